@@ -1,0 +1,51 @@
+"""fabriclab: build, time and measure the networks that connect accelerators.
+
+Nothing heavy is loaded here: a name below is imported when it is first used.
+
+Examples
+--------
+>>> import fabriclab as fl
+>>> fl.units.parse("400 Gb/s", "rate")
+50000000000.0
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any, Final
+
+__version__: Final = "0.1.0"
+
+_SUBMODULES: Final = (
+    "catalog checks collectives core engines errors importers lower measure registry routing "
+    "topologies units validate views"
+).split()
+_HOME: Final = {
+    "case": "catalog",
+    "draw": "views",
+    "drill": "checks",
+    "hello": "checks",
+    "predict": "checks",
+    "report": "checks",
+    "ruler": "checks",
+    "run": "engines",
+}
+
+__all__ = ["__version__", *_HOME, *_SUBMODULES]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name on first use and keep it."""
+    if name in _SUBMODULES:
+        return importlib.import_module(f"{__name__}.{name}")
+    if name not in _HOME:
+        msg = f"fabriclab has no {name!r}; its names are {', '.join(sorted(__all__))}"
+        raise AttributeError(msg)
+    value = getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """Return the public names, so that completion shows what is there."""
+    return sorted(__all__)
