@@ -1,0 +1,332 @@
+"""Fabric: nodes, directed links and endpoints of a network, as read-only arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fabriclab import units
+from fabriclab.core._arrays import frozen, pointer
+
+if TYPE_CHECKING:
+    import networkx
+
+__all__ = ["Fabric"]
+
+Ints = NDArray[np.int32]
+Floats = NDArray[np.float64]
+
+_NODE_ARRAYS = {"kind": np.int8, "tier": np.int8, "transit": np.bool_, "radix": np.int32}
+_LINK_ARRAYS = {
+    "source": np.int32, "target": np.int32, "capacity": np.float64, "delay": np.float64,
+    "ports": np.int16, "medium": np.int8, "length": np.float64,
+}  # fmt: skip
+_END_ARRAYS = {"endpoint": np.int32, "rail": np.int32, "server": np.int32}
+
+
+@dataclass(frozen=True, eq=False)
+class Fabric:
+    """A network of N nodes, L directed links and R endpoints (the ranks live there).
+
+    Cable c is the links 2c and 2c + 1, so the reverse of link l is ``l ^ 1``. Node and link numbers
+    never change: `without` sets capacities to 0 and keeps everything else.
+
+    Parameters
+    ----------
+    kinds : tuple of str
+        Names of the node kinds, such as ``("gpu", "nic", "leaf", "spine")``.
+    kind : (N,) int8
+        Index into ``kinds``.
+    tier : (N,) int8
+        Height above the endpoints (0).
+    transit : (N,) bool
+        May traffic of others pass? False for GPUs and hosts.
+    radix : (N,) int32
+        Ports that the node has; 0 where no limit is known.
+    coord : (N, C) int32
+        Coordinates of the family, -1 where a coordinate does not apply.
+    coord_names : tuple of str
+        Names of the C coordinates, such as ``("server", "local")``.
+    source, target : (L,) int32
+        Ends of each directed link.
+    capacity : (L,) float64
+        Rate of the link in its direction. [B/s], >= 0 (0 is a failed link)
+    delay : (L,) float64
+        Propagation and the fixed forwarding time of the target. [s], >= 0
+    ports : (L,) int16
+        Ports that the link takes at each end (18 NVLinks are one link with 18).
+    medium : (L,) int8
+        Index into ``media``.
+    length : (L,) float64
+        Length of the cable, 0 on a board. [m], >= 0
+    media : tuple of str
+        Names of the media.
+    endpoint : (R,) int32
+        Node of each rank, in rank order.
+    rail, server : (R,) int32
+        Rail and server of each rank.
+    family, asked : str, mapping
+        Builder and its arguments, so that the text form can be typed back.
+
+    Raises
+    ------
+    ValueError
+        If shapes disagree, a number is out of range, or a node uses more ports than its radix.
+    """
+
+    kinds: tuple[str, ...]
+    kind: NDArray[np.int8]
+    tier: NDArray[np.int8]
+    transit: NDArray[np.bool_]
+    radix: Ints
+    coord: Ints
+    coord_names: tuple[str, ...]
+    source: Ints
+    target: Ints
+    capacity: Floats
+    delay: Floats
+    ports: NDArray[np.int16]
+    medium: NDArray[np.int8]
+    length: Floats
+    media: tuple[str, ...]
+    endpoint: Ints
+    rail: Ints
+    server: Ints
+    family: str = "custom"
+    asked: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Freeze all arrays, then check shapes, ranges and ports."""
+        for name, dtype in {**_NODE_ARRAYS, **_LINK_ARRAYS, **_END_ARRAYS, "coord": np.int32}.items():
+            object.__setattr__(self, name, frozen(getattr(self, name), dtype))
+        object.__setattr__(self, "asked", dict(self.asked))
+        self._check_shapes()
+        self._check_links()
+        self._check_ports()
+
+    def _check_shapes(self) -> None:
+        groups = ((_NODE_ARRAYS, self.kind.size), (_LINK_ARRAYS, self.source.size), (_END_ARRAYS, self.endpoint.size))
+        for names, n in groups:
+            for name in names:
+                if getattr(self, name).shape != (n,):
+                    msg = f"{name} must have shape ({n},), got {getattr(self, name).shape}"
+                    raise ValueError(msg)
+        if self.coord.shape != (self.kind.size, len(self.coord_names)):
+            msg = f"coord must have shape ({self.kind.size}, {len(self.coord_names)}), got {self.coord.shape}"
+            raise ValueError(msg)
+
+    def _check_links(self) -> None:
+        if (
+            self.source.size % 2
+            or np.any(self.source[0::2] != self.target[1::2])
+            or np.any(self.target[0::2] != self.source[1::2])
+        ):
+            msg = "links must come in pairs: link 2c + 1 is link 2c in the other direction"
+            raise ValueError(msg)
+        for name, bound in (("source", self.kind.size), ("target", self.kind.size), ("endpoint", self.kind.size)):
+            value = getattr(self, name)
+            if value.size and (value.min() < 0 or value.max() >= bound):
+                msg = f"{name} must be a node within 0..{bound - 1}, got {value.min()}..{value.max()}"
+                raise ValueError(msg)
+        if np.unique(self.endpoint).size != self.endpoint.size:
+            msg = "endpoint must name each node once: one rank per endpoint"
+            raise ValueError(msg)
+        for name, unit in (("capacity", "B/s"), ("delay", "s"), ("length", "m"), ("ports", "ports")):
+            value = getattr(self, name)
+            if not np.all(np.isfinite(value) & (value >= 0)):
+                msg = f"{name} must be finite and >= 0 {unit}, got {value[~(value >= 0)][:3]}"
+                raise ValueError(msg)
+
+    def _check_ports(self) -> None:
+        used = self.ports_used
+        over = np.flatnonzero((self.radix > 0) & (used > self.radix))
+        if over.size:
+            node = int(over[0])
+            msg = (
+                f"{self.name(node)} needs {used[node]} ports and has {self.radix[node]}; "
+                "take a switch with more ports, fewer hosts per switch, or a further tier"
+            )
+            raise ValueError(msg)
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes."""
+        return int(self.kind.size)
+
+    @property
+    def n_links(self) -> int:
+        """Number of directed links."""
+        return int(self.source.size)
+
+    @property
+    def n_cables(self) -> int:
+        """Number of cables and on-board connections (two links each)."""
+        return self.n_links // 2
+
+    @property
+    def n_ranks(self) -> int:
+        """Number of endpoints."""
+        return int(self.endpoint.size)
+
+    @cached_property
+    def ports_used(self) -> NDArray[np.int64]:
+        """Ports in use at each node, (N,)."""
+        return np.bincount(self.source, weights=self.ports, minlength=self.n_nodes).astype(np.int64)
+
+    @cached_property
+    def out(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Links by source node as compressed rows: pointer (N + 1,), link numbers (L,)."""
+        order = np.argsort(self.source, kind="stable")
+        return pointer(np.bincount(self.source, minlength=self.n_nodes)), order
+
+    def nodes(self, kind: str) -> NDArray[np.int64]:
+        """Return the numbers of all nodes of one kind."""
+        if kind not in self.kinds:
+            msg = f"kind must be one of {', '.join(self.kinds)}, got {kind!r}"
+            raise ValueError(msg)
+        return np.flatnonzero(self.kind == self.kinds.index(kind))
+
+    def name(self, node: int) -> str:
+        """Return the name of a node: its kind and its coordinates, such as ``"gpu 3.5"``."""
+        number = units.count(node, "node", 0, self.n_nodes - 1)
+        where = ".".join(str(c) for c in self.coord[number] if c >= 0)
+        return f"{self.kinds[self.kind[number]]} {where}".strip()
+
+    def link_name(self, link: int) -> str:
+        """Return a link as ``"leaf 0.1 -> spine 3"``."""
+        number = units.count(link, "link", 0, self.n_links - 1)
+        return f"{self.name(int(self.source[number]))} -> {self.name(int(self.target[number]))}"
+
+    def links_between(self, a: int, b: int) -> NDArray[np.int64]:
+        """Return all links from node ``a`` to node ``b``."""
+        ptr, order = self.out
+        mine = order[ptr[a] : ptr[a + 1]]
+        return mine[self.target[mine] == b]
+
+    def with_capacity(self, links: ArrayLike, capacity: units.Quantity) -> Fabric:
+        """Return this fabric with other capacities on some links [B/s], such as a slow cable's two links."""
+        number = self._links(links)
+        value = units.parse(capacity, "rate", "capacity") if isinstance(capacity, str) else float(capacity)
+        changed = self.capacity.copy()
+        changed[number] = value
+        return replace(self, capacity=changed)
+
+    def without(self, *, links: ArrayLike = (), cables: ArrayLike = (), nodes: Iterable[int] = ()) -> Fabric:
+        """Return this fabric with links, cables (both directions) or all links of nodes at capacity 0."""
+        cable = np.atleast_1d(np.asarray(cables, dtype=np.int64))
+        dead = np.zeros(self.n_nodes, dtype=bool)
+        dead[[units.count(n, "nodes", 0, self.n_nodes - 1) for n in nodes]] = True
+        of_nodes = np.flatnonzero(dead[self.source] | dead[self.target])
+        every = np.concatenate([self._links(links), self._links(2 * cable), self._links(2 * cable + 1), of_nodes])
+        return self.with_capacity(every, 0.0)
+
+    def _links(self, links: ArrayLike) -> NDArray[np.int64]:
+        number = np.atleast_1d(np.asarray(links, dtype=np.int64))
+        if number.size and (number.min() < 0 or number.max() >= self.n_links):
+            msg = f"links must be within 0..{self.n_links - 1}, got {number.min()}..{number.max()}"
+            raise ValueError(msg)
+        return number
+
+    def summary(self) -> dict[str, int]:
+        """Return how many nodes of each kind, cables, ranks and servers there are."""
+        counts = {k: int(np.count_nonzero(self.kind == i)) for i, k in enumerate(self.kinds)}
+        servers = int(np.unique(self.server[self.server >= 0]).size)
+        return {**counts, "cables": self.n_cables, "ranks": self.n_ranks, "servers": servers}
+
+    def to_networkx(self) -> networkx.MultiDiGraph:
+        """Return a networkx view: one edge per link with number, capacity and delay."""
+        import networkx as nx
+
+        graph = nx.MultiDiGraph()
+        graph.add_nodes_from((i, {"name": self.name(i), "transit": bool(self.transit[i])}) for i in range(self.n_nodes))
+        for number, ends in enumerate(zip(self.source.tolist(), self.target.tolist(), strict=True)):
+            graph.add_edge(*ends, key=number, capacity=self.capacity[number], delay=self.delay[number])
+        return graph
+
+    def draw(self) -> str:
+        """Return the fabric as text: one line per tier with its kinds, numbers and ports."""
+        lines = [repr(self)]
+        for tier in np.unique(self.tier)[::-1]:
+            for code in np.unique(self.kind[self.tier == tier]):
+                here = (self.tier == tier) & (self.kind == code)
+                ports = np.unique(self.ports_used[here])
+                span = f"{ports[0]}" if ports.size == 1 else f"{ports[0]} to {ports[-1]}"
+                lines.append(f"tier {tier}: {here.sum():>7} {self.kinds[code]}, {span} ports in use")
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        """Show the call that builds this fabric."""
+        arguments = ", ".join(f"{k}={v!r}" for k, v in self.asked.items())
+        return f"topologies.build({self.family!r}{', ' if arguments else ''}{arguments})"
+
+    def _repr_html_(self) -> str:
+        cells = "".join(f"<tr><th>{k}<td>{v}" for k, v in self.summary().items())
+        return f"<table><caption>{self.family}</caption>{cells}</table>"
+
+
+class FabricBuilder:
+    """Collect nodes and cables as arrays, then make a `Fabric`; used by all topology files.
+
+    Parameters
+    ----------
+    kinds : sequence of str
+        Node kinds in the order of their numbers.
+    coord_names : sequence of str
+        Names of the coordinates.
+    """
+
+    def __init__(self, kinds: Sequence[str], coord_names: Sequence[str]) -> None:
+        self.kinds, self.coord_names = tuple(kinds), tuple(coord_names)
+        self._nodes: list[dict[str, Any]] = []
+        self._cables: list[dict[str, Any]] = []
+        self._media: list[str] = []
+        self.n_nodes = 0
+
+    def add_nodes(
+        self, kind: str, n: int, *, tier: int, transit: bool, radix: int = 0, **coord: ArrayLike
+    ) -> NDArray[np.int64]:
+        """Add ``n`` nodes of one kind with coordinates by name; return their numbers (n,)."""
+        table = np.full((n, len(self.coord_names)), -1, dtype=np.int32)
+        for name, value in coord.items():
+            table[:, self.coord_names.index(name)] = value
+        one = np.ones(n)
+        self._nodes.append({
+            "kind": one * self.kinds.index(kind), "tier": one * tier, "transit": one * transit,
+            "radix": one * radix, "coord": table,
+        })  # fmt: skip
+        first, self.n_nodes = self.n_nodes, self.n_nodes + n
+        return np.arange(first, self.n_nodes)
+
+    def add_cables(
+        self, a: ArrayLike, b: ArrayLike, *, capacity: ArrayLike, delay: ArrayLike = 0.0, ports: ArrayLike = 1,
+        medium: str = "board", length: ArrayLike = 0.0,
+    ) -> None:  # fmt: skip
+        """Add cables between nodes ``a`` and ``b`` (broadcast together), each as two links."""
+        if medium not in self._media:
+            self._media.append(medium)
+        code = self._media.index(medium)
+        columns = np.broadcast_arrays(a, b, capacity, delay, ports, np.asarray(code), length)
+        names = ("source", "target", "capacity", "delay", "ports", "medium", "length")
+        self._cables.append({k: np.atleast_1d(v).ravel() for k, v in zip(names, columns, strict=True)})
+
+    def _column(self, name: str, dtype: Any) -> NDArray[Any]:
+        parts = [np.asarray(block[name]).astype(dtype) for block in self._cables]
+        return np.concatenate(parts) if parts else np.zeros(0, dtype)
+
+    def build(
+        self, family: str, asked: Mapping[str, Any], *, endpoint: ArrayLike, rail: ArrayLike, server: ArrayLike
+    ) -> Fabric:
+        """Return the `Fabric` with all that was added."""
+        node = {k: np.concatenate([block[k] for block in self._nodes]).astype(t) for k, t in _NODE_ARRAYS.items()}
+        link = {k: np.repeat(self._column(k, t), 2) for k, t in _LINK_ARRAYS.items()}
+        link["source"][1::2], link["target"][1::2] = link["target"][0::2], link["source"][0::2].copy()
+        return Fabric(
+            kinds=self.kinds, coord=np.concatenate([block["coord"] for block in self._nodes]),
+            coord_names=self.coord_names, media=tuple(self._media), endpoint=np.asarray(endpoint),
+            rail=np.asarray(rail), server=np.asarray(server), family=family, asked=asked, **node, **link,
+        )  # fmt: skip

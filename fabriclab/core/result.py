@@ -1,0 +1,174 @@
+"""Result: what was asked, what came out, how it was obtained; predicted, measured and published alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fabriclab import units
+from fabriclab.core._arrays import frozen
+
+__all__ = ["BUS_FACTORS", "Result", "bus_factor"]
+
+OBTAINED: Final = ("predicted", "measured", "published", "stored")
+# busbw / algbw of each collective, as nccl-tests counts them; (a, b) stands for a (P - 1) / P + b.
+BUS_FACTORS: Final[Mapping[str, tuple[float, float]]] = {
+    "all_reduce": (2.0, 0.0),
+    "reduce_scatter": (1.0, 0.0),
+    "all_gather": (1.0, 0.0),
+    "all_to_all": (1.0, 0.0),
+    "gather": (1.0, 0.0),
+    "scatter": (1.0, 0.0),
+    "broadcast": (0.0, 1.0),
+    "reduce": (0.0, 1.0),
+    "send_recv": (0.0, 1.0),
+    "copy": (0.0, 1.0),
+    "sockets": (0.0, 1.0),
+}
+
+
+def bus_factor(what: str, n_ranks: int) -> float:
+    """Return busbw / algbw of a collective on ``n_ranks`` ranks.
+
+    Examples
+    --------
+    >>> bus_factor("all_reduce", 8)
+    1.75
+    """
+    if what not in BUS_FACTORS:
+        msg = f"collective must be one of {', '.join(BUS_FACTORS)}, got {what!r}"
+        raise ValueError(msg)
+    n = units.count(n_ranks, "n_ranks")
+    a, b = BUS_FACTORS[what]
+    return a * (n - 1) / n + b
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """A time for each of one or more sizes, with how it was obtained.
+
+    Parameters
+    ----------
+    what : str
+        The collective or experiment: a key of `BUS_FACTORS`.
+    obtained : str
+        ``predicted``, ``measured`` (here, now), ``published`` or ``stored`` (measured elsewhere, kept
+        for machines that cannot measure).
+    size : array_like, shape (K,)
+        Message sizes in the sense of nccl-tests. [B], >= 0
+    time : array_like, shape (K,)
+        Typical time of each size. [s], > 0
+    n_ranks : int
+        Ranks that took part.
+    low, high : array_like, shape (K,), optional
+        Spread of the time: minimum and 99th percentile of the rounds, or an error band. [s]
+    samples : array_like, shape (K, M), optional
+        Time of every kept round (for collectives the maximum over ranks). [s]
+    asked : mapping
+        The question: system, algorithm, transport, rounds and so on.
+    how : str
+        One sentence on how the numbers came about.
+    source : str
+        Who measured or published it; a published result must have one.
+    notes : tuple of str
+        What a reader must know, such as "the machine was shared".
+
+    Raises
+    ------
+    ValueError
+        If shapes differ, a time is not positive, or a published result has no source.
+    """
+
+    what: str
+    obtained: str
+    size: NDArray[np.float64]
+    time: NDArray[np.float64]
+    n_ranks: int = 1
+    low: NDArray[np.float64] | None = None
+    high: NDArray[np.float64] | None = None
+    samples: NDArray[np.float64] | None = None
+    asked: Mapping[str, Any] = field(default_factory=dict)
+    how: str = ""
+    source: str = ""
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Freeze the arrays and check shapes, ranges and source."""
+        bus_factor(self.what, self.n_ranks)
+        if self.obtained not in OBTAINED:
+            msg = f"obtained must be one of {', '.join(OBTAINED)}, got {self.obtained!r}"
+            raise ValueError(msg)
+        if self.obtained in ("published", "stored") and not self.source:
+            msg = f"a {self.obtained} result needs its source: who measured it, where it stands"
+            raise ValueError(msg)
+        for name in ("size", "time", "low", "high"):
+            value = getattr(self, name)
+            if value is not None:
+                object.__setattr__(self, name, frozen(np.atleast_1d(value), np.float64))
+        if self.samples is not None:
+            object.__setattr__(self, "samples", frozen(np.atleast_2d(self.samples), np.float64))
+        object.__setattr__(self, "asked", dict(self.asked))
+        object.__setattr__(self, "notes", tuple(self.notes))
+        self._check_ranges()
+
+    def _check_ranges(self) -> None:
+        for name in ("time", "low", "high"):
+            value = getattr(self, name)
+            if value is not None and value.shape != self.size.shape:
+                msg = f"{name} must have the shape of size {self.size.shape}, got {value.shape}"
+                raise ValueError(msg)
+        if not np.all(self.size >= 0):
+            msg = f"size must be >= 0 B, got min {self.size.min():g}"
+            raise ValueError(msg)
+        if not np.all(np.isfinite(self.time) & (self.time > 0)):
+            msg = f"time must be finite and > 0 s, got {self.time[~(self.time > 0)][:1]}"
+            raise ValueError(msg)
+        if self.samples is not None and self.samples.shape[0] != self.size.size:
+            msg = f"samples must have one row per size ({self.size.size}), got {self.samples.shape}"
+            raise ValueError(msg)
+
+    @property
+    def algbw(self) -> NDArray[np.float64]:
+        """Algorithm bandwidth, size / time [B/s], shape (K,)."""
+        return self.size / self.time
+
+    @property
+    def busbw(self) -> NDArray[np.float64]:
+        """Bus bandwidth, algbw times the factor of the collective [B/s], shape (K,)."""
+        return self.algbw * bus_factor(self.what, self.n_ranks)
+
+    def at(self, size: float | str) -> float:
+        """Return the time [s] of one of the sizes; another size is an error, nothing is extrapolated."""
+        wanted = units.size(size)
+        hit = np.flatnonzero(np.isclose(self.size, wanted, rtol=1e-9, atol=0))
+        if not hit.size:
+            known = ", ".join(units.format_size(s) for s in self.size[:8])
+            msg = f"size {size!r} was not {self.obtained}; this result has {known}"
+            raise ValueError(msg)
+        return float(self.time[hit[0]])
+
+    def rows(self) -> list[dict[str, ArrayLike]]:
+        """Return one dict per size: size [B], time, low, high [s], algbw, busbw [B/s]."""
+        keys = ("size", "time", "low", "high", "algbw", "busbw")
+        table = {k: v for k in keys if (v := getattr(self, k)) is not None}
+        return [{k: float(v[i]) for k, v in table.items()} for i in range(self.size.size)]
+
+    def __repr__(self) -> str:
+        """Show kind, sizes and typical figure in one line."""
+        sizes = units.format_size(self.size[0]) if self.size.size == 1 else f"{self.size.size} sizes"
+        best = int(np.argmax(self.busbw)) if self.size.size else 0
+        figure = f"{units.format_time(self.time[best])}, busbw {units.format_rate(self.busbw[best])}"
+        return f"<Result {self.what} {self.obtained}, {self.n_ranks} ranks, {sizes}: {figure}>"
+
+    def _repr_html_(self) -> str:
+        head = "<tr><th>size<th>time<th>algbw<th>busbw"
+        body = "".join(
+            f"<tr><td>{units.format_size(s)}<td>{units.format_time(t)}<td>{units.format_rate(a)}"
+            f"<td>{units.format_rate(b)}"
+            for s, t, a, b in zip(self.size, self.time, self.algbw, self.busbw, strict=True)
+        )
+        return f"<table><caption>{self.what}, {self.obtained}, {self.n_ranks} ranks</caption>{head}{body}</table>"

@@ -1,0 +1,192 @@
+"""Routes: which links each flow uses, with which part of its bytes and of its rate."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fabriclab.core._arrays import check_pointer, expand, frozen, pointer, rows_of
+
+if TYPE_CHECKING:
+    from fabriclab.core.fabric import Fabric
+    from fabriclab.core.flows import Flows
+
+__all__ = ["PATH", "SPRAY", "TREE", "Routes"]
+
+PATH: Final = 0
+SPRAY: Final = 1
+TREE: Final = 2
+_KINDS: Final = ("path", "spray", "tree")
+
+
+@dataclass(frozen=True, eq=False)
+class Routes:
+    """Compressed rows of link numbers; row r belongs to flow ``flow[r]``.
+
+    Several rows of one flow are subflows: each moves ``share`` of the flow's bytes at its own rate,
+    and the flow ends with the last.
+
+    Parameters
+    ----------
+    ptr : (R + 1,) int64
+        Row r holds the entries ``ptr[r]:ptr[r + 1]``.
+    link : (E,) int32
+        Link of each entry; on a path in the order of travel.
+    use : (E,) float64
+        Part of the row's rate that the link carries: 1 on a path and in a tree, a fraction in a spray.
+    flow : (R,) int32
+        Flow of each row.
+    share : (R,) float64
+        Part of the flow's bytes that the row moves; the rows of a flow sum to 1.
+    delay : (R,) float64
+        Time from the last byte sent to the last byte arrived. [s]
+    kind : (R,) int8
+        `PATH`, `SPRAY` or `TREE`.
+    adaptive : (R,) bool
+        Marks the rows of a flow among which an engine chooses.
+
+    Raises
+    ------
+    ValueError
+        If shapes disagree or a use or share is out of its range.
+    """
+
+    ptr: NDArray[np.int64]
+    link: NDArray[np.int32]
+    use: NDArray[np.float64]
+    flow: NDArray[np.int32]
+    share: NDArray[np.float64]
+    delay: NDArray[np.float64]
+    kind: NDArray[np.int8]
+    adaptive: NDArray[np.bool_]
+
+    def __post_init__(self) -> None:
+        """Freeze the arrays and check shapes and ranges."""
+        kinds = {"ptr": np.int64, "link": np.int32, "use": np.float64, "flow": np.int32, "share": np.float64,
+                 "delay": np.float64, "kind": np.int8, "adaptive": np.bool_}  # fmt: skip
+        for name, dtype in kinds.items():
+            object.__setattr__(self, name, frozen(getattr(self, name), dtype))
+        check_pointer(self.ptr, self.link.size, "ptr")
+        for name in ("flow", "share", "delay", "kind", "adaptive"):
+            if getattr(self, name).shape != (self.n_rows,):
+                msg = f"{name} must have shape ({self.n_rows},), got {getattr(self, name).shape}"
+                raise ValueError(msg)
+        if self.use.shape != self.link.shape:
+            msg = f"use must have the shape of link {self.link.shape}, got {self.use.shape}"
+            raise ValueError(msg)
+        for name, value in (("use", self.use), ("share", self.share)):
+            if not np.all((value >= 0) & (value <= 1 + 1e-9)):
+                msg = f"{name} must be within 0..1, got {value.min():g}..{value.max():g}"
+                raise ValueError(msg)
+
+    @classmethod
+    def from_paths(
+        cls, paths: Sequence[Sequence[int]], *, flow: ArrayLike | None = None, delay: ArrayLike = 0.0
+    ) -> Routes:
+        """Return one `PATH` row per sequence of links, for the flows 0, 1, ... or those given."""
+        ptr = pointer([len(p) for p in paths])
+        link = np.fromiter((x for p in paths for x in p), dtype=np.int32, count=int(ptr[-1]))
+        owner = np.arange(len(paths)) if flow is None else np.asarray(flow)
+        rows_per_flow = np.bincount(owner, minlength=1)
+        n = len(paths)
+        return cls(
+            ptr=ptr, link=link, use=np.ones(link.size), flow=owner, share=1.0 / rows_per_flow[owner],
+            delay=np.broadcast_to(delay, n).astype(float), kind=np.full(n, PATH), adaptive=np.zeros(n, bool),
+        )  # fmt: skip
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return int(self.ptr.size - 1)
+
+    def row(self, r: int) -> NDArray[np.int32]:
+        """Return the links of row ``r``."""
+        return self.link[self.ptr[r] : self.ptr[r + 1]]
+
+    def rows_of_flow(self, flow: int) -> NDArray[np.int64]:
+        """Return the rows of one flow."""
+        return np.flatnonzero(self.flow == flow)
+
+    def take(self, flows: ArrayLike) -> Routes:
+        """Return routes in which flow i has the rows of the old flow ``flows[i]``."""
+        wanted = np.asarray(flows, dtype=np.int64)
+        order = np.argsort(self.flow, kind="stable")
+        first = pointer(np.bincount(self.flow, minlength=int(wanted.max(initial=-1)) + 1))
+        counts = (first[1:] - first[:-1])[wanted]
+        rows = order[expand(first[wanted], counts)]
+        entries = expand(self.ptr[rows], np.diff(self.ptr)[rows])
+        return Routes(
+            ptr=pointer(np.diff(self.ptr)[rows]), link=self.link[entries], use=self.use[entries],
+            flow=np.repeat(np.arange(wanted.size), counts), share=self.share[rows], delay=self.delay[rows],
+            kind=self.kind[rows], adaptive=self.adaptive[rows],
+        )  # fmt: skip
+
+    def hops(self) -> NDArray[np.float64]:
+        """Return the links that each row crosses, in the mean over its paths, (R,)."""
+        return np.bincount(rows_of(self.ptr), weights=self.use, minlength=self.n_rows)
+
+    def link_bytes(self, flows: Flows, n_links: int) -> NDArray[np.float64]:
+        """Return the bytes that all flows (with their repeats) put on each link, (n_links,)."""
+        moved = flows.size * flows.repeat[flows.group]
+        per_entry = (moved[self.flow] * self.share)[rows_of(self.ptr)] * self.use
+        return np.bincount(self.link, weights=per_entry, minlength=n_links)
+
+    def check(self, fabric: Fabric, flows: Flows) -> None:
+        """Refuse routes that break the law: paths meet, end where the flow ends, and pass no forbidden node.
+
+        Raises
+        ------
+        ValueError
+            Naming the flow and what is wrong with its route.
+        """
+        for r in range(self.n_rows):
+            links, flow = self.row(r), int(self.flow[r])
+            if self.kind[r] == PATH and links.size:
+                _check_path(fabric, links, flow, (int(flows.source[flow]), int(flows.target[flow])))
+            elif self.kind[r] == SPRAY and links.size:
+                _check_spray(fabric, links, self.use[self.ptr[r] : self.ptr[r + 1]], flow, flows)
+
+    def __repr__(self) -> str:
+        """Show how many rows of which kind there are."""
+        kinds = ", ".join(f"{np.count_nonzero(self.kind == k)} {n}" for k, n in enumerate(_KINDS) if k in self.kind)
+        return f"<Routes: {kinds or 'no rows'}; {self.link.size} links>"
+
+
+def _check_path(fabric: Fabric, links: NDArray[np.int32], flow: int, ends: tuple[int, int]) -> None:
+    inner = fabric.source[links[1:]]
+    if (int(fabric.source[links[0]]), int(fabric.target[links[-1]])) != ends:
+        msg = f"flow {flow}: its route does not go from {fabric.name(ends[0])} to {fabric.name(ends[1])}"
+    elif np.any(fabric.target[links[:-1]] != inner):
+        msg = f"flow {flow}: consecutive links of its route do not meet"
+    elif np.unique(np.append(inner, ends)).size != inner.size + 2:
+        msg = f"flow {flow}: its route passes a node twice"
+    elif not np.all(fabric.transit[inner]):
+        msg = (
+            f"flow {flow}: its route passes {fabric.name(int(inner[~fabric.transit[inner]][0]))}, which forbids transit"
+        )
+    else:
+        return
+    raise ValueError(msg)
+
+
+def _check_spray(fabric: Fabric, links: NDArray[np.int32], use: NDArray[np.float64], flow: int, flows: Flows) -> None:
+    balance = np.zeros(fabric.n_nodes)
+    np.add.at(balance, fabric.source[links], use)
+    np.subtract.at(balance, fabric.target[links], use)
+    balance[flows.source[flow]] -= 1
+    balance[flows.target[flow]] += 1
+    inner = np.unique(fabric.target[links])
+    inner = inner[inner != flows.target[flow]]
+    if np.max(np.abs(balance)) > 1e-9:
+        node = int(np.argmax(np.abs(balance)))
+        msg = f"flow {flow}: its spray loses or gains traffic at {fabric.name(node)}"
+        raise ValueError(msg)
+    if not np.all(fabric.transit[inner]):
+        msg = (
+            f"flow {flow}: its spray passes {fabric.name(int(inner[~fabric.transit[inner]][0]))}, which forbids transit"
+        )
+        raise ValueError(msg)

@@ -1,0 +1,124 @@
+"""Save and load any type of this folder: npz without pickles, with format and version, written atomically."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import json
+import os
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from fabriclab.errors import FileFormat
+
+__all__ = ["load", "save", "write_atomic"]
+
+FORMAT: Final = "fabriclab"
+VERSION: Final = 1
+_TYPES: Final = {
+    "Fabric": "fabric", "Routes": "routes", "Flows": "flows", "Changes": "changes", "Timeline": "timeline",
+    "Result": "result", "Schedule": "schedule", "StepGroup": "schedule",
+}  # fmt: skip
+
+
+def write_atomic(path: str | os.PathLike[str], data: bytes) -> None:
+    """Write ``data`` so that a reader sees the old file or the new one, never a part."""
+    goal = Path(path)
+    handle, name = tempfile.mkstemp(dir=goal.parent, prefix=f".{goal.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).replace(goal)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def save(value: Any, path: str | os.PathLike[str]) -> None:
+    """Write a value of `fabriclab.core` to ``path``.
+
+    Raises
+    ------
+    TypeError
+        If the value is of another type.
+    """
+    import io
+
+    arrays: dict[str, Any] = {}
+    tree = _pack(value, arrays)
+    header = json.dumps({"format": FORMAT, "version": VERSION, "value": tree})
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, header=np.array(header), **arrays)
+    write_atomic(path, buffer.getvalue())
+
+
+def _pack(value: Any, arrays: dict[str, Any]) -> Any:
+    name = type(value).__name__
+    if isinstance(value, np.ndarray):
+        key = f"a{len(arrays)}"
+        arrays[key] = value
+        return {"array": key}
+    if name in _TYPES and dataclasses.is_dataclass(value):
+        return {
+            "type": name,
+            "fields": {f.name: _pack(getattr(value, f.name), arrays) for f in dataclasses.fields(value)},
+        }
+    if isinstance(value, (list, tuple)):
+        return {"items": [_pack(v, arrays) for v in value]}
+    if isinstance(value, dict):
+        return {"table": {str(k): _pack(v, arrays) for k, v in value.items()}}
+    if isinstance(value, np.generic):
+        return {"plain": value.item()}
+    if value is None or isinstance(value, (str, int, float, bool)):
+        return {"plain": value}
+    msg = f"cannot save a {name}; this file form holds {', '.join(_TYPES)}"
+    raise TypeError(msg)
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Read a value that `save` wrote.
+
+    Raises
+    ------
+    FileFormat
+        If the file is broken, of another kind, or newer than this version.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            header = json.loads(str(file["header"]))
+            arrays = {k: file[k] for k in file.files if k != "header"}
+    except (zipfile.BadZipFile, KeyError, ValueError, EOFError) as error:
+        msg = f"{os.fspath(path)} is no complete {FORMAT} file ({error}); save it again"
+        raise FileFormat(msg) from error
+    if header.get("format") != FORMAT:
+        msg = f"{os.fspath(path)} has the format {header.get('format')!r}, expected {FORMAT!r}"
+        raise FileFormat(msg)
+    if header.get("version", 0) > VERSION:
+        msg = (
+            f"{os.fspath(path)} has version {header['version']}, this fabriclab reads up to {VERSION}; update fabriclab"
+        )
+        raise FileFormat(msg)
+    try:
+        return _unpack(header["value"], arrays)
+    except (KeyError, TypeError, ValueError) as error:
+        msg = f"{os.fspath(path)} is broken inside ({error}); save it again"
+        raise FileFormat(msg) from error
+
+
+def _unpack(tree: dict[str, Any], arrays: dict[str, Any]) -> Any:
+    if "array" in tree:
+        return arrays[tree["array"]]
+    if "items" in tree:
+        return tuple(_unpack(v, arrays) for v in tree["items"])
+    if "table" in tree:
+        return {k: _unpack(v, arrays) for k, v in tree["table"].items()}
+    if "type" in tree:
+        module = importlib.import_module(f"fabriclab.core.{_TYPES[tree['type']]}")
+        return getattr(module, tree["type"])(**{k: _unpack(v, arrays) for k, v in tree["fields"].items()})
+    return tree["plain"]

@@ -1,0 +1,219 @@
+"""Schedule: what a collective does, without a network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fabriclab import units
+from fabriclab.core._arrays import frozen
+
+__all__ = ["Schedule", "StepGroup"]
+
+Ints = NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False)
+class StepGroup:
+    """T transfers that may run at once, ``repeat`` times in order.
+
+    Transfer i moves the blocks ``first[i]``, ..., ``first[i] + count[i] - 1`` (modulo the number of
+    blocks) of segment ``segment[i]`` from ``source[i]`` to ``target[i]``, and adds them there where
+    ``reduce[i]``. In repetition k every block number is moved on by ``k * shift``, so a ring is one group.
+
+    Parameters
+    ----------
+    source, target, first, count, segment : (T,) int32
+        Participants and blocks.
+    reduce : (T,) bool
+        Add at the target (True) or replace (False).
+    repeat : int
+        Repetitions. >= 1
+    shift : int
+        Blocks by which all transfers move on per repetition.
+    """
+
+    source: Ints
+    target: Ints
+    first: Ints
+    count: Ints
+    segment: Ints
+    reduce: NDArray[np.bool_]
+    repeat: int = 1
+    shift: int = 0
+
+    @classmethod
+    def make(
+        cls, source: ArrayLike, target: ArrayLike, first: ArrayLike = 0, count: ArrayLike = 1, *,
+        reduce: ArrayLike, segment: ArrayLike = 0, repeat: int = 1, shift: int = 0,
+    ) -> StepGroup:  # fmt: skip
+        """Return a group from columns that broadcast together."""
+        columns = np.broadcast_arrays(*(np.atleast_1d(v) for v in (source, target, first, count, segment, reduce)))
+        return cls(*columns, repeat=repeat, shift=shift)
+
+    def __post_init__(self) -> None:
+        """Freeze the arrays and check repeat."""
+        for name in ("source", "target", "first", "count", "segment"):
+            object.__setattr__(self, name, frozen(getattr(self, name), np.int32))
+        object.__setattr__(self, "reduce", frozen(self.reduce, np.bool_))
+        units.count(self.repeat, "repeat")
+
+    @property
+    def n_transfers(self) -> int:
+        """Transfers of one repetition."""
+        return int(self.source.size)
+
+    def steps(self, n_blocks: int) -> Iterator[StepGroup]:
+        """Yield the repetitions one by one, each as a group without repeat."""
+        for k in range(self.repeat):
+            yield replace(self, first=(self.first + k * self.shift) % n_blocks, repeat=1, shift=0)
+
+
+@dataclass(frozen=True, eq=False)
+class Schedule:
+    """Step groups among participants that together do one collective.
+
+    The array of a collective has ``n_blocks`` blocks of (nearly) equal length, each cut into
+    ``segments``. For collectives with a block per rank, block r belongs to rank r.
+
+    Parameters
+    ----------
+    collective, algorithm : str
+        What is done, and how.
+    n_ranks : int
+        Ranks, the first participants. >= 1
+    n_blocks : int
+        Blocks of the array. >= 1
+    groups : tuple of StepGroup
+        Run in order.
+    segments : int
+        Parts of each block that go their way one after another. >= 1
+    n_switches : int
+        Participants after the ranks, that add but hold no result.
+    root : int
+        Root rank, where the collective has one.
+
+    Raises
+    ------
+    ValueError
+        If a transfer names a participant, block or segment that does not exist, or sends to itself.
+    """
+
+    collective: str
+    algorithm: str
+    n_ranks: int
+    n_blocks: int
+    groups: tuple[StepGroup, ...]
+    segments: int = 1
+    n_switches: int = 0
+    root: int = 0
+
+    def __post_init__(self) -> None:
+        """Check every group."""
+        units.count(self.n_ranks, "n_ranks")
+        units.count(self.n_blocks, "n_blocks")
+        units.count(self.segments, "segments")
+        units.count(self.root, "root", 0, self.n_ranks - 1)
+        object.__setattr__(self, "groups", tuple(self.groups))
+        people = self.n_ranks + self.n_switches
+        for g, group in enumerate(self.groups):
+            _check_group(g, group, people, self.n_blocks, self.segments)
+
+    @property
+    def n_participants(self) -> int:
+        """Ranks and switches."""
+        return self.n_ranks + self.n_switches
+
+    @property
+    def n_steps(self) -> int:
+        """Steps, each repetition counted."""
+        return sum(g.repeat for g in self.groups)
+
+    def steps(self) -> Iterator[StepGroup]:
+        """Yield every step as a group without repeat."""
+        for group in self.groups:
+            yield from group.steps(self.n_blocks)
+
+    def sent(self) -> NDArray[np.float64]:
+        """Return the part of the array that each participant sends in all steps, (participants,)."""
+        return self._volume("source")
+
+    def received(self) -> NDArray[np.float64]:
+        """Return the part of the array that each participant receives in all steps, (participants,)."""
+        return self._volume("target")
+
+    def _volume(self, end: str) -> NDArray[np.float64]:
+        total = np.zeros(self.n_participants)
+        for g in self.groups:
+            np.add.at(total, getattr(g, end), g.count * float(g.repeat))
+        return total / (self.n_blocks * self.segments)
+
+    def segmented(self, segments: int, *, pipelined: bool = False) -> Schedule:
+        """Return this schedule with every block cut into segments.
+
+        Parameters
+        ----------
+        segments : int
+            Parts per block. >= 1
+        pipelined : bool
+            False: each segment goes through all steps before the next begins, as in a library with
+            small staging buffers. True: segment s starts s steps later, so that steps overlap.
+        """
+        n = units.count(segments, "segments")
+        if self.segments != 1:
+            msg = f"segments must be set once, this schedule has {self.segments} already"
+            raise ValueError(msg)
+        if n == 1:
+            return self
+        if not pipelined:
+            groups = [replace(g, segment=np.full(g.n_transfers, s)) for s in range(n) for g in self.groups]
+        else:
+            flat = tuple(self.steps())
+            groups = [
+                _joined([replace(flat[t - s], segment=np.full(flat[t - s].n_transfers, s))
+                         for s in range(n) if 0 <= t - s < len(flat)])
+                for t in range(len(flat) + n - 1 if flat else 0)
+            ]  # fmt: skip
+        return replace(self, groups=tuple(groups), segments=n)
+
+    def __repr__(self) -> str:
+        """Show collective, algorithm, ranks and steps."""
+        return f"<Schedule {self.collective} {self.algorithm}: {self.n_ranks} ranks, {self.n_steps} steps>"
+
+    def draw(self) -> str:
+        """Return the steps as text, one line per transfer group; long ones are cut with a count."""
+        lines = [repr(self)]
+        for number, step in enumerate(self.steps()):
+            if number == 64:
+                lines.append(f"... and {self.n_steps - 64} steps more")
+                break
+            shown = [
+                f"{s}->{t} {'+' if r else '='}{f if c == 1 else f'{f}..{(f + c - 1) % self.n_blocks}'}"
+                for s, t, f, c, r in zip(step.source, step.target, step.first, step.count, step.reduce, strict=True)
+            ][:12]
+            more = f" ... {step.n_transfers - 12} more" if step.n_transfers > 12 else ""
+            lines.append(f"step {number}: " + "  ".join(shown) + more)
+        return "\n".join(lines)
+
+
+def _joined(parts: Sequence[StepGroup]) -> StepGroup:
+    names = ("source", "target", "first", "count", "segment", "reduce")
+    return StepGroup(*(np.concatenate([getattr(p, n) for p in parts]) for n in names))
+
+
+def _check_group(g: int, group: StepGroup, people: int, blocks: int, segments: int) -> None:
+    bounds = {"source": people, "target": people, "first": blocks, "segment": segments}
+    for name, bound in bounds.items():
+        value = getattr(group, name)
+        if value.size and (value.min() < 0 or value.max() >= bound):
+            msg = f"group {g}: {name} must be within 0..{bound - 1}, got {value.min()}..{value.max()}"
+            raise ValueError(msg)
+    if group.count.size and (group.count.min() < 1 or group.count.max() > blocks):
+        msg = f"group {g}: count must be within 1..{blocks}, got {group.count.min()}..{group.count.max()}"
+        raise ValueError(msg)
+    if np.any(group.source == group.target):
+        msg = f"group {g}: a transfer must not go from a participant to itself"
+        raise ValueError(msg)

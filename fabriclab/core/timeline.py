@@ -1,0 +1,80 @@
+"""Timeline: when each flow started and ended, and what each link carried."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fabriclab import units
+from fabriclab.core._arrays import frozen
+
+__all__ = ["Timeline"]
+
+
+@dataclass(frozen=True, eq=False)
+class Timeline:
+    """What an engine found.
+
+    Parameters
+    ----------
+    start, finish : (F,) float64
+        First byte sent and last byte arrived; of a repeated group its first repetition. [s]
+    link_bytes : (L,) float64
+        Bytes that each link carried in the whole run. [B]
+    group_start, period : (G,) float64
+        Start of each group and the length of one of its repetitions. [s]
+    repeat : (G,) int64
+        Repetitions of each group.
+    engine : str
+        Which engine ran.
+
+    Raises
+    ------
+    ValueError
+        If shapes disagree or a flow ends before it starts.
+    """
+
+    start: NDArray[np.float64]
+    finish: NDArray[np.float64]
+    link_bytes: NDArray[np.float64]
+    group_start: NDArray[np.float64]
+    period: NDArray[np.float64]
+    repeat: NDArray[np.int64]
+    engine: str
+
+    def __post_init__(self) -> None:
+        """Freeze the arrays and check them."""
+        for name in ("start", "finish", "link_bytes", "group_start", "period"):
+            object.__setattr__(self, name, frozen(getattr(self, name), np.float64))
+        object.__setattr__(self, "repeat", frozen(self.repeat, np.int64))
+        if self.start.shape != self.finish.shape:
+            msg = f"finish must have the shape of start {self.start.shape}, got {self.finish.shape}"
+            raise ValueError(msg)
+        if not np.all(self.finish >= self.start):
+            flow = int(np.flatnonzero(~(self.finish >= self.start))[0])
+            msg = f"flow {flow} ends at {self.finish[flow]} s, before its start at {self.start[flow]} s"
+            raise ValueError(msg)
+        if not self.group_start.shape == self.period.shape == self.repeat.shape:
+            msg = f"group_start, period and repeat must have one shape, got {self.period.shape}"
+            raise ValueError(msg)
+
+    @property
+    def end(self) -> float:
+        """Time at which everything has ended [s]."""
+        ends = self.group_start + self.period * self.repeat
+        return float(ends.max()) if ends.size else 0.0
+
+    def utilisation(self, capacity: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the mean load of each link as a part of its ``capacity`` (L,), over the whole run."""
+        possible = np.asarray(capacity) * self.end
+        return np.divide(self.link_bytes, possible, out=np.zeros_like(self.link_bytes), where=possible > 0)
+
+    def busiest(self) -> int:
+        """Return the link that carried most bytes."""
+        return int(np.argmax(self.link_bytes))
+
+    def __repr__(self) -> str:
+        """Show the engine, the number of flows and the end."""
+        return f"<Timeline {self.engine}: {self.start.size} flows end at {units.format_time(self.end)}>"

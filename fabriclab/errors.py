@@ -1,0 +1,33 @@
+"""Errors that a caller may react to; wrong arguments raise ValueError or TypeError."""
+
+from __future__ import annotations
+
+__all__ = ["Deadlock", "FabricError", "FileFormat", "NoPath", "OutOfSlots", "TooLarge", "Unreachable"]
+
+
+class FabricError(Exception):
+    """Any state of a fabric, a file or a run that the caller may want to handle."""
+
+
+class NoPath(FabricError):
+    """Two nodes have no path that obeys the transit rules."""
+
+
+class Unreachable(FabricError):
+    """A flow can never end: every route it may use has a link of capacity 0."""
+
+
+class Deadlock(FabricError):
+    """Flows wait for each other in a cycle."""
+
+
+class OutOfSlots(FabricError):
+    """A switch has no aggregation slot left."""
+
+
+class TooLarge(FabricError):
+    """The answer would need more memory than the machine has."""
+
+
+class FileFormat(FabricError):
+    """A file is broken, of another kind, or newer than this version can read."""

@@ -1,0 +1,90 @@
+"""One registry per kind of variant: a file that registers itself is known everywhere.
+
+`names` and `get` import the files of the kind's folder on first use, so `import fabriclab` loads
+none of them.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable
+from typing import Any, Final
+
+__all__ = ["FOLDERS", "get", "info", "names", "register"]
+
+FOLDERS: Final = {
+    "topology": "fabriclab.topologies",
+    "collective": "fabriclab.collectives",
+    "routing": "fabriclab.routing",
+    "engine": "fabriclab.engines",
+}
+_found: dict[str, dict[str, Callable[..., Any]]] = {}
+_about: dict[tuple[str, str], dict[str, Any]] = {}
+_listed: set[str] = set()
+
+
+def register(kind: str, name: str, **about: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return a decorator that registers a function as variant ``name`` of ``kind``.
+
+    Parameters
+    ----------
+    kind : str
+        A key of `FOLDERS`.
+    name : str
+        The name by which users ask for it.
+    **about
+        Facts that laws and lessons need, such as ``closed_form=...``; read them with `info`.
+
+    Raises
+    ------
+    ValueError
+        If the kind is unknown or another function holds the name.
+    """
+    if kind not in FOLDERS:
+        msg = f"kind must be one of {sorted(FOLDERS)}, got {kind!r}"
+        raise ValueError(msg)
+
+    def keep(function: Callable[..., Any]) -> Callable[..., Any]:
+        table = _found.setdefault(kind, {})
+        held = table.get(name)
+        if held is not None and (held.__module__, held.__qualname__) != (function.__module__, function.__qualname__):
+            msg = f"{kind} {name!r} is registered by {held.__module__} already; choose another name"
+            raise ValueError(msg)
+        table[name] = function
+        _about[kind, name] = about
+        return function
+
+    return keep
+
+
+def _list_folder(kind: str) -> dict[str, Callable[..., Any]]:
+    if kind not in FOLDERS:
+        msg = f"kind must be one of {sorted(FOLDERS)}, got {kind!r}"
+        raise ValueError(msg)
+    if kind not in _listed:
+        package = importlib.import_module(FOLDERS[kind])
+        for module in pkgutil.iter_modules(package.__path__):
+            importlib.import_module(f"{FOLDERS[kind]}.{module.name}")
+        _listed.add(kind)
+    return _found.setdefault(kind, {})
+
+
+def names(kind: str) -> tuple[str, ...]:
+    """Return the sorted names of all variants of ``kind``."""
+    return tuple(sorted(_list_folder(kind)))
+
+
+def get(kind: str, name: str) -> Callable[..., Any]:
+    """Return the function of variant ``name``; a wrong name is answered with the list."""
+    table = _list_folder(kind)
+    if name not in table:
+        msg = f"unknown {kind} {name!r}; choose one of {', '.join(sorted(table))}"
+        raise ValueError(msg)
+    return table[name]
+
+
+def info(kind: str, name: str) -> dict[str, Any]:
+    """Return the facts that variant ``name`` registered with itself."""
+    get(kind, name)
+    return _about[kind, name]

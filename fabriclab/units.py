@@ -1,0 +1,210 @@
+"""Units at the door: strings such as "400 Gb/s" become SI floats once, and are shown with prefixes.
+
+Inside the library every quantity is a float in bytes, seconds, bytes per second (one direction),
+metres, watts or US dollars. Only public functions call the parsers here.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Final
+
+__all__ = ["count", "format_rate", "format_size", "format_time", "length", "parse", "rate", "scale", "size", "time"]
+
+Quantity = float | int | str
+
+_DECIMAL: Final = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
+_BINARY: Final = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40, "Pi": 2.0**50}
+_SMALL: Final = {"": 1.0, "m": 1e-3, "u": 1e-6, "µ": 1e-6, "μ": 1e-6, "n": 1e-9, "p": 1e-12}
+
+
+def _table() -> dict[str, tuple[str, float]]:
+    """Return unit -> (quantity, factor to SI) for every spelling that is understood."""
+    out: dict[str, tuple[str, float]] = {}
+    for prefix, factor in {**_DECIMAL, **_BINARY}.items():
+        out[f"{prefix}B"] = ("size", factor)
+        out[f"{prefix}b"] = out[f"{prefix}bit"] = ("size", factor / 8)
+        out[f"{prefix}B/s"] = ("rate", factor)
+        out[f"{prefix}b/s"] = out[f"{prefix}bit/s"] = ("rate", factor / 8)
+        out[f"{prefix}FLOP"] = ("work", factor)
+        out[f"{prefix}FLOP/s"] = ("speed", factor)
+        out[f"{prefix}Hz"] = ("frequency", factor)
+    for prefix, factor in _SMALL.items():
+        out[f"{prefix}s"] = ("time", factor)
+        out[f"{prefix}m"] = ("length", factor)
+    out |= {"min": ("time", 60.0), "h": ("time", 3600.0), "d": ("time", 86400.0), "km": ("length", 1e3)}
+    out |= {f"{p}W": ("power", f) for p, f in {"m": 1e-3, **_DECIMAL}.items()}
+    out |= {f"{p}USD": ("price", f) for p, f in _DECIMAL.items()}
+    return out
+
+
+UNITS: Final = _table()
+_FORM: Final = re.compile(r"\s*([-+]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*(\S.*?)?\s*\Z")
+_EXAMPLE: Final = {
+    "size": '"1 MiB" or 1048576 (bytes)', "rate": '"400 Gb/s" or 50e9 (bytes per second)',
+    "time": '"500 ns" or 5e-7 (seconds)', "length": '"3 m" or 3.0 (metres)',
+}  # fmt: skip
+# A plain float cannot say whether it is Gb/s or GB/s, so a value no real part has is refused.
+_PLAUSIBLE: Final = {"rate": (1e6, 1e14), "time": (0.0, math.inf), "size": (0.0, 1e21), "length": (0.0, 1e8)}
+
+
+def parse(value: Quantity, quantity: str, name: str = "value") -> float:
+    """Return ``value`` as an SI float.
+
+    Parameters
+    ----------
+    value : float, int or str
+        An SI number, or a number with its unit such as ``"1 MiB"``.
+    quantity : str
+        One of size, rate, time, length, power, price, frequency, work, speed.
+    name : str
+        Name of the argument, for the error.
+
+    Returns
+    -------
+    float
+        The value in SI units (bytes, bytes per second, seconds, metres, ...).
+
+    Raises
+    ------
+    ValueError
+        If the unit is unknown, ambiguous or of another quantity, or the number is not finite.
+    TypeError
+        If ``value`` is neither a number nor a string.
+
+    Examples
+    --------
+    >>> parse("400 Gb/s", "rate")
+    50000000000.0
+    >>> parse("1 MiB", "size")
+    1048576.0
+    """
+    example = _EXAMPLE.get(quantity, "an SI number or a number with its unit")
+    if isinstance(value, str):
+        number = _parse_text(value, quantity, name, example)
+    elif isinstance(value, bool) or not hasattr(value, "__float__"):
+        msg = f"{name} must be a number or a string with a unit, got {value!r}; write {example}"
+        raise TypeError(msg)
+    else:
+        number = float(value)
+    if not math.isfinite(number):
+        msg = f"{name} must be finite, got {value!r}; write {example}"
+        raise ValueError(msg)
+    return number
+
+
+def _parse_text(text: str, quantity: str, name: str, example: str) -> float:
+    match = _FORM.match(text)
+    if match is None:
+        msg = f"{name} must be a number with a unit, got {text!r}; write {example}"
+        raise ValueError(msg)
+    digits, unit = match.group(1), match.group(2) or ""
+    if not unit:
+        msg = f"{name} needs its unit, got {text!r}; write {example}"
+        raise ValueError(msg)
+    if unit not in UNITS:
+        msg = f"{name} has the unknown unit {unit!r} in {text!r}; {_suggest(digits, unit, example)}"
+        raise ValueError(msg)
+    kind, factor = UNITS[unit]
+    if kind != quantity:
+        msg = f"{name} must be a {quantity}, got the {kind} {text!r}; write {example}"
+        raise ValueError(msg)
+    return float(digits) * factor
+
+
+def _suggest(digits: str, unit: str, example: str) -> str:
+    """Return both readings of an ambiguous spelling such as Gbps, or the nearest right form."""
+    per_second = re.fullmatch(r"([kKMGTP]i?)?([bB])(?:ps|/sec|it/sec)", unit)
+    if per_second:
+        prefix = (per_second.group(1) or "").replace("K", "k").replace("ki", "Ki")
+        return (
+            f'"{unit}" is read in two ways: write "{digits} {prefix}b/s" for bits per second '
+            f'or "{digits} {prefix}B/s" for bytes per second'
+        )
+    near = [u for u in UNITS if u.lower() == unit.lower()]
+    return "did you mean " + " or ".join(f'"{digits} {u}"' for u in near) + "?" if near else f"write {example}"
+
+
+def _checked(value: Quantity, quantity: str, name: str) -> float:
+    number = parse(value, quantity, name)
+    low, high = _PLAUSIBLE[quantity]
+    if not low <= number <= high:
+        unit = {"rate": "B/s", "time": "s", "size": "B", "length": "m"}[quantity]
+        msg = f"{name} must be within {low:g}..{high:g} {unit}, got {value!r}; write {_EXAMPLE[quantity]}"
+        raise ValueError(msg)
+    return number
+
+
+def size(value: Quantity, name: str = "size") -> float:
+    """Return a size in bytes; see `parse`."""
+    return _checked(value, "size", name)
+
+
+def rate(value: Quantity, name: str = "rate") -> float:
+    """Return a rate of one direction in bytes per second; outside 1e6..1e14 is refused."""
+    return _checked(value, "rate", name)
+
+
+def time(value: Quantity, name: str = "time") -> float:
+    """Return a time in seconds; see `parse`."""
+    return _checked(value, "time", name)
+
+
+def length(value: Quantity, name: str = "length") -> float:
+    """Return a length in metres; see `parse`."""
+    return _checked(value, "length", name)
+
+
+def count(value: int, name: str, low: int = 1, high: int | None = None) -> int:
+    """Return ``value`` as an int within ``low..high``, or refuse it by name."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        msg = f"{name} must be a whole number, got {value!r}"
+        raise TypeError(msg)
+    number = value.__index__()
+    if number < low or (high is not None and number > high):
+        bound = f">= {low}" if high is None else f"within {low}..{high}"
+        msg = f"{name} must be {bound}, got {number}"
+        raise ValueError(msg)
+    return number
+
+
+def scale(value: float, prefixes: dict[str, float] | None = None) -> tuple[float, str]:
+    """Return ``value`` divided by the largest fitting prefix, and that prefix."""
+    table = prefixes or {p: f for p, f in {**_SMALL, **_DECIMAL}.items() if p not in ("μ", "µ")}
+    fitting = [(f, p) for p, f in table.items() if abs(value) >= f * (1 - 1e-12)]
+    factor, prefix = max(fitting) if fitting else min((f, p) for p, f in table.items())
+    return value / factor, prefix
+
+
+def _three(value: float, prefixes: dict[str, float] | None, unit: str) -> str:
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g} {unit}"
+    number, prefix = scale(value, prefixes)
+    digits = max(0, 2 - math.floor(math.log10(abs(number)) + 1e-12)) if number else 0
+    text = f"{number:.{digits}f}"
+    return f"{text} {prefix}{unit}"
+
+
+def format_time(seconds: float) -> str:
+    """Return a time with three significant digits, such as ``"700 ms"``."""
+    return _three(seconds, {p: f for p, f in _SMALL.items() if p not in ("μ", "µ")}, "s")
+
+
+def format_rate(bytes_per_second: float) -> str:
+    """Return a rate with three significant digits, such as ``"50.0 GB/s"``."""
+    return _three(bytes_per_second, _DECIMAL, "B/s")
+
+
+def format_size(n: float) -> str:
+    """Return a size as people write it: whole binary steps as KiB or MiB, the rest decimal.
+
+    Examples
+    --------
+    >>> format_size(4 * 2**20), format_size(17.6e9), format_size(8)
+    ('4 MiB', '17.6 GB', '8 B')
+    """
+    for prefix, factor in reversed(_BINARY.items()):
+        if n >= factor and n % factor == 0 and n / factor < 1024:
+            return f"{n / factor:.0f} {prefix}B"
+    return f"{n:.0f} B" if 0 <= n < 1000 and n == int(n) else _three(n, _DECIMAL, "B")
