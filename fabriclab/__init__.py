@@ -14,7 +14,7 @@ from __future__ import annotations
 import importlib
 from typing import Any, Final
 
-__version__: Final = "0.1.0"
+__version__ = "0.1.0"
 
 _SUBMODULES: Final = (
     "catalog checks collectives core engines errors importers lower measure registry routing "
