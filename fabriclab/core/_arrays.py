@@ -37,7 +37,8 @@ def expand(start: NDArray[np.integer], counts: NDArray[np.integer]) -> NDArray[n
     ends = np.cumsum(counts)
     total = int(ends[-1]) if ends.size else 0
     shift = np.repeat(np.asarray(start, dtype=np.int64) - (ends - counts), counts)
-    return np.arange(total) + shift
+    out: NDArray[np.int64] = np.arange(total) + shift
+    return out
 
 
 def check_pointer(ptr: NDArray[np.integer], entries: int, name: str) -> None:

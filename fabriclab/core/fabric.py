@@ -206,7 +206,8 @@ class Fabric:
         """Return all links from node ``a`` to node ``b``."""
         ptr, order = self.out
         mine = order[ptr[a] : ptr[a + 1]]
-        return mine[self.target[mine] == b]
+        out: NDArray[np.int64] = mine[self.target[mine] == b]
+        return out
 
     def with_capacity(self, links: ArrayLike, capacity: units.Quantity) -> Fabric:
         """Return this fabric with other capacities on some links [B/s], such as a slow cable's two links."""
@@ -322,7 +323,7 @@ class FabricBuilder:
         self, family: str, asked: Mapping[str, Any], *, endpoint: ArrayLike, rail: ArrayLike, server: ArrayLike
     ) -> Fabric:
         """Return the `Fabric` with all that was added."""
-        node = {k: np.concatenate([block[k] for block in self._nodes]).astype(t) for k, t in _NODE_ARRAYS.items()}
+        node: dict[str, Any] = {k: np.concatenate([block[k] for block in self._nodes]).astype(t) for k, t in _NODE_ARRAYS.items()}
         link = {k: np.repeat(self._column(k, t), 2) for k, t in _LINK_ARRAYS.items()}
         link["source"][1::2], link["target"][1::2] = link["target"][0::2], link["source"][0::2].copy()
         return Fabric(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -90,7 +90,7 @@ class Routes:
         """Return one `PATH` row per sequence of links, for the flows 0, 1, ... or those given."""
         ptr = pointer([len(p) for p in paths])
         link = np.fromiter((x for p in paths for x in p), dtype=np.int32, count=int(ptr[-1]))
-        owner = np.arange(len(paths)) if flow is None else np.asarray(flow)
+        owner: NDArray[Any] = np.arange(len(paths)) if flow is None else np.asarray(flow)
         rows_per_flow = np.bincount(owner, minlength=1)
         n = len(paths)
         return cls(
@@ -127,13 +127,13 @@ class Routes:
 
     def hops(self) -> NDArray[np.float64]:
         """Return the links that each row crosses, in the mean over its paths, (R,)."""
-        return np.bincount(rows_of(self.ptr), weights=self.use, minlength=self.n_rows)
+        return np.bincount(rows_of(self.ptr), weights=self.use, minlength=self.n_rows).astype(np.float64)
 
     def link_bytes(self, flows: Flows, n_links: int) -> NDArray[np.float64]:
         """Return the bytes that all flows (with their repeats) put on each link, (n_links,)."""
         moved = flows.size * flows.repeat[flows.group]
         per_entry = (moved[self.flow] * self.share)[rows_of(self.ptr)] * self.use
-        return np.bincount(self.link, weights=per_entry, minlength=n_links)
+        return np.bincount(self.link, weights=per_entry, minlength=n_links).astype(np.float64)
 
     def check(self, fabric: Fabric, flows: Flows) -> None:
         """Refuse routes that break the law: paths meet, end where the flow ends, and pass no forbidden node.

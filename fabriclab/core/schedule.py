@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -51,7 +52,7 @@ class StepGroup:
         reduce: ArrayLike, segment: ArrayLike = 0, repeat: int = 1, shift: int = 0,
     ) -> StepGroup:  # fmt: skip
         """Return a group from columns that broadcast together."""
-        columns = np.broadcast_arrays(*(np.atleast_1d(v) for v in (source, target, first, count, segment, reduce)))
+        columns: Any = np.broadcast_arrays(*(np.atleast_1d(v) for v in (source, target, first, count, segment, reduce)))
         return cls(*columns, repeat=repeat, shift=shift)
 
     def __post_init__(self) -> None:
@@ -201,7 +202,8 @@ class Schedule:
 
 def _joined(parts: Sequence[StepGroup]) -> StepGroup:
     names = ("source", "target", "first", "count", "segment", "reduce")
-    return StepGroup(*(np.concatenate([getattr(p, n) for p in parts]) for n in names))
+    columns: Any = [np.concatenate([getattr(p, n) for p in parts]) for n in names]
+    return StepGroup(*columns)
 
 
 def _check_group(g: int, group: StepGroup, people: int, blocks: int, segments: int) -> None:
