@@ -1,0 +1,83 @@
+# make lab     open the course in JupyterLab (make lab BROWSER=none PORT=8899 prints the address instead)
+# make test    every check of a push    make test-all    deep checks before a release
+# make bench   speed against peers      make pins        renew the exact versions in binder/
+PYTHON ?= python3
+VENV ?= .venv
+PORT ?= 8888
+JOBS ?= 2
+EXTRAS ?= lab,mpi
+
+PY := $(VENV)/bin/python
+PINS := binder/requirements.txt binder/dev.txt
+# Both names: older pip reads the first for build tools too, newer pip the second.
+PIP = PIP_CONSTRAINT="$(PINS)" PIP_BUILD_CONSTRAINT=binder/dev.txt PIP_DISABLE_PIP_VERSION_CHECK=1 $(PY) -m pip install -q
+SETTINGS := $(VENV)/share/jupyter/lab/settings
+NOTEBOOKS := $(wildcard notebooks/*.ipynb exercises/*.ipynb)
+# A notebook that measures this machine runs alone; the others run side by side.
+ALONE := $(if $(NOTEBOOKS),$(shell grep -l 'measure\.' $(NOTEBOOKS)))
+BESIDE := $(filter-out $(ALONE),$(NOTEBOOKS))
+NBVAL = FABRICLAB_REVEAL=1 PYTHONPATH=tests/guard $(PY) -m pytest -p no:cacheprovider --nbval-lax --nbval-cell-timeout=120
+UNIT = $(PY) -m pytest -n $(JOBS) --dist worksteal --doctest-modules tests fabriclab
+
+.PHONY: help lab test test-all bench lint unit deep notebooks pins clean
+help:
+	@sed -n '1,3s/^# //p' Makefile
+
+lab: $(VENV)/.lab
+	@$(PY) -m jupyter lab --log-level=WARN --ServerApp.port=$(PORT) $(if $(filter none,$(BROWSER)),--no-browser) \
+	  $(if $(filter 0,$(shell id -u)),--allow-root) --LabApp.default_url=/lab/tree/notebooks/00_start_here.ipynb
+
+test: lint unit notebooks
+
+test-all: lint deep notebooks
+
+bench: $(VENV)/.dev
+	$(PY) benchmarks/run.py
+
+lint: $(VENV)/.dev
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy
+
+unit: $(VENV)/.dev
+	$(UNIT)
+
+deep: $(VENV)/.dev
+	$(UNIT) -m "" --hypothesis-profile=deep
+
+notebooks: $(VENV)/.dev
+	$(if $(BESIDE),$(NBVAL) -n $(JOBS) --dist loadfile $(BESIDE))
+	$(if $(ALONE),$(NBVAL) $(ALONE))
+
+# The environment: made once, filled again only when what it is made from has changed.
+$(VENV)/pyvenv.cfg:
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' || { \
+	  echo "fabriclab needs Python 3.11, 3.12 or 3.13, and $(PYTHON) is $$($(PYTHON) --version 2>&1)." \
+	    "Name one that fits: make $(firstword $(MAKECMDGOALS)) PYTHON=python3.12" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	  echo "$(PYTHON) has no module venv. On Debian and Ubuntu: sudo apt install python3-venv; then run make again." >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { rm -f $@; exit 1; }
+
+$(VENV)/.lab: pyproject.toml $(PINS) binder/overrides.json | $(VENV)/pyvenv.cfg
+	@echo "Installing the course into $(VENV); the first time takes one to three minutes."
+	@$(PIP) -e '.[$(EXTRAS)]' || { echo "The exact versions do not fit this machine; trying the ranges." >&2; \
+	  $(PY) -m pip install -q -e '.[$(EXTRAS)]'; }
+	@mkdir -p $(SETTINGS) && cp binder/overrides.json $(SETTINGS)/ && touch $@
+
+$(VENV)/.dev: pyproject.toml $(PINS) binder/overrides.json | $(VENV)/pyvenv.cfg
+	@echo "Installing the course and its checks into $(VENV); the first time takes one to three minutes."
+	@$(PIP) -e '.[lab,mpi,dev]'
+	@mkdir -p $(SETTINGS) && cp binder/overrides.json $(SETTINGS)/ && touch $@ $(VENV)/.lab
+
+pins:
+	rm -rf build/pins && $(PYTHON) -m venv build/pins
+	build/pins/bin/pip install -q '.[lab,mpi]'
+	{ echo "# Exact versions for Binder and CI, made by make pins with Python 3.11; dev.txt adds the tools."; \
+	  build/pins/bin/pip freeze --exclude fabriclab; } > build/pins/requirements.txt
+	build/pins/bin/pip install -q '.[lab,mpi,dev]' && build/pins/bin/pip check
+	{ echo "# Exact versions of the tools for building and testing; made by make pins."; \
+	  build/pins/bin/pip freeze --exclude fabriclab | grep -vxFf build/pins/requirements.txt; } > binder/dev.txt
+	mv build/pins/requirements.txt binder/requirements.txt && rm -rf build/pins
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

@@ -1,0 +1,30 @@
+"""What all tests share: no network, the same examples on every run."""
+
+import importlib.util
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+ROOT = Path(__file__).resolve().parent.parent
+GUARD = ROOT / "tests" / "guard"
+collect_ignore = ["guard"]
+
+# Tests and every Python process that they start are kept from leaving this machine.
+os.environ["PYTHONPATH"] = os.pathsep.join([str(GUARD), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
+_spec = importlib.util.spec_from_file_location("network_guard", GUARD / "sitecustomize.py")
+assert _spec is not None and _spec.loader is not None
+_spec.loader.exec_module(importlib.util.module_from_spec(_spec))
+
+# A shared machine makes any deadline a coin toss, so there is none.
+_common = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("ci", derandomize=True, database=None, max_examples=50, **_common)
+settings.register_profile("deep", derandomize=False, max_examples=2000, print_blob=True, **_common)
+settings.load_profile("ci")
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """Return the folder of the checkout."""
+    return ROOT

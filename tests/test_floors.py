@@ -1,0 +1,47 @@
+"""The floors of the library: a module imports lower floors only, and only views draws."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+LINT = "from importlinter.cli import lint_imports_command as run; run()"
+
+
+def lint(folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run the contracts of the pyproject.toml in ``folder`` over the package there."""
+    env = dict(os.environ, PYTHONPATH=str(folder))
+    command = [sys.executable, "-c", LINT, "--no-cache"]
+    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=120)
+
+
+def test_every_import_goes_down(root):
+    done = lint(root)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
+    assert "0 broken" in done.stdout
+
+
+def test_contracts_catch_each_kind_of_breach(root, tmp_path):
+    shutil.copy(root / "pyproject.toml", tmp_path)
+    for folder in ("core", "views", "topologies", "collectives"):
+        (tmp_path / "fabriclab" / folder).mkdir(parents=True)
+        (tmp_path / "fabriclab" / folder / "__init__.py").write_text("")
+    for name in ("__init__", "units", "errors", "registry"):
+        (tmp_path / "fabriclab" / f"{name}.py").write_text("")
+    (tmp_path / "fabriclab" / "views" / "__init__.py").write_text("import matplotlib\nimport fabriclab.core\n")
+    good = lint(tmp_path)
+    assert good.returncode == 0, good.stdout[-3000:] + good.stderr[-1000:]
+    breaches = {
+        "core/up.py": "def f():\n    import fabriclab.views\n",
+        "topologies/side.py": "import fabriclab.collectives\n",
+        "core/draw.py": "def f():\n    import matplotlib.pyplot\n",
+        "stray.py": "",
+    }
+    for path, text in breaches.items():
+        file = tmp_path / "fabriclab" / path
+        file.write_text(text)
+        done = lint(tmp_path)
+        assert done.returncode == 1, f"no contract noticed {path}"
+        assert path.removesuffix(".py").replace("/", ".") in done.stdout, done.stdout
+        file.unlink()
