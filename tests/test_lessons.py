@@ -1,0 +1,52 @@
+"""The gates that every lesson passes: what a notebook under ``notebooks/`` states, and what is checked.
+
+The gates are functions in ``lesson_gates.py``; each returns sentences, one per fault. A small notebook
+made in this file passes all of them, and each gate refuses a copy of it with one thing broken.
+
+Notebook metadata (beside ``kernelspec`` with name ``python3``)::
+
+    "fabriclab": {
+      "title": "Add the gradients of 1,024 GPUs",   the first line of the first cell is "# " + title
+      "minutes": {"read": 12, "do": 15},            both numbers stand in the first cell
+      "needs": ["00_start_here"],                   lessons by file name; [] for none
+      "objectives": [                               three; each text stands in the first cell word for word
+        {"text": "Count the bytes that a ring sends", "check": "31-ring-bytes"}, ...],
+      "version": "0.1", "facts": "2026-11-21",      both stand in the first cell
+      "shape": "build",                             measurement, puzzle, detective, design, duel or build;
+                                                    no two neighbours in file order have the same
+      "given": ["400 Gb/s", "128 servers"]          numbers that prose may use before anything prints them
+    }
+
+``check`` names a question of ``fabriclab/checks/data/questions.csv`` or a drill (``"drill:units"``), and a
+code cell of the lesson asks it. Every question that the table gives to a lesson is asked in it.
+
+Cell metadata::
+
+    "duty": "experiment"        predict, experiment, compare, break, check (or a list of them). All five
+                                occur. On a code cell; compare and break may stand on several
+    "learner": true             a code cell that the learner changes or writes: one code cell in three.
+                                Only such a cell may hold a ``def`` (the learner's answer); no cell a class
+    "covers": ["C001"]          rows of the coverage list, on a code cell or a Markdown cell with a table.
+                                Rows of kind skill, question, exercise and demo: a code cell that calls
+                                check, drill or predict, or a widget
+    "section": "core-end"       on the one Markdown cell that says "you have the core"
+    "cites": {"365.6 GB/s": "published/..., 8 GPUs, 8 GiB, ring"}
+                                numbers of this Markdown cell that come from a source, with the source
+
+Gates without a run
+    nbformat 4.5; unique ids; no outputs, no execution counts. First cell as above. Core: at most 12 code cells
+    and 1,000 words of Markdown; after ``core-end`` at most 12 cells. Code cells have at most 12 lines. The first
+    experiment stands in the first third of the core's code cells. Headings are not names of duties ("Predict",
+    "Explore", "Break it" ...). None of simply, just, obviously, easy, of course. Mean sentence of at most 17 words.
+    At most two predictions (``predict("id", ...)``), each before its ``reveal("id", ...)``; a reveal without a
+    prediction opens an envelope, so an earlier lesson predicts that id.
+
+Gates on the executed notebook (run once, in its own folder, with a fresh progress file)
+    No error; again with ``FABRICLAB_TEXT=1``, then without pictures and HTML. Every number with a unit in Markdown
+    (``0.70 s``, ``50 GB/s``, ``13 %``, ``128 times``; code spans are not read) is printed by some cell to the
+    digits that the prose gives, in any prefix or as a bare number in a table, or is in ``given`` or ``cites``.
+    The truth of a prediction (as ``reveal`` recorded it; measured ones are exempt, they differ by machine) is
+    in no source, prose or output before the cell that predicts, and for an envelope before the one that reveals,
+    within 2 %, unless ``given`` lists it. Pictures have alternative text of six words or more that does not begin
+    with figure or plot. At most 15 s for a lesson, 4 s for the median lesson. Lesson 00 holds at most 700 MB.
+"""
