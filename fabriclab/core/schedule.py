@@ -52,8 +52,10 @@ class StepGroup:
         reduce: ArrayLike, segment: ArrayLike = 0, repeat: int = 1, shift: int = 0,
     ) -> StepGroup:  # fmt: skip
         """Return a group from columns that broadcast together."""
-        columns: Any = np.broadcast_arrays(*(np.atleast_1d(v) for v in (source, target, first, count, segment, reduce)))
-        return cls(*columns, repeat=repeat, shift=shift)
+        given = {"source": source, "target": target, "first": first, "count": count, "segment": segment}
+        arrays = np.broadcast_arrays(*(np.atleast_1d(v) for v in (*given.values(), reduce)))
+        columns: dict[str, Any] = dict(zip((*given, "reduce"), arrays, strict=True))
+        return cls(**columns, repeat=repeat, shift=shift)
 
     def __post_init__(self) -> None:
         """Freeze the arrays and check repeat."""

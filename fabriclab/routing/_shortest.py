@@ -1,0 +1,270 @@
+"""Next links on shortest paths, in two forms that a test holds equal.
+
+`Clos` reads them off the tiers: climb to the lowest tier at which both ends have a common ancestor, then
+come down. It holds only if every node at a tier reaches every subtree below its component, which is checked
+first. `Tables` searches from every target and holds for any graph.
+"""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fabriclab.core import Fabric
+from fabriclab.core._arrays import expand, pointer
+from fabriclab.errors import NoPath
+
+__all__ = ["Rows", "Ways", "hashed", "ways"]
+
+Ints = NDArray[np.int64]
+_FAR: Final = np.iinfo(np.uint16).max // 2
+_ROUNDS: Final = 64  # a Clos settles in two or three; a long chain is left to the search
+_BATCH: Final = 2**25  # entries of a distance table that is held at once (64 MiB)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of links for pairs of nodes, as a routing method returns them."""
+
+    ptr: Ints
+    link: Ints
+    use: NDArray[np.float64]
+    kind: int
+
+
+class Walk(Protocol):
+    """Shortest ways of some pairs: which links lead on from a node."""
+
+    def next_links(self, pair: Ints, node: Ints) -> tuple[Ints, Ints]:
+        """Return the counts (K,) and the links of all shortest ways on from ``node[k]`` for ``pair[k]``."""
+        ...
+
+
+class Ways(Protocol):
+    """Shortest ways of a fabric; pairs are given in batches."""
+
+    def batches(self, source: Ints, target: Ints) -> list[Ints]:
+        """Return the pairs in batches that fit into memory together."""
+        ...
+
+    def walk(self, source: Ints, target: Ints) -> Walk:
+        """Return the ways of these pairs."""
+        ...
+
+
+_known: weakref.WeakKeyDictionary[Fabric, Ways] = weakref.WeakKeyDictionary()
+
+
+def ways(fabric: Fabric) -> Ways:
+    """Return the shortest ways of a fabric, from the tiers where they allow it, else by search."""
+    found = _known.get(fabric)
+    if found is None:
+        found = Clos.of(fabric) or Tables(fabric)
+        _known[fabric] = found
+    return found
+
+
+def hashed(seed: int, *columns: NDArray[np.integer]) -> NDArray[np.uint64]:
+    """Return a 64-bit hash per row (the finaliser of splitmix64, Steele et al., OOPSLA 2014)."""
+    value = np.full(columns[0].shape, (seed * 0x9E3779B97F4A7C15 + 1) % 2**64, dtype=np.uint64)
+    for column in columns:
+        value = value ^ (column.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15))
+        value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        value = value ^ (value >> np.uint64(31))
+    return value
+
+
+def _no_path(fabric: Fabric, source: int, target: int) -> NoPath:
+    return NoPath(
+        f"no path from {fabric.name(source)} to {fabric.name(target)}: every way has a failed link (capacity 0) "
+        "or passes a node that forbids transit; restore a link, or route other ends"
+    )
+
+
+class Tables:
+    """Hop counts to every target by search; for any graph."""
+
+    def __init__(self, fabric: Fabric) -> None:
+        self.fabric = fabric
+        live = np.flatnonzero(fabric.capacity > 0)
+        self.order = live[np.argsort(fabric.source[live], kind="stable")]
+        self.ptr = pointer(np.bincount(fabric.source[self.order], minlength=fabric.n_nodes))
+
+    def batches(self, source: Ints, target: Ints) -> list[Ints]:
+        """Return the pairs sorted by target, so many that their hop counts fit."""
+        order = np.argsort(target, kind="stable")
+        goals, first = np.unique(target[order], return_index=True)
+        step = max(1, _BATCH // max(1, self.fabric.n_nodes))
+        return np.split(order, first[step::step]) if goals.size else []
+
+    def walk(self, source: Ints, target: Ints) -> Walk:
+        """Return the ways of these pairs."""
+        goals, column = np.unique(target, return_inverse=True)
+        hops = self._hops(goals)
+        cut = np.flatnonzero(hops[source, column] >= _FAR)
+        if cut.size:
+            raise _no_path(self.fabric, int(source[cut[0]]), int(target[cut[0]]))
+        return _TableWalk(self, hops, goals, column)
+
+    def _hops(self, goals: Ints) -> NDArray[np.uint16]:
+        """Return hop counts (N, goals): every sweep lets each node learn from its neighbours."""
+        fabric = self.fabric
+        hops = np.full((fabric.n_nodes, goals.size), _FAR, dtype=np.uint16)
+        hops[goals, np.arange(goals.size)] = 0
+        ahead = fabric.target[self.order]
+        some = np.flatnonzero(np.diff(self.ptr))
+        shut = np.flatnonzero(~fabric.transit[ahead])  # such a node may end a path, not carry one on
+        while True:
+            through = hops[ahead]
+            through[shut] = np.where(through[shut] == 0, 0, _FAR)
+            best = np.minimum.reduceat(through, self.ptr[some], axis=0) + np.uint16(1)
+            better = np.minimum(hops[some], best)
+            if np.array_equal(better, hops[some]):
+                return hops
+            hops[some] = better
+
+
+@dataclass(frozen=True)
+class _TableWalk:
+    tables: Tables
+    hops: NDArray[np.uint16]
+    goals: Ints
+    column: Ints
+
+    def next_links(self, pair: Ints, node: Ints) -> tuple[Ints, Ints]:
+        """Return all live links to a node one hop nearer."""
+        fabric, ptr = self.tables.fabric, self.tables.ptr
+        counts = ptr[node + 1] - ptr[node]
+        links = self.tables.order[expand(ptr[node], counts)]
+        owner = np.repeat(np.arange(node.size), counts)
+        column, ahead = self.column[pair[owner]], fabric.target[links]
+        nearer = self.hops[ahead, column] + 1 == self.hops[node[owner], column]
+        nearer &= fabric.transit[ahead] | (ahead == self.goals[column])
+        return np.bincount(owner[nearer], minlength=node.size), links[nearer]
+
+
+class Clos:
+    """Up and down ways of a folded Clos, from the tiers alone."""
+
+    def __init__(self, fabric: Fabric, comp: NDArray[np.int32], up: Ints, down: Ints) -> None:
+        self.fabric, self.comp = fabric, comp
+        self.up = up[np.argsort(fabric.source[up], kind="stable")]
+        self.up_ptr = pointer(np.bincount(fabric.source[self.up], minlength=fabric.n_nodes))
+        low = fabric.target[down]
+        below = np.where(fabric.transit[low], comp[fabric.tier[low], low], low)
+        key = fabric.source[down].astype(np.int64) * fabric.n_nodes + below
+        order = np.argsort(key, kind="stable")
+        self.down, self.down_key = down[order], key[order]
+
+    @classmethod
+    def of(cls, fabric: Fabric) -> Clos | None:
+        """Return the ways of a fabric that is a folded Clos, or None."""
+        live = np.flatnonzero(fabric.capacity > 0)
+        source, target = fabric.source[live], fabric.target[live]
+        rise = fabric.tier[target].astype(np.int64) - fabric.tier[source]
+        up, down = live[rise > 0], live[rise < 0]
+        if live.size == 0 or np.any(np.abs(rise) != 1) or not np.array_equal(np.sort(up ^ 1), down):
+            return None
+        if not np.all(fabric.transit[fabric.target[up]]):
+            return None
+        comp = _components(fabric, up)
+        return None if comp is None else cls(fabric, comp, up, down)
+
+    def batches(self, source: Ints, target: Ints) -> list[Ints]:
+        """Return all pairs as one batch: no table is needed."""
+        return [np.arange(source.size)] if source.size else []
+
+    def walk(self, source: Ints, target: Ints) -> Walk:
+        """Return the ways of these pairs: the links on which they leave, turn and arrive."""
+        fabric, n = self.fabric, source.size
+        turn, first, last = np.full(n, _FAR, dtype=np.int64), np.full(n, -1), np.full(n, -1)
+        degree = np.diff(self.up_ptr)
+        for i in range(int(degree[source].max(initial=0))):
+            for j in range(int(degree[target].max(initial=0))):
+                pairs = np.flatnonzero((degree[source] > i) & (degree[target] > j))
+                a, b = self.up[self.up_ptr[source[pairs]] + i], self.up[self.up_ptr[target[pairs]] + j]
+                here = self._turn(fabric.target[a], fabric.target[b])
+                nearer = here < turn[pairs]
+                won = pairs[nearer]
+                turn[won], first[won], last[won] = here[nearer], a[nearer], fabric.target[b[nearer]]
+        cut = np.flatnonzero(turn == _FAR)
+        if cut.size:
+            raise _no_path(fabric, int(source[cut[0]]), int(target[cut[0]]))
+        return _ClosWalk(self, source, target, first, last)
+
+    def _turn(self, a: NDArray[np.integer], b: NDArray[np.integer]) -> Ints:
+        """Return the lowest tier at which ``a`` and ``b`` are in one component."""
+        turn = np.full(a.size, _FAR, dtype=np.int64)
+        for h in range(self.comp.shape[0] - 1, -1, -1):
+            turn[(self.comp[h, a] == self.comp[h, b]) & (self.comp[h, a] >= 0)] = h
+        return turn
+
+
+@dataclass(frozen=True)
+class _ClosWalk:
+    clos: Clos
+    source: Ints
+    target: Ints
+    first: Ints
+    last: Ints
+
+    def next_links(self, pair: Ints, node: Ints) -> tuple[Ints, Ints]:
+        """Return the links up until the last node's component is reached, then the links down to it."""
+        clos, fabric = self.clos, self.clos.fabric
+        tier, last = fabric.tier[node], self.last[pair]
+        below = np.where(node == last, self.target[pair], clos.comp[np.maximum(tier - 1, 0), last])
+        key = node * fabric.n_nodes + below
+        start = clos.up.size + np.searchsorted(clos.down_key, key, side="left")
+        end = clos.up.size + np.searchsorted(clos.down_key, key, side="right")
+        climbs = clos.comp[tier, node] != clos.comp[tier, last]
+        start[climbs], end[climbs] = clos.up_ptr[node[climbs]], clos.up_ptr[node[climbs] + 1]
+        leaves = node == self.source[pair]
+        start[leaves] = clos.up.size + clos.down.size + pair[leaves]
+        end[leaves] = start[leaves] + 1
+        table = np.concatenate([clos.up, clos.down, self.first])
+        return end - start, table[expand(start, end - start)]
+
+
+def _components(fabric: Fabric, up: Ints) -> NDArray[np.int32] | None:
+    """Return (tiers, N): the component of each transit node among the tiers up to h, by its least member; -1 else.
+
+    None if some node cannot reach every part of its component from above, or an end has two links into one.
+    """
+    n, tier, transit = fabric.n_nodes, fabric.tier, fabric.transit
+    comp = np.full((int(tier.max()) + 1, n), -1, dtype=np.int32)
+    now = np.full(n, -1, dtype=np.int32)
+    inner = up[transit[fabric.source[up]]]
+    for h in range(comp.shape[0]):
+        links = inner[tier[fabric.target[inner]] == h]
+        low, high = now[fabric.source[links]], fabric.target[links]
+        label = _merged(n, low, high)
+        if label is None:
+            return None
+        parts = np.unique(now[now >= 0])
+        wanted = np.bincount(label[parts], minlength=n)
+        reached = np.bincount(np.unique(high.astype(np.int64) * n + low) // n, minlength=n)
+        here = np.flatnonzero(transit & (tier == h))
+        if np.any(reached[here] != wanted[label[here]]):
+            return None
+        now = np.where(now >= 0, label[now], -1).astype(np.int32)
+        now[here] = label[here]
+        comp[h] = now
+    ends = up[~transit[fabric.source[up]]]
+    entry = fabric.source[ends].astype(np.int64) * n + now[fabric.target[ends]]
+    return comp if np.unique(entry).size == entry.size else None
+
+
+def _merged(n: int, low: NDArray[np.int32], high: NDArray[np.int32]) -> NDArray[np.int32] | None:
+    """Return the least label within reach of each node over the pairs (low, high); None if it takes too long."""
+    label = np.arange(n, dtype=np.int32)
+    for _ in range(_ROUNDS):
+        np.minimum.at(label, high, label[low])
+        np.minimum.at(label, low, label[high])
+        if np.array_equal(label[low], label[high]):
+            return label
+    return None

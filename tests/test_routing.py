@@ -1,0 +1,194 @@
+"""Routing: by hand, shape, laws against networkx and between the two forms, refusals."""
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fabriclab import routing, topologies
+from fabriclab.core import PATH, SPRAY, FabricBuilder, Flows
+from fabriclab.errors import NoPath, TooLarge
+from fabriclab.routing._shortest import Clos, Tables, ways
+
+SMALL = {
+    "leaf_spine": {"hosts": 16, "radix": 8},
+    "fat_tree": {"k": 4},
+    "rail_optimised": {"servers": 4, "gpus": 4, "rails": 4, "radix": 4},
+}
+
+
+def all_pairs(fabric):
+    s, t = np.meshgrid(fabric.endpoint, fabric.endpoint)
+    keep = s != t
+    return Flows.make(s[keep], t[keep], 1.0)
+
+
+def ring(fabric, size=1.0):
+    return Flows.make(fabric.endpoint, np.roll(fabric.endpoint, -1), size)
+
+
+def triangle(*, transit=True):
+    """Return three switches in a ring with one host each; the switch of host 1 may be closed to others."""
+    b = FabricBuilder(("host", "switch"), ("i",))
+    host = b.add_nodes("host", 3, tier=0, transit=False, i=range(3))
+    switch = [b.add_nodes("switch", 1, tier=1, transit=transit or i != 1, i=i)[0] for i in range(3)]
+    b.add_cables(host, switch, capacity=1e9, delay=1e-6)
+    b.add_cables(switch, np.roll(switch, -1), capacity=1e9, delay=1e-6)
+    return b.build("triangle", {}, endpoint=host, rail=[0] * 3, server=range(3))
+
+
+# by hand ------------------------------------------------------------------------------------------
+def test_one_switch_between_two_hosts():
+    fabric = topologies.build("leaf_spine", hosts=4, radix=8)
+    routes = routing.route(fabric, ring(fabric))
+    assert np.diff(routes.ptr).tolist() == [2, 2, 2, 2]
+    assert set(routes.kind) == {PATH}
+
+
+def test_neighbours_in_a_server_use_nvlink_and_other_servers_the_nic():
+    fabric = topologies.build("rail_optimised", servers=2, gpus=4, rails=4, radix=8)
+    gpu = fabric.endpoint
+    routes = routing.route(fabric, Flows.make([gpu[0], gpu[0]], [gpu[1], gpu[4]], 1.0))
+    kinds = [[fabric.kinds[fabric.kind[fabric.target[x]]] for x in routes.row(r)] for r in range(2)]
+    assert kinds == [["nvlink", "gpu"], ["pcie", "nic", "leaf", "nic", "pcie", "gpu"]]
+
+
+def test_spray_splits_over_all_spines_in_equal_parts():
+    fabric = topologies.build("leaf_spine", hosts=32, radix=8)
+    a, b = fabric.endpoint[[0, 31]]
+    routes = routing.route(fabric, Flows.make(a, b, 1.0), "spray")
+    up = fabric.tier[fabric.target[routes.link]] == fabric.tier.max()
+    assert routes.kind.tolist() == [SPRAY]
+    assert np.allclose(routes.use[up], 1 / up.sum())
+    assert up.sum() == 4  # radix 8: four links up
+
+
+def test_delay_of_a_route_is_the_sum_over_its_links():
+    fabric = triangle()
+    routes = routing.route(fabric, Flows.make(0, 1, 1.0))
+    assert routes.delay[0] == pytest.approx(3e-6)
+
+
+def test_flow_to_itself_gets_no_route():
+    fabric = triangle()
+    routes = routing.route(fabric, Flows.make([0, 0], [0, 1], [0.0, 1.0]))
+    assert routes.flow.tolist() == [1]
+
+
+def test_closed_node_is_walked_around():
+    """Host 1 hangs on a switch closed to others; 0 -> 2 must not pass it, 0 -> 1 may not reach it at all."""
+    fabric = triangle(transit=False)
+    routes = routing.route(fabric, Flows.make(0, 2, 1.0))
+    assert fabric.transit[fabric.target[routes.row(0)[:-1]]].all()
+    with pytest.raises(NoPath, match=r"host 0 to host 1.*forbids transit"):
+        routing.route(fabric, Flows.make(0, 1, 1.0))
+
+
+# laws ---------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("method", routing.names())
+@pytest.mark.parametrize("family", SMALL)
+def test_routes_obey_the_law_and_are_as_short_as_networkx_says(family, method):
+    fabric = topologies.build(family, **SMALL[family])
+    flows = all_pairs(fabric)
+    routes = routing.route(fabric, flows, method)
+    routes.check(fabric, flows)
+    # the oracle sees each endpoint twice, as sender and as receiver, so that no path can cross one
+    graph = nx.DiGraph()
+    for a, b in zip(fabric.source.tolist(), fabric.target.tolist(), strict=True):
+        graph.add_edge(a if fabric.transit[a] else ("out", a), b if fabric.transit[b] else ("in", b))
+    lengths = {a: nx.single_source_shortest_path_length(graph, ("out", a)) for a in fabric.endpoint.tolist()}
+    expected = [lengths[s]["in", t] for s, t in zip(flows.source.tolist(), flows.target.tolist(), strict=True)]
+    assert routes.hops() == pytest.approx(expected)
+
+
+def broken(fabric, data):
+    """Return the fabric without a few random cables between switches, or None if an endpoint is cut off."""
+    inner = np.flatnonzero(fabric.transit[fabric.source[::2]] & fabric.transit[fabric.target[::2]])
+    dead = data.draw(st.lists(st.sampled_from(inner.tolist()), max_size=3, unique=True))
+    return fabric.without(cables=dead)
+
+
+@given(st.data())
+def test_both_forms_of_shortest_ways_agree(data):
+    family = data.draw(st.sampled_from(sorted(SMALL)))
+    fabric = broken(topologies.build(family, **SMALL[family]), data)
+    clos = Clos.of(fabric)
+    if clos is None:
+        return
+    flows = all_pairs(fabric)
+    s, t = flows.source.astype(np.int64), flows.target.astype(np.int64)
+    pair, node = np.arange(s.size), s
+    one, two = clos.walk(s, t), Tables(fabric).walk(s, t)
+    while pair.size:
+        (n1, x1), (n2, x2) = one.next_links(pair, node), two.next_links(pair, node)
+        assert n1.tolist() == n2.tolist()
+        owner = np.repeat(np.arange(pair.size), n1)
+        assert [set(x1[owner == i]) for i in range(0, pair.size, 7)] == [set(x2[owner == i]) for i in range(0, pair.size, 7)]
+        link = x1[np.append(0, np.cumsum(n1)[:-1])]
+        node = fabric.target[link].astype(np.int64)
+        on = node != t[pair]
+        pair, node = pair[on], node[on]
+
+
+def test_healthy_fabrics_are_read_off_their_tiers_and_hurt_ones_are_searched():
+    for family, arguments in SMALL.items():
+        assert isinstance(ways(topologies.build(family, **arguments)), Clos), family
+    assert isinstance(ways(triangle()), Tables)
+    fabric = topologies.build("fat_tree", k=4)
+    up = np.flatnonzero(fabric.tier[fabric.target] == fabric.tier.max())
+    assert isinstance(ways(fabric.without(cables=[int(up[0]) // 2])), Tables)
+
+
+@given(st.integers(0, 2**32), st.integers(1, 5))
+def test_ecmp_is_a_function_of_its_seed(seed, subflows):
+    fabric = topologies.build("fat_tree", k=4)
+    flows = ring(fabric)
+    a, b = (routing.route(fabric, flows, subflows=subflows, seed=seed) for _ in range(2))
+    assert a.link.tolist() == b.link.tolist()
+    assert np.bincount(a.flow).tolist() == [subflows] * flows.n_flows
+    assert np.bincount(a.flow, weights=a.share) == pytest.approx(1.0)
+
+
+def test_hash_spreads_as_balls_into_bins():
+    """32 flows on 32 uplinks: the fullest holds 3.533 in the mean (exact, ../targets: multinomial maximum)."""
+    fabric = topologies.build("leaf_spine", hosts=64, radix=64)
+    flows = Flows.make(fabric.endpoint[:32], fabric.endpoint[32:], 1.0)
+    up = fabric.tier[fabric.target] == fabric.tier.max()
+    fullest = []
+    for seed in range(200):
+        routes = routing.route(fabric, flows, seed=seed)
+        fullest.append(np.bincount(routes.link[up[routes.link]]).max())
+    assert np.mean(fullest) == pytest.approx(3.533, abs=0.18)  # 3.5 standard errors of 200 draws
+
+
+def test_bytes_that_leave_a_node_are_those_that_came_in():
+    fabric = topologies.build("fat_tree", k=4)
+    flows = all_pairs(fabric)
+    for method in routing.names():
+        carried = routing.route(fabric, flows, method).link_bytes(flows, fabric.n_links)
+        net = np.bincount(fabric.source, weights=carried) - np.bincount(fabric.target, weights=carried)
+        assert np.abs(net).max() < 1e-9  # every rank sends as much as it receives
+
+
+# refusals -----------------------------------------------------------------------------------------
+def test_cut_off_rank_is_named():
+    fabric = topologies.build("leaf_spine", hosts=4, radix=8)
+    cable = int(np.flatnonzero(fabric.source == fabric.endpoint[2])[0]) // 2
+    with pytest.raises(NoPath, match=r"no path from .* to .*capacity 0.*restore a link"):
+        routing.route(fabric.without(cables=[cable]), ring(fabric))
+
+
+def test_unknown_method_and_subflows_are_refused():
+    fabric = triangle()
+    with pytest.raises(ValueError, match=r"unknown routing 'magic'; choose one of ecmp"):
+        routing.route(fabric, ring(fabric), "magic")
+    with pytest.raises(ValueError, match=r"subflows must be >= 1, got 0"):
+        routing.route(fabric, ring(fabric), subflows=0)
+
+
+def test_spray_that_does_not_fit_is_refused_before_it_is_built(monkeypatch):
+    fabric = topologies.build("fat_tree", k=4)
+    monkeypatch.setenv("FABRICLAB_MEMORY", "1000")
+    with pytest.raises(TooLarge, match=r"spraying .*ecmp"):
+        routing.route(fabric, all_pairs(fabric), "spray")
