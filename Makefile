@@ -24,7 +24,7 @@ help:
 	@sed -n '1,3s/^# //p' Makefile
 
 lab: $(VENV)/.lab
-	@$(PY) -m jupyter lab --log-level=WARN --ServerApp.port=$(PORT) $(if $(filter none,$(BROWSER)),--no-browser) \
+	@$(PY) -m jupyter lab --log-level=WARN --LabApp.extension_manager=readonly --ServerApp.port=$(PORT) $(if $(filter none,$(BROWSER)),--no-browser) \
 	  $(if $(filter 0,$(shell id -u)),--allow-root) --LabApp.default_url=/lab/tree/notebooks/00_start_here.ipynb
 
 test: lint unit notebooks
