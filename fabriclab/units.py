@@ -180,10 +180,9 @@ def scale(value: float, prefixes: dict[str, float] | None = None) -> tuple[float
 def _three(value: float, prefixes: dict[str, float] | None, unit: str) -> str:
     if value == 0 or not math.isfinite(value):
         return f"{value:g} {unit}"
-    number, prefix = scale(value, prefixes)
-    digits = max(0, 2 - math.floor(math.log10(abs(number)) + 1e-12)) if number else 0
-    text = f"{number:.{digits}f}"
-    return f"{text} {prefix}{unit}"
+    number, prefix = scale(float(f"{value:.2e}"), prefixes)  # rounded first: 999.6 MB/s is shown as 1.00 GB/s
+    digits = max(0, 2 - math.floor(math.log10(abs(number)) + 1e-12))
+    return f"{number:.{digits}f} {prefix}{unit}"
 
 
 def format_time(seconds: float) -> str:

@@ -1,0 +1,145 @@
+"""Units: by hand, shape, laws, refusals, display."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fabriclab import units
+
+
+# by hand ------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(("text", "quantity", "value"), [
+    ("400 Gb/s", "rate", 50e9), ("400Gb/s", "rate", 50e9), ("50 GB/s", "rate", 50e9), ("1 Gibit/s", "rate", 2**27),
+    ("1 MiB", "size", 1048576.0), ("1 MB", "size", 1e6), ("8 b", "size", 1.0), ("1_024 B", "size", 1024.0),
+    ("500 ns", "time", 5e-7), ("2 us", "time", 2e-6), ("2 µs", "time", 2e-6), ("2 μs", "time", 2e-6),
+    ("1.5 h", "time", 5400.0), ("1 d", "time", 86400.0), ("2 min", "time", 120.0), ("1e-3 s", "time", 1e-3),
+    ("3 m", "length", 3.0), ("2 km", "length", 2000.0), ("9 W", "power", 9.0), ("10.2 kW", "power", 10200.0),
+    ("36 kUSD", "price", 36e3), ("989 TFLOP/s", "speed", 989e12), ("60 GHz", "frequency", 60e9),
+    ("-1 s", "time", -1.0), (".5 s", "time", 0.5), (7, "size", 7.0), (np.float64(2.5), "time", 2.5),
+])  # fmt: skip
+def test_text_with_unit_becomes_si(text, quantity, value):
+    assert units.parse(text, quantity) == pytest.approx(value, rel=1e-15)
+
+
+def test_minutes_and_metres_are_told_apart():
+    """The letter m stands for milli, metre and minute in daily life; here each has one spelling."""
+    assert units.time("5 ms") == 5e-3
+    assert units.length("5 mm") == 5e-3
+    with pytest.raises(ValueError, match="must be a time, got the length '5 m'"):
+        units.time("5 m")
+
+
+# shape --------------------------------------------------------------------------------------------
+def test_parsers_return_plain_floats():
+    assert type(units.rate("1 GB/s")) is float
+    assert type(units.size(np.int64(3))) is float
+    assert type(units.count(np.int32(3), "n")) is int
+
+
+# laws ---------------------------------------------------------------------------------------------
+@given(st.floats(1e-3, 1e6), st.sampled_from(sorted(units.UNITS)))
+def test_every_unit_is_linear(number, unit):
+    kind, factor = units.UNITS[unit]
+    assert units.parse(f"{number!r} {unit}", kind) == pytest.approx(number * factor, rel=1e-15)
+
+
+@given(st.sampled_from(["", "k", "M", "G", "T", "Ki", "Mi", "Gi"]), st.floats(1, 1e5))
+def test_eight_bits_are_a_byte(prefix, number):
+    assert 8 * units.parse(f"{number!r} {prefix}b", "size") == units.parse(f"{number!r} {prefix}B", "size")
+    assert 8 * units.parse(f"{number!r} {prefix}b/s", "rate") == units.parse(f"{number!r} {prefix}B/s", "rate")
+
+
+@given(st.floats(1e-11, 1e17))
+def test_shown_text_is_read_back_within_three_digits(value):
+    for show, quantity in ((units.format_time, "time"), (units.format_rate, "rate"), (units.format_size, "size")):
+        if (quantity == "time" and value < 1e6) or value >= 1:
+            back = units.parse(show(value), quantity)
+            assert back == pytest.approx(value, rel=5.1e-3)
+
+
+@given(st.floats(1e-11, 1e17))
+def test_shown_number_has_three_digits(value):
+    shown = units.format_rate(max(value, 1.0)).split()[0]
+    assert len(shown.replace(".", "").lstrip("0")) == 3
+    assert 1 <= float(shown) < 1000
+
+
+# refusals -----------------------------------------------------------------------------------------
+@pytest.mark.parametrize("text", ["400 Gbps", "400 GBps", "400 Gb/sec", "400 Gbit/sec"])
+def test_ambiguous_rate_is_answered_with_both_readings(text):
+    with pytest.raises(ValueError, match=r"write \"400 Gb/s\" for bits per second or \"400 GB/s\""):
+        units.rate(text, "nic")
+
+
+def test_the_argument_is_named():
+    with pytest.raises(ValueError, match="nic needs its unit, got '400'"):
+        units.rate("400", "nic")
+
+
+@pytest.mark.parametrize(("text", "proposal"), [("1 KB", '"1 kB"'), ("1 mib", '"1 MiB"'), ("1 gb", '"1 GB" or "1 Gb"')])
+def test_wrong_case_is_answered_with_the_right_form(text, proposal):
+    with pytest.raises(ValueError) as error:
+        units.size(text)
+    assert all(part in str(error.value) for part in proposal.split(" or "))
+
+
+@pytest.mark.parametrize("text", ["", "fast", "1,5 GB", "1 GB 2", "GB", "--1 B", "1.2.3 B", "nan B", "1 furlong"])
+def test_no_number_with_a_known_unit_is_refused(text):
+    with pytest.raises(ValueError, match="size"):
+        units.size(text)
+
+
+@pytest.mark.parametrize("value", [None, True, [1], {"a": 1}, b"1 B", 1j])
+def test_other_types_are_refused(value):
+    with pytest.raises(TypeError, match=r"size must be a number .* write \"1 MiB\""):
+        units.size(value)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_numbers_must_be_finite(value):
+    with pytest.raises(ValueError, match="must be finite"):
+        units.time(value)
+
+
+@pytest.mark.parametrize("value", [400, 9.99e5, 1.01e14, -1e9, 0, "1 B/s"])
+def test_rate_that_no_part_has_is_refused(value):
+    with pytest.raises(ValueError, match=r"rate must be within 1e\+06\.\.1e\+14 B/s.*400 Gb/s"):
+        units.rate(value)
+
+
+def test_bounds_of_a_rate_are_allowed():
+    assert (units.rate(1e6), units.rate(1e14)) == (1e6, 1e14)
+
+
+@pytest.mark.parametrize("check", [units.size, units.time, units.length])
+def test_negative_quantities_are_refused(check):
+    assert check(0) == 0
+    with pytest.raises(ValueError, match="must be within 0"):
+        check(-1e-9)
+
+
+def test_count_names_its_bounds():
+    assert units.count(3, "ranks", 3, 3) == 3
+    with pytest.raises(ValueError, match="ranks must be >= 1, got 0"):
+        units.count(0, "ranks")
+    with pytest.raises(ValueError, match=r"root must be within 0\.\.7, got 8"):
+        units.count(8, "root", 0, 7)
+    for wrong in (3.0, "3", True, None):
+        with pytest.raises(TypeError, match="ranks must be a whole number"):
+            units.count(wrong, "ranks")
+
+
+# display ------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(("shown", "text"), [
+    (units.format_time(0.7), "700 ms"), (units.format_time(4.6), "4.60 s"), (units.format_time(2e-6), "2.00 us"),
+    (units.format_time(0), "0 s"), (units.format_time(0.99999), "1.00 s"), (units.format_time(math.inf), "inf s"),
+    (units.format_rate(50e9), "50.0 GB/s"), (units.format_rate(999.6e6), "1.00 GB/s"),
+    (units.format_rate(9.999e9), "10.0 GB/s"), (units.format_rate(-5e9), "-5.00 GB/s"),
+    (units.format_size(4 * 2**20), "4 MiB"), (units.format_size(17.6e9), "17.6 GB"), (units.format_size(8), "8 B"),
+    (units.format_size(1536), "1.54 kB"), (units.format_size(0), "0 B"), (units.format_size(0.5), "0.500 B"),
+])  # fmt: skip
+def test_shown_as_people_write_it(shown, text):
+    assert shown == text
