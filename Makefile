@@ -16,7 +16,7 @@ NOTEBOOKS := $(wildcard notebooks/*.ipynb exercises/*.ipynb)
 # A notebook that measures this machine runs alone; the others run side by side.
 ALONE := $(if $(NOTEBOOKS),$(shell grep -l 'measure\.' $(NOTEBOOKS)))
 BESIDE := $(filter-out $(ALONE),$(NOTEBOOKS))
-NBVAL = FABRICLAB_REVEAL=1 PYTHONPATH=tests/guard $(PY) -m pytest -p no:cacheprovider --nbval-lax --nbval-cell-timeout=120
+NBVAL = FABRICLAB_REVEAL=1 PYTHONPATH="$(CURDIR)/tests/guard" $(PY) -m pytest -p no:cacheprovider --nbval-lax --nbval-cell-timeout=120
 UNIT = $(PY) -m pytest -n $(JOBS) --dist worksteal --doctest-modules tests fabriclab
 
 .PHONY: help lab test test-all bench lint unit deep notebooks pins clean
