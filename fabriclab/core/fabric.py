@@ -128,18 +128,21 @@ class Fabric:
         ):
             msg = "links must come in pairs: link 2c + 1 is link 2c in the other direction"
             raise ValueError(msg)
-        for name, bound in (("source", self.kind.size), ("target", self.kind.size), ("endpoint", self.kind.size)):
+        bounds: dict[str, tuple[str, int]] = dict.fromkeys(("source", "target", "endpoint"), ("a node", self.kind.size))
+        bounds |= {"kind": ("an index of kinds", len(self.kinds)), "medium": ("an index of media", len(self.media))}
+        for name, (what, bound) in bounds.items():
             value = getattr(self, name)
             if value.size and (value.min() < 0 or value.max() >= bound):
-                msg = f"{name} must be a node within 0..{bound - 1}, got {value.min()}..{value.max()}"
+                msg = f"{name} must be {what} within 0..{bound - 1}, got {value.min()}..{value.max()}"
                 raise ValueError(msg)
         if np.unique(self.endpoint).size != self.endpoint.size:
             msg = "endpoint must name each node once: one rank per endpoint"
             raise ValueError(msg)
         for name, unit in (("capacity", "B/s"), ("delay", "s"), ("length", "m"), ("ports", "ports")):
             value = getattr(self, name)
-            if not np.all(np.isfinite(value) & (value >= 0)):
-                msg = f"{name} must be finite and >= 0 {unit}, got {value[~(value >= 0)][:3]}"
+            wrong = ~(np.isfinite(value) & (value >= 0))
+            if np.any(wrong):
+                msg = f"{name} must be finite and >= 0 {unit}, got {value[wrong][:3]}"
                 raise ValueError(msg)
 
     def _check_ports(self) -> None:
@@ -211,7 +214,7 @@ class Fabric:
 
     def with_capacity(self, links: ArrayLike, capacity: units.Quantity) -> Fabric:
         """Return this fabric with other capacities on some links [B/s], such as a slow cable's two links."""
-        number = self._links(links)
+        number = _numbers(links, "links", self.n_links)
         value = units.parse(capacity, "rate", "capacity") if isinstance(capacity, str) else float(capacity)
         changed = self.capacity.copy()
         changed[number] = value
@@ -219,19 +222,12 @@ class Fabric:
 
     def without(self, *, links: ArrayLike = (), cables: ArrayLike = (), nodes: Iterable[int] = ()) -> Fabric:
         """Return this fabric with links, cables (both directions) or all links of nodes at capacity 0."""
-        cable = np.atleast_1d(np.asarray(cables, dtype=np.int64))
+        cable = _numbers(cables, "cables", self.n_cables)
         dead = np.zeros(self.n_nodes, dtype=bool)
         dead[[units.count(n, "nodes", 0, self.n_nodes - 1) for n in nodes]] = True
         of_nodes = np.flatnonzero(dead[self.source] | dead[self.target])
-        every = np.concatenate([self._links(links), self._links(2 * cable), self._links(2 * cable + 1), of_nodes])
+        every = np.concatenate([_numbers(links, "links", self.n_links), 2 * cable, 2 * cable + 1, of_nodes])
         return self.with_capacity(every, 0.0)
-
-    def _links(self, links: ArrayLike) -> NDArray[np.int64]:
-        number = np.atleast_1d(np.asarray(links, dtype=np.int64))
-        if number.size and (number.min() < 0 or number.max() >= self.n_links):
-            msg = f"links must be within 0..{self.n_links - 1}, got {number.min()}..{number.max()}"
-            raise ValueError(msg)
-        return number
 
     def summary(self) -> dict[str, int]:
         """Return how many nodes of each kind, cables, ranks and servers there are."""
@@ -270,6 +266,19 @@ class Fabric:
         return f"<table><caption>{self.family}</caption>{cells}</table>"
 
 
+def _numbers(value: ArrayLike, name: str, bound: int) -> NDArray[np.int64]:
+    """Return node, link or cable numbers as an array; a mask or a fraction is refused."""
+    number = np.atleast_1d(value)
+    if number.size and number.dtype.kind not in "iu":
+        msg = f"{name} must be whole numbers, got {number.dtype}; of a mask take np.flatnonzero"
+        raise TypeError(msg)
+    if number.size and (number.min() < 0 or number.max() >= bound):
+        wrong = number[(number < 0) | (number >= bound)][0]
+        msg = f"{name} must be within 0..{bound - 1}, got {wrong}"
+        raise ValueError(msg)
+    return number.astype(np.int64)
+
+
 class FabricBuilder:
     """Collect nodes and cables as arrays, then make a `Fabric`; used by all topology files.
 
@@ -289,16 +298,20 @@ class FabricBuilder:
         self.n_nodes = 0
 
     def add_nodes(
-        self, kind: str, n: int, *, tier: int, transit: bool, radix: int = 0, **coord: ArrayLike
-    ) -> NDArray[np.int64]:
-        """Add ``n`` nodes of one kind with coordinates by name; return their numbers (n,)."""
+        self, kind: str, n: int, *, tier: int, transit: bool, radix: int = 0, forwarding: ArrayLike = 0.0,
+        **coord: ArrayLike,
+    ) -> NDArray[np.int64]:  # fmt: skip
+        """Add ``n`` nodes of one kind with coordinates by name; return their numbers (n,).
+
+        ``forwarding`` is added to the delay of every link that ends at the node. [s]
+        """
         table = np.full((n, len(self.coord_names)), -1, dtype=np.int32)
         for name, value in coord.items():
             table[:, self.coord_names.index(name)] = value
         one = np.ones(n)
         self._nodes.append({
             "kind": one * self.kinds.index(kind), "tier": one * tier, "transit": one * transit,
-            "radix": one * radix, "coord": table,
+            "radix": one * radix, "coord": table, "forwarding": one * forwarding,
         })  # fmt: skip
         first, self.n_nodes = self.n_nodes, self.n_nodes + n
         return np.arange(first, self.n_nodes)
@@ -323,11 +336,15 @@ class FabricBuilder:
         self, family: str, asked: Mapping[str, Any], *, endpoint: ArrayLike, rail: ArrayLike, server: ArrayLike
     ) -> Fabric:
         """Return the `Fabric` with all that was added."""
-        node: dict[str, Any] = {k: np.concatenate([block[k] for block in self._nodes]).astype(t) for k, t in _NODE_ARRAYS.items()}
+        column = {
+            k: np.concatenate([block[k] for block in self._nodes]) for k in (*_NODE_ARRAYS, "coord", "forwarding")
+        }
+        node: dict[str, Any] = {k: column[k].astype(t) for k, t in _NODE_ARRAYS.items()}
         link = {k: np.repeat(self._column(k, t), 2) for k, t in _LINK_ARRAYS.items()}
         link["source"][1::2], link["target"][1::2] = link["target"][0::2], link["source"][0::2].copy()
+        link["delay"] += column["forwarding"][link["target"]]
         return Fabric(
-            kinds=self.kinds, coord=np.concatenate([block["coord"] for block in self._nodes]),
+            kinds=self.kinds, coord=column["coord"],
             coord_names=self.coord_names, media=tuple(self._media), endpoint=np.asarray(endpoint),
             rail=np.asarray(rail), server=np.asarray(server), family=family, asked=asked, **node, **link,
         )  # fmt: skip

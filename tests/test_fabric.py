@@ -1,0 +1,234 @@
+"""Fabric and its builder: by hand, shape, laws, refusals, display."""
+
+import dataclasses
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fabriclab.core import Fabric, FabricBuilder
+
+
+def star(hosts=3, radix=0, capacity=1e9, **cable):
+    """Return hosts around one switch; host i is server i on rail i mod 2."""
+    b = FabricBuilder(("host", "switch"), ("index",))
+    host = b.add_nodes("host", hosts, tier=0, transit=False, index=np.arange(hosts))
+    switch = b.add_nodes("switch", 1, tier=1, transit=True, radix=radix, forwarding=cable.pop("forwarding", 0.0))
+    b.add_cables(host, switch, capacity=capacity, **cable)
+    return b.build("star", {"hosts": hosts}, endpoint=host, rail=np.arange(hosts) % 2, server=np.arange(hosts))
+
+
+@st.composite
+def graphs(draw):
+    """Draw a graph of up to 8 nodes with parallel cables and any capacities."""
+    n = draw(st.integers(2, 8))
+    pairs = st.tuples(st.integers(0, n - 1), st.integers(0, n - 1)).filter(lambda p: p[0] != p[1])
+    cables = draw(st.lists(pairs, min_size=1, max_size=20))
+    b = FabricBuilder(("node",), ("index",))
+    node = b.add_nodes("node", n, tier=0, transit=True, index=np.arange(n), forwarding=np.arange(n) * 1e-9)
+    a, c = np.array(cables).T
+    rates = draw(st.lists(st.floats(1e6, 1e12), min_size=len(cables), max_size=len(cables)))
+    b.add_cables(a, c, capacity=rates, delay=1e-6, ports=draw(st.integers(1, 18)))
+    return b.build("drawn", {}, endpoint=node[: n // 2], rail=[0] * (n // 2), server=np.arange(n // 2))
+
+
+# by hand ------------------------------------------------------------------------------------------
+def test_star_by_hand():
+    f = star()
+    assert f.source.tolist() == [0, 3, 1, 3, 2, 3]
+    assert f.target.tolist() == [3, 0, 3, 1, 3, 2]
+    assert (f.n_nodes, f.n_links, f.n_cables, f.n_ranks) == (4, 6, 3, 3)
+    assert f.ports_used.tolist() == [1, 1, 1, 3]
+    assert f.endpoint.tolist() == [0, 1, 2]
+    assert f.nodes("switch").tolist() == [3]
+    assert f.transit.tolist() == [False, False, False, True]
+
+
+def test_the_target_forwards():
+    """A switch adds its time to what comes in, and nothing to what goes out."""
+    f = star(hosts=1, delay=1e-6, forwarding=3e-7)
+    assert f.delay.tolist() == pytest.approx([1.3e-6, 1e-6])
+
+
+def test_eighteen_links_are_one_with_eighteen_ports():
+    f = star(hosts=2, radix=36, ports=18)
+    assert f.ports_used.tolist() == [18, 18, 36]
+
+
+def test_a_failed_node_loses_its_links_both_ways():
+    f = star()
+    assert f.without(nodes=[1]).capacity.tolist() == [1e9, 1e9, 0, 0, 1e9, 1e9]
+    assert f.without(cables=[1]).capacity.tolist() == [1e9, 1e9, 0, 0, 1e9, 1e9]
+    assert f.without(links=[2]).capacity.tolist() == [1e9, 1e9, 0, 1e9, 1e9, 1e9]
+    assert f.without(links=[0], cables=[2], nodes=[1]).capacity.tolist() == [0, 1e9, 0, 0, 0, 0]
+    assert f.without().capacity.tolist() == [1e9] * 6
+
+
+def test_a_slow_cable_may_be_given_with_its_unit():
+    f = star().with_capacity([0, 1], "8 Gb/s")
+    assert f.capacity.tolist() == [1e9, 1e9, 1e9, 1e9, 1e9, 1e9]
+    assert star().with_capacity(0, 5e8).capacity.tolist() == [5e8, 1e9, 1e9, 1e9, 1e9, 1e9]
+
+
+def test_summary_counts_kinds_cables_ranks_and_servers():
+    assert star().summary() == {"host": 3, "switch": 1, "cables": 3, "ranks": 3, "servers": 3}
+
+
+# shape --------------------------------------------------------------------------------------------
+def test_arrays_have_their_types_and_are_read_only():
+    f = star()
+    types = {"kind": "i1", "tier": "i1", "transit": "?", "radix": "i4", "coord": "i4", "source": "i4", "target": "i4",
+             "capacity": "f8", "delay": "f8", "ports": "i2", "medium": "i1", "length": "f8", "endpoint": "i4",
+             "rail": "i4", "server": "i4"}  # fmt: skip
+    for name, code in types.items():
+        array = getattr(f, name)
+        assert array.dtype == np.dtype(code), name
+        with pytest.raises(ValueError, match="read-only"):
+            array[...] = 0
+
+
+def test_a_fabric_without_cables_or_ranks_is_one():
+    b = FabricBuilder(("switch",), ())
+    b.add_nodes("switch", 2, tier=0, transit=True)
+    f = b.build("empty", {}, endpoint=[], rail=[], server=[])
+    assert (f.n_nodes, f.n_links, f.n_ranks) == (2, 0, 0)
+    assert f.name(1) == "switch"
+
+
+# laws ---------------------------------------------------------------------------------------------
+@given(graphs())
+def test_a_link_and_its_reverse_differ_in_the_last_bit(f):
+    number = np.arange(f.n_links)
+    assert np.array_equal(f.source[number ^ 1], f.target)
+    assert np.array_equal(f.capacity[number ^ 1], f.capacity)
+    assert np.allclose(f.delay, 1e-6 + f.target * 1e-9)
+
+
+@given(graphs())
+def test_networkx_sees_the_same_graph(f):
+    g = f.to_networkx()
+    assert (g.number_of_nodes(), g.number_of_edges()) == (f.n_nodes, f.n_links)
+    for a, b, number, data in g.edges(keys=True, data=True):
+        assert (f.source[number], f.target[number]) == (a, b)
+        assert data["capacity"] == f.capacity[number]
+    assert nx.is_weakly_connected(g) == nx.is_strongly_connected(g)
+
+
+@given(graphs())
+def test_rows_of_out_links_hold_every_link_once(f):
+    ptr, order = f.out
+    assert sorted(order.tolist()) == list(range(f.n_links))
+    for node in range(f.n_nodes):
+        assert np.all(f.source[order[ptr[node] : ptr[node + 1]]] == node)
+        between = [f.links_between(node, other) for other in range(f.n_nodes)]
+        assert sum(x.size for x in between) == ptr[node + 1] - ptr[node]
+        assert all(np.all(f.target[x] == other) for other, x in enumerate(between))
+
+
+@given(graphs(), st.data())
+def test_failing_keeps_numbers_and_the_original(f, data):
+    cables = data.draw(st.lists(st.integers(0, f.n_cables - 1), max_size=4))
+    before = f.capacity.copy()
+    broken = f.without(cables=cables)
+    assert np.array_equal(f.capacity, before)
+    assert np.array_equal(broken.source, f.source)
+    dead = np.isin(np.arange(f.n_links) // 2, cables)
+    assert np.array_equal(broken.capacity, np.where(dead, 0, before))
+
+
+@given(graphs())
+def test_ports_are_counted_at_both_ends(f):
+    assert f.ports_used.sum() == f.ports.sum()
+    for node in range(f.n_nodes):
+        assert f.ports_used[node] == sum(int(p) for s, p in zip(f.source, f.ports, strict=True) if s == node)
+
+
+def test_a_fabric_does_not_change_with_the_arrays_it_was_made_of():
+    rate = np.full(1, 1e9)
+    f = star(hosts=1, capacity=rate)
+    values = {x.name: getattr(f, x.name) for x in dataclasses.fields(f)}
+    writable = f.capacity.copy()
+    for view in (writable, writable[:], np.broadcast_to(writable, writable.shape), np.asarray(writable)):
+        g = Fabric(**{**values, "capacity": view})
+        writable[0] = 5.0
+        assert g.capacity[0] == 1e9
+        writable[0] = 1e9
+    assert writable.flags.writeable
+    rate[0] = 7.0
+    assert f.capacity[0] == 1e9
+
+
+# refusals -----------------------------------------------------------------------------------------
+def change(**new):
+    f = star()
+    return Fabric(**{**{x.name: getattr(f, x.name) for x in dataclasses.fields(f)}, **new})
+
+
+@pytest.mark.parametrize(("new", "message"), [
+    ({"capacity": [1e9] * 5}, r"capacity must have shape \(6,\), got \(5,\)"),
+    ({"tier": [0, 0, 0]}, r"tier must have shape \(4,\)"),
+    ({"rail": [0]}, r"rail must have shape \(3,\)"),
+    ({"coord": np.zeros((4, 2))}, r"coord must have shape \(4, 1\)"),
+    ({"source": [0, 3, 1, 3, 3, 2]}, "links must come in pairs"),
+    ({"target": [3, 0, 3, 1, 3, 1]}, "links must come in pairs"),
+    ({"source": [0, 4, 1, 3, 2, 3], "target": [4, 0, 3, 1, 3, 2]}, r"source must be a node within 0\.\.3, got 0\.\.4"),
+    ({"source": [0, -1, 1, 3, 2, 3], "target": [-1, 0, 3, 1, 3, 2]}, r"source must be a node within 0\.\.3"),
+    ({"endpoint": [0, 1, 4]}, r"endpoint must be a node within 0\.\.3, got 0\.\.4"),
+    ({"endpoint": [0, 1, 1]}, "endpoint must name each node once"),
+    ({"capacity": [1e9, -1.0, 1e9, 1e9, 1e9, 1e9]}, r"capacity must be finite and >= 0 B/s, got \[-1"),
+    ({"capacity": [1e9, np.nan, 1e9, 1e9, 1e9, 1e9]}, r"capacity must be finite and >= 0 B/s, got \[nan"),
+    ({"capacity": [1e9, np.inf, 1e9, 1e9, 1e9, 1e9]}, r"capacity must be finite and >= 0 B/s, got \[inf"),
+    ({"delay": [-1e-9] * 6}, r"delay must be finite and >= 0 s"),
+    ({"length": [-1.0] * 6}, r"length must be finite and >= 0 m"),
+    ({"ports": [-1] * 6}, r"ports must be finite and >= 0 ports"),
+    ({"kind": [0, 0, 0, 2]}, r"kind must be an index of kinds within 0\.\.1, got 0\.\.2"),
+    ({"medium": [0, 0, 0, 0, 0, 1]}, r"medium must be an index of media within 0\.\.0"),
+    ({"radix": [0, 0, 0, 2]}, r"switch needs 3 ports and has 2; take a switch with more ports"),
+    ({"source": [0.5, 3, 1, 3, 2, 3]}, "whole numbers"),
+    ({"endpoint": [0, 1, 2**40]}, "int32"),
+])  # fmt: skip
+def test_a_broken_fabric_is_refused(new, message):
+    with pytest.raises(ValueError, match=message):
+        change(**new)
+
+
+def test_ports_may_fill_the_radix():
+    assert star(hosts=4, radix=4).ports_used.max() == 4
+    with pytest.raises(ValueError, match="switch needs 5 ports and has 4"):
+        star(hosts=5, radix=4)
+
+
+@pytest.mark.parametrize(("ask", "message"), [
+    (lambda f: f.without(links=[6]), r"links must be within 0\.\.5, got 6"),
+    (lambda f: f.without(links=-1), r"links must be within 0\.\.5, got -1"),
+    (lambda f: f.without(cables=[3]), r"cables must be within 0\.\.2, got 3"),
+    (lambda f: f.without(nodes=[4]), r"nodes must be within 0\.\.3, got 4"),
+    (lambda f: f.with_capacity([0], -1.0), "capacity must be finite and >= 0"),
+    (lambda f: f.with_capacity([0], "400 Gbps"), "read in two ways"),
+    (lambda f: f.nodes("spine"), "kind must be one of host, switch, got 'spine'"),
+    (lambda f: f.name(4), r"node must be within 0\.\.3, got 4"),
+    (lambda f: f.link_name(6), r"link must be within 0\.\.5, got 6"),
+])  # fmt: skip
+def test_a_wrong_question_is_refused(ask, message):
+    with pytest.raises(ValueError, match=message):
+        ask(star())
+
+
+@pytest.mark.parametrize("links", [[0.7], [True, False, True, False, False, False], "0"])
+def test_links_are_numbers_not_masks_or_fractions(links):
+    with pytest.raises(TypeError, match="links must be whole numbers"):
+        star().without(links=links)
+
+
+# display ------------------------------------------------------------------------------------------
+def test_names_and_texts():
+    f = star()
+    assert [f.name(i) for i in range(4)] == ["host 0", "host 1", "host 2", "switch"]
+    assert f.link_name(3) == "switch -> host 1"
+    assert repr(f) == "topologies.build('star', hosts=3)"
+    assert repr(dataclasses.replace(f, asked={})) == "topologies.build('star')"
+    assert f.draw().splitlines()[1:] == [
+        "tier 1:       1 switch, 3 ports in use", "tier 0:       3 host, 1 ports in use"]  # fmt: skip
+    assert "<th>switch<td>1" in f._repr_html_()
