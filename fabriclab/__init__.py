@@ -22,13 +22,16 @@ _SUBMODULES: Final = (
 ).split()
 _HOME: Final = {
     "case": "catalog",
+    "check": "checks",
     "draw": "views",
     "drill": "checks",
     "hello": "checks",
     "predict": "checks",
     "report": "checks",
+    "reveal": "checks",
     "ruler": "checks",
     "run": "engines",
+    "simulate": "simulation",
 }
 
 __all__ = ["__version__", *_HOME, *_SUBMODULES]

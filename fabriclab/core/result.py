@@ -124,8 +124,10 @@ class Result:
         if not np.all(self.size >= 0):
             msg = f"size must be >= 0 B, got min {self.size.min():g}"
             raise ValueError(msg)
-        if not np.all(np.isfinite(self.time) & (self.time > 0)):
-            msg = f"time must be finite and > 0 s, got {self.time[~(self.time > 0)][:1]}"
+        # Only a prediction may take no time: one rank has nobody to talk to.
+        good = self.time >= 0 if self.obtained == "predicted" else self.time > 0
+        if not np.all(np.isfinite(self.time) & good):
+            msg = f"time must be finite and > 0 s, got {self.time[~(np.isfinite(self.time) & good)][0]}"
             raise ValueError(msg)
         if self.samples is not None and self.samples.shape[0] != self.size.size:
             msg = f"samples must have one row per size ({self.size.size}), got {self.samples.shape}"
@@ -134,7 +136,8 @@ class Result:
     @property
     def algbw(self) -> NDArray[np.float64]:
         """Algorithm bandwidth, size / time [B/s], shape (K,)."""
-        return self.size / self.time
+        out = np.full(self.size.shape, np.inf)
+        return np.divide(self.size, self.time, out=out, where=self.time > 0)
 
     @property
     def busbw(self) -> NDArray[np.float64]:

@@ -1,0 +1,123 @@
+"""Time a collective on a fabric: build, lower, route and run in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fabriclab import collectives, engines, routing, units
+from fabriclab.core import Changes, Fabric, Flows, Result, Routes, Schedule, Timeline
+from fabriclab.lower import lower
+
+__all__ = ["Simulation", "simulate", "sweep"]
+
+
+@dataclass(frozen=True, eq=False)
+class Simulation:
+    """A collective on a fabric, with everything that led to its time."""
+
+    schedule: Schedule
+    fabric: Fabric
+    flows: Flows
+    routes: Routes
+    timeline: Timeline
+    result: Result
+
+    @property
+    def time(self) -> float:
+        """Time until the last byte has arrived [s]."""
+        return self.timeline.end
+
+    @property
+    def busiest(self) -> str:
+        """Name of the link that carried most bytes."""
+        return self.fabric.link_name(self.timeline.busiest())
+
+    def sharers(self) -> NDArray[np.int64]:
+        """Return how many routes of one step share each link at most, (L,)."""
+        most = np.zeros(self.fabric.n_links, dtype=np.int64)
+        group = self.flows.group[self.routes.flow]
+        for g in range(self.flows.repeat.size):
+            rows = np.flatnonzero(group == g)
+            span = slice(self.routes.ptr[rows[0]], self.routes.ptr[rows[-1] + 1]) if rows.size else slice(0, 0)
+            most = np.maximum(most, np.bincount(self.routes.link[span], minlength=most.size))
+        return most
+
+    def __repr__(self) -> str:
+        """Show what ran and how long it took."""
+        s = self.schedule
+        return f"<Simulation {s.collective} {s.algorithm}, {s.n_ranks} ranks: {units.format_time(self.time)}>"
+
+
+def simulate(
+    collective: str, algorithm: str, fabric: Fabric, size: units.Quantity, *, placement: ArrayLike | None = None,
+    root: int = 0, segments: int = 1, pipelined: bool = False, method: str = "ecmp", subflows: int = 1, seed: int = 0,
+    engine: str = "flow", lag: units.Quantity = 0.0, gamma: float = 0.0, expand: bool = False,
+    changes: Changes | None = None,
+) -> Simulation:  # fmt: skip
+    """Return a collective timed on a fabric.
+
+    Leaves out what the engine leaves out: with ``flow`` packets, queues and congestion control.
+
+    Parameters
+    ----------
+    collective, algorithm : str
+        Names of `fabriclab.collectives.build`.
+    fabric : Fabric
+        Where it runs.
+    size : float or str
+        Size of the whole array, as nccl-tests counts it. [B], >= 0
+    placement : array_like, shape (n,) or (G, n), optional
+        Endpoint of each rank, or of each rank of G groups that run at once; all endpoints in order by default.
+    root, segments, pipelined
+        As in `fabriclab.collectives.build`.
+    method, subflows, seed
+        As in `fabriclab.routing.route`.
+    engine, changes
+        As in `fabriclab.engines.run`.
+    lag, gamma, expand
+        As in `fabriclab.lower.lower`.
+
+    Returns
+    -------
+    Simulation
+        Its ``time`` is that of the slowest group.
+
+    Examples
+    --------
+    >>> from fabriclab import topologies
+    >>> star = topologies.build("leaf_spine", leaves=1, spines=1, hosts=4, rate="400 Gb/s")
+    >>> simulate("all_reduce", "ring", star, "50 GB").time > 1.5
+    True
+    """
+    place = np.arange(fabric.n_ranks) if placement is None else np.asarray(placement)
+    n = int(place.shape[-1]) if place.ndim else 0
+    plan = collectives.build(collective, algorithm, n, root=root, segments=segments, pipelined=pipelined)
+    flows = lower(plan, fabric, size, placement=place, lag=lag, gamma=gamma, expand=expand)
+    routes = routing.route(fabric, flows, method, subflows=subflows, seed=seed)
+    timeline = engines.run(fabric, routes, flows, engine=engine, changes=changes)
+    asked = {"algorithm": algorithm, "fabric": repr(fabric), "routing": method, "engine": engine, "seed": seed}
+    return Simulation(plan, fabric, flows, routes, timeline, _result(collective, n, [size], [timeline.end], asked))
+
+
+def sweep(
+    collective: str, algorithm: str, fabric: Fabric, sizes: Sequence[units.Quantity], **options: Any
+) -> Result:  # fmt: skip
+    """Return the times of one collective over several sizes; options as in `simulate`."""
+    runs = [simulate(collective, algorithm, fabric, size, **options) for size in sizes]
+    if not runs:
+        msg = "sizes must hold at least one size, got none"
+        raise ValueError(msg)
+    times = [run.time for run in runs]
+    return _result(collective, runs[0].schedule.n_ranks, sizes, times, runs[0].result.asked)
+
+
+def _result(collective: str, n: int, sizes: Sequence[Any], times: Sequence[float], asked: Any) -> Result:
+    return Result(
+        collective, "predicted", [units.size(s) for s in sizes], times, n, asked=asked,
+        how=f"{asked['engine']} engine on {asked['fabric']}",
+    )  # fmt: skip
