@@ -69,6 +69,7 @@ $(VENV)/.dev: pyproject.toml $(PINS) binder/overrides.json | $(VENV)/pyvenv.cfg
 	@$(PIP) -e '.[lab,mpi,dev]'
 	@mkdir -p $(SETTINGS) && cp binder/overrides.json $(SETTINGS)/ && touch $@ $(VENV)/.lab
 
+# Run it with the oldest Python 3.11 at hand: a version that needs a newer patch level (3.11.5, say) is then left out.
 pins:
 	rm -rf build/pins && $(PYTHON) -m venv build/pins
 	build/pins/bin/pip install -q '.[lab,mpi]'
