@@ -311,7 +311,7 @@ class FabricBuilder:
         one = np.ones(n)
         self._nodes.append({
             "kind": one * self.kinds.index(kind), "tier": one * tier, "transit": one * transit,
-            "radix": one * radix, "coord": table, "forwarding": one * forwarding,
+            "radix": one * radix, "coord": table, "forwarding": one * np.asarray(forwarding, dtype=float),
         })  # fmt: skip
         first, self.n_nodes = self.n_nodes, self.n_nodes + n
         return np.arange(first, self.n_nodes)

@@ -118,13 +118,20 @@ class Flows:
             if not np.all(value > 0) or (name == "weight" and not np.all(np.isfinite(value))):
                 msg = f"{name} must be > 0{unit}, got {value.min()}"
                 raise ValueError(msg)
+        for name, bound in (("source", None), ("target", None), ("label", len(self.labels))):
+            value = getattr(self, name)
+            if value.size and (value.min() < 0 or (bound is not None and value.max() >= bound)):
+                allowed = ">= 0" if bound is None else f"within 0..{bound - 1}"
+                msg = f"{name} must be {allowed}, got {value.min() if value.min() < 0 else value.max()}"
+                raise ValueError(msg)
         if self.after.size and (self.after.min() < 0 or self.after.max() >= n):
             msg = f"after must name flows within 0..{n - 1}, got {self.after.min()}..{self.after.max()}"
             raise ValueError(msg)
 
     def _check_groups(self) -> None:
-        if np.any(self.repeat < 1):
-            msg = f"repeat must be >= 1, got {self.repeat.min()}"
+        if self.repeat.size == 0 or np.any(self.repeat < 1):
+            got = f"must be >= 1, got {self.repeat.min()}" if self.repeat.size else "must have one entry per group"
+            msg = f"repeat {got}"
             raise ValueError(msg)
         steps = np.diff(self.group, prepend=0)
         if self.group.size and (np.any(steps < 0) or self.group.max() >= self.repeat.size or self.group.min() < 0):
@@ -186,30 +193,38 @@ class Flows:
     def expanded(self) -> Flows:
         """Return the same traffic as one graph: every repetition written out, a barrier flow between them.
 
-        A barrier is a flow of size 0 that waits for all flows of a repetition. Route the result anew.
+        A barrier is a flow of size 0 that waits for all flows of a repetition. A start, which counts from
+        the start of the group, becomes a flow of size 0 with that lag. Route the result anew.
         """
-        parts: list[NDArray[np.int64]] = []
+        origin: list[int] = []
+        lag: list[float] = []
+        real: list[bool] = []
         rows: list[list[int]] = []
-        barrier, total = -1, 0
+        barrier = -1
         for g, times in enumerate(self.repeat.tolist()):
             span = self.of_group(g)
-            members = np.arange(span.start, span.stop)
-            inner = [self.after[self.after_ptr[f] : self.after_ptr[f + 1]] - span.start for f in members]
-            for _ in range(times if members.size else 0):
+            members = range(span.start, span.stop)
+            late = [f for f in members if self.start[f] > 0]
+            inner = [(self.after[self.after_ptr[f] : self.after_ptr[f + 1]] - span.start).tolist() for f in members]
+            for _ in range(times if members else 0):
                 wait = [barrier] if barrier >= 0 else []
-                rows += [[*wait, *(int(x) + total for x in row)] for row in inner]
-                rows.append(list(range(total, total + members.size)))
-                parts += [members, np.array([-1 - int(members[0])])]
-                total += members.size + 1
-                barrier = total - 1
-        origin = np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
-        real = origin >= 0
-        from_flow = np.where(real, origin, -1 - origin)
-        pick = {k: getattr(self, k)[from_flow] for k in ("source", "weight", "limit", "label", "start", "lag", "size")}
-        for name in ("size", "start", "lag"):
-            pick[name] = np.where(real, pick[name], 0.0)
-        target = np.where(real, self.target[from_flow], self.source[from_flow])
-        return Flows.make(target=target, after=rows, labels=self.labels, **pick)
+                timer = {f: len(rows) + i for i, f in enumerate(late)}
+                first = len(rows) + len(late)
+                rows += [wait] * len(late)
+                rows += [
+                    [*wait, *([timer[f]] if f in timer else []), *(x + first for x in row)]
+                    for f, row in zip(members, inner, strict=True)
+                ]
+                rows.append(list(range(first, first + len(members))))
+                barrier = len(rows) - 1
+                origin += [*late, *members, members[0]]
+                lag += [*self.start[late].tolist(), *self.lag[span].tolist(), 0.0]
+                real += [False] * len(late) + [True] * len(members) + [False]
+        is_real = np.array(real, dtype=bool)
+        pick = {k: getattr(self, k)[origin] for k in ("source", "weight", "limit", "label")}
+        target = np.where(is_real, self.target[origin], pick["source"])
+        size = np.where(is_real, self.size[origin], 0.0)
+        return Flows.make(target=target, size=size, lag=lag, after=rows, labels=self.labels, **pick)
 
     def __repr__(self) -> str:
         """Show how many flows and bytes there are."""

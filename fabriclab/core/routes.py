@@ -82,6 +82,21 @@ class Routes:
             if not np.all((value >= 0) & (value <= 1 + 1e-9)):
                 msg = f"{name} must be within 0..1, got {value.min():g}..{value.max():g}"
                 raise ValueError(msg)
+        self._check_numbers()
+
+    def _check_numbers(self) -> None:
+        for name in ("flow", "link"):
+            value = getattr(self, name)
+            if value.min(initial=0) < 0:
+                msg = f"{name} must be >= 0, got {value.min()}"
+                raise ValueError(msg)
+        if not np.all(np.isin(self.kind, (PATH, SPRAY, TREE))):
+            msg = f"kind must be {PATH}, {SPRAY} or {TREE} (PATH, SPRAY, TREE), got {np.unique(self.kind)}"
+            raise ValueError(msg)
+        wrong = ~(np.isfinite(self.delay) & (self.delay >= 0))
+        if np.any(wrong):
+            msg = f"delay must be finite and >= 0 s, got {self.delay[wrong][0]}"
+            raise ValueError(msg)
 
     @classmethod
     def from_paths(
@@ -114,6 +129,9 @@ class Routes:
     def take(self, flows: ArrayLike) -> Routes:
         """Return routes in which flow i has the rows of the old flow ``flows[i]``."""
         wanted = np.asarray(flows, dtype=np.int64)
+        if wanted.min(initial=0) < 0:
+            msg = f"flows must be >= 0, got {wanted.min()}"
+            raise ValueError(msg)
         order = np.argsort(self.flow, kind="stable")
         first = pointer(np.bincount(self.flow, minlength=int(wanted.max(initial=-1)) + 1))
         counts = (first[1:] - first[:-1])[wanted]
@@ -138,17 +156,31 @@ class Routes:
     def check(self, fabric: Fabric, flows: Flows) -> None:
         """Refuse routes that break the law: paths meet, end where the flow ends, and pass no forbidden node.
 
+        A spray loses nothing on its way, a tree is connected, and the shares of a flow sum to 1 (unless
+        an engine chooses among its rows).
+
         Raises
         ------
         ValueError
             Naming the flow and what is wrong with its route.
         """
+        if self.link.max(initial=-1) >= fabric.n_links:
+            msg = f"link must be within 0..{fabric.n_links - 1}, got {self.link.max()}"
+            raise ValueError(msg)
+        fixed = ~np.isin(self.flow, self.flow[self.adaptive])
+        total = np.bincount(self.flow[fixed], weights=self.share[fixed])
+        wrong = np.setdiff1d(np.flatnonzero(np.abs(total - 1) > 1e-9), np.setdiff1d(np.arange(total.size), self.flow))
+        if wrong.size:
+            msg = f"flow {wrong[0]}: the shares of its routes sum to {total[wrong[0]]:g}, not to 1"
+            raise ValueError(msg)
         for r in range(self.n_rows):
             links, flow = self.row(r), int(self.flow[r])
             if self.kind[r] == PATH and links.size:
                 _check_path(fabric, links, flow, (int(flows.source[flow]), int(flows.target[flow])))
             elif self.kind[r] == SPRAY and links.size:
                 _check_spray(fabric, links, self.use[self.ptr[r] : self.ptr[r + 1]], flow, flows)
+            elif self.kind[r] == TREE and links.size:
+                _check_tree(fabric, links, flow)
 
     def __repr__(self) -> str:
         """Show how many rows of which kind there are."""
@@ -189,4 +221,17 @@ def _check_spray(fabric: Fabric, links: NDArray[np.int32], use: NDArray[np.float
         msg = (
             f"flow {flow}: its spray passes {fabric.name(int(inner[~fabric.transit[inner]][0]))}, which forbids transit"
         )
+        raise ValueError(msg)
+
+
+def _check_tree(fabric: Fabric, links: NDArray[np.int32], flow: int) -> None:
+    nodes, ends = np.unique([fabric.source[links], fabric.target[links]], return_inverse=True)
+    ends = ends.reshape(2, -1)
+    label = np.arange(nodes.size)
+    for _ in range(nodes.size):
+        least = np.minimum(label[ends[0]], label[ends[1]])
+        for end in ends:
+            np.minimum.at(label, end, least)
+    if np.any(label):
+        msg = f"flow {flow}: its tree falls apart; {fabric.name(int(nodes[np.argmax(label > 0)]))} is cut off"
         raise ValueError(msg)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import io
 import json
 import os
-import tempfile
-import zipfile
+import secrets
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,15 +28,15 @@ _TYPES: Final = {
 def write_atomic(path: str | os.PathLike[str], data: bytes) -> None:
     """Write ``data`` so that a reader sees the old file or the new one, never a part."""
     goal = Path(path)
-    handle, name = tempfile.mkstemp(dir=goal.parent, prefix=f".{goal.name}.")
+    part = goal.with_name(f".{goal.name}.{secrets.token_hex(8)}")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with part.open("xb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        Path(name).replace(goal)
+        part.replace(goal)
     except BaseException:
-        Path(name).unlink(missing_ok=True)
+        part.unlink(missing_ok=True)
         raise
 
 
@@ -48,8 +48,6 @@ def save(value: Any, path: str | os.PathLike[str]) -> None:
     TypeError
         If the value is of another type.
     """
-    import io
-
     arrays: dict[str, Any] = {}
     tree = _pack(value, arrays)
     header = json.dumps({"format": FORMAT, "version": VERSION, "value": tree})
@@ -89,25 +87,29 @@ def load(path: str | os.PathLike[str]) -> Any:
     FileFormat
         If the file is broken, of another kind, or newer than this version.
     """
+    name, data = os.fspath(path), Path(path).read_bytes()
+    # A damaged archive fails in many ways (zip, zlib, npy header, json): all mean the same to the reader.
     try:
-        with np.load(path, allow_pickle=False) as file:
-            header = json.loads(str(file["header"]))
+        with np.load(io.BytesIO(data), allow_pickle=False) as file:
+            header = dict(json.loads(str(file["header"])))
             arrays = {k: file[k] for k in file.files if k != "header"}
-    except (zipfile.BadZipFile, KeyError, ValueError, EOFError) as error:
-        msg = f"{os.fspath(path)} is no complete {FORMAT} file ({error}); save it again"
+    except Exception as error:
+        msg = f"{name} is no complete {FORMAT} file ({error}); save it again"
         raise FileFormat(msg) from error
     if header.get("format") != FORMAT:
-        msg = f"{os.fspath(path)} has the format {header.get('format')!r}, expected {FORMAT!r}"
+        msg = f"{name} has the format {header.get('format')!r}, expected {FORMAT!r}"
         raise FileFormat(msg)
-    if header.get("version", 0) > VERSION:
-        msg = (
-            f"{os.fspath(path)} has version {header['version']}, this fabriclab reads up to {VERSION}; update fabriclab"
-        )
+    version = header.get("version")
+    if isinstance(version, int) and version > VERSION:
+        msg = f"{name} has version {version}, this fabriclab reads up to {VERSION}; update fabriclab"
         raise FileFormat(msg)
     try:
+        if not isinstance(version, int):
+            msg = f"version {version!r}"
+            raise TypeError(msg)
         return _unpack(header["value"], arrays)
-    except (KeyError, TypeError, ValueError) as error:
-        msg = f"{os.fspath(path)} is broken inside ({error}); save it again"
+    except Exception as error:
+        msg = f"{name} is broken inside ({error}); save it again"
         raise FileFormat(msg) from error
 
 
