@@ -1,7 +1,8 @@
 """The types of fabriclab: frozen dataclasses of arrays, SI inside."""
 
+from fabriclab.core.builder import FabricBuilder
 from fabriclab.core.changes import Changes
-from fabriclab.core.fabric import Fabric, FabricBuilder
+from fabriclab.core.fabric import Fabric
 from fabriclab.core.flows import Flows
 from fabriclab.core.result import Result, bus_factor
 from fabriclab.core.routes import PATH, SPRAY, TREE, Routes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -21,8 +21,8 @@ __all__ = ["Fabric"]
 Ints = NDArray[np.int32]
 Floats = NDArray[np.float64]
 
-_NODE_ARRAYS = {"kind": np.int8, "tier": np.int8, "transit": np.bool_, "radix": np.int32}
-_LINK_ARRAYS = {
+NODE_ARRAYS = {"kind": np.int8, "tier": np.int8, "transit": np.bool_, "radix": np.int32}
+LINK_ARRAYS = {
     "source": np.int32, "target": np.int32, "capacity": np.float64, "delay": np.float64,
     "ports": np.int16, "medium": np.int8, "length": np.float64,
 }  # fmt: skip
@@ -102,7 +102,7 @@ class Fabric:
 
     def __post_init__(self) -> None:
         """Freeze all arrays, then check shapes, ranges and ports."""
-        for name, dtype in {**_NODE_ARRAYS, **_LINK_ARRAYS, **_END_ARRAYS, "coord": np.int32}.items():
+        for name, dtype in {**NODE_ARRAYS, **LINK_ARRAYS, **_END_ARRAYS, "coord": np.int32}.items():
             object.__setattr__(self, name, frozen(getattr(self, name), dtype))
         object.__setattr__(self, "asked", dict(self.asked))
         self._check_shapes()
@@ -110,7 +110,7 @@ class Fabric:
         self._check_ports()
 
     def _check_shapes(self) -> None:
-        groups = ((_NODE_ARRAYS, self.kind.size), (_LINK_ARRAYS, self.source.size), (_END_ARRAYS, self.endpoint.size))
+        groups = ((NODE_ARRAYS, self.kind.size), (LINK_ARRAYS, self.source.size), (_END_ARRAYS, self.endpoint.size))
         for names, n in groups:
             for name in names:
                 if getattr(self, name).shape != (n,):
@@ -277,74 +277,3 @@ def _numbers(value: ArrayLike, name: str, bound: int) -> NDArray[np.int64]:
         msg = f"{name} must be within 0..{bound - 1}, got {wrong}"
         raise ValueError(msg)
     return number.astype(np.int64)
-
-
-class FabricBuilder:
-    """Collect nodes and cables as arrays, then make a `Fabric`; used by all topology files.
-
-    Parameters
-    ----------
-    kinds : sequence of str
-        Node kinds in the order of their numbers.
-    coord_names : sequence of str
-        Names of the coordinates.
-    """
-
-    def __init__(self, kinds: Sequence[str], coord_names: Sequence[str]) -> None:
-        self.kinds, self.coord_names = tuple(kinds), tuple(coord_names)
-        self._nodes: list[dict[str, Any]] = []
-        self._cables: list[dict[str, Any]] = []
-        self._media: list[str] = []
-        self.n_nodes = 0
-
-    def add_nodes(
-        self, kind: str, n: int, *, tier: int, transit: bool, radix: int = 0, forwarding: ArrayLike = 0.0,
-        **coord: ArrayLike,
-    ) -> NDArray[np.int64]:  # fmt: skip
-        """Add ``n`` nodes of one kind with coordinates by name; return their numbers (n,).
-
-        ``forwarding`` is added to the delay of every link that ends at the node. [s]
-        """
-        table = np.full((n, len(self.coord_names)), -1, dtype=np.int32)
-        for name, value in coord.items():
-            table[:, self.coord_names.index(name)] = value
-        one = np.ones(n)
-        self._nodes.append({
-            "kind": one * self.kinds.index(kind), "tier": one * tier, "transit": one * transit,
-            "radix": one * radix, "coord": table, "forwarding": one * np.asarray(forwarding, dtype=float),
-        })  # fmt: skip
-        first, self.n_nodes = self.n_nodes, self.n_nodes + n
-        return np.arange(first, self.n_nodes)
-
-    def add_cables(
-        self, a: ArrayLike, b: ArrayLike, *, capacity: ArrayLike, delay: ArrayLike = 0.0, ports: ArrayLike = 1,
-        medium: str = "board", length: ArrayLike = 0.0,
-    ) -> None:  # fmt: skip
-        """Add cables between nodes ``a`` and ``b`` (broadcast together), each as two links."""
-        if medium not in self._media:
-            self._media.append(medium)
-        code = self._media.index(medium)
-        columns = np.broadcast_arrays(a, b, capacity, delay, ports, np.asarray(code), length)
-        names = ("source", "target", "capacity", "delay", "ports", "medium", "length")
-        self._cables.append({k: np.atleast_1d(v).ravel() for k, v in zip(names, columns, strict=True)})
-
-    def _column(self, name: str, dtype: Any) -> NDArray[Any]:
-        parts = [np.asarray(block[name]).astype(dtype) for block in self._cables]
-        return np.concatenate(parts) if parts else np.zeros(0, dtype)
-
-    def build(
-        self, family: str, asked: Mapping[str, Any], *, endpoint: ArrayLike, rail: ArrayLike, server: ArrayLike
-    ) -> Fabric:
-        """Return the `Fabric` with all that was added."""
-        column = {
-            k: np.concatenate([block[k] for block in self._nodes]) for k in (*_NODE_ARRAYS, "coord", "forwarding")
-        }
-        node: dict[str, Any] = {k: column[k].astype(t) for k, t in _NODE_ARRAYS.items()}
-        link = {k: np.repeat(self._column(k, t), 2) for k, t in _LINK_ARRAYS.items()}
-        link["source"][1::2], link["target"][1::2] = link["target"][0::2], link["source"][0::2].copy()
-        link["delay"] += column["forwarding"][link["target"]]
-        return Fabric(
-            kinds=self.kinds, coord=column["coord"],
-            coord_names=self.coord_names, media=tuple(self._media), endpoint=np.asarray(endpoint),
-            rail=np.asarray(rail), server=np.asarray(server), family=family, asked=asked, **node, **link,
-        )  # fmt: skip
