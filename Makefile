@@ -16,8 +16,12 @@ NOTEBOOKS := $(wildcard notebooks/*.ipynb exercises/*.ipynb)
 # A notebook that measures this machine runs alone; the others run side by side.
 ALONE := $(if $(NOTEBOOKS),$(shell grep -l 'measure\.' $(NOTEBOOKS)))
 BESIDE := $(filter-out $(ALONE),$(NOTEBOOKS))
-NBVAL = FABRICLAB_REVEAL=1 PYTHONPATH="$(CURDIR)/tests/guard" $(PY) -m pytest -p no:cacheprovider --nbval-lax --nbval-cell-timeout=120
-UNIT = $(PY) -m pytest -n $(JOBS) --dist worksteal --doctest-modules tests fabriclab
+PROGRESS := $(CURDIR)/build/progress-of-tests.json
+NBVAL = rm -f "$(PROGRESS)"; FABRICLAB_REVEAL=1 FABRICLAB_PROGRESS="$(PROGRESS)" PYTHONPATH="$(CURDIR)/tests/guard" \
+  $(PY) -m pytest -p no:cacheprovider --nbval-lax --nbval-cell-timeout=120
+UNIT = $(PY) -m pytest -n $(JOBS) --dist worksteal --doctest-modules tests fabriclab -m
+# Tests that time something are marked alone and run with nothing beside them.
+TIMED = $(PY) -m pytest tests -m
 
 .PHONY: help lab test test-all bench lint unit deep notebooks pins clean
 help:
@@ -40,12 +44,15 @@ lint: $(VENV)/.dev
 	$(PY) -m mypy
 
 unit: $(VENV)/.dev
-	$(UNIT)
+	$(UNIT) "not slow and not alone"
+	$(TIMED) "not slow and alone"
 
 deep: $(VENV)/.dev
-	$(UNIT) -m "" --hypothesis-profile=deep
+	$(UNIT) "not alone" --hypothesis-profile=deep
+	$(TIMED) "alone"
 
 notebooks: $(VENV)/.dev
+	@mkdir -p build
 	$(if $(BESIDE),$(NBVAL) -n $(JOBS) --dist loadfile $(BESIDE))
 	$(if $(ALONE),$(NBVAL) $(ALONE))
 

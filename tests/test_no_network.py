@@ -16,10 +16,10 @@ OTHERS = sorted(p.stem for p in FOLDER.glob("*.ipynb") if p.stem not in ALWAYS)
 CASES = [*ALWAYS, *(pytest.param(name, marks=pytest.mark.slow) for name in OTHERS)]
 
 
-def attempts(book: nbformat.NotebookNode, folder: Path, log: Path, home: Path) -> list[str]:
+def attempts(book: nbformat.NotebookNode, folder: Path, log: Path, progress: Path) -> list[str]:
     """Run a notebook in a guarded kernel and return what it tried to reach."""
     # The kernel inherits PYTHONPATH with the guard from conftest.py, and so do its child processes.
-    env = dict(os.environ, NETWORK_LOG=str(log), FABRICLAB_REVEAL="1", FABRICLAB_HOME=str(home))
+    env = dict(os.environ, NETWORK_LOG=str(log), FABRICLAB_REVEAL="1", FABRICLAB_PROGRESS=str(progress))
     client = NotebookClient(book, timeout=180, kernel_name="python3", resources={"metadata": {"path": str(folder)}})
     client.execute(env=env)
     return log.read_text().splitlines() if log.exists() else []
@@ -30,10 +30,11 @@ def book_of(*cells: str) -> nbformat.NotebookNode:
     return nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("lesson", CASES)
 def test_lesson_reaches_for_no_network(lesson, tmp_path):
     book = nbformat.read(FOLDER / f"{lesson}.ipynb", as_version=4)
-    assert attempts(book, FOLDER, tmp_path / "log", tmp_path / "home") == []
+    assert attempts(book, FOLDER, tmp_path / "log", tmp_path / "progress.json") == []
 
 
 def test_guard_sees_a_kernel_and_its_children(tmp_path):
@@ -41,7 +42,7 @@ def test_guard_sees_a_kernel_and_its_children(tmp_path):
     name = "try:\n    socket.getaddrinfo('fabriclab.invalid', 80)\nexcept OSError: pass"
     child = f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {direct!r}], check=True)"
     local = "s = socket.create_server(('127.0.0.1', 0))\nsocket.create_connection(s.getsockname()).close()\ns.close()"
-    found = attempts(book_of(direct, name, child, local), tmp_path, tmp_path / "log", tmp_path / "home")
+    found = attempts(book_of(direct, name, child, local), tmp_path, tmp_path / "log", tmp_path / "progress.json")
     # create_connection asks for the address first, so each attempt is stopped at the question already.
     assert [line.split(" (")[0] for line in found] == ["network blocked: socket.getaddrinfo"] * 3
     assert ["192.0.2.1" in line for line in found] == [True, False, True]

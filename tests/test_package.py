@@ -80,6 +80,7 @@ def test_module_prints_its_version(root):
 # ------------------------------------------------------------------ cost of the import
 
 
+@pytest.mark.alone
 def test_import_takes_at_most_twice_numpy(root):
     pairs = [
         (float(python(TIMED.format("fabriclab"), cwd=root)), float(python(TIMED.format("numpy"), cwd=root)))
