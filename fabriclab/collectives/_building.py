@@ -1,0 +1,89 @@
+"""Ask for a collective by name: its algorithms, its Schedule, its closed form."""
+
+from __future__ import annotations
+
+from fabriclab import registry
+from fabriclab.collectives._algorithm import ClosedForm
+from fabriclab.core import Schedule
+
+__all__ = ["algorithms", "build", "closed_form"]
+
+
+def algorithms(collective: str) -> tuple[str, ...]:
+    """Return the sorted algorithms of one collective.
+
+    Examples
+    --------
+    >>> algorithms("reduce_scatter")
+    ('binomial_tree', 'halving_doubling', 'one_root', 'ring')
+    """
+    known = [name.split(".", 1) for name in registry.names("collective")]
+    found = tuple(algorithm for what, algorithm in known if what == collective)
+    if not found:
+        msg = f"collective must be one of {', '.join(sorted({what for what, _ in known}))}, got {collective!r}"
+        raise ValueError(msg)
+    return found
+
+
+def _name(collective: str, algorithm: str) -> str:
+    choices = algorithms(collective)
+    if algorithm not in choices:
+        msg = f"algorithm of {collective} must be one of {', '.join(choices)}, got {algorithm!r}"
+        raise ValueError(msg)
+    return f"{collective}.{algorithm}"
+
+
+def build(
+    collective: str, algorithm: str, n_ranks: int, *, root: int = 0, segments: int = 1, pipelined: bool = False
+) -> Schedule:
+    """Return the Schedule of a collective, without a network and without a size.
+
+    Parameters
+    ----------
+    collective, algorithm : str
+        Such as ``"all_reduce"`` and ``"ring"``; `algorithms` lists them.
+    n_ranks : int
+        Ranks that take part; one rank needs no step. >= 1
+    root : int
+        The rank with the data (broadcast), or through which they pass (one root, trees).
+    segments, pipelined : int, bool
+        Parts of each block, and whether they overlap; see `Schedule.segmented`.
+
+    Raises
+    ------
+    ValueError
+        If a name is unknown or a number is out of its range.
+
+    Examples
+    --------
+    >>> build("all_reduce", "ring", 8)
+    <Schedule all_reduce ring: 8 ranks, 14 steps>
+    """
+    schedule: Schedule = registry.get("collective", _name(collective, algorithm))(n_ranks, root)
+    return schedule.segmented(segments, pipelined=pipelined)
+
+
+def closed_form(collective: str, algorithm: str, *, contention: bool = True) -> ClosedForm:
+    """Return the textbook time of an algorithm on a crossbar: ``time(n_bytes, n_ranks, alpha, beta, gamma=0.0)``.
+
+    Parameters
+    ----------
+    collective, algorithm : str
+        As in `build`.
+    contention : bool
+        True: transfers that meet in a port share it, as in the engine ``flow``. False: each transfer has every
+        port to itself, as in the engine ``ideal``. Only one_root has two different forms: what its root sends
+        or takes in during one step passes the port one after another, or all at once.
+
+    Examples
+    --------
+    >>> ring, naive = closed_form("all_reduce", "ring"), closed_form("all_reduce", "one_root")
+    >>> float(naive(1e9, 128, "0 s", "400 Gb/s") / ring(1e9, 128, "0 s", "400 Gb/s"))
+    128.0
+    """
+    about = registry.info("collective", _name(collective, algorithm))
+    form: ClosedForm | None = about.get("closed_form" if contention else "no_contention")
+    if form is None:
+        msg = f"{collective} {algorithm} registers no closed form; lower it and run an engine"
+        raise ValueError(msg)
+    return form

@@ -1,0 +1,127 @@
+"""Lower bounds on the time of a collective, each named with the machine model that it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fabriclab import units
+from fabriclab.core import bus_factor
+
+__all__ = ["Bound", "binding", "bounds"]
+
+_FORMULA = {
+    "all_reduce": "2 ({k}-1)/{k} S / rate",
+    "reduce_scatter": "({k}-1)/{k} S / rate",
+    "all_gather": "({k}-1)/{k} S / rate",
+    "broadcast": "S / rate",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """No algorithm on a machine of this model is faster.
+
+    Parameters
+    ----------
+    name : str
+        What binds: the port, the number of rounds, or a cut.
+    model : str
+        The machine for which the bound holds. A machine that can do more may be faster.
+    seconds : float
+        The bound. [s]
+    formula : str
+        The formula with its symbols.
+    """
+
+    name: str
+    model: str
+    seconds: float
+    formula: str
+
+    def __repr__(self) -> str:
+        """Show name, time and formula."""
+        return f"<Bound {self.name}: {units.format_time(self.seconds)} = {self.formula}>"
+
+
+def bounds(
+    collective: str, n_ranks: int, n_bytes: units.Quantity, *, port_rate: units.Quantity | None = None,
+    alpha: units.Quantity = 0.0, cuts: Sequence[tuple[int, units.Quantity]] = (), messages: int = 1,
+) -> tuple[Bound, ...]:  # fmt: skip
+    """Return the lower bounds of a collective, one per part of the machine that is given.
+
+    Why they hold, for k groups of ranks that reach the others only through their cuts (a rank with its
+    port is a group of one), where only hosts add and copy: to bring one element of k groups together
+    takes k - 1 messages between groups, and until then no group has the sum; then each of the k - 1
+    others must get at least one more. So an all-reduce sends 2(k-1) S out of k groups, and the busiest
+    sends at least the mean. A reduce-scatter needs the first half, an all-gather the second; a
+    broadcast sends S into every group. A switch that adds or multicasts breaks the premise: then
+    the port and cut bounds do not hold.
+
+    Parameters
+    ----------
+    collective : str
+        all_reduce, reduce_scatter, all_gather or broadcast.
+    n_ranks : int
+        Ranks. >= 1
+    n_bytes : float or str
+        S, the size as nccl-tests counts it. [B], >= 0
+    port_rate : float or str, optional
+        Rate of each rank's port in one direction. [B/s]
+    alpha : float or str
+        Time before a message brings its first byte. [s], >= 0
+    cuts : sequence of (k, rate)
+        For each level: k groups, each behind a cut of this rate in one direction. [B/s]
+    messages : int
+        Messages that a rank may send, and take in, at once. >= 1
+
+    References
+    ----------
+    .. [1] P. Patarasuk, X. Yuan, J. Parallel and Distributed Computing 69(2), 2009, pp. 117-124.
+    .. [2] E. Chan, M. Heimlich, A. Purkayastha, R. van de Geijn, Concurrency and Computation 19(13),
+       2007, pp. 1749-1783.
+
+    Examples
+    --------
+    >>> port, cut = bounds("all_reduce", 128, 17.6e9, port_rate="400 Gb/s", cuts=[(4, "12.8 Tb/s")])
+    >>> binding((port, cut))
+    <Bound port: 698 ms = 2 (n-1)/n S / rate>
+    """
+    if collective not in _FORMULA:
+        msg = f"collective must be one of {', '.join(_FORMULA)}, got {collective!r}"
+        raise ValueError(msg)
+    n, size = units.count(n_ranks, "n_ranks"), units.size(n_bytes, "n_bytes")
+    found = []
+
+    def cut(k: int, rate: units.Quantity, symbol: str, name: str, model: str) -> None:
+        # The factor of the bus bandwidth is this bound: that is why busbw can be held against a rate.
+        part = bus_factor(collective, k) if k > 1 else 0.0
+        found.append(Bound(name, model, part * size / units.rate(rate, name), _FORMULA[collective].format(k=symbol)))
+
+    if port_rate is not None:
+        cut(n, port_rate, "n", "port", "only hosts add and copy; each rank has one port, full duplex")
+    for groups, rate in cuts:
+        k = units.count(groups, "cuts: groups", 1, n)
+        cut(k, rate, "k", f"cut of {k} groups", "only hosts add and copy; each group has one shared way in and out")
+    wait = units.time(alpha, "alpha")
+    if wait:
+        found.append(_rounds(n, wait, units.count(messages, "messages")))
+    return tuple(found)
+
+
+def _rounds(n: int, alpha: float, messages: int) -> Bound:
+    """Every rank's data must reach another: with m messages at once, m + 1 times as many have it per round."""
+    rounds, reached = 0, 1
+    while reached < n:
+        rounds, reached = rounds + 1, reached * (messages + 1)
+    model = f"a rank sends and takes in {messages} message{'s' * (messages > 1)} at once, each takes alpha"
+    base = "log2 n" if messages == 1 else f"log{messages + 1} n"
+    return Bound("latency", model, rounds * alpha, f"ceil({base}) alpha")
+
+
+def binding(bounds: Sequence[Bound]) -> Bound:
+    """Return the largest of some bounds: the level that binds."""
+    if not bounds:
+        msg = "bounds must hold at least one; give port_rate, alpha or cuts"
+        raise ValueError(msg)
+    return max(bounds, key=lambda b: b.seconds)

@@ -1,0 +1,65 @@
+"""Which ranks form a ring on rails, and how often it leaves its leaf switch."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fabriclab.core import Fabric
+from fabriclab.core._arrays import expand
+
+__all__ = ["leaf_of", "rail_groups", "spine_crossings"]
+
+
+def rail_groups(fabric: Fabric) -> list[NDArray[np.int64]]:
+    """Return the endpoints of each rail in the order of their servers: the data-parallel groups of a rail fabric.
+
+    ``rng.permutation(group)`` shuffles one.
+    """
+    order = np.lexsort((fabric.server, fabric.rail))
+    return np.split(order, np.flatnonzero(np.diff(fabric.rail[order])) + 1)
+
+
+def leaf_of(fabric: Fabric) -> NDArray[np.int64]:
+    """Return the leaf switch above each endpoint, (R,), -1 where there is none.
+
+    It is the nearest node of kind ``leaf`` on the way out of the server; where several are as near, the
+    one on the endpoint's rail, and then the one with the lowest number.
+
+    Raises
+    ------
+    ValueError
+        If the fabric has no nodes of kind ``leaf``.
+    """
+    is_leaf = np.isin(np.arange(fabric.n_nodes), fabric.nodes("leaf"))
+    has_rail = "rail" in fabric.coord_names
+    leaf_rail = fabric.coord[:, fabric.coord_names.index("rail")] if has_rail else np.full(fabric.n_nodes, -1)
+    ptr, links = fabric.out
+    found = np.full(fabric.n_ranks, -1, dtype=np.int64)
+    rank, node = np.arange(fabric.n_ranks), fabric.endpoint.astype(np.int64)
+    seen = rank * fabric.n_nodes + node
+    while rank.size:
+        degree = ptr[node + 1] - ptr[node]
+        rank, node = np.repeat(rank, degree), fabric.target[links[expand(ptr[node], degree)]].astype(np.int64)
+        hit = np.flatnonzero(is_leaf[node])
+        # Written from the worst choice to the best, so that the best stays.
+        order = np.lexsort((-node[hit], leaf_rail[node[hit]] == fabric.rail[rank[hit]]))
+        found[rank[hit][order]] = node[hit][order]
+        inner = fabric.transit[node] & ~is_leaf[node] & (found[rank] < 0)
+        key = np.setdiff1d(rank[inner] * fabric.n_nodes + node[inner], seen)
+        seen = np.concatenate([seen, key])
+        rank, node = key // fabric.n_nodes, key % fabric.n_nodes
+    return found
+
+
+def spine_crossings(fabric: Fabric, order: ArrayLike) -> int:
+    """Return how many hops of a ring over the endpoints ``order`` leave their leaf switch.
+
+    Parameters
+    ----------
+    order : array_like, shape (n,) or (G, n)
+        Endpoints in ring order, the last beside the first; several rows are several rings.
+    """
+    rings = np.atleast_2d(np.asarray(order))
+    leaf = leaf_of(fabric)[rings]
+    return int(np.count_nonzero(leaf != np.roll(leaf, -1, axis=1)))
