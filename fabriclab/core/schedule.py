@@ -175,11 +175,8 @@ class Schedule:
             groups = [replace(g, segment=np.full(g.n_transfers, s)) for s in range(n) for g in self.groups]
         else:
             flat = tuple(self.steps())
-            groups = [
-                _joined([replace(flat[t - s], segment=np.full(flat[t - s].n_transfers, s))
-                         for s in range(n) if 0 <= t - s < len(flat)])
-                for t in range(len(flat) + n - 1 if flat else 0)
-            ]  # fmt: skip
+            begun = [range(max(0, t - len(flat) + 1), min(n, t + 1)) for t in range(len(flat) + n - 1 if flat else 0)]
+            groups = [_joined([flat[t - s] for s in which], which) for t, which in enumerate(begun)]
         return replace(self, groups=tuple(groups), segments=n)
 
     def __repr__(self) -> str:
@@ -202,10 +199,11 @@ class Schedule:
         return "\n".join(lines)
 
 
-def _joined(parts: Sequence[StepGroup]) -> StepGroup:
-    names = ("source", "target", "first", "count", "segment", "reduce")
-    columns: Any = [np.concatenate([getattr(p, n) for p in parts]) for n in names]
-    return StepGroup(*columns)
+def _joined(parts: Sequence[StepGroup], segments: Sequence[int]) -> StepGroup:
+    """Return the transfers of several steps as one, each step for its own segment."""
+    names = ("source", "target", "first", "count", "reduce")
+    column: Any = {n: np.concatenate([getattr(p, n) for p in parts]) for n in names}
+    return StepGroup(segment=np.repeat(segments, [p.n_transfers for p in parts]).astype(np.int32), **column)
 
 
 def _check_group(g: int, group: StepGroup, people: int, blocks: int, segments: int) -> None:
