@@ -42,11 +42,82 @@ Gates without a run
     prediction opens an envelope, so an earlier lesson predicts that id.
 
 Gates on the executed notebook (run once, in its own folder, with a fresh progress file)
-    No error; again with ``FABRICLAB_TEXT=1``, then without pictures and HTML. Every number with a unit in Markdown
-    (``0.70 s``, ``50 GB/s``, ``13 %``, ``128 times``; code spans are not read) is printed by some cell to the
-    digits that the prose gives, in any prefix or as a bare number in a table, or is in ``given`` or ``cites``.
+    No error; again with ``FABRICLAB_TEXT=1``, then without pictures and scripts, each output with plain text.
+    No question is answered right: that is left to the learner (``check("id")`` asks, and an answer cell holds a
+    placeholder that runs). Every number with a unit in Markdown (``0.70 s``, ``50 GB/s``, ``13 %``, ``128 times``;
+    code spans are not read) is printed by some cell to the digits that the prose gives, in any prefix or as a
+    bare number in a table, or is in ``given`` or ``cites``.
     The truth of a prediction (as ``reveal`` recorded it; measured ones are exempt, they differ by machine) is
     in no source, prose or output before the cell that predicts, and for an envelope before the one that reveals,
     within 2 %, unless ``given`` lists it. Pictures have alternative text of six words or more that does not begin
     with figure or plot. At most 15 s for a lesson, 4 s for the median lesson. Lesson 00 holds at most 700 MB.
 """
+
+import itertools
+import statistics
+from pathlib import Path
+
+import lesson_findings as findings
+import lesson_gates as gates
+import pytest
+from lesson_runs import FILES, earlier, folder, load, run
+
+__all__ = ["folder"]
+LONGEST, TYPICAL, MEMORY = 15.0, 4.0, 700e6
+
+# The lessons ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("gate", gates.STATIC, ids=lambda gate: gate.__name__)
+@pytest.mark.parametrize("name", FILES)
+def test_a_lesson_passes_the_gate(name, gate):
+    assert list(gate(load(name), name)) == []
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_predictions_come_before_their_reveal(name):
+    assert list(gates.gate_predictions(load(name), name, earlier(name))) == []
+
+
+def test_neighbours_have_different_shapes():
+    shapes = [(name, gates.about(load(name)).get("shape")) for name in FILES]
+    assert [(a, b) for a, b in itertools.pairwise(shapes) if a[1] == b[1]] == []
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_lesson_runs_and_shows_what_it_says(name, folder):
+    done = run(name, load(name), folder, earlier(name))
+    others = {other: run(other, nb, folder, earlier(other)).nb for other, nb in earlier(name).items()}
+    assert done.error == ""
+    assert list(findings.gate_numbers(done.nb)) == []
+    assert list(findings.gate_secrets(done.nb, done.progress["predictions"], others)) == []
+    assert list(findings.gate_answers(done.progress)) == []
+    assert list(findings.gate_pictures(done.nb)) == []
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_lesson_runs_as_text(name, folder):
+    done = run(name, load(name), folder, earlier(name), text=True)
+    assert done.error == ""
+    assert list(findings.gate_text_mode(done.nb)) == []
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_lesson_is_quick(name, folder):
+    both = [run(name, load(name), folder, earlier(name), text=text).seconds for text in (False, True)]
+    assert min(both) <= LONGEST
+
+
+def test_the_typical_lesson_is_quick(folder):
+    best = {
+        name: min(run(name, load(name), folder, earlier(name), text=text).seconds for text in (False, True))
+        for name in FILES
+    }
+    assert not best or statistics.median(best.values()) <= TYPICAL, best
+
+
+@pytest.mark.skipif("00_start_here" not in FILES, reason="the first lesson is not there")
+@pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="this system does not tell shared pages apart")
+def test_the_first_lesson_needs_little_memory(folder):
+    peak = run("00_start_here", load("00_start_here"), folder, {}).peak
+    assert 30e6 < peak < MEMORY

@@ -1,0 +1,18 @@
+"""What a learner types in lessons: predictions, checked answers, drills, progress and reports.
+
+Nothing here prints: each function returns a value that shows itself when it ends a cell.
+"""
+
+from fabriclab.checks.answers import parse_answer
+from fabriclab.checks.courses import choose_path, lessons, paths
+from fabriclab.checks.exercises import check, drill
+from fabriclab.checks.greeting import hello
+from fabriclab.checks.predictions import envelope, ledger, predict, remember, reveal
+from fabriclab.checks.reports import progress, report
+from fabriclab.checks.rulers import ruler
+from fabriclab.checks.shown import NewerFile, Refused, Shown
+
+__all__ = [
+    "NewerFile", "Refused", "Shown", "check", "choose_path", "drill", "envelope", "hello", "ledger", "lessons",
+    "parse_answer", "paths", "predict", "progress", "remember", "report", "reveal", "ruler",
+]  # fmt: skip

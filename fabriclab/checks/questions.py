@@ -1,0 +1,139 @@
+"""The table of questions: formulas for the right answer and for each known wrong one, never typed numbers."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import math
+import operator
+import random
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from fabriclab.catalog import case
+from fabriclab.checks.answers import digits, quantity, shown
+from fabriclab.checks.shown import Refused, rows_of, text
+
+__all__ = ["Question", "evaluate", "find", "questions"]
+
+_OPERATORS: Final[Mapping[type[ast.AST], Callable[..., float]]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
+    ast.Pow: operator.pow,
+}  # fmt: skip
+
+
+def evaluate(formula: str, names: Mapping[str, float]) -> float:
+    """Return the value of a formula of + - * / ** log2(), numbers and ``names``; all else is a ValueError.
+
+    Examples
+    --------
+    >>> evaluate("2*(n-1)/n*s", {"n": 4, "s": 100})
+    150.0
+    """
+
+    def value(node: ast.AST) -> float:
+        match node:
+            case ast.Constant(value=int() | float() as number):
+                return float(number)
+            case ast.Name(id=name) if name in names:
+                return float(names[name])
+            case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
+                return _OPERATORS[type(op)](value(left), value(right))
+            case ast.Call(func=ast.Name(id="log2"), args=[inner], keywords=[]):
+                return math.log2(value(inner))
+        msg = f"formula {formula!r} may hold + - * / ** log2, numbers and {', '.join(names)}; got {ast.dump(node)}"
+        raise ValueError(msg)
+
+    return value(ast.parse(formula, mode="eval").body)
+
+
+@dataclass(frozen=True)
+class Question:
+    """One row of the table; the words stand in the language table under ``q.<id>``.
+
+    Parameters
+    ----------
+    id, lesson, kind : str
+        Name, file name of the lesson, and number, choice or function.
+    drill : str
+        ``name/number`` of the drill it belongs to, or empty.
+    params : mapping
+        Name -> ways to fill it, each like ``17.6 GB``, ``128``, ``case.dp`` or ``case.nic_rate in Gb/s``.
+    formula, unit, tolerance : str, str, float
+        Right answer in SI, the unit in which it is asked, and the relative tolerance.
+    wrong : tuple of (str, str)
+        Formula of a known wrong answer and the name of the mistake; for a choice the formula is empty.
+    """
+
+    id: str
+    lesson: str
+    kind: str
+    drill: str
+    params: Mapping[str, tuple[str, ...]]
+    formula: str
+    unit: str
+    tolerance: float
+    wrong: tuple[tuple[str, str], ...]
+
+    def fill(self, given: Mapping[str, Any]) -> tuple[dict[str, float], dict[str, str]]:
+        """Return the parameters as SI numbers and as words: ``given`` ones, else the first way of each."""
+        if strange := given.keys() - self.params:
+            raise Refused(text("check.param", name=strange.pop(), known=", ".join(self.params) or "-"))
+        pairs = {name: _read(str(given.get(name, ways[0]))) for name, ways in self.params.items()}
+        return {n: p[0] for n, p in pairs.items()}, {n: p[1] for n, p in pairs.items()}
+
+    def key(self, given: Mapping[str, Any]) -> float:
+        """Return the right answer in SI, computed now."""
+        return evaluate(self.formula, self.fill(given)[0])
+
+    def shown(self, value: float) -> str:
+        """Return an SI value in the unit of the question."""
+        return shown(value / quantity(self.unit)[1], self.unit)
+
+    def options(self, given: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+        """Return letter -> (option, name of the mistake or ""): numbers by size, sentences mixed."""
+        if self.kind == "choice":
+            pairs = [(text(f"{self.id}.right"), "")]
+            pairs += [(text(f"{self.id}.wrong{i}"), name) for i, (_, name) in enumerate(self.wrong, 1)]
+            random.Random(zlib.crc32(self.id.encode())).shuffle(pairs)
+        else:
+            names, _ = self.fill(given)
+            numbers = sorted((evaluate(f, names), name) for f, name in ((self.formula, ""), *self.wrong))
+            pairs = [(self.shown(value), name) for value, name in numbers]
+        return dict(zip("abcd", pairs, strict=True))
+
+
+def _read(way: str) -> tuple[float, str]:
+    """Return one way to fill a parameter, as an SI number and in words."""
+    name, _, unit = way.partition(" in ")
+    if name.startswith("case."):
+        value = case()[name.removeprefix("case.")]
+        return value, shown(value / quantity(unit)[1], unit) if unit else digits(value)
+    number, _, unit = way.partition(" ")
+    return float(number) * quantity(unit or "1")[1], way
+
+
+@functools.cache
+def questions() -> Mapping[str, Question]:
+    """Return all questions by id, in the order of the table."""
+    return {row["id"]: _question(row) for row in rows_of("questions.csv")}
+
+
+def _question(row: Mapping[str, str]) -> Question:
+    params = {n: tuple(v.split("|")) for n, _, v in (part.partition("=") for part in row["params"].split(";") if part)}
+    halves = (part.partition("#") for part in row["misformulas"].split(";") if part)
+    wrong = tuple((formula.strip(), name.strip()) for formula, _, name in halves)
+    tolerance = float(row["tolerance"] or 0)
+    words = {key: row[key] for key in ("id", "lesson", "kind", "drill", "formula", "unit")}
+    return Question(**words, params=params, tolerance=tolerance, wrong=wrong)
+
+
+def find(id: str) -> Question:
+    """Return the question ``id``; a wrong id is answered with those of its lesson."""
+    table = questions()
+    if id not in table:
+        near = [k for k in table if k.split("-")[0] == str(id).split("-")[0]] or list(table)
+        raise Refused(text("check.unknown", id=id, known=", ".join(near)))
+    return table[id]

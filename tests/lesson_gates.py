@@ -1,0 +1,241 @@
+"""The gates of a lesson, as functions: each takes a notebook and returns sentences, one per fault.
+
+``test_lessons.py`` says what a notebook states and applies them; nothing here is a test.
+"""
+
+import ast
+import csv
+import math
+import re
+from collections.abc import Iterator, Mapping
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from fabriclab.checks.questions import questions
+
+DUTIES = ("predict", "experiment", "compare", "break", "check")
+SHAPES = ("measurement", "puzzle", "detective", "design", "duel", "build")
+BANNED = re.compile(r"\b(simply|just|obviously|easy|easily|of course)\b", re.IGNORECASE)
+STALE = re.compile(
+    r"(predict|prediction|explore|break|break it|check|check yourself|experiment|compare|your turn|introduction|"
+    r"summary|conclusion)\W*"
+)
+LIST = Path(__file__).parent / "data" / "coverage.csv"
+ROWS = {row["id"]: row for row in csv.DictReader(LIST.read_text(encoding="utf-8").splitlines())}
+NEED_ANSWER = ("skill", "question", "exercise", "demo")
+CORE_CODE, CORE_WORDS, MORE_CELLS, CELL_LINES, MEAN_WORDS = 12, 1000, 12, 12, 17
+
+
+# What a notebook holds -------------------------------------------------------------------------------------------
+
+
+def cells(nb: Any, kind: str) -> list[Any]:
+    return [cell for cell in nb.cells if cell.cell_type == kind]
+
+
+def about(nb: Any) -> Mapping[str, Any]:
+    return nb.metadata.get("fabriclab", {})
+
+
+def duties(cell: Any) -> list[str]:
+    found = cell.metadata.get("duty", [])
+    return [found] if isinstance(found, str) else list(found)
+
+
+def tree(cell: Any) -> ast.AST:
+    """Return the parsed code of a cell; lines of the notebook's own commands are left out."""
+    if cell.source.startswith("%%"):
+        return ast.parse("")
+    return ast.parse("\n".join("pass" if re.match(r"\s*[%!]", line) else line for line in cell.source.split("\n")))
+
+
+def calls(cell: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the name of each called function and its first argument, if that is a constant."""
+    for node in ast.walk(tree(cell)):
+        if isinstance(node, ast.Call):
+            name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            first = node.args[0].value if node.args and isinstance(node.args[0], ast.Constant) else None
+            yield name, first
+
+
+def where(nb: Any, name: str) -> dict[str, int]:
+    """Return the first argument of each call of a function ``name`` -> the first cell that makes it."""
+    found: dict[str, int] = {}
+    for number, cell in enumerate(nb.cells):
+        for function, first in calls(cell) if cell.cell_type == "code" else ():
+            if function == name and first is not None:
+                found.setdefault(str(first), number)
+    return found
+
+
+def prose(source: str) -> str:
+    """Return Markdown without code, tags and addresses."""
+    source = re.sub(r"```.*?```|`[^`]*`|<[^>]*>", " ", source, flags=re.DOTALL)
+    return re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", source)
+
+
+def words(source: str) -> list[str]:
+    return [word for word in prose(source).split() if re.search(r"\w", word)]
+
+
+def sentences(source: str) -> list[list[str]]:
+    """Return the words of each sentence; headings and tables are none, a list item ends one."""
+    lines = [line for line in prose(source).split("\n") if not re.match(r"\s*(#|\||---)", line)]
+    blocks = re.split(r"\n\s*\n|\n\s*(?:[-*]|\d+\.)\s", "\n" + "\n".join(lines))
+    parts = (part for block in blocks for part in re.split(r"(?<=[.!?])[\"')*_]*\s+", block))
+    return [found for part in parts if (found := words(part))]
+
+
+def core_end(nb: Any) -> int:
+    """Return the number of the cell that ends the core, or the number of cells."""
+    ends = [i for i, cell in enumerate(nb.cells) if cell.metadata.get("section") == "core-end"]
+    return ends[0] if ends else len(nb.cells)
+
+
+# Gates without a run ---------------------------------------------------------------------------------------------
+
+
+def gate_format(nb: Any, name: str) -> Iterator[str]:
+    if (nb.nbformat, nb.nbformat_minor) != (4, 5):
+        yield f"nbformat is {nb.nbformat}.{nb.nbformat_minor}, not 4.5"
+    if nb.metadata.get("kernelspec", {}).get("name") != "python3":
+        yield "the kernel is not python3"
+    ids = [cell.get("id") for cell in nb.cells]
+    if len(set(ids)) < len(ids) or not all(ids):
+        yield "cell ids are missing or not unique"
+    for cell in cells(nb, "code"):
+        if cell.outputs or cell.execution_count is not None:
+            yield f"cell {cell.id} is committed with its output; clear it"
+
+
+def gate_header(nb: Any, name: str) -> Iterator[str]:
+    header, first = about(nb), nb.cells[0].source
+    missing = {"title", "minutes", "needs", "objectives", "version", "facts", "shape"} - header.keys()
+    if missing:
+        yield f"metadata.fabriclab lacks {sorted(missing)}"
+        return
+    shown = [
+        f"# {header['title']}\n",
+        *(str(header["minutes"][k]) for k in ("read", "do")),
+        header["version"],
+        header["facts"],
+    ]
+    for wanted in [*shown, *(goal["text"] for goal in header["objectives"])]:
+        if wanted not in first + "\n":
+            yield f"the first cell does not show {wanted!r}"
+    if not first.startswith("# "):
+        yield "the first cell does not begin with the title"
+    if len(header["objectives"]) != 3:
+        yield "there are not three objectives"
+    if header["shape"] not in SHAPES:
+        yield f"shape {header['shape']!r} is none of {SHAPES}"
+    if not re.fullmatch(r"\d{4}-\d\d-\d\d", header["facts"]) or date.fromisoformat(header["facts"]) > date(2100, 1, 1):
+        yield f"the date of facts {header['facts']!r} is no date"
+    for lesson in header["needs"]:
+        if not re.fullmatch(r"\d\d_\w+", lesson) or lesson >= name:
+            yield f"needs {lesson!r}, which is no earlier lesson"
+
+
+def gate_duties(nb: Any, name: str) -> Iterator[str]:
+    found = {duty for cell in cells(nb, "code") for duty in duties(cell)}
+    if missing := set(DUTIES) - found:
+        yield f"no code cell has the duty {sorted(missing)}"
+    if unknown := {duty for cell in nb.cells for duty in duties(cell)} - set(DUTIES):
+        yield f"unknown duty {sorted(unknown)}"
+    core = [cell for cell in nb.cells[: core_end(nb)] if cell.cell_type == "code"]
+    places = [i for i, cell in enumerate(core, 1) if "experiment" in duties(cell)]
+    if not places or places[0] > math.ceil(len(core) / 3):
+        yield f"the experiment is in code cells {places} of {len(core)}, not in the first third of the core"
+
+
+def gate_size(nb: Any, name: str) -> Iterator[str]:
+    ends = [cell for cell in nb.cells if cell.metadata.get("section") == "core-end"]
+    if len(ends) != 1 or ends[0].cell_type != "markdown" or "you have the core" not in ends[0].source.lower():
+        yield 'there is not one Markdown cell "you have the core" with section core-end'
+    core, more = nb.cells[: core_end(nb)], nb.cells[core_end(nb) + 1 :]
+    code = sum(cell.cell_type == "code" for cell in core)
+    if code > CORE_CODE:
+        yield f"the core has {code} code cells, more than {CORE_CODE}"
+    count = sum(len(words(cell.source)) for cell in core if cell.cell_type == "markdown")
+    if count > CORE_WORDS:
+        yield f"the core has {count} words, more than {CORE_WORDS}"
+    if len(more) > MORE_CELLS:
+        yield f"{len(more)} cells follow the core, more than {MORE_CELLS}"
+    for cell in cells(nb, "code"):
+        if len(cell.source.split("\n")) > CELL_LINES:
+            yield f"cell {cell.id} has {len(cell.source.splitlines())} lines, more than {CELL_LINES}"
+
+
+def gate_learner(nb: Any, name: str) -> Iterator[str]:
+    code = cells(nb, "code")
+    mine = sum(bool(cell.metadata.get("learner")) for cell in code)
+    if 3 * mine < len(code):
+        yield f"the learner changes or writes {mine} of {len(code)} code cells, less than one in three"
+    for cell in code:
+        kinds = {type(node) for node in ast.walk(tree(cell))}
+        if ast.ClassDef in kinds:
+            yield f"cell {cell.id} defines a class; models live in the package"
+        if kinds & {ast.FunctionDef, ast.AsyncFunctionDef} and not cell.metadata.get("learner"):
+            yield f"cell {cell.id} defines a function, and is no cell that the learner writes"
+
+
+def gate_prose(nb: Any, name: str) -> Iterator[str]:
+    texts = [cell.source for cell in cells(nb, "markdown")]
+    for cell in nb.cells:
+        for hit in BANNED.findall(prose(cell.source) if cell.cell_type == "markdown" else cell.source):
+            yield f"cell {cell.id} says {hit!r}"
+    for line in (line for text in texts for line in text.split("\n") if line.startswith("#")):
+        if STALE.fullmatch(line.lstrip("# ").lower()):
+            yield f"heading {line!r} names a duty; say the question or the finding"
+    found = [sentence for text in texts for sentence in sentences(text)]
+    mean = sum(map(len, found)) / max(1, len(found))
+    if mean > MEAN_WORDS:
+        longest = " ".join(max(found, key=len))
+        yield f"the mean sentence has {mean:.1f} words, more than {MEAN_WORDS}; the longest: {longest}"
+
+
+def gate_predictions(nb: Any, name: str, earlier: Mapping[str, Any]) -> Iterator[str]:
+    made, shown = where(nb, "predict"), where(nb, "reveal")
+    if len(made) > 2:
+        yield f"there are {len(made)} predictions, more than two"
+    for id, place in shown.items():
+        if id in made and made[id] >= place:
+            yield f"prediction {id} comes after its reveal, or in the same cell"
+        if id not in made and not any(id in where(other, "predict") for other in earlier.values()):
+            yield f"{id} is revealed, and neither this lesson nor an earlier one predicts it"
+    cell_of = {place: id for id, place in made.items()}
+    for number, cell in enumerate(nb.cells):
+        if "predict" in duties(cell) and number not in cell_of:
+            yield f"cell {cell.id} has the duty predict, and predicts nothing"
+
+
+def gate_questions(nb: Any, name: str) -> Iterator[str]:
+    table = questions()
+    asked = set(where(nb, "check"))
+    for number in where(nb, "drill"):
+        asked |= {q.id for q in table.values() if q.drill == f"units/{number}"}
+    if unknown := asked - table.keys():
+        yield f"{sorted(unknown)} is asked, and not in the table of questions"
+    if left := {q.id for q in table.values() if q.lesson == name} - asked:
+        yield f"the table gives {sorted(left)} to this lesson, and no cell asks it"
+    for goal in about(nb).get("objectives", []):
+        drill = goal["check"].removeprefix("drill:")
+        proofs = {q.id for q in table.values() if q.drill.startswith(f"{drill}/")} or {goal["check"]}
+        if not proofs <= asked:
+            yield f"the objective {goal['text']!r} is proved by {goal['check']!r}, which no cell asks"
+
+
+def gate_covers(nb: Any, name: str) -> Iterator[str]:
+    for cell in nb.cells:
+        answers = cell.cell_type == "code" and {f for f, _ in calls(cell)} & {"check", "drill", "predict", "interact"}
+        for id in cell.metadata.get("covers", []):
+            if id not in ROWS:
+                yield f"cell {cell.id} covers {id}, which is no row of the list"
+            elif cell.cell_type == "markdown" and "\n|" not in "\n" + cell.source:
+                yield f"cell {cell.id} covers {id} with prose alone"
+            elif ROWS[id]["kind"] in NEED_ANSWER and not answers:
+                yield f"{id} is of kind {ROWS[id]['kind']}: cell {cell.id} must check, drill or predict"
+
+
+STATIC = (gate_format, gate_header, gate_duties, gate_size, gate_learner, gate_prose, gate_questions, gate_covers)

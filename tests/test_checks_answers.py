@@ -1,0 +1,137 @@
+"""A learner's number is read kindly, and what was read is said."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fabriclab.checks import Refused, parse_answer
+from fabriclab.checks.answers import digits, named_factor, quantity, shown, unit_in
+
+# By hand
+
+
+@pytest.mark.parametrize(
+    ("answer", "unit", "value"),
+    [
+        ("0.7 s", "s", 0.7), ("700 ms", "s", 0.7), ("0.7s", "s", 0.7), (" 7e-1 s ", "s", 0.7),
+        ("50 GB/s", "GB/s", 5e10),
+        ("400 Gb/s", "GB/s", 5e10), ("64 MiB", "MB", 67108864.0), (1.6, "times", 1.6), ("1.6", "times", 1.6),
+        ("160 %", "times", 1.6), ("13%", "1", 0.13), ("16 times", "1", 16.0), ("16x", "times", 16.0),
+        (np.float32(0.5), "1", 0.5), (np.int64(7), "1", 7.0), (np.array([3.0]), "1", 3.0), ([4], "1", 4.0),
+        ((2.5,), "times", 2.5), (np.array("0.7 s"), "s", 0.7), (["0.7 s"], "s", 0.7), ("-3 s", "s", -3.0),
+    ],
+)  # fmt: skip
+def test_what_is_understood(answer, unit, value):
+    read = parse_answer(answer, unit)
+    assert (read.problem, read.note) == ("", "")
+    assert read.value == pytest.approx(value, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("answer", "value", "word"),
+    [
+        ("0,7 s", 0.7, "decimal"), ("0,700 s", 0.7, "decimal"), ("1,5 s", 1.5, "decimal"),
+        ("12,34 s", 12.34, "decimal"),
+        ("1,024 s", 1024.0, "thousands"), ("1,024,000 s", 1024000.0, "thousands"), ("1,024.5 s", 1024.5, "thousands"),
+    ],
+)  # fmt: skip
+def test_a_comma_is_read_with_a_note(answer, value, word):
+    read = parse_answer(answer, "s")
+    assert read.value == value and word in read.note and f"{value:g}" in read.note
+
+
+def test_a_missing_unit_is_asked_for():
+    for answer in (0.7, "0.7", np.float64(0.7), [0.7]):
+        read = parse_answer(answer, "s")
+        assert math.isnan(read.value) and read.problem.startswith("Which unit?") and '"0.7 s"' in read.problem
+
+
+def test_factors_that_people_are_off_by():
+    truth = 0.7
+    known = {
+        2: "direction",
+        8: "bits",
+        1.024: "binary",
+        1.048576: "binary",
+        1.073741824: "binary",
+        1000: "prefix",
+        1e9: "prefix",
+    }
+    for factor, name in known.items():
+        assert named_factor(truth * factor, truth) == named_factor(truth / factor, truth) == name
+    assert named_factor(truth * 1.5, truth) is named_factor(-truth * 2, truth) is named_factor(0.0, truth) is None
+    assert named_factor(truth * 2 * 1.0049, truth) == "direction" and named_factor(truth * 2 * 1.0051, truth) is None
+
+
+# Laws
+
+
+@given(st.floats(1e-9, 1e9), st.sampled_from(["s", "GB/s", "MiB", "m", "GHz", "times"]))
+def test_a_number_survives_its_unit(value, unit):
+    kind, factor = quantity(unit)
+    assert parse_answer(f"{value!r} {unit}", unit).value == pytest.approx(value * factor, rel=1e-12)
+    assert parse_answer(f"{value!r}".replace(".", ",") + f" {unit}", unit).value > 0
+    assert unit_in(f"{value!r} {unit}") == unit and (kind == "") == (unit == "times")
+
+
+@given(st.floats(1e-12, 1e12))
+def test_three_digits_are_within_half_a_percent(value):
+    assert float(digits(value).replace(",", "")) == pytest.approx(value, rel=5.01e-3)
+
+
+@given(st.text(max_size=12) | st.none() | st.booleans() | st.lists(st.integers(), max_size=3) | st.complex_numbers())
+def test_nothing_a_learner_types_raises(answer):
+    read = parse_answer(answer, "GB/s")
+    assert math.isnan(read.value) == bool(read.problem)
+
+
+# Refusals
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ("fast", ["one number", "'fast'"]), ("", ["one number"]), (True, ["one number"]), (None, ["one number"]),
+        ([1, 2], ["one number"]), (1j, ["one number"]), ("50 Gbps", ["Gb/s", "GB/s"]),
+        ("50 lumps", ["not known", "write"]),
+        ("50 GB", ["something else", "GB/s"]), ("5.5.5 GB/s", ["finite"]), ("nan GB/s", ["one number"]),
+        ("1e999 GB/s", ["finite"]), (float("nan"), ["one number"]), ("50 gb/s", ["did you mean"]),
+    ],
+)  # fmt: skip
+def test_what_is_missing_is_said(answer, words):
+    problem = parse_answer(answer, "GB/s").problem
+    assert problem and any(word in problem for word in words), problem
+
+
+def test_an_unknown_unit_is_refused():
+    with pytest.raises(Refused, match=r"Gb/s.*GB/s"):
+        quantity("Gbps")
+    with pytest.raises(Refused, match="lumps"):
+        quantity("lumps")
+
+
+# Display
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.69986, "0.700"), (128, "128"), (12345, "12,345"), (0, "0"), (999.4, "999"), (999.6, "1,000"),
+        (9.996, "10.0"),
+        (45.26, "45.3"), (0.0004, "0.0004"), (2e12, "2e+12"), (-0.5, "-0.500"),
+    ],
+)  # fmt: skip
+def test_digits(value, text):
+    assert digits(value) == text
+
+
+def test_shown():
+    assert (shown(0.7, "s"), shown(128, None), shown(1.134, "times"), shown(3, "1")) == (
+        "0.700 s",
+        "128",
+        "1.13 times",
+        "3.00",
+    )

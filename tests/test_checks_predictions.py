@@ -1,0 +1,199 @@
+"""Predictions are stored before the reveal, kept after it, and compared with a factor."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fabriclab.checks import Refused, envelope, ledger, predict, progress, remember, reveal
+from fabriclab.core.result import Result
+
+
+@pytest.fixture(autouse=True)
+def own_file(tmp_path, monkeypatch):
+    monkeypatch.setenv("FABRICLAB_PROGRESS", str(tmp_path / "mine.json"))
+    monkeypatch.delenv("FABRICLAB_REVEAL", raising=False)
+    monkeypatch.delenv("FABRICLAB_TEXT", raising=False)
+    return tmp_path / "mine.json"
+
+
+def copied(rate=9.8e9, obtained="measured", size=2**26):
+    return Result("copy", obtained, [size / 4, size], [size / 4 / rate, size / rate], source="a test")
+
+
+# By hand
+
+
+def test_a_prediction_is_stored_and_compared():
+    assert (
+        str(predict("00-copy", 10, "GB/s", low=3, high=30))
+        == "Stored: 10 GB/s, between 3 and 30. The next cell is open."
+    )
+    said = str(reveal("00-copy", copied()))
+    assert said == "You said 10 GB/s, measured 9.80 GB/s: spot on.\nYour range 3 to 30 GB/s held it."
+    entry = progress()["predictions"]["00-copy"]
+    assert entry["factor"] == pytest.approx(10 / 9.8) and entry["truth"] == pytest.approx(9.8)
+    assert (entry["unit"], entry["how"], entry["low"], entry["high"]) == ("GB/s", "measured", 3.0, 30.0)
+    assert progress()["measurements"]["copy"]["busbw"] == pytest.approx(9.8e9)
+
+
+@pytest.mark.parametrize(
+    ("value", "verdict"),
+    [
+        (0.8, "spot on"), (0.7 * 1.149, "spot on"), (0.7 * 1.16, "1.2 times high"), (0.7 / 1.16, "1.2 times low"),
+        (5.6, "8.0 times high"), (0.7 / 8, "8.0 times low"), (89.6, "128 times high"), (0.7 * 9.96, "10 times high"),
+    ],
+)  # fmt: skip
+def test_verdicts(value, verdict):
+    predict("31-hall", value, "s")
+    assert str(reveal("31-hall", 0.7, "s")).endswith(f"computed 0.700 s: {verdict}.")
+
+
+def test_the_range_may_miss():
+    predict("31-hall", 2, "s", low=1, high=3)
+    assert "outside your range 1 to 3 s" in str(reveal("31-hall", "700 ms"))
+    predict("edge", 2, "s", low=0.7, high=3)
+    assert "held it" in str(reveal("edge", 0.7))
+
+
+def test_a_truth_comes_in_any_form():
+    for number, truth in enumerate([(0.7,), (700, "ms"), ("700 ms",), ("0,7 s",), (np.float64(0.7), "s")]):
+        predict(f"a{number}", 0.7, "s")
+        assert reveal(f"a{number}", *truth).data["truth"] == pytest.approx(0.7)
+    predict("bits", 400, "Gb/s")
+    assert reveal("bits", 5e10).data["truth"] == pytest.approx(400)
+    predict("time", 1, "ms")
+    assert reveal("time", copied()).data["truth"] == pytest.approx(2**26 / 9.8e9 * 1e3)
+    predict("share", 50, "%")
+    assert reveal("share", 0.41).data["truth"] == pytest.approx(41)
+
+
+def test_a_model_is_compared_too():
+    predict("31-hall", 0.7, "s")
+    shown = reveal("31-hall", 0.7, "s", model=1.4)
+    assert "The model says 1.40 s: 2.0 times high." in str(shown) and shown.data["model"] == pytest.approx(1.4)
+
+
+@pytest.mark.parametrize("arguments", [(), (None,), (10, "GB/s")])
+def test_no_idea_is_welcome(arguments):
+    shown = predict("00-copy", *arguments, no_idea=True)
+    assert (shown.data["value"], shown.data["low"], shown.data["high"]) == (None, 0.1, 1000.0)
+    assert str(shown).startswith("Stored: no idea, anything from 0.1 to 1000")
+    assert str(reveal("00-copy", copied())) == "You had no idea, measured 9.80 GB/s: now you know."
+
+
+def test_it_may_change_until_the_reveal_and_not_after():
+    predict("00-copy", 10, "GB/s")
+    predict("00-copy", "20 GB/s")
+    assert progress()["predictions"]["00-copy"]["value"] == 20.0
+    reveal("00-copy", copied())
+    assert "your first prediction is kept: 20 GB/s" in str(predict("00-copy", 9.8, "GB/s"))
+    assert progress()["predictions"]["00-copy"]["value"] == 20.0
+
+
+def test_the_reveal_waits():
+    waiting = reveal("00-copy", copied())
+    assert 'run predict("00-copy"' in str(waiting) and "9.8" not in str(waiting) and waiting.state == "wait"
+    assert progress()["predictions"] == progress()["measurements"] == {}
+    assert "Without a prediction, measured 9.80 GB/s" in str(reveal("00-copy", copied(), anyway=True))
+    assert progress()["predictions"]["00-copy"]["skipped"] is True
+    assert "it was shown without one" in str(predict("00-copy", 10, "GB/s"))
+
+
+def test_teachers_and_servers_skip_it(monkeypatch):
+    monkeypatch.setenv("FABRICLAB_REVEAL", "1")
+    assert "measured 9.80 GB/s" in str(reveal("00-copy", copied()))
+    assert progress()["predictions"] == {}
+    monkeypatch.setenv("FABRICLAB_REVEAL", "0")
+    assert "Predict first" in str(reveal("00-copy", copied()))
+
+
+def test_an_envelope_waits_for_its_lesson():
+    assert "no envelope yet" in str(envelope("31-hall"))
+    assert str(predict("31-hall", 0.5, "s", opens="31")) == "Stored: 0.5 s. Lesson 31 opens this envelope."
+    assert str(envelope("31-hall")) == "Sealed: 0.5 s. Lesson 31 opens it."
+    reveal("31-hall", 0.7, "s")
+    assert str(envelope("31-hall")) == "You said 0.5 s, computed 0.700 s: 1.4 times low."
+    predict("soon", 0.5, "s")
+    assert str(envelope("soon")) == "Sealed: 0.5 s. The cell that compares opens it."
+
+
+def test_only_own_measurements_are_kept():
+    remember(copied(), "my copy")
+    remember(copied(obtained="stored"), "theirs")
+    remember(copied(obtained="published"), "paper")
+    kept = progress()["measurements"]
+    assert list(kept) == ["my copy", "theirs"]
+    assert (kept["my copy"]["size"], kept["my copy"]["n_ranks"]) == (2**26, 1)
+
+
+def test_the_ledger_keeps_changes():
+    ledger("one root adds everything", 93.5, lesson="31")
+    shown = ledger("no overlap", 5.29, "35")
+    assert shown.rows == (("one root adds everything", "93.5", "31"), ("no overlap", "5.29", "35"))
+    assert ledger().data["no overlap"] == {"step": 5.29, "lesson": "35"}
+
+
+# Laws
+
+
+@given(st.floats(1e-6, 1e6), st.floats(1e-6, 1e6), st.sampled_from(["s", "ms", "us"]))
+def test_the_factor_does_not_depend_on_units(said, truth, unit):
+    predict(f"{said} {truth} {unit}", said, "ms")
+    scale = {"s": 1e-3, "ms": 1.0, "us": 1e3}[unit]
+    entry = reveal(f"{said} {truth} {unit}", truth * scale, unit).data
+    assert entry["factor"] == pytest.approx(said / truth) and entry["truth"] == pytest.approx(truth)
+
+
+# Refusals
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((3,), "Which unit"), (("3",), "Which unit"), ((3, "Gbps"), "Gb/s.*GB/s"), ((3, "lumps"), "lumps"),
+        ((-3, "s"), "above 0"), ((0, "s"), "above 0"), ((float("nan"), "s"), "finite"), ((True, "s"), "finite"),
+        (("fast", "s"), "one number"), ((3, "s", 4, 5), "must rise"), ((3, "s", 1, 2), "must rise"),
+        ((3, "s", 0, 5), "must rise"), ((3, "s", 1), "two ends"), ((3, "s", None, 5), "two ends"),
+        ((3, "s", "1", 5), "finite"), (("3 GB", "s"), "something else"), ((None, "lumps"), "lumps"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_named(arguments, words):
+    with pytest.raises(Refused, match=words):
+        predict("00-copy", *arguments)
+    assert progress()["predictions"] == {}
+
+
+@pytest.mark.parametrize("id", ["", None, 3])
+def test_a_prediction_has_a_name(id):
+    with pytest.raises(Refused, match="names the prediction"):
+        predict(id, 3, "s")
+
+
+@pytest.mark.parametrize("truth", [(0.0,), (-1.0,), (float("inf"),), (1, "GB"), ("1 GB",), (float("nan"),), ("what",)])
+def test_an_impossible_truth_is_refused(truth):
+    predict("31-hall", 3, "s")
+    with pytest.raises(Refused, match="finite"):
+        reveal("31-hall", *truth)
+    assert "truth" not in progress()["predictions"]["31-hall"]
+
+
+def test_a_refusal_is_shown_as_one_sentence():
+    with pytest.raises(Refused) as caught:
+        predict("00-copy", 3)
+    assert caught.value._render_traceback_() == [str(caught.value)]
+
+
+# Display
+
+
+def test_a_sentence_shows_itself(monkeypatch):
+    shown = predict("a<b", 3, "s")
+    page = shown._repr_html_()
+    assert "Stored: 3 s." in page and "border-left" in page
+    assert json.loads(shown.json())["value"] == 3.0
+    assert "&lt;" in envelope("c<d")._repr_html_()
+    monkeypatch.setenv("FABRICLAB_TEXT", "1")
+    assert shown._repr_html_() is None and repr(shown).startswith("Stored")

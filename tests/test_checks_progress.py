@@ -1,0 +1,345 @@
+"""The progress file is the learner's: never lost, never overwritten; ruler, map and report read it."""
+
+import base64
+import itertools
+import json
+import logging
+import re
+
+import pytest
+
+import fabriclab
+from fabriclab import catalog, checks
+from fabriclab.checks import (
+    NewerFile,
+    Refused,
+    Shown,
+    check,
+    choose_path,
+    drill,
+    hello,
+    ledger,
+    lessons,
+    paths,
+    predict,
+    progress,
+    remember,
+    report,
+    reveal,
+    ruler,
+    store,
+)  # fmt: skip
+from fabriclab.checks.questions import questions
+from fabriclab.checks.shown import keys, rows_of, text
+from fabriclab.core.result import Result
+
+
+@pytest.fixture(autouse=True)
+def own_file(tmp_path, monkeypatch):
+    monkeypatch.setenv("FABRICLAB_PROGRESS", str(tmp_path / "mine.json"))
+    monkeypatch.delenv("FABRICLAB_REVEAL", raising=False)
+    monkeypatch.delenv("FABRICLAB_TEXT", raising=False)
+    monkeypatch.setattr(store, "_memory", {})
+    return tmp_path / "mine.json"
+
+
+def result(what, rate, n_ranks=1):
+    return Result(what, "measured", [2**26], [2**26 / rate], n_ranks)
+
+
+# The file
+
+
+def test_it_stands_beside_the_notebooks(tmp_path, monkeypatch):
+    monkeypatch.delenv("FABRICLAB_PROGRESS")
+    monkeypatch.chdir(tmp_path)
+    predict("00-copy", 3, "GB/s")
+    assert store.path() == tmp_path / "fabriclab-progress.json"
+    kept = json.loads(store.path().read_text())
+    assert (kept["format"], kept["version"]) == ("fabriclab-progress", 1)
+    assert set(store.SECTIONS) < kept.keys() and kept["predictions"]["00-copy"]["value"] == 3.0
+
+
+def test_entries_of_another_notebook_stay(own_file):
+    predict("a", 3, "s")
+    other = json.loads(own_file.read_text())
+    other["predictions"]["b"] = other["predictions"]["a"]
+    other["theirs"] = {"later": "field"}
+    own_file.write_text(json.dumps(other))
+    predict("c", 4, "s")
+    assert list(progress()["predictions"]) == ["a", "b", "c"] and progress()["theirs"] == {"later": "field"}
+
+
+BROKEN = ["", "{", "[]", "3", '{"format": "other", "version": 1}', '{"format": "fabriclab-progress"}',
+          '{"format": "fabriclab-progress", "version": 1, "checks": []}',
+          '{"format": "fabriclab-progress", "version": 1, "checks": {"a": 3}}', b"\xff\xfe\x00"]  # fmt: skip
+
+
+@pytest.mark.parametrize("broken", BROKEN)
+def test_a_broken_file_is_moved_aside_and_kept(broken, own_file, caplog):
+    data = broken if isinstance(broken, bytes) else broken.encode()
+    own_file.write_bytes(data)
+    predict("a", 3, "s")
+    aside = own_file.with_name("mine.broken-1.json")
+    assert aside.read_bytes() == data and "moved" in caplog.text and list(progress()["predictions"]) == ["a"]
+    own_file.write_bytes(data)
+    predict("b", 3, "s")
+    assert aside.read_bytes() == data == own_file.with_name("mine.broken-2.json").read_bytes()
+
+
+def test_a_newer_file_is_refused_and_left(own_file):
+    newer = json.dumps({"format": "fabriclab-progress", "version": 2, "predictions": "in another form"})
+    own_file.write_text(newer)
+    for call in (lambda: predict("a", 3, "s"), report, lambda: check("00-fabric", "a")):
+        with pytest.raises(NewerFile, match=r"newer fabriclab \(version 2, .* up to 1\)") as caught:
+            call()
+    assert own_file.read_text() == newer and caught.value._render_traceback_() == [str(caught.value)]
+
+
+def test_a_file_that_cannot_be_written_lives_in_memory(tmp_path, monkeypatch, caplog):
+    monkeypatch.setenv("FABRICLAB_PROGRESS", str(tmp_path / "nowhere" / "mine.json"))
+    predict("a", 3, "s")
+    predict("b", 3, "s")
+    assert list(progress()["predictions"]) == ["a", "b"]
+    assert caplog.text.count("cannot be kept") == 1 and not (tmp_path / "nowhere").exists()
+
+
+def test_a_file_that_cannot_be_read_is_left(tmp_path, monkeypatch, caplog):
+    (tmp_path / "folder").mkdir()
+    monkeypatch.setenv("FABRICLAB_PROGRESS", str(tmp_path / "folder"))
+    predict("a", 3, "s")
+    assert "a" in progress()["predictions"] and (tmp_path / "folder").is_dir() and "cannot be kept" in caplog.text
+
+
+def test_a_broken_file_that_cannot_be_moved_is_left(own_file, monkeypatch, caplog):
+    own_file.write_text("{")
+
+    def refuse(self, target):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("pathlib.Path.rename", refuse)
+    predict("a", 3, "s")
+    assert own_file.read_text() == "{" and "a" in progress()["predictions"]
+    assert [record.levelno for record in caplog.records] == [logging.WARNING]
+
+
+# The ruler
+
+
+def test_the_ruler_places_own_rates_beside_links():
+    shown = ruler(
+        result("copy", 10e9), result("sockets", 2.5e9), result("all_reduce", 1e9, 2), "400 Gb/s NIC", "60 GHz"
+    )
+    assert [row[0] for row in shown.rows] == [
+        "60 GHz",
+        "my all-reduce",
+        "my loopback socket",
+        "my memory copy",
+        "400 Gb/s NIC",
+    ]
+    assert shown.data["400 Gb/s NIC"] == catalog.value("nics", "cx7", "throughput")
+    assert "400 Gb/s NIC is 5.0 times as fast as my memory copy." in shown.after
+    assert "60 GHz is 11.8 times slower than my memory copy." in shown.after
+    assert list(progress()["measurements"]) == ["copy", "sockets", "all_reduce"]
+    assert [row[2][-1] for row in shown.rows] == ["|", "●", "●", "●", "|"]
+
+
+def test_places_on_the_ruler_are_logarithmic():
+    places = [len(row[2]) for row in ruler("1 GB/s", "10 GB/s", "100 GB/s", "1000 GB/s").rows]
+    steps = [b - a for a, b in itertools.pairwise(places)]
+    assert places[0] == 1 and places[-1] == 41 and max(steps) - min(steps) <= 1
+    assert len(ruler("10 GB/s").rows[0][2]) == 1
+
+
+def test_a_ruler_without_a_name_has_all_links():
+    shown = ruler()
+    assert {row["name"] for row in rows_of("ruler.csv")} == shown.data.keys() and "Nothing was measured" in shown.after[
+        -1
+    ]
+    assert list(shown.data.values()) == sorted(shown.data.values())
+
+
+def test_links_of_the_ruler_are_those_of_the_catalog():
+    wanted = {
+        "PCIe 5": 63.015e9,
+        "NVLink 4": 450e9,
+        "400 Gb/s NIC": 50e9,
+        "60 GHz": 0.845e9,
+        "NDR": 50e9,
+        "HBM3": 3350e9,
+    }
+    assert wanted.items() <= {k: pytest.approx(v) for k, v in ruler().data.items()}.items()
+
+
+def test_an_unknown_link_is_answered_with_the_known():
+    with pytest.raises(Refused, match=r'no link "NVLink 40".*NVLink 4'):
+        ruler("NVLink 40")
+
+
+# The map
+
+
+def lesson(folder, name, **header):
+    path = folder / f"{name}.ipynb"
+    path.write_text(json.dumps({"cells": [], "metadata": {"fabriclab": header}, "nbformat": 4, "nbformat_minor": 5}))
+
+
+@pytest.mark.parametrize("start", [".", "..", "../exercises"])
+def test_lessons_that_are_here_are_links(tmp_path, monkeypatch, start):
+    folder = tmp_path / "notebooks"
+    folder.mkdir()
+    (tmp_path / "exercises").mkdir()
+    lesson(folder, "31_all_reduce", title="Add the gradients", minutes={"read": 12, "do": 15})
+    monkeypatch.chdir(folder / start)
+    shown = lessons("one evening")
+    assert [row[0] for row in shown.rows] == ["00_start_here", "21_fat_tree_and_rails", "31_all_reduce"] or [
+        row[0] for row in shown.rows
+    ] == ["00_start_here", "31_all_reduce", "21_fat_tree_and_rails"]
+    title, minutes, state = next(row[1:] for row in shown.rows if row[0] == "31_all_reduce")
+    assert (title[0], minutes, state) == ("Add the gradients", "27 min", "new")
+    assert (store.Path.cwd() / title[1]).resolve() == folder / "31_all_reduce.ipynb"
+    assert all(row[3] == "planned" and isinstance(row[1], str) for row in shown.rows if row[0] != "31_all_reduce")
+    assert f'<a href="{title[1]}">Add the gradients</a>' in shown._repr_html_() and "Lessons 3, of which 1" in str(
+        shown
+    )
+
+
+def test_a_path_keeps_its_order_and_is_stored():
+    assert [name[:2] for name in lessons("one term").data["lessons"]][:4] == ["00", "31", "11", "21"]
+    assert len(lessons("the whole").rows) == len(lessons().rows) == 29
+    assert "one evening" in str(choose_path("one evening"))
+    assert progress()["chosen"]["path"]["name"] == "one evening"
+    with pytest.raises(Refused, match=r'no path "two evenings".*"one evening"'):
+        choose_path("two evenings")
+    assert progress()["chosen"]["path"]["name"] == "one evening"
+
+
+def test_paths_name_lessons_that_are_planned():
+    for row in rows_of("paths.csv"):
+        numbers = row["lessons"].split()
+        assert numbers == ["all"] or len(lessons(row["path"]).rows) == len(numbers)
+    assert "one evening" in str(paths())
+
+
+def test_a_lesson_is_new_begun_done():
+    states = []
+    for number, answer in enumerate([None, *(q for q in questions().values() if q.lesson == "00_start_here")]):
+        states.append(checks.courses.state("00_start_here"))
+        if number == 0:
+            predict("00-copy", 3, "GB/s")
+        elif answer.kind == "choice":
+            check(answer.id, next(k for k, (_, wrong) in answer.options({}).items() if not wrong))
+        else:
+            check(answer.id, answer.shown(answer.key({})))
+    assert states[0] == "new" and set(states[1:]) == {"begun"} and checks.courses.state("00_start_here") == "done"
+    assert checks.courses.state("31_all_reduce") == "new"
+
+
+# The report
+
+
+def filled():
+    remember(result("copy", 10e9))
+    remember(result("sockets", 2.5e9))
+    predict("00-copy", 20, "GB/s", low=15, high=30)
+    reveal("00-copy", result("copy", 10e9), model=5e9)
+    predict("31-hall", 0.5, "s", opens="31")
+    predict("00-other", None)
+    check("00-fabric", "z")
+    right = next(k for k, (_, wrong) in questions()["00-fabric"].options({}).items() if not wrong)
+    wrong = next(k for k, (_, wrong) in questions()["00-fabric"].options({}).items() if wrong)
+    check("00-fabric", wrong)
+    check("00-fabric", right)
+    drill(1, next(k for k, (_, wrong) in questions()["00-nic-rate"].options({}).items() if not wrong))
+
+
+def test_the_report_is_one_screen():
+    filled()
+    said = str(report("Ada"))
+    assert f"fabriclab {fabriclab.__version__}" in said and "Ada" in said
+    assert "0 of 29 lessons done, 2 begun; 3 predictions; 1 of 4 drills" in said
+    assert re.search(r"00-copy +20.0 GB/s +5.00 GB/s +10.0 GB/s +2.00 +0.500", said)
+    assert re.search(r"31-hall +0.500 s +sealed", said) and re.search(r"00-other +no idea +sealed", said)
+    assert re.search(r"copy +10.0 GB/s, 6.71 ms", said) and re.search(r"00-fabric +yes +2", said)
+    assert "moves 50.0 GB/s one way, 5.0 times as fast as this machine copies memory (10.0 GB/s)" in said
+    assert "2.50 GB/s, 4.0 times slower than a memory copy" in said and "in 0 of 1 predictions" in said
+    assert "off by a factor" not in said and "To look at again: 00-fabric" in said and str(store.path()) in said
+    assert said.count("\n") < 40
+
+
+def test_a_report_of_nothing_is_short():
+    said = str(report())
+    assert "0 of 29 lessons done, 0 begun; 0 predictions; 0 of 4 drills" in said and "take away" not in said
+    assert "None" not in said
+
+
+def test_a_fast_machine_is_told_so():
+    remember(result("copy", 100e9))
+    assert "copies memory at 100 GB/s, 2.0 times as fast as one NIC" in str(report())
+
+
+def test_the_report_can_be_taken_away(own_file):
+    filled()
+    link = re.search(r'<a download="mine.json" href="data:application/json;base64,([^"]+)">', report()._repr_html_())
+    assert json.loads(base64.b64decode(link.group(1))) == json.loads(own_file.read_text())
+    written = report().markdown()
+    assert "| 00-fabric | yes | 2 |" in written and "| --- | --- | --- |" in written and "Progress" not in written[:20]
+    data = json.loads(report("Ada").json())
+    assert data["name"] == "Ada" and data["predictions"]["31-hall"]["value"] == 0.5
+    assert json.loads(report().json())["name"] is None
+
+
+# What learners see
+
+
+def test_hello_is_one_line(own_file):
+    said = str(hello())
+    assert "\n" not in said and fabriclab.__version__ in said and str(own_file) in said
+    assert "cores" in said and "MPI" in said and "GPU" in said and hello().state == "good"
+
+
+def test_the_front_door_has_the_names():
+    for name in ("hello", "predict", "report", "ruler", "drill"):
+        assert getattr(fabriclab, name) is getattr(checks, name)
+
+
+def test_every_text_is_used_and_every_field_is_filled():
+    code = "".join(path.read_text() for path in (store.Path(checks.__file__).parent).glob("*.py"))
+    names = {name for q in questions().values() for _, name in q.wrong}
+    dynamic = ("q.", "lesson.", "mis.", "how.", "factor.", "state.", "measured.", "report.", "drill.", "00-", "31-")
+    unused = [key for key in keys("") if not key.startswith(dynamic) and f'"{key}"' not in code]
+    assert unused == [] and {f"mis.{name}" for name in names} <= set(keys("mis."))
+    from fabriclab.checks.functions import _RING_MISTAKES
+
+    assert {key.removeprefix("mis.") for key in keys("mis.")} == names | set(_RING_MISTAKES)
+
+
+@pytest.mark.parametrize("word", ["simply", "just", "obviously", "easy", "of course"])
+def test_no_text_talks_down(word):
+    assert [key for key in keys("") if re.search(rf"\b{word}\b", text_of(key), re.IGNORECASE)] == []
+
+
+def text_of(key):
+    from fabriclab.checks.shown import _table
+
+    return _table()[key]
+
+
+def test_sentences_are_short():
+    for key in keys(""):
+        for sentence in re.split(r"(?<=[.!?])\s", text_of(key)):
+            assert len(sentence.split()) <= 25, (key, sentence)
+
+
+def test_a_table_shows_itself():
+    shown = Shown(("Two",), head=("a", "b"), rows=(("x", ("y<", "z.html")), ("long", "1")), after=("End",))
+    assert str(shown) == "Two\na     b\nx     y<\nlong  1\nEnd"
+    assert (
+        '<td><a href="z.html">y&lt;</a></td>' in shown._repr_html_() and '<th scope="col">a</th>' in shown._repr_html_()
+    )
+    assert shown.markdown() == "Two\n\n| a | b |\n| --- | --- |\n| x | y< |\n| long | 1 |\n\nEnd"
+    assert text("word.yes") == "yes"
+
+
+def test_the_ledger_is_shown_by_itself():
+    assert "changes 0" in str(ledger())

@@ -1,0 +1,292 @@
+"""Questions: the key is computed, every option marked right is right by the model, every wrong one is wrong."""
+
+import itertools
+import math
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fabriclab import catalog, collectives
+from fabriclab.checks import Refused, check, drill, progress
+from fabriclab.checks.questions import evaluate, find, questions
+from fabriclab.checks.shown import keys, rows_of, text
+
+NUMBERS = [q for q in questions().values() if q.kind == "number"]
+DRILLS = [q for q in questions().values() if q.drill]
+
+
+@pytest.fixture(autouse=True)
+def own_file(tmp_path, monkeypatch):
+    monkeypatch.setenv("FABRICLAB_PROGRESS", str(tmp_path / "mine.json"))
+    monkeypatch.delenv("FABRICLAB_TEXT", raising=False)
+
+
+def ways(question):
+    """Yield every way to fill a question's parameters."""
+    for chosen in itertools.product(*question.params.values()):
+        yield dict(zip(question.params, chosen, strict=True))
+
+
+# By hand
+
+
+@pytest.mark.parametrize(
+    ("id", "key"),
+    [
+        ("00-nic-rate", 50e9), ("00-both-ways", 450e9), ("00-buffer", 67108864), ("00-byte-time", 0.2),
+        ("31-ring-bytes", 175e6), ("31-ring-time", 0.7000251), ("31-one-root", 128), ("31-ring-growth", 1.1339286),
+    ],
+)  # fmt: skip
+def test_keys(id, key):
+    assert find(id).key({}) == pytest.approx(key, rel=1e-6)
+
+
+def test_the_key_follows_the_case_and_what_is_given():
+    case = catalog.case()
+    assert find("31-ring-time").key({}) == pytest.approx(case["t_dp"]) and find("31-one-root").key({}) == case["dp"]
+    assert find("31-ring-time").key({"s": "4.4 GB", "n": 8, "r": "200 Gb/s"}) == pytest.approx(1.75 * 4.4e9 / 25e9)
+    assert "4.4 GB of gradients go through a ring over 8 ranks" in str(check("31-ring-time", s="4.4 GB", n=8))
+
+
+def test_a_right_answer_and_the_tries():
+    assert check("31-ring-time", "5 s").data == {"right": False, "counted": True, "tries": 1, "named": ""}
+    assert check("31-ring-time", 0.7).data == {"right": False, "counted": False}
+    right = check("31-ring-time", "700 ms")
+    assert str(right) == "Right, after 2 tries.\nThe model says 0.700 s."
+    assert check("31-ring-time", "6 s").data["tries"] == 2 and not check("31-ring-time", "6 s").data["right"]
+    kept = progress()["checks"]["31-ring-time"]
+    assert (kept["tries"], kept["right"], kept["named"]) == (2, True, [])
+    assert "at the first try" in str(check("31-ring-bytes", "175 MB")) and progress()["drills"] == {}
+
+
+def test_hints_come_one_after_another():
+    said = [str(check("31-ring-bytes", f"{n} kB")) for n in (1, 2, 3, 4)]
+    assert [re.search(r"Hint (\d) of 3", line).group(1) for line in said] == ["1", "2", "3", "3"]
+    assert "100 MB / 8 each" in said[2]
+
+
+def test_a_named_mistake_and_a_named_factor():
+    shown = check("31-ring-time", "89.6 s")
+    assert "one root" in str(shown) and shown.data["named"] == "one root adds everything"
+    shown = check("31-ring-time", "0.0875 s")
+    assert "8 bits make a byte" in str(shown) and shown.data["named"] == "bits for bytes"
+    shown = check("31-ring-time", "1400 ms")
+    assert "factor of 2" in str(shown) and shown.data["named"] == "factor direction"
+    assert "unit step" in str(check("31-ring-time", "0.7 ms")) and "factor" not in str(check("31-ring-time", "0.9 s"))
+    assert "powers of 1,024" in str(check("00-buffer", "65.5 MB"))
+    named = progress()["checks"]["31-ring-time"]["named"]
+    assert named == ["one root adds everything", "bits for bytes", "factor direction", "factor prefix"]
+
+
+def test_notes_are_kept_beside_the_verdict():
+    assert "decimal sign" in str(check("31-ring-time", "0,7 s")) and "decimal sign" in str(
+        check("31-ring-time", "9,7 s")
+    )
+
+
+def test_tolerance_is_printed_and_held():
+    assert "within 0.5 %" in str(check("31-ring-time")) and "exact number" in str(check("31-one-root"))
+    assert "within 1 %" in str(check("31-ring-bytes"))
+    for factor, right in ((1.0049, True), (1.0051, False), (0.9951, True), (0.9949, False)):
+        assert check("31-ring-time", f"{find('31-ring-time').key({}) * factor!r} s").data["right"] is right
+    assert check("31-one-root", 128).data["right"] and not check("31-one-root", 128.001).data["right"]
+
+
+def test_a_drill_names_the_mistake_behind_each_wrong_letter():
+    assert str(drill(1)).startswith("A NIC runs at 400 Gb/s.") and "50.0 GB/s" in str(drill(1))
+    options = find("00-nic-rate").options({})
+    for letter, (_, name) in options.items():
+        shown = drill(1, f" {letter.upper()}) ")
+        assert shown.data["right"] is (not name) and (not name or text(f"mis.{name}") in str(shown))
+    assert progress()["drills"]["00-nic-rate"]["right"] and progress()["checks"] == {}
+    assert drill().data == {"units/1": "right", "units/2": "open", "units/3": "open", "units/4": "open"}
+
+
+# Shape
+
+
+def test_the_table_is_whole():
+    assert [q.drill for q in DRILLS] == [f"units/{n}" for n in (1, 2, 3, 4)]
+    assert {row["row"] for row in rows_of("questions.csv")} >= {
+        "Q57",
+        "Q58",
+        "Q59",
+        "Q60",
+        "Q27",
+        "Q28",
+        "Q88",
+        "Q89",
+        "Q90",
+    }
+    for q in questions().values():
+        assert q.id.startswith(q.lesson[:2] + "-") and f"lesson.{q.lesson}" in keys("lesson.")
+        assert q.kind in ("number", "choice", "function") and str(check(q.id)).strip()
+        assert len(q.wrong) >= 3
+        if not q.drill:
+            assert len(keys(f"{q.id}.hint")) == 3
+
+
+# Laws
+
+
+@pytest.mark.parametrize("question", NUMBERS, ids=lambda q: q.id)
+def test_every_wrong_answer_is_wrong_and_every_right_one_right(question):
+    for given_ in ways(question):
+        names, _ = question.fill(given_)
+        right = question.key(given_)
+        slack = max(question.tolerance, 5e-3)
+        answers = [right, *(evaluate(formula, names) for formula, _ in question.wrong)]
+        assert all(math.isfinite(a) and a > 0 for a in answers)
+        for a, b in itertools.combinations(answers, 2):
+            assert not math.isclose(a, b, rel_tol=slack), (question.id, given_, a, b)
+        assert check(question.id, f"{right!r} " + _si(question.unit), **given_).data["right"]
+        for formula, name in question.wrong:
+            shown = check(question.id, f"{evaluate(formula, names)!r} " + _si(question.unit), **given_)
+            assert not shown.data["right"] and shown.data["named"] == name
+
+
+def _si(unit):
+    return {"GB/s": "B/s", "MB": "B", "ms": "s", "s": "s", "times": "times"}[unit]
+
+
+@pytest.mark.parametrize("question", DRILLS, ids=lambda q: q.id)
+def test_options_read_as_what_they_are(question):
+    for given_ in ways(question):
+        options = question.options(given_)
+        assert len({words for words, _ in options.values()}) == 4 and [n for _, n in options.values()].count("") == 1
+        for words, name in options.values():
+            assert check(question.id, words.replace(",", ""), **given_).data["right"] is (not name), words
+
+
+def test_the_right_sentence_is_not_always_in_one_place():
+    letters = {
+        q.id: [k for k, (_, n) in q.options({}).items() if not n]
+        for q in questions().values()
+        if q.kind != "function" and len(q.wrong) == 3
+    }
+    assert all(len(found) == 1 for found in letters.values()) and len({found[0] for found in letters.values()}) >= 3
+
+
+def test_the_butterfly_options_are_what_the_schedules_send():
+    for n in (2, 4, 8, 16):
+        least = 2 * (n - 1) / n
+        sent = {
+            a: collectives.build("all_reduce", a, n).sent().max()
+            for a in ("recursive_doubling", "halving_doubling", "ring")
+        }
+        assert sent["halving_doubling"] == pytest.approx(least) == pytest.approx(sent["ring"])
+        assert sent["recursive_doubling"] == pytest.approx(math.log2(n)) and (sent["recursive_doubling"] > least) == (
+            n > 2
+        )
+
+
+def test_the_ring_questions_are_what_the_schedule_sends():
+    for n in (4, 8, 16, 32):
+        schedule = collectives.build("all_reduce", "ring", n)
+        assert schedule.sent().max() * 1e8 == pytest.approx(find("31-ring-bytes").key({"s": "100 MB", "n": n}))
+    one, ring = (collectives.build("all_reduce", a, 8) for a in ("one_root", "ring"))
+    through_root = one.sent()[0] + one.received()[0]
+    assert through_root / ring.sent().max() == pytest.approx(find("31-one-root").key({"n": 8}))
+
+
+def test_the_median_is_what_an_outlier_does_not_move():
+    calm, hit = np.array([9.0, 10, 11, 12, 12]), np.array([3.0, 10, 11, 12, 12])
+    assert np.median(calm) == np.median(hit) and calm.mean() != hit.mean() and hit.max() > np.median(hit)
+
+
+# A function
+
+
+@pytest.mark.parametrize(
+    "rule", [lambda r, s, n: (r - s) % n, lambda rank, step, n: np.int64((rank + n * step - step) % n)]
+)
+def test_the_usual_ring_is_right(rule):
+    assert str(check("31-write-ring", rule)) == "Right, at the first try."
+
+
+def test_another_ring_is_as_good():
+    def later(rank, step, n):
+        return (rank + 1 - step) % n
+
+    def shuffled(rank, step, n):
+        return (2 * (rank - step)) % n if n % 2 else (rank - step) % n
+
+    for rule in (later, shuffled):
+        shown = check("31-write-ring", rule)
+        assert shown.data["right"] and "Another way" in str(shown)
+
+
+@pytest.mark.parametrize(
+    ("rule", "words", "named"),
+    [
+        (lambda r, s, n: r, "own block in every step", "own block every time"),
+        (lambda r, s, n: (r + s) % n, "grows with the step", "against the ring"),
+        (lambda r, s, n: s % n, "ranks send the same block at once", "same block for all"),
+        (lambda r, s, n: r - s, "returned -1", ""),
+        (lambda r, s, n: (r - s) % (n + 1), "wrap", ""),
+        (lambda r, s, n: 1 / 0, "ZeroDivisionError", ""),
+        (lambda r, s: r, "TypeError", ""),
+        (lambda r, s, n: exit(), "SystemExit", ""),
+        (lambda r, s, n: None, "one whole number, got None", ""),
+        (lambda r, s, n: 0.0, "one whole number, got 0.0", ""),
+        (lambda r, s, n: True, "one whole number, got True", ""),
+        (lambda r, s, n: (r - s) % n if s < n else 0, "wrong block", ""),
+        (lambda r, s, n: (r - s) % n if n < 9 else r, "With 9 ranks", ""),
+        (3, "without brackets, got 3", ""),
+    ],
+)  # fmt: skip
+def test_a_wrong_ring_is_told_what_happened(rule, words, named):
+    shown = check("31-write-ring", rule)
+    assert not shown.data["right"] and words in str(shown) and shown.data["named"] == named and "Hint 1" in str(shown)
+
+
+def test_an_interrupt_is_no_answer():
+    def stopped(rank, step, n):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        check("31-write-ring", stopped)
+
+
+# The evaluator
+
+
+@given(st.floats(0.1, 1e3), st.floats(0.1, 1e3))
+def test_formulas_are_arithmetic(a, b):
+    names = {"a": a, "b": b}
+    for formula in ("a+b", "a-b", "a*b", "a/b", "2**3*a", "(a+b)/2", "a/(b*8)"):
+        assert evaluate(formula, names) == pytest.approx(eval(formula, {}, names))
+    assert evaluate("log2(a)", names) == math.log2(a)
+
+
+@pytest.mark.parametrize(
+    "formula",
+    ["__import__('os')", "c", "a.real", "[a]", "a if a else a", "log10(a)", "'a'", "True < a", "a@a", "log2(a, a)"],
+)
+def test_nothing_else_is_evaluated(formula):
+    with pytest.raises(ValueError, match="may hold"):
+        evaluate(formula, {"a": 1.0})
+
+
+# Refusals
+
+
+def test_unknown_questions_are_answered_with_the_known():
+    with pytest.raises(Refused, match=r"31-ring-tim.*31-ring-time"):
+        check("31-ring-tim", 3)
+    with pytest.raises(Refused, match="00-fabric"):
+        check("nothing")
+    with pytest.raises(Refused, match=r'no number "m".*s, n, r'):
+        check("31-ring-time", "3 s", m=4)
+    with pytest.raises(Refused, match="questions 1 to 4, got 5"):
+        drill(5)
+
+
+@pytest.mark.parametrize("answer", ["e", "", 2, "50 GB/s"])
+def test_a_letter_is_asked_for_and_not_counted(answer):
+    shown = drill(1, answer)
+    assert "a, b, c or d" in str(shown) and "not counted" in str(shown) and progress()["drills"] == {}
+    assert "not counted" in str(check("00-fabric", answer)) and progress()["checks"] == {}
