@@ -17,22 +17,17 @@ from typing import Any, Final
 __version__ = "0.1.0"
 
 _SUBMODULES: Final = (
-    "catalog checks collectives core engines errors importers lower measure registry routing "
+    "catalog checks collectives core engines errors importers lower measure registry routing simulation "
     "topologies units validate views"
 ).split()
-_HOME: Final = {
-    "case": "catalog",
-    "check": "checks",
-    "draw": "views",
-    "drill": "checks",
-    "hello": "checks",
-    "predict": "checks",
-    "report": "checks",
-    "reveal": "checks",
-    "ruler": "checks",
-    "run": "engines",
-    "simulate": "simulation",
+_NAMES: Final = {
+    "catalog": "case",
+    "checks": "check choose_path drill envelope hello ledger lessons paths predict progress remember report reveal ruler",
+    "engines": "run",
+    "simulation": "simulate sweep",
+    "views": "draw",
 }
+_HOME: Final = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 __all__ = ["__version__", *_HOME, *_SUBMODULES]
 
