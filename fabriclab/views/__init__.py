@@ -1,0 +1,71 @@
+"""Views: pictures and tables of every value, each with its finding, alternative text and table twin.
+
+matplotlib is imported here and nowhere else. No window and no global figure is used: a picture belongs to the
+variable that holds it and is freed with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, overload
+
+from matplotlib.axes import Axes
+
+from fabriclab.core import Fabric, Result, Timeline
+from fabriclab.views.fabrics import fabric
+from fabriclab.views.page import Picture
+from fabriclab.views.palette import ROLES
+from fabriclab.views.rulers import ruler
+from fabriclab.views.steps import buffers
+from fabriclab.views.sweeps import sweep
+from fabriclab.views.tables import Table, table
+from fabriclab.views.timelines import timeline
+
+__all__ = ["ROLES", "Picture", "Table", "buffers", "draw", "fabric", "ruler", "sweep", "table", "timeline"]
+
+
+@overload
+def draw(value: Any, ax: None = None, *, finding: str | None = None, **options: Any) -> Picture: ...
+@overload
+def draw(value: Any, ax: Axes, *, finding: str | None = None, **options: Any) -> Axes: ...
+def draw(value: Any, ax: Axes | None = None, *, finding: str | None = None, **options: Any) -> Picture | Axes:
+    """Draw a value in the view of its type.
+
+    Parameters
+    ----------
+    value : Fabric, Result, several Results, Timeline (with ``flows=...``), or a simulation of a collective
+        What to draw.
+    ax : Axes, optional
+        Where to draw.
+    finding : str, optional
+        The sentence above the picture; computed where left out.
+    **options
+        Of `fabric`, `sweep` or `timeline`.
+
+    Returns
+    -------
+    Picture or Axes
+        The axes where ``ax`` was given, so that several views can share a figure; else a picture that a notebook
+        shows, with its alternative text and table.
+
+    Raises
+    ------
+    TypeError
+        If no view draws this type.
+    """
+    many = list(value.values()) if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else [value]
+    if isinstance(value, Fabric):
+        picture = fabric(value, ax=ax, finding=finding, **options)
+    elif isinstance(value, Timeline):
+        picture = timeline(value, ax=ax, finding=finding, **options)
+    elif many and all(isinstance(r, Result) for v in many for r in (v if isinstance(v, list | tuple) else [v])):
+        picture = sweep(value, ax=ax, finding=finding, **options)
+    elif isinstance(getattr(value, "timeline", None), Timeline):
+        picture = timeline(value.timeline, value.flows, value.fabric, ax=ax, finding=finding, **options)
+    else:
+        msg = (
+            f"value must be a Fabric, Result, list of Results, Timeline or simulation, got {type(value).__name__}; "
+            "views.table shows rows, views.buffers shows a Schedule"
+        )
+        raise TypeError(msg)
+    return picture if ax is None else picture.axes

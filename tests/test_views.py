@@ -1,0 +1,495 @@
+"""Views: by hand, shape, laws over all views, refusals, display."""
+
+import gc
+import html
+import itertools
+import os
+import re
+import subprocess
+import sys
+import weakref
+
+import matplotlib
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from matplotlib.collections import LineCollection, PolyCollection
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+from scipy.optimize import isotonic_regression
+
+from fabriclab import registry, topologies, views
+from fabriclab.core import FabricBuilder, Flows, Result, Routes, Schedule, StepGroup, Timeline
+from fabriclab.views.page import spread
+from fabriclab.views.palette import DASHES, FILLS, GREY, INK, MARKERS, NODE, ROLES, STYLE
+from fabriclab.views.tables import three
+
+SIZES = 2.0 ** np.arange(3, 34, 3)
+
+
+def predicted(name="ring", alpha=38e-6, beta=366e9, **more):
+    return Result("all_reduce", "predicted", SIZES, alpha + SIZES / beta, n_ranks=8, asked={"algorithm": name}, **more)
+
+
+def measured():
+    size = 2.0 ** np.arange(10, 23, 4)
+    time = 30e-6 + size / 2e9
+    return Result("all_reduce", "measured", size, time, n_ranks=2, low=0.8 * time, high=1.9 * time,
+                  samples=np.outer(time, [0.9, 1.0, 1.2]), notes=("the machine was shared",))  # fmt: skip
+
+
+def published():
+    return Result("all_reduce", "published", SIZES, 36e-6 + SIZES / 479e9, n_ranks=8, source="A. Author, sweep of 2026",
+                  asked={"algorithm": "nvls"})  # fmt: skip
+
+
+def table_zoom():
+    return topologies.build("rail_optimised", servers=2, gpus=4, rails=4, radix=8)
+
+
+def hall():
+    return topologies.build("rail_optimised", servers=128, gpus=8, rails=8, radix=64)
+
+
+def star(hosts, switches=1):
+    b = FabricBuilder(("host", "switch"), ("index",))
+    host = b.add_nodes("host", hosts, tier=0, transit=False, index=range(hosts))
+    switch = b.add_nodes("switch", switches, tier=1, transit=True, index=range(switches))
+    b.add_cables(host, switch[np.arange(hosts) % switches], capacity=50e9)
+    return b.build("star", {}, endpoint=host, rail=np.full(hosts, -1), server=np.arange(hosts))
+
+
+def mesh(n=8):
+    b = FabricBuilder(("gpu",), ("index",))
+    gpu = b.add_nodes("gpu", n, tier=0, transit=False, index=range(n))
+    i, j = np.triu_indices(n, 1)
+    b.add_cables(gpu[i], gpu[j], capacity=64e9)
+    return b.build("mesh", {}, endpoint=gpu, rail=range(n), server=np.zeros(n))
+
+
+def ring_run(n=4, repeat=127):
+    group = np.repeat([0, 1], n)
+    source = np.tile(np.arange(n), 2)
+    labels = ("reduce-scatter", "all-gather")
+    flows = Flows.make(
+        source, (source + 1) % n, 137e6, group=group, repeat=[repeat, repeat], label=group, labels=labels
+    )
+    start = np.where(group == 0, 0.0, 2.76e-3 * repeat)
+    finish = start + 2.76e-3 * (1 - 0.02 * source)
+    period = np.full(2, 2.76e-3)
+    return Timeline(start, finish, np.zeros(8), [0, 2.76e-3 * repeat], period, [repeat, repeat], "flow"), flows
+
+
+def graph_run():
+    rng = np.random.default_rng(3)
+    source, start = rng.integers(0, 8, 40), rng.random(40) * 8e-3
+    flows = Flows.make(source, (source + 1) % 8, 1e6, label=rng.integers(0, 3, 40), labels=("grads", "acts", "saves"))
+    finish = start + rng.random(40) * 2e-3
+    return Timeline(start, finish, np.zeros(16), [0.0], [finish.max()], [1], "flow"), flows
+
+
+def loads(fabric):
+    return np.random.default_rng(1).random(fabric.n_links)
+
+
+def link_run():
+    fabric = star(4)
+    flows = Flows.make([0, 1], [2, 3], 1e9)
+    routes = Routes.from_paths([[0, 5], [2, 7]])
+    run = Timeline([0, 0], [0.02, 0.03], routes.link_bytes(flows, 8), [0.0], [0.03], [1], "flow")
+    return views.timeline(run, flows, fabric, routes=routes)
+
+
+RATES = {"PCIe 5 x16": 63e9, "400 Gb/s NIC": "400 Gb/s", "60 GHz radio": 0.57e9}
+PICTURES = {
+    "sweep": lambda: views.sweep([predicted(), published(), measured()]),
+    "sweep busbw": lambda: views.sweep(
+        [predicted(), published(), measured()], y="busbw", bounds={"NVLink 4": 450e9}, guess=("50 GB/s", "200 GB/s"),
+        crossover="8 MiB", finding="Half of the peak comes only above 8 MiB: 181 of 368 GB/s"),
+    "sweep of many": lambda: views.sweep(
+        {f"algorithm number {i}": predicted(beta=1e9 * 1.3**i) for i in range(8)},
+        bounds={"bound": predicted(alpha=0)}),
+    "sweep of ranks": lambda: views.sweep(
+        [Result("all_reduce", "predicted", [17.6e9], [0.35 * n], n_ranks=n) for n in (2, 8, 128)], x="ranks"),
+    "sweep of one": lambda: views.sweep(Result("copy", "measured", [2**26], [6e-3])),
+    "ruler": lambda: views.ruler(
+        {"memory copy": Result("copy", "measured", [2**26], [6.4e-3]), "all-reduce": measured()}, RATES,
+        guess=("3 GB/s", "30 GB/s"), caption="Links: datasheets."),
+    "table zoom": lambda: views.fabric(table_zoom()),
+    "loaded": lambda: views.fabric(table_zoom().without(cables=[34]), load=loads(table_zoom())),
+    "highlight": lambda: views.fabric(table_zoom(), highlight=Routes.from_paths([[0, 2]])),
+    "hall": lambda: views.fabric(hall()),
+    "hall with a fault": lambda: views.fabric(hall().without(cables=[5000])),
+    "crossbar": lambda: views.fabric(star(8)),
+    "mesh": lambda: views.fabric(mesh()),
+    "ring": lambda: views.timeline(*ring_run()),
+    "graph": lambda: views.timeline(*graph_run()),
+    "links": link_run,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def pictures():
+    return {name: make() for name, make in PICTURES.items()}
+
+
+# by hand ------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(("value", "text"), [
+    (0.0, "0"), (7, "7.00"), (9.996, "10.0"), (999.6, "1,000"), (-0.0123456, "-0.0123"), (40890.0, "40,900"),
+    (float("nan"), "–"), (float("inf"), "inf"),
+])  # fmt: skip
+def test_three_significant_digits(value, text):
+    assert three(value) == text
+
+
+def test_table_aligns_scales_and_marks():
+    rows = [{"link": "NIC", "rate [B/s]": 50e9, "cables": 1024}, {"link": "NVLink 4", "rate [B/s]": 450e9, "cables": 8}]
+    assert str(views.table(rows, bold=1, caption="Two links")).splitlines() == [
+        "Two links",
+        "  link      rate [GB/s]  cables",
+        "  NIC              50.0   1,024",
+        "> NVLink 4          450       8",
+    ]  # fmt: skip
+    shown = views.table(rows, bold=1)._repr_html_()
+    assert "<td style='text-align:right'>450</td>" in shown
+    assert shown.count("font-weight:bold") == 1
+
+
+def test_table_of_a_result_and_of_a_fabric():
+    result = views.table(predicted(), columns=("size [B]", "busbw [B/s]"))
+    assert np.array_equal(result["busbw [B/s]"], predicted().busbw)
+    assert "8 GiB" in str(result)
+    assert dict(zip(*views.table(star(3)).columns.values(), strict=True)) | {"cables": 3} == star(3).summary()
+
+
+def test_spread_by_hand():
+    assert np.allclose(spread([0.5, 0.5, 0.9], 0.2), [0.4, 0.6, 0.9])
+    assert np.allclose(spread([0.95, 1.0], 0.1), [0.9, 1.0])  # held by the upper end
+    assert np.allclose(spread([0.0, -1.0], 0.1), [0.1, 0.0])  # order kept, lower end
+
+
+def test_buffers_of_a_ring_of_three():
+    rank = np.arange(3)
+    add = StepGroup.make(rank, (rank + 1) % 3, (rank - 1) % 3, reduce=True, repeat=2, shift=-1)
+    keep = StepGroup.make([0], [1], [1], 2, reduce=False)
+    table = views.buffers(Schedule("all_reduce", "ring", 3, 3, (add, keep)))
+    assert table["rank 0 sends"].tolist() == ["2 -> 1 +", "1 -> 1 +", "1..2 -> 1 ="]
+    assert table["rank 2 sends"].tolist() == ["1 -> 0 +", "0 -> 0 +", "–"]
+    assert table.caption == "3 steps: 6 blocks are added where they arrive (+), 2 replace what was there (=)"
+
+
+def test_fabric_counts_parallel_cables_and_failures():
+    table = views.fabric(hall().without(cables=[5000])).table
+    up = [i for i, name in enumerate(table["to"]) if name == "16 spines"]
+    assert table["cables"][up].tolist() == [128] * 8
+    assert table["failed"].sum() == table["failed"][up].sum() == 1
+    assert np.isclose(table["together [B/s]"][up].sum(), 50e9 * 1023)
+
+
+def test_rails_are_columns_and_scale_up_stands_below():
+    picture = views.fabric(hall())
+    ends = {text.get_text(): text.get_position() for text in picture.axes.texts if text.get_text().startswith("rail ")}
+    assert [ends[f"rail {r}"][0] for r in range(8)] == list(range(8))
+    rows = {
+        t.get_text().split()[1]: t.xy[1] for t in picture.axes.texts if t.get_ha() == "right" and " " in t.get_text()
+    }
+    assert [rows[k] for k in ("NVLink", "GPUs", "NICs", "leaves", "spines")] == [-1, 0, 2, 3, 4]
+
+
+def test_repetitions_are_drawn_once():
+    picture = views.timeline(*ring_run())
+    assert [t.get_text() for t in picture.axes.texts] == ["x 127", "x 127"]
+    assert [t.get_text() for t in picture.axes.get_xticklabels()] == ["0 s", "2.76 ms", "351 ms", "353 ms", "701 ms"]
+
+
+def test_only_the_lanes_that_end_last_are_drawn():
+    picture = views.timeline(*ring_run(40))
+    assert [t.get_text() for t in picture.axes.get_yticklabels()] == [f"node {i}" for i in range(16)]
+    assert "16 of 40" in picture.caption
+
+
+# shape --------------------------------------------------------------------------------------------
+def test_draw_chooses_the_view():
+    run, flows = ring_run()
+    assert views.draw(star(3)).table["cables"].sum() == 3
+    assert views.draw([predicted(), measured()]).table.n_rows == SIZES.size + 4
+    assert views.draw({"a": predicted()}).table["series"][0] == "a"
+    assert views.draw(run, flows=flows).table.n_rows == 8
+
+
+def test_draw_on_given_axes_returns_them():
+    axes = Figure(figsize=(9, 4)).subplots(1, 2)
+    assert views.draw(star(4), axes[0], finding="Four hosts meet over 1 switch and 4 cables") is axes[0]
+    assert views.draw(predicted(), axes[1]) is axes[1]
+    assert axes[0].get_title(loc="left").startswith("Four hosts")
+
+
+def test_five_series_in_colour_and_the_rest_grey(pictures):
+    colours = [line.get_color() for line in pictures["sweep of many"].axes.lines if len(line.get_xdata()) == SIZES.size]
+    assert sorted(colours.count(c) for c in set(colours)) == [4, 5]  # three others and the bound; five predicted
+
+
+def test_a_hundred_thousand_nodes_are_blocks():
+    picture = views.fabric(star(100_000, 4))
+    assert "100,000 hosts" in picture.finding
+    assert len(picture.axes.patches) == 2
+
+
+# laws ---------------------------------------------------------------------------------------------
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=12), st.floats(0.001, 0.2))
+def test_spread_keeps_gap_and_order_and_moves_least(wanted, gap):
+    got = spread(wanted, gap, -np.inf, np.inf)
+    order = np.argsort(wanted, kind="stable")
+    assert np.all(np.diff(got[order]) >= gap - 1e-12)
+    steps = gap * np.arange(len(wanted))
+    assert np.allclose(got[order], isotonic_regression(np.asarray(wanted)[order] - steps).x + steps)
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_alternative_text_states_a_finding(pictures, name):
+    alt = pictures[name].alt
+    assert len(alt.split()) >= 6
+    assert re.search(r"\d", alt)
+    assert not alt.lower().startswith(("figure", "plot"))
+    assert alt.startswith(pictures[name].finding.rstrip("."))
+
+
+def texts_of(figure):
+    renderer = figure.canvas.get_renderer()
+    figure.draw_without_rendering()
+    seen = (t for t in figure.findobj(Text) if t.get_visible() and t.get_text().strip() and t.figure is not None)
+    hidden = {t for ax in figure.axes if not ax.axison for axis in (ax.xaxis, ax.yaxis) for t in axis.findobj(Text)}
+    return [(t, t.get_window_extent(renderer)) for t in seen if t not in hidden]
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_texts_are_large_inside_and_apart(pictures, name):
+    figure = pictures[name].figure
+    texts = texts_of(figure)
+    for text, box in texts:
+        assert text.get_fontsize() * 700 / 504 >= 11, text.get_text()
+        assert box.x0 >= -1 and box.y0 >= -1, text.get_text()
+        assert box.x1 <= figure.bbox.width + 1 and box.y1 <= figure.bbox.height + 1, text.get_text()
+    for (a, box), (b, other) in itertools.combinations(texts, 2):
+        inner = (min(box.x1, other.x1) - max(box.x0, other.x0), min(box.y1, other.y1) - max(box.y0, other.y0))
+        assert min(inner) < 1, (a.get_text(), b.get_text())
+
+
+@pytest.mark.parametrize("name", [n for n in PICTURES if n.startswith("sweep")])
+def test_table_of_a_sweep_is_what_was_drawn(pictures, name):
+    axes, table = pictures[name].axes, pictures[name].table
+    drawn = {line.get_label(): line.get_xydata() for line in axes.lines}
+    x, y = list(table.columns)[1:3]
+    for label in np.unique(table["series"]):
+        here = table["series"] == label
+        assert np.array_equal(drawn[label], np.stack([table[x][here], table[y][here]], axis=1))
+    bars = [s for c in axes.collections if isinstance(c, LineCollection) for s in c.get_segments()]
+    if bars:
+        names = [n for n in table.columns if n.startswith(("low", "high"))]
+        low, high = (table[n][np.isfinite(table[n])] for n in names)
+        assert np.allclose(sorted(s[:, 1].tolist() for s in bars), sorted(np.stack([low, high], axis=1).tolist()))
+
+
+@pytest.mark.parametrize("name", ["table zoom", "loaded", "hall", "hall with a fault", "crossbar", "mesh"])
+def test_table_of_a_fabric_is_what_was_drawn(pictures, name):
+    axes, table = pictures[name].axes, pictures[name].table
+    lines = [c for c in axes.collections if isinstance(c, LineCollection) and len(c.get_segments())][-1]
+    assert len(lines.get_segments()) == table.n_rows
+    more, width = table["together [B/s]"], np.asarray(lines.get_linewidths())
+    order = np.argsort(more, kind="stable")
+    assert np.all(np.diff(width[order]) >= -1e-9)  # never thinner with more capacity
+    assert np.unique(width).size == np.unique(more).size
+    assert width.min() >= 1.5
+    crosses = [line for line in axes.lines if line.get_marker() == ROLES["failed"].marker]
+    assert len(crosses) == np.count_nonzero(table["failed"])
+    if "load" in table.columns:
+        alive = table["failed"] < table["cables"]
+        expected = matplotlib.colormaps["cividis"](table["load"])
+        assert np.allclose(np.asarray(lines.get_colors())[alive], expected[alive])
+
+
+def test_table_of_a_timeline_is_what_was_drawn(pictures):
+    for name in ("graph", "links"):
+        axes, table = pictures[name].axes, pictures[name].table
+        bars = [p.vertices[:4] for c in axes.collections if isinstance(c, PolyCollection) for p in c.get_paths()]
+        names = [t.get_text() for t in axes.get_yticklabels()]
+        drawn = sorted((round(b[0, 0], 9), round(b[2, 0], 9), names[round(b[:, 1].mean())]) for b in bars)
+        told = zip(table["start [s]"].round(9), table["finish [s]"].round(9), table["lane"], strict=True)
+        assert drawn == sorted(told)
+
+
+def test_table_of_a_ruler_is_what_was_drawn(pictures):
+    axes, table = pictures["ruler"].axes, pictures["ruler"].table
+    dots = {int(y[0]): x[0] for x, y in (m.get_data() for m in axes.lines if m.get_marker() == "o")}
+    assert np.array_equal([dots[row] for row in sorted(dots, reverse=True)], table["rate [B/s]"])
+    assert np.all(np.diff(table["rate [B/s]"]) < 0)
+
+
+@pytest.mark.parametrize("family", registry.names("topology"))
+def test_every_topology_can_be_drawn_whole_and_folded(family):
+    fabric = topologies.build(family, **registry.info("topology", family)["small"])
+    assert views.fabric(fabric).table["cables"].sum() == fabric.n_cables
+    assert views.fabric(fabric, load=np.zeros(fabric.n_links)).table["load"].max() == 0
+
+
+# colour -------------------------------------------------------------------------------------------
+# Linear-light matrices for full severity: G. M. Machado, M. M. Oliveira, L. A. F. Fernandes, IEEE Transactions on
+# Visualization and Computer Graphics 15(6), 2009, table 1.
+BLINDNESS = {
+    "none": np.eye(3),
+    "protanopia": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+    "deuteranopia": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
+    "tritanopia": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]],
+}
+LEAST = 12.0  # CIE 1976 difference; about 2.3 is just noticeable
+TO_XYZ = [[0.4124564, 0.3575761, 0.1804375], [0.2126729, 0.7151522, 0.0721750], [0.0193339, 0.1191920, 0.9503041]]
+
+
+def linear(colour):
+    c = np.array(matplotlib.colors.to_rgb(colour))
+    return np.where(c <= 0.04045, c / 12.92, ((c + 0.055) / 1.055) ** 2.4)
+
+
+def lab(light):
+    x, y, z = (f if (f := v ** (1 / 3)) > 6 / 29 else v * 841 / 108 + 4 / 29
+               for v in (np.array(TO_XYZ) @ light) / [0.95047, 1.0, 1.08883])  # fmt: skip
+    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+
+def contrast(a, b):
+    low, high = sorted(float(linear(c) @ TO_XYZ[1]) for c in (a, b))
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("kind", BLINDNESS)
+@pytest.mark.parametrize("ink", [INK, "white"])
+def test_role_colours_stay_apart_for_colour_blind_readers(kind, ink):
+    seen = {n: lab(np.clip(np.array(BLINDNESS[kind]) @ linear(ink if r.colour == INK else r.colour), 0, 1))
+            for n, r in ROLES.items()}  # fmt: skip
+    for a, b in itertools.combinations(seen, 2):
+        assert np.linalg.norm(seen[a] - seen[b]) > LEAST, (a, b)
+
+
+def test_shape_says_the_same_as_colour():
+    looks = [(r.marker, r.line, r.filled) for r in ROLES.values()]
+    assert len(set(looks)) == len(looks)
+    assert len(set(map(str, DASHES))) == len(set(MARKERS)) == 5
+    assert ":" not in DASHES
+    assert len({hatch for _, hatch in FILLS}) == len(FILLS)
+
+
+@pytest.mark.parametrize("page", ["#ffffff", "#111111"])
+def test_contrast_on_light_and_dark_pages(page):
+    # Marks in orange have an edge in the colour of the text, because orange on white has 2.2.
+    for colour in (GREY, *NODE.values(), *(r.colour for n, r in ROLES.items() if r.colour != INK and n != "measured")):
+        assert contrast(colour, page) >= 3
+    assert all(contrast("white", fill) >= 4.5 for fill in NODE.values())
+    best = max(min(contrast(str(g), "#ffffff"), contrast(str(g), "#111111")) for g in np.linspace(0, 1, 256))
+    assert best < 4.5  # so text takes the colour of the page
+
+
+# refusals -----------------------------------------------------------------------------------------
+@pytest.mark.parametrize(("call", "words"), [
+    (lambda: views.sweep([]), "nothing to draw"),
+    (lambda: views.sweep(Result("all_reduce", "measured", [8.0], [1e-6]), y="busbw"), "one rank has busbw 0"),
+    (lambda: views.sweep(predicted(), y="speed"), "y must be one of time, busbw, got 'speed'"),
+    (lambda: views.sweep(predicted(), x="hosts"), "x must be one of size, ranks"),
+    (lambda: views.sweep(predicted(), guess=("2 s", "1 s")), "guess must be two values with 0 < low <= high"),
+    (lambda: views.sweep(predicted(), finding="Figure 3: time against size"), "finding must be a sentence"),
+    (lambda: views.ruler({}), "at least one rate"),
+    (lambda: views.ruler({"copy": 10.0}), "copy must be within 1e"),
+    (lambda: views.fabric(star(3), load=np.full(6, np.nan)), "load must hold one finite number >= 0 for each of 6"),
+    (lambda: views.fabric(star(3), load=[1.0]), r"got shape \(1,\)"),
+    (lambda: views.fabric(star(3), highlight=[6]), r"highlight must hold links within 0\.\.5"),
+    (lambda: views.fabric(star(3000), fold=False), "at most 2000; this fabric has 3001"),
+    (lambda: views.timeline(ring_run()[0], graph_run()[1]), "must be of one run"),
+    (lambda: views.table([]), "nothing to show"),
+    (lambda: views.table({"a": [1], "b": [1, 2]}), "columns of one length"),
+    (lambda: views.table([dict.fromkeys("abcdefgh", 1)]), "at most 7 columns, got 8"),
+    (lambda: views.table(predicted(), columns=["speed"]), "columns must be among 'size "),
+    (lambda: views.buffers(Schedule("all_reduce", "ring", 7, 7, ())), "1 to 6 participants"),
+])  # fmt: skip
+def test_errors_say_what_and_how_to_mend_it(call, words):
+    with pytest.raises(ValueError, match=words):
+        call()
+
+
+def test_a_fabric_without_cables_is_refused():
+    b = FabricBuilder(("host",), ("index",))
+    host = b.add_nodes("host", 2, tier=0, transit=False, index=range(2))
+    with pytest.raises(ValueError, match="nothing to draw: this fabric has 0 links"):
+        views.fabric(b.build("bare", {}, endpoint=host, rail=[0, 0], server=[0, 1]))
+
+
+def test_draw_refuses_what_it_does_not_know():
+    with pytest.raises(TypeError, match=r"got str; views\.table shows rows"):
+        views.draw("fabric")
+
+
+# display ------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("name", PICTURES)
+def test_notebook_shows_theme_colours_alt_text_and_table(pictures, name):
+    shown = pictures[name]._repr_mimebundle_()["text/html"]
+    label = re.search(r'role="img" aria-label="([^"]+)"', shown).group(1)
+    assert html.unescape(label) == pictures[name].alt
+    assert "currentColor" in shown and INK not in shown
+    assert "<style" not in shown and "<table>" in shown
+    ids = re.findall(r' id="([^"]+)"', shown)
+    assert all(re.fullmatch(r"\w*[0-9a-f]{8,}", i) for i in ids)  # made from content: twice on a page is the same
+    assert 'width="700"' in shown
+
+
+def test_text_mode_shows_finding_and_table(monkeypatch, pictures):
+    monkeypatch.setenv("FABRICLAB_TEXT", "1")
+    picture = pictures["sweep busbw"]
+    shown = picture._repr_mimebundle_()
+    assert "<svg" not in shown["text/html"] and "<table>" in shown["text/html"]
+    assert shown["text/plain"].startswith("Half of the peak comes only above 8 MiB")
+    assert "A. Author, sweep of 2026" in shown["text/plain"]
+    assert repr(picture) == "<Picture: Half of the peak comes only above 8 MiB: 181 of 368 GB/s>"
+
+
+def test_long_tables_say_how_many_rows_are_left():
+    table = views.table({"n": np.arange(100)})
+    assert str(table).endswith("and 36 rows more; table['n'] holds all")
+    assert "and 36 rows more" in table._repr_html_()
+    assert repr(table) == "<Table of 100 rows: n>"
+
+
+def test_sources_and_notes_stand_below(pictures):
+    assert pictures["sweep"].caption == "Published: A. Author, sweep of 2026. the machine was shared."
+
+
+@pytest.mark.parametrize("suffix", [".svg", ".png", ".pdf"])
+def test_pictures_are_saved(tmp_path, pictures, suffix):
+    path = pictures["crossbar"].save(tmp_path / f"fabric{suffix}")
+    assert path.stat().st_size > 2000
+
+
+def test_pictures_leave_settings_alone_and_are_freed():
+    before = dict(matplotlib.rcParams)
+    picture = views.fabric(star(8))
+    picture.svg()
+    assert dict(matplotlib.rcParams) == before
+    figure = weakref.ref(picture.figure)
+    del picture
+    gc.collect()
+    assert figure() is None
+
+
+def test_same_picture_same_bytes():
+    assert PICTURES["crossbar"]().svg() == PICTURES["crossbar"]().svg()
+
+
+def test_views_use_no_window():
+    code = (
+        "import sys, fabriclab; print('matplotlib' in sys.modules); "
+        "fabriclab.views; print('matplotlib.pyplot' in sys.modules)"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ)
+    assert out.stdout.split() == ["False", "False"]
+
+
+def test_style_names_are_settings():
+    assert set(STYLE) <= set(matplotlib.rcParams)
