@@ -3,14 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fabriclab.core._memory import check_memory
 from fabriclab.core.fabric import LINK_ARRAYS, NODE_ARRAYS, Fabric
 
-__all__ = ["FabricBuilder"]
+__all__ = ["FabricBuilder", "check_size"]
+
+_NODE_BYTES: Final = 250  # peak of a build per node and per link, measured and rounded up; a test holds it
+_LINK_BYTES: Final = 120
+
+
+def check_size(what: str, nodes: int, cables: int) -> None:
+    """Refuse a fabric of so many nodes and cables before anything is allocated, if memory does not do.
+
+    Raises
+    ------
+    TooLarge
+        With ``what`` it is, how much it needs, and how much there is.
+    """
+    needed = nodes * _NODE_BYTES + 2 * cables * _LINK_BYTES
+    check_memory(needed, what, "build a smaller one, or leave out what the family can leave out (expand=False)")
 
 
 class FabricBuilder:

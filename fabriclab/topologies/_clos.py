@@ -1,0 +1,138 @@
+"""What the folded Clos families share: counts, switches and the cables between them.
+
+Two switches of neighbouring tiers that are joined at all have the same number of cables as any other two,
+and every cable is a link of its own, so that a hash can choose among them. Names are kind and coordinates:
+``pod`` where there are three tiers, ``server`` and ``local`` of hosts, GPUs and NICs, ``rail``, ``index``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fabriclab import catalog, units
+from fabriclab.core import FabricBuilder
+from fabriclab.core.builder import check_size
+
+__all__ = ["HOST_LENGTH", "SWITCH_LENGTH", "Parts", "Plan", "add_switches", "down_ports", "even", "start"]
+
+# illustrative: cables as in a hall of some tens of racks
+HOST_LENGTH, SWITCH_LENGTH = "10 m", "30 m"
+_COORD: Final = ("pod", "server", "local", "rail", "index")
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Switches, and the cables outside the server, in SI."""
+
+    radix: int
+    rate: float
+    forwarding: float
+    host_length: float
+    switch_length: float
+
+    @classmethod
+    def parse(
+        cls, radix: int | None, rate: units.Quantity | None, switch_delay: units.Quantity | None,
+        host_length: units.Quantity, switch_length: units.Quantity,
+    ) -> Parts:  # fmt: skip
+        """Read the arguments; None stands for 64-port NDR switches (Quantum-2) and NICs (ConnectX-7).
+
+        Two resellers give 330 ns and at most 150 ns as the forwarding time of that switch and its maker
+        none: the longer one is taken, so that a time is rather too long than too short.
+        """
+        ports = int(catalog.value("switches", "quantum2", "ports"))
+        delay = catalog.value("switches", "quantum2", "latency_port_to_port", source="Q2-yobi")
+        return cls(
+            radix=units.count(ports if radix is None else radix, "radix", 2),
+            rate=catalog.value("nics", "cx7", "throughput") if rate is None else units.rate(rate),
+            forwarding=delay if switch_delay is None else units.time(switch_delay, "switch_delay"),
+            host_length=units.length(host_length, "host_length"),
+            switch_length=units.length(switch_length, "switch_length"),
+        )
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Counts of a folded Clos: pods of leaves and spines, and cores; spine i of all pods shares its cores."""
+
+    pods: int
+    leaves: int  # of a pod
+    spines: int = 0  # of a pod
+    per_spine: int = 0  # cables between a leaf and each spine of its pod
+    cores: int = 0  # that a spine reaches
+    per_core: int = 0  # cables between a spine and each of them
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Switches, and cables between them."""
+        cables = self.pods * self.spines * (self.leaves * self.per_spine + self.cores * self.per_core)
+        return self.pods * (self.leaves + self.spines) + self.spines * self.cores, cables
+
+
+def down_ports(radix: int, oversubscription: float) -> int:
+    """Return the ports of a leaf that face down, so that down : up is at most ``oversubscription``."""
+    if isinstance(oversubscription, (bool, str)) or not hasattr(oversubscription, "__float__"):
+        msg = f"oversubscription must be a number such as 2 (down : up), got {oversubscription!r}"
+        raise TypeError(msg)
+    up = math.floor(radix / (1 + oversubscription) + 1e-9) if oversubscription >= 1 else 0
+    if up < 1:
+        msg = f"oversubscription must be within 1..{radix - 1} (down : up ports of a leaf), got {oversubscription!r}"
+        raise ValueError(msg)
+    return math.floor(up * oversubscription + 1e-9)
+
+
+def even(lower: int, need: float, ports: int, room: int) -> tuple[int, int]:
+    """Return the fewest upper switches, and the cables of each pair, that join all pairs alike.
+
+    Each of the ``lower`` switches needs ``need`` uplinks and has ``room`` for more, so that they spread
+    evenly; an upper switch has ``ports`` that face down, at least one for each lower switch.
+    """
+    up = math.ceil(need - 1e-9)
+    fewest = -(-up // (ports // lower))
+    pairs = ((upper, -(-up // upper)) for upper in range(fewest, up + 1))
+    return next((upper, per) for upper, per in pairs if upper * per <= room)
+
+
+def start(kinds: tuple[str, ...], plan: Plan, nodes: int, cables: int, what: str) -> FabricBuilder:
+    """Return a builder for the plan with that many further nodes and cables, if memory allows."""
+    switches, between = plan.size
+    check_size(what, nodes + switches, cables + between)
+    tiers = 1 + (plan.spines > 0) + (plan.cores > 0)
+    return FabricBuilder((*kinds, *("leaf", "spine", "core")[:tiers]), _COORD)
+
+
+def add_switches(
+    b: FabricBuilder, plan: Plan, parts: Parts, ends: NDArray[np.int64], leaf_of: NDArray[np.int64], *,
+    tier: int = 1, rails: int = 0,
+) -> None:  # fmt: skip
+    """Add all switches, the cables from ``ends`` (hosts or NICs) to their leaves, and those between switches."""
+    pods, leaves, spines = plan.pods, plan.leaves, plan.spines
+    per_metre = catalog.value("media", "fibre", "propagation")
+
+    def add(kind: str, n: int, height: int, **coord: Any) -> NDArray[np.int64]:
+        index = np.arange(n)
+        if plan.cores and kind != "core":
+            coord["pod"], index = np.divmod(index, n // pods)
+        if rails and kind == "leaf":
+            coord["rail"], index = np.divmod(index, leaves // rails)
+        return b.add_nodes(kind, n, tier=height, transit=True, radix=parts.radix, forwarding=parts.forwarding,
+                           index=index, **coord)  # fmt: skip
+
+    def join(lower: NDArray[np.int64], upper: NDArray[np.int64], length: float, copies: int = 1) -> None:
+        every = lower[..., None] + np.zeros(copies, dtype=np.int64)
+        b.add_cables(every, upper[..., None], capacity=parts.rate, delay=length * per_metre, medium="fibre",
+                     length=length)  # fmt: skip
+
+    leaf = add("leaf", pods * leaves, tier)
+    join(ends, leaf[leaf_of], parts.host_length)
+    if spines:
+        spine = add("spine", pods * spines, tier + 1)
+        join(leaf.reshape(pods, leaves, 1), spine.reshape(pods, 1, spines), parts.switch_length, plan.per_spine)
+    if plan.cores:
+        core = add("core", spines * plan.cores, tier + 2)
+        join(spine.reshape(pods, spines, 1), core.reshape(1, spines, plan.cores), parts.switch_length, plan.per_core)

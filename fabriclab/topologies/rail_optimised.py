@@ -1,0 +1,125 @@
+"""Rail-optimised: GPU i of every server on the leaves of rail i, so that equal numbers meet at one leaf."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fabriclab import catalog, units
+from fabriclab.core import Fabric, FabricBuilder
+from fabriclab.registry import register
+from fabriclab.topologies._clos import HOST_LENGTH, SWITCH_LENGTH, Parts, Plan, add_switches, down_ports, even, start
+
+__all__ = ["rail_optimised"]
+
+
+@register("topology", "rail_optimised", small={"servers": 4, "gpus": 2, "rails": 2, "radix": 4})
+def rail_optimised(
+    servers: int = 128, gpus: int = 8, rails: int = 8, radix: int | None = None, oversubscription: float = 1,
+    tiers: int | None = None, expand: bool = True, *, rate: units.Quantity | None = None,
+    nvlink: units.Quantity | None = None, pcie: units.Quantity | None = None,
+    switch_delay: units.Quantity | None = None, host_length: units.Quantity = HOST_LENGTH,
+    switch_length: units.Quantity = SWITCH_LENGTH,
+) -> Fabric:  # fmt: skip
+    """Return servers with one NIC per GPU; the NIC of local GPU i hangs on rail i modulo ``rails``.
+
+    Left out: host processors and their memory, and forwarding times inside a server (no source gives one
+    for NVLink switches). A server is expanded to its GPUs, one NVLink node (the NVSwitch chips taken
+    together; the NVLinks of a GPU are one link), and per GPU a PCIe switch with a NIC. Rank r is GPU
+    r modulo ``gpus`` of server r // ``gpus``. A GPU lets no traffic of others pass.
+
+    The defaults are the running case: 4 leaves on each of 8 rails, 16 spines, 1,024 cables to servers and
+    1,024 between switches, two from each leaf to each spine; leaf i of a rail has servers 32 i to 32 i + 31.
+    Between NICs: 2 links on one leaf, 4 through a spine, 6 through a core. Three tiers have pods of up to
+    k^2/4 NICs, k the radix; full size at 1:1 is that of the fat tree: k^3/4 GPUs, 5k^2/4 switches. Other
+    sizes: leaves and pods are filled in order and all pods have the same switches; a leaf has the uplinks
+    that the fullest leaf needs; spines and cores are the fewest that spread evenly, as in ``leaf_spine``.
+    Only leaves are oversubscribed.
+
+    Parameters
+    ----------
+    servers, gpus, rails : int
+        Servers, GPUs of each, and rails. >= 1, rails divides gpus
+    radix, oversubscription : int, float, optional
+        As in ``leaf_spine``.
+    tiers : int, optional
+        2 or 3; unless given 2 while a spine has a port for every leaf.
+    expand : bool
+        False: the NICs are the endpoints, and nothing inside a server is built.
+    rate, nvlink, pcie : float or str, optional
+        Rates of NICs and cables, of all NVLinks of a GPU, and of PCIe; ConnectX-7, NVLink 4 and 16 lanes of
+        PCIe 5.0 unless given. [B/s]
+    switch_delay, host_length, switch_length : float or str, optional
+        As in ``leaf_spine``. [s], [m], [m]
+
+    Raises
+    ------
+    ValueError
+        If rails do not divide gpus, or the servers do not fit into the tiers.
+    """
+    parts = Parts.parse(radix, rate, switch_delay, host_length, switch_length)
+    n, g, r = units.count(servers, "servers"), units.count(gpus, "gpus"), units.count(rails, "rails")
+    if g % r:
+        msg = f"rails must divide gpus ({g}), got {r}; each rail takes the same number of GPUs of a server"
+        raise ValueError(msg)
+    per_leaf = min(n, down_ports(parts.radix, oversubscription) // (g // r))
+    if per_leaf < 1:
+        msg = f"radix must give a leaf {g // r} ports down for each server (gpus / rails), got {parts.radix}; add rails"
+        raise ValueError(msg)
+    down = per_leaf * (g // r)
+    plan, per_pod = _plan(n, r, per_leaf, down, down / oversubscription, parts.radix, tiers)
+    kinds, nodes, cables = (("gpu", "nvlink", "pcie", "nic"), 3 * g + 1, 4 * g) if expand else (("nic",), g, g)
+    b = start(kinds, plan, nodes * n, cables * n, f"a fabric of {n} servers with {g} GPUs each")
+    server, local = np.divmod(np.arange(n * g), g)
+    where: dict[str, Any] = {"server": server, "local": local}
+    if expand:
+        endpoint, nic = _add_servers(b, n, where, nvlink, pcie)
+    else:
+        endpoint = nic = b.add_nodes("nic", n * g, tier=0, transit=False, **where)
+    pod, place = np.divmod(server, per_pod)
+    leaf_of = pod * plan.leaves + local % r * (plan.leaves // r) + place // per_leaf
+    add_switches(b, plan, parts, nic, leaf_of, tier=3 if expand else 1, rails=r)
+    return b.build("rail_optimised", {}, endpoint=endpoint, rail=local % r, server=server)
+
+
+def _plan(
+    servers: int, rails: int, per_leaf: int, down: int, need: float, radix: int, tiers: int | None
+) -> tuple[Plan, int]:
+    """Return the plan for leaves with ``down`` ports in use, and the servers of a pod."""
+    per_rail, half = -(-servers // per_leaf), radix // 2
+    wanted = (2 if rails * per_rail <= radix else 3) if tiers is None else units.count(tiers, "tiers", 2, 3)
+    most = radix // rails if wanted == 2 else half // rails * radix
+    if per_rail > most:
+        msg = (
+            f"servers must be within 1..{most * per_leaf} for {wanted} tiers of {radix}-port switches on {rails} "
+            f"rails, got {servers}; take a larger radix{', tiers=3' if wanted == 2 else ''} or fewer rails"
+        )
+        raise ValueError(msg)
+    if wanted == 2:
+        return Plan(1, rails * per_rail, *even(rails * per_rail, need, radix, radix - down)), servers
+    pod_rail = min(half // rails, per_rail)
+    pods, leaves = -(-per_rail // pod_rail), rails * pod_rail
+    spines, per_spine = even(leaves, need, half, radix - down)
+    above = leaves * per_spine
+    return Plan(pods, leaves, spines, per_spine, *even(pods, above, radix, radix - above)), pod_rail * per_leaf
+
+
+def _add_servers(
+    b: FabricBuilder, n: int, where: dict[str, Any], nvlink: units.Quantity | None, pcie: units.Quantity | None
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Add the inside of ``n`` servers; return the GPUs and the NICs."""
+    fact, ends = catalog.value, where["server"].size
+    ports = int(fact("systems", "dgxh100", "nvswitch_chips") * fact("switches", "nvswitch3", "ports"))
+    bus = fact("links", "pcie5", "bandwidth_after_encoding") if pcie is None else units.rate(pcie, "pcie")
+    fast = fact("links", "nvlink4", "bandwidth_per_gpu") if nvlink is None else units.rate(nvlink, "nvlink")
+    gpu = b.add_nodes("gpu", ends, tier=0, transit=False, **where)
+    domain = b.add_nodes("nvlink", n, tier=1, transit=True, radix=ports, server=np.arange(n))
+    switch = b.add_nodes("pcie", ends, tier=1, transit=True, **where)
+    nic = b.add_nodes("nic", ends, tier=2, transit=True, **where)
+    links = int(fact("links", "nvlink4", "links_per_gpu"))
+    b.add_cables(gpu, domain[where["server"]], capacity=fast, ports=links, medium="nvlink")
+    b.add_cables(gpu, switch, capacity=bus, medium="pcie")
+    b.add_cables(switch, nic, capacity=bus, medium="pcie")
+    return gpu, nic
