@@ -85,7 +85,7 @@ def bounds(
     --------
     >>> port, cut = bounds("all_reduce", 128, 17.6e9, port_rate="400 Gb/s", cuts=[(4, "12.8 Tb/s")])
     >>> binding((port, cut))
-    <Bound port: 698 ms = 2 (n-1)/n S / rate>
+    <Bound port: 699 ms = 2 (n-1)/n S / rate>
     """
     if collective not in _FORMULA:
         msg = f"collective must be one of {', '.join(_FORMULA)}, got {collective!r}"

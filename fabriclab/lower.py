@@ -1,0 +1,170 @@
+"""Lower a Schedule onto a Fabric: who becomes where, and blocks become bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fabriclab import units
+from fabriclab.core import Fabric, Flows, Schedule, StepGroup
+from fabriclab.core._arrays import expand as spread
+from fabriclab.core._arrays import pointer
+from fabriclab.core._memory import check_memory
+
+__all__ = ["lower"]
+
+Ints = NDArray[np.int64]
+_FLOW_BYTES: Final = 320  # measured peak per flow, rounded up; a test holds it
+_ENTRY_BYTES: Final = 48  # the same per dependency
+_ADVICE: Final = "let expand be False, or take fewer ranks"
+
+
+def lower(
+    schedule: Schedule, fabric: Fabric, size: units.Quantity, *, placement: ArrayLike | None = None,
+    lag: units.Quantity = 0.0, gamma: float = 0.0, expand: bool = False, weight: float = 1.0,
+    limit: units.Quantity = np.inf,
+) -> Flows:  # fmt: skip
+    """Return the Flows of a schedule on a fabric.
+
+    By default each step waits for the whole step before it (a barrier, common to all rows of the
+    placement), and a group with ``repeat`` stays one group. With ``expand`` there is no barrier: a
+    transfer waits for what its source sent in the last step in which it sent, and for all that it has
+    received since. A target takes early arrivals at any time, as a library with staging buffers does.
+
+    Blocks count as equal; those of a real array differ by up to one element (`collectives.block_slices`).
+
+    Parameters
+    ----------
+    schedule : Schedule
+        What is done, by ranks.
+    fabric : Fabric
+        Where.
+    size : float or str
+        Size of the whole array, as nccl-tests counts it. [B], >= 0
+    placement : array_like, shape (n_ranks,) or (G, n_ranks), optional
+        Endpoint (0, 1, ... in the order of ``fabric.endpoint``) of each rank of the schedule; by default the
+        first ones in order. Several rows run the same schedule at once in G groups of endpoints.
+    lag : float or str
+        Software time of each message before its first byte. [s], >= 0
+    gamma : float
+        Time to add one byte; one that receives several buffers in a step adds one after another. It is
+        counted before the first byte, like ``lag``. [s/B], >= 0
+    expand : bool
+        Write every repetition out and replace the barriers by dependencies.
+    weight : float
+        Factor of the fair share. > 0
+    limit : float or str
+        Highest rate of one flow's source. [B/s], > 0
+
+    Returns
+    -------
+    Flows
+        Labelled by the row of the placement.
+
+    Raises
+    ------
+    ValueError
+        If a number or unit is wrong, or the placement does not fit.
+    TooLarge
+        If the flows need more memory than there is.
+
+    Examples
+    --------
+    >>> from fabriclab import collectives, topologies
+    >>> fabric = topologies.build("crossbar", hosts=8)
+    >>> lower(collectives.build("all_reduce", "ring", 8), fabric, "8 MiB")
+    <Flows: 16 flows, 2 groups in order, 14 steps, 112 MiB in all>
+    """
+    total, wait = units.size(size), units.time(lag, "lag")
+    rate = np.inf if limit == np.inf else units.rate(limit, "limit")
+    if not 0 <= gamma < np.inf:
+        msg = f"gamma must be finite and >= 0 s/B, got {gamma!r}"
+        raise ValueError(msg)
+    place = _placed(schedule, fabric, placement)
+    rows, n = place.shape[0], sum(g.n_transfers * (g.repeat if expand else 1) for g in schedule.groups)
+    check_memory(rows * n * _FLOW_BYTES, f"a graph of {rows * n} flows" if expand else f"{rows * n} flows", _ADVICE)
+    steps = tuple(schedule.steps()) if expand else schedule.groups
+    source, target, count, reduce = (_column(steps, name) for name in ("source", "target", "count", "reduce"))
+    step = np.repeat(np.arange(len(steps)), [s.n_transfers for s in steps])
+    moved = count * (total / (schedule.n_blocks * schedule.segments))
+    lags = wait + reduce * (gamma * _added(step * schedule.n_ranks + target, moved * reduce))
+    # Flows of a sequence stand step by step; in a graph each row of the placement keeps its own order.
+    order = np.arange(rows * n) if expand else np.argsort(np.tile(step, rows), kind="stable")
+    row, item = np.divmod(order, max(n, 1))
+    nodes, name = fabric.endpoint[place], f"{schedule.collective} {schedule.algorithm}"
+    flows = Flows.make(
+        nodes[row, source[item]], nodes[row, target[item]], moved[item], lag=lags[item], weight=weight, limit=rate,
+        label=row, labels=(name,) if rows == 1 else tuple(f"{name} {r}" for r in range(rows)),
+        group=0 if expand else step[item], repeat=1 if expand or not steps else [s.repeat for s in steps],
+    )  # fmt: skip
+    if not expand:
+        return flows
+    ptr, after = _dependencies(step, source, target, len(steps), rows)
+    shift = np.repeat(np.arange(rows) * n, after.size)
+    return replace(flows, after_ptr=pointer(np.tile(np.diff(ptr), rows)), after=np.tile(after, rows) + shift)
+
+
+def _column(steps: Sequence[StepGroup], name: str) -> Ints:
+    """Return one column of all transfers, step after step."""
+    none = np.zeros(0, dtype=np.int64)
+    return np.concatenate([none, *(getattr(s, name).astype(np.int64) for s in steps)])
+
+
+def _added(place: Ints, moved: NDArray[np.floating]) -> NDArray[np.float64]:
+    """Return for each transfer all that its target adds in the same step; ``place`` numbers step and target."""
+    _, same = np.unique(place, return_inverse=True)
+    out: NDArray[np.float64] = np.bincount(same, weights=moved)[same].astype(np.float64)
+    return out
+
+
+def _dependencies(step: Ints, source: Ints, target: Ints, n_steps: int, rows: int) -> tuple[Ints, Ints]:
+    """Return for each transfer the transfers that it waits for, as compressed rows; ``rows`` copies must fit.
+
+    Waiting only for the last step in which the source took part would lose data: a rank that receives in
+    two steps and then sends must wait for both.
+    """
+    n = step.size
+    # Every transfer is an event of its source and of its target; sorted by participant and step.
+    event = np.concatenate([source, target]) * np.int64(n_steps + 1) + np.tile(step, 2)
+    order = np.argsort(event, kind="stable")
+    event = event[order]
+    now = source * np.int64(n_steps + 1) + step
+    sends = np.unique(now)
+    before = sends[np.maximum(np.searchsorted(sends, now) - 1, 0)]
+    same = (before < now) & (before // (n_steps + 1) == source)
+    since = np.where(same, before, now - step)
+    low, high = np.searchsorted(event, since), np.searchsorted(event, now)
+    ptr = pointer(high - low)
+    check_memory(rows * float(ptr[-1]) * _ENTRY_BYTES, f"a graph with {rows * ptr[-1]} dependencies", _ADVICE)
+    return ptr, order[spread(low, high - low)] % max(n, 1)
+
+
+def _placed(schedule: Schedule, fabric: Fabric, placement: ArrayLike | None) -> Ints:
+    """Return the endpoint of each rank as a table (G, n_ranks), or refuse the placement."""
+    n, ends = schedule.n_ranks, fabric.n_ranks
+    if schedule.n_switches:
+        msg = f"lower places ranks on endpoints, this schedule has {schedule.n_switches} switches that add as well"
+        raise ValueError(msg)
+    if placement is None and n > ends:
+        msg = f"the schedule has {n} ranks and the fabric {ends} endpoints; build a larger fabric or a smaller schedule"
+        raise ValueError(msg)
+    table = np.atleast_2d(np.arange(n) if placement is None else np.asarray(placement))
+    if table.ndim != 2 or table.shape[1] != n or not np.issubdtype(table.dtype, np.integer):
+        msg = f"placement must be whole numbers, shape ({n},) or (groups, {n}), got {table.dtype} {np.shape(placement)}"
+        raise ValueError(msg)
+    flat = table.ravel()
+    wrong = np.flatnonzero((flat < 0) | (flat >= ends))
+    if wrong.size:
+        msg = f"placement puts rank {wrong[0] % n} on endpoint {flat[wrong[0]]}, the fabric has 0..{ends - 1}"
+        raise ValueError(msg)
+    used = np.bincount(flat, minlength=ends)
+    if np.any(used > 1):
+        twice = int(np.argmax(used > 1))
+        ranks = (np.flatnonzero(flat == twice) % n).tolist()
+        msg = f"placement puts ranks {ranks[0]} and {ranks[1]} on endpoint {twice}; each endpoint holds one rank"
+        raise ValueError(msg)
+    return table.astype(np.int64)
