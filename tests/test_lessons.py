@@ -84,6 +84,7 @@ def test_neighbours_have_different_shapes():
     assert [(a, b) for a, b in itertools.pairwise(shapes) if a[1] == b[1]] == []
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("name", FILES)
 def test_a_lesson_runs_and_shows_what_it_says(name, folder):
     done = run(name, load(name), folder, earlier(name))
@@ -95,6 +96,7 @@ def test_a_lesson_runs_and_shows_what_it_says(name, folder):
     assert list(findings.gate_pictures(done.nb)) == []
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("name", FILES)
 def test_a_lesson_runs_as_text(name, folder):
     done = run(name, load(name), folder, earlier(name), text=True)
@@ -102,12 +104,14 @@ def test_a_lesson_runs_as_text(name, folder):
     assert list(findings.gate_text_mode(done.nb)) == []
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("name", FILES)
 def test_a_lesson_is_quick(name, folder):
     both = [run(name, load(name), folder, earlier(name), text=text).seconds for text in (False, True)]
     assert min(both) <= LONGEST
 
 
+@pytest.mark.alone
 def test_the_typical_lesson_is_quick(folder):
     best = {
         name: min(run(name, load(name), folder, earlier(name), text=text).seconds for text in (False, True))
@@ -116,6 +120,7 @@ def test_the_typical_lesson_is_quick(folder):
     assert not best or statistics.median(best.values()) <= TYPICAL, best
 
 
+@pytest.mark.alone
 @pytest.mark.skipif("00_start_here" not in FILES, reason="the first lesson is not there")
 @pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="this system does not tell shared pages apart")
 def test_the_first_lesson_needs_little_memory(folder):
