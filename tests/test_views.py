@@ -156,6 +156,18 @@ def test_table_aligns_scales_and_marks():
     assert shown.count("font-weight:bold") == 1
 
 
+def test_spread_of_a_bandwidth_comes_from_the_slow_and_the_fast_end():
+    result = Result("all_reduce", "measured", [1e6], [2e-3], n_ranks=2, low=[1e-3], high=[4e-3])
+    table = views.sweep(result, y="busbw").table
+    assert [table[f"{k} [B/s]"][0] for k in ("low", "busbw", "high")] == [2.5e8, 5e8, 1e9]
+
+
+def test_folding_starts_above_two_hundred_nodes():
+    assert views.fabric(star(199)).table.n_rows == 199
+    assert views.fabric(star(200)).table["cables"].tolist() == [200]
+    assert views.fabric(star(200), fold=False).table.n_rows == 200
+
+
 def test_table_of_a_result_and_of_a_fabric():
     result = views.table(predicted(), columns=("size [B]", "busbw [B/s]"))
     assert np.array_equal(result["busbw [B/s]"], predicted().busbw)
@@ -185,6 +197,12 @@ def test_fabric_counts_parallel_cables_and_failures():
     assert table["cables"][up].tolist() == [128] * 8
     assert table["failed"].sum() == table["failed"][up].sum() == 1
     assert np.isclose(table["together [B/s]"][up].sum(), 50e9 * 1023)
+
+
+def test_a_cable_dead_in_one_direction_counts_as_failed():
+    picture = views.fabric(star(3).without(links=[5]))
+    assert picture.table["failed"].tolist() == [0, 0, 1]
+    assert picture.finding == "1 of 3 cables has failed"
 
 
 def test_rails_are_columns_and_scale_up_stands_below():
@@ -228,6 +246,19 @@ def test_draw_on_given_axes_returns_them():
 def test_five_series_in_colour_and_the_rest_grey(pictures):
     colours = [line.get_color() for line in pictures["sweep of many"].axes.lines if len(line.get_xdata()) == SIZES.size]
     assert sorted(colours.count(c) for c in set(colours)) == [4, 5]  # three others and the bound; five predicted
+
+
+def test_two_results_of_one_name_stay_two_series():
+    table = views.sweep([predicted(), predicted(alpha=1e-6), predicted(alpha=2e-6)]).table
+    assert list(dict.fromkeys(table["series"])) == [
+        "ring (predicted)",
+        "ring (predicted), 8 ranks",
+        "ring (predicted), 3",
+    ]
+
+
+def test_alternative_text_names_guess_and_crossover(pictures):
+    assert pictures["sweep busbw"].alt.endswith("the guess was 50.0 GB/s to 200 GB/s; the lines change places at 8 MiB")
 
 
 def test_a_hundred_thousand_nodes_are_blocks():
@@ -317,6 +348,19 @@ def test_table_of_a_timeline_is_what_was_drawn(pictures):
         drawn = sorted((round(b[0, 0], 9), round(b[2, 0], 9), names[round(b[:, 1].mean())]) for b in bars)
         told = zip(table["start [s]"].round(9), table["finish [s]"].round(9), table["lane"], strict=True)
         assert drawn == sorted(told)
+
+
+def bars_of(axes):
+    return [p.get_extents() for c in axes.collections if isinstance(c, PolyCollection) for p in c.get_paths()]
+
+
+def test_flows_at_one_time_share_a_lane_without_overlap():
+    for a, b in itertools.combinations(bars_of(PICTURES["graph"]().axes), 2):
+        wide, high = min(a.x1, b.x1) - max(a.x0, b.x0), min(a.y1, b.y1) - max(a.y0, b.y0)
+        assert min(wide * 1e3, high) < 1e-6
+    after = Timeline([0, 1], [1, 2], [0.0], [0.0], [2.0], [1], "flow")
+    heights = [box.height for box in bars_of(views.timeline(after, Flows.make([0, 0], [1, 1], 1.0)).axes)]
+    assert heights == pytest.approx([0.78, 0.78])  # one after the other: each has the whole lane
 
 
 def test_table_of_a_ruler_is_what_was_drawn(pictures):
@@ -458,7 +502,7 @@ def test_long_tables_say_how_many_rows_are_left():
 
 
 def test_sources_and_notes_stand_below(pictures):
-    assert pictures["sweep"].caption == "Published: A. Author, sweep of 2026. the machine was shared."
+    assert pictures["sweep"].caption == "Published: A. Author, sweep of 2026. The machine was shared."
 
 
 @pytest.mark.parametrize("suffix", [".svg", ".png", ".pdf"])

@@ -181,9 +181,9 @@ def _write_margins(ax: Axes, f: Fabric, m: Marks, k: Lines) -> None:
         _beside(ax, _counted(int(here.sum()), f.kinds[f.kind[here][0]]) + ports, row, "left")
     for low, high in np.unique(np.stack([m.row[k.a], m.row[k.b]], axis=1), axis=0):
         here = (m.row[k.a] == low) & (m.row[k.b] == high)
-        rates = [plain(units.format_rate(v)) for v in (k.slowest[here].min(), k.fastest[here].max()) if 0 < v < np.inf]
+        rates = [plain(units.format_rate(v)) for v in (k.slowest[here].min(), k.fastest[here].max()) if np.isfinite(v)]
         each = np.unique(k.cables[here])
-        text = f"{k.cables[here].sum():,} x {' to '.join(dict.fromkeys(rates)) or '0 B/s'}"
+        text = f"{k.cables[here].sum():,} x {' to '.join(dict.fromkeys(rates))}"
         text += f"\n{each[0]:,} in a line" if each.size == 1 < min(each[0], here.sum()) else ""
         _beside(ax, text, (low + high) / 2 if low != high else low - 0.5, "right")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -95,37 +95,42 @@ def sweep(
             raise ValueError(msg)
     own, (title, verb, show) = ax is None, _Y[y]
     put = units.format_size if x == "size" else lambda v: f"{v:,.0f} ranks"
-    series = _collect(_by_label(results), x, y)
+    groups = _by_label(results, x)
+    series = _collect(groups, x, y)
     series += [_bound(k, v, series, x, y) for k, v in (bounds or {}).items()]
     band = () if guess is None else positive_pair(guess, "rate" if y == "busbw" else "time", "guess")
     ax = canvas(ax, 4.0)
     for s in reversed(series):
         _draw(ax, s)
+    said = [_clause(s, verb, show, put) for s in series if s.role != "bound"][:_MOST]
     if band:
         ax.axhspan(*band, color=ROLES["guess"].colour, alpha=0.25, lw=0, zorder=0)
+        said.append(f"the guess was {show(band[0])} to {show(band[1])}")
     _frame(ax, series, band, x, title, show)
     if crossover is not None:
-        _crossover(ax, units.size(crossover, "crossover") if x == "size" else float(crossover), put)
+        at = units.size(crossover, "crossover") if x == "size" else float(crossover)
+        _crossover(ax, at, put)
+        said.append(f"the lines change places at {put(at)}")
     _labels(ax, series, band)
-    said = [
-        f"{s.label} {verb} {show(s.y[0])} at {put(s.x[0])}"
-        + (f" and {show(s.y[-1])} at {put(s.x[-1])}" if s.x.size > 1 else "")
-        for s in series
-    ]
-    return finish(ax, own, finding, said[:_MOST], _table(series, x, y, title), _caption(results))
+    return finish(ax, own, finding, said, _table(series, x, y, title), _caption(groups))
 
 
-def _by_label(results: Results) -> dict[str, list[Result]]:
-    """Return label -> results; a result without a label is named by its algorithm or system and how it came about."""
+def _clause(s: _Series, verb: str, show: Format, put: Format) -> str:
+    ends = [f"{show(y)} at {put(x)}" for x, y in s.points[:2, sorted({0, s.x.size - 1})].T]
+    return f"{s.label} {verb} {' and '.join(ends)}"
+
+
+def _by_label(results: Results, x: str) -> dict[str, list[Result]]:
+    """Return label -> results; one without a label is named by its algorithm or system and how it came about."""
     if isinstance(results, Mapping):
         return {str(k): [v] if isinstance(v, Result) else list(v) for k, v in results.items()}
     out: dict[str, list[Result]] = {}
     for r in [results] if isinstance(results, Result) else results:
-        name = next(
-            (str(r.asked[k]) for k in ("label", "algorithm", "algo", "system") if r.asked.get(k)),
-            r.what.replace("_", "-"),
-        )
-        out.setdefault(f"{name}, {_HERE.get(r.obtained, r.obtained)}", []).append(r)
+        named = [str(r.asked[k]) for k in ("label", "algorithm", "algo", "system") if r.asked.get(k)]
+        label = f"{(named or [r.what.replace('_', '-')])[0]} ({_HERE.get(r.obtained, r.obtained)})"
+        more = [label, *(f"{label}, {extra}" for extra in (*named[1:], f"{r.n_ranks} ranks", len(out) + 1))]
+        # Over ranks the results of one label are one series; over sizes each is its own.
+        out.setdefault(label if x == "ranks" else next(m for m in more if m not in out), []).append(r)
     return out
 
 
@@ -271,11 +276,9 @@ def _table(series: list[_Series], x: str, y: str, title: str) -> Table:
     return Table(columns)
 
 
-def _caption(results: Results) -> str:
+def _caption(groups: Mapping[str, list[Result]]) -> str:
     """Return the sources of what was published and the notes of what was measured."""
-    members = [r for group in _by_label(results).values() for r in group]
-    said: Iterable[str] = (
-        f"{_HERE.get(r.obtained, r.obtained).capitalize()}: {r.source}." for r in members if r.source
-    )
-    notes = (f"{note.rstrip('.')}." for r in members for note in r.notes)
-    return " ".join(dict.fromkeys([*said, *notes]))
+    members = [r for group in groups.values() for r in group]
+    said = [f"{_HERE.get(r.obtained, r.obtained)}: {r.source}" for r in members if r.source]
+    notes = [note.rstrip(".") for r in members for note in r.notes]
+    return " ".join(f"{text[:1].upper()}{text[1:]}." for text in dict.fromkeys([*said, *notes]))
