@@ -1,0 +1,73 @@
+"""Facts about real parts, each with unit, direction, kind of evidence and source, and the running case.
+
+Examples
+--------
+>>> from fabriclab import catalog
+>>> catalog.links["nvlink4"]["bandwidth_per_gpu"].quoted
+'450 GB/s'
+>>> catalog.value("nics", "cx7", "throughput")
+50000000000.0
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fabriclab.catalog.running_case import Case, case
+from fabriclab.catalog.tables import Part, Table, data_rows, load_table, near, table_names
+
+__all__ = ["Case", "Part", "Table", "case", "cite", "sources", "tables", "value"]
+
+
+def tables() -> tuple[str, ...]:
+    """Return the names of the tables; each is an attribute of this module."""
+    return table_names()
+
+
+def value(table: str, part: str, attribute: str, **where: str) -> float:
+    """Return a fact as an SI float per direction: B/s, B, s, m, W, FLOP/s, USD or a count.
+
+    Parameters
+    ----------
+    table, part, attribute : str
+        Such as ``"links", "nvlink4", "bandwidth_per_gpu"``.
+    **where
+        Fields that tell rows apart; see `Part.spec`.
+
+    Raises
+    ------
+    KeyError
+        If there is no such row, or more than one.
+    ValueError
+        If the fact is text or has no SI value.
+    """
+    spec = load_table(table)[part].spec(attribute, **where)
+    if spec.si is None:
+        msg = f"{part}.{attribute} is {spec.quoted!r}, which has no SI value; read it with catalog.{table}[{part!r}]"
+        raise ValueError(msg)
+    return spec.si
+
+
+def sources() -> dict[str, str]:
+    """Return key -> citation of every source that the tables name."""
+    return {row["key"]: row["citation"] for row in data_rows("sources")}
+
+
+def cite(source: str) -> str:
+    """Return the citations of a source such as ``"MLE-acc+MLE-net"``, one after another."""
+    known = sources()
+    if missing := [key for key in source.split("+") if key not in known]:
+        raise KeyError(near(missing[0], known, "the table of sources"))
+    return "; ".join(known[key] for key in source.split("+"))
+
+
+def __getattr__(name: str) -> Any:
+    """Load a table on first use."""
+    if name not in table_names():
+        raise AttributeError(near(name, [*__all__, *table_names()], "fabriclab.catalog"))
+    return load_table(name)
+
+
+def __dir__() -> list[str]:
+    """Return functions and tables, for completion."""
+    return sorted([*__all__, *table_names()])

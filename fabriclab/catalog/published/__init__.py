@@ -1,0 +1,98 @@
+"""Published nccl-tests and rccl-tests sweeps of real systems, with who measured and published them.
+
+Examples
+--------
+>>> from fabriclab.catalog import published
+>>> round(published.load("h100x8_ring").at("8 GiB"), 5)
+0.04085
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from fabriclab.catalog.tables import near, read_rows
+from fabriclab.core.result import BUS_FACTORS, Result
+
+__all__ = ["identifier", "load", "sources", "sweeps", "systems"]
+
+_HERE: Final = Path(__file__).parent
+_KEYS: Final = ("sweep_id", "system", "collective", "algo", "nodes", "gpus_per_node", "ranks", "dtype", "source")
+_INTEGERS: Final = ("nodes", "gpus_per_node", "ranks", "scale_up_domain_gpus", "nics_per_node", "nic_gbps")
+_SPELLINGS: Final = {key.replace("_", ""): key for key in BUS_FACTORS}
+
+
+def identifier(collective: str) -> str:
+    """Return the identifier of a collective that a tool may spell ``alltoall`` or ``SendRecv``.
+
+    Raises
+    ------
+    ValueError
+        If no collective has this name.
+    """
+    name = _SPELLINGS.get(collective.lower().replace("_", "").replace("-", ""))
+    if name is None:
+        raise ValueError(near(collective, BUS_FACTORS, "the list of collectives"))
+    return name
+
+
+@cache
+def _rows() -> dict[str, list[dict[str, str]]]:
+    """Return sweep -> its rows, in the order of the files."""
+    out: dict[str, list[dict[str, str]]] = {}
+    for path in sorted(_HERE.glob("nccl_*.csv")):
+        for row in read_rows(path):
+            out.setdefault(row["sweep_id"], []).append({**row, "file": path.name})
+    return out
+
+
+@cache
+def _systems() -> dict[str, dict[str, Any]]:
+    known = {row["sweep_id"]: row for row in read_rows(_HERE / "systems.csv")}
+    out: dict[str, dict[str, Any]] = {}
+    for name, rows in _rows().items():
+        merged: dict[str, Any] = {**{k: rows[0][k] for k in _KEYS}, **known[name]}
+        out[name] = {k: int(v) if k in _INTEGERS and v else v for k, v in merged.items()}
+    return out
+
+
+def sweeps() -> tuple[str, ...]:
+    """Return the names of all sweeps."""
+    return tuple(_rows())
+
+
+def systems() -> list[dict[str, Any]]:
+    """Return one dict per sweep: what ran, on what, over which transport; no measured value."""
+    return [dict(row) for row in _systems().values()]
+
+
+def sources() -> list[dict[str, str]]:
+    """Return one dict per file: who measured, where it is published, date, licence, what was taken."""
+    return read_rows(_HERE / "SOURCES.csv")
+
+
+def load(sweep_id: str) -> Result:
+    """Return a published sweep: out-of-place times of nccl-tests or rccl-tests.
+
+    Raises
+    ------
+    KeyError
+        If there is no such sweep.
+    """
+    if sweep_id not in _rows():
+        raise KeyError(near(sweep_id, _rows(), "the published sweeps"))
+    rows, about = _rows()[sweep_id], _systems()[sweep_id]
+    by = next(s["measured_by"] for s in sources() if s["file"] == rows[0]["file"])
+    return Result(
+        what=identifier(about["collective"]),
+        obtained="published",
+        size=[float(r["size_bytes"]) for r in rows],  # type: ignore[arg-type]
+        time=[float(r["time_us"]) * 1e-6 for r in rows],  # type: ignore[arg-type]
+        n_ranks=about["ranks"],
+        asked=about,
+        how="nccl-tests or rccl-tests, out of place, mean of its rounds",
+        source=f"{by}: {rows[0]['source']}",
+        notes=(about["note"],) if about["note"] else (),
+    )

@@ -1,0 +1,128 @@
+"""Tables of facts: read once with the csv module, looked up by part and attribute."""
+
+from __future__ import annotations
+
+import csv
+import difflib
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import Final, NoReturn
+
+from fabriclab.core.spec import Spec, html_table
+
+__all__ = ["Part", "Table", "data_rows", "load_table", "near", "read_rows", "table_names"]
+
+_DATA: Final = Path(__file__).parent / "data"
+_OTHER: Final = ("case", "sources")
+
+
+def near(name: object, known: Iterable[str], what: str) -> str:
+    """Return the error text for an unknown name: the nearest ones, or all."""
+    names = sorted(known)
+    hits = difflib.get_close_matches(str(name), names, n=3, cutoff=0.5)
+    advice = f"did you mean {' or '.join(map(repr, hits))}?" if hits else f"it has {', '.join(names)}"
+    return f"{what} has no {name!r}; {advice}"
+
+
+class Part(dict[str, Spec]):
+    """All Specs of one part: ``part["bandwidth_per_gpu"]``, or ``part.spec(attribute, name=...)``."""
+
+    def __init__(self, table: str, specs: list[Spec]) -> None:
+        """Keep the Specs of one id; rows that are told apart by name only are found with `spec`."""
+        self.specs, self.name = tuple(specs), specs[0].name
+        self.label = f"{table}[{specs[0].id!r}]"
+        by_attribute = {s.attribute: self._rows(s.attribute, {}) for s in specs}
+        super().__init__({a: rows[0] for a, rows in by_attribute.items() if len(rows) == 1})
+
+    def _rows(self, attribute: str, where: dict[str, str]) -> list[Spec]:
+        rows = [s for s in self.specs if s.attribute == attribute]
+        rows = [s for s in rows if all(getattr(s, key) == value for key, value in where.items())]
+        return [s for s in rows if not s.direction.endswith("bidirectional_sum")] or rows
+
+    def spec(self, attribute: str, **where: str) -> Spec:
+        """Return the one Spec of ``attribute`` whose fields equal ``where``.
+
+        A rate per direction is preferred to a sum of both.
+
+        Parameters
+        ----------
+        attribute : str
+            What is asked for.
+        **where
+            Fields of `Spec` that tell rows apart, such as ``name="hwLat NET Ring"``,
+            ``direction="bidirectional_sum"`` or ``source="Q2-rs"``.
+
+        Raises
+        ------
+        KeyError
+            If no row fits, or several do; the text names them.
+        """
+        rows = self._rows(attribute, where)
+        if len(rows) == 1:
+            return rows[0]
+        known = [s for s in self.specs if s.attribute == attribute]
+        if not known:
+            raise KeyError(near(attribute, {s.attribute for s in self.specs}, self.label))
+        listed = "; ".join(f"name={s.name!r}, source={s.source!r}: {s.quoted}" for s in rows or known)
+        msg = f"{self.label} has {len(rows)} rows of {attribute!r} with {where}; choose by name or source: {listed}"
+        raise KeyError(msg)
+
+    def __missing__(self, attribute: str) -> NoReturn:
+        """Answer an attribute that is not there, or stands in several rows."""
+        self.spec(attribute)
+        raise KeyError(attribute)
+
+    def __repr__(self) -> str:
+        """Show name and attributes."""
+        return f"<Part {self.label} {self.name}: {', '.join(dict.fromkeys(s.attribute for s in self.specs))}>"
+
+    def _repr_html_(self) -> str:
+        return html_table(self.specs, self.label)
+
+
+class Table(dict[str, Part]):
+    """One table of the catalog: ``table["nvlink4"]`` is a `Part`."""
+
+    def __init__(self, name: str, specs: Iterable[Spec]) -> None:
+        """Group the rows by part."""
+        self.name, self.specs = name, tuple(specs)
+        ids = dict.fromkeys(s.id for s in self.specs)
+        super().__init__({key: Part(name, [s for s in self.specs if s.id == key]) for key in ids})
+
+    def __missing__(self, part: str) -> NoReturn:
+        """Answer a wrong id with the nearest."""
+        raise KeyError(near(part, self, f"catalog.{self.name}"))
+
+    def __repr__(self) -> str:
+        """Show the ids."""
+        return f"<Table {self.name}: {', '.join(self)}>"
+
+    def _repr_html_(self) -> str:
+        return html_table(self.specs, f"catalog.{self.name}")
+
+
+def read_rows(path: Path) -> list[dict[str, str]]:
+    """Return the rows of a CSV file as dicts of text."""
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@cache
+def data_rows(name: str) -> list[dict[str, str]]:
+    """Return the rows of a file of the catalog, read on first use."""
+    return read_rows(_DATA / f"{name}.csv")
+
+
+@cache
+def table_names() -> tuple[str, ...]:
+    """Return the names of all tables of facts."""
+    return tuple(sorted(p.stem for p in _DATA.glob("*.csv") if p.stem not in _OTHER))
+
+
+@cache
+def load_table(name: str) -> Table:
+    """Return a table by name, read on first use."""
+    if name not in table_names():
+        raise KeyError(near(name, table_names(), "the catalog"))
+    return Table(name, map(Spec.from_row, data_rows(name)))

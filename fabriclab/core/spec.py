@@ -1,0 +1,141 @@
+"""Spec: one fact about a part, with its unit as quoted, its value in SI and the evidence for it."""
+
+from __future__ import annotations
+
+import html
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Final
+
+from fabriclab import units
+
+__all__ = ["DIRECTIONS", "EVIDENCE", "KINDS", "Spec", "html_table", "si_factor"]
+
+EVIDENCE: Final = ("datasheet", "standard", "measured", "literature")
+KINDS: Final = (*EVIDENCE, "estimate", "derived", "illustrative")
+DIRECTIONS: Final = (
+    "n/a", "per_direction", "bidirectional_sum", "aggregate_per_direction", "aggregate_bidirectional_sum", "unstated",
+)  # fmt: skip
+# Units that tables quote and the parser at the door does not take.
+_EXTRA: Final = {"ns/m": 1e-9, "Gpkt/s": 1e9, "billion": 1e9, "years": 8766 * 3600.0}
+_REMARK: Final = re.compile(r" (?:per|of) .*| \(.*\)")
+
+
+def si_factor(unit: str) -> float | None:
+    """Return the factor from a quoted unit to SI; 1 for a count, None for what is no SI quantity.
+
+    Remarks after the unit are left out. Transfers per second and decibels have no SI value here:
+    "GT/s per lane" is no rate of bytes.
+
+    Examples
+    --------
+    >>> si_factor("us per step"), si_factor("ports"), si_factor("GT/s per lane")
+    (1e-06, 1.0, None)
+    """
+    bare = _REMARK.sub("", unit)
+    if bare.startswith(("GT/s", "dB")):
+        return None
+    return units.UNITS[bare][1] if bare in units.UNITS else _EXTRA.get(bare, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """One attribute of one part as its source quotes it, and in SI.
+
+    Signalled, encoded and achievable rates of a link are three Specs.
+
+    Parameters
+    ----------
+    id, name, attribute : str
+        Short name of the part, its name for people, and what is told of it.
+    value : float or str
+        As quoted; a range or a word stays text.
+    unit, direction : str
+        Unit as quoted; one of `DIRECTIONS`: a sum of both directions is halved for ``si``.
+    kind : str
+        One of `KINDS`. Those of `EVIDENCE` need a source, an estimate needs a note.
+    source, date, confidence, licence, note : str
+        Keys of the table of sources joined by "+", or a citation; its date; A (read there), B (second
+        hand) or C (from memory); terms of use; remarks.
+
+    Attributes
+    ----------
+    si : float or None
+        Value per direction in B, s, B/s, m, W, FLOP/s, USD or a count; None for text and for units
+        that are no SI quantity.
+
+    Raises
+    ------
+    ValueError
+        If kind, direction or confidence is unknown, a number is not finite, or evidence is missing.
+    """
+
+    id: str
+    name: str
+    attribute: str
+    value: float | str
+    unit: str
+    direction: str = "n/a"
+    kind: str = "illustrative"
+    source: str = ""
+    date: str = ""
+    confidence: str = ""
+    licence: str = ""
+    note: str = ""
+    si: float | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Check the laws of evidence and work out the SI value."""
+        factor, number = si_factor(self.unit), None if isinstance(self.value, str) else float(self.value)
+        problem = ""
+        for key, known in (("kind", KINDS), ("direction", DIRECTIONS), ("confidence", ("", "A", "B", "C"))):
+            if getattr(self, key) not in known:
+                problem = f"{key} must be one of {', '.join(filter(None, known))}, got {getattr(self, key)!r}"
+        if self.kind in EVIDENCE and not self.source:
+            problem = f"kind {self.kind} needs a source; name it, or make this an estimate with a note"
+        if self.kind == "estimate" and not self.note:
+            problem = "an estimate needs a note that says where the number comes from"
+        if number is not None and not math.isfinite(number):
+            problem = f"value must be finite, got {number} {self.unit}"
+        if problem:
+            msg = f"{self.id}.{self.attribute}: {problem}"
+            raise ValueError(msg)
+        ways = 2 if self.direction.endswith("bidirectional_sum") else 1
+        object.__setattr__(self, "si", None if number is None or factor is None else number * factor / ways)
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, str]) -> Spec:
+        """Return the Spec of a row of text cells; a value that is no number stays text."""
+        cells = {f.name: row[f.name] for f in fields(cls) if f.init and f.name in row}
+        value: float | str
+        try:
+            value = float(cells.pop("value"))
+        except ValueError:
+            value = row["value"]
+        return cls(value=value, **cells)
+
+    @property
+    def quoted(self) -> str:
+        """Value and unit as the source gives them."""
+        digits = {str: "", int: ","}.get(type(self.value), ",.7g")
+        value = f"{self.value:{digits}}"
+        return value if self.unit in ("text", "formula") else f"{value} {self.unit}"
+
+    def __repr__(self) -> str:
+        """Show part, value, kind and source in one line."""
+        way = "" if self.direction == "n/a" else f" {self.direction}"
+        why = ", ".join(filter(None, (self.kind, self.source, self.confidence)))
+        return f"<Spec {self.id}.{self.attribute}: {self.quoted}{way} ({why})>"
+
+    def _repr_html_(self) -> str:
+        return html_table([self], self.name)
+
+
+def html_table(specs: Iterable[Spec], caption: str) -> str:
+    """Return Specs as a small HTML table with value as quoted, kind, source and note."""
+    head = ("id", "name", "attribute", "quoted", "direction", "kind", "source", "note")
+    rows = ["".join(f"<td>{html.escape(getattr(s, key))}" for key in head) for s in specs]
+    top = "".join(f"<th>{key}" for key in head)
+    return f"<table><caption>{html.escape(caption)}</caption><tr>{top}<tr>{'<tr>'.join(rows)}</table>"

@@ -1,0 +1,246 @@
+"""Reader of the text that nccl-tests and rccl-tests print, in all their versions since 2016."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fabriclab import units
+from fabriclab.catalog.published import identifier
+from fabriclab.core.result import Result, bus_factor
+from fabriclab.errors import FileFormat
+
+__all__ = ["read_nccl_tests"]
+
+_HEADER: Final = re.compile(r"\b(size|bytes)\s+(?:count|N)\s+type\s+(.*?)\s*(time\s.*)")
+_ROW: Final = re.compile(
+    r"(?:^|[\s:>\]|#])(\d+)\s+(\d+)\s+(u?int\d*|u?char|half|double|b?float\w*|f8\w*|fp8\w*)\s+(.*)"
+)
+_UNIT: Final = re.compile(r"\(B\).*?\((us|ms)\)")
+_RANK: Final = re.compile(r"Rank\s+(\d+)\s+(?:Group|Pid|on|uses)\b")
+_GPUS: Final = re.compile(r"nThreads?:?\s+(\d+)\s+nGpus:?\s+(\d+)")
+_TEST: Final = re.compile(
+    r"(?<![a-z])(all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|broadcast|reduce|send_?recv|gather|scatter)"
+    r"_(?:perf|test|output)"
+)
+Floats = NDArray[np.float64]
+_MICRO: Final = 1e-6
+_MILLI: Final = 1e-3
+_DIGIT: Final = 0.005  # GB/s: bandwidths are printed with two decimals
+_CLEAR: Final = 1.0  # GB/s: above it they are good to 1%
+
+
+@dataclass(frozen=True)
+class _Row:
+    line: int
+    size: float
+    dtype: str
+    redop: str
+    root: int
+    cells: list[str]
+
+    def number(self, column: int, name: str) -> float | None:
+        """Return a cell as a number, None for N/A; anything else is a broken file."""
+        text = self.cells[column]
+        try:
+            return None if text.upper() in ("N/A", "-") else float(text.rstrip("*"))
+        except ValueError:
+            msg = f"line {self.line}: {name} must be a number or N/A, got {text!r}"
+            raise FileFormat(msg) from None
+
+
+@dataclass
+class _Table:
+    """One table while it is read: where its header stands, its columns, what stood before it, its rows."""
+
+    line: int
+    head: list[str]
+    tail: list[str]
+    scale: float
+    test: str
+    ranks: int
+    per_process: int
+    rows: list[_Row] = field(default_factory=list)
+    short: int = 0
+
+    @property
+    def sizes(self) -> Floats:
+        """Sizes of the rows [B]."""
+        return np.array([r.size for r in self.rows])
+
+    def take(self, line: int, found: re.Match[str]) -> None:
+        """Add a row; one that ends early is only counted, since its last figure may be cut."""
+        cells, redop, root = found[4].split(), "", -1
+        if {"redop", "op"} & set(self.head) and cells and cells[0].isalpha():
+            redop = cells.pop(0).replace("none", "")
+        if "root" in self.head and cells and re.fullmatch(r"-?\d+", cells[0]):
+            root = int(cells.pop(0))
+        if len(cells) < len(self.tail):
+            self.short += 1
+        else:
+            self.rows.append(_Row(line, float(found[1]), found[3], redop, root, cells))
+
+
+def read_nccl_tests(
+    path: str | os.PathLike[str],
+    *,
+    collective: str | None = None,
+    n_ranks: int | None = None,
+    in_place: bool = False,
+) -> tuple[Result, ...]:
+    """Return the tables of an nccl-tests or rccl-tests log, one Result each.
+
+    Prefixes of launchers, NCCL's own messages and text around the tables are skipped. Time is taken as
+    printed; bandwidths are computed from it again, so that old tables agree with new ones.
+
+    Parameters
+    ----------
+    path : path-like
+        The log.
+    collective : str, optional
+        What ran, in any spelling; needed where the log does not tell.
+    n_ranks : int, optional
+        Number of ranks; needed where the log has no device lines.
+    in_place : bool
+        Take the in-place columns instead of the out-of-place ones.
+
+    Returns
+    -------
+    tuple of Result
+        With ``notes`` on everything that was guessed, skipped or wrong.
+
+    Raises
+    ------
+    FileFormat
+        If there is no table, or a line of one is broken; the text names the line.
+    ValueError
+        If collective or number of ranks is not in the log and not given, or does not fit its figures.
+    """
+    name = Path(path).name
+    tables = _scan(Path(path).read_text(encoding="utf-8", errors="replace"))
+    full = [t for t in tables if t.rows]
+    if not full:
+        where = f"line {tables[0].line}: no whole row" if tables else "no line with size, count, type and time"
+        msg = f"{name} is no nccl-tests log, {where}; give the text that the test prints"
+        raise FileFormat(msg)
+    try:
+        return tuple(_result(t, name, collective, n_ranks, in_place) for t in full)
+    except (FileFormat, ValueError) as error:
+        msg = f"{name}, {error}"
+        raise type(error)(msg) from None
+
+
+def _scan(text: str) -> list[_Table]:
+    tables: list[_Table] = []
+    test, ranks, per_process = "", 0, 0
+    for line, content in enumerate(text.splitlines(), start=1):
+        if found := _TEST.search(content):
+            test = found[1]
+        if found := _GPUS.search(content):
+            ranks, per_process = 0, int(found[1]) * int(found[2])
+        if found := _RANK.search(content):
+            ranks = max(ranks, int(found[1]) + 1)
+        if found := _HEADER.search(content):
+            scale = _MILLI if found[1] == "bytes" else _MICRO  # the first versions wrote "bytes", and milliseconds
+            tables.append(_Table(line, found[2].split(), found[3].split(), scale, test, ranks, per_process))
+            test = ""
+        elif tables and (found := _UNIT.search(content)):
+            tables[-1].scale = _MILLI if found[1] == "ms" else _MICRO
+        elif tables and (found := _ROW.search(content)):
+            tables[-1].take(line, found)
+    return tables
+
+
+def _result(t: _Table, name: str, collective: str | None, n_ranks: int | None, in_place: bool) -> Result:
+    starts = [i for i, column in enumerate(t.tail) if t.tail[i : i + 3] == ["time", "algbw", "busbw"]]
+    if len(starts) <= in_place:
+        msg = f"line {t.line}: this table has no {'in-place' if in_place else 'time, algbw and busbw'} columns"
+        raise FileFormat(msg)
+    at, notes = starts[in_place], [f"{t.short} lines cut short, skipped"] if t.short else []
+    ranks = _ranks(t, n_ranks, notes)
+    figures = np.array([[r.number(at + i, t.tail[at + i]) or 0.0 for i in range(3)] for r in t.rows])
+    keep = figures[:, 0] > 0
+    if not keep.all():
+        notes.append(f"{np.sum(~keep)} rows without a time, skipped")
+    if not keep.any():
+        msg = f"line {t.line}: no row of this table has a time"
+        raise FileFormat(msg)
+    t.rows = [r for r, kept in zip(t.rows, keep, strict=True) if kept]
+    time, algbw, busbw = figures[keep].T
+    best = int(np.argmax(algbw))
+    top, ratio = float(algbw[best]), float(busbw[best] / algbw[best]) if algbw[best] else 0.0
+    named = _TEST.search(name.lower().replace(".", "_perf."))
+    what = identifier(
+        collective or t.test or (named[1] if named else _guess(t, ratio if top >= _CLEAR else None, starts, notes))
+    )
+    _check(t, time, algbw, top, ratio, what, ranks, notes)
+    if t.tail[at + 3 : at + 4] == ["#wrong"] and (wrong := sum((r.number(at + 3, "#wrong") or 0) > 0 for r in t.rows)):
+        notes.append(f"{wrong} rows whose result was wrong (#wrong)")
+    return Result(
+        what, "stored", t.sizes, time * t.scale, ranks,
+        asked={"dtype": t.rows[0].dtype, "redop": t.rows[0].redop, "in_place": in_place, "line": t.line},
+        how=f"text of nccl-tests or rccl-tests, {'in' if in_place else 'out of'} place, mean of its rounds",
+        source=f"{name}, line {t.line}", notes=tuple(notes),
+    )  # fmt: skip
+
+
+def _ranks(t: _Table, given: int | None, notes: list[str]) -> int:
+    if given is not None:
+        return units.count(given, "n_ranks")
+    if not (t.ranks or t.per_process):
+        msg = f"line {t.line}: no device lines before this table; give the number of ranks, n_ranks=..."
+        raise ValueError(msg)
+    if not t.ranks:
+        notes.append("number of ranks from nThread x nGpus, which is right for one process")
+    return t.ranks or t.per_process
+
+
+def _guess(t: _Table, ratio: float | None, starts: list[int], notes: list[str]) -> str:
+    """Return the collective that fits operation, root, bus factor and check column, if only one does."""
+    redop, root = any(r.redop for r in t.rows), any(r.root >= 0 for r in t.rows)
+    unchecked = [all(r.cells[i + 3] == "N/A" for r in t.rows) for i in starts if i + 3 < len(t.tail)]
+    what = "reduce" if redop and root else ""
+    if ratio is not None and not what:
+        if redop:
+            what = "all_reduce" if ratio > 0.99 else "reduce_scatter"
+        elif root:
+            what = "broadcast" if ratio > 0.99 else ""
+        elif ratio < 0.99 and unchecked[:1] == [False]:  # an all-to-all is not checked in place
+            what = "all_to_all" if unchecked[1:] == [True] else "all_gather"
+    if not what:
+        msg = f"line {t.line}: this table does not tell its collective; give it, collective=..."
+        raise ValueError(msg)
+    notes.append(f"collective guessed from the columns: {what}")
+    return what
+
+
+def _check(
+    t: _Table, time: Floats, algbw: Floats, top: float, ratio: float, what: str, ranks: int, notes: list[str]
+) -> None:
+    """Refuse figures that do not fit each other: shifted columns, another collective or number of ranks."""
+    expected, computed = bus_factor(what, ranks), t.sizes / (time * t.scale) / 1e9
+    best = int(np.argmax(algbw))
+    gap = (1 - expected) * computed[best]
+    old = what == "all_gather" and gap > 2 * _DIGIT and algbw[best] < computed[best] - gap / 2
+    computed = computed * (expected if old else 1.0)
+    rounding = 0.0006 / time if t.scale == _MILLI else 0.0  # milliseconds are printed with three decimals
+    if (off := np.abs(algbw - computed) > 1.2 * _DIGIT + (0.02 + rounding) * computed).any():
+        i = int(np.argmax(off))
+        msg = (
+            f"line {t.rows[i].line}: algbw {algbw[i]} GB/s does not follow from size and time ({computed[i]:.4g} GB/s)"
+        )
+        raise FileFormat(msg)
+    if old:
+        notes.append("old all-gather table: its algbw counts (P-1)/P of the size; computed again from size and time")
+    elif top and abs(ratio - expected) > 0.02 + 4 * _DIGIT / top:
+        msg = (
+            f"line {t.line}: busbw/algbw is {ratio:.3f}, but {expected:.3f} for {what} on {ranks} ranks; "
+            "give collective=... or n_ranks=... as it ran"
+        )
+        raise ValueError(msg)

@@ -1,0 +1,163 @@
+"""Models held against published sweeps: the textbook closed form, and a table of its error."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fabriclab import catalog, units
+from fabriclab.catalog import published
+from fabriclab.core.result import Result, bus_factor
+
+__all__ = ["ErrorTable", "predict", "regimes", "table"]
+
+Model = Callable[[dict[str, Any], float], float | None]
+REGIMES: Final = ("lat", "mid", "bw")
+_CAP: Final = 1e9  # stands for the infinite error of a missing prediction, so that quantiles stay defined
+
+
+def predict(sweep: Mapping[str, Any], size_bytes: float) -> float | None:
+    """Return the textbook time of a collective: steps x latency + factor x size / rate.
+
+    A ring on the links of the datasheet: rate per direction of the GPU's own links inside a server,
+    and all NICs of a server between servers. Latency per step is the constant of NCCL's cost model for
+    its low-latency protocol. Nothing is fitted; left out are protocols, trees, in-network reduction,
+    software start-up and the difference between line rate and payload.
+
+    Parameters
+    ----------
+    sweep : mapping
+        A row of `catalog.published.systems`.
+    size_bytes : float
+        Message size in the sense of nccl-tests. [B], > 0
+
+    Returns
+    -------
+    float or None
+        Time in microseconds; None where the row cannot be understood.
+    """
+    try:
+        what = published.identifier(sweep["collective"])
+        ranks, own = units.count(sweep["ranks"], "ranks"), _own_rate(sweep)
+        outside = ranks - min(ranks, sweep["scale_up_domain_gpus"] or sweep["gpus_per_node"])
+        alpha, rate, factor = _alpha(sweep, bool(outside)), own, bus_factor(what, ranks)
+        if outside:
+            rate, factor = _network(what, sweep, own, factor, outside)
+    except (KeyError, TypeError, ValueError, ZeroDivisionError):
+        return None
+    steps = {"all_reduce": 2 * (ranks - 1), "send_recv": 1}.get(what, ranks - 1)
+    return 1e6 * (steps * alpha + factor * size_bytes / rate) if size_bytes > 0 else None
+
+
+def _own_rate(sweep: Mapping[str, Any]) -> float:
+    """Return the rate of a GPU's links inside its server, one way [B/s]."""
+    family = sweep["scale_up"].split("-")[0]
+    if family == "xgmi":
+        names = [p for p in catalog.links if p.startswith("xgmi") and sweep["accelerator"] in catalog.links[p].name]
+        return catalog.value("links", names[0] if names else family, "bandwidth_per_gpu_all_links")
+    return catalog.value("links", family, "bandwidth_per_gpu" if "nvlink" in family else "bandwidth_after_encoding")
+
+
+def _alpha(sweep: Mapping[str, Any], outside: bool) -> float:
+    """Return the latency of a ring step [s]: that of the slowest link on the ring."""
+    link = "NET" if outside else "PCI" if sweep["transport"] == "shm" else "NVLINK"
+    return catalog.value("nccl_model", "hw", "latency_LL", name=f"hwLat {link} Ring")
+
+
+def _network(what: str, sweep: Mapping[str, Any], own: float, factor: float, outside: int) -> tuple[float, float]:
+    """Return rate [B/s] and factor where NICs take part: the slower of the two levels."""
+    per_node = sweep["gpus_per_node"]
+    nic = units.rate(f"{sweep['nic_gbps']} Gb/s", "nic_gbps")
+    node = nic * sweep["nics_per_node"]
+    if what == "all_to_all":  # every GPU sends its blocks for other servers through its share of the NICs
+        across = outside / sweep["ranks"]
+        return (node / per_node, across) if across * per_node / node > factor / own else (own, factor)
+    if what == "send_recv":  # one GPU of a server talks to the next server
+        return min(own, nic * max(1, sweep["nics_per_node"] // per_node)), factor
+    return min(own, node), factor
+
+
+def regimes(result: Result) -> NDArray[np.str_]:
+    """Return the regime of each size: ``bw``, ``lat`` or ``mid``, shape (K,).
+
+    ``bw`` has at least half of the sweep's highest bandwidth; ``lat`` takes less than twice the
+    shortest time of a sweep that begins at 64 KiB or less; the rest is ``mid``.
+    """
+    fast = result.algbw >= 0.5 * result.algbw.max()
+    short = (result.time < 2 * result.time.min()) & (result.size.min() <= 2**16)
+    return np.where(fast, "bw", np.where(short, "lat", "mid"))
+
+
+@dataclass(frozen=True)
+class ErrorTable:
+    """Error of a model on published sweeps: median and 90th percentile of |predicted / measured - 1|.
+
+    Parameters
+    ----------
+    rows : tuple of dict
+        One per sweep: sweep, collective, ranks, cover (share of sizes with a prediction) and, for each
+        regime, ``lat``, ``lat_p90`` and so on; NaN where a sweep has no size in it.
+    """
+
+    rows: tuple[dict[str, Any], ...]
+
+    def median(self, regime: str) -> float:
+        """Return the median over sweeps of their median error in a regime."""
+        return float(np.nanmedian([r[regime] for r in self.rows]))
+
+    def _cells(self) -> list[list[str]]:
+        last = {"sweep": "median of sweeps"} | {g: self.median(g) for g in REGIMES}
+        cells = [[r.get(key, "") for key in self.rows[0]] for r in (*self.rows, last)]
+        return [list(self.rows[0]), *([_show(cell) for cell in row] for row in cells)]
+
+    def __str__(self) -> str:
+        """Return the table as text."""
+        width = [max(map(len, column)) for column in zip(*self._cells(), strict=True)]
+        return "\n".join("  ".join(map(str.ljust, row, width)).rstrip() for row in self._cells())
+
+    def __repr__(self) -> str:
+        """Show the medians."""
+        return f"<ErrorTable of {len(self.rows)} sweeps: {', '.join(f'{g} {self.median(g):.0%}' for g in REGIMES)}>"
+
+    def _repr_html_(self) -> str:
+        rows = ("".join(f"<td>{html.escape(cell)}" for cell in row) for row in self._cells())
+        return f"<table><tr>{'<tr>'.join(rows)}</table>"
+
+
+def _show(cell: Any) -> str:
+    if not isinstance(cell, float):
+        return str(cell)
+    return "" if np.isnan(cell) else "none" if cell >= _CAP else f"{cell:.0%}"
+
+
+def table(model: Model = predict) -> ErrorTable:
+    """Return the error of a model on every published sweep.
+
+    Parameters
+    ----------
+    model : callable
+        Takes a row of `catalog.published.systems` and a size [B], returns microseconds or None.
+    """
+    return ErrorTable(tuple(_errors(model, about) for about in published.systems()))
+
+
+def _errors(model: Model, about: dict[str, Any]) -> dict[str, Any]:
+    result = published.load(about["sweep_id"])
+    guess = np.array([model(about, size) for size in result.size], dtype=float)  # None becomes NaN
+    usable = np.isfinite(guess) & (guess > 0)
+    error = np.where(usable, np.abs(guess * 1e-6 / result.time - 1), _CAP)
+    row = {
+        "sweep": about["sweep_id"],
+        "collective": result.what,
+        "ranks": result.n_ranks,
+        "cover": float(usable.mean()),
+    }
+    for g in REGIMES:
+        mine = error[regimes(result) == g]
+        row[g], row[f"{g}_p90"] = np.quantile(mine, (0.5, 0.9)).tolist() if mine.size else (np.nan, np.nan)
+    return row
