@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -94,30 +94,44 @@ def simulate(
     >>> simulate("all_reduce", "ring", star, "50 GB").time > 1.5
     True
     """
-    place = np.arange(fabric.n_ranks) if placement is None else np.asarray(placement)
-    n = int(place.shape[-1]) if place.ndim else 0
-    plan = collectives.build(collective, algorithm, n, root=root, segments=segments, pipelined=pipelined)
-    flows = lower(plan, fabric, size, placement=place, lag=lag, gamma=gamma, expand=expand)
-    routes = routing.route(fabric, flows, method, subflows=subflows, seed=seed)
-    timeline = engines.run(fabric, routes, flows, engine=engine, changes=changes)
-    asked = {"algorithm": algorithm, "fabric": repr(fabric), "routing": method, "engine": engine, "seed": seed}
-    return Simulation(plan, fabric, flows, routes, timeline, _result(collective, n, [size], [timeline.end], asked))
+    return _runs(
+        collective, algorithm, fabric, [size], placement=placement, root=root, segments=segments, pipelined=pipelined,
+        method=method, subflows=subflows, seed=seed, engine=engine, lag=lag, gamma=gamma, expand=expand,
+        changes=changes,
+    )[0]  # fmt: skip
 
 
 def sweep(
     collective: str, algorithm: str, fabric: Fabric, sizes: Sequence[units.Quantity], **options: Any
 ) -> Result:  # fmt: skip
-    """Return the times of one collective over several sizes; options as in `simulate`."""
-    runs = [simulate(collective, algorithm, fabric, size, **options) for size in sizes]
-    if not runs:
+    """Return the times of one collective over several sizes, on the same routes; options as in `simulate`."""
+    if not len(sizes):
         msg = "sizes must hold at least one size, got none"
         raise ValueError(msg)
-    times = [run.time for run in runs]
-    return _result(collective, runs[0].schedule.n_ranks, sizes, times, runs[0].result.asked)
+    runs = _runs(collective, algorithm, fabric, sizes, **options)
+    first = runs[0].result
+    return replace(first, size=np.array([units.size(s) for s in sizes]), time=np.array([run.time for run in runs]))
 
 
-def _result(collective: str, n: int, sizes: Sequence[Any], times: Sequence[float], asked: Any) -> Result:
-    return Result(
-        collective, "predicted", [units.size(s) for s in sizes], times, n, asked=asked,
-        how=f"{asked['engine']} engine on {asked['fabric']}",
-    )  # fmt: skip
+def _runs(
+    collective: str, algorithm: str, fabric: Fabric, sizes: Sequence[units.Quantity], *,
+    placement: ArrayLike | None = None, root: int = 0, segments: int = 1, pipelined: bool = False,
+    method: str = "ecmp", subflows: int = 1, seed: int = 0, engine: str = "flow", changes: Changes | None = None,
+    **costs: Any,
+) -> list[Simulation]:  # fmt: skip
+    place = np.arange(fabric.n_ranks) if placement is None else np.asarray(placement)
+    n = int(place.shape[-1]) if place.ndim else 0
+    plan = collectives.build(collective, algorithm, n, root=root, segments=segments, pipelined=pipelined)
+    asked = {"algorithm": algorithm, "fabric": repr(fabric), "routing": method, "engine": engine, "seed": seed}
+    how = f"{engine} engine on {fabric!r}"
+    routes, runs = None, []
+    for size in sizes:
+        flows = lower(plan, fabric, size, placement=place, **costs)
+        if routes is None:
+            routes = routing.route(fabric, flows, method, subflows=subflows, seed=seed)
+        timeline = engines.run(fabric, routes, flows, engine=engine, changes=changes)
+        result = Result(
+            collective, "predicted", np.array([units.size(size)]), np.array([timeline.end]), n, asked=asked, how=how
+        )
+        runs.append(Simulation(plan, fabric, flows, routes, timeline, result))
+    return runs
