@@ -103,7 +103,8 @@ def test_errors_help(ask, error, text):
 
 
 def test_display_and_completion():
-    assert {"links", "nics", "case", "value"} <= set(dir(catalog))
+    assert {"links", "nics", "case", "value", "published"} <= set(dir(catalog))
+    assert catalog.__getattr__("published").sweeps()
     assert list(catalog.links)[:2] == ["pcie3", "pcie4"]
     assert "bandwidth_per_gpu" in catalog.links["nvlink4"]
     assert repr(catalog.nics["cx7"]) == "<Part nics['cx7'] ConnectX-7: throughput>"

@@ -11,6 +11,7 @@ Examples
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 from fabriclab.catalog.running_case import Case, case
@@ -62,7 +63,9 @@ def cite(source: str) -> str:
 
 
 def __getattr__(name: str) -> Any:
-    """Load a table on first use."""
+    """Load a table, or the published sweeps, on first use."""
+    if name == "published":
+        return importlib.import_module("fabriclab.catalog.published")
     if name not in table_names():
         raise AttributeError(near(name, [*__all__, *table_names()], "fabriclab.catalog"))
     return load_table(name)
@@ -70,4 +73,4 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     """Return functions and tables, for completion."""
-    return sorted([*__all__, *table_names()])
+    return sorted([*__all__, "published", *table_names()])
