@@ -144,6 +144,14 @@ def test_the_ruler_places_own_rates_beside_links():
     assert [row[2][-1] for row in shown.rows] == ["|", "●", "●", "●", "|"]
 
 
+def test_the_ruler_is_drawn_where_html_is_shown(monkeypatch):
+    shown = ruler(result("copy", 10e9), "400 Gb/s NIC")
+    page = shown._repr_html_()
+    assert 'role="img"' in page and "400 Gb/s NIC" in page and "memory copy" in page
+    monkeypatch.setenv("FABRICLAB_TEXT", "1")
+    assert shown._repr_html_() is None
+
+
 def test_places_on_the_ruler_are_logarithmic():
     places = [len(row[2]) for row in ruler("1 GB/s", "10 GB/s", "100 GB/s", "1000 GB/s").rows]
     steps = [b - a for a, b in itertools.pairwise(places)]

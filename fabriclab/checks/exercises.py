@@ -62,19 +62,19 @@ def drill(number: int | None = None, answer: str | None = None, *, name: str = "
     if number is None:
         done = store.read()["drills"]
         state = {d: "right" if done.get(q.id, {}).get("right") else "open" for d, q in rows.items()}
-        table = tuple((d, text(f"drill.{s}")) for d, s in state.items())
-        return Shown((text("drill.list", name=name, n=len(rows)),), rows=table, data=state)
+        asked = (_ask(q, {}, True, text(f"drill.{state[d]}", number=d.rpartition("/")[2])) for d, q in rows.items())
+        return Shown((text("drill.list", name=name, n=len(rows)),), parts=tuple(asked), data=state)
     if f"{name}/{number}" not in rows:
         raise Refused(text("drill.unknown", number=number, n=len(rows), name=name))
     question = rows[f"{name}/{number}"]
     return _ask(question, {}, True) if answer is None else _feedback(question, _chosen(question, answer, {}), {})
 
 
-def _ask(question: Question, given: Mapping[str, Any], choices: bool) -> Shown:
-    asked = text(f"q.{question.id}", **question.fill(given)[1])
+def _ask(question: Question, given: Mapping[str, Any], choices: bool, start: str = "") -> Shown:
+    asked = start + text(f"q.{question.id}", **question.fill(given)[1])
     if choices:
         rows = tuple((letter, option) for letter, (option, _) in question.options(given).items())
-        return Shown((asked,), rows=rows, after=(text("check.letter"),))
+        return Shown((asked,), rows=rows, after=() if start else (text("check.letter"),))
     if question.kind == "function":
         return Shown((asked,))
     tolerance = "check.tolerance" if question.tolerance else "check.exact"

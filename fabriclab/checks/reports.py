@@ -48,7 +48,7 @@ def report(name: str | None = None) -> Shown:
     again = [id for id, e in (held["checks"] | held["drills"]).items() if not e["right"] or e["tries"] > 1]
     review = [text("report.review", ids=", ".join(again))] if again else []
     return Shown(
-        (head, _counts(held)), parts=tuple(p for p in parts if p.rows), link=_download(),
+        (head, _counts(held)), parts=tuple(p for p in parts if p.rows), extra=_download,
         after=(*after, *review, text("report.file", path=store.path())),
         data=held | {"name": name, "made_with": fabriclab.__version__},
     )  # fmt: skip

@@ -61,7 +61,17 @@ def ruler(*parts: str | Result) -> Shown:
         rows.append((name, units.format_rate(rate), "·" * dots + ("●" if name in mine else "|")))
     scale = text("ruler.scale", low=units.format_rate(10.0**low), high=units.format_rate(10.0**high))
     head = tuple(text("ruler.head").split("|"))
-    return Shown((text("ruler.title"),), "plain", head, tuple(rows), (scale, *_findings(mine, links)), rates)
+    after = (scale, *_findings(mine, links))
+    drawn = functools.partial(_picture, mine, links, [p for p in parts if isinstance(p, Result)])
+    return Shown((text("ruler.title"),), "plain", head, tuple(rows), after, rates, extra=drawn)
+
+
+def _picture(mine: Mapping[str, float], links: Mapping[str, float], results: list[Result]) -> str:
+    from fabriclab import views
+
+    # A result has its rounds with it, which the progress file has not.
+    shown: dict[str, float | Result] = {**mine, **{_mine(r.what): r for r in results}}
+    return views.ruler(shown, links, caption=text("ruler.source"))._repr_mimebundle_()["text/html"]
 
 
 def _mine(name: str) -> str:

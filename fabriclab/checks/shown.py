@@ -8,7 +8,7 @@ import html
 import io
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Any, Final
@@ -77,8 +77,8 @@ class Shown:
         The same as values, for programs.
     parts : tuple of Shown
         Further tables, between the first and ``after``.
-    link : str
-        HTML at the end.
+    extra : callable
+        Makes HTML for the end, such as a picture, when it is shown.
     """
 
     lines: tuple[str, ...]
@@ -88,7 +88,7 @@ class Shown:
     after: tuple[str, ...] = ()
     data: Mapping[str, Any] = field(default_factory=dict)
     parts: tuple[Shown, ...] = ()
-    link: str = ""
+    extra: Callable[[], str] = str
 
     def __repr__(self) -> str:
         """Show everything as plain text."""
@@ -114,7 +114,7 @@ class Shown:
         heads = "".join(f'<th scope="col">{html.escape(h)}</th>' for h in self.head)
         cells = "".join("<tr>" + "".join(f"<td>{_linked(c)}</td>" for c in row) + "</tr>" for row in self.rows)
         table = f"<table><tr>{heads}</tr>{cells}</table>" if self.rows else ""
-        inner = above + table + "".join(part._html() for part in self.parts) + below + self.link
+        inner = above + table + "".join(part._html() for part in self.parts) + below + self.extra()
         return f'<div style="border-left:4px solid {STRIPES[self.state]};padding-left:8px">{inner}</div>'
 
 
