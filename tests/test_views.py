@@ -215,6 +215,14 @@ def test_rails_are_columns_and_scale_up_stands_below():
     assert [rows[k] for k in ("NVLink", "GPUs", "NICs", "leaves", "spines")] == [-1, 0, 2, 3, 4]
 
 
+def test_a_stored_result_is_not_called_measured_here():
+    stored = Result("copy", "stored", [2**26], [6.4e-3], source="a machine with two cores, 2026")
+    picture = views.ruler({"copy": stored, "socket": "2 GB/s"})
+    assert picture.table["obtained"].tolist() == ["measured elsewhere", "measured here"]
+    assert [m.get_mfc() for m in picture.axes.lines if m.get_marker() == "o"] == [ROLES["measured"].colour, "none"]
+    assert picture.caption == "copy: a machine with two cores, 2026."
+
+
 def test_repetitions_are_drawn_once():
     picture = views.timeline(*ring_run())
     assert [t.get_text() for t in picture.axes.texts] == ["x 127", "x 127"]

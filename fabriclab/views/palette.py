@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-__all__ = ["DASHES", "FILLS", "GREY", "INK", "MARKERS", "NODE", "ROLES", "STYLE", "TINT", "Role"]
+__all__ = ["DASHES", "FILLS", "GREY", "HERE", "INK", "MARKERS", "NODE", "ROLES", "STYLE", "TINT", "Role"]
 
 INK: Final = "#1a1a1b"  # a value that nothing else uses, so that an SVG can hand it to the page
 GREY: Final = "#6b6b6b"  # contrast 5.3 on white and 3.5 on #111111; for lines, never for text
@@ -38,6 +38,7 @@ ROLES: Final = {
     "guess": Role("#009E73", line="band"),
     "failed": Role("#D55E00", marker="X"),
 }
+HERE: Final = {"measured": "measured here", "stored": "measured elsewhere"}
 # A second and third series of one role keeps the colour and changes its shape; dots belong to the bound.
 DASHES: Final = ("-", (0, (3, 1.2)), (0, (4, 1.1, 0.9, 1.1)), (0, (1.7, 1)), (0, (3, 1, 0.8, 1, 0.8, 1)))
 MARKERS: Final = ("o", "s", "^", "D", "v")

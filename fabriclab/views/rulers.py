@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from fabriclab import units
 from fabriclab.core import Result
 from fabriclab.views.page import Picture, canvas, finish, plain, positive_pair, styled
-from fabriclab.views.palette import GREY, INK, ROLES
+from fabriclab.views.palette import GREY, HERE, INK, ROLES
 from fabriclab.views.tables import Table, three
 
 __all__ = ["ruler"]
@@ -27,8 +27,8 @@ def ruler(
     Parameters
     ----------
     measured : mapping of label to Result or rate
-        Rates measured on this machine: orange, with every round as a small dot where the result kept them. Of a
-        result with several sizes the fastest counts. [B/s]
+        Rates measured on this machine: orange, with every round as a small stroke where the result kept them. Of a
+        result with several sizes the fastest counts. A stored result is an open circle, with its source below. [B/s]
     links : mapping of label to rate, optional
         Rates of real links, one direction: open circles. [B/s]
     guess : pair of rates, optional
@@ -49,6 +49,7 @@ def ruler(
         If there is no rate, or one that is not plausible.
     """
     mine = {k: _rounds(v, k) for k, v in measured.items()}
+    how = {k: HERE.get(o := getattr(v, "obtained", "measured"), o) for k, v in measured.items()}
     rates = {k: v[0] for k, v in mine.items()} | {k: units.rate(v, k) for k, v in (links or {}).items()}
     if not rates:
         msg = 'measured must hold at least one rate, such as {"copy": "10 GB/s"}'
@@ -58,7 +59,7 @@ def ruler(
     own, ax = ax is None, canvas(ax, 1.25 + 0.29 * len(order) + 0.2 * bool(band))
     _scale(ax, [*rates.values(), *band, *(x for v in mine.values() for x in v)], order)
     for row, name in enumerate(order):
-        _mark(ax, row, rates[name], mine.get(name))
+        _mark(ax, row, rates[name], mine.get(name, []), how.get(name) == HERE["measured"])
     if band:
         ax.axvspan(*band, color=ROLES["guess"].colour, alpha=0.25, lw=0, zorder=0)
         middle = float(np.sqrt(band[0] * band[1]))
@@ -66,12 +67,13 @@ def ruler(
     rows = order[::-1]
     rounds = {k: v[1:] or v for k, v in mine.items()}
     table = Table({
-        "what": rows, "obtained": ["measured here" if k in mine else "catalog" for k in rows],
+        "what": rows, "obtained": [how.get(k, "catalog") for k in rows],
         "rate [B/s]": [rates[k] for k in rows],
         "slowest round [B/s]": [min(rounds.get(k, [np.nan])) for k in rows],
         "fastest round [B/s]": [max(rounds.get(k, [np.nan])) for k in rows],
     }, caption=f"Your guess: {units.format_rate(band[0])} to {units.format_rate(band[1])}" if band else "")  # fmt: skip
-    return finish(ax, own, finding, _said(rows, rates, mine), table, caption)
+    origin = [f"{k}: {v.source}." for k, v in measured.items() if isinstance(v, Result) and v.source]
+    return finish(ax, own, finding, _said(rows, rates, mine), table, " ".join(x for x in (caption, *origin) if x))
 
 
 def _rounds(value: Result | units.Quantity, name: str) -> list[float]:
@@ -96,15 +98,13 @@ def _scale(ax: Axes, values: list[float], names: list[str]) -> None:
     ax.set_xlabel("rate, one direction [B/s], each step ten times", loc="right")
 
 
-def _mark(ax: Axes, row: int, rate: float, rounds: list[float] | None) -> None:
-    role = ROLES["published" if rounds is None else "measured"]
-    line = (GREY, 1.5) if rounds is None else (role.colour, 4.0)
-    ax.hlines(row, ax.get_xlim()[0], rate, color=line[0], lw=line[1], zorder=2)
-    for each in (rounds or [])[1:]:
-        ax.plot(each, row, marker="|", ms=10, mew=1.2, color=INK, zorder=3)
+def _mark(ax: Axes, row: int, rate: float, rounds: list[float], here: bool) -> None:
+    role = ROLES["measured" if here else "published"]
+    ax.hlines(row, ax.get_xlim()[0], rate, color=role.colour if here else GREY, lw=4.0 if here else 1.5, zorder=2)
+    ax.plot(rounds[1:], [row] * len(rounds[1:]), "|", ms=10, mew=1.2, color=INK, zorder=3)
     face, edge = (role.colour, 0.7) if role.filled else ("none", 1.5)
     ax.plot(rate, row, marker="o", ms=7, mec=INK, mew=edge, mfc=face, zorder=4)
-    right = max([rate, *(rounds or [])])
+    right = max([rate, *rounds])
     ax.annotate(units.format_rate(rate), (right, row), (9, 0), textcoords="offset points", va="center")
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fabriclab import units
 from fabriclab.core import Result, bus_factor
 from fabriclab.views.page import Picture, canvas, finish, plain, positive_pair, spread, styled
-from fabriclab.views.palette import DASHES, GREY, INK, MARKERS, ROLES
+from fabriclab.views.palette import DASHES, GREY, HERE, INK, MARKERS, ROLES
 from fabriclab.views.tables import Table
 
 __all__ = ["sweep"]
@@ -28,7 +28,6 @@ _Y: Final = {
     "busbw": ("bus bandwidth [B/s]", "reaches", units.format_rate),
 }
 _MOST: Final = 5
-_HERE: Final = {"measured": "measured here", "stored": "measured elsewhere"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +98,7 @@ def sweep(
     series = _collect(groups, x, y)
     series += [_bound(k, v, series, x, y) for k, v in (bounds or {}).items()]
     band = () if guess is None else positive_pair(guess, "rate" if y == "busbw" else "time", "guess")
-    ax = canvas(ax, 4.0)
+    ax = canvas(ax, 4.0 + 0.3 * max(0, min(len(groups), _MOST + 1) + len(bounds or {}) - 7))
     for s in reversed(series):
         _draw(ax, s)
     said = [_clause(s, verb, show, put) for s in series if s.role != "bound"][:_MOST]
@@ -127,7 +126,7 @@ def _by_label(results: Results, x: str) -> dict[str, list[Result]]:
     out: dict[str, list[Result]] = {}
     for r in [results] if isinstance(results, Result) else results:
         named = [str(r.asked[k]) for k in ("label", "algorithm", "algo", "system") if r.asked.get(k)]
-        label = f"{(named or [r.what.replace('_', '-')])[0]} ({_HERE.get(r.obtained, r.obtained)})"
+        label = f"{(named or [r.what.replace('_', '-')])[0]} ({HERE.get(r.obtained, r.obtained)})"
         more = [label, *(f"{label}, {extra}" for extra in (*named[1:], f"{r.n_ranks} ranks", len(out) + 1))]
         # Over ranks the results of one label are one series; over sizes each is its own.
         out.setdefault(label if x == "ranks" else next(m for m in more if m not in out), []).append(r)
@@ -247,7 +246,7 @@ def _crossover(ax: Axes, at: float, put: Format) -> None:
 
 def _labels(ax: Axes, series: list[_Series], band: tuple[float, ...]) -> None:
     """Write each label in the right margin at the height where its series ends, with a sample of its look."""
-    named = [(textwrap.fill(s.label, 24), s.y[-1], s.look) for s in series if s.role != "other"]
+    named = [(textwrap.fill(s.label, 26), s.y[-1], s.look) for s in series if s.role != "other"]
     others = [s for s in series if s.role == "other"]
     if others:
         named.append((f"{len(others)} other{'s' if len(others) > 1 else ''}", others[-1].y[-1], others[0].look))
@@ -279,6 +278,6 @@ def _table(series: list[_Series], x: str, y: str, title: str) -> Table:
 def _caption(groups: Mapping[str, list[Result]]) -> str:
     """Return the sources of what was published and the notes of what was measured."""
     members = [r for group in groups.values() for r in group]
-    said = [f"{_HERE.get(r.obtained, r.obtained)}: {r.source}" for r in members if r.source]
+    said = [f"{HERE.get(r.obtained, r.obtained)}: {r.source}" for r in members if r.source]
     notes = [note.rstrip(".") for r in members for note in r.notes]
     return " ".join(f"{text[:1].upper()}{text[1:]}." for text in dict.fromkeys([*said, *notes]))
