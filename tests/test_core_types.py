@@ -326,6 +326,8 @@ def test_changes_are_kept_in_order_and_the_later_of_two_stays_later():
     c = Changes([2.0, 1.0, 2.0], [5, 6, 5], [0.0, 1e9, 2e9])
     assert (c.time.tolist(), c.link.tolist(), c.capacity.tolist()) == ([1, 2, 2], [6, 5, 5], [1e9, 0, 2e9])
     assert Changes(1.0, [2, 3], 0.0).time.tolist() == [1.0, 1.0]
+    many = Changes(np.arange(200) % 2, 0, np.arange(200.0))
+    assert many.capacity.tolist() == [*range(0, 200, 2), *range(1, 200, 2)]
     assert Changes([], [], []).time.size == 0
 
 

@@ -107,8 +107,9 @@ def test_a_name_is_given_once(empty):
 
 
 def test_an_unknown_name_is_answered_with_the_list(empty):
-    registry.register("topology", "mesh")(lambda: 1)
     registry.register("topology", "star")(lambda: 2)
+    registry.register("topology", "mesh")(lambda: 1)
+    assert registry.names("topology") == ("mesh", "star")
     for ask in (registry.get, registry.info):
         with pytest.raises(ValueError, match="unknown topology 'ring'; choose one of mesh, star"):
             ask("topology", "ring")
