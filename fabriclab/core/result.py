@@ -137,7 +137,8 @@ class Result:
     def algbw(self) -> NDArray[np.float64]:
         """Algorithm bandwidth, size / time [B/s], shape (K,)."""
         out = np.full(self.size.shape, np.inf)
-        return np.divide(self.size, self.time, out=out, where=self.time > 0)
+        np.divide(self.size, self.time, out=out, where=self.time > 0)
+        return out
 
     @property
     def busbw(self) -> NDArray[np.float64]:

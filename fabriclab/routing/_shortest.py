@@ -245,9 +245,9 @@ def _components(fabric: Fabric, up: Ints) -> NDArray[np.int32] | None:
         label = _merged(n, low, high)
         if label is None:
             return None
-        parts = np.unique(now[now >= 0])
+        parts = np.flatnonzero(now == np.arange(n))  # a part is named by its least member
         wanted = np.bincount(label[parts], minlength=n)
-        reached = np.bincount(np.unique(high.astype(np.int64) * n + low) // n, minlength=n)
+        reached = np.bincount(_distinct(high.astype(np.int64) * n + low) // n, minlength=n)
         here = np.flatnonzero(transit & (tier == h))
         if np.any(reached[here] != wanted[label[here]]):
             return None
@@ -256,7 +256,13 @@ def _components(fabric: Fabric, up: Ints) -> NDArray[np.int32] | None:
         comp[h] = now
     ends = up[~transit[fabric.source[up]]]
     entry = fabric.source[ends].astype(np.int64) * n + now[fabric.target[ends]]
-    return comp if np.unique(entry).size == entry.size else None
+    return comp if _distinct(entry).size == entry.size else None
+
+
+def _distinct(key: Ints) -> Ints:
+    """Return the distinct keys, sorted; np.unique hashes first, which is slower for nearly distinct keys."""
+    key = np.sort(key)
+    return key[np.diff(key, prepend=-1) != 0]
 
 
 def _merged(n: int, low: NDArray[np.int32], high: NDArray[np.int32]) -> NDArray[np.int32] | None:

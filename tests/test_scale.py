@@ -1,0 +1,51 @@
+"""Sizes of real clusters: what a learner waits for and what it holds in memory."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import json, resource, time
+from fabriclab import collectives, engines, routing, topologies
+from fabriclab.lower import lower
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+before, t0 = peak(), time.perf_counter()
+fabric = topologies.build("rail_optimised", servers=8192)
+build, added = time.perf_counter() - t0, peak() - before
+ring = []
+for _ in range(4):
+    t0 = time.perf_counter()
+    flows = lower(collectives.build("all_reduce", "ring", fabric.n_ranks), fabric, "1 GiB")
+    timeline = engines.run(fabric, routing.route(fabric, flows), flows)
+    ring.append(time.perf_counter() - t0)
+print(json.dumps({"ranks": fabric.n_ranks, "build": build, "added": added, "cold": ring[0], "warm": min(ring[1:]),
+                  "end": timeline.end}))
+"""
+
+
+@pytest.fixture(scope="module")
+def seen():
+    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+def test_65536_gpus_with_servers_expanded_are_built_in_2_s_and_1_gib(seen):
+    assert seen["ranks"] == 65536
+    assert seen["build"] <= 2.0
+    assert seen["added"] <= 2**30
+
+
+def test_a_ring_over_65536_ranks_is_lowered_routed_and_solved_in_time(seen):
+    assert seen["warm"] <= 0.3
+    assert seen["cold"] <= 1.5  # the first run also reads the ways off the tiers; doubled twice for a busy machine
+
+
+def test_its_time_is_that_of_the_closed_form_with_collisions_on_the_way(seen):
+    """7 of 8 hops stay on NVLink; the eighth crosses from rail 7 to rail 0, where hashed flows meet."""
+    alone = 2 * 65535 / 65536 * 2**30 / 50e9
+    assert alone < seen["end"] < 16 * alone
