@@ -1,4 +1,7 @@
-"""Sizes of real clusters: what a learner waits for and what it holds in memory."""
+"""Sizes of real clusters: what a learner waits for and what it holds in memory.
+
+Seconds of processor time, so that other programs on the machine decide nothing; nothing here runs in parallel.
+"""
 
 import json
 import subprocess
@@ -14,15 +17,15 @@ from fabriclab.lower import lower
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
-before, t0 = peak(), time.perf_counter()
+before, t0 = peak(), time.process_time()
 fabric = topologies.build("rail_optimised", servers=8192)
-build, added = time.perf_counter() - t0, peak() - before
+build, added = time.process_time() - t0, peak() - before
 ring = []
 for _ in range(4):
-    t0 = time.perf_counter()
+    t0 = time.process_time()
     flows = lower(collectives.build("all_reduce", "ring", fabric.n_ranks), fabric, "1 GiB")
     timeline = engines.run(fabric, routing.route(fabric, flows), flows)
-    ring.append(time.perf_counter() - t0)
+    ring.append(time.process_time() - t0)
 print(json.dumps({"ranks": fabric.n_ranks, "build": build, "added": added, "cold": ring[0], "warm": min(ring[1:]),
                   "end": timeline.end}))
 """
@@ -42,7 +45,7 @@ def test_65536_gpus_with_servers_expanded_are_built_in_2_s_and_1_gib(seen):
 
 def test_a_ring_over_65536_ranks_is_lowered_routed_and_solved_in_time(seen):
     assert seen["warm"] <= 0.3
-    assert seen["cold"] <= 1.5  # the first run also reads the ways off the tiers; doubled twice for a busy machine
+    assert seen["cold"] <= 0.6  # the first run also reads the ways off the tiers
 
 
 def test_its_time_is_that_of_the_closed_form_with_collisions_on_the_way(seen):

@@ -262,7 +262,8 @@ def _components(fabric: Fabric, up: Ints) -> NDArray[np.int32] | None:
 def _distinct(key: Ints) -> Ints:
     """Return the distinct keys, sorted; np.unique hashes first, which is slower for nearly distinct keys."""
     key = np.sort(key)
-    return key[np.diff(key, prepend=-1) != 0]
+    out: Ints = key[np.diff(key, prepend=-1) != 0]
+    return out
 
 
 def _merged(n: int, low: NDArray[np.int32], high: NDArray[np.int32]) -> NDArray[np.int32] | None:
