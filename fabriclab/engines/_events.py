@@ -1,0 +1,142 @@
+"""The events of a run of fluid flows: starts, ends and changed capacities."""
+
+from __future__ import annotations
+
+import heapq
+from typing import Final
+
+import numpy as np
+
+from fabriclab.core import Changes, Fabric, Flows, Routes
+from fabriclab.core._arrays import expand, pointer, rows_of
+from fabriclab.engines._maxmin import Ints
+from fabriclab.engines._rows import Rows, never_ends
+
+__all__ = ["Events"]
+
+_TIE: Final = 1e-13  # relative: times closer than this are one event
+_CLOSE: Final = 1e-9  # relative: levels closer than this are shared anew together
+
+
+class Events:
+    """The state between two events; a rate changes at events only, so the end of a row is known till then."""
+
+    def __init__(self, fabric: Fabric, routes: Routes, flows: Flows, changes: Changes | None) -> None:
+        self.fabric, self.flows = fabric, flows
+        n = flows.n_flows
+        self.start, self.finish = np.full(n, np.inf), np.zeros(n)
+        self.ready = np.zeros(n)  # end of the last dependency so far
+        self.waiting = np.diff(flows.after_ptr)
+        self.users = rows_of(flows.after_ptr)[np.argsort(flows.after, kind="stable")]
+        self.user_ptr = pointer(np.bincount(flows.after, minlength=n))
+        self.changes = [] if changes is None else list(zip(changes.time, changes.link, changes.capacity, strict=True))
+        self.changes.reverse()  # the next one is the last
+        self.queue: list[tuple[float, int, Ints]] = []  # time, serial number, flows that start then
+        self.serial = 0
+        self.active = np.zeros(0, dtype=np.int64)  # rows that move bytes
+        self._take_rows(routes)
+
+    def _take_rows(self, routes: Routes) -> None:
+        """Keep the rows that take time, by flow; the others end with their delay."""
+        flows, n = self.flows, self.flows.n_flows
+        self.owner = routes.flow.astype(np.int64)
+        self.left, self.delay = flows.size[self.owner] * routes.share, routes.delay  # left: bytes at `since`
+        self.weight = flows.weight[self.owner]
+        self.rows = Rows(
+            routes.ptr, routes.link.astype(np.int64), self.fabric.capacity.copy(), routes.use, self.weight,
+            flows.limit, self.owner,
+        )  # fmt: skip
+        slow = (self.left > 0) & (np.diff(self.rows.ptr) > 0)
+        at_once = np.flatnonzero(~slow & (routes.share > 0))
+        self.quick = np.zeros(n)
+        np.maximum.at(self.quick, self.owner[at_once], self.delay[at_once])
+        order = np.argsort(self.owner, kind="stable")
+        self.of_flow = order[slow[order]]
+        self.open = np.bincount(self.owner[slow], minlength=n)
+        self.row_ptr = pointer(self.open)
+        self.since, self.rate, self.level = (np.zeros(slow.size) for _ in range(3))
+        self.ends = np.full(slow.size, np.inf)
+
+    def go(self) -> None:
+        """Run to the end of the last flow."""
+        self._schedule(np.flatnonzero(self.waiting == 0))
+        while self.active.size or self.queue:
+            now = float(self.ends[self.active].min(initial=np.inf))
+            now = min(now, self.queue[0][0] if self.queue else np.inf, self.changes[-1][0] if self.changes else np.inf)
+            if now == np.inf:
+                at, _ = self.rows.entries(self.active[:1])
+                dead = self.rows.link[at[self.rows.capacity[self.rows.link[at]] == 0]]
+                raise never_ends(self.fabric, int(self.owner[self.active[0]]), int(dead[0]))
+            horizon = now * (1 + _TIE)
+            floor = self._end_rows(horizon)
+            anew = self._start_flows(horizon) | self._change(horizon)
+            self._share(now, 0.0 if anew else floor)
+        if not np.isfinite(self.start).all():
+            self.flows.order()  # raises Deadlock with the cycle
+
+    def _schedule(self, flows: Ints) -> None:
+        """Queue flows whose dependencies have ended, those of one time together."""
+        begin = np.maximum(self.flows.start[flows], self.ready[flows] + self.flows.lag[flows])
+        self.start[flows] = begin
+        order = np.argsort(begin, kind="stable")
+        for part in np.split(flows[order], np.flatnonzero(np.diff(begin[order])) + 1):
+            if part.size:
+                self.serial += 1
+                heapq.heappush(self.queue, (float(self.start[part[0]]), self.serial, part))
+
+    def _release(self, done: Ints) -> None:
+        """Tell the flows that wait for ``done``."""
+        counts = self.user_ptr[done + 1] - self.user_ptr[done]
+        if counts.any():
+            users = self.users[expand(self.user_ptr[done], counts)]
+            np.maximum.at(self.ready, users, np.repeat(self.finish[done], counts))
+            np.subtract.at(self.waiting, users, 1)
+            self._schedule(np.unique(users[self.waiting[users] == 0]))
+
+    def _end_rows(self, horizon: float) -> float:
+        """End rows; return the least level among them, inf if there are none."""
+        over = self.ends[self.active] <= horizon
+        gone = self.active[over]
+        if gone.size:
+            self.active = self.active[~over]
+            owner = self.owner[gone]
+            np.maximum.at(self.finish, owner, self.ends[gone] + self.delay[gone])
+            np.subtract.at(self.open, owner, 1)
+            self._release(np.unique(owner[self.open[owner] == 0]))
+        return float(self.level[gone].min(initial=np.inf))
+
+    def _start_flows(self, horizon: float) -> bool:
+        before = self.active.size
+        while self.queue and self.queue[0][0] <= horizon:
+            _, _, flows = heapq.heappop(self.queue)
+            self.finish[flows] = self.start[flows] + self.quick[flows]
+            counts = self.open[flows]
+            self._release(flows[counts == 0])
+            rows = self.of_flow[expand(self.row_ptr[flows], counts)]
+            self.since[rows] = np.repeat(self.start[flows], counts)
+            self.active = np.concatenate([self.active, rows])
+        return self.active.size > before
+
+    def _change(self, horizon: float) -> bool:
+        before = len(self.changes)
+        while self.changes and self.changes[-1][0] <= horizon:
+            _, link, capacity = self.changes.pop()
+            self.rows.capacity[link] = capacity
+        return len(self.changes) < before
+
+    def _share(self, now: float, floor: float) -> None:
+        """Share anew among the rows from level ``floor`` on, and find their ends.
+
+        A row that ends makes room for rows of its own level and above only: the others are frozen before
+        the water reaches it.
+        """
+        above = self.level[self.active] >= floor * (1 - _CLOSE)
+        rows, fixed = self.active[above], self.active[~above]
+        if rows.size:
+            self.level[rows] = self.rows.levels(rows, self.rows.capacity - self.rows.load(fixed, self.level[fixed]))
+            since = self.since[rows]
+            left = self.left[rows] - self.rate[rows] * (now - since)
+            self.left[rows] = left = np.maximum(left, 0.0)
+            self.since[rows] = since = np.maximum(since, now)
+            self.rate[rows] = rate = self.level[rows] * self.weight[rows]
+            self.ends[rows] = since + np.divide(left, rate, out=np.full(rows.size, np.inf), where=rate > 0)
