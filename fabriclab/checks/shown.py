@@ -111,8 +111,9 @@ class Shown:
 
     def _html(self) -> str:
         above, below = ("".join(f"<div>{html.escape(s)}</div>" for s in side) for side in (self.lines, self.after))
-        heads = "".join(f'<th scope="col">{html.escape(h)}</th>' for h in self.head)
-        cells = "".join("<tr>" + "".join(f"<td>{_linked(c)}</td>" for c in row) + "</tr>" for row in self.rows)
+        left = ' style="text-align:left"'  # a notebook would set words flush right
+        heads = "".join(f'<th scope="col"{left}>{html.escape(h)}</th>' for h in self.head)
+        cells = "".join("<tr>" + "".join(f"<td{left}>{_linked(c)}</td>" for c in row) + "</tr>" for row in self.rows)
         table = f"<table><tr>{heads}</tr>{cells}</table>" if self.rows else ""
         inner = above + table + "".join(part._html() for part in self.parts) + below + self.extra()
         return f'<div style="border-left:4px solid {STRIPES[self.state]};padding-left:8px">{inner}</div>'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -161,18 +162,28 @@ class Result:
         table = {k: v for k in keys if (v := getattr(self, k)) is not None}
         return [{k: float(v[i]) for k, v in table.items()} for i in range(self.size.size)]
 
+    @property
+    def _who(self) -> str:
+        ranks = f", {self.n_ranks} ranks" if self.n_ranks > 1 else ""
+        return f"{self.what.replace('_', '-')}, {self.obtained}{ranks}"
+
     def __repr__(self) -> str:
         """Show kind, sizes and typical figure in one line."""
         sizes = units.format_size(self.size[0]) if self.size.size == 1 else f"{self.size.size} sizes"
         best = int(np.argmax(self.busbw)) if self.size.size else 0
         figure = f"{units.format_time(self.time[best])}, busbw {units.format_rate(self.busbw[best])}"
-        return f"<Result {self.what} {self.obtained}, {self.n_ranks} ranks, {sizes}: {figure}>"
+        return f"<Result {self._who}, {sizes}: {figure}>"
 
     def _repr_html_(self) -> str:
-        head = "<tr><th>size<th>time<th>algbw<th>busbw"
-        body = "".join(
-            f"<tr><td>{units.format_size(s)}<td>{units.format_time(t)}<td>{units.format_rate(a)}"
-            f"<td>{units.format_rate(b)}"
-            for s, t, a, b in zip(self.size, self.time, self.algbw, self.busbw, strict=True)
+        spread = [("fastest", self.low), ("99th percentile", self.high)]
+        columns = {"size": self.size, "median" if self.samples is not None else "time": self.time}
+        columns |= {name: value for name, value in spread if value is not None and self.samples is not None}
+        columns |= {"algbw": self.algbw, "busbw": self.busbw}
+        show = {"size": units.format_size, "algbw": units.format_rate, "busbw": units.format_rate}
+        head = "".join(f"<th>{name}" for name in columns)
+        rows = "".join(
+            "<tr>" + "".join(f"<td>{show.get(name, units.format_time)(value[i])}" for name, value in columns.items())
+            for i in range(self.size.size)
         )
-        return f"<table><caption>{self.what}, {self.obtained}, {self.n_ranks} ranks</caption>{head}{body}</table>"
+        notes = "".join(f"<div>{html.escape(line)}</div>" for line in (self.source, *self.notes) if line)
+        return f"<div>{self._who}</div><table><tr>{head}{rows}</table>{notes}"
