@@ -127,6 +127,8 @@ def test_only_own_measurements_are_kept():
     kept = progress()["measurements"]
     assert list(kept) == ["my copy", "theirs"]
     assert (kept["my copy"]["size"], kept["my copy"]["n_ranks"]) == (2**26, 1)
+    remember(Result("copy", "measured", [8], [1e-6], notes=("the machine was shared",)))
+    assert progress()["measurements"]["copy"]["notes"] == ["the machine was shared"]
 
 
 def test_the_ledger_keeps_changes():

@@ -268,7 +268,7 @@ def test_the_report_is_one_screen():
     assert "0 of 29 lessons done, 2 begun; 3 predictions; 1 of 4 drills" in said
     assert re.search(r"00-copy +20.0 GB/s +5.00 GB/s +10.0 GB/s +2.00 +0.500", said)
     assert re.search(r"31-hall +0.500 s +sealed", said) and re.search(r"00-other +no idea +sealed", said)
-    assert re.search(r"copy +10.0 GB/s, 6.71 ms", said) and re.search(r"00-fabric +yes +2", said)
+    assert re.search(r"memory copy +10.0 GB/s, 6.71 ms", said) and re.search(r"00-fabric +yes +2", said)
     assert "moves 50.0 GB/s one way, 5.0 times as fast as this machine copies memory (10.0 GB/s)" in said
     assert "2.50 GB/s, 4.0 times slower than a memory copy" in said and "in 0 of 1 predictions" in said
     assert "off by a factor" not in said and "To look at again: 00-fabric" in said and str(store.path()) in said
@@ -342,9 +342,8 @@ def test_sentences_are_short():
 def test_a_table_shows_itself():
     shown = Shown(("Two",), head=("a", "b"), rows=(("x", ("y<", "z.html")), ("long", "1")), after=("End",))
     assert str(shown) == "Two\na     b\nx     y<\nlong  1\nEnd"
-    assert (
-        '<td><a href="z.html">y&lt;</a></td>' in shown._repr_html_() and '<th scope="col">a</th>' in shown._repr_html_()
-    )
+    assert re.search(r'<td[^>]*><a href="z.html">y&lt;</a></td>', shown._repr_html_())
+    assert re.search(r'<th scope="col"[^>]*>a</th>', shown._repr_html_())
     assert shown.markdown() == "Two\n\n| a | b |\n| --- | --- |\n| x | y< |\n| long | 1 |\n\nEnd"
     assert text("word.yes") == "yes"
 

@@ -95,7 +95,7 @@ BROKEN = {
     "later need": (gates.gate_header, head(needs=["99_later"]), "99_later"),
     "no shape": (gates.gate_header, head(shape="round"), "round"),
     "no break": (gates.gate_duties, tag(5, duty="check"), "break"),
-    "late experiment": (gates.gate_duties, lambda nb: nb.cells.insert(6, nb.cells.pop(3)), "first third"),
+    "late experiment": (gates.gate_duties, add(2, code("1")), "[3] of 5"),
     "unknown duty": (gates.gate_duties, tag(2, duty=["predict", "play"]), "play"),
     "no end": (gates.gate_size, tag(7, section=""), "core"),
     "13 cells": (gates.gate_size, lambda nb: [nb.cells.insert(5, code("1")) for _ in range(9)], "13 code cells"),
@@ -213,17 +213,25 @@ def test_a_cited_number_needs_its_source(done):
     assert "12 GB" in " ".join(findings.gate_numbers(nb))
 
 
-@pytest.mark.parametrize("place", ["It takes 0.70 s.", "About 690 ms.", "| sum |\n|---|\n| 0.702 s |"])
+@pytest.mark.parametrize(
+    "place", ["It takes 0.70 s.", "About 690 ms.", "| sum |\n|---|\n| 0.702 s |", "| t [ms] |\n|---|\n| 702 |"]
+)
 def test_an_answer_before_its_prediction_is_found(done, place):
     nb = copy.deepcopy(done.nb)
     nb.cells.insert(1, said(place))
     predictions = done.progress["predictions"]
     assert "98-sum" in " ".join(findings.gate_secrets(nb, predictions, {}))
-    nb.metadata.fabriclab["given"] += ["0.70 s", "690 ms", "0.702 s"]
+    nb.metadata.fabriclab["given"] += ["0.70 s", "690 ms", "0.702 s", "702"]
     assert list(findings.gate_secrets(nb, predictions, {})) == []
     measured = {"98-sum": {**predictions["98-sum"], "how": "measured"}}
     nb.metadata.fabriclab["given"] = []
     assert list(findings.gate_secrets(nb, measured, {})) == []
+
+
+def test_a_bare_number_of_another_unit_is_no_answer(done):
+    nb = copy.deepcopy(done.nb)
+    nb.cells.insert(1, said("| t [ms] | n |\n|---|---|\n| 7 | 0.7 |\n\nIt takes 0.70 of it."))
+    assert list(findings.gate_secrets(nb, done.progress["predictions"], {})) == []
 
 
 def test_an_envelope_is_sealed_in_the_earlier_lesson(done):

@@ -8,10 +8,10 @@ from typing import Any
 
 from fabriclab.checks import store
 from fabriclab.checks.answers import digits, parse_answer, quantity, shown, unit_in
-from fabriclab.checks.shown import Refused, Shown, text
+from fabriclab.checks.shown import Refused, Shown, keys, text
 from fabriclab.core.result import Result
 
-__all__ = ["envelope", "ledger", "predict", "remember", "reveal"]
+__all__ = ["envelope", "label", "ledger", "predict", "remember", "reveal"]
 
 _NO_IDEA = {"value": None, "low": 0.1, "high": 1000.0}
 _SPOT_ON = 1.15
@@ -189,8 +189,13 @@ def remember(result: Result, name: str | None = None) -> None:
     """Keep a measured result in the progress file, for `ruler` and `report`; others are left alone."""
     if result.obtained in ("measured", "stored"):
         kept = {key: result.rows()[-1][key] for key in ("size", "time", "busbw")}
-        about = {"obtained": result.obtained, "n_ranks": result.n_ranks, "when": store.now()}
-        store.put("measurements", name or result.what, kept | about)
+        about = {"obtained": result.obtained, "n_ranks": result.n_ranks, "notes": list(result.notes)}
+        store.put("measurements", name or result.what, kept | about | {"when": store.now()})
+
+
+def label(name: str) -> str:
+    """Return a kept measurement's name for people."""
+    return text(f"measured.{name}") if f"measured.{name}" in keys("measured.") else name.replace("_", " ")
 
 
 def ledger(change: str | None = None, step: float | None = None, lesson: str = "") -> Shown:

@@ -14,6 +14,7 @@ from fabriclab import catalog, units
 from fabriclab.checks import store
 from fabriclab.checks.answers import digits, shown
 from fabriclab.checks.courses import state
+from fabriclab.checks.predictions import label
 from fabriclab.checks.questions import questions
 from fabriclab.checks.shown import Shown, keys, text
 
@@ -77,7 +78,7 @@ def _numbers(held: Held) -> Iterator[tuple[str, ...]]:
         yield id, guess, "" if model is None else shown(model, e["unit"]), came, *off
     for name, e in held["measurements"].items():
         came = f"{units.format_rate(e['busbw'])}, {units.format_time(e['time'])}"
-        yield name.replace("_", " "), "", "", came, "", ""
+        yield label(name), "", "", came, "", ""
 
 
 def _checks(held: Held) -> Iterator[tuple[str, ...]]:

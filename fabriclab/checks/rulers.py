@@ -9,8 +9,8 @@ from typing import Final
 
 from fabriclab import catalog, units
 from fabriclab.checks import store
-from fabriclab.checks.predictions import remember
-from fabriclab.checks.shown import Refused, Shown, keys, rows_of, text
+from fabriclab.checks.predictions import label, remember
+from fabriclab.checks.shown import Refused, Shown, rows_of, text
 from fabriclab.core.result import Result
 
 __all__ = ["ruler"]
@@ -75,8 +75,7 @@ def _picture(mine: Mapping[str, float], links: Mapping[str, float], results: lis
 
 
 def _mine(name: str) -> str:
-    known = keys(f"measured.{name}")
-    return text("ruler.mine", name=text(known[0]) if known else name.replace("_", " "))
+    return text("ruler.mine", name=label(name))
 
 
 def _rate(name: str) -> float:
