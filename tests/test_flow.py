@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles.fluid import replay
 from oracles.max_min import by_fractions, by_linear_programming, certificate
@@ -266,6 +266,12 @@ def test_a_late_flow_takes_its_share_from_then_on():
     assert run_line([10.0], [[0], [0]], [60.0, 20.0], start=[0.0, 2.0]).finish.tolist() == [8.0, 6.0]
 
 
+def test_a_late_flow_that_makes_all_flows_active_gets_its_own_rate():
+    # The order in which flows become active is not the order of their numbers: 0, 2, then 1.
+    timeline = run_line([1.0, 1.0], [[0], [0], [1]], 6.0, lag=[0.0, 0.5, 0.0])
+    assert timeline.finish.tolist() == [11.5, 12.0, 6.0]
+
+
 def test_flows_of_size_zero_take_their_lag_and_their_delay():
     timeline = run_line([10.0], [[], [0], []], [0.0, 0.0, 5.0], lag=[2.0, 1.0, 0.0], after=[[], [0], [1]], delay=0.5)
     assert timeline.start.tolist() == [2.0, 3.0, 3.5]
@@ -375,6 +381,7 @@ def run_program(capacity, rows, flows, changes):
     return engines.run(line(*capacity), routes, made, changes=moved), routes, made
 
 
+@settings(max_examples=4 * settings().max_examples)
 @given(programs())
 def test_a_run_equals_its_replay_in_fractions(program):
     start, finish = replay(*program)

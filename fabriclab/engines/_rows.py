@@ -52,7 +52,7 @@ class Rows:
 
     def levels(self, rows: Ints, room: Floats) -> Floats:
         """Return the max-min levels of some rows that share ``room`` (L,); each has an entry. [B/s]."""
-        if rows.size == self.ptr.size - 1:
+        if np.array_equal(rows, np.arange(self.ptr.size - 1)):
             return fill(self.ptr, self.link, self.coef, room)
         at, counts = self.entries(rows)
         return fill(pointer(counts), self.link[at], None if self.coef is None else self.coef[at], room)
