@@ -310,6 +310,9 @@ def test_wrong_schedules_are_refused():
     early = Schedule("broadcast", "by hand", 3, 1, (StepGroup.make(1, 2, reduce=False),))
     with pytest.raises(ValueError, match=r"step 0: 1 sends blocks 0\.\.0 to 2, but lacks some"):
         execute(early, np.zeros(1))
+    other = Schedule("all_gather", "by hand", 2, 2, (StepGroup.make(0, 1, 1, reduce=False),))
+    with pytest.raises(ValueError, match=r"step 0: 0 sends blocks 1\.\.1 to 1, but lacks some"):
+        execute(other, [np.zeros(1)] * 2)
     half = StepGroup.make(0, 2, 0, 1, reduce=True), StepGroup.make(1, 2, 0, 2, reduce=True)
     with pytest.raises(ValueError, match="step 1: 2 has only a part of the blocks"):
         execute(Schedule("all_reduce", "by hand", 2, 2, half, n_switches=1), [np.zeros(2)] * 2)

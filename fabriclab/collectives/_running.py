@@ -89,7 +89,7 @@ def execute(schedule: Schedule, buffers: Any, op: np.ufunc = np.add) -> list[Arr
     whole[:, order] = data
     if schedule.collective == "reduce_scatter":
         return [whole[r, part].copy() for r, part in enumerate(block_slices(count, schedule))]
-    return [whole[r].copy() for r in range(schedule.n_ranks)]
+    return list(whole[: schedule.n_ranks])
 
 
 def _inputs(schedule: Schedule, buffers: Any) -> list[Array]:
