@@ -1,0 +1,15 @@
+"""Real measurements on this machine: memory copy, sockets, and collectives between processes."""
+
+from __future__ import annotations
+
+from fabriclab.measure._collectives import all_gather, all_reduce, broadcast, reduce_scatter
+from fabriclab.measure._host import copy, sockets
+from fabriclab.measure._launch import NotMeasured
+from fabriclab.measure._machine import Machine, machine
+from fabriclab.measure._rounds import WrongAnswer
+from fabriclab.measure._stored import stored
+
+__all__ = [
+    "Machine", "NotMeasured", "WrongAnswer", "all_gather", "all_reduce", "broadcast", "copy", "machine",
+    "reduce_scatter", "sockets", "stored",
+]  # fmt: skip

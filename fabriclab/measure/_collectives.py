@@ -1,0 +1,168 @@
+"""Collectives timed for real: between processes of this machine, or among the ranks of a cluster job."""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import Any, Final
+
+from numpy.typing import ArrayLike
+
+from fabriclab import units
+from fabriclab.core._memory import check_memory
+from fabriclab.core.result import Result
+from fabriclab.measure._comms import GlooRanks, MpiRanks
+from fabriclab.measure._launch import Ask, NotMeasured, Progress, run_ranks
+from fabriclab.measure._machine import Load, cores, has, load_note, mpiexec
+from fabriclab.measure._report import Sizes, sizes_of, summed_up
+from fabriclab.measure._rounds import timed
+from fabriclab.measure._stored import nearest
+
+TRANSPORTS: Final = ("mpi", "gloo", "shm")
+_failed: dict[str | None, str] = {}  # an mpiexec that did not start: nobody waits for it a second time
+
+
+def all_reduce(
+    size: Sizes = "4 MiB", ranks: int | None = None, transport: str | None = None, *, rounds: int = 100,
+    warmup: int = 10, oversubscribe: bool = False, progress: Progress | None = None,
+) -> Result:  # fmt: skip
+    """Time an all-reduce (sum of float32) between processes, and check its answer.
+
+    Processes are started here: over MPI if that starts within 10 s, otherwise over built-in shared
+    memory; where none can be started a stored measurement is returned, and a note says so. A process
+    that is a rank of an mpiexec, srun or torchrun job measures with the others of the job instead,
+    and each of them returns the same Result.
+
+    Parameters
+    ----------
+    size : float, str or sequence of them
+        Size in the sense of nccl-tests, a multiple of 4; all share one start of the processes. [B], >= 0
+    ranks : int, optional
+        Number of processes: 2 if not given, 1 to one per core (2 are always allowed); in a job its size.
+    transport : str, optional
+        ``mpi``, ``gloo`` (needs torch) or ``shm`` forces one, and its failure is an error.
+    rounds, warmup : int
+        Rounds that count, >= 1, and rounds before them that do not, >= 0.
+    oversubscribe : bool
+        Allow more processes than cores; then the times measure the scheduler too.
+    progress : callable, optional
+        Called with rounds done and rounds in all; otherwise a line of text shows them from 2 s on.
+
+    Returns
+    -------
+    Result
+        Median over rounds, minimum and 99th percentile [s]; a sample is the maximum over ranks.
+
+    Raises
+    ------
+    ValueError
+        If an argument is outside its range.
+    TooLarge
+        If the buffers do not fit into the memory.
+    NotMeasured
+        If the transport asked for does not start.
+    TimeoutError
+        If the processes start and then hang.
+    WrongAnswer
+        If a receive buffer holds a wrong number.
+    """
+    return _collective("all_reduce", size, ranks, transport, rounds, warmup, oversubscribe, progress)
+
+
+def reduce_scatter(
+    size: Sizes = "4 MiB", ranks: int | None = None, transport: str | None = None, **settings: Any
+) -> Result:
+    """Time a reduce-scatter; ``size`` is the send buffer of a rank, all else as in `all_reduce`."""
+    return _collective("reduce_scatter", size, ranks, transport, **settings)
+
+
+def all_gather(
+    size: Sizes = "4 MiB", ranks: int | None = None, transport: str | None = None, **settings: Any
+) -> Result:
+    """Time an all-gather; ``size`` is the receive buffer of a rank, all else as in `all_reduce`."""
+    return _collective("all_gather", size, ranks, transport, **settings)
+
+
+def broadcast(size: Sizes = "4 MiB", ranks: int | None = None, transport: str | None = None, **settings: Any) -> Result:
+    """Time a broadcast; ``size`` is the buffer of the root, rank 0, all else as in `all_reduce`."""
+    return _collective("broadcast", size, ranks, transport, **settings)
+
+
+def _collective(
+    what: str, size: Sizes, ranks: int | None, transport: str | None, rounds: int = 100, warmup: int = 10,
+    oversubscribe: bool = False, progress: Progress | None = None,
+) -> Result:  # fmt: skip
+    sizes = sizes_of(size, 4, 0)
+    if transport not in (None, *TRANSPORTS):
+        msg = f"transport must be one of {', '.join(TRANSPORTS)}, or None for what works here, got {transport!r}"
+        raise ValueError(msg)
+    ask: dict[str, Any] = {"what": what, "counts": [n // 4 for n in sizes]}
+    ask |= {"rounds": units.count(rounds, "rounds"), "warmup": units.count(warmup, "warmup", 0)}
+    if job := _job(transport):
+        return _in_job(job, sizes, ranks, ask, progress)
+    ask["ranks"] = _ranks(ranks, oversubscribe)
+    check_memory(2 * ask["ranks"] * max(sizes), f"{what} on {ask['ranks']} ranks", "ask for less, or for fewer ranks")
+    load, why = Load(), list[str]()
+    for name in [transport] if transport else ["mpi", "shm"]:
+        ask["transport"], program = name, mpiexec()
+        try:
+            if name == "mpi" and program in _failed and not transport:
+                raise NotMeasured(_failed[program])
+            about, times = run_ranks(ask, progress)
+        except NotMeasured as error:
+            if transport:
+                raise
+            why.append(str(error).split(" (its last words")[0])
+            if name == "mpi":
+                _failed[program] = why[-1]
+            continue
+        notes = [f'{w}; measured over shared memory instead (transport="mpi" tells more)' for w in why]
+        return _reported(ask, sizes, times, about, [*notes, load_note(load.figures())])
+    return nearest(what, sizes, why[-1])
+
+
+def _ranks(ranks: int | None, oversubscribe: bool) -> int:
+    n, most = units.count(2 if ranks is None else ranks, "ranks"), max(2, cores())
+    if n > most and not oversubscribe:
+        msg = f"ranks must be <= {most} with {cores()} cores available, got {n}; oversubscribe=True allows more"
+        raise ValueError(msg)
+    return n
+
+
+def _job(transport: str | None) -> str:
+    """Return mpi or gloo if this process is a rank of a running job that has more than one."""
+    sizes = (os.environ.get(k, "1") for k in ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"))
+    if transport in (None, "mpi") and any(n not in ("", "1") for n in sizes) and has("mpi4py"):
+        return "mpi"
+    torchrun = "RANK" in os.environ and os.environ.get("WORLD_SIZE", "1") != "1"
+    return "gloo" if transport in (None, "gloo") and torchrun and has("torch") else ""
+
+
+def _in_job(job: str, sizes: list[int], ranks: int | None, ask: dict[str, Any], progress: Progress | None) -> Result:
+    """Measure among the ranks of the job; every rank returns the same."""
+    load, items, total = Load(), max(1, *ask["counts"]), ask["rounds"] * len(sizes)
+    comm = MpiRanks(items) if job == "mpi" else GlooRanks(items)
+    if comm.size == 1:
+        msg = f"the job has several ranks and {comm.about} sees one: start it with the mpiexec of that library"
+        raise NotMeasured(msg)
+    if ranks not in (None, comm.size):
+        msg = f"ranks must be {comm.size}, the size of the job, or None inside it; got {ranks!r}"
+        raise ValueError(msg)
+    ask |= {"ranks": comm.size, "transport": job}
+    show = progress if progress and comm.rank == 0 else lambda *_: None
+    rounds = timed(comm, ask["what"], ask["counts"], ask["rounds"], ask["warmup"], lambda done: show(done, total))
+    times = list(rounds)
+    figures = comm.gather(load.figures()).max(axis=0)
+    figures[1] = math.nan  # a rank cannot tell the other ranks from other programs
+    return _reported(ask, sizes, times, comm.about, [load_note(figures)])
+
+
+def _reported(ask: Ask, sizes: list[int], times: ArrayLike, about: str, notes: list[str]) -> Result:
+    n, few = ask["ranks"], cores()
+    how = (
+        f"{ask['what']} of float32 among {n} ranks over {about}: {ask['warmup']} rounds to warm up, then "
+        f"{ask['rounds']} with a barrier before each; time of a round = maximum over ranks; the answer was checked"
+    )
+    asked = {"transport": ask["transport"], "ranks": n, "rounds": ask["rounds"], "warmup": ask["warmup"]}
+    crowd = [f"{n} ranks shared {few} core{'s' * (few > 1)}: the times measure the scheduler too"] if n > few else []
+    return summed_up(ask["what"], sizes, times, asked, how, [*crowd, *notes], n)

@@ -1,0 +1,247 @@
+"""Start the ranks of a measurement as processes, listen to the first one, and leave nothing behind."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fabriclab.core._memory import check_memory
+from fabriclab.errors import FabricError
+from fabriclab.measure._comms import YIELDS
+from fabriclab.measure._machine import cores, has, load_average, mpiexec
+from fabriclab.measure._rounds import WrongAnswer
+
+Progress = Callable[[int, int], None]
+START_LIMIT = 10.0  # s until the ranks are ready
+SILENCE_LIMIT = 60.0  # s between two signs of life; the first rank gives one every half second, between rounds
+_SHM = Path("/dev/shm")
+_NEEDS = {"mpi": ("mpi4py", "fabriclab[mpi]"), "gloo": ("torch", "fabriclab[gloo]")}
+# Open MPI on one machine, without privileges, network or a core for each rank. Other MPIs ignore these names.
+_OPEN_MPI = {
+    "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "PRTE_MCA_plm_ssh_agent": "",
+    "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe", "PRTE_MCA_hwloc_default_binding_policy": "none",
+    "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_hwloc_base_binding_policy": "none",
+    "OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "self,vader",
+}  # fmt: skip
+# With the variables of a batch system or an outer mpiexec around, mpiexec would look for other machines.
+_OUTER = ("SLURM_", "PBS_", "LSB_", "PMI_", "PMIX_", "PRTE_", "OMPI_COMM_WORLD", "OMPI_UNIVERSE")
+Ask = Mapping[str, Any]  # what, counts (float32 per size), ranks, transport, rounds, warmup
+Ranks = list[subprocess.Popen[bytes]]
+
+
+class NotMeasured(FabricError):
+    """The processes of a measurement did not start, or ended too early."""
+
+
+def run_ranks(ask: Ask, progress: Progress | None) -> tuple[str, NDArray[np.float64]]:
+    """Start ``ranks`` processes for ``what``; return the name of the library and the times [s] (sizes, rounds).
+
+    Raises
+    ------
+    NotMeasured
+        If something is missing, they do not start within `START_LIMIT`, or end too early; with their last words.
+    TimeoutError
+        If they started and then gave no sign of life for `SILENCE_LIMIT`.
+    WrongAnswer
+        If a receive buffer held a wrong number.
+    TooLarge
+        If the shared memory cannot hold the buffers.
+    """
+    token = f"fabriclab-{os.getpid()}-{secrets.token_hex(3)}"
+    if ask["transport"] == "shm" and _SHM.exists():
+        need, room = 2**20 + 8 * max(ask["counts"]) * ask["ranks"], shutil.disk_usage(_SHM).free
+        advice = "ask for a smaller size, or give the container more shared memory (docker: --shm-size)"
+        check_memory(need, f"shared by {ask['ranks']} ranks, {ask['what']}", advice, available=room)
+    base = str(_SHM) if os.access(_SHM, os.W_OK) else None  # what Open MPI maps: in memory, gone with the folder
+    with tempfile.TemporaryDirectory("", f"{token}-", base, True) as scratch, tempfile.TemporaryFile() as log:
+        full, line = {**ask, "scratch": scratch, "name": token}, None
+        try:
+            if ask["transport"] == "mpi" and hasattr(os, "mkfifo"):
+                full["lifeline"] = f"{scratch}/lifeline"
+                os.mkfifo(full["lifeline"])
+                line = open(full["lifeline"], "r+b", buffering=0)
+            with started(_commands(full), environment(full), log, line) as ranks:
+                return _listen(ranks, ask, progress or text_bar())
+        except NotMeasured as error:
+            log.seek(0)
+            lines = [line.strip() for line in log.read().decode(errors="replace").splitlines() if line.strip(" -")]
+            msg = f"{error} (its last words: {' / '.join(lines[-8:])})" if lines else str(error)
+            raise NotMeasured(msg) from None
+
+
+def _commands(ask: Ask) -> list[list[str]]:
+    module, extra = _NEEDS.get(ask["transport"], ("numpy", ""))
+    if not has(module) or (module == "mpi4py" and not mpiexec()):
+        msg = f"{ask['transport']} is not installed: pip install '{extra}'"
+        raise NotMeasured(msg)
+    if ask["transport"] == "mpi":
+        return [[mpiexec() or "", "-n", str(ask["ranks"]), *worker(ask)]]
+    return [worker({**ask, "rank": rank}) for rank in range(ask["ranks"])]
+
+
+def worker(ask: Ask) -> list[str]:
+    """Return the command of one process; -P: a file of the learner named like a module is not taken for it."""
+    return [sys.executable, "-P", "-m", "fabriclab.measure._worker", json.dumps(ask)]
+
+
+def environment(ask: Ask) -> dict[str, str]:
+    """Return the environment of the processes that do what ``ask`` says."""
+    env = {k: v for k, v in os.environ.items() if not k.startswith(_OUTER) or "_MCA_" in k}
+    here = str(Path(__file__).parents[2])  # this very package, wherever the notebook found it
+    env |= {"PYTHONPATH": os.pathsep.join(filter(None, [here, env.get("PYTHONPATH")])), "OMP_NUM_THREADS": "1"}
+    if ask["transport"] == "mpi":
+        # Ranks wait by polling. Without a free core for each, one that waits would hold it for a time slice.
+        crowded = ask["ranks"] + load_average() > cores() + 0.5
+        mine = {YIELDS: str(int(crowded)), "HOME": ask["scratch"]}
+        mine |= {"OMPI_MCA_btl_sm_backing_directory": ask["scratch"]}
+        return {**_OPEN_MPI, **mine, **env, "TMPDIR": ask["scratch"]}
+    return {"GLOO_SOCKET_IFNAME": "lo0" if sys.platform == "darwin" else "lo", **env}
+
+
+@contextlib.contextmanager
+def started(
+    commands: list[list[str]], env: dict[str, str], log: IO[bytes], line: IO[bytes] | None = None
+) -> Iterator[Ranks]:
+    """Run processes in sessions of their own, errors into ``log``; however it ends, none of them is left.
+
+    They leave when ``line``, or their standard input where there is none, closes: with this process at the latest.
+    """
+    ranks: Ranks = []
+    patience = 0.0
+    try:
+        for command in commands:
+            ranks.append(_start(command, env, log, line))
+        yield ranks
+        patience = 3.0
+    finally:
+        _stop(ranks, patience)
+
+
+def _start(command: list[str], env: dict[str, str], log: IO[bytes], line: IO[bytes] | None) -> subprocess.Popen[bytes]:
+    pipe = subprocess.PIPE
+    try:
+        rank = subprocess.Popen(
+            command,
+            env=env,
+            stdin=subprocess.DEVNULL if line else pipe,
+            stdout=pipe,
+            stderr=log,
+            start_new_session=True,
+        )
+    except OSError as error:
+        msg = f"no process could be started ({error})"
+        raise NotMeasured(msg) from error
+    rank.stdin = rank.stdin or line
+    return rank
+
+
+def _stop(ranks: Ranks, patience: float) -> None:
+    """Let them end, then close their lifelines, then ask, then kill all of their sessions."""
+    steps: tuple[tuple[float, Callable[[subprocess.Popen[bytes]], None]], ...]
+    steps = ((patience, _close), (1.0, subprocess.Popen.terminate), (0.5, subprocess.Popen.kill))
+    for seconds, step in steps:
+        end = time.monotonic() + seconds
+        while (left := [r for r in ranks if r.poll() is None]) and time.monotonic() < end:
+            time.sleep(0.005)
+        for rank in left:
+            step(rank)
+    for rank in ranks:
+        for pid in _session(rank.pid):  # ranks of an mpiexec that could not end them
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        _close(rank)
+        rank.wait()
+
+
+def _close(rank: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(OSError):
+        rank.stdin.close()  # type: ignore[union-attr]
+
+
+def _session(leader: int) -> list[int]:
+    found = []
+    for name in os.listdir("/proc") if sys.platform == "linux" else []:
+        with contextlib.suppress(OSError, ValueError):
+            if os.getsid(int(name)) == leader:
+                found.append(int(name))
+    return found
+
+
+def _listen(ranks: Ranks, ask: Ask, progress: Progress) -> tuple[str, NDArray[np.float64]]:
+    lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    threading.Thread(target=_read, args=(ranks[0].stdout, lines), daemon=True).start()
+    about, heard, rows = "", time.monotonic(), list[list[float]]()
+    while len(rows) < len(ask["counts"]):
+        try:
+            line = lines.get(timeout=0.1)
+        except queue.Empty:
+            _check_alive(ranks, ask, bool(about), time.monotonic() - heard)
+            continue
+        if not line:
+            msg = f"{_who(ask)} ended before their answer"
+            raise NotMeasured(msg)
+        said = json.loads(line) if line.startswith(b"{") else {}
+        if "wrong" in said:
+            raise WrongAnswer(said["wrong"])
+        if said:
+            heard, about = time.monotonic(), said.get("ready", about)
+            rows += [said["times"]] if "times" in said else []
+            progress(max(said.get("done", 0), len(rows) * ask["rounds"]), ask["rounds"] * len(ask["counts"]))
+    return about, np.array(rows)
+
+
+def _read(out: IO[bytes], lines: queue.SimpleQueue[bytes]) -> None:
+    with out:
+        for line in out:
+            lines.put(line)
+    lines.put(b"")
+
+
+def _who(ask: Ask) -> str:
+    return f"{ask['ranks']} ranks over {ask['transport']}"
+
+
+def _check_alive(ranks: Ranks, ask: Ask, ready: bool, silent: float) -> None:
+    if broken := [code for rank in ranks if (code := rank.poll())]:
+        msg = f"{_who(ask)} ended before their answer, one of them with code {broken[0]}"
+        raise NotMeasured(msg)
+    if not ready and silent > START_LIMIT:
+        msg = f"{_who(ask)} did not start within {START_LIMIT:g} s"
+        raise NotMeasured(msg)
+    if silent > SILENCE_LIMIT:
+        msg = (
+            f"{ask['what']} among {_who(ask)} gave no sign of life for {SILENCE_LIMIT:g} s and was ended; ask for a "
+            'smaller size or fewer ranks, or for another transport, such as transport="shm"'
+        )
+        raise TimeoutError(msg)
+
+
+def text_bar() -> Progress:
+    """Return a progress bar of one line, from 2 s on, where a person can see it."""
+    start, notebook = time.monotonic(), "ipykernel" in sys.modules
+    # A notebook shows what goes to stderr in red, as if it were an error.
+    out = sys.stdout if notebook else sys.stderr
+    seen = notebook or out.isatty()
+
+    def show(done: int, of: int) -> None:
+        if seen and time.monotonic() - start > 2:
+            out.write(f"\rround {done} of {of} [{'#' * (30 * done // of):.<30}]" + "\n" * (done == of))
+            out.flush()
+
+    return show

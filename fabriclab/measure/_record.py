@@ -1,0 +1,43 @@
+"""Renew the stored measurements: ``python -m fabriclab.measure._record FILE "2-core cloud machine (...)"``."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from fabriclab import measure
+from fabriclab.core.result import Result
+from fabriclab.core.save import write_atomic
+from fabriclab.measure._stored import FORMAT, VERSION
+
+_COPIES = [4**k for k in range(5, 14)]  # 1 KiB to 64 MiB
+_SWEEP = [2**k for k in range(3, 27)]  # 8 B to 64 MiB
+_RUNS: dict[str, Callable[[], Result]] = {
+    "copy": lambda: measure.copy(_COPIES, repeats=20),
+    "sockets": lambda: measure.sockets(_COPIES, repeats=20),
+    "all_reduce": lambda: measure.all_reduce(_SWEEP, 2, "mpi"),
+    "reduce_scatter": lambda: measure.reduce_scatter(_SWEEP, 2, "mpi"),
+    "all_gather": lambda: measure.all_gather(_SWEEP, 2, "mpi"),
+    "broadcast": lambda: measure.broadcast(_SWEEP, 2, "mpi"),
+}
+
+
+def quiet(run: Callable[[], Result]) -> dict[str, Any]:
+    """Return the fields of the first run that no other program disturbed; keep trying until there is one."""
+    while True:
+        while not measure.machine().load < 0.5:  # the last run counts too: let it fade
+            time.sleep(5)
+        if "shared" not in (result := run()).notes[-1]:
+            break
+    columns = {k: [float(f"{v:.4g}") for v in getattr(result, k)] for k in ("size", "time", "low", "high")}
+    columns["size"] = result.size.tolist()  # not rounded
+    return {**columns, "n_ranks": result.n_ranks, "asked": result.asked, "how": result.how, "notes": result.notes}
+
+
+if __name__ == "__main__":
+    head = {"format": FORMAT, "version": VERSION, "date": time.strftime("%Y-%m-%d"), "machine": sys.argv[2]}
+    rows = ",\n".join(f"{json.dumps(what)}: {json.dumps(quiet(run))}" for what, run in _RUNS.items())
+    write_atomic(sys.argv[1], f'{json.dumps(head)[:-1]},\n"results": {{\n{rows}}}}}\n'.encode())

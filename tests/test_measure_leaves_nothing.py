@@ -1,0 +1,106 @@
+"""However a measurement ends, no process, no shared memory and no folder stays behind."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from fabriclab import measure
+from fabriclab.measure import _launch, _machine
+
+psutil = pytest.importorskip("psutil")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc and /dev/shm")
+RUN = """
+import sys
+from fabriclab import measure
+print("begin", flush=True)
+measure.all_reduce("64 KiB", 2, sys.argv[1], rounds=10_000_000)
+"""
+needs_mpi = pytest.mark.skipif(not _machine.machine().mpi, reason="mpi4py or mpiexec is not installed")
+TRANSPORTS = ["shm", pytest.param("mpi", marks=needs_mpi)]
+
+
+def left_by(pid):
+    """Return what in shared memory and in the temporary folder carries the mark of process ``pid``."""
+    places = (Path("/dev/shm"), Path(os.environ.get("TMPDIR", "/") if "TMPDIR" in os.environ else "/dev/shm"))
+    return [p for place in places for p in place.glob(f"fabriclab-{pid}-*")]
+
+
+def wait_until(true, seconds=20.0):
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "it did not come"
+        time.sleep(0.02)
+
+
+def alive(processes):
+    return [p for p in processes if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_interrupt_and_sudden_death_leave_nothing(transport, how, root):
+    command = [sys.executable, "-c", RUN, transport]
+    with subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
+        me, expected = psutil.Process(run.pid), 2 if transport == "shm" else 3
+        try:
+            wait_until(lambda: len(me.children(recursive=True)) >= expected)
+            time.sleep(1.0)  # let them measure
+            family = me.children(recursive=True)
+            assert len(alive(family)) == expected
+        finally:
+            run.send_signal(how)
+        assert run.wait(20) != 0
+        if how == signal.SIGINT:
+            assert "KeyboardInterrupt" in run.stderr.read()
+            assert alive(family) == []  # at once
+        wait_until(lambda: not alive(family))
+        wait_until(lambda: not left_by(run.pid))
+
+
+def test_workers_that_hang_are_ended_with_advice(monkeypatch):
+    monkeypatch.setattr(_launch, "SILENCE_LIMIT", 1.5)
+    family = []
+
+    def stop_one(done, of):
+        if not family:
+            family.extend(psutil.Process().children())
+            workers = [p for p in family if "fabriclab.measure._worker" in p.cmdline()]
+            workers[0].suspend()
+
+    with pytest.raises(TimeoutError, match=r'no sign of life for 1\.5 s.*smaller size.*transport="shm"'):
+        measure.all_reduce("64 KiB", 2, "shm", rounds=10_000_000, progress=stop_one)
+    assert alive(family) == []
+    assert left_by(os.getpid()) == []
+
+
+def test_what_a_deaf_mpiexec_started_is_ended_too(monkeypatch, tmp_path):
+    script = tmp_path / "mpiexec"
+    script.write_text("#!/bin/sh\ntrap '' TERM\nsleep 86397 &\nsleep 86398\n")
+    script.chmod(0o755)
+    monkeypatch.setenv("FABRICLAB_MPIEXEC", str(script))
+    monkeypatch.setattr(_launch, "START_LIMIT", 0.3)
+    monkeypatch.setitem(_launch._NEEDS, "mpi", ("numpy", ""))
+    with pytest.raises(measure.NotMeasured, match="did not start"):
+        measure.all_reduce("8 B", 2, "mpi")
+    assert [p for p in psutil.process_iter(["cmdline"]) if (p.info["cmdline"] or [""])[-1] in ("86397", "86398")] == []
+
+
+def test_a_worker_that_dies_is_reported_with_its_last_words(monkeypatch):
+    def kill_one(done, of):
+        for p in psutil.Process().children():
+            if '"rank": 1' in " ".join(p.cmdline()):
+                p.kill()
+
+    with pytest.raises(
+        measure.NotMeasured, match="2 ranks over shm ended before their answer, one of them with code -9"
+    ):
+        measure.all_reduce("64 KiB", 2, "shm", rounds=10_000_000, progress=kill_one)
+    monkeypatch.setitem(_launch._NEEDS, "shm", ("numpy", ""))
+    monkeypatch.setattr(_launch, "worker", lambda ask: [sys.executable, "-c", "raise RuntimeError('out of ideas')"])
+    with pytest.raises(measure.NotMeasured, match=r"last words: .*out of ideas"):
+        measure.all_reduce("8 B", 2, "shm")
