@@ -1,8 +1,7 @@
 """Pictures beside the lessons are those that the library draws now."""
 
-import pytest
-
 import pictures
+import pytest
 
 
 @pytest.mark.parametrize("name", pictures.PICTURES)
