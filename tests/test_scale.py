@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.alone
 PROGRAM = """
 import json, resource, time
 from fabriclab import collectives, engines, routing, topologies

@@ -413,6 +413,7 @@ print(took, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit, before * 
 """
 
 
+@pytest.mark.alone
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows does not tell the peak of a process this way")
 def test_65536_gpus_with_their_servers():
     out = subprocess.run([sys.executable, "-c", BUILD], capture_output=True, text=True, check=True).stdout.split()
