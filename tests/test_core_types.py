@@ -75,7 +75,7 @@ def ends_of_graph(flows):
     end = np.zeros(flows.n_flows)
     for f in flows.order():
         row = flows.after[flows.after_ptr[f] : flows.after_ptr[f + 1]]
-        end[f] = max(flows.start[f], end[row].max(initial=0.0)) + flows.lag[f] + flows.size[f]
+        end[f] = max(flows.start[f], end[row].max(initial=0.0) + flows.lag[f]) + flows.size[f]
     return end
 
 

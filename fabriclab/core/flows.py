@@ -32,7 +32,7 @@ class Flows:
     size : (F,) float64
         Bytes of one repetition. [B], >= 0
     start : (F,) float64
-        Earliest start, in a sequence counted from the start of the group. [s], >= 0
+        Earliest first byte, in a sequence counted from the start of the group. [s], >= 0
     lag : (F,) float64
         Time between the last dependency and the first byte: software cost or computation. [s], >= 0
     after_ptr, after : (F + 1,) int64, (A,) int32
@@ -194,7 +194,8 @@ class Flows:
         """Return the same traffic as one graph: every repetition written out, a barrier flow between them.
 
         A barrier is a flow of size 0 that waits for all flows of a repetition. A start, which counts from
-        the start of the group, becomes a flow of size 0 with that lag. Route the result anew.
+        the start of the group, becomes a flow of size 0 that ends so early that the lag ends then. Route the
+        result anew.
         """
         origin: list[int] = []
         lag: list[float] = []
@@ -204,7 +205,7 @@ class Flows:
         for g, times in enumerate(self.repeat.tolist()):
             span = self.of_group(g)
             members = range(span.start, span.stop)
-            late = [f for f in members if self.start[f] > 0]
+            late = [f for f in members if self.start[f] > self.lag[f]]
             inner = [(self.after[self.after_ptr[f] : self.after_ptr[f + 1]] - span.start).tolist() for f in members]
             for _ in range(times if members else 0):
                 wait = [barrier] if barrier >= 0 else []
@@ -218,7 +219,7 @@ class Flows:
                 rows.append(list(range(first, first + len(members))))
                 barrier = len(rows) - 1
                 origin += [*late, *members, members[0]]
-                lag += [*self.start[late].tolist(), *self.lag[span].tolist(), 0.0]
+                lag += [*(self.start - self.lag)[late].tolist(), *self.lag[span].tolist(), 0.0]
                 real += [False] * len(late) + [True] * len(members) + [False]
         is_real = np.array(real, dtype=bool)
         pick = {k: getattr(self, k)[origin] for k in ("source", "weight", "limit", "label")}
