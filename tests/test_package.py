@@ -77,6 +77,14 @@ def test_module_prints_its_version(root):
     assert done.stdout.strip() == f"fabriclab {fabriclab.__version__}"
 
 
+def test_readme_example_gives_what_it_says(root, monkeypatch, capsys):
+    code = (root / "README.md").read_text().split("```python\n")[1].split("```")[0]
+    monkeypatch.setattr(fabriclab.measure, "copy", lambda: None)
+    exec(code, {})
+    said = float(re.search(r"# ([\d.]+) s$", code, re.MULTILINE)[1])
+    assert float(capsys.readouterr().out) == pytest.approx(said, rel=0.01)
+
+
 # ------------------------------------------------------------------ cost of the import
 
 
