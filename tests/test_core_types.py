@@ -88,8 +88,8 @@ def ends_of_sequence(flows):
             end = {}
             for f in members:
                 row = flows.after[flows.after_ptr[f] : flows.after_ptr[f + 1]]
-                begin = max([now + flows.start[f], *(end[int(x)] for x in row)])
-                end[int(f)] = begin + flows.lag[f] + flows.size[f]
+                ready = max([now, *(end[int(x)] for x in row)])
+                end[int(f)] = max(now + flows.start[f], ready + flows.lag[f]) + flows.size[f]
             out += [end[int(f)] for f in members]
             now = max([now, *end.values()])
     return out
