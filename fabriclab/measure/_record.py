@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -11,6 +12,8 @@ from typing import Any
 from fabriclab import measure
 from fabriclab.core.result import Result
 from fabriclab.core.save import write_atomic
+from fabriclab.measure._comms import YIELDS
+from fabriclab.measure._machine import Load
 from fabriclab.measure._stored import FORMAT, VERSION
 
 _COPIES = [4**k for k in range(5, 14)]  # 1 KiB to 64 MiB
@@ -26,11 +29,11 @@ _RUNS: dict[str, Callable[[], Result]] = {
 
 
 def quiet(run: Callable[[], Result]) -> dict[str, Any]:
-    """Return the fields of the first run that no other program disturbed; keep trying until there is one."""
+    """Return the fields of the first run that other programs left alone; keep trying until there is one."""
     while True:
-        while not measure.machine().load < 0.5:  # the last run counts too: let it fade
-            time.sleep(5)
-        if "shared" not in (result := run()).notes[-1]:
+        load = Load()
+        time.sleep(1)
+        if load.figures()[1] < 0.05 and "shared" not in (result := run()).notes[-1]:
             break
     columns = {k: [float(f"{v:.4g}") for v in getattr(result, k)] for k in ("size", "time", "low", "high")}
     columns["size"] = result.size.tolist()  # not rounded
@@ -38,6 +41,7 @@ def quiet(run: Callable[[], Result]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
+    os.environ[YIELDS] = "0"  # the load average still counts programs that have ended
     head = {"format": FORMAT, "version": VERSION, "date": time.strftime("%Y-%m-%d"), "machine": sys.argv[2]}
     rows = ",\n".join(f"{json.dumps(what)}: {json.dumps(quiet(run))}" for what, run in _RUNS.items())
     write_atomic(sys.argv[1], f'{json.dumps(head)[:-1]},\n"results": {{\n{rows}}}}}\n'.encode())
