@@ -45,6 +45,10 @@ _EXAMPLE: Final = {
     "size": '"1 MiB" or 1048576 (bytes)', "rate": '"400 Gb/s" or 50e9 (bytes per second)',
     "time": '"500 ns" or 5e-7 (seconds)', "length": '"3 m" or 3.0 (metres)',
 }  # fmt: skip
+_WORDS: Final = {
+    "sec": "s", "second": "s", "msec": "ms", "millisecond": "ms", "usec": "us", "microsecond": "us", "minute": "min",
+    "hour": "h", "day": "d", "byte": "B", "bit": "b", "meter": "m", "metre": "m", "watt": "W", "dollar": "USD",
+}  # fmt: skip
 # A plain float cannot say whether it is Gb/s or GB/s, so a value no real part has is refused.
 _PLAUSIBLE: Final = {"rate": (1e6, 1e14), "time": (0.0, math.inf), "size": (0.0, 1e21), "length": (0.0, 1e8)}
 
@@ -122,7 +126,9 @@ def _suggest(digits: str, unit: str, example: str) -> str:
             f'"{unit}" is read in two ways: write "{digits} {prefix}b/s" for bits per second '
             f'or "{digits} {prefix}B/s" for bytes per second'
         )
-    near = [u for u in UNITS if u.lower() == unit.lower()]
+    near = [u for u in UNITS if u.lower() == unit.lower()] or [
+        u for word, u in _WORDS.items() if re.fullmatch(f"{word}s?", unit.lower())
+    ]
     return "did you mean " + " or ".join(f'"{digits} {u}"' for u in near) + "?" if near else f"write {example}"
 
 

@@ -143,3 +143,9 @@ def test_count_names_its_bounds():
 ])  # fmt: skip
 def test_shown_as_people_write_it(shown, text):
     assert shown == text
+
+
+@pytest.mark.parametrize(("given", "written"), [("5 minutes", "5 min"), ("0.7 seconds", "0.7 s"), ("3 Bytes", "3 B")])
+def test_a_unit_in_words_is_answered_with_its_sign(given, written):
+    with pytest.raises(ValueError, match=f'did you mean "{written}"'):
+        units.parse(given, "time")
