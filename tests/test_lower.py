@@ -88,6 +88,9 @@ def test_an_adder_adds_one_buffer_after_another():
     assert flows.lag.tolist() == pytest.approx([1e-6 + 3e-6] * 3 + [1e-6] * 3)
     ring = lower(build("all_reduce", "ring", 4), crossbar(4), 4e3, gamma=1e-9)
     assert ring.lag.tolist() == pytest.approx([1e-6] * 4 + [0.0] * 4)
+    # In the middle step each rank takes a copy and adds: only what is added costs.
+    both = lower(build("all_reduce", "ring", 2, segments=2, pipelined=True), crossbar(2), 4e3, gamma=1e-9)
+    assert both.lag.tolist() == pytest.approx([1e-6] * 2 + [0.0] * 2 + [1e-6] * 2 + [0.0] * 2)
 
 
 def test_a_rank_waits_for_all_that_it_received_since_it_last_sent():
@@ -122,6 +125,23 @@ def test_leaves_rails_and_crossings_by_hand():
     assert collectives.spine_crossings(fabric, [0, 2, 1, 3]) == 4
     assert collectives.spine_crossings(fabric, [[0, 1], [2, 3]]) == 0
     assert [g.tolist() for g in collectives.rail_groups(fabric)] == [[0, 1, 2, 3]]
+
+
+def test_the_leaf_above_is_the_nearest_and_of_several_the_one_on_the_rail():
+    b = FabricBuilder(("gpu", "pcie", "nic", "leaf"), ("rail",))
+    gpu = b.add_nodes("gpu", 5, tier=0, transit=False)
+    pcie = b.add_nodes("pcie", 2, tier=1, transit=True)
+    nic = b.add_nodes("nic", 3, tier=2, transit=True)
+    leaf = b.add_nodes("leaf", 4, tier=3, transit=True, rail=[1, 0, 2, 3])
+    # GPUs 0 to 2 share a PCIe switch with the NICs of leaves 0 and 1; the NIC of leaf 2 is one switch further.
+    b.add_cables(gpu[:3], pcie[0], capacity=BETA)
+    b.add_cables([pcie[0], pcie[0], pcie[0], pcie[1]], [nic[0], nic[1], pcie[1], nic[2]], capacity=BETA)
+    b.add_cables(nic, leaf[:3], capacity=BETA)
+    # GPU 3 is itself on leaf 3, and GPU 2 beside it: near, but GPU 3 lets nothing pass. GPU 4 has no way out.
+    b.add_cables([gpu[3], gpu[2], gpu[4]], [leaf[3], gpu[3], gpu[3]], capacity=BETA)
+    fabric = b.build("shared", {}, endpoint=gpu, rail=[0, 1, 2, 3, 4], server=np.zeros(5))
+    # Rank 2 finds no leaf of its rail among the nearest: the lowest number.
+    assert collectives.leaf_of(fabric).tolist() == [*leaf[[1, 0, 0, 3]], -1]
 
 
 def test_the_hall_by_hand():
