@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fabriclab import core
@@ -285,6 +285,7 @@ def test_a_cycle_is_found_and_named(flows, data):
     assert all(b in rows[a] for a, b in itertools.pairwise(named))
 
 
+@example(Flows.make([0], [1], [0.0], start=1.0, lag=1.0))
 @given(sequences_of_flows())
 def test_written_out_the_traffic_ends_at_the_same_times(flows):
     graph = flows.expanded()
