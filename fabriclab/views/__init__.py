@@ -7,7 +7,7 @@ variable that holds it and is freed with it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, overload
+from typing import Any
 
 from matplotlib.axes import Axes
 
@@ -16,37 +16,24 @@ from fabriclab.views.fabrics import fabric
 from fabriclab.views.page import Picture
 from fabriclab.views.palette import ROLES
 from fabriclab.views.rulers import ruler
-from fabriclab.views.steps import buffers
 from fabriclab.views.sweeps import sweep
-from fabriclab.views.tables import Table, table
+from fabriclab.views.tables import Table, buffers, table
 from fabriclab.views.timelines import timeline
 
 __all__ = ["ROLES", "Picture", "Table", "buffers", "draw", "fabric", "ruler", "sweep", "table", "timeline"]
 
 
-@overload
-def draw(value: Any, ax: None = None, *, finding: str | None = None, **options: Any) -> Picture: ...
-@overload
-def draw(value: Any, ax: Axes, *, finding: str | None = None, **options: Any) -> Axes: ...
-def draw(value: Any, ax: Axes | None = None, *, finding: str | None = None, **options: Any) -> Picture | Axes:
-    """Draw a value in the view of its type.
+def draw(value: Any, ax: Axes | None = None, **options: Any) -> Picture | Axes:
+    """Draw a value in the view of its type, as a picture that a notebook shows, or on axes, which are returned.
 
     Parameters
     ----------
     value : Fabric, Result, several Results, Timeline (with ``flows=...``), or a simulation of a collective
         What to draw.
     ax : Axes, optional
-        Where to draw.
-    finding : str, optional
-        The sentence above the picture; computed where left out.
+        Where to draw, so that several views can share a figure.
     **options
-        Of `fabric`, `sweep` or `timeline`.
-
-    Returns
-    -------
-    Picture or Axes
-        The axes where ``ax`` was given, so that several views can share a figure; else a picture that a notebook
-        shows, with its alternative text and table.
+        Of `fabric`, `sweep` or `timeline`, such as ``finding``, the sentence above the picture.
 
     Raises
     ------
@@ -55,13 +42,13 @@ def draw(value: Any, ax: Axes | None = None, *, finding: str | None = None, **op
     """
     many = list(value.values()) if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else [value]
     if isinstance(value, Fabric):
-        picture = fabric(value, ax=ax, finding=finding, **options)
+        picture = fabric(value, ax=ax, **options)
     elif isinstance(value, Timeline):
-        picture = timeline(value, ax=ax, finding=finding, **options)
+        picture = timeline(value, ax=ax, **options)
     elif many and all(isinstance(r, Result) for v in many for r in (v if isinstance(v, list | tuple) else [v])):
-        picture = sweep(value, ax=ax, finding=finding, **options)
+        picture = sweep(value, ax=ax, **options)
     elif isinstance(getattr(value, "timeline", None), Timeline):
-        picture = timeline(value.timeline, value.flows, value.fabric, ax=ax, finding=finding, **options)
+        picture = timeline(value.timeline, value.flows, value.fabric, ax=ax, **options)
     else:
         msg = (
             f"value must be a Fabric, Result, list of Results, Timeline or simulation, got {type(value).__name__}; "

@@ -5,35 +5,26 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
-from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.collections import LineCollection
-from matplotlib.colors import Normalize
 from matplotlib.patches import FancyBboxPatch
 from numpy.typing import ArrayLike
 
 from fabriclab import units
-from fabriclab.core import Fabric, Routes, Timeline
-from fabriclab.views.layout import Floats, Lines, Marks, lines_of, marks_of, paths_of
-from fabriclab.views.page import Picture, canvas, finish, joined, plain, styled
+from fabriclab.core import Fabric, Timeline
+from fabriclab.views.layout import Lines, Marks, counted, lines_of, marks_of, paths_of
+from fabriclab.views.page import Floats, Picture, canvas, finish, plain, styled
 from fabriclab.views.palette import GREY, INK, NODE, ROLES, TINT
 from fabriclab.views.tables import Table
 
-__all__ = ["fabric"]
-
 MOST_NODES: Final = 200
-_PLURAL: Final = {
-    "gpu": "GPUs", "nic": "NICs", "leaf": "leaves", "nvlink": "NVLink switches", "pcie": "PCIe switches",
-    "switch": "switches",
-}  # fmt: skip
 
 
 @styled
 def fabric(
-    fabric: Fabric, *, load: Timeline | ArrayLike | None = None, highlight: Routes | ArrayLike | None = None,
-    fold: bool = True, ax: Axes | None = None, finding: str | None = None,
-) -> Picture:  # fmt: skip
+    fabric: Fabric, *, load: Timeline | ArrayLike | None = None, ax: Axes | None = None, finding: str | None = None
+) -> Picture:
     """Draw a fabric: endpoints at the bottom, their servers as rounded boxes, switches above.
 
     Parallel cables are one line, as wide as their capacity asks. Above 200 nodes each tier is drawn as blocks, one per
@@ -45,44 +36,35 @@ def fabric(
         What to draw.
     load : Timeline or array_like, shape (L,), optional
         Mean load of each link as a part of its capacity, coloured by cividis. [1], >= 0
-    highlight : Routes or array_like of int, optional
-        Links to draw in blue.
-    fold : bool
-        Draw blocks above 200 nodes. False draws every node, up to 2,000.
     ax, finding : optional
         Where to draw, and the sentence above the picture.
-
-    Returns
-    -------
-    Picture
-        With axes, finding, alternative text and a table of the lines.
 
     Raises
     ------
     ValueError
-        If there is no link or no endpoint, load or highlight does not fit, or ``fold=False`` meets too many nodes.
+        If there is no link or no endpoint, or load does not fit.
     """
     if not fabric.n_links or not fabric.n_ranks:
         msg = f"nothing to draw: this fabric has {fabric.n_links} links and {fabric.n_ranks} endpoints; add both"
         raise ValueError(msg)
-    if not fold and fabric.n_nodes > 10 * MOST_NODES:
-        msg = (
-            f"fold=False draws every node, at most {10 * MOST_NODES}; this fabric has {fabric.n_nodes}, leave fold=True"
-        )
-        raise ValueError(msg)
-    share = None if load is None else _share(fabric, load)
-    marks = marks_of(fabric, fold and fabric.n_nodes > MOST_NODES)
-    lines = lines_of(fabric, marks, share, highlight)
+    share = np.full(fabric.n_links, np.nan) if load is None else _share(fabric, load)
+    marks = marks_of(fabric, fabric.n_nodes > MOST_NODES)
+    lines = lines_of(fabric, marks, share)
     # Room below the lowest row: names of servers or rails, and the arcs of cables within a row.
     foot = 0.32 + 0.36 * (marks.server.max() >= 0) + 0.55 * bool(np.any(marks.row[lines.a] == marks.row[lines.b]))
-    own, ax = ax is None, canvas(ax, 0.5 + 0.62 * (np.ptp(marks.row) + 1 + foot) + 0.6 * (share is not None))
+    own, ax = ax is None, canvas(ax, 0.5 + 0.62 * (np.ptp(marks.row) + 1 + foot) + 0.6 * (load is not None))
     ax.set_axis_off()
     ax.set(xlim=(-0.7, (marks.x + marks.width / 2).max() + 0.3), ylim=(marks.row.min() - foot, marks.row.max() + 0.4))
     _draw_boxes(ax, fabric, marks, foot)
-    _draw_lines(ax, marks, lines, share is not None)
+    _draw_lines(ax, marks, lines)
     _draw_marks(ax, fabric, marks)
     _write_margins(ax, fabric, marks, lines)
-    return finish(ax, own, finding, _said(fabric, marks, share), _table(fabric, marks, lines, share is not None))
+    table = Table({
+        "from": [marks.names[i] for i in lines.a], "to": [marks.names[i] for i in lines.b],
+        "cables": lines.cables, "failed": lines.failed, "fastest [B/s]": lines.fastest, "together [B/s]": lines.total,
+        "load": lines.load,
+    })  # fmt: skip
+    return finish(ax, own, finding, _said(fabric, marks, lines, share), table)
 
 
 def _share(fabric: Fabric, load: Timeline | ArrayLike) -> Floats:
@@ -98,24 +80,23 @@ def _share(fabric: Fabric, load: Timeline | ArrayLike) -> Floats:
 
 def _draw_boxes(ax: Axes, f: Fabric, m: Marks, foot: float) -> None:
     """Draw servers as rounded boxes and scale-up domains as tinted ones; one stack stands for many servers."""
-    inside = np.flatnonzero(m.server >= 0)
-    folded = m.row.size < f.n_nodes
-    groups = [inside] if folded else [inside[m.server[inside] == s] for s in np.unique(m.server[inside])]
-    for group in (g for g in groups if g.size > 1):
+    low = m.row.min() - foot + 0.34
+    for s in np.unique(m.server[m.server >= 0]):
+        group = m.server == s
+        if group.sum() == 1:
+            continue
         left, right = (m.x - m.width / 2)[group].min() - 0.14, (m.x + m.width / 2)[group].max() + 0.14
-        low, high = m.row[group].min() - foot + 0.34, m.row[group].max() + 0.36
         if m.row[group].min() < 0:
             _box(ax, left + 0.06, right - 0.06, low + 0.06, 0.26, fc=TINT, alpha=0.28, lw=0)
-        for step in range(2 if folded else 0, -1, -1):
-            _box(ax, left + 0.05 * step, right + 0.05 * step, low - 0.05 * step, high - 0.05 * step,
-                 fc="none", ec=INK, lw=1.1, alpha=0.35 if step else 0.8)  # fmt: skip
-        if not folded:
-            ax.text(left + 0.05, low - 0.04, f"server {m.server[group[0]]}", fontsize=8.5, ha="left", va="top")
-    if folded and inside.size > 1:
-        low = m.row.min() - foot + 0.04
-        _beside(ax, f"in {np.unique(f.server[f.server >= 0]).size:,} servers", low, "left")
-        for i in np.flatnonzero((m.row == 0) & (m.rail >= 0)):
-            ax.text(m.x[i], low, f"rail {m.rail[i]}", fontsize=8.5, ha="center", va="center")
+        for step in (0.1, 0.05, 0.0) if m.folded else (0.0,):
+            high, alpha = m.row[group].max() + 0.36 - step, 0.35 if step else 0.8
+            _box(ax, left + step, right + step, low - step, high, fc="none", ec=INK, lw=1.1, alpha=alpha)
+        if not m.folded:
+            ax.text(left + 0.05, low - 0.04, f"server {s}", ha="left", va="top")
+            continue
+        _beside(ax, f"in {f.summary()['servers']:,} servers", low - 0.3, "left")
+        for i in np.flatnonzero(group & (m.row == 0) & (m.rail >= 0)):
+            ax.text(m.x[i], low - 0.3, f"rail {m.rail[i]}", ha="center", va="center")
 
 
 def _box(ax: Axes, left: float, right: float, low: float, high: float, rounding: float = 0.1, **look: Any) -> None:
@@ -126,60 +107,54 @@ def _box(ax: Axes, left: float, right: float, low: float, high: float, rounding:
 def _beside(ax: Axes, text: str, y: float, side: str) -> None:
     """Write into the margin, at the height ``y`` of the drawing."""
     x, shift, align = (0, -4, "right") if side == "left" else (1, 4, "left")
-    ax.annotate(text, (x, y), (shift, 0), xycoords=("axes fraction", "data"), textcoords="offset points", ha=align,
-                va="center", fontsize=8.5)  # fmt: skip
+    ax.annotate(text, (x, y), (shift, 0), ("axes fraction", "data"), "offset points", ha=align, va="center")
 
 
 def _draw_marks(ax: Axes, f: Fabric, m: Marks) -> None:
-    folded, unit = m.row.size < f.n_nodes, 330.0 / float(np.ptp(ax.get_xlim()))
-    names = [f"{n:,}" if folded else f.name(int(i)).rpartition(" ")[2] for i, n in zip(m.first, m.count, strict=True)]
-    fits = np.array([5.6 * len(name) for name in names]) < m.width * unit
-    for i, name in enumerate(names):
-        x, y, half = m.x[i], m.row[i], m.width[i] / 2
-        _box(ax, x - half, x + half, y - 0.17, y + 0.17, 0.06, fc=NODE[bool(f.transit[m.first[i]])], lw=0, zorder=5)
+    names = [name.split()[0 if m.folded else -1] for name in m.names]
+    fits = np.array([5.6 * len(name) for name in names]) < m.width * 330.0 / np.ptp(ax.get_xlim())
+    for name, node, x, y, half in zip(names, m.first, m.x, m.row, m.width / 2, strict=True):
+        _box(ax, x - half, x + half, y - 0.17, y + 0.17, 0.06, fc=NODE[bool(f.transit[node])], lw=0, zorder=5)
         # A row is named in full or not at all.
         if fits[m.row == y].all():
-            ax.text(x, y, name, color="white", fontsize=8.5, ha="center", va="center_baseline", zorder=6)
+            ax.text(x, y, name, color="white", ha="center", va="center_baseline", zorder=6)
 
 
-def _draw_lines(ax: Axes, m: Marks, k: Lines, loaded: bool) -> None:
+def _draw_lines(ax: Axes, m: Marks, k: Lines) -> None:
     paths = paths_of(m, k)
     width = 1.5 * np.clip(k.total / max(k.total[k.total > 0].min(initial=np.inf), 1.0), 1.0, 40.0) ** 0.4
     dead = k.failed == k.cables
-    if loaded:
-        scale = ScalarMappable(Normalize(0, max(1.0, float(k.load.max()))), colormaps["cividis"])
+    if np.isnan(k.load).all():
+        alpha = np.where(dead, 0.4, 0.9)
+        ax.add_collection(LineCollection(paths, linewidths=width, colors=GREY, alpha=alpha, zorder=2))
+    else:
+        scale = ScalarMappable(cmap="cividis")
+        scale.set_clim(0, max(1.0, float(k.load.max())))
         # The casing keeps both ends of the scale visible on a light and on a dark page.
         ax.add_collection(LineCollection(paths, linewidths=width + 3.0, colors=GREY, zorder=2))
         colours = np.where(dead[:, None], (0.42, 0.42, 0.42, 1.0), scale.to_rgba(k.load))
         ax.add_collection(LineCollection(paths, linewidths=width + 1.0, colors=colours, zorder=3))
-        figure = ax.get_figure(root=True)
-        bar = figure.colorbar(scale, ax=ax, orientation="horizontal", shrink=0.5, aspect=28, pad=0.02)  # type: ignore[union-attr]
+        bar = ax.figure.colorbar(scale, ax=ax, orientation="horizontal", shrink=0.5, aspect=28, pad=0.02)
         bar.set_label("load of the fullest link of each line [part of its capacity]")
         bar.outline.set_visible(False)
-    else:
-        faint = np.where(k.marked.any() & ~k.marked | dead, 0.4, 0.9)
-        ax.add_collection(LineCollection(paths, linewidths=width, colors=GREY, alpha=faint, zorder=2))
-    chosen = [paths[i] for i in np.flatnonzero(k.marked)]
-    blue = ROLES["predicted"].colour
-    ax.add_collection(LineCollection(chosen, linewidths=width[k.marked] + 1.5, colors=blue, zorder=4))
     for i in np.flatnonzero(k.failed):
         x, y = paths[i].mean(axis=0)
-        ax.plot(x, y, marker=ROLES["failed"].marker, ms=10, mfc=ROLES["failed"].colour, mec=INK, mew=0.6, zorder=8)
+        ax.plot(x, y, zorder=8, **ROLES["failed"].look() | {"ms": 10})
         if k.cables[i] > 1:
             plate = {"boxstyle": "round,pad=0.15", "fc": NODE[True], "lw": 0}
-            side = (9, "left") if x < np.mean(ax.get_xlim()) else (-9, "right")
-            ax.annotate(f"{k.failed[i]} of {k.cables[i]}", (x, y), (side[0], 0), textcoords="offset points",
-                        ha=side[1], va="center", fontsize=8.5, color="white", bbox=plate, zorder=7)  # fmt: skip
+            shift, side = (9, "left") if x < np.mean(ax.get_xlim()) else (-9, "right")
+            ax.annotate(f"{k.failed[i]} of {k.cables[i]}", (x, y), (shift, 0), textcoords="offset points",
+                        ha=side, va="center", color="white", bbox=plate, zorder=7)  # fmt: skip
 
 
 def _write_margins(ax: Axes, f: Fabric, m: Marks, k: Lines) -> None:
     """Name the rows on the left and the cables between them on the right."""
     for row in np.unique(m.row):
-        here = np.isin(m.of_node, np.flatnonzero(m.row == row))
+        here = m.row[m.of_node] == row
         radix = np.unique(f.radix[here])
         ports = f"\nx {radix[0]} ports" if radix.size == 1 and radix[0] > 0 else ""
-        _beside(ax, _counted(int(here.sum()), f.kinds[f.kind[here][0]]) + ports, row, "left")
-    for low, high in np.unique(np.stack([m.row[k.a], m.row[k.b]], axis=1), axis=0):
+        _beside(ax, counted(int(here.sum()), f.kinds[f.kind[here][0]]) + ports, row, "left")
+    for low, high in np.unique([m.row[k.a], m.row[k.b]], axis=1).T:
         here = (m.row[k.a] == low) & (m.row[k.b] == high)
         rates = [plain(units.format_rate(v)) for v in (k.slowest[here].min(), k.fastest[here].max()) if np.isfinite(v)]
         each = np.unique(k.cables[here])
@@ -188,40 +163,25 @@ def _write_margins(ax: Axes, f: Fabric, m: Marks, k: Lines) -> None:
         _beside(ax, text, (low + high) / 2 if low != high else low - 0.5, "right")
 
 
-def _counted(number: int, kind: str) -> str:
-    plural = _PLURAL.get(kind, f"{kind}s")
-    return f"{number:,} {plural if number != 1 else kind}"
+def _listed(f: Fabric, nodes: Any, *more: str) -> str:
+    """Return how many of the nodes there are of each kind, as in "4 leaves, 1 spine and 16 cables"."""
+    kinds, numbers = np.unique(f.kind[nodes], return_counts=True)
+    words = [*(counted(int(n), f.kinds[k]) for k, n in zip(kinds, numbers, strict=True)), *more]
+    return ", ".join(words[:-1]) + " and " * (len(words) > 1) + words[-1]
 
 
-def _said(f: Fabric, m: Marks, share: Floats | None) -> list[str]:
+def _said(f: Fabric, m: Marks, k: Lines, share: Floats) -> list[str]:
     """Return what the picture says: load first, then failures, then the parts."""
-    counts, ends = f.summary(), np.unique(f.kind[f.endpoint])
     outside = (m.server[m.of_node] < 0) & ~np.isin(np.arange(f.n_nodes), f.endpoint)
-    over = [_counted(int(np.sum(outside & (f.kind == i))), f.kinds[i]) for i in np.unique(f.kind[outside])]
     # Connections on the boards of a server are no cables of the network.
     cables = int(np.sum(outside[f.source[::2]] | outside[f.target[::2]])) or f.n_cables
-    servers = f" in {counts['servers']:,} servers" if 1 < counts["servers"] < f.n_ranks else ""
-    who = _counted(f.n_ranks, f.kinds[ends[0]] if ends.size == 1 else "endpoint")
-    said = [f"{who}{servers} meet over {joined([*over, _counted(cables, 'cable')])}"]
-    said.append("drawn are " + joined([_counted(counts[k], k) for k in f.kinds if counts[k]]))
-    failed = int(np.sum(np.minimum(f.capacity[::2], f.capacity[1::2]) == 0))
+    servers, failed = f.summary()["servers"], int(k.failed.sum())
+    where = f" in {servers:,} servers" if 1 < servers < f.n_ranks else ""
+    said = [f"{_listed(f, f.endpoint)}{where} meet over {_listed(f, outside, counted(cables, 'cable'))}"]
+    said.append(f"drawn are {_listed(f, slice(None))}")
     if failed:
         said.insert(0, f"{failed:,} of {f.n_cables:,} cables {'has' if failed == 1 else 'have'} failed")
-    if share is not None:
+    if np.isfinite(share).all():
         link = int(np.argmax(share))
         said.insert(0, f"the fullest link, {f.link_name(link)}, carries {100 * share[link]:.3g}% of what it could")
     return said
-
-
-def _table(f: Fabric, m: Marks, k: Lines, loaded: bool) -> Table:
-    def name(i: int) -> str:
-        if m.row.size == f.n_nodes:
-            return f.name(int(m.first[i]))
-        where = f", rail {m.rail[i]}" if m.rail[i] >= 0 else ""
-        return _counted(int(m.count[i]), f.kinds[f.kind[m.first[i]]]) + where
-
-    columns: dict[str, Any] = {
-        "from": [name(i) for i in k.a], "to": [name(i) for i in k.b], "cables": k.cables, "failed": k.failed,
-        "fastest [B/s]": k.fastest, "together [B/s]": k.total,
-    }  # fmt: skip
-    return Table(columns | ({"load": k.load} if loaded else {}))

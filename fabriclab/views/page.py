@@ -2,66 +2,42 @@
 
 from __future__ import annotations
 
-import functools
 import html
 import io
 import os
 import re
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, ParamSpec, TypeVar
+from typing import Any, Final
 
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import units
-from fabriclab.views.palette import INK, STYLE
+from fabriclab.views.palette import INK, ROLES, STYLE
 from fabriclab.views.tables import Table
 
-__all__ = ["Picture", "canvas", "finish", "joined", "plain", "positive_pair", "spread", "styled"]
-
 WIDTH: Final = 7.0
-P = ParamSpec("P")
-R = TypeVar("R")
-
-
-def styled(function: Callable[P, R]) -> Callable[P, R]:
-    """Run a function under the style of the course and leave the settings of matplotlib as they were."""
-
-    @functools.wraps(function)
-    def inside(*args: P.args, **kwargs: P.kwargs) -> R:
-        with matplotlib.rc_context(STYLE):
-            return function(*args, **kwargs)
-
-    return inside
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Guess = tuple[units.Quantity, units.Quantity]
+styled: Final = matplotlib.rc_context(STYLE)  # a decorator: what is drawn inside has the look of the course
 
 
 @dataclass(frozen=True, eq=False)
 class Picture:
-    """A drawing with its words and its numbers.
+    """A drawing with its words and its numbers: finding above, alternative text, table twin, caption with sources.
 
     In a notebook it shows itself as SVG in the colours of the theme, with the alternative text for screen readers
     and the table twin to unfold. With ``FABRICLAB_TEXT=1`` it shows finding and table instead.
-
-    Parameters
-    ----------
-    axes : Axes
-        What was drawn; ``axes.figure`` is its figure.
-    finding : str
-        The sentence above the picture.
-    alt : str
-        What the picture says, for those who do not see it.
-    table : Table
-        The numbers that were drawn.
-    caption : str
-        Sources and what was left out.
     """
 
     axes: Axes
@@ -73,11 +49,7 @@ class Picture:
     @property
     def figure(self) -> Figure:
         """The figure; it belongs to no window and is freed with this picture."""
-        figure = self.axes.get_figure(root=True)
-        if figure is None:
-            msg = "this picture's axes were removed from their figure; draw it again"
-            raise ValueError(msg)
-        return figure
+        return self.axes.figure.canvas.figure
 
     @styled
     def svg(self) -> str:
@@ -90,21 +62,16 @@ class Picture:
         text = re.sub(r"<style.*?</style>", "", text[text.index("<svg") :], count=1, flags=re.DOTALL)
         # Group names would be there twice on a page with two pictures; nothing refers to them.
         text = re.sub(r' id="[A-Za-z0-9.]+_\d+"', "", text)
-        role = f'role="img" aria-label="{html.escape(self.alt)}" '
-        shape = 'style="max-width:100%;height:auto;stroke-linejoin:round;stroke-linecap:butt" '
-        text = re.sub(r'<svg (.*?)width="[^"]*"', rf'<svg \1width="{WIDTH * 100:.0f}"', text, count=1, flags=re.DOTALL)
-        text = re.sub(r'height="[^"]*" ', "", text, count=1)
-        return text.replace("<svg ", f"<svg {role}{shape}", 1).replace(INK, "currentColor")
+        size = f'width="{WIDTH * 100:.0f}" style="max-width:100%;height:auto;stroke-linejoin:round;stroke-linecap:butt"'
+        text = re.sub(r'width="[^"]*" height="[^"]*"', size, text, count=1)
+        label = f'<svg role="img" aria-label="{html.escape(self.alt)}" '
+        return text.replace("<svg ", label, 1).replace(INK, "currentColor")
 
+    @styled
     def save(self, path: str | Path) -> Path:
         """Write the picture as .svg, .pdf or .png (white background, 200 dots per inch) and return the path."""
-        target = Path(path)
-        if target.suffix == ".svg":
-            target.write_text(self.svg(), encoding="utf-8")
-        else:
-            with matplotlib.rc_context(STYLE):
-                self.figure.savefig(target, dpi=200, facecolor="white")
-        return target
+        self.figure.savefig(path, dpi=200, facecolor="white", metadata={"Title": self.alt})
+        return Path(path)
 
     def __str__(self) -> str:
         """Return finding, table and caption as text."""
@@ -135,84 +102,56 @@ def canvas(ax: Axes | None, height: float) -> Axes:
 
 
 def finish(ax: Axes, own: bool, finding: str | None, said: Sequence[str], table: Table, caption: str = "") -> Picture:
-    """Put the finding above the picture and the caption below, and return the `Picture`.
-
-    ``said`` holds clauses computed from what was drawn. The first is the finding where none is given; all of them
-    are in the alternative text, so that it names a number whatever the finding says.
-    """
-    clauses = "; ".join(said)
-    headline = (finding or said[0]).strip()
-    headline = headline[:1].upper() + headline[1:]
+    """Put the finding above the picture, or else the first of the clauses that were computed, and the caption below."""
+    headline, clauses = (x[:1].upper() + x[1:] for x in ((finding or said[0]).strip(), "; ".join(said)))
     if headline.lower().startswith(("figure", "plot")):
         msg = f"finding must be a sentence that says what is seen, got {headline!r}; begin with the matter itself"
         raise ValueError(msg)
-    alt = (
-        f"{headline.rstrip('.')}. {clauses[0].upper()}{clauses[1:]}"
-        if finding
-        else f"{headline}{clauses[len(said[0]) :]}"
-    )
+    # With the clauses the alternative text names a number whatever the finding says.
+    picture = Picture(ax, headline, f"{headline.rstrip('.')}. {clauses}" if finding else clauses, table, caption)
     words: dict[str, Any] = {"ha": "left", "color": INK, "parse_math": False}
-    figure = ax.get_figure(root=True)
-    if own and isinstance(figure, Figure):
-        figure.suptitle(textwrap.fill(headline, 80), x=0.01, fontsize=10.5, fontweight="bold", **words)
-        if caption:
-            figure.supxlabel(textwrap.fill(caption, 105), x=0.01, fontsize=8.5, **words)
+    if own:
+        picture.figure.suptitle(textwrap.fill(headline, 80), x=0.01, fontsize=10.5, fontweight="bold", **words)
+        picture.figure.supxlabel(textwrap.fill(caption, 105), x=0.01, fontsize=8.5, **words)
     else:
-        ax.set_title(textwrap.fill(headline, 60), loc="left", fontsize=10, fontweight="bold", color=INK)
-    return Picture(ax, headline, alt, table, caption)
+        ax.set_title(textwrap.fill(headline, 60), loc="left", pad=20, fontsize=10, fontweight="bold", color=INK)
+    return picture
 
 
-def spread(wanted: ArrayLike, gap: float, low: float = 0.0, high: float = 1.0) -> NDArray[np.float64]:
-    """Return positions nearest to ``wanted`` (least squares) that keep ``gap`` between neighbours.
-
-    Positions minus rank times gap must not fall: an isotonic regression, solved by pooling neighbours [1]_.
-
-    Parameters
-    ----------
-    wanted : array_like, shape (K,)
-        Where the labels would stand.
-    gap : float
-        Least distance of neighbours, in the unit of ``wanted``.
-    low, high : float
-        Range; where the labels need more room than it has, they go past ``high``.
-
-    Returns
-    -------
-    ndarray, shape (K,)
-        In the order of ``wanted``.
-
-    References
-    ----------
-    .. [1] R. E. Barlow et al., Statistical Inference under Order Restrictions, Wiley, 1972.
-    """
-    wish = np.asarray(wanted, dtype=np.float64)
-    order = np.argsort(wish, kind="stable")
-    steps = np.arange(wish.size) * gap
-    pools: list[tuple[float, int]] = []
-    for value in (wish[order] - steps).tolist():
-        total, count = value, 1
-        while pools and pools[-1][0] / pools[-1][1] > total / count:
-            total, count = total + pools[-1][0], count + pools.pop()[1]
-        pools.append((total, count))
-    level = np.concatenate([np.full(n, total / n) for total, n in pools]) if pools else wish
-    out = np.empty_like(wish)
-    out[order] = np.clip(level, low, max(low, high - steps[-1] if steps.size else high)) + steps
-    return out
-
-
-def joined(words: Sequence[Any]) -> str:
-    """Return "a, b and c"."""
-    texts = [str(w) for w in words]
-    return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} and {texts[-1]}"
-
-
-def positive_pair(value: Sequence[units.Quantity], quantity: str, name: str) -> tuple[float, float]:
-    """Return a range (low, high) in SI units; it must be above 0, because it stands on a logarithmic axis."""
-    low, high = (units.parse(v, quantity, name) for v in value)
+def guess_band(span: Callable[..., object], guess: Guess | None, quantity: str) -> tuple[float, ...]:
+    """Draw the reader's guess with ``span``, axhspan or axvspan, and return its ends in SI units."""
+    if guess is None:
+        return ()
+    low, high = (units.parse(v, quantity, "guess") for v in guess)
     if not 0 < low <= high:
-        msg = f"{name} must be two values with 0 < low <= high, got {tuple(value)!r}"
+        msg = f"guess must be two values with 0 < low <= high, got {guess!r}"
         raise ValueError(msg)
+    span(low, high, color=ROLES["guess"].colour, alpha=0.25, lw=0, zorder=0)
     return low, high
+
+
+def ticks(axis: Axis, places: Iterable[float], text: Callable[[float], str]) -> None:
+    """Set those ticks that are in view, with their texts: "50 GB/s" for "50.0 GB/s"."""
+    low, high = axis.get_view_interval()
+    inside = list(places)
+    axis.set_ticks(inside, labels=[plain(text(t)) for t in inside])
+    axis.set_ticks([], minor=True)
+
+
+def spread(wanted: ArrayLike, gap: float, low: float = 0.0, high: float = 1.0) -> Floats:
+    """Return positions nearest to ``wanted`` (least squares) within the range that keep ``gap`` between neighbours."""
+    # Positions minus rank times gap must not fall: an isotonic regression, here by its min-max formula
+    # (R. E. Barlow et al., Statistical Inference under Order Restrictions, Wiley, 1972).
+    wish = np.asarray(wanted, dtype=np.float64)
+    order, rank = np.argsort(wish, kind="stable"), np.arange(wish.size)
+    total = np.append(0.0, np.cumsum(wish[order] - rank * gap))
+    mean = (total[1:] - total[:-1, None]) / np.maximum(rank - rank[:, None] + 1, 1)  # of those from row to column
+    least = np.minimum.accumulate(mean[:, ::-1], axis=1)[:, ::-1]
+    level = np.where(rank[:, None] <= rank, least, -np.inf).max(axis=0)
+    out = np.empty_like(wish)
+    # Labels that need more room than there is go past the upper end.
+    out[order] = np.clip(level, low, max(low, high - gap * rank[-1])) + rank * gap
+    return out
 
 
 def plain(text: str) -> str:

@@ -1,33 +1,36 @@
 """Colours, markers and line styles: one place, one meaning each.
 
-The colours are those of Okabe and Ito, chosen to stay apart for colour-blind readers [1]_. Marker and line
-say the same as the colour. `INK` stands for the text colour of the page: an SVG writes it as ``currentColor``,
-because no single grey reaches a contrast of 4.5 on both white and the dark theme (the best grey has 4.34).
-
-References
-----------
-.. [1] M. Okabe, K. Ito, Color Universal Design, 2002, revised 2008.
+The colours stay apart for colour-blind readers (M. Okabe, K. Ito, Color Universal Design, 2002, revised 2008); marker
+and line say the same. `INK` stands for the text colour of the page: an SVG writes it as ``currentColor``, because no
+single grey reaches a contrast of 4.5 on both white and the dark theme (the best grey has 4.34).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Final
-
-__all__ = ["DASHES", "FILLS", "GREY", "HERE", "INK", "MARKERS", "NODE", "ROLES", "STYLE", "TINT", "Role"]
+from typing import Any, Final, NamedTuple
 
 INK: Final = "#1a1a1b"  # a value that nothing else uses, so that an SVG can hand it to the page
 GREY: Final = "#6b6b6b"  # contrast 5.3 on white and 3.5 on #111111; for lines, never for text
+# A second and third series of one role keeps the colour and changes its shape; dots belong to the bound.
+DASHES: Final = ("-", (0, (3, 1.2)), (0, (4, 1.1, 0.9, 1.1)), (0, (1.7, 1)), (0, (3, 1, 0.8, 1, 0.8, 1)))
+MARKERS: Final = ("o", "s", "^", "D", "v")
 
 
-@dataclass(frozen=True, slots=True)
-class Role:
+class Role(NamedTuple):
     """How one kind of statement looks: colour, marker, line style and whether the marker is filled."""
 
     colour: str
     marker: str = ""
     line: str = ""
     filled: bool = True
+
+    def look(self, nth: int = 0) -> dict[str, Any]:
+        """Return the settings of a matplotlib line for the nth series of this role."""
+        if not self.marker:
+            return {"color": self.colour, "ls": (self.line, *DASHES[1:])[nth % len(DASHES)]}
+        face, edge = (self.colour, 0.7) if self.filled else ("none", 1.5)
+        marker = (self.marker, *MARKERS[1:])[nth % len(MARKERS)]
+        return {"color": self.colour, "ls": "", "marker": marker, "mfc": face, "mec": INK, "mew": edge}
 
 
 ROLES: Final = {
@@ -39,9 +42,6 @@ ROLES: Final = {
     "failed": Role("#D55E00", marker="X"),
 }
 HERE: Final = {"measured": "measured here", "stored": "measured elsewhere"}
-# A second and third series of one role keeps the colour and changes its shape; dots belong to the bound.
-DASHES: Final = ("-", (0, (3, 1.2)), (0, (4, 1.1, 0.9, 1.1)), (0, (1.7, 1)), (0, (3, 1, 0.8, 1, 0.8, 1)))
-MARKERS: Final = ("o", "s", "^", "D", "v")
 NODE: Final = {True: "#5c6878", False: "#766a5a"}  # passes traffic on, or not; white text on both has 5.6 and 5.3
 TINT: Final = "#56B4E9"  # NVLink domain
 # Kinds of flow in a timeline: colour and hatch.
@@ -49,12 +49,12 @@ FILLS: Final = (("#0072B2", ""), ("#56B4E9", "////"), ("#CC79A7", "\\\\\\\\"), (
 
 # Sizes in points: a figure is 7 inches = 504 pt and is shown 700 px wide, so 8.5 pt are 11.8 px.
 STYLE: Final[dict[Any, Any]] = {
-    "font.family": "sans-serif", "font.sans-serif": ["DejaVu Sans", "Verdana", "sans-serif"], "font.size": 9.0,
+    "font.family": "sans-serif", "font.sans-serif": ["DejaVu Sans", "Verdana", "sans-serif"], "font.size": 8.5,
     "text.color": INK, "axes.labelcolor": INK,
     "axes.edgecolor": GREY, "axes.linewidth": 1.1, "axes.facecolor": "none", "axes.labelsize": 9.0,
     "axes.spines.top": False, "axes.spines.right": False, "axes.axisbelow": True,
     "xtick.color": GREY, "ytick.color": GREY, "xtick.labelcolor": INK, "ytick.labelcolor": INK,
-    "xtick.labelsize": 8.5, "ytick.labelsize": 8.5, "xtick.minor.visible": False, "ytick.minor.visible": False,
     "figure.facecolor": "none", "lines.linewidth": 2.0, "lines.markersize": 6.0, "hatch.linewidth": 0.6,
     "grid.color": GREY, "grid.alpha": 0.25, "grid.linewidth": 0.6, "svg.fonttype": "none", "svg.hashsalt": "fabriclab",
+    "legend.frameon": False, "legend.borderaxespad": 0.1,
 }  # fmt: skip

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
 
 from fabriclab import units
 from fabriclab.core import Result
-from fabriclab.views.page import Picture, canvas, finish, plain, positive_pair, styled
+from fabriclab.views.page import Guess, Picture, canvas, finish, guess_band, styled, ticks
 from fabriclab.views.palette import GREY, HERE, INK, ROLES
 from fabriclab.views.tables import Table, three
 
-__all__ = ["ruler"]
+Mark = tuple[float, str, str, Sequence[float]]  # rate, name, how it was obtained, rates of its rounds
 
 
 @styled
 def ruler(
     measured: Mapping[str, Result | units.Quantity], links: Mapping[str, units.Quantity] | None = None, *,
-    guess: tuple[units.Quantity, units.Quantity] | None = None, ax: Axes | None = None, finding: str | None = None,
+    guess: Guess | None = None, ax: Axes | None = None, finding: str | None = None,
     caption: str = "",
 ) -> Picture:  # fmt: skip
     """Place rates on a logarithmic ruler, the fastest on top.
@@ -38,81 +38,68 @@ def ruler(
     caption : str
         Where the rates of ``links`` come from.
 
-    Returns
-    -------
-    Picture
-        With axes, finding, alternative text and table.
-
     Raises
     ------
     ValueError
         If there is no rate, or one that is not plausible.
     """
-    mine = {k: _rounds(v, k) for k, v in measured.items()}
-    how = {k: HERE.get(o := getattr(v, "obtained", "measured"), o) for k, v in measured.items()}
-    rates = {k: v[0] for k, v in mine.items()} | {k: units.rate(v, k) for k, v in (links or {}).items()}
-    if not rates:
+    marks = [_mark(name, value) for name, value in measured.items()]
+    marks += [(units.rate(value, name), name, "catalog", ()) for name, value in (links or {}).items()]
+    if not marks:
         msg = 'measured must hold at least one rate, such as {"copy": "10 GB/s"}'
         raise ValueError(msg)
-    band = () if guess is None else positive_pair(guess, "rate", "guess")
-    order = sorted(rates, key=lambda k: rates[k])
-    own, ax = ax is None, canvas(ax, 1.25 + 0.29 * len(order) + 0.2 * bool(band))
-    _scale(ax, [*rates.values(), *band, *(x for v in mine.values() for x in v)], order)
-    for row, name in enumerate(order):
-        _mark(ax, row, rates[name], mine.get(name, []), how.get(name) == HERE["measured"])
+    own, ax = ax is None, canvas(ax, 1.25 + 0.29 * len(marks) + 0.2 * (guess is not None))
+    band = guess_band(ax.axvspan, guess, "rate")
     if band:
-        ax.axvspan(*band, color=ROLES["guess"].colour, alpha=0.25, lw=0, zorder=0)
         middle = float(np.sqrt(band[0] * band[1]))
         ax.annotate("your guess", (middle, 1), xycoords=("data", "axes fraction"), ha="center", va="bottom")
-    rows = order[::-1]
-    rounds = {k: v[1:] or v for k, v in mine.items()}
-    table = Table({
-        "what": rows, "obtained": [how.get(k, "catalog") for k in rows],
-        "rate [B/s]": [rates[k] for k in rows],
-        "slowest round [B/s]": [min(rounds.get(k, [np.nan])) for k in rows],
-        "fastest round [B/s]": [max(rounds.get(k, [np.nan])) for k in rows],
-    }, caption=f"Your guess: {units.format_rate(band[0])} to {units.format_rate(band[1])}" if band else "")  # fmt: skip
+    _draw(ax, sorted(marks), band)
+    rate, name, obtained, rounds = zip(*sorted(marks, reverse=True), strict=True)
+    slowest, fastest = ([pick(r, default=np.nan) for r in rounds] for pick in (min, max))
+    table = Table({"what": name, "obtained": obtained, "rate [B/s]": rate, "slowest round [B/s]": slowest,
+                   "fastest round [B/s]": fastest})  # fmt: skip
+    said = _said(dict(zip(name, rate, strict=True)), marks[0][1])
+    if band:
+        said.append("the guess was {} to {}".format(*map(units.format_rate, band)))
     origin = [f"{k}: {v.source}." for k, v in measured.items() if isinstance(v, Result) and v.source]
-    return finish(ax, own, finding, _said(rows, rates, mine), table, " ".join(x for x in (caption, *origin) if x))
+    return finish(ax, own, finding, said, table, " ".join(filter(None, [caption, *origin])))
 
 
-def _rounds(value: Result | units.Quantity, name: str) -> list[float]:
-    """Return the rate that counts, then the rate of every round where the result has them."""
+def _mark(name: str, value: Result | units.Quantity) -> Mark:
     if not isinstance(value, Result):
-        return [units.rate(value, name)]
+        return units.rate(value, name), name, HERE["measured"], ()
     best = int(np.argmax(value.busbw))
-    moved = float(value.busbw[best] * value.time[best])
-    return [float(value.busbw[best]), *([] if value.samples is None else (moved / value.samples[best]).tolist())]
+    rate = float(value.busbw[best])
+    rounds = () if value.samples is None else (rate * value.time[best] / value.samples[best]).tolist()
+    return rate, name, HERE.get(value.obtained, value.obtained), rounds
 
 
-def _scale(ax: Axes, values: list[float], names: list[str]) -> None:
-    low, high = min(values) / 1.6, max(values) * 4.0
-    ticks = [10.0**e for e in range(int(np.ceil(np.log10(low))), int(np.log10(high)) + 1)]
-    ax.set(xscale="log", xlim=(low, high), ylim=(-0.6, len(names) - 0.4))
-    ax.set_xticks(ticks, [plain(units.format_rate(t)) for t in ticks])
-    ax.minorticks_off()
-    ax.set_yticks(range(len(names)), names, fontsize=9)
+def _draw(ax: Axes, marks: Sequence[Mark], band: Sequence[float]) -> None:
+    """Draw a row for each rate, from the slowest at the bottom, with the rates of its rounds as strokes."""
+    values = [*band, *(x for rate, _, _, rounds in marks for x in (rate, *rounds))]
+    left, right = min(values) / 1.6, max(values) * 4.0
+    ax.set(xscale="log", xlim=(left, right), ylim=(-0.6, len(marks) - 0.4))
+    ticks(ax.xaxis, 10.0 ** np.arange(18), units.format_rate)
+    ax.set_yticks(range(len(marks)), [name for _, name, _, _ in marks], fontsize=9)
     ax.tick_params(axis="y", length=0)
     ax.spines["left"].set_visible(False)
     ax.grid(axis="x")
     ax.set_xlabel("rate, one direction [B/s], each step ten times", loc="right")
+    for row, (rate, _, obtained, rounds) in enumerate(marks):
+        here = obtained == HERE["measured"]
+        role = ROLES["measured" if here else "published"]
+        ax.hlines(row, left, rate, color=role.colour if here else GREY, lw=4.0 if here else 1.5, zorder=2)
+        ax.plot(rounds, [row] * len(rounds), "|", ms=10, mew=1.2, color=INK, zorder=3)
+        ax.plot(rate, row, zorder=4, **role.look() | {"ms": 7})
+        place = (max([rate, *rounds]), row)
+        ax.annotate(units.format_rate(rate), place, (9, 0), textcoords="offset points", va="center", fontsize=9)
 
 
-def _mark(ax: Axes, row: int, rate: float, rounds: list[float], here: bool) -> None:
-    role = ROLES["measured" if here else "published"]
-    ax.hlines(row, ax.get_xlim()[0], rate, color=role.colour if here else GREY, lw=4.0 if here else 1.5, zorder=2)
-    ax.plot(rounds[1:], [row] * len(rounds[1:]), "|", ms=10, mew=1.2, color=INK, zorder=3)
-    face, edge = (role.colour, 0.7) if role.filled else ("none", 1.5)
-    ax.plot(rate, row, marker="o", ms=7, mec=INK, mew=edge, mfc=face, zorder=4)
-    right = max([rate, *rounds])
-    ax.annotate(units.format_rate(rate), (right, row), (9, 0), textcoords="offset points", va="center")
-
-
-def _said(rows: list[str], rates: Mapping[str, float], mine: Mapping[str, list[float]]) -> list[str]:
-    """Return the rates in words, the fastest first, and how it compares with the first one measured here."""
-    shown = {k: units.format_rate(rates[k]) for k in rows}
-    top, own = rows[0], next(iter(mine), rows[-1])
-    if top == own:
-        return [f"{top} is the fastest of {len(rows)} with {shown[top]}", *(f"{k} {shown[k]}" for k in rows[1:])]
-    lead = f"{top} moves {shown[top]}, {three(rates[top] / rates[own])} times {own} with {shown[own]}"
-    return [lead, *(f"{k} {shown[k]}" for k in rows if k not in (top, own))]
+def _said(rates: Mapping[str, float], first: str) -> list[str]:
+    """Return the fastest rate beside the first, or beside the slowest where they are the same, then the others."""
+    shown, order = {name: units.format_rate(rate) for name, rate in rates.items()}, list(rates)
+    top, other = order[0], first if first != order[0] else order[-1]
+    lead = f"{top} moves {shown.pop(top)}"
+    if other != top:
+        lead += f", {three(rates[top] / rates[other])} times {other} with {shown.pop(other)}"
+    return [lead, *(f"{name} {rate}" for name, rate in shown.items())]

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabriclab import units
-from fabriclab.core import Result
+from fabriclab.core import Result, Schedule, StepGroup
 
-__all__ = ["Table", "table", "three"]
+__all__ = ["Table", "buffers", "table", "three"]
 
 _MOST_COLUMNS: Final = 7
 _MOST_ROWS: Final = 64
@@ -24,42 +24,22 @@ _NAME: Final = re.compile(r"(.*?)\s*(?:\[(.+)\])?\Z")
 
 
 def three(value: float) -> str:
-    """Return a number with three significant digits and grouped thousands; missing is a dash.
-
-    Examples
-    --------
-    >>> three(0.00012345), three(40890.0), three(7)
-    ('0.000123', '40,900', '7.00')
-    """
+    """Return three significant digits and grouped thousands, such as "40,900"; missing is a dash."""
     if math.isnan(value):
         return "–"
-    if value == 0 or math.isinf(value) or not 1e-9 <= abs(value) < 1e15:
+    if not 1e-9 <= abs(value) < 1e15:
         return f"{value:.3g}"
-    digits = 2 - math.floor(math.log10(abs(value)))
-    rounded = round(value, digits)
+    rounded = float(f"{value:.2e}")
     return f"{rounded:,.{max(0, 2 - math.floor(math.log10(abs(rounded))))}f}"
 
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Columns by name; a name such as ``"time [s]"`` carries the SI unit of its numbers.
+    """Columns by name, rows that matter in bold, and a caption; `table` makes it.
 
-    Sizes in bytes are shown as "8 B" or "1 MiB", other units get one prefix for the whole column. ``table["time [s]"]``
-    is the column with its full precision. Beyond 64 rows the display says how many more there are.
-
-    Parameters
-    ----------
-    columns : mapping of str to array or list of str
-        The columns, equally long.
-    bold : tuple of int
-        Rows that matter.
-    caption : str
-        What the table says.
-
-    Raises
-    ------
-    ValueError
-        If the table is empty, ragged or wider than seven columns.
+    A name such as ``"time [s]"`` carries the SI unit of its numbers. Sizes in bytes are shown as "8 B" or "1 MiB",
+    other units get one prefix for the whole column. ``table["time [s]"]`` is the column with its full precision.
+    A column without any value is left out.
     """
 
     columns: Mapping[str, Any]
@@ -67,18 +47,20 @@ class Table:
     caption: str = ""
 
     def __post_init__(self) -> None:
-        """Make arrays of the columns and check their number and length."""
-        object.__setattr__(self, "columns", {k: np.asarray(v) for k, v in self.columns.items()})
-        lengths = {v.size for v in self.columns.values()}
-        if not lengths or lengths == {0}:
+        """Make arrays of the columns, check their number and length, and leave out those without any value."""
+        columns = {k: np.asarray(v) for k, v in self.columns.items()}
+        columns = {k: v for k, v in columns.items() if v.dtype.kind != "f" or not np.isnan(v).all()}
+        object.__setattr__(self, "columns", columns)
+        lengths = sorted({v.size for v in columns.values()})
+        if not any(lengths):
             msg = "table has nothing to show: it needs at least one column and one row"
             raise ValueError(msg)
         if len(lengths) > 1:
-            msg = f"table needs columns of one length, got {sorted(lengths)}"
+            msg = f"table needs columns of one length, got {lengths}"
             raise ValueError(msg)
-        if len(self.columns) > _MOST_COLUMNS:
-            few = tuple(self.columns)[:3]
-            msg = f"table must have at most {_MOST_COLUMNS} columns, got {len(self.columns)}; name some: columns={few}"
+        if len(columns) > _MOST_COLUMNS:
+            few = tuple(columns)[:3]
+            msg = f"table must have at most {_MOST_COLUMNS} columns, got {len(columns)}; name some: columns={few}"
             raise ValueError(msg)
         object.__setattr__(self, "bold", tuple(b % self.n_rows for b in self.bold))
 
@@ -89,29 +71,25 @@ class Table:
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         """Return one column in SI units."""
-        column: NDArray[Any] = self.columns[name]
-        return column
+        return np.asarray(self.columns[name])
 
-    def _cells(self) -> tuple[list[str], list[list[str]], list[bool]]:
-        """Return heads, cells by column and whether each column holds numbers."""
+    def _shown(self) -> tuple[list[tuple[str, ...]], list[bool], str]:
+        """Return the rows of cells, the heads first, whether a column holds numbers, and what is left out."""
         shown = [_column(name, values[:_MOST_ROWS]) for name, values in self.columns.items()]
-        return [s[0] for s in shown], [s[1] for s in shown], [v.dtype.kind not in "OU" for v in self.columns.values()]
-
-    def _rest(self) -> str:
         left = self.n_rows - _MOST_ROWS
-        return f"and {left:,} rows more; table[{next(iter(self.columns))!r}] holds all" if left > 0 else ""
+        rest = f"and {left:,} rows more; table[{next(iter(self.columns))!r}] holds all" if left > 0 else ""
+        return list(zip(*shown, strict=True)), [v.dtype.kind not in "OU" for v in self.columns.values()], rest
 
     def __str__(self) -> str:
         """Return the table as text; a row that matters begins with ``>``."""
-        heads, columns, numeric = self._cells()
-        widths = [max(len(h), *map(len, c)) for h, c in zip(heads, columns, strict=True)]
-        mark = [("> " if i in self.bold else "  ") if self.bold else "" for i in range(len(columns[0]))]
-        rows = [("  " if self.bold else "", heads), *zip(mark, zip(*columns, strict=True), strict=True)]
-        lines = [
-            m + "  ".join(c.rjust(w) if n else c.ljust(w) for c, w, n in zip(r, widths, numeric, strict=True)).rstrip()
-            for m, r in rows
-        ]
-        return "\n".join(x for x in (self.caption, *lines, self._rest()) if x)
+        rows, numeric, rest = self._shown()
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = []
+        for i, row in enumerate(rows):
+            cells = [c.rjust(w) if n else c.ljust(w) for c, w, n in zip(row, widths, numeric, strict=True)]
+            mark = ("> " if i - 1 in self.bold else "  ") if self.bold else ""
+            lines.append(mark + "  ".join(cells).rstrip())
+        return "\n".join(x for x in (self.caption, *lines, rest) if x)
 
     def __repr__(self) -> str:
         """Show columns and number of rows in one line."""
@@ -122,61 +100,50 @@ class Table:
         return {"text/plain": str(self), "text/html": self._repr_html_()}
 
     def _repr_html_(self) -> str:
-        heads, columns, numeric = self._cells()
-        side = [f" style='text-align:{('left', 'right')[n]}'" for n in numeric]
-        head = "".join(f'<th scope="col"{s}>{html.escape(h)}</th>' for h, s in zip(heads, side, strict=True))
-        body = "".join(
-            ("<tr style='font-weight:bold'>" if i in self.bold else "<tr>")
-            + "".join(f"<td{s}>{html.escape(c)}</td>" for c, s in zip(row, side, strict=True)) + "</tr>"
-            for i, row in enumerate(zip(*columns, strict=True))
-        )  # fmt: skip
+        rows, numeric, rest = self._shown()
+        lines = []
+        for i, row in enumerate(rows):
+            tag, look = "td" if i else 'th scope="col"', " style='font-weight:bold'" if i - 1 in self.bold else ""
+            sides = zip(row, np.where(numeric, "right", "left"), strict=True)
+            cells = [f"<{tag} style='text-align:{side}'>{html.escape(cell)}</{tag[:2]}>" for cell, side in sides]
+            lines.append(f"<tr{look}>{''.join(cells)}</tr>")
         caption = f"<caption>{html.escape(self.caption)}</caption>" if self.caption else ""
-        rest = f"<p>{html.escape(self._rest())}</p>" if self._rest() else ""
-        return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{rest}"
+        below = f"<p>{html.escape(rest)}</p>" if rest else ""
+        return f"<table>{caption}<thead>{lines[0]}</thead><tbody>{''.join(lines[1:])}</tbody></table>{below}"
 
 
-def _column(name: str, values: NDArray[Any]) -> tuple[str, list[str]]:
-    """Return the head with the shown unit, and the cells."""
+def _column(name: str, values: NDArray[Any]) -> list[str]:
+    """Return the head with the shown unit, then the cells."""
     word, unit = _NAME.fullmatch(name).groups()  # type: ignore[union-attr]
     if values.dtype.kind in "OU":
-        return name, [str(v) for v in values]
+        return [name, *map(str, values)]
     if unit == "B":
-        return word, [units.format_size(float(v)) for v in values]
+        return [word, *(units.format_size(float(v)) for v in values)]
     if values.dtype.kind in "iub":
-        return name, [f"{int(v):,}" for v in values]
-    if unit is None:
-        return name, [three(float(v)) for v in values]
+        return [name, *(f"{int(v):,}" for v in values)]
+    factor = 1.0
     size = np.abs(values[np.isfinite(values) & (values != 0)])
-    number, prefix = units.scale(float(np.median(size))) if size.size else (1.0, "")
-    factor = float(np.median(size)) / number if size.size else 1.0
-    return f"{word} [{prefix}{unit}]", [three(float(v) / factor) for v in values]
+    if unit is not None and size.size:
+        middle = float(np.median(size))
+        number, prefix = units.scale(middle)
+        name, factor = f"{word} [{prefix}{unit}]", middle / number
+    return [name, *(three(float(v) / factor) for v in values)]
 
 
-def table(
-    value: Any, *, columns: Sequence[str] | None = None, bold: int | Iterable[int] = (), caption: str = ""
-) -> Table:
-    """Show a value or rows as a table.
+def table(value: Any, *, columns: Sequence[str] = (), bold: int | Iterable[int] = (), caption: str = "") -> Table:
+    """Show a value or rows as a table; beyond 64 rows it says how many more there are.
 
     Parameters
     ----------
     value : Result, Fabric, mapping, or sequence of mappings
         A mapping gives columns by name; a sequence gives rows. A name such as ``"time [s]"`` carries the SI unit.
-    columns : sequence of str, optional
-        Columns to show, in this order; all where left out.
-    bold : int or iterable of int
-        Rows that matter.
-    caption : str
-        What the table says.
-
-    Returns
-    -------
-    Table
-        With a text form, an HTML form, and the columns in SI units.
+    columns, bold, caption : optional
+        Columns to show, in this order; row or rows that matter; what the table says.
 
     Raises
     ------
     ValueError
-        If a column is unknown, or there is nothing to show.
+        If a column is unknown, or the table is empty, ragged or wider than seven columns.
 
     Examples
     --------
@@ -186,16 +153,54 @@ def table(
     > NVLink 4          450
     """
     if isinstance(value, Result):
-        value = [{f"{k} [{_RESULT_UNITS[k]}]": v for k, v in row.items()} for row in value.rows()]
+        given = ((f"{name} [{unit}]", getattr(value, name)) for name, unit in _RESULT_UNITS.items())
+        value = {name: column for name, column in given if column is not None}
     elif hasattr(value, "summary"):
-        counts = value.summary()
-        value = {"what": list(counts), "number": list(counts.values())}
+        value = {"what": [*value.summary()], "number": [*value.summary().values()]}
     if not isinstance(value, Mapping):
         rows = list(value)
         value = {k: [r.get(k, math.nan) for r in rows] for k in dict.fromkeys(k for r in rows for k in r)}
-    for name in columns or ():
+    for name in columns:
         if name not in value:
             msg = f"columns must be among {', '.join(map(repr, value))}, got {name!r}"
             raise ValueError(msg)
     marked = (bold,) if isinstance(bold, int) else tuple(bold)
     return Table({k: value[k] for k in columns or value}, bold=marked, caption=caption)
+
+
+def buffers(schedule: Schedule) -> Table:
+    """Show what each rank sends in each step: ``2 -> 1 +`` is block 2, sent to rank 1 and added there.
+
+    Parameters
+    ----------
+    schedule : Schedule
+        Of at most six participants, so that the table keeps to seven columns.
+
+    Raises
+    ------
+    ValueError
+        If there are more than six participants, or nothing is sent.
+    """
+    n = schedule.n_participants
+    if n >= _MOST_COLUMNS or not schedule.n_steps:
+        msg = (
+            f"schedule must have 1 to {_MOST_COLUMNS - 1} participants that send something, got {n} with "
+            f"{schedule.n_steps} steps; build it for fewer ranks, or read schedule.draw()"
+        )
+        raise ValueError(msg)
+    steps = list(schedule.steps())
+    added, moved = (sum(int(s.count[s.reduce == add].sum()) for s in steps) for add in (True, False))
+    said = f"{len(steps)} steps: {added} blocks are added where they arrive (+), {moved} replace what was there (=)"
+    who = [f"{'rank' if p < schedule.n_ranks else 'switch'} {p} sends" for p in range(n)]
+    sent = {name: [_sent(s, p, schedule) for s in steps] for p, name in enumerate(who)}
+    return Table({"step": range(len(steps)), **sent}, caption=said)
+
+
+def _sent(step: StepGroup, rank: int, schedule: Schedule) -> str:
+    cells = []
+    for i in np.flatnonzero(step.source == rank):
+        first, count = int(step.first[i]), int(step.count[i])
+        blocks = f"{first}" if count == 1 else f"{first}..{(first + count - 1) % schedule.n_blocks}"
+        part = f" part {step.segment[i]}" if schedule.segments > 1 else ""
+        cells.append(f"{blocks}{part} -> {step.target[i]} {'+' if step.reduce[i] else '='}")
+    return ", ".join(cells) or "–"

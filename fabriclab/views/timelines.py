@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 from matplotlib.ticker import MaxNLocator
-from numpy.typing import NDArray
 
 from fabriclab import units
 from fabriclab.core import Fabric, Flows, Routes, Timeline
 from fabriclab.core._arrays import rows_of
-from fabriclab.views.page import Picture, canvas, finish, plain, styled
+from fabriclab.views.page import Floats, Ints, Picture, canvas, finish, styled, ticks
 from fabriclab.views.palette import FILLS, GREY, INK
 from fabriclab.views.tables import Table
 
-__all__ = ["timeline"]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 _MOST: Final = 16
 _REST: Final = 0.13  # room for all further repetitions, as a part of all first ones together
 
@@ -39,17 +35,10 @@ def timeline(
     ----------
     timeline, flows : Timeline, Flows
         What an engine found, and for which flows.
-    fabric : Fabric, optional
-        Gives the lanes their names.
-    routes : Routes, optional
-        With these, and the fabric, a lane is a link.
+    fabric, routes : Fabric, Routes, optional
+        The fabric gives the lanes their names; with routes too a lane is a link.
     ax, finding : optional
         Where to draw, and the sentence above the picture.
-
-    Returns
-    -------
-    Picture
-        With axes, finding, alternative text and a table of the bars.
 
     Raises
     ------
@@ -66,11 +55,9 @@ def timeline(
     keep = np.isin(lane, shown)
     flow, lane = flow[keep], np.searchsorted(shown, lane[keep])
     own, ax = ax is None, canvas(ax, 1.3 + 0.27 * shown.size)
-    edge, at, kept = _warp(timeline)
-    _bars(ax, flows, flow, lane, *(np.interp(t[flow], edge, at) for t in (timeline.start, timeline.finish)))
-    _axis(ax, timeline, edge, at, kept)
-    ax.set_yticks(range(shown.size), [names[i] for i in shown], fontsize=8.5)
-    ax.set_ylim(shown.size - 0.45, -0.55)
+    place = _axis(ax, timeline)
+    _bars(ax, flows, flow, lane, place(timeline.start[flow]), place(timeline.finish[flow]))
+    ax.set(yticks=range(shown.size), yticklabels=[names[i] for i in shown], ylim=(shown.size - 0.45, -0.55))
     table = Table({
         "lane": [names[shown[i]] for i in lane], "what": [flows.labels[i] for i in flows.label[flow]],
         "size [B]": flows.size[flow], "start [s]": timeline.start[flow], "finish [s]": timeline.finish[flow],
@@ -78,11 +65,8 @@ def timeline(
     })  # fmt: skip
     lanes = f"{len(names):,} {'links' if routes else 'senders'}"
     said = [f"{flows.n_flows:,} flows of {lanes} end after {units.format_time(timeline.end)}"]
-    said += [
-        f"group {g} takes {units.format_time(timeline.period[g])}, {n:,} times"
-        for g, n in enumerate(timeline.repeat[:8])
-        if n > 1
-    ]
+    for g in np.flatnonzero(timeline.repeat[:8] > 1):
+        said.append(f"group {g} takes {units.format_time(timeline.period[g])}, {timeline.repeat[g]:,} times")
     caption = f"Drawn are the {shown.size} of {len(names):,} lanes that end last." if shown.size < len(names) else ""
     return finish(ax, own, finding, said, table, caption)
 
@@ -97,32 +81,20 @@ def _lanes(flows: Flows, fabric: Fabric | None, routes: Routes | None) -> tuple[
     return np.arange(flows.n_flows), lane, names
 
 
-def _warp(t: Timeline) -> tuple[Floats, Floats, NDArray[np.bool_]]:
-    """Return times, where they stand on the axis, and which of the spans between them are drawn in full."""
-    edge, at, kept = [0.0], [0.0], []
-    rest = _REST * float(t.period.sum())
-    for start, period, repeat in zip(t.group_start, t.period, t.repeat, strict=True):
-        for length, room, full in ((period, period, True), (period * (repeat - 1), rest, False)):
-            if length > 0:
-                edge.append(max(edge[-1], float(start)) + float(length))
-                at.append(at[-1] + float(room))
-                kept.append(full)
-    return np.array(edge), np.array(at), np.array(kept, dtype=bool)
-
-
 def _bars(ax: Axes, flows: Flows, flow: Ints, lane: Ints, left: Floats, right: Floats) -> None:
     """Draw the bars; flows of a lane that overlap share its height."""
     slot, slots = _slots(lane, left, right)
     height = 0.78 / slots[lane]
     low = lane - 0.39 + slot * height
     corners = np.stack([left, low, left, low + height, right, low + height, right, low], axis=1).reshape(-1, 4, 2)
+    thin = 0.5 if flow.size < 400 else 0.1
     for i in np.unique(flows.label[flow]):
-        here = flows.label[flow] == i
         colour, hatch = FILLS[min(i, len(FILLS) - 1)]
-        look = {"hatch": hatch, "label": flows.labels[i], "linewidths": 0.5 if flow.size < 400 else 0.1}
-        ax.add_collection(PolyCollection(list(corners[here]), facecolors=colour, edgecolors=INK, **look))
+        bars = PolyCollection(list(corners[flows.label[flow] == i]), facecolors=colour, edgecolors=INK, hatch=hatch,
+                              label=flows.labels[i], linewidths=thin)  # fmt: skip
+        ax.add_collection(bars)
     if len(flows.labels) > 1:
-        ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=5, frameon=False, fontsize=8.5, borderaxespad=0.1)
+        ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=5)
 
 
 def _slots(lane: Ints, left: Floats, right: Floats) -> tuple[Ints, Ints]:
@@ -137,20 +109,21 @@ def _slots(lane: Ints, left: Floats, right: Floats) -> tuple[Ints, Ints]:
     return slot, slots
 
 
-def _axis(ax: Axes, t: Timeline, edge: Floats, at: Floats, kept: NDArray[np.bool_]) -> None:
-    if kept.all():
-        times = np.asarray(MaxNLocator(6).tick_values(0, edge[-1]))
-        times = times[times <= edge[-1] * 1.001]
-    else:
-        far = np.flatnonzero(np.diff(at, prepend=-at[-1]) > 0.07 * at[-1])
-        times = edge[far]
-        repeats = iter(t.repeat[(t.repeat > 1) & (t.period > 0)])
-        for i in np.flatnonzero(~kept):
-            ax.axvspan(at[i], at[i + 1], fc=GREY, alpha=0.15, lw=0)
-            ax.annotate(f"x {next(repeats):,}", ((at[i] + at[i + 1]) / 2, 0.5), xycoords=("data", "axes fraction"),
-                        ha="center", va="center", fontsize=10)  # fmt: skip
+def _axis(ax: Axes, t: Timeline) -> Callable[[Floats], Floats]:
+    """Set the axis and return where a time stands: further repetitions of a group share one grey span."""
+    rest = np.where((t.repeat > 1) & (t.period > 0), _REST * t.period.sum(), 0.0)
+    at = np.append(0.0, np.cumsum(np.stack([t.period, rest], axis=1)))
+    edge = np.append(np.stack([t.group_start, t.group_start + t.period], axis=1), t.end)
+    for g in np.flatnonzero(rest):
+        left, right = at[2 * g + 1 : 2 * g + 3]
+        ax.axvspan(left, right, fc=GREY, alpha=0.15, lw=0)
+        ax.annotate(f"x {t.repeat[g]:,}", ((left + right) / 2, 0.5), xycoords=("data", "axes fraction"),
+                    ha="center", va="center", fontsize=10)  # fmt: skip
     ax.set_xlim(0, at[-1] * 1.01)
-    ax.set_xticks(np.interp(times, edge, at), [plain(units.format_time(v)) for v in times])
+    far = at[np.diff(at, prepend=-at[-1]) > 0.07 * at[-1]]
+    places = far if rest.any() else MaxNLocator(6).tick_values(0, at[-1])
+    ticks(ax.xaxis, places, lambda place: units.format_time(float(np.interp(place, at, edge))))
     ax.grid(axis="x")
     ax.set_xlabel("time [s]", loc="right")
     ax.tick_params(axis="y", length=0)
+    return lambda time: np.interp(time, edge, at)
