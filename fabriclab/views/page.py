@@ -133,7 +133,7 @@ def guess_band(span: Callable[..., object], guess: Guess | None, quantity: str) 
 def ticks(axis: Axis, places: Iterable[float], text: Callable[[float], str]) -> None:
     """Set those ticks that are in view, with their texts: "50 GB/s" for "50.0 GB/s"."""
     low, high = axis.get_view_interval()
-    inside = list(places)
+    inside = [t for t in places if low <= t <= high]
     axis.set_ticks(inside, labels=[plain(text(t)) for t in inside])
     axis.set_ticks([], minor=True)
 
