@@ -154,6 +154,7 @@ def test_table_aligns_scales_and_marks():
     shown = views.table(rows, bold=1)._repr_html_()
     assert "<td style='text-align:right'>450</td>" in shown
     assert shown.count("font-weight:bold") == 1
+    assert "<tr style='font-weight:bold'><td style='text-align:left'>NVLink 4" in shown
 
 
 def test_spread_of_a_bandwidth_comes_from_the_slow_and_the_fast_end():
@@ -196,6 +197,13 @@ def test_fabric_counts_parallel_cables_and_failures():
     assert table["cables"][up].tolist() == [128] * 8
     assert table["failed"].sum() == table["failed"][up].sum() == 1
     assert np.isclose(table["together [B/s]"][up].sum(), 50e9 * 1023)
+
+
+def test_margin_names_the_slowest_and_the_fastest_cable_of_a_row():
+    fabric = table_zoom()
+    up = int(fabric.links_between(fabric.nodes("leaf")[0], fabric.nodes("spine")[0])[0])
+    texts = [t.get_text() for t in views.fabric(fabric.with_capacity([up], 25e9)).axes.texts]
+    assert "8 x 25 GB/s to 50 GB/s\n2 in a line" in texts
 
 
 def test_a_cable_dead_in_one_direction_counts_as_failed():
@@ -261,6 +269,8 @@ def test_only_the_spread_that_is_drawn_is_in_the_table():
 def test_repetitions_are_drawn_once():
     picture = views.timeline(*ring_run())
     assert [t.get_text() for t in picture.axes.texts] == ["x 127", "x 127"]
+    grey = [(p.get_x(), p.get_x() + p.get_width()) for p in picture.axes.patches]
+    assert np.allclose(grey, picture.axes.get_xticks()[1:].reshape(2, 2))  # from the end of the first one on
     assert [t.get_text() for t in picture.axes.get_xticklabels()] == ["0 s", "2.76 ms", "351 ms", "353 ms", "701 ms"]
 
 
@@ -289,6 +299,13 @@ def test_draw_on_given_axes_returns_them():
 def test_five_series_in_colour_and_the_rest_grey(pictures):
     colours = [line.get_color() for line in pictures["sweep of many"].axes.lines if len(line.get_xdata()) == SIZES.size]
     assert sorted(colours.count(c) for c in set(colours)) == [4, 5]  # three others and the bound; five predicted
+
+
+def test_series_of_one_kind_differ_in_shape():
+    assert [ROLES["predicted"].look(nth)["ls"] for nth in range(6)] == [*DASHES, "-"]
+    picture = views.sweep({f"run {i}": measured() for i in range(3)})
+    assert {m.get_marker() for m in picture.axes.lines} == {"o", "s", "^"}
+    assert {m.get_color() for m in picture.axes.lines} == {ROLES["measured"].colour}
 
 
 def test_two_results_of_one_name_stay_two_series():
