@@ -98,6 +98,7 @@ def test_nothing_a_learner_types_raises(answer):
         ([1, 2], ["one number"]), (1j, ["one number"]), ("50 Gbps", ["Gb/s", "GB/s"]),
         ("50 lumps", ["not known", "write"]),
         ("50 GB", ["something else", "GB/s"]), ("5.5.5 GB/s", ["finite"]), ("nan GB/s", ["one number"]),
+        ("1e305 GB/s", ["finite"]),
         ("1e999 GB/s", ["finite"]), (float("nan"), ["one number"]), ("50 gb/s", ["did you mean"]),
     ],
 )  # fmt: skip

@@ -58,8 +58,14 @@ def test_the_range_may_miss():
     assert "held it" in str(reveal("edge", 0.7))
 
 
+def test_the_range_comes_in_any_unit():
+    predict("31-hall", 0.7, "s", low="500 ms", high="0,9")
+    assert (progress()["predictions"]["31-hall"]["low"], progress()["predictions"]["31-hall"]["high"]) == (0.5, 0.9)
+    assert str(predict("31-hall", 0.5, "s", low=0.5, high=0.5)).startswith("Stored: 0.5 s, between 0.5 and 0.5.")
+
+
 def test_a_truth_comes_in_any_form():
-    for number, truth in enumerate([(0.7,), (700, "ms"), ("700 ms",), ("0,7 s",), (np.float64(0.7), "s")]):
+    for number, truth in enumerate([(0.7,), (700, "ms"), ("700 ms",), ("700", "ms"), ("0,7 s",), (np.float64(0.7),)]):
         predict(f"a{number}", 0.7, "s")
         assert reveal(f"a{number}", *truth).data["truth"] == pytest.approx(0.7)
     predict("bits", 400, "Gb/s")
@@ -129,13 +135,21 @@ def test_only_own_measurements_are_kept():
     assert (kept["my copy"]["size"], kept["my copy"]["n_ranks"]) == (2**26, 1)
     remember(Result("copy", "measured", [8], [1e-6], notes=("the machine was shared",)))
     assert progress()["measurements"]["copy"]["notes"] == ["the machine was shared"]
+    remember(Result("all_reduce", "measured", [8], [1e-6], n_ranks=1))  # nothing moves, so there is no rate
+    assert list(progress()["measurements"]) == ["my copy", "theirs", "copy"]
 
 
 def test_the_ledger_keeps_changes():
     ledger("one root adds everything", 93.5, lesson="31")
     shown = ledger("no overlap", 5.29, "35")
     assert shown.rows == (("one root adds everything", "93.5", "31"), ("no overlap", "5.29", "35"))
-    assert ledger().data["no overlap"] == {"step": 5.29, "lesson": "35"}
+    kept = ledger().data["no overlap"]
+    assert (kept["step"], kept["lesson"]) == (5.29, "35")
+    assert ledger("no overlap", "5290 ms").data["no overlap"]["step"] == pytest.approx(5.29)
+    for step in (None, 0, -1.0, float("nan"), "5 GB"):
+        with pytest.raises(Refused, match="finite number above 0"):
+            ledger("nothing", step)
+    assert list(progress()["ledger"]) == ["one root adds everything", "no overlap"]
 
 
 # Laws
@@ -159,7 +173,8 @@ def test_the_factor_does_not_depend_on_units(said, truth, unit):
         ((-3, "s"), "above 0"), ((0, "s"), "above 0"), ((float("nan"), "s"), "finite"), ((True, "s"), "finite"),
         (("fast", "s"), "one number"), ((3, "s", 4, 5), "must rise"), ((3, "s", 1, 2), "must rise"),
         ((3, "s", 0, 5), "must rise"), ((3, "s", 1), "two ends"), ((3, "s", None, 5), "two ends"),
-        ((3, "s", "1", 5), "finite"), (("3 GB", "s"), "something else"), ((None, "lumps"), "lumps"),
+        ((3, "s", "one", 5), "finite"), 
+        ((3, "s", "1 GB", 5), "something else"), (("3 GB", "s"), "something else"), ((None, "lumps"), "lumps"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_named(arguments, words):

@@ -3,6 +3,7 @@
 import itertools
 import math
 import re
+from datetime import datetime
 
 import numpy as np
 import pytest
@@ -61,6 +62,12 @@ def test_a_right_answer_and_the_tries():
     kept = progress()["checks"]["31-ring-time"]
     assert (kept["tries"], kept["right"], kept["named"]) == (2, True, [])
     assert "at the first try" in str(check("31-ring-bytes", "175 MB")) and progress()["drills"] == {}
+
+
+def test_a_try_is_dated_and_no_line_is_empty():
+    shown = check("31-ring-bytes", "175 MB")
+    assert "<div></div>" not in shown._repr_html_() and "" not in str(shown).split("\n")
+    assert datetime.fromisoformat(progress()["checks"]["31-ring-bytes"]["when"]).tzinfo is not None
 
 
 def test_hints_come_one_after_another():
@@ -238,6 +245,7 @@ def test_another_ring_is_as_good():
         (lambda r, s, n: True, "one whole number, got True", ""),
         (lambda r, s, n: (r - s) % n if s < n else 0, "wrong block", ""),
         (lambda r, s, n: (r - s) % n if n < 9 else r, "With 9 ranks", ""),
+        (lambda r, s, n: (r - s) % n if n < 3 else 0, "of ranks: -. Counted more than once: 0.", ""),
         (3, "without brackets, got 3", ""),
     ],
 )  # fmt: skip

@@ -4,13 +4,13 @@ Nothing here prints: each function returns a value that shows itself when it end
 """
 
 from fabriclab.checks.answers import parse_answer
-from fabriclab.checks.courses import choose_path, lessons, paths
+from fabriclab.checks.courses import choose_path, hello, lessons, paths
 from fabriclab.checks.exercises import check, drill
-from fabriclab.checks.greeting import hello
 from fabriclab.checks.predictions import envelope, ledger, predict, remember, reveal
-from fabriclab.checks.reports import progress, report
+from fabriclab.checks.reports import report
 from fabriclab.checks.rulers import ruler
 from fabriclab.checks.shown import NewerFile, Refused, Shown
+from fabriclab.checks.store import progress
 
 __all__ = [
     "NewerFile", "Refused", "Shown", "check", "choose_path", "drill", "envelope", "hello", "ledger", "lessons",

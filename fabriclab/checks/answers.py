@@ -1,7 +1,5 @@
 """Read what a learner typed, kindly: comma decimals, units in any prefix, and factors that have a name."""
 
-from __future__ import annotations
-
 import math
 import re
 from dataclasses import dataclass
@@ -12,10 +10,9 @@ import numpy as np
 from fabriclab import units
 from fabriclab.checks.shown import Refused, text
 
-__all__ = ["PLAIN", "Answer", "digits", "named_factor", "parse_answer", "quantity", "shown", "unit_in"]
-
-# Ways to write a number without a dimension, and what they multiply by.
-PLAIN: Final = {"1": 1.0, "times": 1.0, "x": 1.0, "%": 0.01}
+# Unit -> quantity ("" for a plain number) and factor to SI.
+_KNOWN: Final = units.UNITS | {"x": ("", 1.0), "times": ("", 1.0), "1": ("", 1.0), "%": ("", 0.01)}
+SI: Final = {kind: unit for unit, (kind, factor) in _KNOWN.items() if factor == 1.0}
 _FORM: Final = re.compile(r"\s*([-+]?[\d.,_]*\d\.?(?:[eE][-+]?\d+)?)\s*(\S.*?)?\s*\Z")
 _GROUPED: Final = re.compile(r"[-+]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?\Z")
 # Ratios that people are off by, either way, each within half a percent.
@@ -34,20 +31,7 @@ class Answer:
     problem: str = ""
 
 
-def quantity(unit: str) -> tuple[str, float]:
-    """Return the quantity of a unit ("" for a plain number) and its factor to SI; Refused if nobody knows it."""
-    if unit in PLAIN:
-        return "", PLAIN[unit]
-    if unit in units.UNITS:
-        return units.UNITS[unit]
-    try:
-        units.parse(f"1 {unit}", "rate", "unit")
-    except ValueError as error:
-        raise Refused(str(error)) from None
-    raise Refused(text("answer.unit"))
-
-
-def parse_answer(answer: Any, unit: str) -> Answer:
+def parse_answer(answer: Any, unit: str, bare: str = "") -> Answer:
     """Return what a learner typed as a number in SI.
 
     Parameters
@@ -56,71 +40,76 @@ def parse_answer(answer: Any, unit: str) -> Answer:
         Such as ``"0.7 s"``, ``"700 ms"``, ``"0,7 s"``, or 1.6 where the question has no unit.
     unit : str
         The unit in which the question asks; "1" and "times" take a plain number or a percentage.
+    bare : str
+        Unit of a number that comes without one; if there is none, a unit is asked for.
 
     Examples
     --------
     >>> parse_answer("0,7 s", "s").value, parse_answer(0.7, "s").problem
     (0.7, 'Which unit? Write it in quotes with the number, such as "0.7 s".')
     """
+    asked = quantity(unit)[0]
     if isinstance(answer, (list, tuple, np.ndarray)) and np.size(answer) == 1:
-        answer = np.asarray(answer, dtype=object).ravel()[0]
-    odd = isinstance(answer, (bool, np.bool_)) or (not isinstance(answer, str) and not hasattr(answer, "__float__"))
-    match = None if odd else _FORM.match(answer if isinstance(answer, str) else str(answer))
-    if match is None or np.size(answer) != 1:
-        return Answer(problem=text("answer.kind", got=f"{answer!r:.60}", example=_example("0.7", unit)))
-    number, note = _number(match[1])
-    written = match[2] or ("1" if unit in PLAIN else "")
+        answer = np.asarray(answer, dtype=object).item()
+    readable = isinstance(answer, str) or (hasattr(answer, "__float__") and not isinstance(answer, (bool, np.bool_)))
+    match = _FORM.match(str(answer)) if readable else None
+    example = (match[1] if match else "0.7") + f" {unit}" * bool(asked)
+    if match is None:
+        return Answer(problem=text("answer.kind", got=f"{answer!r:.60}", example=example))
+    written = match[2] or bare or ("" if asked else "1")
     if not written:
-        return Answer(problem=text("answer.which", example=_example(match[1], unit)))
+        return Answer(problem=text("answer.which", example=example))
     try:
         kind, factor = quantity(written)
     except Refused as error:
         return Answer(problem=str(error))
-    if kind != quantity(unit)[0]:
+    if kind != asked:
         return Answer(problem=text("answer.other", got=written, unit=unit))
-    return Answer(number * factor, note) if math.isfinite(number) else Answer(problem=text("answer.finite"))
-
-
-def unit_in(written: str) -> str:
-    """Return the unit that stands after the number, or an empty text."""
-    match = _FORM.match(written)
-    return (match[2] or "") if match else ""
+    number, note = _number(match[1])
+    si = number * factor
+    return Answer(si, note) if math.isfinite(si) else Answer(problem=text("answer.finite"))
 
 
 def _number(written: str) -> tuple[float, str]:
     """Return the number and, where a comma had two readings, a note on the one taken."""
-    cleaned, note = written, ""
-    if _GROUPED.match(written):
-        cleaned, note = written.replace(",", ""), "answer.thousands"
-    elif "," in written:
-        cleaned, note = written.replace(",", "."), "answer.comma"
+    key = "answer.thousands" if _GROUPED.match(written) else "answer.comma" if "," in written else ""
     try:
-        number = float(cleaned)
+        number = float(written.replace(",", "" if key == "answer.thousands" else "."))
     except ValueError:
         return math.nan, ""
-    return number, text(note, number=f"{number:g}") if note else ""
+    return number, text(key, number=f"{number:g}") if key else ""
 
 
-def _example(number: str, unit: str) -> str:
-    return number if unit in PLAIN else f'"{number} {unit}"'
+def quantity(unit: str) -> tuple[str, float]:
+    """Return the quantity of a unit ("" for a plain number) and its factor to SI; Refused if nobody knows it."""
+    if unit not in _KNOWN:
+        try:
+            units.parse(f"1 {unit}", "rate", "unit")  # says what may be meant
+        except ValueError as error:
+            raise Refused(str(error)) from None
+    return _KNOWN[unit.strip()]
+
+
+def unit_in(written: Any) -> str:
+    """Return the unit that stands after the number in a string, or an empty text."""
+    match = _FORM.match(written) if isinstance(written, str) else None
+    return (match[2] or "") if match else ""
 
 
 def named_factor(value: float, truth: float) -> str | None:
     """Return the name of the slip if ``value`` is off by a factor that people are off by, else None."""
-    if not value * truth > 0:
-        return None
-    ratio = max(value / truth, truth / value)
+    ratio = max(value / truth, truth / value) if value * truth > 0 else 0.0
     return next((name for factor, name in _FACTORS.items() if math.isclose(ratio, factor, rel_tol=5e-3)), None)
 
 
-def digits(number: float) -> str:
-    """Return a number with three significant digits, as people write it.
+def times(a: float, b: float) -> str:
+    """Return how many times one of two numbers is the other, whichever is larger: 1.2, 8.0 or 128."""
+    ratio = max(a / b, b / a)
+    return f"{ratio:.1f}" if ratio < 9.95 else f"{ratio:,.0f}"
 
-    Examples
-    --------
-    >>> digits(0.69986), digits(128), digits(12345), digits(0)
-    ('0.700', '128', '12,345', '0')
-    """
+
+def digits(number: float) -> str:
+    """Return a number with three significant digits, as people write it: 0.700, 128 or 12,345."""
     if number == 0 or not 1e-3 <= abs(number) < 1e9:
         return f"{number:.3g}"
     return f"{number:,.0f}" if abs(number) >= 999.5 else f"{number:#.3g}".rstrip(".")

@@ -1,41 +1,41 @@
-"""The map of the course: which lessons exist, how long they take, and the path a learner chose."""
-
-from __future__ import annotations
+"""Where a learner starts: what works on this machine, which lessons exist, and the path that was chosen."""
 
 import json
+import math
 import os
-from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import fabriclab
+from fabriclab import units
 from fabriclab.checks import store
 from fabriclab.checks.questions import questions
 from fabriclab.checks.shown import Refused, Shown, keys, rows_of, text
 
-__all__ = ["choose_path", "lessons", "paths", "state"]
+
+def hello() -> Shown:
+    """Say in one line which version runs, on what, what works here and where progress is kept."""
+    here = fabriclab.measure.machine()
+    line = text(
+        "hello", version=fabriclab.__version__, cores=here.cores, path=store.path(),
+        memory=units.format_size(here.memory) if here.memory < math.inf else text("word.unknown"),
+        mpi=text("word.yes" if here.mpi else "word.no"), gpu=text("word.yes" if here.gpu else "word.no_gpu"),
+    )  # fmt: skip
+    return Shown((line,), "good")
 
 
-def _headers() -> dict[str, dict[str, Any]]:
-    """Return file name -> header (title, minutes, address) of the lessons that are here."""
-    here = Path.cwd()
-    places = (here, here / "notebooks", here.parent / "notebooks")
-    folder = next((place for place in places if any(place.glob("[0-9]*.ipynb"))), here)
-    found = {}
-    for file in sorted(folder.glob("[0-9]*.ipynb")):
-        header = json.loads(file.read_text(encoding="utf-8"))["metadata"].get("fabriclab", {})
-        found[file.stem] = header | {"address": Path(os.path.relpath(file)).as_posix()}
-    return found
+def paths() -> Shown:
+    """List the ways through the course, with the time each takes."""
+    rows = [tuple(row.values()) for row in rows_of("paths.csv")]
+    return Shown([text("paths.title")], head=text("paths.head").split("|"), rows=rows)
 
 
-def state(lesson: str) -> str:
-    """Return done (all questions of the lesson are right), begun (something of it is stored) or new."""
-    held = store.read()
-    asked = [q for q in questions().values() if q.lesson == lesson]
-    answers = held["checks"] | held["drills"]
-    if asked and all(answers.get(q.id, {}).get("right") for q in asked):
-        return "done"
-    prefix = f"{lesson.split('_')[0]}-"
-    return "begun" if any(k.startswith(prefix) for k in [*answers, *held["predictions"]]) else "new"
+def choose_path(path: str) -> Shown:
+    """Store the path that the learner wants to take, and list its lessons; an unknown one is Refused with a list."""
+    listed = lessons(path)
+    store.put("chosen", "path", {"name": path})
+    return replace(listed, lines=(text("paths.chosen", path=path), *listed.lines), state="good")
 
 
 def lessons(path: str | None = None) -> Shown:
@@ -47,27 +47,32 @@ def lessons(path: str | None = None) -> Shown:
             raise Refused(text("paths.unknown", path=path, known=", ".join(f'"{name}"' for name in known)))
         if known[path] != ["all"]:
             names = [name for number in known[path] for name in names if name.startswith(number)]
-    here = _headers()
-    rows = tuple(_row(name, here.get(name)) for name in names)
+    here = _here()
+    rows = [(name, *here.get(name, (text(f"lesson.{name}"), "", text("state.planned")))) for name in names]
     title = text("lessons.title", n=len(rows), here=sum(name in here for name in names))
-    return Shown((title,), head=tuple(text("lessons.head").split("|")), rows=rows, data={"lessons": names})
+    return Shown((title,), head=text("lessons.head").split("|"), rows=rows, data={"lessons": names})
 
 
-def _row(name: str, header: Mapping[str, Any] | None) -> tuple[Any, ...]:
-    if header is None:
-        return (name, text(f"lesson.{name}"), "", text("state.planned"))
-    minutes = text("lessons.minutes", n=sum(header.get("minutes", {}).values()))
-    return (name, (header.get("title", name), header["address"]), minutes, text(f"state.{state(name)}"))
+def _here() -> dict[str, tuple[Any, ...]]:
+    """Return file name -> title with address, minutes and state of the lessons that are here."""
+    here = Path.cwd()
+    places = (here, here / "notebooks", here.parent / "notebooks")
+    files = next(filter(None, (sorted(place.glob("[0-9]*.ipynb")) for place in places)), [])
+    found = {}
+    for file in files:
+        header = json.loads(file.read_text(encoding="utf-8"))["metadata"].get("fabriclab", {})
+        title = (header.get("title", file.stem), Path(os.path.relpath(file)).as_posix())
+        minutes = text("lessons.minutes", n=sum(header.get("minutes", {}).values()))
+        found[file.stem] = (title, minutes, text(f"state.{state(file.stem)}"))
+    return found
 
 
-def paths() -> Shown:
-    """List the ways through the course, with the time each takes."""
-    rows = tuple(tuple(row.values()) for row in rows_of("paths.csv"))
-    return Shown((text("paths.title"),), head=tuple(text("paths.head").split("|")), rows=rows)
-
-
-def choose_path(path: str) -> Shown:
-    """Store the path that the learner wants to take, and list its lessons; an unknown one is Refused with a list."""
-    listed = lessons(path)
-    store.put("chosen", "path", {"name": path, "when": store.now()})
-    return Shown((text("paths.chosen", path=path), *listed.lines), "good", listed.head, listed.rows, data=listed.data)
+def state(lesson: str) -> str:
+    """Return done (all questions of the lesson are right), begun (something of it is stored) or new."""
+    held = store.progress()
+    answers = held["checks"] | held["drills"]
+    asked = [answers.get(q.id, {}).get("right") for q in questions().values() if q.lesson == lesson]
+    if asked and all(asked):
+        return "done"
+    prefix = f"{lesson.split('_')[0]}-"
+    return "begun" if any(k.startswith(prefix) for k in [*answers, *held["predictions"]]) else "new"

@@ -1,25 +1,21 @@
 """Predict before you look: a number is stored, the cell after it opens, and the factor stays."""
 
-from __future__ import annotations
-
 import math
 import os
-from typing import Any
+from typing import Any, Final
 
 from fabriclab.checks import store
-from fabriclab.checks.answers import digits, parse_answer, quantity, shown, unit_in
-from fabriclab.checks.shown import Refused, Shown, keys, text
+from fabriclab.checks.answers import SI, digits, parse_answer, quantity, shown, times, unit_in
+from fabriclab.checks.shown import TEXTS, Refused, Shown, text
 from fabriclab.core.result import Result
 
-__all__ = ["envelope", "label", "ledger", "predict", "remember", "reveal"]
-
-_NO_IDEA = {"value": None, "low": 0.1, "high": 1000.0}
-_SPOT_ON = 1.15
+_NO_IDEA: Final = {"value": None, "low": 0.1, "high": 1000.0}
+_SPOT_ON: Final = 1.15
 
 
 def predict(
-    id: str, value: float | str | None = None, unit: str | None = None, low: float | None = None,
-    high: float | None = None, *, no_idea: bool = False, opens: str | None = None,
+    id: str, value: float | str | None = None, unit: str | None = None, low: float | str | None = None,
+    high: float | str | None = None, *, no_idea: bool = False, opens: str | None = None,
 ) -> Shown:  # fmt: skip
     """Store what you expect, before the cell that shows it: ``predict("00-copy", 10, "GB/s", low=3, high=30)``.
 
@@ -31,8 +27,8 @@ def predict(
         Your best guess: a number in ``unit``, or a string with its unit. None is "I have no idea". [> 0]
     unit : str, optional
         Such as ``"GB/s"``, ``"s"`` or ``"times"``.
-    low, high : float, optional
-        The range in ``unit`` that you would bet on. [0 < low <= value <= high]
+    low, high : float or str, optional
+        The range that you would bet on, written in the same way. [0 < low <= value <= high]
     no_idea : bool
         Store the range 0.1 to 1000 instead; it is welcome.
     opens : str, optional
@@ -45,46 +41,33 @@ def predict(
     """
     if not isinstance(id, str) or not id:
         raise Refused(text("predict.id", got=repr(id)))
-    held = store.read()["predictions"].get(id, {})
+    held = store.progress()["predictions"].get(id, {})
     if "truth" in held:
         return Shown((text("predict.kept", said=_said(held)),), "wait", data=held)
     if unit is not None:
-        quantity(unit)
-    blank = no_idea or value is None
-    entry = _NO_IDEA | {"unit": unit} if blank or value is None else _guess(value, unit, low, high)
-    store.put("predictions", id, entry | {"opens": opens, "when": store.now()})
-    key = "predict.envelope" if opens else "predict.no_idea" if blank else "predict.stored"
+        quantity(unit)  # refuses an unknown one
+    entry = _NO_IDEA | {"unit": unit} if no_idea or value is None else _guess(value, unit, low, high)
+    store.put("predictions", id, entry | {"opens": opens})
+    key = "predict.envelope" if opens else "predict.stored" if entry["value"] else "predict.no_idea"
     return Shown((text(key, said=_said(entry), lesson=opens),), "good", data=entry)
 
 
-def _guess(value: float | str, unit: str | None, low: float | None, high: float | None) -> dict[str, Any]:
-    written = value if isinstance(value, str) else repr(_number(value, "value"))
-    unit = unit or unit_in(written)
-    if not unit:
+def _guess(value: float | str, unit: str | None, *ends: float | str | None) -> dict[str, Any]:
+    asked = unit or unit_in(value)
+    if not asked:
         raise Refused(text("predict.unit", got=value))
-    read = parse_answer(written if unit_in(written) else f"{written} {unit}", unit)
-    if read.problem:
-        raise Refused(read.problem)
-    best = read.value / quantity(unit)[1]
+    read = [parse_answer(number, asked, asked) for number in (value, *ends) if number is not None]
+    if problem := next((answer.problem for answer in read if answer.problem), ""):
+        raise Refused(problem)
+    if len(read) == 2:
+        raise Refused(text("predict.both"))
+    best, *span = (answer.value / quantity(asked)[1] for answer in read)
     if best <= 0:
         raise Refused(text("predict.positive", got=f"{best:g}"))
-    if low is None or high is None:
-        if low is not high:
-            raise Refused(text("predict.both"))
-        return {"value": best, "unit": unit, "low": None, "high": None}
-    if not 0 < _number(low, "low") <= best <= _number(high, "high"):
-        raise Refused(text("predict.order", low=low, best=f"{best:g}", high=high))
-    return {"value": best, "unit": unit, "low": float(low), "high": float(high)}
-
-
-def _number(value: Any, name: str) -> float:
-    if isinstance(value, bool) or not hasattr(value, "__float__") or not math.isfinite(value):
-        raise Refused(text("predict.number", name=name, got=repr(value)))
-    return float(value)
-
-
-def _typed(number: float, unit: str | None) -> str:
-    return f"{number:g}" if unit in (None, "1") else f"{number:g} {unit}"
+    if span and not 0 < span[0] <= best <= span[1]:
+        raise Refused(text("predict.order", low=f"{span[0]:g}", best=f"{best:g}", high=f"{span[1]:g}"))
+    low, high = span or (None, None)
+    return {"value": best, "unit": asked, "low": low, "high": high}
 
 
 def _said(entry: dict[str, Any]) -> str:
@@ -94,6 +77,10 @@ def _said(entry: dict[str, Any]) -> str:
     if entry["value"] is None:
         return text("predict.nothing", low=low, high=high, unit=entry["unit"] or "").rstrip()
     return _typed(entry["value"], entry["unit"]) + (text("predict.span", low=low, high=high) if low else "")
+
+
+def _typed(number: float, unit: str | None) -> str:
+    return f"{number:g}" if unit in (None, "1") else f"{number:g} {unit}"
 
 
 def reveal(
@@ -120,16 +107,15 @@ def reveal(
     Refused
         A ValueError: the unit is unknown or of another quantity, or the truth is not finite and > 0.
     """
-    held = store.read()["predictions"].get(id)
+    held = store.progress()["predictions"].get(id)
     if held is None and not anyway and os.environ.get("FABRICLAB_REVEAL", "") in ("", "0"):
         return Shown((text("reveal.first", id=id), text("reveal.anyway")), "wait")
-    entry = held or {"value": None, "unit": None, "low": None, "high": None, "skipped": True}
-    written = unit_in(truth) if isinstance(truth, str) else ""
-    asked = entry["unit"] or unit or written or ("GB/s" if isinstance(truth, Result) else "1")
-    found = _in(truth, unit, asked)
+    entry = held or {"value": None, "low": None, "high": None, "unit": None, "skipped": True}
+    asked = entry["unit"] or unit or unit_in(truth) or ("GB/s" if isinstance(truth, Result) else "1")
+    found = _in(asked, truth, unit)
     entry |= {
         "unit": asked, "truth": found, "factor": entry["value"] and entry["value"] / found,
-        "model": None if model is None else _in(model, unit, asked), "revealed": store.now(),
+        "model": None if model is None else _in(asked, model, unit),
         "how": truth.obtained if isinstance(truth, Result) else "computed",
     }  # fmt: skip
     if held is not None or anyway:
@@ -139,44 +125,41 @@ def reveal(
     return Shown(_compared(entry), "good", data=entry)
 
 
-def _in(truth: float | str | Result, unit: str | None, asked: str) -> float:
-    """Return the truth as a number in the unit that was asked."""
+def _in(asked: str, truth: Any, unit: str | None = None) -> float:
+    """Return a number, a string or a Result as a number in the unit that was asked."""
     kind, factor = quantity(asked)
     if isinstance(truth, Result):
-        number = float((truth.time if kind == "time" else truth.busbw)[-1])
-    elif isinstance(truth, str):
-        number = parse_answer(truth, asked).value
-    else:
-        number = _number(truth, "truth") * (quantity(unit)[1] if unit else 1.0)
-    if (unit and quantity(unit)[0] != kind) or not 0 < number < math.inf:
-        raise Refused(text("reveal.truth", got=repr(truth), unit=asked))
-    return number / factor
+        truth, unit = float((truth.time if kind == "time" else truth.busbw)[-1]), None
+    number = parse_answer(truth, asked, unit or SI[kind]).value / factor
+    if not 0 < number < math.inf:
+        raise Refused(text("reveal.truth", got=f"{truth} {unit or ''}".strip(), unit=asked))
+    return number
 
 
-def _verdict(number: float, truth: float) -> str:
-    off = max(number / truth, truth / number)
-    key = "reveal.spot_on" if off <= _SPOT_ON else "reveal.high" if number > truth else "reveal.low"
-    return text(key, factor=f"{off:.1f}" if off < 9.95 else f"{off:,.0f}")
-
-
-def _compared(entry: dict[str, Any]) -> tuple[str, ...]:
-    unit, found, said = entry["unit"], entry["truth"], entry["value"]
-    words = {"how": text(f"how.{entry['how']}"), "truth": shown(found, unit)}
+def _compared(entry: dict[str, Any]) -> list[str]:
+    unit, found, said, model = entry["unit"], entry["truth"], entry["value"], entry["model"]
+    words = {"how": TEXTS.get(f"how.{entry['how']}", entry["how"]), "truth": shown(found, unit)}
     if said is None:
         lines = [text("reveal.skipped" if entry.get("skipped") else "reveal.no_idea", **words)]
     else:
         lines = [text("reveal.compared", said=_typed(said, unit), verdict=_verdict(said, found), **words)]
-    if said and entry["low"]:
+    if said and entry["low"] and entry["high"]:
         key = "reveal.held" if entry["low"] <= found <= entry["high"] else "reveal.missed"
         lines.append(text(key, low=f"{entry['low']:g}", high=_typed(entry["high"], unit)))
-    if entry["model"]:
-        lines.append(text("reveal.model", model=shown(entry["model"], unit), verdict=_verdict(entry["model"], found)))
-    return tuple(lines)
+    if model:
+        lines.append(text("reveal.model", model=shown(model, unit), verdict=_verdict(model, found)))
+    return lines
+
+
+def _verdict(number: float, truth: float) -> str:
+    near = max(number / truth, truth / number) <= _SPOT_ON
+    key = "reveal.spot_on" if near else "reveal.high" if number > truth else "reveal.low"
+    return text(key, factor=times(number, truth))
 
 
 def envelope(id: str) -> Shown:
     """Show a stored prediction: sealed until its lesson opens it, or opened, with what came out."""
-    held = store.read()["predictions"].get(id)
+    held = store.progress()["predictions"].get(id)
     if held is None:
         return Shown((text("envelope.none", id=id),), "wait")
     if "truth" in held:
@@ -186,23 +169,22 @@ def envelope(id: str) -> Shown:
 
 
 def remember(result: Result, name: str | None = None) -> None:
-    """Keep a measured result in the progress file, for `ruler` and `report`; others are left alone."""
-    if result.obtained in ("measured", "stored"):
+    """Keep a measured rate in the progress file, for `ruler` and `report`; other results are left alone."""
+    if result.obtained in ("measured", "stored") and result.busbw[-1] > 0:
         kept = {key: result.rows()[-1][key] for key in ("size", "time", "busbw")}
         about = {"obtained": result.obtained, "n_ranks": result.n_ranks, "notes": list(result.notes)}
-        store.put("measurements", name or result.what, kept | about | {"when": store.now()})
+        store.put("measurements", name or result.what, kept | about)
+
+
+def ledger(change: str | None = None, step: float | str | None = None, lesson: str = "") -> Shown:
+    """Write a change of the case and the step time [s] it leads to into the ledger, or show the ledger."""
+    if change is not None:
+        store.put("ledger", change, {"step": _in("s", step), "lesson": lesson})
+    kept = store.progress()["ledger"]
+    rows = tuple((name, digits(e["step"]), e["lesson"]) for name, e in kept.items())
+    return Shown([text("ledger.title", n=len(rows))], head=text("ledger.head").split("|"), rows=rows, data=kept)
 
 
 def label(name: str) -> str:
     """Return a kept measurement's name for people."""
-    return text(f"measured.{name}") if f"measured.{name}" in keys("measured.") else name.replace("_", " ")
-
-
-def ledger(change: str | None = None, step: float | None = None, lesson: str = "") -> Shown:
-    """Write a change of the case and the step time [s] it leads to into the ledger, or show the ledger."""
-    if change is not None:
-        store.put("ledger", change, {"step": _number(step, "step"), "lesson": lesson})
-    kept = store.read()["ledger"]
-    rows = tuple((name, digits(e["step"]), e["lesson"]) for name, e in kept.items())
-    head = tuple(text("ledger.head").split("|"))
-    return Shown((text("ledger.title", n=len(rows)),), head=head, rows=rows, data=kept)
+    return TEXTS.get(f"measured.{name}", name.replace("_", " "))

@@ -1,7 +1,5 @@
 """The table of questions: formulas for the right answer and for each known wrong one, never typed numbers."""
 
-from __future__ import annotations
-
 import ast
 import functools
 import math
@@ -16,8 +14,6 @@ from fabriclab.catalog import case
 from fabriclab.checks.answers import digits, quantity, shown
 from fabriclab.checks.shown import Refused, rows_of, text
 
-__all__ = ["Question", "evaluate", "find", "questions"]
-
 _OPERATORS: Final[Mapping[type[ast.AST], Callable[..., float]]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
     ast.Pow: operator.pow,
@@ -25,13 +21,7 @@ _OPERATORS: Final[Mapping[type[ast.AST], Callable[..., float]]] = {
 
 
 def evaluate(formula: str, names: Mapping[str, float]) -> float:
-    """Return the value of a formula of + - * / ** log2(), numbers and ``names``; all else is a ValueError.
-
-    Examples
-    --------
-    >>> evaluate("2*(n-1)/n*s", {"n": 4, "s": 100})
-    150.0
-    """
+    """Return the value of a formula of + - * / ** log2(), numbers and ``names``; all else is a ValueError."""
 
     def value(node: ast.AST) -> float:
         match node:
@@ -51,31 +41,17 @@ def evaluate(formula: str, names: Mapping[str, float]) -> float:
 
 @dataclass(frozen=True)
 class Question:
-    """One row of the table; the words stand in the language table under ``q.<id>``.
-
-    Parameters
-    ----------
-    id, lesson, kind : str
-        Name, file name of the lesson, and number, choice or function.
-    drill : str
-        ``name/number`` of the drill it belongs to, or empty.
-    params : mapping
-        Name -> ways to fill it, each like ``17.6 GB``, ``128``, ``case.dp`` or ``case.nic_rate in Gb/s``.
-    formula, unit, tolerance : str, str, float
-        Right answer in SI, the unit in which it is asked, and the relative tolerance.
-    wrong : tuple of (str, str)
-        Formula of a known wrong answer and the name of the mistake; for a choice the formula is empty.
-    """
+    """One row of the table; the words stand in the language table under ``q.<id>``."""
 
     id: str
-    lesson: str
-    kind: str
-    drill: str
-    params: Mapping[str, tuple[str, ...]]
-    formula: str
-    unit: str
-    tolerance: float
-    wrong: tuple[tuple[str, str], ...]
+    lesson: str  # its file name
+    kind: str  # number, choice or function
+    drill: str  # name/number of the drill it belongs to, or empty
+    params: Mapping[str, tuple[str, ...]]  # name -> ways to fill it: 17.6 GB, 128, case.dp or case.nic_rate in Gb/s
+    formula: str  # the right answer in SI
+    unit: str  # in which it is asked
+    tolerance: float  # relative; 0 asks for the exact number
+    wrong: tuple[tuple[str, str], ...]  # formula of a known wrong answer (empty for a choice), name of the mistake
 
     def fill(self, given: Mapping[str, Any]) -> tuple[dict[str, float], dict[str, str]]:
         """Return the parameters as SI numbers and as words: ``given`` ones, else the first way of each."""
@@ -118,16 +94,16 @@ def _read(way: str) -> tuple[float, str]:
 @functools.cache
 def questions() -> Mapping[str, Question]:
     """Return all questions by id, in the order of the table."""
-    return {row["id"]: _question(row) for row in rows_of("questions.csv")}
-
-
-def _question(row: Mapping[str, str]) -> Question:
-    params = {n: tuple(v.split("|")) for n, _, v in (part.partition("=") for part in row["params"].split(";") if part)}
-    halves = (part.partition("#") for part in row["misformulas"].split(";") if part)
-    wrong = tuple((formula.strip(), name.strip()) for formula, _, name in halves)
-    tolerance = float(row["tolerance"] or 0)
-    words = {key: row[key] for key in ("id", "lesson", "kind", "drill", "formula", "unit")}
-    return Question(**words, params=params, tolerance=tolerance, wrong=wrong)
+    table = {}
+    for row in rows_of("questions.csv"):
+        ways = (part.partition("=") for part in row["params"].split(";") if part)
+        slips = (part.partition("#") for part in row["misformulas"].split(";"))
+        table[row["id"]] = Question(
+            **{key: row[key] for key in ("id", "lesson", "kind", "drill", "formula", "unit")},
+            params={name: tuple(values.split("|")) for name, _, values in ways}, tolerance=float(row["tolerance"] or 0),
+            wrong=tuple((formula.strip(), mistake.strip()) for formula, _, mistake in slips),
+        )  # fmt: skip
+    return table
 
 
 def find(id: str) -> Question:
