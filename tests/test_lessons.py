@@ -54,6 +54,7 @@ Gates on the executed notebook (run once, in its own folder, with a fresh progre
 """
 
 import itertools
+import os
 import statistics
 from pathlib import Path
 
@@ -64,6 +65,12 @@ from lesson_runs import FILES, earlier, folder, load, run
 
 __all__ = ["folder"]
 LONGEST, TYPICAL, MEMORY = 15.0, 4.0, 700e6
+
+
+def crowded():
+    """Return how many programs want each core, at least 1: the limits hold for a machine of one's own."""
+    return max(1.0, os.getloadavg()[0] / os.cpu_count()) if hasattr(os, "getloadavg") else 1.0
+
 
 # The lessons ------------------------------------------------------------------------------------------------------
 
@@ -108,7 +115,7 @@ def test_a_lesson_runs_as_text(name, folder):
 @pytest.mark.parametrize("name", FILES)
 def test_a_lesson_is_quick(name, folder):
     both = [run(name, load(name), folder, earlier(name), text=text).seconds for text in (False, True)]
-    assert min(both) <= LONGEST
+    assert min(both) <= LONGEST * crowded()
 
 
 @pytest.mark.alone
@@ -117,7 +124,7 @@ def test_the_typical_lesson_is_quick(folder):
         name: min(run(name, load(name), folder, earlier(name), text=text).seconds for text in (False, True))
         for name in FILES
     }
-    assert not best or statistics.median(best.values()) <= TYPICAL, best
+    assert not best or statistics.median(best.values()) <= TYPICAL * crowded(), best
 
 
 @pytest.mark.alone

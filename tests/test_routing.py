@@ -143,8 +143,8 @@ def test_both_forms_of_shortest_ways_agree(data):
 
 
 def test_healthy_fabrics_are_read_off_their_tiers_and_hurt_ones_are_searched():
-    for family, arguments in SMALL.items():
-        assert isinstance(ways(topologies.build(family, **arguments)), Clos), family
+    for family in ("crossbar", "fat_tree", "leaf_spine", "rail_optimised"):
+        assert isinstance(ways(topologies.build(family, **SMALL[family])), Clos), family
     assert isinstance(ways(circle()), Tables)
     fabric = topologies.build("fat_tree", k=4)
     up = np.flatnonzero(fabric.tier[fabric.target] == fabric.tier.max())
