@@ -122,7 +122,9 @@ def _runs(
     place = np.arange(fabric.n_ranks) if placement is None else np.asarray(placement)
     n = int(place.shape[-1]) if place.ndim else 0
     plan = collectives.build(collective, algorithm, n, root=root, segments=segments, pipelined=pipelined)
-    asked = {"algorithm": algorithm, "fabric": repr(fabric), "routing": method, "engine": engine, "seed": seed}
+    asked = {"algorithm": algorithm, "fabric": repr(fabric), "routing": method, "engine": engine, "seed": seed,
+             "root": root, "segments": segments, "pipelined": pipelined, "subflows": subflows, **costs,
+             "groups": place.size // n if n else 0, "changes": repr(changes)}  # fmt: skip
     how = f"{engine} engine on {fabric!r}"
     routes, runs = None, []
     for size in sizes:

@@ -281,7 +281,7 @@ def test_flows_of_size_zero_take_their_lag_and_their_delay():
 def test_subflows_go_each_at_its_own_rate_and_the_flow_ends_with_the_last():
     # 30 B and 10 B of one flow on links of 10 and 2 B/s: 3 s and 5 s; the second row has 1 s of delay.
     fabric = line(10.0, 2.0)
-    routes = Routes([0, 1, 2], [0, 2], [1, 1], [0, 0], [0.75, 0.25], [0.0, 1.0], [PATH, PATH], [False, False])
+    routes = Routes([0, 1, 2], [0, 2], [1, 1], [0, 0], [0.75, 0.25], [0.0, 1.0], [PATH, SPRAY], [False, False])
     flows = Flows.make(0, 1, 40.0)
     timeline = engines.run(fabric, routes, flows)
     assert timeline.finish.tolist() == [6.0]
@@ -290,6 +290,12 @@ def test_subflows_go_each_at_its_own_rate_and_the_flow_ends_with_the_last():
     assert engines.run(fabric, routes, Flows.make(0, 1, 40.0, limit=8.0)).finish.tolist() == [6.0]
     # 5 B/s: the second takes 2 for 5 s, the first 3; 15 B are left and go at 5 B/s.
     assert engines.run(fabric, routes, Flows.make(0, 1, 40.0, limit=5.0)).finish.tolist() == [8.0]
+
+
+def test_routes_of_another_placement_are_refused():
+    fabric = line(10.0, 10.0)
+    with pytest.raises(ValueError, match=r"flow 0: its route does not go from host 0 to host 1; route these flows"):
+        engines.run(fabric, Routes.from_paths([[0, 2]]), Flows.make(0, 1, 1.0))
 
 
 def test_a_spray_puts_a_part_of_its_rate_on_each_link():

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from test_flow import line, programs, run_line, run_program
 
 from fabriclab import collectives, engines, routing, topologies
-from fabriclab.core import PATH, Changes, Flows, Routes
+from fabriclab.core import PATH, SPRAY, Changes, Flows, Routes
 from fabriclab.errors import Deadlock, Unreachable
 from fabriclab.lower import lower
 
@@ -28,7 +28,7 @@ def test_the_longest_path_through_the_dependencies():
 
 def test_the_rows_of_a_flow_share_its_links_and_its_limit():
     fabric = line(10.0, 2.0)
-    rows = Routes([0, 1, 3], [0, 0, 2], [1, 1, 1], [0, 0], [0.75, 0.25], [0, 0], [PATH, PATH], [False, False])
+    rows = Routes([0, 1, 3], [0, 0, 2], [1, 1, 1], [0, 0], [0.75, 0.25], [0, 0], [PATH, SPRAY], [False, False])
     ends = [engines.run(fabric, rows, Flows.make(0, 1, 40.0, limit=x), "ideal").end for x in (np.inf, 5.0, 4.0)]
     assert ends == [5.0, 8.0, 10.0]  # 10 B at 2 B/s; 40 B at 5 B/s; 40 B at 4 B/s
 

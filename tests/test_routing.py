@@ -1,6 +1,9 @@
 """Routing: by hand, shape, laws against networkx and between the two forms, refusals."""
 
+import gc
+import itertools
 import re
+import weakref
 
 import networkx as nx
 import numpy as np
@@ -24,6 +27,14 @@ def all_pairs(fabric):
 
 def ring(fabric, size=1.0):
     return Flows.make(fabric.endpoint, np.roll(fabric.endpoint, -1), size)
+
+
+def doubled(fabric):
+    """Return an oracle that sees each endpoint twice, as sender and as receiver, so that no path can cross one."""
+    graph = nx.DiGraph()
+    for a, b in zip(fabric.source.tolist(), fabric.target.tolist(), strict=True):
+        graph.add_edge(a if fabric.transit[a] else ("out", a), b if fabric.transit[b] else ("in", b))
+    return graph
 
 
 def circle(n=3, closed=()):
@@ -96,10 +107,7 @@ def test_routes_obey_the_law_and_are_as_short_as_networkx_says(family, method):
     flows = all_pairs(fabric)
     routes = routing.route(fabric, flows, method)
     routes.check(fabric, flows)
-    # the oracle sees each endpoint twice, as sender and as receiver, so that no path can cross one
-    graph = nx.DiGraph()
-    for a, b in zip(fabric.source.tolist(), fabric.target.tolist(), strict=True):
-        graph.add_edge(a if fabric.transit[a] else ("out", a), b if fabric.transit[b] else ("in", b))
+    graph = doubled(fabric)
     lengths = {a: nx.single_source_shortest_path_length(graph, ("out", a)) for a in fabric.endpoint.tolist()}
     expected = [lengths[s]["in", t] for s, t in zip(flows.source.tolist(), flows.target.tolist(), strict=True)]
     assert routes.hops() == pytest.approx(expected)
@@ -204,3 +212,45 @@ def test_spray_that_does_not_fit_is_refused_before_it_is_built(monkeypatch):
     monkeypatch.setenv("FABRICLAB_MEMORY", "1 kB")
     with pytest.raises(TooLarge, match=r"spraying .*ecmp"):
         routing.route(fabric, all_pairs(fabric), "spray")
+
+
+# what the tiers do not settle ---------------------------------------------------------------------
+@pytest.mark.parametrize("family", SMALL)
+def test_ends_inside_the_network_are_routed_too(family):
+    fabric = topologies.build(family, **SMALL[family])
+    rng = np.random.default_rng(0)
+    ends = rng.integers(0, fabric.n_nodes, (60, 2))
+    ends = ends[ends[:, 0] != ends[:, 1]]
+    oracle = doubled(fabric)
+    for (a, b), method in itertools.product(ends.tolist(), routing.names()):
+        flows = Flows.make(a, b, 1.0)
+        here, there = (x if fabric.transit[x] else (side, x) for side, x in (("out", a), ("in", b)))
+        if not nx.has_path(oracle, here, there):
+            with pytest.raises(NoPath):
+                routing.route(fabric, flows, method)
+            continue
+        routes = routing.route(fabric, flows, method)
+        routes.check(fabric, flows)
+        assert routes.hops() == pytest.approx(nx.shortest_path_length(oracle, here, there))
+
+
+def test_two_planes_share_the_traffic():
+    b = FabricBuilder(("host", "leaf"), ("i",))
+    host = b.add_nodes("host", 4, tier=0, transit=False, i=range(4))
+    leaves = b.add_nodes("leaf", 2, tier=1, transit=True, i=range(2))
+    for leaf in leaves:
+        b.add_cables(host, leaf, capacity=1e9)
+    fabric = b.build("planes", {}, endpoint=host, rail=[0] * 4, server=range(4))
+    routes = routing.route(fabric, Flows.make(0, 3, 1.0), "spray")
+    assert sorted(routes.use) == [0.5] * 4
+    paths = routing.route(fabric, Flows.make(0, 3, 1.0), subflows=64)
+    assert set(fabric.target[paths.link[paths.ptr[:-1]]]) == set(leaves)
+
+
+def test_ways_are_freed_with_their_fabric():
+    fabric = topologies.build("crossbar", hosts=4)
+    routing.route(fabric, ring(fabric))
+    watch = weakref.ref(fabric)
+    del fabric
+    gc.collect()
+    assert watch() is None

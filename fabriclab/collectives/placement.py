@@ -53,7 +53,7 @@ def leaf_of(fabric: Fabric) -> NDArray[np.int64]:
 
 
 def spine_crossings(fabric: Fabric, order: ArrayLike) -> int:
-    """Return how many hops of a ring over the endpoints ``order`` leave their leaf switch.
+    """Return how many hops of a ring over the endpoints ``order`` leave their server and their leaf switch.
 
     Parameters
     ----------
@@ -61,5 +61,6 @@ def spine_crossings(fabric: Fabric, order: ArrayLike) -> int:
         Endpoints in ring order, the last beside the first; several rows are several rings.
     """
     rings = np.atleast_2d(np.asarray(order))
-    leaf = leaf_of(fabric)[rings]
-    return int(np.count_nonzero(leaf != np.roll(leaf, -1, axis=1)))
+    leaf, server = leaf_of(fabric)[rings], fabric.server[rings]
+    away = (leaf != np.roll(leaf, -1, axis=1)) & (server != np.roll(server, -1, axis=1))
+    return int(np.count_nonzero(away))

@@ -179,13 +179,13 @@ class Fabric:
     @cached_property
     def ports_used(self) -> NDArray[np.int64]:
         """Ports in use at each node, (N,)."""
-        return np.bincount(self.source, weights=self.ports, minlength=self.n_nodes).astype(np.int64)
+        return frozen(np.bincount(self.source, weights=self.ports, minlength=self.n_nodes), np.int64)
 
     @cached_property
     def out(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Links by source node as compressed rows: pointer (N + 1,), link numbers (L,)."""
         order = np.argsort(self.source, kind="stable")
-        return pointer(np.bincount(self.source, minlength=self.n_nodes)), order
+        return frozen(pointer(np.bincount(self.source, minlength=self.n_nodes)), np.int64), frozen(order, np.int64)
 
     def nodes(self, kind: str) -> NDArray[np.int64]:
         """Return the numbers of all nodes of one kind."""

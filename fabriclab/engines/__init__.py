@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabriclab import registry
-from fabriclab.core import Changes, Fabric, Flows, Routes, Timeline
+from fabriclab.core import PATH, Changes, Fabric, Flows, Routes, Timeline
 from fabriclab.errors import NoPath
 
 __all__ = ["names", "run"]
@@ -120,6 +120,16 @@ def _check_routes(fabric: Fabric, routes: Routes, flows: Flows) -> None:
     """Refuse flows whose bytes have no way, and rows that no engine here can choose among."""
     if routes.adaptive.any():
         msg = "routes hold adaptive rows, and no engine here chooses among rows; route by 'spray' or 'ecmp'"
+        raise ValueError(msg)
+    path = np.flatnonzero((routes.kind == PATH) & (np.diff(routes.ptr) > 0))
+    owner = routes.flow[path]
+    lost = (fabric.source[routes.link[routes.ptr[path]]] != flows.source[owner]) | (
+        fabric.target[routes.link[routes.ptr[path + 1] - 1]] != flows.target[owner]
+    )
+    if lost.any():
+        f = int(owner[lost][0])
+        ends = f"{fabric.name(int(flows.source[f]))} to {fabric.name(int(flows.target[f]))}"
+        msg = f"flow {f}: its route does not go from {ends}; route these flows on this fabric"
         raise ValueError(msg)
     moving = (flows.size > 0) & (flows.source != flows.target)
     share = np.bincount(routes.flow, routes.share * (np.diff(routes.ptr) > 0), flows.n_flows)

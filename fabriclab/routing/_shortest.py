@@ -7,7 +7,6 @@ first. `Tables` searches from every target and holds for any graph.
 
 from __future__ import annotations
 
-import weakref
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -56,15 +55,13 @@ class Ways(Protocol):
         ...
 
 
-_known: weakref.WeakKeyDictionary[Fabric, Ways] = weakref.WeakKeyDictionary()
-
-
 def ways(fabric: Fabric) -> Ways:
     """Return the shortest ways of a fabric, from the tiers where they allow it, else by search."""
-    found = _known.get(fabric)
+    # Kept on the fabric itself, like its cached properties, so that both are freed together.
+    found: Ways | None = fabric.__dict__.get("_ways")
     if found is None:
         found = Clos.of(fabric) or Tables(fabric)
-        _known[fabric] = found
+        fabric.__dict__["_ways"] = found
     return found
 
 
@@ -180,8 +177,15 @@ class Clos:
         return [np.arange(source.size)] if source.size else []
 
     def walk(self, source: Ints, target: Ints) -> Walk:
-        """Return the ways of these pairs: the links on which they leave, turn and arrive."""
+        """Return the ways of these pairs: the links on which they leave, turn and arrive.
+
+        Pairs that the tiers do not settle (an end inside the network, or equal ways over several planes) are
+        left to the search.
+        """
         fabric, n = self.fabric, source.size
+        if fabric.transit[source].any() or fabric.transit[target].any():
+            return Tables(fabric).walk(source, target)
+        tied = np.zeros(n, dtype=np.bool_)
         turn, first, last = np.full(n, _FAR, dtype=np.int64), np.full(n, -1), np.full(n, -1)
         degree = np.diff(self.up_ptr)
         for i in range(int(degree[source].max(initial=0))):
@@ -189,12 +193,16 @@ class Clos:
                 pairs = np.flatnonzero((degree[source] > i) & (degree[target] > j))
                 a, b = self.up[self.up_ptr[source[pairs]] + i], self.up[self.up_ptr[target[pairs]] + j]
                 here = self._turn(fabric.target[a], fabric.target[b])
+                tied[pairs[here < turn[pairs]]] = False
+                tied[pairs[(here == turn[pairs]) & (here < _FAR)]] = True
                 nearer = here < turn[pairs]
                 won = pairs[nearer]
                 turn[won], first[won], last[won] = here[nearer], a[nearer], fabric.target[b[nearer]]
         cut = np.flatnonzero(turn == _FAR)
         if cut.size:
             raise _no_path(fabric, int(source[cut[0]]), int(target[cut[0]]))
+        if tied.any():
+            return Tables(fabric).walk(source, target)
         return _ClosWalk(self, source, target, first, last)
 
     def _turn(self, a: NDArray[np.integer], b: NDArray[np.integer]) -> Ints:
