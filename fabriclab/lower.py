@@ -79,7 +79,7 @@ def lower(
     >>> lower(collectives.build("all_reduce", "ring", 8), fabric, "8 MiB")
     <Flows: 16 flows, 2 groups in order, 14 steps, 112 MiB in all>
     """
-    total, wait = units.size(size), units.time(lag, "lag")
+    total, wait = units.size(size), units.latency(lag, "lag")
     rate = np.inf if limit == np.inf else units.rate(limit, "limit")
     if not 0 <= gamma < np.inf:
         msg = f"gamma must be finite and >= 0 s/B, got {gamma!r}"

@@ -10,7 +10,19 @@ import math
 import re
 from typing import Final
 
-__all__ = ["count", "format_rate", "format_size", "format_time", "length", "parse", "rate", "scale", "size", "time"]
+__all__ = [
+    "count",
+    "format_rate",
+    "format_size",
+    "format_time",
+    "latency",
+    "length",
+    "parse",
+    "rate",
+    "scale",
+    "size",
+    "time",
+]
 
 Quantity = float | int | str
 
@@ -49,6 +61,7 @@ _WORDS: Final = {
     "sec": "s", "second": "s", "msec": "ms", "millisecond": "ms", "usec": "us", "microsecond": "us", "minute": "min",
     "hour": "h", "day": "d", "byte": "B", "bit": "b", "meter": "m", "metre": "m", "watt": "W", "dollar": "USD",
 }  # fmt: skip
+_LONGEST: Final = 10.0
 # A plain float cannot say whether it is Gb/s or GB/s, so a value no real part has is refused.
 _PLAUSIBLE: Final = {"rate": (1e6, 1e14), "time": (0.0, math.inf), "size": (0.0, 1e21), "length": (0.0, 1e8)}
 
@@ -155,6 +168,15 @@ def rate(value: Quantity, name: str = "rate") -> float:
 def time(value: Quantity, name: str = "time") -> float:
     """Return a time in seconds; see `parse`."""
     return _checked(value, "time", name)
+
+
+def latency(value: Quantity, name: str = "latency") -> float:
+    """Return the time of one message or hop in seconds; above 10 s is refused, it was meant in other units."""
+    number = time(value, name)
+    if number > _LONGEST:
+        msg = f'{name} must be within 0..{_LONGEST:g} s, got {value!r}; write it with its unit, such as "14 us"'
+        raise ValueError(msg)
+    return number
 
 
 def length(value: Quantity, name: str = "length") -> float:

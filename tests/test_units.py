@@ -149,3 +149,9 @@ def test_shown_as_people_write_it(shown, text):
 def test_a_unit_in_words_is_answered_with_its_sign(given, written):
     with pytest.raises(ValueError, match=f'did you mean "{written}"'):
         units.parse(given, "time")
+
+
+def test_a_latency_in_the_wrong_unit_is_refused():
+    assert units.latency("14 us", "lag") == pytest.approx(14e-6)
+    with pytest.raises(ValueError, match=r'lag must be within 0\.\.10 s, got 14; .*"14 us"'):
+        units.latency(14, "lag")

@@ -103,7 +103,7 @@ def bounds(
     for groups, rate in cuts:
         k = units.count(groups, "cuts: groups", 1, n)
         cut(k, rate, "k", f"cut of {k} groups", "only hosts add and copy; each group has one shared way in and out")
-    wait = units.time(alpha, "alpha")
+    wait = units.latency(alpha, "alpha")
     if wait:
         found.append(_rounds(n, wait, units.count(messages, "messages")))
     return tuple(found)

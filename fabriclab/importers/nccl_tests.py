@@ -206,7 +206,7 @@ def _guess(t: _Table, ratio: float | None, starts: list[int], notes: list[str]) 
     redop, root = any(r.redop for r in t.rows), any(r.root >= 0 for r in t.rows)
     unchecked = [all(r.cells[i + 3] == "N/A" for r in t.rows) for i in starts if i + 3 < len(t.tail)]
     what = "reduce" if redop and root else ""
-    if ratio is not None and not what:
+    if ratio and not what:  # one rank alone has a bus bandwidth of 0, which tells nothing
         if redop:
             what = "all_reduce" if ratio > 0.99 else "reduce_scatter"
         elif root:
@@ -214,7 +214,8 @@ def _guess(t: _Table, ratio: float | None, starts: list[int], notes: list[str]) 
         elif ratio < 0.99 and unchecked[:1] == [False]:  # an all-to-all is not checked in place
             what = "all_to_all" if unchecked[1:] == [True] else "all_gather"
     if not what:
-        msg = f"line {t.line}: this table does not tell its collective; give it, collective=..."
+        hint = " (one rank: was nccl-tests built with MPI?)" if ratio == 0 else ""
+        msg = f"line {t.line}: this table does not tell its collective{hint}; give it, collective=..."
         raise ValueError(msg)
     notes.append(f"collective guessed from the columns: {what}")
     return what

@@ -50,7 +50,7 @@ class Parts:
         return cls(
             radix=units.count(ports if radix is None else radix, "radix", 2),
             rate=catalog.value("nics", "cx7", "throughput") if rate is None else units.rate(rate),
-            forwarding=delay if switch_delay is None else units.time(switch_delay, "switch_delay"),
+            forwarding=delay if switch_delay is None else units.latency(switch_delay, "switch_delay"),
             host_length=units.length(host_length, "host_length"),
             switch_length=units.length(switch_length, "switch_length"),
         )

@@ -33,5 +33,5 @@ def crossbar(hosts: int, rate: units.Quantity | None = None, delay: units.Quanti
     b = FabricBuilder(("host", "switch"), ("server",))
     host = b.add_nodes("host", n, tier=0, transit=False, server=np.arange(n))
     switch = b.add_nodes("switch", 1, tier=1, transit=True)
-    b.add_cables(host, switch, capacity=capacity, delay=units.time(delay, "delay"))
+    b.add_cables(host, switch, capacity=capacity, delay=units.latency(delay, "delay"))
     return b.build("crossbar", {}, endpoint=host, rail=np.zeros(n), server=np.arange(n))
