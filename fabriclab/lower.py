@@ -34,6 +34,7 @@ def lower(
     placement), and a group with ``repeat`` stays one group. With ``expand`` there is no barrier: a
     transfer waits for what its source sent in the last step in which it sent, and for all that it has
     received since. A target takes early arrivals at any time, as a library with staging buffers does.
+    Where steps then overlap and share ports, this may take longer than with barriers.
 
     Blocks count as equal; those of a real array differ by up to one element (`collectives.block_slices`).
 

@@ -38,7 +38,16 @@ class Simulation:
         return self.fabric.link_name(self.timeline.busiest())
 
     def sharers(self) -> NDArray[np.int64]:
-        """Return how many routes of one step share each link at most, (L,)."""
+        """Return how many routes of one step share each link at most, (L,).
+
+        Raises
+        ------
+        ValueError
+            If the run had no steps, since it was expanded.
+        """
+        if self.flows.after.size:
+            msg = "sharers counts the routes of a step, and this run was expanded; run it with expand=False"
+            raise ValueError(msg)
         most = np.zeros(self.fabric.n_links, dtype=np.int64)
         group = self.flows.group[self.routes.flow]
         for g in range(self.flows.repeat.size):

@@ -96,6 +96,18 @@ def test_an_empty_sweep_is_refused():
         sweep("all_reduce", "ring", topologies.build("crossbar", hosts=2), [])
 
 
+def test_sharers_of_an_expanded_run_are_refused():
+    run = simulate("all_reduce", "ring", topologies.build("crossbar", hosts=3), "1 GB", expand=True)
+    with pytest.raises(ValueError, match="expand=False"):
+        run.sharers()
+
+
+def test_one_root_meets_the_latency_bound_of_many_messages_at_once():
+    run = simulate("all_reduce", "one_root", topologies.build("crossbar", hosts=128), 0, lag="1 us")
+    bounds = collectives.bounds("all_reduce", 128, 0, alpha="1 us", messages=127)
+    assert run.time >= max(b.seconds for b in bounds) * (1 - 1e-12)
+
+
 # display ------------------------------------------------------------------------------------------
 def test_display():
     run = simulate("all_reduce", "ring", topologies.build("crossbar", hosts=4, rate="400 Gb/s"), "1 GB")

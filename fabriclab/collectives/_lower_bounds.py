@@ -73,7 +73,8 @@ def bounds(
     cuts : sequence of (k, rate)
         For each level: k groups, each behind a cut of this rate in one direction. [B/s]
     messages : int
-        Messages that a rank may send, and take in, at once. >= 1
+        Messages that a rank may send, and take in, at once. >= 1. The engines start any number at once: hold
+        them against ``n_ranks - 1``.
 
     References
     ----------
