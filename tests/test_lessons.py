@@ -67,9 +67,12 @@ __all__ = ["folder"]
 LONGEST, TYPICAL, MEMORY = 15.0, 4.0, 700e6
 
 
-def crowded():
-    """Return how many programs want each core, at least 1: the limits hold for a machine of one's own."""
-    return max(1.0, os.getloadavg()[0] / os.cpu_count()) if hasattr(os, "getloadavg") else 1.0
+def hold(seconds, limit):
+    """Hold a time to its limit; over it on a machine where programs wait for a core, nothing is concluded."""
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+    if seconds > limit and load > os.cpu_count():
+        pytest.skip(f"not conclusive: {seconds:.1f} s, limit {limit:g} s, at load {load:.1f} on {os.cpu_count()} cores")
+    assert seconds <= limit
 
 
 # The lessons ------------------------------------------------------------------------------------------------------
@@ -115,7 +118,7 @@ def test_a_lesson_runs_as_text(name, folder):
 @pytest.mark.parametrize("name", FILES)
 def test_a_lesson_is_quick(name, folder):
     both = [run(name, load(name), folder, earlier(name), text=text).seconds for text in (False, True)]
-    assert min(both) <= LONGEST * crowded()
+    hold(min(both), LONGEST)
 
 
 @pytest.mark.alone
@@ -124,7 +127,7 @@ def test_the_typical_lesson_is_quick(folder):
         name: min(run(name, load(name), folder, earlier(name), text=text).seconds for text in (False, True))
         for name in FILES
     }
-    assert not best or statistics.median(best.values()) <= TYPICAL * crowded(), best
+    hold(statistics.median(best.values()) if best else 0.0, TYPICAL)
 
 
 @pytest.mark.alone
