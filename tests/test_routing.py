@@ -150,6 +150,19 @@ def test_both_forms_of_shortest_ways_agree(data):
         pair, node = pair[on], node[on]
 
 
+@pytest.mark.parametrize("hosts", [63, 64, 65, 130])
+def test_the_search_is_right_for_any_number_of_targets(hosts):
+    """It packs 64 targets into a word, and far nodes need several bits for their hops."""
+    fabric = circle(hosts)
+    table = Tables(fabric)
+    s, t = np.meshgrid(fabric.endpoint, fabric.endpoint[:: hosts // 9])
+    keep = s != t
+    s, t = s[keep].astype(np.int64), t[keep].astype(np.int64)
+    rows = registry.get("routing", "ecmp")(fabric, table, s, t)
+    away = np.abs(s - t)  # hosts stand in ring order
+    assert np.diff(rows.ptr).tolist() == (np.minimum(away, hosts - away) + 2).tolist()
+
+
 def test_healthy_fabrics_are_read_off_their_tiers_and_hurt_ones_are_searched():
     for family in ("crossbar", "fat_tree", "leaf_spine", "rail_optimised"):
         assert isinstance(ways(topologies.build(family, **SMALL[family])), Clos), family

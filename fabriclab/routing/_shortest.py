@@ -20,9 +20,9 @@ from fabriclab.errors import NoPath
 __all__ = ["Rows", "Ways", "hashed", "ways"]
 
 Ints = NDArray[np.int64]
-_FAR: Final = np.iinfo(np.uint16).max // 2
+_FAR: Final = np.uint16(2**15)  # no way
 _ROUNDS: Final = 64  # a Clos settles in two or three; a long chain is left to the search
-_BATCH: Final = 2**25  # entries of a distance table that is held at once (64 MiB)
+_BATCH: Final = 2**24  # hop counts that are held at once (2 MiB for each bit of them: they stay in the cache)
 
 
 @dataclass(frozen=True)
@@ -102,34 +102,66 @@ class Tables:
     def walk(self, source: Ints, target: Ints) -> Walk:
         """Return the ways of these pairs."""
         goals, column = np.unique(target, return_inverse=True)
-        hops = self._hops(goals)
-        cut = np.flatnonzero(hops[source, column] >= _FAR)
+        seen = self._search(goals)
+        cut = np.flatnonzero(seen.count(source, column) == _FAR)
         if cut.size:
             raise _no_path(self.fabric, int(source[cut[0]]), int(target[cut[0]]))
-        return _TableWalk(self, hops, goals, column)
+        return _TableWalk(self, seen, goals, column)
 
-    def _hops(self, goals: Ints) -> NDArray[np.uint16]:
-        """Return hop counts (N, goals): every sweep lets each node learn from its neighbours."""
+    def _search(self, goals: Ints) -> _Hops:
+        """Search from all goals at once: every sweep tells each node what its neighbours have reached.
+
+        A goal is one bit, so a word carries 64 searches.
+        """
         fabric = self.fabric
-        hops = np.full((fabric.n_nodes, goals.size), _FAR, dtype=np.uint16)
-        hops[goals, np.arange(goals.size)] = 0
-        ahead = fabric.target[self.order]
-        some = np.flatnonzero(np.diff(self.ptr))
-        shut = np.flatnonzero(~fabric.transit[ahead])  # such a node may end a path, not carry one on
-        while True:
-            through = hops[ahead]
-            through[shut] = np.where(through[shut] == 0, 0, _FAR)
-            best = np.minimum.reduceat(through, self.ptr[some], axis=0) + np.uint16(1)
-            better = np.minimum(hops[some], best)
-            if np.array_equal(better, hops[some]):
-                return hops
-            hops[some] = better
+        reached = np.zeros((fabric.n_nodes, -(-goals.size // 64)), dtype=np.uint64)
+        column = np.arange(goals.size)
+        reached[goals, column >> 6] |= _bit(column)
+        # What a node passes on: all that it has reached, or, where it forbids transit, itself as a goal.
+        passes, on = reached.copy(), np.flatnonzero(fabric.transit)
+        ahead, some = fabric.target[self.order], np.flatnonzero(np.diff(self.ptr))
+        planes: list[NDArray[np.uint64]] = []
+        for hops in range(1, int(_FAR)):
+            new = np.zeros_like(reached)
+            new[some] = np.bitwise_or.reduceat(passes[ahead], self.ptr[some], axis=0)
+            new &= ~reached
+            if not new.any():
+                break
+            for k in range(hops.bit_length()):
+                if k == len(planes):
+                    planes.append(np.zeros_like(reached))
+                if hops >> k & 1:
+                    planes[k] |= new
+            reached |= new
+            passes[on] = reached[on]
+        return _Hops(reached, planes)
+
+
+def _bit(column: Ints) -> NDArray[np.uint64]:
+    """Return the bit of each column within its word."""
+    return np.uint64(1) << (column & 63).astype(np.uint64)
+
+
+@dataclass(frozen=True)
+class _Hops:
+    """Hop counts from nodes to goals, bit k of every count in plane k: (N, goals / 64) words each."""
+
+    seen: NDArray[np.uint64]
+    planes: list[NDArray[np.uint64]]
+
+    def count(self, node: NDArray[np.integer], column: Ints) -> NDArray[np.uint16]:
+        """Return the hops from each node to the goal of each column, _FAR where there is no way."""
+        word, bit = node * self.seen.shape[1] + (column >> 6), _bit(column)
+        hops = np.where(self.seen.take(word) & bit, np.uint16(0), _FAR)
+        for k, plane in enumerate(self.planes):
+            hops += (plane.take(word) & bit != 0) * np.uint16(1 << k)
+        return hops
 
 
 @dataclass(frozen=True)
 class _TableWalk:
     tables: Tables
-    hops: NDArray[np.uint16]
+    hops: _Hops
     goals: Ints
     column: Ints
 
@@ -138,10 +170,10 @@ class _TableWalk:
         fabric, ptr = self.tables.fabric, self.tables.ptr
         counts = ptr[node + 1] - ptr[node]
         links = self.tables.order[expand(ptr[node], counts)]
-        owner = np.repeat(np.arange(node.size), counts)
-        column, ahead = self.column[pair[owner]], fabric.target[links]
-        nearer = self.hops[ahead, column] + 1 == self.hops[node[owner], column]
-        nearer &= fabric.transit[ahead] | (ahead == self.goals[column])
+        owner, ahead, column = np.repeat(np.arange(node.size), counts), fabric.target[links], self.column[pair]
+        here = self.hops.count(node, column)
+        nearer = self.hops.count(ahead, column[owner]) + np.uint16(1) == here[owner]
+        nearer &= fabric.transit[ahead] | (ahead == self.goals[column[owner]])
         return np.bincount(owner[nearer], minlength=node.size), links[nearer]
 
 
