@@ -23,7 +23,7 @@ from fabriclab import registry, topologies, views
 from fabriclab.core import FabricBuilder, Flows, Result, Routes, Schedule, StepGroup, Timeline
 from fabriclab.views.layout import marks_of
 from fabriclab.views.page import spread
-from fabriclab.views.palette import DASHES, FILLS, GREY, INK, MARKERS, NODE, ROLES, STYLE
+from fabriclab.views.palette import COLOURS, DASHES, FILLS, GREY, INK, MARKERS, NODE, ROLES, STYLE
 from fabriclab.views.tables import three
 
 SIZES = 2.0 ** np.arange(3, 34, 3)
@@ -203,7 +203,7 @@ def test_margin_names_the_slowest_and_the_fastest_cable_of_a_row():
     fabric = table_zoom()
     up = int(fabric.links_between(fabric.nodes("leaf")[0], fabric.nodes("spine")[0])[0])
     texts = [t.get_text() for t in views.fabric(fabric.with_capacity([up], 25e9)).axes.texts]
-    assert "8 x 25 GB/s to 50 GB/s\n2 in a line" in texts
+    assert "8 x 25 GB/s to 50 GB/s\n2 cables per line" in texts
 
 
 def test_a_cable_dead_in_one_direction_counts_as_failed():
@@ -298,11 +298,13 @@ def test_draw_on_given_axes_returns_them():
 
 def test_five_series_in_colour_and_the_rest_grey(pictures):
     colours = [line.get_color() for line in pictures["sweep of many"].axes.lines if len(line.get_xdata()) == SIZES.size]
-    assert sorted(colours.count(c) for c in set(colours)) == [4, 5]  # three others and the bound; five predicted
+    assert sorted(colours.count(c) for c in set(colours)) == [1] * 5 + [4]  # five predicted; three others and the bound
 
 
-def test_series_of_one_kind_differ_in_shape():
-    assert [ROLES["predicted"].look(nth)["ls"] for nth in range(6)] == [*DASHES, "-"]
+def test_series_of_one_kind_differ_in_shape_and_lines_in_colour_too():
+    looks = [ROLES["predicted"].look(nth) for nth in range(6)]
+    assert [look["ls"] for look in looks] == [*DASHES, "-"]
+    assert [look["color"] for look in looks[:5]] == [ROLES["predicted"].colour, *COLOURS] and looks[5] == looks[0]
     picture = views.sweep({f"run {i}": measured() for i in range(3)})
     assert {m.get_marker() for m in picture.axes.lines} == {"o", "s", "^"}
     assert {m.get_color() for m in picture.axes.lines} == {ROLES["measured"].colour}
@@ -469,8 +471,8 @@ def contrast(a, b):
 @pytest.mark.parametrize("kind", BLINDNESS)
 @pytest.mark.parametrize("ink", [INK, "white"])
 def test_role_colours_stay_apart_for_colour_blind_readers(kind, ink):
-    seen = {n: lab(np.clip(np.array(BLINDNESS[kind]) @ linear(ink if r.colour == INK else r.colour), 0, 1))
-            for n, r in ROLES.items()}  # fmt: skip
+    colours = {n: ink if r.colour == INK else r.colour for n, r in ROLES.items()} | {c: c for c in COLOURS}
+    seen = {n: lab(np.clip(np.array(BLINDNESS[kind]) @ linear(c), 0, 1)) for n, c in colours.items()}
     for a, b in itertools.combinations(seen, 2):
         assert np.linalg.norm(seen[a] - seen[b]) > LEAST, (a, b)
 
@@ -486,7 +488,8 @@ def test_shape_says_the_same_as_colour():
 @pytest.mark.parametrize("page", ["#ffffff", "#111111"])
 def test_contrast_on_light_and_dark_pages(page):
     # Marks in orange have an edge in the colour of the text, because orange on white has 2.2.
-    for colour in (GREY, *NODE.values(), *(r.colour for n, r in ROLES.items() if r.colour != INK and n != "measured")):
+    roles = [r.colour for n, r in ROLES.items() if r.colour != INK and n != "measured"]
+    for colour in (GREY, *COLOURS, *NODE.values(), *roles):
         assert contrast(colour, page) >= 3
     assert all(contrast("white", fill) >= 4.5 for fill in NODE.values())
     best = max(min(contrast(str(g), "#ffffff"), contrast(str(g), "#111111")) for g in np.linspace(0, 1, 256))

@@ -159,7 +159,7 @@ def _write_margins(ax: Axes, f: Fabric, m: Marks, k: Lines) -> None:
         rates = [plain(units.format_rate(v)) for v in (k.slowest[here].min(), k.fastest[here].max()) if np.isfinite(v)]
         each = np.unique(k.cables[here])
         text = f"{k.cables[here].sum():,} x {' to '.join(dict.fromkeys(rates))}"
-        text += f"\n{each[0]:,} in a line" if each.size == 1 < min(each[0], here.sum()) else ""
+        text += f"\n{each[0]:,} cables per line" if each.size == 1 < min(each[0], here.sum()) else ""
         _beside(ax, text, (low + high) / 2 if low != high else low - 0.5, "right")
 
 

@@ -11,7 +11,9 @@ from typing import Any, Final, NamedTuple
 
 INK: Final = "#1a1a1b"  # a value that nothing else uses, so that an SVG can hand it to the page
 GREY: Final = "#6b6b6b"  # contrast 5.3 on white and 3.5 on #111111; for lines, never for text
-# A second and third series of one role keeps the colour and changes its shape; dots belong to the bound.
+# Further dots of one role keep its colour and change their shape. Further lines change dash and colour, to one that no
+# role has, since five dashes of one colour cannot be told apart where lines cross; dots belong to the bound.
+COLOURS: Final = ("#A04A20", "#9A3FF0", "#C86FA4", "#758C4D")
 DASHES: Final = ("-", (0, (3, 1.2)), (0, (4, 1.1, 0.9, 1.1)), (0, (1.7, 1)), (0, (3, 1, 0.8, 1, 0.8, 1)))
 MARKERS: Final = ("o", "s", "^", "D", "v")
 
@@ -27,7 +29,8 @@ class Role(NamedTuple):
     def look(self, nth: int = 0) -> dict[str, Any]:
         """Return the settings of a matplotlib line for the nth series of this role."""
         if not self.marker:
-            return {"color": self.colour, "ls": (self.line, *DASHES[1:])[nth % len(DASHES)]}
+            nth %= len(DASHES)
+            return {"color": (self.colour, *COLOURS)[nth], "ls": (self.line, *DASHES[1:])[nth]}
         face, edge = (self.colour, 0.7) if self.filled else ("none", 1.5)
         marker = (self.marker, *MARKERS[1:])[nth % len(MARKERS)]
         return {"color": self.colour, "ls": "", "marker": marker, "mfc": face, "mec": INK, "mew": edge}

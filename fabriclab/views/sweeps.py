@@ -41,13 +41,13 @@ def sweep(
     results: Results, *, y: str = "time", x: str = "size", bounds: Bounds | None = None, guess: Guess | None = None,
     crossover: units.Quantity | None = None, ax: Axes | None = None, finding: str | None = None,
 ) -> Picture:  # fmt: skip
-    """Draw results on logarithmic axes, each kind of evidence in its own colour and shape.
+    """Draw results on logarithmic axes, each kind of evidence in its own look.
 
     Parameters
     ----------
     results : Result, sequence of Result, or mapping of label to these
-        Several results of one label form one series. The first five series are drawn in the colour of their kind,
-        the others grey.
+        Several results of one label form one series. The first five series are drawn in the look of their kind,
+        the others grey; the second line of a kind and those after it have a colour and a dash of their own.
     y, x : str
         What the axes show: "time" [s] or "busbw" [B/s] against "size" [B] or "ranks" [1].
     bounds : mapping of label to Result or quantity, optional
