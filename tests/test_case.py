@@ -3,10 +3,10 @@
 import copy
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from fabriclab import catalog
+from fabriclab import catalog, topologies
 from fabriclab.catalog import published
 from fabriclab.catalog.sheet import FORMULAS, last_finish
 from fabriclab.catalog.tables import data_rows
@@ -120,7 +120,7 @@ def test_changes_make_a_new_case():
     assert catalog.case(lifetime="5 years").lifetime == 5 * 8766 * 3600
     assert catalog.case(ring_step_latency=0).t_dp_exposed_14us == pytest.approx(CASE.t_dp_exposed)
     campus = CASE.replace(servers=2048, dp=2048)
-    assert (campus.gpus, campus.switches) == (16384, 768)  # the published price sheet has 768 switches
+    assert campus.gpus == 16384
     assert campus.mtbf == pytest.approx(3.093 * 3600, rel=1e-3)
 
 
@@ -164,9 +164,54 @@ def test_refusals(changes, text):
         catalog.case(**changes)
 
 
+def clos_of_the_sheet(c):
+    return c.leaves, c.spines, c.cables_spine
+
+
+def clos_that_is_built(c):
+    fabric = topologies.build(
+        "rail_optimised", servers=c.servers, gpus=c.gpus_per_server, rails=c.rails, radix=c.switch_ports, expand=False
+    )
+    count = fabric.summary()
+    assert "core" not in count
+    return count["leaf"], count["spine"], count["cables"] - c.cables_host
+
+
+@pytest.mark.parametrize("servers", [*range(1, 34), 64, 65, 96, 97, 100, 128, 129, 130, 160, 161, 200, 255, 256])
+def test_switches_and_cables_are_those_that_are_built(servers):
+    c = catalog.case(servers=servers, dp=servers)
+    assert clos_of_the_sheet(c) == clos_that_is_built(c)
+    assert c.switches == c.leaves + c.spines
+
+
+@given(st.integers(1, 40), st.sampled_from([1, 2, 4, 8]), st.integers(1, 8), st.integers(2, 70))
+@example(servers=16, per_rail=2, rails=4, ports=9)  # one port of a leaf stays free
+@example(servers=3, per_rail=8, rails=1, ports=70)
+def test_law_two_tiers_of_any_size_are_those_that_are_built_or_refused(servers, per_rail, rails, ports):
+    gpus = per_rail * rails
+    c = catalog.case(servers=servers, dp=servers, tp=gpus, gpus_per_server=gpus, rails=rails, switch_ports=ports)
+    try:
+        built = topologies.build("rail_optimised", servers=servers, gpus=gpus, rails=rails, radix=ports, tiers=2,
+                                 expand=False)  # fmt: skip
+    except ValueError:
+        with pytest.raises(ValueError, match=r"two tiers end here|rails must divide"):
+            clos_of_the_sheet(c)
+    else:
+        assert built.summary()["leaf"] == c.leaves
+        assert clos_of_the_sheet(c) == clos_that_is_built(c)
+
+
 def test_two_tiers_end():
-    with pytest.raises(ValueError, match="a rail of 4096 NICs needs 128 leaves, more than the 64 ports"):
-        _ = CASE.replace(servers=4096, dp=4096).spines
+    for servers, leaves in ((257, 72), (512, 128)):
+        c = CASE.replace(servers=servers, dp=servers)
+        for row in ("leaves", "spines", "cables_spine", "price_fabric", "optics_power"):
+            text = rf"{servers} servers on 8 rails need {leaves} leaves, more than the 64 .* at most 256 servers"
+            with pytest.raises(ValueError, match=text):
+                c[row]
+        assert c.t_step > 0
+        assert "core" in topologies.build("rail_optimised", servers=servers, expand=False).summary()
+    with pytest.raises(ValueError, match=r"rails must divide the 8 GPUs of a server.*got 3 rails"):
+        _ = CASE.replace(rails=3).leaves
 
 
 def test_unknown_rows():

@@ -13,6 +13,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fabriclab.catalog.clos import even
+
 __all__ = ["FORMULAS", "last_finish"]
 
 _HOUR: Final = 3600.0
@@ -44,15 +46,27 @@ def _layer(c: Any) -> Any:
     return heads + 3 * c.hidden * c.feed_forward + 2 * c.hidden
 
 
-def _leaves(c: Any) -> Any:
-    per_rail = math.ceil(c.gpus / c.rails / (c.switch_ports // 2))
-    if per_rail > c.switch_ports:
+def _clos(c: Any) -> tuple[int, int, int]:
+    """Return leaves, spines and the cables between them, as the topology ``rail_optimised`` builds them."""
+    per_server, room = divmod(c.gpus_per_server, c.rails)
+    per_leaf = min(c.servers, c.switch_ports // 2 // max(1, per_server))
+    if room or per_leaf < 1:
         msg = (
-            f"a rail of {c.gpus // c.rails} NICs needs {per_rail} leaves, more than the {c.switch_ports} ports of a "
-            "spine; take fewer servers, more rails or larger switches (two tiers end here)"
+            f"rails must divide the {c.gpus_per_server} GPUs of a server, and half of the {c.switch_ports} ports of a "
+            f"switch must take a server's GPUs on one rail; got {c.rails} rails"
         )
         raise ValueError(msg)
-    return c.rails * per_rail
+    leaves = c.rails * math.ceil(c.servers / per_leaf)
+    if leaves > c.switch_ports:
+        msg = (
+            f"{c.servers} servers on {c.rails} rails need {leaves} leaves, more than the {c.switch_ports} ports of a "
+            f"spine (two tiers end here); take at most {c.switch_ports // c.rails * per_leaf} servers or larger "
+            'switches, or count the three tiers of topologies.build("rail_optimised", ...)'
+        )
+        raise ValueError(msg)
+    down = per_leaf * per_server
+    spines, cables = even(leaves, down, c.switch_ports, c.switch_ports - down)
+    return leaves, spines, leaves * spines * cables
 
 
 def _true_sizes(c: Any) -> float:
@@ -85,11 +99,11 @@ FORMULAS: Final[dict[str, Callable[[Any], float]]] = {
     "tokens_per_step": lambda c: c.dp * c.microbatches * c.microbatch_sequences * c.sequence,
     "steps": lambda c: round(c.training_tokens / c.tokens_per_step),
     "flop_per_step": lambda c: (6 * c.parameters + 6 * c.layers * c.hidden * c.sequence) * c.tokens_per_step,
-    "leaves": _leaves,
-    "spines": lambda c: math.ceil(c.leaves * (c.switch_ports // 2) / c.switch_ports),
+    "leaves": lambda c: _clos(c)[0],
+    "spines": lambda c: _clos(c)[1],
     "switches": lambda c: c.leaves + c.spines,
     "cables_host": lambda c: c.gpus,
-    "cables_spine": lambda c: c.leaves * (c.switch_ports // 2),
+    "cables_spine": lambda c: _clos(c)[2],
     "optic_twin_modules": lambda c: math.ceil((c.cables_host + 2 * c.cables_spine) / 2),
     "optics_power": lambda c: c.gpus * c.optic_nic_side + c.optic_twin_modules * c.optic_twin_port,
     "optics_power_rails_copper": lambda c: c.optics_power - c.gpus / c.rails * _host_optics(c),

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabriclab import catalog, units
+from fabriclab.catalog.clos import even
 from fabriclab.core import FabricBuilder
 from fabriclab.core.builder import check_size
 
@@ -84,18 +85,6 @@ def down_ports(radix: int, oversubscription: float) -> int:
         msg = f"oversubscription must be within 1..{radix - 1} (down : up ports of a leaf), got {oversubscription!r}"
         raise ValueError(msg)
     return math.floor(up * oversubscription + 1e-9)
-
-
-def even(lower: int, need: float, ports: int, room: int) -> tuple[int, int]:
-    """Return the fewest upper switches, and the cables of each pair, that join all pairs alike.
-
-    Each of the ``lower`` switches needs ``need`` uplinks and has ``room`` for more, so that they spread
-    evenly; an upper switch has ``ports`` that face down, at least one for each lower switch.
-    """
-    up = math.ceil(need - 1e-9)
-    fewest = -(-up // (ports // lower))
-    pairs = ((upper, -(-up // upper)) for upper in range(fewest, up + 1))
-    return next((upper, per) for upper, per in pairs if upper * per <= room)
 
 
 def start(kinds: tuple[str, ...], plan: Plan, nodes: int, cables: int, what: str) -> FabricBuilder:
