@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import units
+from fabriclab.collectives._algorithm import number
 from fabriclab.core import Fabric, Flows, Schedule, StepGroup
 from fabriclab.core._arrays import expand as spread
 from fabriclab.core._arrays import pointer
@@ -82,9 +83,7 @@ def lower(
     """
     total, wait = units.size(size), units.latency(lag, "lag")
     rate = np.inf if limit == np.inf else units.rate(limit, "limit")
-    if not 0 <= gamma < np.inf:
-        msg = f"gamma must be finite and >= 0 s/B, got {gamma!r}"
-        raise ValueError(msg)
+    per_byte = float(number(gamma, "gamma"))
     place = _placed(schedule, fabric, placement)
     rows, n = place.shape[0], sum(g.n_transfers * (g.repeat if expand else 1) for g in schedule.groups)
     check_memory(rows * n * _FLOW_BYTES, f"a graph of {rows * n} flows" if expand else f"{rows * n} flows", _ADVICE)
@@ -92,7 +91,7 @@ def lower(
     source, target, count, reduce = (_column(steps, name) for name in ("source", "target", "count", "reduce"))
     step = np.repeat(np.arange(len(steps)), [s.n_transfers for s in steps])
     moved = count * (total / (schedule.n_blocks * schedule.segments))
-    lags = wait + reduce * (gamma * _added(step * schedule.n_ranks + target, moved * reduce))
+    lags = wait + reduce * (per_byte * _added(step * schedule.n_ranks + target, moved * reduce))
     # Flows of a sequence stand step by step; in a graph each row of the placement keeps its own order.
     order = np.arange(rows * n) if expand else np.argsort(np.tile(step, rows), kind="stable")
     row, item = np.divmod(order, max(n, 1))

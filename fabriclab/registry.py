@@ -16,6 +16,7 @@ __all__ = ["FOLDERS", "get", "info", "names", "register"]
 FOLDERS: Final = {
     "topology": "fabriclab.topologies",
     "collective": "fabriclab.collectives",
+    "definition": "fabriclab.collectives",
     "routing": "fabriclab.routing",
     "engine": "fabriclab.engines",
 }

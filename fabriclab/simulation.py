@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -114,9 +115,14 @@ def sweep(
     collective: str, algorithm: str, fabric: Fabric, sizes: Sequence[units.Quantity], **options: Any
 ) -> Result:  # fmt: skip
     """Return the times of one collective over several sizes, on the same routes; options as in `simulate`."""
-    if not len(sizes):
-        msg = "sizes must hold at least one size, got none"
+    if isinstance(sizes, str) or np.ndim(sizes) != 1 or not len(sizes):
+        msg = f'sizes must be a list of at least one size, such as ["1 MiB", "1 GiB"], got {sizes!r}'
         raise ValueError(msg)
+    known = [name for name, p in signature(simulate).parameters.items() if p.kind is p.KEYWORD_ONLY]
+    for name in options:
+        if name not in known:
+            msg = f"sweep has no option {name!r}; it takes {', '.join(known)}"
+            raise TypeError(msg)
     runs = _runs(collective, algorithm, fabric, sizes, **options)
     first = runs[0].result
     return replace(first, size=np.array([units.size(s) for s in sizes]), time=np.array([run.time for run in runs]))
@@ -129,11 +135,14 @@ def _runs(
     **costs: Any,
 ) -> list[Simulation]:  # fmt: skip
     place = np.arange(fabric.n_ranks) if placement is None else np.asarray(placement)
-    n = int(place.shape[-1]) if place.ndim else 0
+    if place.ndim not in (1, 2) or not place.size:
+        msg = f"placement must be a row of endpoints, or one row per group, got {placement!r}"
+        raise ValueError(msg)
+    n = int(place.shape[-1])
     plan = collectives.build(collective, algorithm, n, root=root, segments=segments, pipelined=pipelined)
     asked = {"algorithm": algorithm, "fabric": repr(fabric), "routing": method, "engine": engine, "seed": seed,
              "root": root, "segments": segments, "pipelined": pipelined, "subflows": subflows, **costs,
-             "groups": place.size // n if n else 0, "changes": repr(changes)}  # fmt: skip
+             "groups": place.size // n, "changes": repr(changes)}  # fmt: skip
     how = f"{engine} engine on {fabric!r}"
     routes, runs = None, []
     for size in sizes:

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from fabriclab import collectives, registry, units
 from fabriclab.collectives import bounds, build, execute, expected
+from fabriclab.collectives._definition import at_root, define, own
 from fabriclab.core import Schedule, StepGroup
 
 NAMES = registry.names("collective")
@@ -93,11 +94,15 @@ def test_the_two_butterflies_by_hand():
 
 
 def test_bounds_by_hand():
-    port, cut, latency = bounds("all_reduce", 8, "8 GB", port_rate="1 GB/s", alpha="1 us", cuts=[(2, "2 GB/s")])
+    port, cut, latency = bounds(
+        "all_reduce", 8, "8 GB", port_rate="1 GB/s", alpha="1 us", messages=1, cuts=[(2, "2 GB/s")]
+    )
     assert (port.name, port.seconds) == ("port", 14.0)
     assert (cut.name, cut.seconds) == ("cut of 2 groups", 4.0)
     assert (latency.name, latency.seconds) == ("latency", pytest.approx(3e-6))
     assert collectives.binding((port, cut, latency)) is port
+    # One root sends to all seven at once: without a limit on messages there is one round.
+    assert bounds("all_reduce", 8, "8 GB", alpha="1 us")[0].seconds == pytest.approx(1e-6)
     narrow = bounds("all_reduce", 8, "8 GB", port_rate="1 GB/s", cuts=[(2, "0.25 GB/s")])
     assert collectives.binding(narrow).seconds == 32.0
     assert [bounds(c, 4, 4e9, port_rate=1e9)[0].seconds for c in HOST_ONLY] == [6.0, 3.0, 3.0, 4.0]
@@ -318,22 +323,52 @@ def test_wrong_schedules_are_refused():
         execute(Schedule("all_reduce", "by hand", 2, 2, half, n_switches=1), [np.zeros(2)] * 2)
     with pytest.raises(ValueError, match=r"one block per rank \(2\), got 4"):
         execute(Schedule("all_gather", "by hand", 2, 4, ()), [np.zeros(2)] * 2)
-    with pytest.raises(ValueError, match="schedule must be one of all_reduce"):
+    with pytest.raises(ValueError, match="collective must be one of all_gather, all_reduce"):
         execute(Schedule("all_to_all", "by hand", 2, 2, ()), [np.zeros(2)] * 2)
     with pytest.raises(ValueError, match="n_ranks must be >= 1"):
         expected("broadcast", np.zeros(1))
+    with pytest.raises(ValueError, match=r"ends, and rank 0 has not got block 1; all_gather must"):
+        execute(Schedule("all_gather", "by hand", 2, 2, ()), [np.zeros(2)] * 2)
+
+
+@pytest.mark.parametrize("op", [np.subtract, np.divide, np.power, sum])
+def test_operations_whose_order_matters_are_refused(op):
+    with pytest.raises(ValueError, match=r"op must be commutative and associative: one of np\.add"):
+        execute(build("all_reduce", "ring", 2), [np.ones(2)] * 2, op)
+
+
+def test_a_collective_of_ones_own_needs_one_place(monkeypatch):
+    """A definition is all that execution, its oracle and the bounds ask for."""
+    monkeypatch.setattr(registry, "_found", {k: dict(v) for k, v in registry._found.items()})
+    monkeypatch.setattr(registry, "_about", dict(registry._about))
+
+    @define("gather", own, at_root)
+    def gather(buffers, op, n, root):
+        return [np.concatenate(buffers) if r == root else np.zeros(0, buffers[0].dtype) for r in range(n)]
+
+    star = Schedule("gather", "by hand", 3, 3, (StepGroup.make([0, 2], 1, [0, 2], reduce=False),), root=1)
+    buffers = inputs("all_gather", 3, 7, np.random.default_rng(0))
+    got, wanted = execute(star, buffers), expected("gather", buffers, root=1)
+    assert [a.tolist() for a in got] == [a.tolist() for a in wanted]
+    assert got[1].size == 7
+    assert bounds("gather", 3, 9e9, port_rate=1e9)[0].seconds == 6.0
 
 
 def test_closed_forms_and_bounds_refuse_impossible_numbers():
     form = collectives.closed_form("all_reduce", "ring")
     right = {"n_bytes": 1, "n_ranks": 2, "alpha": 0, "beta": 1e9, "gamma": 0}
-    wrong = {"n_bytes": np.nan, "n_ranks": 0, "alpha": -1, "beta": 0, "gamma": np.inf}
+    wrong = {"n_bytes": np.nan, "n_ranks": 0, "alpha": -1, "beta": 400, "gamma": "1 ns"}
     assert form(**right) == 1e-9
     for name, value in wrong.items():
-        with pytest.raises(ValueError, match=f"{name} must be finite and >="):
+        with pytest.raises(ValueError, match=f"{name} must be within"):
             form(**(right | {name: value}))
     with pytest.raises(ValueError, match="read in two ways"):
         form(1, 2, 0, "400 Gbps")
+    with pytest.raises(ValueError, match=r"n_ranks must be whole numbers, got 2\.5"):
+        form(1, 2.5, 0, 1e9)
+    for wrong_cut in ([4], ["ab"], [(1, 2, 3)]):
+        with pytest.raises(TypeError, match="cuts must be pairs"):
+            bounds("all_reduce", 4, 1, cuts=wrong_cut)
     with pytest.raises(ValueError, match="port must be within"):
         bounds("all_reduce", 2, 1, port_rate=400)
     with pytest.raises(ValueError, match=r"cuts: groups must be within 1\.\.2, got 3"):

@@ -11,6 +11,7 @@ from oracles.max_min import by_fractions, by_linear_programming, certificate
 
 from fabriclab import collectives, engines, registry, routing, topologies
 from fabriclab.core import PATH, SPRAY, Changes, FabricBuilder, Flows, Routes
+from fabriclab.engines import _events
 from fabriclab.engines.flow import max_min_rates
 from fabriclab.errors import Deadlock, NoPath, Unreachable
 from fabriclab.lower import lower
@@ -425,6 +426,23 @@ def test_fabric_runs_keep_bytes_bounds_and_bits(seed, method, chained):
     assert np.all(timeline.finish >= alone.finish * (1 - 1e-12))
     again = engines.run(fabric, routes, flows)
     assert timeline.finish.tobytes() == again.finish.tobytes()
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_few_flows_on_a_large_fabric_run_as_if_all_links_were_kept(seed):
+    """Only the links in use are kept then; changes name links of the fabric, among them some that nobody uses."""
+    rng = np.random.default_rng(seed)
+    fabric = topologies.build("rail_optimised", servers=16)
+    ends = rng.permutation(fabric.n_ranks)[:8].reshape(2, 4)
+    flows = Flows.make(*fabric.endpoint[ends], rng.integers(1, 9, 4) * 1e9, limit=rng.choice([2e9, inf], 4))
+    routes = routing.route(fabric, flows, "ecmp", subflows=2, seed=seed % 99)
+    link = np.append(rng.choice(routes.link, 3), rng.integers(0, fabric.n_links, 2))
+    changes = Changes(rng.uniform(0, 0.3, link.size), link, rng.choice([1e9, 5e9], link.size))
+    few = engines.run(fabric, routes, flows, changes=changes)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_events, "_FEW", 0)
+        every = engines.run(fabric, routes, flows, changes=changes)
+    assert few.finish == pytest.approx(every.finish, rel=1e-12)
 
 
 def test_every_event_leaves_rates_with_a_certificate(monkeypatch):

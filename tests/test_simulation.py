@@ -104,7 +104,7 @@ def test_sharers_of_an_expanded_run_are_refused():
 
 def test_one_root_meets_the_latency_bound_of_many_messages_at_once():
     run = simulate("all_reduce", "one_root", topologies.build("crossbar", hosts=128), 0, lag="1 us")
-    bounds = collectives.bounds("all_reduce", 128, 0, alpha="1 us", messages=127)
+    bounds = collectives.bounds("all_reduce", 128, 0, alpha="1 us")
     assert run.time >= max(b.seconds for b in bounds) * (1 - 1e-12)
 
 
@@ -113,3 +113,22 @@ def test_display():
     run = simulate("all_reduce", "ring", topologies.build("crossbar", hosts=4, rate="400 Gb/s"), "1 GB")
     assert "all_reduce ring, 4 ranks: 30" in repr(run)
     assert "->" in run.busiest
+
+
+@pytest.mark.parametrize("order", [[-1, 0], [0, 8], [0.5, 1.0], [[[0]]]])
+def test_rings_over_endpoints_that_do_not_exist_are_refused(order):
+    fabric = topologies.build("rail_optimised", servers=4, gpus=2, rails=2, radix=4)
+    with pytest.raises(ValueError, match=r"order must be endpoints within 0\.\.7"):
+        collectives.spine_crossings(fabric, order)
+
+
+def test_odd_arguments_of_simulate_and_sweep_are_named():
+    fabric = topologies.build("crossbar", hosts=4)
+    for place in (3, [], [[[0, 1]]]):
+        with pytest.raises(ValueError, match="placement must be a row of endpoints"):
+            simulate("all_reduce", "ring", fabric, "1 GB", placement=place)
+    for sizes in ("1 GB", [], 8):
+        with pytest.raises(ValueError, match="sizes must be a list of at least one size"):
+            sweep("all_reduce", "ring", fabric, sizes)
+    with pytest.raises(TypeError, match="sweep has no option 'nonsense'; it takes placement, root"):
+        sweep("all_reduce", "ring", fabric, ["1 GB"], nonsense=1)

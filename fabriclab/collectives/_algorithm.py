@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,7 +13,7 @@ from fabriclab import units
 from fabriclab.core import Schedule, StepGroup
 from fabriclab.registry import register
 
-__all__ = ["ClosedForm", "Steps", "algorithm", "ceil_log2", "floor_log2"]
+__all__ = ["ClosedForm", "Steps", "algorithm", "ceil_log2", "floor_log2", "number"]
 
 Floats = NDArray[np.float64]
 ClosedForm = Callable[..., Floats]
@@ -57,19 +57,36 @@ def _closed(cost: Cost) -> ClosedForm:
         Leaves out link delays and the uneven blocks of sizes that do not divide. ``n_bytes`` [B] as nccl-tests
         counts it, ``alpha`` [s] per step, ``beta`` [B/s] of a port one way, ``gamma`` [s/B] to add a byte.
         """
-        steps, moved, added = cost(_floats(n_ranks, "n_ranks", 1))
-        rate, n = _floats(beta, "beta", 1, units.rate), _floats(n_bytes, "n_bytes", 0, units.size)
-        transfer = n * (moved / rate + added * _floats(gamma, "gamma", 0))
-        out: Floats = steps * _floats(alpha, "alpha", 0, units.time) + transfer
+        n = number(n_ranks, "n_ranks")
+        if np.any(n != np.rint(n)):
+            msg = f"n_ranks must be whole numbers, got {n_ranks!r}"
+            raise ValueError(msg)
+        steps, moved, added = cost(n)
+        transfer = number(n_bytes, "n_bytes") * (moved / number(beta, "beta") + added * number(gamma, "gamma"))
+        out: Floats = steps * number(alpha, "alpha") + transfer
         return out
 
     return time
 
 
-def _floats(value: ArrayLike, name: str, low: float, parse: Callable[[Any, str], float] | None = None) -> Floats:
-    array: Floats = np.asarray(parse(value, name) if parse and isinstance(value, str) else value, dtype=np.float64)
-    if not np.all((array >= low) & (array < np.inf)):
-        msg = f"{name} must be finite and >= {low} (SI units), got {value!r}"
+# Quantity and range of each number, so that 400 for 400 Gb/s or 5 for 5 us does not pass as SI.
+_RANGES: Final = {
+    "n_ranks": ("", 1.0, 2.0**31), "n_bytes": ("size", 0.0, 1e21), "alpha": ("time", 0.0, 10.0),
+    "beta": ("rate", 1e6, 1e14), "gamma": ("", 0.0, 1e-6),
+}  # fmt: skip
+_UNIT: Final = {"n_ranks": "ranks", "n_bytes": "B", "alpha": "s", "beta": "B/s", "gamma": "s/B (1 / rate of adding)"}
+
+
+def number(value: ArrayLike, name: str) -> Floats:
+    """Return one of the numbers of a closed form as floats in SI units, or refuse it by name."""
+    quantity, low, high = _RANGES[name]
+    given = units.parse(value, quantity, name) if isinstance(value, str) and quantity else value
+    try:
+        array: Floats = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        array = np.array(np.nan)
+    if not np.all((array >= low) & (array <= high)):
+        msg = f"{name} must be within {low:g}..{high:g} {_UNIT[name]}, got {value!r}"
         raise ValueError(msg)
     return array
 

@@ -6,16 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fabriclab import units
+from fabriclab.collectives._definition import definition
 from fabriclab.core import bus_factor
+from fabriclab.core.result import BUS_FACTORS
 
 __all__ = ["Bound", "binding", "bounds"]
-
-_FORMULA = {
-    "all_reduce": "2 ({k}-1)/{k} S / rate",
-    "reduce_scatter": "({k}-1)/{k} S / rate",
-    "all_gather": "({k}-1)/{k} S / rate",
-    "broadcast": "S / rate",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +41,7 @@ class Bound:
 
 def bounds(
     collective: str, n_ranks: int, n_bytes: units.Quantity, *, port_rate: units.Quantity | None = None,
-    alpha: units.Quantity = 0.0, cuts: Sequence[tuple[int, units.Quantity]] = (), messages: int = 1,
+    alpha: units.Quantity = 0.0, cuts: Sequence[tuple[int, units.Quantity]] = (), messages: int | None = None,
 ) -> tuple[Bound, ...]:  # fmt: skip
     """Return the lower bounds of a collective, one per part of the machine that is given.
 
@@ -61,7 +56,7 @@ def bounds(
     Parameters
     ----------
     collective : str
-        all_reduce, reduce_scatter, all_gather or broadcast.
+        Its name, such as all_reduce.
     n_ranks : int
         Ranks. >= 1
     n_bytes : float or str
@@ -72,9 +67,9 @@ def bounds(
         Time before a message brings its first byte. [s], >= 0
     cuts : sequence of (k, rate)
         For each level: k groups, each behind a cut of this rate in one direction. [B/s]
-    messages : int
-        Messages that a rank may send, and take in, at once. >= 1. The engines start any number at once: hold
-        them against ``n_ranks - 1``.
+    messages : int, optional
+        Messages that a rank may send, and take in, at once. >= 1. Any number unless given, as in the engines;
+        textbooks mostly mean 1.
 
     References
     ----------
@@ -88,25 +83,28 @@ def bounds(
     >>> binding((port, cut))
     <Bound port: 699 ms = 2 (n-1)/n S / rate>
     """
-    if collective not in _FORMULA:
-        msg = f"collective must be one of {', '.join(_FORMULA)}, got {collective!r}"
-        raise ValueError(msg)
+    definition(collective)  # refuses a wrong name
     n, size = units.count(n_ranks, "n_ranks"), units.size(n_bytes, "n_bytes")
     found = []
 
     def cut(k: int, rate: units.Quantity, symbol: str, name: str, model: str) -> None:
         # The factor of the bus bandwidth is this bound: that is why busbw can be held against a rate.
-        part = bus_factor(collective, k) if k > 1 else 0.0
-        found.append(Bound(name, model, part * size / units.rate(rate, name), _FORMULA[collective].format(k=symbol)))
+        part, (a, _) = bus_factor(collective, k) if k > 1 else 0.0, BUS_FACTORS[collective]
+        formula = f"{f'{a:g} ' if a > 1 else ''}{f'({symbol}-1)/{symbol} ' if a else ''}S / rate"
+        found.append(Bound(name, model, part * size / units.rate(rate, name), formula))
 
     if port_rate is not None:
         cut(n, port_rate, "n", "port", "only hosts add and copy; each rank has one port, full duplex")
-    for groups, rate in cuts:
+    for level in cuts:
+        if not isinstance(level, Sequence) or isinstance(level, str) or len(level) != 2:
+            msg = f'cuts must be pairs of (groups, rate), such as (4, "12.8 Tb/s"), got {level!r}'
+            raise TypeError(msg)
+        groups, rate = level
         k = units.count(groups, "cuts: groups", 1, n)
         cut(k, rate, "k", f"cut of {k} groups", "only hosts add and copy; each group has one shared way in and out")
     wait = units.latency(alpha, "alpha")
     if wait:
-        found.append(_rounds(n, wait, units.count(messages, "messages")))
+        found.append(_rounds(n, wait, max(1, n - 1) if messages is None else units.count(messages, "messages")))
     return tuple(found)
 
 

@@ -8,13 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabriclab import units
+from fabriclab.collectives._definition import Mask, at_root, definition
 from fabriclab.core import Schedule, StepGroup
 from fabriclab.core._arrays import expand, pointer
 
 __all__ = ["block_slices", "execute", "expected"]
 
 Array = NDArray[Any]
-_KNOWN = ("all_reduce", "reduce_scatter", "all_gather", "broadcast")
+# Of numpy's own operations, those that give the same in any order and grouping.
+_OPS = ("add", "multiply", "maximum", "minimum", "fmax", "fmin", "bitwise_and", "bitwise_or", "bitwise_xor",
+        "logical_and", "logical_or", "logical_xor", "gcd", "lcm")  # fmt: skip
 
 
 def block_slices(count: int, schedule: Schedule) -> list[slice]:
@@ -78,56 +81,58 @@ def execute(schedule: Schedule, buffers: Any, op: np.ufunc = np.add) -> list[Arr
     >>> [out.tolist() for out in execute(ring, [np.array([1, 2]), np.array([10, 20]), np.array([100, 200])])]
     [[111, 222], [111, 222], [111, 222]]
     """
-    arrays = _inputs(schedule, buffers)
-    count = sum(a.size for a in arrays) if schedule.collective == "all_gather" else arrays[0].size
+    about = definition(schedule.collective)
+    before, after = (holds(schedule.n_ranks, schedule.n_blocks, schedule.root) for holds in (about.before, about.after))
+    _check_op(op)
+    arrays, count = _inputs(schedule, before, buffers, one=about.before is at_root)
     order, edge = _layout(count, schedule)
-    data, held = _load(schedule, arrays, count, edge.size - 1)
+    length = np.diff(_edges(count, schedule.n_blocks))
+    data = np.zeros((schedule.n_participants, count), dtype=arrays[0].dtype)
+    held = np.zeros((schedule.n_participants, edge.size - 1), dtype=np.bool_)
+    held[: schedule.n_ranks] = np.tile(before, schedule.segments)
+    for rank, array in zip(np.flatnonzero(before.any(axis=1)).tolist(), arrays, strict=True):
+        data[rank, np.repeat(before[rank], length)] = array
     data = data[:, order]
     for number, step in enumerate(schedule.steps()):
         _apply(step, number, data, held, edge, schedule.n_blocks, op)
+    _check_end(schedule, held, np.tile(after, schedule.segments))
     whole = np.empty_like(data)
     whole[:, order] = data
-    if schedule.collective == "reduce_scatter":
-        return [whole[r, part].copy() for r, part in enumerate(block_slices(count, schedule))]
-    return list(whole[: schedule.n_ranks])
+    return [whole[r] if has.all() else whole[r, np.repeat(has, length)] for r, has in enumerate(after)]
 
 
-def _inputs(schedule: Schedule, buffers: Any) -> list[Array]:
-    """Return the buffers as a list of flat arrays of one dtype, or refuse them by name."""
-    what, n = schedule.collective, 1 if schedule.collective == "broadcast" else schedule.n_ranks
-    if what not in _KNOWN:
-        msg = f"schedule must be one of {', '.join(_KNOWN)}, got one of {what!r}"
+def _check_op(op: np.ufunc) -> None:
+    """Refuse what is not the same in every order; of a ufunc that is not numpy's own nothing is known."""
+    if not isinstance(op, np.ufunc) or (getattr(np, op.__name__, None) is op and op.__name__ not in _OPS):
+        msg = f"op must be commutative and associative: one of np.{', np.'.join(_OPS)}; got {op!r}"
         raise ValueError(msg)
-    if what in ("reduce_scatter", "all_gather") and schedule.n_blocks != n:
-        msg = f"a schedule of {what} must have one block per rank ({n}), got {schedule.n_blocks} blocks"
+
+
+def _check_end(schedule: Schedule, held: Mask, wanted: Mask) -> None:
+    lacks = np.argwhere(wanted & ~held[: schedule.n_ranks])
+    if lacks.size:
+        rank, block = lacks[0][0], lacks[0][1] % schedule.n_blocks
+        msg = f"{schedule!r} ends, and rank {rank} has not got block {block}; {schedule.collective} must bring it there"
         raise ValueError(msg)
-    arrays = [np.asarray(b) for b in ([buffers] if what == "broadcast" else buffers)]
+
+
+def _inputs(schedule: Schedule, before: Mask, buffers: Any, *, one: bool) -> tuple[list[Array], int]:
+    """Return the buffers as flat arrays of one dtype, and the elements of the whole array; or refuse them by name."""
+    what, n = schedule.collective, int(before.any(axis=1).sum())
+    arrays = [np.asarray(b) for b in ([buffers] if one else buffers)]
     if len(arrays) != n or any(a.ndim != 1 or a.dtype != arrays[0].dtype for a in arrays):
         got = ", ".join(f"{a.dtype}{list(a.shape)}" for a in arrays[:4])
         msg = f"buffers of {what} must be {n} array(s) of one dimension and one dtype, got {len(arrays)}: {got}"
         raise ValueError(msg)
-    total = sum(a.size for a in arrays)
-    right = np.diff(_edges(total, n)) if what == "all_gather" else np.full(n, arrays[0].size)
-    wrong = np.flatnonzero(right != [a.size for a in arrays])
+    sizes = np.array([a.size for a in arrays])
+    count = int(sizes[0] if before[0].all() else sizes.sum())
+    right = before[before.any(axis=1)] @ np.diff(_edges(count, schedule.n_blocks))
+    wrong = np.flatnonzero(right != sizes)
     if wrong.size:
         r = wrong[0]
-        msg = f"buffers[{r}] of {what} must have {right[r]} elements to go with the others, got {arrays[r].size}"
+        msg = f"buffers[{r}] of {what} must have {right[r]} elements to go with the others, got {sizes[r]}"
         raise ValueError(msg)
-    return arrays
-
-
-def _load(schedule: Schedule, arrays: list[Array], count: int, pieces: int) -> tuple[Array, NDArray[np.bool_]]:
-    """Return the first state: data (participants, count), and which pieces each participant has."""
-    data = np.zeros((schedule.n_participants, count), dtype=arrays[0].dtype)
-    held = np.zeros((schedule.n_participants, pieces), dtype=bool)
-    if schedule.collective == "broadcast":
-        data[schedule.root], held[schedule.root] = arrays[0], True
-    elif schedule.collective == "all_gather":
-        for r, part in enumerate(block_slices(count, schedule)):
-            data[r, part], held[r, r :: schedule.n_blocks] = arrays[r], True
-    else:
-        data[: schedule.n_ranks], held[: schedule.n_ranks] = arrays, True
-    return data, held
+    return arrays, count
 
 
 def _apply(
@@ -158,29 +163,25 @@ def _apply(
         held[target, span] = True
 
 
-def expected(collective: str, buffers: Any, *, n_ranks: int | None = None, op: np.ufunc = np.add) -> list[Array]:
+def expected(
+    collective: str, buffers: Any, *, n_ranks: int | None = None, root: int = 0, op: np.ufunc = np.add
+) -> list[Array]:
     """Return what a collective must give, straight from its definition; `execute` has no part in it.
 
     Parameters
     ----------
     collective : str
-        all_reduce, reduce_scatter, all_gather or broadcast.
+        Its name, such as all_reduce.
     buffers : sequence of arrays, or one array
         As for `execute`.
     n_ranks : int, optional
-        Needed for broadcast, which has one buffer for all ranks.
+        Needed where only the root has a buffer, as for broadcast.
+    root : int
+        The rank with the result, where only one has it.
     op : numpy.ufunc
         How buffers become one.
     """
-    if collective == "broadcast":
-        return [np.array(buffers) for _ in range(units.count(0 if n_ranks is None else n_ranks, "n_ranks"))]
-    n = len(buffers)
-    if collective == "all_gather":
-        return [np.concatenate(buffers) for _ in range(n)]
-    total = op.reduce(np.stack(buffers), axis=0, dtype=np.asarray(buffers[0]).dtype)
-    if collective == "all_reduce":
-        return [total.copy() for _ in range(n)]
-    if collective == "reduce_scatter":
-        return [part.copy() for part in np.array_split(total, n)]
-    msg = f"collective must be one of {', '.join(_KNOWN)}, got {collective!r}"
-    raise ValueError(msg)
+    about, one = definition(collective), definition(collective).before is at_root
+    arrays = [np.asarray(b) for b in ([buffers] if one else buffers)]
+    n = units.count((0 if one else len(arrays)) if n_ranks is None else n_ranks, "n_ranks")
+    return [np.array(result) for result in about.result(arrays, op, n, root)]

@@ -15,6 +15,7 @@ from fabriclab.engines._rows import Rows, never_ends
 __all__ = ["Events"]
 
 _TIE: Final = 1e-13  # relative: times closer than this are one event
+_FEW: Final = 4  # links of the fabric per entry of the routes, from which on only the links in use are kept
 _CLOSE: Final = 1e-9  # relative: levels closer than this are shared anew together
 
 
@@ -29,22 +30,27 @@ class Events:
         self.waiting = np.diff(flows.after_ptr)
         self.users = rows_of(flows.after_ptr)[np.argsort(flows.after, kind="stable")]
         self.user_ptr = pointer(np.bincount(flows.after, minlength=n))
-        self.changes = [] if changes is None else list(zip(changes.time, changes.link, changes.capacity, strict=True))
-        self.changes.reverse()  # the next one is the last
         self.queue: list[tuple[float, int, Ints]] = []  # time, serial number, flows that start then
         self.serial = 0
         self.active = np.zeros(0, dtype=np.int64)  # rows that move bytes
-        self._take_rows(routes)
+        self.used, link = np.arange(fabric.n_links), routes.link.astype(np.int64)
+        if _FEW * link.size < fabric.n_links:  # a step of a chain shall not cost the whole fabric
+            self.used, link = np.unique(link, return_inverse=True)
+        self._take_rows(routes, link)
+        self.changes: list[tuple[float, int, float]] = []  # with the number of the link in `used`; the next is the last
+        if changes is not None:
+            seen = np.isin(changes.link, self.used)
+            place = np.searchsorted(self.used, changes.link[seen])
+            self.changes = list(zip(changes.time[seen], place, changes.capacity[seen], strict=True))[::-1]
 
-    def _take_rows(self, routes: Routes) -> None:
+    def _take_rows(self, routes: Routes, link: Ints) -> None:
         """Keep the rows that take time, by flow; the others end with their delay."""
         flows, n = self.flows, self.flows.n_flows
         self.owner = routes.flow.astype(np.int64)
         self.left, self.delay = flows.size[self.owner] * routes.share, routes.delay  # left: bytes at `since`
         self.weight = flows.weight[self.owner]
         self.rows = Rows(
-            routes.ptr, routes.link.astype(np.int64), self.fabric.capacity.copy(), routes.use, self.weight,
-            flows.limit, self.owner,
+            routes.ptr, link, self.fabric.capacity[self.used], routes.use, self.weight, flows.limit, self.owner,
         )  # fmt: skip
         slow = (self.left > 0) & (np.diff(self.rows.ptr) > 0)
         at_once = np.flatnonzero(~slow & (routes.share > 0))
@@ -66,7 +72,7 @@ class Events:
             if now == np.inf:
                 at, _ = self.rows.entries(self.active[:1])
                 dead = self.rows.link[at[self.rows.capacity[self.rows.link[at]] == 0]]
-                raise never_ends(self.fabric, int(self.owner[self.active[0]]), int(dead[0]))
+                raise never_ends(self.fabric, int(self.owner[self.active[0]]), int(self.used[dead[0]]))
             horizon = now * (1 + _TIE)
             floor = self._end_rows(horizon)
             anew = self._start_flows(horizon) | self._change(horizon)
