@@ -49,7 +49,7 @@ def test_in_place_columns():
     assert inside.time * 1e6 == pytest.approx([float(r["inplace_time_us"]) for r in rows], rel=1e-3)
     assert inside.asked["in_place"]
     assert not np.array_equal(out.time, inside.time)
-    assert out.asked == {"dtype": "double", "redop": "sum", "in_place": False, "line": 20}
+    assert out.asked == {"dtype": "double", "redop": "sum", "root": -1, "in_place": False, "line": 20}
 
 
 # A writer of every version: rows in, text out, as the tests print them.
@@ -120,7 +120,8 @@ tables = st.lists(
     st.tuples(st.integers(0, 2**28).map(lambda n: 64 * n), st.floats(3e-6, 1), st.floats(3e-6, 1)),
     min_size=1,
     max_size=6,
-)
+    unique_by=lambda row: row[0],
+).map(sorted)
 kinds = st.sampled_from(sorted(KINDS))
 
 
@@ -144,7 +145,7 @@ def test_law_what_is_written_is_read(tmp_path_factory, parts, style):
 def test_law_the_columns_tell_the_collective(tmp_path_factory, what, ranks, noise):
     path = tmp_path_factory.getbasetemp() / "log.txt"
     style = {"wide": True, "gap": 0, "prefix": "", "noise": noise, "named": False, "devices": False, "unchecked": False}
-    path.write_text(write(what, ranks, [(2**30, 1e-2, 1e-2), (2**20, 1e-4, 1e-4)], style))
+    path.write_text(write(what, ranks, [(2**20, 1e-4, 1e-4), (2**30, 1e-2, 1e-2)], style))
     (result,) = read_nccl_tests(path)
     assert (result.what, result.n_ranks) == (what, ranks)
     assert any("guessed from the columns" in n for n in result.notes)
@@ -202,9 +203,10 @@ def test_a_name_holds_for_one_table(tmp_path):
 
 def test_figures_that_do_not_fit_are_refused(tmp_path):
     one_process_of_ten = edited(tmp_path, "modern.txt", ("#  Rank", "#  rang"))
-    with pytest.raises(ValueError, match=r"line 20: busbw/algbw is 1.800, but 0.000 for all_reduce on 1 ranks; give"):
+    text = r"line 22: busbw 42.98 GB/s is not 0.000 x algbw 23.88 GB/s, the factor of all_reduce on 1 ranks; give col"
+    with pytest.raises(ValueError, match=text):
         read_nccl_tests(one_process_of_ten)
-    with pytest.raises(ValueError, match=r"0.900 for all_gather on 10 ranks"):
+    with pytest.raises(ValueError, match=r"0.900 x algbw 23.88 GB/s, the factor of all_gather on 10 ranks"):
         read_nccl_tests(DATA / "modern.txt", collective="all_gather", n_ranks=10)
     with pytest.raises(ValueError, match="n_ranks must be >= 1"):
         read_nccl_tests(DATA / "modern.txt", n_ranks=0)
@@ -230,6 +232,99 @@ def test_broken_files_are_refused_with_their_line(tmp_path, old, new, text):
         path.write_text(re.sub(r"(?m)^ .*$", lambda m: m[0][:50], path.read_text()))
     with pytest.raises(FileFormat, match=text):
         read_nccl_tests(path)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("1405.2   23.88   42.98", "1405.2   23.88   49.98"), ("1405.2   23.88   42.98", "1405.2   23.88   42.95"),
+     ("1405.2   23.88   42.98", "1405.2   23.88    0.00"), ("79278   27.09   48.76", "79278   27.09   27.09")],
+)  # fmt: skip
+def test_the_bus_bandwidth_of_every_line_follows_from_its_algbw(tmp_path, old, new):
+    path, cells = edited(tmp_path, "modern.txt", (old, new)), new.split()
+    line = 22 if "1405" in old else 24
+    text = rf"line {line}: busbw {float(cells[2])} GB/s is not 1.800 x algbw {cells[1]} GB/s.* this line is broken"
+    with pytest.raises(FileFormat, match=text):
+        read_nccl_tests(path)
+    assert read_nccl_tests(path, in_place=True)[0].size.size == 4
+
+
+@given(st.sampled_from([2, 3, 8, 72, 1000]), st.floats(1e-3, 5e5), st.integers(0, 2))
+def test_law_printed_digits_never_refuse_a_right_line(tmp_path_factory, ranks, gb, digits):
+    """Bandwidths of more than 1,000 GB/s are printed with fewer decimals in new versions."""
+    path, factor = tmp_path_factory.getbasetemp() / "all_reduce.txt", bus_factor("all_reduce", ranks)
+    size, time = 2**34, f"{2**34 / gb / 1e3:.2f}"
+    line = f"{size} {size // 4} float sum -1 {time} {gb:.{digits}f} {gb * factor:.{digits}f} 0"
+    path.write_text(f"# nThread 1 nGpus {ranks}\n# size count type redop root time algbw busbw #wrong\n{line}\n")
+    assert read_nccl_tests(path)[0].algbw[0] == pytest.approx(size / float(time) * 1e6)
+
+
+def test_figures_that_are_no_numbers_are_refused_or_skipped(tmp_path):
+    for word in ("inf", "nan"):
+        with pytest.raises(FileFormat, match=f"line 23: busbw must be a number or N/A, got '{word}'"):
+            read_nccl_tests(edited(tmp_path, "modern.txt", ("48.02", f"  {word}")))
+    (result,) = read_nccl_tests(edited(tmp_path, "modern.txt", ("26.68   48.02", "N/A     N/A")))
+    assert result.size.size == 4
+
+
+def log_of(*rows, ranks=4, tool="all_reduce", per_process=1):
+    """Return a log; a row is (size, microseconds, data type, operation, root)."""
+    factor = bus_factor(tool, ranks)
+    out = [f"# nThread 1 nGpus {per_process}", f"# Collective test starting: {tool}_perf"]
+    out += [f"#  Rank {r} Group 0 Pid {r} on node01 device {r} [0x1b] GPU" for r in range(ranks)]
+    out += ["# size count type redop root time algbw busbw #wrong"]
+    for size, t, dtype, redop, root in rows:
+        out += [f"{size} {size} {dtype} {redop} {root} {t:.2f} {size / t / 1e3:.2f} {factor * size / t / 1e3:.2f} 0"]
+    return "\n".join(out) + "\n"
+
+
+def test_a_result_has_one_data_type_one_operation_and_one_root(tmp_path):
+    """As with -d all -o all -r all: the sizes run within each."""
+    asked = [(d, o, r) for d in ("int8", "half") for o in ("sum", "max") for r in (0, 3)]
+    rows = [(2**k, 10.0 * i + k, *key) for i, key in enumerate(asked, start=1) for k in (10, 20, 30)]
+    path = tmp_path / "log.txt"
+    path.write_text(log_of(*rows, tool="reduce"))
+    results = read_nccl_tests(path)
+    assert [(r.asked["dtype"], r.asked["redop"], r.asked["root"]) for r in results] == asked
+    for i, result in enumerate(results, start=1):
+        assert result.size.tolist() == [2**10, 2**20, 2**30]
+        assert result.time * 1e6 == pytest.approx([10.0 * i + k for k in (10, 20, 30)])
+        assert result.notes == ()
+
+
+def test_cycles_of_a_run_are_kept_apart(tmp_path):
+    """As with -N 3; the last was cut off."""
+    sizes = [0, 0, 64, 4096, 0, 0, 64, 4096, 0, 0, 64]
+    path = tmp_path / "log.txt"
+    path.write_text(log_of(*((s, 10.0 + i, "float", "sum", -1) for i, s in enumerate(sizes))))
+    results = read_nccl_tests(path)
+    assert [r.size.tolist() for r in results] == [[0, 0, 64, 4096], [0, 0, 64, 4096], [0, 0, 64]]
+    assert [r.time[0] * 1e6 for r in results] == pytest.approx([10, 14, 18])
+    assert [r.notes for r in results] == [(f"cycle {i} of 3 of its table",) for i in (1, 2, 3)]
+
+
+def test_sizes_that_were_rounded_alike_are_one_sweep(tmp_path):
+    path = tmp_path / "log.txt"
+    path.write_text(log_of(*((s, 10.0, "float", "sum", -1) for s in (0, 0, 1152, 1152, 2304)), ranks=72))
+    assert read_nccl_tests(path)[0].size.tolist() == [0, 0, 1152, 1152, 2304]
+
+
+@given(st.lists(st.integers(0, 2), min_size=1, max_size=40), st.sampled_from([1, 4]))
+def test_law_programs_that_printed_into_each_other_are_refused(tmp_path_factory, turns, gpus):
+    """Without MPI every process prints a log of its own: whatever their turns, no two of them end up in one Result."""
+    path = tmp_path_factory.getbasetemp() / "log.txt"
+    logs = [
+        log_of(*((2**k, 10.0 + p, "float", "sum", -1) for k in range(3, 9)), ranks=gpus, per_process=gpus).splitlines()
+        for p in range(3)
+    ]
+    text = [logs[p].pop(0) for p in turns if logs[p]]
+    path.write_text("\n".join([*text, *logs[0], *logs[1], *logs[2]]))
+    try:
+        results = read_nccl_tests(path, collective="all_reduce", n_ranks=gpus)
+    except FileFormat as error:
+        assert re.search(r"line \d+: .* B stands again in this table: several programs .*; give the log", str(error))
+    else:
+        for result in results:
+            assert len(set(result.time.tolist())) == 1
 
 
 def test_files_that_are_none(tmp_path):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Final
 
@@ -32,8 +33,8 @@ _TEST: Final = re.compile(
 Floats = NDArray[np.float64]
 _MICRO: Final = 1e-6
 _MILLI: Final = 1e-3
-_DIGIT: Final = 0.005  # GB/s: bandwidths are printed with two decimals
-_CLEAR: Final = 1.0  # GB/s: above it they are good to 1%
+_CLEAR: Final = 1.0  # GB/s: above it bandwidths, which have two decimals, are good to 1%
+_ALL: Final = 1e30
 
 
 @dataclass(frozen=True)
@@ -45,19 +46,21 @@ class _Row:
     root: int
     cells: list[str]
 
-    def number(self, column: int, name: str) -> float | None:
-        """Return a cell as a number, None for N/A; anything else is a broken file."""
-        text = self.cells[column]
+    def number(self, column: int, name: str) -> tuple[float, float]:
+        """Return a cell, and half of its last digit, which is how far rounding took it; N/A is 0, give or take all."""
+        text = self.cells[column].rstrip("*")
+        if text.upper() in ("N/A", "-"):
+            return 0.0, _ALL
         try:
-            return None if text.upper() in ("N/A", "-") else float(text.rstrip("*"))
-        except ValueError:
-            msg = f"line {self.line}: {name} must be a number or N/A, got {text!r}"
+            return float(text), 0.5 * 10.0 ** int(Decimal(text).as_tuple().exponent)
+        except (ValueError, ArithmeticError):  # inf and nan have no last digit
+            msg = f"line {self.line}: {name} must be a number or N/A, got {self.cells[column]!r}"
             raise FileFormat(msg) from None
 
 
 @dataclass
 class _Table:
-    """One table while it is read: where its header stands, its columns, what stood before it, its rows."""
+    """A table, or a sweep of it: where its header stands, its columns, what stood before it, its rows."""
 
     line: int
     head: list[str]
@@ -68,6 +71,7 @@ class _Table:
     per_process: int
     rows: list[_Row] = field(default_factory=list)
     short: int = 0
+    note: str = ""
 
     @property
     def sizes(self) -> Floats:
@@ -94,8 +98,9 @@ def read_nccl_tests(
     n_ranks: int | None = None,
     in_place: bool = False,
 ) -> tuple[Result, ...]:
-    """Return the tables of an nccl-tests or rccl-tests log, one Result each.
+    """Return the sweeps of an nccl-tests or rccl-tests log, one Result for each sweep over sizes.
 
+    A table is one sweep, or one for each data type, operation, root and cycle that it has.
     Prefixes of launchers, NCCL's own messages and text around the tables are skipped. Time is taken as
     printed; bandwidths are computed from it again, so that old tables agree with new ones.
 
@@ -118,7 +123,8 @@ def read_nccl_tests(
     Raises
     ------
     FileFormat
-        If there is no table, or a line of one is broken; the text names the line.
+        If there is no table, a line of one is broken, or several programs printed into each other; the text
+        names the line.
     ValueError
         If collective or number of ranks is not in the log and not given, or does not fit its figures.
     """
@@ -130,7 +136,7 @@ def read_nccl_tests(
         msg = f"{name} is no nccl-tests log, {where}; give the text that the test prints"
         raise FileFormat(msg)
     try:
-        return tuple(_result(t, name, collective, n_ranks, in_place) for t in full)
+        return tuple(_result(s, name, collective, n_ranks, in_place) for t in full for s in _sweeps(t))
     except (FileFormat, ValueError) as error:
         msg = f"{name}, {error}"
         raise type(error)(msg) from None
@@ -157,34 +163,57 @@ def _scan(text: str) -> list[_Table]:
     return tables
 
 
+def _sweeps(t: _Table) -> list[_Table]:
+    """Return a table for each data type, operation, root and cycle; in each the sizes rise."""
+    sweeps: dict[tuple[str, str, int], list[list[_Row]]] = {}
+    for row in t.rows:
+        cycles = sweeps.setdefault((row.dtype, row.redop, row.root), [[]])
+        last = cycles[-1][-1].size if cycles[-1] else -1.0
+        # Sizes are rounded to what all ranks can share: 0 may come often, another one in the log of an MPI program.
+        again = row.size == last and row.size > 0 and t.ranks in (0, t.per_process)
+        if row.size < last and row.size <= cycles[0][0].size:
+            cycles.append([])
+        elif row.size < last or again:
+            msg = (
+                f"line {row.line}: {units.format_size(row.size)} stands again in this table: several programs printed "
+                "into each other (was nccl-tests built with MPI?); give the log of each alone"
+            )
+            raise FileFormat(msg)
+        cycles[-1].append(row)
+    return [
+        replace(t, rows=rows, note=f"cycle {i} of {len(cycles)} of its table" if len(cycles) > 1 else "")
+        for cycles in sweeps.values()
+        for i, rows in enumerate(cycles, start=1)
+    ]
+
+
 def _result(t: _Table, name: str, collective: str | None, n_ranks: int | None, in_place: bool) -> Result:
     starts = [i for i, column in enumerate(t.tail) if t.tail[i : i + 3] == ["time", "algbw", "busbw"]]
     if len(starts) <= in_place:
         msg = f"line {t.line}: this table has no {'in-place' if in_place else 'time, algbw and busbw'} columns"
         raise FileFormat(msg)
-    at, notes = starts[in_place], [f"{t.short} lines cut short, skipped"] if t.short else []
+    at, notes = starts[in_place], [t.note] if t.note else []
+    notes += [f"{t.short} lines cut short, skipped"] if t.short else []
     ranks = _ranks(t, n_ranks, notes)
-    figures = np.array([[r.number(at + i, t.tail[at + i]) or 0.0 for i in range(3)] for r in t.rows])
-    keep = figures[:, 0] > 0
+    figures = np.array([[r.number(at + i, t.tail[at + i]) for i in range(3)] for r in t.rows]).T
+    keep = figures[0, 0] > 0
     if not keep.all():
         notes.append(f"{np.sum(~keep)} rows without a time, skipped")
     if not keep.any():
         msg = f"line {t.line}: no row of this table has a time"
         raise FileFormat(msg)
-    t.rows = [r for r, kept in zip(t.rows, keep, strict=True) if kept]
-    time, algbw, busbw = figures[keep].T
+    t.rows, figures = [r for r, kept in zip(t.rows, keep, strict=True) if kept], figures[..., keep]
+    time, algbw, busbw = figures[0]
     best = int(np.argmax(algbw))
-    top, ratio = float(algbw[best]), float(busbw[best] / algbw[best]) if algbw[best] else 0.0
+    ratio = float(busbw[best] / algbw[best]) if algbw[best] >= _CLEAR else None
     named = _TEST.search(name.lower().replace(".", "_perf."))
-    what = identifier(
-        collective or t.test or (named[1] if named else _guess(t, ratio if top >= _CLEAR else None, starts, notes))
-    )
-    _check(t, time, algbw, top, ratio, what, ranks, notes)
-    if t.tail[at + 3 : at + 4] == ["#wrong"] and (wrong := sum((r.number(at + 3, "#wrong") or 0) > 0 for r in t.rows)):
+    what = identifier(collective or t.test or (named[1] if named else _guess(t, ratio, starts, notes)))
+    _check(t, figures, what, ranks, notes)
+    if t.tail[at + 3 : at + 4] == ["#wrong"] and (wrong := sum(r.number(at + 3, "#wrong")[0] > 0 for r in t.rows)):
         notes.append(f"{wrong} rows whose result was wrong (#wrong)")
     return Result(
         what, "stored", t.sizes, time * t.scale, ranks,
-        asked={"dtype": t.rows[0].dtype, "redop": t.rows[0].redop, "in_place": in_place, "line": t.line},
+        asked={k: getattr(t.rows[0], k) for k in ("dtype", "redop", "root")} | {"in_place": in_place, "line": t.line},
         how=f"text of nccl-tests or rccl-tests, {'in' if in_place else 'out of'} place, mean of its rounds",
         source=f"{name}, line {t.line}", notes=tuple(notes),
     )  # fmt: skip
@@ -221,27 +250,30 @@ def _guess(t: _Table, ratio: float | None, starts: list[int], notes: list[str]) 
     return what
 
 
-def _check(
-    t: _Table, time: Floats, algbw: Floats, top: float, ratio: float, what: str, ranks: int, notes: list[str]
-) -> None:
+def _check(t: _Table, figures: Floats, what: str, ranks: int, notes: list[str]) -> None:
     """Refuse figures that do not fit each other: shifted columns, another collective or number of ranks."""
-    expected, computed = bus_factor(what, ranks), t.sizes / (time * t.scale) / 1e9
+    (time, algbw, busbw), (_, algbw_rounded, busbw_rounded) = figures
+    factor, computed = bus_factor(what, ranks), t.sizes / (time * t.scale) / 1e9
     best = int(np.argmax(algbw))
-    gap = (1 - expected) * computed[best]
-    old = what == "all_gather" and gap > 2 * _DIGIT and algbw[best] < computed[best] - gap / 2
-    computed = computed * (expected if old else 1.0)
+    gap = (1 - factor) * computed[best]
+    if what == "all_gather" and gap > 2 * algbw_rounded[best] and algbw[best] < computed[best] - gap / 2:
+        computed, factor = computed * factor, 1.0
+        notes.append("old all-gather table: its algbw counts (P-1)/P of the size; computed again from size and time")
     rounding = 0.0006 / time if t.scale == _MILLI else 0.0  # milliseconds are printed with three decimals
-    if (off := np.abs(algbw - computed) > 1.2 * _DIGIT + (0.02 + rounding) * computed).any():
+    if (off := np.abs(algbw - computed) > 1.2 * algbw_rounded + (0.02 + rounding) * computed).any():
         i = int(np.argmax(off))
         msg = (
             f"line {t.rows[i].line}: algbw {algbw[i]} GB/s does not follow from size and time ({computed[i]:.4g} GB/s)"
         )
         raise FileFormat(msg)
-    if old:
-        notes.append("old all-gather table: its algbw counts (P-1)/P of the size; computed again from size and time")
-    elif top and abs(ratio - expected) > 0.02 + 4 * _DIGIT / top:
+    if (off := np.abs(busbw - factor * algbw) > 1.001 * (busbw_rounded + factor * algbw_rounded)).any():
+        i = int(np.argmax(off))
         msg = (
-            f"line {t.line}: busbw/algbw is {ratio:.3f}, but {expected:.3f} for {what} on {ranks} ranks; "
-            "give collective=... or n_ranks=... as it ran"
+            f"line {t.rows[i].line}: busbw {busbw[i]} GB/s is not {factor:.3f} x algbw {algbw[i]} GB/s, the factor of "
+            f"{what} on {ranks} ranks; "
         )
-        raise ValueError(msg)
+        if off[best]:
+            msg += "give collective=... or n_ranks=... as it ran"
+            raise ValueError(msg)
+        msg += "the fastest line of the table fits, so this line is broken"
+        raise FileFormat(msg)
