@@ -79,7 +79,7 @@ def test_a_truth_comes_in_any_form():
 def test_a_model_is_compared_too():
     predict("31-hall", 0.7, "s")
     shown = reveal("31-hall", 0.7, "s", model=1.4)
-    assert "The model says 1.40 s: 2.0 times high." in str(shown) and shown.data["model"] == pytest.approx(1.4)
+    assert "The formula gives 1.40 s: 2.0 times high." in str(shown) and shown.data["model"] == pytest.approx(1.4)
 
 
 @pytest.mark.parametrize("arguments", [(), (None,), (10, "GB/s")])
@@ -101,7 +101,8 @@ def test_it_may_change_until_the_reveal_and_not_after():
 
 def test_the_reveal_waits():
     waiting = reveal("00-copy", copied())
-    assert 'run predict("00-copy"' in str(waiting) and "9.8" not in str(waiting) and waiting.state == "wait"
+    assert 'Run predict again: fl.predict("00-copy", ..., "GB/s")' in str(waiting) and "\n" not in str(waiting)
+    assert "9.8" not in str(waiting) and waiting.state == "wait"
     assert progress()["predictions"] == progress()["measurements"] == {}
     assert "Without a prediction, measured 9.80 GB/s" in str(reveal("00-copy", copied(), anyway=True))
     assert progress()["predictions"]["00-copy"]["skipped"] is True
@@ -113,7 +114,7 @@ def test_teachers_and_servers_skip_it(monkeypatch):
     assert "measured 9.80 GB/s" in str(reveal("00-copy", copied()))
     assert progress()["predictions"] == {}
     monkeypatch.setenv("FABRICLAB_REVEAL", "0")
-    assert "Predict first" in str(reveal("00-copy", copied()))
+    assert "Run predict again" in str(reveal("00-copy", copied()))
 
 
 def test_an_envelope_waits_for_its_lesson():
@@ -179,8 +180,37 @@ def test_the_factor_does_not_depend_on_units(said, truth, unit):
 )  # fmt: skip
 def test_what_is_wrong_is_named(arguments, words):
     with pytest.raises(Refused, match=words):
-        predict("00-copy", *arguments)
+        predict("98-any", *arguments)
     assert progress()["predictions"] == {}
+
+
+@pytest.mark.parametrize(
+    ("id", "arguments", "words"),
+    [
+        ("00-gradients", (1, "GB"), r'asks for s, and GB .*fl\.predict\("00-gradients", \.\.\., "s"\)'),
+        ("00-gradients", ("1 GB",), "asks for s, and 1 GB"), ("00-copy", (3, "s"), "asks for GB/s, and s"),
+        ("00-copy", (None, "s"), "asks for GB/s"), ("00-copy", (None, "lumps"), "lumps"),
+        ("00-gradients", (3,), r'fl\.predict\("00-gradients", \.\.\., "s"\)'),
+    ],
+)  # fmt: skip
+def test_a_unit_of_another_kind_is_refused_at_once(id, arguments, words):
+    with pytest.raises(Refused, match=words):
+        predict(id, *arguments)
+    assert progress()["predictions"] == {}
+    predict("00-gradients", "700 ms")  # another prefix is welcome
+    assert predict("00-copy").data["unit"] == "GB/s"
+
+
+def test_a_stored_prediction_of_another_kind_is_asked_again(own_file, monkeypatch):
+    old = {"value": 1.0, "unit": "GB", "low": None, "high": None}
+    kept = {"format": "fabriclab-progress", "version": 1, "predictions": {"00-gradients": old}}
+    own_file.write_text(json.dumps(kept))
+    said = str(reveal("00-gradients", 0.7, "s"))
+    assert 'Run predict again: fl.predict("00-gradients", ..., "s")' in said and "0.7" not in said
+    monkeypatch.setenv("FABRICLAB_REVEAL", "1")
+    assert "computed 0.700 s" in str(reveal("00-gradients", 0.7, "s"))
+    predict("00-gradients", 1, "s")
+    assert "1.4 times high" in str(reveal("00-gradients", 0.7, "s"))
 
 
 @pytest.mark.parametrize("id", ["", None, 3])

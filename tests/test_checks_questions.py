@@ -57,7 +57,7 @@ def test_a_right_answer_and_the_tries():
     assert check("31-ring-time", "5 s").data == {"right": False, "counted": True, "tries": 1, "named": ""}
     assert check("31-ring-time", 0.341).data == {"right": False, "counted": False}
     right = check("31-ring-time", "341 ms")
-    assert str(right) == "Right, after 2 tries.\nThe model says 0.341 s."
+    assert str(right).endswith("\nRight, after 2 tries.\nThe computed answer is 0.341 s.")
     assert check("31-ring-time", "6 s").data["tries"] == 2 and not check("31-ring-time", "6 s").data["right"]
     kept = progress()["checks"]["31-ring-time"]
     assert (kept["tries"], kept["right"], kept["named"]) == (2, True, [])
@@ -89,6 +89,19 @@ def test_a_named_mistake_and_a_named_factor():
     assert named == ["one root adds everything", "bits for bytes", "factor direction", "factor prefix"]
 
 
+def test_a_wrong_answer_repeats_the_question_with_its_hint_and_the_line_to_type():
+    shown = check("00-typical", "a" if find("00-typical").options({})["a"][1] else "b")
+    assert shown.lines == check("00-typical").lines and shown.rows == check("00-typical").rows and shown.rows
+    assert shown.after[0] == "Not yet." and shown.after[-2].startswith("Hint 1 of 3")
+    assert shown.after[-1] == 'Answer with one letter: fl.check("00-typical", "?")'
+    assert drill(2, "z").rows == drill(2).rows and drill(2, "z").lines == drill(2).lines  # not counted either
+    given = check("31-ring-bytes", "3 MB", s="400 MB", n=4)
+    assert "buffers of 400 MB over 4 ranks" in given.lines[0]
+    assert given.after[-1].endswith("""fl.check("31-ring-bytes", "? MB", s='400 MB', n=4)""")
+    right = next(k for k, (_, wrong) in find("00-nic-rate").options({}).items() if not wrong)
+    assert drill(1, right).lines == drill(1).lines and drill(1, right).rows == ()
+
+
 def test_notes_are_kept_beside_the_verdict():
     assert "decimal sign" in str(check("31-ring-time", "0,341 s")) and "decimal sign" in str(
         check("31-ring-time", "9,7 s")
@@ -96,7 +109,7 @@ def test_notes_are_kept_beside_the_verdict():
 
 
 def test_tolerance_is_printed_and_held():
-    assert "within 0.5 %" in str(check("31-ring-time")) and "exact number" in str(check("31-one-root"))
+    assert "within 0.5 %" in str(check("31-ring-time")) and "exactly: fl.check" in str(check("31-one-root"))
     assert "within 1 %" in str(check("31-ring-bytes"))
     for factor, right in ((1.0049, True), (1.0051, False), (0.9951, True), (0.9949, False)):
         assert check("31-ring-time", f"{find('31-ring-time').key({}) * factor!r} s").data["right"] is right
@@ -104,7 +117,8 @@ def test_tolerance_is_printed_and_held():
 
 
 def test_a_drill_names_the_mistake_behind_each_wrong_letter():
-    assert str(drill(1)).startswith("A NIC runs at 800 Gb/s.") and "100 GB/s" in str(drill(1))
+    assert str(drill(1)).startswith("1 of 4. A NIC runs at 800 Gb/s.") and "100 GB/s" in str(drill(1))
+    assert str(drill(3)).endswith('Answer with one letter: fl.drill(3, "?")')
     options = find("00-nic-rate").options({})
     for letter, (_, name) in options.items():
         shown = drill(1, f" {letter.upper()}) ")
@@ -113,7 +127,9 @@ def test_a_drill_names_the_mistake_behind_each_wrong_letter():
     shown = drill()
     assert shown.data == {"units/1": "right", "units/2": "open", "units/3": "open", "units/4": "open"}
     assert (
-        "1 (right). A NIC runs" in str(shown) and "2. A label says 600 GB/s" in str(shown) and "300 GB/s" in str(shown)
+        "1 of 4 (right). A NIC" in str(shown)
+        and "2 of 4. A label says 600 GB/s" in str(shown)
+        and "300 GB/s" in str(shown)
     )
 
 
@@ -214,7 +230,7 @@ def test_the_median_is_what_an_outlier_does_not_move():
     "rule", [lambda r, s, n: (r - s) % n, lambda rank, step, n: np.int64((rank + n * step - step) % n)]
 )
 def test_the_usual_ring_is_right(rule):
-    assert str(check("31-write-ring", rule)) == "Right, at the first try."
+    assert str(check("31-write-ring", rule)).endswith("\nRight, at the first try.")
 
 
 def test_another_ring_is_as_good():

@@ -67,12 +67,18 @@ def _here() -> dict[str, tuple[Any, ...]]:
     return found
 
 
-def state(lesson: str) -> str:
-    """Return done (all questions of the lesson are right), begun (something of it is stored) or new."""
+def answered(lesson: str) -> dict[str, bool]:
+    """Return id -> whether it is answered right, for each check of a lesson, those of its drills included."""
     held = store.progress()
     answers = held["checks"] | held["drills"]
-    asked = [answers.get(q.id, {}).get("right") for q in questions().values() if q.lesson == lesson]
-    if asked and all(asked):
+    return {q.id: answers.get(q.id, {}).get("right", False) for q in questions().values() if q.lesson == lesson}
+
+
+def state(lesson: str) -> str:
+    """Return done (all checks of the lesson are right), begun (something of it is stored) or new."""
+    held, right = store.progress(), answered(lesson)
+    if right and all(right.values()):
         return "done"
     prefix = f"{lesson.split('_')[0]}-"
-    return "begun" if any(k.startswith(prefix) for k in [*answers, *held["predictions"]]) else "new"
+    stored = [*held["checks"], *held["drills"], *held["predictions"]]
+    return "begun" if any(id.startswith(prefix) for id in stored) else "new"

@@ -1,6 +1,7 @@
 """`check` and `drill`: feedback on an answer, with the mistake by name and one more hint each time."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from fabriclab.checks import store
@@ -38,7 +39,7 @@ def drill(number: int | None = None, answer: str | None = None, *, name: str = "
     if number is None:
         done = store.progress()["drills"]
         state = {d: "right" if done.get(q.id, {}).get("right") else "open" for d, q in rows.items()}
-        asked = [_ask(q, "choice", {}, text(f"drill.{state[d]}", number=d.split("/")[1])) for d, q in rows.items()]
+        asked = [_ask(q, "choice", {}, text(f"drill.{state[d]}")) for d, q in rows.items()]
         return Shown([text("drill.list", name=name, n=len(rows))], parts=asked, data=state)
     if f"{name}/{number}" not in rows:
         raise Refused(text("drill.unknown", number=number, n=len(rows), name=name))
@@ -46,12 +47,14 @@ def drill(number: int | None = None, answer: str | None = None, *, name: str = "
 
 
 def _turn(question: Question, kind: str, answer: Any, given: Mapping[str, Any]) -> Shown:
-    """Ask, or count the try, store it, and say the verdict with the next hint or the model's answer."""
+    """Ask, or count the try, store it, and say the verdict below the question, with the next hint or the answer."""
+    asked = _ask(question, kind, given)
     if answer is None:
-        return _ask(question, kind, given)
+        return asked
     right, said, mistake = JUDGES[kind](question, answer, given)
     if right is None:
-        return Shown([*said, text("check.uncounted")], "wait", data={"right": False, "counted": False})
+        after = [*said, text("check.uncounted"), *asked.after]
+        return replace(asked, after=after, state="wait", data={"right": False, "counted": False})
     section = "drills" if question.drill else "checks"
     held = store.progress()[section].get(question.id, {"tries": 0, "right": False, "named": []})
     if not held["right"]:
@@ -62,18 +65,24 @@ def _turn(question: Question, kind: str, answer: Any, given: Mapping[str, Any]) 
     if right:
         tries = text("check.first" if held["tries"] == 1 else "check.tries", n=held["tries"])
         model = text("check.key", key=question.shown(question.key(given))) if question.kind == "number" else ""
-        return Shown([text("check.right", tries=tries), *said, model], "good", data=data)
+        return Shown(asked.lines, "good", after=[text("check.right", tries=tries), *said, model], data=data)
     level, words = min(held["tries"], _HINTS), question.fill(given)[1]
     hints = [text("check.hint", level=level, hint=text(k, **words)) for k in keys(f"{question.id}.hint{level}")]
-    return Shown([text("check.wrong"), *said, *hints], "wait", data=data)
+    return replace(asked, after=[text("check.wrong"), *said, *hints, *asked.after], state="wait", data=data)
 
 
-def _ask(question: Question, kind: str, given: Mapping[str, Any], start: str = "") -> Shown:
-    asked = start + text(f"q.{question.id}", **question.fill(given)[1])
-    if kind == "choice":
-        rows = [(letter, option) for letter, (option, _) in question.options(given).items()]
-        return Shown([asked], rows=rows, after=[] if start else [text("check.letter")])
-    if kind == "function":
-        return Shown([asked])
-    tolerance = "check.tolerance" if question.tolerance else "check.exact"
-    return Shown([asked, text(tolerance, unit=question.unit, percent=f"{100 * question.tolerance:g}")])
+def _ask(question: Question, kind: str, given: Mapping[str, Any], state: str = "") -> Shown:
+    """Return the question, its options, and the line to type as an answer."""
+    asked = text(f"q.{question.id}", **question.fill(given)[1])
+    if question.drill:
+        name, _, number = question.drill.partition("/")
+        n = sum(q.drill.startswith(f"{name}/") for q in questions().values())
+        asked = text("drill.ask", number=number, n=n, state=state, asked=asked)
+    answer = {"choice": '"?"', "function": "your_function"}.get(kind, f'"? {question.unit}"')
+    call = question.call(answer, *(f"{name}={value!r}" for name, value in given.items()))
+    if kind != "number":
+        rows = [(letter, option) for letter, (option, _) in question.options(given).items()] if kind == "choice" else ()
+        return Shown([asked], rows=rows, after=[text(f"check.{kind}", call=call)])
+    form = text("check.factor" if question.unit == "times" else "check.unit", unit=question.unit)
+    within = text("check.within" if question.tolerance else "check.exact", percent=f"{100 * question.tolerance:g}")
+    return Shown([asked], after=[text("check.number", form=form, within=within, call=call)])

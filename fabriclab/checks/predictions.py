@@ -1,16 +1,35 @@
 """Predict before you look: a number is stored, the cell after it opens, and the factor stays."""
 
+import functools
 import math
 import os
+from collections.abc import Mapping
 from typing import Any, Final
 
 from fabriclab.checks import store
 from fabriclab.checks.answers import SI, digits, parse_answer, quantity, shown, times, unit_in
-from fabriclab.checks.shown import TEXTS, Refused, Shown, text
+from fabriclab.checks.shown import TEXTS, Refused, Shown, rows_of, text
 from fabriclab.core.result import Result
 
 _NO_IDEA: Final = {"value": None, "low": 0.1, "high": 1000.0}
 _SPOT_ON: Final = 1.15
+
+
+@functools.cache
+def predictions() -> Mapping[str, Mapping[str, str]]:
+    """Return what the lessons ask to predict: id -> its lesson and unit, in the order of the table."""
+    return {row["id"]: row for row in rows_of("predictions.csv")}
+
+
+def _asked(id: str) -> str:
+    """Return the unit in which a lesson asks for a prediction, or an empty text."""
+    return predictions().get(id, {}).get("unit", "")
+
+
+def _fits(id: str, unit: str | None) -> bool:
+    """Return whether a unit measures what the lesson asks for; Refused if nobody knows the unit."""
+    kind = quantity(unit)[0] if unit else None
+    return kind is None or not _asked(id) or kind == quantity(_asked(id))[0]
 
 
 def predict(
@@ -37,25 +56,33 @@ def predict(
     Raises
     ------
     Refused
-        A ValueError: a number, unit or range is wrong; the text says how to write it.
+        A ValueError: a number, unit or range is wrong, or the unit measures something else than the lesson
+        asks for; the text says how to write it.
     """
     if not isinstance(id, str) or not id:
         raise Refused(text("predict.id", got=repr(id)))
     held = store.progress()["predictions"].get(id, {})
     if "truth" in held:
         return Shown((text("predict.kept", said=_said(held)),), "wait", data=held)
-    if unit is not None:
-        quantity(unit)  # refuses an unknown one
-    entry = _NO_IDEA | {"unit": unit} if no_idea or value is None else _guess(value, unit, low, high)
+    if not _fits(id, unit or unit_in(value)):
+        raise Refused(text("predict.kind", got=unit or value, **_call(id)))
+    none = no_idea or value is None
+    entry = _NO_IDEA | {"unit": unit or _asked(id) or None} if none else _guess(id, value, unit, low, high)
     store.put("predictions", id, entry | {"opens": opens})
     key = "predict.envelope" if opens else "predict.stored" if entry["value"] else "predict.no_idea"
     return Shown((text(key, said=_said(entry), lesson=opens),), "good", data=entry)
 
 
-def _guess(value: float | str, unit: str | None, *ends: float | str | None) -> dict[str, Any]:
+def _call(id: str, unit: str = "") -> dict[str, str]:
+    """Return the unit that a lesson asks for and the line to type, for a sentence."""
+    unit = _asked(id) or unit
+    return {"unit": unit, "call": f'fl.predict("{id}", ..., "{unit}")'}
+
+
+def _guess(id: str, value: float | str | None, unit: str | None, *ends: float | str | None) -> dict[str, Any]:
     asked = unit or unit_in(value)
     if not asked:
-        raise Refused(text("predict.unit", got=value))
+        raise Refused(text("predict.unit", **_call(id, "GB/s")))
     read = [parse_answer(number, asked, asked) for number in (value, *ends) if number is not None]
     if problem := next((answer.problem for answer in read if answer.problem), ""):
         raise Refused(problem)
@@ -108,10 +135,13 @@ def reveal(
         A ValueError: the unit is unknown or of another quantity, or the truth is not finite and > 0.
     """
     held = store.progress()["predictions"].get(id)
+    if held is not None and not _fits(id, held["unit"]):
+        held = None  # of an older file: it cannot be compared
+    asked = _asked(id) or unit or unit_in(truth) or ("GB/s" if isinstance(truth, Result) else "1")
     if held is None and not anyway and os.environ.get("FABRICLAB_REVEAL", "") in ("", "0"):
-        return Shown((text("reveal.first", id=id), text("reveal.anyway")), "wait")
+        return Shown((text("reveal.first", **_call(id, asked)),), "wait")
     entry = held or {"value": None, "low": None, "high": None, "unit": None, "skipped": True}
-    asked = entry["unit"] or unit or unit_in(truth) or ("GB/s" if isinstance(truth, Result) else "1")
+    asked = entry["unit"] or asked
     found = _in(asked, truth, unit)
     entry |= {
         "unit": asked, "truth": found, "factor": entry["value"] and entry["value"] / found,
@@ -161,7 +191,7 @@ def envelope(id: str) -> Shown:
     """Show a stored prediction: sealed until its lesson opens it, or opened, with what came out."""
     held = store.progress()["predictions"].get(id)
     if held is None:
-        return Shown((text("envelope.none", id=id),), "wait")
+        return Shown((text("envelope.none", **_call(id, "s")),), "wait")
     if "truth" in held:
         return Shown(_compared(held), "good", data=held)
     lesson = text("envelope.lesson", lesson=held["opens"]) if held.get("opens") else text("envelope.next")

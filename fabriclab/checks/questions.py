@@ -53,6 +53,11 @@ class Question:
     tolerance: float  # relative; 0 asks for the exact number
     wrong: tuple[tuple[str, str], ...]  # formula of a known wrong answer (empty for a choice), name of the mistake
 
+    def call(self, *arguments: str) -> str:
+        """Return the line to type that asks this question, or answers it with ``arguments``."""
+        name, number = ("drill", self.drill.partition("/")[2]) if self.drill else ("check", f'"{self.id}"')
+        return f"fl.{name}({', '.join([number, *arguments])})"
+
     def fill(self, given: Mapping[str, Any]) -> tuple[dict[str, float], dict[str, str]]:
         """Return the parameters as SI numbers and as words: ``given`` ones, else the first way of each."""
         if strange := given.keys() - self.params:

@@ -12,14 +12,14 @@ import fabriclab
 from fabriclab import catalog, units
 from fabriclab.checks import store
 from fabriclab.checks.answers import digits, shown, times
-from fabriclab.checks.courses import state
-from fabriclab.checks.predictions import label
+from fabriclab.checks.courses import answered, state
+from fabriclab.checks.predictions import label, predictions
 from fabriclab.checks.questions import questions
-from fabriclab.checks.shown import Shown, keys, text
+from fabriclab.checks.shown import TEXTS, Shown, keys, text
 
 
 def report(name: str | None = None) -> Shown:
-    """Show on one screen what was predicted, measured and modelled, the checks, and three take-aways.
+    """Show on one screen how far each lesson is, what was predicted and measured, the checks, and three take-aways.
 
     Parameters
     ----------
@@ -28,41 +28,65 @@ def report(name: str | None = None) -> Shown:
     """
     held = store.progress()
     answers = held["checks"] | held["drills"]
-    checks = ((id, text("word.yes" if e["right"] else "word.not_yet"), str(e["tries"])) for id, e in answers.items())
-    again = ", ".join(id for id, e in answers.items() if not e["right"] or e["tries"] > 1)
+    checks = (
+        (_title(id), text("word.yes" if e["right"] else "word.not_yet"), str(e["tries"])) for id, e in answers.items()
+    )
     findings = [f"- {line}" for line in itertools.islice(_takeaways(held), 3)]
+    lessons = {key.removeprefix("lesson."): state(key.removeprefix("lesson.")) for key in keys("lesson.")}
+    begun = [lesson for lesson, how in lessons.items() if how != "new"]
+    here = len({q.lesson for q in questions().values()})
+    counts = text("report.counts", done=[*lessons.values()].count("done"), here=here, planned=len(lessons))
+    where = text("report.file", path=store.path())
     head = text("report.head", version=fabriclab.__version__, day=date.today(), name=f", {name}" if name else "")
-    after = [text("report.takeaways") if findings else "", *findings, text("report.review", ids=again) if again else ""]
+    parts = {"lessons": _lessons(begun, held), "numbers": _numbers(held), "checks": checks}
     return Shown(
-        [head, _counts(held)], parts=[*_part("numbers", _numbers(held)), *_part("checks", checks)], extra=_download,
-        after=[*after, text("report.file", path=store.path())],
+        [head, counts], parts=[part for key, rows in parts.items() for part in _part(key, rows)], extra=_download,
+        after=[text("report.takeaways") if findings else "", *findings, *_open(begun), where],
         data=held | {"name": name, "made_with": fabriclab.__version__},
     )  # fmt: skip
 
 
 def _part(key: str, rows: Iterable[tuple[str, ...]]) -> list[Shown]:
-    table = Shown((text(f"report.{key}"),), head=text(f"report.{key}_columns").split("|"), rows=[*rows])
-    return [table] if table.rows else []
+    """Return a table, or nothing without rows; a column without a word is left out."""
+    told = [*rows]
+    used = [any(column) for column in zip(*told, strict=True)]
+    columns = text(f"report.{key}_columns").split("|")
+    head, *cells = (tuple(itertools.compress(row, used)) for row in (columns, *told))
+    return [Shown((text(f"report.{key}"),), head=head, rows=cells)] if told else []
 
 
-def _counts(held: dict[str, Any]) -> str:
-    states = [state(key.removeprefix("lesson.")) for key in keys("lesson.")]
-    return text(
-        "report.counts", done=states.count("done"), begun=states.count("begun"), lessons=len(states),
-        predictions=len(held["predictions"]), right=sum(e["right"] for e in held["drills"].values()),
-        drills=sum(bool(q.drill) for q in questions().values()),
-    )  # fmt: skip
+def _title(id: str) -> str:
+    return TEXTS.get(f"title.{id}", id)
+
+
+def _lessons(begun: Iterable[str], held: dict[str, Any]) -> Iterator[tuple[str, ...]]:
+    """Yield a row per lesson that was begun: its state, and how many of its predictions and checks are there."""
+    for lesson in begun:
+        made = [id in held["predictions"] for id, row in predictions().items() if row["lesson"] == lesson]
+        counts = (text("report.of", n=sum(have), total=len(have)) for have in (made, answered(lesson).values()))
+        yield lesson, text(f"state.{state(lesson)}"), *counts
+
+
+def _open(begun: Iterable[str]) -> Iterator[str]:
+    """Yield a line per lesson that was begun: its checks that are wrong or not tried, with the line to type."""
+    for lesson in begun:
+        left = (questions()[id] for id, right in answered(lesson).items() if not right)
+        if titles := "; ".join(text("report.title", title=_title(q.id), call=q.call()) for q in left):
+            yield text("report.review", lesson=lesson, titles=titles)
 
 
 def _numbers(held: dict[str, Any]) -> Iterator[tuple[str, ...]]:
-    """Yield a row per prediction, then one per measurement: said, modelled, came out, factors."""
+    """Yield a row per prediction, then one per measurement: said, by formula, came out, factors."""
     for id, e in held["predictions"].items():
         said, model, found = e["value"], e.get("model"), e.get("truth")
         words = ["" if number is None else shown(number, e["unit"]) for number in (said, model, found)]
         off = ["" if found is None or number is None else digits(number / found) for number in (said, model)]
-        yield id, words[0] or text("report.no_idea"), words[1], words[2] or text("report.sealed"), *off
+        what = text("report.predicted", title=TEXTS.get(f"guess.{id}", id))
+        yield what, words[0] or text("report.no_idea"), words[1], words[2] or text("report.sealed"), *off
     for name, e in held["measurements"].items():
-        yield label(name), "", "", f"{units.format_rate(e['busbw'])}, {units.format_time(e['time'])}", "", ""
+        came = f"{units.format_rate(e['busbw'])}, {units.format_time(e['time'])}"
+        how = text(f"how.{e.get('obtained', 'measured')}")
+        yield text("report.measured", how=how, title=label(name)), "", "", came, "", ""
 
 
 def _takeaways(held: dict[str, Any]) -> Iterator[str]:

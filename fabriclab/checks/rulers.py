@@ -1,6 +1,7 @@
 """`ruler`: own measured rates beside links of the catalog, as a table and on one logarithmic scale."""
 
 import functools
+import math
 from collections.abc import Mapping
 
 from fabriclab import catalog, units
@@ -17,14 +18,14 @@ def ruler(*parts: str | Result) -> Shown:
     Parameters
     ----------
     *parts : str or Result
-        Names such as ``"PCIe 5"``, ``"NVLink 4"``, ``"400 Gb/s NIC"``, ``"60 GHz"``, a rate with its unit,
-        or results of `fabriclab.measure`, which are kept in the progress file. What is kept there is always
-        on the ruler; without a name, all links are.
+        Names such as ``"PCIe 5"``, ``"NVLink 4"``, ``"400 Gb/s NIC"``, ``"60 GHz"``, in any case and with or
+        without spaces; a rate with its unit; or results of `fabriclab.measure`, which are kept in the progress
+        file. What is kept there is always on the ruler; without a name, all links are.
 
     Returns
     -------
     Shown
-        A row per rate, slowest first; ``data`` has name -> rate. [B/s, one direction]
+        A row per rate, fastest first; ``data`` has name -> rate. [B/s, one direction]
 
     Raises
     ------
@@ -35,9 +36,11 @@ def ruler(*parts: str | Result) -> Shown:
     for result in results:
         remember(result)
     mine = {_mine(name): float(e["busbw"]) for name, e in store.progress()["measurements"].items()}
-    links = {part: _rate(part) for part in parts if isinstance(part, str)} or dict(_links())
-    rates = dict(sorted((mine | links).items(), key=lambda pair: pair[1]))
-    rows = [(name, units.format_rate(rate)) for name, rate in rates.items()]
+    links = dict(_rate(part) for part in parts if isinstance(part, str)) or dict(_links())
+    rates = dict(sorted((mine | links).items(), key=lambda pair: -pair[1]))
+    # In text the dots are the ruler: ten of them for ten times the rate, from the slowest on.
+    dots = {name: 1 + round(10 * math.log10(rate / min(rates.values()))) for name, rate in rates.items()}
+    rows = [(name, units.format_rate(rate), "." * dots[name]) for name, rate in rates.items()]
     drawn = functools.partial(_picture, mine, links, results)
     head, after = text("ruler.head").split("|"), _findings(mine, links)
     return Shown([text("ruler.title")], head=head, rows=rows, after=after, data=rates, extra=drawn)
@@ -53,11 +56,19 @@ def _links() -> Mapping[str, float]:
     return rates
 
 
-def _rate(name: str) -> float:
+def _rate(part: str) -> tuple[str, float]:
+    """Return the name of a link as the catalog spells it, or a rate as it was written, with the rate [B/s]."""
+    for name, rate in _links().items():
+        if _loose(name) == _loose(part):
+            return name, rate
     try:
-        return _links().get(name) or units.rate(name, "part")
+        return part, units.rate(part, "part")
     except ValueError:
-        raise Refused(text("ruler.unknown", name=name, known=", ".join(_links()))) from None
+        raise Refused(text("ruler.unknown", name=part, known=", ".join(_links()))) from None
+
+
+def _loose(name: str) -> str:
+    return "".join(name.casefold().split())
 
 
 def _mine(name: str) -> str:

@@ -60,7 +60,7 @@ class Shown:
     after: Sequence[str] = ()  # sentences below
     data: Mapping[str, Any] = field(default_factory=dict)
     parts: Sequence[Shown] = ()  # further tables, between the first and ``after``
-    extra: Callable[[], str] = str  # makes HTML for the end, such as a picture, when it is shown
+    extra: Callable[[], str] = str  # makes HTML for the end when it is shown: a picture that stands for ``rows``
 
     def __repr__(self) -> str:
         """Show everything as plain text."""
@@ -85,7 +85,7 @@ class Shown:
         above, below = ("".join(f"<div>{html.escape(s)}</div>" for s in x if s) for x in (self.lines, self.after))
         cells = [[_cell("th", c, ' scope="col"') for c in self.head], *([_cell("td", c) for c in r] for r in self.rows)]
         rows = "".join("<tr>" + "".join(row) + "</tr>" for row in cells)
-        table = f"<table>{rows}</table>" if self.rows else ""
+        table = f"<table>{rows}</table>" if self.rows and self.extra is str else ""
         inner = above + table + "".join(part._repr_html_() or "" for part in self.parts) + below + self.extra()
         return f'<div style="border-left:4px solid {STRIPES[self.state]};padding-left:8px">{inner}</div>'
 
