@@ -171,12 +171,13 @@ def _sweeps(t: _Table) -> list[_Table]:
         last = cycles[-1][-1].size if cycles[-1] else -1.0
         # Sizes are rounded to what all ranks can share: 0 may come often, another one in the log of an MPI program.
         again = row.size == last and row.size > 0 and t.ranks in (0, t.per_process)
-        if row.size < last and row.size <= cycles[0][0].size:
+        if row.size < last and row.size == cycles[0][0].size:
             cycles.append([])
         elif row.size < last or again:
             msg = (
-                f"line {row.line}: {units.format_size(row.size)} stands again in this table: several programs printed "
-                "into each other (was nccl-tests built with MPI?); give the log of each alone"
+                f"line {row.line}: {units.format_size(row.size)} follows {units.format_size(last)}, but sizes rise: the "
+                "line is broken, or several programs printed into each other (was nccl-tests built with MPI?); give "
+                "the log of each alone"
             )
             raise FileFormat(msg)
         cycles[-1].append(row)
@@ -254,25 +255,31 @@ def _check(t: _Table, figures: Floats, what: str, ranks: int, notes: list[str]) 
     """Refuse figures that do not fit each other: shifted columns, another collective or number of ranks."""
     (time, algbw, busbw), (_, algbw_rounded, busbw_rounded) = figures
     factor, computed = bus_factor(what, ranks), t.sizes / (time * t.scale) / 1e9
-    best = int(np.argmax(algbw))
-    gap = (1 - factor) * computed[best]
-    if what == "all_gather" and gap > 2 * algbw_rounded[best] and algbw[best] < computed[best] - gap / 2:
-        computed, factor = computed * factor, 1.0
+    slack = 0.02 + (0.0006 / time if t.scale == _MILLI else 0.0)  # milliseconds are printed with three decimals
+
+    def misfit(part: float, factor: float) -> NDArray[np.bool_]:
+        """Return which algbw is not ``part`` of size / time, and which busbw not ``factor`` x algbw, shape (2, K)."""
+        far = np.abs([algbw - part * computed, busbw - factor * algbw])
+        bound = [1.2 * algbw_rounded + slack * part * computed, 1.001 * (busbw_rounded + factor * algbw_rounded)]
+        return np.greater(far, bound)
+
+    off = misfit(1.0, factor)
+    if off.any() and what == "all_gather" and not misfit(factor, 1.0).any():
         notes.append("old all-gather table: its algbw counts (P-1)/P of the size; computed again from size and time")
-    rounding = 0.0006 / time if t.scale == _MILLI else 0.0  # milliseconds are printed with three decimals
-    if (off := np.abs(algbw - computed) > 1.2 * algbw_rounded + (0.02 + rounding) * computed).any():
-        i = int(np.argmax(off))
+        return
+    if off[0].any():
+        i = int(np.argmax(off[0]))
         msg = (
             f"line {t.rows[i].line}: algbw {algbw[i]} GB/s does not follow from size and time ({computed[i]:.4g} GB/s)"
         )
         raise FileFormat(msg)
-    if (off := np.abs(busbw - factor * algbw) > 1.001 * (busbw_rounded + factor * algbw_rounded)).any():
-        i = int(np.argmax(off))
+    if off[1].any():
+        i = int(np.argmax(off[1]))
         msg = (
             f"line {t.rows[i].line}: busbw {busbw[i]} GB/s is not {factor:.3f} x algbw {algbw[i]} GB/s, the factor of "
             f"{what} on {ranks} ranks; "
         )
-        if off[best]:
+        if off[1, np.argmax(algbw)]:
             msg += "give collective=... or n_ranks=... as it ran"
             raise ValueError(msg)
         msg += "the fastest line of the table fits, so this line is broken"
