@@ -212,6 +212,8 @@ def test_figures_that_do_not_fit_are_refused(tmp_path):
         read_nccl_tests(DATA / "modern.txt", n_ranks=0)
     with pytest.raises(ValueError, match="has no 'hypercube'"):
         read_nccl_tests(DATA / "modern.txt", collective="hypercube")
+    with pytest.raises(ValueError, match="has no '5'"):
+        read_nccl_tests(DATA / "modern.txt", collective=5)
 
 
 @pytest.mark.parametrize(
@@ -221,7 +223,7 @@ def test_figures_that_do_not_fit_are_refused(tmp_path):
         ("10062", "20062", r"log.txt, line 23: algbw 26.68 GB/s does not follow from size and time \(13.38 GB/s\)"),
         ("10062", "10362", r"log.txt, line 23: algbw 26.68 GB/s does not follow from size and time \(25.91 GB/s\)"),
         ("268435456  ", "26843545  ", r"line 23: 26.8 MB follows 32 MiB, but sizes rise: the line is broken, or"),
-        ("268435456  ", "2684354560  ", r"line 23: algbw 26.68"),
+        ("268435456  ", "134217728  ", r"line 23: algbw 26.68"),
         ("algbw   busbw", "speed   other", r"line 20: this table has no time, algbw and busbw columns"),
         ("time ", "zeit ", "no line with size, count, type and time"),
         (" sum ", " ", "line 20: no whole row"),

@@ -175,9 +175,9 @@ def _sweeps(t: _Table) -> list[_Table]:
             cycles.append([])
         elif row.size < last or again:
             msg = (
-                f"line {row.line}: {units.format_size(row.size)} follows {units.format_size(last)}, but sizes rise: the "
-                "line is broken, or several programs printed into each other (was nccl-tests built with MPI?); give "
-                "the log of each alone"
+                f"line {row.line}: {units.format_size(row.size)} follows {units.format_size(last)}, but sizes rise: "
+                "the line is broken, or several programs printed into each other (was nccl-tests built with MPI?); "
+                "give the log of each alone"
             )
             raise FileFormat(msg)
         cycles[-1].append(row)
@@ -208,7 +208,7 @@ def _result(t: _Table, name: str, collective: str | None, n_ranks: int | None, i
     best = int(np.argmax(algbw))
     ratio = float(busbw[best] / algbw[best]) if algbw[best] >= _CLEAR else None
     named = _TEST.search(name.lower().replace(".", "_perf."))
-    what = identifier(collective or t.test or (named[1] if named else _guess(t, ratio, starts, notes)))
+    what = identifier(str(collective or t.test) or (named[1] if named else _guess(t, ratio, starts, notes)))
     _check(t, figures, what, ranks, notes)
     if t.tail[at + 3 : at + 4] == ["#wrong"] and (wrong := sum(r.number(at + 3, "#wrong")[0] > 0 for r in t.rows)):
         notes.append(f"{wrong} rows whose result was wrong (#wrong)")
