@@ -12,6 +12,7 @@ Examples
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import Any, Final
 
 __version__ = "0.1.0"
@@ -48,3 +49,9 @@ def __getattr__(name: str) -> Any:
 def __dir__() -> list[str]:
     """Return the public names, so that completion shows what is there."""
     return sorted(__all__)
+
+
+if "IPython" in sys.modules:  # in a notebook; elsewhere Python's own traceback stays
+    from fabriclab import tracebacks
+
+    tracebacks.install()

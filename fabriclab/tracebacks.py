@@ -1,0 +1,55 @@
+"""Short tracebacks in notebooks: a refused argument shows the learner's own line and the sentence that refuses it."""
+
+from __future__ import annotations
+
+import dis
+import os
+import sys
+from types import TracebackType
+from typing import Any, Final
+
+from fabriclab.errors import FabricError
+
+_KINDS: Final = (ValueError, TypeError, FabricError)
+_RAISE: Final = dis.opmap["RAISE_VARARGS"]
+
+
+def install() -> None:
+    """Register with the IPython that runs, if there is one and nobody else has registered."""
+    shell = sys.modules["IPython"].get_ipython()
+    if shell is not None and not shell.custom_exceptions:
+        shell.set_custom_exc(_KINDS, _show)
+
+
+def refused(tb: TracebackType | None) -> bool:
+    """Return whether a traceback ends at a ``raise`` of this package; an error that only happened there is a bug."""
+    while tb is not None and tb.tb_next is not None:
+        tb = tb.tb_next
+    return tb is not None and _ours(tb) and tb.tb_frame.f_code.co_code[tb.tb_lasti] == _RAISE
+
+
+def outside(tb: TracebackType | None) -> TracebackType | None:
+    """Return a traceback without the frames of this package."""
+    if tb is None:
+        return None
+    rest = outside(tb.tb_next)
+    return rest if _ours(tb) else TracebackType(rest, tb.tb_frame, tb.tb_lasti, tb.tb_lineno)
+
+
+def _ours(tb: TracebackType) -> bool:
+    return str(tb.tb_frame.f_globals.get("__name__")).partition(".")[0] == __package__
+
+
+def _show(shell: Any, kind: type[BaseException], error: Any, tb: TracebackType, tb_offset: int | None = None) -> None:
+    """Show an error as IPython does, in short if this package refused an argument."""
+    whole = os.environ.get("FABRICLAB_TRACEBACK", "") not in ("", "0")
+    if whole or not refused(tb):
+        shell.showtraceback((kind, error, tb), tb_offset=tb_offset)
+        return
+    cause, context, hidden = error.__cause__, error.__context__, error.__suppress_context__
+    error.__cause__ = error.__context__ = None
+    try:
+        shell.showtraceback((kind, error, outside(tb)), tb_offset=tb_offset)
+    finally:  # %tb and %debug see all of it
+        error.__cause__, error.__context__, error.__suppress_context__ = cause, context, hidden
+        sys.last_traceback = tb
