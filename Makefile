@@ -12,10 +12,16 @@ PINS := binder/requirements.txt binder/dev.txt
 # Both names: older pip reads the first for build tools too, newer pip the second.
 PIP = PIP_CONSTRAINT="$(PINS)" PIP_BUILD_CONSTRAINT=binder/dev.txt PIP_DISABLE_PIP_VERSION_CHECK=1 $(PY) -m pip install -q
 SETTINGS := $(VENV)/share/jupyter/lab/settings
+# JupyterLab asks nobody for news, and a kernel prints errors only (not that it runs over TCP on this machine).
+QUIET = mkdir -p $(SETTINGS) $(VENV)/etc/ipython && cp binder/overrides.json $(SETTINGS)/ && \
+  echo '{"IPKernelApp": {"log_level": 40}}' > $(VENV)/etc/ipython/ipython_kernel_config.json
 NOTEBOOKS := $(wildcard notebooks/*.ipynb exercises/*.ipynb)
 # A notebook that measures this machine runs alone; the others run side by side.
 ALONE := $(if $(NOTEBOOKS),$(shell grep -l 'measure\.' $(NOTEBOOKS)))
 BESIDE := $(filter-out $(ALONE),$(NOTEBOOKS))
+# A learner works in copies, so that what is saved there never stands in the way of git pull.
+# make lab WORK=notebooks opens the lessons themselves, to change them.
+WORK ?= work
 PROGRESS := $(CURDIR)/build/progress-of-tests.json
 NBVAL = rm -f "$(PROGRESS)"; FABRICLAB_REVEAL=1 FABRICLAB_PROGRESS="$(PROGRESS)" PYTHONPATH="$(CURDIR)/tests/guard" \
   $(PY) -m pytest -p no:cacheprovider --nbval-lax --nbval-cell-timeout=120
@@ -23,13 +29,29 @@ UNIT = $(PY) -m pytest -n $(JOBS) --dist worksteal --doctest-modules tests fabri
 # Tests that time something are marked alone and run with nothing beside them.
 TIMED = $(PY) -m pytest tests -m
 
-.PHONY: help lab test test-all bench lint unit deep notebooks pins clean
+.PHONY: help lab copies test test-all bench lint unit deep notebooks pins clean
 help:
 	@sed -n '1,3s/^# //p' Makefile
 
-lab: $(VENV)/.lab
-	@$(PY) -m jupyter lab --log-level=WARN --LabApp.extension_manager=readonly --ServerApp.port=$(PORT) $(if $(filter none,$(BROWSER)),--no-browser) \
-	  $(if $(filter 0,$(shell id -u)),--allow-root) --LabApp.default_url=/lab/tree/notebooks/00_start_here.ipynb
+# ERROR: the address and what fails are printed, and nothing else.
+lab: $(VENV)/.lab copies
+	@$(QUIET)
+	@$(PY) -m jupyter lab --log-level=ERROR --LabApp.log_level=ERROR --LabApp.extension_manager=readonly --ServerApp.port=$(PORT) $(if $(filter none,$(BROWSER)),--no-browser) \
+	  $(if $(filter 0,$(shell id -u)),--allow-root) --LabApp.default_url=/lab/tree/$(WORK)/00_start_here.ipynb
+
+# A lesson that is new or has changed is copied; of a copy that the learner changed, the old one is kept beside it.
+copies:
+ifneq ($(WORK),notebooks)
+	@mkdir -p $(WORK)/.last/img $(WORK)/img && echo '*' > $(WORK)/.gitignore
+	@for file in $(patsubst notebooks/%,%,$(wildcard notebooks/*.ipynb notebooks/img/*)); do \
+	  new="notebooks/$$file" mine="$(WORK)/$$file" last="$(WORK)/.last/$$file"; \
+	  if [ -e "$$mine" ] && cmp -s "$$new" "$$last"; then continue; fi; \
+	  if [ -e "$$mine" ] && ! cmp -s "$$mine" "$$last" && ! cmp -s "$$mine" "$$new"; then \
+	    kept="$${mine%.*}-mine-$$(date +%Y%m%d-%H%M%S).$${mine##*.}"; mv "$$mine" "$$kept"; \
+	    echo "$$file has changed. Your copy is kept as $$kept."; fi; \
+	  cp "$$new" "$$mine" && cp "$$new" "$$last" || exit 1; \
+	done
+endif
 
 test: lint unit notebooks
 
@@ -65,16 +87,16 @@ $(VENV)/pyvenv.cfg:
 	  echo "$(PYTHON) has no module venv. On Debian and Ubuntu: sudo apt install python3-venv; then run make again." >&2; exit 1; }
 	@$(PYTHON) -m venv $(VENV) || { rm -f $@; exit 1; }
 
-$(VENV)/.lab: pyproject.toml $(PINS) binder/overrides.json | $(VENV)/pyvenv.cfg
+$(VENV)/.lab: pyproject.toml $(PINS) | $(VENV)/pyvenv.cfg
 	@echo "Installing the course into $(VENV); the first time takes one to three minutes."
 	@$(PIP) -e '.[$(EXTRAS)]' || { echo "The exact versions do not fit this machine; trying the ranges." >&2; \
 	  $(PY) -m pip install -q -e '.[$(EXTRAS)]'; }
-	@mkdir -p $(SETTINGS) && cp binder/overrides.json $(SETTINGS)/ && touch $@
+	@touch $@
 
-$(VENV)/.dev: pyproject.toml $(PINS) binder/overrides.json | $(VENV)/pyvenv.cfg
+$(VENV)/.dev: pyproject.toml $(PINS) | $(VENV)/pyvenv.cfg
 	@echo "Installing the course and its checks into $(VENV); the first time takes one to three minutes."
 	@$(PIP) -e '.[lab,mpi,dev]'
-	@mkdir -p $(SETTINGS) && cp binder/overrides.json $(SETTINGS)/ && touch $@ $(VENV)/.lab
+	@touch $@ $(VENV)/.lab
 
 # Run it with the oldest Python 3.11 at hand: a version that needs a newer patch level (3.11.5, say) is then left out.
 pins:

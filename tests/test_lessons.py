@@ -55,7 +55,9 @@ Gates on the executed notebook (run once, in its own folder, with a fresh progre
 
 import itertools
 import os
+import shutil
 import statistics
+import subprocess
 from pathlib import Path
 
 import lesson_findings as findings
@@ -73,6 +75,36 @@ def hold(seconds, limit):
     if seconds > limit and load > os.cpu_count():
         pytest.skip(f"not conclusive: {seconds:.1f} s, limit {limit:g} s, at load {load:.1f} on {os.cpu_count()} cores")
     assert seconds <= limit
+
+
+# The copies in which a learner works -------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
+def test_make_copies_lessons_and_loses_nothing_of_a_learner(root, tmp_path):
+    shutil.copy(root / "Makefile", tmp_path)
+    (tmp_path / "notebooks" / "img").mkdir(parents=True)
+    for name in ("00_a.ipynb", "31_b.ipynb", "img/c.svg"):
+        (tmp_path / "notebooks" / name).write_text("first")
+
+    def copies():
+        done = subprocess.run(["make", "copies"], cwd=tmp_path, capture_output=True, text=True, check=True)
+        files = sorted(path for path in (tmp_path / "work").iterdir() if path.suffix == ".ipynb")
+        return done.stdout, {path.name: path.read_text() for path in files}
+
+    assert copies() == ("", {"00_a.ipynb": "first", "31_b.ipynb": "first"})
+    assert (tmp_path / "work" / "img" / "c.svg").read_text() == "first"
+    assert (tmp_path / "work" / ".gitignore").read_text() == "*\n"
+    (tmp_path / "work" / "00_a.ipynb").write_text("mine")
+    assert copies()[1]["00_a.ipynb"] == "mine"  # the lesson is as it was, so the learner's copy stays
+    for name in ("00_a.ipynb", "31_b.ipynb"):
+        (tmp_path / "notebooks" / name).write_text("second")
+    said, files = copies()
+    kept = next(name for name in files if "mine" in name)
+    assert files == {"00_a.ipynb": "second", "31_b.ipynb": "second", kept: "mine"} and kept in said
+    assert copies() == ("", files)
+    (tmp_path / "work" / "31_b.ipynb").unlink()
+    assert copies() == ("", files)  # who deletes a copy gets a fresh one
 
 
 # The lessons ------------------------------------------------------------------------------------------------------
