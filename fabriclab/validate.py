@@ -18,10 +18,12 @@ __all__ = ["ErrorTable", "predict", "regimes", "table"]
 
 Model = Callable[[dict[str, Any], float], float | None]
 REGIMES: Final = ("lat", "mid", "bw")
+_TEXTS: Final = ("collective", "scale_up", "accelerator", "transport")
+_COUNTS: Final = ("ranks", "scale_up_domain_gpus", "gpus_per_node", "nic_gbps", "nics_per_node")
 _CAP: Final = 1e9  # stands for the infinite error of a missing prediction, so that quantiles stay defined
 
 
-def predict(sweep: Mapping[str, Any], size_bytes: float) -> float | None:
+def predict(sweep: Mapping[str, Any], size_bytes: units.Quantity) -> float | None:
     """Return the textbook time of a collective: steps x latency + factor x size / rate.
 
     A ring on the links of the datasheet: rate per direction of the GPU's own links inside a server,
@@ -32,15 +34,23 @@ def predict(sweep: Mapping[str, Any], size_bytes: float) -> float | None:
     Parameters
     ----------
     sweep : mapping
-        A row of `catalog.published.systems`.
-    size_bytes : float
+        A row of `catalog.published.systems`; a number that nobody knows is ``""``.
+    size_bytes : float or str
         Message size in the sense of nccl-tests. [B], > 0
 
     Returns
     -------
     float or None
-        Time in microseconds; None where the row cannot be understood.
+        Time in microseconds; None where the row does not say enough, names what the catalog does not have, or
+        the size is 0.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If ``sweep`` is no such row, or ``size_bytes`` no size.
     """
+    size_bytes = units.size(size_bytes, "size_bytes")
+    _check_row(sweep)
     try:
         what = published.identifier(sweep["collective"])
         ranks, own = units.count(sweep["ranks"], "ranks"), _own_rate(sweep)
@@ -52,6 +62,20 @@ def predict(sweep: Mapping[str, Any], size_bytes: float) -> float | None:
         return None
     steps = {"all_reduce": 2 * (ranks - 1), "send_recv": 1}.get(what, ranks - 1)
     return 1e6 * (steps * alpha + factor * size_bytes / rate) if size_bytes > 0 else None
+
+
+def _check_row(sweep: Mapping[str, Any]) -> None:
+    missing = [k for k in (*_TEXTS, *_COUNTS) if k not in sweep] if isinstance(sweep, Mapping) else ["keys at all"]
+    if missing:
+        msg = f"sweep must be a row of catalog.published.systems(), got {sweep!r:.60} without {', '.join(missing)}"
+        raise ValueError(msg)
+    for key in _TEXTS:
+        if not isinstance(sweep[key], str):
+            msg = f"{key} must be text, got {sweep[key]!r}"
+            raise TypeError(msg)
+    for key in _COUNTS:
+        if sweep[key] != "":
+            units.count(sweep[key], key, 0)
 
 
 def _own_rate(sweep: Mapping[str, Any]) -> float:
@@ -142,7 +166,15 @@ def table(model: Model = predict) -> ErrorTable:
     ----------
     model : callable
         Takes a row of `catalog.published.systems` and a size [B], returns microseconds or None.
+
+    Raises
+    ------
+    TypeError
+        If ``model`` is no function.
     """
+    if not callable(model):
+        msg = f"model must be a function of a sweep and a size, such as validate.predict, got {model!r}"
+        raise TypeError(msg)
     return ErrorTable(tuple(_errors(model, about) for about in published.systems()))
 
 

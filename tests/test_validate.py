@@ -129,8 +129,52 @@ def test_law_the_bandwidth_term_is_linear(name):
 )  # fmt: skip
 def test_a_row_that_cannot_be_understood_has_no_prediction(change):
     assert validate.predict({**SYSTEMS["h100x8_ring"], **change}, 2**20) is None
-    assert validate.predict({}, 2**20) is None
     assert us("h100x8_ring", 0) is None
+
+
+def test_sizes_with_a_unit():
+    assert us("h100x8_ring", "1 MiB") == us("h100x8_ring", np.int64(2**20)) == us("h100x8_ring", 2.0**20)
+
+
+@pytest.mark.parametrize(
+    ("size", "error", "text"),
+    [
+        ("1 seconds", ValueError, "size_bytes has the unknown unit 'seconds'"),
+        ("1 s", ValueError, "size_bytes must be a size, got the time '1 s'"),
+        ("1048576", ValueError, "size_bytes needs its unit"),
+        (-1, ValueError, "size_bytes must be within 0"),
+        (math.nan, ValueError, "size_bytes must be finite"),
+        (None, TypeError, "size_bytes must be a number or a string with a unit, got None"),
+        ([8, 16], TypeError, "size_bytes must be a number"),
+    ],
+)
+def test_sizes_that_are_none(size, error, text):
+    with pytest.raises(error, match=text):
+        us("h100x8_ring", size)
+
+
+@pytest.mark.parametrize(
+    ("sweep", "error", "text"),
+    [
+        ({}, ValueError, r"row of catalog.published.systems\(\), got {} without collective, scale_up"),
+        ({k: v for k, v in SYSTEMS["h100x8_ring"].items() if k != "nic_gbps"}, ValueError, "without nic_gbps$"),
+        ("h100x8_ring", ValueError, r"got 'h100x8_ring' without keys at all"),
+        (None, ValueError, "got None without keys at all"),
+        ({**SYSTEMS["h100x8_ring"], "collective": 3}, TypeError, "collective must be text, got 3"),
+        ({**SYSTEMS["h100x8_ring"], "scale_up": None}, TypeError, "scale_up must be text, got None"),
+        ({**SYSTEMS["h100x8_ring"], "ranks": "8"}, TypeError, "ranks must be a whole number, got '8'"),
+        ({**SYSTEMS["h100x8_ring"], "ranks": -8}, ValueError, "ranks must be >= 0, got -8"),
+        ({**SYSTEMS["h100x8_ring"], "nic_gbps": "400 Gb/s"}, TypeError, "nic_gbps must be a whole number"),
+    ],
+)
+def test_rows_that_are_none(sweep, error, text):
+    with pytest.raises(error, match=text):
+        validate.predict(sweep, 2**20)
+
+
+def test_a_model_is_a_function():
+    with pytest.raises(TypeError, match=r"model must be a function of a sweep and a size.*got 3\.0"):
+        validate.table(3.0)
 
 
 def test_no_measured_value_is_needed():
