@@ -316,12 +316,40 @@ def test_waiting_ranks_yield_where_not_each_has_a_core_to_itself(monkeypatch):
         ({"rounds": 0}, "rounds must be >= 1"),
         ({"warmup": -1}, "warmup must be >= 0"),
         ({"transport": "nccl"}, "one of mpi, gloo, shm, or None"),
+        ({"transport": 5}, "one of mpi, gloo, shm, or None"),
+        ({"ranks": "2"}, "ranks must be a whole number, got '2'"),
+        ({"rounds": 5.0}, "rounds must be a whole number"),
+        ({"rounds": 10**15}, "needs about .* fewer ranks or rounds"),
+        ({"progress": "yes"}, "progress must be a function of rounds done and rounds in all, or None, got 'yes'"),
+        ({"oversubscribe": "no"}, "oversubscribe must be True or False, got 'no'"),
     ],
 )
 def test_wrong_arguments_are_refused_before_anything_starts(settings, words, monkeypatch):
     monkeypatch.setattr(_launch, "_start", lambda *args: pytest.fail("a process was started"))
-    with pytest.raises(ValueError, match=words):
-        measure.all_reduce(**settings)
+    for function in (measure.all_reduce, measure.broadcast):
+        with pytest.raises((ValueError, TypeError, TooLarge), match=words):
+            function(**settings)
+
+
+@pytest.mark.parametrize("function", [measure.copy, measure.sockets, *(getattr(measure, what) for what in FOUR)])
+def test_what_is_no_size_is_refused_before_anything_starts(function, monkeypatch):
+    monkeypatch.setattr(_launch, "_start", lambda *args: pytest.fail("a process was started"))
+    for size in (None, True, b"4 MiB", {4: 8}, {4}, [[4, 8]], np.array([[4, 8]]), 3j, [None], iter([4])):
+        with pytest.raises(TypeError, match=r'size must be a number or a string with a unit, got .*write "1 MiB"'):
+            function(size)
+    for size in ("4", "4 Mbps", "1 s", math.nan, -8, 1e30, np.int64(-8), np.array([]), np.array(["x"])):
+        with pytest.raises(ValueError, match=r"size (must|needs|has)"):
+            function(size)
+
+
+@pytest.mark.parametrize(
+    ("size", "right"),
+    [(np.int64(1000), [1000]), (np.float32(64), [64]), (np.array(8), [8]), (np.array([8, 16]), [8, 16]),
+     (["1 KiB", np.int32(4)], [1024, 4]), (np.array(["1 KiB", "4 B"]), [1024, 4]), (range(4, 12, 4), [4, 8])],
+)  # fmt: skip
+def test_numbers_of_numpy_are_numbers(size, right):
+    assert measure.copy(size, repeats=np.int64(1)).size.tolist() == right
+    assert _report.sizes_of(size, 4, 0) == right
 
 
 def test_copy_and_sockets_refuse_nothing_and_never():
@@ -445,6 +473,8 @@ def test_stored_measurements_say_where_they_are_from(what):
 def test_stored_refusals(monkeypatch, tmp_path):
     with pytest.raises(ValueError, match="nothing is stored for 'reduce'; choose one of copy"):
         measure.stored("reduce")
+    with pytest.raises(ValueError, match=r"nothing is stored for \[\]; choose one of copy"):
+        measure.stored([])
     file = tmp_path / "stored.json"
     file.write_text(json.dumps({"format": _stored.FORMAT, "version": 2}))
     monkeypatch.setattr(_stored, "files", lambda package: tmp_path)

@@ -24,7 +24,8 @@ print("begin", flush=True)
 measure.all_reduce("64 KiB", 2, sys.argv[1], rounds=10_000_000)
 """
 needs_mpi = pytest.mark.skipif(not _machine.machine().mpi, reason="mpi4py or mpiexec is not installed")
-TRANSPORTS = ["shm", pytest.param("mpi", marks=needs_mpi)]
+needs_torch = pytest.mark.skipif(not _machine.has("torch"), reason="torch is not installed")
+TRANSPORTS = ["shm", pytest.param("mpi", marks=needs_mpi), pytest.param("gloo", marks=needs_torch)]
 
 
 def left_by(pid):
@@ -49,7 +50,7 @@ def alive(processes):
 def test_interrupt_and_sudden_death_leave_nothing(transport, how, root):
     command = [sys.executable, "-c", RUN, transport]
     with subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
-        me, expected = psutil.Process(run.pid), 2 if transport == "shm" else 3
+        me, expected = psutil.Process(run.pid), 3 if transport == "mpi" else 2
         try:
             wait_until(lambda: len(me.children(recursive=True)) >= expected)
             time.sleep(1.0)  # let them measure

@@ -96,12 +96,19 @@ def _collective(
     if transport not in (None, *TRANSPORTS):
         msg = f"transport must be one of {', '.join(TRANSPORTS)}, or None for what works here, got {transport!r}"
         raise ValueError(msg)
+    if progress is not None and not callable(progress):
+        msg = f"progress must be a function of rounds done and rounds in all, or None, got {progress!r}"
+        raise TypeError(msg)
+    if oversubscribe not in (True, False):
+        msg = f"oversubscribe must be True or False, got {oversubscribe!r}"
+        raise TypeError(msg)
     ask: dict[str, Any] = {"what": what, "counts": [n // 4 for n in sizes]}
     ask |= {"rounds": units.count(rounds, "rounds"), "warmup": units.count(warmup, "warmup", 0)}
     if job := _job(transport):
         return _in_job(job, sizes, ranks, ask, progress)
     ask["ranks"] = _ranks(ranks, oversubscribe)
-    check_memory(2 * ask["ranks"] * max(sizes), f"{what} on {ask['ranks']} ranks", "ask for less, or for fewer ranks")
+    n, times = ask["ranks"], 8 * ask["rounds"]  # every rank holds the times of all
+    check_memory(n * (2 * max(sizes) + n * times), f"{what} on {n} ranks", "ask for less, or for fewer ranks or rounds")
     load, why = Load(), list[str]()
     for name in [transport] if transport else ["mpi", "shm"]:
         ask["transport"], program = name, mpiexec()

@@ -65,7 +65,8 @@ def run_ranks(ask: Ask, progress: Progress | None) -> tuple[str, NDArray[np.floa
     """
     token = f"fabriclab-{os.getpid()}-{secrets.token_hex(3)}"
     if ask["transport"] == "shm" and _SHM.exists():
-        need, room = 2**20 + 8 * max(ask["counts"]) * ask["ranks"], shutil.disk_usage(_SHM).free
+        need = 2**20 + 8 * (max(ask["counts"]) + ask["rounds"]) * ask["ranks"]
+        room = shutil.disk_usage(_SHM).free
         advice = "ask for a smaller size, or give the container more shared memory (docker: --shm-size)"
         check_memory(need, f"shared by {ask['ranks']} ranks, {ask['what']}", advice, available=room)
     base = str(_SHM) if os.access(_SHM, os.W_OK) else None  # what Open MPI maps: in memory, gone with the folder

@@ -6,18 +6,20 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import units
 from fabriclab.core.result import Result
 
-Sizes = float | str | Sequence[float | str]
+Sizes = float | str | Sequence[float | str] | NDArray[Any]
 
 
 def sizes_of(size: Sizes, step: int, low: int) -> list[int]:
     """Return one or more sizes as whole bytes; each a multiple of ``step`` and at least ``low``."""
+    plain: Any = size.tolist() if hasattr(size, "tolist") else size  # numpy's numbers and arrays, and other arrays
     out = []
-    for one in [size] if isinstance(size, int | float | str) else size:
+    many = isinstance(plain, Sequence) and not isinstance(plain, str | bytes)
+    for one in plain if many else [plain]:
         n = units.size(one)
         if n < low or n % step:
             near = units.format_size(max(low, round(n / step) * step))
