@@ -187,6 +187,7 @@ def test_switches_and_cables_are_those_that_are_built(servers):
 @given(st.integers(1, 40), st.sampled_from([1, 2, 4, 8]), st.integers(1, 8), st.integers(2, 70))
 @example(servers=16, per_rail=2, rails=4, ports=9)  # one port of a leaf stays free
 @example(servers=3, per_rail=8, rails=1, ports=70)
+@example(servers=32, per_rail=1, rails=5, ports=64)  # 3 spines of 11 cables would need 33 ports of a leaf
 def test_law_two_tiers_of_any_size_are_those_that_are_built_or_refused(servers, per_rail, rails, ports):
     gpus = per_rail * rails
     c = catalog.case(servers=servers, dp=servers, tp=gpus, gpus_per_server=gpus, rails=rails, switch_ports=ports)

@@ -135,15 +135,10 @@ def started(
 
 
 def _start(command: list[str], env: dict[str, str], log: IO[bytes], line: IO[bytes] | None) -> subprocess.Popen[bytes]:
-    pipe = subprocess.PIPE
+    given = subprocess.DEVNULL if line else subprocess.PIPE
     try:
         rank = subprocess.Popen(
-            command,
-            env=env,
-            stdin=subprocess.DEVNULL if line else pipe,
-            stdout=pipe,
-            stderr=log,
-            start_new_session=True,
+            command, env=env, stdin=given, stdout=subprocess.PIPE, stderr=log, start_new_session=True
         )
     except OSError as error:
         msg = f"no process could be started ({error})"

@@ -33,14 +33,9 @@ def sizes_of(size: Sizes, step: int, low: int) -> list[int]:
 
 
 def summed_up(
-    what: str,
-    sizes: Sequence[int],
-    times: ArrayLike,
-    asked: Mapping[str, Any],
-    how: str,
-    notes: Sequence[str],
+    what: str, sizes: Sequence[int], times: ArrayLike, asked: Mapping[str, Any], how: str, notes: Sequence[str],
     n: int = 1,
-) -> Result:
+) -> Result:  # fmt: skip
     """Return rounds (sizes, rounds) [s] of ``n`` ranks as a Result: median, minimum, 99th percentile."""
     t = np.asarray(times, dtype=float)
     return Result(
