@@ -25,6 +25,7 @@ LIST = Path(__file__).parent / "data" / "coverage.csv"
 ROWS = {row["id"]: row for row in csv.DictReader(LIST.read_text(encoding="utf-8").splitlines())}
 NEED_ANSWER = ("skill", "question", "exercise", "demo")
 CORE_CODE, CORE_WORDS, MORE_CELLS, CELL_LINES, MEAN_WORDS = 12, 1000, 12, 12, 17
+LINE_LENGTH = 88  # JupyterLab shows such a line whole, with its file browser open
 
 
 # What a notebook holds -------------------------------------------------------------------------------------------
@@ -165,6 +166,8 @@ def gate_size(nb: Any, name: str) -> Iterator[str]:
     for cell in cells(nb, "code"):
         if len(cell.source.split("\n")) > CELL_LINES:
             yield f"cell {cell.id} has {len(cell.source.splitlines())} lines, more than {CELL_LINES}"
+        for line in (line for line in cell.source.split("\n") if len(line) > LINE_LENGTH):
+            yield f"cell {cell.id} has a line of {len(line)} characters, more than {LINE_LENGTH}: {line.strip():.30}"
 
 
 def gate_learner(nb: Any, name: str) -> Iterator[str]:

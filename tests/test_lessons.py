@@ -35,11 +35,11 @@ Cell metadata::
 
 Gates without a run
     nbformat 4.5; unique ids; no outputs, no execution counts. First cell as above. Core: at most 12 code cells
-    and 1,000 words of Markdown; after ``core-end`` at most 12 cells. Code cells have at most 12 lines. The first
-    experiment stands in the first third of the core's code cells. Headings are not names of duties ("Predict",
-    "Explore", "Break it" ...). None of simply, just, obviously, easy, of course. Mean sentence of at most 17 words.
-    At most two predictions (``predict("id", ...)``), each before its ``reveal("id", ...)``; a reveal without a
-    prediction opens an envelope, so an earlier lesson predicts that id.
+    and 1,000 words of Markdown; after ``core-end`` at most 12 cells. Code cells have at most 12 lines of at most
+    88 characters. The first experiment stands in the first third of the core's code cells. Headings are not names of
+    duties ("Predict", "Explore", "Break it" ...). None of simply, just, obviously, easy, of course. Mean sentence of
+    at most 17 words. At most two predictions (``predict("id", ...)``), each before its ``reveal("id", ...)``; a
+    reveal without a prediction opens an envelope, so an earlier lesson predicts that id.
 
 Gates on the executed notebook (run once, in its own folder, with a fresh progress file)
     No error; again with ``FABRICLAB_TEXT=1``, then without pictures and scripts, each output with plain text.
@@ -53,6 +53,7 @@ Gates on the executed notebook (run once, in its own folder, with a fresh progre
     with figure or plot. At most 15 s for a lesson, 4 s for the median lesson. Lesson 00 holds at most 700 MB.
 """
 
+import ast
 import itertools
 import os
 import shutil
@@ -64,6 +65,8 @@ import lesson_findings as findings
 import lesson_gates as gates
 import pytest
 from lesson_runs import FILES, earlier, folder, load, run
+
+from fabriclab.checks.predictions import predictions
 
 __all__ = ["folder"]
 LONGEST, TYPICAL, MEMORY = 15.0, 4.0, 700e6
@@ -119,6 +122,16 @@ def test_a_lesson_passes_the_gate(name, gate):
 @pytest.mark.parametrize("name", FILES)
 def test_predictions_come_before_their_reveal(name):
     assert list(gates.gate_predictions(load(name), name, earlier(name))) == []
+
+
+def test_the_lessons_ask_the_predictions_of_the_table():
+    asked = {}
+    for name in FILES:
+        calls = (node for cell in gates.cells(load(name), "code") for node in ast.walk(gates.tree(cell)))
+        for call in (node for node in calls if isinstance(node, ast.Call) and ast.unparse(node.func) == "fl.predict"):
+            id, _, unit = (ast.literal_eval(argument) for argument in call.args)
+            asked[id] = {"id": id, "lesson": name, "unit": unit}
+    assert asked == predictions()
 
 
 def test_neighbours_have_different_shapes():
