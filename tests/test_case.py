@@ -152,6 +152,8 @@ def test_law_a_faster_nic_is_never_slower_or_dearer(factor):
         ({"nic_rate": "1 MB/s"}, r'nic_rate must be near the 5e\+10 \(SI\) of the case.*write it as "50 GB/s"'),
         ({"lifetime": 5}, 'lifetime must be near .* got 5; write it as "4 years"'),
         ({"lifetime": "x years"}, "lifetime"),
+        ({"lifetime": "1.2.3 years"}, "lifetime has the unknown unit"),
+        ({"backward_share": 2}, "backward_share must be near the 0.666667"),
         ({"servers": 64}, "tp x dp must be the number of GPUs, got 8 x 128 for 512"),
         ({"servers": 128.5}, "servers must be a whole number, got 128.5"),
         ({"tp": 0}, "tp must be near the 8"),

@@ -169,9 +169,9 @@ def _changed(old: Spec, value: float | str) -> Spec:
         number = units.rate(value, name) if quantity == "rate" else units.parse(value, quantity, name)
     else:
         bare = value.removesuffix(old.unit).strip() if isinstance(value, str) else ""
-        number = float(bare) * factor if bare.replace(".", "").isdigit() else units.parse(value, "count", name)
-    zero = number == 0 and quantity in _MAY_BE_ZERO
-    if not (zero or given / 1e4 <= number <= given * 1e4):
+        number = float(bare) * factor if bare.replace(".", "", 1).isdigit() else units.parse(value, "count", name)
+    zero, most = number == 0 and quantity in _MAY_BE_ZERO, 1.0 if old.unit == "fraction" else given * 1e4
+    if not (zero or given / 1e4 <= number <= most):
         msg = f'{name} must be near the {given:g} (SI) of the case, got {value!r}; write it as "{old.quoted}"'
         raise ValueError(msg)
     if not quantity and factor == 1 and isinstance(_number(old), int) and not number.is_integer():
