@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from types import MappingProxyType
 from typing import Final
 
 __all__ = [
@@ -51,8 +52,10 @@ def _table() -> dict[str, tuple[str, float]]:
     return out
 
 
-UNITS: Final = _table()
-_FORM: Final = re.compile(r"\s*([-+]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*(\S.*?)?\s*\Z")
+UNITS: Final = MappingProxyType(_table())
+_NUMBER: Final = r"[-+]?(?:\d+(?:_\d+)*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+_FORM: Final = re.compile(rf"\s*({_NUMBER})\s*(\S.*?)?\s*\Z")
+_LOOSE: Final = re.compile(r"\s*([-+]?[\d.,][\d.,_'\s]*?(?:[eE][-+]?\d+)?)\s*([^\d\s.,_'].*?)?\s*\Z")
 _EXAMPLE: Final = {
     "size": '"1 MiB" or 1048576 (bytes)', "rate": '"400 Gb/s" or 50e9 (bytes per second)',
     "time": '"500 ns" or 5e-7 (seconds)', "length": '"3 m" or 3.0 (metres)',
@@ -61,6 +64,7 @@ _WORDS: Final = {
     "sec": "s", "second": "s", "msec": "ms", "millisecond": "ms", "usec": "us", "microsecond": "us", "minute": "min",
     "hour": "h", "day": "d", "byte": "B", "bit": "b", "meter": "m", "metre": "m", "watt": "W", "dollar": "USD",
 }  # fmt: skip
+_BARE: Final = {"rate": ("b/s", "B/s"), "size": ("b", "B"), "speed": ("FLOP/s",), "work": ("FLOP",)}
 _LONGEST: Final = 10.0
 # A plain float cannot say whether it is Gb/s or GB/s, so a value no real part has is refused.
 _PLAUSIBLE: Final = {"rate": (1e6, 1e14), "time": (0.0, math.inf), "size": (0.0, 1e21), "length": (0.0, 1e8)}
@@ -100,8 +104,8 @@ def parse(value: Quantity, quantity: str, name: str = "value") -> float:
     example = _EXAMPLE.get(quantity, "an SI number or a number with its unit")
     if isinstance(value, str):
         number = _parse_text(value, quantity, name, example)
-    elif isinstance(value, bool) or not hasattr(value, "__float__"):
-        msg = f"{name} must be a number or a string with a unit, got {value!r}; write {example}"
+    elif isinstance(value, bool) or not hasattr(value, "__float__") or getattr(value, "ndim", False):
+        msg = f"{name} must be a number or a string with a unit, got {value!r:.80}; write {example}"
         raise TypeError(msg)
     else:
         number = float(value)
@@ -113,36 +117,55 @@ def parse(value: Quantity, quantity: str, name: str = "value") -> float:
 
 def _parse_text(text: str, quantity: str, name: str, example: str) -> float:
     match = _FORM.match(text)
-    if match is None:
-        msg = f"{name} must be a number with a unit, got {text!r}; write {example}"
-        raise ValueError(msg)
-    digits, unit = match.group(1), match.group(2) or ""
-    if not unit:
+    digits, unit = match.groups() if match else ("", "")
+    if match and not unit:
         msg = f"{name} needs its unit, got {text!r}; write {example}"
         raise ValueError(msg)
     if unit not in UNITS:
-        msg = f"{name} has the unknown unit {unit!r} in {text!r}; {_suggest(digits, unit, example)}"
-        raise ValueError(msg)
+        raise ValueError(_unread(text, quantity, name, example))
     kind, factor = UNITS[unit]
     if kind != quantity:
-        msg = f"{name} must be a {quantity}, got the {kind} {text!r}; write {example}"
+        per_second = UNITS.get(f"{unit}/s", ("", 0.0))[0] == quantity
+        right = f'"{digits} {unit}/s"' if per_second else example
+        msg = f"{name} must be a {quantity}, got the {kind} {text!r}; write {right}"
         raise ValueError(msg)
     return float(digits) * factor
 
 
-def _suggest(digits: str, unit: str, example: str) -> str:
-    """Return both readings of an ambiguous spelling such as Gbps, or the nearest right form."""
-    per_second = re.fullmatch(r"([kKMGTP]i?)?([bB])(?:ps|/sec|it/sec)", unit)
-    if per_second:
-        prefix = (per_second.group(1) or "").replace("K", "k").replace("ki", "Ki")
-        return (
-            f'"{unit}" is read in two ways: write "{digits} {prefix}b/s" for bits per second '
-            f'or "{digits} {prefix}B/s" for bytes per second'
+def _unread(text: str, quantity: str, name: str, example: str) -> str:
+    """Return what is wrong with a text, and the right spellings of it where they can be guessed."""
+    match = _LOOSE.match(text)
+    numbers, unit = (_numbers(match[1]), match[2] or "") if match else ([], "")
+    if not unit or unit in UNITS:
+        forms = [f'"{n} {unit}"' for n in numbers if unit]
+        return f"{name} must be a number with a unit, got {text!r}; write {' or '.join(forms) or example}"
+    start = f"{name} has the unknown unit {unit!r} in {text!r}; "
+    short = re.fullmatch(r"(?i:([kmgtp]i?)?(b(?:ps|/sec|it/sec))?)", unit)
+    prefix = (short[1] or "").capitalize().replace("K", "k").replace("ki", "Ki") if short else ""
+    if numbers and short and short[2]:
+        return start + (
+            f'"{unit}" is read in two ways: write "{numbers[0]} {prefix}b/s" for bits per second '
+            f'or "{numbers[0]} {prefix}B/s" for bytes per second'
         )
-    near = [u for u in UNITS if u.lower() == unit.lower()] or [
-        u for word, u in _WORDS.items() if re.fullmatch(f"{word}s?", unit.lower())
-    ]
-    return "did you mean " + " or ".join(f'"{digits} {u}"' for u in near) + "?" if near else f"write {example}"
+    near = (
+        ([f"{prefix}{u}" for u in _BARE.get(quantity, ())] if short else [])
+        or [u for u in UNITS if u.lower() == unit.lower()]
+        or [u for word, u in _WORDS.items() if re.fullmatch(f"{word}s?", unit.lower())]
+    )
+    forms = [f'"{n} {u}"' for n in numbers for u in near]
+    return start + (f"did you mean {' or '.join(forms)}?" if forms else f"write {example}")
+
+
+def _numbers(digits: str) -> list[str]:
+    """Return the readings of a number with gaps and commas: "1,000" is a thousand or one."""
+    bare = re.sub(r"[\s_']", "", digits)
+    head, comma, tail = bare.rpartition(",")
+    whole, point = bare.replace(",", ""), head.replace(".", "") + comma.replace(",", ".") + tail
+    if not comma or "." in tail or "," in head:
+        readings = [whole]
+    else:
+        readings = [whole, point] if len(tail) == 3 and "." not in head and head.lstrip("-+0") else [point]
+    return [r for r in readings if re.fullmatch(_NUMBER, r)]
 
 
 def _checked(value: Quantity, quantity: str, name: str) -> float:
@@ -160,9 +183,9 @@ def size(value: Quantity, name: str = "size") -> float:
     return _checked(value, "size", name)
 
 
-def rate(value: Quantity, name: str = "rate") -> float:
+def rate(value: Quantity, name: str = "rate", *, may_be_zero: bool = False) -> float:
     """Return a rate of one direction in bytes per second; outside 1e6..1e14 is refused."""
-    return _checked(value, "rate", name)
+    return 0.0 if may_be_zero and parse(value, "rate", name) == 0 else _checked(value, "rate", name)
 
 
 def time(value: Quantity, name: str = "time") -> float:

@@ -74,6 +74,40 @@ def test_ambiguous_rate_is_answered_with_both_readings(text):
         units.rate(text, "nic")
 
 
+@pytest.mark.parametrize(("text", "proposal"), [
+    ("400 gbps", 'write "400 Gb/s" for bits per second or "400 GB/s" for bytes'), ("3,2 mbps", 'write "3.2 Mb/s" for'),
+    ("400G", 'did you mean "400 Gb/s" or "400 GB/s"?'), ("400 k", 'did you mean "400 kb/s" or "400 kB/s"?'),
+    ("3,2 GB/s", 'write "3.2 GB/s"'), ("-0,125 GB/s", 'write "-0.125 GB/s"'), ("1__0 GB/s", 'write "10 GB/s"'),
+    ("1 000 GB/s", 'write "1000 GB/s"'), ("1,000 GB/s", 'write "1000 GB/s" or "1.000 GB/s"'),
+    ("1,000.5 GB/s", 'write "1000.5 GB/s"'), ("1.000,5 GB/s", 'write "1000.5 GB/s"'),
+    ("1,000,000 kB/s", 'write "1000000 kB/s"'), ("2,5 gb/s", 'did you mean "2.5 GB/s" or "2.5 Gb/s"?'),
+    ("400 Gb", 'got the size \'400 Gb\'; write "400 Gb/s"'), ("25 GB", 'got the size \'25 GB\'; write "25 GB/s"'),
+    ("1.2.3 GB/s", 'got \'1.2.3 GB/s\'; write "400 Gb/s" or 50e9'), ("12,5", 'got \'12,5\'; write "400 Gb/s" or 50e9'),
+])  # fmt: skip
+def test_a_spelling_that_can_be_guessed_is_proposed(text, proposal):
+    with pytest.raises(ValueError) as error:
+        units.rate(text, "nic")
+    assert str(error.value).startswith("nic ") and proposal in str(error.value)
+
+
+def test_a_short_unit_is_read_in_the_quantity_that_is_asked():
+    with pytest.raises(ValueError, match='did you mean "5 Gb" or "5 GB"'):
+        units.size("5G")
+    with pytest.raises(ValueError, match=r'unknown unit .G. in .5G.; write "500 ns"'):
+        units.time("5G")
+
+
+def test_a_failed_link_may_have_no_rate_where_that_is_allowed():
+    assert units.rate("0 Gb/s", may_be_zero=True) == units.rate(0, may_be_zero=True) == 0
+    with pytest.raises(ValueError, match="must be within"):
+        units.rate(1, may_be_zero=True)
+
+
+def test_the_table_of_units_cannot_be_changed():
+    with pytest.raises(TypeError):
+        units.UNITS["Gbps"] = ("rate", 1.0)
+
+
 def test_the_argument_is_named():
     with pytest.raises(ValueError, match="nic needs its unit, got '400'"):
         units.rate("400", "nic")
@@ -92,7 +126,7 @@ def test_no_number_with_a_known_unit_is_refused(text):
         units.size(text)
 
 
-@pytest.mark.parametrize("value", [None, True, [1], {"a": 1}, b"1 B", 1j])
+@pytest.mark.parametrize("value", [None, True, [1], {"a": 1}, b"1 B", 1j, np.ones(1), np.ones(2)])
 def test_other_types_are_refused(value):
     with pytest.raises(TypeError, match=r"size must be a number .* write \"1 MiB\""):
         units.size(value)
