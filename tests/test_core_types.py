@@ -5,6 +5,8 @@ import io
 import itertools
 import json
 import os
+import pickle
+import tracemalloc
 import zipfile
 from pathlib import Path
 
@@ -17,7 +19,7 @@ from fabriclab import core
 from fabriclab.core import PATH, SPRAY, TREE, Changes, Flows, Result, Routes, Schedule, StepGroup, Timeline, load, save
 from fabriclab.core._arrays import expand, pointer, rows_of
 from fabriclab.core.save import write_atomic
-from fabriclab.errors import Deadlock, FileFormat
+from fabriclab.errors import Deadlock, FileFormat, TooLarge
 
 
 def diamond():
@@ -307,7 +309,7 @@ def test_written_out_the_traffic_ends_at_the_same_times(flows):
     ({"limit": np.nan}, "limit must be > 0 B/s, got nan"),
     ({"source": -1}, "source must be >= 0, got -1"),
     ({"label": 1}, r"label must be within 0\.\.0, got 1"),
-    ({"after": [[], [2]]}, r"after must name flows within 0\.\.1, got 2"),
+    ({"after": [[], [2]]}, r"after must be within 0\.\.1, got 2"),
     ({"after": [[]]}, r"after must have one row per flow \(2\), got 1"),
     ({"repeat": 0}, "repeat must be >= 1, got 0"),
     ({"repeat": []}, "repeat must have one entry per group"),
@@ -320,6 +322,54 @@ def test_broken_flows_are_refused(new, message):
     columns = {"source": [0, 1], "target": [1, 0], "size": [1.0, 1.0]}
     with pytest.raises(ValueError, match=message):
         Flows.make(**{**columns, **new})
+
+
+@pytest.mark.parametrize(("new", "message"), [
+    ({"size": ["1 MB", "2 MB"]}, "size must be plain numbers in SI units, got '1 MB'; units.parse reads"),
+    ({"size": None}, "size must be plain numbers in SI units, got None"),
+    ({"size": True}, "size must be plain numbers in SI units, got True"),
+    ({"source": "a"}, r"source must be whole numbers \(int32\), got 'a'"),
+    ({"weight": "2"}, "weight must be plain numbers in SI units, got '2'"),
+    ({"after": [0, 1]}, r"after must be one list of flows per flow, such as \[\[\], \[0\]\], got 0"),
+    ({"after": 0}, "after must be one list of flows per flow"),
+    ({"after": ["0", ""]}, "after must be one list of flows per flow, .* got '0'"),
+    ({"labels": "flow"}, "labels must be a sequence of texts"),
+])  # fmt: skip
+def test_columns_of_another_type_are_refused(new, message):
+    with pytest.raises(TypeError, match=message):
+        Flows.make(**{"source": [0, 1], "target": [1, 0], "size": [1.0, 1.0], **new})
+
+
+def test_one_value_for_all_flows_may_have_its_unit():
+    f = Flows.make([0, 1], 2, "1 MiB", start="1 ms", lag="2 us", limit="400 Gb/s")
+    assert [c.tolist() for c in (f.size, f.start, f.limit)] == [[2**20] * 2, [1e-3] * 2, [5e10] * 2]
+    assert f.lag.tolist() == pytest.approx([2e-6] * 2)
+    with pytest.raises(ValueError, match="limit needs its unit, got '400'"):
+        Flows.make(0, 1, 1.0, limit="400")
+    with pytest.raises(ValueError, match=r"after must be whole numbers \(int32\), got 0\.5"):
+        Flows.make([0, 1], 2, 1.0, after=[[], [0.5]])
+
+
+def test_a_graph_that_does_not_fit_into_memory_is_refused_before_it_is_made():
+    ring = Flows.make(np.arange(65_536), 0, 1.0, repeat=131_070)
+    with pytest.raises(TooLarge, match=r"a graph of 8589934590 flows needs about .* TB .*; keep the groups"):
+        ring.expanded()
+
+
+@pytest.mark.parametrize(("n", "waits", "start", "repeat"), [
+    (1, 0, 0.0, 2000), (100, 1, 0.0, 30), (300, 3, 0.0, 10), (2000, 0, 0.0, 1), (300, 0, 5.0, 10)])  # fmt: skip
+def test_the_memory_of_a_graph_is_foreseen(n, waits, start, repeat, monkeypatch):
+    seen = []
+    monkeypatch.setattr("fabriclab.core.flows.check_memory", lambda needed, *_: seen.append(needed))
+    after = [list(range(i - waits, i)) if i >= waits else [] for i in range(n)]
+    flows = Flows.make(np.zeros(n), 1, 1.0, start=start, after=after, repeat=repeat)
+    tracemalloc.start()
+    try:
+        flows.expanded()
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak <= seen[0] <= 2 * peak
 
 
 # changes ------------------------------------------------------------------------------------------
@@ -339,10 +389,30 @@ def test_changes_are_kept_in_order_and_the_later_of_two_stays_later():
     ((0.0, 0, -1.0), "capacity must be finite and >= 0 B/s, got -1"),
     ((0.0, 0.5, 1.0), "whole numbers"),
     (([0.0, 1.0], [1, 2, 3], 1.0), "shape"),
+    (([[0.0]], 1, 2.0), r"time must have shape \(1,\), got \(1, 1\)"),
+    (("1", 0, 0.0), "time needs its unit, got '1'"),
+    ((1.0, 0, "400 Gbps"), "read in two ways"),
 ])  # fmt: skip
 def test_broken_changes_are_refused(columns, message):
     with pytest.raises(ValueError, match=message):
         Changes(*columns)
+
+
+@pytest.mark.parametrize(("columns", "message"), [
+    ((None, 0, 0.0), "time must be plain numbers in SI units, got None"),
+    ((0.0, "a", 0.0), r"link must be whole numbers \(int32\), got 'a'"),
+    ((0.0, True, 0.0), r"link must be whole numbers \(int32\), got True"),
+    ((0.0, 0, ["1 Gb/s"]), "capacity must be plain numbers in SI units, got '1 Gb/s'; units.parse reads"),
+])  # fmt: skip
+def test_changes_of_another_type_are_refused(columns, message):
+    with pytest.raises(TypeError, match=message):
+        Changes(*columns)
+
+
+def test_changes_may_have_their_units():
+    c = Changes("1 ms", [2, 3], "200 Gb/s")
+    assert (c.time.tolist(), c.capacity.tolist()) == ([1e-3, 1e-3], [25e9, 25e9])
+    assert Changes("0 s", 1, "0 Gb/s").capacity.tolist() == [0]
 
 
 # timeline -----------------------------------------------------------------------------------------
@@ -402,6 +472,30 @@ def test_every_type_of_the_file_form_is_tried():
     from fabriclab.core.save import _TYPES
 
     assert set(_TYPES) == {type(v).__name__ for v in VALUES} | {"StepGroup"}
+
+
+@pytest.mark.parametrize("value", VALUES, ids=lambda v: type(v).__name__)
+def test_every_type_is_pickled_and_stays_frozen(value):
+    again = pickle.loads(pickle.dumps(value))
+    assert same(value, again) and repr(again) == repr(value)
+    for f in dataclasses.fields(again):
+        array = getattr(again, f.name)
+        if isinstance(array, np.ndarray):
+            with pytest.raises(ValueError, match="cannot set WRITEABLE"):
+                array.flags.writeable = True
+
+
+def test_what_a_result_was_asked_is_read_only():
+    result = VALUES[5]
+    with pytest.raises(TypeError, match="this mapping is read-only"):
+        result.asked["size"] = 9
+    assert json.loads(json.dumps(dataclasses.replace(result, asked={"a": [1]}).asked)) == {"a": [1]}
+
+
+def test_a_key_that_is_no_text_is_not_saved_as_one(tmp_path):
+    for asked in ({3: 1}, {"a": {None: 1}}):
+        with pytest.raises(TypeError, match=r"cannot save a mapping with the key (3|None); keys are text: write '"):
+            save(dataclasses.replace(VALUES[5], asked=asked), tmp_path / "value.npz")
 
 
 def stored(tmp_path, **changes):

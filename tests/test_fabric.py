@@ -1,6 +1,9 @@
 """Fabric and its builder: by hand, shape, laws, refusals, display."""
 
+import copy
 import dataclasses
+import json
+import pickle
 
 import networkx as nx
 import numpy as np
@@ -8,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabriclab.core import Fabric, FabricBuilder
+from fabriclab import topologies
+from fabriclab.core import FabricBuilder, load, save
 
 
 def star(hosts=3, radix=0, capacity=1e9, **cable):
@@ -70,6 +74,13 @@ def test_a_slow_cable_may_be_given_with_its_unit():
     f = star().with_capacity([0, 1], "8 Gb/s")
     assert f.capacity.tolist() == [1e9, 1e9, 1e9, 1e9, 1e9, 1e9]
     assert star().with_capacity(0, 5e8).capacity.tolist() == [5e8, 1e9, 1e9, 1e9, 1e9, 1e9]
+    assert star().with_capacity(0, "0 Gb/s").capacity[0] == 0
+
+
+def test_a_cable_is_described_with_units():
+    f = star(hosts=1, capacity="8 Gb/s", delay="1 us", length="3 m", forwarding="300 ns")
+    assert (f.capacity.tolist(), f.length.tolist()) == ([1e9, 1e9], [3, 3])
+    assert f.delay.tolist() == pytest.approx([1.3e-6, 1e-6])
 
 
 def test_summary_counts_kinds_cables_ranks_and_servers():
@@ -148,10 +159,21 @@ def test_ports_are_counted_at_both_ends(f):
 def test_a_fabric_does_not_change_with_the_arrays_it_was_made_of():
     rate = np.full(1, 1e9)
     f = star(hosts=1, capacity=rate)
-    values = {x.name: getattr(f, x.name) for x in dataclasses.fields(f)}
     writable = f.capacity.copy()
-    for view in (writable, writable[:], np.broadcast_to(writable, writable.shape), np.asarray(writable)):
-        g = Fabric(**{**values, "capacity": view})
+
+    class Own:
+        def __array__(self, dtype=None, copy=None):
+            return writable
+
+    class Disguised(np.ndarray):
+        base = b""
+
+    shut = writable[:]
+    shut.flags.writeable = False
+    views = (writable, writable[:], np.broadcast_to(writable, writable.shape), np.asarray(writable), Own(), shut,
+             writable.view(Disguised), np.frombuffer(memoryview(writable).toreadonly()))  # fmt: skip
+    for view in views:
+        g = dataclasses.replace(f, capacity=view)
         writable[0] = 5.0
         assert g.capacity[0] == 1e9
         writable[0] = 1e9
@@ -160,10 +182,50 @@ def test_a_fabric_does_not_change_with_the_arrays_it_was_made_of():
     assert f.capacity[0] == 1e9
 
 
+def test_an_array_whose_owner_opens_it_again_is_copied_and_a_frozen_one_is_not():
+    f = star()
+    rate = np.full(6, 1e9)
+    rate.flags.writeable = False
+    g = dataclasses.replace(f, capacity=rate)
+    rate.flags.writeable = True
+    rate[:] = 0
+    assert g.capacity.tolist() == [1e9] * 6
+    assert dataclasses.replace(g, rail=[0, 0, 0]).capacity is g.capacity
+    for array in (g.capacity, g.ports_used, *g.out):
+        with pytest.raises(ValueError, match="cannot set WRITEABLE"):
+            array.flags.writeable = True
+
+
+@pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, lambda f: pickle.loads(pickle.dumps(f)), None])
+def test_copies_are_as_frozen_and_say_the_same(again, tmp_path):
+    f = topologies.build("leaf_spine", hosts=8, radix=4).without(cables=[1])
+    save(f, tmp_path / "f.npz")
+    g = again(f) if again else load(tmp_path / "f.npz")
+    assert (g.capacity.tolist(), g.asked) == (f.capacity.tolist(), {"hosts": 8, "radix": 4})
+    with pytest.raises(ValueError, match="cannot set WRITEABLE"):
+        g.capacity.flags.writeable = True
+    with pytest.raises(TypeError, match="read-only"):
+        g.asked["hosts"] = 9
+    assert repr(g) == repr(f)
+
+
+def test_what_was_asked_cannot_be_changed():
+    given = {"x": 1}
+    f = dataclasses.replace(star(), asked=given)
+    given["x"] = 2
+    assert f.asked == {"x": 1}
+    ways = (lambda m: m.update(x=1), lambda m: m.pop("x"), lambda m: m.clear(), lambda m: m.setdefault("y", 1),
+            lambda m: m.popitem(), lambda m: m.__ior__({}), lambda m: m.__delitem__("x"))  # fmt: skip
+    for change in ways:
+        with pytest.raises(TypeError, match="this mapping is read-only; make a dict of it"):
+            change(f.asked)
+    assert f.asked | {"y": 1} == {**f.asked, "y": 1}
+    assert json.loads(json.dumps(star().asked)) == {"hosts": 3}
+
+
 # refusals -----------------------------------------------------------------------------------------
 def change(**new):
-    f = star()
-    return Fabric(**{**{x.name: getattr(f, x.name) for x in dataclasses.fields(f)}, **new})
+    return dataclasses.replace(star(), **new)
 
 
 @pytest.mark.parametrize(("new", "message"), [
@@ -173,21 +235,24 @@ def change(**new):
     ({"coord": np.zeros((4, 2))}, r"coord must have shape \(4, 1\)"),
     ({"source": [0, 3, 1, 3, 3, 2]}, "links must come in pairs"),
     ({"target": [3, 0, 3, 1, 3, 1]}, "links must come in pairs"),
-    ({"source": [0, 4, 1, 3, 2, 3], "target": [4, 0, 3, 1, 3, 2]}, r"source must be a node within 0\.\.3, got 0\.\.4"),
-    ({"source": [0, -1, 1, 3, 2, 3], "target": [-1, 0, 3, 1, 3, 2]}, r"source must be a node within 0\.\.3"),
-    ({"endpoint": [0, 1, 4]}, r"endpoint must be a node within 0\.\.3, got 0\.\.4"),
+    ({"source": [0, 4, 1, 3, 2, 3], "target": [4, 0, 3, 1, 3, 2]}, r"source must be within 0\.\.3, got 4"),
+    ({"source": [0, -1, 1, 3, 2, 3], "target": [-1, 0, 3, 1, 3, 2]}, r"source must be within 0\.\.3, got -1"),
+    ({"endpoint": [0, 1, 4]}, r"endpoint must be within 0\.\.3, got 4"),
     ({"endpoint": [0, 1, 1]}, "endpoint must name each node once"),
-    ({"capacity": [1e9, -1.0, 1e9, 1e9, 1e9, 1e9]}, r"capacity must be finite and >= 0 B/s, got \[-1"),
-    ({"capacity": [1e9, np.nan, 1e9, 1e9, 1e9, 1e9]}, r"capacity must be finite and >= 0 B/s, got \[nan"),
-    ({"capacity": [1e9, np.inf, 1e9, 1e9, 1e9, 1e9]}, r"capacity must be finite and >= 0 B/s, got \[inf"),
+    ({"capacity": [1e9, -1.0, 1e9, 1e9, 1e9, 1e9]}, r"capacity must be finite and >= 0 B/s, got -1"),
+    ({"capacity": [1e9, np.nan, 1e9, 1e9, 1e9, 1e9]}, r"capacity must be finite and >= 0 B/s, got nan"),
+    ({"capacity": [1e9, np.inf, 1e9, 1e9, 1e9, 1e9]}, r"capacity must be finite and >= 0 B/s, got inf"),
     ({"delay": [-1e-9] * 6}, r"delay must be finite and >= 0 s"),
     ({"length": [-1.0] * 6}, r"length must be finite and >= 0 m"),
     ({"ports": [-1] * 6}, r"ports must be finite and >= 0 ports"),
-    ({"kind": [0, 0, 0, 2]}, r"kind must be an index of kinds within 0\.\.1, got 0\.\.2"),
-    ({"medium": [0, 0, 0, 0, 0, 1]}, r"medium must be an index of media within 0\.\.0"),
+    ({"kind": [0, 0, 0, 2]}, r"kind must be within 0\.\.1, got 2"),
+    ({"medium": [0, 0, 0, 0, 0, 1]}, r"medium must be within 0\.\.0, got 1"),
     ({"radix": [0, 0, 0, 2]}, r"switch needs 3 ports and has 2; take a switch with more ports"),
     ({"source": [0.5, 3, 1, 3, 2, 3]}, "whole numbers"),
     ({"endpoint": [0, 1, 2**40]}, "int32"),
+    ({"tier": [0, 0, 0, 300]}, r"tier must be whole numbers \(int8\), got 300"),
+    ({"transit": [0, 0, 0, 0.5]}, r"transit must be True or False, got 0\.5"),
+    ({"source": [0, 3, 1, 1, 2, 3], "target": [3, 0, 1, 1, 3, 2]}, "cable 1 joins host 1 to itself; name two nodes"),
 ])  # fmt: skip
 def test_a_broken_fabric_is_refused(new, message):
     with pytest.raises(ValueError, match=message):
@@ -205,7 +270,10 @@ def test_ports_may_fill_the_radix():
     (lambda f: f.without(links=-1), r"links must be within 0\.\.5, got -1"),
     (lambda f: f.without(cables=[3]), r"cables must be within 0\.\.2, got 3"),
     (lambda f: f.without(nodes=[4]), r"nodes must be within 0\.\.3, got 4"),
-    (lambda f: f.with_capacity([0], -1.0), "capacity must be finite and >= 0"),
+    (lambda f: f.with_capacity([0], -1.0), r"capacity must be within 1e\+06\.\.1e\+14 B/s, got -1"),
+    (lambda f: f.with_capacity([0], 400), r"capacity must be within .* got 400; write \"400 Gb/s\""),
+    (lambda f: f.links_between(0, 4), r"b must be within 0\.\.3, got 4"),
+    (lambda f: f.links_between(-1, 0), r"a must be within 0\.\.3, got -1"),
     (lambda f: f.with_capacity([0], "400 Gbps"), "read in two ways"),
     (lambda f: f.nodes("spine"), "kind must be one of host, switch, got 'spine'"),
     (lambda f: f.name(4), r"node must be within 0\.\.3, got 4"),
@@ -222,13 +290,79 @@ def test_links_are_numbers_not_masks_or_fractions(links):
         star().without(links=links)
 
 
+@pytest.mark.parametrize(("new", "message"), [
+    ({"kinds": "gpu"}, r"kinds must be a sequence of texts such as \['gpu'\], got 'gpu'"),
+    ({"capacity": ["8 Gb/s"] * 6}, "capacity must be plain numbers in SI units, got '8 Gb/s'; units.parse reads"),
+    ({"rail": [None] * 3}, r"rail must be whole numbers \(int32\), got None"),
+    ({"ports": [True] * 6}, r"ports must be whole numbers \(int16\), got True"),
+])  # fmt: skip
+def test_text_in_place_of_numbers_is_refused(new, message):
+    with pytest.raises(TypeError, match=message):
+        change(**new)
+
+
+def test_a_slow_cable_is_one_number():
+    for wrong in (np.array([1e9, 2e9]), None, True):
+        with pytest.raises(TypeError, match="capacity must be a number or a string with a unit"):
+            star().with_capacity([0, 1], wrong)
+
+
+@pytest.mark.parametrize(("ask", "message"), [
+    (lambda b: b.add_nodes("spine", 1, tier=0, transit=True), "kind must be one of host, got 'spine'; name it in"),
+    (lambda b: b.add_nodes("host", 1, tier=0, transit=True, x=0), "coordinate must be one of index, got 'x'"),
+    (lambda b: b.add_nodes("host", 1, tier=0, transit=True, index=0.5), r"index must be whole numbers .* got 0\.5"),
+    (lambda b: b.add_nodes("host", -1, tier=0, transit=True), "n must be >= 0, got -1"),
+    (lambda b: b.add_cables(0, 2, capacity=1e9), r"b must be within 0\.\.1, got 2; add nodes first"),
+    (lambda b: b.add_cables(-1, 0, capacity=1e9), r"a must be within 0\.\.1, got -1"),
+    (lambda b: b.add_cables(0, 1, capacity="400"), "capacity needs its unit, got '400'"),
+    (lambda b: b.add_cables(0, 1, capacity=1e9, delay="3 m"), "delay must be a time, got the length '3 m'"),
+    (lambda _: star(capacity=1e9, ports=40_000), r"ports must be whole numbers \(int16\), got 40000"),
+    (lambda _: FabricBuilder(("host",), ()).build("x", {}, endpoint=[], rail=[], server=[]), "a fabric needs nodes"),
+])  # fmt: skip
+def test_what_cannot_be_added_is_refused(ask, message):
+    b = FabricBuilder(("host",), ("index",))
+    b.add_nodes("host", 2, tier=0, transit=True, index=[0, 1])
+    with pytest.raises(ValueError, match=message):
+        ask(b)
+
+
 # display ------------------------------------------------------------------------------------------
+CHANGED = topologies.build("leaf_spine", hosts=64, rate="200 Gb/s")
+
+
+@pytest.mark.parametrize(("change", "text"), [
+    (lambda f: f.without(cables=[3, 4]), ".without(cables=[3, 4])"),
+    (lambda f: f.without(cables=range(3)).with_capacity({7}, "100 Gb/s"),
+     ".without(cables=[0, 1, 2]).with_capacity([7], 12500000000.0)"),
+    (lambda f: f.without(links=5, nodes=(n for n in [64])), ".without(links=[5], nodes=[64])"),
+    (lambda f: f.without(links=np.arange(1, 128, 1)), ".without(links=range(1, 128))"),
+    (lambda f: f.without(links=np.arange(127, 0, -1)[:101]), None),
+    (lambda f: f.without(), ".without()"),
+])  # fmt: skip
+def test_a_changed_fabric_says_so_and_can_be_typed_back(change, text):
+    f = change(CHANGED)
+    if text is None:
+        assert repr(f).endswith(".without(links=[127, 126, 125, 124, 123, 122, 121, 120, ... 101 in all])")
+        with pytest.raises(SyntaxError):
+            eval(repr(f))
+        return
+    assert repr(f) == f"topologies.build('leaf_spine', hosts=64, rate='200 Gb/s'){text}"
+    again = eval(repr(f), {"topologies": topologies})
+    assert np.array_equal(again.capacity, f.capacity) and repr(again) == repr(f)
+    assert f.draw().startswith(repr(f))
+
+
+def test_a_fabric_that_cannot_be_typed_back_does_not_look_as_if():
+    assert repr(star()) == "<Fabric star: 3 host, 1 switch, 3 cables, 3 ranks>"
+    assert repr(star().without(cables=[1])) == f"{star()!r}.without(cables=[1])"
+    fast = dataclasses.replace(CHANGED, capacity=2 * CHANGED.capacity)
+    assert repr(fast) == "<Fabric leaf_spine: 64 host, 1 leaf, 64 cables, 64 ranks>"
+
+
 def test_names_and_texts():
     f = star()
     assert [f.name(i) for i in range(4)] == ["host 0", "host 1", "host 2", "switch"]
     assert f.link_name(3) == "switch -> host 1"
-    assert repr(f) == "topologies.build('star', hosts=3)"
-    assert repr(dataclasses.replace(f, asked={})) == "topologies.build('star')"
     assert f.draw().splitlines()[1:] == [
         "tier 1:       1 switch, 3 ports in use", "tier 0:       3 host, 1 ports in use"]  # fmt: skip
     assert "<th>switch<td>1" in f._repr_html_()

@@ -1,6 +1,7 @@
 """Schedules: the type that says what a collective does, without a network."""
 
 import dataclasses
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from fabriclab import collectives, registry
 from fabriclab.core import Schedule, StepGroup
+from fabriclab.errors import TooLarge
 
 NAMES = registry.names("collective")
 
@@ -147,10 +149,86 @@ def test_ranks_blocks_and_root_are_checked():
             pair(**{name: 0})
     with pytest.raises(ValueError, match=r"root must be within 0\.\.1, got 2"):
         pair(root=2)
-    with pytest.raises(ValueError, match="segments must be >= 1, got 0"):
-        pair().segmented(0)
+    for wrong in (0, 65_537):
+        with pytest.raises(ValueError, match=rf"segments must be within 1\.\.65536, got {wrong}"):
+            pair().segmented(wrong)
+    with pytest.raises(TypeError, match="pipelined must be True or False, got 'no'"):
+        pair().segmented(2, pipelined="no")
+    with pytest.raises(ValueError, match="n_switches must be >= 0, got -1"):
+        pair(n_switches=-1)
     with pytest.raises(ValueError, match="this schedule has 3 already"):
         pair().segmented(3).segmented(2)
+
+
+@pytest.mark.parametrize(
+    ("first", "count", "reduce"),
+    [
+        ([0, 0], 1, False),
+        ([0, 0], 1, [True, False]),
+        ([3, 0], [2, 1], False),
+        ([0, 2], [4, 1], [False, True]),
+        ([0, 1], [3, 1], [True, False]),
+    ],
+)
+def test_two_that_write_to_one_block_in_one_step_are_refused_unless_both_add(first, count, reduce):
+    both = StepGroup.make([0, 1], 2, first, count, reduce=True)
+    assert pair(both, n_ranks=3, n_blocks=4).n_steps == 1
+    message = "group 0: two transfers of one step write to block [0-3] of participant 2; put them"
+    with pytest.raises(ValueError, match=message):
+        pair(dataclasses.replace(both, reduce=np.broadcast_to(reduce, 2)), n_ranks=3, n_blocks=4)
+    apart = dataclasses.replace(both, segment=[0, 1], reduce=np.broadcast_to(reduce, 2))
+    assert pair(apart, n_ranks=3, n_blocks=4, segments=2).n_steps == 1
+
+
+@given(st.data())
+def test_writing_twice_is_found_as_counting_finds_it(data):
+    n, blocks = data.draw(st.integers(1, 5)), data.draw(st.integers(1, 6))
+    draw = lambda low, high: data.draw(st.lists(st.integers(low, high), min_size=n, max_size=n))  # noqa: E731
+    group = StepGroup.make(9, draw(0, 1), draw(0, blocks - 1), draw(1, blocks), segment=draw(0, 1),
+                           reduce=[bool(x) for x in draw(0, 1)])  # fmt: skip
+    writes = {}
+    for i in range(n):
+        for b in range(group.count[i]):
+            place = (group.target[i], group.segment[i], (group.first[i] + b) % blocks)
+            writes.setdefault(place, []).append(group.reduce[i])
+    if any(len(w) > 1 and not all(w) for w in writes.values()):
+        with pytest.raises(ValueError, match="two transfers of one step write to block"):
+            pair(group, n_ranks=10, n_blocks=blocks, segments=2)
+    else:
+        assert pair(group, n_ranks=10, n_blocks=blocks, segments=2).n_steps == 1
+
+
+def test_steps_that_do_not_fit_into_memory_are_refused_before_they_are_made():
+    ring = collectives.build("all_reduce", "ring", 65_536)
+    with pytest.raises(TooLarge, match=r"65536 ranks, 131070 steps> in 4 segments needs .*; take fewer segments"):
+        ring.segmented(4, pipelined=True)
+
+
+@pytest.mark.parametrize("pipelined", [True, False])
+@pytest.mark.parametrize(("n", "segments"), [(128, 40), (4, 2000), (16, 400)])
+def test_the_memory_of_segments_is_foreseen(n, segments, pipelined, monkeypatch):
+    seen = []
+    monkeypatch.setattr("fabriclab.core.schedule.check_memory", lambda needed, *_: seen.append(needed))
+    ring = collectives.build("all_reduce", "ring", n)
+    tracemalloc.start()
+    try:
+        ring.segmented(segments, pipelined=pipelined)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak <= seen[0] <= 2 * peak
+
+
+@pytest.mark.parametrize(("wrong", "error", "message"), [
+    ({"source": "a"}, TypeError, "source must be whole numbers .* got 'a'"),
+    ({"reduce": "no"}, TypeError, "reduce must be True or False, got 'no'"),
+    ({"count": 0.5}, ValueError, r"count must be whole numbers .* got 0\.5"),
+])  # fmt: skip
+def test_columns_that_are_no_numbers_are_refused(wrong, error, message):
+    with pytest.raises(error, match=message):
+        StepGroup.make(**({"source": 0, "target": 1, "reduce": False} | wrong))
+    with pytest.raises(ValueError, match=r"target must have shape \(2,\), got \(1,\)"):
+        StepGroup([0, 1], [1], [0, 0], [1, 1], [0, 0], [False, False])
 
 
 # ------------------------------------------------------------------ display

@@ -1,34 +1,9 @@
-"""Read-only arrays and compressed rows, shared by the types of this folder."""
+"""Compressed rows, shared by the types of this folder."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike, NDArray
-
-
-def frozen(value: ArrayLike, dtype: DTypeLike) -> NDArray[Any]:
-    """Return ``value`` as a contiguous read-only array that nobody else can write to; copied only if needed.
-
-    Raises
-    ------
-    ValueError
-        If ``dtype`` is of whole numbers and cannot hold the values as they are.
-    """
-    given = np.asarray(value)
-    with np.errstate(invalid="ignore"):
-        array = np.ascontiguousarray(given, dtype=dtype)
-    if array.dtype.kind == "i" and given.dtype != array.dtype and not np.array_equal(array, given):
-        wrong = given.ravel()[(array != given).ravel()][0]
-        msg = f"an array of whole numbers ({array.dtype}) was given {wrong}"
-        raise ValueError(msg)
-    owner = array if array.base is None else array.base
-    ours = array is not value and owner is array
-    if not ours and not (isinstance(owner, np.ndarray) and not owner.flags.writeable):
-        array = array.copy()
-    array.flags.writeable = False
-    return array
+from numpy.typing import ArrayLike, NDArray
 
 
 def rows_of(ptr: NDArray[np.integer]) -> NDArray[np.int64]:

@@ -8,6 +8,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fabriclab import units
+from fabriclab.core._frozen import check_within, frozen, si, texts
 from fabriclab.core._memory import check_memory
 from fabriclab.core.fabric import LINK_ARRAYS, NODE_ARRAYS, Fabric
 
@@ -41,7 +43,7 @@ class FabricBuilder:
     """
 
     def __init__(self, kinds: Sequence[str], coord_names: Sequence[str]) -> None:
-        self.kinds, self.coord_names = tuple(kinds), tuple(coord_names)
+        self.kinds, self.coord_names = texts(kinds, "kinds"), texts(coord_names, "coord_names")
         self._nodes: list[dict[str, Any]] = []
         self._cables: list[dict[str, Any]] = []
         self._media: list[str] = []
@@ -55,13 +57,17 @@ class FabricBuilder:
 
         ``forwarding`` is added to the delay of every link that ends at the node. [s]
         """
-        table = np.full((n, len(self.coord_names)), -1, dtype=np.int32)
+        for what, name, known in (("kind", kind, self.kinds), *(("coordinate", c, self.coord_names) for c in coord)):
+            if name not in known:
+                msg = f"{what} must be one of {', '.join(known) or 'none'}, got {name!r}; name it in FabricBuilder(...)"
+                raise ValueError(msg)
+        table = np.full((units.count(n, "n", 0), len(self.coord_names)), -1, dtype=np.int32)
         for name, value in coord.items():
-            table[:, self.coord_names.index(name)] = value
+            table[:, self.coord_names.index(name)] = frozen(value, np.int32, name)
         one = np.ones(n)
         self._nodes.append({
             "kind": one * self.kinds.index(kind), "tier": one * tier, "transit": one * transit,
-            "radix": one * radix, "coord": table, "forwarding": one * np.asarray(forwarding, dtype=float),
+            "radix": one * radix, "coord": table, "forwarding": one * si(forwarding, "forwarding", units.latency),
         })  # fmt: skip
         first, self.n_nodes = self.n_nodes, self.n_nodes + n
         return np.arange(first, self.n_nodes)
@@ -70,24 +76,34 @@ class FabricBuilder:
         self, a: ArrayLike, b: ArrayLike, *, capacity: ArrayLike, delay: ArrayLike = 0.0, ports: ArrayLike = 1,
         medium: str = "board", length: ArrayLike = 0.0,
     ) -> None:  # fmt: skip
-        """Add cables between nodes ``a`` and ``b`` (broadcast together), each as two links."""
+        """Add cables between nodes ``a`` and ``b`` (broadcast together), each as two links.
+
+        One capacity, delay or length for all may be text with its unit. [B/s], [s], [m]
+        """
+        ends = [frozen(a, np.int32, "a"), frozen(b, np.int32, "b")]
+        for name, end in zip("ab", ends, strict=True):
+            check_within(end, name, 0, self.n_nodes - 1, "; add nodes first")
         if medium not in self._media:
             self._media.append(medium)
         code = self._media.index(medium)
-        columns = np.broadcast_arrays(a, b, capacity, delay, ports, np.asarray(code), length)
+        rate, wait = si(capacity, "capacity", units.rate), si(delay, "delay", units.latency)
+        columns = np.broadcast_arrays(*ends, rate, wait, ports, code, si(length, "length", units.length))
         names = ("source", "target", "capacity", "delay", "ports", "medium", "length")
         self._cables.append({k: np.atleast_1d(v).ravel() for k, v in zip(names, columns, strict=True)})
 
     def _column(self, name: str, dtype: Any) -> NDArray[Any]:
-        parts = [np.asarray(block[name]).astype(dtype) for block in self._cables]
+        parts = [frozen(block[name], dtype, name) for block in self._cables]
         return np.concatenate(parts) if parts else np.zeros(0, dtype)
 
     def build(
         self, family: str, asked: Mapping[str, Any], *, endpoint: ArrayLike, rail: ArrayLike, server: ArrayLike
     ) -> Fabric:
         """Return the `Fabric` with all that was added."""
+        if not self._nodes:
+            msg = "a fabric needs nodes; add some with add_nodes before build"
+            raise ValueError(msg)
         column = {k: np.concatenate([block[k] for block in self._nodes]) for k in (*NODE_ARRAYS, "coord", "forwarding")}
-        node: dict[str, Any] = {k: column[k].astype(t) for k, t in NODE_ARRAYS.items()}
+        node: dict[str, Any] = {k: frozen(column[k], t, k) for k, t in NODE_ARRAYS.items()}
         link = {k: np.repeat(self._column(k, t), 2) for k, t in LINK_ARRAYS.items()}
         link["source"][1::2], link["target"][1::2] = link["target"][0::2], link["source"][0::2].copy()
         link["delay"] += column["forwarding"][link["target"]]

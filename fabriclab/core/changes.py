@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from fabriclab.core._arrays import frozen
+from fabriclab import units
+from fabriclab.core._frozen import Value, check_finite, check_shape, check_within, freeze, si
 
 __all__ = ["Changes"]
 
 
 @dataclass(frozen=True, eq=False)
-class Changes:
+class Changes(Value):
     """At ``time[i]`` link ``link[i]`` gets ``capacity[i]``; kept in order of time.
+
+    One time and one capacity for all may be given as text with a unit.
 
     Parameters
     ----------
@@ -29,6 +33,8 @@ class Changes:
     ------
     ValueError
         If shapes disagree or a number is out of its range.
+    TypeError
+        If a column is no array of numbers.
     """
 
     time: NDArray[np.float64]
@@ -37,19 +43,20 @@ class Changes:
 
     def __post_init__(self) -> None:
         """Broadcast, check, sort by time (stable: of two changes at one time the later one holds)."""
-        columns: list[ArrayLike] = [self.time, self.link, self.capacity]
-        time, link, capacity = np.broadcast_arrays(*(np.atleast_1d(v) for v in columns))
-        for name, value, unit in (("time", time, "s"), ("capacity", capacity, "B/s")):
-            if not np.all(np.isfinite(value) & (value >= 0)):
-                msg = f"{name} must be finite and >= 0 {unit}, got {value.min()}"
-                raise ValueError(msg)
-        if link.size and link.min() < 0:
-            msg = f"link must be >= 0, got {link.min()}"
-            raise ValueError(msg)
-        order = np.argsort(time, kind="stable")
-        object.__setattr__(self, "time", frozen(time[order], np.float64))
-        object.__setattr__(self, "link", frozen(link[order], np.int32))
-        object.__setattr__(self, "capacity", frozen(capacity[order], np.float64))
+        kinds = {"time": np.float64, "link": np.int32, "capacity": np.float64}
+        time = si(self.time, "time", units.time)
+        capacity = si(self.capacity, "capacity", partial(units.rate, may_be_zero=True))
+        columns = np.broadcast_arrays(*(np.atleast_1d(v) for v in (time, self.link, capacity)))
+        for name, column in zip(kinds, columns, strict=True):
+            object.__setattr__(self, name, column)
+        freeze(self, kinds)
+        check_shape(self, kinds, (self.time.size,))
+        check_finite(self, {"time": " s", "capacity": " B/s"})
+        check_within(self.link, "link", 0)
+        order = np.argsort(self.time, kind="stable")
+        for name in kinds:
+            object.__setattr__(self, name, getattr(self, name)[order])
+        freeze(self, kinds)
 
     def __repr__(self) -> str:
         """Show how many changes there are and when."""

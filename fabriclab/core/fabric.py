@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import units
-from fabriclab.core._arrays import frozen, pointer
+from fabriclab.core._arrays import pointer
+from fabriclab.core._frozen import ReadOnly, Value, check_finite, check_shape, check_within, freeze, frozen, texts
 
 if TYPE_CHECKING:
     import networkx
@@ -27,10 +28,11 @@ LINK_ARRAYS = {
     "ports": np.int16, "medium": np.int8, "length": np.float64,
 }  # fmt: skip
 _END_ARRAYS = {"endpoint": np.int32, "rail": np.int32, "server": np.int32}
+_SHOWN = 100  # numbers that a text form has in full
 
 
 @dataclass(frozen=True, eq=False)
-class Fabric:
+class Fabric(Value):
     """A network of N nodes, L directed links and R endpoints (the ranks live there).
 
     Cable c is the links 2c and 2c + 1, so the reverse of link l is ``l ^ 1``. Node and link numbers
@@ -71,12 +73,18 @@ class Fabric:
     rail, server : (R,) int32
         Rail and server of each rank.
     family, asked : str, mapping
-        Builder and its arguments, so that the text form can be typed back.
+        Builder and its arguments.
+
+    Attributes
+    ----------
+    call : str
+        Text that builds this fabric, changes included; empty if made by hand or by `dataclasses.replace`.
 
     Raises
     ------
     ValueError
-        If shapes disagree, a number is out of range, or a node uses more ports than its radix.
+        If shapes disagree, a number is out of range, a cable joins a node to itself, or a node uses more
+        ports than its radix.
     """
 
     kinds: tuple[str, ...]
@@ -99,12 +107,14 @@ class Fabric:
     server: Ints
     family: str = "custom"
     asked: Mapping[str, Any] = field(default_factory=dict)
+    call: str = field(default="", init=False)
 
     def __post_init__(self) -> None:
         """Freeze all arrays, then check shapes, ranges and ports."""
-        for name, dtype in {**NODE_ARRAYS, **LINK_ARRAYS, **_END_ARRAYS, "coord": np.int32}.items():
-            object.__setattr__(self, name, frozen(getattr(self, name), dtype))
-        object.__setattr__(self, "asked", dict(self.asked))
+        freeze(self, {**NODE_ARRAYS, **LINK_ARRAYS, **_END_ARRAYS, "coord": np.int32})
+        for name in ("kinds", "coord_names", "media"):
+            object.__setattr__(self, name, texts(getattr(self, name), name))
+        object.__setattr__(self, "asked", ReadOnly(self.asked))
         self._check_shapes()
         self._check_links()
         self._check_ports()
@@ -112,13 +122,8 @@ class Fabric:
     def _check_shapes(self) -> None:
         groups = ((NODE_ARRAYS, self.kind.size), (LINK_ARRAYS, self.source.size), (_END_ARRAYS, self.endpoint.size))
         for names, n in groups:
-            for name in names:
-                if getattr(self, name).shape != (n,):
-                    msg = f"{name} must have shape ({n},), got {getattr(self, name).shape}"
-                    raise ValueError(msg)
-        if self.coord.shape != (self.kind.size, len(self.coord_names)):
-            msg = f"coord must have shape ({self.kind.size}, {len(self.coord_names)}), got {self.coord.shape}"
-            raise ValueError(msg)
+            check_shape(self, names, (n,))
+        check_shape(self, ["coord"], (self.kind.size, len(self.coord_names)))
 
     def _check_links(self) -> None:
         if (
@@ -128,22 +133,17 @@ class Fabric:
         ):
             msg = "links must come in pairs: link 2c + 1 is link 2c in the other direction"
             raise ValueError(msg)
-        bounds: dict[str, tuple[str, int]] = dict.fromkeys(("source", "target", "endpoint"), ("a node", self.kind.size))
-        bounds |= {"kind": ("an index of kinds", len(self.kinds)), "medium": ("an index of media", len(self.media))}
-        for name, (what, bound) in bounds.items():
-            value = getattr(self, name)
-            if value.size and (value.min() < 0 or value.max() >= bound):
-                msg = f"{name} must be {what} within 0..{bound - 1}, got {value.min()}..{value.max()}"
-                raise ValueError(msg)
+        bounds = dict.fromkeys(("source", "target", "endpoint"), self.kind.size)
+        for name, n in (bounds | {"kind": len(self.kinds), "medium": len(self.media)}).items():
+            check_within(getattr(self, name), name, 0, n - 1)
+        loops = np.flatnonzero(self.source == self.target)
+        if loops.size:
+            msg = f"cable {loops[0] // 2} joins {self.name(int(self.source[loops[0]]))} to itself; name two nodes"
+            raise ValueError(msg)
         if np.unique(self.endpoint).size != self.endpoint.size:
             msg = "endpoint must name each node once: one rank per endpoint"
             raise ValueError(msg)
-        for name, unit in (("capacity", "B/s"), ("delay", "s"), ("length", "m"), ("ports", "ports")):
-            value = getattr(self, name)
-            wrong = ~(np.isfinite(value) & (value >= 0))
-            if np.any(wrong):
-                msg = f"{name} must be finite and >= 0 {unit}, got {value[wrong][:3]}"
-                raise ValueError(msg)
+        check_finite(self, {"capacity": " B/s", "delay": " s", "length": " m", "ports": " ports"})
 
     def _check_ports(self) -> None:
         used = self.ports_used
@@ -207,27 +207,36 @@ class Fabric:
 
     def links_between(self, a: int, b: int) -> NDArray[np.int64]:
         """Return all links from node ``a`` to node ``b``."""
+        first, last = (units.count(n, name, 0, self.n_nodes - 1) for name, n in (("a", a), ("b", b)))
         ptr, order = self.out
-        mine = order[ptr[a] : ptr[a + 1]]
-        out: NDArray[np.int64] = mine[self.target[mine] == b]
+        mine = order[ptr[first] : ptr[first + 1]]
+        out: NDArray[np.int64] = mine[self.target[mine] == last]
         return out
 
     def with_capacity(self, links: ArrayLike, capacity: units.Quantity) -> Fabric:
-        """Return this fabric with other capacities on some links [B/s], such as a slow cable's two links."""
-        number = _numbers(links, "links", self.n_links)
-        value = units.parse(capacity, "rate", "capacity") if isinstance(capacity, str) else float(capacity)
-        changed = self.capacity.copy()
-        changed[number] = value
-        return replace(self, capacity=changed)
+        """Return this fabric with another capacity on some links [B/s], such as a slow cable's two links."""
+        number, value = _numbers(links, "links", self.n_links), units.rate(capacity, "capacity", may_be_zero=True)
+        return self._with(number, value, f"with_capacity({_listed(number)}, {value!r})")
 
-    def without(self, *, links: ArrayLike = (), cables: ArrayLike = (), nodes: Iterable[int] = ()) -> Fabric:
+    def without(self, *, links: ArrayLike = (), cables: ArrayLike = (), nodes: ArrayLike = ()) -> Fabric:
         """Return this fabric with links, cables (both directions) or all links of nodes at capacity 0."""
-        cable = _numbers(cables, "cables", self.n_cables)
-        dead = np.zeros(self.n_nodes, dtype=bool)
-        dead[[units.count(n, "nodes", 0, self.n_nodes - 1) for n in nodes]] = True
-        of_nodes = np.flatnonzero(dead[self.source] | dead[self.target])
-        every = np.concatenate([_numbers(links, "links", self.n_links), 2 * cable, 2 * cable + 1, of_nodes])
-        return self.with_capacity(every, 0.0)
+        link, cable = _numbers(links, "links", self.n_links), _numbers(cables, "cables", self.n_cables)
+        node = _numbers(nodes, "nodes", self.n_nodes)
+        of_nodes = np.flatnonzero(np.isin(self.source, node) | np.isin(self.target, node))
+        every = np.concatenate([link, 2 * cable, 2 * cable + 1, of_nodes])
+        named = {"links": link, "cables": cable, "nodes": node}
+        return self._with(every, 0.0, f"without({', '.join(f'{k}={_listed(v)}' for k, v in named.items() if v.size)})")
+
+    def _with(self, links: NDArray[np.int64], capacity: float, change: str) -> Fabric:
+        changed = self.capacity.copy()
+        changed[links] = capacity
+        return self.shown_as(f"{self!r}.{change}", capacity=changed)
+
+    def shown_as(self, call: str, **fields: Any) -> Fabric:
+        """Return this fabric with other fields, which shows itself as the ``call`` that builds it."""
+        new = replace(self, **fields)
+        object.__setattr__(new, "call", call)
+        return new
 
     def summary(self) -> dict[str, int]:
         """Return how many nodes of each kind, cables, ranks and servers there are."""
@@ -257,9 +266,9 @@ class Fabric:
         return "\n".join(lines)
 
     def __repr__(self) -> str:
-        """Show the call that builds this fabric."""
-        arguments = ", ".join(f"{k}={v!r}" for k, v in self.asked.items())
-        return f"topologies.build({self.family!r}{', ' if arguments else ''}{arguments})"
+        """Show the call that builds this fabric, or, where there is none, what it has."""
+        counts = (f"{n} {what}" for what, n in self.summary().items() if what != "servers")
+        return self.call or f"<Fabric {self.family}: {', '.join(counts)}>"
 
     def _repr_html_(self) -> str:
         cells = "".join(f"<tr><th>{k}<td>{v}" for k, v in self.summary().items())
@@ -268,12 +277,20 @@ class Fabric:
 
 def _numbers(value: ArrayLike, name: str, bound: int) -> NDArray[np.int64]:
     """Return node, link or cable numbers as an array; a mask or a fraction is refused."""
-    number = np.atleast_1d(value)
+    number = np.atleast_1d(list(value) if isinstance(value, (Set, Iterator)) else value)
     if number.size and number.dtype.kind not in "iu":
         msg = f"{name} must be whole numbers, got {number.dtype}; of a mask take np.flatnonzero"
         raise TypeError(msg)
-    if number.size and (number.min() < 0 or number.max() >= bound):
-        wrong = number[(number < 0) | (number >= bound)][0]
-        msg = f"{name} must be within 0..{bound - 1}, got {wrong}"
-        raise ValueError(msg)
-    return number.astype(np.int64)
+    check_within(number := number.astype(np.int64), name, 0, bound - 1)
+    return number
+
+
+def _listed(number: NDArray[np.int64]) -> str:
+    """Return numbers as text that can be typed back; many without a pattern are cut, which no Python reads."""
+    values = number.tolist()
+    if number.size <= _SHOWN:
+        return repr(values)
+    step = values[1] - values[0]
+    if step > 0 and np.all(np.diff(number) == step):
+        return repr(range(values[0], values[-1] + 1, step))
+    return f"[{', '.join(map(str, values[:8]))}, ... {number.size} in all]"

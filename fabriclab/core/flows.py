@@ -4,21 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fabriclab.core._arrays import check_pointer, expand, frozen, pointer, rows_of
+from fabriclab import units
+from fabriclab.core._arrays import check_pointer, expand, pointer, rows_of
+from fabriclab.core._frozen import Value, check_finite, check_shape, check_within, freeze, si, texts
+from fabriclab.core._memory import check_memory
 from fabriclab.errors import Deadlock
 
 __all__ = ["Flows"]
 
 Floats = NDArray[np.float64]
+_FLOW_BYTES: Final = 400  # peak of `expanded` per flow and per dependency, measured and rounded up; a test holds it
+_ROW_BYTES: Final = 50
 
 
 @dataclass(frozen=True, eq=False)
-class Flows:
+class Flows(Value):
     """F flows. With one group and no repeat they form a graph: each starts when its own dependencies end.
 
     With several groups or a repeat they form a sequence: the groups run in order, each repetition after
@@ -72,18 +77,22 @@ class Flows:
         after: Sequence[Sequence[int]] | None = None, weight: ArrayLike = 1.0, limit: ArrayLike = np.inf,
         label: ArrayLike = 0, labels: tuple[str, ...] = ("flow",), group: ArrayLike = 0, repeat: ArrayLike = 1,
     ) -> Flows:  # fmt: skip
-        """Return flows from columns that broadcast together; ``after`` is one list of flows per flow."""
-        arrays = np.broadcast_arrays(
-            *(np.atleast_1d(v) for v in (source, target, size, start, lag, weight, limit, label, group))
-        )
-        names = ("source", "target", "size", "start", "lag", "weight", "limit", "label", "group")
-        columns = dict(zip(names, arrays, strict=True))
-        counts = (
-            np.zeros(columns["size"].size, np.int64) if after is None else np.array([len(r) for r in after], np.int64)
-        )
-        entries = [x for row in after or () for x in row]
+        """Return flows from columns that broadcast together; ``after`` is one list of flows per flow.
+
+        One size, start, lag or limit for all may be text with its unit, such as ``"1 MiB"``.
+        """
+        given: dict[str, ArrayLike] = {
+            "source": source, "target": target, "size": si(size, "size", units.size),
+            "start": si(start, "start", units.time), "lag": si(lag, "lag", units.time), "weight": weight,
+            "limit": si(limit, "limit", units.rate), "label": label, "group": group,
+        }  # fmt: skip
+        columns = dict(zip(given, np.broadcast_arrays(*map(np.atleast_1d, given.values())), strict=True))
+        rows = [()] * columns["size"].size if after is None else list(after if hasattr(after, "__iter__") else [after])
+        if wrong := [r for r in rows if isinstance(r, str) or not hasattr(r, "__len__")]:
+            msg = f"after must be one list of flows per flow, such as [[], [0]], got {wrong[0]!r} in it"
+            raise TypeError(msg)
         return cls(
-            **columns, after_ptr=pointer(counts), after=np.asarray(entries, dtype=np.int32),
+            **columns, after_ptr=pointer([len(r) for r in rows]), after=np.array([x for r in rows for x in r]),
             labels=labels, repeat=np.atleast_1d(repeat),
         )  # fmt: skip
 
@@ -92,13 +101,10 @@ class Flows:
         kinds: dict[str, Any] = dict.fromkeys(("size", "start", "lag", "weight", "limit"), np.float64)
         kinds |= dict.fromkeys(("source", "target", "label", "group", "after"), np.int32)
         kinds |= dict.fromkeys(("after_ptr", "repeat"), np.int64)
-        for name, dtype in kinds.items():
-            object.__setattr__(self, name, frozen(getattr(self, name), dtype))
+        freeze(self, kinds)
+        object.__setattr__(self, "labels", texts(self.labels, "labels"))
         n = self.size.size
-        for name in ("source", "target", "start", "lag", "weight", "limit", "label", "group"):
-            if getattr(self, name).shape != (n,):
-                msg = f"{name} must have shape ({n},), got {getattr(self, name).shape}"
-                raise ValueError(msg)
+        check_shape(self, ("source", "target", "start", "lag", "weight", "limit", "label", "group"), (n,))
         check_pointer(self.after_ptr, self.after.size, "after_ptr")
         self._check_ranges(n)
         self._check_groups()
@@ -107,26 +113,16 @@ class Flows:
         if self.after_ptr.size != n + 1:
             msg = f"after must have one row per flow ({n}), got {self.after_ptr.size - 1}"
             raise ValueError(msg)
-        finite = {"size": "B", "start": "s", "lag": "s"}
-        for name, unit in finite.items():
-            value = getattr(self, name)
-            if not np.all(np.isfinite(value) & (value >= 0)):
-                msg = f"{name} must be finite and >= 0 {unit}, got {value[~(np.isfinite(value) & (value >= 0))][0]}"
-                raise ValueError(msg)
+        check_finite(self, {"size": " B", "start": " s", "lag": " s"})
         for name, unit in (("weight", ""), ("limit", " B/s")):
             value = getattr(self, name)
             if not np.all(value > 0) or (name == "weight" and not np.all(np.isfinite(value))):
                 msg = f"{name} must be > 0{unit}, got {value.min()}"
                 raise ValueError(msg)
-        for name, bound in (("source", None), ("target", None), ("label", len(self.labels))):
-            value = getattr(self, name)
-            if value.size and (value.min() < 0 or (bound is not None and value.max() >= bound)):
-                allowed = ">= 0" if bound is None else f"within 0..{bound - 1}"
-                msg = f"{name} must be {allowed}, got {value.min() if value.min() < 0 else value.max()}"
-                raise ValueError(msg)
-        if self.after.size and (self.after.min() < 0 or self.after.max() >= n):
-            msg = f"after must name flows within 0..{n - 1}, got {self.after.min()}..{self.after.max()}"
-            raise ValueError(msg)
+        for name, high in (("label", len(self.labels) - 1), ("after", n - 1)):
+            check_within(getattr(self, name), name, 0, high)
+        check_within(self.source, "source", 0)
+        check_within(self.target, "target", 0)
 
     def _check_groups(self) -> None:
         if self.repeat.size == 0 or np.any(self.repeat < 1):
@@ -195,19 +191,24 @@ class Flows:
 
         A barrier is a flow of size 0 that waits for all flows of a repetition. A start, which counts from
         the start of the group, becomes a flow of size 0 that ends so early that the lag ends then. Route the
-        result anew.
+        result anew. Raises `TooLarge` without memory enough.
         """
+        times = self.repeat[self.group]
+        flows = int(np.sum(times * (1 + (self.start > self.lag)))) + int(self.repeat.sum())
+        waits = int(np.sum(np.diff(self.after_ptr) * times) + 2 * flows)
+        advice = "keep the groups (no expand), or take fewer ranks or another algorithm"
+        check_memory(flows * _FLOW_BYTES + waits * _ROW_BYTES, f"a graph of {flows} flows", advice)
         origin: list[int] = []
         lag: list[float] = []
         real: list[bool] = []
         rows: list[list[int]] = []
         barrier = -1
-        for g, times in enumerate(self.repeat.tolist()):
+        for g, often in enumerate(self.repeat.tolist()):
             span = self.of_group(g)
             members = range(span.start, span.stop)
             late = [f for f in members if self.start[f] > self.lag[f]]
             inner = [(self.after[self.after_ptr[f] : self.after_ptr[f + 1]] - span.start).tolist() for f in members]
-            for _ in range(times if members else 0):
+            for _ in range(often if members else 0):
                 wait = [barrier] if barrier >= 0 else []
                 timer = {f: len(rows) + i for i, f in enumerate(late)}
                 first = len(rows) + len(late)
@@ -229,8 +230,6 @@ class Flows:
 
     def __repr__(self) -> str:
         """Show how many flows and bytes there are."""
-        from fabriclab.units import format_size
-
         total = float(np.sum(self.size * self.repeat[self.group])) if self.n_flows else 0.0
         form = f"{self.repeat.size} groups in order, {int(self.repeat.sum())} steps" if self.is_sequence else "a graph"
-        return f"<Flows: {self.n_flows} flows, {form}, {format_size(total)} in all>"
+        return f"<Flows: {self.n_flows} flows, {form}, {units.format_size(total)} in all>"

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import units
-from fabriclab.core._arrays import frozen
+from fabriclab.core._frozen import ReadOnly, Value, frozen
 
 __all__ = ["BUS_FACTORS", "Result", "bus_factor"]
 
@@ -49,7 +49,7 @@ def bus_factor(what: str, n_ranks: int) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class Result:
+class Result(Value):
     """A time for each of one or more sizes, with how it was obtained.
 
     Parameters
@@ -109,10 +109,10 @@ class Result:
         for name in ("size", "time", "low", "high"):
             value = getattr(self, name)
             if value is not None:
-                object.__setattr__(self, name, frozen(np.atleast_1d(value), np.float64))
+                object.__setattr__(self, name, frozen(np.atleast_1d(value), np.float64, name))
         if self.samples is not None:
-            object.__setattr__(self, "samples", frozen(np.atleast_2d(self.samples), np.float64))
-        object.__setattr__(self, "asked", dict(self.asked))
+            object.__setattr__(self, "samples", frozen(np.atleast_2d(self.samples), np.float64, "samples"))
+        object.__setattr__(self, "asked", ReadOnly(self.asked))
         object.__setattr__(self, "notes", tuple(self.notes))
         self._check_ranges()
 

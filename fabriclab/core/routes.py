@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fabriclab.core._arrays import check_pointer, expand, frozen, pointer, rows_of
+from fabriclab.core._arrays import check_pointer, expand, pointer, rows_of
+from fabriclab.core._frozen import Value, check_finite, check_shape, check_within, freeze
 
 if TYPE_CHECKING:
     from fabriclab.core.fabric import Fabric
@@ -24,7 +25,7 @@ _KINDS: Final = ("path", "spray", "tree")
 
 
 @dataclass(frozen=True, eq=False)
-class Routes:
+class Routes(Value):
     """Compressed rows of link numbers; row r belongs to flow ``flow[r]``.
 
     Several rows of one flow are subflows: each moves ``share`` of the flow's bytes at its own rate,
@@ -66,15 +67,10 @@ class Routes:
 
     def __post_init__(self) -> None:
         """Freeze the arrays and check shapes and ranges."""
-        kinds = {"ptr": np.int64, "link": np.int32, "use": np.float64, "flow": np.int32, "share": np.float64,
-                 "delay": np.float64, "kind": np.int8, "adaptive": np.bool_}  # fmt: skip
-        for name, dtype in kinds.items():
-            object.__setattr__(self, name, frozen(getattr(self, name), dtype))
+        freeze(self, {"ptr": np.int64, "link": np.int32, "use": np.float64, "flow": np.int32, "share": np.float64,
+                      "delay": np.float64, "kind": np.int8, "adaptive": np.bool_})  # fmt: skip
         check_pointer(self.ptr, self.link.size, "ptr")
-        for name in ("flow", "share", "delay", "kind", "adaptive"):
-            if getattr(self, name).shape != (self.n_rows,):
-                msg = f"{name} must have shape ({self.n_rows},), got {getattr(self, name).shape}"
-                raise ValueError(msg)
+        check_shape(self, ("flow", "share", "delay", "kind", "adaptive"), (self.n_rows,))
         if self.use.shape != self.link.shape:
             msg = f"use must have the shape of link {self.link.shape}, got {self.use.shape}"
             raise ValueError(msg)
@@ -85,18 +81,12 @@ class Routes:
         self._check_numbers()
 
     def _check_numbers(self) -> None:
-        for name in ("flow", "link"):
-            value = getattr(self, name)
-            if value.min(initial=0) < 0:
-                msg = f"{name} must be >= 0, got {value.min()}"
-                raise ValueError(msg)
+        check_within(self.flow, "flow", 0)
+        check_within(self.link, "link", 0)
         if not np.all(np.isin(self.kind, (PATH, SPRAY, TREE))):
             msg = f"kind must be {PATH}, {SPRAY} or {TREE} (PATH, SPRAY, TREE), got {np.unique(self.kind)}"
             raise ValueError(msg)
-        wrong = ~(np.isfinite(self.delay) & (self.delay >= 0))
-        if np.any(wrong):
-            msg = f"delay must be finite and >= 0 s, got {self.delay[wrong][0]}"
-            raise ValueError(msg)
+        check_finite(self, {"delay": " s"})
 
     @classmethod
     def from_paths(
@@ -129,9 +119,7 @@ class Routes:
     def take(self, flows: ArrayLike) -> Routes:
         """Return routes in which flow i has the rows of the old flow ``flows[i]``."""
         wanted = np.asarray(flows, dtype=np.int64)
-        if wanted.min(initial=0) < 0:
-            msg = f"flows must be >= 0, got {wanted.min()}"
-            raise ValueError(msg)
+        check_within(wanted, "flows", 0)
         order = np.argsort(self.flow, kind="stable")
         first = pointer(np.bincount(self.flow, minlength=int(wanted.max(initial=-1)) + 1))
         counts = (first[1:] - first[:-1])[wanted]
@@ -164,9 +152,7 @@ class Routes:
         ValueError
             Naming the flow and what is wrong with its route.
         """
-        if self.link.max(initial=-1) >= fabric.n_links:
-            msg = f"link must be within 0..{fabric.n_links - 1}, got {self.link.max()}"
-            raise ValueError(msg)
+        check_within(self.link, "link", 0, fabric.n_links - 1)
         fixed = ~np.isin(self.flow, self.flow[self.adaptive])
         total = np.bincount(self.flow[fixed], weights=self.share[fixed])
         wrong = np.setdiff1d(np.flatnonzero(np.abs(total - 1) > 1e-9), np.setdiff1d(np.arange(total.size), self.flow))

@@ -46,7 +46,7 @@ def save(value: Any, path: str | os.PathLike[str]) -> None:
     Raises
     ------
     TypeError
-        If the value is of another type.
+        If the value is of another type, or a mapping in it has a key that is no text.
     """
     arrays: dict[str, Any] = {}
     tree = _pack(value, arrays)
@@ -70,7 +70,10 @@ def _pack(value: Any, arrays: dict[str, Any]) -> Any:
     if isinstance(value, (list, tuple)):
         return {"items": [_pack(v, arrays) for v in value]}
     if isinstance(value, dict):
-        return {"table": {str(k): _pack(v, arrays) for k, v in value.items()}}
+        if other := [k for k in value if not isinstance(k, str)]:
+            msg = f"cannot save a mapping with the key {other[0]!r}; keys are text: write {str(other[0])!r}"
+            raise TypeError(msg)
+        return {"table": {k: _pack(v, arrays) for k, v in value.items()}}
     if isinstance(value, np.generic):
         return {"plain": value.item()}
     if value is None or isinstance(value, (str, int, float, bool)):
@@ -122,5 +125,8 @@ def _unpack(tree: dict[str, Any], arrays: dict[str, Any]) -> Any:
         return {k: _unpack(v, arrays) for k, v in tree["table"].items()}
     if "type" in tree:
         module = importlib.import_module(f"fabriclab.core.{_TYPES[tree['type']]}")
-        return getattr(module, tree["type"])(**{k: _unpack(v, arrays) for k, v in tree["fields"].items()})
+        fields = {k: _unpack(v, arrays) for k, v in tree["fields"].items()}
+        call = fields.pop("call", "")
+        value = getattr(module, tree["type"])(**fields)
+        return value.shown_as(call) if call else value
     return tree["plain"]

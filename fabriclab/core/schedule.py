@@ -4,21 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import units
-from fabriclab.core._arrays import frozen
+from fabriclab.core._frozen import Value, check_shape, check_within, freeze
+from fabriclab.core._memory import check_memory
 
 __all__ = ["Schedule", "StepGroup"]
 
 Ints = NDArray[np.int32]
+_MOST_SEGMENTS: Final = 2**16
+# Peak of `segmented` per step group and per transfer, pipelined or not, measured and rounded up; a test holds it.
+_BYTES: Final = {False: (400, 6), True: (1300, 25)}
 
 
 @dataclass(frozen=True, eq=False)
-class StepGroup:
+class StepGroup(Value):
     """T transfers that may run at once, ``repeat`` times in order.
 
     Transfer i moves the blocks ``first[i]``, ..., ``first[i] + count[i] - 1`` (modulo the number of
@@ -58,10 +62,10 @@ class StepGroup:
         return cls(**columns, repeat=repeat, shift=shift)
 
     def __post_init__(self) -> None:
-        """Freeze the arrays and check repeat."""
-        for name in ("source", "target", "first", "count", "segment"):
-            object.__setattr__(self, name, frozen(getattr(self, name), np.int32))
-        object.__setattr__(self, "reduce", frozen(self.reduce, np.bool_))
+        """Freeze the arrays and check shapes and repeat."""
+        kinds: dict[str, Any] = dict.fromkeys(("source", "target", "first", "count", "segment"), np.int32)
+        freeze(self, kinds | {"reduce": np.bool_})
+        check_shape(self, (*kinds, "reduce"), (self.source.size,))
         units.count(self.repeat, "repeat")
 
     @property
@@ -76,7 +80,7 @@ class StepGroup:
 
 
 @dataclass(frozen=True, eq=False)
-class Schedule:
+class Schedule(Value):
     """Step groups among participants that together do one collective.
 
     The array of a collective has ``n_blocks`` blocks of (nearly) equal length, each cut into
@@ -102,7 +106,8 @@ class Schedule:
     Raises
     ------
     ValueError
-        If a transfer names a participant, block or segment that does not exist, or sends to itself.
+        If a transfer names a participant, block or segment that does not exist, or sends to itself, or
+        if a step copies into a block that another of its transfers writes to.
     """
 
     collective: str
@@ -119,6 +124,7 @@ class Schedule:
         units.count(self.n_ranks, "n_ranks")
         units.count(self.n_blocks, "n_blocks")
         units.count(self.segments, "segments")
+        units.count(self.n_switches, "n_switches", 0)
         units.count(self.root, "root", 0, self.n_ranks - 1)
         object.__setattr__(self, "groups", tuple(self.groups))
         people = self.n_ranks + self.n_switches
@@ -160,17 +166,26 @@ class Schedule:
         Parameters
         ----------
         segments : int
-            Parts per block. >= 1
+            Parts per block. 1 to 65,536
         pipelined : bool
             False: each segment goes through all steps before the next begins, as in a library with
-            small staging buffers. True: segment s starts s steps later, so that steps overlap.
+            small staging buffers. True: segment s starts s steps later, so that steps overlap; every
+            step is then written out.
+            Raises `TooLarge` without memory enough for them.
         """
-        n = units.count(segments, "segments")
+        n = units.count(segments, "segments", 1, _MOST_SEGMENTS)
+        if not isinstance(pipelined, (bool, np.bool_)):
+            msg = f"pipelined must be True or False, got {pipelined!r}"
+            raise TypeError(msg)
         if self.segments != 1:
             msg = f"segments must be set once, this schedule has {self.segments} already"
             raise ValueError(msg)
         if n == 1:
             return self
+        moves = (n + 1) * sum(g.n_transfers * (g.repeat if pipelined else 1) for g in self.groups)
+        per_group, per_transfer = _BYTES[bool(pipelined)]
+        memory = (self.n_steps + n if pipelined else n * len(self.groups)) * per_group + moves * per_transfer
+        check_memory(memory, f"{self!r} in {n} segments", "take fewer segments, fewer ranks, or pipelined=False")
         if not pipelined:
             groups = [replace(g, segment=np.full(g.n_transfers, s)) for s in range(n) for g in self.groups]
         else:
@@ -207,15 +222,38 @@ def _joined(parts: Sequence[StepGroup], segments: Sequence[int]) -> StepGroup:
 
 
 def _check_group(g: int, group: StepGroup, people: int, blocks: int, segments: int) -> None:
-    bounds = {"source": people, "target": people, "first": blocks, "segment": segments}
-    for name, bound in bounds.items():
-        value = getattr(group, name)
-        if value.size and (value.min() < 0 or value.max() >= bound):
-            msg = f"group {g}: {name} must be within 0..{bound - 1}, got {value.min()}..{value.max()}"
-            raise ValueError(msg)
-    if group.count.size and (group.count.min() < 1 or group.count.max() > blocks):
-        msg = f"group {g}: count must be within 1..{blocks}, got {group.count.min()}..{group.count.max()}"
-        raise ValueError(msg)
+    for name, n in (("source", people), ("target", people), ("first", blocks), ("segment", segments)):
+        check_within(getattr(group, name), f"group {g}: {name}", 0, n - 1)
+    check_within(group.count, f"group {g}: count", 1, blocks)
     if np.any(group.source == group.target):
         msg = f"group {g}: a transfer must not go from a participant to itself"
         raise ValueError(msg)
+    if (twice := _written_twice(group, blocks, segments)) is not None:
+        where = f"block {twice[1]} of participant {twice[0]}"
+        msg = f"group {g}: two transfers of one step write to {where}; put them into two steps, or let both reduce"
+        raise ValueError(msg)
+
+
+def _written_twice(group: StepGroup, blocks: int, segments: int) -> tuple[int, int] | None:
+    """Return participant and block of a copy that meets another transfer there, None if there is none.
+
+    Each transfer is one interval of blocks, two where it passes the last block; in order of their starts,
+    an interval meets an earlier one that ends after its start.
+    """
+    place = group.target.astype(np.int64) * segments + group.segment
+    if np.all(group.reduce) or np.unique(place).size == place.size:
+        return None
+    end = group.first + group.count.astype(np.int64)
+    over = end > blocks
+    base = np.append(place, place[over]) * (blocks + 1)
+    start = base + np.append(group.first, np.zeros(int(over.sum()), np.int64))
+    stop = base + np.append(np.minimum(end, blocks), end[over] - blocks)
+    copy = ~np.append(group.reduce, group.reduce[over])
+    order = np.argsort(start, kind="stable")
+    start, stop, copy = start[order], stop[order], copy[order]
+    latest, copied = (np.maximum.accumulate(np.append(-1, x[:-1])) for x in (stop, np.where(copy, stop, -1)))
+    hit = np.flatnonzero((start < copied) | (copy & (start < latest)))
+    if not hit.size:
+        return None
+    at, block = divmod(int(start[hit[0]]), blocks + 1)
+    return at // segments, block

@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabriclab import units
-from fabriclab.core._arrays import frozen
+from fabriclab.core._frozen import Value, freeze
 
 __all__ = ["Timeline"]
 
 
 @dataclass(frozen=True, eq=False)
-class Timeline:
+class Timeline(Value):
     """What an engine found.
 
     Parameters
@@ -46,9 +46,8 @@ class Timeline:
 
     def __post_init__(self) -> None:
         """Freeze the arrays and check them."""
-        for name in ("start", "finish", "link_bytes", "group_start", "period"):
-            object.__setattr__(self, name, frozen(getattr(self, name), np.float64))
-        object.__setattr__(self, "repeat", frozen(self.repeat, np.int64))
+        freeze(self, dict.fromkeys(("start", "finish", "link_bytes", "group_start", "period"), np.float64))
+        freeze(self, {"repeat": np.int64})
         if self.start.shape != self.finish.shape:
             msg = f"finish must have the shape of start {self.start.shape}, got {self.finish.shape}"
             raise ValueError(msg)

@@ -10,7 +10,6 @@ Examples
 from __future__ import annotations
 
 import inspect
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -60,4 +59,5 @@ def build(family: str, /, **arguments: Any) -> Fabric:
         raise TypeError(msg) from None
     asked = {k: v.item() if isinstance(v, np.generic) else v for k, v in arguments.items()}
     fabric: Fabric = function(**arguments)
-    return replace(fabric, family=family, asked=asked)
+    call = ", ".join([repr(family), *(f"{k}={v!r}" for k, v in asked.items())])
+    return fabric.shown_as(f"topologies.build({call})", family=family, asked=asked)

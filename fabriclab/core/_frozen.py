@@ -1,0 +1,121 @@
+"""What cannot be changed: arrays, mappings, and values that stay frozen when they are copied or pickled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NoReturn, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+Key = TypeVar("Key")
+Item = TypeVar("Item")
+
+
+def frozen(value: ArrayLike, dtype: DTypeLike, name: str = "an array") -> NDArray[Any]:
+    """Return ``value`` as a contiguous array whose memory nobody can write to; copied unless it is one.
+
+    The memory is that of a ``bytes`` object: whoever owns an array can take its read-only flag back.
+
+    Raises
+    ------
+    TypeError
+        If the values are no numbers.
+    ValueError
+        If ``dtype`` is of whole numbers or of bool and cannot hold the values as they are.
+    """
+    given, kind = np.atleast_1d(value), np.dtype(dtype)
+    wanted = {"i": f"whole numbers ({kind})", "b": "True or False"}.get(kind.kind, "plain numbers in SI units")
+    if given.size and given.dtype.kind not in ("biuf" if kind.kind == "b" else "iuf"):
+        hint = "; units.parse reads text with a unit" if kind.kind == "f" else ""
+        msg = f"{name} must be {wanted}, got {given.ravel().tolist()[0]!r}{hint}"
+        raise TypeError(msg)
+    with np.errstate(invalid="ignore"):
+        array = np.ascontiguousarray(given, dtype=kind)
+    if kind.kind in "ib" and given.dtype != kind and not np.array_equal(array, given):
+        msg = f"{name} must be {wanted}, got {given[array != given][0]}"
+        raise ValueError(msg)
+    return _sealed(array)
+
+
+def _sealed(array: NDArray[Any]) -> NDArray[Any]:
+    owner: Any = array
+    while type(owner) is np.ndarray:
+        owner = owner.base
+    return array if type(owner) is bytes else np.ndarray(array.shape, array.dtype, array.tobytes())
+
+
+def freeze(value: Any, dtypes: Mapping[str, DTypeLike]) -> None:
+    """Set the named fields of a frozen dataclass to frozen arrays."""
+    for name, dtype in dtypes.items():
+        object.__setattr__(value, name, frozen(getattr(value, name), dtype, name))
+
+
+def check_shape(value: Any, names: Iterable[str], shape: tuple[int, ...]) -> None:
+    """Refuse a named field of another shape."""
+    for name in names:
+        if getattr(value, name).shape != shape:
+            msg = f"{name} must have shape {shape}, got {getattr(value, name).shape}"
+            raise ValueError(msg)
+
+
+def check_finite(value: Any, units: Mapping[str, str]) -> None:
+    """Refuse a named field with an entry that is negative or not finite."""
+    for name, unit in units.items():
+        column = getattr(value, name)
+        wrong = ~(np.isfinite(column) & (column >= 0))
+        if np.any(wrong):
+            msg = f"{name} must be finite and >= 0{unit}, got {column[wrong][0]}"
+            raise ValueError(msg)
+
+
+def check_within(column: NDArray[Any], name: str, low: int, high: int = 2**31 - 1, hint: str = "") -> None:
+    """Refuse whole numbers outside ``low..high``."""
+    wrong = column[(column < low) | (column > high)]
+    if wrong.size:
+        bound = f">= {low}" if high == 2**31 - 1 else f"within {low}..{high}"
+        msg = f"{name} must be {bound}, got {wrong[0]}{hint}"
+        raise ValueError(msg)
+
+
+def si(value: ArrayLike, name: str, read: Callable[[str, str], float]) -> NDArray[Any]:
+    """Return numbers, or one text with its unit that ``read`` understands, as an array of at least one axis."""
+    return frozen(read(value, name) if isinstance(value, str) else value, np.float64, name)
+
+
+def texts(value: Iterable[str], name: str) -> tuple[str, ...]:
+    """Return names as a tuple; a single text, which would fall into letters, is refused."""
+    if isinstance(value, str):
+        msg = f"{name} must be a sequence of texts such as [{value!r}], got {value!r}"
+        raise TypeError(msg)
+    return tuple(value)
+
+
+class ReadOnly(dict[Key, Item]):
+    """A dict that cannot be changed; it stays one in copies and pickles and is an object in JSON."""
+
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+        msg = "this mapping is read-only; make a dict of it, dict(...), and change that"
+        raise TypeError(msg)
+
+    __setitem__ = __delitem__ = __ior__ = pop = popitem = clear = update = setdefault = _refuse
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle and copy as a plain dict and the attributes."""
+        return _restored, (type(self), dict(self), vars(self))
+
+
+def _restored(cls: type[ReadOnly[Any, Any]], items: dict[Any, Any], attributes: dict[str, Any]) -> Any:
+    new = cls.__new__(cls)
+    dict.update(new, items)
+    vars(new).update(attributes)
+    return new
+
+
+class Value:
+    """Base of the frozen types: their arrays stay frozen in copies and pickles."""
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Set all fields."""
+        for name, item in state.items():
+            object.__setattr__(self, name, _sealed(item) if isinstance(item, np.ndarray) else item)
