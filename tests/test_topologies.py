@@ -510,8 +510,13 @@ def test_memory_at_hand(monkeypatch, tmp_path):
     ("rail_optimised", {"servers": 8193}, r"servers must be within 1\.\.8192 for 3 tiers .* got 8193; take a larger"),
     ("rail_optimised", {"servers": 257, "tiers": 2}, r"servers must be within 1\.\.256 for 2 tiers .* tiers=3"),
     ("rail_optimised", {"tiers": 1}, r"tiers must be within 2\.\.3, got 1"),
-    ("rail_optimised", {"gpus": 8, "rails": 1, "radix": 8}, "radix must give a leaf 8 ports down .* got 8; add rails"),
-    ("rail_optimised", {"servers": 1, "gpus": 16}, r"nvlink 0 needs 288 ports and has 256"),
+    ("rail_optimised", {"gpus": 8, "rails": 1, "radix": 8},
+     r"gpus must be within 1\.\.4 \(1 rails, 4 ports down of a leaf\), got 8; add rails"),
+    ("rail_optimised", {"servers": 1, "gpus": 16}, r"gpus must be within 1\.\.14 .*256 NVLink ports, a GPU takes 18"),
+    ("rail_optimised", {"gpus": 80}, r"gpus must be within 1\.\.14 .* got 80; take more servers, .* expand=False"),
+    ("rail_optimised", {"gpus": 264, "expand": False}, r"gpus must be within 1\.\.256 \(8 rails.* got 264; add"),
+    ("rail_optimised", {"gpus": 80, "rails": 80, "expand": False}, r"rails must be within 1\.\.32 for 3 tiers"),
+    ("rail_optimised", {"gpus": 80, "rails": 80, "expand": False, "tiers": 2}, r"rails must be within 1\.\.64 for 2"),
     ("rail_optimised", {"nvlink": "900"}, "nvlink needs its unit"),
     ("rail_optimised", {"pcie": "64 GBps"}, "pcie has the unknown unit"),
 ])  # fmt: skip
@@ -525,7 +530,8 @@ def test_what_cannot_be_built_is_refused(name, asked, text):
     ("leaf_spine", {"hots": 4, "hosts": 4}, "leaf_spine: .*hots.*; its arguments are hosts"),
     ("leaf_spine", {"hosts": 4.0}, r"hosts must be a whole number, got 4\.0"),
     ("leaf_spine", {"hosts": "4"}, "hosts must be a whole number"),
-    ("leaf_spine", {"hosts": 4, "oversubscription": "2"}, "oversubscription must be a number such as 2"),
+    ("leaf_spine", {"hosts": 4, "oversubscription": "2"}, "oversubscription must be one number such as 2"),
+    ("leaf_spine", {"hosts": 4, "oversubscription": np.array([1, 2])}, r"must be one number .* got array\(\[1, 2\]\)"),
     ("fat_tree", {"k": True}, "k must be a whole number, got True"),
 ])  # fmt: skip
 def test_wrong_types_are_refused(name, asked, text):

@@ -77,8 +77,12 @@ class Plan:
 
 def down_ports(radix: int, oversubscription: float) -> int:
     """Return the ports of a leaf that face down, so that down : up is at most ``oversubscription``."""
-    if isinstance(oversubscription, (bool, str)) or not hasattr(oversubscription, "__float__"):
-        msg = f"oversubscription must be a number such as 2 (down : up), got {oversubscription!r}"
+    if (
+        isinstance(oversubscription, (bool, str))
+        or np.ndim(oversubscription)
+        or not hasattr(oversubscription, "__float__")
+    ):
+        msg = f"oversubscription must be one number such as 2 (down : up), got {oversubscription!r:.80}"
         raise TypeError(msg)
     up = math.floor(radix / (1 + oversubscription) + 1e-9) if oversubscription >= 1 else 0
     if up < 1:

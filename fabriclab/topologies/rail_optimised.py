@@ -64,9 +64,16 @@ def rail_optimised(
     if g % r:
         msg = f"rails must divide gpus ({g}), got {r}; each rail takes the same number of GPUs of a server"
         raise ValueError(msg)
-    per_leaf = min(n, down_ports(parts.radix, oversubscription) // (g // r))
+    ports, links = _nvlinks()
+    if expand and g * links > ports:
+        msg = (
+            f"gpus must be within 1..{ports // links} (a server has {ports} NVLink ports, a GPU takes {links}), got {g}"
+        )
+        raise ValueError(msg + "; take more servers, or leave out their inside with expand=False")
+    room = down_ports(parts.radix, oversubscription)
+    per_leaf = min(n, room // (g // r))
     if per_leaf < 1:
-        msg = f"radix must give a leaf {g // r} ports down for each server (gpus / rails), got {parts.radix}; add rails"
+        msg = f"gpus must be within 1..{room * r} ({r} rails, {room} ports down of a leaf), got {g}; add rails"
         raise ValueError(msg)
     down = per_leaf * (g // r)
     plan, per_pod = _plan(n, r, per_leaf, down, down / oversubscription, parts.radix, tiers)
@@ -91,6 +98,10 @@ def _plan(
     per_rail, half = -(-servers // per_leaf), radix // 2
     wanted = (2 if rails * per_rail <= radix else 3) if tiers is None else units.count(tiers, "tiers", 2, 3)
     most = radix // rails if wanted == 2 else half // rails * radix
+    if not most:
+        high = radix if wanted == 2 else half
+        msg = f"rails must be within 1..{high} for {wanted} tiers of {radix}-port switches, got {rails}"
+        raise ValueError(msg)
     if per_rail > most:
         msg = (
             f"servers must be within 1..{most * per_leaf} for {wanted} tiers of {radix}-port switches on {rails} "
@@ -106,19 +117,24 @@ def _plan(
     return Plan(pods, leaves, spines, per_spine, *even(pods, above, radix, radix - above)), pod_rail * per_leaf
 
 
+def _nvlinks() -> tuple[int, int]:
+    """Return the NVLink ports of a server's switches, and the NVLinks of a GPU."""
+    ports = catalog.value("systems", "dgxh100", "nvswitch_chips") * catalog.value("switches", "nvswitch3", "ports")
+    return int(ports), int(catalog.value("links", "nvlink4", "links_per_gpu"))
+
+
 def _add_servers(
     b: FabricBuilder, n: int, where: dict[str, Any], nvlink: units.Quantity | None, pcie: units.Quantity | None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Add the inside of ``n`` servers; return the GPUs and the NICs."""
     fact, ends = catalog.value, where["server"].size
-    ports = int(fact("systems", "dgxh100", "nvswitch_chips") * fact("switches", "nvswitch3", "ports"))
+    ports, links = _nvlinks()
     bus = fact("links", "pcie5", "bandwidth_after_encoding") if pcie is None else units.rate(pcie, "pcie")
     fast = fact("links", "nvlink4", "bandwidth_per_gpu") if nvlink is None else units.rate(nvlink, "nvlink")
     gpu = b.add_nodes("gpu", ends, tier=0, transit=False, **where)
     domain = b.add_nodes("nvlink", n, tier=1, transit=True, radix=ports, server=np.arange(n))
     switch = b.add_nodes("pcie", ends, tier=1, transit=True, **where)
     nic = b.add_nodes("nic", ends, tier=2, transit=True, **where)
-    links = int(fact("links", "nvlink4", "links_per_gpu"))
     b.add_cables(gpu, domain[where["server"]], capacity=fast, ports=links, medium="nvlink")
     b.add_cables(gpu, switch, capacity=bus, medium="pcie")
     b.add_cables(switch, nic, capacity=bus, medium="pcie")
