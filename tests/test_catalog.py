@@ -1,5 +1,6 @@
 """Catalog: the tables of facts, their evidence and how they are looked up."""
 
+import copy
 import pickle
 
 import pytest
@@ -100,6 +101,29 @@ def test_sources():
 def test_errors_help(ask, error, text):
     with pytest.raises(error, match=text):
         ask()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda: catalog.links.pop("nvlink4"),
+        lambda: catalog.links["nvlink4"].update(bandwidth_per_gpu=None),
+        lambda: data_rows("sources")[0].clear(),
+        lambda: catalog.case().given.pop("servers"),
+    ],
+)
+def test_a_reader_cannot_change_what_all_others_read(change):
+    with pytest.raises(TypeError, match="this mapping is read-only"):
+        change()
+    assert not hasattr(data_rows("sources"), "append")
+    assert catalog.case().servers == 128 and catalog.value("links", "nvlink4", "bandwidth_per_gpu") == 450e9
+
+
+def test_tables_and_the_case_are_copied_and_pickled():
+    for again in (copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))):
+        assert again(catalog.links)["nvlink4"].spec("bandwidth_per_gpu").si == 450e9
+        assert repr(again(catalog.nics)) == repr(catalog.nics)
+        assert again(catalog.case(nic_rate="200 Gb/s")).nic_rate == 25e9
 
 
 def test_display_and_completion():

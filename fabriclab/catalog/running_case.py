@@ -10,6 +10,7 @@ from typing import Final
 from fabriclab import units
 from fabriclab.catalog.sheet import FORMULAS, last_finish
 from fabriclab.catalog.tables import data_rows, near
+from fabriclab.core._frozen import ReadOnly
 from fabriclab.core.spec import Spec, html_table, si_factor
 
 __all__ = ["Case", "case"]
@@ -51,6 +52,10 @@ class Case:
 
     given: Mapping[str, Spec]
     _known: dict[str, float] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        """Keep the given rows from being changed."""
+        object.__setattr__(self, "given", ReadOnly(self.given))
 
     def __getitem__(self, name: str) -> float:
         """Return a row by name: given, or computed from the given ones."""

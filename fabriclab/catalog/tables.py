@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final, NoReturn
 
+from fabriclab.core._frozen import ReadOnly
 from fabriclab.core.spec import Spec, html_table
 
 __all__ = ["Part", "Table", "data_rows", "load_table", "near", "read_rows", "table_names"]
@@ -25,7 +26,7 @@ def near(name: object, known: Iterable[str], what: str) -> str:
     return f"{what} has no {name!r}; {advice}"
 
 
-class Part(dict[str, Spec]):
+class Part(ReadOnly[str, Spec]):
     """All Specs of one part: ``part["bandwidth_per_gpu"]``, or ``part.spec(attribute, name=...)``."""
 
     def __init__(self, table: str, specs: list[Spec]) -> None:
@@ -81,7 +82,7 @@ class Part(dict[str, Spec]):
         return html_table(self.specs, self.label)
 
 
-class Table(dict[str, Part]):
+class Table(ReadOnly[str, Part]):
     """One table of the catalog: ``table["nvlink4"]`` is a `Part`."""
 
     def __init__(self, name: str, specs: Iterable[Spec]) -> None:
@@ -109,9 +110,9 @@ def read_rows(path: Path) -> list[dict[str, str]]:
 
 
 @cache
-def data_rows(name: str) -> list[dict[str, str]]:
+def data_rows(name: str) -> tuple[ReadOnly[str, str], ...]:
     """Return the rows of a file of the catalog, read on first use."""
-    return read_rows(_DATA / f"{name}.csv")
+    return tuple(map(ReadOnly, read_rows(_DATA / f"{name}.csv")))
 
 
 @cache
