@@ -228,6 +228,8 @@ def test_the_ruler_is_drawn_where_html_is_shown(monkeypatch):
     page = shown._repr_html_()
     assert 'role="img"' in page and "400 Gb/s NIC" in page and "memory copy" in page
     assert page.count("<table") == 1 and "...." not in page  # the picture, with its numbers, stands for the rows
+    assert page.count("5.0 times as fast as my memory copy") == 2  # as the headline and in its alternative text
+    assert "PCIe 5 is 6.3 times" in ruler("PCIe 4", "pcie 5")._repr_html_()
     monkeypatch.setenv("FABRICLAB_TEXT", "1")
     assert shown._repr_html_() is None
 
@@ -355,16 +357,19 @@ def test_the_report_is_one_screen():
     assert "moves 50.0 GB/s one way, 5.0 times as fast as this machine copies memory (10.0 GB/s)" in said
     assert "2.50 GB/s, 4.0 times slower than a memory copy" in said and "in 0 of 1 predictions" in said
     assert "off by a factor" not in said and str(store.path()) in said
-    still = re.findall(r"Still open in lesson (\w+): (.*)", said)
-    assert [lesson for lesson, _ in still] == ["00_start_here", "31_all_reduce"]
-    assert still[0][1].startswith("both directions: fl.drill(2); MiB and MB: fl.drill(3); ")
-    assert "fabric" not in still[0][1] and 'the typical rate: fl.check("00-typical")' in still[0][1]
+    again = [(row[0], row[-1]) for row in report().parts[-1].rows if row[-1]]
+    assert len(again) == 2 + 3 + 6 and again[:2] == [
+        ("both directions", "`fl.drill(2)`"),
+        ("MiB and MB", "`fl.drill(3)`"),
+    ]
+    assert ("the typical rate", '`fl.check("00-typical")`') in again and "what a fabric is" not in dict(again)
+    assert re.search(r"the typical rate +not tried +0 +fl.check", said)
     assert said.count("\n") < 40
 
 
 def test_a_report_of_nothing_is_short():
     said = str(report())
-    assert "0 of the 2" in said and "take away" not in said and "Still open" not in said
+    assert "0 of the 2" in said and "take away" not in said and "look at again" not in said
     assert "None" not in said
 
 
@@ -386,7 +391,9 @@ def test_nothing_is_open_in_a_lesson_that_is_done():
             number = int(question.drill.partition("/")[2] or 0)
             drill(number, right) if number else check(question.id, right or question.shown(question.key({})))
     said = str(report())
-    assert "Still open" not in said and re.search(r"00_start_here +done +0 of 2 +7 of 7", said) and "done: 1 of" in said
+    assert (
+        "look at again" not in said and re.search(r"00_start_here +done +0 of 2 +7 of 7", said) and "done: 1 of" in said
+    )
 
 
 def test_a_fast_machine_is_told_so():
@@ -453,6 +460,9 @@ def test_a_table_shows_itself():
     assert re.search(r'<th scope="col"[^>]*>a</th>', shown._repr_html_())
     assert shown.markdown() == "Two\n\n| a | b |\n| --- | --- |\n| x | y< |\n| long | 1 |\n\nEnd"
     assert text("word.yes") == "yes"
+    line = Shown(("Type `a<b`.",), head=("x", "y"), rows=(("1", "`f(2)`"),))
+    assert str(line) == "Type a<b.\nx  y\n1  f(2)" and "<code>a&lt;b</code>." in line._repr_html_()
+    assert "<code>f(2)</code>" in line._repr_html_() and "`f(2)`" in line.markdown()
 
 
 def test_the_ledger_is_shown_by_itself():

@@ -93,11 +93,11 @@ def test_a_wrong_answer_repeats_the_question_with_its_hint_and_the_line_to_type(
     shown = check("00-typical", "a" if find("00-typical").options({})["a"][1] else "b")
     assert shown.lines == check("00-typical").lines and shown.rows == check("00-typical").rows and shown.rows
     assert shown.after[0] == "Not yet." and shown.after[-2].startswith("Hint 1 of 3")
-    assert shown.after[-1] == 'Answer with one letter: fl.check("00-typical", "?")'
+    assert shown.after[-1] == 'Answer with one letter: `fl.check("00-typical", "?")`'
     assert drill(2, "z").rows == drill(2).rows and drill(2, "z").lines == drill(2).lines  # not counted either
     given = check("31-ring-bytes", "3 MB", s="400 MB", n=4)
     assert "buffers of 400 MB over 4 ranks" in given.lines[0]
-    assert given.after[-1].endswith("""fl.check("31-ring-bytes", "? MB", s='400 MB', n=4)""")
+    assert given.after[-1].endswith("""`fl.check("31-ring-bytes", "? MB", s='400 MB', n=4)`""")
     right = next(k for k, (_, wrong) in find("00-nic-rate").options({}).items() if not wrong)
     assert drill(1, right).lines == drill(1).lines and drill(1, right).rows == ()
 

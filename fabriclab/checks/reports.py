@@ -27,10 +27,6 @@ def report(name: str | None = None) -> Shown:
         Written at the top; there is no name unless one is given.
     """
     held = store.progress()
-    answers = held["checks"] | held["drills"]
-    checks = (
-        (_title(id), text("word.yes" if e["right"] else "word.not_yet"), str(e["tries"])) for id, e in answers.items()
-    )
     findings = [f"- {line}" for line in itertools.islice(_takeaways(held), 3)]
     lessons = {key.removeprefix("lesson."): state(key.removeprefix("lesson.")) for key in keys("lesson.")}
     begun = [lesson for lesson, how in lessons.items() if how != "new"]
@@ -38,10 +34,10 @@ def report(name: str | None = None) -> Shown:
     counts = text("report.counts", done=[*lessons.values()].count("done"), here=here, planned=len(lessons))
     where = text("report.file", path=store.path())
     head = text("report.head", version=fabriclab.__version__, day=date.today(), name=f", {name}" if name else "")
-    parts = {"lessons": _lessons(begun, held), "numbers": _numbers(held), "checks": checks}
+    parts = {"lessons": _lessons(begun, held), "numbers": _numbers(held), "checks": _checks(begun, held)}
     return Shown(
         [head, counts], parts=[part for key, rows in parts.items() for part in _part(key, rows)], extra=_download,
-        after=[text("report.takeaways") if findings else "", *findings, *_open(begun), where],
+        after=[text("report.takeaways") if findings else "", *findings, where],
         data=held | {"name": name, "made_with": fabriclab.__version__},
     )  # fmt: skip
 
@@ -55,10 +51,6 @@ def _part(key: str, rows: Iterable[tuple[str, ...]]) -> list[Shown]:
     return [Shown((text(f"report.{key}"),), head=head, rows=cells)] if told else []
 
 
-def _title(id: str) -> str:
-    return TEXTS.get(f"title.{id}", id)
-
-
 def _lessons(begun: Iterable[str], held: dict[str, Any]) -> Iterator[tuple[str, ...]]:
     """Yield a row per lesson that was begun: its state, and how many of its predictions and checks are there."""
     for lesson in begun:
@@ -67,12 +59,14 @@ def _lessons(begun: Iterable[str], held: dict[str, Any]) -> Iterator[tuple[str, 
         yield lesson, text(f"state.{state(lesson)}"), *counts
 
 
-def _open(begun: Iterable[str]) -> Iterator[str]:
-    """Yield a line per lesson that was begun: its checks that are wrong or not tried, with the line to type."""
-    for lesson in begun:
-        left = (questions()[id] for id, right in answered(lesson).items() if not right)
-        if titles := "; ".join(text("report.title", title=_title(q.id), call=q.call()) for q in left):
-            yield text("report.review", lesson=lesson, titles=titles)
+def _checks(begun: Iterable[str], held: dict[str, Any]) -> Iterator[tuple[str, ...]]:
+    """Yield a row per check of the lessons that were begun; those to look at again come with the line to type."""
+    answers = held["checks"] | held["drills"]
+    for id, right in itertools.chain.from_iterable(answered(lesson).items() for lesson in begun):
+        tries = answers.get(id, {}).get("tries", 0)
+        state = text("word.yes" if right else "word.not_yet" if tries else "word.not_tried")
+        call = questions()[id].call()
+        yield text(f"title.{id}"), state, str(tries), "" if right else f"`{call}`"
 
 
 def _numbers(held: dict[str, Any]) -> Iterator[tuple[str, ...]]:

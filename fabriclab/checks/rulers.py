@@ -41,9 +41,9 @@ def ruler(*parts: str | Result) -> Shown:
     # In text the dots are the ruler: ten of them for ten times the rate, from the slowest on.
     dots = {name: 1 + round(10 * math.log10(rate / min(rates.values()))) for name, rate in rates.items()}
     rows = [(name, units.format_rate(rate), "." * dots[name]) for name, rate in rates.items()]
-    drawn = functools.partial(_picture, mine, links, results)
     head, after = text("ruler.head").split("|"), _findings(mine, links)
-    return Shown([text("ruler.title")], head=head, rows=rows, after=after, data=rates, extra=drawn)
+    drawn = functools.partial(_picture, mine, links, results, after)
+    return Shown([text("ruler.title")], head=head, rows=rows, after=after, data=rates, picture=drawn)
 
 
 @functools.cache
@@ -75,13 +75,15 @@ def _mine(name: str) -> str:
     return text("ruler.mine", name=label(name))
 
 
-def _picture(mine: Mapping[str, float], links: Mapping[str, float], results: list[Result]) -> str:
+def _picture(mine: Mapping[str, float], links: Mapping[str, float], results: list[Result], said: list[str]) -> str:
     from fabriclab import views
 
     # A result has its rounds and its source with it, which the progress file has not.
     shown: dict[str, float | Result] = {**mine}
     shown |= {_mine(r.what): r for r in results if r.busbw[-1] == mine.get(_mine(r.what))}
-    return views.ruler(shown, links, caption=text("ruler.source"))._repr_mimebundle_()["text/html"]
+    first, *rest = said if mine else [None, *said]
+    drawn = views.ruler(shown, links, finding=first, caption=" ".join([*rest, text("ruler.source")]))
+    return drawn._repr_mimebundle_()["text/html"]
 
 
 def _findings(mine: Mapping[str, float], links: Mapping[str, float]) -> list[str]:

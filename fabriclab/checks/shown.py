@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -51,7 +52,10 @@ class NewerFile(_Spoken, FileFormat):
 
 @dataclass(frozen=True)
 class Shown:
-    """Sentences and tables that show themselves as text, as HTML or as Markdown; ``data`` holds them as values."""
+    """Sentences and tables that show themselves as text, as HTML or as Markdown; ``data`` holds them as values.
+
+    What stands between backticks, in a sentence or a cell, is a line to type.
+    """
 
     lines: Sequence[str]  # above the table; an empty one is left out
     state: str = "plain"  # good, wait (something is missing) or plain
@@ -60,14 +64,16 @@ class Shown:
     after: Sequence[str] = ()  # sentences below
     data: Mapping[str, Any] = field(default_factory=dict)
     parts: Sequence[Shown] = ()  # further tables, between the first and ``after``
-    extra: Callable[[], str] = str  # makes HTML for the end when it is shown: a picture that stands for ``rows``
+    extra: Callable[[], str] = str  # makes HTML for the end when it is shown, such as a link
+    picture: Callable[[], str] | None = None  # makes HTML that says the same as lines, rows and ``after``
 
     def __repr__(self) -> str:
         """Show everything as plain text."""
         table = [[_words(cell) for cell in row] for row in (self.head, *self.rows) if row]
         widths = [max(map(len, column)) for column in zip(*table, strict=True)]
         rows = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in table)
-        return "\n".join(filter(None, [*self.lines, *rows, *(f"\n{p!r}\n" for p in self.parts), *self.after]))
+        shown = [*self.lines, *rows, *(f"\n{p!r}\n" for p in self.parts), *self.after]
+        return "\n".join(filter(None, shown)).replace("`", "")
 
     def markdown(self) -> str:
         """Return everything as Markdown."""
@@ -82,12 +88,17 @@ class Shown:
     def _repr_html_(self) -> str | None:
         if os.environ.get("FABRICLAB_TEXT", "") not in ("", "0"):
             return None
-        above, below = ("".join(f"<div>{html.escape(s)}</div>" for s in x if s) for x in (self.lines, self.after))
+        above, below = ("".join(f"<div>{_html(s)}</div>" for s in x if s) for x in (self.lines, self.after))
         cells = [[_cell("th", c, ' scope="col"') for c in self.head], *([_cell("td", c) for c in r] for r in self.rows)]
         rows = "".join("<tr>" + "".join(row) + "</tr>" for row in cells)
-        table = f"<table>{rows}</table>" if self.rows and self.extra is str else ""
+        table = f"<table>{rows}</table>" if self.rows else ""
         inner = above + table + "".join(part._repr_html_() or "" for part in self.parts) + below + self.extra()
+        inner = self.picture() if self.picture else inner
         return f'<div style="border-left:4px solid {STRIPES[self.state]};padding-left:8px">{inner}</div>'
+
+
+def _html(sentence: str) -> str:
+    return re.sub("`([^`]+)`", r"<code>\1</code>", html.escape(sentence))
 
 
 def _words(cell: Any) -> str:
@@ -96,6 +107,6 @@ def _words(cell: Any) -> str:
 
 def _cell(tag: str, cell: Any, scope: str = "") -> str:
     """Return a cell with its words flush left, which a notebook would set flush right."""
-    words = html.escape(_words(cell))
+    words = _html(_words(cell))
     linked = f'<a href="{html.escape(cell[1])}">{words}</a>' if isinstance(cell, tuple) else words
     return f'<{tag}{scope} style="text-align:left">{linked}</{tag}>'
