@@ -211,7 +211,7 @@ def test_shares_of_a_flow_make_one():
     ({"ptr": [0, 3]}, "ptr must rise from 0 to 4"),
     ({"ptr": [1, 4]}, "ptr must rise from 0 to 4"),
     ({"ptr": [0, 5, 4]}, "ptr must rise from 0 to 4"),
-    ({"use": [1.0]}, r"use must have the shape of link \(4,\), got \(1,\)"),
+    ({"use": [1.0]}, r"use must have shape \(4,\), got \(1,\)"),
     ({"use": [1, 1, 1, 1.1]}, r"use must be within 0\.\.1, got 1\.\.1\.1"),
     ({"use": [1, 1, 1, -0.1]}, r"use must be within 0\.\.1"),
     ({"use": [1, 1, 1, np.nan]}, r"use must be within 0\.\.1"),
@@ -312,7 +312,7 @@ def test_written_out_the_traffic_ends_at_the_same_times(flows):
     ({"after": [[], [2]]}, r"after must be within 0\.\.1, got 2"),
     ({"after": [[]]}, r"after must have one row per flow \(2\), got 1"),
     ({"repeat": 0}, "repeat must be >= 1, got 0"),
-    ({"repeat": []}, "repeat must have one entry per group"),
+    ({"repeat": []}, "repeat must have one entry per group, got 0"),
     ({"group": [0, 1]}, r"group must rise within 0\.\.0"),
     ({"group": [1, 0], "repeat": [1, 1]}, r"group must rise within 0\.\.1"),
     ({"group": [0, 1], "repeat": [1, 1], "after": [[], [0]]}, "after must stay within the group"),
@@ -426,10 +426,10 @@ def test_timeline_by_hand():
 
 
 @pytest.mark.parametrize(("new", "message"), [
-    ({"finish": [2.0]}, r"finish must have the shape of start \(2,\), got \(1,\)"),
+    ({"finish": [2.0]}, r"finish must have shape \(2,\), got \(1,\)"),
     ({"finish": [2.0, 0.5]}, r"flow 1 ends at 0\.5 s, before its start at 1\.0 s"),
     ({"finish": [2.0, np.nan]}, "flow 1 ends at nan s"),
-    ({"period": [1.0, 2.0]}, "group_start, period and repeat must have one shape"),
+    ({"period": [1.0, 2.0]}, r"period must have shape \(1,\), got \(2,\)"),
 ])  # fmt: skip
 def test_broken_timelines_are_refused(new, message):
     with pytest.raises(ValueError, match=message):

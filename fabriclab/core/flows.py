@@ -125,13 +125,10 @@ class Flows(Value):
         check_within(self.target, "target", 0)
 
     def _check_groups(self) -> None:
-        if self.repeat.size == 0 or np.any(self.repeat < 1):
-            got = f"must be >= 1, got {self.repeat.min()}" if self.repeat.size else "must have one entry per group"
-            msg = f"repeat {got}"
-            raise ValueError(msg)
-        steps = np.diff(self.group, prepend=0)
-        if self.group.size and (np.any(steps < 0) or self.group.max() >= self.repeat.size or self.group.min() < 0):
-            msg = f"group must rise within 0..{self.repeat.size - 1}, one entry of repeat per group"
+        check_within(self.repeat, "repeat", 1)
+        last = self.repeat.size - 1
+        if last < 0 or np.any(np.diff(self.group, prepend=0, append=last) < 0):
+            msg = f"group must rise within 0..{last}, and repeat must have one entry per group, got {last + 1}"
             raise ValueError(msg)
         if self.after.size and np.any(self.group[self.after] != self.group[rows_of(self.after_ptr)]):
             msg = "after must stay within the group: a later group waits for the whole group before it"

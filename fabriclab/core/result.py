@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import units
-from fabriclab.core._frozen import ReadOnly, Value, frozen
+from fabriclab.core._frozen import ReadOnly, Value, check_finite, check_shape, frozen
 
 __all__ = ["BUS_FACTORS", "Result", "bus_factor"]
 
@@ -117,14 +117,8 @@ class Result(Value):
         self._check_ranges()
 
     def _check_ranges(self) -> None:
-        for name in ("time", "low", "high"):
-            value = getattr(self, name)
-            if value is not None and value.shape != self.size.shape:
-                msg = f"{name} must have the shape of size {self.size.shape}, got {value.shape}"
-                raise ValueError(msg)
-        if not np.all(self.size >= 0):
-            msg = f"size must be >= 0 B, got min {self.size.min():g}"
-            raise ValueError(msg)
+        check_shape(self, [n for n in ("time", "low", "high") if getattr(self, n) is not None], self.size.shape)
+        check_finite(self, {"size": " B"})
         # Only a prediction may take no time: one rank has nobody to talk to.
         good = self.time >= 0 if self.obtained == "predicted" else self.time > 0
         if not np.all(np.isfinite(self.time) & good):

@@ -71,9 +71,7 @@ class Routes(Value):
                       "delay": np.float64, "kind": np.int8, "adaptive": np.bool_})  # fmt: skip
         check_pointer(self.ptr, self.link.size, "ptr")
         check_shape(self, ("flow", "share", "delay", "kind", "adaptive"), (self.n_rows,))
-        if self.use.shape != self.link.shape:
-            msg = f"use must have the shape of link {self.link.shape}, got {self.use.shape}"
-            raise ValueError(msg)
+        check_shape(self, ["use"], self.link.shape)
         for name, value in (("use", self.use), ("share", self.share)):
             if not np.all((value >= 0) & (value <= 1 + 1e-9)):
                 msg = f"{name} must be within 0..1, got {value.min():g}..{value.max():g}"

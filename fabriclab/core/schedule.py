@@ -228,21 +228,18 @@ def _check_group(g: int, group: StepGroup, people: int, blocks: int, segments: i
     if np.any(group.source == group.target):
         msg = f"group {g}: a transfer must not go from a participant to itself"
         raise ValueError(msg)
-    if (twice := _written_twice(group, blocks, segments)) is not None:
-        where = f"block {twice[1]} of participant {twice[0]}"
-        msg = f"group {g}: two transfers of one step write to {where}; put them into two steps, or let both reduce"
-        raise ValueError(msg)
+    _check_writes(g, group, blocks, segments)
 
 
-def _written_twice(group: StepGroup, blocks: int, segments: int) -> tuple[int, int] | None:
-    """Return participant and block of a copy that meets another transfer there, None if there is none.
+def _check_writes(g: int, group: StepGroup, blocks: int, segments: int) -> None:
+    """Refuse a copy into a block to which another transfer of the step writes.
 
-    Each transfer is one interval of blocks, two where it passes the last block; in order of their starts,
-    an interval meets an earlier one that ends after its start.
+    A transfer is one interval of blocks, two where it passes the last block; in order of their starts, an
+    interval meets an earlier one that ends after its start.
     """
     place = group.target.astype(np.int64) * segments + group.segment
     if np.all(group.reduce) or np.unique(place).size == place.size:
-        return None
+        return
     end = group.first + group.count.astype(np.int64)
     over = end > blocks
     base = np.append(place, place[over]) * (blocks + 1)
@@ -253,7 +250,8 @@ def _written_twice(group: StepGroup, blocks: int, segments: int) -> tuple[int, i
     start, stop, copy = start[order], stop[order], copy[order]
     latest, copied = (np.maximum.accumulate(np.append(-1, x[:-1])) for x in (stop, np.where(copy, stop, -1)))
     hit = np.flatnonzero((start < copied) | (copy & (start < latest)))
-    if not hit.size:
-        return None
-    at, block = divmod(int(start[hit[0]]), blocks + 1)
-    return at // segments, block
+    if hit.size:
+        at, block = divmod(int(start[hit[0]]), blocks + 1)
+        where = f"block {block} of participant {at // segments}"
+        msg = f"group {g}: two transfers of one step write to {where}; put them into two steps, or let both reduce"
+        raise ValueError(msg)

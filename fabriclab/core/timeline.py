@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabriclab import units
-from fabriclab.core._frozen import Value, freeze
+from fabriclab.core._frozen import Value, check_shape, freeze
 
 __all__ = ["Timeline"]
 
@@ -48,15 +48,11 @@ class Timeline(Value):
         """Freeze the arrays and check them."""
         freeze(self, dict.fromkeys(("start", "finish", "link_bytes", "group_start", "period"), np.float64))
         freeze(self, {"repeat": np.int64})
-        if self.start.shape != self.finish.shape:
-            msg = f"finish must have the shape of start {self.start.shape}, got {self.finish.shape}"
-            raise ValueError(msg)
+        check_shape(self, ["finish"], self.start.shape)
+        check_shape(self, ("period", "repeat"), self.group_start.shape)
         if not np.all(self.finish >= self.start):
             flow = int(np.flatnonzero(~(self.finish >= self.start))[0])
             msg = f"flow {flow} ends at {self.finish[flow]} s, before its start at {self.start[flow]} s"
-            raise ValueError(msg)
-        if not self.group_start.shape == self.period.shape == self.repeat.shape:
-            msg = f"group_start, period and repeat must have one shape, got {self.period.shape}"
             raise ValueError(msg)
 
     @property
