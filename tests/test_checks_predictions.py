@@ -32,7 +32,7 @@ def test_a_prediction_is_stored_and_compared():
         == "Stored: 10 GB/s, between 3 and 30. The next cell is open."
     )
     said = str(reveal("00-copy", copied()))
-    assert said == "You said 10 GB/s, measured 9.80 GB/s: spot on.\nYour range 3 to 30 GB/s held it."
+    assert said == "You said 10 GB/s, measured 9.80 GB/s: spot on.\nIt lies in your range 3 to 30 GB/s."
     entry = progress()["predictions"]["00-copy"]
     assert entry["factor"] == pytest.approx(10 / 9.8) and entry["truth"] == pytest.approx(9.8)
     assert (entry["unit"], entry["how"], entry["low"], entry["high"]) == ("GB/s", "measured", 3.0, 30.0)
@@ -42,8 +42,9 @@ def test_a_prediction_is_stored_and_compared():
 @pytest.mark.parametrize(
     ("value", "verdict"),
     [
-        (0.8, "spot on"), (0.7 * 1.149, "spot on"), (0.7 * 1.16, "1.2 times high"), (0.7 / 1.16, "1.2 times low"),
-        (5.6, "8.0 times high"), (0.7 / 8, "8.0 times low"), (89.6, "128 times high"), (0.7 * 9.96, "10 times high"),
+        (0.8, "spot on"), (0.7 * 1.149, "spot on"), (0.7 * 1.16, "1.2 times too high"),
+        (0.7 / 1.16, "1.2 times too low"), (5.6, "8.0 times too high"), (0.7 / 8, "8.0 times too low"),
+        (89.6, "128 times too high"), (0.7 * 9.96, "10 times too high"),
     ],
 )  # fmt: skip
 def test_verdicts(value, verdict):
@@ -55,7 +56,7 @@ def test_the_range_may_miss():
     predict("31-hall", 2, "s", low=1, high=3)
     assert "outside your range 1 to 3 s" in str(reveal("31-hall", "700 ms"))
     predict("edge", 2, "s", low=0.7, high=3)
-    assert "held it" in str(reveal("edge", 0.7))
+    assert "It lies in your range" in str(reveal("edge", 0.7))
 
 
 def test_the_range_comes_in_any_unit():
@@ -79,7 +80,7 @@ def test_a_truth_comes_in_any_form():
 def test_a_model_is_compared_too():
     predict("31-hall", 0.7, "s")
     shown = reveal("31-hall", 0.7, "s", model=1.4)
-    assert "The formula gives 1.40 s: 2.0 times high." in str(shown) and shown.data["model"] == pytest.approx(1.4)
+    assert "The formula gives 1.40 s: 2.0 times too high." in str(shown) and shown.data["model"] == pytest.approx(1.4)
 
 
 @pytest.mark.parametrize("arguments", [(), (None,), (10, "GB/s")])
@@ -122,7 +123,7 @@ def test_an_envelope_waits_for_its_lesson():
     assert str(predict("31-hall", 0.5, "s", opens="31")) == "Stored: 0.5 s. Lesson 31 opens this envelope."
     assert str(envelope("31-hall")) == "Sealed: 0.5 s. Lesson 31 opens it."
     reveal("31-hall", 0.7, "s")
-    assert str(envelope("31-hall")) == "You said 0.5 s, computed 0.700 s: 1.4 times low."
+    assert str(envelope("31-hall")) == "You said 0.5 s, computed 0.700 s: 1.4 times too low."
     predict("soon", 0.5, "s")
     assert str(envelope("soon")) == "Sealed: 0.5 s. The cell that compares opens it."
 
@@ -210,7 +211,7 @@ def test_a_stored_prediction_of_another_kind_is_asked_again(own_file, monkeypatc
     monkeypatch.setenv("FABRICLAB_REVEAL", "1")
     assert "computed 0.700 s" in str(reveal("00-gradients", 0.7, "s"))
     predict("00-gradients", 1, "s")
-    assert "1.4 times high" in str(reveal("00-gradients", 0.7, "s"))
+    assert "1.4 times too high" in str(reveal("00-gradients", 0.7, "s"))
 
 
 @pytest.mark.parametrize("id", ["", None, 3])

@@ -118,7 +118,7 @@ def test_a_file_that_is_whole_stays(own_file, caplog):
     whole = {section: {"a": entry} for section, entry in ENTRY.items()} | {"chosen": {}}
     own_file.write_text(json.dumps({"format": "fabriclab-progress", "version": 1, **whole}))
     assert {section: progress()[section] for section in whole} == whole and caplog.text == ""
-    assert "4.00 s" in str(report()) and "my a" in str(ruler()) and "1.3 times low" in str(envelope("a"))
+    assert "4.00 s" in str(report()) and "my a" in str(ruler()) and "1.3 times too low" in str(envelope("a"))
 
 
 WRITER = """
@@ -351,7 +351,7 @@ def test_the_report_is_one_screen():
     assert "0 of the 2 that exist so far (29 are planned). A lesson is done when all its checks are right" in said
     assert re.search(r"00_start_here +begun +1 of 2 +2 of 7", said)
     assert re.search(r"31_all_reduce +begun +0 of 1 +0 of 6", said)
-    assert re.search(r"your prediction: copying memory +20.0 GB/s +5.00 GB/s +10.0 GB/s +2.00 +0.500", said)
+    assert re.search(r"predicted: copying memory +20.0 GB/s +5.00 GB/s +10.0 GB/s +2.00 +0.500", said)
     assert re.search(r"31-hall +0.500 s +not revealed", said) and re.search(r"00-other +no idea +not revealed", said)
     assert re.search(r"memory copy +10.0 GB/s, 6.71 ms", said) and re.search(r"what a fabric is +yes +2", said)
     assert "moves 50.0 GB/s one way, 5.0 times as fast as this machine copies memory (10.0 GB/s)" in said
@@ -461,8 +461,11 @@ def test_a_table_shows_itself():
     assert shown.markdown() == "Two\n\n| a | b |\n| --- | --- |\n| x | y< |\n| long | 1 |\n\nEnd"
     assert text("word.yes") == "yes"
     line = Shown(("Type `a<b`.",), head=("x", "y"), rows=(("1", "`f(2)`"),))
-    assert str(line) == "Type a<b.\nx  y\n1  f(2)" and "<code>a&lt;b</code>." in line._repr_html_()
-    assert "<code>f(2)</code>" in line._repr_html_() and "`f(2)`" in line.markdown()
+    assert (
+        str(line) == "Type a<b.\nx  y\n1  f(2)"
+        and '<code style="white-space:nowrap">a&lt;b</code>.' in line._repr_html_()
+    )
+    assert '<code style="white-space:nowrap">f(2)</code>' in line._repr_html_() and "`f(2)`" in line.markdown()
 
 
 def test_the_ledger_is_shown_by_itself():

@@ -81,7 +81,7 @@ def _picture(mine: Mapping[str, float], links: Mapping[str, float], results: lis
     # A result has its rounds and its source with it, which the progress file has not.
     shown: dict[str, float | Result] = {**mine}
     shown |= {_mine(r.what): r for r in results if r.busbw[-1] == mine.get(_mine(r.what))}
-    first, *rest = said if mine else [None, *said]
+    first, *rest = [said[0].rstrip("."), *said[1:]] if mine else [None, *said]
     drawn = views.ruler(shown, links, finding=first, caption=" ".join([*rest, text("ruler.source")]))
     return drawn._repr_mimebundle_()["text/html"]
 

@@ -98,7 +98,7 @@ class Shown:
 
 
 def _html(sentence: str) -> str:
-    return re.sub("`([^`]+)`", r"<code>\1</code>", html.escape(sentence))
+    return re.sub("`([^`]+)`", r'<code style="white-space:nowrap">\1</code>', html.escape(sentence))
 
 
 def _words(cell: Any) -> str:
