@@ -51,6 +51,7 @@ ifneq ($(WORK),notebooks)
 	    echo "$$file has changed. Your copy is kept as $$kept."; fi; \
 	  cp "$$new" "$$mine" && cp "$$new" "$$last" || exit 1; \
 	done
+	@progress=fabriclab-progress.json; [ -e $(WORK)/$$progress ] || [ ! -e notebooks/$$progress ] || cp notebooks/$$progress $(WORK)/
 endif
 
 test: lint unit notebooks
