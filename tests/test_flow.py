@@ -536,6 +536,11 @@ def test_parts_that_do_not_fit_are_refused():
 # ---- display
 
 
+def test_changes_of_another_type_are_refused():
+    with pytest.raises(TypeError, match=r"changes must be a fabriclab.core.Changes .*, got \[1\]"):
+        run_line([1.0], [[0]], 1.0, changes=[1])
+
+
 def test_the_timeline_tells_engine_and_end():
     assert repr(run_line([10.0], [[0]], 100.0)) == "<Timeline flow: 1 flows end at 10.0 s>"
     assert set(engines.names()) >= {"flow", "ideal"}

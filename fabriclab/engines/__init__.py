@@ -83,7 +83,7 @@ def run(
         known = ", ".join(about.get("settings", ())) or "no settings"
         msg = f"config has {unknown[0]!r}, which engine {engine!r} does not know; it knows {known}"
         raise ValueError(msg)
-    if changes is not None and changes.time.size and not about.get("changes", True):
+    if isinstance(changes, Changes) and changes.time.size and not about.get("changes", True):
         msg = f"engine {engine!r} takes no changes; use engine 'flow', or fabric.with_capacity for the whole run"
         raise ValueError(msg)
     _check_parts(fabric, routes, flows, changes)
@@ -104,6 +104,9 @@ def run(
 
 def _check_parts(fabric: Fabric, routes: Routes, flows: Flows, changes: Changes | None) -> None:
     """Refuse numbers of nodes, links and flows that do not exist."""
+    if changes is not None and not isinstance(changes, Changes):
+        msg = f"changes must be a fabriclab.core.Changes (time, link, capacity), got {changes!r}"
+        raise TypeError(msg)
     for name, value, bound in (
         ("routes.link", routes.link, fabric.n_links),
         ("routes.flow", routes.flow, flows.n_flows),
