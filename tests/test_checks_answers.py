@@ -136,3 +136,7 @@ def test_shown():
         "1.13 times",
         "3.00",
     )
+
+
+def test_a_unit_in_words_is_answered_with_the_learners_own_number():
+    assert 'did you mean "7.5 s"?' in parse_answer("7.5 seconds", "s").problem

@@ -60,7 +60,7 @@ def parse_answer(answer: Any, unit: str, bare: str = "") -> Answer:
     if not written:
         return Answer(problem=text("answer.which", example=example))
     try:
-        kind, factor = quantity(written)
+        kind, factor = quantity(written, match[1])
     except Refused as error:
         return Answer(problem=str(error))
     if kind != asked:
@@ -80,11 +80,14 @@ def _number(written: str) -> tuple[float, str]:
     return number, text(key, number=f"{number:g}") if key else ""
 
 
-def quantity(unit: str) -> tuple[str, float]:
-    """Return the quantity of a unit ("" for a plain number) and its factor to SI; Refused if nobody knows it."""
+def quantity(unit: str, number: str = "1") -> tuple[str, float]:
+    """Return the quantity of a unit ("" for a plain number) and its factor to SI; Refused if nobody knows it.
+
+    The refusal proposes a spelling with ``number``, which is what the learner wrote.
+    """
     if unit not in _KNOWN:
         try:
-            units.parse(f"1 {unit}", "rate", "unit")  # says what may be meant
+            units.parse(f"{number} {unit}", "rate", "unit")  # says what may be meant
         except ValueError as error:
             raise Refused(str(error)) from None
     return _KNOWN[unit.strip()]
