@@ -21,7 +21,7 @@ ALONE := $(if $(NOTEBOOKS),$(shell grep -l 'measure\.' $(NOTEBOOKS)))
 BESIDE := $(filter-out $(ALONE),$(NOTEBOOKS))
 # A learner works in copies, so that what is saved there never stands in the way of git pull.
 # make lab WORK=notebooks opens the lessons themselves, to change them.
-WORK ?= work
+WORK ?= work/notebooks
 PROGRESS := $(CURDIR)/build/progress-of-tests.json
 NBVAL = rm -f "$(PROGRESS)"; FABRICLAB_REVEAL=1 FABRICLAB_PROGRESS="$(PROGRESS)" PYTHONPATH="$(CURDIR)/tests/guard" \
   $(PY) -m pytest -p no:cacheprovider --nbval-lax --nbval-cell-timeout=120
@@ -37,12 +37,12 @@ help:
 lab: $(VENV)/.lab copies
 	@$(QUIET)
 	@$(PY) -m jupyter lab --log-level=ERROR --LabApp.log_level=ERROR --LabApp.extension_manager=readonly --ServerApp.port=$(PORT) $(if $(filter none,$(BROWSER)),--no-browser) \
-	  $(if $(filter 0,$(shell id -u)),--allow-root) --LabApp.default_url=/lab/tree/$(WORK)/00_start_here.ipynb
+	  $(if $(filter 0,$(shell id -u)),--allow-root) --ServerApp.root_dir=$(dir $(WORK)) --LabApp.default_url=/lab/tree/notebooks/00_start_here.ipynb
 
 # A lesson that is new or has changed is copied; of a copy that the learner changed, the old one is kept beside it.
 copies:
 ifneq ($(WORK),notebooks)
-	@mkdir -p $(WORK)/.last/img $(WORK)/img && echo '*' > $(WORK)/.gitignore
+	@mkdir -p $(WORK)/.last/img $(WORK)/img && echo '*' > $(dir $(WORK)).gitignore
 	@for file in $(patsubst notebooks/%,%,$(wildcard notebooks/*.ipynb notebooks/img/*)); do \
 	  new="notebooks/$$file" mine="$(WORK)/$$file" last="$(WORK)/.last/$$file"; \
 	  if [ -e "$$mine" ] && cmp -s "$$new" "$$last"; then continue; fi; \

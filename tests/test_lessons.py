@@ -90,20 +90,23 @@ def test_make_copies_lessons_and_loses_nothing_of_a_learner(root, tmp_path):
     for name in ("00_a.ipynb", "31_b.ipynb", "img/c.svg"):
         (tmp_path / "notebooks" / name).write_text("first")
 
-    progress = (tmp_path / "notebooks" / "fabriclab-progress.json", tmp_path / "work" / "fabriclab-progress.json")
+    work = tmp_path / "work" / "notebooks"
+    progress = [folder / "fabriclab-progress.json" for folder in (tmp_path / "notebooks", work)]
     progress[0].write_text("begun beside the lessons")
 
     def copies():
-        done = subprocess.run(["make", "copies"], cwd=tmp_path, capture_output=True, text=True, check=True)
-        files = sorted(path for path in (tmp_path / "work").iterdir() if path.suffix == ".ipynb")
+        done = subprocess.run(
+            ["make", "--no-print-directory", "copies"], cwd=tmp_path, capture_output=True, text=True, check=True
+        )
+        files = sorted(path for path in work.iterdir() if path.suffix == ".ipynb")
         return done.stdout, {path.name: path.read_text() for path in files}
 
     assert copies() == ("", {"00_a.ipynb": "first", "31_b.ipynb": "first"})
-    assert (tmp_path / "work" / "img" / "c.svg").read_text() == "first"
+    assert (work / "img" / "c.svg").read_text() == "first"
     assert (tmp_path / "work" / ".gitignore").read_text() == "*\n"
     assert progress[1].read_text() == "begun beside the lessons"
     progress[1].write_text("went on")
-    (tmp_path / "work" / "00_a.ipynb").write_text("mine")
+    (work / "00_a.ipynb").write_text("mine")
     assert copies()[1]["00_a.ipynb"] == "mine"  # the lesson is as it was, so the learner's copy stays
     for name in ("00_a.ipynb", "31_b.ipynb"):
         (tmp_path / "notebooks" / name).write_text("second")
@@ -111,7 +114,7 @@ def test_make_copies_lessons_and_loses_nothing_of_a_learner(root, tmp_path):
     kept = next(name for name in files if "mine" in name)
     assert files == {"00_a.ipynb": "second", "31_b.ipynb": "second", kept: "mine"} and kept in said
     assert copies() == ("", files)
-    (tmp_path / "work" / "31_b.ipynb").unlink()
+    (work / "31_b.ipynb").unlink()
     assert progress[1].read_text() == "went on"
     assert copies() == ("", files)  # who deletes a copy gets a fresh one
 
