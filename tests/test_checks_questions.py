@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from fabriclab import catalog, collectives
 from fabriclab.checks import Refused, check, drill, progress
 from fabriclab.checks.questions import evaluate, find, questions
-from fabriclab.checks.shown import keys, rows_of, text
+from fabriclab.checks.shown import rows_of
+from fabriclab.texts import keys, text
 
 NUMBERS = [q for q in questions().values() if q.kind == "number"]
 DRILLS = [q for q in questions().values() if q.drill]

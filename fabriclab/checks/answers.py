@@ -8,7 +8,8 @@ from typing import Any, Final
 import numpy as np
 
 from fabriclab import units
-from fabriclab.checks.shown import Refused, text
+from fabriclab.checks.shown import Refused
+from fabriclab.texts import text
 
 # Unit -> quantity ("" for a plain number) and factor to SI.
 _KNOWN: Final = units.UNITS | {"x": ("", 1.0), "times": ("", 1.0), "1": ("", 1.0), "%": ("", 0.01)}

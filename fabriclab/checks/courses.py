@@ -11,7 +11,8 @@ import fabriclab
 from fabriclab import units
 from fabriclab.checks import store
 from fabriclab.checks.questions import questions
-from fabriclab.checks.shown import Refused, Shown, keys, rows_of, text
+from fabriclab.checks.shown import Refused, Shown, rows_of
+from fabriclab.texts import keys, text
 
 
 def hello() -> Shown:

@@ -7,7 +7,8 @@ from typing import Any, Final
 from fabriclab.checks import store
 from fabriclab.checks.judges import JUDGES
 from fabriclab.checks.questions import Question, find, questions
-from fabriclab.checks.shown import Refused, Shown, keys, text
+from fabriclab.checks.shown import Refused, Shown
+from fabriclab.texts import keys, text
 
 _HINTS: Final = 3
 

@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 
 from fabriclab.checks.answers import named_factor, parse_answer
 from fabriclab.checks.questions import Question, evaluate
-from fabriclab.checks.shown import Refused, text
+from fabriclab.checks.shown import Refused
 from fabriclab.collectives import execute
 from fabriclab.core import Schedule, StepGroup
+from fabriclab.texts import text
 
 Rule = Callable[[int, int, int], Any]
 # Right or not (None: could not be read, so not counted), what to say, and the mistake by name.

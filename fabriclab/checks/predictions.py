@@ -8,8 +8,9 @@ from typing import Any, Final
 
 from fabriclab.checks import store
 from fabriclab.checks.answers import SI, digits, parse_answer, quantity, shown, times, unit_in
-from fabriclab.checks.shown import TEXTS, Refused, Shown, rows_of, text
+from fabriclab.checks.shown import Refused, Shown, rows_of
 from fabriclab.core.result import Result
+from fabriclab.texts import table, text
 
 _NO_IDEA: Final = {"value": None, "low": 0.1, "high": 1000.0}
 _SPOT_ON: Final = 1.15
@@ -168,7 +169,7 @@ def _in(asked: str, truth: Any, unit: str | None = None) -> float:
 
 def _compared(entry: dict[str, Any]) -> list[str]:
     unit, found, said, model = entry["unit"], entry["truth"], entry["value"], entry["model"]
-    words = {"how": TEXTS.get(f"how.{entry['how']}", entry["how"]), "truth": shown(found, unit)}
+    words = {"how": table().get(f"how.{entry['how']}", entry["how"]), "truth": shown(found, unit)}
     if said is None:
         lines = [text("reveal.skipped" if entry.get("skipped") else "reveal.no_idea", **words)]
     else:
@@ -217,4 +218,4 @@ def ledger(change: str | None = None, step: float | str | None = None, lesson: s
 
 def label(name: str) -> str:
     """Return a kept measurement's name for people."""
-    return TEXTS.get(f"measured.{name}", name.replace("_", " "))
+    return table().get(f"measured.{name}", name.replace("_", " "))

@@ -12,7 +12,8 @@ from typing import Any, Final
 
 from fabriclab.catalog import case
 from fabriclab.checks.answers import digits, quantity, shown
-from fabriclab.checks.shown import Refused, rows_of, text
+from fabriclab.checks.shown import Refused, rows_of
+from fabriclab.texts import text
 
 _OPERATORS: Final[Mapping[type[ast.AST], Callable[..., float]]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,

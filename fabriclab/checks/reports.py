@@ -15,7 +15,8 @@ from fabriclab.checks.answers import digits, shown, times
 from fabriclab.checks.courses import answered, state
 from fabriclab.checks.predictions import label, predictions
 from fabriclab.checks.questions import questions
-from fabriclab.checks.shown import TEXTS, Shown, keys, text
+from fabriclab.checks.shown import Shown
+from fabriclab.texts import keys, table, text
 
 
 def report(name: str | None = None) -> Shown:
@@ -75,7 +76,7 @@ def _numbers(held: dict[str, Any]) -> Iterator[tuple[str, ...]]:
         said, model, found = e["value"], e.get("model"), e.get("truth")
         words = ["" if number is None else shown(number, e["unit"]) for number in (said, model, found)]
         off = ["" if found is None or number is None else digits(number / found) for number in (said, model)]
-        what = text("report.predicted", title=TEXTS.get(f"guess.{id}", id))
+        what = text("report.predicted", title=table().get(f"guess.{id}", id))
         yield what, words[0] or text("report.no_idea"), words[1], words[2] or text("report.sealed"), *off
     for name, e in held["measurements"].items():
         came = f"{units.format_rate(e['busbw'])}, {units.format_time(e['time'])}"

@@ -8,8 +8,9 @@ from fabriclab import catalog, units
 from fabriclab.checks import store
 from fabriclab.checks.answers import times
 from fabriclab.checks.predictions import label, remember
-from fabriclab.checks.shown import Refused, Shown, rows_of, text
+from fabriclab.checks.shown import Refused, Shown, rows_of
 from fabriclab.core.result import Result
+from fabriclab.texts import text
 
 
 def ruler(*parts: str | Result) -> Shown:

@@ -1,4 +1,4 @@
-"""What a learner sees: every sentence comes from one table, and every answer shows itself."""
+"""What a learner sees: every answer shows itself as text, as HTML and as Markdown."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from fabriclab.catalog.tables import read_rows
 from fabriclab.errors import FileFormat
 
 _DATA: Final = Path(__file__).with_name("data")
-TEXTS: Final[Mapping[str, str]] = json.loads((_DATA / "texts_en.json").read_text(encoding="utf-8"))
 # The stripe repeats what the sentence says, so nothing rests on colour alone.
 STRIPES: Final = {"good": "#009E73", "wait": "#E69F00", "plain": "#888888"}
 
@@ -23,16 +22,6 @@ STRIPES: Final = {"good": "#009E73", "wait": "#E69F00", "plain": "#888888"}
 def rows_of(name: str) -> list[dict[str, str]]:
     """Return the rows of a CSV table of this package."""
     return read_rows(_DATA / name)
-
-
-def text(key: str, /, **fields: object) -> str:
-    """Return the sentence ``key`` of the language table with its fields filled in."""
-    return TEXTS[key].format(**fields)
-
-
-def keys(start: str) -> list[str]:
-    """Return the keys of the language table that begin with ``start``, in its order."""
-    return [key for key in TEXTS if key.startswith(start)]
 
 
 class _Spoken(Exception):

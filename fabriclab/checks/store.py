@@ -12,8 +12,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from fabriclab.checks.shown import NewerFile, text
+from fabriclab.checks.shown import NewerFile
 from fabriclab.core.save import write_atomic
+from fabriclab.texts import text
 
 FORMAT: Final = "fabriclab-progress"
 VERSION: Final = 1

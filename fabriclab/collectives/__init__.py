@@ -5,10 +5,10 @@ Every algorithm is a file that registers itself under ``"<collective>.<algorithm
 
 from fabriclab.collectives._building import algorithms, build, closed_form
 from fabriclab.collectives._lower_bounds import Bound, binding, bounds
-from fabriclab.collectives._running import block_slices, execute, expected
+from fabriclab.collectives._running import block_slices, execute, expected, trace
 from fabriclab.collectives.placement import leaf_of, rail_groups, spine_crossings
 
 __all__ = [
     "Bound", "algorithms", "binding", "block_slices", "bounds", "build", "closed_form", "execute", "expected",
-    "leaf_of", "rail_groups", "spine_crossings",
+    "leaf_of", "rail_groups", "spine_crossings", "trace",
 ]  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from fabriclab.collectives._definition import Mask, at_root, definition
 from fabriclab.core import Schedule, StepGroup
 from fabriclab.core._arrays import expand, pointer
 
-__all__ = ["block_slices", "execute", "expected"]
+__all__ = ["block_slices", "execute", "expected", "trace"]
 
 Array = NDArray[Any]
 # Of numpy's own operations, those that give the same in any order and grouping.
@@ -83,22 +84,75 @@ def execute(schedule: Schedule, buffers: Any, op: np.ufunc = np.add) -> list[Arr
     """
     about = definition(schedule.collective)
     before, after = (holds(schedule.n_ranks, schedule.n_blocks, schedule.root) for holds in (about.before, about.after))
-    _check_op(op)
     arrays, count = _inputs(schedule, before, buffers, one=about.before is at_root)
     order, edge = _layout(count, schedule)
     length = np.diff(_edges(count, schedule.n_blocks))
     data = np.zeros((schedule.n_participants, count), dtype=arrays[0].dtype)
-    held = np.zeros((schedule.n_participants, edge.size - 1), dtype=np.bool_)
-    held[: schedule.n_ranks] = np.tile(before, schedule.segments)
     for rank, array in zip(np.flatnonzero(before.any(axis=1)).tolist(), arrays, strict=True):
         data[rank, np.repeat(before[rank], length)] = array
     data = data[:, order]
-    for number, step in enumerate(schedule.steps()):
-        _apply(step, number, data, held, edge, schedule.n_blocks, op)
+    held = _held(schedule, before, edge.size - 1)
+    for _ in _steps(schedule, data, held, edge, op):
+        pass
     _check_end(schedule, held, np.tile(after, schedule.segments))
     whole = np.empty_like(data)
     whole[:, order] = data
     return [whole[r] if has.all() else whole[r, np.repeat(has, length)] for r, has in enumerate(after)]
+
+
+def trace(schedule: Schedule, numbers: Any, op: np.ufunc = np.add) -> tuple[Array, NDArray[np.bool_]]:
+    """Return what each participant holds before the first step and after each: one number per piece, to be shown.
+
+    Parameters
+    ----------
+    schedule : Schedule
+        What to run.
+    numbers : array_like, shape (n_ranks,)
+        The number that each rank has in all pieces that it has at the start.
+    op : numpy.ufunc
+        As for `execute`.
+
+    Returns
+    -------
+    array, shape (steps + 1, participants, segments, blocks)
+        Numbers.
+    array of bool, of the same shape
+        Whether the participant has the piece.
+
+    Examples
+    --------
+    >>> from fabriclab import collectives
+    >>> numbers, has = trace(collectives.build("all_reduce", "ring", 2), [1, 2])
+    >>> numbers[:, 0, 0].tolist()
+    [[1, 1], [3, 1], [3, 3]]
+    """
+    before = definition(schedule.collective).before(schedule.n_ranks, schedule.n_blocks, schedule.root)
+    pieces = schedule.segments * schedule.n_blocks
+    held = _held(schedule, before, pieces)
+    data = np.zeros(held.shape, dtype=np.asarray(numbers).dtype)
+    data[: schedule.n_ranks] = np.where(held[: schedule.n_ranks], np.reshape(numbers, (schedule.n_ranks, 1)), 0)
+    states = [(data.copy(), held.copy())]
+    for _ in _steps(schedule, data, held, np.arange(pieces + 1), op):
+        states.append((data.copy(), held.copy()))
+    shape = (len(states), schedule.n_participants, schedule.segments, schedule.n_blocks)
+    return np.stack([d for d, _ in states]).reshape(shape), np.stack([h for _, h in states]).reshape(shape)
+
+
+def _held(schedule: Schedule, before: Mask, pieces: int) -> NDArray[np.bool_]:
+    """Return which pieces each participant has at the start; switches have none."""
+    held = np.zeros((schedule.n_participants, pieces), dtype=np.bool_)
+    held[: schedule.n_ranks] = np.tile(before, schedule.segments)
+    return held
+
+
+def _steps(
+    schedule: Schedule, data: Array, held: NDArray[np.bool_], edge: NDArray[np.int64], op: np.ufunc
+) -> Iterator[int]:
+    """Run the steps in place, and stop after each."""
+    _check_op(op)
+    for number, step in enumerate(schedule.steps()):
+        _apply(step, number, data, held, edge, schedule.n_blocks, op)
+        yield number
 
 
 def _check_op(op: np.ufunc) -> None:

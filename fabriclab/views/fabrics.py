@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from fabriclab import units
 from fabriclab.core import Fabric, Timeline
-from fabriclab.views.layout import Lines, Marks, counted, lines_of, marks_of, paths_of
+from fabriclab.views.layout import Lines, Marks, boxes_of, counted, lines_of, marks_of, paths_of
 from fabriclab.views.page import Floats, Picture, canvas, finish, plain, styled
 from fabriclab.views.palette import GREY, INK, NODE, ROLES, TINT
 from fabriclab.views.tables import Table
@@ -47,7 +47,7 @@ def fabric(
     if not fabric.n_links or not fabric.n_ranks:
         msg = f"nothing to draw: this fabric has {fabric.n_links} links and {fabric.n_ranks} endpoints; add both"
         raise ValueError(msg)
-    share = np.full(fabric.n_links, np.nan) if load is None else _share(fabric, load)
+    share = np.full(fabric.n_links, np.nan) if load is None else share_of(fabric, load)
     marks = marks_of(fabric, fabric.n_nodes > MOST_NODES)
     lines = lines_of(fabric, marks, share)
     # Room below the lowest row: names of servers or rails, and the arcs of cables within a row.
@@ -64,10 +64,11 @@ def fabric(
         "cables": lines.cables, "failed": lines.failed, "fastest [B/s]": lines.fastest, "together [B/s]": lines.total,
         "load": lines.load,
     })  # fmt: skip
-    return finish(ax, own, finding, _said(fabric, marks, lines, share), table)
+    return finish(ax, own, finding, fabric_said(fabric, marks, lines, share), table)
 
 
-def _share(fabric: Fabric, load: Timeline | ArrayLike) -> Floats:
+def share_of(fabric: Fabric, load: Timeline | ArrayLike) -> Floats:
+    """Return the load of each link as a part of its capacity, (L,), or refuse what does not fit."""
     share = np.asarray(load.utilisation(fabric.capacity) if isinstance(load, Timeline) else load, dtype=np.float64)
     if share.shape != (fabric.n_links,) or not np.all(np.isfinite(share) & (share >= 0)):
         msg = (
@@ -81,21 +82,19 @@ def _share(fabric: Fabric, load: Timeline | ArrayLike) -> Floats:
 def _draw_boxes(ax: Axes, f: Fabric, m: Marks, foot: float) -> None:
     """Draw servers as rounded boxes and scale-up domains as tinted ones; one stack stands for many servers."""
     low = m.row.min() - foot + 0.34
-    for s in np.unique(m.server[m.server >= 0]):
-        group = m.server == s
-        if group.sum() == 1:
+    for left, right, bottom, high, tinted in boxes_of(m, foot):
+        if tinted:
+            _box(ax, left, right, bottom, high, fc=TINT, alpha=0.28, lw=0)
             continue
-        left, right = (m.x - m.width / 2)[group].min() - 0.14, (m.x + m.width / 2)[group].max() + 0.14
-        if m.row[group].min() < 0:
-            _box(ax, left + 0.06, right - 0.06, low + 0.06, 0.26, fc=TINT, alpha=0.28, lw=0)
         for step in (0.1, 0.05, 0.0) if m.folded else (0.0,):
-            high, alpha = m.row[group].max() + 0.36 - step, 0.35 if step else 0.8
-            _box(ax, left + step, right + step, low - step, high, fc="none", ec=INK, lw=1.1, alpha=alpha)
+            alpha = 0.35 if step else 0.8
+            _box(ax, left + step, right + step, low - step, high - step, fc="none", ec=INK, lw=1.1, alpha=alpha)
         if not m.folded:
-            ax.text(left + 0.05, low - 0.04, f"server {s}", ha="left", va="top")
+            here = (m.server >= 0) & (m.x > left) & (m.x < right)
+            ax.text(left + 0.05, low - 0.04, f"server {m.server[here][0]}", ha="left", va="top")
             continue
         _beside(ax, f"in {f.summary()['servers']:,} servers", low - 0.3, "left")
-        for i in np.flatnonzero(group & (m.row == 0) & (m.rail >= 0)):
+        for i in np.flatnonzero((m.server >= 0) & (m.row == 0) & (m.rail >= 0)):
             ax.text(m.x[i], low - 0.3, f"rail {m.rail[i]}", ha="center", va="center")
 
 
@@ -170,7 +169,7 @@ def _listed(f: Fabric, nodes: Any, *more: str) -> str:
     return ", ".join(words[:-1]) + " and " * (len(words) > 1) + words[-1]
 
 
-def _said(f: Fabric, m: Marks, k: Lines, share: Floats) -> list[str]:
+def fabric_said(f: Fabric, m: Marks, k: Lines, share: Floats) -> list[str]:
     """Return what the picture says: load first, then failures, then the parts."""
     outside = (m.server[m.of_node] < 0) & ~np.isin(np.arange(f.n_nodes), f.endpoint)
     # Connections on the boards of a server are no cables of the network.

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fabriclab import units
 from fabriclab.core import Fabric
 from fabriclab.views.page import Floats, Ints, spread
 
@@ -48,20 +49,29 @@ def counted(number: int, kind: str) -> str:
     return f"{number:,} {kind if number == 1 else _PLURAL.get(kind, f'{kind}s')}"
 
 
-def marks_of(f: Fabric, fold: bool) -> Marks:
-    """Return a box for each node, or with ``fold`` a block for each kind, one per rail where it keeps rails apart."""
+def marks_of(f: Fabric, fold: bool, open: int | None = None) -> Marks:
+    """Return a box for each node, or with ``fold`` a block for each kind, one per rail where it keeps rails apart.
+
+    The members of the block with the node ``open`` have a box each.
+    """
     server = _coordinate(f, "server", f.server)
     row = _rows(f, server)
     rail = _rails(f, row)
     key = row * 64 + rail if fold else row * f.n_nodes + np.arange(f.n_nodes)
+    if fold and open is not None:
+        inside = key == key[units.count(open, "open", 0, f.n_nodes - 1)]
+        key = key * f.n_nodes + np.where(inside, np.arange(f.n_nodes), 0)  # they keep the place of their block
+        server = np.where(inside, server[inside].min(), server)
     _, first, of_node, count = np.unique(key, return_index=True, return_inverse=True, return_counts=True)
     if fold:
-        names = [counted(int(n), f.kinds[f.kind[i]]) for n, i in zip(count, first, strict=True)]
-        names = [f"{name}, rail {r}" if r >= 0 else name for name, r in zip(names, rail[first], strict=True)]
+        names = []
+        for n, i in zip(count.tolist(), first.tolist(), strict=True):
+            block = counted(n, f.kinds[f.kind[i]]) + (f", rail {rail[i]}" if rail[i] >= 0 else "")
+            names.append(block if n > 1 else f.name(i))
     else:
         names = [f.name(int(i)) for i in first]
     row, rail, server = row[first], rail[first], server[first]
-    x, width = _places(row, server, np.isin(first, f.endpoint), fold)
+    x, width = _places(row, server, np.isin(first, f.endpoint), fold, fold & (count == 1))
     return Marks(of_node, first, names, row, rail, server, x, width, fold)
 
 
@@ -95,20 +105,45 @@ def _rails(f: Fabric, row: Ints) -> Ints:
     return rail if 2 <= np.unique(f.rail[f.rail >= 0]).size <= 16 else np.full(f.n_nodes, -1)
 
 
-def _places(row: Ints, server: Ints, end: NDArray[np.bool_], fold: bool) -> tuple[Floats, Floats]:
-    """Return centre and width of boxes: endpoints side by side, others evenly above those of their server."""
+def _places(
+    row: Ints, server: Ints, end: NDArray[np.bool_], fold: bool, single: NDArray[np.bool_]
+) -> tuple[Floats, Floats]:
+    """Return centre and width of boxes: endpoints side by side, others evenly above those of their server.
+
+    The members of an open block, ``single``, share the room of six blocks, if they need more.
+    """
     ends = np.flatnonzero(end)[np.argsort(server[end], kind="stable")]
     room = 8.0 if ends.size == 1 else 1.0
     x, width = np.zeros(row.size), np.full(row.size, room - 0.28 if fold else 0.8 * room)
     boxed = 1 < np.unique(server[ends]).size < ends.size
-    x[ends] = np.arange(ends.size) + 0.9 * boxed * np.cumsum(np.diff(server[ends], prepend=server[ends[0]]) != 0)
+    each = np.where(single[ends], min(1.0, 6.0 / max(1, int(single[ends].sum()))), 1.0) if fold else np.ones(ends.size)
+    width[ends] = np.where(each < 1, 0.8 * each, width[ends])
+    x[ends] = np.cumsum(each) - each / 2 - 0.5
+    x[ends] += 0.9 * boxed * np.cumsum(np.diff(server[ends], prepend=server[ends[0]]) != 0)
     for r, s in np.unique([row[~end], server[~end]], axis=1).T:
         here = np.flatnonzero(~end & (row == r) & (server == s))
         among = x[end & ((server == s) | (s < 0))]
         gap = (np.ptp(among) + room) / here.size
         x[here] = among.min() - room / 2 + gap * (np.arange(here.size) + 0.5)
-        width[here] = gap - 0.28 if fold else 0.94 * gap if r < 0 else min(0.8 * gap, 2.6)
+        if fold:
+            width[here] = 0.8 * gap if single[here].any() else gap - 0.28
+        else:
+            width[here] = 0.94 * gap if r < 0 else min(0.8 * gap, 2.6)
     return x, width
+
+
+def boxes_of(m: Marks, foot: float) -> list[tuple[float, float, float, float, bool]]:
+    """Return left, right, lower and upper end of the boxes around servers and, tinted, their scale-up domains."""
+    low, out = m.row.min() - foot + 0.34, []
+    for s in np.unique(m.server[m.server >= 0]):
+        group = m.server == s
+        if group.sum() == 1:
+            continue
+        left, right = (m.x - m.width / 2)[group].min() - 0.14, (m.x + m.width / 2)[group].max() + 0.14
+        if m.row[group].min() < 0:
+            out.append((left + 0.06, right - 0.06, low + 0.06, 0.26, True))
+        out.append((left, right, low, m.row[group].max() + 0.36, False))
+    return out
 
 
 def lines_of(f: Fabric, m: Marks, share: Floats) -> Lines:

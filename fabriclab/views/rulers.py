@@ -43,11 +43,7 @@ def ruler(
     ValueError
         If there is no rate, or one that is not plausible.
     """
-    marks = [_mark(name, value) for name, value in measured.items()]
-    marks += [(units.rate(value, name), name, "catalog", ()) for name, value in (links or {}).items()]
-    if not marks:
-        msg = 'measured must hold at least one rate, such as {"copy": "10 GB/s"}'
-        raise ValueError(msg)
+    marks = marks_of(measured, links or {})
     own, ax = ax is None, canvas(ax, 1.25 + 0.29 * len(marks) + 0.2 * (guess is not None))
     band = guess_band(ax.axvspan, guess, "rate")
     if band:
@@ -63,6 +59,16 @@ def ruler(
         said.append("the guess was {} to {}".format(*map(units.format_rate, band)))
     origin = [f"{k}: {v.source}." for k, v in measured.items() if isinstance(v, Result) and v.source]
     return finish(ax, own, finding, said, table, " ".join(filter(None, [caption, *origin])))
+
+
+def marks_of(measured: Mapping[str, Result | units.Quantity], links: Mapping[str, units.Quantity]) -> list[Mark]:
+    """Return all rates with their names, or refuse to draw nothing."""
+    marks = [_mark(name, value) for name, value in measured.items()]
+    marks += [(units.rate(value, name), name, "catalog", ()) for name, value in links.items()]
+    if not marks:
+        msg = 'measured must hold at least one rate, such as {"copy": "10 GB/s"}'
+        raise ValueError(msg)
+    return marks
 
 
 def _mark(name: str, value: Result | units.Quantity) -> Mark:

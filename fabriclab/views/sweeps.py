@@ -19,17 +19,19 @@ Results = Result | Sequence[Result] | Mapping[str, Result | Sequence[Result]]
 Bounds = Mapping[str, Result | units.Quantity]
 _MOST: Final = 5
 # Title of an axis, its column or unit, and how a value is written; of y also its quantity and the verb of a finding.
-_X: Final = {
+X: Final = {
     "size": ("message size [B]", "size [B]", units.format_size),
     "ranks": ("number of ranks", "ranks", lambda v: f"{v:,.0f} ranks"),
 }
-_Y: Final = {
+Y: Final = {
     "time": ("time [s]", "s", units.format_time, "time", "takes"),
     "busbw": ("bus bandwidth [B/s]", "B/s", units.format_rate, "rate", "reaches"),
 }
 
 
-class _Series(NamedTuple):
+class Series(NamedTuple):
+    """One line or one set of dots."""
+
     label: str
     role: str
     points: Floats  # (4, K): x, y, low, high
@@ -64,13 +66,13 @@ def sweep(
     ValueError
         If there is nothing to draw, or ``x`` or ``y`` is unknown.
     """
-    for name, value, known in (("y", y, list(_Y)), ("x", x, list(_X))):
+    for name, value, known in (("y", y, list(Y)), ("x", x, list(X))):
         if value not in known:
             msg = f"{name} must be one of {', '.join(known)}, got {value!r}"
             raise ValueError(msg)
-    put, (_, _, show, quantity, verb) = _X[x][2], _Y[y]
-    groups = _by_label(results, x)
-    series = _collect(groups, bounds or {}, x, y)
+    put, (_, _, show, quantity, verb) = X[x][2], Y[y]
+    groups = by_label(results, x)
+    series = collect(groups, bounds or {}, x, y)
     own, ax = ax is None, canvas(ax, 4.0 + 0.3 * max(0, min(len(groups), _MOST + 1) + len(bounds or {}) - 7))
     band = guess_band(ax.axhspan, guess, quantity)
     _frame(ax, series, band, x, y)
@@ -91,10 +93,10 @@ def sweep(
         height, side = (0.03, "left") if left else (1.015, "center")
         ax.annotate(f" change at {put(at)}", (at, height), xycoords=("data", "axes fraction"), ha=side)
         said.append(f"the lines change places at {put(at)}")
-    return finish(ax, own, finding, said, _table(series, x, y), _caption(groups))
+    return finish(ax, own, finding, said, table_of(series, x, y), _caption(groups))
 
 
-def _by_label(results: Results, x: str) -> dict[str, list[Result]]:
+def by_label(results: Results, x: str) -> dict[str, list[Result]]:
     """Return label -> results; one without a label is named by its algorithm or system and how it came about."""
     if isinstance(results, Mapping):
         return {str(k): [v] if isinstance(v, Result) else list(v) for k, v in results.items()}
@@ -108,9 +110,9 @@ def _by_label(results: Results, x: str) -> dict[str, list[Result]]:
     return out
 
 
-def _collect(groups: Mapping[str, list[Result]], bounds: Bounds, x: str, y: str) -> list[_Series]:
+def collect(groups: Mapping[str, list[Result]], bounds: Bounds, x: str, y: str) -> list[Series]:
     """Return the series, with what a logarithmic axis can show in order of x, and the bounds."""
-    out: list[_Series] = []
+    out: list[Series] = []
     for label, members in groups.items():
         points = np.concatenate([np.empty((4, 0)), *(_points(r, x, y) for r in members)], axis=1)
         points = points[:, np.all(points[:2] > 0, axis=0)]
@@ -118,10 +120,10 @@ def _collect(groups: Mapping[str, list[Result]], bounds: Bounds, x: str, y: str)
         if points.size and len(out) < _MOST:
             role = members[0].obtained
             look = ROLES.get(role, ROLES["published"]).look(sum(s.role == role for s in out))
-            out.append(_Series(label, role, points, look))
+            out.append(Series(label, role, points, look))
         elif points.size:
             points[2:] = np.nan
-            out.append(_Series(label, "other", points, {"color": GREY, "lw": 1.0, "alpha": 0.6}))
+            out.append(Series(label, "other", points, {"color": GREY, "lw": 1.0, "alpha": 0.6}))
     if not out:
         msg = f"nothing to draw: results has no point with {x} > 0 and {y} > 0; one rank has busbw 0, draw its time"
         raise ValueError(msg)
@@ -130,9 +132,9 @@ def _collect(groups: Mapping[str, list[Result]], bounds: Bounds, x: str, y: str)
         points = _points(value, x, y) if isinstance(value, Result) else np.empty((4, 2))
         if not isinstance(value, Result):
             points[0] = across.min(), across.max()
-            points[1] = units.parse(value, _Y[y][3], f"bounds[{label!r}]")
+            points[1] = units.parse(value, Y[y][3], f"bounds[{label!r}]")
         points[2:] = np.nan
-        out.append(_Series(label, "bound", points, ROLES["bound"].look()))
+        out.append(Series(label, "bound", points, ROLES["bound"].look()))
     return out
 
 
@@ -144,7 +146,7 @@ def _points(r: Result, x: str, y: str) -> Floats:
     return np.stack([at, r.time, low, high] if y == "time" else [at, r.busbw, moved / high, moved / low])
 
 
-def _draw(ax: Axes, s: _Series) -> None:
+def _draw(ax: Axes, s: Series) -> None:
     x, y, low, high = s.points
     marks, colour = "marker" in s.look, s.look["color"]
     ax.plot(x, y, label=s.label, zorder=4 if marks else 3, **s.look)
@@ -154,22 +156,46 @@ def _draw(ax: Axes, s: _Series) -> None:
         ax.fill_between(x, low, high, color=colour, alpha=0.15, lw=0)
 
 
-def _frame(ax: Axes, series: Sequence[_Series], band: tuple[float, ...], x: str, y: str) -> None:
+def _frame(ax: Axes, series: Sequence[Series], band: tuple[float, ...], x: str, y: str) -> None:
     """Set logarithmic axes with ticks that people read, and their titles."""
+    across, up, x_ticks, y_ticks = axes_of(series, band, x, y)
+    ax.set(xscale="log", yscale="log", xlim=across, ylim=up)
+    ticks(ax.xaxis, x_ticks, lambda v: X[x][2](v).removesuffix(" ranks"))
+    ticks(ax.yaxis, y_ticks, Y[y][2])
+    ax.grid(axis="y")
+    ax.set_xlabel(X[x][0], loc="right")
+    ax.annotate(Y[y][0], (0, 1), (0, 6), xycoords="axes fraction", textcoords="offset points", fontsize=9)
+
+
+def axes_of(
+    series: Sequence[Series], band: tuple[float, ...], x: str, y: str
+) -> tuple[tuple[float, float], tuple[float, float], list[float], list[float]]:
+    """Return the ends of both axes and the places of their ticks, which lie between the ends."""
     # A bound that depends on the size may lie far off; it does not stretch the axis.
     seen = [s.points[1:].ravel() for s in series if s.role != "bound" or s.points[1, 0] == s.points[1, -1]]
     across = np.unique(np.concatenate([s.points[0] for s in series]))
-    ax.set(xscale="log", yscale="log", xlim=_padded(across), ylim=_padded(np.concatenate([*seen, band])))
-    low, high = np.log2(ax.get_xlim())
+    ends, up = _padded(across), _padded(np.concatenate([*seen, band]))
+    low, high = np.log2(ends)
     step = next(s for s in (1, 2, 5, 10, 20, 40) if (high - low) / s < 8)
     few = x == "ranks" and across.size <= 8
     doubled = across if few else 2.0 ** np.arange(np.ceil(low / step) * step, high, step)
-    ticks(ax.xaxis, doubled, lambda v: _X[x][2](v).removesuffix(" ranks"))
-    parts = [1, 2, 5] if np.ptp(np.log10(ax.get_ylim())) < 2.2 else [1]
-    ticks(ax.yaxis, np.outer(10.0 ** np.arange(-12, 18), parts).ravel(), _Y[y][2])
-    ax.grid(axis="y")
-    ax.set_xlabel(_X[x][0], loc="right")
-    ax.annotate(_Y[y][0], (0, 1), (0, 6), xycoords="axes fraction", textcoords="offset points", fontsize=9)
+    parts = [1, 2, 5] if np.ptp(np.log10(up)) < 2.2 else [1]
+    tens = np.outer(10.0 ** np.arange(-12, 18), parts).ravel()
+    return ends, up, doubled.tolist(), tens[(tens >= up[0]) & (tens <= up[1])].tolist()
+
+
+def crossover(one: Floats, other: Floats) -> float | None:
+    """Return the first x at which two curves (2, K) of x and y change places, straight between points on log axes."""
+    low, high = max(one[0, 0], other[0, 0]), min(one[0, -1], other[0, -1])
+    at = np.unique(np.concatenate([one[0], other[0]]))
+    at = np.log(at[(at >= low) & (at <= high)])
+    gap = [np.interp(at, np.log(c[0]), np.log(c[1])) for c in (one, other)]
+    ahead = gap[0] - gap[1]
+    turn = np.flatnonzero(ahead[:-1] * ahead[1:] < 0)
+    if not turn.size:
+        return None
+    i = turn[0]
+    return float(np.exp(at[i] + (at[i + 1] - at[i]) * ahead[i] / (ahead[i] - ahead[i + 1])))
 
 
 def _padded(values: Floats) -> tuple[float, float]:
@@ -179,7 +205,7 @@ def _padded(values: Floats) -> tuple[float, float]:
     return low / pad, high * pad
 
 
-def _labels(ax: Axes, series: Sequence[_Series], band: tuple[float, ...]) -> None:
+def _labels(ax: Axes, series: Sequence[Series], band: tuple[float, ...]) -> None:
     """Write each label in the right margin at the height where its series ends, with a sample of its look."""
     named = [(textwrap.fill(s.label, 26), s.points[1, -1], s.look) for s in series if s.role != "other"]
     others = [s for s in series if s.role == "other"]
@@ -197,12 +223,13 @@ def _labels(ax: Axes, series: Sequence[_Series], band: tuple[float, ...]) -> Non
         ax.annotate(text, (1.095, height), xycoords="axes fraction", va="center", fontsize=9)
 
 
-def _table(series: Sequence[_Series], x: str, y: str) -> Table:
+def table_of(series: Sequence[Series], x: str, y: str) -> Table:
+    """Return the numbers of all series."""
     points = np.concatenate([s.points for s in series], axis=1)
     label = np.repeat([s.label for s in series], [s.points.shape[1] for s in series])
     across = points[0] if x == "size" else points[0].astype(np.int64)
-    names = [f"{name} [{_Y[y][1]}]" for name in (y, "low", "high")]
-    return Table({"series": label, _X[x][1]: across, **dict(zip(names, points[1:], strict=True))})
+    names = [f"{name} [{Y[y][1]}]" for name in (y, "low", "high")]
+    return Table({"series": label, X[x][1]: across, **dict(zip(names, points[1:], strict=True))})
 
 
 def _caption(groups: Mapping[str, list[Result]]) -> str:

@@ -48,27 +48,39 @@ def timeline(
     if timeline.start.size != flows.n_flows or timeline.repeat.size != flows.repeat.size or not flows.n_flows:
         msg = f"timeline and flows must be of one run with at least one flow, got {timeline!r} and {flows!r}"
         raise ValueError(msg)
-    flow, lane, names = _lanes(flows, fabric, routes)
-    last = np.zeros(len(names))
-    np.maximum.at(last, lane, timeline.finish[flow])
-    shown = np.sort(np.argsort(-last, kind="stable")[:_MOST])
-    keep = np.isin(lane, shown)
-    flow, lane = flow[keep], np.searchsorted(shown, lane[keep])
-    own, ax = ax is None, canvas(ax, 1.3 + 0.27 * shown.size)
+    flow, lane, names, total = shown_lanes(timeline, flows, fabric, routes)
+    own, ax = ax is None, canvas(ax, 1.3 + 0.27 * len(names))
     place = _axis(ax, timeline)
     _bars(ax, flows, flow, lane, place(timeline.start[flow]), place(timeline.finish[flow]))
-    ax.set(yticks=range(shown.size), yticklabels=[names[i] for i in shown], ylim=(shown.size - 0.45, -0.55))
-    table = Table({
-        "lane": [names[shown[i]] for i in lane], "what": [flows.labels[i] for i in flows.label[flow]],
-        "size [B]": flows.size[flow], "start [s]": timeline.start[flow], "finish [s]": timeline.finish[flow],
-        "times": flows.repeat[flows.group[flow]],
-    })  # fmt: skip
-    lanes = f"{len(names):,} {'links' if routes else 'senders'}"
+    ax.set(yticks=range(len(names)), yticklabels=names, ylim=(len(names) - 0.45, -0.55))
+    table = table_of(timeline, flows, flow, lane, names)
+    lanes = f"{total:,} {'links' if routes else 'senders'}"
     said = [f"{flows.n_flows:,} flows of {lanes} end after {units.format_time(timeline.end)}"]
     for g in np.flatnonzero(timeline.repeat[:8] > 1):
         said.append(f"group {g} takes {units.format_time(timeline.period[g])}, {timeline.repeat[g]:,} times")
-    caption = f"Drawn are the {shown.size} of {len(names):,} lanes that end last." if shown.size < len(names) else ""
+    caption = f"Drawn are the {len(names)} of {total:,} lanes that end last." if len(names) < total else ""
     return finish(ax, own, finding, said, table, caption)
+
+
+def shown_lanes(
+    t: Timeline, flows: Flows, fabric: Fabric | None, routes: Routes | None
+) -> tuple[Ints, Ints, list[str], int]:
+    """Return flow and lane of each bar, the names of the lanes that are drawn, and how many there are in all."""
+    flow, lane, names = _lanes(flows, fabric, routes)
+    last = np.zeros(len(names))
+    np.maximum.at(last, lane, t.finish[flow])
+    shown = np.sort(np.argsort(-last, kind="stable")[:_MOST])
+    keep = np.isin(lane, shown)
+    return flow[keep], np.searchsorted(shown, lane[keep]), [names[i] for i in shown], len(names)
+
+
+def table_of(t: Timeline, flows: Flows, flow: Ints, lane: Ints, names: list[str]) -> Table:
+    """Return the numbers of the bars."""
+    return Table({
+        "lane": [names[i] for i in lane], "what": [flows.labels[i] for i in flows.label[flow]],
+        "size [B]": flows.size[flow], "start [s]": t.start[flow], "finish [s]": t.finish[flow],
+        "times": flows.repeat[flows.group[flow]],
+    })  # fmt: skip
 
 
 def _lanes(flows: Flows, fabric: Fabric | None, routes: Routes | None) -> tuple[Ints, Ints, list[str]]:
@@ -83,7 +95,7 @@ def _lanes(flows: Flows, fabric: Fabric | None, routes: Routes | None) -> tuple[
 
 def _bars(ax: Axes, flows: Flows, flow: Ints, lane: Ints, left: Floats, right: Floats) -> None:
     """Draw the bars; flows of a lane that overlap share its height."""
-    slot, slots = _slots(lane, left, right)
+    slot, slots = slots_of(lane, left, right)
     height = 0.78 / slots[lane]
     low = lane - 0.39 + slot * height
     corners = np.stack([left, low, left, low + height, right, low + height, right, low], axis=1).reshape(-1, 4, 2)
@@ -97,7 +109,7 @@ def _bars(ax: Axes, flows: Flows, flow: Ints, lane: Ints, left: Floats, right: F
         ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=5)
 
 
-def _slots(lane: Ints, left: Floats, right: Floats) -> tuple[Ints, Ints]:
+def slots_of(lane: Ints, left: Floats, right: Floats) -> tuple[Ints, Ints]:
     """Return the slot of each bar within its lane, and the number of slots of each lane."""
     slot, slots = np.zeros(lane.size, dtype=np.int64), np.ones(int(lane.max()) + 1, dtype=np.int64)
     free: list[list[float]] = [[] for _ in slots]
@@ -109,11 +121,17 @@ def _slots(lane: Ints, left: Floats, right: Floats) -> tuple[Ints, Ints]:
     return slot, slots
 
 
-def _axis(ax: Axes, t: Timeline) -> Callable[[Floats], Floats]:
-    """Set the axis and return where a time stands: further repetitions of a group share one grey span."""
+def axis_of(t: Timeline) -> tuple[Floats, Floats]:
+    """Return places on the axis and the times there: further repetitions of a group share one span."""
     rest = np.where((t.repeat > 1) & (t.period > 0), _REST * t.period.sum(), 0.0)
     at = np.append(0.0, np.cumsum(np.stack([t.period, rest], axis=1)))
-    edge = np.append(np.stack([t.group_start, t.group_start + t.period], axis=1), t.end)
+    return at, np.append(np.stack([t.group_start, t.group_start + t.period], axis=1), t.end)
+
+
+def _axis(ax: Axes, t: Timeline) -> Callable[[Floats], Floats]:
+    """Set the axis and return where a time stands."""
+    at, edge = axis_of(t)
+    rest = np.diff(at)[1::2]
     for g in np.flatnonzero(rest):
         left, right = at[2 * g + 1 : 2 * g + 3]
         ax.axvspan(left, right, fc=GREY, alpha=0.15, lw=0)

@@ -1,0 +1,14 @@
+"""Live views: pictures that follow the hand, by mouse, keyboard and text.
+
+Each takes values of the library and plain functions from control values to such values. What a view shows is a
+`Scene` of arrays; the browser draws it, a test reads it, ``view.picture()`` prints it, and with ``FABRICLAB_TEXT=1``
+its table and the line of code that sets it stand in its place.
+"""
+
+from fabriclab.views.live.fabrics import fabric
+from fabriclab.views.live.plots import ruler, sweep, timeline
+from fabriclab.views.live.scene import Layer, Scene
+from fabriclab.views.live.steppers import stepper
+from fabriclab.views.live.widget import Choice, Live, Slider
+
+__all__ = ["Choice", "Layer", "Live", "Scene", "Slider", "fabric", "ruler", "stepper", "sweep", "timeline"]

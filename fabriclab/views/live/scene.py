@@ -1,0 +1,160 @@
+"""A scene: what a live view shows at one setting of its controls, as layers of numbers that any painter can draw.
+
+The browser draws it on a canvas (live.js), `printed` draws it with matplotlib for print and for pages without a
+kernel. Coordinates are pixels of a picture 700 wide, y downwards. Colours are places in `PALETTE`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import matplotlib
+import numpy as np
+from matplotlib.collections import LineCollection
+from matplotlib.patches import FancyBboxPatch
+from numpy.typing import ArrayLike, NDArray
+
+from fabriclab.views.page import Picture, canvas, finish, styled
+from fabriclab.views.palette import COLOURS, GREY, INK, NODE, ROLES, TINT
+from fabriclab.views.tables import Table
+
+WIDTH: Final = 700.0
+_SHADES: Final = 64  # of cividis, the map of loads
+_NAMED: Final = {
+    "ink": INK, "grey": GREY, "white": "#ffffff", "black": "#111111", "tint": TINT,
+    "switch": NODE[True], "host": NODE[False],
+    **{name: role.colour for name, role in ROLES.items() if role.colour not in (INK, GREY)},
+    **{f"other{i}": colour for i, colour in enumerate(COLOURS)},
+}  # fmt: skip
+_CIVIDIS: Final = [matplotlib.colors.to_hex(c) for c in matplotlib.colormaps["cividis"](np.linspace(0, 1, _SHADES))]
+# Place 0 is the colour of the page's text.
+PALETTE: Final = (*_NAMED.values(), *_CIVIDIS)
+COLOUR: Final = {name: float(i) for i, name in enumerate(_NAMED)} | {"none": -1.0}
+DASHES: Final = ((), (6, 3), (2, 3), (8, 3, 2, 3), (3, 2))
+_HATCHES: Final = ("", "////", "\\\\\\\\", "xxxx")
+_SHAPES: Final = ("o", "o", "X", "s")
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Items of one kind: boxes, lines, dots, texts or movers.
+
+    ``fields`` holds arrays (one number per item, or per point of a line), lists of texts, or one value for all.
+    ``names`` makes the items readable by pointer and arrow keys, ``notes`` adds a text to each.
+    """
+
+    kind: str
+    fields: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Make float32 arrays of all numbers: what the browser gets is what a test sees."""
+        plain = {k: v for k, v in self.fields.items() if v is not None}
+        arrays = {k: np.asarray(v, dtype=np.float32) for k, v in plain.items() if _is_array(v)}
+        object.__setattr__(self, "fields", {**plain, **arrays})
+
+
+@dataclass(frozen=True)
+class Scene:
+    """One picture with its sentence, its alternative text and its table; ``moves`` asks for motion to this state."""
+
+    said: str
+    table: Table | None = None
+    layers: Mapping[str, Layer] = field(default_factory=dict)
+    height: float = 0.0
+    alt: str = ""
+    moves: bool = False
+    wrong: bool = False
+
+    @property
+    def arrays(self) -> dict[str, NDArray[np.float32]]:
+        """All numbers by layer and field, such as ``lines.colour``."""
+        return {f"{id}.{k}": v for id, x in self.layers.items() for k, v in x.fields.items() if _is_array(v)}
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype.kind in "fiub"
+
+
+def shade(share: ArrayLike) -> NDArray[np.float64]:
+    """Return the colour of loads between 0 and 1; NaN is grey."""
+    part = np.asarray(share, dtype=np.float64)
+    place = len(_NAMED) + np.rint(np.clip(np.nan_to_num(part), 0, 1) * (_SHADES - 1))
+    return np.where(np.isnan(part), COLOUR["grey"], place)
+
+
+def lines(paths: Sequence[NDArray[Any]], **fields: Any) -> Layer:
+    """Return a layer of lines from one array of points (P, 2) each."""
+    points = np.concatenate([np.empty((0, 2)), *paths])
+    ptr = np.concatenate([[0], np.cumsum([len(p) for p in paths])])
+    return Layer("lines", {"ptr": ptr, "x": points[:, 0], "y": points[:, 1], **fields})
+
+
+def _each(value: Any, n: int, otherwise: float = 0.0) -> NDArray[np.float64]:
+    return np.broadcast_to(np.asarray(otherwise if value is None else value, dtype=np.float64), n)
+
+
+def _colours(value: Any, n: int) -> list[str]:
+    return ["none" if c < 0 else PALETTE[int(c)] for c in _each(value, n)]
+
+
+@styled
+def printed(scene: Scene) -> Picture:
+    """Draw a scene with matplotlib, for print, for saved figures and for pages without a kernel."""
+    ax = canvas(None, max(scene.height, 20.0) / 100 + 0.35)
+    ax.set_axis_off()
+    ax.set(xlim=(0, WIDTH), ylim=(max(scene.height, 20.0), 0))
+    for order, layer in enumerate(scene.layers.values()):
+        {"lines": _lines, "boxes": _boxes, "dots": _dots, "texts": _texts}.get(layer.kind, _skip)(
+            ax, layer.fields, order
+        )
+    table = scene.table or Table({"what": [scene.said]})
+    return finish(ax, True, scene.said, [scene.alt or scene.said], table)
+
+
+def _skip(ax: Any, f: Mapping[str, Any], order: int) -> None:
+    """Leave out what only moves."""
+
+
+def _lines(ax: Any, f: Mapping[str, Any], order: int) -> None:
+    points, n = np.stack([f["x"], f["y"]], axis=1), f["ptr"].size - 1
+    paths = np.split(points, f["ptr"][1:-1].astype(int)) if n else []
+    styles: list[Any] = [(0, DASHES[int(d)]) if d else "-" for d in _each(f.get("dash"), n)]
+    alpha, width = _each(f.get("alpha"), n, 1.0), _each(f.get("width"), n, 1.5)
+    ax.add_collection(LineCollection(paths, linewidths=width, colors=_colours(f.get("colour"), n), alpha=alpha,
+                                     linestyles=styles, zorder=order))  # fmt: skip
+
+
+def _boxes(ax: Any, f: Mapping[str, Any], order: int) -> None:
+    n = f["x"].size
+    look = zip(_colours(f.get("colour"), n), _each(f.get("edge"), n), _each(f.get("alpha"), n, 1.0),
+               _each(f.get("hatch"), n), _each(f.get("round"), n, 3.0), strict=True)  # fmt: skip
+    for i, (face, edge, alpha, hatch, round_) in enumerate(look):
+        x, y, w, h = (float(f[k][i]) for k in "xywh")
+        shape = f"round,pad=0,rounding_size={min(round_, w / 2, h / 2):g}"
+        line = "none" if not edge else INK if edge < 0 else PALETTE[int(edge)]
+        ax.add_patch(FancyBboxPatch((x, y), w, h, boxstyle=shape, fc=face, alpha=alpha if face != "none" else None,
+                                    ec=line, hatch=_HATCHES[int(hatch)], lw=1.0, zorder=order))  # fmt: skip
+    if "texts" in f:
+        middle = {"x": f["x"] + f["w"] / 2, "y": f["y"] + f["h"] / 2}
+        _texts(ax, {**middle, "texts": f["texts"], "align": 1, "colour": f.get("ink"), "room": f["w"]}, order)
+
+
+def _dots(ax: Any, f: Mapping[str, Any], order: int) -> None:
+    n = f["x"].size
+    look = zip(f["x"], f["y"], _each(f.get("size"), n, 4.0), _colours(f.get("colour"), n), _each(f.get("shape"), n),
+               strict=True)  # fmt: skip
+    for x, y, size, colour, shape in look:
+        face = "none" if shape == 1 else colour
+        ax.plot(x, y, _SHAPES[int(shape)], ms=1.4 * size, mfc=face, mec=colour, mew=1.3, zorder=order)
+
+
+def _texts(ax: Any, f: Mapping[str, Any], order: int) -> None:
+    n = len(f["texts"])
+    columns = [_each(f.get(k), n, v) for k, v in (("align", 0), ("size", 12), ("bold", 0), ("room", np.inf))]
+    look = zip(f["x"], f["y"], f["texts"], _colours(f.get("colour"), n), *columns, strict=True)
+    for x, y, text, colour, align, size, bold, room in look:
+        if 0.56 * size * len(text) < room:
+            ax.text(x, y, text, ha=("left", "center", "right")[int(align)], va="center", fontsize=0.71 * size,
+                    fontweight="bold" if bold else "normal", color=colour, zorder=order, parse_math=False)  # fmt: skip

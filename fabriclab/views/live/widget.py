@@ -1,0 +1,265 @@
+"""A live view: a plain function from control values to a scene, with controls, text form and one line of code."""
+
+from __future__ import annotations
+
+import html
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+import anywidget
+import numpy as np
+import traitlets
+
+from fabriclab import units
+from fabriclab.texts import text
+from fabriclab.views.live.scene import COLOUR, DASHES, PALETTE, WIDTH, Layer, Scene, printed
+from fabriclab.views.page import Picture
+
+_HERE: Final = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Slider:
+    """A number between two ends; ``play`` adds buttons that step through it.
+
+    Parameters
+    ----------
+    low, high, step : float
+        Ends and step; whole numbers stay whole.
+    label, unit : str
+        What the learner reads beside it.
+    log : bool
+        Equal factors are equal ways.
+    """
+
+    low: float
+    high: float
+    step: float = 1
+    label: str = ""
+    unit: str = ""
+    log: bool = False
+    play: bool = False
+
+    def check(self, value: Any, name: str) -> float:
+        """Return a value within the ends, or refuse it by name."""
+        if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not np.isfinite(value):
+            msg = f"{name} must be a number, got {value!r}"
+            raise TypeError(msg)
+        if not self.low <= value <= self.high:
+            msg = f"{name} must be within {self.low:g}..{self.high:g}, got {value:g}"
+            raise ValueError(msg)
+        if self.log or self.step != int(self.step):
+            return float(value)
+        return int(self.low + round((value - self.low) / self.step) * self.step)
+
+    def samples(self) -> list[Any]:
+        """Return values that a law may try: both ends and one between."""
+        middle = (self.low * self.high) ** 0.5 if self.log else (self.low + self.high) / 2
+        return list(dict.fromkeys(self.check(v, "value") for v in (self.low, middle, self.high)))
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of several words or numbers."""
+
+    options: tuple[Any, ...]
+    label: str = ""
+
+    def check(self, value: Any, name: str) -> Any:
+        """Return the option, or refuse it with the list."""
+        if value not in self.options:
+            msg = f"{name} must be one of {', '.join(map(repr, self.options))}, got {value!r}"
+            raise ValueError(msg)
+        return value
+
+    def samples(self) -> list[Any]:
+        """Return values that a law may try: all options."""
+        return list(self.options)
+
+
+Control = Slider | Choice
+
+
+class _Widget(anywidget.AnyWidget):
+    """What is kept in step with the browser."""
+
+    _esm = _HERE / "live.js"
+    _css = _HERE / "live.css"
+    spec = traitlets.Dict().tag(sync=True)
+    asked = traitlets.Dict().tag(sync=True)
+    frame = traitlets.Dict().tag(sync=True)
+    numbers = traitlets.Bytes().tag(sync=True)
+
+
+class Live:
+    """A view that follows its controls.
+
+    Parameters
+    ----------
+    code : str
+        The call that makes it, without the values of the controls: ``"live.stepper('all_reduce', 'ring', 8"``.
+    scene : callable
+        From the values of the controls, by name, to a Scene.
+    controls : mapping of str to Slider or Choice
+        At most three are shown at once; their order is that of the page.
+    values : mapping
+        Where they stand at first.
+    title : str
+        What a screen reader says on entering.
+    buttons : mapping of str to callable
+        Label of each further button, and what it does; it may return a new Scene, whose sentence is shown.
+    hidden : mapping of str to value
+        State that is set in the picture itself, such as the block that is open.
+    """
+
+    def __init__(
+        self, code: str, scene: Callable[..., Scene], controls: Mapping[str, Control], values: Mapping[str, Any],
+        title: str, *, buttons: Mapping[str, Callable[[Live], Scene | None]] | None = None,
+        hidden: Mapping[str, Any] | None = None,
+    ) -> None:  # fmt: skip
+        self._code, self._make, self.title = code, scene, title
+        self.controls, self._buttons = dict(controls), dict(buttons or {})
+        self._start = dict(hidden or {})
+        self._start |= {name: c.check(values[name], name) for name, c in self.controls.items()}
+        self.values = dict(self._start)
+        self.scene = scene(**self.values)
+        self._widget: _Widget | None = None
+        self._sent: dict[str, Layer] = {}
+
+    def set(self, **values: Any) -> Live:
+        """Set controls from code, as a hand would, and return this view."""
+        for name, value in values.items():
+            if name not in self._start:
+                msg = f"this view has no control {name!r}; it has {', '.join(self._start) or 'none'}"
+                raise ValueError(msg)
+            if name in self.controls:
+                values[name] = self.controls[name].check(value, name)
+        self.scene = self._make(**(self.values | values))
+        self.values |= values
+        self._show()
+        return self
+
+    def press(self, label: str) -> Live:
+        """Press one of the buttons from code, and return this view."""
+        if label not in self._buttons:
+            msg = f"this view has no button {label!r}; it has {', '.join(self._buttons) or 'none'}"
+            raise ValueError(msg)
+        self.scene = self._buttons[label](self) or self.scene
+        self._show()
+        return self
+
+    @property
+    def code(self) -> str:
+        """The line of code that reproduces this state."""
+        return self._code + "".join(f", {k}={v!r}" for k, v in self.values.items() if v is not None) + ")"
+
+    def picture(self) -> Picture:
+        """Return this state as a picture for print; ``picture().save(path)`` writes it."""
+        return printed(self.scene)
+
+    def __repr__(self) -> str:
+        """Show the sentence and the code."""
+        return f"<Live {self.title}: {self.scene.said}>"
+
+    def __str__(self) -> str:
+        """Return what the text mode shows: sentence, table, controls and the line of code."""
+        table = [] if self.scene.table is None else [str(self.scene.table)]
+        ways = [f"{c.label or name}: {_range(c)}" for name, c in self.controls.items()]
+        return "\n".join([self.scene.said, *table, *ways, self.code])
+
+    # ------------------------------------------------------------------ the browser
+
+    @property
+    def widget(self) -> _Widget:
+        """The widget behind this view, made when it is first shown."""
+        if self._widget is None:
+            self._widget = _Widget(spec=self._spec(), asked={"seq": 0, "values": self.values})
+            self._show(whole=True)
+            self._widget.observe(self._answer, names="asked")
+        return self._widget
+
+    def _spec(self) -> dict[str, Any]:
+        controls = []
+        for name, control in self.controls.items():
+            about = {k: v for k, v in asdict(control).items() if v is not False and v != ""}
+            controls.append({**about, "name": name, "label": control.label or name})
+        texts = ("numbers", "reset", "back", "forward", "play", "pause", "field", "keys", "silent")
+        words = {k: text(f"live.word.{k}") for k in texts}
+        return {
+            "title": self.title, "controls": controls, "start": self._start, "reset": len(self._start) > 0,
+            "buttons": [{"name": label, "label": label} for label in self._buttons],
+            "palette": PALETTE, "dashes": DASHES, "white": COLOUR["white"], "words": words,
+        }  # fmt: skip
+
+    def _answer(self, change: Mapping[str, Any]) -> None:
+        """Answer the browser: whatever happens, a frame goes back."""
+        asked = change["new"]
+        try:
+            if asked.get("press") in self._buttons:
+                self.scene = self._buttons[asked["press"]](self) or self.scene
+            else:
+                values = {k: v for k, v in asked["values"].items() if k in self._start}
+                values |= {k: c.check(values[k], k) for k, c in self.controls.items() if k in values}
+                if values != self.values or self.scene.wrong:
+                    self.scene = self._make(**(self.values | values))
+                    self.values |= values
+        except Exception as error:  # the learner's function may raise anything; the page says what
+            self.scene = replace(self.scene, said=f"{type(error).__name__}: {error}", moves=False, wrong=True)
+        self._show(whole=bool(asked.get("whole")), table=bool(asked.get("table")))
+
+    def _show(self, *, whole: bool = False, table: bool = False) -> None:
+        """Send this state to the browser, of the numbers only those that have changed."""
+        if self._widget is None:
+            return
+        if whole:
+            self._sent = {}
+        layers, chunks, at = [], [], 0
+        for id, layer in self.scene.layers.items():
+            old = self._sent.get(id, Layer(layer.kind)).fields
+            entry: dict[str, Any] = {"id": id, "kind": layer.kind, "fields": {}, "arrays": [], "same": []}
+            for name, value in layer.fields.items():
+                if name in old and np.array_equal(old[name], value):
+                    entry["same"].append(name)
+                elif isinstance(value, np.ndarray):
+                    entry["arrays"].append([name, at, value.size])
+                    chunks.append(value.tobytes())
+                    at += value.size
+                else:
+                    entry["fields"][name] = value
+            layers.append(entry)
+        self._sent = dict(self.scene.layers)
+        scene = self.scene
+        frame = {
+            "seq": self._widget.asked["seq"], "values": self.values, "said": scene.said, "alt": scene.alt or scene.said,
+            "code": self.code, "width": WIDTH, "height": scene.height, "moves": scene.moves, "wrong": scene.wrong,
+            "layers": layers, "whole": whole,
+        }  # fmt: skip
+        if table:
+            frame["table"] = "" if scene.table is None else scene.table._repr_html_()
+        with self._widget.hold_sync():
+            self._widget.numbers = b"".join(chunks)
+            self._widget.frame = frame
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+        """Return the widget, with a printed picture for pages without a kernel; in text mode only words."""
+        if os.environ.get("FABRICLAB_TEXT", "") not in ("", "0"):
+            return {"text/plain": str(self), "text/html": f"<pre>{html.escape(str(self))}</pre>"}
+        bundle = self.widget._repr_mimebundle_(**kwargs)
+        data, meta = bundle if isinstance(bundle, tuple) else (bundle or {}, {})
+        still = self.picture()._repr_mimebundle_()["text/html"] if self.scene.layers else html.escape(self.scene.said)
+        return {**(data or {}), "text/plain": str(self), "text/html": still}, meta
+
+
+def _range(control: Control) -> str:
+    if isinstance(control, Choice):
+        return ", ".join(map(repr, control.options))
+    return f"{control.low:g} .. {control.high:g} {control.unit}".rstrip()
+
+
+def rate_slider(label: str, low: units.Quantity, high: units.Quantity, unit: str = "GB/s") -> Slider:
+    """Return a logarithmic slider of rates, which counts in ``unit``."""
+    factor = units.UNITS[unit][1]
+    return Slider(units.rate(low) / factor, units.rate(high) / factor, label=label, unit=unit, log=True)

@@ -1,0 +1,270 @@
+"""Live views: by hand, the law on widgets, refusals, text mode."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import fabriclab as fl
+from fabriclab import collectives, registry, topologies
+from fabriclab.views import live
+from fabriclab.views.live.scene import COLOUR, PALETTE, Layer, Scene, printed, shade
+from fabriclab.views.live.widget import Live
+
+HALL = topologies.build("rail_optimised")
+RAILS = np.array(collectives.rail_groups(HALL))
+STAR = topologies.build("crossbar", hosts=16)
+RUN = fl.simulate("all_reduce", "ring", topologies.build("crossbar", hosts=8), "1 MB", expand=True, lag="5 us")
+
+
+def shuffled(seed):
+    rng = np.random.default_rng(seed)
+    place = np.array([rng.permutation(group) for group in RAILS]) if seed else RAILS
+    return fl.simulate("all_reduce", "ring", HALL, "1 GB", placement=place)
+
+
+def two_ways(alpha, size):
+    sizes = ["1 KiB", "64 KiB", "1 MiB", f"{size} MiB"]
+    return {a: fl.sweep("all_reduce", a, STAR, sizes, lag=alpha * 1e-6) for a in ("ring", "binomial_tree")}
+
+
+SHUFFLE = {"seed": live.Slider(0, 9)}
+ALPHA = {"alpha": live.Slider(1, 20, unit="us"), "size": live.Choice((4, 64))}
+VIEWS = {
+    "stepper": lambda: live.stepper("all_reduce", "ring", 4),
+    "tree": lambda: live.stepper("all_reduce", "binomial_tree", 8, segments=4, pipelined=True, step=2),
+    "fabric": lambda: live.fabric(HALL, shuffled, controls=SHUFFLE),
+    "opened": lambda: live.fabric(HALL, shuffled, controls=SHUFFLE, seed=3, open=0, colour="rail"),
+    "small fabric": lambda: live.fabric(topologies.build("fat_tree", k=4).without(cables=[20])),
+    "sweep": lambda: live.sweep(two_ways, controls=ALPHA),
+    "timeline": lambda: live.timeline(RUN.timeline, RUN.flows, RUN.fabric, at=50),
+    "ruler": lambda: live.ruler({"copy": "10 GB/s"}, {"NVLink 4": "450 GB/s"}),
+}
+NAMES = {"live": live, "topologies": topologies, "shuffled": shuffled, "two_ways": two_ways, "run": RUN,
+         "Slider": live.Slider, "Choice": live.Choice}  # fmt: skip
+
+
+def same(one, other):
+    return one.keys() == other.keys() and all(np.array_equal(one[k], other[k], equal_nan=True) for k in one)
+
+
+# by hand ------------------------------------------------------------------------------------------
+def test_a_ring_of_two_by_hand():
+    view = live.stepper("all_reduce", "ring", 2)
+    assert [view.set(step=s).scene.table["holds"].tolist() for s in range(3)] == [
+        [1, 1, 2, 2],
+        [3, 1, 2, 3],
+        [3, 3, 3, 3],
+    ]
+    assert view.scene.said == (
+        "Step 2 of 2: chunks that move 2, each 1/2 of the array; added 0, copied 2. "
+        "Blocks that hold all 2 ranks: 4 of 4."
+    )
+    assert view.set(step=1).scene.layers["movers"].fields["texts"] == ["1", "0"]
+
+
+@pytest.mark.parametrize("name", registry.names("collective"))
+@pytest.mark.parametrize("n", [1, 2, 5, 16])
+def test_every_algorithm_can_be_stepped_and_ends_as_its_definition_says(name, n):
+    what, algorithm = name.split(".")
+    view = live.stepper(what, algorithm, n)
+    last = view.set(step=view.controls["step"].high).scene.table
+    whole = n * (n + 1) // 2
+    found = last["holds"].reshape(n, -1)
+    if what == "all_reduce":
+        assert (found == whole).all()
+    elif what == "reduce_scatter":
+        assert np.diag(found).tolist() == [whole] * n
+    elif what == "all_gather":
+        assert (found == np.arange(1, n + 1)).all()
+    else:
+        assert (found == 1).all()  # the root is rank 0
+
+
+def test_chunks_move_along_the_links_of_their_route():
+    view = live.stepper("all_reduce", "ring", 4, fabric=topologies.build("leaf_spine", hosts=8, radix=4), step=1)
+    movers = view.scene.layers["movers"].fields
+    # Cell, host, leaf, host, cell; between the leaves also spine and leaf.
+    assert np.diff(movers["ptr"]).tolist() == [5, 7, 5, 7]
+
+
+def test_colours_of_loads_go_from_end_to_end_of_the_map():
+    assert shade([0.0, 1.0, 2.0]).tolist() == [len(PALETTE) - 64, len(PALETTE) - 1, len(PALETTE) - 1]
+    assert shade([np.nan]).tolist() == [COLOUR["grey"]]
+
+
+def test_a_block_opens_and_closes():
+    view = live.fabric(HALL)
+    closed = view.scene.layers["nodes"].fields
+    gpus = closed["names"].index("128 GPUs, rail 0")
+    view.set(open=closed["picks"][gpus])
+    opened = view.scene.layers["nodes"].fields
+    assert len(opened["names"]) == len(closed["names"]) + 127
+    member = opened["names"].index("gpu 5.0")
+    assert opened["picks"][member] is None
+    assert view.set(open=None).scene.layers["nodes"].fields["names"] == closed["names"]
+
+
+def test_lines_that_change_places_are_marked_where_they_do():
+    view = live.sweep(two_ways, controls=ALPHA)
+    said = view.scene.layers["crossing"].fields["texts"]
+    ring, tree = (two_ways(1, 4)[k] for k in ("ring", "binomial_tree"))
+    assert tree.at("64 KiB") < ring.at("64 KiB")
+    assert tree.at("1 MiB") > ring.at("1 MiB")
+    assert said == ["lines cross near 190 kB"]
+
+
+# laws ---------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("name", VIEWS)
+def test_each_control_changes_the_arrays(name):
+    view = VIEWS[name]()
+    for control, kind in view.controls.items():
+        seen = [VIEWS[name]().set(**{control: value}).scene for value in kind.samples()]
+        assert len(seen) > 1
+        for one, other in itertools.combinations(seen, 2):
+            assert not same(one.arrays, other.arrays), control
+        if control != "colour":
+            assert len({s.alt for s in seen}) == len(seen), control
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_the_printed_code_reproduces_the_state(name):
+    view = VIEWS[name]()
+    for control, kind in view.controls.items():
+        view.set(**{control: kind.samples()[-1]})
+    again = eval(view.code, NAMES)  # the view's own line
+    assert again.values == view.values
+    assert same(again.scene.arrays, view.scene.arrays)
+    assert again.code == view.code
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_the_table_holds_the_numbers_that_are_drawn(name):
+    scene = VIEWS[name]().scene
+    table, drawn = scene.table, scene.layers
+    if "cables" in drawn and "load" in table.columns and name != "opened":
+        assert np.allclose(drawn["cables"].fields["colour"], shade(table["load"]))
+    elif "cells" in drawn:
+        texts = [int(t) if t else 0 for t in drawn["numbers"].fields["texts"]]
+        assert texts == table["holds"].tolist()
+    elif "bars" in drawn and "start [s]" in table.columns:
+        bars = drawn["bars"].fields
+        assert np.corrcoef(bars["x"], table["start [s]"])[0, 1] == pytest.approx(1.0)
+        assert np.corrcoef(bars["x"] + bars["w"], table["finish [s]"])[0, 1] == pytest.approx(1.0, abs=1e-4)
+    elif "rate [B/s]" in table.columns:
+        x = drawn["dots"].fields["x"]
+        assert np.corrcoef(x, np.log(table["rate [B/s]"]))[0, 1] == pytest.approx(1.0)
+    elif "lines" in drawn:
+        y = drawn["lines"].fields["y"]
+        assert np.corrcoef(y, np.log(table["time [s]"]))[0, 1] == pytest.approx(-1.0)
+    else:
+        assert name in ("opened", "small fabric")
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_only_numbers_that_changed_are_sent(name):
+    view = VIEWS[name]()
+    whole = len(view.widget.numbers)
+    assert whole == 4 * sum(a.size for a in view.scene.arrays.values())
+    view.widget.asked = {"seq": 1, "values": dict(view.values)}
+    assert view.widget.numbers == b""
+    assert view.widget.frame["seq"] == 1
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_a_state_can_be_printed(name):
+    picture = VIEWS[name]().picture()
+    assert picture.svg().startswith("<svg role=")
+    assert len(picture.alt) > 20
+
+
+# refusals -----------------------------------------------------------------------------------------
+def test_wrong_values_are_refused_by_name():
+    view = live.stepper("all_reduce", "ring", 4)
+    for values, error, words in (
+        ({"step": 7}, ValueError, r"step must be within 0\.\.6, got 7"),
+        ({"step": "two"}, TypeError, "step must be a number, got 'two'"),
+        ({"stop": 1}, ValueError, "this view has no control 'stop'; it has step"),
+    ):
+        with pytest.raises(error, match=words):
+            view.set(**values)
+    assert view.values == {"step": 0}
+    with pytest.raises(ValueError, match="colour must be one of 'tier', 'rail', got 'blue'"):
+        live.fabric(HALL, colour="blue")
+    with pytest.raises(ValueError, match="at most 16 ranks"):
+        live.stepper("all_reduce", "ring", 17)
+    with pytest.raises(ValueError, match="at most 200 nodes"):
+        live.stepper("all_reduce", "ring", 4, fabric=HALL)
+
+
+def test_nothing_to_draw_is_said_in_words():
+    empty = fl.core.FabricBuilder(("host",), ("i",))
+    host = empty.add_nodes("host", 2, tier=0, transit=False, i=range(2))
+    alone = empty.build("alone", {}, endpoint=host, rail=[0, 0], server=[0, 1])
+    for view, words in (
+        (live.fabric(alone), "Nothing to draw: this fabric has 0 links"),
+        (live.fabric(STAR, np.full(STAR.n_links, np.nan)), "some loads are NaN"),
+        (live.sweep({}), "nothing to draw"),
+    ):
+        assert words in view.scene.said
+        assert view.scene.wrong
+        assert view.scene.height == 0
+        assert words in str(view)
+        assert view.widget.frame["said"] == view.scene.said
+
+
+def test_a_fabric_of_100_000_nodes_is_drawn_as_blocks_and_its_largest_block_is_not_opened():
+    large = topologies.build("rail_optimised", servers=4096)
+    view = live.fabric(large)
+    assert large.n_nodes > 100_000
+    assert len(view.scene.layers["nodes"].fields["names"]) < 60
+    assert "4,1" in view.set(open=0).scene.said
+    assert view.scene.wrong
+
+
+def test_an_error_of_the_learners_function_is_told_and_the_view_goes_on():
+    def picky(seed):
+        if seed == 3:
+            msg = "three is not liked"
+            raise RuntimeError(msg)
+        return shuffled(seed)
+
+    view = live.fabric(HALL, picky, controls=SHUFFLE)
+    view.widget.asked = {"seq": 1, "values": {"seed": 3, "colour": "load", "open": None}}
+    assert view.widget.frame["said"] == "RuntimeError: three is not liked"
+    assert view.widget.frame["wrong"]
+    view.widget.asked = {"seq": 2, "values": {"seed": 4, "colour": "load", "open": None}}
+    assert not view.widget.frame["wrong"]
+    assert view.values["seed"] == 4
+
+
+# display ------------------------------------------------------------------------------------------
+def test_text_mode_shows_words_table_and_code(monkeypatch):
+    monkeypatch.setenv("FABRICLAB_TEXT", "1")
+    bundle = live.stepper("all_reduce", "ring", 4, step=3)._repr_mimebundle_()
+    assert set(bundle) == {"text/plain", "text/html"}
+    for words in ("Step 3 of 6", "from ranks", "step: 0 .. 6", "live.stepper('all_reduce', 'ring', 4, step=3)"):
+        assert words in bundle["text/plain"]
+
+
+def test_a_page_without_a_kernel_gets_a_printed_picture():
+    data, _ = live.stepper("all_reduce", "ring", 4)._repr_mimebundle_()
+    assert data["text/html"].startswith("<figure")
+    assert "application/vnd.jupyter.widget-view+json" in data
+
+
+def test_buttons_are_pressed_from_code_and_by_hand():
+    pressed = []
+    view = Live("x(", lambda: Scene("ready"), {}, {}, "buttons", buttons={"Go": lambda v: pressed.append(v)})
+    view.press("Go")
+    view.widget.asked = {"seq": 1, "values": {}, "press": "Go"}
+    assert pressed == [view, view]
+    with pytest.raises(ValueError, match="no button 'Stop'; it has Go"):
+        view.press("Stop")
+
+
+def test_layers_hold_float32_as_the_browser_does():
+    layer = Layer("dots", {"x": np.arange(3), "names": ["a", "b", "c"], "size": 4.0, "shape": None})
+    assert layer.fields["x"].dtype == np.float32
+    assert "shape" not in layer.fields
+    assert printed(Scene("a dot", None, {"dots": Layer("dots", {"x": np.ones(1), "y": np.ones(1)})}, 20.0)).table

@@ -1,0 +1,220 @@
+"""Live views in a real browser, on a plain page with a model that stands in for the kernel."""
+
+import itertools
+
+import pytest
+from browser import alt, browser, picture, reply, settled, show
+from test_live import VIEWS
+
+KEYS = {"range": ("ArrowRight", "PageUp", "End"), "select-one": ("ArrowDown",)}
+
+
+@pytest.fixture(scope="module")
+def chrome():
+    with browser() as found:
+        yield found
+
+
+@pytest.fixture
+def page(chrome):
+    opened = chrome.new_page(viewport={"width": 1024, "height": 800}, reduced_motion="reduce")
+    opened.set_default_timeout(15_000)
+    wrong = []
+    opened.on("pageerror", lambda error: wrong.append(str(error)))
+    yield opened
+    opened.close()
+    assert wrong == []
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_every_control_moved_by_keyboard_gives_another_picture_and_another_text(page, name):
+    show(page, VIEWS[name]())
+    for control in page.query_selector_all("[data-control]"):
+        kind = control.get_attribute("type") or "select-one"
+        control.focus()
+        page.keyboard.press("Home")
+        settled(page)
+        seen = [picture(page)]
+        for key in KEYS[kind]:
+            page.keyboard.press(key)
+            settled(page)
+            seen.append(picture(page))
+        for one, other in itertools.pairwise(seen):
+            assert one[0] != other[0], (control.get_attribute("data-control"), "same picture")
+            if control.get_attribute("data-control") != "colour":
+                assert one[1] != other[1], (control.get_attribute("data-control"), "same text")
+
+
+def test_30_events_in_300_ms_are_coalesced_and_the_last_value_wins(page):
+    view = VIEWS["fabric"]()
+    show(page, view)
+    before = page.evaluate("window.model.saves")
+    page.evaluate(
+        """async () => {
+          const rail = document.querySelector("[data-control=seed]");
+          for (let i = 1; i <= 30; i++) {
+            rail.value = i % 10;
+            rail.dispatchEvent(new Event("input", {bubbles: true}));
+            await new Promise((go) => setTimeout(go, 10));
+          }
+          rail.value = 7;
+          rail.dispatchEvent(new Event("input", {bubbles: true}));
+        }"""
+    )
+    settled(page)
+    assert view.values["seed"] == 7
+    assert page.input_value("input[type=number]") == "7"
+    assert page.evaluate("window.model.saves") - before <= 25
+
+
+def test_a_slow_kernel_gets_one_question_at_a_time(page):
+    view, asked = VIEWS["stepper"](), []
+
+    def slow(text):
+        import json
+        import time
+
+        asked.append(json.loads(text))
+        time.sleep(0.25)
+        view.widget.asked = asked[-1]
+        return reply(view)
+
+    show(page, view, answer=slow)
+    page.evaluate(
+        """() => { const rail = document.querySelector("[data-control=step]");
+          for (let i = 1; i <= 6; i++) setTimeout(() => {
+            rail.value = i;
+            rail.dispatchEvent(new Event("input", {bubbles: true})); }, 30 * i); }"""
+    )
+    page.wait_for_function("() => window.model.state.frame.values.step === 6")
+    assert [question["values"]["step"] for question in asked][-1] == 6
+    assert len(asked) <= 3
+
+
+def test_a_dead_kernel_is_told_in_words(page):
+    show(page, VIEWS["stepper"](), answer=lambda text: None)
+    page.query_selector("[data-control=step]").focus()
+    page.keyboard.press("ArrowRight")
+    page.wait_for_function("() => document.querySelector('.fl-hint').textContent.includes('kernel has stopped')")
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_parts_are_read_by_arrow_keys_and_by_pointer(page, name):
+    show(page, VIEWS[name]())
+    page.focus(".fl-canvas")
+    seen = set()
+    for _ in range(4):
+        page.keyboard.press("ArrowRight")
+        seen.add(page.inner_text(".fl-hint"))
+    assert len(seen) > 1
+    assert not any("undefined" in words or "NaN" in words for words in seen)
+    page.keyboard.press("Escape")
+    box = page.query_selector(".fl-canvas").bounding_box()
+    told = set()
+    for part in range(1, 60):
+        page.mouse.move(box["x"] + box["width"] * part / 60, box["y"] + box["height"] * (part * 7 % 60) / 60)
+        told.add(page.inner_text(".fl-hint"))
+    assert len(told) > 1
+
+
+def test_a_block_opens_by_enter_and_closes_by_a_click(page):
+    show(page, VIEWS["fabric"]())
+    count = "() => [...document.querySelectorAll('.fl-canvas')].length && window.model.state.frame.values.open"
+    page.focus(".fl-canvas")
+    for _ in range(200):
+        page.keyboard.press("ArrowRight")
+        if "128 GPUs, rail 2" in page.inner_text(".fl-hint") and "–" not in page.inner_text(".fl-hint"):
+            break
+    page.keyboard.press("Enter")
+    settled(page)
+    assert page.evaluate(count) == 2
+    page.keyboard.press("Enter")
+    settled(page)
+    assert page.evaluate(count) is None
+
+
+def test_the_numbers_unfold_and_follow(page):
+    show(page, VIEWS["stepper"]())
+    page.click("summary")
+    page.wait_for_selector(".fl-table table")
+    before = page.inner_text(".fl-table table")
+    page.click("[data-press=forward]")
+    page.wait_for_function("(old) => document.querySelector('.fl-table table').innerText !== old", arg=before)
+
+
+def test_play_steps_to_the_end_and_reset_goes_back(page):
+    show(page, VIEWS["stepper"]())
+    page.click("[data-press=play]")
+    assert page.inner_text("[data-press=play]") == "Pause"
+    page.wait_for_function("() => window.model.state.frame.values.step === 6")
+    page.wait_for_function("() => document.querySelector('[data-press=play]').textContent === 'Play'")
+    page.click("[data-press=reset]")
+    page.wait_for_function("() => window.model.state.frame.values.step === 0")
+    assert page.inner_text(".fl-code").endswith("step=0)")
+
+
+def test_targets_are_24_pixels_and_focus_is_seen(page):
+    show(page, VIEWS["stepper"]())
+    for part in page.query_selector_all("button, select, input, summary"):
+        box = part.bounding_box()
+        assert box["height"] >= 24, part.evaluate("(e) => e.outerHTML")
+        assert box["width"] >= 24
+    page.keyboard.press("Tab")
+    for _ in range(8):
+        look = page.evaluate("() => getComputedStyle(document.activeElement).outlineWidth")
+        assert look == "3px", page.evaluate("() => document.activeElement.outerHTML")
+        page.keyboard.press("Tab")
+        if page.evaluate("() => document.activeElement === document.body"):
+            break
+
+
+@pytest.mark.parametrize("name", VIEWS)
+@pytest.mark.parametrize("width", [1024, 512])  # 512 is 1,024 pixels at a zoom of 200%
+def test_a_narrow_page_keeps_all_in_reach(page, name, width):
+    page.set_viewport_size({"width": width, "height": 700})
+    show(page, VIEWS[name]())
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= width
+    for part in page.query_selector_all("button, select, input, summary"):
+        box = part.bounding_box()
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= width
+
+
+def test_the_pseudo_language_breaks_no_layout(page, monkeypatch):
+    monkeypatch.setenv("FABRICLAB_LANGUAGE", "pseudo")
+    page.set_viewport_size({"width": 720, "height": 700})
+    show(page, VIEWS["stepper"]())
+    assert "~" in page.inner_text("[data-press=play]")
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= 720
+    boxes = [p.bounding_box() for p in page.query_selector_all("button, select, input, summary")]
+    for one, other in itertools.combinations(boxes, 2):
+        apart = one["x"] + one["width"] <= other["x"] + 1 or other["x"] + other["width"] <= one["x"] + 1
+        below = one["y"] + one["height"] <= other["y"] + 1 or other["y"] + other["height"] <= one["y"] + 1
+        assert apart or below, (one, other)
+
+
+def test_motion_goes_along_the_links_and_stands_still_on_request(chrome):
+    for wish, moves in (("no-preference", True), ("reduce", False)):
+        page = chrome.new_page(reduced_motion=wish)
+        show(page, VIEWS["stepper"]())
+        page.click("[data-press=forward]")
+        page.wait_for_function("() => window.model.state.frame.values.step === 1")
+        page.wait_for_timeout(100)
+        first, _ = picture(page)
+        page.wait_for_timeout(200)
+        second, _ = picture(page)
+        assert (first != second) == moves, wish
+        page.close()
+
+
+def test_words_say_what_a_screen_reader_needs(page):
+    show(page, VIEWS["stepper"]())
+    assert page.get_attribute(".fl-live", "aria-label") == "steps of all_reduce ring"
+    assert page.get_attribute(".fl-said", "aria-live") == "polite"
+    page.click("[data-press=forward]")
+    settled(page)
+    assert "rank 0 to rank 1: block 3, added" in alt(page)
+    assert page.get_attribute("[data-control=step]", "aria-valuetext") == "1"
+    for field in page.query_selector_all("input, select"):
+        label = field.get_attribute("aria-label") or page.inner_text(f"label[for={field.get_attribute('id')}]")
+        assert label.strip()
