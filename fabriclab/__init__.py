@@ -31,13 +31,15 @@ _NAMES: Final = {
 }
 _HOME: Final = {name: module for module, names in _NAMES.items() for name in names.split()}
 
-__all__ = ["__version__", *_HOME, *_SUBMODULES]
+__all__ = ["__version__", "live", *_HOME, *_SUBMODULES]
 
 
 def __getattr__(name: str) -> Any:
     """Import a public name on first use and keep it."""
     if name in _SUBMODULES:
         return importlib.import_module(f"{__name__}.{name}")
+    if name == "live":
+        return importlib.import_module(f"{__name__}.views.live")
     if name not in _HOME:
         msg = f"fabriclab has no {name!r}; its names are {', '.join(sorted(__all__))}"
         raise AttributeError(msg)

@@ -199,7 +199,7 @@ def test_a_unit_of_another_kind_is_refused_at_once(id, arguments, words):
         predict(id, *arguments)
     assert progress()["predictions"] == {}
     predict("00-gradients", "700 ms")  # another prefix is welcome
-    assert predict("00-copy").data["unit"] == "GB/s"
+    assert predict("00-copy", None).data["unit"] == "GB/s"
 
 
 def test_a_stored_prediction_of_another_kind_is_asked_again(own_file, monkeypatch):

@@ -28,6 +28,7 @@ def two_ways(alpha, size):
     return {a: fl.sweep("all_reduce", a, STAR, sizes, lag=alpha * 1e-6) for a in ("ring", "binomial_tree")}
 
 
+SMALL = {"ring": RUN, "tree": fl.simulate("all_reduce", "binomial_tree", STAR, "1 MB")}
 SHUFFLE = {"seed": live.Slider(0, 9)}
 ALPHA = {"alpha": live.Slider(1, 20, unit="us"), "size": live.Choice((4, 64))}
 VIEWS = {
@@ -38,10 +39,12 @@ VIEWS = {
     "small fabric": lambda: live.fabric(topologies.build("fat_tree", k=4).without(cables=[20])),
     "sweep": lambda: live.sweep(two_ways, controls=ALPHA),
     "timeline": lambda: live.timeline(RUN.timeline, RUN.flows, RUN.fabric, at=50),
+    "race": lambda: live.race(SMALL),
+    "placement": lambda: live.placement(HALL),
     "ruler": lambda: live.ruler({"copy": "10 GB/s"}, {"NVLink 4": "450 GB/s"}),
 }
-NAMES = {"live": live, "topologies": topologies, "shuffled": shuffled, "two_ways": two_ways, "run": RUN,
-         "Slider": live.Slider, "Choice": live.Choice}  # fmt: skip
+NAMES = {"fl": fl, "shuffled": shuffled, "two_ways": two_ways, "run": RUN,
+         "ring": SMALL["ring"], "tree": SMALL["tree"]}  # fmt: skip
 
 
 def same(one, other):
@@ -147,6 +150,9 @@ def test_the_table_holds_the_numbers_that_are_drawn(name):
     elif "cells" in drawn:
         texts = [int(t) if t else 0 for t in drawn["numbers"].fields["texts"]]
         assert texts == table["holds"].tolist()
+    elif "part [%]" in table.columns:
+        bars = drawn["bars"].fields["w"] / drawn["way"].fields["w"]
+        assert bars == pytest.approx(table["part [%]"] / 100, rel=1e-5, abs=3e-3)
     elif "bars" in drawn and "start [s]" in table.columns:
         bars = drawn["bars"].fields
         assert np.corrcoef(bars["x"], table["start [s]"])[0, 1] == pytest.approx(1.0)
@@ -243,7 +249,7 @@ def test_text_mode_shows_words_table_and_code(monkeypatch):
     monkeypatch.setenv("FABRICLAB_TEXT", "1")
     bundle = live.stepper("all_reduce", "ring", 4, step=3)._repr_mimebundle_()
     assert set(bundle) == {"text/plain", "text/html"}
-    for words in ("Step 3 of 6", "from ranks", "step: 0 .. 6", "live.stepper('all_reduce', 'ring', 4, step=3)"):
+    for words in ("Step 3 of 6", "from ranks", "step: 0 .. 6", "fl.live.stepper('all_reduce', 'ring', 4, step=3)"):
         assert words in bundle["text/plain"]
 
 

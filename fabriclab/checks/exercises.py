@@ -81,9 +81,18 @@ def _ask(question: Question, kind: str, given: Mapping[str, Any], state: str = "
         asked = text("drill.ask", number=number, n=n, state=state, asked=asked)
     answer = {"choice": '"?"', "function": "your_function"}.get(kind, f'"? {question.unit}"')
     call = question.call(answer, *(f"{name}={value!r}" for name, value in given.items()))
+    if kind == "choice":
+        options = {letter: option for letter, (option, _) in question.options(given).items()}
+        plain = Shown([asked], rows=[*options.items()], after=[text("check.choice", call=call)])
+
+        def live() -> Any:
+            from fabriclab.checks import forms
+
+            return forms.choice(question.call(), plain, options, lambda letter: _turn(question, kind, letter, given))
+
+        return replace(plain, live=live)
     if kind != "number":
-        rows = [(letter, option) for letter, (option, _) in question.options(given).items()] if kind == "choice" else ()
-        return Shown([asked], rows=rows, after=[text(f"check.{kind}", call=call)])
+        return Shown([asked], after=[text(f"check.{kind}", call=call)])
     form = text("check.factor" if question.unit == "times" else "check.unit", unit=question.unit)
     within = text("check.within" if question.tolerance else "check.exact", percent=f"{100 * question.tolerance:g}")
     return Shown([asked], after=[text("check.number", form=form, within=within, call=call)])

@@ -14,6 +14,7 @@ from fabriclab.texts import table, text
 
 _NO_IDEA: Final = {"value": None, "low": 0.1, "high": 1000.0}
 _SPOT_ON: Final = 1.15
+_FORM: Final = "form"  # stands for a value that the learner sets by hand
 
 
 @functools.cache
@@ -34,7 +35,7 @@ def _fits(id: str, unit: str | None) -> bool:
 
 
 def predict(
-    id: str, value: float | str | None = None, unit: str | None = None, low: float | str | None = None,
+    id: str, value: float | str | None = _FORM, unit: str | None = None, low: float | str | None = None,
     high: float | str | None = None, *, no_idea: bool = False, opens: str | None = None,
 ) -> Shown:  # fmt: skip
     """Store what you expect, before the cell that shows it: ``predict("00-copy", 10, "GB/s", low=3, high=30)``.
@@ -44,7 +45,8 @@ def predict(
     id : str
         Name of the prediction; the lesson gives it.
     value : float or str, optional
-        Your best guess: a number in ``unit``, or a string with its unit. None is "I have no idea". [> 0]
+        Your best guess: a number in ``unit``, or a string with its unit. None is "I have no idea". Without it, a
+        form asks. [> 0]
     unit : str, optional
         Such as ``"GB/s"``, ``"s"`` or ``"times"``.
     low, high : float or str, optional
@@ -65,13 +67,31 @@ def predict(
     held = store.progress()["predictions"].get(id, {})
     if "truth" in held:
         return Shown((text("predict.kept", said=_said(held)),), "wait", data=held)
+    if value == _FORM and not no_idea:
+        return _form(id, unit, opens)
     if not _fits(id, unit or unit_in(value)):
         raise Refused(text("predict.kind", got=unit or value, **_call(id)))
-    none = no_idea or value is None
+    none = no_idea or value is None or value == _FORM
     entry = _NO_IDEA | {"unit": unit or _asked(id) or None} if none else _guess(id, value, unit, low, high)
     store.put("predictions", id, entry | {"opens": opens})
     key = "predict.envelope" if opens else "predict.stored" if entry["value"] else "predict.no_idea"
     return Shown((text(key, said=_said(entry), lesson=opens),), "good", data=entry)
+
+
+def _form(id: str, unit: str | None, opens: str | None) -> Shown:
+    """Return the form for a prediction; as text it is the line to type."""
+    asked = unit or _asked(id)
+    if not asked:
+        raise Refused(text("predict.unit", **_call(id, "GB/s")))
+    row = predictions().get(id, {"from": "0.001", "to": "1000"})
+
+    def live() -> Any:
+        from fabriclab.checks import forms
+
+        put = functools.partial(predict, id, unit=asked, opens=opens)
+        return forms.prediction(id, asked, (float(row["from"]), float(row["to"])), put, opens)
+
+    return Shown((text("predict.form", **_call(id, asked)),), "wait", live=live)
 
 
 def _call(id: str, unit: str = "") -> dict[str, str]:

@@ -55,6 +55,7 @@ class Shown:
     parts: Sequence[Shown] = ()  # further tables, between the first and ``after``
     extra: Callable[[], str] = str  # makes HTML for the end when it is shown, such as a link
     picture: Callable[[], str] | None = None  # makes HTML that says the same as lines, rows and ``after``
+    live: Callable[[], Any] | None = None  # makes a live view that asks the same
 
     def __repr__(self) -> str:
         """Show everything as plain text."""
@@ -73,6 +74,16 @@ class Shown:
     def json(self) -> str:
         """Return ``data`` as JSON."""
         return json.dumps(self.data, indent=1)
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> Any:
+        """Return what a notebook shows: the live view where there is one, else HTML, in text mode words."""
+        words, html = {"text/plain": repr(self)}, self._repr_html_()
+        if html is None:
+            return words
+        if self.live is None:
+            return words | {"text/html": html}
+        data, about = self.live().widget._repr_mimebundle_()
+        return {**data, **words, "text/html": html}, about
 
     def _repr_html_(self) -> str | None:
         if os.environ.get("FABRICLAB_TEXT", "") not in ("", "0"):

@@ -5,10 +5,13 @@ Each takes values of the library and plain functions from control values to such
 its table and the line of code that sets it stand in its place.
 """
 
-from fabriclab.views.live.fabrics import fabric
-from fabriclab.views.live.plots import ruler, sweep, timeline
+from fabriclab.views.live.fabrics import fabric, placement
+from fabriclab.views.live.plots import race, ruler, sweep, timeline
 from fabriclab.views.live.scene import Layer, Scene
 from fabriclab.views.live.steppers import stepper
 from fabriclab.views.live.widget import Choice, Live, Slider
 
-__all__ = ["Choice", "Layer", "Live", "Scene", "Slider", "fabric", "ruler", "stepper", "sweep", "timeline"]
+__all__ = [
+    "Choice", "Layer", "Live", "Scene", "Slider", "fabric", "placement", "race", "ruler", "stepper", "sweep",
+    "timeline",
+]  # fmt: skip

@@ -8,13 +8,14 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from fabriclab import units
+from fabriclab import collectives, units
 from fabriclab.core import Fabric, Timeline
+from fabriclab.simulation import simulate
 from fabriclab.texts import text
 from fabriclab.views.fabrics import MOST_NODES, fabric_said, share_of
 from fabriclab.views.layout import Lines, Marks, boxes_of, counted, lines_of, marks_of, paths_of
 from fabriclab.views.live.scene import COLOUR, WIDTH, Layer, Scene, lines, shade
-from fabriclab.views.live.widget import Choice, Control, Live
+from fabriclab.views.live.widget import Choice, Control, Live, Slider
 from fabriclab.views.tables import Table
 
 MODES: Final = ("load", "tier", "rail", "failure")
@@ -57,7 +58,7 @@ def fabric(
         return fabric_scene(fabric, load(**values) if callable(load) else load, colour, open, said)
 
     name = getattr(load, "__name__", "load") if load is not None else ""
-    call = f"live.fabric({fabric!r}{f', {name}' if name else ''}"
+    call = f"fl.live.fabric(fl.{fabric!r}{f', {name}' if name else ''}"
     call += f", controls={known!r}" if known else ""
     here = {
         "load": load is not None,
@@ -67,6 +68,42 @@ def fabric(
     modes = tuple(mode for mode in MODES if here.get(mode, True))
     known["colour"] = Choice(modes, "colour")
     return Live(call, scene, known, {"colour": colour or modes[0], **start}, "fabric", hidden={"open": open})
+
+
+def placement(
+    fabric: Fabric, size: units.Quantity = "1 GB", *,  # illustrative: large enough for rates alone to count
+    seed: int = 0, routing: str = "ecmp", colour: str = "load", open: int | None = None,
+) -> Live:  # fmt: skip
+    """Show rings over the rails of a fabric, in order (seed 0) or shuffled, and the load that each order brings.
+
+    Parameters
+    ----------
+    fabric : Fabric
+        With rails, such as ``topologies.build("rail_optimised")``.
+    size : float or str
+        Of the array of each ring. [B]
+    seed, routing, colour : int, str, str
+        Seed of the shuffle, 0 for the order of the servers; ecmp or spray; what the colour of a link says.
+    """
+    groups = np.array(collectives.rail_groups(fabric))
+
+    def scene(seed: int, routing: str, colour: str, open: int | None) -> Scene:
+        rng = np.random.default_rng(seed)
+        order = np.array([rng.permutation(group) for group in groups]) if seed else groups
+        run = simulate("all_reduce", "ring", fabric, size, placement=order, method=routing)
+        numbers = {
+            "hops": f"{collectives.spine_crossings(fabric, order):,}",
+            "all": f"{order.size:,}",
+            "routing": routing,
+        }
+        said = text("live.place.shuffled" if seed else "live.place.order", time=units.format_time(run.time), **numbers)
+        return fabric_scene(fabric, run, colour, open, said)
+
+    controls: dict[str, Control] = {"seed": Slider(0, 20, label=text("live.place.seed"))}
+    controls |= {"routing": Choice(("ecmp", "spray")), "colour": Choice(("load", "tier", "rail"))}
+    values = {"seed": seed, "routing": routing, "colour": colour}
+    call = f"fl.live.placement(fl.{fabric!r}, {size!r}"
+    return Live(call, scene, controls, values, text("live.place.title"), hidden={"open": open})
 
 
 def fabric_scene(f: Fabric, load: Any = None, colour: str = "load", open: int | None = None, said: str = "") -> Scene:
@@ -120,7 +157,7 @@ def fabric_scene(f: Fabric, load: Any = None, colour: str = "load", open: int | 
     words = fabric_said(f, marks, cables, share)
     first = said or words[0][:1].upper() + words[0][1:] + "."
     height = float(down(low)) + (34 if "scale" in layers else 6)
-    return Scene(first, table, layers, height, "; ".join(words))
+    return Scene(first, table, layers, height, "; ".join([first.rstrip("."), *words]))
 
 
 def _picks(f: Fabric, m: Marks, open: int | None) -> list[int | None]:

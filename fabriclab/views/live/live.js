@@ -58,6 +58,7 @@ class View {
     this.panel = make("div", this.root, { class: "fl-controls" });
     this.buildControls();
     this.table = make("details", this.root, { class: "fl-table" });
+    this.table.hidden = !this.spec.table;
     make("summary", this.table, {}, words.numbers);
     this.cells = make("div", this.table);
     this.table.addEventListener("toggle", () => this.table.open && this.send({ table: true }));
@@ -123,9 +124,9 @@ class View {
   buildPlayer(box, control) {
     const words = this.spec.words, row = make("span", box, { class: "fl-player" });
     const go = (by) => {
-      const next = this.values[control.name] + by * control.step;
-      if (next < control.low || next > control.high) return false;
-      this.move({ [control.name]: next });
+      const now = this.values[control.name], next = control.log ? now * 1.25 ** by : now + by * control.step;
+      if (by > 0 ? now >= control.high : now <= control.low) return false;
+      this.move({ [control.name]: Math.min(Math.max(next, control.low), control.high) });
       return true;
     };
     const button = (name, press) => {

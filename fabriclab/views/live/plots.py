@@ -69,7 +69,7 @@ def sweep(
         return sweep_scene(results(**values) if callable(results) else results, y, x, bounds, said)
 
     name = getattr(results, "__name__", "results")
-    return Live(f"live.sweep({name}, y={y!r}, x={x!r}, controls={known!r}", scene, known, start, "sweep")
+    return Live(f"fl.live.sweep({name}, y={y!r}, x={x!r}, controls={known!r}", scene, known, start, "sweep")
 
 
 def sweep_scene(
@@ -162,7 +162,7 @@ def timeline(
         return timeline_scene(timeline, flows, fabric, routes, at)
 
     control = Slider(0, 100, 1, label="time", unit="% of the run", play=True)
-    return Live("live.timeline(run.timeline, run.flows, run.fabric", scene, {"at": control}, {"at": at}, "timeline")
+    return Live("fl.live.timeline(run.timeline, run.flows, run.fabric", scene, {"at": control}, {"at": at}, "timeline")
 
 
 def timeline_scene(
@@ -231,7 +231,7 @@ def ruler(
         return ruler_scene(marks, units.rate(f"{rate} {control.unit}"))
 
     mine = {k: float(v.busbw.max()) if isinstance(v, Result) else v for k, v in measured.items()}
-    call = f"live.ruler({mine!r}, {dict(links)!r}"
+    call = f"fl.live.ruler({mine!r}, {dict(links)!r}"
     return Live(call, scene, {"rate": control}, {"rate": start}, "ruler")
 
 
@@ -266,6 +266,73 @@ def ruler_scene(marks: Sequence[rulers.Mark], rate: float) -> Scene:
     table = Table({"what": [m[1] for m in rows], "rate [B/s]": rates, "your link / this": rate / rates})
     words = [f"{m[1]}: {note}" for m, note in zip(rows, times, strict=True) if m[2] != "chosen"]
     return Scene(said, table, layers, bottom + 26, f"{said} " + "; ".join(words))
+
+
+def range_scene(ends: tuple[float, float], marks: tuple[float, float, float], unit: str, said: str) -> Scene:
+    """Return a logarithmic ruler with a range and a best value, in ``unit``."""
+    low, best, high = marks
+    to_x = _log(*ends, 20.0, 680.0)
+    places = 10.0 ** np.arange(np.ceil(np.log10(ends[0])), np.log10(ends[1]) + 0.01)
+    layers = _ticks(places, to_x, lambda v: f"{v:g}", (6.0, 46.0), True)
+    a, b = sorted((float(to_x(low)), float(to_x(high))))
+    layers["range"] = Layer("boxes", {"x": np.array([a]), "y": np.array([14.0]), "w": np.array([max(b - a, 2.0)]),
+                                      "h": np.array([24.0]), "colour": COLOUR["guess"], "alpha": 0.35})  # fmt: skip
+    layers["best"] = Layer("dots", {"x": to_x(np.array([best])), "y": np.array([26.0]), "size": 7.0,
+                                    "colour": COLOUR["guess"]})  # fmt: skip
+    layers["unit"] = Layer(
+        "texts", {"x": np.array([680.0]), "y": np.array([74.0]), "texts": [f"[{unit}]"], "align": 2.0}
+    )
+    table = Table({"what": [text(f"form.{k}") for k in ("low", "value", "high")], unit: np.array(marks)})
+    return Scene(said, table, layers, 84.0, said)
+
+
+def race(runs: Mapping[str, Any], *, seconds: float | None = None) -> Live:
+    """Let simulations race: show how far each is after the time that a logarithmic slider sets.
+
+    Parameters
+    ----------
+    runs : mapping of label to simulation
+        As `fabriclab.simulate` returns them.
+    seconds : float, optional
+        Time to show; that of the fastest unless given. [s]
+    """
+    times = [float(run.time) for run in runs.values()]
+    control = Slider(min(times) / 100, max(times), label=text("live.race.time"), unit="s", log=True, play=True)
+
+    def scene(seconds: float) -> Scene:
+        return race_scene(runs, seconds)
+
+    start = min(times) if seconds is None else seconds
+    call = f"fl.live.race({{{', '.join(f'{k!r}: {k}' for k in runs)}}}"
+    return Live(call, scene, {"seconds": control}, {"seconds": start}, text("live.race.title"))
+
+
+def race_scene(runs: Mapping[str, Any], seconds: float) -> Scene:
+    """Return how far each run is after some time, by the steps that it has ended [s]; see `race`."""
+    parts, steps, state, ends = [], [], [], []
+    for run in runs.values():
+        t = run.timeline
+        done = np.clip((seconds - t.group_start) / np.where(t.period > 0, t.period, np.inf), 0, t.repeat)
+        over, total = seconds >= t.end, int(t.repeat.sum())
+        parts.append(1.0 if over else seconds / t.end)
+        steps.append(f"{total if over else int(done.sum() + 1e-9):,} / {total:,}")
+        state.append(text("live.race.done", time=units.format_time(t.end)) if over else f"{parts[-1]:.1%}")
+        ends.append(t.end)
+    n, x0, wide, row = len(parts), 150.0, 440.0, 34.0
+    y = 8 + row * np.arange(n)
+    box = {"x": np.full(n, x0), "y": y, "h": np.full(n, row - 10)}
+    middle, notes = y + (row - 10) / 2, [", ".join(words) for words in zip(state, steps, strict=True)]
+    layers = {
+        "way": Layer("boxes", {**box, "w": np.full(n, wide), "colour": COLOUR["none"], "edge": COLOUR["grey"]}),
+        "bars": Layer("boxes", {**box, "w": np.maximum(wide * np.array(parts), 1.0), "colour": COLOUR["predicted"],
+                                "names": list(runs), "notes": notes}),
+        "names": Layer("texts", {"x": np.full(n, x0 - 8), "y": middle, "texts": list(runs), "align": 2.0}),
+        "state": Layer("texts", {"x": np.full(n, x0 + wide + 8), "y": middle, "texts": state}),
+    }  # fmt: skip
+    table = Table({"run": list(runs), "part [%]": 100 * np.array(parts), "steps ended": steps, "end [s]": ends})
+    words = ", ".join(f"{name} {how}" for name, how in zip(runs, state, strict=True))
+    said = text("live.race.said", time=units.format_time(seconds), list=words)
+    return Scene(said, table, layers, float(y[-1]) + row, said)
 
 
 def _factor(a: float, b: float) -> str:

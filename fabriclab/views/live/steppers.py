@@ -46,8 +46,8 @@ def stepper(
     hall = topologies.build("crossbar", hosts=max(2, n_ranks)) if fabric is None else fabric
     show = _Stepper(plan, hall)
     more = {"root": root, "segments": segments, "pipelined": pipelined}
-    call = f"live.stepper({collective!r}, {algorithm!r}, {n_ranks}" + (
-        f", fabric={fabric!r}" if fabric is not None else ""
+    call = f"fl.live.stepper({collective!r}, {algorithm!r}, {n_ranks}" + (
+        f", fabric=fl.{fabric!r}" if fabric is not None else ""
     )
     call += "".join(f", {k}={v!r}" for k, v in more.items() if v != {"root": 0, "segments": 1, "pipelined": False}[k])
     control = Slider(0, plan.n_steps, 1, label="step", play=True)

@@ -55,6 +55,12 @@ class Slider:
             return float(value)
         return int(self.low + round((value - self.low) / self.step) * self.step)
 
+    def __repr__(self) -> str:
+        """Show the call that makes it."""
+        more = {k: getattr(self, k) for k in ("step", "label", "unit", "log", "play")}
+        words = [f"{k}={v!r}" for k, v in more.items() if v != getattr(type(self), k)]
+        return f"fl.live.Slider({', '.join([f'{self.low:g}', f'{self.high:g}', *words])})"
+
     def samples(self) -> list[Any]:
         """Return values that a law may try: both ends and one between."""
         middle = (self.low * self.high) ** 0.5 if self.log else (self.low + self.high) / 2
@@ -74,6 +80,10 @@ class Choice:
             msg = f"{name} must be one of {', '.join(map(repr, self.options))}, got {value!r}"
             raise ValueError(msg)
         return value
+
+    def __repr__(self) -> str:
+        """Show the call that makes it."""
+        return f"fl.live.Choice({self.options!r}{f', {self.label!r}' if self.label else ''})"
 
     def samples(self) -> list[Any]:
         """Return values that a law may try: all options."""
@@ -189,7 +199,8 @@ class Live:
         texts = ("numbers", "reset", "back", "forward", "play", "pause", "field", "keys", "silent")
         words = {k: text(f"live.word.{k}") for k in texts}
         return {
-            "title": self.title, "controls": controls, "start": self._start, "reset": len(self._start) > 0,
+            "title": self.title, "controls": controls, "start": self._start, "reset": len(self.controls) > 0,
+            "table": self.scene.table is not None,
             "buttons": [{"name": label, "label": label} for label in self._buttons],
             "palette": PALETTE, "dashes": DASHES, "white": COLOUR["white"], "words": words,
         }  # fmt: skip
@@ -207,7 +218,9 @@ class Live:
                     self.scene = self._make(**(self.values | values))
                     self.values |= values
         except Exception as error:  # the learner's function may raise anything; the page says what
-            self.scene = replace(self.scene, said=f"{type(error).__name__}: {error}", moves=False, wrong=True)
+            # A sentence that is meant for the learner stands alone, as it does below a cell.
+            kind = "" if hasattr(error, "_render_traceback_") else f"{type(error).__name__}: "
+            self.scene = replace(self.scene, said=f"{kind}{error}", moves=False, wrong=True)
         self._show(whole=bool(asked.get("whole")), table=bool(asked.get("table")))
 
     def _show(self, *, whole: bool = False, table: bool = False) -> None:

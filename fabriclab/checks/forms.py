@@ -1,0 +1,55 @@
+"""The same questions by hand: a ruler with three sliders for a prediction, a button for each choice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from fabriclab.checks.shown import Shown
+from fabriclab.texts import text
+
+if TYPE_CHECKING:
+    from fabriclab.views.live import Live, Scene
+
+
+def prediction(id: str, unit: str, ends: tuple[float, float], store: Callable[..., Shown], opens: str | None) -> Live:
+    """Return a form for a prediction: low, best and high on a logarithmic ruler, and a button for "no idea".
+
+    ``store`` takes value, low, high and no_idea, and says what it has stored.
+    """
+    from fabriclab.views.live import Live, Scene, Slider
+    from fabriclab.views.live.plots import range_scene
+
+    middle = (ends[0] * ends[1]) ** 0.5
+    names = {"low": middle / 10, "value": middle, "high": middle * 10}
+    controls = {name: Slider(*ends, label=text(f"form.{name}"), unit=unit, log=True) for name in names}
+
+    def scene(low: float, value: float, high: float) -> Scene:
+        said = text("form.said", low=f"{low:g}", best=f"{value:g}", high=f"{high:g}", unit=unit)
+        return range_scene(ends, (low, value, high), unit, said)
+
+    def told(shown: Shown, view: Live) -> Scene:
+        return Scene("\n".join(shown.lines), view.scene.table, view.scene.layers, view.scene.height, view.scene.alt)
+
+    buttons = {
+        text("form.commit"): lambda view: told(store(**view.values), view),
+        text("form.no_idea"): lambda view: told(store(value=None, no_idea=True), view),
+    }
+    call = f"fl.predict({id!r}, unit={unit!r}" + (f", opens={opens!r}" if opens else "")
+    return Live(call, scene, controls, names, text("form.title", id=id), buttons=buttons)
+
+
+def choice(call: str, asked: Shown, options: Mapping[str, str], answer: Callable[[str], Shown]) -> Live:
+    """Return a form with a button for each option; ``answer`` takes the letter."""
+    from fabriclab.views.live import Live, Scene
+
+    def press(letter: str) -> Callable[[Live], Scene]:
+        def pressed(view: Live) -> Scene:
+            shown = answer(letter)
+            more = [line for line in shown.after if line and line not in asked.after]
+            return Scene("\n".join([*asked.lines, f"{letter}: {options[letter]}", *more]), wrong=shown.state != "good")
+
+        return pressed
+
+    buttons = {f"{letter}: {option}": press(letter) for letter, option in options.items()}
+    return Live(call.removesuffix(")"), lambda: Scene("\n".join(asked.lines)), {}, {}, asked.lines[0], buttons=buttons)
