@@ -134,9 +134,11 @@ def _runs(
     method: str = "ecmp", subflows: int = 1, seed: int = 0, engine: str = "flow", changes: Changes | None = None,
     **costs: Any,
 ) -> list[Simulation]:  # fmt: skip
-    place = np.arange(fabric.n_ranks) if placement is None else np.asarray(placement)
+    rows = np.arange(fabric.n_ranks) if placement is None else placement
+    ragged = np.iterable(rows) and len({np.size(row) for row in rows}) > 1
+    place = np.zeros(0) if ragged else np.asarray(rows)
     if place.ndim not in (1, 2) or not place.size:
-        msg = f"placement must be a row of endpoints, or one row per group, got {placement!r}"
+        msg = f"placement must be a row of endpoints, or one row of the same length per group, got {placement!r}"
         raise ValueError(msg)
     n = int(place.shape[-1])
     plan = collectives.build(collective, algorithm, n, root=root, segments=segments, pipelined=pipelined)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from fabriclab import collectives, registry, units
 from fabriclab.collectives import bounds, build, execute, expected
 from fabriclab.collectives._definition import at_root, define, own
+from fabriclab.collectives._running import _OPS
 from fabriclab.core import Schedule, StepGroup
 
 NAMES = registry.names("collective")
@@ -102,7 +103,10 @@ def test_bounds_by_hand():
     assert (latency.name, latency.seconds) == ("latency", pytest.approx(3e-6))
     assert collectives.binding((port, cut, latency)) is port
     # One root sends to all seven at once: without a limit on messages there is one round.
-    assert bounds("all_reduce", 8, "8 GB", alpha="1 us")[0].seconds == pytest.approx(1e-6)
+    (free,) = bounds("all_reduce", 8, "8 GB", alpha="1 us")
+    assert (free.seconds, free.formula) == (pytest.approx(1e-6), "alpha")
+    assert "any number" in free.model
+    assert bounds("all_reduce", 1, 8, alpha="1 us")[0].seconds == 0
     narrow = bounds("all_reduce", 8, "8 GB", port_rate="1 GB/s", cuts=[(2, "0.25 GB/s")])
     assert collectives.binding(narrow).seconds == 32.0
     assert [bounds(c, 4, 4e9, port_rate=1e9)[0].seconds for c in HOST_ONLY] == [6.0, 3.0, 3.0, 4.0]
@@ -331,10 +335,32 @@ def test_wrong_schedules_are_refused():
         execute(Schedule("all_gather", "by hand", 2, 2, ()), [np.zeros(2)] * 2)
 
 
-@pytest.mark.parametrize("op", [np.subtract, np.divide, np.power, sum])
+@pytest.mark.parametrize("op", [np.subtract, np.divide, np.power, np.arctan2, np.copysign, np.greater, sum])
 def test_operations_whose_order_matters_are_refused(op):
     with pytest.raises(ValueError, match=r"op must be commutative and associative: one of np\.add"):
         execute(build("all_reduce", "ring", 2), [np.ones(2)] * 2, op)
+    with pytest.raises(ValueError, match=r"op must be commutative and associative"):
+        expected("all_reduce", [np.ones(2)] * 2, op=op)
+
+
+@pytest.mark.parametrize("name", _OPS)
+def test_every_operation_that_is_listed_gives_its_definition(name):
+    buffers = [np.array([6, 0, 9, 4, 1]), np.array([4, 3, 0, 7, 1]), np.array([2, 5, 3, 0, 1])]
+    got, wanted = (
+        execute(build("all_reduce", "ring", 3), buffers, getattr(np, name)),
+        expected("all_reduce", buffers, op=getattr(np, name)),
+    )
+    assert [a.tolist() for a in got] == [b.tolist() for b in wanted]
+    assert got[0].dtype == wanted[0].dtype == buffers[0].dtype
+
+
+def test_an_operation_that_does_not_know_the_type_is_refused():
+    with pytest.raises(ValueError, match="op gcd does not work on float64"):
+        execute(build("all_reduce", "ring", 2), [np.ones(2)] * 2, np.gcd)
+    with pytest.raises(ValueError, match=r"must be 2 array\(s\)"):
+        execute(build("all_reduce", "ring", 2), None)
+    with pytest.raises(ValueError, match="buffers of reduce_scatter must be 2, one per rank, got 3"):
+        expected("reduce_scatter", [np.arange(4)] * 3, n_ranks=2)
 
 
 def test_a_collective_of_ones_own_needs_one_place(monkeypatch):

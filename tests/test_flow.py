@@ -440,7 +440,7 @@ def test_few_flows_on_a_large_fabric_run_as_if_all_links_were_kept(seed):
     changes = Changes(rng.uniform(0, 0.3, link.size), link, rng.choice([1e9, 5e9], link.size))
     few = engines.run(fabric, routes, flows, changes=changes)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_events, "_FEW", 0)
+        patch.setattr(_events, "_FEW", 10**9)
         every = engines.run(fabric, routes, flows, changes=changes)
     assert few.finish == pytest.approx(every.finish, rel=1e-12)
 
@@ -534,6 +534,15 @@ def test_parts_that_do_not_fit_are_refused():
 
 
 # ---- display
+
+
+def test_a_dead_link_of_a_large_fabric_is_named():
+    fabric = topologies.build("rail_optimised", servers=16)
+    flows = Flows.make(fabric.endpoint[0], fabric.endpoint[8], 1e9)
+    routes = routing.route(fabric, flows)
+    dead = int(routes.row(0)[2])
+    with pytest.raises(Unreachable, match=rf"crosses {fabric.link_name(dead)} \(link {dead}\)"):
+        engines.run(fabric.with_capacity([dead], 0.0), routes, flows)
 
 
 def test_changes_of_another_type_are_refused():

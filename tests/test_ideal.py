@@ -73,3 +73,13 @@ def test_what_it_cannot_do_is_refused():
         run_line([10.0, 0.0], [[0], [0, 1]], 10.0, engine="ideal")
     with pytest.raises(Deadlock, match="0 after 1 after 0"):
         run_line([10.0], [[0]] * 2, 5.0, after=[[1], [0]], engine="ideal")
+
+
+def test_what_stays_on_its_node_takes_no_time_in_any_engine():
+    fabric = topologies.build("crossbar", hosts=2)
+    flows = Flows.make(0, 0, "1 GB", limit="1 GB/s", lag=2.0)
+    routes = routing.route(fabric, flows)
+    assert {name: engines.run(fabric, routes, flows, name).end for name in engines.names()} == {
+        "flow": 2.0,
+        "ideal": 2.0,
+    }

@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 from fabriclab import registry, routing, topologies
 from fabriclab.core import PATH, SPRAY, FabricBuilder, Flows
 from fabriclab.errors import NoPath, TooLarge
-from fabriclab.routing._shortest import Clos, Tables, ways
+from fabriclab.routing._clos import Clos
+from fabriclab.routing._shortest import ways
+from fabriclab.routing._tables import Tables
 
 SMALL = {name: registry.info("topology", name)["small"] for name in topologies.names()}
 
@@ -148,6 +150,17 @@ def test_both_forms_of_shortest_ways_agree(data):
         node = fabric.target[link].astype(np.int64)
         on = node != t[pair]
         pair, node = pair[on], node[on]
+
+
+def test_spraying_splits_in_proportion_to_capacity():
+    fabric = topologies.build("leaf_spine", hosts=8, radix=4, rate="10 GB/s")
+    up = next(
+        x for x in fabric.out[1] if fabric.source[x] == fabric.nodes("leaf")[0] and fabric.tier[fabric.target[x]] == 2
+    )
+    slow = fabric.with_capacity([up], 5e9)
+    routes = routing.route(slow, Flows.make(slow.endpoint[0], slow.endpoint[7], 1.0), "spray")
+    here = np.isin(routes.link, np.flatnonzero(slow.source == slow.nodes("leaf")[0]))
+    assert sorted(routes.use[here].tolist()) == pytest.approx([1 / 3, 2 / 3])
 
 
 @pytest.mark.parametrize("hosts", [63, 64, 65, 130])

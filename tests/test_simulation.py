@@ -115,7 +115,7 @@ def test_display():
     assert "->" in run.busiest
 
 
-@pytest.mark.parametrize("order", [[-1, 0], [0, 8], [0.5, 1.0], [[[0]]]])
+@pytest.mark.parametrize("order", [[-1, 0], [0, 8], [0.5, 1.0], [[[0]]], [[0, 1], [2]]])
 def test_rings_over_endpoints_that_do_not_exist_are_refused(order):
     fabric = topologies.build("rail_optimised", servers=4, gpus=2, rails=2, radix=4)
     with pytest.raises(ValueError, match=r"order must be endpoints within 0\.\.7"):
@@ -124,11 +124,19 @@ def test_rings_over_endpoints_that_do_not_exist_are_refused(order):
 
 def test_odd_arguments_of_simulate_and_sweep_are_named():
     fabric = topologies.build("crossbar", hosts=4)
-    for place in (3, [], [[[0, 1]]]):
+    for place in (3, [], [[[0, 1]]], [[0, 1], [2]]):
         with pytest.raises(ValueError, match="placement must be a row of endpoints"):
             simulate("all_reduce", "ring", fabric, "1 GB", placement=place)
     for sizes in ("1 GB", [], 8):
         with pytest.raises(ValueError, match="sizes must be a list of at least one size"):
             sweep("all_reduce", "ring", fabric, sizes)
+    for name, value in (("seed", "a"), ("seed", 0.5), ("expand", "no")):
+        with pytest.raises(TypeError, match=f"{name} must be"):
+            simulate("all_reduce", "ring", fabric, "1 GB", **{name: value})
     with pytest.raises(TypeError, match="sweep has no option 'nonsense'; it takes placement, root"):
         sweep("all_reduce", "ring", fabric, ["1 GB"], nonsense=1)
+
+
+def test_a_result_says_with_which_costs_it_was_computed():
+    run = simulate("all_reduce", "ring", topologies.build("crossbar", hosts=4), "1 GB", lag="2 us", gamma=1e-12)
+    assert {k: run.result.asked[k] for k in ("lag", "gamma")} == {"lag": "2 us", "gamma": 1e-12}

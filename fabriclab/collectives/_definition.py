@@ -20,7 +20,9 @@ Holders = Callable[[int, int, int], Mask]
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A collective: one place that execution, its oracle and the bounds read.
+    """A collective: one place that execution and its oracle read; bounds and results ask for its factor besides.
+
+    So its name stands in `fabriclab.core.result.BUS_FACTORS`, which lists what nccl-tests knows.
 
     Parameters
     ----------
@@ -68,8 +70,8 @@ def at_root(n: int, blocks: int, root: int) -> Mask:
 
 
 def _total(buffers: list[Array], op: np.ufunc) -> Array:
-    out: Array = op.reduce(np.stack(buffers), axis=0, dtype=buffers[0].dtype)
-    return out
+    out: Array = op.reduce(np.stack(buffers), axis=0)
+    return out.astype(buffers[0].dtype)
 
 
 @define("all_reduce", everywhere, everywhere)

@@ -104,12 +104,14 @@ def bounds(
         cut(k, rate, "k", f"cut of {k} groups", "only hosts add and copy; each group has one shared way in and out")
     wait = units.latency(alpha, "alpha")
     if wait:
-        found.append(_rounds(n, wait, max(1, n - 1) if messages is None else units.count(messages, "messages")))
+        found.append(_rounds(n, wait, None if messages is None else units.count(messages, "messages")))
     return tuple(found)
 
 
-def _rounds(n: int, alpha: float, messages: int) -> Bound:
+def _rounds(n: int, alpha: float, messages: int | None) -> Bound:
     """Every rank's data must reach another: with m messages at once, m + 1 times as many have it per round."""
+    if messages is None:
+        return Bound("latency", "a rank sends and takes in any number of messages at once", alpha * (n > 1), "alpha")
     rounds, reached = 0, 1
     while reached < n:
         rounds, reached = rounds + 1, reached * (messages + 1)

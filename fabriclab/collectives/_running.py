@@ -149,17 +149,22 @@ def _steps(
     schedule: Schedule, data: Array, held: NDArray[np.bool_], edge: NDArray[np.int64], op: np.ufunc
 ) -> Iterator[int]:
     """Run the steps in place, and stop after each."""
-    _check_op(op)
+    check_op(op, data.dtype)
     for number, step in enumerate(schedule.steps()):
         _apply(step, number, data, held, edge, schedule.n_blocks, op)
         yield number
 
 
-def _check_op(op: np.ufunc) -> None:
+def check_op(op: np.ufunc, dtype: np.dtype[Any]) -> None:
     """Refuse what is not the same in every order; of a ufunc that is not numpy's own nothing is known."""
     if not isinstance(op, np.ufunc) or (getattr(np, op.__name__, None) is op and op.__name__ not in _OPS):
         msg = f"op must be commutative and associative: one of np.{', np.'.join(_OPS)}; got {op!r}"
         raise ValueError(msg)
+    try:
+        op(np.zeros(1, dtype), np.zeros(1, dtype))
+    except TypeError:
+        msg = f"op {op.__name__} does not work on {dtype}; take buffers of another type, or np.add"
+        raise ValueError(msg) from None
 
 
 def _check_end(schedule: Schedule, held: Mask, wanted: Mask) -> None:
@@ -173,7 +178,7 @@ def _check_end(schedule: Schedule, held: Mask, wanted: Mask) -> None:
 def _inputs(schedule: Schedule, before: Mask, buffers: Any, *, one: bool) -> tuple[list[Array], int]:
     """Return the buffers as flat arrays of one dtype, and the elements of the whole array; or refuse them by name."""
     what, n = schedule.collective, int(before.any(axis=1).sum())
-    arrays = [np.asarray(b) for b in ([buffers] if one else buffers)]
+    arrays = [np.asarray(b) for b in ([buffers] if one else buffers if np.iterable(buffers) else ())]
     if len(arrays) != n or any(a.ndim != 1 or a.dtype != arrays[0].dtype for a in arrays):
         got = ", ".join(f"{a.dtype}{list(a.shape)}" for a in arrays[:4])
         msg = f"buffers of {what} must be {n} array(s) of one dimension and one dtype, got {len(arrays)}: {got}"
@@ -238,4 +243,8 @@ def expected(
     about, one = definition(collective), definition(collective).before is at_root
     arrays = [np.asarray(b) for b in ([buffers] if one else buffers)]
     n = units.count((0 if one else len(arrays)) if n_ranks is None else n_ranks, "n_ranks")
+    if not one and n != len(arrays):
+        msg = f"buffers of {collective} must be {n}, one per rank, got {len(arrays)}"
+        raise ValueError(msg)
+    check_op(op, arrays[0].dtype)
     return [np.array(result) for result in about.result(arrays, op, n, root)]

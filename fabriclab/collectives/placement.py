@@ -60,9 +60,12 @@ def spine_crossings(fabric: Fabric, order: ArrayLike) -> int:
     order : array_like, shape (n,) or (G, n)
         Endpoints in ring order, the last beside the first; several rows are several rings.
     """
-    rings = np.atleast_2d(np.asarray(order))
+    try:
+        rings = np.atleast_2d(np.asarray(order))
+    except ValueError:  # rows of several lengths
+        rings = np.zeros((0, 0))
     if rings.ndim != 2 or rings.dtype.kind not in "iu" or np.any((rings < 0) | (rings >= fabric.n_ranks)):
-        msg = f"order must be endpoints within 0..{fabric.n_ranks - 1}, one ring per row, got {order!r}"
+        msg = f"order must be endpoints within 0..{fabric.n_ranks - 1}, rings of one length as rows, got {order!r}"
         raise ValueError(msg)
     leaf, server = leaf_of(fabric)[rings], fabric.server[rings]
     away = (leaf != np.roll(leaf, -1, axis=1)) & (server != np.roll(server, -1, axis=1))

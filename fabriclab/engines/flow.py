@@ -88,7 +88,11 @@ def _whole(name: str, value: ArrayLike) -> NDArray[np.int64]:
 
 
 def _column(name: str, value: ArrayLike, n: int) -> Floats:
-    column = np.asarray(value, dtype=np.float64)
+    try:
+        column = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        msg = f"{name} must be numbers in SI units, got {value!r:.60}"
+        raise TypeError(msg) from None
     if column.shape != (n,):
         msg = f"{name} must have shape ({n},), got {column.shape}"
         raise ValueError(msg)

@@ -51,7 +51,8 @@ def _alone(fabric: Fabric, routes: Routes, flows: Flows) -> Floats:
     if not np.isfinite(each).all():
         worst = int(np.argmax(each))
         raise never_ends(fabric, int(flow[worst]), int(link[worst]))
-    takes = flows.size / flows.limit
+    routed = np.bincount(routes.flow, np.diff(routes.ptr) > 0, flows.n_flows) > 0
+    takes = np.where(routed, flows.size / flows.limit, 0.0)  # what stays on its node takes no time
     np.maximum.at(takes, flow, each)
     delay = np.full(flows.n_flows, np.inf)
     np.minimum.at(delay, routes.flow[routes.share > 0], routes.delay[routes.share > 0])

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from fabriclab import registry, units
 from fabriclab.core import Fabric, Flows, Routes
 from fabriclab.core._arrays import expand, pointer, rows_of
-from fabriclab.routing._shortest import Rows, ways
+from fabriclab.routing._shortest import ways
+from fabriclab.routing._ways import Rows
 
 __all__ = ["names", "route"]
 
@@ -56,7 +57,7 @@ def route(fabric: Fabric, flows: Flows, method: str = "ecmp", *, subflows: int =
         If the routes would need more memory than the machine has.
     """
     choose: Callable[..., Rows] = registry.get("routing", method)
-    n_sub = units.count(subflows, "subflows")
+    n_sub, seed = units.count(subflows, "subflows"), units.count(seed, "seed", 0)
     moving = np.flatnonzero(flows.source != flows.target)
     key = flows.source[moving].astype(np.int64) * fabric.n_nodes + flows.target[moving]
     pairs, inverse = np.unique(key, return_inverse=True)

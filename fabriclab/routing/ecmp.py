@@ -8,9 +8,7 @@ from numpy.typing import NDArray
 from fabriclab.core import PATH, Fabric
 from fabriclab.core._arrays import pointer
 from fabriclab.registry import register
-from fabriclab.routing._shortest import Rows, Ways, hashed
-
-Ints = NDArray[np.int64]
+from fabriclab.routing._ways import Ints, Rows, Ways, hashed
 
 
 @register("routing", "ecmp")

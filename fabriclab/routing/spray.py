@@ -11,9 +11,8 @@ from fabriclab.core import SPRAY, Fabric
 from fabriclab.core._arrays import expand, pointer
 from fabriclab.core._memory import check_memory
 from fabriclab.registry import register
-from fabriclab.routing._shortest import Rows, Walk, Ways
+from fabriclab.routing._ways import Ints, Rows, Walk, Ways
 
-Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 

@@ -1,0 +1,163 @@
+"""Shortest ways of a folded Clos, read off its tiers without a table.
+
+Climb to the lowest tier at which both ends have a common ancestor, then come down. It holds only if every node at a
+tier reaches every subtree below its component, which is checked first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fabriclab.core import Fabric
+from fabriclab.core._arrays import expand, pointer
+from fabriclab.routing._tables import Tables
+from fabriclab.routing._ways import Ints, Walk, no_path
+
+__all__ = ["Clos"]
+
+_FAR: Final = 127  # above every tier, which is an int8
+_ROUNDS: Final = 64  # a Clos settles in two or three; a long chain is left to the search
+
+
+class Clos:
+    """Up and down ways of a folded Clos, from the tiers alone."""
+
+    def __init__(self, fabric: Fabric, comp: NDArray[np.int32], up: Ints, down: Ints) -> None:
+        self.fabric, self.comp = fabric, comp
+        self.up = up[np.argsort(fabric.source[up], kind="stable")]
+        self.up_ptr = pointer(np.bincount(fabric.source[self.up], minlength=fabric.n_nodes))
+        low = fabric.target[down]
+        below = np.where(fabric.transit[low], comp[fabric.tier[low], low], low)
+        key = fabric.source[down].astype(np.int64) * fabric.n_nodes + below
+        order = np.argsort(key, kind="stable")
+        self.down, self.down_key = down[order], key[order]
+
+    @classmethod
+    def of(cls, fabric: Fabric) -> Clos | None:
+        """Return the ways of a fabric that is a folded Clos, or None."""
+        live = np.flatnonzero(fabric.capacity > 0)
+        source, target = fabric.source[live], fabric.target[live]
+        rise = fabric.tier[target].astype(np.int64) - fabric.tier[source]
+        up, down = live[rise > 0], live[rise < 0]
+        if live.size == 0 or np.any(np.abs(rise) != 1) or not np.array_equal(np.sort(up ^ 1), down):
+            return None
+        if not np.all(fabric.transit[fabric.target[up]]):
+            return None
+        comp = _components(fabric, up)
+        return None if comp is None else cls(fabric, comp, up, down)
+
+    def batches(self, source: Ints, target: Ints) -> list[Ints]:
+        """Return all pairs as one batch: no table is needed."""
+        return [np.arange(source.size)] if source.size else []
+
+    def walk(self, source: Ints, target: Ints) -> Walk:
+        """Return the ways of these pairs: the links on which they leave, turn and arrive.
+
+        Pairs that the tiers do not settle (an end inside the network, or equal ways over several planes) are
+        left to the search.
+        """
+        fabric, n = self.fabric, source.size
+        if fabric.transit[source].any() or fabric.transit[target].any():
+            return Tables(fabric).walk(source, target)
+        tied = np.zeros(n, dtype=np.bool_)
+        turn, first, last = np.full(n, _FAR, dtype=np.int64), np.full(n, -1), np.full(n, -1)
+        degree = np.diff(self.up_ptr)
+        for i in range(int(degree[source].max(initial=0))):
+            for j in range(int(degree[target].max(initial=0))):
+                pairs = np.flatnonzero((degree[source] > i) & (degree[target] > j))
+                a, b = self.up[self.up_ptr[source[pairs]] + i], self.up[self.up_ptr[target[pairs]] + j]
+                here = self._turn(fabric.target[a], fabric.target[b])
+                tied[pairs[here < turn[pairs]]] = False
+                tied[pairs[(here == turn[pairs]) & (here < _FAR)]] = True
+                nearer = here < turn[pairs]
+                won = pairs[nearer]
+                turn[won], first[won], last[won] = here[nearer], a[nearer], fabric.target[b[nearer]]
+        cut = np.flatnonzero(turn == _FAR)
+        if cut.size:
+            raise no_path(fabric, int(source[cut[0]]), int(target[cut[0]]))
+        if tied.any():
+            return Tables(fabric).walk(source, target)
+        return _ClosWalk(self, source, target, first, last)
+
+    def _turn(self, a: NDArray[np.integer], b: NDArray[np.integer]) -> Ints:
+        """Return the lowest tier at which ``a`` and ``b`` are in one component."""
+        turn = np.full(a.size, _FAR, dtype=np.int64)
+        for h in range(self.comp.shape[0] - 1, -1, -1):
+            turn[(self.comp[h, a] == self.comp[h, b]) & (self.comp[h, a] >= 0)] = h
+        return turn
+
+
+@dataclass(frozen=True)
+class _ClosWalk:
+    clos: Clos
+    source: Ints
+    target: Ints
+    first: Ints
+    last: Ints
+
+    def next_links(self, pair: Ints, node: Ints) -> tuple[Ints, Ints]:
+        """Return the links up until the last node's component is reached, then the links down to it."""
+        clos, fabric = self.clos, self.clos.fabric
+        tier, last = fabric.tier[node], self.last[pair]
+        below = np.where(node == last, self.target[pair], clos.comp[np.maximum(tier - 1, 0), last])
+        key = node * fabric.n_nodes + below
+        start = clos.up.size + np.searchsorted(clos.down_key, key, side="left")
+        end = clos.up.size + np.searchsorted(clos.down_key, key, side="right")
+        climbs = clos.comp[tier, node] != clos.comp[tier, last]
+        start[climbs], end[climbs] = clos.up_ptr[node[climbs]], clos.up_ptr[node[climbs] + 1]
+        leaves = node == self.source[pair]
+        start[leaves] = clos.up.size + clos.down.size + pair[leaves]
+        end[leaves] = start[leaves] + 1
+        table = np.concatenate([clos.up, clos.down, self.first])
+        return end - start, table[expand(start, end - start)]
+
+
+def _components(fabric: Fabric, up: Ints) -> NDArray[np.int32] | None:
+    """Return (tiers, N): the component of each transit node among the tiers up to h, by its least member; -1 else.
+
+    None if some node cannot reach every part of its component from above, or an end has two links into one.
+    """
+    n, tier, transit = fabric.n_nodes, fabric.tier, fabric.transit
+    comp = np.full((int(tier.max()) + 1, n), -1, dtype=np.int32)
+    now = np.full(n, -1, dtype=np.int32)
+    inner = up[transit[fabric.source[up]]]
+    for h in range(comp.shape[0]):
+        links = inner[tier[fabric.target[inner]] == h]
+        low, high = now[fabric.source[links]], fabric.target[links]
+        label = _merged(n, low, high)
+        if label is None:
+            return None
+        parts = np.flatnonzero(now == np.arange(n))  # a part is named by its least member
+        wanted = np.bincount(label[parts], minlength=n)
+        reached = np.bincount(_distinct(high.astype(np.int64) * n + low) // n, minlength=n)
+        here = np.flatnonzero(transit & (tier == h))
+        if np.any(reached[here] != wanted[label[here]]):
+            return None
+        now = np.where(now >= 0, label[now], -1).astype(np.int32)
+        now[here] = label[here]
+        comp[h] = now
+    ends = up[~transit[fabric.source[up]]]
+    entry = fabric.source[ends].astype(np.int64) * n + now[fabric.target[ends]]
+    return comp if _distinct(entry).size == entry.size else None
+
+
+def _distinct(key: Ints) -> Ints:
+    """Return the distinct keys, sorted; np.unique hashes first, which is slower for nearly distinct keys."""
+    key = np.sort(key)
+    out: Ints = key[np.diff(key, prepend=-1) != 0]
+    return out
+
+
+def _merged(n: int, low: NDArray[np.int32], high: NDArray[np.int32]) -> NDArray[np.int32] | None:
+    """Return the least label within reach of each node over the pairs (low, high); None if it takes too long."""
+    label = np.arange(n, dtype=np.int32)
+    for _ in range(_ROUNDS):
+        np.minimum.at(label, high, label[low])
+        np.minimum.at(label, low, label[high])
+        if np.array_equal(label[low], label[high]):
+            return label
+    return None

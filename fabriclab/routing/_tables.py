@@ -1,0 +1,112 @@
+"""Shortest ways by search, 64 targets at once: for any graph."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fabriclab.core import Fabric
+from fabriclab.core._arrays import expand, pointer
+from fabriclab.routing._ways import Ints, Walk, no_path
+
+__all__ = ["Tables"]
+
+_FAR: Final = np.uint16(2**15)  # no way
+_BATCH: Final = 2**24  # hop counts that are held at once (2 MiB for each bit of them: they stay in the cache)
+
+
+class Tables:
+    """Hop counts to every target by search; for any graph."""
+
+    def __init__(self, fabric: Fabric) -> None:
+        self.fabric = fabric
+        live = np.flatnonzero(fabric.capacity > 0)
+        self.order = live[np.argsort(fabric.source[live], kind="stable")]
+        self.ptr = pointer(np.bincount(fabric.source[self.order], minlength=fabric.n_nodes))
+
+    def batches(self, source: Ints, target: Ints) -> list[Ints]:
+        """Return the pairs sorted by target, so many that their hop counts fit."""
+        order = np.argsort(target, kind="stable")
+        goals, first = np.unique(target[order], return_index=True)
+        step = max(1, _BATCH // max(1, self.fabric.n_nodes))
+        return np.split(order, first[step::step]) if goals.size else []
+
+    def walk(self, source: Ints, target: Ints) -> Walk:
+        """Return the ways of these pairs."""
+        goals, column = np.unique(target, return_inverse=True)
+        seen = self._search(goals)
+        cut = np.flatnonzero(seen.count(source, column) == _FAR)
+        if cut.size:
+            raise no_path(self.fabric, int(source[cut[0]]), int(target[cut[0]]))
+        return _TableWalk(self, seen, goals, column)
+
+    def _search(self, goals: Ints) -> _Hops:
+        """Search from all goals at once: every sweep tells each node what its neighbours have reached.
+
+        A goal is one bit, so a word carries 64 searches.
+        """
+        fabric = self.fabric
+        reached = np.zeros((fabric.n_nodes, -(-goals.size // 64)), dtype=np.uint64)
+        column = np.arange(goals.size)
+        reached[goals, column >> 6] |= _bit(column)
+        # What a node passes on: all that it has reached, or, where it forbids transit, itself as a goal.
+        passes, on = reached.copy(), np.flatnonzero(fabric.transit)
+        ahead, some = fabric.target[self.order], np.flatnonzero(np.diff(self.ptr))
+        planes: list[NDArray[np.uint64]] = []
+        for hops in range(1, int(_FAR)):
+            new = np.zeros_like(reached)
+            new[some] = np.bitwise_or.reduceat(passes[ahead], self.ptr[some], axis=0)
+            new &= ~reached
+            if not new.any():
+                break
+            for k in range(hops.bit_length()):
+                if k == len(planes):
+                    planes.append(np.zeros_like(reached))
+                if hops >> k & 1:
+                    planes[k] |= new
+            reached |= new
+            passes[on] = reached[on]
+        return _Hops(reached, planes)
+
+
+def _bit(column: Ints) -> NDArray[np.uint64]:
+    """Return the bit of each column within its word."""
+    return np.uint64(1) << (column & 63).astype(np.uint64)
+
+
+@dataclass(frozen=True)
+class _Hops:
+    """Hop counts from nodes to goals, bit k of every count in plane k: (N, goals / 64) words each."""
+
+    seen: NDArray[np.uint64]
+    planes: list[NDArray[np.uint64]]
+
+    def count(self, node: NDArray[np.integer], column: Ints) -> NDArray[np.uint16]:
+        """Return the hops from each node to the goal of each column, _FAR where there is no way."""
+        word, bit = node * self.seen.shape[1] + (column >> 6), _bit(column)
+        hops = np.where(self.seen.take(word) & bit, np.uint16(0), _FAR)
+        for k, plane in enumerate(self.planes):
+            hops += (plane.take(word) & bit != 0) * np.uint16(1 << k)
+        return hops
+
+
+@dataclass(frozen=True)
+class _TableWalk:
+    tables: Tables
+    hops: _Hops
+    goals: Ints
+    column: Ints
+
+    def next_links(self, pair: Ints, node: Ints) -> tuple[Ints, Ints]:
+        """Return all live links to a node one hop nearer."""
+        fabric, ptr = self.tables.fabric, self.tables.ptr
+        counts = ptr[node + 1] - ptr[node]
+        links = self.tables.order[expand(ptr[node], counts)]
+        owner, ahead, column = np.repeat(np.arange(node.size), counts), fabric.target[links], self.column[pair]
+        here = self.hops.count(node, column)
+        nearer = self.hops.count(ahead, column[owner]) + np.uint16(1) == here[owner]
+        nearer &= fabric.transit[ahead] | (ahead == self.goals[column[owner]])
+        return np.bincount(owner[nearer], minlength=node.size), links[nearer]
