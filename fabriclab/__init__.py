@@ -23,8 +23,8 @@ _SUBMODULES: Final = (
 ).split()
 _NAMES: Final = {
     "catalog": "case",
-    "checks": "check choose_path drill envelope hello ledger lessons paths predict progress remember "
-    "report reveal ruler",
+    "checks": "check choose_path drill envelope export_progress forget hello import_progress ledger lessons paths "
+    "predict progress remember report reveal ruler",
     "engines": "run",
     "simulation": "simulate sweep",
     "views": "draw",

@@ -1,4 +1,4 @@
-"""`python -m fabriclab`: a greeting that says what works on this machine."""
+"""`python -m fabriclab`: a greeting that says what works on this machine, or the learner's progress."""
 
 from __future__ import annotations
 
@@ -6,14 +6,28 @@ import argparse
 import sys
 
 import fabriclab
+from fabriclab import checks
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Print the greeting, or with ``--version`` the version, and return the exit code."""
+    """Print the greeting, the version or what ``progress [export|import|forget]`` did, and return the exit code."""
     parser = argparse.ArgumentParser(prog="fabriclab", description=__doc__)
     parser.add_argument("--version", action="version", version=f"fabriclab {fabriclab.__version__}")
-    parser.parse_args(argv)
-    sys.stdout.write(f"{fabriclab.hello()}\n")
+    parser.set_defaults(deed=checks.hello, on=None)
+    progress = parser.add_subparsers().add_parser("progress", help="what you predicted and answered")
+    progress.set_defaults(deed=checks.progress)
+    deeds = progress.add_subparsers()
+    for name, deed, many in (("export", checks.export_progress, None), ("import", checks.import_progress, None),
+                             ("forget", checks.forget, "?")):  # fmt: skip
+        one = deeds.add_parser(name, help=(deed.__doc__ or "").partition("\n")[0])
+        one.set_defaults(deed=deed)
+        one.add_argument("on", nargs=many, metavar="WHAT" if many else "FILE")
+    given = parser.parse_args(argv)
+    try:
+        sys.stdout.write(f"{given.deed(*filter(None, [given.on]))}\n")
+    except (checks.Refused, checks.NewerFile, OSError) as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
     return 0
 
 

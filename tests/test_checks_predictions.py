@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabriclab.checks import Refused, envelope, ledger, predict, progress, remember, reveal
+from fabriclab.checks import Refused, envelope, ledger, predict, remember, reveal
+from fabriclab.checks.store import held
 from fabriclab.core.result import Result
 
 
@@ -33,10 +34,10 @@ def test_a_prediction_is_stored_and_compared():
     )
     said = str(reveal("00-copy", copied()))
     assert said == "You said 10 GB/s, measured 9.80 GB/s: spot on.\nIt lies in your range 3 to 30 GB/s."
-    entry = progress()["predictions"]["00-copy"]
+    entry = held()["predictions"]["00-copy"]
     assert entry["factor"] == pytest.approx(10 / 9.8) and entry["truth"] == pytest.approx(9.8)
     assert (entry["unit"], entry["how"], entry["low"], entry["high"]) == ("GB/s", "measured", 3.0, 30.0)
-    assert progress()["measurements"]["copy"]["busbw"] == pytest.approx(9.8e9)
+    assert held()["measurements"]["copy"]["busbw"] == pytest.approx(9.8e9)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +62,7 @@ def test_the_range_may_miss():
 
 def test_the_range_comes_in_any_unit():
     predict("31-hall", 0.7, "s", low="500 ms", high="0,9")
-    assert (progress()["predictions"]["31-hall"]["low"], progress()["predictions"]["31-hall"]["high"]) == (0.5, 0.9)
+    assert (held()["predictions"]["31-hall"]["low"], held()["predictions"]["31-hall"]["high"]) == (0.5, 0.9)
     assert str(predict("31-hall", 0.5, "s", low=0.5, high=0.5)).startswith("Stored: 0.5 s, between 0.5 and 0.5.")
 
 
@@ -94,26 +95,26 @@ def test_no_idea_is_welcome(arguments):
 def test_it_may_change_until_the_reveal_and_not_after():
     predict("00-copy", 10, "GB/s")
     predict("00-copy", "20 GB/s")
-    assert progress()["predictions"]["00-copy"]["value"] == 20.0
+    assert held()["predictions"]["00-copy"]["value"] == 20.0
     reveal("00-copy", copied())
     assert "your first prediction is kept: 20 GB/s" in str(predict("00-copy", 9.8, "GB/s"))
-    assert progress()["predictions"]["00-copy"]["value"] == 20.0
+    assert held()["predictions"]["00-copy"]["value"] == 20.0
 
 
 def test_the_reveal_waits():
     waiting = reveal("00-copy", copied())
     assert 'Run predict again: fl.predict("00-copy", ..., "GB/s")' in str(waiting) and "\n" not in str(waiting)
     assert "9.8" not in str(waiting) and waiting.state == "wait"
-    assert progress()["predictions"] == progress()["measurements"] == {}
+    assert held()["predictions"] == held()["measurements"] == {}
     assert "Without a prediction, measured 9.80 GB/s" in str(reveal("00-copy", copied(), anyway=True))
-    assert progress()["predictions"]["00-copy"]["skipped"] is True
+    assert held()["predictions"]["00-copy"]["skipped"] is True
     assert "it was shown without one" in str(predict("00-copy", 10, "GB/s"))
 
 
 def test_teachers_and_servers_skip_it(monkeypatch):
     monkeypatch.setenv("FABRICLAB_REVEAL", "1")
     assert "measured 9.80 GB/s" in str(reveal("00-copy", copied()))
-    assert progress()["predictions"] == {}
+    assert held()["predictions"] == {}
     monkeypatch.setenv("FABRICLAB_REVEAL", "0")
     assert "Run predict again" in str(reveal("00-copy", copied()))
 
@@ -132,13 +133,13 @@ def test_only_own_measurements_are_kept():
     remember(copied(), "my copy")
     remember(copied(obtained="stored"), "theirs")
     remember(copied(obtained="published"), "paper")
-    kept = progress()["measurements"]
+    kept = held()["measurements"]
     assert list(kept) == ["my copy", "theirs"]
     assert (kept["my copy"]["size"], kept["my copy"]["n_ranks"]) == (2**26, 1)
     remember(Result("copy", "measured", [8], [1e-6], notes=("the machine was shared",)))
-    assert progress()["measurements"]["copy"]["notes"] == ["the machine was shared"]
+    assert held()["measurements"]["copy"]["notes"] == ["the machine was shared"]
     remember(Result("all_reduce", "measured", [8], [1e-6], n_ranks=1))  # nothing moves, so there is no rate
-    assert list(progress()["measurements"]) == ["my copy", "theirs", "copy"]
+    assert list(held()["measurements"]) == ["my copy", "theirs", "copy"]
 
 
 def test_the_ledger_keeps_changes():
@@ -151,7 +152,7 @@ def test_the_ledger_keeps_changes():
     for step in (None, 0, -1.0, float("nan"), "5 GB"):
         with pytest.raises(Refused, match="finite number above 0"):
             ledger("nothing", step)
-    assert list(progress()["ledger"]) == ["one root adds everything", "no overlap"]
+    assert list(held()["ledger"]) == ["one root adds everything", "no overlap"]
 
 
 # Laws
@@ -182,7 +183,7 @@ def test_the_factor_does_not_depend_on_units(said, truth, unit):
 def test_what_is_wrong_is_named(arguments, words):
     with pytest.raises(Refused, match=words):
         predict("98-any", *arguments)
-    assert progress()["predictions"] == {}
+    assert held()["predictions"] == {}
 
 
 @pytest.mark.parametrize(
@@ -197,7 +198,7 @@ def test_what_is_wrong_is_named(arguments, words):
 def test_a_unit_of_another_kind_is_refused_at_once(id, arguments, words):
     with pytest.raises(Refused, match=words):
         predict(id, *arguments)
-    assert progress()["predictions"] == {}
+    assert held()["predictions"] == {}
     predict("00-gradients", "700 ms")  # another prefix is welcome
     assert predict("00-copy", None).data["unit"] == "GB/s"
 
@@ -225,7 +226,7 @@ def test_an_impossible_truth_is_refused(truth):
     predict("31-hall", 3, "s")
     with pytest.raises(Refused, match="finite"):
         reveal("31-hall", *truth)
-    assert "truth" not in progress()["predictions"]["31-hall"]
+    assert "truth" not in held()["predictions"]["31-hall"]
 
 
 def test_a_refusal_is_shown_as_one_sentence():

@@ -3,14 +3,20 @@
 import base64
 import json
 import logging
+import math
 import re
+import shutil
 import subprocess
 import sys
+import time
+from datetime import date, datetime, timedelta
 
+import numpy as np
 import pytest
 
 import fabriclab
-from fabriclab import catalog, checks
+from fabriclab import catalog, checks, views
+from fabriclab.__main__ import main
 from fabriclab.checks import (
     NewerFile,
     Refused,
@@ -19,12 +25,14 @@ from fabriclab.checks import (
     choose_path,
     drill,
     envelope,
+    export_progress,
+    forget,
     hello,
+    import_progress,
     ledger,
     lessons,
     paths,
     predict,
-    progress,
     remember,
     report,
     reveal,
@@ -34,6 +42,7 @@ from fabriclab.checks import (
 from fabriclab.checks.predictions import predictions
 from fabriclab.checks.questions import questions
 from fabriclab.checks.shown import rows_of
+from fabriclab.checks.store import held
 from fabriclab.core.result import Result
 from fabriclab.texts import keys, table, text
 
@@ -60,7 +69,7 @@ def test_it_stands_beside_the_notebooks(tmp_path, monkeypatch):
     predict("00-copy", 3, "GB/s")
     assert store.path() == tmp_path / "fabriclab-progress.json"
     kept = json.loads(store.path().read_text())
-    assert (kept["format"], kept["version"]) == ("fabriclab-progress", 1)
+    assert (kept["format"], kept["version"]) == ("fabriclab-progress", 2)
     assert set(store.SECTIONS) < kept.keys() and kept["predictions"]["00-copy"]["value"] == 3.0
 
 
@@ -71,7 +80,7 @@ def test_entries_of_another_notebook_stay(own_file):
     other["theirs"] = {"later": "field"}
     own_file.write_text(json.dumps(other))
     predict("c", 4, "s")
-    assert list(progress()["predictions"]) == ["a", "b", "c"] and progress()["theirs"] == {"later": "field"}
+    assert list(held()["predictions"]) == ["a", "b", "c"] and held()["theirs"] == {"later": "field"}
 
 
 BROKEN = ["", "{", "[]", "3", '{"format": "other", "version": 1}', '{"format": "fabriclab-progress"}',
@@ -85,7 +94,7 @@ def test_a_broken_file_is_moved_aside_and_kept(broken, own_file, caplog):
     own_file.write_bytes(data)
     predict("a", 3, "s")
     aside = own_file.with_name("mine.broken-1.json")
-    assert aside.read_bytes() == data and "moved" in caplog.text and list(progress()["predictions"]) == ["a"]
+    assert aside.read_bytes() == data and "moved" in caplog.text and list(held()["predictions"]) == ["a"]
     own_file.write_bytes(data)
     predict("b", 3, "s")
     assert aside.read_bytes() == data == own_file.with_name("mine.broken-2.json").read_bytes()
@@ -110,15 +119,17 @@ ODD = [("predictions", {"value": "3"}), ("predictions", {"value": 0}), ("predict
 @pytest.mark.parametrize(("section", "entry"), [*LACKS, *((s, ENTRY[s] | odd) for s, odd in ODD)])
 def test_a_file_that_a_hand_has_damaged_is_moved_aside(section, entry, own_file, caplog):
     own_file.write_text(json.dumps({"format": "fabriclab-progress", "version": 1, section: {"a": entry}}))
-    for call in (progress, report, ruler, ledger, lambda: envelope("a")):
+    for call in (held, report, ruler, ledger, lambda: envelope("a")):
         assert call() is not None
     assert caplog.text.count("moved") == 1 and own_file.with_name("mine.broken-1.json").exists()
 
 
 def test_a_file_that_is_whole_stays(own_file, caplog):
     whole = {section: {"a": entry} for section, entry in ENTRY.items()} | {"chosen": {}}
-    own_file.write_text(json.dumps({"format": "fabriclab-progress", "version": 1, **whole}))
-    assert {section: progress()[section] for section in whole} == whole and caplog.text == ""
+    whole["checks"]["a"] = whole["checks"]["a"] | {"days": []}
+    whole["drills"]["a"] = whole["drills"]["a"] | {"days": ["2026-11-21"]}
+    own_file.write_text(json.dumps({"format": "fabriclab-progress", "version": 2, **whole}))
+    assert {section: held()[section] for section in whole} == whole and caplog.text == ""
     assert "4.00 s" in str(report()) and "my a" in str(ruler()) and "1.3 times too low" in str(envelope("a"))
 
 
@@ -127,7 +138,7 @@ import sys
 from fabriclab.checks import store
 print("ready", flush=True)
 sys.stdin.readline()
-for n in range(50):
+for n in range(200):
     store.put("checks", f"{sys.argv[1]}-{n}", {"tries": 1, "right": False, "named": []})
 """
 
@@ -140,24 +151,208 @@ def test_two_kernels_that_write_at_once_lose_nothing(own_file, root):
         kernel.stdin.write("go\n")
         kernel.stdin.flush()
     assert [kernel.wait(60) for kernel in kernels] == [0, 0]
-    assert progress()["checks"].keys() == {f"{name}-{n}" for name in ("one", "two") for n in range(50)}
+    assert held()["checks"].keys() == {f"{name}-{n}" for name in ("one", "two") for n in range(200)}
     assert list(own_file.parent.iterdir()) == [own_file]
 
 
-def test_a_lock_that_a_dead_kernel_left_is_taken_over(own_file, monkeypatch):
-    waits = []
-    monkeypatch.setattr(store.time, "sleep", waits.append)
+@pytest.mark.parametrize("death", ["kill", "before"])
+def test_a_lock_that_a_dead_kernel_left_is_free(death, own_file, root):
     lock = own_file.with_name("mine.lock.json")
     lock.touch()
+    if death == "kill":
+        code = (
+            "from fabriclab.checks import store\nwith store._locked(store.path()): print('has it', flush=True); input()"
+        )
+        kernel = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=root)
+        assert kernel.stdout.readline() == b"has it\n"
+        kernel.kill()
+        kernel.wait(60)
+    begin = time.monotonic()
     predict("a", 3, "s")
-    assert 1 <= sum(waits) <= 5 and "a" in progress()["predictions"] and not lock.exists()
+    assert time.monotonic() - begin < 5 and "a" in held()["predictions"] and not lock.exists()
+
+
+def test_a_kernel_that_stands_still_stops_nobody(own_file, monkeypatch):
+    waits = []
+    monkeypatch.setattr(store.time, "sleep", waits.append)
+    with store._locked(own_file):
+        predict("a", 3, "s")
+        assert 5 <= sum(waits) <= 25 and "a" in held()["predictions"]
+
+
+def test_where_a_folder_knows_no_locks_it_goes_on(own_file, monkeypatch):
+    def refuse(*arguments):
+        raise OSError(37, "No locks available")
+
+    monkeypatch.setattr(store.fcntl, "flock", refuse)
+    predict("a", 3, "s")
+    assert "a" in held()["predictions"]
+
+
+def test_two_kernels_that_find_a_broken_file_move_it_once(own_file, root):
+    code = "import sys\nfrom fabriclab.checks import store\nprint('ready', flush=True)\nsys.stdin.readline()\n"
+    code += "store.put('ledger', sys.argv[1], {'step': 1, 'lesson': ''})"
+    for _ in range(5):
+        own_file.write_text("{")
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
+        kernels = [subprocess.Popen([sys.executable, "-c", code, n], **pipes, cwd=root) for n in ("one", "two")]
+        assert [kernel.stdout.readline() for kernel in kernels] == ["ready\n"] * 2
+        for kernel in kernels:
+            kernel.stdin.write("go\n")
+            kernel.stdin.flush()
+        assert [kernel.wait(60) for kernel in kernels] == [0, 0] and held()["ledger"].keys() == {"one", "two"}
+    assert len([*own_file.parent.glob("mine.broken-*.json")]) == 5
+
+
+# Days, older files, files that travel
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Return a function that sets the day."""
+
+    def at(day, hour=12):
+        moment = datetime.fromisoformat(f"{day}T{hour:02}:00:00").astimezone()
+        monkeypatch.setattr(store, "now", lambda: moment)
+
+    return at
+
+
+def right(key="00-fabric", right=True):
+    store.put("checks", key, {"tries": 1, "right": right, "named": []})
+    return held()["checks"][key]
+
+
+def test_a_check_comes_back_after_1_7_and_30_days(clock):
+    seen = []
+    for day in ("2026-01-01", "2026-01-02", "2026-01-09", "2026-02-08", "2026-06-01"):
+        before = (date.fromisoformat(day) - timedelta(1)).isoformat()
+        clock(before)
+        early = seen and store.due(held()["checks"]["00-fabric"])
+        clock(day, hour=0)
+        seen.append((bool(early), bool(seen) and store.due(held()["checks"]["00-fabric"])))
+        entry = right()
+    assert seen == [(False, False), (False, True), (False, True), (False, True), (False, False)]
+    assert entry["days"] == ["2026-01-01", "2026-01-02", "2026-01-09", "2026-02-08"]
+
+
+def test_a_right_answer_before_its_day_and_a_wrong_one_move_nothing(clock):
+    clock("2026-01-01")
+    assert right(right=False)["days"] == [] and not store.due(held()["checks"]["00-fabric"])
+    assert right()["days"] == right()["days"] == ["2026-01-01"]
+    clock("2026-01-05")
+    assert store.due(right(right=False) | {"right": True})
+
+
+def test_the_day_is_the_local_one(clock, monkeypatch):
+    monkeypatch.setenv("TZ", "Pacific/Auckland")
+    if hasattr(time, "tzset"):
+        time.tzset()
+    try:
+        clock("2026-01-02", hour=1)
+        assert right()["days"] == ["2026-01-02"]
+        if hasattr(time, "tzset"):
+            assert held()["checks"]["00-fabric"]["when"] == "2026-01-01T12:00:00.000+00:00"
+    finally:
+        monkeypatch.undo()
+        if hasattr(time, "tzset"):
+            time.tzset()
+
+
+def test_a_file_of_version_1_is_migrated(own_file, root, clock):
+    shutil.copy(root / "tests" / "data" / "progress-1.json", own_file)
+    clock("2026-08-16")
+    old, now = json.loads(own_file.read_text()), held()
+    assert (old["version"], now["version"]) == (1, 2)
+    assert {name: now[name] for name in old if name not in ("version", "checks", "drills")} == {
+        name: old[name] for name in old if name not in ("version", "checks", "drills")
+    }
+    days = {id: entry["days"] for id, entry in (now["checks"] | now["drills"]).items()}
+    assert days == {"00-fabric": [], "00-typical": ["2026-08-14"], "00-nic-rate": ["2026-08-16"]}
+    said = str(fabriclab.progress())
+    assert "what a fabric is" not in said and re.search(r'the typical rate +fl.check\("00-typical"\)', said)
+    predict("a", 3, "s")
+    assert json.loads(own_file.read_text())["version"] == 2 and held()["predictions"]["00-copy"]["factor"] == 2.0
+
+
+@pytest.mark.parametrize("entry", [{"days": []}, {"days": ["soon"]}, {"days": [3]}, {"days": "2026"}])
+def test_days_that_are_none_are_broken(entry, own_file, caplog):
+    whole = {"format": "fabriclab-progress", "version": 2, "checks": {"a": ENTRY["drills"] | entry}}
+    own_file.write_text(json.dumps(whole))
+    assert held()["checks"] == {} and "moved" in caplog.text
+
+
+def test_a_file_travels_and_the_newer_entry_stays(own_file, tmp_path, monkeypatch, clock):
+    for day, words in (("2026-01-01", ("both", "here first")), ("2026-01-03", ("here last",))):
+        clock(day)
+        for word in words:
+            ledger(word, 1.0)
+    assert "x.json" in str(export_progress(tmp_path / "x.json"))
+    assert json.loads((tmp_path / "x.json").read_text()) == held()
+    monkeypatch.setenv("FABRICLAB_PROGRESS", str(tmp_path / "other.json"))
+    clock("2026-01-02")
+    for word in ("both", "here last", "there"):
+        ledger(word, 2.0)
+    assert "Entries taken from" in str(import_progress(tmp_path / "x.json")) and str(
+        import_progress(str(tmp_path / "x.json"))
+    ).count(": 0.")
+    assert {name: e["step"] for name, e in held()["ledger"].items()} == {
+        "both": 2.0, "here last": 1.0, "there": 2.0, "here first": 1.0
+    }  # fmt: skip
+
+
+def test_what_is_no_progress_file_is_left_where_it_is(own_file, tmp_path):
+    ledger("a", 1.0)
+    kept, other = own_file.read_text(), tmp_path / "other.json"
+    with pytest.raises(FileExistsError, match=r"mine\.json"):
+        export_progress(own_file)
+    for broken in BROKEN:
+        other.write_bytes(broken if isinstance(broken, bytes) else broken.encode())
+        with pytest.raises(Refused, match=r"other.json is no progress file"):
+            import_progress(other)
+    other.write_text('{"format": "fabriclab-progress", "version": 3}')
+    with pytest.raises(NewerFile):
+        import_progress(other)
+    with pytest.raises(FileNotFoundError, match=r"nowhere\.json"):
+        import_progress(tmp_path / "nowhere.json")
+    assert own_file.read_text() == kept and {path.name for path in tmp_path.iterdir()} == {"mine.json", "other.json"}
+
+
+def test_nothing_is_forgotten_by_accident(own_file):
+    filled()
+    before = own_file.read_text()
+    for what in (None, "", "all", "0"):
+        with pytest.raises(Refused, match=r"Name what to forget.* predictions: 00-copy, 31-hall, 00-other; meas"):
+            forget(what)
+    assert own_file.read_text() == before
+    forget("00-copy")
+    assert list(held()["predictions"]) == ["31-hall", "00-other"] and held()["measurements"]
+    forget("predictions")
+    assert held()["predictions"] == {} and list(held()["checks"]) == ["00-fabric"] and held()["drills"]
+    assert "everything" in str(forget("everything")) and not any(held()[name] for name in store.SECTIONS)
+    with pytest.raises(Refused, match=r"There are -\."):
+        forget()
+
+
+def test_the_command_line_does_the_same(own_file, tmp_path, capsys):
+    ledger("a", 1.0)
+    file = str(tmp_path / "x.json")
+    assert main(["progress"]) == main(["progress", "export", file]) == 0
+    assert main(["progress", "export", file]) == main(["progress", "forget"]) == main(["progress", "forget", "b"]) == 1
+    assert capsys.readouterr().err.count("Name what to forget") == 2 and held()["ledger"]
+    assert main(["progress", "forget", "everything"]) == 0 and held()["ledger"] == {}
+    assert main(["progress", "import", file]) == 0 and list(held()["ledger"]) == ["a"]
+    assert main([]) == 0 and "is ready" in capsys.readouterr().out
+    for wrong in (["progress", "export"], ["progress", "import"], ["progress", "burn"], ["grow"]):
+        with pytest.raises(SystemExit):
+            main(wrong)
 
 
 def test_a_newer_file_is_refused_and_left(own_file):
-    newer = json.dumps({"format": "fabriclab-progress", "version": 2, "predictions": "in another form"})
+    newer = json.dumps({"format": "fabriclab-progress", "version": 3, "predictions": "in another form"})
     own_file.write_text(newer)
     for call in (lambda: predict("a", 3, "s"), report, lambda: check("00-fabric", "a")):
-        with pytest.raises(NewerFile, match=r"newer fabriclab \(version 2, .* up to 1\)") as caught:
+        with pytest.raises(NewerFile, match=r"newer fabriclab \(version 3, .* up to 2\)") as caught:
             call()
     assert own_file.read_text() == newer and caught.value._render_traceback_() == [str(caught.value)]
 
@@ -166,7 +361,7 @@ def test_a_file_that_cannot_be_written_lives_in_memory(tmp_path, monkeypatch, ca
     monkeypatch.setenv("FABRICLAB_PROGRESS", str(tmp_path / "nowhere" / "mine.json"))
     predict("a", 3, "s")
     predict("b", 3, "s")
-    assert list(progress()["predictions"]) == ["a", "b"]
+    assert list(held()["predictions"]) == ["a", "b"]
     assert caplog.text.count("cannot be kept") == 1 and not (tmp_path / "nowhere").exists()
 
 
@@ -174,14 +369,14 @@ def test_a_file_below_a_file_lives_in_memory(own_file, monkeypatch, caplog):
     own_file.write_text("mine")
     monkeypatch.setenv("FABRICLAB_PROGRESS", str(own_file / "mine.json"))
     predict("a", 3, "s")
-    assert "a" in progress()["predictions"] and own_file.read_text() == "mine" and "cannot be kept" in caplog.text
+    assert "a" in held()["predictions"] and own_file.read_text() == "mine" and "cannot be kept" in caplog.text
 
 
 def test_a_file_that_cannot_be_read_is_left(tmp_path, monkeypatch, caplog):
     (tmp_path / "folder").mkdir()
     monkeypatch.setenv("FABRICLAB_PROGRESS", str(tmp_path / "folder"))
     predict("a", 3, "s")
-    assert "a" in progress()["predictions"] and (tmp_path / "folder").is_dir() and "cannot be kept" in caplog.text
+    assert "a" in held()["predictions"] and (tmp_path / "folder").is_dir() and "cannot be kept" in caplog.text
 
 
 def test_a_broken_file_that_cannot_be_moved_is_left(own_file, monkeypatch, caplog):
@@ -192,7 +387,7 @@ def test_a_broken_file_that_cannot_be_moved_is_left(own_file, monkeypatch, caplo
 
     monkeypatch.setattr("pathlib.Path.rename", refuse)
     predict("a", 3, "s")
-    assert own_file.read_text() == "{" and "a" in progress()["predictions"]
+    assert own_file.read_text() == "{" and "a" in held()["predictions"]
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
 
 
@@ -213,7 +408,7 @@ def test_the_ruler_places_own_rates_beside_links():
     assert shown.data["400 Gb/s NIC"] == catalog.value("nics", "cx7", "throughput")
     assert "400 Gb/s NIC is 5.0 times as fast as my memory copy." in shown.after
     assert "60 GHz is 12 times slower than my memory copy." in shown.after
-    assert list(progress()["measurements"]) == ["copy", "sockets", "all_reduce"]
+    assert list(held()["measurements"]) == ["copy", "sockets", "all_reduce"]
     assert [row[1] for row in shown.rows] == ["50.0 GB/s", "10.0 GB/s", "2.50 GB/s", "1.00 GB/s", "845 MB/s"]
     assert [len(row[2]) for row in shown.rows] == [19, 12, 6, 2, 1]  # ten dots for ten times the rate
 
@@ -240,7 +435,7 @@ def test_only_what_was_measured_is_drawn_as_mine():
     shown = ruler(result("copy", 10e9), model, "1 GB/s")
     assert shown.data == {"1 GB/s": 1e9, "my memory copy": pytest.approx(10e9)}
     assert "10.0 GB/s" in shown._repr_html_() and "70.0 GB/s" not in shown._repr_html_()
-    assert list(progress()["measurements"]) == ["copy"]
+    assert list(held()["measurements"]) == ["copy"]
 
 
 def test_a_ruler_without_a_name_has_all_links():
@@ -288,7 +483,7 @@ def test_lessons_that_are_here_are_links(tmp_path, monkeypatch, start):
         row[0] for row in shown.rows
     ] == ["00_start_here", "31_all_reduce", "21_fat_tree_and_rails"]
     title, minutes, state = next(row[1:] for row in shown.rows if row[0] == "31_all_reduce")
-    assert (title[0], minutes, state) == ("Add the gradients", "27 min", "new")
+    assert (title[0], minutes, state) == ("Add the gradients", "12 min to read, 15 to do", "new")
     assert (store.Path.cwd() / title[1]).resolve() == folder / "31_all_reduce.ipynb"
     assert all(row[3] == "planned" and isinstance(row[1], str) for row in shown.rows if row[0] != "31_all_reduce")
     assert f'<a href="{title[1]}">Add the gradients</a>' in shown._repr_html_() and (
@@ -300,10 +495,10 @@ def test_a_path_keeps_its_order_and_is_stored():
     assert [name[:2] for name in lessons("one term").data["lessons"]][:4] == ["00", "31", "11", "21"]
     assert len(lessons("the whole").rows) == len(lessons().rows) == 29
     assert "one evening" in str(choose_path("one evening"))
-    assert progress()["chosen"]["path"]["name"] == "one evening"
+    assert held()["chosen"]["path"]["name"] == "one evening"
     with pytest.raises(Refused, match=r'no path "two evenings".*"one evening"'):
         choose_path("two evenings")
-    assert progress()["chosen"]["path"]["name"] == "one evening"
+    assert held()["chosen"]["path"]["name"] == "one evening"
 
 
 def test_paths_name_lessons_that_are_planned():
@@ -352,8 +547,10 @@ def test_the_report_is_one_screen():
     assert "0 of the 2 that exist so far (29 are planned). A lesson is done when all its checks are right" in said
     assert re.search(r"00_start_here +begun +1 of 2 +2 of 7", said)
     assert re.search(r"31_all_reduce +begun +0 of 1 +0 of 6", said)
-    assert re.search(r"predicted: copying memory +20.0 GB/s +5.00 GB/s +10.0 GB/s +2.00 +0.500", said)
-    assert re.search(r"31-hall +0.500 s +not revealed", said) and re.search(r"00-other +no idea +not revealed", said)
+    assert re.search(r"predicted: copying memory +20 GB/s, between 15 and 30 +5.00 GB/s +10.0 GB/s +2.00 +0.500", said)
+    assert re.search(r"31-hall +0.5 s +not revealed", said) and re.search(
+        r"00-other +no idea, anything from 0.1 to 1000 +not revealed", said
+    )
     assert re.search(r"memory copy +10.0 GB/s, 6.71 ms", said) and re.search(r"what a fabric is +yes +2", said)
     assert "moves 50.0 GB/s one way, 5.0 times as fast as this machine copies memory (10.0 GB/s)" in said
     assert "2.50 GB/s, 4.0 times slower than a memory copy" in said and "in 0 of 1 predictions" in said
@@ -413,8 +610,93 @@ def test_the_report_can_be_taken_away(own_file):
         and "Progress" not in written[:20]
     )
     data = json.loads(report("Ada").json())
+    assert data["made_with"] == {
+        "version": fabriclab.__version__,
+        "facts": "2026-11-21",
+        "day": str(store.now().date()),
+    }
     assert data["name"] == "Ada" and data["predictions"]["31-hall"]["value"] == 0.5
     assert json.loads(report().json())["name"] is None
+
+
+# Progress
+
+
+def test_progress_is_calibration_strength_ledger_and_reviews(clock):
+    clock("2026-01-01")
+    filled()
+    predict("31-one-root", 100, "s")
+    reveal("31-one-root", 50.0, "s")
+    ledger("no overlap", 5.29, "35")
+    check("31-ring-time", "341 ms")
+    calibration, topics, changes = fabriclab.progress().parts
+    assert calibration.lines == ["Your own ranges held the truth in 0 of 1 predictions. "
+                                 "Your typical prediction was off by a factor of 2.0 (median of 2)."]  # fmt: skip
+    assert [row[0] for row in calibration.rows] == ["predicted: copying memory", "predicted: adding over one root"]
+    assert calibration.rows[0][1:] == ("20 GB/s, between 15 and 30", "5.00 GB/s", "10.0 GB/s", "2.00", "0.500")
+    assert topics.rows == [("31_all_reduce", "1 of 1", "100%"), ("00_start_here", "1 of 2", "50%")]
+    assert changes.rows == (("no overlap", "5.29", "35"),) and "Nothing to review today" in str(fabriclab.progress())
+    clock("2026-01-02")
+    review = fabriclab.progress().parts[-1]
+    assert {row[0] for row in review.rows} == {"what a fabric is", "bits and bytes", "time of a ring"}
+    assert ("time of a ring", '`fl.check("31-ring-time")`') in review.rows
+    assert fabriclab.progress().data == held() and "Your progress of 2026-01-02" in str(fabriclab.progress())
+    assert re.search(r"what a fabric is +yes +2 +fl.check", str(report()))
+    right("31-ring-time")
+    assert "time of a ring" not in str(fabriclab.progress().parts[-1])
+
+
+def test_progress_of_nothing_says_so(monkeypatch):
+    assert "No prediction of yours has been revealed" in str(fabriclab.progress())
+    assert (
+        "Nothing to review" in fabriclab.progress()._repr_html_() and "<svg" not in fabriclab.progress()._repr_html_()
+    )
+
+
+def test_the_calibration_is_drawn_where_html_is_shown(monkeypatch):
+    filled()
+    page = fabriclab.progress()._repr_html_()
+    assert page.count("<svg") == 1 and "Guesses within a factor of 2: 1 of 1" in page
+    monkeypatch.setenv("FABRICLAB_TEXT", "1")
+    assert fabriclab.progress()._repr_html_() is None and "copying memory" in str(fabriclab.progress())
+
+
+def test_a_lesson_that_is_done_comes_back(clock):
+    clock("2026-01-01")
+    for question in questions().values():
+        if question.lesson == "00_start_here":
+            store.put("drills" if question.drill else "checks", question.id, {"tries": 1, "right": True, "named": []})
+    assert checks.courses.state("00_start_here") == "done" and "Lessons done: 1 of" in str(report())
+    clock("2026-01-02")
+    assert checks.courses.state("00_start_here") == "review" and "Lessons done: 1 of" in str(report())
+    assert re.search(r"00_start_here +done, to review today", str(report()))
+
+
+NAN = math.nan
+
+
+def test_guesses_of_all_units_share_one_scale():
+    picture = views.calibration(["a", "b", "c"], [2.0, 0.5, 0.49], [1.5, NAN, 0.1], [3.0, NAN, 1.0])
+    assert picture.finding == "Guesses within a factor of 2: 2 of 3" and picture.table.n_rows == 3
+    assert picture.table["guess / truth"].tolist() == [2.0, 0.5, 0.49]
+    assert picture.table["high / truth"][2] == 1.0 and math.isnan(picture.table["low / truth"][1])
+    dots = [line.get_xydata()[0].tolist() for line in picture.axes.lines if line.get_marker() == "o"]
+    assert dots == [[2.0, 0], [0.5, 1], [0.49, 2]] and picture.axes.get_ylim()[0] > picture.axes.get_ylim()[1]
+    bars = [np.ravel(bar.get_segments()).tolist() for bar in picture.axes.collections]
+    assert bars == [[1.5, 0, 3.0, 0], [], [0.1, 2, 1.0, 2]]
+    left, right = picture.axes.get_xlim()
+    assert left < 0.1 and right > 3.0 and picture.axes.get_xscale() == "log"
+    drawn = views.calibration(["a"], [1e12], [NAN], [NAN], finding="Far off")
+    assert drawn.axes.get_xlim()[1] > 1e12 and drawn.alt == "Far off. Guesses within a factor of 2: 0 of 1"
+
+
+@pytest.mark.parametrize(
+    "wrong", [([], [], [], []), (["a"], [0.0], [NAN], [NAN]), (["a"], [NAN], [1.0], [2.0]), (["a", "b"], [1], [1], [1]),
+              (["a"], [1.0], [-1.0], [2.0]), (["a"], [math.inf], [1.0], [2.0])],
+)  # fmt: skip
+def test_a_calibration_of_nothing_is_refused(wrong):
+    with pytest.raises(ValueError, match="ratio, low and high must hold"):
+        views.calibration(*wrong)
 
 
 # What learners see
@@ -427,7 +709,7 @@ def test_hello_is_one_line(own_file):
 
 
 def test_the_front_door_has_the_names():
-    for name in ("hello", "predict", "report", "ruler", "drill"):
+    for name in ("hello", "predict", "progress", "report", "ruler", "drill", "export_progress", "forget"):
         assert getattr(fabriclab, name) is getattr(checks, name)
 
 

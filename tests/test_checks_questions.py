@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabriclab import catalog, collectives
-from fabriclab.checks import Refused, check, drill, progress
+from fabriclab.checks import Refused, check, drill
 from fabriclab.checks.questions import evaluate, find, questions
 from fabriclab.checks.shown import rows_of
+from fabriclab.checks.store import held as progress
 from fabriclab.texts import keys, text
 
 NUMBERS = [q for q in questions().values() if q.kind == "number"]

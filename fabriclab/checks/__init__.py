@@ -7,12 +7,13 @@ from fabriclab.checks.answers import parse_answer
 from fabriclab.checks.courses import choose_path, hello, lessons, paths
 from fabriclab.checks.exercises import check, drill
 from fabriclab.checks.predictions import envelope, ledger, predict, remember, reveal
-from fabriclab.checks.reports import report
+from fabriclab.checks.reports import progress, report
 from fabriclab.checks.rulers import ruler
 from fabriclab.checks.shown import NewerFile, Refused, Shown
-from fabriclab.checks.store import progress
+from fabriclab.checks.store import export_progress, forget, import_progress
 
 __all__ = [
-    "NewerFile", "Refused", "Shown", "check", "choose_path", "drill", "envelope", "hello", "ledger", "lessons",
-    "parse_answer", "paths", "predict", "progress", "remember", "report", "reveal", "ruler",
+    "NewerFile", "Refused", "Shown", "check", "choose_path", "drill", "envelope", "export_progress", "forget", "hello",
+    "import_progress", "ledger", "lessons", "parse_answer", "paths", "predict", "progress", "remember", "report",
+    "reveal", "ruler",
 ]  # fmt: skip

@@ -63,23 +63,27 @@ def _here() -> dict[str, tuple[Any, ...]]:
     for file in files:
         header = json.loads(file.read_text(encoding="utf-8"))["metadata"].get("fabriclab", {})
         title = (header.get("title", file.stem), Path(os.path.relpath(file)).as_posix())
-        minutes = text("lessons.minutes", n=sum(header.get("minutes", {}).values()))
+        minutes = text("lessons.minutes", **{"read": 0, "do": 0} | header.get("minutes", {}))
         found[file.stem] = (title, minutes, text(f"state.{state(file.stem)}"))
     return found
 
 
 def answered(lesson: str) -> dict[str, bool]:
     """Return id -> whether it is answered right, for each check of a lesson, those of its drills included."""
-    held = store.progress()
-    answers = held["checks"] | held["drills"]
-    return {q.id: answers.get(q.id, {}).get("right", False) for q in questions().values() if q.lesson == lesson}
+    tried = answers()
+    return {q.id: tried.get(q.id, {}).get("right", False) for q in questions().values() if q.lesson == lesson}
+
+
+def answers() -> dict[str, dict[str, Any]]:
+    """Return id -> what is kept of each check that was tried, those of drills included."""
+    held = store.held()
+    return {id: entry for id, entry in (held["checks"] | held["drills"]).items() if id in questions()}
 
 
 def state(lesson: str) -> str:
-    """Return done (all checks of the lesson are right), begun (something of it is stored) or new."""
-    held, right = store.progress(), answered(lesson)
+    """Return done (all its checks are right), review (and one is due today), begun (something is stored) or new."""
+    right, tried = answered(lesson), answers()
     if right and all(right.values()):
-        return "done"
-    prefix = f"{lesson.split('_')[0]}-"
-    stored = [*held["checks"], *held["drills"], *held["predictions"]]
-    return "begun" if any(id.startswith(prefix) for id in stored) else "new"
+        return "review" if any(store.due(tried[id]) for id in right) else "done"
+    stored = [*tried, *store.held()["predictions"]]
+    return "begun" if any(id.startswith(f"{lesson.split('_')[0]}-") for id in stored) else "new"

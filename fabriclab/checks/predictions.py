@@ -64,9 +64,9 @@ def predict(
     """
     if not isinstance(id, str) or not id:
         raise Refused(text("predict.id", got=repr(id)))
-    held = store.progress()["predictions"].get(id, {})
+    held = store.held()["predictions"].get(id, {})
     if "truth" in held:
-        return Shown((text("predict.kept", said=_said(held)),), "wait", data=held)
+        return Shown((text("predict.kept", said=guessed(held)),), "wait", data=held)
     if value == _FORM and not no_idea:
         return _form(id, unit, opens)
     if not _fits(id, unit or unit_in(value)):
@@ -75,7 +75,7 @@ def predict(
     entry = _NO_IDEA | {"unit": unit or _asked(id) or None} if none else _guess(id, value, unit, low, high)
     store.put("predictions", id, entry | {"opens": opens})
     key = "predict.envelope" if opens else "predict.stored" if entry["value"] else "predict.no_idea"
-    return Shown((text(key, said=_said(entry), lesson=opens),), "good", data=entry)
+    return Shown((text(key, said=guessed(entry), lesson=opens),), "good", data=entry)
 
 
 def _form(id: str, unit: str | None, opens: str | None) -> Shown:
@@ -118,7 +118,8 @@ def _guess(id: str, value: float | str | None, unit: str | None, *ends: float | 
     return {"value": best, "unit": asked, "low": low, "high": high}
 
 
-def _said(entry: dict[str, Any]) -> str:
+def guessed(entry: dict[str, Any]) -> str:
+    """Return a stored prediction in words, with its range."""
     if entry.get("skipped"):
         return text("predict.skipped")
     low, high = (f"{entry[end]:g}" if entry[end] else "" for end in ("low", "high"))
@@ -155,7 +156,7 @@ def reveal(
     Refused
         A ValueError: the unit is unknown or of another quantity, or the truth is not finite and > 0.
     """
-    held = store.progress()["predictions"].get(id)
+    held = store.held()["predictions"].get(id)
     if held is not None and not _fits(id, held["unit"]):
         held = None  # of an older file: it cannot be compared
     asked = _asked(id) or unit or unit_in(truth) or ("GB/s" if isinstance(truth, Result) else "1")
@@ -210,13 +211,13 @@ def _verdict(number: float, truth: float) -> str:
 
 def envelope(id: str) -> Shown:
     """Show a stored prediction: sealed until its lesson opens it, or opened, with what came out."""
-    held = store.progress()["predictions"].get(id)
+    held = store.held()["predictions"].get(id)
     if held is None:
         return Shown((text("envelope.none", **_call(id, "s")),), "wait")
     if "truth" in held:
         return Shown(_compared(held), "good", data=held)
     lesson = text("envelope.lesson", lesson=held["opens"]) if held.get("opens") else text("envelope.next")
-    return Shown((text("envelope.sealed", said=_said(held), lesson=lesson),), data=held)
+    return Shown((text("envelope.sealed", said=guessed(held), lesson=lesson),), data=held)
 
 
 def remember(result: Result, name: str | None = None) -> None:
@@ -231,7 +232,7 @@ def ledger(change: str | None = None, step: float | str | None = None, lesson: s
     """Write a change of the case and the step time [s] it leads to into the ledger, or show the ledger."""
     if change is not None:
         store.put("ledger", change, {"step": _in("s", step), "lesson": lesson})
-    kept = store.progress()["ledger"]
+    kept = store.held()["ledger"]
     rows = tuple((name, digits(e["step"]), e["lesson"]) for name, e in kept.items())
     return Shown([text("ledger.title", n=len(rows))], head=text("ledger.head").split("|"), rows=rows, data=kept)
 

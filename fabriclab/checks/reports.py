@@ -1,19 +1,22 @@
-"""`report`: everything a learner predicted, measured and answered, on one screen."""
+"""`report` and `progress`: everything a learner predicted, measured and answered, and what to look at again."""
 
 import base64
 import html
 import itertools
+import math
 import statistics
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from datetime import date
+from dataclasses import replace
 from typing import Any
 
 import fabriclab
 from fabriclab import catalog, units
+from fabriclab.catalog.tables import data_rows
 from fabriclab.checks import store
 from fabriclab.checks.answers import digits, shown, times
-from fabriclab.checks.courses import answered, state
-from fabriclab.checks.predictions import label, predictions
+from fabriclab.checks.courses import answered, answers, state
+from fabriclab.checks.predictions import guessed, label, ledger, predictions
 from fabriclab.checks.questions import questions
 from fabriclab.checks.shown import Shown
 from fabriclab.texts import keys, table, text
@@ -27,20 +30,70 @@ def report(name: str | None = None) -> Shown:
     name : str, optional
         Written at the top; there is no name unless one is given.
     """
-    held = store.progress()
+    held = store.held()
     findings = [f"- {line}" for line in itertools.islice(_takeaways(held), 3)]
     lessons = {key.removeprefix("lesson."): state(key.removeprefix("lesson.")) for key in keys("lesson.")}
     begun = [lesson for lesson, how in lessons.items() if how != "new"]
     here = len({q.lesson for q in questions().values()})
-    counts = text("report.counts", done=[*lessons.values()].count("done"), here=here, planned=len(lessons))
+    done = sum(how in ("done", "review") for how in lessons.values())
+    counts = text("report.counts", done=done, here=here, planned=len(lessons))
     where = text("report.file", path=store.path())
-    head = text("report.head", version=fabriclab.__version__, day=date.today(), name=f", {name}" if name else "")
-    parts = {"lessons": _lessons(begun, held), "numbers": _numbers(held), "checks": _checks(begun, held)}
+    made = {"version": fabriclab.__version__, "facts": _facts(), "day": str(store.now().date())}
+    head = text("report.head", **made, name=f", {name}" if name else "")
+    parts = {"lessons": _lessons(begun, held), "numbers": _numbers(held), "checks": _checks(begun)}
     return Shown(
         [head, counts], parts=[part for key, rows in parts.items() for part in _part(key, rows)], extra=_download,
         after=[text("report.takeaways") if findings else "", *findings, where],
-        data=held | {"name": name, "made_with": fabriclab.__version__},
+        data=held | {"name": name, "made_with": made},
     )  # fmt: skip
+
+
+def progress() -> Shown:
+    """Show how well your predictions hold, your lessons by strength, your ledger, and what to review today.
+
+    ``progress().data`` holds everything that is kept.
+    """
+    held = store.held()
+    due = [(text(f"title.{id}"), f"`{questions()[id].call()}`") for id, e in answers().items() if store.due(e)]
+    parts = [*_calibration(held), *_part("topics", _topics()), ledger(), *_part("review", due)]
+    after = [] if due else [text("progress.resting")]
+    return Shown([text("progress.title", day=store.now().date())], parts=parts, after=after, data=held)
+
+
+def _opened(held: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the predictions with a guess that were revealed."""
+    return {id: e for id, e in held["predictions"].items() if "truth" in e and e["value"]}
+
+
+def _calibration(held: dict[str, Any]) -> list[Shown]:
+    """Return the table of guesses against truth; where HTML is shown it is a picture."""
+    opened = _opened(held)
+    finding = " ".join(_calibrated(held)) or text("progress.unopened")
+
+    def drawn() -> str:
+        from fabriclab import views
+
+        names, ends = [table().get(f"guess.{id}", id) for id in opened], ("value", "low", "high")
+        ratios = [[(e[end] or math.nan) / e["truth"] for e in opened.values()] for end in ends]
+        return views.calibration(names, *ratios, finding=finding)._repr_mimebundle_()["text/html"]
+
+    rows = _part("numbers", _numbers({"predictions": opened, "measurements": {}}))
+    return [replace(part, lines=[finding], picture=drawn) for part in rows] or [Shown([finding])]
+
+
+def _topics() -> Iterator[tuple[str, ...]]:
+    """Yield a row per lesson with a check that was tried, the strongest first."""
+    first = defaultdict(list)
+    for id, e in answers().items():
+        first[questions()[id].lesson].append(e["right"] and e["tries"] == 1)
+    for lesson, hits in sorted(first.items(), key=lambda pair: -statistics.mean(pair[1])):
+        yield lesson, text("report.of", n=sum(hits), total=len(hits)), f"{statistics.mean(hits):.0%}"
+
+
+def _facts() -> str:
+    """Return the day on which facts of the catalog were last looked up."""
+    days = (row["date"] for name in catalog.tables() for row in data_rows(name))
+    return max(day for day in days if day.startswith("seen ")).removeprefix("seen ")
 
 
 def _part(key: str, rows: Iterable[tuple[str, ...]]) -> list[Shown]:
@@ -60,24 +113,24 @@ def _lessons(begun: Iterable[str], held: dict[str, Any]) -> Iterator[tuple[str, 
         yield lesson, text(f"state.{state(lesson)}"), *counts
 
 
-def _checks(begun: Iterable[str], held: dict[str, Any]) -> Iterator[tuple[str, ...]]:
+def _checks(begun: Iterable[str]) -> Iterator[tuple[str, ...]]:
     """Yield a row per check of the lessons that were begun; those to look at again come with the line to type."""
-    answers = held["checks"] | held["drills"]
+    tried = answers()
     for id, right in itertools.chain.from_iterable(answered(lesson).items() for lesson in begun):
-        tries = answers.get(id, {}).get("tries", 0)
+        tries = tried.get(id, {}).get("tries", 0)
         state = text("word.yes" if right else "word.not_yet" if tries else "word.not_tried")
-        call = questions()[id].call()
-        yield text(f"title.{id}"), state, str(tries), "" if right else f"`{call}`"
+        again = not right or store.due(tried[id])
+        yield text(f"title.{id}"), state, str(tries), f"`{questions()[id].call()}`" if again else ""
 
 
 def _numbers(held: dict[str, Any]) -> Iterator[tuple[str, ...]]:
     """Yield a row per prediction, then one per measurement: said, by formula, came out, factors."""
     for id, e in held["predictions"].items():
         said, model, found = e["value"], e.get("model"), e.get("truth")
-        words = ["" if number is None else shown(number, e["unit"]) for number in (said, model, found)]
+        words = ["" if number is None else shown(number, e["unit"]) for number in (model, found)]
         off = ["" if found is None or number is None else digits(number / found) for number in (said, model)]
         what = text("report.predicted", title=table().get(f"guess.{id}", id))
-        yield what, words[0] or text("report.no_idea"), words[1], words[2] or text("report.sealed"), *off
+        yield what, guessed(e), words[0], words[1] or text("report.sealed"), *off
     for name, e in held["measurements"].items():
         came = f"{units.format_rate(e['busbw'])}, {units.format_time(e['time'])}"
         how = text(f"how.{e.get('obtained', 'measured')}")
@@ -94,7 +147,14 @@ def _takeaways(held: dict[str, Any]) -> Iterator[str]:
         yield text(key, factor=times(nic, rate["copy"]), nic=units.format_rate(nic), **words)
     if {"copy", "sockets"} <= rate.keys():
         yield text("take.sockets", factor=times(rate["copy"], rate["sockets"]), **words)
-    opened = [e for e in held["predictions"].values() if "truth" in e and e["value"]]
+    yield from _calibrated(held)
+    if first := [e["right"] and e["tries"] == 1 for e in answers().values()]:
+        yield text("take.first", right=sum(first), n=len(first))
+
+
+def _calibrated(held: dict[str, Any]) -> Iterator[str]:
+    """Yield how often own ranges held the truth, and how far off the typical guess is."""
+    opened = _opened(held).values()
     if ranges := [e["low"] <= e["truth"] <= e["high"] for e in opened if e["low"] and e["high"]]:
         yield text("take.ranges", held=sum(ranges), n=len(ranges))
     if opened:

@@ -36,7 +36,7 @@ def ruler(*parts: str | Result) -> Shown:
     results = [part for part in parts if isinstance(part, Result)]
     for result in results:
         remember(result)
-    mine = {_mine(name): float(e["busbw"]) for name, e in store.progress()["measurements"].items()}
+    mine = {_mine(name): float(e["busbw"]) for name, e in store.held()["measurements"].items()}
     links = dict(_rate(part) for part in parts if isinstance(part, str)) or dict(_links())
     rates = dict(sorted((mine | links).items(), key=lambda pair: -pair[1]))
     # In text the dots are the ruler: ten of them for ten times the rate, from the slowest on.

@@ -12,6 +12,7 @@ from typing import Any
 from matplotlib.axes import Axes
 
 from fabriclab.core import Fabric, Result, Timeline
+from fabriclab.views.calibration import calibration
 from fabriclab.views.fabrics import fabric
 from fabriclab.views.page import Picture
 from fabriclab.views.palette import ROLES
@@ -20,7 +21,9 @@ from fabriclab.views.sweeps import sweep
 from fabriclab.views.tables import Table, buffers, table
 from fabriclab.views.timelines import timeline
 
-__all__ = ["ROLES", "Picture", "Table", "buffers", "draw", "fabric", "ruler", "sweep", "table", "timeline"]
+__all__ = [
+    "ROLES", "Picture", "Table", "buffers", "calibration", "draw", "fabric", "ruler", "sweep", "table", "timeline",
+]  # fmt: skip
 
 
 def draw(value: Any, ax: Axes | None = None, **options: Any) -> Picture | Axes:
