@@ -74,6 +74,11 @@ deep: $(VENV)/.dev
 	$(UNIT) "not alone" --hypothesis-profile=deep
 	$(TIMED) "alone"
 
+# The list of lessons, in the README and as a notebook, from the headers of the lessons.
+.PHONY: index
+index: $(VENV)/.dev
+	$(PY) tests/lesson_index.py
+
 notebooks: $(VENV)/.dev
 	@mkdir -p build
 	$(if $(BESIDE),$(NBVAL) -n $(JOBS) --dist loadfile $(BESIDE))

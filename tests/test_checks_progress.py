@@ -11,6 +11,8 @@ import sys
 import time
 from datetime import date, datetime, timedelta
 
+import lesson_index
+import nbformat
 import numpy as np
 import pytest
 
@@ -301,7 +303,7 @@ def test_a_file_travels_and_the_newer_entry_stays(own_file, tmp_path, monkeypatc
     }  # fmt: skip
 
 
-def test_what_is_no_progress_file_is_left_where_it_is(own_file, tmp_path):
+def test_what_is_no_progress_file_is_left_where_it_is(own_file, tmp_path, monkeypatch):
     ledger("a", 1.0)
     kept, other = own_file.read_text(), tmp_path / "other.json"
     with pytest.raises(FileExistsError, match=r"mine\.json"):
@@ -313,6 +315,10 @@ def test_what_is_no_progress_file_is_left_where_it_is(own_file, tmp_path):
     other.write_text('{"format": "fabriclab-progress", "version": 3}')
     with pytest.raises(NewerFile):
         import_progress(other)
+    monkeypatch.setenv("FABRICLAB_PROGRESS", str(other))
+    with pytest.raises(NewerFile):
+        export_progress(tmp_path / "none.json")
+    monkeypatch.setenv("FABRICLAB_PROGRESS", str(own_file))
     with pytest.raises(FileNotFoundError, match=r"nowhere\.json"):
         import_progress(tmp_path / "nowhere.json")
     assert own_file.read_text() == kept and {path.name for path in tmp_path.iterdir()} == {"mine.json", "other.json"}
@@ -520,6 +526,25 @@ def test_a_lesson_is_new_begun_done():
             check(answer.id, answer.shown(answer.key({})))
     assert states[0] == "new" and set(states[1:]) == {"begun"} and checks.courses.state("00_start_here") == "done"
     assert checks.courses.state("31_all_reduce") == "new"
+
+
+@pytest.mark.parametrize("place", lesson_index.WRITTEN)
+def test_the_list_of_lessons_is_up_to_date(place, root):
+    assert (root / place).read_text(encoding="utf-8") == lesson_index.WRITTEN[place](), "write it anew: make index"
+
+
+def test_the_list_of_lessons_follows_their_headers(tmp_path, monkeypatch):
+    (tmp_path / "README.md").write_text("Before\n\n| lesson | old |\n|---|---|\n| a | b |\n\n| other | table |\n")
+    lesson(tmp_path, "21_fat_tree_and_rails", title="Shuffle the rails", minutes={"read": 12, "do": 15})
+    monkeypatch.setattr(lesson_index, "ROOT", tmp_path)
+    monkeypatch.setattr(lesson_index, "FILES", {path.stem: path for path in tmp_path.glob("*.ipynb")})
+    row = "[21 Shuffle the rails](notebooks/21_fat_tree_and_rails.ipynb) | How many switches for n GPUs, and why do"
+    lines = lesson_index.readme().splitlines()
+    assert lines[4].startswith(f"| {row}") and lines[4].endswith("| 12 | 15 |")
+    assert lines[5:] == ["", "| other | table |"] and lines[0] == "Before" and "old" not in lines[2]
+    book = nbformat.reads(lesson_index.notebook(), as_version=4)
+    nbformat.validate(book)
+    assert "(21_fat_tree_and_rails.ipynb)" in book.cells[0].source and "fl.lessons()" in book.cells[1].source
 
 
 # The report

@@ -156,8 +156,9 @@ def due(entry: Mapping[str, Any]) -> bool:
 
 def export_progress(path: str | os.PathLike[str]) -> Shown:
     """Write everything that is kept to a new file; one that exists raises FileExistsError."""
+    data = json.dumps(held(), indent=1).encode()
     with Path(path).open("xb") as file:
-        file.write(json.dumps(held(), indent=1).encode())
+        file.write(data)
     return Shown((text("progress.exported", path=path),), "good")
 
 

@@ -1,0 +1,53 @@
+"""The list of lessons, in the README and in notebooks/index.ipynb: ``make index`` writes both from the headers."""
+
+import json
+import re
+import sys
+from pathlib import Path
+
+from lesson_runs import FILES, ROOT
+
+from fabriclab.texts import text
+
+HEAD = ("| lesson | question | minutes to read | to do |", "|---|---|---|---|")
+STATE = """import fabriclab as fl
+
+fl.lessons()"""
+
+
+def rows(folder: str) -> str:
+    """Return the table of the lessons that exist, with links relative to ``folder``."""
+    lines = []
+    for name, path in FILES.items():
+        header = json.loads(path.read_text(encoding="utf-8"))["metadata"]["fabriclab"]
+        link = f"[{name[:2]} {header['title']}]({folder}{path.name})"
+        minutes = header["minutes"]
+        lines.append(f"| {link} | {text(f'lesson.{name}')} | {minutes['read']} | {minutes['do']} |")
+    return "\n".join([*HEAD, *lines])
+
+
+def readme() -> str:
+    """Return the README with the table of today."""
+    old = (ROOT / "README.md").read_text(encoding="utf-8")
+    return re.sub(r"(?m)^\| lesson \|.*\n(\|.*\n)+", lambda _: rows("notebooks/") + "\n", old, count=1)
+
+
+def notebook() -> str:
+    """Return the index as a notebook, which JupyterLab shows as a page; its cell adds what is live."""
+    top = f"# Lessons\n\n{rows('')}\n\nRun the cell below: it adds your state, and the lessons that are planned."
+    cells = [
+        {"cell_type": "markdown", "id": "index-top", "metadata": {}, "source": top.splitlines(keepends=True)},
+        {"cell_type": "code", "execution_count": None, "id": "index-state", "metadata": {}, "outputs": [],
+         "source": STATE.splitlines(keepends=True)},
+    ]  # fmt: skip
+    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    about = {"kernelspec": kernel, "language_info": {"name": "python"}}
+    return json.dumps({"cells": cells, "metadata": about, "nbformat": 4, "nbformat_minor": 5}, indent=1) + "\n"
+
+
+WRITTEN = {Path("README.md"): readme, Path("notebooks/index.ipynb"): notebook}
+
+if __name__ == "__main__":
+    for place, make in WRITTEN.items():
+        (ROOT / place).write_text(make(), encoding="utf-8")
+        sys.stdout.write(f"written: {place.as_posix()}\n")
