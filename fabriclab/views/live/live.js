@@ -161,16 +161,13 @@ class View {
   send(more) {
     this.wanted = { ...this.wanted, ...more };
     this.root.dataset.busy = "yes";
-    if (this.waiting || this.asked) return;
-    this.asked = requestAnimationFrame(() => {
-      this.asked = 0;
-      this.waiting = true;
-      this.seq = Math.max(this.seq, this.model.get("asked").seq) + 1;
-      this.model.set("asked", { seq: this.seq, values: { ...this.values }, ...this.wanted });
-      this.wanted = null;
-      this.model.save_changes();
-      this.timer = setTimeout(() => this.tell(this.spec.words.silent), PATIENCE);
-    });
+    if (this.waiting) return;
+    this.waiting = true;
+    this.seq = Math.max(this.seq, this.model.get("asked").seq) + 1;
+    this.model.set("asked", { seq: this.seq, values: { ...this.values }, ...this.wanted });
+    this.wanted = null;
+    this.model.save_changes();
+    this.timer = setTimeout(() => this.tell(this.spec.words.silent), PATIENCE);
   }
 
   receive() {
@@ -195,7 +192,7 @@ class View {
     this.size = [frame.width, frame.height];
     this.reading(this.read);
     this.begun = frame.moves && !this.still.matches ? performance.now() : 0;
-    this.later();
+    this.draw();
     if (this.wanted) this.send({});
     else delete this.root.dataset.busy;
   }
@@ -302,6 +299,7 @@ class View {
   }
 
   draw() {
+    cancelAnimationFrame(this.drawing);
     this.drawing = 0;
     if (!this.size || !this.size[1]) return;
     const ratio = window.devicePixelRatio || 1, wide = Math.max(this.frame.clientWidth, 560);

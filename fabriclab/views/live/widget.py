@@ -99,7 +99,7 @@ class _Widget(anywidget.AnyWidget):
     _esm = _HERE / "live.js"
     _css = _HERE / "live.css"
     spec = traitlets.Dict().tag(sync=True)
-    asked = traitlets.Dict().tag(sync=True)
+    asked = traitlets.Dict().tag(sync=True, echo_update=False)  # nobody waits for the echo
     frame = traitlets.Dict().tag(sync=True)
     numbers = traitlets.Bytes().tag(sync=True)
 

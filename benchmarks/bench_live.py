@@ -1,0 +1,84 @@
+"""From a slider to a new picture of 1,024 GPUs, in JupyterLab in a browser: ours beside ipywidgets with matplotlib."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+import nbformat
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests"))
+from browser import browser  # noqa: E402
+from jupyterlab import lab, live, run, visit  # noqa: E402
+
+MOVES, WANTED, AIM = 100, 0.1, 0.05
+OURS = """import fabriclab as fl
+hall = fl.topologies.build("rail_optimised")
+fl.live.placement(hall)"""
+PEER = """import ipywidgets, matplotlib.pyplot as plt, numpy as np
+groups = np.array(fl.collectives.rail_groups(hall))
+def show(seed):
+    order = np.array([np.random.default_rng(seed).permutation(g) for g in groups])
+    run = fl.simulate("all_reduce", "ring", hall, "1 GB", placement=order)
+    fig, ax = plt.subplots(figsize=(7, 5))
+    fl.views.draw(hall, ax, load=run.timeline)
+    plt.show()
+ipywidgets.interact(show, seed=ipywidgets.IntSlider(min=0, max=20));"""
+# From the event of the slider to the first frame in which the canvas, or the image, is another one.
+MOVE = """async ([value, peer]) => {
+  const frame = () => new Promise((go) => requestAnimationFrame(go));
+  const root = document.querySelector(peer ? ".widget-interact" : ".fl-live");
+  const state = () => peer ? (root.querySelector("img") || {}).src : root.dataset.drawn;
+  const before = state(), begin = performance.now();
+  if (peer) root.querySelector(".noUi-handle").dispatchEvent(
+    new KeyboardEvent("keydown", {key: "ArrowRight", bubbles: true}));
+  else {
+    const rail = root.querySelector("[data-control=seed]");
+    rail.value = value;
+    rail.dispatchEvent(new Event("input", {bubbles: true}));
+  }
+  while (state() === before || state() === undefined) {
+    await frame();
+    if (performance.now() - begin > 5000) return null;
+  }
+  return (performance.now() - begin) / 1000;
+}"""
+
+
+def main() -> int:
+    """Print the median and the 95th percentile of both."""
+    load, cores = os.getloadavg()[0], os.cpu_count() or 1
+    noise = f"load {load:.1f} on {cores} cores at the start" if load > cores / 2 else ""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code) for code in (OURS, PEER)])
+        book.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+        nbformat.write(book, folder / "bench.ipynb")
+        with lab(folder) as address, browser() as chrome:
+            page = chrome.new_page(viewport={"width": 1440, "height": 900})
+            visit(page, address, "bench.ipynb")
+            run(page, 0)
+            live(page, 0)
+            report("ours", [page.evaluate(MOVE, [i % 20 + 1, False]) for i in range(MOVES)], noise)
+            run(page, 1)
+            page.wait_for_selector(".widget-interact img", timeout=30_000)
+            report("ipywidgets with matplotlib", [page.evaluate(MOVE, [i % 20 + 1, True]) for i in range(20)], "")
+    return 0
+
+
+def report(name: str, seconds: list[float | None], noise: str) -> None:
+    """Print one line; a move without an answer counts as 5 s."""
+    times = sorted(5.0 if s is None else s for s in seconds)
+    median, late = times[len(times) // 2], times[int(0.95 * (len(times) - 1))]
+    verdict = ""
+    if name == "ours":
+        met = "aim reached" if late <= AIM else "reached" if late <= WANTED else "missed"
+        verdict = f", wanted {WANTED * 1e3:.0f} ms: {f'not conclusive ({noise})' if noise else met}"
+    print(f"{name}: median {median * 1e3:.0f} ms, 95th percentile {late * 1e3:.0f} ms, {len(times)} moves{verdict}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,152 @@
+"""The lessons in JupyterLab, as a learner has them: run, predict, see the reveal, step the animation."""
+
+import json
+import os
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+from browser import browser
+from jupyterlab import cells, lab, live, run, visit
+
+pytestmark = pytest.mark.alone
+SHOTS = Path(__file__).resolve().parents[1] / "build" / "screens"
+
+
+@pytest.fixture(scope="module")
+def place(root, tmp_path_factory):
+    """Return the address of a server on a copy of the lessons."""
+    folder = tmp_path_factory.mktemp("lab")
+    shutil.copytree(root / "notebooks", folder / "notebooks", ignore=shutil.ignore_patterns("*progress*", ".ipynb*"))
+    with lab(folder, FABRICLAB_PROGRESS=folder / "progress.json") as address:
+        yield address, folder
+
+
+@pytest.fixture(scope="module")
+def chrome():
+    with browser() as found:
+        yield found
+
+
+def opened(chrome, address, lesson, **look):
+    page = chrome.new_page(viewport={"width": 1440, "height": 900}, **look)
+    page.set_default_timeout(30_000)
+    visit(page, address, f"notebooks/{lesson}.ipynb")
+    return page
+
+
+def shot(page, name, element=None):
+    SHOTS.mkdir(parents=True, exist_ok=True)
+    (element or page).screenshot(path=SHOTS / f"{name}.png")
+
+
+def run_all(page):
+    """Run a lesson from top to bottom; return how many live views stand in each cell."""
+    found = {}
+    for index, cell in enumerate(cells(page)):
+        if cell["type"] != "code":
+            continue
+        outputs = run(page, index)
+        views = sum("application/vnd.jupyter.widget-view+json" in o.get("data", {}) for o in outputs)
+        if views:
+            assert len(live(page, index)) == views
+            found[cell["id"]] = views
+    return found
+
+
+def test_a_prediction_is_made_by_hand_and_revealed(chrome, place):
+    address, folder = place
+    page = opened(chrome, address, "00_start_here")
+    asked = False
+    for index, cell in enumerate(cells(page)):
+        if cell["type"] != "code":
+            continue
+        begin = time.monotonic()
+        outputs = run(page, index)
+        if "fl.predict(" in cell["source"] and not asked:
+            (form,) = live(page, index)
+            assert time.monotonic() - begin < 5  # the first picture
+            best = form.query_selector("[data-control=value]")
+            best.focus()
+            for _ in range(5):
+                page.keyboard.press("ArrowRight")
+            shot(page, "00-form", form)
+            form.query_selector("[data-press='Store my guess']").click()
+            page.wait_for_function("(f) => f.querySelector('.fl-said').textContent.includes('Stored')", arg=form)
+            shot(page, "00-stored", form)
+            asked = True
+        elif asked and "fl.reveal(" in cell["source"]:
+            assert "You said" in json.dumps(outputs)
+            break
+    else:
+        pytest.fail("the lesson reveals nothing after its first prediction")
+    stored = json.loads((folder / "progress.json").read_text())["predictions"]
+    assert any(entry.get("truth") for entry in stored.values())
+    page.close()
+
+
+@pytest.mark.parametrize("lesson", ["00_start_here", "31_all_reduce"])
+def test_a_lesson_runs_from_top_to_bottom(chrome, place, lesson):
+    address, folder = place
+    (folder / "progress.json").unlink(missing_ok=True)
+    page = opened(chrome, address, lesson)
+    found = run_all(page)
+    assert found
+    for number, view in enumerate(page.query_selector_all(".fl-live")):
+        view.scroll_into_view_if_needed()
+        shot(page, f"{lesson[:2]}-live-{number}", view)
+    page.close()
+
+
+def test_the_ring_is_stepped_by_hand(chrome, place):
+    address, _ = place
+    page = opened(chrome, address, "31_all_reduce", reduced_motion="reduce")
+    for index, cell in enumerate(cells(page)):
+        if cell["type"] == "code":
+            run(page, index)
+        if "live.stepper(" in cell["source"]:
+            break
+    (view,) = live(page, index)
+    pixels = "(v) => v.querySelector('.fl-canvas').toDataURL()"
+    before, said = view.evaluate(pixels), view.query_selector(".fl-said").inner_text()
+    view.query_selector("[data-press=forward]").click()
+    page.wait_for_function("([v, old]) => v.querySelector('.fl-said').innerText !== old", arg=[view, said])
+    page.wait_for_function("([v, old]) => v.querySelector('.fl-canvas').toDataURL() !== old", arg=[view, before])
+    shot(page, "31-stepped", view)
+    page.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "environment", "look"),
+    [
+        ("zoomed", {}, {"viewport": {"width": 720, "height": 450}, "device_scale_factor": 2}),
+        ("dark", {}, {"color_scheme": "dark"}),
+        ("pseudo", {"FABRICLAB_LANGUAGE": "pseudo"}, {}),
+        ("text", {"FABRICLAB_TEXT": "1"}, {}),
+    ],
+)
+def test_every_lesson_in_every_dress(chrome, root, tmp_path, name, environment, look):
+    """At 200% zoom, on a dark page, in a language 40% longer, and as text."""
+    shutil.copytree(root / "notebooks", tmp_path / "notebooks", ignore=shutil.ignore_patterns("*progress*", ".ipynb*"))
+    with lab(tmp_path, FABRICLAB_PROGRESS=tmp_path / "progress.json", FABRICLAB_REVEAL=1, **environment) as address:
+        for lesson in sorted(p.stem for p in (root / "notebooks").glob("[0-9]*.ipynb")):
+            page = chrome.new_page(**{"viewport": {"width": 1440, "height": 900}, **look})
+            page.set_default_timeout(30_000)
+            visit(page, address, f"notebooks/{lesson}.ipynb")
+            found = run_all(page)
+            assert bool(found) == (name != "text")
+            for number, view in enumerate(page.query_selector_all(".fl-live")):
+                view.scroll_into_view_if_needed()
+                for part in view.query_selector_all("button, select, input, summary"):
+                    if part.is_visible():
+                        inside = "([p, v]) => p.getBoundingClientRect().right <= v.getBoundingClientRect().right + 1"
+                        assert page.evaluate(inside, [part, view]), (lesson, part.evaluate("(p) => p.outerHTML"))
+                shot(page, f"{name}-{lesson[:2]}-{number}", view)
+            page.close()
+
+
+def test_screens_are_not_committed(root):
+    assert "build/" in (root / ".gitignore").read_text().splitlines()
+    assert os.fspath(SHOTS).startswith(os.fspath(root / "build"))
