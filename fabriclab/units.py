@@ -13,6 +13,7 @@ from typing import Final
 
 __all__ = [
     "count",
+    "flag",
     "format_rate",
     "format_size",
     "format_time",
@@ -104,7 +105,7 @@ def parse(value: Quantity, quantity: str, name: str = "value") -> float:
     example = _EXAMPLE.get(quantity, "an SI number or a number with its unit")
     if isinstance(value, str):
         number = _parse_text(value, quantity, name, example)
-    elif isinstance(value, bool) or not hasattr(value, "__float__") or getattr(value, "ndim", False):
+    elif _is_flag(value) or not hasattr(value, "__float__") or getattr(value, "ndim", False):
         msg = f"{name} must be a number or a string with a unit, got {value!r:.80}; write {example}"
         raise TypeError(msg)
     else:
@@ -209,7 +210,7 @@ def length(value: Quantity, name: str = "length") -> float:
 
 def count(value: int, name: str, low: int = 1, high: int | None = None) -> int:
     """Return ``value`` as an int within ``low..high``, or refuse it by name."""
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
+    if _is_flag(value) or not hasattr(value, "__index__"):
         msg = f"{name} must be a whole number, got {value!r}"
         raise TypeError(msg)
     number = value.__index__()
@@ -218,6 +219,18 @@ def count(value: int, name: str, low: int = 1, high: int | None = None) -> int:
         msg = f"{name} must be {bound}, got {number}"
         raise ValueError(msg)
     return number
+
+
+def _is_flag(value: object) -> bool:
+    return isinstance(value, bool) or getattr(value, "dtype", None) == "bool"
+
+
+def flag(value: object, name: str) -> bool:
+    """Return ``value`` as a bool; what Python would only read as one (text, a number, None) is refused by name."""
+    if not _is_flag(value) or hasattr(value, "__len__"):
+        msg = f"{name} must be True or False, got {value!r:.80}"
+        raise TypeError(msg)
+    return bool(value)
 
 
 def scale(value: float, prefixes: dict[str, float] | None = None) -> tuple[float, str]:

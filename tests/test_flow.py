@@ -17,14 +17,25 @@ from fabriclab.errors import Deadlock, NoPath, Unreachable
 from fabriclab.lower import lower
 
 inf = float("inf")
+MiB = 2.0**20  # cases by hand count in MiB: rates that parts have, and the same bits as with small whole numbers
+
+
+def made(source, target, size, *, limit=inf, **columns):
+    """Return flows with sizes in MiB and limits in MiB/s."""
+    return Flows.make(source, target, np.multiply(size, MiB), limit=np.multiply(limit, MiB), **columns)
+
+
+def turns(time, link, capacity):
+    """Return changes to capacities in MiB/s."""
+    return Changes(time, link, np.multiply(capacity, MiB))
 
 
 def line(*capacity, delay=0.0):
-    """Return nodes in a row; link 2i goes from node i to node i + 1 with ``capacity[i]``."""
+    """Return nodes in a row; link 2i goes from node i to node i + 1 with ``capacity[i]`` MiB/s."""
     builder = FabricBuilder(("host",), ("place",))
     n = len(capacity) + 1
     nodes = builder.add_nodes("host", n, tier=0, transit=True, place=np.arange(n))
-    builder.add_cables(nodes[:-1], nodes[1:], capacity=capacity, delay=delay)
+    builder.add_cables(nodes[:-1], nodes[1:], capacity=np.multiply(capacity, MiB), delay=delay)
     return builder.build("line", {}, endpoint=nodes, rail=np.zeros(n), server=np.arange(n))
 
 
@@ -32,7 +43,7 @@ def run_line(capacity, paths, size, *, changes=None, delay=0.0, engine="flow", *
     """Run flows on a line; flow i crosses the links 2p of ``paths[i]``."""
     fabric = line(*capacity)
     ends = [(p[0], p[-1] + 1) if p else (0, 0) for p in paths]
-    flows = Flows.make([a for a, _ in ends], [b for _, b in ends], size, **columns)
+    flows = made([a for a, _ in ends], [b for _, b in ends], size, **columns)
     rows = [i for i, p in enumerate(paths) if p]
     routes = Routes.from_paths([[2 * k for k in paths[i]] for i in rows], flow=rows, delay=delay)
     return engines.run(fabric, routes, flows, engine, changes=changes)
@@ -218,28 +229,28 @@ def test_wrong_arguments_are_refused_by_name(arguments, options, words):
 
 
 def test_a_capacity_that_halves_on_the_way():
-    # 100 B at 10 B/s; from 5 s on 5 B/s: 50 B in 5 s and 50 B in 10 s.
-    timeline = run_line([10.0], [[0]], 100.0, changes=Changes(5.0, 0, 5.0))
+    # 100 MiB at 10 MiB/s; from 5 s on 5 MiB/s: 50 MiB in 5 s and 50 MiB in 10 s.
+    timeline = run_line([10.0], [[0]], 100.0, changes=turns(5.0, 0, 5.0))
     assert timeline.finish.tolist() == [15.0]
 
 
 def test_a_link_that_fails_and_comes_back():
-    changes = Changes([2.0, 7.0], 0, [0.0, 20.0])
+    changes = turns([2.0, 7.0], 0, [0.0, 20.0])
     assert run_line([10.0], [[0]], 100.0, changes=changes).finish.tolist() == [11.0]
 
 
 def test_a_faster_link_helps_only_from_then_on():
-    # Two flows share 10 B/s; at 4 s the link doubles: 20 B each are gone, 30 B each at 10 B/s remain.
-    assert run_line([10.0], [[0], [0]], 50.0, changes=Changes(4.0, 0, 20.0)).finish.tolist() == [7.0, 7.0]
+    # Two flows share 10 MiB/s; at 4 s the link doubles: 20 MiB each are gone, 30 MiB each at 10 MiB/s remain.
+    assert run_line([10.0], [[0], [0]], 50.0, changes=turns(4.0, 0, 20.0)).finish.tolist() == [7.0, 7.0]
 
 
 def test_the_short_flow_ends_first_and_leaves_its_rate():
-    # 10 B/s shared: 20 B and 60 B. At 4 s the short one ends, 40 B remain at 10 B/s.
+    # 10 MiB/s shared: 20 MiB and 60 MiB. At 4 s the short one ends, 40 MiB remain at 10 MiB/s.
     assert run_line([10.0], [[0], [0]], [20.0, 60.0]).finish.tolist() == [4.0, 8.0]
 
 
 def test_two_that_end_together_make_room_at_both_their_levels():
-    # At 10 s a flow of 2 B/s and one of 8 B/s end; the one that shared with the slow one goes on at 4 B/s.
+    # At 10 s a flow of 2 MiB/s and one of 8 MiB/s end; the one that shared with the slow one goes on at 4 MiB/s.
     assert run_line([4.0, 8.0], [[0], [0], [1]], [20.0, 40.0, 80.0]).finish.tolist() == [10.0, 15.0, 10.0]
 
 
@@ -263,7 +274,7 @@ def test_starts_dependencies_lag_and_delay():
 
 
 def test_a_late_flow_takes_its_share_from_then_on():
-    # 10 B/s; the first moves 20 B alone, then both have 5 B/s until the second ends at 6 s.
+    # 10 MiB/s; the first moves 20 MiB alone, then both have 5 MiB/s until the second ends at 6 s.
     assert run_line([10.0], [[0], [0]], [60.0, 20.0], start=[0.0, 2.0]).finish.tolist() == [8.0, 6.0]
 
 
@@ -280,32 +291,32 @@ def test_flows_of_size_zero_take_their_lag_and_their_delay():
 
 
 def test_subflows_go_each_at_its_own_rate_and_the_flow_ends_with_the_last():
-    # 30 B and 10 B of one flow on links of 10 and 2 B/s: 3 s and 5 s; the second row has 1 s of delay.
+    # 30 MiB and 10 MiB of one flow on links of 10 and 2 MiB/s: 3 s and 5 s; the second row has 1 s of delay.
     fabric = line(10.0, 2.0)
     routes = Routes([0, 1, 2], [0, 2], [1, 1], [0, 0], [0.75, 0.25], [0.0, 1.0], [PATH, SPRAY], [False, False])
-    flows = Flows.make(0, 1, 40.0)
+    flows = made(0, 1, 40.0)
     timeline = engines.run(fabric, routes, flows)
     assert timeline.finish.tolist() == [6.0]
-    assert timeline.link_bytes.tolist() == [30.0, 0.0, 10.0, 0.0]
-    # The limit holds for both rows together: 8 B/s, of which the second can take 2.
-    assert engines.run(fabric, routes, Flows.make(0, 1, 40.0, limit=8.0)).finish.tolist() == [6.0]
-    # 5 B/s: the second takes 2 for 5 s, the first 3; 15 B are left and go at 5 B/s.
-    assert engines.run(fabric, routes, Flows.make(0, 1, 40.0, limit=5.0)).finish.tolist() == [8.0]
+    assert (timeline.link_bytes / MiB).tolist() == [30.0, 0.0, 10.0, 0.0]
+    # The limit holds for both rows together: 8 MiB/s, of which the second can take 2.
+    assert engines.run(fabric, routes, made(0, 1, 40.0, limit=8.0)).finish.tolist() == [6.0]
+    # 5 MiB/s: the second takes 2 for 5 s, the first 3; 15 MiB are left and go at 5 MiB/s.
+    assert engines.run(fabric, routes, made(0, 1, 40.0, limit=5.0)).finish.tolist() == [8.0]
 
 
 def test_routes_of_another_placement_are_refused():
     fabric = line(10.0, 10.0)
     with pytest.raises(ValueError, match=r"flow 0: its route does not go from host 0 to host 1; route these flows"):
-        engines.run(fabric, Routes.from_paths([[0, 2]]), Flows.make(0, 1, 1.0))
+        engines.run(fabric, Routes.from_paths([[0, 2]]), made(0, 1, 1.0))
 
 
 def test_a_spray_puts_a_part_of_its_rate_on_each_link():
     fabric = line(4.0, 4.0)
     routes = Routes([0, 2, 3], [0, 2, 0], [0.5, 0.5, 1.0], [0, 1], [1, 1], [0, 0], [SPRAY, PATH], [False, False])
-    timeline = engines.run(fabric, routes, Flows.make(0, [2, 1], [16.0, 8.0]))
-    # Both at 8/3 B/s until the path ends at 3 s; then the spray has 8 B/s for its last 8 B.
+    timeline = engines.run(fabric, routes, made(0, [2, 1], [16.0, 8.0]))
+    # Both at 8/3 MiB/s until the path ends at 3 s; then the spray has 8 MiB/s for its last 8 MiB.
     assert timeline.finish == pytest.approx([4.0, 3.0], rel=1e-14)
-    assert timeline.link_bytes.tolist() == [16.0, 0.0, 8.0, 0.0]
+    assert (timeline.link_bytes / MiB).tolist() == [16.0, 0.0, 8.0, 0.0]
 
 
 # ---- runs of sequences, by hand
@@ -313,12 +324,12 @@ def test_a_spray_puts_a_part_of_its_rate_on_each_link():
 
 def test_groups_run_one_after_another_and_repeat():
     timeline = run_line([10.0], [[0], [0], [0]], [10.0, 30.0, 20.0], lag=[1.0, 0, 0.5], group=[0, 0, 1], repeat=[2, 3])
-    # Flow 1 moves 10 B alone, then both share until flow 0 ends at 3 s; 10 B are left: 4 s. Then 2.5 s three times.
+    # Flow 1 moves 10 MiB alone, then both share until flow 0 ends at 3 s; 10 MiB are left: 4 s. Then 2.5 s three times.
     assert timeline.start.tolist() == [1.0, 0.0, 8.5]
     assert timeline.finish.tolist() == [3.0, 4.0, 10.5]
     assert (timeline.group_start.tolist(), timeline.period.tolist()) == ([0.0, 8.0], [4.0, 2.5])
     assert timeline.end == 15.5
-    assert timeline.link_bytes[0] == 2 * 40 + 3 * 20
+    assert timeline.link_bytes[0] / MiB == 2 * 40 + 3 * 20
 
 
 def test_equal_groups_are_solved_once(monkeypatch):
@@ -334,7 +345,7 @@ def test_equal_groups_are_solved_once(monkeypatch):
 
 def test_changes_hold_in_later_groups_and_may_fall_into_a_group_that_runs_once():
     def ends(time, repeat):
-        return run_line([10.0], [[0], [0]], 10.0, group=[0, 1], repeat=repeat, changes=Changes(time, 0, 5.0)).end
+        return run_line([10.0], [[0], [0]], 10.0, group=[0, 1], repeat=repeat, changes=turns(time, 0, 5.0)).end
 
     assert ends(0.0, [1, 3]) == 2 + 6
     assert ends(1.0, [1, 3]) == 1 + 6
@@ -346,7 +357,7 @@ def test_changes_hold_in_later_groups_and_may_fall_into_a_group_that_runs_once()
 
 def test_rows_in_any_order_give_the_same_sequence():
     fabric = line(10.0, 5.0)
-    flows = Flows.make([0, 1], [1, 2], 20.0, group=[0, 1], repeat=[1, 2])
+    flows = made([0, 1], [1, 2], 20.0, group=[0, 1], repeat=[1, 2])
     ordered, turned = Routes.from_paths([[0], [2]]), Routes.from_paths([[2], [0]], flow=[1, 0])
     assert engines.run(fabric, turned, flows).finish.tolist() == [2.0, 6.0]
     assert engines.run(fabric, ordered, flows).finish.tolist() == [2.0, 6.0]
@@ -379,13 +390,13 @@ def programs(draw):
 def run_program(capacity, rows, flows, changes):
     columns = {k: [f[k] for f in flows] for k in ("size", "start", "lag", "after", "weight", "limit")}
     # The oracle knows no nodes: every flow goes from the first to the second.
-    made = Flows.make(0, 1, **columns)
+    flows = made(0, 1, **columns)
     ptr, link, use = pack([list(row["links"].items()) for row in rows])
     kind, choice = np.full(len(rows), SPRAY), np.zeros(len(rows), bool)
     routes = Routes(ptr, link * 2, use, *([r[k] for r in rows] for k in ("flow", "share", "delay")), kind, choice)
     times = np.array(changes).reshape(-1, 3)
-    moved = Changes(times[:, 0], times[:, 1].astype(int) * 2, times[:, 2])
-    return engines.run(line(*capacity), routes, made, changes=moved), routes, made
+    moved = turns(times[:, 0], times[:, 1].astype(int) * 2, times[:, 2])
+    return engines.run(line(*capacity), routes, flows, changes=moved), routes, flows
 
 
 @settings(max_examples=4 * settings().max_examples)
@@ -494,7 +505,7 @@ def test_a_flow_that_can_never_end_names_itself_and_the_link():
     with pytest.raises(Unreachable, match=r"flow 1 can never end: it crosses host 1 -> host 2 \(link 2\)"):
         run_line([10.0, 0.0], [[0], [0, 1]], 10.0)
     with pytest.raises(Unreachable, match="flow 0 can never end"):
-        run_line([10.0], [[0]], 100.0, changes=Changes(1.0, 0, 0.0))
+        run_line([10.0], [[0]], 100.0, changes=turns(1.0, 0, 0.0))
 
 
 def test_a_flow_without_route_names_its_ends():
@@ -523,7 +534,7 @@ def test_parts_that_do_not_fit_are_refused():
         with pytest.raises(ValueError, match=words):
             engines.run(*parts)
     with pytest.raises(ValueError, match=r"changes\.link must be within 0\.\.1, got 5"):
-        engines.run(fabric, routes, flows, changes=Changes(0.0, 5, 1.0))
+        engines.run(fabric, routes, flows, changes=turns(0.0, 5, 1.0))
     with pytest.raises(ValueError, match="unknown engine 'fluid'; choose one of flow, ideal"):
         engines.run(fabric, routes, flows, "fluid")
     with pytest.raises(ValueError, match="config has 'mtu', which engine 'flow' does not know; it knows no settings"):

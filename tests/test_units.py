@@ -126,7 +126,8 @@ def test_no_number_with_a_known_unit_is_refused(text):
         units.size(text)
 
 
-@pytest.mark.parametrize("value", [None, True, [1], {"a": 1}, b"1 B", 1j, np.ones(1), np.ones(2)])
+@pytest.mark.parametrize("value", [None, True, np.True_, np.array(True), [1], {"a": 1}, b"1 B", 1j, np.ones(1),
+                                   np.ones(2)])  # fmt: skip
 def test_other_types_are_refused(value):
     with pytest.raises(TypeError, match=r"size must be a number .* write \"1 MiB\""):
         units.size(value)
@@ -161,9 +162,17 @@ def test_count_names_its_bounds():
         units.count(0, "ranks")
     with pytest.raises(ValueError, match=r"root must be within 0\.\.7, got 8"):
         units.count(8, "root", 0, 7)
-    for wrong in (3.0, "3", True, None):
+    for wrong in (3.0, "3", True, None, np.True_):
         with pytest.raises(TypeError, match="ranks must be a whole number"):
             units.count(wrong, "ranks")
+
+
+def test_a_flag_is_true_or_false_and_nothing_that_is_read_as_one():
+    assert [units.flag(v, "on") for v in (True, False, np.True_, np.False_)] == [True, False, True, False]
+    assert type(units.flag(np.False_, "on")) is bool
+    for wrong in ("no", "", 0, 1, None, [], np.array([True])):
+        with pytest.raises(TypeError, match="on must be True or False, got "):
+            units.flag(wrong, "on")
 
 
 # display ------------------------------------------------------------------------------------------

@@ -1,6 +1,9 @@
-"""Compressed rows, shared by the types of this folder."""
+"""Compressed rows, and columns that belong together, shared by the types of this folder."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -34,3 +37,25 @@ def check_pointer(ptr: NDArray[np.integer], entries: int, name: str) -> None:
     if ptr.ndim != 1 or ptr.size < 1 or ptr[0] != 0 or ptr[-1] != entries or np.any(np.diff(ptr) < 0):
         msg = f"{name} must rise from 0 to {entries} (one more entry than rows), got {ptr[:4]}..{ptr[-1:]}"
         raise ValueError(msg)
+
+
+def column(value: Any, name: str) -> NDArray[Any]:
+    """Return ``value`` as an array of at least one axis; rows of different lengths are refused by name."""
+    try:
+        return np.atleast_1d(value)
+    except ValueError:
+        msg = f"{name} must be one row of numbers, got rows of different lengths, {value!r:.60}"
+        raise ValueError(msg) from None
+
+
+def spread(columns: Mapping[str, Any], n: int | None = None) -> dict[str, NDArray[Any]]:
+    """Return columns broadcast together, or to ``n`` entries; those that do not fit are refused by name."""
+    arrays = {name: column(value, name) for name, value in columns.items()}
+    try:
+        shape = np.broadcast_shapes(*(a.shape for a in arrays.values())) if n is None else (n,)
+        return {name: np.broadcast_to(array, shape) for name, array in arrays.items()}
+    except ValueError:
+        sizes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items() if array.size != 1)
+        many = "as many as the others" if n is None else f"{n} of them"
+        msg = f"each column must have one entry or {many}, got the shapes {sizes}"
+        raise ValueError(msg) from None

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields
 from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from fabriclab import units
+from fabriclab.core._arrays import column
 
 Key = TypeVar("Key")
 Item = TypeVar("Item")
@@ -24,7 +28,7 @@ def frozen(value: ArrayLike, dtype: DTypeLike, name: str = "an array") -> NDArra
     ValueError
         If ``dtype`` is of whole numbers or of bool and cannot hold the values as they are.
     """
-    given, kind = np.atleast_1d(value), np.dtype(dtype)
+    given, kind = column(value, name), np.dtype(dtype)
     wanted = {"i": f"whole numbers ({kind})", "b": "True or False"}.get(kind.kind, "plain numbers in SI units")
     if given.size and given.dtype.kind not in ("biuf" if kind.kind == "b" else "iuf"):
         hint = "; units.parse reads text with a unit" if kind.kind == "f" else ""
@@ -78,9 +82,17 @@ def check_within(column: NDArray[Any], name: str, low: int, high: int = 2**31 - 
         raise ValueError(msg)
 
 
-def si(value: ArrayLike, name: str, read: Callable[[str, str], float]) -> NDArray[Any]:
-    """Return numbers, or one text with its unit that ``read`` understands, as an array of at least one axis."""
-    return frozen(read(value, name) if isinstance(value, str) else value, np.float64, name)
+def si(value: ArrayLike, name: str, read: Callable[[units.Quantity, str], float]) -> NDArray[Any]:
+    """Return numbers, or one text with its unit, as an array of at least one axis; ``read`` knows unit and range.
+
+    The range holds for numbers above 0: the type itself has a rule for 0, for less, and for what is not finite.
+    """
+    number: ArrayLike = read(value, name) if isinstance(value, str) else value
+    array = frozen(number, np.float64, name)
+    held = array[np.isfinite(array) & (array > 0)]
+    for extreme in (held.min(), held.max()) if held.size else ():
+        read(float(extreme), name)
+    return array
 
 
 def texts(value: Iterable[str], name: str) -> tuple[str, ...]:
@@ -113,7 +125,11 @@ def _restored(cls: type[ReadOnly[Any, Any]], items: dict[Any, Any], attributes: 
 
 
 class Value:
-    """Base of the frozen types: their arrays stay frozen in copies and pickles."""
+    """Base of the frozen types: their arrays stay frozen in copies and pickles, and what was cached stays behind."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the fields of the dataclass."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Set all fields."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import units
+from fabriclab.core._arrays import spread
 from fabriclab.core._frozen import check_within, frozen, si, texts
 from fabriclab.core._memory import check_memory
 from fabriclab.core.fabric import LINK_ARRAYS, NODE_ARRAYS, Fabric
@@ -62,13 +64,13 @@ class FabricBuilder:
                 msg = f"{what} must be one of {', '.join(known) or 'none'}, got {name!r}; name it in FabricBuilder(...)"
                 raise ValueError(msg)
         table = np.full((units.count(n, "n", 0), len(self.coord_names)), -1, dtype=np.int32)
-        for name, value in coord.items():
-            table[:, self.coord_names.index(name)] = frozen(value, np.int32, name)
-        one = np.ones(n)
-        self._nodes.append({
-            "kind": one * self.kinds.index(kind), "tier": one * tier, "transit": one * transit,
-            "radix": one * radix, "coord": table, "forwarding": one * si(forwarding, "forwarding", units.latency),
-        })  # fmt: skip
+        given = {"kind": self.kinds.index(kind), "tier": tier, "transit": transit, "radix": radix}
+        columns = {k: frozen(v, NODE_ARRAYS[k], k) for k, v in given.items()}
+        where = {k: frozen(v, np.int32, k) for k, v in coord.items()}
+        block = spread({**columns, **where, "forwarding": si(forwarding, "forwarding", units.latency)}, len(table))
+        for name in coord:
+            table[:, self.coord_names.index(name)] = block.pop(name)
+        self._nodes.append({**block, "coord": table})
         first, self.n_nodes = self.n_nodes, self.n_nodes + n
         return np.arange(first, self.n_nodes)
 
@@ -85,11 +87,12 @@ class FabricBuilder:
             check_within(end, name, 0, self.n_nodes - 1, "; add nodes first")
         if medium not in self._media:
             self._media.append(medium)
-        code = self._media.index(medium)
-        rate, wait = si(capacity, "capacity", units.rate), si(delay, "delay", units.latency)
-        columns = np.broadcast_arrays(*ends, rate, wait, ports, code, si(length, "length", units.length))
-        names = ("source", "target", "capacity", "delay", "ports", "medium", "length")
-        self._cables.append({k: np.atleast_1d(v).ravel() for k, v in zip(names, columns, strict=True)})
+        columns = spread({
+            "a": ends[0], "b": ends[1], "capacity": si(capacity, "capacity", partial(units.rate, may_be_zero=True)),
+            "delay": si(delay, "delay", units.latency), "ports": ports, "medium": self._media.index(medium),
+            "length": si(length, "length", units.length),
+        })  # fmt: skip
+        self._cables.append({k: v.ravel() for k, v in zip(LINK_ARRAYS, columns.values(), strict=True)})
 
     def _column(self, name: str, dtype: Any) -> NDArray[Any]:
         parts = [frozen(block[name], dtype, name) for block in self._cables]

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabriclab import units
+from fabriclab.core._arrays import spread
 from fabriclab.core._frozen import Value, check_finite, check_shape, check_within, freeze, si
 
 __all__ = ["Changes"]
@@ -27,7 +28,7 @@ class Changes(Value):
     link : (M,) int32
         Link number.
     capacity : (M,) float64
-        New rate of the link. [B/s], >= 0
+        New rate of the link. [B/s], 0 or 1e6..1e14
 
     Raises
     ------
@@ -46,8 +47,7 @@ class Changes(Value):
         kinds = {"time": np.float64, "link": np.int32, "capacity": np.float64}
         time = si(self.time, "time", units.time)
         capacity = si(self.capacity, "capacity", partial(units.rate, may_be_zero=True))
-        columns = np.broadcast_arrays(*(np.atleast_1d(v) for v in (time, self.link, capacity)))
-        for name, column in zip(kinds, columns, strict=True):
+        for name, column in spread({"time": time, "link": self.link, "capacity": capacity}).items():
             object.__setattr__(self, name, column)
         freeze(self, kinds)
         check_shape(self, kinds, (self.time.size,))

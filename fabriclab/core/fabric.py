@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import units
-from fabriclab.core._arrays import pointer
+from fabriclab.core._arrays import column, pointer
 from fabriclab.core._frozen import ReadOnly, Value, check_finite, check_shape, check_within, freeze, frozen, texts
 
 if TYPE_CHECKING:
@@ -230,7 +230,7 @@ class Fabric(Value):
     def _with(self, links: NDArray[np.int64], capacity: float, change: str) -> Fabric:
         changed = self.capacity.copy()
         changed[links] = capacity
-        return self.shown_as(f"{self!r}.{change}", capacity=changed)
+        return self.shown_as(self.call and f"{self.call}.{change}", capacity=changed)
 
     def shown_as(self, call: str, **fields: Any) -> Fabric:
         """Return this fabric with other fields, which shows itself as the ``call`` that builds it."""
@@ -267,7 +267,8 @@ class Fabric(Value):
 
     def __repr__(self) -> str:
         """Show the call that builds this fabric, or, where there is none, what it has."""
-        counts = (f"{n} {what}" for what, n in self.summary().items() if what != "servers")
+        counts = [f"{n} {what}" for what, n in self.summary().items() if what != "servers"]
+        counts += [f"{failed} links of capacity 0"] if (failed := int(np.sum(self.capacity == 0))) else []
         return self.call or f"<Fabric {self.family}: {', '.join(counts)}>"
 
     def _repr_html_(self) -> str:
@@ -276,12 +277,15 @@ class Fabric(Value):
 
 
 def _numbers(value: ArrayLike, name: str, bound: int) -> NDArray[np.int64]:
-    """Return node, link or cable numbers as an array; a mask or a fraction is refused."""
-    number = np.atleast_1d(list(value) if isinstance(value, (Set, Iterator)) else value)
+    """Return node, link or cable numbers in order, each once; a mask or a fraction is refused."""
+    number = column(list(value) if isinstance(value, (Set, Iterator)) else value, name)
+    if number.ndim > 1:
+        msg = f"{name} must be one row of numbers, got the shape {number.shape}; take its ravel()"
+        raise ValueError(msg)
     if number.size and number.dtype.kind not in "iu":
         msg = f"{name} must be whole numbers, got {number.dtype}; of a mask take np.flatnonzero"
         raise TypeError(msg)
-    check_within(number := number.astype(np.int64), name, 0, bound - 1)
+    check_within(number := np.unique(number.astype(np.int64)), name, 0, bound - 1)
     return number
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import units
-from fabriclab.core._arrays import check_pointer, expand, pointer, rows_of
+from fabriclab.core._arrays import check_pointer, column, expand, pointer, rows_of, spread
 from fabriclab.core._frozen import Value, check_finite, check_shape, check_within, freeze, si, texts
 from fabriclab.core._memory import check_memory
 from fabriclab.errors import Deadlock
@@ -79,21 +79,22 @@ class Flows(Value):
     ) -> Flows:  # fmt: skip
         """Return flows from columns that broadcast together; ``after`` is one list of flows per flow.
 
-        One size, start, lag or limit for all may be text with its unit, such as ``"1 MiB"``.
+        One size, start, lag or limit for all may be text with its unit, such as ``"1 MiB"``. A limit outside
+        1e6..1e14 B/s is refused, unless it is inf.
         """
         given: dict[str, ArrayLike] = {
             "source": source, "target": target, "size": si(size, "size", units.size),
             "start": si(start, "start", units.time), "lag": si(lag, "lag", units.time), "weight": weight,
             "limit": si(limit, "limit", units.rate), "label": label, "group": group,
         }  # fmt: skip
-        columns = dict(zip(given, np.broadcast_arrays(*map(np.atleast_1d, given.values())), strict=True))
+        columns = spread(given)
         rows = [()] * columns["size"].size if after is None else list(after if hasattr(after, "__iter__") else [after])
         if wrong := [r for r in rows if isinstance(r, str) or not hasattr(r, "__len__")]:
             msg = f"after must be one list of flows per flow, such as [[], [0]], got {wrong[0]!r} in it"
             raise TypeError(msg)
         return cls(
-            **columns, after_ptr=pointer([len(r) for r in rows]), after=np.array([x for r in rows for x in r]),
-            labels=labels, repeat=np.atleast_1d(repeat),
+            **columns, after_ptr=pointer([len(r) for r in rows]), after=column([x for r in rows for x in r], "after"),
+            labels=labels, repeat=column(repeat, "repeat"),
         )  # fmt: skip
 
     def __post_init__(self) -> None:

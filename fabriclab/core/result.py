@@ -137,8 +137,9 @@ class Result(Value):
 
     @property
     def busbw(self) -> NDArray[np.float64]:
-        """Bus bandwidth, algbw times the factor of the collective [B/s], shape (K,)."""
-        return self.algbw * bus_factor(self.what, self.n_ranks)
+        """Bus bandwidth, algbw times the factor of the collective [B/s], shape (K,); 0 where one rank is alone."""
+        factor = bus_factor(self.what, self.n_ranks)
+        return self.algbw * factor if factor else np.zeros(self.size.shape)
 
     def at(self, size: float | str) -> float:
         """Return the time [s] of one of the sizes; another size is an error, nothing is extrapolated."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fabriclab.core._arrays import check_pointer, expand, pointer, rows_of
-from fabriclab.core._frozen import Value, check_finite, check_shape, check_within, freeze
+from fabriclab.core._arrays import check_pointer, expand, pointer, rows_of, spread
+from fabriclab.core._frozen import Value, check_finite, check_shape, check_within, freeze, frozen
 
 if TYPE_CHECKING:
     from fabriclab.core.fabric import Fabric
@@ -93,12 +93,14 @@ class Routes(Value):
         """Return one `PATH` row per sequence of links, for the flows 0, 1, ... or those given."""
         ptr = pointer([len(p) for p in paths])
         link = np.fromiter((x for p in paths for x in p), dtype=np.int32, count=int(ptr[-1]))
-        owner: NDArray[Any] = np.arange(len(paths)) if flow is None else np.asarray(flow)
-        rows_per_flow = np.bincount(owner, minlength=1)
         n = len(paths)
+        owner = frozen(np.arange(n) if flow is None else flow, np.int32, "flow")
+        check_within(owner, "flow", 0)
+        columns = spread({"flow": owner, "delay": delay}, n)
+        rows_per_flow = np.bincount(columns["flow"], minlength=1)
         return cls(
-            ptr=ptr, link=link, use=np.ones(link.size), flow=owner, share=1.0 / rows_per_flow[owner],
-            delay=np.broadcast_to(delay, n).astype(float), kind=np.full(n, PATH), adaptive=np.zeros(n, bool),
+            ptr=ptr, link=link, use=np.ones(link.size), share=1.0 / rows_per_flow[columns["flow"]],
+            kind=np.full(n, PATH), adaptive=np.zeros(n, bool), **columns,
         )  # fmt: skip
 
     @property
@@ -109,10 +111,6 @@ class Routes(Value):
     def row(self, r: int) -> NDArray[np.int32]:
         """Return the links of row ``r``."""
         return self.link[self.ptr[r] : self.ptr[r + 1]]
-
-    def rows_of_flow(self, flow: int) -> NDArray[np.int64]:
-        """Return the rows of one flow."""
-        return np.flatnonzero(self.flow == flow)
 
     def take(self, flows: ArrayLike) -> Routes:
         """Return routes in which flow i has the rows of the old flow ``flows[i]``."""

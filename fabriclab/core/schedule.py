@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import units
+from fabriclab.core._arrays import spread
 from fabriclab.core._frozen import Value, check_shape, check_within, freeze
 from fabriclab.core._memory import check_memory
 
@@ -57,9 +58,7 @@ class StepGroup(Value):
     ) -> StepGroup:  # fmt: skip
         """Return a group from columns that broadcast together."""
         given = {"source": source, "target": target, "first": first, "count": count, "segment": segment}
-        arrays = np.broadcast_arrays(*(np.atleast_1d(v) for v in (*given.values(), reduce)))
-        columns: dict[str, Any] = dict(zip((*given, "reduce"), arrays, strict=True))
-        return cls(**columns, repeat=repeat, shift=shift)
+        return cls(**spread({**given, "reduce": reduce}), repeat=repeat, shift=shift)
 
     def __post_init__(self) -> None:
         """Freeze the arrays and check shapes and repeat."""
@@ -174,9 +173,7 @@ class Schedule(Value):
             Raises `TooLarge` without memory enough for them.
         """
         n = units.count(segments, "segments", 1, _MOST_SEGMENTS)
-        if not isinstance(pipelined, (bool, np.bool_)):
-            msg = f"pipelined must be True or False, got {pipelined!r}"
-            raise TypeError(msg)
+        pipelined = units.flag(pipelined, "pipelined")
         if self.segments != 1:
             msg = f"segments must be set once, this schedule has {self.segments} already"
             raise ValueError(msg)
