@@ -14,7 +14,7 @@ from fabriclab.simulation import simulate
 from fabriclab.texts import text
 from fabriclab.views.fabrics import MOST_NODES, fabric_said, share_of
 from fabriclab.views.layout import Lines, Marks, boxes_of, counted, lines_of, marks_of, paths_of
-from fabriclab.views.live.scene import COLOUR, WIDTH, Layer, Scene, lines, shade
+from fabriclab.views.live.scene import COLOUR, WIDTH, Layer, Scene, ink_on, lines, shade
 from fabriclab.views.live.widget import Choice, Control, Live, Slider
 from fabriclab.views.tables import Table
 
@@ -140,14 +140,14 @@ def fabric_scene(f: Fabric, load: Any = None, colour: str = "load", open: int | 
     names = [f"{marks.names[a]} – {marks.names[b]}" for a, b in zip(cables.a, cables.b, strict=True)]
     x0, x1 = across(marks.x - marks.width / 2), across(marks.x + marks.width / 2)
     box = {"x": x0, "y": down(marks.row) - _HALF, "w": np.maximum(x1 - x0, 1.5), "h": np.full(x0.size, 2 * _HALF)}
-    whole = np.isin(np.arange(marks.row.size), marks.of_node)
+    keys = _node_colours(f, marks, colour)
     layers = {"servers": _servers(marks, foot, across, down)} | {
         "case": lines(paths, width=width + 2.5, colour=COLOUR["grey"], alpha=0.6 * (colour == "load")),
         "cables": lines(paths, width=width, colour=_coloured(f, marks, cables, colour), alpha=_strength(cables, colour),
                         dash=2 * (cables.failed == cables.cables), names=names, notes=notes),
-        "nodes": Layer("boxes", {**box, "colour": _node_colours(f, marks, colour), "ink": COLOUR["white"],
+        "nodes": Layer("boxes", {**box, "colour": keys, "ink": ink_on(keys),
                                  "texts": [n.split()[0 if marks.folded else -1] for n in marks.names],
-                                 "names": list(marks.names), "pick": "open" if whole.any() else None,
+                                 "names": list(marks.names), "pick": "open" if marks.folded else None,
                                  "picks": _picks(f, marks, open)}),
         "failed": _crosses(paths, cables),
         "margins": _margins(f, marks, cables, down),

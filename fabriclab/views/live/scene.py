@@ -23,7 +23,7 @@ from fabriclab.views.tables import Table
 WIDTH: Final = 700.0
 _SHADES: Final = 64  # of cividis, the map of loads
 _NAMED: Final = {
-    "ink": INK, "grey": GREY, "white": "#ffffff", "black": "#111111", "tint": TINT,
+    "ink": INK, "grey": GREY, "white": "#ffffff", "black": "#000000", "tint": TINT,
     "switch": NODE[True], "host": NODE[False],
     **{name: role.colour for name, role in ROLES.items() if role.colour not in (INK, GREY)},
     **{f"other{i}": colour for i, colour in enumerate(COLOURS)},
@@ -82,6 +82,13 @@ def shade(share: ArrayLike) -> NDArray[np.float64]:
     part = np.asarray(share, dtype=np.float64)
     place = len(_NAMED) + np.rint(np.clip(np.nan_to_num(part), 0, 1) * (_SHADES - 1))
     return np.where(np.isnan(part), COLOUR["grey"], place)
+
+
+def ink_on(colour: ArrayLike) -> NDArray[np.float64]:
+    """Return black or white, whichever is read better on each colour: its contrast is at least 4.5."""
+    rgb = np.array([matplotlib.colors.to_rgb(PALETTE[int(c)]) for c in np.atleast_1d(colour)])
+    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+    return np.where(linear @ [0.2126, 0.7152, 0.0722] > 0.179, COLOUR["black"], COLOUR["white"])  # WCAG 2.2
 
 
 def lines(paths: Sequence[NDArray[Any]], **fields: Any) -> Layer:

@@ -10,7 +10,7 @@ from fabriclab import collectives, routing, topologies
 from fabriclab.core import Fabric, Flows, Schedule, StepGroup
 from fabriclab.texts import text
 from fabriclab.views.layout import lines_of, marks_of, paths_of
-from fabriclab.views.live.scene import COLOUR, WIDTH, Layer, Scene, lines, shade
+from fabriclab.views.live.scene import COLOUR, WIDTH, Layer, Scene, ink_on, lines, shade
 from fabriclab.views.live.widget import Live, Slider
 from fabriclab.views.tables import Table
 
@@ -139,7 +139,6 @@ class _Stepper:
                  for v, p, h in zip(value.ravel(), part.ravel(), held.ravel(), strict=True)]  # fmt: skip
         box = {"x": x, "y": y, "w": np.full(x.size, wide), "h": np.full(x.size, _CELL - 3)}
         texts = [str(v) if h else "" for v, h in zip(value.ravel(), held.ravel(), strict=True)]
-        dark = np.where((part < 0.6).ravel(), COLOUR["white"], COLOUR["black"])
         ends = {
             "x": self.column,
             "y": np.full(n, self.deep - 8),
@@ -151,8 +150,8 @@ class _Stepper:
             "cells": Layer("boxes", {**box, "colour": np.where(held.ravel(), shade(part.ravel()), COLOUR["none"]),
                                      "edge": np.where(new.ravel(), COLOUR["failed"], COLOUR["grey"]), "names": names,
                                      "notes": notes}),
-            "numbers": Layer("texts", {"x": x + wide / 2, "y": y + _CELL / 2 - 1.5, "align": 1.0, "colour": dark,
-                                       "texts": texts}),
+            "numbers": Layer("texts", {"x": x + wide / 2, "y": y + _CELL / 2 - 1.5, "align": 1.0, "texts": texts,
+                                       "colour": ink_on(shade(part.ravel()))}),
         }  # fmt: skip
 
     def _movers(self, done: StepGroup | None) -> Layer:
