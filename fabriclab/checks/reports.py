@@ -8,7 +8,9 @@ import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
+
+import numpy as np
 
 import fabriclab
 from fabriclab import catalog, units
@@ -20,6 +22,8 @@ from fabriclab.checks.predictions import guessed, label, ledger, predictions
 from fabriclab.checks.questions import questions
 from fabriclab.checks.shown import Shown
 from fabriclab.texts import keys, table, text
+
+_MOST: Final = 10  # rows of a table, so that a report stays on one screen
 
 
 def report(name: str | None = None) -> Shown:
@@ -40,10 +44,13 @@ def report(name: str | None = None) -> Shown:
     where = text("report.file", path=store.path())
     made = {"version": fabriclab.__version__, "facts": _facts(), "day": str(store.now().date())}
     head = text("report.head", **made, name=f", {name}" if name else "")
-    parts = {"lessons": _lessons(begun, held), "numbers": _numbers(held), "checks": _checks(begun)}
+    checks = sorted(_checks(begun), key=lambda row: row[2] == "0")  # those that were tried come first
+    latest = {"lessons": [*_lessons(begun, held)][-_MOST:], "numbers": [*_numbers(held)][-_MOST:]}
+    more = text("report.more", n=len(checks) - _MOST) if len(checks) > _MOST else ""
+    parts = latest | {"checks": checks[:_MOST]}
     return Shown(
         [head, counts], parts=[part for key, rows in parts.items() for part in _part(key, rows)], extra=_download,
-        after=[text("report.takeaways") if findings else "", *findings, where],
+        after=[more, text("report.takeaways") if findings else "", *findings, where],
         data=held | {"name": name, "made_with": made},
     )  # fmt: skip
 
@@ -74,7 +81,8 @@ def _calibration(held: dict[str, Any]) -> list[Shown]:
         from fabriclab import views
 
         names, ends = [table().get(f"guess.{id}", id) for id in opened], ("value", "low", "high")
-        ratios = [[(e[end] or math.nan) / e["truth"] for e in opened.values()] for end in ends]
+        told = [[(e[end] or math.nan) / e["truth"] for e in opened.values()] for end in ends]
+        ratios = np.clip(told, 1e-12, 1e12)  # what is further off stands at the edge
         return views.calibration(names, *ratios, finding=finding)._repr_mimebundle_()["text/html"]
 
     rows = _part("numbers", _numbers({"predictions": opened, "measurements": {}}))
