@@ -167,7 +167,7 @@ def test_refusals(changes, text):
 
 
 def clos_of_the_sheet(c):
-    return c.leaves, c.spines, c.cables_spine
+    return c.leaves, c.spines, c.cores, c.cables_spine
 
 
 def clos_that_is_built(c):
@@ -175,45 +175,55 @@ def clos_that_is_built(c):
         "rail_optimised", servers=c.servers, gpus=c.gpus_per_server, rails=c.rails, radix=c.switch_ports, expand=False
     )
     count = fabric.summary()
-    assert "core" not in count
-    return count["leaf"], count["spine"], count["cables"] - c.cables_host
+    return count["leaf"], count["spine"], count.get("core", 0), count["cables"] - c.cables_host
 
 
-@pytest.mark.parametrize("servers", [*range(1, 34), 64, 65, 96, 97, 100, 128, 129, 130, 160, 161, 200, 255, 256])
+@pytest.mark.parametrize(
+    "servers",
+    [*range(1, 34), 64, 65, 96, 97, 100, 128, 129, 130, 160, 161, 200, 255, 256, 257, 300, 512, 1000, 2048, 2049],
+)
 def test_switches_and_cables_are_those_that_are_built(servers):
     c = catalog.case(servers=servers, dp=servers)
     assert clos_of_the_sheet(c) == clos_that_is_built(c)
-    assert c.switches == c.leaves + c.spines
+    assert c.switches == c.leaves + c.spines + c.cores
 
 
 @given(st.integers(1, 40), st.sampled_from([1, 2, 4, 8]), st.integers(1, 8), st.integers(2, 70))
 @example(servers=16, per_rail=2, rails=4, ports=9)  # one port of a leaf stays free
 @example(servers=3, per_rail=8, rails=1, ports=70)
 @example(servers=32, per_rail=1, rails=5, ports=64)  # 3 spines of 11 cables would need 33 ports of a leaf
-def test_law_two_tiers_of_any_size_are_those_that_are_built_or_refused(servers, per_rail, rails, ports):
+def test_law_a_clos_of_any_size_is_the_one_that_is_built_or_refused(servers, per_rail, rails, ports):
     gpus = per_rail * rails
     c = catalog.case(servers=servers, dp=servers, tp=gpus, gpus_per_server=gpus, rails=rails, switch_ports=ports)
     try:
-        built = topologies.build("rail_optimised", servers=servers, gpus=gpus, rails=rails, radix=ports, tiers=2,
-                                 expand=False)  # fmt: skip
+        built = clos_that_is_built(c)
     except ValueError:
-        with pytest.raises(ValueError, match=r"two tiers end here|rails must divide"):
+        with pytest.raises(ValueError, match=r"(servers|rails|gpus) must be within"):
             clos_of_the_sheet(c)
     else:
-        assert built.summary()["leaf"] == c.leaves
-        assert clos_of_the_sheet(c) == clos_that_is_built(c)
+        assert clos_of_the_sheet(c) == built
 
 
-def test_two_tiers_end():
-    for servers, leaves in ((257, 72), (512, 128)):
-        c = CASE.replace(servers=servers, dp=servers)
-        for row in ("leaves", "spines", "cables_spine", "price_fabric", "optics_power"):
-            text = rf"{servers} servers on 8 rails need {leaves} leaves, more than the 64 .* at most 256 servers"
-            with pytest.raises(ValueError, match=text):
-                c[row]
-        assert c.t_step > 0
-        assert "core" in topologies.build("rail_optimised", servers=servers, expand=False).summary()
-    with pytest.raises(ValueError, match=r"rails must divide the 8 GPUs of a server.*got 3 rails"):
+def test_the_campus():
+    """Three full tiers: 5 switches for each 64 GPUs, and three cables for each; 32,768 GPUs as on the price sheet."""
+    campus = CASE.replace(servers=2048, dp=2048)
+    assert campus.strip() == "step 4.60 s | 41% | 1.1 days | USD 0.64 M"
+    assert (campus.leaves, campus.spines, campus.cores) == (512, 512, 256)
+    assert campus.cables_spine == 2 * campus.cables_host == 2 * 16384
+    assert campus.optics_power == pytest.approx(16384 * 9 + 2.5 * 16384 * 17)
+    assert campus.price_fabric == 1280 * 36000 + 2048 * 30720
+    assert all(campus[row] > 0 for row in FORMULAS)
+    twice = CASE.replace(servers=4096, dp=4096)
+    assert twice.switches * twice.price_switch == 92_160_000
+    assert twice.price_cables == pytest.approx(124_518_400, rel=0.011)
+
+
+def test_three_tiers_end():
+    for row in ("leaves", "spines", "cables_spine", "price_fabric", "optics_power"):
+        with pytest.raises(ValueError, match=r"servers must be within 1\.\.8192 for 3 tiers of 64-port .* got 8193"):
+            CASE.replace(servers=8193, dp=8193)[row]
+    assert CASE.replace(servers=8193, dp=8193).t_step > 0
+    with pytest.raises(ValueError, match=r"rails must divide gpus \(8\), got 3"):
         _ = CASE.replace(rails=3).leaves
 
 

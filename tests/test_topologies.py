@@ -11,10 +11,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from fabriclab import catalog, registry, topologies
+from fabriclab.catalog.clos import even
 from fabriclab.core import _memory
 from fabriclab.core.builder import _LINK_BYTES, _NODE_BYTES
 from fabriclab.errors import TooLarge
-from fabriclab.topologies._clos import even
 
 SMALL = [(name, registry.info("topology", name)["small"]) for name in topologies.names()]
 OVER = st.sampled_from([1, 2, 3, 1.5, 4 / 3])
@@ -532,6 +532,8 @@ def test_what_cannot_be_built_is_refused(name, asked, text):
     ("leaf_spine", {"hosts": "4"}, "hosts must be a whole number"),
     ("leaf_spine", {"hosts": 4, "oversubscription": "2"}, "oversubscription must be one number such as 2"),
     ("leaf_spine", {"hosts": 4, "oversubscription": np.array([1, 2])}, r"must be one number .* got array\(\[1, 2\]\)"),
+    ("rail_optimised", {"servers": 2, "expand": "no"}, "expand must be True or False, got 'no'"),
+    ("rail_optimised", {"servers": 2, "expand": 0}, "expand must be True or False, got 0"),
     ("fat_tree", {"k": True}, "k must be a whole number, got True"),
 ])  # fmt: skip
 def test_wrong_types_are_refused(name, asked, text):
@@ -541,7 +543,7 @@ def test_wrong_types_are_refused(name, asked, text):
 
 # display ------------------------------------------------------------------------------------------
 def test_a_fabric_shows_the_call_that_builds_it():
-    f = topologies.build("leaf_spine", hosts=np.int64(8), radix=4, rate="200 Gb/s")
+    f = topologies.build("leaf_spine", hosts=np.int64(8), radix=np.array(4), rate="200 Gb/s")
     assert repr(f) == "topologies.build('leaf_spine', hosts=8, radix=4, rate='200 Gb/s')"
     assert f.draw().splitlines()[1:] == [
         "tier 2:       2 spine, 4 ports in use", "tier 1:       4 leaf, 4 ports in use",

@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fabriclab.catalog.clos import even
+from fabriclab.catalog.clos import Plan, rail_plan
 
 __all__ = ["FORMULAS", "last_finish"]
 
@@ -46,27 +46,13 @@ def _layer(c: Any) -> Any:
     return heads + 3 * c.hidden * c.feed_forward + 2 * c.hidden
 
 
-def _clos(c: Any) -> tuple[int, int, int]:
-    """Return leaves, spines and the cables between them, as the topology ``rail_optimised`` builds them."""
-    per_server, room = divmod(c.gpus_per_server, c.rails)
-    per_leaf = min(c.servers, c.switch_ports // 2 // max(1, per_server))
-    if room or per_leaf < 1:
-        msg = (
-            f"rails must divide the {c.gpus_per_server} GPUs of a server, and half of the {c.switch_ports} ports of a "
-            f"switch must take a server's GPUs on one rail; got {c.rails} rails"
-        )
-        raise ValueError(msg)
-    leaves = c.rails * math.ceil(c.servers / per_leaf)
-    if leaves > c.switch_ports:
-        msg = (
-            f"{c.servers} servers on {c.rails} rails need {leaves} leaves, more than the {c.switch_ports} ports of a "
-            f"spine (two tiers end here); take at most {c.switch_ports // c.rails * per_leaf} servers or larger "
-            'switches, or count the three tiers of topologies.build("rail_optimised", ...)'
-        )
-        raise ValueError(msg)
-    down = per_leaf * per_server
-    spines, cables = even(leaves, down, c.switch_ports, c.switch_ports - down)
-    return leaves, spines, leaves * spines * cables
+def _clos(c: Any) -> Plan:
+    """Return the plan that the topology ``rail_optimised`` builds, in three tiers where two do not do.
+
+    So the campus of 16,384 GPUs has 1,280 switches. The sheet the prices are from has 768: a network of two
+    tiers for each rail, and nothing between rails, which is no full fat tree.
+    """
+    return rail_plan(c.servers, c.gpus_per_server, c.rails, c.switch_ports, c.switch_ports // 2)[0]
 
 
 def _true_sizes(c: Any) -> float:
@@ -99,11 +85,12 @@ FORMULAS: Final[dict[str, Callable[[Any], float]]] = {
     "tokens_per_step": lambda c: c.dp * c.microbatches * c.microbatch_sequences * c.sequence,
     "steps": lambda c: round(c.training_tokens / c.tokens_per_step),
     "flop_per_step": lambda c: (6 * c.parameters + 6 * c.layers * c.hidden * c.sequence) * c.tokens_per_step,
-    "leaves": lambda c: _clos(c)[0],
-    "spines": lambda c: _clos(c)[1],
-    "switches": lambda c: c.leaves + c.spines,
+    "leaves": lambda c: _clos(c).switches[0],
+    "spines": lambda c: _clos(c).switches[1],
+    "cores": lambda c: _clos(c).switches[2],
+    "switches": lambda c: c.leaves + c.spines + c.cores,
     "cables_host": lambda c: c.gpus,
-    "cables_spine": lambda c: _clos(c)[2],
+    "cables_spine": lambda c: _clos(c).cables,
     "optic_twin_modules": lambda c: math.ceil((c.cables_host + 2 * c.cables_spine) / 2),
     "optics_power": lambda c: c.gpus * c.optic_nic_side + c.optic_twin_modules * c.optic_twin_port,
     "optics_power_rails_copper": lambda c: c.optics_power - c.gpus / c.rails * _host_optics(c),
@@ -133,7 +120,10 @@ FORMULAS: Final[dict[str, Callable[[Any], float]]] = {
     "t_step": lambda c: c.t_compute + c.t_tp + c.t_dp_exposed,
     "mfu": lambda c: c.flop_per_step / (c.gpus * c.peak_bf16 * c.t_step),
     "run_hours": lambda c: c.steps * c.t_step / _HOUR,
-    "price_fabric": lambda c: c.switches * c.price_switch + c.servers * c.price_cables_per_server,
+    "price_cables": lambda c: (
+        c.servers * c.price_cables_per_server * (c.cables_host + c.cables_spine) / (2 * c.cables_host)
+    ),
+    "price_fabric": lambda c: c.switches * c.price_switch + c.price_cables,
     "price_total": lambda c: c.servers * (c.price_server + c.price_facility_per_server) + c.price_fabric,
     "price_gpu_hour": lambda c: c.price_total / (c.gpus * c.lifetime / _HOUR),
     "price_run": lambda c: c.price_gpu_hour * c.gpus * c.run_hours,

@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabriclab import catalog, units
-from fabriclab.catalog.clos import even
+from fabriclab.catalog.clos import Plan
 from fabriclab.core import FabricBuilder
 from fabriclab.core.builder import check_size
 
-__all__ = ["HOST_LENGTH", "SWITCH_LENGTH", "Parts", "Plan", "add_switches", "down_ports", "even", "start"]
+__all__ = ["HOST_LENGTH", "SWITCH_LENGTH", "Parts", "Plan", "add_switches", "down_ports", "start"]
 
 # illustrative: cables as in a hall of some tens of racks
 HOST_LENGTH, SWITCH_LENGTH = "10 m", "30 m"
@@ -57,24 +57,6 @@ class Parts:
         )
 
 
-@dataclass(frozen=True)
-class Plan:
-    """Counts of a folded Clos: pods of leaves and spines, and cores; spine i of all pods shares its cores."""
-
-    pods: int
-    leaves: int  # of a pod
-    spines: int = 0  # of a pod
-    per_spine: int = 0  # cables between a leaf and each spine of its pod
-    cores: int = 0  # that a spine reaches
-    per_core: int = 0  # cables between a spine and each of them
-
-    @property
-    def size(self) -> tuple[int, int]:
-        """Switches, and cables between them."""
-        cables = self.pods * self.spines * (self.leaves * self.per_spine + self.cores * self.per_core)
-        return self.pods * (self.leaves + self.spines) + self.spines * self.cores, cables
-
-
 def down_ports(radix: int, oversubscription: float) -> int:
     """Return the ports of a leaf that face down, so that down : up is at most ``oversubscription``."""
     if (
@@ -93,8 +75,7 @@ def down_ports(radix: int, oversubscription: float) -> int:
 
 def start(kinds: tuple[str, ...], plan: Plan, nodes: int, cables: int, what: str) -> FabricBuilder:
     """Return a builder for the plan with that many further nodes and cables, if memory allows."""
-    switches, between = plan.size
-    check_size(what, nodes + switches, cables + between)
+    check_size(what, nodes + sum(plan.switches), cables + plan.cables)
     tiers = 1 + (plan.spines > 0) + (plan.cores > 0)
     return FabricBuilder((*kinds, *("leaf", "spine", "core")[:tiers]), _COORD)
 

@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabriclab import catalog, units
+from fabriclab.catalog.clos import rail_plan
 from fabriclab.core import Fabric, FabricBuilder
 from fabriclab.registry import register
-from fabriclab.topologies._clos import HOST_LENGTH, SWITCH_LENGTH, Parts, Plan, add_switches, down_ports, even, start
+from fabriclab.topologies._clos import HOST_LENGTH, SWITCH_LENGTH, Parts, add_switches, down_ports, start
 
 __all__ = ["rail_optimised"]
 
@@ -61,22 +62,14 @@ def rail_optimised(
     """
     parts = Parts.parse(radix, rate, switch_delay, host_length, switch_length)
     n, g, r = units.count(servers, "servers"), units.count(gpus, "gpus"), units.count(rails, "rails")
-    if g % r:
-        msg = f"rails must divide gpus ({g}), got {r}; each rail takes the same number of GPUs of a server"
-        raise ValueError(msg)
     ports, links = _nvlinks()
-    if expand and g * links > ports:
+    if (expand := units.flag(expand, "expand")) and g * links > ports:
         msg = (
             f"gpus must be within 1..{ports // links} (a server has {ports} NVLink ports, a GPU takes {links}), got {g}"
         )
         raise ValueError(msg + "; take more servers, or leave out their inside with expand=False")
     room = down_ports(parts.radix, oversubscription)
-    per_leaf = min(n, room // (g // r))
-    if per_leaf < 1:
-        msg = f"gpus must be within 1..{room * r} ({r} rails, {room} ports down of a leaf), got {g}; add rails"
-        raise ValueError(msg)
-    down = per_leaf * (g // r)
-    plan, per_pod = _plan(n, r, per_leaf, down, down / oversubscription, parts.radix, tiers)
+    plan, per_leaf, per_pod = rail_plan(n, g, r, parts.radix, room, oversubscription, tiers)
     kinds, nodes, cables = (("gpu", "nvlink", "pcie", "nic"), 3 * g + 1, 4 * g) if expand else (("nic",), g, g)
     b = start(kinds, plan, nodes * n, cables * n, f"a fabric of {n} servers with {g} GPUs each")
     server, local = np.divmod(np.arange(n * g), g)
@@ -89,32 +82,6 @@ def rail_optimised(
     leaf_of = pod * plan.leaves + local % r * (plan.leaves // r) + place // per_leaf
     add_switches(b, plan, parts, nic, leaf_of, tier=3 if expand else 1, rails=r)
     return b.build("rail_optimised", {}, endpoint=endpoint, rail=local % r, server=server)
-
-
-def _plan(
-    servers: int, rails: int, per_leaf: int, down: int, need: float, radix: int, tiers: int | None
-) -> tuple[Plan, int]:
-    """Return the plan for leaves with ``down`` ports in use, and the servers of a pod."""
-    per_rail, half = -(-servers // per_leaf), radix // 2
-    wanted = (2 if rails * per_rail <= radix else 3) if tiers is None else units.count(tiers, "tiers", 2, 3)
-    most = radix // rails if wanted == 2 else half // rails * radix
-    if not most:
-        high = radix if wanted == 2 else half
-        msg = f"rails must be within 1..{high} for {wanted} tiers of {radix}-port switches, got {rails}"
-        raise ValueError(msg)
-    if per_rail > most:
-        msg = (
-            f"servers must be within 1..{most * per_leaf} for {wanted} tiers of {radix}-port switches on {rails} "
-            f"rails, got {servers}; take a larger radix{', tiers=3' if wanted == 2 else ''} or fewer rails"
-        )
-        raise ValueError(msg)
-    if wanted == 2:
-        return Plan(1, rails * per_rail, *even(rails * per_rail, need, radix, radix - down)), servers
-    pod_rail = min(half // rails, per_rail)
-    pods, leaves = -(-per_rail // pod_rail), rails * pod_rail
-    spines, per_spine = even(leaves, need, half, radix - down)
-    above = leaves * per_spine
-    return Plan(pods, leaves, spines, per_spine, *even(pods, above, radix, radix - above)), pod_rail * per_leaf
 
 
 def _nvlinks() -> tuple[int, int]:
