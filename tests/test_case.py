@@ -232,6 +232,9 @@ def test_unknown_rows():
         _ = CASE.t_ste
     with pytest.raises(KeyError, match="the case has no 't_ste'"):
         CASE["t_ste"]
+    for key in ([], {}, None, 3):
+        with pytest.raises(KeyError, match=r"the case has no .*; it has backward_share, .*, dp, ... \d+ in all"):
+            CASE[key]
     with pytest.raises(ValueError, match="buckets must be >= 1"):
         CASE.exposed(buckets=0)
 
@@ -247,6 +250,8 @@ def test_display():
     assert CASE.row("optics_power").quoted == "35.328 kW"
     page = CASE._repr_html_()
     assert "nic_rate" in page
+    assert page.count("not confirmed<td>memory") == 1  # the power of a server
+    assert "10.2 kW (estimate, not confirmed, memory)" in repr(CASE.row("server_power"))
     assert "4.6" not in page  # given rows only: a lesson's answers are not shown before the question
     assert "t_step" in CASE._ipython_key_completions_()
     assert {"t_step", "replace"} <= set(dir(CASE))

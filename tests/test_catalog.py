@@ -60,6 +60,8 @@ def test_law_every_row_has_its_evidence(table, spec):
         assert spec.kind == (known[named[0]]["kind"] if named else "estimate")
     if "memory" in keys:
         assert "from memory, not confirmed" in spec.note
+    assert ("not confirmed" in repr(spec)) == ("not confirmed" in spec._repr_html_().split("<td>")[6]) == (
+        spec.confidence == "C" or "memory" in keys)  # fmt: skip
 
 
 def test_law_a_sum_is_twice_its_direction():
@@ -79,6 +81,11 @@ def test_sources():
     assert "nccl-tests" in known["NCCL-tests"].lower()
     assert catalog.cite("MLE-acc+MLE-net") == f"{known['MLE-acc']}; {known['MLE-net']}"
     assert len(known) == len(data_rows("sources"))
+    words = ("Meta report details hundreds of", "datacenterdynamics.com/en/news/meta-report", "seen 2026-11-21")
+    assert all(word in catalog.cite("Llama3-DCD") for word in words)
+    for row in data_rows("sources"):  # each says when, unless it is no source at all
+        assert (row["date"] in known[row["key"]]) == (row["key"] not in ("memory", "derived", "FEC-pcisig")), row
+    assert known["Llama3-paper"].endswith("configuration), 2024-07") and known["MLE-net"].count("2026-08-22") == 1
     with pytest.raises(KeyError, match=r"has no 'MLE-nett'; did you mean 'MLE-net'"):
         catalog.cite("MLE-acc+MLE-nett")
 
@@ -93,6 +100,9 @@ def test_sources():
         (lambda: catalog.value("switches", "quantum2", "latency_port_to_port"), KeyError, "2 rows.*330 ns.*Q2-rs"),
         (lambda: catalog.nccl_model["hw"]["latency_LL"], KeyError, "6 rows.*hwLat NET Ring"),
         (lambda: catalog.value("nics", "cx7", "throughput", source="x"), KeyError, "0 rows.*'source': 'x'.*400 Gb/s"),
+        (lambda: catalog.value("links", "nvlink4", "bandwidth_per_gpu", foo=1), KeyError, "a row has no 'foo'; it has"),
+        (lambda: catalog.value("links", "nvlink4", "bandwidth_per_gpu", sorce="x"), KeyError, "did you mean 'source'"),
+        (lambda: catalog.links["x"], KeyError, r"has no 'x'; it has \S+(, \S+){7}, ... \d+ in all"),
         (lambda: catalog.value("links", "pcie5", "signalling_rate"), ValueError, "'32 GT/s per lane', which has no SI"),
         (lambda: catalog.value("media", "dr8", "power"), ValueError, "'14-18 W', which has no SI value"),
         (lambda: catalog.nic, AttributeError, "fabriclab.catalog has no 'nic'; did you mean 'nics'"),

@@ -50,8 +50,10 @@ def value(table: str, part: str, attribute: str, **where: str) -> float:
 
 
 def sources() -> dict[str, str]:
-    """Return key -> citation of every source that the tables name."""
-    return {row["key"]: row["citation"] for row in data_rows("sources")}
+    """Return key -> citation of every source that the tables name, with its date, or the day it was seen."""
+    plain = ("estimate", "derived")
+    dated = {r["key"]: r["date"] not in r["citation"] and r["kind"] not in plain for r in data_rows("sources")}
+    return {r["key"]: r["citation"] + f", {r['date']}" * dated[r["key"]] for r in data_rows("sources")}
 
 
 def cite(source: str) -> str:

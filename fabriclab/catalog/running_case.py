@@ -59,7 +59,7 @@ class Case:
 
     def __getitem__(self, name: str) -> float:
         """Return a row by name: given, or computed from the given ones."""
-        if name not in self.given and name not in FORMULAS:
+        if not isinstance(name, str) or (name not in self.given and name not in FORMULAS):
             raise KeyError(near(name, self, "the case"))
         if name not in self._known:
             self._known[name] = _number(self.given[name]) if name in self.given else FORMULAS[name](self)

@@ -16,14 +16,16 @@ __all__ = ["Part", "Table", "data_rows", "load_table", "near", "read_rows", "tab
 
 _DATA: Final = Path(__file__).parent / "data"
 _OTHER: Final = ("case", "sources")
+_SHOWN: Final = 8  # names that an error lists
 
 
 def near(name: object, known: Iterable[str], what: str) -> str:
-    """Return the error text for an unknown name: the nearest ones, or all."""
+    """Return the error text for an unknown name: the nearest ones, or the first few of all."""
     names = sorted(known)
     hits = difflib.get_close_matches(str(name), names, n=3, cutoff=0.5)
-    advice = f"did you mean {' or '.join(map(repr, hits))}?" if hits else f"it has {', '.join(names)}"
-    return f"{what} has no {name!r}; {advice}"
+    rest = f", ... {len(names)} in all" if len(names) > _SHOWN else ""
+    advice = f"did you mean {' or '.join(map(repr, hits))}?" if hits else f"it has {', '.join(names[:_SHOWN])}{rest}"
+    return f"{what} has no {name!r:.60}; {advice}"
 
 
 class Part(ReadOnly[str, Spec]):
@@ -57,8 +59,10 @@ class Part(ReadOnly[str, Spec]):
         Raises
         ------
         KeyError
-            If no row fits, or several do; the text names them.
+            If no row fits, or several do; the text names them. If Spec has no such field.
         """
+        if wrong := sorted(set(where) - set(Spec.__slots__)):
+            raise KeyError(near(wrong[0], Spec.__slots__, "a row"))
         rows = self._rows(attribute, where)
         if len(rows) == 1:
             return rows[0]

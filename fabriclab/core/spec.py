@@ -117,6 +117,12 @@ class Spec:
         return cls(value=value, **cells)
 
     @property
+    def evidence(self) -> str:
+        """Kind, and "not confirmed" where the value, or a part of it, stands from memory."""
+        weak = self.confidence == "C" or "memory" in self.source.split("+")
+        return f"{self.kind}, not confirmed" if weak else self.kind
+
+    @property
     def quoted(self) -> str:
         """Value and unit as the source gives them."""
         digits = {str: "", int: ","}.get(type(self.value), ",.7g")
@@ -126,7 +132,7 @@ class Spec:
     def __repr__(self) -> str:
         """Show part, value, kind and source in one line."""
         way = "" if self.direction == "n/a" else f" {self.direction}"
-        why = ", ".join(filter(None, (self.kind, self.source, self.confidence)))
+        why = ", ".join(filter(None, (self.evidence, self.source, self.confidence)))
         return f"<Spec {self.id}.{self.attribute}: {self.quoted}{way} ({why})>"
 
     def _repr_html_(self) -> str:
@@ -134,8 +140,8 @@ class Spec:
 
 
 def html_table(specs: Iterable[Spec], caption: str) -> str:
-    """Return Specs as a small HTML table with value as quoted, kind, source and note."""
-    head = ("id", "name", "attribute", "quoted", "direction", "kind", "source", "note")
+    """Return Specs as a small HTML table with value as quoted, evidence, source and note."""
+    head = ("id", "name", "attribute", "quoted", "direction", "evidence", "source", "note")
     rows = ["".join(f"<td>{html.escape(getattr(s, key))}" for key in head) for s in specs]
     top = "".join(f"<th>{key}" for key in head)
     return f"<table><caption>{html.escape(caption)}</caption><tr>{top}<tr>{'<tr>'.join(rows)}</table>"
