@@ -25,6 +25,14 @@ def shuffled(seed):
     return fl.simulate("all_reduce", "ring", HALL, "1 GB", placement=place)
 
 
+def rooted(root):
+    return fl.simulate("broadcast", "one_root", HALL, "1 GB", root=root)
+
+
+def counted(n):
+    return fl.views.table({"ranks": np.arange(1, n + 1), "steps": 2 * np.arange(n)})
+
+
 def two_ways(alpha, size):
     sizes = ["1 KiB", "64 KiB", "1 MiB", f"{size} MiB"]
     return {a: fl.sweep("all_reduce", a, STAR, sizes, lag=alpha * 1e-6) for a in ("ring", "binomial_tree")}
@@ -41,12 +49,14 @@ VIEWS = {
     "small fabric": lambda: live.fabric(topologies.build("fat_tree", k=4).without(cables=[20])),
     "sweep": lambda: live.sweep(two_ways, controls=ALPHA),
     "timeline": lambda: live.timeline(RUN.timeline, RUN.flows, RUN.fabric, at=50),
+    "floor": lambda: live.fabric(HALL, rooted, controls={"root": live.Slider(0, 1023)}, layout="floor", root=9),
+    "table": lambda: live.table(counted, {"n": live.Slider(2, 9)}, "Rings"),
     "race": lambda: live.race(SMALL),
     "placement": lambda: live.placement(HALL),
     "ruler": lambda: live.ruler({"copy": "10 GB/s"}, {"NVLink 4": "450 GB/s"}),
 }
 NAMES = {"fl": fl, "shuffled": shuffled, "two_ways": two_ways, "run": RUN,
-         "ring": SMALL["ring"], "tree": SMALL["tree"]}  # fmt: skip
+         "counted": counted, "rooted": rooted, "ring": SMALL["ring"], "tree": SMALL["tree"]}  # fmt: skip
 
 
 def same(one, other):
@@ -62,8 +72,8 @@ def test_a_ring_of_two_by_hand():
         [3, 3, 3, 3],
     ]
     assert view.scene.said == (
-        "Step 2 of 2: chunks that move 2, each 1/2 of the array; added 0, copied 2. "
-        "Blocks that hold all 2 ranks: 4 of 4."
+        "Step 2 of 2. Chunks moved: 2 (added 0, copied 2), each 1/2 of the array. "
+        "Blocks with all 2 ranks in them: 4 of 4."
     )
     assert view.set(step=1).scene.layers["movers"].fields["texts"] == ["1", "0"]
 
@@ -167,6 +177,9 @@ def test_the_table_holds_the_numbers_that_are_drawn(name):
     elif "cells" in drawn:
         texts = [int(t) if t else 0 for t in drawn["numbers"].fields["texts"]]
         assert texts == table["holds"].tolist()
+    elif "endpoint" in table.columns:
+        assert np.allclose(drawn["nodes"].fields["colour"], shade(table["load"]))
+        assert len(drawn["nodes"].fields["names"]) == 1024
     elif "part [%]" in table.columns:
         bars = drawn["bars"].fields["w"] / drawn["way"].fields["w"]
         assert bars == pytest.approx(table["part [%]"] / 100, rel=1e-5, abs=3e-3)
@@ -181,14 +194,14 @@ def test_the_table_holds_the_numbers_that_are_drawn(name):
         y = drawn["lines"].fields["y"]
         assert np.corrcoef(y, np.log(table["time [s]"]))[0, 1] == pytest.approx(-1.0)
     else:
-        assert name in ("opened", "small fabric")
+        assert name in ("opened", "small fabric", "table")
 
 
 @pytest.mark.parametrize("name", VIEWS)
 def test_only_numbers_that_changed_are_sent(name):
     view = VIEWS[name]()
     whole = len(view.widget.numbers)
-    assert whole == 4 * sum(a.size for a in view.scene.arrays.values())
+    assert whole == 4 * sum(a.size for a in view.scene.arrays.values() if view.scene.layers)
     view.widget.asked = {"seq": 1, "values": dict(view.values)}
     assert view.widget.numbers == b""
     assert view.widget.frame["seq"] == 1

@@ -6,12 +6,12 @@ its table and the line of code that sets it stand in its place.
 """
 
 from fabriclab.views.live.fabrics import fabric, placement
-from fabriclab.views.live.plots import race, ruler, sweep, timeline
+from fabriclab.views.live.plots import race, ruler, sweep, table, timeline
 from fabriclab.views.live.scene import Layer, Scene
 from fabriclab.views.live.steppers import stepper
 from fabriclab.views.live.widget import Choice, Live, Slider
 
 __all__ = [
     "Choice", "Layer", "Live", "Scene", "Slider", "fabric", "placement", "race", "ruler", "stepper", "sweep",
-    "timeline",
+    "table", "timeline",
 ]  # fmt: skip

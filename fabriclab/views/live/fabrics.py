@@ -15,7 +15,7 @@ from fabriclab.texts import text
 from fabriclab.views.fabrics import MOST_NODES, fabric_said, share_of
 from fabriclab.views.layout import Lines, Marks, boxes_of, counted, lines_of, marks_of, paths_of
 from fabriclab.views.live.scene import COLOUR, WIDTH, Layer, Scene, ink_on, lines, shade
-from fabriclab.views.live.widget import Choice, Control, Live, Slider
+from fabriclab.views.live.widget import MOST_CONTROLS, Choice, Control, Live, Slider
 from fabriclab.views.tables import Table
 
 MODES: Final = ("load", "tier", "rail", "failure")
@@ -25,8 +25,8 @@ _KEYS: Final = [COLOUR[k] for k in ("predicted", "measured", "guess", "other1", 
 
 
 def fabric(
-    fabric: Fabric, load: Callable[..., Any] | Any = None, *, colour: str | None = None, open: int | None = None,
-    said: str = "", controls: dict[str, Control] | None = None, **values: Any,
+    fabric: Fabric, load: Callable[..., Any] | Any = None, *, colour: str | None = None, layout: str = "tiers",
+    open: int | None = None, said: str = "", controls: dict[str, Control] | None = None, **values: Any,
 ) -> Live:  # fmt: skip
     """Show a fabric that follows controls: hover or walk with the arrow keys to read links and nodes.
 
@@ -42,6 +42,8 @@ def fabric(
     colour : str, optional
         What the colour of a link says: load, tier, rail or failure, as far as there is any. Where it is not the load,
         links with little load are pale.
+    layout : str
+        "tiers": rows from the endpoints upwards. "floor": every endpoint one cell, a column for each server.
     open : int, optional
         Lowest node of the block that is open.
     said : str
@@ -54,8 +56,8 @@ def fabric(
     known = dict(controls or {})
     start = {name: c.samples()[0] for name, c in known.items()} | values
 
-    def scene(colour: str, open: int | None, **values: Any) -> Scene:
-        return fabric_scene(fabric, load(**values) if callable(load) else load, colour, open, said)
+    def scene(colour: str, layout: str, open: int | None, **values: Any) -> Scene:
+        return fabric_scene(fabric, load(**values) if callable(load) else load, colour, open, said, layout)
 
     name = getattr(load, "__name__", "load") if load is not None else ""
     call = f"fl.live.fabric(fl.{fabric!r}{f', {name}' if name else ''}"
@@ -66,8 +68,14 @@ def fabric(
         "failure": bool(np.any(fabric.capacity == 0)),
     }
     modes = tuple(mode for mode in MODES if here.get(mode, True))
-    known["colour"] = Choice(modes, "colour")
-    return Live(call, scene, known, {"colour": colour or modes[0], **start}, "fabric", hidden={"open": open})
+    known["colour"] = Choice(modes)
+    hidden: dict[str, Any] = {"open": open}
+    if len(known) < MOST_CONTROLS:
+        known["layout"] = Choice(("tiers", "floor"))
+    else:
+        hidden["layout"] = layout
+    start |= {"colour": colour or modes[0], "layout": layout}
+    return Live(call, scene, known, start, text("live.fabric.title"), hidden=hidden)
 
 
 def placement(
@@ -106,7 +114,9 @@ def placement(
     return Live(call, scene, controls, values, text("live.place.title"), hidden={"open": open})
 
 
-def fabric_scene(f: Fabric, load: Any = None, colour: str = "load", open: int | None = None, said: str = "") -> Scene:
+def fabric_scene(
+    f: Fabric, load: Any = None, colour: str = "load", open: int | None = None, said: str = "", layout: str = "tiers"
+) -> Scene:
     """Return one picture of a fabric; see `fabric`."""
     if isinstance(load, tuple):
         f, load = load
@@ -117,6 +127,8 @@ def fabric_scene(f: Fabric, load: Any = None, colour: str = "load", open: int | 
     if values is not None and np.isnan(np.asarray(values, dtype=np.float64)).any():
         return Scene(text("live.fabric.nan"), wrong=True)
     share = np.full(f.n_links, np.nan) if values is None else share_of(f, values)
+    if layout == "floor":
+        return _floor(f, share, colour, said)
     marks = marks_of(f, f.n_nodes > MOST_NODES, open)
     if marks.row.size > _MOST:
         return Scene(text("live.fabric.many", n=f"{marks.row.size:,}"), wrong=True)
@@ -158,6 +170,44 @@ def fabric_scene(f: Fabric, load: Any = None, colour: str = "load", open: int | 
     first = said or words[0][:1].upper() + words[0][1:] + "."
     height = float(down(low)) + (34 if "scale" in layers else 6)
     return Scene(first, table, layers, height, "; ".join([first.rstrip("."), *words]))
+
+
+def _floor(f: Fabric, share: NDArray[np.float64], colour: str, said: str) -> Scene:
+    """Return every endpoint as a cell in the column of its server, with the fullest link that leaves it."""
+    if f.n_ranks > _MOST:
+        return Scene(text("live.fabric.many", n=f"{f.n_ranks:,}"), wrong=True)
+    _, column = np.unique(f.server, return_inverse=True)
+    order = np.lexsort((np.arange(f.n_ranks), column))
+    row = np.empty(f.n_ranks, dtype=np.int64)
+    row[order] = np.arange(f.n_ranks) - np.searchsorted(column[order], column[order])
+    wrap = max(1, min(int(column.max()) + 1, 128))  # columns side by side; more begin a new band
+    row, column = row + (column // wrap) * (int(row.max()) + 2), column % wrap
+    full, dead = np.full(f.n_nodes, -1.0), np.zeros(f.n_nodes, dtype=bool)
+    np.maximum.at(full, f.source, np.nan_to_num(share, nan=-1.0))
+    np.logical_or.at(dead, f.source, f.capacity == 0)
+    full, dead = np.where(full < 0, np.nan, full)[f.endpoint], dead[f.endpoint]
+    wide, high = (WIDTH - 20.0) / wrap, min(24.0, 420.0 / (int(row.max()) + 1))
+    keys = np.where(dead, COLOUR["failed"], COLOUR["grey"]) if colour == "failure" else shade(full)
+    if colour in ("tier", "rail"):
+        place = f.rail if colour == "rail" else f.tier[f.endpoint]
+        keys = np.where(place >= 0, np.array(_KEYS)[place % len(_KEYS)], COLOUR["grey"])
+    names, links = [f.name(int(e)) for e in f.endpoint], np.nan_to_num(full)
+    notes = [text("live.fabric.load", percent=f"{100 * v:.3g}") if np.isfinite(w) else f"rail {r}"
+             for v, w, r in zip(links, full, f.rail, strict=True)]  # fmt: skip
+    cells = {"x": 10 + wide * column, "y": 10 + high * row, "w": np.full(f.n_ranks, max(wide - 1, 1.0)),
+             "h": np.full(f.n_ranks, high - 2), "colour": keys, "hatch": 3 * dead, "round": 1.0}  # fmt: skip
+    bottom = 10 + high * (int(row.max()) + 1)
+    layers = {"nodes": Layer("boxes", {**cells, "names": names, "notes": notes})}
+    layers |= _scale(bottom + 8) if colour == "load" and np.isfinite(full).any() else {}
+    table = Table(
+        {"endpoint": names, "server": f.server, "rail": f.rail, "load": full, "failed links": dead.astype(int)}
+    )
+    words = text(
+        "live.fabric.floor", ends=f"{f.n_ranks:,}", servers=f"{np.unique(f.server).size:,}", cut=int(dead.sum())
+    )
+    top = int(np.argmax(np.nan_to_num(full, nan=-1)))
+    words += f" {names[top]}: {notes[top]}." if np.isfinite(full).any() else ""
+    return Scene(said or words, table, layers, bottom + 34, f"{words} {said} {colour}".rstrip())
 
 
 def _picks(f: Fabric, m: Marks, open: int | None) -> list[int | None]:

@@ -62,6 +62,11 @@ class View {
     make("summary", this.table, {}, words.numbers);
     this.cells = make("div", this.table);
     this.table.addEventListener("toggle", () => this.table.open && this.send({ table: true }));
+    if (this.spec.listed) {
+      const list = make("details", this.root, { class: "fl-table" });
+      make("summary", list, {}, words.list);
+      make("pre", list, { tabindex: "0" }, this.spec.listed);
+    }
     this.code = make("code", make("div", this.root, { class: "fl-code" }));
     this.canvas.addEventListener("keydown", (event) => this.key(event));
     this.canvas.addEventListener("pointermove", (event) => this.point(event));
@@ -183,6 +188,7 @@ class View {
     this.code.textContent = frame.code;
     this.canvas.setAttribute("aria-label", frame.alt);
     this.canvas.hidden = !frame.height;
+    if (!frame.height && this.spec.table && !frame.wrong) this.table.open = true; // then the table is the view
     if (frame.table !== undefined) this.cells.innerHTML = frame.table;
     else if (this.table.open && !this.wanted) this.send({ table: true });
     if (!this.wanted) {

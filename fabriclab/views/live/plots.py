@@ -335,6 +335,30 @@ def race_scene(runs: Mapping[str, Any], seconds: float) -> Scene:
     return Scene(said, table, layers, float(y[-1]) + row, said)
 
 
+def table(function: Callable[..., Table], controls: Mapping[str, Control], said: str = "", **values: Any) -> Live:
+    """Show a table that follows controls.
+
+    Parameters
+    ----------
+    function : callable
+        From the values of the controls to a `views.Table`.
+    controls : mapping of str to Slider or Choice
+        Its controls.
+    said : str
+        The sentence, where the table has no caption.
+    **values
+        Where the controls stand.
+    """
+
+    def scene(**values: Any) -> Scene:
+        made = function(**values)
+        return Scene(made.caption or said, made, {}, 0.0, str(made))
+
+    start = {name: c.samples()[0] for name, c in controls.items()} | values
+    call = f"fl.live.table({getattr(function, '__name__', 'function')}, {dict(controls)!r}, {said!r}"
+    return Live(call, scene, controls, start, text("live.table.title"))
+
+
 def _factor(a: float, b: float) -> str:
     """Return how many times as fast ``a`` is as ``b``."""
     if max(a / b, b / a) < 1.05:

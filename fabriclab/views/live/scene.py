@@ -69,7 +69,9 @@ class Scene:
 
     @property
     def arrays(self) -> dict[str, NDArray[np.float32]]:
-        """All numbers by layer and field, such as ``lines.colour``."""
+        """All numbers by layer and field, such as ``lines.colour``; without a picture those of the table."""
+        if not self.layers and self.table is not None:
+            return {k: np.asarray(v) for k, v in self.table.columns.items()}
         return {f"{id}.{k}": v for id, x in self.layers.items() for k, v in x.fields.items() if _is_array(v)}
 
 

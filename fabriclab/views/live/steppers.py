@@ -51,7 +51,8 @@ def stepper(
     )
     call += "".join(f", {k}={v!r}" for k, v in more.items() if v != {"root": 0, "segments": 1, "pipelined": False}[k])
     control = Slider(0, plan.n_steps, 1, label="step", play=True)
-    return Live(call, show.scene, {"step": control}, {"step": step}, f"steps of {collective} {algorithm}")
+    return Live(call, show.scene, {"step": control}, {"step": step}, f"steps of {collective} {algorithm}",
+                listed=plan.draw())  # fmt: skip
 
 
 class _Stepper:

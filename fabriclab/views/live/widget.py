@@ -91,6 +91,7 @@ class Choice:
 
 
 Control = Slider | Choice
+MOST_CONTROLS: Final = 3  # a fourth is one too many to follow with the eye
 
 
 class _Widget(anywidget.AnyWidget):
@@ -123,15 +124,20 @@ class Live:
         Label of each further button, and what it does; it may return a new Scene, whose sentence is shown.
     hidden : mapping of str to value
         State that is set in the picture itself, such as the block that is open.
+    listed : str
+        All states as a list to read, such as the steps of an animation.
     """
 
     def __init__(
         self, code: str, scene: Callable[..., Scene], controls: Mapping[str, Control], values: Mapping[str, Any],
         title: str, *, buttons: Mapping[str, Callable[[Live], Scene | None]] | None = None,
-        hidden: Mapping[str, Any] | None = None,
+        hidden: Mapping[str, Any] | None = None, listed: str = "",
     ) -> None:  # fmt: skip
+        if len(controls) > MOST_CONTROLS:
+            msg = f"a view has at most {MOST_CONTROLS} controls, got {', '.join(controls)}; fix one in the function"
+            raise ValueError(msg)
         self._code, self._make, self.title = code, scene, title
-        self.controls, self._buttons = dict(controls), dict(buttons or {})
+        self.controls, self._buttons, self._listed = dict(controls), dict(buttons or {}), listed
         self._start = dict(hidden or {})
         self._start |= {name: c.check(values[name], name) for name, c in self.controls.items()}
         self.values = dict(self._start)
@@ -178,7 +184,7 @@ class Live:
         """Return what the text mode shows: sentence, table, controls and the line of code."""
         table = [] if self.scene.table is None else [str(self.scene.table)]
         ways = [f"{c.label or name}: {_range(c)}" for name, c in self.controls.items()]
-        return "\n".join([self.scene.said, *table, *ways, self.code])
+        return "\n".join(filter(None, [self.scene.said, *table, self._listed, *ways, self.code]))
 
     # ------------------------------------------------------------------ the browser
 
@@ -196,11 +202,11 @@ class Live:
         for name, control in self.controls.items():
             about = {k: v for k, v in asdict(control).items() if v is not False and v != ""}
             controls.append({**about, "name": name, "label": control.label or name})
-        texts = ("numbers", "reset", "back", "forward", "play", "pause", "field", "keys", "silent")
+        texts = ("numbers", "list", "reset", "back", "forward", "play", "pause", "field", "keys", "silent")
         words = {k: text(f"live.word.{k}") for k in texts}
         return {
             "title": self.title, "controls": controls, "start": self._start, "reset": len(self.controls) > 0,
-            "table": self.scene.table is not None,
+            "table": self.scene.table is not None, "listed": self._listed,
             "buttons": [{"name": label, "label": label} for label in self._buttons],
             "palette": PALETTE, "dashes": DASHES, "white": COLOUR["white"], "words": words,
         }  # fmt: skip
