@@ -240,11 +240,13 @@ def test_broken_files_are_refused_with_their_line(tmp_path, old, new, text):
 @pytest.mark.parametrize(
     ("old", "new"),
     [("1405.2   23.88   42.98", "1405.2   23.88   49.98"), ("1405.2   23.88   42.98", "1405.2   23.88   42.96"),
-     ("1405.2   23.88   42.98", "1405.2   23.88    0.00"), ("79278   27.09   48.76", "79278   27.09   27.09")],
+     ("1405.2   23.88   42.98", "1405.2   23.88    0.00"), ("79278   27.09   48.76", "79278   27.09   27.09"),
+     # 0.016 from 1.8 x 26.67: what rounding may take is 0.005 + 1.8 x 0.005 = 0.014, and a thousandth of it.
+     ("10062   26.68   48.02", "10062   26.67   47.99")],
 )  # fmt: skip
 def test_the_bus_bandwidth_of_every_line_follows_from_its_algbw(tmp_path, old, new):
     path, cells = edited(tmp_path, "modern.txt", (old, new)), new.split()
-    line = 22 if "1405" in old else 24
+    line = {"1405.2": 22, "10062": 23, "79278": 24}[cells[0]]
     text = rf"line {line}: busbw {float(cells[2])} GB/s is not 1.800 x algbw {cells[1]} GB/s.* this line is broken"
     with pytest.raises(FileFormat, match=text):
         read_nccl_tests(path)
@@ -305,6 +307,31 @@ def test_cycles_of_a_run_are_kept_apart(tmp_path, per_process):
     assert [r.size.tolist() for r in results] == [[0, 0, 64, 4096], [0, 0, 64, 4096], [0, 0, 64]]
     assert [r.time[0] * 1e6 for r in results] == pytest.approx([10, 14, 18])
     assert [r.notes for r in results] == [(f"cycle {i} of 3 of its table",) for i in (1, 2, 3)]
+
+
+@pytest.mark.parametrize("per_process", [1, 4])
+@pytest.mark.parametrize("size", [2**30, 0])
+def test_rows_of_one_size_are_cycles(tmp_path, per_process, size):
+    """As with -b 1G -e 1G -N 3 -o all."""
+    path = tmp_path / "log.txt"
+    rows = [(size, 10.0 + i, "float", ("sum", "max")[i % 2], -1) for i in range(6)]
+    path.write_text(log_of(*rows, per_process=per_process))
+    results = read_nccl_tests(path)
+    assert [r.size.tolist() for r in results] == 6 * [[size]]
+    assert [r.asked["redop"] for r in results] == 3 * ["sum"] + 3 * ["max"]
+    assert [r.time[0] * 1e6 for r in results] == pytest.approx([10, 12, 14, 11, 13, 15])
+    assert [r.notes for r in results] == 2 * [(f"cycle {i} of 3 of its table",) for i in (1, 2, 3)]
+    path.write_text(log_of(rows[0], per_process=per_process))
+    assert read_nccl_tests(path)[0].notes == ()
+
+
+def test_times_of_the_calls_alone_are_refused_by_name(tmp_path):
+    path = tmp_path / "log.txt"
+    path.write_text(log_of((2**20, 10.0, "float", "sum", -1)).replace(" time algbw", " cputime algbw"))
+    with pytest.raises(FileFormat, match=r"log.txt, line 7: this table has cputime.*without -C 1$"):
+        read_nccl_tests(path)
+    with pytest.raises(TypeError, match="in_place must be True or False, got 'no'"):
+        read_nccl_tests(path, in_place="no")
 
 
 def test_sizes_that_were_rounded_alike_are_one_sweep(tmp_path):

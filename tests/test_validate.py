@@ -51,6 +51,21 @@ def test_the_narrow_place_by_hand(sweep, change, rate):
     assert slope == pytest.approx(factor / rate)
 
 
+@pytest.mark.parametrize(
+    ("change", "part", "rate"),
+    [
+        ({}, 8 / 16, 25e9),  # 8 of 16 blocks leave the server by the GPU's share of the NICs
+        ({"nic_gbps": 1200}, 8 / 16, 150e9),  # 8/16 at 150 GB/s outside still takes longer than 15/16 at 300 inside
+        ({"nic_gbps": 1600}, 15 / 16, 300e9),  # 8/16 at 200 GB/s does not
+        ({"nics_per_node": 64, "nic_gbps": 400}, 15 / 16, 300e9),
+    ],
+)
+def test_the_narrow_place_of_an_all_to_all_by_hand(change, part, rate):
+    """Two servers of 8 A100: NVLink 3 takes 15 of 16 blocks at 300 GB/s, the NICs those for the other server."""
+    about = {**SYSTEMS["sophia_n2_2.22.3_alltoall_env6"], **change}
+    assert validate.predict(about, 2**30) == pytest.approx(15 * 2.7 + 1e6 * part * 2**30 / rate)
+
+
 def test_quantiles_by_hand():
     """Errors of 0, 1, 2 ... on the sizes of one regime: the median and the tenth from above, between ranks."""
     about = SYSTEMS["h100x8_ring"]

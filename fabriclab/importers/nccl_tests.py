@@ -19,7 +19,7 @@ from fabriclab.errors import FileFormat
 
 __all__ = ["read_nccl_tests"]
 
-_HEADER: Final = re.compile(r"\b(size|bytes)\s+(?:count|N)\s+type\s+(.*?)\s*(time\s.*)")
+_HEADER: Final = re.compile(r"\b(size|bytes)\s+(?:count|N)\s+type\s+(.*?)\s*((?:cpu)?time\s.*)")
 _ROW: Final = re.compile(
     r"(?:^|[\s:>\]|#])(\d+)\s+(\d+)\s+(u?int\d*|u?char|half|double|b?float\w*|f8\w*|fp8\w*)\s+(.*)"
 )
@@ -100,7 +100,8 @@ def read_nccl_tests(
 ) -> tuple[Result, ...]:
     """Return the sweeps of an nccl-tests or rccl-tests log, one Result for each sweep over sizes.
 
-    A table is one sweep, or one for each data type, operation, root and cycle that it has.
+    A table is one sweep, or one for each data type, operation, root and cycle that it has; if all its rows
+    have one size, each is a cycle.
     Prefixes of launchers, NCCL's own messages and text around the tables are skipped. Time is taken as
     printed; bandwidths are computed from it again, so that old tables agree with new ones.
 
@@ -128,7 +129,7 @@ def read_nccl_tests(
     ValueError
         If collective or number of ranks is not in the log and not given, or does not fit its figures.
     """
-    name = Path(path).name
+    name, in_place = Path(path).name, units.flag(in_place, "in_place")
     tables = _scan(Path(path).read_text(encoding="utf-8", errors="replace"))
     full = [t for t in tables if t.rows]
     if not full:
@@ -166,12 +167,13 @@ def _scan(text: str) -> list[_Table]:
 def _sweeps(t: _Table) -> list[_Table]:
     """Return a table for each data type, operation, root and cycle; in each the sizes rise."""
     sweeps: dict[tuple[str, str, int], list[list[_Row]]] = {}
+    fixed = len({row.size for row in t.rows}) == 1  # -b and -e alike: nothing rises, and only a cycle repeats a size
     for row in t.rows:
         cycles = sweeps.setdefault((row.dtype, row.redop, row.root), [[]])
         last = cycles[-1][-1].size if cycles[-1] else -1.0
         # Sizes are rounded to what all ranks can share: 0 may come often, another one in the log of an MPI program.
         again = row.size == last and row.size > 0 and t.ranks in (0, t.per_process)
-        if row.size < last and row.size == cycles[0][0].size:
+        if (fixed and cycles[-1]) or (row.size < last and row.size == cycles[0][0].size):
             cycles.append([])
         elif row.size < last or again:
             msg = (
@@ -189,6 +191,9 @@ def _sweeps(t: _Table) -> list[_Table]:
 
 
 def _result(t: _Table, name: str, collective: str | None, n_ranks: int | None, in_place: bool) -> Result:
+    if "cputime" in t.tail:
+        msg = f"line {t.line}: this table has cputime, the time of the calls alone; run the test without -C 1"
+        raise FileFormat(msg)
     starts = [i for i, column in enumerate(t.tail) if t.tail[i : i + 3] == ["time", "algbw", "busbw"]]
     if len(starts) <= in_place:
         msg = f"line {t.line}: this table has no {'in-place' if in_place else 'time, algbw and busbw'} columns"
