@@ -6,6 +6,7 @@ import pytest
 from browser import alt, browser, picture, reply, settled, show
 from test_live import VIEWS
 
+DRAWN = [name for name in VIEWS if name != "table"]
 KEYS = {"range": ("ArrowRight", "PageUp", "End"), "select-one": ("ArrowDown",)}
 
 
@@ -26,7 +27,7 @@ def page(chrome):
     assert wrong == []
 
 
-@pytest.mark.parametrize("name", VIEWS)
+@pytest.mark.parametrize("name", DRAWN)
 def test_every_control_moved_by_keyboard_gives_another_picture_and_another_text(page, name):
     show(page, VIEWS[name]())
     for control in page.query_selector_all("[data-control]"):
@@ -98,7 +99,7 @@ def test_a_dead_kernel_is_told_in_words(page):
     page.wait_for_function("() => document.querySelector('.fl-hint').textContent.includes('kernel has stopped')")
 
 
-@pytest.mark.parametrize("name", VIEWS)
+@pytest.mark.parametrize("name", DRAWN)
 def test_parts_are_read_by_arrow_keys_and_by_pointer(page, name):
     show(page, VIEWS[name]())
     page.focus(".fl-canvas")
@@ -140,6 +141,15 @@ def test_the_numbers_unfold_and_follow(page):
     before = page.inner_text(".fl-table table")
     page.click("[data-press=forward]")
     page.wait_for_function("(old) => document.querySelector('.fl-table table').innerText !== old", arg=before)
+
+
+def test_a_live_table_is_open_and_follows_the_keyboard(page):
+    show(page, VIEWS["table"]())
+    page.wait_for_selector(".fl-table table")
+    assert not page.is_visible(".fl-canvas")
+    page.focus("[data-control=n]")
+    page.keyboard.press("End")
+    page.wait_for_function("() => document.querySelectorAll('.fl-table tbody tr').length === 9")
 
 
 def test_play_steps_to_the_end_and_reset_goes_back(page):

@@ -307,6 +307,7 @@ class View {
   draw() {
     cancelAnimationFrame(this.drawing);
     this.drawing = 0;
+    this.root.dataset.drawn = String(this.model.get("frame").seq);
     if (!this.size || !this.size[1]) return;
     const ratio = window.devicePixelRatio || 1, wide = Math.max(this.frame.clientWidth, 560);
     const scale = Math.min(wide / this.size[0], 1.25);
@@ -328,7 +329,6 @@ class View {
     if (this.read) this.mark(this.readable()[this.read[0]], this.read[1]);
     if (gone < 1) this.later();
     else this.begun = 0;
-    this.root.dataset.drawn = String(this.model.get("frame").seq);
   }
 
   colour(number) {
