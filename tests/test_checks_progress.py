@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from datetime import date, datetime, timedelta
 
@@ -182,6 +183,16 @@ def test_a_kernel_that_stands_still_stops_nobody(own_file, monkeypatch):
         assert 5 <= sum(waits) <= 25 and "a" in held()["predictions"]
 
 
+def test_who_reads_waits_for_who_writes(own_file):
+    reader = threading.Thread(target=held)
+    with store._locked(own_file):
+        reader.start()
+        reader.join(0.2)
+        assert reader.is_alive()
+    reader.join(5)
+    assert not reader.is_alive()
+
+
 def test_where_a_folder_knows_no_locks_it_goes_on(own_file, monkeypatch):
     def refuse(*arguments):
         raise OSError(37, "No locks available")
@@ -246,31 +257,30 @@ def test_a_right_answer_before_its_day_and_a_wrong_one_move_nothing(clock):
     assert store.due(right(right=False) | {"right": True})
 
 
-def test_the_day_is_the_local_one(clock, monkeypatch):
+@pytest.fixture
+def auckland(monkeypatch):
+    """Live where it is tomorrow already."""
     monkeypatch.setenv("TZ", "Pacific/Auckland")
-    if hasattr(time, "tzset"):
-        time.tzset()
-    try:
-        clock("2026-01-02", hour=1)
-        assert right()["days"] == ["2026-01-02"]
-        if hasattr(time, "tzset"):
-            assert held()["checks"]["00-fabric"]["when"] == "2026-01-01T12:00:00.000+00:00"
-    finally:
-        monkeypatch.undo()
-        if hasattr(time, "tzset"):
-            time.tzset()
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
 
 
-def test_a_file_of_version_1_is_migrated(own_file, root, clock):
+def test_the_day_is_the_local_one(auckland, clock):
+    clock("2026-01-02", hour=1)
+    assert right()["days"] == ["2026-01-02"]
+    assert held()["checks"]["00-fabric"]["when"] == "2026-01-01T12:00:00.000+00:00"
+
+
+def test_a_file_of_version_1_is_migrated(own_file, root, auckland, clock):
     shutil.copy(root / "tests" / "data" / "progress-1.json", own_file)
     clock("2026-08-16")
     old, now = json.loads(own_file.read_text()), held()
-    assert (old["version"], now["version"]) == (1, 2)
-    assert {name: now[name] for name in old if name not in ("version", "checks", "drills")} == {
-        name: old[name] for name in old if name not in ("version", "checks", "drills")
-    }
+    same = old.keys() - {"version", "checks", "drills"}
+    assert (old["version"], now["version"]) == (1, 2) and all(now[name] == old[name] for name in same)
     days = {id: entry["days"] for id, entry in (now["checks"] | now["drills"]).items()}
-    assert days == {"00-fabric": [], "00-typical": ["2026-08-14"], "00-nic-rate": ["2026-08-16"]}
+    assert days == {"00-fabric": [], "00-typical": ["2026-08-15"], "00-nic-rate": ["2026-08-16"]}
     said = str(fabriclab.progress())
     assert "what a fabric is" not in said and re.search(r'the typical rate +fl.check\("00-typical"\)', said)
     predict("a", 3, "s")
@@ -605,6 +615,7 @@ def test_the_report_stays_on_one_screen():
         predict(f"{i:02}-any", 3, "s")
         ledger(f"change {i}", 3.0)
     assert str(report()).count("\n") < 50 and "59-any" in str(report()) and "49-any" not in str(report())
+    assert "52_ethernet" in str(report()) and "00_start_here" not in str(report())
     assert len(report().data["predictions"]) == 60
 
 
