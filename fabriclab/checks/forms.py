@@ -18,9 +18,9 @@ def prediction(id: str, unit: str, ends: tuple[float, float], store: Callable[..
     ``store`` takes value, low, high and no_idea, and says what it has stored.
     """
     from fabriclab.views.live import Live, Scene, Slider
-    from fabriclab.views.live.plots import range_scene
+    from fabriclab.views.live.rulers import range_scene
 
-    middle = (ends[0] * ends[1]) ** 0.5
+    middle = float(f"{(ends[0] * ends[1]) ** 0.5:.1g}")
     names = {"low": middle / 10, "value": middle, "high": middle * 10}
     controls = {name: Slider(*ends, label=text(f"form.{name}"), unit=unit, log=True) for name in names}
 

@@ -5,11 +5,15 @@ Each takes values of the library and plain functions from control values to such
 its table and the line of code that sets it stand in its place.
 """
 
-from fabriclab.views.live.fabrics import fabric, placement
-from fabriclab.views.live.plots import race, ruler, sweep, table, timeline
+from fabriclab.views.live.controls import Choice, Slider
+from fabriclab.views.live.fabrics import fabric
+from fabriclab.views.live.placements import placement
+from fabriclab.views.live.rulers import ruler
 from fabriclab.views.live.scene import Layer, Scene
 from fabriclab.views.live.steppers import stepper
-from fabriclab.views.live.widget import Choice, Live, Slider
+from fabriclab.views.live.sweeps import sweep
+from fabriclab.views.live.times import race, timeline
+from fabriclab.views.live.widget import Live, table
 
 __all__ = [
     "Choice", "Layer", "Live", "Scene", "Slider", "fabric", "placement", "race", "ruler", "stepper", "sweep",

@@ -8,14 +8,14 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from fabriclab import collectives, units
+from fabriclab import units
 from fabriclab.core import Fabric, Timeline
-from fabriclab.simulation import simulate
 from fabriclab.texts import text
 from fabriclab.views.fabrics import MOST_NODES, fabric_said, share_of
 from fabriclab.views.layout import Lines, Marks, boxes_of, counted, lines_of, marks_of, paths_of
+from fabriclab.views.live.controls import MOST_CONTROLS, Choice, Control
 from fabriclab.views.live.scene import COLOUR, WIDTH, Layer, Scene, ink_on, lines, shade
-from fabriclab.views.live.widget import MOST_CONTROLS, Choice, Control, Live, Slider
+from fabriclab.views.live.widget import Live
 from fabriclab.views.tables import Table
 
 MODES: Final = ("load", "tier", "rail", "failure")
@@ -76,42 +76,6 @@ def fabric(
         hidden["layout"] = layout
     start |= {"colour": colour or modes[0], "layout": layout}
     return Live(call, scene, known, start, text("live.fabric.title"), hidden=hidden)
-
-
-def placement(
-    fabric: Fabric, size: units.Quantity = "1 GB", *,  # illustrative: large enough for rates alone to count
-    seed: int = 0, routing: str = "ecmp", colour: str = "load", open: int | None = None,
-) -> Live:  # fmt: skip
-    """Show rings over the rails of a fabric, in order (seed 0) or shuffled, and the load that each order brings.
-
-    Parameters
-    ----------
-    fabric : Fabric
-        With rails, such as ``topologies.build("rail_optimised")``.
-    size : float or str
-        Of the array of each ring. [B]
-    seed, routing, colour : int, str, str
-        Seed of the shuffle, 0 for the order of the servers; ecmp or spray; what the colour of a link says.
-    """
-    groups = np.array(collectives.rail_groups(fabric))
-
-    def scene(seed: int, routing: str, colour: str, open: int | None) -> Scene:
-        rng = np.random.default_rng(seed)
-        order = np.array([rng.permutation(group) for group in groups]) if seed else groups
-        run = simulate("all_reduce", "ring", fabric, size, placement=order, method=routing)
-        numbers = {
-            "hops": f"{collectives.spine_crossings(fabric, order):,}",
-            "all": f"{order.size:,}",
-            "routing": routing,
-        }
-        said = text("live.place.shuffled" if seed else "live.place.order", time=units.format_time(run.time), **numbers)
-        return fabric_scene(fabric, run, colour, open, said)
-
-    controls: dict[str, Control] = {"seed": Slider(0, 20, label=text("live.place.seed"))}
-    controls |= {"routing": Choice(("ecmp", "spray")), "colour": Choice(("load", "tier", "rail"))}
-    values = {"seed": seed, "routing": routing, "colour": colour}
-    call = f"fl.live.placement(fl.{fabric!r}, {size!r}"
-    return Live(call, scene, controls, values, text("live.place.title"), hidden={"open": open})
 
 
 def fabric_scene(

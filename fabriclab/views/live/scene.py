@@ -6,7 +6,7 @@ kernel. Coordinates are pixels of a picture 700 wide, y downwards. Colours are p
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.patches import FancyBboxPatch
 from numpy.typing import ArrayLike, NDArray
 
-from fabriclab.views.page import Picture, canvas, finish, styled
+from fabriclab.views.page import Floats, Picture, canvas, finish, plain, styled
 from fabriclab.views.palette import COLOURS, GREY, INK, NODE, ROLES, TINT
 from fabriclab.views.tables import Table
 
@@ -98,6 +98,26 @@ def lines(paths: Sequence[NDArray[Any]], **fields: Any) -> Layer:
     points = np.concatenate([np.empty((0, 2)), *paths])
     ptr = np.concatenate([[0], np.cumsum([len(p) for p in paths])])
     return Layer("lines", {"ptr": ptr, "x": points[:, 0], "y": points[:, 1], **fields})
+
+
+def log_axis(low: float, high: float, start: float, end: float) -> Callable[[Any], Floats]:
+    """Return where a value stands on a logarithmic axis from ``start`` to ``end`` [px]."""
+    span = np.log(high / low)
+    return lambda v: np.asarray(start + (end - start) * np.log(np.asarray(v, dtype=np.float64) / low) / span)
+
+
+def tick_layers(places: Floats, at: Callable[[Any], Floats], show: Callable[[float], str], ends: tuple[float, float],
+           across: bool) -> dict[str, Layer]:  # fmt: skip
+    """Return grid lines and texts of an axis: across the picture, or upwards."""
+    here, texts = at(places), [plain(show(float(v))) for v in places]
+    low, high = ends
+    points = [np.array([[p, low], [p, high]] if across else [[low, p], [high, p]]) for p in here]
+    place = {"x": here, "y": np.full(here.size, high + 12.0), "align": 1.0}
+    if not across:
+        place = {"x": np.full(here.size, low - 6.0), "y": here, "align": 2.0}
+    side = "x" if across else "y"
+    return {f"{side} grid": lines(points, width=1.0, colour=COLOUR["grey"], alpha=0.3),
+            f"{side} ticks": Layer("texts", {**place, "texts": texts})}  # fmt: skip
 
 
 def _each(value: Any, n: int, otherwise: float = 0.0) -> NDArray[np.float64]:

@@ -10,8 +10,9 @@ from fabriclab import collectives, routing, topologies
 from fabriclab.core import Fabric, Flows, Schedule, StepGroup
 from fabriclab.texts import text
 from fabriclab.views.layout import lines_of, marks_of, paths_of
+from fabriclab.views.live.controls import Slider
 from fabriclab.views.live.scene import COLOUR, WIDTH, Layer, Scene, ink_on, lines, shade
-from fabriclab.views.live.widget import Live, Slider
+from fabriclab.views.live.widget import Live
 from fabriclab.views.tables import Table
 
 _MOST_RANKS: Final = 16

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,85 +13,13 @@ import anywidget
 import numpy as np
 import traitlets
 
-from fabriclab import units
 from fabriclab.texts import text
+from fabriclab.views.live.controls import MOST_CONTROLS, Control, range_of
 from fabriclab.views.live.scene import COLOUR, DASHES, PALETTE, WIDTH, Layer, Scene, printed
 from fabriclab.views.page import Picture
+from fabriclab.views.tables import Table
 
 _HERE: Final = Path(__file__).parent
-
-
-@dataclass(frozen=True)
-class Slider:
-    """A number between two ends; ``play`` adds buttons that step through it.
-
-    Parameters
-    ----------
-    low, high, step : float
-        Ends and step; whole numbers stay whole.
-    label, unit : str
-        What the learner reads beside it.
-    log : bool
-        Equal factors are equal ways.
-    """
-
-    low: float
-    high: float
-    step: float = 1
-    label: str = ""
-    unit: str = ""
-    log: bool = False
-    play: bool = False
-
-    def check(self, value: Any, name: str) -> float:
-        """Return a value within the ends, or refuse it by name."""
-        if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not np.isfinite(value):
-            msg = f"{name} must be a number, got {value!r}"
-            raise TypeError(msg)
-        if not self.low <= value <= self.high:
-            msg = f"{name} must be within {self.low:g}..{self.high:g}, got {value:g}"
-            raise ValueError(msg)
-        if self.log or self.step != int(self.step):
-            return float(value)
-        return int(self.low + round((value - self.low) / self.step) * self.step)
-
-    def __repr__(self) -> str:
-        """Show the call that makes it."""
-        more = {k: getattr(self, k) for k in ("step", "label", "unit", "log", "play")}
-        words = [f"{k}={v!r}" for k, v in more.items() if v != getattr(type(self), k)]
-        return f"fl.live.Slider({', '.join([f'{self.low:g}', f'{self.high:g}', *words])})"
-
-    def samples(self) -> list[Any]:
-        """Return values that a law may try: both ends and one between."""
-        middle = (self.low * self.high) ** 0.5 if self.log else (self.low + self.high) / 2
-        return list(dict.fromkeys(self.check(v, "value") for v in (self.low, middle, self.high)))
-
-
-@dataclass(frozen=True)
-class Choice:
-    """One of several words or numbers."""
-
-    options: tuple[Any, ...]
-    label: str = ""
-
-    def check(self, value: Any, name: str) -> Any:
-        """Return the option, or refuse it with the list."""
-        if value not in self.options:
-            msg = f"{name} must be one of {', '.join(map(repr, self.options))}, got {value!r}"
-            raise ValueError(msg)
-        return value
-
-    def __repr__(self) -> str:
-        """Show the call that makes it."""
-        return f"fl.live.Choice({self.options!r}{f', {self.label!r}' if self.label else ''})"
-
-    def samples(self) -> list[Any]:
-        """Return values that a law may try: all options."""
-        return list(self.options)
-
-
-Control = Slider | Choice
-MOST_CONTROLS: Final = 3  # a fourth is one too many to follow with the eye
 
 
 class _Widget(anywidget.AnyWidget):
@@ -183,7 +111,7 @@ class Live:
     def __str__(self) -> str:
         """Return what the text mode shows: sentence, table, controls and the line of code."""
         table = [] if self.scene.table is None else [str(self.scene.table)]
-        ways = [f"{c.label or name}: {_range(c)}" for name, c in self.controls.items()]
+        ways = [f"{c.label or name}: {range_of(c)}" for name, c in self.controls.items()]
         return "\n".join(filter(None, [self.scene.said, *table, self._listed, *ways, self.code]))
 
     # ------------------------------------------------------------------ the browser
@@ -272,13 +200,25 @@ class Live:
         return {**(data or {}), "text/plain": str(self), "text/html": still}, meta
 
 
-def _range(control: Control) -> str:
-    if isinstance(control, Choice):
-        return ", ".join(map(repr, control.options))
-    return f"{control.low:g} .. {control.high:g} {control.unit}".rstrip()
+def table(function: Callable[..., Table], controls: Mapping[str, Control], said: str = "", **values: Any) -> Live:
+    """Show a table that follows controls.
 
+    Parameters
+    ----------
+    function : callable
+        From the values of the controls to a `views.Table`.
+    controls : mapping of str to Slider or Choice
+        Its controls.
+    said : str
+        The sentence, where the table has no caption.
+    **values
+        Where the controls stand.
+    """
 
-def rate_slider(label: str, low: units.Quantity, high: units.Quantity, unit: str = "GB/s") -> Slider:
-    """Return a logarithmic slider of rates, which counts in ``unit``."""
-    factor = units.UNITS[unit][1]
-    return Slider(units.rate(low) / factor, units.rate(high) / factor, label=label, unit=unit, log=True)
+    def scene(**values: Any) -> Scene:
+        made = function(**values)
+        return Scene(made.caption or said, made, {}, 0.0, str(made))
+
+    start = {name: c.samples()[0] for name, c in controls.items()} | values
+    call = f"fl.live.table({getattr(function, '__name__', 'function')}, {dict(controls)!r}, {said!r}"
+    return Live(call, scene, controls, start, text("live.table.title"))

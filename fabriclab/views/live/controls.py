@@ -1,0 +1,95 @@
+"""Controls of live views: what a hand may set, and what it may not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from fabriclab import units
+
+
+@dataclass(frozen=True)
+class Slider:
+    """A number between two ends; ``play`` adds buttons that step through it.
+
+    Parameters
+    ----------
+    low, high, step : float
+        Ends and step; whole numbers stay whole.
+    label, unit : str
+        What the learner reads beside it.
+    log : bool
+        Equal factors are equal ways.
+    """
+
+    low: float
+    high: float
+    step: float = 1
+    label: str = ""
+    unit: str = ""
+    log: bool = False
+    play: bool = False
+
+    def check(self, value: Any, name: str) -> float:
+        """Return a value within the ends, or refuse it by name."""
+        if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not np.isfinite(value):
+            msg = f"{name} must be a number, got {value!r}"
+            raise TypeError(msg)
+        if not self.low <= value <= self.high:
+            msg = f"{name} must be within {self.low:g}..{self.high:g}, got {value:g}"
+            raise ValueError(msg)
+        if self.log or self.step != int(self.step):
+            return float(value)
+        return int(self.low + round((value - self.low) / self.step) * self.step)
+
+    def __repr__(self) -> str:
+        """Show the call that makes it."""
+        more = {k: getattr(self, k) for k in ("step", "label", "unit", "log", "play")}
+        words = [f"{k}={v!r}" for k, v in more.items() if v != getattr(type(self), k)]
+        return f"fl.live.Slider({', '.join([f'{self.low:g}', f'{self.high:g}', *words])})"
+
+    def samples(self) -> list[Any]:
+        """Return values that a law may try: both ends and one between."""
+        middle = (self.low * self.high) ** 0.5 if self.log else (self.low + self.high) / 2
+        return list(dict.fromkeys(self.check(v, "value") for v in (self.low, middle, self.high)))
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of several words or numbers."""
+
+    options: tuple[Any, ...]
+    label: str = ""
+
+    def check(self, value: Any, name: str) -> Any:
+        """Return the option, or refuse it with the list."""
+        if value not in self.options:
+            msg = f"{name} must be one of {', '.join(map(repr, self.options))}, got {value!r}"
+            raise ValueError(msg)
+        return value
+
+    def __repr__(self) -> str:
+        """Show the call that makes it."""
+        return f"fl.live.Choice({self.options!r}{f', {self.label!r}' if self.label else ''})"
+
+    def samples(self) -> list[Any]:
+        """Return values that a law may try: all options."""
+        return list(self.options)
+
+
+Control = Slider | Choice
+MOST_CONTROLS: Final = 3  # a fourth is one too many to follow with the eye
+
+
+def range_of(control: Control) -> str:
+    if isinstance(control, Choice):
+        return ", ".join(map(repr, control.options))
+    return f"{control.low:g} .. {control.high:g} {control.unit}".rstrip()
+
+
+def rate_slider(label: str, low: units.Quantity, high: units.Quantity, unit: str = "GB/s") -> Slider:
+    """Return a logarithmic slider of rates, which counts in ``unit``."""
+    factor = units.UNITS[unit][1]
+    return Slider(units.rate(low) / factor, units.rate(high) / factor, label=label, unit=unit, log=True)
