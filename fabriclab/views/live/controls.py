@@ -84,6 +84,7 @@ MOST_CONTROLS: Final = 3  # a fourth is one too many to follow with the eye
 
 
 def range_of(control: Control) -> str:
+    """Return what a control may be set to, in words."""
     if isinstance(control, Choice):
         return ", ".join(map(repr, control.options))
     return f"{control.low:g} .. {control.high:g} {control.unit}".rstrip()
