@@ -31,14 +31,14 @@ def check(id: str, answer: Any = None, **given: Any) -> Shown:
         A ValueError: there is no such question or parameter.
     """
     question = find(id)
-    return _turn(question, question.kind, answer, given)
+    return _turn(question, "choice" if question.kind == "pick" else question.kind, answer, given)
 
 
 def drill(number: int | None = None, answer: str | None = None, *, name: str = "units") -> Shown:
     """Ask question ``number`` of a drill with four choices, or answer it with a letter; without one, list it."""
     rows = {q.drill: q for q in questions().values() if q.drill.startswith(f"{name}/")}
     if number is None:
-        done = store.progress()["drills"]
+        done = store.held()["drills"]
         state = {d: "right" if done.get(q.id, {}).get("right") else "open" for d, q in rows.items()}
         asked = [_ask(q, "choice", {}, text(f"drill.{state[d]}")) for d, q in rows.items()]
         return Shown([text("drill.list", name=name, n=len(rows))], parts=asked, data=state)
@@ -57,17 +57,22 @@ def _turn(question: Question, kind: str, answer: Any, given: Mapping[str, Any]) 
         after = [*said, text("check.uncounted"), *asked.after]
         return replace(asked, after=after, state="wait", data={"right": False, "counted": False})
     section = "drills" if question.drill else "checks"
-    held = store.progress()[section].get(question.id, {"tries": 0, "right": False, "named": []})
-    if not held["right"]:
+    held = store.held()[section].get(question.id, {"tries": 0, "right": False, "named": []})
+    solved = held["right"]
+    if not solved:
         named = [*held["named"], mistake] if mistake else held["named"]
         held = {"tries": held["tries"] + 1, "right": right, "named": named}
         store.put(section, question.id, held)
-    data = {"right": right, "counted": True, "tries": held["tries"], "named": mistake}
+    data = {"right": right, "counted": not solved, "tries": held["tries"], "named": mistake}
+    words = question.fill(given)[1]
     if right:
         tries = text("check.first" if held["tries"] == 1 else "check.tries", n=held["tries"])
-        model = text("check.key", key=question.shown(question.key(given))) if question.kind == "number" else ""
-        return Shown(asked.lines, "good", after=[text("check.right", tries=tries), *said, model], data=data)
-    level, words = min(held["tries"], _HINTS), question.fill(given)[1]
+        model = text("check.key", key=question.shown(question.key(given))) if question.formula else ""
+        why = text(f"{question.id}.why", **words)
+        return Shown(asked.lines, "good", after=[text("check.right", tries=tries), *said, why, model], data=data)
+    if solved:
+        return replace(asked, after=[text("check.solved"), *said, *asked.after], state="wait", data=data)
+    level = min(held["tries"], _HINTS)
     hints = [text("check.hint", level=level, hint=text(k, **words)) for k in keys(f"{question.id}.hint{level}")]
     return replace(asked, after=[text("check.wrong"), *said, *hints, *asked.after], state="wait", data=data)
 

@@ -97,8 +97,9 @@ def _block(answer: Rule, rank: int, step: int, n: int) -> int:
 def _ring_fault(sent: dict[tuple[int, int, int], int], counts: NDArray[np.float64]) -> Verdict:
     rank, block = np.argwhere((counts != 1).any(axis=2))[0]
     wrong = counts[rank, block]
-    lacks, twice = (", ".join(map(str, np.flatnonzero(odd))) or "-" for odd in (wrong == 0, wrong > 1))
-    line = text("function.ring", n=len(counts), rank=rank, block=block, lacks=lacks, twice=twice)
+    odd = {"function.lacks": np.flatnonzero(wrong == 0), "function.twice": np.flatnonzero(wrong > 1)}
+    faults = [text(key, ranks=", ".join(map(str, ranks))) for key, ranks in odd.items() if ranks.size]
+    line = " ".join([text("function.ring", n=len(counts), rank=rank, block=block), *faults])
     fits = [name for name, rule in _RING_MISTAKES.items() if _follows(sent, rule)]
     # With few ranks several mistakes look alike: name one only where it alone fits.
     return (False, [line, text(f"mis.{fits[0]}")], fits[0]) if len(fits) == 1 else (False, [line], "")

@@ -46,7 +46,7 @@ class Question:
 
     id: str
     lesson: str  # its file name
-    kind: str  # number, choice or function
+    kind: str  # number, pick (a number by a button), choice or function
     drill: str  # name/number of the drill it belongs to, or empty
     params: Mapping[str, tuple[str, ...]]  # name -> ways to fill it: 17.6 GB, 128, case.dp or case.nic_rate in Gb/s
     formula: str  # the right answer in SI
@@ -71,8 +71,9 @@ class Question:
         return evaluate(self.formula, self.fill(given)[0])
 
     def shown(self, value: float) -> str:
-        """Return an SI value in the unit of the question."""
-        return shown(value / quantity(self.unit)[1], self.unit)
+        """Return an SI value in the unit of the question; where the answer is exact, with all its digits."""
+        number = value / quantity(self.unit)[1]
+        return shown(number, self.unit) if self.tolerance else f"{number:g} {self.unit}".removesuffix(" 1")
 
     def options(self, given: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
         """Return letter -> (option, name of the mistake or ""): numbers by size, sentences mixed."""
