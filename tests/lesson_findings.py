@@ -97,6 +97,17 @@ def gate_secrets(nb: Any, predictions: Mapping[str, Any], elsewhere: Mapping[str
                     yield f"cell {cell.id}{place} says {n.text!r} before prediction {id} asks for it"
 
 
+def gate_patience(nb: Any, predictions: Mapping[str, Any]) -> Iterator[str]:
+    """Find the truth of a prediction in the cell that reveals it, although nothing was predicted."""
+    for id, place in where(nb, "reveal").items():
+        entry = predictions[id]
+        if entry["how"] not in ("measured", "stored"):
+            truth = numbers(f"{entry['truth']!r} {entry['unit']}")[0]
+            for n in numbers(printed(nb.cells[place])):
+                if n.kind == truth.kind and math.isclose(n.value * n.factor, truth.value * truth.factor, rel_tol=0.02):
+                    yield f"cell {nb.cells[place].id} says {n.text!r}, and nothing was predicted as {id}"
+
+
 def gate_answers(progress: Mapping[str, Any]) -> Iterator[str]:
     for id, entry in {**progress["checks"], **progress["drills"]}.items():
         if entry["right"]:

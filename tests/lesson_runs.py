@@ -70,7 +70,7 @@ def environment(**changes: str):
 def execute(nb: Any, folder: Path, *, text: bool = False, sealed: tuple[str, ...] = ()) -> Run:
     """Run a notebook in ``folder``, beside copies of the other lessons.
 
-    ``sealed`` are predictions of earlier lessons, which are in the progress file already.
+    ``sealed`` are predictions that are in the progress file already.
     """
     store = folder / "progress.json"
     guess = {"value": None, "unit": None, "low": 0.1, "high": 1000.0}
@@ -127,7 +127,7 @@ def earlier(name: str) -> dict[str, Any]:
 
 
 def run(name: str, nb: Any, folder: Path, before: dict[str, Any], *, text: bool = False) -> Run:
-    """Return the run of a lesson in one mode, made once for all tests."""
+    """Return the run of a lesson in one mode, made once for all tests; only as text nothing has been predicted."""
 
     def make() -> Run:
         place = folder / f"{name}-{'text' if text else 'full'}"
@@ -136,7 +136,8 @@ def run(name: str, nb: Any, folder: Path, before: dict[str, Any], *, text: bool 
             shutil.copy(path, place)
         made, shown = gates.where(nb, "predict"), {**gates.where(nb, "reveal"), **gates.where(nb, "envelope")}
         known = {id for other in before.values() for id in gates.where(other, "predict")}
-        return execute(nb, place, text=text, sealed=tuple(id for id in shown if id not in made and id in known))
+        sealed = () if text else tuple(id for id in shown if id in made or id in known)
+        return execute(nb, place, text=text, sealed=sealed)
 
     return shared(f"{name}-{text}", folder, make)
 

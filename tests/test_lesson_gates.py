@@ -229,6 +229,14 @@ def test_an_answer_before_its_prediction_is_found(done, place):
     assert list(findings.gate_secrets(nb, measured, {})) == []
 
 
+def test_a_reveal_without_a_prediction_says_nothing(done, tmp_path):
+    predictions = done.progress["predictions"]
+    nb = copy.deepcopy(done.nb)
+    assert "0.70 s" in " ".join(findings.gate_patience(nb, predictions))  # its cell prints the time beside the reveal
+    nb.cells[3].outputs = []
+    assert list(findings.gate_patience(nb, predictions)) == []
+
+
 def test_a_bare_number_of_another_unit_is_no_answer(done):
     nb = copy.deepcopy(done.nb)
     nb.cells.insert(1, said("| t [ms] | n |\n|---|---|\n| 7 | 0.7 |\n\nIt takes 0.70 of it."))

@@ -24,7 +24,7 @@ Cell metadata::
 
     "duty": "experiment"        predict, experiment, compare, break, check (or a list of them). All five
                                 occur. On a code cell; compare and break may stand on several
-    "learner": true             a code cell that the learner changes or writes: one code cell in three.
+    "learner": true             a code cell that the learner changes, writes or answers by hand: one in three.
                                 Only such a cell may hold a ``def`` (the learner's answer); no cell a class
     "covers": ["C001"]          rows of the coverage list, on a code cell or a Markdown cell with a table.
                                 Rows of kind skill, question, exercise and demo: a code cell that calls
@@ -42,7 +42,9 @@ Gates without a run
     reveal without a prediction opens an envelope, so an earlier lesson predicts that id.
 
 Gates on the executed notebook (run once, in its own folder, with a fresh progress file)
+    A prediction is a form, which no run can fill in, so the file holds "no idea" for each prediction that is revealed.
     No error; again with ``FABRICLAB_TEXT=1``, then without pictures and scripts, each output with plain text.
+    That second run has no prediction, and no cell with a ``reveal`` prints what came out (measured ones exempt).
     No question is answered right: that is left to the learner (``check("id")`` asks, and an answer cell holds a
     placeholder that runs). Every number with a unit in Markdown (``0.70 s``, ``50 GB/s``, ``13 %``, ``128 times``;
     code spans are not read) is printed by some cell to the digits that the prose gives, in any prefix or as a
@@ -138,9 +140,8 @@ def test_the_lessons_ask_the_predictions_of_the_table():
     for name in FILES:
         calls = (node for cell in gates.cells(load(name), "code") for node in ast.walk(gates.tree(cell)))
         for call in (node for node in calls if isinstance(node, ast.Call) and ast.unparse(node.func) == "fl.predict"):
-            id, _, unit = (ast.literal_eval(argument) for argument in call.args)
-            asked[id] = {"id": id, "lesson": name, "unit": unit}
-    assert asked == predictions()
+            asked[ast.literal_eval(*call.args)] = name  # nothing but the id: the form asks for the rest
+    assert asked == {id: row["lesson"] for id, row in predictions().items()}
 
 
 def test_neighbours_have_different_shapes():
@@ -166,6 +167,8 @@ def test_a_lesson_runs_as_text(name, folder):
     done = run(name, load(name), folder, earlier(name), text=True)
     assert done.error == ""
     assert list(findings.gate_text_mode(done.nb)) == []
+    truths = run(name, load(name), folder, earlier(name)).progress["predictions"]
+    assert list(findings.gate_patience(done.nb, truths)) == []
 
 
 @pytest.mark.alone
