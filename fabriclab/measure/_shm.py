@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from multiprocessing import resource_tracker
-from multiprocessing.shared_memory import SharedMemory
+from multiprocessing import resource_tracker, shared_memory
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,13 +18,12 @@ class SharedMemoryRanks:
     about = "shared memory (built in)"
 
     def __init__(self, rank: int, size: int, items: int, numbers: int, name: str) -> None:
-        # Each process would start a tracker process, which unlinks the segment under the others.
-        resource_tracker.register = resource_tracker.unregister = lambda *_: None
+        resource_tracker.register = resource_tracker.unregister = lambda *_: None  # they unlink it under the others
         self.rank, self.size, self._epoch, self._fence = rank, size, 0, threading.Lock()
         room = 8 * size * items
         while not hasattr(self, "_memory"):
             try:
-                self._memory = SharedMemory(name, rank == 0, room + 8 * size * (8 + numbers))
+                self._memory = shared_memory.SharedMemory(name, rank == 0, room + 8 * size * (8 + numbers))
             except (FileNotFoundError, ValueError):  # not there yet, or still empty
                 time.sleep(0.002)
         self._sends, self._recvs = np.ndarray((2, size, items), np.float32, self._memory.buf)
@@ -55,8 +53,7 @@ class SharedMemoryRanks:
 
     def reduce_scatter(self, n: int) -> None:
         self.barrier()
-        mine = slices(n, self.size)[self.rank]
-        self._add(mine, self.recv[: mine.stop - mine.start])
+        self._add(mine := slices(n, self.size)[self.rank], self.recv[: mine.stop - mine.start])
 
     def all_gather(self, n: int) -> None:
         self.barrier()
@@ -77,8 +74,7 @@ class SharedMemoryRanks:
             self.recv[:n] = self._sends[0, :n]
 
     def gather(self, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+        self.barrier()  # all have read the rows of the call before
         self._rows[self.rank] = numbers
         self.barrier()
-        table = self._rows.copy()
-        self.barrier()
-        return table
+        return self._rows.copy()
