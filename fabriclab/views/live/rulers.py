@@ -77,9 +77,9 @@ def ruler_scene(marks: Sequence[rulers.Mark], rate: float) -> Scene:
 def range_scene(ends: tuple[float, float], marks: tuple[float, float, float], unit: str, said: str) -> Scene:
     """Return a logarithmic ruler with a range and a best value, in ``unit``."""
     low, best, high = marks
-    to_x = log_axis(*ends, 20.0, 680.0)
+    to_x = log_axis(*ends, 40.0, 660.0)
     places = 10.0 ** np.arange(np.ceil(np.log10(ends[0])), np.log10(ends[1]) + 0.01)
-    layers = tick_layers(places, to_x, lambda v: f"{v:g}", (6.0, 46.0), True)
+    layers = tick_layers(places, to_x, lambda v: f"{v:,g}" if v < 1e6 else f"{v:g}", (6.0, 46.0), True)
     a, b = sorted((float(to_x(low)), float(to_x(high))))
     layers["range"] = Layer("boxes", {"x": np.array([a]), "y": np.array([14.0]), "w": np.array([max(b - a, 2.0)]),
                                       "h": np.array([24.0]), "colour": COLOUR["guess"], "alpha": 0.35})  # fmt: skip
