@@ -12,19 +12,9 @@ from types import MappingProxyType
 from typing import Final
 
 __all__ = [
-    "count",
-    "flag",
-    "format_rate",
-    "format_size",
-    "format_time",
-    "latency",
-    "length",
-    "parse",
-    "rate",
-    "scale",
-    "size",
+    "count", "flag", "format_rate", "format_size", "format_time", "latency", "length", "parse", "rate", "scale", "size",
     "time",
-]
+]  # fmt: skip
 
 Quantity = float | int | str
 
@@ -169,9 +159,9 @@ def _numbers(digits: str) -> list[str]:
     return [r for r in readings if re.fullmatch(_NUMBER, r)]
 
 
-def _checked(value: Quantity, quantity: str, name: str) -> float:
+def _checked(value: Quantity, quantity: str, name: str, longest: float = math.inf) -> float:
     number = parse(value, quantity, name)
-    low, high = _PLAUSIBLE[quantity]
+    low, high = _PLAUSIBLE[quantity][0], min(longest, _PLAUSIBLE[quantity][1])
     if not low <= number <= high:
         unit = {"rate": "B/s", "time": "s", "size": "B", "length": "m"}[quantity]
         msg = f"{name} must be within {low:g}..{high:g} {unit}, got {value!r}; write {_EXAMPLE[quantity]}"
@@ -196,11 +186,7 @@ def time(value: Quantity, name: str = "time") -> float:
 
 def latency(value: Quantity, name: str = "latency") -> float:
     """Return the time of one message or hop in seconds; above 10 s is refused, it was meant in other units."""
-    number = time(value, name)
-    if number > _LONGEST:
-        msg = f'{name} must be within 0..{_LONGEST:g} s, got {value!r}; write it with its unit, such as "14 us"'
-        raise ValueError(msg)
-    return number
+    return _checked(value, "time", name, _LONGEST)
 
 
 def length(value: Quantity, name: str = "length") -> float:

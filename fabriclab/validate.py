@@ -183,12 +183,8 @@ def _errors(model: Model, about: dict[str, Any]) -> dict[str, Any]:
     guess = np.array([model(about, size) for size in result.size], dtype=float)  # None becomes NaN
     usable = np.isfinite(guess) & (guess > 0)
     error = np.where(usable, np.abs(guess * 1e-6 / result.time - 1), _CAP)
-    row = {
-        "sweep": about["sweep_id"],
-        "collective": result.what,
-        "ranks": result.n_ranks,
-        "cover": float(usable.mean()),
-    }
+    row = {"sweep": about["sweep_id"], "collective": result.what, "ranks": result.n_ranks}
+    row["cover"] = float(usable.mean())
     for g in REGIMES:
         mine = error[regimes(result) == g]
         row[g], row[f"{g}_p90"] = np.quantile(mine, (0.5, 0.9)).tolist() if mine.size else (np.nan, np.nan)

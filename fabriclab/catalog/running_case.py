@@ -104,13 +104,9 @@ class Case:
         return new
 
     def exposed(
-        self,
-        *,
-        buckets: int | None = None,
-        step_latency: float | str = 0.0,
-        t_dp: float | str | None = None,
+        self, *, buckets: int | None = None, step_latency: float | str = 0.0, t_dp: float | str | None = None,
         window: float | str | None = None,
-    ) -> float:
+    ) -> float:  # fmt: skip
         """Return the time [s] of the gradient sum that the backward pass does not hide.
 
         Equal buckets become ready one after another during the last backward pass and are summed in

@@ -120,9 +120,7 @@ FORMULAS: Final[dict[str, Callable[[Any], float]]] = {
     "t_step": lambda c: c.t_compute + c.t_tp + c.t_dp_exposed,
     "mfu": lambda c: c.flop_per_step / (c.gpus * c.peak_bf16 * c.t_step),
     "run_hours": lambda c: c.steps * c.t_step / _HOUR,
-    "price_cables": lambda c: (
-        c.servers * c.price_cables_per_server * (c.cables_host + c.cables_spine) / (2 * c.cables_host)
-    ),
+    "price_cables": lambda c: c.servers * c.price_cables_per_server * (1 + c.cables_spine / c.cables_host) / 2,
     "price_fabric": lambda c: c.switches * c.price_switch + c.price_cables,
     "price_total": lambda c: c.servers * (c.price_server + c.price_facility_per_server) + c.price_fabric,
     "price_gpu_hour": lambda c: c.price_total / (c.gpus * c.lifetime / _HOUR),

@@ -89,14 +89,10 @@ class FabricBuilder:
             self._media.append(medium)
         columns = spread({
             "a": ends[0], "b": ends[1], "capacity": si(capacity, "capacity", partial(units.rate, may_be_zero=True)),
-            "delay": si(delay, "delay", units.latency), "ports": ports, "medium": self._media.index(medium),
-            "length": si(length, "length", units.length),
+            "delay": si(delay, "delay", units.latency), "ports": frozen(ports, np.int16, "ports"),
+            "medium": np.int8(self._media.index(medium)), "length": si(length, "length", units.length),
         })  # fmt: skip
         self._cables.append({k: v.ravel() for k, v in zip(LINK_ARRAYS, columns.values(), strict=True)})
-
-    def _column(self, name: str, dtype: Any) -> NDArray[Any]:
-        parts = [frozen(block[name], dtype, name) for block in self._cables]
-        return np.concatenate(parts) if parts else np.zeros(0, dtype)
 
     def build(
         self, family: str, asked: Mapping[str, Any], *, endpoint: ArrayLike, rail: ArrayLike, server: ArrayLike
@@ -106,12 +102,12 @@ class FabricBuilder:
             msg = "a fabric needs nodes; add some with add_nodes before build"
             raise ValueError(msg)
         column = {k: np.concatenate([block[k] for block in self._nodes]) for k in (*NODE_ARRAYS, "coord", "forwarding")}
-        node: dict[str, Any] = {k: frozen(column[k], t, k) for k, t in NODE_ARRAYS.items()}
-        link = {k: np.repeat(self._column(k, t), 2) for k, t in LINK_ARRAYS.items()}
+        forwarding, cables = column.pop("forwarding"), self._cables
+        parts = {k: [np.zeros(0, t), *(block[k] for block in cables)] for k, t in LINK_ARRAYS.items()}
+        link: dict[str, Any] = {k: np.repeat(np.concatenate(v), 2) for k, v in parts.items()}
         link["source"][1::2], link["target"][1::2] = link["target"][0::2], link["source"][0::2].copy()
-        link["delay"] += column["forwarding"][link["target"]]
+        link["delay"] += forwarding[link["target"]]
         return Fabric(
-            kinds=self.kinds, coord=column["coord"],
-            coord_names=self.coord_names, media=tuple(self._media), endpoint=np.asarray(endpoint),
-            rail=np.asarray(rail), server=np.asarray(server), family=family, asked=asked, **node, **link,
+            kinds=self.kinds, coord_names=self.coord_names, media=tuple(self._media), endpoint=np.asarray(endpoint),
+            rail=np.asarray(rail), server=np.asarray(server), family=family, asked=asked, **column, **link,
         )  # fmt: skip

@@ -47,16 +47,14 @@ class Changes(Value):
         kinds = {"time": np.float64, "link": np.int32, "capacity": np.float64}
         time = si(self.time, "time", units.time)
         capacity = si(self.capacity, "capacity", partial(units.rate, may_be_zero=True))
-        for name, column in spread({"time": time, "link": self.link, "capacity": capacity}).items():
-            object.__setattr__(self, name, column)
+        columns = spread({"time": time, "link": self.link, "capacity": capacity})
+        order = np.argsort(columns["time"], kind="stable")
+        for name, column in columns.items():
+            object.__setattr__(self, name, np.take_along_axis(column, order, -1))
         freeze(self, kinds)
         check_shape(self, kinds, (self.time.size,))
         check_finite(self, {"time": " s", "capacity": " B/s"})
         check_within(self.link, "link", 0)
-        order = np.argsort(self.time, kind="stable")
-        for name in kinds:
-            object.__setattr__(self, name, getattr(self, name)[order])
-        freeze(self, kinds)
 
     def __repr__(self) -> str:
         """Show how many changes there are and when."""

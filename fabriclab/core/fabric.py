@@ -279,11 +279,9 @@ class Fabric(Value):
 def _numbers(value: ArrayLike, name: str, bound: int) -> NDArray[np.int64]:
     """Return node, link or cable numbers in order, each once; a mask or a fraction is refused."""
     number = column(list(value) if isinstance(value, (Set, Iterator)) else value, name)
-    if number.ndim > 1:
-        msg = f"{name} must be one row of numbers, got the shape {number.shape}; take its ravel()"
-        raise ValueError(msg)
-    if number.size and number.dtype.kind not in "iu":
-        msg = f"{name} must be whole numbers, got {number.dtype}; of a mask take np.flatnonzero"
+    if number.ndim > 1 or (number.size and number.dtype.kind not in "iu"):
+        msg = f"{name} must be whole numbers in one row, got {number.dtype} of shape {number.shape}; "
+        msg += "of a mask take np.flatnonzero"
         raise TypeError(msg)
     check_within(number := np.unique(number.astype(np.int64)), name, 0, bound - 1)
     return number

@@ -178,13 +178,15 @@ def _check_path(fabric: Fabric, links: NDArray[np.int32], flow: int, ends: tuple
         msg = f"flow {flow}: consecutive links of its route do not meet"
     elif np.unique(np.append(inner, ends)).size != inner.size + 2:
         msg = f"flow {flow}: its route passes a node twice"
-    elif not np.all(fabric.transit[inner]):
-        msg = (
-            f"flow {flow}: its route passes {fabric.name(int(inner[~fabric.transit[inner]][0]))}, which forbids transit"
-        )
     else:
-        return
+        return _check_transit(fabric, inner, f"flow {flow}: its route")
     raise ValueError(msg)
+
+
+def _check_transit(fabric: Fabric, inner: NDArray[np.int32], what: str) -> None:
+    if not np.all(fabric.transit[inner]):
+        msg = f"{what} passes {fabric.name(int(inner[~fabric.transit[inner]][0]))}, which forbids transit"
+        raise ValueError(msg)
 
 
 def _check_spray(fabric: Fabric, links: NDArray[np.int32], use: NDArray[np.float64], flow: int, flows: Flows) -> None:
@@ -193,17 +195,11 @@ def _check_spray(fabric: Fabric, links: NDArray[np.int32], use: NDArray[np.float
     np.subtract.at(balance, fabric.target[links], use)
     balance[flows.source[flow]] -= 1
     balance[flows.target[flow]] += 1
-    inner = np.unique(fabric.target[links])
-    inner = inner[inner != flows.target[flow]]
     if np.max(np.abs(balance)) > 1e-9:
         node = int(np.argmax(np.abs(balance)))
         msg = f"flow {flow}: its spray loses or gains traffic at {fabric.name(node)}"
         raise ValueError(msg)
-    if not np.all(fabric.transit[inner]):
-        msg = (
-            f"flow {flow}: its spray passes {fabric.name(int(inner[~fabric.transit[inner]][0]))}, which forbids transit"
-        )
-        raise ValueError(msg)
+    _check_transit(fabric, np.setdiff1d(fabric.target[links], flows.target[flow]), f"flow {flow}: its spray")
 
 
 def _check_tree(fabric: Fabric, links: NDArray[np.int32], flow: int) -> None:

@@ -92,11 +92,7 @@ class _Table:
 
 
 def read_nccl_tests(
-    path: str | os.PathLike[str],
-    *,
-    collective: str | None = None,
-    n_ranks: int | None = None,
-    in_place: bool = False,
+    path: str | os.PathLike[str], *, collective: str | None = None, n_ranks: int | None = None, in_place: bool = False
 ) -> tuple[Result, ...]:
     """Return the sweeps of an nccl-tests or rccl-tests log, one Result for each sweep over sizes.
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from fabriclab import units
-from fabriclab.catalog.clos import Plan
 from fabriclab.core import Fabric
 from fabriclab.registry import register
-from fabriclab.topologies._clos import HOST_LENGTH, SWITCH_LENGTH, Parts
+from fabriclab.topologies._clos import HOST_LENGTH, SWITCH_LENGTH, Parts, Plan
 from fabriclab.topologies.leaf_spine import of_hosts
 
 __all__ = ["fat_tree"]

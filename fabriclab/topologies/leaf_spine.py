@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from fabriclab import units
-from fabriclab.catalog.clos import Plan, even
 from fabriclab.core import Fabric
 from fabriclab.registry import register
-from fabriclab.topologies._clos import HOST_LENGTH, SWITCH_LENGTH, Parts, add_switches, down_ports, start
+from fabriclab.topologies._clos import HOST_LENGTH, SWITCH_LENGTH, Parts, Plan, add_switches, down_ports, even, start
 
 __all__ = ["leaf_spine", "of_hosts"]
 
