@@ -115,15 +115,12 @@ class Fabric(Value):
         for name in ("kinds", "coord_names", "media"):
             object.__setattr__(self, name, texts(getattr(self, name), name))
         object.__setattr__(self, "asked", ReadOnly(self.asked))
-        self._check_shapes()
-        self._check_links()
-        self._check_ports()
-
-    def _check_shapes(self) -> None:
         groups = ((NODE_ARRAYS, self.kind.size), (LINK_ARRAYS, self.source.size), (_END_ARRAYS, self.endpoint.size))
         for names, n in groups:
             check_shape(self, names, (n,))
         check_shape(self, ["coord"], (self.kind.size, len(self.coord_names)))
+        self._check_links()
+        self._check_ports()
 
     def _check_links(self) -> None:
         if (

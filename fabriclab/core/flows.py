@@ -79,8 +79,7 @@ class Flows(Value):
     ) -> Flows:  # fmt: skip
         """Return flows from columns that broadcast together; ``after`` is one list of flows per flow.
 
-        One size, start, lag or limit for all may be text with its unit, such as ``"1 MiB"``. A limit outside
-        1e6..1e14 B/s is refused, unless it is inf.
+        One size, start, lag or limit for all may be text with its unit; a limit is inf or 1e6..1e14 B/s.
         """
         given: dict[str, ArrayLike] = {
             "source": source, "target": target, "size": si(size, "size", units.size),

@@ -76,9 +76,6 @@ class Routes(Value):
             if not np.all((value >= 0) & (value <= 1 + 1e-9)):
                 msg = f"{name} must be within 0..1, got {value.min():g}..{value.max():g}"
                 raise ValueError(msg)
-        self._check_numbers()
-
-    def _check_numbers(self) -> None:
         check_within(self.flow, "flow", 0)
         check_within(self.link, "link", 0)
         if not np.all(np.isin(self.kind, (PATH, SPRAY, TREE))):
