@@ -81,9 +81,7 @@ def lower(
     >>> lower(collectives.build("all_reduce", "ring", 8), fabric, "8 MiB")
     <Flows: 16 flows, 2 groups in order, 14 steps, 112 MiB in all>
     """
-    if not isinstance(expand, bool | np.bool_):
-        msg = f"expand must be True or False, got {expand!r}"
-        raise TypeError(msg)
+    units.flag(expand, "expand")
     total, wait = units.size(size), units.latency(lag, "lag")
     rate = np.inf if limit == np.inf else units.rate(limit, "limit")
     per_byte = float(number(gamma, "gamma"))
