@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabriclab import catalog, collectives, live, simulate, topologies
-from fabriclab.checks import Refused, check, drill, rulers
+from fabriclab.checks import Refused, check, drill, predict, rulers
 from fabriclab.checks.questions import evaluate, find, questions
 from fabriclab.checks.shown import rows_of
 from fabriclab.checks.store import held as progress
@@ -226,6 +226,10 @@ def test_a_number_to_pick_has_one_right_button(question):
     assert check(question.id).rows == [(letter, words) for letter, (words, _) in options.items()]
     for letter, (_, name) in options.items():
         assert check(question.id, letter).data["right"] is (not name)
+
+
+def test_a_form_begins_with_round_numbers():
+    assert predict("00-gradients").live().values == {"low": 0.3, "value": 3.0, "high": 30.0}
 
 
 def test_exact_answers_are_shown_as_people_write_them():
