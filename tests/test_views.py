@@ -563,7 +563,10 @@ def test_long_tables_say_how_many_rows_are_left():
 
 
 def test_sources_and_notes_stand_below(pictures):
-    assert pictures["sweep"].caption == "Published: A. Author, sweep of 2026. The machine was shared."
+    assert (
+        pictures["sweep"].caption
+        == "Published: A. Author, sweep of 2026. All-reduce (measured here): the machine was shared."
+    )
 
 
 @pytest.mark.parametrize("suffix", [".svg", ".png", ".pdf"])

@@ -32,8 +32,10 @@ def paths() -> Shown:
     return Shown([text("paths.title")], head=text("paths.head").split("|"), rows=rows)
 
 
-def choose_path(path: str) -> Shown:
-    """Store the path that the learner wants to take, and list its lessons; an unknown one is Refused with a list."""
+def choose_path(path: str | None = None) -> Shown:
+    """Store the path that the learner wants to take, and list its lessons; without a name, list the paths."""
+    if path is None:
+        return paths()
     listed = lessons(path)
     store.put("chosen", "path", {"name": path})
     return replace(listed, lines=(text("paths.chosen", path=path), *listed.lines), state="good")

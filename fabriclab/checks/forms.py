@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from fabriclab.checks.shown import Shown
+from fabriclab.checks.shown import Refused, Shown
 from fabriclab.texts import text
 
 if TYPE_CHECKING:
@@ -31,8 +31,13 @@ def prediction(id: str, unit: str, ends: tuple[float, float], store: Callable[..
     def told(shown: Shown, view: Live) -> Scene:
         return Scene("\n".join(shown.lines), view.scene.table, view.scene.layers, view.scene.height, view.scene.alt)
 
+    def commit(view: Live) -> Scene:
+        if view.values == names:
+            raise Refused(text("form.move"))  # what the form begins with is nobody's guess
+        return told(store(**view.values), view)
+
     buttons = {
-        text("form.commit"): lambda view: told(store(**view.values), view),
+        text("form.commit"): commit,
         text("form.no_idea"): lambda view: told(store(value=None, no_idea=True), view),
     }
     call = f"fl.predict({id!r}, unit={unit!r}" + (f", opens={opens!r}" if opens else "")

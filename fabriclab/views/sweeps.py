@@ -236,5 +236,5 @@ def _caption(groups: Mapping[str, list[Result]]) -> str:
     """Return the sources of what was published and the notes of what was measured."""
     members = [r for group in groups.values() for r in group]
     said = [f"{HERE.get(r.obtained, r.obtained)}: {r.source}" for r in members if r.source]
-    notes = [note.rstrip(".") for r in members for note in r.notes]
+    notes = [f"{label}: {note.rstrip('.')}" for label, group in groups.items() for r in group for note in r.notes]
     return " ".join(f"{text[:1].upper()}{text[1:]}." for text in dict.fromkeys([*said, *notes]))

@@ -20,7 +20,7 @@ from fabriclab.views.tables import Table
 
 MODES: Final = ("load", "tier", "rail", "failure")
 _MOST: Final = 4096  # boxes that a browser still redraws in time
-_LEFT, _RIGHT, _ROW, _HALF = 158.0, 96.0, 70.0, 12.0
+_LEFT, _RIGHT, _ROW, _HALF = 176.0, 96.0, 70.0, 12.0
 _KEYS: Final = [COLOUR[k] for k in ("predicted", "measured", "guess", "other1", "tint", "failed", "other2", "other3")]
 
 

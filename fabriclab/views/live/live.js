@@ -7,6 +7,8 @@ const PATIENCE = 3000, MOVE = 650, BEAT = 1000;
 
 function make(tag, into, attributes = {}, text = "") {
   const node = document.createElement(tag);
+  // JupyterLab would take the arrow keys of a control and go to another cell.
+  if (/^(input|select|button|summary|canvas)$/.test(tag)) node.setAttribute("data-lm-suppress-shortcuts", "true");
   for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
   if (text) node.textContent = text;
   into.append(node);
@@ -119,6 +121,7 @@ class View {
     const rounded = (v) => (control.log ? Number(from(v).toPrecision(3)) : v);
     rail.addEventListener("input", () => read(rounded(Number(rail.value))));
     field.addEventListener("change", () => read(field.value));
+    field.addEventListener("keydown", (event) => event.key === "Enter" && read(field.value));
     return (value) => {
       rail.value = to(value);
       rail.setAttribute("aria-valuetext", `${value} ${control.unit || ""}`.trim());

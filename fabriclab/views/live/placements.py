@@ -41,6 +41,7 @@ def placement(
             "routing": routing,
         }
         said = text("live.place.shuffled" if seed else "live.place.order", time=units.format_time(run.time), **numbers)
+        said += " " + text("live.place.full", n=run.sharers().max())
         return fabric_scene(fabric, run, colour, open, said)
 
     controls: dict[str, Control] = {"seed": Slider(0, 20, label=text("live.place.seed"))}

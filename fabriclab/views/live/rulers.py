@@ -28,7 +28,10 @@ def ruler(
     rate : float, optional
         Where the slider stands. [GB/s]
     """
-    marks = rulers.marks_of(measured, links)
+    # Rounded to what is shown, so that the line of code stays short and gives the same picture.
+    given = rulers.marks_of(measured, links)
+    shown = [(units.format_rate(mark[0]), mark[1]) for mark in given]
+    marks = [(units.rate(rate), *mark[1:]) for (rate, _), mark in zip(shown, given, strict=True)]
     # illustrative: from a slow disk to more than a server's NVLinks together
     control = rate_slider("a link of", "10 MB/s", "10 TB/s")
     start = control.samples()[1] if rate is None else rate
@@ -36,8 +39,8 @@ def ruler(
     def scene(rate: float) -> Scene:
         return ruler_scene(marks, units.rate(f"{rate} {control.unit}"))
 
-    mine = {k: float(v.busbw.max()) if isinstance(v, Result) else v for k, v in measured.items()}
-    call = f"fl.live.ruler({mine!r}, {dict(links)!r}"
+    call = f"fl.live.ruler({ {name: rate for rate, name in shown[: len(measured)]}!r}, "
+    call += f"{ {name: rate for rate, name in shown[len(measured) :]}!r}"
     return Live(call, scene, {"rate": control}, {"rate": start}, "ruler")
 
 

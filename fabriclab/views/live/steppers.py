@@ -147,7 +147,15 @@ class _Stepper:
             "texts": [text("live.step.rank", r=r) for r in range(n)],
             "align": 1.0,
         }
+        left = float(self.column.min()) - wide / 2 - 6
+        rows_named = [text("live.step.block", b=b % self.plan.n_blocks) for b in range(rows)] if left > 48 else []
+        at = {"x": np.full(len(rows_named), left), "y": self.deep + _CELL * (np.arange(len(rows_named)) + 0.5)}
+        key = {"x": np.array([12.0, 112.0]), "y": np.full(2, 6.0), "w": np.full(2, 12.0), "h": np.full(2, 12.0)}
+        words = [text("live.step.legend_added"), text("live.step.legend_copied")]
         return {
+            "key": Layer("boxes", {**key, "colour": np.array([COLOUR["predicted"], COLOUR["other1"]])}),
+            "key words": Layer("texts", {"x": key["x"] + 18, "y": key["y"] + 6, "texts": words, "size": 11.0}),
+            "rows": Layer("texts", {**at, "texts": rows_named, "align": 2.0, "size": 11.0}),
             "ranks": Layer("texts", {**ends, "size": 11.0}),
             "cells": Layer("boxes", {**box, "colour": np.where(held.ravel(), shade(part.ravel()), COLOUR["none"]),
                                      "edge": np.where(new.ravel(), COLOUR["failed"], COLOUR["grey"]), "names": names,

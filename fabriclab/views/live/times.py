@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -101,7 +102,8 @@ def race(runs: Mapping[str, Any], *, seconds: float | None = None) -> Live:
         return race_scene(runs, seconds)
 
     start = min(times) if seconds is None else seconds
-    call = f"fl.live.race({{{', '.join(f'{k!r}: {k}' for k in runs)}}}"
+    names = {k: re.sub(r"\W+", "_", k) for k in runs}  # as variables that hold the runs
+    call = f"fl.live.race({{{', '.join(f'{k!r}: {v}' for k, v in names.items())}}}"
     return Live(call, scene, {"seconds": control}, {"seconds": start}, text("live.race.title"))
 
 
@@ -116,7 +118,7 @@ def race_scene(runs: Mapping[str, Any], seconds: float) -> Scene:
         steps.append(f"{total if over else int(done.sum() + 1e-9):,} / {total:,}")
         state.append(text("live.race.done", time=units.format_time(t.end)) if over else f"{parts[-1]:.1%}")
         ends.append(t.end)
-    n, x0, wide, row = len(parts), 150.0, 440.0, 34.0
+    n, x0, wide, row = len(parts), 150.0, 420.0, 34.0
     y = 8 + row * np.arange(n)
     box = {"x": np.full(n, x0), "y": y, "h": np.full(n, row - 10)}
     middle, notes = y + (row - 10) / 2, [", ".join(words) for words in zip(state, steps, strict=True)]
