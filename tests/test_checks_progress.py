@@ -695,6 +695,16 @@ def test_progress_is_calibration_strength_ledger_and_reviews(clock):
     assert "time of a ring" not in str(fabriclab.progress().parts[-1])
 
 
+def test_a_review_is_done_by_answering_again(clock):
+    clock("2026-01-01")
+    check("31-ring-time", "341 ms")
+    clock("2026-01-03")
+    assert "time of a ring" in str(fabriclab.progress().parts[-1])
+    check("31-ring-time", "341 ms")
+    assert held()["checks"]["31-ring-time"]["tries"] == 1
+    assert "Nothing to review today" in str(fabriclab.progress())
+
+
 def test_progress_of_nothing_says_so(monkeypatch):
     assert "No prediction of yours has been revealed" in str(fabriclab.progress())
     assert (

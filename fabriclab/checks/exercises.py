@@ -63,6 +63,8 @@ def _turn(question: Question, kind: str, answer: Any, given: Mapping[str, Any]) 
         named = [*held["named"], mistake] if mistake else held["named"]
         held = {"tries": held["tries"] + 1, "right": right, "named": named}
         store.put(section, question.id, held)
+    elif right:
+        store.put(section, question.id, held)  # notes the day, so that a review is done
     data = {"right": right, "counted": not solved, "tries": held["tries"], "named": mistake}
     words = question.fill(given)[1]
     if right:
