@@ -225,6 +225,3 @@ def _taken(lock: Path) -> BinaryIO:
             time.sleep(0.005)
         file.close()
     raise TimeoutError(lock)
-
-
-progress = held  # the name under which other modules of this folder still ask
