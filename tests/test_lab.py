@@ -6,6 +6,7 @@ import shutil
 import time
 from pathlib import Path
 
+import nbformat
 import pytest
 from browser import browser
 from jupyterlab import cells, lab, live, run, visit
@@ -114,6 +115,40 @@ def test_the_ring_is_stepped_by_hand(chrome, place):
     page.wait_for_function("([v, old]) => v.querySelector('.fl-said').innerText !== old", arg=[view, said])
     page.wait_for_function("([v, old]) => v.querySelector('.fl-canvas').toDataURL() !== old", arg=[view, before])
     shot(page, "31-stepped", view)
+    page.close()
+
+
+def test_keys_stay_with_the_control_that_has_the_focus(chrome, place, tmp_path):
+    """JupyterLab takes single keys as commands: d d deletes a cell, an arrow goes to the next."""
+    address, folder = place
+    code = "import fabriclab as fl\nfl.live.placement(fl.topologies.build('rail_optimised', servers=8))"
+    book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code), nbformat.v4.new_code_cell("1")])
+    book.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    nbformat.write(book, folder / "notebooks" / "keys.ipynb")
+    page = opened(chrome, address, "keys")
+    run(page, 0)
+    (view,) = live(page, 0)
+    values = "() => document.querySelector('.fl-code').textContent"
+    here = "() => window.jupyterapp.shell.currentWidget.content.activeCellIndex"
+    for control, key, shown in (
+        ("seed", "ArrowUp", "seed=1"), ("seed", "ArrowDown", "seed=0"), ("seed", "ArrowRight", "seed=1"),
+        ("routing", "ArrowDown", "routing='spray'"), ("routing", "ArrowUp", "routing='ecmp'"),
+        ("colour", "t", "colour='tier'"),
+    ):  # fmt: skip
+        view.query_selector(f"[data-control={control}]").focus()
+        page.keyboard.press(key)
+        page.wait_for_function(f"(shown) => ({values})().includes(shown)", arg=shown)
+    field = view.query_selector("input[type=number]")
+    field.focus()
+    field.fill("4")
+    page.keyboard.press("Enter")
+    page.wait_for_function(f"() => ({values})().includes('seed=4')")
+    for part in ("[data-control=routing]", ".fl-canvas", "[data-press=reset]", "summary"):
+        view.query_selector(part).focus()
+        for key in ("d", "d", "r", "x", "a", "ArrowDown"):
+            page.keyboard.press(key)
+    assert [cell["type"] for cell in cells(page)] == ["code", "code"]
+    assert page.evaluate(here) == 0
     page.close()
 
 

@@ -16,6 +16,7 @@ from fabriclab.views.palette import ROLES
 HALL = topologies.build("rail_optimised")
 RAILS = np.array(collectives.rail_groups(HALL))
 STAR = topologies.build("crossbar", hosts=16)
+REPEATED = fl.simulate("all_reduce", "ring", topologies.build("crossbar", hosts=8), "1 MB", lag="5 us")
 RUN = fl.simulate("all_reduce", "ring", topologies.build("crossbar", hosts=8), "1 MB", expand=True, lag="5 us")
 
 
@@ -48,6 +49,7 @@ VIEWS = {
     "opened": lambda: live.fabric(HALL, shuffled, controls=SHUFFLE, seed=3, open=0, colour="rail"),
     "small fabric": lambda: live.fabric(topologies.build("fat_tree", k=4).without(cables=[20])),
     "sweep": lambda: live.sweep(two_ways, controls=ALPHA),
+    "repeated": lambda: live.timeline(REPEATED.timeline, REPEATED.flows, REPEATED.fabric, at=95),
     "timeline": lambda: live.timeline(RUN.timeline, RUN.flows, RUN.fabric, at=50),
     "floor": lambda: live.fabric(HALL, rooted, controls={"root": live.Slider(0, 1023)}, layout="floor", root=9),
     "table": lambda: live.table(counted, {"n": live.Slider(2, 9)}, "Rings"),
@@ -144,6 +146,61 @@ def test_lines_that_change_places_are_marked_where_they_do():
     assert said == ["lines cross near 190 kB"]
 
 
+def test_flows_of_repeated_steps_run_at_every_time():
+    view = VIEWS["repeated"]()
+    t = REPEATED.timeline
+    for at in range(1, 100):
+        time = at / 100 * t.end
+        # Each step waits 5 us and then all 8 flows move; the delay at the end is none.
+        waits = np.mod(time, t.period[0]) < 5e-6
+        assert view.set(at=at).scene.said.split(": ")[1].startswith(f"{0 if waits else 8} of 16"), at
+    assert view.scene.layers["repeats"].fields["texts"] == ["x 7", "x 7"]
+
+
+def test_a_press_takes_the_values_that_stand_on_the_page():
+    seen = []
+    view = Live("x(", lambda n: Scene(str(n)), {"n": live.Slider(0, 9)}, {"n": 1}, "t",
+                buttons={"Go": lambda v: seen.append(dict(v.values))})  # fmt: skip
+    view.widget.asked = {"seq": 1, "values": {"n": 7}, "press": "Go"}
+    assert seen == [{"n": 7}]
+
+
+def test_a_slider_goes_past_a_value_at_which_the_function_fails():
+    def picky(n):
+        return Scene(str(1 // (n - 3)))
+
+    view = Live("x(", picky, {"n": live.Slider(0, 9)}, {"n": 1}, "t")
+    for seq, n in enumerate((3, 4), 1):
+        view.widget.asked = {"seq": seq, "values": {"n": n}}
+        assert view.values == {"n": n} and view.widget.frame["wrong"] == (n == 3)
+    assert view.scene.said == "1"
+
+
+@pytest.mark.parametrize("bad", [(10, 1), (0, 10, 0), (0, 10, -1), (np.nan, 1)])
+def test_sliders_that_cannot_be_are_refused(bad):
+    with pytest.raises(ValueError, match="a slider needs low < high and step > 0"):
+        live.Slider(*bad)
+    with pytest.raises(ValueError, match="a slider needs 0 < low < high"):
+        live.Slider(0, 10, log=True)
+    with pytest.raises(ValueError, match="runs must be simulations"):
+        live.race({})
+
+
+def test_values_are_of_pythons_own_types_and_within_the_ends():
+    assert live.Slider(0, 11, 3).check(11, "n") == 11
+    assert live.Slider(0.5, 3.5).check(0.5, "n") == 0.5
+    assert type(live.Choice((4, 64)).check(np.int64(64), "n")) is int
+    assert repr(live.Slider(1234567, 12345678)) == "fl.live.Slider(1234567, 12345678)"
+
+
+def test_only_a_change_of_values_is_shown_as_motion():
+    view = VIEWS["stepper"]()
+    view.widget.asked = {"seq": 1, "values": {"step": 2}}
+    assert view.widget.frame["moves"]
+    view.widget.asked = {"seq": 2, "values": {"step": 2}, "table": True}
+    assert not view.widget.frame["moves"] and "<table" in view.widget.frame["table"]
+
+
 # laws ---------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("name", VIEWS)
 def test_each_control_changes_the_arrays(name):
@@ -162,7 +219,7 @@ def test_the_printed_code_reproduces_the_state(name):
     view = VIEWS[name]()
     for control, kind in view.controls.items():
         view.set(**{control: kind.samples()[-1]})
-    again = eval(view.code, NAMES)  # the view's own line
+    again = eval(view.code, NAMES | ({"run": REPEATED} if name == "repeated" else {}))  # the view's own line
     assert again.values == view.values
     assert same(again.scene.arrays, view.scene.arrays)
     assert again.code == view.code

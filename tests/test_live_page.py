@@ -92,11 +92,73 @@ def test_a_slow_kernel_gets_one_question_at_a_time(page):
     assert len(asked) <= 3
 
 
-def test_a_dead_kernel_is_told_in_words(page):
+def test_a_dead_kernel_is_told_in_words_for_as_long_as_it_is_dead(page):
     show(page, VIEWS["stepper"](), answer=lambda text: None)
     page.query_selector("[data-control=step]").focus()
     page.keyboard.press("ArrowRight")
-    page.wait_for_function("() => document.querySelector('.fl-hint').textContent.includes('kernel has stopped')")
+    page.wait_for_selector("text=kernel has stopped")
+    page.hover(".fl-canvas")
+    page.mouse.move(5, 700)
+    page.keyboard.press("ArrowRight")
+    assert page.is_visible("text=kernel has stopped")
+
+
+def test_presses_wait_for_their_turn_with_the_values_of_their_moment(page):
+    import json
+    import time
+
+    asked, view = [], VIEWS["stepper"]()
+
+    def slow(text):
+        asked.append(json.loads(text))
+        time.sleep(0.2)
+        view.widget.asked = asked[-1]
+        return reply(view)
+
+    view._buttons = {"One": lambda v: None, "Two": lambda v: None}
+    show(page, view, answer=slow)
+    page.evaluate(
+        """() => { const set = (v) => { const r = document.querySelector("[data-control=step]");
+                     r.value = v; r.dispatchEvent(new Event("input", {bubbles: true})); };
+                   set(1); set(2); document.querySelector("[data-press=One]").click();
+                   set(3); document.querySelector("[data-press=Two]").click(); set(5); }"""
+    )
+    page.wait_for_function("() => window.model.state.frame.values.step === 5 && !window.model.state.asked.press")
+    presses = [(question.get("press"), question["values"]["step"]) for question in asked if question.get("press")]
+    assert presses == [("One", 2), ("Two", 3)]
+
+
+def test_an_answer_to_somebody_else_changes_the_picture_and_not_the_hand(chrome, page):
+    """Python sets a value while a question waits: numbers of the first frame are not sent again with the second."""
+    import json
+    import time
+
+    view = VIEWS["stepper"]()
+
+    def slow(text):
+        time.sleep(0.3)
+        view.widget.asked = json.loads(text)
+        return reply(view)
+
+    show(page, view, answer=slow)
+    whole = reply(view)
+    view.set(step=5)
+    between, wanted = reply(view), VIEWS["stepper"]().set(step=5)
+    page.evaluate(
+        """(frame) => { const r = document.querySelector("[data-control=step]");
+          r.value = 5; r.dispatchEvent(new Event("input", {bubbles: true}));
+          window.model.take(frame); }""",
+        between,
+    )
+    settled(page)
+    pixels, words = picture(page)
+    assert whole["frame"]["said"] != between["frame"]["said"]
+    other = chrome.new_page(viewport={"width": 1024, "height": 800}, reduced_motion="reduce")
+    show(other, wanted)
+    assert words == alt(other)
+    other.wait_for_timeout(100)
+    assert other.evaluate("() => document.querySelector('.fl-canvas').toDataURL()") == pixels
+    other.close()
 
 
 @pytest.mark.parametrize("name", DRAWN)

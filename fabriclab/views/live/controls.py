@@ -32,6 +32,14 @@ class Slider:
     log: bool = False
     play: bool = False
 
+    def __post_init__(self) -> None:
+        """Refuse ends and steps that no slider can have."""
+        low = 0.0 if self.log else -np.inf
+        if not (low < self.low < self.high < np.inf and self.step > 0) and not 0 <= self.low == self.high:
+            above = "0 < low < high" if self.log else "low < high"
+            msg = f"a slider needs {above} and step > 0, got {self.low!r}, {self.high!r}, step {self.step!r}"
+            raise ValueError(msg)
+
     def check(self, value: Any, name: str) -> float:
         """Return a value within the ends, or refuse it by name."""
         if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not np.isfinite(value):
@@ -40,15 +48,15 @@ class Slider:
         if not self.low <= value <= self.high:
             msg = f"{name} must be within {self.low:g}..{self.high:g}, got {value:g}"
             raise ValueError(msg)
-        if self.log or self.step != int(self.step):
+        if self.log or any(v != int(v) for v in (self.low, self.step)):
             return float(value)
-        return int(self.low + round((value - self.low) / self.step) * self.step)
+        return min(int(self.low + round((value - self.low) / self.step) * self.step), int(self.high))
 
     def __repr__(self) -> str:
         """Show the call that makes it."""
         more = {k: getattr(self, k) for k in ("step", "label", "unit", "log", "play")}
         words = [f"{k}={v!r}" for k, v in more.items() if v != getattr(type(self), k)]
-        return f"fl.live.Slider({', '.join([f'{self.low:g}', f'{self.high:g}', *words])})"
+        return f"fl.live.Slider({', '.join([repr(self.low), repr(self.high), *words])})"
 
     def samples(self) -> list[Any]:
         """Return values that a law may try: both ends and one between."""
@@ -68,7 +76,7 @@ class Choice:
         if value not in self.options:
             msg = f"{name} must be one of {', '.join(map(repr, self.options))}, got {value!r}"
             raise ValueError(msg)
-        return value
+        return self.options[self.options.index(value)]  # of Python's own type, so that it can be typed back
 
     def __repr__(self) -> str:
         """Show the call that makes it."""
@@ -88,6 +96,12 @@ def range_of(control: Control) -> str:
     if isinstance(control, Choice):
         return ", ".join(map(repr, control.options))
     return f"{control.low:g} .. {control.high:g} {control.unit}".rstrip()
+
+
+def name_of(value: Any, otherwise: str) -> str:
+    """Return the name under which a learner's function can be typed, or a word that stands for it."""
+    name = getattr(value, "__name__", "")
+    return name if name.isidentifier() else otherwise
 
 
 def rate_slider(label: str, low: units.Quantity, high: units.Quantity, unit: str = "GB/s") -> Slider:

@@ -30,10 +30,9 @@ class View {
     this.root = make("div", root, { class: "fl-live", role: "group", "aria-label": this.spec.title });
     this.build();
     this.values = { ...model.get("asked").values };
+    this.presses = []; // each with the values that stood on the page when it was pressed
     this.onFrame = () => this.receive();
-    this.onSpec = () => this.renew();
     model.on("change:frame", this.onFrame);
-    model.on("change:spec", this.onSpec);
     this.sized = new ResizeObserver(() => this.later());
     this.sized.observe(this.frame);
     if (model.get("frame").whole) this.receive();
@@ -45,22 +44,25 @@ class View {
     clearInterval(this.player);
     this.sized.disconnect();
     this.model.off("change:frame", this.onFrame);
-    this.model.off("change:spec", this.onSpec);
   }
 
   // ------------------------------------------------------------------ the page around the picture
 
   build() {
     const words = this.spec.words;
+    // JupyterLab takes single keys as commands, some of which delete cells: what is typed in a view stays in it.
+    this.root.addEventListener("keydown", (event) => {
+      if (!event.ctrlKey && !event.metaKey && !event.altKey && !event.shiftKey) event.stopPropagation();
+    });
     this.frame = make("div", this.root, { class: "fl-frame" });
-    this.canvas = make("canvas", this.frame, { class: "fl-canvas", role: "img", tabindex: "0" });
+    this.canvas = make("canvas", this.frame, { class: "fl-canvas", role: "application", tabindex: "0" });
     this.pen = this.canvas.getContext("2d");
     this.said = make("p", this.root, { class: "fl-said", "aria-live": "polite" });
     this.hint = make("p", this.root, { class: "fl-hint", "aria-live": "polite" });
+    this.warning = make("p", this.root, { class: "fl-said fl-wrong", role: "alert", hidden: "" });
     this.panel = make("div", this.root, { class: "fl-controls" });
     this.buildControls();
     this.table = make("details", this.root, { class: "fl-table" });
-    this.table.hidden = !this.spec.table;
     make("summary", this.table, {}, words.numbers);
     this.cells = make("div", this.table);
     this.table.addEventListener("toggle", () => this.table.open && this.send({ table: true }));
@@ -118,8 +120,9 @@ class View {
       this.move({ [control.name]: Math.min(Math.max(value, control.low), control.high) });
     };
     // A logarithmic rail gives three digits, which is what the field shows; its ends are exact.
-    const rounded = (v) => (control.log ? Number(from(v).toPrecision(3)) : v);
-    rail.addEventListener("input", () => read(rounded(Number(rail.value))));
+    const value = () => rail.value === rail.min ? control.low : rail.value === rail.max ? control.high
+      : control.log ? Number(from(Number(rail.value)).toPrecision(3)) : Number(rail.value);
+    rail.addEventListener("input", () => read(value()));
     field.addEventListener("change", () => read(field.value));
     field.addEventListener("keydown", (event) => event.key === "Enter" && read(field.value));
     return (value) => {
@@ -132,7 +135,8 @@ class View {
   buildPlayer(box, control) {
     const words = this.spec.words, row = make("span", box, { class: "fl-player" });
     const go = (by) => {
-      const now = this.values[control.name], next = control.log ? now * 1.25 ** by : now + by * control.step;
+      const now = this.values[control.name];
+      const next = control.log ? Number((now * 1.25 ** by).toPrecision(3)) : now + by * control.step;
       if (by > 0 ? now >= control.high : now <= control.low) return false;
       this.move({ [control.name]: Math.min(Math.max(next, control.low), control.high) });
       return true;
@@ -153,7 +157,8 @@ class View {
       if (this.player) return stop();
       if (this.values[control.name] >= control.high) this.move({ [control.name]: control.low });
       play.textContent = words.pause;
-      this.player = setInterval(() => this.waiting || go(1) || stop(), BEAT);
+      const beat = () => this.waiting || (!this.model.get("frame").wrong && go(1)) || stop();
+      this.player = setInterval(beat, BEAT);
     });
   }
 
@@ -166,44 +171,47 @@ class View {
   }
 
   // One question at a time: while Python works, newer values wait here, and only the last of them is sent.
-  send(more) {
-    this.wanted = { ...this.wanted, ...more };
+  // A press is never dropped.
+  send({ press, ...more }) {
+    if (press) this.presses.push({ press, values: { ...this.values } });
+    else this.wanted = { ...this.wanted, ...more };
     this.root.dataset.busy = "yes";
     if (this.waiting) return;
     this.waiting = true;
     this.seq = Math.max(this.seq, this.model.get("asked").seq) + 1;
-    this.model.set("asked", { seq: this.seq, values: { ...this.values }, ...this.wanted });
-    this.wanted = null;
+    const next = this.presses.shift() || { values: { ...this.values }, ...this.wanted };
+    if (!next.press) this.wanted = null;
+    this.model.set("asked", { seq: this.seq, ...next });
     this.model.save_changes();
-    this.timer = setTimeout(() => this.tell(this.spec.words.silent), PATIENCE);
+    this.timer = setTimeout(() => this.warn(this.spec.words.silent), PATIENCE);
   }
 
   receive() {
     const frame = this.model.get("frame");
-    if (frame.seq < this.seq) return;
-    clearTimeout(this.timer);
-    this.waiting = false;
-    if (!frame.whole && !this.known && frame.layers.length) return this.send({ whole: true });
+    if (!frame.whole && !this.known) return this.waiting || this.send({ whole: true });
     this.known = true;
-    this.merge(frame);
+    this.merge(frame); // every one, since the next says what has not changed since
     this.said.textContent = frame.said;
     this.said.classList.toggle("fl-wrong", Boolean(frame.wrong));
     this.code.textContent = frame.code;
     this.canvas.setAttribute("aria-label", frame.alt);
     this.canvas.hidden = !frame.height;
-    if (!frame.height && this.spec.table && !frame.wrong) this.table.open = true; // then the table is the view
+    this.table.hidden = !frame.counted;
+    if (!frame.height && frame.counted) this.table.open = true; // then the table is the view
     if (frame.table !== undefined) this.cells.innerHTML = frame.table;
-    else if (this.table.open && !this.wanted) this.send({ table: true });
-    if (!this.wanted) {
-      this.values = { ...frame.values };
-      for (const [name, show] of Object.entries(this.inputs)) show(this.values[name]);
-    }
     this.size = [frame.width, frame.height];
     this.reading(this.read);
     this.begun = frame.moves && !this.still.matches ? performance.now() : 0;
     this.draw();
-    if (this.wanted) this.send({});
-    else delete this.root.dataset.busy;
+    if (frame.seq < this.seq) return; // an answer to somebody else: ours is still to come
+    clearTimeout(this.timer);
+    this.warn("");
+    this.waiting = false;
+    if (frame.table === undefined && this.table.open && !this.wanted) this.wanted = { table: true };
+    if (this.wanted || this.presses.length) return this.send({});
+    delete this.root.dataset.busy;
+    this.values = { ...frame.values };
+    for (const [name, show] of Object.entries(this.inputs)) show(this.values[name]);
   }
 
   merge(frame) {
@@ -220,10 +228,9 @@ class View {
     }
   }
 
-  renew() {
-    this.spec = this.model.get("spec");
-    this.buildControls();
-    for (const [name, show] of Object.entries(this.inputs)) show(this.values[name]);
+  warn(text) {
+    this.warning.textContent = text;
+    this.warning.hidden = !text;
   }
 
   tell(text) {
@@ -249,6 +256,7 @@ class View {
   }
 
   key(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.shiftKey) return;
     const by = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1, PageDown: 10, PageUp: -10 }[event.key];
     const all = this.readable().flatMap((layer, k) => layer.names.map((_, i) => [k, i]));
     if (event.key === "Enter" || event.key === " ") this.pick();

@@ -14,7 +14,7 @@ import numpy as np
 import traitlets
 
 from fabriclab.texts import text
-from fabriclab.views.live.controls import MOST_CONTROLS, Control, range_of
+from fabriclab.views.live.controls import MOST_CONTROLS, Control, name_of, range_of
 from fabriclab.views.live.scene import COLOUR, DASHES, PALETTE, WIDTH, Layer, Scene, printed
 from fabriclab.views.page import Picture
 from fabriclab.views.tables import Table
@@ -83,7 +83,7 @@ class Live:
                 values[name] = self.controls[name].check(value, name)
         self.scene = self._make(**(self.values | values))
         self.values |= values
-        self._show()
+        self._show(moved=True)
         return self
 
     def press(self, label: str) -> Live:
@@ -134,30 +134,29 @@ class Live:
         words = {k: text(f"live.word.{k}") for k in texts}
         return {
             "title": self.title, "controls": controls, "start": self._start, "reset": len(self.controls) > 0,
-            "table": self.scene.table is not None, "listed": self._listed,
+            "listed": self._listed,
             "buttons": [{"name": label, "label": label} for label in self._buttons],
             "palette": PALETTE, "dashes": DASHES, "white": COLOUR["white"], "words": words,
         }  # fmt: skip
 
     def _answer(self, change: Mapping[str, Any]) -> None:
         """Answer the browser: whatever happens, a frame goes back."""
-        asked = change["new"]
+        asked, moved = change["new"], False
         try:
+            values = {k: v for k, v in asked["values"].items() if k in self._start}
+            values |= {k: c.check(values[k], k) for k, c in self.controls.items() if k in values}
+            if self.values | values != self.values or (self.scene.wrong and not self._buttons):
+                self.values |= values  # also where the function fails, so that a slider can go past it
+                self.scene, moved = self._make(**self.values), True
             if asked.get("press") in self._buttons:
                 self.scene = self._buttons[asked["press"]](self) or self.scene
-            else:
-                values = {k: v for k, v in asked["values"].items() if k in self._start}
-                values |= {k: c.check(values[k], k) for k, c in self.controls.items() if k in values}
-                if values != self.values or self.scene.wrong:
-                    self.scene = self._make(**(self.values | values))
-                    self.values |= values
         except Exception as error:  # the learner's function may raise anything; the page says what
             # A sentence that is meant for the learner stands alone, as it does below a cell.
             kind = "" if hasattr(error, "_render_traceback_") else f"{type(error).__name__}: "
             self.scene = replace(self.scene, said=f"{kind}{error}", moves=False, wrong=True)
-        self._show(whole=bool(asked.get("whole")), table=bool(asked.get("table")))
+        self._show(whole=bool(asked.get("whole")), table=bool(asked.get("table")), moved=moved)
 
-    def _show(self, *, whole: bool = False, table: bool = False) -> None:
+    def _show(self, *, whole: bool = False, table: bool = False, moved: bool = False) -> None:
         """Send this state to the browser, of the numbers only those that have changed."""
         if self._widget is None:
             return
@@ -181,7 +180,9 @@ class Live:
         scene = self.scene
         frame = {
             "seq": self._widget.asked["seq"], "values": self.values, "said": scene.said, "alt": scene.alt or scene.said,
-            "code": self.code, "width": WIDTH, "height": scene.height, "moves": scene.moves, "wrong": scene.wrong,
+            "code": self.code, "width": WIDTH, "height": scene.height, "wrong": scene.wrong,
+            "moves": scene.moves and moved,
+            "counted": scene.table is not None,
             "layers": layers, "whole": whole,
         }  # fmt: skip
         if table:
@@ -220,5 +221,5 @@ def table(function: Callable[..., Table], controls: Mapping[str, Control], said:
         return Scene(made.caption or said, made, {}, 0.0, str(made))
 
     start = {name: c.samples()[0] for name, c in controls.items()} | values
-    call = f"fl.live.table({getattr(function, '__name__', 'function')}, {dict(controls)!r}, {said!r}"
+    call = f"fl.live.table({name_of(function, 'function')}, {dict(controls)!r}, {said!r}"
     return Live(call, scene, controls, start, text("live.table.title"))
