@@ -241,15 +241,24 @@ def test_the_table_holds_the_numbers_that_are_drawn(name):
         bars = drawn["bars"].fields["w"] / drawn["way"].fields["w"]
         assert bars == pytest.approx(table["part [%]"] / 100, rel=1e-5, abs=3e-3)
     elif "bars" in drawn and "start [s]" in table.columns:
-        bars = drawn["bars"].fields
-        assert np.corrcoef(bars["x"], table["start [s]"])[0, 1] == pytest.approx(1.0)
-        assert np.corrcoef(bars["x"] + bars["w"], table["finish [s]"])[0, 1] == pytest.approx(1.0, abs=1e-4)
+        bars, (x0, _, x1), end = drawn["bars"].fields, drawn["ends"].fields["x"], table["finish [s]"].max()
+        if name == "repeated":
+            return  # its axis is folded; test_flows_of_repeated_steps reads it
+        assert bars["x"] == pytest.approx(x0 + (x1 - x0) * table["start [s]"] / end, abs=1e-2)
+        assert bars["x"] + bars["w"] == pytest.approx(x0 + (x1 - x0) * table["finish [s]"] / end, abs=1e-2)
     elif "rate [B/s]" in table.columns:
-        x = drawn["dots"].fields["x"]
-        assert np.corrcoef(x, np.log(table["rate [B/s]"]))[0, 1] == pytest.approx(1.0)
+        ticks = drawn["x ticks"].fields
+        at = np.log([fl.units.rate(t) for t in ticks["texts"]])
+        assert drawn["dots"].fields["x"] == pytest.approx(
+            np.interp(np.log(table["rate [B/s]"]), at, ticks["x"]), abs=0.1
+        )
     elif "lines" in drawn:
-        y = drawn["lines"].fields["y"]
-        assert np.corrcoef(y, np.log(table["time [s]"]))[0, 1] == pytest.approx(-1.0)
+        ticks, first = drawn["y ticks"].fields, slice(0, 4)
+        at = np.log([fl.units.time(t) for t in ticks["texts"]])
+        slope = np.polyfit(at, ticks["y"], 1)
+        assert drawn["lines"].fields["y"][first] == pytest.approx(
+            np.polyval(slope, np.log(table["time [s]"][first])), abs=0.1
+        )
     else:
         assert name in ("opened", "small fabric", "table")
 
