@@ -68,13 +68,17 @@ def fabric(
         "failure": bool(np.any(fabric.capacity == 0)),
     }
     modes = tuple(mode for mode in MODES if here.get(mode, True))
-    known["colour"] = Choice(modes)
+    own = {
+        "colour": (Choice(modes, text("live.fabric.colour")), colour or modes[0]),
+        "layout": (Choice(("tiers", "floor"), text("live.fabric.layout")), layout),
+    }
     hidden: dict[str, Any] = {"open": open}
-    if len(known) < MOST_CONTROLS:
-        known["layout"] = Choice(("tiers", "floor"))
-    else:
-        hidden["layout"] = layout
-    start |= {"colour": colour or modes[0], "layout": layout}
+    for name, (choice, value) in own.items():
+        # What has no other option, or no room, is no control.
+        if len(choice.options) > 1 and len(known) < MOST_CONTROLS:
+            known[name], start[name] = choice, value
+        else:
+            hidden[name] = choice.check(value, name)
     return Live(call, scene, known, start, text("live.fabric.title"), hidden=hidden)
 
 
@@ -99,7 +103,7 @@ def fabric_scene(
     cables = lines_of(f, marks, share)
     foot = 0.32 + 0.36 * (marks.server.max() >= 0) + 0.5 * bool(np.any(marks.row[cables.a] == marks.row[cables.b]))
     low, high = marks.row.min() - foot, marks.row.max() + 0.5
-    left, right = -0.7, float((marks.x + marks.width / 2).max() + 0.3)
+    left, right = float((marks.x - marks.width / 2).min() - 0.3), float((marks.x + marks.width / 2).max() + 0.3)
 
     def across(x: Any) -> NDArray[np.float64]:
         return np.asarray(_LEFT + (np.asarray(x) - left) * (WIDTH - _LEFT - _RIGHT) / (right - left))
@@ -133,7 +137,10 @@ def fabric_scene(
     words = fabric_said(f, marks, cables, share)
     first = said or words[0][:1].upper() + words[0][1:] + "."
     height = float(down(low)) + (34 if "scale" in layers else 6)
-    return Scene(first, table, layers, height, "; ".join([first.rstrip("."), *words]))
+    told = _told(
+        colour, share, np.unique(marks.row if colour == "tier" else marks.rail), cables.failed.sum(), f.n_cables
+    )
+    return Scene(first, table, layers, height, "; ".join([first.rstrip("."), *words]) + f". {told}")
 
 
 def _floor(f: Fabric, share: NDArray[np.float64], colour: str, said: str) -> Scene:
@@ -152,11 +159,11 @@ def _floor(f: Fabric, share: NDArray[np.float64], colour: str, said: str) -> Sce
     full, dead = np.where(full < 0, np.nan, full)[f.endpoint], dead[f.endpoint]
     wide, high = (WIDTH - 20.0) / wrap, min(24.0, 420.0 / (int(row.max()) + 1))
     keys = np.where(dead, COLOUR["failed"], COLOUR["grey"]) if colour == "failure" else shade(full)
+    place = f.rail if colour == "rail" else f.tier[f.endpoint]
     if colour in ("tier", "rail"):
-        place = f.rail if colour == "rail" else f.tier[f.endpoint]
         keys = np.where(place >= 0, np.array(_KEYS)[place % len(_KEYS)], COLOUR["grey"])
     names, links = [f.name(int(e)) for e in f.endpoint], np.nan_to_num(full)
-    notes = [text("live.fabric.load", percent=f"{100 * v:.3g}") if np.isfinite(w) else f"rail {r}"
+    notes = [text("live.fabric.load", percent=f"{100 * v:.3g}") if np.isfinite(w) else text("live.fabric.rail", r=r)
              for v, w, r in zip(links, full, f.rail, strict=True)]  # fmt: skip
     cells = {"x": 10 + wide * column, "y": 10 + high * row, "w": np.full(f.n_ranks, max(wide - 1, 1.0)),
              "h": np.full(f.n_ranks, high - 2), "colour": keys, "hatch": 3 * dead, "round": 1.0}  # fmt: skip
@@ -171,7 +178,16 @@ def _floor(f: Fabric, share: NDArray[np.float64], colour: str, said: str) -> Sce
     )
     top = int(np.argmax(np.nan_to_num(full, nan=-1)))
     words += f" {names[top]}: {notes[top]}." if np.isfinite(full).any() else ""
-    return Scene(said or words, table, layers, bottom + 34, f"{words} {said} {colour}".rstrip())
+    return Scene(
+        said or words, table, layers, bottom + 34, f"{words} {said} {_told(colour, full, place, dead.sum(), f.n_ranks)}"
+    )
+
+
+def _told(colour: str, load: NDArray[np.float64], places: NDArray[Any], failed: int, parts: int) -> str:
+    """Return what the colour says, for those who do not see it."""
+    seen = 100 * load[np.isfinite(load)] if np.isfinite(load).any() else np.zeros(1)
+    numbers = {"low": f"{seen.min():.3g}", "high": f"{seen.max():.3g}", "failed": failed, "all": f"{parts:,}"}
+    return text(f"live.fabric.says_{colour}", **numbers, n=np.unique(places[places >= 0]).size)
 
 
 def _picks(f: Fabric, m: Marks, open: int | None) -> list[int | None]:

@@ -39,13 +39,15 @@ def placement(
             "hops": f"{collectives.spine_crossings(fabric, order):,}",
             "all": f"{order.size:,}",
             "routing": routing,
+            "seed": seed,
         }
         said = text("live.place.shuffled" if seed else "live.place.order", time=units.format_time(run.time), **numbers)
         said += " " + text("live.place.full", n=run.sharers().max())
         return fabric_scene(fabric, run, colour, open, said)
 
     controls: dict[str, Control] = {"seed": Slider(0, 20, label=text("live.place.seed"))}
-    controls |= {"routing": Choice(("ecmp", "spray")), "colour": Choice(("load", "tier", "rail"))}
+    controls |= {"routing": Choice(("ecmp", "spray"), text("live.place.routing"))}
+    controls |= {"colour": Choice(("load", "tier", "rail"), text("live.fabric.colour"))}
     values = {"seed": seed, "routing": routing, "colour": colour}
     call = f"fl.live.placement(fl.{fabric!r}, {size!r}"
     return Live(call, scene, controls, values, text("live.place.title"), hidden={"open": open})
