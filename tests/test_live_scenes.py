@@ -89,3 +89,58 @@ def test_a_choice_of_one_is_no_control():
     for wrong in ({"colour": "load"}, {"layout": "hall", "controls": three}):
         with pytest.raises(ValueError, match=f"{next(iter(wrong))} must be one of '"):
             live.fabric(FAT, (lambda **_: np.zeros(FAT.n_links)) if "controls" in wrong else None, **wrong)
+
+
+# steppers -----------------------------------------------------------------------------------------
+STEPPERS = {
+    "ring of 4": lambda: live.stepper("all_reduce", "ring", 4, step=2),
+    "ring of 16": lambda: live.stepper("all_reduce", "ring", 16, step=2),
+    "tree of 16": lambda: live.stepper("all_reduce", "binomial_tree", 16, segments=4, pipelined=True, step=3),
+    "leaves": lambda: live.stepper(
+        "all_reduce", "ring", 16, fabric=topologies.build("leaf_spine", hosts=32, radix=8), step=1
+    ),
+    "parts": lambda: live.stepper("broadcast", "scatter_all_gather", 4, segments=3, step=1),
+    "one": lambda: live.stepper("all_reduce", "ring", 1, fabric=FABRICS["one host"]),
+}
+
+
+@pytest.mark.parametrize("name", STEPPERS)
+def test_a_chunk_that_has_arrived_hides_neither_node_nor_rank(name):
+    layers = STEPPERS[name]().scene.layers
+    movers, nodes, ranks = (layers[k].fields for k in ("movers", "nodes", "ranks"))
+    rest = movers["y"][movers["ptr"][1:].astype(int) - 1] if movers["x"].size else np.empty(0)
+    assert np.all(rest + movers["h"] / 2 < ranks["y"].min() - 7)  # letters of 11 px, a quarter larger on a narrow page
+    assert np.all(rest - movers["h"] / 2 > (nodes["y"] + nodes["h"]).max())
+    assert nodes["x"].min() >= 0 and (nodes["x"] + nodes["w"]).max() <= 700
+    assert nodes["y"].min() > layers["key"].fields["y"].max() + 12
+
+
+@pytest.mark.parametrize("name", STEPPERS)
+def test_names_of_ranks_and_blocks_have_their_room(name):
+    layers = STEPPERS[name]().scene.layers
+    left, right = ends_of(layers["ranks"])
+    assert left.min() >= 0
+    assert np.all(np.sort(right)[:-1] <= np.sort(left)[1:])
+    left, right = ends_of(layers["rows"])
+    assert 0 <= left.min() and right.max() < layers["cells"].fields["x"].min()
+    assert len(layers["rows"].fields["texts"]) * len(layers["ranks"].fields["y"]) >= layers["cells"].fields["x"].size
+
+
+def test_the_word_rank_stands_once_where_sixteen_would_run_together():
+    assert STEPPERS["ring of 16"]().scene.layers["ranks"].fields["texts"] == ["rank", *map(str, range(16))]
+    assert STEPPERS["ring of 4"]().scene.layers["ranks"].fields["texts"] == [f"rank {r}" for r in range(4)]
+
+
+def test_parts_of_blocks_are_named():
+    view = STEPPERS["tree of 16"]()
+    layers = view.scene.layers
+    assert layers["rows"].fields["texts"] == [f"block 0.{s}" for s in range(4)]
+    assert layers["cells"].fields["names"][:5] == [*(f"rank 0, block 0.{s}" for s in range(4)), "rank 1, block 0.0"]
+    assert {*layers["movers"].fields["texts"]} == {"0.0", "0.1", "0.2"}
+    assert "rank 4 to rank 0: block 0.0, added" in view.scene.alt
+    assert "Block 0.1 is part 1 of block 0." in view.set(step=0).scene.said
+    several = STEPPERS["parts"]().scene
+    assert several.layers["movers"].fields["texts"] == ["2.0+1"]
+    assert several.layers["movers"].fields["w"] > 0.56 * 12 * 5
+    assert "rank 0 to rank 2: block 2.0 and 1 more" in several.alt
+    assert "0.0" not in STEPPERS["ring of 4"]().scene.alt

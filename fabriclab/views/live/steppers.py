@@ -17,7 +17,9 @@ from fabriclab.views.tables import Table
 
 _MOST_RANKS: Final = 16
 _MOST_CELLS: Final = 16  # rows of blocks
-_CELL, _ROW, _TOP = 20.0, 62.0, 16.0
+_CELL, _ROW, _TOP = 20.0, 62.0, 34.0
+_LEFT: Final = 72.0  # room for the names of the blocks
+_REST: Final = 25.0  # a chunk that has arrived stands so far above the cells, between node and rank
 
 
 def stepper(
@@ -51,9 +53,9 @@ def stepper(
         f", fabric=fl.{fabric!r}" if fabric is not None else ""
     )
     call += "".join(f", {k}={v!r}" for k, v in more.items() if v != {"root": 0, "segments": 1, "pipelined": False}[k])
-    control = Slider(0, plan.n_steps, 1, label="step", play=True)
-    return Live(call, show.scene, {"step": control}, {"step": step}, f"steps of {collective} {algorithm}",
-                listed=plan.draw())  # fmt: skip
+    control = Slider(0, plan.n_steps, 1, label=text("live.step.step"), play=True)
+    title = text("live.step.title", collective=collective, algorithm=algorithm)
+    return Live(call, show.scene, {"step": control}, {"step": step}, title, listed=plan.draw())
 
 
 class _Stepper:
@@ -83,20 +85,21 @@ class _Stepper:
         """Set where nodes and cables stand; the endpoints in use spread over the width."""
         f, n = self.fabric, self.plan.n_ranks
         marks = marks_of(f, False)
-        left, right = -0.7, float((marks.x + marks.width / 2).max() + 0.2)
-        high = float(marks.row.max())
-        self.x = 8 + (marks.x - left) * (WIDTH - 16) / (right - left)
+        left, right = float((marks.x - marks.width / 2).min()), float((marks.x + marks.width / 2).max())
+        high, unit = float(marks.row.max()), (WIDTH - _LEFT - 8) / (right - left)
+        self.x = _LEFT + (marks.x - left) * unit
         self.y = _TOP + (high - marks.row) * _ROW
-        self.half = marks.width / 2 * (WIDTH - 16) / (right - left)
+        self.half = marks.width / 2 * unit
         cables = lines_of(f, marks, np.full(f.n_links, np.nan))
-        zero, scale = np.array([left, high]), np.array([(WIDTH - 16) / (right - left), -_ROW])
+        zero, scale = np.array([left, high]), np.array([unit, -_ROW])
         self.marks = marks
-        self.cables = [(path - zero) * scale + np.array([8.0, _TOP]) for path in paths_of(marks, cables)]
+        self.cables = [(path - zero) * scale + np.array([_LEFT, _TOP]) for path in paths_of(marks, cables)]
         # The cells of a rank stand below it where there is room, else side by side.
         below = np.sort(self.x[marks.of_node[f.endpoint[:n]]])
-        evenly = np.linspace(0, WIDTH, n + 1)[:-1] + WIDTH / n / 2
+        evenly = _LEFT + (WIDTH - _LEFT) * (np.arange(n) + 0.5) / n
         self.column = self.x[marks.of_node[f.endpoint[:n]]] if np.all(np.diff(below) > 36) else evenly
-        self.deep = float(self.y.max()) + 30
+        self.room = float(np.diff(np.sort(self.column)).min(initial=70.0))
+        self.deep = float(self.y.max()) + 46
 
     def scene(self, step: int) -> Scene:
         """Return the picture after ``step`` steps."""
@@ -128,28 +131,30 @@ class _Stepper:
     def _cells(self, value: Any, held: Any, part: Any, done: StepGroup | None) -> dict[str, Layer]:
         """Return the cells of all ranks; those that the last step has written have a thick edge."""
         n, rows = value.shape
-        wide = min(float(np.diff(np.sort(self.column)).min(initial=70.0)) - 6, 64.0)
+        wide = min(self.room - 6, 64.0)
         x, y = np.repeat(self.column - wide / 2, rows), np.tile(self.deep + _CELL * np.arange(rows), n)
         new = np.zeros((n, rows), dtype=bool)
         if done is not None:
             for target, first, count, segment in zip(done.target, done.first, done.count, done.segment, strict=True):
                 if target < n:
-                    blocks = (first + np.arange(count)) % self.plan.n_blocks + segment * self.plan.n_blocks
-                    new[target, blocks] = True
-        names = [text("live.step.cell", r=r, b=b % self.plan.n_blocks) for r in range(n) for b in range(rows)]
+                    new[target, (first + np.arange(count)) % self.plan.n_blocks + segment * self.plan.n_blocks] = True
+        blocks = [self._block(b % self.plan.n_blocks, b // self.plan.n_blocks) for b in range(rows)]
+        names = [text("live.step.cell", r=r, b=b) for r in range(n) for b in blocks]
         notes = [text("live.step.holds", value=v, n=round(n * p)) if h else text("live.step.empty")
                  for v, p, h in zip(value.ravel(), part.ravel(), held.ravel(), strict=True)]  # fmt: skip
         box = {"x": x, "y": y, "w": np.full(x.size, wide), "h": np.full(x.size, _CELL - 3)}
         texts = [str(v) if h else "" for v, h in zip(value.ravel(), held.ravel(), strict=True)]
-        ends = {
-            "x": self.column,
-            "y": np.full(n, self.deep - 8),
-            "texts": [text("live.step.rank", r=r) for r in range(n)],
-            "align": 1.0,
-        }
         left = float(self.column.min()) - wide / 2 - 6
-        rows_named = [text("live.step.block", b=b % self.plan.n_blocks) for b in range(rows)] if left > 48 else []
-        at = {"x": np.full(len(rows_named), left), "y": self.deep + _CELL * (np.arange(len(rows_named)) + 0.5)}
+        ranks, align, over = [text("live.step.rank", r=r) for r in range(n)], np.ones(n), self.column
+        if 7.7 * max(map(len, ranks)) > self.room:  # then the word stands once, before the numbers
+            ranks, align, over = (
+                [text("live.step.ranks"), *map(str, range(n))],
+                np.append(2, align),
+                np.append(left, over),
+            )
+        ends = {"x": over, "y": np.full(over.size, self.deep - 8), "texts": ranks, "align": align}
+        at = {"x": np.full(rows, left), "y": self.deep + _CELL * (np.arange(rows) + 0.5) - 1.5}
+        rows_named = [text("live.step.block", b=b) for b in blocks]
         key = {"x": np.array([12.0, 112.0]), "y": np.full(2, 6.0), "w": np.full(2, 12.0), "h": np.full(2, 12.0)}
         words = [text("live.step.legend_added"), text("live.step.legend_copied")]
         return {
@@ -175,18 +180,25 @@ class _Stepper:
             nodes = [ends[0, i], *self.fabric.target[routes.row(i)]]
             mark = self.marks.of_node[nodes]
             inner = np.stack([self.x[mark], self.y[mark]], axis=1)
-            low = np.array([[self.column[r], self.deep - 14] for r in (done.source[i], done.target[i])])
+            low = np.array([[self.column[r], self.deep - _REST] for r in (done.source[i], done.target[i])])
             paths.append(np.concatenate([low[:1], inner, low[1:]]))
         points = lines(paths).fields
-        texts = [str(f) if c == 1 else f"{c} x" for f, c in zip(done.first, done.count, strict=True)]
+        columns = (done.first, done.segment, done.count)
+        texts = [self._block(b, s) + f"+{c - 1}" * bool(c > 1) for b, s, c in zip(*columns, strict=True)]
         key = np.where(done.reduce, COLOUR["predicted"], COLOUR["other1"])
-        return Layer("movers", {**points, "w": 26.0, "h": 17.0, "texts": texts, "colour": key})
+        wide = max(26.0, 8.0 + 7.0 * max(map(len, texts), default=0))
+        return Layer("movers", {**points, "w": wide, "h": 17.0, "texts": texts, "colour": key})
+
+    def _block(self, block: int, segment: int) -> str:
+        """Return the name of a block, or of its part where there are several."""
+        return f"{block}.{segment}" if self.plan.segments > 1 else str(block)
 
     def _said(self, step: int, done: StepGroup | None, part: Any, held: Any) -> tuple[str, str]:
         plan, n = self.plan, self.plan.n_ranks
         whole = int(np.sum(held & (np.round(part * n) == n)))
         if done is None:
-            return text("live.step.before", steps=plan.n_steps), ""
+            said = text("live.step.before", steps=plan.n_steps)
+            return f"{said} {text('live.step.parts')}" if plan.segments > 1 else said, ""
         added = int(done.count[done.reduce].sum())
         moved, cells = int(done.count.sum()), plan.n_blocks * plan.segments
         chunk = text("live.step.chunk", n=cells) if cells > 1 else text("live.step.array")
@@ -194,7 +206,8 @@ class _Stepper:
         said = text("live.step.said", step=step, steps=plan.n_steps, **numbers)
         if any(s.reduce.any() for s in self.steps):
             said += " " + text("live.step.whole", ranks=n, whole=whole, cells=n * cells)
-        columns = (done.source, done.target, done.first, done.count, done.reduce)
-        moves = [text("live.step.move", source=s, target=t, first=f) + text("live.step.more", n=c - 1) * bool(c > 1)
-                 + text("live.step.added") * bool(r) for s, t, f, c, r in zip(*columns, strict=True)]  # fmt: skip
+        columns = (done.source, done.target, done.first, done.segment, done.count, done.reduce)
+        moves = [text("live.step.move", source=s, target=t, first=self._block(b, k))
+                 + text("live.step.more", n=c - 1) * bool(c > 1) + text("live.step.added") * bool(r)
+                 for s, t, b, k, c, r in zip(*columns, strict=True)]  # fmt: skip
         return said, "; ".join(moves)
