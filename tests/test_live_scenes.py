@@ -3,8 +3,12 @@
 import numpy as np
 import pytest
 
+import fabriclab as fl
 from fabriclab import topologies
+from fabriclab.checks import Refused, store
+from fabriclab.core import Result
 from fabriclab.views import live
+from fabriclab.views.live.scene import COLOUR
 
 FAT = topologies.build("fat_tree", k=4)
 LARGE = topologies.build("fat_tree", k=8)
@@ -144,3 +148,95 @@ def test_parts_of_blocks_are_named():
     assert several.layers["movers"].fields["w"] > 0.56 * 12 * 5
     assert "rank 0 to rank 2: block 2.0 and 1 more" in several.alt
     assert "0.0" not in STEPPERS["ring of 4"]().scene.alt
+
+
+# sweeps and rulers --------------------------------------------------------------------------------
+LONG = "a name that is much longer than the margin of the picture can ever hold"
+SIZES = ["64 KiB", "1 MiB", "4 MiB"]
+
+
+def swept():
+    star = FABRICS["crossbar"]
+    made = {name: fl.sweep("all_reduce", name, star, SIZES, lag="5 us") for name in ("ring", "binomial_tree")}
+    here = Result("all_reduce", "measured", [2**16, 2**20, 2**22], [1e-3, 2e-3, 3e-3], n_ranks=16)
+    return {**made, LONG: here}
+
+
+def test_labels_of_sweeps_are_in_ink_with_a_sample_of_their_series():
+    layers = live.sweep(swept).scene.layers
+    labels, samples, dots = (layers[k].fields for k in ("labels", "samples", "sample dots"))
+    assert "colour" not in labels  # the colour of the page's text
+    drawn = layers["lines"].fields
+    assert samples["colour"].tolist() == drawn["colour"].tolist()
+    assert samples["colour"][0] == COLOUR["predicted"] != samples["colour"][1]
+    assert samples["dash"].tolist() == drawn["dash"].tolist() == [0, 1]
+    assert dots["colour"].tolist() == [COLOUR["measured"]] and dots["shape"].tolist() == [0]
+    assert layers["dots"].fields["colour"].tolist() == [COLOUR["measured"]] * 3
+    assert samples["y"][::2].tolist() == labels["y"][:2].tolist() and dots["y"][0] == labels["y"][2]
+    assert samples["x"].max() < labels["x"].min() and dots["x"].max() < labels["x"].min()
+
+
+def test_long_names_are_shortened_where_they_are_drawn_and_whole_where_they_are_read():
+    layers = live.sweep(swept).scene.layers
+    assert layers["labels"].fields["texts"][:2] == ["ring", "binomial_tree"]
+    cut = layers["labels"].fields["texts"][2]
+    assert cut[-1] == "…" and LONG.startswith(cut[:-1]) and len(cut) > 15
+    assert layers["labels"].fields["x"][2] + 0.56 * 12 * len(cut) < 700
+    assert layers["dots"].fields["names"][0].startswith(LONG)
+    layers = live.ruler({LONG: "10 GB/s", "copy": "1 GB/s"}, {"NVLink 4": "450 GB/s"}).scene.layers
+    names = layers["names"].fields
+    cut = next(name for name in names["texts"] if name.endswith("…"))
+    assert LONG.startswith(cut[:-1]) and names["x"][0] - 0.6 * 12 * len(cut) > 0
+    assert {LONG, "copy", "NVLink 4"} < {*layers["dots"].fields["names"]}
+    assert {"copy", "NVLink 4"} < {*names["texts"]}
+
+
+# words --------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "make",
+    [lambda: live.fabric(LARGE.without(cables=[20])), lambda: live.stepper("all_reduce", "ring", 4, step=1),
+     lambda: live.sweep(swept), lambda: live.placement(topologies.build("rail_optimised", servers=2)),
+     lambda: live.ruler({"copy": "10 GB/s"}, {"NVLink 4": "450 GB/s"})],
+)  # fmt: skip
+def test_titles_and_labels_of_controls_come_from_the_table_of_the_language(make, monkeypatch):
+    monkeypatch.setenv("FABRICLAB_LANGUAGE", "pseudo")
+    view = make()
+    assert "~" in view.title
+    assert all("~" in control.label for control in view.controls.values())
+
+
+def test_words_of_pictures_come_from_the_table_of_the_language(monkeypatch):
+    monkeypatch.setenv("FABRICLAB_LANGUAGE", "pseudo")
+    assert all("~" in note for note in live.fabric(RAILS, layout="floor").scene.layers["nodes"].fields["notes"])
+    assert live.sweep(swept).scene.said.count("~") > 2
+    ranks = live.stepper("all_reduce", "ring", 16).scene.layers["ranks"].fields["texts"]
+    assert "~" in ranks[0] and ranks[1:] == [*map(str, range(16))]
+
+
+# progress -----------------------------------------------------------------------------------------
+@pytest.fixture
+def own_file(tmp_path, monkeypatch):
+    monkeypatch.setenv("FABRICLAB_PROGRESS", str(tmp_path / "mine.json"))
+
+
+def test_a_name_with_dollars_is_drawn_as_it_is(own_file):
+    fl.predict("a$_$b", 3, "s")
+    fl.reveal("a$_$b", 4, "s")
+    shown = fl.progress()._repr_html_()
+    assert "<svg" in shown and ">a$_$b<" in shown.replace("\n", "")
+
+
+def test_an_entry_with_the_name_of_a_section_is_not_forgotten_with_it(own_file):
+    fl.predict("31-hall", 3, "s")
+    fl.ledger("predictions", 1.0)
+    fl.ledger("other", 1.0)
+    with pytest.raises(Refused, match=r"There are predictions: 31-hall; ledger: predictions, other\."):
+        fl.forget("predictions")
+    assert [*store.held()["predictions"]] == ["31-hall"]
+    fl.forget("ledger: predictions")
+    assert [*store.held()["ledger"]] == ["other"] and store.held()["predictions"]
+    fl.forget("predictions")
+    assert store.held()["predictions"] == {} and [*store.held()["ledger"]] == ["other"]
+    fl.ledger("everything", 1.0)
+    with pytest.raises(Refused, match="ledger: other, everything"):
+        fl.forget("everything")

@@ -184,14 +184,18 @@ def import_progress(path: str | os.PathLike[str]) -> Shown:
 
 
 def forget(what: str | None = None) -> Shown:
-    """Forget ``"everything"``, a section such as ``"ledger"`` or an entry such as ``"00-copy"``; else Refused."""
+    """Forget ``"everything"``, a section such as ``"ledger"`` or an entry such as ``"00-copy"``; else Refused.
+
+    An entry that has the name of a section is ``"ledger: predictions"``; its name alone could mean either.
+    """
     known = {name: list(held()[name]) for name in SECTIONS}
-    if what != "everything" and what not in itertools.chain(known, *known.values()):
+    entries = {called for name, keys in known.items() for k in keys for called in (k, f"{name}: {k}")}
+    if (what in ("everything", *known)) == (what in entries):  # neither, or both
         listed = "; ".join(f"{name}: {', '.join(entries)}" for name, entries in known.items() if entries)
         raise Refused(text("progress.forget", known=listed or "-"))
     with _changed() as whole:
         for name in SECTIONS:
-            whole[name] = {k: e for k, e in whole[name].items() if what not in ("everything", name, k)}
+            whole[name] = {k: e for k, e in whole[name].items() if what not in ("everything", name, k, f"{name}: {k}")}
     return Shown((text("progress.forgotten", what=what),), "good")
 
 

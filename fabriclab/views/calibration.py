@@ -43,7 +43,7 @@ def calibration(
     ax.axvline(1.0, color=INK, lw=1.5)
     ax.annotate(text("progress.band"), (1, 1), xycoords=("data", "axes fraction"), ha="center", va="bottom")
     ax.set(xscale="log", xlim=(min(0.2, given.min()) / 2, max(5.0, given.max()) * 3), ylim=(len(names) - 0.4, -0.6))
-    ax.set_yticks(range(len(names)), names, fontsize=9)
+    ax.set_yticks(range(len(names)), names, fontsize=9, parse_math=False)
     ax.tick_params(axis="y", length=0)
     ticks(ax.xaxis, 10.0 ** np.arange(-12, 13), lambda t: f"{t:g}")
     ax.set_xlabel(text("progress.guesses"), loc="right")

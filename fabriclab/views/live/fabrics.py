@@ -18,7 +18,11 @@ from fabriclab.views.live.scene import COLOUR, WIDTH, Layer, Scene, ink_on, line
 from fabriclab.views.live.widget import Live
 from fabriclab.views.tables import Table
 
-MODES: Final = ("load", "tier", "rail", "failure")
+_SAYS: Final = {
+    "load": "live.fabric.says_load", "tier": "live.fabric.says_tier", "rail": "live.fabric.says_rail",
+    "failure": "live.fabric.says_failure",
+}  # fmt: skip
+MODES: Final = tuple(_SAYS)
 _MOST: Final = 4096  # boxes that a browser still redraws in time
 _LEFT, _RIGHT, _ROW, _HALF = 176.0, 96.0, 70.0, 12.0
 _KEYS: Final = [COLOUR[k] for k in ("predicted", "measured", "guess", "other1", "tint", "failed", "other2", "other3")]
@@ -187,7 +191,7 @@ def _told(colour: str, load: NDArray[np.float64], places: NDArray[Any], failed: 
     """Return what the colour says, for those who do not see it."""
     seen = 100 * load[np.isfinite(load)] if np.isfinite(load).any() else np.zeros(1)
     numbers = {"low": f"{seen.min():.3g}", "high": f"{seen.max():.3g}", "failed": failed, "all": f"{parts:,}"}
-    return text(f"live.fabric.says_{colour}", **numbers, n=np.unique(places[places >= 0]).size)
+    return text(_SAYS[colour], **numbers, n=np.unique(places[places >= 0]).size)
 
 
 def _picks(f: Fabric, m: Marks, open: int | None) -> list[int | None]:

@@ -33,7 +33,7 @@ def ruler(
     shown = [(units.format_rate(mark[0]), mark[1]) for mark in given]
     marks = [(units.rate(rate), *mark[1:]) for (rate, _), mark in zip(shown, given, strict=True)]
     # illustrative: from a slow disk to more than a server's NVLinks together
-    control = rate_slider("a link of", "10 MB/s", "10 TB/s")
+    control = rate_slider(text("live.ruler.link"), "10 MB/s", "10 TB/s")
     start = control.samples()[1] if rate is None else rate
 
     def scene(rate: float) -> Scene:
@@ -41,7 +41,7 @@ def ruler(
 
     call = f"fl.live.ruler({ {name: rate for rate, name in shown[: len(measured)]}!r}, "
     call += f"{ {name: rate for rate, name in shown[len(measured) :]}!r}"
-    return Live(call, scene, {"rate": control}, {"rate": start}, "ruler")
+    return Live(call, scene, {"rate": control}, {"rate": start}, text("live.ruler.title"))
 
 
 def ruler_scene(marks: Sequence[rulers.Mark], rate: float) -> Scene:
@@ -66,8 +66,8 @@ def ruler_scene(marks: Sequence[rulers.Mark], rate: float) -> Scene:
     names, bold = [m[1] for m in rows], np.array([float(m[2] == "chosen") for m in rows])
     layers["dots"] = Layer("dots", {"x": to_x(rates), "y": y, "size": 5.0, "colour": key, "shape": shape,
                                     "names": names, "notes": times})  # fmt: skip
-    layers["names"] = Layer("texts", {"x": np.full(rates.size, x0 - 8), "y": y, "texts": names, "align": 2.0,
-                                      "bold": bold})  # fmt: skip
+    layers["names"] = Layer("texts", {"x": np.full(rates.size, x0 - 8), "y": y, "align": 2.0, "bold": bold,
+                                      "texts": [fitted(name, x0 - 8) for name in names]})  # fmt: skip
     layers["rates"] = Layer("texts", {"x": to_x(rates) + 10, "y": y, "texts": [units.format_rate(r) for r in rates]})
     mine = [m for m in marks if m[2] == "measured here"] or list(marks)
     factor = _factor(rate, mine[0][0])
@@ -75,6 +75,12 @@ def ruler_scene(marks: Sequence[rulers.Mark], rate: float) -> Scene:
     table = Table({"what": [m[1] for m in rows], "rate [B/s]": rates, "your link / this": rate / rates})
     words = [f"{m[1]}: {note}" for m, note in zip(rows, times, strict=True) if m[2] != "chosen"]
     return Scene(said, table, layers, bottom + 26, f"{said} " + "; ".join(words))
+
+
+def fitted(name: str, room: float) -> str:
+    """Return a name that fits into ``room`` [px] in letters of 12 px, which are a quarter larger on a narrow page."""
+    most = int(room / 7.5)
+    return name if len(name) <= most else f"{name[: most - 1].rstrip()}…"
 
 
 def range_scene(ends: tuple[float, float], marks: tuple[float, float, float], unit: str, said: str) -> Scene:

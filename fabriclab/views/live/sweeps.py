@@ -10,7 +10,8 @@ import numpy as np
 from fabriclab.texts import text
 from fabriclab.views import sweeps
 from fabriclab.views.live.controls import Control
-from fabriclab.views.live.scene import COLOUR, PALETTE, Layer, Scene, lines, log_axis, tick_layers
+from fabriclab.views.live.rulers import fitted
+from fabriclab.views.live.scene import COLOUR, PALETTE, WIDTH, Layer, Scene, lines, log_axis, tick_layers
 from fabriclab.views.live.widget import Live
 from fabriclab.views.page import Floats, spread
 from fabriclab.views.palette import GREY, INK
@@ -43,7 +44,8 @@ def sweep(
         return sweep_scene(results(**values) if callable(results) else results, y, x, bounds, said)
 
     name = getattr(results, "__name__", "results")
-    return Live(f"fl.live.sweep({name}, y={y!r}, x={x!r}, controls={known!r}", scene, known, start, "sweep")
+    call = f"fl.live.sweep({name}, y={y!r}, x={x!r}, controls={known!r}"
+    return Live(call, scene, known, start, text("live.sweep.title"))
 
 
 def sweep_scene(
@@ -63,33 +65,45 @@ def sweep_scene(
     layers["axes"] = Layer("texts", {"x": np.array([x1, x0]), "y": np.array([y0 + 30, 8.0]), "align": np.array([2, 0]),
                                      "texts": [sweeps.X[x][0], sweeps.Y[y][0]]})  # fmt: skip
     paths, dots, names, ends = [], [], [], []
-    look: dict[str, list[float]] = {"colour": [], "dash": [], "width": []}
+    look: dict[str, list[float]] = {"colour": [], "dash": []}
     mark: dict[str, list[float]] = {"colour": [], "shape": []}
+    dotted = np.array(["marker" in s.look for s in series])
     for s in series:
         px, py = to_x(s.points[0]), np.clip(to_y(s.points[1]), y1, y0)
         key = _key(s.look["color"])
-        ends.append((s.label, float(py[-1]), key))
+        ends.append(float(py[-1]))
         nth = sum(one.role == s.role for one in series[: series.index(s)])
         if "marker" in s.look:
             dots += list(zip(px, py, strict=True))
-            mark["colour"] += [key] * px.size
-            mark["shape"] += [0.0 if s.role == "measured" else 1.0] * px.size
+            mark["colour"].append(key)
+            mark["shape"].append(0.0 if s.role == "measured" else 1.0)
             names += [f"{s.label}, {sweeps.X[x][2](a)}: {show(b)}" for a, b in s.points[:2].T]
         else:
             paths.append(np.stack([px, py], axis=1))
-            for k, v in zip(look, (key, 2.0 if s.role == "bound" else float(nth % 5), 2.0), strict=True):
-                look[k].append(v)
-    layers["lines"] = lines(paths, **{k: np.array(v) for k, v in look.items()}, names=[e[0] for e, s in
-                            zip(ends, series, strict=True) if "marker" not in s.look])  # fmt: skip
+            look["colour"].append(key)
+            look["dash"].append(2.0 if s.role == "bound" else float(nth % 5))
+    drawn = {k: np.array(v) for k, v in look.items()}
+    layers["lines"] = lines(paths, **drawn, width=2.0, names=[s.label for s in series if "marker" not in s.look])
     place = np.array(dots).reshape(-1, 2)
+    each = [s.points.shape[1] for s in series if "marker" in s.look]
     layers["dots"] = Layer("dots", {"x": place[:, 0], "y": place[:, 1], "names": names,
-                                    **{k: np.array(v) for k, v in mark.items()}})  # fmt: skip
-    height = spread([e[1] for e in ends], 17.0, y1, y0)
-    layers["labels"] = Layer("texts", {"x": np.full(len(ends), x1 + 10), "y": height, "texts": [e[0] for e in ends],
-                                       "colour": np.array([e[2] for e in ends])})  # fmt: skip
+                                    **{k: np.repeat(v, each) for k, v in mark.items()}})  # fmt: skip
+    # Labels are in ink, which is read on every page; a sample beside each has its colour.
+    height = spread(ends, 17.0, y1, y0)
+    left = x1 + 32
+    layers["samples"] = lines([np.array([[x1 + 8, h], [x1 + 26, h]]) for h in height[~dotted]], **drawn, width=2.0)
+    layers["sample dots"] = Layer("dots", {"x": np.full(dotted.sum(), x1 + 17), "y": height[dotted],
+                                           **{k: np.array(v) for k, v in mark.items()}})  # fmt: skip
+    layers["labels"] = Layer("texts", {"x": np.full(len(ends), left), "y": height,
+                                       "texts": [fitted(s.label, WIDTH - left) for s in series]})  # fmt: skip
     layers |= _crossing(series, to_x, (y1, y0), x)
-    words = [f"{s.label} {sweeps.Y[y][4]} " + " and ".join(f"{show(v)} at {sweeps.X[x][2](a)}" for a, v in
-             s.points[:2, :: max(1, s.points.shape[1] - 1)].T) for s in series if s.role != "bound"][:5]  # fmt: skip
+
+    def told(s: sweeps.Series) -> str:
+        ends = s.points[:2, :: max(1, s.points.shape[1] - 1)].T
+        at = [text("live.sweep.at", value=show(v), x=sweeps.X[x][2](a)) for a, v in ends]
+        return f"{s.label} {sweeps.Y[y][4]} " + text("live.sweep.and").join(at)
+
+    words = [told(s) for s in series if s.role != "bound"][:5]
     words += [t for t in layers["crossing"].fields.get("texts", [])]
     return Scene(said or f"{words[0]}.", sweeps.table_of(series, x, y), layers, y0 + 42, "; ".join(words))
 
