@@ -54,7 +54,11 @@ def fabric(
     foot = 0.32 + 0.36 * (marks.server.max() >= 0) + 0.55 * bool(np.any(marks.row[lines.a] == marks.row[lines.b]))
     own, ax = ax is None, canvas(ax, 0.5 + 0.62 * (np.ptp(marks.row) + 1 + foot) + 0.6 * (load is not None))
     ax.set_axis_off()
-    ax.set(xlim=(-0.7, (marks.x + marks.width / 2).max() + 0.3), ylim=(marks.row.min() - foot, marks.row.max() + 0.4))
+    left = min(-0.7, float((marks.x - marks.width / 2).min()) - 0.3)
+    ax.set(
+        xlim=(left, (marks.x + marks.width / 2).max() + 0.3),
+        ylim=(marks.row.min() - foot, marks.row.max() + 0.4),
+    )
     _draw_boxes(ax, fabric, marks, foot)
     _draw_lines(ax, marks, lines)
     _draw_marks(ax, fabric, marks)

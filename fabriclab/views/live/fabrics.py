@@ -13,7 +13,7 @@ from fabriclab.core import Fabric, Timeline
 from fabriclab.texts import text
 from fabriclab.views.fabrics import MOST_NODES, fabric_said, share_of
 from fabriclab.views.layout import Lines, Marks, boxes_of, counted, lines_of, marks_of, paths_of
-from fabriclab.views.live.controls import MOST_CONTROLS, Choice, Control
+from fabriclab.views.live.controls import MOST_CONTROLS, Choice, Control, name_of
 from fabriclab.views.live.scene import COLOUR, WIDTH, Layer, Scene, ink_on, lines, shade
 from fabriclab.views.live.widget import Live
 from fabriclab.views.tables import Table
@@ -63,9 +63,9 @@ def fabric(
     def scene(colour: str, layout: str, open: int | None, **values: Any) -> Scene:
         return fabric_scene(fabric, load(**values) if callable(load) else load, colour, open, said, layout)
 
-    name = getattr(load, "__name__", "load") if load is not None else ""
+    name = name_of(load, "load") if load is not None else ""
     call = f"fl.live.fabric(fl.{fabric!r}{f', {name}' if name else ''}"
-    call += f", controls={known!r}" if known else ""
+    call += (f", controls={known!r}" if known else "") + (f", said={said!r}" if said else "")
     here = {
         "load": load is not None,
         "rail": bool(np.any(fabric.rail > 0)),

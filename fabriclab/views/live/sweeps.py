@@ -9,7 +9,7 @@ import numpy as np
 
 from fabriclab.texts import text
 from fabriclab.views import sweeps
-from fabriclab.views.live.controls import Control
+from fabriclab.views.live.controls import Control, name_of
 from fabriclab.views.live.rulers import fitted
 from fabriclab.views.live.scene import COLOUR, PALETTE, WIDTH, Layer, Scene, lines, log_axis, tick_layers
 from fabriclab.views.live.widget import Live
@@ -43,8 +43,8 @@ def sweep(
     def scene(**values: Any) -> Scene:
         return sweep_scene(results(**values) if callable(results) else results, y, x, bounds, said)
 
-    name = getattr(results, "__name__", "results")
-    call = f"fl.live.sweep({name}, y={y!r}, x={x!r}, controls={known!r}"
+    name = name_of(results, "results")
+    call = f"fl.live.sweep({name}, y={y!r}, x={x!r}, controls={known!r}" + (f", said={said!r}" if said else "")
     return Live(call, scene, known, start, text("live.sweep.title"))
 
 
