@@ -26,12 +26,17 @@ RUN = """async (index) => {
 
 
 @contextlib.contextmanager
-def lab(folder, **environment):
+def lab(folder, theme="JupyterLab Light", **environment):
     """Start JupyterLab on a folder and return its address without the path; the whole page is kept in view."""
-    settings = folder / ".settings" / "@jupyterlab" / "notebook-extension"
-    settings.mkdir(parents=True)
-    # Cells that scrolled away stay in the page, so that tests find them.
-    (settings / "tracker.jupyterlab-settings").write_text(json.dumps({"windowingMode": "none"}))
+    for name, chosen in {
+        # Cells that scrolled away stay in the page, so that tests find them.
+        "notebook-extension/tracker": {"windowingMode": "none"},
+        "apputils-extension/themes": {"theme": theme},
+        "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False},
+    }.items():
+        file = folder / ".settings" / "@jupyterlab" / f"{name}.jupyterlab-settings"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(chosen))
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

@@ -157,7 +157,7 @@ def test_keys_stay_with_the_control_that_has_the_focus(chrome, place, tmp_path):
     ("name", "environment", "look"),
     [
         ("zoomed", {}, {"viewport": {"width": 720, "height": 450}, "device_scale_factor": 2}),
-        ("dark", {}, {"color_scheme": "dark"}),
+        ("dark", {"theme": "JupyterLab Dark"}, {}),
         ("pseudo", {"FABRICLAB_LANGUAGE": "pseudo"}, {}),
         ("text", {"FABRICLAB_TEXT": "1"}, {}),
     ],
@@ -172,6 +172,7 @@ def test_every_lesson_in_every_dress(chrome, root, tmp_path, name, environment, 
             visit(page, address, f"notebooks/{lesson}.ipynb")
             found = run_all(page)
             assert bool(found) == (name != "text")
+            assert (page.get_attribute("body", "data-jp-theme-light") == "false") == (name == "dark")
             for number, view in enumerate(page.query_selector_all(".fl-live")):
                 view.scroll_into_view_if_needed()
                 for part in view.query_selector_all("button, select, input, summary"):
