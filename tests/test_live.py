@@ -262,6 +262,9 @@ def test_the_table_holds_the_numbers_that_are_drawn(name):
         )
     else:
         assert name in ("opened", "small fabric", "table")
+    if "margins" in drawn:
+        assert drawn["cables"].fields["ptr"].size - 1 == len(drawn["cables"].fields["names"]) == table.n_rows
+        assert drawn["failed"].fields["x"].size == np.count_nonzero(table["failed"])
 
 
 @pytest.mark.parametrize("name", VIEWS)

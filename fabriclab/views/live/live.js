@@ -7,8 +7,6 @@ const PATIENCE = 3000, MOVE = 650, BEAT = 1000;
 
 function make(tag, into, attributes = {}, text = "") {
   const node = document.createElement(tag);
-  // JupyterLab would take the arrow keys of a control and go to another cell.
-  if (/^(input|select|button|summary|canvas)$/.test(tag)) node.setAttribute("data-lm-suppress-shortcuts", "true");
   for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
   if (text) node.textContent = text;
   into.append(node);
