@@ -15,7 +15,8 @@ SETTINGS := $(VENV)/share/jupyter/lab/settings
 # JupyterLab asks nobody for news, and a kernel prints errors only (not that it runs over TCP on this machine).
 QUIET = mkdir -p $(SETTINGS) $(VENV)/etc/ipython && cp binder/overrides.json $(SETTINGS)/ && \
   echo '{"IPKernelApp": {"log_level": 40}}' > $(VENV)/etc/ipython/ipython_kernel_config.json
-NOTEBOOKS := $(wildcard notebooks/*.ipynb exercises/*.ipynb)
+# A student's file of an exercise stops where the student is to write; its source runs to the end.
+NOTEBOOKS := $(wildcard notebooks/*.ipynb solutions/*.ipynb)
 # A notebook that measures this machine runs alone; the others run side by side.
 ALONE := $(if $(NOTEBOOKS),$(shell grep -l 'measure\.' $(NOTEBOOKS)))
 BESIDE := $(filter-out $(ALONE),$(NOTEBOOKS))
@@ -78,6 +79,11 @@ deep: $(VENV)/.dev
 .PHONY: index
 index: $(VENV)/.dev
 	$(PY) tests/lesson_index.py
+
+# The students' files, from solutions/.
+.PHONY: exercises
+exercises: $(VENV)/.dev
+	$(PY) -m fabriclab.grading.notebooks solutions exercises
 
 notebooks: $(VENV)/.dev
 	@mkdir -p build

@@ -1,4 +1,4 @@
-"""`python -m fabriclab`: a greeting that says what works on this machine, or the learner's progress."""
+"""`python -m fabriclab`: a greeting that says what works on this machine; the learner's progress; grading."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ import sys
 
 import fabriclab
 from fabriclab import checks
+from fabriclab.grading import commands
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Print the greeting, the version or what ``progress [export|import|forget]`` did, and return the exit code."""
+    """Print the greeting, the version or what a command did, and return the exit code."""
     parser = argparse.ArgumentParser(prog="fabriclab", description=__doc__)
     parser.add_argument("--version", action="version", version=f"fabriclab {fabriclab.__version__}")
-    parser.set_defaults(deed=checks.hello, on=None)
-    progress = parser.add_subparsers().add_parser("progress", help="what you predicted and answered")
+    parser.set_defaults(deed=checks.hello, on=None, run=None)
+    parts = parser.add_subparsers()
+    commands.add_to(parts)
+    progress = parts.add_parser("progress", help="what you predicted and answered")
     progress.set_defaults(deed=checks.progress)
     deeds = progress.add_subparsers()
     for name, deed, many in (("export", checks.export_progress, None), ("import", checks.import_progress, None),
@@ -23,6 +26,8 @@ def main(argv: list[str] | None = None) -> int:
         one.set_defaults(deed=deed)
         one.add_argument("on", nargs=many, metavar="WHAT" if many else "FILE")
     given = parser.parse_args(argv)
+    if given.run:
+        return commands.run(given)
     try:
         sys.stdout.write(f"{given.deed(*filter(None, [given.on]))}\n")
     except (checks.Refused, checks.NewerFile, OSError) as error:

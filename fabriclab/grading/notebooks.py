@@ -1,0 +1,212 @@
+"""Notebooks as grading sees them: cells by their nbgrader id, never by position; and students' files from sources.
+
+A submission is read without raising, whatever the file holds. ``python -m fabriclab.grading.notebooks solutions
+exercises`` writes the students' files.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import re
+import stat
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from fabriclab.core.save import write_atomic
+from fabriclab.texts import text
+
+__all__ = ["Cell", "Submission", "as_bytes", "read", "student_version"]
+
+Book = dict[str, Any]
+MOST: Final = 64 << 20  # B of a file with its pictures
+MOST_CODE: Final = 1 << 20  # characters of all code
+CODE_STUB: Final = ("# YOUR CODE HERE", "raise NotImplementedError()")  # as nbgrader writes them
+TEXT_STUB: Final = "YOUR ANSWER HERE"
+_MAGIC: Final = re.compile(r"^([ \t]*)[%!].*", re.MULTILINE)
+_TOKEN: Final = re.compile("[0-9a-f]{16}")
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One cell of a submission: its nbgrader id or ``""``, ``code`` or ``markdown``, its source, and its mark."""
+
+    id: str
+    kind: str
+    source: str
+    solution: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """What a notebook holds. A file that cannot be read has no cells, and ``problem`` says why."""
+
+    cells: tuple[Cell, ...] = ()
+    problem: str = ""
+    digest: str = ""  # of the file
+    student: str = ""  # what `release` put there: it selects the student's hidden cases
+
+    def places(self, id: str) -> list[int]:
+        """Return where the code cells with an id are: none if it was deleted, several if it was copied or split."""
+        return [n for n, cell in enumerate(self.cells) if cell.id == id and cell.kind == "code"]
+
+    def place(self, id: str, functions: Sequence[str] = ()) -> int | None:
+        """Return where the code cell with an id is.
+
+        Of several, the first one counts that defines one of the functions and is not the stub; without such a cell
+        the first one that is not the stub, else the first.
+        """
+        any_of = "|".join(functions) or "(?!)"
+        named = re.compile(rf"^(?:def\s+(?:{any_of})\b|(?:{any_of})\s*=)", re.MULTILINE)
+
+        def rank(n: int) -> tuple[bool, bool, int]:
+            source = self.cells[n].source
+            stub = not source.strip() or CODE_STUB[1].removesuffix("()") in source
+            return stub, not named.search(source), n
+
+        return min(self.places(id), key=rank, default=None)
+
+    def variants(self, id: str, functions: Sequence[str] = ()) -> Iterator[list[str]]:
+        """Yield the cells to run for a question, to be tried in turn while a name is missing or cannot be read.
+
+        First the setup and the question's own cell; then both without the commands of a notebook (``%time``); then
+        all code before the cell, in the order of the file.
+        """
+        at = self.place(id, functions)
+        if at is None:
+            return
+        first = [self.cells[n].source for part in ("setup", "data") for n in self.places(f"{exercise(id)}-{part}")[:1]]
+        own = [*first, self.cells[at].source]
+        yield own
+        bare = [_MAGIC.sub(r"\1pass", source) for source in own]
+        if bare != own:
+            yield bare
+        before = [_MAGIC.sub(r"\1pass", cell.source) for cell in self.cells[:at] if cell.kind == "code"]
+        if before != bare[:-1]:
+            yield [*before, bare[-1]]
+
+    def written(self) -> dict[str, str]:
+        """Return the free texts by id, without those that were left as they were."""
+        texts = {cell.id: cell.source for cell in self.cells if cell.kind == "markdown" and cell.solution and cell.id}
+        return {id: source for id, source in texts.items() if source.strip() not in ("", TEXT_STUB)}
+
+
+def exercise(id: str) -> str:
+    """Return the exercise of a question's or a cell's id: ``ex1`` of ``ex1-a``."""
+    return id.partition("-")[0]
+
+
+def read(path: Path) -> Submission:
+    """Read a notebook of format 4; what is missing in it is left out, and what is broken is said."""
+    try:
+        about = path.stat()
+        if not stat.S_ISREG(about.st_mode):  # reading a pipe would never end
+            return Submission(problem=text("grade.file.format"))
+        if about.st_size > MOST:
+            return Submission(problem=text("grade.file.huge", most=MOST >> 20), digest=f"{about.st_size}")
+        data = path.read_bytes()
+    except OSError as error:
+        return Submission(problem=text("grade.file.unread", error=error.strerror))
+    digest = hashlib.sha256(data).hexdigest()
+    try:
+        book = json.loads(data)
+    except UnicodeDecodeError:
+        return Submission(problem=text("grade.file.encoding"), digest=digest)
+    except (ValueError, RecursionError, MemoryError):
+        return Submission(problem=text("grade.file.broken"), digest=digest)
+    if not isinstance(book, dict) or not isinstance(book.get("cells"), list) or book.get("nbformat", 4) != 4:
+        return Submission(problem=text("grade.file.format"), digest=digest)
+    cells = tuple(_cell(cell) for cell in book["cells"] if isinstance(cell, dict))
+    if sum(len(cell.source) for cell in cells) > MOST_CODE:
+        return Submission(problem=text("grade.file.long", most=MOST_CODE), digest=digest)
+    token = _part(_part(book, "metadata"), "fabriclab").get("student")
+    known = isinstance(token, str) and _TOKEN.fullmatch(token)
+    return Submission(cells, digest=digest, student=str(token) if known else "")
+
+
+def _part(book: Mapping[str, Any], name: str) -> dict[str, Any]:
+    found = book.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def _cell(cell: Mapping[str, Any]) -> Cell:
+    marks = _part(_part(cell, "metadata"), "nbgrader")
+    id, kind = marks.get("grade_id"), cell.get("cell_type")
+    return Cell(id if isinstance(id, str) else "", str(kind), _source(cell), marks.get("solution") is True)
+
+
+def _source(cell: Mapping[str, Any]) -> str:
+    lines = cell.get("source")
+    if isinstance(lines, list):
+        return "".join(line for line in lines if isinstance(line, str))
+    return lines if isinstance(lines, str) else ""
+
+
+def student_version(source: Book) -> Book:
+    """Return a source notebook without solutions, hidden tests and outputs.
+
+    Raises
+    ------
+    ValueError
+        If a mark is not closed, or the metadata of its cell does not know of it.
+    """
+    book = copy.deepcopy(source)
+    for cell in book["cells"]:
+        marks = cell["metadata"].get("nbgrader", {})
+        stub = CODE_STUB if cell["cell_type"] == "code" else (TEXT_STUB,)
+        before, after = _source(cell).split("\n"), []
+        try:
+            lines = _without(before, "SOLUTION", stub)
+            if marks.get("solution") and lines == before:
+                lines = [*stub]
+            after = _without(lines, "HIDDEN TESTS", ())
+        except LookupError as error:
+            msg = f"cell {cell.get('id')!r}: {error}; each BEGIN needs its END, and one may not be within another"
+            raise ValueError(msg) from None
+        if (lines != before and not marks.get("solution")) or (after != lines and not marks.get("grade")):
+            msg = f"cell {cell.get('id')!r} holds a solution or hidden tests, but its metadata does not say so"
+            raise ValueError(msg)
+        cell["source"] = "\n".join(after).splitlines(keepends=True)
+        if marks.get("grade") or marks.get("solution") or marks.get("locked"):
+            cell["metadata"]["deletable"] = False  # JupyterLab then keeps the cell, and what is not to be answered
+            cell["metadata"] |= {} if marks.get("solution") else {"editable": False}
+        if cell["cell_type"] == "code":
+            cell |= {"outputs": [], "execution_count": None}
+    return book
+
+
+def _without(lines: Sequence[str], mark: str, stub: Sequence[str]) -> list[str]:
+    """Return the lines with each marked part replaced by the stub, at the indentation of its first mark."""
+    kept, inside = [], False
+    for line in lines:
+        if f"BEGIN {mark}" in line or f"END {mark}" in line:
+            if inside == (f"BEGIN {mark}" in line):
+                raise LookupError(line.strip())
+            indent = line[: len(line) - len(line.lstrip())]
+            kept += [] if inside else [indent + part for part in stub]
+            inside = not inside
+        elif not inside:
+            kept.append(line)
+    if inside:
+        raise LookupError(mark)
+    return kept
+
+
+def as_bytes(book: Book) -> bytes:
+    """Return a notebook as nbformat writes it: the same bytes for the same content."""
+    return (json.dumps(book, ensure_ascii=False, indent=1, sort_keys=True) + "\n").encode()
+
+
+def build(sources: str, out: str) -> None:
+    """Write the student's file of every source."""
+    for path in sorted(Path(sources).glob("*.ipynb")):
+        write_atomic(Path(out, path.name), as_bytes(student_version(json.loads(path.read_bytes()))))
+        sys.stdout.write(f"written: {Path(out, path.name).as_posix()}\n")
+
+
+if __name__ == "__main__":
+    build(*sys.argv[1:])

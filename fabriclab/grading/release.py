@@ -1,0 +1,110 @@
+"""Keys, and what a class gets: students' files whose numbers and hidden cases are drawn from a key."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import hmac
+import importlib
+import json
+import os
+import re
+import secrets
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from fabriclab import exercises
+from fabriclab.checks import Refused
+from fabriclab.core.save import write_atomic
+from fabriclab.grading.notebooks import Book, as_bytes, exercise, student_version
+from fabriclab.texts import text
+
+__all__ = ["drawn", "fingerprint", "new_key", "read_key", "release", "token"]
+_KEY: Final = re.compile("[0-9a-f]{64}")
+_NAME: Final = re.compile(r"[^\W_][\w .@+-]{0,99}")  # of a folder, on every system
+
+
+def new_key(path: Path) -> None:
+    """Write a new key of 32 random bytes, which only the owner may read; a file that exists is left as it is."""
+    try:
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        raise Refused(text("grade.key.exists", path=path)) from None
+    with os.fdopen(file, "w", encoding="ascii") as key:
+        key.write(secrets.token_hex(32) + "\n")
+
+
+def read_key(path: str | Path | None) -> str:
+    """Return the key in a file; without one the practice key, which everybody knows."""
+    if path is None:
+        return exercises.PRACTICE
+    key = Path(path).read_text(encoding="ascii", errors="replace").strip()
+    if not _KEY.fullmatch(key):
+        raise Refused(text("grade.key.broken", path=path, n=len(key)))
+    return key
+
+
+def fingerprint(key: str) -> str:
+    """Return a name for a key, from which it cannot be found."""
+    return key if key == exercises.PRACTICE else hashlib.sha256(f"fabriclab key {key}".encode()).hexdigest()[:12]
+
+
+def token(key: str, student: str) -> str:
+    """Return what stands for a student in a notebook: nobody without the key can tell whom."""
+    return hmac.new(key.encode(), student.encode(), "sha256").hexdigest()[:16]
+
+
+def drawn(key: str, student: str) -> str:
+    """Return what the cases of a student are drawn from; ``student`` is a token, or empty for the class's cases."""
+    return f"{key}/{student}" if student else key
+
+
+def release(source: Path, key: str, out: Path, students: Sequence[str] = ()) -> list[Path]:
+    """Write the class's file of an exercise, or one folder with a file for each student; return what was written.
+
+    Raises
+    ------
+    Refused
+        If a name cannot be a folder, or a file exists.
+    """
+    wrong = [name for name in students if not _NAME.fullmatch(name) or name != name.rstrip(" .")]
+    if wrong or len({name.lower() for name in students}) < len(students):
+        raise Refused(text("grade.release.names", names=", ".join(map(repr, wrong or students))))
+    book = student_version(json.loads(source.read_bytes()))
+    made = {out / name / source.name: token(key, name) if name else "" for name in students or ("",)}
+    for path in made:
+        if path.exists():
+            raise Refused(text("grade.release.exists", path=path))
+    for path, student in made.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(path, as_bytes(_with_data(book, key, student)))
+    return [*made]
+
+
+def _with_data(book: Book, key: str, student: str) -> Book:
+    """Return a student's file with the numbers of the class or of one student, and the student's token."""
+    book = copy.deepcopy(book)
+    if student:
+        book["metadata"].setdefault("fabriclab", {})["student"] = student
+    ids = {cell["metadata"].get("nbgrader", {}).get("grade_id", ""): n for n, cell in enumerate(book["cells"])}
+    for name in sorted({exercise(id) for id in exercises.questions() if id in ids}):
+        numbers = _numbers(name, key, student)
+        lines = [text("grade.release.data"), *(f"{word} = {value!r}" for word, value in numbers.items())]
+        marks = {"grade": False, "grade_id": f"{name}-data", "locked": True, "schema_version": 3, "solution": False}
+        cell = {
+            "cell_type": "code", "execution_count": None, "id": f"{name}-data", "outputs": [],
+            "metadata": {"deletable": False, "editable": False, "nbgrader": marks},
+            "source": "\n".join(lines).splitlines(keepends=True),
+        }  # fmt: skip
+        if numbers:
+            at = ids.get(f"{name}-data", ids.get(f"{name}-setup", -1) + 1)
+            book["cells"][at : at + (f"{name}-data" in ids)] = [cell]
+    return book
+
+
+def _numbers(name: str, key: str, student: str) -> dict[str, Any]:
+    """Return what the module of an exercise draws for a class or a student, if it has a function ``release``."""
+    modules = {q.judge.__module__ for id, q in exercises.questions().items() if exercise(id) == name}
+    hooks = (getattr(importlib.import_module(module), "release", None) for module in sorted(modules))
+    return {word: value for hook in hooks if hook for word, value in hook(key, student).items()}

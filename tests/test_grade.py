@@ -1,0 +1,545 @@
+"""Grading a class: every notebook gets a grade and a sentence, nothing is lost, and each verdict can be repeated."""
+
+import csv
+import html.parser
+import json
+import os
+import re
+import signal
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+import small_exercise
+from nbgrader_rules import faults
+from small_exercise import ANSWERS, QUESTIONS, book, cell, hand_in
+
+from fabriclab import __main__, exercises
+from fabriclab.grading import grade, notebooks, release, results, sandbox
+from fabriclab.grading.sandbox import SandboxError
+from fabriclab.texts import text
+
+linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="learners' code is run on Linux only")
+pytestmark = linux
+FULL = {"ex9-a": 10, "ex9-b": 10, "ex9-c": 5}
+OF_THE_COURSE = exercises.questions
+
+
+@pytest.fixture(autouse=True)
+def one_exercise(monkeypatch):
+    monkeypatch.setattr(exercises, "questions", lambda: QUESTIONS)
+
+
+def run(*command):
+    return __main__.main([str(part) for part in command])
+
+
+def program(*command, **options):
+    """Start fabriclab with the small exercise as a program of its own."""
+    whole = [sys.executable, small_exercise.__file__, *map(str, command)]
+    return subprocess.Popen(whole, stderr=subprocess.PIPE, text=True, **options)
+
+
+def table(path):
+    """Return the rows of a CSV file: student -> question -> row."""
+    found = {}
+    with path.open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            assert row["question"] not in found.setdefault(row["student"], {}), "graded twice"
+            found[row["student"]][row["question"]] = row
+    return found
+
+
+def points(rows):
+    return {question: float(row["points"]) for question, row in rows.items()}
+
+
+def shown(page):
+    """Return the text of a page, after a look at what every page must have."""
+    source = page.read_text(encoding="utf-8")
+    assert source.startswith('<!DOCTYPE html>\n<html lang="en">') and "<script" not in source.lower()
+    words, tags = [], []
+    parser = html.parser.HTMLParser()
+    parser.handle_data = words.append
+    parser.handle_starttag = lambda tag, about: tags.append(tag)
+    parser.feed(source)
+    assert tags.count("h1") == tags.count("main") == tags.count("title") == 1 and "caption" in tags
+    assert set(re.findall(r"<th ([^>]*)>", source)) <= {"scope=col", "scope=row"}
+    return " ".join(words)
+
+
+# By hand
+
+
+def test_a_class_by_hand(tmp_path, capsys):
+    room, out = tmp_path / "room", tmp_path / "out" / "grades.csv"
+
+    hand_in(room, "ann", book())
+    hand_in(room / "bob" / "ps9", "exercise9", book(a="def double(x):\n    return x", c="def name(): return 5"))
+    hand_in(room / "bob" / ".ipynb_checkpoints", "exercise9", book())
+    (room / "eve").mkdir()
+    assert run("grade", room, "--out", out) == 0
+    told = table(out)
+    assert points(told["ann"]) == FULL and [row["sentence"] for row in told["ann"].values()][1] == "The clock was read."
+    assert points(told["bob"]) == {"ex9-a": 0, "ex9-b": 10, "ex9-c": 0}
+    assert told["bob"]["ex9-a"]["mistake"] == "array sent once" and "is wrong" in told["bob"]["ex9-a"]["sentence"]
+    assert "could not judge" in told["bob"]["ex9-c"]["sentence"] and "TypeError" in told["bob"]["ex9-c"]["sentence"]
+    assert {row["sentence"] for row in told["eve"].values()} == {"There is no notebook for ex9."}
+    assert float(told["ann"]["ex9-a"]["seconds"]) > 0 and told["ann"]["ex9-a"]["of"] == "10"
+    said = capsys.readouterr().err
+    assert "ann: 25 of 25 points" in said and "[3/3]" in said and "Graded now: 3" in said
+    head = json.loads(out.with_suffix(".json").read_bytes())["head"]
+    assert {"fabriclab", "python", "numpy", "date", "cores", "active", "limits"} <= head.keys()
+    assert head["key"] == "practice" and {"limits", "session"} <= set(head["active"])
+
+
+def test_pages_say_what_a_reader_needs(tmp_path):
+    room, out = tmp_path / "room", tmp_path / "grades.csv"
+    free = cell("ex9-why", "Since <b>1 < 2</b>")
+    free |= {"cell_type": "markdown"}
+    hand_in(room, "ann", book(free))
+    hand_in(room, "<i>bob&", book(a='def double(x):\n    raise ValueError("<script>alert(1)</script>")'))
+    hand_in(room, "=cmd()", book(a="def double(x):\n    return 2"))
+    assert run("grade", room, "--out", out) == 0
+    ann, bob = shown(tmp_path / "grades" / "ann.html"), shown(tmp_path / "grades" / "<i>bob&.html")
+    assert "25 of 25 points" in ann and "Since <b>1 < 2</b>" in ann and "not graded by the program" in ann
+    assert "practice key" in ann and "no network" in ann and "Times are shown" in ann and "fabriclab replay" in ann
+    assert "<script>alert(1)</script>" in bob and "15 of 25" in bob
+    whole = shown(tmp_path / "grades.html")
+    for words in ("Protections", "practice key", "cores:", "ex9-a", "33%", "array sent once (1)", "=cmd()", "15 / 25"):
+        assert words in whole
+    assert 'href="grades/%3Ci%3Ebob%26.html"' in (tmp_path / "grades.html").read_text()
+    assert "'=cmd()" in table(out)  # no formula for a spreadsheet
+
+
+def test_a_student_file_gets_nothing_and_its_source_everything(tmp_path):
+    source = book()
+    hand_in(tmp_path / "room", "source", source)
+    hand_in(tmp_path / "room", "student", notebooks.student_version(source))
+    assert run("grade", tmp_path / "room", "--out", tmp_path / "grades.csv") == 0
+    told = table(tmp_path / "grades.csv")
+    assert points(told["source"]) == FULL and set(points(told["student"]).values()) == {0}
+    assert {row["sentence"] for row in told["student"].values()} == {text("grade.open")}
+
+
+def test_the_exercises_of_the_course(root, tmp_path, monkeypatch):
+    monkeypatch.setattr(exercises, "questions", OF_THE_COURSE)
+    for source in (root / "solutions").glob("*.ipynb"):
+        hand_in(tmp_path / "room" / "solved", source.stem, source.read_bytes())
+        hand_in(tmp_path / "room" / "open", source.stem, (root / "exercises" / source.name).read_bytes())
+    release.new_key(tmp_path / "key")
+    for n, more in enumerate(([], ["--key", tmp_path / "key"])):
+        out = tmp_path / f"grades{n}.csv"
+        assert run("grade", tmp_path / "room", "--out", out, "--reference", root / "solutions", *more) == 0
+        told = table(out)
+        assert points(told["solved"]) == {q.id: q.points for q in OF_THE_COURSE().values()}
+        assert set(points(told["open"]).values()) == {0}
+        assert {row["sentence"] for row in told["open"].values()} == {text("grade.open")}
+    assert "ex1-a-trust" in shown(tmp_path / "grades0" / "solved.html")
+
+
+@pytest.mark.alone
+def test_thirty_submissions_take_at_most_20_s(root, tmp_path, monkeypatch):
+    monkeypatch.setattr(exercises, "questions", OF_THE_COURSE)
+    for n in range(30):
+        hand_in(tmp_path / "room", f"s{n:02}", (root / "solutions" / "exercise1.ipynb").read_bytes())
+    begun = time.monotonic()
+    assert run("grade", tmp_path / "room", "--out", tmp_path / "grades.csv") == 0
+    assert time.monotonic() - begun <= 20 and len(table(tmp_path / "grades.csv")) == 30
+
+
+def test_which_notebook_counts(tmp_path):
+    room, answers = tmp_path / "room", dict.fromkeys("bc")
+    hand_in(room / "two", "copy", book(**answers))
+    hand_in(room / "two", "exercise9", book())
+    hand_in(room / "broken", "a", b"{")
+    hand_in(room / "broken", "b", book())
+    hand_in(room / "other", "a", {"cells": [], "metadata": {}, "nbformat": 4})
+    assert run("grade", room, "--out", tmp_path / "grades.csv") == 0
+    told = table(tmp_path / "grades.csv")
+    assert points(told["two"]) == points(told["broken"]) == FULL
+    assert "copy.ipynb" in shown(tmp_path / "grades" / "two.html")
+    assert "No notebook holds a cell of ex9" in told["other"]["ex9-a"]["sentence"]
+
+
+def test_a_class_whose_files_are_all_broken_has_a_row_for_each_question(tmp_path):
+    hand_in(tmp_path / "room", "ann", b"{")
+    assert run("grade", tmp_path / "room", "--out", tmp_path / "grades.csv") == 0
+    told = table(tmp_path / "grades.csv")["ann"]
+    assert {row["sentence"] for row in told.values()} == {text("grade.file.broken")} and told.keys() == FULL.keys()
+
+
+def test_a_name_that_is_missing_is_looked_for_in_the_cells_before(tmp_path):
+    setup = "import numpy as np"  # without factor, which a cell of the learner's defines
+    own = [cell("", "1 / 0"), cell("", "factor = 2")]
+    made = book(setup=setup)
+    made["cells"] = [*own, *made["cells"]]
+    hand_in(tmp_path / "room", "before", made)
+    after = book(*own, setup=setup)
+    hand_in(tmp_path / "room", "after", after)
+    assert run("grade", tmp_path / "room", "--out", tmp_path / "grades.csv") == 0
+    told = table(tmp_path / "grades.csv")
+    assert points(told["before"]) == FULL
+    assert points(told["after"]) == FULL | {"ex9-a": 0} and "NameError" in told["after"]["ex9-a"]["sentence"]
+
+
+# Hostile notebooks
+
+HOSTILE = {  # the question's cell, and a word of the sentence; all other questions stay right
+    "loop": ("def double(x):\n    while True: pass", "stopped"),
+    "sleeps": ("import time\ndef double(x):\n    time.sleep(60)", "longer than"),
+    "loop in the cell": ("while True: pass", "stopped"),
+    "exception": ("def double(x):\n    return 1 / 0", "ZeroDivisionError"),
+    "syntax": ("def double(x:\n    return 2", "SyntaxError"),
+    "sys.exit": ("import sys\ndef double(x):\n    sys.exit('10 points')", "10 points"),
+    "os._exit": ("import os\ndef double(x):\n    os._exit(0)", "ended its own process"),
+    "interrupt": ("def double(x):\n    raise KeyboardInterrupt", "KeyboardInterrupt"),
+    "builtins": ("import builtins\nfor n in ('abs', 'len', 'isinstance', 'type', 'print', 'float'):\n"
+                 "    setattr(builtins, n, lambda *a, **k: True)\ndef double(x):\n    return 0", "wrong"),
+    "json": ("import json\njson.dumps = json.encoder.c_make_encoder = lambda *a, **k: '{}'\ndef double(x):\n"
+             "    return 0", "wrong"),
+    "lying float": ("class F(float):\n    __eq__ = __ge__ = __le__ = lambda *a: True\n    __hash__ = None\n"
+                    "def double(x):\n    return F(1)", "wrong"),
+    "lying array": ("class A(np.ndarray):\n    def tolist(self): return 0\ndef double(x):\n"
+                    "    return np.zeros(3).view(A)", "wrong"),
+    "nan": ("def double(x):\n    return float('nan')", "nan"),
+    "huge number": ("def double(x):\n    return 10 ** 100_000", "cannot be compared"),
+    "deep list": ("def double(x):\n    a = []\n    for _ in range(10**5): a = [a]\n    return a", "cannot be compared"),
+    "long answer": ("def double(x):\n    return 'x' * 10**8", "."),
+    "outlives": ("import os, ctypes\nctypes.CDLL(None).prctl(15, b'MARKER')\ndef double(x):\n"
+                 "    if os.fork() == 0:\n        os.setsid()\n        if os.fork() == 0:\n"
+                 "            while True: pass\n        os._exit(0)\n    return 2 * x", "."),
+    "8 GiB": ("def double(x):\n    return len(bytearray(8 << 30))", "memory"),
+    "50 MB": ("def double(x):\n    for _ in range(25): print('x' * 10**6)\n    return 0", "wrong"),
+    "endless output": ("def double(x):\n    while True: print('x' * 10**6)", "printed more"),
+    "reference": ("def double(x):\n    raise ValueError(open('SECRET').read())", "Error"),
+    "forged": ("import os\ndef double(x):\n    print('{\"value\": %d}' % (2 * x))\n"
+               "    os.write(3, b'{\"id\": \"0\", \"value\": %d}\\n' % (2 * x))\n    return 0", "disturbed"),
+    "network": ("import socket\ndef double(x):\n    socket.create_connection(('127.0.0.1', 9), 1)", "Error"),
+    "kills": ("import os, signal\ndef double(x):\n    os.kill(os.getppid(), signal.SIGKILL)\n    return 0", "."),
+    "signs": ("def double(x):\n    raise ValueError('\\x1b[31m \\ud800 \\u202e \\0 </pre><script>')", "."),
+    "segfault": ("import ctypes\ndef double(x):\n    ctypes.string_at(0)", "."),
+    "deleted": (None, "missing"),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory):
+    """Grade all hostile notebooks at once, beside good ones; return the table, the secret and what was left."""
+    folder = tmp_path_factory.mktemp("hostile")
+    secret, marker, temporary = folder / "reference.txt", f"fl-{os.getpid()}", folder / "tmp"
+    secret.write_text("the secret reference")
+    temporary.mkdir()
+    for student, (source, _) in HOSTILE.items():
+        made = source and source.replace("MARKER", marker).replace("SECRET", str(secret))
+        hand_in(folder / "room", student, book(a=made))
+    reordered = book()
+    reordered["cells"].reverse()
+    hand_in(folder / "room", "reordered", reordered)
+    hand_in(folder / "room", "twice", book(cell("ex9-a", "def double(x): return 0"), cell("ex9-a", "1 / 0")))
+    hand_in(folder / "room", "good", book())
+    done = program("grade", folder / "room", "--out", folder / "grades.csv", "--time-factor", "0.2",
+                   env=dict(os.environ, TMPDIR=str(temporary)))  # fmt: skip
+    _, said = done.communicate(timeout=300)
+    assert done.returncode == 0, said
+    named = [process.pid for process in psutil.process_iter(["name"]) if process.info["name"] == marker]
+    return table(folder / "grades.csv"), folder, [*named, *temporary.iterdir()]
+
+
+@pytest.mark.parametrize("student", HOSTILE)
+def test_a_hostile_notebook_costs_its_own_question_only(hostile, student):
+    told = hostile[0][student]
+    assert points(told) == FULL | {"ex9-a": 0}, told["ex9-a"]["sentence"]
+    assert HOSTILE[student][1] in told["ex9-a"]["sentence"]
+
+
+def test_order_and_copies_cost_nothing(hostile):
+    told = hostile[0]
+    assert points(told["reordered"]) == points(told["twice"]) == points(told["good"]) == FULL
+    assert told["twice"]["ex9-a"]["sentence"] == text("grade.twice", id="ex9-a")
+
+
+def test_nothing_is_left_and_nothing_got_out(hostile):
+    told, folder, left = hostile
+    assert left == [] and len(told) == len(HOSTILE) + 3
+    for file in [*(folder / "grades").iterdir(), folder / "grades.csv", folder / "grades.html"]:
+        words = file.read_text(encoding="utf-8")
+        assert "the secret reference" not in words and not re.search("[\0\x1b\u202e\ud800]", words)
+        assert file.suffix == ".csv" or "<script" not in words
+    for entry in results.load(folder / "grades.json")[1]:
+        assert "the secret reference" not in str([q["said"] for q in entry["questions"]])
+
+
+# Nothing is lost
+
+
+def class_of(room, n, source="import time\ndef double(x):\n    time.sleep(0.2)\n    return 2 * x"):
+    for k in range(n):
+        hand_in(room, f"s{k:02}", book(a=source))
+
+
+def wait_for(holds, seconds=60):
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def lines(path):
+    return path.read_text(encoding="utf-8").count("\n") if path.exists() else 0
+
+
+def test_a_killed_run_goes_on_where_it_was(tmp_path):
+    room, out = tmp_path / "room", tmp_path / "grades.csv"
+    class_of(room, 8)
+    (temporary := tmp_path / "tmp").mkdir()
+    first = program("grade", room, "--out", out, env=dict(os.environ, TMPDIR=str(temporary)))
+    wait_for(lambda: lines(out) > 1 + 2 * 3)
+    children = psutil.Process(first.pid).children(recursive=True)
+    first.kill()
+    first.wait()
+    kept = results.load(out.with_suffix(".json"))[1]
+    assert 0 < len(kept) < 8
+    wait_for(lambda: not any(child.is_running() for child in children) and not [*temporary.iterdir()])
+    with out.with_suffix(".json").open("ab") as file:
+        file.write(b'{"student": "s07", "quest')  # a line that a kill has cut
+    hand_in(room, kept[0]["student"], book(a="def double(x):\n    return 0"))
+    second = program("grade", room, "--out", out)
+    _, said = second.communicate(timeout=120)
+    assert second.returncode == 0 and text("grade.kept", n=len(kept) - 1) in said
+    assert not [entry for entry in kept[1:] if f" {entry['student']}:" in said]
+    told = table(out)
+    assert len(told) == 8 and all(points(rows) == FULL for name, rows in told.items() if name != kept[0]["student"])
+    assert points(told[kept[0]["student"]]) == FULL | {"ex9-a": 0}
+    third = json.loads(out.with_suffix(".json").read_bytes())["results"]
+    assert [entry["student"] for entry in third] == sorted(told) == list(told)
+    before = out.read_bytes()
+    assert run("grade", room, "--out", out) == 0 and out.read_bytes() == before
+
+
+def test_the_file_of_results_can_be_read_after_every_student(tmp_path):
+    head = results.heading("practice", sandbox.Limits(), ("session",))
+    kept = results.Results(tmp_path / "grades.csv", head)
+    for n in range(3):
+        kept.add({"student": f"s{n}", "questions": []})
+        found = json.loads((tmp_path / "grades.json").read_bytes())
+        assert [entry["student"] for entry in found["results"]] == [f"s{k}" for k in range(n + 1)] == [*kept.entries]
+        assert results.load(tmp_path / "grades.json") == (head, found["results"])
+
+
+def test_control_c_keeps_what_was_graded(tmp_path):
+    room, out = tmp_path / "room", tmp_path / "grades.csv"
+    class_of(room, 8)
+    running = program("grade", room, "--out", out)
+    wait_for(lambda: lines(out) > 4)
+    running.send_signal(signal.SIGINT)
+    _, said = running.communicate(timeout=60)
+    assert running.returncode == 130 and text("grade.stopped") in said and "Traceback" not in said
+    told = json.loads(out.with_suffix(".json").read_bytes())["results"]
+    assert 0 < len(told) < 8 and table(out).keys() == {entry["student"] for entry in told}
+    assert out.with_suffix(".html").exists()
+
+
+def test_results_of_two_kinds_are_not_mixed(tmp_path, capsys):
+    room, out, key = tmp_path / "room", tmp_path / "grades.csv", tmp_path / "key"
+    hand_in(room, "ann", book())
+    release.new_key(key)
+    assert run("grade", room, "--out", out) == 0
+    before = out.read_bytes(), out.with_suffix(".json").read_bytes()
+    for other in (["--key", key], ["--time-factor", "2"]):
+        assert run("grade", room, "--out", out, *other) == 2
+        assert "Give another name to --out" in capsys.readouterr().err
+    assert (out.read_bytes(), out.with_suffix(".json").read_bytes()) == before
+    out.with_suffix(".json").write_text('{"head": 1}')
+    assert run("grade", room, "--out", out) == 2 and "no file of results" in capsys.readouterr().err
+
+
+def test_a_machine_that_fails_costs_nobody_a_grade(tmp_path, monkeypatch, capsys):
+    room, out = tmp_path / "room", tmp_path / "grades.csv"
+    hand_in(room, "ann", book())
+    hand_in(room, "bob", book())
+    honest, tries = grade.grade_one, []
+
+    def failing(box, key, work, *more):
+        tries.append(work.student)
+        if work.student == "bob" or tries == ["ann"]:
+            raise SandboxError(text("sandbox.start", said="no room"))
+        return honest(box, key, work, *more)
+
+    monkeypatch.setattr(grade, "grade_one", failing)
+    assert run("grade", room, "--out", out) == 1 and sorted(tries) == ["ann", "ann", "bob", "bob"]
+    assert "bob could not be graded" in capsys.readouterr().err
+    assert table(out).keys() == {"ann"}
+    assert "Not graded, because the machine failed: bob" in shown(tmp_path / "grades.html")
+    monkeypatch.undo()
+    monkeypatch.setattr(exercises, "questions", lambda: QUESTIONS)
+    assert run("grade", room, "--out", out) == 0 and points(table(out)["bob"]) == FULL
+
+
+# Replay
+
+
+def test_a_verdict_is_repeated_from_the_file_alone(tmp_path, capsys):
+    room, out, key = tmp_path / "room", tmp_path / "grades.csv", tmp_path / "key"
+    release.new_key(key)
+    hand_in(room, "ann", book())
+    hand_in(room, "bob", book(cell("ex9-a", "1"), a="import random\ndef double(x):\n    return random.random()"))
+    assert run("grade", room, "--out", out, "--key", key) == 0
+    told, elsewhere = table(out), tmp_path / "elsewhere.json"
+    elsewhere.write_bytes(out.with_suffix(".json").read_bytes())
+    assert key.read_text().strip() not in elsewhere.read_text()
+    for student, question in (("ann", "ex9-a"), ("ann", "ex9-b"), ("bob", "ex9-a"), ("bob", "ex9-c")):
+        capsys.readouterr()
+        assert run("replay", elsewhere, question, "--student", student, "--key", key) == 0
+        said = capsys.readouterr().out
+        assert f"{student}, {question}: {told[student][question]['points'].removesuffix('.0')} /" in said
+        assert "the verdict that was given" in said and "fabriclab 0.1.0" in said
+    changed = elsewhere.read_text().replace("random.random()", "2 * x")
+    elsewhere.write_text(changed)
+    assert run("replay", elsewhere, "ex9-a", "--student", "bob", "--key", key) == 1
+    assert "another one: 0 points" in capsys.readouterr().out
+    for wrong, said in (
+        ([elsewhere, "ex9-a", "--student", "bob"], "Give the same file to --key"),
+        ([elsewhere, "ex9-a", "--key", key], "choose one of: ann, bob"),
+        ([elsewhere, "ex9-z", "--student", "bob", "--key", key], "ex9-a, ex9-b, ex9-c"),
+        ([key, "ex9-a"], "no file of results"),
+        ([tmp_path / "nowhere", "ex9-a"], "No such file"),
+    ):
+        assert run("replay", *wrong) == 2 and said in capsys.readouterr().err
+
+
+# Refusals
+
+
+def test_the_reference_must_get_full_marks(tmp_path, capsys):
+    hand_in(tmp_path / "room", "ann", book())
+    hand_in(tmp_path / "solutions", "exercise9", book())
+    out = tmp_path / "grades.csv"
+    assert run("grade", tmp_path / "room", "--out", out, "--reference", tmp_path / "solutions") == 0
+    assert table(out).keys() == {"ann"}
+    out.unlink(), out.with_suffix(".json").unlink()
+    for wrong in (book(b="def three(clock): return 3"), book(c=None), b"{"):
+        hand_in(tmp_path / "solutions", "exercise9", wrong)
+        assert run("grade", tmp_path / "room", "--out", out, "--reference", tmp_path / "solutions") == 2
+        assert re.search("Nothing was graded.* of 1?[05] points for ex9-", capsys.readouterr().err) and not out.exists()
+    assert run("grade", tmp_path / "room", "--out", out, "--reference", tmp_path / "nowhere") == 2
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (["--out", "grades.txt"], "must end in .csv"), (["--time-factor", "0"], "above 0"),
+        (["--key", "empty"], "holds no key: 64"), (["--key", "nowhere"], "No such file"),
+        (["--own-work"], "is a folder"),
+    ],
+)  # fmt: skip
+def test_what_is_refused_is_told(tmp_path, capsys, monkeypatch, more, said):
+    monkeypatch.chdir(tmp_path)
+    Path("empty").write_text("")
+    hand_in(tmp_path / "room", "ann", book())
+    assert run("grade", "room", "--out", "grades.csv", *more) == 2 and said in capsys.readouterr().err
+    assert not Path("grades.csv").exists()
+
+
+def test_a_folder_without_notebooks_is_told(tmp_path, capsys):
+    for folder in (tmp_path, tmp_path / "nowhere"):
+        assert run("grade", folder, "--out", tmp_path / "grades.csv") == 2
+        assert "There is no notebook in" in capsys.readouterr().err
+    with pytest.raises(SystemExit) as error:
+        run("grade", tmp_path)
+    assert error.value.code == 2
+
+
+# One's own work
+
+
+def test_own_work_needs_no_sandbox(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "platform", "darwin")
+    hand_in(tmp_path, "mine", book(c="raise SystemExit"))
+    assert run("grade", tmp_path / "mine.ipynb", "--out", tmp_path / "grades.csv") == 2
+    assert "Linux" in capsys.readouterr().err
+    assert run("grade", tmp_path / "mine.ipynb", "--out", tmp_path / "grades.csv", "--own-work") == 0
+    told = table(tmp_path / "grades.csv")["mine"]
+    assert "No sandbox" in capsys.readouterr().err and points(told) == FULL | {"ex9-c": 0}
+    assert "No protection was active" in shown(tmp_path / "grades" / "mine.html")
+
+
+def test_students_are_told_the_limits(root):
+    page, limits = (root / "exercises" / "GRADING.md").read_text(encoding="utf-8"), sandbox.Limits()
+    assert f"may take {limits.wall_s:g} seconds and {limits.memory >> 30} GiB" in page
+    assert f"larger than {notebooks.MOST >> 20} MiB" in page
+
+
+# Release
+
+
+@pytest.fixture
+def classroom(tmp_path, monkeypatch):
+    """Return a folder with a key, a list of students and the source of the exercise."""
+    monkeypatch.chdir(tmp_path)
+    hand_in(tmp_path / "solutions", "exercise9", book())
+    Path("list").write_text("# class of 2026\nann\nBob B.-C\n\n")
+    assert run("release", "--new-key", "class.key") == 0
+    return tmp_path
+
+
+def data_of(path):
+    cells = {c["metadata"]["nbgrader"]["grade_id"]: c for c in json.loads(path.read_bytes())["cells"]}
+    return cells, "".join(cells["ex9-data"]["source"])
+
+
+def test_a_key_is_secret_and_never_overwritten(classroom, capsys):
+    mode, key = stat.S_IMODE(Path("class.key").stat().st_mode), release.read_key("class.key")
+    assert mode == 0o600 and len(bytes.fromhex(key)) == 32
+    assert run("release", "--new-key", "class.key") == 2 and "still needed" in capsys.readouterr().err
+    assert release.read_key("class.key") == key and release.fingerprint(key) not in key
+    assert release.token(key, "ann") != release.token(key, "bob") != release.token(key + "0", "bob")
+
+
+def test_a_class_gets_one_file_with_its_numbers(classroom):
+    assert run("release", "9", "--key", "class.key", "--out", "handout") == 0
+    cells, data = data_of(Path("handout/exercise9.ipynb"))
+    assert list(cells) == ["ex9-setup", "ex9-data", "ex9-a", "ex9-b", "ex9-c"]
+    assert re.fullmatch(r"# .*\nsize = \d+\nfaults = \[\d+, \d+, \d+\]", data)
+    assert cells["ex9-data"]["metadata"]["editable"] is False and faults({"cells": [*cells.values()]}) == []
+    assert "BEGIN SOLUTION" not in Path("handout/exercise9.ipynb").read_text()
+    assert run("release", "--new-key", "other.key") == 0
+    assert run("release", "solutions/exercise9.ipynb", "--key", "other.key", "--out", "other") == 0
+    assert data_of(Path("other/exercise9.ipynb"))[1] != data
+
+
+def test_each_student_gets_numbers_and_cases_of_their_own(classroom, capsys):
+    assert run("release", "9", "--key", "class.key", "--per-student", "list", "--out", "handout") == 0
+    files = {name: Path("handout", name, "exercise9.ipynb") for name in ("ann", "Bob B.-C")}
+    assert data_of(files["ann"])[1] != data_of(files["Bob B.-C"])[1]
+    assert "ann" not in files["ann"].read_text()
+    for name, path in files.items():
+        made = json.loads(path.read_bytes())
+        for one in made["cells"]:
+            id = one["metadata"]["nbgrader"]["grade_id"]
+            one["source"] = {"ex9-a": "def double(x): return x"}.get(id, ANSWERS.get(id, one["source"]))
+        hand_in(Path("in", name), "exercise9", made)
+    assert run("grade", "in", "--key", "class.key", "--out", "grades.csv", "--reference", "solutions") == 0
+    told = table(Path("grades.csv"))
+    assert told["ann"]["ex9-a"]["sentence"] != told["Bob B.-C"]["ex9-a"]["sentence"]
+    again = run("replay", "grades.json", "ex9-a", "--student", "ann", "--key", "class.key")
+    assert again == 0 and told["ann"]["ex9-a"]["sentence"] in capsys.readouterr().out
+    assert run("release", "9", "--key", "class.key", "--per-student", "list", "--out", "handout") == 2
+    assert "is there already" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("names", ["../up", "a/b", ".hidden", "a\nA", "x" * 101, "dot.", "nul\0"])
+def test_names_that_are_no_folders_are_refused(classroom, capsys, names):
+    Path("list").write_text(names)
+    assert run("release", "9", "--key", "class.key", "--per-student", "list", "--out", "handout") == 2
+    assert "cannot be folders" in capsys.readouterr().err and not Path("handout").exists()
+
+
+def test_what_release_lacks_is_told(classroom, capsys):
+    for given, said in ((["9"], "--key and --out"), (["7", "--key", "class.key", "--out", "x"], "no file solutions")):
+        assert run("release", *given) == 2 and said in capsys.readouterr().err
+    assert run("release", "9", "--new-key", "k2", "--out", "x") == 0 and Path("x/exercise9.ipynb").exists()
