@@ -1,0 +1,279 @@
+"""What Linux offers to wall in a process: namespaces, an own root, Landlock, limits, another user, refused calls.
+
+Loaded by the program that runs learners' code, so it imports nothing of the package.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import math
+import os
+import resource
+import signal
+import stat
+import struct
+import sys
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+NEWNS, NEWIPC, NEWUSER, NEWPID, NEWNET = 0x20000, 0x8000000, 0x10000000, 0x20000000, 0x40000000
+RDONLY, NOSUID, NODEV, REMOUNT, BIND, REC, PRIVATE, DETACH = 1, 2, 4, 32, 4096, 16384, 1 << 18, 2
+DEATH_SIGNAL, DUMPABLE, SECCOMP, SUBREAPER, NO_NEW_PRIVS = 1, 4, 22, 36, 38  # of prctl
+CHANGE_USER: Final = 0b11000001  # capabilities: chown, setgid, setuid
+HEADROOM: Final = 64 << 20  # B of memory above the learner's, with which running out of it is reported
+DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/urandom")
+LIBRARIES: Final = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/usr/share/zoneinfo")
+NONE: Final = 0xFFFFFFFF
+# Numbers of the system calls that are refused, on x86-64 and on 64-bit Arm: new processes and programs,
+# sockets, other processes' memory, namespaces, and what outlives a process.
+CALLS: Final = {
+    "fork": (57, NONE), "vfork": (58, NONE), "execve": (59, 221), "execveat": (322, 281), "socket": (41, 198),
+    "io_uring_setup": (425, 425), "ptrace": (101, 117), "process_vm_readv": (310, 270), "process_vm_writev": (311, 271),
+    "setsid": (112, 157), "setpgid": (109, 154), "unshare": (272, 97), "setns": (308, 268), "mount": (165, 40),
+    "pidfd_open": (434, 434), "pidfd_send_signal": (424, 424), "pidfd_getfd": (438, 438), "tkill": (200, 130),
+    "bpf": (321, 280), "perf_event_open": (298, 241), "add_key": (248, 217), "request_key": (249, 218),
+    "keyctl": (250, 219), "shmget": (29, 194), "semget": (64, 190), "msgget": (68, 186), "mq_open": (240, 180),
+    "setpriority": (141, 140), "ioprio_set": (251, 30),
+}  # fmt: skip
+# These are allowed on the own process and its group only.
+OWN: Final = {
+    "kill": (62, 129), "tgkill": (234, 131), "rt_sigqueueinfo": (129, 138), "rt_tgsigqueueinfo": (297, 240),
+    "prlimit64": (302, 261), "sched_setparam": (142, 118), "sched_setscheduler": (144, 119),
+    "sched_setaffinity": (203, 122), "sched_setattr": (314, 274),
+}  # fmt: skip
+# These are refused with such a second argument: it would have the kernel send signals to another process.
+ASKED: Final = {"fcntl": (72, 25, (8, 15)), "ioctl": (16, 29, (0x8901, 0x8902))}
+MACHINES: Final = {"x86_64": (0, 0xC000003E, 56), "aarch64": (1, 0xC00000B7, 220)}  # column, AUDIT_ARCH, clone
+ONE_NUMBER: Final = {"FSIZE": "file_size", "NPROC": "processes", "NOFILE": "files"}
+MYSELF: Final = 0x4D594944  # stands for the process number in a filter
+LIBC: Final = ctypes.CDLL(None, use_errno=True)
+
+
+def c(name: str, *args: Any) -> int:
+    """Call a function of the C library; raise what went wrong as OSError."""
+    done: int = LIBC[name](*(ctypes.c_ulong(arg) if isinstance(arg, int) else arg for arg in args))
+    if done < 0:
+        raise OSError(ctypes.get_errno(), name)
+    return done
+
+
+def prctl(what: int, value: int) -> None:
+    """Change a property of this process."""
+    c("prctl", what, value, 0, 0, 0)
+
+
+def free_user() -> int:
+    """Return a user number that nobody has, at the end of those that exist here; if we cannot become it, our own."""
+    with open("/proc/self/uid_map") as table, open("/proc/self/status") as status:
+        first, _, count = map(int, table.read().splitlines()[-1].split())
+        rights = next(int(line.split()[1], 16) for line in status if line.startswith("CapEff"))
+    last = min(first + count, 2**31) - 10_000 - os.getpid() % 1000
+    return last if last > 0 and rights & CHANGE_USER == CHANGE_USER else os.getuid()
+
+
+def own_users() -> None:
+    """Enter a user namespace, where anybody may make the others."""
+    user, group = os.getuid(), os.getgid()
+    c("unshare", NEWUSER)
+    for name, line in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
+        with open(f"/proc/self/{name}", "w") as file:
+            file.write(line)
+
+
+def mount(source: str, target: str, kind: str | None, flags: int, data: str = "") -> None:
+    """Mount ``source`` at ``target``."""
+    c("mount", source.encode(), target.encode(), kind and kind.encode(), flags, data.encode())
+
+
+def readable(paths: Iterable[str]) -> set[str]:
+    """Return the folders and devices that a child may read."""
+    installed = {sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix}
+    return {os.path.abspath(path) for path in (*installed, *LIBRARIES, *DEVICES, *paths) if os.path.exists(path)}
+
+
+def open_to_all(*places: str) -> bool:
+    """Tell whether every user may enter all of these folders."""
+    above = {os.path.join("/", *place.split("/")[:n]) for place in places for n in range(1, place.count("/") + 2)}
+    return all(os.stat(folder).st_mode & 1 for folder in above)
+
+
+def own_root(root: str, work: str, paths: Iterable[str]) -> None:
+    """Make ``root`` the root of this process: installation, libraries and devices, read-only, and ``work``."""
+    c("unshare", NEWNS)
+    mount("none", "/", None, REC | PRIVATE)
+    os.mkdir(root)
+    mount("tmpfs", root, "tmpfs", NOSUID | NODEV, "size=1m,mode=755")
+    os.makedirs(root + work)
+    for path in sorted(readable(paths)):
+        target = root + path
+        if os.path.lexists(target):
+            continue  # in a folder that is there already
+        os.makedirs(target if os.path.isdir(path) else os.path.dirname(target), exist_ok=True)
+        if not os.path.isdir(path):
+            os.close(os.open(target, os.O_CREAT))
+        mount(path, target, None, BIND | REC)
+        # The kernel wants the flags of the original again: no programs, no devices.
+        mount("none", target, None, REMOUNT | BIND | RDONLY | (os.statvfs(path).f_flag & 0xE))
+    mount("none", root, None, REMOUNT | BIND | RDONLY | NOSUID | NODEV)
+    os.chroot(root)
+    os.chdir("/")
+
+
+def fresh_mount(work: str, size: int, user: int) -> None:
+    """Put an empty folder of ``size`` bytes, in memory, in the place of the one before."""
+    with contextlib.suppress(OSError):  # the first time there is none
+        c("umount2", work.encode(), DETACH)
+    mount("tmpfs", work, "tmpfs", NOSUID | NODEV, f"size={size},nr_inodes=1000,mode=700,uid={user}")
+
+
+def fresh_folder(work: str, user: int) -> None:
+    """Put an empty folder in the place of the one before."""
+    remove(work)
+    os.mkdir(work, stat.S_IRWXU)
+    if user != os.getuid():
+        os.chown(work, user, -1)
+
+
+def limits_for_children(limits: Mapping[str, Any]) -> list[tuple[int, tuple[int, int]]]:
+    """Return the arguments of setrlimit: what the kernel counts for one process."""
+    cpu, memory = math.ceil(limits["cpu_s"]), limits["memory"]
+    wanted = {"CPU": (cpu, cpu + 1), "AS": (memory, memory + HEADROOM), "CORE": (0, 0)}
+    wanted |= {name: (limits[key],) * 2 for name, key in ONE_NUMBER.items()}
+    found = []
+    for name, pair in wanted.items():
+        kind = getattr(resource, f"RLIMIT_{name}")
+        most = resource.getrlimit(kind)[1]
+        soft, hard = (n if most == resource.RLIM_INFINITY else min(n, most) for n in pair)
+        found.append((kind, (soft, hard)))
+    return found
+
+
+def limits_here() -> list[tuple[int, int]]:
+    """Return all limits of this process."""
+    return [resource.getrlimit(kind) for kind in range(16)]
+
+
+def set_limits(limits: list[tuple[int, tuple[int, int]]]) -> None:
+    """Have the kernel hold this process to the limits."""
+    for kind, pair in limits:
+        resource.setrlimit(kind, pair)
+
+
+def rules_of_landlock(paths: Iterable[str]) -> list[bytes]:
+    """Return what Landlock is to allow: all rights to be asked for, then reading each of the paths."""
+    version = c("syscall", 444, None, 0, 1)
+    files = (1 << (13 if version < 2 else 14 if version < 3 else 15 if version < 5 else 16)) - 1
+    rules = [struct.pack("QQQ", files, 3, 3)[: 8 if version < 4 else 16 if version < 6 else 24]]
+    for path in readable(paths):
+        allowed = 13 if os.path.isdir(path) else 6  # 13: run, read, list; 6: read, write
+        with contextlib.suppress(OSError):
+            rules.append(struct.pack("=Qi", allowed, os.open(path, os.O_PATH)))
+    return rules
+
+
+def landlock(rules: list[bytes], work: str) -> None:
+    """Allow what the rules say and writing in ``work``; where the kernel can, no TCP and no signals to others."""
+    mine = c("syscall", 444, rules[0], len(rules[0]), 0)
+    for rule in (*rules[1:], rules[0][:8] + struct.pack("i", os.open(work, os.O_PATH))):
+        c("syscall", 445, mine, 1, rule, 0)
+    c("syscall", 446, mine, 0)
+
+
+def become(user: int) -> bool:
+    """Change to a user to whom nothing belongs; say whether there is one."""
+    if user == os.getuid():
+        return False
+    os.setgroups([])
+    os.setresgid(user, user, user)
+    os.setresuid(user, user, user)
+    return True
+
+
+def drop_rights() -> None:
+    """Give up what root may or a namespace allows, and die with the parent (a change of user clears that)."""
+    c("capset", struct.pack("Ii", 0x20080522, 0), bytes(24))
+    prctl(DEATH_SIGNAL, signal.SIGKILL)
+
+
+def filter_of_calls() -> bytes:
+    """Return a program that has the kernel refuse `CALLS`, `OWN` on others than `MYSELF`, `ASKED`, and processes."""
+    column, machine, clone = MACHINES[os.uname().machine if sys.maxsize > 2**32 else ""]
+    load, equal, at_least, any_bit, end = 0x20, 0x15, 0x35, 0x45, 6  # its instructions
+    go_on, refuse, unknown = 0x7FFF0000, 0x50001, 0x50026  # the last two: EPERM, ENOSYS
+    code = [(load, 0, 0, 4), (equal, 1, 0, machine), (end, 0, 0, refuse), (load, 0, 0, 0)]
+    code += [(at_least, 0, 1, 1 << 30), (end, 0, 0, refuse)]  # the second set of numbers on x86-64
+
+    def rule(number: int, verdict: int, argument: int = 0, *tests: tuple[int, int, int]) -> None:
+        body = [(load, 0, 0, 16 + 8 * argument)]
+        for test, value, other in tests:
+            body += [(test, 0, 1, value), (end, 0, 0, other)]
+        code.extend([(equal, 0, len(body) + 1, number), *body, (end, 0, 0, verdict)])
+
+    for numbers in CALLS.values():
+        rule(numbers[column], refuse)
+    for numbers in OWN.values():
+        rule(numbers[column], refuse, 0, (equal, 0, go_on), (equal, MYSELF, go_on))
+    for x86, arm, values in ASKED.values():
+        rule((x86, arm)[column], go_on, 1, *((equal, value, refuse) for value in values))
+    rule(clone, refuse, 0, (any_bit, 0x10000, go_on))  # of a thread
+    rule(435, unknown)  # clone3, whose flags lie in memory: the C library then takes clone
+    return b"".join(struct.pack("HBBI", *line) for line in [*code, (end, 0, 0, go_on)])
+
+
+def filter_calls(program: bytes) -> None:
+    """Have the kernel refuse calls from now on."""
+    words = program.replace(struct.pack("I", MYSELF), struct.pack("I", os.getpid()))
+    kept = ctypes.create_string_buffer(words, len(words))
+    c("prctl", SECCOMP, 2, struct.pack("HxxxxxxQ", len(words) // 8, ctypes.addressof(kept)), 0, 0)
+
+
+def tasks_of(pid: str) -> int:
+    """Return how many threads a process of our user has: the limit of the kernel counts all of them."""
+    with contextlib.suppress(OSError):
+        if os.stat(f"/proc/{pid}").st_uid == os.getuid():
+            return len(os.listdir(f"/proc/{pid}/task"))
+    return 0
+
+
+def remove(folder: str) -> None:
+    """Remove a folder, whatever rights were taken from what lies in it and however deep it is."""
+    try:
+        os.rmdir(folder)
+    except FileNotFoundError:
+        pass
+    except OSError:
+        os.spawnlp(os.P_WAIT, "chmod", "chmod", "-R", "u+rwx", folder)
+        os.spawnlp(os.P_WAIT, "rm", "rm", "-rf", folder)
+
+
+def sweep(child: int, user: int) -> tuple[int, float]:
+    """Kill a child and all that descends from it; return its wait status and its CPU time [s]."""
+    for kill in (os.kill, os.killpg):
+        with contextlib.suppress(OSError):
+            kill(child, signal.SIGKILL)
+    _, status, usage = os.wait4(child, 0)
+    with contextlib.suppress(ChildProcessError):
+        while True:  # what descends from it is ours by now
+            if os.waitpid(-1, os.WNOHANG) == (0, 0):
+                kill_rest(user)
+                time.sleep(0.001)
+    return status, usage.ru_utime + usage.ru_stime
+
+
+def kill_rest(user: int) -> None:
+    """Kill every other process of the namespace; or of the child's user; or at least our own children."""
+    with contextlib.suppress(OSError):
+        if os.getpid() == 1:
+            os.kill(-1, signal.SIGKILL)
+        elif user != os.getuid():
+            if not os.fork():
+                os.setresuid(user, user, user)
+                os.kill(-1, signal.SIGKILL)
+                os._exit(0)
+        else:
+            for pid in filter(str.isdigit, os.listdir("/proc")):
+                with contextlib.suppress(OSError), open(f"/proc/{pid}/stat") as file:
+                    if int(file.read().rpartition(")")[2].split()[1]) == os.getpid():
+                        os.kill(int(pid), signal.SIGKILL)

@@ -1,0 +1,179 @@
+"""Run a learner's code in a process with limits, and call functions in it.
+
+Nothing secret enters that process: it gets code, and then one call at a time. What it sends back is a line of JSON,
+checked here. What it can reach is walled off by whatever this machine offers, and ``Sandbox.active`` says by what.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import select
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Collection, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final
+
+import numpy as np
+
+from fabriclab.exercises import Proxy
+from fabriclab.grading._session import LONGEST, PATIENCE, Outcome, SandboxError, Session
+from fabriclab.texts import text
+
+__all__ = ["Limits", "Outcome", "Proxy", "Sandbox", "SandboxError", "Session"]
+# The program is loaded as a package of another name, so that nothing of fabriclab is in its memory.
+_BOOT: Final = (
+    "import sys, types; p = types.ModuleType('child'); p.__path__ = sys.argv[1:]; sys.modules['child'] = p; "
+    "from child._child import keep; keep()"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one session may use.
+
+    Parameters
+    ----------
+    wall_s, cpu_s : float
+        Waiting for the learner's code, and its processor time; cells and calls together. [s]
+    memory : int
+        Memory on top of Python and numpy. [B]
+    output : int
+        What is kept of the output of each call; a session that prints 1000 times as much is stopped. [B]
+    files, processes : int
+        Open files; threads and processes.
+    file_size : int
+        One file; all of them together may have four times as much, where a child has a root of its own. [B]
+    reply : int
+        One answer. [B]
+    requests : int
+        Calls of methods of all proxies together.
+    """
+
+    wall_s: float = 5.0
+    cpu_s: float = 5.0
+    memory: int = 1 << 30
+    output: int = 64 << 10
+    files: int = 32
+    file_size: int = 16 << 20
+    processes: int = 16
+    reply: int = 1 << 20
+    requests: int = 200_000
+
+    def scaled(self, factor: float) -> Limits:
+        """Return the same with ``factor`` times the time, for a slower machine."""
+        return replace(self, wall_s=self.wall_s * factor, cpu_s=self.cpu_s * factor)
+
+
+class Sandbox:
+    """A process with numpy loaded that forks a child for each learner's code; one session at a time.
+
+    Leaves out what the kernel does not offer here: ``active`` has the names of the walls that stand, and the texts
+    ``sandbox.has.<name>`` say what they are.
+
+    Parameters
+    ----------
+    limits : Limits
+        What each session may use.
+    readable : sequence of str
+        Folders that a learner's code may read and import from, besides the installation of Python.
+    without : collection of str
+        Protections to leave out, by their names in ``active``: for tests.
+
+    Raises
+    ------
+    SandboxError
+        If this is not Linux, or the process cannot be started.
+    """
+
+    def __init__(
+        self, limits: Limits | None = None, readable: Sequence[str] = (), without: Collection[str] = ()
+    ) -> None:
+        """Keep what is asked; nothing runs before ``with``."""
+        self.limits, self.last_words = limits or Limits(), ""
+        self.active: tuple[str, ...] = ()
+        self._asked = {"paths": [str(Path(np.__file__).parents[1]), *readable], "without": [*without]}
+        self._process: subprocess.Popen[bytes] | None = None
+        self._open: Session | None = None
+
+    def __enter__(self) -> Sandbox:
+        """Start, and find out which protections hold."""
+        if not sys.platform.startswith("linux"):
+            raise SandboxError(text("sandbox.linux"))
+        ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)  # PR_SET_DUMPABLE: no process of the same user looks into this one
+        try:
+            first = Session(self, [])
+        except SandboxError:  # a machine that allows half of what namespaces need
+            self.close()
+            self._asked["without"] += ["userns", "pidns", "netns", "root"]
+            first = Session(self, [])
+        self.active = first.active
+        first.close()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        """End every process and remove the folder."""
+        self.close()
+
+    def session(self, cells: Sequence[str]) -> Session:
+        """Return a new child that has run the cells in one namespace, to be called then; a session before is over."""
+        if self._open:
+            self._open.close()
+        try:
+            self._open = Session(self, cells)
+        except SandboxError:  # the process that forks may have been harmed
+            self.close()
+            self._open = Session(self, cells)
+        return self._open
+
+    def run(self, cells: Sequence[str], *calls: tuple[Any, ...]) -> list[Outcome]:
+        """Run the cells, then make each call (a name, then arguments); return what came of the calls."""
+        with self.session(cells) as session:
+            return [session.call(*call) for call in calls]
+
+    def control(self) -> socket.socket:
+        """Return the line to the process that forks, which is started anew if it has died."""
+        if self._process is None or self._process.poll() is not None or select.select([self._control], [], [], 0)[0]:
+            self.close()
+            self._start()
+        return self._control
+
+    def _start(self) -> None:
+        self._folder = tempfile.mkdtemp(prefix="fabriclab-")
+        os.chmod(self._folder, 0o711)  # the child's user passes on its way to its own folder in it
+        order = {"limits": asdict(self.limits), "folder": self._folder, **self._asked}
+        order["refused"] = text("sandbox.refused", said="{said}")
+        env = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+        env["PYTHONHASHSEED"] = "0"  # a replay goes through sets in the same order
+        if "LD_LIBRARY_PATH" in os.environ:  # where Python is one of many on a cluster
+            env["LD_LIBRARY_PATH"] = os.environ["LD_LIBRARY_PATH"]
+        command = [sys.executable, "-s", "-P", "-B", "-X", "utf8", "-c", _BOOT, str(Path(__file__).parent)]
+        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._log = tempfile.TemporaryFile()
+        with theirs as line:
+            ends = (line.fileno(), self._log, subprocess.STDOUT)
+            self._process = subprocess.Popen(command, -1, None, *ends, env=env, cwd="/", start_new_session=True)
+        self._control.send(json.dumps(order).encode())
+
+    def close(self) -> None:
+        """End every process and remove the folder; may be called twice, and a new session starts all again."""
+        if self._process is None:
+            return
+        self._control.close()  # they end when they see this
+        try:
+            self._process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process = None
+        self._log.seek(0)
+        self.last_words = self._log.read()[-LONGEST:].decode(errors="replace").strip()
+        self._log.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
