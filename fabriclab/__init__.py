@@ -18,7 +18,7 @@ from typing import Any, Final
 __version__ = "0.1.0"
 
 _SUBMODULES: Final = (
-    "catalog checks collectives core engines errors importers lower measure registry routing simulation "
+    "catalog checks collectives core engines errors exercises importers lower measure registry routing simulation "
     "topologies units validate views"
 ).split()
 _NAMES: Final = {

@@ -1,9 +1,15 @@
 """`check` and `drill`: feedback on an answer, with the mistake by name and one more hint each time."""
 
-from collections.abc import Mapping
+import copy
+import time
+import types
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+import numpy as np
+
+from fabriclab import exercises
 from fabriclab.checks import store
 from fabriclab.checks.judges import JUDGES
 from fabriclab.checks.questions import Question, find, questions
@@ -11,6 +17,7 @@ from fabriclab.checks.shown import Refused, Shown
 from fabriclab.texts import keys, text
 
 _HINTS: Final = 3
+_PATIENCE: Final = 2.0  # s for one call of a learner's function
 
 
 def check(id: str, answer: Any = None, **given: Any) -> Shown:
@@ -20,7 +27,7 @@ def check(id: str, answer: Any = None, **given: Any) -> Shown:
     ----------
     id : str
         Name of the question; the lesson gives it.
-    answer : number, str or function, optional
+    answer : number, str, function or list of functions, optional
         Such as ``"0.7 s"``, ``"b"``, or your function; without one, the question is asked.
     **given
         Other numbers for the question, such as ``n=32`` or ``s="4.4 GB"``.
@@ -30,6 +37,8 @@ def check(id: str, answer: Any = None, **given: Any) -> Shown:
     Refused
         A ValueError: there is no such question or parameter.
     """
+    if id in exercises.questions():
+        return _graded(exercises.find(id), answer)
     question = find(id)
     return _turn(question, "choice" if question.kind == "pick" else question.kind, answer, given)
 
@@ -56,27 +65,123 @@ def _turn(question: Question, kind: str, answer: Any, given: Mapping[str, Any]) 
     if right is None:
         after = [*said, text("check.uncounted"), *asked.after]
         return replace(asked, after=after, state="wait", data={"right": False, "counted": False})
-    section = "drills" if question.drill else "checks"
-    held = store.held()[section].get(question.id, {"tries": 0, "right": False, "named": []})
-    solved = held["right"]
-    if not solved:
-        named = [*held["named"], mistake] if mistake else held["named"]
-        held = {"tries": held["tries"] + 1, "right": right, "named": named}
-        store.put(section, question.id, held)
-    elif right:
-        store.put(section, question.id, held)  # notes the day, so that a review is done
+    held, solved = _kept("drills" if question.drill else "checks", question.id, right, mistake)
     data = {"right": right, "counted": not solved, "tries": held["tries"], "named": mistake}
     words = question.fill(given)[1]
     if right:
-        tries = text("check.first" if held["tries"] == 1 else "check.tries", n=held["tries"])
         model = text("check.key", key=question.shown(question.key(given))) if question.formula else ""
         why = text(f"{question.id}.why", **words)
-        return Shown(asked.lines, "good", after=[text("check.right", tries=tries), *said, why, model], data=data)
+        return Shown(asked.lines, "good", after=[_right(held), *said, why, model], data=data)
     if solved:
         return replace(asked, after=[text("check.solved"), *said, *asked.after], state="wait", data=data)
-    level = min(held["tries"], _HINTS)
-    hints = [text("check.hint", level=level, hint=text(k, **words)) for k in keys(f"{question.id}.hint{level}")]
+    hints = _hints(question.id, held["tries"], words)
     return replace(asked, after=[text("check.wrong"), *said, *hints, *asked.after], state="wait", data=data)
+
+
+def _kept(section: str, id: str, right: bool, mistake: str) -> tuple[dict[str, Any], bool]:
+    """Count and store a try; return what is kept of the question, and whether it was solved before."""
+    held = store.held()[section].get(id, {"tries": 0, "right": False, "named": []})
+    solved = bool(held["right"])
+    if not solved:
+        named = [*held["named"], mistake] if mistake else held["named"]
+        held = {"tries": held["tries"] + 1, "right": right, "named": named}
+    if right or not solved:
+        store.put(section, id, held)  # of one that is right again it notes the day, so that a review is done
+    return held, solved
+
+
+def _right(held: Mapping[str, Any]) -> str:
+    return text("check.right", tries=text("check.first" if held["tries"] == 1 else "check.tries", n=held["tries"]))
+
+
+def _hints(id: str, tries: int, words: Mapping[str, str]) -> list[str]:
+    level = min(tries, _HINTS)
+    return [text("check.hint", level=level, hint=text(k, **words)) for k in keys(f"{id}.hint{level}")]
+
+
+def _graded(question: exercises.Question, answer: Any) -> Shown:
+    """Judge the functions of an exercise here, on the cases that everybody may see."""
+    names = ", ".join(question.functions)
+    call = f'fl.check("{question.id}", {names if len(question.functions) == 1 else f"[{names}]"})'
+    asked = Shown([text(f"q.{question.id}")], after=[text("check.function", call=call)])
+    if answer is None:
+        return asked
+    functions = list(answer) if isinstance(answer, list | tuple) else [answer]
+    strange = [text("function.kind", got=f"{f!r:.60}") for f in functions if not callable(f)]
+    try:
+        ask = _asker(question.functions, functions)
+        verdict = None if strange else question.judge(ask, exercises.draw(exercises.PRACTICE, question.id))
+    except exercises.Unanswered as error:
+        strange, verdict = [error.said], None
+    if verdict is None:
+        after = [strange[0], text("check.uncounted"), *asked.after]
+        return replace(asked, after=after, state="wait", data={"right": False, "counted": False, "part": 0.0})
+    right = verdict.part == 1
+    held, solved = _kept("checks", question.id, right, verdict.mistake)
+    data = {"right": right, "counted": not solved, "tries": held["tries"], "named": verdict.mistake}
+    data |= {"part": verdict.part}
+    if right:
+        after = [_right(held), *verdict.said, text(f"{question.id}.why")]
+        return Shown(asked.lines, "good", after=after, data=data)
+    worth = text("ex.worth", points=f"{verdict.part * question.points:.3g}", of=question.points)
+    hints = [text("check.solved")] if solved else _hints(question.id, held["tries"], {})
+    hints += [text("ex.solution", file=f"solutions/exercise{question.id[2]}.ipynb")] * (held["tries"] >= _HINTS)
+    after = [text("check.wrong"), worth, *verdict.said, *hints, *asked.after]
+    return replace(asked, after=after, state="wait", data=data)
+
+
+def _asker(names: tuple[str, ...], functions: list[Callable[..., Any]]) -> exercises.Ask:
+    """Return what runs a call of a learner's function in this process; functions go by name, else by place."""
+    known = {getattr(f, "__name__", ""): f for f in functions}
+    known = known if known.keys() & set(names) else dict(zip(names, functions, strict=False))
+
+    def ask(name: str, *arguments: Any) -> Any:
+        if name not in known:
+            raise _unanswered(name, "missing")
+        end = time.perf_counter() + _PATIENCE
+        try:
+            found = _plain(known[name](*(_handed(name, argument, end) for argument in arguments)))
+        except exercises.Unanswered:
+            raise
+        except NotImplementedError:
+            raise _unanswered(name, "stub") from None
+        except (Exception, SystemExit) as error:
+            raise _unanswered(name, "raised", error=type(error).__name__, words=str(error)) from None
+        if time.perf_counter() > end:
+            raise _unanswered(name, "slow")
+        return found
+
+    return ask
+
+
+def _unanswered(name: str, problem: str, **words: str) -> exercises.Unanswered:
+    return exercises.Unanswered(problem, text(f"ex.{problem}", name=name, limit=f"{_PATIENCE:g}", **words))
+
+
+def _handed(name: str, argument: Any, end: float) -> Any:
+    """Return a copy of an argument, or an object with the methods of a proxy until the time is up."""
+    if not isinstance(argument, exercises.Proxy):
+        return copy.deepcopy(argument)
+
+    def limited(method: Callable[..., Any]) -> Callable[..., Any]:
+        def called(*arguments: Any) -> Any:
+            if time.perf_counter() > end:
+                raise _unanswered(name, "slow")
+            return method(*arguments)
+
+        return called
+
+    methods = {method: limited(getattr(argument.target, method)) for method in argument.methods}
+    return types.SimpleNamespace(**argument.values, **methods)
+
+
+def _plain(value: Any) -> Any:
+    """Return a value made of plain numbers, lists and dicts, as a judge gets it."""
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return {key: _plain(item) for key, item in value.items()} if isinstance(value, dict) else value
 
 
 def _ask(question: Question, kind: str, given: Mapping[str, Any], state: str = "") -> Shown:

@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabriclab.checks.answers import named_factor, parse_answer
-from fabriclab.checks.questions import Question, evaluate
+from fabriclab.checks.questions import Question
 from fabriclab.checks.shown import Refused
 from fabriclab.collectives import execute
 from fabriclab.core import Schedule, StepGroup
+from fabriclab.formulas import evaluate
 from fabriclab.texts import text
 
 Rule = Callable[[int, int, int], Any]

@@ -1,43 +1,17 @@
 """The table of questions: formulas for the right answer and for each known wrong one, never typed numbers."""
 
-import ast
 import functools
-import math
-import operator
 import random
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from fabriclab.catalog import case
 from fabriclab.checks.answers import digits, quantity, shown
 from fabriclab.checks.shown import Refused, rows_of
+from fabriclab.formulas import evaluate
 from fabriclab.texts import text
-
-_OPERATORS: Final[Mapping[type[ast.AST], Callable[..., float]]] = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
-    ast.Pow: operator.pow,
-}  # fmt: skip
-
-
-def evaluate(formula: str, names: Mapping[str, float]) -> float:
-    """Return the value of a formula of + - * / ** log2(), numbers and ``names``; all else is a ValueError."""
-
-    def value(node: ast.AST) -> float:
-        match node:
-            case ast.Constant(value=int() | float() as number):
-                return float(number)
-            case ast.Name(id=name) if name in names:
-                return float(names[name])
-            case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
-                return _OPERATORS[type(op)](value(left), value(right))
-            case ast.Call(func=ast.Name(id="log2"), args=[inner], keywords=[]):
-                return math.log2(value(inner))
-        msg = f"formula {formula!r} may hold + - * / ** log2, numbers and {', '.join(names)}; got {ast.dump(node)}"
-        raise ValueError(msg)
-
-    return value(ast.parse(formula, mode="eval").body)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,114 @@
+"""What is graded: questions with a judge each, without any user interface and without any process.
+
+A judge is handed ``ask``, which runs one call of the learner's code wherever that is safe, and a generator from
+which it draws its cases. It never raises on anything that a learner returns.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib
+import pkgutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+
+from fabriclab.texts import text
+
+__all__ = [
+    "PRACTICE", "Ask", "Proxy", "Question", "Unanswered", "Verdict", "draw", "example", "exercise", "find", "question",
+    "questions",
+]  # fmt: skip
+
+# ask("latency", Proxy(...), 4096): a plain value (None, bool, int, float, str, list, dict), or Unanswered.
+Ask = Callable[..., Any]
+PRACTICE: Final = "practice"  # the key of the cases that everybody may see
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What an answer is worth, and what the learner is told."""
+
+    part: float  # 0..1 of the points of the question
+    said: tuple[str, ...] = ()  # what is off, the misconception, a worked step
+    mistake: str = ""  # the name of the misconception, as in mis.<name> of the texts
+
+
+class Unanswered(Exception):
+    """The learner's function is missing, raised, ran too long or returned what cannot be sent."""
+
+    def __init__(self, problem: str, said: str) -> None:
+        """Keep the kind of problem (such as missing, raised or slow) and the sentence for the learner."""
+        super().__init__(problem, said)
+        self.problem, self.said = problem, said
+
+
+@dataclass(frozen=True)
+class Proxy:
+    """An object for the learner's code whose methods are answered here, so that its secrets stay here."""
+
+    target: Any
+    methods: tuple[str, ...]
+    values: Mapping[str, Any] = field(default_factory=dict)  # plain attributes
+
+
+Judge = Callable[[Ask, np.random.Generator], Verdict]
+Register = Callable[[Judge], Judge]
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question of an exercise: the functions that a learner writes, and the judge of their answers."""
+
+    id: str
+    functions: tuple[str, ...]
+    points: int
+    judge: Judge
+    example: Callable[[np.random.Generator], Any]  # makes something to try a function on
+
+
+_found: dict[str, Question] = {}
+
+
+def question(id: str, functions: str, example: Callable[[np.random.Generator], Any], points: int = 20) -> Register:
+    """Return a decorator that registers a judge as that of question ``id``; ``functions`` are names with spaces."""
+
+    def keep(judge: Judge) -> Judge:
+        _found[id] = Question(id, tuple(functions.split()), points, judge, example)
+        return judge
+
+    return keep
+
+
+@functools.cache
+def questions() -> Mapping[str, Question]:
+    """Return all questions by id; each file of this folder registers its own."""
+    for module in pkgutil.iter_modules(__path__):
+        importlib.import_module(f"{__name__}.{module.name}")
+    return MappingProxyType(dict(sorted(_found.items())))
+
+
+def exercise(number: int) -> tuple[Question, ...]:
+    """Return the questions of one exercise in their order."""
+    return tuple(q for q in questions().values() if q.id.startswith(f"ex{number}-"))
+
+
+def find(id: str) -> Question:
+    """Return the question ``id``; a wrong one is answered with the list."""
+    if id not in questions():
+        raise ValueError(text("check.unknown", id=id, known=", ".join(questions())))
+    return questions()[id]
+
+
+def draw(key: str, id: str) -> np.random.Generator:
+    """Return the generator of the cases of a question: the same key and question give the same cases."""
+    return np.random.default_rng(int.from_bytes(hashlib.sha256(f"{key}\n{id}".encode()).digest()))
+
+
+def example(id: str) -> Any:
+    """Return something to try your function on; it is never what is graded."""
+    return find(id).example(draw("example", id))

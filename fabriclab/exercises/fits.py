@@ -1,0 +1,218 @@
+"""Exercise 1, what a sweep over sizes tells: a fit, when it may be used, and where two libraries change places."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fabriclab.catalog import published
+from fabriclab.exercises import Ask, Verdict, question
+from fabriclab.exercises.parts import Part, judge, near, number
+from fabriclab.texts import text
+from fabriclab.units import format_size, format_time
+
+Floats = NDArray[np.float64]
+Rng = np.random.Generator
+
+
+# ex1-c -----------------------------------------------------------------------------------------------------------
+
+
+def _noise(rng: Rng, n: int, width: float = 0.015) -> Floats:
+    return 1 + width * np.clip(rng.normal(size=n), -2, 2)
+
+
+def _sweep(rng: Rng) -> tuple[Any, Floats, float, float]:
+    """Return sizes, times, alpha and beta, such that the plain straight line misses alpha by half or more."""
+    while True:
+        alpha, beta, sizes = float(rng.uniform(5e-6, 30e-6)), float(rng.uniform(10e9, 90e9)), 2.0 ** np.arange(3, 31)
+        times = (alpha + sizes / beta) * _noise(rng, sizes.size)
+        if not 0.5 < np.polyfit(sizes, times, 1)[1] / alpha < 1.5:
+            return sizes, times, alpha, beta
+
+
+def _lines(sizes: Any, times: Any) -> list[Any]:
+    """Return one straight line through all points, fitted plainly and by relative error: (slope, start) each."""
+    return [np.polyfit(sizes, times, 1, w=w) for w in (np.ones(sizes.size), 1 / times)]
+
+
+def _protocols(rng: Rng) -> tuple[Any, Any, list[int], list[tuple[int, float, int]]]:
+    """Return sizes, times, changes, and sizes to ask with their times and whether their protocol was measured.
+
+    One protocol in the middle and the last are measured at one point or none. One line through all points misses.
+    """
+    while True:
+        alpha = rng.uniform(4e-6, 8e-6) * np.cumprod([1, *rng.uniform(3, 4, 3)])
+        beta = rng.uniform(1e9, 2e9) * np.cumprod([1, *rng.uniform(4, 6, 3)])  # illustrative: of no real library
+        changes = np.diff(alpha) / -np.diff(1 / beta) * rng.uniform(0.75, 0.9, 3)  # time jumps up a little there
+        sizes, gap = 2.0 ** np.arange(6, 29), int(rng.integers(1, 3))
+        home = np.searchsorted(changes, sizes, "right")
+        few = [sizes[home == h][: rng.integers(2)] for h in (gap, 3)]
+        sizes = np.sort(np.concatenate([sizes[(home != gap) & (home != 3)], *few]))
+        home = np.searchsorted(changes, sizes, "right")
+        times = (alpha[home] + sizes / beta[home]) * _noise(rng, sizes.size)
+        asked = [(h, lo * (hi / lo) ** rng.uniform(a, a + 0.3)) for h in (0, 3 - gap) for a in (0.3, 0.65)
+                 for lo, hi in [(sizes[home == h][0], sizes[home == h][-1])]]  # fmt: skip
+        asked += [(gap, changes[gap - 1] * rng.uniform(2.1, 3)), (3, changes[2] * rng.uniform(2.1, 6))]
+        out = [(int(s), float(alpha[h] + s / beta[h]), int(h not in (gap, 3))) for h, s in asked]
+        off = [max(abs(np.polyval(line, s) / t - 1) for s, t, known in out if known) for line in _lines(sizes, times)]
+        if min(off) > 0.2:
+            return sizes, times, [int(c) for c in changes], out
+
+
+def _foretold(value: Any) -> Any:
+    """Read a time, an interval as a pair, or None; NaN says the same as None."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return None
+    if isinstance(value, list | tuple) and len(value) == 2:
+        return tuple(number(end, "time") for end in value)
+    return number(value, "time")
+
+
+def _stands(got: Any, truth: tuple[float, int]) -> bool:
+    """Return whether a prediction is right: a number where the protocol was measured, else none or an interval."""
+    time, known = truth
+    if known or not isinstance(got, tuple):
+        return near(got, time, 0.1) if known else got is None
+    return bool(got[0] <= time <= got[1] <= 3 * got[0])
+
+
+@question("ex1-c", "fit half_size predict", lambda rng: _protocols(rng)[:3])
+def model(ask: Ask, rng: Rng) -> Verdict:
+    """Judge a fit of alpha and beta, the size of half the rate, and when a fit may be used."""
+    sweeps = [_sweep(rng) for _ in range(2)]
+    fits = [("fit", *sweep[:2]) for sweep in sweeps]
+    pairs = [(float(rng.uniform(2e-6, 40e-6)), float(rng.uniform(5e9, 90e9))) for _ in range(3)]
+    sizes, times, changes, asked = _protocols(rng)
+    ends = [0.0, *map(float, changes), math.inf]
+
+    def fitted(i: int, got: Any) -> dict[str, Any]:
+        s, t, alpha, beta = sweeps[i]
+        return {"alpha": alpha, "beta": beta, "line": _lines(s, t)[0][1], "mean": np.mean(t),
+                "rates": np.mean(s / t), "small": s[0], "first": t[0], "large": s[-1], "last": t[-1],
+                "most": s[-1] / (t[-1] - t[0])}  # fmt: skip
+
+    def multiplied(i: int, got: Any) -> dict[str, Any]:
+        alpha, beta = pairs[i]
+        return {"alpha": alpha, "beta": beta, "product": alpha * beta}
+
+    def around(i: int, got: Any) -> dict[str, Any]:
+        size, time, known = asked[i]
+        low, high = next(pair for pair in itertools.pairwise(ends) if pair[0] <= size < pair[1])
+        want = format_time(time) if known else text("ex1.predict.none")
+        return {"n": int(((sizes >= low) & (sizes < high)).sum()), "low": low, "size": float(size), "want": want,
+                "high": format_size(high) if high < math.inf else "∞"}  # fmt: skip
+
+    def spoiled(i: int, got: Any) -> list[str]:
+        size, time, known = asked[i]
+        span = isinstance(got, tuple)
+        facts = {
+            "one straight line": any(near(got, float(np.polyval(one, size)), 0.01) for one in _lines(sizes, times)),
+            "refused what was measured": known and got is None, "interval for a number": known and span,
+            "interval too wide": span and got[1] > 3 * got[0], "interval misses": span,
+            "extrapolated over a change": not known, "protocol of another size": True,
+        }  # fmt: skip
+        unit = any(near(got, time * factor, 0.1) for factor in (1e3, 1e6))
+        return ["other unit of time"] * unit + [name for name, fits in facts.items() if fits]
+
+    return judge(
+        ask,
+        Part("alpha", 0.2, fits, fitted, 0.15, "time", place=0),
+        Part("beta", 0.2, fits, fitted, 0.1, "rate", place=1),
+        Part("half", 0.2, [("half_size", *pair) for pair in pairs], multiplied, 0.01, "size"),
+        Part("predict", 0.4, [("predict", sizes, times, changes, size) for size, _, _ in asked], around, 0.1, "time",
+             truth=[(time, known) for _, time, known in asked], tags=spoiled, read=_foretold, right=_stands),
+    )  # fmt: skip
+
+
+# ex1-e -----------------------------------------------------------------------------------------------------------
+
+# NCCL over TCP sockets (env1) against libfabric (the others) on one machine, and NCCL against RCCL on 8 GPUs each.
+_RUNS: Final = (("n2_2.18_alltoall", 3), ("n2_2.18_alltoall", 4), ("n2_2.18_alltoall", 5), ("n8_2.18_alltoall", 4),
+                ("n2_2.18_all_gather", 5))  # fmt: skip
+_CROSS: Final = [*((f"polaris_{run}_env1", f"polaris_{run}_env{m}") for run, m in _RUNS), ("h100x8_ring", "mi300x_1n")]
+_NEVER: Final = [(f"polaris_{n}_2.18_all_reduce_env1", f"polaris_{n}_2.18_all_reduce_env{m}")
+                 for n, m in (("n2", 4), ("n8", 4), ("n8", 5))]  # fmt: skip
+Two = tuple[Any, Any, Any]  # sizes, and times of two libraries
+
+
+def _published(rng: Rng, pairs: list[tuple[str, str]]) -> Two:
+    """Return sizes and times of two published sweeps, some sizes at the ends left out."""
+    one, other = (published.load(name) for name in pairs[rng.integers(len(pairs))])
+    sizes, i, j = np.intersect1d(one.size, other.size, return_indices=True)
+    keep = slice(int(rng.integers(3)), sizes.size - int(rng.integers(3)))
+    return sizes[keep], one.time[i][keep], other.time[j][keep]
+
+
+def _drawn(rng: Rng, flips: int, noise: float) -> Two:
+    """Return two drawn sweeps that change places so many times, an odd number for good."""
+    while True:
+        sizes, (a, b) = 2.0 ** np.arange(6, 27), rng.uniform(1.15, 1.5, 2)
+        start, rate = rng.uniform(8e-6, 20e-6), rng.uniform(5e9, 20e9)  # illustrative: of no real library
+        one = (start + sizes / rate) * _noise(rng, sizes.size, noise)
+        other = (a * start + sizes / rate / b) * _noise(rng, sizes.size, noise)
+        if np.count_nonzero(np.diff(one < other)) == flips:
+            return sizes, one, other
+
+
+def _places(sizes: Floats, a: Floats, b: Floats) -> tuple[float, float] | None:
+    """Return the measured sizes between which two sweeps change places for good, or None."""
+    turns = np.flatnonzero(np.diff(a < b))
+    return (float(sizes[turns[0]]), float(sizes[turns[-1] + 1])) if turns.size % 2 else None
+
+
+def _pairs(rng: Rng) -> list[Two]:
+    """Return five pairs of sweeps; of those that change places, the first is ahead at small sizes in every other."""
+    found = [_published(rng, _CROSS), _drawn(rng, 1, 0.01), _published(rng, _CROSS), _drawn(rng, 3, 0.04)]
+    turned = [(s, b, a) if (a[0] < b[0]) == i % 2 else (s, a, b) for i, (s, a, b) in enumerate(found)]
+    return [*turned, _published(rng, _NEVER)]
+
+
+@question("ex1-e", "crossover", _pairs)
+def crossover(ask: Ask, rng: Rng) -> Verdict:
+    """Judge where two libraries change places, in three published pairs of sweeps and two drawn ones."""
+    pairs = _pairs(rng)
+    pairs = [pairs[i] for i in rng.permutation(len(pairs))]
+    truth = [_places(*pair) for pair in pairs]
+
+    def holds(got: Any, region: Any) -> bool:
+        if got is None or region is None:
+            return got is region
+        return bool(region[0] * (1 - 1e-9) <= got <= region[1] * (1 + 1e-9))
+
+    def spoiled(i: int, got: Any) -> list[str]:
+        (sizes, a, b), region = pairs[i], truth[i]
+        if got is None:
+            return [*["one direction only"] * bool(a[0] > b[0]), "crossover missed"]
+        low, high = np.searchsorted(sizes, region) if region else (0, sizes.size - 1)
+        one, other = (np.polyfit(sizes, t, 1) for t in (a, b))
+        facts = {
+            "smallest gap for the crossover": near(got, sizes[np.argmin(abs(a - b))], 1e-6),
+            "one straight line": near(got, (other[1] - one[1]) / (one[0] - other[0]), 0.01),
+            "end for no crossover": got in (0, sizes[0], sizes[-1], -1),
+            "crossover invented": region is None,
+            "largest gap for the crossover": any(near(got, sizes[np.argmax(gap)], 1e-6) for gap in
+                                                 (a / b, b / a, abs(a - b))),
+            "time for size": min(a[low], b[low]) <= got <= max(a[high], b[high]),
+            "place for size": low <= got <= high + 1,
+            "other unit of size": any(holds(got * unit, region) for unit in (1e3, 1e6, 2**10, 2**20)),
+        }  # fmt: skip
+        return [name for name, fits in facts.items() if fits]
+
+    def facts(i: int, got: Any) -> dict[str, Any]:
+        sizes, a, b = pairs[i]
+        faster, ends = np.where(a < b, "a", "b"), sizes[[0, -1]]
+        low, high = map(format_size, truth[i] or ends)
+        right = text("ex1.crossover.between" if truth[i] else "ex1.crossover.never", low=low, high=high)
+        return {"right": right, "small": ends[0], "large": ends[1], "first": faster[0], "last": faster[-1]}
+
+    calls = [("crossover", *pair) for pair in pairs]
+    return judge(
+        ask,
+        Part("crossover", 1.0, calls, facts, 0.0, "size", each=True, truth=truth, tags=spoiled, right=holds,
+             read=lambda value: None if value is None else number(value, "size")),
+    )  # fmt: skip

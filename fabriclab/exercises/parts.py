@@ -1,0 +1,182 @@
+"""Judge what functions return, case by case, and name the mistake that explains all wrong cases."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from fabriclab import units
+from fabriclab.catalog.tables import read_rows
+from fabriclab.exercises import Ask, Proxy, Unanswered, Verdict
+from fabriclab.formulas import evaluate
+from fabriclab.texts import text
+
+_UNIT: Final = {"time": "s", "size": "B", "rate": "B/s", "": ""}
+_SHOW: Final = {"time": units.format_time, "size": units.format_size, "rate": units.format_rate}
+_SAME: Final = 2e-3  # relative distance within which a number is that of a known mistake
+
+
+class Misread(Exception):
+    """A value could be neither right nor wrong; the sentence says what was expected."""
+
+
+class Shown(float):
+    """A number that a sentence shows by its kind: ``"{whole:time}"`` is 36.1 us."""
+
+    def __format__(self, kind: str) -> str:
+        """Return the number as people write it."""
+        return shown(float(self), kind)
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a function returns, or one of two values that it returns, in several cases.
+
+    The right answer and known wrong ones are the formulas of the table for a part of this name, over the numbers of
+    each case; a part whose answers are more than a number says itself what is true, right and wrong.
+    """
+
+    name: str  # ex1.<name>.step is its worked step, ex1.<name>.off says what is off where no two numbers do
+    share: float  # of the question, for all cases right
+    calls: Sequence[tuple[Any, ...]]  # a function and its arguments
+    facts: Callable[[int, Any], Mapping[str, Any]]  # of a case and its answer, for formulas and sentences
+    within: float  # relative
+    kind: str = ""  # time, size, rate, or "" for a plain number
+    place: int | None = None  # in the pair that the function returns
+    each: bool = False  # each case counts by itself
+    truth: Sequence[Any] = ()
+    # Names of mistakes that fit an answer, the likeliest first; "one rank only/0" is a variant.
+    tags: Callable[[int, Any], Sequence[str]] | None = None
+    read: Callable[[Any], Any] | None = None
+    right: Callable[[Any, Any], bool] | None = None
+    remark: Callable[[int], str] | None = None  # on a right answer
+
+    def true(self, i: int) -> Any:
+        """Return what is right in a case."""
+        return self.truth[i] if self.truth else evaluate(_formulas()[self.name, ""][0], self.facts(i, None))
+
+    def holds(self, i: int, got: Any) -> bool:
+        """Return whether an answer that could be read is right."""
+        return self.right(got, self.true(i)) if self.right else near(got, self.true(i), self.within)
+
+    def mistakes(self, i: int, got: Any) -> list[str]:
+        """Return the mistakes that fit an answer."""
+        if self.tags:
+            return [*self.tags(i, got)]
+        names = {**self.facts(i, got), "truth": self.true(i)}
+        known = [(slip, formulas) for (part, slip), formulas in _formulas().items() if part == self.name and slip]
+        near_by = self.within if self.within > 0.05 else _SAME  # an answer that is noisy is as noisy when it is wrong
+        return [slip for slip, formulas in known if any(near(got, evaluate(f, names), near_by) for f in formulas)]
+
+
+@functools.cache
+def _formulas() -> Mapping[tuple[str, str], list[str]]:
+    """Return the formulas of the table by part and mistake; without a mistake it is the right one."""
+    out: dict[tuple[str, str], list[str]] = {}
+    for row in read_rows(Path(__file__).with_name("data") / "slips.csv"):
+        out.setdefault((row["part"], row["mistake"]), []).append(row["formula"])
+    return out
+
+
+def judge(ask: Ask, *parts: Part) -> Verdict:
+    """Return what the parts are worth together; what cannot be read or answered costs its own share only.
+
+    Raises
+    ------
+    Unanswered
+        If no call was answered.
+    """
+    earned, said, mistakes, missing, answered = 0.0, list[str](), list[str](), list[Unanswered](), False
+    for part in parts:
+        got, unread = dict[int, Any](), list[str]()
+        for i, call in enumerate(part.calls):
+            try:
+                value, answered = ask(*call), True
+                got[i] = _read(part, value)
+            except Unanswered as error:
+                missing.append(error)
+                unread.append(error.said)
+            except Misread as error:
+                unread.append(f"{_written(call)}: {error}")
+        wrong = {i: answer for i, answer in got.items() if not part.holds(i, answer)}
+        right = len(got) - len(wrong)
+        earned += part.share * (right / len(part.calls) if part.each else right == len(part.calls))
+        if wrong:
+            name = _named(part, wrong)
+            mistakes += [name] if name else []
+            said += _told(part, *next(iter(wrong.items())), name)
+        elif part.remark and got:
+            said.append(part.remark(0))
+        said += unread[:1]
+    if not answered:
+        raise missing[0]
+    return Verdict(min(1.0, round(earned, 9)), tuple(filter(None, dict.fromkeys(said))), (mistakes or [""])[0])
+
+
+def _read(part: Part, value: Any) -> Any:
+    if part.place is not None:
+        if not isinstance(value, list | tuple) or len(value) != 2:
+            raise Misread(text("ex.pair", got=f"{value!r:.60}"))
+        value = value[part.place]
+    return part.read(value) if part.read else number(value, part.kind)
+
+
+def number(value: Any, kind: str) -> float:
+    """Return a plain value as a finite number in SI; a string with its unit is read, too."""
+    if isinstance(value, list | tuple) and len(value) == 1:
+        value = value[0]
+    if isinstance(value, str):
+        try:
+            value = units.parse(value, kind, "the answer") if kind else float(value)
+        except (ValueError, OverflowError) as error:
+            raise Misread(str(error) if kind else text("ex.plain", got=f"{value!r:.60}")) from None
+    if value is None:
+        raise Misread(text("ex.none"))
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise Misread(text("ex.number", unit=_UNIT[kind] or "1", got=f"{value!r:.60}"))
+    if not abs(value) < 1e300:  # NaN, infinity and whole numbers that no float can hold
+        raise Misread(text("ex.finite", got=f"{value!r:.40}"))
+    return float(value)
+
+
+def near(got: Any, wanted: float, within: float) -> bool:
+    """Return whether ``got`` is a number within a relative distance of what is wanted."""
+    return isinstance(got, int | float) and abs(got - wanted) <= within * abs(wanted)
+
+
+def shown(value: Any, kind: str = "") -> str:
+    """Return an answer as people write it: numbers with their unit, intervals, figures by name."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {shown(figure)}" for key, figure in value.items())
+    if isinstance(value, tuple):
+        return " to ".join(shown(end, kind) for end in value)
+    if not isinstance(value, float):
+        return str(value)
+    if kind and (value == 0 or (1e-13 if kind == "time" else 1e-3) <= abs(value) < 1e21):
+        return _SHOW[kind](value)
+    return f"{value:.3g} {_UNIT[kind]}".strip()
+
+
+def _named(part: Part, wrong: Mapping[int, Any]) -> str:
+    """Return the mistake that fits all wrong cases, else one that fits the first."""
+    each = [part.mistakes(i, got) for i, got in wrong.items()]
+    common = [tag for tag in each[0] if all(tag in tags for tags in each)]
+    return (common or each[0] or [""])[0].partition("/")[0]
+
+
+def _told(part: Part, i: int, got: Any, name: str) -> list[str]:
+    truth, facts = part.true(i), part.facts(i, got)
+    words = {key: Shown(fact) if isinstance(fact, float) else fact for key, fact in facts.items()}
+    words |= {"call": _written(part.calls[i]), "percent": f"{100 * part.within:g}", "got": shown(got, part.kind)}
+    plain = isinstance(got, float) and isinstance(truth, float)
+    off = text("ex.off" if plain else f"ex1.{part.name}.off", **words, truth=shown(truth, part.kind))
+    return [off, text(f"mis.{name}") if name else "", text(f"ex1.{part.name}.step", **words) if facts else ""]
+
+
+def _written(call: tuple[Any, ...]) -> str:
+    """Return a call as a learner would type it, with long arguments left out."""
+    plain: dict[type, Callable[[Any], str]] = {Proxy: lambda a: "comm", str: repr, int: str, float: "{:g}".format}
+    return f"{call[0]}({', '.join(plain.get(type(a), lambda a: '...')(a) for a in call[1:])})"

@@ -1,0 +1,196 @@
+"""Exercise 1, profile collectives: the cases of its five questions, and what each known mistake gives in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fabriclab.core.result import bus_factor
+from fabriclab.exercises import Ask, Verdict, question
+from fabriclab.exercises.parts import Misread, Part, judge, near, number, shown
+from fabriclab.exercises.virtual import VirtualRanks
+from fabriclab.texts import text
+
+Floats = NDArray[np.float64]
+Rng = np.random.Generator
+_WHOLE: Final = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")  # their factor has (n - 1) / n in it
+
+
+# ex1-a -----------------------------------------------------------------------------------------------------------
+
+
+@question("ex1-a", "latency", VirtualRanks)
+def latency(ask: Ask, rng: Rng) -> Verdict:
+    """Judge a benchmark on two machines, on which the first or the last rank is late, at three sizes."""
+    seeds = {late: int(rng.integers(2**32)) for late in (0, -1)}
+    sizes = [int(rng.choice(some)) for some in ((8, 64, 512), (4096, 8192, 16384), (65536, 98304))] * 2
+    comms = [VirtualRanks(np.random.default_rng(seeds[late]), late) for late in (0, 0, 0, -1, -1, -1)]
+    truth = [comm.base(size) + comm.late for comm, size in zip(comms, sizes, strict=True)]
+    calls = [("latency", comm.proxy(), size) for comm, size in zip(comms, sizes, strict=True)]
+    return judge(
+        ask,
+        Part("latency", 1.0, calls, lambda i, got: comms[i].seen(), 0.05, "time", each=True, truth=truth,
+             tags=lambda i, got: [*comms[i].mistakes(got, sizes[i])], remark=lambda i: comms[i].remark()),
+    )  # fmt: skip
+
+
+# ex1-b -----------------------------------------------------------------------------------------------------------
+
+
+def _trace(rng: Rng) -> tuple[list[list[Any]], float]:
+    """Return events of a training loop, two at a time of both kinds, and the rate of the link."""
+    rate, at, events = float(rng.uniform(10e9, 90e9)), float(rng.uniform(0.02, 0.06)), list[list[Any]]()
+    for _ in range(4):
+        work = rng.uniform(8e-3, 14e-3)
+        for what, start, length in (
+            ("compute", 0.0, 1.0), ("compute", 0.8, 0.4), ("all_reduce", 0.5, rng.uniform(0.45, 0.5)),
+            ("all_gather", 0.85, rng.uniform(0.6, 0.7)), ("reduce_scatter", 1.1, rng.uniform(0.25, 0.3)),
+        ):  # fmt: skip
+            begin, end = at + work * start, at + work * (start + length)
+            moved = 0 if what == "compute" else int(rate * (end - begin) * rng.uniform(0.3, 0.45))
+            events.append([what, float(begin), float(end), moved])
+        at += work * rng.uniform(1.7, 1.9)
+    return sorted(events, key=lambda event: event[1]), rate
+
+
+def _times(events: list[list[Any]], rate: float) -> dict[str, float]:
+    """Return the times [s] that right and wrong answers about a trace are made of."""
+    edges = np.unique([event[1:3] for event in events])
+    runs = np.array([(start <= edges[:-1]) & (edges[:-1] < end) for _, start, end, _ in events])
+    link = np.array([event[0] != "compute" for event in events])
+    comm, comp, length = runs[link].sum(axis=0), runs[~link].any(axis=0), np.diff(edges)
+    parts = {"whole": comm >= 0, "comm": comm > 0, "each": comm, "alone": (comm > 0) & ~comp, "hidden":
+             (comm > 0) & comp, "twice": comm * ~comp, "idle": ~comp}  # fmt: skip
+    out = {name: float(length @ part) for name, part in parts.items()}
+    return out | {"moved": sum(event[3] for event in events) / rate, "end": float(edges[-1])}
+
+
+@question("ex1-b", "algbw busbw utilisation", _trace)
+def rates(ask: Ask, rng: Rng) -> Verdict:
+    """Judge the definitions of nccl-tests for six collectives, and the use of a link in two traces."""
+    cases = [(name, int(2 ** rng.integers(20, 31)), float(rng.uniform(1e-3, 0.05)), int(n))
+             for name in (*_WHOLE, "broadcast", "reduce") for n in rng.choice([3, 4, 6, 8], 2, False)]  # fmt: skip
+    rows = [{"size": float(size), "time": time, "plain": size / time, "n": n, "factor": bus_factor(name, n),
+             "whole": name in _WHOLE, "pair": name == "all_reduce"} for name, size, time, n in cases]  # fmt: skip
+    traces = [_trace(rng) for _ in range(2)]
+    spent, use = [_times(*trace) for trace in traces], [("utilisation", *trace) for trace in traces]
+    return judge(
+        ask,
+        Part("algbw", 0.2, [("algbw", *case[1:3]) for case in cases], lambda i, got: rows[i], 0.01, "rate"),
+        Part("busbw", 0.4, [("busbw", *case) for case in cases], lambda i, got: rows[i], 0.01, "rate"),
+        Part("used", 0.2, use, lambda i, got: spent[i], 0.01, place=0),
+        Part("exposed", 0.2, use, lambda i, got: spent[i], 0.01, place=1),
+    )
+
+
+# ex1-d -----------------------------------------------------------------------------------------------------------
+
+_FIGURES: Final = ("alpha_share", "nic_use", "uplink_use", "late_share", "byte_skew")
+# illustrative: cause -> its decisive figure, and from where to where each figure of such a job may lie
+_CAUSES: Final = {
+    "latency": ("alpha_share", ((0.72, 0.85), (0.1, 0.2), (0.08, 0.2), (0.05, 0.15), (1.05, 1.15))),
+    "bandwidth": ("nic_use", ((0.04, 0.09), (0.85, 0.91), (0.5, 0.65), (0.05, 0.2), (1.05, 1.15))),
+    "straggler": ("late_share", ((0.2, 0.3), (0.4, 0.55), (0.25, 0.4), (0.62, 0.75), (1.05, 1.15))),
+    "oversubscription": ("uplink_use", ((0.04, 0.09), (0.3, 0.45), (0.85, 0.91), (0.05, 0.2), (1.05, 1.15))),
+    "skew": ("byte_skew", ((0.04, 0.09), (0.85, 0.91), (0.35, 0.55), (0.05, 0.2), (1.7, 2.4))),
+}
+_CONFUSED: Final = {
+    ("skew", "bandwidth"): "full NIC means bandwidth", ("oversubscription", "bandwidth"): "NIC blamed for the uplink",
+    ("latency", "bandwidth"): "bandwidth blamed for many steps",
+} | {("straggler", cause): "straggler taken for the network" for cause in _CAUSES}  # fmt: skip
+
+
+def _job(rng: Rng, cause: str) -> dict[str, Any]:
+    """Return what was recorded of a job whose all-reduces suffer from ``cause``."""
+    share, nic, uplink, late, skew = (rng.uniform(*ends) for ends in _CAUSES[cause][1])
+    n, ops, steps, alpha = 8, int(rng.integers(20, 40)), 14, rng.uniform(5e-6, 15e-6)
+    rate, trunk = rng.uniform(20e9, 60e9), rng.uniform(60e9, 200e9)  # illustrative: of no real job
+    length = alpha * steps / share * (1 + 0.02 * rng.uniform(-1, 1, ops))
+    wait = length.mean() * late / (1 - late) * (1 + 0.05 * rng.uniform(-1, 1, ops))
+    late_rank = np.full(ops, rng.integers(n)) if cause == "straggler" else rng.integers(n, size=ops)
+    enter = rng.uniform(0.05, 0.3, (ops, n)) * wait[:, None]
+    enter[np.arange(ops), late_rank] = wait
+    enter[np.arange(ops), (late_rank + 1) % n] = 0
+    at = np.cumsum(1.3 * (wait + length))[:, None]
+    early = rng.uniform(0, 0.02, (ops, n)) * (np.arange(n) != rng.integers(n))
+    leave = (wait + length)[:, None] - length.min() * early
+    sent = 1 + 0.01 * rng.uniform(-1, 1, n)
+    hot = rng.integers(n)
+    sent[hot] = skew * (sent.sum() - sent[hot]) / (n - skew)
+    trunks = rng.permutation([1, *rng.uniform(0.8, 0.95, 3)])
+    return {
+        "enter": (at + enter).tolist(), "leave": (at + leave).tolist(), "alpha": float(alpha), "steps": steps,
+        "bytes": [int(b) for b in sent / sent.max() * nic * rate * length.sum()],
+        "nic_rate": float(rate), "uplink_bytes": [int(b) for b in trunks * uplink * trunk * length.sum()],
+        "uplink_rate": float(trunk),
+    }  # fmt: skip
+
+
+def _figures(job: Mapping[str, Any], start: Callable[..., Any] = np.max, over: Callable[..., Any] = np.max,
+             least: Callable[..., Any] = np.mean) -> dict[str, float]:  # fmt: skip
+    """Return the five figures; other choices of ``start``, ``over`` and ``least`` give known wrong ones."""
+    enter, end = np.array(job["enter"]), np.array(job["leave"]).max(axis=1)
+    busy = float((end - start(enter, axis=1)).sum())
+    begun = enter.min(axis=1)
+    return {
+        "alpha_share": len(end) * job["steps"] * job["alpha"] / busy,
+        "nic_use": float(over(job["bytes"])) / job["nic_rate"] / busy,
+        "uplink_use": float(over(job["uplink_bytes"])) / job["uplink_rate"] / busy,
+        "late_share": float((over(enter, axis=1) - begun).sum() / (end - begun).sum()),
+        "byte_skew": max(job["bytes"]) / float(least(job["bytes"])),
+    }
+
+
+def _evidence(value: Any) -> dict[str, float]:
+    """Read two figures by name."""
+    if not isinstance(value, dict) or len(value) != 2 or not value.keys() <= set(_FIGURES):
+        raise Misread(text("ex1.evidence.kind", known=", ".join(_FIGURES), got=f"{value!r:.60}"))
+    return {str(name): number(figure, "") for name, figure in value.items()}
+
+
+def _cause(value: Any) -> str:
+    if not isinstance(value, str) or value.strip().lower() not in _CAUSES:
+        raise Misread(text("ex1.cause.kind", known=", ".join(_CAUSES), got=f"{value!r:.60}"))
+    return value.strip().lower()
+
+
+def _jobs(rng: Rng) -> list[dict[str, Any]]:
+    return [_job(rng, cause) for cause in _CAUSES]
+
+
+@question("ex1-d", "bottleneck", _jobs)
+def bottleneck(ask: Ask, rng: Rng) -> Verdict:
+    """Judge a diagnosis of five jobs, one for each cause: the cause, and two true figures, the decisive one among."""
+    causes = [str(cause) for cause in rng.permutation(list(_CAUSES))]
+    jobs = [_job(rng, cause) for cause in causes]
+    true, calls = [_figures(job) for job in jobs], [("bottleneck", job) for job in jobs]
+
+    def facts(i: int, got: Any) -> dict[str, Any]:
+        return {"cause": causes[i], "decisive": _CAUSES[causes[i]][0], "all": shown(true[i])}
+
+    def spoiled(i: int, got: dict[str, float]) -> list[str]:
+        job, f = jobs[i], true[i]
+        slips = {
+            "waiting counted as work": _figures(job, start=np.min), "mean for the fullest": _figures(job, over=np.mean),
+            "largest over smallest": _figures(job, least=np.min),
+            "steps forgotten": {**f, "alpha_share": f["alpha_share"] / job["steps"]},
+            **{name: {key: factor * value for key, value in f.items()} for name, factor in
+               (("bits for bytes/x", 8), ("bits for bytes", 1 / 8), ("percent for a part", 100))},
+        }  # fmt: skip
+        off = {name: value for name, value in got.items() if not near(value, f[name], 0.02)}
+        fits = [slip for slip, g in slips.items() if all(near(value, g[name], 0.02) for name, value in off.items())]
+        return fits if off else ["evidence beside the point"]
+
+    def right(got: Any, i: int) -> bool:
+        return _CAUSES[causes[i]][0] in got and all(near(value, true[i][name], 0.02) for name, value in got.items())
+
+    return judge(
+        ask,
+        Part("cause", 0.5, calls, facts, 0.02, place=0, each=True, truth=causes, read=_cause, right=str.__eq__,
+             tags=lambda i, got: [_CONFUSED[pair] for pair in [(causes[i], got)] if pair in _CONFUSED]),
+        Part("evidence", 0.5, calls, facts, 0.02, place=1, each=True, truth=range(5), read=_evidence, right=right,
+             tags=spoiled),
+    )  # fmt: skip

@@ -1,0 +1,344 @@
+"""Exercise 1: many right answers get full marks whatever the key, and each typical wrong one is named."""
+
+import os
+import re
+import time
+
+import lesson_gates as gates
+import nbclient
+import nbformat
+import numpy as np
+import pytest
+from exercise1_answers import (
+    CROSS,
+    GOOD_E,
+    RIGHT,
+    RIGHT_A,
+    RIGHT_B,
+    RIGHT_E,
+    WRONG,
+    WRONG_A,
+    WRONG_B,
+    WRONG_C,
+    WRONG_D,
+    WRONG_E,
+    fits,
+    rates,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fabriclab import check, exercises
+from fabriclab.checks.exercises import _asker
+from fabriclab.exercises import PRACTICE, Unanswered, draw, find
+from fabriclab.exercises.virtual import VirtualRanks
+from fabriclab.texts import table, text
+
+KEYS = range(1, 51)
+
+
+def functions(code):
+    """Return what the code of a cell defines."""
+    names = {"np": np}
+    exec(code, names)
+    return [f for name, f in names.items() if callable(f) and name != "__builtins__"]
+
+
+def verdict(id, code, key=PRACTICE):
+    question = find(id)
+    return question.judge(_asker(question.functions, functions(code)), draw(str(key), id))
+
+
+GOOD = [(id, name) for id, answers in RIGHT.items() for name in answers]
+BAD = [(id, name) for id, answers in WRONG.items() for name in answers]
+
+
+# Right and wrong -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(autouse=True)
+def own_file(tmp_path, monkeypatch):
+    monkeypatch.setenv("FABRICLAB_PROGRESS", str(tmp_path / "mine.json"))
+
+
+def test_there_are_enough_of_both():
+    assert all(len(answers) >= 5 for answers in RIGHT.values())
+    assert all(len({name.partition("/")[0] for name in answers}) >= 8 for answers in WRONG.values())
+
+
+@pytest.mark.parametrize(("id", "name"), GOOD)
+def test_a_right_answer_gets_full_marks_with_any_key(id, name):
+    for key in (PRACTICE, *KEYS[:6]):
+        found = verdict(id, RIGHT[id][name], key)
+        assert (found.part, found.mistake) == (1, ""), (key, found)
+
+
+@pytest.mark.parametrize(("id", "name"), BAD)
+def test_a_wrong_answer_is_refused_by_name(id, name):
+    for key in (PRACTICE, *KEYS[:2]):
+        found = verdict(id, WRONG[id][name], key)
+        assert found.part < 1 and found.mistake == name.partition("/")[0], (key, found)
+        assert text(f"mis.{found.mistake}") in found.said and len(found.said) >= 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("id", "name"), [*GOOD, *BAD])
+def test_no_key_changes_a_verdict(id, name):
+    named = "" if name in RIGHT[id] else name.partition("/")[0]
+    found = {key: verdict(id, (RIGHT[id] | WRONG[id])[name], key) for key in KEYS}
+    assert {key: v for key, v in found.items() if (v.part == 1, v.mistake) != (not named, named)} == {}
+
+
+def test_what_is_off_is_said_with_its_unit_and_a_worked_step():
+    said = verdict("ex1-a", WRONG_A["fastest rank"]).said
+    assert re.match(r"latency\(comm, \d+\) gives [\d.]+ us. The right answer is [\d.]+ us", said[0])
+    assert "Of 50 timed rounds" in said[2] and said[2].count(" us") >= 6
+    said = verdict("ex1-b", WRONG_B["algbw for busbw"]).said
+    assert "busbw('all_reduce'" in said[0] and "B/s" in said[0] and "With" in said[2]
+    assert "None" in " ".join(verdict("ex1-c", WRONG_C["extrapolated over a change"]).said)
+    assert all("{" not in sentence for answers in WRONG_E.values() for sentence in verdict("ex1-e", answers).said)
+
+
+def test_a_right_answer_without_warm_up_gets_a_remark():
+    assert "mean would" in verdict("ex1-a", RIGHT_A["500 rounds, no warm-up"]).said[0]
+    assert verdict("ex1-a", RIGHT_A["five rounds"]).said == ()
+
+
+@pytest.mark.parametrize(
+    ("id", "code", "part"),
+    [
+        ("ex1-a", WRONG_A["one rank only"], 0.5), ("ex1-b", "def algbw(size, time): return size / time", 0.2),
+        ("ex1-b", WRONG_B["factor 2 forgotten"], 0.6), ("ex1-b", WRONG_B["busy for used"], 0.8),
+        ("ex1-c", "def half_size(alpha, beta): return alpha * beta", 0.2),
+        ("ex1-c", WRONG_C["average for the start"], 0.8), ("ex1-c", WRONG_C["refused what was measured"], 0.6),
+        ("ex1-d", WRONG_D["evidence beside the point"], 0.5), ("ex1-d", WRONG_D["full NIC means bandwidth"], 0.9),
+        ("ex1-e", WRONG_E["crossover missed"], 0.2), ("ex1-e", WRONG_E["one direction only"], 0.6),
+    ],
+)  # fmt: skip
+def test_parts_of_a_question_count_as_the_text_states(id, code, part):
+    assert verdict(id, code).part == pytest.approx(part)
+
+
+# What is no answer ---------------------------------------------------------------------------------------------------
+
+JUNK = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=12) | st.sampled_from(
+        ["0.7 s", "latency", "12 kB", "1e999", 10**400, -1, 0, "3 GB/s"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(
+        st.sampled_from(["alpha_share", "nic_use", "x"]), inner, max_size=3),
+    max_leaves=6,
+)  # fmt: skip
+
+
+@given(st.sampled_from(list(RIGHT)), st.lists(JUNK, min_size=1, max_size=4))
+def test_a_judge_never_raises_on_what_comes_back(id, values):
+    turn = iter(range(10**9))
+    found = find(id).judge(lambda *call: values[next(turn) % len(values)], draw("junk", id))
+    assert 0 <= found.part < 1 and found.said and all(isinstance(line, str) and line for line in found.said)
+
+
+@pytest.mark.parametrize(
+    ("id", "code", "said"),
+    [
+        ("ex1-a", "def latency(comm, size): pass", "returned None"),
+        ("ex1-a", "def latency(comm, size): return [1, 2]", r"one number \(unit: s\), got \[1, 2\]"),
+        ("ex1-a", "def latency(comm, size): return np.nan", "finite number, got nan"),
+        ("ex1-a", "def latency(comm, size): return True", "one number"),
+        ("ex1-a", "def latency(comm, size): return '36 sec'", 'did you mean "36 s"'),
+        ("ex1-a", "def latency(comm, size): return '36'", "needs its unit"),
+        ("ex1-b", rates(use="moved"), "two values"),
+        ("ex1-b", rates(use="('a lot', None)"), "plain number.*returned None"),
+        ("ex1-c", fits(pair="a"), "two values"),
+        ("ex1-d", "def bottleneck(trace): return 'skew'", "two values"),
+        ("ex1-d", "def bottleneck(trace): return 'network', {}", "must be one of latency"),
+        ("ex1-d", "def bottleneck(trace): return 'skew', {'nic_use': 1}", "exactly two of"),
+        ("ex1-e", "def crossover(sizes, a, b): return 'never'", "number with a unit"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_read_is_answered_with_a_sentence(id, code, said):
+    found = verdict(id, code)
+    assert found.part < 1 and re.search(said, " ".join(found.said)), found
+
+
+@pytest.mark.parametrize(
+    ("code", "problem", "said"),
+    [
+        ("def latency(comm, size): raise NotImplementedError()", "stub", "not written yet"),
+        ("def latency(comm, size): return comm.alpha", "raised", "AttributeError"),
+        ("def latency(comm, size): return comm.all_reduce(-1)", "raised", "size must be within"),
+        ("def latency(comm, size): exit()", "raised", "SystemExit"),
+        ("def latency(comm, size):\n    while True: comm.now()", "slow", "longer than"),
+    ],
+)
+def test_what_is_not_answered_at_all_is_told_apart(code, problem, said, monkeypatch):
+    monkeypatch.setattr("fabriclab.checks.exercises._PATIENCE", 0.05)
+    with pytest.raises(Unanswered) as caught:
+        verdict("ex1-a", code.replace("exit()", "raise SystemExit(1)"))
+    assert caught.value.problem == problem and said in caught.value.said
+
+
+# The virtual ranks, by hand ------------------------------------------------------------------------------------------
+
+
+def warmed(late=-1, size=4096):
+    ranks = VirtualRanks(np.random.default_rng(0), late)
+    for _ in range(12):
+        ranks.all_reduce(size)
+    return ranks
+
+
+def test_a_chain_has_no_skew_and_costs_the_late_rank_each_time():
+    ranks = warmed()
+    ranks.barrier()
+    begin = np.array(ranks.now())
+    for _ in range(10):
+        ranks.all_reduce(4096)
+    each = (np.array(ranks.now()) - begin) / 10
+    truth = ranks.base(4096) + ranks.late
+    assert each[:-1] == pytest.approx(np.full(ranks.n_ranks - 1, truth), rel=0.02)
+    assert each[-1] == pytest.approx(truth - ranks.late / 10, rel=0.02)
+
+
+def test_an_all_reduce_ends_for_all_at_once_after_the_last_one_has_come():
+    ranks = warmed()
+    ranks.barrier()
+    begin, _, end = np.array(ranks.now()), ranks.all_reduce(4096), np.array(ranks.now())
+    spent = end - begin
+    assert spent[-1] == pytest.approx(ranks.base(4096), rel=0.06)
+    assert np.ptp(spent[:-1]) <= 0.5e-6 and np.all(spent[:-1] > spent[-1] + 0.9 * ranks.late)
+
+
+def test_a_reading_after_an_all_reduce_brings_skew_that_a_barrier_removes():
+    ranks = warmed()
+    aside = np.array(ranks.now()) - ranks._clock
+    first = np.array(ranks.now()) - ranks._clock
+    assert np.ptp(aside) < 1e-15 and 20e-6 < np.ptp(first) < 250e-6
+    assert np.array(ranks.now()).tolist() == (first + ranks._clock).tolist()  # reading alone costs nothing
+    ranks.barrier()
+    assert np.ptp((np.array(ranks.now()) - ranks._clock)[:-1]) <= 0.5e-6
+
+
+def test_first_rounds_are_slow_and_outliers_rare_and_late():
+    ranks, length = VirtualRanks(np.random.default_rng(3)), []
+    for _ in range(1000):
+        begin = ranks._true.max()
+        ranks.all_reduce(64)
+        length.append((ranks._true.max() - begin - ranks.late) / ranks.base(64))
+    slow = [i for i, times in enumerate(length) if times > 30]
+    assert 18 < length[0] < 22 and length[4] < 3 and length[11] < 1.1
+    assert len(slow) in (29, 30) and min(slow) >= 12
+
+
+def test_the_same_calls_give_the_same_numbers_and_clocks_differ():
+    one, other = VirtualRanks(np.random.default_rng(5)), VirtualRanks(np.random.default_rng(5))
+    for ranks in (one, other):
+        ranks.barrier()
+        ranks.all_reduce("1 KiB")
+    assert one.now() == other.now() and np.ptp(one._clock) > 1e-3
+    assert one.proxy().methods == ("barrier", "all_reduce", "now") and set(one.proxy().values) == {"n_ranks"}
+
+
+# Questions, keys and the check in a notebook -------------------------------------------------------------------------
+
+
+def test_questions_are_registered_and_drawn_from_their_key():
+    assert [q.id for q in exercises.exercise(1)] == [f"ex1-{letter}" for letter in "abcde"]
+    assert sum(q.points for q in exercises.exercise(1)) == 100 and find("ex1-b").functions[1] == "busbw"
+    with pytest.raises(ValueError, match="ex1-a"):
+        find("ex1-z")
+    numbers = [draw(key, id).random() for key in ("practice", "1", "2") for id in ("ex1-a", "ex1-b")]
+    assert len(set(numbers)) == 6 and numbers[0] == draw("practice", "ex1-a").random()
+
+
+def test_every_sentence_of_the_questions_is_there():
+    for q in exercises.exercise(1):
+        assert {f"q.{q.id}", f"{q.id}.why", *(f"{q.id}.hint{n}" for n in (1, 2, 3))} <= table().keys()
+
+
+def test_a_check_counts_tries_gives_hints_and_then_tells_where_the_solution_is():
+    wrong, right = (functions(code)[0] for code in (WRONG_E["crossover missed"], RIGHT_E["size after"]))
+    shown = [check("ex1-e", wrong) for _ in range(3)]
+    assert [s.data["tries"] for s in shown] == [1, 2, 3] and shown[0].data["named"] == "crossover missed"
+    assert "4 of 20 points" in str(shown[0]) and "Hint 3 of 3" in str(shown[2])
+    assert ["solutions/exercise1.ipynb" in str(s) for s in shown] == [False, False, True]
+    done = check("ex1-e", right)
+    assert done.data == {"right": True, "counted": True, "tries": 4, "named": "", "part": 1.0} and done.state == "good"
+    assert "after 4 tries" in str(done) and not check("ex1-e", wrong).data["counted"]
+
+
+def test_a_check_takes_functions_by_name_or_by_place_and_does_not_count_what_is_no_answer():
+    algbw, busbw, utilisation = functions(RIGHT_B["edges"])
+    assert check("ex1-b", [utilisation, algbw, busbw]).data["right"]
+    assert check("ex1-b", [lambda s, t: s / t, lambda *a: busbw(*a), utilisation]).data["part"] == 0.4
+    assert check("ex1-b", [lambda *a: algbw(*a), lambda *a: busbw(*a), lambda *a: utilisation(*a)]).data["right"]
+    assert "Write algbw" in str(check("ex1-b")) and 'fl.check("ex1-b", [algbw, busbw, utilisation])' in str(
+        check("ex1-b")
+    )
+    for answer in (3, [algbw(1, 1)], functions("def algbw(s, t): raise NotImplementedError")):
+        shown = check("ex1-b", answer)
+        assert shown.data == {"right": False, "counted": False, "part": 0.0} and "not counted" in str(shown)
+
+
+def test_a_learner_cannot_change_the_case_that_is_judged():
+    spoiled = CROSS.format(**GOOD_E).replace("ahead = a < b", "ahead = a < b\n    sizes[:] = 1; a[:] = 1; b[:] = 2")
+    assert verdict("ex1-e", spoiled).part == pytest.approx(0.2)
+
+
+@pytest.mark.alone
+def test_feedback_comes_within_a_second():
+    for id, answers in (RIGHT | {"wrong": WRONG_A}).items():
+        for code in answers.values():
+            begin = time.perf_counter()
+            verdict(id if id in RIGHT else "ex1-a", code)
+            assert time.perf_counter() - begin < 1
+
+
+# The notebook --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def book(root):
+    return nbformat.read(root / "solutions" / "exercise1.ipynb", 4)
+
+
+def test_the_notebook_asks_every_question_and_marks_it(book):
+    nbformat.validate(book)
+    marks = {cell.id: cell.metadata.nbgrader for cell in book.cells if "nbgrader" in cell.metadata}
+    for q in exercises.exercise(1):
+        test = next(cell for cell in book.cells if cell.id == f"{q.id}-test")
+        assert (
+            marks[q.id].solution
+            and not marks[q.id].grade
+            and marks[test.id].points == q.points
+            and marks[test.id].locked
+        )
+        hand = q.functions[0] if len(q.functions) == 1 else f"[{', '.join(q.functions)}]"
+        assert test.source.endswith(f'fl.check("{q.id}", {hand})') and "assert" in test.source
+    assert all(mark.grade_id == id and mark.schema_version == 3 and mark.task is False for id, mark in marks.items())
+    assert sum(mark.get("points", 0) for mark in marks.values()) == 100
+
+
+def test_the_text_is_short_and_plain(book):
+    read = [cell for cell in book.cells if cell.cell_type == "markdown" and "SOLUTION" not in cell.source]
+    assert sum(len(gates.words(cell.source)) for cell in read) <= 1200
+    assert list(gates.gate_prose(book, "")) == []
+    lines = [line for cell in book.cells if cell.cell_type == "code" for line in cell.source.split("\n")]
+    assert max(map(len, lines)) <= 75 and not any(cell.get("outputs") for cell in book.cells)
+
+
+def test_the_solution_gets_full_marks_with_numpy_alone(book):
+    for q in exercises.exercise(1):
+        code = next(cell.source for cell in book.cells if cell.id == q.id)
+        for key in (PRACTICE, "another"):
+            assert verdict(q.id, code, key).part == 1
+
+
+@pytest.mark.alone
+def test_the_notebook_runs(book, tmp_path, monkeypatch, root):
+    monkeypatch.setenv("FABRICLAB_TEXT", "1")
+    monkeypatch.setenv("PYTHONPATH", f"{root}{os.pathsep}{os.environ['PYTHONPATH']}")
+    done = nbformat.from_dict(book)
+    nbclient.NotebookClient(done, timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    shown = {cell.id: str(cell.outputs) for cell in done.cells if cell.cell_type == "code"}
+    assert all("Right, at the first try" in shown[f"{q.id}-test"] for q in exercises.exercise(1))
+    assert "no barrier" in shown["ex1-a-test"] and "NCCL" not in shown["ex1-a-test"]
