@@ -99,6 +99,20 @@ def test_what_is_off_is_said_with_its_unit_and_a_worked_step():
     assert all("{" not in sentence for answers in WRONG_E.values() for sentence in verdict("ex1-e", answers).said)
 
 
+def test_a_nan_that_a_sandbox_cannot_send_is_a_refusal_too():
+    question = find("ex1-c")
+    plain = _asker(question.functions, functions(RIGHT["ex1-c"]["NaN"]))
+
+    def ask(name, *arguments):
+        got = plain(name, *arguments)
+        if isinstance(got, float) and np.isnan(got):
+            problem = "value"
+            raise Unanswered(problem, "nan cannot be sent")
+        return got
+
+    assert question.judge(ask, draw(PRACTICE, "ex1-c")).part == 1
+
+
 def test_a_right_answer_without_warm_up_gets_a_remark():
     assert "mean would" in verdict("ex1-a", RIGHT_A["500 rounds, no warm-up"]).said[0]
     assert verdict("ex1-a", RIGHT_A["five rounds"]).said == ()
