@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fabriclab import units
 from fabriclab.core import Fabric
+from fabriclab.texts import table, text
 from fabriclab.views.page import Floats, Ints, spread
-
-_PLURAL: Final = {
-    "gpu": "GPUs", "nic": "NICs", "leaf": "leaves", "nvlink": "NVLink switches", "pcie": "PCIe switches",
-    "switch": "switches",
-}  # fmt: skip
 
 
 class Marks(NamedTuple):
@@ -46,7 +42,8 @@ class Lines(NamedTuple):
 
 def counted(number: int, kind: str) -> str:
     """Return a number of nodes or cables with their kind, such as "1,024 GPUs"."""
-    return f"{number:,} {kind if number == 1 else _PLURAL.get(kind, f'{kind}s')}"
+    named = table().get(f"kind.{kind}", f"{kind}|{kind}s")
+    return f"{number:,} {named.split('|')[number != 1]}"
 
 
 def marks_of(f: Fabric, fold: bool, open: int | None = None) -> Marks:
@@ -66,7 +63,8 @@ def marks_of(f: Fabric, fold: bool, open: int | None = None) -> Marks:
     if fold:
         names = []
         for n, i in zip(count.tolist(), first.tolist(), strict=True):
-            block = counted(n, f.kinds[f.kind[i]]) + (f", rail {rail[i]}" if rail[i] >= 0 else "")
+            block = counted(n, f.kinds[f.kind[i]])
+            block += ", " + text("fabric.rail", r=rail[i]) if rail[i] >= 0 else ""
             names.append(block if n > 1 else f.name(i))
     else:
         names = [f.name(int(i)) for i in first]

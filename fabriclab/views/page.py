@@ -22,7 +22,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import units
-from fabriclab.views.palette import INK, ROLES, STYLE
+from fabriclab.views.palette import INK, STYLE
 from fabriclab.views.tables import Table
 
 WIDTH: Final = 7.0
@@ -101,32 +101,35 @@ def canvas(ax: Axes | None, height: float) -> Axes:
     return figure.add_subplot()
 
 
-def finish(ax: Axes, own: bool, finding: str | None, said: Sequence[str], table: Table, caption: str = "") -> Picture:
+def finish(
+    ax: Axes, own: bool, finding: str | None, said: Sequence[str], table: Table, caption: str = "",
+    alt: str | None = None,
+) -> Picture:  # fmt: skip
     """Put the finding above the picture, or else the first of the clauses that were computed, and the caption below."""
     headline, clauses = (x[:1].upper() + x[1:] for x in ((finding or said[0]).strip(), "; ".join(said)))
     if headline.lower().startswith(("figure", "plot")):
         msg = f"finding must be a sentence that says what is seen, got {headline!r}; begin with the matter itself"
         raise ValueError(msg)
     # With the clauses the alternative text names a number whatever the finding says.
-    picture = Picture(ax, headline, f"{headline.rstrip('.')}. {clauses}" if finding else clauses, table, caption)
+    alt = alt or (f"{headline.rstrip('.')}. {clauses}" if finding else clauses)
+    picture = Picture(ax, headline, alt, table, caption)
     words: dict[str, Any] = {"ha": "left", "color": INK, "parse_math": False}
     if own:
-        picture.figure.suptitle(textwrap.fill(headline, 80), x=0.01, fontsize=10.5, fontweight="bold", **words)
+        picture.figure.suptitle(textwrap.fill(headline, 70), x=0.01, fontsize=10.5, fontweight="bold", **words)
         picture.figure.supxlabel(textwrap.fill(caption, 105), x=0.01, fontsize=8.5, **words)
     else:
         ax.set_title(textwrap.fill(headline, 60), loc="left", pad=20, fontsize=10, fontweight="bold", color=INK)
     return picture
 
 
-def guess_band(span: Callable[..., object], guess: Guess | None, quantity: str) -> tuple[float, ...]:
-    """Draw the reader's guess with ``span``, axhspan or axvspan, and return its ends in SI units."""
+def guess_of(guess: Guess | None, quantity: str) -> tuple[float, ...]:
+    """Return the ends of the reader's guess in SI units, if there is one."""
     if guess is None:
         return ()
     low, high = (units.parse(v, quantity, "guess") for v in guess)
     if not 0 < low <= high:
         msg = f"guess must be two values with 0 < low <= high, got {guess!r}"
         raise ValueError(msg)
-    span(low, high, color=ROLES["guess"].colour, alpha=0.25, lw=0, zorder=0)
     return low, high
 
 

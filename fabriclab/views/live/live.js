@@ -2,7 +2,7 @@
 // a layer is boxes, lines, dots, texts or movers, and numbers that have not changed are not sent again.
 
 const FONT = "system-ui, -apple-system, 'Segoe UI', sans-serif";
-const HATCH = { 1: [[0, 1]], 2: [[0, -1]], 3: [[0, 1], [0, -1]] };
+const HATCH = { 1: [1], 2: [-1], 3: [1, -1], 4: [0] }; // how the strokes lean
 const PATIENCE = 3000, MOVE = 650, BEAT = 1000;
 
 function make(tag, into, attributes = {}, text = "") {
@@ -392,10 +392,10 @@ class View {
     pen.strokeStyle = this.ink;
     pen.lineWidth = 0.8;
     pen.beginPath();
-    for (const [, way] of ways)
+    for (const way of ways)
       for (let k = x - h; k < x + w + h; k += 6) {
         pen.moveTo(k, y + (way > 0 ? h : 0));
-        pen.lineTo(k + h, y + (way > 0 ? 0 : h));
+        pen.lineTo(k + h * Math.abs(way), y + (way > 0 ? 0 : h));
       }
     pen.stroke();
     pen.restore();

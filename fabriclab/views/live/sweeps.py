@@ -10,11 +10,11 @@ import numpy as np
 from fabriclab.texts import text
 from fabriclab.views import sweeps
 from fabriclab.views.live.controls import Control, name_of
-from fabriclab.views.live.rulers import fitted
-from fabriclab.views.live.scene import COLOUR, PALETTE, WIDTH, Layer, Scene, lines, log_axis, tick_layers
 from fabriclab.views.live.widget import Live
 from fabriclab.views.page import Floats, spread
 from fabriclab.views.palette import GREY, INK
+from fabriclab.views.rulers import fitted
+from fabriclab.views.scene import COLOUR, PALETTE, WIDTH, Layer, Scene, lines, log_axis, tick_layers
 
 
 def sweep(
@@ -59,11 +59,11 @@ def sweep_scene(
     (x0, x1), (y0, y1) = (70.0, 500.0), (250.0, 24.0)
     xs, ys, x_ticks, y_ticks = sweeps.axes_of(series, (), x, y)
     to_x, to_y = log_axis(*xs, x0, x1), log_axis(*ys, y0, y1)
-    show = sweeps.Y[y][2]
-    layers = tick_layers(np.array(x_ticks), to_x, lambda v: sweeps.X[x][2](v).removesuffix(" ranks"), (y1, y0), True)
+    show = sweeps.Y[y][1]
+    layers = tick_layers(np.array(x_ticks), to_x, lambda v: sweeps.X[x][1](v).removesuffix(" ranks"), (y1, y0), True)
     layers |= tick_layers(np.array(y_ticks), to_y, show, (x0, x1), False)
     layers["axes"] = Layer("texts", {"x": np.array([x1, x0]), "y": np.array([y0 + 30, 8.0]), "align": np.array([2, 0]),
-                                     "texts": [sweeps.X[x][0], sweeps.Y[y][0]]})  # fmt: skip
+                                     "texts": [text(f"sweep.axis_{x}"), text(f"sweep.axis_{y}")]})  # fmt: skip
     paths, dots, names, ends = [], [], [], []
     look: dict[str, list[float]] = {"colour": [], "dash": []}
     mark: dict[str, list[float]] = {"colour": [], "shape": []}
@@ -77,7 +77,7 @@ def sweep_scene(
             dots += list(zip(px, py, strict=True))
             mark["colour"].append(key)
             mark["shape"].append(0.0 if s.role == "measured" else 1.0)
-            names += [f"{s.label}, {sweeps.X[x][2](a)}: {show(b)}" for a, b in s.points[:2].T]
+            names += [f"{s.label}, {sweeps.X[x][1](a)}: {show(b)}" for a, b in s.points[:2].T]
         else:
             paths.append(np.stack([px, py], axis=1))
             look["colour"].append(key)
@@ -97,13 +97,7 @@ def sweep_scene(
     layers["labels"] = Layer("texts", {"x": np.full(len(ends), left), "y": height,
                                        "texts": [fitted(s.label, WIDTH - left) for s in series]})  # fmt: skip
     layers |= _crossing(series, to_x, (y1, y0), x)
-
-    def told(s: sweeps.Series) -> str:
-        ends = s.points[:2, :: max(1, s.points.shape[1] - 1)].T
-        at = [text("live.sweep.at", value=show(v), x=sweeps.X[x][2](a)) for a, v in ends]
-        return f"{s.label} {sweeps.Y[y][4]} " + text("live.sweep.and").join(at)
-
-    words = [told(s) for s in series if s.role != "bound"][:5]
+    words = sweeps.told(series, x, y)
     words += [t for t in layers["crossing"].fields.get("texts", [])]
     return Scene(said or f"{words[0]}.", sweeps.table_of(series, x, y), layers, y0 + 42, "; ".join(words))
 
@@ -120,7 +114,7 @@ def _crossing(
     at = sweeps.crossover(*(s.points[:2] for s in first)) if len(first) == 2 else None
     if at is None:
         return {"crossing": Layer("texts", {"x": np.zeros(0), "y": np.zeros(0), "texts": []})}
-    place, words = float(to_x(at)), text("live.sweep.cross", at=sweeps.X[x][2](float(f"{at:.2g}")))
+    place, words = float(to_x(at)), text("live.sweep.cross", at=sweeps.X[x][1](float(f"{at:.2g}")))
     return {
         "cross line": lines(
             [np.array([[place, ends[0]], [place, ends[1]]])], width=1.5, dash=1.0, colour=COLOUR["grey"]

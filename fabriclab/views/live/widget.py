@@ -15,8 +15,8 @@ import traitlets
 
 from fabriclab.texts import text
 from fabriclab.views.live.controls import MOST_CONTROLS, Control, name_of, range_of
-from fabriclab.views.live.scene import COLOUR, DASHES, PALETTE, WIDTH, Layer, Scene, printed
 from fabriclab.views.page import Picture
+from fabriclab.views.scene import COLOUR, DASHES, PALETTE, WIDTH, Layer, Scene, printed
 from fabriclab.views.tables import Table
 
 _HERE: Final = Path(__file__).parent

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import matplotlib
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.patches import FancyBboxPatch
 from numpy.typing import ArrayLike, NDArray
@@ -33,7 +34,7 @@ _CIVIDIS: Final = [matplotlib.colors.to_hex(c) for c in matplotlib.colormaps["ci
 PALETTE: Final = (*_NAMED.values(), *_CIVIDIS)
 COLOUR: Final = {name: float(i) for i, name in enumerate(_NAMED)} | {"none": -1.0}
 DASHES: Final = ((), (6, 3), (2, 3), (8, 3, 2, 3), (3, 2))
-_HATCHES: Final = ("", "////", "\\\\\\\\", "xxxx")
+HATCHES: Final = ("", "////", "\\\\\\\\", "xxxx", "||||")
 _SHAPES: Final = ("o", "o", "X", "s")
 
 
@@ -129,9 +130,17 @@ def _colours(value: Any, n: int) -> list[str]:
 
 
 @styled
-def printed(scene: Scene) -> Picture:
-    """Draw a scene with matplotlib, for print, for saved figures and for pages without a kernel."""
-    ax = canvas(None, max(scene.height, 20.0) / 100 + 0.35)
+def printed(scene: Scene, *, ax: Axes | None = None, finding: str | None = None, caption: str = "") -> Picture:
+    """Draw a scene with matplotlib, for print, for saved figures and for pages without a kernel.
+
+    Raises
+    ------
+    ValueError
+        If there is nothing to draw.
+    """
+    if scene.wrong:
+        raise ValueError(scene.said)
+    own, ax = ax is None, canvas(ax, max(scene.height, 20.0) / 100 + 0.35)
     ax.set_axis_off()
     ax.set(xlim=(0, WIDTH), ylim=(max(scene.height, 20.0), 0))
     for order, layer in enumerate(scene.layers.values()):
@@ -139,7 +148,8 @@ def printed(scene: Scene) -> Picture:
             ax, layer.fields, order
         )
     table = scene.table or Table({"what": [scene.said]})
-    return finish(ax, True, scene.said, [scene.alt or scene.said], table)
+    alt = scene.alt or scene.said
+    return finish(ax, own, finding or scene.said, [alt], table, caption, alt if finding is None else None)
 
 
 def _skip(ax: Any, f: Mapping[str, Any], order: int) -> None:
@@ -148,7 +158,9 @@ def _skip(ax: Any, f: Mapping[str, Any], order: int) -> None:
 
 def _lines(ax: Any, f: Mapping[str, Any], order: int) -> None:
     points, n = np.stack([f["x"], f["y"]], axis=1), f["ptr"].size - 1
-    paths = np.split(points, f["ptr"][1:-1].astype(int)) if n else []
+    if not n:
+        return
+    paths = np.split(points, f["ptr"][1:-1].astype(int))
     styles: list[Any] = [(0, DASHES[int(d)]) if d else "-" for d in _each(f.get("dash"), n)]
     alpha, width = _each(f.get("alpha"), n, 1.0), _each(f.get("width"), n, 1.5)
     ax.add_collection(LineCollection(paths, linewidths=width, colors=_colours(f.get("colour"), n), alpha=alpha,
@@ -164,7 +176,7 @@ def _boxes(ax: Any, f: Mapping[str, Any], order: int) -> None:
         shape = f"round,pad=0,rounding_size={min(round_, w / 2, h / 2):g}"
         line = "none" if not edge else INK if edge < 0 else PALETTE[int(edge)]
         ax.add_patch(FancyBboxPatch((x, y), w, h, boxstyle=shape, fc=face, alpha=alpha if face != "none" else None,
-                                    ec=line, hatch=_HATCHES[int(hatch)], lw=1.0, zorder=order))  # fmt: skip
+                                    ec=line, hatch=HATCHES[int(hatch)], lw=1.0, zorder=order))  # fmt: skip
     if "texts" in f:
         middle = {"x": f["x"] + f["w"] / 2, "y": f["y"] + f["h"] / 2}
         _texts(ax, {**middle, "texts": f["texts"], "align": 1, "colour": f.get("ink"), "room": f["w"]}, order)
