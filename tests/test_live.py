@@ -104,7 +104,10 @@ def test_chunks_move_along_the_links_of_their_route():
     view = live.stepper("all_reduce", "ring", 4, fabric=topologies.build("leaf_spine", hosts=8, radix=4), step=1)
     movers = view.scene.layers["movers"].fields
     # Cell, host, leaf, host, cell; between the leaves also spine and leaf.
-    assert np.diff(movers["ptr"]).tolist() == [5, 7, 5, 7]
+    ptr, over = movers["ptr"].astype(int), view.scene.layers["ranks"].fields["x"]
+    assert np.diff(ptr).tolist() == [5, 7, 5, 7]
+    assert np.array_equal(movers["x"][ptr[:-1]], over)
+    assert np.array_equal(movers["x"][ptr[1:] - 1], np.roll(over, -1))
 
 
 def test_colours_of_loads_go_from_end_to_end_of_the_map():

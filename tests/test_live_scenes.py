@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 import fabriclab as fl
-from fabriclab import topologies
+from fabriclab import collectives, registry, topologies
 from fabriclab.checks import Refused, store
 from fabriclab.core import Result
 from fabriclab.views import live
-from fabriclab.views.live.scene import COLOUR
+from fabriclab.views.scene import COLOUR
 
 FAT = topologies.build("fat_tree", k=4)
 LARGE = topologies.build("fat_tree", k=8)
@@ -103,20 +103,42 @@ STEPPERS = {
     "leaves": lambda: live.stepper(
         "all_reduce", "ring", 16, fabric=topologies.build("leaf_spine", hosts=32, radix=8), step=1
     ),
-    "parts": lambda: live.stepper("broadcast", "scatter_all_gather", 4, segments=3, step=1),
+    "segments": lambda: live.stepper("broadcast", "scatter_all_gather", 4, segments=3, step=1),
     "one": lambda: live.stepper("all_reduce", "ring", 1, fabric=FABRICS["one host"]),
 }
 
 
 @pytest.mark.parametrize("name", STEPPERS)
-def test_a_chunk_that_has_arrived_hides_neither_node_nor_rank(name):
+def test_nodes_stand_below_the_key_and_chunks_hide_nothing(name):
     layers = STEPPERS[name]().scene.layers
-    movers, nodes, ranks = (layers[k].fields for k in ("movers", "nodes", "ranks"))
-    rest = movers["y"][movers["ptr"][1:].astype(int) - 1] if movers["x"].size else np.empty(0)
-    assert np.all(rest + movers["h"] / 2 < ranks["y"].min() - 7)  # letters of 11 px, a quarter larger on a narrow page
-    assert np.all(rest - movers["h"] / 2 > (nodes["y"] + nodes["h"]).max())
+    nodes = layers["nodes"].fields
     assert nodes["x"].min() >= 0 and (nodes["x"] + nodes["w"]).max() <= 700
     assert nodes["y"].min() > layers["key"].fields["y"].max() + 12
+    hide_nothing(layers)
+
+
+@pytest.mark.parametrize("name", registry.names("collective"))
+def test_chunks_of_a_step_hide_nothing_where_they_start_and_where_they_rest(name):
+    what, algorithm = name.split(".")
+    for n in (2, 3, 5, 7, 8, 11, 15, 16):
+        blocks = collectives.build(what, algorithm, n).n_blocks
+        for segments in {1, min(3, 16 // blocks), 16 // blocks}:
+            view = live.stepper(what, algorithm, n, root=n - 1, segments=segments, pipelined=segments > 1)
+            for step in range(1, view.controls["step"].high + 1):
+                hide_nothing(view.set(step=step).scene.layers)
+
+
+def hide_nothing(layers):
+    """Check that chunks stand between nodes and names of ranks, beside each other, within the picture."""
+    movers, nodes, ranks = (layers[k].fields for k in ("movers", "nodes", "ranks"))
+    w, h = movers["w"], movers["h"]
+    for point in (movers["ptr"][:-1].astype(int), movers["ptr"][1:].astype(int) - 1):
+        x, y = movers["x"][point], movers["y"][point]
+        assert np.all(y + h / 2 < ranks["y"].min() - 7)  # letters of 11 px, a quarter larger on a narrow page
+        assert np.all(y - h / 2 > (nodes["y"] + nodes["h"]).max())
+        assert np.all(x - w / 2 >= 0) and np.all(x + w / 2 <= 700)
+        near = (np.abs(x[:, None] - x) < w + 0.9) & (np.abs(y[:, None] - y) < h + 0.9)
+        assert np.array_equal(near, np.eye(x.size))
 
 
 @pytest.mark.parametrize("name", STEPPERS)
@@ -135,18 +157,18 @@ def test_the_word_rank_stands_once_where_sixteen_would_run_together():
     assert STEPPERS["ring of 4"]().scene.layers["ranks"].fields["texts"] == [f"rank {r}" for r in range(4)]
 
 
-def test_parts_of_blocks_are_named():
+def test_segments_of_blocks_are_named():
     view = STEPPERS["tree of 16"]()
     layers = view.scene.layers
     assert layers["rows"].fields["texts"] == [f"block 0.{s}" for s in range(4)]
     assert layers["cells"].fields["names"][:5] == [*(f"rank 0, block 0.{s}" for s in range(4)), "rank 1, block 0.0"]
     assert {*layers["movers"].fields["texts"]} == {"0.0", "0.1", "0.2"}
     assert "rank 4 to rank 0: block 0.0, added" in view.scene.alt
-    assert "Block 0.1 is part 1 of block 0." in view.set(step=0).scene.said
-    several = STEPPERS["parts"]().scene
-    assert several.layers["movers"].fields["texts"] == ["2.0+1"]
-    assert several.layers["movers"].fields["w"] > 0.56 * 12 * 5
-    assert "rank 0 to rank 2: block 2.0 and 1 more" in several.alt
+    assert "Block 0.1 is segment 1 of block 0; " in view.set(step=0).scene.said
+    several = STEPPERS["segments"]().scene
+    assert several.layers["movers"].fields["texts"] == ["2.0..3.0"]
+    assert several.layers["movers"].fields["w"] > 0.56 * 12 * 8
+    assert "rank 0 to rank 2: blocks 2.0..3.0" in several.alt
     assert "0.0" not in STEPPERS["ring of 4"]().scene.alt
 
 

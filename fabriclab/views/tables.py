@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from fabriclab import units
 from fabriclab.core import Result, Schedule, StepGroup
+from fabriclab.texts import text
 
 __all__ = ["Table", "buffers", "table", "three"]
 
@@ -77,7 +78,7 @@ class Table:
         """Return the rows of cells, the heads first, whether a column holds numbers, and what is left out."""
         shown = [_column(name, values[:_MOST_ROWS]) for name, values in self.columns.items()]
         left = self.n_rows - _MOST_ROWS
-        rest = f"and {left:,} rows more; table[{next(iter(self.columns))!r}] holds all" if left > 0 else ""
+        rest = text("table.more", n=f"{left:,}", name=repr(next(iter(self.columns)))) if left > 0 else ""
         return list(zip(*shown, strict=True)), [v.dtype.kind not in "OU" for v in self.columns.values()], rest
 
     def __str__(self) -> str:
@@ -171,6 +172,8 @@ def table(value: Any, *, columns: Sequence[str] = (), bold: int | Iterable[int] 
 def buffers(schedule: Schedule) -> Table:
     """Show what each rank sends in each step: ``2 -> 1 +`` is block 2, sent to rank 1 and added there.
 
+    ``2.0`` is segment 0 of block 2, and ``0..2`` are the blocks 0, 1 and 2.
+
     Parameters
     ----------
     schedule : Schedule
@@ -190,8 +193,9 @@ def buffers(schedule: Schedule) -> Table:
         raise ValueError(msg)
     steps = list(schedule.steps())
     added, moved = (sum(int(s.count[s.reduce == add].sum()) for s in steps) for add in (True, False))
-    said = f"{len(steps)} steps: {added} blocks are added where they arrive (+), {moved} replace what was there (=)"
-    who = [f"{'rank' if p < schedule.n_ranks else 'switch'} {p} sends" for p in range(n)]
+    said = text("buffers.said", steps=len(steps), added=added, moved=moved)
+    said += (" " + text("buffers.parts")) * (schedule.segments > 1)
+    who = [text("buffers.rank" if p < schedule.n_ranks else "buffers.switch", p=p) for p in range(n)]
     sent = {name: [_sent(s, p, schedule) for s in steps] for p, name in enumerate(who)}
     return Table({"step": range(len(steps)), **sent}, caption=said)
 
@@ -199,8 +203,6 @@ def buffers(schedule: Schedule) -> Table:
 def _sent(step: StepGroup, rank: int, schedule: Schedule) -> str:
     cells = []
     for i in np.flatnonzero(step.source == rank):
-        first, count = int(step.first[i]), int(step.count[i])
-        blocks = f"{first}" if count == 1 else f"{first}..{(first + count - 1) % schedule.n_blocks}"
-        part = f" part {step.segment[i]}" if schedule.segments > 1 else ""
-        cells.append(f"{blocks}{part} -> {step.target[i]} {'+' if step.reduce[i] else '='}")
+        blocks = schedule.block_name(step.first[i], step.segment[i], step.count[i])
+        cells.append(f"{blocks} -> {step.target[i]} {'+' if step.reduce[i] else '='}")
     return ", ".join(cells) or "–"
