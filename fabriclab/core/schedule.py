@@ -209,8 +209,8 @@ class Schedule(Value):
         """Show collective, algorithm, ranks and steps."""
         return f"<Schedule {self.collective} {self.algorithm}: {self.n_ranks} ranks, {self.n_steps} steps>"
 
-    def draw(self) -> str:
-        """Return the steps as text, one line per transfer group; long ones are cut with a count."""
+    def draw(self, first: int = 0) -> str:
+        """Return the steps as text, numbered from ``first``; long ones are cut with a count."""
         lines = [repr(self)]
         for number, step in enumerate(self.steps()):
             if number == 64:
@@ -222,7 +222,7 @@ class Schedule(Value):
                 for s, t, f, g, c, r in islice(zip(*columns, strict=True), 12)
             ]
             more = f" ... {step.n_transfers - 12} more" if step.n_transfers > 12 else ""
-            lines.append(f"step {number}: " + "  ".join(shown) + more)
+            lines.append(f"step {first + number}: " + "  ".join(shown) + more)
         return "\n".join(lines)
 
 

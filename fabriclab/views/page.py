@@ -22,6 +22,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import units
+from fabriclab.texts import text
 from fabriclab.views.palette import INK, STYLE
 from fabriclab.views.tables import Table
 
@@ -57,15 +58,15 @@ class Picture:
         buffer = io.StringIO()
         nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
         self.figure.savefig(buffer, format="svg", transparent=True, metadata=nothing)
-        text = buffer.getvalue()
+        svg = buffer.getvalue()
         # matplotlib's style block would hold for the whole page; as an attribute it holds for this picture only.
-        text = re.sub(r"<style.*?</style>", "", text[text.index("<svg") :], count=1, flags=re.DOTALL)
+        svg = re.sub(r"<style.*?</style>", "", svg[svg.index("<svg") :], count=1, flags=re.DOTALL)
         # Group names would be there twice on a page with two pictures; nothing refers to them.
-        text = re.sub(r' id="[A-Za-z0-9.]+_\d+"', "", text)
+        svg = re.sub(r' id="[A-Za-z0-9.]+_\d+"', "", svg)
         size = f'width="{WIDTH * 100:.0f}" style="max-width:100%;height:auto;stroke-linejoin:round;stroke-linecap:butt"'
-        text = re.sub(r'width="[^"]*" height="[^"]*"', size, text, count=1)
+        svg = re.sub(r'width="[^"]*" height="[^"]*"', size, svg, count=1)
         label = f'<svg role="img" aria-label="{html.escape(self.alt)}" '
-        return text.replace("<svg ", label, 1).replace(INK, "currentColor")
+        return svg.replace("<svg ", label, 1).replace(INK, "currentColor")
 
     @styled
     def save(self, path: str | Path) -> Path:
@@ -87,7 +88,7 @@ class Picture:
         if os.environ.get("FABRICLAB_TEXT", "") not in ("", "0"):
             shown = f"<p>{html.escape(self.finding)}</p>{table}<p>{html.escape(self.caption)}</p>"
         else:
-            unfold = f"<details><summary>The numbers</summary>{table}</details>"
+            unfold = f"<details><summary>{text('live.word.numbers')}</summary>{table}</details>"
             shown = f'<figure style="margin:0">{self.svg()}{unfold}</figure>'
         return {"text/plain": str(self), "text/html": shown}
 
@@ -133,11 +134,11 @@ def guess_of(guess: Guess | None, quantity: str) -> tuple[float, ...]:
     return low, high
 
 
-def ticks(axis: Axis, places: Iterable[float], text: Callable[[float], str]) -> None:
+def ticks(axis: Axis, places: Iterable[float], show: Callable[[float], str]) -> None:
     """Set those ticks that are in view, with their texts: "50 GB/s" for "50.0 GB/s"."""
     low, high = axis.get_view_interval()
     inside = [t for t in places if low <= t <= high]
-    axis.set_ticks(inside, labels=[plain(text(t)) for t in inside])
+    axis.set_ticks(inside, labels=[plain(show(t)) for t in inside])
     axis.set_ticks([], minor=True)
 
 
@@ -157,6 +158,6 @@ def spread(wanted: ArrayLike, gap: float, low: float = 0.0, high: float = 1.0) -
     return out
 
 
-def plain(text: str) -> str:
+def plain(words: str) -> str:
     """Return "50 GB/s" for "50.0 GB/s"."""
-    return re.sub(r"\.0+(?= )", "", text)
+    return re.sub(r"\.0+(?= )", "", words)

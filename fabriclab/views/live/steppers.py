@@ -58,7 +58,7 @@ def stepper(
     call += "".join(f", {k}={v!r}" for k, v in more.items() if v != {"root": 0, "segments": 1, "pipelined": False}[k])
     control = Slider(0, plan.n_steps, 1, label=text("live.step.step"), play=True)
     title = text("live.step.title", collective=collective, algorithm=algorithm)
-    return Live(call, show.scene, {"step": control}, {"step": step}, title, listed=plan.draw())
+    return Live(call, show.scene, {"step": control}, {"step": step}, title, listed=plan.draw(first=1))
 
 
 class _Stepper:
