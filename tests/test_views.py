@@ -129,6 +129,8 @@ PICTURES = {
     "hall": lambda: views.fabric(hall()),
     "hall with a fault": lambda: views.fabric(hall().without(cables=[5000])),
     "crossbar": lambda: views.fabric(star(8)),
+    "nine servers": lambda: views.fabric(
+        topologies.build("rail_optimised", servers=9, gpus=3, rails=3, radix=8).without(cables=range(60))),
     "mesh": lambda: views.fabric(mesh()),
     "ring": lambda: views.timeline(*ring_run()),
     "graph": lambda: views.timeline(*graph_run()[:2]),
@@ -292,6 +294,44 @@ def test_only_the_lanes_that_end_last_are_drawn():
     picture = views.timeline(*ring_run(40))
     assert scene_of(*ring_run(40)).layers["lanes"].fields["texts"] == [f"node {i}" for i in range(16)]
     assert "16 of 40" in picture.caption
+
+
+def test_too_many_bars_are_cut_and_said_in_words():
+    flows = Flows.make(np.zeros(9000, int), np.ones(9000, int), 1e6)
+    start = np.arange(9000) % 50 * 1e-3
+    run = Timeline(start, start + 1e-3 * (1 + np.arange(9000) / 9e3), [0.0], [0.0], [0.06], [1], "flow")
+    scene = scene_of(run, flows)
+    assert scene.layers["bars"].fields["x"].size == scene.table.n_rows == 4096
+    assert "4,096 of 9,000" in scene.caption and scene.table["finish [s]"].max() == run.finish.max()
+    assert not scene.layers["bars"].fields["hatch"].any()  # thinner than 4 px: edges would make them black
+
+
+def test_kinds_beyond_the_last_colour_are_named_others():
+    labels = tuple("abcdefghi")
+    flows = Flows.make(range(9), np.full(9, 9), 1e6, label=range(9), labels=labels)
+    run = Timeline(np.zeros(9), np.ones(9), [0.0], [0.0], [1.0], [1], "flow")
+    drawn = scene_of(run, flows).layers
+    assert drawn["kind names"].fields["texts"] == ["a", "b", "c", "d", "others: 5"]
+    assert drawn["kinds"].fields["colour"].tolist() == drawn["bars"].fields["colour"][:5].tolist()
+
+
+def test_plates_hide_neither_crosses_nor_each_other():
+    f = hall()
+    plates = fabric_scene(f.without(cables=range(f.n_cables))).layers["failed words"].fields
+    boxes = [Bbox.from_bounds(*box) for box in np.stack([plates[k] for k in "xywh"], axis=1)]
+    assert not any(a.overlaps(b) for a, b in itertools.combinations(boxes, 2))
+
+
+def test_a_ruler_of_two_rates_with_one_name_tells_the_fastest():
+    assert views.ruler({"copy": "10 GB/s"}, {"copy": "450 GB/s"}).finding.startswith("Copy moves 450 GB/s, 45.0 times")
+
+
+def test_long_captions_take_no_room_from_the_drawing():
+    short, long = (views.ruler({"copy": "10 GB/s"}, caption=words) for words in ("", "A source of facts. " * 40))
+    for picture in (short, long):
+        picture.figure.draw_without_rendering()
+    heights = [p.axes.get_window_extent().height for p in (short, long)]
+    assert heights[1] == pytest.approx(heights[0], rel=0.1)
 
 
 # shape --------------------------------------------------------------------------------------------
@@ -528,6 +568,7 @@ def test_contrast_on_light_and_dark_pages(page):
     (lambda: views.sweep(predicted(), finding="Figure 3: time against size"), "finding must be a sentence"),
     (lambda: views.ruler({}), "at least one rate"),
     (lambda: views.ruler({"copy": 10.0}), "copy must be within 1e"),
+    (lambda: views.ruler({"sum": Result("all_reduce", "predicted", [1e6], [1e-3])}), "sum must have a rate above 0"),
     (lambda: views.fabric(star(3), load=np.full(6, np.nan)), "load must hold one finite number >= 0 for each of 6"),
     (lambda: views.fabric(star(3), load=[1.0]), r"got shape \(1,\)"),
     (lambda: views.timeline(ring_run()[0], graph_run()[1]), "must be of one run"),

@@ -68,8 +68,10 @@ def fabric_scene(
     if not f.n_links or not f.n_ranks:
         return Scene(text("fabric.empty", links=f.n_links, ends=f.n_ranks), wrong=True)
     marks = marks_of(f, f.n_nodes > MOST_NODES, open)
-    if marks.row.size > MOST_BOXES:
-        return Scene(text("fabric.many", n=f"{marks.row.size:,}"), wrong=True)
+    if marks.row.size > MOST_BOXES:  # then the block stays closed
+        marks = marks_of(f, True)
+        said = text("fabric.many", n=f"{np.sum(marks.of_node == marks.of_node[open]):,}", most=f"{MOST_BOXES:,}")
+        open = None
     share = np.full(f.n_links, np.nan) if share is None else share
     cables = lines_of(f, marks, share)
     # Room below the lowest row: names of servers or rails, and the arcs of cables within a row.
@@ -122,7 +124,9 @@ def told(colour: str, load: Floats, places: NDArray[Any], failed: int, parts: in
     if colour == "load" and not seen.size:
         return ""
     numbers = {"low": f"{seen.min(initial=1e9):.3g}", "high": f"{seen.max(initial=0):.3g}", "failed": failed}
-    return text(SAYS[colour], **numbers, all=f"{parts:,}", n=np.unique(places[places >= 0]).size)
+    n = np.unique(places[places >= 0]).size
+    repeats = " " + text("fabric.repeats", n=len(KEYS)) if colour in ("tier", "rail") and n > len(KEYS) else ""
+    return text(SAYS[colour], **numbers, all=f"{parts:,}", n=n) + repeats
 
 
 def scale(y: float) -> dict[str, Layer]:
@@ -194,18 +198,22 @@ def _server_names(f: Fabric, m: Marks, low: float, across: Callable[..., Floats]
     out: list[tuple[float, float, str, int]] = []
     y = float(down(low)) - 7
     if not m.folded:
-        for left, _, _, _, tinted in boxes_of(m, 0.0):
-            if not tinted:
-                server = m.server[(m.server >= 0) & (m.x > left)]
-                out.append((float(across(left + 0.05)), y, text("fabric.server", s=server[0]), 0))
+        lefts = [left for left, _, _, _, tinted in boxes_of(m, 0.0) if not tinted]
+        numbers = [int(m.server[(m.server >= 0) & (m.x > left)][0]) for left in lefts]
+        room = float(np.diff(np.sort(across(np.array(lefts)))).min(initial=WIDTH))
+        names = [text("fabric.server", s=s) for s in numbers]
+        if 8.0 * max(map(len, names), default=0) > room:  # then the word stands once, before the numbers
+            out.append((_LEFT - 16, y, text("fabric.servers"), 2))
+            names = [str(s) if room > 24 else "" for s in numbers]
+        out += [(float(across(left + 0.05)), y, name, 0) for left, name in zip(lefts, names, strict=True)]
     elif m.server.max() >= 0:
         servers = int(f.summary()["servers"])
         out.append((_LEFT - 16, y, text("fabric.in_servers", n=f"{servers:,}"), 2))
         ends = np.flatnonzero((m.server >= 0) & (m.row == 0) & (m.rail >= 0))
         room = float(np.diff(np.sort(across(m.x[ends]))).min(initial=WIDTH))
         names = [text("fabric.rail", r=rail) for rail in m.rail[ends]]
-        if 7.2 * max(map(len, names), default=0) > room:  # then the number alone, or nothing in an open block
-            names = [str(rail) if room > 16 else "" for rail in m.rail[ends]]
+        if 8.0 * max(map(len, names), default=0) > room:  # then the number alone, or nothing in an open block
+            names = [str(rail) if room > 24 else "" for rail in m.rail[ends]]
         out += [(float(across(m.x[i])), y, name, 1) for i, name in zip(ends, names, strict=True)]
     return _written(out)
 
@@ -224,8 +232,17 @@ def _crosses(paths: Sequence[NDArray[Any]], k: Lines) -> dict[str, Layer]:
     words = [text("fabric.failed_of", n=k.failed[i], all=k.cables[i]) for i, _, _ in many]
     x, y = np.array([at for _, *at in many]).reshape(-1, 2).T
     wide = np.array([7.2 * len(w) + 6 for w in words])
-    plate = {"x": x + np.where(x > _LEFT + 215, -9 - wide, 9), "y": y - 9, "w": wide, "h": np.full(x.size, 18.0)}
-    plates = Layer("boxes", {**plate, "colour": COLOUR["switch"], "ink": COLOUR["white"], "texts": words})
+    left = x + np.where(x > _LEFT + 215, -9 - wide, 9)
+    free: list[int] = []  # a plate hides no other and no cross; the note of its line says the number anyway
+    for i in range(len(many)):
+        apart = all(abs(y[i] - y[j]) > 20 or left[i] > left[j] + wide[j] or left[j] > left[i] + wide[i] for j in free)
+        off = np.abs(middle - [left[i] + wide[i] / 2, y[i]])
+        over = (off[:, 1] < 14) & (off[:, 0] < wide[i] / 2 + 5)
+        if apart and not over.any():
+            free.append(i)
+    plate = {"x": left[free], "y": y[free] - 9, "w": wide[free], "h": np.full(len(free), 18.0)}
+    plates = Layer("boxes", {**plate, "colour": COLOUR["switch"], "ink": COLOUR["white"],
+                             "texts": [words[i] for i in free]})  # fmt: skip
     return {"failed": Layer("dots", dots), "failed words": plates}
 
 

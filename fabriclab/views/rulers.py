@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -47,7 +48,8 @@ def ruler(
     marks = marks_of(measured, links or {})
     scene = ruler_scene(marks, guess=guess_of(guess, "rate"))
     origin = [f"{k}: {v.source}." for k, v in measured.items() if isinstance(v, Result) and v.source]
-    return printed(scene, ax=ax, finding=finding, caption=" ".join(filter(None, [caption, *origin])))
+    scene = replace(scene, caption=" ".join(filter(None, [caption, *origin])))
+    return printed(scene, ax=ax, finding=finding)
 
 
 def ruler_scene(marks: Sequence[Mark], rate: float | None = None, guess: tuple[float, ...] = ()) -> Scene:
@@ -64,10 +66,13 @@ def ruler_scene(marks: Sequence[Mark], rate: float | None = None, guess: tuple[f
     here = {HERE["measured"]: "measured", "chosen": "predicted"}
     key = np.array([COLOUR[here.get(m[2], "ink")] for m in rows])
     decades = 10.0 ** np.arange(np.ceil(np.log10(low)), np.log10(high))
+    decades = decades[:: 1 + decades.size // 8]
     layers = tick_layers(decades, to_x, units.format_rate, (top - 4, bottom), True)
+    layers["axis"] = Layer("texts", {"x": np.array([x1]), "y": np.array([bottom + 29]), "align": 2.0,
+                                     "texts": [text("ruler.axis")]})  # fmt: skip
     if guess:
         a, b = to_x(guess)
-        band = {"x": [a], "y": [top - 4], "w": [b - a], "h": [bottom + 4 - top]}
+        band = {"x": [a], "y": [top - 4], "w": [max(b - a, 2.0)], "h": [bottom + 4 - top]}
         layers["guess"] = Layer("boxes", {**{k: np.array(v) for k, v in band.items()}, "round": 0.0, "alpha": 0.25,
                                           "colour": COLOUR["guess"]})  # fmt: skip
         layers["guess word"] = Layer("texts", {"x": np.array([(a + b) / 2]), "y": np.array([10.0]), "align": 1.0,
@@ -94,25 +99,24 @@ def ruler_scene(marks: Sequence[Mark], rate: float | None = None, guess: tuple[f
         said = text("live.ruler.said", rate=units.format_rate(rate), factor=_factor(rate, mine[0][0]), other=mine[0][1])
         table = Table({"what": names, "rate [B/s]": rates, "your link / this": rate / rates})
         words = [f"{m[1]}: {note}" for m, note in zip(rows, times, strict=True) if m[2] != "chosen"]
-        return Scene(said, table, layers, bottom + 26, f"{said} " + "; ".join(words))
+        return Scene(said, table, layers, bottom + 40, f"{said} " + "; ".join(words))
     slowest, fastest = ([pick(m[3], default=np.nan) for m in rows] for pick in (min, max))
     table = Table({"what": names, "obtained": [m[2] for m in rows], "rate [B/s]": rates,
                    "slowest round [B/s]": slowest, "fastest round [B/s]": fastest})  # fmt: skip
-    words = _said(dict(zip(names, rates.tolist(), strict=True)), marks[0][1])
+    words = _said(rows, marks[0])
     if guess:
         words.append(text("view.guessed", low=units.format_rate(guess[0]), high=units.format_rate(guess[1])))
     words[0] = words[0][:1].upper() + words[0][1:]
-    return Scene(words[0], table, layers, bottom + 26, "; ".join(words))
+    return Scene(words[0], table, layers, bottom + 40, "; ".join(words))
 
 
-def _said(rates: Mapping[str, float], first: str) -> list[str]:
+def _said(rows: Sequence[Mark], first: Mark) -> list[str]:
     """Return the fastest rate beside the first, or beside the slowest where they are the same, then the others."""
-    shown, order = {name: units.format_rate(rate) for name, rate in rates.items()}, list(rates)
-    top, other = order[0], first if first != order[0] else order[-1]
-    lead = text("ruler.moves", name=top, rate=shown.pop(top))
-    if other != top:
-        lead += text("ruler.against", factor=three(rates[top] / rates[other]), name=other, rate=shown.pop(other))
-    return [lead, *(f"{name} {rate}" for name, rate in shown.items())]
+    top, other = rows[0], first if first is not rows[0] else rows[-1]
+    lead = text("ruler.moves", name=top[1], rate=units.format_rate(top[0]))
+    if other is not top:
+        lead += text("ruler.against", factor=three(top[0] / other[0]), name=other[1], rate=units.format_rate(other[0]))
+    return [lead, *(f"{m[1]} {units.format_rate(m[0])}" for m in rows if m is not top and m is not other)]
 
 
 def marks_of(measured: Mapping[str, Result | units.Quantity], links: Mapping[str, units.Quantity]) -> list[Mark]:
@@ -130,6 +134,9 @@ def _mark(name: str, value: Result | units.Quantity) -> Mark:
         return units.rate(value, name), name, HERE["measured"], ()
     best = int(np.argmax(value.busbw))
     rate = float(value.busbw[best])
+    if not 0 < rate < np.inf:
+        msg = f"{name} must have a rate above 0, got {rate:g} B/s; one rank alone has no bus bandwidth"
+        raise ValueError(msg)
     rounds = () if value.samples is None else (rate * value.time[best] / value.samples[best]).tolist()
     return rate, name, HERE.get(value.obtained, value.obtained), rounds
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from typing import Any, Final
 
 import numpy as np
@@ -14,10 +15,11 @@ from fabriclab.core import Fabric, Flows, Routes, Timeline
 from fabriclab.core._arrays import rows_of
 from fabriclab.texts import text
 from fabriclab.views.page import Floats, Ints, Picture
+from fabriclab.views.rulers import fitted
 from fabriclab.views.scene import COLOUR, Layer, Scene, lines, printed, tick_layers
 from fabriclab.views.tables import Table
 
-_MOST: Final = 16
+_MOST, _MOST_BARS = 16, 4096  # lanes, and bars that a browser still redraws in time
 _REST: Final = 0.13  # room for all further repetitions, as a part of all first ones together
 _TOP: Final = 24.0  # [px]
 FILLS: Final = ("predicted", "tint", "other2", "other3", "grey")  # and a hatch for each kind of flow
@@ -46,22 +48,24 @@ def timeline(
     ValueError
         If there is no flow, or timeline and flows are not of one run.
     """
-    if timeline.start.size != flows.n_flows or timeline.repeat.size != flows.repeat.size or not flows.n_flows:
-        msg = f"timeline and flows must be of one run with at least one flow, got {timeline!r} and {flows!r}"
-        raise ValueError(msg)
-    scene = timeline_scene(timeline, flows, fabric, routes)
-    total, lanes = timeline_lanes(flows, routes), int(scene.layers["lanes"].fields["x"].size)
-    caption = text("timeline.caption", n=lanes, all=f"{total:,}") if lanes < total else ""
-    return printed(scene, ax=ax, finding=finding, caption=caption)
+    return printed(timeline_scene(timeline, flows, fabric, routes), ax=ax, finding=finding)
 
 
 def timeline_scene(
     t: Timeline, flows: Flows, fabric: Fabric | None = None, routes: Routes | None = None, at: float | None = None
 ) -> Scene:
     """Return one picture of a timeline, with a line after ``at`` per cent of its time if that is given."""
+    if t.start.size != flows.n_flows or t.repeat.size != flows.repeat.size:
+        msg = f"timeline and flows must be of one run, got {t!r} and {flows!r}"
+        raise ValueError(msg)
     if not flows.n_flows or t.end <= 0:
         return Scene(text("timeline.empty", n=flows.n_flows, end=units.format_time(t.end)), wrong=True)
     flow, lane, names, total = shown_lanes(t, flows, fabric, routes)
+    cut = text("timeline.lanes", n=len(names), all=f"{total:,}") if len(names) < total else ""
+    if flow.size > _MOST_BARS:
+        cut = text("timeline.bars", n=f"{_MOST_BARS:,}", all=f"{flow.size:,}")
+        late = np.sort(np.argsort(-t.finish[flow], kind="stable")[:_MOST_BARS])
+        flow, lane = flow[late], lane[late]
     places, times = axis_of(t)
     x0, x1, row = 140.0, 668.0, 22.0
 
@@ -83,17 +87,21 @@ def timeline_scene(
     rest = np.flatnonzero(np.diff(places)[1::2])  # groups whose further repetitions share one span
     a, b = (across(places[2 * rest + k]) for k in (1, 2))
     span = {"x": a, "y": np.full(rest.size, _TOP - 4), "w": b - a, "h": np.full(rest.size, bottom + 4 - _TOP)}
-    far = places[np.diff(places, prepend=-places[-1]) > 0.07 * places[-1]]
+    far = places[:1]
+    for place in places:
+        far = np.append(far, place) if place - far[-1] > 0.09 * places[-1] else far
     marks = far if rest.size else np.asarray(MaxNLocator(6).tick_values(0, float(places[-1])))
     marks = marks[(marks >= 0) & (marks <= places[-1])]
     layers = tick_layers(marks, across, lambda p: units.format_time(float(np.interp(p, places, times))),
                          (_TOP - 4, bottom), True)  # fmt: skip
-    layers |= _legend(flows, np.unique(label)) | {
+    title = {"x": np.array([x1]), "y": np.array([bottom + 29]), "texts": [text("sweep.axis_time")], "align": 2.0}
+    layers |= _legend(flows, np.unique(flows.label[flow])) | {
+        "axis": Layer("texts", title),
         "repeats": Layer("boxes", {**span, "round": 0.0, "colour": COLOUR["grey"], "alpha": 0.2,
                                    "texts": [f"x {t.repeat[g]:,}" for g in rest], "ink": COLOUR["ink"]}),
         "bars": Layer("boxes", {"x": left, "y": y, "w": np.maximum(right - left, 1.0), "h": high, "round": 1.0,
-                                "colour": np.array([COLOUR[FILLS[i]] for i in label]), "hatch": label,
-                                "edge": np.where(busy, -1.0, 0.0), "alpha": np.where(busy, 1.0, 0.55),
+                                "colour": np.array([COLOUR[FILLS[i]] for i in label]), "hatch": label * (high > 4),
+                                "edge": np.where(busy & (high > 4), -1.0, 0.0), "alpha": np.where(busy, 1.0, 0.55),
                                 "names": what, "notes": notes}),
         "lanes": Layer("texts", {"x": np.full(len(names), x0 - 8), "y": _TOP + row * (np.arange(len(names)) + 0.5),
                                  "texts": list(names), "align": 2.0}),
@@ -104,28 +112,28 @@ def timeline_scene(
         words.append(text("timeline.group", g=g, time=units.format_time(t.period[g]), n=f"{t.repeat[g]:,}"))
     table = table_of(t, flows, flow, lane, names)
     if at is None:
-        return Scene(words[0], table, layers, bottom + 26, "; ".join(words))
+        return Scene(words[0], table, layers, bottom + 40, "; ".join(words), caption=cut)
     line = float(across(np.interp(time, times, places)))
     layers["now"] = lines([np.array([[line, _TOP - 4], [line, bottom + 4]])], width=2.0)
     kinds = zip(*np.unique(flows.label[flow[busy]], return_counts=True), strict=True)
     said = text("timeline.said", now=units.format_time(time), end=units.format_time(t.end), busy=int(busy.sum()),
                 n=flow.size) + f" {', '.join(f'{n} {flows.labels[i]}' for i, n in kinds)}".rstrip()  # fmt: skip
-    return Scene(said, table, layers, bottom + 26, f"{said}. " + "; ".join(words))
+    return Scene(f"{said} {cut}".rstrip(), table, layers, bottom + 40, f"{said}. " + "; ".join(words))
 
 
 def _legend(flows: Flows, shown: Ints) -> dict[str, Layer]:
     """Return a sample with a name for each kind of flow, where there are several."""
-    names = [flows.labels[i] for i in shown] if len(flows.labels) > 1 else []
-    x = 148 + np.cumsum([0, *(38 + 7.5 * len(name) for name in names)])[: len(names)]
+    last = len(FILLS) - 1  # all further kinds look alike
+    names = [flows.labels[i] for i in shown[shown < last]] if len(flows.labels) > 1 else []
+    if (more := shown[shown >= last]).size and names:
+        names.append(flows.labels[more[0]] if more.size == 1 else text("sweep.others", n=more.size))
+    shown = np.unique(np.minimum(shown, last))
+    names = [fitted(name, 680 / len(names) - 38) for name in names]
+    x = 8 + np.cumsum([0, *(38 + 7.5 * len(name) for name in names)])[: len(names)]
     box = {"x": x, "y": np.full(x.size, 2.0), "w": np.full(x.size, 18.0), "h": np.full(x.size, 12.0)}
     key = np.array([COLOUR[FILLS[i]] for i in shown[: len(names)]])
     return {"kinds": Layer("boxes", {**box, "colour": key, "hatch": shown[: len(names)], "edge": -1.0}),
             "kind names": Layer("texts", {"x": x + 24, "y": box["y"] + 6, "texts": names})}  # fmt: skip
-
-
-def timeline_lanes(flows: Flows, routes: Routes | None) -> int:
-    """Return how many senders, or links, there are."""
-    return int(np.unique(flows.source if routes is None else routes.link).size)
 
 
 def _busy(t: Timeline, flows: Flows, flow: Ints, time: float) -> NDArray[np.bool_]:
@@ -169,13 +177,16 @@ def _lanes(flows: Flows, fabric: Fabric | None, routes: Routes | None) -> tuple[
 
 def slots_of(lane: Ints, left: Floats, right: Floats) -> tuple[Ints, Ints]:
     """Return the slot of each bar within its lane, and the number of slots of each lane."""
-    slot, slots = np.zeros(lane.size, dtype=np.int64), np.ones(int(lane.max()) + 1, dtype=np.int64)
-    free: list[list[float]] = [[] for _ in slots]
+    slot, slots = np.zeros(lane.size, dtype=np.int64), np.zeros(int(lane.max()) + 1, dtype=np.int64)
+    busy: list[list[tuple[float, int]]] = [[] for _ in slots]  # of each lane: when each slot in use ends
+    free: list[list[int]] = [[] for _ in slots]
     for i in np.lexsort((right, left)):
-        ends = free[lane[i]]
-        fit = next((s for s, end in enumerate(ends) if end <= left[i] + 1e-12), len(ends))
-        ends[fit : fit + 1] = [right[i]]
-        slot[i], slots[lane[i]] = fit, len(ends)
+        here, k = busy[lane[i]], lane[i]
+        while here and here[0][0] <= left[i] + 1e-12:
+            heapq.heappush(free[k], heapq.heappop(here)[1])
+        slot[i] = heapq.heappop(free[k]) if free[k] else slots[k]
+        slots[k] = max(slots[k], slot[i] + 1)
+        heapq.heappush(here, (right[i], int(slot[i])))
     return slot, slots
 
 

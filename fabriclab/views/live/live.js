@@ -3,6 +3,11 @@
 
 const FONT = "system-ui, -apple-system, 'Segoe UI', sans-serif";
 const HATCH = { 1: [1], 2: [-1], 3: [1, -1], 4: [0] }; // how the strokes lean
+// Squares, triangles and diamonds; four further they are open.
+const CORNERS = {
+  3: [[-1, -1], [1, -1], [1, 1], [-1, 1]], 4: [[0, -1.2], [1.2, 1], [-1.2, 1]],
+  5: [[0, -1.4], [1.4, 0], [0, 1.4], [-1.4, 0]], 6: [[0, 1.2], [1.2, -1], [-1.2, -1]],
+};
 const PATIENCE = 3000, MOVE = 650, BEAT = 1000;
 
 function make(tag, into, attributes = {}, text = "") {
@@ -193,7 +198,12 @@ class View {
     this.said.classList.toggle("fl-wrong", Boolean(frame.wrong));
     this.code.textContent = frame.code;
     this.canvas.setAttribute("aria-label", frame.alt);
+    const left = !frame.height && document.activeElement === this.canvas;
     this.canvas.hidden = !frame.height;
+    if (left) { // the keyboard stays in the view
+      this.root.tabIndex = -1;
+      this.root.focus();
+    }
     this.table.hidden = !frame.counted;
     if (!frame.height && frame.counted) this.table.open = true; // then the table is the view
     if (frame.table !== undefined) this.cells.innerHTML = frame.table;
@@ -406,16 +416,18 @@ class View {
   draw_dots({ x, y, size, colour, shape }) {
     const pen = this.pen;
     for (let i = 0; i < x.length; i++) {
-      const r = at(size, i, 4), kind = at(shape, i);
+      const r = at(size, i, 4), kind = at(shape, i), corners = CORNERS[kind > 6 ? kind - 4 : kind];
       pen.beginPath();
       if (kind === 2) { // a cross
         pen.moveTo(x[i] - r, y[i] - r); pen.lineTo(x[i] + r, y[i] + r);
         pen.moveTo(x[i] - r, y[i] + r); pen.lineTo(x[i] + r, y[i] - r);
-      } else if (kind === 3) pen.rect(x[i] - r, y[i] - r, 2 * r, 2 * r);
-      else pen.arc(x[i], y[i], r, 0, 7);
+      } else if (corners) {
+        for (const [dx, dy] of corners) pen.lineTo(x[i] + r * dx, y[i] + r * dy);
+        pen.closePath();
+      } else pen.arc(x[i], y[i], r, 0, 7);
       pen.fillStyle = pen.strokeStyle = this.colour(at(colour, i));
       pen.lineWidth = kind === 2 ? 3 : 1.5;
-      if (kind === 0 || kind === 3) pen.fill();
+      if (kind === 0 || (kind > 2 && kind < 7)) pen.fill();
       else pen.stroke();
     }
   }
