@@ -166,6 +166,12 @@ def test_table_aligns_scales_and_marks():
     assert "<tr style='font-weight:bold'><td style='text-align:left'>NVLink 4" in shown
 
 
+def test_columns_of_one_unit_share_a_prefix_unless_they_are_far_apart():
+    near, far = ({"busbw [B/s]": [2.46e9], "low [B/s]": [low]} for low in (164e6, 1e5))
+    assert [*str(views.table(near)).split()] == ["busbw", "[GB/s]", "low", "[GB/s]", "2.46", "0.164"]
+    assert "low [kB/s]" in str(views.table(far))
+
+
 def test_spread_of_a_bandwidth_comes_from_the_slow_and_the_fast_end():
     result = Result("all_reduce", "measured", [1e6], [2e-3], n_ranks=2, low=[1e-3], high=[4e-3])
     table = views.sweep(result, y="busbw").table
@@ -218,6 +224,15 @@ def test_margin_names_the_slowest_and_the_fastest_cable_of_a_row():
     texts = [t.get_text() for t in views.fabric(fabric.with_capacity([up], 25e9)).axes.texts]
     at = texts.index("25 GB/s to")
     assert texts[at - 1 : at + 3] == ["8 x", "25 GB/s to", "50 GB/s", "2 per line"]
+
+
+def test_the_load_of_several_cables_is_their_mean_each_in_its_fuller_direction():
+    fabric = table_zoom()
+    load = np.zeros(fabric.n_links)
+    load[fabric.links_between(fabric.nodes("leaf")[0], fabric.nodes("spine")[0])] = 0.2, 0.6
+    table = views.fabric(fabric, load=load).table
+    here = table["load"] > 0
+    assert (table["load"][here].tolist(), table["fullest"][here].tolist()) == ([0.4], [0.6])
 
 
 def test_a_cable_dead_in_one_direction_counts_as_failed():

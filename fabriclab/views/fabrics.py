@@ -110,10 +110,11 @@ def fabric_scene(
     first = said or words[0][:1].upper() + words[0][1:] + "."
     place = np.unique(marks.row if colour == "tier" else marks.rail)
     alt = "; ".join([first.rstrip("."), *words[not said :]]) + ". "
-    alt += told(colour, share, place, cables.failed.sum(), f.n_cables)
+    alt += told(colour, cables.load, place, cables.failed.sum(), f.n_cables)
     table = Table({
         "from": [marks.names[i] for i in cables.a], "to": [marks.names[i] for i in cables.b], "cables": cables.cables,
-        "failed": cables.failed, "fastest [B/s]": cables.fastest, "together [B/s]": cables.total, "load": cables.load,
+        "failed": cables.failed, "together [B/s]": cables.total, "load": cables.load,
+        "fullest": cables.fullest,
     })  # fmt: skip
     return Scene(first, table, layers, float(down(low)) + (34 if "scale" in layers else 6), alt)
 
@@ -278,7 +279,8 @@ def _notes(m: Marks, k: Lines) -> list[str]:
     for i in range(k.a.size):
         words = [counted(int(k.cables[i]), "link" if inside[i] else "cable"), units.format_rate(float(k.fastest[i]))]
         words += [text("fabric.failed_here", n=k.failed[i])] * bool(k.failed[i])
-        words += [] if np.isnan(k.load[i]) else [text("fabric.load", percent=f"{100 * k.load[i]:.3g}")]
+        load = {"percent": f"{100 * k.load[i]:.3g}", "most": f"{100 * k.fullest[i]:.3g}"}
+        words += [] if np.isnan(k.load[i]) else [text("fabric.mean" if k.cables[i] > 1 else "fabric.load", **load)]
         notes.append(", ".join(words))
     return notes
 

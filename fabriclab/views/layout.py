@@ -37,7 +37,8 @@ class Lines(NamedTuple):
     slowest: Floats  # of the cables that work, [B/s]
     fastest: Floats
     total: Floats  # [B/s]
-    load: Floats  # of the fullest link, as a part of its capacity; NaN where none is given
+    load: Floats  # mean of the cables, each in its fuller direction, as a part of capacity; NaN where none is given
+    fullest: Floats  # of them
 
 
 def counted(number: int, kind: str) -> str:
@@ -153,8 +154,9 @@ def lines_of(f: Fabric, m: Marks, share: Floats) -> Lines:
     failed = np.add.reduceat(rate == 0, start, dtype=np.int64)
     slowest = np.minimum.reduceat(np.where(rate > 0, rate, np.inf), start)
     fastest, total = np.maximum.reduceat(rate, start), np.add.reduceat(rate, start)
-    load = np.maximum.reduceat(np.maximum(share[::2], share[1::2])[order], start)
-    return Lines(*np.divmod(pair, m.row.size), cables, failed, slowest, fastest, total, load)
+    fuller = np.maximum(share[::2], share[1::2])[order]
+    load, fullest = np.add.reduceat(fuller, start) / cables, np.maximum.reduceat(fuller, start)
+    return Lines(*np.divmod(pair, m.row.size), cables, failed, slowest, fastest, total, load, fullest)
 
 
 def _ports(m: Marks, box: Ints, other: Ints) -> Floats:

@@ -41,8 +41,10 @@ def placement(
             "routing": routing,
             "seed": seed,
         }
+        # Of the bytes of one flow: all flows of a ring have one size.
+        full = run.timeline.link_bytes.max() / (run.flows.size[0] * run.timeline.repeat.sum())
         said = text("live.place.shuffled" if seed else "live.place.order", time=units.format_time(run.time), **numbers)
-        said += " " + text("live.place.full", n=run.sharers().max())
+        said += " " + text("live.place.full", n=f"{full:.3g}")
         return scene_of(fabric, run, colour, open, said)
 
     controls: dict[str, Control] = {"seed": Slider(0, 20, label=text("live.place.seed"))}
