@@ -2,9 +2,13 @@
 
 import itertools
 
+import numpy as np
 import pytest
 from browser import alt, browser, picture, reply, settled, show
 from test_live import VIEWS
+
+from fabriclab.views import live
+from fabriclab.views.scene import Layer, Scene
 
 DRAWN = [name for name in VIEWS if name != "table"]
 KEYS = {"range": ("ArrowRight", "PageUp", "End"), "select-one": ("ArrowDown",)}
@@ -43,6 +47,21 @@ def test_every_control_moved_by_keyboard_gives_another_picture_and_another_text(
         for one, other in itertools.pairwise(seen):
             assert one[0] != other[0], (control.get_attribute("data-control"), "same picture")
             assert one[1] != other[1], (control.get_attribute("data-control"), "same text")
+
+
+def test_every_shape_of_dots_is_drawn_in_its_own_way(page):
+    def dot(shape):
+        place = {"x": np.array([300.0]), "y": np.array([30.0]), "size": 20.0, "shape": float(shape)}
+        return Scene(str(shape), None, {"dot": Layer("dots", place)}, 60.0)
+
+    show(page, live.Live("x(", dot, {"shape": live.Slider(0, 10)}, {"shape": 0}, "shapes"))
+    page.focus("[data-control=shape]")
+    seen = []
+    for _ in range(11):
+        settled(page)
+        seen.append(picture(page)[0])
+        page.keyboard.press("ArrowRight")
+    assert len({*seen}) == 11
 
 
 def test_30_events_in_300_ms_are_coalesced_and_the_last_value_wins(page):

@@ -213,6 +213,66 @@ def test_long_names_are_shortened_where_they_are_drawn_and_whole_where_they_are_
     assert {"copy", "NVLink 4"} < {*names["texts"]}
 
 
+def gathered(obtained, n, spread=False):
+    """Return n series of one kind, the last slowest."""
+    times = [(1 + i) * np.array([1e-3, 2e-3, 3e-3]) for i in range(n)]
+    ends = [{"low": 0.9 * t, "high": 1.2 * t} if spread else {} for t in times]
+    size = [2**16, 2**20, 2**22]
+    return {f"s{i}": Result("copy", obtained, size, t, n_ranks=16, source="a paper", **more)
+            for i, (t, more) in enumerate(zip(times, ends, strict=True))}  # fmt: skip
+
+
+@pytest.mark.parametrize(("obtained", "shapes"), [("measured", [0, 3, 4, 5, 6]), ("published", [1, 7, 8, 9, 10])])
+def test_dots_of_one_kind_differ_in_shape_and_lines_of_one_kind_in_dash(obtained, shapes):
+    layers = live.sweep(gathered(obtained, 5)).scene.layers
+    assert layers["sample dots"].fields["shape"].tolist() == shapes
+    assert layers["dots"].fields["shape"].tolist() == np.repeat(shapes, 3).tolist()
+    drawn = live.sweep(gathered("predicted", 5), bounds={"b": "1 ms"}).scene.layers
+    assert len({*zip(*(drawn["samples"].fields[k] for k in ("colour", "dash")), strict=True)}) == 6
+    assert drawn["samples"].fields["dash"].tolist().count(2) == 1  # dots are the bound's alone
+
+
+def test_the_spread_of_a_series_is_drawn_as_its_table_tells_it():
+    scene = live.sweep(gathered("measured", 1, spread=True)).scene
+    strokes, dots = scene.layers["spread"].fields, scene.layers["dots"].fields
+    assert strokes["x"].tolist() == np.repeat(dots["x"], 2).tolist()
+    ends = np.log(np.stack([scene.table["low [s]"], scene.table["high [s]"]], axis=1).ravel())
+    slope = np.polyfit(np.log(scene.table["time [s]"]), dots["y"], 1)
+    assert strokes["y"] == pytest.approx(np.polyval(slope, ends), abs=0.1)
+
+
+def test_thirty_series_have_five_labels_and_one_for_the_others_within_the_picture():
+    scene = live.sweep(gathered("measured", 30)).scene
+    assert scene.layers["labels"].fields["texts"] == [*(f"s{i}" for i in range(5)), "others: 25"]
+    assert scene.layers["lines"].fields["names"] == [f"s{i}" for i in range(5, 30)]
+    assert {*scene.layers["lines"].fields["dash"]} == {0}
+    many = live.sweep(swept, bounds={f"b{i}": f"{i + 1} ms" for i in range(20)}).scene
+    assert many.layers["labels"].fields["y"].max() < many.height - 30
+    assert np.diff(np.sort(many.layers["labels"].fields["y"])).min() > 16.9
+
+
+def test_a_bound_outside_the_frame_is_cut_there_or_left_out_with_a_word():
+    here = gathered("measured", 1)["s0"]
+    times = {"steep": [1e-12, 2e-3], "far": [1e-12, 1e-11], "slow": [1, 2]}
+    bounds = {k: Result("copy", "predicted", here.size[[0, -1]], time, n_ranks=16) for k, time in times.items()}
+    scene = live.sweep({"here": here}, bounds=bounds).scene
+    line, frame = scene.layers["lines"].fields, scene.layers["x grid"].fields
+    assert line["names"] == ["steep"]
+    assert line["y"][0] == frame["y"].max() > line["y"][1]
+    assert line["x"][0] > frame["x"].max() - 30 > 0 and line["x"][1] == scene.layers["dots"].fields["x"].max()
+    texts = scene.layers["labels"].fields["texts"]
+    assert texts == ["here", "steep", "far", "(below the picture)", "slow", "(above the picture)"]
+    assert scene.alt.endswith("far (below the picture); slow (above the picture)")
+
+
+def test_long_names_of_a_race_stay_within_the_picture():
+    run = fl.simulate("all_reduce", "ring", FABRICS["crossbar"], "1 MB")
+    layers = live.race({LONG: run}).scene.layers
+    cut = layers["names"].fields["texts"][0]
+    assert cut[-1] == "…" and layers["names"].fields["x"][0] - 0.6 * 12 * len(cut) > 0
+    assert layers["bars"].fields["names"] == [LONG]
+
+
 # words --------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     "make",

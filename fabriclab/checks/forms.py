@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fabriclab.checks.shown import Refused, Shown
@@ -17,11 +18,12 @@ def prediction(id: str, unit: str, ends: tuple[float, float], store: Callable[..
 
     ``store`` takes value, low, high and no_idea, and says what it has stored.
     """
-    from fabriclab.views.live import Live, Scene, Slider
+    from fabriclab.views.live import Live, Slider
     from fabriclab.views.live.rulers import range_scene
 
     middle = float(f"{(ends[0] * ends[1]) ** 0.5:.1g}")
-    names = {"low": middle / 10, "value": middle, "high": middle * 10}
+    first = {"low": middle / 10, "value": middle, "high": middle * 10}
+    names = {name: min(max(value, ends[0]), ends[1]) for name, value in first.items()}
     controls = {name: Slider(*ends, label=text(f"form.{name}"), unit=unit, log=True) for name in names}
 
     def scene(low: float, value: float, high: float) -> Scene:
@@ -29,7 +31,7 @@ def prediction(id: str, unit: str, ends: tuple[float, float], store: Callable[..
         return range_scene(ends, (low, value, high), unit, said)
 
     def told(shown: Shown, view: Live) -> Scene:
-        return Scene("\n".join(shown.lines), view.scene.table, view.scene.layers, view.scene.height, view.scene.alt)
+        return replace(scene(**view.values), said="\n".join(shown.lines))
 
     def commit(view: Live) -> Scene:
         if view.values == names:

@@ -33,9 +33,9 @@ _CIVIDIS: Final = [matplotlib.colors.to_hex(c) for c in matplotlib.colormaps["ci
 # Place 0 is the colour of the page's text.
 PALETTE: Final = (*_NAMED.values(), *_CIVIDIS)
 COLOUR: Final = {name: float(i) for i, name in enumerate(_NAMED)} | {"none": -1.0}
-DASHES: Final = ((), (6, 3), (2, 3), (8, 3, 2, 3), (3, 2))
+DASHES: Final = ((), (6, 3), (2, 3), (8, 3, 2, 3), (3, 2), (8, 3, 2, 3, 2, 3))
 HATCHES: Final = ("", "////", "\\\\\\\\", "xxxx", "||||")
-_SHAPES: Final = ("o", "o", "X", "s")
+_SHAPES: Final = ("o", "o", "X", *"s^Dv", *"s^Dv")  # the second of each is open
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,7 @@ class Scene:
     alt: str = ""
     moves: bool = False
     wrong: bool = False
+    caption: str = ""
 
     @property
     def arrays(self) -> dict[str, NDArray[np.float32]]:
@@ -85,6 +86,11 @@ def shade(share: ArrayLike) -> NDArray[np.float64]:
     part = np.asarray(share, dtype=np.float64)
     place = len(_NAMED) + np.rint(np.clip(np.nan_to_num(part), 0, 1) * (_SHADES - 1))
     return np.where(np.isnan(part), COLOUR["grey"], place)
+
+
+def shape_of(marker: str, filled: bool) -> float:
+    """Return the shape of dots that matplotlib knows as ``marker``."""
+    return float(_SHAPES.index(marker) if filled else len(_SHAPES) - 1 - _SHAPES[::-1].index(marker))
 
 
 def ink_on(colour: ArrayLike) -> NDArray[np.float64]:
@@ -130,7 +136,7 @@ def _colours(value: Any, n: int) -> list[str]:
 
 
 @styled
-def printed(scene: Scene, *, ax: Axes | None = None, finding: str | None = None, caption: str = "") -> Picture:
+def printed(scene: Scene, *, ax: Axes | None = None, finding: str | None = None) -> Picture:
     """Draw a scene with matplotlib, for print, for saved figures and for pages without a kernel.
 
     Raises
@@ -149,7 +155,7 @@ def printed(scene: Scene, *, ax: Axes | None = None, finding: str | None = None,
         )
     table = scene.table or Table({"what": [scene.said]})
     alt = scene.alt or scene.said
-    return finish(ax, own, finding or scene.said, [alt], table, caption, alt if finding is None else None)
+    return finish(ax, own, finding or scene.said, [alt], table, scene.caption, alt if finding is None else None)
 
 
 def _skip(ax: Any, f: Mapping[str, Any], order: int) -> None:
@@ -187,7 +193,7 @@ def _dots(ax: Any, f: Mapping[str, Any], order: int) -> None:
     look = zip(f["x"], f["y"], _each(f.get("size"), n, 4.0), _colours(f.get("colour"), n), _each(f.get("shape"), n),
                strict=True)  # fmt: skip
     for x, y, size, colour, shape in look:
-        face = "none" if shape == 1 else colour
+        face = "none" if shape == 1 or shape > 6 else colour
         ax.plot(x, y, _SHAPES[int(shape)], ms=1.4 * size, mfc=face, mec=colour, mew=1.3, zorder=order)
 
 

@@ -129,7 +129,8 @@ def collect(groups: Mapping[str, list[Result]], bounds: Bounds, x: str, y: str) 
         points = points[:, np.argsort(points[0], kind="stable")]
         if points.size and len(out) < _MOST:
             role = members[0].obtained
-            look = ROLES.get(role, ROLES["published"]).look(sum(s.role == role for s in out))
+            kind = ROLES.get(role, ROLES["published"])
+            look = kind.look(sum(ROLES.get(s.role, ROLES["published"]) is kind for s in out))
             out.append(Series(label, role, points, look))
         elif points.size:
             points[2:] = np.nan
@@ -217,12 +218,16 @@ def _padded(values: Floats) -> tuple[float, float]:
     return low / pad, high * pad
 
 
+def labelled(series: Sequence[Series]) -> list[tuple[str, Series]]:
+    """Return each label with its series; the grey ones have one label, with the last of them."""
+    others = [s for s in series if s.role == "other"]
+    last = [(text("sweep.others", n=len(others)), s) for s in others[-1:]]
+    return [*((s.label, s) for s in series if s.role != "other"), *last]
+
+
 def _labels(ax: Axes, series: Sequence[Series], band: tuple[float, ...]) -> None:
     """Write each label in the right margin at the height where its series ends, with a sample of its look."""
-    named = [(textwrap.fill(s.label, 26), s.points[1, -1], s.look) for s in series if s.role != "other"]
-    others = [s for s in series if s.role == "other"]
-    if others:
-        named.append((text("sweep.others", n=len(others)), others[-1].points[1, -1], others[0].look))
+    named = [(textwrap.fill(label, 26), s.points[1, -1], s.look) for label, s in labelled(series)]
     if band:
         green = {"color": ROLES["guess"].colour, "alpha": 0.4, "lw": 9.0, "solid_capstyle": "butt"}
         named.append((text("view.guess"), float(np.sqrt(band[0] * band[1])), green))

@@ -28,10 +28,13 @@ def ruler(
     rate : float, optional
         Where the slider stands. [GB/s]
     """
-    # Rounded to what is shown, so that the line of code stays short and gives the same picture.
-    given = rulers.marks_of(measured, links)
-    shown = [(units.format_rate(mark[0]), mark[1]) for mark in given]
-    marks = [(units.rate(rate), *mark[1:]) for (rate, _), mark in zip(shown, given, strict=True)]
+    # A result is more than its rate: then the line of code names the variables.
+    marks, call = rulers.marks_of(measured, links), "fl.live.ruler(measured, links"
+    if not any(isinstance(value, Result) for value in measured.values()):
+        # Rounded to what is shown, so that the line of code stays short and gives the same picture.
+        shown = [(mark[1], units.format_rate(mark[0])) for mark in marks]
+        marks = [(units.rate(rate), *mark[1:]) for (_, rate), mark in zip(shown, marks, strict=True)]
+        call = f"fl.live.ruler({dict(shown[: len(measured)])!r}, {dict(shown[len(measured) :])!r}"
     # illustrative: from a slow disk to more than a server's NVLinks together
     control = rate_slider(text("live.ruler.link"), "10 MB/s", "10 TB/s")
     start = control.samples()[1] if rate is None else rate
@@ -39,8 +42,6 @@ def ruler(
     def scene(rate: float) -> Scene:
         return rulers.ruler_scene(marks, units.rate(f"{rate} {control.unit}"))
 
-    call = f"fl.live.ruler({ {name: rate for rate, name in shown[: len(measured)]}!r}, "
-    call += f"{ {name: rate for rate, name in shown[len(measured) :]}!r}"
     return Live(call, scene, {"rate": control}, {"rate": start}, text("live.ruler.title"))
 
 

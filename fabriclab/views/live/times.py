@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import keyword
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from fabriclab.core import Fabric, Flows, Routes, Timeline
 from fabriclab.texts import text
 from fabriclab.views.live.controls import Slider
 from fabriclab.views.live.widget import Live
+from fabriclab.views.rulers import fitted
 from fabriclab.views.scene import COLOUR, Layer, Scene
 from fabriclab.views.tables import Table
 from fabriclab.views.timelines import timeline_scene
@@ -35,7 +37,8 @@ def timeline(
         return timeline_scene(timeline, flows, fabric, routes, at)
 
     control = Slider(0, 100, 1, label=text("live.time.at"), unit="%", play=True)
-    call = "fl.live.timeline(run.timeline, run.flows, run.fabric" + (", routes=run.routes" if routes else "")
+    call = "fl.live.timeline(run.timeline, run.flows" + (", run.fabric" if fabric is not None else "")
+    call += ", routes=run.routes" if routes is not None else ""
     return Live(call, scene, {"at": control}, {"at": at}, text("live.time.title"))
 
 
@@ -59,9 +62,20 @@ def race(runs: Mapping[str, Any], *, seconds: float | None = None) -> Live:
         return race_scene(runs, seconds)
 
     start = min(times) if seconds is None else seconds
-    names = {k: re.sub(r"\W+", "_", k) for k in runs}  # as variables that hold the runs
-    call = f"fl.live.race({{{', '.join(f'{k!r}: {v}' for k, v in names.items())}}}"
+    call = f"fl.live.race({{{', '.join(f'{k!r}: {v}' for k, v in _variables(runs).items())}}}"
     return Live(call, scene, {"seconds": control}, {"seconds": start}, text("live.race.title"))
+
+
+def _variables(labels: Iterable[str]) -> dict[str, str]:
+    """Return for each label the name of a variable that may hold its run, no two the same."""
+    names: dict[str, str] = {}
+    for label in labels:
+        name = re.sub(r"\W+", "_", label)
+        name = name if name.isidentifier() else f"run_{name}"
+        while name in ("fl", *names.values()) or keyword.iskeyword(name):
+            name += "_"
+        names[label] = name
+    return names
 
 
 def race_scene(runs: Mapping[str, Any], seconds: float) -> Scene:
@@ -83,7 +97,8 @@ def race_scene(runs: Mapping[str, Any], seconds: float) -> Scene:
         "way": Layer("boxes", {**box, "w": np.full(n, wide), "colour": COLOUR["none"], "edge": COLOUR["grey"]}),
         "bars": Layer("boxes", {**box, "w": np.maximum(wide * np.array(parts), 1.0), "colour": COLOUR["predicted"],
                                 "names": list(runs), "notes": notes}),
-        "names": Layer("texts", {"x": np.full(n, x0 - 8), "y": middle, "texts": list(runs), "align": 2.0}),
+        "names": Layer("texts", {"x": np.full(n, x0 - 8), "y": middle, "align": 2.0,
+                                  "texts": [fitted(name, x0 - 8) for name in runs]}),
         "state": Layer("texts", {"x": np.full(n, x0 + wide + 8), "y": middle, "texts": state}),
     }  # fmt: skip
     table = Table({"run": list(runs), "part [%]": 100 * np.array(parts), "steps ended": steps, "end [s]": ends})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -98,7 +99,8 @@ class Live:
     @property
     def code(self) -> str:
         """The line of code that reproduces this state."""
-        return self._code + "".join(f", {k}={v!r}" for k, v in self.values.items() if v is not None) + ")"
+        line = self._code + "".join(f", {k}={v!r}" for k, v in self.values.items() if v is not None) + ")"
+        return re.sub(r"\bnp\.\w+\(([^()]*)\)", r"\1", line)  # a number of numpy's is typed as any other
 
     def picture(self) -> Picture:
         """Return this state as a picture for print; ``picture().save(path)`` writes it."""
@@ -153,7 +155,7 @@ class Live:
         except Exception as error:  # the learner's function may raise anything; the page says what
             # A sentence that is meant for the learner stands alone, as it does below a cell.
             kind = "" if hasattr(error, "_render_traceback_") else f"{type(error).__name__}: "
-            self.scene = replace(self.scene, said=f"{kind}{error}", moves=False, wrong=True)
+            self.scene = replace(self.scene, said=f"{kind}{error}", alt="", table=None, moves=False, wrong=True)
         self._show(whole=bool(asked.get("whole")), table=bool(asked.get("table")), moved=moved)
 
     def _show(self, *, whole: bool = False, table: bool = False, moved: bool = False) -> None:
@@ -197,7 +199,8 @@ class Live:
             return {"text/plain": str(self), "text/html": f"<pre>{html.escape(str(self))}</pre>"}
         bundle = self.widget._repr_mimebundle_(**kwargs)
         data, meta = bundle if isinstance(bundle, tuple) else (bundle or {}, {})
-        still = self.picture()._repr_mimebundle_()["text/html"] if self.scene.layers else html.escape(self.scene.said)
+        drawn, said = self.scene.layers and not self.scene.wrong, html.escape(self.scene.said)
+        still = self.picture()._repr_mimebundle_()["text/html"] if drawn else said
         return {**(data or {}), "text/plain": str(self), "text/html": still}, meta
 
 
