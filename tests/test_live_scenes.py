@@ -67,12 +67,12 @@ def test_every_colour_is_told_to_those_who_do_not_see_it(name):
 
 
 def test_what_the_colour_says_by_hand():
-    load = np.linspace(0, 0.5, LARGE.n_links)
+    load = np.full(LARGE.n_links, 0.5)
     hurt = LARGE.without(cables=[20])
     alts = {
         c: live.fabric(hurt, load, colour=c).scene.alt.split("The colour says ")[1] for c in ("load", "tier", "failure")
     }
-    assert alts == {"load": "the load: from 0% to 50%.", "tier": "the row: 4 of them.",
+    assert alts == {"load": "the load: from 50% to 50%.", "tier": "the row: 4 of them.",
                     "failure": "what has failed: 1 of 384."}  # fmt: skip
     alt = live.fabric(RAILS, colour="rail", layout="floor").scene.alt
     assert alt.endswith("The colour says the rail: 8 of them.")

@@ -86,6 +86,8 @@ def scene_of(
     if values is not None and np.isnan(np.asarray(values, dtype=np.float64)).any():
         return Scene(text("live.fabric.nan"), wrong=True)
     share = None if values is None else share_of(f, values)
+    if layout == "floor" and f.n_ranks > MOST_BOXES:
+        layout, said = "tiers", text("fabric.no_floor", n=f"{f.n_ranks:,}", most=f"{MOST_BOXES:,}")
     if layout == "tiers" or not f.n_links or not f.n_ranks:
         return fabric_scene(f, share, colour, open, said)
     return _floor(f, np.full(f.n_links, np.nan) if share is None else share, colour, said)
@@ -93,8 +95,6 @@ def scene_of(
 
 def _floor(f: Fabric, share: Floats, colour: str, said: str) -> Scene:
     """Return every endpoint as a cell in the column of its server, with the fullest link that leaves it."""
-    if f.n_ranks > MOST_BOXES:
-        return Scene(text("fabric.many", n=f"{f.n_ranks:,}"), wrong=True)
     _, column = np.unique(f.server, return_inverse=True)
     order = np.lexsort((np.arange(f.n_ranks), column))
     row = np.empty(f.n_ranks, dtype=np.int64)

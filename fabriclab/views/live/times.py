@@ -50,18 +50,19 @@ def race(runs: Mapping[str, Any], *, seconds: float | None = None) -> Live:
     runs : mapping of label to simulation
         As `fabriclab.simulate` returns them.
     seconds : float, optional
-        Time to show; that of the fastest unless given. [s]
+        Time to show; 1% of that of the fastest unless given. [s]
     """
     if not runs or min(run.time for run in runs.values()) <= 0:
         msg = f"runs must be simulations that take time, by name, got {dict(runs)!r:.80}"
         raise ValueError(msg)
     times = [float(run.time) for run in runs.values()]
-    control = Slider(min(times) / 100, max(times), label=text("live.race.time"), unit="s", log=True, play=True)
+    first = float(f"{min(times) / 100:.2g}")
+    control = Slider(first, max(times), label=text("live.race.time"), unit="s", log=True, play=True)
 
     def scene(seconds: float) -> Scene:
         return race_scene(runs, seconds)
 
-    start = min(times) if seconds is None else seconds
+    start = first if seconds is None else seconds
     call = f"fl.live.race({{{', '.join(f'{k!r}: {v}' for k, v in _variables(runs).items())}}}"
     return Live(call, scene, {"seconds": control}, {"seconds": start}, text("live.race.title"))
 
