@@ -28,10 +28,12 @@ def prediction(id: str, unit: str, ends: tuple[float, float], store: Callable[..
 
     def scene(low: float, value: float, high: float) -> Scene:
         said = text("form.said", low=f"{low:g}", best=f"{value:g}", high=f"{high:g}", unit=unit)
-        return range_scene(ends, (low, value, high), unit, said)
+        fits = low <= value <= high
+        said += "" if fits else "\n" + text("form.order")
+        return replace(range_scene(ends, (low, value, high), unit, said), wrong=not fits)
 
     def told(shown: Shown, view: Live) -> Scene:
-        return replace(scene(**view.values), said="\n".join(shown.lines))
+        return replace(scene(**view.values), said="\n".join(shown.lines), wrong=False)
 
     def commit(view: Live) -> Scene:
         if view.values == names:
@@ -54,7 +56,9 @@ def choice(call: str, asked: Shown, options: Mapping[str, str], answer: Callable
         def pressed(view: Live) -> Scene:
             shown = answer(letter)
             more = [line for line in shown.after if line and line not in asked.after]
-            return Scene("\n".join([*asked.lines, f"{letter}: {options[letter]}", *more]), wrong=shown.state != "good")
+            above = "\n".join([*asked.lines, f"{letter}: {options[letter]}"])
+            wrong, verdict = shown.state != "good", above.count("\n") + 1
+            return Scene("\n".join([above, *more]), wrong=wrong, verdict=verdict)
 
         return pressed
 

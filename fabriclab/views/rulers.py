@@ -57,7 +57,8 @@ def ruler_scene(marks: Sequence[Mark], rate: float | None = None, guess: tuple[f
     chosen: list[Mark] = [] if rate is None else [(rate, text("live.ruler.yours"), "chosen", ())]
     rows = sorted([*marks, *chosen], key=lambda m: -m[0])
     rates = np.array([m[0] for m in rows])
-    reach = np.array([x for m in rows for x in (m[0], *m[3])] + list(guess) + [1e7, 1e13] * (rate is not None))
+    slider = [1e7, 1e13] * (rate is not None)  # its ends
+    reach = np.array([x for m in rows for x in (m[0], *m[3])] + list(guess) + slider)
     low, high = reach.min() / 1.5, reach.max() * 1.5
     x0, x1, row, top = 190.0, 610.0, 24.0, 10.0 + 16 * bool(guess)
     to_x = log_axis(low, high, x0, x1)
@@ -88,8 +89,9 @@ def ruler_scene(marks: Sequence[Mark], rate: float | None = None, guess: tuple[f
         f", {_factor(m[0], rate)} {text('live.ruler.yours')}" if rate and m[2] != "chosen" else "" for m in rows
     ]
     times = [units.format_rate(m[0]) + words for m, words in zip(rows, compared, strict=True)]
+    drag = {"drag": ["rate" * (m[2] == "chosen") for m in rows], "drag_ends": to_x(slider)} if slider else {}
     layers["dots"] = Layer("dots", {"x": to_x(rates), "y": y, "size": 5.0, "colour": key, "shape": shape,
-                                    "names": names, "notes": times})  # fmt: skip
+                                    "names": names, "notes": times, **drag})  # fmt: skip
     layers["names"] = Layer("texts", {"x": np.full(rates.size, x0 - 8), "y": y, "align": 2.0, "bold": bold,
                                       "texts": [fitted(name, x0 - 8) for name in names]})  # fmt: skip
     ends = to_x([max([m[0], *m[3]]) for m in rows])

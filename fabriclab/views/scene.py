@@ -43,7 +43,8 @@ class Layer:
     """Items of one kind: boxes, lines, dots, texts or movers.
 
     ``fields`` holds arrays (one number per item, or per point of a line), lists of texts, or one value for all.
-    ``names`` makes the items readable by pointer and arrow keys, ``notes`` adds a text to each.
+    ``names`` makes the items readable by pointer and arrow keys, ``notes`` adds a text to each. A dot with the name of
+    a slider in ``drag`` is moved by hand, between where the slider's ends stand: ``drag_ends`` [px].
     """
 
     kind: str
@@ -68,6 +69,7 @@ class Scene:
     moves: bool = False
     wrong: bool = False
     caption: str = ""
+    verdict: int | None = None  # the line of ``said`` that judges an answer
 
     @property
     def arrays(self) -> dict[str, NDArray[np.float32]]:

@@ -15,7 +15,7 @@ import numpy as np
 import traitlets
 
 from fabriclab.texts import text
-from fabriclab.views.live.controls import MOST_CONTROLS, Control, name_of, range_of
+from fabriclab.views.live.controls import MOST_CONTROLS, Control, Slider, name_of, range_of
 from fabriclab.views.page import Picture
 from fabriclab.views.scene import COLOUR, DASHES, PALETTE, WIDTH, Layer, Scene, printed
 from fabriclab.views.tables import Table
@@ -32,6 +32,12 @@ class _Widget(anywidget.AnyWidget):
     asked = traitlets.Dict().tag(sync=True, echo_update=False)  # nobody waits for the echo
     frame = traitlets.Dict().tag(sync=True)
     numbers = traitlets.Bytes().tag(sync=True)
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+        """Return the view, with what a saved notebook says above its picture (binder/jupyter_server_config.py)."""
+        bundle = super()._repr_mimebundle_(**kwargs)
+        data, meta = bundle if isinstance(bundle, tuple) else (bundle or {}, {})
+        return data, {**meta, "fabriclab": text("live.kept")}
 
 
 class Live:
@@ -131,6 +137,9 @@ class Live:
         controls = []
         for name, control in self.controls.items():
             about = {k: v for k, v in asdict(control).items() if v is not False and v != ""}
+            if isinstance(control, Slider):
+                ends = {"low": f"{control.low:g}", "high": f"{control.high:g} {control.unit}".rstrip()}
+                about["beyond"] = text("live.beyond", **ends)
             controls.append({**about, "name": name, "label": control.label or name})
         texts = ("numbers", "list", "reset", "back", "forward", "play", "pause", "field", "keys", "silent")
         words = {k: text(f"live.word.{k}") for k in texts}
@@ -155,7 +164,8 @@ class Live:
         except Exception as error:  # the learner's function may raise anything; the page says what
             # A sentence that is meant for the learner stands alone, as it does below a cell.
             kind = "" if hasattr(error, "_render_traceback_") else f"{type(error).__name__}: "
-            self.scene = replace(self.scene, said=f"{kind}{error}", alt="", table=None, moves=False, wrong=True)
+            self.scene = replace(self.scene, said=f"{kind}{error}", alt="", table=None, moves=False, wrong=True,
+                                 verdict=None)  # fmt: skip
         self._show(whole=bool(asked.get("whole")), table=bool(asked.get("table")), moved=moved)
 
     def _show(self, *, whole: bool = False, table: bool = False, moved: bool = False) -> None:
@@ -184,7 +194,7 @@ class Live:
             "seq": self._widget.asked["seq"], "values": self.values, "said": scene.said, "alt": scene.alt or scene.said,
             "code": self.code, "width": WIDTH, "height": scene.height, "wrong": scene.wrong,
             "moves": scene.moves and moved,
-            "counted": scene.table is not None,
+            "counted": scene.table is not None, "verdict": scene.verdict,
             "layers": layers, "whole": whole,
         }  # fmt: skip
         if table:
@@ -197,11 +207,10 @@ class Live:
         """Return the widget, with a printed picture for pages without a kernel; in text mode only words."""
         if os.environ.get("FABRICLAB_TEXT", "") not in ("", "0"):
             return {"text/plain": str(self), "text/html": f"<pre>{html.escape(str(self))}</pre>"}
-        bundle = self.widget._repr_mimebundle_(**kwargs)
-        data, meta = bundle if isinstance(bundle, tuple) else (bundle or {}, {})
+        data, meta = self.widget._repr_mimebundle_(**kwargs)
         drawn, said = self.scene.layers and not self.scene.wrong, html.escape(self.scene.said)
         still = self.picture()._repr_mimebundle_()["text/html"] if drawn else said
-        return {**(data or {}), "text/plain": str(self), "text/html": still}, meta
+        return {**data, "text/plain": str(self), "text/html": still}, meta
 
 
 def table(function: Callable[..., Table], controls: Mapping[str, Control], said: str = "", **values: Any) -> Live:
