@@ -153,4 +153,4 @@ def _factor(a: float, b: float) -> str:
     """Return how many times as fast ``a`` is as ``b``."""
     if max(a / b, b / a) < 1.05:
         return text("live.ruler.equal")
-    return text("live.ruler.faster" if a > b else "live.ruler.slower", factor=f"{max(a / b, b / a):.3g}")
+    return text("live.ruler.faster" if a > b else "live.ruler.slower", factor=three(max(a / b, b / a)))

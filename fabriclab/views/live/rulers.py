@@ -55,7 +55,8 @@ def range_scene(ends: tuple[float, float], marks: tuple[float, float, float], un
     layers["range"] = Layer("boxes", {"x": np.array([a]), "y": np.array([14.0]), "w": np.array([max(b - a, 2.0)]),
                                       "h": np.array([24.0]), "colour": COLOUR["guess"], "alpha": 0.35})  # fmt: skip
     layers["best"] = Layer("dots", {"x": to_x(np.array([best])), "y": np.array([26.0]), "size": 7.0,
-                                    "colour": COLOUR["guess"]})  # fmt: skip
+                                    "colour": COLOUR["guess"], "drag": ["value"],
+                                    "drag_ends": np.array([40.0, 660.0])})  # fmt: skip
     layers["unit"] = Layer(
         "texts", {"x": np.array([680.0]), "y": np.array([74.0]), "texts": [f"[{unit}]"], "align": 2.0}
     )
