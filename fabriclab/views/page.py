@@ -116,11 +116,11 @@ def finish(
     picture = Picture(ax, headline, alt, table, caption)
     words: dict[str, Any] = {"ha": "left", "color": INK, "parse_math": False}
     if own:
-        above, below = textwrap.fill(headline, 70), textwrap.fill(caption, 105)
+        above, below = textwrap.fill(headline, 76), textwrap.fill(caption, 105)
         # Long words take no room from the drawing.
         more = 0.18 * above.count("\n") + (0.15 + 0.15 * (below.count("\n") + 1)) * bool(below)
         picture.figure.set_figheight(picture.figure.get_figheight() + more)
-        picture.figure.suptitle(above, x=0.01, fontsize=10.5, fontweight="bold", **words)
+        picture.figure.suptitle(above, x=0.01, fontsize=10.0, fontweight="bold", **words)
         picture.figure.supxlabel(below, x=0.01, fontsize=8.5, **words)
     else:
         ax.set_title(textwrap.fill(headline, 60), loc="left", pad=20, fontsize=10, fontweight="bold", color=INK)
