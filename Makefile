@@ -13,7 +13,9 @@ PINS := binder/requirements.txt binder/dev.txt
 PIP = PIP_CONSTRAINT="$(PINS)" PIP_BUILD_CONSTRAINT=binder/dev.txt PIP_DISABLE_PIP_VERSION_CHECK=1 $(PY) -m pip install -q
 SETTINGS := $(VENV)/share/jupyter/lab/settings
 # JupyterLab asks nobody for news, and a kernel prints errors only (not that it runs over TCP on this machine).
-QUIET = mkdir -p $(SETTINGS) $(VENV)/etc/ipython && cp binder/overrides.json $(SETTINGS)/ && \
+# A saved notebook keeps pictures in place of live views, which would not open without their kernel.
+QUIET = mkdir -p $(SETTINGS) $(VENV)/etc/ipython $(VENV)/etc/jupyter && cp binder/overrides.json $(SETTINGS)/ && \
+  cp binder/jupyter_server_config.py $(VENV)/etc/jupyter/ && \
   echo '{"IPKernelApp": {"log_level": 40}}' > $(VENV)/etc/ipython/ipython_kernel_config.json
 # A student's file of an exercise stops where the student is to write; its source runs to the end.
 NOTEBOOKS := $(wildcard notebooks/*.ipynb solutions/*.ipynb)

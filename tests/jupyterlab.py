@@ -8,7 +8,9 @@ import subprocess
 import sys
 import time
 import urllib.request
+from pathlib import Path
 
+BINDER = Path(__file__).resolve().parent.parent / "binder"
 READY = """() => {
   const panel = window.jupyterapp && window.jupyterapp.shell.currentWidget;
   if (!panel || !panel.context || !panel.context.isReady || !panel.content.widgets.length) return false;
@@ -44,6 +46,7 @@ def lab(folder, theme="JupyterLab Light", **environment):
                f"--ServerApp.port={port}", "--ServerApp.port_retries=0", "--IdentityProvider.token=test",
                f"--ServerApp.root_dir={folder}", "--log-level=ERROR"]  # fmt: skip
     settings = {
+        "JUPYTER_CONFIG_PATH": str(BINDER),  # as make lab and Binder have it
         "JUPYTERLAB_SETTINGS_DIR": str(folder / ".settings"),
         "JUPYTERLAB_WORKSPACES_DIR": str(folder / ".spaces"),
     }

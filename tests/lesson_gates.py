@@ -25,7 +25,7 @@ LIST = Path(__file__).parent / "data" / "coverage.csv"
 ROWS = {row["id"]: row for row in csv.DictReader(LIST.read_text(encoding="utf-8").splitlines())}
 NEED_ANSWER = ("skill", "question", "exercise", "demo")
 CORE_CODE, CORE_WORDS, MORE_CELLS, CELL_LINES, MEAN_WORDS = 12, 1000, 12, 12, 17
-LINE_LENGTH = 88  # JupyterLab shows it whole beside the file browser in a window of 1,150 pixels
+LINE_LENGTH = 72  # JupyterLab shows it whole in a window of 1,024 pixels, beside the file browser and a scroll bar
 
 
 # What a notebook holds -------------------------------------------------------------------------------------------

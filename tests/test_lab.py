@@ -11,6 +11,8 @@ import pytest
 from browser import browser
 from jupyterlab import cells, lab, live, run, visit
 
+from fabriclab.texts import text
+
 pytestmark = pytest.mark.alone
 SHOTS = Path(__file__).resolve().parents[1] / "build" / "screens"
 
@@ -150,6 +152,41 @@ def test_keys_stay_with_the_control_that_has_the_focus(chrome, place, tmp_path):
     assert [cell["type"] for cell in cells(page)] == ["code", "code"]
     assert page.evaluate(here) == 0
     page.close()
+
+
+@pytest.mark.slow
+def test_a_saved_lesson_opens_again_with_its_pictures_and_says_what_to_do(chrome, place, root):
+    address, folder = place
+    ruler = "import fabriclab as fl\nfl.live.ruler({'copy': '10 GB/s'}, {})"
+    sources = [ruler, "fl.check('31-butterfly')", "fl.__name__"]
+    book = nbformat.v4.new_notebook(cells=list(map(nbformat.v4.new_code_cell, sources)))
+    book.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    file = folder / "notebooks" / "again.ipynb"
+    nbformat.write(book, file)
+    page = opened(chrome, address, "again")
+    for index in range(3):
+        run(page, index)
+        assert index == 2 or live(page, index)
+    page.evaluate("() => window.jupyterapp.commands.execute('docmanager:save')")
+    assert page.query_selector_all(".fl-live")  # what is open stays alive
+    page.evaluate("() => window.jupyterapp.serviceManager.sessions.shutdownAll()")
+    page.close()
+    page = opened(chrome, address, "again")
+    kept = text("live.kept")
+    page.wait_for_selector(f"text={kept} >> nth=1")
+    page.wait_for_timeout(3000)  # JupyterLab looks for a model for two seconds
+    words = [cell.inner_text() for cell in page.query_selector_all(".jp-Notebook .jp-Cell")]
+    assert [kept in cell for cell in words] == [True, True, False]
+    assert not any("Error displaying" in cell or "Loading widget" in cell for cell in words)
+    assert page.is_visible(".jp-Notebook .jp-Cell >> nth=0 >> .jp-OutputArea-output svg, .jp-OutputArea-output img")
+    assert "butterfly all-reduce" in words[1]
+    shot(page, "again")
+    run(page, 0)
+    assert live(page, 0)  # and the cell runs as before
+    page.close()
+    assert "fabriclab" not in json.loads(file.read_text())["cells"][0]["outputs"][0]["metadata"]
+    for recipe in ("Makefile", "binder/postBuild"):
+        assert "binder/jupyter_server_config.py" in (root / recipe).read_text()
 
 
 @pytest.mark.slow

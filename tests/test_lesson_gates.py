@@ -102,7 +102,7 @@ BROKEN = {
     "1001 words": (gates.gate_size, add(1, said("word " * 970)), "words"),
     "13 more cells": (gates.gate_size, lambda nb: nb.cells.extend(said("more") for _ in range(12)), "13 cells"),
     "13 lines": (gates.gate_size, set_source(3, "\n".join("1" * 13)), "13 lines"),
-    "89 characters": (gates.gate_size, set_source(3, f"1  # {'x' * 84}"), "89 characters"),
+    "73 characters": (gates.gate_size, set_source(3, f"1  # {'x' * 68}"), "73 characters"),
     "few learner cells": (gates.gate_learner, lambda nb: [tag(i, learner=False)(nb) for i in (6, 8)], "1 of 5"),
     "a class": (gates.gate_learner, set_source(2, "class Model:\n    pass"), "class"),
     "a function": (gates.gate_learner, set_source(3, "def model(n):\n    return n"), "function"),

@@ -36,7 +36,7 @@ Cell metadata::
 Gates without a run
     nbformat 4.5; unique ids; no outputs, no execution counts. First cell as above. Core: at most 12 code cells
     and 1,000 words of Markdown; after ``core-end`` at most 12 cells. Code cells have at most 12 lines of at most
-    88 characters. The first experiment stands in the first third of the core's code cells. Headings are not names of
+    72 characters. The first experiment stands in the first third of the core's code cells. Headings are not names of
     duties ("Predict", "Explore", "Break it" ...). None of simply, just, obviously, easy, of course. Mean sentence of
     at most 17 words. At most two predictions (``predict("id", ...)``), each before its ``reveal("id", ...)``; a
     reveal without a prediction opens an envelope, so an earlier lesson predicts that id.

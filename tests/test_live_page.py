@@ -2,9 +2,16 @@
 
 import itertools
 
+import numpy as np
 import pytest
 from browser import alt, browser, picture, reply, settled, show
 from test_live import VIEWS
+
+import fabriclab as fl
+from fabriclab.checks.questions import questions
+from fabriclab.texts import text
+from fabriclab.views import live
+from fabriclab.views.scene import Layer, Scene
 
 DRAWN = [name for name in VIEWS if name != "table"]
 KEYS = {"range": ("ArrowRight", "PageUp", "End"), "select-one": ("ArrowDown",)}
@@ -43,6 +50,110 @@ def test_every_control_moved_by_keyboard_gives_another_picture_and_another_text(
         for one, other in itertools.pairwise(seen):
             assert one[0] != other[0], (control.get_attribute("data-control"), "same picture")
             assert one[1] != other[1], (control.get_attribute("data-control"), "same text")
+
+
+def test_every_shape_of_dots_is_drawn_in_its_own_way(page):
+    def dot(shape):
+        place = {"x": np.array([300.0]), "y": np.array([30.0]), "size": 20.0, "shape": float(shape)}
+        return Scene(str(shape), None, {"dot": Layer("dots", place)}, 60.0)
+
+    show(page, live.Live("x(", dot, {"shape": live.Slider(0, 10)}, {"shape": 0}, "shapes"))
+    page.focus("[data-control=shape]")
+    seen = []
+    for _ in range(11):
+        settled(page)
+        seen.append(picture(page)[0])
+        page.keyboard.press("ArrowRight")
+    assert len({*seen}) == 11
+
+
+def test_a_dot_is_dragged_and_the_last_value_wins(page):
+    view = VIEWS["ruler"]().set(rate=100)
+    show(page, view)
+    canvas = page.query_selector(".fl-canvas").bounding_box()
+    scale = canvas["width"] / 700
+
+    dots = view.scene.layers["dots"].fields
+    mine = dots["drag"].index("rate")
+    x, y = (float(canvas[k] + dots[k][mine] * scale) for k in "xy")
+    ends = [float(canvas["x"] + x * scale) for x in dots["drag_ends"]]
+    before = picture(page)
+    page.mouse.move(x + 60, y)
+    page.mouse.down()
+    page.mouse.move(x + 90, y)  # beside the dot nothing is held
+    page.mouse.up()
+    settled(page)
+    assert view.values["rate"] == 100
+    page.mouse.move(x, y)
+    assert page.evaluate("() => document.querySelector('.fl-canvas').style.cursor") == "ew-resize"
+    page.mouse.down()
+    page.mouse.move(ends[1] + 200, y + 40, steps=12)
+    settled(page)
+    assert view.values["rate"] == view.controls["rate"].high
+    for part in (0.2, 0.3, 0.4):
+        page.mouse.move(ends[0] + part * (ends[1] - ends[0]), y)
+    settled(page)
+    assert view.values["rate"] == pytest.approx(0.01 * 1e6**0.4, rel=0.02)
+    assert page.input_value("input[type=number]") == f"{view.values['rate']:g}"
+    after = picture(page)
+    assert after[0] != before[0] and after[1] != before[1]
+    page.mouse.up()
+    page.mouse.move(ends[0], y)
+    settled(page)
+    assert view.values["rate"] == pytest.approx(0.01 * 1e6**0.4, rel=0.02)  # let go
+
+
+def test_a_number_beyond_the_range_is_told(page):
+    view = VIEWS["ruler"]()
+    show(page, view)
+    page.fill("input[type=number]", "99999999")
+    page.keyboard.press("Enter")
+    settled(page)
+    assert view.values["rate"] == 10000
+    assert page.inner_text("[role=alert]") == "The range is 0.01 to 10000 GB/s."
+    page.fill("input[type=number]", "20")
+    page.keyboard.press("Enter")
+    settled(page)
+    assert view.values["rate"] == 20
+    assert not page.is_visible("[role=alert]")
+
+
+def test_a_bet_beside_its_own_range_is_marked_at_once(page):
+    view = fl.predict("00-copy").live()
+    show(page, view)
+    said = page.inner_text(".fl-said")
+    page.focus("[data-control=value]")
+    page.keyboard.press("End")
+    settled(page)
+    order = text("form.order")
+    assert order not in said
+    assert page.inner_text(".fl-said").endswith(order)
+    assert "fl-wrong" in page.get_attribute(".fl-said", "class")
+    page.focus("[data-control=high]")
+    page.keyboard.press("End")
+    settled(page)
+    assert order not in page.inner_text(".fl-said")
+
+
+def test_only_the_verdict_of_a_check_is_bold_and_marked(page, monkeypatch, tmp_path):
+    monkeypatch.setenv("FABRICLAB_PROGRESS", str(tmp_path / "progress.json"))
+    asked = next(q for q in questions().values() if q.kind == "choice")
+    show(page, fl.check(asked.id).live())
+    looks = """() => [...document.querySelectorAll('.fl-said span')].map((s) =>
+      [s.className, getComputedStyle(s).fontWeight, getComputedStyle(s, '::before').content])"""
+    assert {weight for _, weight, _ in page.evaluate(looks)} == {"400"}
+    answers = {name: letter for letter, (_, name) in asked.options({}).items()}
+    for letter, kind, mark in (
+        (next(letter for name, letter in answers.items() if name), "fl-not-yet", "✗"),
+        (answers[""], "fl-right", "✓"),
+    ):
+        page.click(f"[data-press^='{letter}:']")
+        settled(page)
+        lines = page.evaluate(looks)
+        assert ["fl-verdict " + kind, "700", f'"{mark}"'] == lines[2]
+        assert {weight for i, (_, weight, _) in enumerate(lines) if i != 2} == {"400"}
+        assert len(lines) > 3
+        assert "fl-wrong" not in page.get_attribute(".fl-said", "class")
 
 
 def test_30_events_in_300_ms_are_coalesced_and_the_last_value_wins(page):

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 import fabriclab as fl
-from fabriclab import topologies
+from fabriclab import collectives, registry, topologies
 from fabriclab.checks import Refused, store
 from fabriclab.core import Result
 from fabriclab.views import live
-from fabriclab.views.live.scene import COLOUR
+from fabriclab.views.scene import COLOUR
 
 FAT = topologies.build("fat_tree", k=4)
 LARGE = topologies.build("fat_tree", k=8)
@@ -67,12 +67,12 @@ def test_every_colour_is_told_to_those_who_do_not_see_it(name):
 
 
 def test_what_the_colour_says_by_hand():
-    load = np.linspace(0, 0.5, LARGE.n_links)
+    load = np.full(LARGE.n_links, 0.5)
     hurt = LARGE.without(cables=[20])
     alts = {
         c: live.fabric(hurt, load, colour=c).scene.alt.split("The colour says ")[1] for c in ("load", "tier", "failure")
     }
-    assert alts == {"load": "the load: from 0% to 50%.", "tier": "the row: 4 of them.",
+    assert alts == {"load": "the load: from 50% to 50%.", "tier": "the row: 4 of them.",
                     "failure": "what has failed: 1 of 384."}  # fmt: skip
     alt = live.fabric(RAILS, colour="rail", layout="floor").scene.alt
     assert alt.endswith("The colour says the rail: 8 of them.")
@@ -103,20 +103,42 @@ STEPPERS = {
     "leaves": lambda: live.stepper(
         "all_reduce", "ring", 16, fabric=topologies.build("leaf_spine", hosts=32, radix=8), step=1
     ),
-    "parts": lambda: live.stepper("broadcast", "scatter_all_gather", 4, segments=3, step=1),
+    "segments": lambda: live.stepper("broadcast", "scatter_all_gather", 4, segments=3, step=1),
     "one": lambda: live.stepper("all_reduce", "ring", 1, fabric=FABRICS["one host"]),
 }
 
 
 @pytest.mark.parametrize("name", STEPPERS)
-def test_a_chunk_that_has_arrived_hides_neither_node_nor_rank(name):
+def test_nodes_stand_below_the_key_and_chunks_hide_nothing(name):
     layers = STEPPERS[name]().scene.layers
-    movers, nodes, ranks = (layers[k].fields for k in ("movers", "nodes", "ranks"))
-    rest = movers["y"][movers["ptr"][1:].astype(int) - 1] if movers["x"].size else np.empty(0)
-    assert np.all(rest + movers["h"] / 2 < ranks["y"].min() - 7)  # letters of 11 px, a quarter larger on a narrow page
-    assert np.all(rest - movers["h"] / 2 > (nodes["y"] + nodes["h"]).max())
+    nodes = layers["nodes"].fields
     assert nodes["x"].min() >= 0 and (nodes["x"] + nodes["w"]).max() <= 700
     assert nodes["y"].min() > layers["key"].fields["y"].max() + 12
+    hide_nothing(layers)
+
+
+@pytest.mark.parametrize("name", registry.names("collective"))
+def test_chunks_of_a_step_hide_nothing_where_they_start_and_where_they_rest(name):
+    what, algorithm = name.split(".")
+    for n in (2, 3, 5, 7, 8, 11, 15, 16):
+        blocks = collectives.build(what, algorithm, n).n_blocks
+        for segments in {1, min(3, 16 // blocks), 16 // blocks}:
+            view = live.stepper(what, algorithm, n, root=n - 1, segments=segments, pipelined=segments > 1)
+            for step in range(1, view.controls["step"].high + 1):
+                hide_nothing(view.set(step=step).scene.layers)
+
+
+def hide_nothing(layers):
+    """Check that chunks stand between nodes and names of ranks, beside each other, within the picture."""
+    movers, nodes, ranks = (layers[k].fields for k in ("movers", "nodes", "ranks"))
+    w, h = movers["w"], movers["h"]
+    for point in (movers["ptr"][:-1].astype(int), movers["ptr"][1:].astype(int) - 1):
+        x, y = movers["x"][point], movers["y"][point]
+        assert np.all(y + h / 2 < ranks["y"].min() - 7)  # letters of 11 px, a quarter larger on a narrow page
+        assert np.all(y - h / 2 > (nodes["y"] + nodes["h"]).max())
+        assert np.all(x - w / 2 >= 0) and np.all(x + w / 2 <= 700)
+        near = (np.abs(x[:, None] - x) < w + 0.9) & (np.abs(y[:, None] - y) < h + 0.9)
+        assert np.array_equal(near, np.eye(x.size))
 
 
 @pytest.mark.parametrize("name", STEPPERS)
@@ -135,18 +157,18 @@ def test_the_word_rank_stands_once_where_sixteen_would_run_together():
     assert STEPPERS["ring of 4"]().scene.layers["ranks"].fields["texts"] == [f"rank {r}" for r in range(4)]
 
 
-def test_parts_of_blocks_are_named():
+def test_segments_of_blocks_are_named():
     view = STEPPERS["tree of 16"]()
     layers = view.scene.layers
     assert layers["rows"].fields["texts"] == [f"block 0.{s}" for s in range(4)]
     assert layers["cells"].fields["names"][:5] == [*(f"rank 0, block 0.{s}" for s in range(4)), "rank 1, block 0.0"]
     assert {*layers["movers"].fields["texts"]} == {"0.0", "0.1", "0.2"}
     assert "rank 4 to rank 0: block 0.0, added" in view.scene.alt
-    assert "Block 0.1 is part 1 of block 0." in view.set(step=0).scene.said
-    several = STEPPERS["parts"]().scene
-    assert several.layers["movers"].fields["texts"] == ["2.0+1"]
-    assert several.layers["movers"].fields["w"] > 0.56 * 12 * 5
-    assert "rank 0 to rank 2: block 2.0 and 1 more" in several.alt
+    assert "Block 0.1 is segment 1 of block 0; " in view.set(step=0).scene.said
+    several = STEPPERS["segments"]().scene
+    assert several.layers["movers"].fields["texts"] == ["2.0..3.0"]
+    assert several.layers["movers"].fields["w"] > 0.56 * 12 * 8
+    assert "rank 0 to rank 2: blocks 2.0..3.0" in several.alt
     assert "0.0" not in STEPPERS["ring of 4"]().scene.alt
 
 
@@ -189,6 +211,66 @@ def test_long_names_are_shortened_where_they_are_drawn_and_whole_where_they_are_
     assert LONG.startswith(cut[:-1]) and names["x"][0] - 0.6 * 12 * len(cut) > 0
     assert {LONG, "copy", "NVLink 4"} < {*layers["dots"].fields["names"]}
     assert {"copy", "NVLink 4"} < {*names["texts"]}
+
+
+def gathered(obtained, n, spread=False):
+    """Return n series of one kind, the last slowest."""
+    times = [(1 + i) * np.array([1e-3, 2e-3, 3e-3]) for i in range(n)]
+    ends = [{"low": 0.9 * t, "high": 1.2 * t} if spread else {} for t in times]
+    size = [2**16, 2**20, 2**22]
+    return {f"s{i}": Result("copy", obtained, size, t, n_ranks=16, source="a paper", **more)
+            for i, (t, more) in enumerate(zip(times, ends, strict=True))}  # fmt: skip
+
+
+@pytest.mark.parametrize(("obtained", "shapes"), [("measured", [0, 3, 4, 5, 6]), ("published", [1, 7, 8, 9, 10])])
+def test_dots_of_one_kind_differ_in_shape_and_lines_of_one_kind_in_dash(obtained, shapes):
+    layers = live.sweep(gathered(obtained, 5)).scene.layers
+    assert layers["sample dots"].fields["shape"].tolist() == shapes
+    assert layers["dots"].fields["shape"].tolist() == np.repeat(shapes, 3).tolist()
+    drawn = live.sweep(gathered("predicted", 5), bounds={"b": "1 ms"}).scene.layers
+    assert len({*zip(*(drawn["samples"].fields[k] for k in ("colour", "dash")), strict=True)}) == 6
+    assert drawn["samples"].fields["dash"].tolist().count(2) == 1  # dots are the bound's alone
+
+
+def test_the_spread_of_a_series_is_drawn_as_its_table_tells_it():
+    scene = live.sweep(gathered("measured", 1, spread=True)).scene
+    strokes, dots = scene.layers["spread"].fields, scene.layers["dots"].fields
+    assert strokes["x"].tolist() == np.repeat(dots["x"], 2).tolist()
+    ends = np.log(np.stack([scene.table["low [s]"], scene.table["high [s]"]], axis=1).ravel())
+    slope = np.polyfit(np.log(scene.table["time [s]"]), dots["y"], 1)
+    assert strokes["y"] == pytest.approx(np.polyval(slope, ends), abs=0.1)
+
+
+def test_thirty_series_have_five_labels_and_one_for_the_others_within_the_picture():
+    scene = live.sweep(gathered("measured", 30)).scene
+    assert scene.layers["labels"].fields["texts"] == [*(f"s{i}" for i in range(5)), "others: 25"]
+    assert scene.layers["lines"].fields["names"] == [f"s{i}" for i in range(5, 30)]
+    assert {*scene.layers["lines"].fields["dash"]} == {0}
+    many = live.sweep(swept, bounds={f"b{i}": f"{i + 1} ms" for i in range(20)}).scene
+    assert many.layers["labels"].fields["y"].max() < many.height - 30
+    assert np.diff(np.sort(many.layers["labels"].fields["y"])).min() > 16.9
+
+
+def test_a_bound_outside_the_frame_is_cut_there_or_left_out_with_a_word():
+    here = gathered("measured", 1)["s0"]
+    times = {"steep": [1e-12, 2e-3], "far": [1e-12, 1e-11], "slow": [1, 2]}
+    bounds = {k: Result("copy", "predicted", here.size[[0, -1]], time, n_ranks=16) for k, time in times.items()}
+    scene = live.sweep({"here": here}, bounds=bounds).scene
+    line, frame = scene.layers["lines"].fields, scene.layers["x grid"].fields
+    assert line["names"] == ["steep"]
+    assert line["y"][0] == frame["y"].max() > line["y"][1]
+    assert line["x"][0] > frame["x"].max() - 30 > 0 and line["x"][1] == scene.layers["dots"].fields["x"].max()
+    texts = scene.layers["labels"].fields["texts"]
+    assert texts == ["here", "steep", "far", "(below the picture)", "slow", "(above the picture)"]
+    assert scene.alt.endswith("far (below the picture); slow (above the picture)")
+
+
+def test_long_names_of_a_race_stay_within_the_picture():
+    run = fl.simulate("all_reduce", "ring", FABRICS["crossbar"], "1 MB")
+    layers = live.race({LONG: run}).scene.layers
+    cut = layers["names"].fields["texts"][0]
+    assert cut[-1] == "…" and layers["names"].fields["x"][0] - 0.6 * 12 * len(cut) > 0
+    assert layers["bars"].fields["names"] == [LONG]
 
 
 # words --------------------------------------------------------------------------------------------

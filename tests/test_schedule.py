@@ -240,6 +240,7 @@ def test_display():
     lines = tree.draw().splitlines()
     assert lines[1] == "step 0: 0->2 =2..3"
     assert lines[2] == "step 1: 0->1 =1  2->3 =3"
+    assert tree.segmented(2, pipelined=True).draw().splitlines()[2] == "step 1: 0->1 =1.0  2->3 =3.0  0->2 =2.1..3.1"
     reduce = collectives.build("reduce_scatter", "ring", 66).draw().splitlines()
     assert reduce[1].startswith("step 0: 0->1 +65  1->2 +0")
     assert reduce[1].endswith("... 54 more")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fabriclab.checks.shown import Refused, Shown
@@ -17,19 +18,22 @@ def prediction(id: str, unit: str, ends: tuple[float, float], store: Callable[..
 
     ``store`` takes value, low, high and no_idea, and says what it has stored.
     """
-    from fabriclab.views.live import Live, Scene, Slider
+    from fabriclab.views.live import Live, Slider
     from fabriclab.views.live.rulers import range_scene
 
     middle = float(f"{(ends[0] * ends[1]) ** 0.5:.1g}")
-    names = {"low": middle / 10, "value": middle, "high": middle * 10}
+    first = {"low": middle / 10, "value": middle, "high": middle * 10}
+    names = {name: min(max(value, ends[0]), ends[1]) for name, value in first.items()}
     controls = {name: Slider(*ends, label=text(f"form.{name}"), unit=unit, log=True) for name in names}
 
     def scene(low: float, value: float, high: float) -> Scene:
         said = text("form.said", low=f"{low:g}", best=f"{value:g}", high=f"{high:g}", unit=unit)
-        return range_scene(ends, (low, value, high), unit, said)
+        fits = low <= value <= high
+        said += "" if fits else "\n" + text("form.order")
+        return replace(range_scene(ends, (low, value, high), unit, said), wrong=not fits)
 
     def told(shown: Shown, view: Live) -> Scene:
-        return Scene("\n".join(shown.lines), view.scene.table, view.scene.layers, view.scene.height, view.scene.alt)
+        return replace(scene(**view.values), said="\n".join(shown.lines), wrong=False)
 
     def commit(view: Live) -> Scene:
         if view.values == names:
@@ -52,7 +56,9 @@ def choice(call: str, asked: Shown, options: Mapping[str, str], answer: Callable
         def pressed(view: Live) -> Scene:
             shown = answer(letter)
             more = [line for line in shown.after if line and line not in asked.after]
-            return Scene("\n".join([*asked.lines, f"{letter}: {options[letter]}", *more]), wrong=shown.state != "good")
+            above = "\n".join([*asked.lines, f"{letter}: {options[letter]}"])
+            wrong, verdict = shown.state != "good", above.count("\n") + 1
+            return Scene("\n".join([above, *more]), wrong=wrong, verdict=verdict)
 
         return pressed
 

@@ -44,13 +44,17 @@ def report(name: str | None = None) -> Shown:
     where = text("report.file", path=store.path())
     made = {"version": fabriclab.__version__, "facts": _facts(), "day": str(store.now().date())}
     head = text("report.head", **made, name=f", {name}" if name else "")
-    checks = sorted(_checks(begun), key=lambda row: row[2] == "0")  # those that were tried come first
+    every = [*_checks(begun)]
+    checks = sorted((row for row in every if row[3]), key=lambda row: row[2] == "0")  # what was tried comes first
+    right = [f"{row[0]} {row[2]}" for row in every if not row[3]]
+    over = [text("report.over", n=len(right) - _MOST)] * (len(right) > _MOST)
     latest = {"lessons": [*_lessons(begun, held)][-_MOST:], "numbers": [*_numbers(held)][-_MOST:]}
     more = text("report.more", n=len(checks) - _MOST) if len(checks) > _MOST else ""
     parts = latest | {"checks": checks[:_MOST]}
     return Shown(
         [head, counts], parts=[part for key, rows in parts.items() for part in _part(key, rows)], extra=_download,
-        after=[more, text("report.takeaways") if findings else "", *findings, where],
+        after=[more, text("report.right", list=", ".join([*right[-_MOST:], *over])) if right else "",
+               text("report.takeaways") if findings else "", *findings, where],
         data=held | {"name": name, "made_with": made},
     )  # fmt: skip
 
@@ -122,7 +126,7 @@ def _lessons(begun: Iterable[str], held: dict[str, Any]) -> Iterator[tuple[str, 
 
 
 def _checks(begun: Iterable[str]) -> Iterator[tuple[str, ...]]:
-    """Yield a row per check of the lessons that were begun; those to look at again come with the line to type."""
+    """Yield a row per check of the lessons that were begun; those to look at come with the line to type."""
     tried = answers()
     for id, right in itertools.chain.from_iterable(answered(lesson).items() for lesson in begun):
         tries = tried.get(id, {}).get("tries", 0)

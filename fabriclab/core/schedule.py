@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, Final
 
 import numpy as np
@@ -145,6 +146,19 @@ class Schedule(Value):
         for group in self.groups:
             yield from group.steps(self.n_blocks)
 
+    def block_name(self, block: int, segment: int = 0, count: int = 1) -> str:
+        """Return how a block is written, or several that follow each other (modulo the number of blocks).
+
+        Examples
+        --------
+        >>> whole = Schedule("all_reduce", "mine", n_ranks=4, n_blocks=4, groups=())
+        >>> whole.block_name(2), whole.block_name(2, count=2), whole.segmented(3).block_name(2, segment=1, count=2)
+        ('2', '2..3', '2.1..3.1')
+        """
+        part = f".{segment}" if self.segments > 1 else ""
+        last = f"..{(block + count - 1) % self.n_blocks}{part}" if count > 1 else ""
+        return f"{block}{part}{last}"
+
     def sent(self) -> NDArray[np.float64]:
         """Return the part of the array that each participant sends in all steps, (participants,)."""
         return self._volume("source")
@@ -195,19 +209,20 @@ class Schedule(Value):
         """Show collective, algorithm, ranks and steps."""
         return f"<Schedule {self.collective} {self.algorithm}: {self.n_ranks} ranks, {self.n_steps} steps>"
 
-    def draw(self) -> str:
-        """Return the steps as text, one line per transfer group; long ones are cut with a count."""
+    def draw(self, first: int = 0) -> str:
+        """Return the steps as text, numbered from ``first``; long ones are cut with a count."""
         lines = [repr(self)]
         for number, step in enumerate(self.steps()):
             if number == 64:
                 lines.append(f"... and {self.n_steps - 64} steps more")
                 break
+            columns = (step.source, step.target, step.first, step.segment, step.count, step.reduce)
             shown = [
-                f"{s}->{t} {'+' if r else '='}{f if c == 1 else f'{f}..{(f + c - 1) % self.n_blocks}'}"
-                for s, t, f, c, r in zip(step.source, step.target, step.first, step.count, step.reduce, strict=True)
-            ][:12]
+                f"{s}->{t} {'+' if r else '='}{self.block_name(f, g, c)}"
+                for s, t, f, g, c, r in islice(zip(*columns, strict=True), 12)
+            ]
             more = f" ... {step.n_transfers - 12} more" if step.n_transfers > 12 else ""
-            lines.append(f"step {number}: " + "  ".join(shown) + more)
+            lines.append(f"step {first + number}: " + "  ".join(shown) + more)
         return "\n".join(lines)
 
 

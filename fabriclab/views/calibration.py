@@ -45,7 +45,8 @@ def calibration(
     ax.set(xscale="log", xlim=(min(0.2, given.min()) / 2, max(5.0, given.max()) * 3), ylim=(len(names) - 0.4, -0.6))
     ax.set_yticks(range(len(names)), names, fontsize=9, parse_math=False)
     ax.tick_params(axis="y", length=0)
-    ticks(ax.xaxis, 10.0 ** np.arange(-12, 13), lambda t: f"{t:g}")
+    span = np.log10(max(5.0, given.max()) / min(0.2, given.min())) + 1
+    ticks(ax.xaxis, 10.0 ** np.arange(-12, 13, 1 + int(span / 8)), lambda t: f"{t:g}")
     ax.set_xlabel(text("progress.guesses"), loc="right")
     ax.grid(axis="x")
     for row, (best, start, end) in enumerate(values.T):

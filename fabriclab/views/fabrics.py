@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.cm import ScalarMappable
-from matplotlib.collections import LineCollection
-from matplotlib.patches import FancyBboxPatch
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import units
 from fabriclab.core import Fabric, Timeline
+from fabriclab.texts import text
 from fabriclab.views.layout import Lines, Marks, boxes_of, counted, lines_of, marks_of, paths_of
-from fabriclab.views.page import Floats, Picture, canvas, finish, plain, styled
-from fabriclab.views.palette import GREY, INK, NODE, ROLES, TINT
+from fabriclab.views.page import Floats, Picture, plain
+from fabriclab.views.scene import COLOUR, WIDTH, Layer, Scene, ink_on, lines, printed, shade
 from fabriclab.views.tables import Table
 
 MOST_NODES: Final = 200
+MOST_BOXES: Final = 4096  # that a browser still redraws in time
+SAYS: Final = {mode: f"fabric.says_{mode}" for mode in ("load", "tier", "rail", "failure")}
+KEYS: Final = [COLOUR[k] for k in ("predicted", "measured", "guess", "other1", "tint", "failed", "other2", "other3")]
+_LEFT, _RIGHT, _ROW, _HALF = 176.0, 96.0, 70.0, 12.0
 
 
-@styled
 def fabric(
     fabric: Fabric, *, load: Timeline | ArrayLike | None = None, ax: Axes | None = None, finding: str | None = None
 ) -> Picture:
@@ -44,31 +46,7 @@ def fabric(
     ValueError
         If there is no link or no endpoint, or load does not fit.
     """
-    if not fabric.n_links or not fabric.n_ranks:
-        msg = f"nothing to draw: this fabric has {fabric.n_links} links and {fabric.n_ranks} endpoints; add both"
-        raise ValueError(msg)
-    share = np.full(fabric.n_links, np.nan) if load is None else share_of(fabric, load)
-    marks = marks_of(fabric, fabric.n_nodes > MOST_NODES)
-    lines = lines_of(fabric, marks, share)
-    # Room below the lowest row: names of servers or rails, and the arcs of cables within a row.
-    foot = 0.32 + 0.36 * (marks.server.max() >= 0) + 0.55 * bool(np.any(marks.row[lines.a] == marks.row[lines.b]))
-    own, ax = ax is None, canvas(ax, 0.5 + 0.62 * (np.ptp(marks.row) + 1 + foot) + 0.6 * (load is not None))
-    ax.set_axis_off()
-    left = min(-0.7, float((marks.x - marks.width / 2).min()) - 0.3)
-    ax.set(
-        xlim=(left, (marks.x + marks.width / 2).max() + 0.3),
-        ylim=(marks.row.min() - foot, marks.row.max() + 0.4),
-    )
-    _draw_boxes(ax, fabric, marks, foot)
-    _draw_lines(ax, marks, lines)
-    _draw_marks(ax, fabric, marks)
-    _write_margins(ax, fabric, marks, lines)
-    table = Table({
-        "from": [marks.names[i] for i in lines.a], "to": [marks.names[i] for i in lines.b],
-        "cables": lines.cables, "failed": lines.failed, "fastest [B/s]": lines.fastest, "together [B/s]": lines.total,
-        "load": lines.load,
-    })  # fmt: skip
-    return finish(ax, own, finding, fabric_said(fabric, marks, lines, share), table)
+    return printed(fabric_scene(fabric, None if load is None else share_of(fabric, load)), ax=ax, finding=finding)
 
 
 def share_of(fabric: Fabric, load: Timeline | ArrayLike) -> Floats:
@@ -83,108 +61,250 @@ def share_of(fabric: Fabric, load: Timeline | ArrayLike) -> Floats:
     return share
 
 
-def _draw_boxes(ax: Axes, f: Fabric, m: Marks, foot: float) -> None:
-    """Draw servers as rounded boxes and scale-up domains as tinted ones; one stack stands for many servers."""
-    low = m.row.min() - foot + 0.34
-    for left, right, bottom, high, tinted in boxes_of(m, foot):
-        if tinted:
-            _box(ax, left, right, bottom, high, fc=TINT, alpha=0.28, lw=0)
-            continue
-        for step in (0.1, 0.05, 0.0) if m.folded else (0.0,):
-            alpha = 0.35 if step else 0.8
-            _box(ax, left + step, right + step, low - step, high - step, fc="none", ec=INK, lw=1.1, alpha=alpha)
-        if not m.folded:
-            here = (m.server >= 0) & (m.x > left) & (m.x < right)
-            ax.text(left + 0.05, low - 0.04, f"server {m.server[here][0]}", ha="left", va="top")
-            continue
-        _beside(ax, f"in {f.summary()['servers']:,} servers", low - 0.3, "left")
-        for i in np.flatnonzero((m.server >= 0) & (m.row == 0) & (m.rail >= 0)):
-            ax.text(m.x[i], low - 0.3, f"rail {m.rail[i]}", ha="center", va="center")
+def fabric_scene(
+    f: Fabric, share: Floats | None = None, colour: str = "load", open: int | None = None, said: str = ""
+) -> Scene:
+    """Return one picture of a fabric with loads (L,); the block with the node ``open`` shows its members."""
+    if not f.n_links or not f.n_ranks:
+        return Scene(text("fabric.empty", links=f.n_links, ends=f.n_ranks), wrong=True)
+    marks = marks_of(f, f.n_nodes > MOST_NODES, open)
+    if marks.row.size > MOST_BOXES:  # then the block stays closed
+        marks = marks_of(f, True)
+        said = text("fabric.many", n=f"{np.sum(marks.of_node == marks.of_node[open]):,}", most=f"{MOST_BOXES:,}")
+        open = None
+    share = np.full(f.n_links, np.nan) if share is None else share
+    cables = lines_of(f, marks, share)
+    # Room below the lowest row: names of servers or rails, and the arcs of cables within a row.
+    foot = 0.32 + 0.36 * (marks.server.max() >= 0) + 0.5 * bool(np.any(marks.row[cables.a] == marks.row[cables.b]))
+    low, high = marks.row.min() - foot, marks.row.max() + 0.5
+    left, right = float((marks.x - marks.width / 2).min() - 0.3), float((marks.x + marks.width / 2).max() + 0.3)
+    unit = (WIDTH - _LEFT - _RIGHT) / (right - left)
+
+    def across(x: Any) -> Floats:
+        return np.asarray(_LEFT + (np.asarray(x) - left) * unit)
+
+    def down(y: Any) -> Floats:
+        return np.asarray((high - np.asarray(y)) * _ROW)
+
+    paths = [np.stack([across(p[:, 0]), down(p[:, 1])], axis=1) for p in paths_of(marks, cables)]
+    width = 1.5 * np.clip(cables.total / max(cables.total[cables.total > 0].min(initial=np.inf), 1.0), 1.0, 40.0) ** 0.4
+    # A line is never wider than its box: an open block has narrow ones.
+    width = np.minimum(width, np.maximum(0.9 * unit * np.minimum(marks.width[cables.a], marks.width[cables.b]), 1.0))
+    names = [f"{marks.names[a]} – {marks.names[b]}" for a, b in zip(cables.a, cables.b, strict=True)]
+    x0, x1 = across(marks.x - marks.width / 2), across(marks.x + marks.width / 2)
+    box = {"x": x0, "y": down(marks.row) - _HALF, "w": np.maximum(x1 - x0, 1.5), "h": np.full(x0.size, 2 * _HALF)}
+    keys = _node_colours(f, marks, colour)
+    layers = {"servers": _servers(marks, foot, across, down), "places": _server_names(f, marks, low, across, down)} | {
+        "case": lines(paths, width=width + 2.5, colour=COLOUR["grey"], alpha=0.6 * (colour == "load")),
+        "cables": lines(paths, width=width, colour=_coloured(marks, cables, colour), alpha=_strength(cables, colour),
+                        dash=2 * (cables.failed == cables.cables), names=names, notes=_notes(marks, cables)),
+        "nodes": Layer("boxes", {**box, "colour": keys, "ink": ink_on(keys), "texts": _fitting(marks, x1 - x0),
+                                 "names": list(marks.names), "pick": "open" if marks.folded else None,
+                                 "picks": _picks(f, marks, open)}),
+        **_crosses(paths, cables),
+        "margins": _margins(f, marks, cables, down),
+    }  # fmt: skip
+    if colour == "load" and np.isfinite(share).all():
+        layers |= scale(float(down(low)) + 14)
+    words = _said(f, marks, cables, share)
+    first = said or words[0][:1].upper() + words[0][1:] + "."
+    place = np.unique(marks.row if colour == "tier" else marks.rail)
+    alt = "; ".join([first.rstrip("."), *words[not said :]]) + ". "
+    alt += told(colour, cables.load, place, cables.failed.sum(), f.n_cables)
+    table = Table({
+        "from": [marks.names[i] for i in cables.a], "to": [marks.names[i] for i in cables.b], "cables": cables.cables,
+        "failed": cables.failed, "together [B/s]": cables.total, "load": cables.load,
+        "fullest": cables.fullest,
+    })  # fmt: skip
+    return Scene(first, table, layers, float(down(low)) + (34 if "scale" in layers else 6), alt)
 
 
-def _box(ax: Axes, left: float, right: float, low: float, high: float, rounding: float = 0.1, **look: Any) -> None:
-    shape = f"round,pad=0,rounding_size={rounding}"
-    ax.add_patch(FancyBboxPatch((left, low), right - left, high - low, boxstyle=shape, **{"zorder": 1, **look}))
+def told(colour: str, load: Floats, places: NDArray[Any], failed: int, parts: int) -> str:
+    """Return what the colour says, for those who do not see it."""
+    seen = 100 * load[np.isfinite(load)]
+    if colour == "load" and not seen.size:
+        return ""
+    numbers = {"low": f"{seen.min(initial=1e9):.3g}", "high": f"{seen.max(initial=0):.3g}", "failed": failed}
+    n = np.unique(places[places >= 0]).size
+    repeats = " " + text("fabric.repeats", n=len(KEYS)) if colour in ("tier", "rail") and n > len(KEYS) else ""
+    return text(SAYS[colour], **numbers, all=f"{parts:,}", n=n) + repeats
 
 
-def _beside(ax: Axes, text: str, y: float, side: str) -> None:
-    """Write into the margin, at the height ``y`` of the drawing."""
-    x, shift, align = (0, -4, "right") if side == "left" else (1, 4, "left")
-    ax.annotate(text, (x, y), (shift, 0), ("axes fraction", "data"), "offset points", ha=align, va="center")
+def scale(y: float) -> dict[str, Layer]:
+    """Return the scale of loads: a bar of the map with its ends."""
+    n, left, w = 32, 250.0, 200.0
+    x = left + w * np.arange(n) / n
+    bar = {"x": x, "y": np.full(n, y), "w": np.full(n, w / n + 0.5), "h": np.full(n, 12.0), "round": 0.0}
+    ends = {"x": np.array([left - 8, left + w + 8]), "y": np.full(2, y + 6), "align": np.array([2, 0]),
+            "texts": [text("fabric.load", percent=0), "100%"]}  # fmt: skip
+    return {"scale": Layer("boxes", {**bar, "colour": shade(np.linspace(0, 1, n))}), "ends": Layer("texts", ends)}
 
 
-def _draw_marks(ax: Axes, f: Fabric, m: Marks) -> None:
+def _fitting(m: Marks, room: Floats) -> list[str]:
+    """Return the texts in the boxes: a row is named in full or not at all."""
     names = [name.split()[0 if m.folded else -1] for name in m.names]
-    fits = np.array([5.6 * len(name) for name in names]) < m.width * 330.0 / np.ptp(ax.get_xlim())
-    for name, node, x, y, half in zip(names, m.first, m.x, m.row, m.width / 2, strict=True):
-        _box(ax, x - half, x + half, y - 0.17, y + 0.17, 0.06, fc=NODE[bool(f.transit[node])], lw=0, zorder=5)
-        # A row is named in full or not at all.
-        if fits[m.row == y].all():
-            ax.text(x, y, name, color="white", ha="center", va="center_baseline", zorder=6)
+    fits = np.array([7.0 * len(name) for name in names]) < room
+    return [name * bool(fits[m.row == row].all() or m.folded) for name, row in zip(names, m.row, strict=True)]
 
 
-def _draw_lines(ax: Axes, m: Marks, k: Lines) -> None:
-    paths = paths_of(m, k)
-    width = 1.5 * np.clip(k.total / max(k.total[k.total > 0].min(initial=np.inf), 1.0), 1.0, 40.0) ** 0.4
-    dead = k.failed == k.cables
-    if np.isnan(k.load).all():
-        alpha = np.where(dead, 0.4, 0.9)
-        ax.add_collection(LineCollection(paths, linewidths=width, colors=GREY, alpha=alpha, zorder=2))
-    else:
-        scale = ScalarMappable(cmap="cividis")
-        scale.set_clim(0, max(1.0, float(k.load.max())))
-        # The casing keeps both ends of the scale visible on a light and on a dark page.
-        ax.add_collection(LineCollection(paths, linewidths=width + 3.0, colors=GREY, zorder=2))
-        colours = np.where(dead[:, None], (0.42, 0.42, 0.42, 1.0), scale.to_rgba(k.load))
-        ax.add_collection(LineCollection(paths, linewidths=width + 1.0, colors=colours, zorder=3))
-        bar = ax.figure.colorbar(scale, ax=ax, orientation="horizontal", shrink=0.5, aspect=28, pad=0.02)
-        bar.set_label("load of the fullest link of each line [part of its capacity]")
-        bar.outline.set_visible(False)
-    for i in np.flatnonzero(k.failed):
-        x, y = paths[i].mean(axis=0)
-        ax.plot(x, y, zorder=8, **ROLES["failed"].look() | {"ms": 10})
-        if k.cables[i] > 1:
-            plate = {"boxstyle": "round,pad=0.15", "fc": NODE[True], "lw": 0}
-            shift, side = (9, "left") if x < np.mean(ax.get_xlim()) else (-9, "right")
-            ax.annotate(f"{k.failed[i]} of {k.cables[i]}", (x, y), (shift, 0), textcoords="offset points",
-                        ha=side, va="center", color="white", bbox=plate, zorder=7)  # fmt: skip
+def _picks(f: Fabric, m: Marks, open: int | None) -> list[int | None]:
+    """Return what is open after a box is chosen: its block, or nothing if that one is open already."""
+    if not m.folded:
+        return [None] * m.first.size
+    size = np.bincount(m.of_node, minlength=m.first.size)
+    return [None if open is not None and size[i] == 1 else int(m.first[i]) for i in range(m.first.size)]
 
 
-def _write_margins(ax: Axes, f: Fabric, m: Marks, k: Lines) -> None:
+def _coloured(m: Marks, k: Lines, colour: str) -> Floats:
+    grey = np.full(k.a.size, COLOUR["grey"])
+    if colour == "load":
+        return shade(k.load)
+    if colour == "failure":
+        return np.where(k.failed > 0, COLOUR["failed"], grey)
+    place = m.row[k.b] if colour == "tier" else np.maximum(m.rail[k.a], m.rail[k.b])
+    return np.where(place >= 0, np.array(KEYS)[place % len(KEYS)], grey)
+
+
+def _strength(k: Lines, colour: str) -> Floats:
+    """Return how strong each line is: pale if it is dead or, where the colour is not the load, idle."""
+    busy = 1.0 if colour == "load" else 0.25 + 0.75 * np.clip(np.nan_to_num(k.load, nan=1.0), 0, 1)
+    return np.where(k.failed == k.cables, 0.35, busy)
+
+
+def _node_colours(f: Fabric, m: Marks, colour: str) -> Floats:
+    plain = np.where(f.transit[m.first], COLOUR["switch"], COLOUR["host"])
+    if colour not in ("tier", "rail"):
+        return plain
+    place = m.row if colour == "tier" else m.rail
+    return np.where(place >= 0, np.array(KEYS)[place % len(KEYS)], plain)
+
+
+def _servers(m: Marks, foot: float, across: Callable[..., Floats], down: Callable[..., Floats]) -> Layer:
+    """Return servers as rounded boxes and scale-up domains as tinted ones; one stack stands for many servers."""
+    ends = np.array(boxes_of(m, foot), dtype=np.float64).reshape(-1, 5)
+    deep = np.where(ends[:, 4] > 0, 0, 2 * m.folded)
+    which = np.repeat(np.arange(len(ends)), deep + 1)
+    back = np.concatenate([np.arange(d, -1, -1) for d in deep] or [np.zeros(0)])  # the front one is drawn last
+    left, right, low, high, tinted = ends[which].T
+    return Layer("boxes", {
+        "x": across(left + 0.05 * back), "y": down(high - 0.05 * back), "w": across(right) - across(left),
+        "h": down(low) - down(high), "colour": np.where(tinted > 0, COLOUR["tint"], COLOUR["none"]),
+        "alpha": np.where(tinted > 0, 0.3, np.where(back > 0, 0.35, 0.8)), "round": 7.0,
+        "edge": np.where(tinted > 0, 0, -1),
+    })  # fmt: skip
+
+
+def _server_names(f: Fabric, m: Marks, low: float, across: Callable[..., Floats], down: Callable[..., Floats]) -> Layer:
+    """Return the names below the boxes: of servers, or how many there are and which rail stands where."""
+    out: list[tuple[float, float, str, int]] = []
+    y = float(down(low)) - 7
+    if not m.folded:
+        lefts = [left for left, _, _, _, tinted in boxes_of(m, 0.0) if not tinted]
+        numbers = [int(m.server[(m.server >= 0) & (m.x > left)][0]) for left in lefts]
+        room = float(np.diff(np.sort(across(np.array(lefts)))).min(initial=WIDTH))
+        names = [text("fabric.server", s=s) for s in numbers]
+        if 8.0 * max(map(len, names), default=0) > room:  # then the word stands once, before the numbers
+            out.append((_LEFT - 16, y, text("fabric.servers"), 2))
+            names = [str(s) if room > 24 else "" for s in numbers]
+        out += [(float(across(left + 0.05)), y, name, 0) for left, name in zip(lefts, names, strict=True)]
+    elif m.server.max() >= 0:
+        servers = int(f.summary()["servers"])
+        out.append((_LEFT - 16, y, text("fabric.in_servers", n=f"{servers:,}"), 2))
+        ends = np.flatnonzero((m.server >= 0) & (m.row == 0) & (m.rail >= 0))
+        room = float(np.diff(np.sort(across(m.x[ends]))).min(initial=WIDTH))
+        names = [text("fabric.rail", r=rail) for rail in m.rail[ends]]
+        if 8.0 * max(map(len, names), default=0) > room:  # then the number alone, or nothing in an open block
+            names = [str(rail) if room > 24 else "" for rail in m.rail[ends]]
+        out += [(float(across(m.x[i])), y, name, 1) for i, name in zip(ends, names, strict=True)]
+    return _written(out)
+
+
+def _written(out: Sequence[tuple[float, float, str, int]]) -> Layer:
+    x, y, align = np.array([(x, y, align) for x, y, _, align in out]).reshape(-1, 3).T
+    return Layer("texts", {"x": x, "y": y, "texts": [words for _, _, words, _ in out], "align": align, "size": 12.0})
+
+
+def _crosses(paths: Sequence[NDArray[Any]], k: Lines) -> dict[str, Layer]:
+    """Return a cross on each line with failed cables and, on the first ones, how many of them failed."""
+    here = np.flatnonzero(k.failed)
+    middle = np.concatenate([np.empty((0, 2)), *(paths[i].mean(axis=0, keepdims=True) for i in here.tolist())])
+    dots = {"x": middle[:, 0], "y": middle[:, 1], "size": 5.0, "shape": 2.0, "colour": COLOUR["failed"]}
+    many = [(i, x, y) for i, (x, y) in zip(here.tolist(), middle.tolist(), strict=True) if k.cables[i] > 1][:8]
+    words = [text("fabric.failed_of", n=k.failed[i], all=k.cables[i]) for i, _, _ in many]
+    x, y = np.array([at for _, *at in many]).reshape(-1, 2).T
+    wide = np.array([7.2 * len(w) + 6 for w in words])
+    left = x + np.where(x > _LEFT + 215, -9 - wide, 9)
+    free: list[int] = []  # a plate hides no other and no cross; the note of its line says the number anyway
+    for i in range(len(many)):
+        apart = all(abs(y[i] - y[j]) > 20 or left[i] > left[j] + wide[j] or left[j] > left[i] + wide[i] for j in free)
+        off = np.abs(middle - [left[i] + wide[i] / 2, y[i]])
+        over = (off[:, 1] < 14) & (off[:, 0] < wide[i] / 2 + 5)
+        if apart and not over.any():
+            free.append(i)
+    plate = {"x": left[free], "y": y[free] - 9, "w": wide[free], "h": np.full(len(free), 18.0)}
+    plates = Layer("boxes", {**plate, "colour": COLOUR["switch"], "ink": COLOUR["white"],
+                             "texts": [words[i] for i in free]})  # fmt: skip
+    return {"failed": Layer("dots", dots), "failed words": plates}
+
+
+def _margins(f: Fabric, m: Marks, k: Lines, down: Callable[..., Floats]) -> Layer:
     """Name the rows on the left and the cables between them on the right."""
+    out: list[tuple[float, float, str, int]] = []
+
+    def write(x: float, y: float, texts: list[str], align: int) -> None:
+        middle = float(down(y))
+        out.extend((x, middle + 16 * (i - (len(texts) - 1) / 2), t, align) for i, t in enumerate(texts))
+
     for row in np.unique(m.row):
         here = m.row[m.of_node] == row
         radix = np.unique(f.radix[here])
-        ports = f"\nx {radix[0]} ports" if radix.size == 1 and radix[0] > 0 else ""
-        _beside(ax, counted(int(here.sum()), f.kinds[f.kind[here][0]]) + ports, row, "left")
+        ports = [text("fabric.ports", n=radix[0])] if radix.size == 1 and radix[0] > 0 else []
+        write(_LEFT - 16, row, [counted(int(here.sum()), f.kinds[f.kind[here][0]]), *ports], 2)
     for low, high in np.unique([m.row[k.a], m.row[k.b]], axis=1).T:
         here = (m.row[k.a] == low) & (m.row[k.b] == high)
         rates = [plain(units.format_rate(v)) for v in (k.slowest[here].min(), k.fastest[here].max()) if np.isfinite(v)]
+        rates = list(dict.fromkeys(rates))
         each = np.unique(k.cables[here])
-        text = f"{k.cables[here].sum():,} x {' to '.join(dict.fromkeys(rates))}"
-        text += f"\n{each[0]:,} cables per line" if each.size == 1 < min(each[0], here.sum()) else ""
-        _beside(ax, text, (low + high) / 2 if low != high else low - 0.5, "right")
+        rates[:-1] = [text("fabric.to", rate=rate) for rate in rates[:-1]]
+        rates += [text("fabric.per_line", n=f"{each[0]:,}")] * bool(each.size == 1 < min(each[0], here.sum()))
+        middle = (low + high) / 2 if low != high else low - 0.5
+        write(WIDTH - _RIGHT + 8, middle, [f"{k.cables[here].sum():,} x", *rates], 0)
+    return _written(out)
+
+
+def _notes(m: Marks, k: Lines) -> list[str]:
+    """Return what a reader of one line is told."""
+    notes = []
+    inside = (m.server[k.a] >= 0) & (m.server[k.a] == m.server[k.b])
+    for i in range(k.a.size):
+        words = [counted(int(k.cables[i]), "link" if inside[i] else "cable"), units.format_rate(float(k.fastest[i]))]
+        words += [text("fabric.failed_here", n=k.failed[i])] * bool(k.failed[i])
+        load = {"percent": f"{100 * k.load[i]:.3g}", "most": f"{100 * k.fullest[i]:.3g}"}
+        words += [] if np.isnan(k.load[i]) else [text("fabric.mean" if k.cables[i] > 1 else "fabric.load", **load)]
+        notes.append(", ".join(words))
+    return notes
 
 
 def _listed(f: Fabric, nodes: Any, *more: str) -> str:
     """Return how many of the nodes there are of each kind, as in "4 leaves, 1 spine and 16 cables"."""
     kinds, numbers = np.unique(f.kind[nodes], return_counts=True)
     words = [*(counted(int(n), f.kinds[k]) for k, n in zip(kinds, numbers, strict=True)), *more]
-    return ", ".join(words[:-1]) + " and " * (len(words) > 1) + words[-1]
+    return ", ".join(words[:-1]) + text("word.and") * (len(words) > 1) + words[-1]
 
 
-def fabric_said(f: Fabric, m: Marks, k: Lines, share: Floats) -> list[str]:
+def _said(f: Fabric, m: Marks, k: Lines, share: Floats) -> list[str]:
     """Return what the picture says: load first, then failures, then the parts."""
     outside = (m.server[m.of_node] < 0) & ~np.isin(np.arange(f.n_nodes), f.endpoint)
     # Connections on the boards of a server are no cables of the network.
     cables = int(np.sum(outside[f.source[::2]] | outside[f.target[::2]])) or f.n_cables
-    servers, failed = f.summary()["servers"], int(k.failed.sum())
-    where = f" in {servers:,} servers" if 1 < servers < f.n_ranks else ""
-    said = [f"{_listed(f, f.endpoint)}{where} meet over {_listed(f, outside, counted(cables, 'cable'))}"]
-    said.append(f"drawn are {_listed(f, slice(None))}")
+    servers, failed = int(f.summary()["servers"]), int(k.failed.sum())
+    where = " " + text("fabric.in_servers", n=f"{servers:,}") if 1 < servers < f.n_ranks else ""
+    over = _listed(f, outside, counted(cables, "cable"))
+    said = [text("fabric.meet", ends=_listed(f, f.endpoint) + where, over=over)]
+    said.append(text("fabric.drawn", list=_listed(f, slice(None))))
     if failed:
-        said.insert(0, f"{failed:,} of {f.n_cables:,} cables {'has' if failed == 1 else 'have'} failed")
+        said.insert(0, text("fabric.failed", n=f"{failed:,}", all=f"{f.n_cables:,}"))
     if np.isfinite(share).all():
         link = int(np.argmax(share))
-        said.insert(0, f"the fullest link, {f.link_name(link)}, carries {100 * share[link]:.3g}% of what it could")
+        said.insert(0, text("fabric.fullest", link=f.link_name(link), percent=f"{100 * share[link]:.3g}"))
     return said

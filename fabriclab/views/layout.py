@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fabriclab import units
 from fabriclab.core import Fabric
+from fabriclab.texts import table, text
 from fabriclab.views.page import Floats, Ints, spread
-
-_PLURAL: Final = {
-    "gpu": "GPUs", "nic": "NICs", "leaf": "leaves", "nvlink": "NVLink switches", "pcie": "PCIe switches",
-    "switch": "switches",
-}  # fmt: skip
 
 
 class Marks(NamedTuple):
@@ -41,12 +37,14 @@ class Lines(NamedTuple):
     slowest: Floats  # of the cables that work, [B/s]
     fastest: Floats
     total: Floats  # [B/s]
-    load: Floats  # of the fullest link, as a part of its capacity; NaN where none is given
+    load: Floats  # mean of the cables, each in its fuller direction, as a part of capacity; NaN where none is given
+    fullest: Floats  # of them
 
 
 def counted(number: int, kind: str) -> str:
     """Return a number of nodes or cables with their kind, such as "1,024 GPUs"."""
-    return f"{number:,} {kind if number == 1 else _PLURAL.get(kind, f'{kind}s')}"
+    named = table().get(f"kind.{kind}", f"{kind}|{kind}s")
+    return f"{number:,} {named.split('|')[number != 1]}"
 
 
 def marks_of(f: Fabric, fold: bool, open: int | None = None) -> Marks:
@@ -66,7 +64,8 @@ def marks_of(f: Fabric, fold: bool, open: int | None = None) -> Marks:
     if fold:
         names = []
         for n, i in zip(count.tolist(), first.tolist(), strict=True):
-            block = counted(n, f.kinds[f.kind[i]]) + (f", rail {rail[i]}" if rail[i] >= 0 else "")
+            block = counted(n, f.kinds[f.kind[i]])
+            block += ", " + text("fabric.rail", r=rail[i]) if rail[i] >= 0 else ""
             names.append(block if n > 1 else f.name(i))
     else:
         names = [f.name(int(i)) for i in first]
@@ -155,8 +154,9 @@ def lines_of(f: Fabric, m: Marks, share: Floats) -> Lines:
     failed = np.add.reduceat(rate == 0, start, dtype=np.int64)
     slowest = np.minimum.reduceat(np.where(rate > 0, rate, np.inf), start)
     fastest, total = np.maximum.reduceat(rate, start), np.add.reduceat(rate, start)
-    load = np.maximum.reduceat(np.maximum(share[::2], share[1::2])[order], start)
-    return Lines(*np.divmod(pair, m.row.size), cables, failed, slowest, fastest, total, load)
+    fuller = np.maximum(share[::2], share[1::2])[order]
+    load, fullest = np.add.reduceat(fuller, start) / cables, np.maximum.reduceat(fuller, start)
+    return Lines(*np.divmod(pair, m.row.size), cables, failed, slowest, fastest, total, load, fullest)
 
 
 def _ports(m: Marks, box: Ints, other: Ints) -> Floats:

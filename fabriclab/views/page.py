@@ -22,7 +22,8 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import units
-from fabriclab.views.palette import INK, ROLES, STYLE
+from fabriclab.texts import text
+from fabriclab.views.palette import INK, STYLE
 from fabriclab.views.tables import Table
 
 WIDTH: Final = 7.0
@@ -57,15 +58,15 @@ class Picture:
         buffer = io.StringIO()
         nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
         self.figure.savefig(buffer, format="svg", transparent=True, metadata=nothing)
-        text = buffer.getvalue()
+        svg = buffer.getvalue()
         # matplotlib's style block would hold for the whole page; as an attribute it holds for this picture only.
-        text = re.sub(r"<style.*?</style>", "", text[text.index("<svg") :], count=1, flags=re.DOTALL)
+        svg = re.sub(r"<style.*?</style>", "", svg[svg.index("<svg") :], count=1, flags=re.DOTALL)
         # Group names would be there twice on a page with two pictures; nothing refers to them.
-        text = re.sub(r' id="[A-Za-z0-9.]+_\d+"', "", text)
+        svg = re.sub(r' id="[A-Za-z0-9.]+_\d+"', "", svg)
         size = f'width="{WIDTH * 100:.0f}" style="max-width:100%;height:auto;stroke-linejoin:round;stroke-linecap:butt"'
-        text = re.sub(r'width="[^"]*" height="[^"]*"', size, text, count=1)
+        svg = re.sub(r'width="[^"]*" height="[^"]*"', size, svg, count=1)
         label = f'<svg role="img" aria-label="{html.escape(self.alt)}" '
-        return text.replace("<svg ", label, 1).replace(INK, "currentColor")
+        return svg.replace("<svg ", label, 1).replace(INK, "currentColor")
 
     @styled
     def save(self, path: str | Path) -> Path:
@@ -87,7 +88,7 @@ class Picture:
         if os.environ.get("FABRICLAB_TEXT", "") not in ("", "0"):
             shown = f"<p>{html.escape(self.finding)}</p>{table}<p>{html.escape(self.caption)}</p>"
         else:
-            unfold = f"<details><summary>The numbers</summary>{table}</details>"
+            unfold = f"<details><summary>{text('live.word.numbers')}</summary>{table}</details>"
             shown = f'<figure style="margin:0">{self.svg()}{unfold}</figure>'
         return {"text/plain": str(self), "text/html": shown}
 
@@ -101,40 +102,47 @@ def canvas(ax: Axes | None, height: float) -> Axes:
     return figure.add_subplot()
 
 
-def finish(ax: Axes, own: bool, finding: str | None, said: Sequence[str], table: Table, caption: str = "") -> Picture:
+def finish(
+    ax: Axes, own: bool, finding: str | None, said: Sequence[str], table: Table, caption: str = "",
+    alt: str | None = None,
+) -> Picture:  # fmt: skip
     """Put the finding above the picture, or else the first of the clauses that were computed, and the caption below."""
     headline, clauses = (x[:1].upper() + x[1:] for x in ((finding or said[0]).strip(), "; ".join(said)))
     if headline.lower().startswith(("figure", "plot")):
         msg = f"finding must be a sentence that says what is seen, got {headline!r}; begin with the matter itself"
         raise ValueError(msg)
     # With the clauses the alternative text names a number whatever the finding says.
-    picture = Picture(ax, headline, f"{headline.rstrip('.')}. {clauses}" if finding else clauses, table, caption)
+    alt = alt or (f"{headline.rstrip('.')}. {clauses}" if finding else clauses)
+    picture = Picture(ax, headline, alt, table, caption)
     words: dict[str, Any] = {"ha": "left", "color": INK, "parse_math": False}
     if own:
-        picture.figure.suptitle(textwrap.fill(headline, 80), x=0.01, fontsize=10.5, fontweight="bold", **words)
-        picture.figure.supxlabel(textwrap.fill(caption, 105), x=0.01, fontsize=8.5, **words)
+        above, below = textwrap.fill(headline, 76), textwrap.fill(caption, 105)
+        # Long words take no room from the drawing.
+        more = 0.18 * above.count("\n") + (0.15 + 0.15 * (below.count("\n") + 1)) * bool(below)
+        picture.figure.set_figheight(picture.figure.get_figheight() + more)
+        picture.figure.suptitle(above, x=0.01, fontsize=10.0, fontweight="bold", **words)
+        picture.figure.supxlabel(below, x=0.01, fontsize=8.5, **words)
     else:
         ax.set_title(textwrap.fill(headline, 60), loc="left", pad=20, fontsize=10, fontweight="bold", color=INK)
     return picture
 
 
-def guess_band(span: Callable[..., object], guess: Guess | None, quantity: str) -> tuple[float, ...]:
-    """Draw the reader's guess with ``span``, axhspan or axvspan, and return its ends in SI units."""
+def guess_of(guess: Guess | None, quantity: str) -> tuple[float, ...]:
+    """Return the ends of the reader's guess in SI units, if there is one."""
     if guess is None:
         return ()
     low, high = (units.parse(v, quantity, "guess") for v in guess)
     if not 0 < low <= high:
         msg = f"guess must be two values with 0 < low <= high, got {guess!r}"
         raise ValueError(msg)
-    span(low, high, color=ROLES["guess"].colour, alpha=0.25, lw=0, zorder=0)
     return low, high
 
 
-def ticks(axis: Axis, places: Iterable[float], text: Callable[[float], str]) -> None:
+def ticks(axis: Axis, places: Iterable[float], show: Callable[[float], str]) -> None:
     """Set those ticks that are in view, with their texts: "50 GB/s" for "50.0 GB/s"."""
     low, high = axis.get_view_interval()
     inside = [t for t in places if low <= t <= high]
-    axis.set_ticks(inside, labels=[plain(text(t)) for t in inside])
+    axis.set_ticks(inside, labels=[plain(show(t)) for t in inside])
     axis.set_ticks([], minor=True)
 
 
@@ -154,6 +162,6 @@ def spread(wanted: ArrayLike, gap: float, low: float = 0.0, high: float = 1.0) -
     return out
 
 
-def plain(text: str) -> str:
+def plain(words: str) -> str:
     """Return "50 GB/s" for "50.0 GB/s"."""
-    return re.sub(r"\.0+(?= )", "", text)
+    return re.sub(r"\.0+(?= )", "", words)

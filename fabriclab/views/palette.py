@@ -47,8 +47,6 @@ ROLES: Final = {
 HERE: Final = {"measured": "measured here", "stored": "measured elsewhere"}
 NODE: Final = {True: "#5c6878", False: "#766a5a"}  # passes traffic on, or not; white text on both has 5.6 and 5.3
 TINT: Final = "#56B4E9"  # NVLink domain
-# Kinds of flow in a timeline: colour and hatch.
-FILLS: Final = (("#0072B2", ""), ("#56B4E9", "////"), ("#CC79A7", "\\\\\\\\"), ("#F0E442", "xx"), (GREY, "||||"))
 
 # Sizes in points: a figure is 7 inches = 504 pt and is shown 700 px wide, so 8.5 pt are 11.8 px.
 STYLE: Final[dict[Any, Any]] = {

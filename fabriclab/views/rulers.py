@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from matplotlib.axes import Axes
 
 from fabriclab import units
 from fabriclab.core import Result
-from fabriclab.views.page import Guess, Picture, canvas, finish, guess_band, styled, ticks
-from fabriclab.views.palette import GREY, HERE, INK, ROLES
+from fabriclab.texts import text
+from fabriclab.views.page import Guess, Picture, guess_of
+from fabriclab.views.palette import HERE
+from fabriclab.views.scene import COLOUR, Layer, Scene, lines, log_axis, printed, tick_layers
 from fabriclab.views.tables import Table, three
 
 Mark = tuple[float, str, str, Sequence[float]]  # rate, name, how it was obtained, rates of its rounds
 
 
-@styled
 def ruler(
     measured: Mapping[str, Result | units.Quantity], links: Mapping[str, units.Quantity] | None = None, *,
     guess: Guess | None = None, ax: Axes | None = None, finding: str | None = None,
@@ -44,21 +46,79 @@ def ruler(
         If there is no rate, or one that is not plausible.
     """
     marks = marks_of(measured, links or {})
-    own, ax = ax is None, canvas(ax, 1.25 + 0.29 * len(marks) + 0.2 * (guess is not None))
-    band = guess_band(ax.axvspan, guess, "rate")
-    if band:
-        middle = float(np.sqrt(band[0] * band[1]))
-        ax.annotate("your guess", (middle, 1), xycoords=("data", "axes fraction"), ha="center", va="bottom")
-    _draw(ax, sorted(marks), band)
-    rate, name, obtained, rounds = zip(*sorted(marks, reverse=True), strict=True)
-    slowest, fastest = ([pick(r, default=np.nan) for r in rounds] for pick in (min, max))
-    table = Table({"what": name, "obtained": obtained, "rate [B/s]": rate, "slowest round [B/s]": slowest,
-                   "fastest round [B/s]": fastest})  # fmt: skip
-    said = _said(dict(zip(name, rate, strict=True)), marks[0][1])
-    if band:
-        said.append("the guess was {} to {}".format(*map(units.format_rate, band)))
+    scene = ruler_scene(marks, guess=guess_of(guess, "rate"))
     origin = [f"{k}: {v.source}." for k, v in measured.items() if isinstance(v, Result) and v.source]
-    return finish(ax, own, finding, said, table, " ".join(filter(None, [caption, *origin])))
+    scene = replace(scene, caption=" ".join(filter(None, [caption, *origin])))
+    return printed(scene, ax=ax, finding=finding)
+
+
+def ruler_scene(marks: Sequence[Mark], rate: float | None = None, guess: tuple[float, ...] = ()) -> Scene:
+    """Return one picture of a ruler, with a link of ``rate`` [B/s] to compare, or with the ends of a guess."""
+    chosen: list[Mark] = [] if rate is None else [(rate, text("live.ruler.yours"), "chosen", ())]
+    rows = sorted([*marks, *chosen], key=lambda m: -m[0])
+    rates = np.array([m[0] for m in rows])
+    slider = [1e7, 1e13] * (rate is not None)  # its ends
+    reach = np.array([x for m in rows for x in (m[0], *m[3])] + list(guess) + slider)
+    low, high = reach.min() / 1.5, reach.max() * 1.5
+    x0, x1, row, top = 190.0, 610.0, 24.0, 10.0 + 16 * bool(guess)
+    to_x = log_axis(low, high, x0, x1)
+    y = top + row * (np.arange(rates.size) + 0.5)
+    bottom = top + row * rates.size
+    here = {HERE["measured"]: "measured", "chosen": "predicted"}
+    key = np.array([COLOUR[here.get(m[2], "ink")] for m in rows])
+    decades = 10.0 ** np.arange(np.ceil(np.log10(low)), np.log10(high))
+    decades = decades[:: 1 + decades.size // 8]
+    layers = tick_layers(decades, to_x, units.format_rate, (top - 4, bottom), True)
+    layers["axis"] = Layer("texts", {"x": np.array([x1]), "y": np.array([bottom + 29]), "align": 2.0,
+                                     "texts": [text("ruler.axis")]})  # fmt: skip
+    if guess:
+        a, b = to_x(guess)
+        band = {"x": [a], "y": [top - 4], "w": [max(b - a, 2.0)], "h": [bottom + 4 - top]}
+        layers["guess"] = Layer("boxes", {**{k: np.array(v) for k, v in band.items()}, "round": 0.0, "alpha": 0.25,
+                                          "colour": COLOUR["guess"]})  # fmt: skip
+        layers["guess word"] = Layer("texts", {"x": np.array([(a + b) / 2]), "y": np.array([10.0]), "align": 1.0,
+                                               "texts": [text("view.guess")]})  # fmt: skip
+    layers["bars"] = lines([np.array([[x0, b], [a, b]]) for a, b in zip(to_x(rates), y, strict=True)],
+                           width=np.where(key != COLOUR["ink"], 5.0, 1.5),
+                           colour=np.where(key == COLOUR["ink"], COLOUR["grey"], key))  # fmt: skip
+    strokes = [(x, b) for m, b in zip(rows, y, strict=True) for x in to_x(np.array(m[3]))]
+    layers["rounds"] = lines([np.array([[x, b - 6], [x, b + 6]]) for x, b in strokes], width=1.2)
+    shape = np.where(key == COLOUR["ink"], 1, np.where(key == COLOUR["measured"], 0, 3))
+    names, bold = [m[1] for m in rows], np.array([float(m[2] == "chosen") for m in rows])
+    compared = [
+        f", {_factor(m[0], rate)} {text('live.ruler.yours')}" if rate and m[2] != "chosen" else "" for m in rows
+    ]
+    times = [units.format_rate(m[0]) + words for m, words in zip(rows, compared, strict=True)]
+    drag = {"drag": ["rate" * (m[2] == "chosen") for m in rows], "drag_ends": to_x(slider)} if slider else {}
+    layers["dots"] = Layer("dots", {"x": to_x(rates), "y": y, "size": 5.0, "colour": key, "shape": shape,
+                                    "names": names, "notes": times, **drag})  # fmt: skip
+    layers["names"] = Layer("texts", {"x": np.full(rates.size, x0 - 8), "y": y, "align": 2.0, "bold": bold,
+                                      "texts": [fitted(name, x0 - 8) for name in names]})  # fmt: skip
+    ends = to_x([max([m[0], *m[3]]) for m in rows])
+    layers["rates"] = Layer("texts", {"x": ends + 10, "y": y, "texts": [units.format_rate(r) for r in rates]})
+    if rate is not None:
+        mine = [m for m in marks if m[2] == HERE["measured"]] or list(marks)
+        said = text("live.ruler.said", rate=units.format_rate(rate), factor=_factor(rate, mine[0][0]), other=mine[0][1])
+        table = Table({"what": names, "rate [B/s]": rates, "your link / this": rate / rates})
+        words = [f"{m[1]}: {note}" for m, note in zip(rows, times, strict=True) if m[2] != "chosen"]
+        return Scene(said, table, layers, bottom + 40, f"{said} " + "; ".join(words))
+    slowest, fastest = ([pick(m[3], default=np.nan) for m in rows] for pick in (min, max))
+    table = Table({"what": names, "obtained": [m[2] for m in rows], "rate [B/s]": rates,
+                   "slowest round [B/s]": slowest, "fastest round [B/s]": fastest})  # fmt: skip
+    words = _said(rows, marks[0])
+    if guess:
+        words.append(text("view.guessed", low=units.format_rate(guess[0]), high=units.format_rate(guess[1])))
+    words[0] = words[0][:1].upper() + words[0][1:]
+    return Scene(words[0], table, layers, bottom + 40, "; ".join(words))
+
+
+def _said(rows: Sequence[Mark], first: Mark) -> list[str]:
+    """Return the fastest rate beside the first, or beside the slowest where they are the same, then the others."""
+    top, other = rows[0], first if first is not rows[0] else rows[-1]
+    lead = text("ruler.moves", name=top[1], rate=units.format_rate(top[0]))
+    if other is not top:
+        lead += text("ruler.against", factor=three(top[0] / other[0]), name=other[1], rate=units.format_rate(other[0]))
+    return [lead, *(f"{m[1]} {units.format_rate(m[0])}" for m in rows if m is not top and m is not other)]
 
 
 def marks_of(measured: Mapping[str, Result | units.Quantity], links: Mapping[str, units.Quantity]) -> list[Mark]:
@@ -76,36 +136,21 @@ def _mark(name: str, value: Result | units.Quantity) -> Mark:
         return units.rate(value, name), name, HERE["measured"], ()
     best = int(np.argmax(value.busbw))
     rate = float(value.busbw[best])
+    if not 0 < rate < np.inf:
+        msg = f"{name} must have a rate above 0, got {rate:g} B/s; one rank alone has no bus bandwidth"
+        raise ValueError(msg)
     rounds = () if value.samples is None else (rate * value.time[best] / value.samples[best]).tolist()
     return rate, name, HERE.get(value.obtained, value.obtained), rounds
 
 
-def _draw(ax: Axes, marks: Sequence[Mark], band: Sequence[float]) -> None:
-    """Draw a row for each rate, from the slowest at the bottom, with the rates of its rounds as strokes."""
-    values = [*band, *(x for rate, _, _, rounds in marks for x in (rate, *rounds))]
-    left, right = min(values) / 1.6, max(values) * 4.0
-    ax.set(xscale="log", xlim=(left, right), ylim=(-0.6, len(marks) - 0.4))
-    ticks(ax.xaxis, 10.0 ** np.arange(18), units.format_rate)
-    ax.set_yticks(range(len(marks)), [name for _, name, _, _ in marks], fontsize=9)
-    ax.tick_params(axis="y", length=0)
-    ax.spines["left"].set_visible(False)
-    ax.grid(axis="x")
-    ax.set_xlabel("rate, one direction [B/s], each step ten times", loc="right")
-    for row, (rate, _, obtained, rounds) in enumerate(marks):
-        here = obtained == HERE["measured"]
-        role = ROLES["measured" if here else "published"]
-        ax.hlines(row, left, rate, color=role.colour if here else GREY, lw=4.0 if here else 1.5, zorder=2)
-        ax.plot(rounds, [row] * len(rounds), "|", ms=10, mew=1.2, color=INK, zorder=3)
-        ax.plot(rate, row, zorder=4, **role.look() | {"ms": 7})
-        place = (max([rate, *rounds]), row)
-        ax.annotate(units.format_rate(rate), place, (9, 0), textcoords="offset points", va="center", fontsize=9)
+def fitted(name: str, room: float) -> str:
+    """Return a name that fits into ``room`` [px] in letters of 12 px, which are a quarter larger on a narrow page."""
+    most = int(room / 7.5)
+    return name if len(name) <= most else f"{name[: most - 1].rstrip()}…"
 
 
-def _said(rates: Mapping[str, float], first: str) -> list[str]:
-    """Return the fastest rate beside the first, or beside the slowest where they are the same, then the others."""
-    shown, order = {name: units.format_rate(rate) for name, rate in rates.items()}, list(rates)
-    top, other = order[0], first if first != order[0] else order[-1]
-    lead = f"{top} moves {shown.pop(top)}"
-    if other != top:
-        lead += f", {three(rates[top] / rates[other])} times {other} with {shown.pop(other)}"
-    return [lead, *(f"{name} {rate}" for name, rate in shown.items())]
+def _factor(a: float, b: float) -> str:
+    """Return how many times as fast ``a`` is as ``b``."""
+    if max(a / b, b / a) < 1.05:
+        return text("live.ruler.equal")
+    return text("live.ruler.faster" if a > b else "live.ruler.slower", factor=three(max(a / b, b / a)))

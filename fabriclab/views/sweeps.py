@@ -11,21 +11,22 @@ from matplotlib.axes import Axes
 
 from fabriclab import units
 from fabriclab.core import Result
-from fabriclab.views.page import Floats, Guess, Picture, canvas, finish, guess_band, spread, styled, ticks
+from fabriclab.texts import text
+from fabriclab.views.page import Floats, Guess, Picture, canvas, finish, guess_of, spread, styled, ticks
 from fabriclab.views.palette import GREY, HERE, ROLES
 from fabriclab.views.tables import Table
 
 Results = Result | Sequence[Result] | Mapping[str, Result | Sequence[Result]]
 Bounds = Mapping[str, Result | units.Quantity]
 _MOST: Final = 5
-# Title of an axis, its column or unit, and how a value is written; of y also its quantity and the verb of a finding.
+# Column or unit of an axis, and how a value is written; of y also its quantity.
 X: Final = {
-    "size": ("message size [B]", "size [B]", units.format_size),
-    "ranks": ("number of ranks", "ranks", lambda v: f"{v:,.0f} ranks"),
+    "size": ("size [B]", units.format_size),
+    "ranks": ("ranks", lambda v: f"{v:,.0f} ranks"),
 }
 Y: Final = {
-    "time": ("time [s]", "s", units.format_time, "time", "takes"),
-    "busbw": ("bus bandwidth [B/s]", "B/s", units.format_rate, "rate", "reaches"),
+    "time": ("s", units.format_time, "time"),
+    "busbw": ("B/s", units.format_rate, "rate"),
 }
 
 
@@ -70,30 +71,39 @@ def sweep(
         if value not in known:
             msg = f"{name} must be one of {', '.join(known)}, got {value!r}"
             raise ValueError(msg)
-    put, (_, _, show, quantity, verb) = X[x][2], Y[y]
+    put, (_, show, quantity) = X[x][1], Y[y]
     groups = by_label(results, x)
     series = collect(groups, bounds or {}, x, y)
     own, ax = ax is None, canvas(ax, 4.0 + 0.3 * max(0, min(len(groups), _MOST + 1) + len(bounds or {}) - 7))
-    band = guess_band(ax.axhspan, guess, quantity)
+    band = guess_of(guess, quantity)
+    if band:
+        ax.axhspan(*band, color=ROLES["guess"].colour, alpha=0.25, lw=0, zorder=0)
     _frame(ax, series, band, x, y)
     for s in reversed(series):
         _draw(ax, s)
     _labels(ax, series, band)
-    said = []
-    for s in [s for s in series if s.role != "bound"][:_MOST]:
-        ends = s.points[:2, :: max(1, s.points.shape[1] - 1)].T
-        said.append(f"{s.label} {verb} " + " and ".join(f"{show(v)} at {put(at)}" for at, v in ends))
+    said = told(series, x, y)
     if band:
-        said.append(f"the guess was {show(band[0])} to {show(band[1])}")
+        said.append(text("view.guessed", low=show(band[0]), high=show(band[1])))
     if crossover is not None:
         at = units.size(crossover, "crossover") if x == "size" else float(crossover)
         ax.axvline(at, color=GREY, lw=1.2, ls="--", zorder=0)
         # The title of the vertical axis stands above the left part; there the label goes to the foot of the line.
-        left = np.interp(np.log(at), np.log(ax.get_xlim()), (0, 1)) < 0.4
+        left = np.interp(np.log(at), np.log(ax.get_xlim()), (0, 1)) < 0.7
         height, side = (0.03, "left") if left else (1.015, "center")
-        ax.annotate(f" change at {put(at)}", (at, height), xycoords=("data", "axes fraction"), ha=side)
-        said.append(f"the lines change places at {put(at)}")
+        ax.annotate(" " + text("sweep.change", at=put(at)), (at, height), xycoords=("data", "axes fraction"), ha=side)
+        said.append(text("sweep.crossed", at=put(at)))
     return finish(ax, own, finding, said, table_of(series, x, y), _caption(groups))
+
+
+def told(series: Sequence[Series], x: str, y: str) -> list[str]:
+    """Return a clause for each of the first series: its value at both ends."""
+    out = []
+    for s in [s for s in series if s.role != "bound"][:_MOST]:
+        ends = s.points[:2, :: max(1, s.points.shape[1] - 1)].T
+        at = [text("sweep.at", value=Y[y][1](v), x=X[x][1](a)) for a, v in ends]
+        out.append(text(f"sweep.{y}", label=s.label, list=text("word.and").join(at)))
+    return out
 
 
 def by_label(results: Results, x: str) -> dict[str, list[Result]]:
@@ -119,7 +129,8 @@ def collect(groups: Mapping[str, list[Result]], bounds: Bounds, x: str, y: str) 
         points = points[:, np.argsort(points[0], kind="stable")]
         if points.size and len(out) < _MOST:
             role = members[0].obtained
-            look = ROLES.get(role, ROLES["published"]).look(sum(s.role == role for s in out))
+            kind = ROLES.get(role, ROLES["published"])
+            look = kind.look(sum(ROLES.get(s.role, ROLES["published"]) is kind for s in out))
             out.append(Series(label, role, points, look))
         elif points.size:
             points[2:] = np.nan
@@ -132,7 +143,7 @@ def collect(groups: Mapping[str, list[Result]], bounds: Bounds, x: str, y: str) 
         points = _points(value, x, y) if isinstance(value, Result) else np.empty((4, 2))
         if not isinstance(value, Result):
             points[0] = across.min(), across.max()
-            points[1] = units.parse(value, Y[y][3], f"bounds[{label!r}]")
+            points[1] = units.parse(value, Y[y][2], f"bounds[{label!r}]")
         points[2:] = np.nan
         out.append(Series(label, "bound", points, ROLES["bound"].look()))
     return out
@@ -160,11 +171,13 @@ def _frame(ax: Axes, series: Sequence[Series], band: tuple[float, ...], x: str, 
     """Set logarithmic axes with ticks that people read, and their titles."""
     across, up, x_ticks, y_ticks = axes_of(series, band, x, y)
     ax.set(xscale="log", yscale="log", xlim=across, ylim=up)
-    ticks(ax.xaxis, x_ticks, lambda v: X[x][2](v).removesuffix(" ranks"))
-    ticks(ax.yaxis, y_ticks, Y[y][2])
+    ticks(ax.xaxis, x_ticks, lambda v: X[x][1](v).removesuffix(" ranks"))
+    ticks(ax.yaxis, y_ticks, Y[y][1])
     ax.grid(axis="y")
-    ax.set_xlabel(X[x][0], loc="right")
-    ax.annotate(Y[y][0], (0, 1), (0, 6), xycoords="axes fraction", textcoords="offset points", fontsize=9)
+    ax.set_xlabel(text(f"sweep.axis_{x}"), loc="right")
+    ax.annotate(
+        text(f"sweep.axis_{y}"), (0, 1), (0, 6), xycoords="axes fraction", textcoords="offset points", fontsize=9
+    )
 
 
 def axes_of(
@@ -205,22 +218,26 @@ def _padded(values: Floats) -> tuple[float, float]:
     return low / pad, high * pad
 
 
+def labelled(series: Sequence[Series]) -> list[tuple[str, Series]]:
+    """Return each label with its series; the grey ones have one label, with the last of them."""
+    others = [s for s in series if s.role == "other"]
+    last = [(text("sweep.others", n=len(others)), s) for s in others[-1:]]
+    return [*((s.label, s) for s in series if s.role != "other"), *last]
+
+
 def _labels(ax: Axes, series: Sequence[Series], band: tuple[float, ...]) -> None:
     """Write each label in the right margin at the height where its series ends, with a sample of its look."""
-    named = [(textwrap.fill(s.label, 26), s.points[1, -1], s.look) for s in series if s.role != "other"]
-    others = [s for s in series if s.role == "other"]
-    if others:
-        named.append((f"{len(others)} other{'s' * (len(others) > 1)}", others[-1].points[1, -1], others[0].look))
+    named = [(textwrap.fill(label, 26), s.points[1, -1], s.look) for label, s in labelled(series)]
     if band:
         green = {"color": ROLES["guess"].colour, "alpha": 0.4, "lw": 9.0, "solid_capstyle": "butt"}
-        named.append(("your guess", float(np.sqrt(band[0] * band[1])), green))
+        named.append((text("view.guess"), float(np.sqrt(band[0] * band[1])), green))
     ax.figure.canvas.figure.draw_without_rendering()  # settles the height of the axes
     wanted = np.interp(np.log([value for _, value, _ in named]), np.log(ax.get_ylim()), (0, 1))
     line = 12.0 / (ax.get_window_extent().height / ax.figure.dpi * 72)
-    gap = line * max(1 + text.count("\n") for text, _, _ in named) * 1.05
-    for (text, _, look), height in zip(named, spread(wanted, gap, line / 2, 1 - line / 2), strict=True):
+    gap = line * max(1 + name.count("\n") for name, _, _ in named) * 1.05
+    for (name, _, look), height in zip(named, spread(wanted, gap, line / 2, 1 - line / 2), strict=True):
         ax.plot([1.02, 1.05, 1.08], [height] * 3, transform=ax.transAxes, clip_on=False, markevery=[1], **look)
-        ax.annotate(text, (1.095, height), xycoords="axes fraction", va="center", fontsize=9)
+        ax.annotate(name, (1.095, height), xycoords="axes fraction", va="center", fontsize=9)
 
 
 def table_of(series: Sequence[Series], x: str, y: str) -> Table:
@@ -228,8 +245,8 @@ def table_of(series: Sequence[Series], x: str, y: str) -> Table:
     points = np.concatenate([s.points for s in series], axis=1)
     label = np.repeat([s.label for s in series], [s.points.shape[1] for s in series])
     across = points[0] if x == "size" else points[0].astype(np.int64)
-    names = [f"{name} [{Y[y][1]}]" for name in (y, "low", "high")]
-    return Table({"series": label, X[x][1]: across, **dict(zip(names, points[1:], strict=True))})
+    names = [f"{name} [{Y[y][0]}]" for name in (y, "low", "high")]
+    return Table({"series": label, X[x][0]: across, **dict(zip(names, points[1:], strict=True))})
 
 
 def _caption(groups: Mapping[str, list[Result]]) -> str:
@@ -237,4 +254,4 @@ def _caption(groups: Mapping[str, list[Result]]) -> str:
     members = [r for group in groups.values() for r in group]
     said = [f"{HERE.get(r.obtained, r.obtained)}: {r.source}" for r in members if r.source]
     notes = [f"{label}: {note.rstrip('.')}" for label, group in groups.items() for r in group for note in r.notes]
-    return " ".join(f"{text[:1].upper()}{text[1:]}." for text in dict.fromkeys([*said, *notes]))
+    return " ".join(f"{words[:1].upper()}{words[1:]}." for words in dict.fromkeys([*said, *notes]))

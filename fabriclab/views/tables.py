@@ -14,9 +14,11 @@ from numpy.typing import NDArray
 
 from fabriclab import units
 from fabriclab.core import Result, Schedule, StepGroup
+from fabriclab.texts import text
 
 __all__ = ["Table", "buffers", "table", "three"]
 
+_FAR: Final = 1e3  # medians of columns further apart have a prefix each
 _MOST_COLUMNS: Final = 7
 _MOST_ROWS: Final = 64
 _RESULT_UNITS: Final = {"size": "B", "time": "s", "low": "s", "high": "s", "algbw": "B/s", "busbw": "B/s"}
@@ -75,9 +77,10 @@ class Table:
 
     def _shown(self) -> tuple[list[tuple[str, ...]], list[bool], str]:
         """Return the rows of cells, the heads first, whether a column holds numbers, and what is left out."""
-        shown = [_column(name, values[:_MOST_ROWS]) for name, values in self.columns.items()]
+        typical = _typical(self.columns)
+        shown = [_column(name, values[:_MOST_ROWS], typical.get(name, 0.0)) for name, values in self.columns.items()]
         left = self.n_rows - _MOST_ROWS
-        rest = f"and {left:,} rows more; table[{next(iter(self.columns))!r}] holds all" if left > 0 else ""
+        rest = text("table.more", n=f"{left:,}", name=repr(next(iter(self.columns)))) if left > 0 else ""
         return list(zip(*shown, strict=True)), [v.dtype.kind not in "OU" for v in self.columns.values()], rest
 
     def __str__(self) -> str:
@@ -112,7 +115,18 @@ class Table:
         return f"<table>{caption}<thead>{lines[0]}</thead><tbody>{''.join(lines[1:])}</tbody></table>{below}"
 
 
-def _column(name: str, values: NDArray[Any]) -> list[str]:
+def _typical(columns: Mapping[str, NDArray[Any]]) -> dict[str, float]:
+    """Return the number that sets the prefix of each column: one for all of a unit, unless they are far apart."""
+    own: dict[str, dict[str, float]] = {}
+    for name, values in columns.items():
+        size = np.abs(values[np.isfinite(values) & (values != 0)]) if values.dtype.kind == "f" else np.zeros(0)
+        if (unit := _NAME.fullmatch(name).groups()[1]) and size.size:  # type: ignore[union-attr]
+            own.setdefault(unit, {})[name] = float(np.median(size))
+    shared = {unit: max(m.values()) / min(m.values()) < _FAR for unit, m in own.items()}
+    return {n: float(np.median([*m.values()])) if shared[unit] else v for unit, m in own.items() for n, v in m.items()}
+
+
+def _column(name: str, values: NDArray[Any], typical: float) -> list[str]:
     """Return the head with the shown unit, then the cells."""
     word, unit = _NAME.fullmatch(name).groups()  # type: ignore[union-attr]
     if values.dtype.kind in "OU":
@@ -122,11 +136,9 @@ def _column(name: str, values: NDArray[Any]) -> list[str]:
     if values.dtype.kind in "iub":
         return [name, *(f"{int(v):,}" for v in values)]
     factor = 1.0
-    size = np.abs(values[np.isfinite(values) & (values != 0)])
-    if unit is not None and size.size:
-        middle = float(np.median(size))
-        number, prefix = units.scale(middle)
-        name, factor = f"{word} [{prefix}{unit}]", middle / number
+    if unit is not None and typical:
+        number, prefix = units.scale(typical)
+        name, factor = f"{word} [{prefix}{unit}]", typical / number
     return [name, *(three(float(v) / factor) for v in values)]
 
 
@@ -171,6 +183,8 @@ def table(value: Any, *, columns: Sequence[str] = (), bold: int | Iterable[int] 
 def buffers(schedule: Schedule) -> Table:
     """Show what each rank sends in each step: ``2 -> 1 +`` is block 2, sent to rank 1 and added there.
 
+    ``2.0`` is segment 0 of block 2, and ``0..2`` are the blocks 0, 1 and 2.
+
     Parameters
     ----------
     schedule : Schedule
@@ -190,8 +204,9 @@ def buffers(schedule: Schedule) -> Table:
         raise ValueError(msg)
     steps = list(schedule.steps())
     added, moved = (sum(int(s.count[s.reduce == add].sum()) for s in steps) for add in (True, False))
-    said = f"{len(steps)} steps: {added} blocks are added where they arrive (+), {moved} replace what was there (=)"
-    who = [f"{'rank' if p < schedule.n_ranks else 'switch'} {p} sends" for p in range(n)]
+    said = text("buffers.said", steps=len(steps), added=added, moved=moved)
+    said += (" " + text("buffers.parts")) * (schedule.segments > 1)
+    who = [text("buffers.rank" if p < schedule.n_ranks else "buffers.switch", p=p) for p in range(n)]
     sent = {name: [_sent(s, p, schedule) for s in steps] for p, name in enumerate(who)}
     return Table({"step": range(len(steps)), **sent}, caption=said)
 
@@ -199,8 +214,6 @@ def buffers(schedule: Schedule) -> Table:
 def _sent(step: StepGroup, rank: int, schedule: Schedule) -> str:
     cells = []
     for i in np.flatnonzero(step.source == rank):
-        first, count = int(step.first[i]), int(step.count[i])
-        blocks = f"{first}" if count == 1 else f"{first}..{(first + count - 1) % schedule.n_blocks}"
-        part = f" part {step.segment[i]}" if schedule.segments > 1 else ""
-        cells.append(f"{blocks}{part} -> {step.target[i]} {'+' if step.reduce[i] else '='}")
+        blocks = schedule.block_name(step.first[i], step.segment[i], step.count[i])
+        cells.append(f"{blocks} -> {step.target[i]} {'+' if step.reduce[i] else '='}")
     return ", ".join(cells) or "–"

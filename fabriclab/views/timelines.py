@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
+import heapq
+from typing import Any, Final
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.collections import PolyCollection
 from matplotlib.ticker import MaxNLocator
+from numpy.typing import NDArray
 
 from fabriclab import units
 from fabriclab.core import Fabric, Flows, Routes, Timeline
 from fabriclab.core._arrays import rows_of
-from fabriclab.views.page import Floats, Ints, Picture, canvas, finish, styled, ticks
-from fabriclab.views.palette import FILLS, GREY, INK
+from fabriclab.texts import text
+from fabriclab.views.page import Floats, Ints, Picture
+from fabriclab.views.rulers import fitted
+from fabriclab.views.scene import COLOUR, Layer, Scene, lines, printed, tick_layers
 from fabriclab.views.tables import Table
 
-_MOST: Final = 16
+_MOST, _MOST_BARS = 16, 4096  # lanes, and bars that a browser still redraws in time
 _REST: Final = 0.13  # room for all further repetitions, as a part of all first ones together
+_TOP: Final = 24.0  # [px]
+FILLS: Final = ("predicted", "tint", "other2", "other3", "grey")  # and a hatch for each kind of flow
 
 
-@styled
 def timeline(
     timeline: Timeline, flows: Flows, fabric: Fabric | None = None, *, routes: Routes | None = None,
     ax: Axes | None = None, finding: str | None = None,
@@ -45,21 +48,100 @@ def timeline(
     ValueError
         If there is no flow, or timeline and flows are not of one run.
     """
-    if timeline.start.size != flows.n_flows or timeline.repeat.size != flows.repeat.size or not flows.n_flows:
-        msg = f"timeline and flows must be of one run with at least one flow, got {timeline!r} and {flows!r}"
+    return printed(timeline_scene(timeline, flows, fabric, routes), ax=ax, finding=finding)
+
+
+def timeline_scene(
+    t: Timeline, flows: Flows, fabric: Fabric | None = None, routes: Routes | None = None, at: float | None = None
+) -> Scene:
+    """Return one picture of a timeline, with a line after ``at`` per cent of its time if that is given."""
+    if t.start.size != flows.n_flows or t.repeat.size != flows.repeat.size:
+        msg = f"timeline and flows must be of one run, got {t!r} and {flows!r}"
         raise ValueError(msg)
-    flow, lane, names, total = shown_lanes(timeline, flows, fabric, routes)
-    own, ax = ax is None, canvas(ax, 1.3 + 0.27 * len(names))
-    place = _axis(ax, timeline)
-    _bars(ax, flows, flow, lane, place(timeline.start[flow]), place(timeline.finish[flow]))
-    ax.set(yticks=range(len(names)), yticklabels=names, ylim=(len(names) - 0.45, -0.55))
-    table = table_of(timeline, flows, flow, lane, names)
-    lanes = f"{total:,} {'links' if routes else 'senders'}"
-    said = [f"{flows.n_flows:,} flows of {lanes} end after {units.format_time(timeline.end)}"]
-    for g in np.flatnonzero(timeline.repeat[:8] > 1):
-        said.append(f"group {g} takes {units.format_time(timeline.period[g])}, {timeline.repeat[g]:,} times")
-    caption = f"Drawn are the {len(names)} of {total:,} lanes that end last." if len(names) < total else ""
-    return finish(ax, own, finding, said, table, caption)
+    if not flows.n_flows or t.end <= 0:
+        return Scene(text("timeline.empty", n=flows.n_flows, end=units.format_time(t.end)), wrong=True)
+    flow, lane, names, total = shown_lanes(t, flows, fabric, routes)
+    cut = text("timeline.lanes", n=len(names), all=f"{total:,}") if len(names) < total else ""
+    if flow.size > _MOST_BARS:
+        cut = text("timeline.bars", n=f"{_MOST_BARS:,}", all=f"{flow.size:,}")
+        late = np.sort(np.argsort(-t.finish[flow], kind="stable")[:_MOST_BARS])
+        flow, lane = flow[late], lane[late]
+    places, times = axis_of(t)
+    x0, x1, row = 140.0, 668.0, 22.0
+
+    def across(place: Any) -> Floats:
+        return np.asarray(x0 + (x1 - x0) * np.asarray(place) / places[-1])
+
+    left, right = (across(np.interp(v[flow], times, places)) for v in (t.start, t.finish))
+    slot, slots = slots_of(lane, left, right)
+    high = 0.78 * row / slots[lane]
+    y = _TOP + row * lane + 0.11 * row + slot * high
+    label = np.minimum(flows.label[flow], len(FILLS) - 1)
+    time = t.end if at is None else at / 100 * t.end
+    busy = np.ones(flow.size, dtype=bool) if at is None else _busy(t, flows, flow, time)
+    bottom = _TOP + row * len(names)
+    what = [f"{names[k]}, {flows.labels[flows.label[i]]}" for k, i in zip(lane, flow, strict=True)]
+    spans = [[units.format_time(float(v[i])) for v in (t.start, t.finish)] for i in flow]
+    sizes = [units.format_size(float(size)) for size in flows.size[flow]]
+    notes = [text("timeline.bar", size=s, start=a, end=b) for s, (a, b) in zip(sizes, spans, strict=True)]
+    rest = np.flatnonzero(np.diff(places)[1::2])  # groups whose further repetitions share one span
+    a, b = (across(places[2 * rest + k]) for k in (1, 2))
+    span = {"x": a, "y": np.full(rest.size, _TOP - 4), "w": b - a, "h": np.full(rest.size, bottom + 4 - _TOP)}
+    far = places[:1]
+    for place in places:
+        far = np.append(far, place) if place - far[-1] > 0.09 * places[-1] else far
+    marks = far if rest.size else np.asarray(MaxNLocator(6).tick_values(0, float(places[-1])))
+    marks = marks[(marks >= 0) & (marks <= places[-1])]
+    layers = tick_layers(marks, across, lambda p: units.format_time(float(np.interp(p, places, times))),
+                         (_TOP - 4, bottom), True)  # fmt: skip
+    title = {"x": np.array([x1]), "y": np.array([bottom + 29]), "texts": [text("sweep.axis_time")], "align": 2.0}
+    layers |= _legend(flows, np.unique(flows.label[flow])) | {
+        "axis": Layer("texts", title),
+        "repeats": Layer("boxes", {**span, "round": 0.0, "colour": COLOUR["grey"], "alpha": 0.2,
+                                   "texts": [f"x {t.repeat[g]:,}" for g in rest], "ink": COLOUR["ink"]}),
+        "bars": Layer("boxes", {"x": left, "y": y, "w": np.maximum(right - left, 1.0), "h": high, "round": 1.0,
+                                "colour": np.array([COLOUR[FILLS[i]] for i in label]), "hatch": label * (high > 4),
+                                "edge": np.where(busy & (high > 4), -1.0, 0.0), "alpha": np.where(busy, 1.0, 0.55),
+                                "names": what, "notes": notes}),
+        "lanes": Layer("texts", {"x": np.full(len(names), x0 - 8), "y": _TOP + row * (np.arange(len(names)) + 0.5),
+                                 "texts": list(names), "align": 2.0}),
+    }  # fmt: skip
+    words = [text(f"timeline.of_{'links' if routes else 'senders'}", n=f"{flows.n_flows:,}", lanes=f"{total:,}",
+                  end=units.format_time(t.end))]  # fmt: skip
+    for g in np.flatnonzero(t.repeat[:8] > 1):
+        words.append(text("timeline.group", g=g, time=units.format_time(t.period[g]), n=f"{t.repeat[g]:,}"))
+    table = table_of(t, flows, flow, lane, names)
+    if at is None:
+        return Scene(words[0], table, layers, bottom + 40, "; ".join(words), caption=cut)
+    line = float(across(np.interp(time, times, places)))
+    layers["now"] = lines([np.array([[line, _TOP - 4], [line, bottom + 4]])], width=2.0)
+    kinds = zip(*np.unique(flows.label[flow[busy]], return_counts=True), strict=True)
+    said = text("timeline.said", now=units.format_time(time), end=units.format_time(t.end), busy=int(busy.sum()),
+                n=flow.size) + f" {', '.join(f'{n} {flows.labels[i]}' for i, n in kinds)}".rstrip()  # fmt: skip
+    return Scene(f"{said} {cut}".rstrip(), table, layers, bottom + 40, f"{said}. " + "; ".join(words))
+
+
+def _legend(flows: Flows, shown: Ints) -> dict[str, Layer]:
+    """Return a sample with a name for each kind of flow, where there are several."""
+    last = len(FILLS) - 1  # all further kinds look alike
+    names = [flows.labels[i] for i in shown[shown < last]] if len(flows.labels) > 1 else []
+    if (more := shown[shown >= last]).size and names:
+        names.append(flows.labels[more[0]] if more.size == 1 else text("sweep.others", n=more.size))
+    shown = np.unique(np.minimum(shown, last))
+    names = [fitted(name, 680 / len(names) - 38) for name in names]
+    x = 8 + np.cumsum([0, *(38 + 7.5 * len(name) for name in names)])[: len(names)]
+    box = {"x": x, "y": np.full(x.size, 2.0), "w": np.full(x.size, 18.0), "h": np.full(x.size, 12.0)}
+    key = np.array([COLOUR[FILLS[i]] for i in shown[: len(names)]])
+    return {"kinds": Layer("boxes", {**box, "colour": key, "hatch": shown[: len(names)], "edge": -1.0}),
+            "kind names": Layer("texts", {"x": x + 24, "y": box["y"] + 6, "texts": names})}  # fmt: skip
+
+
+def _busy(t: Timeline, flows: Flows, flow: Ints, time: float) -> NDArray[np.bool_]:
+    """Return which flows move bytes at a time, in whichever repetition of their group that is."""
+    begun, period = t.group_start[flows.group[flow]], t.period[flows.group[flow]]
+    inside = (begun <= time) & (time < begun + period * t.repeat[flows.group[flow]])
+    since = np.mod(time - begun, np.where(period > 0, period, np.inf))
+    return inside & (t.start[flow] - begun <= since) & (since < t.finish[flow] - begun)
 
 
 def shown_lanes(
@@ -93,31 +175,18 @@ def _lanes(flows: Flows, fabric: Fabric | None, routes: Routes | None) -> tuple[
     return np.arange(flows.n_flows), lane, names
 
 
-def _bars(ax: Axes, flows: Flows, flow: Ints, lane: Ints, left: Floats, right: Floats) -> None:
-    """Draw the bars; flows of a lane that overlap share its height."""
-    slot, slots = slots_of(lane, left, right)
-    height = 0.78 / slots[lane]
-    low = lane - 0.39 + slot * height
-    corners = np.stack([left, low, left, low + height, right, low + height, right, low], axis=1).reshape(-1, 4, 2)
-    thin = 0.5 if flow.size < 400 else 0.1
-    for i in np.unique(flows.label[flow]):
-        colour, hatch = FILLS[min(i, len(FILLS) - 1)]
-        bars = PolyCollection(list(corners[flows.label[flow] == i]), facecolors=colour, edgecolors=INK, hatch=hatch,
-                              label=flows.labels[i], linewidths=thin)  # fmt: skip
-        ax.add_collection(bars)
-    if len(flows.labels) > 1:
-        ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=5)
-
-
 def slots_of(lane: Ints, left: Floats, right: Floats) -> tuple[Ints, Ints]:
     """Return the slot of each bar within its lane, and the number of slots of each lane."""
-    slot, slots = np.zeros(lane.size, dtype=np.int64), np.ones(int(lane.max()) + 1, dtype=np.int64)
-    free: list[list[float]] = [[] for _ in slots]
+    slot, slots = np.zeros(lane.size, dtype=np.int64), np.zeros(int(lane.max()) + 1, dtype=np.int64)
+    busy: list[list[tuple[float, int]]] = [[] for _ in slots]  # of each lane: when each slot in use ends
+    free: list[list[int]] = [[] for _ in slots]
     for i in np.lexsort((right, left)):
-        ends = free[lane[i]]
-        fit = next((s for s, end in enumerate(ends) if end <= left[i] + 1e-12), len(ends))
-        ends[fit : fit + 1] = [right[i]]
-        slot[i], slots[lane[i]] = fit, len(ends)
+        here, k = busy[lane[i]], lane[i]
+        while here and here[0][0] <= left[i] + 1e-12:
+            heapq.heappush(free[k], heapq.heappop(here)[1])
+        slot[i] = heapq.heappop(free[k]) if free[k] else slots[k]
+        slots[k] = max(slots[k], slot[i] + 1)
+        heapq.heappush(here, (right[i], int(slot[i])))
     return slot, slots
 
 
@@ -126,22 +195,3 @@ def axis_of(t: Timeline) -> tuple[Floats, Floats]:
     rest = np.where((t.repeat > 1) & (t.period > 0), _REST * t.period.sum(), 0.0)
     at = np.append(0.0, np.cumsum(np.stack([t.period, rest], axis=1)))
     return at, np.append(np.stack([t.group_start, t.group_start + t.period], axis=1), t.end)
-
-
-def _axis(ax: Axes, t: Timeline) -> Callable[[Floats], Floats]:
-    """Set the axis and return where a time stands."""
-    at, edge = axis_of(t)
-    rest = np.diff(at)[1::2]
-    for g in np.flatnonzero(rest):
-        left, right = at[2 * g + 1 : 2 * g + 3]
-        ax.axvspan(left, right, fc=GREY, alpha=0.15, lw=0)
-        ax.annotate(f"x {t.repeat[g]:,}", ((left + right) / 2, 0.5), xycoords=("data", "axes fraction"),
-                    ha="center", va="center", fontsize=10)  # fmt: skip
-    ax.set_xlim(0, at[-1] * 1.01)
-    far = at[np.diff(at, prepend=-at[-1]) > 0.07 * at[-1]]
-    places = far if rest.any() else MaxNLocator(6).tick_values(0, at[-1])
-    ticks(ax.xaxis, places, lambda place: units.format_time(float(np.interp(place, at, edge))))
-    ax.grid(axis="x")
-    ax.set_xlabel("time [s]", loc="right")
-    ax.tick_params(axis="y", length=0)
-    return lambda time: np.interp(time, edge, at)

@@ -9,11 +9,11 @@ from fabriclab.views.live.controls import Choice, Slider
 from fabriclab.views.live.fabrics import fabric
 from fabriclab.views.live.placements import placement
 from fabriclab.views.live.rulers import ruler
-from fabriclab.views.live.scene import Layer, Scene
 from fabriclab.views.live.steppers import stepper
 from fabriclab.views.live.sweeps import sweep
 from fabriclab.views.live.times import race, timeline
 from fabriclab.views.live.widget import Live, table
+from fabriclab.views.scene import Layer, Scene
 
 __all__ = [
     "Choice", "Layer", "Live", "Scene", "Slider", "fabric", "placement", "race", "ruler", "stepper", "sweep",

@@ -2,8 +2,13 @@
 // a layer is boxes, lines, dots, texts or movers, and numbers that have not changed are not sent again.
 
 const FONT = "system-ui, -apple-system, 'Segoe UI', sans-serif";
-const HATCH = { 1: [[0, 1]], 2: [[0, -1]], 3: [[0, 1], [0, -1]] };
-const PATIENCE = 3000, MOVE = 650, BEAT = 1000;
+const HATCH = { 1: [1], 2: [-1], 3: [1, -1], 4: [0] }; // how the strokes lean
+// Squares, triangles and diamonds; four further they are open.
+const CORNERS = {
+  3: [[-1, -1], [1, -1], [1, 1], [-1, 1]], 4: [[0, -1.2], [1.2, 1], [-1.2, 1]],
+  5: [[0, -1.4], [1.4, 0], [0, 1.4], [-1.4, 0]], 6: [[0, 1.2], [1.2, -1], [-1.2, -1]],
+};
+const PATIENCE = 3000, MOVE = 650, BEAT = 1000, GRIP = 14;
 
 function make(tag, into, attributes = {}, text = "") {
   const node = document.createElement(tag);
@@ -71,7 +76,9 @@ class View {
     }
     this.code = make("code", make("div", this.root, { class: "fl-code" }));
     this.canvas.addEventListener("keydown", (event) => this.key(event));
-    this.canvas.addEventListener("pointermove", (event) => this.point(event));
+    this.canvas.addEventListener("pointermove", (event) => (this.grip ? this.drag(event) : this.point(event)));
+    this.canvas.addEventListener("pointerdown", (event) => this.grasp(event));
+    this.canvas.addEventListener("lostpointercapture", () => (this.grip = null)); // let go, or cancelled
     this.canvas.addEventListener("pointerleave", () => this.reading(null));
     this.canvas.addEventListener("click", () => this.pick());
   }
@@ -113,9 +120,10 @@ class View {
     const field = make("input", box, { ...limits, "aria-label": `${control.label}: ${this.spec.words.field}` });
     if (control.unit) make("span", box, { class: "fl-unit" }, control.unit);
     const read = (text) => {
-      const value = Number(text);
+      const value = Number(text), kept = Math.min(Math.max(value, control.low), control.high);
       if (text === "" || !Number.isFinite(value)) return;
-      this.move({ [control.name]: Math.min(Math.max(value, control.low), control.high) });
+      if (this.beyond && value === this.values[control.name]) return; // Enter is heard twice, its sentence stays
+      this.move({ [control.name]: kept }, kept === value ? "" : control.beyond);
     };
     // A logarithmic rail gives three digits, which is what the field shows; its ends are exact.
     const value = () => rail.value === rail.min ? control.low : rail.value === rail.max ? control.high
@@ -162,7 +170,9 @@ class View {
 
   // ------------------------------------------------------------------ to and from Python
 
-  move(changed) {
+  move(changed, beyond = "") {
+    this.beyond = beyond; // says that the value was outside its range
+    if (beyond) this.warn(beyond);
     Object.assign(this.values, changed);
     for (const [name, show] of Object.entries(this.inputs)) show(this.values[name]);
     this.send({});
@@ -189,21 +199,27 @@ class View {
     if (!frame.whole && !this.known) return this.waiting || this.send({ whole: true });
     this.known = true;
     this.merge(frame); // every one, since the next says what has not changed since
-    this.said.textContent = frame.said;
-    this.said.classList.toggle("fl-wrong", Boolean(frame.wrong));
+    this.say(frame);
     this.code.textContent = frame.code;
     this.canvas.setAttribute("aria-label", frame.alt);
+    const left = !frame.height && document.activeElement === this.canvas;
     this.canvas.hidden = !frame.height;
+    if (left) { // the keyboard stays in the view
+      this.root.tabIndex = -1;
+      this.root.focus();
+    }
     this.table.hidden = !frame.counted;
     if (!frame.height && frame.counted) this.table.open = true; // then the table is the view
     if (frame.table !== undefined) this.cells.innerHTML = frame.table;
     this.size = [frame.width, frame.height];
+    // A finger on a picture with a handle moves the handle, not the page sideways.
+    this.canvas.style.touchAction = [...this.layers.values()].some((layer) => layer.drag) ? "pan-y" : "";
     this.reading(this.read);
     this.begun = frame.moves && !this.still.matches ? performance.now() : 0;
     this.draw();
     if (frame.seq < this.seq) return; // an answer to somebody else: ours is still to come
     clearTimeout(this.timer);
-    this.warn("");
+    this.warn(this.beyond || "");
     this.waiting = false;
     if (frame.table === undefined && this.table.open && !this.wanted) this.wanted = { table: true };
     if (this.wanted || this.presses.length) return this.send({});
@@ -224,6 +240,18 @@ class View {
         layer[name] = new Float32Array(whole ? whole.slice(4 * start, 4 * (start + count)).buffer : 0);
       this.layers.set(id, layer);
     }
+  }
+
+  // Above a picture stands its finding; a form has a question, and below it the verdict on an answer.
+  say({ said, wrong, verdict, height, counted }) {
+    const judged = typeof verdict === "number";
+    this.said.replaceChildren();
+    said.split("\n").forEach((line, i) => {
+      const kind = i !== verdict ? "" : wrong ? "fl-verdict fl-not-yet" : "fl-verdict fl-right";
+      make("span", this.said, { class: kind }, line);
+    });
+    this.said.classList.toggle("fl-wrong", Boolean(wrong) && !judged);
+    this.said.classList.toggle("fl-plain", judged || !(wrong || height || counted));
   }
 
   warn(text) {
@@ -276,9 +304,38 @@ class View {
     if (layer && layer.pick) this.move({ [layer.pick]: layer.picks[this.read[1]] });
   }
 
-  point(event) {
+  place(event) {
     const box = this.canvas.getBoundingClientRect(), scale = this.size[0] / box.width;
-    const x = (event.clientX - box.left) * scale, y = (event.clientY - box.top) * scale;
+    return [(event.clientX - box.left) * scale, (event.clientY - box.top) * scale];
+  }
+
+  // A dot that is moved by hand: the control that it stands for, and where the ends of that control are.
+  handle(x, y) {
+    for (const { drag, drag_ends, x: xs, y: ys } of this.layers.values())
+      for (const [i, name] of (drag || []).entries())
+        if (name && Math.hypot(xs[i] - x, ys[i] - y) < GRIP) return { name, ends: drag_ends };
+    return null;
+  }
+
+  grasp(event) {
+    this.grip = event.button ? null : this.handle(...this.place(event));
+    if (!this.grip) return;
+    this.canvas.setPointerCapture(event.pointerId);
+    this.reading(null);
+  }
+
+  drag(event) {
+    const { name, ends: [from, to] } = this.grip;
+    const { low, high, log, step } = this.spec.controls.find((control) => control.name === name);
+    const share = Math.min(Math.max((this.place(event)[0] - from) / (to - from), 0), 1);
+    const value = log ? Number((low * (high / low) ** share).toPrecision(3))
+      : low + Math.round((share * (high - low)) / step) * step;
+    this.move({ [name]: Math.min(Math.max(value, low), high) });
+  }
+
+  point(event) {
+    const [x, y] = this.place(event);
+    this.canvas.style.cursor = this.handle(x, y) ? "ew-resize" : "";
     let best = 8, found = null;
     this.readable().forEach((layer, k) => {
       for (let i = 0; i < layer.names.length; i++) {
@@ -392,10 +449,10 @@ class View {
     pen.strokeStyle = this.ink;
     pen.lineWidth = 0.8;
     pen.beginPath();
-    for (const [, way] of ways)
+    for (const way of ways)
       for (let k = x - h; k < x + w + h; k += 6) {
         pen.moveTo(k, y + (way > 0 ? h : 0));
-        pen.lineTo(k + h, y + (way > 0 ? 0 : h));
+        pen.lineTo(k + h * Math.abs(way), y + (way > 0 ? 0 : h));
       }
     pen.stroke();
     pen.restore();
@@ -406,16 +463,18 @@ class View {
   draw_dots({ x, y, size, colour, shape }) {
     const pen = this.pen;
     for (let i = 0; i < x.length; i++) {
-      const r = at(size, i, 4), kind = at(shape, i);
+      const r = at(size, i, 4), kind = at(shape, i), corners = CORNERS[kind > 6 ? kind - 4 : kind];
       pen.beginPath();
       if (kind === 2) { // a cross
         pen.moveTo(x[i] - r, y[i] - r); pen.lineTo(x[i] + r, y[i] + r);
         pen.moveTo(x[i] - r, y[i] + r); pen.lineTo(x[i] + r, y[i] - r);
-      } else if (kind === 3) pen.rect(x[i] - r, y[i] - r, 2 * r, 2 * r);
-      else pen.arc(x[i], y[i], r, 0, 7);
+      } else if (corners) {
+        for (const [dx, dy] of corners) pen.lineTo(x[i] + r * dx, y[i] + r * dy);
+        pen.closePath();
+      } else pen.arc(x[i], y[i], r, 0, 7);
       pen.fillStyle = pen.strokeStyle = this.colour(at(colour, i));
       pen.lineWidth = kind === 2 ? 3 : 1.5;
-      if (kind === 0 || kind === 3) pen.fill();
+      if (kind === 0 || (kind > 2 && kind < 7)) pen.fill();
       else pen.stroke();
     }
   }

@@ -9,9 +9,9 @@ from fabriclab.core import Fabric
 from fabriclab.simulation import simulate
 from fabriclab.texts import text
 from fabriclab.views.live.controls import Choice, Control, Slider
-from fabriclab.views.live.fabrics import fabric_scene
-from fabriclab.views.live.scene import Scene
+from fabriclab.views.live.fabrics import scene_of
 from fabriclab.views.live.widget import Live
+from fabriclab.views.scene import Scene
 
 
 def placement(
@@ -41,9 +41,11 @@ def placement(
             "routing": routing,
             "seed": seed,
         }
+        # Of the bytes of one flow: all flows of a ring have one size.
+        full = run.timeline.link_bytes.max() / (run.flows.size[0] * run.timeline.repeat.sum())
         said = text("live.place.shuffled" if seed else "live.place.order", time=units.format_time(run.time), **numbers)
-        said += " " + text("live.place.full", n=run.sharers().max())
-        return fabric_scene(fabric, run, colour, open, said)
+        said += " " + text("live.place.full", n=f"{full:.3g}")
+        return scene_of(fabric, run, colour, open, said)
 
     controls: dict[str, Control] = {"seed": Slider(0, 20, label=text("live.place.seed"))}
     controls |= {"routing": Choice(("ecmp", "spray"), text("live.place.routing"))}

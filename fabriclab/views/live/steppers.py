@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any, Final
 
 import numpy as np
@@ -11,8 +12,9 @@ from fabriclab.core import Fabric, Flows, Schedule, StepGroup
 from fabriclab.texts import text
 from fabriclab.views.layout import lines_of, marks_of, paths_of
 from fabriclab.views.live.controls import Slider
-from fabriclab.views.live.scene import COLOUR, WIDTH, Layer, Scene, ink_on, lines, shade
 from fabriclab.views.live.widget import Live
+from fabriclab.views.page import Floats
+from fabriclab.views.scene import COLOUR, WIDTH, Layer, Scene, ink_on, lines, shade
 from fabriclab.views.tables import Table
 
 _MOST_RANKS: Final = 16
@@ -20,6 +22,7 @@ _MOST_CELLS: Final = 16  # rows of blocks
 _CELL, _ROW, _TOP = 20.0, 62.0, 34.0
 _LEFT: Final = 72.0  # room for the names of the blocks
 _REST: Final = 25.0  # a chunk that has arrived stands so far above the cells, between node and rank
+_HIGH, _GAP, _LOW = 17.0, 3.0, 3  # of a chunk, between two, and how many stand above each other before they spread
 
 
 def stepper(
@@ -55,7 +58,7 @@ def stepper(
     call += "".join(f", {k}={v!r}" for k, v in more.items() if v != {"root": 0, "segments": 1, "pipelined": False}[k])
     control = Slider(0, plan.n_steps, 1, label=text("live.step.step"), play=True)
     title = text("live.step.title", collective=collective, algorithm=algorithm)
-    return Live(call, show.scene, {"step": control}, {"step": step}, title, listed=plan.draw())
+    return Live(call, show.scene, {"step": control}, {"step": step}, title, listed=plan.draw(first=1))
 
 
 class _Stepper:
@@ -99,7 +102,9 @@ class _Stepper:
         evenly = _LEFT + (WIDTH - _LEFT) * (np.arange(n) + 0.5) / n
         self.column = self.x[marks.of_node[f.endpoint[:n]]] if np.all(np.diff(below) > 36) else evenly
         self.room = float(np.diff(np.sort(self.column)).min(initial=70.0))
-        self.deep = float(self.y.max()) + 46
+        moving = [] if self.plan.n_switches else self.steps  # chunks in switches have no place in the picture
+        rests = [self._rest(rank, self._wide(step)) for step in moving for rank in (step.source, step.target)]
+        self.deep = float(self.y.max()) + 46 - min((float(r[:, 1].min(initial=0.0)) for r in rests), default=0.0)
 
     def scene(self, step: int) -> Scene:
         """Return the picture after ``step`` steps."""
@@ -138,7 +143,7 @@ class _Stepper:
             for target, first, count, segment in zip(done.target, done.first, done.count, done.segment, strict=True):
                 if target < n:
                     new[target, (first + np.arange(count)) % self.plan.n_blocks + segment * self.plan.n_blocks] = True
-        blocks = [self._block(b % self.plan.n_blocks, b // self.plan.n_blocks) for b in range(rows)]
+        blocks = [self.plan.block_name(b % self.plan.n_blocks, b // self.plan.n_blocks) for b in range(rows)]
         names = [text("live.step.cell", r=r, b=b) for r in range(n) for b in blocks]
         notes = [text("live.step.holds", value=v, n=round(n * p)) if h else text("live.step.empty")
                  for v, p, h in zip(value.ravel(), part.ravel(), held.ravel(), strict=True)]  # fmt: skip
@@ -170,35 +175,49 @@ class _Stepper:
         }  # fmt: skip
 
     def _movers(self, done: StepGroup | None) -> Layer:
-        """Return the chunks of a step on the links that they take."""
+        """Return the chunks of a step on the links that they take; at both ends none hides another."""
         if done is None or self.plan.n_switches:
-            return Layer("movers", {"ptr": np.zeros(1), "x": np.zeros(0), "y": np.zeros(0), "w": 24.0, "h": 16.0})
+            return Layer("movers", {"ptr": np.zeros(1), "x": np.zeros(0), "y": np.zeros(0), "w": 24.0, "h": _HIGH})
         ends = self.fabric.endpoint[np.stack([done.source, done.target])]
         routes = routing.route(self.fabric, Flows.make(ends[0], ends[1], 1.0))
-        paths = []
+        wide, paths = self._wide(done), []
+        start, rest = (np.add(self._rest(rank, wide), [0, self.deep - _REST]) for rank in (done.source, done.target))
         for i in range(done.n_transfers):
             nodes = [ends[0, i], *self.fabric.target[routes.row(i)]]
             mark = self.marks.of_node[nodes]
             inner = np.stack([self.x[mark], self.y[mark]], axis=1)
-            low = np.array([[self.column[r], self.deep - _REST] for r in (done.source[i], done.target[i])])
-            paths.append(np.concatenate([low[:1], inner, low[1:]]))
+            paths.append(np.concatenate([start[i : i + 1], inner, rest[i : i + 1]]))
         points = lines(paths).fields
-        columns = (done.first, done.segment, done.count)
-        texts = [self._block(b, s) + f"+{c - 1}" * bool(c > 1) for b, s, c in zip(*columns, strict=True)]
         key = np.where(done.reduce, COLOUR["predicted"], COLOUR["other1"])
-        wide = max(26.0, 8.0 + 7.0 * max(map(len, texts), default=0))
-        return Layer("movers", {**points, "w": wide, "h": 17.0, "texts": texts, "colour": key})
+        return Layer("movers", {**points, "w": wide, "h": _HIGH, "texts": self._names(done), "colour": key})
 
-    def _block(self, block: int, segment: int) -> str:
-        """Return the name of a block, or of its part where there are several."""
-        return f"{block}.{segment}" if self.plan.segments > 1 else str(block)
+    def _names(self, step: StepGroup) -> list[str]:
+        return list(map(self.plan.block_name, step.first, step.segment, step.count))
+
+    def _wide(self, step: StepGroup) -> float:
+        """Return how wide the chunks of a step must be for their names."""
+        return max(26.0, 8.0 + 7.0 * max(map(len, self._names(step)), default=0))
+
+    def _rest(self, rank: Any, wide: float) -> Floats:
+        """Return where chunks stand at their ranks (T, 2), from the lowest row: a high pile is three wide."""
+        middle, each = self.column[rank], wide + _GAP
+        earlier = np.array([np.count_nonzero(rank[:i] == r) for i, r in enumerate(rank)])
+        x, row = np.full(rank.size, np.inf), np.zeros(rank.size)
+        for i in np.lexsort((middle, earlier)):
+            spots = ((k, aside) for k in itertools.count() for aside in (0.0, -each, each)[: 1 if k < _LOW else 3])
+            for k, aside in spots:
+                at = np.clip(middle[i] + aside, wide / 2, WIDTH - wide / 2)
+                if np.all((np.abs(x - at) > wide + 1) | (row != k)):
+                    x[i], row[i] = at, k
+                    break
+        return np.stack([x, -row * (_HIGH + _GAP)], axis=1)
 
     def _said(self, step: int, done: StepGroup | None, part: Any, held: Any) -> tuple[str, str]:
         plan, n = self.plan, self.plan.n_ranks
         whole = int(np.sum(held & (np.round(part * n) == n)))
         if done is None:
             said = text("live.step.before", steps=plan.n_steps)
-            return said + (" " + text("live.step.parts")) * (plan.segments > 1), ""
+            return said + (" " + text("buffers.parts")) * (plan.segments > 1), ""
         added = int(done.count[done.reduce].sum())
         moved, cells = int(done.count.sum()), plan.n_blocks * plan.segments
         chunk = text("live.step.chunk", n=cells) if cells > 1 else text("live.step.array")
@@ -206,8 +225,7 @@ class _Stepper:
         said = text("live.step.said", step=step, steps=plan.n_steps, **numbers)
         if any(s.reduce.any() for s in self.steps):
             said += " " + text("live.step.whole", ranks=n, whole=whole, cells=n * cells)
-        columns = (done.source, done.target, done.first, done.segment, done.count, done.reduce)
-        moves = [text("live.step.move", source=s, target=t, first=self._block(b, k))
-                 + text("live.step.more", n=c - 1) * bool(c > 1) + text("live.step.added") * bool(r)
-                 for s, t, b, k, c, r in zip(*columns, strict=True)]  # fmt: skip
+        columns = (done.source, done.target, self._names(done), done.count, done.reduce)
+        moves = [text("live.step.moves" if c > 1 else "live.step.move", source=s, target=t, blocks=b)
+                 + text("live.step.added") * bool(r) for s, t, b, c, r in zip(*columns, strict=True)]  # fmt: skip
         return said, "; ".join(moves)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -14,9 +15,9 @@ import numpy as np
 import traitlets
 
 from fabriclab.texts import text
-from fabriclab.views.live.controls import MOST_CONTROLS, Control, name_of, range_of
-from fabriclab.views.live.scene import COLOUR, DASHES, PALETTE, WIDTH, Layer, Scene, printed
+from fabriclab.views.live.controls import MOST_CONTROLS, Control, Slider, name_of, range_of
 from fabriclab.views.page import Picture
+from fabriclab.views.scene import COLOUR, DASHES, PALETTE, WIDTH, Layer, Scene, printed
 from fabriclab.views.tables import Table
 
 _HERE: Final = Path(__file__).parent
@@ -31,6 +32,12 @@ class _Widget(anywidget.AnyWidget):
     asked = traitlets.Dict().tag(sync=True, echo_update=False)  # nobody waits for the echo
     frame = traitlets.Dict().tag(sync=True)
     numbers = traitlets.Bytes().tag(sync=True)
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+        """Return the view, with what a saved notebook says above its picture (binder/jupyter_server_config.py)."""
+        bundle = super()._repr_mimebundle_(**kwargs)
+        data, meta = bundle if isinstance(bundle, tuple) else (bundle or {}, {})
+        return data, {**meta, "fabriclab": text("live.kept")}
 
 
 class Live:
@@ -98,7 +105,8 @@ class Live:
     @property
     def code(self) -> str:
         """The line of code that reproduces this state."""
-        return self._code + "".join(f", {k}={v!r}" for k, v in self.values.items() if v is not None) + ")"
+        line = self._code + "".join(f", {k}={v!r}" for k, v in self.values.items() if v is not None) + ")"
+        return re.sub(r"\bnp\.\w+\(([^()]*)\)", r"\1", line)  # a number of numpy's is typed as any other
 
     def picture(self) -> Picture:
         """Return this state as a picture for print; ``picture().save(path)`` writes it."""
@@ -129,6 +137,9 @@ class Live:
         controls = []
         for name, control in self.controls.items():
             about = {k: v for k, v in asdict(control).items() if v is not False and v != ""}
+            if isinstance(control, Slider):
+                ends = {"low": f"{control.low:g}", "high": f"{control.high:g} {control.unit}".rstrip()}
+                about["beyond"] = text("live.beyond", **ends)
             controls.append({**about, "name": name, "label": control.label or name})
         texts = ("numbers", "list", "reset", "back", "forward", "play", "pause", "field", "keys", "silent")
         words = {k: text(f"live.word.{k}") for k in texts}
@@ -153,7 +164,8 @@ class Live:
         except Exception as error:  # the learner's function may raise anything; the page says what
             # A sentence that is meant for the learner stands alone, as it does below a cell.
             kind = "" if hasattr(error, "_render_traceback_") else f"{type(error).__name__}: "
-            self.scene = replace(self.scene, said=f"{kind}{error}", moves=False, wrong=True)
+            self.scene = replace(self.scene, said=f"{kind}{error}", alt="", table=None, moves=False, wrong=True,
+                                 verdict=None)  # fmt: skip
         self._show(whole=bool(asked.get("whole")), table=bool(asked.get("table")), moved=moved)
 
     def _show(self, *, whole: bool = False, table: bool = False, moved: bool = False) -> None:
@@ -182,7 +194,7 @@ class Live:
             "seq": self._widget.asked["seq"], "values": self.values, "said": scene.said, "alt": scene.alt or scene.said,
             "code": self.code, "width": WIDTH, "height": scene.height, "wrong": scene.wrong,
             "moves": scene.moves and moved,
-            "counted": scene.table is not None,
+            "counted": scene.table is not None, "verdict": scene.verdict,
             "layers": layers, "whole": whole,
         }  # fmt: skip
         if table:
@@ -195,10 +207,10 @@ class Live:
         """Return the widget, with a printed picture for pages without a kernel; in text mode only words."""
         if os.environ.get("FABRICLAB_TEXT", "") not in ("", "0"):
             return {"text/plain": str(self), "text/html": f"<pre>{html.escape(str(self))}</pre>"}
-        bundle = self.widget._repr_mimebundle_(**kwargs)
-        data, meta = bundle if isinstance(bundle, tuple) else (bundle or {}, {})
-        still = self.picture()._repr_mimebundle_()["text/html"] if self.scene.layers else html.escape(self.scene.said)
-        return {**(data or {}), "text/plain": str(self), "text/html": still}, meta
+        data, meta = self.widget._repr_mimebundle_(**kwargs)
+        drawn, said = self.scene.layers and not self.scene.wrong, html.escape(self.scene.said)
+        still = self.picture()._repr_mimebundle_()["text/html"] if drawn else said
+        return {**data, "text/plain": str(self), "text/html": still}, meta
 
 
 def table(function: Callable[..., Table], controls: Mapping[str, Control], said: str = "", **values: Any) -> Live:

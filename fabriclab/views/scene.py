@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import matplotlib
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.patches import FancyBboxPatch
 from numpy.typing import ArrayLike, NDArray
@@ -32,9 +33,9 @@ _CIVIDIS: Final = [matplotlib.colors.to_hex(c) for c in matplotlib.colormaps["ci
 # Place 0 is the colour of the page's text.
 PALETTE: Final = (*_NAMED.values(), *_CIVIDIS)
 COLOUR: Final = {name: float(i) for i, name in enumerate(_NAMED)} | {"none": -1.0}
-DASHES: Final = ((), (6, 3), (2, 3), (8, 3, 2, 3), (3, 2))
-_HATCHES: Final = ("", "////", "\\\\\\\\", "xxxx")
-_SHAPES: Final = ("o", "o", "X", "s")
+DASHES: Final = ((), (6, 3), (2, 3), (8, 3, 2, 3), (3, 2), (8, 3, 2, 3, 2, 3))
+HATCHES: Final = ("", "////", "\\\\\\\\", "xxxx", "||||")
+_SHAPES: Final = ("o", "o", "X", *"s^Dv", *"s^Dv")  # the second of each is open
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,8 @@ class Layer:
     """Items of one kind: boxes, lines, dots, texts or movers.
 
     ``fields`` holds arrays (one number per item, or per point of a line), lists of texts, or one value for all.
-    ``names`` makes the items readable by pointer and arrow keys, ``notes`` adds a text to each.
+    ``names`` makes the items readable by pointer and arrow keys, ``notes`` adds a text to each. A dot with the name of
+    a slider in ``drag`` is moved by hand, between where the slider's ends stand: ``drag_ends`` [px].
     """
 
     kind: str
@@ -66,6 +68,8 @@ class Scene:
     alt: str = ""
     moves: bool = False
     wrong: bool = False
+    caption: str = ""
+    verdict: int | None = None  # the line of ``said`` that judges an answer
 
     @property
     def arrays(self) -> dict[str, NDArray[np.float32]]:
@@ -84,6 +88,11 @@ def shade(share: ArrayLike) -> NDArray[np.float64]:
     part = np.asarray(share, dtype=np.float64)
     place = len(_NAMED) + np.rint(np.clip(np.nan_to_num(part), 0, 1) * (_SHADES - 1))
     return np.where(np.isnan(part), COLOUR["grey"], place)
+
+
+def shape_of(marker: str, filled: bool) -> float:
+    """Return the shape of dots that matplotlib knows as ``marker``."""
+    return float(_SHAPES.index(marker) if filled else len(_SHAPES) - 1 - _SHAPES[::-1].index(marker))
 
 
 def ink_on(colour: ArrayLike) -> NDArray[np.float64]:
@@ -129,9 +138,17 @@ def _colours(value: Any, n: int) -> list[str]:
 
 
 @styled
-def printed(scene: Scene) -> Picture:
-    """Draw a scene with matplotlib, for print, for saved figures and for pages without a kernel."""
-    ax = canvas(None, max(scene.height, 20.0) / 100 + 0.35)
+def printed(scene: Scene, *, ax: Axes | None = None, finding: str | None = None) -> Picture:
+    """Draw a scene with matplotlib, for print, for saved figures and for pages without a kernel.
+
+    Raises
+    ------
+    ValueError
+        If there is nothing to draw.
+    """
+    if scene.wrong:
+        raise ValueError(scene.said)
+    own, ax = ax is None, canvas(ax, max(scene.height, 20.0) / 100 + 0.35)
     ax.set_axis_off()
     ax.set(xlim=(0, WIDTH), ylim=(max(scene.height, 20.0), 0))
     for order, layer in enumerate(scene.layers.values()):
@@ -139,7 +156,8 @@ def printed(scene: Scene) -> Picture:
             ax, layer.fields, order
         )
     table = scene.table or Table({"what": [scene.said]})
-    return finish(ax, True, scene.said, [scene.alt or scene.said], table)
+    alt = scene.alt or scene.said
+    return finish(ax, own, finding or scene.said, [alt], table, scene.caption, alt if finding is None else None)
 
 
 def _skip(ax: Any, f: Mapping[str, Any], order: int) -> None:
@@ -148,7 +166,9 @@ def _skip(ax: Any, f: Mapping[str, Any], order: int) -> None:
 
 def _lines(ax: Any, f: Mapping[str, Any], order: int) -> None:
     points, n = np.stack([f["x"], f["y"]], axis=1), f["ptr"].size - 1
-    paths = np.split(points, f["ptr"][1:-1].astype(int)) if n else []
+    if not n:
+        return
+    paths = np.split(points, f["ptr"][1:-1].astype(int))
     styles: list[Any] = [(0, DASHES[int(d)]) if d else "-" for d in _each(f.get("dash"), n)]
     alpha, width = _each(f.get("alpha"), n, 1.0), _each(f.get("width"), n, 1.5)
     ax.add_collection(LineCollection(paths, linewidths=width, colors=_colours(f.get("colour"), n), alpha=alpha,
@@ -164,7 +184,7 @@ def _boxes(ax: Any, f: Mapping[str, Any], order: int) -> None:
         shape = f"round,pad=0,rounding_size={min(round_, w / 2, h / 2):g}"
         line = "none" if not edge else INK if edge < 0 else PALETTE[int(edge)]
         ax.add_patch(FancyBboxPatch((x, y), w, h, boxstyle=shape, fc=face, alpha=alpha if face != "none" else None,
-                                    ec=line, hatch=_HATCHES[int(hatch)], lw=1.0, zorder=order))  # fmt: skip
+                                    ec=line, hatch=HATCHES[int(hatch)], lw=1.0, zorder=order))  # fmt: skip
     if "texts" in f:
         middle = {"x": f["x"] + f["w"] / 2, "y": f["y"] + f["h"] / 2}
         _texts(ax, {**middle, "texts": f["texts"], "align": 1, "colour": f.get("ink"), "room": f["w"]}, order)
@@ -175,7 +195,7 @@ def _dots(ax: Any, f: Mapping[str, Any], order: int) -> None:
     look = zip(f["x"], f["y"], _each(f.get("size"), n, 4.0), _colours(f.get("colour"), n), _each(f.get("shape"), n),
                strict=True)  # fmt: skip
     for x, y, size, colour, shape in look:
-        face = "none" if shape == 1 else colour
+        face = "none" if shape == 1 or shape > 6 else colour
         ax.plot(x, y, _SHAPES[int(shape)], ms=1.4 * size, mfc=face, mec=colour, mew=1.3, zorder=order)
 
 
