@@ -29,6 +29,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabriclab import check, exercises
+from fabriclab.checks import report
 from fabriclab.checks.exercises import _asker
 from fabriclab.exercises import PRACTICE, Unanswered, draw, find
 from fabriclab.exercises.virtual import VirtualRanks
@@ -278,6 +279,13 @@ def test_a_check_counts_tries_gives_hints_and_then_tells_where_the_solution_is()
     done = check("ex1-e", right)
     assert done.data == {"right": True, "counted": True, "tries": 4, "named": "", "part": 1.0} and done.state == "good"
     assert "after 4 tries" in str(done) and not check("ex1-e", wrong).data["counted"]
+
+
+def test_a_report_tells_how_far_an_exercise_is():
+    assert "exercise1" not in str(report())
+    check("ex1-b", functions(next(iter(RIGHT["ex1-b"].values()))))
+    check("ex1-c", functions(WRONG["ex1-c"][next(iter(WRONG["ex1-c"]))][0]))
+    assert re.search(r"exercise1 +begun +1 of 5", str(report()))
 
 
 def test_a_check_takes_functions_by_name_or_by_place_and_does_not_count_what_is_no_answer():

@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 import fabriclab
-from fabriclab import catalog, units
+from fabriclab import catalog, exercises, units
 from fabriclab.catalog.tables import data_rows
 from fabriclab.checks import store
 from fabriclab.checks.answers import digits, shown, times
@@ -118,11 +118,16 @@ def _part(key: str, rows: Iterable[tuple[str, ...]]) -> list[Shown]:
 
 
 def _lessons(begun: Iterable[str], held: dict[str, Any]) -> Iterator[tuple[str, ...]]:
-    """Yield a row per lesson that was begun: its state, and how many of its predictions and checks are there."""
+    """Yield a row per lesson or exercise begun: its state, and how many of its predictions and checks are there."""
     for lesson in begun:
         made = [id in held["predictions"] for id, row in predictions().items() if row["lesson"] == lesson]
         counts = (text("report.of", n=sum(have), total=len(have)) for have in (made, answered(lesson).values()))
         yield lesson, text(f"state.{state(lesson)}"), *counts
+    kept = held["checks"]
+    for number in sorted({int(id[2:].partition("-")[0]) for id in kept if id in exercises.questions()}):
+        right = [kept.get(q.id, {}).get("right", False) for q in exercises.exercise(number)]
+        how = text("state.done" if all(right) else "state.begun")
+        yield f"exercise{number}", how, "", text("report.of", n=sum(right), total=len(right))
 
 
 def _checks(begun: Iterable[str]) -> Iterator[tuple[str, ...]]:
