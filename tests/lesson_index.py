@@ -10,6 +10,7 @@ from lesson_runs import FILES, ROOT
 from fabriclab.texts import text
 
 HEAD = ("| lesson | question | minutes to read | to do |", "|---|---|---|---|")
+EXERCISES = sorted((ROOT / "exercises").glob("*.ipynb"))
 STATE = """import fabriclab as fl
 
 fl.lessons()"""
@@ -34,7 +35,9 @@ def readme() -> str:
 
 def notebook() -> str:
     """Return the index as a notebook, which JupyterLab shows as a page; its cell adds what is live."""
-    top = f"# Lessons\n\n{rows('')}\n\nRun the cell below: it adds your state, and the lessons that are planned."
+    title = {file: json.loads(file.read_text("utf-8"))["cells"][0]["source"][0].strip("# \n") for file in EXERCISES}
+    tests = "\n".join(f"- [{file.stem}: {name}](../exercises/{file.name})" for file, name in title.items())
+    top = f"# Lessons\n\n{rows('')}\n\n## Exercises\n\n{tests}\n\nRun the cell below: it adds your state, and the lessons that are planned."
     cells = [
         {"cell_type": "markdown", "id": "index-top", "metadata": {}, "source": top.splitlines(keepends=True)},
         {"cell_type": "code", "execution_count": None, "id": "index-state", "metadata": {}, "outputs": [],
