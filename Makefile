@@ -36,18 +36,19 @@ TIMED = $(PY) -m pytest tests -m
 help:
 	@sed -n '1,3s/^# //p' Makefile
 
-# ERROR: the address and what fails are printed, and nothing else.
+# ERROR: the address and what fails are printed, and nothing else. Lessons and exercises share one file of progress.
 lab: $(VENV)/.lab copies
 	@$(QUIET)
-	@$(PY) -m jupyter lab --log-level=ERROR --LabApp.log_level=ERROR --LabApp.extension_manager=readonly --ServerApp.port=$(PORT) $(if $(filter none,$(BROWSER)),--no-browser) \
+	@FABRICLAB_PROGRESS="$${FABRICLAB_PROGRESS:-$(abspath $(WORK))/fabriclab-progress.json}" \
+	  $(PY) -m jupyter lab --log-level=ERROR --LabApp.log_level=ERROR --LabApp.extension_manager=readonly --ServerApp.port=$(PORT) $(if $(filter none,$(BROWSER)),--no-browser) \
 	  $(if $(filter 0,$(shell id -u)),--allow-root) --ServerApp.root_dir=$(dir $(WORK)) --LabApp.default_url=/lab/tree/notebooks/00_start_here.ipynb
 
-# A lesson that is new or has changed is copied; of a copy that the learner changed, the old one is kept beside it.
+# What is new or has changed is copied; of a copy that the learner changed, the old one is kept beside it.
 copies:
 ifneq ($(WORK),notebooks)
-	@mkdir -p $(WORK)/.last/img $(WORK)/img && echo '*' > $(dir $(WORK)).gitignore
-	@for file in $(patsubst notebooks/%,%,$(wildcard notebooks/*.ipynb notebooks/img/*)); do \
-	  new="notebooks/$$file" mine="$(WORK)/$$file" last="$(WORK)/.last/$$file"; \
+	@mkdir -p $(WORK)/.last/img $(WORK)/img $(dir $(WORK))exercises/.last && echo '*' > $(dir $(WORK)).gitignore
+	@for new in $(wildcard notebooks/*.ipynb notebooks/img/* exercises/*.ipynb); do \
+	  file="$${new#*/}" folder="$(dir $(WORK))$${new%%/*}"; mine="$$folder/$$file" last="$$folder/.last/$$file"; \
 	  if [ -e "$$mine" ] && cmp -s "$$new" "$$last"; then continue; fi; \
 	  if [ -e "$$mine" ] && ! cmp -s "$$mine" "$$last" && ! cmp -s "$$mine" "$$new"; then \
 	    kept="$${mine%.*}-mine-$$(date +%Y%m%d-%H%M%S).$${mine##*.}"; mv "$$mine" "$$kept"; \
