@@ -47,6 +47,7 @@ UNITS: Final = MappingProxyType(_table())
 _NUMBER: Final = r"[-+]?(?:\d+(?:_\d+)*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _FORM: Final = re.compile(rf"\s*({_NUMBER})\s*(\S.*?)?\s*\Z")
 _LOOSE: Final = re.compile(r"\s*([-+]?[\d.,][\d.,_'\s]*?(?:[eE][-+]?\d+)?)\s*([^\d\s.,_'].*?)?\s*\Z")
+_LONG_TEXT: Final = 100  # characters
 _EXAMPLE: Final = {
     "size": '"1 MiB" or 1048576 (bytes)', "rate": '"400 Gb/s" or 50e9 (bytes per second)',
     "time": '"500 ns" or 5e-7 (seconds)', "length": '"3 m" or 3.0 (metres)',
@@ -107,6 +108,9 @@ def parse(value: Quantity, quantity: str, name: str = "value") -> float:
 
 
 def _parse_text(text: str, quantity: str, name: str, example: str) -> float:
+    if len(text) > _LONG_TEXT:  # what follows takes time that grows with the square of the length
+        msg = f"{name} must be a number with its unit, got a text of {len(text):,} characters; write {example}"
+        raise ValueError(msg)
     match = _FORM.match(text)
     digits, unit = match.groups() if match else ("", "")
     if match and not unit:

@@ -37,7 +37,8 @@ def notebook() -> str:
     """Return the index as a notebook, which JupyterLab shows as a page; its cell adds what is live."""
     title = {file: json.loads(file.read_text("utf-8"))["cells"][0]["source"][0].strip("# \n") for file in EXERCISES}
     tests = "\n".join(f"- [{file.stem}: {name}](../exercises/{file.name})" for file, name in title.items())
-    top = f"# Lessons\n\n{rows('')}\n\n## Exercises\n\n{tests}\n\nRun the cell below: it adds your state, and the lessons that are planned."
+    top = f"# Lessons\n\n{rows('')}\n\n## Exercises\n\n{tests}\n\n"
+    top += "Run the cell below: it adds your state, and the lessons that are planned."
     cells = [
         {"cell_type": "markdown", "id": "index-top", "metadata": {}, "source": top.splitlines(keepends=True)},
         {"cell_type": "code", "execution_count": None, "id": "index-state", "metadata": {}, "outputs": [],

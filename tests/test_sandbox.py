@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import signal
 import statistics
 import subprocess
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 
 from fabriclab.exercises import Proxy
-from fabriclab.grading import _walls
+from fabriclab.grading import _walls, sandbox
 from fabriclab.grading.sandbox import Limits, Sandbox, SandboxError
 from fabriclab.texts import keys, text
 
@@ -500,6 +501,7 @@ def test_two_sandboxes_work_at_once():
 
 
 RUN = """
+import shutil
 import signal
 from fabriclab.grading.sandbox import Sandbox
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -579,3 +581,46 @@ def test_a_session_costs_milliseconds(box):
         box.run(["def f(x): return x + 1"], *[("f", i) for i in range(4)])
         seconds.append(time.perf_counter() - begin)
     assert statistics.median(seconds) < 0.03  # 6 ms on a quiet machine
+
+
+@pytest.mark.parametrize("kind", ["all", "container"])
+def test_the_library_is_not_there_where_it_is_installed_beside_numpy(kind, tmp_path):
+    for folder in tmp_path.parents[:2]:
+        folder.chmod(0o711)  # the learner's user may pass
+    site = tmp_path / "site"
+    shutil.copytree(Path(sandbox.__file__).parents[1], site / "fabriclab")
+    (site / "neighbour.py").write_text("number = 7")
+    code = (
+        "import sys; sys.path.insert(0, SITE)\nimport neighbour\n"
+        "def f():\n    import fabriclab.exercises\n    return fabriclab.exercises.PRACTICE\n"
+        "def g(): return neighbour.number\n"
+        "def h(): return open(SITE + '/fabriclab/units.py').read()\n"
+    ).replace("SITE", repr(str(site)))
+    run = (
+        "import sys; from fabriclab.grading.sandbox import Sandbox\n"
+        f"with Sandbox(readable=[{str(site)!r}], without={WALLS[kind]!r}) as box:\n"
+        f"    print([(o.value, o.problem) for o in box.run([{code!r}], ('f',), ('g',), ('h',))])"
+    )
+    for folder in (tmp_path, site):
+        folder.chmod(0o755)
+    env = {"PYTHONPATH": str(site), "PATH": os.environ["PATH"]}
+    command = [sys.executable, "-c", run]
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60)
+    assert done.stdout.strip() == "[(None, 'raised'), (7, ''), (None, 'raised')]", done.stderr
+
+
+def test_random_numbers_are_the_same_each_time(box):
+    code = (
+        "import random, numpy as np\n"
+        "def f(): return [random.random(), np.random.rand(), np.random.default_rng().random()]\n"
+        "def g(): return np.random.default_rng(5).random()"
+    )
+    first, again = (box.run([code], ("f",), ("g",)) for _ in range(2))
+    assert first[0].value == again[0].value and len(set(first[0].value)) == 3
+    assert first[1].value == np.random.default_rng(5).random()
+
+
+def test_many_keys_are_refused_at_once(box):
+    begin = time.perf_counter()
+    found = box.run(["def f(): return {i: 0 for i in range(30000)}"], ("f",))[0]
+    assert found.problem and time.perf_counter() - begin < 2

@@ -24,7 +24,7 @@ from typing import Any, Final
 from . import _walls as walls
 from ._answers import Answers
 
-Order = Mapping[str, Any]  # folder, limits, paths, without, refused: what the parent asks for at the start
+Order = Mapping[str, Any]  # folder, limits, paths, hidden, without, refused: what the parent asks for at the start
 # Loaded before there is a learner: what most will need, and what else they may if their user cannot read it.
 PRELOAD: Final = "numpy math statistics dataclasses heapq itertools functools typing".split()
 MORE: Final = (
@@ -85,14 +85,14 @@ def be_zygote(control: socket.socket, order: Order, active: list[str], user: int
     memory = os.open("/proc/self/statm", os.O_RDONLY)
     holds("netns", order, active, lambda: walls.c("unshare", walls.NEWNET | walls.NEWIPC))
     root, work = order["folder"] + "/root", order["folder"] + "/work"
-    rooted = holds("root", order, active, lambda: walls.own_root(root, work, order["paths"]))
+    rooted = holds("root", order, active, lambda: walls.own_root(root, work, order["paths"], order["hidden"]))
     hidden = user != os.getuid() and not rooted and not walls.open_to_all(sys.prefix, sys.base_prefix, *order["paths"])
     for name in MORE if hidden else ():
         importlib.import_module(name)
     # The limit is for what a learner adds.
     order["limits"]["memory"] += int(os.read(memory, 100).split()[0]) * resource.getpagesize()
     made: dict[str, Any] = {"limits": walls.limits_for_children(order["limits"])}
-    holds("landlock", order, [], lambda: made.update(landlock=walls.rules_of_landlock(order["paths"])))
+    holds("landlock", order, [], lambda: made.update(landlock=walls.rules_of_landlock(order["paths"], order["hidden"])))
     holds("seccomp", order, [], lambda: made.update(seccomp=walls.filter_of_calls()))
     answers = Answers(order["refused"])
 
@@ -159,3 +159,7 @@ def wall_in(files: list[int], order: Order, active: list[str], user: int, work: 
     holds("seccomp", order, active, lambda: walls.filter_calls(made["seccomp"]))
     os.closerange(4, 1000)
     random.seed(0)  # a replay draws the same numbers
+    numpy = sys.modules["numpy"]
+    numpy.random.seed(0)
+    made_anew = numpy.random.default_rng
+    numpy.random.default_rng = lambda seed=None: made_anew(0 if seed is None else seed)

@@ -64,9 +64,14 @@ def _integer(digits: str) -> int:
 
 def _unpaired(item: dict[str, Any]) -> Any:
     """Return the dictionary that was sent as pairs, so that its keys may be numbers."""
-    return dict(item["__pairs__"]) if "__pairs__" in item else item
+    if "__pairs__" not in item:
+        return item
+    if len(item["__pairs__"]) > _MOST_PAIRS:  # many keys could be chosen so that each takes the time of all others
+        raise ValueError
+    return dict(item["__pairs__"])
 
 
+_MOST_PAIRS: Final = 1000
 _DECODE: Final = json.JSONDecoder(object_hook=_unpaired, parse_int=_integer, parse_constant=_integer).decode
 
 

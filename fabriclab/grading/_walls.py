@@ -15,7 +15,7 @@ import stat
 import struct
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 NEWNS, NEWIPC, NEWUSER, NEWPID, NEWNET = 0x20000, 0x8000000, 0x10000000, 0x20000000, 0x40000000
@@ -99,8 +99,8 @@ def open_to_all(*places: str) -> bool:
     return all(os.stat(folder).st_mode & 1 for folder in above)
 
 
-def own_root(root: str, work: str, paths: Iterable[str]) -> None:
-    """Make ``root`` the root of this process: installation, libraries and devices, read-only, and ``work``."""
+def own_root(root: str, work: str, paths: Iterable[str], hidden: str) -> None:
+    """Make ``root`` the root of this process: installation without ``hidden``, libraries and devices, and ``work``."""
     c("unshare", NEWNS)
     mount("none", "/", None, REC | PRIVATE)
     os.mkdir(root)
@@ -116,6 +116,8 @@ def own_root(root: str, work: str, paths: Iterable[str]) -> None:
         mount(path, target, None, BIND | REC)
         # The kernel wants the flags of the original again: no programs, no devices.
         mount("none", target, None, REMOUNT | BIND | RDONLY | (os.statvfs(path).f_flag & 0xE))
+    if os.path.isdir(root + hidden):
+        mount("tmpfs", root + hidden, "tmpfs", RDONLY | NOSUID | NODEV, "size=4k,mode=755")
     mount("none", root, None, REMOUNT | BIND | RDONLY | NOSUID | NODEV)
     os.chroot(root)
     os.chdir("/")
@@ -161,15 +163,27 @@ def set_limits(limits: list[tuple[int, tuple[int, int]]]) -> None:
         resource.setrlimit(kind, pair)
 
 
-def rules_of_landlock(paths: Iterable[str]) -> list[bytes]:
+def around(path: str, hidden: str) -> Iterator[tuple[str, int]]:
+    """Return the parts of a path that may be read without ``hidden``, each with Landlock's rights."""
+    if hidden != path and hidden.startswith(f"{path}/"):
+        yield path, 8  # listing it
+        for name in os.listdir(path):
+            yield from around(os.path.join(path, name), hidden)
+    elif hidden != path:
+        yield path, 13 if os.path.isdir(path) and not os.path.islink(path) else 4  # run, read and list; read
+
+
+def rules_of_landlock(paths: Iterable[str], hidden: str) -> list[bytes]:
     """Return what Landlock is to allow: all rights to be asked for, then reading each of the paths."""
     version = c("syscall", 444, None, 0, 1)
     files = (1 << (13 if version < 2 else 14 if version < 3 else 15 if version < 5 else 16)) - 1
     rules = [struct.pack("QQQ", files, 3, 3)[: 8 if version < 4 else 16 if version < 6 else 24]]
-    for path in readable(paths):
-        allowed = 13 if os.path.isdir(path) else 6  # 13: run, read, list; 6: read, write
+    parts = [(device, 6) for device in DEVICES]  # read and write
+    for path in readable(paths).difference(DEVICES):
+        parts += around(path, hidden)
+    for part, allowed in parts:
         with contextlib.suppress(OSError):
-            rules.append(struct.pack("=Qi", allowed, os.open(path, os.O_PATH)))
+            rules.append(struct.pack("=Qi", allowed, os.open(part, os.O_PATH | os.O_CLOEXEC)))
     return rules
 
 

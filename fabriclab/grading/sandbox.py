@@ -99,7 +99,9 @@ class Sandbox:
         """Keep what is asked; nothing runs before ``with``."""
         self.limits, self.last_words = limits or Limits(), ""
         self.active: tuple[str, ...] = ()
-        self._asked = {"paths": [str(Path(np.__file__).parents[1]), *readable], "without": [*without]}
+        # The library holds the judges; where it is installed beside numpy, a learner's code would find it.
+        site, library = (str(Path(file).parents[1]) for file in (np.__file__, __file__))
+        self._asked: dict[str, Any] = {"paths": [site, *readable], "hidden": library, "without": [*without]}
         self._process: subprocess.Popen[bytes] | None = None
         self._open: Session | None = None
 
