@@ -1,11 +1,13 @@
 """The package as a whole: its version, what importing costs, and what is committed."""
 
+import ast
 import json
 import os
 import re
 import statistics
 import subprocess
 import sys
+import tokenize
 import tomllib
 import zipfile
 
@@ -167,3 +169,18 @@ def test_notebooks_are_committed_clean(tracked):
             for cell in book["cells"]:
                 assert not cell.get("outputs"), f"{name}: cell {cell['id']} has outputs; clear them"
                 assert cell.get("execution_count") is None, f"{name}: cell {cell['id']} has a count; clear it"
+
+
+def test_the_library_stays_small(root):
+    lines = 0
+    for path in (root / "fabriclab").rglob("*.py"):
+        tree, told = ast.parse(path.read_text(encoding="utf-8")), set()
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None:
+                told |= {*range(node.body[0].lineno, node.body[0].end_lineno + 1)}
+        code = {n for token in tokenize.generate_tokens(path.open(encoding="utf-8").readline)
+                if token.type not in (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT,
+                                      tokenize.DEDENT, tokenize.ENDMARKER)
+                for n in range(token.start[0], token.end[0] + 1)}  # fmt: skip
+        lines += len(code - told)
+    assert 5_000 < lines < 14_000  # lines that hold code: see the decisions in CONTRIBUTING.md
