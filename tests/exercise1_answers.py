@@ -60,9 +60,13 @@ WRONG_A = {
     "first round only": bench(warm=0, rounds=1),
     "first round only/of many": bench(warm=0, result="float(rows.max(axis=1)[0])"),
     "warm-up averaged in": bench(warm=0, rounds=10, result="float(rows.max(axis=1).mean())"),
-    "warm-up averaged in/all": bench(warm=0, result="float(rows.max(axis=1).mean())"),
+    "warm-up averaged in/all": bench(warm=0, rounds=40, result="float(rows.max(axis=1).mean())"),
+    "warm-up averaged in/one chain": bench(warm=0, k=40, rounds=1),
+    "no barrier/mean of all": bench(warm=11, rounds=100, barrier="", result="float(rows.mean())"),
     "outliers averaged in": bench(result="float(rows.max(axis=1).mean())"),
     "outliers averaged in/one chain": bench(k=100, rounds=1),
+    "outliers averaged in/chain without barrier": bench(k=100, rounds=1, barrier=""),
+    "outliers averaged in/chain, mean over ranks": bench(k=100, rounds=1, result="float(rows.mean())"),
     "slowest round as typical": bench(result="float(rows.max())"),
 }  # fmt: skip
 
@@ -148,7 +152,7 @@ WRONG_B = {
     "factor upside down/divided": rates(busbw="size / time / factor"),
     "factor 2 forgotten": rates(two=1),
     "factor taken as 2": rates(two="2 / part"),
-    "not cut into chunks": rates(busbw="size / time * factor * (n if '_' in collective else 1)"),
+    "array for a block": rates(busbw="size / time * factor * (n if '_' in collective else 1)"),
     "busy for used": rates(use="comm / whole, alone / whole"),
     "communication for the whole": rates(use="moved / rate / comm, alone / whole"),
     "communication for the whole/sum": rates(use="moved / rate / each, alone / whole"),
@@ -160,6 +164,9 @@ WRONG_B = {
     "idle for exposed": rates(use="moved / rate / whole, 1 - comp / whole"),
     "percent for a part": rates(use="100 * moved / rate / whole, 100 * alone / whole"),
     "time for a part": rates(use="moved / rate / whole, alone"),
+    "parts swapped": rates(use="alone / whole, moved / rate / whole"),
+    "complement": rates(use="moved / rate / whole, 1 - alone / whole"),
+    "complement/used": rates(use="1 - moved / rate / whole, alone / whole"),
 }  # fmt: skip
 
 # Fits -------------------------------------------------------------------------------------------------------------
@@ -217,7 +224,7 @@ def predict(sizes, times, changes, size):
     "as text": fits(pair="f'{a * 1e6} us', f'{1 / b / 1e9} GB/s'", half="f'{alpha * beta / 1e3} kB'"),
 }  # fmt: skip
 WRONG_C = {
-    "one straight line": fits(line="b, a = np.polyfit(sizes, times, 1)"),
+    "fit without weights": fits(line="b, a = np.polyfit(sizes, times, 1)"),
     "one straight line/predict": fits(ONE_LINE.format(w="")),
     "one straight line/weighted": fits(ONE_LINE.format(w=", w=1 / times")),
     "pair swapped": fits(pair="1 / b, a"),
@@ -284,6 +291,12 @@ def jobs(**changed):
     return JOBS.format(**GOOD_D | changed)
 
 
+def decided(old, new, **changed):
+    """Return the usual answer with one thing changed in how it decides."""
+    assert old in DECIDE
+    return jobs(decide=DECIDE.strip().replace(old, new), **changed)
+
+
 LARGEST = """
     shares = {"latency": f["alpha_share"], "straggler": f["late_share"], "oversubscription": f["uplink_use"]}
     shares["skew" if f["byte_skew"] > 1.3 else "bandwidth"] = f["nic_use"]
@@ -324,21 +337,19 @@ RIGHT_D = {
     "largest share": jobs(decide=LARGEST.strip()),
     "what mending gains": jobs(decide=MENDED.strip()),
     "in a loop": LOOP,
+    "skew from 1.2": decided("1.4", "1.2"),
+    "skew from 2": decided("1.4", "2"),
     "figures as numpy numbers": jobs(other='"alpha_share" if cause != "latency" else "late_share"'),
     "rounded": jobs().replace("f[name] for", "round(float(f[name]), 2 if f[name] > 0.5 else 3) for"),
 }  # fmt: skip
-
-
-def decided(old, new, **changed):
-    """Return the usual answer with one thing changed in how it decides."""
-    assert old in DECIDE
-    return jobs(decide=DECIDE.strip().replace(old, new), **changed)
 
 
 WRONG_D = {
     "full NIC means bandwidth": decided('"skew" if f["byte_skew"] > 1.4 else ', ""),
     "NIC blamed for the uplink": decided('"oversubscription"', '"bandwidth"'),
     "bandwidth blamed for many steps": decided('else "latency"', 'else "bandwidth"'),
+    "byte_skew taken for a part": jobs(decide="cause = dict(zip(PROOF.values(), PROOF))[max(f, key=f.get)]".replace(
+        "PROOF", repr(PROOF))),
     "straggler taken for the network": decided('"straggler" if f["late_share"] > 0.5 else ', ""),
     "waiting counted as work": jobs(start="min"),
     "mean for the fullest": jobs(most="np.mean"),

@@ -93,7 +93,7 @@ def test_no_key_changes_a_verdict(id, name):
 def test_what_is_off_is_said_with_its_unit_and_a_worked_step():
     said = verdict("ex1-a", WRONG_A["fastest rank"]).said
     assert re.match(r"latency\(comm, \d+\) gives [\d.]+ us. The right answer is [\d.]+ us", said[0])
-    assert "Of 50 timed rounds" in said[2] and said[2].count(" us") >= 6
+    assert "In a typical round the ranks needed" in said[2] and said[2].count(" us") >= 5
     said = verdict("ex1-b", WRONG_B["algbw for busbw"]).said
     assert "busbw('all_reduce'" in said[0] and "B/s" in said[0] and "With" in said[2]
     assert "None" in " ".join(verdict("ex1-c", WRONG_C["extrapolated over a change"]).said)
@@ -182,7 +182,16 @@ def test_what_cannot_be_read_is_answered_with_a_sentence(id, code, said):
         ("def latency(comm, size): return comm.alpha", "raised", "AttributeError"),
         ("def latency(comm, size): return comm.all_reduce(-1)", "raised", "size must be within"),
         ("def latency(comm, size): exit()", "raised", "SystemExit"),
-        ("def latency(comm, size):\n    while True: comm.now()", "slow", "longer than"),
+        (
+            "def latency(comm, size):\n    while True: comm.now()",
+            "raised",
+            "at most 4,000 calls; 500 rounds are plenty",
+        ),
+        (
+            "def latency(comm, size):\n    while True:\n        try: comm.now()\n        except Exception: pass",
+            "slow",
+            "longer than",
+        ),
     ],
 )
 def test_what_is_not_answered_at_all_is_told_apart(code, problem, said, monkeypatch):
@@ -225,12 +234,12 @@ def test_an_all_reduce_ends_for_all_at_once_after_the_last_one_has_come():
 
 def test_a_reading_after_an_all_reduce_brings_skew_that_a_barrier_removes():
     ranks = warmed()
-    aside = np.array(ranks.now()) - ranks._clock
-    first = np.array(ranks.now()) - ranks._clock
+    aside = np.array(ranks.now()) - ranks.clock
+    first = np.array(ranks.now()) - ranks.clock
     assert np.ptp(aside) < 1e-15 and 20e-6 < np.ptp(first) < 250e-6
-    assert np.array(ranks.now()).tolist() == (first + ranks._clock).tolist()  # reading alone costs nothing
+    assert np.array(ranks.now()).tolist() == (first + ranks.clock).tolist()  # reading alone costs nothing
     ranks.barrier()
-    assert np.ptp((np.array(ranks.now()) - ranks._clock)[:-1]) <= 0.5e-6
+    assert np.ptp((np.array(ranks.now()) - ranks.clock)[:-1]) <= 0.5e-6
 
 
 def test_first_rounds_are_slow_and_outliers_rare_and_late():
@@ -249,7 +258,7 @@ def test_the_same_calls_give_the_same_numbers_and_clocks_differ():
     for ranks in (one, other):
         ranks.barrier()
         ranks.all_reduce("1 KiB")
-    assert one.now() == other.now() and np.ptp(one._clock) > 1e-3
+    assert one.now() == other.now() and np.ptp(one.clock) > 1e-3
     assert one.proxy().methods == ("barrier", "all_reduce", "now") and set(one.proxy().values) == {"n_ranks"}
 
 
@@ -267,7 +276,10 @@ def test_questions_are_registered_and_drawn_from_their_key():
 
 def test_every_sentence_of_the_questions_is_there():
     for q in exercises.exercise(1):
-        assert {f"q.{q.id}", f"{q.id}.why", *(f"{q.id}.hint{n}" for n in (1, 2, 3))} <= table().keys()
+        assert {f"q.{q.id}", f"{q.id}.why"} <= table().keys()
+        for part in (f"{q.id}.{name}" for name in q.functions):
+            start = part if f"{part}.hint1" in table() else q.id
+            assert {f"{start}.hint{n}" for n in (1, 2, 3)} <= table().keys()
 
 
 def test_a_check_counts_tries_gives_hints_and_then_tells_where_the_solution_is():
@@ -342,7 +354,7 @@ def test_the_notebook_asks_every_question_and_marks_it(book):
 
 def test_the_text_is_short_and_plain(book):
     read = [cell for cell in book.cells if cell.cell_type == "markdown" and "SOLUTION" not in cell.source]
-    assert sum(len(gates.words(cell.source)) for cell in read) <= 1200
+    assert sum(len(gates.words(cell.source)) for cell in read) <= 1300
     assert list(gates.gate_prose(book, "")) == []
     lines = [line for cell in book.cells if cell.cell_type == "code" for line in cell.source.split("\n")]
     assert max(map(len, lines)) <= 75 and not any(cell.get("outputs") for cell in book.cells)

@@ -1,9 +1,12 @@
 """`check` and `drill`: feedback on an answer, with the mistake by name and one more hint each time."""
 
+import contextlib
 import copy
+import signal
+import threading
 import time
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -17,7 +20,7 @@ from fabriclab.checks.shown import Refused, Shown
 from fabriclab.texts import keys, text
 
 _HINTS: Final = 3
-_PATIENCE: Final = 2.0  # s for one call of a learner's function
+_PATIENCE: Final = 2.0  # s, for one call of a learner's function
 
 
 def check(id: str, answer: Any = None, **given: Any) -> Shown:
@@ -39,6 +42,8 @@ def check(id: str, answer: Any = None, **given: Any) -> Shown:
     """
     if id in exercises.questions():
         return _graded(exercises.find(id), answer)
+    if str(id).startswith("ex"):
+        raise Refused(text("check.unknown", id=id, known=", ".join(exercises.questions())))
     question = find(id)
     return _turn(question, "choice" if question.kind == "pick" else question.kind, answer, given)
 
@@ -124,10 +129,37 @@ def _graded(question: exercises.Question, answer: Any) -> Shown:
         after = [_right(held), *verdict.said, text(f"{question.id}.why")]
         return Shown(asked.lines, "good", after=after, data=data)
     worth = text("ex.worth", points=f"{verdict.part * question.points:.3g}", of=question.points)
-    hints = [text("check.solved")] if solved else _hints(question.id, held["tries"], {})
+    first = verdict.failed[0][0]
+    part = f"{question.id}.{first}" if keys(f"{question.id}.{first}.hint") else question.id
+    hints = [text("check.solved")] if solved else _hints(part, held["tries"], {})
     hints += [text("ex.solution", file=f"solutions/exercise{question.id[2]}.ipynb")] * (held["tries"] >= _HINTS)
-    after = [text("check.wrong"), worth, *verdict.said, *hints, *asked.after]
+    cases = (f'`{name}(*fl.exercises.practice("{question.id}")["{name}"][{i}])`' for name, i in verdict.failed)
+    again = text("ex.practice", calls=", ".join(cases))
+    after = [text("check.wrong"), worth, *verdict.said, again, *hints, *asked.after]
     return replace(asked, after=after, state="wait", data=data)
+
+
+class _Late(BaseException):
+    """A call took too long; nothing that a learner writes catches it by accident."""
+
+
+@contextlib.contextmanager
+def _alarm() -> Iterator[None]:
+    """Stop what runs within when the patience is over, where the system can."""
+    if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(number: int, frame: types.FrameType | None) -> None:
+        raise _Late
+
+    old = signal.signal(signal.SIGALRM, stop)
+    rest = signal.setitimer(signal.ITIMER_REAL, _PATIENCE)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, *rest)
+        signal.signal(signal.SIGALRM, old)
 
 
 def _asker(names: tuple[str, ...], functions: list[Callable[..., Any]]) -> exercises.Ask:
@@ -135,20 +167,26 @@ def _asker(names: tuple[str, ...], functions: list[Callable[..., Any]]) -> exerc
     known = {getattr(f, "__name__", ""): f for f in functions}
     known = known if known.keys() & set(names) else dict(zip(names, functions, strict=False))
 
+    gone: dict[str, exercises.Unanswered] = {}  # a function that ran too long is not called again
+
     def ask(name: str, *arguments: Any) -> Any:
+        if name in gone:
+            raise gone[name]
         if name not in known:
             raise _unanswered(name, "missing")
-        end = time.perf_counter() + _PATIENCE
+        begin = time.perf_counter()
         try:
-            found = _plain(known[name](*(_handed(name, argument, end) for argument in arguments)))
-        except exercises.Unanswered:
-            raise
+            with _alarm():
+                found = _plain(known[name](*map(_handed, arguments)))
+            if time.perf_counter() > begin + _PATIENCE:
+                raise _Late
         except NotImplementedError:
             raise _unanswered(name, "stub") from None
+        except (_Late, KeyboardInterrupt) as error:
+            gone[name] = _unanswered(name, "slow" if isinstance(error, _Late) else "interrupted")
+            raise gone[name] from None
         except (Exception, SystemExit) as error:
             raise _unanswered(name, "raised", error=type(error).__name__, words=str(error)) from None
-        if time.perf_counter() > end:
-            raise _unanswered(name, "slow")
         return found
 
     return ask
@@ -158,20 +196,11 @@ def _unanswered(name: str, problem: str, **words: str) -> exercises.Unanswered:
     return exercises.Unanswered(problem, text(f"ex.{problem}", name=name, limit=f"{_PATIENCE:g}", **words))
 
 
-def _handed(name: str, argument: Any, end: float) -> Any:
-    """Return a copy of an argument, or an object with the methods of a proxy until the time is up."""
+def _handed(argument: Any) -> Any:
+    """Return a copy of an argument, or an object with the methods of a proxy."""
     if not isinstance(argument, exercises.Proxy):
         return copy.deepcopy(argument)
-
-    def limited(method: Callable[..., Any]) -> Callable[..., Any]:
-        def called(*arguments: Any) -> Any:
-            if time.perf_counter() > end:
-                raise _unanswered(name, "slow")
-            return method(*arguments)
-
-        return called
-
-    methods = {method: limited(getattr(argument.target, method)) for method in argument.methods}
+    methods = {method: getattr(argument.target, method) for method in argument.methods}
     return types.SimpleNamespace(**argument.values, **methods)
 
 

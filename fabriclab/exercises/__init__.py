@@ -20,8 +20,8 @@ import numpy as np
 from fabriclab.texts import text
 
 __all__ = [
-    "PRACTICE", "Ask", "Proxy", "Question", "Unanswered", "Verdict", "draw", "example", "exercise", "find", "question",
-    "questions",
+    "PRACTICE", "Ask", "Proxy", "Question", "Unanswered", "Verdict", "draw", "example", "exercise", "find", "practice",
+    "question", "questions",
 ]  # fmt: skip
 
 # ask("latency", Proxy(...), 4096): a plain value (None, bool, int, float, str, list, dict), or Unanswered.
@@ -36,6 +36,7 @@ class Verdict:
     part: float  # 0..1 of the points of the question
     said: tuple[str, ...] = ()  # what is off, the misconception, a worked step
     mistake: str = ""  # the name of the misconception, as in mis.<name> of the texts
+    failed: tuple[tuple[str, int], ...] = ()  # the first case of each part that was not right: function and number
 
 
 class Unanswered(Exception):
@@ -112,3 +113,19 @@ def draw(key: str, id: str) -> np.random.Generator:
 def example(id: str) -> Any:
     """Return something to try your function on; it is never what is graded."""
     return find(id).example(draw("example", id))
+
+
+def practice(id: str) -> dict[str, list[tuple[Any, ...]]]:
+    """Return the cases that `check` judges: by the name of the function, the arguments of each of its calls."""
+    cases: dict[str, list[tuple[Any, ...]]] = {}
+
+    def ask(name: str, *arguments: Any) -> Any:
+        made = (argument.target if isinstance(argument, Proxy) else argument for argument in arguments)
+        cases.setdefault(name, []).append(tuple(made))
+        raise Unanswered(*["asked"] * 2)
+
+    try:
+        find(id).judge(ask, draw(PRACTICE, id))
+    except Unanswered:
+        return cases
+    return cases

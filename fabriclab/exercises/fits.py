@@ -103,8 +103,12 @@ def model(ask: Ask, rng: Rng) -> Verdict:
     def around(i: int, got: Any) -> dict[str, Any]:
         size, time, known = asked[i]
         low, high = next(pair for pair in itertools.pairwise(ends) if pair[0] <= size < pair[1])
-        want = format_time(time) if known else text("ex1.predict.none")
-        return {"n": int(((sizes >= low) & (sizes < high)).sum()), "low": low, "size": float(size), "want": want,
+        here = (sizes >= low) & (sizes < high)
+        want, end = text("ex1.predict.none"), text("ex1.predict.few")
+        if known:
+            line = np.polyval(_lines(sizes[here], times[here])[1], size)
+            want, end = format_time(time), text("ex1.predict.line", line=format_time(float(line)))
+        return {"n": int(here.sum()), "low": low, "size": float(size), "want": want, "end": end,
                 "high": format_size(high) if high < math.inf else "∞"}  # fmt: skip
 
     def spoiled(i: int, got: Any) -> list[str]:

@@ -52,7 +52,8 @@ class Part:
     tags: Callable[[int, Any], Sequence[str]] | None = None
     read: Callable[[Any], Any] | None = None
     right: Callable[[Any, Any], bool] | None = None
-    remark: Callable[[int], str] | None = None  # on a right answer
+    remark: Callable[[int, Any], str] | None = None  # on a right answer
+    step: Callable[[int, Any, str], str] | None = None  # the worked step where no sentence of the table does
 
     def true(self, i: int) -> Any:
         """Return what is right in a case."""
@@ -89,34 +90,47 @@ def judge(ask: Ask, *parts: Part) -> Verdict:
     Unanswered
         If no call was answered.
     """
-    earned, said, mistakes, missing, answered = 0.0, list[str](), list[str](), list[Unanswered](), False
+    earned, said, mistakes, answers = 0.0, list[str](), list[str](), dict[int, Any]()
+    failed = dict[tuple[str, int], None]()
     for part in parts:
         got, unread = dict[int, Any](), list[str]()
         for i, call in enumerate(part.calls):
+            if id(call) not in answers:
+                answers[id(call)] = _answer(ask, call)
             try:
-                value, answered = ask(*call), True
-                got[i] = _read(part, value)
+                got[i] = _read(part, answers[id(call)])
             except Unanswered as error:
-                missing.append(error)
                 unread.append(error.said)
             except Misread as error:
-                unread.append(f"{_written(call)}: {error}")
+                unread.append(f"{_written(part, i)}: {error}")
         wrong = {i: answer for i, answer in got.items() if not part.holds(i, answer)}
         right = len(got) - len(wrong)
         earned += part.share * (right / len(part.calls) if part.each else right == len(part.calls))
         if wrong:
             name = _named(part, wrong)
-            mistakes += [name] if name else []
+            mistakes += [name.partition("/")[0]] if name else []
             said += _told(part, *next(iter(wrong.items())), name)
         elif part.remark and got:
-            said.append(part.remark(0))
+            said.append(part.remark(*next(iter(got.items()))))
         said += unread[:1]
-    if not answered:
-        raise missing[0]
-    return Verdict(min(1.0, round(earned, 9)), tuple(filter(None, dict.fromkeys(said))), (mistakes or [""])[0])
+        first = next((i for i in range(len(part.calls)) if i in wrong or i not in got), None)
+        failed |= {} if first is None else {(part.calls[0][0], first): None}
+    if all(isinstance(answer, Unanswered) for answer in answers.values()):
+        raise next(iter(answers.values()))
+    sentences = tuple(filter(None, dict.fromkeys(said)))
+    return Verdict(min(1.0, round(earned, 9)), sentences, (mistakes or [""])[0], tuple(failed))
+
+
+def _answer(ask: Ask, call: tuple[Any, ...]) -> Any:
+    try:
+        return ask(*call)
+    except Unanswered as error:
+        return error
 
 
 def _read(part: Part, value: Any) -> Any:
+    if isinstance(value, Unanswered):
+        raise value
     if part.place is not None:
         if not isinstance(value, list | tuple) or len(value) != 2:
             raise Misread(text("ex.pair", got=f"{value!r:.60}"))
@@ -164,19 +178,22 @@ def _named(part: Part, wrong: Mapping[int, Any]) -> str:
     """Return the mistake that fits all wrong cases, else one that fits the first."""
     each = [part.mistakes(i, got) for i, got in wrong.items()]
     common = [tag for tag in each[0] if all(tag in tags for tags in each)]
-    return (common or each[0] or [""])[0].partition("/")[0]
+    return (common or each[0] or [""])[0]
 
 
 def _told(part: Part, i: int, got: Any, name: str) -> list[str]:
     truth, facts = part.true(i), part.facts(i, got)
     words = {key: Shown(fact) if isinstance(fact, float) else fact for key, fact in facts.items()}
-    words |= {"call": _written(part.calls[i]), "percent": f"{100 * part.within:g}", "got": shown(got, part.kind)}
+    words |= {"call": _written(part, i), "percent": f"{100 * part.within:g}", "got": shown(got, part.kind)}
     plain = isinstance(got, float) and isinstance(truth, float)
     off = text("ex.off" if plain else f"ex1.{part.name}.off", **words, truth=shown(truth, part.kind))
-    return [off, text(f"mis.{name}") if name else "", text(f"ex1.{part.name}.step", **words) if facts else ""]
+    step = part.step(i, got, name) if part.step else text(f"ex1.{part.name}.step", **words)
+    return [off, text(f"mis.{name.partition('/')[0]}") if name else "", step]
 
 
-def _written(call: tuple[Any, ...]) -> str:
-    """Return a call as a learner would type it, with long arguments left out."""
+def _written(part: Part, i: int) -> str:
+    """Return a call as a learner would type it, with long arguments left out, and which of two values is meant."""
     plain: dict[type, Callable[[Any], str]] = {Proxy: lambda a: "comm", str: repr, int: str, float: "{:g}".format}
-    return f"{call[0]}({', '.join(plain.get(type(a), lambda a: '...')(a) for a in call[1:])})"
+    name, *arguments = part.calls[i]
+    place = "" if part.place is None else f"[{part.place}]"
+    return f"{name}({', '.join(plain.get(type(a), lambda a: '...')(a) for a in arguments)}){place}"

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from fabriclab.core.result import bus_factor
 from fabriclab.exercises import Ask, Verdict, question
 from fabriclab.exercises.parts import Misread, Part, judge, near, number, shown
+from fabriclab.exercises.readings import WITHIN, Readings
 from fabriclab.exercises.virtual import VirtualRanks
 from fabriclab.texts import text
 
@@ -30,10 +31,15 @@ def latency(ask: Ask, rng: Rng) -> Verdict:
     comms = [VirtualRanks(np.random.default_rng(seeds[late]), late) for late in (0, 0, 0, -1, -1, -1)]
     truth = [comm.base(size) + comm.late for comm, size in zip(comms, sizes, strict=True)]
     calls = [("latency", comm.proxy(), size) for comm, size in zip(comms, sizes, strict=True)]
+
+    def read(i: int) -> Readings:
+        return Readings(comms[i], sizes[i])
+
     return judge(
         ask,
-        Part("latency", 1.0, calls, lambda i, got: comms[i].seen(), 0.05, "time", each=True, truth=truth,
-             tags=lambda i, got: [*comms[i].mistakes(got, sizes[i])], remark=lambda i: comms[i].remark()),
+        Part("latency", 1.0, calls, lambda i, got: {}, WITHIN, "time", each=True, truth=truth,
+             tags=lambda i, got: [*read(i).mistakes(got)], step=lambda i, got, name: read(i).step(got, name),
+             remark=lambda i, got: read(i).remark(got)),
     )  # fmt: skip
 
 
@@ -95,12 +101,13 @@ _CAUSES: Final = {
     "bandwidth": ("nic_use", ((0.04, 0.09), (0.85, 0.91), (0.5, 0.65), (0.05, 0.2), (1.05, 1.15))),
     "straggler": ("late_share", ((0.2, 0.3), (0.4, 0.55), (0.25, 0.4), (0.62, 0.75), (1.05, 1.15))),
     "oversubscription": ("uplink_use", ((0.04, 0.09), (0.3, 0.45), (0.85, 0.91), (0.05, 0.2), (1.05, 1.15))),
-    "skew": ("byte_skew", ((0.04, 0.09), (0.85, 0.91), (0.35, 0.55), (0.05, 0.2), (1.7, 2.4))),
+    "skew": ("byte_skew", ((0.04, 0.09), (0.85, 0.91), (0.35, 0.55), (0.05, 0.2), (2.1, 2.8))),
 }
 _CONFUSED: Final = {
     ("skew", "bandwidth"): "full NIC means bandwidth", ("oversubscription", "bandwidth"): "NIC blamed for the uplink",
     ("latency", "bandwidth"): "bandwidth blamed for many steps",
-} | {("straggler", cause): "straggler taken for the network" for cause in _CAUSES}  # fmt: skip
+} | {(cause, "skew"): "byte_skew taken for a part" for cause in _CAUSES} | {
+    ("straggler", cause): "straggler taken for the network" for cause in _CAUSES if cause != "skew"}  # fmt: skip
 
 
 def _job(rng: Rng, cause: str) -> dict[str, Any]:
@@ -157,8 +164,8 @@ def _cause(value: Any) -> str:
     return value.strip().lower()
 
 
-def _jobs(rng: Rng) -> list[dict[str, Any]]:
-    return [_job(rng, cause) for cause in _CAUSES]
+def _jobs(rng: Rng) -> dict[str, dict[str, Any]]:
+    return {cause: _job(rng, cause) for cause in _CAUSES}
 
 
 @question("ex1-d", "bottleneck", _jobs)
@@ -169,7 +176,8 @@ def bottleneck(ask: Ask, rng: Rng) -> Verdict:
     true, calls = [_figures(job) for job in jobs], [("bottleneck", job) for job in jobs]
 
     def facts(i: int, got: Any) -> dict[str, Any]:
-        return {"cause": causes[i], "decisive": _CAUSES[causes[i]][0], "all": shown(true[i])}
+        proof = _CAUSES[causes[i]][0]
+        return {"cause": causes[i], "decisive": proof, "proof": shown(true[i][proof]), "all": shown(true[i])}
 
     def spoiled(i: int, got: dict[str, float]) -> list[str]:
         job, f = jobs[i], true[i]
