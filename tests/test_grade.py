@@ -51,7 +51,16 @@ def table(path):
         for row in csv.DictReader(file):
             assert row["question"] not in found.setdefault(row["student"], {}), "graded twice"
             found[row["student"]][row["question"]] = row
+    for rows in found.values():
+        total = rows.pop("total")
+        assert float(total["points"]) == sum(points(rows).values()) and float(total["of"]) > 0
     return found
+
+
+def notes(path):
+    """Return what a teacher is told to look at: student -> sentences."""
+    with path.open(encoding="utf-8", newline="") as file:
+        return {row["student"]: row["note"] for row in csv.DictReader(file) if row["question"] == "total"}
 
 
 def points(rows):
@@ -70,6 +79,10 @@ def shown(page):
     assert tags.count("h1") == tags.count("main") == tags.count("title") == 1 and "caption" in tags
     assert set(re.findall(r"<th ([^>]*)>", source)) <= {"scope=col", "scope=row"}
     return " ".join(words)
+
+
+def shown_texts(page):
+    return " ".join(re.findall(r">([^<>]+)<", page.read_text(encoding="utf-8")))
 
 
 # By hand
@@ -311,7 +324,7 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path):
     second = program("grade", room, "--out", out)
     _, said = second.communicate(timeout=120)
     assert second.returncode == 0 and text("grade.kept", n=len(kept) - 1) in said
-    assert not [entry for entry in kept[1:] if f" {entry['student']}:" in said]
+    assert not [entry for entry in kept[1:] if f"] {entry['student']}:" in said]
     told = table(out)
     assert len(told) == 8 and all(points(rows) == FULL for name, rows in told.items() if name != kept[0]["student"])
     assert points(told[kept[0]["student"]]) == FULL | {"ex9-a": 0}
@@ -380,7 +393,68 @@ def test_a_machine_that_fails_costs_nobody_a_grade(tmp_path, monkeypatch, capsys
     assert run("grade", room, "--out", out) == 0 and points(table(out)["bob"]) == FULL
 
 
+def test_the_class_page_counts_what_is_no_misconception(tmp_path, monkeypatch):
+    room, out = tmp_path / "room", tmp_path / "grades.csv"
+    why = cell("ex9-why", "Because I think so.") | {"cell_type": "markdown"}
+    hand_in(room, "ann", book(why, a="def double(x):\n    while True: pass"))
+    hand_in(room, "bob", book(why | {"source": "YOUR ANSWER HERE"}, a="import fabriclab\ndef double(x): return 2 * x"))
+    hand_in(room, "cyd", notebooks.student_version(book()))
+    hand_in(room, "dan", book(a=None, c="def name(): return 5"))
+    hand_in(room, "eve", b"{")
+    assert run("grade", room, "--out", out, "--time-factor", "0.2") == 0
+    page, told = shown(tmp_path / "grades.html"), table(out)
+    for said in (
+        "stopped by the time limit (1)",
+        "not written (1)",
+        "cell missing (1)",
+        "not readable (1)",
+        "be judged (1)",
+    ):
+        assert said in page
+    assert told["ann"]["ex9-a"]["sentence"].startswith("double was stopped: it ")
+    assert "Only numpy and" in told["bob"]["ex9-a"]["sentence"] and "stopped with an error (1)" in page
+    assert told["eve"]["ex9-a"]["seconds"] == ""
+    texts = shown_texts(tmp_path / "grades-texts.html")
+    assert texts.count("Because I think so.") == 1 and texts.count("(empty)") == 4
+    monkeypatch.setattr(exercises, "questions", OF_THE_COURSE)
+    hand_in(tmp_path / "one", "ann", book(cell("ex1-a", "1")))
+    assert run("grade", tmp_path / "one", "--out", tmp_path / "one.csv") == 0
+    page = shown(tmp_path / "one.html")
+    assert "Exercise 1: profile collectives" in page and "ex1-b Is the link busy?" in page
+
+
+HANGS = "def {}(sizes, *more):\n    while True: pass\n"
+
+
+def test_a_function_that_hangs_costs_itself_only(tmp_path, monkeypatch, root):
+    monkeypatch.setattr(exercises, "questions", OF_THE_COURSE)
+    made = json.loads((root / "solutions" / "exercise1.ipynb").read_bytes())
+    for one in made["cells"]:
+        if one["metadata"].get("nbgrader", {}).get("grade_id") == "ex1-c":
+            one["source"] = "".join(one["source"]) + "\n" + HANGS.format("half_size")
+        if one["metadata"].get("nbgrader", {}).get("grade_id") == "ex1-d":
+            one["source"] = "while True: pass"
+    hand_in(tmp_path / "room", "ann", made)
+    assert run("grade", tmp_path / "room", "--out", tmp_path / "grades.csv", "--time-factor", "0.2") == 0
+    told = table(tmp_path / "grades.csv")["ann"]
+    assert points(told) == {"ex1-a": 20, "ex1-b": 20, "ex1-c": 16, "ex1-d": 0, "ex1-e": 20}
+    assert told["ex1-c"]["sentence"].startswith("half_size was stopped: it ")
+    assert told["ex1-d"]["sentence"].startswith("The code of the cell was stopped: it ")
+    assert float(told["ex1-c"]["seconds"]) < 2 and float(told["ex1-d"]["seconds"]) < 2
+
+
 # Replay
+
+
+def test_a_replay_of_a_verdict_that_met_the_time_limit_says_so(tmp_path, capsys):
+    room, out = tmp_path / "room", tmp_path / "grades.csv"
+    hand_in(room, "ann", book(a="import time\ndef double(x):\n    time.sleep(0.6)\n    return 2 * x"))
+    assert run("grade", room, "--out", out, "--time-factor", "0.1") == 0
+    for more, code, said in ([], 0, "the verdict that was given"), (["--time-factor", "4"], 1, "another one: 0 points"):
+        assert run("replay", out.with_suffix(".json"), "ex9-a", *more) == code
+        told = capsys.readouterr().out
+        assert said in told and text("grade.replay.time") in told
+    assert run("replay", out.with_suffix(".json"), "ex9-b") == 0 and "time limit" not in capsys.readouterr().out
 
 
 def test_a_verdict_is_repeated_from_the_file_alone(tmp_path, capsys):
@@ -421,6 +495,7 @@ def test_the_reference_must_get_full_marks(tmp_path, capsys):
     out = tmp_path / "grades.csv"
     assert run("grade", tmp_path / "room", "--out", out, "--reference", tmp_path / "solutions") == 0
     assert table(out).keys() == {"ann"}
+    assert "gets full marks" in capsys.readouterr().err
     out.unlink(), out.with_suffix(".json").unlink()
     for wrong in (book(b="def three(clock): return 3"), book(c=None), b"{"):
         hand_in(tmp_path / "solutions", "exercise9", wrong)
@@ -532,7 +607,61 @@ def test_each_student_gets_numbers_and_cases_of_their_own(classroom, capsys):
     assert "is there already" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("names", ["../up", "a/b", ".hidden", "a\nA", "x" * 101, "dot.", "nul\0"])
+def test_real_names_are_folders_and_are_found_again(classroom):
+    names = ["Shane O'Neil", "Zoë Müller-Łuk", "Bob Jr.", 'n<b>&"1', "李雷"]
+    Path("list").write_text("\ufeff" + "\r\n".join(names), encoding="utf-8")
+    assert run("release", "9", "--key", "class.key", "--per-student", "list", "--out", "handout") == 0
+    tokens = {json.loads(path.read_bytes())["metadata"]["fabriclab"]["student"] for path in Path("handout").glob("*/*")}
+    key = release.read_key("class.key")
+    assert tokens == {release.token(key, name) for name in names}
+    assert release.token(key, "Zoe\u0308") == release.token(key, "Zo\u00eb")  # as some systems write it
+    assert run("grade", "handout", "--key", "class.key", "--out", "grades.csv") == 0
+    assert all(not note for note in notes(Path("grades.csv")).values()) and len(table(Path("grades.csv"))) == 5
+    page = shown(Path("grades", "Shane O'Neil.html"))
+    assert """--student 'Shane O'"'"'Neil' --key KEY_FILE""" in page and "python -m fabriclab replay" in page
+
+
+def test_a_file_of_somebody_else_is_noted(classroom, capsys):
+    mine = {"ann": "n = 5", "bob": "n = 6", "cyd": "n = 7"}
+    for name, owner in (("ann", "ann"), ("bob", "ann"), ("cyd_99", "cyd"), ("dan", "eve")):
+        made = book(*[cell("", mine.get(name, "n = 8"))], b=f"# {name}\ndef three(clock): return '{name}'",
+                    a=f"def double(x): return '{name}'", c=f"def name(): return '{name}'")  # fmt: skip
+        made["metadata"] = {"fabriclab": {"student": release.token(release.read_key("class.key"), owner)}}
+        hand_in(Path("in", name), "exercise9", made)
+    Path("list").write_text("ann\nbob\ncyd\neve")
+    assert run("grade", "in", "--key", "class.key", "--per-student", "list", "--out", "grades.csv") == 0
+    told = notes(Path("grades.csv"))
+    assert "released for ann" in told["bob"] and "handed in by ann" in told["bob"] and "by bob" in told["ann"]
+    assert (
+        "released for" not in told["ann"] and told["cyd_99"] == "" and told["dan"] == "The file was released for eve."
+    )
+    assert "released for ann" in shown(Path("grades.html")) and "Note on bob: The file" in capsys.readouterr().err
+    assert "released for" not in shown(Path("grades", "bob.html"))  # it is the teacher's to ask
+
+
+def test_the_same_code_and_the_published_solution_are_noted(classroom):
+    own = {
+        "a": "def double(x):\n    return x+x",
+        "b": "def three(clock):\n    return 0",
+        "c": "def name(): return 'cd'",
+    }
+    hand_in(Path("in"), "ann", book(**own))
+    hand_in(
+        Path("in"), "bob", book(**own | {"a": "def double(x):  # mine\n  return x + x", "c": "def name(): return 'ef'"})
+    )
+    bare = {name: re.sub("### .*", "", ANSWERS[f"ex9-{name}"]) for name in "bc"}
+    hand_in(Path("in"), "cyd", book(a="def double(x): return 2.0 * x", **bare))
+    hand_in(Path("in"), "dan", book(a="def double(x):\n    ### BEGIN SOLUTION\n    return x", b=None, c=None))
+    for name in ("eve", "fay"):
+        hand_in(Path("in"), name, notebooks.student_version(book()))
+    assert run("grade", "in", "--out", "grades.csv") == 0
+    told, right = notes(Path("grades.csv")), points(table(Path("grades.csv"))["ann"])
+    assert told["ann"] == "The same code as bob: ex9-a, ex9-b." and "as ann: ex9-a, ex9-b" in told["bob"]
+    assert "published solution: ex9-b, ex9-c" in told["cyd"] and "published solution: ex9-a." in told["dan"]
+    assert told["eve"] == told["fay"] == "" and right == FULL | {"ex9-b": 0}
+
+
+@pytest.mark.parametrize("names", ["../up", "a/b", ".hidden", "a\nA", "x" * 200, "a\\b", "nul\0"])
 def test_names_that_are_no_folders_are_refused(classroom, capsys, names):
     Path("list").write_text(names)
     assert run("release", "9", "--key", "class.key", "--per-student", "list", "--out", "handout") == 2
@@ -540,6 +669,12 @@ def test_names_that_are_no_folders_are_refused(classroom, capsys, names):
 
 
 def test_what_release_lacks_is_told(classroom, capsys):
-    for given, said in ((["9"], "--key and --out"), (["7", "--key", "class.key", "--out", "x"], "no file solutions")):
+    both = ["7", "--key", "class.key"]
+    for given, said in (
+        (["9"], "Missing: --key --out."),
+        (both, "Missing: --out."),
+        (["7", "--out", "x"], "Missing: --key."),
+        (["7", "--key", "class.key", "--out", "x"], "no file solutions"),
+    ):
         assert run("release", *given) == 2 and said in capsys.readouterr().err
     assert run("release", "9", "--new-key", "k2", "--out", "x") == 0 and Path("x/exercise9.ipynb").exists()

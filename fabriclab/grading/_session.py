@@ -50,6 +50,7 @@ class Outcome:
     said: str = ""
     printed: str = ""
     seconds: float = 0.0
+    name: str = ""  # of the function; without one it was in the cells
 
     @property
     def ok(self) -> bool:
@@ -59,7 +60,8 @@ class Outcome:
     @property
     def sentence(self) -> str:
         """What the problem means, for a reader; empty if there is none."""
-        return text(f"sandbox.{self.problem}", said=self.said) if self.problem else ""
+        name = self.name or text("grade.cells")
+        return text(f"sandbox.{self.problem}", said=self.said, name=name) if self.problem else ""
 
 
 class Session:
@@ -109,10 +111,18 @@ class Session:
 
         Arguments are numbers, strings, lists, dictionaries, arrays, and proxies.
         """
-        found = self._ask({"call": name, "args": packed(args, self._proxies)})
+        if self._over.problem:
+            return replace(self._over, printed="", seconds=0.0)
+        found = replace(self._ask({"call": name, "args": packed(args, self._proxies)}), name=name)
+        self._over = replace(self._over, name=name if self._over.problem else "")
         if found.problem == "missing" and not self.cells.ok:  # a cell that failed is the reason
             return replace(self.cells, printed="", seconds=found.seconds)
         return found
+
+    @property
+    def ended_by(self) -> str:
+        """Name of the function that has ended the session; empty while it goes on, or if the cells have ended it."""
+        return self._over.name
 
     def close(self) -> None:
         """End the child and all that it started; may be called twice."""
@@ -136,9 +146,7 @@ class Session:
         return status, cpu
 
     def _ask(self, ask: dict[str, Any]) -> Outcome:
-        """Send one question; return its answer, or the problem that ended the session, now or before."""
-        if self._over.problem:
-            return replace(self._over, printed="", seconds=0.0)
+        """Send one question; return its answer, or the problem that ended the session."""
         self._deadline, self._printed = time.monotonic() + self._left, b""
         try:
             found = self._answer(ask)

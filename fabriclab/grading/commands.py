@@ -11,8 +11,8 @@ from typing import Any
 
 from fabriclab import exercises
 from fabriclab.checks import Refused
-from fabriclab.grading import grade, own, release, report
-from fabriclab.grading.results import Entry, Results, cores, heading, load
+from fabriclab.grading import copies, grade, own, release, report
+from fabriclab.grading.results import Entry, Results, cores, heading, load, noted, totals
 from fabriclab.grading.sandbox import Limits, Sandbox, SandboxError
 from fabriclab.texts import text
 
@@ -24,16 +24,24 @@ def _say(sentence: str) -> None:
     sys.stderr.flush()
 
 
+def _scaled(limits: Limits, factor: float) -> Limits:
+    if not 0 < factor <= 100:
+        raise Refused(text("grade.factor", factor=factor))
+    return limits.scaled(factor)
+
+
 def _grade(given: argparse.Namespace) -> int:
     """Grade a folder; return 0 if every student has a grade, 1 if some could not be graded, 130 after Ctrl-C."""
     out, key = Path(given.out), release.read_key(given.key)
     if out.suffix != ".csv":
         raise Refused(text("grade.out", out=out))
-    if not 0 < given.time_factor <= 100:
-        raise Refused(text("grade.factor", factor=given.time_factor))
+    names = release.read_names(given.per_student)
     pages = out.with_suffix("")
     works = grade.collect(Path(given.folder), [*exercises.questions().values()], pages.resolve())
-    limits, failed, begun = Limits().scaled(given.time_factor), [], time.monotonic()
+    limits, failed, begun = _scaled(Limits(), given.time_factor), [], time.monotonic()
+    due = [question for question, _ in works[0].due]
+    solved = grade.reference(Path(given.reference or "solutions"), due)
+    published = {id: copies.bare(source) for id, source in grade.answers(solved).items()}
     with ExitStack() as stack:
         if given.own_work:
             if Path(given.folder).is_dir():
@@ -43,7 +51,8 @@ def _grade(given: argparse.Namespace) -> int:
         else:
             boxes = [stack.enter_context(Sandbox(limits)) for _ in range(min(cores(), len(works), 8))]
         if given.reference:
-            grade.check_reference(boxes[0], key, Path(given.reference), [q for q, _ in works[0].due])
+            grade.check_reference(boxes[0], key, Path(given.reference), solved)
+            _say(text("grade.reference.right", folder=given.reference))
         out.parent.mkdir(parents=True, exist_ok=True)
         results = Results(out, heading(release.fingerprint(key), limits, boxes[0].active))
         digests = {name: entry["digest"] for name, entry in results.entries.items()}
@@ -57,15 +66,21 @@ def _grade(given: argparse.Namespace) -> int:
                 return _say(text("grade.failed", student=work.student, said=entry))
             results.add(entry)
             report.write_page(pages, results.head, entry)
-            points, most = report.totals(entry)
+            points, most = totals(entry)
             n = sum(work.student in results.entries for work in works)
             _say(text("grade.done", n=n, of=len(works), student=work.student, points=points, most=most))
 
         try:
             grade.grade_all(left, key, boxes, done)
         finally:
+            copies.remark([*results.entries.values()], key, names, published)
             results.write()
-            report.write_summary(out.with_suffix(".html"), results.head, [*results.entries.values()], failed)
+            entries = [*results.entries.values()]
+            report.write_summary(out.with_suffix(".html"), results.head, entries, failed)
+            report.write_texts(out.with_name(f"{out.stem}-texts.html"), entries)
+            for entry in entries:
+                if said := " ".join(noted(entry)):
+                    _say(text("grade.note", student=entry["student"], said=said))
     seconds = f"{time.monotonic() - begun:.1f}"
     _say(text("grade.ready", n=len(left), seconds=seconds, out=out, page=out.with_suffix(".html")))
     return 1 if failed else 0
@@ -85,7 +100,7 @@ def _replay(given: argparse.Namespace) -> int:
         raise Refused(text("grade.replay.question", question=given.question, known=", ".join(asked)))
     old = new = asked[given.question]
     if old["cells"]:
-        with Sandbox(Limits(**head["limits"])) as box:
+        with Sandbox(_scaled(Limits(**head["limits"]), given.time_factor)) as box:
             new, _ = grade.grade_cells(box, key, exercises.find(given.question), old["cells"], old["token"])
     same = all(new[part] == old[part] for part in ("points", "of", "mistake"))
     # What was noted about the file, such as that a cell is there twice, stands after the verdict.
@@ -93,6 +108,7 @@ def _replay(given: argparse.Namespace) -> int:
     lines = [f"{name}, {given.question}: {new['points']:g} / {new['of']:g} {new['mistake']}".rstrip(), *new["said"]]
     told = {"points": f"{old['points']:g}", "said": " ".join(old["said"])}
     lines += [text("grade.replay.same") if same else text("grade.replay.other", **told), report.versions(head)]
+    lines[-1:-1] = [text("grade.replay.time")] * ("time" in (old["trouble"], new["trouble"]))
     sys.stdout.write("\n".join(lines) + "\n")
     return 0 if same else 1
 
@@ -104,16 +120,15 @@ def _release(given: argparse.Namespace) -> int:
         _say(text("grade.key.made", path=given.new_key))
     if not given.exercise:
         return 0
-    key = Path(given.key or given.new_key) if given.key or given.new_key else None
-    if key is None or not given.out:
-        raise Refused(text("grade.release.missing"))
+    key = given.key or given.new_key
+    if lacks := " ".join(["--key"] * (not key) + ["--out"] * (not given.out)):
+        raise Refused(text("grade.release.missing", lacks=lacks))
     source = Path(given.exercise)
     if given.exercise.isdigit():
         source = Path("solutions", f"exercise{given.exercise}.ipynb")
     if not source.is_file():
         raise Refused(text("grade.release.source", source=source))
-    names = Path(given.per_student).read_text(encoding="utf-8").splitlines() if given.per_student else []
-    students = [name.strip() for name in names if name.strip() and not name.startswith("#")]
+    students = release.read_names(given.per_student)
     written = release.release(source, release.read_key(key), Path(given.out), students)
     _say(text("grade.release.done", n=len(written), first=written[0]))
     return 0
@@ -128,6 +143,7 @@ def add_to(parts: Any) -> None:
     one.add_argument("--reference", metavar="DIR", help=text("grade.help.reference"))
     one.add_argument("--key", metavar="FILE", help=text("grade.help.key"))
     one.add_argument("--time-factor", metavar="X", type=float, default=1.0, help=text("grade.help.factor"))
+    one.add_argument("--per-student", metavar="LIST", help=text("grade.help.class"))
     one.add_argument("--own-work", action="store_true", help=text("grade.help.own"))
     one = parts.add_parser("replay", help=text("grade.help.replay"), description=_replay.__doc__)
     one.set_defaults(run=_replay)
@@ -135,10 +151,11 @@ def add_to(parts: Any) -> None:
     one.add_argument("question", metavar="QUESTION", help=text("grade.help.asked"))
     one.add_argument("--student", metavar="NAME", help=text("grade.help.student"))
     one.add_argument("--key", metavar="FILE", help=text("grade.help.key"))
+    one.add_argument("--time-factor", metavar="X", type=float, default=1.0, help=text("grade.help.factor"))
     one = parts.add_parser("release", help=text("grade.help.release"), description=_release.__doc__)
     one.set_defaults(run=_release)
     one.add_argument("exercise", metavar="EXERCISE", nargs="?", help=text("grade.help.exercise"))
-    one.add_argument("--key", metavar="FILE", help=text("grade.help.key"))
+    one.add_argument("--key", metavar="FILE", help=text("grade.help.release_key"))
     one.add_argument("--per-student", metavar="LIST", help=text("grade.help.per_student"))
     one.add_argument("--out", metavar="DIR", help=text("grade.help.folder_out"))
     one.add_argument("--new-key", metavar="FILE", help=text("grade.help.new_key"))

@@ -25,7 +25,7 @@ from fabriclab.grading.results import Entry
 from fabriclab.grading.sandbox import Outcome, Sandbox, SandboxError
 from fabriclab.texts import text
 
-__all__ = ["Work", "check_reference", "collect", "grade_all", "grade_cells", "grade_one"]
+__all__ = ["Work", "answers", "check_reference", "collect", "grade_all", "grade_cells", "grade_one", "reference"]
 _STUB: Final = CODE_STUB[1].removeprefix("raise ").removesuffix("()")
 
 
@@ -122,7 +122,7 @@ def _grade_question(box: Sandbox, key: str, question: Question, book: Submission
             break
     if not found:
         said = book.problem or text("grade.deleted", id=question.id)
-        return _record(question, [said], student=book.student)
+        return _record(question, [said], student=book.student, trouble="cell" if book.cells else "file")
     best = max(found, key=lambda record: float(record["points"]))  # of equal ones the first
     if len(book.places(question.id)) > 1:
         best["said"].append(text("grade.twice", id=question.id))
@@ -136,38 +136,59 @@ def grade_cells(
 
     The record holds all that a replay needs besides the key and the limits.
     """
-    outcomes: list[Outcome] = []
-    part, said, mistake = 0.0, list[str](), ""
-    with box.session(cells) as session:
-        outcomes.append(session.cells)
+    outcomes, ended = list[Outcome](), dict[str, Outcome]()
+    part, said, mistake, trouble = 0.0, list[str](), "", ""
+    session = box.session(cells)
+    outcomes.append(session.cells)
 
-        def ask(name: str, /, *args: Any) -> Any:
+    def ask(name: str, /, *args: Any) -> Any:
+        nonlocal session
+        if name not in ended:
+            if session.ended_by:  # a function that ended its session costs the others nothing
+                session = box.session(cells)
+                outcomes.append(session.cells)
             outcomes.append(session.call(name, *args))
-            if outcomes[-1].problem:
-                raise Unanswered(outcomes[-1].problem, outcomes[-1].sentence)
-            return outcomes[-1].value
+            if session.ended_by:
+                ended[name] = outcomes[-1]
+        found = ended.get(name, outcomes[-1])
+        if found.problem:
+            raise Unanswered(found.problem, found.sentence)
+        return found.value
 
-        try:
-            verdict = question.judge(ask, exercises.draw(drawn(key, student), question.id))
-            part, said, mistake = min(max(float(verdict.part), 0.0), 1.0), [*verdict.said], verdict.mistake
-        except Unanswered as error:
-            said = [text("grade.open") if _STUB in error.said else error.said]
-        except SandboxError:
-            raise
-        except Exception as error:  # a judge that an answer has surprised
-            said = [text("grade.judge", error=f"{type(error).__name__}: {_printable(str(error)[:200])}")]
+    try:
+        verdict = question.judge(ask, exercises.draw(drawn(key, student), question.id))
+        part, said, mistake = min(max(float(verdict.part), 0.0), 1.0), [*verdict.said], verdict.mistake
+    except Unanswered as error:
+        said = [text("grade.open") if _STUB in error.said else error.said]
+    except SandboxError:
+        raise
+    except Exception as error:  # a judge that an answer has surprised
+        trouble, said = "judge", [text("grade.judge", error=f"{type(error).__name__}: {_printable(str(error)[:200])}")]
+    finally:
+        session.close()
     again = any(one.problem in ("syntax", "missing") or one.said.startswith("NameError") for one in outcomes)
+    if part < 1:
+        trouble = trouble or _trouble(outcomes)
+        lacks = any(one.said.startswith("ModuleNotFoundError") for one in outcomes)
+        said += [text("grade.module")] if lacks else []
     seconds = sum(one.seconds for one in outcomes)
-    return _record(question, said, part, mistake, cells, seconds, student), again
+    return _record(question, said, part, mistake, cells, seconds, student, trouble), again
+
+
+def _trouble(outcomes: Sequence[Outcome]) -> str:
+    """Return what kept the code from answering, as in the texts ``grade.trouble.<name>``."""
+    if any(one.problem in ("time", "cpu") for one in outcomes):
+        return "time"
+    return "open" if any(_STUB in one.said for one in outcomes) else "code" * any(one.problem for one in outcomes)
 
 
 def _record(
     question: Question, said: list[str], part: float = 0.0, mistake: str = "", cells: Sequence[str] = (),
-    seconds: float = 0.0, student: str = "",
+    seconds: float = 0.0, student: str = "", trouble: str = "",
 ) -> dict[str, Any]:  # fmt: skip
     points = {"points": round(part * question.points, 2), "of": question.points}
     about = {"question": question.id, **points, "mistake": mistake, "said": said, "seconds": round(seconds, 3)}
-    return {**about, "cells": list(cells), "token": student}
+    return {**about, "trouble": trouble, "cells": list(cells), "token": student}
 
 
 def grade_all(
@@ -212,10 +233,19 @@ def _answered(box: Sandbox, key: str, work: Work, stopped: Callable[[], bool] = 
         return error
 
 
-def check_reference(box: Sandbox, key: str, folder: Path, due: Sequence[Question]) -> None:
+def reference(folder: Path, due: Sequence[Question]) -> Work:
+    """Return the notebooks of a folder as one work."""
+    return _work("", [(path.name, read(path)) for path in _notebooks(folder, None) if path.suffix], due)
+
+
+def answers(work: Work) -> dict[str, str]:
+    """Return the cell that answers each question, by question."""
+    return {q.id: next(book.variants(q.id, q.functions), [""])[-1] for q, book in work.due}
+
+
+def check_reference(box: Sandbox, key: str, folder: Path, work: Work) -> None:
     """Refuse to go on unless the reference gets full marks for each question that is due."""
-    held = [(path.name, read(path)) for path in _notebooks(folder, None) if path.suffix]
-    for q in (grade_one(box, key, _work("", held, due)) or {})["questions"]:
+    for q in (grade_one(box, key, work) or {})["questions"]:
         if q["points"] < q["of"]:
             words = {name: q[name] for name in ("question", "points", "of")}
             raise Refused(text("grade.reference", folder=folder, **words, said=" ".join(q["said"])))

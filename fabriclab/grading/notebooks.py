@@ -90,9 +90,9 @@ class Submission:
             yield [*before, bare[-1]]
 
     def written(self) -> dict[str, str]:
-        """Return the free texts by id, without those that were left as they were."""
+        """Return the free texts by id, empty where they were left as they were."""
         texts = {cell.id: cell.source for cell in self.cells if cell.kind == "markdown" and cell.solution and cell.id}
-        return {id: source for id, source in texts.items() if source.strip() not in ("", TEXT_STUB)}
+        return {id: "" if source.strip() in ("", TEXT_STUB) else source for id, source in texts.items()}
 
 
 def exercise(id: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import types
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -32,24 +33,22 @@ class Own:
 class OwnSession:
     """A namespace in which the cells have run; ``cells`` is the first problem that they had."""
 
+    ended_by = ""
+
     def __init__(self, cells: Sequence[str]) -> None:
         self._names: dict[str, Any] = {"__name__": "__main__"}
         found = [_attempt(exec, code, self._names) for code in cells]
         self.cells = next((outcome for outcome in found if not outcome.ok), Outcome())
 
-    def __enter__(self) -> OwnSession:
-        """Return the session."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         """Do nothing: the namespace goes with the session."""
 
     def call(self, name: str, /, *args: Any) -> Outcome:
         """Call a function by its name."""
         deed = self._names.get(name)
         if not callable(deed):
-            return Outcome(None, "missing", name) if self.cells.ok else self.cells
-        return _attempt(deed, *map(_stand_in, args))
+            return Outcome(None, "missing", name, name=name) if self.cells.ok else self.cells
+        return replace(_attempt(deed, *map(_stand_in, args)), name=name)
 
 
 def _attempt(deed: Callable[..., Any], *args: Any) -> Outcome:

@@ -10,6 +10,7 @@ import json
 import os
 import re
 import secrets
+import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -20,9 +21,8 @@ from fabriclab.core.save import write_atomic
 from fabriclab.grading.notebooks import Book, as_bytes, exercise, student_version
 from fabriclab.texts import text
 
-__all__ = ["drawn", "fingerprint", "new_key", "read_key", "release", "token"]
+__all__ = ["drawn", "fingerprint", "new_key", "read_key", "read_names", "release", "token"]
 _KEY: Final = re.compile("[0-9a-f]{64}")
-_NAME: Final = re.compile(r"[^\W_][\w .@+-]{0,99}")  # of a folder, on every system
 
 
 def new_key(path: Path) -> None:
@@ -52,7 +52,30 @@ def fingerprint(key: str) -> str:
 
 def token(key: str, student: str) -> str:
     """Return what stands for a student in a notebook: nobody without the key can tell whom."""
-    return hmac.new(key.encode(), student.encode(), "sha256").hexdigest()[:16]
+    name = unicodedata.normalize("NFC", student)  # some systems take the accents of a folder's name apart
+    return hmac.new(key.encode(), name.encode(errors="replace"), "sha256").hexdigest()[:16]
+
+
+def read_names(path: str | Path | None) -> list[str]:
+    """Return the names in a list of a class: one a line, without lines that begin with #.
+
+    Raises
+    ------
+    Refused
+        If one of them cannot be a folder, or occurs twice.
+    """
+    lines = Path(path).read_text(encoding="utf-8-sig", errors="replace").split("\n") if path else []
+    names = [name for line in lines if (name := line.strip()) and name[0] != "#"]
+    wrong = [name for name in names if not _fits(name)]
+    if wrong or len({name.casefold() for name in names}) < len(names):
+        raise Refused(text("grade.release.names", names=", ".join(map(repr, wrong or names))))
+    return names
+
+
+def _fits(name: str) -> bool:
+    """Return whether a folder may have this name."""
+    strange = set(name) & set("/\\\N{REPLACEMENT CHARACTER}")
+    return name[0] != "." and name.isprintable() and not strange and len(name.encode()) < 200
 
 
 def drawn(key: str, student: str) -> str:
@@ -66,11 +89,8 @@ def release(source: Path, key: str, out: Path, students: Sequence[str] = ()) -> 
     Raises
     ------
     Refused
-        If a name cannot be a folder, or a file exists.
+        If a file exists.
     """
-    wrong = [name for name in students if not _NAME.fullmatch(name) or name != name.rstrip(" .")]
-    if wrong or len({name.lower() for name in students}) < len(students):
-        raise Refused(text("grade.release.names", names=", ".join(map(repr, wrong or students))))
     book = student_version(json.loads(source.read_bytes()))
     made = {out / name / source.name: token(key, name) if name else "" for name in students or ("",)}
     for path in made:

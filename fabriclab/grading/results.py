@@ -22,10 +22,10 @@ from fabriclab.core.save import write_atomic
 from fabriclab.grading.sandbox import Limits
 from fabriclab.texts import text
 
-__all__ = ["Entry", "Results", "cores", "heading", "load"]
+__all__ = ["Entry", "Results", "cores", "heading", "load", "noted", "totals"]
 
 Entry = dict[str, Any]
-COLUMNS: Final = ("student", "question", "points", "of", "mistake", "sentence", "seconds")
+COLUMNS: Final = ("student", "question", "points", "of", "mistake", "sentence", "note", "seconds")
 _END: Final = b"\n]}\n"
 _SAME: Final = ("format", "fabriclab", "key", "limits")  # of the head: what a verdict depends on
 
@@ -122,11 +122,32 @@ def _line(value: Mapping[str, Any]) -> bytes:
 
 
 def rows(entry: Entry) -> list[tuple[Any, ...]]:
-    """Return the rows of a student in the CSV file."""
-    return [
-        (entry["student"], q["question"], q["points"], q["of"], q["mistake"], " ".join(q["said"]), q["seconds"])
+    """Return the rows of a student in the CSV file: one for each question, and the total."""
+    asked = [
+        (
+            entry["student"],
+            q["question"],
+            q["points"],
+            q["of"],
+            q["mistake"],
+            " ".join(q["said"]),
+            "",
+            q["seconds"] or "",
+        )
         for q in entry["questions"]
     ]
+    return [*asked, (entry["student"], "total", *totals(entry), "", "", " ".join(noted(entry)), "")]
+
+
+def noted(entry: Entry) -> list[str]:
+    """Return what a teacher may want to look at."""
+    return [*entry.get("notes", ()), *entry.get("remarks", ())]
+
+
+def totals(entry: Entry) -> tuple[str, str]:
+    """Return a student's points, and how many there are."""
+    points, of = (sum(q[name] for q in entry["questions"]) for name in ("points", "of"))
+    return f"{points:g}", f"{of:g}"
 
 
 def _rows(rows: list[tuple[Any, ...]]) -> bytes:
