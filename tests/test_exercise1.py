@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import time
 
 import lesson_gates as gates
@@ -22,17 +23,20 @@ from exercise1_answers import (
     WRONG_C,
     WRONG_D,
     WRONG_E,
+    bench,
     fits,
     rates,
 )
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabriclab import check, exercises
-from fabriclab.checks import report
+from fabriclab import check, exercises, units
+from fabriclab.checks import Refused, report
 from fabriclab.checks.exercises import _asker
 from fabriclab.exercises import PRACTICE, Unanswered, draw, find
 from fabriclab.exercises.virtual import VirtualRanks
+from fabriclab.grading.grade import grade_cells
+from fabriclab.grading.sandbox import Sandbox
 from fabriclab.texts import table, text
 
 KEYS = range(1, 51)
@@ -116,7 +120,48 @@ def test_a_nan_that_a_sandbox_cannot_send_is_a_refusal_too():
 
 def test_a_right_answer_without_warm_up_gets_a_remark():
     assert "mean would" in verdict("ex1-a", RIGHT_A["500 rounds, no warm-up"]).said[0]
-    assert verdict("ex1-a", RIGHT_A["five rounds"]).said == ()
+    dropped = bench(warm=0, rounds=200, result="float(np.median(rows.max(axis=1)[20:]))")
+    least = bench(warm=0, result="float(rows.max(axis=1).min())")
+    assert all(verdict("ex1-a", code).said == () for code in (RIGHT_A["five rounds"], dropped, least))
+
+
+def test_without_the_mistake_that_is_named_the_same_calls_come_closer():
+    for name, code in WRONG_A.items():
+        said = verdict("ex1-a", code).said
+        numbers = [units.time(f"{n} {u}") for n, u in re.findall(r"([\d.]+) (s|ms|us|ns)\b", said[0])]
+        undone = re.search(r"Without that, the same calls give ([\d.]+ \w+)", said[-1])
+        assert undone or name == "nothing timed"
+        if undone:
+            assert abs(np.log(units.time(undone[1]) / numbers[1])) < 0.8 * abs(np.log(numbers[0] / numbers[1]))
+
+
+def test_of_several_mistakes_the_one_that_costs_most_is_named():
+    naive = bench(warm=0, rounds=1, barrier="", result="float(rows.mean())")
+    found = verdict("ex1-a", naive)
+    assert found.mistake == "first round only" and "more than one mistake, and this one costs most" in found.said[-1]
+    for code in (bench(warm=0, k=100, rounds=1), bench(k=100, rounds=1, barrier="", result="float(rows.mean())")):
+        assert verdict("ex1-a", code).mistake == "outliers averaged in"
+
+
+def test_too_many_calls_are_refused_alike_in_a_notebook_and_in_grading():
+    code, most = "import numpy as np\n" + bench(rounds=5000), "at most 3,000 calls; 500 rounds are plenty"
+    assert most in str(check("ex1-a", functions(code)[0]))
+    with Sandbox() as box:
+        record, _ = grade_cells(box, PRACTICE, find("ex1-a"), [code], "")
+        assert record["points"] == 0 and most in record["said"][0]
+        full = "import numpy as np\n" + bench(warm=0, rounds=750)
+        record, _ = grade_cells(box, PRACTICE, find("ex1-a"), [full], "")
+        assert record["points"] == 20 and record["seconds"] < 4
+
+
+def test_a_case_that_failed_can_be_loaded_and_gives_the_same_number():
+    wrong = functions(WRONG_A["fastest rank"])[-1]
+    shown = str(check("ex1-a", wrong))
+    line = re.search(r"latency\(\*fl\.(exercises\.practice\(\"ex1-a\"\)\[\"latency\"\]\[0\])\)", shown)
+    got = wrong(*eval(line[1]))
+    assert f"gives {units.format_time(got)}." in shown
+    for q in exercises.exercise(1):
+        assert {*exercises.practice(q.id)} == {*q.functions}
 
 
 @pytest.mark.parametrize(
@@ -185,7 +230,7 @@ def test_what_cannot_be_read_is_answered_with_a_sentence(id, code, said):
         (
             "def latency(comm, size):\n    while True: comm.now()",
             "raised",
-            "at most 4,000 calls; 500 rounds are plenty",
+            "at most 3,000 calls; 500 rounds are plenty",
         ),
         (
             "def latency(comm, size):\n    while True:\n        try: comm.now()\n        except Exception: pass",
@@ -316,6 +361,29 @@ def test_a_check_takes_functions_by_name_or_by_place_and_does_not_count_what_is_
 def test_a_learner_cannot_change_the_case_that_is_judged():
     spoiled = CROSS.format(**GOOD_E).replace("ahead = a < b", "ahead = a < b\n    sizes[:] = 1; a[:] = 1; b[:] = 2")
     assert verdict("ex1-e", spoiled).part == pytest.approx(0.2)
+
+
+def test_the_hint_is_of_the_part_that_failed():
+    busbw = check("ex1-b", functions(WRONG_B["factor 2 forgotten"]))
+    trace = check("ex1-b", functions(WRONG_B["busy for used"]))
+    assert text("ex1-b.busbw.hint1") in str(busbw) and text("ex1-b.utilisation.hint2") in str(trace)
+
+
+def test_an_endless_loop_is_stopped_and_an_interrupt_is_one_sentence(monkeypatch):
+    monkeypatch.setattr("fabriclab.checks.exercises._PATIENCE", 0.1)
+    algbw, _, utilisation = functions(RIGHT_B["edges"])
+    handler = signal.getsignal(signal.SIGALRM)
+    begin = time.perf_counter()
+    shown = check("ex1-b", [algbw, functions("def busbw(*a):\n    while True: pass")[0], utilisation])
+    assert time.perf_counter() - begin < 1 and shown.data["part"] == pytest.approx(0.6) and "longer than" in str(shown)
+    assert signal.getsignal(signal.SIGALRM) is handler
+    shown = check("ex1-e", functions("def crossover(*a): raise KeyboardInterrupt")[0])
+    assert "You have stopped crossover" in str(shown) and not shown.data["counted"]
+
+
+def test_an_unknown_question_of_an_exercise_is_answered_with_the_list():
+    with pytest.raises(Refused, match="ex1-a, ex1-b"):
+        check("ex1-f")
 
 
 @pytest.mark.alone

@@ -99,13 +99,15 @@ class Readings:
 
     def recipes(self, got: float) -> list[Recipe]:
         """Return the recipes that give a number, those with the fewest mistakes only; else the nearest one."""
-        found, nearest = list[Recipe](), list[tuple[float, Recipe]]()
-        for recipe, value in self._all():
-            found += [recipe._replace(unit=unit) for unit in _UNITS if abs(got * unit - value) <= 1e-6 * abs(value)]
-            if got > 0 < value and recipe.ranks != "two clocks compared":
-                nearest.append((abs(math.log(got / value)) + 0.05 * len(recipe.without()), recipe))
-        fewest = min((len(recipe.without()) for recipe in found), default=0)
-        return [r for r in found if len(r.without()) == fewest] or [r for d, r in sorted(nearest)[:1] if d < 0.15]
+        known = [*self._all()]
+        found = [recipe._replace(unit=unit) for recipe, value in known for unit in _UNITS
+                 if abs(got * unit - value) <= 1e-6 * abs(value)]  # fmt: skip
+        if found:
+            fewest = min(len(recipe.without()) for recipe in found)
+            return [recipe for recipe in found if len(recipe.without()) == fewest]
+        far = [(abs(math.log(got / value)) + 0.05 * len(recipe.without()), recipe) for recipe, value in known
+               if got > 0 < value and recipe.ranks != "two clocks compared"]  # fmt: skip
+        return [recipe for distance, recipe in sorted(far)[:1] if distance < 0.15]
 
     def _all(self) -> Iterator[tuple[Recipe, float]]:
         for each in (True, False)[: 1 + bool((self.count > 1).any())]:

@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 _BARRIER, _START, _SKEW, _CLOCKS = 5e-6, 0.5e-6, 200e-6, 0.7e-3
 _FIRST, _DECAY, WARM = 20.0, 1.5, 9  # the first round is 20 times longer; after 9 rounds less than 5% is left of that
 _OUTLIER, _FROM, _EVERY, _NOISE = 40.0, 12, 33, 0.02  # one round of 33, never one of the first 12
-MOST_CALLS: Final = 4_000  # of all methods of one group: a count, since no seconds pass here
+MOST_CALLS: Final = 3_000  # of all methods of one group: a count, since no seconds pass here
 
 
 class Op(NamedTuple):
