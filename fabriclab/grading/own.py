@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import time
-import types
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
-from fabriclab.exercises import Proxy
+from fabriclab.checks.exercises import _handed, _plain
 from fabriclab.grading.sandbox import Outcome
-from fabriclab.texts import text
 
 __all__ = ["Own"]
 
@@ -48,7 +44,7 @@ class OwnSession:
         deed = self._names.get(name)
         if not callable(deed):
             return Outcome(None, "missing", name, name=name) if self.cells.ok else self.cells
-        return replace(_attempt(deed, *map(_stand_in, args)), name=name)
+        return replace(_attempt(deed, *map(_handed, args)), name=name)
 
 
 def _attempt(deed: Callable[..., Any], *args: Any) -> Outcome:
@@ -61,24 +57,3 @@ def _attempt(deed: Callable[..., Any], *args: Any) -> Outcome:
         problem = "syntax" if isinstance(error, SyntaxError) else "raised"
         value, said = None, f"{type(error).__name__}: {error}"
     return Outcome(value, problem, said, "", time.perf_counter() - begin)
-
-
-def _stand_in(value: Any) -> Any:
-    """Return an object with the methods of a proxy and nothing else; other arguments as they are."""
-    if not isinstance(value, Proxy):
-        return value
-    methods = {name: getattr(value.target, name) for name in value.methods}
-    return types.SimpleNamespace(**methods, **value.values)
-
-
-def _plain(value: Any) -> Any:
-    """Return a value as what JSON has, like one that comes out of a sandbox."""
-    if isinstance(value, np.generic | np.ndarray):
-        return value.tolist()
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, dict):
-        return {_plain(key): _plain(item) for key, item in value.items()}
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    raise TypeError(text("sandbox.refused", said=type(value).__name__))
