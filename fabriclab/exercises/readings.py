@@ -17,7 +17,7 @@ Floats = NDArray[np.float64]
 WITHIN: Final = 0.05
 _MOST: Final = 25  # rounds that a learner may have left out at the start, of those that were timed
 _WAYS: Final[Mapping[str, Callable[..., Any]]] = {
-    "median": np.median, "mean": np.mean, "min": np.min, "first": lambda a, axis=0: a[0], "max": np.max, "sum": np.sum,
+    "median": np.median, "mean": np.mean, "min": np.min, "max": np.max, "first": lambda a, axis=0: a[0], "sum": np.sum,
 }  # fmt: skip
 _UNITS: Final = (1.0, 1e-3, 1e-6, 1e-9)
 _WAY_FLAWS: Final = {"max": "slowest round as typical", "sum": "total for one operation"}
@@ -103,8 +103,8 @@ class Readings:
         found = [recipe._replace(unit=unit) for recipe, value in known for unit in _UNITS
                  if abs(got * unit - value) <= 1e-6 * abs(value)]  # fmt: skip
         if found:
-            fewest = min(len(recipe.without()) for recipe in found)
-            return [recipe for recipe in found if len(recipe.without()) == fewest]
+            strange = [len(recipe.without()) + (recipe.way == "first") for recipe in found]
+            return [recipe for recipe, n in zip(found, strange, strict=True) if n == min(strange)]
         far = [(abs(math.log(got / value)) + 0.05 * len(recipe.without()), recipe) for recipe, value in known
                if got > 0 < value and recipe.ranks != "two clocks compared"]  # fmt: skip
         return [recipe for distance, recipe in sorted(far)[:1] if distance < 0.15]
