@@ -783,7 +783,8 @@ def test_every_text_is_used_and_every_field_is_filled():
     names = {name for q in questions().values() for _, name in q.wrong}
     dynamic = ("q.", "lesson.", "mis.", "how.", "factor.", "state.", "measured.", "report.", "drill.", "title.",
                    "guess.", "check.", "live.word.", "form.", "00-", "31-", "ex.", "ex1", "sandbox.",
-                   "kind.", "sweep.", "fabric.says_", "timeline.of_", "live.sweep.", "grade.title.", "grade.trouble.")  # fmt: skip
+                   "kind.", "sweep.", "fabric.says_", "timeline.of_", "live.sweep.", "grade.title.",
+                   "grade.trouble.")  # fmt: skip
     unused = [key for key in keys("") if not key.startswith(dynamic) and f'"{key}"' not in code]
     assert unused == [] and {f"mis.{name}" for name in names} <= set(keys("mis."))
     from fabriclab.checks.judges import _RING_MISTAKES

@@ -96,12 +96,8 @@ def write_summary(path: Path, head: Mapping[str, Any], entries: Sequence[Entry],
         kinds = Counter(q["trouble"] for q in all_of if q["trouble"]).most_common()
         trouble = "; ".join(f"{text(f'grade.trouble.{kind}')} ({n})" for kind, n in kinds) or "-"
         rows.append((_title(name), f"{right:.0%}", f"{mean:.1f} / {all_of[0]['of']:g}", often, trouble))
-    columns = [
-        *map(
-            text,
-            ("grade.page.question", "grade.page.right", "grade.page.mean", "grade.page.often", "grade.page.trouble"),
-        )
-    ]
+    about = ("grade.page.question", "grade.page.right", "grade.page.mean", "grade.page.often", "grade.page.trouble")
+    columns = [*map(text, about)]
     body = [_tag("p", line) for line in made(head)]
     body += [_tag("p", text("grade.page.failed", students=", ".join(failed)))] if failed else []
     body += [_tag("h2", text("grade.page.questions")), _table(text("grade.page.share", n=len(entries)), columns, rows)]
