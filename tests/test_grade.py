@@ -179,6 +179,26 @@ def test_which_notebook_counts(tmp_path):
     assert "No notebook holds a cell of ex9" in told["other"]["ex9-a"]["sentence"]
 
 
+def test_links_are_not_followed_names_stay_apart_and_the_answered_file_counts(tmp_path):
+    reference = tmp_path / "reference.ipynb"
+    hand_in(tmp_path, "reference", book())
+    folder = tmp_path / "class"
+    (folder / "mallory").mkdir(parents=True)
+    (folder / "mallory" / "ex9.ipynb").symlink_to(reference)
+    for name in (b"M\xfcller", b"M\xf6ller"):
+        Path(os.fsdecode(os.fsencode(folder) + b"/" + name + b".ipynb")).write_bytes(reference.read_bytes())
+    (folder / "carol").mkdir()
+    stub = "def f():\n    # YOUR CODE HERE\n    raise NotImplementedError()"
+    hand_in(folder / "carol", "a_handout", book(**dict.fromkeys("abc", stub)))
+    hand_in(folder / "carol", "b_final", book())
+    found = grade.collect(folder, list(QUESTIONS.values()))
+    assert [work.student for work in found] == ["M%f6ller", "M%fcller", "carol", "mallory"]
+    by_name = {work.student: [book for _, book in work.due] for work in found}
+    assert {book.problem for book in by_name["mallory"]} == {text("grade.file.link")}
+    sources = [c.source for found in by_name["carol"] for c in found.cells]
+    assert sources and all("NotImplementedError" not in source for source in sources)
+
+
 def test_a_class_whose_files_are_all_broken_has_a_row_for_each_question(tmp_path):
     hand_in(tmp_path / "room", "ann", b"{")
     assert run("grade", tmp_path / "room", "--out", tmp_path / "grades.csv") == 0

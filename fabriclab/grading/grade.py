@@ -80,11 +80,12 @@ def _notebooks(folder: Path, skip: Path | None) -> Iterator[Path]:
 
 
 def _printable(name: str) -> str:
-    return "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in name)
+    """Return a name that can be printed; two names that differ stay different."""
+    return "".join(s if s.isprintable() else "".join(f"%{byte:02x}" for byte in os.fsencode(s)) for s in name)
 
 
 def _work(student: str, held: Sequence[tuple[str, Submission]], due: Sequence[Question]) -> Work:
-    """Return for each exercise the notebook that has most of its cells; else the first that cannot be read."""
+    """Return for each exercise the notebook with most answers, then most cells; else the first that cannot be read."""
     chosen, notes = {}, []
     for name in dict.fromkeys(exercise(q.id) for q in due):
         ids = {q.id for q in due if exercise(q.id) == name}
@@ -94,7 +95,10 @@ def _work(student: str, held: Sequence[tuple[str, Submission]], due: Sequence[Qu
             notes.append(text("grade.several", exercise=name, files=", ".join(file for file, _ in having)))
         broken = [book for _, book in held if book.problem]
         nothing = Submission(problem=text("grade.nothing" if not held else "grade.no_cells", exercise=name))
-        best = max(having, key=lambda one: n_cells[one[0]])[1] if having else None
+        answered = {
+            file: sum(cell.id in ids and _STUB not in cell.source for cell in book.cells) for file, book in held
+        }
+        best = max(having, key=lambda one: (answered[one[0]], n_cells[one[0]]))[1] if having else None
         chosen[name] = best or (broken or [nothing])[0]
     return Work(student, tuple((q, chosen[exercise(q.id)]) for q in due), tuple(notes))
 

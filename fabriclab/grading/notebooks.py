@@ -103,7 +103,9 @@ def exercise(id: str) -> str:
 def read(path: Path) -> Submission:
     """Read a notebook of format 4; what is missing in it is left out, and what is broken is said."""
     try:
-        about = path.stat()
+        about = path.lstat()
+        if stat.S_ISLNK(about.st_mode):  # it could lead to the solution, or to somebody else's file
+            return Submission(problem=text("grade.file.link"))
         if not stat.S_ISREG(about.st_mode):  # reading a pipe would never end
             return Submission(problem=text("grade.file.format"))
         if about.st_size > MOST:
