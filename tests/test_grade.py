@@ -366,14 +366,14 @@ def test_the_file_of_results_can_be_read_after_every_student(tmp_path):
 
 def test_control_c_keeps_what_was_graded(tmp_path):
     room, out = tmp_path / "room", tmp_path / "grades.csv"
-    class_of(room, 8)
+    class_of(room, 60)  # more than are graded before the signal arrives
     running = program("grade", room, "--out", out)
     wait_for(lambda: lines(out) > 4)
     running.send_signal(signal.SIGINT)
     _, said = running.communicate(timeout=60)
     assert running.returncode == 130 and text("grade.stopped") in said and "Traceback" not in said
     told = json.loads(out.with_suffix(".json").read_bytes())["results"]
-    assert 0 < len(told) < 8 and table(out).keys() == {entry["student"] for entry in told}
+    assert 0 < len(told) < 60 and table(out).keys() == {entry["student"] for entry in told}
     assert out.with_suffix(".html").exists()
 
 
