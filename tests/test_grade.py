@@ -41,7 +41,9 @@ def run(*command):
 def program(*command, **options):
     """Start fabriclab with the small exercise as a program of its own."""
     whole = [sys.executable, small_exercise.__file__, *map(str, command)]
-    return subprocess.Popen(whole, stderr=subprocess.PIPE, text=True, **options)
+    # A shell has its background jobs ignore Ctrl-C, and programs inherit that.
+    heeds = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}
+    return subprocess.Popen(whole, stderr=subprocess.PIPE, text=True, **heeds, **options)
 
 
 def table(path):
