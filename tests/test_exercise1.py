@@ -201,6 +201,7 @@ def test_a_judge_never_raises_on_what_comes_back(id, values):
     ("id", "code", "said"),
     [
         ("ex1-a", "def latency(comm, size): pass", "returned None"),
+        ("ex1-a", "def latency(comm, size): return 10**5000", "a whole number of 16,610 bits"),
         ("ex1-a", "def latency(comm, size): return [1, 2]", r"one number \(unit: s\), got \[1, 2\]"),
         ("ex1-a", "def latency(comm, size): return np.nan", "finite number, got nan"),
         ("ex1-a", "def latency(comm, size): return True", "one number"),

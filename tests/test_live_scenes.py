@@ -39,7 +39,10 @@ def ends_of(layer):
     if "w" in f:
         return f["x"], f["x"] + f["w"]
     wide = np.array(
-        [0.6 * s * len(t) for s, t in zip(np.broadcast_to(f["size"], len(f["texts"])), f["texts"], strict=True)]
+        [
+            0.6 * s * len(t)
+            for s, t in zip(np.broadcast_to(f.get("size", 12.0), len(f["texts"])), f["texts"], strict=True)
+        ]
     )
     part = np.broadcast_to(f.get("align", 0), wide.size) / 2
     return f["x"] - part * wide, f["x"] + (1 - part) * wide

@@ -177,7 +177,7 @@ def _asker(names: tuple[str, ...], functions: list[Callable[..., Any]]) -> exerc
         begin = time.perf_counter()
         try:
             with _alarm():
-                found = _plain(known[name](*map(_handed, arguments)))
+                found = plain(known[name](*map(handed, arguments)))
             if time.perf_counter() > begin + _PATIENCE:
                 raise _Late
         except NotImplementedError:
@@ -196,7 +196,7 @@ def _unanswered(name: str, problem: str, **words: str) -> exercises.Unanswered:
     return exercises.Unanswered(problem, text(f"ex.{problem}", name=name, limit=f"{_PATIENCE:g}", **words))
 
 
-def _handed(argument: Any) -> Any:
+def handed(argument: Any) -> Any:
     """Return a copy of an argument, or an object with the methods of a proxy."""
     if not isinstance(argument, exercises.Proxy):
         return copy.deepcopy(argument)
@@ -204,13 +204,13 @@ def _handed(argument: Any) -> Any:
     return types.SimpleNamespace(**argument.values, **methods)
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Return a value made of plain numbers, lists and dicts, as a judge gets it."""
     if isinstance(value, np.generic | np.ndarray):
         return value.tolist()
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return {key: _plain(item) for key, item in value.items()} if isinstance(value, dict) else value
+        return [plain(item) for item in value]
+    return {key: plain(item) for key, item in value.items()} if isinstance(value, dict) else value
 
 
 def _ask(question: Question, kind: str, given: Mapping[str, Any], state: str = "") -> Shown:

@@ -152,7 +152,9 @@ def number(value: Any, kind: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise Misread(text("ex.number", unit=_UNIT[kind] or "1", got=f"{value!r:.60}"))
     if not abs(value) < 1e300:  # NaN, infinity and whole numbers that no float can hold
-        raise Misread(text("ex.finite", got=f"{value!r:.40}"))
+        # Python refuses to write very long whole numbers.
+        got = f"{value:g}" if isinstance(value, float) else text("ex.long", bits=f"{value.bit_length():,}")
+        raise Misread(text("ex.finite", got=got))
     return float(value)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from queue import SimpleQueue
@@ -80,8 +81,8 @@ def _notebooks(folder: Path, skip: Path | None) -> Iterator[Path]:
 
 
 def _printable(name: str) -> str:
-    """Return a name that can be printed; two names that differ stay different."""
-    return "".join(s if s.isprintable() else "".join(f"%{byte:02x}" for byte in os.fsencode(s)) for s in name)
+    """Return a name that can be printed; what cannot stands as its number, so that names stay apart."""
+    return "".join(sign if sign.isprintable() else f"%{ord(sign):02x}" for sign in name)
 
 
 def _work(student: str, held: Sequence[tuple[str, Submission]], due: Sequence[Question]) -> Work:
@@ -89,18 +90,20 @@ def _work(student: str, held: Sequence[tuple[str, Submission]], due: Sequence[Qu
     chosen, notes = {}, []
     for name in dict.fromkeys(exercise(q.id) for q in due):
         ids = {q.id for q in due if exercise(q.id) == name}
-        n_cells = {file: len(ids & {cell.id for cell in book.cells}) for file, book in held}
-        having = [(file, book) for file, book in held if n_cells[file]]
+        having = [(file, book) for file, book in held if any(cell.id in ids for cell in book.cells)]
         if len(having) > 1:
             notes.append(text("grade.several", exercise=name, files=", ".join(file for file, _ in having)))
         broken = [book for _, book in held if book.problem]
         nothing = Submission(problem=text("grade.nothing" if not held else "grade.no_cells", exercise=name))
-        answered = {
-            file: sum(cell.id in ids and _STUB not in cell.source for cell in book.cells) for file, book in held
-        }
-        best = max(having, key=lambda one: (answered[one[0]], n_cells[one[0]]))[1] if having else None
+        best = max((book for _, book in having), key=partial(_filled, ids), default=None)
         chosen[name] = best or (broken or [nothing])[0]
     return Work(student, tuple((q, chosen[exercise(q.id)]) for q in due), tuple(notes))
+
+
+def _filled(ids: set[str], book: Submission) -> tuple[int, int]:
+    """Return how many of the cells are more than the stub, and how many are there."""
+    answered = {cell.id for cell in book.cells if _STUB not in cell.source}
+    return len(ids & answered), len(ids & {cell.id for cell in book.cells})
 
 
 def grade_one(box: Sandbox, key: str, work: Work, stopped: Callable[[], bool] = bool) -> Entry | None:

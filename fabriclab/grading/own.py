@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from fabriclab.checks.exercises import _handed, _plain
+from fabriclab.checks.exercises import handed, plain
 from fabriclab.grading.sandbox import Outcome
 
 __all__ = ["Own"]
@@ -44,13 +44,13 @@ class OwnSession:
         deed = self._names.get(name)
         if not callable(deed):
             return Outcome(None, "missing", name, name=name) if self.cells.ok else self.cells
-        return replace(_attempt(deed, *map(_handed, args)), name=name)
+        return replace(_attempt(deed, *map(handed, args)), name=name)
 
 
 def _attempt(deed: Callable[..., Any], *args: Any) -> Outcome:
     begin = time.perf_counter()
     try:
-        value, problem, said = _plain(deed(*args)), "", ""
+        value, problem, said = plain(deed(*args)), "", ""
     except KeyboardInterrupt:
         raise
     except BaseException as error:

@@ -12,15 +12,14 @@ from numpy.typing import ArrayLike, NDArray
 from fabriclab import units
 from fabriclab.core import Fabric, Timeline
 from fabriclab.texts import text
+from fabriclab.views.fabric_words import KEYS, notes_of, said_of, told
 from fabriclab.views.layout import Lines, Marks, boxes_of, counted, lines_of, marks_of, paths_of
 from fabriclab.views.page import Floats, Picture, plain
-from fabriclab.views.scene import COLOUR, WIDTH, Layer, Scene, ink_on, lines, printed, shade
+from fabriclab.views.scene import COLOUR, WIDTH, Layer, Scene, ink_on, lines, printed, shade, texts_at
 from fabriclab.views.tables import Table
 
 MOST_NODES: Final = 200
 MOST_BOXES: Final = 4096  # that a browser still redraws in time
-SAYS: Final = {mode: f"fabric.says_{mode}" for mode in ("load", "tier", "rail", "failure")}
-KEYS: Final = [COLOUR[k] for k in ("predicted", "measured", "guess", "other1", "tint", "failed", "other2", "other3")]
 _LEFT, _RIGHT, _ROW, _HALF = 176.0, 96.0, 70.0, 12.0
 
 
@@ -97,7 +96,7 @@ def fabric_scene(
     layers = {"servers": _servers(marks, foot, across, down), "places": _server_names(f, marks, low, across, down)} | {
         "case": lines(paths, width=width + 2.5, colour=COLOUR["grey"], alpha=0.6 * (colour == "load")),
         "cables": lines(paths, width=width, colour=_coloured(marks, cables, colour), alpha=_strength(cables, colour),
-                        dash=2 * (cables.failed == cables.cables), names=names, notes=_notes(marks, cables)),
+                        dash=2 * (cables.failed == cables.cables), names=names, notes=notes_of(marks, cables)),
         "nodes": Layer("boxes", {**box, "colour": keys, "ink": ink_on(keys), "texts": _fitting(marks, x1 - x0),
                                  "names": list(marks.names), "pick": "open" if marks.folded else None,
                                  "picks": _picks(f, marks, open)}),
@@ -106,7 +105,7 @@ def fabric_scene(
     }  # fmt: skip
     if colour == "load" and np.isfinite(share).all():
         layers |= scale(float(down(low)) + 14)
-    words = _said(f, marks, cables, share)
+    words = said_of(f, marks, cables, share)
     first = said or words[0][:1].upper() + words[0][1:] + "."
     place = np.unique(marks.row if colour == "tier" else marks.rail)
     alt = "; ".join([first.rstrip("."), *words[not said :]]) + ". "
@@ -117,17 +116,6 @@ def fabric_scene(
         "fullest": cables.fullest,
     })  # fmt: skip
     return Scene(first, table, layers, float(down(low)) + (34 if "scale" in layers else 6), alt)
-
-
-def told(colour: str, load: Floats, places: NDArray[Any], failed: int, parts: int) -> str:
-    """Return what the colour says, for those who do not see it."""
-    seen = 100 * load[np.isfinite(load)]
-    if colour == "load" and not seen.size:
-        return ""
-    numbers = {"low": f"{seen.min(initial=1e9):.3g}", "high": f"{seen.max(initial=0):.3g}", "failed": failed}
-    n = np.unique(places[places >= 0]).size
-    repeats = " " + text("fabric.repeats", n=len(KEYS)) if colour in ("tier", "rail") and n > len(KEYS) else ""
-    return text(SAYS[colour], **numbers, all=f"{parts:,}", n=n) + repeats
 
 
 def scale(y: float) -> dict[str, Layer]:
@@ -216,12 +204,7 @@ def _server_names(f: Fabric, m: Marks, low: float, across: Callable[..., Floats]
         if 8.0 * max(map(len, names), default=0) > room:  # then the number alone, or nothing in an open block
             names = [str(rail) if room > 24 else "" for rail in m.rail[ends]]
         out += [(float(across(m.x[i])), y, name, 1) for i, name in zip(ends, names, strict=True)]
-    return _written(out)
-
-
-def _written(out: Sequence[tuple[float, float, str, int]]) -> Layer:
-    x, y, align = np.array([(x, y, align) for x, y, _, align in out]).reshape(-1, 3).T
-    return Layer("texts", {"x": x, "y": y, "texts": [words for _, _, words, _ in out], "align": align, "size": 12.0})
+    return texts_at(*out)
 
 
 def _crosses(paths: Sequence[NDArray[Any]], k: Lines) -> dict[str, Layer]:
@@ -269,42 +252,4 @@ def _margins(f: Fabric, m: Marks, k: Lines, down: Callable[..., Floats]) -> Laye
         rates += [text("fabric.per_line", n=f"{each[0]:,}")] * bool(each.size == 1 < min(each[0], here.sum()))
         middle = (low + high) / 2 if low != high else low - 0.5
         write(WIDTH - _RIGHT + 8, middle, [f"{k.cables[here].sum():,} x", *rates], 0)
-    return _written(out)
-
-
-def _notes(m: Marks, k: Lines) -> list[str]:
-    """Return what a reader of one line is told."""
-    notes = []
-    inside = (m.server[k.a] >= 0) & (m.server[k.a] == m.server[k.b])
-    for i in range(k.a.size):
-        words = [counted(int(k.cables[i]), "link" if inside[i] else "cable"), units.format_rate(float(k.fastest[i]))]
-        words += [text("fabric.failed_here", n=k.failed[i])] * bool(k.failed[i])
-        load = {"percent": f"{100 * k.load[i]:.3g}", "most": f"{100 * k.fullest[i]:.3g}"}
-        words += [] if np.isnan(k.load[i]) else [text("fabric.mean" if k.cables[i] > 1 else "fabric.load", **load)]
-        notes.append(", ".join(words))
-    return notes
-
-
-def _listed(f: Fabric, nodes: Any, *more: str) -> str:
-    """Return how many of the nodes there are of each kind, as in "4 leaves, 1 spine and 16 cables"."""
-    kinds, numbers = np.unique(f.kind[nodes], return_counts=True)
-    words = [*(counted(int(n), f.kinds[k]) for k, n in zip(kinds, numbers, strict=True)), *more]
-    return ", ".join(words[:-1]) + text("word.and") * (len(words) > 1) + words[-1]
-
-
-def _said(f: Fabric, m: Marks, k: Lines, share: Floats) -> list[str]:
-    """Return what the picture says: load first, then failures, then the parts."""
-    outside = (m.server[m.of_node] < 0) & ~np.isin(np.arange(f.n_nodes), f.endpoint)
-    # Connections on the boards of a server are no cables of the network.
-    cables = int(np.sum(outside[f.source[::2]] | outside[f.target[::2]])) or f.n_cables
-    servers, failed = int(f.summary()["servers"]), int(k.failed.sum())
-    where = " " + text("fabric.in_servers", n=f"{servers:,}") if 1 < servers < f.n_ranks else ""
-    over = _listed(f, outside, counted(cables, "cable"))
-    said = [text("fabric.meet", ends=_listed(f, f.endpoint) + where, over=over)]
-    said.append(text("fabric.drawn", list=_listed(f, slice(None))))
-    if failed:
-        said.insert(0, text("fabric.failed", n=f"{failed:,}", all=f"{f.n_cables:,}"))
-    if np.isfinite(share).all():
-        link = int(np.argmax(share))
-        said.insert(0, text("fabric.fullest", link=f.link_name(link), percent=f"{100 * share[link]:.3g}"))
-    return said
+    return texts_at(*out)

@@ -13,7 +13,7 @@ from fabriclab.core import Result
 from fabriclab.texts import text
 from fabriclab.views.page import Guess, Picture, guess_of
 from fabriclab.views.palette import HERE
-from fabriclab.views.scene import COLOUR, Layer, Scene, lines, log_axis, printed, tick_layers
+from fabriclab.views.scene import COLOUR, Layer, Scene, lines, log_axis, printed, texts_at, tick_layers
 from fabriclab.views.tables import Table, three
 
 Mark = tuple[float, str, str, Sequence[float]]  # rate, name, how it was obtained, rates of its rounds
@@ -69,15 +69,13 @@ def ruler_scene(marks: Sequence[Mark], rate: float | None = None, guess: tuple[f
     decades = 10.0 ** np.arange(np.ceil(np.log10(low)), np.log10(high))
     decades = decades[:: 1 + decades.size // 8]
     layers = tick_layers(decades, to_x, units.format_rate, (top - 4, bottom), True)
-    layers["axis"] = Layer("texts", {"x": np.array([x1]), "y": np.array([bottom + 29]), "align": 2.0,
-                                     "texts": [text("ruler.axis")]})  # fmt: skip
+    layers["axis"] = texts_at((x1, bottom + 29, text("ruler.axis"), 2))
     if guess:
         a, b = to_x(guess)
         band = {"x": [a], "y": [top - 4], "w": [max(b - a, 2.0)], "h": [bottom + 4 - top]}
         layers["guess"] = Layer("boxes", {**{k: np.array(v) for k, v in band.items()}, "round": 0.0, "alpha": 0.25,
                                           "colour": COLOUR["guess"]})  # fmt: skip
-        layers["guess word"] = Layer("texts", {"x": np.array([(a + b) / 2]), "y": np.array([10.0]), "align": 1.0,
-                                               "texts": [text("view.guess")]})  # fmt: skip
+        layers["guess word"] = texts_at(((a + b) / 2, 10.0, text("view.guess"), 1))
     layers["bars"] = lines([np.array([[x0, b], [a, b]]) for a, b in zip(to_x(rates), y, strict=True)],
                            width=np.where(key != COLOUR["ink"], 5.0, 1.5),
                            colour=np.where(key == COLOUR["ink"], COLOUR["grey"], key))  # fmt: skip

@@ -109,6 +109,12 @@ def lines(paths: Sequence[NDArray[Any]], **fields: Any) -> Layer:
     return Layer("lines", {"ptr": ptr, "x": points[:, 0], "y": points[:, 1], **fields})
 
 
+def texts_at(*places: tuple[float, float, str, int]) -> Layer:
+    """Return a layer of texts: x, y, words, and 0, 1 or 2 for a place at their left end, middle or right end."""
+    x, y, align = np.array([(x, y, align) for x, y, _, align in places]).reshape(-1, 3).T
+    return Layer("texts", {"x": x, "y": y, "texts": [words for _, _, words, _ in places], "align": align})
+
+
 def log_axis(low: float, high: float, start: float, end: float) -> Callable[[Any], Floats]:
     """Return where a value stands on a logarithmic axis from ``start`` to ``end`` [px]."""
     span = np.log(high / low)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -16,12 +17,12 @@ from fabriclab.core._arrays import rows_of
 from fabriclab.texts import text
 from fabriclab.views.page import Floats, Ints, Picture
 from fabriclab.views.rulers import fitted
-from fabriclab.views.scene import COLOUR, Layer, Scene, lines, printed, tick_layers
+from fabriclab.views.scene import COLOUR, Layer, Scene, lines, printed, texts_at, tick_layers
 from fabriclab.views.tables import Table
 
 _MOST, _MOST_BARS = 16, 4096  # lanes, and bars that a browser still redraws in time
 _REST: Final = 0.13  # room for all further repetitions, as a part of all first ones together
-_TOP: Final = 24.0  # [px]
+_TOP, _LEFT, _RIGHT, _ROW = 24.0, 140.0, 668.0, 22.0  # [px]
 FILLS: Final = ("predicted", "tint", "other2", "other3", "grey")  # and a hatch for each kind of flow
 
 
@@ -67,44 +68,17 @@ def timeline_scene(
         late = np.sort(np.argsort(-t.finish[flow], kind="stable")[:_MOST_BARS])
         flow, lane = flow[late], lane[late]
     places, times = axis_of(t)
-    x0, x1, row = 140.0, 668.0, 22.0
 
-    def across(place: Any) -> Floats:
-        return np.asarray(x0 + (x1 - x0) * np.asarray(place) / places[-1])
+    def across(time: Any) -> Floats:
+        return np.asarray(_LEFT + (_RIGHT - _LEFT) * np.interp(time, times, places) / places[-1])
 
-    left, right = (across(np.interp(v[flow], times, places)) for v in (t.start, t.finish))
-    slot, slots = slots_of(lane, left, right)
-    high = 0.78 * row / slots[lane]
-    y = _TOP + row * lane + 0.11 * row + slot * high
-    label = np.minimum(flows.label[flow], len(FILLS) - 1)
     time = t.end if at is None else at / 100 * t.end
     busy = np.ones(flow.size, dtype=bool) if at is None else _busy(t, flows, flow, time)
-    bottom = _TOP + row * len(names)
-    what = [f"{names[k]}, {flows.labels[flows.label[i]]}" for k, i in zip(lane, flow, strict=True)]
-    spans = [[units.format_time(float(v[i])) for v in (t.start, t.finish)] for i in flow]
-    sizes = [units.format_size(float(size)) for size in flows.size[flow]]
-    notes = [text("timeline.bar", size=s, start=a, end=b) for s, (a, b) in zip(sizes, spans, strict=True)]
-    rest = np.flatnonzero(np.diff(places)[1::2])  # groups whose further repetitions share one span
-    a, b = (across(places[2 * rest + k]) for k in (1, 2))
-    span = {"x": a, "y": np.full(rest.size, _TOP - 4), "w": b - a, "h": np.full(rest.size, bottom + 4 - _TOP)}
-    far = places[:1]
-    for place in places:
-        far = np.append(far, place) if place - far[-1] > 0.09 * places[-1] else far
-    marks = far if rest.size else np.asarray(MaxNLocator(6).tick_values(0, float(places[-1])))
-    marks = marks[(marks >= 0) & (marks <= places[-1])]
-    layers = tick_layers(marks, across, lambda p: units.format_time(float(np.interp(p, places, times))),
-                         (_TOP - 4, bottom), True)  # fmt: skip
-    title = {"x": np.array([x1]), "y": np.array([bottom + 29]), "texts": [text("sweep.axis_time")], "align": 2.0}
-    layers |= _legend(flows, np.unique(flows.label[flow])) | {
-        "axis": Layer("texts", title),
-        "repeats": Layer("boxes", {**span, "round": 0.0, "colour": COLOUR["grey"], "alpha": 0.2,
-                                   "texts": [f"x {t.repeat[g]:,}" for g in rest], "ink": COLOUR["ink"]}),
-        "bars": Layer("boxes", {"x": left, "y": y, "w": np.maximum(right - left, 1.0), "h": high, "round": 1.0,
-                                "colour": np.array([COLOUR[FILLS[i]] for i in label]), "hatch": label * (high > 4),
-                                "edge": np.where(busy & (high > 4), -1.0, 0.0), "alpha": np.where(busy, 1.0, 0.55),
-                                "names": what, "notes": notes}),
-        "lanes": Layer("texts", {"x": np.full(len(names), x0 - 8), "y": _TOP + row * (np.arange(len(names)) + 0.5),
-                                 "texts": list(names), "align": 2.0}),
+    bottom = _TOP + _ROW * len(names)
+    row = _TOP + _ROW * (np.arange(len(names)) + 0.5)
+    layers = _axis(t, places, times, bottom) | _legend(flows, np.unique(flows.label[flow])) | {
+        "bars": _bars(t, flows, flow, lane, names, busy, across),
+        "lanes": texts_at(*((_LEFT - 8, float(y), name, 2) for y, name in zip(row, names, strict=True))),
     }  # fmt: skip
     words = [text(f"timeline.of_{'links' if routes else 'senders'}", n=f"{flows.n_flows:,}", lanes=f"{total:,}",
                   end=units.format_time(t.end))]  # fmt: skip
@@ -113,12 +87,54 @@ def timeline_scene(
     table = table_of(t, flows, flow, lane, names)
     if at is None:
         return Scene(words[0], table, layers, bottom + 40, "; ".join(words), caption=cut)
-    line = float(across(np.interp(time, times, places)))
+    line = float(across(time))
     layers["now"] = lines([np.array([[line, _TOP - 4], [line, bottom + 4]])], width=2.0)
     kinds = zip(*np.unique(flows.label[flow[busy]], return_counts=True), strict=True)
-    said = text("timeline.said", now=units.format_time(time), end=units.format_time(t.end), busy=int(busy.sum()),
-                n=flow.size) + f" {', '.join(f'{n} {flows.labels[i]}' for i, n in kinds)}".rstrip()  # fmt: skip
-    return Scene(f"{said} {cut}".rstrip(), table, layers, bottom + 40, f"{said}. " + "; ".join(words))
+    clock = {"now": units.format_time(time), "end": units.format_time(t.end)}
+    said = text("timeline.said", **clock, busy=int(busy.sum()), n=flow.size)
+    said += f" {', '.join(f'{n} {flows.labels[i]}' for i, n in kinds)}." if busy.any() else ""
+    return Scene(f"{said} {cut}".rstrip(), table, layers, bottom + 40, f"{said} " + "; ".join(words))
+
+
+def _axis(t: Timeline, places: Floats, times: Floats, bottom: float) -> dict[str, Layer]:
+    """Return ticks, the title, and grey spans in which all further repetitions of a group lie."""
+    unit = (_RIGHT - _LEFT) / places[-1]
+    rest = np.flatnonzero(np.diff(places)[1::2])
+    far = places[:1]
+    for place in places:
+        far = np.append(far, place) if place - far[-1] > 0.09 * places[-1] else far
+    marks = far if rest.size else np.asarray(MaxNLocator(6).tick_values(0, float(places[-1])))
+    a, b = (_LEFT + unit * places[2 * rest + k] for k in (1, 2))
+    span = {"x": a, "y": np.full(rest.size, _TOP - 4), "w": b - a, "h": np.full(rest.size, bottom + 4 - _TOP)}
+    return tick_layers(
+        marks[(marks >= 0) & (marks <= places[-1])], lambda p: _LEFT + unit * np.asarray(p),
+        lambda p: units.format_time(float(np.interp(p, places, times))), (_TOP - 4, bottom), True,
+    ) | {
+        "axis": texts_at((_RIGHT, bottom + 29, text("sweep.axis_time"), 2)),
+        "repeats": Layer("boxes", {**span, "round": 0.0, "colour": COLOUR["grey"], "alpha": 0.2,
+                                   "texts": [f"x {t.repeat[g]:,}" for g in rest], "ink": COLOUR["ink"]}),
+    }  # fmt: skip
+
+
+def _bars(
+    t: Timeline, flows: Flows, flow: Ints, lane: Ints, names: list[str], busy: NDArray[np.bool_],
+    across: Callable[[Any], Floats],
+) -> Layer:  # fmt: skip
+    """Return a bar for each flow; those of a lane that overlap share its height."""
+    left, right = across(t.start[flow]), across(t.finish[flow])
+    slot, slots = slots_of(lane, left, right)
+    high = 0.78 * _ROW / slots[lane]
+    label = np.minimum(flows.label[flow], len(FILLS) - 1)
+    spans = [[units.format_time(float(v[i])) for v in (t.start, t.finish)] for i in flow]
+    sizes = [units.format_size(float(size)) for size in flows.size[flow]]
+    return Layer("boxes", {
+        "x": left, "y": _TOP + _ROW * lane + 0.11 * _ROW + slot * high, "w": np.maximum(right - left, 1.0), "h": high,
+        "colour": np.array([COLOUR[FILLS[i]] for i in label]), "alpha": np.where(busy, 1.0, 0.55), "round": 1.0,
+        # Edges and strokes would make thin bars black.
+        "hatch": label * (high > 4), "edge": np.where(busy & (high > 4), -1.0, 0.0),
+        "names": [f"{names[k]}, {flows.labels[flows.label[i]]}" for k, i in zip(lane, flow, strict=True)],
+        "notes": [text("timeline.bar", size=s, start=a, end=b) for s, (a, b) in zip(sizes, spans, strict=True)],
+    })  # fmt: skip
 
 
 def _legend(flows: Flows, shown: Ints) -> dict[str, Layer]:

@@ -9,7 +9,8 @@ import numpy as np
 
 from fabriclab.core import Fabric, Timeline
 from fabriclab.texts import text
-from fabriclab.views.fabrics import KEYS, MOST_BOXES, SAYS, fabric_scene, scale, share_of, told
+from fabriclab.views.fabric_words import KEYS, SAYS, told
+from fabriclab.views.fabrics import MOST_BOXES, fabric_scene, scale, share_of
 from fabriclab.views.live.controls import MOST_CONTROLS, Choice, Control, name_of
 from fabriclab.views.live.widget import Live
 from fabriclab.views.page import Floats

@@ -12,7 +12,7 @@ from fabriclab.texts import text
 from fabriclab.views import rulers
 from fabriclab.views.live.controls import rate_slider
 from fabriclab.views.live.widget import Live
-from fabriclab.views.scene import COLOUR, Layer, Scene, log_axis, tick_layers
+from fabriclab.views.scene import COLOUR, Layer, Scene, log_axis, texts_at, tick_layers
 from fabriclab.views.tables import Table
 
 
@@ -57,8 +57,6 @@ def range_scene(ends: tuple[float, float], marks: tuple[float, float, float], un
     layers["best"] = Layer("dots", {"x": to_x(np.array([best])), "y": np.array([26.0]), "size": 7.0,
                                     "colour": COLOUR["guess"], "drag": ["value"],
                                     "drag_ends": np.array([40.0, 660.0])})  # fmt: skip
-    layers["unit"] = Layer(
-        "texts", {"x": np.array([680.0]), "y": np.array([74.0]), "texts": [f"[{unit}]"], "align": 2.0}
-    )
+    layers["unit"] = texts_at((680.0, 74.0, f"[{unit}]", 2))
     table = Table({"what": [text(f"form.{k}") for k in ("low", "value", "high")], unit: np.array(marks)})
     return Scene(said, table, layers, 84.0, said)

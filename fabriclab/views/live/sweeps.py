@@ -15,7 +15,7 @@ from fabriclab.views.live.widget import Live
 from fabriclab.views.page import Floats, spread
 from fabriclab.views.palette import DASHES, GREY, INK
 from fabriclab.views.rulers import fitted
-from fabriclab.views.scene import COLOUR, PALETTE, WIDTH, Layer, Scene, lines, log_axis, shape_of, tick_layers
+from fabriclab.views.scene import COLOUR, PALETTE, WIDTH, Layer, Scene, lines, log_axis, shape_of, texts_at, tick_layers
 
 # Dash of a line in matplotlib's words -> its place among those of scenes; dots belong to the bound.
 _DASH: Final[dict[Any, float]] = dict(zip((*DASHES, ":"), (0.0, 1.0, 3.0, 4.0, 5.0, 2.0), strict=True))
@@ -76,8 +76,7 @@ def sweep_scene(
     show = sweeps.Y[y][1]
     layers = tick_layers(np.array(x_ticks), to_x, lambda v: sweeps.X[x][1](v).removesuffix(" ranks"), (y1, y0), True)
     layers |= tick_layers(np.array(y_ticks), to_y, show, (x0, x1), False)
-    layers["axes"] = Layer("texts", {"x": np.array([x1, x0]), "y": np.array([y0 + 30, 8.0]), "align": np.array([2, 0]),
-                                     "texts": [text(f"sweep.axis_{x}"), text(f"sweep.axis_{y}")]})  # fmt: skip
+    layers["axes"] = texts_at((x1, y0 + 30, text(f"sweep.axis_{x}"), 2), (x0, 8.0, text(f"sweep.axis_{y}"), 0))
     strokes = [(s, path) for s in series if "marker" not in s.look
                for path in _inside(to_x(s.points[0]), to_y(s.points[1]), y1, y0)]  # fmt: skip
     layers["lines"] = _lines(strokes, names=[s.label for s, _ in strokes])
@@ -139,13 +138,10 @@ def _crossing(
     first = [s for s in series if s.role == "predicted"][:2]
     at = sweeps.crossover(*(s.points[:2] for s in first)) if len(first) == 2 else None
     if at is None:
-        return {"crossing": Layer("texts", {"x": np.zeros(0), "y": np.zeros(0), "texts": []})}
+        return {"crossing": texts_at()}
     place, words = float(to_x(at)), text("live.sweep.cross", at=sweeps.X[x][1](float(f"{at:.2g}")))
+    line = np.array([[place, ends[0]], [place, ends[1]]])
     return {
-        "cross line": lines(
-            [np.array([[place, ends[0]], [place, ends[1]]])], width=1.5, dash=1.0, colour=COLOUR["grey"]
-        ),
-        "crossing": Layer(
-            "texts", {"x": np.array([place]), "y": np.array([ends[0] - 8]), "texts": [words], "align": 1.0}
-        ),
+        "cross line": lines([line], width=1.5, dash=1.0, colour=COLOUR["grey"]),
+        "crossing": texts_at((place, ends[0] - 8, words, 1)),
     }

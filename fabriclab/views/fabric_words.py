@@ -1,0 +1,67 @@
+"""What a picture of a fabric says: its sentence, the note of each line, and what the colours mean."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fabriclab import units
+from fabriclab.core import Fabric
+from fabriclab.texts import text
+from fabriclab.views.layout import Lines, Marks, counted
+from fabriclab.views.page import Floats
+from fabriclab.views.scene import COLOUR
+
+SAYS: Final = {mode: f"fabric.says_{mode}" for mode in ("load", "tier", "rail", "failure")}
+KEYS: Final = [COLOUR[k] for k in ("predicted", "measured", "guess", "other1", "tint", "failed", "other2", "other3")]
+
+
+def told(colour: str, load: Floats, places: NDArray[Any], failed: int, parts: int) -> str:
+    """Return what the colour says, for those who do not see it."""
+    seen = 100 * load[np.isfinite(load)]
+    if colour == "load" and not seen.size:
+        return ""
+    numbers = {"low": f"{seen.min(initial=1e9):.3g}", "high": f"{seen.max(initial=0):.3g}", "failed": failed}
+    n = np.unique(places[places >= 0]).size
+    repeats = " " + text("fabric.repeats", n=len(KEYS)) if colour in ("tier", "rail") and n > len(KEYS) else ""
+    return text(SAYS[colour], **numbers, all=f"{parts:,}", n=n) + repeats
+
+
+def notes_of(m: Marks, k: Lines) -> list[str]:
+    """Return what a reader of one line is told."""
+    notes = []
+    inside = (m.server[k.a] >= 0) & (m.server[k.a] == m.server[k.b])
+    for i in range(k.a.size):
+        words = [counted(int(k.cables[i]), "link" if inside[i] else "cable"), units.format_rate(float(k.fastest[i]))]
+        words += [text("fabric.failed_here", n=k.failed[i])] * bool(k.failed[i])
+        load = {"percent": f"{100 * k.load[i]:.3g}", "most": f"{100 * k.fullest[i]:.3g}"}
+        words += [] if np.isnan(k.load[i]) else [text("fabric.mean" if k.cables[i] > 1 else "fabric.load", **load)]
+        notes.append(", ".join(words))
+    return notes
+
+
+def _listed(f: Fabric, nodes: Any, *more: str) -> str:
+    """Return how many of the nodes there are of each kind, as in "4 leaves, 1 spine and 16 cables"."""
+    kinds, numbers = np.unique(f.kind[nodes], return_counts=True)
+    words = [*(counted(int(n), f.kinds[k]) for k, n in zip(kinds, numbers, strict=True)), *more]
+    return ", ".join(words[:-1]) + text("word.and") * (len(words) > 1) + words[-1]
+
+
+def said_of(f: Fabric, m: Marks, k: Lines, share: Floats) -> list[str]:
+    """Return what the picture says: load first, then failures, then the parts."""
+    outside = (m.server[m.of_node] < 0) & ~np.isin(np.arange(f.n_nodes), f.endpoint)
+    # Connections on the boards of a server are no cables of the network.
+    cables = int(np.sum(outside[f.source[::2]] | outside[f.target[::2]])) or f.n_cables
+    servers, failed = int(f.summary()["servers"]), int(k.failed.sum())
+    where = " " + text("fabric.in_servers", n=f"{servers:,}") if 1 < servers < f.n_ranks else ""
+    over = _listed(f, outside, counted(cables, "cable"))
+    said = [text("fabric.meet", ends=_listed(f, f.endpoint) + where, over=over)]
+    said.append(text("fabric.drawn", list=_listed(f, slice(None))))
+    if failed:
+        said.insert(0, text("fabric.failed", n=f"{failed:,}", all=f"{f.n_cables:,}"))
+    if np.isfinite(share).all():
+        link = int(np.argmax(share))
+        said.insert(0, text("fabric.fullest", link=f.link_name(link), percent=f"{100 * share[link]:.3g}"))
+    return said
