@@ -14,6 +14,7 @@ from fabriclab.core import Fabric, Timeline
 from fabriclab.texts import text
 from fabriclab.views.fabric_words import KEYS, notes_of, said_of, told
 from fabriclab.views.layout import Lines, Marks, boxes_of, counted, lines_of, marks_of, paths_of
+from fabriclab.views.maps import is_direct, map_scene, scale
 from fabriclab.views.page import Floats, Picture, plain
 from fabriclab.views.scene import COLOUR, WIDTH, Layer, Scene, ink_on, lines, printed, shade, texts_at
 from fabriclab.views.tables import Table
@@ -26,7 +27,7 @@ _LEFT, _RIGHT, _ROW, _HALF = 176.0, 96.0, 70.0, 12.0
 def fabric(
     fabric: Fabric, *, load: Timeline | ArrayLike | None = None, ax: Axes | None = None, finding: str | None = None
 ) -> Picture:
-    """Draw a fabric: endpoints at the bottom, their servers as rounded boxes, switches above.
+    """Draw a fabric: endpoints at the bottom, their servers as rounded boxes, switches above; or, if direct, a map.
 
     Parallel cables are one line, as wide as their capacity asks. Above 200 nodes each tier is drawn as blocks, one per
     rail where a tier keeps rails apart. Leaves out delays and media.
@@ -66,6 +67,8 @@ def fabric_scene(
     """Return one picture of a fabric with loads (L,); the block with the node ``open`` shows its members."""
     if not f.n_links or not f.n_ranks:
         return Scene(text("fabric.empty", links=f.n_links, ends=f.n_ranks), wrong=True)
+    if is_direct(f):
+        return map_scene(f, share, colour, said)
     marks = marks_of(f, f.n_nodes > MOST_NODES, open)
     if marks.row.size > MOST_BOXES:  # then the block stays closed
         marks = marks_of(f, True)
@@ -116,16 +119,6 @@ def fabric_scene(
         "fullest": cables.fullest,
     })  # fmt: skip
     return Scene(first, table, layers, float(down(low)) + (34 if "scale" in layers else 6), alt)
-
-
-def scale(y: float) -> dict[str, Layer]:
-    """Return the scale of loads: a bar of the map with its ends."""
-    n, left, w = 32, 250.0, 200.0
-    x = left + w * np.arange(n) / n
-    bar = {"x": x, "y": np.full(n, y), "w": np.full(n, w / n + 0.5), "h": np.full(n, 12.0), "round": 0.0}
-    ends = {"x": np.array([left - 8, left + w + 8]), "y": np.full(2, y + 6), "align": np.array([2, 0]),
-            "texts": [text("fabric.load", percent=0), "100%"]}  # fmt: skip
-    return {"scale": Layer("boxes", {**bar, "colour": shade(np.linspace(0, 1, n))}), "ends": Layer("texts", ends)}
 
 
 def _fitting(m: Marks, room: Floats) -> list[str]:

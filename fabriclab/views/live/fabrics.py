@@ -10,9 +10,10 @@ import numpy as np
 from fabriclab.core import Fabric, Timeline
 from fabriclab.texts import text
 from fabriclab.views.fabric_words import KEYS, SAYS, told
-from fabriclab.views.fabrics import MOST_BOXES, fabric_scene, scale, share_of
+from fabriclab.views.fabrics import MOST_BOXES, fabric_scene, share_of
 from fabriclab.views.live.controls import MOST_CONTROLS, Choice, Control, name_of
 from fabriclab.views.live.widget import Live
+from fabriclab.views.maps import scale
 from fabriclab.views.page import Floats
 from fabriclab.views.scene import COLOUR, WIDTH, Layer, Scene, shade
 from fabriclab.views.tables import Table

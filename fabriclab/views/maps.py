@@ -1,0 +1,233 @@
+"""Map of a direct network: switches (or chips) where their coordinates put them, as rows of tiers would not show it.
+
+Grids with coordinates x, y, ... are drawn as slabs of x and y, groups as circles on a circle, all else as one circle.
+A cable of a grid that does not end at the next place of its slab is drawn as a stub at both ends.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fabriclab.core import Fabric
+from fabriclab.texts import text
+from fabriclab.views.fabric_words import KEYS, notes_of, said_of, told
+from fabriclab.views.layout import Lines, Marks, counted, lines_of
+from fabriclab.views.page import Floats, Ints
+from fabriclab.views.scene import COLOUR, WIDTH, Layer, Scene, ink_on, lines, shade, texts_at
+from fabriclab.views.tables import Table
+
+__all__ = ["is_direct", "map_scene", "scale"]
+
+_TOP, _EDGE, _ROUND, _TALL = 16.0, 40.0, 430.0, 520.0  # [px]
+MOST_PLACES: Final = 4096
+MOST_SINGLE: Final = 200  # beyond it a group is one place
+
+
+def is_direct(f: Fabric) -> bool:
+    """Return whether most cables between nodes that pass traffic on join nodes of one tier."""
+    inner = f.transit[f.source] & f.transit[f.target]
+    level = f.tier[f.source[inner]] == f.tier[f.target[inner]]
+    return bool(inner.any() and level.mean() > 0.5)
+
+
+def map_scene(f: Fabric, share: Floats | None, colour: str, said: str = "") -> Scene:
+    """Return one picture of a direct network with loads (L,); its hosts stand in the box of their switch."""
+    share = np.full(f.n_links, np.nan) if share is None else share
+    node, of_node, folded = _places(f)
+    if node.size > MOST_PLACES:
+        return Scene(text("fabric.too_many_places", n=f"{node.size:,}", most=f"{MOST_PLACES:,}"), wrong=True)
+    where = {name: f.coord[node, i].astype(np.int64) for i, name in enumerate(f.coord_names)}
+    grid = [where[name] for name in f.coord_names if name not in ("local", "server") and "x" in f.coord_names]
+    if grid:
+        x, y, slab, height, gap = _grid(grid)
+    else:
+        groups = where.get("group", where.get("half", np.zeros(node.size, np.int64)))
+        x, y, gap = _circles(groups)
+        slab, height = np.zeros(node.size, np.int64), _ROUND + 2 * _TOP
+    marks = _marks(f, node, of_node, x, folded)
+    every = lines_of(f, marks, share)
+    order = np.argsort(np.nan_to_num(every.load), kind="stable")  # what is full lies on top
+    order = order[every.a[order] != every.b[order]]
+    k = Lines(*(column[order] for column in every))
+    near = np.ones(k.a.size, bool)
+    if grid:
+        near = (slab[k.a] == slab[k.b]) & (np.hypot(x[k.a] - x[k.b], y[k.a] - y[k.b]) < 1.01 * gap)
+    near &= not grid or gap > 0
+    half = 0.5 * float(np.clip(0.62 * gap, 3.0, 26.0))
+    inside = np.full(node.size, np.nan)  # load of the fullest cable within a block
+    own = every.a == every.b
+    inside[every.a[own]] = every.fullest[own]
+    keys = _colours(f, marks, colour, inside if folded else None)
+    shown = max(map(len, (_label(n) for n in marks.names)), default=0) * 7.0 < 2 * half
+    wide = float(np.clip(min(half / 3, 900 / k.a.size), 0.8, 3.0))
+    look = {
+        "width": wide,
+        "colour": _line_colours(f, marks, k, colour),
+        "alpha": np.where(k.failed == k.cables, 0.35, 1),
+    }
+    names = [f"{marks.names[a]} – {marks.names[b]}" for a, b in zip(k.a, k.b, strict=True)]
+    notes = notes_of(marks, k)
+    layers = {
+        **_cables(k, x, y, near, look, names, notes),
+        **(_stubs(k, x, y, grid, ~near, half, gap, look, names, notes) if not near.all() else {}),
+        "nodes": Layer("boxes", {"x": x - half, "y": y - half, "w": np.full(x.size, 2 * half),
+                                 "h": np.full(x.size, 2 * half), "colour": keys, "ink": ink_on(keys),
+                                 "texts": [_label(n) if shown else "" for n in marks.names], "names": marks.names}),
+        **_failed(k, x, y),
+        "words": _words(f, grid, where, x, y, slab, half),
+    }  # fmt: skip
+    if colour == "load" and np.isfinite(share).all():
+        layers |= scale(height + 6)
+        height += 34
+    words = said_of(f, marks, every, share)
+    first = said or words[0][:1].upper() + words[0][1:] + "."
+    place = marks.rail if colour == "rail" else marks.row
+    alt = "; ".join([first.rstrip("."), *words[not said :]]) + ". "
+    alt += told(colour, k.load, np.unique(place), k.failed.sum(), f.n_cables)
+    table = Table({"from": [marks.names[i] for i in k.a], "to": [marks.names[i] for i in k.b], "cables": k.cables,
+                   "failed": k.failed, "together [B/s]": k.total, "load": k.load, "fullest": k.fullest})  # fmt: skip
+    return Scene(first, table, layers, height, alt)
+
+
+def _places(f: Fabric) -> tuple[Ints, Ints, bool]:
+    """Return the nodes that are drawn (P,), the place of each node (N,), and whether a place is a whole group.
+
+    An end that no other traffic passes stands at its first switch.
+    """
+    drawn, at = np.flatnonzero(f.transit), np.arange(f.n_nodes)
+    link = np.flatnonzero(~f.transit[f.source] & f.transit[f.target])[::-1]
+    at[f.source[link]] = f.target[link]  # the first link is written last
+    if folded := drawn.size > MOST_SINGLE and "group" in f.coord_names:
+        group = f.coord[:, f.coord_names.index("group")]
+        drawn = drawn[np.unique(group[drawn], return_index=True)[1]]
+        return drawn, np.searchsorted(group[drawn], group[at]), folded
+    return drawn, np.searchsorted(drawn, at), folded
+
+
+def _marks(f: Fabric, node: Ints, of_node: Ints, x: Floats, folded: bool) -> Marks:
+    names = [f.name(int(i)) for i in node]
+    if folded:
+        names = [text("map.group", n=i) for i in f.coord[node, f.coord_names.index("group")]]
+    if hosts := np.count_nonzero(~f.transit[f.endpoint]):
+        each = np.bincount(of_node[f.endpoint], minlength=node.size) if hosts else []
+        names = [
+            f"{name}, {counted(int(n), f.kinds[f.kind[f.endpoint[0]]])}" for name, n in zip(names, each, strict=True)
+        ]
+    none = np.full(node.size, -1, dtype=np.int64)
+    return Marks(of_node, node, names, f.tier[node].astype(np.int64), none, none, x, np.ones(node.size), folded)
+
+
+def _label(name: str) -> str:
+    return name.split(",")[0].split()[-1]
+
+
+def _grid(grid: list[Ints]) -> tuple[Floats, Floats, Ints, float, float]:
+    """Return x, y, slab of each place, the height, and the way between neighbours [px]."""
+    size = [int(c.max()) + 1 for c in grid] + [1, 1]
+    columns, rows = size[0], size[1]
+    inner = np.zeros(grid[0].size, np.int64)
+    for c, n in zip(grid[2:], size[2:], strict=False):
+        inner = inner * n + c
+    slabs = int(inner.max()) + 1
+    ways = [min((WIDTH - 2 * _EDGE) / (n * (columns + 1.5) - 0.5), _TALL / (-(-slabs // n) * (rows + 1.9)), 56.0)
+            for n in range(1, slabs + 1)]  # fmt: skip
+    across, gap = int(np.argmax(ways)) + 1, float(max(ways))
+    left = (WIDTH - gap * (across * (columns + 1.5) - 2.5)) / 2
+    second = grid[1] if len(grid) > 1 else np.zeros(grid[0].size, np.int64)
+    x = left + gap * (grid[0] + (inner % across) * (columns + 1.5))
+    y = _TOP + gap * (1.2 + second + (inner // across) * (rows + 1.9))
+    return x, y, inner, float(y.max()) + 1.2 * gap + _TOP, gap
+
+
+def _circles(group: Ints) -> tuple[Floats, Floats, float]:
+    """Return x and y of places on circles on a circle, group by group, and the way between neighbours [px]."""
+    number = np.unique(group, return_inverse=True)[1]
+    n, each = int(number.max()) + 1, np.bincount(number)
+    rank = np.arange(number.size) - (np.cumsum(each) - each)[number]
+    big = _ROUND / 2 - 14.0
+    small = 0.0 if each.max() == 1 else big if n == 1 else min(big * np.sin(np.pi / n) / (1 + np.sin(np.pi / n)), 90.0)
+    small *= 1.0 if n == 1 else 0.7
+    middle = 0.0 if n == 1 else big - small
+    turn, own = 2 * np.pi * number / n, 2 * np.pi * rank / each[number]
+    x = WIDTH / 2 + middle * np.sin(turn) + small * np.sin(turn + own)
+    y = _TOP + _ROUND / 2 - middle * np.cos(turn) - small * np.cos(turn + own)
+    ways = [2 * small * np.sin(np.pi / max(int(each.max()), 2)) if small else np.inf]
+    ways += [2 * middle * np.sin(np.pi / n)] if n > 1 else []
+    return x, y, float(min(*ways, 60.0))
+
+
+def _colours(f: Fabric, m: Marks, colour: str, inside: Floats | None) -> Floats:
+    if colour == "load" and inside is not None and np.isfinite(inside).any():
+        return shade(inside)
+    plain = np.where(f.tier[m.first] > 0, COLOUR["switch"], COLOUR["host"])
+    return np.array(KEYS)[m.row % len(KEYS)] if colour == "tier" else plain
+
+
+def _line_colours(f: Fabric, m: Marks, k: Lines, colour: str) -> Floats:
+    """Return the colour of each line: its load, or else the first coordinate in which its ends differ."""
+    grey = np.full(k.a.size, COLOUR["grey"])
+    if colour == "failure":
+        return np.where(k.failed > 0, COLOUR["failed"], grey)
+    if colour == "load" and np.isfinite(k.load).any():
+        return shade(k.load)
+    differs = f.coord[m.first[k.a]] != f.coord[m.first[k.b]]
+    return np.array(KEYS)[np.argmax(differs, axis=1) % len(KEYS)] if differs.size else grey
+
+
+def scale(y: float) -> dict[str, Layer]:
+    """Return the scale of loads: a bar of the map with its ends."""
+    n, left, w = 32, 250.0, 200.0
+    x = left + w * np.arange(n) / n
+    bar = {"x": x, "y": np.full(n, y), "w": np.full(n, w / n + 0.5), "h": np.full(n, 12.0), "round": 0.0}
+    ends = {"x": np.array([left - 8, left + w + 8]), "y": np.full(2, y + 6), "align": np.array([2, 0]),
+            "texts": [text("fabric.load", percent=0), "100%"]}  # fmt: skip
+    return {"scale": Layer("boxes", {**bar, "colour": shade(np.linspace(0, 1, n))}), "ends": Layer("texts", ends)}
+
+
+def _cables(k: Lines, x: Floats, y: Floats, near: NDArray[np.bool_], look: dict[str, Any], names: list[str],
+            notes: list[str]) -> dict[str, Layer]:  # fmt: skip
+    here = np.flatnonzero(near)
+    paths = [np.array([[x[k.a[i]], y[k.a[i]]], [x[k.b[i]], y[k.b[i]]]]) for i in here]
+    return {"cables": lines(paths, width=look["width"], colour=look["colour"][here], alpha=look["alpha"][here],
+                            dash=2 * (k.failed == k.cables)[here], names=[names[i] for i in here],
+                            notes=[notes[i] for i in here])}  # fmt: skip
+
+
+def _stubs(k: Lines, x: Floats, y: Floats, grid: list[Ints], far: NDArray[np.bool_], half: float, gap: float,
+           look: dict[str, Any], names: list[str], notes: list[str]) -> dict[str, Layer]:  # fmt: skip
+    """Return stubs of the cables to other slabs or round the edge: level for x, upright for y, slanted for the rest."""
+    here = np.flatnonzero(far)
+    table = np.array(grid)
+    step = table[:, k.b[here]] - table[:, k.a[here]]
+    longest = table.max(axis=1)[:, None]
+    # A way round the edge leaves at the far side: from the last place upwards, from the first downwards.
+    away = np.where(np.abs(step) == longest, -np.sign(step), np.sign(step))
+    axis = np.array([[1.0, 0.0], [0.0, 1.0], [0.6, -0.6], [0.6, 0.6]])[np.minimum(np.arange(len(grid)), 3)]
+    which = np.argmax(np.where(step != 0, np.arange(len(grid))[:, None] + 1, 0), axis=0)
+    way = axis[which] * away[which, np.arange(here.size)][:, None] * (half + 0.24 * gap)
+    ends = [(k.a[here], way), (k.b[here], -way)]
+    paths = [np.array([[x[i], y[i]], [x[i] + dx, y[i] + dy]]) for at, go in ends
+             for i, (dx, dy) in zip(at, go, strict=True)]  # fmt: skip
+    both = np.tile(here, 2)
+    return {"stubs": lines(paths, width=look["width"], colour=look["colour"][both], alpha=look["alpha"][both],
+                           dash=2 * (k.failed == k.cables)[both], names=[names[i] for i in both],
+                           notes=[notes[i] for i in both])}  # fmt: skip
+
+
+def _failed(k: Lines, x: Floats, y: Floats) -> dict[str, Layer]:
+    here = np.flatnonzero(k.failed)
+    middle = {"x": (x[k.a] + x[k.b])[here] / 2, "y": (y[k.a] + y[k.b])[here] / 2}
+    return {"failed": Layer("dots", {**middle, "size": 5.0, "shape": 2.0, "colour": COLOUR["failed"]})}
+
+
+def _words(f: Fabric, grid: list[Ints], where: dict[str, Ints], x: Floats, y: Floats, slab: Ints, half: float) -> Layer:
+    """Name the slabs of a grid by their further coordinates."""
+    if len(grid) < 3:
+        return texts_at()
+    first = np.unique(slab, return_index=True)[1]
+    names = [n for n in f.coord_names if n not in ("local", "server")][2:]
+    return texts_at(*((float(x[i]) - half, float(y[i]) - half - 16,
+                       ", ".join(f"{n} {where[n][i]}" for n in names), 0) for i in first))  # fmt: skip
