@@ -111,11 +111,9 @@ def _marks(f: Fabric, node: Ints, of_node: Ints, x: Floats, folded: bool) -> Mar
     names = [f.name(int(i)) for i in node]
     if folded:
         names = [text("map.group", n=i) for i in f.coord[node, f.coord_names.index("group")]]
-    if hosts := np.count_nonzero(~f.transit[f.endpoint]):
-        each = np.bincount(of_node[f.endpoint], minlength=node.size) if hosts else []
-        names = [
-            f"{name}, {counted(int(n), f.kinds[f.kind[f.endpoint[0]]])}" for name, n in zip(names, each, strict=True)
-        ]
+    if not f.transit[f.endpoint].all():
+        hosts = np.bincount(of_node[f.endpoint], minlength=node.size).tolist()
+        names = [f"{name}, {counted(n, f.kinds[f.kind[f.endpoint[0]]])}" for name, n in zip(names, hosts, strict=True)]
     none = np.full(node.size, -1, dtype=np.int64)
     return Marks(of_node, node, names, f.tier[node].astype(np.int64), none, none, x, np.ones(node.size), folded)
 
