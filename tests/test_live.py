@@ -62,6 +62,8 @@ VIEWS = {
     "table": lambda: live.table(counted, {"n": live.Slider(2, 9)}, "Rings"),
     "race": lambda: live.race(SMALL),
     "placement": lambda: live.placement(HALL),
+    "paths": lambda: live.paths(topologies.build("fat_tree", k=4)),
+    "roulette": lambda: live.roulette(),
     "ruler": lambda: live.ruler({"copy": "10 GB/s"}, {"NVLink 4": "450 GB/s"}),
 }
 MEASURED = {"here": kept("measured", samples=[[1e-3, 1e-3, 2e-3], [2e-3, 2e-3, 3e-3]]), "there": kept("published")}
@@ -272,6 +274,9 @@ def test_the_table_holds_the_numbers_that_are_drawn(name):
         slope = np.polyfit([fl.units.time(t) for t in ticks["texts"]], ticks["x"], 1)
         assert bars["x"] == pytest.approx(np.polyval(slope, table["start [s]"]), abs=0.5)
         assert bars["x"] + bars["w"] == pytest.approx(np.polyval(slope, table["finish [s]"]), abs=0.5)
+    elif "flows" in table.columns:
+        bars, unit = drawn["bars"].fields, drawn["bars"].fields["h"].max() / table["flows"].max()
+        assert np.maximum(table["flows"] * unit, 1) == pytest.approx(bars["h"], rel=1e-5)
     elif "rate [B/s]" in table.columns:
         ticks = drawn["x ticks"].fields
         at = np.log([fl.units.rate(t) for t in ticks["texts"]])

@@ -7,6 +7,7 @@ its table and the line of code that sets it stand in its place.
 
 from fabriclab.views.live.controls import Choice, Slider
 from fabriclab.views.live.fabrics import fabric
+from fabriclab.views.live.networks import paths, roulette
 from fabriclab.views.live.placements import placement
 from fabriclab.views.live.rulers import ruler
 from fabriclab.views.live.steppers import stepper
@@ -16,6 +17,6 @@ from fabriclab.views.live.widget import Live, table
 from fabriclab.views.scene import Layer, Scene
 
 __all__ = [
-    "Choice", "Layer", "Live", "Scene", "Slider", "fabric", "placement", "race", "ruler", "stepper", "sweep",
-    "table", "timeline",
+    "Choice", "Layer", "Live", "Scene", "Slider", "fabric", "paths", "placement", "race", "roulette", "ruler",
+    "stepper", "sweep", "table", "timeline",
 ]  # fmt: skip

@@ -106,6 +106,7 @@ class Live:
     def code(self) -> str:
         """The line of code that reproduces this state."""
         line = self._code + "".join(f", {k}={v!r}" for k, v in self.values.items() if v is not None) + ")"
+        line = line.replace("(, ", "(", 1) if self._code.endswith("(") else line
         return re.sub(r"\bnp\.\w+\(([^()]*)\)", r"\1", line)  # a number of numpy's is typed as any other
 
     def picture(self) -> Picture:
