@@ -1,23 +1,24 @@
 """Routing: from flows to Routes on a Fabric.
 
 Every method is a file that registers itself. A method sees *pairs* of nodes, each once, and the shortest
-ways between them; two flows with the same ends take the same routes.
+ways between them; two flows with the same ends take the same routes, unless their entropy differs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
 from fabriclab import registry, units
 from fabriclab.core import Fabric, Flows, Routes
-from fabriclab.core._arrays import expand, pointer, rows_of
+from fabriclab.routing._deadlock import deadlock, lanes
+from fabriclab.routing._pairs import by_pair
 from fabriclab.routing._shortest import ways
+from fabriclab.routing._static import from_tables, tables
 from fabriclab.routing._ways import Rows
 
-__all__ = ["names", "route"]
+__all__ = ["deadlock", "from_tables", "lanes", "names", "route", "tables"]
 
 
 def names() -> tuple[str, ...]:
@@ -25,10 +26,13 @@ def names() -> tuple[str, ...]:
     return registry.names("routing")
 
 
-def route(fabric: Fabric, flows: Flows, method: str = "ecmp", *, subflows: int = 1, seed: int = 0) -> Routes:
-    """Return routes for all flows along shortest paths; nodes that forbid transit are never crossed.
+def route(
+    fabric: Fabric, flows: Flows, method: str = "ecmp", *, subflows: int = 1, seed: int = 0,
+    entropy: ArrayLike | None = None,
+) -> Routes:  # fmt: skip
+    """Return routes for all flows; nodes that forbid transit are never crossed, but by a relay that takes a copy.
 
-    Leaves out load: no method of this module looks at what other flows do.
+    Leaves out load, unless the method says otherwise: it does not look at what other flows do.
 
     Parameters
     ----------
@@ -43,6 +47,9 @@ def route(fabric: Fabric, flows: Flows, method: str = "ecmp", *, subflows: int =
         Rows per flow with a hash of their own, such as the queue pairs of a connection. >= 1
     seed : int
         Seed of the hash. The same seed gives the same routes on every machine.
+    entropy : (F,) int, optional
+        What the header of each flow has besides its ends, such as the number of its queue pair or its UDP source
+        port: it enters the hash, so that flows with the same ends may part.
 
     Returns
     -------
@@ -55,30 +62,12 @@ def route(fabric: Fabric, flows: Flows, method: str = "ecmp", *, subflows: int =
         If a flow has no path, naming its ends.
     TooLarge
         If the routes would need more memory than the machine has.
+    ValueError
+        If the method does not fit the fabric, or ``entropy`` the flows.
     """
     choose: Callable[..., Rows] = registry.get("routing", method)
-    n_sub, seed = units.count(subflows, "subflows"), units.count(seed, "seed", 0)
-    moving = np.flatnonzero(flows.source != flows.target)
-    key = flows.source[moving].astype(np.int64) * fabric.n_nodes + flows.target[moving]
-    pairs, inverse = np.unique(key, return_inverse=True)
-    rows = choose(fabric, ways(fabric), pairs // fabric.n_nodes, pairs % fabric.n_nodes, subflows=n_sub, seed=seed)
-    return _for_flows(fabric, rows, moving, inverse, n_sub)
-
-
-def _for_flows(fabric: Fabric, rows: Rows, moving: NDArray[np.int64], inverse: NDArray[np.int64], n_sub: int) -> Routes:
-    """Give each flow the rows of its pair."""
-    delay = np.bincount(rows_of(rows.ptr), weights=fabric.delay[rows.link] * rows.use, minlength=rows.ptr.size - 1)
-    wanted = (inverse[:, None] * n_sub + np.arange(n_sub)).ravel()
-    lengths = np.diff(rows.ptr)[wanted]
-    entries = expand(rows.ptr[wanted], lengths)
-    n = wanted.size
-    return Routes(
-        ptr=pointer(lengths),
-        link=rows.link[entries].astype(np.int32),
-        use=rows.use[entries],
-        flow=np.repeat(moving, n_sub).astype(np.int32),
-        share=np.full(n, 1.0 / n_sub),
-        delay=delay[wanted],
-        kind=np.full(n, rows.kind, dtype=np.int8),
-        adaptive=np.zeros(n, dtype=np.bool_),
+    n_sub, number = units.count(subflows, "subflows"), units.count(seed, "seed", 0)
+    found = ways(fabric)
+    return by_pair(
+        fabric, flows, lambda s, t, own: choose(fabric, found, s, t, subflows=n_sub, seed=own), number, entropy
     )

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabriclab.core import Fabric
-from fabriclab.core._arrays import expand, pointer
+from fabriclab.core._arrays import pointer
 from fabriclab.routing._tables import Tables
-from fabriclab.routing._ways import Ints, Walk, no_path
+from fabriclab.routing._ways import Ints, Links, Walk, no_path
 
 __all__ = ["Clos"]
 
@@ -27,14 +27,15 @@ class Clos:
     """Up and down ways of a folded Clos, from the tiers alone."""
 
     def __init__(self, fabric: Fabric, comp: NDArray[np.int32], up: Ints, down: Ints) -> None:
-        self.fabric, self.comp = fabric, comp
+        self.fabric, self.graph, self.comp = fabric, fabric, comp
         self.up = up[np.argsort(fabric.source[up], kind="stable")]
         self.up_ptr = pointer(np.bincount(fabric.source[self.up], minlength=fabric.n_nodes))
         low = fabric.target[down]
         below = np.where(fabric.transit[low], comp[fabric.tier[low], low], low)
         key = fabric.source[down].astype(np.int64) * fabric.n_nodes + below
         order = np.argsort(key, kind="stable")
-        self.down, self.down_key = down[order], key[order]
+        self.down_key = key[order]
+        self.links = np.concatenate([self.up, down[order]])
 
     @classmethod
     def of(cls, fabric: Fabric) -> Clos | None:
@@ -99,7 +100,7 @@ class _ClosWalk:
     first: Ints
     last: Ints
 
-    def next_links(self, pair: Ints, node: Ints) -> tuple[Ints, Ints]:
+    def next_links(self, pair: Ints, node: Ints) -> Links:
         """Return the links up until the last node's component is reached, then the links down to it."""
         clos, fabric = self.clos, self.clos.fabric
         tier, last = fabric.tier[node], self.last[pair]
@@ -110,10 +111,9 @@ class _ClosWalk:
         climbs = clos.comp[tier, node] != clos.comp[tier, last]
         start[climbs], end[climbs] = clos.up_ptr[node[climbs]], clos.up_ptr[node[climbs] + 1]
         leaves = node == self.source[pair]
-        start[leaves] = clos.up.size + clos.down.size + pair[leaves]
+        start[leaves] = clos.links.size + pair[leaves]
         end[leaves] = start[leaves] + 1
-        table = np.concatenate([clos.up, clos.down, self.first])
-        return end - start, table[expand(start, end - start)]
+        return Links(start, end - start, np.concatenate([clos.links, self.first]) if leaves.any() else clos.links)
 
 
 def _components(fabric: Fabric, up: Ints) -> NDArray[np.int32] | None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fabriclab.core import Fabric
 from fabriclab.core._arrays import expand, pointer
-from fabriclab.routing._ways import Ints, Walk, no_path
+from fabriclab.routing._ways import Graph, Ints, Links, Walk, no_path
 
 __all__ = ["Tables"]
 
@@ -19,19 +19,22 @@ _BATCH: Final = 2**24  # hop counts that are held at once (2 MiB for each bit of
 
 
 class Tables:
-    """Hop counts to every target by search; for any graph."""
+    """Hop counts to every target by search; for any graph, and for copies of a fabric that are joined.
 
-    def __init__(self, fabric: Fabric) -> None:
-        self.fabric = fabric
-        live = np.flatnonzero(fabric.capacity > 0)
-        self.order = live[np.argsort(fabric.source[live], kind="stable")]
-        self.ptr = pointer(np.bincount(fabric.source[self.order], minlength=fabric.n_nodes))
+    In copies a way starts in the first and may end in any.
+    """
+
+    def __init__(self, fabric: Fabric, graph: Graph | None = None) -> None:
+        self.fabric, self.graph = fabric, fabric if graph is None else graph
+        live = np.flatnonzero(self.graph.capacity > 0)
+        self.order = live[np.argsort(self.graph.source[live], kind="stable")]
+        self.ptr = pointer(np.bincount(self.graph.source[self.order], minlength=self.graph.n_nodes))
 
     def batches(self, source: Ints, target: Ints) -> list[Ints]:
         """Return the pairs sorted by target, so many that their hop counts fit."""
         order = np.argsort(target, kind="stable")
         goals, first = np.unique(target[order], return_index=True)
-        step = max(1, _BATCH // max(1, self.fabric.n_nodes))
+        step = max(1, _BATCH // max(1, self.graph.n_nodes))
         return np.split(order, first[step::step]) if goals.size else []
 
     def walk(self, source: Ints, target: Ints) -> Walk:
@@ -43,18 +46,25 @@ class Tables:
             raise no_path(self.fabric, int(source[cut[0]]), int(target[cut[0]]))
         return _TableWalk(self, seen, goals, column)
 
+    def reaches(self, source: Ints, target: Ints) -> NDArray[np.bool_]:
+        """Return whether each pair has a way."""
+        goals, column = np.unique(target, return_inverse=True)
+        out: NDArray[np.bool_] = self._search(goals).count(source, column) != _FAR
+        return out
+
     def _search(self, goals: Ints) -> _Hops:
         """Search from all goals at once: every sweep tells each node what its neighbours have reached.
 
         A goal is one bit, so a word carries 64 searches.
         """
-        fabric = self.fabric
-        reached = np.zeros((fabric.n_nodes, -(-goals.size // 64)), dtype=np.uint64)
+        graph, n = self.graph, self.fabric.n_nodes
+        reached = np.zeros((graph.n_nodes, -(-goals.size // 64)), dtype=np.uint64)
         column = np.arange(goals.size)
-        reached[goals, column >> 6] |= _bit(column)
+        for first in range(0, graph.n_nodes, n):
+            reached[first + goals, column >> 6] |= _bit(column)
         # What a node passes on: all that it has reached, or, where it forbids transit, itself as a goal.
-        passes, on = reached.copy(), np.flatnonzero(fabric.transit)
-        ahead, some = fabric.target[self.order], np.flatnonzero(np.diff(self.ptr))
+        passes, on = reached.copy(), np.flatnonzero(graph.transit)
+        ahead, some = graph.target[self.order], np.flatnonzero(np.diff(self.ptr))
         planes: list[NDArray[np.uint64]] = []
         for hops in range(1, int(_FAR)):
             new = np.zeros_like(reached)
@@ -100,13 +110,14 @@ class _TableWalk:
     goals: Ints
     column: Ints
 
-    def next_links(self, pair: Ints, node: Ints) -> tuple[Ints, Ints]:
+    def next_links(self, pair: Ints, node: Ints) -> Links:
         """Return all live links to a node one hop nearer."""
-        fabric, ptr = self.tables.fabric, self.tables.ptr
+        graph, ptr, n = self.tables.graph, self.tables.ptr, self.tables.fabric.n_nodes
         counts = ptr[node + 1] - ptr[node]
         links = self.tables.order[expand(ptr[node], counts)]
-        owner, ahead, column = np.repeat(np.arange(node.size), counts), fabric.target[links], self.column[pair]
+        owner, ahead, column = np.repeat(np.arange(node.size), counts), graph.target[links], self.column[pair]
         here = self.hops.count(node, column)
         nearer = self.hops.count(ahead, column[owner]) + np.uint16(1) == here[owner]
-        nearer &= fabric.transit[ahead] | (ahead == self.goals[column[owner]])
-        return np.bincount(owner[nearer], minlength=node.size), links[nearer]
+        nearer &= graph.transit[ahead] | (ahead % n == self.goals[column[owner]])
+        counts = np.bincount(owner[nearer], minlength=node.size)
+        return Links(pointer(counts)[:-1], counts, links[nearer])

@@ -1,19 +1,50 @@
-"""What a routing method sees: rows of links, and the links that lead on from a node."""
+"""What a routing method sees: rows of links, the links that lead on from a node, and a walk along them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fabriclab.core import Fabric
+from fabriclab.core import PATH, Fabric
+from fabriclab.core._arrays import expand, pointer
 from fabriclab.errors import NoPath
 
-__all__ = ["Ints", "Rows", "Walk", "Ways", "hashed", "no_path"]
+__all__ = ["Graph", "Ints", "Links", "Pick", "Rows", "Seed", "Walk", "Ways", "first", "follow", "hashed", "no_path"]
 
 Ints = NDArray[np.int64]
+Seed = int | NDArray[np.uint64]  # of all pairs, or of each
+
+
+class Graph(Protocol):
+    """What a walk needs of a Fabric. Copies of it may stand side by side: node v N + i and link v L + i of copy v."""
+
+    @property
+    def n_nodes(self) -> int: ...
+    @property
+    def source(self) -> NDArray[np.int32]: ...
+    @property
+    def target(self) -> NDArray[np.int32]: ...
+    @property
+    def capacity(self) -> NDArray[np.float64]: ...
+    @property
+    def transit(self) -> NDArray[np.bool_]: ...
+
+
+@dataclass(frozen=True)
+class Links:
+    """Links to choose from: those of k are ``table[start[k] : start[k] + count[k]]``, by rising number."""
+
+    start: Ints
+    count: Ints
+    table: Ints
+
+    def all(self) -> Ints:
+        """Return the links of all k in one row."""
+        return self.table[expand(self.start, self.count)]
 
 
 @dataclass(frozen=True)
@@ -29,13 +60,18 @@ class Rows:
 class Walk(Protocol):
     """Shortest ways of some pairs: which links lead on from a node."""
 
-    def next_links(self, pair: Ints, node: Ints) -> tuple[Ints, Ints]:
-        """Return the counts (K,) and the links of all shortest ways on from ``node[k]`` for ``pair[k]``."""
+    def next_links(self, pair: Ints, node: Ints) -> Links:
+        """Return the links of all shortest ways on from ``node[k]`` for ``pair[k]``."""
         ...
 
 
 class Ways(Protocol):
     """Shortest ways of a fabric; pairs are given in batches."""
+
+    @property
+    def graph(self) -> Graph:
+        """The fabric, or its copies."""
+        ...
 
     def batches(self, source: Ints, target: Ints) -> list[Ints]:
         """Return the pairs in batches that fit into memory together."""
@@ -46,9 +82,44 @@ class Ways(Protocol):
         ...
 
 
-def hashed(seed: int, *columns: NDArray[np.integer]) -> NDArray[np.uint64]:
+# What a method chooses: (row, node, links) -> index among the links of each k. Row r is that of pair r // subflows;
+# the node is one of the fabric, the links may be those of a copy.
+Pick = Callable[[Ints, Ints, Links], NDArray[np.integer]]
+
+
+def follow(fabric: Fabric, ways: Ways, source: Ints, target: Ints, subflows: int, pick: Pick) -> Rows:
+    """Walk all pairs at once, link by link, on the links that ``pick`` chooses; ``subflows`` paths per pair."""
+    columns: list[NDArray[np.int32]] = []
+    n, graph = source.size * subflows, ways.graph
+    for batch in ways.batches(source, target):
+        walk = ways.walk(source[batch], target[batch])
+        pair = np.repeat(np.arange(batch.size), subflows)
+        row = (batch[pair] * subflows + np.tile(np.arange(subflows), batch.size)).astype(np.int64)
+        node, goal, hop = source[batch][pair], target[batch][pair], 0
+        while row.size:
+            links = walk.next_links(pair, node)
+            chosen = links.table[links.start + pick(row, node % fabric.n_nodes, links)]
+            if hop == len(columns):
+                columns.append(np.full(n, -1, dtype=np.int32))
+            columns[hop][row] = chosen
+            node, hop = graph.target[chosen].astype(np.int64), hop + 1
+            on = node % fabric.n_nodes != goal
+            pair, row, node, goal = pair[on], row[on], node[on], goal[on]
+    table = np.stack(columns, axis=1) if columns else np.full((n, 0), -1, dtype=np.int32)
+    taken = table >= 0
+    link = table[taken].astype(np.int64) % fabric.n_links
+    return Rows(ptr=pointer(taken.sum(axis=1)), link=link, use=np.ones(link.size), kind=PATH)
+
+
+def first(row: Ints, node: Ints, links: Links) -> Ints:
+    """Choose the lowest link number everywhere."""
+    return np.zeros(row.size, dtype=np.int64)
+
+
+def hashed(seed: Seed, *columns: NDArray[np.integer]) -> NDArray[np.uint64]:
     """Return a 64-bit hash per row (the finaliser of splitmix64, Steele et al., OOPSLA 2014)."""
-    value = np.full(columns[0].shape, (seed * 0x9E3779B97F4A7C15 + 1) % 2**64, dtype=np.uint64)
+    start = np.array([seed % 2**64], dtype=np.uint64) if isinstance(seed, int) else seed
+    value = np.broadcast_to(start * np.uint64(0x9E3779B97F4A7C15) + np.uint64(1), columns[0].shape)
     for column in columns:
         value = value ^ (column.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15))
         value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

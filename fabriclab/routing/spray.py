@@ -11,13 +11,13 @@ from fabriclab.core import SPRAY, Fabric
 from fabriclab.core._arrays import expand, pointer
 from fabriclab.core._memory import check_memory
 from fabriclab.registry import register
-from fabriclab.routing._ways import Ints, Rows, Walk, Ways
+from fabriclab.routing._ways import Ints, Rows, Seed, Walk, Ways
 
 Floats = NDArray[np.float64]
 
 
-@register("routing", "spray")
-def spray(fabric: Fabric, ways: Ways, source: Ints, target: Ints, *, subflows: int = 1, seed: int = 0) -> Rows:
+@register("routing", "spray", minimal=True)
+def spray(fabric: Fabric, ways: Ways, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0) -> Rows:
     """Return one row per pair and subflow with the part of the rate that each link carries.
 
     At each node the traffic splits over the links on shortest paths in proportion to their capacity.
@@ -42,7 +42,8 @@ def _spread(fabric: Fabric, walk: Walk, source: Ints, target: Ints) -> list[tupl
     blocks: list[tuple[Ints, Ints, Floats]] = []
     entries = 0
     while pair.size:
-        counts, links = walk.next_links(pair, node)
+        found = walk.next_links(pair, node)
+        counts, links = found.count, found.all()
         entries += links.size
         check_memory(80 * entries, f"spraying {source.size} pairs of nodes", 'use method="ecmp", or route fewer flows')
         owner = np.repeat(np.arange(pair.size), counts)

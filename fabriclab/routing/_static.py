@@ -1,0 +1,120 @@
+"""Forwarding tables: the next link of every node towards every rank, and routes that follow them."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fabriclab import registry
+from fabriclab.core import Fabric, Flows, Routes
+from fabriclab.core._arrays import rows_of
+from fabriclab.core._memory import check_memory
+from fabriclab.errors import NoPath
+from fabriclab.routing._pairs import by_pair
+from fabriclab.routing._shortest import ways
+from fabriclab.routing._tables import Tables
+from fabriclab.routing._ways import Ints, Links, first, follow
+
+__all__ = ["from_tables", "tables"]
+
+
+def tables(fabric: Fabric, method: str) -> NDArray[np.int32]:
+    """Return the next link of each node towards each rank, (N, R) int32; -1 where no way leads on.
+
+    Parameters
+    ----------
+    fabric : Fabric
+        Where.
+    method : str
+        A routing whose choice depends on node and target alone, such as ``"d_mod_k"`` or ``"shortest"``.
+
+    Raises
+    ------
+    ValueError
+        If the method sends two sources to the same rank by different links of one node.
+    NoPath
+        If the method finds no way where there is one.
+    TooLarge
+        If the tables do not fit into memory.
+    """
+    check_memory(200 * fabric.n_nodes * fabric.n_ranks, f"tables of {fabric.n_nodes} nodes", "take a smaller fabric")
+    source, rank = (a.ravel() for a in np.indices((fabric.n_nodes, fabric.n_ranks)))
+    target = fabric.endpoint[rank].astype(np.int64)
+    joined = Tables(fabric).reaches(source, target) & (source != target)
+    source, rank, target = source[joined], rank[joined], target[joined]
+    rows = registry.get("routing", method)(fabric, ways(fabric), source, target)
+    towards = rank[rows_of(rows.ptr)]
+    table = np.full((fabric.n_nodes, fabric.n_ranks), -1, dtype=np.int32)
+    table[fabric.source[rows.link], towards] = rows.link
+    other = np.flatnonzero(table[fabric.source[rows.link], towards] != rows.link)
+    if other.size:
+        node, goal = int(fabric.source[rows.link[other[0]]]), int(towards[other[0]])
+        msg = f"{method} has no forwarding tables here: from {fabric.name(node)} to rank {goal} it takes two links, by "
+        msg += "the source of the flow; name a method that looks at the target alone, such as d_mod_k"
+        raise ValueError(msg)
+    return table
+
+
+def from_tables(fabric: Fabric, flows: Flows, table: ArrayLike) -> Routes:
+    """Return the routes that forwarding tables give (static routing): no link is avoided, not even a failed one.
+
+    Parameters
+    ----------
+    fabric : Fabric
+        Where.
+    flows : Flows
+        Between endpoints.
+    table : (N, R) int
+        Next link of each node towards each rank, -1 where there is none, as `tables` returns it.
+
+    Raises
+    ------
+    NoPath
+        If the tables lead nowhere or in a circle, naming the node.
+    ValueError
+        If the table does not fit the fabric, or a flow ends at no rank.
+    """
+    given = np.asarray(table)
+    if given.shape != (fabric.n_nodes, fabric.n_ranks) or given.dtype.kind not in "iu":
+        msg = f"table must be whole numbers of shape ({fabric.n_nodes}, {fabric.n_ranks}) (nodes, ranks), got "
+        msg += f"{given.dtype} of shape {given.shape}"
+        raise ValueError(msg)
+    rows, ranks = np.nonzero(given >= 0)
+    wrong = (given[rows, ranks] >= fabric.n_links) | (fabric.source[given[rows, ranks] % fabric.n_links] != rows)
+    if wrong.any():
+        i = int(np.argmax(wrong))
+        msg = f"table[{rows[i]}, {ranks[i]}] must be a link that leaves {fabric.name(int(rows[i]))}, got "
+        msg += f"{given[rows[i], ranks[i]]}"
+        raise ValueError(msg)
+    static = _Static(fabric, given)
+    if (off := np.flatnonzero(static.rank[flows.target] < 0)).size:
+        msg = f"flow {off[0]} ends at {fabric.name(int(flows.target[off[0]]))}, which is no rank: tables lead to ranks"
+        raise ValueError(msg)
+    return by_pair(fabric, flows, lambda s, t, _: follow(fabric, static, s, t, 1, first))
+
+
+class _Static:
+    """Ways that a table gives: one link at each node."""
+
+    def __init__(self, fabric: Fabric, table: NDArray[np.integer]) -> None:
+        self.graph, self.table = fabric, table
+        self.rank = np.full(fabric.n_nodes, -1)
+        self.rank[fabric.endpoint] = np.arange(fabric.n_ranks)
+
+    def batches(self, source: Ints, target: Ints) -> list[Ints]:
+        return [np.arange(source.size)]
+
+    def walk(self, source: Ints, target: Ints) -> _Static:
+        self.goal, self.hops = self.rank[target], 0
+        return self
+
+    def next_links(self, pair: Ints, node: Ints) -> Links:
+        self.hops += 1
+        link = self.table[node, self.goal[pair]].astype(np.int64)
+        lost = np.flatnonzero(link < 0) if self.hops <= self.graph.n_nodes else np.zeros(1, np.int64)
+        if lost.size:
+            why = "goes in a circle through" if self.hops > self.graph.n_nodes else "ends at"
+            rank, name = self.goal[pair[lost[0]]], self.graph.name(int(node[lost[0]]))
+            msg = f"the way to rank {rank} in the tables {why} {name}"
+            raise NoPath(msg + "; compute the tables again with tables(fabric, method)")
+        return Links(np.arange(link.size), np.ones(link.size, np.int64), link)
