@@ -129,6 +129,15 @@ def test_a_spray_takes_both_ways_at_once():
     assert r.link_bytes(Flows.make(0, 1, 8.0), 12)[[0, 2, 4, 10]].tolist() == [8, 4, 4, 8]
 
 
+def test_a_relay_may_pass_traffic_on_where_others_may_not():
+    closed = dataclasses.replace(diamond(), transit=[False, False, True, False, True, True])
+    flows = Flows.make(0, 1, 1.0)
+    for routes in (Routes.from_paths([UPPER]), spray([1, 0.5, 0.5, 0.5, 0.5, 1])):
+        with pytest.raises(ValueError, match="passes switch 1, which forbids transit"):
+            routes.check(closed, flows, relays=[0, 2])
+        routes.check(closed, flows, relays=[3])
+
+
 def test_taking_rows_by_hand():
     r = Routes.from_paths([UPPER, LOWER, (1,)], flow=[1, 1, 0]).take([1, 0, 1])
     assert r.flow.tolist() == [0, 0, 1, 2, 2]

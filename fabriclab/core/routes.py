@@ -134,11 +134,18 @@ class Routes(Value):
         per_entry = (moved[self.flow] * self.share)[rows_of(self.ptr)] * self.use
         return np.bincount(self.link, weights=per_entry, minlength=n_links).astype(np.float64)
 
-    def check(self, fabric: Fabric, flows: Flows) -> None:
+    def check(self, fabric: Fabric, flows: Flows, *, relays: ArrayLike = ()) -> None:
         """Refuse routes that break the law: paths meet, end where the flow ends, and pass no forbidden node.
 
         A spray loses nothing on its way, a tree is connected, and the shares of a flow sum to 1 (unless
         an engine chooses among its rows).
+
+        Parameters
+        ----------
+        fabric, flows : Fabric, Flows
+            Where, and for what.
+        relays : sequence of int
+            Nodes that forbid transit and yet pass these flows on, such as GPUs with a copy in their memory.
 
         Raises
         ------
@@ -152,12 +159,16 @@ class Routes(Value):
         if wrong.size:
             msg = f"flow {wrong[0]}: the shares of its routes sum to {total[wrong[0]]:g}, not to 1"
             raise ValueError(msg)
+        relay = np.asarray(relays, dtype=np.int64)
         for r in range(self.n_rows):
             links, flow = self.row(r), int(self.flow[r])
             if self.kind[r] == PATH and links.size:
-                _check_path(fabric, links, flow, (int(flows.source[flow]), int(flows.target[flow])))
+                inner = _check_path(fabric, links, flow, (int(flows.source[flow]), int(flows.target[flow])))
+                _check_transit(fabric, np.setdiff1d(inner, relay), f"flow {flow}: its route")
             elif self.kind[r] == SPRAY and links.size:
                 _check_spray(fabric, links, self.use[self.ptr[r] : self.ptr[r + 1]], flow, flows)
+                inner = np.setdiff1d(fabric.target[links], [flows.target[flow], *relay])
+                _check_transit(fabric, inner, f"flow {flow}: its spray")
             elif self.kind[r] == TREE and links.size:
                 _check_tree(fabric, links, flow)
 
@@ -167,7 +178,8 @@ class Routes(Value):
         return f"<Routes: {kinds or 'no rows'}; {self.link.size} links>"
 
 
-def _check_path(fabric: Fabric, links: NDArray[np.int32], flow: int, ends: tuple[int, int]) -> None:
+def _check_path(fabric: Fabric, links: NDArray[np.int32], flow: int, ends: tuple[int, int]) -> NDArray[np.int32]:
+    """Return the nodes between the ends."""
     inner = fabric.source[links[1:]]
     if (int(fabric.source[links[0]]), int(fabric.target[links[-1]])) != ends:
         msg = f"flow {flow}: its route does not go from {fabric.name(ends[0])} to {fabric.name(ends[1])}"
@@ -176,7 +188,7 @@ def _check_path(fabric: Fabric, links: NDArray[np.int32], flow: int, ends: tuple
     elif np.unique(np.append(inner, ends)).size != inner.size + 2:
         msg = f"flow {flow}: its route passes a node twice"
     else:
-        return _check_transit(fabric, inner, f"flow {flow}: its route")
+        return inner
     raise ValueError(msg)
 
 
@@ -196,7 +208,6 @@ def _check_spray(fabric: Fabric, links: NDArray[np.int32], use: NDArray[np.float
         node = int(np.argmax(np.abs(balance)))
         msg = f"flow {flow}: its spray loses or gains traffic at {fabric.name(node)}"
         raise ValueError(msg)
-    _check_transit(fabric, np.setdiff1d(fabric.target[links], flows.target[flow]), f"flow {flow}: its spray")
 
 
 def _check_tree(fabric: Fabric, links: NDArray[np.int32], flow: int) -> None:
