@@ -43,7 +43,8 @@ class Tables:
         seen = self._search(goals)
         cut = np.flatnonzero(seen.count(source, column) == _FAR)
         if cut.size:
-            raise no_path(self.fabric, int(source[cut[0]]), int(target[cut[0]]))
+            more = "" if self.graph is self.fabric else ", or climbs again after it has come down"
+            raise no_path(self.fabric, int(source[cut[0]]), int(target[cut[0]]), more)
         return _TableWalk(self, seen, goals, column)
 
     def reaches(self, source: Ints, target: Ints) -> NDArray[np.bool_]:

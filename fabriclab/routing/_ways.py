@@ -128,8 +128,8 @@ def hashed(seed: Seed, *columns: NDArray[np.integer]) -> NDArray[np.uint64]:
     return value
 
 
-def no_path(fabric: Fabric, source: int, target: int) -> NoPath:
+def no_path(fabric: Fabric, source: int, target: int, more: str = "") -> NoPath:
     return NoPath(
         f"no path from {fabric.name(source)} to {fabric.name(target)}: every way has a failed link (capacity 0) "
-        "or passes a node that forbids transit; restore a link, or route other ends"
+        f"or passes a node that forbids transit{more}; restore a link, or route other ends"
     )
