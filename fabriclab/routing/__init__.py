@@ -14,11 +14,12 @@ from fabriclab import registry, units
 from fabriclab.core import Fabric, Flows, Routes
 from fabriclab.routing._deadlock import deadlock, lanes
 from fabriclab.routing._pairs import by_pair
+from fabriclab.routing._settle import Settled, settle
 from fabriclab.routing._shortest import ways
 from fabriclab.routing._static import from_tables, tables
 from fabriclab.routing._ways import Rows
 
-__all__ = ["deadlock", "from_tables", "lanes", "names", "route", "tables"]
+__all__ = ["Settled", "deadlock", "from_tables", "lanes", "names", "route", "settle", "settled", "tables"]
 
 
 def names() -> tuple[str, ...]:
@@ -32,7 +33,8 @@ def route(
 ) -> Routes:  # fmt: skip
     """Return routes for all flows; nodes that forbid transit are never crossed, but by a relay that takes a copy.
 
-    Leaves out load, unless the method says otherwise: it does not look at what other flows do.
+    Leaves out load, but for methods that choose by it ("adaptive", "ugal_l", "ugal_g"): they see all flows sent at
+    once, and `settled` tells how well their choice has settled.
 
     Parameters
     ----------
@@ -65,9 +67,17 @@ def route(
     ValueError
         If the method does not fit the fabric, or ``entropy`` the flows.
     """
+    return settled(fabric, flows, method, subflows=subflows, seed=seed, entropy=entropy).routes
+
+
+def settled(fabric: Fabric, flows: Flows, method: str, *, subflows: int = 1, seed: int = 0,
+            entropy: ArrayLike | None = None) -> Settled:  # fmt: skip
+    """Return routes as `route` does, with the iterations and the rest of a choice by load (0 for other methods)."""
     choose: Callable[..., Rows] = registry.get("routing", method)
     n_sub, number = units.count(subflows, "subflows"), units.count(seed, "seed", 0)
     found = ways(fabric)
-    return by_pair(
+    routes = by_pair(
         fabric, flows, lambda s, t, own: choose(fabric, found, s, t, subflows=n_sub, seed=own), number, entropy
     )
+    cost = registry.info("routing", method).get("cost")
+    return settle(fabric, flows, routes, cost) if cost else Settled(routes, 0, 0.0)
