@@ -12,9 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import collectives, engines, routing, units
 from fabriclab.core import Changes, Fabric, Flows, Result, Routes, Schedule, Timeline
+from fabriclab.core.result import bus_factor
 from fabriclab.lower import lower
 
-__all__ = ["Simulation", "simulate", "sweep"]
+__all__ = ["Simulation", "ring_busbw", "simulate", "sweep"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,6 +127,50 @@ def sweep(
     runs = _runs(collective, algorithm, fabric, sizes, **options)
     first = runs[0].result
     return replace(first, size=np.array([units.size(s) for s in sizes]), time=np.array([run.time for run in runs]))
+
+
+def ring_busbw(what: str, fabric: Fabric, orders: ArrayLike, size: units.Quantity = 2.0**30) -> float:
+    """Return the bus bandwidth of a collective on several rings at once, each with an equal part of the data [B/s].
+
+    Parameters
+    ----------
+    what : str
+        A collective with the algorithm ``ring``; a broadcast is a pipeline so full that all its hops work at once.
+    fabric : Fabric
+        Its links have no other traffic.
+    orders : array_like, shape (n,) or (rings, n)
+        The same ranks of the fabric in the order of each ring.
+    size : float or str
+        Size of the whole array. [B], > 0
+
+    Raises
+    ------
+    ValueError
+        If there is no ring, no size, or an order that `lower` cannot place.
+
+    Examples
+    --------
+    >>> from fabriclab import topologies
+    >>> mesh = topologies.build("mi300x")
+    >>> [round(ring_busbw("all_reduce", mesh, x) / 1e9) for x in ([0, 1], [range(8), range(7, -1, -1)])]
+    [64, 128]
+    """
+    table, total = np.atleast_2d(orders), units.size(size)
+    if table.ndim != 2 or table.shape[1] < 2 or not total:
+        msg = f"orders must be rings of 2 or more ranks and size above 0 B, got shape {table.shape} and {size!r}"
+        raise ValueError(msg)
+    n = table.shape[1]
+    plan = collectives.build(what, "ring", n)
+    parts = [lower(plan, fabric, total / len(table), placement=np.roll(o, -np.argmin(o))) for o in table]
+    source, target, moved, group = (
+        np.concatenate([getattr(p, k) for p in parts]) for k in ("source", "target", "size", "group")
+    )
+    order, repeat = np.argsort(group, kind="stable"), parts[0].repeat
+    if what == "broadcast":  # a full pipeline: all hops at once
+        group, repeat = np.zeros_like(group), np.ones(1, dtype=np.int64)
+    flows = Flows.make(source[order], target[order], moved[order], group=group[order], repeat=repeat)
+    end = engines.run(fabric, routing.route(fabric, flows), flows).end
+    return bus_factor(what, n) * total / end
 
 
 def _runs(

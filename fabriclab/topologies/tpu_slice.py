@@ -1,0 +1,102 @@
+"""TPU slice: cubes of 4 x 4 x 4 chips, joined to a torus by optical circuit switches (OCS)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fabriclab import catalog, registry, units
+from fabriclab.core import Fabric
+from fabriclab.topologies._clos import SWITCH_LENGTH
+
+__all__ = ["ocs_of_cables", "tpu_slice"]
+
+_SIDE: Final = 4  # source: catalog systems tpu4pod
+_CUBE_LENGTH: Final = 1.0  # illustrative: cables inside the rack of a cube
+
+
+def _torus(twisted: bool) -> str:
+    return "twisted_torus" if twisted else "torus"
+
+
+def _form(fact: str) -> Callable[..., Any]:
+    """Return a closed form of the torus that the slice is."""
+
+    def form(shape: Sequence[int], twisted: bool = False, **_: Any) -> Any:
+        known = registry.info("topology", _torus(twisted)).get(fact)
+        return known and known(shape=shape)
+
+    return form
+
+
+@registry.register(
+    "topology", "tpu_slice", small={"shape": (4, 4, 4)}, hops=_form("hops"), bisection=_form("bisection")
+)
+def tpu_slice(
+    shape: Sequence[int], twisted: bool = False, *, rate: units.Quantity | None = None,
+    switch_length: units.Quantity = SWITCH_LENGTH,
+) -> Fabric:  # fmt: skip
+    """Return a slice of a TPU v4 pod: a torus of chips, regular or twisted, whose cubes are set up by OCSes.
+
+    Counts and distances are those of ``torus`` and ``twisted_torus``. Of the 3n cables of n chips 9n/4 are inside
+    a cube (copper); 3n/4 leave it (fibre) and each is one circuit through an OCS, the wrap of a single cube too:
+    every cube has 16 fibres on each of its 6 faces, and position p on the two faces of one dimension belongs to
+    one OCS, so there are 3 x 16 = 48, with two ports taken by each cube. A circuit lets no other traffic in, so an
+    OCS is no node; see `ocs_of_cables`. Left out: the time an OCS takes to turn.
+
+    Parameters
+    ----------
+    shape : sequence of int
+        Chips along x, y and z, each a multiple of 4; at most 64 cubes.
+    twisted : bool
+        True: sides k and 2k, with wraps of the short sides that shift the long ones by k.
+    rate : float or str, optional
+        Rate of a cable; that of TPU v4 unless given. [B/s]
+    switch_length : float or str
+        Fibre of a circuit from cube to cube; illustrative. [m]
+
+    Raises
+    ------
+    ValueError
+        If the shape is not made of cubes, has too many, or has not the sides of a twisted torus.
+
+    References
+    ----------
+    .. [1] N. P. Jouppi et al., TPU v4: an optically reconfigurable supercomputer for machine learning with
+       hardware support for embeddings, ISCA 2023.
+    """
+    chips = int(catalog.value("systems", "tpu4pod", "chips"))
+    whole = np.ndim(shape) == 1 and len(shape) == 3 and all(units.count(k, "shape") % _SIDE == 0 for k in shape)
+    if not whole or np.prod(shape, dtype=float) > chips:
+        msg = f"shape must be three multiples of {_SIDE}, {chips} chips at most, such as (4, 4, 8), got {shape!r:.80}"
+        raise ValueError(msg)
+    capacity = catalog.value("links", "ici-tpu4", "bandwidth_per_link") if rate is None else units.rate(rate)
+    parts: dict[str, Any] = {"rate": capacity, "switch_delay": 0.0, "switch_length": switch_length}
+    grid: Fabric = registry.get("topology", _torus(units.flag(twisted, "twisted")))(shape, **parts)
+    outside = np.repeat(ocs_of_cables(grid) >= 0, 2)
+    cube = np.unique(grid.coord // _SIDE, axis=0, return_inverse=True)[1]
+    per_metre = catalog.value("media", "acc800", "propagation")
+    return replace(
+        grid, media=("copper", "fibre"), medium=outside.astype(np.int8), server=cube.ravel().astype(np.int32),
+        length=np.where(outside, grid.length, _CUBE_LENGTH),
+        delay=np.where(outside, grid.delay, _CUBE_LENGTH * per_metre),
+    )  # fmt: skip
+
+
+def ocs_of_cables(fabric: Fabric) -> NDArray[np.int64]:
+    """Return the OCS that each cable of a slice passes, (cables,): 16 x dimension + position on the face; -1: none.
+
+    Examples
+    --------
+    >>> np.unique(ocs_of_cables(tpu_slice((4, 4, 8)))).size - 1
+    48
+    """
+    at, cable = fabric.coord[fabric.source[::2]], np.arange(fabric.n_cables)
+    dimension = cable // fabric.n_ranks  # a torus has its cables by dimension, each from a chip to the next one up
+    one, other = (at[cable, (dimension + i) % 3] % _SIDE for i in (1, 2))
+    leaves = at[cable, dimension] % _SIDE == _SIDE - 1
+    return np.where(leaves, _SIDE**2 * dimension + _SIDE * one + other, -1)
