@@ -52,8 +52,8 @@ class FabricBuilder:
         self.n_nodes = 0
 
     def add_nodes(
-        self, kind: str, n: int, *, tier: int, transit: bool, radix: int = 0, forwarding: ArrayLike = 0.0,
-        **coord: ArrayLike,
+        self, kind: str, n: int, *, tier: ArrayLike, transit: ArrayLike, radix: ArrayLike = 0,
+        forwarding: ArrayLike = 0.0, **coord: ArrayLike,
     ) -> NDArray[np.int64]:  # fmt: skip
         """Add ``n`` nodes of one kind with coordinates by name; return their numbers (n,).
 

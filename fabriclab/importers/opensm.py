@@ -1,0 +1,195 @@
+"""Readers of what a subnet manager and its tools write: ``ibnetdiscover`` and forwarding tables.
+
+Tried with OpenSM 3.3.23 (``opensm-lfts.dump``) and infiniband-diags 44 (``ibnetdiscover``, ``dump_fts``).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fabriclab import catalog
+from fabriclab.catalog.tables import load_table
+from fabriclab.core import Fabric, FabricBuilder
+from fabriclab.errors import FileFormat
+
+__all__ = ["Subnet", "read_forwarding_tables", "read_ibnetdiscover"]
+
+_NODE: Final = re.compile(r'(Switch|Ca|Rt)\s+(\d+)\s+"([SHR]-[0-9a-f]+)"\s*#\s*"(.*?)"(?:.*?\blid (\d+))?')
+_PORT: Final = re.compile(
+    r'\[(\d+)\](?:\([0-9a-f]+\))?\s+"([SHR]-[0-9a-f]+)"\[(\d+)\](?:\([0-9a-f]+\))?\s*#\s*(?:lid (\d+) lmc \d+\s+)?'
+    r'".*"\s+lid \d+ (\d+)x([A-Z]+\d*)'
+)
+_TABLE: Final = re.compile(r"Unicast lids \[.*\bguid 0x([0-9a-f]+) ")
+_ROW: Final = re.compile(r"0x([0-9a-f]+)\s+(\d+)\s*[#:]")
+_FAR: Final = 127  # more tiers than any fabric has
+
+
+@dataclass(frozen=True, eq=False)
+class Subnet:
+    """A fabric as a subnet manager found it.
+
+    Parameters
+    ----------
+    fabric : Fabric
+        Switches and channel adapters, which are the ranks, by name; the tier of a switch is its way to the nearest.
+    names : tuple of str
+        What each node calls itself, (N,).
+    guid : tuple of str
+        Identifier of each node, (N,), as hexadecimal digits.
+    lid : mapping of int to int
+        Local identifier -> node.
+    port : (L,) int32
+        Number of the port at which each link leaves its source.
+    """
+
+    fabric: Fabric
+    names: tuple[str, ...]
+    guid: tuple[str, ...]
+    lid: Mapping[int, int]
+    port: NDArray[np.int32]
+
+    def __repr__(self) -> str:
+        """Show what was found."""
+        return f"<Subnet: {', '.join(f'{n} {what}' for what, n in self.fabric.summary().items() if what != 'servers')}>"
+
+
+def _lines(source: str | os.PathLike[str]) -> list[str]:
+    """Return the lines of a file, or of its text if that has several lines."""
+    if isinstance(source, str) and "\n" in source:
+        return source.splitlines()
+    return Path(source).read_text(encoding="utf-8", errors="replace").splitlines()
+
+
+def read_ibnetdiscover(source: str | os.PathLike[str]) -> Subnet:
+    """Return the fabric that ``ibnetdiscover`` printed.
+
+    Parameters
+    ----------
+    source : path or str
+        A file, or its text. Rates are those after coding, from the catalog; lengths and delays are not in it.
+
+    Raises
+    ------
+    FileFormat
+        If a line cannot be read, a link has one end only, or a rate is unknown, naming the line.
+    """
+    nodes: dict[str, tuple[str, int, str]] = {}
+    lids: dict[int, str] = {}
+    ports: dict[tuple[str, int], tuple[str, int, float, int]] = {}
+    here = ""
+    for number, line in enumerate(_lines(source), 1):
+        if node := _NODE.match(line):
+            here = node[3]
+            nodes[here] = (node[1], int(node[2]), node[4])
+            if node[5]:
+                lids[int(node[5])] = here
+        elif line.startswith("["):
+            found = _PORT.match(line)
+            if not found or not here:
+                msg = f'line {number} must be a port such as [1] "S-...8"[2] # "leaf" lid 3 4xEDR, got {line!r:.80}'
+                raise FileFormat(msg)
+            if found[4]:
+                lids[int(found[4])] = here
+            rate = _rate(found[6], int(found[5]), number)
+            ports[here, int(found[1])] = (found[2], int(found[3]), rate, number)
+    if not ports:
+        msg = "the text holds no port of any node; give what ibnetdiscover prints without options"
+        raise FileFormat(msg)
+    for end, (node_, port, _, number) in ports.items():
+        if ports.get((node_, port), ("", 0))[:2] != end:
+            msg = f"line {number}: port {end[1]} of {end[0]} leads to port {port} of {node_}, which does not lead back"
+            raise FileFormat(msg)
+    return _subnet(nodes, lids, ports)
+
+
+def _rate(speed: str, width: int, number: int) -> float:
+    """Return the rate of so many lanes after coding [B/s]."""
+    part = f"ib-{speed.lower()}"
+    if part not in load_table("links"):
+        msg = (
+            f"line {number}: the catalog knows no InfiniBand speed {speed!r}; it has SDR, DDR, QDR, FDR, EDR, HDR, NDR"
+        )
+        raise FileFormat(msg)
+    return width * float(catalog.value("links", part, "lane_data_rate"))
+
+
+def _subnet(nodes: Mapping[str, tuple[str, int, str]], lids: Mapping[int, str],
+            ports: Mapping[tuple[str, int], tuple[str, int, float, int]]) -> Subnet:  # fmt: skip
+    order = sorted(nodes, key=lambda g: (nodes[g][0] == "Switch", nodes[g][2], g))
+    place = {guid: i for i, guid in enumerate(order)}
+    switch = np.array([nodes[g][0] == "Switch" for g in order])
+    once = [(a, b) for a, b in ports.items() if (place[a[0]], a[1]) < (place[b[0]], b[1])]
+    a, b = (np.array([place[end[0]] for end in ends]) for ends in zip(*once, strict=True))
+    tier = np.where(switch, _FAR, 0)
+    for _ in order:  # one more with every round
+        nearest = tier.copy()
+        np.minimum.at(nearest, a, tier[b] + 1)
+        np.minimum.at(nearest, b, tier[a] + 1)
+        if np.array_equal(nearest, tier):
+            break
+        tier = np.where(switch, nearest, 0)
+    builder = FabricBuilder(("host", "switch"), ("index",))
+    n = int(np.sum(~switch))
+    radix = np.array([nodes[g][1] for g in order])
+    host = builder.add_nodes("host", n, tier=0, transit=False, radix=radix[:n], index=np.arange(n))
+    index = np.arange(switch.sum())
+    builder.add_nodes("switch", index.size, tier=tier[n:], transit=True, radix=radix[n:], index=index)
+    builder.add_cables(a, b, capacity=np.array([far[2] for _, far in once]), medium="infiniband")
+    fabric = builder.build("subnet", {}, endpoint=host, rail=np.zeros(n), server=host)
+    port = np.array([number for near, far in once for number in (near[1], far[1])], dtype=np.int32)
+    names, guids = tuple(nodes[g][2] for g in order), tuple(g[2:] for g in order)
+    return Subnet(fabric, names, guids, {lid: place[g] for lid, g in lids.items()}, port)
+
+
+def read_forwarding_tables(source: str | os.PathLike[str], subnet: Subnet) -> NDArray[np.int32]:
+    """Return the next link of each node towards each rank, (N, R), for `routing.from_tables`.
+
+    Parameters
+    ----------
+    source : path or str
+        ``opensm-lfts.dump`` of OpenSM (option -D 0x43) or what ``dump_fts`` prints, or the text of either.
+    subnet : Subnet
+        What `read_ibnetdiscover` gave. An adapter with several ports is reached at its lowest local identifier.
+
+    Raises
+    ------
+    FileFormat
+        If there is no table, or a switch, adapter or port is not in the subnet, naming the line.
+    """
+    fabric = subnet.fabric
+    link_at = {(int(fabric.source[x]), int(p)): x for x, p in enumerate(subnet.port)}
+    place = {int(guid, 16): i for i, guid in enumerate(subnet.guid)}
+    rank: dict[int, int] = {}
+    for lid in sorted(subnet.lid, reverse=True):
+        rank[subnet.lid[lid]] = lid  # the lowest is written last
+    column = {rank[int(node)]: r for r, node in enumerate(fabric.endpoint) if int(node) in rank}
+    table = np.full((fabric.n_nodes, fabric.n_ranks), -1, dtype=np.int32)
+    near, here = -1, False
+    for number, line in enumerate(_lines(source), 1):
+        if head := _TABLE.match(line):
+            near, here = place.get(int(head[1], 16), -1), True
+            if near < 0:
+                msg = f"line {number}: switch {head[1]} is not in the subnet; take both files from one sweep"
+                raise FileFormat(msg)
+        elif (row := _ROW.match(line.strip())) and here and int(row[1], 16) in column and int(row[2]) > 0:
+            link = link_at.get((near, int(row[2])))
+            if link is None:
+                msg = f"line {number}: port {int(row[2])} of {subnet.names[near]} has no cable in the subnet"
+                raise FileFormat(msg)
+            table[near, column[int(row[1], 16)]] = link
+    if not here:
+        msg = "the text holds no forwarding table; give opensm-lfts.dump, or what dump_fts prints"
+        raise FileFormat(msg)
+    ptr, order = fabric.out
+    ends = fabric.endpoint
+    table[ends] = order[ptr[ends]][:, None]  # an adapter has its first link
+    table[ends, np.arange(ends.size)] = -1
+    return table

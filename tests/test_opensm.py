@@ -1,0 +1,212 @@
+"""A real subnet manager as oracle: stored dumps, and fresh runs where OpenSM and its simulator are installed."""
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fabriclab import routing, topologies
+from fabriclab.core import Flows
+from fabriclab.errors import FileFormat
+from fabriclab.importers import read_forwarding_tables, read_ibnetdiscover
+
+DATA = Path(__file__).parent / "data/opensm"
+# fabric and engine -> our fabric, our routing of the same kind, figures that a separate program read off the dumps:
+# most and mean switches on a way, pairs of hosts on the fullest cable, whether one lane has a circle.
+TORUS = {"shape": (4, 4), "hosts": 1}
+STORED = {
+    "fattree_k4_ftree": (lambda: topologies.build("fat_tree", k=4), "d_mod_k", (5, 4.467, 14, False)),
+    "torus_4x4_dor": (
+        lambda: topologies.build("torus", shape=(4, 4), hosts=1),
+        "dimension_order",
+        (5, 3.133, 12, True),
+    ),
+    "dragonfly_a4h1p2_minhop": (lambda: topologies.build("dragonfly", p=2, a=4, h=1), "shortest", (4, 3.205, 86, True)),
+}
+needs_sm = pytest.mark.skipif(
+    not all(map(shutil.which, ("opensm", "ibsim", "ibnetdiscover"))), reason="opensm, ibsim or infiniband-diags missing"
+)
+
+
+def every_pair(fabric):
+    n = fabric.n_ranks
+    one, other = (a[~np.eye(n, dtype=bool)] for a in np.indices((n, n)))
+    return Flows.make(fabric.endpoint[one], fabric.endpoint[other], 1.0)
+
+
+def figures(fabric, routes):
+    """Return most and mean switches on a way, pairs on the fullest cable between switches, and whether it may lock."""
+    flows = every_pair(fabric)
+    inner = fabric.transit[fabric.source] & fabric.transit[fabric.target]
+    most = routes.link_bytes(flows, fabric.n_links)[inner].max()
+    hops = routes.hops() - 1
+    return hops.max(), round(hops.mean(), 3), most, routing.deadlock(fabric, routes) != ()
+
+
+def shifts(fabric, routing_of):
+    """Return the flows on the fullest cable for each cyclic shift of the ranks."""
+    n, out = fabric.n_ranks, []
+    for by in range(1, n):
+        flows = Flows.make(fabric.endpoint, np.roll(fabric.endpoint, -by), 1.0)
+        out.append(routing_of(flows).link_bytes(flows, fabric.n_links).max())
+    return np.array(out)
+
+
+def hop_matrix(fabric, routes):
+    """Return the hops between all ranks, (R, R), from routes of `every_pair`."""
+    n = fabric.n_ranks
+    out = np.zeros((n, n))
+    out[~np.eye(n, dtype=bool)] = routes.hops()
+    return out
+
+
+def read(folder):
+    subnet = read_ibnetdiscover(folder / "ibnetdiscover.txt")
+    return subnet, read_forwarding_tables(folder / "opensm-lfts.dump", subnet)
+
+
+# stored dumps -------------------------------------------------------------------------------------
+@pytest.mark.parametrize("name", STORED)
+def test_stored_tables_have_the_figures_that_another_program_read(name):
+    subnet, table = read(DATA / name)
+    fabric = subnet.fabric
+    routes = routing.from_tables(fabric, every_pair(fabric), table)
+    routes.check(fabric, every_pair(fabric))
+    assert figures(fabric, routes) == STORED[name][2]
+
+
+@pytest.mark.parametrize("name", STORED)
+def test_our_routing_has_the_same_hops_on_its_fabric(name):
+    subnet, table = read(DATA / name)
+    theirs = routing.from_tables(subnet.fabric, every_pair(subnet.fabric), table)
+    ours = routing.route(subnet.fabric, every_pair(subnet.fabric), STORED[name][1] if "dor" not in name else "shortest")
+    assert np.array_equal(theirs.hops(), ours.hops())
+
+
+@pytest.mark.parametrize("name", STORED)
+def test_our_fabric_is_theirs(name):
+    subnet, _ = read(DATA / name)
+    fabric = STORED[name][0]()
+    assert fabric.summary()["cables"] == subnet.fabric.n_cables
+    ours, theirs = (np.sort(hop_matrix(f, routing.route(f, every_pair(f), "shortest")), axis=None)
+                    for f in (fabric, subnet.fabric))  # fmt: skip
+    assert np.array_equal(ours, theirs)
+
+
+def test_our_d_mod_k_is_as_good_as_ftree():
+    fabric = topologies.build("fat_tree", k=4)
+    assert figures(fabric, routing.route(fabric, every_pair(fabric), "d_mod_k")) == STORED["fattree_k4_ftree"][2]
+    assert shifts(fabric, lambda f: routing.route(fabric, f, "d_mod_k")).max() == 1
+
+
+def test_our_dimension_order_is_dor():
+    fabric = topologies.build("torus", **TORUS)
+    ours = figures(fabric, routing.route(fabric, every_pair(fabric), "dimension_order"))
+    assert ours == STORED["torus_4x4_dor"][2]
+
+
+def test_names_and_rates_are_kept():
+    subnet, table = read(DATA / "fattree_k4_ftree")
+    assert repr(subnet) == "<Subnet: 16 host, 20 switch, 48 cables, 16 ranks>"
+    assert subnet.names[:2] == ("H0_0_0", "H0_0_1")
+    assert set(subnet.fabric.capacity) == {1e9}  # 4 lanes of SDR: 8 Gb/s after coding
+    assert np.unique(subnet.fabric.tier, return_counts=True)[1].tolist() == [16, 8, 8, 4]
+    other = read_forwarding_tables(DATA / "fattree_k4_ftree/dump_fts.txt", subnet)
+    assert np.array_equal(table, other)
+
+
+# refusals -----------------------------------------------------------------------------------------
+def text(name="fattree_k4_ftree", file="ibnetdiscover.txt"):
+    return (DATA / name / file).read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda t: t.replace("4xSDR", "4xZDR", 1), r"line 11: the catalog knows no InfiniBand speed 'ZDR'"),
+        (lambda t: t.replace('[1]\t"H-', '[one]\t"H-', 1), r'line 11 must be a port such as \[1\]'),
+        (lambda t: t.replace('10001c"[1](', '10001c"[7](', 1), r"line 11: .*which does not lead back"),
+        (lambda t: "nothing\nhere\n", r"holds no port of any node; give what ibnetdiscover prints"),
+    ],
+)  # fmt: skip
+def test_a_spoiled_fabric_is_refused_by_line(change, said):
+    with pytest.raises(FileFormat, match=said):
+        read_ibnetdiscover(change(text()))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda t: t.replace("guid 0x0000000000200000", "guid 0x0000000000999999"), r"line 1: switch 0+999999"),
+        (lambda t: t.replace("0x0001 001", "0x0001 009", 1), r"line 2: port 9 of E0_0 has no cable"),
+        (lambda t: "nothing\nhere\n", r"holds no forwarding table"),
+    ],
+)  # fmt: skip
+def test_spoiled_tables_are_refused_by_line(change, said):
+    subnet = read_ibnetdiscover(text())
+    with pytest.raises(FileFormat, match=said):
+        read_forwarding_tables(change(text(file="opensm-lfts.dump")), subnet)
+
+
+# fresh runs ---------------------------------------------------------------------------------------
+def net_file(fabric):
+    """Return a fabric in the language of ibsim: hosts first, ports of each node by the number of the link."""
+    ptr, order = fabric.out
+    port = np.empty(fabric.n_links, dtype=int)
+    port[order] = np.arange(fabric.n_links) - ptr[fabric.source[order]] + 1
+    out = []
+    for node in np.argsort(fabric.transit, kind="stable").tolist():
+        kind = "Switch" if fabric.transit[node] else "Hca"
+        out.append(f'{kind} {ptr[node + 1] - ptr[node]} "n{node}"')
+        out += [f'[{port[x]}] "n{fabric.target[x]}"[{port[x ^ 1]}]' for x in order[ptr[node] : ptr[node + 1]].tolist()]
+        out.append("")
+    return "\n".join(out)
+
+
+def ask(fabric, engine, folder):
+    """Return the subnet and the tables that OpenSM computes for a fabric, and the engine that it says it used."""
+    net = folder / "fabric.net"
+    net.write_text(net_file(fabric))
+    command = ["bash", DATA / "run_sm.sh", net, engine, folder]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True, env=os.environ)
+    subnet, table = read(folder)
+    return subnet, table, re.search(r"([\w-]+) tables configured", done.stdout)[1]
+
+
+@pytest.mark.slow
+@needs_sm
+@pytest.mark.parametrize(
+    ("fabric", "engine", "method"),
+    [
+        (topologies.build("fat_tree", k=4), "ftree", "d_mod_k"),
+        (topologies.build("fat_tree", k=8), "ftree", "d_mod_k"),
+        (topologies.build("torus", shape=(5, 5), hosts=1), "dor", "dimension_order"),
+        (topologies.build("dragonfly", p=2, a=4, h=1), "minhop", "shortest"),
+        (topologies.build("jellyfish", switches=12, degree=4, hosts=2, seed=1), "minhop", "shortest"),
+    ],
+    ids=lambda v: v if isinstance(v, str) else v.family,
+)
+def test_the_subnet_manager_finds_the_same_hops(fabric, engine, method, tmp_path):
+    subnet, table, used = ask(fabric, engine, tmp_path)
+    assert used == engine  # some engines fall back to minhop and say so in the log only
+    theirs = routing.from_tables(subnet.fabric, every_pair(subnet.fabric), table)
+    name = [int(n[1:]) for n in np.array(subnet.names)[subnet.fabric.endpoint]]  # their order of ranks
+    rank = np.array([fabric.endpoint.tolist().index(n) for n in name])
+    ours = routing.route(fabric, every_pair(fabric), method)
+    assert np.array_equal(hop_matrix(subnet.fabric, theirs), hop_matrix(fabric, ours)[np.ix_(rank, rank)])
+    if engine != "minhop":  # their choice among equal ways is theirs
+        assert figures(subnet.fabric, theirs) == figures(fabric, ours)
+    if engine == "ftree":
+        back = np.argsort(rank)
+        order = subnet.fabric.endpoint[back]
+
+        def loads(by):
+            flows = Flows.make(order, np.roll(order, -by), 1.0)
+            return routing.from_tables(subnet.fabric, flows, table).link_bytes(flows, subnet.fabric.n_links).max()
+
+        assert [loads(by) for by in range(1, fabric.n_ranks)] == [1] * (fabric.n_ranks - 1)
+        assert shifts(fabric, lambda f: routing.route(fabric, f, "d_mod_k")).max() == 1
