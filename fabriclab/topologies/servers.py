@@ -46,6 +46,7 @@ _SERVERS: Final = {
                          "upi-spr"),
     "gh200": _Server("4 Grace Hopper superchips, 6 NVLinks between each two", "gh200x4", "pcie5", "grace-grace",
                      "nvlink4", host="nvlink-c2c"),
+    # No rate between the two Grace of a tray is published: that of a node of GH200 stands for it.
     "gb200": _Server("4 Blackwell GPUs and 2 Grace of one compute tray, with the 18 NVSwitch chips of its rack",
                      "gb200", "pcie5", "grace-grace", "nvlink5", "nvswitch4", "nvlink-c2c-gb200"),
 }  # fmt: skip
