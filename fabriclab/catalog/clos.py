@@ -45,39 +45,46 @@ def even(lower: int, need: float, ports: int, room: int) -> tuple[int, int]:
 
 
 def rail_plan(
-    servers: int, gpus: int, rails: int, radix: int, room: int, oversubscription: float = 1, tiers: int | None = None
-) -> tuple[Plan, int, int]:
+    servers: int, gpus: int, rails: int, radix: int, room: int, oversubscription: float = 1,
+    tiers: int | None = None, joined: int | None = None,
+) -> tuple[Plan, int, int]:  # fmt: skip
     """Return the plan of the topology ``rail_optimised``, and the servers of a leaf and of a pod.
 
-    ``gpus`` are those of a server, ``radix`` the ports of a switch, of which ``room`` face down on a leaf.
+    ``gpus`` are those of a server, ``radix`` the ports of a switch, of which ``room`` face down on a leaf. As
+    many rails as are ``joined`` meet at the spines: all unless given; 2 ``rails``, if each NIC has two ports there.
+    1 is a plan for each rail alone, and it is one switch where that has ports for all.
     """
     if gpus % rails:
         msg = f"rails must divide gpus ({gpus}), got {rails}; each rail takes the same number of GPUs of a server"
         raise ValueError(msg)
+    if joined == 1 and tiers is None and servers * (gpus // rails) <= radix:
+        return Plan(1, 1), servers, servers
+    joined = joined or rails
     per_leaf = min(servers, room // (gpus // rails))
     if per_leaf < 1:
         msg = f"gpus must be within 1..{room * rails} ({rails} rails, {room} ports down of a leaf), got {gpus}; "
         msg += "add rails"
         raise ValueError(msg)
     per_rail, half = -(-servers // per_leaf), radix // 2
-    wanted = (2 if rails * per_rail <= radix else 3) if tiers is None else units.count(tiers, "tiers", 2, 3)
-    most = radix // rails if wanted == 2 else half // rails * radix
+    wanted = (2 if joined * per_rail <= radix else 3) if tiers is None else units.count(tiers, "tiers", 2, 3)
+    most = radix // joined if wanted == 2 else half // joined * radix
     if not most:
-        high = radix if wanted == 2 else half
+        high = (radix if wanted == 2 else half) * rails // joined
         msg = f"rails must be within 1..{high} for {wanted} tiers of {radix}-port switches, got {rails}"
         raise ValueError(msg)
     if per_rail > most:
+        ways_out = ["a larger radix", *["tiers=3"] * (wanted == 2), *["fewer rails"] * (joined > 1)]
         msg = (
             f"servers must be within 1..{most * per_leaf} for {wanted} tiers of {radix}-port switches on {rails} "
-            f"rails, got {servers}; take a larger radix{', tiers=3' if wanted == 2 else ''} or fewer rails"
+            f"rails, got {servers}; take {' or '.join(ways_out)}"
         )
         raise ValueError(msg)
     down = per_leaf * (gpus // rails)
     need, free = down / oversubscription, radix - down
     if wanted == 2:
-        return Plan(1, rails * per_rail, *even(rails * per_rail, need, radix, free)), per_leaf, servers
-    pod_rail = min(half // rails, per_rail)
-    pods, leaves = -(-per_rail // pod_rail), rails * pod_rail
+        return Plan(1, joined * per_rail, *even(joined * per_rail, need, radix, free)), per_leaf, servers
+    pod_rail = min(half // joined, per_rail)
+    pods, leaves = -(-per_rail // pod_rail), joined * pod_rail
     spines, per_spine = even(leaves, need, half, free)
     above = leaves * per_spine
     plan = Plan(pods, leaves, spines, per_spine, *even(pods, above, radix, radix - above))

@@ -242,13 +242,17 @@ class Fabric(Value):
         return {**counts, "cables": self.n_cables, "ranks": self.n_ranks, "servers": servers}
 
     def to_networkx(self) -> networkx.MultiDiGraph:
-        """Return a networkx view: one edge per link with number, capacity and delay."""
+        """Return a networkx view: one edge per link with number, capacity, delay and ports, and what nodes are."""
         import networkx as nx
 
         graph = nx.MultiDiGraph()
-        graph.add_nodes_from((i, {"name": self.name(i), "transit": bool(self.transit[i])}) for i in range(self.n_nodes))
-        for number, ends in enumerate(zip(self.source.tolist(), self.target.tolist(), strict=True)):
-            graph.add_edge(*ends, key=number, capacity=self.capacity[number], delay=self.delay[number])
+        for i, kind in enumerate(self.kind):
+            facts = {c: getattr(self, c)[i].item() for c in ("tier", "transit", "radix")}
+            graph.add_node(i, name=self.name(i), kind=self.kinds[kind], **facts)
+        for rank, node in enumerate(self.endpoint.tolist()):
+            graph.add_node(node, endpoint=True, server=int(self.server[rank]), rail=int(self.rail[rank]))
+        for i, ends in enumerate(zip(self.source.tolist(), self.target.tolist(), strict=True)):
+            graph.add_edge(*ends, key=i, **{c: getattr(self, c)[i].item() for c in ("capacity", "delay", "ports")})
         return graph
 
     def draw(self) -> str:

@@ -2,13 +2,13 @@
 
 Two switches of neighbouring tiers that are joined at all have the same number of cables as any other two,
 and every cable is a link of its own, so that a hash can choose among them. Names are kind and coordinates:
-``pod`` where there are three tiers, ``server`` and ``local`` of hosts, GPUs and NICs, ``rail``, ``index``.
+``pod`` where there are three tiers, ``server`` and ``local`` of hosts, GPUs and NICs, ``plane``, ``rail``, ``index``.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -23,7 +23,7 @@ __all__ = ["HOST_LENGTH", "SWITCH_LENGTH", "Parts", "Plan", "add_switches", "dow
 
 # illustrative: cables as in a hall of some tens of racks
 HOST_LENGTH, SWITCH_LENGTH = "10 m", "30 m"
-_COORD: Final = ("pod", "server", "local", "rail", "index")
+_COORD: Final = ("pod", "server", "local", "plane", "rail", "index")
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,10 @@ class Parts:
             switch_length=units.length(switch_length, "switch_length"),
         )
 
+    def split(self, planes: int) -> Parts:
+        """Return the same switches with each port split into ``planes`` slower ones."""
+        return replace(self, radix=self.radix * planes, rate=self.rate / planes)
+
 
 def down_ports(radix: int, oversubscription: float) -> int:
     """Return the ports of a leaf that face down, so that down : up is at most ``oversubscription``."""
@@ -73,27 +77,32 @@ def down_ports(radix: int, oversubscription: float) -> int:
     return math.floor(up * oversubscription + 1e-9)
 
 
-def start(kinds: tuple[str, ...], plan: Plan, nodes: int, cables: int, what: str) -> FabricBuilder:
-    """Return a builder for the plan with that many further nodes and cables, if memory allows."""
-    check_size(what, nodes + sum(plan.switches), cables + plan.cables)
+def start(kinds: tuple[str, ...], plan: Plan, nodes: int, cables: int, what: str, networks: int = 1) -> FabricBuilder:
+    """Return a builder for networks of this plan with that many further nodes and cables, if memory allows."""
+    check_size(what, nodes + networks * sum(plan.switches), cables + networks * plan.cables)
     tiers = 1 + (plan.spines > 0) + (plan.cores > 0)
     return FabricBuilder((*kinds, *("leaf", "spine", "core")[:tiers]), _COORD)
 
 
 def add_switches(
     b: FabricBuilder, plan: Plan, parts: Parts, ends: NDArray[np.int64], leaf_of: NDArray[np.int64], *,
-    tier: int = 1, rails: int = 0,
+    tier: int = 1, rails: int = 0, ports: int = 1, **where: int,
 ) -> None:  # fmt: skip
-    """Add all switches, the cables from ``ends`` (hosts or NICs) to their leaves, and those between switches."""
+    """Add all switches, the cables from ``ends`` (hosts or NICs) to their leaves, and those between switches.
+
+    The leaves of a pod stand rail by rail, and this once for each of the ``ports`` of a NIC that meet at the spines;
+    ``where`` are coordinates of all switches.
+    """
     pods, leaves, spines = plan.pods, plan.leaves, plan.spines
     per_metre = catalog.value("media", "fibre", "propagation")
 
-    def add(kind: str, n: int, height: int, **coord: Any) -> NDArray[np.int64]:
-        index = np.arange(n)
+    def add(kind: str, n: int, height: int) -> NDArray[np.int64]:
+        index, coord = np.arange(n), dict[str, Any](where)
         if plan.cores and kind != "core":
             coord["pod"], index = np.divmod(index, n // pods)
         if rails and kind == "leaf":
-            coord["rail"], index = np.divmod(index, leaves // rails)
+            block, index = np.divmod(index, leaves // (rails * ports))
+            coord |= {"rail": block % rails} | ({"plane": block // rails} if ports > 1 else {})
         return b.add_nodes(kind, n, tier=height, transit=True, radix=parts.radix, forwarding=parts.forwarding,
                            index=index, **coord)  # fmt: skip
 

@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
+from typing import Any, Final
+
 import numpy as np
 
 from fabriclab import units
 from fabriclab.core import Fabric
 from fabriclab.registry import register
+from fabriclab.topologies import _closed_forms as closed
 from fabriclab.topologies._clos import HOST_LENGTH, SWITCH_LENGTH, Parts, Plan, add_switches, down_ports, even, start
 
 __all__ = ["leaf_spine", "of_hosts"]
 
 
-@register("topology", "leaf_spine", small={"hosts": 16, "radix": 8})
+_ONE: Final[dict[str, Any]] = {
+    "gpus": 1,
+    "rails": 1,
+    "expand": False,
+    "apart": True,
+}  # hosts are servers of one NIC on one rail
+
+
+@register(
+    "topology", "leaf_spine", small={"hosts": 16, "radix": 8},
+    hops=lambda hosts, **asked: closed.hops(hosts, **asked, **_ONE),
+    bisection=lambda hosts, **asked: closed.bisection(hosts, **asked, **_ONE),
+)  # fmt: skip
 def leaf_spine(
     hosts: int, radix: int | None = None, oversubscription: float = 1, *, rate: units.Quantity | None = None,
     switch_delay: units.Quantity | None = None, host_length: units.Quantity = HOST_LENGTH,

@@ -8,15 +8,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabriclab import catalog, units
-from fabriclab.catalog.clos import rail_plan
 from fabriclab.core import Fabric, FabricBuilder
 from fabriclab.registry import register
-from fabriclab.topologies._clos import HOST_LENGTH, SWITCH_LENGTH, Parts, add_switches, down_ports, start
+from fabriclab.topologies._clos import HOST_LENGTH, SWITCH_LENGTH, Parts, add_switches, start
+from fabriclab.topologies._closed_forms import bisection, hops, networks
 
-__all__ = ["rail_optimised"]
+__all__ = ["of_servers", "rail_optimised"]
 
 
-@register("topology", "rail_optimised", small={"servers": 4, "gpus": 2, "rails": 2, "radix": 4})
+@register(
+    "topology", "rail_optimised", small={"servers": 4, "gpus": 2, "rails": 2, "radix": 4}, hops=hops,
+    bisection=bisection,
+)  # fmt: skip
 def rail_optimised(
     servers: int = 128, gpus: int = 8, rails: int = 8, radix: int | None = None, oversubscription: float = 1,
     tiers: int | None = None, expand: bool = True, *, rate: units.Quantity | None = None,
@@ -61,27 +64,44 @@ def rail_optimised(
         If rails do not divide gpus, or the servers do not fit into the tiers.
     """
     parts = Parts.parse(radix, rate, switch_delay, host_length, switch_length)
+    return of_servers(parts, servers, gpus, rails, oversubscription, tiers, expand, nvlink, pcie)
+
+
+def of_servers(
+    parts: Parts, servers: int, gpus: int, rails: int, oversubscription: float, tiers: int | None, expand: bool,
+    nvlink: units.Quantity | None, pcie: units.Quantity | None, *, planes: int = 1, dual_plane: bool = True,
+    apart: bool = False,
+) -> Fabric:  # fmt: skip
+    """Return servers on one network, on one per rail (``apart``), or with their NICs on several (``planes``).
+
+    A NIC has a port for each plane, and the rate of ``parts`` is that of a port. The planes are networks of their
+    own, or, unless ``dual_plane``, leaves of their own under common spines.
+    """
     n, g, r = units.count(servers, "servers"), units.count(gpus, "gpus"), units.count(rails, "rails")
-    ports, links = _nvlinks()
-    if (expand := units.flag(expand, "expand")) and g * links > ports:
-        msg = (
-            f"gpus must be within 1..{ports // links} (a server has {ports} NVLink ports, a GPU takes {links}), got {g}"
-        )
+    nvports, links = _nvlinks()
+    if (expand := units.flag(expand, "expand")) and g * links > nvports:
+        most = nvports // links
+        msg = f"gpus must be within 1..{most} (a server has {nvports} NVLink ports, a GPU takes {links}), got {g}"
         raise ValueError(msg + "; take more servers, or leave out their inside with expand=False")
-    room = down_ports(parts.radix, oversubscription)
-    plan, per_leaf, per_pod = rail_plan(n, g, r, parts.radix, room, oversubscription, tiers)
-    kinds, nodes, cables = (("gpu", "nvlink", "pcie", "nic"), 3 * g + 1, 4 * g) if expand else (("nic",), g, g)
-    b = start(kinds, plan, nodes * n, cables * n, f"a fabric of {n} servers with {g} GPUs each")
+    plan, per_leaf, per_pod, ports = networks(n, g, r, parts.radix, oversubscription, tiers, planes, dual_plane, apart)
+    kinds, nodes, inside = (("gpu", "nvlink", "pcie", "nic"), 3 * g + 1, 3 * g) if expand else (("nic",), g, 0)
+    cables, copies = inside + planes * g, r if apart else planes // ports
+    b = start(kinds, plan, nodes * n, cables * n, f"a fabric of {n} servers with {g} GPUs each", copies)
     server, local = np.divmod(np.arange(n * g), g)
     where: dict[str, Any] = {"server": server, "local": local}
     if expand:
         endpoint, nic = _add_servers(b, n, where, nvlink, pcie)
     else:
         endpoint = nic = b.add_nodes("nic", n * g, tier=0, transit=False, **where)
-    pod, place = np.divmod(server, per_pod)
-    leaf_of = pod * plan.leaves + local % r * (plan.leaves // r) + place // per_leaf
-    add_switches(b, plan, parts, nic, leaf_of, tier=3 if expand else 1, rails=r)
-    return b.build("rail_optimised", {}, endpoint=endpoint, rail=local % r, server=server)
+    (pod, place), rail = np.divmod(server, per_pod), local % r
+    block = np.zeros((1, n * g), dtype=np.int64) if apart else np.arange(ports)[:, None] * r + rail
+    leaf_of = pod * plan.leaves + block * (plan.leaves // (1 if apart else r * ports)) + place // per_leaf
+    for i in range(copies):
+        mine = rail == i if apart else slice(None)
+        each = {"rail" if apart else "plane": i} if copies > 1 else {}
+        add_switches(b, plan, parts, nic[mine], leaf_of[:, mine], tier=3 if expand else 1, rails=0 if apart else r,
+                     ports=ports, **each)  # fmt: skip
+    return b.build("rails", {}, endpoint=endpoint, rail=rail, server=server)
 
 
 def _nvlinks() -> tuple[int, int]:
