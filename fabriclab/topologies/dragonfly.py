@@ -1,0 +1,65 @@
+"""Dragonfly: groups of switches, each group joined with every other by few long cables."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fabriclab import units
+from fabriclab.core import Fabric
+from fabriclab.topologies._clos import Parts
+from fabriclab.topologies._direct import assemble, between_groups, check, family
+
+__all__ = ["dragonfly"]
+
+
+@family("dragonfly", small={"p": 1, "a": 2, "h": 1})
+def dragonfly(
+    p: int, a: int, h: int, groups: int | None = None, arrangement: str = "palm_tree", *, parts: Parts
+) -> Fabric:  # fmt: skip
+    """Return a dragonfly: all switches of a group are joined with each other, and so are all groups.
+
+    With g groups: a g switches, p a g hosts, g a (a - 1) / 2 cables within groups; any two groups have
+    floor(a h / (g - 1)) cables, and ports beyond that are free. Degree of a full one p + a - 1 + h; balanced is
+    a = 2p = 2h [1]_. Diameter at most 3 links between switches (5 between hosts): within the group, across, within
+    the other. The mean depends on the arrangement: h = 4 of the balanced has 2.686 as "palm_tree" and 2.694 as
+    "absolute" between distinct switches.
+
+    Parameters
+    ----------
+    p : int
+        Hosts on each switch; 0: chips. >= 0
+    a : int
+        Switches in a group. >= 1
+    h : int
+        Ports of a switch to other groups. >= 1
+    groups : int, optional
+        2..a h + 1, which is the default.
+    arrangement : str
+        Which port of a group leads to which group: switch r of group g has the ports r h, ..., r h + h - 1 of it,
+        and port j leads to group g + j + 1 (modulo g groups) as "palm_tree" [2]_, and to group j, or j + 1 from
+        j = g on, as "absolute" [3]_. Fewer groups: the ports that remain in use are spread over the switches in order.
+    radix, rate, switch_delay, host_length, switch_length : int, float or str, optional
+        As in ``leaf_spine``. [ports], [B/s], [s], [m], [m]
+
+    Raises
+    ------
+    ValueError
+        If there are more groups than a group has ports for, or the arrangement is unknown.
+
+    References
+    ----------
+    .. [1] J. Kim, W. J. Dally, S. Scott, D. Abts, Technology-driven, highly-scalable dragonfly topology, ISCA 2008.
+    .. [2] C. Camarero, E. Vallejo, R. Beivide, Topological characterization of Hamming and dragonfly networks and
+       its implications on routing, ACM Transactions on Architecture and Code Optimization 11(4), 2014.
+    .. [3] E. Hastings et al., Comparing global link arrangements for dragonfly networks, CLUSTER 2015.
+    """
+    hosts, each = units.count(p, "p", 0), units.count(a, "a")
+    ports = each * units.count(h, "h")
+    g = ports + 1 if groups is None else units.count(groups, "groups", 2, ports + 1)
+    check(g * each, g * (each * (each - 1) + ports) // 2, hosts)
+    one, other = np.triu_indices(each, 1)
+    first = np.arange(0, g * each, each)[:, None]
+    within = ((first + one).ravel(), (first + other).ravel())
+    group, router = np.divmod(np.arange(g * each), each)
+    across = between_groups(g, each, ports, arrangement)
+    return assemble(parts, hosts, (within, across), {"group": group, "router": router})
