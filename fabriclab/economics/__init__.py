@@ -1,0 +1,19 @@
+"""What a fabric costs, draws and needs: its bill, its place on the floor, and what speaks against building it.
+
+Examples
+--------
+>>> from fabriclab import economics, topologies
+>>> hall = topologies.build("rail_optimised", expand=False)
+>>> economics.bill(hall).capital
+4349440.0
+>>> economics.legality(hall, may_lose=32)
+()
+"""
+
+from __future__ import annotations
+
+from fabriclab.economics.bill import Bill, Item, bill, price_list
+from fabriclab.economics.floor import floor_plan
+from fabriclab.economics.legality import Violation, legality
+
+__all__ = ["Bill", "Item", "Violation", "bill", "floor_plan", "legality", "price_list"]

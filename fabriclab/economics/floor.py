@@ -1,0 +1,96 @@
+"""Floor plan: every box in a rack, every cable as long as its way, in the cheapest medium that reaches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fabriclab import units
+from fabriclab.catalog.tables import near
+from fabriclab.core import Fabric
+from fabriclab.core._frozen import texts
+from fabriclab.economics._cables import MEDIA, propagation, reach, switches
+
+__all__ = ["floor_plan"]
+
+# illustrative: racks of 0.6 m, 3 m from row to row, and 2 m of each cable inside the racks of its ends
+_WIDTH, _PITCH, _SLACK = "0.6 m", "3 m", "2 m"
+_FAR: Final = 2**31 - 1
+
+
+def floor_plan(
+    fabric: Fabric, servers_per_rack: int = 4, *, switches_per_rack: int = 8, racks_per_row: int = 16,
+    rack_width: units.Quantity = _WIDTH, row_pitch: units.Quantity = _PITCH, slack: units.Quantity = _SLACK,
+    media: Sequence[str] = tuple(MEDIA),
+) -> Fabric:  # fmt: skip
+    """Return the fabric with racks in rows: lengths, media and propagation of its cables follow from the places.
+
+    Servers fill racks in order. A switch with cables to servers stands in one of their racks, and those that
+    serve the same racks take turns; all others stand in racks of their own in the middle. A cable goes along
+    rows and across them, has ``slack`` besides, and is bought in whole metres. Its medium is the first of
+    ``media`` that reaches, or the last where none does (`legality` finds it); active copper joins switches
+    only. Left out: heights of boxes and racks, and power and cooling of a rack.
+
+    Parameters
+    ----------
+    fabric : Fabric
+        Cables without length (boards), and those of media that this table does not have, stay as they are.
+    servers_per_rack, switches_per_rack, racks_per_row : int
+        Places in a rack and in a row; illustrative. >= 1
+    rack_width, row_pitch, slack : float or str
+        From rack to rack, from row to row, and for the way inside the racks; illustrative. [m]
+    media : sequence of str
+        Some of copper, active copper, fibre and long fibre, the cheapest first.
+
+    Raises
+    ------
+    ValueError
+        If a medium is unknown or a number out of range.
+    """
+    if not media or (wrong := [m for m in texts(media, "media") if m not in MEDIA]):
+        raise ValueError(near(wrong[0] if media else media, MEDIA, "the table of media"))
+    per_rack = units.count(servers_per_rack, "servers_per_rack"), units.count(switches_per_rack, "switches_per_rack")
+    row, column = np.divmod(_racks(fabric, *per_rack), units.count(racks_per_row, "racks_per_row"))
+    known, box = [code for code, medium in enumerate(fabric.media) if medium in MEDIA], switches(fabric)
+    laid = (fabric.length > 0) & np.isin(fabric.medium, known)
+    a, b = fabric.source[laid], fabric.target[laid]
+    along = units.length(rack_width, "rack_width") * np.abs(column[a] - column[b])
+    across = units.length(row_pitch, "row_pitch") * np.abs(row[a] - row[b])
+    metres = np.ceil(along + across + units.length(slack, "slack") - 1e-9)
+    fits = np.array([(metres <= reach(m)) & ((m != "active copper") | (box[a] & box[b])) for m in media])
+    fits[-1] = True
+    names = (*fabric.media, *(m for m in media if m not in fabric.media))
+    length, medium, per_metre = fabric.length.copy(), fabric.medium.copy(), np.array([*map(propagation, names)])
+    length[laid], medium[laid] = metres, np.array([*map(names.index, media)])[np.argmax(fits, axis=0)]
+    delay = fabric.delay + length * per_metre[medium] - fabric.length * per_metre[fabric.medium]
+    places = f"{servers_per_rack=}, {switches_per_rack=}, {racks_per_row=}, {rack_width=}, {row_pitch=}, {slack=}"
+    call = fabric.call and f"economics.floor_plan({fabric.call}, {places}, {media=})"
+    return fabric.shown_as(call, length=length, medium=medium, media=names, delay=np.maximum(delay, 0.0))
+
+
+def _racks(fabric: Fabric, servers: int, boxes: int) -> NDArray[np.int64]:
+    """Return the rack of every node, (N,)."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    a, b, wire = fabric.source, fabric.target, fabric.length == 0
+    inside = coo_array((wire[wire], (a[wire], b[wire])), shape=(fabric.n_nodes,) * 2)
+    n, box = connected_components(inside, directed=False)  # what boards join is one box
+    own = np.where(fabric.server < 0, fabric.server.max(initial=0) + 1 + np.arange(fabric.n_ranks), fabric.server)
+    rack = np.full(n, -1)
+    rack[box[fabric.endpoint]] = np.unique(own, return_inverse=True)[1] // servers
+    up = ~wire & (rack[box[a]] >= 0) & (rack[box[b]] < 0)
+    low, high = np.full(n, _FAR), np.full(n, -1)
+    np.minimum.at(low, box[b[up]], rack[box[a[up]]])
+    np.maximum.at(high, box[b[up]], rack[box[a[up]]])
+    leaf = np.argsort(low, kind="stable")[: np.count_nonzero(high >= 0)]
+    turn = np.arange(leaf.size) - np.searchsorted(low[leaf], low[leaf])
+    rack[leaf] = low[leaf] + turn % (high[leaf] - low[leaf] + 1)
+    rest, half = np.flatnonzero(rack < 0), (rack.max() + 1) // 2
+    rack[rack >= half] += -(-rest.size // boxes)
+    rack[rest] = half + np.arange(rest.size) // boxes
+    out: NDArray[np.int64] = rack[box]
+    return out
