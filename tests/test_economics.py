@@ -214,6 +214,9 @@ def test_switches_that_serve_one_rack_stand_in_it_and_the_last_medium_must_do():
     assert one.length[:8].tolist() == [2] * 8
     far = floor_plan(tree(), 1, rack_width=3, media=["copper"])
     assert far.media == ("fibre", "copper") and np.all(far.medium == 1)
+    both = floor_plan(tree(), 1, racks_per_row=9, rack_width=60, media=["copper", "fibre"])
+    assert [both.media[code] for code in both.medium[::2]] == ["copper", "fibre"] * 2 + ["fibre"] * 4
+    assert both.length.max() > reach("fibre")
     reached = [v.figure for v in legality(far, may_lose=2)]
     assert reached == far.length[::2][far.length[::2] > 2].tolist() != []
 

@@ -162,7 +162,8 @@ def bill(
         ``{"switch 64 x 400 Gb/s": "50 kUSD"}``; the name of a cable without its length stands for all lengths.
         With a price for transceivers, the list price of fibre, which has them in it, is left out.
     bisection : float or str, optional
-        Rate between two halves in one direction, for `Bill.per_gbps`. [B/s]
+        Rate between two halves in one direction, for `Bill.per_gbps`, such as the lower bound of
+        `fabriclab.metrics.bisection` for the fabric before its floor plan. [B/s]
 
     Raises
     ------
