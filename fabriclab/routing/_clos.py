@@ -35,6 +35,8 @@ class Clos:
         key = fabric.source[down].astype(np.int64) * fabric.n_nodes + below
         order = np.argsort(key, kind="stable")
         self.down_key = key[order]
+        run = np.diff(np.flatnonzero(np.diff(self.down_key, prepend=-1, append=-1)))
+        self.down_count = np.repeat(run, run)
         self.links = np.concatenate([self.up, down[order]])
 
     @classmethod
@@ -65,7 +67,7 @@ class Clos:
         if fabric.transit[source].any() or fabric.transit[target].any():
             return Tables(fabric).walk(source, target)
         tied = np.zeros(n, dtype=np.bool_)
-        turn, first, last = np.full(n, _FAR, dtype=np.int64), np.full(n, -1), np.full(n, -1)
+        turn, first, arrive = np.full(n, _FAR, dtype=np.int64), np.full(n, -1), np.full(n, -1)
         degree = np.diff(self.up_ptr)
         for i in range(int(degree[source].max(initial=0))):
             for j in range(int(degree[target].max(initial=0))):
@@ -76,13 +78,13 @@ class Clos:
                 tied[pairs[(here == turn[pairs]) & (here < _FAR)]] = True
                 nearer = here < turn[pairs]
                 won = pairs[nearer]
-                turn[won], first[won], last[won] = here[nearer], a[nearer], fabric.target[b[nearer]]
+                turn[won], first[won], arrive[won] = here[nearer], a[nearer], b[nearer] ^ 1
         cut = np.flatnonzero(turn == _FAR)
         if cut.size:
             raise no_path(fabric, int(source[cut[0]]), int(target[cut[0]]))
         if tied.any():
             return Tables(fabric).walk(source, target)
-        return _ClosWalk(self, source, target, first, last)
+        return _ClosWalk(self, source, fabric.source[arrive], np.concatenate([self.links, first, arrive]))
 
     def _turn(self, a: NDArray[np.integer], b: NDArray[np.integer]) -> Ints:
         """Return the lowest tier at which ``a`` and ``b`` are in one component."""
@@ -96,24 +98,22 @@ class Clos:
 class _ClosWalk:
     clos: Clos
     source: Ints
-    target: Ints
-    first: Ints
-    last: Ints
+    last: Ints  # node before the target
+    table: Ints  # links up, links down, and for each pair the first link and the last
 
     def next_links(self, pair: Ints, node: Ints) -> Links:
         """Return the links up until the last node's component is reached, then the links down to it."""
-        clos, fabric = self.clos, self.clos.fabric
-        tier, last = fabric.tier[node], self.last[pair]
-        below = np.where(node == last, self.target[pair], clos.comp[np.maximum(tier - 1, 0), last])
-        key = node * fabric.n_nodes + below
-        start = clos.up.size + np.searchsorted(clos.down_key, key, side="left")
-        end = clos.up.size + np.searchsorted(clos.down_key, key, side="right")
-        climbs = clos.comp[tier, node] != clos.comp[tier, last]
-        start[climbs], end[climbs] = clos.up_ptr[node[climbs]], clos.up_ptr[node[climbs] + 1]
-        leaves = node == self.source[pair]
-        start[leaves] = clos.links.size + pair[leaves]
-        end[leaves] = start[leaves] + 1
-        return Links(start, end - start, np.concatenate([clos.links, self.first]) if leaves.any() else clos.links)
+        clos, tier, last = self.clos, self.clos.fabric.tier[node], self.last[pair]
+        start, count = clos.links.size + pair, np.ones(node.size, dtype=np.int64)
+        start[node == last] += self.source.size
+        inner = (node != last) & (node != self.source[pair])
+        climbs = inner & (clos.comp[tier, node] != clos.comp[tier, last])
+        high, down = node[climbs], np.flatnonzero(inner & ~climbs)
+        start[climbs], count[climbs] = clos.up_ptr[high], clos.up_ptr[high + 1] - clos.up_ptr[high]
+        below = clos.comp[tier[down] - 1, last[down]]
+        at = np.searchsorted(clos.down_key, node[down] * clos.fabric.n_nodes + below)
+        start[down], count[down] = clos.up.size + at, clos.down_count[at]
+        return Links(start, count, self.table)
 
 
 def _components(fabric: Fabric, up: Ints) -> NDArray[np.int32] | None:

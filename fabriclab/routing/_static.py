@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+from typing import Final
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -16,6 +19,8 @@ from fabriclab.routing._tables import Tables
 from fabriclab.routing._ways import Ints, Links, first, follow
 
 __all__ = ["from_tables", "tables"]
+
+_ROWS: Final = 2**18  # pairs routed at once; each takes up to 1,150 bytes, measured
 
 
 def tables(fabric: Fabric, method: str) -> NDArray[np.int32]:
@@ -37,21 +42,24 @@ def tables(fabric: Fabric, method: str) -> NDArray[np.int32]:
     TooLarge
         If the tables do not fit into memory.
     """
-    check_memory(200 * fabric.n_nodes * fabric.n_ranks, f"tables of {fabric.n_nodes} nodes", "take a smaller fabric")
-    source, rank = (a.ravel() for a in np.indices((fabric.n_nodes, fabric.n_ranks)))
-    target = fabric.endpoint[rank].astype(np.int64)
-    joined = Tables(fabric).reaches(source, target) & (source != target)
-    source, rank, target = source[joined], rank[joined], target[joined]
-    rows = registry.get("routing", method)(fabric, ways(fabric), source, target)
-    towards = rank[rows_of(rows.ptr)]
-    table = np.full((fabric.n_nodes, fabric.n_ranks), -1, dtype=np.int32)
-    table[fabric.source[rows.link], towards] = rows.link
-    other = np.flatnonzero(table[fabric.source[rows.link], towards] != rows.link)
-    if other.size:
-        node, goal = int(fabric.source[rows.link[other[0]]]), int(towards[other[0]])
-        msg = f"{method} has no forwarding tables here: from {fabric.name(node)} to rank {goal} it takes two links, by "
-        msg += "the source of the flow; name a method that looks at the target alone, such as d_mod_k"
-        raise ValueError(msg)
+    n, r = fabric.n_nodes, fabric.n_ranks
+    check_memory(4 * n * r + 1200 * min(_ROWS, n * r), f"tables of {n} nodes", "take a smaller fabric")
+    choose, found, search = registry.get("routing", method), ways(fabric), Tables(fabric)
+    table = np.full((n, r), -1, dtype=np.int32)
+    step = max(1, _ROWS // max(1, r))
+    # What ranks send first, since a tree has its ways at hand for that; then from where none of it passed.
+    for low, nodes in itertools.product(range(0, r, step), (fabric.endpoint.astype(np.int64), np.arange(n))):
+        i, k = np.nonzero(table[nodes, low : low + step] < 0)
+        source, rank, target = nodes[i], low + k, fabric.endpoint[low + k].astype(np.int64)
+        joined = search.reaches(source, target) & (source != target)
+        rows = choose(fabric, found, source[joined], target[joined])
+        at, towards = fabric.source[rows.link], rank[joined][rows_of(rows.ptr)]
+        before = table[at, towards]
+        table[at, towards] = rows.link
+        if (other := np.flatnonzero((table[at, towards] != rows.link) | ((before >= 0) & (before != rows.link)))).size:
+            msg = f"{method} has no forwarding tables here: from {fabric.name(int(at[other[0]]))} to rank "
+            msg += f"{towards[other[0]]} it takes two links, by the source of the flow; name a method that looks at "
+            raise ValueError(msg + "the target alone, such as d_mod_k")
     return table
 
 

@@ -47,6 +47,9 @@ def _places(fabric: Fabric) -> tuple[Ints, Ints]:
     Only links that climb to the highest tier within reach count: a GPU has one such, to its NIC, and its NVLink
     leads to no further switch. Failed links count too, so that no target changes its place.
     """
+    found: tuple[Ints, Ints] | None = fabric.__dict__.get("_places")  # kept like the ways, freed with the fabric
+    if found is not None:
+        return found
     n, tier = fabric.n_nodes, fabric.tier
     up = np.flatnonzero(tier[fabric.source] < tier[fabric.target])
     up = up[np.argsort(fabric.source[up], kind="stable")]
@@ -63,4 +66,5 @@ def _places(fabric: Fabric) -> tuple[Ints, Ints]:
         path.append(above[path[-1]])
     place = np.arange(n)
     place[fabric.endpoint[np.lexsort(path)]] = np.arange(fabric.n_ranks)
-    return place, np.append(1, np.cumprod(width)[:-1])
+    found = fabric.__dict__["_places"] = (place, np.append(1, np.cumprod(width)[:-1]))
+    return found

@@ -74,10 +74,8 @@ class _Grid:
         near = (np.abs(by) == 1) | (np.abs(by) == size[along] - 1)
         wrong = np.flatnonzero((np.count_nonzero(step, axis=1) != 1) | ~(near | meshed[along]))
         if wrong.size:
-            msg = (
-                "dimension_order needs switches in a grid (torus, mesh, hypercube, hyperx), in which each link changes "
-            )
-            msg += f"one coordinate; {fabric.link_name(int(inner[wrong[0]]))} does not; take updown, or shortest"
+            msg = "dimension_order needs a grid (torus, mesh, hypercube, hyperx): each link changes one coordinate; "
+            msg += f"{fabric.link_name(int(inner[wrong[0]]))} does not fit; take updown, or shortest"
             raise ValueError(msg)
         wraps = (np.abs(by) > 1) & ~meshed[along]
         every = (np.full(fabric.n_links, -1), np.zeros(fabric.n_links, np.bool_), np.zeros(fabric.n_links, np.bool_))
