@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fabriclab.core import Fabric
 from fabriclab.core._arrays import expand, pointer
-from fabriclab.routing._ways import Graph, Ints, Links, Walk, no_path
+from fabriclab.routing._ways import Copies, Ints, Links, Walk, no_path
 
 __all__ = ["Tables"]
 
@@ -24,8 +24,9 @@ class Tables:
     In copies a way starts in the first and may end in any.
     """
 
-    def __init__(self, fabric: Fabric, graph: Graph | None = None) -> None:
-        self.fabric, self.graph = fabric, fabric if graph is None else graph
+    def __init__(self, fabric: Fabric, copies: Copies | None = None) -> None:
+        self.fabric = fabric
+        self.graph: Fabric | Copies = fabric if copies is None else copies
         live = np.flatnonzero(self.graph.capacity > 0)
         self.order = live[np.argsort(self.graph.source[live], kind="stable")]
         self.ptr = pointer(np.bincount(self.graph.source[self.order], minlength=self.graph.n_nodes))

@@ -13,25 +13,21 @@ from fabriclab.core import PATH, Fabric
 from fabriclab.core._arrays import expand, pointer
 from fabriclab.errors import NoPath
 
-__all__ = ["Graph", "Ints", "Links", "Pick", "Rows", "Seed", "Walk", "Ways", "first", "follow", "hashed", "no_path"]
+__all__ = ["Copies", "Ints", "Links", "Pick", "Rows", "Seed", "Walk", "Ways", "first", "follow", "hashed", "no_path"]
 
 Ints = NDArray[np.int64]
 Seed = int | NDArray[np.uint64]  # of all pairs, or of each
 
 
-class Graph(Protocol):
-    """What a walk needs of a Fabric. Copies of it may stand side by side: node v N + i and link v L + i of copy v."""
+@dataclass(frozen=True)
+class Copies:
+    """Copies of a Fabric of N nodes and L links, joined: node v N + i and link v L + i are those of copy v."""
 
-    @property
-    def n_nodes(self) -> int: ...
-    @property
-    def source(self) -> NDArray[np.int32]: ...
-    @property
-    def target(self) -> NDArray[np.int32]: ...
-    @property
-    def capacity(self) -> NDArray[np.float64]: ...
-    @property
-    def transit(self) -> NDArray[np.bool_]: ...
+    n_nodes: int
+    source: NDArray[np.int32]
+    target: NDArray[np.int32]
+    capacity: NDArray[np.float64]
+    transit: NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -69,8 +65,8 @@ class Ways(Protocol):
     """Shortest ways of a fabric; pairs are given in batches."""
 
     @property
-    def graph(self) -> Graph:
-        """The fabric, or its copies."""
+    def graph(self) -> Fabric | Copies:
+        """Where the walk goes: links and nodes are taken modulo those of the fabric."""
         ...
 
     def batches(self, source: Ints, target: Ints) -> list[Ints]:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from fabriclab.core import Fabric
 from fabriclab.registry import register
 from fabriclab.routing._tables import Tables
-from fabriclab.routing._ways import Ints, Rows, Seed, Ways, follow
+from fabriclab.routing._ways import Copies, Ints, Rows, Seed, Ways, follow
 from fabriclab.routing.d_mod_k import by_digit
 
 
@@ -26,20 +26,16 @@ def updown(fabric: Fabric, ways: Ways, source: Ints, target: Ints, *, subflows: 
     .. [1] M. D. Schroeder et al., Autonet: a high-speed, self-configuring local area network using point-to-point
        links, IEEE Journal on Selected Areas in Communications 9(8), 1991.
     """
-    legal = Tables(fabric, _TwoCopies(fabric, _climbs(fabric)))
-    return follow(fabric, legal, source, target, subflows, by_digit(fabric, target, subflows))
-
-
-class _TwoCopies:
-    """The fabric of those who may still climb, then of those who may not; links down lead to the second."""
-
-    def __init__(self, fabric: Fabric, climbs: NDArray[np.bool_]) -> None:
-        n = fabric.n_nodes
-        self.n_nodes = 2 * n
-        self.source = np.append(fabric.source, fabric.source + n)
-        self.target = np.append(np.where(climbs, fabric.target, fabric.target + n), fabric.target + n)
-        self.capacity = np.append(fabric.capacity, np.where(climbs, 0.0, fabric.capacity))
-        self.transit = np.tile(fabric.transit, 2)
+    climbs, n = _climbs(fabric), fabric.n_nodes
+    # The first copy is for those who may still climb; links down lead to the second, and there is no way back.
+    copies = Copies(
+        2 * n,
+        np.append(fabric.source, fabric.source + n),
+        np.append(fabric.target + n * ~climbs, fabric.target + n),
+        np.append(fabric.capacity, np.where(climbs, 0.0, fabric.capacity)),
+        np.tile(fabric.transit, 2),
+    )
+    return follow(fabric, Tables(fabric, copies), source, target, subflows, by_digit(fabric, target, subflows))
 
 
 def _climbs(fabric: Fabric) -> NDArray[np.bool_]:
