@@ -13,7 +13,7 @@ from fabriclab import units
 from fabriclab.core import Fabric, Timeline
 from fabriclab.texts import text
 from fabriclab.views.fabric_words import KEYS, notes_of, said_of, told
-from fabriclab.views.layout import Lines, Marks, boxes_of, counted, lines_of, marks_of, paths_of
+from fabriclab.views.layout import Lines, Marks, arc_room, boxes_of, counted, lines_of, marks_of, paths_of
 from fabriclab.views.maps import is_direct, map_scene, scale
 from fabriclab.views.page import Floats, Picture, plain
 from fabriclab.views.scene import COLOUR, WIDTH, Layer, Scene, ink_on, lines, printed, shade, texts_at
@@ -77,7 +77,7 @@ def fabric_scene(
     share = np.full(f.n_links, np.nan) if share is None else share
     cables = lines_of(f, marks, share)
     # Room below the lowest row: names of servers or rails, and the arcs of cables within a row.
-    foot = 0.32 + 0.36 * (marks.server.max() >= 0) + 0.5 * bool(np.any(marks.row[cables.a] == marks.row[cables.b]))
+    foot = 0.32 + 0.36 * (marks.server.max() >= 0) + arc_room(marks, cables)
     low, high = marks.row.min() - foot, marks.row.max() + 0.5
     left, right = float((marks.x - marks.width / 2).min() - 0.3), float((marks.x + marks.width / 2).max() + 0.3)
     unit = (WIDTH - _LEFT - _RIGHT) / (right - left)
@@ -236,6 +236,7 @@ def _margins(f: Fabric, m: Marks, k: Lines, down: Callable[..., Floats]) -> Laye
         radix = np.unique(f.radix[here])
         ports = [text("fabric.ports", n=radix[0])] if radix.size == 1 and radix[0] > 0 else []
         write(_LEFT - 16, row, [counted(int(here.sum()), f.kinds[f.kind[here][0]]), *ports], 2)
+    blocks = []
     for low, high in np.unique([m.row[k.a], m.row[k.b]], axis=1).T:
         here = (m.row[k.a] == low) & (m.row[k.b] == high)
         rates = [plain(units.format_rate(v)) for v in (k.slowest[here].min(), k.fastest[here].max()) if np.isfinite(v)]
@@ -243,6 +244,10 @@ def _margins(f: Fabric, m: Marks, k: Lines, down: Callable[..., Floats]) -> Laye
         each = np.unique(k.cables[here])
         rates[:-1] = [text("fabric.to", rate=rate) for rate in rates[:-1]]
         rates += [text("fabric.per_line", n=f"{each[0]:,}")] * bool(each.size == 1 < min(each[0], here.sum()))
-        middle = (low + high) / 2 if low != high else low - 0.5
-        write(WIDTH - _RIGHT + 8, middle, [f"{k.cables[here].sum():,} x", *rates], 0)
+        blocks.append(((low + high) / 2 if low != high else low - 0.5, [f"{k.cables[here].sum():,} x", *rates]))
+    ends = -np.inf  # of the block above, which none may touch
+    for y, words in sorted(blocks, key=lambda block: -block[0]):
+        top = max(float(down(y)) - 8 * len(words), ends + 4)
+        out += [(WIDTH - _RIGHT + 8, top + 8 + 16 * i, word, 0) for i, word in enumerate(words)]
+        ends = top + 16 * len(words)
     return texts_at(*out)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,8 @@ from fabriclab import units
 from fabriclab.core import Fabric
 from fabriclab.texts import table, text
 from fabriclab.views.page import Floats, Ints, spread
+
+_FEW_ARCS: Final = 12  # cables within a row that are told apart in little room
 
 
 class Marks(NamedTuple):
@@ -86,8 +88,9 @@ def _rows(f: Fabric, server: Ints) -> Ints:
     """Return the row of each node (N,): tiers upwards, kinds apart; scale-up switches stand below their endpoints."""
     end = np.isin(np.arange(f.n_nodes), f.endpoint)
     _, row = np.unique(f.tier.astype(np.int64) * 128 + f.kind, return_inverse=True)
-    # A switch within a server that meets endpoints only is their scale-up domain.
-    row[(server >= 0) & ~end & np.isin(np.arange(f.n_nodes), f.source[~end[f.target]], invert=True)] = -1
+    # A switch within a server, or of NVLink, that meets endpoints only is their scale-up domain.
+    inside = (server >= 0) | np.isin(f.kind, [i for i, kind in enumerate(f.kinds) if kind.startswith("nv")])
+    row[inside & ~end & np.isin(np.arange(f.n_nodes), f.source[~end[f.target]], invert=True)] = -1
     level, row = np.unique(row, return_inverse=True)
     return row - int(level[0] == -1)
 
@@ -171,8 +174,15 @@ def _ports(m: Marks, box: Ints, other: Ints) -> Floats:
     return x
 
 
+def arc_room(m: Marks, k: Lines) -> float:
+    """Return the room below the lowest row for cables within a row; many of its own need more to stay apart."""
+    within = m.row[k.a][m.row[k.a] == m.row[k.b]]
+    return 0.0 if not within.size else 0.5 if np.sum(within == m.row.min()) <= _FEW_ARCS else 1.5
+
+
 def paths_of(m: Marks, k: Lines) -> list[Floats]:
     """Return the points of each line: straight between rows, an arc below within a row."""
+    lowest, room = m.row.min(), arc_room(m, k)
     longest = max(float(np.abs(m.x[k.a] - m.x[k.b]).max()), 1.0)
     turn = np.linspace(0, np.pi, 16)
     out = []
@@ -181,7 +191,7 @@ def paths_of(m: Marks, k: Lines) -> list[Floats]:
         path = np.array([[xa, ya], [xb, yb]])
         if m.row[a] == m.row[b]:
             half = max(xb - xa, m.width[a] * 0.5) / 2
-            depth = 0.08 + 0.45 * min(2 * half / longest, 1.0)
+            depth = 0.08 + (room - 0.05 if m.row[a] == lowest else 0.45) * min(2 * half / longest, 1.0)
             path = np.stack([(xa + xb) / 2 - half * np.cos(turn), yb - depth * np.sin(turn)], axis=1)
         out.append(path)
     return out

@@ -27,10 +27,10 @@ MOST_SINGLE: Final = 200  # beyond it a group is one place
 
 
 def is_direct(f: Fabric) -> bool:
-    """Return whether most cables between nodes that pass traffic on join nodes of one tier."""
+    """Return whether most cables between nodes that pass traffic on join nodes of one tier; a server is none."""
     inner = f.transit[f.source] & f.transit[f.target]
     level = f.tier[f.source[inner]] == f.tier[f.target[inner]]
-    return bool(inner.any() and level.mean() > 0.5)
+    return bool(inner.any() and level.mean() > 0.5 and "gpu" not in f.kinds)
 
 
 def map_scene(f: Fabric, share: Floats | None, colour: str, said: str = "") -> Scene:
@@ -40,11 +40,11 @@ def map_scene(f: Fabric, share: Floats | None, colour: str, said: str = "") -> S
     if node.size > MOST_PLACES:
         return Scene(text("fabric.too_many_places", n=f"{node.size:,}", most=f"{MOST_PLACES:,}"), wrong=True)
     where = {name: f.coord[node, i].astype(np.int64) for i, name in enumerate(f.coord_names)}
-    grid = [where[name] for name in f.coord_names if name not in ("local", "server") and "x" in f.coord_names]
+    grid = [] if "half" in where or "x" not in where else _axes([c for n, c in where.items() if n != "local"])
     if grid:
         x, y, slab, height, gap = _grid(grid)
     else:
-        groups = where.get("group", where.get("half", np.zeros(node.size, np.int64)))
+        groups = where.get("group", np.zeros(node.size, np.int64))
         x, y, gap = _circles(groups)
         slab, height = np.zeros(node.size, np.int64), _ROUND + 2 * _TOP
     marks = _marks(f, node, of_node, x, folded)
@@ -58,7 +58,7 @@ def map_scene(f: Fabric, share: Floats | None, colour: str, said: str = "") -> S
     near &= not grid or gap > 0
     half = 0.5 * float(np.clip(0.62 * gap, 3.0, 26.0))
     inside = np.full(node.size, np.nan)  # load of the fullest cable within a block
-    own = every.a == every.b
+    own = every.a == every.b  # cables to hosts, or within a group
     inside[every.a[own]] = every.fullest[own]
     keys = _colours(f, marks, colour, inside if folded else None)
     shown = max(map(len, (_label(n) for n in marks.names)), default=0) * 7.0 < 2 * half
@@ -87,8 +87,9 @@ def map_scene(f: Fabric, share: Floats | None, colour: str, said: str = "") -> S
     place = marks.rail if colour == "rail" else marks.row
     alt = "; ".join([first.rstrip("."), *words[not said :]]) + ". "
     alt += told(colour, k.load, np.unique(place), k.failed.sum(), f.n_cables)
-    table = Table({"from": [marks.names[i] for i in k.a], "to": [marks.names[i] for i in k.b], "cables": k.cables,
-                   "failed": k.failed, "together [B/s]": k.total, "load": k.load, "fullest": k.fullest})  # fmt: skip
+    to = [text("map.within") if o else marks.names[i] for i, o in zip(every.b, own, strict=True)]
+    table = Table({"from": [marks.names[i] for i in every.a], "to": to, "cables": every.cables, "failed": every.failed,
+                   "together [B/s]": every.total, "load": every.load, "fullest": every.fullest})  # fmt: skip
     return Scene(first, table, layers, height, alt)
 
 
@@ -120,6 +121,19 @@ def _marks(f: Fabric, node: Ints, of_node: Ints, x: Floats, folded: bool) -> Mar
 
 def _label(name: str) -> str:
     return name.split(",")[0].split()[-1]
+
+
+def _axes(axes: list[Ints]) -> list[Ints]:
+    """Return up to three axes of a picture: more than three dimensions are folded into columns and rows."""
+    if len(axes) <= 3:
+        return axes
+    folded = []
+    for part in (axes[0::2], axes[1::2]):
+        place = np.zeros(axes[0].size, np.int64)
+        for c in part:
+            place = place * (int(c.max()) + 1) + c
+        folded.append(place)
+    return folded
 
 
 def _grid(grid: list[Ints]) -> tuple[Floats, Floats, Ints, float, float]:
@@ -204,7 +218,9 @@ def _stubs(k: Lines, x: Floats, y: Floats, grid: list[Ints], far: NDArray[np.boo
     # A way round the edge leaves at the far side: from the last place upwards, from the first downwards.
     away = np.where(np.abs(step) == longest, -np.sign(step), np.sign(step))
     axis = np.array([[1.0, 0.0], [0.0, 1.0], [0.6, -0.6], [0.6, 0.6]])[np.minimum(np.arange(len(grid)), 3)]
-    which = np.argmax(np.where(step != 0, np.arange(len(grid))[:, None] + 1, 0), axis=0)
+    # A cable that changes several coordinates goes round the edge of one of them.
+    round_ = (np.abs(step) == longest) & (longest > 1)
+    which = np.argmax((step != 0) + 2 * round_, axis=0)
     way = axis[which] * away[which, np.arange(here.size)][:, None] * (half + 0.24 * gap)
     ends = [(k.a[here], way), (k.b[here], -way)]
     paths = [np.array([[x[i], y[i]], [x[i] + dx, y[i] + dy]]) for at, go in ends
@@ -223,9 +239,7 @@ def _failed(k: Lines, x: Floats, y: Floats) -> dict[str, Layer]:
 
 def _words(f: Fabric, grid: list[Ints], where: dict[str, Ints], x: Floats, y: Floats, slab: Ints, half: float) -> Layer:
     """Name the slabs of a grid by their further coordinates."""
-    if len(grid) < 3:
+    name, first = (*f.coord_names, "", "", "")[2], np.unique(slab, return_index=True)[1]
+    if len(grid) < 3 or np.ptp(x[slab == 0]) < 8.0 * len(f"{name} {first.size}"):
         return texts_at()
-    first = np.unique(slab, return_index=True)[1]
-    names = [n for n in f.coord_names if n not in ("local", "server")][2:]
-    return texts_at(*((float(x[i]) - half, float(y[i]) - half - 16,
-                       ", ".join(f"{n} {where[n][i]}" for n in names), 0) for i in first))  # fmt: skip
+    return texts_at(*((float(x[i]) - half, float(y[i]) - half - 16, f"{name} {where[name][i]}", 0) for i in first))

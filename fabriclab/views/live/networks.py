@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cache
+from typing import Any, Final
+
 import numpy as np
 
+from fabriclab import collectives, metrics, topologies
 from fabriclab.core import Fabric, Flows
+from fabriclab.metrics.traffic import uniform_load
 from fabriclab.routing import route
 from fabriclab.routing._balance import expected_fullest
 from fabriclab.routing._ways import hashed
@@ -12,8 +17,156 @@ from fabriclab.texts import text
 from fabriclab.views.live.controls import Choice, Control, Slider
 from fabriclab.views.live.fabrics import scene_of
 from fabriclab.views.live.widget import Live
+from fabriclab.views.page import Floats
 from fabriclab.views.scene import COLOUR, Layer, Scene, lines, shade, texts_at
 from fabriclab.views.tables import Table
+
+SIZES: Final = (16, 64, 256, 1024)
+# illustrative: of each family the member nearest to so many endpoints
+FAMILIES: Final[dict[str, tuple[dict[str, Any], ...]]] = {
+    "fat_tree": ({"k": 4}, {"k": 6}, {"k": 10}, {"k": 16}),
+    "leaf_spine": tuple({"hosts": n, "radix": r} for n, r in zip(SIZES, (8, 12, 24, 64), strict=True)),
+    "rail_optimised": tuple({"servers": n // 8, "radix": r, "expand": False} for n, r in
+                            zip(SIZES, (8, 16, 32, 64), strict=True)),
+    "dragonfly": tuple({"p": h, "a": 2 * h, "h": h} for h in (1, 2, 3, 4)),
+    "torus": tuple({"shape": s} for s in ((2, 2, 4), (4, 4, 4), (4, 8, 8), (8, 8, 16))),
+    "mesh": tuple({"shape": s} for s in ((2, 2, 4), (4, 4, 4), (4, 8, 8), (8, 8, 16))),
+    "hypercube": tuple({"dimensions": d, "hosts": 1} for d in (4, 6, 8, 10)),
+    "hyperx": tuple({"shape": (k, k), "hosts": k} for k in (3, 4, 6, 10)),
+    "slim_fly": tuple({"q": q, "hosts": p} for q, p in ((3, 1), (5, 1), (5, 4), (7, 10))),
+    "jellyfish": tuple({"switches": n, "degree": d, "hosts": p} for n, d, p in
+                       ((8, 4, 2), (21, 6, 3), (52, 10, 5), (128, 16, 8))),
+}  # fmt: skip
+
+
+def _uniform(f: Fabric) -> tuple[Floats, dict[str, Any]]:
+    """Return the load of each link if all send to all as fast as the fullest link allows, and the figures to tell."""
+    hops, sends = metrics.hops(f), np.bincount(f.source, f.capacity, f.n_nodes)[f.endpoint] / (f.n_ranks - 1)
+    load = uniform_load(f, sends)[0] / np.maximum(f.capacity, 1.0)
+    part = 1 / load.max()
+    load *= part
+    figures = {"diameter": hops.diameter, "mean": f"{hops.mean:.3g}", "part": f"{100 * part:.3g}"}
+    return load, figures | {"cables": f"{f.n_cables:,}"}
+
+
+@cache
+def _facts(family: str, size: int) -> tuple[Fabric, Any, str]:
+    """Return the member of a family, the load of uniform traffic at its throughput, and what it is."""
+    f = topologies.build(family, **FAMILIES[family][SIZES.index(size)])
+    load, figures = _uniform(f)
+    switches = f"{np.count_nonzero(f.tier > 0):,}"
+    return f, load, text("live.explorer.said", ends=f"{f.n_ranks:,}", switches=switches, **figures)
+
+
+def explorer(family: str = "fat_tree", size: int = 64, colour: str = "load", *,
+             families: tuple[str, ...] = tuple(FAMILIES)) -> Live:  # fmt: skip
+    """Show families of networks at about equal size: what they need, how far it is, what uniform traffic gets.
+
+    Parameters
+    ----------
+    family : str
+        One of ``families``.
+    size : int
+        About so many endpoints: 16, 64, 256 or 1,024.
+    colour : str
+        What the colour of a link says: load (of traffic of all to all at the rate that the fullest link allows) or
+        tier; of a network without tiers, the direction of its cables.
+    families : tuple of str
+        Which families to offer.
+    """
+
+    def scene(family: str, size: int, colour: str) -> Scene:
+        f, load, said = _facts(family, size)
+        return scene_of(f, load if colour == "load" else None, colour, said=said)
+
+    controls: dict[str, Control] = {
+        "family": Choice(families, text("live.explorer.family")),
+        "size": Choice(SIZES, text("live.explorer.size")),
+        "colour": Choice(("load", "tier"), text("live.fabric.colour")),
+    }
+    values = {"family": family, "size": size, "colour": colour}
+    call = "fl.live.explorer(" + (f"families={families!r}" if families != tuple(FAMILIES) else "")
+    return Live(call, scene, controls, values, text("live.explorer.title"))
+
+
+def twist(shape: tuple[int, ...] = (4, 4, 8), twisted: bool = False, colour: str = "load") -> Live:
+    """Show a torus whose closing cables can be plugged with a twist: same cables, shorter ways.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Sides k and 2k.
+    twisted : bool
+        Whether they are.
+    colour : str
+        As in `explorer`.
+    """
+
+    @cache
+    def facts(twisted: bool) -> tuple[Fabric, Any, str]:
+        f = topologies.build("twisted_torus" if twisted else "torus", shape=shape)
+        load, figures = _uniform(f)
+        return f, load, text("live.twist.twisted" if twisted else "live.twist.plain", **figures)
+
+    def scene(twisted: bool, colour: str) -> Scene:
+        f, load, said = facts(twisted)
+        return scene_of(f, load if colour == "load" else None, colour, said=said)
+
+    controls: dict[str, Control] = {
+        "twisted": Choice((False, True), text("live.twist.twist")),
+        "colour": Choice(("load", "tier"), text("live.fabric.colour")),
+    }
+    call = f"fl.live.twist({tuple(shape)!r}"
+    return Live(call, scene, controls, {"twisted": twisted, "colour": colour}, text("live.twist.title"))
+
+
+def mix(fabric: Fabric, share: int = 0, routing: str = "spray", colour: str = "load", *,
+        routings: tuple[str, ...] = ("spray", "pxn")) -> Live:  # fmt: skip
+    """Show rings on the rails mixed with all-to-all: what stays on a leaf and what crosses the spine.
+
+    Every GPU hands the same bytes to the network, a part of them to all GPUs of other servers alike, the rest to the
+    next GPU of its rail.
+
+    Parameters
+    ----------
+    fabric : Fabric
+        With rails, such as ``topologies.build("rail_optimised", servers=16)``.
+    share : int
+        Part of the bytes that go to all. [%]
+    routing, colour : str
+        One of ``routings``; what the colour of a link says: load, tier or rail.
+    routings : tuple of str
+        "spray" sends from the own NIC, "pxn" over NVLink to the GPU that owns the target's rail.
+    """
+    groups = np.array(collectives.rail_groups(fabric))
+    near, far = groups.ravel(), np.roll(groups, -1, axis=-1).ravel()
+    server, n = fabric.server, fabric.n_ranks
+    source, target = np.nonzero(server[:, None] != server[None, :])
+    leaf = np.isin(np.arange(fabric.n_nodes), fabric.nodes("leaf"))
+    up = np.flatnonzero(leaf[fabric.source] & (fabric.tier[fabric.target] > fabric.tier[fabric.source]))
+
+    @cache
+    def load_of(kind: str, routing: str) -> Any:
+        one, other = (near, far) if kind == "ring" else (source, target)
+        flows = Flows.make(fabric.endpoint[one], fabric.endpoint[other], 1.0)
+        return route(fabric, flows, routing).link_bytes(flows, fabric.n_links) * n / one.size
+
+    def scene(share: int, routing: str, colour: str) -> Scene:
+        parts = {"ring": 1 - share / 100, "all": share / 100}
+        carried = sum(part * load_of(kind, routing) for kind, part in parts.items())
+        over = float(carried[up].sum()) / n
+        time = carried / fabric.capacity
+        said = text("live.mix.said", share=share, routing=routing, spine=f"{100 * over:.3g}",
+                    leaf=f"{100 * (1 - over):.3g}", link=fabric.link_name(int(time.argmax())))  # fmt: skip
+        return scene_of(fabric, time / time.max(), colour, said=said)
+
+    controls: dict[str, Control] = {
+        "share": Slider(0, 100, 5, label=text("live.mix.share"), unit="%"),
+        "routing": Choice(routings, text("live.place.routing")),
+        "colour": Choice(("load", "tier", "rail"), text("live.fabric.colour")),
+    }
+    call = f"fl.live.mix(fl.{fabric!r}" + (f", routings={routings!r}" if routings != ("spray", "pxn") else "")
+    return Live(call, scene, controls, {"share": share, "routing": routing, "colour": colour}, text("live.mix.title"))
 
 
 def paths(fabric: Fabric, source: int = 0, target: int | None = None, routing: str = "ecmp", *,
