@@ -64,3 +64,38 @@ def test_its_time_is_that_of_the_closed_form_with_collisions_on_the_way(seen):
 
 def test_a_ring_over_8192_ranks_finds_its_way_round_failed_cables_in_time(seen):
     assert seen["hurt"] <= 3.0
+
+
+BUILD = """
+import json, resource, sys, time
+from fabriclab import topologies
+topologies.build("dgx_h100")
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+before, seconds = peak(), []
+for _ in range(3):
+    t0 = time.process_time()
+    fabric = eval(sys.argv[1])
+    seconds.append(time.process_time() - t0)
+    added = peak() - before if len(seconds) == 1 else added
+print(json.dumps([fabric.n_ranks, fabric.n_nodes, min(seconds), added]))
+"""
+RAILS = "topologies.build('rail_optimised', servers=8192, expand=False)"
+
+
+@pytest.mark.parametrize(("call", "nodes", "most", "memory"), [
+    ("topologies.build('fat_tree', k=64)", 70656, 0.3, 2**28),
+    ("topologies.build('xgft', m=(32, 32, 64), w=(1, 32, 32))", 70656, 0.3, 2**28),
+    ("topologies.build('leaf_spine', hosts=65536, radix=512)", 65920, 0.3, 2**28), (RAILS, 70656, 0.3, 2**28),
+    *((f"topologies.build('{name}', servers=8192, expand=False)", 70656, 0.3, 2**28)
+      for name in ("rail_only", "multi_plane", "dual_tor")),
+    (f"topologies.compose(topologies.build('dgx_h100'), {RAILS}, 8192)", 250880, 2.0, 2**30),
+])  # fmt: skip
+def test_65536_endpoints_of_any_clos_and_with_their_servers(call, nodes, most, memory):
+    done = subprocess.run([sys.executable, "-c", BUILD, call], capture_output=True, text=True, check=True)
+    ranks, seen, seconds, added = json.loads(done.stdout)
+    assert (ranks, seen) == (65536, nodes)
+    assert seconds <= most
+    assert added <= memory

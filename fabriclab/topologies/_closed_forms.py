@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from math import nan
+from types import SimpleNamespace
+from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fabriclab import catalog, units
 from fabriclab.catalog.clos import Plan, rail_plan
@@ -14,18 +15,25 @@ from fabriclab.topologies._clos import down_ports
 
 __all__ = ["bisection", "climb", "compare_tiers", "hops", "networks"]
 
+# Arguments of the families of servers on rails, for those that are not given.
+_DEFAULT: Final = {
+    "servers": 128, "gpus": 8, "rails": 8, "radix": None, "oversubscription": 1, "tiers": None, "expand": True,
+    "planes": 1, "dual_plane": True, "apart": False, "rate": None, "pcie": None,
+}  # fmt: skip
 
-def networks(
-    servers: int, gpus: int, rails: int, radix: int, oversubscription: float, tiers: int | None, planes: int = 1,
-    dual_plane: bool = True, apart: bool = False,
-) -> tuple[Plan, int, int, int]:  # fmt: skip
-    """Return the plan of each network, servers of a leaf and of a pod, and the ports of a NIC in one network.
 
-    A NIC has ``planes`` ports, each in a network of its own if ``dual_plane``; rails ``apart`` are networks too.
+def networks(**asked: Any) -> tuple[SimpleNamespace, Plan, int, int]:
+    """Return all arguments, the plan of each network, and the servers of a leaf and of a pod.
+
+    A NIC has ``planes`` ports, each in a network of its own if ``dual_plane``, else all in one: ``ports`` are those
+    in one network, and ``joined`` the rails that meet at its spines, times those. Rails ``apart`` are networks too.
     """
-    ports, room = 1 if dual_plane else planes, down_ports(radix, oversubscription)
-    joined = 1 if apart else rails * ports if planes > 1 else None
-    return *rail_plan(servers, gpus, rails, radix, room, oversubscription, tiers, joined), ports
+    a = SimpleNamespace(**_DEFAULT | asked)
+    radix = a.planes * (int(catalog.value("switches", "quantum2", "ports")) if a.radix is None else a.radix)
+    a.ports, room = 1 if a.dual_plane else a.planes, down_ports(radix, a.oversubscription)
+    a.joined = 1 if a.apart else a.rails * a.ports
+    joined = a.joined if a.apart or a.planes > 1 else None
+    return a, *rail_plan(a.servers, a.gpus, a.rails, radix, room, a.oversubscription, a.tiers, joined)
 
 
 def climb(*levels: tuple[int, int]) -> tuple[int, float] | None:
@@ -41,65 +49,46 @@ def _within(n: int, size: int) -> int:
     return full * size * (size - 1) + rest * (rest - 1)
 
 
-def hops(
-    servers: int = 128, gpus: int = 8, rails: int = 8, radix: int | None = None, oversubscription: float = 1,
-    tiers: int | None = None, expand: bool = True, planes: int = 1, dual_plane: bool = True, apart: bool = False,
-    **others: Any,
-) -> tuple[int, float] | None:  # fmt: skip
+def hops(**asked: Any) -> tuple[int, float] | None:
     """Return diameter and mean hops of servers on one network, or on equal planes."""
-    _, per_leaf, per_pod, _ = networks(
-        servers, gpus, rails, _radix(radix) * planes, oversubscription, tiers, planes, dual_plane, apart
-    )
-    n, nics = servers * gpus, gpus // rails
-    leaf, pod, every = rails * _within(servers * nics, per_leaf * nics), _within(n, per_pod * gpus), n * (n - 1)
-    if not expand:
-        return climb((2, leaf), (4, pod), (6, every))
-    server, both = _within(n, gpus), servers * rails * nics * (nics - 1)  # pairs on one server, and on one leaf too
-    return climb((2, server), (6, leaf + server - both), (8, pod), (10, every))
+    a, _, per_leaf, per_pod = networks(**asked)
+    n, nics = a.servers * a.gpus, a.gpus // a.rails
+    leaf, pod = a.rails * _within(a.servers * nics, per_leaf * nics), _within(n, per_pod * a.gpus)
+    if not a.expand:
+        return climb((2, leaf), (4, pod), (6, n * (n - 1)))
+    server, both = _within(n, a.gpus), a.servers * a.rails * nics * (nics - 1)  # on one server, and one leaf too
+    return climb((2, server), (6, leaf + server - both), (8, pod), (10, n * (n - 1)))
 
 
-def bisection(
-    servers: int = 128, gpus: int = 8, rails: int = 8, radix: int | None = None, oversubscription: float = 1,
-    tiers: int | None = None, expand: bool = True, planes: int = 1, dual_plane: bool = True, apart: bool = False,
-    rate: units.Quantity | None = None, pcie: units.Quantity | None = None, **others: Any,
-) -> int | None:  # fmt: skip
+def bisection(**asked: Any) -> int | None:
     """Return the cables of the narrowest cut into halves, or None where the formula does not settle it.
 
     From below: every rank of one half sends to another of the other half through its own NIC at the part of the
     rate that a leaf passes on, spread evenly. From above: half of the ranks, or the uplinks of half of the leaves.
     """
-    plan, per_leaf, _, _ = networks(
-        servers, gpus, rails, _radix(radix) * planes, oversubscription, tiers, planes, dual_plane, apart
-    )
-    up, (full, rest) = plan.spines * plan.per_spine, divmod(servers, per_leaf)
-    if expand and (servers % 2 or rate is not None or pcie is not None):  # a cut may pass a server, or its PCIe
+    a, plan, per_leaf, _ = networks(**asked)
+    up, (full, rest) = plan.spines * plan.per_spine, divmod(a.servers, per_leaf)
+    if a.expand and (a.servers % 2 or a.rate is not None or a.pcie is not None):  # a cut may pass a server or its PCIe
         return None
-    if apart and rails > 1:
-        return None if expand or rails % 2 else 0
-    if not plan.spines or up >= per_leaf * (gpus // rails):
-        return planes * (servers * gpus // 2)
-    return None if rest or (full if expand else full * rails) % 2 else planes * full * rails * up // 2
+    if a.apart and a.rails > 1:
+        return None if a.expand or a.rails % 2 else 0
+    if not plan.spines or up >= per_leaf * (a.gpus // a.rails):
+        return int(a.planes * (a.servers * a.gpus // 2))
+    return None if rest or (full if a.expand else full * a.rails) % 2 else int(a.planes * full * a.rails * up // 2)
 
 
-def _radix(radix: int | None) -> int:
-    return int(catalog.value("switches", "quantum2", "ports")) if radix is None else radix
-
-
-def compare_tiers(hosts: Sequence[int], radix: int = 64, oversubscription: float = 1) -> dict[str, NDArray[np.float64]]:
+def compare_tiers(hosts: Sequence[int], radix: int = 64, oversubscription: float = 1) -> dict[str, list[float]]:
     """Return the switches and cables that two and three tiers need for each number of hosts; NaN where too few.
 
     Examples
     --------
-    >>> compare_tiers([1024, 65536])["switches, 3 tiers"].tolist()
-    [80.0, 5120.0]
+    >>> compare_tiers([2048, 65536])["switches, 3 tiers"]
+    [160, 5120]
     """
     room = down_ports(units.count(radix, "radix", 2), oversubscription)
-    out = {"hosts": np.array([units.count(n, "hosts") for n in hosts], dtype=float)}
+    out: dict[str, list[float]] = {"hosts": [units.count(n, "hosts") for n in hosts]}
     for tiers, most in ((2, radix * room), (3, radix // 2 * radix * room)):
-        counts = np.full((len(hosts), 2), np.nan)
-        for row, n in zip(counts, hosts, strict=True):
-            if n <= most:
-                plan = rail_plan(n, 1, 1, radix, room, oversubscription, tiers)[0]
-                row[:] = sum(plan.switches), plan.cables + n
-        out |= {f"switches, {tiers} tiers": counts[:, 0], f"cables, {tiers} tiers": counts[:, 1]}
+        plans = {n: rail_plan(n, 1, 1, radix, room, oversubscription, tiers)[0] for n in hosts if n <= most}
+        out[f"switches, {tiers} tiers"] = [sum(plans[n].switches) if n in plans else nan for n in hosts]
+        out[f"cables, {tiers} tiers"] = [plans[n].cables + n if n in plans else nan for n in hosts]
     return out

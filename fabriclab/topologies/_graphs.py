@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,17 +13,10 @@ from fabriclab.core import Fabric
 from fabriclab.core.builder import check_size
 from fabriclab.core.fabric import LINK_ARRAYS, NODE_ARRAYS
 
-if TYPE_CHECKING:
-    import networkx
-
 __all__ = ["compose", "from_networkx"]
 
-Ints = NDArray[np.int64]
 
-
-def from_networkx(
-    graph: networkx.Graph, capacity: units.Quantity | None = None, *, endpoints: str = "endpoint"
-) -> Fabric:
+def from_networkx(graph: Any, capacity: units.Quantity | None = None, *, endpoints: str = "endpoint") -> Fabric:
     """Return a graph as a fabric: an edge is a cable, and in a directed graph one of the two links of a cable.
 
     Leaves out names, coordinates, media and lengths. Nodes are numbered in the order of ``graph.nodes``, and so are
@@ -85,7 +78,7 @@ def from_networkx(
     )  # fmt: skip
 
 
-def _links(graph: networkx.Graph, capacity: units.Quantity | None) -> dict[str, Any]:
+def _links(graph: Any, capacity: units.Quantity | None) -> dict[str, Any]:
     """Return the columns of all links, the two of each cable side by side."""
     names, rows = list(graph), []
     number = {name: i for i, name in enumerate(names)}
@@ -101,6 +94,9 @@ def _links(graph: networkx.Graph, capacity: units.Quantity | None) -> dict[str, 
         delay = units.latency(d.get("delay", 0.0), f"delay {edge}")
         rows.append((number[u], number[v], rate, delay, d.get("ports", 1)))
     table = np.array(rows, dtype=np.float64).reshape(-1, 5)
+    if not graph.is_directed():
+        table = np.repeat(table, 2, axis=0)
+        table[1::2, :2] = table[1::2, 1::-1]
     a, b = table[:, :2].astype(np.int64).T
     if graph.is_directed():
         key = np.minimum(a, b) * len(names) + np.maximum(a, b)
@@ -110,14 +106,9 @@ def _links(graph: networkx.Graph, capacity: units.Quantity | None) -> dict[str, 
             u, v = (names[i] for i in divmod(int(pair[np.bincount(row, weights=np.sign(b - a)) != 0][0]), len(names)))
             msg = f"graph must have as many edges from {u!r} to {v!r} as back: a cable has two directions; add the "
             raise ValueError(msg + "other one (capacity=0, if it is dead), or give an undirected graph")
-        link = np.stack([there, back], axis=1).ravel()
-        source, target = a[link], b[link]
-    else:
-        link = np.repeat(np.arange(a.size), 2)
-        source, target = np.stack([a, b], axis=1).ravel(), np.stack([b, a], axis=1).ravel()
-    columns = dict(zip(("capacity", "delay", "ports"), table[link, 2:].T, strict=True))
-    zero = np.zeros(link.size)
-    return {"source": source, "target": target, **columns, "medium": zero, "length": zero}
+        table = table[np.stack([there, back], axis=1).ravel()]
+    columns = dict(zip(("source", "target", "capacity", "delay", "ports"), table.T, strict=True))
+    return {**columns, "medium": 0 * table[:, 0], "length": 0 * table[:, 0]}
 
 
 def compose(server: Fabric, fabric: Fabric, count: int) -> Fabric:
@@ -172,8 +163,8 @@ def compose(server: Fabric, fabric: Fabric, count: int) -> Fabric:
         column[name] = np.concatenate([(first + getattr(server, name)).ravel(), place[getattr(fabric, name)]])
     kinds, column["kind"][inside:] = _joined(server.kinds, fabric.kinds, column["kind"][inside:])
     media, column["medium"][links:] = _joined(server.media, fabric.media, column["medium"][links:])
-    extra = ["server"] * ("server" not in fabric.coord_names)
-    names = list(dict.fromkeys([*extra, *fabric.coord_names, *server.coord_names]))
+    names = [*["server"] * ("server" not in fabric.coord_names), *fabric.coord_names]
+    names = list(dict.fromkeys([*names, *server.coord_names]))
     coord = np.full((inside + rest.size, len(names)), -1)
     coord[:inside, [names.index(c) for c in server.coord_names]] = np.tile(server.coord, (n, 1))
     coord[inside:, [names.index(c) for c in fabric.coord_names]] = fabric.coord[rest]

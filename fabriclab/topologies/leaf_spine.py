@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from fabriclab.topologies._clos import HOST_LENGTH, SWITCH_LENGTH, Parts, Plan, 
 __all__ = ["leaf_spine", "of_hosts"]
 
 
-_ONE: Final[dict[str, Any]] = {
+_ONE: Final = {
     "gpus": 1,
     "rails": 1,
     "expand": False,
@@ -25,8 +25,8 @@ _ONE: Final[dict[str, Any]] = {
 
 @register(
     "topology", "leaf_spine", small={"hosts": 16, "radix": 8},
-    hops=lambda hosts, **asked: closed.hops(hosts, **asked, **_ONE),
-    bisection=lambda hosts, **asked: closed.bisection(hosts, **asked, **_ONE),
+    hops=lambda hosts, **asked: closed.hops(servers=hosts, **asked, **_ONE),
+    bisection=lambda hosts, **asked: closed.bisection(servers=hosts, **asked, **_ONE),
 )  # fmt: skip
 def leaf_spine(
     hosts: int, radix: int | None = None, oversubscription: float = 1, *, rate: units.Quantity | None = None,

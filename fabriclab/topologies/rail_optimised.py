@@ -69,8 +69,7 @@ def rail_optimised(
 
 def of_servers(
     parts: Parts, servers: int, gpus: int, rails: int, oversubscription: float, tiers: int | None, expand: bool,
-    nvlink: units.Quantity | None, pcie: units.Quantity | None, *, planes: int = 1, dual_plane: bool = True,
-    apart: bool = False,
+    nvlink: units.Quantity | None, pcie: units.Quantity | None, **how: Any,
 ) -> Fabric:  # fmt: skip
     """Return servers on one network, on one per rail (``apart``), or with their NICs on several (``planes``).
 
@@ -83,9 +82,10 @@ def of_servers(
         most = nvports // links
         msg = f"gpus must be within 1..{most} (a server has {nvports} NVLink ports, a GPU takes {links}), got {g}"
         raise ValueError(msg + "; take more servers, or leave out their inside with expand=False")
-    plan, per_leaf, per_pod, ports = networks(n, g, r, parts.radix, oversubscription, tiers, planes, dual_plane, apart)
+    a, plan, per_leaf, per_pod = networks(servers=n, gpus=g, rails=r, radix=parts.radix // how.get("planes", 1),
+                                          oversubscription=oversubscription, tiers=tiers, **how)  # fmt: skip
     kinds, nodes, inside = (("gpu", "nvlink", "pcie", "nic"), 3 * g + 1, 3 * g) if expand else (("nic",), g, 0)
-    cables, copies = inside + planes * g, r if apart else planes // ports
+    cables, copies = inside + a.planes * g, r if a.apart else a.planes // a.ports
     b = start(kinds, plan, nodes * n, cables * n, f"a fabric of {n} servers with {g} GPUs each", copies)
     server, local = np.divmod(np.arange(n * g), g)
     where: dict[str, Any] = {"server": server, "local": local}
@@ -94,13 +94,13 @@ def of_servers(
     else:
         endpoint = nic = b.add_nodes("nic", n * g, tier=0, transit=False, **where)
     (pod, place), rail = np.divmod(server, per_pod), local % r
-    block = np.zeros((1, n * g), dtype=np.int64) if apart else np.arange(ports)[:, None] * r + rail
-    leaf_of = pod * plan.leaves + block * (plan.leaves // (1 if apart else r * ports)) + place // per_leaf
+    block = np.arange(a.ports)[:, None] * r + rail * (not a.apart)
+    leaf_of = pod * plan.leaves + block * (plan.leaves // a.joined) + place // per_leaf
     for i in range(copies):
-        mine = rail == i if apart else slice(None)
-        each = {"rail" if apart else "plane": i} if copies > 1 else {}
-        add_switches(b, plan, parts, nic[mine], leaf_of[:, mine], tier=3 if expand else 1, rails=0 if apart else r,
-                     ports=ports, **each)  # fmt: skip
+        mine = rail == i if a.apart else slice(None)
+        each = {"rail" if a.apart else "plane": i} if copies > 1 else {}
+        add_switches(b, plan, parts, nic[mine], leaf_of[:, mine], tier=3 if expand else 1, rails=0 if a.apart else r,
+                     ports=a.ports, **each)  # fmt: skip
     return b.build("rails", {}, endpoint=endpoint, rail=rail, server=server)
 
 
