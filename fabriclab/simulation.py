@@ -5,17 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from inspect import signature
-from typing import Any
+from itertools import permutations
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import collectives, engines, routing, units
 from fabriclab.core import Changes, Fabric, Flows, Result, Routes, Schedule, Timeline
+from fabriclab.core._arrays import rows_of
 from fabriclab.core.result import bus_factor
 from fabriclab.lower import lower
 
-__all__ = ["Simulation", "ring_busbw", "simulate", "sweep"]
+__all__ = ["Rings", "Simulation", "best_rings", "ring_busbw", "simulate", "sweep"]
+
+_MOST_RANKS: Final = 8  # whose rings are all tried: 7! of them
+_OUTSIDE: Final = ("pcie", "c2c", "socket")  # media on the way over processors
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,6 +176,91 @@ def ring_busbw(what: str, fabric: Fabric, orders: ArrayLike, size: units.Quantit
     flows = Flows.make(source[order], target[order], moved[order], group=group[order], repeat=repeat)
     end = engines.run(fabric, routing.route(fabric, flows), flows).end
     return bus_factor(what, n) * total / end
+
+
+@dataclass(frozen=True, eq=False)
+class Rings:
+    """K rings that run at once: what they reach together, and what each of them carries.
+
+    Parameters
+    ----------
+    rate : float
+        Bus bandwidth of an all-reduce, all-gather or reduce-scatter on them. [B/s]
+    orders : (K, n) int64
+        Ranks in the order of each ring.
+    rates : (K,) float64
+        Rate on the links of each ring. [B/s]
+    load : (L,) float64
+        Load of each link of the fabric, as a part of its capacity.
+    outside : bool
+        Whether they take PCIe or processors.
+    """
+
+    rate: float
+    orders: NDArray[np.int64]
+    rates: NDArray[np.float64]
+    load: NDArray[np.float64]
+    outside: bool
+
+    def __repr__(self) -> str:
+        """Show how many, and what they reach."""
+        return f"<Rings: {self.rates.size} over {self.orders.shape[1]} ranks, {units.format_rate(self.rate)} together>"
+
+
+def best_rings(fabric: Fabric, ranks: ArrayLike | None = None) -> Rings:
+    """Return the rings over some ranks that together reach most: the bound of every ring algorithm on a wiring.
+
+    Each pair has its shortest ways (routing "spray"). As communication libraries do [1]_, rings take PCIe and
+    processors only where there is no ring without. Of all rings, a linear programme chooses how much each carries.
+
+    Parameters
+    ----------
+    fabric : Fabric
+        Links of capacity 0 are avoided.
+    ranks : array_like of int, shape (n,), optional
+        2 to 8 of its ranks, all unless given.
+
+    Raises
+    ------
+    ValueError
+        If these are not 2 to 8 different ranks of the fabric.
+    NoPath
+        If two of them have no path.
+
+    References
+    ----------
+    .. [1] NVIDIA/nccl, issue 301, 2020.
+
+    Examples
+    --------
+    >>> from fabriclab import topologies
+    >>> [round(best_rings(topologies.build("dgx1v"), range(n)).rate / 1e9) for n in (4, 5, 8)]
+    [100, 12, 150]
+    """
+    from scipy.optimize import linprog
+
+    rank = np.arange(fabric.n_ranks) if ranks is None else np.asarray(ranks)
+    n = rank.size
+    whole = rank.ndim == 1 and rank.dtype.kind in "iu" and 2 <= n <= _MOST_RANKS
+    if not whole or np.unique(rank).size < n or rank.min() < 0 or rank.max() >= fabric.n_ranks:
+        msg = f"ranks must be 2 to {_MOST_RANKS} different ones within 0..{fabric.n_ranks - 1}, got {rank!r:.60}"
+        raise ValueError(msg)
+    one, other = np.nonzero(~np.eye(n, dtype=np.bool_))
+    routes = routing.route(fabric, Flows.make(fabric.endpoint[rank[one]], fabric.endpoint[rank[other]], 1.0), "spray")
+    pair = routes.flow[rows_of(routes.ptr)]
+    use = np.zeros((n, n, fabric.n_links))
+    np.add.at(use, (one[pair], other[pair], routes.link), routes.use)
+    outside = np.any(use, axis=-1, where=np.isin(np.array(fabric.media)[fabric.medium], _OUTSIDE))
+    orders = np.array([(0, *rest) for rest in permutations(range(1, n))])
+    over = np.any(outside[orders, np.roll(orders, -1, axis=1)], axis=1)
+    orders = orders if over.all() else orders[~over]
+    load = np.sum([use[orders[:, k - 1], orders[:, k]] for k in range(n)], axis=0) / np.maximum(fabric.capacity, 1.0)
+    load, first = np.unique(load, axis=0, return_index=True)  # rings with the same links at each rank count once
+    on = load.any(axis=0)
+    scale = load.max()  # so that the solver sees numbers near 1
+    found = linprog(-np.ones(first.size), A_ub=load[:, on].T / scale, b_ub=np.ones(on.sum())).x / scale
+    kept = np.flatnonzero(found > 1e-9 * found.sum())
+    return Rings(float(found.sum()), rank[orders[first[kept]]], found[kept], found @ load, bool(over.all()))
 
 
 def _runs(

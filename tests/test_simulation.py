@@ -2,11 +2,14 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fabriclab import case, collectives, simulate, sweep, topologies
+from fabriclab import case, catalog, collectives, routing, simulate, sweep, topologies
+from fabriclab.core import Flows
+from fabriclab.core._arrays import rows_of
 from fabriclab.errors import NoPath
+from fabriclab.simulation import best_rings, ring_busbw
 
 HALL = topologies.build("rail_optimised")
 RAILS = np.array(collectives.rail_groups(HALL))
@@ -43,6 +46,38 @@ def test_order_of_the_ring_decides_with_hashing_and_not_with_spraying():
     assert time["ecmp"] > 2.5 * in_order
 
 
+MESH, CUBE = topologies.build("mi300x"), topologies.build("dgx1v")
+
+
+def best(fabric, *counts):
+    return [round(best_rings(fabric, range(n)).rate / 1e9, 6) for n in counts]
+
+
+def test_rings_that_reach_most_by_hand():
+    assert best(MESH, *range(2, 9)) == [64, 128, 192, 256, 320, 384, 448]  # all links between those that take part
+    # Of five GPUs, number 4 has links to number 0 only; of six, number 5 must stand beside it, over one link.
+    assert best(CUBE, *range(2, 9)) == [25, 50, 100, 12, 50, 100, 150]
+    assert best(topologies.build("dgx_h100"), 2, 5, 8) == [450] * 3
+    assert best(topologies.build("pcie_8gpu"), 4, 5) == [63.015, 22]
+    assert best(topologies.build("gh200"), 4) == [450]
+    assert best_rings(CUBE, [0, 1, 2, 3, 4]).outside and not best_rings(CUBE, [3, 0, 4, 7]).outside
+
+
+def test_a_broken_cable_takes_a_link_of_two_gpus_and_a_broken_chip_its_share_of_all():
+    hurt = MESH.without(cables=MESH.links_between(0, 1)[:1] // 2)
+    assert best(hurt, 8) == [384] and best(hurt, 2) == [63.015]  # the pair falls back to PCIe
+    server = topologies.build("dgx_h100")
+    chips = server.nodes("nvswitch")
+    assert [best(server.without(nodes=[c]), 8) for c in chips] == [[325], [350], [350], [325]]
+
+
+def test_the_rings_of_a_real_library_reach_the_best_on_the_mesh():
+    rings = [list(map(int, ring)) for ring in catalog.systems["mi300x8"]["rings"].value.split()]
+    rings += [ring[::-1] for ring in rings]
+    assert ring_busbw("all_reduce", MESH, rings) == pytest.approx(best_rings(MESH).rate)
+    assert ring_busbw("all_reduce", MESH, rings[:7]) < 0.8 * best_rings(MESH).rate
+
+
 # laws ---------------------------------------------------------------------------------------------
 @given(st.integers(2, 8), st.sampled_from(["ring", "halving_doubling", "binomial_tree", "one_root"]))
 def test_no_run_beats_the_bound_of_its_machine(n, algorithm):
@@ -73,6 +108,26 @@ def test_one_rank_takes_no_time():
     run = simulate("all_reduce", "ring", topologies.build("crossbar", hosts=2), "1 GB", placement=[1])
     assert run.time == 0
     assert run.result.algbw[0] == np.inf
+
+
+@pytest.mark.parametrize("name", ["mi300x", "dgx1v", "gh200", "dgx_a100", "pcie_8gpu"])
+@settings(max_examples=15)
+@given(st.data())
+def test_the_best_rings_fit_on_their_links(name, data):
+    fabric = topologies.build(name)
+    n = data.draw(st.integers(2, min(6, fabric.n_ranks)))
+    ranks = data.draw(st.permutations(range(fabric.n_ranks)))[:n]
+    found = best_rings(fabric, ranks)
+    assert found.orders.shape == (found.rates.size, n) and np.all(np.sort(found.orders) == np.sort(ranks))
+    source, target = (fabric.endpoint[x.ravel()] for x in (found.orders, np.roll(found.orders, -1, axis=1)))
+    routes = routing.route(fabric, Flows.make(source, target, np.repeat(found.rates, n)), "spray")
+    flow = routes.flow[rows_of(routes.ptr)]
+    carried = np.bincount(routes.link, routes.use * np.repeat(found.rates, n)[flow], fabric.n_links)
+    assert found.load == pytest.approx(carried / fabric.capacity) and found.load.max() == pytest.approx(1)
+    assert found.rate == pytest.approx(found.rates.sum())
+    alone = max(ring_busbw("all_reduce", fabric, order) for order in found.orders)
+    leaves = np.bincount(fabric.source, fabric.capacity, fabric.n_nodes)[fabric.endpoint[ranks]].min()
+    assert alone * (1 - 1e-6) <= found.rate <= leaves * (1 + 1e-9)
 
 
 # refusals -----------------------------------------------------------------------------------------
@@ -140,3 +195,13 @@ def test_odd_arguments_of_simulate_and_sweep_are_named():
 def test_a_result_says_with_which_costs_it_was_computed():
     run = simulate("all_reduce", "ring", topologies.build("crossbar", hosts=4), "1 GB", lag="2 us", gamma=1e-12)
     assert {k: run.result.asked[k] for k in ("lag", "gamma")} == {"lag": "2 us", "gamma": 1e-12}
+
+
+@pytest.mark.parametrize("ranks", [[0], range(9), [0, 0], [0, 8], [-1, 0], [[0, 1]], [0.5, 1], []])
+def test_rings_over_wrong_ranks_are_refused(ranks):
+    with pytest.raises(ValueError, match=r"ranks must be 2 to 8 different ones within 0\.\.7, got "):
+        best_rings(MESH, ranks)
+
+
+def test_rings_show_themselves():
+    assert repr(best_rings(CUBE, range(5))) == "<Rings: 2 over 5 ranks, 12.0 GB/s together>"
