@@ -22,6 +22,7 @@ FABRICS = {
     "leaves and spines": topologies.build("leaf_spine", hosts=8, radix=4),
     "one server": topologies.build("rail_optimised", servers=1),
     "four servers": topologies.build("rail_optimised", servers=4),
+    "mesh in a server": topologies.build("mi300x"),
     "rails": RAILS,
     "rails without servers": topologies.build("rail_optimised", expand=False),
 }
@@ -96,6 +97,31 @@ def test_a_choice_of_one_is_no_control():
     for wrong in ({"colour": "load"}, {"layout": "hall", "controls": three}):
         with pytest.raises(ValueError, match=f"{next(iter(wrong))} must be one of '"):
             live.fabric(FAT, (lambda **_: np.zeros(FAT.n_links)) if "controls" in wrong else None, **wrong)
+
+
+def test_what_some_gpus_of_a_server_get():
+    view = live.server("mi300x", 5)
+    assert view.scene.said == (
+        "5 GPUs of mi300x reach 256 GB/s of bus bandwidth on the best rings. GPU 0 sends over 4 of its 7 links."
+    )
+    assert view.set(server="dgx1v").scene.said.endswith(
+        "GPU 0 sends over 4 of its 6 links. No ring stays on these links: all take PCIe and processors."
+    )
+    idle = view.set(server="mi300x").scene.table
+    assert (
+        np.sum((idle["load"] == 0) & [a[:3] == b[:3] == "gpu" for a, b in zip(idle["from"], idle["to"], strict=True)])
+        == 18
+    )
+    assert list(live.server(servers=("dgx1v",), server="dgx1v").controls) == ["gpus"]
+
+
+def test_many_cables_within_the_lowest_row_have_more_room():
+    def deepest(name):
+        layers = live.fabric(topologies.build(name)).scene.layers
+        nodes = layers["nodes"].fields
+        return (layers["cables"].fields["y"].max() - (nodes["y"] + nodes["h"]).max()) / nodes["h"][0]
+
+    assert deepest("mi300x") > 3 > 2 > deepest("gh200") > 1
 
 
 # steppers -----------------------------------------------------------------------------------------
