@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from fabriclab import registry, topologies, views
+from fabriclab import metrics, registry, topologies, views
 from fabriclab.core.builder import _LINK_BYTES, _NODE_BYTES
 from fabriclab.errors import TooLarge
 from fabriclab.topologies.jellyfish import _ordered
@@ -123,6 +123,20 @@ def test_the_wraps_of_a_twisted_torus_by_hand():
     assert f.n_cables == 16 and len(links) == 32
     g = topologies.build("twisted_torus", shape=(2, 4, 4))
     assert "chip 1.0.3 -> chip 0.2.1" in {g.link_name(x) for x in range(g.n_links)}
+    h = topologies.build("twisted_torus", shape=(3, 6), shift=2)
+    assert "chip 2.5 -> chip 0.1" in {h.link_name(x) for x in range(h.n_links)}
+
+
+def test_a_torus_is_a_twisted_one_without_a_shift():
+    plain, f = topologies.build("torus", shape=(3, 6)), topologies.build("twisted_torus", shape=(3, 6), shift=0)
+    assert {plain.link_name(x) for x in range(72)} == {f.link_name(x) for x in range(72)} and f.n_links == 72
+
+
+def test_the_shift_with_the_shortest_ways_does_not_carry_most():
+    """Lesson 23: at k the three axes are equally full, next to it ways are shorter and two axes are fuller."""
+    at = {shift: topologies.build("twisted_torus", shape=(4, 4, 8), shift=shift) for shift in (3, 4)}
+    assert [distances(f, "chip", [0]).sum() for f in at.values()] == [435, 440]
+    assert metrics.throughput(at[3]).part < metrics.throughput(at[4]).part == pytest.approx(127 / 440)
 
 
 @pytest.mark.parametrize("arrangement", ARRANGEMENTS)
@@ -461,16 +475,17 @@ def test_dragonflies_plus(hosts, leaves, spines, h, data):
     assert_hops(f, "dragonfly_plus", asked)
 
 
-@given(st.integers(2, 4), st.lists(st.booleans(), min_size=2, max_size=3).filter(lambda x: len(set(x)) == 2))
-def test_twisted_tori(k, long):
+@given(st.integers(2, 4), st.lists(st.booleans(), min_size=2, max_size=3).filter(lambda x: len(set(x)) == 2), st.data())
+def test_twisted_tori(k, long, data):
     """All nodes alike, and the graph is that of a lattice: whole steps in each dimension, wraps in its basis."""
-    shape = [k * (1 + x) for x in long]
-    f, n = topologies.build("twisted_torus", shape=shape), prod(shape)
+    shape, shift = [k * (1 + x) for x in long], data.draw(st.none() | st.integers(1, 2 * k - 1))
+    f, n = topologies.build("twisted_torus", shape=shape, shift=shift), prod(shape)
     assert_counts(f, n, n * len(shape), 0)
     assert np.all(f.ports_used == 2 * len(shape)) and switches(f).number_of_edges() == n * len(shape)
     far = np.sort(distances(f, "chip", np.arange(n)), axis=1)
     assert np.all(far == far[0])
-    basis = [[k * (i == j or (not long[i] and long[j])) * (1 + long[i]) for j in range(len(shape))]
+    by = k if shift is None else shift
+    basis = [[shape[i] if i == j else -by * (not long[i] and long[j]) for j in range(len(shape))]
              for i in range(len(shape))]  # fmt: skip
     cells = np.linalg.inv(basis)
     step = f.coord[f.target[::2]] - f.coord[f.source[::2]] - np.repeat(np.eye(len(shape)), n, axis=0)
@@ -632,6 +647,8 @@ def test_a_fabric_too_large_is_refused_before_it_is_made(name, asked, text, monk
     ("twisted_torus", {"shape": (4, 4)}, r"shape must have the sides k and 2k \(k >= 2\) and no other, .* got \(4, 4"),
     ("twisted_torus", {"shape": (4, 8, 16)}, "shape must have the sides k and 2k"),
     ("twisted_torus", {"shape": (1, 2)}, "shape must have the sides k and 2k"),
+    ("twisted_torus", {"shape": (4, 8), "shift": 8}, r"shift must be within 0\.\.7, got 8"),
+    ("twisted_torus", {"shape": (4, 8), "shift": -1}, r"shift must be within 0\.\.7, got -1"),
     ("hypercube", {"dimensions": 0}, r"dimensions must be within 1\.\.30, got 0"),
     ("full_mesh", {"switches": 0}, "switches must be >= 1, got 0"),
     ("full_mesh", {"switches": 66}, "switch 0 needs 66 ports and has 64"),

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from fabriclab import units
 from fabriclab.core import Fabric
 from fabriclab.topologies._clos import Parts
 from fabriclab.topologies._direct import assemble, check, coordinates, family, sizes
@@ -15,8 +16,8 @@ __all__ = ["twisted_torus"]
 
 
 @family("twisted_torus", small={"shape": (2, 4)})
-def twisted_torus(shape: Sequence[int], hosts: int = 0, *, parts: Parts) -> Fabric:
-    """Return a torus with sides k and 2k in which each wrap of a short side shifts every long side by k.
+def twisted_torus(shape: Sequence[int], hosts: int = 0, shift: int | None = None, *, parts: Parts) -> Fabric:
+    """Return a torus with sides k and 2k in which each wrap of a short side shifts every long side, by k.
 
     With n nodes: one cable per dimension and node, degree 2 per dimension, as in the torus, and all nodes alike;
     but diameter 12 instead of 16 links for 8 x 8 x 16, and mean 6.98 instead of 8.01 between distinct nodes.
@@ -26,13 +27,17 @@ def twisted_torus(shape: Sequence[int], hosts: int = 0, *, parts: Parts) -> Fabr
     ----------
     shape : sequence of int
         Nodes along each dimension: k or 2k, with k >= 2, and each of them at least once.
-    hosts, radix, rate, switch_delay, host_length, switch_length
+    hosts : int
+        As in ``torus``.
+    shift : int, optional
+        Places along the long sides, k unless given; 0 is the torus (of k > 2). 0..2k - 1
+    radix, rate, switch_delay, host_length, switch_length
         As in ``torus``.
 
     Raises
     ------
     ValueError
-        If the sides are not k and 2k.
+        If the sides are not k and 2k, or there is no such shift.
 
     References
     ----------
@@ -45,6 +50,7 @@ def twisted_torus(shape: Sequence[int], hosts: int = 0, *, parts: Parts) -> Fabr
     if k < 2 or set(side) != {k, 2 * k}:
         msg = f"shape must have the sides k and 2k (k >= 2) and no other, such as (8, 8, 16), got {shape!r:.80}"
         raise ValueError(msg)
+    by = k if shift is None else units.count(shift, "shift", 0, 2 * k - 1)
     check(n, n * side.size, hosts)
     side = side.astype(np.int64)
     where = coordinates(side.tolist())
@@ -54,6 +60,6 @@ def twisted_torus(shape: Sequence[int], hosts: int = 0, *, parts: Parts) -> Fabr
         to = at.copy()
         to[i] = (to[i] + 1) % side[i]
         if side[i] == k:
-            to += k * long * (to[i] == 0)
+            to += by * long * (to[i] == 0)
         cables.append((number, np.ravel_multi_index(tuple(to % side[:, None]), side.tolist())))
     return assemble(parts, hosts, cables, where)

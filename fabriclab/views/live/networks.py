@@ -89,35 +89,37 @@ def explorer(family: str = "fat_tree", size: int = 64, colour: str = "load", *,
     return Live(call, scene, controls, values, text("live.explorer.title"))
 
 
-def twist(shape: tuple[int, ...] = (4, 4, 8), twisted: bool = False, colour: str = "load") -> Live:
-    """Show a torus whose closing cables can be plugged with a twist: same cables, shorter ways.
+def twist(shape: tuple[int, ...] = (4, 4, 8), shift: int = 0, colour: str = "load") -> Live:
+    """Show a torus whose closing cables can be plugged with a twist: same cables, other ways.
 
     Parameters
     ----------
     shape : tuple of int
         Sides k and 2k.
-    twisted : bool
-        Whether they are.
+    shift : int
+        How far along the long sides a cable that closes a short one is plugged; 0 is the plain torus.
     colour : str
         As in `explorer`.
     """
 
     @cache
-    def facts(twisted: bool) -> tuple[Fabric, Any, str]:
-        f = topologies.build("twisted_torus" if twisted else "torus", shape=shape)
+    def facts(shift: int) -> tuple[Fabric, Any, str]:
+        f = topologies.build("twisted_torus", shape=shape, shift=shift)
         load, figures = _uniform(f)
-        return f, load, text("live.twist.twisted" if twisted else "live.twist.plain", **figures)
+        full = 100 * load.reshape(len(shape), -1).max(axis=1)  # cables are numbered by direction
+        along = ", ".join(f"{name} {part:.3g}%" for name, part in zip(f.coord_names, full, strict=True))
+        return f, load, text("live.twist.said", shift=shift, along=along, **figures)
 
-    def scene(twisted: bool, colour: str) -> Scene:
-        f, load, said = facts(twisted)
+    def scene(shift: int, colour: str) -> Scene:
+        f, load, said = facts(shift)
         return scene_of(f, load if colour == "load" else None, colour, said=said)
 
     controls: dict[str, Control] = {
-        "twisted": Choice((False, True), text("live.twist.twist")),
+        "shift": Slider(0, max(shape) - 1, label=text("live.twist.shift")),
         "colour": Choice(("load", "tier"), text("live.fabric.colour")),
     }
     call = f"fl.live.twist({tuple(shape)!r}"
-    return Live(call, scene, controls, {"twisted": twisted, "colour": colour}, text("live.twist.title"))
+    return Live(call, scene, controls, {"shift": shift, "colour": colour}, text("live.twist.title"))
 
 
 def mix(fabric: Fabric, share: int = 0, routing: str = "spray", colour: str = "load", *,
