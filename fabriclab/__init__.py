@@ -18,8 +18,8 @@ from typing import Any, Final
 __version__ = "0.1.0"
 
 _SUBMODULES: Final = (
-    "catalog checks collectives core economics engines errors exercises importers lower measure registry routing "
-    "simulation topologies units validate views"
+    "catalog checks collectives core economics engines errors exercises importers lower measure metrics operations "
+    "registry routing simulation topologies units validate views"
 ).split()
 _NAMES: Final = {
     "catalog": "case",

@@ -1,0 +1,123 @@
+"""Hops between ranks, and how many ways lead from one to another."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fabriclab.core import Fabric
+from fabriclab.core._frozen import check_within, frozen
+from fabriclab.metrics._search import FAR, Ints, Search, check_ranks, doors
+from fabriclab.routing._ways import no_path
+
+__all__ = ["Diversity", "Hops", "diversity", "hops"]
+
+
+class Hops(NamedTuple):
+    """How far ranks are apart: ``pairs[h]`` ordered pairs of different ranks are h links apart, (diameter + 1,)."""
+
+    pairs: Ints
+
+    @property
+    def diameter(self) -> int:
+        """Links between the two ranks that are furthest apart."""
+        return self.pairs.size - 1
+
+    @property
+    def mean(self) -> float:
+        """Mean links between two different ranks."""
+        return float(np.arange(self.pairs.size) @ self.pairs / self.pairs.sum())
+
+    def __repr__(self) -> str:
+        """Show both."""
+        return f"<Hops: diameter {self.diameter}, mean {self.mean:.6g}>"
+
+
+def hops(fabric: Fabric) -> Hops:
+    """Return how far all ranks are apart, in links that carry traffic.
+
+    One rank stands for all that hang on the same switch by one cable each: the others are as far from it as from
+    those. The search then goes from few ranks to all.
+
+    Raises
+    ------
+    NoPath
+        If two ranks have no path, naming them.
+    ValueError
+        If there are fewer than two ranks.
+
+    Examples
+    --------
+    >>> from fabriclab import topologies
+    >>> hops(topologies.build("fat_tree", k=4))
+    <Hops: diameter 6, mean 5.46667>
+    """
+    n, search, ends, pairs = check_ranks(fabric), Search(fabric), fabric.endpoint.astype(np.int64), [0]
+    _, first, alike = np.unique(doors(fabric)[0], return_index=True, return_counts=True)
+    for many in np.unique(alike):
+        for goals in search.blocks(ends[first[alike == many]]):
+            met = goals.size  # every goal reaches itself
+            for h, new in enumerate(search.sweeps(goals), 1):
+                found = int(np.bitwise_count(np.take(new, search.row[ends], axis=0)).sum())
+                pairs += [0] * (h + 1 - len(pairs))
+                pairs[h], met = pairs[h] + int(many) * found, met + found
+            if met < goals.size * n:
+                rank, goal = np.argwhere(search.table(goals)[ends] == FAR)[0]
+                raise no_path(fabric, int(ends[rank]), int(goals[goal]))
+    return Hops(frozen(np.trim_zeros(np.array(pairs), "b"), np.int64))
+
+
+class Diversity(NamedTuple):
+    """Ways between P pairs of ranks: how many are shortest, and how many there are that share no link."""
+
+    shortest: NDArray[np.float64]  # (P,) whole numbers, of which there may be more than int64 holds
+    disjoint: Ints  # (P,)
+
+
+def diversity(fabric: Fabric, pairs: ArrayLike) -> Diversity:
+    """Return how many ways lead from one rank to another; parallel cables are ways of their own.
+
+    The ways that share no link are as many as a flow of one unit per link carries (Menger's theorem).
+
+    Parameters
+    ----------
+    fabric : Fabric
+        Links of capacity 0 are no way.
+    pairs : (P, 2) array_like of int
+        Ranks, from and to.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If these are no pairs of different ranks.
+
+    Examples
+    --------
+    >>> from fabriclab import topologies
+    >>> ways = diversity(topologies.build("torus", shape=(4, 4)), [[0, 5]])
+    >>> ways.shortest.tolist(), ways.disjoint.tolist()
+    ([2.0], [4])
+    """
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import maximum_flow
+
+    given = frozen(pairs, np.int64, "pairs")
+    if given.ndim != 2 or given.shape[1] != 2 or np.any(given[:, 0] == given[:, 1]):
+        msg = f"pairs must be rows of two different ranks such as [[0, 5], [0, 9]], got {given.tolist()!r:.80}"
+        raise ValueError(msg)
+    check_within(given, "pairs", 0, fabric.n_ranks - 1)
+    live, size = np.flatnonzero(fabric.capacity > 0), (fabric.n_nodes,) * 2
+    source, target, transit = fabric.source[live], fabric.target[live], fabric.transit
+    start, goal = fabric.endpoint[given].astype(np.int64).T
+    graph, table, most = csr_array((np.ones(live.size), (source, target)), shape=size), Search(fabric).table(goal), []
+    step = ways = (table == 0).astype(np.float64)
+    for h in range(1, 1 + int(table.max(where=table < FAR, initial=0))):
+        step = np.where(table == h, graph @ step, 0.0)
+        ways, step = ways + step, step * transit[:, None]
+    for s, t in zip(start.tolist(), goal.tolist(), strict=True):
+        on = (transit[source] | (source == s)) & (transit[target] | (target == t))
+        unit = csr_array((on[on].astype(np.int32), (source[on], target[on])), shape=size)
+        most.append(maximum_flow(unit, s, t).flow_value)
+    return Diversity(ways[start, np.arange(goal.size)], np.array(most))

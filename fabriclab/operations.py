@@ -1,0 +1,230 @@
+"""Faults and maintenance: what fails or is drained together, what is left then, and how bad luck may get."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fabriclab import units
+from fabriclab.core import Fabric
+from fabriclab.metrics._search import FAR, Ints, Search, check_ranks, outside
+from fabriclab.metrics.traffic import times, uniform_load
+
+__all__ = ["MonteCarlo", "Report", "fail", "monte_carlo", "parts", "report"]
+
+Flags = NDArray[np.bool_]
+What = str | Mapping[Any, ArrayLike]
+
+
+def parts(fabric: Fabric, what: What, per: int = 1) -> dict[Any, Ints]:
+    """Return what fails or is drained as one: the nodes of each part, or its cables.
+
+    Parameters
+    ----------
+    fabric : Fabric
+        What it is made of.
+    what : str or mapping
+        ``"cable"``: the cables outside the servers. A kind of node, such as ``"spine"``: each of them. A coordinate,
+        such as ``"rail"``, ``"plane"`` or ``"server"``: all nodes that have the same one. A mapping: power domains
+        by their names, each with its nodes.
+    per : int
+        Parts that share their power, in order: ``parts(fabric, "server", per=4)`` are racks of four servers. >= 1
+
+    Returns
+    -------
+    dict
+        By number, from 0: that of the cable, among the nodes of the kind, or of the coordinate, divided by ``per``.
+
+    Raises
+    ------
+    ValueError
+        If the fabric has no such parts.
+    """
+    together = units.count(per, "per")
+    if isinstance(what, Mapping):
+        return {name: np.unique(np.asarray(nodes)) for name, nodes in what.items()}
+    if what == "cable":
+        number = np.where(outside(fabric)[::2], np.arange(fabric.n_cables), -1)
+    elif what in fabric.kinds:
+        mine = fabric.kind == fabric.kinds.index(what)
+        number = np.where(mine, np.cumsum(mine) - 1, -1)
+    elif what in fabric.coord_names:
+        number = fabric.coord[:, fabric.coord_names.index(what)].astype(np.int64)
+    else:
+        known = ", ".join(dict.fromkeys(["cable", *fabric.kinds, *fabric.coord_names]))
+        msg = f"what must be one of {known}, or power domains by name, got {what!r}"
+        raise ValueError(msg)
+    order = np.argsort(number, kind="stable")
+    found, first = np.unique(number[order] // together, return_index=True)
+    return {k: p for k, p in zip(found.tolist(), np.split(order, first[1:]), strict=True) if k >= 0}
+
+
+def fail(fabric: Fabric, what: What, which: Sequence[Any], per: int = 1) -> Fabric:
+    """Return a fabric without some of its `parts`, by number or by name: their links have capacity 0.
+
+    Examples
+    --------
+    >>> from fabriclab import topologies
+    >>> fail(topologies.build("leaf_spine", hosts=16, radix=8), "spine", [1])
+    topologies.build('leaf_spine', hosts=16, radix=8).without(nodes=[21])
+    """
+    there = parts(fabric, what, per)
+    for name in which:
+        if name not in there:
+            some = ", ".join(map(repr, [*there][:8]))
+            msg = f"which must name some of {len(there)} parts, such as {some}, got {name!r}"
+            raise ValueError(msg)
+    gone = np.concatenate([np.zeros(0, np.int64), *(there[name] for name in which)])
+    return fabric.without(cables=gone) if what == "cable" else fabric.without(nodes=gone)
+
+
+class Report(NamedTuple):
+    """What is left of a fabric.
+
+    Parameters
+    ----------
+    bandwidth : float
+        Uniform traffic of all pairs of ranks that have a path, as a part of what the healthy fabric carries. Every
+        pair sends the same, and nodes split it evenly over shortest paths, so the fullest link sets it.
+    cut_off : (C,) int64
+        Ranks without a path to the largest part of all ranks, even if the GPUs of their server pass on what reaches
+        them over the scale-up domain. Ranks that hang together through a chain of others count as joined.
+    alone : (A,) int64
+        Ranks without a path of their own to another server: their own NIC is gone, or what it leads to.
+    worst : tuple of int
+        Two ranks whose traffic crosses the fullest link; empty if no pair has a path.
+    link : int
+        The fullest link.
+    """
+
+    bandwidth: float
+    cut_off: Ints
+    alone: Ints
+    worst: tuple[int, ...]
+    link: int
+
+    def __repr__(self) -> str:
+        """Show the numbers."""
+        lost = f"{self.cut_off.size} ranks cut off, {self.alone.size} alone"
+        return f"<Report: {100 * self.bandwidth:.4g}% of the bandwidth, {lost}, worst pair {self.worst}>"
+
+
+def report(healthy: Fabric, hurt: Fabric) -> Report:
+    """Return what is left of ``healthy`` in ``hurt``, the same fabric with links of less capacity.
+
+    A rank needs a path there and back over cables that work both ways. Left out: the time until the fault is known
+    and routed around, and routing that looks at load.
+
+    Raises
+    ------
+    ValueError
+        If the two are not the same fabric, or the healthy one carries no traffic.
+    """
+    if any(not np.array_equal(getattr(healthy, k), getattr(hurt, k)) for k in ("source", "target", "endpoint")):
+        msg = f"hurt must have the nodes and links of healthy, got {hurt!r:.80}; make it by fail or without"
+        raise ValueError(msg)
+    (whole, _), (left, link), (cut_off, alone) = _carries(healthy), _carries(hurt), _apart(hurt)
+    if not whole:
+        msg = f"healthy must have two ranks with a path between them, got {healthy!r:.80}"
+        raise ValueError(msg)
+    worst = _across(hurt, link) if left else ()
+    return Report(left / whole, np.flatnonzero(cut_off), np.flatnonzero(alone), worst, link)
+
+
+def _carries(fabric: Fabric) -> tuple[float, int]:
+    """Return the uniform traffic of all pairs that have a path, together [B/s], and the fullest link."""
+    load, met = uniform_load(fabric, np.ones(check_ranks(fabric)))
+    took = times(fabric, load)
+    return (met / float(took.max()) if met else 0.0), int(took.argmax())
+
+
+def _apart(fabric: Fabric) -> tuple[Flags, Flags]:
+    """Return which ranks are cut off with the help of their server, and which reach no other server alone, (R,)."""
+    own, gpus = np.arange(fabric.n_ranks), [i for i, kind in enumerate(fabric.kinds) if kind == "gpu"]
+    part, rank = _joined(fabric, fabric.transit | np.isin(fabric.kind, gpus))
+    main = np.isin(own, rank[part == np.bincount(part).argmax()])
+    part, rank = _joined(fabric, fabric.transit)
+    server = fabric.server if np.unique(fabric.server).size > 1 else own
+    met = np.unique(np.stack([part, server[rank]])[:, main[rank]], axis=1)  # parts, and servers that meet there
+    many = np.bincount(met[0], minlength=fabric.n_nodes)
+    return ~main, ~np.isin(own, rank[many[part] > 1])
+
+
+def _joined(fabric: Fabric, passes: Flags) -> tuple[Ints, Ints]:
+    """Return the parts into which nodes that pass traffic on fall, and the ranks that hang on each, every pair once."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    n, own = fabric.n_nodes, np.arange(fabric.n_ranks)
+    rank = np.full(n, -1)
+    rank[fabric.endpoint] = own
+    link = np.flatnonzero(np.repeat(fabric.capacity.reshape(-1, 2).min(axis=1) > 0, 2))
+    a, b = fabric.source[link], fabric.target[link]
+    inner, hangs = passes[a] & passes[b], (rank[a] >= 0) & ~passes[a] & passes[b]
+    graph = coo_array((inner[inner], (a[inner], b[inner])), shape=(n, n))
+    part = connected_components(graph, directed=False)[1].astype(np.int64)
+    # A rank that passes nothing on is a part of its own, besides those that it hangs on.
+    pair = np.concatenate([part[fabric.endpoint], part[b[hangs]]]) * own.size + np.concatenate([own, rank[a[hangs]]])
+    part, who = np.divmod(np.unique(pair), own.size)
+    return part, who
+
+
+def _across(fabric: Fabric, link: int) -> tuple[int, ...]:
+    """Return two ranks that have the link on a shortest path."""
+    u, v, ends, search = fabric.source[link], fabric.target[link], fabric.endpoint.astype(np.int64), Search(fabric)
+    before = search.table(np.array([u]))[ends] if fabric.transit[u] else np.where(ends == u, 0, FAR)[:, None]
+    for goals in search.blocks(ends):
+        table = search.table(goals)
+        after = table[v] if fabric.transit[v] else np.where(goals == v, 0, FAR)
+        ways = np.argwhere((before + table[u] == table[ends]) & (after + 1 == table[u]))
+        if ways.size:
+            return int(ways[0, 0]), int(np.flatnonzero(ends == goals[ways[0, 1]])[0])
+    return ()
+
+
+class MonteCarlo(NamedTuple):
+    """Draws of failures: the bandwidth that each leaves, and the ranks that it cuts off and leaves alone, (D,) each."""
+
+    bandwidth: NDArray[np.float64]
+    cut_off: NDArray[np.float64]
+    alone: NDArray[np.float64]
+
+    def quantiles(self, *at: float) -> dict[str, list[float]]:
+        """Return the quantiles of all three at levels within 0..1."""
+        return {name: np.quantile(column, at).tolist() for name, column in self._asdict().items()}
+
+    def __repr__(self) -> str:
+        """Show the medians."""
+        median = ", ".join(f"{name} {x:.4g}" for name, (x,) in self.quantiles(0.5).items())
+        return f"<MonteCarlo: {self.bandwidth.size} draws, medians {median}>"
+
+
+def monte_carlo(fabric: Fabric, what: What, k: int, draws: int = 100, seed: int = 0, per: int = 1) -> MonteCarlo:
+    """Return what `report` says of ``k`` parts that fail at once, drawn ``draws`` times; all are equally likely.
+
+    The healthy fabric is measured once, and parts that are drawn again together are not measured again. A fabric
+    without the inside of its servers (``expand=False``) is measured many times faster.
+
+    Parameters
+    ----------
+    fabric : Fabric
+        The healthy one.
+    what, per
+        As in `parts`.
+    k, draws : int
+        Failures of each draw, and draws. >= 0, >= 1
+    seed : int
+        The same seed gives the same draws on every machine.
+    """
+    there, rng = [*parts(fabric, what, per)], np.random.default_rng(units.count(seed, "seed", 0))
+    many, whole, seen = units.count(k, "k", 0, len(there)), _carries(fabric)[0], {}
+    drawn = [
+        frozenset(rng.choice(len(there), many, replace=False).tolist()) for _ in range(units.count(draws, "draws"))
+    ]
+    for lost in set(drawn):
+        hurt = fail(fabric, what, [there[i] for i in lost], per)
+        seen[lost] = (_carries(hurt)[0] / whole, *(np.count_nonzero(x) for x in _apart(hurt)))
+    return MonteCarlo(*np.array([seen[lost] for lost in drawn], dtype=float).T)
