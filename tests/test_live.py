@@ -66,6 +66,8 @@ VIEWS = {
     "roulette": lambda: live.roulette(),
     "explorer": lambda: live.explorer("torus", families=("torus", "dragonfly", "slim_fly")),
     "twist": lambda: live.twist((2, 4)),
+    "failures": lambda: live.failures(topologies.build("fat_tree", k=4), count=3),
+    "cut": lambda: live.cut(topologies.build("mesh", shape=(3, 5))),
     "mix": lambda: live.mix(topologies.build("rail_optimised", servers=4, gpus=4, rails=4, radix=8), 50),
     "server": lambda: live.server(),
     "ruler": lambda: live.ruler({"copy": "10 GB/s"}, {"NVLink 4": "450 GB/s"}),
@@ -300,7 +302,7 @@ def test_the_table_holds_the_numbers_that_are_drawn(name):
             np.polyval(slope, np.log(table["time [s]"][first])), abs=0.1
         )
     else:
-        assert name in ("opened", "small fabric", "table")
+        assert name in ("opened", "small fabric", "failures", "table")
     if "margins" in drawn:
         assert drawn["cables"].fields["ptr"].size - 1 == len(drawn["cables"].fields["names"]) == table.n_rows
         assert drawn["failed"].fields["x"].size == np.count_nonzero(table["failed"])

@@ -7,17 +7,18 @@ its table and the line of code that sets it stand in its place.
 
 from fabriclab.views.live.controls import Choice, Slider
 from fabriclab.views.live.fabrics import fabric
-from fabriclab.views.live.networks import explorer, mix, paths, roulette, twist
-from fabriclab.views.live.placements import placement
+from fabriclab.views.live.networks import cut, explorer, failures, mix, twist
+from fabriclab.views.live.placements import placement, wirings
 from fabriclab.views.live.rulers import ruler
 from fabriclab.views.live.servers import server
 from fabriclab.views.live.steppers import stepper
 from fabriclab.views.live.sweeps import sweep
 from fabriclab.views.live.times import race, timeline
+from fabriclab.views.live.ways import paths, roulette
 from fabriclab.views.live.widget import Live, table
 from fabriclab.views.scene import Layer, Scene
 
 __all__ = [
-    "Choice", "Layer", "Live", "Scene", "Slider", "explorer", "fabric", "mix", "paths", "placement", "race",
-    "roulette", "ruler", "server", "stepper", "sweep", "table", "timeline", "twist",
+    "Choice", "Layer", "Live", "Scene", "Slider", "cut", "explorer", "fabric", "failures", "mix", "paths",
+    "placement", "race", "roulette", "ruler", "server", "stepper", "sweep", "table", "timeline", "twist", "wirings",
 ]  # fmt: skip

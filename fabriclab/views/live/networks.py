@@ -1,4 +1,4 @@
-"""Live views of networks: families side by side, the ways between two endpoints, and what a hash does to cables."""
+"""Live views of networks: families side by side, a twist, traffic on rails, parts that fail, and cuts."""
 
 from __future__ import annotations
 
@@ -7,19 +7,17 @@ from typing import Any, Final
 
 import numpy as np
 
-from fabriclab import collectives, metrics, topologies
+from fabriclab import collectives, metrics, operations, topologies, units
 from fabriclab.core import Fabric, Flows
 from fabriclab.metrics.traffic import uniform_load
 from fabriclab.routing import route
-from fabriclab.routing._balance import expected_fullest
-from fabriclab.routing._ways import hashed
 from fabriclab.texts import text
+from fabriclab.views.layout import counted
 from fabriclab.views.live.controls import Choice, Control, Slider
 from fabriclab.views.live.fabrics import scene_of
 from fabriclab.views.live.widget import Live
 from fabriclab.views.page import Floats
-from fabriclab.views.scene import COLOUR, Layer, Scene, lines, shade, texts_at
-from fabriclab.views.tables import Table
+from fabriclab.views.scene import Scene
 
 SIZES: Final = (16, 64, 256, 1024)
 # illustrative: of each family the member nearest to so many endpoints
@@ -171,94 +169,68 @@ def mix(fabric: Fabric, share: int = 0, routing: str = "spray", colour: str = "l
     return Live(call, scene, controls, {"share": share, "routing": routing, "colour": colour}, text("live.mix.title"))
 
 
-def paths(fabric: Fabric, source: int = 0, target: int | None = None, routing: str = "ecmp", *,
-          routings: tuple[str, ...] = ("ecmp", "spray")) -> Live:  # fmt: skip
-    """Show the links that a flow between two endpoints takes, by each routing.
+def failures(fabric: Fabric, what: str = "cable", count: int = 1, seed: int = 0, *,
+             kinds: tuple[str, ...] = ("cable", "leaf", "spine")) -> Live:  # fmt: skip
+    """Show what is left of a fabric when some of its parts fail, drawn at random.
 
     Parameters
     ----------
     fabric : Fabric
-        Where.
-    source, target : int
-        Ranks; the last one is the target unless given.
-    routing : str
-        One of ``routings``.
-    routings : tuple of str
-        Names of `fabriclab.routing.names` that the fabric allows.
+        Which.
+    what : str
+        One of ``kinds``.
+    count : int
+        How many fail, at most 32.
+    seed : int
+        Of the draw.
+    kinds : tuple of str
+        What may fail, as in `fabriclab.operations.parts`.
     """
+    there = {kind: [*operations.parts(fabric, kind)] for kind in kinds}
 
-    def scene(source: int, target: int, routing: str) -> Scene:
-        ends = [fabric.name(int(fabric.endpoint[r])) for r in (source, target)]
-        if source == target:
-            return scene_of(fabric, np.zeros(fabric.n_links), said=text("live.paths.same", a=ends[0]))
-        flows = Flows.make(fabric.endpoint[[source]], fabric.endpoint[[target]], 1.0)
-        routes = route(fabric, flows, routing)
-        use = np.bincount(routes.link, routes.use * np.repeat(routes.share, np.diff(routes.ptr)), fabric.n_links)
-        on = np.flatnonzero(use)
-        said = text("live.paths.said", a=ends[0], b=ends[1], hops=f"{use.sum():.4g}", links=on.size, routing=routing)
-        if routes.n_rows == 1 and np.all(routes.use == 1):
-            way = [fabric.name(int(n)) for n in (*fabric.source[routes.row(0)], fabric.target[routes.row(0)[-1]])]
-            said = text("live.paths.way", way=" → ".join(way), hops=routes.link.size, routing=routing)
-        return scene_of(fabric, use, said=said)
+    def scene(what: str, count: int, seed: int) -> Scene:
+        drawn = np.random.default_rng(seed).permutation(len(there[what]))[:count]
+        hurt = operations.fail(fabric, what, [there[what][i] for i in drawn])
+        left = operations.report(fabric, hurt)
+        said = text("live.failures.said", n=drawn.size, all=len(there[what]), what=counted(len(there[what]), what),
+                    part=f"{100 * left.bandwidth:.3g}", cut=left.cut_off.size, alone=left.alone.size)  # fmt: skip
+        return scene_of(hurt, None, "failure", said=said)
 
-    last = fabric.n_ranks - 1
     controls: dict[str, Control] = {
-        "source": Slider(0, last, label=text("live.paths.source")),
-        "target": Slider(0, last, label=text("live.paths.target")),
-        "routing": Choice(routings, text("live.place.routing")),
+        "what": Choice(kinds, text("live.failures.what")),
+        "count": Slider(0, min(32, min(map(len, there.values()))), label=text("live.failures.count")),
+        "seed": Slider(0, 20, label=text("live.failures.seed")),
     }
-    values = {"source": source, "target": last if target is None else target, "routing": routing}
-    call = f"fl.live.paths(fl.{fabric!r}"
-    call += f", routings={routings!r}" if routings != ("ecmp", "spray") else ""
-    return Live(call, scene, controls, values, text("live.paths.title"))
+    call = f"fl.live.failures(fl.{fabric!r}" + (f", kinds={kinds!r}" if kinds != ("cable", "leaf", "spine") else "")
+    return Live(call, scene, controls, {"what": what, "count": count, "seed": seed}, text("live.failures.title"))
 
 
-def roulette(flows: int = 32, cables: int = 32, seed: int = 0) -> Live:
-    """Show how a hash deals equal flows out to equal cables, against the mean over all seeds and against spraying.
+def cut(fabric: Fabric, first: int = 0, order: str = "in order") -> Live:
+    """Cut the ranks into halves, and show the fewest links that part them.
 
     Parameters
     ----------
-    flows, cables : int
-        How many. 1..256, 2..64
-    seed : int
-        Seed of the hash, the one of the routing "ecmp".
+    fabric : Fabric
+        Which.
+    first : int
+        Where the first half begins.
+    order : str
+        "in order", "every other" rank, or "shuffled".
     """
+    n = fabric.n_ranks
+    orders = {"in order": np.arange(n), "every other": np.argsort(np.arange(n) % 2, kind="stable"),
+              "shuffled": np.random.default_rng(0).permutation(n)}  # fmt: skip
+    bound = metrics.bisection(fabric).lower
 
-    def scene(flows: int, cables: int, seed: int) -> Scene:
-        number = np.arange(flows)
-        pick = hashed(seed, number) % np.uint64(cables)
-        held = np.bincount(pick.astype(np.int64), minlength=cables)
-        even, most = flows / cables, int(held.max())
-        left, wide, foot, tall = 60.0, 580.0 / cables, 190.0, 160.0 / max(most, 4)
-        x, scale = left + wide * np.arange(cables), np.arange(0, max(most, 4) + 1, max(1, most // 6))
-        names = [text("live.dice.cable", n=i) for i in range(cables)]
-        notes = [text("live.dice.flows", n=n) for n in held]
-        marks = ((even, "spray", 1.0), (expected_fullest(flows, cables), "expected", 0.0))
-        rules = [np.array([[left - 6, foot - tall * v], [left + 586, foot - tall * v]]) for v, _, _ in marks]
-        layers = {
-            "bars": Layer("boxes", {"x": x, "y": foot - tall * held, "w": np.full(cables, max(wide - 2, 2.0)),
-                                    "h": np.maximum(tall * held, 1.0), "colour": shade(held / most), "round": 0.0,
-                                    "names": names, "notes": notes}),
-            "rules": lines(rules, width=1.5, colour=COLOUR["ink"], dash=np.array([2.0, 1.0])),
-            "words": texts_at(*((650.0, foot - tall * v, text(f"live.dice.{name}"), 0) for v, name, _ in marks),
-                              *((left - 12, foot - tall * int(v), str(v), 2) for v in scale),
-                              (left, foot + 16, text("live.dice.below", cables=cables), 0)),
-        }  # fmt: skip
-        said = text(
-            "live.dice.said",
-            flows=flows,
-            cables=cables,
-            most=most,
-            idle=int(np.sum(held == 0)),
-            slow=f"{most / max(even, 1.0):.3g}",
-            mean=f"{marks[1][0]:.3g}",
-        )
-        return Scene(said, Table({"cable": np.arange(cables), "flows": held}), layers, foot + 30, said)
+    def scene(first: int, order: str) -> Scene:
+        links = metrics.cut(fabric, np.roll(orders[order], -first)[: n // 2])
+        rate = float(fabric.capacity[links].sum())
+        said = text("live.cut.said", links=links.size, rate=units.format_rate(rate), least=units.format_rate(bound))
+        return scene_of(fabric, np.isin(np.arange(fabric.n_links), links).astype(float), said=said)
 
     controls: dict[str, Control] = {
-        "flows": Slider(1, 256, label=text("live.dice.n_flows")),
-        "cables": Slider(2, 64, label=text("live.dice.n_cables")),
-        "seed": Slider(0, 99, label=text("live.dice.seed"), play=True),
+        "first": Slider(0, n - 1, label=text("live.cut.first")),
+        "order": Choice(tuple(orders), text("live.cut.order")),
     }
-    start = {"flows": flows, "cables": cables, "seed": seed}
-    return Live("fl.live.roulette(", scene, controls, start, text("live.dice.title"))
+    values = {"first": first, "order": order}
+    return Live(f"fl.live.cut(fl.{fabric!r}", scene, controls, values, text("live.cut.title"))

@@ -1,8 +1,11 @@
-"""Live placement: the order of ranks on rails, and the load that it brings."""
+"""Live placement: the order of ranks on rails, on one wiring or on several, and the load that it brings."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
+from numpy.typing import NDArray
 
 from fabriclab import collectives, units
 from fabriclab.core import Fabric
@@ -32,8 +35,7 @@ def placement(
     groups = np.array(collectives.rail_groups(fabric))
 
     def scene(seed: int, routing: str, colour: str, open: int | None) -> Scene:
-        rng = np.random.default_rng(seed)
-        order = np.array([rng.permutation(group) for group in groups]) if seed else groups
+        order = _order(groups, seed)
         run = simulate("all_reduce", "ring", fabric, size, placement=order, method=routing)
         numbers = {
             "hops": f"{collectives.spine_crossings(fabric, order):,}",
@@ -53,3 +55,42 @@ def placement(
     values = {"seed": seed, "routing": routing, "colour": colour}
     call = f"fl.live.placement(fl.{fabric!r}, {size!r}"
     return Live(call, scene, controls, values, text("live.place.title"), hidden={"open": open})
+
+
+def wirings(fabrics: Mapping[str, Fabric], wiring: str | None = None, seed: int = 0, colour: str = "load") -> Live:
+    """Show rings over the rails of the first of several wirings of the same servers, on each of them.
+
+    Every ring sums 1 GB, and its flows are sprayed over all cables: what differs is where they go.
+
+    Parameters
+    ----------
+    fabrics : mapping of str to Fabric
+        Wirings by name, with the same ranks and as many cables.
+    wiring, seed, colour : str, int, str
+        The first unless given; seed of the shuffle, 0 for the order of the servers; as in `placement`.
+    """
+    names = tuple(fabrics)
+    groups = np.array(collectives.rail_groups(fabrics[names[0]]))
+
+    def scene(wiring: str, seed: int, colour: str) -> Scene:
+        fabric, order = fabrics[wiring], _order(groups, seed)
+        run = simulate("all_reduce", "ring", fabric, "1 GB", placement=order, method="spray")
+        hops = collectives.spine_crossings(fabric, order)
+        key = "live.wirings.shuffled" if seed else "live.wirings.order"
+        said = text(key, wiring=wiring, seed=seed, hops=f"{hops:,}", all=f"{order.size:,}")
+        return scene_of(fabric, run, colour, said=said)
+
+    controls: dict[str, Control] = {
+        "wiring": Choice(names, text("live.wirings.wiring")),
+        "seed": Slider(0, 20, label=text("live.place.seed")),
+        "colour": Choice(("load", "tier", "rail"), text("live.fabric.colour")),
+    }
+    call = f"fl.live.wirings({{{', '.join(f'{name!r}: fl.{fabric!r}' for name, fabric in fabrics.items())}}}"
+    values = {"wiring": wiring or names[0], "seed": seed, "colour": colour}
+    return Live(call, scene, controls, values, text("live.wirings.title"))
+
+
+def _order(groups: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
+    """Return each group in its own random order; seed 0 leaves them as they are."""
+    rng = np.random.default_rng(seed)
+    return np.array([rng.permutation(group) for group in groups]) if seed else groups

@@ -1,0 +1,109 @@
+"""Live views of ways: between two endpoints, and what a hash does to equal cables."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fabriclab.core import Fabric, Flows
+from fabriclab.routing import route
+from fabriclab.routing._balance import expected_fullest
+from fabriclab.routing._ways import hashed
+from fabriclab.texts import text
+from fabriclab.views.live.controls import Choice, Control, Slider
+from fabriclab.views.live.fabrics import scene_of
+from fabriclab.views.live.widget import Live
+from fabriclab.views.scene import COLOUR, Layer, Scene, lines, shade, texts_at
+from fabriclab.views.tables import Table
+
+
+def paths(fabric: Fabric, source: int = 0, target: int | None = None, routing: str = "ecmp", *,
+          routings: tuple[str, ...] = ("ecmp", "spray")) -> Live:  # fmt: skip
+    """Show the links that a flow between two endpoints takes, by each routing.
+
+    Parameters
+    ----------
+    fabric : Fabric
+        Where.
+    source, target : int
+        Ranks; the last one is the target unless given.
+    routing : str
+        One of ``routings``.
+    routings : tuple of str
+        Names of `fabriclab.routing.names` that the fabric allows.
+    """
+
+    def scene(source: int, target: int, routing: str) -> Scene:
+        ends = [fabric.name(int(fabric.endpoint[r])) for r in (source, target)]
+        if source == target:
+            return scene_of(fabric, np.zeros(fabric.n_links), said=text("live.paths.same", a=ends[0]))
+        flows = Flows.make(fabric.endpoint[[source]], fabric.endpoint[[target]], 1.0)
+        routes = route(fabric, flows, routing)
+        use = np.bincount(routes.link, routes.use * np.repeat(routes.share, np.diff(routes.ptr)), fabric.n_links)
+        on = np.flatnonzero(use)
+        said = text("live.paths.said", a=ends[0], b=ends[1], hops=f"{use.sum():.4g}", links=on.size, routing=routing)
+        if routes.n_rows == 1 and np.all(routes.use == 1):
+            way = [fabric.name(int(n)) for n in (*fabric.source[routes.row(0)], fabric.target[routes.row(0)[-1]])]
+            said = text("live.paths.way", way=" → ".join(way), hops=routes.link.size, routing=routing)
+        return scene_of(fabric, use, said=said)
+
+    last = fabric.n_ranks - 1
+    controls: dict[str, Control] = {
+        "source": Slider(0, last, label=text("live.paths.source")),
+        "target": Slider(0, last, label=text("live.paths.target")),
+        "routing": Choice(routings, text("live.place.routing")),
+    }
+    values = {"source": source, "target": last if target is None else target, "routing": routing}
+    call = f"fl.live.paths(fl.{fabric!r}"
+    call += f", routings={routings!r}" if routings != ("ecmp", "spray") else ""
+    return Live(call, scene, controls, values, text("live.paths.title"))
+
+
+def roulette(flows: int = 32, cables: int = 32, seed: int = 0) -> Live:
+    """Show how a hash deals equal flows out to equal cables, against the mean over all seeds and against spraying.
+
+    Parameters
+    ----------
+    flows, cables : int
+        How many. 1..256, 2..64
+    seed : int
+        Seed of the hash, the one of the routing "ecmp".
+    """
+
+    def scene(flows: int, cables: int, seed: int) -> Scene:
+        number = np.arange(flows)
+        pick = hashed(seed, number) % np.uint64(cables)
+        held = np.bincount(pick.astype(np.int64), minlength=cables)
+        even, most = flows / cables, int(held.max())
+        left, wide, foot, tall = 60.0, 580.0 / cables, 190.0, 160.0 / max(most, 4)
+        x, scale = left + wide * np.arange(cables), np.arange(0, max(most, 4) + 1, max(1, most // 6))
+        names = [text("live.dice.cable", n=i) for i in range(cables)]
+        notes = [text("live.dice.flows", n=n) for n in held]
+        marks = ((even, "spray", 1.0), (expected_fullest(flows, cables), "expected", 0.0))
+        rules = [np.array([[left - 6, foot - tall * v], [left + 586, foot - tall * v]]) for v, _, _ in marks]
+        layers = {
+            "bars": Layer("boxes", {"x": x, "y": foot - tall * held, "w": np.full(cables, max(wide - 2, 2.0)),
+                                    "h": np.maximum(tall * held, 1.0), "colour": shade(held / most), "round": 0.0,
+                                    "names": names, "notes": notes}),
+            "rules": lines(rules, width=1.5, colour=COLOUR["ink"], dash=np.array([2.0, 1.0])),
+            "words": texts_at(*((650.0, foot - tall * v, text(f"live.dice.{name}"), 0) for v, name, _ in marks),
+                              *((left - 12, foot - tall * int(v), str(v), 2) for v in scale),
+                              (left, foot + 16, text("live.dice.below", cables=cables), 0)),
+        }  # fmt: skip
+        said = text(
+            "live.dice.said",
+            flows=flows,
+            cables=cables,
+            most=most,
+            idle=int(np.sum(held == 0)),
+            slow=f"{most / max(even, 1.0):.3g}",
+            mean=f"{marks[1][0]:.3g}",
+        )
+        return Scene(said, Table({"cable": np.arange(cables), "flows": held}), layers, foot + 30, said)
+
+    controls: dict[str, Control] = {
+        "flows": Slider(1, 256, label=text("live.dice.n_flows")),
+        "cables": Slider(2, 64, label=text("live.dice.n_cables")),
+        "seed": Slider(0, 99, label=text("live.dice.seed"), play=True),
+    }
+    start = {"flows": flows, "cables": cables, "seed": seed}
+    return Live("fl.live.roulette(", scene, controls, start, text("live.dice.title"))
