@@ -15,6 +15,7 @@ import pytest
 from exercise1_answers import (
     CROSS,
     GOOD_E,
+    PROOF,
     RIGHT,
     RIGHT_A,
     RIGHT_B,
@@ -28,6 +29,7 @@ from exercise1_answers import (
     bench,
     decided,
     fits,
+    jobs,
     rates,
 )
 from hypothesis import given
@@ -218,6 +220,13 @@ def test_an_answer_that_is_always_the_same_earns_nothing(id, keys):
                 return always[name]
 
             assert find(id).judge(ask, draw(key, id)).part == 0, (key, always)
+
+
+@pytest.mark.parametrize("cause", PROOF)
+def test_a_cause_that_is_always_the_same_earns_nothing_even_with_true_figures(cause):
+    for other in {*PROOF.values()} - {PROOF[cause]}:
+        code = jobs(decide=f"cause = {cause!r}", other=repr(other))
+        assert all(verdict("ex1-d", code, key).part == 0 for key in (PRACTICE, 1, 2, 3)), other
 
 
 def test_a_time_earns_nothing_unless_all_reduces_of_that_size_were_timed():
