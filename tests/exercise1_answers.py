@@ -7,6 +7,7 @@ What follows a slash in the name of a wrong one tells variants apart.
 
 BENCH = """
 def latency(comm, size):
+    {ask}
     for _ in range({warm}):
         comm.all_reduce(size)
     rows = []
@@ -22,8 +23,8 @@ def latency(comm, size):
     return {result}
 """
 USUAL = {
-    "warm": 12, "rounds": 50, "barrier": "comm.barrier()", "inside": "", "k": 1, "spent": "end[r] - begin[r]",
-    "result": "float(np.median(rows.max(axis=1)))",
+    "ask": "", "warm": 12, "rounds": 50, "barrier": "comm.barrier()", "inside": "", "k": 1,
+    "spent": "end[r] - begin[r]", "result": "float(np.median(rows.max(axis=1)))",
 }  # fmt: skip
 
 
@@ -45,8 +46,19 @@ RIGHT_A = {
 WRONG_A = {
     "average over ranks": bench(result="float(np.median(rows.mean(axis=1)))"),
     "fastest rank": bench(result="float(np.median(rows.min(axis=1)))"),
+    "median over ranks": bench(result="float(np.median(rows))"),
+    "median over ranks/each round": bench(result="float(np.median(np.median(rows, axis=1)))"),
     "one rank only": bench(result="float(np.median(rows[:, 0]))"),
     "one rank only/last": bench(result="float(np.median(rows[:, -1]))"),
+    "one rank only/middle": bench(result="float(np.median(rows[:, comm.n_ranks // 2]))"),
+    "one rank only/1": bench(result="float(np.median(rows[:, 1]))"),
+    "half of the time": bench(result="float(np.median(rows.max(axis=1))) / 2"),
+    "time doubled": bench(result="2 * float(np.median(rows.max(axis=1)))"),
+    "divided by the ranks": bench(result="float(np.median(rows.max(axis=1))) / comm.n_ranks"),
+    "spread for the time": bench(result="float(np.median(np.ptp(rows, axis=1)))"),
+    "spread for the time/rounds": bench(result="float(np.ptp(rows.max(axis=1)))"),
+    "another size": bench(ask="size = 8"),
+    "another size/4 KiB": bench(ask="size = '4 KiB'"),
     "two clocks compared": bench(spent="max(end) - min(begin)", result="float(np.median(rows[:, 0]))"),
     "two clocks compared/0 and 1": bench(spent="end[0] - begin[1]", result="float(np.median(rows[:, 0]))"),
     "total for one operation": bench(k=10, result="10 * float(np.median(rows.max(axis=1)))"),
@@ -55,6 +67,7 @@ WRONG_A = {
     "other unit of time/ms": bench(result="float(np.median(rows.max(axis=1))) * 1e3"),
     "nothing timed": "def latency(comm, size): return 20e-6 + size / 5e9",
     "barrier timed": bench(inside="comm.barrier()"),
+    "barrier timed/after": bench().replace("end = comm.now()", "comm.barrier(); end = comm.now()"),
     "no barrier": bench(barrier=""),
     "no barrier/mean": bench(barrier="", result="float(rows.max(axis=1).mean())"),
     "first round only": bench(warm=0, rounds=1),
@@ -68,6 +81,7 @@ WRONG_A = {
     "outliers averaged in/chain without barrier": bench(k=100, rounds=1, barrier=""),
     "outliers averaged in/chain, mean over ranks": bench(k=100, rounds=1, result="float(rows.mean())"),
     "slowest round as typical": bench(result="float(rows.max())"),
+    "slowest round as typical/p99": bench(rounds=100, result="float(np.percentile(rows.max(axis=1), 99))"),
 }  # fmt: skip
 
 # Rates ------------------------------------------------------------------------------------------------------------
@@ -248,7 +262,24 @@ WRONG_C = {
     "interval misses": fits(refuse="if here.sum() < 2: return 1e-9, 2e-9"),
     "interval for a number": fits(time="(0.9 * (a + b * size), 1.1 * (a + b * size))"),
     "other unit of time/predict": fits(time="(a + b * size) * 1e6"),
-    "protocol of another size": fits(time="times[here].mean()"),
+    "protocol of another size": fits(
+        time="np.polyval(np.polyfit(sizes[PART], times[PART], 1), size)".replace(
+            "PART", "np.searchsorted(changes, sizes, 'right') == 0")),
+    "average of a protocol": fits(time="times[here].mean()"),
+    "one point for a line": fits(refuse="if here.sum() < 2: return times[here][0] if here.any() else None"),
+    "one point for a line/scaled": fits(
+        refuse="if here.sum() < 2: return (times / sizes)[here][0] * size if here.any() else None"),
+    **{f"nearest size/{name}": fits(time=f"times[here][{place}]") for name, place in (
+        ("by distance", "abs(sizes[here] - size).argmin()"),
+        ("on a log axis", "abs(np.log(sizes[here] / size)).argmin()"),
+        ("below", "np.searchsorted(sizes[here], size) - 1"), ("above", "np.searchsorted(sizes[here], size)"))},
+    "nearest size/of all": fits(refuse="if 1: return times[abs(sizes - size).argmin()]"),
+    "rate of one size": fits(time="times[here][-1] / sizes[here][-1] * size"),
+    "rate of one size/first": fits(time="times[here][0] / sizes[here][0] * size"),
+    "power law": fits(
+        time="np.exp(np.polyval(np.polyfit(np.log(sizes[here]), np.log(times[here]), 1), np.log(size)))"),
+    "power law/all": fits(time="np.exp(np.polyval(np.polyfit(np.log(sizes), np.log(times), 1), np.log(size)))"),
+    "power law/neighbours": fits(time="np.exp(np.interp(np.log(size), np.log(sizes), np.log(times)))"),
 }  # fmt: skip
 
 # Bottlenecks ------------------------------------------------------------------------------------------------------
@@ -405,6 +436,7 @@ WRONG_E = {
     "smallest gap for the crossover": cross(none="False", size="sizes[i]").replace(
         "turns[-1]", "np.argmin(abs(a - b))"),
     "largest gap for the crossover": cross(size="sizes[np.argmax(b / a)]"),
+    "crossover invented/turned back": cross(none="turns.size == 0"),
     "end for no crossover": cross().replace("return None", "return float(sizes[-1])"),
     "end for no crossover/0": cross().replace("return None", "return 0"),
     "crossover invented": cross().replace("return None", "return float(sizes[len(sizes) // 2])"),

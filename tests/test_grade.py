@@ -241,7 +241,7 @@ HOSTILE = {  # the question's cell, and a word of the sentence; all other questi
                     "def double(x):\n    return F(1)", "wrong"),
     "lying array": ("class A(np.ndarray):\n    def tolist(self): return 0\ndef double(x):\n"
                     "    return np.zeros(3).view(A)", "wrong"),
-    "nan": ("def double(x):\n    return float('nan')", "nan"),
+    "nan": ("def double(x):\n    return float('nan')", "wrong"),
     "huge number": ("def double(x):\n    return 10 ** 100_000", "cannot be compared"),
     "deep list": ("def double(x):\n    a = []\n    for _ in range(10**5): a = [a]\n    return a", "cannot be compared"),
     "long answer": ("def double(x):\n    return 'x' * 10**8", "."),

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
+
+import numpy as np
 
 from fabriclab import units
 from fabriclab.catalog.tables import read_rows
@@ -16,6 +19,7 @@ from fabriclab.texts import text
 
 _UNIT: Final = {"time": "s", "size": "B", "rate": "B/s", "": ""}
 _SHOW: Final = {"time": units.format_time, "size": units.format_size, "rate": units.format_rate}
+Case = TypeVar("Case")
 _SAME: Final = 2e-3  # relative distance within which a number is that of a known mistake
 
 
@@ -46,12 +50,13 @@ class Part:
     within: float  # relative
     kind: str = ""  # time, size, rate, or "" for a plain number
     place: int | None = None  # in the pair that the function returns
-    each: bool = False  # each case counts by itself
+    sets: int = 1  # case i is in set i % sets; a set counts when all in it is right, so no constant answer earns
+    after: bool = False  # a set counts only if it was right in the part before, too
     truth: Sequence[Any] = ()
     # Names of mistakes that fit an answer, the likeliest first; "one rank only/0" is a variant.
     tags: Callable[[int, Any], Sequence[str]] | None = None
     read: Callable[[Any], Any] | None = None
-    right: Callable[[Any, Any], bool] | None = None
+    right: Callable[[int, Any], bool] | None = None
     remark: Callable[[int, Any], str] | None = None  # on a right answer
     step: Callable[[int, Any, str], str] | None = None  # the worked step where no sentence of the table does
 
@@ -61,7 +66,8 @@ class Part:
 
     def holds(self, i: int, got: Any) -> bool:
         """Return whether an answer that could be read is right."""
-        return self.right(got, self.true(i)) if self.right else near(got, self.true(i), self.within)
+        true = self.true(i)
+        return self.right(i, got) if self.right else bool(got == true or near(got, true, self.within))
 
     def mistakes(self, i: int, got: Any) -> list[str]:
         """Return the mistakes that fit an answer."""
@@ -91,7 +97,7 @@ def judge(ask: Ask, *parts: Part) -> Verdict:
         If no call was answered.
     """
     earned, said, mistakes, answers = 0.0, list[str](), list[str](), dict[int, Any]()
-    failed = dict[tuple[str, int], None]()
+    failed, good = dict[tuple[str, int], None](), set[int]()
     for part in parts:
         got, unread = dict[int, Any](), list[str]()
         for i, call in enumerate(part.calls):
@@ -104,8 +110,9 @@ def judge(ask: Ask, *parts: Part) -> Verdict:
             except Misread as error:
                 unread.append(f"{_written(part, i)}: {error}")
         wrong = {i: answer for i, answer in got.items() if not part.holds(i, answer)}
-        right = len(got) - len(wrong)
-        earned += part.share * (right / len(part.calls) if part.each else right == len(part.calls))
+        bad = {i % part.sets for i in range(len(part.calls)) if i in wrong or i not in got}
+        good = {s for s in range(part.sets) if s not in bad and (s in good or not part.after)}
+        earned += part.share * len(good) / part.sets
         if wrong:
             name = _named(part, wrong)
             mistakes += [name.partition("/")[0]] if name else []
@@ -158,6 +165,15 @@ def number(value: Any, kind: str) -> float:
     return float(value)
 
 
+def apart(draw: Callable[[], Case], numbers: Callable[[Case], Sequence[float]], factor: float) -> list[Case]:
+    """Draw two cases whose right numbers are all further apart than a factor: no constant is right in both."""
+    while True:
+        pair = [draw(), draw()]
+        one, other = (np.log(numbers(case)) for case in pair)
+        if np.abs(one - other).min() > math.log(factor):
+            return pair
+
+
 def near(got: Any, wanted: float, within: float) -> bool:
     """Return whether ``got`` is a number within a relative distance of what is wanted."""
     return isinstance(got, int | float) and abs(got - wanted) <= within * abs(wanted)
@@ -187,7 +203,7 @@ def _told(part: Part, i: int, got: Any, name: str) -> list[str]:
     truth, facts = part.true(i), part.facts(i, got)
     words = {key: Shown(fact) if isinstance(fact, float) else fact for key, fact in facts.items()}
     words |= {"call": _written(part, i), "percent": f"{100 * part.within:g}", "got": shown(got, part.kind)}
-    plain = isinstance(got, float) and isinstance(truth, float)
+    plain = isinstance(got, float) and isinstance(truth, float) and not near(got, truth, part.within)
     off = text("ex.off" if plain else f"ex1.{part.name}.off", **words, truth=shown(truth, part.kind))
     step = part.step(i, got, name) if part.step else text(f"ex1.{part.name}.step", **words)
     return [off, text(f"mis.{name.partition('/')[0]}") if name else "", step]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from fabriclab.core.result import bus_factor
 from fabriclab.exercises import Ask, Verdict, question
-from fabriclab.exercises.parts import Misread, Part, judge, near, number, shown
+from fabriclab.exercises.parts import Misread, Part, apart, judge, near, number, shown
 from fabriclab.exercises.readings import WITHIN, Readings
 from fabriclab.exercises.virtual import VirtualRanks
 from fabriclab.texts import text
@@ -22,22 +23,41 @@ _WHOLE: Final = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")  # 
 
 # ex1-a -----------------------------------------------------------------------------------------------------------
 
+_SIZES: Final = ((8, 2, 64), (64, 64, 256), (1024, 64, 96))  # step [B], and from where to where in steps
 
-@question("ex1-a", "latency", VirtualRanks)
+
+def _machine(seed: int, who: NDArray[np.bool_]) -> VirtualRanks:
+    return VirtualRanks(np.random.default_rng(seed), who)
+
+
+def _late(rng: Rng) -> NDArray[np.bool_]:
+    """Return who of a few ranks is late: one, neither the first nor the last."""
+    who = np.zeros(rng.integers(5, 8), bool)
+    who[rng.integers(1, who.size - 1)] = True
+    return who
+
+
+@question("ex1-a", "latency", lambda rng: VirtualRanks(rng, _late(rng)))
 def latency(ask: Ask, rng: Rng) -> Verdict:
-    """Judge a benchmark on two machines, on which the first or the last rank is late, at three sizes."""
-    seeds = {late: int(rng.integers(2**32)) for late in (0, -1)}
-    sizes = [int(rng.choice(some)) for some in ((8, 64, 512), (4096, 8192, 16384), (65536, 98304))] * 2
-    comms = [VirtualRanks(np.random.default_rng(seeds[late]), late) for late in (0, 0, 0, -1, -1, -1)]
-    truth = [comm.base(size) + comm.late for comm, size in zip(comms, sizes, strict=True)]
-    calls = [("latency", comm.proxy(), size) for comm, size in zip(comms, sizes, strict=True)]
+    """Judge a benchmark on two machines at three sizes.
 
+    On one machine a single rank is late, on the other all but the rank in the same place: a rank, or a quantile over
+    ranks, that tells the right time on one of them does not on the other.
+    """
+    who, sizes = _late(rng), [int(step * rng.integers(lo, hi)) for step, lo, hi in _SIZES]
+    seeds = apart(lambda: int(rng.integers(2**32)), lambda seed: [_machine(seed, who).true(s) for s in sizes], 1.12)
+    calls = [("latency", _machine(seed, late).proxy(), size)
+             for seed, late in zip(seeds, (who, ~who), strict=True) for size in sizes]  # fmt: skip
+
+    @functools.cache  # all calls are made before the first is looked at
     def read(i: int) -> Readings:
-        return Readings(comms[i], sizes[i])
+        return Readings(calls[i][1].target, calls[i][2])
 
     return judge(
         ask,
-        Part("latency", 1.0, calls, lambda i, got: {}, WITHIN, "time", each=True, truth=truth,
+        Part("latency", 1.0, calls, lambda i, got: {}, WITHIN, "time", sets=3,
+             truth=[comm.target.true(size) for _, comm, size in calls],
+             right=lambda i, got: bool(read(i).rounds) and near(got, read(i).truth, WITHIN),
              tags=lambda i, got: [*read(i).mistakes(got)], step=lambda i, got, name: read(i).step(got, name),
              remark=lambda i, got: read(i).remark(got)),
     )  # fmt: skip
@@ -81,7 +101,12 @@ def rates(ask: Ask, rng: Rng) -> Verdict:
              for name in (*_WHOLE, "broadcast", "reduce") for n in rng.choice([3, 4, 6, 8], 2, False)]  # fmt: skip
     rows = [{"size": float(size), "time": time, "plain": size / time, "n": n, "factor": bus_factor(name, n),
              "whole": name in _WHOLE, "pair": name == "all_reduce"} for name, size, time, n in cases]  # fmt: skip
-    traces = [_trace(rng) for _ in range(2)]
+
+    def numbers(trace: Any) -> list[float]:
+        times = _times(*trace)
+        return [times[name] / times["whole"] for name in ("moved", "alone")]
+
+    traces = apart(lambda: _trace(rng), numbers, 1.03)
     spent, use = [_times(*trace) for trace in traces], [("utilisation", *trace) for trace in traces]
     return judge(
         ask,
@@ -103,6 +128,7 @@ _CAUSES: Final = {
     "oversubscription": ("uplink_use", ((0.04, 0.09), (0.3, 0.45), (0.85, 0.91), (0.05, 0.2), (1.05, 1.15))),
     "skew": ("byte_skew", ((0.04, 0.09), (0.85, 0.91), (0.35, 0.55), (0.05, 0.2), (2.1, 2.8))),
 }
+_ALIKE: Final = (("bandwidth", "skew"), ("bandwidth", "oversubscription"), ("latency", "straggler"))
 _CONFUSED: Final = {
     ("skew", "bandwidth"): "full NIC means bandwidth", ("oversubscription", "bandwidth"): "NIC blamed for the uplink",
     ("latency", "bandwidth"): "bandwidth blamed for many steps",
@@ -170,8 +196,8 @@ def _jobs(rng: Rng) -> dict[str, dict[str, Any]]:
 
 @question("ex1-d", "bottleneck", _jobs)
 def bottleneck(ask: Ask, rng: Rng) -> Verdict:
-    """Judge a diagnosis of five jobs, one for each cause: the cause, and two true figures, the decisive one among."""
-    causes = [str(cause) for cause in rng.permutation(list(_CAUSES))]
+    """Judge a diagnosis of jobs that look alike in twos: the cause, and two true figures, the decisive one among."""
+    causes = [str(cause) for cause in rng.permutation(rng.permuted(_ALIKE, axis=1)).T.flat]
     jobs = [_job(rng, cause) for cause in causes]
     true, calls = [_figures(job) for job in jobs], [("bottleneck", job) for job in jobs]
 
@@ -192,13 +218,13 @@ def bottleneck(ask: Ask, rng: Rng) -> Verdict:
         fits = [slip for slip, g in slips.items() if all(near(value, g[name], 0.02) for name, value in off.items())]
         return fits if off else ["evidence beside the point"]
 
-    def right(got: Any, i: int) -> bool:
+    def right(i: int, got: Any) -> bool:
         return _CAUSES[causes[i]][0] in got and all(near(value, true[i][name], 0.02) for name, value in got.items())
 
     return judge(
         ask,
-        Part("cause", 0.5, calls, facts, 0.02, place=0, each=True, truth=causes, read=_cause, right=str.__eq__,
+        Part("cause", 0.5, calls, facts, 0.02, place=0, sets=3, truth=causes, read=_cause,
              tags=lambda i, got: [_CONFUSED[pair] for pair in [(causes[i], got)] if pair in _CONFUSED]),
-        Part("evidence", 0.5, calls, facts, 0.02, place=1, each=True, truth=range(5), read=_evidence, right=right,
+        Part("evidence", 0.5, calls, facts, 0.02, place=1, sets=3, after=True, truth=true, read=_evidence, right=right,
              tags=spoiled),
     )  # fmt: skip

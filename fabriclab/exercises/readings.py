@@ -18,10 +18,17 @@ WITHIN: Final = 0.05
 _MOST: Final = 25  # rounds that a learner may have left out at the start, of those that were timed
 _WAYS: Final[Mapping[str, Callable[..., Any]]] = {
     "median": np.median, "mean": np.mean, "min": np.min, "max": np.max, "first": lambda a, axis=0: a[0], "sum": np.sum,
+    "p99": lambda a, axis=0: np.percentile(a, 99, axis), "spread": np.ptp,
 }  # fmt: skip
-_UNITS: Final = (1.0, 1e-3, 1e-6, 1e-9)
-_WAY_FLAWS: Final = {"max": "slowest round as typical", "sum": "total for one operation"}
-_RANKS: Final = ("one rank only", "fastest rank", "average over ranks")
+# A mistake with the whole number, and what the right one was divided by.
+_SCALES: Final = (*(("other unit of time", unit) for unit in (1e-3, 1e-6, 1e-9)), ("time doubled", 0.5),
+                  ("half of the time", 2.0))  # fmt: skip
+_SPREAD: Final = "spread for the time"
+_WAY_FLAWS: Final = dict.fromkeys(("max", "p99"), "slowest round as typical") | {"spread": _SPREAD}
+# The mistake with ranks -> the figure over ranks; without one it is the last rank.
+_OVER: Final[Mapping[str, Callable[..., Any]]] = {
+    "": np.max, "fastest rank": np.min, "average over ranks": np.mean, "median over ranks": np.median, _SPREAD: np.ptp,
+}  # fmt: skip
 
 
 class Round(NamedTuple):
@@ -37,26 +44,26 @@ class Recipe(NamedTuple):
     """A way from the readings to one number; only "total for one operation" is both in ``way`` and in ``each``."""
 
     ranks: str  # "" is the last rank of each round, else a mistake
-    place: int  # which of several numbers of that kind
+    column: int  # of the numbers that a way gives; 0 is the last rank of each round
     way: str  # over the rounds
     start: int  # rounds left out at the start
     each: bool  # divided by the number of all-reduces between two readings
-    unit: float
+    scale: tuple[str, float] = ("", 1.0)
 
     def without(self) -> dict[str, Recipe]:
         """Return the recipe without each of its mistakes."""
-        out = {} if self.unit == 1 else {"other unit of time": self._replace(unit=1)}
+        out = {self.scale[0]: self._replace(scale=("", 1.0))} if self.scale[0] else {}
         if not self.each or self.way == "sum":
             way = "mean" if self.way == "sum" else self.way
             out["total for one operation"] = self._replace(way=way, each=True)
-        if self.way == "max":
-            out[_WAY_FLAWS["max"]] = self._replace(way="median")
-        return out | ({self.ranks: self._replace(ranks="", place=0)} if self.ranks else {})
+        if self.way in _WAY_FLAWS:
+            out[_WAY_FLAWS[self.way]] = self._replace(way="median")
+        return out | ({self.ranks: self._replace(ranks="", column=0)} if self.ranks else {})
 
 
 def _rounds(ranks: VirtualRanks) -> list[Round]:
     """Return what was timed."""
-    late = ranks.late * (np.arange(ranks.n_ranks) != ranks.late_rank)
+    early = ranks.late.max() - ranks.late
     out, begin, before, ops = list[Round](), None, "", list[Op]()
     aligned, leading, cost = False, False, 0.0
     for call, about in ranks.log:
@@ -66,7 +73,7 @@ def _rounds(ranks: VirtualRanks) -> list[Round]:
             leading, cost = leading or not ops, cost + about * bool(ops)
         else:
             if begin is not None and ops:
-                skew = ops[0].ready - late - (begin - ranks.clock)
+                skew = ops[0].ready - early - (begin - ranks.clock)
                 undo = {"barrier timed": cost + skew * leading, "no barrier": skew * (not aligned and not leading)}
                 undo["first round only" if len(ops) == 1 and ops[0].number < WARM else "warm-up averaged in"] = sum(
                     op.cold for op in ops)  # fmt: skip
@@ -80,43 +87,55 @@ class Readings:
     """What a learner's calls to one group have read."""
 
     def __init__(self, ranks: VirtualRanks, size: float) -> None:
-        """Take the log of the group."""
-        self.truth, self.n = ranks.base(size) + ranks.late, ranks.n_ranks
-        self.rounds = _rounds(ranks)
+        """Take the log of the group; only all-reduces of the size that is asked tell anything about it."""
+        self.truth, n, rounds = ranks.true(size), ranks.n_ranks, _rounds(ranks)
+        self.rounds = [r for r in rounds if all(op.size == size for op in r.ops)]
+        self._missed = "another size" if rounds else "nothing timed"
+        self._scales = (("", 1.0), *_SCALES, ("divided by the ranks", float(n)))
+        (last, *over), clocks = _OVER, ["two clocks compared"] * (n * (n - 1) + 2)
+        one = [f"one rank only/{r}" for r in range(n)]
+        self._kinds = [last, *one, *over, *clocks, *_OVER, "median over ranks"]  # of the numbers that `_boiled` returns
         self.begin, self.end = (np.array([getattr(r, side) for r in self.rounds]) for side in ("begin", "end"))
         self.count = np.array([[len(r.ops)] for r in self.rounds])
 
-    def _numbers(self, way: str, start: int, each: bool, undo: tuple[str, ...] = ()) -> dict[str, list[float]]:
-        """Return all numbers that readings may be boiled down to, by the mistake with ranks that is in them."""
-        count, begin = self.count[start:] if each else 1, self.begin[start:]
+    def _times(self, each: bool, undo: tuple[str, ...] = ()) -> Floats:
+        """Return what one could read off each round, as in `_read_off`."""
+        count, begin = self.count if each else 1, self.begin
         if undo:
-            begin = np.array([sum((r.undo.get(name, 0.0) for name in undo), r.begin) for r in self.rounds[start:]])
-        return _boiled(begin / count, self.end[start:] / count, _WAYS[way])
+            begin = np.array([sum((r.undo.get(name, 0.0) for name in undo), r.begin) for r in self.rounds])
+        return _read_off(begin / count, self.end / count)
 
     def _value(self, recipe: Recipe, undo: tuple[str, ...] = ()) -> float:
-        numbers = self._numbers(recipe.way, recipe.start, recipe.each, undo)
-        return numbers[recipe.ranks][recipe.place] / recipe.unit
+        numbers = _boiled(self._times(recipe.each, undo)[recipe.start :], recipe.way, self.begin.shape[1])
+        return float(numbers[recipe.column] / recipe.scale[1])
 
     def recipes(self, got: float) -> list[Recipe]:
         """Return the recipes that give a number, those with the fewest mistakes only; else the nearest one."""
-        known = [*self._all()]
-        found = [recipe._replace(unit=unit) for recipe, value in known for unit in _UNITS
-                 if abs(got * unit - value) <= 1e-6 * abs(value)]  # fmt: skip
+        ways, rows = zip(*self._all(), strict=True)
+        values = np.array(rows)
+
+        def matching(those: Any, scale: tuple[str, float] = ("", 1.0)) -> list[Recipe]:
+            return [Recipe(self._kinds[j], int(j), *ways[i])._replace(scale=scale) for i, j in np.argwhere(those)]
+
+        found = [recipe for scale in self._scales
+                 for recipe in matching(abs(got * scale[1] - values) <= 1e-6 * abs(values), scale)]  # fmt: skip
+        # Of those that differ only in the rounds left out, the one that leaves out fewest.
+        found = [*{recipe._replace(start=0): recipe for recipe in reversed(found)}.values()][::-1]
         if found:
-            strange = [len(recipe.without()) + (recipe.way == "first") for recipe in found]
+            strange = [len(r.without()) + (r.way == "first") + 0.5 * bool(r.scale[0]) for r in found]
             return [recipe for recipe, n in zip(found, strange, strict=True) if n == min(strange)]
-        far = [(abs(math.log(got / value)) + 0.05 * len(recipe.without()), recipe) for recipe, value in known
-               if got > 0 < value and recipe.ranks != "two clocks compared"]  # fmt: skip
+        far = [(abs(math.log(got / self._value(recipe))) + 0.05 * len(recipe.without()), recipe)
+               for recipe in matching((values > 0) & (abs(values - got) < 0.2 * got))
+               if recipe.ranks != "two clocks compared"]  # fmt: skip
         return [recipe for distance, recipe in sorted(far)[:1] if distance < 0.15]
 
-    def _all(self) -> Iterator[tuple[Recipe, float]]:
+    def _all(self) -> Iterator[tuple[tuple[str, int, bool], Floats]]:
         for each in (True, False)[: 1 + bool((self.count > 1).any())]:
+            times = self._times(each)
             for start in range(min(len(self.rounds), _MOST)):
-                for way in _WAYS if start == 0 else [way for way in _WAYS if way != "first"]:
-                    if way != "sum" or len(self.rounds) - start > 1:
-                        for ranks, values in self._numbers(way, start, each).items():
-                            for place, value in enumerate(values):
-                                yield Recipe(ranks, place, way, start, each, 1.0), value
+                for way in _WAYS:
+                    if (way != "first" or start == 0) and (way != "sum" or len(self.rounds) - start > 1):
+                        yield (way, start, each), _boiled(times[start:], way, self.begin.shape[1])
 
     def off(self, value: float) -> float:
         """Return how far a number is from the truth, as a ratio."""
@@ -128,7 +147,7 @@ class Readings:
         What does not bring the number clearly closer is not the cause, whatever the calls look like.
         """
         if not self.rounds:
-            return {"nothing timed": self.truth}
+            return {self._missed: self.truth}
         out = dict[str, float]()
         for recipe in self.recipes(got):
             less = {name: self._value(other) for name, other in recipe.without().items()}
@@ -141,7 +160,7 @@ class Readings:
             if least < 0.8 * self.off(got) or least <= WITHIN:
                 most = 1.1 * max(least, WITHIN)
                 out |= {name: value for name, value in less.items() if self.off(value) <= most and name not in out}
-        if not out and any(abs(got * unit / self.truth - 1) < 0.25 for unit in _UNITS[1:]):
+        if not out and any(abs(got * unit / self.truth - 1) < 0.25 for _, unit in _SCALES[:3]):
             out["other unit of time"] = self.truth
         return out
 
@@ -152,10 +171,10 @@ class Readings:
         found = self.mistakes(got)
         if name not in found:
             everything = tuple({name for r in self.rounds for name in r.undo})
-            right = self._value(Recipe("", 0, "median", 0, True, 1.0), everything)
+            right = self._value(Recipe("", 0, "median", 0, True), everything)
             return text("ex1.latency.all", right=units.format_time(right))
         said = [text("ex1.latency.step", undone=units.format_time(found[name]))]
-        if name.partition("/")[0] in _RANKS:
+        if name.partition("/")[0] in ("one rank only", *_OVER):
             spent = (self.end - self.begin) / self.count
             one = spent[np.argsort(spent.max(axis=1))[len(spent) // 2]]
             said.insert(0, text("ex1.latency.ranks", times=", ".join(map(units.format_time, one))))
@@ -170,16 +189,17 @@ class Readings:
         return text("ex1.latency.cold") if found and cold else ""
 
 
-def _boiled(begin: Floats, end: Floats, way: Callable[..., Any]) -> dict[str, list[float]]:
-    """Return the numbers of times (R, n) by the mistake with ranks in them; "" is the last rank."""
-    spent = end - begin
-    alone = way(spent, axis=0)
-    pairs = way(end[:, :, None] - begin[:, None, :], axis=0)[~np.eye(spent.shape[1], dtype=bool)]
-    ends = [way(end.max(axis=1) - begin.min(axis=1)), way(end.min(axis=1) - begin.max(axis=1))]
-    return {
-        "": [way(spent.max(axis=1)), alone.max()],
-        **{f"one rank only/{r}": [value] for r, value in enumerate(alone)},
-        "fastest rank": [way(spent.min(axis=1)), alone.min()],
-        "average over ranks": [way(spent.mean(axis=1)), alone.mean()],
-        "two clocks compared": [*pairs, *ends],
-    }  # fmt: skip
+def _read_off(begin: Floats, end: Floats) -> Floats:
+    """Return by round: the last rank, each rank, other figures over ranks, what two clocks give (R, 1 + n + ...)."""
+    spent, first, last = end - begin, begin[:, :, None], end[:, None, :]
+    ends = [end.max(axis=1) - begin.min(axis=1), end.min(axis=1) - begin.max(axis=1)]
+    pairs = (last - first)[:, ~np.eye(spent.shape[1], dtype=bool)]
+    last_rank, *over = (of(spent, axis=1) for of in _OVER.values())
+    return np.column_stack([last_rank, spent, *over, *ends, pairs])
+
+
+def _boiled(times: Floats, way: str, n: int) -> Floats:
+    """Return what a way over rounds gives: each column of `_read_off`, figures over ranks of that, all in one."""
+    ranks, each = slice(1, n + 1), _WAYS[way](times, axis=0)
+    pooled = np.median(times[:, ranks]) if way == "median" else math.nan
+    return np.array([*each, *(of(each[ranks]) for of in _OVER.values()), pooled])

@@ -148,6 +148,8 @@ class Answers:
             return value
         if kind is int and value.bit_length() > BITS:
             self.refuse("int")
+        if kind is float and value != value:
+            return {"__nan__": 0}
         if kind is float and value - value != 0:
             self.refuse(repr(value))
         if kind is int or kind is float:

@@ -63,9 +63,9 @@ def _integer(digits: str) -> int:
 
 
 def _unpaired(item: dict[str, Any]) -> Any:
-    """Return the dictionary that was sent as pairs, so that its keys may be numbers."""
+    """Return the dictionary that was sent as pairs, so that its keys may be numbers; or NaN, which JSON lacks."""
     if "__pairs__" not in item:
-        return item
+        return math.nan if "__nan__" in item else item
     if len(item["__pairs__"]) > _MOST_PAIRS:  # many keys could be chosen so that each takes the time of all others
         raise ValueError
     return dict(item["__pairs__"])
@@ -76,7 +76,7 @@ _DECODE: Final = json.JSONDecoder(object_hook=_unpaired, parse_int=_integer, par
 
 
 def _check(value: Any) -> None:
-    if isinstance(value, float) and not math.isfinite(value):  # 1e999
+    if isinstance(value, float) and math.isinf(value):  # 1e999
         raise ValueError
     if isinstance(value, str) and not value.isascii():
         value.encode()  # half of a sign is a UnicodeEncodeError, which is a ValueError
