@@ -40,19 +40,24 @@ def way(fabric, source, target, method):
     return [fabric.name(int(n)) for n in fabric.target[routes.row(0)]]
 
 
+def joined(n, on, edges):
+    """Return n switches of one tier with these cables, and a host on each of the switches ``on``."""
+    b = FabricBuilder(("host", "switch"), ("i",))
+    host = b.add_nodes("host", len(on), tier=0, transit=False, i=on)
+    switch = b.add_nodes("switch", n, tier=1, transit=True, i=range(n))
+    b.add_cables(host, switch[on], capacity=1e9)
+    b.add_cables(*switch[np.array(edges).T], capacity=1e9)
+    return b.build("joined", {}, endpoint=host, rail=[0] * len(on), server=range(len(on)))
+
+
 @st.composite
 def irregular(draw):
-    """Draw a connected fabric of switches of one tier, in any order, with a host on each."""
+    """Draw a connected fabric of switches in any order, with hosts on some of them."""
     n = draw(st.integers(2, 10))
-    name = draw(st.permutations(range(n)))
+    name = np.array(draw(st.permutations(range(n))))
     edges = {tuple(sorted((i, draw(st.integers(0, i - 1))))) for i in range(1, n)}
     edges |= draw(st.sets(st.tuples(st.integers(0, n - 1), st.integers(0, n - 1)).filter(lambda e: e[0] < e[1])))
-    b = FabricBuilder(("host", "switch"), ("i",))
-    host = b.add_nodes("host", n, tier=0, transit=False, i=range(n))
-    switch = b.add_nodes("switch", n, tier=1, transit=True, i=range(n))
-    b.add_cables(host, switch, capacity=1e9)
-    b.add_cables(*switch[np.array(name)[np.array(sorted(edges)).T]], capacity=1e9)
-    return b.build("irregular", {}, endpoint=host, rail=[0] * n, server=range(n))
+    return joined(n, sorted(draw(st.sets(st.integers(0, n - 1), min_size=2))), name[np.array(sorted(edges))])
 
 
 def switches_of(fabric):
@@ -103,6 +108,15 @@ def test_dimension_order_by_hand():
     fabric = topologies.build("torus", shape=(4, 5))
     assert way(fabric, 0, 13, "dimension_order") == ["chip 1.0", "chip 2.0", "chip 2.4", "chip 2.3"]
     assert way(fabric, 13, 0, "dimension_order") == ["chip 3.3", "chip 0.3", "chip 0.4", "chip 0.0"]  # half way: up
+
+
+def test_lanes_change_on_the_link_that_closes_a_ring_and_back_in_the_next_dimension():
+    fabric = topologies.build("torus", shape=(4, 5), hosts=1)
+    for source, target, expected in ((5 * 3, 5 * 1, [0, 1, 1, 0]), (5 * 2 + 3, 5 * 0 + 0, [0, 0, 1, 0, 1, 0]),
+                                     (5 * 3 + 4, 5 * 0 + 0, [0, 1, 1, 0]), (0, 5 * 1 + 2, [0] * 5)):  # fmt: skip
+        flows = Flows.make(fabric.endpoint[source], fabric.endpoint[target], 1.0)
+        routes = routing.route(fabric, flows, "dimension_order")
+        assert routing.lanes(fabric, flows, routes, "dimension_order").tolist() == expected
 
 
 def test_relays_by_hand():
@@ -339,20 +353,23 @@ def test_routes_from_tables_are_the_routes_of_the_method(family, asked, method):
 
 
 @given(irregular(), st.sampled_from(["updown", "shortest", "ecmp"]))
-def test_tables_are_refused_or_lead_every_node_as_the_method_does(fabric, method):
+def test_tables_lead_ranks_as_the_method_does_or_are_refused(fabric, method):
     """Up*/down* may go on differently from a node according to whether it has come down already."""
     every = Flows.make(*(x.ravel() for x in np.meshgrid(np.arange(fabric.n_nodes), fabric.endpoint)), 1.0)
     routes = routing.route(fabric, every, method)
     towards = np.repeat(every.target[routes.flow], np.diff(routes.ptr))
     ways = set(zip(fabric.source[routes.link].tolist(), towards.tolist(), routes.link.tolist(), strict=True))
-    if len({(node, goal) for node, goal, _ in ways}) < len(ways):
-        with pytest.raises(ValueError, match="has no forwarding tables here"):
-            routing.tables(fabric, method)
-    else:
+    try:
         table = routing.tables(fabric, method)
-        rank = {int(node): r for r, node in enumerate(fabric.endpoint)}
-        assert all(table[node, rank[goal]] == link for node, goal, link in ways)
-        assert np.count_nonzero(table >= 0) == len(ways)
+    except ValueError as error:
+        assert "has no forwarding tables here" in str(error)
+        assert len({(node, goal) for node, goal, _ in ways}) < len(ways)
+        return
+    one, two = routing.from_tables(fabric, all_pairs(fabric), table), routing.route(fabric, all_pairs(fabric), method)
+    assert (one.link.tolist(), one.ptr.tolist()) == (two.link.tolist(), two.ptr.tolist())
+    from_all = routing.from_tables(fabric, every, table)
+    from_all.check(fabric, every)
+    assert method != "updown" or routing.deadlock(fabric, from_all) == ()
 
 
 def test_a_node_that_cannot_reach_a_rank_has_no_entry():
@@ -368,6 +385,14 @@ def test_what_looks_at_the_source_has_no_tables(method, family, asked):
     fabric = topologies.build(family, **asked)
     with pytest.raises(ValueError, match=rf"{method} has no forwarding tables here: from .* to rank .*d_mod_k"):
         routing.tables(fabric, method)
+
+
+def test_ways_from_switches_alone_may_part_too():
+    """The way from switch 5 comes down to switch 4 and must go on down; host 4 may climb there."""
+    cables = [(0, 2), (0, 5), (1, 2), (1, 3), (1, 4), (1, 5), (1, 6), (2, 4), (2, 6), (2, 7), (3, 6), (4, 5), (4, 6),
+              (6, 7)]  # fmt: skip
+    with pytest.raises(ValueError, match="updown has no forwarding tables here: from switch 4 to rank 2"):
+        routing.tables(joined(8, [3, 4, 7], cables), "updown")
 
 
 def test_tables_that_do_not_fit_are_refused(monkeypatch):

@@ -36,7 +36,7 @@ def tables(fabric: Fabric, method: str) -> NDArray[np.int32]:
     Raises
     ------
     ValueError
-        If the method sends two sources to the same rank by different links of one node.
+        If the method sends traffic to one rank by different links of one node, according to where it comes from.
     NoPath
         If the method finds no way where there is one.
     TooLarge

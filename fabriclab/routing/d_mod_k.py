@@ -59,8 +59,8 @@ def _places(fabric: Fabric) -> tuple[Ints, Ints]:
     for h in range(width.size - 2, -1, -1):
         here = tier[low] == h
         np.maximum.at(reach, low[here], reach[high[here]])
-        best = np.flatnonzero(here & (reach[high] == reach[low]))[::-1]
-        above[low[best]] = high[best]  # the first of them, written last
+        best = np.flatnonzero(here & (reach[high] == reach[low]))
+        above[low[best]] = high[best]  # one of them; those of a leaf have the same
         width[h] = np.bincount(low[best], minlength=1).max()
     for _ in range(width.size - 1):
         path.append(above[path[-1]])
