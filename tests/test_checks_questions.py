@@ -207,7 +207,7 @@ def test_every_wrong_answer_is_wrong_and_every_right_one_right(question):
 
 
 def _si(unit):
-    return {"GB/s": "B/s", "MB": "B", "ms": "s", "s": "s", "times": "times"}[unit]
+    return {"GB/s": "B/s", "TB/s": "B/s", "Tb/s": "B/s", "MB": "B", "ms": "s", "s": "s", "times": "times", "1": ""}[unit]
 
 
 @pytest.mark.parametrize("question", DRILLS, ids=lambda q: q.id)
@@ -235,6 +235,12 @@ def test_a_form_begins_with_round_numbers():
 def test_exact_answers_are_shown_as_people_write_them():
     assert "The computed answer is 32 times." in str(check("31-one-root", 32))
     assert [words for words, _ in find("31-first-sum").options({}).values()] == ["2", "3", "4", "6"]
+
+
+def test_a_number_without_a_unit_is_asked_as_one():
+    assert str(check("24-rings")).endswith('Answer as a plain number, exactly: fl.check("24-rings", "?")')
+    assert "The computed answer is 0.143.\n" in str(check("24-share", "0,143")) + "\n"
+    assert check("24-share", "14.3 %").data["right"] and check("24-rings", "7").data["right"]
 
 
 def test_the_right_sentence_is_not_always_in_one_place():

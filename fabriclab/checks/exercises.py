@@ -220,7 +220,7 @@ def _ask(question: Question, kind: str, given: Mapping[str, Any], state: str = "
         name, _, number = question.drill.partition("/")
         n = sum(q.drill.startswith(f"{name}/") for q in questions().values())
         asked = text("drill.ask", number=number, n=n, state=state, asked=asked)
-    answer = {"choice": '"?"', "function": "your_function"}.get(kind, f'"? {question.unit}"')
+    answer = {"choice": '"?"', "function": "your_function"}.get(kind, f'"? {question.unit}"'.replace(' 1"', '"'))
     call = question.call(answer, *(f"{name}={value!r}" for name, value in given.items()))
     if kind == "choice":
         options = {letter: option for letter, (option, _) in question.options(given).items()}
@@ -234,6 +234,6 @@ def _ask(question: Question, kind: str, given: Mapping[str, Any], state: str = "
         return replace(plain, live=live)
     if kind != "number":
         return Shown([asked], after=[text(f"check.{kind}", call=call)])
-    form = text("check.factor" if question.unit == "times" else "check.unit", unit=question.unit)
+    form = text({"times": "check.factor", "1": "check.plain"}.get(question.unit, "check.unit"), unit=question.unit)
     within = text("check.within" if question.tolerance else "check.exact", percent=f"{100 * question.tolerance:g}")
     return Shown([asked], after=[text("check.number", form=form, within=within, call=call)])
