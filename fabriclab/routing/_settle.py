@@ -15,8 +15,9 @@ from fabriclab.core._arrays import expand, pointer, rows_of
 __all__ = ["Settled", "settle"]
 
 Floats = NDArray[np.float64]
-# Illustrative: queues stay short up to the capacity and grow without end above it. At its capacity a link costs a third
-# more than idle, so that the short way wins while it has room. Powers of 6 to 12 change the fullest link by 10% at most.
+# Illustrative: queues stay short up to the capacity and grow without end above it. At its capacity a link costs a
+# third more than idle, so that the short way wins while it has room. Powers of 6 to 12 change the fullest link by 10%
+# at most.
 _STEEP: Final = 8
 _IDLE: Final = 3.0
 

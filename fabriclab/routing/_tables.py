@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from fabriclab.core import Fabric
 from fabriclab.core._arrays import expand, pointer
+from fabriclab.routing._search import FAR, Search, bit
 from fabriclab.routing._ways import Copies, Ints, Links, Walk, no_path
 
 __all__ = ["Tables"]
 
-_FAR: Final = np.uint16(2**15)  # no way
 _BATCH: Final = 2**24  # hop counts that are held at once (2 MiB for each bit of them: they stay in the cache)
 
 
@@ -42,7 +42,7 @@ class Tables:
         """Return the ways of these pairs."""
         goals, column = np.unique(target, return_inverse=True)
         seen = self._search(goals)
-        cut = np.flatnonzero(seen.count(source, column) == _FAR)
+        cut = np.flatnonzero(seen.count(source, column) == FAR)
         if cut.size:
             more = "" if self.graph is self.fabric else ", or climbs again after it has come down"
             raise no_path(self.fabric, int(source[cut[0]]), int(target[cut[0]]), more)
@@ -51,57 +51,35 @@ class Tables:
     def reaches(self, source: Ints, target: Ints) -> NDArray[np.bool_]:
         """Return whether each pair has a way."""
         goals, column = np.unique(target, return_inverse=True)
-        out: NDArray[np.bool_] = self._search(goals).count(source, column) != _FAR
+        out: NDArray[np.bool_] = self._search(goals).count(source, column) != FAR
         return out
 
     def _search(self, goals: Ints) -> _Hops:
-        """Search from all goals at once: every sweep tells each node what its neighbours have reached.
-
-        A goal is one bit, so a word carries 64 searches.
-        """
-        graph, n = self.graph, self.fabric.n_nodes
-        reached = np.zeros((graph.n_nodes, -(-goals.size // 64)), dtype=np.uint64)
-        column = np.arange(goals.size)
-        for first in range(0, graph.n_nodes, n):
-            reached[first + goals, column >> 6] |= _bit(column)
-        # What a node passes on: all that it has reached, or, where it forbids transit, itself as a goal.
-        passes, on = reached.copy(), np.flatnonzero(graph.transit)
-        ahead, some = graph.target[self.order], np.flatnonzero(np.diff(self.ptr))
-        planes: list[NDArray[np.uint64]] = []
-        for hops in range(1, int(_FAR)):
-            new = np.zeros_like(reached)
-            new[some] = np.bitwise_or.reduceat(passes[ahead], self.ptr[some], axis=0)
-            new &= ~reached
-            if not new.any():
-                break
-            for k in range(hops.bit_length()):
-                if k == len(planes):
-                    planes.append(np.zeros_like(reached))
+        search, copies = Search(self.graph), self.graph.n_nodes // self.fabric.n_nodes
+        seen, planes = search.start(goals, copies), list[NDArray[np.uint64]]()
+        for hops, new in enumerate(search.sweeps(goals, copies), 1):
+            planes += [np.zeros_like(new) for _ in range(hops.bit_length() - len(planes))]
+            for k, plane in enumerate(planes):
                 if hops >> k & 1:
-                    planes[k] |= new
-            reached |= new
-            passes[on] = reached[on]
-        return _Hops(reached, planes)
-
-
-def _bit(column: Ints) -> NDArray[np.uint64]:
-    """Return the bit of each column within its word."""
-    return np.uint64(1) << (column & 63).astype(np.uint64)
+                    plane |= new
+            seen |= new
+        return _Hops(search.row, seen, planes)
 
 
 @dataclass(frozen=True)
 class _Hops:
-    """Hop counts from nodes to goals, bit k of every count in plane k: (N, goals / 64) words each."""
+    """Hop counts from nodes to goals, bit k of every count in plane k: (N, goals / 64) words each, by row."""
 
+    row: Ints
     seen: NDArray[np.uint64]
     planes: list[NDArray[np.uint64]]
 
     def count(self, node: NDArray[np.integer], column: Ints) -> NDArray[np.uint16]:
-        """Return the hops from each node to the goal of each column, _FAR where there is no way."""
-        word, bit = node * self.seen.shape[1] + (column >> 6), _bit(column)
-        hops = np.where(self.seen.take(word) & bit, np.uint16(0), _FAR)
+        """Return the hops from each node to the goal of each column, `FAR` where there is no way."""
+        word, mask = self.row[node] * self.seen.shape[1] + (column >> 6), bit(column)
+        hops = np.where(self.seen.take(word) & mask, np.uint16(0), np.uint16(FAR))
         for k, plane in enumerate(self.planes):
-            hops += (plane.take(word) & bit != 0) * np.uint16(1 << k)
+            hops += (plane.take(word) & mask != 0) * np.uint16(1 << k)
         return hops
 
 
