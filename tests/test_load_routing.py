@@ -180,6 +180,11 @@ def test_a_failed_cable_within_a_group_is_named():
         routing.route(SMALL.without(links=local[:1]), permutation(SMALL, 1), "valiant")
 
 
+def test_a_node_out_of_range_is_refused():
+    with pytest.raises(ValueError, match=r"target of a flow must be within 0\.\.107, got 999"):
+        routing.route(SMALL, Flows.make([0], [999], 1.0))
+
+
 def test_a_strange_cost_is_refused():
     flows = shift(SMALL, 1)
     with pytest.raises(ValueError, match=r'cost must be "global".*got "far"|got \'far\''):

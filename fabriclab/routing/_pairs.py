@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fabriclab.core import Fabric, Flows, Routes
 from fabriclab.core._arrays import column, expand, pointer, rows_of
+from fabriclab.core._frozen import check_within
 from fabriclab.routing._ways import Ints, Rows, Seed, hashed
 
 __all__ = ["by_pair"]
@@ -19,6 +20,8 @@ def by_pair(
     entropy: ArrayLike | None = None,
 ) -> Routes:  # fmt: skip
     """Return the routes that ``choose(source, target, seed)`` gives, as many rows for each pair as for the others."""
+    for name in ("source", "target"):
+        check_within(getattr(flows, name), f"{name} of a flow", 0, fabric.n_nodes - 1)
     moving = np.flatnonzero(flows.source != flows.target)
     field = np.zeros(moving.size, np.int64) if entropy is None else _fields(entropy, flows.n_flows)[moving]
     fields, code = np.unique(field, return_inverse=True)
