@@ -62,6 +62,12 @@ VIEWS = {
     "table": lambda: live.table(counted, {"n": live.Slider(2, 9)}, "Rings"),
     "race": lambda: live.race(SMALL),
     "placement": lambda: live.placement(HALL),
+    "wirings": lambda: live.wirings(
+        {
+            f"{n} rails": topologies.build("rail_optimised", servers=8, gpus=4, rails=n, radix=8, expand=False)
+            for n in (4, 1)
+        }
+    ),
     "paths": lambda: live.paths(topologies.build("fat_tree", k=4)),
     "roulette": lambda: live.roulette(),
     "explorer": lambda: live.explorer("torus", families=("torus", "dragonfly", "slim_fly")),

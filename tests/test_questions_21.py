@@ -1,0 +1,118 @@
+"""What the questions of lesson 21 call right, and what they call wrong, is so on the fabrics of the library."""
+
+import numpy as np
+import pytest
+
+from fabriclab import catalog, collectives, economics, live, metrics, simulate, topologies
+from fabriclab.checks.questions import find
+from fabriclab.core import Flows
+from fabriclab.errors import NoPath
+from fabriclab.routing import route
+from fabriclab.routing._balance import expected_fullest
+
+TABLE = {"servers": 8, "gpus": 4, "radix": 16}
+RAIL, RACK = (topologies.build("rail_optimised", rails=n, expand=False) for n in (8, 1))
+GROUPS = np.array(collectives.rail_groups(RAIL))
+
+
+def switches(fabric):
+    return sum(kind.nodes for kind in metrics.ports(fabric).values())
+
+
+def test_both_wirings_have_the_same_parts():
+    assert RAIL.summary() == RACK.summary() and switches(RAIL) == catalog.case().switches
+    meet = [np.unique(collectives.leaf_of(f)[GROUPS[0]]).size for f in (RAIL, RACK)]
+    assert meet == [4, 32]  # a rail has four leaves, a rack one
+
+
+def test_a_leaf_sends_up_what_the_answer_says():
+    leaf, spines = RAIL.nodes("leaf")[0], RAIL.nodes("spine")
+    up = sum(RAIL.capacity[RAIL.links_between(leaf, spine)].sum() for spine in spines)
+    assert up == pytest.approx(find("21-uplinks").key({}))
+
+
+def test_the_spine_stays_dark_by_rail_in_any_order_and_never_by_rack():
+    small = {
+        name: topologies.build("rail_optimised", rails=n, expand=False, **TABLE)
+        for name, n in (("by rail", 4), ("by rack", 1))
+    }
+    view = live.wirings(small)
+    for wiring, dark in (("by rail", True), ("by rack", False)):
+        for seed in range(21):
+            scene = view.set(wiring=wiring, seed=seed).scene
+            up = ["leaf" in node for node in scene.table["from"]]
+            assert [scene.table["load"][up].max() == 0, ": 0 of 32 hops" in scene.said] == [dark, dark]
+
+
+def test_what_is_said_of_hashes_is_true():
+    fullest = {n: expected_fullest(n, 32) for n in (32, 64, 256)}
+    assert fullest[256] / 8 < fullest[64] / 2 < fullest[32] and fullest[64] < 1.6 * fullest[32]
+    view, seen = live.roulette(flows=32), []
+    for seed in range(100):
+        seen.append(view.set(seed=seed).scene.table["flows"])
+    assert min(np.sum(held == 0) for held in seen) > 0
+    assert max(live.roulette(flows=8, seed=seed).scene.table["flows"].max() for seed in range(5)) > 1
+
+
+def test_an_all_to_all_crosses_the_spine_unless_relays_change_the_rail():
+    view = live.mix(topologies.build("rail_optimised", rails=4, **TABLE), 100)
+    said = {routing: view.set(routing=routing).scene.said for routing in ("spray", "pxn")}
+    assert "75% cross" in said["spray"] and " 0% cross" in said["pxn"]
+    assert "100% stay" in view.set(share=0).scene.said
+
+
+@pytest.mark.parametrize("down", [32, 40, 48, 56])
+def test_traffic_between_leaves_pays_the_blocking_factor(down):
+    factor = down / (64 - down)
+    f = topologies.build("leaf_spine", hosts=down * 4, oversubscription=factor)
+    slow = 1 / metrics.throughput(f, metrics.shift(f, down)).part
+    assert slow == pytest.approx(factor) == pytest.approx(find("21-blocking").key({"d": down}))
+
+
+def test_rails_spare_the_spine_to_rings_and_need_it():
+    assert [collectives.spine_crossings(f, GROUPS) for f in (RAIL, RACK)] == [32, 256]
+    assert len({float(f.capacity[f.out[1][f.out[0][f.endpoint]]].max()) for f in (RAIL, RACK)}) == 1  # of a NIC
+    servers = topologies.build("rail_optimised")
+    assert economics.legality(servers) == ()
+    (apart,) = economics.legality(servers.without(nodes=servers.nodes("spine")))
+    assert (apart.rule, apart.figure) == ("connectivity", 768)
+
+
+def test_three_flows_meet_by_rack_and_none_by_rail():
+    runs = [simulate("all_reduce", "ring", f, "100 GB", placement=GROUPS) for f in (RAIL, RACK)]
+    assert [run.sharers().max() for run in runs] == [1, 3]
+    assert runs[1].time / runs[0].time == pytest.approx(3, rel=1e-3)
+    sprayed = [simulate("all_reduce", "ring", f, "100 GB", placement=GROUPS, method="spray") for f in (RAIL, RACK)]
+    assert sprayed[1].time == pytest.approx(sprayed[0].time, rel=1e-3)
+
+
+@pytest.mark.parametrize("ports", [32, 64, 128])
+def test_two_tiers_end_where_the_answer_says(ports):
+    most = int(find("21-two-tiers").key({"p": ports}))
+    assert topologies.build("leaf_spine", hosts=most, radix=ports).n_ranks == most
+    with pytest.raises(ValueError, match="two tiers"):
+        topologies.build("leaf_spine", hosts=most + 1, radix=ports)
+    assert topologies.build("leaf_spine", hosts=most + 1, radix=2 * ports).n_ranks == most + 1
+    assert topologies.build("leaf_spine", hosts=most + 1, radix=ports, oversubscription=3).n_ranks == most + 1
+
+
+@pytest.mark.parametrize("k", [8, 16, 24])
+def test_a_fat_tree_has_as_many_switches_as_the_answer_says(k):
+    assert switches(topologies.build("fat_tree", k=k)) == find("21-k-ary").key({"k": k})
+
+
+@pytest.mark.parametrize(("servers", "ports"), [(128, 64), (512, 64), (1024, 64)])
+def test_leaves_are_as_many_as_the_answer_says(servers, ports):
+    f = topologies.build("rail_optimised", servers=servers, radix=ports, expand=False)
+    assert f.nodes("leaf").size == find("21-leaves").key({"s": servers, "p": ports})
+
+
+def test_after_a_restart_only_the_order_explains_the_hops():
+    draws = [[rng.permutation(g) for g in GROUPS] for rng in map(np.random.default_rng, range(30))]
+    crossed = [collectives.spine_crossings(RAIL, order) for order in draws]
+    assert np.mean(crossed) == pytest.approx(1024 * 96 / 127, rel=0.01)
+    tapered = topologies.build("rail_optimised", oversubscription=3, expand=False)
+    assert collectives.spine_crossings(tapered, GROUPS) < 32
+    hurt, ends = RAIL.without(nodes=RAIL.nodes("leaf")[:1]), RAIL.endpoint[GROUPS[0]]
+    with pytest.raises(NoPath):
+        route(hurt, Flows.make(ends, np.roll(ends, -1), 1.0))
