@@ -137,6 +137,8 @@ def sweep(
 def ring_busbw(what: str, fabric: Fabric, orders: ArrayLike, size: units.Quantity = 2.0**30) -> float:
     """Return the bus bandwidth of a collective on several rings at once, each with an equal part of the data [B/s].
 
+    Between two ranks data takes all shortest ways, as a GPU uses all its switch chips (routing "spray").
+
     Parameters
     ----------
     what : str
@@ -174,7 +176,7 @@ def ring_busbw(what: str, fabric: Fabric, orders: ArrayLike, size: units.Quantit
     if what == "broadcast":  # a full pipeline: all hops at once
         group, repeat = np.zeros_like(group), np.ones(1, dtype=np.int64)
     flows = Flows.make(source[order], target[order], moved[order], group=group[order], repeat=repeat)
-    end = engines.run(fabric, routing.route(fabric, flows), flows).end
+    end = engines.run(fabric, routing.route(fabric, flows, "spray"), flows).end
     return bus_factor(what, n) * total / end
 
 

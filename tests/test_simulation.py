@@ -58,6 +58,7 @@ def test_rings_that_reach_most_by_hand():
     # Of five GPUs, number 4 has links to number 0 only; of six, number 5 must stand beside it, over one link.
     assert best(CUBE, *range(2, 9)) == [25, 50, 100, 12, 50, 100, 150]
     assert best(topologies.build("dgx_h100"), 2, 5, 8) == [450] * 3
+    assert ring_busbw("all_reduce", topologies.build("dgx_h100"), range(8)) == pytest.approx(450e9)  # over all chips
     assert best(topologies.build("pcie_8gpu"), 4, 5) == [63.015, 22]
     assert best(topologies.build("gh200"), 4) == [450]
     assert best_rings(CUBE, [0, 1, 2, 3, 4]).outside and not best_rings(CUBE, [3, 0, 4, 7]).outside
