@@ -128,8 +128,10 @@ def _halves(fabric: Fabric) -> Iterator[Flags]:
     graph = csr_array((capacity / 2, (fabric.source, fabric.target)), shape=(n, n))
     graph = csr_array(graph + graph.T)
     graph.eliminate_zeros()
+    inner = np.diff(graph.indptr) > 0
     for start in _starts(fabric, graph, weight):
-        for side in (start, _refined(graph, weight, fine, start)):
+        moved = _refined(graph, weight, fine, start, inner | (weight > 0))
+        for side in (start, moved, _refined(graph, weight, fine, moved, inner & (weight == 0))):
             side[ends] = side[door]
             spare = np.count_nonzero(side[ends]) - fabric.n_ranks / 2
             side[ends[hung & (side[ends] == (spare > 0))][: int(abs(spare))]] ^= True
@@ -156,11 +158,11 @@ def _starts(fabric: Fabric, graph: Any, weight: Ints) -> Iterator[Flags]:
         yield side
 
 
-def _refined(graph: Any, weight: Ints, fine: float, side: Flags) -> Flags:
+def _refined(graph: Any, weight: Ints, fine: float, side: Flags, may_move: Flags) -> Flags:
     """Move nodes, each at most once in a pass and the one that helps most first; keep the best cut of every pass."""
-    side, joined = side.copy(), (np.diff(graph.indptr) > 0) | (weight > 0)
+    side = side.copy()
     while True:
-        sign, free, moved = np.where(side, 1.0, -1.0), joined.copy(), []
+        sign, free, moved = np.where(side, 1.0, -1.0), may_move.copy(), []
         gain, spare = -sign * (graph @ sign), int(weight @ sign)  # what the cut loses if the node moves
         cut = (graph.sum() + gain.sum()) / 4
         costs = [cut + (fine * (abs(spare) // 2) if abs(spare) > 1 else 0.0)]

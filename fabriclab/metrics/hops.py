@@ -55,7 +55,8 @@ def hops(fabric: Fabric) -> Hops:
     <Hops: diameter 6, mean 5.46667>
     """
     n, search, ends, pairs = check_ranks(fabric), Search(fabric), fabric.endpoint.astype(np.int64), [0]
-    _, first, alike = np.unique(doors(fabric)[0], return_index=True, return_counts=True)
+    door, link = doors(fabric)
+    _, first, alike = np.unique(np.where(link < 0, -1 - door, door), return_index=True, return_counts=True)
     for many in np.unique(alike):
         for goals in search.blocks(ends[first[alike == many]]):
             met = goals.size  # every goal reaches itself

@@ -31,9 +31,10 @@ def _rates(fabric: Fabric) -> Floats:
 
 
 def _flows(fabric: Fabric, source: Ints, target: Ints, group: Ints | int = 0, groups: int = 1) -> Flows:
-    """Return flows between ranks, each of which sends in all what it can in one second."""
+    """Return flows between ranks, each of which sends in all what it can in one second; weights let all end at once."""
     size, ends = _rates(fabric)[source] * fabric.n_ranks / source.size, fabric.endpoint
-    return Flows.make(ends[source], ends[target], size, group=group, repeat=np.ones(groups, np.int64))
+    weight, often = np.where(size > 0, size, 1.0), np.ones(groups, np.int64)
+    return Flows.make(ends[source], ends[target], size, weight=weight, group=group, repeat=often)
 
 
 def _rounds(fabric: Fabric) -> tuple[Ints, Ints, Ints]:
@@ -99,7 +100,8 @@ def throughput(fabric: Fabric, flows: Flows | None = None, method: str = "spray"
     """Return at which part of their rate all ranks can send a pattern at once.
 
     It is one second over the time in which the fullest link moves its bytes; for groups that wait for each other
-    the times add up. The flow engine takes as long, but for delays. Left out: what flows wait for within a group.
+    the times add up. The flow engine takes as long, but for delays, if the weight of each flow is its size. Left
+    out: what flows wait for within a group.
 
     Parameters
     ----------
