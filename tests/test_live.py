@@ -393,6 +393,15 @@ def test_an_error_of_the_learners_function_is_told_and_the_view_goes_on():
     assert view.values["seed"] == 4
 
 
+def test_a_learners_function_may_return_the_fabric_and_the_sentence():
+    def half(part):
+        return (STAR.without(cables=[0]), np.full(STAR.n_links, part / 10), f"Set to {part}.")[: 3 if part > 5 else 2]
+
+    view = live.fabric(STAR, half, controls={"part": live.Slider(0, 10)}, said="All alike.")
+    assert view.set(part=2).scene.said == "All alike." and view.set(part=8).scene.said == "Set to 8."
+    assert view.scene.table["load"].max() == 0.8 and view.scene.table["failed"].sum() == 1
+
+
 def test_an_error_is_shown_again_in_words_and_no_text_tells_of_the_state_before():
     view = fl.predict("00-copy").live()
     view.widget.asked = {"seq": 1, "values": view.values, "press": fl.texts.text("form.commit")}

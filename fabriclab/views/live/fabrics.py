@@ -33,7 +33,8 @@ def fabric(
         What to show.
     load : callable, Timeline, simulation or array_like, optional
         Mean load of each link as a part of its capacity (L,), or a run from which it follows. A callable takes the
-        values of ``controls`` and returns one of these, or a pair (fabric of the same cables, load).
+        values of ``controls`` and returns one of these, or a pair (fabric of the same cables, load); a third value is
+        the sentence.
     colour : str, optional
         What the colour of a link says: load, tier, rail or failure, as far as there is any. Where it is not the load,
         links with little load are pale.
@@ -82,7 +83,7 @@ def scene_of(
 ) -> Scene:
     """Return one picture of a fabric, in rows or as a floor; see `fabric`."""
     if isinstance(load, tuple):
-        f, load = load
+        f, load, said = (*load, said)[:3]
     run = getattr(load, "timeline", load)
     values = run.utilisation(f.capacity) if isinstance(run, Timeline) else run
     if values is not None and np.isnan(np.asarray(values, dtype=np.float64)).any():
