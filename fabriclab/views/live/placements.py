@@ -57,7 +57,7 @@ def placement(
     return Live(call, scene, controls, values, text("live.place.title"), hidden={"open": open})
 
 
-def wirings(fabrics: Mapping[str, Fabric], wiring: str | None = None, seed: int = 0, colour: str = "load") -> Live:
+def wirings(fabrics: Mapping[str, Fabric], wiring: str | None = None, seed: int = 0) -> Live:
     """Show rings over the rails of the first of several wirings of the same servers, on each of them.
 
     Every ring sums 1 GB, and its flows are sprayed over all cables: what differs is where they go.
@@ -66,28 +66,26 @@ def wirings(fabrics: Mapping[str, Fabric], wiring: str | None = None, seed: int 
     ----------
     fabrics : mapping of str to Fabric
         Wirings by name, with the same ranks and as many cables.
-    wiring, seed, colour : str, int, str
-        The first unless given; seed of the shuffle, 0 for the order of the servers; as in `placement`.
+    wiring, seed : str, int
+        The first unless given; seed of the shuffle, 0 for the order of the servers.
     """
     names = tuple(fabrics)
     groups = np.array(collectives.rail_groups(fabrics[names[0]]))
 
-    def scene(wiring: str, seed: int, colour: str) -> Scene:
+    def scene(wiring: str, seed: int) -> Scene:
         fabric, order = fabrics[wiring], _order(groups, seed)
         run = simulate("all_reduce", "ring", fabric, "1 GB", placement=order, method="spray")
         hops = collectives.spine_crossings(fabric, order)
         key = "live.wirings.shuffled" if seed else "live.wirings.order"
         said = text(key, wiring=wiring, seed=seed, hops=f"{hops:,}", all=f"{order.size:,}")
-        return scene_of(fabric, run, colour, said=said)
+        return scene_of(fabric, run, said=said)
 
     controls: dict[str, Control] = {
         "wiring": Choice(names, text("live.wirings.wiring")),
         "seed": Slider(0, 20, label=text("live.place.seed")),
-        "colour": Choice(("load", "tier", "rail"), text("live.fabric.colour")),
     }
     call = f"fl.live.wirings({{{', '.join(f'{name!r}: fl.{fabric!r}' for name, fabric in fabrics.items())}}}"
-    values = {"wiring": wiring or names[0], "seed": seed, "colour": colour}
-    return Live(call, scene, controls, values, text("live.wirings.title"))
+    return Live(call, scene, controls, {"wiring": wiring or names[0], "seed": seed}, text("live.wirings.title"))
 
 
 def _order(groups: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
