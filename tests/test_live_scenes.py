@@ -87,6 +87,16 @@ def test_two_shuffles_are_told_apart():
     assert len({view.set(seed=seed).scene.alt for seed in range(6)}) == 6
 
 
+def test_cables_to_other_squares_of_a_map_stick_out_and_are_crossed_at_both_ends():
+    f = topologies.build("torus", shape=(4, 4, 8))
+    near, far = (f.links_between(0, node)[0] // 2 for node in (32, 1))  # along x, along z
+    layers = live.fabric(f.without(cables=[near, far])).scene.layers
+    stubs, half = layers["stubs"].fields, layers["nodes"].fields["w"][0] / 2
+    reach = [np.abs(stubs[axis][1::2] - stubs[axis][::2]) for axis in "xy"]
+    assert np.max(reach, axis=0).min() > 1.2 * half
+    assert [layers[name].fields["x"].size for name in ("failed", "failed ends")] == [1, 2]
+
+
 def test_a_choice_of_one_is_no_control():
     view = live.fabric(FAT)
     assert list(view.controls) == ["layout"]

@@ -76,7 +76,7 @@ def map_scene(f: Fabric, share: Floats | None, colour: str, said: str = "") -> S
         "nodes": Layer("boxes", {"x": x - half, "y": y - half, "w": np.full(x.size, 2 * half),
                                  "h": np.full(x.size, 2 * half), "colour": keys, "ink": ink_on(keys),
                                  "texts": [_label(n) if shown else "" for n in marks.names], "names": marks.names}),
-        **_failed(k, x, y),
+        **_failed(k, x, y, near),
         "words": _words(f, grid, where, x, y, slab, half),
     }  # fmt: skip
     if colour == "load" and np.isfinite(share).all():
@@ -217,7 +217,7 @@ def _stubs(k: Lines, x: Floats, y: Floats, grid: list[Ints], far: NDArray[np.boo
     longest = table.max(axis=1)[:, None]
     # A way round the edge leaves at the far side: from the last place upwards, from the first downwards.
     away = np.where(np.abs(step) == longest, -np.sign(step), np.sign(step))
-    axis = np.array([[1.0, 0.0], [0.0, 1.0], [0.6, -0.6], [0.6, 0.6]])[np.minimum(np.arange(len(grid)), 3)]
+    axis = np.array([[1.0, 0.0], [0.0, 1.0], [0.8, -0.8], [0.8, 0.8]])[np.minimum(np.arange(len(grid)), 3)]
     # A cable that changes several coordinates goes round the edge of one of them.
     round_ = (np.abs(step) == longest) & (longest > 1)
     which = np.argmax((step != 0) + 2 * round_, axis=0)
@@ -226,15 +226,20 @@ def _stubs(k: Lines, x: Floats, y: Floats, grid: list[Ints], far: NDArray[np.boo
     paths = [np.array([[x[i], y[i]], [x[i] + dx, y[i] + dy]]) for at, go in ends
              for i, (dx, dy) in zip(at, go, strict=True)]  # fmt: skip
     both = np.tile(here, 2)
-    return {"stubs": lines(paths, width=look["width"], colour=look["colour"][both], alpha=look["alpha"][both],
-                           dash=2 * (k.failed == k.cables)[both], names=[names[i] for i in both],
-                           notes=[notes[i] for i in both])}  # fmt: skip
+    tips = np.array([path[1] for path in paths])[k.failed[both] > 0]
+    drawn = lines(paths, width=look["width"], colour=look["colour"][both], alpha=look["alpha"][both],
+                  dash=2 * (k.failed == k.cables)[both], names=[names[i] for i in both],
+                  notes=[notes[i] for i in both])  # fmt: skip
+    return {"stubs": drawn, **_crosses("failed ends", *tips.T)}
 
 
-def _failed(k: Lines, x: Floats, y: Floats) -> dict[str, Layer]:
-    here = np.flatnonzero(k.failed)
-    middle = {"x": (x[k.a] + x[k.b])[here] / 2, "y": (y[k.a] + y[k.b])[here] / 2}
-    return {"failed": Layer("dots", {**middle, "size": 5.0, "shape": 2.0, "colour": COLOUR["failed"]})}
+def _failed(k: Lines, x: Floats, y: Floats, near: NDArray[np.bool_]) -> dict[str, Layer]:
+    here = np.flatnonzero(near & (k.failed > 0))
+    return _crosses("failed", (x[k.a] + x[k.b])[here] / 2, (y[k.a] + y[k.b])[here] / 2)
+
+
+def _crosses(name: str, x: Floats, y: Floats) -> dict[str, Layer]:
+    return {name: Layer("dots", {"x": x, "y": y, "size": 5.0, "shape": 2.0, "colour": COLOUR["failed"]})}
 
 
 def _words(f: Fabric, grid: list[Ints], where: dict[str, Ints], x: Floats, y: Floats, slab: Ints, half: float) -> Layer:
