@@ -15,7 +15,7 @@ from fabriclab.routing._ways import Copies, Ints
 __all__ = ["FAR", "Search", "bit"]
 
 FAR: Final = 2**15  # no way
-_CACHE: Final = 2**16  # words that a sweep works on, 512 KiB: they stay in the cache
+_CACHE: Final = 2**18  # words that a sweep works on, 2 MiB: they stay in the cache
 
 
 def bit(column: Ints) -> NDArray[np.uint64]:
