@@ -74,6 +74,7 @@ def wirings(fabrics: Mapping[str, Fabric], wiring: str | None = None, seed: int 
 
     def scene(wiring: str, seed: int) -> Scene:
         fabric, order = fabrics[wiring], _order(groups, seed)
+        # illustrative: large enough for rates alone to count
         run = simulate("all_reduce", "ring", fabric, "1 GB", placement=order, method="spray")
         hops = collectives.spine_crossings(fabric, order)
         key = "live.wirings.shuffled" if seed else "live.wirings.order"
