@@ -76,6 +76,7 @@ VIEWS = {
     "cut": lambda: live.cut(topologies.build("mesh", shape=(3, 5))),
     "mix": lambda: live.mix(topologies.build("rail_optimised", servers=4, gpus=4, rails=4, radix=8), 50),
     "server": lambda: live.server(),
+    "gigaio": lambda: live.gigaio(wirings=("2s-2rp-split-flat", "2s-2rp-std-flat")),
     "ruler": lambda: live.ruler({"copy": "10 GB/s"}, {"NVLink 4": "450 GB/s"}),
 }
 MEASURED = {"here": kept("measured", samples=[[1e-3, 1e-3, 2e-3], [2e-3, 2e-3, 3e-3]]), "there": kept("published")}

@@ -10,7 +10,7 @@ from fabriclab.views.live.fabrics import fabric
 from fabriclab.views.live.networks import cut, explorer, failures, mix, twist
 from fabriclab.views.live.placements import placement, wirings
 from fabriclab.views.live.rulers import ruler
-from fabriclab.views.live.servers import server
+from fabriclab.views.live.servers import gigaio, server
 from fabriclab.views.live.steppers import stepper
 from fabriclab.views.live.sweeps import sweep
 from fabriclab.views.live.times import race, timeline
@@ -19,6 +19,6 @@ from fabriclab.views.live.widget import Live, table
 from fabriclab.views.scene import Layer, Scene
 
 __all__ = [
-    "Choice", "Layer", "Live", "Scene", "Slider", "cut", "explorer", "fabric", "failures", "mix", "paths",
+    "Choice", "Layer", "Live", "Scene", "Slider", "cut", "explorer", "fabric", "failures", "gigaio", "mix", "paths",
     "placement", "race", "roulette", "ruler", "server", "stepper", "sweep", "table", "timeline", "twist", "wirings",
 ]  # fmt: skip

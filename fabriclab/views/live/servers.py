@@ -1,4 +1,4 @@
-"""Live view of one server: the links that an all-reduce over some of its GPUs can use."""
+"""Live views of servers and boxes of GPUs: the links that the rings of an all-reduce can use."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from typing import Any, Final
 import numpy as np
 
 from fabriclab import topologies, units
-from fabriclab.core import Fabric
-from fabriclab.simulation import Rings, best_rings
+from fabriclab.core import Fabric, Flows
+from fabriclab.routing import route
+from fabriclab.simulation import Rings, best_rings, ring_busbw
 from fabriclab.texts import text
+from fabriclab.topologies.gigaio import WIRINGS, rings
 from fabriclab.views.live.controls import Choice, Control, Slider
 from fabriclab.views.live.fabrics import scene_of
 from fabriclab.views.live.widget import Live
@@ -51,3 +53,37 @@ def server(server: str = "mi300x", gpus: int = 2, *, servers: tuple[str, ...] = 
         controls, hidden = {"server": Choice(servers, text("live.server.server")), **controls}, {}
     call = "fl.live.server(" + (f"servers={servers!r}" if servers != SERVERS else "")
     return Live(call, scene, controls, {"server": server, "gpus": gpus}, text("live.server.title"), hidden=hidden)
+
+
+def gigaio(wiring: str = "2s-2rp-std-flat", *, wirings: tuple[str, ...] = WIRINGS) -> Live:
+    """Show two boxes of GPUs on a PCIe fabric, and how many rings of an all-reduce share each link.
+
+    Parameters
+    ----------
+    wiring : str
+        One of ``wirings``.
+    wirings : tuple of str
+        Names as `fabriclab.topologies.gigaio` takes them.
+    """
+
+    @cache
+    def facts(wiring: str) -> tuple[Fabric, Any, str]:
+        f = topologies.build("gigaio", wiring=wiring)
+        order = rings(f)
+        ends = f.endpoint[order]
+        hops = Flows.make(ends.ravel(), np.roll(ends, -1, axis=1).ravel(), 1.0)
+        shared = route(f, hops).link_bytes(hops, f.n_links)  # rings on each link
+        load = shared / f.capacity
+        full = int(load.argmax())
+        rate = units.format_rate(ring_busbw("all_reduce", f, order))
+        said = text("live.gigaio.said", wiring=wiring, n=len(order), rate=rate, most=f"{shared[full]:.0f}",
+                    link=f.link_name(full))  # fmt: skip
+        return f, load / load[full], said
+
+    def scene(wiring: str) -> Scene:
+        f, load, said = facts(wiring)
+        return scene_of(f, load, said=said)
+
+    call = "fl.live.gigaio(" + (f"wirings={wirings!r}" if wirings != WIRINGS else "")
+    controls: dict[str, Control] = {"wiring": Choice(wirings, text("live.gigaio.wiring"))}
+    return Live(call, scene, controls, {"wiring": wiring}, text("live.gigaio.title"))

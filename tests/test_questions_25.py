@@ -1,0 +1,121 @@
+"""What the questions of lesson 25 call right is right on the fabrics."""
+
+import itertools
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from fabriclab import catalog, live, metrics, routing, topologies
+from fabriclab.checks.questions import find
+from fabriclab.core import Flows
+from fabriclab.errors import NoPath
+from fabriclab.simulation import ring_busbw
+from fabriclab.topologies.gigaio import WIRINGS, rings
+
+FABRICS = {wiring: topologies.build("gigaio", wiring=wiring) for wiring in WIRINGS}
+RATES = {wiring: ring_busbw("all_reduce", f, rings(f)) for wiring, f in FABRICS.items()}
+PORT = catalog.value("links", "pcie4", "bandwidth_after_encoding")
+
+
+@pytest.mark.parametrize(("wiring", "k"), [("1s-2rp-std-cascade", 2), ("2s-2rp-std-flat", 4)])
+def test_rings_that_share_a_link_have_its_rate(wiring, k):
+    assert RATES[wiring] == pytest.approx(find("25-shared").key({"k": k, "r": f"{PORT} B/s"}))
+    assert f"with {k} of the rings on it" in live.gigaio(wiring).scene.said
+
+
+def test_the_view_counts_the_rings_of_each_link():
+    for wiring, f in FABRICS.items():
+        table = live.gigaio(wiring).scene.table
+        up = [n for a, b, n in zip(table["from"], table["to"], table["load"], strict=True)
+              if {a.split()[0], b.split()[0]} == {"draco", "root"}]  # fmt: skip
+        shared = RATES[wiring] < PORT * len(rings(f)) * 0.99
+        assert (max(up) == pytest.approx(1)) == shared and (max(up) == 0) != shared
+
+
+def test_the_order_is_that_of_the_model_and_of_the_publication():
+    groups = [["2s-2rp-split-flat"], ["1s-2rp-split-cascade", "1s-1rp-std-cascade"],
+              ["1s-2rp-std-cascade", "2s-2rp-std-flat"]]  # fmt: skip
+    told = {w: catalog.value("systems", f"gigaio-{w}", "busbw_all_reduce") for w in WIRINGS}
+    for rates in (RATES, told):
+        for fast, slow in itertools.pairwise(groups):
+            assert min(rates[w] for w in fast) > 1.5 * max(rates[w] for w in slow)
+        assert rates[groups[1][0]] == pytest.approx(rates[groups[1][1]])
+
+
+def test_no_cheaper_wiring_reaches_80_gb_per_s():
+    table = {"2s-2rp-split-flat"}
+    for form in itertools.product(("1s-1rp", "1s-2rp", "2s-2rp"), ("std", "split"), ("cascade", "flat")):
+        wiring = "-".join(form)
+        try:
+            f = topologies.build("gigaio", wiring=wiring)
+        except ValueError as error:
+            ports = find("25-ports").key({"b": 2, "c": 4, "p": int(wiring[3])})
+            assert f"needs {ports:g} ports" in str(error) and wiring.startswith("1s") and form[2] == "flat"
+            continue
+        enough = ring_busbw("all_reduce", f, rings(f)) * 54.3 / 63.015 >= 80e9
+        assert enough == (wiring in table)
+        if wiring[0] == "1":
+            ports = find("25-ports").key({"b": 2, "c": 2, "p": int(wiring[3])})
+            assert f.ports_used[f.nodes("draco")].sum() == ports
+
+
+def test_the_two_tables_disagree_on_one_wiring():
+    def told(what):
+        return catalog.value("systems", "gigaio-2s-2rp-split-flat", what)
+
+    gains = {what: told(f"busbw_{what}_own_rings") / told(f"busbw_{what}_default_rings") - 1
+             for what in ("all_reduce", "reduce_scatter", "all_gather")}  # fmt: skip
+    assert {k: round(100 * v) for k, v in gains.items()} == {"all_reduce": 17, "reduce_scatter": 30, "all_gather": 50}
+    assert told("busbw_all_reduce") > told("busbw_all_reduce_own_rings")
+    assert told("busbw_all_gather_default_rings") < told("busbw_all_gather") < told("busbw_all_gather_own_rings")
+
+
+def test_rail_only_has_no_way_from_rail_to_rail_of_another_server():
+    f = topologies.build("rail_only", servers=4, radix=4)
+    for a, b, there in ((0, 9, False), (0, 8, True), (0, 1, True)):
+        flow = Flows.make(f.endpoint[[a]], f.endpoint[[b]], 1.0)
+        if there:
+            assert routing.route(f, flow).link.size
+        else:
+            with pytest.raises(NoPath):
+                routing.route(f, flow)
+            assert routing.route(f, flow, "pxn").link.size
+
+
+def mean_hops(circuits, share):
+    graph = nx.empty_graph(len(share))
+    graph.add_edges_from(circuits)
+    for mark, what in (("endpoint", 1), ("transit", True), ("radix", 3)):
+        nx.set_node_attributes(graph, what, mark)
+    f = topologies.from_networkx(graph, "50 GB/s")
+    s, t = np.nonzero(share)
+    flows = Flows.make(f.endpoint[s], f.endpoint[t], share[s, t] * 1e9)
+    return routing.route(f, flows, "spray").link_bytes(flows, f.n_links).sum() / flows.size.sum(), f
+
+
+def matrix(job):
+    share = np.full((8, 8), 5)
+    for step, percent in ((0, 0), (1, 30), (-1, 30), (4, 20)):
+        share[job, np.roll(job, step)] = percent
+    return share
+
+
+def test_circuits_along_the_job_meet_the_bound_and_no_others_beat_it():
+    job = np.random.default_rng(0).permutation(8)
+    share = matrix(job)
+    assert (share.sum(axis=1) == 100).all() and (share == share.T).all()
+    key = find("25-circuits").key({})
+    mine = [*((job[i], job[(i + 1) % 8]) for i in range(8)), *((job[i], job[i + 4]) for i in range(4))]
+    hops, f = mean_hops(mine, share)
+    assert hops == pytest.approx(key) == 1.2 and metrics.hops(f).diameter == 2
+    for seed in range(20):
+        other = nx.random_regular_graph(3, 8, seed=seed)
+        if nx.is_connected(other):
+            assert mean_hops(other.edges, share)[0] >= key - 1e-9
+
+
+def test_a_fourth_circuit_at_a_server_is_refused():
+    ring = [(i, (i + 1) % 8) for i in range(8)]
+    with pytest.raises(ValueError, match="needs 4 ports and has 3"):
+        mean_hops([*ring, (0, 4), (0, 3)], matrix(np.arange(8)))
