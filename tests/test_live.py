@@ -394,6 +394,14 @@ def test_an_error_of_the_learners_function_is_told_and_the_view_goes_on():
     assert view.values["seed"] == 4
 
 
+def test_a_way_is_told_in_the_order_of_travel():
+    small = topologies.build("dragonfly", p=2, a=4, h=2)
+    view = live.paths(small, target=8, routing="minimal", routings=("minimal", "valiant"))
+    said = "minimal takes 4 links: host 0.0.0 → switch 0.0 → switch 1.3 → switch 1.0 → host 1.0.0."
+    assert view.scene.said == said
+    assert view.set(routing="valiant").scene.said.endswith("6 links on average, spread over 25.")
+
+
 def test_a_learners_function_may_return_the_fabric_and_the_sentence():
     def half(part):
         return (STAR.without(cables=[0]), np.full(STAR.n_links, part / 10), f"Set to {part}.")[: 3 if part > 5 else 2]

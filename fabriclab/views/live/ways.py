@@ -42,8 +42,12 @@ def paths(fabric: Fabric, source: int = 0, target: int | None = None, routing: s
         on = np.flatnonzero(use)
         said = text("live.paths.said", a=ends[0], b=ends[1], hops=f"{use.sum():.4g}", links=on.size, routing=routing)
         if routes.n_rows == 1 and np.all(routes.use == 1):
-            way = [fabric.name(int(n)) for n in (*fabric.source[routes.row(0)], fabric.target[routes.row(0)[-1]])]
-            said = text("live.paths.way", way=" → ".join(way), hops=routes.link.size, routing=routing)
+            ahead = dict(zip(fabric.source[on].tolist(), fabric.target[on].tolist(), strict=True))  # in any order
+            way = [int(fabric.endpoint[source])]
+            while way[-1] in ahead:
+                way.append(ahead[way[-1]])
+            names = " → ".join(map(fabric.name, way))
+            said = text("live.paths.way", way=names, hops=routes.link.size, routing=routing)
         return scene_of(fabric, use, said=said)
 
     last = fabric.n_ranks - 1
