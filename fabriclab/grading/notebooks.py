@@ -26,6 +26,7 @@ Book = dict[str, Any]
 MOST: Final = 64 << 20  # B of a file with its pictures
 MOST_CODE: Final = 1 << 20  # characters of all code
 CODE_STUB: Final = ("# YOUR CODE HERE", "raise NotImplementedError()")  # as nbgrader writes them
+STUB: Final = "NotImplementedError"
 TEXT_STUB: Final = "YOUR ANSWER HERE"
 _MAGIC: Final = re.compile(r"^([ \t]*)[%!].*", re.MULTILINE)
 _TOKEN: Final = re.compile("[0-9a-f]{16}")
@@ -65,7 +66,7 @@ class Submission:
 
         def rank(n: int) -> tuple[bool, bool, int]:
             source = self.cells[n].source
-            stub = not source.strip() or CODE_STUB[1].removesuffix("()") in source
+            stub = not source.strip() or f"raise {STUB}" in source
             return stub, not named.search(source), n
 
         return min(self.places(id), key=rank, default=None)
@@ -101,18 +102,15 @@ def exercise(id: str) -> str:
 
 
 def read(path: Path) -> Submission:
-    """Read a notebook of format 4; what is missing in it is left out, and what is broken is said."""
-    try:
-        about = path.lstat()
-        if stat.S_ISLNK(about.st_mode):  # it could lead to the solution, or to somebody else's file
-            return Submission(problem=text("grade.file.link"))
-        if not stat.S_ISREG(about.st_mode):  # reading a pipe would never end
-            return Submission(problem=text("grade.file.format"))
-        if about.st_size > MOST:
-            return Submission(problem=text("grade.file.huge", most=MOST >> 20), digest=f"{about.st_size}")
-        data = path.read_bytes()
-    except OSError as error:
-        return Submission(problem=text("grade.file.unread", error=error.strerror))
+    """Read a notebook of format 4; what is missing in it is left out, what is broken is said. Raises OSError only."""
+    about = path.lstat()
+    if stat.S_ISLNK(about.st_mode):  # it could lead to the solution, or to somebody else's file
+        return Submission(problem=text("grade.file.link"))
+    if not stat.S_ISREG(about.st_mode):  # reading a pipe would never end
+        return Submission(problem=text("grade.file.format"))
+    if about.st_size > MOST:
+        return Submission(problem=text("grade.file.huge", most=MOST >> 20), digest=f"{about.st_size}")
+    data = path.read_bytes()
     digest = hashlib.sha256(data).hexdigest()
     try:
         book = json.loads(data)
@@ -143,9 +141,7 @@ def _cell(cell: Mapping[str, Any]) -> Cell:
 
 def _source(cell: Mapping[str, Any]) -> str:
     lines = cell.get("source")
-    if isinstance(lines, list):
-        return "".join(line for line in lines if isinstance(line, str))
-    return lines if isinstance(lines, str) else ""
+    return "".join(line for line in (lines if isinstance(lines, list) else [lines]) if isinstance(line, str))
 
 
 def student_version(source: Book) -> Book:
