@@ -851,7 +851,7 @@ def test_own_work_needs_no_sandbox(tmp_path, monkeypatch, capsys):
 def test_students_are_told_the_limits(root):
     page, limits = (root / "exercises" / "GRADING.md").read_text(encoding="utf-8"), sandbox.Limits()
     assert f"may take {limits.wall_s:g} seconds and {limits.memory >> 30} GiB" in page
-    assert f"larger than {notebooks.MOST >> 20} MiB" in page
+    assert f"larger than {notebooks.MOST >> 20} MiB or has more than {notebooks.MOST_CELLS:,} cells" in page
     assert f"more than {limits.judge_s:g} seconds of processor time" in page and f"{limits.requests:,} times" in page
 
 

@@ -23,7 +23,8 @@ from fabriclab.texts import text
 __all__ = ["Cell", "Submission", "as_bytes", "read", "student_version"]
 
 Book = dict[str, Any]
-MOST: Final = 64 << 20  # B of a file with its pictures
+MOST: Final = 16 << 20  # B of a file with its pictures
+MOST_CELLS: Final = 5_000
 MOST_CODE: Final = 1 << 20  # characters of all code
 CODE_STUB: Final = ("# YOUR CODE HERE", "raise NotImplementedError()")  # as nbgrader writes them
 STUB: Final = "NotImplementedError"
@@ -120,6 +121,8 @@ def read(path: Path) -> Submission:
         return Submission(problem=text("grade.file.broken"), digest=digest)
     if not isinstance(book, dict) or not isinstance(book.get("cells"), list) or book.get("nbformat", 4) != 4:
         return Submission(problem=text("grade.file.format"), digest=digest)
+    if len(book["cells"]) > MOST_CELLS:
+        return Submission(problem=text("grade.file.cells", most=f"{MOST_CELLS:,}"), digest=digest)
     cells = tuple(_cell(cell) for cell in book["cells"] if isinstance(cell, dict))
     if sum(len(cell.source) for cell in cells) > MOST_CODE:
         return Submission(problem=text("grade.file.long", most=MOST_CODE), digest=digest)
@@ -141,7 +144,8 @@ def _cell(cell: Mapping[str, Any]) -> Cell:
 
 def _source(cell: Mapping[str, Any]) -> str:
     lines = cell.get("source")
-    return "".join(line for line in (lines if isinstance(lines, list) else [lines]) if isinstance(line, str))
+    words = "".join(line for line in (lines if isinstance(lines, list) else [lines]) if isinstance(line, str))
+    return words.encode(errors="replace").decode()  # half of a sign could not be written to any file
 
 
 def student_version(source: Book) -> Book:
