@@ -716,6 +716,19 @@ def test_walls_and_troubles_of_another_version_are_shown_as_they_are(tmp_path):
     assert "moat" in shown(tmp_path / "grades.html") and "late (1)" in shown(tmp_path / "grades.html")
 
 
+# The table
+
+
+def test_no_part_of_a_cell_is_a_formula_for_a_spreadsheet():
+    cells = ["=1+1", "a;=1+1", "a;\t=1", "a\t@b", "a, -3", 'a;"=1', "a\n+1", "\uff1d1", " =1", "right; 5 = 5", "a-b"]
+    line = results._csv([(*cells, 5)]).decode()
+    assert line.endswith(',"a-b","5"\n')
+    for separator in ",;\t|":
+        for row in csv.reader(line.splitlines(), delimiter=separator):
+            assert not [cell for cell in row if cell.strip(" \"'")[:1] in set("=+-@\uff1d") and "'" not in cell], row
+    assert '"right; 5 = 5"' in line
+
+
 # Refusals
 
 

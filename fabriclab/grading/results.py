@@ -8,6 +8,7 @@ import io
 import json
 import os
 import platform
+import re
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -31,6 +32,8 @@ _COLUMNS: Final = ("student", "question", "points", "of", "mistake", "sentence",
 _FORMAT: Final = "fabriclab-grades-1"
 _END: Final = b"\n]}\n"
 _SAME: Final = ("format", "fabriclab", "key", "limits", "weak")  # of the head: what a verdict depends on
+# Where spreadsheets see a formula, whatever sign they split a line at; full-width signs count for them, too.
+_FORMULA: Final = re.compile("((?:^|[;,|\t\r\n])[\\s\"']*)(?=[=+@\\-\uff1d\uff0b\uff20\uff0d])")
 # What the file is made of, by example; a list has any number of items, and "" stands for all names.
 _RECORD: Final = {
     "question": "", "points": 0.0, "of": 0.0, "mistake": "", "said": [""], "seconds": 0.0, "trouble": "",
@@ -158,8 +161,8 @@ def _rows(entry: Entry, weak: list[str]) -> list[tuple[Any, ...]]:
 
 
 def _csv(rows: Sequence[tuple[Any, ...]]) -> bytes:
-    """Return rows of CSV; no cell of them is a formula for a spreadsheet."""
+    """Return rows of CSV; no part of a cell is a formula for a spreadsheet."""
     out = io.StringIO()
-    safe = [[f"'{c}" if isinstance(c, str) and c[:1] in tuple("=+-@\t\r") else c for c in row] for row in rows]
-    csv.writer(out, lineterminator="\n").writerows(safe)
+    safe = [[_FORMULA.sub(r"\1'", cell) if isinstance(cell, str) else cell for cell in row] for row in rows]
+    csv.writer(out, lineterminator="\n", quoting=csv.QUOTE_ALL).writerows(safe)
     return out.getvalue().encode(errors="backslashreplace")
