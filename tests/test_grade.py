@@ -894,6 +894,20 @@ def test_a_key_is_secret_and_never_overwritten(classroom, capsys):
     assert release.token(key, "ann") != release.token(key, "bob") != release.token(key + "0", "bob")
 
 
+@pytest.mark.parametrize(("rights", "code", "said"), [
+    (0o600, 0, ""), (0o640, 0, "Others may read the key"), (0o604, 0, "chmod 600 class.key"),
+    (0o620, 2, "Others may write to class.key"), (0o602, 2, "Nothing was done"),
+])  # fmt: skip
+def test_a_key_that_others_can_reach_is_told_or_refused(classroom, capsys, rights, code, said):
+    hand_in(Path("in"), "ann", book())
+    Path("class.key").chmod(rights)
+    capsys.readouterr()
+    assert run("grade", "in", "--key", "class.key", "--out", "grades.csv") == code
+    told = capsys.readouterr().err
+    assert said in told and (said or "Others" not in told)
+    assert run("release", "9", "--key", "class.key", "--out", "handout") == code and said in capsys.readouterr().err
+
+
 def test_a_class_gets_one_file_with_its_numbers(classroom):
     assert run("release", "9", "--key", "class.key", "--out", "handout") == 0
     cells, data = data_of(Path("handout/exercise9.ipynb"))

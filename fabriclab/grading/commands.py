@@ -41,7 +41,7 @@ def _walled(graders: Graders, allowed: bool) -> None:
 
 def _grade(given: argparse.Namespace) -> int:
     """Grade a folder; return 0 if every student has a grade, 1 if some could not be graded, 130 after Ctrl-C."""
-    out, folder, key = Path(given.out), Path(given.folder), release.read_key(given.key)
+    out, folder, key = Path(given.out), Path(given.folder), release.read_key(given.key, _say)
     limits, names, begun = _scaled(Limits(), given.time_factor), release.read_names(given.per_student), time.monotonic()
     if out.suffix != ".csv":
         raise Refused(text("grade.out", out=out))
@@ -112,7 +112,7 @@ def _grade_class(graders: Graders, room: Sequence[works.Work], results: Results,
 
 def _replay(given: argparse.Namespace) -> int:
     """Repeat one verdict from a file of results alone; return 0 if it is the same, 1 if not."""
-    key, (head, entries) = release.read_key(given.key), load(Path(given.results))
+    key, (head, entries) = release.read_key(given.key, _say), load(Path(given.results))
     if head["key"] != release.fingerprint(key):
         raise Refused(text("grade.replay.key", key=head["key"], given=release.fingerprint(key)))
     students = {entry["student"]: entry for entry in entries}
@@ -156,7 +156,7 @@ def _release(given: argparse.Namespace) -> int:
     if not source.is_file():
         raise Refused(text("grade.release.source", source=source))
     names = release.read_names(given.per_student)
-    written = release.release(source, release.read_key(key), Path(given.out), names)
+    written = release.release(source, release.read_key(key, _say), Path(given.out), names)
     _say(text("grade.release.done", n=len(written), first=written[0]))
     return 0
 

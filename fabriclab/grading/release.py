@@ -11,7 +11,7 @@ import os
 import re
 import secrets
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -35,10 +35,15 @@ def new_key(path: Path) -> None:
         key.write(secrets.token_hex(32) + "\n")
 
 
-def read_key(path: str | Path | None) -> str:
-    """Return the key in a file; without one the practice key, which everybody knows."""
+def read_key(path: str | Path | None, say: Callable[[str], object] = str) -> str:
+    """Return the key in a file that nobody else may write; without one the practice key, which everybody knows."""
     if path is None:
         return exercises.PRACTICE
+    rights = Path(path).stat().st_mode if os.name == "posix" else 0
+    if rights & 0o022:
+        raise Refused(text("grade.key.open", path=path))
+    if rights & 0o044:
+        say(text("grade.key.told", path=path))
     key = Path(path).read_text(encoding="ascii", errors="replace").strip()
     if not _KEY.fullmatch(key):
         raise Refused(text("grade.key.broken", path=path, n=len(key)))
