@@ -763,6 +763,25 @@ def test_what_is_refused_is_told(tmp_path, capsys, monkeypatch, more, said):
     assert not Path("grades.csv").exists()
 
 
+def test_a_full_disk_is_told_and_the_same_command_goes_on(tmp_path, monkeypatch, capsys):
+    out = tmp_path / "grades.csv"
+    hand_in(tmp_path / "room", "ann", book())
+    hand_in(tmp_path / "room", "bob", book())
+    full = [False, True]
+
+    def sync(file):
+        if full and full.pop(0):
+            full.extend([True] * 9)
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", sync)
+    assert run("grade", tmp_path / "room", "--out", out) == 2
+    said = capsys.readouterr().err
+    assert f"The disk is full ({out}: No space left on device)" in said and "None" not in said
+    full.clear()
+    assert run("grade", tmp_path / "room", "--out", out) == 0 and table(out).keys() == {"ann", "bob"}
+
+
 def test_what_cannot_be_read_is_not_graded(tmp_path, monkeypatch, capsys):
     room, out = tmp_path / "room", tmp_path / "grades.csv"
     hand_in(room, "ann", book())

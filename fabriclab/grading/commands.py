@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import sys
 import time
 from collections.abc import Sequence
@@ -197,7 +198,8 @@ def run(given: argparse.Namespace) -> int:
         _say(text("grade.stopped"))
         return 130
     except OSError as error:
-        _say(text("grade.file", path=error.filename, error=error.strerror))
+        path, full = error.filename or getattr(given, "out", "-"), error.errno in (errno.ENOSPC, errno.EDQUOT)
+        _say(text("grade.full" if full else "grade.file", path=path, error=error.strerror or error))
     except (Refused, SandboxError) as error:
         _say(str(error))
     return 2
