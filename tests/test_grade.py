@@ -197,7 +197,7 @@ def test_links_are_not_followed_names_stay_apart_and_the_answered_file_counts(tm
     hand_in(folder / "carol", "b_final", book())
     found = works.collect(folder)
     assert [*found] == ["M%dcf6ller", "M%dcfcller", "carol", "mallory"]
-    chosen = {name: works.chosen(name, held, ["ex9"]) for name, held in found.items()}
+    chosen = {name: works.chosen(name, held, ["ex9"], {}) for name, held in found.items()}
     by_name = {name: [book for _, book in work.due] for name, work in chosen.items()}
     assert {book.problem for book in by_name["mallory"]} == {text("grade.file.link")}
     sources = [c.source for found in by_name["carol"] for c in found.cells]
@@ -855,6 +855,24 @@ def test_where_no_exercise_is_held_by_most_all_that_occur_are_due(tmp_path, monk
         hand_in(tmp_path / "room", name, book(cell(f"ex{number}-a", "1"), a=None, b=None, c=None))
     assert run("grade", tmp_path / "room", "--out", tmp_path / "grades.csv") == 0
     assert table(tmp_path / "grades.csv")["ann"].keys() == both(7, 8).keys()
+
+
+def test_a_lost_setup_cell_is_replaced_by_that_of_the_exercise(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    hand_in(tmp_path / "solutions", "exercise9", book())
+    lost = book()
+    del lost["cells"][0]
+    hand_in(tmp_path / "room", "ann", lost)
+    markdown = book()
+    markdown["cells"][0]["cell_type"] = "markdown"
+    hand_in(tmp_path / "room", "bob", markdown)
+    hand_in(tmp_path / "room", "cyd", book(setup="import numpy as np\nfactor = 3"))
+    assert run("grade", "room", "--out", "grades.csv") == 0
+    told = table(Path("grades.csv"))
+    assert points(told["ann"]) == points(told["bob"]) == FULL and points(told["cyd"]) == FULL | {"ex9-a": 0}
+    assert text("grade.setup", exercise="ex9") in notes(Path("grades.csv"))["ann"]
+    assert text("grade.setup", exercise="ex9") in shown(tmp_path / "grades" / "ann.html")
+    assert run("replay", "grades.json", "ex9-a", "--student", "ann") == 0
 
 
 def test_a_folder_without_notebooks_is_told(tmp_path, capsys):

@@ -52,8 +52,9 @@ def _grade(given: argparse.Namespace) -> int:
     if not any(held.books or held.unread for held in room.values()):
         raise Refused(text("grade.no_notebook", folder=folder))
     due, others = works.due(room, [f"ex{name}" if name.isdigit() else name for name in given.exercise or ()])
-    solved = works.chosen("", works.reference(Path(given.reference or "solutions")), due)
-    handed_in = [works.chosen(student, held, due) for student, held in room.items()]
+    answers, setups = works.reference(Path(given.reference or "solutions"))
+    solved = works.chosen("", answers, due, {})
+    handed_in = [works.chosen(student, held, due, setups) for student, held in room.items()]
     _say(text("grade.due", due=", ".join(due)))
     for name, n in others.items():
         _say(text("grade.due.not", name=name, n=n, of=len(room)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -13,7 +13,7 @@ from pathlib import Path
 from fabriclab import exercises
 from fabriclab.checks import Refused
 from fabriclab.exercises import Question
-from fabriclab.grading.notebooks import STUB, Submission, exercise, read
+from fabriclab.grading.notebooks import STUB, Cell, Submission, exercise, read
 from fabriclab.texts import text
 
 __all__ = ["Held", "Work", "chosen", "collect", "due", "reference"]
@@ -67,13 +67,14 @@ def collect(folder: Path, skip: Path | None = None) -> dict[str, Held]:
     return dict(sorted(found.items()))
 
 
-def reference(folder: Path) -> Held:
-    """Return all notebooks of a folder together."""
+def reference(folder: Path) -> tuple[Held, dict[str, str]]:
+    """Return all notebooks of a folder together, and the source of each exercise's setup cell."""
     rooms = collect(folder).values()
     books = {file: book for held in rooms for file, book in held.books.items()}
     if unread := " ".join(sentence for held in rooms for sentence in held.unread):
         raise Refused(unread)
-    return Held(books, [])
+    cells = [cell for book in books.values() for cell in book.cells if cell.kind == "code"]
+    return Held(books, []), {exercise(cell.id): cell.source for cell in cells if cell.id.endswith("-setup")}
 
 
 def _notebooks(folder: Path, skip: Path | None, failed: Callable[[OSError], None]) -> Iterator[Path]:
@@ -110,8 +111,11 @@ def due(room: Mapping[str, Held], asked: Sequence[str]) -> tuple[list[str], dict
     return found, {name: n for name, n in sorted(count.items()) if name not in found}
 
 
-def chosen(student: str, held: Held, due: Sequence[str]) -> Work:
-    """Return for each exercise the notebook with most answers, then most cells; else the first that is broken."""
+def chosen(student: str, held: Held, due: Sequence[str], setups: Mapping[str, str]) -> Work:
+    """Return for each exercise the notebook with most answers, then most cells; else the first that is broken.
+
+    In place of a setup cell that is lost there is the one of ``setups``, by exercise.
+    """
     books, notes = dict[str, Submission](), list[str]()
     asked = [question for question in exercises.questions().values() if exercise(question.id) in due]
     for name in due:
@@ -122,6 +126,9 @@ def chosen(student: str, held: Held, due: Sequence[str]) -> Work:
         broken = [book for book in held.books.values() if book.problem]
         nothing = Submission(problem=text("grade.no_cells" if held.books else "grade.nothing", exercise=name))
         best = max(having.values(), key=partial(_filled, ids), default=(broken or [nothing])[0])
+        if having and name in setups and not best.places(f"{name}-setup"):
+            notes.append(text("grade.setup", exercise=name))
+            best = replace(best, cells=(Cell(f"{name}-setup", "code", setups[name], False), *best.cells))
         books[name] = best
     both = tuple((question, books[exercise(question.id)]) for question in asked)
     return Work(student, both, tuple(notes), " ".join(held.unread))
