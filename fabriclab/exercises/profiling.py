@@ -35,7 +35,7 @@ def _late(rng: Rng) -> NDArray[np.bool_]:
 
     Their number is even, so that the median over ranks is the time of none of them.
     """
-    who = np.zeros(rng.choice([6, 8]), bool)
+    who = np.zeros(rng.choice([4, 6]), bool)
     who[rng.integers(1, who.size - 1)] = True
     return who
 
