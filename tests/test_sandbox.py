@@ -581,7 +581,8 @@ def test_a_session_costs_milliseconds(box):
         with closing(box.session(["def f(x): return x + 1"])) as session:
             assert [session.call("f", i).value for i in range(4)] == [1, 2, 3, 4]
         seconds.append(time.perf_counter() - begin)
-    assert statistics.median(seconds) < 0.03  # 6 ms on a quiet machine
+    # 6 ms on a quiet machine; the fastest tenth, since other programs only add.
+    assert statistics.quantiles(seconds, n=10)[0] < 0.03
 
 
 @pytest.mark.parametrize("kind", ["all", "container"])
