@@ -1,6 +1,7 @@
 """Grading a class: every notebook gets a grade and a sentence, nothing is lost, and each verdict can be repeated."""
 
 import csv
+import errno
 import html.parser
 import json
 import os
@@ -19,8 +20,9 @@ from nbgrader_rules import faults
 from small_exercise import ANSWERS, QUESTIONS, book, cell, hand_in
 
 from fabriclab import __main__, exercises
-from fabriclab.grading import grade, notebooks, release, results, sandbox
-from fabriclab.grading.sandbox import SandboxError
+from fabriclab.exercises import Proxy, Question, Verdict
+from fabriclab.grading import graders, notebooks, release, results, sandbox, works
+from fabriclab.grading.sandbox import Limits, Sandbox, SandboxError
 from fabriclab.texts import text
 
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="learners' code is run on Linux only")
@@ -193,9 +195,10 @@ def test_links_are_not_followed_names_stay_apart_and_the_answered_file_counts(tm
     stub = "def f():\n    # YOUR CODE HERE\n    raise NotImplementedError()"
     hand_in(folder / "carol", "a_handout", book(**dict.fromkeys("abc", stub)))
     hand_in(folder / "carol", "b_final", book())
-    found = grade.collect(folder, list(QUESTIONS.values()))
-    assert [work.student for work in found] == ["M%dcf6ller", "M%dcfcller", "carol", "mallory"]
-    by_name = {work.student: [book for _, book in work.due] for work in found}
+    found = works.collect(folder)
+    assert [*found] == ["M%dcf6ller", "M%dcfcller", "carol", "mallory"]
+    chosen = {name: works.chosen(name, held, ["ex9"], {}) for name, held in found.items()}
+    by_name = {name: [book for _, book in work.due] for name, work in chosen.items()}
     assert {book.problem for book in by_name["mallory"]} == {text("grade.file.link")}
     sources = [c.source for found in by_name["carol"] for c in found.cells]
     assert sources and all("NotImplementedError" not in source for source in sources)
@@ -250,7 +253,7 @@ HOSTILE = {  # the question's cell, and a word of the sentence; all other questi
                  "            while True: pass\n        os._exit(0)\n    return 2 * x", "."),
     "8 GiB": ("def double(x):\n    return len(bytearray(8 << 30))", "memory"),
     "50 MB": ("def double(x):\n    for _ in range(25): print('x' * 10**6)\n    return 0", "wrong"),
-    "endless output": ("def double(x):\n    while True: print('x' * 10**6)", "printed more"),
+    "endless output": ("def double(x):\n    while True: print('x' * 10**6)", "was stopped"),
     "reference": ("def double(x):\n    raise ValueError(open('SECRET').read())", "Error"),
     "forged": ("import os\ndef double(x):\n    print('{\"value\": %d}' % (2 * x))\n"
                "    os.write(3, b'{\"id\": \"0\", \"value\": %d}\\n' % (2 * x))\n    return 0", "disturbed"),
@@ -333,7 +336,7 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path):
     class_of(room, 8)
     (temporary := tmp_path / "tmp").mkdir()
     first = program("grade", room, "--out", out, env=dict(os.environ, TMPDIR=str(temporary)))
-    wait_for(lambda: lines(out) > 1 + 2 * 3)
+    wait_for(lambda: lines(out.with_suffix(".json")) > 2 + 2)
     children = psutil.Process(first.pid).children(recursive=True)
     first.kill()
     first.wait()
@@ -360,7 +363,7 @@ def test_the_file_of_results_can_be_read_after_every_student(tmp_path):
     head = results.heading("practice", sandbox.Limits(), ("session",))
     kept = results.Results(tmp_path / "grades.csv", head)
     for n in range(3):
-        kept.add({"student": f"s{n}", "questions": []})
+        kept.add(results._ENTRY | {"student": f"s{n}", "texts": {}, "questions": []})
         found = json.loads((tmp_path / "grades.json").read_bytes())
         assert [entry["student"] for entry in found["results"]] == [f"s{k}" for k in range(n + 1)] == [*kept.entries]
         assert results.load(tmp_path / "grades.json") == (head, found["results"])
@@ -370,7 +373,7 @@ def test_control_c_keeps_what_was_graded(tmp_path):
     room, out = tmp_path / "room", tmp_path / "grades.csv"
     class_of(room, 60)  # more than are graded before the signal arrives
     running = program("grade", room, "--out", out)
-    wait_for(lambda: lines(out) > 4)
+    wait_for(lambda: lines(out.with_suffix(".json")) > 2)
     running.send_signal(signal.SIGINT)
     _, said = running.communicate(timeout=60)
     assert running.returncode == 130 and text("grade.stopped") in said and "Traceback" not in said
@@ -396,22 +399,26 @@ def test_results_of_two_kinds_are_not_mixed(tmp_path, capsys):
 def test_a_machine_that_fails_costs_nobody_a_grade(tmp_path, monkeypatch, capsys):
     room, out = tmp_path / "room", tmp_path / "grades.csv"
     hand_in(room, "ann", book())
-    hand_in(room, "bob", book())
-    honest, tries = grade.grade_one, []
+    honest = Sandbox.session
 
-    def failing(box, key, work, *more):
-        tries.append(work.student)
-        if work.student == "bob" or tries == ["ann"]:
+    def failing(box, cells):
+        if any("def broken" in cell for cell in cells):
             raise SandboxError(text("sandbox.start", said="no room"))
-        return honest(box, key, work, *more)
+        if any("def killed" in cell for cell in cells):
+            os.kill(os.getpid(), signal.SIGKILL)  # as a machine that is out of memory does
+        return honest(box, cells)
 
-    monkeypatch.setattr(grade, "grade_one", failing)
-    assert run("grade", room, "--out", out) == 1 and sorted(tries) == ["ann", "ann", "bob", "bob"]
-    assert "bob could not be graded" in capsys.readouterr().err
-    assert table(out).keys() == {"ann"}
-    assert "Not graded, because the machine failed: bob" in shown(tmp_path / "grades.html")
-    monkeypatch.undo()
-    monkeypatch.setattr(exercises, "questions", lambda: QUESTIONS)
+    monkeypatch.setattr(Sandbox, "session", failing)
+    hand_in(room, "bob", book(b="def broken(): pass"))
+    hand_in(room, "cyd", book(b="def killed(): pass"))
+    assert run("grade", room, "--out", out) == 1
+    said = capsys.readouterr().err
+    assert "bob could not be graded" in said and "no room" in said
+    assert re.search(r"cyd could not be graded.*The process that graded this has ended \(-9\)", said)
+    assert table(out).keys() == {"ann"} and points(table(out)["ann"]) == FULL
+    assert re.search("bob could not be graded.*no room", shown(tmp_path / "grades.html"))
+    monkeypatch.setattr(Sandbox, "session", honest)
+    hand_in(room, "bob", book())
     assert run("grade", room, "--out", out) == 0 and points(table(out)["bob"]) == FULL
 
 
@@ -465,6 +472,141 @@ def test_a_function_that_hangs_costs_itself_only(tmp_path, monkeypatch, root):
     assert float(told["ex1-c"]["seconds"]) < 2 and float(told["ex1-d"]["seconds"]) < 2
 
 
+# Side by side
+
+
+def countdown(ask, rng):
+    """Judge with as much work as the answer asks for, as any loop over an answer does."""
+    n = ask("n")
+    while n > 0:
+        n -= 1
+    return Verdict(1.0)
+
+
+def ticks(ask, rng):
+    """Judge with many calls to and fro, which a judge in the same process would slow down."""
+    clock = small_exercise.Clock()
+    return Verdict(float(ask("tick", Proxy(clock, ("tick",))) == clock.time == 2000))
+
+
+def loop(ask, rng):
+    return Verdict(float(ask("loop") == 1))
+
+
+BESIDE = {
+    f"ex9-{letter}": Question(f"ex9-{letter}", ("n", "tick", "loop"), 10, judge, lambda rng: None)
+    for letter, judge in (("a", countdown), ("b", ticks), ("c", loop))
+}
+HONEST = {
+    "a": "def n(): return 5",
+    "b": "def tick(clock):\n    for _ in range(2000): n = clock.tick()\n    return n",
+    # As much work as takes 0.3 s on a core of its own; the limit is 3 s.
+    "c": "import time\ndef loop():\n    end = time.process_time() + 0.3\n"
+         "    while time.process_time() < end: pass\n    return 1",
+}  # fmt: skip
+GREEDY = {
+    "judge": HONEST | {"a": "def n(): return 10**15"},
+    "calls": HONEST | {"b": "def tick(clock):\n    while True: clock.tick()"},
+    "threads": HONEST | {"c": (
+        "import hashlib, threading\ndata = bytes(1 << 20)\ndef work():\n    while True: hashlib.sha256(data)\n"
+        "def loop():\n    for _ in range(12): threading.Thread(target=work).start()\n    work()")},
+}  # fmt: skip
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize("how", GREEDY)
+def test_one_greedy_answer_takes_no_time_from_others(tmp_path, monkeypatch, how):
+    monkeypatch.setattr(exercises, "questions", lambda: BESIDE)
+    room, alone = tmp_path / "room", tmp_path / "alone"
+    hand_in(room, "a greedy one", book(**GREEDY[how]))
+    for folder in (room, alone):
+        for n in range(3):
+            hand_in(folder, f"honest{n}", book(**HONEST))
+    told = {}
+    for folder in (alone, room):
+        out = tmp_path / f"{folder.name}.csv"
+        assert run("grade", folder, "--out", out, "--time-factor", "0.6") == 0
+        told[folder.name] = {name: rows for name, rows in table(out).items() if "honest" in name}
+    for rows in (rows for students in told.values() for rows in students.values()):
+        assert points(rows) == dict.fromkeys(BESIDE, 10), rows
+    for question in BESIDE:
+        before, after = (
+            [float(rows[question]["seconds"] or 0) for rows in told[name].values()] for name in ("alone", "room")
+        )
+        assert sorted(after)[1] < 2 * sorted(before)[1] + 0.1, (question, before, after)
+    greedy = table(tmp_path / "room.csv")["a greedy one"]
+    lost = {"judge": "ex9-a", "calls": "ex9-b", "threads": "ex9-c"}[how]
+    assert points(greedy) == dict.fromkeys(BESIDE, 10) | {lost: 0}
+
+
+def test_an_answer_that_takes_too_long_to_judge_is_told_and_repeated(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(exercises, "questions", lambda: BESIDE)
+    hand_in(tmp_path / "room", "ann", book(**GREEDY["judge"]))
+    out = tmp_path / "grades.csv"
+    assert run("grade", tmp_path / "room", "--out", out, "--time-factor", "0.1") == 0
+    row = table(out)["ann"]["ex9-a"]
+    assert float(row["points"]) == 0 and "looking at it took more than 0.5 s of processor time" in row["sentence"]
+    assert "could not be judged (1)" in shown(tmp_path / "grades.html")
+    assert run("replay", out.with_suffix(".json"), "ex9-a") == 0 and "0.5 s" in capsys.readouterr().out
+
+
+def test_the_time_of_a_judge_ends_it_in_the_middle_of_c_code(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    slow = Question("ex9-a", ("n",), 10, lambda ask, rng: Verdict(float(sum(range(ask("n"))) > 0)), lambda rng: None)
+    monkeypatch.setattr(exercises, "questions", lambda: {"ex9-a": slow})
+    with graders.Graders("practice", Limits(judge_s=0.3)) as made:
+        job = ("ex9-a", [["def n(): return 10**13"]], "")
+        found = dict(made.grade([job, ("ex9-a", [["def n(): return 3"]], "")]))
+    assert "0.3 s" in found[0]["said"][0] and found[0]["trouble"] == "judge" and found[1]["points"] == 10
+    wait_for(lambda: not [*tmp_path.iterdir()])  # the sandbox of the process that was ended, too
+
+
+def test_each_grader_has_a_core_of_its_own_which_no_answer_can_leave(monkeypatch):
+    judge = lambda ask, rng: Verdict(1.0, (json.dumps(ask("n")),))  # noqa: E731
+    monkeypatch.setattr(exercises, "questions", lambda: {"ex9-a": Question("ex9-a", ("n",), 1, judge, None)})
+    code = (
+        "import os, time\ndef n():\n    time.sleep(0.3)\n    try: os.sched_setaffinity(0, range(os.cpu_count()))\n"
+        "    except OSError: pass\n    return list(os.sched_getaffinity(0))"
+    )
+    mine = os.sched_getaffinity(0)
+    with graders.Graders("practice", Limits(), len(mine)) as made:
+        found = [record["said"][0] for _, record in made.grade([("ex9-a", [[code]], "")] * min(len(mine), 8))]
+    assert len({*found}) == len(found) and all(len(json.loads(cores)) == 1 for cores in found)
+    assert os.sched_getaffinity(0) == mine
+
+
+def test_graders_leave_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    before = psutil.Process().children(recursive=True)
+    with graders.Graders("practice", Limits(), 2) as made:
+        assert 2 <= len(psutil.Process().children(recursive=True)) - len(before) and [*tmp_path.iterdir()]
+        assert dict(made.grade([("ex9-c", [[ANSWERS["ex9-c"]]], "")]))[0]["points"] == 5
+    assert psutil.Process().children(recursive=True) == before and [*tmp_path.iterdir()] == []
+
+
+# Weak walls
+
+
+def test_without_a_root_and_landlock_nothing_is_run_unless_asked(tmp_path, monkeypatch, capsys):
+    honest = Sandbox.__init__
+    weak = {"without": ("userns", "pidns", "netns", "root", "landlock")}
+    monkeypatch.setattr(Sandbox, "__init__", lambda self, limits=None: honest(self, limits, **weak))
+    room, out = tmp_path / "room", tmp_path / "grades.csv"
+    hand_in(room, "ann", book())
+    assert run("grade", room, "--out", out) == 2 and not out.exists()
+    assert "give --weak" in capsys.readouterr().err
+    assert run("grade", room, "--out", out, "--weak") == 0
+    said = "Weak walls (--weak)"
+    assert said in capsys.readouterr().err and said in shown(tmp_path / "grades.html")
+    assert said in shown(tmp_path / "grades" / "ann.html") and said in notes(out)["ann"]
+    assert json.loads(out.with_suffix(".json").read_bytes())["head"]["weak"] is True
+    assert run("replay", out.with_suffix(".json"), "ex9-a") == 2 and "give --weak" in capsys.readouterr().err
+    assert run("replay", out.with_suffix(".json"), "ex9-a", "--weak") == 0
+    monkeypatch.setattr(Sandbox, "__init__", honest)
+    with graders.Graders("practice", Limits()) as made:
+        assert results.weak(made.active) or run("grade", room, "--out", out) == 2
+
+
 # Replay
 
 
@@ -502,10 +644,89 @@ def test_a_verdict_is_repeated_from_the_file_alone(tmp_path, capsys):
         ([elsewhere, "ex9-a", "--student", "bob"], "Give the same file to --key"),
         ([elsewhere, "ex9-a", "--key", key], "choose one of: ann, bob"),
         ([elsewhere, "ex9-z", "--student", "bob", "--key", key], "ex9-a, ex9-b, ex9-c"),
-        ([key, "ex9-a"], "no file of results"),
+        ([key, "ex9-a"], "is no file of results as fabriclab grade wrote it: it must be an object"),
         ([tmp_path / "nowhere", "ex9-a"], "No such file"),
     ):
         assert run("replay", *wrong) == 2 and said in capsys.readouterr().err
+
+
+def changed(path, change):
+    """Change a file of results as an editor would."""
+    whole = json.loads(path.read_bytes())
+    change(whole)
+    first = json.dumps({"head": whole["head"], "results": []}).removesuffix("]}")
+    path.write_text(f"{first}\n" + ",\n".join(map(json.dumps, whole["results"])) + "\n]}\n")
+
+
+EDITS = {
+    "results[0].questions[0].points must be a number": lambda w: w["results"][0]["questions"][0].update(points="10"),
+    "results[0].questions[0].of must be a number": lambda w: w["results"][0]["questions"][0].update(of=float("nan")),
+    "results[0].questions[1].said must be a list": lambda w: w["results"][0]["questions"][1].update(said="right"),
+    "results[0].questions[1].cells[0] must be a text": lambda w: w["results"][0]["questions"][1].update(cells=[1]),
+    "results[0].questions[1].token must be a text": lambda w: w["results"][0]["questions"][1].update(token="\ud800"),
+    "results[0].questions must be a list": lambda w: w["results"][0].pop("questions"),
+    "results[0].student must be a text": lambda w: w["results"][0].update(student=["ann"]),
+    "results[0].texts.why must be a text": lambda w: w["results"][0]["texts"].update(why=5),
+    "results[1] must be an object": lambda w: w["results"].insert(1, 5),
+    "head.limits.wall_s must be a number": lambda w: w["head"]["limits"].pop("wall_s"),
+    "head.limits.files must be a whole number": lambda w: w["head"]["limits"].update(files=-1),
+    "head.limits.more must be left out": lambda w: w["head"]["limits"].update(more=None),
+    "head.active must be a list": lambda w: w["head"].update(active="all"),
+    "head.weak must be true or false": lambda w: w["head"].update(weak=0),
+    "head must be an object": lambda w: w.update(head=5),
+    "head.format must be fabriclab-grades-1": lambda w: w["head"].update(format="grades-2"),
+}
+
+
+@pytest.mark.parametrize("said", EDITS)
+def test_a_file_of_results_that_was_changed_is_refused_with_what_is_wrong(tmp_path, capsys, said):
+    out = tmp_path / "grades.csv"
+    hand_in(tmp_path / "room", "ann", book())
+    assert run("grade", tmp_path / "room", "--out", out) == 0
+    changed(out.with_suffix(".json"), EDITS[said])
+    before = out.with_suffix(".json").read_bytes()
+    for command in (["replay", out.with_suffix(".json"), "ex9-a"], ["grade", tmp_path / "room", "--out", out]):
+        capsys.readouterr()
+        assert run(*command) == 2
+        told = capsys.readouterr().err
+        assert "grades.json is no file of results" in told and f": {said}. Nothing" in told, told
+    assert out.with_suffix(".json").read_bytes() == before
+
+
+@pytest.mark.parametrize("foreign", [b"", b"5", b"[1]", b"{", b'{"head": {}}', b"\xff", b"[" * 10**5, b'{"head": ['])
+def test_foreign_files_of_results_are_refused(tmp_path, capsys, foreign):
+    hand_in(tmp_path / "room", "ann", book())
+    (tmp_path / "grades.json").write_bytes(foreign)
+    assert run("replay", tmp_path / "grades.json", "ex9-a") == 2
+    assert run("grade", tmp_path / "room", "--out", tmp_path / "grades.csv") == 2
+    assert capsys.readouterr().err.count("grades.json is no file of results") == 2
+
+
+def test_walls_and_troubles_of_another_version_are_shown_as_they_are(tmp_path):
+    out = tmp_path / "grades.csv"
+    hand_in(tmp_path / "room", "ann", book())
+    assert run("grade", tmp_path / "room", "--out", out) == 0
+
+    def edit(whole):
+        whole["head"]["active"] = whole["results"][0]["active"] = ["moat"]
+        whole["results"][0]["questions"][0]["trouble"] = "late"
+
+    changed(out.with_suffix(".json"), edit)
+    assert run("grade", tmp_path / "room", "--out", out) == 0
+    assert "moat" in shown(tmp_path / "grades.html") and "late (1)" in shown(tmp_path / "grades.html")
+
+
+# The table
+
+
+def test_no_part_of_a_cell_is_a_formula_for_a_spreadsheet():
+    cells = ["=1+1", "a;=1+1", "a;\t=1", "a\t@b", "a, -3", 'a;"=1', "a\n+1", "\uff1d1", " =1", "right; 5 = 5", "a-b"]
+    line = results._csv([(*cells, 5)]).decode()
+    assert line.endswith(',"a-b","5"\n')
+    for separator in ",;\t|":
+        for row in csv.reader(line.splitlines(), delimiter=separator):
+            assert not [cell for cell in row if cell.strip(" \"'")[:1] in set("=+-@\uff1d") and "'" not in cell], row
+    assert '"right; 5 = 5"' in line
 
 
 # Refusals
@@ -542,6 +763,118 @@ def test_what_is_refused_is_told(tmp_path, capsys, monkeypatch, more, said):
     assert not Path("grades.csv").exists()
 
 
+def test_a_full_disk_is_told_and_the_same_command_goes_on(tmp_path, monkeypatch, capsys):
+    out = tmp_path / "grades.csv"
+    hand_in(tmp_path / "room", "ann", book())
+    hand_in(tmp_path / "room", "bob", book())
+    full = [False, True]
+
+    def sync(file):
+        if full and full.pop(0):
+            full.extend([True] * 9)
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", sync)
+    assert run("grade", tmp_path / "room", "--out", out) == 2
+    said = capsys.readouterr().err
+    assert f"The disk is full ({out}: No space left on device)" in said and "None" not in said
+    full.clear()
+    assert run("grade", tmp_path / "room", "--out", out) == 0 and table(out).keys() == {"ann", "bob"}
+
+
+def test_what_cannot_be_read_is_not_graded(tmp_path, monkeypatch, capsys):
+    room, out = tmp_path / "room", tmp_path / "grades.csv"
+    hand_in(room, "ann", book())
+    hand_in(room, "bob", book())
+    hand_in(room / "cyd", "ex9", book())
+    hand_in(room / "dan" / "deep", "ex9", book())
+    denied = {room / "bob.ipynb", room / "dan" / "deep"}
+    honest = Path.read_bytes, os.scandir
+
+    def read(path):
+        if path in denied:
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return honest[0](path)
+
+    def scan(path):
+        if Path(path) in denied:
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return honest[1](path)
+
+    monkeypatch.setattr(Path, "read_bytes", read)
+    monkeypatch.setattr(os, "scandir", scan)
+    assert run("grade", room, "--out", out) == 1
+    said = capsys.readouterr().err
+    assert table(out).keys() == {"ann", "cyd"} and "Graded now: 2," in said
+    for name, file in (("bob", "bob.ipynb"), ("dan", "dan/deep")):
+        sentence = f"{name} could not be graded, and the next run tries again. {file} cannot be read: Permission denied"
+        assert sentence in said and sentence in shown(tmp_path / "grades.html")
+    denied.clear()
+    assert run("grade", room, "--out", out) == 0 and points(table(out)["dan"]) == FULL
+    denied.add(room)
+    assert run("grade", room, "--out", out) == 2 and "room: Permission denied" in capsys.readouterr().err
+
+
+# Which exercises are due
+
+
+def both(*numbers):
+    """Return questions of several exercises, all like ex9-c."""
+    ids = [f"ex{n}-{letter}" for n in numbers for letter in "ab"]
+    return {id: Question(id, ("name",), 5, small_exercise.name, lambda rng: None) for id in ids}
+
+
+def test_an_exercise_is_due_if_most_students_hold_it(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(exercises, "questions", lambda: both(7, 8))
+    one = {"cells": [cell("ex7-a", "def name(): return 'ab'")], "metadata": {}, "nbformat": 4}
+    for name in ("ann", "bob", "cyd"):
+        hand_in(tmp_path / "room", name, one)
+    hand_in(tmp_path / "room", "eve", {**one, "cells": [*one["cells"], cell("ex8-a", "1")]})
+    (tmp_path / "room" / "fay").mkdir()
+
+    def due(*more):
+        out = tmp_path / f"{len([*tmp_path.glob('*.csv')])}.csv"
+        assert run("grade", tmp_path / "room", "--out", out, *more) == 0
+        return {*table(out)["ann"]}, capsys.readouterr().err
+
+    asked, said = due()
+    assert asked == {"ex7-a", "ex7-b"} and "Not graded: ex8, of which 1 of 5 students hold a cell" in said
+    assert due("--exercise", "8")[0] == {"ex8-a", "ex8-b"} == due("--exercise", "ex8")[0]
+    assert due("--exercise", "7", "--exercise", "8")[0] == {*both(7, 8)}
+    hand_in(tmp_path / "room", "ann", {**one, "cells": [*one["cells"], cell("ex8-a", "1")]})
+    assert due()[0] == {"ex7-a", "ex7-b"}  # half is not more than half
+    hand_in(tmp_path / "room", "bob", {**one, "cells": [*one["cells"], cell("ex8-a", "1")]})
+    assert due()[0] == {*both(7, 8)}
+    assert run("grade", tmp_path / "room", "--out", tmp_path / "x.csv", "--exercise", "9") == 2
+    assert "no exercise ex9. --exercise takes one of: ex7, ex8" in capsys.readouterr().err
+
+
+def test_where_no_exercise_is_held_by_most_all_that_occur_are_due(tmp_path, monkeypatch):
+    monkeypatch.setattr(exercises, "questions", lambda: both(6, 7, 8))
+    for name, number in (("ann", 7), ("bob", 8)):
+        hand_in(tmp_path / "room", name, book(cell(f"ex{number}-a", "1"), a=None, b=None, c=None))
+    assert run("grade", tmp_path / "room", "--out", tmp_path / "grades.csv") == 0
+    assert table(tmp_path / "grades.csv")["ann"].keys() == both(7, 8).keys()
+
+
+def test_a_lost_setup_cell_is_replaced_by_that_of_the_exercise(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    hand_in(tmp_path / "solutions", "exercise9", book())
+    lost = book()
+    del lost["cells"][0]
+    hand_in(tmp_path / "room", "ann", lost)
+    markdown = book()
+    markdown["cells"][0]["cell_type"] = "markdown"
+    hand_in(tmp_path / "room", "bob", markdown)
+    hand_in(tmp_path / "room", "cyd", book(setup="import numpy as np\nfactor = 3"))
+    assert run("grade", "room", "--out", "grades.csv") == 0
+    told = table(Path("grades.csv"))
+    assert points(told["ann"]) == points(told["bob"]) == FULL and points(told["cyd"]) == FULL | {"ex9-a": 0}
+    assert text("grade.setup", exercise="ex9") in notes(Path("grades.csv"))["ann"]
+    assert text("grade.setup", exercise="ex9") in shown(tmp_path / "grades" / "ann.html")
+    assert run("replay", "grades.json", "ex9-a", "--student", "ann") == 0
+
+
 def test_a_folder_without_notebooks_is_told(tmp_path, capsys):
     for folder in (tmp_path, tmp_path / "nowhere"):
         assert run("grade", folder, "--out", tmp_path / "grades.csv") == 2
@@ -568,7 +901,8 @@ def test_own_work_needs_no_sandbox(tmp_path, monkeypatch, capsys):
 def test_students_are_told_the_limits(root):
     page, limits = (root / "exercises" / "GRADING.md").read_text(encoding="utf-8"), sandbox.Limits()
     assert f"may take {limits.wall_s:g} seconds and {limits.memory >> 30} GiB" in page
-    assert f"larger than {notebooks.MOST >> 20} MiB" in page
+    assert f"larger than {notebooks.MOST >> 20} MiB or has more than {notebooks.MOST_CELLS:,} cells" in page
+    assert f"more than {limits.judge_s:g} seconds of processor time" in page and f"{limits.requests:,} times" in page
 
 
 # Release
@@ -595,6 +929,20 @@ def test_a_key_is_secret_and_never_overwritten(classroom, capsys):
     assert run("release", "--new-key", "class.key") == 2 and "still needed" in capsys.readouterr().err
     assert release.read_key("class.key") == key and release.fingerprint(key) not in key
     assert release.token(key, "ann") != release.token(key, "bob") != release.token(key + "0", "bob")
+
+
+@pytest.mark.parametrize(("rights", "code", "said"), [
+    (0o600, 0, ""), (0o640, 0, "Others may read the key"), (0o604, 0, "chmod 600 class.key"),
+    (0o620, 2, "Others may write to class.key"), (0o602, 2, "Nothing was done"),
+])  # fmt: skip
+def test_a_key_that_others_can_reach_is_told_or_refused(classroom, capsys, rights, code, said):
+    hand_in(Path("in"), "ann", book())
+    Path("class.key").chmod(rights)
+    capsys.readouterr()
+    assert run("grade", "in", "--key", "class.key", "--out", "grades.csv") == code
+    told = capsys.readouterr().err
+    assert said in told and (said or "Others" not in told)
+    assert run("release", "9", "--key", "class.key", "--out", "handout") == code and said in capsys.readouterr().err
 
 
 def test_a_class_gets_one_file_with_its_numbers(classroom):

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 
 import pytest
 from hypothesis import given
@@ -138,7 +139,22 @@ def test_a_file_that_is_too_large_is_not_read(tmp_path, monkeypatch, given_file)
     monkeypatch.undo()
     monkeypatch.setattr(notebooks, "MOST_CODE", 100)
     assert given_file(SOURCE).problem.startswith("The cells hold more than 100 characters")
-    assert "No such file" in read(tmp_path / "nowhere").problem and read(tmp_path).problem == text("grade.file.format")
+    monkeypatch.undo()
+    assert read(tmp_path).problem == text("grade.file.format")
+    with pytest.raises(FileNotFoundError):
+        read(tmp_path / "nowhere")
+
+
+def test_a_notebook_of_very_many_cells_is_refused_in_no_time(given_file):
+    assert given_file(book(*[cell("1")] * 5000)).problem == ""
+    begin = time.perf_counter()
+    held = given_file(b'{"nbformat": 4, "cells": [' + b"{}, " * 2_000_000 + b"{}]}")
+    assert held.cells == () and held.problem.startswith("The notebook has more than 5,000 cells")
+    assert time.perf_counter() - begin < 10
+
+
+def test_signs_that_no_file_can_hold_are_replaced(given_file):
+    assert given_file(b'{"cells": [{"source": "a = \'\\ud800\'"}]}').cells[0].source == "a = '?'"
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")

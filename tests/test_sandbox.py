@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ import pytest
 
 from fabriclab.exercises import Proxy
 from fabriclab.grading import _walls, sandbox
+from fabriclab.grading._session import cut
 from fabriclab.grading.sandbox import Limits, Sandbox, SandboxError
 from fabriclab.texts import keys, text
 
@@ -25,7 +27,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux can 
 NAMESPACES = ("userns", "pidns", "netns", "root")
 # What stands: everything this machine has; what a container without rights leaves; hardly anything.
 WALLS = {"all": (), "container": NAMESPACES, "bare": (*NAMESPACES, "landlock", "seccomp")}
-SHORT = Limits(wall_s=0.6, memory=128 << 20, output=8 << 10)
+SHORT = Limits(wall_s=0.6, memory=128 << 20)
 HONEST = "def f(): return 42"
 
 
@@ -43,7 +45,8 @@ def walled(request):
 
 def ask(box, code, *args, calls=1):
     """Return what came of calls of the function f."""
-    found = box.run([code], *[("f", *args)] * calls)
+    with closing(box.session([code])) as session:
+        found = [session.call("f", *args) for _ in range(calls)]
     return found if calls > 1 else found[0]
 
 
@@ -61,7 +64,7 @@ def alive(processes):
 
 
 def test_a_function_is_called_and_its_value_comes_back_exactly(box):
-    with box.session(["n = 2**80 + 1", "def f(x, y): return [x + n, y / 3, (None, True), 'µ']"]) as session:
+    with closing(box.session(["n = 2**80 + 1", "def f(x, y): return [x + n, y / 3, (None, True), 'µ']"])) as session:
         assert session.cells.ok
         for x in (1, -1):
             assert session.call("f", x, 1.0).value == [x + 2**80 + 1, 1 / 3, [None, True], "µ"]
@@ -79,7 +82,7 @@ def test_arguments_arrive_as_they_are(box):
         ({0: "x", 2: []}, "{0: 'x', 2: []}", "dict", ""), ((1, 2), "[1, 2]", "list", ""),
         (float("inf"), "inf", "float", ""), (np.float64(0.1), "0.1", "float", ""),
     ]  # fmt: skip
-    with box.session([code]) as session:
+    with closing(box.session([code])) as session:
         for x, shown, *kind in given:
             assert session.call("f", x, shown).value == [*kind, True], x
 
@@ -124,7 +127,7 @@ def test_a_number_that_lies_about_itself_is_its_plain_value(box):
 
 def test_problems_name_the_cell_and_the_line(box):
     bad = ["x = 1", "def f():\n  y = 2\n  return x / 0", "def g(:\n  pass", "z = undefined", "def h(): return x"]
-    with box.session(bad) as session:
+    with closing(box.session(bad)) as session:
         assert (session.cells.problem, session.cells.said) == ("syntax", "SyntaxError: invalid syntax (cell 3, line 1)")
         assert session.call("f").said == "ZeroDivisionError: division by zero (cell 2, line 3)"
         assert session.call("h").value == 1  # cells after a bad one run
@@ -137,20 +140,27 @@ def test_every_problem_has_a_sentence():
     named = set(re.findall(r'(?:problem=|")(\w+)"', Path(_walls.__file__).with_name("_session.py").read_text()))
     problems = {key.partition(".")[2] for key in keys("sandbox.")} - {"linux", "start", "refused", "at"}
     problems = {name for name in problems if "." not in name}
-    assert {"time", "cpu", "output", "protocol", "killed", "requests", "long", "raised", "value"} <= problems <= named
+    assert {"time", "cpu", "protocol", "killed", "requests", "long", "raised", "value"} <= problems <= named
 
 
-def test_output_is_kept_in_part_and_cannot_act_on_a_terminal(box):
-    with box.session(["print('first')"]) as session:
-        assert session.cells.printed == "first\n"
-    code = "import sys\ndef f():\n  print('\\x1b[31m\\u202e')\n  print('e', file=sys.stderr)\n"
-    code += "  raise ValueError('\\x1b[2J\\na')"
-    found, again = ask(box, code, calls=2)
-    assert found.printed == again.printed == "\\x1b[31m\\u202e\ne\n"
-    assert found.said == "ValueError: \\x1b[2J a (cell 1, line 5)"
-    long = ask(box, "def f():\n  for _ in range(50): print('x' * 1_000_000)\n  return 1")
-    assert long.value == 1
-    assert box.limits.output < len(long.printed) < box.limits.output + 10
+def test_what_a_learner_says_cannot_act_on_a_terminal(box):
+    found = ask(box, "def f():\n  raise ValueError('\\x1b[2J\\na')")
+    assert found.said == "ValueError: \\x1b[2J a (cell 1, line 2)"
+
+
+def test_long_messages_are_cut_between_words_and_marked(box):
+    found = ask(box, "def f(): raise ValueError('word ' * 10**6)")
+    assert re.fullmatch(r"ValueError:( word)+ \.\.\. \(cell 1, line 1\)", found.said) and len(found.said) < 530
+    assert cut("one two three", 9) == "one two ..." and cut("one two three", 13) == "one two three"
+    assert cut("x" * 900, 500) == "x" * 500 + " ..." and cut("x" * 300 + " " + "y" * 300, 500).endswith("yy ...")
+    assert cut("one two", 3) == "one ..."
+
+
+def test_what_is_printed_goes_nowhere(walled):
+    code = (
+        "import os\ndef f():\n  for _ in range(50): print('x' * 1_000_000)\n  os.write(2, b'x' * 1_000_000); return 1"
+    )
+    assert ask(walled, code).value == 1
 
 
 # Proxies
@@ -250,17 +260,6 @@ def test_what_honest_answers_import_is_there(walled):
     assert ask(walled, code).value == 0
 
 
-def test_a_folder_can_be_made_readable(tmp_path):
-    tmp_path.chmod(0o755)
-    (tmp_path / "extra.py").write_text("x = 5")
-    for folder in tmp_path.parents[:2]:
-        folder.chmod(0o755)
-    code = "def f():\n  import extra\n  return extra.x"
-    with Sandbox(readable=[str(tmp_path)]) as made:
-        assert ask(made, code).value == 5
-        assert ask(made, f"def f(): open({str(tmp_path / 'new')!r}, 'w')").problem == "raised"
-
-
 # What hostile code costs
 
 ENDS = {
@@ -280,7 +279,7 @@ ENDS = {
     "a big file": ("open('big', 'wb').write(bytes(17 << 20))", "raised"),
     "threads": ("[threading.Thread(target=time.sleep, args=(9,), daemon=True).start() for _ in range(999)]", "raised"),
     "input": ("input()", "raised"),
-    "a flood": ("[print('x' * 100_000) for _ in range(9999)]", "output time"),
+    "a flood": ("while True: print('x' * 100_000)", "time"),
     "loop": ("for _ in iter(int, 1): pass", "time"),
     "sleep": ("time.sleep(9)", "time"),
     "stop": ("os.kill(os.getpid(), signal.SIGSTOP)", "time"),
@@ -321,9 +320,16 @@ def test_an_attack_costs_only_its_own_question(walled, name):
 
 
 def test_endless_cells_are_stopped_too(box):
-    with Sandbox(SHORT) as made, made.session(["while True: pass", HONEST]) as session:
+    with Sandbox(SHORT) as made, closing(made.session(["while True: pass", HONEST])) as session:
         assert session.cells.problem == "time"
         assert (session.call("f").problem, session.call("f").seconds) == ("time", 0.0)
+
+
+def test_cells_and_calls_share_the_time():
+    code = "import time\ntime.sleep(0.2)\ndef f(): time.sleep(0.2)"
+    with Sandbox(SHORT) as made:
+        first, *_, third = ask(made, code, calls=3)
+    assert (first.problem, third.problem) == ("", "time") and 0.2 <= first.seconds < SHORT.wall_s
 
 
 def test_processor_time_is_limited():
@@ -332,7 +338,7 @@ def test_processor_time_is_limited():
         assert (found.problem, found.said) == ("cpu", "1 s")
         deaf = "import signal\nsignal.signal(signal.SIGXCPU, signal.SIG_IGN)\ndef f():\n  while True: pass"
         assert ask(made, deaf).problem == "cpu"
-    assert Limits().scaled(3) == Limits(wall_s=15, cpu_s=15)
+    assert Limits().scaled(3) == Limits(wall_s=15, cpu_s=15, judge_s=15)
 
 
 FORGED = ['"value": 1', '"value": 1e999', '"value": NaN', r'"value": "\ud800"', '"problem": "ok", "said": ""']
@@ -403,7 +409,7 @@ def test_the_filter_alone_guards_processes_of_the_same_user(name):
             pytest.skip("this machine does not have it")
         code = "import fcntl, os, resource\ndef f(): return bool({}) or 1"
         assert ask(made, code.format(OTHERS[name].replace("{}", "os.getppid()"))).problem == "raised"
-        if name in ("signals", "limits", "cores"):
+        if name in ("signals", "limits"):
             assert ask(made, code.format(OTHERS[name].replace("{}", "os.getpid()"))).ok
 
 
@@ -458,7 +464,7 @@ def test_files_left_behind_are_removed_however_deep():
 def test_a_sandbox_that_was_killed_starts_again(walls):
     with Sandbox(without=walls) as made:
         for victim in range(3):
-            with made.session([HONEST]) as session:
+            with closing(made.session([HONEST])) as session:
                 before = family(made)
                 before[victim].kill()
                 psutil.wait_procs(before[victim : victim + 1], 5)
@@ -505,9 +511,9 @@ import shutil
 import signal
 from fabriclab.grading.sandbox import Sandbox
 signal.signal(signal.SIGINT, signal.default_int_handler)
-with Sandbox(without={walls}) as box, box.session(["def f():\\n  while True: pass"]) as session:
+with Sandbox(without={walls}) as box:
     print(box._folder, flush=True)
-    session.call("f")
+    box.session(["def f():\\n  while True: pass"]).call("f")
 """
 
 
@@ -527,12 +533,6 @@ def test_interrupt_and_sudden_death_leave_nothing(how, walls, root):
         time.sleep(0.02)
     assert not folder.exists()
     assert not alive(below)
-
-
-def test_elsewhere_a_sentence_says_why_not(monkeypatch):
-    monkeypatch.setattr(sys, "platform", "darwin")
-    with pytest.raises(SandboxError, match="Linux only"), Sandbox():
-        pass
 
 
 def test_what_keeps_it_from_starting_is_told(monkeypatch):
@@ -558,7 +558,7 @@ def test_a_plain_user_can_run_it_too(root):
             pytest.skip("another user cannot read this installation")
     except PermissionError:
         pytest.skip("another user cannot run this Python")
-    code += f"with Sandbox() as box: print(box.active, box.run([{HONEST!r}], ('f',))[0].value)"
+    code += f"with Sandbox() as box: print(box.active, box.session([{HONEST!r}]).call('f').value)"
     done = subprocess.run([sys.executable, "-c", code], **run)
     assert done.stdout.endswith(" 42\n"), done.stderr
 
@@ -578,9 +578,11 @@ def test_a_session_costs_milliseconds(box):
     seconds = []
     for _ in range(50):
         begin = time.perf_counter()
-        box.run(["def f(x): return x + 1"], *[("f", i) for i in range(4)])
+        with closing(box.session(["def f(x): return x + 1"])) as session:
+            assert [session.call("f", i).value for i in range(4)] == [1, 2, 3, 4]
         seconds.append(time.perf_counter() - begin)
-    assert statistics.median(seconds) < 0.03  # 6 ms on a quiet machine
+    # 6 ms on a quiet machine; the fastest tenth, since other programs only add.
+    assert statistics.quantiles(seconds, n=10)[0] < 0.03
 
 
 @pytest.mark.parametrize("kind", ["all", "container"])
@@ -599,8 +601,8 @@ def test_the_library_is_not_there_where_it_is_installed_beside_numpy(kind, tmp_p
     ).replace("SITE", repr(str(site)))
     run = (
         "import sys; from fabriclab.grading.sandbox import Sandbox\n"
-        f"with Sandbox(readable=[{str(site)!r}], without={WALLS[kind]!r}) as box:\n"
-        f"    print([(o.value, o.problem) for o in box.run([{code!r}], ('f',), ('g',), ('h',))])"
+        f"box = Sandbox(without={WALLS[kind]!r})\nbox._asked['paths'].append({str(site)!r})\nwith box:\n"
+        f"    session = box.session([{code!r}])\n    print([(o.value, o.problem) for o in map(session.call, 'fgh')])"
     )
     for folder in (tmp_path, site):
         folder.chmod(0o755)
@@ -616,12 +618,12 @@ def test_random_numbers_are_the_same_each_time(box):
         "def f(): return [random.random(), np.random.rand(), np.random.default_rng().random()]\n"
         "def g(): return np.random.default_rng(5).random()"
     )
-    first, again = (box.run([code], ("f",), ("g",)) for _ in range(2))
+    first, again = ([*map(box.session([code]).call, "fg")] for _ in range(2))
     assert first[0].value == again[0].value and len(set(first[0].value)) == 3
     assert first[1].value == np.random.default_rng(5).random()
 
 
 def test_many_keys_are_refused_at_once(box):
     begin = time.perf_counter()
-    found = box.run(["def f(): return {i: 0 for i in range(30000)}"], ("f",))[0]
+    found = ask(box, "def f(): return {i: 0 for i in range(30000)}")
     assert found.problem and time.perf_counter() - begin < 2

@@ -134,14 +134,15 @@ def model(ask: Ask, rng: Rng) -> Verdict:
 
     def spoiled(i: int, got: Any) -> list[str]:
         (size, time, points), span = asked[i], isinstance(got, tuple)
-        ways = [name for name, value in _ways(sizes, times, home, places[i], size) if near(got, value, 0.01)]
+        close = [(abs(got - v), name) for name, v in _ways(sizes, times, home, places[i], size) if near(got, v, 0.01)]
+        ways = [name for _, name in sorted(close)]
         unit = any(near(got, time * factor, 0.1) for factor in (1e3, 1e6))
         facts = {
             "refused what was measured": points > 1 and got is None, "interval for a number": points > 1 and span,
             "interval too wide": span and got[1] > 3 * got[0], "interval misses": span,
             "one point for a line": points == 1, "extrapolated over a change": points < 2,
         }  # fmt: skip
-        found = [[name for name, fits in facts.items() if fits], ways][:: 1 if points < 2 else -1]
+        found = [[name for name, holds in facts.items() if holds], ways][:: 1 if points < 2 else -1]
         return ["other unit of time"] * unit + found[0] + found[1]
 
     return judge(
@@ -222,6 +223,8 @@ def crossover(ask: Ask, rng: Rng) -> Verdict:
             return [*["one direction only"] * bool(a[0] > b[0]), "crossover missed"]
         low, high = np.searchsorted(sizes, region) if region else (0, sizes.size - 1)
         one, other = (np.polyfit(sizes, t, 1) for t in (a, b))
+        turns = np.flatnonzero(np.diff(a < b))
+        back = region is None and turns.size and sizes[turns[0]] <= got <= sizes[turns[-1] + 1]
         facts = {
             "smallest gap for the crossover": near(got, sizes[np.argmin(abs(a - b))], 1e-6),
             "one straight line": near(got, (other[1] - one[1]) / (one[0] - other[0]), 0.01),
@@ -233,7 +236,7 @@ def crossover(ask: Ask, rng: Rng) -> Verdict:
             "place for size": low <= got <= high + 1,
             "other unit of size": any(holds(got * unit, region) for unit in (1e3, 1e6, 2**10, 2**20)),
         }  # fmt: skip
-        return [name for name, fits in facts.items() if fits]
+        return [*["crossover invented"] * bool(back), *(name for name, fits in facts.items() if fits)]
 
     def facts(i: int, got: Any) -> dict[str, Any]:
         sizes, a, b = pairs[i]

@@ -193,10 +193,12 @@ def shown(value: Any, kind: str = "") -> str:
 
 
 def _named(part: Part, wrong: Mapping[int, Any]) -> str:
-    """Return the mistake that fits all wrong cases, else one that fits the first."""
+    """Return the likeliest of the mistakes that fit all wrong cases, else of those that fit the first."""
     each = [part.mistakes(i, got) for i, got in wrong.items()]
     common = [tag for tag in each[0] if all(tag in tags for tags in each)]
-    return (common or each[0] or [""])[0]
+    if common:
+        return min(common, key=lambda tag: sum(tags.index(tag) for tags in each))
+    return (each[0] or [""])[0]
 
 
 def _told(part: Part, i: int, got: Any, name: str) -> list[str]:

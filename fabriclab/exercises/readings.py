@@ -119,8 +119,9 @@ class Readings:
 
         found = [recipe for scale in self._scales
                  for recipe in matching(abs(got * scale[1] - values) <= 1e-6 * abs(values), scale)]  # fmt: skip
-        # Of those that differ only in the rounds left out, the one that leaves out fewest.
+        # Of those that differ only in the rounds left out, the one that leaves out fewest; one rank before all ranks.
         found = [*{recipe._replace(start=0): recipe for recipe in reversed(found)}.values()][::-1]
+        found.sort(key=lambda recipe: recipe.column)
         if found:
             strange = [len(r.without()) + (r.way == "first") + 0.5 * bool(r.scale[0]) for r in found]
             return [recipe for recipe, n in zip(found, strange, strict=True) if n == min(strange)]

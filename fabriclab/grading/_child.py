@@ -46,7 +46,7 @@ def keep() -> None:
     """Start the zygote in namespaces of its own, and leave nothing behind when it ends."""
     control = socket.socket(fileno=os.dup(0))
     order = json.loads(control.recv(1 << 16))
-    with open(os.devnull) as null:
+    with open(os.devnull, "r+b", 0) as null:
         os.dup2(null.fileno(), 0)
     walls.prctl(walls.SUBREAPER, 1)
     active: list[str] = []
@@ -96,8 +96,8 @@ def be_zygote(control: socket.socket, order: Order, active: list[str], user: int
     holds("seccomp", order, [], lambda: made.update(seccomp=walls.filter_of_calls()))
     answers = Answers(order["refused"])
 
-    def start(files: list[int]) -> None:
-        wall_in(files, order, active, user, work, made)
+    def start(line: int) -> None:
+        wall_in(line, order, active, user, work, made)
         answers.serve(active)
 
     def clear() -> None:
@@ -108,7 +108,6 @@ def be_zygote(control: socket.socket, order: Order, active: list[str], user: int
 
     walls.prctl(walls.DUMPABLE, 0)  # a child of the same user cannot look into this process
     os.environ.clear()
-    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     gc.freeze()
     fork_for_sessions(control, user, clear, start)
     if not rooted:
@@ -116,12 +115,12 @@ def be_zygote(control: socket.socket, order: Order, active: list[str], user: int
 
 
 def fork_for_sessions(
-    control: socket.socket, user: int, clear: Callable[[], None], start: Callable[[list[int]], None]
+    control: socket.socket, user: int, clear: Callable[[], None], start: Callable[[int], None]
 ) -> None:
     """Run one session after another, until the parent is gone."""
     limits = walls.limits_here()
     while limits == walls.limits_here():  # else a child of the same user has changed them, and others would suffer
-        message, files, _, _ = socket.recv_fds(control, 100, 2)
+        message, files, _, _ = socket.recv_fds(control, 100, 1)
         if not message:
             return
         if not files:
@@ -130,23 +129,22 @@ def fork_for_sessions(
         pid = os.fork()
         if not pid:
             try:
-                start(files)
+                start(files[0])
             finally:
                 os._exit(1)
         wait, process = select.poll(), os.pidfd_open(pid)
         wait.register(control, select.POLLIN)
         wait.register(process, select.POLLIN)
-        for number in files:  # or the parent would not see that the child closes its own
-            os.close(number)
+        os.close(files[0])  # or the parent would not see that the child closes its own
         wait.poll()
         os.close(process)
         control.send(json.dumps(walls.sweep(pid, user)).encode())
 
 
-def wall_in(files: list[int], order: Order, active: list[str], user: int, work: str, made: Mapping[str, Any]) -> None:
-    """Give up all rights of this process, and every file but the line to the parent and the output."""
+def wall_in(line: int, order: Order, active: list[str], user: int, work: str, made: Mapping[str, Any]) -> None:
+    """Give up all rights of this process, and every file but the line to the parent; what it prints goes nowhere."""
     os.setsid()
-    for here, there in ((files[1], 1), (files[1], 2), (files[0], 3)):
+    for here, there in ((0, 1), (0, 2), (line, 3)):
         os.dup2(here, there)
     os.chdir(work)
     os.umask(0o077)

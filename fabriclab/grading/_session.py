@@ -1,10 +1,11 @@
-"""One learner's code in one child process: questions go out, and nothing that comes back is believed."""
+"""One learner's code in one child process: lines of JSON go out, and nothing that comes back is believed."""
 
 from __future__ import annotations
 
-import contextlib
 import json
+import math
 import os
+import re
 import secrets
 import select
 import signal
@@ -12,12 +13,12 @@ import socket
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
 
 from fabriclab.errors import FabricError
 from fabriclab.exercises import Proxy
-from fabriclab.grading._lines import packed, read, shown, written
 from fabriclab.texts import text
 
 if TYPE_CHECKING:
@@ -25,8 +26,11 @@ if TYPE_CHECKING:
 
 PATIENCE: Final = 20.0  # s for what costs milliseconds on a quiet machine: a start, an end
 LONGEST: Final = 500  # characters of a message
+_DIGITS: Final = 1300  # of an integer: more than a child sends
+_MOST_PAIRS: Final = 1000
+_HIDDEN: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_ENCODE: Final = json.JSONEncoder(separators=(",", ":")).encode
 _REPORTED: Final = ("exited", "memory", "missing", "raised", "syntax", "value")  # what a child may say of itself
-_FLOOD: Final = 1000  # times the output that is kept: who prints more is stopped
 
 
 class SandboxError(FabricError):
@@ -43,12 +47,11 @@ class _Over(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a call: a value of JSON's types, or a problem by its key; what was printed; the time [s]."""
+    """What came of a call: a value of JSON's types, or a problem by its key; and the learner's time [s]."""
 
     value: Any = None
     problem: str = ""
     said: str = ""
-    printed: str = ""
     seconds: float = 0.0
     name: str = ""  # of the function; without one it was in the cells
 
@@ -65,7 +68,7 @@ class Outcome:
 
 
 class Session:
-    """One child with a learner's cells; made by `Sandbox.session`, left by ``with`` or `close`.
+    """One child with a learner's cells; made by `Sandbox.session`, and over with `close`.
 
     Its attribute ``cells`` is what came of the cells: the first problem, if there was one.
     """
@@ -73,23 +76,17 @@ class Session:
     def __init__(self, box: Sandbox, cells: Sequence[str]) -> None:
         """Have a child forked, and run the cells in it."""
         self._box, self._limits, self._over = box, box.limits, Outcome()
-        self._rest, self._printed, self._flood = b"", b"", 0
+        self._rest, self._requests, self._left = b"", 0, PATIENCE
         self._proxies: list[Proxy] = []
-        self._requests, self._left, self._deadline = 0, box.limits.wall_s, time.monotonic() + PATIENCE
         self._control: socket.socket | None = box.control()
         self._line, theirs = socket.socketpair()
-        self._out, out = os.pipe()
-        self._poll = select.poll()
-        for file in (self._line.fileno(), self._out, self._control.fileno()):
-            self._poll.register(file, select.POLLIN)
-        self._line.setblocking(False)
-        os.set_blocking(self._out, False)
         try:
-            with theirs, open(out, "wb"):
-                socket.send_fds(self._control, [b"run"], [theirs.fileno(), out])
-            self.active = tuple(self._heard().get("active", ()))
+            with theirs:
+                socket.send_fds(self._control, [b"run"], [theirs.fileno()])
+            self.active = tuple(self._exchange({}).get("active", ()))
             if box.active not in ((), self.active):
                 raise _Over(problem="start", said=f"{box.active} {self.active}")
+            self._left = self._limits.wall_s
             self.cells = self._ask({"cells": list(cells)})
         except (_Over, OSError) as error:
             self.close()
@@ -98,25 +95,17 @@ class Session:
             self.close()
             raise
 
-    def __enter__(self) -> Session:
-        """Return the session."""
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        """End the child and all that it started."""
-        self.close()
-
     def call(self, name: str, /, *args: Any) -> Outcome:
         """Call a function of the learner's by its name and return what came of it; nothing that it does raises here.
 
         Arguments are numbers, strings, lists, dictionaries, arrays, and proxies.
         """
         if self._over.problem:
-            return replace(self._over, printed="", seconds=0.0)
-        found = replace(self._ask({"call": name, "args": packed(args, self._proxies)}), name=name)
+            return replace(self._over, seconds=0.0)
+        found = replace(self._ask({"call": name, "args": _packed(args, self._proxies)}), name=name)
         self._over = replace(self._over, name=name if self._over.problem else "")
         if found.problem == "missing" and not self.cells.ok:  # a cell that failed is the reason
-            return replace(self.cells, printed="", seconds=found.seconds)
+            return replace(self.cells, seconds=found.seconds)
         return found
 
     @property
@@ -142,22 +131,17 @@ class Session:
         except (OSError, ValueError):  # its parent is dead or stuck
             self._box.close()
         self._line.close()
-        os.close(self._out)
         return status, cpu
 
     def _ask(self, ask: dict[str, Any]) -> Outcome:
         """Send one question; return its answer, or the problem that ended the session."""
-        self._deadline, self._printed = time.monotonic() + self._left, b""
+        before = self._left
         try:
             found = self._answer(ask)
-            self._drain()
         except _Over as error:
             found = self._over = Outcome(None, error.problem, error.said)
-            with contextlib.suppress(_Over):
-                self._drain()
             self.close()
-        left, self._left = self._left, self._deadline - time.monotonic()
-        return replace(found, printed=shown(self._printed, self._limits.output), seconds=left - self._left)
+        return replace(found, seconds=before - self._left)
 
     def _answer(self, ask: dict[str, Any]) -> Outcome:
         token = secrets.token_hex(8)
@@ -171,7 +155,7 @@ class Session:
         problem, said, place = (reply.get(key) for key in ("problem", "said", "place"))
         if problem not in _REPORTED or not isinstance(said, str):
             raise _Over(problem="protocol")
-        said = " ".join(shown(said, LONGEST).split())
+        said = shown(said)
         if isinstance(place, list) and [type(n) for n in place] == [int, int]:
             said = text("sandbox.at", said=said, cell=place[0], line=place[1])
         return Outcome(None, problem, said)
@@ -185,90 +169,112 @@ class Session:
         proxy = self._proxies[number] if isinstance(number, int) and 0 <= number < len(self._proxies) else None
         if not proxy or method not in proxy.methods or not isinstance(args, list) or not isinstance(options, dict):
             raise _Over(problem="protocol")
-        begin = time.monotonic()
         try:
-            return {"value": packed(getattr(proxy.target, str(method))(*args, **options), self._proxies)}
+            return {"value": _packed(getattr(proxy.target, str(method))(*args, **options), self._proxies)}
         except Exception as error:
-            return {"error": str(error)[:LONGEST]}
-        finally:
-            self._deadline += time.monotonic() - begin  # this was not the learner's time
+            return {"error": cut(str(error))}
 
     def _exchange(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Send a line, and return the next one that comes."""
-        data = written(message)
+        """Send a message, if any, and return the next that comes: the learner's clock runs here, and nowhere else."""
+        line = _ENCODE(message).encode() + b"\n" if message else b""
+        end = time.monotonic() + self._left
         try:
-            while data:
-                try:
-                    data = data[self._line.send(data) :]
-                except BlockingIOError:
-                    if not select.select([], [self._line], [], self._remaining())[1]:
-                        raise self._late() from None
-        except OSError:
-            raise self._ended() from None
-        return self._heard()
-
-    def _heard(self) -> dict[str, Any]:
-        """Wait for a line while there is time, and take what is printed meanwhile."""
-        try:
+            self._line.settimeout(max(self._left, 1e-3))
+            self._line.sendall(line)
             while b"\n" not in self._rest:
-                if not self._wait():
-                    continue
-                piece = self._line.recv(1 << 16)
-                self._rest += piece
-                if not piece:
-                    raise self._ended()
-                if len(self._rest) > self._limits.reply:
-                    raise _Over(problem="long", said=self._limits.reply)
+                self._rest += self._piece(end - time.monotonic())
+        except TimeoutError:
+            raise _Over(problem="time", said=f"{self._limits.wall_s:g} s") from None
         except OSError:
             raise self._ended() from None
-        line, _, self._rest = self._rest.partition(b"\n")
+        finally:
+            self._left = end - time.monotonic()
+        found, _, self._rest = self._rest.partition(b"\n")
         try:
-            return read(line)
-        except ValueError:
+            reply = _DECODE(found.decode())
+            _check(reply)
+        except (ValueError, TypeError, RecursionError):
             raise _Over(problem="protocol") from None
+        if not isinstance(reply, dict):
+            raise _Over(problem="protocol")
+        return reply
 
-    def _wait(self) -> bool:
-        """Wait, and take what is printed; say whether there is something on the line."""
-        ready = dict(self._poll.poll(1000 * self._remaining()))
+    def _piece(self, left: float) -> bytes:
+        """Return the next bytes that come while there is time."""
+        ends = [self._line, *filter(None, [self._control])]
+        ready = select.select(ends, [], [], left)[0] if left > 0 else []
         if not ready:
-            raise self._late()
-        if self._out in ready:
-            self._drain()
-        if self._control and self._control.fileno() in ready and self._line.fileno() not in ready:
+            raise TimeoutError
+        piece = self._line.recv(1 << 16) if self._line in ready else b""
+        if not piece:  # the child is dead, or has closed its end
             raise self._ended()
-        return self._line.fileno() in ready
-
-    def _remaining(self) -> float:
-        left = self._deadline - time.monotonic()
-        if left <= 0:
-            raise self._late()
-        return left
-
-    def _late(self) -> _Over:
-        return _Over(problem="time", said=f"{self._limits.wall_s:g} s")
-
-    def _drain(self) -> None:
-        """Take what has been printed, and keep the beginning of it."""
-        while self._control:
-            try:
-                piece = os.read(self._out, 1 << 16)
-            except BlockingIOError:
-                return
-            if not piece:  # all have closed it, which poll would report forever
-                with contextlib.suppress(KeyError):
-                    self._poll.unregister(self._out)
-                return
-            self._flood += len(piece)
-            self._printed += piece[: self._limits.output + 1 - len(self._printed)]
-            if self._flood > _FLOOD * self._limits.output:
-                raise _Over(problem="output", said=_FLOOD * self._limits.output)
+        if len(self._rest) + len(piece) > self._limits.reply:
+            raise _Over(problem="long", said=self._limits.reply)
+        return piece
 
     def _ended(self) -> _Over:
-        """Return how the child ended; what it had printed is read before."""
-        self._drain()
+        """Return how the child ended."""
         status, cpu = self._end()
         if os.WIFEXITED(status):
             return _Over(problem="exited", said=os.WEXITSTATUS(status))
         if os.WTERMSIG(status) == signal.SIGXCPU or cpu >= self._limits.cpu_s:
             return _Over(problem="cpu", said=f"{self._limits.cpu_s:g} s")
         return _Over(problem="killed", said=signal.Signals(os.WTERMSIG(status)).name)
+
+
+def _packed(value: Any, proxies: list[Proxy]) -> Any:
+    """Return a value as what JSON can carry; a proxy is added to the list, and goes as its place there."""
+    if isinstance(value, np.ndarray):
+        return {"__array__": value.tolist(), "dtype": value.dtype.str}
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, Proxy):
+        proxies.append(value)
+        about = {"number": len(proxies) - 1, "name": type(value.target).__name__, "methods": value.methods}
+        return {"__proxy__": {**about, "fields": {key: _packed(field, proxies) for key, field in value.values.items()}}}
+    if isinstance(value, list | tuple):
+        return [_packed(item, proxies) for item in value]
+    if isinstance(value, dict) and not all(type(key) is str for key in value):
+        return {"__pairs__": [[_packed(key, proxies), _packed(item, proxies)] for key, item in value.items()]}
+    return {key: _packed(item, proxies) for key, item in value.items()} if isinstance(value, dict) else value
+
+
+def _integer(digits: str) -> int:
+    """Return the integer that JSON has written; NaN and Infinity come here too, and are refused like long ones."""
+    return int(digits if len(digits) <= _DIGITS else "")
+
+
+def _unpaired(item: dict[str, Any]) -> Any:
+    """Return the dictionary that was sent as pairs, so that its keys may be numbers; or NaN, which JSON lacks."""
+    if "__pairs__" not in item:
+        return math.nan if "__nan__" in item else item
+    if len(item["__pairs__"]) > _MOST_PAIRS:  # many keys could be chosen so that each takes the time of all others
+        raise ValueError
+    return dict(item["__pairs__"])
+
+
+_DECODE: Final = json.JSONDecoder(object_hook=_unpaired, parse_int=_integer, parse_constant=_integer).decode
+
+
+def _check(value: Any) -> None:
+    """Refuse numbers that are infinite, and strings that no file can hold."""
+    if isinstance(value, float) and math.isinf(value):  # 1e999
+        raise ValueError
+    if isinstance(value, str) and not value.isascii():
+        value.encode()  # half of a sign is a UnicodeEncodeError, which is a ValueError
+    for item in value if isinstance(value, list) else [*value, *value.values()] if isinstance(value, dict) else ():
+        _check(item)
+
+
+def cut(words: str, most: int = LONGEST) -> str:
+    """Return the beginning of a text, cut between two words where there is such a place, and marked."""
+    if len(words) <= most:
+        return words
+    whole = words[: most + 1].rsplit(None, 1)[0]
+    return f"{whole if most - 60 < len(whole) <= most else words[:most]} ..."
+
+
+def shown(words: str, most: int = LONGEST) -> str:
+    """Return a learner's words in one line and not too long; what would act on a terminal is spelled out."""
+    said = _HIDDEN.sub(lambda found: found[0].encode("unicode_escape").decode(), cut(words, most))
+    return " ".join(said.split())

@@ -27,7 +27,7 @@ DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/urandom")
 LIBRARIES: Final = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/usr/share/zoneinfo")
 NONE: Final = 0xFFFFFFFF
 # Numbers of the system calls that are refused, on x86-64 and on 64-bit Arm: new processes and programs,
-# sockets, other processes' memory, namespaces, and what outlives a process.
+# sockets, other processes' memory, namespaces, another core, and what outlives a process.
 CALLS: Final = {
     "fork": (57, NONE), "vfork": (58, NONE), "execve": (59, 221), "execveat": (322, 281), "socket": (41, 198),
     "io_uring_setup": (425, 425), "ptrace": (101, 117), "process_vm_readv": (310, 270), "process_vm_writev": (311, 271),
@@ -35,18 +35,17 @@ CALLS: Final = {
     "pidfd_open": (434, 434), "pidfd_send_signal": (424, 424), "pidfd_getfd": (438, 438), "tkill": (200, 130),
     "bpf": (321, 280), "perf_event_open": (298, 241), "add_key": (248, 217), "request_key": (249, 218),
     "keyctl": (250, 219), "shmget": (29, 194), "semget": (64, 190), "msgget": (68, 186), "mq_open": (240, 180),
-    "setpriority": (141, 140), "ioprio_set": (251, 30),
+    "setpriority": (141, 140), "ioprio_set": (251, 30), "sched_setaffinity": (203, 122),
 }  # fmt: skip
 # These are allowed on the own process and its group only.
 OWN: Final = {
     "kill": (62, 129), "tgkill": (234, 131), "rt_sigqueueinfo": (129, 138), "rt_tgsigqueueinfo": (297, 240),
     "prlimit64": (302, 261), "sched_setparam": (142, 118), "sched_setscheduler": (144, 119),
-    "sched_setaffinity": (203, 122), "sched_setattr": (314, 274),
+    "sched_setattr": (314, 274),
 }  # fmt: skip
 # These are refused with such a second argument: it would have the kernel send signals to another process.
 ASKED: Final = {"fcntl": (72, 25, (8, 15)), "ioctl": (16, 29, (0x8901, 0x8902))}
 MACHINES: Final = {"x86_64": (0, 0xC000003E, 56), "aarch64": (1, 0xC00000B7, 220)}  # column, AUDIT_ARCH, clone
-ONE_NUMBER: Final = {"FSIZE": "file_size", "NPROC": "processes", "NOFILE": "files"}
 MYSELF: Final = 0x4D594944  # stands for the process number in a filter
 LIBC: Final = ctypes.CDLL(None, use_errno=True)
 
@@ -142,7 +141,8 @@ def limits_for_children(limits: Mapping[str, Any]) -> list[tuple[int, tuple[int,
     """Return the arguments of setrlimit: what the kernel counts for one process."""
     cpu, memory = math.ceil(limits["cpu_s"]), limits["memory"]
     wanted = {"CPU": (cpu, cpu + 1), "AS": (memory, memory + HEADROOM), "CORE": (0, 0)}
-    wanted |= {name: (limits[key],) * 2 for name, key in ONE_NUMBER.items()}
+    for name, key in (("FSIZE", "file_size"), ("NPROC", "processes"), ("NOFILE", "files")):
+        wanted[name] = (limits[key],) * 2
     found = []
     for name, pair in wanted.items():
         kind = getattr(resource, f"RLIMIT_{name}")
@@ -152,15 +152,15 @@ def limits_for_children(limits: Mapping[str, Any]) -> list[tuple[int, tuple[int,
     return found
 
 
-def limits_here() -> list[tuple[int, int]]:
-    """Return all limits of this process."""
-    return [resource.getrlimit(kind) for kind in range(16)]
-
-
 def set_limits(limits: list[tuple[int, tuple[int, int]]]) -> None:
     """Have the kernel hold this process to the limits."""
     for kind, pair in limits:
         resource.setrlimit(kind, pair)
+
+
+def limits_here() -> list[tuple[int, int]]:
+    """Return all limits of this process."""
+    return [resource.getrlimit(kind) for kind in range(16)]
 
 
 def around(path: str, hidden: str) -> Iterator[tuple[str, int]]:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import sys
 import time
-from contextlib import ExitStack
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from fabriclab import exercises
 from fabriclab.checks import Refused
-from fabriclab.grading import copies, grade, own, release, report
-from fabriclab.grading.results import Entry, Results, cores, heading, load, noted, totals
-from fabriclab.grading.sandbox import Limits, Sandbox, SandboxError
+from fabriclab.grading import release, report, works
+from fabriclab.grading.graders import Graders, grade_all
+from fabriclab.grading.results import Results, heading, load, noted, totals, weak
+from fabriclab.grading.sandbox import Limits, SandboxError
 from fabriclab.texts import text
 
 __all__ = ["add_to", "run"]
@@ -30,65 +32,89 @@ def _scaled(limits: Limits, factor: float) -> Limits:
     return limits.scaled(factor)
 
 
+def _walled(graders: Graders, allowed: bool) -> None:
+    """Refuse to run others' code without walls, unless that was asked for."""
+    if weak(graders.active):
+        if not allowed:
+            raise Refused(text("grade.weak"))
+        _say(text("grade.made.weak"))
+
+
 def _grade(given: argparse.Namespace) -> int:
     """Grade a folder; return 0 if every student has a grade, 1 if some could not be graded, 130 after Ctrl-C."""
-    out, key = Path(given.out), release.read_key(given.key)
+    out, folder, key = Path(given.out), Path(given.folder), release.read_key(given.key, _say)
+    limits, names, begun = _scaled(Limits(), given.time_factor), release.read_names(given.per_student), time.monotonic()
     if out.suffix != ".csv":
         raise Refused(text("grade.out", out=out))
-    names = release.read_names(given.per_student)
-    pages = out.with_suffix("")
-    works = grade.collect(Path(given.folder), [*exercises.questions().values()], pages.resolve())
-    limits, failed, begun = _scaled(Limits(), given.time_factor), [], time.monotonic()
-    due = [question for question, _ in works[0].due]
-    solved = grade.reference(Path(given.reference or "solutions"), due)
-    published = {id: copies.bare(source) for id, source in grade.answers(solved).items()}
-    with ExitStack() as stack:
+    if given.own_work and folder.is_dir():
+        raise Refused(text("grade.own_folder", folder=folder))
+    room = works.collect(folder, out.with_suffix("").resolve())
+    if not any(held.books or held.unread for held in room.values()):
+        raise Refused(text("grade.no_notebook", folder=folder))
+    due, others = works.due(room, [f"ex{name}" if name.isdigit() else name for name in given.exercise or ()])
+    answers, setups = works.reference(Path(given.reference or "solutions"))
+    solved = works.chosen("", answers, due, {})
+    handed_in = [works.chosen(student, held, due, setups) for student, held in room.items()]
+    _say(text("grade.due", due=", ".join(due)))
+    for name, n in others.items():
+        _say(text("grade.due.not", name=name, n=n, of=len(room)))
+    with Graders(key, limits, len(handed_in) * len(solved.due), own=given.own_work) as graders:
         if given.own_work:
-            if Path(given.folder).is_dir():
-                raise Refused(text("grade.own_folder", folder=given.folder))
             _say(text("grade.own_work"))
-            boxes: list[Any] = [own.Own()]
-        else:
-            boxes = [stack.enter_context(Sandbox(limits)) for _ in range(min(cores(), len(works), 8))]
+        _walled(graders, given.weak)
         if given.reference:
-            grade.check_reference(boxes[0], key, Path(given.reference), solved)
-            _say(text("grade.reference.right", folder=given.reference))
+            _check_reference(graders, solved, given.reference)
         out.parent.mkdir(parents=True, exist_ok=True)
-        results = Results(out, heading(release.fingerprint(key), limits, boxes[0].active))
-        digests = {name: entry["digest"] for name, entry in results.entries.items()}
-        left = [work for work in works if digests.get(work.student) != work.digest]
-        if len(left) < len(works):
-            _say(text("grade.kept", n=len(works) - len(left)))
-
-        def done(work: grade.Work, entry: Entry | SandboxError) -> None:
-            if isinstance(entry, SandboxError):
-                failed.append(work.student)
-                return _say(text("grade.failed", student=work.student, said=entry))
-            results.add(entry)
-            report.write_page(pages, results.head, entry)
-            points, most = totals(entry)
-            n = sum(work.student in results.entries for work in works)
-            _say(text("grade.done", n=n, of=len(works), student=work.student, points=points, most=most))
-
+        results = Results(out, heading(release.fingerprint(key), limits, graders.active))
+        failed = dict[str, str]()
         try:
-            grade.grade_all(left, key, boxes, done)
+            n = _grade_class(graders, handed_in, results, failed)
         finally:
-            copies.remark([*results.entries.values()], key, names, published)
+            entries = results.entries.values()
+            report.remark([*entries], key, names, solved)
             results.write()
-            entries = [*results.entries.values()]
-            report.write_summary(out.with_suffix(".html"), results.head, entries, failed)
-            report.write_texts(out.with_name(f"{out.stem}-texts.html"), entries)
+            report.write(results, failed)
             for entry in entries:
                 if said := " ".join(noted(entry)):
                     _say(text("grade.note", student=entry["student"], said=said))
     seconds = f"{time.monotonic() - begun:.1f}"
-    _say(text("grade.ready", n=len(left), seconds=seconds, out=out, page=out.with_suffix(".html")))
+    _say(text("grade.ready", n=n, seconds=seconds, out=out, page=out.with_suffix(".html")))
     return 1 if failed else 0
+
+
+def _check_reference(graders: Graders, solved: works.Work, folder: str) -> None:
+    """Refuse to go on unless the reference gets full marks for each question that is due."""
+    ((_, entry),) = grade_all(graders, [solved])
+    if isinstance(entry, str):
+        raise SandboxError(entry)
+    for q in entry["questions"]:
+        if q["points"] < q["of"]:
+            words = {name: q[name] for name in ("question", "points", "of")}
+            raise Refused(text("grade.reference", folder=folder, **words, said=" ".join(q["said"])))
+    _say(text("grade.reference.right", folder=folder))
+
+
+def _grade_class(graders: Graders, room: Sequence[works.Work], results: Results, failed: dict[str, str]) -> int:
+    """Grade what was not graded before, keep results and failures as they come, and say so; return how many were."""
+    digests = {name: entry["digest"] for name, entry in results.entries.items()}
+    left = [work for work in room if digests.get(work.student) != work.digest]
+    if len(left) < len(room):
+        _say(text("grade.kept", n=len(room) - len(left)))
+    for work, entry in grade_all(graders, left):
+        if isinstance(entry, str):
+            failed[work.student] = entry
+            _say(text("grade.failed", student=work.student, said=entry))
+            continue
+        results.add(entry)
+        points, most = totals(entry)
+        n = sum(one.student in results.entries for one in room)
+        _say(text("grade.done", n=n, of=len(room), student=work.student, points=points, most=most))
+    return len(left) - len(failed)
 
 
 def _replay(given: argparse.Namespace) -> int:
     """Repeat one verdict from a file of results alone; return 0 if it is the same, 1 if not."""
-    key, (head, entries) = release.read_key(given.key), load(Path(given.results))
+    key, (head, entries) = release.read_key(given.key, _say), load(Path(given.results))
     if head["key"] != release.fingerprint(key):
         raise Refused(text("grade.replay.key", key=head["key"], given=release.fingerprint(key)))
     students = {entry["student"]: entry for entry in entries}
@@ -100,15 +126,18 @@ def _replay(given: argparse.Namespace) -> int:
         raise Refused(text("grade.replay.question", question=given.question, known=", ".join(asked)))
     old = new = asked[given.question]
     if old["cells"]:
-        with Sandbox(_scaled(Limits(**head["limits"]), given.time_factor)) as box:
-            new, _ = grade.grade_cells(box, key, exercises.find(given.question), old["cells"], old["token"])
+        with Graders(key, _scaled(Limits(**head["limits"]), given.time_factor)) as graders:
+            _walled(graders, given.weak)
+            ((_, new),) = graders.grade([(given.question, [old["cells"]], old["token"])])
+        if isinstance(new, str):
+            raise SandboxError(new)
     same = all(new[part] == old[part] for part in ("points", "of", "mistake"))
     # What was noted about the file, such as that a cell is there twice, stands after the verdict.
     same = same and new["said"] == old["said"][: len(new["said"])]
     lines = [f"{name}, {given.question}: {new['points']:g} / {new['of']:g} {new['mistake']}".rstrip(), *new["said"]]
     told = {"points": f"{old['points']:g}", "said": " ".join(old["said"])}
+    lines += [text("grade.replay.time")] * ("time" in (old["trouble"], new["trouble"]))
     lines += [text("grade.replay.same") if same else text("grade.replay.other", **told), report.versions(head)]
-    lines[-1:-1] = [text("grade.replay.time")] * ("time" in (old["trouble"], new["trouble"]))
     sys.stdout.write("\n".join(lines) + "\n")
     return 0 if same else 1
 
@@ -128,30 +157,31 @@ def _release(given: argparse.Namespace) -> int:
         source = Path("solutions", f"exercise{given.exercise}.ipynb")
     if not source.is_file():
         raise Refused(text("grade.release.source", source=source))
-    students = release.read_names(given.per_student)
-    written = release.release(source, release.read_key(key), Path(given.out), students)
+    names = release.read_names(given.per_student)
+    written = release.release(source, release.read_key(key, _say), Path(given.out), names)
     _say(text("grade.release.done", n=len(written), first=written[0]))
     return 0
 
 
 def add_to(parts: Any) -> None:
     """Add the three commands to the parser of ``python -m fabriclab``."""
-    one = parts.add_parser("grade", help=text("grade.help.grade"), description=_grade.__doc__)
-    one.set_defaults(run=_grade)
-    one.add_argument("folder", metavar="FOLDER", help=text("grade.help.folder"))
-    one.add_argument("--out", metavar="FILE.csv", required=True, help=text("grade.help.out"))
-    one.add_argument("--reference", metavar="DIR", help=text("grade.help.reference"))
-    one.add_argument("--key", metavar="FILE", help=text("grade.help.key"))
-    one.add_argument("--time-factor", metavar="X", type=float, default=1.0, help=text("grade.help.factor"))
-    one.add_argument("--per-student", metavar="LIST", help=text("grade.help.class"))
-    one.add_argument("--own-work", action="store_true", help=text("grade.help.own"))
-    one = parts.add_parser("replay", help=text("grade.help.replay"), description=_replay.__doc__)
-    one.set_defaults(run=_replay)
-    one.add_argument("results", metavar="RESULT.json", help=text("grade.help.results"))
-    one.add_argument("question", metavar="QUESTION", help=text("grade.help.asked"))
-    one.add_argument("--student", metavar="NAME", help=text("grade.help.student"))
-    one.add_argument("--key", metavar="FILE", help=text("grade.help.key"))
-    one.add_argument("--time-factor", metavar="X", type=float, default=1.0, help=text("grade.help.factor"))
+    grade = parts.add_parser("grade", help=text("grade.help.grade"), description=_grade.__doc__)
+    grade.set_defaults(run=_grade)
+    grade.add_argument("folder", metavar="FOLDER", help=text("grade.help.folder"))
+    grade.add_argument("--out", metavar="FILE.csv", required=True, help=text("grade.help.out"))
+    grade.add_argument("--exercise", metavar="N", action="append", help=text("grade.help.due"))
+    grade.add_argument("--reference", metavar="DIR", help=text("grade.help.reference"))
+    grade.add_argument("--per-student", metavar="LIST", help=text("grade.help.class"))
+    grade.add_argument("--own-work", action="store_true", help=text("grade.help.own"))
+    replay = parts.add_parser("replay", help=text("grade.help.replay"), description=_replay.__doc__)
+    replay.set_defaults(run=_replay)
+    replay.add_argument("results", metavar="RESULT.json", help=text("grade.help.results"))
+    replay.add_argument("question", metavar="QUESTION", help=text("grade.help.asked"))
+    replay.add_argument("--student", metavar="NAME", help=text("grade.help.student"))
+    for one in (grade, replay):
+        one.add_argument("--key", metavar="FILE", help=text("grade.help.key"))
+        one.add_argument("--time-factor", metavar="X", type=float, default=1.0, help=text("grade.help.factor"))
+        one.add_argument("--weak", action="store_true", help=text("grade.help.weak"))
     one = parts.add_parser("release", help=text("grade.help.release"), description=_release.__doc__)
     one.set_defaults(run=_release)
     one.add_argument("exercise", metavar="EXERCISE", nargs="?", help=text("grade.help.exercise"))
@@ -169,7 +199,8 @@ def run(given: argparse.Namespace) -> int:
         _say(text("grade.stopped"))
         return 130
     except OSError as error:
-        _say(text("grade.file", path=error.filename, error=error.strerror))
+        path, full = error.filename or getattr(given, "out", "-"), error.errno in (errno.ENOSPC, errno.EDQUOT)
+        _say(text("grade.full" if full else "grade.file", path=path, error=error.strerror or error))
     except (Refused, SandboxError) as error:
         _say(str(error))
     return 2

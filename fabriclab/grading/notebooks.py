@@ -23,9 +23,11 @@ from fabriclab.texts import text
 __all__ = ["Cell", "Submission", "as_bytes", "read", "student_version"]
 
 Book = dict[str, Any]
-MOST: Final = 64 << 20  # B of a file with its pictures
+MOST: Final = 16 << 20  # B of a file with its pictures
+MOST_CELLS: Final = 5_000
 MOST_CODE: Final = 1 << 20  # characters of all code
 CODE_STUB: Final = ("# YOUR CODE HERE", "raise NotImplementedError()")  # as nbgrader writes them
+STUB: Final = "NotImplementedError"
 TEXT_STUB: Final = "YOUR ANSWER HERE"
 _MAGIC: Final = re.compile(r"^([ \t]*)[%!].*", re.MULTILINE)
 _TOKEN: Final = re.compile("[0-9a-f]{16}")
@@ -65,7 +67,7 @@ class Submission:
 
         def rank(n: int) -> tuple[bool, bool, int]:
             source = self.cells[n].source
-            stub = not source.strip() or CODE_STUB[1].removesuffix("()") in source
+            stub = not source.strip() or f"raise {STUB}" in source
             return stub, not named.search(source), n
 
         return min(self.places(id), key=rank, default=None)
@@ -101,18 +103,15 @@ def exercise(id: str) -> str:
 
 
 def read(path: Path) -> Submission:
-    """Read a notebook of format 4; what is missing in it is left out, and what is broken is said."""
-    try:
-        about = path.lstat()
-        if stat.S_ISLNK(about.st_mode):  # it could lead to the solution, or to somebody else's file
-            return Submission(problem=text("grade.file.link"))
-        if not stat.S_ISREG(about.st_mode):  # reading a pipe would never end
-            return Submission(problem=text("grade.file.format"))
-        if about.st_size > MOST:
-            return Submission(problem=text("grade.file.huge", most=MOST >> 20), digest=f"{about.st_size}")
-        data = path.read_bytes()
-    except OSError as error:
-        return Submission(problem=text("grade.file.unread", error=error.strerror))
+    """Read a notebook of format 4; what is missing in it is left out, what is broken is said. Raises OSError only."""
+    about = path.lstat()
+    if stat.S_ISLNK(about.st_mode):  # it could lead to the solution, or to somebody else's file
+        return Submission(problem=text("grade.file.link"))
+    if not stat.S_ISREG(about.st_mode):  # reading a pipe would never end
+        return Submission(problem=text("grade.file.format"))
+    if about.st_size > MOST:
+        return Submission(problem=text("grade.file.huge", most=MOST >> 20), digest=f"{about.st_size}")
+    data = path.read_bytes()
     digest = hashlib.sha256(data).hexdigest()
     try:
         book = json.loads(data)
@@ -122,6 +121,8 @@ def read(path: Path) -> Submission:
         return Submission(problem=text("grade.file.broken"), digest=digest)
     if not isinstance(book, dict) or not isinstance(book.get("cells"), list) or book.get("nbformat", 4) != 4:
         return Submission(problem=text("grade.file.format"), digest=digest)
+    if len(book["cells"]) > MOST_CELLS:
+        return Submission(problem=text("grade.file.cells", most=f"{MOST_CELLS:,}"), digest=digest)
     cells = tuple(_cell(cell) for cell in book["cells"] if isinstance(cell, dict))
     if sum(len(cell.source) for cell in cells) > MOST_CODE:
         return Submission(problem=text("grade.file.long", most=MOST_CODE), digest=digest)
@@ -143,9 +144,8 @@ def _cell(cell: Mapping[str, Any]) -> Cell:
 
 def _source(cell: Mapping[str, Any]) -> str:
     lines = cell.get("source")
-    if isinstance(lines, list):
-        return "".join(line for line in lines if isinstance(line, str))
-    return lines if isinstance(lines, str) else ""
+    words = "".join(line for line in (lines if isinstance(lines, list) else [lines]) if isinstance(line, str))
+    return words.encode(errors="replace").decode()  # half of a sign could not be written to any file
 
 
 def student_version(source: Book) -> Book:

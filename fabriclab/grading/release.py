@@ -11,7 +11,7 @@ import os
 import re
 import secrets
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -35,10 +35,15 @@ def new_key(path: Path) -> None:
         key.write(secrets.token_hex(32) + "\n")
 
 
-def read_key(path: str | Path | None) -> str:
-    """Return the key in a file; without one the practice key, which everybody knows."""
+def read_key(path: str | Path | None, say: Callable[[str], object] = str) -> str:
+    """Return the key in a file that nobody else may write; without one the practice key, which everybody knows."""
     if path is None:
         return exercises.PRACTICE
+    rights = Path(path).stat().st_mode if os.name == "posix" else 0
+    if rights & 0o022:
+        raise Refused(text("grade.key.open", path=path))
+    if rights & 0o044:
+        say(text("grade.key.told", path=path))
     key = Path(path).read_text(encoding="ascii", errors="replace").strip()
     if not _KEY.fullmatch(key):
         raise Refused(text("grade.key.broken", path=path, n=len(key)))
@@ -57,25 +62,14 @@ def token(key: str, student: str) -> str:
 
 
 def read_names(path: str | Path | None) -> list[str]:
-    """Return the names in a list of a class: one a line, without lines that begin with #.
-
-    Raises
-    ------
-    Refused
-        If one of them cannot be a folder, or occurs twice.
-    """
+    """Return the names in a list of a class, one a line, if all can be folders; lines with # are left out."""
     lines = Path(path).read_text(encoding="utf-8-sig", errors="replace").split("\n") if path else []
     names = [name for line in lines if (name := line.strip()) and name[0] != "#"]
-    wrong = [name for name in names if not _fits(name)]
+    strange = {*"/\\\N{REPLACEMENT CHARACTER}"}
+    wrong = [n for n in names if n[0] == "." or not n.isprintable() or strange & {*n} or len(n.encode()) >= 200]
     if wrong or len({name.casefold() for name in names}) < len(names):
         raise Refused(text("grade.release.names", names=", ".join(map(repr, wrong or names))))
     return names
-
-
-def _fits(name: str) -> bool:
-    """Return whether a folder may have this name."""
-    strange = set(name) & set("/\\\N{REPLACEMENT CHARACTER}")
-    return name[0] != "." and name.isprintable() and not strange and len(name.encode()) < 200
 
 
 def drawn(key: str, student: str) -> str:
@@ -84,13 +78,7 @@ def drawn(key: str, student: str) -> str:
 
 
 def release(source: Path, key: str, out: Path, students: Sequence[str] = ()) -> list[Path]:
-    """Write the class's file of an exercise, or one folder with a file for each student; return what was written.
-
-    Raises
-    ------
-    Refused
-        If a file exists.
-    """
+    """Write the class's file of an exercise, or one folder with a file for each student, where nothing is yet."""
     book = student_version(json.loads(source.read_bytes()))
     made = {out / name / source.name: token(key, name) if name else "" for name in students or ("",)}
     for path in made:

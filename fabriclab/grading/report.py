@@ -1,9 +1,13 @@
-"""Results as pages: one for each student, and one for the class. Everything that a student wrote is escaped."""
+"""Results as pages: one for each student, and two for the class, with what a teacher may want to look at.
+
+Everything that a student wrote is escaped.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import html
+import re
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,37 +16,38 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from fabriclab.core.save import write_atomic
-from fabriclab.grading.notebooks import exercise
-from fabriclab.grading.results import Entry, noted, totals
+from fabriclab.grading.notebooks import CODE_STUB, exercise
+from fabriclab.grading.release import token
+from fabriclab.grading.results import Entry, Results, noted, totals
+from fabriclab.grading.works import Work
 from fabriclab.texts import table, text
 
-__all__ = ["made", "page_of", "write_page", "write_summary", "write_texts"]
+__all__ = ["remark", "versions", "write"]
 _STYLE: Final = (
     ":root{color-scheme:light dark}body{font:1rem/1.5 sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}"
     "table{border-collapse:collapse}th,td{border:1px solid;padding:.3rem .6rem;text-align:left;vertical-align:top}"
     "pre{white-space:pre-wrap;overflow-wrap:anywhere;border:1px solid;padding:.6rem}"
 )
-
-
-def page_of(student: str) -> str:
-    """Return the file name of a student's page."""
-    return f"{student if len(student.encode()) < 200 else hashlib.sha256(student.encode()).hexdigest()}.html"
-
-
-def made(head: Mapping[str, Any], active: Sequence[str] | None = None) -> list[str]:
-    """Return how the results were made: protections, key, version, date and machine."""
-    walls = [text(f"sandbox.has.{name}") for name in (head["active"] if active is None else active)]
-    key = text("grade.made.practice") if head["key"] == "practice" else text("grade.made.key", key=head["key"])
-    limits = text("grade.made.limits", wall=f"{head['limits']['wall_s']:g}", memory=head["limits"]["memory"] >> 20)
-    return [
-        text("grade.made.walls", walls=", ".join(walls)) if walls else text("grade.made.none"),
-        key, versions(head), limits, text("grade.made.times"),
-    ]  # fmt: skip
+_MARK: Final = "### BEGIN SOLUTION"
+_COLUMNS: Final = ("grade.page.question", "grade.page.points", "grade.page.mistake", "grade.page.seconds")
+_SHARES: Final = (
+    "grade.page.question", "grade.page.right", "grade.page.mean", "grade.page.often", "grade.page.trouble",
+)  # fmt: skip
 
 
 def versions(head: Mapping[str, Any]) -> str:
     """Return what the results were made with, and when."""
     return text("grade.made.with", **{name: head[name] for name in ("fabriclab", "python", "numpy", "date", "cores")})
+
+
+def _made(head: Mapping[str, Any], active: Sequence[str]) -> list[str]:
+    """Return how the results were made: protections, key, version, date and machine."""
+    walls = ", ".join(table().get(f"sandbox.has.{name}", name) for name in active)
+    key = text("grade.made.practice") if head["key"] == "practice" else text("grade.made.key", key=head["key"])
+    limits = text("grade.made.limits", wall=f"{head['limits']['wall_s']:g}", memory=head["limits"]["memory"] >> 20)
+    found = [text("grade.made.walls", walls=walls) if walls else text("grade.made.none")]
+    found += [text("grade.made.weak")] if head["weak"] else []
+    return [_tag("p", line) for line in (*found, key, versions(head), limits, text("grade.made.times"))]
 
 
 def _title(id: str) -> str:
@@ -53,40 +58,49 @@ def _titles(asked: Iterable[str]) -> str:
     return ", ".join(dict.fromkeys(_title(exercise(id)) for id in asked))
 
 
-def write_page(folder: Path, head: Mapping[str, Any], entry: Entry) -> None:
+def _page_of(student: str) -> str:
+    return f"{student if len(student.encode()) < 200 else hashlib.sha256(student.encode()).hexdigest()}.html"
+
+
+def write(results: Results, failed: Mapping[str, str]) -> None:
+    """Write the pages of all students and of the class; ``failed`` says why somebody has no grade."""
+    for entry in results.entries.values():
+        _write_student(results.table.with_suffix(""), results.head, entry)
+    _write_class(results, failed)
+    _write_texts(results.table.with_name(f"{results.table.stem}-texts.html"), [*results.entries.values()])
+
+
+def _write_student(folder: Path, head: Mapping[str, Any], entry: Entry) -> None:
     """Write the page of one student."""
     asked = entry["questions"]
-    columns = [*map(text, ("grade.page.question", "grade.page.points", "grade.page.mistake", "grade.page.seconds"))]
     points, of = totals(entry)
-    cells = [
+    rows = [
         (_title(q["question"]), f"{q['points']:g} / {q['of']:g}", q["mistake"] or "-",
          f"{q['seconds']:.1f}" if q["seconds"] >= 0.05 else "-")
         for q in asked
     ]  # fmt: skip
     total = text("grade.page.total", points=points, of=of)
-    body = [
-        _tag("p", f"{_titles(q['question'] for q in asked)}. {total}"),
-        *(_tag("p", note) for note in entry["notes"]),
-        _table(text("grade.page.each"), columns, cells),
-    ]
+    body = [_tag("p", f"{_titles(q['question'] for q in asked)}. {total}"), *(_tag("p", n) for n in entry["notes"])]
+    body += [_table(text("grade.page.each"), _COLUMNS, rows)]
     for q in asked:
         body += [_tag("h2", _title(q["question"]))] if q["said"] else []
-        body += [*(_tag("p", sentence) for sentence in q["said"])]
-    for name, words in ((name, words) for name, words in entry["texts"].items() if words):
-        body += [_tag("h2", text("grade.page.text", id=name)), _tag("p", text("grade.page.unscored"))]
-        body += [_tag("pre", words)]
-    how = [_tag("h2", text("grade.page.how")), *(_tag("p", line) for line in made(head, entry["active"]))]
+        body += [_tag("p", sentence) for sentence in q["said"]]
+    for name, words in entry["texts"].items():
+        if words:
+            body += [_tag("h2", text("grade.page.text", id=name)), _tag("p", text("grade.page.unscored"))]
+            body += [_tag("pre", words)]
     key = "" if head["key"] == "practice" else " --key KEY_FILE"
     replay = _tag("p", text("grade.page.replay", student=shlex.quote(entry["student"]), key=key))
-    _write(folder / page_of(entry["student"]), entry["student"], [*body, *how, replay])
+    body += [_tag("h2", text("grade.page.how")), *_made(head, entry["active"]), replay]
+    _write(folder / _page_of(entry["student"]), entry["student"], body)
 
 
-def write_summary(path: Path, head: Mapping[str, Any], entries: Sequence[Entry], failed: Sequence[str]) -> None:
+def _write_class(results: Results, failed: Mapping[str, str]) -> None:
     """Write the page of the class: how many had each question right, what went wrong most often, and who got what."""
+    path, entries = results.table.with_suffix(".html"), [*results.entries.values()]
     asked: dict[str, list[dict[str, Any]]] = {}
-    for entry in entries:
-        for q in entry["questions"]:
-            asked.setdefault(q["question"], []).append(q)
+    for q in (q for entry in entries for q in entry["questions"]):
+        asked.setdefault(q["question"], []).append(q)
     rows = []
     for name, all_of in asked.items():
         right = sum(q["points"] >= q["of"] for q in all_of) / len(all_of)
@@ -94,26 +108,23 @@ def write_summary(path: Path, head: Mapping[str, Any], entries: Sequence[Entry],
         mistakes = Counter(q["mistake"] for q in all_of if q["mistake"]).most_common(3)
         often = "; ".join(f"{mistake} ({n})" for mistake, n in mistakes) or "-"
         kinds = Counter(q["trouble"] for q in all_of if q["trouble"]).most_common()
-        trouble = "; ".join(f"{text(f'grade.trouble.{kind}')} ({n})" for kind, n in kinds) or "-"
+        trouble = "; ".join(f"{table().get(f'grade.trouble.{kind}', kind)} ({n})" for kind, n in kinds) or "-"
         rows.append((_title(name), f"{right:.0%}", f"{mean:.1f} / {all_of[0]['of']:g}", often, trouble))
-    about = ("grade.page.question", "grade.page.right", "grade.page.mean", "grade.page.often", "grade.page.trouble")
-    columns = [*map(text, about)]
-    body = [_tag("p", line) for line in made(head)]
-    body += [_tag("p", text("grade.page.failed", students=", ".join(failed)))] if failed else []
-    body += [_tag("h2", text("grade.page.questions")), _table(text("grade.page.share", n=len(entries)), columns, rows)]
+    body = _made(results.head, results.head["active"])
+    body += [_tag("p", text("grade.failed", student=student, said=said)) for student, said in failed.items()]
+    body += [_tag("h2", text("grade.page.questions"))]
+    body += [_table(text("grade.page.share", n=len(entries)), _SHARES, rows)]
     students = []
     for entry in entries:
-        link = _tag("a", entry["student"], f' href="{quote(f"{path.stem}/" + page_of(entry["student"]))}"')
-        students.append(
-            f"<li>{link}: {' / '.join(totals(entry))}{''.join(_tag('p', note) for note in noted(entry))}</li>"
-        )
-    texts = _tag("a", text("grade.page.texts"), f' href="{quote(f"{path.stem}-texts.html")}"')
-    body += [f"<p>{texts}</p>"]
+        notes = "".join(_tag("p", note) for note in noted(entry))
+        link = _link(entry["student"], f"{path.stem}/{_page_of(entry['student'])}")
+        students.append(f"<li>{link}: {' / '.join(totals(entry))}{notes}</li>")
+    body += [f"<p>{_link(text('grade.page.texts'), f'{path.stem}-texts.html')}</p>"]
     body += [_tag("h2", text("grade.page.students")), f"<ul>{''.join(students)}</ul>"]
     _write(path, text("grade.page.class", exercises=_titles(asked)), body)
 
 
-def write_texts(path: Path, entries: Sequence[Entry]) -> None:
+def _write_texts(path: Path, entries: Sequence[Entry]) -> None:
     """Write one page with the free texts of all students, question by question."""
     body = list[str]()
     for name in sorted({name for entry in entries for name in entry["texts"]}):
@@ -125,7 +136,7 @@ def write_texts(path: Path, entries: Sequence[Entry]) -> None:
 
 
 def _table(caption: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    head = "".join(_tag("th", name, " scope=col") for name in columns)
+    head = "".join(_tag("th", text(name), " scope=col") for name in columns)
     body = "".join(f"<tr>{_tag('th', r[0], ' scope=row')}{''.join(_tag('td', c) for c in r[1:])}</tr>" for r in rows)
     return f"<table>{_tag('caption', caption)}<tr>{head}</tr>{body}</table>"
 
@@ -134,9 +145,58 @@ def _tag(name: str, words: str, about: str = "") -> str:
     return f"<{name}{about}>{html.escape(words)}</{name}>"
 
 
+def _link(words: str, to: str) -> str:
+    return _tag("a", words, f' href="{quote(to)}"')
+
+
 def _write(path: Path, title: str, body: Sequence[str]) -> None:
     view = '<meta name="viewport" content="width=device-width">'
     start = f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">{view}{_tag("title", title)}'
     page = [f"{start}<style>{_STYLE}</style></head><body><main>", _tag("h1", title), *body, "</main></body></html>\n"]
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(path, "\n".join(page).encode(errors="backslashreplace"))
+
+
+def remark(entries: Sequence[Entry], key: str, names: Iterable[str], solved: Work) -> None:
+    """Set ``remarks`` of each entry: the file of somebody else, the published solution, the same code as others.
+
+    ``names`` is the list of the class, and ``solved`` has the published solutions. It costs nobody any points.
+    """
+    owners = {token(key, name): name for name in (*(entry["student"] for entry in entries), *names)}
+    answers = {q.id: next(book.variants(q.id, q.functions), [""])[-1] for q, book in solved.due}
+    published = {id: _bare(source.replace(_MARK, "#")) for id, source in answers.items()}
+    having: dict[tuple[str, str], list[str]] = {}
+    for entry in entries:
+        for mark in _marks(entry):
+            having.setdefault(mark, []).append(entry["student"])
+    for entry in entries:
+        student, remarks, alike = entry["student"], list[str](), dict[str, list[str]]()
+        for id, what in _marks(entry):
+            others = [other for other in having[id, what] if other != student]
+            shown = ", ".join(others[:5]) + ", ..." * (len(others) > 5)
+            owner = owners.get(what) or student
+            if not id and owner.casefold() not in student.casefold():  # platforms put numbers behind a name
+                remarks.append(text("grade.note.owner", owner=owner))
+            if not id and others:
+                remarks.append(text("grade.note.token", others=shown))
+            if id and what in (published.get(id), _MARK):
+                alike.setdefault("", []).append(id)
+            elif id and others:
+                alike.setdefault(shown, []).append(id)
+        for who, ids in sorted(alike.items()):
+            name = "grade.note.code" if who else "grade.note.published"
+            remarks.append(text(name, others=who, questions=", ".join(ids)))
+        entry["remarks"] = remarks
+
+
+def _marks(entry: Entry) -> list[tuple[str, str]]:
+    """Return what may be the same in two hand-ins: the tokens of files, and the code of the answers by question."""
+    tokens = sorted({q["token"] for q in entry["questions"]} - {""})
+    codes = [(q["question"], _bare(q["cells"][-1])) for q in entry["questions"] if q["cells"]]
+    return [*(("", token) for token in tokens), *(mark for mark in codes if mark[1])]
+
+
+def _bare(source: str) -> str:
+    """Return code without comments and white space, or nothing if it is still the stub."""
+    code = re.sub(r"#.*|\s+", "", source)
+    return _MARK if _MARK in source else "" if re.sub(r"\s+", "", CODE_STUB[1]) in code else code

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import json
 import os
 import platform
+import re
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
@@ -22,64 +24,86 @@ from fabriclab.core.save import write_atomic
 from fabriclab.grading.sandbox import Limits
 from fabriclab.texts import text
 
-__all__ = ["Entry", "Results", "cores", "heading", "load", "noted", "totals"]
+__all__ = ["Entry", "Record", "Results", "heading", "load", "noted", "totals", "weak"]
 
-Entry = dict[str, Any]
-COLUMNS: Final = ("student", "question", "points", "of", "mistake", "sentence", "note", "seconds")
+Entry = dict[str, Any]  # of a student
+Record = dict[str, Any]  # of a question that a student was asked
+_COLUMNS: Final = ("student", "question", "points", "of", "mistake", "sentence", "note", "seconds")
+_FORMAT: Final = "fabriclab-grades-1"
 _END: Final = b"\n]}\n"
-_SAME: Final = ("format", "fabriclab", "key", "limits")  # of the head: what a verdict depends on
+_SAME: Final = ("format", "fabriclab", "key", "limits", "weak")  # of the head: what a verdict depends on
+# Where spreadsheets see a formula, whatever sign they split a line at; full-width signs count for them, too.
+_FORMULA: Final = re.compile("((?:^|[;,|\t\r\n])[\\s\"']*)(?=[=+@\\-\uff1d\uff0b\uff20\uff0d])")
+# What the file is made of, by example; a list has any number of items, and "" stands for all names.
+_RECORD: Final = {
+    "question": "", "points": 0.0, "of": 0.0, "mistake": "", "said": [""], "seconds": 0.0, "trouble": "",
+    "cells": [""], "token": "",
+}  # fmt: skip
+_ENTRY: Final = {
+    "student": "", "digest": "", "active": [""], "notes": [""], "remarks": [""], "texts": {"": ""},
+    "questions": [_RECORD],
+}  # fmt: skip
+_KINDS: Final = {
+    str: "a text", float: "a number", int: "a whole number", bool: "true or false", list: "a list", dict: "an object",
+    type(None): "left out",
+}  # fmt: skip
 
 
-def cores() -> int:
-    """Return how many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+def weak(active: Sequence[str]) -> bool:
+    """Return whether learners' code could read files of this machine; one's own work may."""
+    return bool(active) and not {"root", "landlock"} & {*active}
 
 
-def heading(key: str, limits: Limits, active: tuple[str, ...]) -> dict[str, Any]:
+def heading(key: str, limits: Limits, active: Sequence[str]) -> dict[str, Any]:
     """Return what stands above all results: how they were made, and where."""
     versions = {"fabriclab": fabriclab.__version__, "python": platform.python_version(), "numpy": np.__version__}
-    made = {"date": time.strftime("%Y-%m-%d"), "cores": cores(), "active": list(active)}
-    return {"format": "fabriclab-grades-1", **versions, "key": key, "limits": asdict(limits), **made}
+    cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+    made = {"date": time.strftime("%Y-%m-%d"), "cores": cores, "active": [*active], "weak": weak(active)}
+    return {"format": _FORMAT, **versions, "key": key, "limits": asdict(limits), **made}
 
 
 def load(path: Path) -> tuple[dict[str, Any], list[Entry]]:
-    """Return the head and the entries of a file of results; a last line that was cut is left out.
-
-    Raises
-    ------
-    Refused
-        If it is no such file.
-    """
+    """Return the head and the entries of a file of results, without a last line that was cut; say what is wrong."""
     first, *lines = path.read_bytes().split(b"\n")
-    try:
-        head: dict[str, Any] = json.loads(first + b"]}")["head"]
-        if head["format"] != "fabriclab-grades-1":
-            raise KeyError
-    except (ValueError, LookupError, TypeError):
-        raise Refused(text("grade.results.foreign", path=path)) from None
-    entries = []
-    for line in lines:
-        try:
-            entries.append(json.loads(line.removesuffix(b",")))
-        except ValueError:  # the end, or what a killed run had begun
-            continue
-    return head, entries
+    whole = _json(first + b"]}")
+    if isinstance(whole, dict):
+        entries = [_json(line.strip().removesuffix(b",")) for line in lines if line.strip() not in (b"", _END.strip())]
+        whole["results"] = entries[: -1 if entries and entries[-1] is None else None]  # what a killed run had begun
+    fault = _fault(whole, {"head": heading("", Limits(), [""]), "results": [_ENTRY]})
+    if not fault and whole["head"]["format"] != _FORMAT:
+        fault = f"head.format must be {_FORMAT}"
+    if fault:
+        raise Refused(text("grade.results.foreign", path=path, fault=fault))
+    return whole["head"], whole["results"]
+
+
+def _json(line: bytes) -> Any:
+    """Return what a line of JSON holds, or nothing if it is none."""
+    with contextlib.suppress(ValueError, RecursionError):
+        return json.loads(line)
+
+
+def _fault(value: Any, like: Any, at: str = "") -> str:
+    """Return what is wrong with a value that should be made like an example, or nothing."""
+    fits = like is not None and (type(value) is type(like) or (type(value) is int and type(like) is float))
+    if fits and isinstance(value, int | float):
+        fits = 0 <= value < 1e15  # and no NaN
+    if fits and isinstance(value, str):
+        fits = value.encode(errors="replace").decode() == value  # half of a sign cannot be printed
+    if not fits:
+        return f"{at[1:] or 'it'} must be {_KINDS[type(like)]}"
+    inside: list[tuple[Any, Any, str]] = []
+    if isinstance(like, list):
+        inside = [(item, like[0], f"{at}[{n}]") for n, item in enumerate(value)]
+    if isinstance(like, dict):
+        inside = [(value.get(name), like.get(name, like.get("")), f"{at}.{name}") for name in {**like, **value} if name]
+    return next(filter(None, (_fault(*one) for one in inside)), "")
 
 
 class Results:
-    """The results beside a CSV file: the same entries as JSON and as rows.
+    """The results in a JSON file, and in a CSV file of the same name.
 
-    Parameters
-    ----------
-    table : Path
-        The CSV file; the JSON file has its name.
-    head : Mapping
-        Of this run: results of another key, version or time limit are not mixed with it.
-
-    Raises
-    ------
-    Refused
-        If the file that is there was made in another way.
+    Those of another key, version or time limit, or of weaker walls, are not mixed with what there is.
     """
 
     def __init__(self, table: Path, head: Mapping[str, Any]) -> None:
@@ -100,48 +124,26 @@ class Results:
         lines = b",\n".join(map(_line, self.entries.values()))
         first = b'{"head": ' + _line(self.head) + b', "results": [' + (b"\n" if lines else b"")
         write_atomic(self.file, first + lines + _END)
-        write_atomic(self.table, _rows([COLUMNS, *(row for e in self.entries.values() for row in rows(e))]))
+        weak = [text("grade.made.weak")] * self.head["weak"]
+        write_atomic(self.table, _csv([_COLUMNS, *(row for e in self.entries.values() for row in _rows(e, weak))]))
 
     def add(self, entry: Entry) -> None:
-        """Append what one student got to both files."""
-        again = entry["student"] in self.entries
+        """Append what one student got to the JSON file; of two lines of a student, the last one counts."""
         start = b",\n" if self.entries else b"\n"
         self.entries[entry["student"]] = entry
-        if again:
-            return self.write()
         with self.file.open("r+b") as file:
             file.seek(-len(_END), os.SEEK_END)
             file.write(start + _line(entry) + _END)
             os.fsync(file.fileno())
-        with self.table.open("ab") as file:
-            file.write(_rows(rows(entry)))
 
 
 def _line(value: Mapping[str, Any]) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode()
 
 
-def rows(entry: Entry) -> list[tuple[Any, ...]]:
-    """Return the rows of a student in the CSV file: one for each question, and the total."""
-    asked = [
-        (
-            entry["student"],
-            q["question"],
-            q["points"],
-            q["of"],
-            q["mistake"],
-            " ".join(q["said"]),
-            "",
-            q["seconds"] or "",
-        )
-        for q in entry["questions"]
-    ]
-    return [*asked, (entry["student"], "total", *totals(entry), "", "", " ".join(noted(entry)), "")]
-
-
 def noted(entry: Entry) -> list[str]:
     """Return what a teacher may want to look at."""
-    return [*entry.get("notes", ()), *entry.get("remarks", ())]
+    return [*entry["notes"], *entry["remarks"]]
 
 
 def totals(entry: Entry) -> tuple[str, str]:
@@ -150,9 +152,17 @@ def totals(entry: Entry) -> tuple[str, str]:
     return f"{points:g}", f"{of:g}"
 
 
-def _rows(rows: list[tuple[Any, ...]]) -> bytes:
-    """Return rows of CSV; no cell of them is a formula for a spreadsheet."""
+def _rows(entry: Entry, weak: list[str]) -> list[tuple[Any, ...]]:
+    """Return the rows of a student in the CSV file: one for each question, and the total."""
+    each = [(q["question"], q["points"], q["of"], q["mistake"], " ".join(q["said"]), "", q["seconds"] or "")
+            for q in entry["questions"]]  # fmt: skip
+    total = ("total", *totals(entry), "", "", " ".join(weak + noted(entry)), "")
+    return [(entry["student"], *row) for row in (*each, total)]
+
+
+def _csv(rows: Sequence[tuple[Any, ...]]) -> bytes:
+    """Return rows of CSV; no part of a cell is a formula for a spreadsheet."""
     out = io.StringIO()
-    safe = [[f"'{c}" if isinstance(c, str) and c[:1] in tuple("=+-@\t\r") else c for c in row] for row in rows]
-    csv.writer(out, lineterminator="\n").writerows(safe)
+    safe = [[_FORMULA.sub(r"\1'", cell) if isinstance(cell, str) else cell for cell in row] for row in rows]
+    csv.writer(out, lineterminator="\n", quoting=csv.QUOTE_ALL).writerows(safe)
     return out.getvalue().encode(errors="backslashreplace")

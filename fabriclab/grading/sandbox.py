@@ -18,16 +18,14 @@ import tempfile
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final
 
 import numpy as np
 
-from fabriclab.exercises import Proxy
-from fabriclab.grading._session import LONGEST, PATIENCE, Outcome, SandboxError, Session
+from fabriclab.grading._session import PATIENCE, Outcome, SandboxError, Session, cut
 from fabriclab.texts import text
 
-__all__ = ["Limits", "Outcome", "Proxy", "Sandbox", "SandboxError", "Session"]
+__all__ = ["PATIENCE", "Limits", "Outcome", "Sandbox", "SandboxError", "Session"]
 # The program is loaded as a package of another name, so that nothing of fabriclab is in its memory.
 _BOOT: Final = (
     "import sys, types; p = types.ModuleType('child'); p.__path__ = sys.argv[1:]; sys.modules['child'] = p; "
@@ -37,78 +35,50 @@ _BOOT: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one session may use.
+    """What one session may use, and what judging one question may."""
 
-    Parameters
-    ----------
-    wall_s, cpu_s : float
-        Waiting for the learner's code, and its processor time; cells and calls together. [s]
-    memory : int
-        Memory on top of Python and numpy. [B]
-    output : int
-        What is kept of the output of each call; a session that prints 1000 times as much is stopped. [B]
-    files, processes : int
-        Open files; threads and processes.
-    file_size : int
-        One file; all of them together may have four times as much, where a child has a root of its own. [B]
-    reply : int
-        One answer. [B]
-    requests : int
-        Calls of methods of all proxies together.
-    """
-
-    wall_s: float = 5.0
-    cpu_s: float = 5.0
-    memory: int = 1 << 30
-    output: int = 64 << 10
+    wall_s: float = 5.0  # waiting for the learner's code, cells and calls together [s]
+    cpu_s: float = 5.0  # its processor time [s]
+    judge_s: float = 5.0  # processor time of judging, and of answering what the code asks of its arguments [s]
+    memory: int = 1 << 30  # on top of Python and numpy [B]
     files: int = 32
-    file_size: int = 16 << 20
-    processes: int = 16
-    reply: int = 1 << 20
-    requests: int = 200_000
+    file_size: int = 16 << 20  # all files together may have four times as much, where a child has its own root [B]
+    processes: int = 16  # and threads
+    reply: int = 1 << 20  # one answer [B]
+    requests: int = 50_000  # calls of methods of all arguments together
 
     def scaled(self, factor: float) -> Limits:
         """Return the same with ``factor`` times the time, for a slower machine."""
-        return replace(self, wall_s=self.wall_s * factor, cpu_s=self.cpu_s * factor)
+        times = {name: getattr(self, name) * factor for name in ("wall_s", "cpu_s", "judge_s")}
+        return replace(self, **times)
 
 
 class Sandbox:
     """A process with numpy loaded that forks a child for each learner's code; one session at a time.
 
     Leaves out what the kernel does not offer here: ``active`` has the names of the walls that stand, and the texts
-    ``sandbox.has.<name>`` say what they are.
+    ``sandbox.has.<name>`` say what they are. Linux only.
 
     Parameters
     ----------
     limits : Limits
         What each session may use.
-    readable : sequence of str
-        Folders that a learner's code may read and import from, besides the installation of Python.
     without : collection of str
         Protections to leave out, by their names in ``active``: for tests.
-
-    Raises
-    ------
-    SandboxError
-        If this is not Linux, or the process cannot be started.
     """
 
-    def __init__(
-        self, limits: Limits | None = None, readable: Sequence[str] = (), without: Collection[str] = ()
-    ) -> None:
+    def __init__(self, limits: Limits | None = None, without: Collection[str] = ()) -> None:
         """Keep what is asked; nothing runs before ``with``."""
         self.limits, self.last_words = limits or Limits(), ""
         self.active: tuple[str, ...] = ()
         # The library holds the judges; where it is installed beside numpy, a learner's code would find it.
         site, library = (str(Path(file).parents[1]) for file in (np.__file__, __file__))
-        self._asked: dict[str, Any] = {"paths": [site, *readable], "hidden": library, "without": [*without]}
+        self._asked: dict[str, Any] = {"paths": [site], "hidden": library, "without": [*without]}
         self._process: subprocess.Popen[bytes] | None = None
         self._open: Session | None = None
 
     def __enter__(self) -> Sandbox:
         """Start, and find out which protections hold."""
-        if not sys.platform.startswith("linux"):
-            raise SandboxError(text("sandbox.linux"))
         ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)  # PR_SET_DUMPABLE: no process of the same user looks into this one
         try:
             first = Session(self, [])
@@ -120,7 +90,7 @@ class Sandbox:
         first.close()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *error: object) -> None:
         """End every process and remove the folder."""
         self.close()
 
@@ -134,11 +104,6 @@ class Sandbox:
             self.close()
             self._open = Session(self, cells)
         return self._open
-
-    def run(self, cells: Sequence[str], *calls: tuple[Any, ...]) -> list[Outcome]:
-        """Run the cells, then make each call (a name, then arguments); return what came of the calls."""
-        with self.session(cells) as session:
-            return [session.call(*call) for call in calls]
 
     def control(self) -> socket.socket:
         """Return the line to the process that forks, which is started anew if it has died."""
@@ -176,6 +141,6 @@ class Sandbox:
             self._process.wait()
         self._process = None
         self._log.seek(0)
-        self.last_words = self._log.read()[-LONGEST:].decode(errors="replace").strip()
+        self.last_words = cut("".join(self._log.read().decode(errors="replace").splitlines()[-1:]))
         self._log.close()
         shutil.rmtree(self._folder, ignore_errors=True)

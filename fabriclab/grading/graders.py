@@ -1,0 +1,173 @@
+"""Processes that grade side by side, so that no answer takes time from another, whatever it does to its judge."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import multiprocessing
+import os
+import random
+import signal
+import sys
+from collections import deque
+from collections.abc import Iterator, Sequence
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from typing import Any, TypeAlias
+
+from fabriclab import exercises
+from fabriclab.grading.grade import Own, grade_question, record
+from fabriclab.grading.results import Entry, Record
+from fabriclab.grading.sandbox import PATIENCE, Limits, Sandbox, SandboxError
+from fabriclab.grading.works import Work
+from fabriclab.texts import text
+
+__all__ = ["Graders", "Job", "grade_all"]
+Line: TypeAlias = "Connection[Any, Any]"
+Job = tuple[str, list[list[str]], str]  # a question, the ways to run its cells, and the token of the student
+
+
+class Graders:
+    """Processes that grade one answer at a time, each with a sandbox and a core of its own.
+
+    They judge, too. If that takes more than its share of processor time, the kernel ends the process, and a new one
+    goes on with the next answer. One's ``own`` work is graded in this process, without any wall; the rest needs Linux.
+    """
+
+    def __init__(self, key: str, limits: Limits, most: int = 1, *, own: bool = False) -> None:
+        """Keep what is asked, and that no more than ``most`` processes are of use; they start with ``with``."""
+        self._key, self._limits, self._most, self._own = key, limits, most, own
+        self._workers: dict[Line, tuple[BaseProcess, int]] = {}
+        self.active: tuple[str, ...] = ()
+
+    def __enter__(self) -> Graders:
+        """Start the processes, and find out which protections hold."""
+        if self._own:
+            return self
+        if not sys.platform.startswith("linux"):
+            raise SandboxError(text("sandbox.linux"))
+        ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)  # PR_SET_DUMPABLE: no process of the same user looks into these
+        cores = sorted(os.sched_getaffinity(0))
+        try:
+            lines = [self._start(core) for core in random.sample(cores, min(self._most, len(cores), 8))]
+            first, *others = [self._greeted(line) for line in lines]
+            self.active = tuple(name for name in first if all(name in other for other in others))
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """End all processes, and wait until they have left nothing behind."""
+        for process, _ in self._workers.values():
+            process.terminate()
+        for process, _ in self._workers.values():
+            process.join(PATIENCE)
+
+    def _start(self, core: int) -> Line:
+        context = multiprocessing.get_context("fork")
+        line, theirs = context.Pipe()
+        process = context.Process(target=_serve, args=(theirs, core, self._key, self._limits), daemon=True)
+        process.start()
+        theirs.close()
+        self._workers[line] = process, core
+        return line
+
+    def _greeted(self, line: Line) -> tuple[str, ...]:
+        """Return which protections hold in a new process."""
+        try:
+            said = line.recv()
+        except EOFError:
+            said = text("grade.died", code="-")
+        if isinstance(said, str):
+            raise SandboxError(said)
+        return tuple(said)
+
+    def grade(self, jobs: Sequence[Job]) -> Iterator[tuple[int, Record | str]]:
+        """Yield the number of each job and its record, or a sentence that says why there is none, as they are done."""
+        if self._own:
+            yield from ((n, grade_question(Own(), self._key, *job)) for n, job in enumerate(jobs))
+        idle, left, busy = [*self._workers], deque(enumerate(jobs)), dict[Line, int]()
+        while busy or (left and idle):
+            while left and idle:
+                line = idle.pop()
+                busy[line], job = left.popleft()
+                with contextlib.suppress(OSError):  # it is dead, which is seen below
+                    line.send(job)
+            ready = wait([*busy])
+            for line in [line for line in busy if line in ready]:
+                n = busy.pop(line)
+                try:
+                    found = line.recv()
+                except (EOFError, OSError):
+                    line, found = self._died(line, jobs[n])
+                idle.append(line)
+                yield n, found
+
+    def _died(self, line: Line, job: Job) -> tuple[Line, Record | str]:
+        """Return another process in the place of a dead one, and what its death means for the job."""
+        process, core = self._workers.pop(line)
+        process.join()
+        line.close()
+        line, (id, (cells, *_), student) = self._start(core), job
+        if not {*self.active} <= {*self._greeted(line)}:
+            raise SandboxError(text("grade.fewer"))
+        if process.exitcode != -signal.SIGPROF:
+            return line, text("grade.died", code=process.exitcode)
+        said = [text("grade.judge.long", seconds=f"{self._limits.judge_s:g}")]
+        return line, record(exercises.find(id), said, cells=cells, student=student, trouble="judge")
+
+
+def _serve(line: Line, core: int, key: str, limits: Limits) -> None:
+    """Grade what comes, in a process of its own; all that it starts runs on the same core."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())
+    signal.signal(signal.SIGINT, lambda *_: None)  # Ctrl-C reaches the parent, too; to ignore it would be inherited
+    ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG: end with the parent
+    os.sched_setaffinity(0, {core})
+    try:
+        with Sandbox(limits) as box:
+            line.send(box.active)
+            while True:
+                job = line.recv()
+                signal.setitimer(signal.ITIMER_PROF, limits.judge_s)  # ends this process, even in the middle of C code
+                try:
+                    found: Record | str = grade_question(box, key, *job)
+                except SandboxError as error:
+                    found = str(error)
+                signal.setitimer(signal.ITIMER_PROF, 0)
+                line.send(found)
+    except (SandboxError, OSError) as error:
+        line.send(str(error))
+
+
+def grade_all(graders: Graders, works: Sequence[Work]) -> Iterator[tuple[Work, Entry | str]]:
+    """Yield every work with its entry, or with a sentence that says why there is none, as soon as it is complete."""
+    jobs, places, found = list[Job](), list[tuple[Work, str]](), dict[str, dict[str, Any]]()
+    for work in works:
+        mine = found[work.student] = {}
+        for question, book in work.due if not work.unread else ():
+            ways = [*book.variants(question.id, question.functions)]
+            said, trouble = [book.problem or text("grade.deleted", id=question.id)], "cell" if book.cells else "file"
+            mine[question.id] = None if ways else record(question, said, student=book.student, trouble=trouble)
+            jobs += [(question.id, ways, book.student)] if ways else []
+            places += [(work, question.id)] if ways else []
+        if None not in mine.values():
+            yield work, work.unread or _entry(work, mine, graders.active)
+    for n, one in graders.grade(jobs):
+        work, id = places[n]
+        mine = found[work.student]
+        mine[id] = one
+        if None not in mine.values():
+            failed = next((one for one in mine.values() if isinstance(one, str)), "")
+            yield work, failed or _entry(work, mine, graders.active)
+
+
+def _entry(work: Work, records: dict[str, Record], active: Sequence[str]) -> Entry:
+    """Return what the file of results keeps of a student."""
+    books = {id(book): book for _, book in work.due}.values()
+    texts = {name: words for book in books for name, words in book.written().items()}
+    for question, book in work.due:
+        if len(book.places(question.id)) > 1:
+            records[question.id]["said"].append(text("grade.twice", id=question.id))
+    about = {"student": work.student, "digest": work.digest, "active": [*active], "notes": [*work.notes]}
+    return {**about, "remarks": [], "texts": texts, "questions": [*records.values()]}
