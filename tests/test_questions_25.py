@@ -31,6 +31,10 @@ def test_the_view_counts_the_rings_of_each_link():
               if {a.split()[0], b.split()[0]} == {"draco", "root"}]  # fmt: skip
         shared = RATES[wiring] < PORT * len(rings(f)) * 0.99
         assert (max(up) == pytest.approx(1)) == shared and (max(up) == 0) != shared
+    table = live.gigaio("2s-2rp-std-flat").scene.table
+    xgmi = [n for a, b, n in zip(table["from"], table["to"], table["load"], strict=True) if a[:3] == b[:3] == "gpu"]
+    own = catalog.value("links", "xgmi-mi300x", "bandwidth_per_link")
+    assert len(xgmi) == 56 and max(xgmi) == pytest.approx(PORT / (4 * own))  # one ring here, four on the fullest link
 
 
 def test_the_order_is_that_of_the_model_and_of_the_publication():
