@@ -87,6 +87,16 @@ def test_two_shuffles_are_told_apart():
     assert len({view.set(seed=seed).scene.alt for seed in range(6)}) == 6
 
 
+def test_cables_of_a_map_that_carry_nothing_are_pale():
+    small = topologies.build("dragonfly", p=2, a=4, h=2)
+    view = live.paths(small, target=8, routing="minimal", routings=("minimal", "valiant"))
+    for routing, used in (("minimal", 2), ("valiant", 23)):  # cables between switches
+        faint = view.set(routing=routing).scene.layers["cables"].fields["alpha"] < 1
+        assert np.sum(~faint) == used and faint.size == small.n_cables - small.n_ranks
+    plain = live.fabric(small).scene.layers["cables"].fields["alpha"]
+    assert np.all(plain == 1)
+
+
 def test_cables_to_other_squares_of_a_map_stick_out_and_are_crossed_at_both_ends():
     f = topologies.build("torus", shape=(4, 4, 8))
     near, far = (f.links_between(0, node)[0] // 2 for node in (32, 1))  # along x, along z

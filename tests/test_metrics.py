@@ -19,6 +19,7 @@ from scipy.sparse.csgraph import maximum_flow
 from fabriclab import engines, metrics, registry, routing, topologies
 from fabriclab.core import Flows
 from fabriclab.errors import NoPath, TooLarge
+from fabriclab.metrics.bisection import _from_below
 from fabriclab.metrics.traffic import uniform_load
 
 SMALL = {name: registry.info("topology", name)["small"] for name in topologies.names()}
@@ -207,6 +208,7 @@ def check_bounds(fabric, found):
     """Hold both bounds against brute force, and the upper one against the cut that it is said to be of."""
     truth = halves(fabric)
     assert found.lower <= truth * (1 + 1e-4) and truth <= found.upper * (1 + 1e-4)
+    assert _from_below(fabric) <= truth * (1 + 1e-4)  # before it is held against the cut
     if found.side.size:
         assert abs(2 * found.side[fabric.endpoint].sum() - fabric.n_ranks) <= 1
         across = [found.side[fabric.source] & ~found.side[fabric.target]]

@@ -83,11 +83,7 @@ def bisection(fabric: Fabric) -> Bisection:
     side = min(_halves(fabric), key=lambda side: _capacity(fabric, side))
     lower, upper = _from_below(fabric), _capacity(fabric, side)
     met = lower > upper * (1 - 1e-9)
-    how = (
-        "by an exchange of all with all and a cut that agree"
-        if met
-        else "by an exchange of all with all and the best cut found"
-    )
+    how = f"by an exchange of all with all and {'a cut that agree' if met else 'the best cut found'}"
     return Bisection(upper if met else lower, upper, how, frozen(side, np.bool_))
 
 

@@ -66,7 +66,8 @@ def map_scene(f: Fabric, share: Floats | None, colour: str, said: str = "") -> S
     look = {
         "width": wide,
         "colour": _line_colours(f, marks, k, colour),
-        "alpha": np.where(k.failed == k.cables, 0.35, 1),
+        # What carries nothing is pale, so that a few ways stand out among many cables.
+        "alpha": np.where(k.failed == k.cables, 0.35, np.where((colour == "load") & (k.load == 0), 0.15, 1)),
     }
     names = [f"{marks.names[a]} – {marks.names[b]}" for a, b in zip(k.a, k.b, strict=True)]
     notes = notes_of(marks, k)
