@@ -342,6 +342,17 @@ def test_what_cannot_be_read_is_answered_with_a_sentence(id, code, said):
             "slow",
             "longer than",
         ),
+        (
+            "def latency(comm, size):\n  while 1:\n    try:\n      while 1: size += 1\n    except: pass",
+            "slow",
+            "longer than",
+        ),
+        (
+            "def latency(comm, size):\n  while 1:\n    try:\n      try:\n        while 1: size += 1\n"
+            "      except: pass\n    except: pass",
+            "slow",
+            "longer than",
+        ),
     ],
 )
 def test_what_is_not_answered_at_all_is_told_apart(code, problem, said, monkeypatch):
@@ -487,6 +498,13 @@ def test_an_endless_loop_is_stopped_and_an_interrupt_is_one_sentence(monkeypatch
     assert signal.getsignal(signal.SIGALRM) is handler
     shown = check("ex1-e", functions("def crossover(*a): raise KeyboardInterrupt")[0])
     assert "You have stopped crossover" in str(shown) and not shown.data["counted"]
+
+
+def test_no_size_is_right_in_two_sets():
+    for key in ["practice", *map(str, range(1, 51))]:
+        places = [fit_cases._places(*pair) for pair in fit_cases._pairs(draw(key, "ex1-e"))]
+        ends = sorted(region for region in places if region)
+        assert len(ends) == 4 and all(low[1] < high[0] for low, high in itertools.pairwise(ends))
 
 
 def test_an_unknown_question_of_an_exercise_is_answered_with_the_list():

@@ -708,12 +708,22 @@ def test_walls_and_troubles_of_another_version_are_shown_as_they_are(tmp_path):
     assert run("grade", tmp_path / "room", "--out", out) == 0
 
     def edit(whole):
-        whole["head"]["active"] = whole["results"][0]["active"] = ["moat"]
+        whole["results"][0]["active"] = ["moat"]
         whole["results"][0]["questions"][0]["trouble"] = "late"
 
     changed(out.with_suffix(".json"), edit)
     assert run("grade", tmp_path / "room", "--out", out) == 0
-    assert "moat" in shown(tmp_path / "grades.html") and "late (1)" in shown(tmp_path / "grades.html")
+    assert "moat" in shown(next((tmp_path / "grades").glob("*.html"))) and "late (1)" in shown(tmp_path / "grades.html")
+
+
+def test_results_behind_other_walls_are_not_mixed(tmp_path, capsys):
+    out = tmp_path / "grades.csv"
+    hand_in(tmp_path / "room", "ann", book())
+    assert run("grade", tmp_path / "room", "--out", out) == 0
+    for walls in ([], ["limits", "landlock", "seccomp"]):
+        changed(out.with_suffix(".json"), lambda whole, walls=walls: whole["head"].update(active=walls))
+        assert run("grade", tmp_path / "room", "--out", out) == 2
+        assert "behind other walls" in capsys.readouterr().err
 
 
 # The table

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any, Final
 
@@ -179,7 +180,7 @@ def _drawn(rng: Rng, flips: int, noise: float) -> Two:
     """Return two drawn sweeps that change places so many times, an odd number for good."""
     while True:
         sizes, (a, b) = 2.0 ** np.arange(6, 27), rng.uniform(1.15, 1.5, 2) ** (1, 1 if flips % 2 else -0.3)
-        start, rate = rng.uniform(8e-6, 20e-6), rng.uniform(5e9, 20e9)  # illustrative: of no real library
+        start, rate = rng.uniform(8e-6, 20e-6), 10 ** rng.uniform(8.5, 11)  # illustrative: of no real library
         one = (start + sizes / rate) * _noise(rng, sizes.size, noise)
         other = (a * start + sizes / rate / b) * _noise(rng, sizes.size, noise)
         turns = np.flatnonzero(np.diff(one < other))
@@ -196,8 +197,17 @@ def _places(sizes: Floats, a: Floats, b: Floats) -> tuple[float, float] | None:
 def _pairs(rng: Rng) -> list[Two]:
     """Return four sets of two pairs of sweeps, the first of each, then the others.
 
-    One of a set changes places for good and the other does not, and both begin with the same library ahead.
+    One of a set changes places for good and the other does not, and both begin with the same library ahead. No size
+    lies in the change of two sets, so that no number that is typed in is right twice.
     """
+    while True:
+        pairs = _sets(rng)
+        ends = sorted(region for region in (_places(*pair) for pair in pairs) if region)
+        if all(low[1] < high[0] for low, high in itertools.pairwise(ends)):
+            return pairs
+
+
+def _sets(rng: Rng) -> list[Two]:
     cross, never = ([_published(rng, names[i]) for i in rng.permutation(len(names))] for names in (_CROSS, _NEVER))
     sets = ((cross[0], never[0]), (cross[1], never[1]), (_drawn(rng, 1, 0.01), never[2]),
             (_drawn(rng, 3, 0.04), _drawn(rng, 2, 0.04)))  # fmt: skip

@@ -103,7 +103,7 @@ def _fault(value: Any, like: Any, at: str = "") -> str:
 class Results:
     """The results in a JSON file, and in a CSV file of the same name.
 
-    Those of another key, version or time limit, or of weaker walls, are not mixed with what there is.
+    Those of another key, version or time limit, or of other walls, are not mixed with what there is.
     """
 
     def __init__(self, table: Path, head: Mapping[str, Any]) -> None:
@@ -113,7 +113,7 @@ class Results:
         self.head = dict(head)
         if self.file.exists():
             self.head, entries = load(self.file)
-            if any(self.head[name] != head[name] for name in _SAME):
+            if any(self.head[name] != head[name] for name in _SAME) or {*self.head["active"]} != {*head["active"]}:
                 raise Refused(text("grade.results.other", path=self.file))
             self.entries = {entry["student"]: entry for entry in entries}
         self.write()
