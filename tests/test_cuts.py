@@ -54,9 +54,9 @@ def test_no_halves_are_parted_by_less_than_the_bisection(order):
     assert rate >= metrics.bisection(fabric).lower * (1 - 1e-9)
 
 
-@pytest.mark.parametrize("ranks", [[], range(16), [3, 99]])
+@pytest.mark.parametrize("ranks", [[], range(16), [3, 99], [0.9, 1.7]])
 def test_a_side_must_be_some_ranks(ranks):
-    with pytest.raises(ValueError, match=r"ranks must be"):
+    with pytest.raises((ValueError, TypeError), match=r"ranks must"):
         metrics.cut(topologies.build("fat_tree", k=4), ranks)
 
 
@@ -66,3 +66,11 @@ def test_one_way_failures_count_one_way():
     hurt = ring.without(links=[ahead])
     assert metrics.cut(hurt, [0]).size == 1
     assert metrics.cut(hurt, np.array([1, 2, 3])).size == 2
+
+
+def test_a_very_slow_link_is_taken_first():
+    tree = topologies.build("fat_tree", k=4)
+    slow = tree.with_capacity([0, 1], 1e6)
+    links = metrics.cut(slow, range(8))
+    assert slow.capacity[links].sum() <= 7 * 50e9 + 1e6
+    assert {0, 1} & set(links.tolist())

@@ -128,6 +128,8 @@ def text(name="fattree_k4_ftree", file="ibnetdiscover.txt"):
     ("change", "said"),
     [
         (lambda t: t.replace("4xSDR", "4xZDR", 1), r"line 11: the catalog knows no InfiniBand speed 'ZDR'"),
+        (lambda t: t.replace("4xSDR", "4xXDR", 1), r"line 11: the catalog knows no InfiniBand speed 'XDR'"),
+        (lambda t: t.replace("4xSDR", "0xSDR", 1), r"line 11 must be a port"),
         (lambda t: t.replace('[1]\t"H-', '[one]\t"H-', 1), r'line 11 must be a port such as \[1\]'),
         (lambda t: t.replace('10001c"[1](', '10001c"[7](', 1), r"line 11: .*which does not lead back"),
         (lambda t: "nothing\nhere\n", r"holds no port of any node; give what ibnetdiscover prints"),

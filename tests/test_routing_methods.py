@@ -525,3 +525,10 @@ def test_65536_flows_are_routed_by_digits_in_a_tenth_of_a_second():
     assert seen["shift"] <= 0.1
     assert seen["permutation"] <= 0.1
     assert seen["fullest shift"] == 1 < seen["fullest permutation"]
+
+
+@pytest.mark.parametrize("method", ["adaptive", "ugal_g"])
+def test_several_ways_for_a_pair_make_no_table(method):
+    fabric = topologies.build("dragonfly", p=1, a=2, h=1)
+    with pytest.raises(ValueError, match=rf"{method} has no forwarding tables: it gives several ways"):
+        routing.tables(fabric, method)

@@ -25,7 +25,7 @@ __all__ = ["Subnet", "read_forwarding_tables", "read_ibnetdiscover"]
 _NODE: Final = re.compile(r'(Switch|Ca|Rt)\s+(\d+)\s+"([SHR]-[0-9a-f]+)"\s*#\s*"(.*?)"(?:.*?\blid (\d+))?')
 _PORT: Final = re.compile(
     r'\[(\d+)\](?:\([0-9a-f]+\))?\s+"([SHR]-[0-9a-f]+)"\[(\d+)\](?:\([0-9a-f]+\))?\s*#\s*(?:lid (\d+) lmc \d+\s+)?'
-    r'".*"\s+lid \d+ (\d+)x([A-Z]+\d*)'
+    r'".*"\s+lid \d+ ([1-9]\d*)x([A-Z]+\d*)'
 )
 _TABLE: Final = re.compile(r"Unicast lids \[.*\bguid 0x([0-9a-f]+) ")
 _ROW: Final = re.compile(r"0x([0-9a-f]+)\s+(\d+)\s*[#:]")
@@ -113,7 +113,8 @@ def read_ibnetdiscover(source: str | os.PathLike[str]) -> Subnet:
 def _rate(speed: str, width: int, number: int) -> float:
     """Return the rate of so many lanes after coding [B/s]."""
     part = f"ib-{speed.lower()}"
-    if part not in load_table("links"):
+    known = load_table("links")
+    if part not in known or "lane_data_rate" not in known[part]:
         msg = (
             f"line {number}: the catalog knows no InfiniBand speed {speed!r}; it has SDR, DDR, QDR, FDR, EDR, HDR, NDR"
         )

@@ -6,19 +6,20 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fabriclab.core import Fabric
-from fabriclab.core._frozen import check_within
+from fabriclab.core._frozen import check_within, frozen
 from fabriclab.metrics._search import Ints
 
 __all__ = ["cut"]
 
-_FINE = 1000  # capacities are counted in thousandths of the smallest
+_FINE = 1000  # capacities are counted in thousandths of the smallest, as far as 32 bits reach
+_MOST = 2.0**30
 
 
 def cut(fabric: Fabric, ranks: ArrayLike) -> Ints:
     """Return the links of the least capacity whose loss leaves no way from some ranks to the others.
 
     Switches stand on the side where the cut is least: by max-flow and min-cut, on capacities rounded to a thousandth
-    of the smallest.
+    of the smallest, or to a part in 2^30 of all together if that is more.
 
     Parameters
     ----------
@@ -46,20 +47,21 @@ def cut(fabric: Fabric, ranks: ArrayLike) -> Ints:
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 
-    side = np.unique(np.asarray(list(ranks) if isinstance(ranks, range) else ranks, dtype=np.int64))
+    side = np.unique(frozen(list(ranks) if isinstance(ranks, range) else ranks, np.int64, "ranks"))
     check_within(side, "ranks", 0, fabric.n_ranks - 1)
     if not 0 < side.size < fabric.n_ranks:
         msg = f"ranks must be some of {fabric.n_ranks}, not none and not all, got {side.size}"
         raise ValueError(msg)
     n, live = fabric.n_nodes, np.flatnonzero(fabric.capacity > 0)
-    units = np.rint(fabric.capacity[live] / fabric.capacity[live].min() * _FINE)
+    rates = fabric.capacity[live]
+    units = np.rint(rates * min(_FINE / rates.min(initial=np.inf), _MOST / max(rates.sum(), 1.0)))
     # A rank forbids transit: it stands twice, as a sender and as a receiver.
     ends = fabric.endpoint.astype(np.int64)
     inner = np.isin(np.arange(n), ends) & ~fabric.transit
     target = np.where(inner[fabric.target[live]], fabric.target[live] + n, fabric.target[live]).astype(np.int64)
     other = np.delete(ends, side)
     last = np.where(inner[other], other + n, other)
-    much = np.full(fabric.n_ranks, min(units.sum() + 1, 2.0**31 - 1))
+    much = np.full(fabric.n_ranks, units.sum() + 1)
     rows = np.concatenate([fabric.source[live], np.full(side.size, 2 * n), last])
     columns = np.concatenate([target, ends[side], np.full(other.size, 2 * n + 1)])
     graph = csr_array((np.concatenate([units, much]), (rows, columns)), shape=(2 * n + 2, 2 * n + 2)).astype(np.int32)

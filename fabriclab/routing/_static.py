@@ -53,6 +53,11 @@ def tables(fabric: Fabric, method: str) -> NDArray[np.int32]:
         source, rank, target = nodes[i], low + k, fabric.endpoint[low + k].astype(np.int64)
         joined = search.reaches(source, target) & (source != target)
         rows = choose(fabric, found, source[joined], target[joined])
+        if rows.ptr.size - 1 != np.count_nonzero(joined):
+            msg = (
+                f"{method} has no forwarding tables: it gives several ways for each pair; name a method that looks at "
+            )
+            raise ValueError(msg + "the target alone, such as d_mod_k")
         at, towards = fabric.source[rows.link], rank[joined][rows_of(rows.ptr)]
         before = table[at, towards]
         table[at, towards] = rows.link

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from fabriclab.core import SPRAY, Fabric, Flows, Routes
 from fabriclab.core._arrays import expand, pointer, rows_of
 from fabriclab.core._memory import check_memory
+from fabriclab.errors import NoPath
 from fabriclab.registry import register
-from fabriclab.routing._ways import Ints, Rows, Seed, Ways, no_path
+from fabriclab.routing._ways import Ints, Rows, Seed, Ways
 
 Floats = NDArray[np.float64]
 Entries = tuple[Ints, Ints, Floats]  # row, link, use
@@ -195,5 +196,10 @@ class _Map:
         found = (low < self.pair.size) & (self.pair[np.minimum(low, self.pair.size - 1)] == key)
         if not found.all():
             i = on[int(np.argmin(found))]
-            raise no_path(self.fabric, int(front.at[i]), int(to[i]))
+            a, b = self.fabric.name(int(front.at[i])), self.fabric.name(int(to[i]))
+            msg = (
+                f"no path from {a} to {b} by this routing: within a group it takes the cable between the two, "
+                "and none works; restore one, or route by ecmp"
+            )
+            raise NoPath(msg)  # fmt: skip
         entries.append((front.row[on], self.local[low], front.part[on]))

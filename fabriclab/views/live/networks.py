@@ -20,7 +20,7 @@ from fabriclab.views.page import Floats
 from fabriclab.views.scene import Scene
 
 SIZES: Final = (16, 64, 256, 1024)
-# illustrative: of each family the member nearest to so many endpoints
+# illustrative: of each family a member with about so many endpoints
 FAMILIES: Final[dict[str, tuple[dict[str, Any], ...]]] = {
     "fat_tree": ({"k": 4}, {"k": 6}, {"k": 10}, {"k": 16}),
     "leaf_spine": tuple({"hosts": n, "radix": r} for n, r in zip(SIZES, (8, 12, 24, 64), strict=True)),
