@@ -192,7 +192,7 @@ def failures(fabric: Fabric, what: str = "cable", count: int = 1, seed: int = 0,
         drawn = np.random.default_rng(seed).permutation(len(there[what]))[:count]
         hurt = operations.fail(fabric, what, [there[what][i] for i in drawn])
         left = operations.report(fabric, hurt)
-        said = text("live.failures.said", n=drawn.size, what=counted(len(there[what]), what),
+        said = text("live.failures.said", seed=seed, n=drawn.size, what=counted(len(there[what]), what),
                     part=f"{100 * left.bandwidth:.3g}", cut=left.cut_off.size)  # fmt: skip
         if helped := np.setdiff1d(left.alone, left.cut_off).size:
             said += " " + text("live.failures.alone", n=helped)
