@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import itertools
 import signal
 import sys
 import threading
@@ -22,7 +23,7 @@ from fabriclab.texts import keys, text
 
 _HINTS: Final = 3
 _PATIENCE: Final = 2.0  # s, for one call of a learner's function
-_AGAIN: Final = 0.3  # seconds until the next alarm, if code goes on all the same
+_AGAIN: Final = 0.05  # s, until the next alarm, if code goes on all the same
 
 
 def check(id: str, answer: Any = None, **given: Any) -> Shown:
@@ -142,21 +143,34 @@ def _graded(question: exercises.Question, answer: Any) -> Shown:
 
 
 class _Late(BaseException):
-    """A call took too long; a bare ``except:`` catches it once, and `_alarm` raises it again."""
+    """A call took too long; what catches it meets it again, see `_alarm`."""
 
 
 @contextlib.contextmanager
 def _alarm() -> Iterator[None]:
-    """Stop what runs within when the patience is over, where the system can."""
+    """Stop what runs within when the patience is over, where the system can.
+
+    A bare ``except:`` in a loop catches an alarm. So each alarm is raised once more some lines later, one line later
+    than the last time: sooner or later that line stands outside of every try.
+    """
     if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
         yield
         return
-
-    def again(frame: types.FrameType, event: str, value: object) -> None:
-        raise _Late
+    alarms, over = itertools.count(), False
 
     def stop(number: int, frame: types.FrameType | None) -> None:
-        # The first line after it is caught, in the handler and so outside of its try, raises it once more.
+        lines = next(alarms)
+
+        def again(frame: types.FrameType, event: str, value: object) -> Any:
+            nonlocal lines
+            if event == "line":
+                lines -= 1
+                if lines < 0:
+                    raise _Late
+            return again
+
+        if over:
+            return
         sys.settrace(lambda *_: None)
         while frame is not None:
             if not frame.f_globals.get("__name__", "").startswith("fabriclab."):
@@ -169,6 +183,7 @@ def _alarm() -> Iterator[None]:
     try:
         yield
     finally:
+        over = True
         sys.settrace(trace)
         signal.setitimer(signal.ITIMER_REAL, *rest)
         signal.signal(signal.SIGALRM, old)
