@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from fabriclab import engines, routing, topologies
+from fabriclab import engines, metrics, routing, topologies
 from fabriclab.core import Flows
 from fabriclab.core._arrays import rows_of
 from fabriclab.errors import NoPath
@@ -163,21 +163,74 @@ def test_groups_are_needed():
         routing.route(tree, shift(tree, 1), "minimal")
 
 
-def test_a_failed_cable_between_groups_is_named():
-    routes = routing.route(SMALL, shift(SMALL, 8), "minimal")
-    group = SMALL.coord[:, SMALL.coord_names.index("group")]
-    across = routes.link[group[SMALL.source[routes.link]] != group[SMALL.target[routes.link]]]
-    broken = SMALL.without(cables=[int(across[0]) // 2])
-    with pytest.raises(ValueError, match=r"groups \d and \d have no working cable between them; route by ecmp"):
-        routing.route(broken, shift(SMALL, 8), "minimal")
+def groups_of(fabric):
+    return fabric.coord[:, fabric.coord_names.index("group")]
 
 
-def test_a_failed_cable_within_a_group_is_named():
-    local = np.flatnonzero(SMALL.transit[SMALL.source] & SMALL.transit[SMALL.target])
-    group = SMALL.coord[:, SMALL.coord_names.index("group")]
-    local = local[group[SMALL.source[local]] == group[SMALL.target[local]]]
-    with pytest.raises(NoPath, match=r"no path from switch 0\.0 to switch 0\.\d"):
-        routing.route(SMALL.without(links=local[:1]), permutation(SMALL, 1), "valiant")
+def inner_links(fabric, within):
+    """Return the links between switches of one group, or of two."""
+    inner = np.flatnonzero(fabric.transit[fabric.source] & fabric.transit[fabric.target])
+    group = groups_of(fabric)
+    return inner[(group[fabric.source[inner]] == group[fabric.target[inner]]) == within]
+
+
+@pytest.mark.parametrize("method", MODES)
+@given(seed=st.integers(0, 10**6))
+def test_failed_cables_are_left_out(method, seed):
+    rng = np.random.default_rng(seed)
+    dead = [rng.choice(inner_links(SMALL, within)) // 2 for within in (True, False)]
+    hurt, flows = SMALL.without(cables=dead), permutation(SMALL, seed)
+    routes = routing.route(hurt, flows, method)
+    routes.check(hurt, flows)
+    assert np.all(hurt.capacity[routes.link] > 0)
+
+
+def test_a_failed_cable_by_hand():
+    local = next(x for x in inner_links(SMALL, True) if SMALL.link_name(int(x)) == "switch 0.0 -> switch 0.1")
+    one = Flows.make(SMALL.endpoint[[0]], SMALL.endpoint[[2]], 1.0)
+    routes = routing.route(SMALL.without(cables=[local // 2]), one, "minimal")
+    names = {SMALL.link_name(int(x)): u for x, u in zip(routes.link, routes.use, strict=True)}
+    assert names == {"host 0.0.0 -> switch 0.0": 1, "switch 0.1 -> host 0.1.0": 1} | {
+        f"switch 0.{a} -> switch 0.{b}": 0.5 for a, b in ((0, 2), (2, 1), (0, 3), (3, 1))}  # fmt: skip
+    across = next(x for x in inner_links(SMALL, False) if SMALL.link_name(int(x)).endswith("switch 1.3"))
+    hurt = SMALL.without(cables=[across // 2])
+    flows = Flows.make(SMALL.endpoint[[0]], SMALL.endpoint[[8]], 1.0)
+    ways = [routing.route(hurt, flows, m) for m in ("minimal", "valiant")]
+    assert np.array_equal(ways[0].link, ways[1].link)
+    group = groups_of(SMALL)
+    assert not np.any((group[SMALL.source[ways[0].link]] == 0) & (group[SMALL.target[ways[0].link]] == 1))
+
+
+@pytest.mark.parametrize("method", MODES)
+def test_a_dragonfly_plus_is_served_too(method):
+    fabric = topologies.build("dragonfly_plus", hosts=2, leaves=3, spines=2, h=2)
+    flows = permutation(fabric, 1)
+    routes = routing.route(fabric, flows, method)
+    routes.check(fabric, flows)
+    assert routing.deadlock(fabric, routes, routing.lanes(fabric, flows, routes, method)) == ()
+    if method == "minimal":
+        assert routes.hops().max() == 5
+
+
+def test_all_pairs_of_the_case_fit():
+    """Ways are found once for each pair of switches; 16 pairs of hosts share them."""
+    fabric = topologies.build("dragonfly", p=4, a=4, h=2)
+    flows = metrics.uniform(fabric)
+    load = routing.route(fabric, flows, "valiant").link_bytes(flows, fabric.n_links)
+    some = np.flatnonzero(np.isin(flows.source, fabric.endpoint[:1]))
+    few = Flows.make(flows.source[some], flows.target[some], flows.size[some])
+    alone = routing.route(fabric, few, "valiant").link_bytes(few, fabric.n_links)
+    assert np.all(alone <= load * (1 + 1e-9))
+    assert load.sum() == pytest.approx(fabric.n_ranks * alone.sum())
+
+
+def test_an_end_that_is_cut_off_is_named():
+    flows = shift(SMALL, 8)
+    with pytest.raises(NoPath, match=r"no path from host 0\.0\.0 to host 1\.0\.0"):
+        routing.route(SMALL.without(cables=[0]), flows, "valiant")
+    alone = SMALL.without(links=[x for x in inner_links(SMALL, False) if groups_of(SMALL)[SMALL.target[x]] == 1])
+    with pytest.raises(NoPath, match=r"no path from switch 0\.0 to switch 1\.0"):
+        routing.route(alone, flows, "minimal")
 
 
 def test_a_node_out_of_range_is_refused():

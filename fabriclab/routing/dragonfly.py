@@ -1,7 +1,9 @@
 """Dragonfly: the shortest way between groups, a detour over any other group (Valiant), and the choice between both.
 
-A way is at most one local link, one global link, one local link, as in the papers: a path over two global links
-that happens to be as short is not used.
+A direct way is at most one local link, one global link, one local link, as in the papers: a path over two global
+links that happens to be as short is not used. Where two switches of a group have no working cable between them (a
+failure, or the leaves of a dragonfly+), the way goes over those that both have one to; where two groups have none, it
+takes the detour.
 """
 
 from __future__ import annotations
@@ -14,9 +16,8 @@ from numpy.typing import NDArray
 from fabriclab.core import SPRAY, Fabric, Flows, Routes
 from fabriclab.core._arrays import expand, pointer, rows_of
 from fabriclab.core._memory import check_memory
-from fabriclab.errors import NoPath
 from fabriclab.registry import register
-from fabriclab.routing._ways import Ints, Rows, Seed, Ways
+from fabriclab.routing._ways import Ints, Rows, Seed, Ways, no_path
 
 Floats = NDArray[np.float64]
 Entries = tuple[Ints, Ints, Floats]  # row, link, use
@@ -25,7 +26,8 @@ Entries = tuple[Ints, Ints, Floats]  # row, link, use
 def lanes(fabric: Fabric, flows: Flows, routes: Routes) -> Ints:
     """Return the virtual lane of each entry (E,): the global links that lie before it on the way.
 
-    So on each lane local links lead to global ones only, and those to the next lane: no circle can close.
+    So on each lane local links lead to global ones only, and those to the next lane: no circle can close while no
+    way takes two local links in a group. Where it does, ask `fabriclab.routing.deadlock`.
     """
     group = fabric.coord[:, fabric.coord_names.index("group")].astype(np.int64)
     here, ahead = group[fabric.source[routes.link]], group[fabric.target[routes.link]]
@@ -83,6 +85,11 @@ def _sorted(links: Ints, key: Ints) -> tuple[Ints, Ints]:
     return links[order], key[order]
 
 
+def _span(key: Ints, wanted: Ints) -> tuple[Ints, Ints]:
+    """Return where each wanted key begins and ends among sorted ones."""
+    return np.searchsorted(key, wanted, "left"), np.searchsorted(key, wanted, "right")
+
+
 class _Map:
     """Local and global links of a dragonfly, by group."""
 
@@ -97,6 +104,8 @@ class _Map:
         self.across = [
             _sorted(across, at * self.n + goal) for at in (group[fabric.source[across]], fabric.source[across])
         ]
+        self.joined = np.zeros((self.n, self.n), dtype=np.bool_)  # whether a group has a working link to another
+        self.joined[group[fabric.source[across]], goal] = True
         local = inner[a == b]
         self.local, self.pair = _sorted(
             local, fabric.source[local].astype(np.int64) * fabric.n_nodes + fabric.target[local]
@@ -115,50 +124,63 @@ class _Map:
         return found
 
     def rows(self, source: Ints, target: Ints, detours: list[bool]) -> Rows:
-        """Return for each pair one row per entry of ``detours``."""
-        each = len(detours)
-        pair = np.repeat(np.arange(source.size), each)
-        ends = source[pair], target[pair]
-        detour = np.tile(np.array(detours), source.size) & (self.n > 2) & (self.group[ends[0]] != self.group[ends[1]])
-        what = f"routes of {source.size} pairs over {self.n} groups"
-        check_memory(200 * (pair.size + int(detour.sum()) * self.n), what, "route fewer flows")
-        entries: list[Entries] = []
-        front = self._enter(_Front(np.arange(pair.size), ends[0], np.ones(pair.size)), entries)
-        goal, out = self._switch_of(ends[1])
-        away = detour[front.row]
-        over = self._spread(_Front(front.row[away], front.at[away], front.part[away]), goal, entries)
-        front = _Front(*(np.append(getattr(front, k)[~away], getattr(over, k)) for k in ("row", "at", "part")))
-        front = self._cross(front, self.group[goal[front.row]], entries)
-        self._walk(front, goal[front.row], entries)
-        last = out >= 0
-        entries.append((np.flatnonzero(last), out[last], np.ones(int(last.sum()))))
+        """Return for each pair one row per entry of ``detours``: between its switches as for all their hosts."""
+        each, n = len(detours), self.fabric.n_nodes
+        (start, up), (goal, down) = self._door(source), self._door(target)
+        down = np.where(down >= 0, down ^ 1, -1)
+        working = [(link < 0) | (self.fabric.capacity[link] > 0) for link in (up, down)]
+        if (dead := np.flatnonzero(~(working[0] & working[1]))).size:
+            raise no_path(self.fabric, int(source[dead[0]]), int(target[dead[0]]))
+        switches, same = np.unique(start * n + goal, return_inverse=True)
+        core = self._core(switches // n, switches % n, detours)
+        ends = [np.repeat(link, each) for link in (up, down)]
+        which = (same[:, None] * each + np.arange(each)).ravel()
+        inner = np.diff(core.ptr)[which]
+        first, last = (np.asarray(link >= 0, dtype=np.int64) for link in ends)
+        ptr = pointer(inner + first + last)
+        check_memory(60 * int(ptr[-1]), f"routes of {source.size} pairs over {self.n} groups", "route fewer flows")
+        link, use = np.zeros(ptr[-1], dtype=np.int64), np.ones(ptr[-1])
+        at, entries = expand(ptr[:-1] + first, inner), expand(core.ptr[which], inner)
+        link[at], use[at] = core.link[entries], core.use[entries]
+        for place, mine in ((ptr[:-1], ends[0]), (ptr[1:] - 1, ends[1])):
+            link[place[mine >= 0]] = mine[mine >= 0]
+        return Rows(ptr, link, use, SPRAY)
+
+    def _door(self, end: Ints) -> tuple[Ints, Ints]:
+        """Return the switch of each end, and the link from the end to it, -1 where the end is a switch itself."""
+        fabric, (ptr, order) = self.fabric, self.fabric.out
+        link = np.where(fabric.transit[end], -1, order[np.minimum(ptr[end], order.size - 1)])
+        return np.where(link < 0, end, fabric.target[link]).astype(np.int64), link
+
+    def _core(self, start: Ints, goal: Ints, detours: list[bool]) -> Rows:
+        """Return the rows between switches, each pair once."""
+        pair = np.repeat(np.arange(start.size), len(detours))
+        at, to = start[pair], goal[pair]
+        own, last = self.group[at], self.group[to]
+        over = self.joined[own] & self.joined[:, last].T  # the groups over which a detour may lead
+        direct, way = self.joined[own, last] | (own == last), over.any(axis=1)
+        if (cut := np.flatnonzero(~direct & ~way)).size:
+            raise no_path(self.fabric, int(at[cut[0]]), int(to[cut[0]]))
+        away = (np.tile(np.array(detours), start.size) & way & (own != last)) | ~direct
+        over &= away[:, None]
+        what = f"routes of {start.size} pairs of switches over {self.n} groups"
+        check_memory(450 * (pair.size + int(over.sum())), what, "route fewer flows")
+        entries: list[Entries] = [(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))]
+        row, group = np.nonzero(over)
+        far = self._cross(_Front(row, at[row], 1.0 / over.sum(axis=1)[row]), group, entries)
+        near = np.flatnonzero(~away)
+        front = _Front(np.append(near, far.row), np.append(at[near], far.at), np.append(np.ones(near.size), far.part))
+        front = self._cross(front, last[front.row], entries)
+        self._walk(front, to[front.row], entries)
         row, link, use = (np.concatenate(column) for column in zip(*entries, strict=True))
         key, inverse = np.unique(row * self.fabric.n_links + link, return_inverse=True)
         row, link = np.divmod(key, self.fabric.n_links)
         return Rows(
-            pointer(np.bincount(row, minlength=pair.size)), link, np.bincount(inverse, use).astype(np.float64), SPRAY
+            pointer(np.bincount(row, minlength=pair.size)),
+            link,
+            np.bincount(inverse, use, key.size).astype(np.float64),
+            SPRAY,
         )
-
-    def _switch_of(self, end: Ints) -> tuple[Ints, Ints]:
-        """Return the switch of each end and the link from it, -1 where the end is a switch itself."""
-        fabric = self.fabric
-        ptr, order = fabric.out
-        up = order[np.minimum(ptr[end], order.size - 1)]
-        host = ~fabric.transit[end]
-        return np.where(host, fabric.target[up], end).astype(np.int64), np.where(host, up ^ 1, -1)
-
-    def _enter(self, front: _Front, entries: list[Entries]) -> _Front:
-        at, link = self._switch_of(front.at)
-        on = link >= 0
-        entries.append((front.row[on], link[on] ^ 1, front.part[on]))
-        return _Front(front.row, at, front.part)
-
-    def _spread(self, front: _Front, goal: Ints, entries: list[Entries]) -> _Front:
-        """Send each part to all groups but that of its switch and that of its goal, in equal parts."""
-        other = np.arange(self.n)
-        own, last = self.group[front.at][:, None], self.group[goal[front.row]][:, None]
-        which, group = np.nonzero((other != own) & (other != last))
-        return self._cross(_Front(front.row[which], front.at[which], front.part[which] / (self.n - 2)), group, entries)
 
     def _cross(self, front: _Front, group: Ints, entries: list[Entries]) -> _Front:
         """Take all parts to their next group; those that are there stay.
@@ -166,40 +188,37 @@ class _Map:
         A switch uses its own cables to that group, in equal parts, or if it has none those of all others. So no part
         takes two local links in a group that it passes.
         """
-        fabric, here = self.fabric, self.group[front.at]
+        here = self.group[front.at]
         goes = np.flatnonzero(here != group)
         first, count, link = np.zeros(goes.size, np.int64), np.zeros(goes.size, np.int64), np.zeros(0, np.int64)
         for (links, key), at in zip(self.across, (here, front.at), strict=True):
-            low, high = (np.searchsorted(key, at[goes] * self.n + group[goes], side) for side in ("left", "right"))
+            low, high = _span(key, at[goes] * self.n + group[goes])
             some = high > low
             first[some], count[some] = link.size + low[some], (high - low)[some]
             link = np.append(link, links)
-        if np.any(count == 0):
-            i = int(goes[np.argmin(count)])
-            msg = (f"groups {here[i]} and {group[i]} have no working cable between them; route by ecmp, which takes "
-                   "a way over others, or restore one")  # fmt: skip
-            raise ValueError(msg)
         link, which = link[expand(first, count)], np.repeat(goes, count)
-        part = front.part[which] / np.repeat(count, count)
-        gate = _Front(front.row[which], front.at[which], part)
-        self._walk(gate, fabric.source[link].astype(np.int64), entries)
-        entries.append((gate.row, link, part))
+        gate = _Front(front.row[which], front.at[which], front.part[which] / np.repeat(count, count))
+        self._walk(gate, self.fabric.source[link].astype(np.int64), entries)
+        entries.append((gate.row, link, gate.part))
         stays = here == group
-        return _Front(np.append(front.row[stays], gate.row), np.append(front.at[stays], fabric.target[link]),
-                      np.append(front.part[stays], part))  # fmt: skip
+        return _Front(np.append(front.row[stays], gate.row), np.append(front.at[stays], self.fabric.target[link]),
+                      np.append(front.part[stays], gate.part))  # fmt: skip
 
     def _walk(self, front: _Front, to: Ints, entries: list[Entries]) -> None:
-        """Take all parts within their group to another switch, by the link between the two."""
-        on = np.flatnonzero(front.at != to)
-        key = front.at[on] * self.fabric.n_nodes + to[on]
-        low = np.searchsorted(self.pair, key)
-        found = (low < self.pair.size) & (self.pair[np.minimum(low, self.pair.size - 1)] == key)
-        if not found.all():
-            i = on[int(np.argmin(found))]
-            a, b = self.fabric.name(int(front.at[i])), self.fabric.name(int(to[i]))
-            msg = (
-                f"no path from {a} to {b} by this routing: within a group it takes the cable between the two, "
-                "and none works; restore one, or route by ecmp"
-            )
-            raise NoPath(msg)  # fmt: skip
-        entries.append((front.row[on], self.local[low], front.part[on]))
+        """Take all parts within their group to another switch: by the cable between the two, or over third ones."""
+        n, on = self.fabric.n_nodes, np.flatnonzero(front.at != to)
+        low, high = _span(self.pair, front.at[on] * n + to[on])
+        there = high > low
+        entries.append((front.row[on[there]], self.local[low[there]], front.part[on[there]]))
+        far = on[~there]
+        low, high = _span(self.pair // n, front.at[far])
+        out = self.local[expand(low, high - low)]
+        which = np.repeat(np.arange(far.size), high - low)
+        low, high = _span(self.pair, self.fabric.target[out].astype(np.int64) * n + to[far[which]])
+        both = np.flatnonzero(high > low)
+        ways = np.bincount(which[both], minlength=far.size)
+        if (cut := np.flatnonzero(ways == 0)).size:
+            raise no_path(self.fabric, int(front.at[far[cut[0]]]), int(to[far[cut[0]]]))
+        part = (front.part[far] / np.maximum(ways, 1))[which[both]]
+        for links in (out[both], self.local[low[both]]):
+            entries.append((front.row[far[which[both]]], links, part))
