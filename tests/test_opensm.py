@@ -119,6 +119,12 @@ def test_names_and_rates_are_kept():
     assert np.array_equal(table, other)
 
 
+def test_lanes_and_speed_make_the_rate():
+    lines = text().replace("4xSDR", "4xXDR")
+    assert set(read_ibnetdiscover(lines).fabric.capacity) == {100e9}
+    assert set(read_ibnetdiscover(text().replace("4xSDR", "1xQDR")).fabric.capacity) == {1e9}
+
+
 # refusals -----------------------------------------------------------------------------------------
 def text(name="fattree_k4_ftree", file="ibnetdiscover.txt"):
     return (DATA / name / file).read_text("utf-8")
@@ -128,7 +134,7 @@ def text(name="fattree_k4_ftree", file="ibnetdiscover.txt"):
     ("change", "said"),
     [
         (lambda t: t.replace("4xSDR", "4xZDR", 1), r"line 11: the catalog knows no InfiniBand speed 'ZDR'"),
-        (lambda t: t.replace("4xSDR", "4xXDR", 1), r"line 11: the catalog knows no InfiniBand speed 'XDR'"),
+        (lambda t: t.replace("4xSDR", "4xFDR10", 1), r"line 11: .* no InfiniBand speed 'FDR10'; it has SDR, .*XDR"),
         (lambda t: t.replace("4xSDR", "0xSDR", 1), r"line 11 must be a port"),
         (lambda t: t.replace('[1]\t"H-', '[one]\t"H-', 1), r'line 11 must be a port such as \[1\]'),
         (lambda t: t.replace('10001c"[1](', '10001c"[7](', 1), r"line 11: .*which does not lead back"),

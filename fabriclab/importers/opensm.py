@@ -112,14 +112,12 @@ def read_ibnetdiscover(source: str | os.PathLike[str]) -> Subnet:
 
 def _rate(speed: str, width: int, number: int) -> float:
     """Return the rate of so many lanes after coding [B/s]."""
-    part = f"ib-{speed.lower()}"
-    known = load_table("links")
-    if part not in known or "lane_data_rate" not in known[part]:
-        msg = (
-            f"line {number}: the catalog knows no InfiniBand speed {speed!r}; it has SDR, DDR, QDR, FDR, EDR, HDR, NDR"
-        )
+    known, wanted = load_table("links"), "4x_data_rate"
+    if wanted not in known.get(f"ib-{speed.lower()}", {}):
+        names = ", ".join(part[3:].upper() for part in known if part.startswith("ib-") and wanted in known[part])
+        msg = f"line {number}: the catalog knows no InfiniBand speed {speed!r}; it has {names}"
         raise FileFormat(msg)
-    return width * float(catalog.value("links", part, "lane_data_rate"))
+    return width / 4 * float(catalog.value("links", f"ib-{speed.lower()}", wanted))
 
 
 def _subnet(nodes: Mapping[str, tuple[str, int, str]], lids: Mapping[int, str],
