@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import units
 from fabriclab.core import Fabric
-from fabriclab.metrics._search import FAR, Ints, Search, check_ranks, outside
+from fabriclab.metrics._search import FAR, Ints, Search, check_ranks, distinct, joined, outside
 from fabriclab.metrics.traffic import times, uniform_load
 
 __all__ = ["MonteCarlo", "Report", "fail", "monte_carlo", "parts", "report"]
@@ -45,6 +45,9 @@ def parts(fabric: Fabric, what: What, per: int = 1) -> dict[Any, Ints]:
     """
     together = units.count(per, "per")
     if isinstance(what, Mapping):
+        if together > 1:
+            msg = f"per must be 1 for power domains by name, got {per}; put the nodes of several into one domain"
+            raise ValueError(msg)
         return {name: np.unique(np.asarray(nodes)) for name, nodes in what.items()}
     if what == "cable":
         number = np.where(outside(fabric)[::2], np.arange(fabric.n_cables), -1)
@@ -72,10 +75,9 @@ def fail(fabric: Fabric, what: What, which: Sequence[Any], per: int = 1) -> Fabr
     topologies.build('leaf_spine', hosts=16, radix=8).without(nodes=[21])
     """
     there = parts(fabric, what, per)
-    for name in which:
-        if name not in there:
-            some = ", ".join(map(repr, [*there][:8]))
-            msg = f"which must name some of {len(there)} parts, such as {some}, got {name!r}"
+    for name in [which] if isinstance(which, str) or not np.iterable(which) else which:
+        if name not in there or name is which:
+            msg = f"which must list some of {len(there)} parts, such as {[*there][:8]}, got {name!r}"
             raise ValueError(msg)
     gone = np.concatenate([np.zeros(0, np.int64), *(there[name] for name in which)])
     return fabric.without(cables=gone) if what == "cable" else fabric.without(nodes=gone)
@@ -126,10 +128,7 @@ def report(healthy: Fabric, hurt: Fabric) -> Report:
     if any(not np.array_equal(getattr(healthy, k), getattr(hurt, k)) for k in ("source", "target", "endpoint")):
         msg = f"hurt must have the nodes and links of healthy, got {hurt!r:.80}; make it by fail or without"
         raise ValueError(msg)
-    (whole, _), (left, link), (cut_off, alone) = _carries(healthy), _carries(hurt), _apart(hurt)
-    if not whole:
-        msg = f"healthy must have two ranks with a path between them, got {healthy!r:.80}"
-        raise ValueError(msg)
+    whole, (left, link), (cut_off, alone) = _whole(healthy), _carries(hurt), _apart(hurt)
     worst = _across(hurt, link) if left else ()
     return Report(left / whole, np.flatnonzero(cut_off), np.flatnonzero(alone), worst, link)
 
@@ -141,35 +140,24 @@ def _carries(fabric: Fabric) -> tuple[float, int]:
     return (met / float(took.max()) if met else 0.0), int(took.argmax())
 
 
+def _whole(healthy: Fabric) -> float:
+    """Return what the healthy fabric carries, or refuse one that carries nothing. [B/s]."""
+    if not (whole := _carries(healthy)[0]):
+        msg = f"the healthy fabric must have two ranks with a path between them, got {healthy!r:.80}; restore links"
+        raise ValueError(msg)
+    return whole
+
+
 def _apart(fabric: Fabric) -> tuple[Flags, Flags]:
     """Return which ranks are cut off with the help of their server, and which reach no other server alone, (R,)."""
-    own, gpus = np.arange(fabric.n_ranks), [i for i, kind in enumerate(fabric.kinds) if kind == "gpu"]
-    part, rank = _joined(fabric, fabric.transit | np.isin(fabric.kind, gpus))
-    main = np.isin(own, rank[part == np.bincount(part).argmax()])
-    part, rank = _joined(fabric, fabric.transit)
-    server = fabric.server if np.unique(fabric.server).size > 1 else own
-    met = np.unique(np.stack([part, server[rank]])[:, main[rank]], axis=1)  # parts, and servers that meet there
-    many = np.bincount(met[0], minlength=fabric.n_nodes)
-    return ~main, ~np.isin(own, rank[many[part] > 1])
-
-
-def _joined(fabric: Fabric, passes: Flags) -> tuple[Ints, Ints]:
-    """Return the parts into which nodes that pass traffic on fall, and the ranks that hang on each, every pair once."""
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
-    n, own = fabric.n_nodes, np.arange(fabric.n_ranks)
-    rank = np.full(n, -1)
-    rank[fabric.endpoint] = own
-    link = np.flatnonzero(np.repeat(fabric.capacity.reshape(-1, 2).min(axis=1) > 0, 2))
-    a, b = fabric.source[link], fabric.target[link]
-    inner, hangs = passes[a] & passes[b], (rank[a] >= 0) & ~passes[a] & passes[b]
-    graph = coo_array((inner[inner], (a[inner], b[inner])), shape=(n, n))
-    part = connected_components(graph, directed=False)[1].astype(np.int64)
-    # A rank that passes nothing on is a part of its own, besides those that it hangs on.
-    pair = np.concatenate([part[fabric.endpoint], part[b[hangs]]]) * own.size + np.concatenate([own, rank[a[hangs]]])
-    part, who = np.divmod(np.unique(pair), own.size)
-    return part, who
+    own, (part, _, (rank, on, _)) = np.arange(fabric.n_ranks), joined(fabric, relay=True)
+    where, rank = distinct(part[np.append(on, fabric.endpoint)], np.append(rank, own))  # one alone is a part too
+    main = np.isin(own, rank[where == np.bincount(where).argmax()])
+    part, _, (rank, on, _) = joined(fabric, relay=False)
+    names, server = np.unique(fabric.server, return_inverse=True)
+    near, server = main[rank], server if names.size > 1 else own
+    met, _ = distinct(part[on[near]], server[rank[near]])  # parts, once for each server that meets there
+    return ~main, ~np.isin(own, rank[np.bincount(met, minlength=fabric.n_nodes)[part[on]] > 1])
 
 
 def _across(fabric: Fabric, link: int) -> tuple[int, ...]:
@@ -220,7 +208,7 @@ def monte_carlo(fabric: Fabric, what: What, k: int, draws: int = 100, seed: int 
         The same seed gives the same draws on every machine.
     """
     there, rng = [*parts(fabric, what, per)], np.random.default_rng(units.count(seed, "seed", 0))
-    many, whole, seen = units.count(k, "k", 0, len(there)), _carries(fabric)[0], {}
+    many, whole, seen = units.count(k, "k", 0, len(there)), _whole(fabric), {}
     drawn = [
         frozenset(rng.choice(len(there), many, replace=False).tolist()) for _ in range(units.count(draws, "draws"))
     ]

@@ -11,14 +11,15 @@ from pathlib import Path
 import networkx as nx
 import numpy as np
 import pytest
-from fabriclab.core import FabricBuilder, Flows, load, save
-from fabriclab.errors import TooLarge
 from hypothesis import assume, given, reject
 from hypothesis import strategies as st
 from oracles.builds import bytes_of, estimate_holds, refused
 from test_topologies import hops_from
 
 from fabriclab import catalog, registry, routing, topologies, units
+from fabriclab.core import FabricBuilder, Flows, load, save
+from fabriclab.errors import TooLarge
+from fabriclab.topologies._clos import down_ports
 
 ROWS = (Path(__file__).parent / "data" / "topology_reference.csv").read_text(encoding="utf-8").splitlines()
 REFERENCE = [r for r in csv.DictReader(ROWS) if r["id"].startswith(("fattree_k", "leafspine_k"))]
@@ -352,7 +353,18 @@ def test_the_reference_has_all_rows():
     assert Counter(r["id"].partition("_")[0] for r in REFERENCE) == {"fattree": 8 * 7, "leafspine": 6 * 3}
 
 
-@pytest.mark.parametrize("hosts", [3, 64, 65, 1000, 2048])
+@given(st.integers(2, 12), st.sampled_from([1, 1.5, 2, 3]), st.data())
+def test_two_tiers_and_the_leaf_spine_are_one_plan(radix, over, data):
+    over = min(over, radix - 1)
+    hosts = data.draw(st.integers(1, radix * down_ports(radix, over)))
+    table = topologies.compare_tiers(hosts, radix, over)
+    f = topologies.build("leaf_spine", hosts=hosts, radix=radix, oversubscription=over)
+    assert (table["switches, 2 tiers"], table["cables, 2 tiers"]) == ([f.n_nodes - hosts], [f.n_cables])
+    if hosts <= radix:
+        assert (table["switches, 3 tiers"], table["cables, 3 tiers"]) == ([1], [hosts])
+
+
+@pytest.mark.parametrize("hosts", [65, 1000, 2048])
 def test_two_tiers_against_three_are_the_switches_that_are_built(hosts):
     table = topologies.compare_tiers([hosts, 2049, 65536, 65537])
     for tiers in (2, 3):
@@ -430,6 +442,12 @@ def one_way():
     return graph
 
 
+def partly_served():
+    graph = marked(nx.path_graph(3), [0, 2])
+    graph.nodes[0]["server"] = 1
+    return graph
+
+
 @pytest.mark.parametrize(("graph", "rate", "error", "text"), [
     (marked(nx.Graph([(0, 1), (2, 3)])), 1e9, ValueError, "graph must be connected, got 2 parts, such as the 2 nodes"),
     (nx.Graph(), 1e9, ValueError, "graph must be connected, got 0 parts; join"),
@@ -442,6 +460,7 @@ def one_way():
     (marked(nx.path_graph(3)), "400 Gbps", ValueError, "read in two ways"),
     (one_way(), 1e9, ValueError, "as many edges from 'b' to 'c' as back: a cable has two directions; add the"),
     ([(0, 1)], 1e9, TypeError, "graph must be a networkx graph, got list"),
+    (partly_served(), 1e9, ValueError, "server must be set for all endpoints or for none, got none for 2; set it"),
 ])  # fmt: skip
 def test_graphs_that_are_no_fabric(graph, rate, error, text):
     with pytest.raises(error, match=text):
@@ -651,5 +670,7 @@ def test_a_rank_out_of_range_is_refused():
 def test_a_comparison_needs_counts():
     with pytest.raises(ValueError, match="hosts must be >= 1, got 0"):
         topologies.compare_tiers([0])
+    with pytest.raises(TypeError, match="hosts must be a whole number, got '6'"):
+        topologies.compare_tiers("64")
     with pytest.raises(ValueError, match="oversubscription must be within"):
         topologies.compare_tiers([8], oversubscription=100)

@@ -10,14 +10,14 @@ from math import log, prod, sqrt
 import networkx as nx
 import numpy as np
 import pytest
-from fabriclab.errors import TooLarge
-from fabriclab.topologies.jellyfish import _ordered
 from hypothesis import given
 from hypothesis import strategies as st
 from oracles.builds import estimate_holds, refused
 from scipy import sparse
 
 from fabriclab import metrics, registry, topologies, views
+from fabriclab.errors import TooLarge
+from fabriclab.topologies.jellyfish import _ordered
 
 SHAPES = st.lists(st.integers(1, 6), min_size=1, max_size=4).filter(lambda shape: prod(shape) <= 60)
 ARRANGEMENTS = ("palm_tree", "absolute")
@@ -630,6 +630,9 @@ test_what_cannot_be_built_is_refused = refused([
     ("torus", {"shape": ()}, "shape must be 1 to 30 whole numbers"),
     ("torus", {"shape": "888"}, "shape must be 1 to 30 whole numbers"),
     ("torus", {"shape": [2] * 31}, "shape must be 1 to 30 whole numbers"),
+    ("torus", {"shape": {2, 3}}, r"shape must be 1 to 30 whole numbers such as \(8, 8, 16\), got {2, 3}"),
+    ("torus", {"shape": {2: 3}}, "shape must be 1 to 30 whole numbers"),
+    ("hyperx", {"shape": b"ab"}, "shape must be 1 to 30 whole numbers"),
     ("torus", {"shape": (4, 0)}, r"shape\[1\] must be >= 1, got 0"),
     ("torus", {"shape": (4, 4), "wrap": (True,)}, "wrap must be True, False or one of them for each of the 2 dim"),
     ("torus", {"shape": (4, 4), "hosts": -1}, "hosts must be >= 0, got -1"),

@@ -3,6 +3,7 @@
 import csv
 import dataclasses
 import re
+import time
 from itertools import combinations
 from pathlib import Path
 
@@ -333,6 +334,15 @@ def test_law_failures_are_those_found_by_trying_each(fabric):
     assert [v.figure for v in found if v.rule == "connectivity"] == [apart] * (apart > 0)
 
 
+def test_failures_of_a_long_chain_take_time_in_step_with_its_length():
+    """Ranks left of a node in the middle of n chips: the shorter end is lost, and with it the chip's own rank."""
+    chain, start = topologies.build("mesh", shape=(3000,), hosts=1), time.process_time()
+    lost = {v.where: v.figure for v in legality(chain)}
+    assert time.process_time() - start < 5  # 0.2 s; a search for each of its nodes and cables takes as long for 300
+    assert [lost[f"switch {i}"] for i in (0, 1, 1400, 2999)] == [1, 2, 1401, 1]
+    assert [lost[f"switch {i} -> switch {i + 1}"] for i in (0, 1499, 2998)] == [1, 1500, 1]
+
+
 # ------------------------------------------------------------------ refusals and display
 
 
@@ -344,6 +354,8 @@ def test_law_failures_are_those_found_by_trying_each(fabric):
         (lambda: bill(HALL, {SWITCH: -1}), ValueError, "price of switch 64 x 400 Gb/s must be >= 0 USD, got -1"),
         (lambda: bill(HALL, {SWITCH: "dear"}), ValueError, "switch 64 x 400 Gb/s must be a number with a unit"),
         (lambda: bill(HALL, None, {NIC: "-5 W"}), ValueError, "power of nic 1 x 400 Gb/s must be >= 0 W"),
+        (lambda: bill(HALL, "dear"), TypeError, r"prices must be a dict such as {'fibre .*: 1} \[USD\], got 'dear'"),
+        (lambda: bill(HALL, None, []), TypeError, r"powers must be a dict such as .* \[W\], got \[\]"),
         (lambda: bill(HALL, bisection=400), ValueError, "bisection must be within"),
         (lambda: bill(HALL).per_gbps, ValueError, "bisection must be above 0 B/s, got None; give it"),
         (lambda: floor_plan(HALL, 0), ValueError, "servers_per_rack must be >= 1, got 0"),

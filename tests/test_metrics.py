@@ -17,7 +17,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_flow
 
 from fabriclab import engines, metrics, registry, routing, topologies
-from fabriclab.core import Flows
+from fabriclab.core import FabricBuilder, Flows
 from fabriclab.errors import NoPath, TooLarge
 from fabriclab.metrics.bisection import _from_below
 from fabriclab.metrics.traffic import uniform_load
@@ -352,6 +352,30 @@ def test_one_rank_is_refused():
     for measure in (metrics.hops, metrics.bisection, metrics.throughput, *PATTERNS):
         with pytest.raises(ValueError, match="fabric must have at least 2 ranks, got 1"):
             measure(fabric)
+
+
+def test_a_fabric_without_cables_is_refused():
+    b = FabricBuilder(("host",), ("index",))
+    host = b.add_nodes("host", 3, tier=0, transit=False, index=np.arange(3))
+    fabric = b.build("bare", {}, endpoint=host, rail=np.zeros(3), server=np.arange(3))
+    for measure in (metrics.hops, metrics.bisection, metrics.throughput, *PATTERNS):
+        with pytest.raises(ValueError, match="at least 2 ranks, got 3, and a cable, got 0; take a larger one"):
+            measure(fabric)
+
+
+@pytest.mark.filterwarnings("error")
+def test_flows_that_load_nothing_are_refused():
+    fabric = topologies.build("crossbar", hosts=3)
+    for flows in (Flows.make(0, 0, 1.0), Flows.make(0, 1, 0.0)):
+        with pytest.raises(ValueError, match=r"flows must send bytes from a node to another, got <Flows: 1 flows"):
+            metrics.throughput(fabric, flows)
+    both = metrics.throughput(fabric, Flows.make([0, 1], [0, 2], 50e9))
+    assert both.part == pytest.approx(1)
+
+
+def test_no_cut_is_needed_where_no_link_works():
+    fabric = topologies.build("crossbar", hosts=3)
+    assert metrics.cut(fabric.without(cables=range(3)), [0]).size == 0
 
 
 def test_rank_without_a_path_is_named():

@@ -126,7 +126,7 @@ def test_bandwidth_is_that_of_all_flows_with_a_path(seed, data):
     dead = data.draw(st.lists(st.integers(0, fabric.n_cables - 1), max_size=4, unique=True))
     hurt, whole = fabric.without(cables=dead), carried(fabric)
     if not whole:
-        with pytest.raises(ValueError, match="healthy must have two ranks with a path"):
+        with pytest.raises(ValueError, match="healthy fabric must have two ranks with a path"):
             operations.report(fabric, hurt)
         return
     left = operations.report(fabric, hurt)
@@ -211,12 +211,17 @@ def test_unknown_parts_are_refused():
     fabric = hall()
     with pytest.raises(ValueError, match=r"what must be one of cable, gpu, .*rail.*, got 'row'"):
         operations.parts(fabric, "row")
-    with pytest.raises(ValueError, match=r"which must name some of 2 parts, such as 0, 1, got 2"):
+    with pytest.raises(ValueError, match=r"which must list some of 2 parts, such as \[0, 1\], got 2"):
         operations.fail(fabric, "rail", [2])
-    with pytest.raises(ValueError, match=r"such as 'A', got 'B'"):
+    with pytest.raises(ValueError, match=r"such as \['A'\], got 'B'"):
         operations.fail(fabric, {"A": [0]}, ["B"])
     with pytest.raises(ValueError, match="nodes must be within"):
         operations.fail(fabric, {"A": [10_000]}, ["A"])
+    for alone, shown in ((1, "1"), ("leaf", "'leaf'")):
+        with pytest.raises(ValueError, match=rf"which must list some of 2 parts, such as \[0, 1\], got {shown}"):
+            operations.fail(fabric, "rail", alone)
+    with pytest.raises(ValueError, match=r"per must be 1 for power domains by name, got 2; put"):
+        operations.parts(fabric, {"A": [0]}, per=2)
     with pytest.raises(ValueError, match="per must be >= 1, got 0"):
         operations.parts(fabric, "rail", per=0)
     with pytest.raises(ValueError, match=r"k must be within 0..2, got 3"):
@@ -228,5 +233,7 @@ def test_unknown_parts_are_refused():
 def test_two_different_fabrics_are_refused():
     with pytest.raises(ValueError, match="hurt must have the nodes and links of healthy"):
         operations.report(hall(), topologies.build("fat_tree", k=4))
+    with pytest.raises(ValueError, match=r"the healthy fabric must have two ranks with a path .*; restore links"):
+        operations.monte_carlo(hall().without(cables=range(hall().n_cables)), "rail", 1)
     with pytest.raises(ValueError, match="at least 2 ranks"):
         operations.report(*[topologies.build("crossbar", hosts=1)] * 2)

@@ -532,3 +532,14 @@ def test_several_ways_for_a_pair_make_no_table(method):
     fabric = topologies.build("dragonfly", p=1, a=2, h=1)
     with pytest.raises(ValueError, match=rf"{method} has no forwarding tables: it gives several ways"):
         routing.tables(fabric, method)
+
+
+def test_what_cannot_be_settled_is_refused():
+    fabric, larger = topologies.build("crossbar", hosts=4), topologies.build("crossbar", hosts=8)
+    one, two = Flows.make(0, 1, 1.0), Flows.make([0, 1], [1, 2], 1.0)
+    with pytest.raises(ValueError, match=r"flow of a row must be within 0\.\.0, got 1; make the routes by route"):
+        routing.settle(fabric, one, routing.route(fabric, two))
+    with pytest.raises(ValueError, match=r"link must be within 0\.\.7, got 8; make the routes by route"):
+        routing.settle(fabric, one, routing.route(larger, Flows.make(4, 5, 1.0)))
+    with pytest.raises(TypeError, match=r"tolerance must be a number such as 0\.002, got 'x'"):
+        routing.settle(fabric, one, routing.route(fabric, one), tolerance="x")

@@ -5,15 +5,15 @@ import itertools
 import networkx as nx
 import numpy as np
 import pytest
-from fabriclab.core import Flows
-from fabriclab.topologies.gigaio import WIRINGS, gigaio, rings
-from fabriclab.topologies.servers import links_between_gpus
-from fabriclab.topologies.tpu_slice import ocs_of_cables
 from hypothesis import given
 from hypothesis import strategies as st
 from oracles.builds import refused
 
 from fabriclab import catalog, engines, routing, simulation, topologies, validate
+from fabriclab.core import Flows
+from fabriclab.topologies.gigaio import WIRINGS, gigaio, rings
+from fabriclab.topologies.servers import links_between_gpus
+from fabriclab.topologies.tpu_slice import ocs_of_cables
 
 NAMES = ("dgx1v", "dgx_a100", "dgx_h100", "dgx_h200", "mi300x", "pcie_8gpu", "gh200", "gb200")
 KINDS = ("all_gather", "all_reduce", "broadcast")

@@ -7,14 +7,14 @@ import tracemalloc
 import networkx as nx
 import numpy as np
 import pytest
-from fabriclab.catalog.clos import even
-from fabriclab.core import _memory
-from fabriclab.errors import TooLarge
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from oracles.builds import estimate_holds, refused
 
 from fabriclab import catalog, registry, topologies
+from fabriclab.catalog.clos import even
+from fabriclab.core import _memory
+from fabriclab.errors import TooLarge
 
 SMALL = [(name, registry.info("topology", name)["small"]) for name in topologies.names()]
 OVER = st.sampled_from([1, 2, 3, 1.5, 4 / 3])

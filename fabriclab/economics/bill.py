@@ -227,6 +227,9 @@ def _gbps(rate: float) -> str:
 def _own(values: Mapping[str, units.Quantity] | None, what: str, unit: str, parts: Iterable[str]) -> dict[str, Spec]:
     """Return the reader's figures by name, checked against the names on the bill."""
     known, out = {k for name in parts for k in (name, name.split(", ")[0])}, {}
+    if not isinstance(values, Mapping | None):
+        msg = f"{what}s must be a dict such as {{{min(known, default='name')!r}: 1}} [{unit}], got {values!r:.80}"
+        raise TypeError(msg)
     for name, value in (values or {}).items():
         if name not in known:
             raise ValueError(near(name, known, "the bill"))

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from fabriclab import units
 from fabriclab.core import Fabric
-from fabriclab.economics._cables import of_kind, reach, switches
+from fabriclab.economics._cables import reach, switches
+from fabriclab.metrics._search import distinct, joined
 
 __all__ = ["Violation", "legality"]
 
@@ -61,49 +62,48 @@ def legality(fabric: Fabric, *, radix: int | None = None, may_lose: int = 0) -> 
     found = [(fabric.name(n), "radix", fabric.ports_used[n], most) for n in np.flatnonzero(big).tolist()]
     found += [(fabric.link_name(c), "reach", fabric.length[c], limit[c]) for c in long.tolist()]
     found += [(fabric.name(n), "connectivity", apart.size, 0) for n in fabric.endpoint[apart[:1]].tolist()]
-    lost = [(fabric.name(n), k) for n, k in nodes] + [(fabric.link_name(2 * c), k) for c, k in cables]
-    found += [(where, "single failure", k, spare) for where, k in lost if k > spare]
+    lost = [(fabric.name, n, k) for n, k in nodes] + [(fabric.link_name, 2 * c, k) for c, k in cables]
+    found += [(name(i), "single failure", k, spare) for name, i, k in lost if k > spare]
     return tuple(Violation(where, rule, float(figure), float(bound)) for where, rule, figure, bound in found)
 
 
 def _survey(fabric: Fabric) -> tuple[NDArray[Any], list[tuple[int, int]], list[tuple[int, int]]]:
     """Return the ranks outside the largest part; nodes, then cables, with how many ranks it loses without them."""
     import networkx as nx
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
 
-    up = 2 * np.flatnonzero(np.minimum(fabric.capacity[::2], fabric.capacity[1::2]) > 0)
-    passes, rank = fabric.transit | of_kind(fabric, "gpu"), np.full(fabric.n_nodes, -1)
-    rank[fabric.endpoint] = np.arange(fabric.n_ranks)
-    inner, both = up[passes[fabric.source[up]] & passes[fabric.target[up]]], np.concatenate([up, up + 1])
-    a, b = fabric.source[inner], fabric.target[inner]
-    # A rank that passes nothing on hangs by each of its cables on a node that does; one that does, on itself.
-    leg = both[(rank[fabric.source[both]] >= 0) & ~passes[fabric.source[both]] & passes[fabric.target[both]]]
-    own = fabric.endpoint[passes[fabric.endpoint]]
-    who, on = rank[np.append(fabric.source[leg], own)], np.append(fabric.target[leg], own)
-    by = np.append(leg // 2, np.full(own.size, -1))
-
-    def parts(node: int = -1, cable: int = -1) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-        works = (a != node) & (b != node) & (inner != 2 * cable)
-        wires = coo_array((works[works], (a[works], b[works])), shape=(fabric.n_nodes,) * 2)
-        part = connected_components(wires, directed=False)[1][on]
-        pairs = np.unique(np.stack([part, who])[:, on != node], axis=1)
-        return part, pairs, np.bincount(pairs[0], minlength=2)
-
-    part, pairs, size = parts()
+    n, (part, inner, (who, on, by)) = fabric.n_nodes, joined(fabric, relay=True)
+    where, rank = distinct(part[on], who)
+    size = np.bincount(where, minlength=2)
     main, (second, whole) = size.argmax(), np.sort(size)[-2:].tolist()
-    mine, ways = part == main, np.bincount(who[part == main], minlength=fabric.n_ranks)
-    once, (legs, ends) = mine & (by >= 0) & (ways[who] == 1), np.unique(np.stack([who, on])[:, mine], axis=1)
-    nodes = np.bincount(ends[np.bincount(legs)[legs] == 1], minlength=fabric.n_nodes)
-    nodes = np.minimum(nodes, whole - second)
-    cables = dict.fromkeys(by[once].tolist(), min(1, whole - second))
-    graph = nx.MultiGraph()
-    graph.add_edges_from(zip(a.tolist(), b.tolist(), (inner // 2).tolist(), strict=True))
-    for node in nx.articulation_points(graph):
-        nodes[node] = whole - parts(node)[2].max()
-    for pair in nx.bridges(graph):
-        (cable,) = graph.get_edge_data(*pair)
-        cables[cable] = int(whole - parts(cable=cable)[2].max())
-    nodes[fabric.endpoint] = 0
-    apart = np.setdiff1d(np.arange(fabric.n_ranks), pairs[1, pairs[0] == main])
-    return apart, [(n, int(nodes[n])) for n in np.flatnonzero(nodes).tolist()], sorted(cables.items())
+    apart = np.setdiff1d(np.arange(fabric.n_ranks), rank[where == main])
+    who, on, by = (x[part[on] == main] for x in (who, on, by))
+    cables = dict.fromkeys(by[(by >= 0) & (np.bincount(who)[who] == 1)].tolist(), min(1, whole - second))
+    who, on = distinct(who, on)
+    inner = inner[part[fabric.source[2 * inner]] == main]
+    ends, graph = (fabric.source[2 * inner].tolist(), fabric.target[2 * inner].tolist()), nx.MultiGraph()
+    graph.add_edges_from(zip(*ends, inner.tolist(), strict=True))
+    # Blocks, which no single node parts, and nodes are a tree, lowest blocks first. Of a node or block and all below:
+    # ranks with all of their ways there, ways of other ranks, and the most ranks that one branch has.
+    blocks, ways = [*nx.biconnected_components(graph)], np.bincount(who)
+    above = {node: i for i, block in enumerate(blocks, n) for node in block}
+    inside = np.bincount(on[ways[who] == 1], minlength=n + len(blocks)).tolist()
+    most, partly = [0] * len(inside), [dict[int, int]() for _ in inside]
+    for r, node in zip(who[ways[who] > 1].tolist(), on[ways[who] > 1].tolist(), strict=True):
+        partly[node][r] = 1
+    for i, block in enumerate(blocks, n):
+        steps = [(node, i) for node in block if above[node] == i] + [(i, node) for node in block if above[node] > i]
+        for branch, at in steps:
+            most[at] = max(most[at], inside[branch] + len(partly[branch]))
+            inside[at] += inside[branch]
+            few, partly[at] = sorted((partly[branch], partly[at]), key=len)
+            for r, k in few.items():
+                partly[at][r] = k + partly[at].get(r, 0)
+                if partly[at][r] == ways[r]:
+                    del partly[at][r]
+                    inside[at] += 1
+    lost = whole - np.maximum(np.maximum(whole - np.array(inside), most), second)
+    for k, (u, v, *more) in zip(lost[n:].tolist(), blocks, strict=True):
+        if not more and len(graph[u][v]) == 1:
+            cables[next(iter(graph[u][v]))] = k
+    lost[fabric.endpoint] = 0
+    return apart, [(i, int(lost[i])) for i in np.flatnonzero(lost[:n]).tolist()], sorted(cables.items())

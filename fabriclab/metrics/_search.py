@@ -9,13 +9,14 @@ from fabriclab.core import Fabric
 from fabriclab.routing._search import FAR, Search
 from fabriclab.routing._ways import Ints
 
-__all__ = ["FAR", "Ints", "Search", "check_ranks", "doors", "outside"]
+__all__ = ["FAR", "Ints", "Search", "check_ranks", "distinct", "doors", "joined", "outside"]
 
 
 def check_ranks(fabric: Fabric) -> int:
-    """Return the number of ranks, or refuse fewer than two."""
-    if fabric.n_ranks < 2:
-        msg = f"fabric must have at least 2 ranks, got {fabric.n_ranks}; take a larger one"
+    """Return the number of ranks, or refuse fewer than two, and what has no cable."""
+    if fabric.n_ranks < 2 or not fabric.n_cables:
+        msg = f"fabric must have at least 2 ranks, got {fabric.n_ranks}, and a cable, got {fabric.n_cables}; "
+        msg += "take a larger one"
         raise ValueError(msg)
     return fabric.n_ranks
 
@@ -33,6 +34,36 @@ def doors(fabric: Fabric) -> tuple[Ints, Ints]:
     for end in (fabric.source, fabric.target):
         one &= np.bincount(end[live], minlength=n)[ends] == 1
     return np.where(one, door, ends), np.where(one, link, -1)
+
+
+def joined(fabric: Fabric, *, relay: bool) -> tuple[Ints, Ints, Ints]:
+    """Return the part of every node (N,), cables within parts (K,), and on what ranks hang: rank, node, cable (3, M).
+
+    Parts are what nodes that pass traffic on fall into, with cables that work both ways; with ``relay`` GPUs pass on
+    what the others of their server have for its NICs. A rank that passes nothing on hangs by each of its cables on a
+    node that does; one that does, on itself (cable -1).
+    """
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    n, ends = fabric.n_nodes, fabric.endpoint
+    gpus = [code for code, kind in enumerate(fabric.kinds) if relay and kind == "gpu"]
+    passes, rank = fabric.transit | np.isin(fabric.kind, gpus), np.full(n, -1)
+    rank[ends] = np.arange(ends.size)
+    link = np.flatnonzero(np.repeat(fabric.capacity.reshape(-1, 2).min(axis=1) > 0, 2))
+    a, b = fabric.source[link], fabric.target[link]
+    inner, hangs = passes[a] & passes[b], (rank[a] >= 0) & ~passes[a] & passes[b]
+    graph = coo_array((inner[inner], (a[inner], b[inner])), shape=(n, n))
+    part = connected_components(graph, directed=False)[1].astype(np.int64)
+    own, by_cable = ends[passes[ends]], (rank[a[hangs]], b[hangs], link[hangs] // 2)
+    on = np.concatenate([by_cable, [rank[own], own, np.full(own.size, -1)]], axis=1)
+    return part, link[inner][::2] // 2, on
+
+
+def distinct(one: Ints, other: Ints) -> tuple[Ints, Ints]:
+    """Return each pair of numbers >= 0 once, in order."""
+    most = int(other.max(initial=0)) + 1
+    return np.divmod(np.unique(one * most + other), most)
 
 
 def outside(fabric: Fabric) -> NDArray[np.bool_]:

@@ -117,6 +117,8 @@ def throughput(fabric: Fabric, flows: Flows | None = None, method: str = "spray"
     ------
     NoPath
         If a flow has no path.
+    ValueError
+        If no flow puts load on any link.
     """
     if flows is None and method == "spray":
         load, met = uniform_load(fabric, _rates(fabric) / (check_ranks(fabric) - 1))
@@ -130,6 +132,9 @@ def throughput(fabric: Fabric, flows: Flows | None = None, method: str = "spray"
         size = (traffic.size[routes.flow] * routes.share)[rows_of(routes.ptr)] * routes.use
         place = traffic.group[routes.flow][rows_of(routes.ptr)] * np.int64(fabric.n_links) + routes.link
         load = np.bincount(place, size, often.size * fabric.n_links).astype(np.float64)
+        if not load.any():
+            msg = f"flows must send bytes from a node to another, got {traffic!r}; take a pattern such as shift(fabric)"
+            raise ValueError(msg)
     each = times(fabric, load.reshape(often.size, -1))
     return Throughput(float(1 / (often @ each.max(axis=1))), int(each.argmax()) % fabric.n_links)
 

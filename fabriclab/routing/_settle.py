@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from fabriclab import units
 from fabriclab.core import Fabric, Flows, Routes
 from fabriclab.core._arrays import expand, pointer, rows_of
+from fabriclab.core._frozen import check_within
 
 __all__ = ["Settled", "settle"]
 
@@ -72,7 +73,12 @@ def settle(
     if cost not in ("global", "local"):
         msg = f'cost must be "global" (the whole row) or "local" (its first link between switches), got {cost!r}'
         raise ValueError(msg)
+    if not isinstance(tolerance, (int, float, np.number)):
+        msg = f"tolerance must be a number such as 0.002, got {tolerance!r:.80}"
+        raise TypeError(msg)
     rounds = units.count(most, "most")
+    check_within(routes.flow, "flow of a row", 0, flows.n_flows - 1, "; make the routes by route(fabric, flows)")
+    check_within(routes.link, "link", 0, fabric.n_links - 1, "; make the routes by route(fabric, flows)")
     entry = rows_of(routes.ptr)
     size = (flows.size * flows.repeat[flows.group])[routes.flow]
     seen, hops = routes.use, _sum(entry, routes.use, routes.n_rows)

@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabriclab import catalog, units
-from fabriclab.catalog.clos import Plan, even
+from fabriclab.catalog.clos import Plan
 from fabriclab.core import FabricBuilder
 from fabriclab.core.builder import check_size
 
-__all__ = ["HOST_LENGTH", "SWITCH_LENGTH", "Parts", "Plan", "add_switches", "down_ports", "even", "start"]
+__all__ = ["HOST_LENGTH", "SWITCH_LENGTH", "Parts", "Plan", "add_switches", "down_ports", "start"]
 
 # illustrative: cables as in a hall of some tens of racks
 HOST_LENGTH, SWITCH_LENGTH = "10 m", "30 m"

@@ -69,7 +69,8 @@ def complete(k: int) -> Axis:
 
 def sizes(shape: Sequence[int]) -> list[int]:
     """Return the sizes of all dimensions, or refuse them by name."""
-    if isinstance(shape, str) or not hasattr(shape, "__len__") or not 1 <= len(shape) <= _DIMENSIONS:
+    row = isinstance(shape, (Sequence, np.ndarray)) and not isinstance(shape, (str, bytes, bytearray))
+    if not row or not 1 <= len(shape) <= _DIMENSIONS:
         msg = f"shape must be 1 to {_DIMENSIONS} whole numbers such as (8, 8, 16), got {shape!r:.80}"
         raise ValueError(msg)
     return [units.count(k, f"shape[{i}]") for i, k in enumerate(shape)]

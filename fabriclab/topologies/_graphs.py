@@ -35,8 +35,8 @@ def from_networkx(graph: Any, capacity: units.Quantity | None = None, *, endpoin
     Raises
     ------
     ValueError
-        If the graph is in parts or has no endpoint, an edge has no rate, a rate that cannot be, or the same node at
-        both ends, or a directed edge has none that leads back.
+        If the graph is in parts or has no endpoint, only some endpoints have a server, an edge has no rate, a rate
+        that cannot be, or the same node at both ends, or a directed edge has none that leads back.
 
     Examples
     --------
@@ -61,6 +61,11 @@ def from_networkx(graph: Any, capacity: units.Quantity | None = None, *, endpoin
     if not is_end.any():
         msg = f"graph must have endpoints, got no node whose attribute {endpoints!r} is true; set it with "
         raise ValueError(msg + f"networkx.set_node_attributes(graph, {{node: True, ...}}, {endpoints!r})")
+
+    bare = [node for node, d in graph.nodes(data=True) if d.get(endpoints) and "server" not in d]
+    if 0 < len(bare) < is_end.sum():
+        msg = f"server must be set for all endpoints or for none, got none for {bare[0]!r}; set it for that node too"
+        raise ValueError(msg)
 
     def of_nodes(name: str, default: Iterable[Any]) -> list[Any]:
         return [d.get(name, x) for (_, d), x in zip(graph.nodes(data=True), default, strict=True)]

@@ -7,10 +7,11 @@ from typing import Final
 import numpy as np
 
 from fabriclab import units
+from fabriclab.catalog.clos import rail_plan
 from fabriclab.core import Fabric
 from fabriclab.registry import register
 from fabriclab.topologies import _closed_forms as closed
-from fabriclab.topologies._clos import HOST_LENGTH, SWITCH_LENGTH, Parts, Plan, add_switches, down_ports, even, start
+from fabriclab.topologies._clos import HOST_LENGTH, SWITCH_LENGTH, Parts, Plan, add_switches, down_ports, start
 
 __all__ = ["leaf_spine", "of_hosts"]
 
@@ -64,16 +65,14 @@ def leaf_spine(
     parts = Parts.parse(radix, rate, switch_delay, host_length, switch_length)
     n, k = units.count(hosts, "hosts"), parts.radix
     down = down_ports(k, oversubscription)
-    leaves = -(-n // down)
-    if n <= k:
-        return of_hosts(n, n, Plan(1, 1), parts)
-    if leaves > k:
+    if n > k * down:
         msg = (
             f"hosts must be within 1..{k * down} for two tiers of {k}-port switches with {down} ports down, got {n}; "
             "take a larger radix or the family fat_tree"
         )
         raise ValueError(msg)
-    return of_hosts(n, down, Plan(1, leaves, *even(leaves, down / oversubscription, k, k - down)), parts)
+    plan, per_leaf, _ = rail_plan(n, 1, 1, k, down, oversubscription, joined=1)
+    return of_hosts(n, per_leaf, plan, parts)
 
 
 def of_hosts(n: int, down: int, plan: Plan, parts: Parts) -> Fabric:

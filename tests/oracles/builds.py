@@ -3,9 +3,9 @@
 import tracemalloc
 
 import pytest
-from fabriclab.core.builder import _LINK_BYTES, _NODE_BYTES
 
 from fabriclab import topologies
+from fabriclab.core.builder import _LINK_BYTES, _NODE_BYTES
 
 
 def bytes_of(fabric):
