@@ -55,7 +55,6 @@ def map_scene(f: Fabric, share: Floats | None, colour: str, said: str = "") -> S
     near = np.ones(k.a.size, bool)
     if grid:
         near = (slab[k.a] == slab[k.b]) & (np.hypot(x[k.a] - x[k.b], y[k.a] - y[k.b]) < 1.01 * gap)
-    near &= not grid or gap > 0
     half = 0.5 * float(np.clip(0.62 * gap, 3.0, 26.0))
     inside = np.full(node.size, np.nan)  # load of the fullest cable within a block
     own = every.a == every.b  # cables to hosts, or within a group
