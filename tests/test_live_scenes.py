@@ -250,9 +250,9 @@ def test_labels_of_sweeps_are_in_ink_with_a_sample_of_their_series():
 def test_long_names_are_shortened_where_they_are_drawn_and_whole_where_they_are_read():
     layers = live.sweep(swept).scene.layers
     assert layers["labels"].fields["texts"][:2] == ["ring", "binomial_tree"]
-    cut = layers["labels"].fields["texts"][2]
-    assert cut[-1] == "…" and LONG.startswith(cut[:-1]) and len(cut) > 15
-    assert layers["labels"].fields["x"][2] + 0.56 * 12 * len(cut) < 700
+    first, cut = layers["labels"].fields["texts"][2:]
+    assert cut[-1] == "…" and LONG.startswith(f"{first} {cut[:-1]}") and len(first) > 15 < len(cut)
+    assert layers["labels"].fields["x"][2] + 0.56 * 12 * max(len(first), len(cut)) < 700
     assert layers["dots"].fields["names"][0].startswith(LONG)
     layers = live.ruler({LONG: "10 GB/s", "copy": "1 GB/s"}, {"NVLink 4": "450 GB/s"}).scene.layers
     names = layers["names"].fields

@@ -14,34 +14,22 @@ GREY: Final = "#6b6b6b"  # contrast 5.3 on white and 3.5 on #111111; for lines, 
 # Further dots of one role keep its colour and change their shape. Further lines change dash and colour, to one that no
 # role has, since five dashes of one colour cannot be told apart where lines cross; dots belong to the bound.
 COLOURS: Final = ("#A04A20", "#9A3FF0", "#C86FA4", "#758C4D")
-DASHES: Final = ("-", (0, (3, 1.2)), (0, (4, 1.1, 0.9, 1.1)), (0, (1.7, 1)), (0, (3, 1, 0.8, 1, 0.8, 1)))
-MARKERS: Final = ("o", "s", "^", "D", "v")
 
 
 class Role(NamedTuple):
-    """How one kind of statement looks: colour, marker, line style and whether the marker is filled."""
+    """How one kind of statement looks: its colour, and dots with their marker or else a line."""
 
     colour: str
     marker: str = ""
-    line: str = ""
     filled: bool = True
-
-    def look(self, nth: int = 0) -> dict[str, Any]:
-        """Return the settings of a matplotlib line for the nth series of this role."""
-        if not self.marker:
-            nth %= len(DASHES)
-            return {"color": (self.colour, *COLOURS)[nth], "ls": (self.line, *DASHES[1:])[nth]}
-        face, edge = (self.colour, 0.7) if self.filled else ("none", 1.5)
-        marker = (self.marker, *MARKERS[1:])[nth % len(MARKERS)]
-        return {"color": self.colour, "ls": "", "marker": marker, "mfc": face, "mec": INK, "mew": edge}
 
 
 ROLES: Final = {
-    "predicted": Role("#0072B2", line="-"),
+    "predicted": Role("#0072B2"),
     "measured": Role("#E69F00", marker="o"),
     "published": Role(INK, marker="o", filled=False),
-    "bound": Role(GREY, line=":"),
-    "guess": Role("#009E73", line="band"),
+    "bound": Role(GREY),
+    "guess": Role("#009E73"),
     "failed": Role("#D55E00", marker="X"),
 }
 HERE: Final = {"measured": "measured here", "stored": "measured elsewhere"}

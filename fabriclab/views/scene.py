@@ -32,7 +32,7 @@ _NAMED: Final = {
 _CIVIDIS: Final = [matplotlib.colors.to_hex(c) for c in matplotlib.colormaps["cividis"](np.linspace(0, 1, _SHADES))]
 # Place 0 is the colour of the page's text.
 PALETTE: Final = (*_NAMED.values(), *_CIVIDIS)
-COLOUR: Final = {name: float(i) for i, name in enumerate(_NAMED)} | {"none": -1.0}
+COLOUR: Final = {name: float(i) for i, name in enumerate(_NAMED)} | {"none": -1.0, "published": 0.0, "bound": 1.0}
 DASHES: Final = ((), (6, 3), (2, 3), (8, 3, 2, 3), (3, 2), (8, 3, 2, 3, 2, 3))
 HATCHES: Final = ("", "////", "\\\\\\\\", "xxxx", "||||")
 _SHAPES: Final = ("o", "o", "X", *"s^Dv", *"s^Dv")  # the second of each is open
@@ -88,11 +88,6 @@ def shade(share: ArrayLike) -> NDArray[np.float64]:
     part = np.asarray(share, dtype=np.float64)
     place = len(_NAMED) + np.rint(np.clip(np.nan_to_num(part), 0, 1) * (_SHADES - 1))
     return np.where(np.isnan(part), COLOUR["grey"], place)
-
-
-def shape_of(marker: str, filled: bool) -> float:
-    """Return the shape of dots that matplotlib knows as ``marker``."""
-    return float(_SHAPES.index(marker) if filled else len(_SHAPES) - 1 - _SHAPES[::-1].index(marker))
 
 
 def ink_on(colour: ArrayLike) -> NDArray[np.float64]:
@@ -189,7 +184,7 @@ def _boxes(ax: Any, f: Mapping[str, Any], order: int) -> None:
         x, y, w, h = (float(f[k][i]) for k in "xywh")
         shape = f"round,pad=0,rounding_size={min(round_, w / 2, h / 2):g}"
         line = "none" if not edge else INK if edge < 0 else PALETTE[int(edge)]
-        ax.add_patch(FancyBboxPatch((x, y), w, h, boxstyle=shape, fc=face, alpha=alpha if face != "none" else None,
+        ax.add_artist(FancyBboxPatch((x, y), w, h, boxstyle=shape, fc=face, alpha=alpha if face != "none" else None,
                                     ec=line, hatch=HATCHES[int(hatch)], lw=1.0, zorder=order))  # fmt: skip
     if "texts" in f:
         middle = {"x": f["x"] + f["w"] / 2, "y": f["y"] + f["h"] / 2}
@@ -201,8 +196,10 @@ def _dots(ax: Any, f: Mapping[str, Any], order: int) -> None:
     look = zip(f["x"], f["y"], _each(f.get("size"), n, 4.0), _colours(f.get("colour"), n), _each(f.get("shape"), n),
                strict=True)  # fmt: skip
     for x, y, size, colour, shape in look:
-        face = "none" if shape == 1 or shape > 6 else colour
-        ax.plot(x, y, _SHAPES[int(shape)], ms=1.4 * size, mfc=face, mec=colour, mew=1.3, zorder=order)
+        full = shape == 0 or 2 < shape < 7  # with an edge in ink: orange alone is pale on white
+        edge = {"mec": INK, "mew": 0.7} if full else {"mec": colour, "mew": 1.3}
+        face = colour if full else "none"
+        ax.plot(x, y, _SHAPES[int(shape)], ms=1.4 * size, mfc=face, **edge, zorder=order)
 
 
 def _texts(ax: Any, f: Mapping[str, Any], order: int) -> None:

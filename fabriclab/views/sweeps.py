@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -12,13 +13,16 @@ from matplotlib.axes import Axes
 from fabriclab import units
 from fabriclab.core import Result
 from fabriclab.texts import text
-from fabriclab.views.page import Floats, Guess, Picture, canvas, finish, guess_of, spread, styled, ticks
-from fabriclab.views.palette import GREY, HERE, ROLES
+from fabriclab.views.page import Floats, Guess, Picture, guess_of, spread
+from fabriclab.views.palette import COLOURS, HERE, ROLES
+from fabriclab.views.rulers import fitted
+from fabriclab.views.scene import COLOUR, WIDTH, Layer, Scene, lines, log_axis, printed, texts_at, tick_layers
 from fabriclab.views.tables import Table
 
 Results = Result | Sequence[Result] | Mapping[str, Result | Sequence[Result]]
 Bounds = Mapping[str, Result | units.Quantity]
 _MOST: Final = 5
+_LEFT, _RIGHT, _TOP, _ROW = 70.0, 500.0, 24.0, 17.0  # [px]
 # Column or unit of an axis, and how a value is written; of y also its quantity.
 X: Final = {
     "size": ("size [B]", units.format_size),
@@ -36,10 +40,14 @@ class Series(NamedTuple):
     label: str
     role: str
     points: Floats  # (4, K): x, y, low, high
-    look: Mapping[str, Any]
+    look: Mapping[str, float]  # fields of the layer; with a shape it is dots
+
+    @property
+    def dots(self) -> bool:
+        """Whether it is drawn as dots."""
+        return "shape" in self.look
 
 
-@styled
 def sweep(
     results: Results, *, y: str = "time", x: str = "size", bounds: Bounds | None = None, guess: Guess | None = None,
     crossover: units.Quantity | None = None, ax: Axes | None = None, finding: str | None = None,
@@ -71,29 +79,73 @@ def sweep(
         if value not in known:
             msg = f"{name} must be one of {', '.join(known)}, got {value!r}"
             raise ValueError(msg)
-    put, (_, show, quantity) = X[x][1], Y[y]
+    at = None if crossover is None else units.size(crossover, "crossover") if x == "size" else float(crossover)
     groups = by_label(results, x)
-    series = collect(groups, bounds or {}, x, y)
-    own, ax = ax is None, canvas(ax, 4.0 + 0.3 * max(0, min(len(groups), _MOST + 1) + len(bounds or {}) - 7))
-    band = guess_of(guess, quantity)
-    if band:
-        ax.axhspan(*band, color=ROLES["guess"].colour, alpha=0.25, lw=0, zorder=0)
-    _frame(ax, series, band, x, y)
-    for s in reversed(series):
-        _draw(ax, s)
-    _labels(ax, series, band)
-    said = told(series, x, y)
-    if band:
-        said.append(text("view.guessed", low=show(band[0]), high=show(band[1])))
-    if crossover is not None:
-        at = units.size(crossover, "crossover") if x == "size" else float(crossover)
-        ax.axvline(at, color=GREY, lw=1.2, ls="--", zorder=0)
-        # The title of the vertical axis stands above the left part; there the label goes to the foot of the line.
-        left = np.interp(np.log(at), np.log(ax.get_xlim()), (0, 1)) < 0.7
-        height, side = (0.03, "left") if left else (1.015, "center")
-        ax.annotate(" " + text("sweep.change", at=put(at)), (at, height), xycoords=("data", "axes fraction"), ha=side)
-        said.append(text("sweep.crossed", at=put(at)))
-    return finish(ax, own, finding, said, table_of(series, x, y), _caption(groups))
+    scene = sweep_scene(groups, y, x, bounds, guess=guess_of(guess, Y[y][2]), cross=at)
+    return printed(replace(scene, caption=_caption(groups)), ax=ax, finding=finding)
+
+
+def sweep_scene(
+    results: Results, y: str = "time", x: str = "size", bounds: Bounds | None = None, said: str = "",
+    guess: tuple[float, ...] = (), cross: float | bool | None = None,
+) -> Scene:  # fmt: skip
+    """Return one picture of sweeps; ``said`` replaces its sentence.
+
+    Lines change places at ``cross``; True marks where the first two predicted ones do.
+    """
+    try:
+        series = collect(by_label(results, x), bounds or {}, x, y)
+    except ValueError as error:
+        return Scene(str(error), wrong=True)
+    xs, ys, x_ticks, y_ticks = axes_of(series, guess, x, y)
+    words, off, rows = told(series, x, y), [], list[tuple[str, Series | None, float]]()
+    for label, s in labelled(series, guess):
+        beyond = "below" if s.points[1].max() < ys[0] else "above" if s.points[1].min() > ys[1] else ""
+        told_off = [text(f"live.sweep.{beyond}")] if beyond else []
+        off += [f"{label} {note}" for note in told_off]
+        # A long label takes two rows; the sample of its series stands before the first.
+        first, *more = textwrap.wrap(label, int((WIDTH - _RIGHT - 32) / 6.72)) or [label]
+        rest = [" ".join(more)] if more else []
+        rows += [(line, None if i else s, s.points[1, -1]) for i, line in enumerate([first, *rest, *told_off])]
+    bottom = max(250.0, _TOP + 6 + _ROW * len(rows))
+    to_x, to_y = log_axis(*xs, _LEFT, _RIGHT), log_axis(*ys, bottom, _TOP)
+    put, show = X[x][1], Y[y][1]
+    layers = tick_layers(np.array(x_ticks), to_x, lambda v: put(v).removesuffix(" ranks"), (_TOP, bottom), True)
+    layers |= tick_layers(np.array(y_ticks), to_y, show, (_LEFT, _RIGHT), False)
+    layers["axes"] = texts_at(
+        (_RIGHT, bottom + 30, text(f"sweep.axis_{x}"), 2), (_LEFT, 8.0, text(f"sweep.axis_{y}"), 0)
+    )
+    if guess:
+        words.append(text("view.guessed", low=show(guess[0]), high=show(guess[1])))
+        foot, head = to_y(np.array(guess)).reshape(2, 1)
+        band = {"x": np.array([_LEFT]), "y": head, "w": np.array([_RIGHT - _LEFT]), "h": foot - head, "round": 0.0}
+        layers["guess"] = Layer("boxes", {**band, "colour": COLOUR["guess"], "alpha": 0.25})
+    strokes = [(s, path) for s in series if not s.dots
+               for path in _inside(to_x(s.points[0]), to_y(s.points[1]), _TOP, bottom)]  # fmt: skip
+    layers["lines"] = _lines(strokes, names=[s.label for s, _ in strokes])
+    spreads = [(s, np.stack([to_x(p[[0, 0]]), to_y(p[2:])], 1)) for s in series for p in s.points.T if p[2] < p[3]]
+    layers["spread"] = _lines(spreads, dash=0.0, width=1.0)
+    dots = [(s, *p) for s in series if s.dots for p in s.points[:2].T]
+    layers["dots"] = _dots([(s, np.array([to_x(a), to_y(b)])) for s, a, b in dots],
+                           names=[f"{s.label}, {put(a)}: {show(b)}" for s, a, b in dots])  # fmt: skip
+    # Labels are in ink, which is read on every page; a sample beside each has its colour.
+    height = spread(np.clip(to_y([wish for *_, wish in rows]), _TOP, bottom), _ROW, _TOP, bottom)
+    left, at = _RIGHT + 32, [(s, h) for (_, s, _), h in zip(rows, height, strict=True) if s]
+    layers["samples"] = _lines([(s, np.array([[left - 30, h], [left - 6, h]])) for s, h in at if not s.dots])
+    layers["sample dots"] = _dots([(s, np.array([left - 18, h])) for s, h in at if s.dots])
+    layers["labels"] = Layer("texts", {"x": np.full(len(rows), left), "y": height,
+                                       "texts": [fitted(line, WIDTH - left) for line, *_ in rows]})  # fmt: skip
+    if cross is True:
+        cross = crossover(*[s.points[:2] for s in series if s.role == "predicted"][:2])
+    if cross:
+        place, right = float(to_x(cross)), bool(to_x(cross) > (_LEFT + _RIGHT) / 2)
+        layers["cross line"] = lines([np.array([[place, _TOP], [place, bottom]])], width=1.5, dash=1.0,
+                                     colour=COLOUR["grey"])  # fmt: skip
+        layers["crossing"] = texts_at((place + (-5 if right else 5), bottom - 9, text("sweep.change", at=put(cross)),
+                                       2 * right))  # fmt: skip
+        words.append(text("sweep.crossed", at=put(cross)))
+    alt = "; ".join([f"{words[0][:1].upper()}{words[0][1:]}", *words[1:], *off])
+    return Scene(said or f"{words[0]}.", table_of(series, x, y), layers, bottom + 42, alt)
 
 
 def told(series: Sequence[Series], x: str, y: str) -> list[str]:
@@ -129,12 +181,12 @@ def collect(groups: Mapping[str, list[Result]], bounds: Bounds, x: str, y: str) 
         points = points[:, np.argsort(points[0], kind="stable")]
         if points.size and len(out) < _MOST:
             role = members[0].obtained
-            kind = ROLES.get(role, ROLES["published"])
-            look = kind.look(sum(ROLES.get(s.role, ROLES["published"]) is kind for s in out))
+            kind = role if role in ROLES else "published"
+            look = _look(kind, sum((s.role if s.role in ROLES else "published") == kind for s in out))
             out.append(Series(label, role, points, look))
         elif points.size:
             points[2:] = np.nan
-            out.append(Series(label, "other", points, {"color": GREY, "lw": 1.0, "alpha": 0.6}))
+            out.append(Series(label, "other", points, {"colour": COLOUR["grey"], "width": 1.0, "alpha": 0.6}))
     if not out:
         msg = f"nothing to draw: results has no point with {x} > 0 and {y} > 0; one rank has busbw 0, draw its time"
         raise ValueError(msg)
@@ -145,7 +197,7 @@ def collect(groups: Mapping[str, list[Result]], bounds: Bounds, x: str, y: str) 
             points[0] = across.min(), across.max()
             points[1] = units.parse(value, Y[y][2], f"bounds[{label!r}]")
         points[2:] = np.nan
-        out.append(Series(label, "bound", points, ROLES["bound"].look()))
+        out.append(Series(label, "bound", points, {"colour": COLOUR["grey"], "dash": 2.0}))
     return out
 
 
@@ -157,27 +209,15 @@ def _points(r: Result, x: str, y: str) -> Floats:
     return np.stack([at, r.time, low, high] if y == "time" else [at, r.busbw, moved / high, moved / low])
 
 
-def _draw(ax: Axes, s: Series) -> None:
-    x, y, low, high = s.points
-    marks, colour = "marker" in s.look, s.look["color"]
-    ax.plot(x, y, label=s.label, zorder=4 if marks else 3, **s.look)
-    if np.isfinite(low).any() and marks:
-        ax.vlines(x, low, high, color=colour, lw=1.5, zorder=3)
-    elif np.isfinite(low).any():
-        ax.fill_between(x, low, high, color=colour, alpha=0.15, lw=0)
-
-
-def _frame(ax: Axes, series: Sequence[Series], band: tuple[float, ...], x: str, y: str) -> None:
-    """Set logarithmic axes with ticks that people read, and their titles."""
-    across, up, x_ticks, y_ticks = axes_of(series, band, x, y)
-    ax.set(xscale="log", yscale="log", xlim=across, ylim=up)
-    ticks(ax.xaxis, x_ticks, lambda v: X[x][1](v).removesuffix(" ranks"))
-    ticks(ax.yaxis, y_ticks, Y[y][1])
-    ax.grid(axis="y")
-    ax.set_xlabel(text(f"sweep.axis_{x}"), loc="right")
-    ax.annotate(
-        text(f"sweep.axis_{y}"), (0, 1), (0, 6), xycoords="axes fraction", textcoords="offset points", fontsize=9
-    )
+def _look(kind: str, nth: int) -> dict[str, float]:
+    """Return the look of the nth series of a kind: dots change their shape, lines their colour and dash."""
+    nth, colour = nth % (len(COLOURS) + 1), COLOUR[kind]
+    if not ROLES[kind].marker:
+        return {"colour": COLOUR[f"other{nth - 1}"] if nth else colour, "dash": (0.0, 1.0, 3.0, 4.0, 5.0)[nth]}
+    return {
+        "colour": colour,
+        "shape": ((0.0, 3.0, 4.0, 5.0, 6.0) if ROLES[kind].filled else (1.0, 7.0, 8.0, 9.0, 10.0))[nth],
+    }
 
 
 def axes_of(
@@ -197,8 +237,10 @@ def axes_of(
     return ends, up, doubled.tolist(), tens[(tens >= up[0]) & (tens <= up[1])].tolist()
 
 
-def crossover(one: Floats, other: Floats) -> float | None:
+def crossover(one: Floats | None = None, other: Floats | None = None) -> float | None:
     """Return the first x at which two curves (2, K) of x and y change places, straight between points on log axes."""
+    if one is None or other is None:
+        return None
     low, high = max(one[0, 0], other[0, 0]), min(one[0, -1], other[0, -1])
     at = np.unique(np.concatenate([one[0], other[0]]))
     at = np.log(at[(at >= low) & (at <= high)])
@@ -208,7 +250,7 @@ def crossover(one: Floats, other: Floats) -> float | None:
     if not turn.size:
         return None
     i = turn[0]
-    return float(np.exp(at[i] + (at[i + 1] - at[i]) * ahead[i] / (ahead[i] - ahead[i + 1])))
+    return float(f"{np.exp(at[i] + (at[i + 1] - at[i]) * ahead[i] / (ahead[i] - ahead[i + 1])):.2g}")
 
 
 def _padded(values: Floats) -> tuple[float, float]:
@@ -218,26 +260,41 @@ def _padded(values: Floats) -> tuple[float, float]:
     return low / pad, high * pad
 
 
-def labelled(series: Sequence[Series]) -> list[tuple[str, Series]]:
-    """Return each label with its series; the grey ones have one label, with the last of them."""
+def labelled(series: Sequence[Series], guess: tuple[float, ...]) -> list[tuple[str, Series]]:
+    """Return each label with its series; the grey ones have one label, with the last of them; the guess is the last."""
     others = [s for s in series if s.role == "other"]
-    last = [(text("sweep.others", n=len(others)), s) for s in others[-1:]]
-    return [*((s.label, s) for s in series if s.role != "other"), *last]
+    out = [(s.label, s) for s in series if s.role != "other"]
+    out += [(text("sweep.others", n=len(others)), s) for s in others[-1:]]
+    if guess:
+        look = {"colour": COLOUR["guess"], "width": 9.0, "alpha": 0.4}
+        out.append((text("view.guess"), Series("", "guess", np.full((4, 1), np.sqrt(guess[0] * guess[1])), look)))
+    return out
 
 
-def _labels(ax: Axes, series: Sequence[Series], band: tuple[float, ...]) -> None:
-    """Write each label in the right margin at the height where its series ends, with a sample of its look."""
-    named = [(textwrap.fill(label, 26), s.points[1, -1], s.look) for label, s in labelled(series)]
-    if band:
-        green = {"color": ROLES["guess"].colour, "alpha": 0.4, "lw": 9.0, "solid_capstyle": "butt"}
-        named.append((text("view.guess"), float(np.sqrt(band[0] * band[1])), green))
-    ax.figure.canvas.figure.draw_without_rendering()  # settles the height of the axes
-    wanted = np.interp(np.log([value for _, value, _ in named]), np.log(ax.get_ylim()), (0, 1))
-    line = 12.0 / (ax.get_window_extent().height / ax.figure.dpi * 72)
-    gap = line * max(1 + name.count("\n") for name, _, _ in named) * 1.05
-    for (name, _, look), height in zip(named, spread(wanted, gap, line / 2, 1 - line / 2), strict=True):
-        ax.plot([1.02, 1.05, 1.08], [height] * 3, transform=ax.transAxes, clip_on=False, markevery=[1], **look)
-        ax.annotate(name, (1.095, height), xycoords="axes fraction", va="center", fontsize=9)
+def _lines(paths: Sequence[tuple[Series, Floats]], **fields: Any) -> Layer:
+    """Return lines in the looks of their series."""
+    looks = {k: np.array([s.look.get(k, v) for s, _ in paths])
+             for k, v in (("colour", 0.0), ("dash", 0.0), ("width", 2.0), ("alpha", 1.0))}  # fmt: skip
+    return lines([path for _, path in paths], **{**looks, **fields})
+
+
+def _dots(places: Sequence[tuple[Series, Floats]], **fields: Any) -> Layer:
+    """Return dots in the looks of their series."""
+    x, y = np.array([place for _, place in places]).reshape(-1, 2).T
+    looks = {k: np.array([s.look[k] for s, _ in places]) for k in ("colour", "shape")}
+    return Layer("dots", {"x": x, "y": y, **looks, **fields})
+
+
+def _inside(x: Floats, y: Floats, top: float, foot: float) -> list[Floats]:
+    """Return the pieces of a line that lie between ``top`` and ``foot``."""
+    for edge in (top, foot):
+        i = np.flatnonzero((y[:-1] - edge) * (y[1:] - edge) < 0)
+        cut = x[i] + (edge - y[i]) / (y[i + 1] - y[i]) * (x[i + 1] - x[i])
+        x, y = np.insert(x, i + 1, cut), np.insert(y, i + 1, edge)
+    seen = (y >= top) & (y <= foot)
+    cuts = np.flatnonzero(~seen)
+    pieces = zip(np.split(np.stack([x, y], axis=1), cuts), np.split(seen, cuts), strict=True)
+    return [path[here] for path, here in pieces if here.sum() > 1]
 
 
 def table_of(series: Sequence[Series], x: str, y: str) -> Table:

@@ -474,8 +474,12 @@ class View {
       } else pen.arc(x[i], y[i], r, 0, 7);
       pen.fillStyle = pen.strokeStyle = this.colour(at(colour, i));
       pen.lineWidth = kind === 2 ? 3 : 1.5;
-      if (kind === 0 || (kind > 2 && kind < 7)) pen.fill();
-      else pen.stroke();
+      if (kind === 0 || (kind > 2 && kind < 7)) { // full ones have an edge in ink: orange alone is pale on white
+        pen.fill();
+        pen.strokeStyle = this.colour(0);
+        pen.lineWidth = 0.7;
+      }
+      pen.stroke();
     }
   }
 
