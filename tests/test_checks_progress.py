@@ -823,4 +823,4 @@ def test_a_table_shows_itself():
 
 
 def test_the_ledger_is_shown_by_itself():
-    assert "Changes so far: 0" in str(ledger())
+    assert "Lines so far: 0" in str(ledger())

@@ -4,12 +4,15 @@ import json
 import os
 import shutil
 import time
+import warnings
 from pathlib import Path
 
 import nbformat
 import pytest
 from browser import browser
+from jupyter_server.services.contents.largefilemanager import AsyncLargeFileManager
 from jupyterlab import cells, lab, live, run, visit
+from traitlets.config import PyFileConfigLoader
 
 from fabriclab.texts import text
 
@@ -152,6 +155,16 @@ def test_keys_stay_with_the_control_that_has_the_focus(chrome, place, tmp_path):
     assert [cell["type"] for cell in cells(page)] == ["code", "code"]
     assert page.evaluate(here) == 0
     page.close()
+
+
+def test_the_server_takes_the_hook_without_a_warning(root):
+    config = PyFileConfigLoader("jupyter_server_config.py", path=str(root / "binder"))
+    with warnings.catch_warnings(record=True) as said:
+        manager = AsyncLargeFileManager(config=config.load_config())
+        assert manager.pre_save_hook.__name__ == "keep_pictures"
+        assert said == []
+        manager.pre_save_hook = len  # a hook that really replaces it is still told
+        assert "keep_pictures" in str(said[0].message)
 
 
 @pytest.mark.slow

@@ -399,7 +399,7 @@ def test_a_way_is_told_in_the_order_of_travel():
     view = live.paths(small, target=8, routing="minimal", routings=("minimal", "valiant"))
     said = "minimal takes 4 links: host 0.0.0 → switch 0.0 → switch 1.3 → switch 1.0 → host 1.0.0."
     assert view.scene.said == said
-    assert view.set(routing="valiant").scene.said.endswith("6 links on average, spread over 25.")
+    assert view.set(routing="valiant").scene.said.endswith("6 links on average, spread over 25 links in all.")
 
 
 def test_a_learners_function_may_return_the_fabric_and_the_sentence():
