@@ -30,8 +30,10 @@ def test_the_hash_is_as_fair_as_the_formula():
     assert np.mean(seeds) == pytest.approx(expected_fullest(32, 32), abs=4 * np.std(seeds) / 4000**0.5)
 
 
-def test_large_counts_stay_finite():
-    assert 1024 / 16 < expected_fullest(1024, 16) < 100
+@pytest.mark.parametrize(("flows", "cables"), [(1024, 16), (1024, 2), (1024, 1024), (100, 1000)])
+def test_large_counts_are_those_of_a_simulation(flows, cables):
+    draws = np.random.default_rng(0).multinomial(flows, np.full(cables, 1 / cables), size=4000).max(axis=1)
+    assert expected_fullest(flows, cables) == pytest.approx(draws.mean(), abs=4 * draws.std() / 4000**0.5)
 
 
 def test_no_flow_is_refused():

@@ -1,5 +1,8 @@
 """What the questions of lesson 23 call right is right on the fabrics, and what they call wrong is wrong."""
 
+import csv
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -7,6 +10,8 @@ from fabriclab import catalog, live, metrics, routing, topologies
 from fabriclab.checks.questions import find
 
 RATE = catalog.value("links", "ici-tpu4", "bandwidth_per_link")
+ROWS = csv.DictReader((Path(__file__).parent / "data/topology_reference.csv").read_text("utf-8").splitlines())
+GAIN = {row["id"]: float(row["value"]) for row in ROWS if row["attribute"] == "alltoall_gain_upper_bound"}
 
 
 def built(name, shape, **more):
@@ -40,7 +45,9 @@ def test_what_the_view_says_of_all_shifts():
     assert int(np.argmax(rate)) == 4 and rate[7] < rate[6] < rate[5]  # wrong2 is not
     full = [words.split("full to: x ")[1] for words in said]
     assert full[0] == "50%, y 50%, z 100%." and full[4] == "100%, y 100%, z 100%."
-    assert max(rate) / rate[0] == pytest.approx(1.745, rel=5e-3)
+    exact = [100 * each_sends(built("twisted_torus", (4, 4, 8), shift=s)) / (6 * RATE) for s in range(8)]
+    assert rate == [float(f"{part:.3g}") for part in exact]
+    assert exact[4] / exact[0] == pytest.approx(GAIN["twisted_4x4x8"], abs=5e-6)
 
 
 def test_only_a_torus_freezes_on_one_lane_and_the_circle_is_a_ring():
@@ -61,7 +68,7 @@ def test_a_twist_shortens_ways_and_adds_no_cable():
     plain, twisted = (built("twisted_torus", (8, 8, 16), shift=shift) for shift in (0, 8))
     assert plain.n_cables == twisted.n_cables and np.array_equal(plain.ports_used, twisted.ports_used)
     assert metrics.hops(twisted).mean < metrics.hops(plain).mean
-    assert each_sends(twisted) / each_sends(plain) == pytest.approx(1.72197, rel=1e-5)
+    assert each_sends(twisted) / each_sends(plain) == pytest.approx(GAIN["twisted_8x8x16"], abs=5e-6)
 
 
 def test_the_right_slice_gets_most():
