@@ -1,4 +1,4 @@
-"""Shares of the direct way and the detour, found without `routing.settle`: the best, the cheapest, what is left to gain."""
+"""Shares of the direct way and the detour, found without `routing.settle`: the best, the cheapest, and what is left."""
 
 import numpy as np
 from scipy.optimize import linprog, minimize
