@@ -272,7 +272,8 @@ def test_the_table_holds_the_numbers_that_are_drawn(name):
     if "words" in drawn and "cables" in drawn:  # a map: each cable as a line, or as two stubs
         layers = [drawn[part].fields for part in ("cables", "stubs") if part in drawn]
         shown = {n: c for f in layers for n, c in zip(f["names"], f["colour"], strict=True)}
-        rows = zip(table["from"], table["to"], shade(table["load"]), strict=True)
+        colours = np.where(table["load"] == 0, COLOUR["ink"], shade(table["load"]))
+        rows = zip(table["from"], table["to"], colours, strict=True)
         assert shown == {f"{a} – {b}": pytest.approx(c) for a, b, c in rows if b != "within"}
     elif "cables" in drawn and "load" in table.columns and name != "opened":
         assert np.allclose(drawn["cables"].fields["colour"], shade(table["load"]))

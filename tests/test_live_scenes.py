@@ -91,10 +91,52 @@ def test_cables_of_a_map_that_carry_nothing_are_pale():
     small = topologies.build("dragonfly", p=2, a=4, h=2)
     view = live.paths(small, target=8, routing="minimal", routings=("minimal", "valiant"))
     for routing, used in (("minimal", 2), ("valiant", 23)):  # cables between switches
-        faint = view.set(routing=routing).scene.layers["cables"].fields["alpha"] < 1
+        layers = view.set(routing=routing).scene.layers
+        look = layers["cables"].fields
+        faint = look["alpha"] < 1
         assert np.sum(~faint) == used and faint.size == small.n_cables - small.n_ranks
+        assert faint[:-used].all()  # what is used is drawn last, on top
+        assert look["width"][faint].max() < look["width"][~faint].min()
+        key = layers["idle"].fields
+        assert np.unique([look["alpha"][faint], look["colour"][faint]], axis=1).ravel().tolist() == pytest.approx(
+            [key["alpha"], key["colour"]]
+        )
     plain = live.fabric(small).scene.layers["cables"].fields["alpha"]
     assert np.all(plain == 1)
+
+
+@pytest.mark.parametrize(("family", "sizes"), [
+    ("dragonfly", {"p": 2, "a": 4, "h": 2}), ("dragonfly", {"p": 4, "a": 8, "h": 4}), ("full_mesh", {"switches": 9}),
+    ("hyperx", {"shape": (5, 4)}), ("jellyfish", {"switches": 52, "degree": 10}),
+    *(("hypercube", {"dimensions": d}) for d in range(3, 7)),
+])  # fmt: skip
+def test_no_cable_of_a_map_passes_behind_a_box(family, sizes):
+    layers = live.fabric(topologies.build(family, **sizes)).scene.layers
+    box, drawn = layers["nodes"].fields, layers["cables"].fields
+    assert "stubs" not in layers
+    ends = [name.split(" – ") for name in drawn["names"]]
+    points = np.split(np.stack([drawn["x"], drawn["y"]], axis=1), drawn["ptr"][1:-1].astype(int))
+    for names, path in zip(ends, points, strict=True):
+        here = np.linspace(path[:-1], path[1:], 60).reshape(-1, 1, 2)
+        x, y = here[..., 0], here[..., 1]
+        behind = (x > box["x"]) & (x < box["x"] + box["w"]) & (y > box["y"]) & (y < box["y"] + box["h"])
+        assert sorted(box["names"][i] for i in np.flatnonzero(behind.any(axis=0))) == sorted(names)
+
+
+@pytest.mark.parametrize("dimensions", range(3, 7))
+def test_cables_of_one_dimension_of_a_hypercube_are_parallel_and_of_no_two(dimensions):
+    f = topologies.build("hypercube", dimensions=dimensions, hosts=0)
+    drawn = live.fabric(f, colour="tier").scene.layers["cables"].fields
+    assert drawn["ptr"].tolist() == list(range(0, 2 * f.n_cables + 1, 2))  # all are straight
+    way = (drawn["x"] + 1j * drawn["y"]).reshape(-1, 2) @ [-1, 1]
+    name = {f.name(i): i for i in range(f.n_nodes)}
+    ends = np.array([[name[n] for n in line.split(" – ")] for line in drawn["names"]])
+    axis = np.argmax(f.coord[ends[:, 0]] != f.coord[ends[:, 1]], axis=1)
+    spread = [np.ptp(way[axis == i].real) + np.ptp(way[axis == i].imag) for i in range(dimensions)]
+    assert max(spread) < 0.01
+    turned = np.sort(np.angle([way[axis == i][0] for i in range(dimensions)]) % np.pi)
+    assert np.diff([*turned, turned[0] + np.pi]).min() > 0.2
+    assert len({*drawn["colour"][np.argsort(axis)].reshape(dimensions, -1)[:, 0]}) == dimensions
 
 
 def test_cables_to_other_squares_of_a_map_stick_out_and_are_crossed_at_both_ends():
@@ -117,6 +159,42 @@ def test_a_choice_of_one_is_no_control():
     for wrong in ({"colour": "load"}, {"layout": "hall", "controls": three}):
         with pytest.raises(ValueError, match=f"{next(iter(wrong))} must be one of '"):
             live.fabric(FAT, (lambda **_: np.zeros(FAT.n_links)) if "controls" in wrong else None, **wrong)
+
+
+def test_the_busy_cables_of_a_fabric_lie_on_top():
+    scene = live.paths(topologies.build("fat_tree", k=4)).scene
+    assert scene.table["load"].tolist() == sorted(scene.table["load"])
+    assert np.sum(scene.table["load"] > 0) == 6
+
+
+def test_boxes_of_gpus_are_no_servers_and_makers_names_are_explained():
+    scene = live.gigaio().scene
+    assert scene.layers["places"].fields["texts"] == ["box 0", "box 1"]
+    rows = [row for row in scene.layers["margins"].fields["texts"] if row[0].isdigit() and " x" not in row]
+    assert {"16 GPUs", "8 box switches (apa)", "2 switches (draco)", "2 root ports", "1 CPU"} <= {*rows}
+    assert "16 GPUs in 2 boxes meet" in scene.alt and "server" not in scene.alt
+
+
+@pytest.mark.parametrize(("flows", "cables", "said", "marks"), [
+    (32, 32, "32 flows on 32 cables, 13 of them idle: the fullest has 4 flows, so the last flow takes 4 times as long "
+             "as with spraying. Over all seeds the fullest has 3.53 on average.", {"fullest, mean": 3.53, "spray": 1}),
+    (48, 32, "48 flows on 32 cables, ", {"spray": 1.5}),
+    (8, 32, "8 flows on 32 cables, 25 of them idle: the fullest has 2 flows, so the last flow takes 2 times as long "
+            "as with spraying. Over all seeds", {"fullest, mean": 1.66, "one flow": 1}),
+    (1, 2, "1 flow on 2 cables, 1 of them idle: the fullest has 1 flow, so the last flow takes as long as with "
+           "spraying. Over all seeds the fullest has 1 on average.", {"fullest, mean": 1, "one flow": 1}),
+])  # fmt: skip
+def test_lines_of_the_roulette_are_named_and_no_fullest_cable_is_below_them(flows, cables, said, marks):
+    scene = live.roulette(flows, cables).scene
+    assert scene.said.startswith(said)
+    bars, words, rules = (scene.layers[name].fields for name in ("bars", "words", "rules"))
+    unit = bars["h"].max() / scene.table["flows"].max()
+    height = dict(zip(words["texts"], (190 - rules["y"][::2]) / unit, strict=False))
+    assert {name: height[name] for name in marks} == pytest.approx(marks, abs=0.01)
+    assert min(height["fullest, mean"], scene.table["flows"].max()) >= min(height.values()) - 1e-6 >= 1 - 2e-6
+    beside = words["y"][:2]
+    assert abs(beside[0] - beside[1]) >= 14.9
+    assert bars["notes"] == ["1 flow" if n == 1 else f"{n} flows" for n in scene.table["flows"]]
 
 
 def test_what_some_gpus_of_a_server_get():

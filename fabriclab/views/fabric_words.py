@@ -49,13 +49,18 @@ def _listed(f: Fabric, nodes: Any, *more: str) -> str:
     return ", ".join(words[:-1]) + text("word.and") * (len(words) > 1) + words[-1]
 
 
+def holder(f: Fabric) -> str:
+    """Return what holds the GPUs that a picture keeps together: a server, or a box that a host stands beside."""
+    return "box" if "box" in f.coord_names else "server"
+
+
 def said_of(f: Fabric, m: Marks, k: Lines, share: Floats) -> list[str]:
     """Return what the picture says: load first, then failures, then the parts."""
     outside = (m.server[m.of_node] < 0) & ~np.isin(np.arange(f.n_nodes), f.endpoint)
     # Connections on the boards of a server are no cables of the network.
     cables = int(np.sum(outside[f.source[::2]] | outside[f.target[::2]])) or f.n_cables
     servers, failed = int(f.summary()["servers"]), int(k.failed.sum())
-    where = " " + text("fabric.in_servers", n=f"{servers:,}") if 1 < servers < f.n_ranks else ""
+    where = " " + text(f"fabric.in_{holder(f)}", n=f"{servers:,}") if 1 < servers < f.n_ranks else ""
     over = _listed(f, outside, counted(cables, "cable"))
     said = [text("fabric.meet", ends=_listed(f, f.endpoint) + where, over=over)]
     said.append(text("fabric.drawn", list=_listed(f, slice(None))))

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from fabriclab import units
 from fabriclab.core import Fabric, Timeline
 from fabriclab.texts import text
-from fabriclab.views.fabric_words import KEYS, notes_of, said_of, told
+from fabriclab.views.fabric_words import KEYS, holder, notes_of, said_of, told
 from fabriclab.views.layout import Lines, Marks, arc_room, boxes_of, counted, lines_of, marks_of, paths_of
 from fabriclab.views.maps import is_direct, map_scene, scale
 from fabriclab.views.page import Floats, Picture, plain
@@ -89,6 +89,8 @@ def fabric_scene(
         return np.asarray((high - np.asarray(y)) * _ROW)
 
     paths = [np.stack([across(p[:, 0]), down(p[:, 1])], axis=1) for p in paths_of(marks, cables)]
+    order = np.argsort(np.nan_to_num(cables.load), kind="stable")  # what is full lies on top
+    cables, paths = Lines._make(column[order] for column in cables), [paths[i] for i in order]
     width = 1.5 * np.clip(cables.total / max(cables.total[cables.total > 0].min(initial=np.inf), 1.0), 1.0, 40.0) ** 0.4
     # A line is never wider than its box: an open block has narrow ones.
     width = np.minimum(width, np.maximum(0.9 * unit * np.minimum(marks.width[cables.a], marks.width[cables.b]), 1.0))
@@ -183,14 +185,14 @@ def _server_names(f: Fabric, m: Marks, low: float, across: Callable[..., Floats]
         lefts = [left for left, _, _, _, tinted in boxes_of(m, 0.0) if not tinted]
         numbers = [int(m.server[(m.server >= 0) & (m.x > left)][0]) for left in lefts]
         room = float(np.diff(np.sort(across(np.array(lefts)))).min(initial=WIDTH))
-        names = [text("fabric.server", s=s) for s in numbers]
+        names = [text(f"fabric.{holder(f)}", s=s) for s in numbers]
         if 8.0 * max(map(len, names), default=0) > room:  # then the word stands once, before the numbers
             out.append((_LEFT - 16, y, text("fabric.servers"), 2))
             names = [str(s) if room > 24 else "" for s in numbers]
         out += [(float(across(left + 0.05)), y, name, 0) for left, name in zip(lefts, names, strict=True)]
     elif m.server.max() >= 0:
         servers = int(f.summary()["servers"])
-        out.append((_LEFT - 16, y, text("fabric.in_servers", n=f"{servers:,}"), 2))
+        out.append((_LEFT - 16, y, text("fabric.in_server", n=f"{servers:,}"), 2))
         ends = np.flatnonzero((m.server >= 0) & (m.row == 0) & (m.rail >= 0))
         room = float(np.diff(np.sort(across(m.x[ends]))).min(initial=WIDTH))
         names = [text("fabric.rail", r=rail) for rail in m.rail[ends]]
@@ -247,7 +249,7 @@ def _margins(f: Fabric, m: Marks, k: Lines, down: Callable[..., Floats]) -> Laye
         blocks.append(((low + high) / 2 if low != high else low - 0.5, [f"{k.cables[here].sum():,} x", *rates]))
     ends = -np.inf  # of the block above, which none may touch
     for y, words in sorted(blocks, key=lambda block: -block[0]):
-        top = max(float(down(y)) - 8 * len(words), ends + 4)
+        top = max(float(down(y)) - 8 * len(words), ends + 10)
         out += [(WIDTH - _RIGHT + 8, top + 8 + 16 * i, word, 0) for i, word in enumerate(words)]
         ends = top + 16 * len(words)
     return texts_at(*out)

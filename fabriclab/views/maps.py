@@ -1,7 +1,8 @@
 """Map of a direct network: switches (or chips) where their coordinates put them, as rows of tiers would not show it.
 
-Grids with coordinates x, y, ... are drawn as slabs of x and y, groups as circles on a circle, all else as one circle.
-A cable of a grid that does not end at the next place of its slab is drawn as a stub at both ends.
+Grids with coordinates x, y, ... are drawn as slabs of x and y, a hypercube as squares of squares, groups as circles on
+a circle, all else as one circle. A cable of a grid to another slab or round its edge is drawn as a stub at both ends,
+any other as a line, which is bent where it would pass behind a box.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from fabriclab.views.tables import Table
 __all__ = ["is_direct", "map_scene", "scale"]
 
 _TOP, _EDGE, _ROUND, _TALL = 16.0, 40.0, 430.0, 520.0  # [px]
+_IDLE: Final = 0.22  # how strong a cable is drawn that carries nothing
 MOST_PLACES: Final = 4096
 MOST_SINGLE: Final = 200  # beyond it a group is one place
 
@@ -40,47 +42,49 @@ def map_scene(f: Fabric, share: Floats | None, colour: str, said: str = "") -> S
     if node.size > MOST_PLACES:
         return Scene(text("fabric.too_many_places", n=f"{node.size:,}", most=f"{MOST_PLACES:,}"), wrong=True)
     where = {name: f.coord[node, i].astype(np.int64) for i, name in enumerate(f.coord_names)}
-    grid = [] if "half" in where or "x" not in where else _axes([c for n, c in where.items() if n != "local"])
-    if grid:
+    grid = [] if "half" in where or "x" not in where else [c for n, c in where.items() if n != "local"]
+    slab, cube = np.zeros(node.size, np.int64), len(grid) > 2 and max(map(np.max, grid)) == 1
+    if cube:
+        x, y, height, gap = _cube(grid)
+    elif grid:
         x, y, slab, height, gap = _grid(grid)
     else:
-        groups = where.get("group", np.zeros(node.size, np.int64))
-        x, y, gap = _circles(groups)
-        slab, height = np.zeros(node.size, np.int64), _ROUND + 2 * _TOP
+        x, y, gap = _circles(where.get("group", slab))
+        height = _ROUND + 2 * _TOP
     marks = _marks(f, node, of_node, x, folded)
     every = lines_of(f, marks, share)
     order = np.argsort(np.nan_to_num(every.load), kind="stable")  # what is full lies on top
     order = order[every.a[order] != every.b[order]]
-    k = Lines(*(column[order] for column in every))
-    near = np.ones(k.a.size, bool)
-    if grid:
-        near = (slab[k.a] == slab[k.b]) & (np.hypot(x[k.a] - x[k.b], y[k.a] - y[k.b]) < 1.01 * gap)
-    half = 0.5 * float(np.clip(0.62 * gap, 3.0, 26.0))
+    k = Lines._make(column[order] for column in every)
+    near, long = np.ones(k.a.size, bool), np.hypot(x[k.a] - x[k.b], y[k.a] - y[k.b])
+    if grid and not cube:
+        near = (slab[k.a] == slab[k.b]) & ((long < 1.01 * gap) | _skipping(grid, k))
+    half = 0.5 * float(np.clip((0.56 if folded else 0.62) * gap, 3.0, 26.0))
     inside = np.full(node.size, np.nan)  # load of the fullest cable within a block
     own = every.a == every.b  # cables to hosts, or within a group
     inside[every.a[own]] = every.fullest[own]
     keys = _colours(f, marks, colour, inside if folded else None)
-    shown = max(map(len, (_label(n) for n in marks.names)), default=0) * 7.0 < 2 * half
-    wide = float(np.clip(min(half / 3, 900 / k.a.size), 0.8, 3.0))
+    shown = max(map(len, (_label(n) for n in marks.names)), default=0) * 8.0 < 2 * half
+    dead, idle = k.failed == k.cables, (colour == "load") & (k.load == 0)
+    # What carries nothing is pale and thin, and what is full a little thicker: a few ways stand out among many cables.
+    wide = float(np.clip(min(half / 3, 1.5e5 / max(long[~idle].sum(), 1.0)), 0.8, 3.0))
+    busy = 0.7 + 0.5 * np.nan_to_num(k.load, nan=0.6) ** 2 if colour == "load" else 1.0
     look = {
-        "width": wide,
-        "colour": _line_colours(f, marks, k, colour),
-        # What carries nothing is pale, so that a few ways stand out among many cables.
-        "alpha": np.where(k.failed == k.cables, 0.35, np.where((colour == "load") & (k.load == 0), 0.15, 1)),
-    }
-    names = [f"{marks.names[a]} – {marks.names[b]}" for a, b in zip(k.a, k.b, strict=True)]
-    notes = notes_of(marks, k)
+        "width": np.where(idle, 0.7, wide * busy),
+        "colour": np.where(idle, COLOUR["ink"], _line_colours(f, marks, k, colour)),
+        "alpha": np.where(dead, 0.35, np.where(idle, _IDLE, 1.0)), "dash": 2.0 * dead, "notes": notes_of(marks, k),
+        "names": [f"{marks.names[a]} – {marks.names[b]}" for a, b in zip(k.a, k.b, strict=True)],
+    }  # fmt: skip
     layers = {
-        **_cables(k, x, y, near, look, names, notes),
-        **(_stubs(k, x, y, grid, ~near, half, gap, look, names, notes) if not near.all() else {}),
+        **_cables(k, x, y, near, half, look),
+        **(_stubs(k, x, y, grid, ~near, half, gap, look) if not near.all() else {}),
         "nodes": Layer("boxes", {"x": x - half, "y": y - half, "w": np.full(x.size, 2 * half),
                                  "h": np.full(x.size, 2 * half), "colour": keys, "ink": ink_on(keys),
                                  "texts": [_label(n) if shown else "" for n in marks.names], "names": marks.names}),
-        **_failed(k, x, y, near),
-        "words": _words(f, grid, where, x, y, slab, half),
+        "words": _words(f, slab, where, x, y, half),
     }  # fmt: skip
     if colour == "load" and np.isfinite(share).all():
-        layers |= scale(height + 6)
+        layers |= scale(height + 6, idle=True)
         height += 34
     words = said_of(f, marks, every, share)
     first = said or words[0][:1].upper() + words[0][1:] + "."
@@ -123,17 +127,25 @@ def _label(name: str) -> str:
     return name.split(",")[0].split()[-1]
 
 
-def _axes(axes: list[Ints]) -> list[Ints]:
-    """Return up to three axes of a picture: more than three dimensions are folded into columns and rows."""
-    if len(axes) <= 3:
-        return axes
-    folded = []
-    for part in (axes[0::2], axes[1::2]):
-        place = np.zeros(axes[0].size, np.int64)
-        for c in part:
-            place = place * (int(c.max()) + 1) + c
-        folded.append(place)
-    return folded
+def _cube(grid: list[Ints]) -> tuple[Floats, Floats, float, float]:
+    """Return x, y of places with coordinates 0 and 1, the height, and the room of a place [px].
+
+    Two axes are a square, two more a square of these, turned and larger: all cables of an axis are parallel, those of
+    no two axes are, and up to six axes no cable meets the place of another (found by trial).
+    """
+    axis = np.arange(len(grid))
+    place = (2.2 * np.exp(0.45j)) ** (axis // 2) * 1j ** (axis % 2) @ np.array(grid)
+    unit = min((WIDTH - 2 * _EDGE) / np.ptp(place.real), _TALL / np.ptp(place.imag), 120.0)
+    place = unit * (place - place.real.mean() - 1j * place.imag.min())
+    return place.real + WIDTH / 2, place.imag + _EDGE, float(place.imag.max()) + 2 * _EDGE, 0.36 * unit
+
+
+def _skipping(grid: list[Ints], k: Lines) -> NDArray[np.bool_]:
+    """Return which cables (K,) run along a row where some skip places without going round the edge, as in a HyperX."""
+    table = np.array(grid)
+    step = np.abs(table[:, k.b] - table[:, k.a])
+    skips = (step > 1) & (step < table.max(axis=1)[:, None])
+    return np.asarray((np.count_nonzero(step, axis=0) == 1) & (step > 0)[skips.any(axis=1)].any(axis=0))
 
 
 def _grid(grid: list[Ints]) -> tuple[Floats, Floats, Ints, float, float]:
@@ -189,27 +201,55 @@ def _line_colours(f: Fabric, m: Marks, k: Lines, colour: str) -> Floats:
     return np.array(KEYS)[np.argmax(differs, axis=1) % len(KEYS)] if differs.size else grey
 
 
-def scale(y: float) -> dict[str, Layer]:
-    """Return the scale of loads: a bar of the map with its ends."""
+def scale(y: float, idle: bool = False) -> dict[str, Layer]:
+    """Return the scale of loads: a bar of the map with its ends, and with ``idle`` the look of a cable without load."""
     n, left, w = 32, 250.0, 200.0
     x = left + w * np.arange(n) / n
     bar = {"x": x, "y": np.full(n, y), "w": np.full(n, w / n + 0.5), "h": np.full(n, 12.0), "round": 0.0}
-    ends = {"x": np.array([left - 8, left + w + 8]), "y": np.full(2, y + 6), "align": np.array([2, 0]),
+    ends = {"x": np.array([left - 8 - 32 * idle, left + w + 8]), "y": np.full(2, y + 6), "align": np.array([2, 0]),
             "texts": [text("fabric.load", percent=0), "100%"]}  # fmt: skip
-    return {"scale": Layer("boxes", {**bar, "colour": shade(np.linspace(0, 1, n))}), "ends": Layer("texts", ends)}
+    none = {"idle": lines([np.array([[left - 32, y + 6], [left - 8, y + 6]])], colour=COLOUR["ink"], alpha=_IDLE)}
+    layers = {"scale": Layer("boxes", {**bar, "colour": shade(np.linspace(0, 1, n))}), "ends": Layer("texts", ends)}
+    return layers | none if idle else layers
 
 
-def _cables(k: Lines, x: Floats, y: Floats, near: NDArray[np.bool_], look: dict[str, Any], names: list[str],
-            notes: list[str]) -> dict[str, Layer]:  # fmt: skip
+def _part(look: dict[str, Any], which: Ints) -> dict[str, Any]:
+    return {name: v[which] if isinstance(v, np.ndarray) else [v[i] for i in which] for name, v in look.items()}
+
+
+def _cables(k: Lines, x: Floats, y: Floats, near: NDArray[np.bool_], half: float, look: dict[str, Any]
+            ) -> dict[str, Layer]:  # fmt: skip
     here = np.flatnonzero(near)
-    paths = [np.array([[x[k.a[i]], y[k.a[i]]], [x[k.b[i]], y[k.b[i]]]]) for i in here]
-    return {"cables": lines(paths, width=look["width"], colour=look["colour"][here], alpha=look["alpha"][here],
-                            dash=2 * (k.failed == k.cables)[here], names=[names[i] for i in here],
-                            notes=[notes[i] for i in here])}  # fmt: skip
+    place, part = x + 1j * y, np.linspace(0, 1, 17)
+    start, way = place[k.a[here]], place[k.b[here]] - place[k.a[here]]
+    bend = _bends(place, start, way, half)
+    top = start + way / 2 + 1j * way / np.abs(way) * bend
+    # From the start over the top to the end: a parabola.
+    points = [s + w * part + 4 * part * (1 - part) * (t - s - w / 2) if far else np.array([s, s + w])
+              for s, w, t, far in zip(start, way, top, bend, strict=True)]  # fmt: skip
+    drawn = lines([np.stack([p.real, p.imag], axis=1) for p in points], **_part(look, here))
+    cut = top[k.failed[here] > 0]
+    return {"cables": drawn, **_crosses("failed", cut.real, cut.imag)}
+
+
+def _bends(place: NDArray[np.complex128], start: NDArray[np.complex128], way: NDArray[np.complex128],
+           half: float) -> Floats:  # fmt: skip
+    """Return how far each line is bent so that it passes beside the boxes of others, the least that does [px]."""
+    tries = half * np.array([0.0, *(side * far for far in np.arange(1.0, 6.5, 0.5) for side in (1, -1))])
+    if place.size > MOST_SINGLE:
+        return np.zeros(start.size)
+    at = (place - start[:, None]) / way[:, None]  # its real part is along the way, the imaginary one beside it
+    long = np.abs(way)[:, None]
+    free = []
+    for far in tries:
+        off = at.imag * long - 4 * far * at.real * (1 - at.real)
+        steep = np.hypot(1, 4 * far / long * (1 - 2 * at.real))  # a steep line is nearer than it is below or above
+        free.append(np.all((at.real < 1e-9) | (at.real > 1 - 1e-9) | (np.abs(off) > 1.4 * half * steep), axis=1))
+    return np.asarray(tries[np.argmax(free, axis=0)])
 
 
 def _stubs(k: Lines, x: Floats, y: Floats, grid: list[Ints], far: NDArray[np.bool_], half: float, gap: float,
-           look: dict[str, Any], names: list[str], notes: list[str]) -> dict[str, Layer]:  # fmt: skip
+           look: dict[str, Any]) -> dict[str, Layer]:  # fmt: skip
     """Return stubs of the cables to other slabs or round the edge: level for x, upright for y, slanted for the rest."""
     here = np.flatnonzero(far)
     table = np.array(grid)
@@ -227,24 +267,17 @@ def _stubs(k: Lines, x: Floats, y: Floats, grid: list[Ints], far: NDArray[np.boo
              for i, (dx, dy) in zip(at, go, strict=True)]  # fmt: skip
     both = np.tile(here, 2)
     tips = np.array([path[1] for path in paths])[k.failed[both] > 0]
-    drawn = lines(paths, width=look["width"], colour=look["colour"][both], alpha=look["alpha"][both],
-                  dash=2 * (k.failed == k.cables)[both], names=[names[i] for i in both],
-                  notes=[notes[i] for i in both])  # fmt: skip
-    return {"stubs": drawn, **_crosses("failed ends", *tips.T)}
-
-
-def _failed(k: Lines, x: Floats, y: Floats, near: NDArray[np.bool_]) -> dict[str, Layer]:
-    here = np.flatnonzero(near & (k.failed > 0))
-    return _crosses("failed", (x[k.a] + x[k.b])[here] / 2, (y[k.a] + y[k.b])[here] / 2)
+    return {"stubs": lines(paths, **_part(look, both)), **_crosses("failed ends", *tips.T)}
 
 
 def _crosses(name: str, x: Floats, y: Floats) -> dict[str, Layer]:
     return {name: Layer("dots", {"x": x, "y": y, "size": 5.0, "shape": 2.0, "colour": COLOUR["failed"]})}
 
 
-def _words(f: Fabric, grid: list[Ints], where: dict[str, Ints], x: Floats, y: Floats, slab: Ints, half: float) -> Layer:
+def _words(f: Fabric, slab: Ints, where: dict[str, Ints], x: Floats, y: Floats, half: float) -> Layer:
     """Name the slabs of a grid by their further coordinates."""
-    name, first = (*f.coord_names, "", "", "")[2], np.unique(slab, return_index=True)[1]
-    if len(grid) < 3 or np.ptp(x[slab == 0]) < 8.0 * len(f"{name} {first.size}"):
+    first = np.unique(slab, return_index=True)[1]
+    names = [", ".join(f"{n} {where[n][i]}" for n in f.coord_names[2:] if n != "local") for i in first]
+    if first.size < 2 or np.ptp(x[slab == 0]) < 8.0 * max(map(len, names)):
         return texts_at()
-    return texts_at(*((float(x[i]) - half, float(y[i]) - half - 16, f"{name} {where[name][i]}", 0) for i in first))
+    return texts_at(*((float(x[i]) - half, float(y[i]) - half - 16, n, 0) for i, n in zip(first, names, strict=True)))

@@ -9,9 +9,11 @@ from fabriclab.routing import route
 from fabriclab.routing._balance import expected_fullest
 from fabriclab.routing._ways import hashed
 from fabriclab.texts import text
+from fabriclab.views.layout import counted
 from fabriclab.views.live.controls import Choice, Control, Slider
 from fabriclab.views.live.fabrics import scene_of
 from fabriclab.views.live.widget import Live
+from fabriclab.views.page import spread
 from fabriclab.views.scene import COLOUR, Layer, Scene, lines, shade, texts_at
 from fabriclab.views.tables import Table
 
@@ -77,30 +79,32 @@ def roulette(flows: int = 32, cables: int = 32, seed: int = 0) -> Live:
         number = np.arange(flows)
         pick = hashed(seed, number) % np.uint64(cables)
         held = np.bincount(pick.astype(np.int64), minlength=cables)
-        even, most = flows / cables, int(held.max())
-        left, wide, foot, tall = 60.0, 580.0 / cables, 190.0, 160.0 / max(most, 4)
+        least, most = max(flows / cables, 1.0), int(held.max())  # spraying splits a flow, but its sender is no faster
+        left, wide, foot, tall = 60.0, 510.0 / cables, 190.0, 160.0 / max(most, 4)
         x, scale = left + wide * np.arange(cables), np.arange(0, max(most, 4) + 1, max(1, most // 6))
         names = [text("live.dice.cable", n=i) for i in range(cables)]
-        notes = [text("live.dice.flows", n=n) for n in held]
-        marks = ((even, "spray", 1.0), (expected_fullest(flows, cables), "expected", 0.0))
-        rules = [np.array([[left - 6, foot - tall * v], [left + 586, foot - tall * v]]) for v, _, _ in marks]
+        notes = [counted(int(n), "flow") for n in held]
+        mean = expected_fullest(flows, cables)
+        marks = {"expected": foot - tall * mean, "spray" if flows >= cables else "one": foot - tall * least}
+        rules = [np.array([[left - 6, y], [left + 516, y]]) for y in marks.values()]
+        beside = zip(marks, spread([*marks.values()], 15.0, 0.0, foot).tolist(), strict=True)
         layers = {
             "bars": Layer("boxes", {"x": x, "y": foot - tall * held, "w": np.full(cables, max(wide - 2, 2.0)),
                                     "h": np.maximum(tall * held, 1.0), "colour": shade(held / most), "round": 0.0,
                                     "names": names, "notes": notes}),
-            "rules": lines(rules, width=1.5, colour=COLOUR["ink"], dash=np.array([2.0, 1.0])),
-            "words": texts_at(*((650.0, foot - tall * v, text(f"live.dice.{name}"), 0) for v, name, _ in marks),
+            "rules": lines(rules, width=1.5, colour=COLOUR["ink"], dash=np.array([1.0, 2.0])),
+            "words": texts_at(*((left + 520, y, text(f"live.dice.{mark}"), 0) for mark, y in beside),
                               *((left - 12, foot - tall * int(v), str(v), 2) for v in scale),
                               (left, foot + 16, text("live.dice.below", cables=cables), 0)),
         }  # fmt: skip
         said = text(
             "live.dice.said",
-            flows=flows,
-            cables=cables,
-            most=most,
+            flows=counted(flows, "flow"),
+            cables=counted(cables, "cable"),
+            most=counted(most, "flow"),
             idle=int(np.sum(held == 0)),
-            slow=f"{most / max(even, 1.0):.3g}",
-            mean=f"{marks[1][0]:.3g}",
+            slow=text("live.dice.slow" if most > least else "live.dice.even", slow=f"{most / least:.3g}"),
+            mean=f"{mean:.3g}",
         )
         return Scene(said, Table({"cable": np.arange(cables), "flows": held}), layers, foot + 30, said)
 
