@@ -269,7 +269,12 @@ def test_the_printed_code_reproduces_the_state(name):
 def test_the_table_holds_the_numbers_that_are_drawn(name):
     scene = VIEWS[name]().scene
     table, drawn = scene.table, scene.layers
-    if "words" in drawn and "cables" in drawn:  # a map: each cable as a line, or as two stubs
+    if "cut" in table.columns:
+        shown = {n for part in ("cables", "stubs") if part in drawn
+                 for n, c in zip(*(drawn[part].fields[k] for k in ("names", "colour")), strict=True)
+                 if c != COLOUR["grey"]}  # fmt: skip
+        assert shown == {f"{a} – {b}" for a, b, n in zip(*(table[k] for k in ("from", "to", "cut")), strict=True) if n}
+    elif "words" in drawn and "cables" in drawn:  # a map: each cable as a line, or as two stubs
         layers = [drawn[part].fields for part in ("cables", "stubs") if part in drawn]
         shown = {n: c for f in layers for n, c in zip(f["names"], f["colour"], strict=True)}
         colours = np.where(table["load"] == 0, COLOUR["ink"], shade(table["load"]))

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 import fabriclab as fl
-from fabriclab import collectives, registry, topologies
+from fabriclab import collectives, metrics, operations, registry, topologies
 from fabriclab.checks import Refused, store
 from fabriclab.core import Result
 from fabriclab.views import live
+from fabriclab.views.fabric_words import KEYS, key
 from fabriclab.views.scene import COLOUR
 
 FAT = topologies.build("fat_tree", k=4)
@@ -147,6 +148,73 @@ def test_cables_to_other_squares_of_a_map_stick_out_and_are_crossed_at_both_ends
     reach = [np.abs(stubs[axis][1::2] - stubs[axis][::2]) for axis in "xy"]
     assert np.max(reach, axis=0).min() > 1.2 * half
     assert [layers[name].fields["x"].size for name in ("failed", "failed ends")] == [1, 2]
+
+
+@pytest.mark.parametrize("name", live.networks.FAMILIES)
+def test_the_explorer_says_what_one_end_gets_and_its_legend_moves_nothing(name):
+    view = live.explorer(name, 16)
+    f = topologies.build(name, **live.networks.FAMILIES[name][0])
+    links = np.bincount(f.source, f.capacity, f.n_nodes)[f.endpoint]
+    part = metrics.throughput(f).part
+    rate = fl.units.format_rate(part * links.mean())
+    said = f"with spray, each gets {100 * part:.3g}% of the rate of its links, {rate} on average."
+    assert view.scene.said.endswith(said)
+    tier = view.set(colour="tier").scene
+    assert tier.height == view.set(colour="load").scene.height
+    assert "s 1 " not in view.scene.said and " 1 links" not in view.scene.said
+
+
+def test_a_legend_names_every_colour_once_and_what_shares_it():
+    legend = key(100.0, "rail", [str(r) for r in range(9)])
+    colours, texts = legend["scale"].fields["colour"], legend["ends"].fields["texts"]
+    assert texts == ["rail", "0, 8", *(str(r) for r in range(1, 8))]
+    assert [*colours] == [*KEYS] and legend["scale"].fields["x"].min() > ends_of(legend["ends"])[1][0]
+    drawn = live.fabric(RAILS, colour="rail").scene.layers
+    assert {*drawn["cables"].fields["colour"]} - {COLOUR["grey"]} == {*drawn["scale"].fields["colour"]}
+
+
+@pytest.mark.parametrize(("shape", "axis"), [((4, 4, 8), 0), ((8, 4), 1), ((8, 8, 4), 2), ((2, 4), 0)])
+def test_the_ring_of_a_twist_is_drawn_along_its_cables(shape, axis):
+    for shift in (0, 1, max(shape) // 2):
+        view, f = live.twist(shape, shift), topologies.build("twisted_torus", shape=shape, shift=shift)
+        layers = view.scene.layers
+        ring, box = layers["ring"].fields, layers["nodes"].fields
+        middle = np.stack([box["x"] + box["w"] / 2, box["y"] + box["h"] / 2], axis=1)
+        ends = [np.stack([ring[k][at] for k in "xy"], axis=1) for at in
+                (ring["ptr"][:-1].astype(int), ring["ptr"][1:].astype(int) - 1)]  # fmt: skip
+        a, b = (np.abs(middle - e[:, None]).sum(axis=2).argmin(axis=1) for e in ends)
+        assert np.allclose(middle[a], ends[0], atol=1e-3) and np.array_equal(np.roll(a, -1), b)
+        along = np.arange(f.n_nodes * axis, f.n_nodes * (axis + 1))  # cables of this direction
+        assert {*zip(a, b, strict=True)} <= {*zip(f.source[2 * along], f.target[2 * along], strict=True)}
+        around = max(shape) // np.gcd(shift, max(shape)) * min(shape)
+        assert a.size == around and f"along {'xyz'[axis]} has {around} chips." in view.scene.said
+
+
+def test_halves_are_told_apart_and_a_full_fat_tree_says_why_all_cuts_are_alike():
+    view = live.cut(FAT, 2)
+    box = view.scene.layers["nodes"].fields
+    hosts = [f"host {FAT.name(int(e)).split()[1]}" for e in FAT.endpoint[2:10]]
+    assert {n for n, c in zip(box["names"], box["colour"], strict=True) if c == COLOUR["tint"]} == {*hosts}
+    assert view.scene.table["cut"].sum() == 8 and "(in order, from rank 2) are parted by 8 links" in view.scene.said
+    assert all(view.set(first=i, order=order).scene.said.endswith("which ranks are in which half.")
+               for i in (0, 5) for order in view.controls["order"].options)  # fmt: skip
+    thin = live.cut(topologies.build("leaf_spine", hosts=24, radix=16, oversubscription=3))
+    assert "parted by 4 links: 200 GB/s each way, 33.3% of" in thin.scene.said
+    assert "which half" not in thin.scene.said and thin.scene.table["cut"].sum() == 4
+    assert "100% of" in thin.set(order="shuffled").scene.said
+    assert thin.scene.layers["ends"].fields["texts"] == ["", "first half", "other half", "both or neither", "cut"]
+    mixed = live.cut(topologies.build("rail_optimised", expand=False)).scene.layers["ends"].fields["texts"]
+    assert mixed == ["", "both or neither", "cut"]
+
+
+def test_failures_say_of_what_the_part_is_and_count_one_rank_as_one():
+    view = live.failures(FAT, "leaf", 1, kinds=("cable", "leaf"))
+    hurt = operations.fail(FAT, "leaf", [np.random.default_rng(0).permutation(8)[0]])
+    part = 100 * operations.report(FAT, hurt).bandwidth
+    assert "1 of 8 leaves failed, 2 ranks cut off. Ranks that have a path, " in view.scene.said
+    assert f"carry {part:.3g}% of" in view.scene.said
+    said = [view.set(what="cable", count=n).scene.said for n in range(9)]
+    assert any(" 1 rank cut off" in words for words in said) and not any(" 1 ranks" in words for words in said)
 
 
 def test_a_choice_of_one_is_no_control():

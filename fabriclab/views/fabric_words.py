@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -12,7 +13,7 @@ from fabriclab.core import Fabric
 from fabriclab.texts import text
 from fabriclab.views.layout import Lines, Marks, counted
 from fabriclab.views.page import Floats
-from fabriclab.views.scene import COLOUR
+from fabriclab.views.scene import COLOUR, WIDTH, Layer, texts_at
 
 SAYS: Final = {mode: f"fabric.says_{mode}" for mode in ("load", "tier", "rail", "failure")}
 KEYS: Final = [COLOUR[k] for k in ("predicted", "measured", "guess", "other1", "tint", "failed", "other2", "other3")]
@@ -27,6 +28,18 @@ def told(colour: str, load: Floats, places: NDArray[Any], failed: int, parts: in
     n = np.unique(places[places >= 0]).size
     repeats = " " + text("fabric.repeats", n=len(KEYS)) if colour in ("tier", "rail") and n > len(KEYS) else ""
     return text(SAYS[colour], **numbers, all=f"{parts:,}", n=n) + repeats
+
+
+def key(y: float, words: str, names: Sequence[str], colours: Sequence[float] = KEYS) -> dict[str, Layer]:
+    """Return a legend in the place of the scale of loads: words, and a sample of each colour with what has it."""
+    shared = [", ".join(filter(None, names[i :: len(colours)])) for i in range(len(colours))]
+    seen = [(colour, name) for colour, name in zip(colours, shared, strict=True) if name]
+    wide = np.array([7.0 * len(words) + 8, *(7.0 * len(name) + 32 for _, name in seen)])
+    x = (WIDTH - wide.sum()) / 2 + np.cumsum(wide)
+    box = {"x": x[:-1], "y": np.full(len(seen), y), "w": np.full(len(seen), 14.0), "h": np.full(len(seen), 12.0)}
+    names_at = [(at + 19, y + 6, name, 0) for at, (_, name) in zip(x.tolist(), seen, strict=False)]
+    return {"scale": Layer("boxes", {**box, "colour": np.array([colour for colour, _ in seen])}),
+            "ends": texts_at((float(x[0]) - 8, y + 6, words, 2), *names_at)}  # fmt: skip
 
 
 def notes_of(m: Marks, k: Lines) -> list[str]:

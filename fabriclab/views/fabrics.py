@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from fabriclab import units
 from fabriclab.core import Fabric, Timeline
 from fabriclab.texts import text
-from fabriclab.views.fabric_words import KEYS, holder, notes_of, said_of, told
+from fabriclab.views.fabric_words import KEYS, holder, key, notes_of, said_of, told
 from fabriclab.views.layout import Lines, Marks, arc_room, boxes_of, counted, lines_of, marks_of, paths_of
 from fabriclab.views.maps import is_direct, map_scene, scale
 from fabriclab.views.page import Floats, Picture, plain
@@ -108,7 +108,10 @@ def fabric_scene(
         **_crosses(paths, cables),
         "margins": _margins(f, marks, cables, down),
     }  # fmt: skip
-    if colour == "load" and np.isfinite(share).all():
+    if colour != "load":
+        rails = [str(r) for r in range(1 + int(marks.rail.max()))] if colour == "rail" else []
+        layers |= key(float(down(low)) + 14, text(f"fabric.key_{colour}"), rails)
+    elif np.isfinite(share).all():
         layers |= scale(float(down(low)) + 14)
     words = said_of(f, marks, cables, share)
     first = said or words[0][:1].upper() + words[0][1:] + "."

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from fabriclab.core import Fabric
 from fabriclab.texts import text
-from fabriclab.views.fabric_words import KEYS, notes_of, said_of, told
+from fabriclab.views.fabric_words import KEYS, key, notes_of, said_of, told
 from fabriclab.views.layout import Lines, Marks, counted, lines_of
 from fabriclab.views.page import Floats, Ints
 from fabriclab.views.scene import COLOUR, WIDTH, Layer, Scene, ink_on, lines, shade, texts_at
@@ -83,14 +83,21 @@ def map_scene(f: Fabric, share: Floats | None, colour: str, said: str = "") -> S
                                  "texts": [_label(n) if shown else "" for n in marks.names], "names": marks.names}),
         "words": _words(f, slab, where, x, y, half),
     }  # fmt: skip
-    if colour == "load" and np.isfinite(share).all():
+    axes = [n if n != "local" and KEYS[i % len(KEYS)] in look["colour"] else "" for i, n in enumerate(f.coord_names)]
+    if colour == "failure":
+        layers |= key(height + 6, text("fabric.key_failure"), [])
+    elif colour != "load":
+        layers |= key(height + 6, text("map.key_axis"), axes)
+    elif np.isfinite(share).all():
         layers |= scale(height + 6, idle=True)
-        height += 34
+    height += 34 * ("ends" in layers)
     words = said_of(f, marks, every, share)
     first = said or words[0][:1].upper() + words[0][1:] + "."
-    place = marks.rail if colour == "rail" else marks.row
     alt = "; ".join([first.rstrip("."), *words[not said :]]) + ". "
-    alt += told(colour, k.load, np.unique(place), k.failed.sum(), f.n_cables)
+    if colour in ("load", "failure"):
+        alt += told(colour, k.load, np.zeros(0), k.failed.sum(), f.n_cables)
+    else:
+        alt += text("map.says_axis", list=", ".join(filter(None, axes)))
     to = [text("map.within") if o else marks.names[i] for i, o in zip(every.b, own, strict=True)]
     table = Table({"from": [marks.names[i] for i in every.a], "to": to, "cables": every.cables, "failed": every.failed,
                    "together [B/s]": every.total, "load": every.load, "fullest": every.fullest})  # fmt: skip
@@ -186,8 +193,7 @@ def _circles(group: Ints) -> tuple[Floats, Floats, float]:
 def _colours(f: Fabric, m: Marks, colour: str, inside: Floats | None) -> Floats:
     if colour == "load" and inside is not None and np.isfinite(inside).any():
         return shade(inside)
-    plain = np.where(f.tier[m.first] > 0, COLOUR["switch"], COLOUR["host"])
-    return np.array(KEYS)[m.row % len(KEYS)] if colour == "tier" else plain
+    return np.where(f.tier[m.first] > 0, COLOUR["switch"], COLOUR["host"])
 
 
 def _line_colours(f: Fabric, m: Marks, k: Lines, colour: str) -> Floats:

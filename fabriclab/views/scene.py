@@ -184,8 +184,9 @@ def _boxes(ax: Any, f: Mapping[str, Any], order: int) -> None:
         x, y, w, h = (float(f[k][i]) for k in "xywh")
         shape = f"round,pad=0,rounding_size={min(round_, w / 2, h / 2):g}"
         line = "none" if not edge else INK if edge < 0 else PALETTE[int(edge)]
+        # add_patch would reckon limits anew for each box, which takes longer than to draw it.
         ax.add_artist(FancyBboxPatch((x, y), w, h, boxstyle=shape, fc=face, alpha=alpha if face != "none" else None,
-                                    ec=line, hatch=HATCHES[int(hatch)], lw=1.0, zorder=order))  # fmt: skip
+                                     ec=line, hatch=HATCHES[int(hatch)], lw=1.0, zorder=order))  # fmt: skip
     if "texts" in f:
         middle = {"x": f["x"] + f["w"] / 2, "y": f["y"] + f["h"] / 2}
         _texts(ax, {**middle, "texts": f["texts"], "align": 1, "colour": f.get("ink"), "room": f["w"]}, order)
@@ -207,6 +208,6 @@ def _texts(ax: Any, f: Mapping[str, Any], order: int) -> None:
     columns = [_each(f.get(k), n, v) for k, v in (("align", 0), ("size", 12), ("bold", 0), ("room", np.inf))]
     look = zip(f["x"], f["y"], f["texts"], _colours(f.get("colour"), n), *columns, strict=True)
     for x, y, text, colour, align, size, bold, room in look:
-        if 0.56 * size * len(text) < room:
+        if 0 < 0.56 * size * len(text) < room:
             ax.text(x, y, text, ha=("left", "center", "right")[int(align)], va="center", fontsize=0.71 * size,
                     fontweight="bold" if bold else "normal", color=colour, zorder=order, parse_math=False)  # fmt: skip

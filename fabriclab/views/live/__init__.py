@@ -6,8 +6,9 @@ its table and the line of code that sets it stand in its place.
 """
 
 from fabriclab.views.live.controls import Choice, Slider
+from fabriclab.views.live.cuts import cut
 from fabriclab.views.live.fabrics import fabric
-from fabriclab.views.live.networks import cut, explorer, failures, mix, twist
+from fabriclab.views.live.networks import explorer, failures, mix, twist
 from fabriclab.views.live.placements import placement, wirings
 from fabriclab.views.live.rulers import ruler
 from fabriclab.views.live.servers import gigaio, server

@@ -1,8 +1,10 @@
-"""Live views of networks: families side by side, a twist, traffic on rails, parts that fail, and cuts."""
+"""Live views of networks: families side by side, a twist, traffic on rails, and parts that fail."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -17,7 +19,7 @@ from fabriclab.views.live.controls import Choice, Control, Slider
 from fabriclab.views.live.fabrics import scene_of
 from fabriclab.views.live.widget import Live
 from fabriclab.views.page import Floats
-from fabriclab.views.scene import Scene
+from fabriclab.views.scene import COLOUR, Scene, lines
 
 SIZES: Final = (16, 64, 256, 1024)
 # illustrative: of each family a member with about so many endpoints
@@ -43,8 +45,9 @@ def _uniform(f: Fabric) -> tuple[Floats, dict[str, Any]]:
     load = uniform_load(f, sends)[0] / np.maximum(f.capacity, 1.0)
     part = 1 / load.max()
     load *= part
-    figures = {"diameter": hops.diameter, "mean": f"{hops.mean:.3g}", "part": f"{100 * part:.3g}"}
-    return load, figures | {"cables": f"{f.n_cables:,}"}
+    rate = units.format_rate(float(part * (f.n_ranks - 1) * sends.mean()))
+    figures = {"diameter": hops.diameter, "mean": f"{hops.mean:.3g}", "part": f"{100 * part:.3g}", "rate": rate}
+    return load, figures | {"cables": counted(f.n_cables, "cable")}
 
 
 @cache
@@ -52,8 +55,10 @@ def _facts(family: str, size: int) -> tuple[Fabric, Any, str]:
     """Return the member of a family, the load of uniform traffic at its throughput, and what it is."""
     f = topologies.build(family, **FAMILIES[family][SIZES.index(size)])
     load, figures = _uniform(f)
-    switches = f"{np.count_nonzero(f.tier > 0):,}"
-    return f, load, text("live.explorer.said", ends=f"{f.n_ranks:,}", switches=switches, **figures)
+    ports = np.bincount(f.source, minlength=f.n_nodes)[f.endpoint]
+    links = (text("fabric.to", rate=ports.min()) + " ") * bool(np.ptp(ports)) + counted(int(ports.max()), "link")
+    figures |= {"links": links, "switches": counted(int(np.sum(f.tier > 0)), "switch")}
+    return f, load, text("live.explorer.said", ends=counted(f.n_ranks, f.kinds[f.kind[f.endpoint[0]]]), **figures)
 
 
 def explorer(family: str = "fat_tree", size: int = 64, colour: str = "load", *,
@@ -99,18 +104,40 @@ def twist(shape: tuple[int, ...] = (4, 4, 8), shift: int = 0, colour: str = "loa
     colour : str
         As in `explorer`.
     """
+    short = int(np.argmin(shape))
 
     @cache
-    def facts(shift: int) -> tuple[Fabric, Any, str]:
+    def facts(shift: int) -> tuple[Fabric, Any, str, list[int]]:
         f = topologies.build("twisted_torus", shape=shape, shift=shift)
         load, figures = _uniform(f)
         full = 100 * load.reshape(len(shape), -1).max(axis=1)  # cables are numbered by direction
         along = ", ".join(f"{name} {part:.3g}%" for name, part in zip(f.coord_names, full, strict=True))
-        return f, load, text("live.twist.said", shift=shift, along=along, **figures)
+        # It begins at the edge of the map below which, or beside which, there is room for cables that close it.
+        side, further = int(short == 0), f.target[::2].reshape(len(shape), -1)[short]
+        ring = [int(np.flatnonzero((f.coord[:, short] == 0) & (f.coord[:, side] == f.coord[:, side].max()))[0])]
+        while (to := int(further[ring[-1]])) != ring[0]:
+            ring.append(to)
+        figures |= {"axis": f.coord_names[short], "ring": counted(len(ring), "chip")}
+        return f, load, text("live.twist.said", shift=shift, along=along, **figures), [*ring, ring[0]]
 
     def scene(shift: int, colour: str) -> Scene:
-        f, load, said = facts(shift)
-        return scene_of(f, load if colour == "load" else None, colour, said=said)
+        f, load, said, ring = facts(shift)
+        made = scene_of(f, load if colour == "load" else None, colour, said=said)
+        if made.wrong:  # too large to be drawn
+            return made
+        box, turn = made.layers["nodes"].fields, np.linspace(0, 1, 24)
+        place = box["x"] + box["w"] / 2 + 1j * (box["y"] + box["h"] / 2)
+        out = np.sort(np.abs(place - place[ring[0]]))[1] * ((1.6 + 1.2j) if short == 1 else (1.2 + 1.6j))
+        back = out.conjugate() * (1 if short == 1 else -1)
+        bend = np.stack([(1 - turn) ** 3, 3 * (1 - turn) ** 2 * turn, 3 * (1 - turn) * turn**2, turn**3])  # of Bezier
+        paths = []
+        for a, b in pairwise(ring):
+            closes = f.coord[a, short] == min(shape) - 1  # other cables are straight
+            points = place[[a, a, b, b]] + np.array([0, out, back, 0]) * closes
+            paths.append(np.stack([(points @ bend).real, (points @ bend).imag], axis=1))
+        below = {name: made.layers[name] for name in ("cables", "stubs")}
+        drawn = lines(paths, width=3.0, colour=COLOUR["other1"])
+        return replace(made, layers={**below, "ring": drawn, **made.layers})
 
     controls: dict[str, Control] = {
         "shift": Slider(0, max(shape) - 1, label=text("live.twist.shift")),
@@ -193,9 +220,9 @@ def failures(fabric: Fabric, what: str = "cable", count: int = 1, seed: int = 0,
         hurt = operations.fail(fabric, what, [there[what][i] for i in drawn])
         left = operations.report(fabric, hurt)
         said = text("live.failures.said", seed=seed, n=drawn.size, what=counted(len(there[what]), what),
-                    part=f"{100 * left.bandwidth:.3g}", cut=left.cut_off.size)  # fmt: skip
+                    part=f"{100 * left.bandwidth:.3g}", cut=counted(left.cut_off.size, "rank"))  # fmt: skip
         if helped := np.setdiff1d(left.alone, left.cut_off).size:
-            said += " " + text("live.failures.alone", n=helped)
+            said += " " + text("live.failures.alone", ranks=counted(helped, "rank"))
         return scene_of(hurt, None, "failure", said=said)
 
     controls: dict[str, Control] = {
@@ -205,34 +232,3 @@ def failures(fabric: Fabric, what: str = "cable", count: int = 1, seed: int = 0,
     }
     call = f"fl.live.failures(fl.{fabric!r}" + (f", kinds={kinds!r}" if kinds != ("cable", "leaf", "spine") else "")
     return Live(call, scene, controls, {"what": what, "count": count, "seed": seed}, text("live.failures.title"))
-
-
-def cut(fabric: Fabric, first: int = 0, order: str = "in order") -> Live:
-    """Cut the ranks into halves, and show the fewest links that part them.
-
-    Parameters
-    ----------
-    fabric : Fabric
-        Which.
-    first : int
-        Where the first half begins.
-    order : str
-        "in order", "every other" rank, or "shuffled".
-    """
-    n = fabric.n_ranks
-    orders = {"in order": np.arange(n), "every other": np.argsort(np.arange(n) % 2, kind="stable"),
-              "shuffled": np.random.default_rng(0).permutation(n)}  # fmt: skip
-    bound = metrics.bisection(fabric).lower
-
-    def scene(first: int, order: str) -> Scene:
-        links = metrics.cut(fabric, np.roll(orders[order], -first)[: n // 2])
-        rate = float(fabric.capacity[links].sum())
-        said = text("live.cut.said", links=links.size, rate=units.format_rate(rate), least=units.format_rate(bound))
-        return scene_of(fabric, np.isin(np.arange(fabric.n_links), links).astype(float), said=said)
-
-    controls: dict[str, Control] = {
-        "first": Slider(0, n - 1, label=text("live.cut.first")),
-        "order": Choice(tuple(orders), text("live.cut.order")),
-    }
-    values = {"first": first, "order": order}
-    return Live(f"fl.live.cut(fl.{fabric!r}", scene, controls, values, text("live.cut.title"))
