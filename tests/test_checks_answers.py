@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabriclab.checks import Refused, parse_answer
-from fabriclab.checks.answers import digits, named_factor, quantity, shown, unit_in
+from fabriclab.checks.answers import digits, is_rounded, named_factor, quantity, shown, unit_in
 
 # By hand
 
@@ -22,6 +22,7 @@ from fabriclab.checks.answers import digits, named_factor, quantity, shown, unit
         ("160 %", "times", 1.6), ("13%", "1", 0.13), ("16 times", "1", 16.0), ("16x", "times", 16.0),
         (np.float32(0.5), "1", 0.5), (np.int64(7), "1", 7.0), (np.array([3.0]), "1", 3.0), ([4], "1", 4.0),
         ((2.5,), "times", 2.5), (np.array("0.7 s"), "s", 0.7), (["0.7 s"], "s", 0.7), ("-3 s", "s", -3.0),
+        ("1/7", "1", 1 / 7), ("-3 / 4 s", "s", -0.75), ("100/3 GB/s", "GB/s", 1e11 / 3), ("22/1e3", "1", 0.022),
     ],
 )  # fmt: skip
 def test_what_is_understood(answer, unit, value):
@@ -35,6 +36,7 @@ def test_what_is_understood(answer, unit, value):
     [
         ("0,7 s", 0.7, "decimal"), ("0,700 s", 0.7, "decimal"), ("1,5 s", 1.5, "decimal"),
         ("12,34 s", 12.34, "decimal"),
+        ("7,5/1 s", 7.5, "decimal"),
         ("1,024 s", 1024.0, "thousands"), ("1,024,000 s", 1024000.0, "thousands"), ("1,024.5 s", 1024.5, "thousands"),
     ],
 )  # fmt: skip
@@ -61,9 +63,17 @@ def test_factors_that_people_are_off_by():
         1e9: "prefix",
     }
     for factor, name in known.items():
-        assert named_factor(truth * factor, truth) == named_factor(truth / factor, truth) == name
-    assert named_factor(truth * 1.5, truth) is named_factor(-truth * 2, truth) is named_factor(0.0, truth) is None
-    assert named_factor(truth * 2 * 1.0049, truth) == "direction" and named_factor(truth * 2 * 1.0051, truth) is None
+        assert named_factor(truth * factor, truth, "size") == named_factor(truth / factor, truth, "rate") == name
+        for kind, of in {"": ["direction"], "time": ["direction", "prefix"]}.items():
+            assert named_factor(truth * factor, truth, kind) == (name if name in of else None)
+    for value in (truth * 1.5, -truth * 2, 0.0, truth * 2 * 1.0051):
+        assert named_factor(value, truth, "rate") is None
+    assert named_factor(truth * 2 * 1.0049, truth, "rate") == "direction"
+
+
+def test_a_number_with_two_digits_is_a_rounded_one():
+    for value, rounded in ((0.14, True), (14, False), (0.16, False), (0.138, False), (0.1, False), (-0.14, False)):
+        assert is_rounded(value, 1 / 7) is rounded
 
 
 # Laws
@@ -97,7 +107,8 @@ def test_nothing_a_learner_types_raises(answer):
         ("fast", ["one number", "'fast'"]), ("", ["one number"]), (True, ["one number"]), (None, ["one number"]),
         ([1, 2], ["one number"]), (1j, ["one number"]), ("50 Gbps", ["Gb/s", "GB/s"]),
         ("50 lumps", ["not known", "write"]),
-        ("50 GB", ["something else", "GB/s"]), ("5.5.5 GB/s", ["finite"]), ("nan GB/s", ["one number"]),
+        ("50 GB", ["something else", "GB/s"]), ("5.5.5 GB/s", ["finite"]), ("1/0 GB/s", ["finite"]),
+        ("1/7/2 GB/s", ["unknown unit"]), ("nan GB/s", ["one number"]),
         ("1e305 GB/s", ["finite"]),
         ("1e999 GB/s", ["finite"]), (float("nan"), ["one number"]), ("50 gb/s", ["did you mean"]),
     ],

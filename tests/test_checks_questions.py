@@ -119,6 +119,14 @@ def test_a_named_mistake_and_a_named_factor():
     assert named == ["one root adds everything", "bits for bytes", "factor direction", "factor prefix"]
 
 
+def test_a_share_is_told_as_rounded_and_not_as_a_step_of_units():
+    for answer in ("14 %", "0.14", 0.14):
+        shown = check("24-share", answer)
+        assert "a fraction such as 1/7" in str(shown) and "1,024" not in str(shown)
+    assert check("24-share", "1/7").data["right"] and shown.data["named"] == "factor rounded"
+    assert "a fraction" not in str(check("24-domain", 71)) + str(check("24-share", "0.147"))  # exact; three digits
+
+
 def test_a_wrong_answer_repeats_the_question_with_its_hint_and_the_line_to_type():
     shown = check("00-typical", "a" if find("00-typical").options({})["a"][1] else "b")
     assert shown.lines == check("00-typical").lines and shown.rows == check("00-typical").rows and shown.rows

@@ -137,6 +137,38 @@ def test_a_bet_beside_its_own_range_is_marked_at_once(page):
     assert order not in page.inner_text(".fl-said")
 
 
+@pytest.mark.parametrize("way", ["typed", "slid"])
+def test_the_guess_that_a_form_begins_with_is_stored_once_a_hand_has_set_it(page, monkeypatch, tmp_path, way):
+    monkeypatch.setenv("FABRICLAB_PROGRESS", str(tmp_path / "progress.json"))
+    view = fl.predict("00-copy").live()
+    begins = dict(view.values)
+    show(page, view)
+
+    def store():
+        page.click(f"[data-press='{text('form.commit')}']")
+        settled(page)
+        return page.inner_text(".fl-said")
+
+    def back():
+        if way == "typed":
+            page.click("input[type=number] >> nth=1")
+            page.keyboard.press("Control+A")
+            page.keyboard.type(f"{begins['value']:g}")
+        else:
+            page.focus("[data-control=value]")
+            page.keyboard.press("ArrowRight")
+            page.keyboard.press("ArrowLeft")
+        settled(page)
+
+    assert store().removeprefix("! ") == text("form.move")
+    back()
+    page.click("[data-press=reset]")
+    settled(page)
+    assert store().removeprefix("! ") == text("form.move")
+    back()
+    assert "Stored" in store() and view.values == begins
+
+
 def test_only_the_verdict_of_a_check_is_bold_and_marked(page, monkeypatch, tmp_path):
     monkeypatch.setenv("FABRICLAB_PROGRESS", str(tmp_path / "progress.json"))
     asked = next(q for q in questions().values() if q.kind == "choice")
@@ -337,6 +369,17 @@ def test_play_steps_to_the_end_and_reset_goes_back(page):
     assert page.inner_text(".fl-code").endswith("step=0)")
 
 
+def test_reset_stops_play(page):
+    view = VIEWS["stepper"]()
+    show(page, view)
+    page.click("[data-press=play]")
+    page.wait_for_function("() => window.model.state.frame.values.step === 1")
+    page.click("[data-press=reset]")
+    assert page.inner_text("[data-press=play]") == "Play"
+    page.wait_for_timeout(1300)  # a beat takes a second
+    assert view.values["step"] == 0
+
+
 def test_targets_are_24_pixels_and_focus_is_seen(page):
     show(page, VIEWS["stepper"]())
     for part in page.query_selector_all("button, select, input, summary"):
@@ -362,6 +405,15 @@ def test_a_narrow_page_keeps_all_in_reach(page, name, width):
         box = part.bounding_box()
         assert box["x"] >= 0
         assert box["x"] + box["width"] <= width
+
+
+def test_a_picture_wider_than_its_place_says_so(page):
+    show(page, VIEWS["fabric"]())
+    for width, wider in ((1024, False), (348, True), (620, False)):
+        page.set_viewport_size({"width": width, "height": 700})
+        page.wait_for_timeout(100)
+        cut = page.evaluate("(([f]) => f.scrollWidth > f.clientWidth)(document.querySelectorAll('.fl-frame'))")
+        assert cut == page.is_visible(f"text={text('live.word.wider')}") == wider
 
 
 def test_the_pseudo_language_breaks_no_layout(page, monkeypatch):

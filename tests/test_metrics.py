@@ -415,7 +415,7 @@ def test_flows_of_all_pairs_that_do_not_fit_are_refused(monkeypatch):
 # display ------------------------------------------------------------------------------------------
 def test_measures_show_themselves():
     fabric = topologies.build("torus", shape=(4, 4), rate="50 GB/s")
-    assert repr(metrics.hops(fabric)) == "<Hops: diameter 4, mean 2.13333>"
+    assert repr(metrics.hops(fabric)) == "hops: diameter 4, mean way 2.13"
     assert repr(metrics.bisection(fabric)) == "<Bisection: 400 GB/s, by the closed form of the family>"
     assert "between" in repr(metrics.bisection(topologies.build("slim_fly", q=5, hosts=4)))
 

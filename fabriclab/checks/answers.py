@@ -14,13 +14,16 @@ from fabriclab.texts import text
 # Unit -> quantity ("" for a plain number) and factor to SI.
 _KNOWN: Final = units.UNITS | {"x": ("", 1.0), "times": ("", 1.0), "1": ("", 1.0), "%": ("", 0.01)}
 SI: Final = {kind: unit for unit, (kind, factor) in _KNOWN.items() if factor == 1.0}
-_FORM: Final = re.compile(r"\s*([-+]?[\d.,_]*\d\.?(?:[eE][-+]?\d+)?)\s*(\S.*?)?\s*\Z")
+_DIGITS: Final = r"[\d.,_]*\d\.?(?:[eE][-+]?\d+)?"
+_FORM: Final = re.compile(rf"\s*([-+]?{_DIGITS}(?:\s*/\s*{_DIGITS})?)\s*(\S.*?)?\s*\Z")
 _GROUPED: Final = re.compile(r"[-+]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?\Z")
 # Ratios that people are off by, either way, each within half a percent.
 _FACTORS: Final = {
     2.0: "direction", 8.0: "bits", 1.024: "binary", 1.024**2: "binary", 1.024**3: "binary", 1.024**4: "binary",
     1e3: "prefix", 1024.0: "prefix", 1e6: "prefix", 1e9: "prefix",
 }  # fmt: skip
+# Only what is measured in bytes has bits and powers of 1,024; a plain number has no prefix either.
+_KINDS: Final = {"bits": ("size", "rate"), "binary": ("size", "rate"), "prefix": ("size", "rate", "time")}
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,7 @@ def parse_answer(answer: Any, unit: str, bare: str = "") -> Answer:
     Parameters
     ----------
     answer : number, numpy scalar, str, or a list or array of one
-        Such as ``"0.7 s"``, ``"700 ms"``, ``"0,7 s"``, or 1.6 where the question has no unit.
+        Such as ``"0.7 s"``, ``"700 ms"``, ``"0,7 s"``, ``"7/10 s"``, or 1.6 where the question has no unit.
     unit : str
         The unit in which the question asks; "1" and "times" take a plain number or a percentage.
     bare : str
@@ -73,6 +76,9 @@ def parse_answer(answer: Any, unit: str, bare: str = "") -> Answer:
 
 def _number(written: str) -> tuple[float, str]:
     """Return the number and, where a comma had two readings, a note on the one taken."""
+    if "/" in written:
+        (above, note), (below, other) = map(_number, re.split(r"\s*/\s*", written))
+        return above / below if below else math.nan, note or other
     key = "answer.thousands" if _GROUPED.match(written) else "answer.comma" if "," in written else ""
     try:
         number = float(written.replace(",", "" if key == "answer.thousands" else "."))
@@ -100,10 +106,16 @@ def unit_in(written: Any) -> str:
     return (match[2] or "") if match else ""
 
 
-def named_factor(value: float, truth: float) -> str | None:
-    """Return the name of the slip if ``value`` is off by a factor that people are off by, else None."""
+def named_factor(value: float, truth: float, kind: str) -> str | None:
+    """Return the name of the slip if ``value`` is off by a factor that people are off by in a quantity, else None."""
     ratio = max(value / truth, truth / value) if value * truth > 0 else 0.0
-    return next((name for factor, name in _FACTORS.items() if math.isclose(ratio, factor, rel_tol=5e-3)), None)
+    known = (name for factor, name in _FACTORS.items() if math.isclose(ratio, factor, rel_tol=5e-3))
+    return next((name for name in known if kind in _KINDS.get(name, (kind,))), None)
+
+
+def is_rounded(value: float, truth: float) -> bool:
+    """Return whether a number has two digits at most and is within 5 % of the right one."""
+    return math.isclose(value, truth, rel_tol=0.05) and math.isclose(value, float(f"{value:.2g}"))
 
 
 def times(a: float, b: float) -> str:

@@ -36,7 +36,7 @@ def prediction(id: str, unit: str, ends: tuple[float, float], store: Callable[..
         return replace(scene(**view.values), said="\n".join(shown.lines), wrong=False)
 
     def commit(view: Live) -> Scene:
-        if view.values == names:
+        if view.values == names and not view.moved:
             raise Refused(text("form.move"))  # what the form begins with is nobody's guess
         return told(store(**view.values), view)
 

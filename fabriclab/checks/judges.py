@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from fabriclab.checks.answers import named_factor, parse_answer
+from fabriclab.checks.answers import is_rounded, named_factor, parse_answer, quantity
 from fabriclab.checks.questions import Question
 from fabriclab.checks.shown import Refused
 from fabriclab.collectives import execute
@@ -48,7 +48,10 @@ def _measured(question: Question, answer: Any, given: Mapping[str, Any]) -> Verd
     for formula, mistake in question.wrong:
         if math.isclose(read.value, evaluate(formula, names), rel_tol=near):
             return False, [read.note, text(f"mis.{mistake}")], mistake
-    factor = named_factor(read.value, truth)
+    kind, si = quantity(question.unit)
+    factor = named_factor(read.value, truth, kind)
+    if factor is None and question.tolerance and is_rounded(read.value / si, truth / si):
+        factor = "rounded"
     return False, [read.note, text(f"factor.{factor}") if factor else ""], f"factor {factor}" if factor else ""
 
 

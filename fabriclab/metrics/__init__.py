@@ -7,7 +7,7 @@ Examples
 >>> from fabriclab import metrics, topologies
 >>> fabric = topologies.build("leaf_spine", hosts=72, radix=16, oversubscription=3, rate="400 Gb/s")
 >>> metrics.hops(fabric)
-<Hops: diameter 4, mean 3.69014>
+hops: diameter 4, mean way 3.69
 >>> metrics.bisection(fabric)
 <Bisection: 600 GB/s, by the closed form of the family>
 >>> metrics.cables(fabric)

@@ -32,7 +32,7 @@ class Hops(NamedTuple):
 
     def __repr__(self) -> str:
         """Show both."""
-        return f"<Hops: diameter {self.diameter}, mean {self.mean:.6g}>"
+        return f"hops: diameter {self.diameter:,}, mean way {self.mean:,.2f}"
 
 
 def hops(fabric: Fabric) -> Hops:
@@ -52,7 +52,7 @@ def hops(fabric: Fabric) -> Hops:
     --------
     >>> from fabriclab import topologies
     >>> hops(topologies.build("fat_tree", k=4))
-    <Hops: diameter 6, mean 5.46667>
+    hops: diameter 6, mean way 5.47
     """
     n, search, ends, pairs = check_ranks(fabric), Search(fabric), fabric.endpoint.astype(np.int64), [0]
     door, link = doors(fabric)

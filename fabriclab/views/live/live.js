@@ -8,7 +8,7 @@ const CORNERS = {
   3: [[-1, -1], [1, -1], [1, 1], [-1, 1]], 4: [[0, -1.2], [1.2, 1], [-1.2, 1]],
   5: [[0, -1.4], [1.4, 0], [0, 1.4], [-1.4, 0]], 6: [[0, 1.2], [1.2, -1], [-1.2, -1]],
 };
-const PATIENCE = 3000, MOVE = 650, BEAT = 1000, GRIP = 14;
+const PATIENCE = 3000, MOVE = 650, BEAT = 1000, GRIP = 14, LEAST = 560; // in a narrower picture texts would meet
 
 function make(tag, into, attributes = {}, text = "") {
   const node = document.createElement(tag);
@@ -60,6 +60,7 @@ class View {
     this.frame = make("div", this.root, { class: "fl-frame" });
     this.canvas = make("canvas", this.frame, { class: "fl-canvas", role: "application", tabindex: "0" });
     this.pen = this.canvas.getContext("2d");
+    this.wider = make("p", this.root, { class: "fl-wider", hidden: "" }, words.wider);
     this.said = make("p", this.root, { class: "fl-said", "aria-live": "polite" });
     this.hint = make("p", this.root, { class: "fl-hint", "aria-live": "polite" });
     this.warning = make("p", this.root, { class: "fl-said fl-wrong", role: "alert", hidden: "" });
@@ -101,7 +102,11 @@ class View {
         .addEventListener("click", () => this.send({ press: button.name }));
     if (this.spec.controls.length && this.spec.reset)
       make("button", row, { type: "button", "data-press": "reset" }, words.reset)
-        .addEventListener("click", () => this.move({ ...this.spec.start }));
+        .addEventListener("click", () => {
+          this.stop?.();
+          this.move({ ...this.spec.start });
+          this.moved = false;
+        });
   }
 
   choice(box, id, control) {
@@ -129,6 +134,7 @@ class View {
     const value = () => rail.value === rail.min ? control.low : rail.value === rail.max ? control.high
       : control.log ? Number(from(Number(rail.value)).toPrecision(3)) : Number(rail.value);
     rail.addEventListener("input", () => read(value()));
+    field.addEventListener("input", () => (this.moved ||= field.value !== "")); // the same number is no change
     field.addEventListener("change", () => read(field.value));
     field.addEventListener("keydown", (event) => event.key === "Enter" && read(field.value));
     return (value) => {
@@ -152,7 +158,7 @@ class View {
       node.addEventListener("click", press);
       return node;
     };
-    const stop = () => {
+    const stop = this.stop = () => {
       clearInterval(this.player);
       this.player = null;
       play.textContent = words.play;
@@ -171,6 +177,7 @@ class View {
   // ------------------------------------------------------------------ to and from Python
 
   move(changed, beyond = "") {
+    this.moved = true;
     this.beyond = beyond; // says that the value was outside its range
     if (beyond) this.warn(beyond);
     Object.assign(this.values, changed);
@@ -181,13 +188,13 @@ class View {
   // One question at a time: while Python works, newer values wait here, and only the last of them is sent.
   // A press is never dropped.
   send({ press, ...more }) {
-    if (press) this.presses.push({ press, values: { ...this.values } });
+    if (press) this.presses.push({ press, values: { ...this.values }, moved: this.moved });
     else this.wanted = { ...this.wanted, ...more };
     this.root.dataset.busy = "yes";
     if (this.waiting) return;
     this.waiting = true;
     this.seq = Math.max(this.seq, this.model.get("asked").seq) + 1;
-    const next = this.presses.shift() || { values: { ...this.values }, ...this.wanted };
+    const next = this.presses.shift() || { values: { ...this.values }, moved: this.moved, ...this.wanted };
     if (!next.press) this.wanted = null;
     this.model.set("asked", { seq: this.seq, ...next });
     this.model.save_changes();
@@ -374,8 +381,9 @@ class View {
     cancelAnimationFrame(this.drawing);
     this.drawing = 0;
     this.root.dataset.drawn = String(this.model.get("frame").seq);
-    if (!this.size || !this.size[1]) return;
-    const ratio = window.devicePixelRatio || 1, wide = Math.max(this.frame.clientWidth, 560);
+    const room = this.frame.clientWidth, ratio = window.devicePixelRatio || 1, wide = Math.max(room, LEAST);
+    this.wider.hidden = !this.size?.[1] || room >= LEAST;
+    if (!this.size?.[1]) return;
     const scale = Math.min(wide / this.size[0], 1.25);
     const [w, h] = [this.size[0] * scale, this.size[1] * scale];
     if (this.canvas.width !== Math.round(w * ratio) || this.canvas.height !== Math.round(h * ratio)) {

@@ -76,6 +76,7 @@ class Live:
         self._start = dict(hidden or {})
         self._start |= {name: c.check(values[name], name) for name, c in self.controls.items()}
         self.values = dict(self._start)
+        self.moved = False  # whether a hand has set a control, even to where it stood
         self.scene = scene(**self.values)
         self._widget: _Widget | None = None
         self._sent: dict[str, Layer] = {}
@@ -90,6 +91,7 @@ class Live:
                 values[name] = self.controls[name].check(value, name)
         self.scene = self._make(**(self.values | values))
         self.values |= values
+        self.moved = True
         self._show(moved=True)
         return self
 
@@ -142,7 +144,7 @@ class Live:
                 ends = {"low": f"{control.low:g}", "high": f"{control.high:g} {control.unit}".rstrip()}
                 about["beyond"] = text("live.beyond", **ends)
             controls.append({**about, "name": name, "label": control.label or name})
-        texts = ("numbers", "list", "reset", "back", "forward", "play", "pause", "field", "keys", "silent")
+        texts = ("numbers", "list", "reset", "back", "forward", "play", "pause", "field", "keys", "silent", "wider")
         words = {k: text(f"live.word.{k}") for k in texts}
         return {
             "title": self.title, "controls": controls, "start": self._start, "reset": len(self.controls) > 0,
@@ -155,6 +157,7 @@ class Live:
         """Answer the browser: whatever happens, a frame goes back."""
         asked, moved = change["new"], False
         try:
+            self.moved = asked.get("moved", self.moved)
             values = {k: v for k, v in asked["values"].items() if k in self._start}
             values |= {k: c.check(values[k], k) for k, c in self.controls.items() if k in values}
             if self.values | values != self.values or (self.scene.wrong and not self._buttons):
