@@ -136,7 +136,7 @@ def test_without_the_mistake_that_is_named_the_same_calls_come_closer():
         said = verdict("ex1-a", code).said
         numbers = [units.time(f"{n} {u}") for n, u in re.findall(r"([\d.]+) (s|ms|us|ns)\b", said[0])]
         undone = re.search(r"Without that, the same calls give ([\d.]+ \w+)", said[-1])
-        assert undone or name.partition("/")[0] in ("nothing timed", "another size")
+        assert undone or name.partition("/")[0] in ("nothing timed", "another size", "too few rounds")
         if undone:
             assert abs(np.log(units.time(undone[1]) / numbers[1])) < 0.8 * abs(np.log(numbers[0] / numbers[1]))
 
@@ -529,7 +529,8 @@ def test_an_unknown_question_of_an_exercise_is_answered_with_the_list():
 
 @pytest.mark.alone
 def test_feedback_comes_within_a_second():
-    for id, answers in (RIGHT | {"wrong": WRONG_A}).items():
+    most = bench(warm=0, rounds=750, result="1.1 * float(np.median(rows.max(axis=1)))")  # nearly fits hundreds of ways
+    for id, answers in (RIGHT | {"wrong": WRONG_A | {"most calls": most}}).items():
         for code in answers.values():
             begin = time.process_time()  # what other programs take does not count
             verdict(id if id in RIGHT else "ex1-a", code)

@@ -235,10 +235,12 @@ def crossover(ask: Ask, rng: Rng) -> Verdict:
         one, other = (np.polyfit(sizes, t, 1) for t in (a, b))
         turns = np.flatnonzero(np.diff(a < b))
         back = region is None and turns.size and sizes[turns[0]] <= got <= sizes[turns[-1] + 1]
+        ahead = {f"ahead somewhere/{name}": sizes[np.argmax(first)] for name, first in (("a", a < b), ("b", b < a))}
         facts = {
             "smallest gap for the crossover": near(got, sizes[np.argmin(abs(a - b))], 1e-6),
             "one straight line": near(got, (other[1] - one[1]) / (one[0] - other[0]), 0.01),
-            "end for no crossover": got in (0, sizes[0], sizes[-1], -1),
+            "end for no crossover": region is None and got in (0, sizes[0], sizes[-1], -1),
+            **{name: near(got, size, 1e-6) for name, size in ahead.items()},
             "crossover invented": region is None,
             "largest gap for the crossover": any(near(got, sizes[np.argmax(gap)], 1e-6) for gap in
                                                  (a / b, b / a, abs(a - b))),

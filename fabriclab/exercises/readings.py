@@ -15,6 +15,7 @@ from fabriclab.texts import text
 
 Floats = NDArray[np.float64]
 WITHIN: Final = 0.05
+FEW: Final = 5  # rounds: with fewer an outlier may be the median
 _MOST: Final = 25  # rounds that a learner may have left out at the start, of those that were timed
 _WAYS: Final[Mapping[str, Callable[..., Any]]] = {
     "median": np.median, "mean": np.mean, "min": np.min, "max": np.max, "first": lambda a, axis=0: a[0], "sum": np.sum,
@@ -24,6 +25,7 @@ _WAYS: Final[Mapping[str, Callable[..., Any]]] = {
 _SCALES: Final = (*(("other unit of time", unit) for unit in (1e-3, 1e-6, 1e-9)), ("time doubled", 0.5),
                   ("half of the time", 2.0))  # fmt: skip
 _SPREAD: Final = "spread for the time"
+_TOO_FEW: Final = "too few rounds"
 _WAY_FLAWS: Final = dict.fromkeys(("max", "p99"), "slowest round as typical") | {"spread": _SPREAD}
 # The mistake with ranks -> the figure over ranks; without one it is the last rank.
 _OVER: Final[Mapping[str, Callable[..., Any]]] = {
@@ -125,8 +127,9 @@ class Readings:
         if found:
             strange = [len(r.without()) + (r.way == "first") + 0.5 * bool(r.scale[0]) for r in found]
             return [recipe for recipe, n in zip(found, strange, strict=True) if n == min(strange)]
-        far = [(abs(math.log(got / self._value(recipe))) + 0.05 * len(recipe.without()), recipe)
-               for recipe in matching((values > 0) & (abs(values - got) < 0.2 * got))
+        near_by = (values > 0) & (abs(values - got) < 0.2 * got)
+        far = [(distance + 0.05 * len(recipe.without()), recipe)
+               for distance, recipe in zip(abs(np.log(values[near_by] / got)), matching(near_by), strict=True)
                if recipe.ranks != "two clocks compared"]  # fmt: skip
         return [recipe for distance, recipe in sorted(far)[:1] if distance < 0.15]
 
@@ -149,6 +152,9 @@ class Readings:
         """
         if not self.rounds:
             return {self._missed: self.truth}
+        few = {_TOO_FEW: self.truth} if len(self.rounds) < FEW else {}
+        if few and abs(got / self.truth - 1) <= WITHIN:
+            return few
         out = dict[str, float]()
         for recipe in self.recipes(got):
             less = {name: self._value(other) for name, other in recipe.without().items()}
@@ -163,11 +169,11 @@ class Readings:
                 out |= {name: value for name, value in less.items() if self.off(value) <= most and name not in out}
         if not out and any(abs(got * unit / self.truth - 1) < 0.25 for _, unit in _SCALES[:3]):
             out["other unit of time"] = self.truth
-        return out
+        return out | few
 
     def step(self, got: float, name: str) -> str:
         """Return what the learner's own calls give without a mistake, or without all of them."""
-        if not self.rounds:
+        if not self.rounds or name == _TOO_FEW:
             return ""
         found = self.mistakes(got)
         if name not in found:

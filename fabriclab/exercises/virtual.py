@@ -72,7 +72,7 @@ class VirtualRanks:
         """Sum ``size`` bytes over all ranks; it ends for all at once."""
         self._count()
         size = units.size(size)
-        length = self.base(size) * (1 + _NOISE * float(np.clip(self._rng.normal(), -2.5, 2.5)))
+        length = self.base(size) * (1 + _NOISE * min(max(self._rng.normal(), -2.5), 2.5))
         if self._last == "all_reduce":
             self._true += self.late
         ready, cold = float(self._true.max()), length * (_FIRST - 1) * float(np.exp(-self._done / _DECAY))

@@ -71,7 +71,7 @@ def _grade(given: argparse.Namespace) -> int:
             n = _grade_class(graders, handed_in, results, failed)
         finally:
             entries = results.entries.values()
-            report.remark([*entries], key, names, solved)
+            report.remark([*entries], key, names, solved, room)
             results.write()
             report.write(results, failed)
             for entry in entries:
@@ -134,10 +134,11 @@ def _replay(given: argparse.Namespace) -> int:
     same = all(new[part] == old[part] for part in ("points", "of", "mistake"))
     # What was noted about the file, such as that a cell is there twice, stands after the verdict.
     same = same and new["said"] == old["said"][: len(new["said"])]
-    lines = [f"{name}, {given.question}: {new['points']:g} / {new['of']:g} {new['mistake']}".rstrip(), *new["said"]]
     told = {"points": f"{old['points']:g}", "said": " ".join(old["said"])}
+    lines = [f"{name}, {given.question}: {new['points']:g} / {new['of']:g} {new['mistake']}".rstrip()]
+    lines += [text("grade.replay.same") if same else text("grade.replay.other", **told), *new["said"]]
     lines += [text("grade.replay.time")] * ("time" in (old["trouble"], new["trouble"]))
-    lines += [text("grade.replay.same") if same else text("grade.replay.other", **told), report.versions(head)]
+    lines += [report.versions(head)]
     sys.stdout.write("\n".join(lines) + "\n")
     return 0 if same else 1
 

@@ -10,7 +10,7 @@ import html
 import re
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -157,10 +157,11 @@ def _write(path: Path, title: str, body: Sequence[str]) -> None:
     write_atomic(path, "\n".join(page).encode(errors="backslashreplace"))
 
 
-def remark(entries: Sequence[Entry], key: str, names: Iterable[str], solved: Work) -> None:
-    """Set ``remarks`` of each entry: the file of somebody else, the published solution, the same code as others.
+def remark(entries: Sequence[Entry], key: str, names: Iterable[str], solved: Work, room: Container[str]) -> None:
+    """Set ``remarks`` of each entry: an earlier run, somebody else's file, published or equal code.
 
-    ``names`` is the list of the class, and ``solved`` has the published solutions. It costs nobody any points.
+    ``names`` is the list of the class, ``solved`` has the published solutions, and ``room`` who hands in now. It costs
+    nobody any points.
     """
     owners = {token(key, name): name for name in (*(entry["student"] for entry in entries), *names)}
     answers = {q.id: next(book.variants(q.id, q.functions), [""])[-1] for q, book in solved.due}
@@ -170,7 +171,8 @@ def remark(entries: Sequence[Entry], key: str, names: Iterable[str], solved: Wor
         for mark in _marks(entry):
             having.setdefault(mark, []).append(entry["student"])
     for entry in entries:
-        student, remarks, alike = entry["student"], list[str](), dict[str, list[str]]()
+        student, alike = entry["student"], dict[str, list[str]]()
+        remarks = [] if student in room else [text("grade.note.earlier")]
         for id, what in _marks(entry):
             others = [other for other in having[id, what] if other != student]
             shown = ", ".join(others[:5]) + ", ..." * (len(others) > 5)
