@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from random_fabrics import hops_between, tangled
 
 from fabriclab import registry, routing, topologies
 from fabriclab.core import FabricBuilder, Flows, Routes
@@ -285,6 +286,36 @@ def test_verdicts_on_one_lane(family, asked, method, free):
         assert target.tolist() == np.roll(source, -1).tolist()
 
 
+def test_up_down_takes_one_root_where_damage_leaves_two_leaves_without_a_common_one():
+    """Both spines as roots would leave host 0 and host 2 without a way; from spine 0 all of spine 1 lies below."""
+    assert way(torn(), 0, 2, "updown") == ["leaf 0", "spine 0", "leaf 1", "spine 1", "leaf 2", "host 2"]
+
+
+@given(st.sampled_from([("fat_tree", {"k": 4}), ("leaf_spine", {"hosts": 16, "radix": 8}), ("rail_only", {
+    "servers": 6, "gpus": 2, "rails": 2, "radix": 4}), ("multi_plane", {"servers": 8, "gpus": 1, "rails": 1,
+    "planes": 2, "radix": 4})]), st.floats(0, 0.5), st.integers(0, 999))  # fmt: skip
+def test_up_down_joins_all_that_is_connected_on_one_lane_whatever_fails(asked, share, seed):
+    whole = topologies.build(asked[0], **asked[1])
+    fabric = whole.without(links=np.flatnonzero(np.random.default_rng(seed).random(whole.n_links) < share))
+    joins_up_down(fabric)
+
+
+@given(st.integers(0, 9999))
+def test_up_down_joins_what_is_connected_in_a_tangle(seed):
+    joins_up_down(tangled(seed))
+
+
+def joins_up_down(fabric):
+    """Check that each pair of ranks has a way that networkx joins by cables working both ways, and no waits circle."""
+    live = fabric.capacity > 0
+    linked = hops_between(fabric.without(links=np.flatnonzero(live & ~live[np.arange(fabric.n_links) ^ 1])))
+    s, t = np.nonzero(linked > 0)
+    flows = Flows.make(fabric.endpoint[s], fabric.endpoint[t], 1.0)
+    routes = routing.route(fabric, flows, "updown")
+    routes.check(fabric, flows)
+    assert routing.deadlock(fabric, routes) == ()
+
+
 @given(irregular(), st.integers(0, 99), st.sampled_from(["ecmp", "spray"]), st.integers(1, 3))
 def test_a_circle_is_found_where_networkx_finds_one(fabric, seed, method, n_lanes):
     routes = routing.route(fabric, all_pairs(fabric), method, seed=seed)
@@ -464,18 +495,22 @@ def test_relays_need_the_inside_of_servers_and_a_mate_for_each():
         routing.route(uneven, Flows.make(0, 2, 1.0), "pxn")
 
 
-def test_up_down_says_that_it_does_not_climb_again():
-    """Two spines; the leaves 0 and 2 have one each left, and only leaf 1 both: the way would go up twice."""
+def torn():
+    """Two spines; the leaves 0 and 2 have one each left, and only leaf 1 both."""
     b = FabricBuilder(("host", "leaf", "spine"), ("i",))
     host = b.add_nodes("host", 3, tier=0, transit=False, i=range(3))
     leaf = b.add_nodes("leaf", 3, tier=1, transit=True, i=range(3))
     spine = b.add_nodes("spine", 2, tier=2, transit=True, i=range(2))
     b.add_cables(host, leaf, capacity=1e9)
     b.add_cables(leaf[[0, 1, 1, 2]], spine[[0, 0, 1, 1]], capacity=1e9)
-    fabric = b.build("hurt", {}, endpoint=host, rail=[0] * 3, server=range(3))
-    flows = Flows.make(0, 2, 1.0)
-    assert routing.route(fabric, flows, "shortest").hops().tolist() == [6]
-    with pytest.raises(NoPath, match=r"host 0 to host 2: .*or climbs again after it has come down"):
+    return b.build("hurt", {}, endpoint=host, rail=[0] * 3, server=range(3))
+
+
+def test_up_down_says_that_it_does_not_climb_again():
+    fabric = topologies.build("leaf_spine", hosts=16, radix=8)
+    flows = Flows.make(*fabric.nodes("spine")[:2], 1.0)
+    assert routing.route(fabric, flows, "shortest").hops().tolist() == [2]
+    with pytest.raises(NoPath, match=r"spine 0 to spine 1: .*or climbs again after it has come down"):
         routing.route(fabric, flows, "updown")
 
 

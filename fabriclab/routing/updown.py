@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from fabriclab.core import Fabric
 from fabriclab.registry import register
+from fabriclab.routing._search import Search
 from fabriclab.routing._tables import Tables
 from fabriclab.routing._ways import Copies, Ints, Rows, Seed, Ways, follow
 from fabriclab.routing.d_mod_k import by_digit
@@ -17,9 +18,10 @@ def updown(fabric: Fabric, ways: Ways, source: Ints, target: Ints, *, subflows: 
     """Return for each pair a shortest way that climbs first and then comes down; ``seed`` has no effect.
 
     Up is nearer to the roots, and of two nodes as near, the one with the lower number. Roots are the top tier of a
-    tree; where nodes of the top tier are joined with each other, the one with the lowest number. Of equal ways the
-    place of the target chooses, as in ``d_mod_k``; in a whole tree both are the same. Elsewhere ways can be longer
-    than the shortest, and most traffic meets near the root.
+    tree; the one with the lowest number, if some of them are joined or damage leaves two ranks without one in common.
+    So all ranks that cables working both ways connect have a way. Of equal ways the place of the target chooses, as in
+    ``d_mod_k``; in a whole tree both are the same. Elsewhere ways can be longer than the shortest, and most traffic
+    meets near the root.
 
     References
     ----------
@@ -43,8 +45,9 @@ def _climbs(fabric: Fabric) -> NDArray[np.bool_]:
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components, dijkstra
 
-    n, transit = fabric.n_nodes, fabric.transit
-    inner = np.flatnonzero((fabric.capacity > 0) & transit[fabric.source] & transit[fabric.target])
+    n, transit, live = fabric.n_nodes, fabric.transit, fabric.capacity > 0
+    both = live & live[np.arange(fabric.n_links) ^ 1]  # a root must be reached, and reach
+    inner = np.flatnonzero(both & transit[fabric.source] & transit[fabric.target])
     source, target = fabric.source[inner], fabric.target[inner]
     joined = coo_array((np.ones(inner.size, np.int8), (source, target)), shape=(n, n)).tocsr()
     parts, part = connected_components(joined, directed=False)
@@ -52,8 +55,31 @@ def _climbs(fabric: Fabric) -> NDArray[np.bool_]:
     np.maximum.at(top, part[transit], fabric.tier[transit])
     roots = np.flatnonzero(transit & (fabric.tier == top[part]))
     flat = part[source[np.isin(source, roots) & np.isin(target, roots)]]
-    alone = np.unique(part[roots], return_index=True)[1]
-    roots = roots[~np.isin(part[roots], flat) | np.isin(np.arange(roots.size), alone)]
-    far = dijkstra(joined, directed=False, indices=roots, unweighted=True, min_only=True)
-    ahead, here = far[fabric.target], far[fabric.source]  # infinite for ends that let nothing pass
-    return np.asarray((ahead < here) | ((ahead == here) & (fabric.target < fabric.source)))
+    alone = np.isin(np.arange(roots.size), np.unique(part[roots], return_index=True)[1])
+
+    def climbs(single: NDArray[np.integer]) -> tuple[NDArray[np.bool_], Ints]:
+        """Return the links up, and the roots, if the parts ``single`` have one root each."""
+        kept = roots[alone | ~np.isin(part[roots], single)]
+        far = dijkstra(joined, directed=False, indices=kept, unweighted=True, min_only=True)
+        ahead, here = far[fabric.target], far[fabric.source]  # infinite for ends that let nothing pass
+        return (ahead < here) | ((ahead == here) & (fabric.target < fabric.source)), kept
+
+    up, kept = climbs(flat)
+    torn = _torn(fabric, up & both, kept, part)
+    return climbs(np.append(flat, torn))[0] if torn.size else up
+
+
+def _torn(fabric: Fabric, up: NDArray[np.bool_], roots: Ints, part: NDArray[np.integer]) -> NDArray[np.integer]:
+    """Return the parts with several roots in which two ranks climb to none in common, as damage can do."""
+    roots = roots[np.bincount(part[roots])[part[roots]] > 1]
+    ladder = Copies(fabric.n_nodes, fabric.source, fabric.target, np.where(up, fabric.capacity, 0.0), fabric.transit)
+    search = Search(ladder)
+    seen = search.start(roots)
+    for new in search.sweeps(roots):
+        seen |= new
+    kinds = np.unique(seen[search.row[fabric.endpoint]], axis=0)  # one, in a whole tree
+    bits = np.unpackbits(kinds.astype("<u8").view(np.uint8), axis=1, count=roots.size, bitorder="little")
+    reach, (names, place) = bits.astype(np.float32), np.unique(part[roots], return_inverse=True)  # (K, roots)
+    within = (reach @ np.eye(names.size, dtype=np.float32)[place] > 0).astype(np.float32)  # (K, parts)
+    lost = (within @ within.T > 0) & (reach @ reach.T == 0)
+    return np.asarray(names[((lost @ within > 0) & (within > 0)).any(axis=0)])
