@@ -86,6 +86,15 @@ def test_three_flows_meet_by_rack_and_none_by_rail():
     assert sprayed[1].time == pytest.approx(sprayed[0].time, rel=1e-3)
 
 
+def test_the_price_list_fits_eight_networks_and_in_two_rows_one_as_well():
+    listed = {int(s.name.split()[0]): s.value for s in catalog.systems["h100-sheet"].specs}
+    apart, one = (
+        {n: switches(topologies.build(name, servers=n // 8, expand=False)) for n in listed}
+        for name in ("rail_only", "rail_optimised")
+    )
+    assert listed == apart and [n for n in listed if listed[n] == one[n]] == [1024, 32768]
+
+
 @pytest.mark.parametrize("ports", [32, 64, 128])
 def test_two_tiers_end_where_the_answer_says(ports):
     most = int(find("21-two-tiers").key({"p": ports}))

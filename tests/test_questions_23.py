@@ -39,6 +39,7 @@ def test_bisection_and_all_to_all_are_those_of_the_graph(k):
 
 def test_what_the_view_says_of_all_shifts():
     said = [live.twist((4, 4, 8), shift).scene.said for shift in range(8)]
+    assert set(live.twist((4, 4, 8)).scene.table["together [B/s]"]) == {RATE}
     mean = [float(words.split("mean ")[1].split(" ")[0]) for words in said]
     rate = [float(words.split("gets ")[1].split("%")[0]) for words in said]
     assert mean[3] == min(mean) < mean[4] and rate[3] < rate[4]  # right, and wrong1 and wrong3 are not

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from fabriclab import collectives, metrics, operations, topologies, units
+from fabriclab import catalog, collectives, metrics, operations, topologies, units
 from fabriclab.core import Fabric, Flows
 from fabriclab.metrics.traffic import uniform_load
 from fabriclab.routing import route
@@ -104,11 +104,11 @@ def twist(shape: tuple[int, ...] = (4, 4, 8), shift: int = 0, colour: str = "loa
     colour : str
         As in `explorer`.
     """
-    short = int(np.argmin(shape))
+    short, rate = int(np.argmin(shape)), catalog.value("links", "ici-tpu4", "bandwidth_per_link")
 
     @cache
     def facts(shift: int) -> tuple[Fabric, Any, str, list[int]]:
-        f = topologies.build("twisted_torus", shape=shape, shift=shift)
+        f = topologies.build("twisted_torus", shape=shape, shift=shift, rate=rate)
         load, figures = _uniform(f)
         full = 100 * load.reshape(len(shape), -1).max(axis=1)  # cables are numbered by direction
         along = ", ".join(f"{name} {part:.3g}%" for name, part in zip(f.coord_names, full, strict=True))
