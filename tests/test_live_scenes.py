@@ -1,5 +1,7 @@
 """What live views show: nothing hides anything else, and all of it can be read, heard and translated."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -271,14 +273,68 @@ def test_what_some_gpus_of_a_server_get():
         "5 GPUs of mi300x reach 256 GB/s of bus bandwidth on the best rings. GPU 0 sends over 4 of its 7 links."
     )
     assert view.set(server="dgx1v").scene.said.endswith(
-        "GPU 0 sends over 4 of its 6 links. No ring stays on these links: all take PCIe and processors."
+        "on the best rings. Every ring has a hop over PCIe and the processors, and that hop sets its rate."
     )
-    idle = view.set(server="mi300x").scene.table
+    assert view.set(gpus=6).scene.said.endswith("GPU 0 sends over 4 of its 6 links.")
+    said = [live.server("pcie_8gpu", n, servers=("pcie_8gpu",)).scene.said for n in (4, 5)]
+    assert ["processors" in words for words in said] == [False, True] and all("GPU 0" not in words for words in said)
+    idle = view.set(server="mi300x", gpus=5).scene.table
     assert (
         np.sum((idle["load"] == 0) & [a[:3] == b[:3] == "gpu" for a, b in zip(idle["from"], idle["to"], strict=True)])
         == 18
     )
     assert list(live.server(servers=("dgx1v",), server="dgx1v").controls) == ["gpus"]
+
+
+def passes_behind(scene):
+    """Return which cables pass behind a box that is not their end, half a pixel of its edge left out."""
+    nodes, cables = (scene.layers[name].fields for name in ("nodes", "cables"))
+    x, y, w, h = (nodes[name] for name in "xywh")
+    ptr, wide = cables["ptr"].astype(int), cables["width"] / 2 + 1.25  # with its dark edge
+    seen = []
+    for name, start, end, half in zip(cables["names"], ptr[:-1], ptr[1:], wide, strict=True):
+        points = np.stack([cables["x"], cables["y"]])[:, start:end]
+        at = np.concatenate([np.linspace(a, b, 200) for a, b in zip(points.T[:-1], points.T[1:], strict=True)])
+        other = [box not in name.split(" – ") for box in nodes["names"]]
+        over = np.abs(at[:, :1] - x - w / 2) < w / 2 + half - 0.5
+        over &= np.abs(at[:, 1:] - y - h / 2) < h / 2 - 0.5
+        seen += [(name, nodes["names"][i]) for i in np.flatnonzero(over.any(axis=0) & other)]
+    return seen
+
+
+SERVERS = ("dgx1v", "dgx_a100", "dgx_h100", "dgx_h200", "mi300x", "pcie_8gpu", "gh200", "gb200", "nvl72")
+SERVED = {name: topologies.build(name) for name in SERVERS} | {
+    "two layers of NVLink": topologies.build("nvl72", gpus=144),
+    "half a server": topologies.build("dgx_h100").without(nodes=[3, 9]),
+    **{f"{n} on rails": topologies.build("rail_optimised", servers=n) for n in (1, 2, 4)},
+}
+
+
+@pytest.mark.parametrize("name", SERVED)
+def test_no_cable_of_a_server_passes_behind_a_box_that_is_not_its_end(name):
+    assert passes_behind(live.fabric(SERVED[name]).scene) == []
+
+
+def test_cables_through_one_gap_of_a_row_stand_apart():
+    cables, nodes = (live.fabric(SERVED["dgx_h100"]).scene.layers[name].fields for name in ("cables", "nodes"))
+    long = np.flatnonzero(np.diff(cables["ptr"]) == 4)
+    x = cables["x"][cables["ptr"][long].astype(int) + 1]
+    nics = [name.startswith("nic") for name in nodes["names"]]
+    assert x.size == 8 and np.diff(np.sort(x)).min() > 10
+    assert {texts for texts, nic in zip(nodes["texts"], nics, strict=True) if nic} == {f"0.{i}" for i in range(8)}
+
+
+def test_cables_round_a_row_say_what_they_join():
+    words = [live.fabric(SERVED[name]).scene.layers["margins"].fields["texts"] for name in ("dgx1v", "dgx_h100")]
+    after = [{a: b for a, b in itertools.pairwise(row) if "–" in a} for row in words]
+    assert after[0] == {
+        "CPU–CPU": "1 x 6 GB/s", "PCIe–CPU": "4 x", "PCIe–NIC": "4 x", "GPU–PCIe": "8 x", "GPU–GPU": "16 x",
+    }  # fmt: skip
+    assert after[1]["PCIe–NIC"] == after[1]["PCIe–CPU"] == after[1]["GPU–PCIe"] == "8 x 63 GB/s"
+    plain = live.fabric(SERVED["1 on rails"]).scene.layers["margins"].fields
+    assert not any("–" in text for text in plain["texts"])
+    two = live.fabric(SERVED["two layers of NVLink"]).scene.layers["margins"]
+    assert "NVSwitch–" in two.fields["texts"] and ends_of(two)[1].max() <= 700
 
 
 def test_many_cables_within_the_lowest_row_have_more_room():

@@ -13,7 +13,7 @@ from fabriclab import units
 from fabriclab.core import Fabric, Timeline
 from fabriclab.texts import text
 from fabriclab.views.fabric_words import KEYS, holder, key, notes_of, said_of, told
-from fabriclab.views.layout import Lines, Marks, arc_room, boxes_of, counted, lines_of, marks_of, paths_of
+from fabriclab.views.layout import Lines, Marks, arc_room, boxes_of, counted, lines_of, marks_of, paths_of, short
 from fabriclab.views.maps import is_direct, map_scene, scale
 from fabriclab.views.page import Floats, Picture, plain
 from fabriclab.views.scene import COLOUR, WIDTH, Layer, Scene, ink_on, lines, printed, shade, texts_at
@@ -22,6 +22,7 @@ from fabriclab.views.tables import Table
 MOST_NODES: Final = 200
 MOST_BOXES: Final = 4096  # that a browser still redraws in time
 _LEFT, _RIGHT, _ROW, _HALF = 176.0, 96.0, 70.0, 12.0
+_SHORT: Final = 11  # letters of a line that fit at the right
 
 
 def fabric(
@@ -208,7 +209,7 @@ def _server_names(f: Fabric, m: Marks, low: float, across: Callable[..., Floats]
 def _crosses(paths: Sequence[NDArray[Any]], k: Lines) -> dict[str, Layer]:
     """Return a cross on each line with failed cables and, on the first ones, how many of them failed."""
     here = np.flatnonzero(k.failed)
-    middle = np.concatenate([np.empty((0, 2)), *(paths[i].mean(axis=0, keepdims=True) for i in here.tolist())])
+    middle = np.array([paths[i][len(paths[i]) // 2 - 1 :][:2].mean(axis=0) for i in here.tolist()]).reshape(-1, 2)
     dots = {"x": middle[:, 0], "y": middle[:, 1], "size": 5.0, "shape": 2.0, "colour": COLOUR["failed"]}
     many = [(i, x, y) for i, (x, y) in zip(here.tolist(), middle.tolist(), strict=True) if k.cables[i] > 1][:8]
     words = [text("fabric.failed_of", n=k.failed[i], all=k.cables[i]) for i, _, _ in many]
@@ -241,18 +242,27 @@ def _margins(f: Fabric, m: Marks, k: Lines, down: Callable[..., Floats]) -> Laye
         radix = np.unique(f.radix[here])
         ports = [text("fabric.ports", n=radix[0])] if radix.size == 1 and radix[0] > 0 else []
         write(_LEFT - 16, row, [counted(int(here.sum()), f.kinds[f.kind[here][0]]), *ports], 2)
-    blocks = []
-    for low, high in np.unique([m.row[k.a], m.row[k.b]], axis=1).T:
+    blocks, joined = [], np.unique([m.row[k.a], m.row[k.b]], axis=1)
+    # Where cables pass a row, or join boxes of an upper one, their place does not say what they join.
+    named = np.any((joined[1] > joined[0] + 1) | (joined[1] == joined[0]) & (joined[0] > m.row.min()))
+    kind = dict(zip(m.row.tolist(), f.kind[m.first].tolist(), strict=True))
+    for low, high in joined.T.tolist():
         here = (m.row[k.a] == low) & (m.row[k.b] == high)
         rates = [plain(units.format_rate(v)) for v in (k.slowest[here].min(), k.fastest[here].max()) if np.isfinite(v)]
         rates = list(dict.fromkeys(rates))
         each = np.unique(k.cables[here])
         rates[:-1] = [text("fabric.to", rate=rate) for rate in rates[:-1]]
         rates += [text("fabric.per_line", n=f"{each[0]:,}")] * bool(each.size == 1 < min(each[0], here.sum()))
-        blocks.append(((low + high) / 2 if low != high else low - 0.5, [f"{k.cables[here].sum():,} x", *rates]))
-    ends = -np.inf  # of the block above, which none may touch
+        ends = [short(f.kinds[kind[low]]) + "–", short(f.kinds[kind[high]])] if named else []
+        words = [*_joined(ends, ""), *_joined([f"{k.cables[here].sum():,} x", *rates], " ")]
+        blocks.append((high - 0.5 if low != high or low == m.row.min() else high, words))
+    end = -np.inf  # of the block above, which none may touch
     for y, words in sorted(blocks, key=lambda block: -block[0]):
-        top = max(float(down(y)) - 8 * len(words), ends + 10)
+        top = max(float(down(y)) - 8 * len(words), end + 10)
         out += [(WIDTH - _RIGHT + 8, top + 8 + 16 * i, word, 0) for i, word in enumerate(words)]
-        ends = top + 16 * len(words)
+        end = top + 16 * len(words)
     return texts_at(*out)
+
+
+def _joined(words: list[str], by: str) -> list[str]:
+    return [by.join(words)] if words and len(by.join(words)) <= _SHORT else words

@@ -13,6 +13,7 @@ from fabriclab.texts import table, text
 from fabriclab.views.page import Floats, Ints, spread
 
 _FEW_ARCS: Final = 12  # cables within a row that are told apart in little room
+_BESIDE: Final = 0.09  # way of a line past a box
 
 
 class Marks(NamedTuple):
@@ -45,8 +46,16 @@ class Lines(NamedTuple):
 
 def counted(number: int, kind: str) -> str:
     """Return a number of nodes or cables with their kind, such as "1,024 GPUs"."""
-    named = table().get(f"kind.{kind}", f"{kind}|{kind}s")
-    return f"{number:,} {named.split('|')[number != 1]}"
+    return f"{number:,} {_names(kind)[number != 1]}"
+
+
+def short(kind: str) -> str:
+    """Return the name of a kind of nodes where there is little room."""
+    return (_names(kind)[2:] or _names(kind))[0]
+
+
+def _names(kind: str) -> list[str]:
+    return table().get(f"kind.{kind}", f"{kind}|{kind}s").split("|")
 
 
 def marks_of(f: Fabric, fold: bool, open: int | None = None) -> Marks:
@@ -72,7 +81,9 @@ def marks_of(f: Fabric, fold: bool, open: int | None = None) -> Marks:
     else:
         names = [f.name(int(i)) for i in first]
     row, rail, server = row[first], rail[first], server[first]
-    x, width = _places(row, server, np.isin(first, f.endpoint), fold, fold & (count == 1))
+    a, b = np.sort(row[of_node[[f.source, f.target]]], axis=0)
+    passed = [r for r in np.unique(row).tolist() if np.any((a < r) & (r < b))]
+    x, width = _places(row, server, np.isin(first, f.endpoint), fold, fold & (count == 1), passed)
     return Marks(of_node, first, names, row, rail, server, x, width, fold)
 
 
@@ -85,14 +96,15 @@ def _coordinate(f: Fabric, name: str, of_rank: NDArray[np.int32]) -> Ints:
 
 
 def _rows(f: Fabric, server: Ints) -> Ints:
-    """Return the row of each node (N,): tiers upwards, kinds apart; scale-up switches stand below their endpoints."""
+    """Return the row of each node (N,): tiers upwards, kinds apart; scale-up switches go down from their endpoints."""
     end = np.isin(np.arange(f.n_nodes), f.endpoint)
     _, row = np.unique(f.tier.astype(np.int64) * 128 + f.kind, return_inverse=True)
-    # A switch within a server, or of NVLink, that meets endpoints only is their scale-up domain.
-    inside = (server >= 0) | np.isin(f.kind, [i for i, kind in enumerate(f.kinds) if kind.startswith("nv")])
-    row[inside & ~end & np.isin(np.arange(f.n_nodes), f.source[~end[f.target]], invert=True)] = -1
+    # Switches within a server, or of NVLink, that meet endpoints or NVLink only are their scale-up domain.
+    nvlink = np.isin(f.kind, [i for i, kind in enumerate(f.kinds) if kind.startswith("nv")])
+    meets = np.isin(np.arange(f.n_nodes), f.source[~(end | nvlink)[f.target]])
+    row = np.where(((server >= 0) | nvlink) & ~end & ~meets, -np.maximum(f.tier, 1), row)
     level, row = np.unique(row, return_inverse=True)
-    return row - int(level[0] == -1)
+    return row - np.count_nonzero(level < 0)
 
 
 def _rails(f: Fabric, row: Ints) -> Ints:
@@ -108,11 +120,12 @@ def _rails(f: Fabric, row: Ints) -> Ints:
 
 
 def _places(
-    row: Ints, server: Ints, end: NDArray[np.bool_], fold: bool, single: NDArray[np.bool_]
+    row: Ints, server: Ints, end: NDArray[np.bool_], fold: bool, single: NDArray[np.bool_], passed: list[int]
 ) -> tuple[Floats, Floats]:
     """Return centre and width of boxes: endpoints side by side, others evenly above those of their server.
 
-    The members of an open block, ``single``, share the room of six blocks, if they need more.
+    The members of an open block, ``single``, share the room of six blocks, if they need more. Boxes of the
+    rows ``passed`` by cables leave gaps for these.
     """
     ends = np.flatnonzero(end)[np.argsort(server[end], kind="stable")]
     room = 8.0 if ends.size == 1 else 1.0
@@ -130,7 +143,7 @@ def _places(
         if fold:
             width[here] = 0.8 * gap if single[here].any() else gap - 0.28
         else:
-            width[here] = 0.94 * gap if r < 0 else min(0.8 * gap, 2.6)
+            width[here] = 0.94 * gap if r < 0 else min((0.6 if r in passed else 0.8) * gap, 2.6)
     return x, width
 
 
@@ -162,33 +175,50 @@ def lines_of(f: Fabric, m: Marks, share: Floats) -> Lines:
     return Lines(*np.divmod(pair, m.row.size), cables, failed, slowest, fastest, total, load, fullest)
 
 
-def _ports(m: Marks, box: Ints, other: Ints) -> Floats:
-    """Return where each line leaves its box: towards the other end, apart from its neighbours."""
+def _ports(m: Marks, box: Ints, other: Ints, towards: Floats) -> Floats:
+    """Return where each line leaves its box: towards the other end or the gap before it, apart from its neighbours."""
     x = np.empty(box.size)
     for i in np.unique(box):
         here = np.flatnonzero(box == i)
         several = here.size > 1 or m.width[i] > 1.5 * m.width[other[here[0]]]
         half = m.width[i] / 2 - 0.06 if several else 0.0
         gap = min(0.25, 2 * half / max(here.size - 1, 1))
-        x[here] = spread(m.x[other[here]], gap, m.x[i] - half, m.x[i] + half)
+        x[here] = spread(towards[here], gap, m.x[i] - half, m.x[i] + half)
     return x
 
 
+def _gaps(m: Marks, a: int, b: int) -> list[Floats]:
+    """Return the points in the gaps of the rows between two boxes through which a line passes, from the lower one."""
+    x, points = m.x[a], []
+    for r in range(int(m.row[a]) + 1, int(m.row[b])):
+        centre, half = (v[m.row == r] for v in (m.x, m.width / 2))
+        x += 0.1 * (m.x[b] - x)  # of two gaps as near it takes the one towards its end
+        places = np.concatenate([[x], centre - half - _BESIDE, centre + half + _BESIDE])
+        free = places[np.all(np.abs(places[:, None] - centre) > half + 0.9 * _BESIDE, axis=1)]
+        x = free[np.argmin(np.abs(free - x))]
+        points += [np.array([x, r - 0.2]), np.array([x, r + 0.2])]
+    return points
+
+
 def arc_room(m: Marks, k: Lines) -> float:
-    """Return the room below the lowest row for cables within a row; many of its own need more to stay apart."""
-    within = m.row[k.a][m.row[k.a] == m.row[k.b]]
-    return 0.0 if not within.size else 0.5 if np.sum(within == m.row.min()) <= _FEW_ARCS else 1.5
+    """Return the room below the lowest row for cables within it; many need more to stay apart."""
+    own = np.sum((m.row[k.a] == m.row.min()) & (m.row[k.b] == m.row.min()))
+    return 0.0 if not own else 0.5 if own <= _FEW_ARCS else 1.5
 
 
 def paths_of(m: Marks, k: Lines) -> list[Floats]:
-    """Return the points of each line: straight between rows, an arc below within a row."""
+    """Return the points of each line: straight from row to row, through gaps of rows between, an arc within a row."""
     lowest, room = m.row.min(), arc_room(m, k)
     longest = max(float(np.abs(m.x[k.a] - m.x[k.b]).max()), 1.0)
     turn = np.linspace(0, np.pi, 16)
     out = []
-    for a, b, xa, xb in zip(k.a, k.b, _ports(m, k.a, k.b), _ports(m, k.b, k.a), strict=True):
+    gaps = [_gaps(m, a, b) for a, b in zip(k.a.tolist(), k.b.tolist(), strict=True)]
+    first = np.array([g[0][0] if g else m.x[b] for g, b in zip(gaps, k.b, strict=True)])
+    last = np.array([g[-1][0] if g else m.x[a] for g, a in zip(gaps, k.a, strict=True)])
+    starts, ends = _ports(m, k.a, k.b, first), _ports(m, k.b, k.a, last)
+    for a, b, xa, xb, between in zip(k.a, k.b, starts, ends, gaps, strict=True):
         ya, yb = m.row[a] + 0.17, m.row[b] - 0.17
-        path = np.array([[xa, ya], [xb, yb]])
+        path = np.array([[xa, ya], *between, [xb, yb]])
         if m.row[a] == m.row[b]:
             half = max(xb - xa, m.width[a] * 0.5) / 2
             depth = 0.08 + (room - 0.05 if m.row[a] == lowest else 0.45) * min(2 * half / longest, 1.0)

@@ -63,7 +63,8 @@ def map_scene(f: Fabric, share: Floats | None, colour: str, said: str = "") -> S
     inside = np.full(node.size, np.nan)  # load of the fullest cable within a block
     own = every.a == every.b  # cables to hosts, or within a group
     inside[every.a[own]] = every.fullest[own]
-    keys = _colours(f, marks, colour, inside if folded else None)
+    keys = np.where(f.tier[marks.first] > 0, COLOUR["switch"], COLOUR["host"])
+    keys = shade(inside) if folded and colour == "load" and np.isfinite(inside).any() else keys
     shown = max(map(len, (_label(n) for n in marks.names)), default=0) * 8.0 < 2 * half
     dead, idle = k.failed == k.cables, (colour == "load") & (k.load == 0)
     # What carries nothing is pale and thin, and what is full a little thicker: a few ways stand out among many cables.
@@ -94,10 +95,8 @@ def map_scene(f: Fabric, share: Floats | None, colour: str, said: str = "") -> S
     words = said_of(f, marks, every, share)
     first = said or words[0][:1].upper() + words[0][1:] + "."
     alt = "; ".join([first.rstrip("."), *words[not said :]]) + ". "
-    if colour in ("load", "failure"):
-        alt += told(colour, k.load, np.zeros(0), k.failed.sum(), f.n_cables)
-    else:
-        alt += text("map.says_axis", list=", ".join(filter(None, axes)))
+    seen = text("map.says_axis", list=", ".join(filter(None, axes)))
+    alt += told(colour, k.load, np.zeros(0), k.failed.sum(), f.n_cables) if colour in ("load", "failure") else seen
     to = [text("map.within") if o else marks.names[i] for i, o in zip(every.b, own, strict=True)]
     table = Table({"from": [marks.names[i] for i in every.a], "to": to, "cables": every.cables, "failed": every.failed,
                    "together [B/s]": every.total, "load": every.load, "fullest": every.fullest})  # fmt: skip
@@ -120,9 +119,8 @@ def _places(f: Fabric) -> tuple[Ints, Ints, bool]:
 
 
 def _marks(f: Fabric, node: Ints, of_node: Ints, x: Floats, folded: bool) -> Marks:
-    names = [f.name(int(i)) for i in node]
-    if folded:
-        names = [text("map.group", n=i) for i in f.coord[node, f.coord_names.index("group")]]
+    groups = f.coord[node, f.coord_names.index("group")] if folded else ()
+    names = [text("map.group", n=i) for i in groups] or [f.name(int(i)) for i in node]
     if not f.transit[f.endpoint].all():
         hosts = np.bincount(of_node[f.endpoint], minlength=node.size).tolist()
         names = [f"{name}, {counted(n, f.kinds[f.kind[f.endpoint[0]]])}" for name, n in zip(names, hosts, strict=True)]
@@ -188,12 +186,6 @@ def _circles(group: Ints) -> tuple[Floats, Floats, float]:
     ways = [2 * small * np.sin(np.pi / max(int(each.max()), 2)) if small else np.inf]
     ways += [2 * middle * np.sin(np.pi / n)] if n > 1 else []
     return x, y, float(min(*ways, 60.0))
-
-
-def _colours(f: Fabric, m: Marks, colour: str, inside: Floats | None) -> Floats:
-    if colour == "load" and inside is not None and np.isfinite(inside).any():
-        return shade(inside)
-    return np.where(f.tier[m.first] > 0, COLOUR["switch"], COLOUR["host"])
 
 
 def _line_colours(f: Fabric, m: Marks, k: Lines, colour: str) -> Floats:

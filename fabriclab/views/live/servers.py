@@ -42,9 +42,12 @@ def server(server: str = "mi300x", gpus: int = 2, *, servers: tuple[str, ...] = 
     def scene(server: str, gpus: int) -> Scene:
         f, found = facts(server, gpus)
         own = (f.source == f.endpoint[0]) & np.isin(np.array(f.kinds)[f.kind[f.target]], ("gpu", "nvswitch"))
-        said = text("live.server.said", n=gpus, server=server, rate=units.format_rate(found.rate),
-                    used=f.ports[own & (found.load > 0)].sum(), all=f.ports[own].sum())  # fmt: skip
-        said += " " + text("live.server.outside") if found.outside else ""
+        said = text("live.server.said", n=gpus, server=server, rate=units.format_rate(found.rate)) + " "
+        if found.outside:
+            full = np.concatenate([f.kind[ends[found.load > 1 - 1e-6]] for ends in (f.source, f.target)])
+            said += text("live.server.cpu" if "cpu" in np.array(f.kinds)[full] else "live.server.pcie")
+        else:
+            said += text("live.server.own", used=f.ports[own & (found.load > 0)].sum(), all=f.ports[own].sum())
         return scene_of(f, np.minimum(found.load, 1.0), said=said)
 
     controls: dict[str, Control] = {"gpus": Slider(2, 8, label=text("live.server.gpus"))}
