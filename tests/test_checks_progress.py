@@ -785,8 +785,9 @@ def test_every_text_is_used_and_every_field_is_filled():
     dynamic = (*{q.id[:3] for q in questions().values()},
                    "q.", "lesson.", "mis.", "how.", "factor.", "state.", "measured.", "report.", "drill.", "title.",
                    "guess.", "check.", "live.word.", "form.", "ex.", "ex1", "sandbox.",
-                   "kind.", "sweep.", "fabric.says_", "timeline.of_", "live.sweep.", "live.dice.", "grade.title.",
-                   "grade.trouble.")  # fmt: skip
+                   "kind.", "sweep.", "fabric.says_", "fabric.in_", "fabric.key_", "fabric.server", "fabric.box",
+                   "timeline.of_", "live.sweep.", "live.dice.", "live.cut.", "grade.title.", "grade.trouble.",
+               )  # fmt: skip
     unused = [key for key in keys("") if not key.startswith(dynamic) and f'"{key}"' not in code]
     assert unused == [] and {f"mis.{name}" for name in names} <= set(keys("mis."))
     from fabriclab.checks.judges import _RING_MISTAKES
