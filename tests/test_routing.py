@@ -280,6 +280,31 @@ def test_two_planes_share_the_traffic():
     assert set(fabric.target[paths.link[paths.ptr[:-1]]]) == set(leaves)
 
 
+def valley(hosts, lower, upper, seed):
+    """Return hosts on switches of tier 1 that meet over switches below them and, perhaps, above."""
+    b, rng = FabricBuilder(("host", "lower", "middle", "upper"), ("index",)), np.random.default_rng(seed)
+    ends = b.add_nodes("host", hosts, tier=0, transit=False, index=np.arange(hosts))
+    below = b.add_nodes("lower", lower, tier=0, transit=True, index=np.arange(lower))
+    middle = b.add_nodes("middle", hosts, tier=1, transit=True, index=np.arange(hosts))
+    above = b.add_nodes("upper", upper, tier=2, transit=True, index=np.arange(upper))
+    b.add_cables(ends, middle[rng.integers(0, hosts, hosts)], capacity=1e9)
+    for others in (below, above):
+        b.add_cables(np.repeat(others, hosts), np.tile(middle, others.size), capacity=1e9)
+    return b.build("valley", {}, endpoint=ends, rail=np.zeros(hosts), server=np.arange(hosts))
+
+
+@pytest.mark.parametrize("method", ["spray", "ecmp", "d_mod_k"])
+@given(st.integers(2, 5), st.integers(1, 2), st.integers(0, 2), st.integers(0, 99))
+def test_switches_that_meet_below_their_hosts_are_searched(method, hosts, lower, upper, seed):
+    """Going down and up again is no way of a Clos: read off the tiers such a way has no end."""
+    fabric = valley(hosts, lower, upper, seed)
+    source, target = (~np.eye(hosts, dtype=bool)).nonzero()
+    routes = routing.route(fabric, Flows.make(fabric.endpoint[source], fabric.endpoint[target], 1.0), method)
+    graph = fabric.to_networkx()
+    wanted = [nx.shortest_path_length(graph, a, b) for a, b in fabric.endpoint[np.stack([source, target], 1)].tolist()]
+    assert np.add.reduceat(routes.use, routes.ptr[:-1]) == pytest.approx(wanted)
+
+
 def test_ways_are_freed_with_their_fabric():
     fabric = topologies.build("crossbar", hosts=4)
     routing.route(fabric, ring(fabric))

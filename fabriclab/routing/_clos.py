@@ -60,8 +60,8 @@ class Clos:
     def walk(self, source: Ints, target: Ints) -> Walk:
         """Return the ways of these pairs: the links on which they leave, turn and arrive.
 
-        Pairs that the tiers do not settle (an end inside the network, or equal ways over several planes) are
-        left to the search.
+        Pairs that the tiers do not settle (an end inside the network, equal ways over several planes, or two ends
+        at one tier that meet only below it) are left to the search.
         """
         fabric, n = self.fabric, source.size
         if fabric.transit[source].any() or fabric.transit[target].any():
@@ -74,6 +74,8 @@ class Clos:
                 pairs = np.flatnonzero((degree[source] > i) & (degree[target] > j))
                 a, b = self.up[self.up_ptr[source[pairs]] + i], self.up[self.up_ptr[target[pairs]] + j]
                 here = self._turn(fabric.target[a], fabric.target[b])
+                if np.any((here == fabric.tier[fabric.target[b]]) & (fabric.target[a] != fabric.target[b])):
+                    return Tables(fabric).walk(source, target)
                 tied[pairs[here < turn[pairs]]] = False
                 tied[pairs[(here == turn[pairs]) & (here < _FAR)]] = True
                 nearer = here < turn[pairs]
