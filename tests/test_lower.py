@@ -323,10 +323,25 @@ def test_wrong_numbers_are_refused():
             lower(plan, fabric, **({"size": 1.0} | arguments))
 
 
-def test_switches_that_add_are_refused():
-    tree = Schedule("all_reduce", "by hand", 2, 1, (StepGroup.make([0, 1], 2, reduce=True),), n_switches=1)
-    with pytest.raises(ValueError, match="this schedule has 1 switches that add"):
-        lower(tree, crossbar(2), 1.0)
+def test_switches_need_a_node_each():
+    up, down = StepGroup.make([0, 1], 2, reduce=True), StepGroup.make(2, [0, 1], reduce=False)
+    tree = Schedule("all_reduce", "by hand", 2, 1, (up, down), n_switches=1)
+    for wrong in (None, [4, 4], [0.0]):
+        with pytest.raises(ValueError, match="a node of the fabric for each of the 1 switches of the schedule, got"):
+            lower(tree, crossbar(4), 1.0, switches=wrong)
+    with pytest.raises(ValueError, match=r"switches: node must be within 0\.\.4, got 5"):
+        lower(tree, crossbar(4), 1.0, switches=[5])
+    both = lower(tree, crossbar(4), 1e9, placement=[[0, 1], [2, 3]], gamma=1e-9, switches=[4])
+    assert both.source.tolist() == [0, 1, 2, 3, 4, 4, 4, 4]
+    assert both.target.tolist() == [4, 4, 4, 4, 0, 1, 2, 3]
+    assert not both.lag.any()  # a switch adds at the rate of its ports
+    assert end(crossbar(4), both) == 2.0
+
+
+def test_blocks_of_several_sizes_take_their_own_bytes():
+    moves = StepGroup.make([0, 1, 0], [1, 2, 2], [0, 2, 1], [2, 2, 1], reduce=False)
+    plan = Schedule("all_gather", "by hand", 3, 3, (moves,), parts=[0.5, 0.1, 0.4])
+    assert lower(plan, crossbar(3), 1e3).size.tolist() == pytest.approx([600.0, 900.0, 100.0])
 
 
 def test_a_fabric_without_leaves_says_which_kinds_it_has():

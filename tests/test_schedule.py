@@ -76,6 +76,25 @@ def test_pipelined_segments_start_one_step_apart():
     ]
 
 
+def test_a_window_keeps_blocks_where_they_began():
+    group = StepGroup.make([0, 1], [1, 0], [0, 5], reduce=False, repeat=3, shift=-2, window=4)
+    assert [s.first.tolist() for s in pair(group, n_blocks=8).steps()] == [[0, 5], [2, 7], [0, 5]]
+    with pytest.raises(ValueError, match="group 0: window must divide the 6 blocks, got 4"):
+        pair(group, n_blocks=6)
+
+
+def test_blocks_may_have_sizes_of_their_own():
+    group = StepGroup.make([0, 1], [1, 0], [0, 2], [1, 2], reduce=False)
+    uneven = pair(group, n_blocks=3, parts=[0.5, 0.2, 0.3], segments=2)
+    assert uneven.sent().tolist() == pytest.approx([0.25, 0.4])
+    assert uneven.moved(group).tolist() == pytest.approx([0.25, 0.4])
+    assert pair(group, n_blocks=3, parts=1.0).sent().tolist() == [1, 2]
+    with pytest.raises(ValueError, match=r"parts must have shape \(3,\), got \(2,\)"):
+        pair(group, n_blocks=3, parts=[1, 2])
+    with pytest.raises(ValueError, match="blocks of several sizes cannot be shifted"):
+        pair(dataclasses.replace(group, repeat=2, shift=1), n_blocks=3, parts=[0.5, 0.2, 0.3])
+
+
 # ------------------------------------------------------------------ shape
 
 
