@@ -178,7 +178,8 @@ def _placed(schedule: Schedule, fabric: Fabric, placement: ArrayLike | None) -> 
 def _switches(schedule: Schedule, fabric: Fabric, switches: ArrayLike | None, rows: int) -> Ints:
     """Return the node of each switch as a table (G, n_switches), or refuse them."""
     n = schedule.n_switches
-    table = np.atleast_2d(np.zeros(0, np.int64) if switches is None else np.asarray(switches))
+    none = switches is None or not np.size(switches)
+    table = np.atleast_2d(np.zeros(0, np.int64) if none else np.asarray(switches))
     if table.shape not in ((1, n), (rows, n)) or not np.issubdtype(table.dtype, np.integer):
         msg = f"switches must name a node of the fabric for each of the {n} switches of the schedule, got {switches!r}"
         raise ValueError(msg)
