@@ -1,5 +1,7 @@
 """Collectives: executed on real buffers they equal numpy, timed they meet closed forms and bounds."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,6 +12,7 @@ from fabriclab.collectives import bounds, build, execute, expected
 from fabriclab.collectives._definition import at_root, define, own
 from fabriclab.collectives._running import _OPS
 from fabriclab.core import Schedule, StepGroup
+from fabriclab.errors import TooLarge
 
 NAMES = registry.names("collective")
 # Factor of (n - 1) / n; None stands for the whole array once.
@@ -163,6 +166,12 @@ def test_nvls_moves_what_its_bound_says_and_pipelines_towards_it():
     assert 1 + 1 / 8 < times[2] < 1.02 * (1 + 1 / 8) < times[1]
 
 
+def test_a_multicast_reaches_everyone_once():
+    plan = build("broadcast", "multicast", 9, root=4, radix=3)
+    assert plan.received().tolist() == [1] * 4 + [0] + [1] * 8
+    assert plan.n_steps == 4
+
+
 def test_the_double_tree_pipelines_towards_twice_the_array():
     tree = build("all_reduce", "double_tree", 16)
     assert tree.sent().max() == tree.received().max() == 2
@@ -313,7 +322,6 @@ def test_executing_it_is_the_definition(name, n, segments, pipelined, data):
     assert all(np.array_equal(a, b) for a, b in zip(buffers, before, strict=True))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 @settings(max_examples=2)
 @given(n=st.integers(34, 257), data=st.data())
@@ -414,6 +422,57 @@ def test_the_closed_form_is_the_time_on_a_crossbar(name):
             assert form(size, n, alpha, beta, gamma) == pytest.approx(timed, rel=1e-12)
 
 
+def _hops(n):
+    """Return the hops of all distances below n, one for each bit."""
+    return sum(d.bit_count() for d in range(n))
+
+
+def _low(n):
+    """Return the largest power of two up to n."""
+    return 1 << n.bit_length() - 1
+
+
+def _rails(n):
+    """Return servers and ranks of a server, the most up to 8 that divide n."""
+    g = max(g for g in range(1, 9) if n % g == 0)
+    return n // g, g
+
+
+# All bytes on the wire, as a part of the size, for n > 1 ranks.
+WIRE = {
+    **{f"all_reduce.{a}": lambda n: 2 * (n - 1) for a in
+       ("one_root", "ring", "binomial_tree", "double_tree", "bucket", "torus", "hierarchical")},
+    "all_reduce.recursive_doubling": lambda n: _low(n) * (_low(n).bit_length() - 1) + 2 * (n - _low(n)),
+    "all_reduce.halving_doubling": lambda n: 2 * (n - 1),
+    "all_reduce.aggregation_tree": lambda n: 2 * n,
+    "all_reduce.nvls_one_shot": lambda n: n * n + n,
+    "all_reduce.nvls_two_shot": lambda n: 2 * n + 2,
+    "all_reduce.nvls_sharp": lambda n: sum((2 * (n + m)) * (g > 1) + 2 * m * (m > 1) for m, g in [_rails(n)]),
+    **dict.fromkeys([f"{c}.{a}" for c in ("all_gather", "reduce_scatter") for a in ("ring", "bruck", "pat")],
+                    lambda n: n - 1),
+    **dict.fromkeys(["all_gather.one_root", "reduce_scatter.one_root"], lambda n: (n - 1) * (1 + 1 / n)),
+    **dict.fromkeys(["all_gather.binomial_tree", "reduce_scatter.binomial_tree", "broadcast.scatter_all_gather",
+                     "broadcast.halving_doubling"], lambda n: n - 1 + _hops(n) / n),
+    **dict.fromkeys(["all_gather.recursive_doubling", "all_gather.halving_doubling"], lambda n: n - 1),
+    "reduce_scatter.halving_doubling": lambda n: n - 1 + (n - _low(n)) / n,
+    **dict.fromkeys(["broadcast.one_root", "broadcast.ring", "broadcast.binomial_tree", "reduce.one_root",
+                     "reduce.binomial_tree"], lambda n: n - 1),
+    "broadcast.multicast": lambda n: n, "send_recv.direct": lambda n: n,
+    **dict.fromkeys(["gather.one_root", "scatter.one_root"], lambda n: (n - 1) / n),
+    **dict.fromkeys(["gather.binomial_tree", "scatter.binomial_tree"], lambda n: _hops(n) / n),
+    **dict.fromkeys(["all_to_all.direct", "all_to_all.pairwise"], lambda n: n - 1),
+    "all_to_all.bruck": _hops,
+    "all_to_all.hierarchical": lambda n: sum(n - n / side for side in _rails(n)),
+    **dict.fromkeys(["barrier.one_root", "barrier.binomial_tree", "barrier.dissemination"], lambda n: 0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WIRE)
+def test_all_bytes_on_the_wire_are_those_of_the_formula(name):
+    for n in (*range(2, 34), 48, 64, 65):
+        assert build(*name.split("."), n, root=n // 2).sent().sum() == pytest.approx(WIRE[name](n), rel=1e-12)
+
+
 def test_the_two_closed_forms_differ_where_a_rank_has_several_messages_at_once():
     for name in NAMES:
         forms = [collectives.closed_form(*name.split("."), contention=c)(1e9, 9, 0, 1e9) for c in (True, False)]
@@ -485,7 +544,9 @@ def test_no_ranks_and_wrong_roots_are_refused(name):
 
 
 def test_unknown_names_are_answered_with_the_list():
-    with pytest.raises(ValueError, match=r"collective must be one of all_gather, .*, got 'allreduce'"):
+    with pytest.raises(
+        ValueError, match=r"collective must be one of all_gather, .* 'allreduce'; did you mean 'all_reduce'"
+    ):
         build("allreduce", "ring", 4)
     with pytest.raises(ValueError, match=r"algorithm of reduce_scatter must be one of binomial_tree, .*, got 'rings'"):
         build("reduce_scatter", "rings", 4)
@@ -493,6 +554,29 @@ def test_unknown_names_are_answered_with_the_list():
         bounds("copy", 4, 1)
     with pytest.raises(ValueError, match="collective must be one of"):
         expected("copy", [np.zeros(1)])
+
+
+PAIRS = [name for name in NAMES if registry.info("collective", name)["per_pair"]]
+
+
+@pytest.mark.parametrize("name", [*PAIRS, "all_reduce.torus"])
+def test_the_memory_of_many_transfers_is_foreseen(name, monkeypatch):
+    foreseen = []
+    place = "torus" if name.endswith("torus") else "_algorithm"
+    monkeypatch.setattr(f"fabriclab.collectives.{place}.check_memory", lambda needed, *_: foreseen.append(needed))
+    tracemalloc.start()
+    try:
+        build(*name.split("."), 320)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak <= foreseen[0] <= 1.5 * peak
+
+
+def test_too_many_pairs_are_refused_before_they_are_made():
+    for name in (*PAIRS, "all_reduce.torus"):
+        with pytest.raises(TooLarge, match=r"needs about .* take fewer ranks"):
+            build(*name.split("."), 2**22)
 
 
 def test_options_are_refused_by_name():

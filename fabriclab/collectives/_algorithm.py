@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from fabriclab import units
 from fabriclab.collectives._definition import definition
 from fabriclab.core import Schedule, StepGroup
+from fabriclab.core._memory import check_memory
 from fabriclab.registry import register
 
 __all__ = ["ClosedForm", "Steps", "algorithm", "ceil_log2", "each", "floor_log2", "number", "server_size"]
@@ -25,7 +26,7 @@ Recipe = Callable[..., tuple[int, Steps] | tuple[int, Steps, Any]]
 
 
 def algorithm(
-    name: str, cost: Cost, *, alone: Cost | None = None, machine: str = "hosts"
+    name: str, cost: Cost, *, alone: Cost | None = None, machine: str = "hosts", per_pair: float = 0.0
 ) -> Callable[[Recipe], Recipe]:
     """Register a function (n_ranks, root, *, options) -> (number of blocks, steps) as one algorithm of a collective.
 
@@ -42,6 +43,8 @@ def algorithm(
         The same where transfers never share a port, if that differs.
     machine : str
         Machine that it needs, as in `bounds`.
+    per_pair : float
+        Peak of memory of one with a transfer per pair of ranks, measured and rounded up; a test holds it. [B]
     """
     collective, how = name.split(".", 1)
 
@@ -59,6 +62,7 @@ def algorithm(
         @wraps(steps)
         def build(n_ranks: int, root: int = 0, **given: Any) -> Schedule:
             n = units.count(n_ranks, "n_ranks")
+            check_memory(per_pair * n * n, f"{collective} {how} over {n} ranks", "take fewer ranks")
             blocks, groups, *parts = steps(n, units.count(root, "root", 0, n - 1), **chosen(given))
             kept = groups if n > 1 else ()
             people = max((1 + int(max(g.source.max(), g.target.max())) for g in kept), default=n)
@@ -69,7 +73,8 @@ def algorithm(
         def form(cost: Cost) -> Callable[..., ClosedForm]:
             return lambda **given: _closed(partial(cost, **chosen(given)))
 
-        register("collective", name, closed_form=form(cost), no_contention=form(alone or cost), machine=machine)(build)
+        about = {"closed_form": form(cost), "no_contention": form(alone or cost), "machine": machine}
+        register("collective", name, per_pair=per_pair, **about)(build)
         return steps
 
     return keep

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from difflib import get_close_matches
 from typing import Any
 
 from fabriclab import registry
@@ -23,16 +24,20 @@ def algorithms(collective: str) -> tuple[str, ...]:
     known = [name.split(".", 1) for name in registry.names("collective")]
     found = tuple(algorithm for what, algorithm in known if what == collective)
     if not found:
-        msg = f"collective must be one of {', '.join(sorted({what for what, _ in known}))}, got {collective!r}"
-        raise ValueError(msg)
+        raise ValueError(_unknown("collective", {what for what, _ in known}, collective))
     return found
+
+
+def _unknown(what: str, known: Iterable[str], name: object) -> str:
+    """Return the text that answers an unknown name with all names and the nearest ones."""
+    near = " or ".join(map(repr, get_close_matches(str(name), known)))
+    return f"{what} must be one of {', '.join(sorted(known))}, got {name!r}{near and f'; did you mean {near}?'}"
 
 
 def _name(collective: str, algorithm: str) -> str:
     choices = algorithms(collective)
     if algorithm not in choices:
-        msg = f"algorithm of {collective} must be one of {', '.join(choices)}, got {algorithm!r}"
-        raise ValueError(msg)
+        raise ValueError(_unknown(f"algorithm of {collective}", choices, algorithm))
     return f"{collective}.{algorithm}"
 
 

@@ -43,7 +43,7 @@ def _direct(n: Any, traffic: ArrayLike | None, *, alone: bool = False) -> tuple[
     return n > 1, others.max() if alone else _port(others), 0
 
 
-@algorithm("all_to_all.direct", _direct, alone=lambda n, traffic: _direct(n, traffic, alone=True))
+@algorithm("all_to_all.direct", _direct, alone=lambda n, traffic: _direct(n, traffic, alone=True), per_pair=110)
 def direct(n: int, root: int, *, traffic: ArrayLike | None = None) -> tuple[int, Steps] | tuple[int, Steps, Floats]:
     """Send all blocks at once, as NCCL posts them: one step, n - 1 messages per rank."""
     source, target = np.nonzero(~np.eye(n, dtype=np.bool_))
@@ -57,7 +57,7 @@ def _pairwise(n: Any, traffic: ArrayLike | None) -> tuple[Any, Any, Any]:
     return n - 1, sum(table[rank, (rank + k) % rank.size].max() for k in range(1, rank.size)), 0
 
 
-@algorithm("all_to_all.pairwise", _pairwise)
+@algorithm("all_to_all.pairwise", _pairwise, per_pair=36)
 def pairwise(n: int, root: int, *, traffic: ArrayLike | None = None) -> tuple[int, Steps] | tuple[int, Steps, Floats]:
     """Send to the rank at distance 1, then 2, ...: each port has one message at a time; with skew all wait for one."""
     rank = np.arange(n)
@@ -85,6 +85,7 @@ def _hierarchical(
     "all_to_all.hierarchical",
     each(_hierarchical),
     alone=each(lambda n, traffic, per_server: _hierarchical(n, traffic, per_server, alone=True)),
+    per_pair=130,
 )
 def hierarchical(
     n: int, root: int, *, traffic: ArrayLike | None = None, per_server: int | None = None

@@ -49,7 +49,10 @@ def reduce_scatter(n: int, root: int) -> tuple[int, Steps]:
 
 
 @algorithm(
-    "all_gather.pat", lambda n: (ceil_log2(n), (n - 1) / n, 0), alone=lambda n: (ceil_log2(n), ceil_log2(n) / n, 0)
+    "all_gather.pat",
+    lambda n: (ceil_log2(n), (n - 1) / n, 0),
+    alone=lambda n: (ceil_log2(n), ceil_log2(n) / n, 0),
+    per_pair=66,
 )
 def pat_all_gather(n: int, root: int) -> tuple[int, Steps]:
     """Send over the longest distance first, so that most bytes go to the nearest; a rank sends one block per transfer.
@@ -65,6 +68,7 @@ def pat_all_gather(n: int, root: int) -> tuple[int, Steps]:
     "reduce_scatter.pat",
     lambda n: (ceil_log2(n), (n - 1) / n, (n - 1) / n),
     alone=lambda n: (ceil_log2(n), ceil_log2(n) / n, (n - 1) / n),
+    per_pair=42,
 )
 def pat_reduce_scatter(n: int, root: int) -> tuple[int, Steps]:
     """Run that all-gather backwards and add: most bytes go to the nearest first."""
@@ -78,6 +82,7 @@ def pat_reduce_scatter(n: int, root: int) -> tuple[int, Steps]:
     "all_to_all.bruck",
     each(lambda n: ((n - 1).bit_length(), sum(d.bit_count() for d in range(n)) / n, 0)),
     alone=lambda n: (ceil_log2(n), (n - 1) / n, 0),
+    per_pair=66,
 )
 def all_to_all(n: int, root: int) -> tuple[int, Steps]:
     """Pass blocks on over the bits of their distance: few steps, but a block passes a port up to log2 n times."""

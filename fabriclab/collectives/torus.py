@@ -10,14 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import isqrt, prod
+from typing import Final
 
 import numpy as np
 
 from fabriclab import units
 from fabriclab.collectives._algorithm import Steps, algorithm, each, server_size
 from fabriclab.core import StepGroup
+from fabriclab.core._memory import check_memory
 
 Shape = Sequence[int] | None
+_BYTES: Final = 32  # peak per transfer of a torus, measured and rounded up; a test holds it
 
 
 def _shape(n: int, shape: Shape) -> tuple[int, ...]:
@@ -102,7 +105,10 @@ def torus(n: int, root: int, *, shape: Shape = None) -> tuple[int, Steps]:
     On a torus of equal sides each link carries one part at any time; with other sides parts meet on the longer ones.
     """
     grid = _shape(n, shape)
-    turns = _turns(grid)
+    turns, steps = _turns(grid), int(_cost(n, shape)[0])
+    check_memory(
+        n * len(turns) * steps * _BYTES, f"a torus {grid}, step by step", "take fewer ranks, or all_reduce bucket"
+    )
     parts = [_grid(grid, dims, part, way) for part, (dims, way) in enumerate(turns)]
     flat = [[s for g in groups for s in g.steps(n * len(turns))] for groups in parts]
     return n * len(turns), tuple(StepGroup.together(step) for step in zip(*flat, strict=True))
