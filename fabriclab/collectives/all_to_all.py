@@ -20,7 +20,8 @@ Floats = NDArray[np.float64]
 def _table(n: Any, traffic: ArrayLike) -> Floats:
     """Return the table of parts of the size, (n, n)."""
     table = np.asarray(traffic, dtype=np.float64)
-    if table.shape != (n, n) or not np.all(np.isfinite(table) & (table >= 0)) or not table.any():
+    square = table.ndim == 2 and np.all((n == len(table)) & (n == table.shape[-1]))
+    if not square or not np.all(np.isfinite(table) & (table >= 0)) or not table.any():
         msg = f"traffic must be a table ({n}, {n}) of what each rank has for each, >= 0, got shape {table.shape}"
         raise ValueError(msg)
     parts: Floats = table / max(table.sum(axis=0).max(), table.sum(axis=1).max())

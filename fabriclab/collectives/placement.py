@@ -56,9 +56,14 @@ def leaf_of(fabric: Fabric) -> NDArray[np.int64]:
 def channel_rings(n_ranks: int, per_server: int, *, alternate: bool = False) -> NDArray[np.int64]:
     """Return a ring for each GPU of a server, (per_server, n_ranks): ring c comes into every server at its GPU c.
 
-    The ring goes through the server and leaves it at the GPU before c, so it changes rails between servers.
-    With ``alternate`` every second server is passed the other way round and rails are kept, but for the last
-    cable of an odd number of servers: NCCL_CROSS_NIC=1 and =2. (With =0 data go back to the first GPU's NIC.)
+    The ring goes through the server and leaves it at the GPU before c, so it changes rails between servers, as
+    NCCL_CROSS_NIC=1 allows [1]_. With ``alternate`` every second server is passed the other way round, so that rails
+    are kept but for the last cable of an odd number of servers, as with NCCL_CROSS_NIC=2. Leaves out =0, where a ring
+    leaves every server by the NIC by which it came in.
+
+    References
+    ----------
+    .. [1] NVIDIA, NCCL user guide, environment variables; rings alternate in NVIDIA/nccl, src/graph/connect.cc.
 
     Examples
     --------

@@ -1,14 +1,15 @@
 """Switches that add and multicast: aggregation trees (SHARP), and the switches between GPUs (NVLS).
 
 Switches are the participants after the ranks; `lower` places them. An aggregation tree keeps the sum and sends it
-down. NVLS knows two operations only: a GPU reads the sum of all copies, or writes to all copies; so the sum passes a
-GPU between them, and a port passes S (1 + 1/n) each way.
+down. With NVLS a GPU reads the sum of all copies (multimem.ld_reduce [3]_), or writes to all copies (multimem.st): the
+sum passes a GPU between the two, and a port passes S (1 + 1/n) each way.
 
 References
 ----------
 .. [1] R. L. Graham et al., Scalable Hierarchical Aggregation Protocol (SHArP), COMHPC 2016, pp. 1-10.
 .. [2] B. Klenk, N. Jiang, G. Thorson, L. Dennison, An In-Network Architecture for Accelerating Shared-Memory
    Multiprocessor Collectives, ISCA 2020, pp. 996-1009.
+.. [3] NVIDIA, Parallel Thread Execution ISA, multimem instructions.
 """
 
 from __future__ import annotations
