@@ -14,6 +14,7 @@ from fabriclab.collectives._algorithm import number
 from fabriclab.core import Fabric, Flows, Schedule, StepGroup
 from fabriclab.core._arrays import expand as spread
 from fabriclab.core._arrays import pointer
+from fabriclab.core._frozen import check_within
 from fabriclab.core._memory import check_memory
 
 __all__ = ["lower"]
@@ -27,7 +28,7 @@ _ADVICE: Final = "let expand be False, or take fewer ranks"
 def lower(
     schedule: Schedule, fabric: Fabric, size: units.Quantity, *, placement: ArrayLike | None = None,
     lag: units.Quantity = 0.0, gamma: float = 0.0, expand: bool = False, weight: float = 1.0,
-    limit: units.Quantity = np.inf,
+    limit: units.Quantity = np.inf, switches: ArrayLike | None = None,
 ) -> Flows:  # fmt: skip
     """Return the Flows of a schedule on a fabric.
 
@@ -61,6 +62,8 @@ def lower(
         Factor of the fair share. > 0
     limit : float or str
         Highest rate of one flow's source. [B/s], > 0
+    switches : array_like, shape (n_switches,) or (G, n_switches), optional
+        Node of the fabric for each switch of the schedule that adds or multicasts; one may serve several.
 
     Returns
     -------
@@ -86,17 +89,20 @@ def lower(
     rate = np.inf if limit == np.inf else units.rate(limit, "limit")
     per_byte = float(number(gamma, "gamma"))
     place = _placed(schedule, fabric, placement)
+    nodes = np.hstack([fabric.endpoint[place], _switches(schedule, fabric, switches, len(place))])
     rows, n = place.shape[0], sum(g.n_transfers * (g.repeat if expand else 1) for g in schedule.groups)
     check_memory(rows * n * _FLOW_BYTES, f"a graph of {rows * n} flows" if expand else f"{rows * n} flows", _ADVICE)
     steps = tuple(schedule.steps()) if expand else schedule.groups
-    source, target, count, reduce = (_column(steps, name) for name in ("source", "target", "count", "reduce"))
+    source, target, reduce = (_column(steps, name) for name in ("source", "target", "reduce"))
     step = np.repeat(np.arange(len(steps)), [s.n_transfers for s in steps])
-    moved = count * (total / (schedule.n_blocks * schedule.segments))
-    lags = wait + reduce * (per_byte * _added(step * schedule.n_ranks + target, moved * reduce))
+    moved = total * np.concatenate([np.zeros(0), *map(schedule.moved, steps)])
+    # Switches add at the rate of their ports.
+    added = _added(step * schedule.n_participants + target, moved * reduce) * (target < schedule.n_ranks)
+    lags = wait + reduce * (per_byte * added)
     # Flows of a sequence stand step by step; in a graph each row of the placement keeps its own order.
     order = np.arange(rows * n) if expand else np.argsort(np.tile(step, rows), kind="stable")
     row, item = np.divmod(order, max(n, 1))
-    nodes, name = fabric.endpoint[place], f"{schedule.collective} {schedule.algorithm}"
+    name = f"{schedule.collective} {schedule.algorithm}"
     flows = Flows.make(
         nodes[row, source[item]], nodes[row, target[item]], moved[item], lag=lags[item], weight=weight, limit=rate,
         label=row, labels=(name,) if rows == 1 else tuple(f"{name} {r}" for r in range(rows)),
@@ -147,9 +153,6 @@ def _dependencies(step: Ints, source: Ints, target: Ints, n_steps: int, rows: in
 def _placed(schedule: Schedule, fabric: Fabric, placement: ArrayLike | None) -> Ints:
     """Return the endpoint of each rank as a table (G, n_ranks), or refuse the placement."""
     n, ends = schedule.n_ranks, fabric.n_ranks
-    if schedule.n_switches:
-        msg = f"lower places ranks on endpoints, this schedule has {schedule.n_switches} switches that add as well"
-        raise ValueError(msg)
     if placement is None and n > ends:
         msg = f"the schedule has {n} ranks and the fabric {ends} endpoints; build a larger fabric or a smaller schedule"
         raise ValueError(msg)
@@ -170,3 +173,15 @@ def _placed(schedule: Schedule, fabric: Fabric, placement: ArrayLike | None) -> 
         msg = f"placement puts ranks {ranks[0]} and {ranks[1]} on endpoint {twice}; each endpoint holds one rank"
         raise ValueError(msg)
     return table.astype(np.int64)
+
+
+def _switches(schedule: Schedule, fabric: Fabric, switches: ArrayLike | None, rows: int) -> Ints:
+    """Return the node of each switch as a table (G, n_switches), or refuse them."""
+    n = schedule.n_switches
+    none = switches is None or not np.size(switches)
+    table = np.atleast_2d(np.zeros(0, np.int64) if none else np.asarray(switches))
+    if table.shape not in ((1, n), (rows, n)) or not np.issubdtype(table.dtype, np.integer):
+        msg = f"switches must name a node of the fabric for each of the {n} switches of the schedule, got {switches!r}"
+        raise ValueError(msg)
+    check_within(table, "switches: node", 0, fabric.n_nodes - 1)
+    return np.broadcast_to(table.astype(np.int64), (rows, n))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from inspect import signature
 from itertools import permutations
@@ -73,7 +73,7 @@ def simulate(
     collective: str, algorithm: str, fabric: Fabric, size: units.Quantity, *, placement: ArrayLike | None = None,
     root: int = 0, segments: int = 1, pipelined: bool = False, method: str = "ecmp", subflows: int = 1, seed: int = 0,
     engine: str = "flow", lag: units.Quantity = 0.0, gamma: float = 0.0, expand: bool = False,
-    changes: Changes | None = None,
+    switches: ArrayLike | None = None, changes: Changes | None = None, options: Mapping[str, Any] | None = None,
 ) -> Simulation:  # fmt: skip
     """Return a collective timed on a fabric.
 
@@ -89,13 +89,13 @@ def simulate(
         Size of the whole array, as nccl-tests counts it. [B], >= 0
     placement : array_like, shape (n,) or (G, n), optional
         Endpoint of each rank, or of each rank of G groups that run at once; all endpoints in order by default.
-    root, segments, pipelined
-        As in `fabriclab.collectives.build`.
+    root, segments, pipelined, options
+        As in `fabriclab.collectives.build`; options of the algorithm as a mapping, such as ``{"per_server": 8}``.
     method, subflows, seed
         As in `fabriclab.routing.route`.
     engine, changes
         As in `fabriclab.engines.run`.
-    lag, gamma, expand
+    lag, gamma, expand, switches
         As in `fabriclab.lower.lower`.
 
     Returns
@@ -113,7 +113,7 @@ def simulate(
     return _runs(
         collective, algorithm, fabric, [size], placement=placement, root=root, segments=segments, pipelined=pipelined,
         method=method, subflows=subflows, seed=seed, engine=engine, lag=lag, gamma=gamma, expand=expand,
-        changes=changes,
+        switches=switches, changes=changes, options=options,
     )[0]  # fmt: skip
 
 
@@ -269,7 +269,7 @@ def _runs(
     collective: str, algorithm: str, fabric: Fabric, sizes: Sequence[units.Quantity], *,
     placement: ArrayLike | None = None, root: int = 0, segments: int = 1, pipelined: bool = False,
     method: str = "ecmp", subflows: int = 1, seed: int = 0, engine: str = "flow", changes: Changes | None = None,
-    **costs: Any,
+    options: Mapping[str, Any] | None = None, **costs: Any,
 ) -> list[Simulation]:  # fmt: skip
     rows = np.arange(fabric.n_ranks) if placement is None else placement
     ragged = np.iterable(rows) and len({np.size(row) for row in rows}) > 1
@@ -278,10 +278,11 @@ def _runs(
         msg = f"placement must be a row of endpoints, or one row of the same length per group, got {placement!r}"
         raise ValueError(msg)
     n = int(place.shape[-1])
-    plan = collectives.build(collective, algorithm, n, root=root, segments=segments, pipelined=pipelined)
+    more = dict(options or {})
+    plan = collectives.build(collective, algorithm, n, root=root, segments=segments, pipelined=pipelined, **more)
     asked = {"algorithm": algorithm, "fabric": repr(fabric), "routing": method, "engine": engine, "seed": seed,
              "root": root, "segments": segments, "pipelined": pipelined, "subflows": subflows, **costs,
-             "groups": place.size // n, "changes": repr(changes)}  # fmt: skip
+             "groups": place.size // n, "changes": repr(changes), "options": more}  # fmt: skip
     how = f"{engine} engine on {fabric!r}"
     routes, runs = None, []
     for size in sizes:

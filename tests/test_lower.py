@@ -29,6 +29,11 @@ def end(fabric, flows, engine="flow"):
     return engines.run(fabric, routing.route(fabric, flows), flows, engine=engine).end
 
 
+def inner(schedule, fabric):
+    """Return the switch of a crossbar for every switch of a schedule."""
+    return [fabric.n_nodes - 1] * schedule.n_switches
+
+
 def waits(flows):
     """Return for each flow the flows that it waits for, as sets."""
     return [set(flows.after[flows.after_ptr[f] : flows.after_ptr[f + 1]].tolist()) for f in range(flows.n_flows)]
@@ -205,18 +210,18 @@ def test_each_rank_sends_what_the_schedule_says(name, n, segments, pipelined, ex
     schedule = build(*name.split("."), n, root=data.draw(st.integers(0, n - 1)), segments=segments, pipelined=pipelined)
     place = data.draw(st.permutations(range(n + 3)))[:n]
     fabric = crossbar(n + 3)
-    flows = lower(schedule, fabric, 1e6, placement=place, expand=expand)
+    flows = lower(schedule, fabric, 1e6, placement=place, expand=expand, switches=inner(schedule, fabric))
     moved = flows.size * flows.repeat[flows.group]
     for end_of, volume in ((flows.source, schedule.sent()), (flows.target, schedule.received())):
         per_node = np.bincount(end_of, weights=moved, minlength=fabric.n_nodes)
-        np.testing.assert_allclose(per_node[fabric.endpoint[place]], volume * 1e6, rtol=1e-12)
+        np.testing.assert_allclose(per_node[fabric.endpoint[place]], volume[:n] * 1e6, rtol=1e-12)
         assert per_node.sum() == pytest.approx(volume.sum() * 1e6, rel=1e-12)
 
 
 @given(st.sampled_from(NAMES), st.integers(1, 9), st.integers(1, 3), st.booleans(), st.data())
 def test_dependencies_are_those_of_the_rule(name, n, segments, pipelined, data):
     schedule = build(*name.split("."), n, root=data.draw(st.integers(0, n - 1)), segments=segments, pipelined=pipelined)
-    flows = lower(schedule, crossbar(n), 1e6, expand=True)
+    flows = lower(schedule, crossbar(n), 1e6, expand=True, switches=inner(schedule, crossbar(n)))
     assert not flows.is_sequence
     assert waits(flows) == by_definition(schedule)
     assert flows.order().size == flows.n_flows
@@ -225,7 +230,8 @@ def test_dependencies_are_those_of_the_rule(name, n, segments, pipelined, data):
 @given(st.sampled_from(NAMES), st.integers(1, 9), st.integers(1, 3), st.booleans())
 def test_data_arrive_before_they_are_sent_on(name, n, segments, pipelined):
     schedule = build(*name.split("."), n, segments=segments, pipelined=pipelined)
-    flows = lower(schedule, crossbar(n), 1e6, expand=True)
+    fabric = crossbar(schedule.n_participants)  # a node of its own for each switch
+    flows = lower(schedule, fabric, 1e6, expand=True, switches=fabric.endpoint[n:])
     reach = np.zeros((flows.n_flows, flows.n_flows), dtype=bool)
     for f in flows.order().tolist():
         for before in flows.after[flows.after_ptr[f] : flows.after_ptr[f + 1]]:
@@ -244,8 +250,8 @@ def test_data_arrive_before_they_are_sent_on(name, n, segments, pipelined):
 def test_engines_give_the_closed_form_on_a_crossbar(name, n, size, alpha, gamma, engine, data):
     what, algorithm = name.split(".")
     schedule = build(what, algorithm, n, root=data.draw(st.integers(0, n - 1)))
-    flows = lower(schedule, crossbar(n), size, lag=alpha, gamma=gamma)
-    # The engine flow shares the root's port; the engine ideal gives every transfer the whole port.
+    flows = lower(schedule, crossbar(n), size, lag=alpha, gamma=gamma, switches=inner(schedule, crossbar(n)))
+    # The engine flow shares ports; the engine ideal gives every transfer the whole port.
     form = closed_form(what, algorithm, contention=engine == "flow")
     assert end(crossbar(n), flows, engine) == pytest.approx(form(size, n, alpha, BETA, gamma), rel=1e-9, abs=1e-15)
 
@@ -260,13 +266,16 @@ def test_one_root_differs_between_the_engines_by_the_root_port():
 @given(st.sampled_from(NAMES), st.integers(2, 12), st.floats(1e3, 1e9), st.booleans(), st.booleans())
 def test_no_run_beats_the_bounds_of_its_machine(name, n, size, expand, cut):
     what, algorithm = name.split(".")
+    machine = registry.info("collective", name)["machine"]
+    cut &= machine == "hosts"  # a switch would be on one side
     schedule = build(what, algorithm, min(n, 4) if cut else n)
     fabric = two_leaves() if cut else crossbar(n)
     alpha = 1e-6
-    most = max([np.bincount(e).max() for g in schedule.steps() for e in (g.source, g.target)], default=1)
+    ends = [e for g in schedule.steps() for e in (g.source, g.target)]
+    most = max([np.bincount(e)[: schedule.n_ranks].max() for e in ends], default=1)
     known = bounds(what, schedule.n_ranks, size, port_rate=BETA, alpha=alpha, messages=int(most),
-                   cuts=[(2, BETA / 4)] if cut and schedule.n_ranks > 2 else [])  # fmt: skip
-    time = end(fabric, lower(schedule, fabric, size, lag=alpha, expand=expand))
+                   machine=machine, cuts=[(2, BETA / 4)] if cut and schedule.n_ranks == 4 else [])  # fmt: skip
+    time = end(fabric, lower(schedule, fabric, size, lag=alpha, expand=expand, switches=inner(schedule, fabric)))
     assert time >= collectives.binding(known).seconds * (1 - 1e-9)
 
 
@@ -323,10 +332,25 @@ def test_wrong_numbers_are_refused():
             lower(plan, fabric, **({"size": 1.0} | arguments))
 
 
-def test_switches_that_add_are_refused():
-    tree = Schedule("all_reduce", "by hand", 2, 1, (StepGroup.make([0, 1], 2, reduce=True),), n_switches=1)
-    with pytest.raises(ValueError, match="this schedule has 1 switches that add"):
-        lower(tree, crossbar(2), 1.0)
+def test_switches_need_a_node_each():
+    up, down = StepGroup.make([0, 1], 2, reduce=True), StepGroup.make(2, [0, 1], reduce=False)
+    tree = Schedule("all_reduce", "by hand", 2, 1, (up, down), n_switches=1)
+    for wrong in (None, [4, 4], [0.0]):
+        with pytest.raises(ValueError, match="a node of the fabric for each of the 1 switches of the schedule, got"):
+            lower(tree, crossbar(4), 1.0, switches=wrong)
+    with pytest.raises(ValueError, match=r"switches: node must be within 0\.\.4, got 5"):
+        lower(tree, crossbar(4), 1.0, switches=[5])
+    both = lower(tree, crossbar(4), 1e9, placement=[[0, 1], [2, 3]], gamma=1e-9, switches=[4])
+    assert both.source.tolist() == [0, 1, 2, 3, 4, 4, 4, 4]
+    assert both.target.tolist() == [4, 4, 4, 4, 0, 1, 2, 3]
+    assert not both.lag.any()  # a switch adds at the rate of its ports
+    assert end(crossbar(4), both) == 2.0
+
+
+def test_blocks_of_several_sizes_take_their_own_bytes():
+    moves = StepGroup.make([0, 1, 0], [1, 2, 2], [0, 2, 1], [2, 2, 1], reduce=False)
+    plan = Schedule("all_gather", "by hand", 3, 3, (moves,), parts=[0.5, 0.1, 0.4])
+    assert lower(plan, crossbar(3), 1e3).size.tolist() == pytest.approx([600.0, 900.0, 100.0])
 
 
 def test_a_fabric_without_leaves_says_which_kinds_it_has():

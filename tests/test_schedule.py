@@ -76,6 +76,25 @@ def test_pipelined_segments_start_one_step_apart():
     ]
 
 
+def test_a_window_keeps_blocks_where_they_began():
+    group = StepGroup.make([0, 1], [1, 0], [0, 5], reduce=False, repeat=3, shift=-2, window=4)
+    assert [s.first.tolist() for s in pair(group, n_blocks=8).steps()] == [[0, 5], [2, 7], [0, 5]]
+    with pytest.raises(ValueError, match="group 0: window must divide the 6 blocks, got 4"):
+        pair(group, n_blocks=6)
+
+
+def test_blocks_may_have_sizes_of_their_own():
+    group = StepGroup.make([0, 1], [1, 0], [0, 2], [1, 2], reduce=False)
+    uneven = pair(group, n_blocks=3, parts=[0.5, 0.2, 0.3], segments=2)
+    assert uneven.sent().tolist() == pytest.approx([0.25, 0.4])
+    assert uneven.moved(group).tolist() == pytest.approx([0.25, 0.4])
+    assert pair(group, n_blocks=3, parts=1.0).sent().tolist() == [1, 2]
+    with pytest.raises(ValueError, match=r"parts must have shape \(3,\), got \(2,\)"):
+        pair(group, n_blocks=3, parts=[1, 2])
+    with pytest.raises(ValueError, match="blocks of several sizes cannot be shifted"):
+        pair(dataclasses.replace(group, repeat=2, shift=1), n_blocks=3, parts=[0.5, 0.2, 0.3])
+
+
 # ------------------------------------------------------------------ shape
 
 
@@ -117,7 +136,8 @@ def test_what_is_sent_is_received(name, n, data):
     schedule = collectives.build(*name.split("."), n, root=data.draw(st.integers(0, n - 1)))
     assert schedule.sent().sum() == pytest.approx(schedule.received().sum(), rel=1e-12)
     blocks = sum(int(s.count.sum()) for s in schedule.steps())
-    assert schedule.sent().sum() == pytest.approx(blocks / schedule.n_blocks, rel=1e-12)
+    arrays = {"all_to_all": n, "send_recv": n, "barrier": 0}.get(schedule.collective, 1)
+    assert schedule.sent().sum() == pytest.approx(blocks * arrays / schedule.n_blocks, rel=1e-12)
     assert sum(1 for _ in schedule.steps()) == schedule.n_steps
 
 

@@ -33,6 +33,20 @@ def test_the_root_is_the_busiest_port():
     assert busy == pytest.approx(127e9)
 
 
+def test_options_and_switches_reach_the_schedule():
+    star = topologies.build("crossbar", hosts=8, rate=1e9, delay=0)
+    two = simulate("all_reduce", "hierarchical", star, "8 GB", options={"per_server": 4})
+    assert (two.flows.repeat.tolist(), two.time) == ([3, 1, 1, 3], pytest.approx(14))
+    assert two.result.asked["options"] == {"per_server": 4}
+    shot = simulate("all_reduce", "nvls_two_shot", star, "8 GB", switches=[8], segments=256, pipelined=True)
+    assert 9 < shot.time < 9.2  # S (1 + 1/n), and three steps of 259 to fill the pipeline
+    times = sweep("all_to_all", "direct", star, ["1 GB", "8 GB"], options={"traffic": np.roll(np.eye(8), 1, axis=1)})
+    assert times.time.tolist() == pytest.approx([1, 8])
+    assert times.busbw.tolist() == pytest.approx([7e9 / 8] * 2)
+    with pytest.raises(TypeError, match="all_reduce ring has no option 'radix'"):
+        simulate("all_reduce", "ring", star, "1 GB", options={"radix": 2})
+
+
 def test_order_of_the_ring_decides_with_hashing_and_not_with_spraying():
     rng = np.random.default_rng(0)
     shuffled = [rng.permutation(g) for g in RAILS]

@@ -3,51 +3,95 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
+from inspect import signature
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import units
+from fabriclab.collectives._definition import definition
 from fabriclab.core import Schedule, StepGroup
+from fabriclab.core._memory import check_memory
 from fabriclab.registry import register
 
-__all__ = ["ClosedForm", "Steps", "algorithm", "ceil_log2", "floor_log2", "number"]
+__all__ = ["ClosedForm", "Steps", "algorithm", "ceil_log2", "each", "floor_log2", "number", "server_size"]
 
 Floats = NDArray[np.float64]
 ClosedForm = Callable[..., Floats]
-Cost = Callable[[Any], tuple[Any, Any, Any]]
+Cost = Callable[..., tuple[Any, Any, Any]]
 Steps = tuple[StepGroup, ...]
-Recipe = Callable[[int, int], tuple[int, Steps]]
+Recipe = Callable[..., tuple[int, Steps] | tuple[int, Steps, Any]]
 
 
-def algorithm(name: str, cost: Cost, *, alone: Cost | None = None) -> Callable[[Recipe], Recipe]:
-    """Register a function (n_ranks, root) -> (number of blocks, steps) as one algorithm of a collective.
+def algorithm(
+    name: str, cost: Cost, *, alone: Cost | None = None, machine: str = "hosts", per_pair: float = 0.0
+) -> Callable[[Recipe], Recipe]:
+    """Register a function (n_ranks, root, *, options) -> (number of blocks, steps) as one algorithm of a collective.
+
+    Participants from n_ranks on are switches. An algorithm that skews adds the parts of a `Schedule`.
 
     Parameters
     ----------
     name : str
         Collective and algorithm, such as ``"all_reduce.ring"``.
     cost : callable
-        From the number of ranks (a float array) to the steps, and to the parts of the whole array that pass
-        the busiest port and that the busiest rank adds, summed over the steps.
+        From the number of ranks (a float array), and the options by name, to the steps, and to the parts of the
+        size that pass the busiest port and that the busiest rank adds, summed over the steps.
     alone : callable, optional
         The same where transfers never share a port, if that differs.
+    machine : str
+        Machine that it needs, as in `bounds`.
+    per_pair : float
+        Peak of memory of one with a transfer per pair of ranks, measured and rounded up; a test holds it. [B]
     """
     collective, how = name.split(".", 1)
 
     def keep(steps: Recipe) -> Recipe:
-        @wraps(steps)
-        def build(n_ranks: int, root: int = 0) -> Schedule:
-            n = units.count(n_ranks, "n_ranks")
-            blocks, groups = steps(n, units.count(root, "root", 0, n - 1))
-            return Schedule(collective, how, n, blocks, groups if n > 1 else (), root=root)
+        declared = {k: p.default for k, p in signature(steps).parameters.items() if p.kind is p.KEYWORD_ONLY}
 
-        register("collective", name, closed_form=_closed(cost), no_contention=_closed(alone or cost))(build)
+        def chosen(given: dict[str, Any]) -> dict[str, Any]:
+            for option in given:
+                if option not in declared:
+                    takes = ", ".join(declared) or "none"
+                    msg = f"{collective} {how} has no option {option!r}; its options: {takes}"
+                    raise TypeError(msg)
+            return declared | given
+
+        @wraps(steps)
+        def build(n_ranks: int, root: int = 0, **given: Any) -> Schedule:
+            n = units.count(n_ranks, "n_ranks")
+            check_memory(per_pair * n * n, f"{collective} {how} over {n} ranks", "take fewer ranks")
+            blocks, groups, *parts = steps(n, units.count(root, "root", 0, n - 1), **chosen(given))
+            kept = groups if n > 1 else ()
+            people = max((1 + int(max(g.source.max(), g.target.max())) for g in kept), default=n)
+            arrays = definition(collective).arrays(n)
+            even = None if arrays == 1 else np.array([arrays / blocks])
+            return Schedule(collective, how, n, blocks, kept, 1, max(0, people - n), root, parts[0] if parts else even)
+
+        def form(cost: Cost) -> Callable[..., ClosedForm]:
+            return lambda **given: _closed(partial(cost, **chosen(given)))
+
+        about = {"closed_form": form(cost), "no_contention": form(alone or cost), "machine": machine}
+        register("collective", name, per_pair=per_pair, **about)(build)
         return steps
 
     return keep
+
+
+def each(cost: Cost) -> Cost:
+    """Return a cost over an array of one that takes a single whole number of ranks."""
+    return lambda n, **options: np.vectorize(lambda k: cost(int(k), **options), otypes=[float] * 3)(n)
+
+
+def server_size(n: int, per_server: int | None, instead: str) -> int:
+    """Return the ranks of a server: the most up to 8 that divide n unless given; refuse what does not divide."""
+    size = max(g for g in range(1, 9) if n % g == 0) if per_server is None else units.count(per_server, "per_server")
+    if n % size:
+        msg = f"n_ranks must be a multiple of per_server, got {n} and {size}; {instead} takes any number of ranks"
+        raise ValueError(msg)
+    return size
 
 
 def _closed(cost: Cost) -> ClosedForm:

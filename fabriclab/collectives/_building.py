@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from difflib import get_close_matches
+from typing import Any
+
 from fabriclab import registry
 from fabriclab.collectives._algorithm import ClosedForm
 from fabriclab.core import Schedule
@@ -15,27 +19,32 @@ def algorithms(collective: str) -> tuple[str, ...]:
     Examples
     --------
     >>> algorithms("reduce_scatter")
-    ('binomial_tree', 'halving_doubling', 'one_root', 'ring')
+    ('binomial_tree', 'bruck', 'halving_doubling', 'one_root', 'pat', 'ring')
     """
     known = [name.split(".", 1) for name in registry.names("collective")]
     found = tuple(algorithm for what, algorithm in known if what == collective)
     if not found:
-        msg = f"collective must be one of {', '.join(sorted({what for what, _ in known}))}, got {collective!r}"
-        raise ValueError(msg)
+        raise ValueError(_unknown("collective", {what for what, _ in known}, collective))
     return found
+
+
+def _unknown(what: str, known: Iterable[str], name: object) -> str:
+    """Return the text that answers an unknown name with all names and the nearest ones."""
+    near = " or ".join(map(repr, get_close_matches(str(name), known)))
+    return f"{what} must be one of {', '.join(sorted(known))}, got {name!r}{near and f'; did you mean {near}?'}"
 
 
 def _name(collective: str, algorithm: str) -> str:
     choices = algorithms(collective)
     if algorithm not in choices:
-        msg = f"algorithm of {collective} must be one of {', '.join(choices)}, got {algorithm!r}"
-        raise ValueError(msg)
+        raise ValueError(_unknown(f"algorithm of {collective}", choices, algorithm))
     return f"{collective}.{algorithm}"
 
 
 def build(
-    collective: str, algorithm: str, n_ranks: int, *, root: int = 0, segments: int = 1, pipelined: bool = False
-) -> Schedule:
+    collective: str, algorithm: str, n_ranks: int, *, root: int = 0, segments: int = 1, pipelined: bool = False,
+    **options: Any,
+) -> Schedule:  # fmt: skip
     """Return the Schedule of a collective, without a network and without a size.
 
     Parameters
@@ -48,22 +57,26 @@ def build(
         The rank with the data (broadcast), or through which they pass (one root, trees).
     segments, pipelined : int, bool
         Parts of each block, and whether they overlap; see `Schedule.segmented`.
+    **options
+        What the algorithm takes besides, such as ``per_server=8``; see its function.
 
     Raises
     ------
     ValueError
         If a name is unknown or a number is out of its range.
+    TypeError
+        If the algorithm has no such option.
 
     Examples
     --------
     >>> build("all_reduce", "ring", 8)
     <Schedule all_reduce ring: 8 ranks, 14 steps>
     """
-    schedule: Schedule = registry.get("collective", _name(collective, algorithm))(n_ranks, root)
+    schedule: Schedule = registry.get("collective", _name(collective, algorithm))(n_ranks, root, **options)
     return schedule.segmented(segments, pipelined=pipelined)
 
 
-def closed_form(collective: str, algorithm: str, *, contention: bool = True) -> ClosedForm:
+def closed_form(collective: str, algorithm: str, *, contention: bool = True, **options: Any) -> ClosedForm:
     """Return the textbook time of an algorithm on a crossbar: ``time(n_bytes, n_ranks, alpha, beta, gamma=0.0)``.
 
     Parameters
@@ -72,8 +85,10 @@ def closed_form(collective: str, algorithm: str, *, contention: bool = True) -> 
         As in `build`.
     contention : bool
         True: transfers that meet in a port share it, as in the engine ``flow``. False: each transfer has every
-        port to itself, as in the engine ``ideal``. Only one_root has two different forms: what its root sends
-        or takes in during one step passes the port one after another, or all at once.
+        port to itself, as in the engine ``ideal``. The two differ where a rank sends or takes in several at once:
+        what the root of one_root moves in a step passes its port one after another, or all at once.
+    **options
+        As in `build`.
 
     Examples
     --------
@@ -82,8 +97,8 @@ def closed_form(collective: str, algorithm: str, *, contention: bool = True) -> 
     128.0
     """
     about = registry.info("collective", _name(collective, algorithm))
-    form: ClosedForm | None = about.get("closed_form" if contention else "no_contention")
+    form: Callable[..., ClosedForm] | None = about.get("closed_form" if contention else "no_contention")
     if form is None:
         msg = f"{collective} {algorithm} registers no closed form; lower it and run an engine"
         raise ValueError(msg)
-    return form
+    return form(**options)

@@ -28,18 +28,24 @@ class Definition:
     ----------
     before, after : callable (n_ranks, n_blocks, root) -> (n_ranks, n_blocks) bool
         Which blocks each rank has at the start, and must have at the end.
+    arrays : callable (n_ranks) -> number
+        Arrays of the size that nccl-tests counts, which the blocks of a Schedule make up together.
     result : callable (buffers, op, n_ranks, root) -> list of arrays
-        What each rank must have at the end, with no part in how `execute` gets there.
+        What each rank must have at the end, with no part in how `execute` gets there. One whose blocks may differ
+        takes the parts of a Schedule as well.
     """
 
     before: Holders
     after: Holders
-    result: Callable[[list[Array], np.ufunc, int, int], list[Array]]
+    arrays: Callable[[int], int]
+    result: Callable[..., list[Array]]
 
 
-def define(name: str, before: Holders, after: Holders) -> Callable[[Callable[..., list[Array]]], Any]:
+def define(
+    name: str, before: Holders, after: Holders, arrays: Callable[[int], int] = lambda n: 1
+) -> Callable[[Callable[..., list[Array]]], Any]:
     """Register the result of a collective together with who has what."""
-    return registry.register("definition", name, before=before, after=after)
+    return registry.register("definition", name, before=before, after=after, arrays=arrays)
 
 
 def definition(collective: str) -> Definition:
@@ -62,6 +68,38 @@ def own(n: int, blocks: int, root: int) -> Mask:
         msg = f"this collective must have one block per rank ({n}), got {blocks} blocks"
         raise ValueError(msg)
     return np.eye(n, dtype=np.bool_)
+
+
+def _next(n: int, blocks: int, root: int) -> Mask:
+    """Rank r has the block of the rank before it."""
+    return np.roll(own(n, blocks, root), -1, axis=1)
+
+
+def _pairs(n: int, blocks: int, root: int) -> Mask:
+    """Block s n + t goes from rank s to rank t: rank r has row r."""
+    if blocks != n * n:
+        msg = f"this collective must have one block per pair of ranks ({n * n}), got {blocks} blocks"
+        raise ValueError(msg)
+    return np.repeat(np.eye(n, dtype=np.bool_), n, axis=1)
+
+
+def _columns(n: int, blocks: int, root: int) -> Mask:
+    """Rank r has column r of the blocks of `_pairs`."""
+    return np.tile(np.eye(n, dtype=np.bool_), n)
+
+
+def cuts(count: Any, blocks: int, parts: Any = None) -> NDArray[np.int64]:
+    """Return where each block of ``count`` elements begins, and the end, (..., blocks + 1): in proportion to ``parts``.
+
+    Without, or where all are equal, as `numpy.array_split` cuts: lengths differ by one, the longer ones first.
+    """
+    if parts is not None and np.size(parts) > 1:
+        skewed: NDArray[np.int64] = np.rint(np.append(0.0, np.cumsum(parts)) * (count / np.sum(parts))).astype(np.int64)
+        return skewed
+    size, longer = np.divmod(np.asarray(count, dtype=np.int64)[..., None], blocks)
+    k = np.arange(blocks + 1)
+    out: NDArray[np.int64] = k * size + np.minimum(k, longer)
+    return out
 
 
 def at_root(n: int, blocks: int, root: int) -> Mask:
@@ -92,3 +130,38 @@ def _all_gather(buffers: list[Array], op: np.ufunc, n: int, root: int) -> list[A
 @define("broadcast", at_root, everywhere)
 def _broadcast(buffers: list[Array], op: np.ufunc, n: int, root: int) -> list[Array]:
     return buffers * n
+
+
+@define("reduce", everywhere, at_root)
+def _reduce(buffers: list[Array], op: np.ufunc, n: int, root: int) -> list[Array]:
+    total = _total(buffers, op)
+    return [total if r == root else total[:0] for r in range(n)]
+
+
+@define("gather", own, at_root)
+def _gather(buffers: list[Array], op: np.ufunc, n: int, root: int) -> list[Array]:
+    whole = np.concatenate(buffers)
+    return [whole if r == root else whole[:0] for r in range(n)]
+
+
+@define("scatter", at_root, own)
+def _scatter(buffers: list[Array], op: np.ufunc, n: int, root: int) -> list[Array]:
+    return np.array_split(buffers[0], n)
+
+
+@define("all_to_all", _pairs, _columns, arrays=lambda n: n)
+def _all_to_all(buffers: list[Array], op: np.ufunc, n: int, root: int, parts: Any = None) -> list[Array]:
+    whole = np.concatenate(buffers)
+    blocks = np.split(whole, cuts(whole.size, n * n, parts)[1:-1])
+    return [np.concatenate(blocks[r::n]) for r in range(n)]
+
+
+@define("send_recv", own, _next, arrays=lambda n: n)
+def _send_recv(buffers: list[Array], op: np.ufunc, n: int, root: int) -> list[Array]:
+    return [buffers[r - 1] for r in range(n)]
+
+
+@define("barrier", own, everywhere, arrays=lambda n: 0)
+def _barrier(buffers: list[Array], op: np.ufunc, n: int, root: int) -> list[Array]:
+    """Every rank must have heard of every other; nothing has a size."""
+    return [np.concatenate(buffers)] * n

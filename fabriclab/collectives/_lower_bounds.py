@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from fabriclab import units
 from fabriclab.collectives._definition import definition
 from fabriclab.core import bus_factor
 from fabriclab.core.result import BUS_FACTORS
 
-__all__ = ["Bound", "binding", "bounds"]
+__all__ = ["MACHINES", "Bound", "binding", "bounds"]
+
+MACHINES: Final = {
+    "hosts": "only hosts add and copy",
+    "aggregation": "switches add and multicast",
+    "nvls": "only a switch adds, what one host reads, and it multicasts what one host writes",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +49,7 @@ class Bound:
 def bounds(
     collective: str, n_ranks: int, n_bytes: units.Quantity, *, port_rate: units.Quantity | None = None,
     alpha: units.Quantity = 0.0, cuts: Sequence[tuple[int, units.Quantity]] = (), messages: int | None = None,
+    machine: str = "hosts",
 ) -> tuple[Bound, ...]:  # fmt: skip
     """Return the lower bounds of a collective, one per part of the machine that is given.
 
@@ -50,8 +58,12 @@ def bounds(
     takes k - 1 messages between groups, and until then no group has the sum; then each of the k - 1
     others must get at least one more. So an all-reduce sends 2(k-1) S out of k groups, and the busiest
     sends at least the mean. A reduce-scatter needs the first half, an all-gather the second; a
-    broadcast sends S into every group. A switch that adds or multicasts breaks the premise: then
-    the port and cut bounds do not hold.
+    broadcast sends S into every group. For a gather, scatter or all-to-all the k groups must be equal.
+
+    A switch that adds or multicasts breaks the premise for an all-reduce. With an aggregation tree each group
+    still sends its S out and takes S in. Where a switch adds only what a GPU reads, and multicasts only what a
+    GPU writes (NVLS), each element is sent by all n ranks to one that reads the sum, and once more to be written:
+    S (1 + 1/n) per port, so the gain over a ring is at most 2 (n - 1) / (n + 1).
 
     Parameters
     ----------
@@ -69,7 +81,9 @@ def bounds(
         For each level: k groups, each behind a cut of this rate in one direction. [B/s]
     messages : int, optional
         Messages that a rank may send, and take in, at once. >= 1. Any number unless given, as in the engines;
-        textbooks mostly mean 1.
+        textbooks mostly mean 1. Counts only where hosts alone copy.
+    machine : str
+        ``"hosts"``: only hosts add and copy; ``"aggregation"``: switches do, too; ``"nvls"``: hosts do not.
 
     References
     ----------
@@ -85,26 +99,35 @@ def bounds(
     """
     definition(collective)  # refuses a wrong name
     n, size = units.count(n_ranks, "n_ranks"), units.size(n_bytes, "n_bytes")
-    found = []
+    if machine not in MACHINES:
+        msg = f"machine must be one of {', '.join(MACHINES)}, got {machine!r}"
+        raise ValueError(msg)
+    who, found = MACHINES[machine], []
 
     def cut(k: int, rate: units.Quantity, symbol: str, name: str, model: str) -> None:
         # The factor of the bus bandwidth is this bound: that is why busbw can be held against a rate.
         part, (a, _) = bus_factor(collective, k) if k > 1 else 0.0, BUS_FACTORS[collective]
         formula = f"{f'{a:g} ' if a > 1 else ''}{f'({symbol}-1)/{symbol} ' if a else ''}S / rate"
-        found.append(Bound(name, model, part * size / units.rate(rate, name), formula))
+        if collective == "all_reduce" and machine != "hosts":
+            reads = machine == "nvls" and name == "port"
+            part, formula = (k > 1) * (1 + reads / k), f"S {'(1 + 1/n) ' if reads else ''}/ rate"
+        if collective == "all_to_all":
+            part, formula = part * n / k, formula if k == n else f"n/k {formula}"
+        found.append(Bound(name, f"{who}; {model}", part * size / units.rate(rate, name), formula))
 
     if port_rate is not None:
-        cut(n, port_rate, "n", "port", "only hosts add and copy; each rank has one port, full duplex")
+        cut(n, port_rate, "n", "port", "each rank has one port, full duplex")
     for level in cuts:
         if not isinstance(level, Sequence) or isinstance(level, str) or len(level) != 2:
             msg = f'cuts must be pairs of (groups, rate), such as (4, "12.8 Tb/s"), got {level!r}'
             raise TypeError(msg)
         groups, rate = level
         k = units.count(groups, "cuts: groups", 1, n)
-        cut(k, rate, "k", f"cut of {k} groups", "only hosts add and copy; each group has one shared way in and out")
+        cut(k, rate, "k", f"cut of {k} groups", "each group has one shared way in and out")
     wait = units.latency(alpha, "alpha")
     if wait:
-        found.append(_rounds(n, wait, None if messages is None else units.count(messages, "messages")))
+        most = None if messages is None else units.count(messages, "messages")
+        found.append(_rounds(n, wait, most if machine == "hosts" else None))
     return tuple(found)
 
 

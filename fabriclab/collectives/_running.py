@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import units
-from fabriclab.collectives._definition import Mask, at_root, definition
+from fabriclab.collectives._definition import Mask, at_root, cuts, definition
 from fabriclab.core import Schedule, StepGroup
 from fabriclab.core._arrays import expand, pointer
 
@@ -24,18 +24,11 @@ _OPS = ("add", "multiply", "maximum", "minimum", "fmax", "fmin", "bitwise_and", 
 def block_slices(count: int, schedule: Schedule) -> list[slice]:
     """Return the elements of each block of an array of ``count`` elements.
 
-    Blocks are cut as by `numpy.array_split`: lengths differ by at most one, the longer ones first.
+    Blocks are cut as by `numpy.array_split`: lengths differ by at most one, the longer ones first; blocks of
+    several sizes in their proportion.
     """
-    edges = _edges(units.count(count, "count", 0), schedule.n_blocks)
+    edges = cuts(units.count(count, "count", 0), schedule.n_blocks, schedule.parts)
     return [slice(a, b) for a, b in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True)]
-
-
-def _edges(count: Any, parts: int) -> NDArray[np.int64]:
-    """Return where each of ``parts`` nearly equal parts of ``count`` elements begins, and the end, (..., parts + 1)."""
-    size, longer = np.divmod(np.asarray(count, dtype=np.int64)[..., None], parts)
-    k = np.arange(parts + 1)
-    out: NDArray[np.int64] = k * size + np.minimum(k, longer)
-    return out
 
 
 def _layout(count: int, schedule: Schedule) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -43,8 +36,8 @@ def _layout(count: int, schedule: Schedule) -> tuple[NDArray[np.int64], NDArray[
 
     In this order the blocks first, first + 1, ... of one segment follow each other.
     """
-    block = _edges(count, schedule.n_blocks)
-    inner = block[:-1, None] + _edges(np.diff(block), schedule.segments)
+    block = cuts(count, schedule.n_blocks, schedule.parts)
+    inner = block[:-1, None] + cuts(np.diff(block), schedule.segments)
     start, length = inner[:, :-1].T.ravel(), np.diff(inner).T.ravel()
     return expand(start, length), pointer(length)
 
@@ -60,15 +53,17 @@ def execute(schedule: Schedule, buffers: Any, op: np.ufunc = np.add) -> list[Arr
     schedule : Schedule
         What to run.
     buffers : sequence of arrays, or one array
-        One array per rank, all of one length and dtype (all_reduce, reduce_scatter); the block of each
-        rank, cut as `block_slices` says (all_gather); the array of the root (broadcast). Not changed.
+        One array per rank, all of one length and dtype (all_reduce, reduce_scatter, reduce); the blocks of each
+        rank, cut as `block_slices` says (all_gather, gather, all_to_all: block s n + t goes from s to t, send_recv);
+        the array of the root (broadcast, scatter). Not changed.
     op : numpy.ufunc
         How two buffers become one: associative and commutative, such as ``np.add`` or ``np.maximum``.
 
     Returns
     -------
     list of arrays
-        Per rank: the whole array, or its block (reduce_scatter). None shares memory with an input.
+        Per rank: the whole array, its blocks (reduce_scatter, scatter, all_to_all), or nothing (where only the root
+        has a result). None shares memory with an input.
 
     Raises
     ------
@@ -86,7 +81,7 @@ def execute(schedule: Schedule, buffers: Any, op: np.ufunc = np.add) -> list[Arr
     before, after = (holds(schedule.n_ranks, schedule.n_blocks, schedule.root) for holds in (about.before, about.after))
     arrays, count = _inputs(schedule, before, buffers, one=about.before is at_root)
     order, edge = _layout(count, schedule)
-    length = np.diff(_edges(count, schedule.n_blocks))
+    length = np.diff(cuts(count, schedule.n_blocks, schedule.parts))
     data = np.zeros((schedule.n_participants, count), dtype=arrays[0].dtype)
     for rank, array in zip(np.flatnonzero(before.any(axis=1)).tolist(), arrays, strict=True):
         data[rank, np.repeat(before[rank], length)] = array
@@ -185,7 +180,7 @@ def _inputs(schedule: Schedule, before: Mask, buffers: Any, *, one: bool) -> tup
         raise ValueError(msg)
     sizes = np.array([a.size for a in arrays])
     count = int(sizes[0] if before[0].all() else sizes.sum())
-    right = before[before.any(axis=1)] @ np.diff(_edges(count, schedule.n_blocks))
+    right = before[before.any(axis=1)] @ np.diff(cuts(count, schedule.n_blocks, schedule.parts))
     wrong = np.flatnonzero(right != sizes)
     if wrong.size:
         r = wrong[0]
@@ -223,8 +218,9 @@ def _apply(
 
 
 def expected(
-    collective: str, buffers: Any, *, n_ranks: int | None = None, root: int = 0, op: np.ufunc = np.add
-) -> list[Array]:
+    collective: str, buffers: Any, *, n_ranks: int | None = None, root: int = 0, op: np.ufunc = np.add,
+    parts: ArrayLike | None = None,
+) -> list[Array]:  # fmt: skip
     """Return what a collective must give, straight from its definition; `execute` has no part in it.
 
     Parameters
@@ -239,6 +235,8 @@ def expected(
         The rank with the result, where only one has it.
     op : numpy.ufunc
         How buffers become one.
+    parts : array_like, shape (n_ranks^2,), optional
+        ``Schedule.parts`` of an all-to-all with skew: how its blocks are cut.
     """
     about, one = definition(collective), definition(collective).before is at_root
     arrays = [np.asarray(b) for b in ([buffers] if one else buffers)]
@@ -247,4 +245,4 @@ def expected(
         msg = f"buffers of {collective} must be {n}, one per rank, got {len(arrays)}"
         raise ValueError(msg)
     check_op(op, arrays[0].dtype)
-    return [np.array(result) for result in about.result(arrays, op, n, root)]
+    return [np.array(result) for result in about.result(arrays, op, n, root, *[] if parts is None else [parts])]

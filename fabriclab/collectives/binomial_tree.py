@@ -44,6 +44,7 @@ def reduce_scatter(n: int, root: int) -> tuple[int, Steps]:
     return n, tree(n, root, "up", whole=n, reduce=True) + tree(n, root, "down")
 
 
+@algorithm("barrier.binomial_tree", lambda n: (2 * ceil_log2(n), 0, 0))
 @algorithm("all_gather.binomial_tree", lambda n: (2 * ceil_log2(n), (n - 1) / n + ceil_log2(n), 0))
 def all_gather(n: int, root: int) -> tuple[int, Steps]:
     """Gather the blocks up a tree, then broadcast the whole array down."""
@@ -60,3 +61,21 @@ def broadcast(n: int, root: int) -> tuple[int, Steps]:
 def scatter_all_gather(n: int, root: int) -> tuple[int, Steps]:
     """Send each subtree its blocks, then pass every block once round the ring."""
     return n, tree(n, root, "down") + phase(n, reduce=False)
+
+
+@algorithm("reduce.binomial_tree", lambda n: (ceil_log2(n), ceil_log2(n), ceil_log2(n)))
+def reduce(n: int, root: int) -> tuple[int, Steps]:
+    """Add the whole array up a tree."""
+    return 1, tree(n, root, "up", whole=1, reduce=True)
+
+
+@algorithm("gather.binomial_tree", lambda n: (ceil_log2(n), (n - 1) / n, 0))
+def gather(n: int, root: int) -> tuple[int, Steps]:
+    """Send the blocks of each subtree up a tree."""
+    return n, tree(n, root, "up")
+
+
+@algorithm("scatter.binomial_tree", lambda n: (ceil_log2(n), (n - 1) / n, 0))
+def scatter(n: int, root: int) -> tuple[int, Steps]:
+    """Send each subtree its blocks down a tree."""
+    return n, tree(n, root, "down")

@@ -42,6 +42,7 @@ def reduce_scatter(n: int, root: int) -> tuple[int, Steps]:
     return n, _star(n, root, "in", whole=n, reduce=True) + _star(n, root, "out")
 
 
+@algorithm("barrier.one_root", lambda n: (2 * (n > 1), 0, 0))
 @algorithm(
     "all_gather.one_root",
     lambda n: (2 * (n > 1), (n + 1) * (n - 1) / n, 0),
@@ -56,3 +57,21 @@ def all_gather(n: int, root: int) -> tuple[int, Steps]:
 def broadcast(n: int, root: int) -> tuple[int, Steps]:
     """Send the root's array to every rank."""
     return 1, _star(n, root, "out", whole=1)
+
+
+@algorithm("reduce.one_root", lambda n: (n > 1, n - 1, n - 1), alone=lambda n: (n > 1, n > 1, n - 1))
+def reduce(n: int, root: int) -> tuple[int, Steps]:
+    """Send all arrays to the root, which adds them."""
+    return 1, _star(n, root, "in", whole=1, reduce=True)
+
+
+@algorithm("gather.one_root", lambda n: (n > 1, (n - 1) / n, 0), alone=lambda n: (n > 1, (n > 1) / n, 0))
+def gather(n: int, root: int) -> tuple[int, Steps]:
+    """Send all blocks to the root."""
+    return n, _star(n, root, "in")
+
+
+@algorithm("scatter.one_root", lambda n: (n > 1, (n - 1) / n, 0), alone=lambda n: (n > 1, (n > 1) / n, 0))
+def scatter(n: int, root: int) -> tuple[int, Steps]:
+    """Send each rank its block from the root."""
+    return n, _star(n, root, "out")

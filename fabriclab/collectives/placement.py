@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fabriclab import units
 from fabriclab.core import Fabric
 from fabriclab.core._arrays import expand
 
-__all__ = ["leaf_of", "rail_groups", "spine_crossings"]
+__all__ = ["channel_rings", "leaf_of", "rail_groups", "spine_crossings"]
 
 
 def rail_groups(fabric: Fabric) -> list[NDArray[np.int64]]:
@@ -50,6 +51,33 @@ def leaf_of(fabric: Fabric) -> NDArray[np.int64]:
         seen = np.concatenate([seen, key])
         rank, node = key // fabric.n_nodes, key % fabric.n_nodes
     return found
+
+
+def channel_rings(n_ranks: int, per_server: int, *, alternate: bool = False) -> NDArray[np.int64]:
+    """Return a ring for each GPU of a server, (per_server, n_ranks): ring c comes into every server at its GPU c.
+
+    The ring goes through the server and leaves it at the GPU before c, so it changes rails between servers, as
+    NCCL_CROSS_NIC=1 allows [1]_. With ``alternate`` every second server is passed the other way round, so that rails
+    are kept but for the last cable of an odd number of servers, as with NCCL_CROSS_NIC=2. Leaves out =0, where a ring
+    leaves every server by the NIC by which it came in.
+
+    References
+    ----------
+    .. [1] NVIDIA, NCCL user guide, environment variables; rings alternate in NVIDIA/nccl, src/graph/connect.cc.
+
+    Examples
+    --------
+    >>> channel_rings(8, 4, alternate=True)[1].tolist()
+    [1, 2, 3, 0, 4, 7, 6, 5]
+    """
+    n, g = units.count(n_ranks, "n_ranks"), units.count(per_server, "per_server")
+    if n % g:
+        msg = f"n_ranks must be a multiple of per_server, got {n} and {g}"
+        raise ValueError(msg)
+    ring, server, place = np.indices((g, n // g, g))
+    place = np.where(units.flag(alternate, "alternate") & (server % 2 == 1), g - 1 - place, place)
+    out: NDArray[np.int64] = (server * g + (ring + place) % g).reshape(g, n)
+    return out
 
 
 def spine_crossings(fabric: Fabric, order: ArrayLike) -> int:

@@ -6,6 +6,7 @@ A phase of n - 1 steps is one step group: every repetition moves all block numbe
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from fabriclab.collectives._algorithm import Steps, algorithm
 from fabriclab.core import StepGroup
@@ -18,15 +19,41 @@ def phase(n: int, *, reduce: bool) -> Steps:
     return (StepGroup.make(rank, (rank + 1) % n, first, reduce=reduce, repeat=n - 1, shift=-1),) if n > 1 else ()
 
 
-@algorithm("all_reduce.ring", lambda n: (2 * (n - 1), 2 * (n - 1) / n, (n - 1) / n))
-def all_reduce(n: int, root: int) -> tuple[int, Steps]:
+def _orders(n: int, orders: ArrayLike | None) -> NDArray[np.int64]:
+    """Return the ranks in the order of each ring, (channels, n)."""
+    table = np.atleast_2d(np.arange(n) if orders is None else np.asarray(orders))
+    if table.ndim != 2 or table.shape[1] != n or np.any(np.sort(table, axis=1) != np.arange(n)):
+        msg = f"orders must have each of the {n} ranks once in every row, such as channel_rings gives, got {orders!r}"
+        raise ValueError(msg)
+    return table
+
+
+def _channels(orders: ArrayLike | None) -> int:
+    return 1 if orders is None else len(np.atleast_2d(orders))
+
+
+@algorithm(
+    "all_reduce.ring",
+    lambda n, orders: (2 * (n - 1), 2 * (n - 1) / n, (n - 1) / n),
+    alone=lambda n, orders: (2 * (n - 1), 2 * (n - 1) / n / _channels(orders), (n - 1) / n),
+)
+def all_reduce(n: int, root: int, *, orders: ArrayLike | None = None) -> tuple[int, Steps]:
     """Reduce-scatter round the ring, then all-gather; no rank is special.
+
+    ``orders`` (channels, n) gives each channel a ring of its own, for an equal part of the array.
 
     References
     ----------
     .. [1] P. Patarasuk, X. Yuan, J. Parallel and Distributed Computing 69(2), 2009, pp. 117-124.
     """
-    return n, phase(n, reduce=True) + phase(n, reduce=False)
+    table = _orders(n, orders)
+    rings, place = np.indices(table.shape)
+    ends, steps = (table.ravel(), np.roll(table, -1, axis=1).ravel()), []
+    # Block k of ring c is number k * channels + c: all rings move on by as many blocks as there are channels.
+    for reduce in (True, False) if n > 1 else ():
+        first = (place - reduce) % n * len(table) + rings
+        steps.append(StepGroup.make(*ends, first.ravel(), reduce=reduce, repeat=n - 1, shift=-len(table)))
+    return n * len(table), tuple(steps)
 
 
 @algorithm("reduce_scatter.ring", lambda n: (n - 1, (n - 1) / n, (n - 1) / n))

@@ -87,13 +87,14 @@ class Flows(Value):
             "limit": si(limit, "limit", units.rate), "label": label, "group": group,
         }  # fmt: skip
         columns = spread(given)
-        rows = [()] * columns["size"].size if after is None else list(after if hasattr(after, "__iter__") else [after])
+        rows = [] if after is None else list(after if hasattr(after, "__iter__") else [after])
         if wrong := [r for r in rows if isinstance(r, str) or not hasattr(r, "__len__")]:
             msg = f"after must be one list of flows per flow, such as [[], [0]], got {wrong[0]!r} in it"
             raise TypeError(msg)
+        counts = np.zeros(columns["size"].size) if after is None else [len(r) for r in rows]
         return cls(
-            **columns, after_ptr=pointer([len(r) for r in rows]), after=column([x for r in rows for x in r], "after"),
-            labels=labels, repeat=column(repeat, "repeat"),
+            **columns, after_ptr=pointer(counts), after=column([x for r in rows for x in r], "after"), labels=labels,
+            repeat=column(repeat, "repeat"),
         )  # fmt: skip
 
     def __post_init__(self) -> None:

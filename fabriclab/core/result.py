@@ -27,6 +27,7 @@ BUS_FACTORS: Final[Mapping[str, tuple[float, float]]] = {
     "broadcast": (0.0, 1.0),
     "reduce": (0.0, 1.0),
     "send_recv": (0.0, 1.0),
+    "barrier": (0.0, 0.0),
     "copy": (0.0, 1.0),
     "sockets": (0.0, 1.0),
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import islice
 from typing import Any, Final
 
@@ -12,8 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import units
 from fabriclab.core._arrays import spread
-from fabriclab.core._frozen import Value, check_shape, check_within, freeze
+from fabriclab.core._frozen import Value, check_finite, check_shape, freeze
 from fabriclab.core._memory import check_memory
+from fabriclab.core._transfers import check_group, check_shifts
 
 __all__ = ["Schedule", "StepGroup"]
 
@@ -29,7 +31,8 @@ class StepGroup(Value):
 
     Transfer i moves the blocks ``first[i]``, ..., ``first[i] + count[i] - 1`` (modulo the number of
     blocks) of segment ``segment[i]`` from ``source[i]`` to ``target[i]``, and adds them there where
-    ``reduce[i]``. In repetition k every block number is moved on by ``k * shift``, so a ring is one group.
+    ``reduce[i]``. In repetition k every block number is moved on by ``k * shift``, so a ring is one group;
+    with ``window`` it stays among the ``window`` blocks where it began, so rings over parts of the array are too.
 
     Parameters
     ----------
@@ -41,6 +44,8 @@ class StepGroup(Value):
         Repetitions. >= 1
     shift : int
         Blocks by which all transfers move on per repetition.
+    window : int
+        Blocks among which they go round, 0 for all; it divides their number. >= 0
     """
 
     source: Ints
@@ -51,15 +56,24 @@ class StepGroup(Value):
     reduce: NDArray[np.bool_]
     repeat: int = 1
     shift: int = 0
+    window: int = 0
 
     @classmethod
     def make(
         cls, source: ArrayLike, target: ArrayLike, first: ArrayLike = 0, count: ArrayLike = 1, *,
-        reduce: ArrayLike, segment: ArrayLike = 0, repeat: int = 1, shift: int = 0,
+        reduce: ArrayLike, segment: ArrayLike = 0, repeat: int = 1, shift: int = 0, window: int = 0,
     ) -> StepGroup:  # fmt: skip
         """Return a group from columns that broadcast together."""
         given = {"source": source, "target": target, "first": first, "count": count, "segment": segment}
-        return cls(**spread({**given, "reduce": reduce}), repeat=repeat, shift=shift)
+        return cls(**spread({**given, "reduce": reduce}), repeat=repeat, shift=shift, window=window)
+
+    @classmethod
+    def together(cls, groups: Sequence[StepGroup], segments: ArrayLike = 0) -> StepGroup:
+        """Return the transfers of several groups as one step, each group for its own segment."""
+        names = ("source", "target", "first", "count", "reduce")
+        column: Any = {n: np.concatenate([getattr(g, n) for g in groups]) for n in names}
+        segment = np.repeat(np.broadcast_to(segments, len(groups)), [g.n_transfers for g in groups])
+        return cls(segment=segment.astype(np.int32), **column)
 
     def __post_init__(self) -> None:
         """Freeze the arrays and check shapes and repeat."""
@@ -67,6 +81,7 @@ class StepGroup(Value):
         freeze(self, kinds | {"reduce": np.bool_})
         check_shape(self, (*kinds, "reduce"), (self.source.size,))
         units.count(self.repeat, "repeat")
+        units.count(self.window, "window", 0)
 
     @property
     def n_transfers(self) -> int:
@@ -75,8 +90,11 @@ class StepGroup(Value):
 
     def steps(self, n_blocks: int) -> Iterator[StepGroup]:
         """Yield the repetitions one by one, each as a group without repeat."""
+        window = self.window or n_blocks
+        start = self.first // window * window
         for k in range(self.repeat):
-            yield replace(self, first=(self.first + k * self.shift) % n_blocks, repeat=1, shift=0)
+            moved = (self.first - start + k * self.shift) % window
+            yield replace(self, first=start + moved, repeat=1, shift=0, window=0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,12 +120,15 @@ class Schedule(Value):
         Participants after the ranks, that add but hold no result.
     root : int
         Root rank, where the collective has one.
+    parts : (n_blocks,) or (1,) float64, optional
+        Size of each block, or of every block, as a part of the size that nccl-tests counts; 1 / n_blocks unless
+        given. In an all-to-all every rank has an array of that size, and with skew its blocks differ.
 
     Raises
     ------
     ValueError
-        If a transfer names a participant, block or segment that does not exist, or sends to itself, or
-        if a step copies into a block that another of its transfers writes to.
+        If a transfer names a participant, block or segment that does not exist, or sends to itself, if a
+        step copies into a block that another of its transfers writes to, or if blocks of several sizes are shifted.
     """
 
     collective: str
@@ -118,6 +139,7 @@ class Schedule(Value):
     segments: int = 1
     n_switches: int = 0
     root: int = 0
+    parts: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
         """Check every group."""
@@ -129,7 +151,12 @@ class Schedule(Value):
         object.__setattr__(self, "groups", tuple(self.groups))
         people = self.n_ranks + self.n_switches
         for g, group in enumerate(self.groups):
-            _check_group(g, group, people, self.n_blocks, self.segments)
+            check_group(g, group, people, self.n_blocks, self.segments)
+        if self.parts is not None:
+            freeze(self, {"parts": np.float64})
+            check_finite(self, {"parts": ""})
+            check_shape(self, ["parts"], (1 if self.parts.size == 1 else self.n_blocks,))
+            check_shifts(self.groups, self.parts)
 
     @property
     def n_participants(self) -> int:
@@ -170,8 +197,20 @@ class Schedule(Value):
     def _volume(self, end: str) -> NDArray[np.float64]:
         total = np.zeros(self.n_participants)
         for g in self.groups:
-            np.add.at(total, getattr(g, end), g.count * float(g.repeat))
-        return total / (self.n_blocks * self.segments)
+            np.add.at(total, getattr(g, end), self.moved(g) * g.repeat)
+        return total
+
+    def moved(self, group: StepGroup) -> NDArray[np.float64]:
+        """Return the part of the size that each transfer of a group moves in one repetition, (T,)."""
+        if self.parts is not None and self.parts.size > 1:
+            first, last = group.first, group.first + group.count.astype(np.int64)
+            return np.subtract(self._edge[last], self._edge[first]) / self.segments
+        return np.multiply(group.count, 1 / self.n_blocks if self.parts is None else self.parts[0]) / self.segments
+
+    @cached_property
+    def _edge(self) -> NDArray[np.float64]:
+        """Where each block begins if the blocks follow each other twice."""
+        return np.append(0.0, np.cumsum(np.tile(self.parts if self.parts is not None else 0.0, 2)))
 
     def segmented(self, segments: int, *, pipelined: bool = False) -> Schedule:
         """Return this schedule with every block cut into segments.
@@ -202,7 +241,7 @@ class Schedule(Value):
         else:
             flat = tuple(self.steps())
             begun = [range(max(0, t - len(flat) + 1), min(n, t + 1)) for t in range(len(flat) + n - 1 if flat else 0)]
-            groups = [_joined([flat[t - s] for s in which], which) for t, which in enumerate(begun)]
+            groups = [StepGroup.together([flat[t - s] for s in which], which) for t, which in enumerate(begun)]
         return replace(self, groups=tuple(groups), segments=n)
 
     def __repr__(self) -> str:
@@ -224,46 +263,3 @@ class Schedule(Value):
             more = f" ... {step.n_transfers - 12} more" if step.n_transfers > 12 else ""
             lines.append(f"step {first + number}: " + "  ".join(shown) + more)
         return "\n".join(lines)
-
-
-def _joined(parts: Sequence[StepGroup], segments: Sequence[int]) -> StepGroup:
-    """Return the transfers of several steps as one, each step for its own segment."""
-    names = ("source", "target", "first", "count", "reduce")
-    column: Any = {n: np.concatenate([getattr(p, n) for p in parts]) for n in names}
-    return StepGroup(segment=np.repeat(segments, [p.n_transfers for p in parts]).astype(np.int32), **column)
-
-
-def _check_group(g: int, group: StepGroup, people: int, blocks: int, segments: int) -> None:
-    for name, n in (("source", people), ("target", people), ("first", blocks), ("segment", segments)):
-        check_within(getattr(group, name), f"group {g}: {name}", 0, n - 1)
-    check_within(group.count, f"group {g}: count", 1, blocks)
-    if np.any(group.source == group.target):
-        msg = f"group {g}: a transfer must not go from a participant to itself"
-        raise ValueError(msg)
-    _check_writes(g, group, blocks, segments)
-
-
-def _check_writes(g: int, group: StepGroup, blocks: int, segments: int) -> None:
-    """Refuse a copy into a block to which another transfer of the step writes.
-
-    A transfer is one interval of blocks, two where it passes the last block; in order of their starts, an
-    interval meets an earlier one that ends after its start.
-    """
-    place = group.target.astype(np.int64) * segments + group.segment
-    if np.all(group.reduce) or np.unique(place).size == place.size:
-        return
-    end = group.first + group.count.astype(np.int64)
-    over = end > blocks
-    base = np.append(place, place[over]) * (blocks + 1)
-    start = base + np.append(group.first, np.zeros(int(over.sum()), np.int64))
-    stop = base + np.append(np.minimum(end, blocks), end[over] - blocks)
-    copy = ~np.append(group.reduce, group.reduce[over])
-    order = np.argsort(start, kind="stable")
-    start, stop, copy = start[order], stop[order], copy[order]
-    latest, copied = (np.maximum.accumulate(np.append(-1, x[:-1])) for x in (stop, np.where(copy, stop, -1)))
-    hit = np.flatnonzero((start < copied) | (copy & (start < latest)))
-    if hit.size:
-        at, block = divmod(int(start[hit[0]]), blocks + 1)
-        where = f"block {block} of participant {at // segments}"
-        msg = f"group {g}: two transfers of one step write to {where}; put them into two steps, or let both reduce"
-        raise ValueError(msg)

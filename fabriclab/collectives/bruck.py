@@ -1,0 +1,97 @@
+"""Bruck: in ceil(log2 n) steps every rank sends over the distances 1, 2, 4, ..., for any number of ranks.
+
+Seen from one rank, its block goes down a binomial tree: it reaches distance d over the bits of d.
+
+References
+----------
+.. [1] J. Bruck, C.-T. Ho, S. Kipnis, E. Upfal, D. Weathersby, IEEE Transactions on Parallel and Distributed
+   Systems 8(11), 1997, pp. 1143-1156.
+.. [2] S. Jeaugey, PAT: a new algorithm for all-gather and reduce-scatter operations at scale, arXiv:2506.20252, 2025.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fabriclab.collectives._algorithm import Steps, algorithm, ceil_log2, each
+from fabriclab.core import StepGroup
+
+
+def _near_first(n: int) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], int]]:
+    """Yield the steps of an all-gather: source, target, first block and number of blocks, twice as many each time."""
+    rank = np.arange(n)
+    for k in range((n - 1).bit_length()):
+        yield rank, (rank - (1 << k)) % n, rank, min(1 << k, n - (1 << k))
+
+
+def _far_first(n: int) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.int64]]]:
+    """Yield the steps of a tree below each rank, the longest hop first: hop, rank, distance that is reached."""
+    for k in reversed(range((n - 1).bit_length())):
+        rank, far = np.meshgrid(np.arange(n), np.arange(1 << k, n, 2 << k), indexing="ij")
+        yield 1 << k, rank.ravel(), far.ravel()
+
+
+@algorithm("barrier.dissemination", lambda n: (ceil_log2(n), 0, 0))
+@algorithm("all_gather.bruck", lambda n: (ceil_log2(n), (n - 1) / n, 0))
+def all_gather(n: int, root: int) -> tuple[int, Steps]:
+    """Send all blocks so far to the rank at distance 1, 2, 4, ... before; as a barrier, only the news of them."""
+    return n, tuple(StepGroup.make(*step, reduce=False) for step in _near_first(n))
+
+
+@algorithm("reduce_scatter.bruck", lambda n: (ceil_log2(n), (n - 1) / n, (n - 1) / n))
+def reduce_scatter(n: int, root: int) -> tuple[int, Steps]:
+    """Run the all-gather backwards and add: half of the array goes over the longest distance first."""
+    steps = [StepGroup.make(t, s, first, count, reduce=True) for s, t, first, count in _near_first(n)]
+    return n, tuple(reversed(steps))
+
+
+@algorithm(
+    "all_gather.pat",
+    lambda n: (ceil_log2(n), (n - 1) / n, 0),
+    alone=lambda n: (ceil_log2(n), ceil_log2(n) / n, 0),
+    per_pair=66,
+)
+def pat_all_gather(n: int, root: int) -> tuple[int, Steps]:
+    """Send over the longest distance first, so that most bytes go to the nearest; a rank sends one block per transfer.
+
+    NCCL's PAT moreover limits how many blocks one message holds, which takes more steps.
+    """
+    return n, tuple(
+        StepGroup.make((rank + far - hop) % n, (rank + far) % n, rank, reduce=False) for hop, rank, far in _far_first(n)
+    )
+
+
+@algorithm(
+    "reduce_scatter.pat",
+    lambda n: (ceil_log2(n), (n - 1) / n, (n - 1) / n),
+    alone=lambda n: (ceil_log2(n), ceil_log2(n) / n, (n - 1) / n),
+    per_pair=42,
+)
+def pat_reduce_scatter(n: int, root: int) -> tuple[int, Steps]:
+    """Run that all-gather backwards and add: most bytes go to the nearest first."""
+    steps = [
+        StepGroup.make((rank + far) % n, (rank + far - hop) % n, rank, reduce=True) for hop, rank, far in _far_first(n)
+    ]
+    return n, tuple(reversed(steps))
+
+
+@algorithm(
+    "all_to_all.bruck",
+    each(lambda n: ((n - 1).bit_length(), sum(d.bit_count() for d in range(n)) / n, 0)),
+    alone=lambda n: (ceil_log2(n), (n - 1) / n, 0),
+    per_pair=66,
+)
+def all_to_all(n: int, root: int) -> tuple[int, Steps]:
+    """Pass blocks on over the bits of their distance: few steps, but a block passes a port up to log2 n times."""
+    steps = []
+    for hop, rank, far in _far_first(n):
+        start, count = (rank + far) % n, np.minimum(hop, n - far)
+        # The targets that follow each other are a range of blocks, two where they pass the last rank.
+        over = start + count > n
+        source, target = (np.append(x, x[over]) for x in ((start - hop) % n, start))
+        first, low = np.append(rank * n + start, rank[over] * n), np.minimum(count, n - start)
+        steps.append(StepGroup.make(source, target, first, np.append(low, (count - low)[over]), reduce=False))
+    return n * n, tuple(steps)
