@@ -3,7 +3,7 @@
 Run by hand when a sweep or the model changes: ``python benchmarks/fit_tuner.py``. One fit for each family of
 transport on all its systems; one without each system, and one without the largest rank count, for the
 cross-validation. The loss is the mean of |ln(predicted / measured)| in each regime of each sweep, so that a long sweep
-weighs no more than a short one, plus a small pull to the catalog that decides where no sweep does.
+weighs no more than a short one, plus a pull of each constant to the catalog, so that none moves without evidence.
 """
 
 import csv
@@ -14,28 +14,26 @@ from scipy.optimize import minimize
 
 from fabriclab import validate
 from fabriclab.catalog import published
-from fabriclab.tuner import CLASSES, CONSTANTS, classify, constants, terms
-from fabriclab.tuner.plans import plans
+from fabriclab.tuner import CLASSES, CONSTANTS, choose, classify, constants, terms
 from fabriclab.tuner.system import read
 
-PULL = 0.02
-STARTS = {"ll_rate": 1e9}
+PULL = 0.2
 WHY = {
-    "nvlink": ("launch ll simple rate", "a process that starts its GPUs one after the other; LL and chunks of Simple "
-               "on NVLink against NCCL's latencies; rings against NCCL's rate of the links"),
-    "xgmi": ("ll simple rate", "as nvlink, with RCCL on AMD's links"),
-    "shm": ("ll simple rate", "copies through host memory in place of PCIe"),
-    "ib": ("ll128 simple rate all_to_all", "chunk pipelines of LL128 and Simple fill slower than NCCL's latencies say; "
-           "payload; many senders to one receiver"),
-    "roce": ("rate", "payload"),
-    "cxi": ("ll_rate simple pcie all_to_all", "LL's small messages through the provider; chunks of Simple wait for "
+    "nvlink": ("launch ll128 rate", "a process that starts its GPUs one after the other; LL128 against NCCL's "
+               "latencies; rings and trees against NCCL's rate of the links"),
+    "xgmi": ("rate", "rings on AMD's links against a copy between two GPUs"),
+    "shm": ("rate", "copies through host memory in place of PCIe alone"),
+    "ib": ("ll128 all_to_all", "chunks of LL128 fill the way slower than NCCL's latencies say; many senders to one "
+           "receiver"),
+    "roce": ("rate", "payload, and rings that share PCIe"),
+    "cxi": ("forward simple pcie all_to_all", "LL's messages through the provider; chunks of Simple wait for "
             "rendezvous; NICs behind the host bridge; many senders to one receiver"),
     "cxi-software": ("hop post pcie all_to_all", "as cxi, where a thread of the host matches messages: each post and "
                      "hop costs its time"),
     "tcp": ("hop post rate all_to_all", "sockets: system calls and copies for each message, and the rate of copies"),
     "efa": ("hop simple rate", "SRD through libfabric: latency of its messages, payload"),
 }  # fmt: skip
-HEAD = ["family", "without", *CONSTANTS, *(f"band_{c}" for c in CLASSES), "systems", "fitted_on", "reason"]
+HEAD = ["family", "without", "ranks", *CONSTANTS, *(f"band_{c}" for c in CLASSES), "systems", "fitted_on", "reason"]
 FILE = Path(published.__file__).parents[1] / "data" / "calibration.csv"
 
 
@@ -45,8 +43,8 @@ def load():
     for row in published.systems():
         result, system = published.load(row["sweep_id"]), read(row)
         kept = ~validate.excluded(row["sweep_id"], result.size)
-        best = [min(plans(system), key=lambda p, n=n: p.expected(system, n)) for n in result.size]
-        points = [p for p in zip(best, result.size, result.time, validate.regimes(result), kept) if p[-1]]
+        best = [choose(system, n)[0] for n in result.size]
+        points = [p for p in zip(best, result.size, result.time, validate.regimes(result), kept, strict=True) if p[-1]]
         if points:
             out[row["sweep_id"]] = (system, row["system"], points)
     return out
@@ -55,20 +53,20 @@ def load():
 def logs(sweep, fitted):
     """Return ln(predicted / measured) of the points of a sweep."""
     system, _, points = sweep
-    inside, all_of = constants(system, fitted)
-    return np.array([np.log(sum(terms(system, p, n, inside, all_of).values()) / t) for p, n, t, *_ in points])
+    c = constants(system, fitted)
+    return np.array([np.log(sum(terms(system, p, n, c).values()) / t) for p, n, t, *_ in points])
 
 
 def fit(family, sweeps, others):
     """Return the constants of a family that meet its sweeps best, those of other families given."""
     names = WHY[family][0].split()
-    first = {k: STARTS.get(k, CONSTANTS[k]) for k in names}
+    first = {k: CONSTANTS[k] for k in names}
 
     def made(x):
-        return {k: float(first[k] * np.exp(v)) for k, v in zip(names, x)}
+        return {k: float(first[k] * np.exp(v)) for k, v in zip(names, x, strict=True)}
 
     def loss(x):
-        total = PULL * float(np.sum(np.square(x)))
+        total = PULL * float(np.abs(x).sum())
         for sweep in sweeps:
             error = np.abs(logs(sweep, {**others, family: made(x)}))
             kind = np.array([p[3] for p in sweep[2]])
@@ -102,9 +100,9 @@ def bands(sweeps, by_sweep):
     errors, kinds = [], []
     for name in sweeps:
         system, _, points = sweeps[name]
-        inside, all_of = constants(system, by_sweep[name])
+        c = constants(system, by_sweep[name])
         errors.append(logs(sweeps[name], by_sweep[name]))
-        kinds += [classify(terms(system, p, n, inside, all_of)) for p, n, *_ in points]
+        kinds += [classify(terms(system, p, n, c)) for p, n, *_ in points]
     return band(np.concatenate(errors), np.array(kinds))
 
 
@@ -112,7 +110,7 @@ def main():
     """Fit, and write the table."""
     sweeps = load()
     rows, main_of, folds = [], {}, {}
-    for family, (names, why) in WHY.items():
+    for family, (_, why) in WHY.items():
         mine = {k: v for k, v in sweeps.items() if v[0].family == family}
         main_of[family] = fit(family, mine.values(), main_of)
         systems = sorted({v[1] for v in mine.values()})
@@ -124,14 +122,16 @@ def main():
             if left == "largest" and not seen:
                 continue
             folds[family, left] = fit(family, seen, main_of) if seen else {}
-            rows.append({"family": family, "without": left, **folds[family, left]})
+            rows.append({"family": family, "without": left, "ranks": largest if left == "largest" else "",
+                         **folds[family, left]})  # fmt: skip
         print(family, main_of[family], flush=True)
     for row in rows:
         if not row["without"]:
             mine = {k: v for k, v in sweeps.items() if v[0].family == row["family"]}
-            blind = {k: {**main_of, **{f: c for (f, left), c in folds.items() if left == v[1]}} for k, v in mine.items()}
+            unseen = {s: {f: c for (f, left), c in folds.items() if left == s} for s in {v[1] for v in mine.values()}}
+            blind = {k: {**main_of, **unseen[v[1]]} for k, v in mine.items()}
             row.update(bands(mine, blind))
-    rows.append({"family": "", "without": "", **bands(sweeps, dict.fromkeys(sweeps, {})),
+    rows.append({"family": "", "without": "", **bands(sweeps, {key: {} for key in sweeps}),
                  "reason": "no constants: band of the catalog alone, over all sweeps"})  # fmt: skip
     with FILE.open("w", encoding="utf-8", newline="") as file:
         table = csv.DictWriter(file, HEAD, lineterminator="\n")

@@ -22,25 +22,40 @@ from fabriclab import catalog, units
 from fabriclab.catalog import published
 from fabriclab.catalog.tables import data_rows, near
 from fabriclab.core._frozen import ReadOnly, Value
-from fabriclab.tuner.plans import Plan, plans, post
+from fabriclab.tuner.plans import EAGER, LL_CHUNK, Plan, plans, post
 from fabriclab.tuner.system import System, check, read
 
-__all__ = ["CONSTANTS", "Constants", "Estimate", "calibration", "check", "classify", "constants", "estimate", "terms"]
+__all__ = [
+    "CONSTANTS",
+    "Constants",
+    "Estimate",
+    "calibration",
+    "check",
+    "choose",
+    "classify",
+    "constants",
+    "estimate",
+    "terms",
+]
 
 Constants = Mapping[str, float]
 # Without a fit: the low end of 2 to 10 us for a launch, NCCL's own latencies and rates, no limit of LL.
 CONSTANTS: Final[Constants] = ReadOnly({
     "launch": 2e-6,  # s for each GPU that one process starts; source: catalog.memory_path["launch"], from memory
-    "ll": 1.0, "ll128": 1.0, "simple": 1.0,  # x latency of a protocol
+    "ll128": 1.0, "simple": 1.0,  # x latency of a protocol
     "hop": 1.0,  # x latency between servers
     "post": 1.0,  # x time to post a request to a NIC
-    "ll_rate": 1e14,  # B/s of an all-reduce by LL between servers; illustrative: no limit
+    "forward": 1.0,  # x rate at which an all-reduce by LL hands chunks on to another server
     "rate": 1.0,  # x rate of what moves the data
     "pcie": 1.0,  # x rate of a NIC that PCIe holds back
     "all_to_all": 1.0,  # x rate of NICs that send to all
 })  # fmt: skip
+_LABELS: Final = {"xgmi": "xGMI", "pcie": "PCIe", "shm": "PCIe"}
 CLASSES: Final = ("latency", "middle", "bandwidth")
 _SHARES: Final = (0.3, 0.7)  # of the data in the time, between the classes
+
+
+_fact = cache(catalog.value)
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,14 +91,9 @@ class Estimate(Value):
     terms: Mapping[str, float]
     expected: Mapping[str, float]
 
-    def __post_init__(self) -> None:
-        """Freeze the mappings."""
-        for name in ("terms", "expected"):
-            object.__setattr__(self, name, ReadOnly(getattr(self, name)))
-
     @property
     def binds(self) -> str:
-        """Return the largest term: launch, hop latency, network latency, NVLink, xGMI, PCIe, NIC, fabric or protocol."""
+        """Return the largest term: launch, hop or network latency, NVLink, xGMI, PCIe, NIC, fabric or protocol."""
         return max(self.terms, key=self.terms.__getitem__)
 
     def __repr__(self) -> str:
@@ -104,12 +114,12 @@ class Estimate(Value):
 @cache
 def calibration(without: str = "") -> Mapping[str, Constants]:
     """Return the constants of each family of transport, fitted on all its systems or ``without`` one of them."""
-    rows = [r for r in data_rows("calibration") if r["without"] == without]
-    return {r["family"]: {k: float(r[k]) for k in CONSTANTS if r[k]} for r in rows}
+    rows = sorted((r for r in data_rows("calibration") if r["without"] in ("", without)), key=lambda r: r["without"])
+    return {r["family"]: {k: float(r[k]) for k in CONSTANTS if r[k]} for r in rows if r["family"]}
 
 
-def constants(system: System, fitted: Mapping[str, Constants] | None = None) -> tuple[Constants, Constants]:
-    """Return the constants that hold in a server and those that hold for the whole system.
+def constants(system: System, fitted: Mapping[str, Constants] | None = None) -> Constants:
+    """Return the constants that hold for a system, and ``own``, the part of its rate that links inside a server reach.
 
     Parameters
     ----------
@@ -119,37 +129,40 @@ def constants(system: System, fitted: Mapping[str, Constants] | None = None) -> 
         Constants of families, such as `calibration` returns; else those of the catalog alone.
     """
     known = fitted or {}
-    launch = {k: v for k, v in known.get("nvlink", {}).items() if k == "launch"}  # no matter what links the GPUs
-    inside, all_of = ({**CONSTANTS, **launch, **known.get(f, {})} for f in (system.inside, system.family))
-    return inside, all_of
+    own = known.get(system.kind, {}).get("rate", 1.0)
+    launch = known.get("nvlink", CONSTANTS).get("launch", CONSTANTS["launch"])  # no matter what links the GPUs
+    return {**CONSTANTS, "launch": launch, **known.get(system.family, {}), "own": own}
 
 
-def terms(system: System, plan: Plan, size: float, inside: Constants, all_of: Constants) -> dict[str, float]:
-    """Return the terms of the time of a plan [s], by what takes them."""
-    p2p = plan.algorithm == "P2P"
-    slow = 1.0 if p2p else all_of[plan.protocol.lower()]
-    posting, data = post(system) * all_of["post"], size / plan.tree_part(size)
-    own = data * plan.own / (1.0 if plan.algorithm.startswith("NVLS") else inside["rate"])
-    wire = all_of["all_to_all"] if plan.peers > 1 else all_of["rate"]
-    nic = data * plan.nic / (wire * (all_of["pcie"] if system.behind_pcie else _payload()))
+def choose(system: System, size: float) -> tuple[Plan, dict[str, float]]:
+    """Return the plan that NCCL takes for a size [B], and the time that it expects of each [s]."""
+    expected = {p: p.expected(system, size) for p in plans(system)}
+    named = {f"{p.algorithm}/{p.protocol}": time for p, time in expected.items()}
+    return min(expected, key=expected.__getitem__), named
+
+
+def terms(system: System, plan: Plan, size: float, c: Constants) -> dict[str, float]:
+    """Return the terms of the time of a plan by constants ``c`` [s], by what takes them; that of the data is last."""
+    p2p, data = plan.algorithm == "P2P", size / plan.tree_part(size)
+    slow = 1.0 if p2p else c.get(plan.protocol.lower(), 1.0)
+    posts = 3 if p2p and size / system.ranks > EAGER else 1  # Simple asks three times
+    posting = post(system) * c["post"]
+    network = plan.network * c["hop"] * slow + plan.peers * posts * posting
+    narrow = c["pcie"] if system.behind_pcie else _fact("links", "eth-ovh", "goodput_fraction_mtu4096")
+    nic = data * plan.nic / (narrow * c["all_to_all" if plan.peers > 1 else "rate"])
+    own = data * plan.own / (1.0 if plan.algorithm.startswith("NVLS") else c["own"])
     copy = data * plan.copy
-    if plan.protocol == "LL" and system.what == "all_reduce" and system.servers > 1:
-        copy = max(copy, size / all_of["ll_rate"])
-    links = {"xgmi": "xGMI", "pcie": "PCIe", "shm": "PCIe"}.get(system.inside, "NVLink")
+    if plan.forwards:  # through one NIC, and half of its bytes are flags
+        handed = (plan.forwards - 1) * min(size, LL_CHUNK * system.nics) + size
+        copy = max(copy, handed / (system.nic * _fact("nccl_model", "ll", "factor") * c["rate"] * c["forward"]))
     outside = "fabric" if plan.peers > 1 else "PCIe" if system.behind_pcie else "NIC"
-    longest, name = max((own, links), (nic, outside), (copy, "protocol"))
-    network = plan.network * all_of["hop"] * slow + plan.peers * posting
+    longest, name = max((own, _LABELS.get(system.kind, "NVLink")), (nic, outside), (copy, "protocol"))
     return {
-        "launch": plan.start + system.started * all_of["launch"],
+        "launch": plan.start + system.started * c["launch"],
         "hop latency": plan.steps * max(plan.hop, plan.posts * posting) * slow,
         **({"network latency": network} if network else {}),
         name: longest,
     }
-
-
-@cache
-def _payload() -> float:
-    return catalog.value("links", "eth-ovh", "goodput_fraction_mtu4096")
 
 
 def classify(parts: Mapping[str, float]) -> str:
@@ -191,37 +204,28 @@ def estimate(
     ----------
     .. [1] NVIDIA/nccl, src/graph/tuning.cc, cost model of algorithms and protocols.
     """
-    row = _row(system)
-    facts = read({**row, "collective": collective} if collective else row)
+    if isinstance(system, str):
+        rows = {r["sweep_id"]: r for r in published.systems()}
+        if system not in rows:
+            raise KeyError(near(system, rows, "the published sweeps"))
+        system = rows[system]
+    facts = read({**system, "collective": collective} if collective else system)
     n = units.size(size)
     if n <= 0:
         msg = f"size must be above 0 B, got {size!r}"
         raise ValueError(msg)
-    expected = {p: p.expected(facts, n) for p in plans(facts)}
-    plan = min(expected, key=expected.__getitem__)
+    plan, expected = choose(facts, n)
     fitted = calibration(without) if calibrated else {}
-    parts = terms(facts, plan, n, *constants(facts, fitted))
+    parts = terms(facts, plan, n, constants(facts, fitted))
     time = sum(parts.values())
     low, high = _band(facts.family if facts.family in fitted else "", classify(parts))
-    names = {f"{p.algorithm}/{p.protocol}": t for p, t in expected.items()}
-    return Estimate(
-        facts.what, facts.ranks, n, time, time * low, time * high, plan.algorithm, plan.protocol, parts, names
-    )
-
-
-def _row(system: str | Mapping[str, Any]) -> Mapping[str, Any]:
-    if not isinstance(system, str):
-        return system
-    rows = {r["sweep_id"]: r for r in published.systems()}
-    if system not in rows:
-        raise KeyError(near(system, rows, "the published sweeps"))
-    return rows[system]
+    return Estimate(facts.what, facts.ranks, n, time, time * low, time * high, plan.algorithm, plan.protocol,
+                    ReadOnly(parts), ReadOnly(expected))  # fmt: skip
 
 
 @cache
 def _band(family: str, kind: str) -> tuple[float, float]:
     """Return what to multiply a time with for its band: measured over predicted, 10th and 90th percentile."""
-    rows = {(r["family"], r["without"]): r for r in data_rows("calibration")}
-    row = rows[family, ""]
-    low, _, high = row[f"band_{kind}"].partition(" to ")
-    return float(low), float(high)
+    row = next(r for r in data_rows("calibration") if (r["family"], r["without"]) == (family, ""))
+    low, high = map(float, row[f"band_{kind}"].split(" to "))
+    return low, high

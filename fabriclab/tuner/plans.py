@@ -12,9 +12,11 @@ from fabriclab.tuner.system import System
 
 PROTOCOLS: Final = ("LL", "LL128", "Simple")
 EAGER: Final = 2**14  # B to one peer; source: NCCL-tune-old, NCCL_P2P_LL_THRESHOLD
+LL_CHUNK: Final = 2**15  # B for each NIC, which has two channels; source: NCCL-tune-old
 _P2P: Final = ("all_to_all", "send_recv", "gather", "scatter")
 _GENERATIONS: Final = ("Volta", "Ampere", "Hopper", "Blackwell")
 _SCALES: Final = ("1 server", "2 servers", "more servers")
+_LINKS: Final = {"pcie": "PCI", "shm": "PCI"}
 # source: NCCL-tune-old for all factors below: parts of a channel's rate, and latencies
 _TREE: Final = 0.92
 _TREE_LL: Final = 1 / 3.8
@@ -48,6 +50,8 @@ class Plan:
         Time of each byte on a GPU's own links, on the NICs, and in the protocol itself. [s/B]
     peers : int
         Peers outside that a rank posts to, one after the other.
+    forwards : int
+        Times that an all-reduce by LL hands all of a chunk on to another server.
     plateau : float
         What NCCL multiplies the latency with when it chooses.
     """
@@ -63,6 +67,7 @@ class Plan:
     nic: float = 0.0
     copy: float = 0.0
     peers: int = 0
+    forwards: int = 0
     plateau: float = 1.0
 
     def expected(self, system: System, size: float) -> float:
@@ -88,15 +93,11 @@ def plans(system: System) -> tuple[Plan, ...]:
     """Return what NCCL weighs on a system; what a run forced is all there is."""
     if system.what in _P2P:
         return (_peers(system),)
-    long = [p for p in PROTOCOLS if p != "LL128" or system.long_lines]
-    found = [_ring(system, p) for p in long]
-    if system.what == "all_reduce":
-        found += [_tree(system, p) for p in long] + _in_switches(system)
-        found += [_collnet(system)] if system.servers > 1 and "collnet" in system.algo.lower() else []
-    elif system.local == 1 and system.what in ("all_gather", "reduce_scatter"):
-        found.append(_pat(system))
+    shapes = (_ring, _tree) if system.what == "all_reduce" else (_ring,)
+    found = [shape(system, p) for shape in shapes for p in PROTOCOLS if p != "LL128" or system.long_lines]
+    found += _special(system)
     forced = [p for p in found if p.algorithm.lower() in system.algo.lower().split()]
-    return tuple(forced or found)
+    return tuple(forced or [p for p in found if p.algorithm != "CollNet"])  # whether switches add is in no table
 
 
 @cache
@@ -116,78 +117,71 @@ def _limit(system: System, part: str, attribute: str, newest: int) -> float:
     return catalog.value("nccl_model", part, attribute, name=name)
 
 
-def _logs(servers: int) -> int:
-    return servers.bit_length() - 1
+def _inside(s: System) -> str:
+    return _LINKS.get(s.kind, "NVLINK")
+
+
+def _logs(s: System) -> int:
+    return s.servers.bit_length() - 1
 
 
 def _ring(s: System, protocol: str) -> Plan:
-    many, twice = s.servers > 1, 1 + (s.what == "all_reduce")
-    part = {"LL": _LL_BETWEEN if many else catalog.value("nccl_model", "ll", "factor"),
-            "LL128": catalog.value("nccl_model", "ll128", "factor"), "Simple": 1.0}[protocol]  # fmt: skip
+    many, twice, ll, simple = s.servers > 1, 1 + (s.what == "all_reduce"), protocol == "LL", protocol == "Simple"
+    part = 1.0 if simple else catalog.value("nccl_model", protocol.lower(), "factor")
+    part = _LL_BETWEEN if many and ll else part
     factor, out = bus_factor(s.what, s.ranks), twice * (s.servers - 1)
-    copies = factor / _limit(s, "llmax", "bandwidth_LL_max", 1) if protocol == "LL" else 0.0
     return Plan(
         "Ring", protocol, _latency("base", "Ring", protocol), twice * (s.ranks - 1) - out,
-        _latency(s.link, "Ring", protocol), many * (3 if protocol == "Simple" else 1),
-        out * _latency("NET", "Ring", protocol), factor / (s.ring * part),
-        factor / (s.node * part) if many else 0.0, copies,
-        plateau=_PLATEAU if many and twice == 2 and protocol == "Simple" else 1.0,
+        _latency(_inside(s), "Ring", protocol), (1 + 2 * simple) * many, out * _latency("NET", "Ring", protocol),
+        factor / (s.ring * part), factor / (s.node * part) if many else 0.0,
+        factor / _limit(s, "llmax", "bandwidth_LL_max", 1) if ll else 0.0, forwards=2 * (many and twice == 2 and ll),
+        plateau=_PLATEAU if many and twice == 2 and simple else 1.0,
     )  # fmt: skip
 
 
 def _tree(s: System, protocol: str) -> Plan:
     """Return a double tree over servers with a chain in each: a byte goes up and down once."""
-    many = s.servers > 1
+    many, ll, nic = s.servers > 1, protocol == "LL", 0.0
     part = {"LL": _TREE_LL, "LL128": _TREE_LL128[many], "Simple": 1.0}[protocol]
-    nic = 0.0
     if many:  # a server of two sends up or down; of more, both ways at once through the same NICs
-        channel = min(_TREE * s.nic * (2 if s.servers == 2 else 1), _limit(s, "treemax", "bandwidth_per_channel_max", 2))
-        nic = 2 / (s.nics * channel * part)
-    copies = 1 / _limit(s, "llmax", "bandwidth_LL_max", 1) if protocol == "LL" else 0.0
-    hop = _latency(s.link, "Tree", protocol) * (_LL_HOP if many and protocol == "LL" else 1.0)
+        most = _limit(s, "treemax", "bandwidth_per_channel_max", 2)
+        nic = 2 / (s.nics * min(_TREE * s.nic * (2 if s.servers == 2 else 1), most) * part)
     return Plan(
-        "Tree", protocol, _latency("base", "Tree", protocol), 2 * (s.local - 1), hop, 0,
-        2 * _logs(s.servers) * _latency("NET", "Tree", protocol), 2 / (s.own * _TREE * part) if s.local > 1 else 0.0,
-        nic, copies,
+        "Tree", protocol, _latency("base", "Tree", protocol), 2 * (s.local - 1),
+        _latency(_inside(s), "Tree", protocol) * (_LL_HOP if many and ll else 1.0), 0,
+        2 * _logs(s) * _latency("NET", "Tree", protocol), 2 / (s.own * _TREE * part) if s.local > 1 else 0.0, nic,
+        1 / _limit(s, "llmax", "bandwidth_LL_max", 1) if ll else 0.0, forwards=2 * _logs(s) * ll,
     )  # fmt: skip
 
 
-def _in_switches(s: System) -> list[Plan]:
-    """Return NVLS in one domain, NVLSTree between several: NVSwitches add what their GPUs send."""
-    if not s.switched or s.generation < 2 or s.local < 2 + (s.servers == 1):
-        return []
-    part = catalog.value("nccl_model", "nvls", "factor", name=f"NVLS efficiency {_GENERATIONS[s.generation]}")
-    own, hop = 1 / (s.own * _NVLS_CHANNELS * part), _latency("NVLINK", "NVLS", "Simple")
-    if s.servers == 1:
-        return [Plan("NVLS", "Simple", 0.0, 1, hop, 0, 0.0, own)]
-    network = 2 * _logs(s.servers) * _latency("NET", "NVLSTree", "Simple")
-    return [Plan("NVLSTree", "Simple", 0.0, 1, hop, 0, network, own, (1 if s.servers == 2 else 2) / s.node)]
-
-
-def _collnet(s: System) -> Plan:
-    """Return reduction in the switches between servers, as SHARP does it: S up and S down for each server."""
-    hop, inside = _latency(s.link, "Tree", "Simple"), s.local - 1
-    network = _latency("NET", "CollNetDirect", "Simple") + 2 * inside * _ARITY
-    own = 2 * inside / s.local / s.own
-    return Plan("CollNet", "Simple", 0.0, 2 * bool(inside), hop, 0, network, own, 1 / s.node)
-
-
-def _pat(s: System) -> Plan:
-    """Return parallel aggregated trees, of which NCCL runs one rank for each server."""
-    network = _logs(s.servers) * _latency("NET", "Ring", "Simple") / _PAT_NET + s.ranks * _PAT_RANK
-    return Plan("PAT", "Simple", _latency("base", "PAT", "Simple"), 0, 0.0, 0, network, 0.0,
-                bus_factor(s.what, s.ranks) / (s.node * _PAT_RATE))  # fmt: skip
+def _special(s: System) -> list[Plan]:
+    """Return NVLS in one domain, NVLSTree between several, CollNet, or PAT, of which NCCL runs one rank a server."""
+    many, found = s.servers > 1, []
+    if s.what == "all_reduce" and s.switched and s.generation > 1 and s.local > 2 - many:
+        part = catalog.value("nccl_model", "nvls", "factor", name=f"NVLS efficiency {_GENERATIONS[s.generation]}")
+        found = [Plan(
+            "NVLSTree" if many else "NVLS", "Simple", 0.0, 1, _latency("NVLINK", "NVLS", "Simple"), 0,
+            2 * _logs(s) * _latency("NET", "NVLSTree", "Simple"), 1 / (s.own * _NVLS_CHANNELS * part),
+            min(s.servers - 1, 2) / s.node if many else 0.0,
+        )]  # fmt: skip
+    if s.what == "all_reduce" and many:  # S up and S down for each server
+        network = _latency("NET", "CollNetDirect", "Simple") + 2 * (s.local - 1) * _ARITY
+        found += [Plan("CollNet", "Simple", 0.0, 2 * (s.local > 1), _latency(_inside(s), "Tree", "Simple"), 0, network,
+                       2 * (s.local - 1) / s.local / s.own, 1 / s.node)]  # fmt: skip
+    if s.local == 1 and many and s.what in ("all_gather", "reduce_scatter"):
+        network = _logs(s) * _latency("NET", "Ring", "Simple") / _PAT_NET + s.ranks * _PAT_RANK
+        found += [Plan("PAT", "Simple", _latency("base", "PAT", "Simple"), 0, 0.0, 0, network, 0.0,
+                       bus_factor(s.what, s.ranks) / (s.node * _PAT_RATE))]  # fmt: skip
+    return found
 
 
 def _peers(s: System) -> Plan:
-    """Return one message to each peer, or to the next rank: blocks for other servers through a GPU's part of the NICs."""
-    outside, inside, size = s.ranks - s.local, s.local - 1, s.ranks
-    gpu_nic = s.gpu_nic
+    """Return one message to each peer, or to the next rank: out of the server through a GPU's part of the NICs."""
+    outside, inside, parts, nic = s.ranks - s.local, s.local - 1, s.ranks, s.node / s.local
     if s.what == "send_recv":
-        outside, inside, size = min(outside, 1), min(inside, 1), 1
-        gpu_nic = max(s.nic, s.gpu_nic)
+        outside, inside, parts, nic = min(outside, 1), min(inside, 1), 1, max(s.nic, nic)
     return Plan(
-        "P2P", "Simple", _latency("base", "Ring", "Simple"), 1, bool(inside) * _latency(s.link, "Ring", "Simple"), 0,
-        outside * _latency("NET", "Ring", "LL"), inside / size / s.own, outside / size / gpu_nic if outside else 0.0,
+        "P2P", "Simple", _latency("base", "Ring", "Simple"), min(inside, 1), _latency(_inside(s), "Ring", "Simple"), 0,
+        outside * _latency("NET", "Ring", "LL"), inside / parts / s.own, outside / parts / nic if outside else 0.0,
         peers=outside,
     )  # fmt: skip
