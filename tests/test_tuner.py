@@ -232,7 +232,8 @@ def test_law_one_plan_takes_longer_with_size_and_with_slower_links(name, size):
 
 
 UNSEEN = {"launch": "mpi", "collective": "all_reduce", "accelerator": "H200", "scale_up": "nvlink4-nvswitch",
-          "scale_up_domain_gpus": 8, "gpus_per_node": 8, "ranks": 8, "nic_gbps": 0, "nics_per_node": 0, "transport": "none"}  # fmt: skip
+          "scale_up_domain_gpus": 8, "gpus_per_node": 8, "ranks": 8, "nic_gbps": 0, "nics_per_node": 0,
+          "transport": "none"}  # fmt: skip
 
 
 @pytest.mark.parametrize(
