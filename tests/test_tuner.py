@@ -160,7 +160,7 @@ def test_goals_on_the_visible_sweeps():
     assert (native["bw"] <= 0.07, native["bw_p90"] <= 0.18) == (True, True)
     assert (fitted["bw"] <= 0.08, fitted["bw_p90"] <= 0.30) == (True, True)
     assert (fitted["lat"] <= 0.10, fitted["lat_p90"] <= 0.35) == (True, True)
-    assert (fitted["mid"] <= 0.25, fitted["mid_p90"] <= 0.601) == (True, True)
+    assert (fitted["mid"] <= 0.25, fitted["mid_p90"] <= 0.60) == (True, True)
 
 
 def test_what_no_fit_has_seen_stands_first_and_beats_both_baselines():
@@ -175,7 +175,18 @@ def test_what_no_fit_has_seen_stands_first_and_beats_both_baselines():
         assert all(ours[g] <= min(ring[g], near[g]) for g in ("mid", "bw"))
     assert str(report()).index("not seen it") < str(report()).index("calibrated")
     told = {g: (round(rows[0][g], 2), round(rows[0][f"{g}_p90"], 2)) for g in validate.REGIMES}
-    assert told == {"lat": (0.12, 0.37), "mid": (0.31, 0.65), "bw": (0.06, 0.26)}
+    assert told == {"lat": (0.12, 0.41), "mid": (0.3, 0.56), "bw": (0.06, 0.26)}
+
+
+def test_bands_hold_most_of_what_was_measured():
+    """Made to hold four in five points; for each sweep from a fit without its system, where there is another."""
+    inside = []
+    for name, row in SYSTEMS.items():
+        result = published.load(name)
+        kept = ~validate.excluded(name, result.size)
+        found = [tuner.estimate(row, size=n) for n in result.size[kept]]
+        inside += [f.low <= t <= f.high for f, t in zip(found, result.time[kept], strict=True)]
+    assert 0.75 <= np.mean(inside) <= 0.92
 
 
 def test_exclusions_name_a_fact_and_stay_below_a_tenth():

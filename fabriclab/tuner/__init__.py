@@ -150,7 +150,7 @@ def terms(system: System, plan: Plan, size: float, c: Constants) -> dict[str, fl
     network = plan.network * c["hop"] * slow + plan.peers * posts * posting
     narrow = c["pcie"] if system.behind_pcie else _fact("links", "eth-ovh", "goodput_fraction_mtu4096")
     nic = data * plan.nic / (narrow * c["all_to_all" if plan.peers > 1 else "rate"])
-    own = data * plan.own / (1.0 if plan.algorithm.startswith("NVLS") else c["own"])
+    own = (data + min(size, plan.loop) / 2) * plan.own / (1.0 if plan.algorithm.startswith("NVLS") else c["own"])
     copy = data * plan.copy
     if plan.forwards:  # through one NIC, and half of its bytes are flags
         handed = (plan.forwards - 1) * min(size, LL_CHUNK * system.nics) + size

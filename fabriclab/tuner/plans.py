@@ -27,6 +27,7 @@ _PLATEAU: Final = 1.4
 _ARITY: Final = 0.4e-6  # s for each GPU of a server that CollNet gathers from
 _PAT_RATE, _PAT_NET, _PAT_RANK = 0.75, 3.5, 2.8e-6
 _POST: Final = (2e-6, 1e-6)  # AMD and other hosts; the first taken up to Ampere, whose servers are AMD's for the most
+_HOPPER, _NVLS_HEADS, _NVLS_CHUNK = 2, 32, 2**17  # 16 channels on Hopper, 24 on Blackwell; source: NCCL-tune-old
 _NVLS_CHANNELS: Final = 8 * 40 / (18 * 20.6)  # source: NCCL-tune-new, NCCL-topo: its channels in parts of the links'
 
 
@@ -52,6 +53,8 @@ class Plan:
         Peers outside that a rank posts to, one after the other.
     forwards : int
         Times that an all-reduce by LL hands all of a chunk on to another server.
+    loop : float
+        Bytes that NVLS has under way: switches add them while they hand out those before. [B]
     plateau : float
         What NCCL multiplies the latency with when it chooses.
     """
@@ -68,6 +71,7 @@ class Plan:
     copy: float = 0.0
     peers: int = 0
     forwards: int = 0
+    loop: float = 0.0
     plateau: float = 1.0
 
     def expected(self, system: System, size: float) -> float:
@@ -163,6 +167,7 @@ def _special(s: System) -> list[Plan]:
             "NVLSTree" if many else "NVLS", "Simple", 0.0, 1, _latency("NVLINK", "NVLS", "Simple"), 0,
             2 * _logs(s) * _latency("NET", "NVLSTree", "Simple"), 1 / (s.own * _NVLS_CHANNELS * part),
             min(s.servers - 1, 2) / s.node if many else 0.0,
+            loop=min(s.local, _NVLS_HEADS) * (16 if s.generation == _HOPPER else 24) * _NVLS_CHUNK,
         )]  # fmt: skip
     if s.what == "all_reduce" and many:  # S up and S down for each server
         network = _latency("NET", "CollNetDirect", "Simple") + 2 * (s.local - 1) * _ARITY
