@@ -66,6 +66,27 @@ def test_rates_by_hand():
     assert (two.servers, two.nics) == (2, 72)
 
 
+def test_terms_by_hand():
+    """By the catalog alone: what hands on chunks, what NVLS has under way, what trees reach, what asks thrice."""
+    plain = {**tuner.CONSTANTS, "own": 1.0}
+
+    def parts(name, which, size):
+        system = read(of(name))
+        return tuner.terms(system, plan(name, which), size, plain)
+
+    tree = plan("alps_N008_ofi1.13.0", "Tree/LL")
+    assert [tree.tree_part(n) for n in (1, 64, 512, 1023, 1024, 2**18, 2**40)] == [1, 1, 1, 1, 0.9, 0.4, 1]
+    # six times on to another server at half of a NIC's 25 GB/s, in chunks of 4 x 32 KiB
+    assert parts("alps_N008_ofi1.13.0", "Tree/LL", 2**18)["protocol"] == pytest.approx((5 * 2**17 + 2**18) / 12.5e9)
+    # 16 channels x 128 KiB x 8 GPUs: half of 16 MiB goes first
+    assert parts("xx_1n_all_reduce", "NVLS/Simple", GIB)["NVLink"] == pytest.approx((GIB + 2**23) / 320e9 / 0.85)
+    assert parts("xx_1n_all_reduce", "NVLS/Simple", 2**20)["NVLink"] == pytest.approx(1.5 * 2**20 / 320e9 / 0.85)
+    assert parts("h100x8_ring", "Ring/LL", 8)["launch"] == pytest.approx(6.6e-6 + 8 * 2e-6)
+    name = "sophia_n2_2.22.3_alltoall_env6"
+    for size, posts in ((16 * 2**14, 1), (17 * 2**14, 3)):
+        assert parts(name, "P2P/Simple", size)["network latency"] == pytest.approx(8 * (2.7e-6 + posts * 2e-6))
+
+
 def test_plans_by_hand():
     """Eight H100: 14 steps of 0.6 us after 6.6 us by LL at half the rate; 92% of it by LL128; NVLS after 25 us."""
     ll, long, simple = (plan("xx_1n_all_reduce", f"Ring/{p}") for p in ("LL", "LL128", "Simple"))

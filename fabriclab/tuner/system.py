@@ -105,7 +105,7 @@ def read(row: Mapping[str, Any]) -> System:
     domain = row["scale_up_domain_gpus"] or gpus
     local = min(ranks, domain)
     servers, (kind, _, rest), transport = -(-ranks // local), row["scale_up"].partition("-"), row["transport"]
-    generation, own, peak = (2, inf, inf) if local == 1 and not kind else _links(kind, row["accelerator"])
+    generation, own, peak = _links(kind, row["accelerator"]) if local > 1 or kind in catalog.links else (2, inf, inf)
     mesh = local > 1 and "mesh" in rest and "cube" not in rest
     own *= (local - 1) / (domain - 1) if mesh else 1  # each pair has links of its own: fewer GPUs, fewer in use
     # P - 1 hops in place of P on links that nobody else takes: the rings of a mesh that go on to other servers
