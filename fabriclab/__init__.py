@@ -19,7 +19,7 @@ __version__ = "0.1.0"
 
 _SUBMODULES: Final = (
     "catalog checks collectives core economics engines errors exercises importers lower measure metrics operations "
-    "registry routing simulation topologies units validate views"
+    "registry routing simulation topologies tuner units validate views"
 ).split()
 _NAMES: Final = {
     "catalog": "case",
@@ -27,6 +27,7 @@ _NAMES: Final = {
     "predict progress remember report reveal ruler",
     "engines": "run",
     "simulation": "simulate sweep",
+    "tuner": "estimate",
     "views": "draw",
 }
 _HOME: Final = {name: module for module, names in _NAMES.items() for name in names.split()}

@@ -1,4 +1,4 @@
-"""`python -m fabriclab`: a greeting that says what works on this machine; the learner's progress; grading."""
+"""`python -m fabriclab`: a greeting that says what works here; the learner's progress; grading; how wrong we are."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import sys
 
 import fabriclab
-from fabriclab import checks
+from fabriclab import checks, validate
 from fabriclab.grading import commands
 
 
@@ -17,6 +17,8 @@ def main(argv: list[str] | None = None) -> int:
     parser.set_defaults(deed=checks.hello, on=None, run=None)
     parts = parser.add_subparsers()
     commands.add_to(parts)
+    wrong = parts.add_parser("validate", help="how far predicted times are from published measurements")
+    wrong.set_defaults(deed=validate.report)
     progress = parts.add_parser("progress", help="what you predicted and answered")
     progress.set_defaults(deed=checks.progress)
     deeds = progress.add_subparsers()

@@ -1,111 +1,27 @@
-"""Models held against published measurements: the textbook closed form on sweeps, the flow engine on PCIe wirings."""
+"""Errors of a model on published sweeps, by regime, and of the flow engine on five wirings of PCIe boxes."""
 
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fabriclab import catalog, topologies, units
+from fabriclab import catalog, topologies
 from fabriclab.catalog import published
-from fabriclab.core.result import Result, bus_factor
+from fabriclab.core.result import Result
 from fabriclab.simulation import ring_busbw
 from fabriclab.topologies.gigaio import WIRINGS, rings
+from fabriclab.validate.models import predict
 
-__all__ = ["ErrorTable", "WiringTable", "gigaio", "predict", "regimes", "table"]
+__all__ = ["CAP", "REGIMES", "ErrorTable", "Model", "Rows", "WiringTable", "errors", "gigaio", "regimes", "table"]
 
 Model = Callable[[dict[str, Any], float], float | None]
 REGIMES: Final = ("lat", "mid", "bw")
-_TEXTS: Final = ("collective", "scale_up", "accelerator", "transport")
-_COUNTS: Final = ("ranks", "scale_up_domain_gpus", "gpus_per_node", "nic_gbps", "nics_per_node")
-_CAP: Final = 1e9  # stands for the infinite error of a missing prediction, so that quantiles stay defined
-
-
-def predict(sweep: Mapping[str, Any], size_bytes: units.Quantity) -> float | None:
-    """Return the textbook time of a collective: steps x latency + factor x size / rate.
-
-    A ring on the links of the datasheet: rate per direction of the GPU's own links inside a server,
-    and all NICs of a server between servers. Latency per step is the constant of NCCL's cost model for
-    its low-latency protocol. Nothing is fitted; left out are protocols, trees, in-network reduction,
-    software start-up and the difference between line rate and payload.
-
-    Parameters
-    ----------
-    sweep : mapping
-        A row of `catalog.published.systems`; a number that nobody knows is ``""``.
-    size_bytes : float or str
-        Message size in the sense of nccl-tests. [B], > 0
-
-    Returns
-    -------
-    float or None
-        Time in microseconds; None where the row does not say enough, names what the catalog does not have, or
-        the size is 0.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If ``sweep`` is no such row, or ``size_bytes`` no size.
-    """
-    size_bytes = units.size(size_bytes, "size_bytes")
-    _check_row(sweep)
-    try:
-        what = published.identifier(sweep["collective"])
-        ranks, own = units.count(sweep["ranks"], "ranks"), _own_rate(sweep)
-        outside = ranks - min(ranks, sweep["scale_up_domain_gpus"] or sweep["gpus_per_node"])
-        alpha, rate, factor = _alpha(sweep, bool(outside)), own, bus_factor(what, ranks)
-        if outside:
-            rate, factor = _network(what, sweep, own, factor, outside)
-    except (KeyError, TypeError, ValueError, ZeroDivisionError):
-        return None
-    steps = {"all_reduce": 2 * (ranks - 1), "send_recv": 1}.get(what, ranks - 1)
-    return 1e6 * (steps * alpha + factor * size_bytes / rate) if size_bytes > 0 else None
-
-
-def _check_row(sweep: Mapping[str, Any]) -> None:
-    missing = [k for k in (*_TEXTS, *_COUNTS) if k not in sweep] if isinstance(sweep, Mapping) else ["keys at all"]
-    if missing:
-        msg = f"sweep must be a row of catalog.published.systems(), got {sweep!r:.60} without {', '.join(missing)}"
-        raise ValueError(msg)
-    for key in _TEXTS:
-        if not isinstance(sweep[key], str):
-            msg = f"{key} must be text, got {sweep[key]!r}"
-            raise TypeError(msg)
-    for key in _COUNTS:
-        if sweep[key] != "":
-            units.count(sweep[key], key, 0)
-
-
-def _own_rate(sweep: Mapping[str, Any]) -> float:
-    """Return the rate of a GPU's links inside its server, one way [B/s]."""
-    family = sweep["scale_up"].split("-")[0]
-    if family == "xgmi":
-        names = [p for p in catalog.links if p.startswith("xgmi") and sweep["accelerator"] in catalog.links[p].name]
-        return catalog.value("links", names[0] if names else family, "bandwidth_per_gpu_all_links")
-    return catalog.value("links", family, "bandwidth_per_gpu" if "nvlink" in family else "bandwidth_after_encoding")
-
-
-def _alpha(sweep: Mapping[str, Any], outside: bool) -> float:
-    """Return the latency of a ring step [s]: that of the slowest link on the ring."""
-    link = "NET" if outside else "PCI" if sweep["transport"] == "shm" else "NVLINK"
-    return catalog.value("nccl_model", "hw", "latency_LL", name=f"hwLat {link} Ring")
-
-
-def _network(what: str, sweep: Mapping[str, Any], own: float, factor: float, outside: int) -> tuple[float, float]:
-    """Return rate [B/s] and factor where NICs take part: the slower of the two levels."""
-    per_node = sweep["gpus_per_node"]
-    nic = units.rate(f"{sweep['nic_gbps']} Gb/s", "nic_gbps")
-    node = nic * sweep["nics_per_node"]
-    if what == "all_to_all":  # every GPU sends its blocks for other servers through its share of the NICs
-        across = outside / sweep["ranks"]
-        return (node / per_node, across) if across * per_node / node > factor / own else (own, factor)
-    if what == "send_recv":  # one GPU of a server talks to the next server
-        return min(own, nic * max(1, sweep["nics_per_node"] // per_node)), factor
-    return min(own, node), factor
+CAP: Final = 1e9  # stands for the infinite error of a missing prediction, so that quantiles stay defined
 
 
 def regimes(result: Result) -> NDArray[np.str_]:
@@ -120,7 +36,7 @@ def regimes(result: Result) -> NDArray[np.str_]:
 
 
 @dataclass(frozen=True)
-class _Table:
+class Rows:
     """Rows that show themselves as text and as HTML."""
 
     rows: tuple[dict[str, Any], ...]
@@ -139,7 +55,7 @@ class _Table:
 
 
 @dataclass(frozen=True)
-class ErrorTable(_Table):
+class ErrorTable(Rows):
     """Error of a model on published sweeps: median and 90th percentile of |predicted / measured - 1|.
 
     Parameters
@@ -165,7 +81,7 @@ class ErrorTable(_Table):
 def _show(cell: Any) -> str:
     if not isinstance(cell, float):
         return str(cell)
-    return "" if np.isnan(cell) else "none" if cell >= _CAP else f"{cell:.0%}"
+    return "" if np.isnan(cell) else "none" if cell >= CAP else f"{cell:.0%}"
 
 
 def table(model: Model = predict) -> ErrorTable:
@@ -184,16 +100,21 @@ def table(model: Model = predict) -> ErrorTable:
     if not callable(model):
         msg = f"model must be a function of a sweep and a size, such as validate.predict, got {model!r}"
         raise TypeError(msg)
-    return ErrorTable(tuple(_errors(model, about) for about in published.systems()))
+    return ErrorTable(tuple(_of_sweep(model, about) for about in published.systems()))
 
 
-def _errors(model: Model, about: dict[str, Any]) -> dict[str, Any]:
+def errors(model: Model, about: dict[str, Any]) -> tuple[Result, NDArray[np.float64]]:
+    """Return a published sweep and |predicted / measured - 1| of each size, 1e9 where there is no prediction, (K,)."""
     result = published.load(about["sweep_id"])
     guess = np.array([model(about, size) for size in result.size], dtype=float)  # None becomes NaN
     usable = np.isfinite(guess) & (guess > 0)
-    error = np.where(usable, np.abs(guess * 1e-6 / result.time - 1), _CAP)
+    return result, np.where(usable, np.abs(guess * 1e-6 / result.time - 1), CAP)
+
+
+def _of_sweep(model: Model, about: dict[str, Any]) -> dict[str, Any]:
+    result, error = errors(model, about)
     row = {"sweep": about["sweep_id"], "collective": result.what, "ranks": result.n_ranks}
-    row["cover"] = float(usable.mean())
+    row["cover"] = float(np.mean(error < CAP))
     for g in REGIMES:
         mine = error[regimes(result) == g]
         row[g], row[f"{g}_p90"] = np.quantile(mine, (0.5, 0.9)).tolist() if mine.size else (np.nan, np.nan)
@@ -201,7 +122,7 @@ def _errors(model: Model, about: dict[str, Any]) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class WiringTable(_Table):
+class WiringTable(Rows):
     """Bus bandwidth of PCIe wirings as published and as modelled.
 
     Parameters

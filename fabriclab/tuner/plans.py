@@ -1,0 +1,192 @@
+"""Algorithms x protocols that NCCL weighs for a collective on a system, each with the parts of its cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Final
+
+from fabriclab import catalog
+from fabriclab.core.result import bus_factor
+from fabriclab.tuner.system import System
+
+PROTOCOLS: Final = ("LL", "LL128", "Simple")
+EAGER: Final = 2**14  # B to one peer; source: NCCL-tune-old, NCCL_P2P_LL_THRESHOLD
+LL_CHUNK: Final = 2**15  # B for each NIC, which has two channels; source: NCCL-tune-old
+_P2P: Final = ("all_to_all", "send_recv", "gather", "scatter")
+_GENERATIONS: Final = ("Volta", "Ampere", "Hopper", "Blackwell")
+_SCALES: Final = ("1 server", "2 servers", "more servers")
+_LINKS: Final = {"pcie": "PCI", "shm": "PCI"}
+# source: NCCL-tune-old for all factors below: parts of a channel's rate, and latencies
+_TREE: Final = 0.92
+_TREE_LL: Final = 1 / 3.8
+_TREE_LL128: Final = (7 / 9, 120 / 128)  # in a server, between servers
+_LL_BETWEEN: Final = 1 / 4
+_LL_HOP: Final = 1.8  # of a hop in a server where a tree also leaves it
+_PLATEAU: Final = 1.4
+_ARITY: Final = 0.4e-6  # s for each GPU of a server that CollNet gathers from
+_PAT_RATE, _PAT_NET, _PAT_RANK = 0.75, 3.5, 2.8e-6
+_POST: Final = (2e-6, 1e-6)  # AMD and other hosts; the first taken up to Ampere, whose servers are AMD's for the most
+_HOPPER, _NVLS_HEADS, _NVLS_CHUNK = 2, 32, 2**17  # 16 channels on Hopper, 24 on Blackwell; source: NCCL-tune-old
+_NVLS_CHANNELS: Final = 8 * 40 / (18 * 20.6)  # source: NCCL-tune-new, NCCL-topo: its channels in parts of the links'
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One algorithm with one protocol, in parts that the size of a message multiplies.
+
+    Parameters
+    ----------
+    algorithm, protocol : str
+        As NCCL names them; ``P2P`` where each rank sends to each.
+    start : float
+        Start-up. [s]
+    steps, hop : int, float
+        Steps inside a server and the time of each. [s]
+    posts : int
+        Requests to a NIC that each of these steps waits for.
+    network : float
+        Latencies between servers. [s]
+    own, nic, copy : float
+        Time of each byte on a GPU's own links, on the NICs, and in the protocol itself. [s/B]
+    peers : int
+        Peers outside that a rank posts to, one after the other.
+    forwards : int
+        Times that an all-reduce by LL hands all of a chunk on to another server.
+    loop : float
+        Bytes that NVLS has under way: switches add them while they hand out those before. [B]
+    plateau : float
+        What NCCL multiplies the latency with when it chooses.
+    """
+
+    algorithm: str
+    protocol: str
+    start: float
+    steps: int
+    hop: float
+    posts: int
+    network: float
+    own: float
+    nic: float = 0.0
+    copy: float = 0.0
+    peers: int = 0
+    forwards: int = 0
+    loop: float = 0.0
+    plateau: float = 1.0
+
+    def expected(self, system: System, size: float) -> float:
+        """Return the time [s] by which NCCL chooses."""
+        waits = self.steps * max(self.hop, self.posts * post(system)) + self.network
+        per_byte = max(self.own, self.nic, self.copy) / self.tree_part(size)
+        return (self.start + waits) * self.plateau + size * per_byte
+
+    def tree_part(self, size: float) -> float:
+        """Return the part of its rate that a tree reaches at a size."""
+        by_size = _tree_parts(self.protocol) if self.algorithm == "Tree" else ()
+        power = max(int(size), 1).bit_length() - 7  # of two, above 64 B
+        return by_size[power] if 0 <= power < len(by_size) else 1.0
+
+
+def post(system: System) -> float:
+    """Return the time [s] to post one request to a NIC."""
+    return _POST[system.generation > 1] if system.servers > 1 else 0.0
+
+
+@cache
+def plans(system: System) -> tuple[Plan, ...]:
+    """Return what NCCL weighs on a system; what a run forced is all there is."""
+    if system.what in _P2P:
+        return (_peers(system),)
+    shapes = (_ring, _tree) if system.what == "all_reduce" else (_ring,)
+    found = [shape(system, p) for shape in shapes for p in PROTOCOLS if p != "LL128" or system.long_lines]
+    found += _special(system)
+    forced = [p for p in found if p.algorithm.lower() in system.algo.lower().split()]
+    return tuple(forced or [p for p in found if p.algorithm != "CollNet"])  # whether switches add is in no table
+
+
+@cache
+def _latency(link: str, algorithm: str, protocol: str) -> float:
+    name = f"baseLat {algorithm}" if link == "base" else f"hwLat {link} {algorithm}"
+    return catalog.value("nccl_model", "base" if link == "base" else "hw", f"latency_{protocol}", name=name)
+
+
+@cache
+def _tree_parts(protocol: str) -> tuple[float, ...]:
+    row = catalog.nccl_model["treefit"].spec("bandwidth_part_by_size", name=f"treeCorrectionFactor {protocol}")
+    return tuple(map(float, str(row.value).split()))
+
+
+def _limit(system: System, part: str, attribute: str, newest: int) -> float:
+    name = f"{_GENERATIONS[min(system.generation, newest)]} {_SCALES[min(system.servers, 3) - 1]}"
+    return catalog.value("nccl_model", part, attribute, name=name)
+
+
+def _inside(s: System) -> str:
+    return _LINKS.get(s.kind, "NVLINK")
+
+
+def _logs(s: System) -> int:
+    return s.servers.bit_length() - 1
+
+
+def _ring(s: System, protocol: str) -> Plan:
+    many, twice, ll, simple = s.servers > 1, 1 + (s.what == "all_reduce"), protocol == "LL", protocol == "Simple"
+    part = 1.0 if simple else catalog.value("nccl_model", protocol.lower(), "factor")
+    part = _LL_BETWEEN if many and ll else part
+    factor, out = bus_factor(s.what, s.ranks), twice * (s.servers - 1)
+    return Plan(
+        "Ring", protocol, _latency("base", "Ring", protocol), twice * (s.ranks - 1) - out,
+        _latency(_inside(s), "Ring", protocol), (1 + 2 * simple) * many, out * _latency("NET", "Ring", protocol),
+        factor / (s.ring * part), factor / (s.node * part) if many else 0.0,
+        factor / _limit(s, "llmax", "bandwidth_LL_max", 1) if ll else 0.0, forwards=2 * (many and twice == 2 and ll),
+        plateau=_PLATEAU if many and twice == 2 and simple else 1.0,
+    )  # fmt: skip
+
+
+def _tree(s: System, protocol: str) -> Plan:
+    """Return a double tree over servers with a chain in each: a byte goes up and down once."""
+    many, ll, nic = s.servers > 1, protocol == "LL", 0.0
+    part = {"LL": _TREE_LL, "LL128": _TREE_LL128[many], "Simple": 1.0}[protocol]
+    if many:  # a server of two sends up or down; of more, both ways at once through the same NICs
+        most = _limit(s, "treemax", "bandwidth_per_channel_max", 2)
+        nic = 2 / (s.nics * min(_TREE * s.nic * (2 if s.servers == 2 else 1), most) * part)
+    return Plan(
+        "Tree", protocol, _latency("base", "Tree", protocol), 2 * (s.local - 1),
+        _latency(_inside(s), "Tree", protocol) * (_LL_HOP if many and ll else 1.0), 0,
+        2 * _logs(s) * _latency("NET", "Tree", protocol), 2 / (s.own * _TREE * part) if s.local > 1 else 0.0, nic,
+        1 / _limit(s, "llmax", "bandwidth_LL_max", 1) if ll else 0.0, forwards=2 * _logs(s) * ll,
+    )  # fmt: skip
+
+
+def _special(s: System) -> list[Plan]:
+    """Return NVLS in one domain, NVLSTree between several, CollNet, or PAT, of which NCCL runs one rank a server."""
+    many, found = s.servers > 1, []
+    if s.what == "all_reduce" and s.switched and s.generation > 1 and s.local > 2 - many:
+        part = catalog.value("nccl_model", "nvls", "factor", name=f"NVLS efficiency {_GENERATIONS[s.generation]}")
+        found = [Plan(
+            "NVLSTree" if many else "NVLS", "Simple", 0.0, 1, _latency("NVLINK", "NVLS", "Simple"), 0,
+            2 * _logs(s) * _latency("NET", "NVLSTree", "Simple"), 1 / (s.own * _NVLS_CHANNELS * part),
+            min(s.servers - 1, 2) / s.node if many else 0.0,
+            loop=min(s.local, _NVLS_HEADS) * (16 if s.generation == _HOPPER else 24) * _NVLS_CHUNK,
+        )]  # fmt: skip
+    if s.what == "all_reduce" and many:  # S up and S down for each server
+        network = _latency("NET", "CollNetDirect", "Simple") + 2 * (s.local - 1) * _ARITY
+        found += [Plan("CollNet", "Simple", 0.0, 2 * (s.local > 1), _latency(_inside(s), "Tree", "Simple"), 0, network,
+                       2 * (s.local - 1) / s.local / s.own, 1 / s.node)]  # fmt: skip
+    if s.local == 1 and many and s.what in ("all_gather", "reduce_scatter"):
+        network = _logs(s) * _latency("NET", "Ring", "Simple") / _PAT_NET + s.ranks * _PAT_RANK
+        found += [Plan("PAT", "Simple", _latency("base", "PAT", "Simple"), 0, 0.0, 0, network, 0.0,
+                       bus_factor(s.what, s.ranks) / (s.node * _PAT_RATE))]  # fmt: skip
+    return found
+
+
+def _peers(s: System) -> Plan:
+    """Return one message to each peer, or to the next rank: out of the server through a GPU's part of the NICs."""
+    outside, inside, parts, nic = s.ranks - s.local, s.local - 1, s.ranks, s.node / s.local
+    if s.what == "send_recv":
+        outside, inside, parts, nic = min(outside, 1), min(inside, 1), 1, max(s.nic, nic)
+    return Plan(
+        "P2P", "Simple", _latency("base", "Ring", "Simple"), min(inside, 1), _latency(_inside(s), "Ring", "Simple"), 0,
+        outside * _latency("NET", "Ring", "LL"), inside / parts / s.own, outside / parts / nic if outside else 0.0,
+        peers=outside,
+    )  # fmt: skip

@@ -1,0 +1,143 @@
+"""How wrong our model is on what it has not seen, beside two baselines, and what no public fact can tell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fabriclab import units
+from fabriclab.catalog import published
+from fabriclab.catalog.tables import data_rows
+from fabriclab.core.result import bus_factor
+from fabriclab.tuner import CONSTANTS
+from fabriclab.tuner.system import read
+from fabriclab.validate.models import predict, textbook
+from fabriclab.validate.tables import REGIMES, Model, Rows, errors, regimes, table
+
+__all__ = ["Report", "excluded", "nearest", "report"]
+
+_NATIVE: Final = ("nvlink", "xgmi", "ib", "roce")
+
+
+def excluded(sweep_id: str, size: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Return which sizes [B] of a sweep public facts cannot carry, shape (K,); ``exclusions.csv`` says why."""
+    out = np.zeros(size.shape, bool)
+    for row in data_rows("exclusions"):
+        if row["sweep_id"] == sweep_id:
+            out |= (size >= float(row["from_bytes"])) & (size <= float(row["to_bytes"]))
+    return out
+
+
+def nearest(about: dict[str, Any], size_bytes: units.Quantity) -> float:
+    """Return the time [us] that the nearest other system measured, scaled by the rates of their ports.
+
+    Nearest is the sweep of another system with servers or without as asked, then of the same collective, the same
+    transport and the nearest count of ranks. Between its sizes the time is interpolated, beyond them it is that of
+    the last size, times the ratio of sizes where larger.
+    """
+    time, size, scale = _other(about["sweep_id"])
+    n = units.size(size_bytes, "size_bytes")
+    return float(1e6 * scale * np.exp(np.interp(np.log(n), np.log(size), np.log(time))) * max(n / size[-1], 1.0))
+
+
+@cache
+def _other(sweep_id: str) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
+    rows = published.systems()
+    about = next(r for r in rows if r["sweep_id"] == sweep_id)
+    mine = read(about)
+
+    def distance(row: dict[str, Any]) -> tuple[bool, bool, bool, float]:
+        its = read(row)
+        return (
+            (its.servers > 1) != (mine.servers > 1), its.what != mine.what, its.family != mine.family,
+            abs(float(np.log(its.ranks / mine.ranks))),
+        )  # fmt: skip
+
+    other = min((r for r in rows if r["system"] != about["system"]), key=distance)
+    its, result = read(other), published.load(other["sweep_id"])
+    port, own = (system.node if system.servers > 1 else system.own for system in (its, mine))
+    return result.time, result.size, port / own * bus_factor(mine.what, mine.ranks) / bus_factor(its.what, its.ranks)
+
+
+@dataclass(frozen=True)
+class Report:
+    """What `report` found.
+
+    Parameters
+    ----------
+    parts : mapping
+        Heading -> table: errors on what no fit has seen, beside baselines; errors of the catalog alone and of the fit
+        to all; errors of each sweep; points that public facts cannot carry.
+    counts : str
+        How many constants, families, systems and points there are.
+    """
+
+    parts: Mapping[str, Rows]
+    counts: str
+
+    def __str__(self) -> str:
+        """Return the tables, what was not seen first."""
+        told = "\n\n".join(f"{head}\n{part}" for head, part in self.parts.items())
+        return f"lat, mid, bw: median of sweep medians; _p90: 90th percentile of points\n\n{told}\n\n{self.counts}"
+
+
+def report() -> Report:
+    """Return the errors of our model: cross-validated first, beside the textbook ring and the nearest other system."""
+    main = [r for r in data_rows("calibration") if r["family"] and not r["without"]]
+    systems = {r["family"]: r["systems"].split("; ") for r in main}
+    most = {r["family"]: int(r["ranks"]) for r in data_rows("calibration") if r["without"] == "largest"}
+    rows = [(r, read(r).family) for r in published.systems()]
+    crossed = [r for r, family in rows if len(systems[family]) > 1]
+    single = [r for r, family in rows if len(systems[family]) == 1]
+    largest = [r for r, family in rows if r["ranks"] == most.get(family)]
+    native = [r for r, family in rows if family in _NATIVE]
+    every = [r for r, _ in rows]
+    catalog_only = partial(predict, calibrated=False)
+    held = [
+        *_beside("each system", lambda r, n: predict(r, n, without=r["system"]), crossed),
+        *_beside("largest rank count", partial(predict, without="largest"), largest),
+        *_beside("only system of its family: catalog", catalog_only, single),
+    ]
+    seen = [_score("catalog alone, vendor-native paths", catalog_only, native),
+            _score("catalog alone", catalog_only, every), _score("calibrated", predict, every),
+            _score("textbook ring", textbook, every)]  # fmt: skip
+    sizes = {r["sweep_id"]: published.load(r["sweep_id"]).size for r in every}
+    gone: list[dict[str, Any]] = [dict(r) for r in data_rows("exclusions")]
+    points, out = sum(map(len, sizes.values())), int(sum(excluded(k, n).sum() for k, n in sizes.items()))
+    counts = (
+        f"{sum(bool(r[k]) for r in main for k in CONSTANTS)} constants in {len(main)} families of transport, fitted on "
+        f"{len({s for names in systems.values() for s in names})} systems; "
+        f"{out} of {points} points ({out / points:.1%}) excluded"
+    )
+    cells = ("lat", "lat_p90", "bw", "bw_p90")
+    both = [{**{k: ours[k] for k in ("sweep", "collective", "ranks", *cells)}, **{f"ring {k}": ring[k] for k in cells}}
+            for ours, ring in zip(table().rows, table(textbook).rows, strict=True)]  # fmt: skip
+    heads = ("predicted from fits that have not seen it, beside baselines",
+             "catalog alone, and one calibration for each family", "each sweep: our model, and the textbook ring",
+             "points that public facts cannot carry")  # fmt: skip
+    return Report({head: Rows(tuple(p)) for head, p in zip(heads, (held, seen, both, gone), strict=True)}, counts)
+
+
+def _beside(name: str, model: Model, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the scores of a model and of both baselines."""
+    return [_score(name, model, rows), _score("  textbook ring", textbook, rows), _score("  nearest", nearest, rows)]
+
+
+def _score(name: str, model: Model, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the median of sweep medians and the 90th percentile of points in each regime, excluded points left out."""
+    found: dict[str, list[NDArray[np.float64]]] = {g: [] for g in REGIMES}
+    for about in rows:
+        result, error = errors(model, about)
+        kind = np.where(excluded(about["sweep_id"], result.size), "", regimes(result))
+        for g in REGIMES:
+            found[g] += [error[kind == g]] if (kind == g).any() else []
+    out: dict[str, Any] = {"model": name, "sweeps": len(rows), "points": sum(e.size for f in found.values() for e in f)}
+    for g, parts in found.items():
+        out[g] = float(np.median([np.median(e) for e in parts])) if parts else np.nan
+        out[f"{g}_p90"] = float(np.quantile(np.concatenate(parts), 0.9)) if parts else np.nan
+    return out
