@@ -1,4 +1,4 @@
-"""Hops and bisection of the folded Clos families as formulas, and switches of two tiers against three."""
+"""Bisection of the folded Clos families as a formula, and switches of two tiers against three."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fabriclab import catalog, units
 from fabriclab.catalog.clos import Plan, rail_plan
 from fabriclab.topologies._clos import down_ports
 
-__all__ = ["bisection", "climb", "compare_tiers", "hops", "networks"]
+__all__ = ["bisection", "compare_tiers", "networks"]
 
 # Arguments of the families of servers on rails, for those that are not given.
 _DEFAULT: Final = {
@@ -34,30 +34,6 @@ def networks(**asked: Any) -> tuple[SimpleNamespace, Plan, int, int]:
     a.joined = 1 if a.apart else a.rails * a.ports
     joined = a.joined if a.apart or a.planes > 1 else None
     return a, *rail_plan(a.servers, a.gpus, a.rails, radix, room, a.oversubscription, a.tiers, joined)
-
-
-def climb(*levels: tuple[int, int]) -> tuple[int, float] | None:
-    """Return diameter and mean hops from (hops, ordered pairs at most so far apart), nearest first."""
-    links, within = np.array(levels).T
-    pairs = np.diff(within, prepend=0)
-    return (int(links[pairs > 0].max()), float(links @ pairs / within[-1])) if within[-1] else None
-
-
-def _within(n: int, size: int) -> int:
-    """Return the ordered pairs that share a group, n in groups of ``size`` filled in order."""
-    full, rest = divmod(n, size)
-    return full * size * (size - 1) + rest * (rest - 1)
-
-
-def hops(**asked: Any) -> tuple[int, float] | None:
-    """Return diameter and mean hops of servers on one network, or on equal planes."""
-    a, _, per_leaf, per_pod = networks(**asked)
-    n, nics = a.servers * a.gpus, a.gpus // a.rails
-    leaf, pod = a.rails * _within(a.servers * nics, per_leaf * nics), _within(n, per_pod * a.gpus)
-    if not a.expand:
-        return climb((2, leaf), (4, pod), (6, n * (n - 1)))
-    server, both = _within(n, a.gpus), a.servers * a.rails * nics * (nics - 1)  # on one server, and one leaf too
-    return climb((2, server), (6, leaf + server - both), (8, pod), (10, n * (n - 1)))
 
 
 def bisection(**asked: Any) -> int | None:

@@ -1,4 +1,4 @@
-"""What direct networks share: switches with hosts on each, or chips that are ends themselves, and closed forms.
+"""What direct networks share: switches with hosts on each, or chips that are ends themselves, and their bisection.
 
 A grid is a product of dimensions: along each of them places are joined as a ring, as a path, or each with each.
 Names are kind and coordinates: ``x``, ``y``, ``z``, ``d4``, ... of a grid, ``group`` and ``router``, or ``index``;
@@ -26,7 +26,7 @@ from fabriclab.topologies._clos import HOST_LENGTH, SWITCH_LENGTH, Parts
 
 __all__ = [
     "SWITCH_LENGTH", "Axis", "Ints", "assemble", "between_groups", "bisection", "check", "complete", "coordinates",
-    "family", "forms", "grid", "hops", "hops_of_hosts", "path", "ring", "sizes",
+    "family", "grid", "path", "ring", "sizes",
 ]  # fmt: skip
 
 Ints = NDArray[np.int64]
@@ -34,13 +34,11 @@ _DIMENSIONS: Final = 30  # 2^31 nodes have no numbers in int32
 
 
 class Axis(NamedTuple):
-    """One dimension of a grid; ``mean``, ``load`` and ``cut`` lead to the closed forms."""
+    """One dimension of a grid; ``load`` and ``cut`` lead to the closed form of the bisection."""
 
     kind: str
     k: int  # places
     cables: int
-    diameter: int  # [links]
-    mean: float  # links between two places drawn at random, which may be the same
     load: float  # ordered pairs of places that use the fullest link, if equally short ways share
     cut: float  # cables between two halves
 
@@ -54,17 +52,17 @@ class Axis(NamedTuple):
 
 def path(k: int) -> Axis:
     """Return ``k`` places in a row."""
-    return Axis("path", k, k - 1, k - 1, (k * k - 1) / (3 * k), k * k // 4, 1)
+    return Axis("path", k, k - 1, k * k // 4, 1)
 
 
 def ring(k: int) -> Axis:
     """Return ``k`` places in a circle; two have one cable, not two."""
-    return Axis("ring", k, k, k // 2, k * k // 4 / k, k * k // 4 / 2, 2) if k > 2 else path(k)
+    return Axis("ring", k, k, k * k // 4 / 2, 2) if k > 2 else path(k)
 
 
 def complete(k: int) -> Axis:
     """Return ``k`` places, each joined with each."""
-    return Axis("complete", k, k * (k - 1) // 2, 1, (k - 1) / k, 1, k * k / 4) if k > 2 else path(k)
+    return Axis("complete", k, k * (k - 1) // 2, 1, k * k / 4) if k > 2 else path(k)
 
 
 def sizes(shape: Sequence[int]) -> list[int]:
@@ -149,38 +147,24 @@ def coordinates(shape: Sequence[int], names: Sequence[str] = ()) -> dict[str, In
     return dict(zip(known, np.unravel_index(np.arange(math.prod(shape)), shape), strict=True))
 
 
-def hops_of_hosts(switches: int, diameter: int, mean: float, hosts: int) -> tuple[int, float]:
-    """Return diameter and mean links between distinct hosts (or chips).
-
-    ``mean`` is that of two switches drawn at random, which may be the same.
-    """
-    n, ends = switches * (hosts or 1), 2 if hosts else 0
-    return (diameter + ends, ends + mean * n / (n - 1)) if n > 1 else (0, 0.0)
-
-
-def hops(axes: Sequence[Axis], hosts: int) -> tuple[int, float]:
-    """Return diameter and mean links between distinct ends of a grid."""
-    n = math.prod(axis.k for axis in axes)
-    return hops_of_hosts(n, sum(axis.diameter for axis in axes), sum(axis.mean for axis in axes), hosts)
-
-
-def bisection(axes: Sequence[Axis], hosts: int) -> float | None:
-    """Return the fewest links, one way, between two halves of the ends of a grid; None where no form is known.
+def bisection(axes: Callable[..., list[Axis]], default: int) -> Callable[..., float | None]:
+    """Return the closed form of a family of grids: the fewest links, one way, between two halves of the ends.
 
     In an exchange of all with all, dimension by dimension, the fullest link carries load x n / k pairs of nodes,
     and n^2 / 4 pairs cross any cut into halves. So no cut has fewer links than the even cut of the dimension with
-    the largest load / k has. Hosts are cut off one by one where that takes fewer.
+    the largest load / k has; if that k is odd, no form is known (None). Hosts, ``default`` on each switch, are cut
+    off one by one where that takes fewer.
     """
-    n = math.prod(axis.k for axis in axes)
-    worst = max(axes, key=lambda axis: axis.load / axis.k)
-    if worst.k % 2:
-        return None
-    return min(worst.cut * n / worst.k, n * hosts / 2 if hosts else math.inf)
 
+    def form(hosts: int = default, **asked: Any) -> float | None:
+        dimensions = axes(**asked)
+        n = math.prod(axis.k for axis in dimensions)
+        worst = max(dimensions, key=lambda axis: axis.load / axis.k)
+        if worst.k % 2:
+            return None
+        return min(worst.cut * n / worst.k, n * hosts / 2 if hosts else math.inf)
 
-def forms(axes: Callable[..., list[Axis]], hosts: int) -> dict[str, Callable[..., Any]]:
-    """Return the closed forms of a family of grids by name; ``hosts`` is the default of that argument."""
-    return {f.__name__: lambda hosts=hosts, f=f, **asked: f(axes(**asked), hosts) for f in (hops, bisection)}
+    return form
 
 
 def between_groups(groups: int, each: int, ports: int, arrangement: str) -> tuple[Ints, Ints]:

@@ -7,17 +7,12 @@ import numpy as np
 from fabriclab import units
 from fabriclab.core import Fabric
 from fabriclab.topologies._clos import Parts
-from fabriclab.topologies._direct import assemble, between_groups, check, family, hops_of_hosts
+from fabriclab.topologies._direct import assemble, between_groups, check, family
 
 __all__ = ["dragonfly_plus"]
 
 
-def _hops(hosts: int, leaves: int, spines: int, h: int, groups: int | None = None, **_: object) -> tuple[int, float]:
-    n = leaves * (spines * h + 1 if groups is None else groups)
-    return hops_of_hosts(n, 3, (2 * (leaves - 1) + 3 * (n - leaves)) / n, hosts)
-
-
-@family("dragonfly_plus", small={"hosts": 1, "leaves": 2, "spines": 2, "h": 1}, hops=_hops)
+@family("dragonfly_plus", small={"hosts": 1, "leaves": 2, "spines": 2, "h": 1})
 def dragonfly_plus(
     hosts: int, leaves: int, spines: int, h: int, groups: int | None = None, arrangement: str = "palm_tree", *,
     parts: Parts,

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from fabriclab import units
 from fabriclab.core import Fabric
 from fabriclab.registry import register
 from fabriclab.topologies._clos import HOST_LENGTH, SWITCH_LENGTH, Parts, Plan
-from fabriclab.topologies._closed_forms import climb
 from fabriclab.topologies.leaf_spine import of_hosts
 
 __all__ = ["fat_tree"]
 
 
-def _hops(k: int, tiers: int = 3, **_: Any) -> tuple[int, float] | None:
-    sizes = (k // 2, k * k // 4, k**3 // 4) if tiers == 3 else (k // 2, k * k // 2)  # of a leaf, a pod, the whole
-    return climb(*((2 * i, sizes[-1] * (size - 1)) for i, size in enumerate(sizes, 1)))
-
-
 @register(
-    "topology", "fat_tree", small={"k": 4}, hops=_hops,
+    "topology", "fat_tree", small={"k": 4},
     bisection=lambda k, tiers=3, **_: (k**3 if tiers == 3 else 2 * k * k) // 8,
 )  # fmt: skip
 def fat_tree(

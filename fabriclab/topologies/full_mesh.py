@@ -5,7 +5,7 @@ from __future__ import annotations
 from fabriclab import units
 from fabriclab.core import Fabric
 from fabriclab.topologies._clos import Parts
-from fabriclab.topologies._direct import Axis, complete, family, forms, grid
+from fabriclab.topologies._direct import Axis, bisection, complete, family, grid
 
 __all__ = ["full_mesh"]
 
@@ -14,7 +14,7 @@ def _axes(switches: int, **_: object) -> list[Axis]:
     return [complete(units.count(switches, "switches"))]
 
 
-@family("full_mesh", small={"switches": 5}, **forms(_axes, hosts=1))
+@family("full_mesh", small={"switches": 5}, bisection=bisection(_axes, 1))
 def full_mesh(switches: int, hosts: int = 1, *, parts: Parts) -> Fabric:
     """Return n switches, each joined with each.
 

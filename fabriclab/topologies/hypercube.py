@@ -5,7 +5,7 @@ from __future__ import annotations
 from fabriclab import units
 from fabriclab.core import Fabric
 from fabriclab.topologies._clos import Parts
-from fabriclab.topologies._direct import Axis, family, forms, grid, path
+from fabriclab.topologies._direct import Axis, bisection, family, grid, path
 
 __all__ = ["hypercube"]
 
@@ -14,7 +14,7 @@ def _axes(dimensions: int, **_: object) -> list[Axis]:
     return [path(2)] * units.count(dimensions, "dimensions", 1, 30)
 
 
-@family("hypercube", small={"dimensions": 3}, **forms(_axes, hosts=1))
+@family("hypercube", small={"dimensions": 3}, bisection=bisection(_axes, 1))
 def hypercube(dimensions: int, hosts: int = 1, *, parts: Parts) -> Fabric:
     """Return a hypercube; its coordinates are the binary digits of a switch, the highest first.
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from fabriclab.core import Fabric
 from fabriclab.topologies._clos import Parts
-from fabriclab.topologies._direct import Axis, complete, family, forms, grid, sizes
+from fabriclab.topologies._direct import Axis, bisection, complete, family, grid, sizes
 
 __all__ = ["hyperx"]
 
@@ -15,7 +15,7 @@ def _axes(shape: Sequence[int], **_: object) -> list[Axis]:
     return [complete(k) for k in sizes(shape)]
 
 
-@family("hyperx", small={"shape": (3, 4)}, **forms(_axes, hosts=1))
+@family("hyperx", small={"shape": (3, 4)}, bisection=bisection(_axes, 1))
 def hyperx(shape: Sequence[int], hosts: int = 1, *, parts: Parts) -> Fabric:
     """Return a regular HyperX with one cable between two switches of a row [1]_.
 

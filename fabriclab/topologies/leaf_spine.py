@@ -26,7 +26,6 @@ _ONE: Final = {
 
 @register(
     "topology", "leaf_spine", small={"hosts": 16, "radix": 8},
-    hops=lambda hosts, **asked: closed.hops(servers=hosts, **asked, **_ONE),
     bisection=lambda hosts, **asked: closed.bisection(servers=hosts, **asked, **_ONE),
 )  # fmt: skip
 def leaf_spine(

@@ -8,7 +8,7 @@ from fabriclab import catalog, units
 from fabriclab.core import Fabric
 from fabriclab.registry import register
 from fabriclab.topologies._clos import HOST_LENGTH, SWITCH_LENGTH, Parts
-from fabriclab.topologies._closed_forms import bisection, hops
+from fabriclab.topologies._closed_forms import bisection
 from fabriclab.topologies.rail_optimised import of_servers
 
 __all__ = ["dual_tor", "multi_plane", "rail_only"]
@@ -56,7 +56,7 @@ def rail_only(
 
 @register(
     "topology", "multi_plane", small={"servers": 5, "gpus": 2, "rails": 2, "planes": 2, "radix": 4},
-    hops=partial(hops, planes=4), bisection=partial(bisection, planes=4),
+    bisection=partial(bisection, planes=4),
 )  # fmt: skip
 def multi_plane(
     servers: int = 128, gpus: int = 8, rails: int = 8, planes: int = 4, radix: int | None = None,
@@ -104,7 +104,7 @@ def multi_plane(
 
 @register(
     "topology", "dual_tor", small={"servers": 5, "gpus": 2, "rails": 2, "radix": 4, "dual_plane": False},
-    hops=partial(hops, planes=2), bisection=partial(bisection, planes=2),
+    bisection=partial(bisection, planes=2),
 )  # fmt: skip
 def dual_tor(
     servers: int = 128, gpus: int = 8, rails: int = 8, radix: int | None = None, oversubscription: float = 1,

@@ -11,14 +11,13 @@ from fabriclab import catalog, units
 from fabriclab.core import Fabric, FabricBuilder
 from fabriclab.registry import register
 from fabriclab.topologies._clos import HOST_LENGTH, SWITCH_LENGTH, Parts, add_switches, start
-from fabriclab.topologies._closed_forms import bisection, hops, networks
+from fabriclab.topologies._closed_forms import bisection, networks
 
 __all__ = ["of_servers", "rail_optimised"]
 
 
 @register(
-    "topology", "rail_optimised", small={"servers": 4, "gpus": 2, "rails": 2, "radix": 4}, hops=hops,
-    bisection=bisection,
+    "topology", "rail_optimised", small={"servers": 4, "gpus": 2, "rails": 2, "radix": 4}, bisection=bisection,
 )  # fmt: skip
 def rail_optimised(
     servers: int = 128, gpus: int = 8, rails: int = 8, radix: int | None = None, oversubscription: float = 1,

@@ -9,21 +9,12 @@ import numpy as np
 from fabriclab import units
 from fabriclab.core import Fabric
 from fabriclab.topologies._clos import Parts
-from fabriclab.topologies._direct import assemble, check, family, hops_of_hosts
+from fabriclab.topologies._direct import assemble, check, family
 
 __all__ = ["slim_fly"]
 
 
-def _degree(q: int) -> int:
-    return q + 2 * ((q + 1) // 4)
-
-
-def _hops(q: int, hosts: int | None = None, **_: object) -> tuple[int, float]:
-    n, degree = 2 * q * q, _degree(q)
-    return hops_of_hosts(n, 2, (2 * (n - 1) - degree) / n, -(-degree // 2) if hosts is None else hosts)
-
-
-@family("slim_fly", small={"q": 3, "hosts": 1}, hops=_hops)
+@family("slim_fly", small={"q": 3, "hosts": 1})
 def slim_fly(q: int, hosts: int | None = None, *, parts: Parts) -> Fabric:
     """Return a Slim Fly on a McKay-Miller-Siran graph [1]_ [2]_ for an odd prime q = 4w + d, d = 1 or -1.
 
@@ -51,7 +42,7 @@ def slim_fly(q: int, hosts: int | None = None, *, parts: Parts) -> Fabric:
     .. [2] B. D. McKay, M. Miller, J. Siran, A note on large graphs of diameter two and given maximum degree,
        Journal of Combinatorial Theory B 74, 1998.
     """
-    degree = _degree(units.count(q, "q", 3))
+    degree = units.count(q, "q", 3) + 2 * ((q + 1) // 4)
     each = -(-degree // 2) if hosts is None else hosts
     check(2 * q * q, q * q * degree, each)
     if any(q % d == 0 for d in range(2, math.isqrt(q) + 1)):

@@ -8,7 +8,7 @@ from functools import partial
 from fabriclab import units
 from fabriclab.core import Fabric
 from fabriclab.topologies._clos import Parts
-from fabriclab.topologies._direct import Axis, family, forms, grid, path, ring, sizes
+from fabriclab.topologies._direct import Axis, bisection, family, grid, path, ring, sizes
 
 __all__ = ["axes", "mesh", "torus"]
 
@@ -23,7 +23,7 @@ def axes(shape: Sequence[int], wrap: bool | Sequence[bool] = True, **_: object) 
     return [ring(k) if units.flag(w, f"wrap[{i}]") else path(k) for i, (k, w) in enumerate(pairs)]
 
 
-@family("torus", small={"shape": (3, 4)}, **forms(axes, hosts=0))
+@family("torus", small={"shape": (3, 4)}, bisection=bisection(axes, 0))
 def torus(shape: Sequence[int], wrap: bool | Sequence[bool] = True, hosts: int = 0, *, parts: Parts) -> Fabric:
     """Return a torus of chips, or of switches with hosts.
 
@@ -56,7 +56,7 @@ def torus(shape: Sequence[int], wrap: bool | Sequence[bool] = True, hosts: int =
     return grid(axes(shape, wrap), hosts, parts)
 
 
-@family("mesh", small={"shape": (3, 4)}, **forms(partial(axes, wrap=False), hosts=0))
+@family("mesh", small={"shape": (3, 4)}, bisection=bisection(partial(axes, wrap=False), 0))
 def mesh(shape: Sequence[int], hosts: int = 0, *, parts: Parts) -> Fabric:
     """Return a torus without the cables that close its rings.
 

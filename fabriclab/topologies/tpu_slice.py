@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -23,19 +23,12 @@ def _torus(twisted: bool) -> str:
     return "twisted_torus" if twisted else "torus"
 
 
-def _form(fact: str) -> Callable[..., Any]:
-    """Return a closed form of the torus that the slice is."""
-
-    def form(shape: Sequence[int], twisted: bool = False, **_: Any) -> Any:
-        known = registry.info("topology", _torus(twisted)).get(fact)
-        return known and known(shape=shape)
-
-    return form
+def _bisection(shape: Sequence[int], twisted: bool = False, **_: Any) -> float | None:
+    known = registry.info("topology", _torus(twisted)).get("bisection")
+    return known and known(shape=shape)
 
 
-@registry.register(
-    "topology", "tpu_slice", small={"shape": (4, 4, 4)}, hops=_form("hops"), bisection=_form("bisection")
-)
+@registry.register("topology", "tpu_slice", small={"shape": (4, 4, 4)}, bisection=_bisection)
 def tpu_slice(
     shape: Sequence[int], twisted: bool = False, *, rate: units.Quantity | None = None,
     switch_length: units.Quantity = SWITCH_LENGTH,

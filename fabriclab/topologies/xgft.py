@@ -14,14 +14,8 @@ from fabriclab.core._arrays import column
 from fabriclab.core.builder import check_size
 from fabriclab.registry import register
 from fabriclab.topologies._clos import HOST_LENGTH, SWITCH_LENGTH, Parts
-from fabriclab.topologies._closed_forms import climb
 
 __all__ = ["xgft"]
-
-
-def _hops(m: Sequence[int], **_: Any) -> tuple[int, float] | None:
-    below = np.cumprod(m)
-    return climb(*((2 * i, int(below[-1]) * (int(x) - 1)) for i, x in enumerate(below, 1)))
 
 
 def _bisection(m: Sequence[int], w: Sequence[int], **_: Any) -> int | None:
@@ -32,7 +26,7 @@ def _bisection(m: Sequence[int], w: Sequence[int], **_: Any) -> int | None:
     return next((c // 2 for c, n in zip(cables, subtrees, strict=True) if c == min(cables) and n % 2 == 0), None)
 
 
-@register("topology", "xgft", small={"m": (3, 2, 2), "w": (1, 2, 2)}, hops=_hops, bisection=_bisection)
+@register("topology", "xgft", small={"m": (3, 2, 2), "w": (1, 2, 2)}, bisection=_bisection)
 def xgft(
     m: Sequence[int], w: Sequence[int], radix: int | None = None, *, rate: units.Quantity | None = None,
     switch_delay: units.Quantity | None = None, host_length: units.Quantity = HOST_LENGTH,
