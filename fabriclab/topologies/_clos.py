@@ -7,7 +7,9 @@ and every cable is a link of its own, so that a hash can choose among them. Name
 
 from __future__ import annotations
 
+import inspect
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -16,13 +18,15 @@ from numpy.typing import NDArray
 
 from fabriclab import catalog, units
 from fabriclab.catalog.clos import Plan
-from fabriclab.core import FabricBuilder
+from fabriclab.core import Fabric, FabricBuilder
 from fabriclab.core.builder import check_size
+from fabriclab.registry import register
 
-__all__ = ["HOST_LENGTH", "SWITCH_LENGTH", "Parts", "Plan", "add_switches", "down_ports", "start"]
+__all__ = ["HOST_LENGTH", "SWITCH_LENGTH", "Parts", "Plan", "add_switches", "down_ports", "family", "start"]
 
 # illustrative: cables as in a hall of some tens of racks
 HOST_LENGTH, SWITCH_LENGTH = "10 m", "30 m"
+_Build = Callable[..., Fabric]
 _COORD: Final = ("pod", "server", "local", "plane", "rail", "index")
 
 
@@ -38,8 +42,9 @@ class Parts:
 
     @classmethod
     def parse(
-        cls, radix: int | None, rate: units.Quantity | None, switch_delay: units.Quantity | None,
-        host_length: units.Quantity, switch_length: units.Quantity,
+        cls, *, radix: int | None = None, rate: units.Quantity | None = None,
+        switch_delay: units.Quantity | None = None, host_length: units.Quantity = HOST_LENGTH,
+        switch_length: units.Quantity = SWITCH_LENGTH,
     ) -> Parts:  # fmt: skip
         """Read the arguments; None stands for 64-port NDR switches (Quantum-2) and NICs (ConnectX-7).
 
@@ -59,6 +64,22 @@ class Parts:
     def split(self, planes: int) -> Parts:
         """Return the same switches with each port split into ``planes`` slower ones."""
         return replace(self, radix=self.radix * planes, rate=self.rate / planes)
+
+
+def family(name: str, *of: Callable[..., Any], **about: Any) -> Callable[[_Build], _Build]:
+    """Return a decorator that registers a family of switches.
+
+    What its function takes as ``**asked`` and hands on are the keywords of ``of`` and of `Parts.parse`.
+    """
+
+    def keep(build: _Build) -> _Build:
+        own = {k: p for k, p in inspect.signature(build).parameters.items() if p.kind is not p.VAR_KEYWORD}
+        handed = [p for f in (*of, Parts.parse) for p in inspect.signature(f).parameters.values()]
+        more = [p for p in handed if p.kind is p.KEYWORD_ONLY and p.name not in own]
+        build.__signature__ = inspect.Signature([*own.values(), *more])  # type: ignore[attr-defined]
+        return register("topology", name, **about)(build)
+
+    return keep
 
 
 def down_ports(radix: int, oversubscription: float) -> int:

@@ -8,8 +8,6 @@ goes up and 2c + 1 down.
 
 from __future__ import annotations
 
-import functools
-import inspect
 import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,12 +19,11 @@ from numpy.typing import NDArray
 from fabriclab import catalog, units
 from fabriclab.core import Fabric, FabricBuilder
 from fabriclab.core.builder import check_size
-from fabriclab.registry import register
-from fabriclab.topologies._clos import HOST_LENGTH, SWITCH_LENGTH, Parts
+from fabriclab.topologies._clos import Parts
 
 __all__ = [
-    "SWITCH_LENGTH", "Axis", "Ints", "assemble", "between_groups", "bisection", "check", "complete", "coordinates",
-    "family", "grid", "path", "ring", "sizes",
+    "Axis", "Ints", "assemble", "between_groups", "bisection", "check", "complete", "coordinates", "grid", "path",
+    "ring", "sizes",
 ]  # fmt: skip
 
 Ints = NDArray[np.int64]
@@ -74,30 +71,6 @@ def sizes(shape: Sequence[int]) -> list[int]:
     return [units.count(k, f"shape[{i}]") for i, k in enumerate(shape)]
 
 
-def family(name: str, **about: Any) -> Callable[[Callable[..., Fabric]], Callable[..., Fabric]]:
-    """Return a decorator that registers a family of direct networks.
-
-    Its function takes ``parts`` last; those who build it give radix, rate, ... in its place, as in ``leaf_spine``.
-    """
-
-    def keep(build: Callable[..., Fabric]) -> Callable[..., Fabric]:
-        @functools.wraps(build)
-        def of_parts(
-            *first: Any, radix: int | None = None, rate: units.Quantity | None = None,
-            switch_delay: units.Quantity | None = None, host_length: units.Quantity = HOST_LENGTH,
-            switch_length: units.Quantity = SWITCH_LENGTH, **asked: Any,
-        ) -> Fabric:  # fmt: skip
-            parts = Parts.parse(radix, rate, switch_delay, host_length, switch_length)
-            return build(*first, **asked, parts=parts)
-
-        own, given = (inspect.signature(f, follow_wrapped=False) for f in (build, of_parts))
-        both = [*list(own.parameters.values())[:-1], *list(given.parameters.values())[1:-1]]
-        of_parts.__signature__ = own.replace(parameters=both)  # type: ignore[attr-defined]
-        return register("topology", name, **about)(of_parts)
-
-    return keep
-
-
 def check(switches: int, cables: int, hosts: int, spines: int = 0) -> None:
     """Refuse a fabric that needs more memory than there is, before it is made; spines have no hosts."""
     units.count(hosts, "hosts", 0)
@@ -105,12 +78,15 @@ def check(switches: int, cables: int, hosts: int, spines: int = 0) -> None:
     check_size(what, switches * (1 + hosts) + spines, cables + switches * hosts)
 
 
-def assemble(parts: Parts, hosts: int, cables: Iterable[tuple[Ints, Ints]], *layers: Mapping[str, Any]) -> Fabric:
-    """Return a fabric of switches with these coordinates; ``cables`` join them by number.
+def assemble(
+    asked: Mapping[str, Any], hosts: int, cables: Iterable[tuple[Ints, Ints]], *layers: Mapping[str, Any]
+) -> Fabric:
+    """Return a fabric of switches with these coordinates; ``cables`` join them by number, ``asked`` is as in `Parts`.
 
     Two layers are leaves and spines. Hosts are on the first layer; without hosts its nodes are chips, which are
     endpoints, let traffic pass and have as many ports as they use.
     """
+    parts = Parts.parse(**asked)
     kinds = ("leaf", "spine") if len(layers) > 1 else ("switch",) if hosts else ("chip",)
     b = FabricBuilder(("host", *kinds) if hosts else kinds, (*layers[0], "local") if hosts else tuple(layers[0]))
     n, end = len(next(iter(layers[0].values()))), np.zeros(0, dtype=np.int64)
@@ -130,7 +106,7 @@ def assemble(parts: Parts, hosts: int, cables: Iterable[tuple[Ints, Ints]], *lay
     return b.build("direct", {}, endpoint=end, rail=np.zeros(end.size), server=np.arange(end.size))
 
 
-def grid(axes: Sequence[Axis], hosts: int, parts: Parts, names: Sequence[str] = ()) -> Fabric:
+def grid(axes: Sequence[Axis], hosts: int, asked: Mapping[str, Any], names: Sequence[str] = ()) -> Fabric:
     """Return the product of the dimensions: nodes differ in one coordinate and are joined along it."""
     shape = [axis.k for axis in axes]
     n = math.prod(shape)
@@ -138,7 +114,7 @@ def grid(axes: Sequence[Axis], hosts: int, parts: Parts, names: Sequence[str] = 
     number = np.arange(n).reshape(shape)
     rows = ((np.moveaxis(number, i, 0), axis.ends()) for i, axis in enumerate(axes))
     cables = ((row[one].ravel(), row[other].ravel()) for row, (one, other) in rows)
-    return assemble(parts, hosts, cables, coordinates(shape, names))
+    return assemble(asked, hosts, cables, coordinates(shape, names))
 
 
 def coordinates(shape: Sequence[int], names: Sequence[str] = ()) -> dict[str, Ints]:

@@ -9,8 +9,6 @@ from fabriclab.core import Fabric, FabricBuilder
 from fabriclab.core.builder import check_size
 from fabriclab.registry import register
 
-__all__ = ["crossbar"]
-
 
 @register("topology", "crossbar", small={"hosts": 4})
 def crossbar(hosts: int, rate: units.Quantity | None = None, delay: units.Quantity = 0.0) -> Fabric:

@@ -8,8 +8,6 @@ from fabriclab.registry import register
 from fabriclab.topologies._clos import HOST_LENGTH, SWITCH_LENGTH, Parts, Plan
 from fabriclab.topologies.leaf_spine import of_hosts
 
-__all__ = ["fat_tree"]
-
 
 @register(
     "topology", "fat_tree", small={"k": 4},
@@ -49,7 +47,9 @@ def fat_tree(
     if k % 2:
         msg = f"k must be even (half of the ports face up), got {k}; take {k - 1} or {k + 1}"
         raise ValueError(msg)
-    parts = Parts.parse(k, rate, switch_delay, host_length, switch_length)
+    parts = Parts.parse(
+        radix=k, rate=rate, switch_delay=switch_delay, host_length=host_length, switch_length=switch_length
+    )
     two = units.count(tiers, "tiers", 2, 3) == 2
     plan = Plan(1, k, half, 1) if two else Plan(k, half, half, 1, half, 1)
     return of_hosts(plan.pods * plan.leaves * half, half, plan, parts)

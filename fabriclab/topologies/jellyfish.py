@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from fabriclab import units
 from fabriclab.core import Fabric
-from fabriclab.topologies._clos import Parts
-from fabriclab.topologies._direct import Ints, assemble, check, family
-
-__all__ = ["jellyfish"]
+from fabriclab.topologies._clos import family
+from fabriclab.topologies._direct import Ints, assemble, check
 
 _ROUNDS: Final = 20  # each offers every cable a swap; after two or three the triangles of the ordered start are gone
 
 
 @family("jellyfish", small={"switches": 8, "degree": 3})
-def jellyfish(switches: int, degree: int, hosts: int = 1, seed: int = 0, *, parts: Parts) -> Fabric:
+def jellyfish(switches: int, degree: int, hosts: int = 1, seed: int = 0, **parts: Any) -> Fabric:
     """Return a random regular graph of switches that is connected, the same for the same seed [1]_.
 
     floor(switches x degree / 2) cables between switches; if that product is odd, one switch has a cable less.

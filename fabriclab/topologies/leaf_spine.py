@@ -2,37 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any
 
 import numpy as np
 
 from fabriclab import units
 from fabriclab.catalog.clos import rail_plan
 from fabriclab.core import Fabric
-from fabriclab.registry import register
-from fabriclab.topologies import _closed_forms as closed
-from fabriclab.topologies._clos import HOST_LENGTH, SWITCH_LENGTH, Parts, Plan, add_switches, down_ports, start
+from fabriclab.topologies._clos import Parts, Plan, add_switches, down_ports, family, start
+from fabriclab.topologies._closed_forms import bisection
 
 __all__ = ["leaf_spine", "of_hosts"]
 
 
-_ONE: Final = {
-    "gpus": 1,
-    "rails": 1,
-    "expand": False,
-    "apart": True,
-}  # hosts are servers of one NIC on one rail
+def _bisection(hosts: int, **asked: Any) -> int | None:
+    """Take the hosts as servers of one NIC on one rail."""
+    return bisection(servers=hosts, gpus=1, rails=1, expand=False, apart=True, **asked)
 
 
-@register(
-    "topology", "leaf_spine", small={"hosts": 16, "radix": 8},
-    bisection=lambda hosts, **asked: closed.bisection(servers=hosts, **asked, **_ONE),
-)  # fmt: skip
-def leaf_spine(
-    hosts: int, radix: int | None = None, oversubscription: float = 1, *, rate: units.Quantity | None = None,
-    switch_delay: units.Quantity | None = None, host_length: units.Quantity = HOST_LENGTH,
-    switch_length: units.Quantity = SWITCH_LENGTH,
-) -> Fabric:  # fmt: skip
+@family("leaf_spine", small={"hosts": 16, "radix": 8}, bisection=_bisection)
+def leaf_spine(hosts: int, radix: int | None = None, oversubscription: float = 1, **asked: Any) -> Fabric:
     """Return two tiers of switches, or one switch where it has ports for all hosts.
 
     With radix k and 1:1 a leaf has k/2 hosts and k/2 uplinks. Full size: k leaves, k/2 spines, k^2/2 hosts
@@ -61,7 +50,7 @@ def leaf_spine(
     ValueError
         If the hosts need more leaves than a spine has ports.
     """
-    parts = Parts.parse(radix, rate, switch_delay, host_length, switch_length)
+    parts = Parts.parse(radix=radix, **asked)
     n, k = units.count(hosts, "hosts"), parts.radix
     down = down_ports(k, oversubscription)
     if n > k * down:

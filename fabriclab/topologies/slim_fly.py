@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
 from fabriclab import units
 from fabriclab.core import Fabric
-from fabriclab.topologies._clos import Parts
-from fabriclab.topologies._direct import assemble, check, family
-
-__all__ = ["slim_fly"]
+from fabriclab.topologies._clos import family
+from fabriclab.topologies._direct import assemble, check
 
 
 @family("slim_fly", small={"q": 3, "hosts": 1})
-def slim_fly(q: int, hosts: int | None = None, *, parts: Parts) -> Fabric:
+def slim_fly(q: int, hosts: int | None = None, **parts: Any) -> Fabric:
     """Return a Slim Fly on a McKay-Miller-Siran graph [1]_ [2]_ for an odd prime q = 4w + d, d = 1 or -1.
 
     2 q^2 switches of degree k' = (3q - d) / 2, q^2 k' cables between them; diameter 2 links between switches, mean

@@ -12,10 +12,7 @@ from fabriclab import catalog, units
 from fabriclab.core import Fabric, FabricBuilder
 from fabriclab.core._arrays import column
 from fabriclab.core.builder import check_size
-from fabriclab.registry import register
-from fabriclab.topologies._clos import HOST_LENGTH, SWITCH_LENGTH, Parts
-
-__all__ = ["xgft"]
+from fabriclab.topologies._clos import Parts, family
 
 
 def _bisection(m: Sequence[int], w: Sequence[int], **_: Any) -> int | None:
@@ -26,12 +23,8 @@ def _bisection(m: Sequence[int], w: Sequence[int], **_: Any) -> int | None:
     return next((c // 2 for c, n in zip(cables, subtrees, strict=True) if c == min(cables) and n % 2 == 0), None)
 
 
-@register("topology", "xgft", small={"m": (3, 2, 2), "w": (1, 2, 2)}, bisection=_bisection)
-def xgft(
-    m: Sequence[int], w: Sequence[int], radix: int | None = None, *, rate: units.Quantity | None = None,
-    switch_delay: units.Quantity | None = None, host_length: units.Quantity = HOST_LENGTH,
-    switch_length: units.Quantity = SWITCH_LENGTH,
-) -> Fabric:  # fmt: skip
+@family("xgft", small={"m": (3, 2, 2), "w": (1, 2, 2)}, bisection=_bisection)
+def xgft(m: Sequence[int], w: Sequence[int], **asked: Any) -> Fabric:
     """Return the XGFT(h; m1, ..., mh; w1, ..., wh) of [1]_: h tiers of switches above the hosts.
 
     A switch of tier i has m_i children, a node of tier i - 1 has w_i parents, one cable each. Tier i has
@@ -61,7 +54,7 @@ def xgft(
     ----------
     .. [1] S. R. Öhring, M. Ibel, S. K. Das, M. J. Kumar, On generalized fat trees, IPPS 1995.
     """
-    parts = Parts.parse(radix, rate, switch_delay, host_length, switch_length)
+    parts = Parts.parse(**asked)
     children, parents = ([units.count(x, name) for x in column(v, name).tolist()] for name, v in (("m", m), ("w", w)))
     h = len(children)
     if h != len(parents) or not h:
