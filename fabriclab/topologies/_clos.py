@@ -66,17 +66,20 @@ class Parts:
         return replace(self, radix=self.radix * planes, rate=self.rate / planes)
 
 
-def family(name: str, *of: Callable[..., Any], **about: Any) -> Callable[[_Build], _Build]:
+def family(name: str, *of: Callable[..., Any], fixed: str = "", **about: Any) -> Callable[[_Build], _Build]:
     """Return a decorator that registers a family of switches.
 
-    What its function takes as ``**asked`` and hands on are the keywords of ``of`` and of `Parts.parse`.
+    What its function takes as ``**asked`` and hands on are the keywords of ``of`` and of `Parts.parse`, but for one
+    that is ``fixed``.
     """
 
     def keep(build: _Build) -> _Build:
-        own = {k: p for k, p in inspect.signature(build).parameters.items() if p.kind is not p.VAR_KEYWORD}
-        handed = [p for f in (*of, Parts.parse) for p in inspect.signature(f).parameters.values()]
-        more = [p for p in handed if p.kind is p.KEYWORD_ONLY and p.name not in own]
-        build.__signature__ = inspect.Signature([*own.values(), *more])  # type: ignore[attr-defined]
+        own = [p for p in inspect.signature(build).parameters.values() if p.kind is not p.VAR_KEYWORD]
+        every = {p.name: p for p in own}
+        for p in (p for f in (*of, Parts.parse) for p in inspect.signature(f).parameters.values()):
+            if p.kind is p.KEYWORD_ONLY and p.name != fixed:
+                every.setdefault(p.name, p)
+        build.__signature__ = inspect.Signature([*every.values()])  # type: ignore[attr-defined]
         return register("topology", name, **about)(build)
 
     return keep

@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,11 +23,10 @@ from fabriclab.topologies._clos import Parts
 
 __all__ = [
     "Axis", "Ints", "assemble", "between_groups", "bisection", "check", "complete", "coordinates", "grid", "path",
-    "ring", "sizes",
+    "ring",
 ]  # fmt: skip
 
 Ints = NDArray[np.int64]
-_DIMENSIONS: Final = 30  # 2^31 nodes have no numbers in int32
 
 
 class Axis(NamedTuple):
@@ -60,15 +59,6 @@ def ring(k: int) -> Axis:
 def complete(k: int) -> Axis:
     """Return ``k`` places, each joined with each."""
     return Axis("complete", k, k * (k - 1) // 2, 1, k * k / 4) if k > 2 else path(k)
-
-
-def sizes(shape: Sequence[int]) -> list[int]:
-    """Return the sizes of all dimensions, or refuse them by name."""
-    row = isinstance(shape, (Sequence, np.ndarray)) and not isinstance(shape, (str, bytes, bytearray))
-    if not row or not 1 <= len(shape) <= _DIMENSIONS:
-        msg = f"shape must be 1 to {_DIMENSIONS} whole numbers such as (8, 8, 16), got {shape!r:.80}"
-        raise ValueError(msg)
-    return [units.count(k, f"shape[{i}]") for i, k in enumerate(shape)]
 
 
 def check(switches: int, cables: int, hosts: int, spines: int = 0) -> None:

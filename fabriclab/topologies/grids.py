@@ -5,30 +5,30 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from fabriclab import units
 from fabriclab.core import Fabric
 from fabriclab.topologies._clos import family
-from fabriclab.topologies._direct import (
-    Axis,
-    assemble,
-    bisection,
-    check,
-    complete,
-    coordinates,
-    grid,
-    path,
-    ring,
-    sizes,
-)
+from fabriclab.topologies._direct import Axis, assemble, bisection, check, complete, coordinates, grid, path, ring
+
+_DIMENSIONS: Final = 30  # 2^31 nodes have no numbers in int32
+
+
+def _sizes(shape: Sequence[int]) -> list[int]:
+    """Return the sizes of all dimensions, or refuse them by name."""
+    row = isinstance(shape, (Sequence, np.ndarray)) and not isinstance(shape, (str, bytes, bytearray))
+    if not row or not 1 <= len(shape) <= _DIMENSIONS:
+        msg = f"shape must be 1 to {_DIMENSIONS} whole numbers such as (8, 8, 16), got {shape!r:.80}"
+        raise ValueError(msg)
+    return [units.count(k, f"shape[{i}]") for i, k in enumerate(shape)]
 
 
 def axes(shape: Sequence[int], wrap: bool | Sequence[bool] = True, **_: Any) -> list[Axis]:
     """Return the dimensions, each a ring where it wraps."""
-    each, closed = sizes(shape), [wrap] * len(shape) if isinstance(wrap, bool) else wrap
+    each, closed = _sizes(shape), [wrap] * len(shape) if isinstance(wrap, bool) else wrap
     if not hasattr(closed, "__len__") or len(closed) != len(each):
         msg = f"wrap must be True, False or one of them for each of the {len(each)} dimensions, got {wrap!r:.80}"
         raise ValueError(msg)
@@ -120,7 +120,7 @@ def twisted_torus(shape: Sequence[int], hosts: int = 0, shift: int | None = None
        on Parallel and Distributed Systems 21(12), 2010.
     .. [2] N. P. Jouppi et al., TPU v4, ISCA 2023 (k x k x 2k and k x 2k x 2k).
     """
-    side = np.array(sizes(shape), dtype=object)
+    side = np.array(_sizes(shape), dtype=object)
     k, n = min(side), math.prod(side)
     if k < 2 or set(side) != {k, 2 * k}:
         msg = f"shape must have the sides k and 2k (k >= 2) and no other, such as (8, 8, 16), got {shape!r:.80}"
@@ -162,7 +162,7 @@ def hypercube(dimensions: int, hosts: int = 1, **parts: Any) -> Fabric:
 
 
 def _row_axes(shape: Sequence[int], **_: Any) -> list[Axis]:
-    return [complete(k) for k in sizes(shape)]
+    return [complete(k) for k in _sizes(shape)]
 
 
 @family("hyperx", small={"shape": (3, 4)}, bisection=bisection(_row_axes, 1))

@@ -73,8 +73,7 @@ def _swapped(n: int, a: Ints, b: Ints, rng: np.random.Generator) -> tuple[Ints, 
 
 
 def _connected(n: int, a: Ints, b: Ints) -> bool:
-    seen, count = np.arange(n) == 0, 0
-    while count < (count := int(seen.sum())):
-        seen[b[seen[a]]] = True
-        seen[a[seen[b]]] = True
-    return count == n
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    return bool(connected_components(coo_array((np.ones(a.size), (a, b)), shape=(n, n)), directed=False)[0] == 1)
