@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from fabriclab import registry, routing, topologies
 from fabriclab.core import PATH, SPRAY, FabricBuilder, Flows
 from fabriclab.errors import NoPath, TooLarge
-from fabriclab.routing._clos import Clos
-from fabriclab.routing._shortest import ways
+from fabriclab.routing._clos import Clos, ways
 from fabriclab.routing._tables import Tables
 
 SMALL = {name: registry.info("topology", name)["small"] for name in topologies.names()}

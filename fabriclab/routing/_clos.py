@@ -1,4 +1,4 @@
-"""Shortest ways of a folded Clos, read off its tiers without a table.
+"""Shortest ways, read off the tiers of a folded Clos without a table, else by search; a test holds both equal.
 
 Climb to the lowest tier at which both ends have a common ancestor, then come down. It holds only if every node at a
 tier reaches every subtree below its component, which is checked first.
@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from fabriclab.core import Fabric
 from fabriclab.core._arrays import pointer
 from fabriclab.routing._tables import Tables
-from fabriclab.routing._ways import Ints, Links, Walk, no_path
+from fabriclab.routing._ways import Ints, Links, Walk, Ways, no_path
 
-__all__ = ["Clos"]
+__all__ = ["Clos", "ways"]
 
 _FAR: Final = 127  # above every tier, which is an int8
 _ROUNDS: Final = 64  # a Clos settles in two or three; a long chain is left to the search
@@ -161,3 +161,13 @@ def _merged(n: int, low: NDArray[np.int32], high: NDArray[np.int32]) -> NDArray[
         if np.array_equal(label[low], label[high]):
             return label
     return None
+
+
+def ways(fabric: Fabric) -> Ways:
+    """Return the shortest ways of a fabric, from the tiers where they allow it, else by search."""
+    # Kept on the fabric itself, like its cached properties, so that both are freed together.
+    found: Ways | None = fabric.__dict__.get("_ways")
+    if found is None:
+        found = Clos.of(fabric) or Tables(fabric)
+        fabric.__dict__["_ways"] = found
+    return found

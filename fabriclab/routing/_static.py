@@ -13,8 +13,8 @@ from fabriclab.core import Fabric, Flows, Routes
 from fabriclab.core._arrays import rows_of
 from fabriclab.core._memory import check_memory
 from fabriclab.errors import NoPath
+from fabriclab.routing._clos import ways
 from fabriclab.routing._pairs import by_pair
-from fabriclab.routing._shortest import ways
 from fabriclab.routing._tables import Tables
 from fabriclab.routing._ways import Ints, Links, first, follow
 
@@ -46,7 +46,7 @@ def tables(fabric: Fabric, method: str) -> NDArray[np.int32]:
     check_memory(4 * n * r + 1200 * min(_ROWS, n * r), f"tables of {n} nodes", "take a smaller fabric")
     choose, found, search = registry.get("routing", method), ways(fabric), Tables(fabric)
     table = np.full((n, r), -1, dtype=np.int32)
-    step = max(1, _ROWS // max(1, r))
+    step, other_way = max(1, _ROWS // max(1, r)), "; name a method that looks at the target alone, such as d_mod_k"
     # What ranks send first, since a tree has its ways at hand for that; then from where none of it passed.
     for low, nodes in itertools.product(range(0, r, step), (fabric.endpoint.astype(np.int64), np.arange(n))):
         i, k = np.nonzero(table[nodes, low : low + step] < 0)
@@ -54,17 +54,15 @@ def tables(fabric: Fabric, method: str) -> NDArray[np.int32]:
         joined = search.reaches(source, target) & (source != target)
         rows = choose(fabric, found, source[joined], target[joined])
         if rows.ptr.size - 1 != np.count_nonzero(joined):
-            msg = (
-                f"{method} has no forwarding tables: it gives several ways for each pair; name a method that looks at "
-            )
-            raise ValueError(msg + "the target alone, such as d_mod_k")
+            msg = f"{method} has no forwarding tables: it gives several ways for each pair{other_way}"
+            raise ValueError(msg)
         at, towards = fabric.source[rows.link], rank[joined][rows_of(rows.ptr)]
         before = table[at, towards]
         table[at, towards] = rows.link
         if (other := np.flatnonzero((table[at, towards] != rows.link) | ((before >= 0) & (before != rows.link)))).size:
             msg = f"{method} has no forwarding tables here: from {fabric.name(int(at[other[0]]))} to rank "
-            msg += f"{towards[other[0]]} it takes two links, by the source of the flow; name a method that looks at "
-            raise ValueError(msg + "the target alone, such as d_mod_k")
+            msg += f"{towards[other[0]]} it takes two links, by the source of the flow{other_way}"
+            raise ValueError(msg)
     return table
 
 
