@@ -18,7 +18,7 @@ from scipy import sparse
 
 from fabriclab import metrics, registry, topologies, views
 from fabriclab.errors import TooLarge
-from fabriclab.topologies.jellyfish import _ordered
+from fabriclab.topologies.expanders import _ordered
 
 SHAPES = st.lists(st.integers(1, 6), min_size=1, max_size=4).filter(lambda shape: prod(shape) <= 60)
 ARRANGEMENTS = ("palm_tree", "absolute")

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fabriclab.core import Fabric
 from fabriclab.core._arrays import pointer
 from fabriclab.routing._tables import Tables
-from fabriclab.routing._ways import Ints, Links, Walk, Ways, no_path
+from fabriclab.routing._ways import Ints, Links, Walk, Ways, kept, no_path
 
 __all__ = ["Clos", "ways"]
 
@@ -165,9 +165,4 @@ def _merged(n: int, low: NDArray[np.int32], high: NDArray[np.int32]) -> NDArray[
 
 def ways(fabric: Fabric) -> Ways:
     """Return the shortest ways of a fabric, from the tiers where they allow it, else by search."""
-    # Kept on the fabric itself, like its cached properties, so that both are freed together.
-    found: Ways | None = fabric.__dict__.get("_ways")
-    if found is None:
-        found = Clos.of(fabric) or Tables(fabric)
-        fabric.__dict__["_ways"] = found
-    return found
+    return kept(fabric, "_ways", lambda f: Clos.of(f) or Tables(f))

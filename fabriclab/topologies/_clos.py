@@ -1,4 +1,4 @@
-"""What the folded Clos families share: counts, switches and the cables between them.
+"""What the folded Clos families share: counts, switches and the cables between them, and their bisection.
 
 Two switches of neighbouring tiers that are joined at all have the same number of cables as any other two,
 and every cable is a link of its own, so that a hash can choose among them. Names are kind and coordinates:
@@ -11,23 +11,29 @@ import inspect
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fabriclab import catalog, units
-from fabriclab.catalog.clos import Plan
+from fabriclab.catalog.clos import Plan, rail_plan
 from fabriclab.core import Fabric, FabricBuilder
 from fabriclab.core.builder import check_size
 from fabriclab.registry import register
 
-__all__ = ["HOST_LENGTH", "SWITCH_LENGTH", "Parts", "Plan", "add_switches", "down_ports", "family", "start"]
+__all__ = ["Parts", "Plan", "add_switches", "bisection", "down_ports", "family", "networks", "start"]
 
 # illustrative: cables as in a hall of some tens of racks
 HOST_LENGTH, SWITCH_LENGTH = "10 m", "30 m"
 _Build = Callable[..., Fabric]
 _COORD: Final = ("pod", "server", "local", "plane", "rail", "index")
+# Arguments of the families of servers on rails, for those that are not given.
+_DEFAULT: Final = {
+    "servers": 128, "gpus": 8, "rails": 8, "radix": None, "oversubscription": 1, "tiers": None, "expand": True,
+    "planes": 1, "dual_plane": True, "apart": False, "rate": None, "pcie": None,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -87,11 +93,8 @@ def family(name: str, *of: Callable[..., Any], fixed: str = "", **about: Any) ->
 
 def down_ports(radix: int, oversubscription: float) -> int:
     """Return the ports of a leaf that face down, so that down : up is at most ``oversubscription``."""
-    if (
-        isinstance(oversubscription, (bool, str))
-        or np.ndim(oversubscription)
-        or not hasattr(oversubscription, "__float__")
-    ):
+    number = hasattr(oversubscription, "__float__") and not isinstance(oversubscription, bool)
+    if not number or np.ndim(oversubscription):
         msg = f"oversubscription must be one number such as 2 (down : up), got {oversubscription!r:.80}"
         raise TypeError(msg)
     up = math.floor(radix / (1 + oversubscription) + 1e-9) if oversubscription >= 1 else 0
@@ -143,3 +146,34 @@ def add_switches(
     if plan.cores:
         core = add("core", spines * plan.cores, tier + 2)
         join(spine.reshape(pods, spines, 1), core.reshape(1, spines, plan.cores), parts.switch_length, plan.per_core)
+
+
+def networks(**asked: Any) -> tuple[SimpleNamespace, Plan, int, int]:
+    """Return all arguments, the plan of each network, and the servers of a leaf and of a pod.
+
+    A NIC has ``planes`` ports, each in a network of its own if ``dual_plane``, else all in one: ``ports`` are those
+    in one network, and ``joined`` the rails that meet at its spines, times those. Rails ``apart`` are networks too.
+    """
+    a = SimpleNamespace(**_DEFAULT | asked)
+    radix = a.planes * (int(catalog.value("switches", "quantum2", "ports")) if a.radix is None else a.radix)
+    a.ports, room = 1 if a.dual_plane else a.planes, down_ports(radix, a.oversubscription)
+    a.joined = 1 if a.apart else a.rails * a.ports
+    joined = a.joined if a.apart or a.planes > 1 else None
+    return a, *rail_plan(a.servers, a.gpus, a.rails, radix, room, a.oversubscription, a.tiers, joined)
+
+
+def bisection(**asked: Any) -> int | None:
+    """Return the cables of the narrowest cut into halves, or None where the formula does not settle it.
+
+    From below: every rank of one half sends to another of the other half through its own NIC at the part of the
+    rate that a leaf passes on, spread evenly. From above: half of the ranks, or the uplinks of half of the leaves.
+    """
+    a, plan, per_leaf, _ = networks(**asked)
+    up, (full, rest) = plan.spines * plan.per_spine, divmod(a.servers, per_leaf)
+    if a.expand and (a.servers % 2 or a.rate is not None or a.pcie is not None):  # a cut may pass a server or its PCIe
+        return None
+    if a.apart and a.rails > 1:
+        return None if a.expand or a.rails % 2 else 0
+    if not plan.spines or up >= per_leaf * (a.gpus // a.rails):
+        return int(a.planes * (a.servers * a.gpus // 2))
+    return None if rest or (full if a.expand else full * a.rails) % 2 else int(a.planes * full * a.rails * up // 2)

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from fabriclab import catalog, units
 from fabriclab.core import Fabric, FabricBuilder
-from fabriclab.topologies._clos import Parts, add_switches, family, start
-from fabriclab.topologies._closed_forms import bisection, networks
+from fabriclab.topologies._clos import Parts, add_switches, bisection, family, networks, start
 
 _Given = units.Quantity | None
 

@@ -14,8 +14,7 @@ from fabriclab.core import Fabric, FabricBuilder
 from fabriclab.core._arrays import column
 from fabriclab.core.builder import check_size
 from fabriclab.registry import register
-from fabriclab.topologies._clos import Parts, Plan, add_switches, down_ports, family, start
-from fabriclab.topologies._closed_forms import bisection
+from fabriclab.topologies._clos import Parts, Plan, add_switches, bisection, down_ports, family, start
 
 
 @register("topology", "crossbar", small={"hosts": 4})

@@ -5,7 +5,7 @@ from math import prod
 
 import numpy as np
 
-from fabriclab.topologies._closed_forms import networks
+from fabriclab.topologies._clos import networks
 
 
 def climb(*levels):
