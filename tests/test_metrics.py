@@ -20,7 +20,7 @@ from scipy.sparse.csgraph import maximum_flow
 from fabriclab import engines, metrics, registry, routing, topologies
 from fabriclab.core import FabricBuilder, Flows
 from fabriclab.errors import NoPath, TooLarge
-from fabriclab.metrics.bisection import _from_below
+from fabriclab.metrics.cuts import _from_below
 from fabriclab.metrics.traffic import uniform_load
 
 SMALL = {name: registry.info("topology", name)["small"] for name in topologies.names()}

@@ -23,7 +23,7 @@ _FAR: Final = 127  # above every tier, which is an int8
 _ROUNDS: Final = 64  # a Clos settles in two or three; a long chain is left to the search
 
 
-class Clos:
+class Clos(Ways):
     """Up and down ways of a folded Clos, from the tiers alone."""
 
     def __init__(self, fabric: Fabric, comp: NDArray[np.int32], up: Ints, down: Ints) -> None:
@@ -52,10 +52,6 @@ class Clos:
             return None
         comp = _components(fabric, up)
         return None if comp is None else cls(fabric, comp, up, down)
-
-    def batches(self, source: Ints, target: Ints) -> list[Ints]:
-        """Return all pairs as one batch: no table is needed."""
-        return [np.arange(source.size)] if source.size else []
 
     def walk(self, source: Ints, target: Ints) -> Walk:
         """Return the ways of these pairs: the links on which they leave, turn and arrive.

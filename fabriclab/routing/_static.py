@@ -16,7 +16,7 @@ from fabriclab.errors import NoPath
 from fabriclab.routing._clos import ways
 from fabriclab.routing._pairs import by_pair
 from fabriclab.routing._tables import Tables
-from fabriclab.routing._ways import Ints, Links, first, follow
+from fabriclab.routing._ways import Ints, Links, Ways, first, follow
 
 __all__ = ["from_tables", "tables"]
 
@@ -104,16 +104,13 @@ def from_tables(fabric: Fabric, flows: Flows, table: ArrayLike) -> Routes:
     return by_pair(fabric, flows, lambda s, t, _: follow(fabric, static, s, t, 1, first))
 
 
-class _Static:
+class _Static(Ways):
     """Ways that a table gives: one link at each node."""
 
     def __init__(self, fabric: Fabric, table: NDArray[np.integer]) -> None:
-        self.graph, self.table = fabric, table
+        self.fabric, self.graph, self.table = fabric, fabric, table
         self.rank = np.full(fabric.n_nodes, -1)
         self.rank[fabric.endpoint] = np.arange(fabric.n_ranks)
-
-    def batches(self, source: Ints, target: Ints) -> list[Ints]:
-        return [np.arange(source.size)]
 
     def walk(self, source: Ints, target: Ints) -> _Static:
         self.goal, self.hops = self.rank[target], 0
@@ -125,7 +122,7 @@ class _Static:
         lost = np.flatnonzero(link < 0) if self.hops <= self.graph.n_nodes else np.zeros(1, np.int64)
         if lost.size:
             why = "goes in a circle through" if self.hops > self.graph.n_nodes else "ends at"
-            rank, name = self.goal[pair[lost[0]]], self.graph.name(int(node[lost[0]]))
+            rank, name = self.goal[pair[lost[0]]], self.fabric.name(int(node[lost[0]]))
             msg = f"the way to rank {rank} in the tables {why} {name}"
             raise NoPath(msg + "; compute the tables again with tables(fabric, method)")
         return Links(np.arange(link.size), np.ones(link.size, np.int64), link)

@@ -67,14 +67,11 @@ class Walk(Protocol):
 class Ways(Protocol):
     """Shortest ways of a fabric; pairs are given in batches."""
 
-    @property
-    def graph(self) -> Fabric | Copies:
-        """Where the walk goes: links and nodes are taken modulo those of the fabric."""
-        ...
+    graph: Fabric | Copies  # where the walk goes: links and nodes are taken modulo those of the fabric
 
     def batches(self, source: Ints, target: Ints) -> list[Ints]:
-        """Return the pairs in batches that fit into memory together."""
-        ...
+        """Return the pairs in batches that fit into memory together: all at once where no table is needed."""
+        return [np.arange(source.size)] if source.size else []
 
     def walk(self, source: Ints, target: Ints) -> Walk:
         """Return the ways of these pairs."""

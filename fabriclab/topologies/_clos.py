@@ -67,6 +67,11 @@ class Parts:
             switch_length=units.length(switch_length, "switch_length"),
         )
 
+    def join(self, b: FabricBuilder, one: NDArray[np.int64], other: NDArray[np.int64], length: float) -> None:
+        """Add fibres between nodes, broadcast together."""
+        delay = length * catalog.value("media", "fibre", "propagation")
+        b.add_cables(one, other, capacity=self.rate, delay=delay, medium="fibre", length=length)
+
     def split(self, planes: int) -> Parts:
         """Return the same switches with each port split into ``planes`` slower ones."""
         return replace(self, radix=self.radix * planes, rate=self.rate / planes)
@@ -121,7 +126,6 @@ def add_switches(
     ``where`` are coordinates of all switches.
     """
     pods, leaves, spines = plan.pods, plan.leaves, plan.spines
-    per_metre = catalog.value("media", "fibre", "propagation")
 
     def add(kind: str, n: int, height: int) -> NDArray[np.int64]:
         index, coord = np.arange(n), dict[str, Any](where)
@@ -134,9 +138,7 @@ def add_switches(
                            index=index, **coord)  # fmt: skip
 
     def join(lower: NDArray[np.int64], upper: NDArray[np.int64], length: float, copies: int = 1) -> None:
-        every = lower[..., None] + np.zeros(copies, dtype=np.int64)
-        b.add_cables(every, upper[..., None], capacity=parts.rate, delay=length * per_metre, medium="fibre",
-                     length=length)  # fmt: skip
+        parts.join(b, lower[..., None] + np.zeros(copies, dtype=np.int64), upper[..., None], length)
 
     leaf = add("leaf", pods * leaves, tier)
     join(ends, leaf[leaf_of], parts.host_length)

@@ -8,7 +8,6 @@ goes up and 2c + 1 down.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -16,15 +15,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fabriclab import catalog, units
+from fabriclab import units
 from fabriclab.core import Fabric, FabricBuilder
 from fabriclab.core.builder import check_size
 from fabriclab.topologies._clos import Parts
 
-__all__ = [
-    "Axis", "Ints", "assemble", "between_groups", "bisection", "check", "complete", "coordinates", "grid", "path",
-    "ring",
-]  # fmt: skip
+__all__ = ["Axis", "Ints", "assemble", "bisection", "check", "complete", "coordinates", "grid", "path", "ring"]
 
 Ints = NDArray[np.int64]
 
@@ -88,10 +84,9 @@ def assemble(
                     forwarding=parts.forwarding, **layer)
         for tier, (kind, layer) in enumerate(zip(kinds, layers, strict=True), start=hosts > 0)
     ])  # fmt: skip
-    per_metre, host, switch = catalog.value("media", "fibre", "propagation"), parts.host_length, parts.switch_length
-    between = ((node[one], node[other], switch) for one, other in cables)
-    for one, other, length in itertools.chain([(end, np.repeat(node[:n], hosts), host)], between):
-        b.add_cables(one, other, capacity=parts.rate, delay=length * per_metre, medium="fibre", length=length)
+    parts.join(b, end, np.repeat(node[:n], hosts), parts.host_length)
+    for one, other in cables:
+        parts.join(b, node[one], node[other], parts.switch_length)
     end = end if hosts else node
     return b.build("direct", {}, endpoint=end, rail=np.zeros(end.size), server=np.arange(end.size))
 
@@ -131,22 +126,3 @@ def bisection(axes: Callable[..., list[Axis]], default: int) -> Callable[..., fl
         return min(worst.cut * n / worst.k, n * hosts / 2 if hosts else math.inf)
 
     return form
-
-
-def between_groups(groups: int, each: int, ports: int, arrangement: str) -> tuple[Ints, Ints]:
-    """Return the switches at both ends of all cables between groups of ``each`` switches with ``ports`` cables out.
-
-    All pairs of groups have equally many cables, so ports may be left over; used ones are spread over the switches
-    in order. Each round of ``groups - 1`` ports has one to every other group t: in group g that is the port
-    t - g - 1 (modulo groups) as "palm_tree", and t, or t - 1 if t > g, as "absolute".
-    """
-    if arrangement not in ("palm_tree", "absolute"):
-        msg = f"arrangement must be 'palm_tree' or 'absolute', got {arrangement!r}"
-        raise ValueError(msg)
-    low, high = np.triu_indices(groups, 1)
-    palm = arrangement == "palm_tree"
-    at_low, at_high = ((high - low - 1) % groups, (low - high - 1) % groups) if palm else (high - 1, low)
-    used = ports - ports % (groups - 1)
-    first = np.arange(0, used, groups - 1)[:, None]
-    one, other = (group * each + (first + port) * each // used for group, port in ((low, at_low), (high, at_high)))
-    return one.ravel(), other.ravel()

@@ -9,7 +9,7 @@ import numpy as np
 from fabriclab import units
 from fabriclab.core import Fabric
 from fabriclab.topologies._clos import family
-from fabriclab.topologies._direct import assemble, between_groups, check
+from fabriclab.topologies._direct import Ints, assemble, check
 
 
 @family("dragonfly", small={"p": 1, "a": 2, "h": 1})
@@ -61,7 +61,7 @@ def dragonfly(
     first = np.arange(0, g * each, each)[:, None]
     within = ((first + one).ravel(), (first + other).ravel())
     group, router = np.divmod(np.arange(g * each), each)
-    across = between_groups(g, each, ports, arrangement)
+    across = _between_groups(g, each, ports, arrangement)
     return assemble(parts, hosts, (within, across), {"group": group, "router": router})
 
 
@@ -107,6 +107,25 @@ def dragonfly_plus(
     check(g * low, g * (low * top + ports // 2), hosts, g * top)
     leaf, spine = np.arange(g * low), np.arange(g * top)
     up = (np.repeat(leaf, top), g * low + np.repeat(spine.reshape(g, 1, top), low, axis=1).ravel())
-    one, other = between_groups(g, top, ports, arrangement)
+    one, other = _between_groups(g, top, ports, arrangement)
     where = [dict(zip(("group", "router"), np.divmod(i, n), strict=True)) for i, n in ((leaf, low), (spine, top))]
     return assemble(parts, hosts, (up, (g * low + one, g * low + other)), *where)
+
+
+def _between_groups(groups: int, each: int, ports: int, arrangement: str) -> tuple[Ints, Ints]:
+    """Return the switches at both ends of all cables between groups of ``each`` switches with ``ports`` cables out.
+
+    All pairs of groups have equally many cables, so ports may be left over; used ones are spread over the switches
+    in order. Each round of ``groups - 1`` ports has one to every other group t: in group g that is the port
+    t - g - 1 (modulo groups) as "palm_tree", and t, or t - 1 if t > g, as "absolute".
+    """
+    if arrangement not in ("palm_tree", "absolute"):
+        msg = f"arrangement must be 'palm_tree' or 'absolute', got {arrangement!r}"
+        raise ValueError(msg)
+    low, high = np.triu_indices(groups, 1)
+    palm = arrangement == "palm_tree"
+    at_low, at_high = ((high - low - 1) % groups, (low - high - 1) % groups) if palm else (high - 1, low)
+    used = ports - ports % (groups - 1)
+    first = np.arange(0, used, groups - 1)[:, None]
+    one, other = (group * each + (first + port) * each // used for group, port in ((low, at_low), (high, at_high)))
+    return one.ravel(), other.ravel()

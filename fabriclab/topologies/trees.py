@@ -189,7 +189,6 @@ def xgft(m: Sequence[int], w: Sequence[int], **asked: Any) -> Fabric:
         if down + up > parts.radix:
             msg = f"radix must be >= {down + up} (a switch of tier {i} has {down} children and {up} parents), got "
             raise ValueError(msg + f"{parts.radix}; take a larger radix, or a smaller m or w")
-    per_metre = catalog.value("media", "fibre", "propagation")
     size = [prod(parents[:i]) * prod(children[i:]) for i in range(h + 1)]
     check_size(f"a fabric of {size[0]} hosts", sum(size), sum(n * up for n, up in zip(size[:-1], parents, strict=True)))
     kinds = ("host", "leaf", "spine", "core", *(f"tier{i}" for i in range(4, h + 1)))[: h + 1]
@@ -203,6 +202,6 @@ def xgft(m: Sequence[int], w: Sequence[int], **asked: Any) -> Fabric:
         if i:
             length, same = (parts.switch_length if i > 1 else parts.host_length), prod(parents[: i - 1])
             lower, upper = below.reshape(-1, children[i - 1], 1, same), node.reshape(-1, 1, parents[i - 1], same)
-            b.add_cables(lower, upper, capacity=parts.rate, delay=length * per_metre, medium="fibre", length=length)
+            parts.join(b, lower, upper, length)
         below = node
     return b.build("xgft", {}, endpoint=range(size[0]), rail=np.zeros(size[0]), server=range(size[0]))
