@@ -529,6 +529,11 @@ def test_jellyfish_of_the_reference_is_no_ordered_graph(name):
     assert m.bisection_lower_bound <= cut < 1.5 * m.bisection_lower_bound
 
 
+def test_jellyfish_that_falls_apart_is_drawn_on():
+    """After the fixed rounds this seed has two cliques of four switches."""
+    assert nx.is_connected(switches(topologies.build("jellyfish", switches=8, degree=3, seed=367)))
+
+
 def test_jellyfish_forgets_the_order_from_which_it_starts():
     """A random regular graph of degree r has about (r - 1)^3 / 6 triangles; the circle that it starts from has many."""
     n, r = 300, 6
