@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fabriclab.routing._balance import expected_fullest
 from fabriclab.routing._ways import hashed
+from fabriclab.routing.ecmp import expected_fullest
 
 ROWS = list(csv.DictReader((Path(__file__).parent / "data/ecmp_loadbalance.csv").read_text("utf-8").splitlines()))
 

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import assume, given, reject
 from hypothesis import strategies as st
 from oracles.builds import bytes_of, estimate_holds, refused
+from oracles.hops import HOPS
 from test_topologies import hops_from
 
 from fabriclab import catalog, registry, routing, topologies, units
@@ -211,20 +212,20 @@ def test_xgft_of_any_shape(asked):
 def test_hops_of_an_xgft(asked):
     f = topologies.build("xgft", **asked)
     seen = distances(f)
-    assert registry.info("topology", "xgft")["hops"](**asked) == (max(seen), pytest.approx(np.mean(seen)))
+    assert HOPS["xgft"](**asked) == (max(seen), pytest.approx(np.mean(seen)))
 
 
 @given(halls(24))
 def test_hops_of_servers_on_rails(drawn):
     seen = distances(built(*drawn))
-    assert registry.info("topology", drawn[0])["hops"](**drawn[1]) == (max(seen), pytest.approx(np.mean(seen)))
+    assert HOPS[drawn[0]](**drawn[1]) == (max(seen), pytest.approx(np.mean(seen)))
 
 
 @given(st.integers(2, 40), st.integers(2, 9), st.sampled_from([1, 2, 3]))
 def test_hops_of_a_leaf_spine(hosts, radix, over):
     asked = {"hosts": hosts, "radix": radix, "oversubscription": over}
     seen = distances(built("leaf_spine", asked))
-    assert registry.info("topology", "leaf_spine")["hops"](**asked) == (max(seen), pytest.approx(np.mean(seen)))
+    assert HOPS["leaf_spine"](**asked) == (max(seen), pytest.approx(np.mean(seen)))
 
 
 def agrees(name, asked):
@@ -269,13 +270,13 @@ def test_bisection_by_hand(name, asked, cut):
 
 @pytest.mark.parametrize("name", ["rail_optimised", "multi_plane", "dual_tor", "rail_only", "leaf_spine", "fat_tree"])
 def test_formulas_know_the_defaults_of_their_family(name):
-    facts, parameters = registry.info("topology", name), inspect.signature(registry.get("topology", name)).parameters
+    formula = registry.info("topology", name)["bisection"]
+    parameters = inspect.signature(registry.get("topology", name)).parameters
     default = {k: p.default for k, p in parameters.items() if p.default is not p.empty and not k.endswith("length")}
     few = {k: v for k, v in {"gpus": 1, "rails": 1, "expand": False, "hosts": 300, "k": 4}.items() if k in parameters}
     for asked in (few, few | ({"servers": 512} if "servers" in parameters else {})):
-        for formula in (facts[k] for k in ("hops", "bisection") if k in facts):
-            assert formula(**asked) == formula(**default | asked)
-    assert facts["bisection"](**few) == topologies.build(name, **few).n_ranks // 2 * {
+        assert formula(**asked) == formula(**default | asked)
+    assert formula(**few) == topologies.build(name, **few).n_ranks // 2 * {
         "multi_plane": 4,
         "dual_tor": 2,
     }.get(name, 1)
@@ -333,7 +334,7 @@ def found(identity):
     for family, given_ in ((name, asked), ("xgft", tree)):
         f, facts = topologies.build(family, **given_), registry.info("topology", family)
         hops, ways = hops_from(f, int(f.endpoint[0]))
-        assert facts["hops"](**given_) == (hops[f.endpoint].max(), pytest.approx(hops[f.endpoint[1:]].mean()))
+        assert HOPS[family](**given_) == (hops[f.endpoint].max(), pytest.approx(hops[f.endpoint[1:]].mean()))
         out.append({
             "hosts": f.n_ranks, "switches": f.n_nodes - f.n_ranks, "cables": f.n_cables,
             "diameter_host_links": hops[f.endpoint].max(), "mean_hops_host_links": hops[f.endpoint[1:]].mean(),

@@ -13,11 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from oracles.builds import estimate_holds, refused
+from oracles.hops import HOPS
 from scipy import sparse
 
 from fabriclab import metrics, registry, topologies, views
 from fabriclab.errors import TooLarge
-from fabriclab.topologies.jellyfish import _ordered
+from fabriclab.topologies.expanders import _ordered
 
 SHAPES = st.lists(st.integers(1, 6), min_size=1, max_size=4).filter(lambda shape: prod(shape) <= 60)
 ARRANGEMENTS = ("palm_tree", "absolute")
@@ -82,8 +83,8 @@ def least_cut(f):
     return min(cuts)
 
 
-def form(name, which, **asked):
-    return registry.info("topology", name)[which](**asked)
+def bisection(name, **asked):
+    return registry.info("topology", name)["bisection"](**asked)
 
 
 # by hand ------------------------------------------------------------------------------------------
@@ -164,8 +165,8 @@ def test_facts_of_the_teaching_plan():
     far = [distances(x, "chip", [0])[0] for x in (plain, twisted)]
     assert [x.max() for x in far] == [16, 12]
     assert [x.sum() / 1023 for x in far] == pytest.approx([8.01, 6.98], abs=0.005)
-    assert form("torus", "hops", shape=(16, 16, 16)) == (24, pytest.approx(12.003, abs=5e-4))
-    assert form("torus", "bisection", shape=(16, 16, 16)) == 512
+    assert HOPS["torus"]((16, 16, 16)) == (24, pytest.approx(12.003, abs=5e-4))
+    assert bisection("torus", shape=(16, 16, 16)) == 512
 
 
 @pytest.mark.parametrize("shape", [(4, 8), (4, 4, 8), (4, 8, 8), (8, 8, 16)])
@@ -253,7 +254,7 @@ class Measured:
 
     @property
     def bisection(self):
-        return form(self.name, "bisection", **self.asked)
+        return bisection(self.name, **self.asked)
 
     bisection_links = bisection
 
@@ -263,7 +264,7 @@ class Measured:
 
     @property
     def mean_hops_ratio_untwisted_over_twisted(self):
-        return form("torus", "hops", shape=self.shape)[1] / self.mean_hops
+        return HOPS["torus"](self.shape)[1] / self.mean_hops
 
     @property
     def alltoall_gain_upper_bound(self):
@@ -346,8 +347,8 @@ def test_cross_checks_of_the_reference():
 
 # laws ---------------------------------------------------------------------------------------------
 def assert_hops(f, name, asked):
-    """Assert that the registered closed form is what networkx finds on the graph."""
-    diameter, mean = form(name, "hops", **asked)
+    """Assert that the formula gives what networkx finds on the graph."""
+    diameter, mean = HOPS[name](**asked)
     got = between_ends(f)
     assert diameter == got[0] and mean == pytest.approx(got[1], rel=1e-12)
 
@@ -382,8 +383,7 @@ def test_tori_of_any_shape(shape, data, hosts):
     if not any(closed):
         again = topologies.build("mesh", shape=shape, hosts=hosts)
         assert np.array_equal(f.source, again.source) and np.array_equal(f.target, again.target)
-        for which in ("hops", "bisection"):
-            assert form("mesh", which, shape=shape, hosts=hosts) == form("torus", which, **asked)
+        assert bisection("mesh", shape=shape, hosts=hosts) == bisection("torus", **asked)
 
 
 def _flat(node):
@@ -413,7 +413,7 @@ def test_bisection_of_chips_is_the_least_of_all_cuts(name, shape, data):
     asked = {"shape": shape, "hosts": 0}
     if name == "torus":
         asked["wrap"] = data.draw(st.tuples(*(st.booleans() for _ in shape)))
-    wanted = form(name, "bisection", **asked)
+    wanted = bisection(name, **asked)
     if wanted is None:
         assert any(k % 2 for k in shape if k > 1)
     else:
@@ -429,7 +429,7 @@ def test_bisection_of_chips_is_the_least_of_all_cuts(name, shape, data):
     ("mesh", {"shape": (2, 4), "hosts": 1}), ("hypercube", {"dimensions": 2, "hosts": 2}),
 ])  # fmt: skip
 def test_bisection_is_the_least_of_all_cuts_with_hosts_too(name, asked):
-    assert form(name, "bisection", **asked) == least_cut(topologies.build(name, **asked))
+    assert bisection(name, **asked) == least_cut(topologies.build(name, **asked))
 
 
 @given(st.integers(0, 2), st.integers(1, 5), st.integers(1, 3), st.data(), st.sampled_from(ARRANGEMENTS))
@@ -502,7 +502,7 @@ def test_slim_flies(q):
     assert_hops(f, "slim_fly", {"q": q, "hosts": 1})
     balanced = topologies.build("slim_fly", q=q, radix=99)
     assert balanced.n_ranks == 2 * q * q * -(-degree // 2)
-    assert form("slim_fly", "hops", q=q)[0] == 4
+    assert HOPS["slim_fly"](q)[0] == 4
 
 
 @given(st.integers(4, 24), st.data(), st.integers(0, 2**32))
@@ -529,6 +529,11 @@ def test_jellyfish_of_the_reference_is_no_ordered_graph(name):
     assert m.bisection_lower_bound <= cut < 1.5 * m.bisection_lower_bound
 
 
+def test_jellyfish_that_falls_apart_is_drawn_on():
+    """After the fixed rounds this seed has two cliques of four switches."""
+    assert nx.is_connected(switches(topologies.build("jellyfish", switches=8, degree=3, seed=367)))
+
+
 def test_jellyfish_forgets_the_order_from_which_it_starts():
     """A random regular graph of degree r has about (r - 1)^3 / 6 triangles; the circle that it starts from has many."""
     n, r = 300, 6
@@ -543,9 +548,9 @@ def test_jellyfish_forgets_the_order_from_which_it_starts():
 
 def test_bisection_of_rings_and_rows_together():
     """A ring of 6 is cut twice and a row of 4 once, so the rows give way (6 links); a ring of 12 is longer (8)."""
-    assert form("torus", "bisection", shape=(6, 4), wrap=(True, False)) == 6
-    assert form("torus", "bisection", shape=(12, 4), wrap=(True, False)) == 8
-    assert form("torus", "bisection", shape=(4, 5)) is None
+    assert bisection("torus", shape=(6, 4), wrap=(True, False)) == 6
+    assert bisection("torus", shape=(12, 4), wrap=(True, False)) == 8
+    assert bisection("torus", shape=(4, 5)) is None
 
 
 # oracle: graphs that networkx knows ---------------------------------------------------------------

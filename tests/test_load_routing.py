@@ -11,7 +11,7 @@ from oracles.shares import best_possible, least_cost, left_to_gain, load, potent
 from fabriclab import engines, metrics, routing, topologies
 from fabriclab.core import Flows, Routes
 from fabriclab.errors import NoPath
-from fabriclab.routing._balance import expected_fullest
+from fabriclab.routing.ecmp import expected_fullest
 
 CASE = topologies.build("dragonfly", p=4, a=8, h=4)  # 1,056 hosts in 33 groups of 32
 SMALL = topologies.build("dragonfly", p=2, a=4, h=2)  # 72 hosts in 9 groups of 8

@@ -8,7 +8,7 @@ from fabriclab.checks.questions import find
 from fabriclab.core import Flows
 from fabriclab.errors import NoPath
 from fabriclab.routing import route
-from fabriclab.routing._balance import expected_fullest
+from fabriclab.routing.ecmp import expected_fullest
 
 TABLE = {"servers": 8, "gpus": 4, "radix": 16}
 RAIL, RACK = (topologies.build("rail_optimised", rails=n, expand=False) for n in (8, 1))

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from fabriclab import registry, routing, topologies
 from fabriclab.core import PATH, SPRAY, FabricBuilder, Flows
 from fabriclab.errors import NoPath, TooLarge
-from fabriclab.routing._clos import Clos
-from fabriclab.routing._shortest import ways
+from fabriclab.routing._clos import Clos, ways
 from fabriclab.routing._tables import Tables
 
 SMALL = {name: registry.info("topology", name)["small"] for name in topologies.names()}
@@ -230,6 +229,15 @@ def test_cut_off_rank_is_named():
     cable = int(np.flatnonzero(fabric.source == fabric.endpoint[2])[0]) // 2
     with pytest.raises(NoPath, match=r"no path from .* to .*capacity 0.*restore a link"):
         routing.route(fabric.without(cables=[cable]), ring(fabric))
+
+
+def test_a_spray_has_a_row_for_each_subflow():
+    fabric = topologies.build("leaf_spine", hosts=8, radix=4)
+    flows = Flows.make([0, 1, 2], [5, 6, 7], 1.0)
+    one, two = (routing.route(fabric, flows, "spray", subflows=n) for n in (1, 2))
+    two.check(fabric, flows)
+    assert two.flow.tolist() == [0, 0, 1, 1, 2, 2] and set(two.share) == {0.5}
+    assert np.array_equal(np.diff(two.ptr), np.repeat(np.diff(one.ptr), 2))
 
 
 def test_unknown_method_and_subflows_are_refused():

@@ -15,7 +15,7 @@ from random_fabrics import hops_between, tangled
 from fabriclab import registry, routing, topologies
 from fabriclab.core import FabricBuilder, Flows, Routes
 from fabriclab.errors import NoPath, TooLarge
-from fabriclab.routing._balance import expected_fullest
+from fabriclab.routing.ecmp import expected_fullest
 
 FIXED = ("d_mod_k", "dimension_order", "shortest", "updown")
 

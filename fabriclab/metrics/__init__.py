@@ -21,8 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fabriclab.core import Fabric
-from fabriclab.metrics.bisection import Bisection, bisection
-from fabriclab.metrics.cuts import cut
+from fabriclab.metrics.cuts import Bisection, bisection, cut
 from fabriclab.metrics.hops import Diversity, Hops, diversity, hops
 from fabriclab.metrics.traffic import Throughput, all_to_all, longest_matching, permutation, shift, throughput, uniform
 

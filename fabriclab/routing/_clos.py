@@ -1,4 +1,4 @@
-"""Shortest ways of a folded Clos, read off its tiers without a table.
+"""Shortest ways, read off the tiers of a folded Clos without a table, else by search; a test holds both equal.
 
 Climb to the lowest tier at which both ends have a common ancestor, then come down. It holds only if every node at a
 tier reaches every subtree below its component, which is checked first.
@@ -15,15 +15,15 @@ from numpy.typing import NDArray
 from fabriclab.core import Fabric
 from fabriclab.core._arrays import pointer
 from fabriclab.routing._tables import Tables
-from fabriclab.routing._ways import Ints, Links, Walk, no_path
+from fabriclab.routing._ways import Ints, Links, Walk, Ways, kept, no_path
 
-__all__ = ["Clos"]
+__all__ = ["Clos", "ways"]
 
 _FAR: Final = 127  # above every tier, which is an int8
 _ROUNDS: Final = 64  # a Clos settles in two or three; a long chain is left to the search
 
 
-class Clos:
+class Clos(Ways):
     """Up and down ways of a folded Clos, from the tiers alone."""
 
     def __init__(self, fabric: Fabric, comp: NDArray[np.int32], up: Ints, down: Ints) -> None:
@@ -52,10 +52,6 @@ class Clos:
             return None
         comp = _components(fabric, up)
         return None if comp is None else cls(fabric, comp, up, down)
-
-    def batches(self, source: Ints, target: Ints) -> list[Ints]:
-        """Return all pairs as one batch: no table is needed."""
-        return [np.arange(source.size)] if source.size else []
 
     def walk(self, source: Ints, target: Ints) -> Walk:
         """Return the ways of these pairs: the links on which they leave, turn and arrive.
@@ -163,3 +159,8 @@ def _merged(n: int, low: NDArray[np.int32], high: NDArray[np.int32]) -> NDArray[
         if np.array_equal(label[low], label[high]):
             return label
     return None
+
+
+def ways(fabric: Fabric) -> Ways:
+    """Return the shortest ways of a fabric, from the tiers where they allow it, else by search."""
+    return kept(fabric, "_ways", lambda f: Clos.of(f) or Tables(f))

@@ -84,21 +84,16 @@ def settle(
     seen, hops = routes.use, _sum(entry, routes.use, routes.n_rows)
     if cost == "local":
         seen = seen * _first_links(fabric, flows, routes, entry) * hops[entry]
-    # The rows of a flow stand together; a flow has at least one.
-    order = np.argsort(routes.flow, kind="stable")
-    head = np.flatnonzero(np.diff(routes.flow[order], prepend=-1))
-    if not order.size:
+    if not routes.n_rows:
         return Settled(routes, 0, 0.0)
-    of_row = np.empty(order.size, dtype=np.int64)
-    of_row[order] = np.repeat(np.arange(head.size), np.diff(np.append(head, order.size)))
     scale = _scale(fabric, flows)
     # At first each flow takes the row with the fewest links.
-    share = _cheapest(hops, of_row, order, head)
+    share = _cheapest(hops, routes.flow)
     change, t = 0.0, 0
     for t in range(1, rounds + 1):
         load = np.bincount(routes.link, (size * share)[entry] * routes.use, fabric.n_links) * scale
         paid = _sum(entry, seen * (_IDLE + load[routes.link] ** _STEEP), routes.n_rows)
-        best = _cheapest(paid, of_row, order, head)
+        best = _cheapest(paid, routes.flow)
         met = paid ** (1 / _STEEP)  # as a load, in which the steep cost does not drown what is left to gain
         now, least = np.sum(size * share * met), np.sum(size * best * met)
         change = float((now - least) / now) if now > 0 else 0.0
@@ -121,14 +116,13 @@ def _kept(routes: Routes, share: Floats) -> Routes:
     )  # fmt: skip
 
 
-def _cheapest(paid: Floats, of_row: NDArray[np.int64], order: NDArray[np.int64], head: NDArray[np.int64]) -> Floats:
+def _cheapest(paid: Floats, flow: NDArray[np.int32]) -> Floats:
     """Return 1 for the cheapest row of each flow, the first of equals, and 0 for the others."""
-    low = np.minimum.reduceat(paid[order], head)
-    tied = paid <= low[of_row] * (1 + 1e-12)
-    before = np.cumsum(tied[order])
-    first = np.empty(paid.size, dtype=np.bool_)
-    first[order] = before - np.repeat(before[head] - tied[order][head], np.diff(np.append(head, paid.size))) == 1
-    return np.where(tied & first, 1.0, 0.0)
+    low, out = np.full(int(flow.max()) + 1, np.inf), np.zeros(paid.size)
+    np.minimum.at(low, flow, paid)
+    tied = np.flatnonzero(paid <= low[flow] * (1 + 1e-12))
+    out[tied[np.unique(flow[tied], return_index=True)[1]]] = 1.0
+    return out
 
 
 def _sum(entry: NDArray[np.int64], weights: Floats, rows: int) -> Floats:

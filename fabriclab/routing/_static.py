@@ -13,10 +13,10 @@ from fabriclab.core import Fabric, Flows, Routes
 from fabriclab.core._arrays import rows_of
 from fabriclab.core._memory import check_memory
 from fabriclab.errors import NoPath
+from fabriclab.routing._clos import ways
 from fabriclab.routing._pairs import by_pair
-from fabriclab.routing._shortest import ways
 from fabriclab.routing._tables import Tables
-from fabriclab.routing._ways import Ints, Links, first, follow
+from fabriclab.routing._ways import Ints, Links, Ways, first, follow
 
 __all__ = ["from_tables", "tables"]
 
@@ -46,7 +46,7 @@ def tables(fabric: Fabric, method: str) -> NDArray[np.int32]:
     check_memory(4 * n * r + 1200 * min(_ROWS, n * r), f"tables of {n} nodes", "take a smaller fabric")
     choose, found, search = registry.get("routing", method), ways(fabric), Tables(fabric)
     table = np.full((n, r), -1, dtype=np.int32)
-    step = max(1, _ROWS // max(1, r))
+    step, other_way = max(1, _ROWS // max(1, r)), "; name a method that looks at the target alone, such as d_mod_k"
     # What ranks send first, since a tree has its ways at hand for that; then from where none of it passed.
     for low, nodes in itertools.product(range(0, r, step), (fabric.endpoint.astype(np.int64), np.arange(n))):
         i, k = np.nonzero(table[nodes, low : low + step] < 0)
@@ -54,17 +54,15 @@ def tables(fabric: Fabric, method: str) -> NDArray[np.int32]:
         joined = search.reaches(source, target) & (source != target)
         rows = choose(fabric, found, source[joined], target[joined])
         if rows.ptr.size - 1 != np.count_nonzero(joined):
-            msg = (
-                f"{method} has no forwarding tables: it gives several ways for each pair; name a method that looks at "
-            )
-            raise ValueError(msg + "the target alone, such as d_mod_k")
+            msg = f"{method} has no forwarding tables: it gives several ways for each pair{other_way}"
+            raise ValueError(msg)
         at, towards = fabric.source[rows.link], rank[joined][rows_of(rows.ptr)]
         before = table[at, towards]
         table[at, towards] = rows.link
         if (other := np.flatnonzero((table[at, towards] != rows.link) | ((before >= 0) & (before != rows.link)))).size:
             msg = f"{method} has no forwarding tables here: from {fabric.name(int(at[other[0]]))} to rank "
-            msg += f"{towards[other[0]]} it takes two links, by the source of the flow; name a method that looks at "
-            raise ValueError(msg + "the target alone, such as d_mod_k")
+            msg += f"{towards[other[0]]} it takes two links, by the source of the flow{other_way}"
+            raise ValueError(msg)
     return table
 
 
@@ -106,16 +104,13 @@ def from_tables(fabric: Fabric, flows: Flows, table: ArrayLike) -> Routes:
     return by_pair(fabric, flows, lambda s, t, _: follow(fabric, static, s, t, 1, first))
 
 
-class _Static:
+class _Static(Ways):
     """Ways that a table gives: one link at each node."""
 
     def __init__(self, fabric: Fabric, table: NDArray[np.integer]) -> None:
-        self.graph, self.table = fabric, table
+        self.fabric, self.graph, self.table = fabric, fabric, table
         self.rank = np.full(fabric.n_nodes, -1)
         self.rank[fabric.endpoint] = np.arange(fabric.n_ranks)
-
-    def batches(self, source: Ints, target: Ints) -> list[Ints]:
-        return [np.arange(source.size)]
 
     def walk(self, source: Ints, target: Ints) -> _Static:
         self.goal, self.hops = self.rank[target], 0
@@ -127,7 +122,7 @@ class _Static:
         lost = np.flatnonzero(link < 0) if self.hops <= self.graph.n_nodes else np.zeros(1, np.int64)
         if lost.size:
             why = "goes in a circle through" if self.hops > self.graph.n_nodes else "ends at"
-            rank, name = self.goal[pair[lost[0]]], self.graph.name(int(node[lost[0]]))
+            rank, name = self.goal[pair[lost[0]]], self.fabric.name(int(node[lost[0]]))
             msg = f"the way to rank {rank} in the tables {why} {name}"
             raise NoPath(msg + "; compute the tables again with tables(fabric, method)")
         return Links(np.arange(link.size), np.ones(link.size, np.int64), link)

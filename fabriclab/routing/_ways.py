@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +13,12 @@ from fabriclab.core import PATH, Fabric
 from fabriclab.core._arrays import expand, pointer
 from fabriclab.errors import NoPath
 
-__all__ = ["Copies", "Ints", "Links", "Pick", "Rows", "Seed", "Walk", "Ways", "first", "follow", "hashed", "no_path"]
+__all__ = [
+    "Copies", "Ints", "Links", "Pick", "Rows", "Seed", "Walk", "Ways", "first", "follow", "hashed", "kept", "no_path",
+]  # fmt: skip
 
 Ints = NDArray[np.int64]
+Found = TypeVar("Found")
 Seed = int | NDArray[np.uint64]  # of all pairs, or of each
 
 
@@ -64,14 +67,11 @@ class Walk(Protocol):
 class Ways(Protocol):
     """Shortest ways of a fabric; pairs are given in batches."""
 
-    @property
-    def graph(self) -> Fabric | Copies:
-        """Where the walk goes: links and nodes are taken modulo those of the fabric."""
-        ...
+    graph: Fabric | Copies  # where the walk goes: links and nodes are taken modulo those of the fabric
 
     def batches(self, source: Ints, target: Ints) -> list[Ints]:
-        """Return the pairs in batches that fit into memory together."""
-        ...
+        """Return the pairs in batches that fit into memory together: all at once where no table is needed."""
+        return [np.arange(source.size)] if source.size else []
 
     def walk(self, source: Ints, target: Ints) -> Walk:
         """Return the ways of these pairs."""
@@ -122,6 +122,14 @@ def hashed(seed: Seed, *columns: NDArray[np.integer]) -> NDArray[np.uint64]:
         value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         value = value ^ (value >> np.uint64(31))
     return value
+
+
+def kept(fabric: Fabric, name: str, make: Callable[[Fabric], Found]) -> Found:
+    """Return what ``make`` reads off a fabric; it is kept there, like the cached properties, and freed with it."""
+    if name not in fabric.__dict__:
+        fabric.__dict__[name] = make(fabric)
+    found: Found = fabric.__dict__[name]
+    return found
 
 
 def no_path(fabric: Fabric, source: int, target: int, more: str = "") -> NoPath:

@@ -6,7 +6,7 @@ import numpy as np
 
 from fabriclab.core import Fabric
 from fabriclab.registry import register
-from fabriclab.routing._ways import Ints, Links, Pick, Rows, Seed, Ways, follow
+from fabriclab.routing._ways import Ints, Links, Pick, Rows, Seed, Ways, follow, kept
 
 __all__ = ["by_digit"]
 
@@ -30,7 +30,7 @@ def d_mod_k(fabric: Fabric, ways: Ways, source: Ints, target: Ints, *, subflows:
 
 def by_digit(fabric: Fabric, target: Ints, subflows: int) -> Pick:
     """Return the choice by the digits of the target's place, for any ways."""
-    place, width = _places(fabric)
+    place, width = kept(fabric, "_places", _places)
     goal = np.repeat(place[target], subflows)
 
     def pick(row: Ints, node: Ints, links: Links) -> Ints:
@@ -47,9 +47,6 @@ def _places(fabric: Fabric) -> tuple[Ints, Ints]:
     Only links that climb to the highest tier within reach count: a GPU has one such, to its NIC, and its NVLink
     leads to no further switch. Failed links count too, so that no target changes its place.
     """
-    found: tuple[Ints, Ints] | None = fabric.__dict__.get("_places")  # kept like the ways, freed with the fabric
-    if found is not None:
-        return found
     n, tier = fabric.n_nodes, fabric.tier
     up = np.flatnonzero(tier[fabric.source] < tier[fabric.target])
     up = up[np.argsort(fabric.source[up], kind="stable")]
@@ -66,5 +63,4 @@ def _places(fabric: Fabric) -> tuple[Ints, Ints]:
         path.append(above[path[-1]])
     place = np.arange(n)
     place[fabric.endpoint[np.lexsort(path)]] = np.arange(fabric.n_ranks)
-    found = fabric.__dict__["_places"] = (place, np.append(1, np.cumprod(width)[:-1]))
-    return found
+    return place, np.append(1, np.cumprod(width)[:-1])

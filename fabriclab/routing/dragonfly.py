@@ -17,10 +17,14 @@ from fabriclab.core import SPRAY, Fabric, Flows, Routes
 from fabriclab.core._arrays import expand, pointer, rows_of
 from fabriclab.core._memory import check_memory
 from fabriclab.registry import register
-from fabriclab.routing._ways import Ints, Rows, Seed, Ways, no_path
+from fabriclab.routing._ways import Ints, Rows, Seed, Ways, kept, no_path
 
 Floats = NDArray[np.float64]
 Entries = tuple[Ints, Ints, Floats]  # row, link, use
+
+
+def _groups(fabric: Fabric) -> Ints:
+    return fabric.coord[:, fabric.coord_names.index("group")].astype(np.int64)
 
 
 def lanes(fabric: Fabric, flows: Flows, routes: Routes) -> Ints:
@@ -29,7 +33,7 @@ def lanes(fabric: Fabric, flows: Flows, routes: Routes) -> Ints:
     So on each lane local links lead to global ones only, and those to the next lane: no circle can close while no
     way takes two local links in a group. Where it does, ask `fabriclab.routing.deadlock`.
     """
-    group = fabric.coord[:, fabric.coord_names.index("group")].astype(np.int64)
+    group = _groups(fabric)
     here, ahead = group[fabric.source[routes.link]], group[fabric.target[routes.link]]
     row = rows_of(routes.ptr)
     first, last = group[flows.source[routes.flow]][row], group[flows.target[routes.flow]][row]
@@ -93,8 +97,9 @@ def _span(key: Ints, wanted: Ints) -> tuple[Ints, Ints]:
 class _Map:
     """Local and global links of a dragonfly, by group."""
 
-    def __init__(self, fabric: Fabric, group: Ints) -> None:
-        self.fabric, self.group = fabric, group
+    def __init__(self, fabric: Fabric) -> None:
+        self.fabric, self.group = fabric, _groups(fabric)
+        group = self.group
         self.n = int(group.max()) + 1
         inner = np.flatnonzero(fabric.transit[fabric.source] & fabric.transit[fabric.target] & (fabric.capacity > 0))
         a, b = group[fabric.source[inner]], group[fabric.target[inner]]
@@ -117,11 +122,7 @@ class _Map:
         if "group" not in fabric.coord_names or "router" not in fabric.coord_names:
             msg = f"this routing needs groups of routers, as the family dragonfly has; got {fabric.family!r}; use ecmp"
             raise ValueError(msg)
-        found: _Map | None = fabric.__dict__.get("_dragonfly")
-        if found is None:
-            found = cls(fabric, fabric.coord[:, fabric.coord_names.index("group")].astype(np.int64))
-            fabric.__dict__["_dragonfly"] = found  # freed with the fabric
-        return found
+        return kept(fabric, "_dragonfly", cls)
 
     def rows(self, source: Ints, target: Ints, detours: list[bool]) -> Rows:
         """Return for each pair one row per entry of ``detours``: between its switches as for all their hosts."""
@@ -175,12 +176,8 @@ class _Map:
         row, link, use = (np.concatenate(column) for column in zip(*entries, strict=True))
         key, inverse = np.unique(row * self.fabric.n_links + link, return_inverse=True)
         row, link = np.divmod(key, self.fabric.n_links)
-        return Rows(
-            pointer(np.bincount(row, minlength=pair.size)),
-            link,
-            np.bincount(inverse, use, key.size).astype(np.float64),
-            SPRAY,
-        )
+        ptr, part = pointer(np.bincount(row, minlength=pair.size)), np.bincount(inverse, use, key.size)
+        return Rows(ptr, link, part.astype(np.float64), SPRAY)
 
     def _cross(self, front: _Front, group: Ints, entries: list[Entries]) -> _Front:
         """Take all parts to their next group; those that are there stay.

@@ -1,12 +1,18 @@
-"""Equal-cost multi-path: at every node a hash of the flow picks one of the links on a shortest path."""
+"""Shortest paths by a hash of the flow (equal-cost multi-path), the first of all, or by load; what a fair hash does."""
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Final
 
+import numpy as np
+from numpy.typing import NDArray
+
+from fabriclab import units
 from fabriclab.core import Fabric
 from fabriclab.registry import register
-from fabriclab.routing._ways import Ints, Links, Rows, Seed, Ways, follow, hashed
+from fabriclab.routing._ways import Ints, Links, Rows, Seed, Ways, first, follow, hashed
+
+_PATHS: Final = 8  # illustrative: that a switch compares for one target
 
 
 @register("routing", "ecmp", minimal=True)
@@ -28,3 +34,76 @@ def ecmp(fabric: Fabric, ways: Ways, source: Ints, target: Ints, *, subflows: in
         return (hashes % links.count.astype(np.uint64)).astype(np.int64)
 
     return follow(fabric, ways, source, target, subflows, pick)
+
+
+@register("routing", "shortest", minimal=True)
+def shortest(fabric: Fabric, ways: Ways, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0) -> Rows:
+    """Return for each pair the shortest path that takes the lowest link number at every node.
+
+    So all targets of a tree climb to the same switch; ``seed`` has no effect.
+    """
+    return follow(fabric, ways, source, target, subflows, first)
+
+
+@register("routing", "adaptive", cost="global")
+def adaptive(fabric: Fabric, ways: Ways, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0) -> Rows:
+    """Return 8 shortest paths of each pair, or ``subflows`` if more, drawn by a hash, as candidates for its flowlets.
+
+    Bursts of a flow, so far apart that none overtakes another, each take the path that is least loaded [1]_; in the
+    long run the flow shares itself out among them. Leaves out how long a switch needs to learn of a load.
+
+    References
+    ----------
+    .. [1] M. Alizadeh et al., CONGA: distributed congestion-aware load balancing for datacenters, SIGCOMM 2014.
+    """
+    rows: Rows = ecmp(fabric, ways, source, target, subflows=max(subflows, _PATHS), seed=seed)
+    return rows
+
+
+def expected_fullest(flows: int, cables: int) -> float:
+    """Return the flows that the fullest of equal cables holds on average, if each flow draws its cable alone.
+
+    P(no cable holds more than k) = n! / m^n times the coefficient of x^n in (sum of x^i / i! for i <= k)^m, for n
+    flows and m cables: all ways to deal out n labelled flows, k at most to each. Both factors are scaled as Poisson
+    probabilities, so that nothing overflows.
+
+    Parameters
+    ----------
+    flows, cables : int
+        1..1,024 and 1..1,024.
+
+    Returns
+    -------
+    float
+        Flows, >= flows / cables.
+
+    Examples
+    --------
+    >>> round(expected_fullest(32, 32), 2)
+    3.53
+    """
+    n, m = units.count(flows, "flows", 1, 1024), units.count(cables, "cables", 1, 1024)
+    number = np.arange(n + 1)
+    log_factorial = np.concatenate([[0.0], np.cumsum(np.log(number[1:]))])
+
+    def poisson(mean: float) -> NDArray[np.float64]:
+        return np.asarray(np.exp(number * np.log(mean) - mean - log_factorial))
+
+    one, all_flows = poisson(n / m), poisson(n)[n]
+    mean = 0.0
+    for k in range(n):
+        below = 1.0 - _power(one[: k + 1], m, n) / all_flows  # P(some cable holds more than k)
+        if below < 1e-12:
+            break
+        mean += below
+    return float(mean)
+
+
+def _power(series: NDArray[np.float64], times: int, last: int) -> float:
+    """Return the coefficient ``last`` of a power of a polynomial, by squaring."""
+    out, square = np.ones(1), series
+    while times:
+        if times & 1:
+            out = np.convolve(out, square)[: last + 1]
+        square, times = np.convolve(square, square)[: last + 1], times >> 1
+    return float(out[last]) if out.size > last else 0.0

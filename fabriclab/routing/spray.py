@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabriclab.core import SPRAY, Fabric
-from fabriclab.core._arrays import expand, pointer
+from fabriclab.core._arrays import pointer
 from fabriclab.core._memory import check_memory
 from fabriclab.registry import register
 from fabriclab.routing._ways import Ints, Rows, Seed, Walk, Ways
@@ -23,16 +23,14 @@ def spray(fabric: Fabric, ways: Ways, source: Ints, target: Ints, *, subflows: i
     At each node the traffic splits over the links on shortest paths in proportion to their capacity.
     Leaves out reordering at the receiver and the unevenness of single packets; ``seed`` has no effect.
     """
-    parts: list[tuple[Ints, Ints, Floats]] = []
+    source, target = np.repeat(source, subflows), np.repeat(target, subflows)
+    parts: list[tuple[Ints, Ints, Floats]] = [(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))]
     for batch in ways.batches(source, target):
         walk = ways.walk(source[batch], target[batch])
         parts += [(batch[p], x, u) for p, x, u in _spread(fabric, walk, source[batch], target[batch])]
-    pair = np.concatenate([p for p, _, _ in parts]) if parts else np.zeros(0, np.int64)
-    order = np.argsort(pair, kind="stable")
-    link = np.concatenate([x for _, x, _ in parts])[order] if parts else pair
-    use = np.concatenate([u for _, _, u in parts])[order] if parts else np.zeros(0)
-    rows = Rows(pointer(np.bincount(pair, minlength=source.size)), link, use, SPRAY)
-    return rows if subflows == 1 else _repeated(rows, subflows)
+    row, link, use = (np.concatenate(column) for column in zip(*parts, strict=True))
+    order = np.argsort(row, kind="stable")
+    return Rows(pointer(np.bincount(row, minlength=source.size)), link[order], use[order], SPRAY)
 
 
 def _spread(fabric: Fabric, walk: Walk, source: Ints, target: Ints) -> list[tuple[Ints, Ints, Floats]]:
@@ -56,10 +54,3 @@ def _spread(fabric: Fabric, walk: Walk, source: Ints, target: Ints) -> list[tupl
         pair, node = key // fabric.n_nodes, key % fabric.n_nodes
         part = np.bincount(inverse, weights=carried[on], minlength=key.size)
     return blocks
-
-
-def _repeated(rows: Rows, times: int) -> Rows:
-    counts = np.diff(rows.ptr)
-    index = np.repeat(np.arange(counts.size), times)
-    entries = expand(rows.ptr[index], counts[index])
-    return Rows(pointer(counts[index]), rows.link[entries], rows.use[entries], rows.kind)

@@ -16,7 +16,7 @@ import numpy as np
 
 from fabriclab import registry
 from fabriclab.core import Fabric
-from fabriclab.topologies._closed_forms import compare_tiers
+from fabriclab.topologies._clos import compare_tiers
 from fabriclab.topologies._graphs import compose, from_networkx
 
 __all__ = ["build", "compare_tiers", "compose", "from_networkx", "names"]

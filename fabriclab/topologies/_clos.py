@@ -1,4 +1,4 @@
-"""What the folded Clos families share: counts, switches and the cables between them.
+"""What the folded Clos families share: counts, switches and the cables between them, and their bisection.
 
 Two switches of neighbouring tiers that are joined at all have the same number of cables as any other two,
 and every cable is a link of its own, so that a hash can choose among them. Names are kind and coordinates:
@@ -7,23 +7,33 @@ and every cable is a link of its own, so that a hash can choose among them. Name
 
 from __future__ import annotations
 
+import inspect
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fabriclab import catalog, units
-from fabriclab.catalog.clos import Plan
-from fabriclab.core import FabricBuilder
+from fabriclab.catalog.clos import Plan, rail_plan
+from fabriclab.core import Fabric, FabricBuilder
 from fabriclab.core.builder import check_size
+from fabriclab.registry import register
 
-__all__ = ["HOST_LENGTH", "SWITCH_LENGTH", "Parts", "Plan", "add_switches", "down_ports", "start"]
+__all__ = ["Parts", "Plan", "add_switches", "bisection", "down_ports", "family", "networks", "start"]
 
 # illustrative: cables as in a hall of some tens of racks
 HOST_LENGTH, SWITCH_LENGTH = "10 m", "30 m"
+_Build = Callable[..., Fabric]
 _COORD: Final = ("pod", "server", "local", "plane", "rail", "index")
+# Arguments of the families of servers on rails, for those that are not given.
+_DEFAULT: Final = {
+    "servers": 128, "gpus": 8, "rails": 8, "radix": None, "oversubscription": 1, "tiers": None, "expand": True,
+    "planes": 1, "dual_plane": True, "apart": False, "rate": None, "pcie": None,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -38,8 +48,9 @@ class Parts:
 
     @classmethod
     def parse(
-        cls, radix: int | None, rate: units.Quantity | None, switch_delay: units.Quantity | None,
-        host_length: units.Quantity, switch_length: units.Quantity,
+        cls, *, radix: int | None = None, rate: units.Quantity | None = None,
+        switch_delay: units.Quantity | None = None, host_length: units.Quantity = HOST_LENGTH,
+        switch_length: units.Quantity = SWITCH_LENGTH,
     ) -> Parts:  # fmt: skip
         """Read the arguments; None stands for 64-port NDR switches (Quantum-2) and NICs (ConnectX-7).
 
@@ -56,18 +67,39 @@ class Parts:
             switch_length=units.length(switch_length, "switch_length"),
         )
 
+    def join(self, b: FabricBuilder, one: NDArray[np.int64], other: NDArray[np.int64], length: float) -> None:
+        """Add fibres between nodes, broadcast together."""
+        delay = length * catalog.value("media", "fibre", "propagation")
+        b.add_cables(one, other, capacity=self.rate, delay=delay, medium="fibre", length=length)
+
     def split(self, planes: int) -> Parts:
         """Return the same switches with each port split into ``planes`` slower ones."""
         return replace(self, radix=self.radix * planes, rate=self.rate / planes)
 
 
+def family(name: str, *of: Callable[..., Any], fixed: str = "", **about: Any) -> Callable[[_Build], _Build]:
+    """Return a decorator that registers a family of switches.
+
+    What its function takes as ``**asked`` and hands on are the keywords of ``of`` and of `Parts.parse`, but for one
+    that is ``fixed``.
+    """
+
+    def keep(build: _Build) -> _Build:
+        own = [p for p in inspect.signature(build).parameters.values() if p.kind is not p.VAR_KEYWORD]
+        every = {p.name: p for p in own}
+        for p in (p for f in (*of, Parts.parse) for p in inspect.signature(f).parameters.values()):
+            if p.kind is p.KEYWORD_ONLY and p.name != fixed:
+                every.setdefault(p.name, p)
+        build.__signature__ = inspect.Signature([*every.values()])  # type: ignore[attr-defined]
+        return register("topology", name, **about)(build)
+
+    return keep
+
+
 def down_ports(radix: int, oversubscription: float) -> int:
     """Return the ports of a leaf that face down, so that down : up is at most ``oversubscription``."""
-    if (
-        isinstance(oversubscription, (bool, str))
-        or np.ndim(oversubscription)
-        or not hasattr(oversubscription, "__float__")
-    ):
+    number = hasattr(oversubscription, "__float__") and not isinstance(oversubscription, bool)
+    if not number or np.ndim(oversubscription):
         msg = f"oversubscription must be one number such as 2 (down : up), got {oversubscription!r:.80}"
         raise TypeError(msg)
     up = math.floor(radix / (1 + oversubscription) + 1e-9) if oversubscription >= 1 else 0
@@ -94,7 +126,6 @@ def add_switches(
     ``where`` are coordinates of all switches.
     """
     pods, leaves, spines = plan.pods, plan.leaves, plan.spines
-    per_metre = catalog.value("media", "fibre", "propagation")
 
     def add(kind: str, n: int, height: int) -> NDArray[np.int64]:
         index, coord = np.arange(n), dict[str, Any](where)
@@ -107,9 +138,7 @@ def add_switches(
                            index=index, **coord)  # fmt: skip
 
     def join(lower: NDArray[np.int64], upper: NDArray[np.int64], length: float, copies: int = 1) -> None:
-        every = lower[..., None] + np.zeros(copies, dtype=np.int64)
-        b.add_cables(every, upper[..., None], capacity=parts.rate, delay=length * per_metre, medium="fibre",
-                     length=length)  # fmt: skip
+        parts.join(b, lower[..., None] + np.zeros(copies, dtype=np.int64), upper[..., None], length)
 
     leaf = add("leaf", pods * leaves, tier)
     join(ends, leaf[leaf_of], parts.host_length)
@@ -119,3 +148,57 @@ def add_switches(
     if plan.cores:
         core = add("core", spines * plan.cores, tier + 2)
         join(spine.reshape(pods, spines, 1), core.reshape(1, spines, plan.cores), parts.switch_length, plan.per_core)
+
+
+def networks(**asked: Any) -> tuple[SimpleNamespace, Plan, int, int]:
+    """Return all arguments, the plan of each network, and the servers of a leaf and of a pod.
+
+    A NIC has ``planes`` ports, each in a network of its own if ``dual_plane``, else all in one: ``ports`` are those
+    in one network, and ``joined`` the rails that meet at its spines, times those. Rails ``apart`` are networks too.
+    """
+    a = SimpleNamespace(**_DEFAULT | asked)
+    radix = a.planes * (int(catalog.value("switches", "quantum2", "ports")) if a.radix is None else a.radix)
+    a.ports, room = 1 if a.dual_plane else a.planes, down_ports(radix, a.oversubscription)
+    a.joined = 1 if a.apart else a.rails * a.ports
+    joined = a.joined if a.apart or a.planes > 1 else None
+    return a, *rail_plan(a.servers, a.gpus, a.rails, radix, room, a.oversubscription, a.tiers, joined)
+
+
+def bisection(**asked: Any) -> int | None:
+    """Return the cables of the narrowest cut into halves, or None where the formula does not settle it.
+
+    From below: every rank of one half sends to another of the other half through its own NIC at the part of the
+    rate that a leaf passes on, spread evenly. From above: half of the ranks, or the uplinks of half of the leaves.
+    """
+    a, plan, per_leaf, _ = networks(**asked)
+    up, (full, rest) = plan.spines * plan.per_spine, divmod(a.servers, per_leaf)
+    if a.expand and (a.servers % 2 or a.rate is not None or a.pcie is not None):  # a cut may pass a server or its PCIe
+        return None
+    if a.apart and a.rails > 1:
+        return None if a.expand or a.rails % 2 else 0
+    if not plan.spines or up >= per_leaf * (a.gpus // a.rails):
+        return int(a.planes * (a.servers * a.gpus // 2))
+    return None if rest or (full if a.expand else full * a.rails) % 2 else int(a.planes * full * a.rails * up // 2)
+
+
+def compare_tiers(hosts: int | Sequence[int], radix: int = 64, oversubscription: float = 1) -> dict[str, list[float]]:
+    """Return the switches and cables of two and of three tiers for each number of hosts; NaN where tiers are too few.
+
+    One switch, as in ``leaf_spine``, where it has ports for all hosts.
+
+    Examples
+    --------
+    >>> compare_tiers([2048, 65536])["switches, 3 tiers"]
+    [160, 5120]
+    """
+    room = down_ports(units.count(radix, "radix", 2), oversubscription)
+    sizes = [units.count(n, "hosts") for n in (hosts if np.iterable(hosts) else [hosts])]
+    out: dict[str, list[float]] = {"hosts": [*sizes]}
+    for tiers, most in ((2, radix * room), (3, radix // 2 * radix * room)):
+        plans = {
+            n: rail_plan(n, 1, 1, radix, room, oversubscription, tiers if n > radix else None, joined=1)[0]
+            for n in sizes if n <= most
+        }  # fmt: skip
+        out[f"switches, {tiers} tiers"] = [sum(plans[n].switches) if n in plans else math.nan for n in sizes]
+        out[f"cables, {tiers} tiers"] = [plans[n].cables + n if n in plans else math.nan for n in sizes]
+    return out

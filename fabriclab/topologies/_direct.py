@@ -1,4 +1,4 @@
-"""What direct networks share: switches with hosts on each, or chips that are ends themselves, and closed forms.
+"""What direct networks share: switches with hosts on each, or chips that are ends themselves, and their bisection.
 
 A grid is a product of dimensions: along each of them places are joined as a ring, as a path, or each with each.
 Names are kind and coordinates: ``x``, ``y``, ``z``, ``d4``, ... of a grid, ``group`` and ``router``, or ``index``;
@@ -8,39 +8,29 @@ goes up and 2c + 1 down.
 
 from __future__ import annotations
 
-import functools
-import inspect
-import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fabriclab import catalog, units
+from fabriclab import units
 from fabriclab.core import Fabric, FabricBuilder
 from fabriclab.core.builder import check_size
-from fabriclab.registry import register
-from fabriclab.topologies._clos import HOST_LENGTH, SWITCH_LENGTH, Parts
+from fabriclab.topologies._clos import Parts
 
-__all__ = [
-    "SWITCH_LENGTH", "Axis", "Ints", "assemble", "between_groups", "bisection", "check", "complete", "coordinates",
-    "family", "forms", "grid", "hops", "hops_of_hosts", "path", "ring", "sizes",
-]  # fmt: skip
+__all__ = ["Axis", "Ints", "assemble", "bisection", "check", "complete", "coordinates", "grid", "path", "ring"]
 
 Ints = NDArray[np.int64]
-_DIMENSIONS: Final = 30  # 2^31 nodes have no numbers in int32
 
 
 class Axis(NamedTuple):
-    """One dimension of a grid; ``mean``, ``load`` and ``cut`` lead to the closed forms."""
+    """One dimension of a grid; ``load`` and ``cut`` lead to the closed form of the bisection."""
 
     kind: str
     k: int  # places
     cables: int
-    diameter: int  # [links]
-    mean: float  # links between two places drawn at random, which may be the same
     load: float  # ordered pairs of places that use the fullest link, if equally short ways share
     cut: float  # cables between two halves
 
@@ -54,50 +44,17 @@ class Axis(NamedTuple):
 
 def path(k: int) -> Axis:
     """Return ``k`` places in a row."""
-    return Axis("path", k, k - 1, k - 1, (k * k - 1) / (3 * k), k * k // 4, 1)
+    return Axis("path", k, k - 1, k * k // 4, 1)
 
 
 def ring(k: int) -> Axis:
     """Return ``k`` places in a circle; two have one cable, not two."""
-    return Axis("ring", k, k, k // 2, k * k // 4 / k, k * k // 4 / 2, 2) if k > 2 else path(k)
+    return Axis("ring", k, k, k * k // 4 / 2, 2) if k > 2 else path(k)
 
 
 def complete(k: int) -> Axis:
     """Return ``k`` places, each joined with each."""
-    return Axis("complete", k, k * (k - 1) // 2, 1, (k - 1) / k, 1, k * k / 4) if k > 2 else path(k)
-
-
-def sizes(shape: Sequence[int]) -> list[int]:
-    """Return the sizes of all dimensions, or refuse them by name."""
-    row = isinstance(shape, (Sequence, np.ndarray)) and not isinstance(shape, (str, bytes, bytearray))
-    if not row or not 1 <= len(shape) <= _DIMENSIONS:
-        msg = f"shape must be 1 to {_DIMENSIONS} whole numbers such as (8, 8, 16), got {shape!r:.80}"
-        raise ValueError(msg)
-    return [units.count(k, f"shape[{i}]") for i, k in enumerate(shape)]
-
-
-def family(name: str, **about: Any) -> Callable[[Callable[..., Fabric]], Callable[..., Fabric]]:
-    """Return a decorator that registers a family of direct networks.
-
-    Its function takes ``parts`` last; those who build it give radix, rate, ... in its place, as in ``leaf_spine``.
-    """
-
-    def keep(build: Callable[..., Fabric]) -> Callable[..., Fabric]:
-        @functools.wraps(build)
-        def of_parts(
-            *first: Any, radix: int | None = None, rate: units.Quantity | None = None,
-            switch_delay: units.Quantity | None = None, host_length: units.Quantity = HOST_LENGTH,
-            switch_length: units.Quantity = SWITCH_LENGTH, **asked: Any,
-        ) -> Fabric:  # fmt: skip
-            parts = Parts.parse(radix, rate, switch_delay, host_length, switch_length)
-            return build(*first, **asked, parts=parts)
-
-        own, given = (inspect.signature(f, follow_wrapped=False) for f in (build, of_parts))
-        both = [*list(own.parameters.values())[:-1], *list(given.parameters.values())[1:-1]]
-        of_parts.__signature__ = own.replace(parameters=both)  # type: ignore[attr-defined]
-        return register("topology", name, **about)(of_parts)
-
-    return keep
+    return Axis("complete", k, k * (k - 1) // 2, 1, k * k / 4) if k > 2 else path(k)
 
 
 def check(switches: int, cables: int, hosts: int, spines: int = 0) -> None:
@@ -107,12 +64,15 @@ def check(switches: int, cables: int, hosts: int, spines: int = 0) -> None:
     check_size(what, switches * (1 + hosts) + spines, cables + switches * hosts)
 
 
-def assemble(parts: Parts, hosts: int, cables: Iterable[tuple[Ints, Ints]], *layers: Mapping[str, Any]) -> Fabric:
-    """Return a fabric of switches with these coordinates; ``cables`` join them by number.
+def assemble(
+    asked: Mapping[str, Any], hosts: int, cables: Iterable[tuple[Ints, Ints]], *layers: Mapping[str, Any]
+) -> Fabric:
+    """Return a fabric of switches with these coordinates; ``cables`` join them by number, ``asked`` is as in `Parts`.
 
     Two layers are leaves and spines. Hosts are on the first layer; without hosts its nodes are chips, which are
     endpoints, let traffic pass and have as many ports as they use.
     """
+    parts = Parts.parse(**asked)
     kinds = ("leaf", "spine") if len(layers) > 1 else ("switch",) if hosts else ("chip",)
     b = FabricBuilder(("host", *kinds) if hosts else kinds, (*layers[0], "local") if hosts else tuple(layers[0]))
     n, end = len(next(iter(layers[0].values()))), np.zeros(0, dtype=np.int64)
@@ -124,15 +84,14 @@ def assemble(parts: Parts, hosts: int, cables: Iterable[tuple[Ints, Ints]], *lay
                     forwarding=parts.forwarding, **layer)
         for tier, (kind, layer) in enumerate(zip(kinds, layers, strict=True), start=hosts > 0)
     ])  # fmt: skip
-    per_metre, host, switch = catalog.value("media", "fibre", "propagation"), parts.host_length, parts.switch_length
-    between = ((node[one], node[other], switch) for one, other in cables)
-    for one, other, length in itertools.chain([(end, np.repeat(node[:n], hosts), host)], between):
-        b.add_cables(one, other, capacity=parts.rate, delay=length * per_metre, medium="fibre", length=length)
+    parts.join(b, end, np.repeat(node[:n], hosts), parts.host_length)
+    for one, other in cables:
+        parts.join(b, node[one], node[other], parts.switch_length)
     end = end if hosts else node
     return b.build("direct", {}, endpoint=end, rail=np.zeros(end.size), server=np.arange(end.size))
 
 
-def grid(axes: Sequence[Axis], hosts: int, parts: Parts, names: Sequence[str] = ()) -> Fabric:
+def grid(axes: Sequence[Axis], hosts: int, asked: Mapping[str, Any], names: Sequence[str] = ()) -> Fabric:
     """Return the product of the dimensions: nodes differ in one coordinate and are joined along it."""
     shape = [axis.k for axis in axes]
     n = math.prod(shape)
@@ -140,7 +99,7 @@ def grid(axes: Sequence[Axis], hosts: int, parts: Parts, names: Sequence[str] = 
     number = np.arange(n).reshape(shape)
     rows = ((np.moveaxis(number, i, 0), axis.ends()) for i, axis in enumerate(axes))
     cables = ((row[one].ravel(), row[other].ravel()) for row, (one, other) in rows)
-    return assemble(parts, hosts, cables, coordinates(shape, names))
+    return assemble(asked, hosts, cables, coordinates(shape, names))
 
 
 def coordinates(shape: Sequence[int], names: Sequence[str] = ()) -> dict[str, Ints]:
@@ -149,54 +108,21 @@ def coordinates(shape: Sequence[int], names: Sequence[str] = ()) -> dict[str, In
     return dict(zip(known, np.unravel_index(np.arange(math.prod(shape)), shape), strict=True))
 
 
-def hops_of_hosts(switches: int, diameter: int, mean: float, hosts: int) -> tuple[int, float]:
-    """Return diameter and mean links between distinct hosts (or chips).
-
-    ``mean`` is that of two switches drawn at random, which may be the same.
-    """
-    n, ends = switches * (hosts or 1), 2 if hosts else 0
-    return (diameter + ends, ends + mean * n / (n - 1)) if n > 1 else (0, 0.0)
-
-
-def hops(axes: Sequence[Axis], hosts: int) -> tuple[int, float]:
-    """Return diameter and mean links between distinct ends of a grid."""
-    n = math.prod(axis.k for axis in axes)
-    return hops_of_hosts(n, sum(axis.diameter for axis in axes), sum(axis.mean for axis in axes), hosts)
-
-
-def bisection(axes: Sequence[Axis], hosts: int) -> float | None:
-    """Return the fewest links, one way, between two halves of the ends of a grid; None where no form is known.
+def bisection(axes: Callable[..., list[Axis]], default: int) -> Callable[..., float | None]:
+    """Return the closed form of a family of grids: the fewest links, one way, between two halves of the ends.
 
     In an exchange of all with all, dimension by dimension, the fullest link carries load x n / k pairs of nodes,
     and n^2 / 4 pairs cross any cut into halves. So no cut has fewer links than the even cut of the dimension with
-    the largest load / k has. Hosts are cut off one by one where that takes fewer.
+    the largest load / k has; if that k is odd, no form is known (None). Hosts, ``default`` on each switch, are cut
+    off one by one where that takes fewer.
     """
-    n = math.prod(axis.k for axis in axes)
-    worst = max(axes, key=lambda axis: axis.load / axis.k)
-    if worst.k % 2:
-        return None
-    return min(worst.cut * n / worst.k, n * hosts / 2 if hosts else math.inf)
 
+    def form(hosts: int = default, **asked: Any) -> float | None:
+        dimensions = axes(**asked)
+        n = math.prod(axis.k for axis in dimensions)
+        worst = max(dimensions, key=lambda axis: axis.load / axis.k)
+        if worst.k % 2:
+            return None
+        return min(worst.cut * n / worst.k, n * hosts / 2 if hosts else math.inf)
 
-def forms(axes: Callable[..., list[Axis]], hosts: int) -> dict[str, Callable[..., Any]]:
-    """Return the closed forms of a family of grids by name; ``hosts`` is the default of that argument."""
-    return {f.__name__: lambda hosts=hosts, f=f, **asked: f(axes(**asked), hosts) for f in (hops, bisection)}
-
-
-def between_groups(groups: int, each: int, ports: int, arrangement: str) -> tuple[Ints, Ints]:
-    """Return the switches at both ends of all cables between groups of ``each`` switches with ``ports`` cables out.
-
-    All pairs of groups have equally many cables, so ports may be left over; used ones are spread over the switches
-    in order. Each round of ``groups - 1`` ports has one to every other group t: in group g that is the port
-    t - g - 1 (modulo groups) as "palm_tree", and t, or t - 1 if t > g, as "absolute".
-    """
-    if arrangement not in ("palm_tree", "absolute"):
-        msg = f"arrangement must be 'palm_tree' or 'absolute', got {arrangement!r}"
-        raise ValueError(msg)
-    low, high = np.triu_indices(groups, 1)
-    palm = arrangement == "palm_tree"
-    at_low, at_high = ((high - low - 1) % groups, (low - high - 1) % groups) if palm else (high - 1, low)
-    used = ports - ports % (groups - 1)
-    first = np.arange(0, used, groups - 1)[:, None]
-    one, other = (group * each + (first + port) * each // used for group, port in ((low, at_low), (high, at_high)))
-    return one.ravel(), other.ravel()
+    return form

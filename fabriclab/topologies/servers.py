@@ -115,10 +115,8 @@ def _build(name: str, servers: int = 1) -> Fabric:
 
 def _join_gpus(b: FabricBuilder, parts: _Server, gpu: Ints) -> None:
     """Join the GPUs directly, or through switch chips: plane p has link p of each GPU."""
-    rate, medium = (
-        catalog.value("links", parts.link, "bandwidth_per_link"),
-        "xgmi" if "xgmi" in parts.link else "nvlink",
-    )
+    rate = catalog.value("links", parts.link, "bandwidth_per_link")
+    medium = "xgmi" if "xgmi" in parts.link else "nvlink"
 
     def cables(a: Ints, c: Ints, ports: Ints | int) -> None:
         b.add_cables(a, c, capacity=rate * np.asarray(ports), ports=ports, medium=medium)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fabriclab import catalog, registry, units
+from fabriclab import catalog, units
 from fabriclab.core import Fabric
+from fabriclab.registry import register
 from fabriclab.topologies._clos import SWITCH_LENGTH
+from fabriclab.topologies._direct import bisection
+from fabriclab.topologies.grids import axes, torus, twisted_torus
 
 __all__ = ["ocs_of_cables", "tpu_slice"]
 
@@ -19,23 +22,11 @@ _SIDE: Final = 4  # source: catalog systems tpu4pod
 _CUBE_LENGTH: Final = 1.0  # illustrative: cables inside the rack of a cube
 
 
-def _torus(twisted: bool) -> str:
-    return "twisted_torus" if twisted else "torus"
+def _bisection(shape: Sequence[int], twisted: bool = False, **_: Any) -> float | None:
+    return None if twisted else bisection(axes, 0)(shape=shape)
 
 
-def _form(fact: str) -> Callable[..., Any]:
-    """Return a closed form of the torus that the slice is."""
-
-    def form(shape: Sequence[int], twisted: bool = False, **_: Any) -> Any:
-        known = registry.info("topology", _torus(twisted)).get(fact)
-        return known and known(shape=shape)
-
-    return form
-
-
-@registry.register(
-    "topology", "tpu_slice", small={"shape": (4, 4, 4)}, hops=_form("hops"), bisection=_form("bisection")
-)
+@register("topology", "tpu_slice", small={"shape": (4, 4, 4)}, bisection=_bisection)
 def tpu_slice(
     shape: Sequence[int], twisted: bool = False, *, rate: units.Quantity | None = None,
     switch_length: units.Quantity = SWITCH_LENGTH,
@@ -75,8 +66,8 @@ def tpu_slice(
         msg = f"shape must be three multiples of {_SIDE}, {chips} chips at most, such as (4, 4, 8), got {shape!r:.80}"
         raise ValueError(msg)
     capacity = catalog.value("links", "ici-tpu4", "bandwidth_per_link") if rate is None else units.rate(rate)
-    parts: dict[str, Any] = {"rate": capacity, "switch_delay": 0.0, "switch_length": switch_length}
-    grid: Fabric = registry.get("topology", _torus(units.flag(twisted, "twisted")))(shape, **parts)
+    build = twisted_torus if units.flag(twisted, "twisted") else torus
+    grid = build(shape, rate=capacity, switch_delay=0.0, switch_length=switch_length)
     outside = np.repeat(ocs_of_cables(grid) >= 0, 2)
     cube = np.unique(grid.coord // _SIDE, axis=0, return_inverse=True)[1]
     per_metre = catalog.value("media", "acc800", "propagation")

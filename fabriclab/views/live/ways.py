@@ -6,8 +6,8 @@ import numpy as np
 
 from fabriclab.core import Fabric, Flows
 from fabriclab.routing import route
-from fabriclab.routing._balance import expected_fullest
 from fabriclab.routing._ways import hashed
+from fabriclab.routing.ecmp import expected_fullest
 from fabriclab.texts import text
 from fabriclab.views.layout import counted
 from fabriclab.views.live.controls import Choice, Control, Slider
