@@ -463,7 +463,6 @@ def test_timeline_by_hand():
     assert t.end == 5.0
     assert t.utilisation(np.array([1.0, 4.0])).tolist() == [1.0, 0.5]
     assert t.utilisation(np.array([0.0, 4.0])).tolist() == [0.0, 0.5]
-    assert t.busiest() == 1
     assert timeline(group_start=[], period=[], repeat=[]).end == 0.0
 
 
