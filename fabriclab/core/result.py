@@ -19,16 +19,8 @@ OBTAINED: Final = ("predicted", "measured", "published", "stored")
 # busbw / algbw of each collective, as nccl-tests counts them; (a, b) stands for a (P - 1) / P + b.
 BUS_FACTORS: Final[Mapping[str, tuple[float, float]]] = {
     "all_reduce": (2.0, 0.0),
-    "reduce_scatter": (1.0, 0.0),
-    "all_gather": (1.0, 0.0),
-    "all_to_all": (1.0, 0.0),
-    "gather": (1.0, 0.0),
-    "scatter": (1.0, 0.0),
-    "broadcast": (0.0, 1.0),
-    "reduce": (0.0, 1.0),
-    "send_recv": (0.0, 1.0),
-    "copy": (0.0, 1.0),
-    "sockets": (0.0, 1.0),
+    **dict.fromkeys(("reduce_scatter", "all_gather", "all_to_all", "gather", "scatter"), (1.0, 0.0)),
+    **dict.fromkeys(("broadcast", "reduce", "send_recv", "copy", "sockets"), (0.0, 1.0)),
 }
 
 
