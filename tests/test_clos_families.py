@@ -3,6 +3,7 @@
 import csv
 import inspect
 import itertools
+import json
 from collections import Counter
 from functools import cache
 from pathlib import Path
@@ -16,7 +17,7 @@ from oracles.builds import bytes_of, estimate_holds, refused
 from test_topologies import hops_from
 
 from fabriclab import catalog, registry, routing, topologies, units
-from fabriclab.core import FabricBuilder, Flows
+from fabriclab.core import FabricBuilder, Flows, load, save
 from fabriclab.errors import TooLarge
 from fabriclab.topologies._clos import down_ports
 
@@ -567,6 +568,32 @@ def closed_nic():
 def test_servers_that_do_not_fit(server, hosts, count, error, text):
     with pytest.raises(error, match=text):
         topologies.compose(server, topologies.build("crossbar", hosts=hosts), count)
+
+
+# save and load ------------------------------------------------------------------------------------
+def same(f, g):
+    for x in ("kind", "tier", "transit", "radix", "coord", "source", "target", "capacity", "delay", "ports", "medium",
+              "length", "endpoint", "rail", "server"):  # fmt: skip
+        assert np.array_equal(getattr(f, x), getattr(g, x)), x
+    names = ("kinds", "media", "coord_names", "family", "call")
+    assert [getattr(f, x) for x in names] == [getattr(g, x) for x in names]
+    assert json.dumps(f.asked) == json.dumps(g.asked)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_every_family_is_saved_and_loaded(name, tmp_path):
+    f = topologies.build(name, **SMALL[name])
+    save(f, tmp_path / "f.npz")
+    same(f, load(tmp_path / "f.npz"))
+
+
+def test_what_was_joined_is_saved_and_loaded(tmp_path):
+    server = plain_server()
+    f = topologies.compose(topologies.build("dgx_h100"), topologies.build("crossbar", hosts=16), 2)
+    for value in (topologies.compose(server, topologies.build("crossbar", hosts=8), 2), f,
+                  topologies.from_networkx(server.to_networkx())):  # fmt: skip
+        save(value, tmp_path / "f.npz")
+        same(value, load(tmp_path / "f.npz"))
 
 
 # memory -------------------------------------------------------------------------------------------

@@ -1,11 +1,13 @@
 """Routes, Flows, Changes, Timeline and files: by hand, shape, laws, refusals, display."""
 
 import dataclasses
+import io
 import itertools
 import json
 import os
 import pickle
 import tracemalloc
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -14,10 +16,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fabriclab import core
-from fabriclab.core import PATH, SPRAY, TREE, Changes, Flows, Result, Routes, Schedule, StepGroup, Timeline
+from fabriclab.core import PATH, SPRAY, TREE, Changes, Flows, Result, Routes, Schedule, StepGroup, Timeline, load, save
 from fabriclab.core._arrays import expand, pointer, rows_of
 from fabriclab.core.save import write_atomic
-from fabriclab.errors import Deadlock, TooLarge
+from fabriclab.errors import Deadlock, FileFormat, TooLarge
 
 
 def diamond():
@@ -507,6 +509,21 @@ def same(a, b):
 
 
 @pytest.mark.parametrize("value", VALUES, ids=lambda v: type(v).__name__)
+def test_every_type_comes_back_as_it_was(value, tmp_path):
+    save(value, tmp_path / "value.npz")
+    again = load(tmp_path / "value.npz")
+    assert same(value, again)
+    assert repr(again) == repr(value)
+    assert os.listdir(tmp_path) == ["value.npz"]
+
+
+def test_every_type_of_the_file_form_is_tried():
+    from fabriclab.core.save import _TYPES
+
+    assert set(_TYPES) == {type(v).__name__ for v in VALUES} | {"StepGroup"}
+
+
+@pytest.mark.parametrize("value", VALUES, ids=lambda v: type(v).__name__)
 def test_every_type_is_pickled_and_stays_frozen(value):
     for name in ("ports_used", "out"):
         getattr(value, name, None)  # a Fabric keeps them once they are asked for
@@ -525,6 +542,103 @@ def test_what_a_result_was_asked_is_read_only():
     with pytest.raises(TypeError, match="this mapping is read-only"):
         result.asked["size"] = 9
     assert json.loads(json.dumps(dataclasses.replace(result, asked={"a": [1]}).asked)) == {"a": [1]}
+
+
+def test_a_key_that_is_no_text_is_not_saved_as_one(tmp_path):
+    for asked in ({3: 1}, {"a": {None: 1}}):
+        with pytest.raises(TypeError, match=r"cannot save a mapping with the key (3|None); keys are text: write '"):
+            save(dataclasses.replace(VALUES[5], asked=asked), tmp_path / "value.npz")
+
+
+def stored(tmp_path, **changes):
+    """Save a value, change its header, and return the path."""
+    path = tmp_path / "value.npz"
+    save(VALUES[3], path)
+    with np.load(path) as file:
+        arrays = dict(file)
+    header = json.loads(str(arrays.pop("header"))) | changes
+    np.savez(path, header=np.array(json.dumps(header)), **arrays)
+    return path
+
+
+@pytest.mark.parametrize(("changes", "message"), [
+    ({"version": 2}, "has version 2, this fabriclab reads up to 1; update fabriclab"),
+    ({"version": "x"}, "broken"),
+    ({"format": "other"}, "has the format 'other', expected 'fabriclab'"),
+    ({"value": {"type": "Secret", "fields": {}}}, "broken"),
+    ({"value": {"type": "Changes", "fields": {"time": {"array": "a9"}}}}, "broken"),
+    ({"value": {"type": "Changes", "fields": {"time": {"plain": -1.0}, "link": {"plain": 0},
+                                              "capacity": {"plain": 0.0}}}}, "broken.*time must be finite"),
+])  # fmt: skip
+def test_a_file_of_another_kind_is_refused_with_a_sentence(changes, message, tmp_path):
+    with pytest.raises(FileFormat, match=rf"value\.npz.*{message}"):
+        load(stored(tmp_path, **changes))
+
+
+def whole():
+    folder = io.BytesIO()
+    header = {"format": "fabriclab", "version": 1, "value": {"array": "a0"}}
+    np.savez_compressed(folder, header=np.array(json.dumps(header)), a0=np.arange(100))
+    return folder.getvalue()
+
+
+WHOLE = whole()
+
+
+@given(st.integers(0, len(WHOLE) - 1))
+def test_a_file_cut_short_is_refused(tmp_path_factory, length):
+    path = tmp_path_factory.mktemp("cut") / "value.npz"
+    path.write_bytes(WHOLE[:length])
+    with pytest.raises(FileFormat, match=r"value\.npz"):
+        load(path)
+
+
+@given(st.integers(0, len(WHOLE) - 1), st.integers(1, 255))
+def test_a_changed_byte_is_refused_or_harmless(tmp_path_factory, place, change):
+    path = tmp_path_factory.mktemp("flip") / "value.npz"
+    path.write_bytes(WHOLE[:place] + bytes([WHOLE[place] ^ change]) + WHOLE[place + 1 :])
+    try:
+        value = load(path)
+    except FileFormat:
+        return
+    assert np.array_equal(value, np.arange(100))
+
+
+@pytest.mark.parametrize("content", [b"", b"text", b"[]", np.lib.format.magic(1, 0)])
+def test_something_else_is_refused(content, tmp_path):
+    path = tmp_path / "value.npz"
+    path.write_bytes(content)
+    with pytest.raises(FileFormat, match=r"value\.npz is no complete fabriclab file"):
+        load(path)
+
+
+def test_a_single_array_and_a_foreign_archive_are_refused(tmp_path):
+    np.save(tmp_path / "one.npy", np.arange(3))
+    np.savez(tmp_path / "other.npz", a=np.arange(3))
+    with zipfile.ZipFile(tmp_path / "list.npz", "w") as file:
+        file.writestr("header.npy", b"[]")
+    for name in ("one.npy", "other.npz", "list.npz"):
+        with pytest.raises(FileFormat, match=name):
+            load(tmp_path / name)
+
+
+def test_objects_are_never_unpickled(tmp_path):
+    header = {"format": "fabriclab", "version": 1, "value": {"array": "a0"}}
+    path = tmp_path / "value.npz"
+    np.savez(path, header=np.array(json.dumps(header)), a0=np.array([{"a": 1}], dtype=object))
+    with pytest.raises(FileFormat, match=r"value\.npz"):
+        load(path)
+
+
+def test_a_missing_file_is_a_missing_file(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        load(tmp_path / "nothing.npz")
+
+
+def test_a_type_without_a_file_form_is_refused(tmp_path):
+    with pytest.raises(TypeError, match="cannot save a set; this file form holds Fabric"):
+        save({1, 2}, tmp_path / "value.npz")
+    assert os.listdir(tmp_path) == []
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):

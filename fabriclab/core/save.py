@@ -1,12 +1,28 @@
-"""Write a file so that nobody ever reads a part of it."""
+"""Save and load any type of this folder: npz without pickles, with format and version, written atomically."""
 
 from __future__ import annotations
 
+import dataclasses
+import importlib
+import io
+import json
 import os
 import secrets
 from pathlib import Path
+from typing import Any, Final
 
-__all__ = ["write_atomic"]
+import numpy as np
+
+from fabriclab.errors import FileFormat
+
+__all__ = ["load", "save", "write_atomic"]
+
+FORMAT: Final = "fabriclab"
+VERSION: Final = 1
+_TYPES: Final = {
+    "Fabric": "fabric", "Routes": "routes", "Flows": "flows", "Changes": "changes", "Timeline": "timeline",
+    "Result": "result", "Schedule": "schedule", "StepGroup": "schedule",
+}  # fmt: skip
 
 
 def write_atomic(path: str | os.PathLike[str], data: bytes) -> None:
@@ -22,3 +38,95 @@ def write_atomic(path: str | os.PathLike[str], data: bytes) -> None:
     except BaseException:
         part.unlink(missing_ok=True)
         raise
+
+
+def save(value: Any, path: str | os.PathLike[str]) -> None:
+    """Write a value of `fabriclab.core` to ``path``.
+
+    Raises
+    ------
+    TypeError
+        If the value is of another type, or a mapping in it has a key that is no text.
+    """
+    arrays: dict[str, Any] = {}
+    tree = _pack(value, arrays)
+    header = json.dumps({"format": FORMAT, "version": VERSION, "value": tree})
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, header=np.array(header), **arrays)
+    write_atomic(path, buffer.getvalue())
+
+
+def _pack(value: Any, arrays: dict[str, Any]) -> Any:
+    name = type(value).__name__
+    if isinstance(value, np.ndarray):
+        key = f"a{len(arrays)}"
+        arrays[key] = value
+        return {"array": key}
+    if name in _TYPES and dataclasses.is_dataclass(value):
+        return {
+            "type": name,
+            "fields": {f.name: _pack(getattr(value, f.name), arrays) for f in dataclasses.fields(value)},
+        }
+    if isinstance(value, (list, tuple)):
+        return {"items": [_pack(v, arrays) for v in value]}
+    if isinstance(value, dict):
+        if other := [k for k in value if not isinstance(k, str)]:
+            msg = f"cannot save a mapping with the key {other[0]!r}; keys are text: write {str(other[0])!r}"
+            raise TypeError(msg)
+        return {"table": {k: _pack(v, arrays) for k, v in value.items()}}
+    if isinstance(value, np.generic):
+        return {"plain": value.item()}
+    if value is None or isinstance(value, (str, int, float, bool)):
+        return {"plain": value}
+    msg = f"cannot save a {name}; this file form holds {', '.join(_TYPES)}"
+    raise TypeError(msg)
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Read a value that `save` wrote.
+
+    Raises
+    ------
+    FileFormat
+        If the file is broken, of another kind, or newer than this version.
+    """
+    name, data = os.fspath(path), Path(path).read_bytes()
+    # A damaged archive fails in many ways (zip, zlib, npy header, json): all mean the same to the reader.
+    try:
+        with np.load(io.BytesIO(data), allow_pickle=False) as file:
+            header = dict(json.loads(str(file["header"])))
+            arrays = {k: file[k] for k in file.files if k != "header"}
+    except Exception as error:
+        msg = f"{name} is no complete {FORMAT} file ({error}); save it again"
+        raise FileFormat(msg) from error
+    if header.get("format") != FORMAT:
+        msg = f"{name} has the format {header.get('format')!r}, expected {FORMAT!r}"
+        raise FileFormat(msg)
+    version = header.get("version")
+    if isinstance(version, int) and version > VERSION:
+        msg = f"{name} has version {version}, this fabriclab reads up to {VERSION}; update fabriclab"
+        raise FileFormat(msg)
+    try:
+        if not isinstance(version, int):
+            msg = f"version {version!r}"
+            raise TypeError(msg)
+        return _unpack(header["value"], arrays)
+    except Exception as error:
+        msg = f"{name} is broken inside ({error}); save it again"
+        raise FileFormat(msg) from error
+
+
+def _unpack(tree: dict[str, Any], arrays: dict[str, Any]) -> Any:
+    if "array" in tree:
+        return arrays[tree["array"]]
+    if "items" in tree:
+        return tuple(_unpack(v, arrays) for v in tree["items"])
+    if "table" in tree:
+        return {k: _unpack(v, arrays) for k, v in tree["table"].items()}
+    if "type" in tree:
+        module = importlib.import_module(f"fabriclab.core.{_TYPES[tree['type']]}")
+        fields = {k: _unpack(v, arrays) for k, v in tree["fields"].items()}
+        call = fields.pop("call", "")
+        value = getattr(module, tree["type"])(**fields)
+        return value.shown_as(call) if call else value
+    return tree["plain"]
