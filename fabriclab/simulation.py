@@ -39,11 +39,6 @@ class Simulation:
         """Time until the last byte has arrived [s]."""
         return self.timeline.end
 
-    @property
-    def busiest(self) -> str:
-        """Name of the link that carried most bytes."""
-        return self.fabric.link_name(self.timeline.busiest())
-
     def sharers(self) -> NDArray[np.int64]:
         """Return how many routes of one step share each link at most, (L,).
 

@@ -459,13 +459,18 @@ def test_one_rank_alone_moves_nothing_over_a_bus():
     assert Result("broadcast", "predicted", [8.0], [0.0]).busbw.tolist() == [np.inf]
 
 
+@pytest.mark.parametrize("samples", [[1e-6, 2e-6], [[1e-6]]])
+def test_samples_have_one_row_per_size(samples):
+    with pytest.raises(ValueError, match=r"samples must have one row per size \(2\), got \("):
+        Result("all_reduce", "measured", [8.0, 16.0], [1e-6, 2e-6], samples=samples)
+
+
 # timeline -----------------------------------------------------------------------------------------
 def test_timeline_by_hand():
     t = timeline(group_start=[0.0, 3.0], period=[3.0, 0.5], repeat=[1, 4])
     assert t.end == 5.0
     assert t.utilisation(np.array([1.0, 4.0])).tolist() == [1.0, 0.5]
     assert t.utilisation(np.array([0.0, 4.0])).tolist() == [0.0, 0.5]
-    assert t.busiest() == 1
     assert timeline(group_start=[], period=[], repeat=[]).end == 0.0
 
 

@@ -182,7 +182,6 @@ def test_one_root_meets_the_latency_bound_of_many_messages_at_once():
 def test_display():
     run = simulate("all_reduce", "ring", topologies.build("crossbar", hosts=4, rate="400 Gb/s"), "1 GB")
     assert "all_reduce ring, 4 ranks: 30" in repr(run)
-    assert "->" in run.busiest
 
 
 @pytest.mark.parametrize("order", [[-1, 0], [0, 8], [0.5, 1.0], [[[0]]], [[0, 1], [2]]])

@@ -25,11 +25,8 @@ def pointer(counts: ArrayLike) -> NDArray[np.int64]:
 def expand(start: NDArray[np.integer], counts: NDArray[np.integer]) -> NDArray[np.int64]:
     """Return start[0], start[0] + 1, ... (counts[0] of them), start[1], ... as one array."""
     counts = np.asarray(counts, dtype=np.int64)
-    ends = np.cumsum(counts)
-    total = int(ends[-1]) if ends.size else 0
-    shift = np.repeat(np.asarray(start, dtype=np.int64) - (ends - counts), counts)
-    out: NDArray[np.int64] = np.arange(total) + shift
-    return out
+    shift = np.repeat(start - pointer(counts)[:-1], counts)
+    return np.arange(shift.size) + shift
 
 
 def check_pointer(ptr: NDArray[np.integer], entries: int, name: str) -> None:

@@ -123,11 +123,8 @@ class Fabric(Value):
         self._check_ports()
 
     def _check_links(self) -> None:
-        if (
-            self.source.size % 2
-            or np.any(self.source[0::2] != self.target[1::2])
-            or np.any(self.target[0::2] != self.source[1::2])
-        ):
+        there, back = (self.source[0::2], self.target[0::2]), (self.target[1::2], self.source[1::2])
+        if not all(map(np.array_equal, there, back)):
             msg = "links must come in pairs: link 2c + 1 is link 2c in the other direction"
             raise ValueError(msg)
         bounds = dict.fromkeys(("source", "target", "endpoint"), self.kind.size)

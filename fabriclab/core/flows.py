@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 from typing import Any, Final
 
 import numpy as np
@@ -157,32 +158,23 @@ class Flows(Value):
         Deadlock
             If flows wait for each other in a cycle; the message names one.
         """
-        waiting = np.diff(self.after_ptr).copy()
-        users = np.argsort(self.after, kind="stable")
+        waiting = np.diff(self.after_ptr)
+        users = rows_of(self.after_ptr)[np.argsort(self.after, kind="stable")]
         first = pointer(np.bincount(self.after, minlength=self.n_flows))
-        owner = rows_of(self.after_ptr)
         ready = np.flatnonzero(waiting == 0)
         done = [ready]
         while ready.size:
-            entries = users[expand(first[ready], first[ready + 1] - first[ready])]
-            freed = owner[entries]
+            freed = users[expand(first[ready], first[ready + 1] - first[ready])]
             np.subtract.at(waiting, freed, 1)
             ready = np.unique(freed[waiting[freed] == 0])
             done.append(ready)
-        flat = np.concatenate(done)
-        if flat.size < self.n_flows:
-            raise Deadlock(self._cycle(np.flatnonzero(waiting > 0)))
-        return flat
-
-    def _cycle(self, stuck: NDArray[np.int64]) -> str:
-        among = set(stuck.tolist())
-        path, at = [], int(stuck[0])
-        while at not in path:
-            path.append(at)
-            row = self.after[self.after_ptr[at] : self.after_ptr[at + 1]]
-            at = next(int(x) for x in row if int(x) in among)
-        loop = [*path[path.index(at) :], at]
-        return "flows wait for each other in a cycle: " + " after ".join(str(x) for x in loop)
+        stuck = np.flatnonzero(waiting).tolist()
+        try:
+            TopologicalSorter({f: self.after[self.after_ptr[f] : self.after_ptr[f + 1]] for f in stuck}).prepare()
+        except CycleError as error:
+            msg = f"flows wait for each other in a cycle: {' after '.join(str(f) for f in error.args[1][::-1])}"
+            raise Deadlock(msg) from None
+        return np.concatenate(done)
 
     def expanded(self) -> Flows:
         """Return the same traffic as one graph: every repetition written out, a barrier flow between them.

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import units
-from fabriclab.core._frozen import ReadOnly, Value, check_finite, check_shape, frozen
+from fabriclab.core._frozen import ReadOnly, Value, check_finite, check_shape, freeze
 
 __all__ = ["BUS_FACTORS", "Result", "bus_factor"]
 
@@ -19,17 +19,9 @@ OBTAINED: Final = ("predicted", "measured", "published", "stored")
 # busbw / algbw of each collective, as nccl-tests counts them; (a, b) stands for a (P - 1) / P + b.
 BUS_FACTORS: Final[Mapping[str, tuple[float, float]]] = {
     "all_reduce": (2.0, 0.0),
-    "reduce_scatter": (1.0, 0.0),
-    "all_gather": (1.0, 0.0),
-    "all_to_all": (1.0, 0.0),
-    "gather": (1.0, 0.0),
-    "scatter": (1.0, 0.0),
-    "broadcast": (0.0, 1.0),
-    "reduce": (0.0, 1.0),
-    "send_recv": (0.0, 1.0),
+    **dict.fromkeys(("reduce_scatter", "all_gather", "all_to_all", "gather", "scatter"), (1.0, 0.0)),
+    **dict.fromkeys(("broadcast", "reduce", "send_recv", "copy", "sockets"), (0.0, 1.0)),
     "barrier": (0.0, 0.0),
-    "copy": (0.0, 1.0),
-    "sockets": (0.0, 1.0),
 }
 
 
@@ -107,12 +99,8 @@ class Result(Value):
         if self.obtained in ("published", "stored") and not self.source:
             msg = f"a {self.obtained} result needs its source: who measured it, where it stands"
             raise ValueError(msg)
-        for name in ("size", "time", "low", "high"):
-            value = getattr(self, name)
-            if value is not None:
-                object.__setattr__(self, name, frozen(np.atleast_1d(value), np.float64, name))
-        if self.samples is not None:
-            object.__setattr__(self, "samples", frozen(np.atleast_2d(self.samples), np.float64, "samples"))
+        given = [name for name in ("size", "time", "low", "high", "samples") if getattr(self, name) is not None]
+        freeze(self, dict.fromkeys(given, np.float64))
         object.__setattr__(self, "asked", ReadOnly(self.asked))
         object.__setattr__(self, "notes", tuple(self.notes))
         self._check_ranges()
@@ -125,7 +113,7 @@ class Result(Value):
         if not np.all(np.isfinite(self.time) & good):
             msg = f"time must be finite and > 0 s, got {self.time[~(np.isfinite(self.time) & good)][0]}"
             raise ValueError(msg)
-        if self.samples is not None and self.samples.shape[0] != self.size.size:
+        if self.samples is not None and (self.samples.ndim != 2 or len(self.samples) != self.size.size):
             msg = f"samples must have one row per size ({self.size.size}), got {self.samples.shape}"
             raise ValueError(msg)
 

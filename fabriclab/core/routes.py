@@ -211,13 +211,10 @@ def _check_spray(fabric: Fabric, links: NDArray[np.int32], use: NDArray[np.float
 
 
 def _check_tree(fabric: Fabric, links: NDArray[np.int32], flow: int) -> None:
-    nodes, ends = np.unique([fabric.source[links], fabric.target[links]], return_inverse=True)
-    ends = ends.reshape(2, -1)
-    label = np.arange(nodes.size)
-    for _ in range(nodes.size):
-        least = np.minimum(label[ends[0]], label[ends[1]])
-        for end in ends:
-            np.minimum.at(label, end, least)
-    if np.any(label):
-        msg = f"flow {flow}: its tree falls apart; {fabric.name(int(nodes[np.argmax(label > 0)]))} is cut off"
+    import networkx as nx
+
+    ends = zip(fabric.source[links].tolist(), fabric.target[links].tolist(), strict=True)
+    _, *cut_off = nx.connected_components(nx.Graph(ends))
+    if cut_off:
+        msg = f"flow {flow}: its tree falls apart; {fabric.name(min(cut_off[0]))} is cut off"
         raise ValueError(msg)

@@ -66,10 +66,6 @@ class Timeline(Value):
         possible = np.asarray(capacity) * self.end
         return np.divide(self.link_bytes, possible, out=np.zeros_like(self.link_bytes), where=possible > 0)
 
-    def busiest(self) -> int:
-        """Return the link that carried most bytes."""
-        return int(np.argmax(self.link_bytes))
-
     def __repr__(self) -> str:
         """Show the engine, the number of flows and the end."""
         return f"<Timeline {self.engine}: {self.start.size} flows end at {units.format_time(self.end)}>"

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from fabriclab import registry
 from fabriclab.core import PATH, Changes, Fabric, Flows, Routes, Timeline
+from fabriclab.core._frozen import check_within
 from fabriclab.errors import NoPath
 
 __all__ = ["names", "run"]
@@ -114,9 +115,7 @@ def _check_parts(fabric: Fabric, routes: Routes, flows: Flows, changes: Changes 
         ("flows.source", flows.source, fabric.n_nodes),
         ("flows.target", flows.target, fabric.n_nodes),
     ):
-        if value.size and (value.min() < 0 or value.max() >= bound):
-            msg = f"{name} must be within 0..{bound - 1}, got {value.min()}..{value.max()}; take the parts of one run"
-            raise ValueError(msg)
+        check_within(value, name, 0, bound - 1, "; take the parts of one run")
 
 
 def _check_routes(fabric: Fabric, routes: Routes, flows: Flows) -> None:

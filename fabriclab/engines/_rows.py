@@ -1,16 +1,23 @@
-"""Rows of links as the fluid engine solves them."""
+"""Rows of links and their max-min fair levels, by water filling, all local bottlenecks of a round at once."""
 
 from __future__ import annotations
+
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fabriclab.core import Fabric
 from fabriclab.core._arrays import expand, pointer, rows_of
-from fabriclab.engines._maxmin import Array, Floats, Ints, fill
 from fabriclab.errors import Unreachable
 
-__all__ = ["Rows", "never_ends"]
+__all__ = ["Floats", "Ints", "Rows", "never_ends"]
+
+Array = NDArray[Any]
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+_SPARSE: Final = 4  # links are numbered anew where the rows have fewer entries than 1 / _SPARSE of them
 
 
 class Rows:
@@ -21,41 +28,70 @@ class Rows:
 
     Parameters
     ----------
-    ptr, link, capacity, use, weight, limit
-        As in `fabriclab.engines.flow.max_min_rates`; ``limit`` has one entry per owner.
-    owner : (R,) int64, optional
-        Who owns each row; by default each row itself.
+    ptr : (R + 1,) int64
+        Row r crosses the links ``link[ptr[r]:ptr[r + 1]]``.
+    link : (E,) int64
+        Link numbers within 0..L-1; a link named twice in a row is used twice.
+    capacity : (L,) float64
+        Rate of each link. [B/s], >= 0, inf for a link that never binds
+    use : (E,) float64
+        Part of the row's rate that the link carries. >= 0
+    weight : (R,) float64
+        Factor of the fair share. > 0
+    limit : (O,) float64
+        Highest rate of each owner. [B/s], >= 0, inf for none
+    owner : (R,) int64
+        Who owns each row.
     """
 
     def __init__(
-        self, ptr: Ints, link: Ints, capacity: Floats, use: Floats | None, weight: Floats | None,
-        limit: Floats | None, owner: Ints | None = None,
-    ) -> None:  # fmt: skip
-        n = ptr.size - 1
-        if limit is not None and np.isfinite(limit).any():
-            owner = np.arange(n) if owner is None else owner
-            capped = np.flatnonzero(np.isfinite(limit[owner]))
+        self, ptr: Ints, link: Ints, capacity: Floats, use: Floats, weight: Floats, limit: Floats, owner: Ints
+    ) -> None:
+        n, capped = ptr.size - 1, np.flatnonzero(np.isfinite(limit[owner]))
+        if capped.size:
             row = np.concatenate([rows_of(ptr), capped])
             order = np.argsort(row, kind="stable")
             ptr = pointer(np.bincount(row, minlength=n))
             link = np.concatenate([link, capacity.size + owner[capped]])[order]
-            use = None if use is None else np.concatenate([use, np.ones(capped.size)])[order]
+            use = np.concatenate([use, np.ones(capped.size)])[order]
             capacity = np.concatenate([capacity, limit])
-        coef = use if weight is None else np.repeat(weight, np.diff(ptr)) * (1.0 if use is None else use)
-        if coef is not None and (coef == 1.0).all():
-            coef = None  # counting is faster than adding
-        keep: NDArray[np.bool_] = np.isfinite(capacity)[link] & (True if coef is None else coef > 0)
-        if not keep.all():
-            ptr = pointer(np.bincount(rows_of(ptr)[keep], minlength=n))
-            link, coef = link[keep], None if coef is None else coef[keep]
-        self.ptr, self.link, self.coef, self.capacity = ptr, link, coef, capacity
+        coef = np.repeat(weight, np.diff(ptr)) * use
+        keep = np.isfinite(capacity)[link] & (coef > 0)
+        self.ptr, self.link = pointer(np.bincount(rows_of(ptr)[keep], minlength=n)), link[keep]
+        self.coef = None if (coef[keep] == 1.0).all() else coef[keep]  # counting is faster than adding
+        self.capacity = capacity
 
     def levels(self, rows: Ints, room: Floats) -> Floats:
-        """Return the max-min levels of some rows that share ``room`` (L,); each has an entry. [B/s]."""
-        if np.array_equal(rows, np.arange(self.ptr.size - 1)):
-            return fill(self.ptr, self.link, self.coef, room)
+        """Return the max-min levels of some rows that share ``room`` (L,); each has an entry. [B/s].
+
+        A link whose level is the least on all links of all its rows keeps that level whatever happens elsewhere,
+        because the level of a link never falls while rows are frozen below it. So all such local bottlenecks are
+        frozen in one round, where the textbook rule [1]_ freezes one. Room below 0 counts as 0.
+
+        References
+        ----------
+        .. [1] D. Bertsekas and R. Gallager, Data Networks, 2nd ed., 1992, section 6.5.2.
+        """
         at, counts = self.entries(rows)
-        return fill(pointer(counts), self.link[at], None if self.coef is None else self.coef[at], room)
+        link, coef = self.link[at], None if self.coef is None else self.coef[at]
+        if _SPARSE * link.size < room.size:
+            used, link = np.unique(link, return_inverse=True)
+            room = room[used]
+        level, left, share = np.empty(rows.size), np.arange(rows.size), np.zeros(room.size)
+        while left.size:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                np.fmax(share, room / np.bincount(link, coef, room.size), out=share)  # rounding shall not lower a level
+            each, first = share[link], pointer(counts)[:-1]
+            least = np.minimum.reduceat(each, first)
+            low = np.repeat(least, counts)
+            waits = np.zeros(room.size, dtype=bool)  # links with a row that has a lower level elsewhere
+            waits[link[each > low]] = True
+            stays = np.logical_and.reduceat(waits[link], first)
+            level[left[~stays]] = least[~stays]
+            kept = np.repeat(stays, counts)
+            room = room - np.bincount(link[~kept], low[~kept] if coef is None else (low * coef)[~kept], room.size)
+            left, counts, link, coef = left[stays], counts[stays], link[kept], None if coef is None else coef[kept]
+        return level
 
     def load(self, rows: Ints, level: Floats) -> Array:
         """Return what some rows at these levels put on each link. [B/s], (L,)."""

@@ -2,107 +2,150 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
 from fabriclab.core import Changes, Fabric, Flows, Routes
-from fabriclab.core._arrays import check_pointer
-from fabriclab.engines._events import Events
-from fabriclab.engines._rows import Rows
+from fabriclab.core._arrays import expand, pointer, rows_of
+from fabriclab.engines._rows import Floats, Ints, Rows, never_ends
 from fabriclab.registry import register
 
-__all__ = ["max_min_rates"]
+__all__ = ["Events"]
 
-Floats = NDArray[np.float64]
-
-
-def max_min_rates(
-    ptr: ArrayLike, link: ArrayLike, capacity: ArrayLike, *, use: ArrayLike | None = None,
-    weight: ArrayLike | None = None, limit: ArrayLike | None = None,
-) -> Floats:  # fmt: skip
-    """Share links among rows so that no rate can rise without lowering one of lower rate per weight.
-
-    Leaves out delay, packets and the way in which real transports approach this state.
-
-    Parameters
-    ----------
-    ptr : (R + 1,) array_like of int
-        Row r crosses the links ``link[ptr[r]:ptr[r + 1]]``.
-    link : (E,) array_like of int
-        Link numbers within 0..L-1; a link named twice in a row is used twice.
-    capacity : (L,) array_like
-        Rate of each link. [B/s], >= 0, inf for a link that never binds
-    use : (E,) array_like, optional
-        Part of the row's rate that the link carries, >= 0; 1 where not given.
-    weight : (R,) array_like, optional
-        Factor of the fair share, > 0; 1 where not given.
-    limit : (R,) array_like, optional
-        Highest rate of the row. [B/s], >= 0, inf for none
-
-    Returns
-    -------
-    (R,) float64
-        Rate of each row [B/s]; a row that no link binds gets its limit, or inf without one.
-
-    Raises
-    ------
-    ValueError
-        If shapes disagree or a number is out of its range; the message names the argument.
-
-    Examples
-    --------
-    Two rows share link 0; the second also crosses link 1 and is held back there.
-
-    >>> max_min_rates([0, 1, 3], [0, 0, 1], [10.0, 2.0])
-    array([8., 2.])
-
-    References
-    ----------
-    .. [1] D. Bertsekas and R. Gallager, Data Networks, 2nd ed., 1992, section 6.5.2.
-    """
-    starts, links = _whole("ptr", ptr), _whole("link", link)
-    check_pointer(starts, links.size, "ptr")
-    n, given = starts.size - 1, {"use": use, "weight": weight, "limit": limit}
-    sizes = {"use": links.size, "weight": n, "limit": n}
-    rate = _column("capacity", capacity, np.size(capacity))
-    part = {k: None if v is None else _column(k, v, sizes[k]) for k, v in given.items()}
-    if links.size and (links.min() < 0 or links.max() >= rate.size):
-        msg = f"link must be within 0..{rate.size - 1}, got {links.min()}..{links.max()}"
-        raise ValueError(msg)
-    rows = Rows(starts, links, rate, part["use"], part["weight"], part["limit"])
-    bound = np.flatnonzero(np.diff(rows.ptr))
-    out = np.full(n, np.inf)
-    out[bound] = rows.levels(bound, rows.capacity)
-    return out if part["weight"] is None else out * part["weight"]
+_TIE: Final = 1e-13  # relative: times closer than this are one event
+_FEW: Final = 4  # links of the fabric per entry of the routes, from which on only the links in use are kept
+_CLOSE: Final = 1e-9  # relative: levels closer than this are shared anew together
 
 
-def _whole(name: str, value: ArrayLike) -> NDArray[np.int64]:
-    column = np.asarray(value)
-    if column.ndim != 1 or (column.size and column.dtype.kind not in "iu"):
-        msg = f"{name} must be a row of whole numbers, got {column.dtype} of shape {column.shape}"
-        raise ValueError(msg)
-    return column.astype(np.int64, copy=False)
+class Events:
+    """The state between two events; a rate changes at events only, so the end of a row is known till then."""
 
+    def __init__(self, fabric: Fabric, routes: Routes, flows: Flows, changes: Changes | None) -> None:
+        self.fabric, self.flows = fabric, flows
+        n = flows.n_flows
+        self.start, self.finish = np.full(n, np.inf), np.zeros(n)
+        self.ready = np.zeros(n)  # end of the last dependency so far
+        self.waiting = np.diff(flows.after_ptr)
+        self.users = rows_of(flows.after_ptr)[np.argsort(flows.after, kind="stable")]
+        self.user_ptr = pointer(np.bincount(flows.after, minlength=n))
+        self.queue: list[tuple[float, int, Ints]] = []  # time, serial number, flows that start then
+        self.serial = 0
+        self.active = np.zeros(0, dtype=np.int64)  # rows that move bytes
+        self.used, link = np.arange(fabric.n_links), routes.link.astype(np.int64)
+        if _FEW * link.size < fabric.n_links:  # a step of a chain shall not cost the whole fabric
+            self.used, link = np.unique(link, return_inverse=True)
+        self._take_rows(routes, link)
+        self.changes: list[tuple[float, int, float]] = []  # with the number of the link in `used`; the next is the last
+        if changes is not None:
+            seen = np.isin(changes.link, self.used)
+            place = np.searchsorted(self.used, changes.link[seen])
+            self.changes = list(zip(changes.time[seen], place, changes.capacity[seen], strict=True))[::-1]
 
-def _column(name: str, value: ArrayLike, n: int) -> Floats:
-    try:
-        column = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        msg = f"{name} must be numbers in SI units, got {value!r:.60}"
-        raise TypeError(msg) from None
-    if column.shape != (n,):
-        msg = f"{name} must have shape ({n},), got {column.shape}"
-        raise ValueError(msg)
-    finite, positive = name in ("use", "weight"), name == "weight"
-    right = (column > 0 if positive else column >= 0) & (np.isfinite(column) if finite else True)
-    if not right.all():
-        bound = f"{'> 0' if positive else '>= 0'}{' and finite' if finite else ' B/s'}"
-        msg = f"{name} must be {bound}, got {column[~right][0]} at {np.flatnonzero(~right)[0]}"
-        raise ValueError(msg)
-    return column
+    def _take_rows(self, routes: Routes, link: Ints) -> None:
+        """Keep the rows that take time, by flow; the others end with their delay."""
+        flows, n = self.flows, self.flows.n_flows
+        self.owner = routes.flow.astype(np.int64)
+        self.left, self.delay = flows.size[self.owner] * routes.share, routes.delay  # left: bytes at `since`
+        self.weight = flows.weight[self.owner]
+        capacity = self.fabric.capacity[self.used]
+        self.rows = Rows(routes.ptr, link, capacity, routes.use, self.weight, flows.limit, self.owner)
+        slow = (self.left > 0) & (np.diff(self.rows.ptr) > 0)
+        at_once = np.flatnonzero(~slow & (routes.share > 0))
+        self.quick = np.zeros(n)
+        np.maximum.at(self.quick, self.owner[at_once], self.delay[at_once])
+        order = np.argsort(self.owner, kind="stable")
+        self.of_flow = order[slow[order]]
+        self.open = np.bincount(self.owner[slow], minlength=n)
+        self.row_ptr = pointer(self.open)
+        self.since, self.rate, self.level = (np.zeros(slow.size) for _ in range(3))
+        self.ends = np.full(slow.size, np.inf)
+
+    def go(self) -> None:
+        """Run to the end of the last flow."""
+        self._schedule(np.flatnonzero(self.waiting == 0))
+        while self.active.size or self.queue:
+            now = float(self.ends[self.active].min(initial=np.inf))
+            now = min(now, self.queue[0][0] if self.queue else np.inf, self.changes[-1][0] if self.changes else np.inf)
+            if now == np.inf:
+                at, _ = self.rows.entries(self.active[:1])
+                dead = self.rows.link[at[self.rows.capacity[self.rows.link[at]] == 0]]
+                raise never_ends(self.fabric, int(self.owner[self.active[0]]), int(self.used[dead[0]]))
+            horizon = now * (1 + _TIE)
+            floor = self._end_rows(horizon)
+            anew = self._start_flows(horizon) | self._change(horizon)
+            self._share(now, 0.0 if anew else floor)
+        if not np.isfinite(self.start).all():
+            self.flows.order()  # raises Deadlock with the cycle
+
+    def _schedule(self, flows: Ints) -> None:
+        """Queue flows whose dependencies have ended, those of one time together."""
+        begin = np.maximum(self.flows.start[flows], self.ready[flows] + self.flows.lag[flows])
+        self.start[flows] = begin
+        order = np.argsort(begin, kind="stable")
+        for part in np.split(flows[order], np.flatnonzero(np.diff(begin[order])) + 1):
+            if part.size:
+                self.serial += 1
+                heapq.heappush(self.queue, (float(self.start[part[0]]), self.serial, part))
+
+    def _release(self, done: Ints) -> None:
+        """Tell the flows that wait for ``done``."""
+        counts = self.user_ptr[done + 1] - self.user_ptr[done]
+        if counts.any():
+            users = self.users[expand(self.user_ptr[done], counts)]
+            np.maximum.at(self.ready, users, np.repeat(self.finish[done], counts))
+            np.subtract.at(self.waiting, users, 1)
+            self._schedule(np.unique(users[self.waiting[users] == 0]))
+
+    def _end_rows(self, horizon: float) -> float:
+        """End rows; return the least level among them, inf if there are none."""
+        over = self.ends[self.active] <= horizon
+        gone = self.active[over]
+        if gone.size:
+            self.active = self.active[~over]
+            owner = self.owner[gone]
+            np.maximum.at(self.finish, owner, self.ends[gone] + self.delay[gone])
+            np.subtract.at(self.open, owner, 1)
+            self._release(np.unique(owner[self.open[owner] == 0]))
+        return float(self.level[gone].min(initial=np.inf))
+
+    def _start_flows(self, horizon: float) -> bool:
+        before = self.active.size
+        while self.queue and self.queue[0][0] <= horizon:
+            _, _, flows = heapq.heappop(self.queue)
+            self.finish[flows] = self.start[flows] + self.quick[flows]
+            counts = self.open[flows]
+            self._release(flows[counts == 0])
+            rows = self.of_flow[expand(self.row_ptr[flows], counts)]
+            self.since[rows] = np.repeat(self.start[flows], counts)
+            self.active = np.concatenate([self.active, rows])
+        return self.active.size > before
+
+    def _change(self, horizon: float) -> bool:
+        before = len(self.changes)
+        while self.changes and self.changes[-1][0] <= horizon:
+            _, link, capacity = self.changes.pop()
+            self.rows.capacity[link] = capacity
+        return len(self.changes) < before
+
+    def _share(self, now: float, floor: float) -> None:
+        """Share anew among the rows from level ``floor`` on, and find their ends.
+
+        A row that ends makes room for rows of its own level and above only: the others are frozen before
+        the water reaches it.
+        """
+        above = self.level[self.active] >= floor * (1 - _CLOSE)
+        rows, fixed = self.active[above], self.active[~above]
+        if rows.size:
+            self.level[rows] = self.rows.levels(rows, self.rows.capacity - self.rows.load(fixed, self.level[fixed]))
+            since = self.since[rows]
+            left = self.left[rows] - self.rate[rows] * (now - since)
+            self.left[rows] = left = np.maximum(left, 0.0)
+            self.since[rows] = since = np.maximum(since, now)
+            self.rate[rows] = rate = self.level[rows] * self.weight[rows]
+            self.ends[rows] = since + np.divide(left, rate, out=np.full(rows.size, np.inf), where=rate > 0)
 
 
 @register("engine", "flow")

@@ -9,8 +9,7 @@ import numpy as np
 
 from fabriclab.core import Changes, Fabric, Flows, Routes
 from fabriclab.core._arrays import rows_of
-from fabriclab.engines._maxmin import Floats
-from fabriclab.engines._rows import never_ends
+from fabriclab.engines._rows import Floats, never_ends
 from fabriclab.registry import register
 
 __all__: list[str] = []

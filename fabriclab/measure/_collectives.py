@@ -99,9 +99,7 @@ def _collective(
     if progress is not None and not callable(progress):
         msg = f"progress must be a function of rounds done and rounds in all, or None, got {progress!r}"
         raise TypeError(msg)
-    if oversubscribe not in (True, False):
-        msg = f"oversubscribe must be True or False, got {oversubscribe!r}"
-        raise TypeError(msg)
+    oversubscribe = units.flag(oversubscribe, "oversubscribe")
     ask: dict[str, Any] = {"what": what, "counts": [n // 4 for n in sizes]}
     ask |= {"rounds": units.count(rounds, "rounds"), "warmup": units.count(warmup, "warmup", 0)}
     if job := _job(transport):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 from importlib.resources import files
 from typing import Any, Final
 
@@ -41,8 +42,5 @@ def nearest(what: str, sizes: Iterable[float], why: str) -> Result:
     near = [int(np.argmin(np.abs(np.log2(full.size + 1) - np.log2(size + 1)))) for size in sizes]
     shown = ", ".join(units.format_size(full.size[i]) for i in near)
     note = f"not measured here: {why}; shown is what a {full.source} took for {shown}"
-    low, high = (None if v is None else v[near] for v in (full.low, full.high))
-    return Result(
-        what, "stored", full.size[near], full.time[near], full.n_ranks, low, high, asked=full.asked, how=full.how,
-        source=full.source, notes=(note, *full.notes),
-    )  # fmt: skip
+    columns: dict[str, Any] = {name: getattr(full, name)[near] for name in ("size", "time", "low", "high")}
+    return replace(full, **columns, notes=(note, *full.notes))
