@@ -18,11 +18,11 @@ from fabriclab.views.page import Picture
 from fabriclab.views.palette import ROLES
 from fabriclab.views.rulers import ruler
 from fabriclab.views.sweeps import sweep
-from fabriclab.views.tables import Table, buffers, table
+from fabriclab.views.tables import Table, table
 from fabriclab.views.timelines import timeline
 
 __all__ = [
-    "ROLES", "Picture", "Table", "buffers", "calibration", "draw", "fabric", "ruler", "sweep", "table", "timeline",
+    "ROLES", "Picture", "Table", "calibration", "draw", "fabric", "ruler", "sweep", "table", "timeline",
 ]  # fmt: skip
 
 
@@ -55,7 +55,7 @@ def draw(value: Any, ax: Axes | None = None, **options: Any) -> Picture | Axes:
     else:
         msg = (
             f"value must be a Fabric, Result, list of Results, Timeline or simulation, got {type(value).__name__}; "
-            "views.table shows rows, views.buffers shows a Schedule"
+            "views.table shows rows, and a Schedule has its own draw()"
         )
         raise TypeError(msg)
     return picture if ax is None else picture.axes

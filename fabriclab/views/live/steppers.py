@@ -217,7 +217,7 @@ class _Stepper:
         whole = int(np.sum(held & (np.round(part * n) == n)))
         if done is None:
             said = text("live.step.before", steps=plan.n_steps)
-            return said + (" " + text("buffers.parts")) * (plan.segments > 1), ""
+            return said + (" " + text("live.step.parts")) * (plan.segments > 1), ""
         added = int(done.count[done.reduce].sum())
         moved, cells = int(done.count.sum()), plan.n_blocks * plan.segments
         chunk = text("live.step.chunk", n=cells) if cells > 1 else text("live.step.array")
