@@ -8,12 +8,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fabriclab.texts import text
-from fabriclab.views.page import Picture, canvas, finish, styled, ticks
-from fabriclab.views.palette import GREY, INK, ROLES
+from fabriclab.views.page import Picture
+from fabriclab.views.rulers import fitted
+from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, lines, log_axis, printed, texts, texts_at, tick_layers
 from fabriclab.views.tables import Table, three
 
+_LEFT, _RIGHT, _TOP, _ROW = 260.0, 620.0, 22.0, 27.0  # [px]
 
-@styled
+
 def calibration(
     names: Sequence[str], ratio: ArrayLike, low: ArrayLike, high: ArrayLike, *, finding: str | None = None
 ) -> Picture:
@@ -33,27 +35,34 @@ def calibration(
     ValueError
         If there is nothing to draw, or a number is not finite and above 0.
     """
+    return printed(calibration_scene(names, ratio, low, high), finding=finding)
+
+
+def calibration_scene(names: Sequence[str], ratio: ArrayLike, low: ArrayLike, high: ArrayLike) -> Scene:
+    """Return the picture; see `calibration`."""
     values = np.array([ratio, low, high], dtype=np.float64)  # (3, N)
     given = values[np.isfinite(values)]
     if values.shape != (3, len(names)) or not np.isfinite(values[0]).all() or not given.size or given.min() <= 0:
         msg = f"ratio, low and high must hold one number above 0 for each of {list(names)}, got {values.tolist()}"
         raise ValueError(msg)
-    ax = canvas(None, 1.35 + 0.27 * len(names))
-    ax.axvspan(0.5, 2.0, color=GREY, alpha=0.15, lw=0)
-    ax.axvline(1.0, color=INK, lw=1.5)
-    ax.annotate(text("progress.band"), (1, 1), xycoords=("data", "axes fraction"), ha="center", va="bottom")
-    ax.set(xscale="log", xlim=(min(0.2, given.min()) / 2, max(5.0, given.max()) * 3), ylim=(len(names) - 0.4, -0.6))
-    ax.set_yticks(range(len(names)), names, fontsize=9, parse_math=False)
-    ax.tick_params(axis="y", length=0)
-    span = np.log10(max(5.0, given.max()) / min(0.2, given.min())) + 1
-    ticks(ax.xaxis, 10.0 ** np.arange(-12, 13, 1 + int(span / 8)), lambda t: f"{t:g}")
-    ax.set_xlabel(text("progress.guesses"), loc="right")
-    ax.grid(axis="x")
-    for row, (best, start, end) in enumerate(values.T):
-        ax.hlines(row, start, end, color=ROLES["guess"].colour, lw=7.0, alpha=0.4)
-        ax.plot(best, row, "o", ms=7, color=ROLES["guess"].colour, mec=INK, mew=0.7, zorder=3)
-        place = (np.nanmax([best, end]), row)
-        ax.annotate(three(best), place, (9, 0), textcoords="offset points", va="center", fontsize=9)
-    near = int(np.sum((values[0] >= 0.5) & (values[0] <= 2.0)))
+    least, most = min(0.2, given.min()), max(5.0, given.max())
+    to_x = log_axis(least / 2, 2 * most, _LEFT, _RIGHT)
+    y, bottom = _TOP + _ROW * (np.arange(len(names)) + 0.5), _TOP + _ROW * len(names)
+    tens = 10.0 ** np.arange(-12, 13, 1 + int((np.log10(most / least) + 1) / 8))
+    shown = tens[(tens > least / 2) & (tens < 2 * most)]
+    near, truth, far = (float(to_x(v)) for v in (0.5, 1.0, 2.0))
+    ends = [(row, path) for row, path in zip(y, to_x(values[1:].T), strict=True) if np.isfinite(path).all()]
+    layers = {
+        "near": boxes(near, _TOP, far - near, bottom - _TOP, colour=COLOUR["grey"], alpha=0.15, round=0.0),
+        **tick_layers(shown, to_x, lambda v: f"{v:g}", (_TOP, bottom), True),
+        "truth": lines([np.array([[truth, _TOP], [truth, bottom]])]),
+        "ranges": lines([np.stack([x, [row, row]], axis=1) for row, x in ends], width=7.0, alpha=0.4,
+                        colour=COLOUR["guess"]),
+        "dots": Layer("dots", {"x": to_x(values[0]), "y": y, "size": 5.0, "colour": COLOUR["guess"]}),
+        "names": texts(_LEFT - 8, y, [fitted(name, _LEFT - 8) for name in names], align=2.0),
+        "ratios": texts(_RIGHT + 8, y, [three(best) for best in values[0]]),
+        "words": texts_at((truth, 12.0, text("progress.band"), 1), (_RIGHT, bottom + 29, text("progress.guesses"), 2)),
+    }  # fmt: skip
+    close = int(np.sum((values[0] >= 0.5) & (values[0] <= 2.0)))
     table = Table({"what": names, **dict(zip(("guess / truth", "low / truth", "high / truth"), values, strict=True))})
-    return finish(ax, True, finding, [text("progress.near", near=near, n=len(names))], table)
+    return Scene(text("progress.near", near=close, n=len(names)), table, layers, bottom + 40)
