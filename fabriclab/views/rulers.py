@@ -13,7 +13,7 @@ from fabriclab.core import Result
 from fabriclab.texts import text
 from fabriclab.views.page import Guess, Picture, guess_of
 from fabriclab.views.palette import HERE
-from fabriclab.views.scene import COLOUR, Layer, Scene, lines, log_axis, printed, texts_at, tick_layers
+from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, lines, log_axis, printed, texts, texts_at, tick_layers
 from fabriclab.views.tables import Table, three
 
 Mark = tuple[float, str, str, Sequence[float]]  # rate, name, how it was obtained, rates of its rounds
@@ -72,9 +72,8 @@ def ruler_scene(marks: Sequence[Mark], rate: float | None = None, guess: tuple[f
     layers["axis"] = texts_at((x1, bottom + 29, text("ruler.axis"), 2))
     if guess:
         a, b = to_x(guess)
-        band = {"x": [a], "y": [top - 4], "w": [max(b - a, 2.0)], "h": [bottom + 4 - top]}
-        layers["guess"] = Layer("boxes", {**{k: np.array(v) for k, v in band.items()}, "round": 0.0, "alpha": 0.25,
-                                          "colour": COLOUR["guess"]})  # fmt: skip
+        layers["guess"] = boxes(a, top - 4, max(b - a, 2.0), bottom + 4 - top, round=0.0, alpha=0.25,
+                                colour=COLOUR["guess"])  # fmt: skip
         layers["guess word"] = texts_at(((a + b) / 2, 10.0, text("view.guess"), 1))
     layers["bars"] = lines([np.array([[x0, b], [a, b]]) for a, b in zip(to_x(rates), y, strict=True)],
                            width=np.where(key != COLOUR["ink"], 5.0, 1.5),
@@ -90,10 +89,9 @@ def ruler_scene(marks: Sequence[Mark], rate: float | None = None, guess: tuple[f
     drag = {"drag": ["rate" * (m[2] == "chosen") for m in rows], "drag_ends": to_x(slider)} if slider else {}
     layers["dots"] = Layer("dots", {"x": to_x(rates), "y": y, "size": 5.0, "colour": key, "shape": shape,
                                     "names": names, "notes": times, **drag})  # fmt: skip
-    layers["names"] = Layer("texts", {"x": np.full(rates.size, x0 - 8), "y": y, "align": 2.0, "bold": bold,
-                                      "texts": [fitted(name, x0 - 8) for name in names]})  # fmt: skip
+    layers["names"] = texts(x0 - 8, y, [fitted(name, x0 - 8) for name in names], align=2.0, bold=bold)
     ends = to_x([max([m[0], *m[3]]) for m in rows])
-    layers["rates"] = Layer("texts", {"x": ends + 10, "y": y, "texts": [units.format_rate(r) for r in rates]})
+    layers["rates"] = texts(ends + 10, y, [units.format_rate(r) for r in rates])
     if rate is not None:
         mine = [m for m in marks if m[2] == HERE["measured"]] or list(marks)
         said = text("live.ruler.said", rate=units.format_rate(rate), factor=_factor(rate, mine[0][0]), other=mine[0][1])

@@ -16,7 +16,7 @@ from fabriclab.texts import text
 from fabriclab.views.page import Floats, Guess, Picture, guess_of, spread
 from fabriclab.views.palette import COLOURS, HERE, ROLES
 from fabriclab.views.rulers import fitted
-from fabriclab.views.scene import COLOUR, WIDTH, Layer, Scene, lines, log_axis, printed, texts_at, tick_layers
+from fabriclab.views.scene import COLOUR, WIDTH, Layer, Scene, boxes, lines, log_axis, printed, texts_at, tick_layers
 from fabriclab.views.tables import Table
 
 Results = Result | Sequence[Result] | Mapping[str, Result | Sequence[Result]]
@@ -117,9 +117,8 @@ def sweep_scene(
     )
     if guess:
         words.append(text("view.guessed", low=show(guess[0]), high=show(guess[1])))
-        foot, head = to_y(np.array(guess)).reshape(2, 1)
-        band = {"x": np.array([_LEFT]), "y": head, "w": np.array([_RIGHT - _LEFT]), "h": foot - head, "round": 0.0}
-        layers["guess"] = Layer("boxes", {**band, "colour": COLOUR["guess"], "alpha": 0.25})
+        foot, head = to_y(guess)
+        layers["guess"] = boxes(_LEFT, head, _RIGHT - _LEFT, foot - head, round=0.0, colour=COLOUR["guess"], alpha=0.25)
     strokes = [(s, path) for s in series if not s.dots
                for path in _inside(to_x(s.points[0]), to_y(s.points[1]), _TOP, bottom)]  # fmt: skip
     layers["lines"] = _lines(strokes, names=[s.label for s, _ in strokes])
@@ -133,8 +132,8 @@ def sweep_scene(
     left, at = _RIGHT + 32, [(s, h) for (_, s, _), h in zip(rows, height, strict=True) if s]
     layers["samples"] = _lines([(s, np.array([[left - 30, h], [left - 6, h]])) for s, h in at if not s.dots])
     layers["sample dots"] = _dots([(s, np.array([left - 18, h])) for s, h in at if s.dots])
-    layers["labels"] = Layer("texts", {"x": np.full(len(rows), left), "y": height,
-                                       "texts": [fitted(line, WIDTH - left) for line, *_ in rows]})  # fmt: skip
+    labels = [fitted(line, WIDTH - left) for line, *_ in rows]
+    layers["labels"] = texts_at(*((left, h, line, 0) for h, line in zip(height, labels, strict=True)))
     if cross is True:
         cross = crossover(*[s.points[:2] for s in series if s.role == "predicted"][:2])
     if cross:

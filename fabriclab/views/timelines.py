@@ -17,7 +17,7 @@ from fabriclab.core._arrays import rows_of
 from fabriclab.texts import text
 from fabriclab.views.page import Floats, Ints, Picture
 from fabriclab.views.rulers import fitted
-from fabriclab.views.scene import COLOUR, Layer, Scene, lines, printed, texts_at, tick_layers
+from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, lines, printed, texts, texts_at, tick_layers
 from fabriclab.views.tables import Table
 
 _MOST, _MOST_BARS = 16, 4096  # lanes, and bars that a browser still redraws in time
@@ -105,14 +105,13 @@ def _axis(t: Timeline, places: Floats, times: Floats, bottom: float) -> dict[str
         far = np.append(far, place) if place - far[-1] > 0.09 * places[-1] else far
     marks = far if rest.size else np.asarray(MaxNLocator(6).tick_values(0, float(places[-1])))
     a, b = (_LEFT + unit * places[2 * rest + k] for k in (1, 2))
-    span = {"x": a, "y": np.full(rest.size, _TOP - 4), "w": b - a, "h": np.full(rest.size, bottom + 4 - _TOP)}
     return tick_layers(
         marks[(marks >= 0) & (marks <= places[-1])], lambda p: _LEFT + unit * np.asarray(p),
         lambda p: units.format_time(float(np.interp(p, places, times))), (_TOP - 4, bottom), True,
     ) | {
         "axis": texts_at((_RIGHT, bottom + 29, text("sweep.axis_time"), 2)),
-        "repeats": Layer("boxes", {**span, "round": 0.0, "colour": COLOUR["grey"], "alpha": 0.2,
-                                   "texts": [f"x {t.repeat[g]:,}" for g in rest], "ink": COLOUR["ink"]}),
+        "repeats": boxes(a, _TOP - 4, b - a, bottom + 4 - _TOP, round=0.0, colour=COLOUR["grey"], alpha=0.2,
+                         texts=[f"x {t.repeat[g]:,}" for g in rest], ink=COLOUR["ink"]),
     }  # fmt: skip
 
 
@@ -127,14 +126,14 @@ def _bars(
     label = np.minimum(flows.label[flow], len(FILLS) - 1)
     spans = [[units.format_time(float(v[i])) for v in (t.start, t.finish)] for i in flow]
     sizes = [units.format_size(float(size)) for size in flows.size[flow]]
-    return Layer("boxes", {
-        "x": left, "y": _TOP + _ROW * lane + 0.11 * _ROW + slot * high, "w": np.maximum(right - left, 1.0), "h": high,
-        "colour": np.array([COLOUR[FILLS[i]] for i in label]), "alpha": np.where(busy, 1.0, 0.55), "round": 1.0,
+    return boxes(
+        left, _TOP + _ROW * lane + 0.11 * _ROW + slot * high, np.maximum(right - left, 1.0), high, round=1.0,
+        colour=np.array([COLOUR[FILLS[i]] for i in label]), alpha=np.where(busy, 1.0, 0.55),
         # Edges and strokes would make thin bars black.
-        "hatch": label * (high > 4), "edge": np.where(busy & (high > 4), -1.0, 0.0),
-        "names": [f"{names[k]}, {flows.labels[flows.label[i]]}" for k, i in zip(lane, flow, strict=True)],
-        "notes": [text("timeline.bar", size=s, start=a, end=b) for s, (a, b) in zip(sizes, spans, strict=True)],
-    })  # fmt: skip
+        hatch=label * (high > 4), edge=np.where(busy & (high > 4), -1.0, 0.0),
+        names=[f"{names[k]}, {flows.labels[flows.label[i]]}" for k, i in zip(lane, flow, strict=True)],
+        notes=[text("timeline.bar", size=s, start=a, end=b) for s, (a, b) in zip(sizes, spans, strict=True)],
+    )  # fmt: skip
 
 
 def _legend(flows: Flows, shown: Ints) -> dict[str, Layer]:
@@ -146,10 +145,9 @@ def _legend(flows: Flows, shown: Ints) -> dict[str, Layer]:
     shown = np.unique(np.minimum(shown, last))
     names = [fitted(name, 680 / len(names) - 38) for name in names]
     x = 8 + np.cumsum([0, *(38 + 7.5 * len(name) for name in names)])[: len(names)]
-    box = {"x": x, "y": np.full(x.size, 2.0), "w": np.full(x.size, 18.0), "h": np.full(x.size, 12.0)}
-    key = np.array([COLOUR[FILLS[i]] for i in shown[: len(names)]])
-    return {"kinds": Layer("boxes", {**box, "colour": key, "hatch": shown[: len(names)], "edge": -1.0}),
-            "kind names": Layer("texts", {"x": x + 24, "y": box["y"] + 6, "texts": names})}  # fmt: skip
+    key, hatch = np.array([COLOUR[FILLS[i]] for i in shown[: len(names)]]), shown[: len(names)]
+    kinds = boxes(x, 2.0, 18.0, 12.0, colour=key, hatch=hatch, edge=-1.0)
+    return {"kinds": kinds, "kind names": texts(x + 24, 8.0, names)}
 
 
 def _busy(t: Timeline, flows: Flows, flow: Ints, time: float) -> NDArray[np.bool_]:

@@ -9,13 +9,13 @@ import numpy as np
 
 from fabriclab.core import Fabric, Timeline
 from fabriclab.texts import text
-from fabriclab.views.fabric_words import KEYS, SAYS, told
+from fabriclab.views.fabric_words import SAYS, coloured, told
 from fabriclab.views.fabrics import MOST_BOXES, fabric_scene, share_of
 from fabriclab.views.live.controls import MOST_CONTROLS, Choice, Control, name_of
 from fabriclab.views.live.widget import Live
 from fabriclab.views.maps import scale
 from fabriclab.views.page import Floats
-from fabriclab.views.scene import COLOUR, WIDTH, Layer, Scene, shade
+from fabriclab.views.scene import COLOUR, WIDTH, Scene, boxes, shade
 from fabriclab.views.tables import Table
 
 
@@ -109,26 +109,20 @@ def _floor(f: Fabric, share: Floats, colour: str, said: str) -> Scene:
     np.logical_or.at(dead, f.source, f.capacity == 0)
     full, dead = np.where(full < 0, np.nan, full)[f.endpoint], dead[f.endpoint]
     wide, high = (WIDTH - 20.0) / wrap, min(24.0, 420.0 / (int(row.max()) + 1))
-    keys = np.where(dead, COLOUR["failed"], COLOUR["grey"]) if colour == "failure" else shade(full)
     place = f.rail if colour == "rail" else f.tier[f.endpoint]
-    if colour in ("tier", "rail"):
-        keys = np.where(place >= 0, np.array(KEYS)[place % len(KEYS)], COLOUR["grey"])
+    keys = np.where(dead, COLOUR["failed"], COLOUR["grey"]) if colour == "failure" else coloured(place)
+    keys = shade(full) if colour == "load" else keys
     names, links = [f.name(int(e)) for e in f.endpoint], np.nan_to_num(full)
     notes = [text("fabric.load", percent=f"{100 * v:.3g}") if np.isfinite(w) else text("fabric.rail", r=r)
              for v, w, r in zip(links, full, f.rail, strict=True)]  # fmt: skip
-    cells = {"x": 10 + wide * column, "y": 10 + high * row, "w": np.full(f.n_ranks, max(wide - 1, 1.0)),
-             "h": np.full(f.n_ranks, high - 2), "colour": keys, "hatch": 3 * dead, "round": 1.0}  # fmt: skip
     bottom = 10 + high * (int(row.max()) + 1)
-    layers = {"nodes": Layer("boxes", {**cells, "names": names, "notes": notes})}
+    layers = {"nodes": boxes(10 + wide * column, 10 + high * row, max(wide - 1, 1.0), high - 2, colour=keys,
+                             hatch=3 * dead, round=1.0, names=names, notes=notes)}  # fmt: skip
     layers |= scale(bottom + 8) if colour == "load" and np.isfinite(full).any() else {}
-    table = Table(
-        {"endpoint": names, "server": f.server, "rail": f.rail, "load": full, "failed links": dead.astype(int)}
-    )
-    words = text(
-        "live.fabric.floor", ends=f"{f.n_ranks:,}", servers=f"{np.unique(f.server).size:,}", cut=int(dead.sum())
-    )
+    table = Table({"endpoint": names, "server": f.server, "rail": f.rail, "load": full, "failed links": 1 * dead})
+    servers, cut = f"{np.unique(f.server).size:,}", int(dead.sum())
+    words = text("live.fabric.floor", ends=f"{f.n_ranks:,}", servers=servers, cut=cut)
     top = int(np.argmax(np.nan_to_num(full, nan=-1)))
     words += f" {names[top]}: {notes[top]}." if np.isfinite(full).any() else ""
-    return Scene(
-        said or words, table, layers, bottom + 34, f"{words} {said} {told(colour, full, place, dead.sum(), f.n_ranks)}"
-    )
+    colours = told(colour, full, place, cut, f.n_ranks)
+    return Scene(said or words, table, layers, bottom + 34, f"{words} {said} {colours}")

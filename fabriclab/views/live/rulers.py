@@ -12,7 +12,7 @@ from fabriclab.texts import text
 from fabriclab.views import rulers
 from fabriclab.views.live.controls import rate_slider
 from fabriclab.views.live.widget import Live
-from fabriclab.views.scene import COLOUR, Layer, Scene, log_axis, texts_at, tick_layers
+from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, log_axis, texts_at, tick_layers
 from fabriclab.views.tables import Table
 
 
@@ -52,8 +52,7 @@ def range_scene(ends: tuple[float, float], marks: tuple[float, float, float], un
     places = 10.0 ** np.arange(np.ceil(np.log10(ends[0])), np.log10(ends[1]) + 0.01)
     layers = tick_layers(places, to_x, lambda v: f"{v:,g}" if v < 1e6 else f"{v:g}", (6.0, 46.0), True)
     a, b = sorted((float(to_x(low)), float(to_x(high))))
-    layers["range"] = Layer("boxes", {"x": np.array([a]), "y": np.array([14.0]), "w": np.array([max(b - a, 2.0)]),
-                                      "h": np.array([24.0]), "colour": COLOUR["guess"], "alpha": 0.35})  # fmt: skip
+    layers["range"] = boxes(a, 14.0, max(b - a, 2.0), 24.0, colour=COLOUR["guess"], alpha=0.35)
     layers["best"] = Layer("dots", {"x": to_x(np.array([best])), "y": np.array([26.0]), "size": 7.0,
                                     "colour": COLOUR["guess"], "drag": ["value"],
                                     "drag_ends": np.array([40.0, 660.0])})  # fmt: skip

@@ -14,7 +14,7 @@ from fabriclab.views.layout import lines_of, marks_of, paths_of
 from fabriclab.views.live.controls import Slider
 from fabriclab.views.live.widget import Live
 from fabriclab.views.page import Floats
-from fabriclab.views.scene import COLOUR, WIDTH, Layer, Scene, ink_on, lines, shade
+from fabriclab.views.scene import COLOUR, WIDTH, Layer, Scene, boxes, ink_on, lines, shade, texts
 from fabriclab.views.tables import Table
 
 _MOST_RANKS: Final = 16
@@ -125,12 +125,11 @@ class _Stepper:
         return Scene(said, table, layers, bottom + 8, f"{said} {listed}", moves=done is not None)
 
     def _network(self) -> dict[str, Layer]:
-        box = {"x": self.x - self.half, "y": self.y - 11, "w": 2 * self.half, "h": np.full(self.x.size, 22.0)}
         transit = self.fabric.transit[self.marks.first]
         return {
             "cables": lines(self.cables, width=1.5, colour=COLOUR["grey"], alpha=0.7),
-            "nodes": Layer("boxes", {**box, "colour": np.where(transit, COLOUR["switch"], COLOUR["host"]),
-                                     "ink": COLOUR["white"], "texts": [str(name) for name in self.marks.names]}),
+            "nodes": boxes(self.x - self.half, self.y - 11, 2 * self.half, 22.0, ink=COLOUR["white"],
+                           colour=np.where(transit, COLOUR["switch"], COLOUR["host"]), texts=self.marks.names),
         }  # fmt: skip
 
     def _cells(self, value: Any, held: Any, part: Any, done: StepGroup | None) -> dict[str, Layer]:
@@ -147,8 +146,7 @@ class _Stepper:
         names = [text("live.step.cell", r=r, b=b) for r in range(n) for b in blocks]
         notes = [text("live.step.holds", value=v, n=round(n * p)) if h else text("live.step.empty")
                  for v, p, h in zip(value.ravel(), part.ravel(), held.ravel(), strict=True)]  # fmt: skip
-        box = {"x": x, "y": y, "w": np.full(x.size, wide), "h": np.full(x.size, _CELL - 3)}
-        texts = [str(v) if h else "" for v, h in zip(value.ravel(), held.ravel(), strict=True)]
+        numbers = [str(v) if h else "" for v, h in zip(value.ravel(), held.ravel(), strict=True)]
         left = float(self.column.min()) - wide / 2 - 6
         ranks, align, over = [text("live.step.rank", r=r) for r in range(n)], np.ones(n), self.column
         if 7.7 * max(map(len, ranks)) > self.room:  # then the word stands once, before the numbers
@@ -157,21 +155,16 @@ class _Stepper:
                 np.append(2, align),
                 np.append(left, over),
             )
-        ends = {"x": over, "y": np.full(over.size, self.deep - 8), "texts": ranks, "align": align}
-        at = {"x": np.full(rows, left), "y": self.deep + _CELL * (np.arange(rows) + 0.5) - 1.5}
-        rows_named = [text("live.step.block", b=b) for b in blocks]
-        key = {"x": np.array([12.0, 112.0]), "y": np.full(2, 6.0), "w": np.full(2, 12.0), "h": np.full(2, 12.0)}
+        middle, key = self.deep + _CELL * (np.arange(rows) + 0.5) - 1.5, np.array([12.0, 112.0])
         words = [text("live.step.legend_added"), text("live.step.legend_copied")]
         return {
-            "key": Layer("boxes", {**key, "colour": np.array([COLOUR["predicted"], COLOUR["other1"]])}),
-            "key words": Layer("texts", {"x": key["x"] + 18, "y": key["y"] + 6, "texts": words, "size": 11.0}),
-            "rows": Layer("texts", {**at, "texts": rows_named, "align": 2.0, "size": 11.0}),
-            "ranks": Layer("texts", {**ends, "size": 11.0}),
-            "cells": Layer("boxes", {**box, "colour": np.where(held.ravel(), shade(part.ravel()), COLOUR["none"]),
-                                     "edge": np.where(new.ravel(), COLOUR["failed"], COLOUR["grey"]), "names": names,
-                                     "notes": notes}),
-            "numbers": Layer("texts", {"x": x + wide / 2, "y": y + _CELL / 2 - 1.5, "align": 1.0, "texts": texts,
-                                       "colour": ink_on(shade(part.ravel()))}),
+            "key": boxes(key, 6.0, 12.0, 12.0, colour=np.array([COLOUR["predicted"], COLOUR["other1"]])),
+            "key words": texts(key + 18, 12.0, words, size=11.0),
+            "rows": texts(left, middle, [text("live.step.block", b=b) for b in blocks], align=2.0, size=11.0),
+            "ranks": texts(over, self.deep - 8, ranks, align=align, size=11.0),
+            "cells": boxes(x, y, wide, _CELL - 3, colour=np.where(held.ravel(), shade(part.ravel()), COLOUR["none"]),
+                           edge=np.where(new.ravel(), COLOUR["failed"], COLOUR["grey"]), names=names, notes=notes),
+            "numbers": texts(x + wide / 2, y + _CELL / 2 - 1.5, numbers, align=1.0, colour=ink_on(shade(part.ravel()))),
         }  # fmt: skip
 
     def _movers(self, done: StepGroup | None) -> Layer:

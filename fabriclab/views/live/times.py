@@ -15,7 +15,7 @@ from fabriclab.texts import text
 from fabriclab.views.live.controls import Slider
 from fabriclab.views.live.widget import Live
 from fabriclab.views.rulers import fitted
-from fabriclab.views.scene import COLOUR, Layer, Scene
+from fabriclab.views.scene import COLOUR, Scene, boxes, texts
 from fabriclab.views.tables import Table
 from fabriclab.views.timelines import timeline_scene
 
@@ -92,15 +92,13 @@ def race_scene(runs: Mapping[str, Any], seconds: float) -> Scene:
         ends.append(t.end)
     n, x0, wide, row = len(parts), 150.0, 420.0, 34.0
     y = 8 + row * np.arange(n)
-    box = {"x": np.full(n, x0), "y": y, "h": np.full(n, row - 10)}
     middle, notes = y + (row - 10) / 2, [", ".join(words) for words in zip(state, steps, strict=True)]
     layers = {
-        "way": Layer("boxes", {**box, "w": np.full(n, wide), "colour": COLOUR["none"], "edge": COLOUR["grey"]}),
-        "bars": Layer("boxes", {**box, "w": np.maximum(wide * np.array(parts), 1.0), "colour": COLOUR["predicted"],
-                                "names": list(runs), "notes": notes}),
-        "names": Layer("texts", {"x": np.full(n, x0 - 8), "y": middle, "align": 2.0,
-                                  "texts": [fitted(name, x0 - 8) for name in runs]}),
-        "state": Layer("texts", {"x": np.full(n, x0 + wide + 8), "y": middle, "texts": state}),
+        "way": boxes(x0, y, wide, row - 10, colour=COLOUR["none"], edge=COLOUR["grey"]),
+        "bars": boxes(x0, y, np.maximum(wide * np.array(parts), 1.0), row - 10, colour=COLOUR["predicted"],
+                      names=list(runs), notes=notes),
+        "names": texts(x0 - 8, middle, [fitted(name, x0 - 8) for name in runs], align=2.0),
+        "state": texts(x0 + wide + 8, middle, state),
     }  # fmt: skip
     table = Table({"run": list(runs), "part [%]": 100 * np.array(parts), "steps ended": steps, "end [s]": ends})
     words = ", ".join(f"{name} {how}" for name, how in zip(runs, state, strict=True))

@@ -14,7 +14,7 @@ from fabriclab.views.live.controls import Choice, Control, Slider
 from fabriclab.views.live.fabrics import scene_of
 from fabriclab.views.live.widget import Live
 from fabriclab.views.page import spread
-from fabriclab.views.scene import COLOUR, Layer, Scene, lines, shade, texts_at
+from fabriclab.views.scene import COLOUR, Scene, boxes, lines, shade, texts_at
 from fabriclab.views.tables import Table
 
 
@@ -89,23 +89,16 @@ def roulette(flows: int = 32, cables: int = 32, seed: int = 0) -> Live:
         rules = [np.array([[left - 6, y], [left + 516, y]]) for y in marks.values()]
         beside = zip(marks, spread([*marks.values()], 15.0, 0.0, foot).tolist(), strict=True)
         layers = {
-            "bars": Layer("boxes", {"x": x, "y": foot - tall * held, "w": np.full(cables, max(wide - 2, 2.0)),
-                                    "h": np.maximum(tall * held, 1.0), "colour": shade(held / most), "round": 0.0,
-                                    "names": names, "notes": notes}),
+            "bars": boxes(x, foot - tall * held, max(wide - 2, 2.0), np.maximum(tall * held, 1.0), round=0.0,
+                          colour=shade(held / most), names=names, notes=notes),
             "rules": lines(rules, width=1.5, colour=COLOUR["ink"], dash=np.array([1.0, 2.0])),
             "words": texts_at(*((left + 520, y, text(f"live.dice.{mark}"), 0) for mark, y in beside),
                               *((left - 12, foot - tall * int(v), str(v), 2) for v in scale),
                               (left, foot + 16, text("live.dice.below", cables=cables), 0)),
         }  # fmt: skip
-        said = text(
-            "live.dice.said",
-            flows=counted(flows, "flow"),
-            cables=counted(cables, "cable"),
-            most=counted(most, "flow"),
-            idle=int(np.sum(held == 0)),
-            slow=text("live.dice.slow" if most > least else "live.dice.even", slow=f"{most / least:.3g}"),
-            mean=f"{mean:.3g}",
-        )
+        slow = text("live.dice.slow" if most > least else "live.dice.even", slow=f"{most / least:.3g}")
+        said = text("live.dice.said", flows=counted(flows, "flow"), cables=counted(cables, "cable"), slow=slow,
+                    most=counted(most, "flow"), idle=int(np.sum(held == 0)), mean=f"{mean:.3g}")  # fmt: skip
         return Scene(said, Table({"cable": np.arange(cables), "flows": held}), layers, foot + 30, said)
 
     controls: dict[str, Control] = {
