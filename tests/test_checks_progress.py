@@ -1,6 +1,7 @@
 """The progress file is the learner's: never lost, never overwritten; ruler, map and report read it."""
 
 import base64
+import inspect
 import json
 import logging
 import math
@@ -48,6 +49,7 @@ from fabriclab.checks.shown import rows_of
 from fabriclab.checks.store import held
 from fabriclab.core.result import Result
 from fabriclab.texts import keys, table, text
+from fabriclab.views import live
 from fabriclab.views.calibration import calibration_scene
 
 
@@ -791,9 +793,14 @@ def test_every_text_is_used_and_every_field_is_filled():
                    "q.", "lesson.", "mis.", "how.", "factor.", "state.", "measured.", "report.", "drill.", "title.",
                    "guess.", "check.", "live.word.", "form.", "ex.", "ex1", "sandbox.",
                    "kind.", "sweep.", "fabric.says_", "fabric.in_", "fabric.key_", "fabric.server", "fabric.box",
-                   "timeline.of_", "live.sweep.", "live.dice.", "live.cut.", "grade.title.", "grade.trouble.",
+                   "timeline.of_", "live.sweep.", "live.roulette.", "live.cut.", "grade.title.", "grade.trouble.",
                )  # fmt: skip
-    unused = [key for key in keys("") if not key.startswith(dynamic) and f'"{key}"' not in code]
+    views_of = {name: getattr(live, name) for name in live.__all__ if inspect.isfunction(getattr(live, name))}
+    by_name = {
+        f"live.{name}.{k}" for name, of in views_of.items() for k in ("title", *inspect.signature(of).parameters)
+    }
+    by_name |= {f"live.control.{k}" for of in views_of.values() for k in inspect.signature(of).parameters}
+    unused = [key for key in keys("") if not key.startswith(dynamic) and key not in by_name and f'"{key}"' not in code]
     assert unused == [] and {f"mis.{name}" for name in names} <= set(keys("mis."))
     from fabriclab.checks.judges import _RING_MISTAKES
 

@@ -12,9 +12,9 @@ from fabriclab.texts import text
 from fabriclab.views.fabric_words import key
 from fabriclab.views.fabrics import MOST_NODES
 from fabriclab.views.layout import counted, marks_of
-from fabriclab.views.live.controls import Choice, Control, Slider
+from fabriclab.views.live.controls import Choice, Slider
 from fabriclab.views.live.fabrics import scene_of
-from fabriclab.views.live.widget import Live
+from fabriclab.views.live.widget import Live, live_view
 from fabriclab.views.maps import _places, is_direct
 from fabriclab.views.page import Ints
 from fabriclab.views.scene import COLOUR, Layer, Scene, ink_on
@@ -76,9 +76,4 @@ def cut(fabric: Fabric, first: int = 0, order: str = "in order") -> Live:
         made = scene_of(fabric, np.isin(np.arange(fabric.n_links), links).astype(float), said=said)
         return made if made.wrong else _halved(fabric, made, half)
 
-    controls: dict[str, Control] = {
-        "first": Slider(0, n - 1, label=text("live.cut.first")),
-        "order": Choice(tuple(orders), text("live.cut.order")),
-    }
-    values = {"first": first, "order": order}
-    return Live(f"fl.live.cut(fl.{fabric!r}", scene, controls, values, text("live.cut.title"))
+    return live_view("cut", locals(), scene, {"first": Slider(0, n - 1), "order": Choice(tuple(orders))})

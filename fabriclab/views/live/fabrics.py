@@ -65,7 +65,7 @@ def fabric(
     }
     modes = tuple(mode for mode in SAYS if here.get(mode, True))
     own = {
-        "colour": (Choice(modes, text("live.fabric.colour")), colour or modes[0]),
+        "colour": (Choice(modes, text("live.control.colour")), colour or modes[0]),
         "layout": (Choice(("tiers", "floor"), text("live.fabric.layout")), layout),
     }
     hidden: dict[str, Any] = {"open": open}

@@ -17,7 +17,7 @@ from fabriclab.texts import text
 from fabriclab.views.layout import counted
 from fabriclab.views.live.controls import Choice, Control, Slider
 from fabriclab.views.live.fabrics import scene_of
-from fabriclab.views.live.widget import Live
+from fabriclab.views.live.widget import Live, live_view
 from fabriclab.views.page import Floats
 from fabriclab.views.scene import COLOUR, Scene, lines
 
@@ -82,14 +82,9 @@ def explorer(family: str = "fat_tree", size: int = 64, colour: str = "load", *,
         f, load, said = _facts(family, size)
         return scene_of(f, load if colour == "load" else None, colour, said=said)
 
-    controls: dict[str, Control] = {
-        "family": Choice(families, text("live.explorer.family")),
-        "size": Choice(SIZES, text("live.explorer.size")),
-        "colour": Choice(("load", "tier"), text("live.fabric.colour")),
-    }
-    values = {"family": family, "size": size, "colour": colour}
-    call = "fl.live.explorer(" + (f"families={families!r}" if families != tuple(FAMILIES) else "")
-    return Live(call, scene, controls, values, text("live.explorer.title"))
+    controls: dict[str, Control] = {"family": Choice(families), "size": Choice(SIZES),
+                                    "colour": Choice(("load", "tier"))}  # fmt: skip
+    return live_view("explorer", locals(), scene, controls)
 
 
 def twist(shape: tuple[int, ...] = (4, 4, 8), shift: int = 0, colour: str = "load") -> Live:
@@ -139,12 +134,8 @@ def twist(shape: tuple[int, ...] = (4, 4, 8), shift: int = 0, colour: str = "loa
         drawn = lines(paths, width=3.0, colour=COLOUR["other1"])
         return replace(made, layers={**below, "ring": drawn, **made.layers})
 
-    controls: dict[str, Control] = {
-        "shift": Slider(0, max(shape) - 1, label=text("live.twist.shift")),
-        "colour": Choice(("load", "tier"), text("live.fabric.colour")),
-    }
-    call = f"fl.live.twist({tuple(shape)!r}"
-    return Live(call, scene, controls, {"shift": shift, "colour": colour}, text("live.twist.title"))
+    controls: dict[str, Control] = {"shift": Slider(0, max(shape) - 1), "colour": Choice(("load", "tier"))}
+    return live_view("twist", locals(), scene, controls)
 
 
 def mix(fabric: Fabric, share: int = 0, routing: str = "spray", colour: str = "load", *,
@@ -187,13 +178,9 @@ def mix(fabric: Fabric, share: int = 0, routing: str = "spray", colour: str = "l
                     leaf=f"{100 * (1 - over):.3g}", link=fabric.link_name(int(time.argmax())))  # fmt: skip
         return scene_of(fabric, time / time.max(), colour, said=said)
 
-    controls: dict[str, Control] = {
-        "share": Slider(0, 100, 5, label=text("live.mix.share"), unit="%"),
-        "routing": Choice(routings, text("live.place.routing")),
-        "colour": Choice(("load", "tier", "rail"), text("live.fabric.colour")),
-    }
-    call = f"fl.live.mix(fl.{fabric!r}" + (f", routings={routings!r}" if routings != ("spray", "pxn") else "")
-    return Live(call, scene, controls, {"share": share, "routing": routing, "colour": colour}, text("live.mix.title"))
+    controls: dict[str, Control] = {"share": Slider(0, 100, 5, unit="%"), "routing": Choice(routings),
+                                    "colour": Choice(("load", "tier", "rail"))}  # fmt: skip
+    return live_view("mix", locals(), scene, controls)
 
 
 def failures(fabric: Fabric, what: str = "cable", count: int = 1, seed: int = 0, *,
@@ -225,10 +212,6 @@ def failures(fabric: Fabric, what: str = "cable", count: int = 1, seed: int = 0,
             said += " " + text("live.failures.alone", ranks=counted(helped, "rank"))
         return scene_of(hurt, None, "failure", said=said)
 
-    controls: dict[str, Control] = {
-        "what": Choice(kinds, text("live.failures.what")),
-        "count": Slider(0, min(32, min(map(len, there.values()))), label=text("live.failures.count")),
-        "seed": Slider(0, 20, label=text("live.failures.seed")),
-    }
-    call = f"fl.live.failures(fl.{fabric!r}" + (f", kinds={kinds!r}" if kinds != ("cable", "leaf", "spine") else "")
-    return Live(call, scene, controls, {"what": what, "count": count, "seed": seed}, text("live.failures.title"))
+    most = min(32, *map(len, there.values()))
+    controls: dict[str, Control] = {"what": Choice(kinds), "count": Slider(0, most), "seed": Slider(0, 20)}
+    return live_view("failures", locals(), scene, controls)

@@ -13,7 +13,7 @@ from fabriclab.simulation import simulate
 from fabriclab.texts import text
 from fabriclab.views.live.controls import Choice, Control, Slider
 from fabriclab.views.live.fabrics import scene_of
-from fabriclab.views.live.widget import Live
+from fabriclab.views.live.widget import Live, live_view
 from fabriclab.views.scene import Scene
 
 
@@ -37,24 +37,17 @@ def placement(
     def scene(seed: int, routing: str, colour: str, open: int | None) -> Scene:
         order = _order(groups, seed)
         run = simulate("all_reduce", "ring", fabric, size, placement=order, method=routing)
-        numbers = {
-            "hops": f"{collectives.spine_crossings(fabric, order):,}",
-            "all": f"{order.size:,}",
-            "routing": routing,
-            "seed": seed,
-        }
+        hops = f"{collectives.spine_crossings(fabric, order):,}"
         # Of the bytes of one flow: all flows of a ring have one size.
         full = run.timeline.link_bytes.max() / (run.flows.size[0] * run.timeline.repeat.sum())
-        said = text("live.place.shuffled" if seed else "live.place.order", time=units.format_time(run.time), **numbers)
-        said += " " + text("live.place.full", n=f"{full:.3g}")
+        said = text("live.placement.shuffled" if seed else "live.placement.order", hops=hops, all=f"{order.size:,}",
+                    time=units.format_time(run.time), routing=routing, seed=seed)  # fmt: skip
+        said += " " + text("live.placement.full", n=f"{full:.3g}")
         return scene_of(fabric, run, colour, open, said)
 
-    controls: dict[str, Control] = {"seed": Slider(0, 20, label=text("live.place.seed"))}
-    controls |= {"routing": Choice(("ecmp", "spray"), text("live.place.routing"))}
-    controls |= {"colour": Choice(("load", "tier", "rail"), text("live.fabric.colour"))}
-    values = {"seed": seed, "routing": routing, "colour": colour}
-    call = f"fl.live.placement(fl.{fabric!r}, {size!r}"
-    return Live(call, scene, controls, values, text("live.place.title"), hidden={"open": open})
+    controls: dict[str, Control] = {"seed": Slider(0, 20), "routing": Choice(("ecmp", "spray")),
+                                    "colour": Choice(("load", "tier", "rail"))}  # fmt: skip
+    return live_view("placement", locals(), scene, controls, hidden=("open",))
 
 
 def wirings(fabrics: Mapping[str, Fabric], wiring: str | None = None, seed: int = 0) -> Live:
@@ -69,8 +62,8 @@ def wirings(fabrics: Mapping[str, Fabric], wiring: str | None = None, seed: int 
     wiring, seed : str, int
         The first unless given; seed of the shuffle, 0 for the order of the servers.
     """
-    names = tuple(fabrics)
-    groups = np.array(collectives.rail_groups(fabrics[names[0]]))
+    first = next(iter(fabrics))
+    groups, wiring = np.array(collectives.rail_groups(fabrics[first])), wiring or first
 
     def scene(wiring: str, seed: int) -> Scene:
         fabric, order = fabrics[wiring], _order(groups, seed)
@@ -81,12 +74,7 @@ def wirings(fabrics: Mapping[str, Fabric], wiring: str | None = None, seed: int 
         said = text(key, wiring=wiring, seed=seed, hops=f"{hops:,}", all=f"{order.size:,}")
         return scene_of(fabric, run, said=said)
 
-    controls: dict[str, Control] = {
-        "wiring": Choice(names, text("live.wirings.wiring")),
-        "seed": Slider(0, 20, label=text("live.place.seed")),
-    }
-    call = f"fl.live.wirings({{{', '.join(f'{name!r}: fl.{fabric!r}' for name, fabric in fabrics.items())}}}"
-    return Live(call, scene, controls, {"wiring": wiring or names[0], "seed": seed}, text("live.wirings.title"))
+    return live_view("wirings", locals(), scene, {"wiring": Choice(tuple(fabrics)), "seed": Slider(0, 20)})
 
 
 def _order(groups: NDArray[np.int64], seed: int) -> NDArray[np.int64]:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from fabriclab import topologies, units
-from fabriclab.core import Fabric, Flows
+from fabriclab.core import Flows
 from fabriclab.routing import route
-from fabriclab.simulation import Rings, best_rings, ring_busbw
+from fabriclab.simulation import best_rings, ring_busbw
 from fabriclab.texts import text
 from fabriclab.topologies.gigaio import WIRINGS, rings
-from fabriclab.views.live.controls import Choice, Control, Slider
+from fabriclab.views.live.controls import Choice, Slider
 from fabriclab.views.live.fabrics import scene_of
-from fabriclab.views.live.widget import Live
+from fabriclab.views.live.widget import Live, live_view
 from fabriclab.views.scene import Scene
 
 SERVERS: Final = ("mi300x", "dgx1v", "dgx_h100")
@@ -35,12 +35,9 @@ def server(server: str = "mi300x", gpus: int = 2, *, servers: tuple[str, ...] = 
     """
 
     @cache
-    def facts(name: str, gpus: int) -> tuple[Fabric, Rings]:
-        f = topologies.build(name)
-        return f, best_rings(f, range(gpus))
-
     def scene(server: str, gpus: int) -> Scene:
-        f, found = facts(server, gpus)
+        f = topologies.build(server)
+        found = best_rings(f, range(gpus))
         own = (f.source == f.endpoint[0]) & np.isin(np.array(f.kinds)[f.kind[f.target]], ("gpu", "nvswitch"))
         said = text("live.server.said", n=gpus, server=server, rate=units.format_rate(found.rate)) + " "
         if found.outside:
@@ -50,12 +47,7 @@ def server(server: str = "mi300x", gpus: int = 2, *, servers: tuple[str, ...] = 
             said += text("live.server.own", used=f.ports[own & (found.load > 0)].sum(), all=f.ports[own].sum())
         return scene_of(f, np.minimum(found.load, 1.0), said=said)
 
-    controls: dict[str, Control] = {"gpus": Slider(2, 8, label=text("live.server.gpus"))}
-    hidden: dict[str, Any] = {"server": server}
-    if len(servers) > 1:
-        controls, hidden = {"server": Choice(servers, text("live.server.server")), **controls}, {}
-    call = "fl.live.server(" + (f"servers={servers!r}" if servers != SERVERS else "")
-    return Live(call, scene, controls, {"server": server, "gpus": gpus}, text("live.server.title"), hidden=hidden)
+    return live_view("server", locals(), scene, {"server": Choice(servers), "gpus": Slider(2, 8)})
 
 
 def gigaio(wiring: str = "2s-2rp-std-flat", *, wirings: tuple[str, ...] = WIRINGS) -> Live:
@@ -70,7 +62,7 @@ def gigaio(wiring: str = "2s-2rp-std-flat", *, wirings: tuple[str, ...] = WIRING
     """
 
     @cache
-    def facts(wiring: str) -> tuple[Fabric, Any, str]:
+    def scene(wiring: str) -> Scene:
         f = topologies.build("gigaio", wiring=wiring)
         order = rings(f)
         ends = f.endpoint[order]
@@ -81,12 +73,6 @@ def gigaio(wiring: str = "2s-2rp-std-flat", *, wirings: tuple[str, ...] = WIRING
         rate = units.format_rate(ring_busbw("all_reduce", f, order))
         said = text("live.gigaio.said", wiring=wiring, n=len(order), rate=rate, most=f"{shared[full]:.0f}",
                     link=f.link_name(full))  # fmt: skip
-        return f, load / load[full], said
+        return scene_of(f, load / load[full], said=said)
 
-    def scene(wiring: str) -> Scene:
-        f, load, said = facts(wiring)
-        return scene_of(f, load, said=said)
-
-    call = "fl.live.gigaio(" + (f"wirings={wirings!r}" if wirings != WIRINGS else "")
-    controls: dict[str, Control] = {"wiring": Choice(wirings, text("live.gigaio.wiring"))}
-    return Live(call, scene, controls, {"wiring": wiring}, text("live.gigaio.title"))
+    return live_view("gigaio", locals(), scene, {"wiring": Choice(wirings)})

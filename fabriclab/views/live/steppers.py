@@ -12,7 +12,7 @@ from fabriclab.core import Fabric, Flows, Schedule, StepGroup
 from fabriclab.texts import text
 from fabriclab.views.layout import lines_of, marks_of, paths_of
 from fabriclab.views.live.controls import Slider
-from fabriclab.views.live.widget import Live
+from fabriclab.views.live.widget import Live, live_view
 from fabriclab.views.page import Floats
 from fabriclab.views.scene import COLOUR, WIDTH, Layer, Scene, boxes, ink_on, lines, shade, texts
 from fabriclab.views.tables import Table
@@ -49,16 +49,9 @@ def stepper(
         If there are too many ranks or cells to be read.
     """
     plan = collectives.build(collective, algorithm, n_ranks, root=root, segments=segments, pipelined=pipelined)
-    hall = topologies.build("crossbar", hosts=max(2, n_ranks)) if fabric is None else fabric
-    show = _Stepper(plan, hall)
-    more = {"root": root, "segments": segments, "pipelined": pipelined}
-    call = f"fl.live.stepper({collective!r}, {algorithm!r}, {n_ranks}" + (
-        f", fabric=fl.{fabric!r}" if fabric is not None else ""
-    )
-    call += "".join(f", {k}={v!r}" for k, v in more.items() if v != {"root": 0, "segments": 1, "pipelined": False}[k])
-    control = Slider(0, plan.n_steps, 1, label=text("live.step.step"), play=True)
-    title = text("live.step.title", collective=collective, algorithm=algorithm)
-    return Live(call, show.scene, {"step": control}, {"step": step}, title, listed=plan.draw(first=1))
+    show = _Stepper(plan, topologies.build("crossbar", hosts=max(2, n_ranks)) if fabric is None else fabric)
+    control = Slider(0, plan.n_steps, play=True)
+    return live_view("stepper", locals(), show.scene, {"step": control}, listed=plan.draw(first=1))
 
 
 class _Stepper:
@@ -143,24 +136,24 @@ class _Stepper:
                 if target < n:
                     new[target, (first + np.arange(count)) % self.plan.n_blocks + segment * self.plan.n_blocks] = True
         blocks = [self.plan.block_name(b % self.plan.n_blocks, b // self.plan.n_blocks) for b in range(rows)]
-        names = [text("live.step.cell", r=r, b=b) for r in range(n) for b in blocks]
-        notes = [text("live.step.holds", value=v, n=round(n * p)) if h else text("live.step.empty")
+        names = [text("live.stepper.cell", r=r, b=b) for r in range(n) for b in blocks]
+        notes = [text("live.stepper.holds", value=v, n=round(n * p)) if h else text("live.stepper.empty")
                  for v, p, h in zip(value.ravel(), part.ravel(), held.ravel(), strict=True)]  # fmt: skip
         numbers = [str(v) if h else "" for v, h in zip(value.ravel(), held.ravel(), strict=True)]
         left = float(self.column.min()) - wide / 2 - 6
-        ranks, align, over = [text("live.step.rank", r=r) for r in range(n)], np.ones(n), self.column
+        ranks, align, over = [text("live.stepper.rank", r=r) for r in range(n)], np.ones(n), self.column
         if 7.7 * max(map(len, ranks)) > self.room:  # then the word stands once, before the numbers
             ranks, align, over = (
-                [text("live.step.ranks"), *map(str, range(n))],
+                [text("live.stepper.ranks"), *map(str, range(n))],
                 np.append(2, align),
                 np.append(left, over),
             )
         middle, key = self.deep + _CELL * (np.arange(rows) + 0.5) - 1.5, np.array([12.0, 112.0])
-        words = [text("live.step.legend_added"), text("live.step.legend_copied")]
+        words = [text("live.stepper.legend_added"), text("live.stepper.legend_copied")]
         return {
             "key": boxes(key, 6.0, 12.0, 12.0, colour=np.array([COLOUR["predicted"], COLOUR["other1"]])),
             "key words": texts(key + 18, 12.0, words, size=11.0),
-            "rows": texts(left, middle, [text("live.step.block", b=b) for b in blocks], align=2.0, size=11.0),
+            "rows": texts(left, middle, [text("live.stepper.block", b=b) for b in blocks], align=2.0, size=11.0),
             "ranks": texts(over, self.deep - 8, ranks, align=align, size=11.0),
             "cells": boxes(x, y, wide, _CELL - 3, colour=np.where(held.ravel(), shade(part.ravel()), COLOUR["none"]),
                            edge=np.where(new.ravel(), COLOUR["failed"], COLOUR["grey"]), names=names, notes=notes),
@@ -209,16 +202,16 @@ class _Stepper:
         plan, n = self.plan, self.plan.n_ranks
         whole = int(np.sum(held & (np.round(part * n) == n)))
         if done is None:
-            said = text("live.step.before", steps=plan.n_steps)
-            return said + (" " + text("live.step.parts")) * (plan.segments > 1), ""
+            said = text("live.stepper.before", steps=plan.n_steps)
+            return said + (" " + text("live.stepper.parts")) * (plan.segments > 1), ""
         added = int(done.count[done.reduce].sum())
         moved, cells = int(done.count.sum()), plan.n_blocks * plan.segments
-        chunk = text("live.step.chunk", n=cells) if cells > 1 else text("live.step.array")
+        chunk = text("live.stepper.chunk", n=cells) if cells > 1 else text("live.stepper.array")
         numbers = {"n": moved, "chunk": chunk, "added": added, "copied": moved - added}
-        said = text("live.step.said", step=step, steps=plan.n_steps, **numbers)
+        said = text("live.stepper.said", step=step, steps=plan.n_steps, **numbers)
         if any(s.reduce.any() for s in self.steps):
-            said += " " + text("live.step.whole", ranks=n, whole=whole, cells=n * cells)
+            said += " " + text("live.stepper.whole", ranks=n, whole=whole, cells=n * cells)
         columns = (done.source, done.target, self._names(done), done.count, done.reduce)
-        moves = [text("live.step.moves" if c > 1 else "live.step.move", source=s, target=t, blocks=b)
-                 + text("live.step.added") * bool(r) for s, t, b, c, r in zip(*columns, strict=True)]  # fmt: skip
+        moves = [text("live.stepper.moves" if c > 1 else "live.stepper.move", source=s, target=t, blocks=b)
+                 + text("live.stepper.added") * bool(r) for s, t, b, c, r in zip(*columns, strict=True)]  # fmt: skip
         return said, "; ".join(moves)
