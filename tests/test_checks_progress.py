@@ -50,7 +50,7 @@ from fabriclab.checks.store import held
 from fabriclab.core.result import Result
 from fabriclab.texts import keys, table, text
 from fabriclab.views import live
-from fabriclab.views.calibration import calibration_scene
+from fabriclab.views.rulers import calibration_scene
 
 
 @pytest.fixture(autouse=True)

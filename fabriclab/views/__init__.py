@@ -12,11 +12,10 @@ from typing import Any
 from matplotlib.axes import Axes
 
 from fabriclab.core import Fabric, Result, Timeline
-from fabriclab.views.calibration import calibration
 from fabriclab.views.fabrics import fabric
 from fabriclab.views.page import Picture
 from fabriclab.views.palette import ROLES
-from fabriclab.views.rulers import ruler
+from fabriclab.views.rulers import calibration, ruler
 from fabriclab.views.sweeps import sweep
 from fabriclab.views.tables import Table, table
 from fabriclab.views.timelines import timeline

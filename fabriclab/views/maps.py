@@ -19,7 +19,7 @@ from fabriclab.views.layout import Lines, Marks, counted, lines_of
 from fabriclab.views.page import Floats, Ints
 from fabriclab.views.scene import COLOUR, WIDTH, Layer, Scene, boxes, ink_on, lines, shade, texts_at
 
-__all__ = ["crosses", "is_direct", "map_scene", "scale"]
+__all__ = ["crosses", "is_direct", "map_scene", "places_of", "scale"]
 
 _TOP, _EDGE, _ROUND, _TALL = 16.0, 40.0, 430.0, 520.0  # [px]
 _IDLE: Final = 0.22  # how strong a cable is drawn that carries nothing
@@ -37,7 +37,7 @@ def is_direct(f: Fabric) -> bool:
 def map_scene(f: Fabric, share: Floats | None, colour: str, said: str = "") -> Scene:
     """Return one picture of a direct network with loads (L,); its hosts stand in the box of their switch."""
     share = np.full(f.n_links, np.nan) if share is None else share
-    node, of_node, folded = _places(f)
+    node, of_node, folded = places_of(f)
     if node.size > MOST_PLACES:
         return Scene(text("fabric.too_many_places", n=f"{node.size:,}", most=f"{MOST_PLACES:,}"), wrong=True)
     where = {name: f.coord[node, i].astype(np.int64) for i, name in enumerate(f.coord_names)}
@@ -99,7 +99,7 @@ def map_scene(f: Fabric, share: Floats | None, colour: str, said: str = "") -> S
     return worded(f, marks, every, share, layers, height, said, words, text("map.within"))
 
 
-def _places(f: Fabric) -> tuple[Ints, Ints, bool]:
+def places_of(f: Fabric) -> tuple[Ints, Ints, bool]:
     """Return the nodes that are drawn (P,), the place of each node (N,), and whether a place is a whole group.
 
     An end that no other traffic passes stands at its first switch.

@@ -1,4 +1,4 @@
-"""Ruler: rates on one logarithmic scale, measured here beside the links of the catalog."""
+"""Logarithmic scales: rates measured here beside links of the catalog, and guesses divided by what came out."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 from matplotlib.axes import Axes
+from numpy.typing import ArrayLike
 
 from fabriclab import units
 from fabriclab.core import Result
@@ -150,3 +151,56 @@ def _factor(a: float, b: float) -> str:
     if max(a / b, b / a) < 1.05:
         return text("live.ruler.equal")
     return text("live.ruler.faster" if a > b else "live.ruler.slower", factor=three(max(a / b, b / a)))
+
+
+def calibration(
+    names: Sequence[str], ratio: ArrayLike, low: ArrayLike, high: ArrayLike, *, finding: str | None = None
+) -> Picture:
+    """Draw a row per guess, the first on top: a dot for the guess, a bar for its range, a line where the truth is.
+
+    Parameters
+    ----------
+    names : sequence of str
+        What was guessed. (N,)
+    ratio, low, high : array_like
+        Best guess and ends of its range, divided by what came out; NaN for an end that was not given. (N,) [> 0]
+    finding : str, optional
+        The sentence above the picture.
+
+    Raises
+    ------
+    ValueError
+        If there is nothing to draw, or a number is not finite and above 0.
+    """
+    return printed(calibration_scene(names, ratio, low, high), finding=finding)
+
+
+def calibration_scene(names: Sequence[str], ratio: ArrayLike, low: ArrayLike, high: ArrayLike) -> Scene:
+    """Return the picture; see `calibration`."""
+    values = np.array([ratio, low, high], dtype=np.float64)  # (3, N)
+    given = values[np.isfinite(values)]
+    if values.shape != (3, len(names)) or not np.isfinite(values[0]).all() or not given.size or given.min() <= 0:
+        msg = f"ratio, low and high must hold one number above 0 for each of {list(names)}, got {values.tolist()}"
+        raise ValueError(msg)
+    left, right, top, row = 260.0, 620.0, 22.0, 27.0  # [px]
+    least, most = min(0.2, given.min()), max(5.0, given.max())
+    to_x = log_axis(least / 2, 2 * most, left, right)
+    y, bottom = top + row * (np.arange(len(names)) + 0.5), top + row * len(names)
+    tens = 10.0 ** np.arange(-12, 13, 1 + int((np.log10(most / least) + 1) / 8))
+    shown = tens[(tens > least / 2) & (tens < 2 * most)]
+    near, truth, far = (float(to_x(v)) for v in (0.5, 1.0, 2.0))
+    ends = [(h, path) for h, path in zip(y, to_x(values[1:].T), strict=True) if np.isfinite(path).all()]
+    layers = {
+        "near": boxes(near, top, far - near, bottom - top, colour=COLOUR["grey"], alpha=0.15, round=0.0),
+        **tick_layers(shown, to_x, lambda v: f"{v:g}", (top, bottom), True),
+        "truth": lines([np.array([[truth, top], [truth, bottom]])]),
+        "ranges": lines([np.stack([x, [h, h]], axis=1) for h, x in ends], width=7.0, alpha=0.4,
+                        colour=COLOUR["guess"]),
+        "dots": Layer("dots", {"x": to_x(values[0]), "y": y, "size": 5.0, "colour": COLOUR["guess"]}),
+        "names": texts(left - 8, y, [fitted(name, left - 8) for name in names], align=2.0),
+        "ratios": texts(right + 8, y, [three(best) for best in values[0]]),
+        "words": texts_at((truth, 12.0, text("progress.band"), 1), (right, bottom + 29, text("progress.guesses"), 2)),
+    }  # fmt: skip
+    close = int(np.sum((values[0] >= 0.5) & (values[0] <= 2.0)))
+    table = Table({"what": names, **dict(zip(("guess / truth", "low / truth", "high / truth"), values, strict=True))})
+    return Scene(text("progress.near", near=close, n=len(names)), table, layers, bottom + 40)

@@ -1,18 +1,19 @@
-"""Live timelines: scrub through a run, or let several race."""
+"""Live views of runs: scrub through one, let several race, or see their times against size or ranks."""
 
 from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 from fabriclab import units
-from fabriclab.core import Fabric, Flows, Routes, Timeline
+from fabriclab.core import Fabric, Flows, Result, Routes, Timeline
 from fabriclab.texts import text
-from fabriclab.views.live.controls import Slider
+from fabriclab.views import sweeps
+from fabriclab.views.live.controls import Control, Slider, name_of
 from fabriclab.views.live.widget import Live
 from fabriclab.views.rulers import fitted
 from fabriclab.views.scene import COLOUR, Scene, boxes, texts
@@ -104,3 +105,39 @@ def race_scene(runs: Mapping[str, Any], seconds: float) -> Scene:
     words = ", ".join(f"{name} {how}" for name, how in zip(runs, state, strict=True))
     said = text("live.race.said", time=units.format_time(seconds), list=words)
     return Scene(said, table, layers, float(y[-1]) + row, said)
+
+
+def sweep(
+    results: Callable[..., Any] | sweeps.Results, *, y: str = "time", x: str = "size",
+    controls: Mapping[str, Control] | None = None, bounds: sweeps.Bounds | None = None, said: str = "", **values: Any,
+) -> Live:  # fmt: skip
+    """Show sweeps that follow controls: time or busbw against size or ranks; hover or arrow keys read the points.
+
+    Parameters
+    ----------
+    results : callable, Result, sequence of Result or mapping of label to these
+        What to draw, as in `views.sweep`; a callable takes the values of ``controls`` and returns it. The first two
+        predicted series get a mark where they change places.
+    y, x : str
+        "time" or "busbw" against "size" or "ranks".
+    controls : mapping of str to Slider or Choice
+        Controls of ``results``.
+    bounds, said
+        As in `views.sweep`; the sentence, unless given, names the ends of the first series.
+    **values
+        Where the controls stand.
+    """
+    known = dict(controls or {})
+    start = {name: c.samples()[0] for name, c in known.items()} | values
+
+    def scene(**values: Any) -> Scene:
+        made = results(**values) if callable(results) else results
+        return sweeps.sweep_scene(made, y, x, bounds, said, cross=True)
+
+    name = name_of(results, "results")
+    call = f"fl.live.sweep({name}, y={y!r}, x={x!r}, controls={known!r}"
+    if bounds:
+        typed = not any(isinstance(value, Result) for value in bounds.values())
+        call += f", bounds={dict(bounds) if typed else 'bounds'}"
+    call += f", said={said!r}" if said else ""
+    return Live(call, scene, known, start, text("live.sweep.title"))
