@@ -67,6 +67,7 @@ def fabric_scene(
     """Return one picture of a fabric with loads (L,); the block with the node ``open`` shows its members."""
     if not f.n_links or not f.n_ranks:
         return Scene(text("fabric.empty", links=f.n_links, ends=f.n_ranks), wrong=True)
+    share = np.full(f.n_links, np.nan) if share is None else share
     if is_direct(f):
         return map_scene(f, share, colour, said)
     marks = marks_of(f, f.n_nodes > MOST_NODES, open)
@@ -74,7 +75,6 @@ def fabric_scene(
         marks = marks_of(f, True)
         said = text("fabric.many", n=f"{np.sum(marks.of_node == marks.of_node[open]):,}", most=f"{MOST_BOXES:,}")
         open = None
-    share = np.full(f.n_links, np.nan) if share is None else share
     cables = lines_of(f, marks, share)
     # Room below the lowest row: names of servers or rails, and the arcs of cables within a row.
     foot = 0.32 + 0.36 * (marks.server.max() >= 0) + arc_room(marks, cables)

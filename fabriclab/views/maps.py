@@ -34,9 +34,8 @@ def is_direct(f: Fabric) -> bool:
     return bool(inner.any() and level.mean() > 0.5 and "gpu" not in f.kinds)
 
 
-def map_scene(f: Fabric, share: Floats | None, colour: str, said: str = "") -> Scene:
+def map_scene(f: Fabric, share: Floats, colour: str, said: str = "") -> Scene:
     """Return one picture of a direct network with loads (L,); its hosts stand in the box of their switch."""
-    share = np.full(f.n_links, np.nan) if share is None else share
     node, of_node, folded = places_of(f)
     if node.size > MOST_PLACES:
         return Scene(text("fabric.too_many_places", n=f"{node.size:,}", most=f"{MOST_PLACES:,}"), wrong=True)

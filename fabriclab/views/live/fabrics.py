@@ -58,11 +58,7 @@ def fabric(
     name = name_of(load, "load") if load is not None else ""
     call = f"fl.live.fabric(fl.{fabric!r}{f', {name}' if name else ''}"
     call += (f", controls={known!r}" if known else "") + (f", said={said!r}" if said else "")
-    here = {
-        "load": load is not None,
-        "rail": bool(np.any(fabric.rail > 0)),
-        "failure": bool(np.any(fabric.capacity == 0)),
-    }
+    here = {"load": load is not None, "rail": np.any(fabric.rail > 0), "failure": np.any(fabric.capacity == 0)}
     modes = tuple(mode for mode in SAYS if here.get(mode, True))
     own = {
         "colour": (Choice(modes, text("live.control.colour")), colour or modes[0]),
@@ -88,12 +84,12 @@ def scene_of(
     values = run.utilisation(f.capacity) if isinstance(run, Timeline) else run
     if values is not None and np.isnan(np.asarray(values, dtype=np.float64)).any():
         return Scene(text("live.fabric.nan"), wrong=True)
-    share = None if values is None else share_of(f, values)
+    share = np.full(f.n_links, np.nan) if values is None else share_of(f, values)
     if layout == "floor" and f.n_ranks > MOST_BOXES:
         layout, said = "tiers", text("fabric.no_floor", n=f"{f.n_ranks:,}", most=f"{MOST_BOXES:,}")
     if layout == "tiers" or not f.n_links or not f.n_ranks:
         return fabric_scene(f, share, colour, open, said)
-    return _floor(f, np.full(f.n_links, np.nan) if share is None else share, colour, said)
+    return _floor(f, share, colour, said)
 
 
 def _floor(f: Fabric, share: Floats, colour: str, said: str) -> Scene:

@@ -105,8 +105,7 @@ def twist(shape: tuple[int, ...] = (4, 4, 8), shift: int = 0, colour: str = "loa
     """
     short, rate = int(np.argmin(shape)), catalog.value("links", "ici-tpu4", "bandwidth_per_link")
 
-    @cache
-    def facts(shift: int) -> tuple[Fabric, Any, str, list[int]]:
+    def scene(shift: int, colour: str) -> Scene:
         f = topologies.build("twisted_torus", shape=shape, shift=shift, rate=rate)
         load, figures = _uniform(f)
         full = 100 * load.reshape(len(shape), -1).max(axis=1)  # cables are numbered by direction
@@ -117,10 +116,7 @@ def twist(shape: tuple[int, ...] = (4, 4, 8), shift: int = 0, colour: str = "loa
         while (to := int(further[ring[-1]])) != ring[0]:
             ring.append(to)
         figures |= {"axis": f.coord_names[short], "ring": counted(len(ring), "chip")}
-        return f, load, text("live.twist.said", shift=shift, along=along, **figures), [*ring, ring[0]]
-
-    def scene(shift: int, colour: str) -> Scene:
-        f, load, said, ring = facts(shift)
+        said = text("live.twist.said", shift=shift, along=along, **figures)
         made = scene_of(f, load if colour == "load" else None, colour, said=said)
         if made.wrong:  # too large to be drawn
             return made
@@ -130,7 +126,7 @@ def twist(shape: tuple[int, ...] = (4, 4, 8), shift: int = 0, colour: str = "loa
         back = out.conjugate() * (1 if short == 1 else -1)
         bend = np.stack([(1 - turn) ** 3, 3 * (1 - turn) ** 2 * turn, 3 * (1 - turn) * turn**2, turn**3])  # of Bezier
         paths = []
-        for a, b in pairwise(ring):
+        for a, b in pairwise([*ring, ring[0]]):
             closes = f.coord[a, short] == min(shape) - 1  # other cables are straight
             points = place[[a, a, b, b]] + np.array([0, out, back, 0]) * closes
             paths.append(np.stack([(points @ bend).real, (points @ bend).imag], axis=1))

@@ -10,7 +10,7 @@ from fabriclab import units
 from fabriclab.core import Result
 from fabriclab.texts import text
 from fabriclab.views import rulers
-from fabriclab.views.live.controls import rate_slider
+from fabriclab.views.live.controls import Slider
 from fabriclab.views.live.widget import Live
 from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, log_axis, texts_at, tick_layers
 from fabriclab.views.tables import Table
@@ -36,7 +36,7 @@ def ruler(
         marks = [(units.rate(rate), *mark[1:]) for (_, rate), mark in zip(shown, marks, strict=True)]
         call = f"fl.live.ruler({dict(shown[: len(measured)])!r}, {dict(shown[len(measured) :])!r}"
     # illustrative: from a slow disk to more than a server's NVLinks together
-    control = rate_slider(text("live.ruler.link"), "10 MB/s", "10 TB/s")
+    control = Slider(0.01, 1e4, label=text("live.ruler.link"), unit="GB/s", log=True)
     start = control.samples()[1] if rate is None else rate
 
     def scene(rate: float) -> Scene:

@@ -104,18 +104,16 @@ class _Stepper:
         plan, n = self.plan, self.plan.n_ranks
         done = self.steps[step - 1] if step else None
         rows = plan.n_blocks * plan.segments
-        value, held = (a[step, :n].reshape(n, rows) for a in (self.value, self.held))
-        part = np.bitwise_count(self.ranks[step, :n].reshape(n, rows)) / n
-        bottom = self.deep + rows * _CELL
-        layers = {**self._network(), **self._cells(value, held, part, done)}
-        layers["movers"] = self._movers(done)
+        value, held, ranks = (a[step, :n].ravel() for a in (self.value, self.held, self.ranks))
+        part = np.bitwise_count(ranks) / n
+        layers = {**self._network(), **self._cells(value, held, part, done), "movers": self._movers(done)}
         table = Table({
             "rank": np.repeat(np.arange(n), rows), "block": np.tile(np.arange(rows) % plan.n_blocks, n),
             "segment": np.tile(np.arange(rows) // plan.n_blocks, n) if plan.segments > 1 else np.full(n * rows, np.nan),
-            "holds": np.where(held, value, 0).ravel(), "from ranks": np.where(held, n * part, 0).ravel().astype(int),
+            "holds": np.where(held, value, 0), "from ranks": np.where(held, n * part, 0).astype(int),
         })  # fmt: skip
         said, listed = self._said(step, done, part, held)
-        return Scene(said, table, layers, bottom + 8, f"{said} {listed}", moves=done is not None)
+        return Scene(said, table, layers, self.deep + rows * _CELL + 8, f"{said} {listed}", moves=done is not None)
 
     def _network(self) -> dict[str, Layer]:
         transit = self.fabric.transit[self.marks.first]
@@ -127,7 +125,7 @@ class _Stepper:
 
     def _cells(self, value: Any, held: Any, part: Any, done: StepGroup | None) -> dict[str, Layer]:
         """Return the cells of all ranks; those that the last step has written have a thick edge."""
-        n, rows = value.shape
+        n, rows = self.plan.n_ranks, self.plan.n_blocks * self.plan.segments
         wide = min(self.room - 6, 64.0)
         x, y = np.repeat(self.column - wide / 2, rows), np.tile(self.deep + _CELL * np.arange(rows), n)
         new = np.zeros((n, rows), dtype=bool)
@@ -138,8 +136,8 @@ class _Stepper:
         blocks = [self.plan.block_name(b % self.plan.n_blocks, b // self.plan.n_blocks) for b in range(rows)]
         names = [text("live.stepper.cell", r=r, b=b) for r in range(n) for b in blocks]
         notes = [text("live.stepper.holds", value=v, n=round(n * p)) if h else text("live.stepper.empty")
-                 for v, p, h in zip(value.ravel(), part.ravel(), held.ravel(), strict=True)]  # fmt: skip
-        numbers = [str(v) if h else "" for v, h in zip(value.ravel(), held.ravel(), strict=True)]
+                 for v, p, h in zip(value, part, held, strict=True)]  # fmt: skip
+        numbers = [str(v) if h else "" for v, h in zip(value, held, strict=True)]
         left = float(self.column.min()) - wide / 2 - 6
         ranks, align, over = [text("live.stepper.rank", r=r) for r in range(n)], np.ones(n), self.column
         if 7.7 * max(map(len, ranks)) > self.room:  # then the word stands once, before the numbers
@@ -155,15 +153,15 @@ class _Stepper:
             "key words": texts(key + 18, 12.0, words, size=11.0),
             "rows": texts(left, middle, [text("live.stepper.block", b=b) for b in blocks], align=2.0, size=11.0),
             "ranks": texts(over, self.deep - 8, ranks, align=align, size=11.0),
-            "cells": boxes(x, y, wide, _CELL - 3, colour=np.where(held.ravel(), shade(part.ravel()), COLOUR["none"]),
+            "cells": boxes(x, y, wide, _CELL - 3, colour=np.where(held, shade(part), COLOUR["none"]),
                            edge=np.where(new.ravel(), COLOUR["failed"], COLOUR["grey"]), names=names, notes=notes),
-            "numbers": texts(x + wide / 2, y + _CELL / 2 - 1.5, numbers, align=1.0, colour=ink_on(shade(part.ravel()))),
+            "numbers": texts(x + wide / 2, y + _CELL / 2 - 1.5, numbers, align=1.0, colour=ink_on(shade(part))),
         }  # fmt: skip
 
     def _movers(self, done: StepGroup | None) -> Layer:
         """Return the chunks of a step on the links that they take; at both ends none hides another."""
         if done is None or self.plan.n_switches:
-            return Layer("movers", {"ptr": np.zeros(1), "x": np.zeros(0), "y": np.zeros(0), "w": 24.0, "h": _HIGH})
+            return Layer("movers", {**lines([]).fields, "w": 24.0, "h": _HIGH})
         ends = self.fabric.endpoint[np.stack([done.source, done.target])]
         routes = routing.route(self.fabric, Flows.make(ends[0], ends[1], 1.0))
         wide, paths = self._wide(done), []
