@@ -4,8 +4,6 @@ matplotlib is imported here and nowhere else. No window and no global figure is 
 variable that holds it and is freed with it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,9 +18,7 @@ from fabriclab.views.sweeps import sweep
 from fabriclab.views.tables import Table, table
 from fabriclab.views.timelines import timeline
 
-__all__ = [
-    "ROLES", "Picture", "Table", "calibration", "draw", "fabric", "ruler", "sweep", "table", "timeline",
-]  # fmt: skip
+__all__ = ["ROLES", "Picture", "Table", "calibration", "draw", "fabric", "ruler", "sweep", "table", "timeline"]
 
 
 def draw(value: Any, ax: Axes | None = None, **options: Any) -> Picture | Axes:

@@ -1,7 +1,5 @@
 """What a picture of a fabric says: its sentence, the note of each line, and what the colours mean."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 

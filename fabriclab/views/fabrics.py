@@ -1,7 +1,5 @@
 """Fabric view: endpoints at the bottom, switches above; a large fabric is drawn as blocks with their members."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -106,7 +104,7 @@ def fabric_scene(
                         notes=notes_of(marks, cables)),
         "nodes": boxes(x0, down(marks.row) - _HALF, np.maximum(x1 - x0, 1.5), 2 * _HALF, colour=keys, ink=ink_on(keys),
                        texts=_fitting(marks, x1 - x0), names=list(marks.names),
-                       pick="open" if marks.folded else None, picks=_picks(f, marks, open)),
+                       pick="open" if marks.folded else None, picks=_picks(marks, open)),
         **_crosses(paths, cables),
         "margins": _margins(f, marks, cables, down),
     }  # fmt: skip
@@ -127,12 +125,11 @@ def _fitting(m: Marks, room: Floats) -> list[str]:
     return [name * bool(fits[m.row == row].all() or m.folded) for name, row in zip(names, m.row, strict=True)]
 
 
-def _picks(f: Fabric, m: Marks, open: int | None) -> list[int | None]:
+def _picks(m: Marks, open: int | None) -> list[int | None]:
     """Return what is open after a box is chosen: its block, or nothing if that one is open already."""
-    if not m.folded:
-        return [None] * m.first.size
     size = np.bincount(m.of_node, minlength=m.first.size)
-    return [None if open is not None and size[i] == 1 else int(m.first[i]) for i in range(m.first.size)]
+    closes = (size == 1) & (open is not None) | (not m.folded)
+    return [None if close else int(i) for i, close in zip(m.first, closes, strict=True)]
 
 
 def _strength(k: Lines, colour: str) -> Floats:

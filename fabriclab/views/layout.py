@@ -1,7 +1,5 @@
 """Layout of a fabric: which boxes and lines stand for its nodes and cables, and where."""
 
-from __future__ import annotations
-
 from typing import Final, NamedTuple
 
 import numpy as np

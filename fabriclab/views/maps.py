@@ -5,8 +5,6 @@ a circle, all else as one circle. A cable of a grid to another slab or round its
 any other as a line, which is bent where it would pass behind a box.
 """
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import numpy as np
@@ -188,10 +186,9 @@ def scale(y: float, idle: bool = False) -> dict[str, Layer]:
     n, left, w = 32, 250.0, 200.0
     x = left + w * np.arange(n) / n
     ends = (left - 8 - 32 * idle, y + 6, text("fabric.load", percent=0), 2), (left + w + 8, y + 6, "100%", 0)
-    none = {"idle": lines([np.array([[left - 32, y + 6], [left - 8, y + 6]])], colour=COLOUR["ink"], alpha=_IDLE)}
     bar = boxes(x, y, w / n + 0.5, 12.0, round=0.0, colour=shade(np.linspace(0, 1, n)))
-    layers = {"scale": bar, "ends": texts_at(*ends)}
-    return layers | none if idle else layers
+    none = lines([np.array([[left - 32, y + 6], [left - 8, y + 6]])], colour=COLOUR["ink"], alpha=_IDLE)
+    return {"scale": bar, "ends": texts_at(*ends)} | ({"idle": none} if idle else {})
 
 
 def _part(look: dict[str, Any], which: Ints) -> dict[str, Any]:

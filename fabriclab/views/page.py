@@ -1,7 +1,5 @@
 """The picture and what travels with it: the finding above it, alternative text, table twin, theme colours."""
 
-from __future__ import annotations
-
 import html
 import io
 import os

@@ -5,8 +5,6 @@ and line say the same. `INK` stands for the text colour of the page: an SVG writ
 single grey reaches a contrast of 4.5 on both white and the dark theme (the best grey has 4.34).
 """
 
-from __future__ import annotations
-
 from typing import Any, Final, NamedTuple
 
 INK: Final = "#1a1a1b"  # a value that nothing else uses, so that an SVG can hand it to the page

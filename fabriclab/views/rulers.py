@@ -1,7 +1,5 @@
 """Logarithmic scales: rates measured here beside links of the catalog, and guesses divided by what came out."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -55,8 +53,8 @@ def ruler(
 
 def ruler_scene(marks: Sequence[Mark], rate: float | None = None, guess: tuple[float, ...] = ()) -> Scene:
     """Return one picture of a ruler, with a link of ``rate`` [B/s] to compare, or with the ends of a guess."""
-    chosen: list[Mark] = [] if rate is None else [(rate, text("live.ruler.yours"), "chosen", ())]
-    rows = sorted([*marks, *chosen], key=lambda m: -m[0])
+    yours = text("live.ruler.yours")
+    rows = sorted([*marks, *([] if rate is None else [(rate, yours, "chosen", ())])], key=lambda m: -m[0])
     rates = np.array([m[0] for m in rows])
     slider = [1e7, 1e13] * (rate is not None)  # its ends
     reach = np.array([x for m in rows for x in (m[0], *m[3])] + list(guess) + slider)
@@ -83,16 +81,14 @@ def ruler_scene(marks: Sequence[Mark], rate: float | None = None, guess: tuple[f
     layers["rounds"] = lines([np.array([[x, b - 6], [x, b + 6]]) for x, b in strokes], width=1.2)
     shape = np.where(key == COLOUR["ink"], 1, np.where(key == COLOUR["measured"], 0, 3))
     names, bold = [m[1] for m in rows], np.array([float(m[2] == "chosen") for m in rows])
-    compared = [
-        f", {_factor(m[0], rate)} {text('live.ruler.yours')}" if rate and m[2] != "chosen" else "" for m in rows
-    ]
-    times = [units.format_rate(m[0]) + words for m, words in zip(rows, compared, strict=True)]
+    times = shown = [units.format_rate(r) for r in rates]
+    if rate:
+        times = [t + f", {_factor(m[0], rate)} {yours}" * (m[2] != "chosen") for t, m in zip(shown, rows, strict=True)]
     drag = {"drag": ["rate" * (m[2] == "chosen") for m in rows], "drag_ends": to_x(slider)} if slider else {}
     layers["dots"] = Layer("dots", {"x": to_x(rates), "y": y, "size": 5.0, "colour": key, "shape": shape,
                                     "names": names, "notes": times, **drag})  # fmt: skip
     layers["names"] = texts(x0 - 8, y, [fitted(name, x0 - 8) for name in names], align=2.0, bold=bold)
-    ends = to_x([max([m[0], *m[3]]) for m in rows])
-    layers["rates"] = texts(ends + 10, y, [units.format_rate(r) for r in rates])
+    layers["rates"] = texts(to_x([max([m[0], *m[3]]) for m in rows]) + 10, y, shown)
     if rate is not None:
         mine = [m for m in marks if m[2] == HERE["measured"]] or list(marks)
         said = text("live.ruler.said", rate=units.format_rate(rate), factor=_factor(rate, mine[0][0]), other=mine[0][1])

@@ -4,8 +4,6 @@ The browser draws it on a canvas (live.js), `printed` draws it with matplotlib f
 kernel. Coordinates are pixels of a picture 700 wide, y downwards. Colours are places in `PALETTE`.
 """
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -135,15 +133,11 @@ def log_axis(low: float, high: float, start: float, end: float) -> Callable[[Any
 def tick_layers(places: Floats, at: Callable[[Any], Floats], show: Callable[[float], str], ends: tuple[float, float],
            across: bool) -> dict[str, Layer]:  # fmt: skip
     """Return grid lines and texts of an axis: across the picture, or upwards."""
-    here, texts = at(places), [plain(show(float(v))) for v in places]
-    low, high = ends
+    here, words, (low, high) = at(places), [plain(show(float(v))) for v in places], ends
     points = [np.array([[p, low], [p, high]] if across else [[low, p], [high, p]]) for p in here]
-    place = {"x": here, "y": np.full(here.size, high + 12.0), "align": 1.0}
-    if not across:
-        place = {"x": np.full(here.size, low - 6.0), "y": here, "align": 2.0}
+    marks = texts(here, high + 12.0, words, align=1.0) if across else texts(low - 6.0, here, words, align=2.0)
     side = "x" if across else "y"
-    return {f"{side} grid": lines(points, width=1.0, colour=COLOUR["grey"], alpha=0.3),
-            f"{side} ticks": Layer("texts", {**place, "texts": texts})}  # fmt: skip
+    return {f"{side} grid": lines(points, width=1.0, colour=COLOUR["grey"], alpha=0.3), f"{side} ticks": marks}
 
 
 def _each(value: Any, n: int, otherwise: float = 0.0) -> NDArray[np.float64]:

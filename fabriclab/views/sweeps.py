@@ -1,7 +1,5 @@
 """Sweeps: time or bus bandwidth against size or ranks, for predicted, measured and published results."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -102,8 +100,7 @@ def sweep_scene(
     put, show = X[x][1], Y[y][1]
     layers = tick_layers(np.array(x_ticks), to_x, lambda v: put(v).removesuffix(" ranks"), (_TOP, bottom), True)
     layers |= tick_layers(np.array(y_ticks), to_y, show, (_LEFT, _RIGHT), False)
-    axes = (_RIGHT, bottom + 30, text(f"sweep.axis_{x}"), 2), (_LEFT, 8.0, text(f"sweep.axis_{y}"), 0)
-    layers["axes"] = texts_at(*axes)
+    layers["axes"] = texts_at((_RIGHT, bottom + 30, text(f"sweep.axis_{x}"), 2), (_LEFT, 8, text(f"sweep.axis_{y}"), 0))
     if guess:
         words.append(text("view.guessed", low=show(guess[0]), high=show(guess[1])))
         foot, head = to_y(guess)
@@ -134,7 +131,12 @@ def sweep_scene(
                                        2 * right))  # fmt: skip
         words.append(text("sweep.crossed", at=put(cross)))
     alt = "; ".join([f"{words[0][:1].upper()}{words[0][1:]}", *words[1:], *off])
-    return Scene(said or f"{words[0]}.", table_of(series, x, y), layers, bottom + 42, alt)
+    points = np.concatenate([s.points for s in series], axis=1)
+    whose = np.repeat([s.label for s in series], [s.points.shape[1] for s in series])
+    across = points[0] if x == "size" else points[0].astype(np.int64)
+    names = [f"{name} [{Y[y][0]}]" for name in (y, "low", "high")]
+    table = Table({"series": whose, X[x][0]: across, **dict(zip(names, points[1:], strict=True))})
+    return Scene(said or f"{words[0]}.", table, layers, bottom + 42, alt)
 
 
 def told(series: Sequence[Series], x: str, y: str) -> list[str]:
@@ -277,15 +279,6 @@ def _inside(x: Floats, y: Floats, top: float, foot: float) -> list[Floats]:
     cuts = np.flatnonzero(~seen)
     pieces = zip(np.split(np.stack([x, y], axis=1), cuts), np.split(seen, cuts), strict=True)
     return [path[here] for path, here in pieces if here.sum() > 1]
-
-
-def table_of(series: Sequence[Series], x: str, y: str) -> Table:
-    """Return the numbers of all series."""
-    points = np.concatenate([s.points for s in series], axis=1)
-    label = np.repeat([s.label for s in series], [s.points.shape[1] for s in series])
-    across = points[0] if x == "size" else points[0].astype(np.int64)
-    names = [f"{name} [{Y[y][0]}]" for name in (y, "low", "high")]
-    return Table({"series": label, X[x][0]: across, **dict(zip(names, points[1:], strict=True))})
 
 
 def _caption(groups: Mapping[str, list[Result]]) -> str:

@@ -1,7 +1,5 @@
 """Tables: numbers right-aligned with three significant digits, units in the head, at most seven columns."""
 
-from __future__ import annotations
-
 import html
 import math
 import re

@@ -1,7 +1,5 @@
 """Timeline: flows as bars over time, one lane per sender or per link; repetitions are drawn once."""
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Callable
 from typing import Any, Final
@@ -61,7 +59,7 @@ def timeline_scene(
         raise ValueError(msg)
     if not flows.n_flows or t.end <= 0:
         return Scene(text("timeline.empty", n=flows.n_flows, end=units.format_time(t.end)), wrong=True)
-    flow, lane, names, total = shown_lanes(t, flows, fabric, routes)
+    flow, lane, names, total = _lanes(t, flows, fabric, routes)
     cut = text("timeline.lanes", n=len(names), all=f"{total:,}") if len(names) < total else ""
     if flow.size > _MOST_BARS:
         cut = text("timeline.bars", n=f"{_MOST_BARS:,}", all=f"{flow.size:,}")
@@ -84,7 +82,11 @@ def timeline_scene(
                   end=units.format_time(t.end))]  # fmt: skip
     for g in np.flatnonzero(t.repeat[:8] > 1):
         words.append(text("timeline.group", g=g, time=units.format_time(t.period[g]), n=f"{t.repeat[g]:,}"))
-    table = table_of(t, flows, flow, lane, names)
+    table = Table({
+        "lane": [names[i] for i in lane], "what": [flows.labels[i] for i in flows.label[flow]],
+        "size [B]": flows.size[flow], "start [s]": t.start[flow], "finish [s]": t.finish[flow],
+        "times": flows.repeat[flows.group[flow]],
+    })  # fmt: skip
     if at is None:
         return Scene(words[0], table, layers, bottom + 40, "; ".join(words), caption=cut)
     line = float(across(time))
@@ -158,35 +160,21 @@ def _busy(t: Timeline, flows: Flows, flow: Ints, time: float) -> NDArray[np.bool
     return inside & (t.start[flow] - begun <= since) & (since < t.finish[flow] - begun)
 
 
-def shown_lanes(
+def _lanes(
     t: Timeline, flows: Flows, fabric: Fabric | None, routes: Routes | None
 ) -> tuple[Ints, Ints, list[str], int]:
     """Return flow and lane of each bar, the names of the lanes that are drawn, and how many there are in all."""
-    flow, lane, names = _lanes(flows, fabric, routes)
+    if routes is not None and fabric is not None:
+        used, lane = np.unique(routes.link, return_inverse=True)
+        flow, names = routes.flow[rows_of(routes.ptr)].astype(np.int64), [fabric.link_name(int(i)) for i in used]
+    else:
+        used, lane = np.unique(flows.source, return_inverse=True)
+        flow, names = np.arange(flows.n_flows), [f"node {i}" if fabric is None else fabric.name(int(i)) for i in used]
     last = np.zeros(len(names))
     np.maximum.at(last, lane, t.finish[flow])
     shown = np.sort(np.argsort(-last, kind="stable")[:_MOST])
     keep = np.isin(lane, shown)
     return flow[keep], np.searchsorted(shown, lane[keep]), [names[i] for i in shown], len(names)
-
-
-def table_of(t: Timeline, flows: Flows, flow: Ints, lane: Ints, names: list[str]) -> Table:
-    """Return the numbers of the bars."""
-    return Table({
-        "lane": [names[i] for i in lane], "what": [flows.labels[i] for i in flows.label[flow]],
-        "size [B]": flows.size[flow], "start [s]": t.start[flow], "finish [s]": t.finish[flow],
-        "times": flows.repeat[flows.group[flow]],
-    })  # fmt: skip
-
-
-def _lanes(flows: Flows, fabric: Fabric | None, routes: Routes | None) -> tuple[Ints, Ints, list[str]]:
-    """Return flow and lane of each bar, and the names of all lanes."""
-    if routes is not None and fabric is not None:
-        used, lane = np.unique(routes.link, return_inverse=True)
-        return routes.flow[rows_of(routes.ptr)].astype(np.int64), lane, [fabric.link_name(int(i)) for i in used]
-    used, lane = np.unique(flows.source, return_inverse=True)
-    names = [f"node {i}" if fabric is None else fabric.name(int(i)) for i in used]
-    return np.arange(flows.n_flows), lane, names
 
 
 def slots_of(lane: Ints, left: Floats, right: Floats) -> tuple[Ints, Ints]:

@@ -1,7 +1,5 @@
 """Controls of live views: what a hand may set, and what it may not."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Final
 

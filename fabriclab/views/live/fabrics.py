@@ -1,7 +1,5 @@
 """Live Fabric view: boxes and cables on rows, coloured by load, tier, rail or failure; a block can be opened."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -108,9 +106,9 @@ def _floor(f: Fabric, share: Floats, colour: str, said: str) -> Scene:
     place = f.rail if colour == "rail" else f.tier[f.endpoint]
     keys = np.where(dead, COLOUR["failed"], COLOUR["grey"]) if colour == "failure" else coloured(place)
     keys = shade(full) if colour == "load" else keys
-    names, links = [f.name(int(e)) for e in f.endpoint], np.nan_to_num(full)
-    notes = [text("fabric.load", percent=f"{100 * v:.3g}") if np.isfinite(w) else text("fabric.rail", r=r)
-             for v, w, r in zip(links, full, f.rail, strict=True)]  # fmt: skip
+    names = [f.name(int(e)) for e in f.endpoint]
+    notes = [text("fabric.load", percent=f"{100 * v:.3g}") if np.isfinite(v) else text("fabric.rail", r=r)
+             for v, r in zip(full, f.rail, strict=True)]  # fmt: skip
     bottom = 10 + high * (int(row.max()) + 1)
     layers = {"nodes": boxes(10 + wide * column, 10 + high * row, max(wide - 1, 1.0), high - 2, colour=keys,
                              hatch=3 * dead, round=1.0, names=names, notes=notes)}  # fmt: skip

@@ -1,7 +1,5 @@
 """Live views of networks: families side by side, a twist, traffic on rails, parts that fail, and cuts."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import cache
 from itertools import pairwise
@@ -86,9 +84,8 @@ def explorer(family: str = "fat_tree", size: int = 64, colour: str = "load", *,
         f, load, said = _facts(family, size)
         return scene_of(f, load if colour == "load" else None, colour, said=said)
 
-    controls: dict[str, Control] = {"family": Choice(families), "size": Choice(SIZES),
-                                    "colour": Choice(("load", "tier"))}  # fmt: skip
-    return live_view("explorer", locals(), scene, controls)
+    return live_view("explorer", locals(), scene, {"family": Choice(families), "size": Choice(SIZES),
+                                                   "colour": Choice(("load", "tier"))})  # fmt: skip
 
 
 def twist(shape: tuple[int, ...] = (4, 4, 8), shift: int = 0, colour: str = "load") -> Live:
@@ -131,11 +128,9 @@ def twist(shape: tuple[int, ...] = (4, 4, 8), shift: int = 0, colour: str = "loa
             points = place[[a, a, b, b]] + np.array([0, out, back, 0]) * closes
             paths.append(np.stack([(points @ bend).real, (points @ bend).imag], axis=1))
         below = {name: made.layers[name] for name in ("cables", "stubs")}
-        drawn = lines(paths, width=3.0, colour=COLOUR["other1"])
-        return replace(made, layers={**below, "ring": drawn, **made.layers})
+        return replace(made, layers={**below, "ring": lines(paths, width=3.0, colour=COLOUR["other1"]), **made.layers})
 
-    controls: dict[str, Control] = {"shift": Slider(0, max(shape) - 1), "colour": Choice(("load", "tier"))}
-    return live_view("twist", locals(), scene, controls)
+    return live_view("twist", locals(), scene, {"shift": Slider(0, max(shape) - 1), "colour": Choice(("load", "tier"))})
 
 
 def mix(fabric: Fabric, share: int = 0, routing: str = "spray", colour: str = "load", *,
@@ -178,9 +173,8 @@ def mix(fabric: Fabric, share: int = 0, routing: str = "spray", colour: str = "l
                     leaf=f"{100 * (1 - over):.3g}", link=fabric.link_name(int(time.argmax())))  # fmt: skip
         return scene_of(fabric, time / time.max(), colour, said=said)
 
-    controls: dict[str, Control] = {"share": Slider(0, 100, 5, unit="%"), "routing": Choice(routings),
-                                    "colour": Choice(("load", "tier", "rail"))}  # fmt: skip
-    return live_view("mix", locals(), scene, controls)
+    return live_view("mix", locals(), scene, {"share": Slider(0, 100, 5, unit="%"), "routing": Choice(routings),
+                                              "colour": Choice(("load", "tier", "rail"))})  # fmt: skip
 
 
 def failures(fabric: Fabric, what: str = "cable", count: int = 1, seed: int = 0, *,

@@ -1,7 +1,5 @@
 """Live views of rings: the order of ranks on rails and wirings, and the links of a server or box that rings can use."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cache
 from typing import Final

@@ -1,7 +1,5 @@
 """Live rulers: rates on a logarithmic scale, and a range to bet on."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np
@@ -37,12 +35,12 @@ def ruler(
         call = f"fl.live.ruler({dict(shown[: len(measured)])!r}, {dict(shown[len(measured) :])!r}"
     # illustrative: from a slow disk to more than a server's NVLinks together
     control = Slider(0.01, 1e4, label=text("live.ruler.link"), unit="GB/s", log=True)
-    start = control.samples()[1] if rate is None else rate
 
     def scene(rate: float) -> Scene:
         return rulers.ruler_scene(marks, units.rate(f"{rate} {control.unit}"))
 
-    return Live(call, scene, {"rate": control}, {"rate": start}, text("live.ruler.title"))
+    values = {"rate": control.samples()[1] if rate is None else rate}
+    return Live(call, scene, {"rate": control}, values, text("live.ruler.title"))
 
 
 def range_scene(ends: tuple[float, float], marks: tuple[float, float, float], unit: str, said: str) -> Scene:

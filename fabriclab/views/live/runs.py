@@ -1,7 +1,5 @@
 """Live views of runs: scrub through one, let several race, or see their times against size or ranks."""
 
-from __future__ import annotations
-
 import keyword
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -61,11 +59,33 @@ def race(runs: Mapping[str, Any], *, seconds: float | None = None) -> Live:
     control = Slider(first, max(times), label=text("live.race.time"), unit="s", log=True, play=True)
 
     def scene(seconds: float) -> Scene:
-        return race_scene(runs, seconds)
+        parts, steps, state, ends = [], [], [], []
+        for run in runs.values():
+            t = run.timeline
+            done = np.clip((seconds - t.group_start) / np.where(t.period > 0, t.period, np.inf), 0, t.repeat)
+            over, total = seconds >= t.end, int(t.repeat.sum())
+            parts.append(1.0 if over else float(done.sum()) / total)
+            steps.append(f"{total if over else int(done.sum() + 1e-9):,} / {total:,}")
+            state.append(text("live.race.done", time=units.format_time(t.end)) if over else f"{parts[-1]:.1%}")
+            ends.append(t.end)
+        n, x0, wide, row = len(parts), 150.0, 420.0, 34.0
+        y = 8 + row * np.arange(n)
+        middle, notes = y + (row - 10) / 2, [", ".join(words) for words in zip(state, steps, strict=True)]
+        layers = {
+            "way": boxes(x0, y, wide, row - 10, colour=COLOUR["none"], edge=COLOUR["grey"]),
+            "bars": boxes(x0, y, np.maximum(wide * np.array(parts), 1.0), row - 10, colour=COLOUR["predicted"],
+                          names=list(runs), notes=notes),
+            "names": texts(x0 - 8, middle, [fitted(name, x0 - 8) for name in runs], align=2.0),
+            "state": texts(x0 + wide + 8, middle, state),
+        }  # fmt: skip
+        table = Table({"run": list(runs), "part [%]": 100 * np.array(parts), "steps ended": steps, "end [s]": ends})
+        words = ", ".join(f"{name} {how}" for name, how in zip(runs, state, strict=True))
+        said = text("live.race.said", time=units.format_time(seconds), list=words)
+        return Scene(said, table, layers, float(y[-1]) + row, said)
 
-    start = first if seconds is None else seconds
     call = f"fl.live.race({{{', '.join(f'{k!r}: {v}' for k, v in _variables(runs).items())}}}"
-    return Live(call, scene, {"seconds": control}, {"seconds": start}, text("live.race.title"))
+    values = {"seconds": first if seconds is None else seconds}
+    return Live(call, scene, {"seconds": control}, values, text("live.race.title"))
 
 
 def _variables(labels: Iterable[str]) -> dict[str, str]:
@@ -78,33 +98,6 @@ def _variables(labels: Iterable[str]) -> dict[str, str]:
             name += "_"
         names[label] = name
     return names
-
-
-def race_scene(runs: Mapping[str, Any], seconds: float) -> Scene:
-    """Return how far each run is after some time, by the steps that it has ended [s]; see `race`."""
-    parts, steps, state, ends = [], [], [], []
-    for run in runs.values():
-        t = run.timeline
-        done = np.clip((seconds - t.group_start) / np.where(t.period > 0, t.period, np.inf), 0, t.repeat)
-        over, total = seconds >= t.end, int(t.repeat.sum())
-        parts.append(1.0 if over else float(done.sum()) / total)
-        steps.append(f"{total if over else int(done.sum() + 1e-9):,} / {total:,}")
-        state.append(text("live.race.done", time=units.format_time(t.end)) if over else f"{parts[-1]:.1%}")
-        ends.append(t.end)
-    n, x0, wide, row = len(parts), 150.0, 420.0, 34.0
-    y = 8 + row * np.arange(n)
-    middle, notes = y + (row - 10) / 2, [", ".join(words) for words in zip(state, steps, strict=True)]
-    layers = {
-        "way": boxes(x0, y, wide, row - 10, colour=COLOUR["none"], edge=COLOUR["grey"]),
-        "bars": boxes(x0, y, np.maximum(wide * np.array(parts), 1.0), row - 10, colour=COLOUR["predicted"],
-                      names=list(runs), notes=notes),
-        "names": texts(x0 - 8, middle, [fitted(name, x0 - 8) for name in runs], align=2.0),
-        "state": texts(x0 + wide + 8, middle, state),
-    }  # fmt: skip
-    table = Table({"run": list(runs), "part [%]": 100 * np.array(parts), "steps ended": steps, "end [s]": ends})
-    words = ", ".join(f"{name} {how}" for name, how in zip(runs, state, strict=True))
-    said = text("live.race.said", time=units.format_time(seconds), list=words)
-    return Scene(said, table, layers, float(y[-1]) + row, said)
 
 
 def sweep(

@@ -1,7 +1,5 @@
 """Live collective stepper: chunks move over the fabric, and values add up where they arrive."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any, Final
 
@@ -17,8 +15,7 @@ from fabriclab.views.page import Floats
 from fabriclab.views.scene import COLOUR, WIDTH, Layer, Scene, boxes, ink_on, lines, shade, texts
 from fabriclab.views.tables import Table
 
-_MOST_RANKS: Final = 16
-_MOST_CELLS: Final = 16  # rows of blocks
+_MOST: Final = 16  # ranks, and cells of each
 _CELL, _ROW, _TOP = 20.0, 62.0, 34.0
 _LEFT: Final = 72.0  # room for the names of the blocks
 _REST: Final = 25.0  # a chunk that has arrived stands so far above the cells, between node and rank
@@ -59,10 +56,10 @@ class _Stepper:
 
     def __init__(self, plan: Schedule, fabric: Fabric) -> None:
         cells = plan.n_blocks * plan.segments
-        if plan.n_ranks > _MOST_RANKS or cells > _MOST_CELLS:
+        if max(plan.n_ranks, cells) > _MOST:
             msg = (
-                f"the stepper shows at most {_MOST_RANKS} ranks and {_MOST_CELLS} cells each, got {plan.n_ranks} ranks "
-                f"and {cells} (blocks times segments); take fewer, or read schedule.draw()"
+                f"the stepper shows at most {_MOST} ranks and {_MOST} cells each, got {plan.n_ranks} ranks and {cells} "
+                "(blocks times segments); take fewer, or read schedule.draw()"
             )
             raise ValueError(msg)
         if fabric.n_nodes > 200 or fabric.n_ranks < plan.n_ranks:
@@ -80,7 +77,7 @@ class _Stepper:
     def _place(self) -> None:
         """Set where nodes and cables stand; the endpoints in use spread over the width."""
         f, n = self.fabric, self.plan.n_ranks
-        marks = marks_of(f, False)
+        marks = self.marks = marks_of(f, False)
         left, right = float((marks.x - marks.width / 2).min()), float((marks.x + marks.width / 2).max())
         high, unit = float(marks.row.max()), (WIDTH - _LEFT - 8) / (right - left)
         self.x = _LEFT + (marks.x - left) * unit
@@ -88,7 +85,6 @@ class _Stepper:
         self.half = marks.width / 2 * unit
         cables = lines_of(f, marks, np.full(f.n_links, np.nan))
         zero, scale = np.array([left, high]), np.array([unit, -_ROW])
-        self.marks = marks
         self.cables = [(path - zero) * scale + np.array([_LEFT, _TOP]) for path in paths_of(marks, cables)]
         # The cells of a rank stand below it where there is room, else side by side.
         below = np.sort(self.x[marks.of_node[f.endpoint[:n]]])
@@ -116,11 +112,11 @@ class _Stepper:
         return Scene(said, table, layers, self.deep + rows * _CELL + 8, f"{said} {listed}", moves=done is not None)
 
     def _network(self) -> dict[str, Layer]:
-        transit = self.fabric.transit[self.marks.first]
+        keys = np.where(self.fabric.transit[self.marks.first], COLOUR["switch"], COLOUR["host"])
         return {
             "cables": lines(self.cables, width=1.5, colour=COLOUR["grey"], alpha=0.7),
-            "nodes": boxes(self.x - self.half, self.y - 11, 2 * self.half, 22.0, ink=COLOUR["white"],
-                           colour=np.where(transit, COLOUR["switch"], COLOUR["host"]), texts=self.marks.names),
+            "nodes": boxes(self.x - self.half, self.y - 11, 2 * self.half, 22.0, ink=COLOUR["white"], colour=keys,
+                           texts=self.marks.names),
         }  # fmt: skip
 
     def _cells(self, value: Any, held: Any, part: Any, done: StepGroup | None) -> dict[str, Layer]:
@@ -205,8 +201,8 @@ class _Stepper:
         added = int(done.count[done.reduce].sum())
         moved, cells = int(done.count.sum()), plan.n_blocks * plan.segments
         chunk = text("live.stepper.chunk", n=cells) if cells > 1 else text("live.stepper.array")
-        numbers = {"n": moved, "chunk": chunk, "added": added, "copied": moved - added}
-        said = text("live.stepper.said", step=step, steps=plan.n_steps, **numbers)
+        said = text("live.stepper.said", step=step, steps=plan.n_steps, n=moved, chunk=chunk, added=added,
+                    copied=moved - added)  # fmt: skip
         if any(s.reduce.any() for s in self.steps):
             said += " " + text("live.stepper.whole", ranks=n, whole=whole, cells=n * cells)
         columns = (done.source, done.target, self._names(done), done.count, done.reduce)

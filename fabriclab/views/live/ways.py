@@ -1,7 +1,5 @@
 """Live views of ways: between two endpoints, and what a hash does to equal cables."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from fabriclab.core import Fabric, Flows

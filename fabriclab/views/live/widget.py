@@ -75,8 +75,7 @@ class Live:
             raise ValueError(msg)
         self._code, self._make, self.title = code, scene, title
         self.controls, self._buttons, self._listed = dict(controls), dict(buttons or {}), listed
-        self._start = dict(hidden or {})
-        self._start |= {name: c.check(values[name], name) for name, c in self.controls.items()}
+        self._start = {**(hidden or {}), **{name: c.check(values[name], name) for name, c in self.controls.items()}}
         self.values = dict(self._start)
         self.moved = False  # whether a hand has set a control, even to where it stood
         self.scene = scene(**self.values)
