@@ -224,6 +224,10 @@ def test_a_choice_of_one_is_no_control():
     assert list(view.controls) == ["layout"]
     assert view.values == {"open": None, "colour": "tier", "layout": "tiers"}
     assert list(live.fabric(FAT.without(cables=[1])).controls) == ["colour", "layout"]
+    one = live.failures(FAT, kinds=("leaf",), what="leaf")
+    assert list(one.controls) == ["count", "seed"] and "kinds=('leaf',), what='leaf', count=1" in one.code
+    with pytest.raises(ValueError, match="server must be one of 'dgx1v', got 'mi300x'"):
+        live.server(servers=("dgx1v",))
     three = {name: live.Slider(0, 3) for name in "abc"}
     assert list(live.fabric(FAT, lambda a, b, c: np.zeros(FAT.n_links), controls=three).controls) == ["a", "b", "c"]
     for wrong in ({"colour": "load"}, {"layout": "hall", "controls": three}):

@@ -20,8 +20,8 @@ from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 from scipy.optimize import isotonic_regression
 
-from fabriclab import collectives, registry, topologies, units, views
-from fabriclab.core import FabricBuilder, Flows, Result, Routes, Schedule, StepGroup, Timeline
+from fabriclab import registry, topologies, units, views
+from fabriclab.core import FabricBuilder, Flows, Result, Routes, Timeline
 from fabriclab.views.fabrics import fabric_scene
 from fabriclab.views.layout import marks_of
 from fabriclab.views.page import spread
@@ -195,20 +195,6 @@ def test_spread_by_hand():
     assert np.allclose(spread([0.5, 0.5, 0.9], 0.2), [0.4, 0.6, 0.9])
     assert np.allclose(spread([0.95, 1.0], 0.1), [0.9, 1.0])  # held by the upper end
     assert np.allclose(spread([0.0, -1.0], 0.1), [0.1, 0.0])  # order kept, lower end
-
-
-def test_buffers_of_a_ring_of_three(monkeypatch):
-    rank = np.arange(3)
-    add = StepGroup.make(rank, (rank + 1) % 3, (rank - 1) % 3, reduce=True, repeat=2, shift=-1)
-    keep = StepGroup.make([0], [1], [1], 2, reduce=False)
-    table = views.buffers(Schedule("all_reduce", "ring", 3, 3, (add, keep)))
-    assert table["rank 0 sends"].tolist() == ["2 -> 1 +", "1 -> 1 +", "1..2 -> 1 ="]
-    assert table["rank 2 sends"].tolist() == ["1 -> 0 +", "0 -> 0 +", "–"]
-    assert table.caption == "3 steps: 6 chunks are added where they arrive (+), 2 replace what was there (=)."
-    tree = collectives.build("broadcast", "halving_doubling", 4, segments=2, pipelined=True)
-    assert views.buffers(tree)["rank 0 sends"].tolist()[:2] == ["2.0..3.0 -> 2 =", "1.0 -> 1 =, 2.1..3.1 -> 2 ="]
-    monkeypatch.setenv("FABRICLAB_LANGUAGE", "pseudo")
-    assert all("~" in said for said in (views.buffers(tree).caption, [*views.buffers(tree).columns][1]))
 
 
 def test_fabric_counts_parallel_cables_and_failures():
@@ -590,7 +576,6 @@ def test_contrast_on_light_and_dark_pages(page):
     (lambda: views.table({"a": [1], "b": [1, 2]}), "columns of one length"),
     (lambda: views.table([dict.fromkeys("abcdefgh", 1)]), "at most 7 columns, got 8"),
     (lambda: views.table(predicted(), columns=["speed"]), "columns must be among 'size "),
-    (lambda: views.buffers(Schedule("all_reduce", "ring", 7, 7, ())), "1 to 6 participants"),
 ])  # fmt: skip
 def test_errors_say_what_and_how_to_mend_it(call, words):
     with pytest.raises(ValueError, match=words):

@@ -4,26 +4,21 @@ matplotlib is imported here and nowhere else. No window and no global figure is 
 variable that holds it and is freed with it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
 from matplotlib.axes import Axes
 
 from fabriclab.core import Fabric, Result, Timeline
-from fabriclab.views.calibration import calibration
 from fabriclab.views.fabrics import fabric
 from fabriclab.views.page import Picture
 from fabriclab.views.palette import ROLES
-from fabriclab.views.rulers import ruler
+from fabriclab.views.rulers import calibration, ruler
 from fabriclab.views.sweeps import sweep
-from fabriclab.views.tables import Table, buffers, table
+from fabriclab.views.tables import Table, table
 from fabriclab.views.timelines import timeline
 
-__all__ = [
-    "ROLES", "Picture", "Table", "buffers", "calibration", "draw", "fabric", "ruler", "sweep", "table", "timeline",
-]  # fmt: skip
+__all__ = ["ROLES", "Picture", "Table", "calibration", "draw", "fabric", "ruler", "sweep", "table", "timeline"]
 
 
 def draw(value: Any, ax: Axes | None = None, **options: Any) -> Picture | Axes:
@@ -55,7 +50,7 @@ def draw(value: Any, ax: Axes | None = None, **options: Any) -> Picture | Axes:
     else:
         msg = (
             f"value must be a Fabric, Result, list of Results, Timeline or simulation, got {type(value).__name__}; "
-            "views.table shows rows, views.buffers shows a Schedule"
+            "views.table shows rows, and a Schedule has its own draw()"
         )
         raise TypeError(msg)
     return picture if ax is None else picture.axes

@@ -1,22 +1,33 @@
 """What a picture of a fabric says: its sentence, the note of each line, and what the colours mean."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import units
 from fabriclab.core import Fabric
 from fabriclab.texts import text
 from fabriclab.views.layout import Lines, Marks, counted
 from fabriclab.views.page import Floats
-from fabriclab.views.scene import COLOUR, WIDTH, Layer, texts_at
+from fabriclab.views.scene import COLOUR, WIDTH, Layer, Scene, boxes, shade, texts_at
+from fabriclab.views.tables import Table
 
 SAYS: Final = {mode: f"fabric.says_{mode}" for mode in ("load", "tier", "rail", "failure")}
 KEYS: Final = [COLOUR[k] for k in ("predicted", "measured", "guess", "other1", "tint", "failed", "other2", "other3")]
+
+
+def coloured(place: NDArray[Any], otherwise: ArrayLike = COLOUR["grey"]) -> Floats:
+    """Return a colour for each row, rail or axis, in turn, or another where there is none."""
+    return np.where(place >= 0, np.array(KEYS)[place % len(KEYS)], otherwise)
+
+
+def cable_colours(k: Lines, colour: str, place: NDArray[Any]) -> Floats:
+    """Return the colour of each line: of its load, of a failure, or of its place."""
+    if colour == "failure":
+        return np.where(k.failed > 0, COLOUR["failed"], COLOUR["grey"])
+    return shade(k.load) if colour == "load" else coloured(place)
 
 
 def told(colour: str, load: Floats, places: NDArray[Any], failed: int, parts: int) -> str:
@@ -36,9 +47,8 @@ def key(y: float, words: str, names: Sequence[str], colours: Sequence[float] = K
     seen = [(colour, name) for colour, name in zip(colours, shared, strict=True) if name]
     wide = np.array([7.0 * len(words) + 8, *(7.0 * len(name) + 32 for _, name in seen)])
     x = (WIDTH - wide.sum()) / 2 + np.cumsum(wide)
-    box = {"x": x[:-1], "y": np.full(len(seen), y), "w": np.full(len(seen), 14.0), "h": np.full(len(seen), 12.0)}
     names_at = [(at + 19, y + 6, name, 0) for at, (_, name) in zip(x.tolist(), seen, strict=False)]
-    return {"scale": Layer("boxes", {**box, "colour": np.array([colour for colour, _ in seen])}),
+    return {"scale": boxes(x[:-1], y, 14.0, 12.0, colour=np.array([colour for colour, _ in seen])),
             "ends": texts_at((float(x[0]) - 8, y + 6, words, 2), *names_at)}  # fmt: skip
 
 
@@ -83,3 +93,17 @@ def said_of(f: Fabric, m: Marks, k: Lines, share: Floats) -> list[str]:
         link = int(np.argmax(share))
         said.insert(0, text("fabric.fullest", link=f.link_name(link), percent=f"{100 * share[link]:.3g}"))
     return said
+
+
+def worded(
+    f: Fabric, m: Marks, k: Lines, share: Floats, layers: Mapping[str, Layer], height: float, said: str, colours: str,
+    within: str = "",
+) -> Scene:  # fmt: skip
+    """Return the scene of a fabric with its words and its table; ``colours`` is what the colours say."""
+    words = said_of(f, m, k, share)
+    first = said or words[0][:1].upper() + words[0][1:] + "."
+    alt = "; ".join([first.rstrip("."), *words[not said :]]) + f". {colours}"
+    to = [(within if a == b else "") or m.names[b] for a, b in zip(k.a, k.b, strict=True)]
+    table = Table({"from": [m.names[i] for i in k.a], "to": to, "cables": k.cables, "failed": k.failed,
+                   "together [B/s]": k.total, "load": k.load, "fullest": k.fullest})  # fmt: skip
+    return Scene(first, table, layers, height, alt)

@@ -1,7 +1,5 @@
 """Fabric view: endpoints at the bottom, switches above; a large fabric is drawn as blocks with their members."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -12,12 +10,11 @@ from numpy.typing import ArrayLike, NDArray
 from fabriclab import units
 from fabriclab.core import Fabric, Timeline
 from fabriclab.texts import text
-from fabriclab.views.fabric_words import KEYS, holder, key, notes_of, said_of, told
+from fabriclab.views.fabric_words import cable_colours, coloured, holder, key, notes_of, told, worded
 from fabriclab.views.layout import Lines, Marks, arc_room, boxes_of, counted, lines_of, marks_of, paths_of, short
-from fabriclab.views.maps import is_direct, map_scene, scale
+from fabriclab.views.maps import crosses, is_direct, map_scene, scale
 from fabriclab.views.page import Floats, Picture, plain
-from fabriclab.views.scene import COLOUR, WIDTH, Layer, Scene, ink_on, lines, printed, shade, texts_at
-from fabriclab.views.tables import Table
+from fabriclab.views.scene import COLOUR, WIDTH, Layer, Scene, boxes, ink_on, lines, printed, texts_at
 
 MOST_NODES: Final = 200
 MOST_BOXES: Final = 4096  # that a browser still redraws in time
@@ -68,6 +65,7 @@ def fabric_scene(
     """Return one picture of a fabric with loads (L,); the block with the node ``open`` shows its members."""
     if not f.n_links or not f.n_ranks:
         return Scene(text("fabric.empty", links=f.n_links, ends=f.n_ranks), wrong=True)
+    share = np.full(f.n_links, np.nan) if share is None else share
     if is_direct(f):
         return map_scene(f, share, colour, said)
     marks = marks_of(f, f.n_nodes > MOST_NODES, open)
@@ -75,7 +73,6 @@ def fabric_scene(
         marks = marks_of(f, True)
         said = text("fabric.many", n=f"{np.sum(marks.of_node == marks.of_node[open]):,}", most=f"{MOST_BOXES:,}")
         open = None
-    share = np.full(f.n_links, np.nan) if share is None else share
     cables = lines_of(f, marks, share)
     # Room below the lowest row: names of servers or rails, and the arcs of cables within a row.
     foot = 0.32 + 0.36 * (marks.server.max() >= 0) + arc_room(marks, cables)
@@ -95,17 +92,19 @@ def fabric_scene(
     width = 1.5 * np.clip(cables.total / max(cables.total[cables.total > 0].min(initial=np.inf), 1.0), 1.0, 40.0) ** 0.4
     # A line is never wider than its box: an open block has narrow ones.
     width = np.minimum(width, np.maximum(0.9 * unit * np.minimum(marks.width[cables.a], marks.width[cables.b]), 1.0))
+    upper = marks.row[cables.b] if colour == "tier" else np.maximum(marks.rail[cables.a], marks.rail[cables.b])
     names = [f"{marks.names[a]} – {marks.names[b]}" for a, b in zip(cables.a, cables.b, strict=True)]
     x0, x1 = across(marks.x - marks.width / 2), across(marks.x + marks.width / 2)
-    box = {"x": x0, "y": down(marks.row) - _HALF, "w": np.maximum(x1 - x0, 1.5), "h": np.full(x0.size, 2 * _HALF)}
-    keys = _node_colours(f, marks, colour)
+    keys = np.where(f.transit[marks.first], COLOUR["switch"], COLOUR["host"])
+    keys = coloured(marks.row if colour == "tier" else marks.rail, keys) if colour in ("tier", "rail") else keys
     layers = {"servers": _servers(marks, foot, across, down), "places": _server_names(f, marks, low, across, down)} | {
         "case": lines(paths, width=width + 2.5, colour=COLOUR["grey"], alpha=0.6 * (colour == "load")),
-        "cables": lines(paths, width=width, colour=_coloured(marks, cables, colour), alpha=_strength(cables, colour),
-                        dash=2 * (cables.failed == cables.cables), names=names, notes=notes_of(marks, cables)),
-        "nodes": Layer("boxes", {**box, "colour": keys, "ink": ink_on(keys), "texts": _fitting(marks, x1 - x0),
-                                 "names": list(marks.names), "pick": "open" if marks.folded else None,
-                                 "picks": _picks(f, marks, open)}),
+        "cables": lines(paths, width=width, colour=cable_colours(cables, colour, upper),
+                        alpha=_strength(cables, colour), dash=2 * (cables.failed == cables.cables), names=names,
+                        notes=notes_of(marks, cables)),
+        "nodes": boxes(x0, down(marks.row) - _HALF, np.maximum(x1 - x0, 1.5), 2 * _HALF, colour=keys, ink=ink_on(keys),
+                       texts=_fitting(marks, x1 - x0), names=list(marks.names),
+                       pick="open" if marks.folded else None, picks=_picks(marks, open)),
         **_crosses(paths, cables),
         "margins": _margins(f, marks, cables, down),
     }  # fmt: skip
@@ -114,17 +113,9 @@ def fabric_scene(
         layers |= key(float(down(low)) + 14, text(f"fabric.key_{colour}"), rails)
     elif np.isfinite(share).all():
         layers |= scale(float(down(low)) + 14)
-    words = said_of(f, marks, cables, share)
-    first = said or words[0][:1].upper() + words[0][1:] + "."
-    place = np.unique(marks.row if colour == "tier" else marks.rail)
-    alt = "; ".join([first.rstrip("."), *words[not said :]]) + ". "
-    alt += told(colour, cables.load, place, cables.failed.sum(), f.n_cables)
-    table = Table({
-        "from": [marks.names[i] for i in cables.a], "to": [marks.names[i] for i in cables.b], "cables": cables.cables,
-        "failed": cables.failed, "together [B/s]": cables.total, "load": cables.load,
-        "fullest": cables.fullest,
-    })  # fmt: skip
-    return Scene(first, table, layers, float(down(low)) + (34 if "scale" in layers else 6), alt)
+    words = told(colour, cables.load, marks.row if colour == "tier" else marks.rail, cables.failed.sum(), f.n_cables)
+    height = float(down(low)) + (34 if "scale" in layers else 6)
+    return worded(f, marks, cables, share, layers, height, said, words)
 
 
 def _fitting(m: Marks, room: Floats) -> list[str]:
@@ -134,36 +125,17 @@ def _fitting(m: Marks, room: Floats) -> list[str]:
     return [name * bool(fits[m.row == row].all() or m.folded) for name, row in zip(names, m.row, strict=True)]
 
 
-def _picks(f: Fabric, m: Marks, open: int | None) -> list[int | None]:
+def _picks(m: Marks, open: int | None) -> list[int | None]:
     """Return what is open after a box is chosen: its block, or nothing if that one is open already."""
-    if not m.folded:
-        return [None] * m.first.size
     size = np.bincount(m.of_node, minlength=m.first.size)
-    return [None if open is not None and size[i] == 1 else int(m.first[i]) for i in range(m.first.size)]
-
-
-def _coloured(m: Marks, k: Lines, colour: str) -> Floats:
-    grey = np.full(k.a.size, COLOUR["grey"])
-    if colour == "load":
-        return shade(k.load)
-    if colour == "failure":
-        return np.where(k.failed > 0, COLOUR["failed"], grey)
-    place = m.row[k.b] if colour == "tier" else np.maximum(m.rail[k.a], m.rail[k.b])
-    return np.where(place >= 0, np.array(KEYS)[place % len(KEYS)], grey)
+    closes = (size == 1) & (open is not None) | (not m.folded)
+    return [None if close else int(i) for i, close in zip(m.first, closes, strict=True)]
 
 
 def _strength(k: Lines, colour: str) -> Floats:
     """Return how strong each line is: pale if it is dead or, where the colour is not the load, idle."""
     busy = 1.0 if colour == "load" else 0.25 + 0.75 * np.clip(np.nan_to_num(k.load, nan=1.0), 0, 1)
     return np.where(k.failed == k.cables, 0.35, busy)
-
-
-def _node_colours(f: Fabric, m: Marks, colour: str) -> Floats:
-    plain = np.where(f.transit[m.first], COLOUR["switch"], COLOUR["host"])
-    if colour not in ("tier", "rail"):
-        return plain
-    place = m.row if colour == "tier" else m.rail
-    return np.where(place >= 0, np.array(KEYS)[place % len(KEYS)], plain)
 
 
 def _servers(m: Marks, foot: float, across: Callable[..., Floats], down: Callable[..., Floats]) -> Layer:
@@ -173,44 +145,36 @@ def _servers(m: Marks, foot: float, across: Callable[..., Floats], down: Callabl
     which = np.repeat(np.arange(len(ends)), deep + 1)
     back = np.concatenate([np.arange(d, -1, -1) for d in deep] or [np.zeros(0)])  # the front one is drawn last
     left, right, low, high, tinted = ends[which].T
-    return Layer("boxes", {
-        "x": across(left + 0.05 * back), "y": down(high - 0.05 * back), "w": across(right) - across(left),
-        "h": down(low) - down(high), "colour": np.where(tinted > 0, COLOUR["tint"], COLOUR["none"]),
-        "alpha": np.where(tinted > 0, 0.3, np.where(back > 0, 0.35, 0.8)), "round": 7.0,
-        "edge": np.where(tinted > 0, 0, -1),
-    })  # fmt: skip
+    return boxes(across(left + 0.05 * back), down(high - 0.05 * back), across(right) - across(left),
+                 down(low) - down(high), colour=np.where(tinted > 0, COLOUR["tint"], COLOUR["none"]),
+                 alpha=np.where(tinted > 0, 0.3, np.where(back > 0, 0.35, 0.8)), round=7.0,
+                 edge=np.where(tinted > 0, 0, -1))  # fmt: skip
 
 
 def _server_names(f: Fabric, m: Marks, low: float, across: Callable[..., Floats], down: Callable[..., Floats]) -> Layer:
     """Return the names below the boxes: of servers, or how many there are and which rail stands where."""
-    out: list[tuple[float, float, str, int]] = []
-    y = float(down(low)) - 7
-    if not m.folded:
-        lefts = [left for left, _, _, _, tinted in boxes_of(m, 0.0) if not tinted]
-        numbers = [int(m.server[(m.server >= 0) & (m.x > left)][0]) for left in lefts]
-        room = float(np.diff(np.sort(across(np.array(lefts)))).min(initial=WIDTH))
-        names = [text(f"fabric.{holder(f)}", s=s) for s in numbers]
-        if 8.0 * max(map(len, names), default=0) > room:  # then the word stands once, before the numbers
-            out.append((_LEFT - 16, y, text("fabric.servers"), 2))
-            names = [str(s) if room > 24 else "" for s in numbers]
-        out += [(float(across(left + 0.05)), y, name, 0) for left, name in zip(lefts, names, strict=True)]
-    elif m.server.max() >= 0:
-        servers = int(f.summary()["servers"])
-        out.append((_LEFT - 16, y, text("fabric.in_server", n=f"{servers:,}"), 2))
+    if m.folded:
         ends = np.flatnonzero((m.server >= 0) & (m.row == 0) & (m.rail >= 0))
-        room = float(np.diff(np.sort(across(m.x[ends]))).min(initial=WIDTH))
-        names = [text("fabric.rail", r=rail) for rail in m.rail[ends]]
-        if 8.0 * max(map(len, names), default=0) > room:  # then the number alone, or nothing in an open block
-            names = [str(rail) if room > 24 else "" for rail in m.rail[ends]]
-        out += [(float(across(m.x[i])), y, name, 1) for i, name in zip(ends, names, strict=True)]
-    return texts_at(*out)
+        x, numbers, align = across(m.x[ends]), m.rail[ends].tolist(), 1
+        word, lead = "fabric.rail", text("fabric.in_server", n=f"{int(f.summary()['servers']):,}")
+    else:
+        lefts = np.array([left for left, _, _, _, tinted in boxes_of(m, 0.0) if not tinted])
+        x, align = across(lefts + 0.05), 0
+        numbers = [int(m.server[(m.server >= 0) & (m.x > left)][0]) for left in lefts]
+        word, lead = f"fabric.{holder(f)}", text("fabric.servers")
+    names, room = [text(word, s=n, r=n) for n in numbers], float(np.diff(np.sort(x)).min(initial=WIDTH))
+    narrow = 8.0 * max(map(len, names), default=0) > room
+    if narrow:  # then the number alone, or nothing in an open block
+        names = [str(n) if room > 24 else "" for n in numbers]
+    leads = [(_LEFT - 16, lead, 2)] * bool(narrow or (m.folded and m.server.max() >= 0))
+    places = [*leads, *((at, name, align) for at, name in zip(x.tolist(), names, strict=True))]
+    return texts_at(*((at, float(down(low)) - 7, name, side) for at, name, side in places))
 
 
 def _crosses(paths: Sequence[NDArray[Any]], k: Lines) -> dict[str, Layer]:
     """Return a cross on each line with failed cables and, on the first ones, how many of them failed."""
     here = np.flatnonzero(k.failed)
     middle = np.array([paths[i][len(paths[i]) // 2 - 1 :][:2].mean(axis=0) for i in here.tolist()]).reshape(-1, 2)
-    dots = {"x": middle[:, 0], "y": middle[:, 1], "size": 5.0, "shape": 2.0, "colour": COLOUR["failed"]}
     many = [(i, x, y) for i, (x, y) in zip(here.tolist(), middle.tolist(), strict=True) if k.cables[i] > 1][:8]
     words = [text("fabric.failed_of", n=k.failed[i], all=k.cables[i]) for i, _, _ in many]
     x, y = np.array([at for _, *at in many]).reshape(-1, 2).T
@@ -223,25 +187,21 @@ def _crosses(paths: Sequence[NDArray[Any]], k: Lines) -> dict[str, Layer]:
         over = (off[:, 1] < 14) & (off[:, 0] < wide[i] / 2 + 5)
         if apart and not over.any():
             free.append(i)
-    plate = {"x": left[free], "y": y[free] - 9, "w": wide[free], "h": np.full(len(free), 18.0)}
-    plates = Layer("boxes", {**plate, "colour": COLOUR["switch"], "ink": COLOUR["white"],
-                             "texts": [words[i] for i in free]})  # fmt: skip
-    return {"failed": Layer("dots", dots), "failed words": plates}
+    plates = boxes(left[free], y[free] - 9, wide[free], 18.0, colour=COLOUR["switch"], ink=COLOUR["white"],
+                   texts=[words[i] for i in free])  # fmt: skip
+    return {**crosses("failed", *middle.T), "failed words": plates}
 
 
 def _margins(f: Fabric, m: Marks, k: Lines, down: Callable[..., Floats]) -> Layer:
     """Name the rows on the left and the cables between them on the right."""
     out: list[tuple[float, float, str, int]] = []
-
-    def write(x: float, y: float, texts: list[str], align: int) -> None:
-        middle = float(down(y))
-        out.extend((x, middle + 16 * (i - (len(texts) - 1) / 2), t, align) for i, t in enumerate(texts))
-
     for row in np.unique(m.row):
         here = m.row[m.of_node] == row
         radix = np.unique(f.radix[here])
-        ports = [text("fabric.ports", n=radix[0])] if radix.size == 1 and radix[0] > 0 else []
-        write(_LEFT - 16, row, [counted(int(here.sum()), f.kinds[f.kind[here][0]]), *ports], 2)
+        words = [counted(int(here.sum()), f.kinds[f.kind[here][0]])]
+        words += [text("fabric.ports", n=radix[0])] if radix.size == 1 and radix[0] > 0 else []
+        top = float(down(row)) - 8 * (len(words) - 1)
+        out += [(_LEFT - 16, top + 16 * i, word, 2) for i, word in enumerate(words)]
     blocks, joined = [], np.unique([m.row[k.a], m.row[k.b]], axis=1)
     # Where cables pass a row, or join boxes of an upper one, their place does not say what they join.
     named = np.any((joined[1] > joined[0] + 1) | (joined[1] == joined[0]) & (joined[0] > m.row.min()))

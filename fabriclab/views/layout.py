@@ -1,7 +1,5 @@
 """Layout of a fabric: which boxes and lines stand for its nodes and cables, and where."""
 
-from __future__ import annotations
-
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -72,14 +70,10 @@ def marks_of(f: Fabric, fold: bool, open: int | None = None) -> Marks:
         key = key * f.n_nodes + np.where(inside, np.arange(f.n_nodes), 0)  # they keep the place of their block
         server = np.where(inside, server[inside].min(), server)
     _, first, of_node, count = np.unique(key, return_index=True, return_inverse=True, return_counts=True)
-    if fold:
-        names = []
-        for n, i in zip(count.tolist(), first.tolist(), strict=True):
-            block = counted(n, f.kinds[f.kind[i]])
-            block += ", " + text("fabric.rail", r=rail[i]) if rail[i] >= 0 else ""
-            names.append(block if n > 1 else f.name(i))
-    else:
-        names = [f.name(int(i)) for i in first]
+    names = []
+    for n, i in zip(count.tolist(), first.tolist(), strict=True):
+        rails = ", " + text("fabric.rail", r=rail[i]) if rail[i] >= 0 else ""
+        names.append(f.name(i) if n == 1 else counted(n, f.kinds[f.kind[i]]) + rails)
     row, rail, server = row[first], rail[first], server[first]
     a, b = np.sort(row[of_node[[f.source, f.target]]], axis=0)
     passed = [r for r in np.unique(row).tolist() if np.any((a < r) & (r < b))]

@@ -5,8 +5,6 @@ a circle, all else as one circle. A cable of a grid to another slab or round its
 any other as a line, which is bent where it would pass behind a box.
 """
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import numpy as np
@@ -14,13 +12,12 @@ from numpy.typing import NDArray
 
 from fabriclab.core import Fabric
 from fabriclab.texts import text
-from fabriclab.views.fabric_words import KEYS, key, notes_of, said_of, told
+from fabriclab.views.fabric_words import KEYS, cable_colours, key, notes_of, told, worded
 from fabriclab.views.layout import Lines, Marks, counted, lines_of
 from fabriclab.views.page import Floats, Ints
-from fabriclab.views.scene import COLOUR, WIDTH, Layer, Scene, ink_on, lines, shade, texts_at
-from fabriclab.views.tables import Table
+from fabriclab.views.scene import COLOUR, WIDTH, Layer, Scene, boxes, ink_on, lines, shade, texts_at
 
-__all__ = ["is_direct", "map_scene", "scale"]
+__all__ = ["crosses", "is_direct", "map_scene", "places_of", "scale"]
 
 _TOP, _EDGE, _ROUND, _TALL = 16.0, 40.0, 430.0, 520.0  # [px]
 _IDLE: Final = 0.22  # how strong a cable is drawn that carries nothing
@@ -35,10 +32,9 @@ def is_direct(f: Fabric) -> bool:
     return bool(inner.any() and level.mean() > 0.5 and "gpu" not in f.kinds)
 
 
-def map_scene(f: Fabric, share: Floats | None, colour: str, said: str = "") -> Scene:
+def map_scene(f: Fabric, share: Floats, colour: str, said: str = "") -> Scene:
     """Return one picture of a direct network with loads (L,); its hosts stand in the box of their switch."""
-    share = np.full(f.n_links, np.nan) if share is None else share
-    node, of_node, folded = _places(f)
+    node, of_node, folded = places_of(f)
     if node.size > MOST_PLACES:
         return Scene(text("fabric.too_many_places", n=f"{node.size:,}", most=f"{MOST_PLACES:,}"), wrong=True)
     where = {name: f.coord[node, i].astype(np.int64) for i, name in enumerate(f.coord_names)}
@@ -66,22 +62,24 @@ def map_scene(f: Fabric, share: Floats | None, colour: str, said: str = "") -> S
     keys = np.where(f.tier[marks.first] > 0, COLOUR["switch"], COLOUR["host"])
     keys = shade(inside) if folded and colour == "load" and np.isfinite(inside).any() else keys
     shown = max(map(len, (_label(n) for n in marks.names)), default=0) * 8.0 < 2 * half
+    differs = f.coord[node[k.a]] != f.coord[node[k.b]]
+    axis = np.argmax(differs, axis=1) if differs.size else np.full(k.a.size, -1)  # the first in which its ends differ
     dead, idle = k.failed == k.cables, (colour == "load") & (k.load == 0)
     # What carries nothing is pale and thin, and what is full a little thicker: a few ways stand out among many cables.
     wide = float(np.clip(min(half / 3, 1.5e5 / max(long[~idle].sum(), 1.0)), 0.8, 3.0))
     busy = 0.7 + 0.5 * np.nan_to_num(k.load, nan=0.6) ** 2 if colour == "load" else 1.0
+    said_by = "load" if colour == "load" and np.isfinite(k.load).any() else "failure" if colour == "failure" else "axis"
     look = {
         "width": np.where(idle, 0.7, wide * busy),
-        "colour": np.where(idle, COLOUR["ink"], _line_colours(f, marks, k, colour)),
+        "colour": np.where(idle, COLOUR["ink"], cable_colours(k, said_by, axis)),
         "alpha": np.where(dead, 0.35, np.where(idle, _IDLE, 1.0)), "dash": 2.0 * dead, "notes": notes_of(marks, k),
         "names": [f"{marks.names[a]} – {marks.names[b]}" for a, b in zip(k.a, k.b, strict=True)],
     }  # fmt: skip
     layers = {
         **_cables(k, x, y, near, half, look),
         **(_stubs(k, x, y, grid, ~near, half, gap, look) if not near.all() else {}),
-        "nodes": Layer("boxes", {"x": x - half, "y": y - half, "w": np.full(x.size, 2 * half),
-                                 "h": np.full(x.size, 2 * half), "colour": keys, "ink": ink_on(keys),
-                                 "texts": [_label(n) if shown else "" for n in marks.names], "names": marks.names}),
+        "nodes": boxes(x - half, y - half, 2 * half, 2 * half, colour=keys, ink=ink_on(keys), names=marks.names,
+                       texts=[_label(n) if shown else "" for n in marks.names]),
         "words": _words(f, slab, where, x, y, half),
     }  # fmt: skip
     axes = [n if n != "local" and KEYS[i % len(KEYS)] in look["colour"] else "" for i, n in enumerate(f.coord_names)]
@@ -92,18 +90,13 @@ def map_scene(f: Fabric, share: Floats | None, colour: str, said: str = "") -> S
     elif np.isfinite(share).all():
         layers |= scale(height + 6, idle=True)
     height += 34 * ("ends" in layers)
-    words = said_of(f, marks, every, share)
-    first = said or words[0][:1].upper() + words[0][1:] + "."
-    alt = "; ".join([first.rstrip("."), *words[not said :]]) + ". "
-    seen = text("map.says_axis", list=", ".join(filter(None, axes)))
-    alt += told(colour, k.load, np.zeros(0), k.failed.sum(), f.n_cables) if colour in ("load", "failure") else seen
-    to = [text("map.within") if o else marks.names[i] for i, o in zip(every.b, own, strict=True)]
-    table = Table({"from": [marks.names[i] for i in every.a], "to": to, "cables": every.cables, "failed": every.failed,
-                   "together [B/s]": every.total, "load": every.load, "fullest": every.fullest})  # fmt: skip
-    return Scene(first, table, layers, height, alt)
+    words = text("map.says_axis", list=", ".join(filter(None, axes)))
+    if colour in ("load", "failure"):
+        words = told(colour, k.load, np.zeros(0), k.failed.sum(), f.n_cables)
+    return worded(f, marks, every, share, layers, height, said, words, text("map.within"))
 
 
-def _places(f: Fabric) -> tuple[Ints, Ints, bool]:
+def places_of(f: Fabric) -> tuple[Ints, Ints, bool]:
     """Return the nodes that are drawn (P,), the place of each node (N,), and whether a place is a whole group.
 
     An end that no other traffic passes stands at its first switch.
@@ -188,27 +181,14 @@ def _circles(group: Ints) -> tuple[Floats, Floats, float]:
     return x, y, float(min(*ways, 60.0))
 
 
-def _line_colours(f: Fabric, m: Marks, k: Lines, colour: str) -> Floats:
-    """Return the colour of each line: its load, or else the first coordinate in which its ends differ."""
-    grey = np.full(k.a.size, COLOUR["grey"])
-    if colour == "failure":
-        return np.where(k.failed > 0, COLOUR["failed"], grey)
-    if colour == "load" and np.isfinite(k.load).any():
-        return shade(k.load)
-    differs = f.coord[m.first[k.a]] != f.coord[m.first[k.b]]
-    return np.array(KEYS)[np.argmax(differs, axis=1) % len(KEYS)] if differs.size else grey
-
-
 def scale(y: float, idle: bool = False) -> dict[str, Layer]:
     """Return the scale of loads: a bar of the map with its ends, and with ``idle`` the look of a cable without load."""
     n, left, w = 32, 250.0, 200.0
     x = left + w * np.arange(n) / n
-    bar = {"x": x, "y": np.full(n, y), "w": np.full(n, w / n + 0.5), "h": np.full(n, 12.0), "round": 0.0}
-    ends = {"x": np.array([left - 8 - 32 * idle, left + w + 8]), "y": np.full(2, y + 6), "align": np.array([2, 0]),
-            "texts": [text("fabric.load", percent=0), "100%"]}  # fmt: skip
-    none = {"idle": lines([np.array([[left - 32, y + 6], [left - 8, y + 6]])], colour=COLOUR["ink"], alpha=_IDLE)}
-    layers = {"scale": Layer("boxes", {**bar, "colour": shade(np.linspace(0, 1, n))}), "ends": Layer("texts", ends)}
-    return layers | none if idle else layers
+    ends = (left - 8 - 32 * idle, y + 6, text("fabric.load", percent=0), 2), (left + w + 8, y + 6, "100%", 0)
+    bar = boxes(x, y, w / n + 0.5, 12.0, round=0.0, colour=shade(np.linspace(0, 1, n)))
+    none = lines([np.array([[left - 32, y + 6], [left - 8, y + 6]])], colour=COLOUR["ink"], alpha=_IDLE)
+    return {"scale": bar, "ends": texts_at(*ends)} | ({"idle": none} if idle else {})
 
 
 def _part(look: dict[str, Any], which: Ints) -> dict[str, Any]:
@@ -227,7 +207,7 @@ def _cables(k: Lines, x: Floats, y: Floats, near: NDArray[np.bool_], half: float
               for s, w, t, far in zip(start, way, top, bend, strict=True)]  # fmt: skip
     drawn = lines([np.stack([p.real, p.imag], axis=1) for p in points], **_part(look, here))
     cut = top[k.failed[here] > 0]
-    return {"cables": drawn, **_crosses("failed", cut.real, cut.imag)}
+    return {"cables": drawn, **crosses("failed", cut.real, cut.imag)}
 
 
 def _bends(place: NDArray[np.complex128], start: NDArray[np.complex128], way: NDArray[np.complex128],
@@ -265,10 +245,11 @@ def _stubs(k: Lines, x: Floats, y: Floats, grid: list[Ints], far: NDArray[np.boo
              for i, (dx, dy) in zip(at, go, strict=True)]  # fmt: skip
     both = np.tile(here, 2)
     tips = np.array([path[1] for path in paths])[k.failed[both] > 0]
-    return {"stubs": lines(paths, **_part(look, both)), **_crosses("failed ends", *tips.T)}
+    return {"stubs": lines(paths, **_part(look, both)), **crosses("failed ends", *tips.T)}
 
 
-def _crosses(name: str, x: Floats, y: Floats) -> dict[str, Layer]:
+def crosses(name: str, x: Floats, y: Floats) -> dict[str, Layer]:
+    """Return crosses where cables have failed."""
     return {name: Layer("dots", {"x": x, "y": y, "size": 5.0, "shape": 2.0, "colour": COLOUR["failed"]})}
 
 

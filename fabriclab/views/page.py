@@ -1,24 +1,17 @@
 """The picture and what travels with it: the finding above it, alternative text, table twin, theme colours."""
 
-from __future__ import annotations
-
 import html
 import io
 import os
 import re
-import textwrap
-from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.axis import Axis
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.layout_engine import ConstrainedLayoutEngine
 from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import units
@@ -93,40 +86,6 @@ class Picture:
         return {"text/plain": str(self), "text/html": shown}
 
 
-def canvas(ax: Axes | None, height: float) -> Axes:
-    """Return ``ax``, or new axes ``height`` inches high in a figure that belongs to no window."""
-    if ax is not None:
-        return ax
-    figure = Figure(figsize=(WIDTH, height), layout=ConstrainedLayoutEngine(w_pad=0.06, h_pad=0.06))
-    FigureCanvasAgg(figure)
-    return figure.add_subplot()
-
-
-def finish(
-    ax: Axes, own: bool, finding: str | None, said: Sequence[str], table: Table, caption: str = "",
-    alt: str | None = None,
-) -> Picture:  # fmt: skip
-    """Put the finding above the picture, or else the first of the clauses that were computed, and the caption below."""
-    headline, clauses = (x[:1].upper() + x[1:] for x in ((finding or said[0]).strip(), "; ".join(said)))
-    if headline.lower().startswith(("figure", "plot")):
-        msg = f"finding must be a sentence that says what is seen, got {headline!r}; begin with the matter itself"
-        raise ValueError(msg)
-    # With the clauses the alternative text names a number whatever the finding says.
-    alt = alt or (f"{headline.rstrip('.')}. {clauses}" if finding else clauses)
-    picture = Picture(ax, headline, alt, table, caption)
-    words: dict[str, Any] = {"ha": "left", "color": INK, "parse_math": False}
-    if own:
-        above, below = textwrap.fill(headline, 76), textwrap.fill(caption, 105)
-        # Long words take no room from the drawing.
-        more = 0.18 * above.count("\n") + (0.15 + 0.15 * (below.count("\n") + 1)) * bool(below)
-        picture.figure.set_figheight(picture.figure.get_figheight() + more)
-        picture.figure.suptitle(above, x=0.01, fontsize=10.0, fontweight="bold", **words)
-        picture.figure.supxlabel(below, x=0.01, fontsize=8.5, **words)
-    else:
-        ax.set_title(textwrap.fill(headline, 60), loc="left", pad=20, fontsize=10, fontweight="bold", color=INK)
-    return picture
-
-
 def guess_of(guess: Guess | None, quantity: str) -> tuple[float, ...]:
     """Return the ends of the reader's guess in SI units, if there is one."""
     if guess is None:
@@ -136,14 +95,6 @@ def guess_of(guess: Guess | None, quantity: str) -> tuple[float, ...]:
         msg = f"guess must be two values with 0 < low <= high, got {guess!r}"
         raise ValueError(msg)
     return low, high
-
-
-def ticks(axis: Axis, places: Iterable[float], show: Callable[[float], str]) -> None:
-    """Set those ticks that are in view, with their texts: "50 GB/s" for "50.0 GB/s"."""
-    low, high = axis.get_view_interval()
-    inside = [t for t in places if low <= t <= high]
-    axis.set_ticks(inside, labels=[plain(show(t)) for t in inside])
-    axis.set_ticks([], minor=True)
 
 
 def spread(wanted: ArrayLike, gap: float, low: float = 0.0, high: float = 1.0) -> Floats:

@@ -5,8 +5,6 @@ and line say the same. `INK` stands for the text colour of the page: an SVG writ
 single grey reaches a contrast of 4.5 on both white and the dark theme (the best grey has 4.34).
 """
 
-from __future__ import annotations
-
 from typing import Any, Final, NamedTuple
 
 INK: Final = "#1a1a1b"  # a value that nothing else uses, so that an SVG can hand it to the page
@@ -39,11 +37,6 @@ TINT: Final = "#56B4E9"  # NVLink domain
 # Sizes in points: a figure is 7 inches = 504 pt and is shown 700 px wide, so 8.5 pt are 11.8 px.
 STYLE: Final[dict[Any, Any]] = {
     "font.family": "sans-serif", "font.sans-serif": ["DejaVu Sans", "Verdana", "sans-serif"], "font.size": 8.5,
-    "text.color": INK, "axes.labelcolor": INK,
-    "axes.edgecolor": GREY, "axes.linewidth": 1.1, "axes.facecolor": "none", "axes.labelsize": 9.0,
-    "axes.spines.top": False, "axes.spines.right": False, "axes.axisbelow": True,
-    "xtick.color": GREY, "ytick.color": GREY, "xtick.labelcolor": INK, "ytick.labelcolor": INK,
-    "figure.facecolor": "none", "lines.linewidth": 2.0, "lines.markersize": 6.0, "hatch.linewidth": 0.6,
-    "grid.color": GREY, "grid.alpha": 0.25, "grid.linewidth": 0.6, "svg.fonttype": "none", "svg.hashsalt": "fabriclab",
-    "legend.frameon": False, "legend.borderaxespad": 0.1,
+    "text.color": INK, "figure.facecolor": "none", "hatch.linewidth": 0.6, "svg.fonttype": "none",
+    "svg.hashsalt": "fabriclab",
 }  # fmt: skip

@@ -1,19 +1,18 @@
-"""Ruler: rates on one logarithmic scale, measured here beside the links of the catalog."""
-
-from __future__ import annotations
+"""Logarithmic scales: rates measured here beside links of the catalog, and guesses divided by what came out."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 from matplotlib.axes import Axes
+from numpy.typing import ArrayLike
 
 from fabriclab import units
 from fabriclab.core import Result
 from fabriclab.texts import text
 from fabriclab.views.page import Guess, Picture, guess_of
 from fabriclab.views.palette import HERE
-from fabriclab.views.scene import COLOUR, Layer, Scene, lines, log_axis, printed, texts_at, tick_layers
+from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, lines, log_axis, printed, texts, texts_at, tick_layers
 from fabriclab.views.tables import Table, three
 
 Mark = tuple[float, str, str, Sequence[float]]  # rate, name, how it was obtained, rates of its rounds
@@ -54,8 +53,8 @@ def ruler(
 
 def ruler_scene(marks: Sequence[Mark], rate: float | None = None, guess: tuple[float, ...] = ()) -> Scene:
     """Return one picture of a ruler, with a link of ``rate`` [B/s] to compare, or with the ends of a guess."""
-    chosen: list[Mark] = [] if rate is None else [(rate, text("live.ruler.yours"), "chosen", ())]
-    rows = sorted([*marks, *chosen], key=lambda m: -m[0])
+    yours = text("live.ruler.yours")
+    rows = sorted([*marks, *([] if rate is None else [(rate, yours, "chosen", ())])], key=lambda m: -m[0])
     rates = np.array([m[0] for m in rows])
     slider = [1e7, 1e13] * (rate is not None)  # its ends
     reach = np.array([x for m in rows for x in (m[0], *m[3])] + list(guess) + slider)
@@ -72,9 +71,8 @@ def ruler_scene(marks: Sequence[Mark], rate: float | None = None, guess: tuple[f
     layers["axis"] = texts_at((x1, bottom + 29, text("ruler.axis"), 2))
     if guess:
         a, b = to_x(guess)
-        band = {"x": [a], "y": [top - 4], "w": [max(b - a, 2.0)], "h": [bottom + 4 - top]}
-        layers["guess"] = Layer("boxes", {**{k: np.array(v) for k, v in band.items()}, "round": 0.0, "alpha": 0.25,
-                                          "colour": COLOUR["guess"]})  # fmt: skip
+        layers["guess"] = boxes(a, top - 4, max(b - a, 2.0), bottom + 4 - top, round=0.0, alpha=0.25,
+                                colour=COLOUR["guess"])  # fmt: skip
         layers["guess word"] = texts_at(((a + b) / 2, 10.0, text("view.guess"), 1))
     layers["bars"] = lines([np.array([[x0, b], [a, b]]) for a, b in zip(to_x(rates), y, strict=True)],
                            width=np.where(key != COLOUR["ink"], 5.0, 1.5),
@@ -83,17 +81,14 @@ def ruler_scene(marks: Sequence[Mark], rate: float | None = None, guess: tuple[f
     layers["rounds"] = lines([np.array([[x, b - 6], [x, b + 6]]) for x, b in strokes], width=1.2)
     shape = np.where(key == COLOUR["ink"], 1, np.where(key == COLOUR["measured"], 0, 3))
     names, bold = [m[1] for m in rows], np.array([float(m[2] == "chosen") for m in rows])
-    compared = [
-        f", {_factor(m[0], rate)} {text('live.ruler.yours')}" if rate and m[2] != "chosen" else "" for m in rows
-    ]
-    times = [units.format_rate(m[0]) + words for m, words in zip(rows, compared, strict=True)]
+    times = shown = [units.format_rate(r) for r in rates]
+    if rate:
+        times = [t + f", {_factor(m[0], rate)} {yours}" * (m[2] != "chosen") for t, m in zip(shown, rows, strict=True)]
     drag = {"drag": ["rate" * (m[2] == "chosen") for m in rows], "drag_ends": to_x(slider)} if slider else {}
     layers["dots"] = Layer("dots", {"x": to_x(rates), "y": y, "size": 5.0, "colour": key, "shape": shape,
                                     "names": names, "notes": times, **drag})  # fmt: skip
-    layers["names"] = Layer("texts", {"x": np.full(rates.size, x0 - 8), "y": y, "align": 2.0, "bold": bold,
-                                      "texts": [fitted(name, x0 - 8) for name in names]})  # fmt: skip
-    ends = to_x([max([m[0], *m[3]]) for m in rows])
-    layers["rates"] = Layer("texts", {"x": ends + 10, "y": y, "texts": [units.format_rate(r) for r in rates]})
+    layers["names"] = texts(x0 - 8, y, [fitted(name, x0 - 8) for name in names], align=2.0, bold=bold)
+    layers["rates"] = texts(to_x([max([m[0], *m[3]]) for m in rows]) + 10, y, shown)
     if rate is not None:
         mine = [m for m in marks if m[2] == HERE["measured"]] or list(marks)
         said = text("live.ruler.said", rate=units.format_rate(rate), factor=_factor(rate, mine[0][0]), other=mine[0][1])
@@ -152,3 +147,56 @@ def _factor(a: float, b: float) -> str:
     if max(a / b, b / a) < 1.05:
         return text("live.ruler.equal")
     return text("live.ruler.faster" if a > b else "live.ruler.slower", factor=three(max(a / b, b / a)))
+
+
+def calibration(
+    names: Sequence[str], ratio: ArrayLike, low: ArrayLike, high: ArrayLike, *, finding: str | None = None
+) -> Picture:
+    """Draw a row per guess, the first on top: a dot for the guess, a bar for its range, a line where the truth is.
+
+    Parameters
+    ----------
+    names : sequence of str
+        What was guessed. (N,)
+    ratio, low, high : array_like
+        Best guess and ends of its range, divided by what came out; NaN for an end that was not given. (N,) [> 0]
+    finding : str, optional
+        The sentence above the picture.
+
+    Raises
+    ------
+    ValueError
+        If there is nothing to draw, or a number is not finite and above 0.
+    """
+    return printed(calibration_scene(names, ratio, low, high), finding=finding)
+
+
+def calibration_scene(names: Sequence[str], ratio: ArrayLike, low: ArrayLike, high: ArrayLike) -> Scene:
+    """Return the picture; see `calibration`."""
+    values = np.array([ratio, low, high], dtype=np.float64)  # (3, N)
+    given = values[np.isfinite(values)]
+    if values.shape != (3, len(names)) or not np.isfinite(values[0]).all() or not given.size or given.min() <= 0:
+        msg = f"ratio, low and high must hold one number above 0 for each of {list(names)}, got {values.tolist()}"
+        raise ValueError(msg)
+    left, right, top, row = 260.0, 620.0, 22.0, 27.0  # [px]
+    least, most = min(0.2, given.min()), max(5.0, given.max())
+    to_x = log_axis(least / 2, 2 * most, left, right)
+    y, bottom = top + row * (np.arange(len(names)) + 0.5), top + row * len(names)
+    tens = 10.0 ** np.arange(-12, 13, 1 + int((np.log10(most / least) + 1) / 8))
+    shown = tens[(tens > least / 2) & (tens < 2 * most)]
+    near, truth, far = (float(to_x(v)) for v in (0.5, 1.0, 2.0))
+    ends = [(h, path) for h, path in zip(y, to_x(values[1:].T), strict=True) if np.isfinite(path).all()]
+    layers = {
+        "near": boxes(near, top, far - near, bottom - top, colour=COLOUR["grey"], alpha=0.15, round=0.0),
+        **tick_layers(shown, to_x, lambda v: f"{v:g}", (top, bottom), True),
+        "truth": lines([np.array([[truth, top], [truth, bottom]])]),
+        "ranges": lines([np.stack([x, [h, h]], axis=1) for h, x in ends], width=7.0, alpha=0.4,
+                        colour=COLOUR["guess"]),
+        "dots": Layer("dots", {"x": to_x(values[0]), "y": y, "size": 5.0, "colour": COLOUR["guess"]}),
+        "names": texts(left - 8, y, [fitted(name, left - 8) for name in names], align=2.0),
+        "ratios": texts(right + 8, y, [three(best) for best in values[0]]),
+        "words": texts_at((truth, 12.0, text("progress.band"), 1), (right, bottom + 29, text("progress.guesses"), 2)),
+    }  # fmt: skip
+    close = int(np.sum((values[0] >= 0.5) & (values[0] <= 2.0)))
+    table = Table({"what": names, **dict(zip(("guess / truth", "low / truth", "high / truth"), values, strict=True))})
+    return Scene(text("progress.near", near=close, n=len(names)), table, layers, bottom + 40)

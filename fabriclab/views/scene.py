@@ -4,8 +4,7 @@ The browser draws it on a canvas (live.js), `printed` draws it with matplotlib f
 kernel. Coordinates are pixels of a picture 700 wide, y downwards. Colours are places in `PALETTE`.
 """
 
-from __future__ import annotations
-
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -13,11 +12,14 @@ from typing import Any, Final
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.patches import FancyBboxPatch
 from numpy.typing import ArrayLike, NDArray
 
-from fabriclab.views.page import Floats, Picture, canvas, finish, plain, styled
+from fabriclab.views.page import Floats, Picture, plain, styled
 from fabriclab.views.palette import COLOURS, GREY, INK, NODE, ROLES, TINT
 from fabriclab.views.tables import Table
 
@@ -104,6 +106,18 @@ def lines(paths: Sequence[NDArray[Any]], **fields: Any) -> Layer:
     return Layer("lines", {"ptr": ptr, "x": points[:, 0], "y": points[:, 1], **fields})
 
 
+def boxes(x: ArrayLike, y: ArrayLike, w: ArrayLike, h: ArrayLike, **fields: Any) -> Layer:
+    """Return a layer of boxes; what all of them share is one number."""
+    return Layer("boxes", dict(zip("xywh", np.broadcast_arrays(*np.atleast_1d(x, y, w, h)), strict=True)) | fields)
+
+
+def texts(x: ArrayLike, y: ArrayLike, words: Sequence[str], **fields: Any) -> Layer:
+    """Return a layer of texts; what all of them share is one number."""
+    return Layer(
+        "texts", {"x": np.broadcast_to(x, len(words)), "y": np.broadcast_to(y, len(words)), "texts": words} | fields
+    )
+
+
 def texts_at(*places: tuple[float, float, str, int]) -> Layer:
     """Return a layer of texts: x, y, words, and 0, 1 or 2 for a place at their left end, middle or right end."""
     x, y, align = np.array([(x, y, align) for x, y, _, align in places]).reshape(-1, 3).T
@@ -119,15 +133,11 @@ def log_axis(low: float, high: float, start: float, end: float) -> Callable[[Any
 def tick_layers(places: Floats, at: Callable[[Any], Floats], show: Callable[[float], str], ends: tuple[float, float],
            across: bool) -> dict[str, Layer]:  # fmt: skip
     """Return grid lines and texts of an axis: across the picture, or upwards."""
-    here, texts = at(places), [plain(show(float(v))) for v in places]
-    low, high = ends
+    here, words, (low, high) = at(places), [plain(show(float(v))) for v in places], ends
     points = [np.array([[p, low], [p, high]] if across else [[low, p], [high, p]]) for p in here]
-    place = {"x": here, "y": np.full(here.size, high + 12.0), "align": 1.0}
-    if not across:
-        place = {"x": np.full(here.size, low - 6.0), "y": here, "align": 2.0}
+    marks = texts(here, high + 12.0, words, align=1.0) if across else texts(low - 6.0, here, words, align=2.0)
     side = "x" if across else "y"
-    return {f"{side} grid": lines(points, width=1.0, colour=COLOUR["grey"], alpha=0.3),
-            f"{side} ticks": Layer("texts", {**place, "texts": texts})}  # fmt: skip
+    return {f"{side} grid": lines(points, width=1.0, colour=COLOUR["grey"], alpha=0.3), f"{side} ticks": marks}
 
 
 def _each(value: Any, n: int, otherwise: float = 0.0) -> NDArray[np.float64]:
@@ -149,20 +159,33 @@ def printed(scene: Scene, *, ax: Axes | None = None, finding: str | None = None)
     """
     if scene.wrong:
         raise ValueError(scene.said)
-    own, ax = ax is None, canvas(ax, max(scene.height, 20.0) / 100 + 0.35)
+    headline, alt = (finding or scene.said).strip(), scene.alt or scene.said
+    headline = headline[:1].upper() + headline[1:]
+    if headline.lower().startswith(("figure", "plot")):
+        msg = f"finding must be a sentence that says what is seen, got {headline!r}; begin with the matter itself"
+        raise ValueError(msg)
+    # With what was computed the alternative text names a number whatever the finding says.
+    alt = f"{headline.rstrip('.')}. {alt[:1].upper()}{alt[1:]}" if finding else alt
+    high = max(scene.height, 20.0)
+    words: dict[str, Any] = {"fontweight": "bold", "color": INK, "parse_math": False}
+    if ax is None:
+        above, below = textwrap.fill(headline, 76), textwrap.fill(scene.caption, 105)
+        # Long words take no room from the drawing.
+        more = 0.18 * above.count("\n") + (0.15 + 0.15 * (below.count("\n") + 1)) * bool(below)
+        figure = Figure((WIDTH / 100, high / 100 + 0.35 + more), layout=ConstrainedLayoutEngine(w_pad=0.06, h_pad=0.06))
+        FigureCanvasAgg(figure)
+        ax = figure.add_subplot()
+        figure.suptitle(above, x=0.01, ha="left", fontsize=10.0, **words)
+        figure.supxlabel(below, x=0.01, ha="left", fontsize=8.5, **{**words, "fontweight": "normal"})
+    else:
+        ax.set_title(textwrap.fill(headline, 60), loc="left", pad=20, fontsize=10, **words)
     ax.set_axis_off()
-    ax.set(xlim=(0, WIDTH), ylim=(max(scene.height, 20.0), 0))
+    ax.set(xlim=(0, WIDTH), ylim=(high, 0))
+    painters = {"lines": _lines, "boxes": _boxes, "dots": _dots, "texts": _texts}
     for order, layer in enumerate(scene.layers.values()):
-        {"lines": _lines, "boxes": _boxes, "dots": _dots, "texts": _texts}.get(layer.kind, _skip)(
-            ax, layer.fields, order
-        )
-    table = scene.table or Table({"what": [scene.said]})
-    alt = scene.alt or scene.said
-    return finish(ax, own, finding or scene.said, [alt], table, scene.caption, alt if finding is None else None)
-
-
-def _skip(ax: Any, f: Mapping[str, Any], order: int) -> None:
-    """Leave out what only moves."""
+        if layer.kind in painters:  # the others only move
+            painters[layer.kind](ax, layer.fields, order)
+    return Picture(ax, headline, alt, scene.table or Table({"what": [scene.said]}), scene.caption)
 
 
 def _lines(ax: Any, f: Mapping[str, Any], order: int) -> None:

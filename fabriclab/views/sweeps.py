@@ -1,7 +1,5 @@
 """Sweeps: time or bus bandwidth against size or ranks, for predicted, measured and published results."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -16,7 +14,7 @@ from fabriclab.texts import text
 from fabriclab.views.page import Floats, Guess, Picture, guess_of, spread
 from fabriclab.views.palette import COLOURS, HERE, ROLES
 from fabriclab.views.rulers import fitted
-from fabriclab.views.scene import COLOUR, WIDTH, Layer, Scene, lines, log_axis, printed, texts_at, tick_layers
+from fabriclab.views.scene import COLOUR, WIDTH, Layer, Scene, boxes, lines, log_axis, printed, texts_at, tick_layers
 from fabriclab.views.tables import Table
 
 Results = Result | Sequence[Result] | Mapping[str, Result | Sequence[Result]]
@@ -24,14 +22,8 @@ Bounds = Mapping[str, Result | units.Quantity]
 _MOST: Final = 5
 _LEFT, _RIGHT, _TOP, _ROW = 70.0, 500.0, 24.0, 17.0  # [px]
 # Column or unit of an axis, and how a value is written; of y also its quantity.
-X: Final = {
-    "size": ("size [B]", units.format_size),
-    "ranks": ("ranks", lambda v: f"{v:,.0f} ranks"),
-}
-Y: Final = {
-    "time": ("s", units.format_time, "time"),
-    "busbw": ("B/s", units.format_rate, "rate"),
-}
+X: Final = {"size": ("size [B]", units.format_size), "ranks": ("ranks", lambda v: f"{v:,.0f} ranks")}
+Y: Final = {"time": ("s", units.format_time, "time"), "busbw": ("B/s", units.format_rate, "rate")}
 
 
 class Series(NamedTuple):
@@ -40,12 +32,8 @@ class Series(NamedTuple):
     label: str
     role: str
     points: Floats  # (4, K): x, y, low, high
-    look: Mapping[str, float]  # fields of the layer; with a shape it is dots
-
-    @property
-    def dots(self) -> bool:
-        """Whether it is drawn as dots."""
-        return "shape" in self.look
+    look: Mapping[str, float]  # fields of the layer
+    dots: bool = False  # else it is a line
 
 
 def sweep(
@@ -112,14 +100,11 @@ def sweep_scene(
     put, show = X[x][1], Y[y][1]
     layers = tick_layers(np.array(x_ticks), to_x, lambda v: put(v).removesuffix(" ranks"), (_TOP, bottom), True)
     layers |= tick_layers(np.array(y_ticks), to_y, show, (_LEFT, _RIGHT), False)
-    layers["axes"] = texts_at(
-        (_RIGHT, bottom + 30, text(f"sweep.axis_{x}"), 2), (_LEFT, 8.0, text(f"sweep.axis_{y}"), 0)
-    )
+    layers["axes"] = texts_at((_RIGHT, bottom + 30, text(f"sweep.axis_{x}"), 2), (_LEFT, 8, text(f"sweep.axis_{y}"), 0))
     if guess:
         words.append(text("view.guessed", low=show(guess[0]), high=show(guess[1])))
-        foot, head = to_y(np.array(guess)).reshape(2, 1)
-        band = {"x": np.array([_LEFT]), "y": head, "w": np.array([_RIGHT - _LEFT]), "h": foot - head, "round": 0.0}
-        layers["guess"] = Layer("boxes", {**band, "colour": COLOUR["guess"], "alpha": 0.25})
+        foot, head = to_y(guess)
+        layers["guess"] = boxes(_LEFT, head, _RIGHT - _LEFT, foot - head, round=0.0, colour=COLOUR["guess"], alpha=0.25)
     strokes = [(s, path) for s in series if not s.dots
                for path in _inside(to_x(s.points[0]), to_y(s.points[1]), _TOP, bottom)]  # fmt: skip
     layers["lines"] = _lines(strokes, names=[s.label for s, _ in strokes])
@@ -133,10 +118,11 @@ def sweep_scene(
     left, at = _RIGHT + 32, [(s, h) for (_, s, _), h in zip(rows, height, strict=True) if s]
     layers["samples"] = _lines([(s, np.array([[left - 30, h], [left - 6, h]])) for s, h in at if not s.dots])
     layers["sample dots"] = _dots([(s, np.array([left - 18, h])) for s, h in at if s.dots])
-    layers["labels"] = Layer("texts", {"x": np.full(len(rows), left), "y": height,
-                                       "texts": [fitted(line, WIDTH - left) for line, *_ in rows]})  # fmt: skip
+    labels = [fitted(line, WIDTH - left) for line, *_ in rows]
+    layers["labels"] = texts_at(*((left, h, line, 0) for h, line in zip(height, labels, strict=True)))
+    predicted = [s.points[:2] for s in series if s.role == "predicted"][:2]
     if cross is True:
-        cross = crossover(*[s.points[:2] for s in series if s.role == "predicted"][:2])
+        cross = crossover(*predicted) if len(predicted) == 2 else None
     if cross:
         place, right = float(to_x(cross)), bool(to_x(cross) > (_LEFT + _RIGHT) / 2)
         layers["cross line"] = lines([np.array([[place, _TOP], [place, bottom]])], width=1.5, dash=1.0,
@@ -145,7 +131,12 @@ def sweep_scene(
                                        2 * right))  # fmt: skip
         words.append(text("sweep.crossed", at=put(cross)))
     alt = "; ".join([f"{words[0][:1].upper()}{words[0][1:]}", *words[1:], *off])
-    return Scene(said or f"{words[0]}.", table_of(series, x, y), layers, bottom + 42, alt)
+    points = np.concatenate([s.points for s in series], axis=1)
+    whose = np.repeat([s.label for s in series], [s.points.shape[1] for s in series])
+    across = points[0] if x == "size" else points[0].astype(np.int64)
+    names = [f"{name} [{Y[y][0]}]" for name in (y, "low", "high")]
+    table = Table({"series": whose, X[x][0]: across, **dict(zip(names, points[1:], strict=True))})
+    return Scene(said or f"{words[0]}.", table, layers, bottom + 42, alt)
 
 
 def told(series: Sequence[Series], x: str, y: str) -> list[str]:
@@ -180,10 +171,9 @@ def collect(groups: Mapping[str, list[Result]], bounds: Bounds, x: str, y: str) 
         points = points[:, np.all(points[:2] > 0, axis=0)]
         points = points[:, np.argsort(points[0], kind="stable")]
         if points.size and len(out) < _MOST:
-            role = members[0].obtained
-            kind = role if role in ROLES else "published"
-            look = _look(kind, sum((s.role if s.role in ROLES else "published") == kind for s in out))
-            out.append(Series(label, role, points, look))
+            role = members[0].obtained if members[0].obtained in ROLES else "published"
+            look = _look(role, sum(s.role == role for s in out))
+            out.append(Series(label, role, points, look, "shape" in look))
         elif points.size:
             points[2:] = np.nan
             out.append(Series(label, "other", points, {"colour": COLOUR["grey"], "width": 1.0, "alpha": 0.6}))
@@ -214,10 +204,8 @@ def _look(kind: str, nth: int) -> dict[str, float]:
     nth, colour = nth % (len(COLOURS) + 1), COLOUR[kind]
     if not ROLES[kind].marker:
         return {"colour": COLOUR[f"other{nth - 1}"] if nth else colour, "dash": (0.0, 1.0, 3.0, 4.0, 5.0)[nth]}
-    return {
-        "colour": colour,
-        "shape": ((0.0, 3.0, 4.0, 5.0, 6.0) if ROLES[kind].filled else (1.0, 7.0, 8.0, 9.0, 10.0))[nth],
-    }
+    shapes = (0.0, 3.0, 4.0, 5.0, 6.0) if ROLES[kind].filled else (1.0, 7.0, 8.0, 9.0, 10.0)
+    return {"colour": colour, "shape": shapes[nth]}
 
 
 def axes_of(
@@ -237,15 +225,11 @@ def axes_of(
     return ends, up, doubled.tolist(), tens[(tens >= up[0]) & (tens <= up[1])].tolist()
 
 
-def crossover(one: Floats | None = None, other: Floats | None = None) -> float | None:
+def crossover(one: Floats, other: Floats) -> float | None:
     """Return the first x at which two curves (2, K) of x and y change places, straight between points on log axes."""
-    if one is None or other is None:
-        return None
-    low, high = max(one[0, 0], other[0, 0]), min(one[0, -1], other[0, -1])
-    at = np.unique(np.concatenate([one[0], other[0]]))
-    at = np.log(at[(at >= low) & (at <= high)])
-    gap = [np.interp(at, np.log(c[0]), np.log(c[1])) for c in (one, other)]
-    ahead = gap[0] - gap[1]
+    at = np.log(np.unique(np.concatenate([one[0], other[0]])))
+    here, there = (np.interp(at, np.log(c[0]), np.log(c[1]), np.nan, np.nan) for c in (one, other))  # NaN beyond ends
+    ahead = here - there
     turn = np.flatnonzero(ahead[:-1] * ahead[1:] < 0)
     if not turn.size:
         return None
@@ -295,15 +279,6 @@ def _inside(x: Floats, y: Floats, top: float, foot: float) -> list[Floats]:
     cuts = np.flatnonzero(~seen)
     pieces = zip(np.split(np.stack([x, y], axis=1), cuts), np.split(seen, cuts), strict=True)
     return [path[here] for path, here in pieces if here.sum() > 1]
-
-
-def table_of(series: Sequence[Series], x: str, y: str) -> Table:
-    """Return the numbers of all series."""
-    points = np.concatenate([s.points for s in series], axis=1)
-    label = np.repeat([s.label for s in series], [s.points.shape[1] for s in series])
-    across = points[0] if x == "size" else points[0].astype(np.int64)
-    names = [f"{name} [{Y[y][0]}]" for name in (y, "low", "high")]
-    return Table({"series": label, X[x][0]: across, **dict(zip(names, points[1:], strict=True))})
 
 
 def _caption(groups: Mapping[str, list[Result]]) -> str:

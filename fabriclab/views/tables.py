@@ -1,7 +1,5 @@
 """Tables: numbers right-aligned with three significant digits, units in the head, at most seven columns."""
 
-from __future__ import annotations
-
 import html
 import math
 import re
@@ -13,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabriclab import units
-from fabriclab.core import Result, Schedule, StepGroup
+from fabriclab.core import Result
 from fabriclab.texts import text
 
-__all__ = ["Table", "buffers", "table", "three"]
+__all__ = ["Table", "table", "three"]
 
 _FAR: Final = 1e3  # medians of columns further apart have a prefix each
 _MOST_COLUMNS: Final = 7
@@ -178,42 +176,3 @@ def table(value: Any, *, columns: Sequence[str] = (), bold: int | Iterable[int] 
             raise ValueError(msg)
     marked = (bold,) if isinstance(bold, int) else tuple(bold)
     return Table({k: value[k] for k in columns or value}, bold=marked, caption=caption)
-
-
-def buffers(schedule: Schedule) -> Table:
-    """Show what each rank sends in each step: ``2 -> 1 +`` is block 2, sent to rank 1 and added there.
-
-    ``2.0`` is segment 0 of block 2, and ``0..2`` are the blocks 0, 1 and 2.
-
-    Parameters
-    ----------
-    schedule : Schedule
-        Of at most six participants, so that the table keeps to seven columns.
-
-    Raises
-    ------
-    ValueError
-        If there are more than six participants, or nothing is sent.
-    """
-    n = schedule.n_participants
-    if n >= _MOST_COLUMNS or not schedule.n_steps:
-        msg = (
-            f"schedule must have 1 to {_MOST_COLUMNS - 1} participants that send something, got {n} with "
-            f"{schedule.n_steps} steps; build it for fewer ranks, or read schedule.draw()"
-        )
-        raise ValueError(msg)
-    steps = list(schedule.steps())
-    added, moved = (sum(int(s.count[s.reduce == add].sum()) for s in steps) for add in (True, False))
-    said = text("buffers.said", steps=len(steps), added=added, moved=moved)
-    said += (" " + text("buffers.parts")) * (schedule.segments > 1)
-    who = [text("buffers.rank" if p < schedule.n_ranks else "buffers.switch", p=p) for p in range(n)]
-    sent = {name: [_sent(s, p, schedule) for s in steps] for p, name in enumerate(who)}
-    return Table({"step": range(len(steps)), **sent}, caption=said)
-
-
-def _sent(step: StepGroup, rank: int, schedule: Schedule) -> str:
-    cells = []
-    for i in np.flatnonzero(step.source == rank):
-        blocks = schedule.block_name(step.first[i], step.segment[i], step.count[i])
-        cells.append(f"{blocks} -> {step.target[i]} {'+' if step.reduce[i] else '='}")
-    return ", ".join(cells) or "–"

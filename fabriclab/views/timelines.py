@@ -1,7 +1,5 @@
 """Timeline: flows as bars over time, one lane per sender or per link; repetitions are drawn once."""
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Callable
 from typing import Any, Final
@@ -17,7 +15,7 @@ from fabriclab.core._arrays import rows_of
 from fabriclab.texts import text
 from fabriclab.views.page import Floats, Ints, Picture
 from fabriclab.views.rulers import fitted
-from fabriclab.views.scene import COLOUR, Layer, Scene, lines, printed, texts_at, tick_layers
+from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, lines, printed, texts, texts_at, tick_layers
 from fabriclab.views.tables import Table
 
 _MOST, _MOST_BARS = 16, 4096  # lanes, and bars that a browser still redraws in time
@@ -61,7 +59,7 @@ def timeline_scene(
         raise ValueError(msg)
     if not flows.n_flows or t.end <= 0:
         return Scene(text("timeline.empty", n=flows.n_flows, end=units.format_time(t.end)), wrong=True)
-    flow, lane, names, total = shown_lanes(t, flows, fabric, routes)
+    flow, lane, names, total = _lanes(t, flows, fabric, routes)
     cut = text("timeline.lanes", n=len(names), all=f"{total:,}") if len(names) < total else ""
     if flow.size > _MOST_BARS:
         cut = text("timeline.bars", n=f"{_MOST_BARS:,}", all=f"{flow.size:,}")
@@ -84,7 +82,11 @@ def timeline_scene(
                   end=units.format_time(t.end))]  # fmt: skip
     for g in np.flatnonzero(t.repeat[:8] > 1):
         words.append(text("timeline.group", g=g, time=units.format_time(t.period[g]), n=f"{t.repeat[g]:,}"))
-    table = table_of(t, flows, flow, lane, names)
+    table = Table({
+        "lane": [names[i] for i in lane], "what": [flows.labels[i] for i in flows.label[flow]],
+        "size [B]": flows.size[flow], "start [s]": t.start[flow], "finish [s]": t.finish[flow],
+        "times": flows.repeat[flows.group[flow]],
+    })  # fmt: skip
     if at is None:
         return Scene(words[0], table, layers, bottom + 40, "; ".join(words), caption=cut)
     line = float(across(time))
@@ -105,14 +107,13 @@ def _axis(t: Timeline, places: Floats, times: Floats, bottom: float) -> dict[str
         far = np.append(far, place) if place - far[-1] > 0.09 * places[-1] else far
     marks = far if rest.size else np.asarray(MaxNLocator(6).tick_values(0, float(places[-1])))
     a, b = (_LEFT + unit * places[2 * rest + k] for k in (1, 2))
-    span = {"x": a, "y": np.full(rest.size, _TOP - 4), "w": b - a, "h": np.full(rest.size, bottom + 4 - _TOP)}
     return tick_layers(
         marks[(marks >= 0) & (marks <= places[-1])], lambda p: _LEFT + unit * np.asarray(p),
         lambda p: units.format_time(float(np.interp(p, places, times))), (_TOP - 4, bottom), True,
     ) | {
         "axis": texts_at((_RIGHT, bottom + 29, text("sweep.axis_time"), 2)),
-        "repeats": Layer("boxes", {**span, "round": 0.0, "colour": COLOUR["grey"], "alpha": 0.2,
-                                   "texts": [f"x {t.repeat[g]:,}" for g in rest], "ink": COLOUR["ink"]}),
+        "repeats": boxes(a, _TOP - 4, b - a, bottom + 4 - _TOP, round=0.0, colour=COLOUR["grey"], alpha=0.2,
+                         texts=[f"x {t.repeat[g]:,}" for g in rest], ink=COLOUR["ink"]),
     }  # fmt: skip
 
 
@@ -127,14 +128,14 @@ def _bars(
     label = np.minimum(flows.label[flow], len(FILLS) - 1)
     spans = [[units.format_time(float(v[i])) for v in (t.start, t.finish)] for i in flow]
     sizes = [units.format_size(float(size)) for size in flows.size[flow]]
-    return Layer("boxes", {
-        "x": left, "y": _TOP + _ROW * lane + 0.11 * _ROW + slot * high, "w": np.maximum(right - left, 1.0), "h": high,
-        "colour": np.array([COLOUR[FILLS[i]] for i in label]), "alpha": np.where(busy, 1.0, 0.55), "round": 1.0,
+    return boxes(
+        left, _TOP + _ROW * lane + 0.11 * _ROW + slot * high, np.maximum(right - left, 1.0), high, round=1.0,
+        colour=np.array([COLOUR[FILLS[i]] for i in label]), alpha=np.where(busy, 1.0, 0.55),
         # Edges and strokes would make thin bars black.
-        "hatch": label * (high > 4), "edge": np.where(busy & (high > 4), -1.0, 0.0),
-        "names": [f"{names[k]}, {flows.labels[flows.label[i]]}" for k, i in zip(lane, flow, strict=True)],
-        "notes": [text("timeline.bar", size=s, start=a, end=b) for s, (a, b) in zip(sizes, spans, strict=True)],
-    })  # fmt: skip
+        hatch=label * (high > 4), edge=np.where(busy & (high > 4), -1.0, 0.0),
+        names=[f"{names[k]}, {flows.labels[flows.label[i]]}" for k, i in zip(lane, flow, strict=True)],
+        notes=[text("timeline.bar", size=s, start=a, end=b) for s, (a, b) in zip(sizes, spans, strict=True)],
+    )  # fmt: skip
 
 
 def _legend(flows: Flows, shown: Ints) -> dict[str, Layer]:
@@ -146,10 +147,9 @@ def _legend(flows: Flows, shown: Ints) -> dict[str, Layer]:
     shown = np.unique(np.minimum(shown, last))
     names = [fitted(name, 680 / len(names) - 38) for name in names]
     x = 8 + np.cumsum([0, *(38 + 7.5 * len(name) for name in names)])[: len(names)]
-    box = {"x": x, "y": np.full(x.size, 2.0), "w": np.full(x.size, 18.0), "h": np.full(x.size, 12.0)}
-    key = np.array([COLOUR[FILLS[i]] for i in shown[: len(names)]])
-    return {"kinds": Layer("boxes", {**box, "colour": key, "hatch": shown[: len(names)], "edge": -1.0}),
-            "kind names": Layer("texts", {"x": x + 24, "y": box["y"] + 6, "texts": names})}  # fmt: skip
+    key, hatch = np.array([COLOUR[FILLS[i]] for i in shown[: len(names)]]), shown[: len(names)]
+    kinds = boxes(x, 2.0, 18.0, 12.0, colour=key, hatch=hatch, edge=-1.0)
+    return {"kinds": kinds, "kind names": texts(x + 24, 8.0, names)}
 
 
 def _busy(t: Timeline, flows: Flows, flow: Ints, time: float) -> NDArray[np.bool_]:
@@ -160,35 +160,21 @@ def _busy(t: Timeline, flows: Flows, flow: Ints, time: float) -> NDArray[np.bool
     return inside & (t.start[flow] - begun <= since) & (since < t.finish[flow] - begun)
 
 
-def shown_lanes(
+def _lanes(
     t: Timeline, flows: Flows, fabric: Fabric | None, routes: Routes | None
 ) -> tuple[Ints, Ints, list[str], int]:
     """Return flow and lane of each bar, the names of the lanes that are drawn, and how many there are in all."""
-    flow, lane, names = _lanes(flows, fabric, routes)
+    if routes is not None and fabric is not None:
+        used, lane = np.unique(routes.link, return_inverse=True)
+        flow, names = routes.flow[rows_of(routes.ptr)].astype(np.int64), [fabric.link_name(int(i)) for i in used]
+    else:
+        used, lane = np.unique(flows.source, return_inverse=True)
+        flow, names = np.arange(flows.n_flows), [f"node {i}" if fabric is None else fabric.name(int(i)) for i in used]
     last = np.zeros(len(names))
     np.maximum.at(last, lane, t.finish[flow])
     shown = np.sort(np.argsort(-last, kind="stable")[:_MOST])
     keep = np.isin(lane, shown)
     return flow[keep], np.searchsorted(shown, lane[keep]), [names[i] for i in shown], len(names)
-
-
-def table_of(t: Timeline, flows: Flows, flow: Ints, lane: Ints, names: list[str]) -> Table:
-    """Return the numbers of the bars."""
-    return Table({
-        "lane": [names[i] for i in lane], "what": [flows.labels[i] for i in flows.label[flow]],
-        "size [B]": flows.size[flow], "start [s]": t.start[flow], "finish [s]": t.finish[flow],
-        "times": flows.repeat[flows.group[flow]],
-    })  # fmt: skip
-
-
-def _lanes(flows: Flows, fabric: Fabric | None, routes: Routes | None) -> tuple[Ints, Ints, list[str]]:
-    """Return flow and lane of each bar, and the names of all lanes."""
-    if routes is not None and fabric is not None:
-        used, lane = np.unique(routes.link, return_inverse=True)
-        return routes.flow[rows_of(routes.ptr)].astype(np.int64), lane, [fabric.link_name(int(i)) for i in used]
-    used, lane = np.unique(flows.source, return_inverse=True)
-    names = [f"node {i}" if fabric is None else fabric.name(int(i)) for i in used]
-    return np.arange(flows.n_flows), lane, names
 
 
 def slots_of(lane: Ints, left: Floats, right: Floats) -> tuple[Ints, Ints]:

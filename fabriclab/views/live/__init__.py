@@ -6,15 +6,12 @@ its table and the line of code that sets it stand in its place.
 """
 
 from fabriclab.views.live.controls import Choice, Slider
-from fabriclab.views.live.cuts import cut
 from fabriclab.views.live.fabrics import fabric
-from fabriclab.views.live.networks import explorer, failures, mix, twist
-from fabriclab.views.live.placements import placement, wirings
+from fabriclab.views.live.networks import cut, explorer, failures, mix, twist
+from fabriclab.views.live.rings import gigaio, placement, server, wirings
 from fabriclab.views.live.rulers import ruler
-from fabriclab.views.live.servers import gigaio, server
+from fabriclab.views.live.runs import race, sweep, timeline
 from fabriclab.views.live.steppers import stepper
-from fabriclab.views.live.sweeps import sweep
-from fabriclab.views.live.times import race, timeline
 from fabriclab.views.live.ways import paths, roulette
 from fabriclab.views.live.widget import Live, table
 from fabriclab.views.scene import Layer, Scene

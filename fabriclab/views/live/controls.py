@@ -1,13 +1,9 @@
 """Controls of live views: what a hand may set, and what it may not."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-
-from fabriclab import units
 
 
 @dataclass(frozen=True)
@@ -102,9 +98,3 @@ def name_of(value: Any, otherwise: str) -> str:
     """Return the name under which a learner's function can be typed, or a word that stands for it."""
     name = getattr(value, "__name__", "")
     return name if name.isidentifier() else otherwise
-
-
-def rate_slider(label: str, low: units.Quantity, high: units.Quantity, unit: str = "GB/s") -> Slider:
-    """Return a logarithmic slider of rates, which counts in ``unit``."""
-    factor = units.UNITS[unit][1]
-    return Slider(units.rate(low) / factor, units.rate(high) / factor, label=label, unit=unit, log=True)

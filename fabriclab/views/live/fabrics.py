@@ -1,7 +1,5 @@
 """Live Fabric view: boxes and cables on rows, coloured by load, tier, rail or failure; a block can be opened."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -9,13 +7,13 @@ import numpy as np
 
 from fabriclab.core import Fabric, Timeline
 from fabriclab.texts import text
-from fabriclab.views.fabric_words import KEYS, SAYS, told
+from fabriclab.views.fabric_words import SAYS, coloured, told
 from fabriclab.views.fabrics import MOST_BOXES, fabric_scene, share_of
 from fabriclab.views.live.controls import MOST_CONTROLS, Choice, Control, name_of
 from fabriclab.views.live.widget import Live
 from fabriclab.views.maps import scale
 from fabriclab.views.page import Floats
-from fabriclab.views.scene import COLOUR, WIDTH, Layer, Scene, shade
+from fabriclab.views.scene import COLOUR, WIDTH, Scene, boxes, shade
 from fabriclab.views.tables import Table
 
 
@@ -58,14 +56,10 @@ def fabric(
     name = name_of(load, "load") if load is not None else ""
     call = f"fl.live.fabric(fl.{fabric!r}{f', {name}' if name else ''}"
     call += (f", controls={known!r}" if known else "") + (f", said={said!r}" if said else "")
-    here = {
-        "load": load is not None,
-        "rail": bool(np.any(fabric.rail > 0)),
-        "failure": bool(np.any(fabric.capacity == 0)),
-    }
+    here = {"load": load is not None, "rail": np.any(fabric.rail > 0), "failure": np.any(fabric.capacity == 0)}
     modes = tuple(mode for mode in SAYS if here.get(mode, True))
     own = {
-        "colour": (Choice(modes, text("live.fabric.colour")), colour or modes[0]),
+        "colour": (Choice(modes, text("live.control.colour")), colour or modes[0]),
         "layout": (Choice(("tiers", "floor"), text("live.fabric.layout")), layout),
     }
     hidden: dict[str, Any] = {"open": open}
@@ -88,12 +82,12 @@ def scene_of(
     values = run.utilisation(f.capacity) if isinstance(run, Timeline) else run
     if values is not None and np.isnan(np.asarray(values, dtype=np.float64)).any():
         return Scene(text("live.fabric.nan"), wrong=True)
-    share = None if values is None else share_of(f, values)
+    share = np.full(f.n_links, np.nan) if values is None else share_of(f, values)
     if layout == "floor" and f.n_ranks > MOST_BOXES:
         layout, said = "tiers", text("fabric.no_floor", n=f"{f.n_ranks:,}", most=f"{MOST_BOXES:,}")
     if layout == "tiers" or not f.n_links or not f.n_ranks:
         return fabric_scene(f, share, colour, open, said)
-    return _floor(f, np.full(f.n_links, np.nan) if share is None else share, colour, said)
+    return _floor(f, share, colour, said)
 
 
 def _floor(f: Fabric, share: Floats, colour: str, said: str) -> Scene:
@@ -109,26 +103,20 @@ def _floor(f: Fabric, share: Floats, colour: str, said: str) -> Scene:
     np.logical_or.at(dead, f.source, f.capacity == 0)
     full, dead = np.where(full < 0, np.nan, full)[f.endpoint], dead[f.endpoint]
     wide, high = (WIDTH - 20.0) / wrap, min(24.0, 420.0 / (int(row.max()) + 1))
-    keys = np.where(dead, COLOUR["failed"], COLOUR["grey"]) if colour == "failure" else shade(full)
     place = f.rail if colour == "rail" else f.tier[f.endpoint]
-    if colour in ("tier", "rail"):
-        keys = np.where(place >= 0, np.array(KEYS)[place % len(KEYS)], COLOUR["grey"])
-    names, links = [f.name(int(e)) for e in f.endpoint], np.nan_to_num(full)
-    notes = [text("fabric.load", percent=f"{100 * v:.3g}") if np.isfinite(w) else text("fabric.rail", r=r)
-             for v, w, r in zip(links, full, f.rail, strict=True)]  # fmt: skip
-    cells = {"x": 10 + wide * column, "y": 10 + high * row, "w": np.full(f.n_ranks, max(wide - 1, 1.0)),
-             "h": np.full(f.n_ranks, high - 2), "colour": keys, "hatch": 3 * dead, "round": 1.0}  # fmt: skip
+    keys = np.where(dead, COLOUR["failed"], COLOUR["grey"]) if colour == "failure" else coloured(place)
+    keys = shade(full) if colour == "load" else keys
+    names = [f.name(int(e)) for e in f.endpoint]
+    notes = [text("fabric.load", percent=f"{100 * v:.3g}") if np.isfinite(v) else text("fabric.rail", r=r)
+             for v, r in zip(full, f.rail, strict=True)]  # fmt: skip
     bottom = 10 + high * (int(row.max()) + 1)
-    layers = {"nodes": Layer("boxes", {**cells, "names": names, "notes": notes})}
+    layers = {"nodes": boxes(10 + wide * column, 10 + high * row, max(wide - 1, 1.0), high - 2, colour=keys,
+                             hatch=3 * dead, round=1.0, names=names, notes=notes)}  # fmt: skip
     layers |= scale(bottom + 8) if colour == "load" and np.isfinite(full).any() else {}
-    table = Table(
-        {"endpoint": names, "server": f.server, "rail": f.rail, "load": full, "failed links": dead.astype(int)}
-    )
-    words = text(
-        "live.fabric.floor", ends=f"{f.n_ranks:,}", servers=f"{np.unique(f.server).size:,}", cut=int(dead.sum())
-    )
+    table = Table({"endpoint": names, "server": f.server, "rail": f.rail, "load": full, "failed links": 1 * dead})
+    servers, cut = f"{np.unique(f.server).size:,}", int(dead.sum())
+    words = text("live.fabric.floor", ends=f"{f.n_ranks:,}", servers=servers, cut=cut)
     top = int(np.argmax(np.nan_to_num(full, nan=-1)))
     words += f" {names[top]}: {notes[top]}." if np.isfinite(full).any() else ""
-    return Scene(
-        said or words, table, layers, bottom + 34, f"{words} {said} {told(colour, full, place, dead.sum(), f.n_ranks)}"
-    )
+    colours = told(colour, full, place, cut, f.n_ranks)
+    return Scene(said or words, table, layers, bottom + 34, f"{words} {said} {colours}")

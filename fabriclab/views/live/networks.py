@@ -1,6 +1,4 @@
-"""Live views of networks: families side by side, a twist, traffic on rails, and parts that fail."""
-
-from __future__ import annotations
+"""Live views of networks: families side by side, a twist, traffic on rails, parts that fail, and cuts."""
 
 from dataclasses import replace
 from functools import cache
@@ -14,12 +12,16 @@ from fabriclab.core import Fabric, Flows
 from fabriclab.metrics.traffic import uniform_load
 from fabriclab.routing import route
 from fabriclab.texts import text
-from fabriclab.views.layout import counted
+from fabriclab.views.fabric_words import key
+from fabriclab.views.fabrics import MOST_NODES
+from fabriclab.views.layout import counted, marks_of
 from fabriclab.views.live.controls import Choice, Control, Slider
 from fabriclab.views.live.fabrics import scene_of
-from fabriclab.views.live.widget import Live
-from fabriclab.views.page import Floats
-from fabriclab.views.scene import COLOUR, Scene, lines
+from fabriclab.views.live.widget import Live, live_view
+from fabriclab.views.maps import is_direct, places_of
+from fabriclab.views.page import Floats, Ints
+from fabriclab.views.scene import COLOUR, Layer, Scene, ink_on, lines
+from fabriclab.views.tables import Table
 
 SIZES: Final = (16, 64, 256, 1024)
 # illustrative: of each family a member with about so many endpoints
@@ -82,14 +84,8 @@ def explorer(family: str = "fat_tree", size: int = 64, colour: str = "load", *,
         f, load, said = _facts(family, size)
         return scene_of(f, load if colour == "load" else None, colour, said=said)
 
-    controls: dict[str, Control] = {
-        "family": Choice(families, text("live.explorer.family")),
-        "size": Choice(SIZES, text("live.explorer.size")),
-        "colour": Choice(("load", "tier"), text("live.fabric.colour")),
-    }
-    values = {"family": family, "size": size, "colour": colour}
-    call = "fl.live.explorer(" + (f"families={families!r}" if families != tuple(FAMILIES) else "")
-    return Live(call, scene, controls, values, text("live.explorer.title"))
+    return live_view("explorer", locals(), scene, {"family": Choice(families), "size": Choice(SIZES),
+                                                   "colour": Choice(("load", "tier"))})  # fmt: skip
 
 
 def twist(shape: tuple[int, ...] = (4, 4, 8), shift: int = 0, colour: str = "load") -> Live:
@@ -106,8 +102,7 @@ def twist(shape: tuple[int, ...] = (4, 4, 8), shift: int = 0, colour: str = "loa
     """
     short, rate = int(np.argmin(shape)), catalog.value("links", "ici-tpu4", "bandwidth_per_link")
 
-    @cache
-    def facts(shift: int) -> tuple[Fabric, Any, str, list[int]]:
+    def scene(shift: int, colour: str) -> Scene:
         f = topologies.build("twisted_torus", shape=shape, shift=shift, rate=rate)
         load, figures = _uniform(f)
         full = 100 * load.reshape(len(shape), -1).max(axis=1)  # cables are numbered by direction
@@ -118,10 +113,7 @@ def twist(shape: tuple[int, ...] = (4, 4, 8), shift: int = 0, colour: str = "loa
         while (to := int(further[ring[-1]])) != ring[0]:
             ring.append(to)
         figures |= {"axis": f.coord_names[short], "ring": counted(len(ring), "chip")}
-        return f, load, text("live.twist.said", shift=shift, along=along, **figures), [*ring, ring[0]]
-
-    def scene(shift: int, colour: str) -> Scene:
-        f, load, said, ring = facts(shift)
+        said = text("live.twist.said", shift=shift, along=along, **figures)
         made = scene_of(f, load if colour == "load" else None, colour, said=said)
         if made.wrong:  # too large to be drawn
             return made
@@ -131,20 +123,14 @@ def twist(shape: tuple[int, ...] = (4, 4, 8), shift: int = 0, colour: str = "loa
         back = out.conjugate() * (1 if short == 1 else -1)
         bend = np.stack([(1 - turn) ** 3, 3 * (1 - turn) ** 2 * turn, 3 * (1 - turn) * turn**2, turn**3])  # of Bezier
         paths = []
-        for a, b in pairwise(ring):
+        for a, b in pairwise([*ring, ring[0]]):
             closes = f.coord[a, short] == min(shape) - 1  # other cables are straight
             points = place[[a, a, b, b]] + np.array([0, out, back, 0]) * closes
             paths.append(np.stack([(points @ bend).real, (points @ bend).imag], axis=1))
         below = {name: made.layers[name] for name in ("cables", "stubs")}
-        drawn = lines(paths, width=3.0, colour=COLOUR["other1"])
-        return replace(made, layers={**below, "ring": drawn, **made.layers})
+        return replace(made, layers={**below, "ring": lines(paths, width=3.0, colour=COLOUR["other1"]), **made.layers})
 
-    controls: dict[str, Control] = {
-        "shift": Slider(0, max(shape) - 1, label=text("live.twist.shift")),
-        "colour": Choice(("load", "tier"), text("live.fabric.colour")),
-    }
-    call = f"fl.live.twist({tuple(shape)!r}"
-    return Live(call, scene, controls, {"shift": shift, "colour": colour}, text("live.twist.title"))
+    return live_view("twist", locals(), scene, {"shift": Slider(0, max(shape) - 1), "colour": Choice(("load", "tier"))})
 
 
 def mix(fabric: Fabric, share: int = 0, routing: str = "spray", colour: str = "load", *,
@@ -187,13 +173,8 @@ def mix(fabric: Fabric, share: int = 0, routing: str = "spray", colour: str = "l
                     leaf=f"{100 * (1 - over):.3g}", link=fabric.link_name(int(time.argmax())))  # fmt: skip
         return scene_of(fabric, time / time.max(), colour, said=said)
 
-    controls: dict[str, Control] = {
-        "share": Slider(0, 100, 5, label=text("live.mix.share"), unit="%"),
-        "routing": Choice(routings, text("live.place.routing")),
-        "colour": Choice(("load", "tier", "rail"), text("live.fabric.colour")),
-    }
-    call = f"fl.live.mix(fl.{fabric!r}" + (f", routings={routings!r}" if routings != ("spray", "pxn") else "")
-    return Live(call, scene, controls, {"share": share, "routing": routing, "colour": colour}, text("live.mix.title"))
+    return live_view("mix", locals(), scene, {"share": Slider(0, 100, 5, unit="%"), "routing": Choice(routings),
+                                              "colour": Choice(("load", "tier", "rail"))})  # fmt: skip
 
 
 def failures(fabric: Fabric, what: str = "cable", count: int = 1, seed: int = 0, *,
@@ -225,10 +206,64 @@ def failures(fabric: Fabric, what: str = "cable", count: int = 1, seed: int = 0,
             said += " " + text("live.failures.alone", ranks=counted(helped, "rank"))
         return scene_of(hurt, None, "failure", said=said)
 
-    controls: dict[str, Control] = {
-        "what": Choice(kinds, text("live.failures.what")),
-        "count": Slider(0, min(32, min(map(len, there.values()))), label=text("live.failures.count")),
-        "seed": Slider(0, 20, label=text("live.failures.seed")),
-    }
-    call = f"fl.live.failures(fl.{fabric!r}" + (f", kinds={kinds!r}" if kinds != ("cable", "leaf", "spine") else "")
-    return Live(call, scene, controls, {"what": what, "count": count, "seed": seed}, text("live.failures.title"))
+    most = min(32, *map(len, there.values()))
+    controls: dict[str, Control] = {"what": Choice(kinds), "count": Slider(0, most), "seed": Slider(0, 20)}
+    return live_view("failures", locals(), scene, controls)
+
+
+def _halved(fabric: Fabric, made: Scene, half: Ints) -> Scene:
+    """Return the picture of a cut, whose load is 1, with its own colours and words, and the halves told apart."""
+    table = dict(made.table.columns) if made.table else {}
+    table["cut"] = np.rint(table.pop("load") * table["cables"]).astype(int)
+    del table["fullest"]
+    at = places_of(fabric)[1] if is_direct(fabric) else marks_of(fabric, fabric.n_nodes > MOST_NODES).of_node
+    box = made.layers["nodes"].fields
+    ranks, first = (np.bincount(at[fabric.endpoint[r]], minlength=box["x"].size) for r in (slice(None), half))
+    looks = {"one": COLOUR["tint"], "other": COLOUR["host"], "both": COLOUR["switch"], "cut": COLOUR["other1"]}
+    one, other, both, line = looks.values()
+    shades = np.select([(first > 0) & (first == ranks), (first == 0) & (ranks > 0)], [one, other], both)
+    layers = {**made.layers, "nodes": Layer("boxes", {**box, "colour": shades, "ink": ink_on(shades)})}
+    notes = {f"{a} – {b}": (n, text("live.cut.note", cables=counted(int(k), "cable"), n=n)) for a, b, k, n in
+             zip(table["from"], table["to"], table["cables"], table["cut"], strict=True)}  # fmt: skip
+    for name in {"cables", "stubs"} & layers.keys():
+        drawn = layers[name].fields
+        is_cut = np.array([notes[x][0] > 0 for x in drawn["names"]])
+        look = {"colour": np.where(is_cut, line, COLOUR["grey"]), "alpha": np.where(is_cut, 1.0, 0.4),
+                "width": np.where(is_cut, np.maximum(drawn["width"], 2.0), drawn["width"])}  # fmt: skip
+        layers[name] = Layer("lines", {**drawn, **look, "notes": [notes[x][1] for x in drawn["names"]]})
+    names = [text(f"live.cut.{name}") if c in shades or c == line else "" for name, c in looks.items()]
+    layers |= key(float(layers["scale"].fields["y"][0]), "", names, [*looks.values()])
+    layers = {name: layer for name, layer in layers.items() if name not in ("case", "idle")}
+    return replace(made, layers=layers, alt=made.said, table=Table(table))
+
+
+def cut(fabric: Fabric, first: int = 0, order: str = "in order") -> Live:
+    """Cut the ranks into halves, and show the fewest links that part them.
+
+    Parameters
+    ----------
+    fabric : Fabric
+        Which.
+    first : int
+        Where the first half begins.
+    order : str
+        "in order", "every other" rank, or "shuffled".
+    """
+    n, own = fabric.n_ranks, np.bincount(fabric.source, fabric.capacity, fabric.n_nodes)[fabric.endpoint]
+    orders = {"in order": np.arange(n), "every other": np.argsort(np.arange(n) % 2, kind="stable"),
+              "shuffled": np.random.default_rng(0).permutation(n)}  # fmt: skip
+    bound = metrics.bisection(fabric).lower
+
+    def scene(first: int, order: str) -> Scene:
+        half = np.roll(orders[order], -first)[: n // 2]
+        links = metrics.cut(fabric, half)
+        rate = float(fabric.capacity[links].sum())
+        said = text("live.cut.said", order=order, first=half[0], links=counted(links.size, "link"),
+                    rate=units.format_rate(rate), part=f"{100 * rate / own[half].sum():.3g}",
+                    least=units.format_rate(bound))  # fmt: skip
+        # No cut is more than the ranks of a half can send, and none is less than the bound.
+        said += " " + text("live.cut.full") if bound >= np.sort(own)[-(n // 2) :].sum() else ""
+        made = scene_of(fabric, np.isin(np.arange(fabric.n_links), links).astype(float), said=said)
+        return made if made.wrong else _halved(fabric, made, half)
+
+    return live_view("cut", locals(), scene, {"first": Slider(0, n - 1), "order": Choice(tuple(orders))})

@@ -1,7 +1,5 @@
 """Live rulers: rates on a logarithmic scale, and a range to bet on."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np
@@ -10,9 +8,9 @@ from fabriclab import units
 from fabriclab.core import Result
 from fabriclab.texts import text
 from fabriclab.views import rulers
-from fabriclab.views.live.controls import rate_slider
+from fabriclab.views.live.controls import Slider
 from fabriclab.views.live.widget import Live
-from fabriclab.views.scene import COLOUR, Layer, Scene, log_axis, texts_at, tick_layers
+from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, log_axis, texts_at, tick_layers
 from fabriclab.views.tables import Table
 
 
@@ -36,13 +34,13 @@ def ruler(
         marks = [(units.rate(rate), *mark[1:]) for (_, rate), mark in zip(shown, marks, strict=True)]
         call = f"fl.live.ruler({dict(shown[: len(measured)])!r}, {dict(shown[len(measured) :])!r}"
     # illustrative: from a slow disk to more than a server's NVLinks together
-    control = rate_slider(text("live.ruler.link"), "10 MB/s", "10 TB/s")
-    start = control.samples()[1] if rate is None else rate
+    control = Slider(0.01, 1e4, label=text("live.ruler.link"), unit="GB/s", log=True)
 
     def scene(rate: float) -> Scene:
         return rulers.ruler_scene(marks, units.rate(f"{rate} {control.unit}"))
 
-    return Live(call, scene, {"rate": control}, {"rate": start}, text("live.ruler.title"))
+    values = {"rate": control.samples()[1] if rate is None else rate}
+    return Live(call, scene, {"rate": control}, values, text("live.ruler.title"))
 
 
 def range_scene(ends: tuple[float, float], marks: tuple[float, float, float], unit: str, said: str) -> Scene:
@@ -52,8 +50,7 @@ def range_scene(ends: tuple[float, float], marks: tuple[float, float, float], un
     places = 10.0 ** np.arange(np.ceil(np.log10(ends[0])), np.log10(ends[1]) + 0.01)
     layers = tick_layers(places, to_x, lambda v: f"{v:,g}" if v < 1e6 else f"{v:g}", (6.0, 46.0), True)
     a, b = sorted((float(to_x(low)), float(to_x(high))))
-    layers["range"] = Layer("boxes", {"x": np.array([a]), "y": np.array([14.0]), "w": np.array([max(b - a, 2.0)]),
-                                      "h": np.array([24.0]), "colour": COLOUR["guess"], "alpha": 0.35})  # fmt: skip
+    layers["range"] = boxes(a, 14.0, max(b - a, 2.0), 24.0, colour=COLOUR["guess"], alpha=0.35)
     layers["best"] = Layer("dots", {"x": to_x(np.array([best])), "y": np.array([26.0]), "size": 7.0,
                                     "colour": COLOUR["guess"], "drag": ["value"],
                                     "drag_ends": np.array([40.0, 660.0])})  # fmt: skip

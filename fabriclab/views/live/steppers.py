@@ -1,7 +1,5 @@
 """Live collective stepper: chunks move over the fabric, and values add up where they arrive."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any, Final
 
@@ -12,13 +10,12 @@ from fabriclab.core import Fabric, Flows, Schedule, StepGroup
 from fabriclab.texts import text
 from fabriclab.views.layout import lines_of, marks_of, paths_of
 from fabriclab.views.live.controls import Slider
-from fabriclab.views.live.widget import Live
+from fabriclab.views.live.widget import Live, live_view
 from fabriclab.views.page import Floats
-from fabriclab.views.scene import COLOUR, WIDTH, Layer, Scene, ink_on, lines, shade
+from fabriclab.views.scene import COLOUR, WIDTH, Layer, Scene, boxes, ink_on, lines, shade, texts
 from fabriclab.views.tables import Table
 
-_MOST_RANKS: Final = 16
-_MOST_CELLS: Final = 16  # rows of blocks
+_MOST: Final = 16  # ranks, and cells of each
 _CELL, _ROW, _TOP = 20.0, 62.0, 34.0
 _LEFT: Final = 72.0  # room for the names of the blocks
 _REST: Final = 25.0  # a chunk that has arrived stands so far above the cells, between node and rank
@@ -49,16 +46,9 @@ def stepper(
         If there are too many ranks or cells to be read.
     """
     plan = collectives.build(collective, algorithm, n_ranks, root=root, segments=segments, pipelined=pipelined)
-    hall = topologies.build("crossbar", hosts=max(2, n_ranks)) if fabric is None else fabric
-    show = _Stepper(plan, hall)
-    more = {"root": root, "segments": segments, "pipelined": pipelined}
-    call = f"fl.live.stepper({collective!r}, {algorithm!r}, {n_ranks}" + (
-        f", fabric=fl.{fabric!r}" if fabric is not None else ""
-    )
-    call += "".join(f", {k}={v!r}" for k, v in more.items() if v != {"root": 0, "segments": 1, "pipelined": False}[k])
-    control = Slider(0, plan.n_steps, 1, label=text("live.step.step"), play=True)
-    title = text("live.step.title", collective=collective, algorithm=algorithm)
-    return Live(call, show.scene, {"step": control}, {"step": step}, title, listed=plan.draw(first=1))
+    show = _Stepper(plan, topologies.build("crossbar", hosts=max(2, n_ranks)) if fabric is None else fabric)
+    control = Slider(0, plan.n_steps, play=True)
+    return live_view("stepper", locals(), show.scene, {"step": control}, listed=plan.draw(first=1))
 
 
 class _Stepper:
@@ -66,10 +56,10 @@ class _Stepper:
 
     def __init__(self, plan: Schedule, fabric: Fabric) -> None:
         cells = plan.n_blocks * plan.segments
-        if plan.n_ranks > _MOST_RANKS or cells > _MOST_CELLS:
+        if max(plan.n_ranks, cells) > _MOST:
             msg = (
-                f"the stepper shows at most {_MOST_RANKS} ranks and {_MOST_CELLS} cells each, got {plan.n_ranks} ranks "
-                f"and {cells} (blocks times segments); take fewer, or read schedule.draw()"
+                f"the stepper shows at most {_MOST} ranks and {_MOST} cells each, got {plan.n_ranks} ranks and {cells} "
+                "(blocks times segments); take fewer, or read schedule.draw()"
             )
             raise ValueError(msg)
         if fabric.n_nodes > 200 or fabric.n_ranks < plan.n_ranks:
@@ -87,7 +77,7 @@ class _Stepper:
     def _place(self) -> None:
         """Set where nodes and cables stand; the endpoints in use spread over the width."""
         f, n = self.fabric, self.plan.n_ranks
-        marks = marks_of(f, False)
+        marks = self.marks = marks_of(f, False)
         left, right = float((marks.x - marks.width / 2).min()), float((marks.x + marks.width / 2).max())
         high, unit = float(marks.row.max()), (WIDTH - _LEFT - 8) / (right - left)
         self.x = _LEFT + (marks.x - left) * unit
@@ -95,7 +85,6 @@ class _Stepper:
         self.half = marks.width / 2 * unit
         cables = lines_of(f, marks, np.full(f.n_links, np.nan))
         zero, scale = np.array([left, high]), np.array([unit, -_ROW])
-        self.marks = marks
         self.cables = [(path - zero) * scale + np.array([_LEFT, _TOP]) for path in paths_of(marks, cables)]
         # The cells of a rank stand below it where there is room, else side by side.
         below = np.sort(self.x[marks.of_node[f.endpoint[:n]]])
@@ -111,31 +100,28 @@ class _Stepper:
         plan, n = self.plan, self.plan.n_ranks
         done = self.steps[step - 1] if step else None
         rows = plan.n_blocks * plan.segments
-        value, held = (a[step, :n].reshape(n, rows) for a in (self.value, self.held))
-        part = np.bitwise_count(self.ranks[step, :n].reshape(n, rows)) / n
-        bottom = self.deep + rows * _CELL
-        layers = {**self._network(), **self._cells(value, held, part, done)}
-        layers["movers"] = self._movers(done)
+        value, held, ranks = (a[step, :n].ravel() for a in (self.value, self.held, self.ranks))
+        part = np.bitwise_count(ranks) / n
+        layers = {**self._network(), **self._cells(value, held, part, done), "movers": self._movers(done)}
         table = Table({
             "rank": np.repeat(np.arange(n), rows), "block": np.tile(np.arange(rows) % plan.n_blocks, n),
             "segment": np.tile(np.arange(rows) // plan.n_blocks, n) if plan.segments > 1 else np.full(n * rows, np.nan),
-            "holds": np.where(held, value, 0).ravel(), "from ranks": np.where(held, n * part, 0).ravel().astype(int),
+            "holds": np.where(held, value, 0), "from ranks": np.where(held, n * part, 0).astype(int),
         })  # fmt: skip
         said, listed = self._said(step, done, part, held)
-        return Scene(said, table, layers, bottom + 8, f"{said} {listed}", moves=done is not None)
+        return Scene(said, table, layers, self.deep + rows * _CELL + 8, f"{said} {listed}", moves=done is not None)
 
     def _network(self) -> dict[str, Layer]:
-        box = {"x": self.x - self.half, "y": self.y - 11, "w": 2 * self.half, "h": np.full(self.x.size, 22.0)}
-        transit = self.fabric.transit[self.marks.first]
+        keys = np.where(self.fabric.transit[self.marks.first], COLOUR["switch"], COLOUR["host"])
         return {
             "cables": lines(self.cables, width=1.5, colour=COLOUR["grey"], alpha=0.7),
-            "nodes": Layer("boxes", {**box, "colour": np.where(transit, COLOUR["switch"], COLOUR["host"]),
-                                     "ink": COLOUR["white"], "texts": [str(name) for name in self.marks.names]}),
+            "nodes": boxes(self.x - self.half, self.y - 11, 2 * self.half, 22.0, ink=COLOUR["white"], colour=keys,
+                           texts=self.marks.names),
         }  # fmt: skip
 
     def _cells(self, value: Any, held: Any, part: Any, done: StepGroup | None) -> dict[str, Layer]:
         """Return the cells of all ranks; those that the last step has written have a thick edge."""
-        n, rows = value.shape
+        n, rows = self.plan.n_ranks, self.plan.n_blocks * self.plan.segments
         wide = min(self.room - 6, 64.0)
         x, y = np.repeat(self.column - wide / 2, rows), np.tile(self.deep + _CELL * np.arange(rows), n)
         new = np.zeros((n, rows), dtype=bool)
@@ -144,40 +130,34 @@ class _Stepper:
                 if target < n:
                     new[target, (first + np.arange(count)) % self.plan.n_blocks + segment * self.plan.n_blocks] = True
         blocks = [self.plan.block_name(b % self.plan.n_blocks, b // self.plan.n_blocks) for b in range(rows)]
-        names = [text("live.step.cell", r=r, b=b) for r in range(n) for b in blocks]
-        notes = [text("live.step.holds", value=v, n=round(n * p)) if h else text("live.step.empty")
-                 for v, p, h in zip(value.ravel(), part.ravel(), held.ravel(), strict=True)]  # fmt: skip
-        box = {"x": x, "y": y, "w": np.full(x.size, wide), "h": np.full(x.size, _CELL - 3)}
-        texts = [str(v) if h else "" for v, h in zip(value.ravel(), held.ravel(), strict=True)]
+        names = [text("live.stepper.cell", r=r, b=b) for r in range(n) for b in blocks]
+        notes = [text("live.stepper.holds", value=v, n=round(n * p)) if h else text("live.stepper.empty")
+                 for v, p, h in zip(value, part, held, strict=True)]  # fmt: skip
+        numbers = [str(v) if h else "" for v, h in zip(value, held, strict=True)]
         left = float(self.column.min()) - wide / 2 - 6
-        ranks, align, over = [text("live.step.rank", r=r) for r in range(n)], np.ones(n), self.column
+        ranks, align, over = [text("live.stepper.rank", r=r) for r in range(n)], np.ones(n), self.column
         if 7.7 * max(map(len, ranks)) > self.room:  # then the word stands once, before the numbers
             ranks, align, over = (
-                [text("live.step.ranks"), *map(str, range(n))],
+                [text("live.stepper.ranks"), *map(str, range(n))],
                 np.append(2, align),
                 np.append(left, over),
             )
-        ends = {"x": over, "y": np.full(over.size, self.deep - 8), "texts": ranks, "align": align}
-        at = {"x": np.full(rows, left), "y": self.deep + _CELL * (np.arange(rows) + 0.5) - 1.5}
-        rows_named = [text("live.step.block", b=b) for b in blocks]
-        key = {"x": np.array([12.0, 112.0]), "y": np.full(2, 6.0), "w": np.full(2, 12.0), "h": np.full(2, 12.0)}
-        words = [text("live.step.legend_added"), text("live.step.legend_copied")]
+        middle, key = self.deep + _CELL * (np.arange(rows) + 0.5) - 1.5, np.array([12.0, 112.0])
+        words = [text("live.stepper.legend_added"), text("live.stepper.legend_copied")]
         return {
-            "key": Layer("boxes", {**key, "colour": np.array([COLOUR["predicted"], COLOUR["other1"]])}),
-            "key words": Layer("texts", {"x": key["x"] + 18, "y": key["y"] + 6, "texts": words, "size": 11.0}),
-            "rows": Layer("texts", {**at, "texts": rows_named, "align": 2.0, "size": 11.0}),
-            "ranks": Layer("texts", {**ends, "size": 11.0}),
-            "cells": Layer("boxes", {**box, "colour": np.where(held.ravel(), shade(part.ravel()), COLOUR["none"]),
-                                     "edge": np.where(new.ravel(), COLOUR["failed"], COLOUR["grey"]), "names": names,
-                                     "notes": notes}),
-            "numbers": Layer("texts", {"x": x + wide / 2, "y": y + _CELL / 2 - 1.5, "align": 1.0, "texts": texts,
-                                       "colour": ink_on(shade(part.ravel()))}),
+            "key": boxes(key, 6.0, 12.0, 12.0, colour=np.array([COLOUR["predicted"], COLOUR["other1"]])),
+            "key words": texts(key + 18, 12.0, words, size=11.0),
+            "rows": texts(left, middle, [text("live.stepper.block", b=b) for b in blocks], align=2.0, size=11.0),
+            "ranks": texts(over, self.deep - 8, ranks, align=align, size=11.0),
+            "cells": boxes(x, y, wide, _CELL - 3, colour=np.where(held, shade(part), COLOUR["none"]),
+                           edge=np.where(new.ravel(), COLOUR["failed"], COLOUR["grey"]), names=names, notes=notes),
+            "numbers": texts(x + wide / 2, y + _CELL / 2 - 1.5, numbers, align=1.0, colour=ink_on(shade(part))),
         }  # fmt: skip
 
     def _movers(self, done: StepGroup | None) -> Layer:
         """Return the chunks of a step on the links that they take; at both ends none hides another."""
         if done is None or self.plan.n_switches:
-            return Layer("movers", {"ptr": np.zeros(1), "x": np.zeros(0), "y": np.zeros(0), "w": 24.0, "h": _HIGH})
+            return Layer("movers", {**lines([]).fields, "w": 24.0, "h": _HIGH})
         ends = self.fabric.endpoint[np.stack([done.source, done.target])]
         routes = routing.route(self.fabric, Flows.make(ends[0], ends[1], 1.0))
         wide, paths = self._wide(done), []
@@ -216,16 +196,16 @@ class _Stepper:
         plan, n = self.plan, self.plan.n_ranks
         whole = int(np.sum(held & (np.round(part * n) == n)))
         if done is None:
-            said = text("live.step.before", steps=plan.n_steps)
-            return said + (" " + text("buffers.parts")) * (plan.segments > 1), ""
+            said = text("live.stepper.before", steps=plan.n_steps)
+            return said + (" " + text("live.stepper.parts")) * (plan.segments > 1), ""
         added = int(done.count[done.reduce].sum())
         moved, cells = int(done.count.sum()), plan.n_blocks * plan.segments
-        chunk = text("live.step.chunk", n=cells) if cells > 1 else text("live.step.array")
-        numbers = {"n": moved, "chunk": chunk, "added": added, "copied": moved - added}
-        said = text("live.step.said", step=step, steps=plan.n_steps, **numbers)
+        chunk = text("live.stepper.chunk", n=cells) if cells > 1 else text("live.stepper.array")
+        said = text("live.stepper.said", step=step, steps=plan.n_steps, n=moved, chunk=chunk, added=added,
+                    copied=moved - added)  # fmt: skip
         if any(s.reduce.any() for s in self.steps):
-            said += " " + text("live.step.whole", ranks=n, whole=whole, cells=n * cells)
+            said += " " + text("live.stepper.whole", ranks=n, whole=whole, cells=n * cells)
         columns = (done.source, done.target, self._names(done), done.count, done.reduce)
-        moves = [text("live.step.moves" if c > 1 else "live.step.move", source=s, target=t, blocks=b)
-                 + text("live.step.added") * bool(r) for s, t, b, c, r in zip(*columns, strict=True)]  # fmt: skip
+        moves = [text("live.stepper.moves" if c > 1 else "live.stepper.move", source=s, target=t, blocks=b)
+                 + text("live.stepper.added") * bool(r) for s, t, b, c, r in zip(*columns, strict=True)]  # fmt: skip
         return said, "; ".join(moves)

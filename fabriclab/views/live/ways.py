@@ -1,7 +1,5 @@
 """Live views of ways: between two endpoints, and what a hash does to equal cables."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from fabriclab.core import Fabric, Flows
@@ -10,11 +8,11 @@ from fabriclab.routing._ways import hashed
 from fabriclab.routing.ecmp import expected_fullest
 from fabriclab.texts import text
 from fabriclab.views.layout import counted
-from fabriclab.views.live.controls import Choice, Control, Slider
+from fabriclab.views.live.controls import Choice, Slider
 from fabriclab.views.live.fabrics import scene_of
-from fabriclab.views.live.widget import Live
+from fabriclab.views.live.widget import Live, live_view
 from fabriclab.views.page import spread
-from fabriclab.views.scene import COLOUR, Layer, Scene, lines, shade, texts_at
+from fabriclab.views.scene import COLOUR, Scene, boxes, lines, shade, texts_at
 from fabriclab.views.tables import Table
 
 
@@ -52,16 +50,9 @@ def paths(fabric: Fabric, source: int = 0, target: int | None = None, routing: s
             said = text("live.paths.way", way=names, hops=routes.link.size, routing=routing)
         return scene_of(fabric, use, said=said)
 
-    last = fabric.n_ranks - 1
-    controls: dict[str, Control] = {
-        "source": Slider(0, last, label=text("live.paths.source")),
-        "target": Slider(0, last, label=text("live.paths.target")),
-        "routing": Choice(routings, text("live.place.routing")),
-    }
-    values = {"source": source, "target": last if target is None else target, "routing": routing}
-    call = f"fl.live.paths(fl.{fabric!r}"
-    call += f", routings={routings!r}" if routings != ("ecmp", "spray") else ""
-    return Live(call, scene, controls, values, text("live.paths.title"))
+    ranks = Slider(0, fabric.n_ranks - 1)
+    target = fabric.n_ranks - 1 if target is None else target
+    return live_view("paths", locals(), scene, {"source": ranks, "target": ranks, "routing": Choice(routings)})
 
 
 def roulette(flows: int = 32, cables: int = 32, seed: int = 0) -> Live:
@@ -82,36 +73,24 @@ def roulette(flows: int = 32, cables: int = 32, seed: int = 0) -> Live:
         least, most = max(flows / cables, 1.0), int(held.max())  # spraying splits a flow, but its sender is no faster
         left, wide, foot, tall = 60.0, 510.0 / cables, 190.0, 160.0 / max(most, 4)
         x, scale = left + wide * np.arange(cables), np.arange(0, max(most, 4) + 1, max(1, most // 6))
-        names = [text("live.dice.cable", n=i) for i in range(cables)]
+        names = [text("live.roulette.cable", n=i) for i in range(cables)]
         notes = [counted(int(n), "flow") for n in held]
         mean = expected_fullest(flows, cables)
         marks = {"expected": foot - tall * mean, "spray" if flows >= cables else "one": foot - tall * least}
         rules = [np.array([[left - 6, y], [left + 516, y]]) for y in marks.values()]
         beside = zip(marks, spread([*marks.values()], 15.0, 0.0, foot).tolist(), strict=True)
         layers = {
-            "bars": Layer("boxes", {"x": x, "y": foot - tall * held, "w": np.full(cables, max(wide - 2, 2.0)),
-                                    "h": np.maximum(tall * held, 1.0), "colour": shade(held / most), "round": 0.0,
-                                    "names": names, "notes": notes}),
+            "bars": boxes(x, foot - tall * held, max(wide - 2, 2.0), np.maximum(tall * held, 1.0), round=0.0,
+                          colour=shade(held / most), names=names, notes=notes),
             "rules": lines(rules, width=1.5, colour=COLOUR["ink"], dash=np.array([1.0, 2.0])),
-            "words": texts_at(*((left + 520, y, text(f"live.dice.{mark}"), 0) for mark, y in beside),
+            "words": texts_at(*((left + 520, y, text(f"live.roulette.{mark}"), 0) for mark, y in beside),
                               *((left - 12, foot - tall * int(v), str(v), 2) for v in scale),
-                              (left, foot + 16, text("live.dice.below", cables=cables), 0)),
+                              (left, foot + 16, text("live.roulette.below", cables=cables), 0)),
         }  # fmt: skip
-        said = text(
-            "live.dice.said",
-            flows=counted(flows, "flow"),
-            cables=counted(cables, "cable"),
-            most=counted(most, "flow"),
-            idle=int(np.sum(held == 0)),
-            slow=text("live.dice.slow" if most > least else "live.dice.even", slow=f"{most / least:.3g}"),
-            mean=f"{mean:.3g}",
-        )
+        slow = text("live.roulette.slow" if most > least else "live.roulette.even", slow=f"{most / least:.3g}")
+        said = text("live.roulette.said", flows=counted(flows, "flow"), cables=counted(cables, "cable"), slow=slow,
+                    most=counted(most, "flow"), idle=int(np.sum(held == 0)), mean=f"{mean:.3g}")  # fmt: skip
         return Scene(said, Table({"cable": np.arange(cables), "flows": held}), layers, foot + 30, said)
 
-    controls: dict[str, Control] = {
-        "flows": Slider(1, 256, label=text("live.dice.n_flows")),
-        "cables": Slider(2, 64, label=text("live.dice.n_cables")),
-        "seed": Slider(0, 99, label=text("live.dice.seed"), play=True),
-    }
-    start = {"flows": flows, "cables": cables, "seed": seed}
-    return Live("fl.live.roulette(", scene, controls, start, text("live.dice.title"))
+    controls = {"flows": Slider(1, 256), "cables": Slider(2, 64), "seed": Slider(0, 99, play=True)}
+    return live_view("roulette", locals(), scene, controls)

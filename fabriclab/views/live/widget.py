@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import inspect
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -14,8 +15,9 @@ import anywidget
 import numpy as np
 import traitlets
 
-from fabriclab.texts import text
-from fabriclab.views.live.controls import MOST_CONTROLS, Control, Slider, name_of, range_of
+from fabriclab.core import Fabric
+from fabriclab.texts import keys, text
+from fabriclab.views.live.controls import MOST_CONTROLS, Choice, Control, Slider, name_of, range_of
 from fabriclab.views.page import Picture
 from fabriclab.views.scene import COLOUR, DASHES, PALETTE, WIDTH, Layer, Scene, printed
 from fabriclab.views.tables import Table
@@ -73,8 +75,7 @@ class Live:
             raise ValueError(msg)
         self._code, self._make, self.title = code, scene, title
         self.controls, self._buttons, self._listed = dict(controls), dict(buttons or {}), listed
-        self._start = dict(hidden or {})
-        self._start |= {name: c.check(values[name], name) for name, c in self.controls.items()}
+        self._start = {**(hidden or {}), **{name: c.check(values[name], name) for name, c in self.controls.items()}}
         self.values = dict(self._start)
         self.moved = False  # whether a hand has set a control, even to where it stood
         self.scene = scene(**self.values)
@@ -215,6 +216,37 @@ class Live:
         drawn, said = self.scene.layers and not self.scene.wrong, html.escape(self.scene.said)
         still = self.picture()._repr_mimebundle_()["text/html"] if drawn else said
         return {**data, "text/plain": str(self), "text/html": still}, meta
+
+
+def live_view(
+    name: str, given: Mapping[str, Any], scene: Callable[..., Scene], controls: Mapping[str, Control],
+    *, hidden: tuple[str, ...] = (), listed: str = "",
+) -> Live:  # fmt: skip
+    """Return the view of the function ``live.name`` from its arguments: those that no control sets stand in its code.
+
+    Title and labels come from the language table, by the names of the function and its arguments. What has no other
+    option is no control.
+    """
+    from fabriclab.views import live
+
+    call = []
+    for k, parameter in inspect.signature(getattr(live, name)).parameters.items():
+        word = f"{k}=" if parameter.kind is parameter.KEYWORD_ONLY else ""
+        if k not in (*controls, *hidden) and not (word and given[k] == parameter.default):
+            call.append(word + _typed(given[k]))
+    fixed = {k: c.check(given[k], k) for k, c in controls.items() if isinstance(c, Choice) and len(c.options) == 1}
+    labels = {k: f"live.{name}.{k}" for k in controls}
+    labels = {k: key if key in keys(key) else f"live.control.{k}" for k, key in labels.items()}
+    moved = {k: replace(c, label=text(labels[k])) for k, c in controls.items() if k not in fixed}
+    title, fixed = text(f"live.{name}.title", **given), {k: given[k] for k in hidden} | fixed
+    return Live(f"fl.live.{name}({', '.join(call)}", scene, moved, given, title, hidden=fixed, listed=listed)
+
+
+def _typed(value: Any) -> str:
+    """Return an argument as it can be typed."""
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{k!r}: {_typed(v)}' for k, v in value.items())}}}"
+    return f"{'fl.' * isinstance(value, Fabric)}{value!r}"
 
 
 def table(function: Callable[..., Table], controls: Mapping[str, Control], said: str = "", **values: Any) -> Live:

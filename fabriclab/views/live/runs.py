@@ -1,0 +1,136 @@
+"""Live views of runs: scrub through one, let several race, or see their times against size or ranks."""
+
+import keyword
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from fabriclab import units
+from fabriclab.core import Fabric, Flows, Result, Routes, Timeline
+from fabriclab.texts import text
+from fabriclab.views import sweeps
+from fabriclab.views.live.controls import Control, Slider, name_of
+from fabriclab.views.live.widget import Live
+from fabriclab.views.rulers import fitted
+from fabriclab.views.scene import COLOUR, Scene, boxes, texts
+from fabriclab.views.tables import Table
+from fabriclab.views.timelines import timeline_scene
+
+
+def timeline(
+    timeline: Timeline, flows: Flows, fabric: Fabric | None = None, *, routes: Routes | None = None, at: float = 0.0
+) -> Live:
+    """Show flows as bars, one lane per sender, or per link where routes are given, and scrub through the time.
+
+    Parameters
+    ----------
+    timeline, flows, fabric, routes
+        As in `views.timeline`.
+    at : float
+        Time of the line that the slider moves, in per cent of the time of the run.
+    """
+
+    def scene(at: float) -> Scene:
+        return timeline_scene(timeline, flows, fabric, routes, at)
+
+    control = Slider(0, 100, 1, label=text("live.time.at"), unit="%", play=True)
+    call = "fl.live.timeline(run.timeline, run.flows" + (", run.fabric" if fabric is not None else "")
+    call += ", routes=run.routes" if routes is not None else ""
+    return Live(call, scene, {"at": control}, {"at": at}, text("live.time.title"))
+
+
+def race(runs: Mapping[str, Any], *, seconds: float | None = None) -> Live:
+    """Let simulations race: show how far each is after the time that a logarithmic slider sets.
+
+    Parameters
+    ----------
+    runs : mapping of label to simulation
+        As `fabriclab.simulate` returns them.
+    seconds : float, optional
+        Time to show; 1% of that of the fastest unless given. [s]
+    """
+    if not runs or min(run.time for run in runs.values()) <= 0:
+        msg = f"runs must be simulations that take time, by name, got {dict(runs)!r:.80}"
+        raise ValueError(msg)
+    times = [float(run.time) for run in runs.values()]
+    first = float(f"{min(times) / 100:.2g}")
+    control = Slider(first, max(times), label=text("live.race.time"), unit="s", log=True, play=True)
+
+    def scene(seconds: float) -> Scene:
+        parts, steps, state, ends = [], [], [], []
+        for run in runs.values():
+            t = run.timeline
+            done = np.clip((seconds - t.group_start) / np.where(t.period > 0, t.period, np.inf), 0, t.repeat)
+            over, total = seconds >= t.end, int(t.repeat.sum())
+            parts.append(1.0 if over else float(done.sum()) / total)
+            steps.append(f"{total if over else int(done.sum() + 1e-9):,} / {total:,}")
+            state.append(text("live.race.done", time=units.format_time(t.end)) if over else f"{parts[-1]:.1%}")
+            ends.append(t.end)
+        n, x0, wide, row = len(parts), 150.0, 420.0, 34.0
+        y = 8 + row * np.arange(n)
+        middle, notes = y + (row - 10) / 2, [", ".join(words) for words in zip(state, steps, strict=True)]
+        layers = {
+            "way": boxes(x0, y, wide, row - 10, colour=COLOUR["none"], edge=COLOUR["grey"]),
+            "bars": boxes(x0, y, np.maximum(wide * np.array(parts), 1.0), row - 10, colour=COLOUR["predicted"],
+                          names=list(runs), notes=notes),
+            "names": texts(x0 - 8, middle, [fitted(name, x0 - 8) for name in runs], align=2.0),
+            "state": texts(x0 + wide + 8, middle, state),
+        }  # fmt: skip
+        table = Table({"run": list(runs), "part [%]": 100 * np.array(parts), "steps ended": steps, "end [s]": ends})
+        words = ", ".join(f"{name} {how}" for name, how in zip(runs, state, strict=True))
+        said = text("live.race.said", time=units.format_time(seconds), list=words)
+        return Scene(said, table, layers, float(y[-1]) + row, said)
+
+    call = f"fl.live.race({{{', '.join(f'{k!r}: {v}' for k, v in _variables(runs).items())}}}"
+    values = {"seconds": first if seconds is None else seconds}
+    return Live(call, scene, {"seconds": control}, values, text("live.race.title"))
+
+
+def _variables(labels: Iterable[str]) -> dict[str, str]:
+    """Return for each label the name of a variable that may hold its run, no two the same."""
+    names: dict[str, str] = {}
+    for label in labels:
+        name = re.sub(r"\W+", "_", label)
+        name = name if name.isidentifier() else f"run_{name}"
+        while name in ("fl", *names.values()) or keyword.iskeyword(name):
+            name += "_"
+        names[label] = name
+    return names
+
+
+def sweep(
+    results: Callable[..., Any] | sweeps.Results, *, y: str = "time", x: str = "size",
+    controls: Mapping[str, Control] | None = None, bounds: sweeps.Bounds | None = None, said: str = "", **values: Any,
+) -> Live:  # fmt: skip
+    """Show sweeps that follow controls: time or busbw against size or ranks; hover or arrow keys read the points.
+
+    Parameters
+    ----------
+    results : callable, Result, sequence of Result or mapping of label to these
+        What to draw, as in `views.sweep`; a callable takes the values of ``controls`` and returns it. The first two
+        predicted series get a mark where they change places.
+    y, x : str
+        "time" or "busbw" against "size" or "ranks".
+    controls : mapping of str to Slider or Choice
+        Controls of ``results``.
+    bounds, said
+        As in `views.sweep`; the sentence, unless given, names the ends of the first series.
+    **values
+        Where the controls stand.
+    """
+    known = dict(controls or {})
+    start = {name: c.samples()[0] for name, c in known.items()} | values
+
+    def scene(**values: Any) -> Scene:
+        made = results(**values) if callable(results) else results
+        return sweeps.sweep_scene(made, y, x, bounds, said, cross=True)
+
+    name = name_of(results, "results")
+    call = f"fl.live.sweep({name}, y={y!r}, x={x!r}, controls={known!r}"
+    if bounds:
+        typed = not any(isinstance(value, Result) for value in bounds.values())
+        call += f", bounds={dict(bounds) if typed else 'bounds'}"
+    call += f", said={said!r}" if said else ""
+    return Live(call, scene, known, start, text("live.sweep.title"))
