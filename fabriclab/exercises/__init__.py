@@ -4,8 +4,6 @@ A judge is handed ``ask``, which runs one call of the learner's code wherever th
 which it draws its cases. It never raises on anything that a learner returns.
 """
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import importlib

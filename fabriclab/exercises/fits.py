@@ -1,7 +1,5 @@
 """Exercise 1, what a sweep over sizes tells: a fit, when it may be used, and where two libraries change places."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Judge what functions return, case by case, and name the mistake that explains all wrong cases."""
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Callable, Mapping, Sequence

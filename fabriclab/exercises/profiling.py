@@ -1,7 +1,5 @@
 """Exercise 1, profile collectives: the cases of its five questions, and what each known mistake gives in them."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Mapping
 from typing import Any, Final

@@ -4,8 +4,6 @@ Nothing waits: a call moves the clocks of the ranks. The log of the calls tells 
 benchmark would have given on this very run.
 """
 
-from __future__ import annotations
-
 from typing import Any, Final, NamedTuple
 
 import numpy as np

@@ -4,8 +4,6 @@ Three generations: the *keeper* starts, cleans up at the end, and does nothing e
 the namespaces, has numpy imported and waits; a *child*, forked for each session, runs the code of one learner.
 """
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import importlib

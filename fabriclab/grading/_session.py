@@ -1,7 +1,5 @@
 """One learner's code in one child process: lines of JSON go out, and nothing that comes back is believed."""
 
-from __future__ import annotations
-
 import json
 import math
 import os
@@ -73,7 +71,7 @@ class Session:
     Its attribute ``cells`` is what came of the cells: the first problem, if there was one.
     """
 
-    def __init__(self, box: Sandbox, cells: Sequence[str]) -> None:
+    def __init__(self, box: "Sandbox", cells: Sequence[str]) -> None:
         """Have a child forked, and run the cells in it."""
         self._box, self._limits, self._over = box, box.limits, Outcome()
         self._rest, self._requests, self._left = b"", 0, PATIENCE

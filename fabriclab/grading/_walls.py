@@ -3,8 +3,6 @@
 Loaded by the program that runs learners' code, so it imports nothing of the package.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import math

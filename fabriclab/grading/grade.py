@@ -1,11 +1,9 @@
 """Answers -> verdicts: a question's cells are run, behind walls but for one's own, and judged here."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 from fabriclab import exercises
 from fabriclab.checks.exercises import handed, plain
@@ -17,8 +15,6 @@ from fabriclab.grading.results import Record
 from fabriclab.grading.sandbox import Outcome, Sandbox, SandboxError
 from fabriclab.texts import text
 
-__all__ = ["Own", "grade_cells", "grade_question", "record"]
-
 
 class Own:
     """What grading asks of a `Sandbox` and its session, in this process: for one's own work, on systems without walls.
@@ -28,7 +24,7 @@ class Own:
 
     ended_by = ""
 
-    def session(self, cells: Sequence[str]) -> Own:
+    def session(self, cells: Sequence[str]) -> Self:
         """Run the cells in a new namespace."""
         self._names: dict[str, Any] = {"__name__": "__main__"}
         found = [self._attempt(exec, code, self._names) for code in cells]

@@ -1,7 +1,5 @@
 """Processes that grade side by side, so that no answer takes time from another, whatever it does to its judge."""
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import multiprocessing
@@ -13,7 +11,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 from fabriclab import exercises
 from fabriclab.grading.grade import Own, grade_question, record
@@ -22,7 +20,6 @@ from fabriclab.grading.sandbox import PATIENCE, Limits, Sandbox, SandboxError
 from fabriclab.grading.works import Work
 from fabriclab.texts import text
 
-__all__ = ["Graders", "Job", "grade_all"]
 Line: TypeAlias = "Connection[Any, Any]"
 Job = tuple[str, list[list[str]], str]  # a question, the ways to run its cells, and the token of the student
 
@@ -40,7 +37,7 @@ class Graders:
         self._workers: dict[Line, tuple[BaseProcess, int]] = {}
         self.active: tuple[str, ...] = ()
 
-    def __enter__(self) -> Graders:
+    def __enter__(self) -> Self:
         """Start the processes, and find out which protections hold."""
         if self._own:
             return self

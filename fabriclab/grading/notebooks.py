@@ -4,8 +4,6 @@ A submission is read without raising, whatever the file holds. ``python -m fabri
 exercises`` writes the students' files.
 """
 
-from __future__ import annotations
-
 import copy
 import hashlib
 import json
@@ -19,8 +17,6 @@ from typing import Any, Final
 
 from fabriclab.core.save import write_atomic
 from fabriclab.texts import text
-
-__all__ = ["Cell", "Submission", "as_bytes", "read", "student_version"]
 
 Book = dict[str, Any]
 MOST: Final = 16 << 20  # B of a file with its pictures

@@ -1,7 +1,5 @@
 """Keys, and what a class gets: students' files whose numbers and hidden cases are drawn from a key."""
 
-from __future__ import annotations
-
 import copy
 import hashlib
 import hmac
@@ -21,7 +19,6 @@ from fabriclab.core.save import write_atomic
 from fabriclab.grading.notebooks import Book, as_bytes, exercise, student_version
 from fabriclab.texts import text
 
-__all__ = ["drawn", "fingerprint", "new_key", "read_key", "read_names", "release", "token"]
 _KEY: Final = re.compile("[0-9a-f]{64}")
 
 

@@ -3,8 +3,6 @@
 Everything that a student wrote is escaped.
 """
 
-from __future__ import annotations
-
 import hashlib
 import html
 import re
@@ -22,7 +20,6 @@ from fabriclab.grading.results import Entry, Results, noted, totals
 from fabriclab.grading.works import Work
 from fabriclab.texts import table, text
 
-__all__ = ["remark", "versions", "write"]
 _STYLE: Final = (
     ":root{color-scheme:light dark}body{font:1rem/1.5 sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}"
     "table{border-collapse:collapse}th,td{border:1px solid;padding:.3rem .6rem;text-align:left;vertical-align:top}"

@@ -1,7 +1,5 @@
 """The file of results: a line for each student, appended when it is ready, so that a killed run loses nothing."""
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import io
@@ -23,8 +21,6 @@ from fabriclab.checks import Refused
 from fabriclab.core.save import write_atomic
 from fabriclab.grading.sandbox import Limits
 from fabriclab.texts import text
-
-__all__ = ["Entry", "Record", "Results", "heading", "load", "noted", "totals", "weak"]
 
 Entry = dict[str, Any]  # of a student
 Record = dict[str, Any]  # of a question that a student was asked
