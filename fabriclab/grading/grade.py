@@ -11,7 +11,7 @@ from fabriclab.exercises import Question, Unanswered
 from fabriclab.grading._session import shown
 from fabriclab.grading.notebooks import STUB
 from fabriclab.grading.release import drawn
-from fabriclab.grading.results import Record
+from fabriclab.grading.results import RECORD, Record
 from fabriclab.grading.sandbox import Outcome, Sandbox, SandboxError
 from fabriclab.texts import text
 
@@ -105,8 +105,9 @@ def grade_cells(
         trouble = trouble or _trouble(outcomes)
         lacks = any(one.said.startswith("ModuleNotFoundError") for one in outcomes)
         said += [text("grade.module")] if lacks else []
-    seconds = sum(one.seconds for one in outcomes)
-    return record(question, said, part, mistake, cells, seconds, student, trouble), again
+    points, seconds = round(part * question.points, 2), round(sum(one.seconds for one in outcomes), 3)
+    about = {"points": points, "seconds": seconds, "mistake": mistake, "trouble": trouble, "token": student}
+    return record(question, said, cells, **about), again
 
 
 def _trouble(outcomes: Sequence[Outcome]) -> str:
@@ -116,11 +117,6 @@ def _trouble(outcomes: Sequence[Outcome]) -> str:
     return "open" if any(STUB in one.said for one in outcomes) else "code" * any(one.problem for one in outcomes)
 
 
-def record(
-    question: Question, said: list[str], part: float = 0.0, mistake: str = "", cells: Sequence[str] = (),
-    seconds: float = 0.0, student: str = "", trouble: str = "",
-) -> Record:  # fmt: skip
-    """Return what the file of results keeps of a question."""
-    points = {"points": round(part * question.points, 2), "of": question.points}
-    about = {"question": question.id, **points, "mistake": mistake, "said": said, "seconds": round(seconds, 3)}
-    return {**about, "trouble": trouble, "cells": list(cells), "token": student}
+def record(question: Question, said: list[str], cells: Sequence[str] = (), **more: Any) -> Record:
+    """Return what the file of results keeps of a question; what is not given is 0 or empty."""
+    return {**RECORD, "question": question.id, "of": question.points, "said": said, "cells": [*cells], **more}

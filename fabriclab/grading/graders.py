@@ -112,7 +112,7 @@ class Graders:
         if process.exitcode != -signal.SIGPROF:
             return line, text("grade.died", code=process.exitcode)
         said = [text("grade.judge.long", seconds=f"{self._limits.judge_s:g}")]
-        return line, record(exercises.find(id), said, cells=cells, student=student, trouble="judge")
+        return line, record(exercises.find(id), said, cells, token=student, trouble="judge")
 
 
 def _serve(line: Line, core: int, key: str, limits: Limits) -> None:
@@ -145,7 +145,7 @@ def grade_all(graders: Graders, works: Sequence[Work]) -> Iterator[tuple[Work, E
         for question, book in work.due if not work.unread else ():
             ways = [*book.variants(question.id, question.functions)]
             said, trouble = [book.problem or text("grade.deleted", id=question.id)], "cell" if book.cells else "file"
-            mine[question.id] = None if ways else record(question, said, student=book.student, trouble=trouble)
+            mine[question.id] = None if ways else record(question, said, token=book.student, trouble=trouble)
             jobs += [(question.id, ways, book.student)] if ways else []
             places += [(work, question.id)] if ways else []
         if None not in mine.values():

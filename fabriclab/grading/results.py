@@ -31,13 +31,13 @@ _SAME: Final = ("format", "fabriclab", "key", "limits", "weak")  # of the head: 
 # Where spreadsheets see a formula, whatever sign they split a line at; full-width signs count for them, too.
 _FORMULA: Final = re.compile("((?:^|[;,|\t\r\n])[\\s\"']*)(?=[=+@\\-\uff1d\uff0b\uff20\uff0d])")
 # What the file is made of, by example; a list has any number of items, and "" stands for all names.
-_RECORD: Final = {
+RECORD: Final = {
     "question": "", "points": 0.0, "of": 0.0, "mistake": "", "said": [""], "seconds": 0.0, "trouble": "",
     "cells": [""], "token": "",
 }  # fmt: skip
 _ENTRY: Final = {
     "student": "", "digest": "", "active": [""], "notes": [""], "remarks": [""], "texts": {"": ""},
-    "questions": [_RECORD],
+    "questions": [RECORD],
 }  # fmt: skip
 _KINDS: Final = {
     str: "a text", float: "a number", int: "a whole number", bool: "true or false", list: "a list", dict: "an object",
