@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Any, Final
 
-from fabriclab.checks import store
+from fabriclab.checks import forms, store
 from fabriclab.checks.answers import SI, digits, parse_answer, quantity, shown, times, unit_in
 from fabriclab.checks.shown import Refused, Shown, rows_of
 from fabriclab.core.result import Result
@@ -84,13 +84,8 @@ def _form(id: str, unit: str | None, opens: str | None) -> Shown:
     if not asked:
         raise Refused(text("predict.unit", **_call(id, "GB/s")))
     row = predictions().get(id, {"from": "0.001", "to": "1000"})
-
-    def live() -> Any:
-        from fabriclab.checks import forms
-
-        put = functools.partial(predict, id, unit=asked, opens=opens)
-        return forms.prediction(id, asked, (float(row["from"]), float(row["to"])), put, opens)
-
+    put, ends = functools.partial(predict, id, unit=asked, opens=opens), (float(row["from"]), float(row["to"]))
+    live = functools.partial(forms.prediction, id, asked, ends, put, opens)
     return Shown((text("predict.form", **_call(id, asked)),), "wait", live=live)
 
 
