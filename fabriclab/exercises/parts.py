@@ -21,6 +21,11 @@ Case = TypeVar("Case")
 _SAME: Final = 2e-3  # relative distance within which a number is that of a known mistake
 
 
+def rows_of(name: str) -> list[dict[str, str]]:
+    """Return the rows of a CSV table of this package."""
+    return read_rows(Path(__file__).with_name("data") / name)
+
+
 class Misread(Exception):
     """A value could be neither right nor wrong; the sentence says what was expected."""
 
@@ -81,7 +86,7 @@ class Part:
 def _formulas() -> Mapping[tuple[str, str], list[str]]:
     """Return the formulas of the table by part and mistake; without a mistake it is the right one."""
     out: dict[tuple[str, str], list[str]] = {}
-    for row in read_rows(Path(__file__).with_name("data") / "slips.csv"):
+    for row in rows_of("slips.csv"):
         out.setdefault((row["part"], row["mistake"]), []).append(row["formula"])
     return out
 

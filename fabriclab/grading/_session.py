@@ -82,12 +82,11 @@ class Session:
                 raise _Over(Outcome(problem="start", said=f"{box.active} {self.active}"))
             self._left = self._limits.wall_s
             self.cells = self._ask({"cells": list(cells)})
-        except (_Over, OSError) as error:
+        except BaseException as error:
             self.close()
+            if not isinstance(error, _Over | OSError):
+                raise
             raise SandboxError(text("sandbox.start", said=box.last_words or str(error))) from None
-        except BaseException:
-            self.close()
-            raise
 
     def call(self, name: str, /, *args: Any) -> Outcome:
         """Call a function of the learner's by its name and return what came of it; nothing that it does raises here.

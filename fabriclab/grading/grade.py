@@ -44,13 +44,13 @@ class Own:
     def _attempt(self, deed: Callable[..., Any], *args: Any) -> Outcome:
         begin = time.perf_counter()
         try:
-            value, problem, said = plain(deed(*args)), "", ""
+            found = Outcome(plain(deed(*args)))
         except KeyboardInterrupt:
             raise
         except BaseException as error:
             problem = "syntax" if isinstance(error, SyntaxError) else "raised"
-            value, said = None, shown(f"{type(error).__name__}: {error}")
-        return Outcome(value, problem, said, time.perf_counter() - begin)
+            found = Outcome(None, problem, shown(f"{type(error).__name__}: {error}"))
+        return replace(found, seconds=time.perf_counter() - begin)
 
 
 def grade_question(box: Sandbox | Own, key: str, id: str, ways: Sequence[list[str]], student: str) -> Record:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from fabriclab.core.save import write_atomic
+from fabriclab.exercises import exercise
 from fabriclab.texts import text
 
 Book = dict[str, Any]
@@ -93,11 +94,6 @@ class Submission:
         return {id: "" if source.strip() in ("", TEXT_STUB) else source for id, source in texts.items()}
 
 
-def exercise(id: str) -> str:
-    """Return the exercise of a question's or a cell's id: ``ex1`` of ``ex1-a``."""
-    return id.partition("-")[0]
-
-
 def read(path: Path) -> Submission:
     """Read a notebook of format 4; what is missing in it is left out, what is broken is said. Raises OSError only."""
     about = path.lstat()
@@ -122,9 +118,8 @@ def read(path: Path) -> Submission:
     cells = tuple(_cell(cell) for cell in book["cells"] if isinstance(cell, dict))
     if sum(len(cell.source) for cell in cells) > MOST_CODE:
         return Submission(problem=text("grade.file.long", most=MOST_CODE), digest=digest)
-    token = _part(_part(book, "metadata"), "fabriclab").get("student")
-    known = isinstance(token, str) and _TOKEN.fullmatch(token)
-    return Submission(cells, digest=digest, student=str(token) if known else "")
+    token = str(_part(_part(book, "metadata"), "fabriclab").get("student"))
+    return Submission(cells, digest=digest, student=token if _TOKEN.fullmatch(token) else "")
 
 
 def _part(book: Mapping[str, Any], name: str) -> dict[str, Any]:

@@ -15,7 +15,8 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from fabriclab.core.save import write_atomic
-from fabriclab.grading.notebooks import CODE_STUB, exercise
+from fabriclab.exercises import exercise
+from fabriclab.grading.notebooks import CODE_STUB
 from fabriclab.grading.release import token
 from fabriclab.grading.results import Entry, Results, noted, totals
 from fabriclab.grading.works import Work

@@ -81,12 +81,7 @@ class Sandbox:
     def __enter__(self) -> Self:
         """Start, and find out which protections hold."""
         ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)  # PR_SET_DUMPABLE: no process of the same user looks into this one
-        try:
-            first = Session(self, [])
-        except SandboxError:  # a machine that allows half of what namespaces need
-            self.close()
-            self._asked["without"] += ["userns", "pidns", "netns", "root"]
-            first = Session(self, [])
+        first = self.session([])
         self.active = first.active
         first.close()
         return self
@@ -103,6 +98,8 @@ class Sandbox:
             self._open = Session(self, cells)
         except SandboxError:  # the process that forks may have been harmed
             self.close()
+            if not self.active:  # at the start: a machine that allows half of what namespaces need
+                self._asked["without"] += ["userns", "pidns", "netns", "root"]
             self._open = Session(self, cells)
         return self._open
 
