@@ -204,17 +204,6 @@ def _verdict(number: float, truth: float) -> str:
     return text(key, factor=times(number, truth))
 
 
-def envelope(id: str) -> Shown:
-    """Show a stored prediction: sealed until its lesson opens it, or opened, with what came out."""
-    held = store.held()["predictions"].get(id)
-    if held is None:
-        return Shown((text("envelope.none", **_call(id, "s")),), "wait")
-    if "truth" in held:
-        return Shown(_compared(held), "good", data=held)
-    lesson = text("envelope.lesson", lesson=held["opens"]) if held.get("opens") else text("envelope.next")
-    return Shown((text("envelope.sealed", said=guessed(held), lesson=lesson),), data=held)
-
-
 def remember(result: Result, name: str | None = None) -> None:
     """Keep a measured rate in the progress file, for `ruler` and `report`; other results are left alone."""
     if result.obtained in ("measured", "stored") and result.busbw[-1] > 0:
