@@ -124,11 +124,10 @@ def _lessons(begun: Iterable[str], held: dict[str, Any]) -> Iterator[tuple[str, 
         counts = (text("report.of", n=sum(have), total=len(have)) for have in (made, answered(lesson).values()))
         yield lesson, text(f"state.{state(lesson)}"), *counts
     kept = held["checks"]
-    for name in dict.fromkeys(exercises.exercise(id) for id in exercises.questions() if id in kept):
-        asked = [id for id in exercises.questions() if exercises.exercise(id) == name]
-        right = [kept.get(id, {}).get("right", False) for id in asked]
+    for number in sorted({int(id[2:].partition("-")[0]) for id in kept if id in exercises.questions()}):
+        right = [kept.get(q.id, {}).get("right", False) for q in exercises.exercise(number)]
         how = text("state.done" if all(right) else "state.begun")
-        yield name.replace("ex", "exercise"), how, "", text("report.of", n=sum(right), total=len(right))
+        yield f"exercise{number}", how, "", text("report.of", n=sum(right), total=len(right))
 
 
 def _checks(begun: Iterable[str]) -> Iterator[tuple[str, ...]]:

@@ -95,9 +95,9 @@ def questions() -> Mapping[str, Question]:
     return MappingProxyType(dict(sorted(_found.items())))
 
 
-def exercise(id: str) -> str:
-    """Return the exercise of a question's or a cell's id: ``ex1`` of ``ex1-a``."""
-    return id.partition("-")[0]
+def exercise(number: int) -> tuple[Question, ...]:
+    """Return the questions of one exercise in their order."""
+    return tuple(q for q in questions().values() if q.id.startswith(f"ex{number}-"))
 
 
 def find(id: str) -> Question:

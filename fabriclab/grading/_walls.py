@@ -114,15 +114,13 @@ def own_root(root: str, work: str, paths: Iterable[str], hidden: str) -> None:
     os.chdir("/")
 
 
-def fresh_mount(work: str, size: int, user: int) -> None:
-    """Put an empty folder of ``size`` bytes, in memory, in the place of the one before."""
-    with contextlib.suppress(OSError):  # the first time there is none
-        c("umount2", work.encode(), DETACH)
-    mount("tmpfs", work, "tmpfs", NOSUID | NODEV, f"size={size},nr_inodes=1000,mode=700,uid={user}")
-
-
-def fresh_folder(work: str, user: int) -> None:
-    """Put an empty folder in the place of the one before."""
+def fresh_folder(work: str, user: int, size: int) -> None:
+    """Put an empty folder in the place of the one before; with an own root it is one of ``size`` bytes in memory."""
+    if size:
+        with contextlib.suppress(OSError):  # the first time there is none
+            c("umount2", work.encode(), DETACH)
+        mount("tmpfs", work, "tmpfs", NOSUID | NODEV, f"size={size},nr_inodes=1000,mode=700,uid={user}")
+        return
     remove(work)
     os.mkdir(work, stat.S_IRWXU)
     if user != os.getuid():

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from fabriclab.core.save import write_atomic
-from fabriclab.exercises import exercise
 from fabriclab.texts import text
 
 Book = dict[str, Any]
@@ -92,6 +91,11 @@ class Submission:
         """Return the free texts by id, empty where they were left as they were."""
         texts = {cell.id: cell.source for cell in self.cells if cell.kind == "markdown" and cell.solution and cell.id}
         return {id: "" if source.strip() in ("", TEXT_STUB) else source for id, source in texts.items()}
+
+
+def exercise(id: str) -> str:
+    """Return the exercise of a question's or a cell's id: ``ex1`` of ``ex1-a``."""
+    return id.partition("-")[0]
 
 
 def read(path: Path) -> Submission:

@@ -15,8 +15,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from fabriclab.core.save import write_atomic
-from fabriclab.exercises import exercise
-from fabriclab.grading.notebooks import CODE_STUB
+from fabriclab.grading.notebooks import CODE_STUB, exercise
 from fabriclab.grading.release import token
 from fabriclab.grading.results import Entry, Results, noted, totals
 from fabriclab.grading.works import Work

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from fabriclab import exercises
 from fabriclab.checks import Refused
-from fabriclab.exercises import Question, exercise
-from fabriclab.grading.notebooks import STUB, Cell, Submission, read
+from fabriclab.exercises import Question
+from fabriclab.grading.notebooks import STUB, Cell, Submission, exercise, read
 from fabriclab.texts import text
 
 
