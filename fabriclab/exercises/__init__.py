@@ -19,11 +19,6 @@ from numpy.typing import NDArray
 
 from fabriclab.texts import text
 
-__all__ = [
-    "PRACTICE", "Ask", "Proxy", "Question", "Unanswered", "Verdict", "draw", "example", "exercise", "find", "practice",
-    "question", "questions",
-]  # fmt: skip
-
 Floats = NDArray[np.float64]
 Rng = np.random.Generator
 # ask("latency", Proxy(...), 4096): a plain value (None, bool, int, float, str, list, dict), or Unanswered.
