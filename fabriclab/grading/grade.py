@@ -105,7 +105,7 @@ def grade_cells(
         trouble = trouble or _trouble(outcomes)
         lacks = any(one.said.startswith("ModuleNotFoundError") for one in outcomes)
         said += [text("grade.module")] if lacks else []
-    points, seconds = round(part * question.points, 2), round(sum(one.seconds for one in outcomes), 3)
+    points, seconds = round(part * question.points, 2), round(sum(one.seconds for one in outcomes), 4)
     about = {"points": points, "seconds": seconds, "mistake": mistake, "trouble": trouble, "token": student}
     return record(question, said, cells, **about), again
 
