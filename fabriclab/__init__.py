@@ -23,7 +23,7 @@ _SUBMODULES: Final = (
 ).split()
 _NAMES: Final = {
     "catalog": "case",
-    "checks": "check choose_path drill envelope export_progress forget hello import_progress ledger lessons paths "
+    "checks": "check choose_path drill export_progress forget hello import_progress ledger lessons paths "
     "predict progress remember report reveal ruler",
     "engines": "run",
     "simulation": "simulate sweep",

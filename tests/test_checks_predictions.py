@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabriclab.checks import Refused, envelope, ledger, predict, remember, reveal
+from fabriclab.checks import Refused, ledger, predict, remember, reveal
 from fabriclab.checks.store import held
 from fabriclab.core.result import Result
 
@@ -121,14 +121,9 @@ def test_teachers_and_servers_skip_it(monkeypatch):
     assert "not predicted yet" in str(reveal("00-copy", copied()))
 
 
-def test_an_envelope_waits_for_its_lesson():
-    assert "no envelope yet" in str(envelope("31-hall"))
+def test_a_prediction_for_a_later_lesson_says_which():
     assert str(predict("31-hall", 0.5, "s", opens="31")) == "Stored: 0.5 s. Lesson 31 opens this envelope."
-    assert str(envelope("31-hall")) == "Sealed: 0.5 s. Lesson 31 opens it."
-    reveal("31-hall", 0.7, "s")
-    assert str(envelope("31-hall")) == "You said 0.5 s, computed 0.700 s: 1.4 times too low."
-    predict("soon", 0.5, "s")
-    assert str(envelope("soon")) == "Sealed: 0.5 s. The cell that compares opens it."
+    assert str(reveal("31-hall", 0.7, "s")) == "You said 0.5 s, computed 0.700 s: 1.4 times too low."
 
 
 def test_only_own_measurements_are_kept():
@@ -245,6 +240,6 @@ def test_a_sentence_shows_itself(monkeypatch):
     page = shown._repr_html_()
     assert "Stored: 3 s." in page and "border-left" in page
     assert json.loads(shown.json())["value"] == 3.0
-    assert "&lt;" in envelope("c<d")._repr_html_()
+    assert "&lt;" in reveal("c<d", 1, "s")._repr_html_()
     monkeypatch.setenv("FABRICLAB_TEXT", "1")
     assert shown._repr_html_() is None and repr(shown).startswith("Stored")

@@ -28,7 +28,6 @@ from fabriclab.checks import (
     check,
     choose_path,
     drill,
-    envelope,
     export_progress,
     forget,
     hello,
@@ -126,7 +125,7 @@ ODD = [("predictions", {"value": "3"}), ("predictions", {"value": 0}), ("predict
 @pytest.mark.parametrize(("section", "entry"), [*LACKS, *((s, ENTRY[s] | odd) for s, odd in ODD)])
 def test_a_file_that_a_hand_has_damaged_is_moved_aside(section, entry, own_file, caplog):
     own_file.write_text(json.dumps({"format": "fabriclab-progress", "version": 1, section: {"a": entry}}))
-    for call in (held, report, ruler, ledger, lambda: envelope("a")):
+    for call in (held, report, ruler, ledger, lambda: reveal("a", "1 s")):
         assert call() is not None
     assert caplog.text.count("moved") == 1 and own_file.with_name("mine.broken-1.json").exists()
 
@@ -137,7 +136,7 @@ def test_a_file_that_is_whole_stays(own_file, caplog):
     whole["drills"]["a"] = whole["drills"]["a"] | {"days": ["2026-11-21"]}
     own_file.write_text(json.dumps({"format": "fabriclab-progress", "version": 2, **whole}))
     assert {section: held()[section] for section in whole} == whole and caplog.text == ""
-    assert "4.00 s" in str(report()) and "my a" in str(ruler()) and "1.3 times too low" in str(envelope("a"))
+    assert "4.00 s" in str(report()) and "my a" in str(ruler()) and "1.3 times too low" in str(reveal("a", "4 s"))
 
 
 WRITER = """

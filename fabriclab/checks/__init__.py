@@ -6,14 +6,14 @@ Nothing here prints: each function returns a value that shows itself when it end
 from fabriclab.checks.answers import parse_answer
 from fabriclab.checks.courses import choose_path, hello, lessons, paths
 from fabriclab.checks.exercises import check, drill
-from fabriclab.checks.predictions import envelope, ledger, predict, remember, reveal
+from fabriclab.checks.predictions import ledger, predict, remember, reveal
 from fabriclab.checks.reports import progress, report
 from fabriclab.checks.rulers import ruler
 from fabriclab.checks.shown import NewerFile, Refused, Shown
 from fabriclab.checks.store import export_progress, forget, import_progress
 
 __all__ = [
-    "NewerFile", "Refused", "Shown", "check", "choose_path", "drill", "envelope", "export_progress", "forget", "hello",
+    "NewerFile", "Refused", "Shown", "check", "choose_path", "drill", "export_progress", "forget", "hello",
     "import_progress", "ledger", "lessons", "parse_answer", "paths", "predict", "progress", "remember", "report",
     "reveal", "ruler",
 ]  # fmt: skip

@@ -2,20 +2,21 @@
 
 import contextlib
 import copy
+import functools
 import itertools
 import signal
 import sys
 import threading
 import time
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
 
 from fabriclab import exercises
-from fabriclab.checks import store
+from fabriclab.checks import forms, store
 from fabriclab.checks.judges import JUDGES
 from fabriclab.checks.questions import Question, find, questions
 from fabriclab.checks.shown import Refused, Shown
@@ -45,8 +46,6 @@ def check(id: str, answer: Any = None, **given: Any) -> Shown:
     """
     if id in exercises.questions():
         return _graded(exercises.find(id), answer)
-    if str(id).startswith("ex"):
-        raise Refused(text("check.unknown", id=id, known=", ".join(exercises.questions())))
     question = find(id)
     return _turn(question, "choice" if question.kind == "pick" else question.kind, answer, given)
 
@@ -71,23 +70,26 @@ def _turn(question: Question, kind: str, answer: Any, given: Mapping[str, Any]) 
         return asked
     right, said, mistake = JUDGES[kind](question, answer, given)
     if right is None:
-        after = [*said, text("check.uncounted"), *asked.after]
-        return replace(asked, after=after, state="wait", data={"right": False, "counted": False})
-    held, solved = _kept("drills" if question.drill else "checks", question.id, right, mistake)
-    data = {"right": right, "counted": not solved, "tries": held["tries"], "named": mistake}
+        return _uncounted(asked, said)
+    data = _kept("drills" if question.drill else "checks", question.id, right, mistake)
     words = question.fill(given)[1]
     if right:
         model = text("check.key", key=question.shown(question.key(given))) if question.formula else ""
         why = text(f"{question.id}.why", **words)
-        return Shown(asked.lines, "good", after=[_right(held), *said, why, model], data=data)
-    if solved:
+        return Shown(asked.lines, "good", after=[_right(data), *said, why, model], data=data)
+    if not data["counted"]:
         return replace(asked, after=[text("check.solved"), *said, *asked.after], state="wait", data=data)
-    hints = _hints(question.id, held["tries"], words)
+    hints = _hints(question.id, data["tries"], words)
     return replace(asked, after=[text("check.wrong"), *said, *hints, *asked.after], state="wait", data=data)
 
 
-def _kept(section: str, id: str, right: bool, mistake: str) -> tuple[dict[str, Any], bool]:
-    """Count and store a try; return what is kept of the question, and whether it was solved before."""
+def _uncounted(asked: Shown, said: Sequence[str], **more: Any) -> Shown:
+    after = [*said, text("check.uncounted"), *asked.after]
+    return replace(asked, after=after, state="wait", data={"right": False, "counted": False, **more})
+
+
+def _kept(section: str, id: str, right: bool, mistake: str) -> dict[str, Any]:
+    """Count and store a try, if the question was not solved before; return what is told of it."""
     held = store.held()[section].get(id, {"tries": 0, "right": False, "named": []})
     solved = bool(held["right"])
     if not solved:
@@ -95,11 +97,11 @@ def _kept(section: str, id: str, right: bool, mistake: str) -> tuple[dict[str, A
         held = {"tries": held["tries"] + 1, "right": right, "named": named}
     if right or not solved:
         store.put(section, id, held)  # of one that is right again it notes the day, so that a review is done
-    return held, solved
+    return {"right": right, "counted": not solved, "tries": held["tries"], "named": mistake}
 
 
-def _right(held: Mapping[str, Any]) -> str:
-    return text("check.right", tries=text("check.first" if held["tries"] == 1 else "check.tries", n=held["tries"]))
+def _right(data: Mapping[str, Any]) -> str:
+    return text("check.right", tries=text("check.first" if data["tries"] == 1 else "check.tries", n=data["tries"]))
 
 
 def _hints(id: str, tries: int, words: Mapping[str, str]) -> list[str]:
@@ -115,27 +117,20 @@ def _graded(question: exercises.Question, answer: Any) -> Shown:
     if answer is None:
         return asked
     functions = list(answer) if isinstance(answer, list | tuple) else [answer]
-    strange = [text("function.kind", got=f"{f!r:.60}") for f in functions if not callable(f)]
     try:
         ask = _asker(question.functions, functions)
-        verdict = None if strange else question.judge(ask, exercises.draw(exercises.PRACTICE, question.id))
+        verdict = question.judge(ask, exercises.draw(exercises.PRACTICE, question.id))
     except exercises.Unanswered as error:
-        strange, verdict = [error.said], None
-    if verdict is None:
-        after = [strange[0], text("check.uncounted"), *asked.after]
-        return replace(asked, after=after, state="wait", data={"right": False, "counted": False, "part": 0.0})
-    right = verdict.part == 1
-    held, solved = _kept("checks", question.id, right, verdict.mistake)
-    data = {"right": right, "counted": not solved, "tries": held["tries"], "named": verdict.mistake}
-    data |= {"part": verdict.part}
-    if right:
-        after = [_right(held), *verdict.said, text(f"{question.id}.why")]
+        return _uncounted(asked, [error.said], part=0.0)
+    data = _kept("checks", question.id, verdict.part == 1, verdict.mistake) | {"part": verdict.part}
+    if data["right"]:
+        after = [_right(data), *verdict.said, text(f"{question.id}.why")]
         return Shown(asked.lines, "good", after=after, data=data)
     worth = text("ex.worth", points=f"{verdict.part * question.points:.3g}", of=question.points)
     first = verdict.failed[0][0]
     part = f"{question.id}.{first}" if keys(f"{question.id}.{first}.hint") else question.id
-    hints = [text("check.solved")] if solved else _hints(part, held["tries"], {})
-    hints += [text("ex.solution", file=f"solutions/exercise{question.id[2]}.ipynb")] * (held["tries"] >= _HINTS)
+    hints = _hints(part, data["tries"], {}) if data["counted"] else [text("check.solved")]
+    hints += [text("ex.solution", file=f"solutions/exercise{question.id[2]}.ipynb")] * (data["tries"] >= _HINTS)
     cases = (f'`{name}(*fl.exercises.practice("{question.id}")["{name}"][{i}])`' for name, i in verdict.failed)
     again = text("ex.practice", calls=", ".join(cases))
     after = [text("check.wrong"), worth, *verdict.said, again, *hints, *asked.after]
@@ -191,6 +186,8 @@ def _alarm() -> Iterator[None]:
 
 def _asker(names: tuple[str, ...], functions: list[Callable[..., Any]]) -> exercises.Ask:
     """Return what runs a call of a learner's function in this process; functions go by name, else by place."""
+    if strange := [f for f in functions if not callable(f)]:
+        raise exercises.Unanswered(problem="kind", said=text("function.kind", got=f"{strange[0]!r:.60}"))
     known = {getattr(f, "__name__", ""): f for f in functions}
     known = known if known.keys() & set(names) else dict(zip(names, functions, strict=False))
 
@@ -252,13 +249,8 @@ def _ask(question: Question, kind: str, given: Mapping[str, Any], state: str = "
     if kind == "choice":
         options = {letter: option for letter, (option, _) in question.options(given).items()}
         plain = Shown([asked], rows=[*options.items()], after=[text("check.choice", call=call)])
-
-        def live() -> Any:
-            from fabriclab.checks import forms
-
-            return forms.choice(question.call(), plain, options, lambda letter: _turn(question, kind, letter, given))
-
-        return replace(plain, live=live)
+        answered = functools.partial(_turn, question, kind, given=given)
+        return replace(plain, live=functools.partial(forms.choice, question.call(), plain, options, answered))
     if kind != "number":
         return Shown([asked], after=[text(f"check.{kind}", call=call)])
     form = text({"times": "check.factor", "1": "check.plain"}.get(question.unit, "check.unit"), unit=question.unit)

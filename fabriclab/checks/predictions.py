@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Any, Final
 
-from fabriclab.checks import store
+from fabriclab.checks import forms, store
 from fabriclab.checks.answers import SI, digits, parse_answer, quantity, shown, times, unit_in
 from fabriclab.checks.shown import Refused, Shown, rows_of
 from fabriclab.core.result import Result
@@ -84,13 +84,8 @@ def _form(id: str, unit: str | None, opens: str | None) -> Shown:
     if not asked:
         raise Refused(text("predict.unit", **_call(id, "GB/s")))
     row = predictions().get(id, {"from": "0.001", "to": "1000"})
-
-    def live() -> Any:
-        from fabriclab.checks import forms
-
-        put = functools.partial(predict, id, unit=asked, opens=opens)
-        return forms.prediction(id, asked, (float(row["from"]), float(row["to"])), put, opens)
-
+    put, ends = functools.partial(predict, id, unit=asked, opens=opens), (float(row["from"]), float(row["to"]))
+    live = functools.partial(forms.prediction, id, asked, ends, put, opens)
     return Shown((text("predict.form", **_call(id, asked)),), "wait", live=live)
 
 
@@ -207,17 +202,6 @@ def _verdict(number: float, truth: float) -> str:
     near = max(number / truth, truth / number) <= _SPOT_ON
     key = "reveal.spot_on" if near else "reveal.high" if number > truth else "reveal.low"
     return text(key, factor=times(number, truth))
-
-
-def envelope(id: str) -> Shown:
-    """Show a stored prediction: sealed until its lesson opens it, or opened, with what came out."""
-    held = store.held()["predictions"].get(id)
-    if held is None:
-        return Shown((text("envelope.none", **_call(id, "s")),), "wait")
-    if "truth" in held:
-        return Shown(_compared(held), "good", data=held)
-    lesson = text("envelope.lesson", lesson=held["opens"]) if held.get("opens") else text("envelope.next")
-    return Shown((text("envelope.sealed", said=guessed(held), lesson=lesson),), data=held)
 
 
 def remember(result: Result, name: str | None = None) -> None:

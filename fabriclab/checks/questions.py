@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from fabriclab import exercises
 from fabriclab.catalog import case
 from fabriclab.checks.answers import digits, quantity, shown
 from fabriclab.checks.shown import Refused, rows_of
@@ -89,8 +90,8 @@ def questions() -> Mapping[str, Question]:
 
 def find(id: str) -> Question:
     """Return the question ``id``; a wrong id is answered with those of its lesson."""
-    table = questions()
-    if id not in table:
-        near = [k for k in table if k.split("-")[0] == str(id).split("-")[0]] or list(table)
+    if id not in questions():
+        known = exercises.questions() if str(id).startswith("ex") else questions()
+        near = [k for k in known if k.split("-")[0] == str(id).split("-")[0]] or list(known)
         raise Refused(text("check.unknown", id=id, known=", ".join(near)))
-    return table[id]
+    return questions()[id]

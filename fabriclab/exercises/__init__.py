@@ -4,8 +4,7 @@ A judge is handed ``ask``, which runs one call of the learner's code wherever th
 which it draws its cases. It never raises on anything that a learner returns.
 """
 
-from __future__ import annotations
-
+import contextlib
 import functools
 import hashlib
 import importlib
@@ -16,14 +15,12 @@ from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fabriclab.texts import text
 
-__all__ = [
-    "PRACTICE", "Ask", "Proxy", "Question", "Unanswered", "Verdict", "draw", "example", "exercise", "find", "practice",
-    "question", "questions",
-]  # fmt: skip
-
+Floats = NDArray[np.float64]
+Rng = np.random.Generator
 # ask("latency", Proxy(...), 4096): a plain value (None, bool, int, float, str, list, dict), or Unanswered.
 Ask = Callable[..., Any]
 PRACTICE: Final = "practice"  # the key of the cases that everybody may see
@@ -57,7 +54,7 @@ class Proxy:
     values: Mapping[str, Any] = field(default_factory=dict)  # plain attributes
 
 
-Judge = Callable[[Ask, np.random.Generator], Verdict]
+Judge = Callable[[Ask, Rng], Verdict]
 Register = Callable[[Judge], Judge]
 
 
@@ -69,13 +66,13 @@ class Question:
     functions: tuple[str, ...]
     points: int
     judge: Judge
-    example: Callable[[np.random.Generator], Any]  # makes something to try a function on
+    example: Callable[[Rng], Any]  # makes something to try a function on
 
 
 _found: dict[str, Question] = {}
 
 
-def question(id: str, functions: str, example: Callable[[np.random.Generator], Any], points: int = 20) -> Register:
+def question(id: str, functions: str, example: Callable[[Rng], Any], points: int = 20) -> Register:
     """Return a decorator that registers a judge as that of question ``id``; ``functions`` are names with spaces."""
 
     def keep(judge: Judge) -> Judge:
@@ -105,7 +102,7 @@ def find(id: str) -> Question:
     return questions()[id]
 
 
-def draw(key: str, id: str) -> np.random.Generator:
+def draw(key: str, id: str) -> Rng:
     """Return the generator of the cases of a question: the same key and question give the same cases."""
     return np.random.default_rng(int.from_bytes(hashlib.sha256(f"{key}\n{id}".encode()).digest()))
 
@@ -124,8 +121,6 @@ def practice(id: str) -> dict[str, list[tuple[Any, ...]]]:
         cases.setdefault(name, []).append(tuple(made))
         raise Unanswered(*["asked"] * 2)
 
-    try:
+    with contextlib.suppress(Unanswered):
         find(id).judge(ask, draw(PRACTICE, id))
-    except Unanswered:
-        return cases
     return cases

@@ -1,23 +1,17 @@
 """Exercise 1, what a sweep over sizes tells: a fit, when it may be used, and where two libraries change places."""
 
-from __future__ import annotations
-
 import itertools
 import math
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fabriclab.catalog import published
-from fabriclab.exercises import Ask, Verdict, question
-from fabriclab.exercises.parts import Part, apart, judge, near, number
+from fabriclab.exercises import Ask, Floats, Rng, Verdict, question
+from fabriclab.exercises.parts import Part, apart, judge, near, number, rows_of
 from fabriclab.texts import text
 from fabriclab.units import format_size, format_time
-
-Floats = NDArray[np.float64]
-Rng = np.random.Generator
-
 
 # ex1-c -----------------------------------------------------------------------------------------------------------
 
@@ -159,18 +153,12 @@ def model(ask: Ask, rng: Rng) -> Verdict:
 
 # ex1-e -----------------------------------------------------------------------------------------------------------
 
-# NCCL over TCP sockets (env1) against libfabric (the others) on one machine, and NCCL against RCCL on 8 GPUs each.
-_RUNS: Final = (("n2_2.18_alltoall", 3), ("n2_2.18_alltoall", 4), ("n2_2.18_alltoall", 5), ("n8_2.18_alltoall", 4),
-                ("n2_2.18_all_gather", 5))  # fmt: skip
-_CROSS: Final = [*((f"polaris_{run}_env1", f"polaris_{run}_env{m}") for run, m in _RUNS), ("h100x8_ring", "mi300x_1n")]
-_NEVER: Final = [(f"polaris_{n}_2.18_all_reduce_env1", f"polaris_{n}_2.18_all_reduce_env{m}")
-                 for n, m in (("n2", 4), ("n8", 4), ("n8", 5))]  # fmt: skip
 Two = tuple[Any, Any, Any]  # sizes, and times of two libraries
 
 
-def _published(rng: Rng, names: tuple[str, str]) -> Two:
+def _published(rng: Rng, row: Mapping[str, str]) -> Two:
     """Return sizes and times of two published sweeps, some sizes at the ends left out."""
-    one, other = (published.load(name) for name in names)
+    one, other = published.load(row["one"]), published.load(row["other"])
     sizes, i, j = np.intersect1d(one.size, other.size, return_indices=True)
     keep = slice(int(rng.integers(3)), sizes.size - int(rng.integers(3)))
     return sizes[keep], one.time[i][keep], other.time[j][keep]
@@ -208,7 +196,9 @@ def _pairs(rng: Rng) -> list[Two]:
 
 
 def _sets(rng: Rng) -> list[Two]:
-    cross, never = ([_published(rng, names[i]) for i in rng.permutation(len(names))] for names in (_CROSS, _NEVER))
+    # NCCL over TCP sockets (env1) against libfabric (the others) on one machine, and NCCL against RCCL on 8 GPUs each.
+    known = ([row for row in rows_of("sweeps.csv") if row["change"] == change] for change in ("once", "never"))
+    cross, never = ([_published(rng, rows[i]) for i in rng.permutation(len(rows))] for rows in known)
     sets = ((cross[0], never[0]), (cross[1], never[1]), (_drawn(rng, 1, 0.01), never[2]),
             (_drawn(rng, 3, 0.04), _drawn(rng, 2, 0.04)))  # fmt: skip
     turned = [[(s, b, a) if (a[0] < b[0]) == i % 2 else (s, a, b) for s, a, b in pair] for i, pair in enumerate(sets)]

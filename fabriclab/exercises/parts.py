@@ -1,7 +1,5 @@
 """Judge what functions return, case by case, and name the mistake that explains all wrong cases."""
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -21,6 +19,11 @@ _UNIT: Final = {"time": "s", "size": "B", "rate": "B/s", "": ""}
 _SHOW: Final = {"time": units.format_time, "size": units.format_size, "rate": units.format_rate}
 Case = TypeVar("Case")
 _SAME: Final = 2e-3  # relative distance within which a number is that of a known mistake
+
+
+def rows_of(name: str) -> list[dict[str, str]]:
+    """Return the rows of a CSV table of this package."""
+    return read_rows(Path(__file__).with_name("data") / name)
 
 
 class Misread(Exception):
@@ -83,7 +86,7 @@ class Part:
 def _formulas() -> Mapping[tuple[str, str], list[str]]:
     """Return the formulas of the table by part and mistake; without a mistake it is the right one."""
     out: dict[tuple[str, str], list[str]] = {}
-    for row in read_rows(Path(__file__).with_name("data") / "slips.csv"):
+    for row in rows_of("slips.csv"):
         out.setdefault((row["part"], row["mistake"]), []).append(row["formula"])
     return out
 

@@ -1,7 +1,5 @@
 """Exercise 1, profile collectives: the cases of its five questions, and what each known mistake gives in them."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -10,14 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabriclab.core.result import bus_factor
-from fabriclab.exercises import Ask, Verdict, question
-from fabriclab.exercises.parts import Misread, Part, apart, judge, near, number, shown
+from fabriclab.exercises import Ask, Rng, Verdict, question
+from fabriclab.exercises.parts import Misread, Part, apart, judge, near, number, rows_of, shown
 from fabriclab.exercises.readings import FEW, WITHIN, Readings
 from fabriclab.exercises.virtual import VirtualRanks
 from fabriclab.texts import text
 
-Floats = NDArray[np.float64]
-Rng = np.random.Generator
 _WHOLE: Final = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")  # their factor has (n - 1) / n in it
 
 
@@ -125,24 +121,15 @@ def rates(ask: Ask, rng: Rng) -> Verdict:
 
 _FIGURES: Final = ("alpha_share", "nic_use", "uplink_use", "late_share", "byte_skew")
 # illustrative: cause -> its decisive figure, and from where to where each figure of such a job may lie
-_CAUSES: Final = {
-    "latency": ("alpha_share", ((0.72, 0.85), (0.1, 0.2), (0.08, 0.2), (0.05, 0.15), (1.05, 1.15))),
-    "bandwidth": ("nic_use", ((0.04, 0.09), (0.85, 0.91), (0.5, 0.65), (0.05, 0.2), (1.05, 1.15))),
-    "straggler": ("late_share", ((0.2, 0.3), (0.4, 0.55), (0.25, 0.4), (0.62, 0.75), (1.05, 1.15))),
-    "oversubscription": ("uplink_use", ((0.04, 0.09), (0.3, 0.45), (0.85, 0.91), (0.05, 0.2), (1.05, 1.15))),
-    "skew": ("byte_skew", ((0.04, 0.09), (0.85, 0.91), (0.35, 0.55), (0.05, 0.2), (2.1, 2.8))),
-}
+_CAUSES: Final = {row["cause"]: row for row in rows_of("causes.csv")}
 _ALIKE: Final = (("bandwidth", "skew"), ("bandwidth", "oversubscription"), ("latency", "straggler"))
-_CONFUSED: Final = {
-    ("skew", "bandwidth"): "full NIC means bandwidth", ("oversubscription", "bandwidth"): "NIC blamed for the uplink",
-    ("latency", "bandwidth"): "bandwidth blamed for many steps",
-} | {(cause, "skew"): "byte_skew taken for a part" for cause in _CAUSES} | {
-    ("straggler", cause): "straggler taken for the network" for cause in _CAUSES if cause != "skew"}  # fmt: skip
+_CONFUSED: Final = {(row["cause"], row["answer"]): row["mistake"] for row in rows_of("confused.csv")}
 
 
 def _job(rng: Rng, cause: str) -> dict[str, Any]:
     """Return what was recorded of a job whose all-reduces suffer from ``cause``."""
-    share, nic, uplink, late, skew = (rng.uniform(*ends) for ends in _CAUSES[cause][1])
+    ends = np.array([_CAUSES[cause][name].split(" to ") for name in _FIGURES], float)
+    share, nic, uplink, late, skew = rng.uniform(*ends.T)
     n, ops, steps, alpha = 8, int(rng.integers(20, 40)), 14, rng.uniform(5e-6, 15e-6)
     rate, trunk = rng.uniform(20e9, 60e9), rng.uniform(60e9, 200e9)  # illustrative: of no real job
     length = alpha * steps / share * (1 + 0.02 * rng.uniform(-1, 1, ops))
@@ -202,12 +189,12 @@ def _jobs(rng: Rng) -> dict[str, dict[str, Any]]:
 def bottleneck(ask: Ask, rng: Rng) -> Verdict:
     """Judge a diagnosis of jobs that look alike in twos: the cause, and two true figures, the decisive one among."""
     causes = [str(cause) for cause in rng.permutation(rng.permuted(_ALIKE, axis=1)).T.flat]
-    jobs = [_job(rng, cause) for cause in causes]
+    jobs, proofs = [_job(rng, cause) for cause in causes], [_CAUSES[cause]["decisive"] for cause in causes]
     true, calls = [_figures(job) for job in jobs], [("bottleneck", job) for job in jobs]
 
     def facts(i: int, got: Any) -> dict[str, Any]:
-        proof = _CAUSES[causes[i]][0]
-        return {"cause": causes[i], "decisive": proof, "proof": shown(true[i][proof]), "all": shown(true[i])}
+        proof = shown(true[i][proofs[i]])
+        return {"cause": causes[i], "decisive": proofs[i], "proof": proof, "all": shown(true[i])}
 
     def spoiled(i: int, got: dict[str, float]) -> list[str]:
         job, f = jobs[i], true[i]
@@ -223,7 +210,7 @@ def bottleneck(ask: Ask, rng: Rng) -> Verdict:
         return fits if off else ["evidence beside the point"]
 
     def right(i: int, got: Any) -> bool:
-        return _CAUSES[causes[i]][0] in got and all(near(value, true[i][name], 0.02) for name, value in got.items())
+        return proofs[i] in got and all(near(value, true[i][name], 0.02) for name, value in got.items())
 
     return judge(
         ask,

@@ -7,13 +7,12 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fabriclab import units
+from fabriclab.exercises import Floats
 from fabriclab.exercises.virtual import WARM, Op, VirtualRanks
 from fabriclab.texts import text
 
-Floats = NDArray[np.float64]
 WITHIN: Final = 0.05
 FEW: Final = 5  # rounds: with fewer an outlier may be the median
 _MOST: Final = 25  # rounds that a learner may have left out at the start, of those that were timed

@@ -4,18 +4,15 @@ Nothing waits: a call moves the clocks of the ranks. The log of the calls tells 
 benchmark would have given on this very run.
 """
 
-from __future__ import annotations
-
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fabriclab import units
-from fabriclab.exercises import Proxy
+from fabriclab.exercises import Proxy, Rng
 from fabriclab.texts import text
 
-Floats = NDArray[np.float64]
 # illustrative: all figures of this file make a virtual machine, none is of a real one. [s]
 _BARRIER, _START, _SKEW, _CLOCKS = 8e-6, 0.5e-6, 200e-6, 0.7e-3
 _FIRST, _DECAY, WARM = 20.0, 1.5, 9  # the first round is 20 times longer; after 9 rounds less than 5% is left of that
@@ -36,7 +33,7 @@ class Op(NamedTuple):
 class VirtualRanks:
     """A few ranks, some of them always late, whose calls are made for all ranks at once."""
 
-    def __init__(self, rng: np.random.Generator, who: NDArray[np.bool_]) -> None:
+    def __init__(self, rng: Rng, who: NDArray[np.bool_]) -> None:
         """Draw how fast the machine is and how late ``who`` of its ranks are."""
         self._rng, self.n_ranks = rng, len(who)
         # illustrative: of no real machine

@@ -1,7 +1,5 @@
 """What runs in a learner's process beside the learner's code: it takes questions, and answers them."""
 
-from __future__ import annotations
-
 import builtins
 import json
 import os

@@ -4,8 +4,6 @@ Three generations: the *keeper* starts, cleans up at the end, and does nothing e
 the namespaces, has numpy imported and waits; a *child*, forked for each session, runs the code of one learner.
 """
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import importlib
@@ -100,16 +98,11 @@ def be_zygote(control: socket.socket, order: Order, active: list[str], user: int
         wall_in(line, order, active, user, work, made)
         answers.serve(active)
 
-    def clear() -> None:
-        if rooted:
-            walls.fresh_mount(work, 4 * order["limits"]["file_size"], user)
-        else:
-            walls.fresh_folder(work, user)
-
     walls.prctl(walls.DUMPABLE, 0)  # a child of the same user cannot look into this process
     os.environ.clear()
     gc.freeze()
-    fork_for_sessions(control, user, clear, start)
+    size = rooted * 4 * order["limits"]["file_size"]
+    fork_for_sessions(control, user, lambda: walls.fresh_folder(work, user, size), start)
     if not rooted:
         walls.remove(work)
 

@@ -1,7 +1,5 @@
 """One learner's code in one child process: lines of JSON go out, and nothing that comes back is believed."""
 
-from __future__ import annotations
-
 import json
 import math
 import os
@@ -38,11 +36,7 @@ class SandboxError(FabricError):
 
 
 class _Over(Exception):
-    """A session is over: the key of the problem, and what there is to say."""
-
-    def __init__(self, *, problem: str, said: object = "") -> None:
-        super().__init__(problem, said)
-        self.problem, self.said = problem, str(said)
+    """A session is over, with this `Outcome`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +67,7 @@ class Session:
     Its attribute ``cells`` is what came of the cells: the first problem, if there was one.
     """
 
-    def __init__(self, box: Sandbox, cells: Sequence[str]) -> None:
+    def __init__(self, box: "Sandbox", cells: Sequence[str]) -> None:
         """Have a child forked, and run the cells in it."""
         self._box, self._limits, self._over = box, box.limits, Outcome()
         self._rest, self._requests, self._left = b"", 0, PATIENCE
@@ -85,15 +79,14 @@ class Session:
                 socket.send_fds(self._control, [b"run"], [theirs.fileno()])
             self.active = tuple(self._exchange({}).get("active", ()))
             if box.active not in ((), self.active):
-                raise _Over(problem="start", said=f"{box.active} {self.active}")
+                raise _Over(Outcome(problem="start", said=f"{box.active} {self.active}"))
             self._left = self._limits.wall_s
             self.cells = self._ask({"cells": list(cells)})
-        except (_Over, OSError) as error:
+        except BaseException as error:
             self.close()
+            if not isinstance(error, _Over | OSError):
+                raise
             raise SandboxError(text("sandbox.start", said=box.last_words or str(error))) from None
-        except BaseException:
-            self.close()
-            raise
 
     def call(self, name: str, /, *args: Any) -> Outcome:
         """Call a function of the learner's by its name and return what came of it; nothing that it does raises here.
@@ -113,12 +106,8 @@ class Session:
         """Name of the function that has ended the session; empty while it goes on, or if the cells have ended it."""
         return self._over.name
 
-    def close(self) -> None:
-        """End the child and all that it started; may be called twice."""
-        self._end()
-
-    def _end(self) -> tuple[int, float]:
-        """Have the child and all that it started killed; return its wait status and CPU time [s]."""
+    def close(self) -> tuple[int, float]:
+        """End the child and all that it started; return its wait status and CPU time [s]. May be called twice."""
         control, self._control = self._control, None
         status, cpu = int(signal.SIGKILL), 0.0
         if not control:
@@ -139,7 +128,7 @@ class Session:
         try:
             found = self._answer(ask)
         except _Over as error:
-            found = self._over = Outcome(None, error.problem, error.said)
+            found = self._over = error.args[0]
             self.close()
         return replace(found, seconds=before - self._left)
 
@@ -149,12 +138,12 @@ class Session:
         while "proxy" in reply:
             reply = self._exchange(self._served(reply))
         if reply.get("id") != token:  # forged, or a second answer to the question before
-            raise _Over(problem="protocol")
+            raise _Over(Outcome(problem="protocol"))
         if "problem" not in reply:
             return Outcome(reply.get("value"))
         problem, said, place = (reply.get(key) for key in ("problem", "said", "place"))
         if problem not in _REPORTED or not isinstance(said, str):
-            raise _Over(problem="protocol")
+            raise _Over(Outcome(problem="protocol"))
         said = shown(said)
         if isinstance(place, list) and [type(n) for n in place] == [int, int]:
             said = text("sandbox.at", said=said, cell=place[0], line=place[1])
@@ -164,11 +153,11 @@ class Session:
         """Call the method of a proxy's target that the child asks for."""
         self._requests += 1
         if self._requests > self._limits.requests:
-            raise _Over(problem="requests", said=self._limits.requests)
+            raise _Over(Outcome(problem="requests", said=f"{self._limits.requests}"))
         number, method, args, options = (request.get(key) for key in ("proxy", "method", "args", "options"))
         proxy = self._proxies[number] if isinstance(number, int) and 0 <= number < len(self._proxies) else None
         if not proxy or method not in proxy.methods or not isinstance(args, list) or not isinstance(options, dict):
-            raise _Over(problem="protocol")
+            raise _Over(Outcome(problem="protocol"))
         try:
             return {"value": _packed(getattr(proxy.target, str(method))(*args, **options), self._proxies)}
         except Exception as error:
@@ -184,7 +173,7 @@ class Session:
             while b"\n" not in self._rest:
                 self._rest += self._piece(end - time.monotonic())
         except TimeoutError:
-            raise _Over(problem="time", said=f"{self._limits.wall_s:g} s") from None
+            raise _Over(Outcome(problem="time", said=f"{self._limits.wall_s:g} s")) from None
         except OSError:
             raise self._ended() from None
         finally:
@@ -192,11 +181,11 @@ class Session:
         found, _, self._rest = self._rest.partition(b"\n")
         try:
             reply = _DECODE(found.decode())
-            _check(reply)
+            json.dumps(reply, ensure_ascii=False).encode()  # half of a sign, which no file can hold, is a ValueError
         except (ValueError, TypeError, RecursionError):
-            raise _Over(problem="protocol") from None
+            reply = None
         if not isinstance(reply, dict):
-            raise _Over(problem="protocol")
+            raise _Over(Outcome(problem="protocol"))
         return reply
 
     def _piece(self, left: float) -> bytes:
@@ -209,17 +198,17 @@ class Session:
         if not piece:  # the child is dead, or has closed its end
             raise self._ended()
         if len(self._rest) + len(piece) > self._limits.reply:
-            raise _Over(problem="long", said=self._limits.reply)
+            raise _Over(Outcome(problem="long", said=f"{self._limits.reply}"))
         return piece
 
     def _ended(self) -> _Over:
         """Return how the child ended."""
-        status, cpu = self._end()
+        status, cpu = self.close()
         if os.WIFEXITED(status):
-            return _Over(problem="exited", said=os.WEXITSTATUS(status))
+            return _Over(Outcome(problem="exited", said=f"{os.WEXITSTATUS(status)}"))
         if os.WTERMSIG(status) == signal.SIGXCPU or cpu >= self._limits.cpu_s:
-            return _Over(problem="cpu", said=f"{self._limits.cpu_s:g} s")
-        return _Over(problem="killed", said=signal.Signals(os.WTERMSIG(status)).name)
+            return _Over(Outcome(problem="cpu", said=f"{self._limits.cpu_s:g} s"))
+        return _Over(Outcome(problem="killed", said=signal.Signals(os.WTERMSIG(status)).name))
 
 
 def _packed(value: Any, proxies: list[Proxy]) -> Any:
@@ -239,6 +228,13 @@ def _packed(value: Any, proxies: list[Proxy]) -> Any:
     return {key: _packed(item, proxies) for key, item in value.items()} if isinstance(value, dict) else value
 
 
+def _finite(digits: str) -> float:
+    """Return the number that JSON has written, if it is not infinite as 1e999 is."""
+    if math.isinf(found := float(digits)):
+        raise ValueError
+    return found
+
+
 def _integer(digits: str) -> int:
     """Return the integer that JSON has written; NaN and Infinity come here too, and are refused like long ones."""
     return int(digits if len(digits) <= _DIGITS else "")
@@ -253,17 +249,9 @@ def _unpaired(item: dict[str, Any]) -> Any:
     return dict(item["__pairs__"])
 
 
-_DECODE: Final = json.JSONDecoder(object_hook=_unpaired, parse_int=_integer, parse_constant=_integer).decode
-
-
-def _check(value: Any) -> None:
-    """Refuse numbers that are infinite, and strings that no file can hold."""
-    if isinstance(value, float) and math.isinf(value):  # 1e999
-        raise ValueError
-    if isinstance(value, str) and not value.isascii():
-        value.encode()  # half of a sign is a UnicodeEncodeError, which is a ValueError
-    for item in value if isinstance(value, list) else [*value, *value.values()] if isinstance(value, dict) else ():
-        _check(item)
+_DECODE: Final = json.JSONDecoder(
+    object_hook=_unpaired, parse_float=_finite, parse_int=_integer, parse_constant=_integer
+).decode
 
 
 def cut(words: str, most: int = LONGEST) -> str:

@@ -3,8 +3,6 @@
 Loaded by the program that runs learners' code, so it imports nothing of the package.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import math
@@ -26,23 +24,17 @@ HEADROOM: Final = 64 << 20  # B of memory above the learner's, with which runnin
 DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/urandom")
 LIBRARIES: Final = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/usr/share/zoneinfo")
 NONE: Final = 0xFFFFFFFF
-# Numbers of the system calls that are refused, on x86-64 and on 64-bit Arm: new processes and programs,
-# sockets, other processes' memory, namespaces, another core, and what outlives a process.
-CALLS: Final = {
-    "fork": (57, NONE), "vfork": (58, NONE), "execve": (59, 221), "execveat": (322, 281), "socket": (41, 198),
-    "io_uring_setup": (425, 425), "ptrace": (101, 117), "process_vm_readv": (310, 270), "process_vm_writev": (311, 271),
-    "setsid": (112, 157), "setpgid": (109, 154), "unshare": (272, 97), "setns": (308, 268), "mount": (165, 40),
-    "pidfd_open": (434, 434), "pidfd_send_signal": (424, 424), "pidfd_getfd": (438, 438), "tkill": (200, 130),
-    "bpf": (321, 280), "perf_event_open": (298, 241), "add_key": (248, 217), "request_key": (249, 218),
-    "keyctl": (250, 219), "shmget": (29, 194), "semget": (64, 190), "msgget": (68, 186), "mq_open": (240, 180),
-    "setpriority": (141, 140), "ioprio_set": (251, 30), "sched_setaffinity": (203, 122),
-}  # fmt: skip
-# These are allowed on the own process and its group only.
-OWN: Final = {
-    "kill": (62, 129), "tgkill": (234, 131), "rt_sigqueueinfo": (129, 138), "rt_tgsigqueueinfo": (297, 240),
-    "prlimit64": (302, 261), "sched_setparam": (142, 118), "sched_setscheduler": (144, 119),
-    "sched_setattr": (314, 274),
-}  # fmt: skip
+
+
+def _calls(refused: str) -> dict[str, tuple[int, int]]:
+    """Return the numbers of system calls that are refused so, on x86-64 and 64-bit Arm; the own group is no other."""
+    with open(os.path.join(os.path.dirname(__file__), "calls.csv")) as file:
+        rows = [line.split(",") for line in file]
+    return {name: (int(x86 or NONE), int(arm or NONE)) for name, x86, arm, how, _ in rows if how == refused}
+
+
+CALLS: Final = _calls("always")
+OWN: Final = _calls("on others")
 # These are refused with such a second argument: it would have the kernel send signals to another process.
 ASKED: Final = {"fcntl": (72, 25, (8, 15)), "ioctl": (16, 29, (0x8901, 0x8902))}
 MACHINES: Final = {"x86_64": (0, 0xC000003E, 56), "aarch64": (1, 0xC00000B7, 220)}  # column, AUDIT_ARCH, clone
@@ -122,15 +114,13 @@ def own_root(root: str, work: str, paths: Iterable[str], hidden: str) -> None:
     os.chdir("/")
 
 
-def fresh_mount(work: str, size: int, user: int) -> None:
-    """Put an empty folder of ``size`` bytes, in memory, in the place of the one before."""
-    with contextlib.suppress(OSError):  # the first time there is none
-        c("umount2", work.encode(), DETACH)
-    mount("tmpfs", work, "tmpfs", NOSUID | NODEV, f"size={size},nr_inodes=1000,mode=700,uid={user}")
-
-
-def fresh_folder(work: str, user: int) -> None:
-    """Put an empty folder in the place of the one before."""
+def fresh_folder(work: str, user: int, size: int) -> None:
+    """Put an empty folder in the place of the one before; with an own root it is one of ``size`` bytes in memory."""
+    if size:
+        with contextlib.suppress(OSError):  # the first time there is none
+            c("umount2", work.encode(), DETACH)
+        mount("tmpfs", work, "tmpfs", NOSUID | NODEV, f"size={size},nr_inodes=1000,mode=700,uid={user}")
+        return
     remove(work)
     os.mkdir(work, stat.S_IRWXU)
     if user != os.getuid():

@@ -1,7 +1,5 @@
 """The commands ``grade``, ``replay`` and ``release``: what is typed, what is said, and the exit code."""
 
-from __future__ import annotations
-
 import argparse
 import errno
 import sys
@@ -18,18 +16,10 @@ from fabriclab.grading.results import Results, heading, load, noted, totals, wea
 from fabriclab.grading.sandbox import Limits, SandboxError
 from fabriclab.texts import text
 
-__all__ = ["add_to", "run"]
-
 
 def _say(sentence: str) -> None:
     sys.stderr.write(f"{sentence}\n")
     sys.stderr.flush()
-
-
-def _scaled(limits: Limits, factor: float) -> Limits:
-    if not 0 < factor <= 100:
-        raise Refused(text("grade.factor", factor=factor))
-    return limits.scaled(factor)
 
 
 def _walled(graders: Graders, allowed: bool) -> None:
@@ -43,7 +33,7 @@ def _walled(graders: Graders, allowed: bool) -> None:
 def _grade(given: argparse.Namespace) -> int:
     """Grade a folder; return 0 if every student has a grade, 1 if some could not be graded, 130 after Ctrl-C."""
     out, folder, key = Path(given.out), Path(given.folder), release.read_key(given.key, _say)
-    limits, names, begun = _scaled(Limits(), given.time_factor), release.read_names(given.per_student), time.monotonic()
+    limits, names, begun = Limits().scaled(given.time_factor), release.read_names(given.per_student), time.monotonic()
     if out.suffix != ".csv":
         raise Refused(text("grade.out", out=out))
     if given.own_work and folder.is_dir():
@@ -126,7 +116,7 @@ def _replay(given: argparse.Namespace) -> int:
         raise Refused(text("grade.replay.question", question=given.question, known=", ".join(asked)))
     old = new = asked[given.question]
     if old["cells"]:
-        with Graders(key, _scaled(Limits(**head["limits"]), given.time_factor)) as graders:
+        with Graders(key, Limits(**head["limits"]).scaled(given.time_factor)) as graders:
             _walled(graders, given.weak)
             ((_, new),) = graders.grade([(given.question, [old["cells"]], old["token"])])
         if isinstance(new, str):

@@ -1,11 +1,9 @@
 """Answers -> verdicts: a question's cells are run, behind walls but for one's own, and judged here."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 from fabriclab import exercises
 from fabriclab.checks.exercises import handed, plain
@@ -13,11 +11,9 @@ from fabriclab.exercises import Question, Unanswered
 from fabriclab.grading._session import shown
 from fabriclab.grading.notebooks import STUB
 from fabriclab.grading.release import drawn
-from fabriclab.grading.results import Record
+from fabriclab.grading.results import RECORD, Record
 from fabriclab.grading.sandbox import Outcome, Sandbox, SandboxError
 from fabriclab.texts import text
-
-__all__ = ["Own", "grade_cells", "grade_question", "record"]
 
 
 class Own:
@@ -28,7 +24,7 @@ class Own:
 
     ended_by = ""
 
-    def session(self, cells: Sequence[str]) -> Own:
+    def session(self, cells: Sequence[str]) -> Self:
         """Run the cells in a new namespace."""
         self._names: dict[str, Any] = {"__name__": "__main__"}
         found = [self._attempt(exec, code, self._names) for code in cells]
@@ -48,13 +44,13 @@ class Own:
     def _attempt(self, deed: Callable[..., Any], *args: Any) -> Outcome:
         begin = time.perf_counter()
         try:
-            value, problem, said = plain(deed(*args)), "", ""
+            found = Outcome(plain(deed(*args)))
         except KeyboardInterrupt:
             raise
         except BaseException as error:
             problem = "syntax" if isinstance(error, SyntaxError) else "raised"
-            value, said = None, shown(f"{type(error).__name__}: {error}")
-        return Outcome(value, problem, said, time.perf_counter() - begin)
+            found = Outcome(None, problem, shown(f"{type(error).__name__}: {error}"))
+        return replace(found, seconds=time.perf_counter() - begin)
 
 
 def grade_question(box: Sandbox | Own, key: str, id: str, ways: Sequence[list[str]], student: str) -> Record:
@@ -109,8 +105,9 @@ def grade_cells(
         trouble = trouble or _trouble(outcomes)
         lacks = any(one.said.startswith("ModuleNotFoundError") for one in outcomes)
         said += [text("grade.module")] if lacks else []
-    seconds = sum(one.seconds for one in outcomes)
-    return record(question, said, part, mistake, cells, seconds, student, trouble), again
+    points, seconds = round(part * question.points, 2), round(sum(one.seconds for one in outcomes), 4)
+    about = {"points": points, "seconds": seconds, "mistake": mistake, "trouble": trouble, "token": student}
+    return record(question, said, cells, **about), again
 
 
 def _trouble(outcomes: Sequence[Outcome]) -> str:
@@ -120,11 +117,6 @@ def _trouble(outcomes: Sequence[Outcome]) -> str:
     return "open" if any(STUB in one.said for one in outcomes) else "code" * any(one.problem for one in outcomes)
 
 
-def record(
-    question: Question, said: list[str], part: float = 0.0, mistake: str = "", cells: Sequence[str] = (),
-    seconds: float = 0.0, student: str = "", trouble: str = "",
-) -> Record:  # fmt: skip
-    """Return what the file of results keeps of a question."""
-    points = {"points": round(part * question.points, 2), "of": question.points}
-    about = {"question": question.id, **points, "mistake": mistake, "said": said, "seconds": round(seconds, 3)}
-    return {**about, "trouble": trouble, "cells": list(cells), "token": student}
+def record(question: Question, said: list[str], cells: Sequence[str] = (), **more: Any) -> Record:
+    """Return what the file of results keeps of a question; what is not given is 0 or empty."""
+    return {**RECORD, "question": question.id, "of": question.points, "said": said, "cells": [*cells], **more}

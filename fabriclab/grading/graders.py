@@ -1,7 +1,5 @@
 """Processes that grade side by side, so that no answer takes time from another, whatever it does to its judge."""
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import multiprocessing
@@ -13,7 +11,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 from fabriclab import exercises
 from fabriclab.grading.grade import Own, grade_question, record
@@ -22,7 +20,6 @@ from fabriclab.grading.sandbox import PATIENCE, Limits, Sandbox, SandboxError
 from fabriclab.grading.works import Work
 from fabriclab.texts import text
 
-__all__ = ["Graders", "Job", "grade_all"]
 Line: TypeAlias = "Connection[Any, Any]"
 Job = tuple[str, list[list[str]], str]  # a question, the ways to run its cells, and the token of the student
 
@@ -40,7 +37,7 @@ class Graders:
         self._workers: dict[Line, tuple[BaseProcess, int]] = {}
         self.active: tuple[str, ...] = ()
 
-    def __enter__(self) -> Graders:
+    def __enter__(self) -> Self:
         """Start the processes, and find out which protections hold."""
         if self._own:
             return self
@@ -115,7 +112,7 @@ class Graders:
         if process.exitcode != -signal.SIGPROF:
             return line, text("grade.died", code=process.exitcode)
         said = [text("grade.judge.long", seconds=f"{self._limits.judge_s:g}")]
-        return line, record(exercises.find(id), said, cells=cells, student=student, trouble="judge")
+        return line, record(exercises.find(id), said, cells, token=student, trouble="judge")
 
 
 def _serve(line: Line, core: int, key: str, limits: Limits) -> None:
@@ -142,28 +139,28 @@ def _serve(line: Line, core: int, key: str, limits: Limits) -> None:
 
 def grade_all(graders: Graders, works: Sequence[Work]) -> Iterator[tuple[Work, Entry | str]]:
     """Yield every work with its entry, or with a sentence that says why there is none, as soon as it is complete."""
-    jobs, places, found = list[Job](), list[tuple[Work, str]](), dict[str, dict[str, Any]]()
+    jobs, found = list[tuple[Work, Job]](), dict[str, dict[str, Any]]()
     for work in works:
         mine = found[work.student] = {}
         for question, book in work.due if not work.unread else ():
             ways = [*book.variants(question.id, question.functions)]
             said, trouble = [book.problem or text("grade.deleted", id=question.id)], "cell" if book.cells else "file"
-            mine[question.id] = None if ways else record(question, said, student=book.student, trouble=trouble)
-            jobs += [(question.id, ways, book.student)] if ways else []
-            places += [(work, question.id)] if ways else []
+            mine[question.id] = None if ways else record(question, said, token=book.student, trouble=trouble)
+            jobs += [(work, (question.id, ways, book.student))] if ways else []
         if None not in mine.values():
             yield work, work.unread or _entry(work, mine, graders.active)
-    for n, one in graders.grade(jobs):
-        work, id = places[n]
+    for n, one in graders.grade([job for _, job in jobs]):
+        work, (id, *_) = jobs[n]
         mine = found[work.student]
         mine[id] = one
         if None not in mine.values():
-            failed = next((one for one in mine.values() if isinstance(one, str)), "")
-            yield work, failed or _entry(work, mine, graders.active)
+            yield work, _entry(work, mine, graders.active)
 
 
-def _entry(work: Work, records: dict[str, Record], active: Sequence[str]) -> Entry:
-    """Return what the file of results keeps of a student."""
+def _entry(work: Work, records: dict[str, Any], active: Sequence[str]) -> Entry | str:
+    """Return what the file of results keeps of a student, or why a question has no record."""
+    if failed := [one for one in records.values() if isinstance(one, str)]:
+        return failed[0]
     books = {id(book): book for _, book in work.due}.values()
     texts = {name: words for book in books for name, words in book.written().items()}
     for question, book in work.due:

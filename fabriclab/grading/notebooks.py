@@ -4,8 +4,6 @@ A submission is read without raising, whatever the file holds. ``python -m fabri
 exercises`` writes the students' files.
 """
 
-from __future__ import annotations
-
 import copy
 import hashlib
 import json
@@ -19,8 +17,6 @@ from typing import Any, Final
 
 from fabriclab.core.save import write_atomic
 from fabriclab.texts import text
-
-__all__ = ["Cell", "Submission", "as_bytes", "read", "student_version"]
 
 Book = dict[str, Any]
 MOST: Final = 16 << 20  # B of a file with its pictures
@@ -81,7 +77,7 @@ class Submission:
         at = self.place(id, functions)
         if at is None:
             return
-        first = [self.cells[n].source for part in ("setup", "data") for n in self.places(f"{exercise(id)}-{part}")[:1]]
+        first = [self.cells[n].source for n in self.places(f"{exercise(id)}-setup")[:1]]
         own = [*first, self.cells[at].source]
         yield own
         bare = [_MAGIC.sub(r"\1pass", source) for source in own]
@@ -126,9 +122,8 @@ def read(path: Path) -> Submission:
     cells = tuple(_cell(cell) for cell in book["cells"] if isinstance(cell, dict))
     if sum(len(cell.source) for cell in cells) > MOST_CODE:
         return Submission(problem=text("grade.file.long", most=MOST_CODE), digest=digest)
-    token = _part(_part(book, "metadata"), "fabriclab").get("student")
-    known = isinstance(token, str) and _TOKEN.fullmatch(token)
-    return Submission(cells, digest=digest, student=str(token) if known else "")
+    token = str(_part(_part(book, "metadata"), "fabriclab").get("student"))
+    return Submission(cells, digest=digest, student=token if _TOKEN.fullmatch(token) else "")
 
 
 def _part(book: Mapping[str, Any], name: str) -> dict[str, Any]:

@@ -3,8 +3,6 @@
 Everything that a student wrote is escaped.
 """
 
-from __future__ import annotations
-
 import hashlib
 import html
 import re
@@ -12,6 +10,7 @@ import shlex
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from pathlib import Path
+from string import Template
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -22,17 +21,7 @@ from fabriclab.grading.results import Entry, Results, noted, totals
 from fabriclab.grading.works import Work
 from fabriclab.texts import table, text
 
-__all__ = ["remark", "versions", "write"]
-_STYLE: Final = (
-    ":root{color-scheme:light dark}body{font:1rem/1.5 sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}"
-    "table{border-collapse:collapse}th,td{border:1px solid;padding:.3rem .6rem;text-align:left;vertical-align:top}"
-    "pre{white-space:pre-wrap;overflow-wrap:anywhere;border:1px solid;padding:.6rem}"
-)
 _MARK: Final = "### BEGIN SOLUTION"
-_COLUMNS: Final = ("grade.page.question", "grade.page.points", "grade.page.mistake", "grade.page.seconds")
-_SHARES: Final = (
-    "grade.page.question", "grade.page.right", "grade.page.mean", "grade.page.often", "grade.page.trouble",
-)  # fmt: skip
 
 
 def versions(head: Mapping[str, Any]) -> str:
@@ -81,7 +70,7 @@ def _write_student(folder: Path, head: Mapping[str, Any], entry: Entry) -> None:
     ]  # fmt: skip
     total = text("grade.page.total", points=points, of=of)
     body = [_tag("p", f"{_titles(q['question'] for q in asked)}. {total}"), *(_tag("p", n) for n in entry["notes"])]
-    body += [_table(text("grade.page.each"), _COLUMNS, rows)]
+    body += [_table(text("grade.page.each"), text("grade.page.columns"), rows)]
     for q in asked:
         body += [_tag("h2", _title(q["question"]))] if q["said"] else []
         body += [_tag("p", sentence) for sentence in q["said"]]
@@ -113,7 +102,7 @@ def _write_class(results: Results, failed: Mapping[str, str]) -> None:
     body = _made(results.head, results.head["active"])
     body += [_tag("p", text("grade.failed", student=student, said=said)) for student, said in failed.items()]
     body += [_tag("h2", text("grade.page.questions"))]
-    body += [_table(text("grade.page.share", n=len(entries)), _SHARES, rows)]
+    body += [_table(text("grade.page.share", n=len(entries)), text("grade.page.shares"), rows)]
     students = []
     for entry in entries:
         notes = "".join(_tag("p", note) for note in noted(entry))
@@ -135,8 +124,8 @@ def _write_texts(path: Path, entries: Sequence[Entry]) -> None:
     _write(path, text("grade.page.texts"), body)
 
 
-def _table(caption: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    head = "".join(_tag("th", text(name), " scope=col") for name in columns)
+def _table(caption: str, columns: str, rows: Sequence[Sequence[str]]) -> str:
+    head = "".join(_tag("th", name, " scope=col") for name in columns.split("|"))
     body = "".join(f"<tr>{_tag('th', r[0], ' scope=row')}{''.join(_tag('td', c) for c in r[1:])}</tr>" for r in rows)
     return f"<table>{_tag('caption', caption)}<tr>{head}</tr>{body}</table>"
 
@@ -150,11 +139,10 @@ def _link(words: str, to: str) -> str:
 
 
 def _write(path: Path, title: str, body: Sequence[str]) -> None:
-    view = '<meta name="viewport" content="width=device-width">'
-    start = f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">{view}{_tag("title", title)}'
-    page = [f"{start}<style>{_STYLE}</style></head><body><main>", _tag("h1", title), *body, "</main></body></html>\n"]
+    page = Template(Path(__file__).with_name("page.html").read_text(encoding="utf-8"))
+    whole = page.substitute(title=html.escape(title), body="\n".join(body))
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomic(path, "\n".join(page).encode(errors="backslashreplace"))
+    write_atomic(path, whole.encode(errors="backslashreplace"))
 
 
 def remark(entries: Sequence[Entry], key: str, names: Iterable[str], solved: Work, room: Container[str]) -> None:

@@ -1,7 +1,5 @@
 """The file of results: a line for each student, appended when it is ready, so that a killed run loses nothing."""
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import io
@@ -24,8 +22,6 @@ from fabriclab.core.save import write_atomic
 from fabriclab.grading.sandbox import Limits
 from fabriclab.texts import text
 
-__all__ = ["Entry", "Record", "Results", "heading", "load", "noted", "totals", "weak"]
-
 Entry = dict[str, Any]  # of a student
 Record = dict[str, Any]  # of a question that a student was asked
 _COLUMNS: Final = ("student", "question", "points", "of", "mistake", "sentence", "note", "seconds")
@@ -35,13 +31,13 @@ _SAME: Final = ("format", "fabriclab", "key", "limits", "weak")  # of the head: 
 # Where spreadsheets see a formula, whatever sign they split a line at; full-width signs count for them, too.
 _FORMULA: Final = re.compile("((?:^|[;,|\t\r\n])[\\s\"']*)(?=[=+@\\-\uff1d\uff0b\uff20\uff0d])")
 # What the file is made of, by example; a list has any number of items, and "" stands for all names.
-_RECORD: Final = {
+RECORD: Final = {
     "question": "", "points": 0.0, "of": 0.0, "mistake": "", "said": [""], "seconds": 0.0, "trouble": "",
     "cells": [""], "token": "",
 }  # fmt: skip
 _ENTRY: Final = {
     "student": "", "digest": "", "active": [""], "notes": [""], "remarks": [""], "texts": {"": ""},
-    "questions": [_RECORD],
+    "questions": [RECORD],
 }  # fmt: skip
 _KINDS: Final = {
     str: "a text", float: "a number", int: "a whole number", bool: "true or false", list: "a list", dict: "an object",

@@ -4,8 +4,6 @@ Nothing secret enters that process: it gets code, and then one call at a time. W
 checked here. What it can reach is walled off by whatever this machine offers, and ``Sandbox.active`` says by what.
 """
 
-from __future__ import annotations
-
 import ctypes
 import json
 import os
@@ -18,10 +16,11 @@ import tempfile
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import numpy as np
 
+from fabriclab.checks import Refused
 from fabriclab.grading._session import PATIENCE, Outcome, SandboxError, Session, cut
 from fabriclab.texts import text
 
@@ -47,8 +46,10 @@ class Limits:
     reply: int = 1 << 20  # one answer [B]
     requests: int = 50_000  # calls of methods of all arguments together
 
-    def scaled(self, factor: float) -> Limits:
+    def scaled(self, factor: float) -> Self:
         """Return the same with ``factor`` times the time, for a slower machine."""
+        if not 0 < factor <= 100:
+            raise Refused(text("grade.factor", factor=factor))
         times = {name: getattr(self, name) * factor for name in ("wall_s", "cpu_s", "judge_s")}
         return replace(self, **times)
 
@@ -77,15 +78,10 @@ class Sandbox:
         self._process: subprocess.Popen[bytes] | None = None
         self._open: Session | None = None
 
-    def __enter__(self) -> Sandbox:
+    def __enter__(self) -> Self:
         """Start, and find out which protections hold."""
         ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)  # PR_SET_DUMPABLE: no process of the same user looks into this one
-        try:
-            first = Session(self, [])
-        except SandboxError:  # a machine that allows half of what namespaces need
-            self.close()
-            self._asked["without"] += ["userns", "pidns", "netns", "root"]
-            first = Session(self, [])
+        first = self.session([])
         self.active = first.active
         first.close()
         return self
@@ -102,6 +98,8 @@ class Sandbox:
             self._open = Session(self, cells)
         except SandboxError:  # the process that forks may have been harmed
             self.close()
+            if not self.active:  # at the start: a machine that allows half of what namespaces need
+                self._asked["without"] += ["userns", "pidns", "netns", "root"]
             self._open = Session(self, cells)
         return self._open
 

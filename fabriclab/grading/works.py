@@ -1,7 +1,5 @@
 """A folder of notebooks -> who has handed in what: for each student the questions that are due."""
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,8 +13,6 @@ from fabriclab.checks import Refused
 from fabriclab.exercises import Question
 from fabriclab.grading.notebooks import STUB, Cell, Submission, exercise, read
 from fabriclab.texts import text
-
-__all__ = ["Held", "Work", "chosen", "collect", "due", "reference"]
 
 
 @dataclass(frozen=True)
