@@ -941,6 +941,11 @@ def classroom(tmp_path, monkeypatch):
     return tmp_path
 
 
+def data_of(path):
+    cells = {c["metadata"]["nbgrader"]["grade_id"]: c for c in json.loads(path.read_bytes())["cells"]}
+    return cells, "".join(cells["ex9-data"]["source"])
+
+
 def test_a_key_is_secret_and_never_overwritten(classroom, capsys):
     mode, key = stat.S_IMODE(Path("class.key").stat().st_mode), release.read_key("class.key")
     assert mode == 0o600 and len(bytes.fromhex(key)) == 32
@@ -963,19 +968,22 @@ def test_a_key_that_others_can_reach_is_told_or_refused(classroom, capsys, right
     assert run("release", "9", "--key", "class.key", "--out", "handout") == code and said in capsys.readouterr().err
 
 
-def test_a_class_gets_one_file(classroom):
+def test_a_class_gets_one_file_with_its_numbers(classroom):
     assert run("release", "9", "--key", "class.key", "--out", "handout") == 0
-    made = json.loads(Path("handout/exercise9.ipynb").read_bytes())
-    ids = [c["metadata"]["nbgrader"]["grade_id"] for c in made["cells"]]
-    assert ids == ["ex9-setup", "ex9-a", "ex9-b", "ex9-c"] and faults(made) == []
+    cells, data = data_of(Path("handout/exercise9.ipynb"))
+    assert list(cells) == ["ex9-setup", "ex9-data", "ex9-a", "ex9-b", "ex9-c"]
+    assert re.fullmatch(r"# .*\nsize = \d+\nfaults = \[\d+, \d+, \d+\]", data)
+    assert cells["ex9-data"]["metadata"]["editable"] is False and faults({"cells": [*cells.values()]}) == []
     assert "BEGIN SOLUTION" not in Path("handout/exercise9.ipynb").read_text()
-    assert run("release", "solutions/exercise9.ipynb", "--key", "class.key", "--out", "other") == 0
-    assert Path("other/exercise9.ipynb").read_bytes() == Path("handout/exercise9.ipynb").read_bytes()
+    assert run("release", "--new-key", "other.key") == 0
+    assert run("release", "solutions/exercise9.ipynb", "--key", "other.key", "--out", "other") == 0
+    assert data_of(Path("other/exercise9.ipynb"))[1] != data
 
 
-def test_each_student_gets_cases_of_their_own(classroom, capsys):
+def test_each_student_gets_numbers_and_cases_of_their_own(classroom, capsys):
     assert run("release", "9", "--key", "class.key", "--per-student", "list", "--out", "handout") == 0
     files = {name: Path("handout", name, "exercise9.ipynb") for name in ("ann", "Bob B.-C")}
+    assert data_of(files["ann"])[1] != data_of(files["Bob B.-C"])[1]
     assert "ann" not in files["ann"].read_text()
     for name, path in files.items():
         made = json.loads(path.read_bytes())

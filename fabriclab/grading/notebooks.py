@@ -77,7 +77,7 @@ class Submission:
         at = self.place(id, functions)
         if at is None:
             return
-        first = [self.cells[n].source for n in self.places(f"{exercise(id)}-setup")[:1]]
+        first = [self.cells[n].source for part in ("setup", "data") for n in self.places(f"{exercise(id)}-{part}")[:1]]
         own = [*first, self.cells[at].source]
         yield own
         bare = [_MAGIC.sub(r"\1pass", source) for source in own]

@@ -1,7 +1,9 @@
-"""Keys, and what a class gets: students' files, and what their hidden cases are drawn from."""
+"""Keys, and what a class gets: students' files whose numbers and hidden cases are drawn from a key."""
 
+import copy
 import hashlib
 import hmac
+import importlib
 import json
 import os
 import re
@@ -9,12 +11,13 @@ import secrets
 import unicodedata
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from fabriclab import exercises
 from fabriclab.checks import Refused
 from fabriclab.core.save import write_atomic
-from fabriclab.grading.notebooks import as_bytes, student_version
+from fabriclab.exercises import exercise
+from fabriclab.grading.notebooks import Book, as_bytes, student_version
 from fabriclab.texts import text
 
 _KEY: Final = re.compile("[0-9a-f]{64}")
@@ -79,9 +82,35 @@ def release(source: Path, key: str, out: Path, students: Sequence[str] = ()) -> 
     for path in made:
         if path.exists():
             raise Refused(text("grade.release.exists", path=path))
-    about = book["metadata"].get("fabriclab", {})
     for path, student in made.items():
-        book["metadata"] |= {"fabriclab": {**about, "student": student}} if student else {}
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(path, as_bytes(book))
+        write_atomic(path, as_bytes(_with_data(book, key, student)))
     return [*made]
+
+
+def _with_data(book: Book, key: str, student: str) -> Book:
+    """Return a student's file with the numbers of the class or of one student, and the student's token."""
+    book = copy.deepcopy(book)
+    if student:
+        book["metadata"].setdefault("fabriclab", {})["student"] = student
+    ids = {cell["metadata"].get("nbgrader", {}).get("grade_id", ""): n for n, cell in enumerate(book["cells"])}
+    for name in sorted({exercise(id) for id in exercises.questions() if id in ids}):
+        numbers = _numbers(name, key, student)
+        lines = [text("grade.release.data"), *(f"{word} = {value!r}" for word, value in numbers.items())]
+        marks = {"grade": False, "grade_id": f"{name}-data", "locked": True, "schema_version": 3, "solution": False}
+        cell = {
+            "cell_type": "code", "execution_count": None, "id": f"{name}-data", "outputs": [],
+            "metadata": {"deletable": False, "editable": False, "nbgrader": marks},
+            "source": "\n".join(lines).splitlines(keepends=True),
+        }  # fmt: skip
+        if numbers:
+            at = ids.get(f"{name}-data", ids.get(f"{name}-setup", -1) + 1)
+            book["cells"][at : at + (f"{name}-data" in ids)] = [cell]
+    return book
+
+
+def _numbers(name: str, key: str, student: str) -> dict[str, Any]:
+    """Return what the module of an exercise draws for a class or a student, if it has a function ``release``."""
+    modules = {q.judge.__module__ for id, q in exercises.questions().items() if exercise(id) == name}
+    hooks = (getattr(importlib.import_module(module), "release", None) for module in sorted(modules))
+    return {word: value for hook in hooks if hook for word, value in hook(key, student).items()}
