@@ -26,17 +26,9 @@ from fabriclab.tuner.plans import EAGER, LL_CHUNK, Plan, plans, post
 from fabriclab.tuner.system import System, check, read
 
 __all__ = [
-    "CONSTANTS",
-    "Constants",
-    "Estimate",
-    "calibration",
-    "check",
-    "choose",
-    "classify",
-    "constants",
-    "estimate",
+    "CONSTANTS", "Constants", "Estimate", "calibration", "check", "choose", "classify", "constants", "estimate",
     "terms",
-]
+]  # fmt: skip
 
 Constants = Mapping[str, float]
 # Without a fit: the low end of 2 to 10 us for a launch, NCCL's own latencies and rates, no limit of LL.
