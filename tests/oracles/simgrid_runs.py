@@ -18,7 +18,7 @@ from fabriclab.lower import lower
 PYTHON = "/usr/bin/python3"  # SimGrid's binding is a package of the system
 DATA = Path(__file__).parents[1] / "data/simgrid"
 SIZE = 2.0**26  # B; every message is whole bytes
-# name -> algorithm, ports of a switch, ranks, seed of the order (None: that of the hosts), routing, graph without barriers
+# name -> algorithm, ports of a switch, ranks, seed of the order (None: as the hosts stand), routing, graph (no barrier)
 CASES = {
     "ring_128": ("ring", 8, 128, None, "ecmp", False),
     "ring_128_shuffled": ("ring", 8, 128, 1, "ecmp", False),
