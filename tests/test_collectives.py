@@ -239,7 +239,7 @@ def test_rings_enter_and_leave_by_the_nics_that_nccl_cross_nic_allows(alternate,
         routes = routing.route(hall, flows, method)
         passed = hall.source[routes.link]
         on_nic = hall.kind[passed] == hall.kinds.index("nic")
-        nics = np.searchsorted(hall.nodes("nic"), passed[on_nic]).reshape(-1, 2) % 8  # a hop leaves by one, enters by one
+        nics = np.searchsorted(hall.nodes("nic"), passed[on_nic]).reshape(-1, 2) % 8  # out, in
         assert np.all((nics[:, 0] == nics[:, 1]) == kept)
         assert np.all((nics[:, 1] == np.roll(nics[:, 0], -1)) == (method == "pxn"))
 

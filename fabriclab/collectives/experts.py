@@ -10,7 +10,6 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -23,14 +22,12 @@ from fabriclab.core import Fabric, Flows
 
 __all__ = ["expert_crossover", "expert_flows", "expert_tables"]
 
-Table = NDArray[np.int64]
 _FORMS: Final = ("high_throughput", "low_latency")
-_INSTEAD: Final = "per_server=1"
 
 
 def expert_tables(
     chosen: ArrayLike, form: str = "high_throughput", *, per_server: int | None = None, combine: bool = False
-) -> list[Table]:
+) -> list[NDArray[np.int64]]:
     """Return for each step how many tokens each rank sends to each, (n, n); those that stay are left out.
 
     Either is a ``traffic`` of an all-to-all. The messages of a step are its entries above 0 in the high-throughput
@@ -60,25 +57,24 @@ def expert_tables(
     if form not in _FORMS:
         msg = f"form must be one of {', '.join(_FORMS)}, got {form!r}"
         raise ValueError(msg)
-    g, tokens = server_size(n, per_server, _INSTEAD), table.shape[1]
+    g, tokens = server_size(n, per_server, "per_server=1"), table.shape[1]
     token, to = np.indices((n * tokens, table.shape[2]))[0].ravel(), table.ravel().astype(np.int64)
     hops = [(token // tokens, to)]
     if form == "high_throughput":
         token, to = np.divmod(np.unique(token * n + to), n)  # a rank takes a token once
-        source = token // tokens
-        relay = to // g * g + source % g  # in the server of the target, on the rail of the source
+        relay = to // g * g + token // tokens % g  # in the server of the target, on the rail of the source
         copy, at = np.divmod(np.unique(token * n + relay), n)
         hops = [(copy // tokens, at), (relay, to)]
     tables = [np.bincount(a * n + b, minlength=n * n).reshape(n, n) * ~np.eye(n, dtype=np.bool_) for a, b in hops]
     return [t.T for t in reversed(tables)] if units.flag(combine, "combine") else tables
 
 
-def expert_flows(fabric: Fabric, tables: Sequence[Table], token: units.Quantity, lag: units.Quantity = 0.0) -> Flows:
+def expert_flows(fabric: Fabric, tables: ArrayLike, token: units.Quantity, lag: units.Quantity = 0.0) -> Flows:
     """Return `expert_tables` as flows between endpoints, with barriers; ``token`` [B], ``lag`` [s] of each message."""
-    step, source, target = np.nonzero(np.asarray(tables))
-    size = np.asarray(tables)[step, source, target] * units.size(token, "token")
-    ends, repeat = fabric.endpoint, np.ones(len(tables), dtype=np.int64)
-    return Flows.make(ends[source], ends[target], size, lag=lag, group=step, repeat=repeat)
+    tokens = np.asarray(tables)
+    step, source, target = np.nonzero(tokens)
+    size, end = tokens[tokens > 0] * units.size(token, "token"), fabric.endpoint
+    return Flows.make(end[source], end[target], size, lag=lag, group=step, repeat=np.ones(len(tokens), int))
 
 
 def expert_crossover(
@@ -91,7 +87,7 @@ def expert_crossover(
     tokens are taken to choose as these do. Leaves out contention beyond the ports, and the rate of messages of a NIC.
     """
     n, tokens = np.shape(chosen)[:2]
-    g, rates, steps, spent = server_size(n, per_server, _INSTEAD), (units.rate(nvlink), units.rate(nic)), [], []
+    g, rates, steps, spent = server_size(n, per_server, "per_server=1"), (units.rate(nvlink), units.rate(nic)), [], []
     inside = np.subtract.outer(np.arange(n) // g, np.arange(n) // g) == 0
     for form in _FORMS:
         tables = [t for t in expert_tables(chosen, form, per_server=g) if t.any()]

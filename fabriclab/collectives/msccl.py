@@ -15,11 +15,8 @@ from fabriclab.core._memory import check_memory
 
 __all__ = ["msccl_xml"]
 
-Peers = tuple[int, int]  # to which a thread block sends, and from which it receives; -1 for none
-_NAMES: Final = {
-    "all_reduce": "allreduce", "all_gather": "allgather", "all_to_all": "alltoall", "reduce": "reduce",
-    "broadcast": "broadcast", "reduce_scatter": "reduce_scatter",
-}  # fmt: skip
+_NAMES: Final = {"all_reduce": "allreduce", "all_gather": "allgather", "all_to_all": "alltoall",
+                 **{same: same for same in ("broadcast", "reduce", "reduce_scatter")}}  # fmt: skip
 _MOVE_BYTES: Final = 10_000  # measured peak per block that is moved, rounded up; a test holds it
 
 
@@ -50,15 +47,14 @@ def msccl_xml(schedule: Schedule) -> str:
     >>> print(msccl_xml(collectives.build("broadcast", "binomial_tree", 2))[:77])
     <algo name="broadcast binomial_tree" proto="Simple" nchannels="1" ngpus="2" c
     """
-    n, parts, about = schedule.n_ranks, schedule.segments, definition(schedule.collective)
+    n, m, parts, about = schedule.n_ranks, schedule.n_blocks, schedule.segments, definition(schedule.collective)
     if schedule.n_switches or (schedule.parts is not None and schedule.parts.size > 1):
         msg = f"MSCCL knows GPUs and chunks of one size, and {schedule!r} has switches or blocks of several sizes"
         raise ValueError(msg)
     moved = sum(int(g.count.sum()) * g.repeat for g in schedule.groups)
     check_memory(moved * _MOVE_BYTES, f"the XML of {schedule!r}", "take fewer ranks or segments")
-    blocks = n, schedule.n_blocks, schedule.root
-    before, after = (np.repeat(holds(*blocks), parts, axis=1) for holds in (about.before, about.after))
-    one, chunks, kept = about.arrays(n) == 1, schedule.n_blocks * parts, (before, after, ~(before | after))
+    before, after = (np.repeat(f(n, m, schedule.root), parts, axis=1) for f in (about.before, about.after))
+    one, chunks, kept = about.arrays(n) == 1, m * parts, (before, after, ~(before | after))
     buffer, number = np.where(before, 0, np.where(after, 1, 2)), [x.cumsum(axis=1) - 1 for x in kept]
     if one:
         buffer[:], number = 0 if before[schedule.root].all() else 1, [np.arange(chunks)] * 3
@@ -80,9 +76,8 @@ def msccl_xml(schedule: Schedule) -> str:
         i, o, s = (chunks, chunks, 0) if one else (int(x[r].sum()) for x in kept)
         text.append(_tag("gpu", id=r, i_chunks=i, o_chunks=o, s_chunks=s))
         for tb, ((send, recv), steps) in enumerate(gpu.blocks.items()):
-            text.append(_tag("tb", id=tb, send=send, recv=recv, chan=0))
-            text += [_tag("step", s=at, **facts)[:-1] + "/>" for at, facts in enumerate(steps)]
-            text.append("</tb>")
+            inner = [_tag("step", s=at, **facts)[:-1] + "/>" for at, facts in enumerate(steps)]
+            text += [_tag("tb", id=tb, send=send, recv=recv, chan=0), *inner, "</tb>"]
         text.append("</gpu>")
     return "\n".join([*text, "</algo>\n"])
 
@@ -102,19 +97,21 @@ def _tag(tag: str, **facts: Any) -> str:
 
 
 class _Gpu:
-    """Thread blocks of a GPU by their peers, each a list of steps, and who wrote and read a chunk last."""
+    """Thread blocks of a GPU, each a list of steps, and which of them wrote and read a chunk last.
+
+    They go by their peers: to whom they send and from whom they receive, -1 for nobody.
+    """
 
     def __init__(self, width: int) -> None:
         self.width = width  # numbers of places per buffer
-        self.blocks: dict[Peers, list[dict[str, Any]]] = {}
-        self.wrote, self.read = (defaultdict[int, dict[Peers, int]](dict) for _ in range(2))
+        self.blocks: dict[tuple[int, int], list[dict[str, Any]]] = {}
+        self.wrote, self.read = (defaultdict[int, dict[tuple[int, int], int]](dict) for _ in range(2))
 
-    def add(self, peers: Peers, kind: str, source: int, target: int, span: list[int]) -> None:
+    def add(self, peers: tuple[int, int], kind: str, source: int, target: int, span: list[int]) -> None:
         """Add a step that takes chunks from one place to another, after those that it waits for."""
-        steps, waits = self.blocks.setdefault(peers, []), dict[Peers, int]()
-        for table in (self.wrote,) if kind == "s" else (self.wrote, self.read):
-            for block, last in (item for c in span for item in table[c].items() if item[0] != peers):
-                waits[block] = max(waits.get(block, 0), last)
+        steps, tables = self.blocks.setdefault(peers, []), (self.wrote,) if kind == "s" else (self.wrote, self.read)
+        # Of each thread block the last step; its own are done in order.
+        waits = dict(sorted(x for table in tables for c in span for x in table[c].items() if x[0] != peers))
         facts = {"type": "nop", "srcbuf": "ios"[source // self.width], "srcoff": source % self.width,
                  "dstbuf": "ios"[target // self.width], "dstoff": target % self.width, "cnt": len(span)}  # fmt: skip
         for block, last in waits.items():
@@ -123,7 +120,6 @@ class _Gpu:
         steps += [{**facts, "depid": block, "deps": last, "hasdep": 0} for block, last in wanted]
         steps[-1]["type"] = kind
         for c in span:
-            if kind == "s":
-                self.read[c][peers] = len(steps) - 1
-            else:
-                self.wrote[c], self.read[c] = {peers: len(steps) - 1}, {}
+            if kind != "s":
+                self.wrote[c], self.read[c] = {}, {}
+            (self.read if kind == "s" else self.wrote)[c][peers] = len(steps) - 1

@@ -32,11 +32,10 @@ def expand(start: NDArray[np.integer], counts: NDArray[np.integer]) -> NDArray[n
     return out
 
 
-def distinct(key: NDArray[np.integer]) -> NDArray[np.int64]:
+def distinct(key: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the distinct keys, sorted; np.unique hashes first, which is slower for nearly distinct keys."""
     key = np.sort(key)
-    out: NDArray[np.int64] = key[np.diff(key, prepend=-1) != 0]
-    return out
+    return np.asarray(key[np.diff(key, prepend=-1) != 0], dtype=np.int64)
 
 
 def check_pointer(ptr: NDArray[np.integer], entries: int, name: str) -> None:

@@ -179,9 +179,8 @@ def _part(routes: Routes, flows: Flows, span: slice) -> tuple[Routes, Flows]:
     a, b = np.searchsorted(routes.flow, [span.start, span.stop]).tolist()
     row, at = slice(a, b), slice(int(routes.ptr[a]), int(routes.ptr[b]))
     ways = routes.cut(
-        ptr=routes.ptr[a : b + 1] - at.start, link=routes.link[at], use=routes.use[at],
-        flow=routes.flow[row] - span.start, share=routes.share[row], delay=routes.delay[row], kind=routes.kind[row],
-        adaptive=routes.adaptive[row],
+        **{name: getattr(routes, name)[row] for name in ("share", "delay", "kind", "adaptive")}, link=routes.link[at],
+        use=routes.use[at], ptr=routes.ptr[a : b + 1] - at.start, flow=routes.flow[row] - span.start,
     )  # fmt: skip
     columns = ("source", "target", "size", "start", "lag", "weight", "limit", "label")
     ptr = flows.after_ptr[span.start : span.stop + 1]
