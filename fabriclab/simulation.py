@@ -267,8 +267,10 @@ def _runs(
     options: Mapping[str, Any] | None = None, **costs: Any,
 ) -> list[Simulation]:  # fmt: skip
     rows = np.arange(fabric.n_ranks) if placement is None else placement
-    ragged = np.iterable(rows) and len({np.size(row) for row in rows}) > 1
-    place = np.zeros(0) if ragged else np.asarray(rows)
+    try:
+        place = np.asarray(rows)
+    except ValueError:  # rows of several lengths
+        place = np.zeros(0)
     if place.ndim not in (1, 2) or not place.size:
         msg = f"placement must be a row of endpoints, or one row of the same length per group, got {placement!r}"
         raise ValueError(msg)

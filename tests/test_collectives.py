@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fabriclab import collectives, registry, units
+from fabriclab import collectives, registry, routing, topologies, units
 from fabriclab.collectives import bounds, build, execute, expected
 from fabriclab.collectives._definition import at_root, define, own
 from fabriclab.collectives._running import _OPS
-from fabriclab.core import Schedule, StepGroup
+from fabriclab.core import Flows, Schedule, StepGroup
 from fabriclab.errors import TooLarge
 
 NAMES = registry.names("collective")
@@ -225,6 +225,23 @@ def test_rings_of_channels_go_over_rails_by_hand():
         assert np.all((hops[0] % 4 == hops[1] % 4)[away] == same)
     plan = build("all_reduce", "ring", 8, orders=crossing)
     assert (len(plan.groups), plan.n_blocks, plan.groups[0].n_transfers) == (2, 32, 32)
+
+
+@pytest.mark.parametrize(
+    ("alternate", "method", "kept"), [(False, "pxn", True), (False, "ecmp", False), (True, "ecmp", True)]
+)
+def test_rings_enter_and_leave_by_the_nics_that_nccl_cross_nic_allows(alternate, method, kept):
+    """0: the NIC of the ring in every server; 1: two rails meet in every server; 2: a rail on each cable."""
+    hall = topologies.build("rail_optimised", servers=4)
+    for ring in collectives.channel_rings(hall.n_ranks, 8, alternate=alternate):
+        hop = np.flatnonzero(hall.server[ring] != hall.server[np.roll(ring, -1)])
+        flows = Flows.make(hall.endpoint[ring[hop]], hall.endpoint[np.roll(ring, -1)[hop]], 1.0)
+        routes = routing.route(hall, flows, method)
+        passed = hall.source[routes.link]
+        on_nic = hall.kind[passed] == hall.kinds.index("nic")
+        nics = np.searchsorted(hall.nodes("nic"), passed[on_nic]).reshape(-1, 2) % 8  # out, in
+        assert np.all((nics[:, 0] == nics[:, 1]) == kept)
+        assert np.all((nics[:, 1] == np.roll(nics[:, 0], -1)) == (method == "pxn"))
 
 
 def test_skew_by_hand():

@@ -99,3 +99,33 @@ def test_65536_endpoints_of_any_clos_and_with_their_servers(call, nodes, most, m
     assert (ranks, seen) == (65536, nodes)
     assert seconds <= most
     assert added <= memory
+
+
+COLLECTIVES = """
+import json, sys, time
+import numpy as np
+from fabriclab import simulate, topologies
+fabric = topologies.build("fat_tree", k=64)
+simulate("all_reduce", "halving_doubling", fabric, "1 GiB", placement=range(64))
+algorithm, n, order = sys.argv[1], int(sys.argv[2]), np.arange(fabric.n_ranks)
+if sys.argv[3] == "shuffled":
+    order = np.random.default_rng(0).permutation(order)
+seconds = []
+for _ in range(5):
+    t0 = time.perf_counter()
+    run = simulate("all_reduce", algorithm, fabric, "1 GiB", placement=order[:n])
+    seconds.append(time.perf_counter() - t0)
+print(json.dumps([min(seconds), run.time]))
+"""
+
+
+@pytest.mark.parametrize(("algorithm", "n", "order", "most", "end"), [
+    ("ring", 65536, "in order", 0.2, 0.349), ("ring", 65536, "shuffled", 1.5, 0.650),
+    ("halving_doubling", 16384, "in order", 0.4, 0.301), ("halving_doubling", 16384, "shuffled", 1.0, 0.189),
+])  # fmt: skip
+def test_a_collective_with_contention_is_built_lowered_routed_and_solved_in_time(algorithm, n, order, most, end):
+    """Seconds by the clock, the best of five: what a learner waits for after the first run on a fabric."""
+    done = subprocess.run([sys.executable, "-c", COLLECTIVES, algorithm, str(n), order], capture_output=True, text=True)
+    seconds, seen = json.loads(done.stdout)
+    assert seen == pytest.approx(end, rel=0.01)
+    assert seconds <= most

@@ -29,6 +29,12 @@ def expand(start: NDArray[np.integer], counts: NDArray[np.integer]) -> NDArray[n
     return np.arange(shift.size) + shift
 
 
+def distinct(key: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the distinct keys, sorted; np.unique hashes first, which is slower for nearly distinct keys."""
+    key = np.sort(key)
+    return np.asarray(key[np.diff(key, prepend=-1) != 0], dtype=np.int64)
+
+
 def check_pointer(ptr: NDArray[np.integer], entries: int, name: str) -> None:
     """Refuse a row pointer that does not rise from 0 to the number of entries."""
     if ptr.ndim != 1 or ptr.size < 1 or ptr[0] != 0 or ptr[-1] != entries or np.any(np.diff(ptr) < 0):

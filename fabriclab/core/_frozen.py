@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -126,6 +126,12 @@ def _restored(cls: type[ReadOnly[Any, Any]], items: dict[Any, Any], attributes: 
 
 class Value:
     """Base of the frozen types: their arrays stay frozen in copies and pickles, and what was cached stays behind."""
+
+    def cut(self, **columns: NDArray[Any]) -> Self:
+        """Return one with these columns, cut from those of a checked one: they keep dtypes and are checked no more."""
+        new = object.__new__(type(self))
+        new.__setstate__({**self.__getstate__(), **columns})
+        return new
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the fields of the dataclass."""

@@ -265,9 +265,11 @@ class Fabric(Value):
 
     def __repr__(self) -> str:
         """Show the call that builds this fabric, or, where there is none, what it has."""
+        if self.call:
+            return self.call
         counts = [f"{n} {what}" for what, n in self.summary().items() if what != "servers"]
         counts += [f"{failed} links of capacity 0"] if (failed := int(np.sum(self.capacity == 0))) else []
-        return self.call or f"<Fabric {self.family}: {', '.join(counts)}>"
+        return f"<Fabric {self.family}: {', '.join(counts)}>"
 
     def _repr_html_(self) -> str:
         cells = "".join(f"<tr><th>{k}<td>{v}" for k, v in self.summary().items())

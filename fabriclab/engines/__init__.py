@@ -7,7 +7,7 @@ finishes. Sequences of groups are run here, for all engines alike.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import Any
 from zlib import crc32
 
@@ -177,14 +177,14 @@ def _part(routes: Routes, flows: Flows, span: slice) -> tuple[Routes, Flows]:
     """Return the routes and flows of one group as a graph of its own; ``routes`` are in the order of the flows."""
     a, b = np.searchsorted(routes.flow, [span.start, span.stop]).tolist()
     row, at = slice(a, b), slice(int(routes.ptr[a]), int(routes.ptr[b]))
-    ways = Routes(
-        routes.ptr[a : b + 1] - at.start, routes.link[at], routes.use[at], routes.flow[row] - span.start,
-        routes.share[row], routes.delay[row], routes.kind[row], routes.adaptive[row],
+    ways = routes.cut(
+        **{name: getattr(routes, name)[row] for name in ("share", "delay", "kind", "adaptive")}, link=routes.link[at],
+        use=routes.use[at], ptr=routes.ptr[a : b + 1] - at.start, flow=routes.flow[row] - span.start,
     )  # fmt: skip
     columns = ("source", "target", "size", "start", "lag", "weight", "limit", "label")
     ptr = flows.after_ptr[span.start : span.stop + 1]
-    part = replace(
-        flows, **{name: getattr(flows, name)[span] for name in columns}, group=np.zeros(span.stop - span.start),
+    part = flows.cut(
+        **{name: getattr(flows, name)[span] for name in columns}, group=np.zeros(span.stop - span.start, np.int32),
         repeat=np.ones(1, dtype=np.int64), after_ptr=ptr - ptr[0], after=flows.after[ptr[0] : ptr[-1]] - span.start,
     )  # fmt: skip
     return ways, part

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from fabriclab.core import Changes, Fabric, Flows, Routes
-from fabriclab.core._arrays import expand, pointer, rows_of
+from fabriclab.core._arrays import distinct, expand, pointer, rows_of
 from fabriclab.engines._rows import Floats, Ints, Rows, never_ends
 from fabriclab.registry import register
 
@@ -97,7 +97,7 @@ class Events:
             users = self.users[expand(self.user_ptr[done], counts)]
             np.maximum.at(self.ready, users, np.repeat(self.finish[done], counts))
             np.subtract.at(self.waiting, users, 1)
-            self._schedule(np.unique(users[self.waiting[users] == 0]))
+            self._schedule(distinct(users[self.waiting[users] == 0]))
 
     def _end_rows(self, horizon: float) -> float:
         """End rows; return the least level among them, inf if there are none."""
@@ -108,7 +108,7 @@ class Events:
             owner = self.owner[gone]
             np.maximum.at(self.finish, owner, self.ends[gone] + self.delay[gone])
             np.subtract.at(self.open, owner, 1)
-            self._release(np.unique(owner[self.open[owner] == 0]))
+            self._release(distinct(owner[self.open[owner] == 0]))
         return float(self.level[gone].min(initial=np.inf))
 
     def _start_flows(self, horizon: float) -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabriclab.core import Fabric
-from fabriclab.core._arrays import pointer
+from fabriclab.core._arrays import distinct, pointer
 from fabriclab.routing._tables import Tables
 from fabriclab.routing._ways import Ints, Links, Walk, Ways, kept, no_path
 
@@ -131,7 +131,7 @@ def _components(fabric: Fabric, up: Ints) -> NDArray[np.int32] | None:
             return None
         parts = np.flatnonzero(now == np.arange(n))  # a part is named by its least member
         wanted = np.bincount(label[parts], minlength=n)
-        reached = np.bincount(_distinct(high.astype(np.int64) * n + low) // n, minlength=n)
+        reached = np.bincount(distinct(high.astype(np.int64) * n + low) // n, minlength=n)
         here = np.flatnonzero(transit & (tier == h))
         if np.any(reached[here] != wanted[label[here]]):
             return None
@@ -140,14 +140,7 @@ def _components(fabric: Fabric, up: Ints) -> NDArray[np.int32] | None:
         comp[h] = now
     ends = up[~transit[fabric.source[up]]]
     entry = fabric.source[ends].astype(np.int64) * n + now[fabric.target[ends]]
-    return comp if _distinct(entry).size == entry.size else None
-
-
-def _distinct(key: Ints) -> Ints:
-    """Return the distinct keys, sorted; np.unique hashes first, which is slower for nearly distinct keys."""
-    key = np.sort(key)
-    out: Ints = key[np.diff(key, prepend=-1) != 0]
-    return out
+    return comp if distinct(entry).size == entry.size else None
 
 
 def _merged(n: int, low: NDArray[np.int32], high: NDArray[np.int32]) -> NDArray[np.int32] | None:

@@ -1,0 +1,95 @@
+"""Expert dispatch and combine: by hand, counted another way, and timed on rails."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fabriclab import engines, routing, topologies
+from fabriclab.collectives import build, expert_crossover, expert_flows, expert_tables
+
+FORMS = ("high_throughput", "low_latency")
+
+
+def drawn(n, tokens, choices, seed=0):
+    """Return choices of different ranks for each token."""
+    return np.random.default_rng(seed).permuted(np.tile(np.arange(n), (n, tokens, 1)), axis=2)[..., :choices]
+
+
+def test_two_servers_of_two_by_hand():
+    """Rank 0 sends one token to ranks 1, 2 and 3, the others keep theirs."""
+    chosen = [[[1, 2, 3]], [[1, 1, 1]], [[2, 2, 2]], [[3, 3, 3]]]
+    (direct,) = expert_tables(chosen, "low_latency", per_server=2)
+    assert np.argwhere(direct).tolist() == [[0, 1], [0, 2], [0, 3]]
+    copy, forward = expert_tables(chosen, per_server=2)
+    assert np.argwhere(copy).tolist() == [[0, 2]]  # one over the rail
+    assert np.argwhere(forward).tolist() == [[0, 1], [2, 3]]  # from where it is
+    back = expert_tables(chosen, per_server=2, combine=True)
+    assert all(np.array_equal(a, b.T) for a, b in zip(back, (forward, copy), strict=True))
+    # Direct, 2 tokens pass the NIC of rank 0 in 20 us; with copies 1 in 10 us, then 1 over NVLink in 1 us.
+    found = expert_crossover(chosen, "1 MB", alpha="30 us", nic="100 GB/s", nvlink="1 TB/s", per_server=2)
+    assert found == pytest.approx(30 / (20 - 10 - 1))
+
+
+@given(st.sampled_from([(4, 2), (6, 3), (8, 4), (5, 1)]), st.integers(1, 5), st.integers(1, 6), st.integers(0, 999))
+def test_tables_count_what_loops_over_tokens_count(size, tokens, choices, seed):
+    n, g = size
+    chosen = np.random.default_rng(seed).integers(0, n, (n, tokens, choices))
+    wanted = [np.zeros((n, n), int) for _ in range(3)]
+    for rank in range(n):
+        for token in chosen[rank]:
+            for to in token:
+                wanted[2][rank, to] += to != rank
+            for server in {int(to) // g for to in token}:
+                relay = server * g + rank % g
+                wanted[0][rank, relay] += relay != rank
+                for to in {int(to) for to in token if to // g == server}:
+                    wanted[1][relay, to] += to != relay
+    found = [*expert_tables(chosen, per_server=g), *expert_tables(chosen, "low_latency", per_server=g)]
+    assert all(np.array_equal(a, b) for a, b in zip(found, wanted, strict=True))
+
+
+def test_the_form_with_copies_keeps_to_its_rails_and_wins_from_the_crossover_on():
+    hall, g, token = topologies.build("rail_optimised", servers=4, rate="400 Gb/s"), 8, 7168.0  # bytes in FP8
+    n = hall.n_ranks
+    copy, forward = expert_tables(drawn(n, 64, 8), per_server=g)
+    source, target = np.nonzero(copy)
+    assert np.all(source % g == target % g)
+    source, target = np.nonzero(forward)
+    assert np.all(source // g == target // g)
+
+    def time(tokens, form):
+        flows = expert_flows(hall, expert_tables(drawn(n, tokens, 8), form, per_server=g), token, lag="20 us")
+        return engines.run(hall, routing.route(hall, flows, "spray"), flows).end
+
+    found = expert_crossover(drawn(n, 64, 8), token, alpha="20 us", nic="400 Gb/s", nvlink="450 GB/s", per_server=g)
+    assert 40 < found < 60
+    for factor in (0.7, 1.4):
+        slower = time(int(factor * found), "high_throughput") > time(int(factor * found), "low_latency")
+        assert slower == (factor < 1)
+
+
+def test_within_one_server_no_step_is_saved():
+    rates = {"alpha": "20 us", "nic": "50 GB/s", "nvlink": "450 GB/s", "per_server": 4}
+    assert expert_crossover(drawn(4, 8, 2), 7168, **rates) == np.inf
+    assert expert_crossover([[[1, 1]], [[0, 0]], [[3, 3]], [[2, 2]]], 7168, **rates) == 0  # two experts on a rank
+
+
+def test_a_table_is_traffic_of_an_all_to_all():
+    (table,) = expert_tables(drawn(4, 10, 2), "low_latency", per_server=2)
+    plan = build("all_to_all", "direct", 4, traffic=table)
+    assert plan.parts.reshape(4, 4) == pytest.approx(table / max(table.sum(axis=0).max(), table.sum(axis=1).max()))
+
+
+@pytest.mark.parametrize(("chosen", "form", "options", "said"), [
+    ([[0, 1], [1, 0]], FORMS[0], {}, "shape (n, tokens, choices), got int64 (2, 2)"),
+    ([[[0, 2]], [[0, 1]]], FORMS[0], {}, "ranks within 0..n - 1"),
+    (np.zeros((2, 0, 2), int), FORMS[0], {}, "got int64 (2, 0, 2)"),
+    ([[[0.5]], [[1.0]]], FORMS[0], {}, "got float64"),
+    ([[[0]], [[1]]], "fast", {}, "one of high_throughput, low_latency, got 'fast'"),
+    ([[[0]], [[1]], [[2]]], FORMS[0], {"per_server": 2}, "multiple of per_server, got 3 and 2"),
+])  # fmt: skip
+def test_what_does_not_fit_is_named(chosen, form, options, said):
+    with pytest.raises(ValueError) as error:
+        expert_tables(chosen, form, **options)
+    assert said in str(error.value)
