@@ -190,6 +190,7 @@ def test_only_the_verdict_of_a_check_is_bold_and_marked(page, monkeypatch, tmp_p
         assert "fl-wrong" not in page.get_attribute(".fl-said", "class")
 
 
+@pytest.mark.alone  # where the browser gets no time, each event has a frame of its own
 def test_30_events_in_300_ms_are_coalesced_and_the_last_value_wins(page):
     view = VIEWS["fabric"]()
     show(page, view)

@@ -29,7 +29,7 @@ from fabriclab.views.palette import COLOURS, GREY, INK, NODE, ROLES, STYLE
 from fabriclab.views.rulers import marks_of as marks_at
 from fabriclab.views.rulers import ruler_scene
 from fabriclab.views.scene import DASHES, HATCHES
-from fabriclab.views.sweeps import sweep_scene
+from fabriclab.views.sweeps import crossover, sweep_scene
 from fabriclab.views.tables import three
 from fabriclab.views.timelines import FILLS
 from fabriclab.views.timelines import timeline_scene as scene_of
@@ -370,6 +370,12 @@ def test_two_results_of_one_name_stay_two_series():
 
 def test_alternative_text_names_guess_and_crossover(pictures):
     assert pictures["sweep busbw"].alt.endswith("the guess was 50.0 GB/s to 200 GB/s; the lines change places at 8 MiB")
+
+
+def test_lines_change_places_only_where_both_are():
+    rising, falling = np.array([[1.0, 10.0], [1.0, 10.0]]), np.array([[5.0, 100.0], [20.0, 2.0]])
+    assert crossover(rising, falling) is None  # 10 against 11.7 where the first one ends
+    assert crossover(rising, falling / [[5.0], [1.0]]) == 5.4  # x = 20 / x**0.769
 
 
 def test_a_hundred_thousand_nodes_are_blocks():

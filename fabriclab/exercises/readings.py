@@ -14,7 +14,7 @@ from fabriclab.exercises.virtual import WARM, Op, VirtualRanks
 from fabriclab.texts import text
 
 WITHIN: Final = 0.05
-FEW: Final = 5  # rounds: with fewer an outlier may be the median
+FEW: Final = 5  # rounds: the median of fewer is moved by two outliers
 _MOST: Final = 25  # rounds that a learner may have left out at the start, of those that were timed
 _WAYS: Final[Mapping[str, Callable[..., Any]]] = {
     "median": np.median, "mean": np.mean, "min": np.min, "max": np.max, "first": lambda a, axis=0: a[0], "sum": np.sum,

@@ -56,25 +56,9 @@ def map_scene(f: Fabric, share: Floats, colour: str, said: str = "") -> Scene:
     if grid and not cube:
         near = (slab[k.a] == slab[k.b]) & ((long < 1.01 * gap) | _skipping(grid, k))
     half = 0.5 * float(np.clip((0.56 if folded else 0.62) * gap, 3.0, 26.0))
-    inside = np.full(node.size, np.nan)  # load of the fullest cable within a block
-    own = every.a == every.b  # cables to hosts, or within a group
-    inside[every.a[own]] = every.fullest[own]
-    keys = np.where(f.tier[marks.first] > 0, COLOUR["switch"], COLOUR["host"])
-    keys = shade(inside) if folded and colour == "load" and np.isfinite(inside).any() else keys
+    look = _look(f, node, marks, k, colour, min(half / 3, 1.5e5 / max(long[_busy(k, colour)].sum(), 1.0)))
+    keys = _box_colours(f, marks, every, folded and colour == "load")
     shown = max(map(len, (_label(n) for n in marks.names)), default=0) * 8.0 < 2 * half
-    differs = f.coord[node[k.a]] != f.coord[node[k.b]]
-    axis = np.argmax(differs, axis=1) if differs.size else np.full(k.a.size, -1)  # the first in which its ends differ
-    dead, idle = k.failed == k.cables, (colour == "load") & (k.load == 0)
-    # What carries nothing is pale and thin, and what is full a little thicker: a few ways stand out among many cables.
-    wide = float(np.clip(min(half / 3, 1.5e5 / max(long[~idle].sum(), 1.0)), 0.8, 3.0))
-    busy = 0.7 + 0.5 * np.nan_to_num(k.load, nan=0.6) ** 2 if colour == "load" else 1.0
-    said_by = "load" if colour == "load" and np.isfinite(k.load).any() else "failure" if colour == "failure" else "axis"
-    look = {
-        "width": np.where(idle, 0.7, wide * busy),
-        "colour": np.where(idle, COLOUR["ink"], cable_colours(k, said_by, axis)),
-        "alpha": np.where(dead, 0.35, np.where(idle, _IDLE, 1.0)), "dash": 2.0 * dead, "notes": notes_of(marks, k),
-        "names": [f"{marks.names[a]} – {marks.names[b]}" for a, b in zip(k.a, k.b, strict=True)],
-    }  # fmt: skip
     layers = {
         **_cables(k, x, y, near, half, look),
         **(_stubs(k, x, y, grid, ~near, half, gap, look) if not near.all() else {}),
@@ -94,6 +78,36 @@ def map_scene(f: Fabric, share: Floats, colour: str, said: str = "") -> Scene:
     if colour in ("load", "failure"):
         words = told(colour, k.load, np.zeros(0), k.failed.sum(), f.n_cables)
     return worded(f, marks, every, share, layers, height, said, words, text("map.within"))
+
+
+def _busy(k: Lines, colour: str) -> NDArray[np.bool_]:
+    """Return which lines are not idle; only loads tell."""
+    busy: NDArray[np.bool_] = np.logical_or(colour != "load", k.load != 0)
+    return busy
+
+
+def _look(f: Fabric, node: Ints, marks: Marks, k: Lines, colour: str, wide: float) -> dict[str, Any]:
+    """Return how the cables of a map look and what they say, ``wide`` pixels each unless that is too much or little."""
+    differs = f.coord[node[k.a]] != f.coord[node[k.b]]
+    axis = np.argmax(differs, axis=1) if differs.size else np.full(k.a.size, -1)  # the first in which its ends differ
+    dead, idle = k.failed == k.cables, ~_busy(k, colour)
+    # What carries nothing is pale and thin, and what is full a little thicker: a few ways stand out among many cables.
+    part = 0.7 + 0.5 * np.nan_to_num(k.load, nan=0.6) ** 2 if colour == "load" else 1.0
+    said_by = "load" if colour == "load" and np.isfinite(k.load).any() else "failure" if colour == "failure" else "axis"
+    return {
+        "width": np.where(idle, 0.7, float(np.clip(wide, 0.8, 3.0)) * part),
+        "colour": np.where(idle, COLOUR["ink"], cable_colours(k, said_by, axis)),
+        "alpha": np.where(dead, 0.35, np.where(idle, _IDLE, 1.0)), "dash": 2.0 * dead, "notes": notes_of(marks, k),
+        "names": [f"{marks.names[a]} – {marks.names[b]}" for a, b in zip(k.a, k.b, strict=True)],
+    }  # fmt: skip
+
+
+def _box_colours(f: Fabric, marks: Marks, every: Lines, loaded: bool) -> Floats:
+    """Return the colour of each box: its kind, or with ``loaded`` the load of the fullest cable within its block."""
+    inside, own = np.full(len(marks.names), np.nan), every.a == every.b  # cables to hosts, or within a group
+    inside[every.a[own]] = every.fullest[own]
+    kind = np.where(f.tier[marks.first] > 0, COLOUR["switch"], COLOUR["host"])
+    return shade(inside) if loaded and np.isfinite(inside).any() else kind
 
 
 def places_of(f: Fabric) -> tuple[Ints, Ints, bool]:
