@@ -13,6 +13,15 @@ Examples
 33.0
 >>> round(1 - workload.busy(timeline, flows, flows.source == star.endpoint[0]) / timeline.end, 6)  # 3 / 11
 0.272727
+
+Gradients of three layers, summed while the backward goes on:
+
+>>> step = workload.build("data_parallel", 1.0, 2.0, [4e6, 1e6, 1e6], lambda b: 0.5 + b / 1e6, bucket="2 MB")
+>>> lanes = workload.streams(step)
+>>> timeline = engines.run(lanes, routing.route(lanes, step), step)
+>>> sums = workload.labelled(step, "reduce")
+>>> timeline.end, workload.exposed(timeline, step, ~sums, sums)
+(14.0, 5.0)
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,9 +13,11 @@ from fabriclab import units
 from fabriclab.core import Fabric, Flows
 from fabriclab.core._arrays import pointer
 from fabriclab.core._frozen import check_within, frozen, si
+from fabriclab.core._memory import check_memory
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+_BYTES: Final = 120  # peak per flow and per dependency, measured and rounded up; a test holds it
 
 
 class Work:
@@ -26,7 +28,8 @@ class Work:
     """
 
     def __init__(self) -> None:
-        self.n, self.labels, self.parts = 0, list[str](), list[dict[str, Any]]()
+        self.n, self.held, self.room = 0, 0, 0.0  # held: flows and dependencies, of which room fit into memory
+        self.labels, self.parts = list[str](), list[dict[str, Any]]()
         self.waits = [np.zeros((2, 0), dtype=np.int64)]  # who waits, and for whom
 
     def add(
@@ -52,6 +55,12 @@ class Work:
         given = {"source": source, "target": source if target is None else target, "size": size, "lag": lag,
                  "stream": stream, "turn": turn, "label": self.labels.index(label)}  # fmt: skip
         columns = np.broadcast_arrays(*given.values())
+        # Each is a flow, waits for the one before it in its stream, and for some more.
+        self.held += columns[0].size * (2 + sum(np.shape(row)[-1] for row in after))
+        if self.held > self.room:
+            self.room = 1.1 * self.held  # asking for the memory that there is takes longer than a small step
+            what = f"a graph of {self.held} flows and dependencies"
+            check_memory(_BYTES * self.room, what, "take fewer ranks, steps, segments or micro-batches")
         self.parts.append({name: column.ravel() for name, column in zip(given, columns, strict=True)})
         number = self.n + np.arange(columns[0].size).reshape(columns[0].shape)
         self.n += number.size

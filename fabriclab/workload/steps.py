@@ -73,14 +73,14 @@ def data_parallel(
         own[i], filled = here, filled + part
         here, filled = (here + 1, 0.0) if filled >= full else (here, filled)
     last = np.append(np.flatnonzero(np.diff(own)), n - 1)
-    takes = np.asarray(cost(np.bincount(own, moved[::-1]).astype(np.float64)), dtype=np.float64)
+    takes = times_of(cost(np.bincount(own, moved[::-1]).astype(np.float64)), "cost", own[-1] + 1)
     work, rank = Work(), np.arange(ranks)
     done = work.add("backward", rank[:, None], lag=back[:, ::-1], stream=rank[:, None])
     ready = np.cumsum(back[:, ::-1], axis=1).max(axis=0)[last]
     turn = _served(ready, takes, -np.arange(takes.size)) if units.flag(priority, "priority") else 0.0
     sums = work.add("all-reduce", ranks, lag=takes, stream=ranks, turn=turn, after=[done[:, last].T])
-    needs = sums[own[::-1]][:, None] if priority else np.broadcast_to(sums, (n, sums.size))
-    work.add("forward", rank[:, None], lag=ahead, stream=rank[:, None], turn=1.0, after=[needs])
+    needs = sums[own[::-1]] if priority else sums[-1:]
+    work.add("forward", rank[:, None], lag=ahead, stream=rank[:, None], turn=1.0, after=[needs[:, None]])
     return work.flows()
 
 
@@ -122,7 +122,7 @@ def sharded(forward: ArrayLike, backward: ArrayLike, sizes: ArrayLike, cost: Cos
     moved, early = si(sizes, "sizes", units.size), 1 + units.count(prefetch, "prefetch", 0)
     n = moved.size
     ahead, back = times_of(forward, "forward", n), times_of(backward, "backward", n)
-    takes, work, k = np.asarray(cost(moved), dtype=np.float64), Work(), np.arange(2 * moved.size)
+    takes, work, k = times_of(cost(moved), "cost", moved.size), Work(), np.arange(2 * moved.size)
     gathered, both = (2 * n + k)[:, None], np.append(takes, takes[::-1])
     work.add("forward", 0, lag=ahead, stream=0, after=[gathered[:n]])
     work.add("backward", 0, lag=back[::-1], stream=0, after=[gathered[n:]])
@@ -162,7 +162,6 @@ def tensor_parallel(compute: ArrayLike, sizes: ArrayLike, cost: Cost, *, chunks:
     before = np.append(np.full((1, c), -1), number.size + number[:-1], axis=0)
     lag = np.repeat(takes[:, None] / c, c, axis=1)
     done = work.add("compute", 0, lag=lag, stream=0, after=[before[..., None]])
-    work.add(
-        "all-reduce", 1, lag=np.asarray(cost(moved / c))[:, None], stream=np.ones_like(done), after=[done[..., None]]
-    )
+    sums = times_of(cost(moved / c), "cost", moved.size)[:, None]
+    work.add("all-reduce", 1, lag=sums, stream=np.ones_like(done), after=[done[..., None]])
     return work.flows()
