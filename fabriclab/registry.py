@@ -19,6 +19,7 @@ FOLDERS: Final = {
     "definition": "fabriclab.collectives",
     "routing": "fabriclab.routing",
     "engine": "fabriclab.engines",
+    "workload": "fabriclab.workload",
 }
 _found: dict[str, dict[str, Callable[..., Any]]] = {}
 _about: dict[tuple[str, str], dict[str, Any]] = {}

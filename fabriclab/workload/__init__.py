@@ -1,0 +1,50 @@
+"""Workload: who computes what and sends what to whom, step after step, as Flows with dependencies.
+
+Every pattern is a function that registers itself. A computation is a flow of size 0 that takes its lag, so the
+engines time everything.
+
+Examples
+--------
+>>> from fabriclab import engines, routing, topologies, workload
+>>> star = topologies.build("crossbar", hosts=4, rate="400 Gb/s")
+>>> flows = workload.build("pipeline", star, 0, stages=range(4), microbatches=8, forward="1 ms", backward="2 ms")
+>>> timeline = engines.run(star, routing.route(star, flows), flows)
+>>> round(timeline.end * 1e3, 9)  # (8 + 4 - 1) x (1 + 2) ms
+33.0
+>>> round(1 - workload.busy(timeline, flows, flows.source == star.endpoint[0]) / timeline.end, 6)  # 3 / 11
+0.272727
+
+Gradients of three layers, summed while the backward goes on:
+
+>>> step = workload.build("data_parallel", 1.0, 2.0, [4e6, 1e6, 1e6], lambda b: 0.5 + b / 1e6, bucket="2 MB")
+>>> lanes = workload.streams(step)
+>>> timeline = engines.run(lanes, routing.route(lanes, step), step)
+>>> sums = workload.labelled(step, "reduce")
+>>> timeline.end, workload.exposed(timeline, step, ~sums, sums)
+(14.0, 5.0)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fabriclab import registry
+from fabriclab.core import Flows
+from fabriclab.workload.measures import busy, exposed, labelled, slowed, spans
+from fabriclab.workload.steps import streams
+from fabriclab.workload.trace import read_trace, write_trace
+
+__all__ = [
+    "build", "busy", "exposed", "labelled", "names", "read_trace", "slowed", "spans", "streams", "write_trace",
+]  # fmt: skip
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of all patterns."""
+    return registry.names("workload")
+
+
+def build(pattern: str, /, *arguments: Any, **options: Any) -> Flows:
+    """Return the flows of one pattern of `names`; ``registry.get("workload", pattern)`` has its documentation."""
+    flows: Flows = registry.get("workload", pattern)(*arguments, **options)
+    return flows

@@ -1,0 +1,101 @@
+"""Work: operations in streams, gathered as arrays, then made into Flows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fabriclab import units
+from fabriclab.core import Fabric, Flows
+from fabriclab.core._arrays import pointer
+from fabriclab.core._frozen import check_within, frozen, si
+from fabriclab.core._memory import check_memory
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+_BYTES: Final = 120  # peak per flow and per dependency, measured and rounded up; a test holds it
+
+
+class Work:
+    """Collect computations and transfers with their order, then make `Flows`; used by all files of this folder.
+
+    A computation is a flow of size 0 from a node to itself that takes its lag. Operations of one stream run one after
+    another, by ``turn``, then as they were added; two streams meet through ``after`` only.
+    """
+
+    def __init__(self) -> None:
+        self.n, self.held, self.room = 0, 0, 0.0  # held: flows and dependencies, of which room fit into memory
+        self.labels, self.parts = list[str](), list[dict[str, Any]]()
+        self.waits = [np.zeros((2, 0), dtype=np.int64)]  # who waits, and for whom
+
+    def add(
+        self, label: str, source: ArrayLike, target: ArrayLike | None = None, *, size: ArrayLike = 0.0,
+        lag: ArrayLike = 0.0, stream: ArrayLike = -1, turn: ArrayLike = 0.0, after: Sequence[ArrayLike] = (),
+    ) -> Ints:  # fmt: skip
+        """Add operations that broadcast together; return their numbers, in that shape.
+
+        Parameters
+        ----------
+        label : str
+            What they are.
+        source, target : array_like of int
+            Nodes; a computation has no target.
+        size, lag : array_like
+            As in `Flows`. [B], [s]
+        stream, turn : array_like
+            Stream of each, -1 for none, and its place there.
+        after : sequence of array_like of int
+            What each waits for: numbers of operations, with one axis more than the operations; -1 for none.
+        """
+        self.labels += [label] * (label not in self.labels)
+        given = {"source": source, "target": source if target is None else target, "size": size, "lag": lag,
+                 "stream": stream, "turn": turn, "label": self.labels.index(label)}  # fmt: skip
+        columns = np.broadcast_arrays(*given.values())
+        # Each is a flow, waits for the one before it in its stream, and for some more.
+        self.held += columns[0].size * (2 + sum(np.shape(row)[-1] for row in after))
+        if self.held > self.room:
+            self.room = 1.1 * self.held  # asking for the memory that there is takes longer than a small step
+            what = f"a graph of {self.held} flows and dependencies"
+            check_memory(_BYTES * self.room, what, "take fewer ranks, steps, segments or micro-batches")
+        self.parts.append({name: column.ravel() for name, column in zip(given, columns, strict=True)})
+        number = self.n + np.arange(columns[0].size).reshape(columns[0].shape)
+        self.n += number.size
+        for row in map(np.asarray, after):
+            pairs = np.stack(np.broadcast_arrays(number[..., None], row))
+            self.waits.append(pairs[:, pairs[1] >= 0])
+        return number
+
+    def flows(self) -> Flows:
+        """Return all that was added, as a graph."""
+        c: dict[str, Any] = {name: np.concatenate([part[name] for part in self.parts]) for name in self.parts[0]}
+        line = np.lexsort((c.pop("turn"), stream := c.pop("stream")))
+        line = line[stream[line] >= 0]
+        next_to = stream[line[1:]] == stream[line[:-1]]
+        waits = np.concatenate([*self.waits, np.stack([line[1:], line[:-1]])[:, next_to]], axis=1)
+        owner, after = waits[:, np.argsort(waits[0], kind="stable")]
+        graph = Flows.make(**c, labels=tuple(self.labels))
+        return replace(graph, after_ptr=pointer(np.bincount(owner, minlength=self.n)), after=after)
+
+
+def nodes_of(fabric: Fabric, ranks: ArrayLike, name: str, least: int = 1) -> Ints:
+    """Return the nodes of some ranks, (n,), or refuse them by name."""
+    rank = frozen(ranks if np.size(ranks) else np.zeros(0, np.int64), np.int64, name)
+    check_within(rank, name, 0, fabric.n_ranks - 1)
+    if rank.ndim != 1 or rank.size < least or np.unique(rank).size < rank.size:
+        msg = f"{name} must be {least} or more different ranks of the fabric, such as range(4), got {ranks!r:.60}"
+        raise ValueError(msg)
+    out: Ints = fabric.endpoint[rank].astype(np.int64)
+    return out
+
+
+def times_of(value: ArrayLike, name: str, *shape: int) -> Floats:
+    """Return times that broadcast to a shape, or refuse them by name. [s]."""
+    given = si(value, name, units.time)
+    if given.ndim > len(shape) or any(a not in (1, b) for a, b in zip(given.shape[::-1], shape[::-1], strict=False)):
+        msg = f"{name} must be one time or times of shape {shape}, got shape {given.shape}"
+        raise ValueError(msg)
+    return np.broadcast_to(given, shape)

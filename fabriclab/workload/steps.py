@@ -1,0 +1,167 @@
+"""Steps of training as streams of computation and communication, whose collectives take a given time.
+
+Nodes 0, 1, ... are the computation of the ranks and the last node is their communication: run them on `streams`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fabriclab import units
+from fabriclab.core import Fabric, FabricBuilder, Flows
+from fabriclab.core._frozen import si
+from fabriclab.registry import register
+from fabriclab.workload._work import Floats, Ints, Work, times_of
+
+Cost = Callable[[Floats], ArrayLike]
+_SMALL = {"forward": [1.0, 2.0, 1.0], "backward": [2.0, 4.0, 2.0], "sizes": [4e6, 1e6, 3e6], "cost": lambda b: b / 1e6}
+
+
+def streams(flows: Flows) -> Fabric:
+    """Return a fabric without links whose nodes are the streams of a step; a timeline has a lane for each."""
+    n = int(flows.source.max())
+    b = FabricBuilder(("compute", "communication"), ("rank",))
+    b.add_nodes("compute", n, tier=0, transit=False, rank=np.arange(n))
+    b.add_nodes("communication", 1, tier=0, transit=False)
+    return b.build("streams", {}, endpoint=np.arange(n + 1), rail=np.zeros(n + 1), server=np.arange(n + 1))
+
+
+@register("workload", "data_parallel", small=_SMALL)
+def data_parallel(
+    forward: ArrayLike, backward: ArrayLike, sizes: ArrayLike, cost: Cost, *, bucket: units.Quantity = 0.0,
+    priority: bool = False,
+) -> Flows:  # fmt: skip
+    """Return the backward of a step and the forward of the next one, with gradients all-reduced in buckets.
+
+    Gradients are ready from the last layer to the first; a bucket is full with the layer that brings it to its size,
+    and goes when all ranks have it. One collective runs at a time and is not interrupted.
+
+    Parameters
+    ----------
+    forward, backward : array_like
+        Time of each layer, (L,), or (R, L) for ranks that differ. [s]
+    sizes : (L,) array_like
+        Gradient of each layer. [B]
+    cost : callable
+        Time of an all-reduce of so many bytes [s]; takes and gives arrays.
+    bucket : float or str
+        Size from which on a bucket is full: 0 for each layer by itself (wait-free backward), inf for one. [B]
+    priority : bool
+        Of the buckets that wait, the one goes first that the next forward needs first, and each layer waits for its
+        own bucket only. Otherwise they go as they are ready, and the next forward waits for all.
+
+    Returns
+    -------
+    Flows
+        Labelled backward, all-reduce and forward.
+
+    References
+    ----------
+    .. [1] S. Li et al., PyTorch distributed: experiences on accelerating data parallel training, VLDB 13(12), 2020.
+    .. [2] H. Zhang et al., Poseidon, USENIX ATC 2017 (wait-free backward).
+    .. [3] Y. Peng et al., A generic communication scheduler for distributed DNN training acceleration, SOSP 2019.
+    """
+    moved = si(sizes, "sizes", units.size)
+    full = np.inf if bucket == np.inf else units.size(bucket, "bucket")
+    ranks, n = max(len(np.atleast_2d(t)) for t in (forward, backward)), moved.size
+    ahead, back = times_of(forward, "forward", ranks, n), times_of(backward, "backward", ranks, n)
+    own, filled, here = np.zeros(n, dtype=np.int64), 0.0, 0  # bucket of each layer, in the order of the backward
+    for i, part in enumerate(moved[::-1]):
+        own[i], filled = here, filled + part
+        here, filled = (here + 1, 0.0) if filled >= full else (here, filled)
+    last = np.append(np.flatnonzero(np.diff(own)), n - 1)
+    takes = times_of(cost(np.bincount(own, moved[::-1]).astype(np.float64)), "cost", own[-1] + 1)
+    work, rank = Work(), np.arange(ranks)
+    done = work.add("backward", rank[:, None], lag=back[:, ::-1], stream=rank[:, None])
+    ready = np.cumsum(back[:, ::-1], axis=1).max(axis=0)[last]
+    turn = _served(ready, takes, -np.arange(takes.size)) if units.flag(priority, "priority") else 0.0
+    sums = work.add("all-reduce", ranks, lag=takes, stream=ranks, turn=turn, after=[done[:, last].T])
+    needs = sums[own[::-1]] if priority else sums[-1:]
+    work.add("forward", rank[:, None], lag=ahead, stream=rank[:, None], turn=1.0, after=[needs[:, None]])
+    return work.flows()
+
+
+def _served(ready: Floats, takes: Floats, rank: Ints) -> Floats:
+    """Return the turn of each job on one server that takes, of those that are ready, the one of lowest rank."""
+    turn, now, waits = np.zeros(ready.size), 0.0, np.ones(ready.size, dtype=np.bool_)
+    for place in range(ready.size):
+        now = max(now, ready[waits].min())
+        job = np.argmin(np.where(waits & (ready <= now), rank, np.inf))
+        turn[job], waits[job], now = place, False, now + takes[job]
+    return turn
+
+
+@register("workload", "sharded", small=_SMALL)
+def sharded(forward: ArrayLike, backward: ArrayLike, sizes: ArrayLike, cost: Cost, *, prefetch: int = 1) -> Flows:
+    """Return a step whose ranks each hold a part of all parameters (ZeRO stage 3, FSDP).
+
+    A layer is gathered before its forward and again before its backward; then its gradients are reduce-scattered.
+    One collective runs at a time; a gather goes before a reduce-scatter that the same computation lets go.
+
+    Parameters
+    ----------
+    forward, backward, sizes : (L,) array_like
+        Time [s] and parameters [B] of each layer.
+    cost : callable
+        Time of an all-gather, or of a reduce-scatter, of so many bytes [s]; takes and gives arrays.
+    prefetch : int
+        Layers that are gathered ahead: with 0 a gather waits until the layer before is done. >= 0
+
+    Returns
+    -------
+    Flows
+        Labelled forward, backward, all-gather and reduce-scatter.
+
+    References
+    ----------
+    .. [1] S. Rajbhandari et al., ZeRO, SC 2020. [2] Y. Zhao et al., PyTorch FSDP, VLDB 16(12), 2023, section 3.3.
+    """
+    moved, early = si(sizes, "sizes", units.size), 1 + units.count(prefetch, "prefetch", 0)
+    n = moved.size
+    ahead, back = times_of(forward, "forward", n), times_of(backward, "backward", n)
+    takes, work, k = times_of(cost(moved), "cost", moved.size), Work(), np.arange(2 * moved.size)
+    gathered, both = (2 * n + k)[:, None], np.append(takes, takes[::-1])
+    work.add("forward", 0, lag=ahead, stream=0, after=[gathered[:n]])
+    work.add("backward", 0, lag=back[::-1], stream=0, after=[gathered[n:]])
+    freed = np.where(k >= early, k - early, -1)[:, None]  # computation k has number k
+    work.add("all-gather", 1, lag=both, stream=1, turn=2 * (k - early), after=[freed])
+    work.add("reduce-scatter", 1, lag=both[n:], stream=1, turn=2 * k[n:] + 1, after=[k[n:, None]])
+    return work.flows()
+
+
+@register("workload", "tensor_parallel", small={"compute": [2.0, 3.0], "sizes": [4e6, 1e6], "cost": _SMALL["cost"]})
+def tensor_parallel(compute: ArrayLike, sizes: ArrayLike, cost: Cost, *, chunks: int = 1) -> Flows:
+    """Return layers that each compute and then all-reduce, cut into chunks of the batch.
+
+    A chunk needs its own sum only, so one chunk is sent while the next is computed. Leaves out that small matrix
+    products are less efficient.
+
+    Parameters
+    ----------
+    compute, sizes : (L,) array_like
+        Time [s] and activation [B] of each layer, for the whole batch.
+    cost : callable
+        Time of an all-reduce of so many bytes [s]; takes and gives arrays.
+    chunks : int
+        Parts of the batch. >= 1
+
+    Returns
+    -------
+    Flows
+        Labelled compute and all-reduce.
+
+    References
+    ----------
+    .. [1] G. Wang et al., Domino, 2024 (arXiv:2409.15241).
+    """
+    moved, c, work = si(sizes, "sizes", units.size), units.count(chunks, "chunks"), Work()
+    takes, number = times_of(compute, "compute", moved.size), np.arange(moved.size * c).reshape(-1, c)
+    before = np.append(np.full((1, c), -1), number.size + number[:-1], axis=0)
+    lag = np.repeat(takes[:, None] / c, c, axis=1)
+    done = work.add("compute", 0, lag=lag, stream=0, after=[before[..., None]])
+    sums = times_of(cost(moved / c), "cost", moved.size)[:, None]
+    work.add("all-reduce", 1, lag=sums, stream=np.ones_like(done), after=[done[..., None]])
+    return work.flows()
