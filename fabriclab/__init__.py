@@ -9,8 +9,6 @@ Examples
 50000000000.0
 """
 
-from __future__ import annotations
-
 import importlib
 import sys
 from typing import Any, Final

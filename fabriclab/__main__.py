@@ -1,7 +1,5 @@
 """`python -m fabriclab`: a greeting that says what works here; the learner's progress; grading; how wrong we are."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 

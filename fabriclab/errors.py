@@ -1,7 +1,5 @@
 """Errors that a caller may react to; wrong arguments raise ValueError or TypeError."""
 
-from __future__ import annotations
-
 __all__ = ["Deadlock", "FabricError", "FileFormat", "NoPath", "OutOfSlots", "TooLarge", "Unreachable"]
 
 

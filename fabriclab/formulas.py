@@ -1,7 +1,5 @@
 """Formulas of tables: right answers and known wrong ones are computed, never typed as numbers."""
 
-from __future__ import annotations
-
 import ast
 import math
 import operator

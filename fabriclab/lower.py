@@ -1,7 +1,5 @@
 """Lower a Schedule onto a Fabric: who becomes where, and blocks become bytes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final

@@ -4,8 +4,6 @@
 was written in the wrong place.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import os

@@ -1,7 +1,5 @@
 """Short tracebacks in notebooks: a refused argument shows the learner's own line and the sentence that refuses it."""
 
-from __future__ import annotations
-
 import dis
 import os
 import sys

@@ -4,8 +4,6 @@ Inside the library every quantity is a float in bytes, seconds, bytes per second
 metres, watts or US dollars. Only public functions call the parsers here.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from types import MappingProxyType

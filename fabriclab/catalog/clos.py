@@ -1,7 +1,5 @@
 """Switches and cables of the folded Clos families: one count for the running case and for the topologies."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

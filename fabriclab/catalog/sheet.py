@@ -4,8 +4,6 @@ Letters of the formulas in `case.csv`: P parameters, L layers, h hidden, V vocab
 b sequences of a micro-batch, m micro-batches, t and d the tensor- and data-parallel groups.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any, Final

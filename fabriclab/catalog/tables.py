@@ -1,7 +1,5 @@
 """Tables of facts: read once with the csv module, looked up by part and attribute."""
 
-from __future__ import annotations
-
 import csv
 import difflib
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """Register an algorithm: its steps make a Schedule, its costs a closed form."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial, wraps
 from inspect import signature

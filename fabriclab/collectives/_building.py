@@ -1,7 +1,5 @@
 """Ask for a collective by name: its algorithms, its Schedule, its closed form."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from typing import Any

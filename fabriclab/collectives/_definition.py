@@ -1,7 +1,5 @@
 """What each collective does, in the sense of MPI: who has which blocks before and after, and the result by numpy."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

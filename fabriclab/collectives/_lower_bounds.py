@@ -1,7 +1,5 @@
 """Lower bounds on the time of a collective, each named with the machine model that it needs."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final

@@ -1,7 +1,5 @@
 """Run a Schedule on real buffers, and say by definition what must come out."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -4,8 +4,6 @@ Block s n + t goes from rank s to rank t. The option ``traffic`` is a table (n, 
 in any unit: the size of a run is then the largest buffer of a rank.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -6,8 +6,6 @@ References
    2005, pp. 49-66; scatter and all-gather as a broadcast stand there under van de Geijn's name.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from fabriclab.collectives._algorithm import Steps, algorithm, ceil_log2

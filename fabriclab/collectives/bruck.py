@@ -9,8 +9,6 @@ References
 .. [2] S. Jeaugey, PAT: a new algorithm for all-gather and reduce-scatter operations at scale, arXiv:2506.20252, 2025.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

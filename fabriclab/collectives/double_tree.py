@@ -9,8 +9,6 @@ References
    NVIDIA/nccl, src/graph/trees.cc.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

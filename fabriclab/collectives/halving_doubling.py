@@ -10,8 +10,6 @@ References
    2005, pp. 49-66.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A Schedule as MSCCL XML: what each thread block of each GPU sends, receives, adds and waits for."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any, Final

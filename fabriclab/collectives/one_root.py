@@ -5,8 +5,6 @@ once is decided by the network. The closed form lets them share the port, which 
 mean; ``alone`` does not.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

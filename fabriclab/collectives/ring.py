@@ -3,8 +3,6 @@
 A phase of n - 1 steps is one step group: every repetition moves all block numbers on by one.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 

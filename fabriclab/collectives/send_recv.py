@@ -1,7 +1,5 @@
 """Point to point: every rank sends to the next and receives from the one before, as nccl-tests measures it."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from fabriclab.collectives._algorithm import Steps, algorithm

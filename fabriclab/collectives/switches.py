@@ -12,8 +12,6 @@ References
 .. [3] NVIDIA, Parallel Thread Execution ISA, multimem instructions.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

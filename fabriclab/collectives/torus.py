@@ -6,8 +6,6 @@ References
 .. [2] M. Barnett et al., Proc. Scalable High Performance Computing Conference, 1994, pp. 357-364 (bucket).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from math import isqrt, prod
 from typing import Final

@@ -1,7 +1,5 @@
 """Compressed rows, and columns that belong together, shared by the types of this folder."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What cannot be changed: arrays, mappings, and values that stay frozen when they are copied or pickled."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from typing import Any, NoReturn, Self, TypeVar

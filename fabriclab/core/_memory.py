@@ -1,7 +1,5 @@
 """Refuse what does not fit into memory before it is allocated."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Final

@@ -1,7 +1,5 @@
 """Changes: capacities that change while traffic runs (failures, flaps, drains, optical circuits)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 

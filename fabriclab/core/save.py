@@ -1,7 +1,5 @@
 """Save and load any type of this folder: npz without pickles, with format and version, written atomically."""
 
-from __future__ import annotations
-
 import dataclasses
 import importlib
 import io

@@ -1,7 +1,5 @@
 """Timeline: when each flow started and ended, and what each link carried."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

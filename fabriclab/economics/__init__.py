@@ -10,8 +10,6 @@ Examples
 ()
 """
 
-from __future__ import annotations
-
 from fabriclab.economics.bill import Bill, Item, bill, price_list
 from fabriclab.economics.floor import floor_plan
 from fabriclab.economics.legality import Violation, legality

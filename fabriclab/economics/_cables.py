@@ -1,7 +1,5 @@
 """What bill, floor plan and legality share: how far and how fast a medium carries, and which nodes are switches."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import numpy as np

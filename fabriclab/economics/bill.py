@@ -1,7 +1,5 @@
 """Bill: what the switches, NICs, transceivers and cables of a fabric cost and draw, line by line with source."""
 
-from __future__ import annotations
-
 import html
 from collections import Counter
 from collections.abc import Iterable, Mapping

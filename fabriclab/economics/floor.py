@@ -1,7 +1,5 @@
 """Floor plan: every box in a rack, every cable as long as its way, in the cheapest medium that reaches."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Legality: what speaks against building a fabric, each with the name of the node or cable, the rule and the figure."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Final
 

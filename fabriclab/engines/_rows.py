@@ -1,7 +1,5 @@
 """Rows of links and their max-min fair levels, by water filling, all local bottlenecks of a round at once."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import numpy as np

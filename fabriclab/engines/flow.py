@@ -1,7 +1,5 @@
 """Flows as fluids: weighted max-min fair rates, shared anew whenever a flow starts or ends."""
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Mapping
 from typing import Any, Final

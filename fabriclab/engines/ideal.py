@@ -1,7 +1,5 @@
 """Flows alone: the longest path through the dependencies, each flow as if no other were there."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -16,8 +16,7 @@ from typing import Any, Final
 from fabriclab import exercises
 from fabriclab.checks import Refused
 from fabriclab.core.save import write_atomic
-from fabriclab.exercises import exercise
-from fabriclab.grading.notebooks import Book, as_bytes, student_version
+from fabriclab.grading.notebooks import Book, as_bytes, exercise, student_version
 from fabriclab.texts import text
 
 _KEY: Final = re.compile("[0-9a-f]{64}")

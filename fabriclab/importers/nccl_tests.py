@@ -1,7 +1,5 @@
 """Reader of the text that nccl-tests and rccl-tests print, in all their versions since 2016."""
 
-from __future__ import annotations
-
 import os
 import re
 from dataclasses import dataclass, field, replace

@@ -3,8 +3,6 @@
 Tried with OpenSM 3.3.23 (``opensm-lfts.dump``) and infiniband-diags 44 (``ibnetdiscover``, ``dump_fts``).
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Mapping

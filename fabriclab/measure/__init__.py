@@ -1,7 +1,5 @@
 """Real measurements on this machine: memory copy, sockets, and collectives between processes."""
 
-from __future__ import annotations
-
 from fabriclab.measure._collectives import all_gather, all_reduce, broadcast, reduce_scatter
 from fabriclab.measure._host import copy, sockets
 from fabriclab.measure._launch import NotMeasured

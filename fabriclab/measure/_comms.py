@@ -1,7 +1,5 @@
 """The collectives over MPI and over Gloo, as `_rounds.Communicator`; each library is loaded when it is used."""
 
-from __future__ import annotations
-
 import os
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """What one machine does by itself: copy its memory, and talk to itself through a socket."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 import socket

@@ -1,7 +1,5 @@
 """Start the ranks of a measurement as processes, listen to the first one, and leave nothing behind."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

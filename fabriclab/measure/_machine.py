@@ -1,7 +1,5 @@
 """What this machine is, and how busy it was while something was measured."""
 
-from __future__ import annotations
-
 import importlib.util
 import math
 import os

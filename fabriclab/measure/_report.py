@@ -1,7 +1,5 @@
 """What all measurements share: sizes at the door, and rounds summed up as a Result."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

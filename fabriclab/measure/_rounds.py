@@ -1,7 +1,5 @@
 """The timed rounds of a collective, the same for every communicator, with a check of the answer."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from time import perf_counter
 from typing import Final, Protocol

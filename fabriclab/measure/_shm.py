@@ -1,7 +1,5 @@
 """Collectives over shared memory between processes, with the standard library and numpy alone."""
 
-from __future__ import annotations
-
 import threading
 import time
 from multiprocessing import resource_tracker, shared_memory

@@ -1,7 +1,5 @@
 """Measurements of another machine, kept for machines that cannot measure."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from dataclasses import replace

@@ -3,8 +3,6 @@
 The first rank answers with lines of JSON: ready, done (rounds so far), times (of one size) or wrong.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -14,8 +14,6 @@ hops: diameter 4, mean way 3.69
 {'fibre': (96, 1440.0)}
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Where ranks enter the network: what all measures share, beside the search."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -1,7 +1,5 @@
 """Traffic patterns, and the rate at which a fabric carries them."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import Final, NamedTuple
 

@@ -1,7 +1,5 @@
 """From flows to pairs of nodes, each seen once by a method, and from its rows back to flows."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Hops from all nodes to many goals at once, by breadth-first search with one bit for each goal."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Final
 

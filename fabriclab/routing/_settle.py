@@ -1,7 +1,5 @@
 """Routes that depend on load: a fixed point at which no flow finds a cheaper candidate."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Final
 

@@ -1,7 +1,5 @@
 """What a routing method sees: rows of links, the links that lead on from a node, and a walk along them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, TypeVar

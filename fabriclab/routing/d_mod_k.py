@@ -1,7 +1,5 @@
 """D-mod-k: the digits of the target's place in the tree choose the links, so that equal shifts never meet."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from fabriclab.core import Fabric

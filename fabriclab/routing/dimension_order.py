@@ -1,7 +1,5 @@
 """Dimension order: along x until it agrees, then along y, and so on."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -1,7 +1,5 @@
 """Shortest paths by a hash of the flow (equal-cost multi-path), the first of all, or by load; what a fair hash does."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Relays: a GPU of the one server passes traffic on over NVLink, so that it crosses the network on one rail."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from fabriclab.core import Fabric

@@ -1,7 +1,5 @@
 """Packet spraying in its ideal form: every shortest path carries its part of the flow."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

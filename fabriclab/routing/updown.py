@@ -1,7 +1,5 @@
 """Up*/down*: no way climbs again after it has come down, so no circle of waits can close, on any fabric."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

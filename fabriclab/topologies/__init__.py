@@ -7,8 +7,6 @@ Examples
 {'host': 64, 'leaf': 8, 'spine': 4, 'cables': 128, 'ranks': 64, 'servers': 64}
 """
 
-from __future__ import annotations
-
 import inspect
 from typing import Any
 

@@ -6,8 +6,6 @@ Names are kind and coordinates: ``x``, ``y``, ``z``, ``d4``, ... of a grid, ``gr
 goes up and 2c + 1 down.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple

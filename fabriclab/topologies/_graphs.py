@@ -1,7 +1,5 @@
 """Fabrics from others: a networkx graph, and copies of a server on the ends of a network."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

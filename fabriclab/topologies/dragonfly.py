@@ -1,7 +1,5 @@
 """Dragonfly and dragonfly+: groups of switches, each group joined with every other by few long cables."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

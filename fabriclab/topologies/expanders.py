@@ -1,7 +1,5 @@
 """Graphs in which all switches are near each other: Slim Fly, by algebra, and Jellyfish, at random."""
 
-from __future__ import annotations
-
 import math
 from typing import Any, Final
 

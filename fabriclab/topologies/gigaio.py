@@ -1,7 +1,5 @@
 """GigaIO: two boxes of GPUs and a host on a PCIe fabric, in five published wirings."""
 
-from __future__ import annotations
-
 import re
 from typing import Final
 

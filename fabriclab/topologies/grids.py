@@ -1,7 +1,5 @@
 """Grids of chips or switches: a row of each dimension is a ring or a path, or all of it is joined with each other."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from functools import partial

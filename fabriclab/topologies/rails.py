@@ -3,8 +3,6 @@
 GPU i of every server hangs on the leaves of rail i, so that equal numbers meet at one leaf.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

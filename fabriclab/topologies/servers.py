@@ -4,8 +4,6 @@ What a server has stands in the catalog (``catalog.systems``), with its source; 
 parts. Left out: memory, storage and its NICs, and forwarding times (no source gives one for NVSwitch chips).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final
 

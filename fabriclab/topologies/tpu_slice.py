@@ -1,7 +1,5 @@
 """TPU slice: cubes of 4 x 4 x 4 chips, joined to a torus by optical circuit switches (OCS)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Trees of switches: leaf-spine, fat tree and XGFT, and one ideal switch, the network of the textbook formulas."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from math import prod
 from typing import Any

@@ -10,8 +10,6 @@ Examples
 'NVLSTree'
 """
 
-from __future__ import annotations
-
 import html
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Algorithms x protocols that NCCL weighs for a collective on a system, each with the parts of its cost."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cache
 from typing import Final

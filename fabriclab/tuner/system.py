@@ -1,7 +1,5 @@
 """What the cost model needs to know of a system: counts and rates from a row of the catalog."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache

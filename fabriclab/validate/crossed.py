@@ -1,7 +1,5 @@
 """How wrong our model is on what it has not seen, beside two baselines, and what no public fact can tell."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, partial

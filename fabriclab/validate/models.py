@@ -1,7 +1,5 @@
 """Two models of a collective's time on a published system: ours, and the textbook ring that it has to beat."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Errors of a model on published sweeps, by regime, and of the flow engine on five wirings of PCIe boxes."""
 
-from __future__ import annotations
-
 import html
 from collections.abc import Callable
 from dataclasses import dataclass

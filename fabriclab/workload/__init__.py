@@ -24,8 +24,6 @@ Gradients of three layers, summed while the backward goes on:
 (14.0, 5.0)
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from fabriclab import registry

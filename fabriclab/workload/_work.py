@@ -1,7 +1,5 @@
 """Work: operations in streams, gathered as arrays, then made into Flows."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final

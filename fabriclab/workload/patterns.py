@@ -1,7 +1,5 @@
 """Point-to-point patterns on a fabric: parameter server, pipeline, broadcast, streaming input."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import numpy as np

@@ -3,8 +3,6 @@
 Nodes 0, 1, ... are the computation of the ranks and the last node is their communication: run them on `streams`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

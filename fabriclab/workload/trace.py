@@ -1,7 +1,5 @@
 """Traces in the Trace Event Format, which chrome://tracing and Perfetto show and PyTorch's profiler writes."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -7,8 +7,6 @@ Examples
 0.04085
 """
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
