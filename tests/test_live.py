@@ -50,6 +50,7 @@ ALPHA = {"alpha": live.Slider(1, 20, unit="us"), "size": live.Choice((4, 64))}
 VIEWS = {
     "stepper": lambda: live.stepper("all_reduce", "ring", 4),
     "tree": lambda: live.stepper("all_reduce", "binomial_tree", 8, segments=4, pipelined=True, step=2),
+    "switches": lambda: live.stepper("all_reduce", "nvls_sharp", 8, options={"per_server": 4}, step=3),
     "fabric": lambda: live.fabric(HALL, shuffled, controls=SHUFFLE),
     "opened": lambda: live.fabric(HALL, shuffled, controls=SHUFFLE, seed=3, open=0, colour="rail"),
     "small fabric": lambda: live.fabric(topologies.build("fat_tree", k=4).without(cables=[20])),
@@ -77,6 +78,10 @@ VIEWS = {
     "mix": lambda: live.mix(topologies.build("rail_optimised", servers=4, gpus=4, rails=4, radix=8), 50),
     "server": lambda: live.server(),
     "gigaio": lambda: live.gigaio(wirings=("2s-2rp-split-flat", "2s-2rp-std-flat")),
+    "overlap": lambda: live.overlap(bucket=1260),
+    "priority": lambda: live.overlap(bucket=220, priority=True),
+    "straggler": lambda: live.straggler(),
+    "slow link": lambda: live.straggler(ranks=7, what="link", way="binomial_tree"),
     "ruler": lambda: live.ruler({"copy": "10 GB/s"}, {"NVLink 4": "450 GB/s"}),
 }
 MEASURED = {"here": kept("measured", samples=[[1e-3, 1e-3, 2e-3], [2e-3, 2e-3, 3e-3]]), "there": kept("published")}
@@ -121,14 +126,10 @@ def test_a_ring_of_two_by_hand():
 @pytest.mark.parametrize("n", [1, 2, 5, 16])
 def test_every_algorithm_can_be_stepped_and_ends_as_its_definition_says(name, n):
     what, algorithm = name.split(".")
-    if (blocks := collectives.build(what, algorithm, n).n_blocks) > 16:
-        with pytest.raises(ValueError, match=f"16 cells each, got {n} ranks and {blocks}"):
-            live.stepper(what, algorithm, n)
-        return
     view = live.stepper(what, algorithm, n)
     last = view.set(step=view.controls["step"].high).scene.table
     whole = n * (n + 1) // 2
-    found = last["holds"].reshape(n, -1)
+    found = last["holds"].reshape(-1, collectives.build(what, algorithm, n).n_blocks)[:n]
     if what == "all_reduce":
         assert (found == whole).all()
     elif what == "reduce_scatter":
@@ -152,6 +153,34 @@ def test_chunks_move_along_the_links_of_their_route():
     assert np.diff(ptr).tolist() == [5, 7, 5, 7]
     assert np.array_equal(movers["x"][ptr[:-1]], over)
     assert np.array_equal(movers["x"][ptr[1:] - 1], np.roll(over, -1))
+
+
+def test_values_add_up_in_a_switch_by_hand():
+    view = live.stepper("all_reduce", "nvls_two_shot", 2, step=1)
+    assert view.scene.table["rank"].tolist() == ["0"] * 2 + ["1"] * 2 + ["switch 0"] * 2
+    assert [view.set(step=s).scene.table["holds"].tolist()[-2:] for s in range(3)] == [[0, 0], [3, 3], [3, 3]]
+    assert view.set(step=1).scene.layers["numbers"].fields["texts"] == ["1", "1", "2", "2", "3", "3"]
+    assert "rank 1 to switch 0: blocks 0..1, added" in view.scene.alt and "from 2 on are switches" in str(view)
+    movers = view.scene.layers["movers"].fields  # both chunks meet in one place, above the switch
+    end = movers["ptr"][1:].astype(int) - 1
+    assert np.ptp(movers["x"][end]) == np.ptp(movers["y"][end]) == 0 and len(end) == 2
+    nodes = view.scene.layers["nodes"].fields
+    assert movers["y"][end[0]] + movers["h"] / 2 < nodes["y"][nodes["texts"].index("switch")]
+
+
+def test_switches_stand_where_they_are_placed():
+    fabric = topologies.build("leaf_spine", hosts=8, radix=4)
+    nodes = [*fabric.nodes("leaf"), *fabric.nodes("spine")[[0, 0, 0]]]
+    view = live.stepper("all_reduce", "aggregation_tree", 8, fabric=fabric, switches=nodes, options={"radix": 2})
+    sums = [3, 7, 11, 15, 10, 26, 36]
+    for step, known in ((1, 4), (2, 6), (3, 7)):
+        scene = view.set(step=step).scene
+        assert scene.table["holds"].tolist()[8:] == sums[:known] + [0] * (7 - known)
+        movers, box = (scene.layers[k].fields for k in ("movers", "nodes"))
+        end, rows = movers["ptr"][1:].astype(int) - 1, np.unique(box["y"])  # spines, leaves, hosts
+        above = rows[int(step == 1)] - movers["y"][end]
+        assert np.all((above > 0) & (above < 50))
+    assert np.all(view.set(step=6).scene.table["holds"][:8] == 36)
 
 
 def test_colours_of_loads_go_from_end_to_end_of_the_map():
@@ -362,6 +391,10 @@ def test_wrong_values_are_refused_by_name():
         live.fabric(HALL, colour="blue")
     with pytest.raises(ValueError, match="at most 16 ranks"):
         live.stepper("all_reduce", "ring", 17)
+    with pytest.raises(ValueError, match="256 cells each, got 16 ranks and 512"):
+        live.stepper("all_to_all", "direct", 16, segments=2)
+    with pytest.raises(ValueError, match="a node of the fabric for each of the 1 switches of the schedule"):
+        live.stepper("all_reduce", "nvls_two_shot", 4, switches=[4, 4])
     with pytest.raises(ValueError, match="at most 200 nodes"):
         live.stepper("all_reduce", "ring", 4, fabric=HALL)
 
