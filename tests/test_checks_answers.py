@@ -72,8 +72,13 @@ def test_factors_that_people_are_off_by():
 
 
 def test_a_number_with_two_digits_is_a_rounded_one():
-    for value, rounded in ((0.14, True), (14, False), (0.16, False), (0.138, False), (0.1, False), (-0.14, False)):
+    seventh = ((0.14, True), (14, False), (0.15, False), (0.16, False), (0.138, False), (0.1, False), (-0.14, False))
+    for value, rounded in seventh:
         assert is_rounded(value, 1 / 7) is rounded
+    for value, truth, rounded in (
+        (7, 7.1, True), (6.8, 7.1, False), (7.2, 7.15, True), (10, 9.96, True), (-20, -20.9, True), (0.28, 0.29, False)
+    ):  # fmt: skip
+        assert is_rounded(value, truth) is rounded
 
 
 # Laws

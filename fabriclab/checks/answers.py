@@ -114,8 +114,11 @@ def named_factor(value: float, truth: float, kind: str) -> str | None:
 
 
 def is_rounded(value: float, truth: float) -> bool:
-    """Return whether a number has two digits at most and is within 5 % of the right one."""
-    return math.isclose(value, truth, rel_tol=0.05) and math.isclose(value, float(f"{value:.2g}"))
+    """Return whether a number is the right one, rounded or cut off to one digit or two, and within 5 % of it."""
+    near = math.isclose(value, truth, rel_tol=0.05) and value != 0
+    steps = [10.0 ** (math.floor(math.log10(abs(truth))) - k) for k in (0, 1)] if near else []
+    counts = ((step, math.floor(abs(truth) / step + up)) for step in steps for up in (1e-9, 0.5 + 1e-9))
+    return any(math.isclose(abs(value), step * count) for step, count in counts)
 
 
 def times(a: float, b: float) -> str:
