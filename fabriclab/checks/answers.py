@@ -22,8 +22,8 @@ _FACTORS: Final = {
     2.0: "direction", 8.0: "bits", 1.024: "binary", 1.024**2: "binary", 1.024**3: "binary", 1.024**4: "binary",
     1e3: "prefix", 1024.0: "prefix", 1e6: "prefix", 1e9: "prefix",
 }  # fmt: skip
-# Only what is measured in bytes has bits and powers of 1,024; a plain number has no prefix either.
-_KINDS: Final = {"bits": ("size", "rate"), "binary": ("size", "rate"), "prefix": ("size", "rate", "time")}
+# Only what is measured in bytes has directions, bits and powers of 1,024; a plain number has no prefix either.
+_KINDS: Final = dict.fromkeys(("direction", "bits", "binary"), ("size", "rate")) | {"prefix": ("size", "rate", "time")}
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ def named_factor(value: float, truth: float, kind: str) -> str | None:
     """Return the name of the slip if ``value`` is off by a factor that people are off by in a quantity, else None."""
     ratio = max(value / truth, truth / value) if value * truth > 0 else 0.0
     known = (name for factor, name in _FACTORS.items() if math.isclose(ratio, factor, rel_tol=5e-3))
-    return next((name for name in known if kind in _KINDS.get(name, (kind,))), None)
+    return next((name for name in known if kind in _KINDS[name]), None)
 
 
 def is_rounded(value: float, truth: float) -> bool:
