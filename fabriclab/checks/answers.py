@@ -58,18 +58,20 @@ def parse_answer(answer: Any, unit: str, bare: str = "") -> Answer:
     readable = isinstance(answer, str) or (hasattr(answer, "__float__") and not isinstance(answer, (bool, np.bool_)))
     match = _FORM.match(str(answer)) if readable else None
     example = (match[1] if match else "0.7") + f" {unit}" * bool(asked)
-    if match is None:
+    if match is None or (match[2] or "").startswith("/"):
         return Answer(problem=text("answer.kind", got=f"{answer!r:.60}", example=example))
     written = match[2] or bare or ("" if asked else "1")
     if not written:
         return Answer(problem=text("answer.which", example=example))
+    number, note = _number(match[1])
+    if not math.isfinite(number):
+        return Answer(problem=text("answer.finite"))
     try:
-        kind, factor = quantity(written, match[1])
+        kind, factor = quantity(written, f"{number:g}" if "/" in match[1] else match[1])
     except Refused as error:
         return Answer(problem=str(error))
     if kind != asked:
         return Answer(problem=text("answer.other", got=written, unit=unit))
-    number, note = _number(match[1])
     si = number * factor
     return Answer(si, note) if math.isfinite(si) else Answer(problem=text("answer.finite"))
 
