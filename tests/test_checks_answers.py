@@ -113,7 +113,7 @@ def test_nothing_a_learner_types_raises(answer):
         ([1, 2], ["one number"]), (1j, ["one number"]), ("50 Gbps", ["Gb/s", "GB/s"]),
         ("50 lumps", ["not known", "write"]),
         ("50 GB", ["something else", "GB/s"]), ("5.5.5 GB/s", ["finite"]), ("1/0 GB/s", ["finite"]),
-        ("1/7/2 GB/s", ["one number, got '1/7/2 GB/s'"]), ("12/7/2", ["one number"]), ("1/0 lumps", ["finite"]),
+        ("1/7/2 GB/s", ["got '1/7/2 GB/s'"]), ("12/7/2", ["one number"]), ("1/0 lumps", ["finite"]),
         ("1/8 GBs", ["unknown unit 'GBs' in '0.125 GBs'"]), ("1/8 gb/s", ["0.125 Gb/s"]),
         ("nan GB/s", ["one number"]),
         ("1e305 GB/s", ["finite"]),

@@ -112,11 +112,13 @@ def test_a_named_mistake_and_a_named_factor():
     shown = check("31-ring-time", "0.0426 s")
     assert "8 bits make a byte" in str(shown) and shown.data["named"] == "bits for bytes"
     shown = check("31-ring-time", "682 ms")
+    assert "factor of 2" not in str(shown) and shown.data["named"] == ""
+    shown = check("31-ring-bytes", "350 MB")
     assert "factor of 2" in str(shown) and shown.data["named"] == "factor direction"
     assert "unit step" in str(check("31-ring-time", "0.341 ms")) and "factor" not in str(check("31-ring-time", "0.9 s"))
     assert "powers of 1,024" in str(check("00-buffer", "65.5 MB"))
     named = progress()["checks"]["31-ring-time"]["named"]
-    assert named == ["one root adds everything", "bits for bytes", "factor direction", "factor prefix"]
+    assert named == ["one root adds everything", "bits for bytes", "factor prefix"]
 
 
 def test_a_share_is_told_as_rounded_and_not_as_a_step_of_units():
