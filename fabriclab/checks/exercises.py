@@ -151,13 +151,15 @@ def _alarm() -> Iterator[None]:
     if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
         yield
         return
-    alarms, over = itertools.count(), False
+    alarms, over, caller = itertools.count(), False, sys._getframe(2)  # what called __enter__, which called this
 
     def stop(number: int, frame: types.FrameType | None) -> None:
         lines = next(alarms)
 
         def again(frame: types.FrameType, event: str, value: object) -> Any:
             nonlocal lines
+            if over:
+                return None
             if event == "line":
                 lines -= 1
                 if lines < 0:
@@ -167,7 +169,7 @@ def _alarm() -> Iterator[None]:
         if over:
             return
         sys.settrace(lambda *_: None)
-        while frame is not None:
+        while frame is not None and frame is not caller:  # a debugger may trace the caller
             if not frame.f_globals.get("__name__", "").startswith("fabriclab."):
                 frame.f_trace = again
             frame = frame.f_back
