@@ -146,7 +146,8 @@ def _alarm() -> Iterator[None]:
     """Stop what runs within when the patience is over, where the system can.
 
     A bare ``except:`` in a loop catches an alarm. So each alarm is raised once more some lines later, one line later
-    than the last time: sooner or later that line stands outside of every try.
+    than the last time: sooner or later that line stands outside of every try. Not stopped is code whose handlers call
+    it again, deeper and deeper: a learner interrupts it, and in grading its process ends with its time.
     """
     if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
         yield
