@@ -1,6 +1,6 @@
 """Faults and maintenance: what fails or is drained together, what is left then, and how bad luck may get."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -75,7 +75,7 @@ def fail(fabric: Fabric, what: What, which: Sequence[Any], per: int = 1) -> Fabr
     """
     there = parts(fabric, what, per)
     for name in [which] if isinstance(which, str) or not np.iterable(which) else which:
-        if name not in there or name is which:
+        if not isinstance(name, Hashable) or name not in there or name is which:
             msg = f"which must list some of {len(there)} parts, such as {[*there][:8]}, got {name!r}"
             raise ValueError(msg)
     gone = np.concatenate([np.zeros(0, np.int64), *(there[name] for name in which)])
