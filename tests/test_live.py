@@ -44,6 +44,10 @@ def kept(obtained, **more):
     return fl.core.Result("copy", obtained, [2**20, 2**24], [1e-3, 2e-3], n_ranks=1, source="a paper", **more)
 
 
+def favoured(popular, choices):
+    return collectives.expert_tables(collectives.choose_experts(9, 16, choices, popular=popular), "low_latency")[0]
+
+
 SMALL = {"ring": RUN, "tree": fl.simulate("all_reduce", "binomial_tree", STAR, "1 MB")}
 SHUFFLE = {"seed": live.Slider(0, 9)}
 ALPHA = {"alpha": live.Slider(1, 20, unit="us"), "size": live.Choice((4, 64))}
@@ -76,6 +80,9 @@ VIEWS = {
     "failures": lambda: live.failures(topologies.build("fat_tree", k=4), count=3),
     "cut": lambda: live.cut(topologies.build("mesh", shape=(3, 5))),
     "mix": lambda: live.mix(topologies.build("rail_optimised", servers=4, gpus=4, rails=4, radix=8), 50),
+    "traffic": lambda: live.traffic(
+        favoured, controls={"popular": live.Slider(1, 8), "choices": live.Choice((1, 3))}, popular=2
+    ),
     "server": lambda: live.server(),
     "gigaio": lambda: live.gigaio(wirings=("2s-2rp-split-flat", "2s-2rp-std-flat")),
     "overlap": lambda: live.overlap(bucket=1260),
@@ -98,7 +105,7 @@ CODES = VIEWS | {
                                  open=HALL.endpoint[300]),
 }  # fmt: skip
 NAMES = {"fl": fl, "shuffled": shuffled, "two_ways": two_ways, "run": RUN,
-         "counted": counted, "rooted": rooted, "ring": SMALL["ring"], "tree": SMALL["tree"],
+         "counted": counted, "favoured": favoured, "rooted": rooted, "ring": SMALL["ring"], "tree": SMALL["tree"],
          "run_1_GB": RUN, "class_": REPEATED, "a_b": RUN, "a_b_": REPEATED, "fl_": RUN,
          "measured": MEASURED, "links": LINKS, "bounds": LIMITS}  # fmt: skip
 
@@ -279,6 +286,15 @@ def test_only_a_change_of_values_is_shown_as_motion():
     assert not view.widget.frame["moves"] and "<table" in view.widget.frame["table"]
 
 
+def test_traffic_by_hand():
+    view = live.traffic([[0, 6, 0], [0, 0, 0], [0, 3, 0]])
+    assert view.scene.said == "Rank 1 takes in most: 3 times the mean."
+    assert (view.scene.table["takes in"].tolist(), view.scene.table["sends"].tolist()) == ([0, 9, 0], [6, 0, 3])
+    for wrong in ([[0, 1]], [[0, 0], [0, 0]], [[0, -1], [1, 0]], [[1]]):
+        with pytest.raises(ValueError, match=r"table must be \(n, n\) of what each of 2..128 ranks has for each"):
+            live.traffic(wrong)
+
+
 # laws ---------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("name", VIEWS)
 def test_each_control_changes_the_arrays(name):
@@ -336,6 +352,12 @@ def test_the_table_holds_the_numbers_that_are_drawn(name):
         slope = np.polyfit([fl.units.time(t) for t in ticks["texts"]], ticks["x"], 1)
         assert bars["x"] == pytest.approx(np.polyval(slope, table["start [s]"]), abs=0.5)
         assert bars["x"] + bars["w"] == pytest.approx(np.polyval(slope, table["finish [s]"]), abs=0.5)
+    elif "takes in" in table.columns:
+        bars, most = drawn["taken"].fields["h"], max(table["takes in"].max(), table["sends"].max())
+        assert bars == pytest.approx(80 * table["takes in"] / most, rel=1e-5)
+        assert drawn["sent"].fields["w"] == pytest.approx(80 * table["sends"] / most, rel=1e-5)
+        cells = favoured(2, 1)
+        assert np.allclose(drawn["map"].fields["colour"], shade(cells.ravel() / cells.max()))
     elif "flows" in table.columns:
         bars, unit = drawn["bars"].fields, drawn["bars"].fields["h"].max() / table["flows"].max()
         assert np.maximum(table["flows"] * unit, 1) == pytest.approx(bars["h"], rel=1e-5)
