@@ -75,6 +75,8 @@ VIEWS = {
     ),
     "paths": lambda: live.paths(topologies.build("fat_tree", k=4)),
     "roulette": lambda: live.roulette(),
+    "bubble": lambda: live.bubble(),
+    "staleness": lambda: live.staleness(),
     "explorer": lambda: live.explorer("torus", families=("torus", "dragonfly", "slim_fly")),
     "twist": lambda: live.twist((2, 4)),
     "failures": lambda: live.failures(topologies.build("fat_tree", k=4), count=3),
@@ -229,6 +231,30 @@ def test_lines_that_change_places_are_marked_where_they_do():
     assert tree.at("64 KiB") < ring.at("64 KiB")
     assert tree.at("1 MiB") > ring.at("1 MiB")
     assert said == ["lines cross near 190 kB"]
+
+
+def test_a_bubble_of_two_stages_by_hand():
+    table = live.bubble(2, 2, "1F1B").scene.table
+    rows = zip(*(table[k].tolist() for k in ("stage", "what", "number", "start [s]", "finish [s]")), strict=True)
+    found = sorted((round(a), round(b), s, w[0], n) for s, w, n, a, b in rows)
+    assert found == [
+        (0, 1, 0, "f", 1), (1, 2, 0, "f", 2), (1, 2, 1, "f", 1), (2, 4, 1, "b", 1),
+        (4, 5, 1, "f", 2), (4, 6, 0, "b", 1), (5, 7, 1, "b", 2), (7, 9, 0, "b", 2),
+    ]  # fmt: skip
+    assert "33.3 % of the time is bubble, the closed form says 33.3 %" in live.bubble(2, 2, "1F1B").scene.said
+    assert "so 10 are shown" in live.bubble(5, 7, "interleaved").scene.said
+
+
+def test_synchronous_workers_begin_together_and_stale_ones_when_they_may():
+    def steps(staleness):
+        table = live.staleness(staleness, "one worker", 4).scene.table
+        return (table[k].reshape(-1, 4) for k in ("start [s]", "finish [s]"))  # a row for each step
+
+    start, finish = steps(0)
+    assert np.ptp(start, axis=1) == pytest.approx(0, abs=1e-5)
+    start, finish = steps(2)
+    last = finish.max(axis=1, keepdims=True)
+    assert np.all(start[3:] >= last[:-3]) and np.any(start[2:] < last[:-2])  # as far ahead as allowed, and no further
 
 
 def test_flows_of_repeated_steps_run_at_every_time():

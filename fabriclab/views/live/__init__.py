@@ -13,12 +13,13 @@ from fabriclab.views.live.rulers import ruler
 from fabriclab.views.live.runs import race, sweep, timeline
 from fabriclab.views.live.steppers import stepper
 from fabriclab.views.live.traffic import traffic
+from fabriclab.views.live.training import bubble, staleness
 from fabriclab.views.live.ways import paths, roulette
 from fabriclab.views.live.widget import Live, table
 from fabriclab.views.scene import Layer, Scene
 
 __all__ = [
-    "Choice", "Layer", "Live", "Scene", "Slider", "cut", "explorer", "fabric", "failures", "gigaio", "mix", "paths",
-    "placement", "race", "roulette", "ruler", "server", "stepper", "sweep", "table", "timeline",
+    "Choice", "Layer", "Live", "Scene", "Slider", "bubble", "cut", "explorer", "fabric", "failures", "gigaio", "mix",
+    "paths", "placement", "race", "roulette", "ruler", "server", "staleness", "stepper", "sweep", "table", "timeline",
     "traffic", "twist", "wirings",
 ]  # fmt: skip
