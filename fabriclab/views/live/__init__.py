@@ -8,6 +8,7 @@ its table and the line of code that sets it stand in its place.
 from fabriclab.views.live.controls import Choice, Slider
 from fabriclab.views.live.fabrics import fabric
 from fabriclab.views.live.networks import cut, explorer, failures, mix, twist
+from fabriclab.views.live.overlaps import overlap, straggler
 from fabriclab.views.live.rings import gigaio, placement, server, wirings
 from fabriclab.views.live.rulers import ruler
 from fabriclab.views.live.runs import race, sweep, timeline
@@ -20,6 +21,6 @@ from fabriclab.views.scene import Layer, Scene
 
 __all__ = [
     "Choice", "Layer", "Live", "Scene", "Slider", "bubble", "cut", "explorer", "fabric", "failures", "gigaio", "mix",
-    "paths", "placement", "race", "roulette", "ruler", "server", "staleness", "stepper", "sweep", "table", "timeline",
-    "traffic", "twist", "wirings",
+    "overlap", "paths", "placement", "race", "roulette", "ruler", "server", "staleness", "stepper", "straggler",
+    "sweep", "table", "timeline", "traffic", "twist", "wirings",
 ]  # fmt: skip
