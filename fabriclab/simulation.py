@@ -57,10 +57,7 @@ class Simulation:
         return most
 
     def bounds(self, **machine: Any) -> tuple[collectives.Bound, ...]:
-        """Return the lower bounds on this run, for a machine whose switches can do what its algorithm asks of them.
-
-        ``machine`` names its rates as `fabriclab.collectives.bounds` takes them, such as ``port_rate="400 Gb/s"``.
-        """
+        """Return `fabriclab.collectives.bounds` on this run, for switches that can do what its algorithm asks."""
         s = self.schedule
         who = registry.info("collective", f"{s.collective}.{s.algorithm}")["machine"]
         return collectives.bounds(s.collective, s.n_ranks, float(self.result.size[0]), machine=who, **machine)
