@@ -75,7 +75,9 @@ def test_servers_tie_with_a_ring_in_bytes_where_the_answer_says_and_in_time_at_t
         t = run("parameter_server", star(2 * w), job, servers=w + np.arange(s), workers=range(w))
         return t.link_bytes.max(), t.end
 
-    assert served(int(key))[0] > ring.timeline.link_bytes.max() > served(int(key) + 1)[0]
+    load = ring.timeline.link_bytes.max()
+    assert served(int(key))[0] == pytest.approx(w / int(key) * job) and w / key * job == pytest.approx(load)
+    assert served(int(key))[0] > load > served(int(key) + 1)[0]
     assert served(w // 2)[1] > 1.9 * ring.time and served(w)[1] == pytest.approx(ring.time, rel=0.05)
 
 
