@@ -56,15 +56,15 @@ def overlap(
         waits = workload.exposed(t, flows, ~sums, sums)
         made, took = timeline_scene(t, flows, lanes), flows.lag[sums].sum()
         bars = made.layers["bars"].fields
-        idle = boxes(bars["x"].min(), bars["y"][0], np.ptp(bars["x"] + bars["w"]), bars["h"][0], round=0.0,
-                     colour=COLOUR["grey"], alpha=0.3)  # fmt: skip
+        left, right = bars["x"].min(), np.max(bars["x"] + bars["w"])
+        idle = boxes(left, bars["y"][0], right - left, bars["h"][0], round=0.0, colour=COLOUR["grey"], alpha=0.3)
         said = text("live.overlap.said", n=n, size=units.format_size(job.dp_gradients / n), way=way,
                     took=f"{took:.3f}", hidden=f"{took - waits:.3f}", waits=f"{waits:.3f}")  # fmt: skip
         return replace(made, said=said, alt=said, layers={"idle": idle, **made.layers})
 
     # illustrative: from a quick switch to a slow software stack
-    controls: dict[str, Control] = {"bucket": Slider(25, whole, unit="MB", log=True), "start": Slider(1, 20, 0.1, unit="us"),
-                "way": Choice(_SUMS)}  # fmt: skip
+    controls: dict[str, Control] = {"bucket": Slider(25, whole, unit="MB", log=True),
+                                    "start": Slider(1, 20, 0.1, unit="us"), "way": Choice(_SUMS)}  # fmt: skip
     return live_view("overlap", locals(), scene, controls)
 
 
@@ -94,6 +94,7 @@ def straggler(
         raise ValueError(msg)
     job = case()
     star = topologies.build("crossbar", hosts=ranks, rate=job.nic_rate)
+    star = replace(star, kinds=("rank", *star.kinds[1:]))  # the names of lanes
 
     @cache
     def healthy(way: str) -> Simulation:
