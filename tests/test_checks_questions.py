@@ -362,8 +362,9 @@ def test_every_order_in_which_no_two_meet_is_right(rule):
 @pytest.mark.parametrize(
     ("rule", "words", "name"),
     [
-        (lambda r, s, n: s, "2 of them send to rank 0 in step 0", "all to one"),
-        (lambda r, s, n: (r + 1) % n, "serves rank 1 in 2 steps", "always the same"),
+        (lambda r, s, n: s, "4 of them send to rank 0 in step 0", "all to one"),
+        (lambda r, s, n: (r + 1) % n, "serves rank 1 in 4 steps", "always the same"),
+        (lambda r, s, n: (r + s) % (n - 1), "2 of them send to rank 0 in step 0", "wraps too early"),
         (lambda r, s, n: (r + 2 * s) % n, "rank 0 serves rank 0 in 2 steps", ""),
     ],
 )

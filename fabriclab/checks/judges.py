@@ -92,7 +92,8 @@ def _order(answer: Rule) -> Verdict:
             held = np.array([np.bincount(row, minlength=n) for row in rows])
             if (held > 1).any():
                 of, at = np.argwhere(held > 1)[0]
-                name = "all to one" if (to == to[:, :1]).all() else "always the same" if (to == to[0]).all() else ""
+                fits = {"all to one": to == to[:, :1], "always the same": to == to[0], "wraps too early": to != n - 1}
+                name = next((mistake for mistake, seen in fits.items() if seen.all()), "")
                 line = text(key, n=n, of=of, at=at, count=held[of, at])
                 return False, [line, text(f"mis.{name}") if name else ""], name
     return True, [], ""

@@ -71,7 +71,7 @@ def _scene(table: ArrayLike, said: str = "") -> Scene:
             (_LEFT - 12, rule, text("live.traffic.mean"), 2), (right + 12, base - 8, text("live.traffic.in"), 0),
             (_LEFT - 8, _TOP + 8, text("live.traffic.from"), 2), (_LEFT - 8, foot - 8, str(n - 1), 2),
             (_LEFT, foot + 12, text("live.traffic.to"), 0), (right, foot + 12, str(n - 1), 2),
-            (right + 8, foot + 12, text("live.traffic.out"), 0), (496.0, foot + 36, text("live.traffic.scale"), 0),
+            (right + 8, foot + 12, text("live.traffic.out"), 0), (510.0, foot + 36, text("live.traffic.scale"), 0),
         ),
     }  # fmt: skip
     words = text("live.traffic.said", rank=top, times=f"{taken[top] / mean:.3g}")
