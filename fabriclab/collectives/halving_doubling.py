@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fabriclab.collectives._algorithm import Steps, algorithm, ceil_log2, floor_log2
-from fabriclab.collectives.binomial_tree import tree
+from fabriclab.collectives.trees import tree
 from fabriclab.core import StepGroup
 
 
@@ -111,4 +111,4 @@ def all_gather(n: int, root: int) -> tuple[int, Steps]:
 )
 def broadcast(n: int, root: int) -> tuple[int, Steps]:
     """Send each subtree its blocks, then exchange them by doubling."""
-    return n, tree(n, root, "down") + _doubling(n)
+    return n, tree(n, root, "down", 0) + _doubling(n)

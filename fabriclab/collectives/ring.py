@@ -70,3 +70,10 @@ def all_gather(n: int, root: int) -> tuple[int, Steps]:
 def broadcast(n: int, root: int) -> tuple[int, Steps]:
     """Hand the array from rank to rank along a chain; many pipelined segments make it fast."""
     return 1, tuple(StepGroup.make((root + k) % n, (root + k + 1) % n, reduce=False) for k in range(n - 1))
+
+
+@algorithm("send_recv.direct", lambda n: (n > 1, n > 1, 0))
+def send_recv(n: int, root: int) -> tuple[int, Steps]:
+    """Send the whole array to the next rank and receive from the one before, all at once, as nccl-tests does."""
+    rank = np.arange(n)
+    return n, (StepGroup.make(rank, (rank + 1) % n, rank, reduce=False),)
