@@ -10,19 +10,13 @@ References
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fabriclab.collectives._algorithm import Steps, algorithm, ceil_log2, each
 from fabriclab.core import StepGroup
-
-
-def _near_first(n: int) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], int]]:
-    """Yield the steps of an all-gather: source, target, first block and number of blocks, twice as many each time."""
-    rank = np.arange(n)
-    for k in range((n - 1).bit_length()):
-        yield rank, (rank - (1 << k)) % n, rank, min(1 << k, n - (1 << k))
 
 
 def _far_first(n: int) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.int64]]]:
@@ -32,18 +26,23 @@ def _far_first(n: int) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.int6
         yield 1 << k, rank.ravel(), far.ravel()
 
 
+def _backwards(steps: Steps) -> Steps:
+    """Return the steps of an all-gather as a reduce-scatter: in reverse order, each the other way and with sums."""
+    return tuple(replace(s, source=s.target, target=s.source, reduce=~s.reduce) for s in reversed(steps))
+
+
 @algorithm("barrier.dissemination", lambda n: (ceil_log2(n), 0, 0))
 @algorithm("all_gather.bruck", lambda n: (ceil_log2(n), (n - 1) / n, 0))
 def all_gather(n: int, root: int) -> tuple[int, Steps]:
     """Send all blocks so far to the rank at distance 1, 2, 4, ... before; as a barrier, only the news of them."""
-    return n, tuple(StepGroup.make(*step, reduce=False) for step in _near_first(n))
+    rank, hops = np.arange(n), [1 << k for k in range((n - 1).bit_length())]
+    return n, tuple(StepGroup.make(rank, (rank - d) % n, rank, min(d, n - d), reduce=False) for d in hops)
 
 
 @algorithm("reduce_scatter.bruck", lambda n: (ceil_log2(n), (n - 1) / n, (n - 1) / n))
 def reduce_scatter(n: int, root: int) -> tuple[int, Steps]:
     """Run the all-gather backwards and add: half of the array goes over the longest distance first."""
-    steps = [StepGroup.make(t, s, first, count, reduce=True) for s, t, first, count in _near_first(n)]
-    return n, tuple(reversed(steps))
+    return n, _backwards(all_gather(n, root)[1])
 
 
 @algorithm(
@@ -70,10 +69,7 @@ def pat_all_gather(n: int, root: int) -> tuple[int, Steps]:
 )
 def pat_reduce_scatter(n: int, root: int) -> tuple[int, Steps]:
     """Run that all-gather backwards and add: most bytes go to the nearest first."""
-    steps = [
-        StepGroup.make((rank + far) % n, (rank + far - hop) % n, rank, reduce=True) for hop, rank, far in _far_first(n)
-    ]
-    return n, tuple(reversed(steps))
+    return n, _backwards(pat_all_gather(n, root)[1])
 
 
 @algorithm(
