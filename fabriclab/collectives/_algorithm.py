@@ -18,9 +18,11 @@ __all__ = ["ClosedForm", "Steps", "algorithm", "ceil_log2", "each", "floor_log2"
 
 Floats = NDArray[np.float64]
 ClosedForm = Callable[..., Floats]
-Cost = Callable[..., tuple[Any, Any, Any]]
+Costs = tuple[Any, Any, Any]
+Cost = Callable[..., Costs]
 Steps = tuple[StepGroup, ...]
-Recipe = Callable[..., tuple[int, Steps] | tuple[int, Steps, Any]]
+Built = tuple[int, Steps] | tuple[int, Steps, Any]
+Recipe = Callable[..., Built]
 
 
 def algorithm(
@@ -50,11 +52,10 @@ def algorithm(
         declared = {k: p.default for k, p in signature(steps).parameters.items() if p.kind is p.KEYWORD_ONLY}
 
         def chosen(given: dict[str, Any]) -> dict[str, Any]:
-            for option in given:
-                if option not in declared:
-                    takes = ", ".join(declared) or "none"
-                    msg = f"{collective} {how} has no option {option!r}; its options: {takes}"
-                    raise TypeError(msg)
+            if wrong := [option for option in given if option not in declared]:
+                takes = ", ".join(declared) or "none"
+                msg = f"{collective} {how} has no option {wrong[0]!r}; its options: {takes}"
+                raise TypeError(msg)
             return declared | given
 
         @wraps(steps)

@@ -120,6 +120,7 @@ def _reduce_scatter(buffers: list[Array], op: np.ufunc, n: int, root: int) -> li
     return np.array_split(_total(buffers, op), n)
 
 
+@define("barrier", own, everywhere, arrays=lambda n: 0)  # every rank must have heard of every other
 @define("all_gather", own, everywhere)
 def _all_gather(buffers: list[Array], op: np.ufunc, n: int, root: int) -> list[Array]:
     return [np.concatenate(buffers)] * n
@@ -157,9 +158,3 @@ def _all_to_all(buffers: list[Array], op: np.ufunc, n: int, root: int, parts: An
 @define("send_recv", own, _next, arrays=lambda n: n)
 def _send_recv(buffers: list[Array], op: np.ufunc, n: int, root: int) -> list[Array]:
     return [buffers[r - 1] for r in range(n)]
-
-
-@define("barrier", own, everywhere, arrays=lambda n: 0)
-def _barrier(buffers: list[Array], op: np.ufunc, n: int, root: int) -> list[Array]:
-    """Every rank must have heard of every other; nothing has a size."""
-    return [np.concatenate(buffers)] * n

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from fabriclab.collectives._algorithm import Steps, algorithm, ceil_log2
+from fabriclab.collectives._algorithm import Costs, Steps, algorithm, ceil_log2
 from fabriclab.collectives.ring import phase
 from fabriclab.core import StepGroup
 
@@ -93,7 +93,7 @@ def scatter_all_gather(n: int, root: int) -> tuple[int, Steps]:
     return n, tree(n, root, "down", 0) + phase(n, reduce=False)
 
 
-def _double(n: Any) -> tuple[Any, Any, Any]:
+def _double(n: Any) -> Costs:
     """Per level and way half of the array passes a port, or twice that where a parent has two children."""
     levels, moved = ceil_log2(n), (ceil_log2(n) + ceil_log2(np.ceil(n / 3))) / 2
     return 2 * levels, 2 * moved, moved
