@@ -103,8 +103,8 @@ def read_ibnetdiscover(source: str | os.PathLike[str]) -> Subnet:
         raise FileFormat(msg)
     for end, (node_, port, _, number) in ports.items():
         if ports.get((node_, port), ("", 0))[:2] != end:
-            msg = f"line {number}: port {end[1]} of {end[0]} leads to port {port} of {node_}, which does not lead back"
-            raise FileFormat(msg)
+            way = f"port {end[1]} of {end[0]} leads to port {port} of {node_}"
+            raise FileFormat.at(number, f"{way}, which does not lead back")
     return _subnet(nodes, lids, ports)
 
 
@@ -113,8 +113,7 @@ def _rate(speed: str, width: int, number: int) -> float:
     known, wanted = load_table("links"), "4x_data_rate"
     if wanted not in known.get(f"ib-{speed.lower()}", {}):
         names = ", ".join(part[3:].upper() for part in known if part.startswith("ib-") and wanted in known[part])
-        msg = f"line {number}: the catalog knows no InfiniBand speed {speed!r}; it has {names}"
-        raise FileFormat(msg)
+        raise FileFormat.at(number, f"the catalog knows no InfiniBand speed {speed!r}; it has {names}")
     return width / 4 * float(catalog.value("links", f"ib-{speed.lower()}", wanted))
 
 
@@ -172,13 +171,11 @@ def read_forwarding_tables(source: str | os.PathLike[str], subnet: Subnet) -> ND
         if head := _TABLE.match(line):
             near, here = place.get(int(head[1], 16), -1), True
             if near < 0:
-                msg = f"line {number}: switch {head[1]} is not in the subnet; take both files from one sweep"
-                raise FileFormat(msg)
+                raise FileFormat.at(number, f"switch {head[1]} is not in the subnet; take both files from one sweep")
         elif (row := _ROW.match(line.strip())) and here and int(row[1], 16) in column and int(row[2]) > 0:
             link = link_at.get((near, int(row[2])))
             if link is None:
-                msg = f"line {number}: port {int(row[2])} of {subnet.names[near]} has no cable in the subnet"
-                raise FileFormat(msg)
+                raise FileFormat.at(number, f"port {int(row[2])} of {subnet.names[near]} has no cable in the subnet")
             table[near, column[int(row[1], 16)]] = link
     if not here:
         msg = "the text holds no forwarding table; give opensm-lfts.dump, or what dump_fts prints"
