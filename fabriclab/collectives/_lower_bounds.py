@@ -97,10 +97,7 @@ def bounds(
     """
     definition(collective)  # refuses a wrong name
     n, size = units.count(n_ranks, "n_ranks"), units.size(n_bytes, "n_bytes")
-    if machine not in MACHINES:
-        msg = f"machine must be one of {', '.join(MACHINES)}, got {machine!r}"
-        raise ValueError(msg)
-    who, found = MACHINES[machine], []
+    who, found = MACHINES[units.choice(machine, "machine", MACHINES)], []
 
     def cut(k: int, rate: units.Quantity, symbol: str, name: str, model: str) -> None:
         # The factor of the bus bandwidth is this bound: that is why busbw can be held against a rate.

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from fabriclab import catalog, units
 from fabriclab.catalog import published
-from fabriclab.catalog.tables import data_rows, near
+from fabriclab.catalog.tables import data_rows
 from fabriclab.core._frozen import ReadOnly, Value
 from fabriclab.tuner.plans import EAGER, LL_CHUNK, Plan, plans, post
 from fabriclab.tuner.system import System, check, read
@@ -194,12 +194,8 @@ def estimate(
     ----------
     .. [1] NVIDIA/nccl, src/graph/tuning.cc, cost model of algorithms and protocols.
     """
-    if isinstance(system, str):
-        rows = {r["sweep_id"]: r for r in published.systems()}
-        if system not in rows:
-            raise KeyError(near(system, rows, "the published sweeps"))
-        system = rows[system]
-    facts = read({**system, "collective": collective} if collective else system)
+    row = published.system(system) if isinstance(system, str) else system
+    facts = read({**row, "collective": collective} if collective else row)
     n = units.size(size)
     if n <= 0:
         msg = f"size must be above 0 B, got {size!r}"

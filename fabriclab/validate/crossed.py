@@ -45,8 +45,7 @@ def nearest(about: dict[str, Any], size_bytes: units.Quantity) -> float:
 
 @cache
 def _other(sweep_id: str) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
-    rows = published.systems()
-    about = next(r for r in rows if r["sweep_id"] == sweep_id)
+    about = published.system(sweep_id)
     mine = read(about)
 
     def distance(row: dict[str, Any]) -> tuple[bool, bool, bool, float]:
@@ -56,7 +55,7 @@ def _other(sweep_id: str) -> tuple[NDArray[np.float64], NDArray[np.float64], flo
             abs(float(np.log(its.ranks / mine.ranks))),
         )  # fmt: skip
 
-    other = min((r for r in rows if r["system"] != about["system"]), key=distance)
+    other = min((r for r in published.systems() if r["system"] != about["system"]), key=distance)
     its, result = read(other), published.load(other["sweep_id"])
     port, own = (system.node if system.servers > 1 else system.own for system in (its, mine))
     return result.time, result.size, port / own * bus_factor(mine.what, mine.ranks) / bus_factor(its.what, its.ranks)
