@@ -48,12 +48,10 @@ class Simulation:
         if self.flows.after.size:
             msg = "sharers counts the routes of a step, and this run was expanded; run it with expand=False"
             raise ValueError(msg)
-        most = np.zeros(self.fabric.n_links, dtype=np.int64)
-        group = self.flows.group[self.routes.flow]
-        for g in range(self.flows.repeat.size):
-            rows = np.flatnonzero(group == g)
-            span = slice(self.routes.ptr[rows[0]], self.routes.ptr[rows[-1] + 1]) if rows.size else slice(0, 0)
-            most = np.maximum(most, np.bincount(self.routes.link[span], minlength=most.size))
+        most, group = np.zeros(self.fabric.n_links, dtype=np.int64), self.flows.group.astype(np.int64)
+        step = group[self.routes.flow[rows_of(self.routes.ptr)]]
+        pair, count = np.unique(step * most.size + self.routes.link, return_counts=True)
+        np.maximum.at(most, pair % most.size, count)
         return most
 
     def __repr__(self) -> str:
