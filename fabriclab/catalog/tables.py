@@ -119,7 +119,7 @@ def data_rows(name: str) -> tuple[ReadOnly[str, str], ...]:
 
 @cache
 def table_names() -> tuple[str, ...]:
-    """Return the names of all tables of facts."""
+    """Return the names of all tables of facts; each is an attribute of `fabriclab.catalog`."""
     return tuple(sorted(p.stem for p in _DATA.glob("*.csv") if p.stem not in _OTHER))
 
 
