@@ -90,10 +90,8 @@ def lower(
     rows, n = place.shape[0], sum(g.n_transfers * (g.repeat if expand else 1) for g in schedule.groups)
     check_memory(rows * n * _FLOW_BYTES, f"a graph of {rows * n} flows" if expand else f"{rows * n} flows", _ADVICE)
     steps = tuple(schedule.steps()) if expand else schedule.groups
-    none = np.zeros(0, dtype=np.int64)
-    source, target, reduce = (
-        np.concatenate([none, *(getattr(s, name) for s in steps)]) for name in ("source", "target", "reduce")
-    )
+    none, names = np.zeros(0, dtype=np.int64), ("source", "target", "reduce")
+    source, target, reduce = (np.concatenate([none, *(getattr(s, k) for s in steps)]) for k in names)
     step = np.repeat(np.arange(len(steps)), [s.n_transfers for s in steps])
     moved = total * np.concatenate([np.zeros(0), *map(schedule.moved, steps)])
     # One that receives several buffers in a step adds them one after another; switches add at the rate of their ports.

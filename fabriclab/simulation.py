@@ -177,9 +177,8 @@ def ring_busbw(what: str, fabric: Fabric, orders: ArrayLike, size: units.Quantit
     n = table.shape[1]
     plan = collectives.build(what, "ring", n)
     parts = [lower(plan, fabric, total / len(table), placement=np.roll(o, -np.argmin(o))) for o in table]
-    source, target, moved, group = (
-        np.concatenate([getattr(p, k) for p in parts]) for k in ("source", "target", "size", "group")
-    )
+    names = ("source", "target", "size", "group")
+    source, target, moved, group = (np.concatenate([getattr(p, k) for p in parts]) for k in names)
     order, repeat = np.argsort(group, kind="stable"), parts[0].repeat
     if what == "broadcast":  # a full pipeline: all hops at once
         group, repeat = np.zeros_like(group), np.ones(1, dtype=np.int64)

@@ -3,10 +3,13 @@
 A phase of n - 1 steps is one step group: every repetition moves all block numbers on by one.
 """
 
+from functools import partial
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fabriclab.collectives._algorithm import Steps, algorithm
+from fabriclab.collectives._algorithm import Costs, Steps, algorithm
 from fabriclab.core import StepGroup
 
 
@@ -26,15 +29,12 @@ def _orders(n: int, orders: ArrayLike | None) -> NDArray[np.int64]:
     return table
 
 
-def _channels(orders: ArrayLike | None) -> int:
-    return 1 if orders is None else len(np.atleast_2d(orders))
+def _cost(n: Any, orders: ArrayLike | None, *, alone: bool = False) -> Costs:
+    channels = len(np.atleast_2d(orders)) if alone and orders is not None else 1
+    return 2 * (n - 1), 2 * (n - 1) / n / channels, (n - 1) / n
 
 
-@algorithm(
-    "all_reduce.ring",
-    lambda n, orders: (2 * (n - 1), 2 * (n - 1) / n, (n - 1) / n),
-    alone=lambda n, orders: (2 * (n - 1), 2 * (n - 1) / n / _channels(orders), (n - 1) / n),
-)
+@algorithm("all_reduce.ring", _cost, alone=partial(_cost, alone=True))
 def all_reduce(n: int, root: int, *, orders: ArrayLike | None = None) -> tuple[int, Steps]:
     """Reduce-scatter round the ring, then all-gather; no rank is special.
 

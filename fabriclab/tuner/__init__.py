@@ -89,10 +89,8 @@ class Estimate(Value):
     def __repr__(self) -> str:
         """Show the time, its band, the choice and what binds."""
         time, low, high = (units.format_time(t) for t in (self.time, self.low, self.high))
-        return (
-            f"<Estimate {self.what} of {units.format_size(self.size)} on {self.ranks} ranks: {time} ({low} to {high}) "
-            f"by {self.algorithm}/{self.protocol}; {self.binds} binds>"
-        )
+        asked = f"{self.what} of {units.format_size(self.size)} on {self.ranks} ranks"
+        return f"<Estimate {asked}: {time} ({low} to {high}) by {self.algorithm}/{self.protocol}; {self.binds} binds>"
 
     def _repr_html_(self) -> str:
         rows = [(k, units.format_time(v)) for k, v in self.terms.items()]
