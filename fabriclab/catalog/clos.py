@@ -5,8 +5,6 @@ from dataclasses import dataclass
 
 from fabriclab import units
 
-__all__ = ["Plan", "even", "rail_plan"]
-
 
 @dataclass(frozen=True)
 class Plan:

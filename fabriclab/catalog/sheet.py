@@ -18,8 +18,6 @@ from fabriclab.catalog.clos import Plan, rail_plan
 from fabriclab.catalog.tables import data_rows
 from fabriclab.formulas import evaluate
 
-__all__ = ["FORMULAS", "last_finish"]
-
 _SWEEP_BYTES: Final = 2**27  # the row "134 MB" of the published sweeps
 
 

@@ -14,8 +14,6 @@ from fabriclab.core import Schedule, StepGroup
 from fabriclab.core._memory import check_memory
 from fabriclab.registry import register
 
-__all__ = ["ClosedForm", "Steps", "algorithm", "ceil_log2", "each", "floor_log2", "number", "server_size"]
-
 Floats = NDArray[np.float64]
 ClosedForm = Callable[..., Floats]
 Costs = tuple[Any, Any, Any]

@@ -7,8 +7,6 @@ from fabriclab import registry, units
 from fabriclab.collectives._algorithm import ClosedForm
 from fabriclab.core import Schedule
 
-__all__ = ["algorithms", "build", "closed_form"]
-
 
 def algorithms(collective: str) -> tuple[str, ...]:
     """Return the sorted algorithms of one collective.

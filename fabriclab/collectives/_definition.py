@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from fabriclab import registry, units
 
-__all__ = ["Definition", "at_root", "define", "definition", "everywhere", "own"]
-
 Array = NDArray[Any]
 Mask = NDArray[np.bool_]
 Holders = Callable[[int, int, int], Mask]

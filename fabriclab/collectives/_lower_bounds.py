@@ -9,8 +9,6 @@ from fabriclab.collectives._definition import definition
 from fabriclab.core import bus_factor
 from fabriclab.core.result import BUS_FACTORS
 
-__all__ = ["MACHINES", "Bound", "binding", "bounds"]
-
 MACHINES: Final = {
     "hosts": "only hosts add and copy",
     "aggregation": "switches add and multicast",

@@ -11,8 +11,6 @@ from fabriclab.collectives._definition import Mask, at_root, cuts, definition
 from fabriclab.core import Schedule
 from fabriclab.core._arrays import expand, pointer
 
-__all__ = ["block_slices", "execute", "expected", "trace"]
-
 Array = NDArray[Any]
 # Of numpy's own operations, those that give the same in any order and grouping.
 _OPS = ("add", "multiply", "maximum", "minimum", "fmax", "fmin", "bitwise_and", "bitwise_or", "bitwise_xor",

@@ -18,8 +18,6 @@ from fabriclab.collectives._algorithm import server_size
 from fabriclab.collectives.all_to_all import _port
 from fabriclab.core import Fabric, Flows
 
-__all__ = ["expert_crossover", "expert_flows", "expert_tables"]
-
 _FORMS: Final = ("high_throughput", "low_latency")
 
 

@@ -15,8 +15,6 @@ from fabriclab.catalog.published import identifier
 from fabriclab.core.result import Result, bus_factor
 from fabriclab.errors import FileFormat
 
-__all__ = ["read_nccl_tests"]
-
 _HEADER: Final = re.compile(r"\b(size|bytes)\s+(?:count|N)\s+type\s+(.*?)\s*((?:cpu)?time\s.*)")
 _ROW: Final = re.compile(
     r"(?:^|[\s:>\]|#])(\d+)\s+(\d+)\s+(u?int\d*|u?char|half|double|b?float\w*|f8\w*|fp8\w*)\s+(.*)"

@@ -18,8 +18,6 @@ from fabriclab.catalog.tables import load_table
 from fabriclab.core import Fabric, FabricBuilder
 from fabriclab.errors import FileFormat
 
-__all__ = ["Subnet", "read_forwarding_tables", "read_ibnetdiscover"]
-
 _NODE: Final = re.compile(r'(Switch|Ca|Rt)\s+(\d+)\s+"([SHR]-[0-9a-f]+)"\s*#\s*"(.*?)"(?:.*?\blid (\d+))?')
 _PORT: Final = re.compile(
     r'\[(\d+)\](?:\([0-9a-f]+\))?\s+"([SHR]-[0-9a-f]+)"\[(\d+)\](?:\([0-9a-f]+\))?\s*#\s*(?:lid (\d+) lmc \d+\s+)?'

@@ -17,8 +17,6 @@ from fabriclab.tuner.system import read
 from fabriclab.validate.models import predict, textbook
 from fabriclab.validate.tables import REGIMES, Model, Rows, errors, regimes, table
 
-__all__ = ["Report", "excluded", "nearest", "report"]
-
 _NATIVE: Final = ("nvlink", "xgmi", "ib", "roce")
 
 
