@@ -117,19 +117,17 @@ def _rate(speed: str, width: int, number: int) -> float:
 
 def _subnet(nodes: Mapping[str, tuple[str, int, str]], lids: Mapping[int, str],
             ports: Mapping[tuple[str, int], tuple[str, int, float, int]]) -> Subnet:  # fmt: skip
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import dijkstra
+
     order = sorted(nodes, key=lambda g: (nodes[g][0] == "Switch", nodes[g][2], g))
     place = {guid: i for i, guid in enumerate(order)}
     switch = np.array([nodes[g][0] == "Switch" for g in order])
     once = [(a, b) for a, b in ports.items() if (place[a[0]], a[1]) < (place[b[0]], b[1])]
     a, b = (np.array([place[end[0]] for end in ends]) for ends in zip(*once, strict=True))
-    tier = np.where(switch, _FAR, 0)
-    for _ in order:  # one more with every round
-        nearest = tier.copy()
-        np.minimum.at(nearest, a, tier[b] + 1)
-        np.minimum.at(nearest, b, tier[a] + 1)
-        if np.array_equal(nearest, tier):
-            break
-        tier = np.where(switch, nearest, 0)
+    cables = coo_array((np.ones(a.size), (a, b)), shape=(len(order), len(order)))
+    way = dijkstra(cables, directed=False, indices=np.flatnonzero(~switch), unweighted=True, min_only=True)
+    tier = np.minimum(way, _FAR).astype(np.int64)
     builder = FabricBuilder(("host", "switch"), ("index",))
     n = int(np.sum(~switch))
     radix = np.array([nodes[g][1] for g in order])
