@@ -104,11 +104,9 @@ def report() -> Report:
     sizes = {r["sweep_id"]: published.load(r["sweep_id"]).size for r in every}
     gone: list[dict[str, Any]] = [dict(r) for r in data_rows("exclusions")]
     points, out = sum(map(len, sizes.values())), int(sum(excluded(k, n).sum() for k, n in sizes.items()))
-    counts = (
-        f"{sum(bool(r[k]) for r in main for k in CONSTANTS)} constants in {len(main)} families of transport, fitted on "
-        f"{len({s for names in systems.values() for s in names})} systems; "
-        f"{out} of {points} points ({out / points:.1%}) excluded"
-    )
+    fitted, known = sum(bool(r[k]) for r in main for k in CONSTANTS), {s for names in systems.values() for s in names}
+    counts = f"{fitted} constants in {len(main)} families of transport, fitted on {len(known)} systems; "
+    counts += f"{out} of {points} points ({out / points:.1%}) excluded"
     cells = ("lat", "lat_p90", "bw", "bw_p90")
     both = [{**{k: ours[k] for k in ("sweep", "collective", "ranks", *cells)}, **{f"ring {k}": ring[k] for k in cells}}
             for ours, ring in zip(table().rows, table(textbook).rows, strict=True)]  # fmt: skip
