@@ -145,12 +145,9 @@ def terms(system: System, plan: Plan, size: float, c: Constants) -> dict[str, fl
         copy = max(copy, handed / (system.nic * _fact("nccl_model", "ll", "factor") * c["rate"] * c["forward"]))
     outside = "fabric" if plan.peers > 1 else "PCIe" if system.behind_pcie else "NIC"
     longest, name = max((own, _LABELS.get(system.kind, "NVLink")), (nic, outside), (copy, "protocol"))
-    return {
-        "launch": plan.start + system.started * c["launch"],
-        "hop latency": plan.steps * max(plan.hop, plan.posts * posting) * slow,
-        **({"network latency": network} if network else {}),
-        name: longest,
-    }
+    launch, hops = plan.start + system.started * c["launch"], plan.steps * max(plan.hop, plan.posts * posting) * slow
+    between = {"network latency": network} if network else {}
+    return {"launch": launch, "hop latency": hops, **between, name: longest}
 
 
 def classify(parts: Mapping[str, float]) -> str:
