@@ -4,14 +4,16 @@ Inside the library every quantity is a float in bytes, seconds, bytes per second
 metres, watts or US dollars. Only public functions call the parsers here.
 """
 
+import difflib
 import math
 import re
+from collections.abc import Iterable
 from types import MappingProxyType
 from typing import Final
 
 __all__ = [
-    "count", "flag", "format_rate", "format_size", "format_time", "latency", "length", "parse", "rate", "scale", "size",
-    "time",
+    "choice", "count", "flag", "format_rate", "format_size", "format_time", "latency", "length", "parse", "rate",
+    "scale", "size", "time",
 ]  # fmt: skip
 
 Quantity = float | int | str
@@ -219,6 +221,16 @@ def flag(value: object, name: str) -> bool:
         msg = f"{name} must be True or False, got {value!r:.80}"
         raise TypeError(msg)
     return bool(value)
+
+
+def choice(value: str, name: str, known: Iterable[str]) -> str:
+    """Return ``value`` if it is one of the ``known`` words, or refuse it by name with all of them and the nearest."""
+    words = list(known)
+    if value not in words:
+        near = " or ".join(map(repr, difflib.get_close_matches(str(value), words)))
+        msg = f"{name} must be one of {', '.join(words)}, got {value!r}{near and f'; did you mean {near}?'}"
+        raise ValueError(msg)
+    return value
 
 
 def scale(value: float, prefixes: dict[str, float] | None = None) -> tuple[float, str]:

@@ -156,6 +156,18 @@ def test_the_best_rings_fit_on_their_links(name, data):
     assert alone * (1 - 1e-6) <= found.rate <= leaves * (1 + 1e-9)
 
 
+def test_a_sweep_finds_its_routes_once(monkeypatch):
+    star, found = topologies.build("crossbar", hosts=4), []
+    one = routing.route
+    monkeypatch.setattr(routing, "route", lambda *a, **k: found.append(one(*a, **k)) or found[-1])
+    times = sweep("all_reduce", "ring", star, ["1 MB", "2 MB", "4 MB"]).time
+    assert len(found) == 1
+    first = simulate("all_reduce", "ring", star, "1 MB")
+    again = simulate("all_reduce", "ring", star, "2 MB", like=first)
+    assert again.schedule is first.schedule and again.routes is first.routes
+    assert times.tolist() == [first.time, again.time, simulate("all_reduce", "ring", star, "4 MB").time]
+
+
 # refusals -----------------------------------------------------------------------------------------
 def test_a_dead_card_is_named():
     node = int(HALL.endpoint[RAILS[0][3]])

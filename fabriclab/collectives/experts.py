@@ -18,8 +18,6 @@ from fabriclab.collectives._algorithm import server_size
 from fabriclab.collectives.all_to_all import _port
 from fabriclab.core import Fabric, Flows
 
-__all__ = ["choose_experts", "expert_crossover", "expert_flows", "expert_tables", "expert_time"]
-
 _FORMS: Final = ("high_throughput", "low_latency")
 
 
@@ -74,13 +72,10 @@ def expert_tables(
     if table.ndim != 3 or not table.size or table.dtype.kind not in "iu" or np.any((table < 0) | (table >= n)):
         msg = f"chosen must be ranks within 0..n - 1, shape (n, tokens, choices), got {table.dtype} {table.shape}"
         raise ValueError(msg)
-    if form not in _FORMS:
-        msg = f"form must be one of {', '.join(_FORMS)}, got {form!r}"
-        raise ValueError(msg)
     g, tokens = server_size(n, per_server, "per_server=1"), table.shape[1]
     token, to = np.indices((n * tokens, table.shape[2]))[0].ravel(), table.ravel().astype(np.int64)
     hops = [(token // tokens, to)]
-    if form == "high_throughput":
+    if units.choice(form, "form", _FORMS) == "high_throughput":
         token, to = np.divmod(np.unique(token * n + to), n)  # a rank takes a token once
         relay = to // g * g + token // tokens % g  # in the server of the target, on the rail of the source
         copy, at = np.divmod(np.unique(token * n + relay), n)
