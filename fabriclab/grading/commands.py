@@ -2,6 +2,7 @@
 
 import argparse
 import errno
+import json
 import sys
 import time
 from collections.abc import Sequence
@@ -19,7 +20,6 @@ from fabriclab.texts import text
 
 def _say(sentence: str) -> None:
     sys.stderr.write(f"{sentence}\n")
-    sys.stderr.flush()
 
 
 def _walled(graders: Graders, allowed: bool) -> None:
@@ -79,15 +79,13 @@ def _check_reference(graders: Graders, solved: works.Work, folder: str) -> None:
         raise SandboxError(entry)
     for q in entry["questions"]:
         if q["points"] < q["of"]:
-            words = {name: q[name] for name in ("question", "points", "of")}
-            raise Refused(text("grade.reference", folder=folder, **words, said=" ".join(q["said"])))
+            raise Refused(text("grade.reference", folder=folder, **q | {"said": " ".join(q["said"])}))
     _say(text("grade.reference.right", folder=folder))
 
 
 def _grade_class(graders: Graders, room: Sequence[works.Work], results: Results, failed: dict[str, str]) -> int:
     """Grade what was not graded before, keep results and failures as they come, and say so; return how many were."""
-    digests = {name: entry["digest"] for name, entry in results.entries.items()}
-    left = [work for work in room if digests.get(work.student) != work.digest]
+    left = [work for work in room if results.entries.get(work.student, {}).get("digest") != work.digest]
     if len(left) < len(room):
         _say(text("grade.kept", n=len(room) - len(left)))
     for work, entry in grade_all(graders, left):
@@ -124,12 +122,11 @@ def _replay(given: argparse.Namespace) -> int:
     same = all(new[part] == old[part] for part in ("points", "of", "mistake"))
     # What was noted about the file, such as that a cell is there twice, stands after the verdict.
     same = same and new["said"] == old["said"][: len(new["said"])]
-    told = {"points": f"{old['points']:g}", "said": " ".join(old["said"])}
+    other = text("grade.replay.other", points=f"{old['points']:g}", said=" ".join(old["said"]))
     lines = [f"{name}, {given.question}: {new['points']:g} / {new['of']:g} {new['mistake']}".rstrip()]
-    lines += [text("grade.replay.same") if same else text("grade.replay.other", **told), *new["said"]]
+    lines += [text("grade.replay.same") if same else other, *new["said"]]
     lines += [text("grade.replay.time")] * ("time" in (old["trouble"], new["trouble"]))
-    lines += [report.versions(head)]
-    sys.stdout.write("\n".join(lines) + "\n")
+    sys.stdout.write("\n".join([*lines, text("grade.made.with", **head), ""]))
     return 0 if same else 1
 
 
@@ -155,31 +152,14 @@ def _release(given: argparse.Namespace) -> int:
 
 
 def add_to(parts: Any) -> None:
-    """Add the three commands to the parser of ``python -m fabriclab``."""
-    grade = parts.add_parser("grade", help=text("grade.help.grade"), description=_grade.__doc__)
-    grade.set_defaults(run=_grade)
-    grade.add_argument("folder", metavar="FOLDER", help=text("grade.help.folder"))
-    grade.add_argument("--out", metavar="FILE.csv", required=True, help=text("grade.help.out"))
-    grade.add_argument("--exercise", metavar="N", action="append", help=text("grade.help.due"))
-    grade.add_argument("--reference", metavar="DIR", help=text("grade.help.reference"))
-    grade.add_argument("--per-student", metavar="LIST", help=text("grade.help.class"))
-    grade.add_argument("--own-work", action="store_true", help=text("grade.help.own"))
-    replay = parts.add_parser("replay", help=text("grade.help.replay"), description=_replay.__doc__)
-    replay.set_defaults(run=_replay)
-    replay.add_argument("results", metavar="RESULT.json", help=text("grade.help.results"))
-    replay.add_argument("question", metavar="QUESTION", help=text("grade.help.asked"))
-    replay.add_argument("--student", metavar="NAME", help=text("grade.help.student"))
-    for one in (grade, replay):
-        one.add_argument("--key", metavar="FILE", help=text("grade.help.key"))
-        one.add_argument("--time-factor", metavar="X", type=float, default=1.0, help=text("grade.help.factor"))
-        one.add_argument("--weak", action="store_true", help=text("grade.help.weak"))
-    one = parts.add_parser("release", help=text("grade.help.release"), description=_release.__doc__)
-    one.set_defaults(run=_release)
-    one.add_argument("exercise", metavar="EXERCISE", nargs="?", help=text("grade.help.exercise"))
-    one.add_argument("--key", metavar="FILE", help=text("grade.help.release_key"))
-    one.add_argument("--per-student", metavar="LIST", help=text("grade.help.per_student"))
-    one.add_argument("--out", metavar="DIR", help=text("grade.help.folder_out"))
-    one.add_argument("--new-key", metavar="FILE", help=text("grade.help.new_key"))
+    """Add the three commands to the parser of ``python -m fabriclab``; their arguments stand in a table."""
+    arguments = json.loads(Path(__file__).with_name("arguments.json").read_bytes())
+    for name, deed in (("grade", _grade), ("replay", _replay), ("release", _release)):
+        command = parts.add_parser(name, help=text(f"grade.help.{name}"), description=deed.__doc__)
+        command.register("type", "float", float)  # what the table calls so
+        command.set_defaults(run=deed)
+        for argument, about in arguments[name].items():
+            command.add_argument(argument, **about | {"help": text(f"grade.help.{about['help']}")})
 
 
 def run(given: argparse.Namespace) -> int:

@@ -69,11 +69,6 @@ def read_names(path: str | Path | None) -> list[str]:
     return names
 
 
-def drawn(key: str, student: str) -> str:
-    """Return what the cases of a student are drawn from; ``student`` is a token, or empty for the class's cases."""
-    return f"{key}/{student}" if student else key
-
-
 def release(source: Path, key: str, out: Path, students: Sequence[str] = ()) -> list[Path]:
     """Write the class's file of an exercise, or one folder with a file for each student, where nothing is yet."""
     book = student_version(json.loads(source.read_bytes()))
