@@ -19,7 +19,7 @@ from fabriclab import exercises
 from fabriclab.checks import forms, store
 from fabriclab.checks.judges import JUDGES
 from fabriclab.checks.questions import Question, find, questions
-from fabriclab.checks.shown import Refused, Shown
+from fabriclab.checks.shown import Shown, refuse_if
 from fabriclab.texts import keys, text
 
 _HINTS: Final = 3
@@ -58,8 +58,7 @@ def drill(number: int | None = None, answer: str | None = None, *, name: str = "
         state = {d: "right" if done.get(q.id, {}).get("right") else "open" for d, q in rows.items()}
         asked = [_ask(q, "choice", {}, text(f"drill.{state[d]}")) for d, q in rows.items()]
         return Shown([text("drill.list", name=name, n=len(rows))], parts=asked, data=state)
-    if f"{name}/{number}" not in rows:
-        raise Refused(text("drill.unknown", number=number, n=len(rows), name=name))
+    refuse_if(f"{name}/{number}" not in rows, "drill.unknown", number=number, n=len(rows), name=name)
     return _turn(rows[f"{name}/{number}"], "choice", answer, {})
 
 

@@ -7,6 +7,7 @@ the namespaces, has numpy imported and waits; a *child*, forked for each session
 import contextlib
 import gc
 import importlib
+import itertools
 import json
 import os
 import random
@@ -143,7 +144,7 @@ def wall_in(line: int, order: Order, active: list[str], user: int, work: str, ma
     os.umask(0o077)
     active.append("session")
     walls.prctl(walls.NO_NEW_PRIVS, 1)
-    holds("limits", order, active, lambda: walls.set_limits(made["limits"]))
+    holds("limits", order, active, lambda: [*itertools.starmap(resource.setrlimit, made["limits"])])
     holds("landlock", order, active, lambda: walls.landlock(made["landlock"], work))
     holds("user", order, active, lambda: walls.become(user))
     walls.drop_rights()

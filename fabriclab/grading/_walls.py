@@ -142,12 +142,6 @@ def limits_for_children(limits: Mapping[str, Any]) -> list[tuple[int, tuple[int,
     return found
 
 
-def set_limits(limits: list[tuple[int, tuple[int, int]]]) -> None:
-    """Have the kernel hold this process to the limits."""
-    for kind, pair in limits:
-        resource.setrlimit(kind, pair)
-
-
 def limits_here() -> list[tuple[int, int]]:
     """Return all limits of this process."""
     return [resource.getrlimit(kind) for kind in range(16)]

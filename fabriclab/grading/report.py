@@ -62,7 +62,8 @@ def _write_student(folder: Path, head: Mapping[str, Any], entry: Entry) -> None:
         rows.append((title, f"{q['points']:g} / {q['of']:g}", q["mistake"] or "-", seconds))
         told += [_tag("h2", title)] * bool(q["said"]) + [_tag("p", sentence) for sentence in q["said"]]
     points, of = totals(entry)
-    about = f"{_titles(q['question'] for q in entry['questions'])}. {text('grade.page.total', points=points, of=of)}"
+    total = text("grade.page.total", points=points, of=of)
+    about = f"{_titles(q['question'] for q in entry['questions'])}. {total}"
     body = [_tag("p", line) for line in (about, *entry["notes"])]
     body += [_table(text("grade.page.each"), text("grade.page.columns"), rows), *told]
     for name, words in entry["texts"].items():
