@@ -17,8 +17,7 @@ import numpy as np
 
 from fabriclab import exercises
 from fabriclab.checks import forms, store
-from fabriclab.checks.judges import JUDGES
-from fabriclab.checks.questions import Question, find, questions
+from fabriclab.checks.questions import JUDGES, Question, find, questions
 from fabriclab.checks.shown import Shown, refuse_if
 from fabriclab.texts import keys, text
 
