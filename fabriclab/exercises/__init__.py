@@ -9,7 +9,6 @@ import functools
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
@@ -67,8 +66,7 @@ class Question:
 @functools.cache
 def questions() -> Mapping[str, Question]:
     """Return all questions by id; each file of this folder registers the judges of its own, with what they judge."""
-    made = (Question(id=id, judge=get("question", id), **info("question", id)) for id in names("question"))
-    return MappingProxyType({question.id: question for question in made})
+    return {id: Question(id=id, judge=get("question", id), **info("question", id)) for id in names("question")}
 
 
 def exercise(number: int) -> tuple[Question, ...]:
@@ -98,8 +96,7 @@ def practice(id: str) -> dict[str, list[tuple[Any, ...]]]:
     cases: dict[str, list[tuple[Any, ...]]] = {}
 
     def ask(name: str, *arguments: Any) -> Any:
-        made = (argument.target if isinstance(argument, Proxy) else argument for argument in arguments)
-        cases.setdefault(name, []).append(tuple(made))
+        cases.setdefault(name, []).append(tuple(a.target if isinstance(a, Proxy) else a for a in arguments))
         raise Unanswered(*["asked"] * 2)
 
     with contextlib.suppress(Unanswered):

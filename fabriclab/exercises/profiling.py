@@ -91,8 +91,8 @@ def _times(events: list[list[Any]], rate: float) -> dict[str, float]:
     parts = {"whole": comm >= 0, "comm": comm > 0, "each": comm, "alone": (comm > 0) & ~comp, "hidden":
              (comm > 0) & comp, "twice": comm * ~comp, "idle": ~comp}  # fmt: skip
     out = {name: float(length @ part) for name, part in parts.items()}
-    out |= {"moved": sum(event[3] for event in events) / rate, "last": events[-1][2] - events[0][1]}
-    return out | {"end": float(edges[-1])}
+    moved = sum(event[3] for event in events) / rate
+    return out | {"moved": moved, "last": events[-1][2] - events[0][1], "end": float(edges[-1])}
 
 
 @register("question", "ex1-b", functions=("algbw", "busbw", "utilisation"), points=20, example=_trace)

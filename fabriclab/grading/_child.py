@@ -103,14 +103,12 @@ def be_zygote(control: socket.socket, order: Order, active: list[str], user: int
     os.environ.clear()
     gc.freeze()
     size = rooted * 4 * order["limits"]["file_size"]
-    fork_for_sessions(control, user, lambda: walls.fresh_folder(work, user, size), start)
+    fork_sessions(control, user, lambda: walls.fresh_folder(work, user, size), start)
     if not rooted:
         walls.remove(work)
 
 
-def fork_for_sessions(
-    control: socket.socket, user: int, clear: Callable[[], None], start: Callable[[int], None]
-) -> None:
+def fork_sessions(control: socket.socket, user: int, clear: Callable[[], None], start: Callable[[int], None]) -> None:
     """Run one session after another, until the parent is gone."""
     limits = walls.limits_here()
     while limits == walls.limits_here():  # else a child of the same user has changed them, and others would suffer

@@ -176,7 +176,7 @@ class Session:
             self._left = end - time.monotonic()
         found, _, self._rest = self._rest.partition(b"\n")
         try:
-            reply = _DECODE(found.decode())
+            reply = _DECODER.decode(found.decode())
             json.dumps(reply, ensure_ascii=False).encode()  # half of a sign, which no file can hold, is a ValueError
         except (ValueError, TypeError, RecursionError):
             reply = None
@@ -231,7 +231,7 @@ def _finite(digits: str) -> float:
     return found
 
 
-def _integer(digits: str) -> int:
+def _whole(digits: str) -> int:
     """Return the integer that JSON has written; NaN and Infinity come here too, and are refused like long ones."""
     return int(digits if len(digits) <= _DIGITS else "")
 
@@ -245,9 +245,7 @@ def _unpaired(item: dict[str, Any]) -> Any:
     return dict(item["__pairs__"])
 
 
-_DECODE: Final = json.JSONDecoder(
-    object_hook=_unpaired, parse_float=_finite, parse_int=_integer, parse_constant=_integer
-).decode
+_DECODER: Final = json.JSONDecoder(object_hook=_unpaired, parse_float=_finite, parse_int=_whole, parse_constant=_whole)
 
 
 def cut(words: str, most: int = LONGEST) -> str:

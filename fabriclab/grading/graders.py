@@ -29,6 +29,7 @@ from fabriclab.grading.works import Work
 from fabriclab.texts import text
 
 Line: TypeAlias = "Connection[Any, Any]"
+Box: TypeAlias = "Sandbox | Own"
 Job = tuple[str, list[list[str]], str]  # a question, the ways to run its cells, and the token of the student
 
 
@@ -69,7 +70,7 @@ class Own:
         return replace(found, seconds=time.perf_counter() - begin)
 
 
-def grade_question(box: Sandbox | Own, key: str, id: str, ways: Sequence[list[str]], student: str) -> Record:
+def grade_question(box: Box, key: str, id: str, ways: Sequence[list[str]], student: str) -> Record:
     """Try the ways to run a question's cell while a name is missing, and keep the best verdict."""
     found = list[Record]()
     for cells in ways:
@@ -80,9 +81,7 @@ def grade_question(box: Sandbox | Own, key: str, id: str, ways: Sequence[list[st
     return max(found, key=lambda one: float(one["points"]))  # of equal ones the first
 
 
-def grade_cells(
-    box: Sandbox | Own, key: str, question: Question, cells: list[str], student: str
-) -> tuple[Record, bool]:
+def grade_cells(box: Box, key: str, question: Question, cells: list[str], student: str) -> tuple[Record, bool]:
     """Run cells and judge what their functions return; say whether a name or the code itself could not be read.
 
     The record holds all that a replay needs besides the key and the limits.
@@ -273,8 +272,7 @@ def _entry(work: Work, records: dict[str, Any], active: Sequence[str]) -> Entry 
     """Return what the file of results keeps of a student, or why a question has no record."""
     if failed := [one for one in records.values() if isinstance(one, str)]:
         return failed[0]
-    books = {id(book): book for _, book in work.due}.values()
-    texts = {name: words for book in books for name, words in book.written().items()}
+    texts = {name: words for _, book in work.due for name, words in book.written().items()}
     for question, book in work.due:
         if len(book.places(question.id)) > 1:
             records[question.id]["said"].append(text("grade.twice", id=question.id))
