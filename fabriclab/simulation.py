@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fabriclab import collectives, engines, routing, units
+from fabriclab import collectives, engines, registry, routing, units
 from fabriclab.core import Changes, Fabric, Flows, Result, Routes, Schedule, Timeline
 from fabriclab.core._arrays import rows_of
 from fabriclab.core.result import bus_factor
@@ -55,6 +55,12 @@ class Simulation:
             span = slice(self.routes.ptr[rows[0]], self.routes.ptr[rows[-1] + 1]) if rows.size else slice(0, 0)
             most = np.maximum(most, np.bincount(self.routes.link[span], minlength=most.size))
         return most
+
+    def bounds(self, **machine: Any) -> tuple[collectives.Bound, ...]:
+        """Return `fabriclab.collectives.bounds` on this run, for switches that can do what its algorithm asks."""
+        s = self.schedule
+        who = registry.info("collective", f"{s.collective}.{s.algorithm}")["machine"]
+        return collectives.bounds(s.collective, s.n_ranks, float(self.result.size[0]), machine=who, **machine)
 
     def __repr__(self) -> str:
         """Show what ran and how long it took."""

@@ -141,18 +141,21 @@ def _alarm() -> Iterator[None]:
     """Stop what runs within when the patience is over, where the system can.
 
     A bare ``except:`` in a loop catches an alarm. So each alarm is raised once more some lines later, one line later
-    than the last time: sooner or later that line stands outside of every try.
+    than the last time: sooner or later that line stands outside of every try. Not stopped is code whose handlers call
+    it again, deeper and deeper: a learner interrupts it, and in grading its process ends with its time.
     """
     if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
         yield
         return
-    alarms, over = itertools.count(), False
+    alarms, over, caller = itertools.count(), False, sys._getframe(2)  # what called __enter__, which called this
 
     def stop(number: int, frame: types.FrameType | None) -> None:
         lines = next(alarms)
 
         def again(frame: types.FrameType, event: str, value: object) -> Any:
             nonlocal lines
+            if over:
+                return None
             if event == "line":
                 lines -= 1
                 if lines < 0:
@@ -162,7 +165,7 @@ def _alarm() -> Iterator[None]:
         if over:
             return
         sys.settrace(lambda *_: None)
-        while frame is not None:
+        while frame is not None and frame is not caller:  # a debugger may trace the caller
             if not frame.f_globals.get("__name__", "").startswith("fabriclab."):
                 frame.f_trace = again
             frame = frame.f_back

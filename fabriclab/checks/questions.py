@@ -174,6 +174,20 @@ def _ring(answer: Rule) -> Verdict:
     return True, [] if usual else [text("check.another")], ""
 
 
+def _order(answer: Rule) -> Verdict:
+    """Judge ``answer(rank, step, n)``, whom a rank serves in a step: no two the same one, and each one once."""
+    for n in (4, 8, 16):  # powers of two, since swapping with rank ^ step is an order, too
+        to = np.array([[_block(answer, rank, step, n) for rank in range(n)] for step in range(n)])  # (step, rank)
+        for key, rows in (("function.meet", to), ("function.pair", to.T)):
+            held = np.array([np.bincount(row, minlength=n) for row in rows])
+            if (held > 1).any():
+                of, at = np.argwhere(held > 1)[0]
+                name = "all to one" if (to == to[:, :1]).all() else "always the same" if (to == to[0]).all() else ""
+                line = text(key, n=n, of=of, at=at, count=held[of, at])
+                return False, [line, text(f"mis.{name}") if name else ""], name
+    return True, [], ""
+
+
 def _block(answer: Rule, rank: int, step: int, n: int) -> int:
     """Return the block that the learner's function names; Refused tells what else it did."""
     call = f"{getattr(answer, '__name__', 'f')}({rank}, {step}, {n})"
@@ -199,5 +213,5 @@ def _ring_fault(sent: dict[tuple[int, int, int], int], counts: NDArray[np.float6
     return (False, [line, text(f"mis.{fits[0]}")], fits[0]) if len(fits) == 1 else (False, [line], "")
 
 
-_RUNS: Final[dict[str, Callable[[Rule], Verdict]]] = {"31-write-ring": _ring}
+_RUNS: Final[dict[str, Callable[[Rule], Verdict]]] = {"31-write-ring": _ring, "34-write-order": _order}
 JUDGES: Final = {"choice": _chosen, "number": _measured, "function": _tried}
