@@ -18,6 +18,7 @@ FOLDERS: Final = {
     "routing": "fabriclab.routing",
     "engine": "fabriclab.engines",
     "workload": "fabriclab.workload",
+    "question": "fabriclab.exercises",
 }
 _found: dict[str, dict[str, Callable[..., Any]]] = {}
 _about: dict[tuple[str, str], dict[str, Any]] = {}

@@ -44,7 +44,7 @@ from fabriclab.checks.exercises import _asker
 from fabriclab.exercises import PRACTICE, Unanswered, draw, find
 from fabriclab.exercises import fits as fit_cases
 from fabriclab.exercises.virtual import VirtualRanks
-from fabriclab.grading.grade import grade_cells
+from fabriclab.grading.graders import grade_cells
 from fabriclab.grading.sandbox import Sandbox
 from fabriclab.texts import table, text
 
