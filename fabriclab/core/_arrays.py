@@ -6,6 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
 
 def rows_of(ptr: NDArray[np.integer]) -> NDArray[np.int64]:
     """Return the row number of every entry of compressed rows ``ptr`` (R + 1,)."""

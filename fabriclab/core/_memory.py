@@ -7,8 +7,6 @@ from typing import Final
 from fabriclab import units
 from fabriclab.errors import TooLarge
 
-__all__ = ["available_memory", "check_memory"]
-
 LIMIT: Final = "FABRICLAB_MEMORY"
 _CGROUP: Final = Path("/sys/fs/cgroup")
 

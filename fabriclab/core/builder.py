@@ -13,8 +13,6 @@ from fabriclab.core._frozen import check_within, frozen, si, texts
 from fabriclab.core._memory import check_memory
 from fabriclab.core.fabric import LINK_ARRAYS, NODE_ARRAYS, Fabric
 
-__all__ = ["FabricBuilder", "check_size"]
-
 _NODE_BYTES: Final = 250  # peak of a build per node and per link, measured and rounded up; a test holds it
 _LINK_BYTES: Final = 120
 

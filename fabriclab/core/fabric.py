@@ -17,8 +17,6 @@ from fabriclab.core._frozen import ReadOnly, Value, check_finite, check_shape, c
 if TYPE_CHECKING:
     import networkx
 
-__all__ = ["Fabric"]
-
 Ints = NDArray[np.int32]
 Floats = NDArray[np.float64]
 

@@ -11,8 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 from fabriclab import units
 from fabriclab.core._frozen import ReadOnly, Value, check_finite, check_shape, freeze
 
-__all__ = ["BUS_FACTORS", "Result", "bus_factor"]
-
 OBTAINED: Final = ("predicted", "measured", "published", "stored")
 # busbw / algbw of each collective, as nccl-tests counts them; (a, b) stands for a (P - 1) / P + b.
 BUS_FACTORS: Final[Mapping[str, tuple[float, float]]] = {

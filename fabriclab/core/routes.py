@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from fabriclab.core.fabric import Fabric
     from fabriclab.core.flows import Flows
 
-__all__ = ["PATH", "SPRAY", "TREE", "Routes"]
-
 PATH: Final = 0
 SPRAY: Final = 1
 TREE: Final = 2

@@ -13,8 +13,6 @@ import numpy as np
 
 from fabriclab.errors import FileFormat
 
-__all__ = ["load", "save", "write_atomic"]
-
 FORMAT: Final = "fabriclab"
 VERSION: Final = 1
 _TYPES: Final = {

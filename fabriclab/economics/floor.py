@@ -12,8 +12,6 @@ from fabriclab.core import Fabric
 from fabriclab.core._frozen import texts
 from fabriclab.economics._cables import MEDIA, propagation, reach, switches
 
-__all__ = ["floor_plan"]
-
 # illustrative: racks of 0.6 m, 3 m from row to row, and 2 m of each cable inside the racks of its ends
 _WIDTH, _PITCH, _SLACK = "0.6 m", "3 m", "2 m"
 _FAR: Final = 2**31 - 1

@@ -11,8 +11,6 @@ from fabriclab.core import Fabric
 from fabriclab.economics._cables import reach, switches
 from fabriclab.metrics._search import distinct, joined
 
-__all__ = ["Violation", "legality"]
-
 _ANY: Final = 2**31 - 1
 
 

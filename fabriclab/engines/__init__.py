@@ -10,16 +10,15 @@ from typing import Any
 from zlib import crc32
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fabriclab import registry
 from fabriclab.core import PATH, Changes, Fabric, Flows, Routes, Timeline
+from fabriclab.core._arrays import Floats
 from fabriclab.core._frozen import check_within
 from fabriclab.errors import NoPath
 
 __all__ = ["names", "run"]
 
-Floats = NDArray[np.float64]
 Times = tuple[Floats, Floats]
 
 

@@ -6,14 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabriclab.core import Fabric
-from fabriclab.core._arrays import expand, pointer, rows_of
+from fabriclab.core._arrays import Floats, Ints, expand, pointer, rows_of
 from fabriclab.errors import Unreachable
 
-__all__ = ["Floats", "Ints", "Rows", "never_ends"]
-
 Array = NDArray[Any]
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 _SPARSE: Final = 4  # links are numbered anew where the rows have fewer entries than 1 / _SPARSE of them
 

@@ -7,11 +7,9 @@ from typing import Any, Final
 import numpy as np
 
 from fabriclab.core import Changes, Fabric, Flows, Routes
-from fabriclab.core._arrays import distinct, expand, pointer, rows_of
-from fabriclab.engines._rows import Floats, Ints, Rows, never_ends
+from fabriclab.core._arrays import Floats, Ints, distinct, expand, pointer, rows_of
+from fabriclab.engines._rows import Rows, never_ends
 from fabriclab.registry import register
-
-__all__ = ["Events"]
 
 _TIE: Final = 1e-13  # relative: times closer than this are one event
 _FEW: Final = 4  # links of the fabric per entry of the routes, from which on only the links in use are kept

@@ -17,8 +17,6 @@ from fabriclab.core._arrays import distinct, pointer
 from fabriclab.routing._tables import Tables
 from fabriclab.routing._ways import Ints, Links, Walk, Ways, kept, no_path
 
-__all__ = ["Clos", "ways"]
-
 _FAR: Final = 127  # above every tier, which is an int8
 _ROUNDS: Final = 64  # a Clos settles in two or three; a long chain is left to the search
 

@@ -1,15 +1,11 @@
 """Deadlock: whether packets that hold one buffer and wait for the next can wait for each other in a circle."""
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from fabriclab import registry
 from fabriclab.core import Fabric, Flows, Routes
-from fabriclab.core._arrays import expand, rows_of
-
-__all__ = ["deadlock", "lanes"]
-
-Ints = NDArray[np.int64]
+from fabriclab.core._arrays import Ints, expand, rows_of
 
 
 def lanes(fabric: Fabric, flows: Flows, routes: Routes, method: str) -> Ints:

@@ -10,8 +10,6 @@ from fabriclab.core._arrays import column, expand, pointer, rows_of
 from fabriclab.core._frozen import check_within
 from fabriclab.routing._ways import Ints, Rows, Seed, hashed
 
-__all__ = ["by_pair"]
-
 
 def by_pair(
     fabric: Fabric, flows: Flows, choose: Callable[[Ints, Ints, Seed], Rows], seed: int = 0,

@@ -8,12 +8,9 @@ from numpy.typing import NDArray
 
 from fabriclab import units
 from fabriclab.core import Fabric, Flows, Routes
-from fabriclab.core._arrays import expand, pointer, rows_of
+from fabriclab.core._arrays import Floats, expand, pointer, rows_of
 from fabriclab.core._frozen import check_within
 
-__all__ = ["Settled", "settle"]
-
-Floats = NDArray[np.float64]
 # Illustrative: queues stay short up to the capacity and grow without end above it. At its capacity a link costs a
 # third more than idle, so that the short way wins while it has room. Powers of 6 to 12 change the fullest link by 10%
 # at most.

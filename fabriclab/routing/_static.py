@@ -18,8 +18,6 @@ from fabriclab.routing._pairs import by_pair
 from fabriclab.routing._tables import Tables
 from fabriclab.routing._ways import Ints, Links, Ways, first, follow
 
-__all__ = ["from_tables", "tables"]
-
 _ROWS: Final = 2**18  # pairs routed at once; each takes up to 1,150 bytes, measured
 
 

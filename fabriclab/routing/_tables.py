@@ -13,8 +13,6 @@ from fabriclab.core._arrays import expand, pointer
 from fabriclab.routing._search import FAR, Search, bit
 from fabriclab.routing._ways import Copies, Ints, Links, Walk, no_path
 
-__all__ = ["Tables"]
-
 _BATCH: Final = 2**24  # hop counts that are held at once (2 MiB for each bit of them: they stay in the cache)
 
 

@@ -11,10 +11,6 @@ from fabriclab.core import PATH, Fabric
 from fabriclab.core._arrays import expand, pointer
 from fabriclab.errors import NoPath
 
-__all__ = [
-    "Copies", "Ints", "Links", "Pick", "Rows", "Seed", "Walk", "Ways", "first", "follow", "hashed", "kept", "no_path",
-]  # fmt: skip
-
 Ints = NDArray[np.int64]
 Found = TypeVar("Found")
 Seed = int | NDArray[np.uint64]  # of all pairs, or of each

@@ -1,14 +1,11 @@
 """Dimension order: along x until it agrees, then along y, and so on."""
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fabriclab.core import Fabric, Flows, Routes
-from fabriclab.core._arrays import pointer, rows_of
+from fabriclab.core._arrays import Flags, pointer, rows_of
 from fabriclab.registry import register
 from fabriclab.routing._ways import Ints, Links, Rows, Seed, Ways, follow
-
-Flags = NDArray[np.bool_]
 
 
 def _datelines(fabric: Fabric, flows: Flows, routes: Routes) -> Ints:

@@ -6,12 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabriclab.core import SPRAY, Fabric
-from fabriclab.core._arrays import pointer
+from fabriclab.core._arrays import Floats, pointer
 from fabriclab.core._memory import check_memory
 from fabriclab.registry import register
 from fabriclab.routing._ways import Ints, Rows, Seed, Walk, Ways
-
-Floats = NDArray[np.float64]
 
 
 @register("routing", "spray", minimal=True)

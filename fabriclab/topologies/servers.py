@@ -8,16 +8,12 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fabriclab import catalog, units
 from fabriclab.catalog.clos import even
 from fabriclab.core import Fabric, FabricBuilder
+from fabriclab.core._arrays import Ints
 from fabriclab.registry import register
-
-__all__ = ["links_between_gpus", "nvl72"]
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from fabriclab import catalog, units
-from fabriclab.catalog.clos import rail_plan
+from fabriclab.catalog.clos import Plan, rail_plan
 from fabriclab.core import Fabric, FabricBuilder
 from fabriclab.core._arrays import column
 from fabriclab.core.builder import check_size
 from fabriclab.registry import register
-from fabriclab.topologies._clos import Parts, Plan, add_switches, bisection, down_ports, family, start
+from fabriclab.topologies._clos import Parts, add_switches, bisection, down_ports, family, start
 
 
 @register("topology", "crossbar", small={"hosts": 4})
