@@ -9,6 +9,8 @@ import pkgutil
 from collections.abc import Callable
 from typing import Any, Final
 
+from fabriclab import units
+
 __all__ = ["FOLDERS", "get", "info", "names", "register"]
 
 FOLDERS: Final = {
@@ -41,9 +43,7 @@ def register(kind: str, name: str, **about: Any) -> Callable[[Callable[..., Any]
     ValueError
         If the kind is unknown or another function holds the name.
     """
-    if kind not in FOLDERS:
-        msg = f"kind must be one of {sorted(FOLDERS)}, got {kind!r}"
-        raise ValueError(msg)
+    units.one_of(kind, "kind", FOLDERS)
 
     def keep(function: Callable[..., Any]) -> Callable[..., Any]:
         table = _found.setdefault(kind, {})
@@ -59,9 +59,7 @@ def register(kind: str, name: str, **about: Any) -> Callable[[Callable[..., Any]
 
 
 def _list_folder(kind: str) -> dict[str, Callable[..., Any]]:
-    if kind not in FOLDERS:
-        msg = f"kind must be one of {sorted(FOLDERS)}, got {kind!r}"
-        raise ValueError(msg)
+    units.one_of(kind, "kind", FOLDERS)
     if kind not in _listed:
         package = importlib.import_module(FOLDERS[kind])
         for module in pkgutil.iter_modules(package.__path__):

@@ -6,12 +6,13 @@ metres, watts or US dollars. Only public functions call the parsers here.
 
 import math
 import re
+from collections.abc import Iterable
 from types import MappingProxyType
 from typing import Final
 
 __all__ = [
-    "count", "flag", "format_rate", "format_size", "format_time", "latency", "length", "parse", "rate", "scale", "size",
-    "time",
+    "count", "flag", "format_rate", "format_size", "format_time", "latency", "length", "one_of", "parse", "rate",
+    "scale", "size", "time",
 ]  # fmt: skip
 
 Quantity = float | int | str
@@ -219,6 +220,13 @@ def flag(value: object, name: str) -> bool:
         msg = f"{name} must be True or False, got {value!r:.80}"
         raise TypeError(msg)
     return bool(value)
+
+
+def one_of(value: str, name: str, known: Iterable[str], hint: str = "") -> None:
+    """Refuse by name what is none of the ``known`` words."""
+    if value not in (words := list(known)):
+        msg = f"{name} must be one of {', '.join(words) or 'none'}, got {value!r:.80}{hint}"
+        raise ValueError(msg)
 
 
 def scale(value: float, prefixes: dict[str, float] | None = None) -> tuple[float, str]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fabriclab import registry
+from fabriclab import registry, units
 
 __all__ = ["Definition", "at_root", "define", "definition", "everywhere", "own"]
 
@@ -48,10 +48,7 @@ def define(
 
 def definition(collective: str) -> Definition:
     """Return what a collective does; a wrong name is answered with the list."""
-    known = registry.names("definition")
-    if collective not in known:
-        msg = f"collective must be one of {', '.join(known)}, got {collective!r}"
-        raise ValueError(msg)
+    units.one_of(collective, "collective", registry.names("definition"))
     return Definition(**registry.info("definition", collective), result=registry.get("definition", collective))
 
 

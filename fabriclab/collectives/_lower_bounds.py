@@ -97,9 +97,7 @@ def bounds(
     """
     definition(collective)  # refuses a wrong name
     n, size = units.count(n_ranks, "n_ranks"), units.size(n_bytes, "n_bytes")
-    if machine not in MACHINES:
-        msg = f"machine must be one of {', '.join(MACHINES)}, got {machine!r}"
-        raise ValueError(msg)
+    units.one_of(machine, "machine", MACHINES)
     who, found = MACHINES[machine], []
 
     def cut(k: int, rate: units.Quantity, symbol: str, name: str, model: str) -> None:

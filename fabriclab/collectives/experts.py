@@ -52,9 +52,7 @@ def expert_tables(
     if table.ndim != 3 or not table.size or table.dtype.kind not in "iu" or np.any((table < 0) | (table >= n)):
         msg = f"chosen must be ranks within 0..n - 1, shape (n, tokens, choices), got {table.dtype} {table.shape}"
         raise ValueError(msg)
-    if form not in _FORMS:
-        msg = f"form must be one of {', '.join(_FORMS)}, got {form!r}"
-        raise ValueError(msg)
+    units.one_of(form, "form", _FORMS)
     g, tokens = server_size(n, per_server, "per_server=1"), table.shape[1]
     token, to = np.indices((n * tokens, table.shape[2]))[0].ravel(), table.ravel().astype(np.int64)
     hops = [(token // tokens, to)]

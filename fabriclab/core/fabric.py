@@ -181,9 +181,7 @@ class Fabric(Value):
 
     def nodes(self, kind: str) -> NDArray[np.int64]:
         """Return the numbers of all nodes of one kind."""
-        if kind not in self.kinds:
-            msg = f"kind must be one of {', '.join(self.kinds)}, got {kind!r}"
-            raise ValueError(msg)
+        units.one_of(kind, "kind", self.kinds)
         return np.flatnonzero(self.kind == self.kinds.index(kind))
 
     def name(self, node: int) -> str:

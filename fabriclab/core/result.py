@@ -29,9 +29,7 @@ def bus_factor(what: str, n_ranks: int) -> float:
     >>> bus_factor("all_reduce", 8)
     1.75
     """
-    if what not in BUS_FACTORS:
-        msg = f"collective must be one of {', '.join(BUS_FACTORS)}, got {what!r}"
-        raise ValueError(msg)
+    units.one_of(what, "collective", BUS_FACTORS)
     n = units.count(n_ranks, "n_ranks")
     a, b = BUS_FACTORS[what]
     return a * (n - 1) / n + b
@@ -89,9 +87,7 @@ class Result(Value):
     def __post_init__(self) -> None:
         """Freeze the arrays and check shapes, ranges and source."""
         bus_factor(self.what, self.n_ranks)
-        if self.obtained not in OBTAINED:
-            msg = f"obtained must be one of {', '.join(OBTAINED)}, got {self.obtained!r}"
-            raise ValueError(msg)
+        units.one_of(self.obtained, "obtained", OBTAINED)
         if self.obtained in ("published", "stored") and not self.source:
             msg = f"a {self.obtained} result needs its source: who measured it, where it stands"
             raise ValueError(msg)

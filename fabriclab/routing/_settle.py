@@ -65,9 +65,7 @@ def settle(
        (UGAL-L and UGAL-G).
     .. [2] Y. Sheffi, Urban transportation networks, Prentice-Hall 1985, chapters 3 and 5 (equilibrium, averages).
     """
-    if cost not in ("global", "local"):
-        msg = f'cost must be "global" (the whole row) or "local" (its first link between switches), got {cost!r}'
-        raise ValueError(msg)
+    units.one_of(cost, "cost", ("global", "local"))
     if not isinstance(tolerance, (int, float, np.number)):
         msg = f"tolerance must be a number such as 0.002, got {tolerance!r:.80}"
         raise TypeError(msg)
