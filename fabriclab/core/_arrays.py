@@ -37,6 +37,15 @@ def distinct(key: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.asarray(key[np.diff(key, prepend=-1) != 0], dtype=np.int64)
 
 
+def parts_of(n: int, one: NDArray[np.integer], other: NDArray[np.integer]) -> Ints:
+    """Return the part of each of ``n`` things (n,) that pairs of them join, numbered from 0."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    joined = coo_array((np.ones(one.size, np.int8), (one, other)), shape=(n, n))
+    return np.asarray(connected_components(joined, directed=False)[1], dtype=np.int64)
+
+
 def check_pointer(ptr: NDArray[np.integer], entries: int, name: str) -> None:
     """Refuse a row pointer that does not rise from 0 to the number of entries."""
     if ptr.ndim != 1 or ptr.size < 1 or ptr[0] != 0 or ptr[-1] != entries or np.any(np.diff(ptr) < 0):
