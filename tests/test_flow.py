@@ -334,7 +334,7 @@ def test_groups_run_one_after_another_and_repeat():
 def test_equal_groups_are_solved_once(monkeypatch):
     solved = []
     flow = registry.get("engine", "flow")
-    monkeypatch.setitem(registry._found["engine"], "flow", lambda *a: solved.append(a[2].n_flows) or flow(*a))
+    monkeypatch.setitem(registry._found["engine"], "flow", lambda *a, **b: solved.append(a[2].n_flows) or flow(*a, **b))
     same = run_line([10.0], [[0]] * 4, [10.0, 20.0, 10.0, 20.0], group=[0, 0, 1, 1], repeat=[1, 5])
     assert solved == [2]
     assert same.finish.tolist() == [2.0, 3.0, 5.0, 6.0]

@@ -147,7 +147,7 @@ def test_both_forms_of_shortest_ways_agree(data):
         return
     two = Tables(fabric).walk(s, t)
     while pair.size:
-        (n1, x1), (n2, x2) = ((found.count, found.all()) for found in (w.next_links(pair, node) for w in (one, two)))
+        (n1, x1), (n2, x2) = ((found.count, found.all()) for found in (w(pair, node) for w in (one, two)))
         assert n1.tolist() == n2.tolist()
         owner = np.repeat(np.arange(pair.size), n1)
         assert [set(x1[owner == i]) for i in range(0, pair.size, 7)] == [

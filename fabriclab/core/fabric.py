@@ -142,11 +142,8 @@ class Fabric(Value):
         over = np.flatnonzero((self.radix > 0) & (used > self.radix))
         if over.size:
             node = int(over[0])
-            msg = (
-                f"{self.name(node)} needs {used[node]} ports and has {self.radix[node]}; "
-                "take a switch with more ports, fewer hosts per switch, or a further tier"
-            )
-            raise ValueError(msg)
+            msg = f"{self.name(node)} needs {used[node]} ports and has {self.radix[node]}; "
+            raise ValueError(msg + "take a switch with more ports, fewer hosts per switch, or a further tier")
 
     @property
     def n_nodes(self) -> int:
@@ -277,8 +274,7 @@ def _numbers(value: ArrayLike, name: str, bound: int) -> NDArray[np.int64]:
     number = column(list(value) if isinstance(value, (Set, Iterator)) else value, name)
     if number.ndim > 1 or (number.size and number.dtype.kind not in "iu"):
         msg = f"{name} must be whole numbers in one row, got {number.dtype} of shape {number.shape}; "
-        msg += "of a mask take np.flatnonzero"
-        raise TypeError(msg)
+        raise TypeError(msg + "of a mask take np.flatnonzero")
     check_within(number := np.unique(number.astype(np.int64)), name, 0, bound - 1)
     return number
 

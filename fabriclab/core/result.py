@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from fabriclab import units
 from fabriclab.core._frozen import ReadOnly, Value, check_finite, check_shape, freeze
@@ -131,12 +131,6 @@ class Result(Value):
             msg = f"size {size!r} was not {self.obtained}; this result has {known}"
             raise ValueError(msg)
         return float(self.time[hit[0]])
-
-    def rows(self) -> list[dict[str, ArrayLike]]:
-        """Return one dict per size: size [B], time, low, high [s], algbw, busbw [B/s]."""
-        keys = ("size", "time", "low", "high", "algbw", "busbw")
-        table = {k: v for k in keys if (v := getattr(self, k)) is not None}
-        return [{k: float(v[i]) for k, v in table.items()} for i in range(self.size.size)]
 
     @property
     def _who(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -114,12 +114,15 @@ class Routes(Value):
         first = pointer(np.bincount(self.flow, minlength=int(wanted.max(initial=-1)) + 1))
         counts = (first[1:] - first[:-1])[wanted]
         rows = order[expand(first[wanted], counts)]
-        entries = expand(self.ptr[rows], np.diff(self.ptr)[rows])
-        return Routes(
-            ptr=pointer(np.diff(self.ptr)[rows]), link=self.link[entries], use=self.use[entries],
-            flow=np.repeat(np.arange(wanted.size), counts), share=self.share[rows], delay=self.delay[rows],
-            kind=self.kind[rows], adaptive=self.adaptive[rows],
-        )  # fmt: skip
+        return self.of_rows(rows, flow=np.repeat(np.arange(wanted.size), counts))
+
+    def of_rows(self, rows: NDArray[np.integer], **columns: NDArray[Any]) -> Routes:
+        """Return some of the rows, with these columns in place of theirs."""
+        lengths = np.diff(self.ptr)[rows]
+        entries = expand(self.ptr[rows], lengths)
+        kept = {name: getattr(self, name)[rows] for name in ("flow", "share", "delay", "kind", "adaptive")}
+        kept |= {"ptr": pointer(lengths), "link": self.link[entries], "use": self.use[entries]}
+        return Routes(**kept | columns)
 
     def hops(self) -> NDArray[np.float64]:
         """Return the links that each row crosses, in the mean over its paths, (R,)."""

@@ -101,8 +101,6 @@ class Rows:
 
 def never_ends(fabric: Fabric, flow: int, link: int) -> Unreachable:
     """Return the error of a flow that waits for ever at a link of capacity 0."""
-    msg = (
-        f"flow {flow} can never end: it crosses {fabric.link_name(link)} (link {link}), which has no capacity and "
-        "gets none later; route around it (routing avoids links of capacity 0) or give it capacity"
-    )
+    msg = f"flow {flow} can never end: it crosses {fabric.link_name(link)} (link {link}), which has no capacity and "
+    msg += "gets none later; route around it (routing avoids links of capacity 0) or give it capacity"
     return Unreachable(msg)

@@ -15,8 +15,7 @@ def check_ranks(fabric: Fabric) -> int:
     """Return the number of ranks, or refuse fewer than two, and what has no cable."""
     if fabric.n_ranks < 2 or not fabric.n_cables:
         msg = f"fabric must have at least 2 ranks, got {fabric.n_ranks}, and a cable, got {fabric.n_cables}; "
-        msg += "take a larger one"
-        raise ValueError(msg)
+        raise ValueError(msg + "take a larger one")
     return fabric.n_ranks
 
 

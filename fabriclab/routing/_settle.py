@@ -1,6 +1,6 @@
 """Routes that depend on load: a fixed point at which no flow finds a cheaper candidate."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from fabriclab import units
 from fabriclab.core import Fabric, Flows, Routes
-from fabriclab.core._arrays import Floats, expand, pointer, rows_of
+from fabriclab.core._arrays import Floats, rows_of
 from fabriclab.core._frozen import check_within
 
 # Illustrative: queues stay short up to the capacity and grow without end above it. At its capacity a link costs a
@@ -100,13 +100,7 @@ def _kept(routes: Routes, share: Floats) -> Routes:
     """Return the rows that carry something, with these shares."""
     row = np.flatnonzero(share > 1e-3)
     total = np.bincount(routes.flow[row], share[row], int(routes.flow.max(initial=0)) + 1)
-    lengths = np.diff(routes.ptr)[row]
-    entries = expand(routes.ptr[row], lengths)
-    return replace(
-        routes, ptr=pointer(lengths), link=routes.link[entries], use=routes.use[entries], flow=routes.flow[row],
-        share=share[row] / total[routes.flow[row]], delay=routes.delay[row], kind=routes.kind[row],
-        adaptive=routes.adaptive[row],
-    )  # fmt: skip
+    return routes.of_rows(row, share=share[row] / total[routes.flow[row]])
 
 
 def _cheapest(paid: Floats, flow: NDArray[np.int32]) -> Floats:

@@ -64,8 +64,7 @@ def _grid(fabric: Fabric) -> tuple[Ints, Flags, Flags]:
     wrong = np.flatnonzero((np.count_nonzero(step, axis=1) != 1) | ~(near | meshed[along]))
     if wrong.size:
         msg = "dimension_order needs a grid (torus, mesh, hypercube, hyperx): each link changes one coordinate; "
-        msg += f"{fabric.link_name(int(inner[wrong[0]]))} does not fit; take updown, or shortest"
-        raise ValueError(msg)
+        raise ValueError(msg + f"{fabric.link_name(int(inner[wrong[0]]))} does not fit; take updown, or shortest")
     wraps = (np.abs(by) > 1) & ~meshed[along]
     every = np.full(fabric.n_links, -1), np.zeros(fabric.n_links, np.bool_), np.zeros(fabric.n_links, np.bool_)
     for out, value in zip(every, (along, (by < 0) != wraps, wraps), strict=True):

@@ -36,7 +36,7 @@ def _spread(fabric: Fabric, walk: Walk, source: Ints, target: Ints) -> list[tupl
     blocks: list[tuple[Ints, Ints, Floats]] = []
     entries = 0
     while pair.size:
-        found = walk.next_links(pair, node)
+        found = walk(pair, node)
         counts, links = found.count, found.all()
         entries += links.size
         check_memory(80 * entries, f"spraying {source.size} pairs of nodes", 'use method="ecmp", or route fewer flows')

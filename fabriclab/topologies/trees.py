@@ -79,11 +79,8 @@ def leaf_spine(hosts: int, radix: int | None = None, oversubscription: float = 1
     n, k = units.count(hosts, "hosts"), parts.radix
     down = down_ports(k, oversubscription)
     if n > k * down:
-        msg = (
-            f"hosts must be within 1..{k * down} for two tiers of {k}-port switches with {down} ports down, got {n}; "
-            "take a larger radix or the family fat_tree"
-        )
-        raise ValueError(msg)
+        msg = f"hosts must be within 1..{k * down} for two tiers of {k}-port switches with {down} ports down, got {n}; "
+        raise ValueError(msg + "take a larger radix or the family fat_tree")
     plan, per_leaf, _ = rail_plan(n, 1, 1, k, down, oversubscription, joined=1)
     return _of_hosts(n, per_leaf, plan, parts)
 
