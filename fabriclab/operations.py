@@ -8,13 +8,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import units
 from fabriclab.core import Fabric
-from fabriclab.core._arrays import distinct_pairs
+from fabriclab.core._arrays import Flags, distinct_pairs
 from fabriclab.metrics._search import FAR, Ints, Search, check_ranks, joined, outside
 from fabriclab.metrics.traffic import times, uniform_load
 
 __all__ = ["MonteCarlo", "Report", "fail", "monte_carlo", "parts", "report"]
 
-Flags = NDArray[np.bool_]
 What = str | Mapping[Any, ArrayLike]
 
 

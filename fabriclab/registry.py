@@ -9,6 +9,8 @@ import pkgutil
 from collections.abc import Callable
 from typing import Any, Final
 
+from fabriclab import units
+
 __all__ = ["FOLDERS", "get", "info", "names", "register"]
 
 FOLDERS: Final = {
@@ -42,9 +44,7 @@ def register(kind: str, name: str, **about: Any) -> Callable[[Callable[..., Any]
     ValueError
         If the kind is unknown or another function holds the name.
     """
-    if kind not in FOLDERS:
-        msg = f"kind must be one of {sorted(FOLDERS)}, got {kind!r}"
-        raise ValueError(msg)
+    units.choice(kind, "kind", FOLDERS)
 
     def keep(function: Callable[..., Any]) -> Callable[..., Any]:
         table = _found.setdefault(kind, {})
@@ -60,9 +60,7 @@ def register(kind: str, name: str, **about: Any) -> Callable[[Callable[..., Any]
 
 
 def _list_folder(kind: str) -> dict[str, Callable[..., Any]]:
-    if kind not in FOLDERS:
-        msg = f"kind must be one of {sorted(FOLDERS)}, got {kind!r}"
-        raise ValueError(msg)
+    units.choice(kind, "kind", FOLDERS)
     if kind not in _listed:
         package = importlib.import_module(FOLDERS[kind])
         for module in pkgutil.iter_modules(package.__path__):

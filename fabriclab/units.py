@@ -223,12 +223,13 @@ def flag(value: object, name: str) -> bool:
     return bool(value)
 
 
-def choice(value: str, name: str, known: Iterable[str]) -> str:
+def choice(value: str, name: str, known: Iterable[str], hint: str = "") -> str:
     """Return ``value`` if it is one of the ``known`` words, or refuse it by name with all of them and the nearest."""
     words = list(known)
     if value not in words:
         near = " or ".join(map(repr, difflib.get_close_matches(str(value), words)))
-        msg = f"{name} must be one of {', '.join(words)}, got {value!r}{near and f'; did you mean {near}?'}"
+        near = near and f"; did you mean {near}?"
+        msg = f"{name} must be one of {', '.join(words) or 'none'}, got {value!r:.80}{hint}{near}"
         raise ValueError(msg)
     return value
 

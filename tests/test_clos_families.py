@@ -15,6 +15,7 @@ from hypothesis import assume, given, reject
 from hypothesis import strategies as st
 from oracles.builds import bytes_of, estimate_holds, refused
 from oracles.hops import HOPS
+from oracles.routes import check_routes
 from test_topologies import hops_from
 
 from fabriclab import catalog, registry, routing, topologies, units
@@ -515,7 +516,7 @@ def test_any_server_on_any_network(name):
         start, end = (int(server.endpoint[x % server.n_ranks]) for x in (a, b))
         to = [nx.shortest_path_length(inside, x, n) for n in server.nodes("nic").tolist() for x in (start, end)]
         routes = routing.route(f, flows := Flows.make(f.endpoint[a], f.endpoint[b], 1.0))
-        routes.check(f, flows)
+        check_routes(routes, f, flows)
         assert routes.hops()[0] >= min(to[::2]) + min(to[1::2]) + 2
         assert routes.hops()[0] == nx.shortest_path_length(graph, int(f.endpoint[a]), int(f.endpoint[b]))
     again = eval(repr(f), {"topologies": topologies})

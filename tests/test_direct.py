@@ -657,7 +657,7 @@ test_what_cannot_be_built_is_refused = refused([
     ("dragonfly", {"p": 1, "a": 2, "h": 0}, "h must be >= 1, got 0"),
     ("dragonfly", {"p": 1, "a": 2, "h": 2, "groups": 6}, r"groups must be within 2\.\.5, got 6"),
     ("dragonfly", {"p": 1, "a": 2, "h": 2, "groups": 1}, r"groups must be within 2\.\.5, got 1"),
-    ("dragonfly", {"p": 1, "a": 2, "h": 2, "arrangement": "relative"}, "'palm_tree' or 'absolute', got 'relative'"),
+    ("dragonfly", {"p": 1, "a": 2, "h": 2, "arrangement": "relative"}, "one of palm_tree, absolute, got 'relative'"),
     ("dragonfly_plus", {"hosts": 0, "leaves": 1, "spines": 1, "h": 1}, "hosts must be >= 1, got 0"),
     ("dragonfly_plus", {"hosts": 1, "leaves": 1, "spines": 2, "h": 1, "groups": 4}, r"groups must be within 2\.\.3"),
     ("slim_fly", {"q": 9}, "q must be an odd prime such as 5, 7, 11, 13, 17 or 19, got 9"),

@@ -12,7 +12,7 @@ from oracles.max_min import by_fractions, by_linear_programming, certificate
 from fabriclab import collectives, engines, registry, routing, topologies
 from fabriclab.core import PATH, SPRAY, Changes, FabricBuilder, Flows, Routes
 from fabriclab.engines import flow as fluids
-from fabriclab.engines._rows import Rows
+from fabriclab.engines.flow import max_min_rates
 from fabriclab.errors import Deadlock, NoPath, Unreachable
 from fabriclab.lower import lower
 
@@ -54,17 +54,6 @@ def pack(rows):
     ptr = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(int)
     flat = [entry for row in rows for entry in row]
     return ptr, np.array([k for k, _ in flat], dtype=int), np.array([u for _, u in flat], dtype=float)
-
-
-def max_min_rates(ptr, link, capacity, *, use=None, weight=None, limit=None):
-    """Return the rate of each row as the engine solves it; what no link binds gets inf."""
-    n, (ptr, link) = len(ptr) - 1, (np.array(x, dtype=np.int64) for x in (ptr, link))
-    given = zip((use, weight, limit), (np.ones(link.size), np.ones(n), np.full(n, inf)), strict=True)
-    use, weight, limit = (usual if x is None else np.array(x, dtype=float) for x, usual in given)
-    rows, rate = Rows(ptr, link, np.array(capacity, dtype=float), use, weight, limit, np.arange(n)), np.full(n, inf)
-    bound = np.flatnonzero(np.diff(rows.ptr))
-    rate[bound] = rows.levels(bound, rows.capacity) * weight[bound]
-    return rate
 
 
 def merged(rows):
@@ -209,6 +198,32 @@ def test_order_of_rows_and_scale_do_not_matter(case, random):
     assert twice == pytest.approx(2 * plain, rel=1e-12, abs=0)
 
 
+# ---- rates, refusals
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "words"),
+    [
+        (([0, 2], [0], [1.0]), {}, "ptr must rise from 0 to 1"),
+        (([0, 2, 1], [0], [1.0]), {}, "ptr must rise"),
+        (([0.0, 1.5], [0], [1.0]), {}, "ptr must be whole numbers"),
+        (([0, 1], [1], [1.0]), {}, r"link must be within 0\.\.0, got 1"),
+        (([0, 1], [-1], [1.0]), {}, r"link must be within 0\.\.0, got -1"),
+        (([0, 1], [0], [-1.0]), {}, "capacity must be 1 numbers >= 0, .* got"),
+        (([0, 1], [0], [inf, float("nan")]), {}, "capacity must be 2 numbers >= 0, .* got"),
+        (([0, 1], [0], [[1.0]]), {}, "capacity must be 1 numbers"),
+        (([0, 1], [0], [1.0]), {"weight": [0.0]}, r"weight must be .* > 0 and finite .* got \[0.0\]"),
+        (([0, 1], [0], [1.0]), {"weight": [inf]}, "weight must be .* finite"),
+        (([0, 1], [0], [1.0]), {"limit": [-2.0]}, "limit must be 1 numbers >= 0"),
+        (([0, 1], [0], [1.0]), {"limit": [1.0, 1.0]}, "limit must be 1 numbers"),
+        (([0, 1], [0], [1.0]), {"use": [-0.5]}, r"use must be .* got \[-0.5\]"),
+    ],
+)
+def test_wrong_arguments_are_refused_by_name(arguments, options, words):
+    with pytest.raises(ValueError, match=words):
+        max_min_rates(*arguments, **options)
+
+
 # ---- runs, by hand
 
 
@@ -319,7 +334,7 @@ def test_groups_run_one_after_another_and_repeat():
 def test_equal_groups_are_solved_once(monkeypatch):
     solved = []
     flow = registry.get("engine", "flow")
-    monkeypatch.setitem(registry._found["engine"], "flow", lambda *a: solved.append(a[2].n_flows) or flow(*a))
+    monkeypatch.setitem(registry._found["engine"], "flow", lambda *a, **b: solved.append(a[2].n_flows) or flow(*a, **b))
     same = run_line([10.0], [[0]] * 4, [10.0, 20.0, 10.0, 20.0], group=[0, 0, 1, 1], repeat=[1, 5])
     assert solved == [2]
     assert same.finish.tolist() == [2.0, 3.0, 5.0, 6.0]

@@ -200,7 +200,7 @@ def _verdict(number: float, truth: float) -> str:
 def remember(result: Result, name: str | None = None) -> None:
     """Keep a measured rate in the progress file, for `ruler` and `report`; other results are left alone."""
     if result.obtained in ("measured", "stored") and result.busbw[-1] > 0:
-        kept = {key: result.rows()[-1][key] for key in ("size", "time", "busbw")}
+        kept = {key: float(getattr(result, key)[-1]) for key in ("size", "time", "busbw")}
         about = {"obtained": result.obtained, "n_ranks": result.n_ranks, "notes": list(result.notes)}
         store.put("measurements", name or result.what, kept | about)
 

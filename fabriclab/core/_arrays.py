@@ -6,6 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
 
 def rows_of(ptr: NDArray[np.integer]) -> NDArray[np.int64]:
     """Return the row number of every entry of compressed rows ``ptr`` (R + 1,)."""
@@ -37,6 +41,15 @@ def distinct_pairs(one: NDArray[np.int64], other: NDArray[np.int64]) -> tuple[ND
     """Return each pair of numbers >= 0 once, in order."""
     most = int(other.max(initial=0)) + 1
     return np.divmod(distinct(one * most + other), most)
+
+
+def parts_of(n: int, one: NDArray[np.integer], other: NDArray[np.integer]) -> Ints:
+    """Return the part of each of ``n`` things (n,) that pairs of them join, numbered from 0."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    joined = coo_array((np.ones(one.size, np.int8), (one, other)), shape=(n, n))
+    return np.asarray(connected_components(joined, directed=False)[1], dtype=np.int64)
 
 
 def check_pointer(ptr: NDArray[np.integer], entries: int, name: str) -> None:

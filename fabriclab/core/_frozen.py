@@ -93,6 +93,15 @@ def si(value: ArrayLike, name: str, read: Callable[[units.Quantity, str], float]
     return array
 
 
+def whole(value: ArrayLike, name: str, shape: tuple[int, ...], what: str) -> NDArray[np.int64]:
+    """Return whole numbers of this shape, which are ``what``, or refuse them by name."""
+    given = column(value, name)
+    if given.shape != shape or given.dtype.kind not in "iu":
+        msg = f"{name} must be whole numbers of shape {shape} ({what}), got {given.dtype} of shape {given.shape}"
+        raise ValueError(msg)
+    return given.astype(np.int64)
+
+
 def texts(value: Iterable[str], name: str) -> tuple[str, ...]:
     """Return names as a tuple; a single text, which would fall into letters, is refused."""
     if isinstance(value, str):

@@ -7,8 +7,6 @@ from typing import Final
 from fabriclab import units
 from fabriclab.errors import TooLarge
 
-__all__ = ["available_memory", "check_memory"]
-
 LIMIT: Final = "FABRICLAB_MEMORY"
 _CGROUP: Final = Path("/sys/fs/cgroup")
 
@@ -32,10 +30,8 @@ def check_memory(bytes_needed: float, what: str, advice: str, *, available: floa
     """
     there = available_memory() if available is None else available
     if bytes_needed > there:
-        msg = (
-            f"{what} needs about {units.format_size(bytes_needed)} of memory and {units.format_size(there)} "
-            f"can be had; {advice}"
-        )
+        needed, had = units.format_size(bytes_needed), units.format_size(there)
+        msg = f"{what} needs about {needed} of memory and {had} can be had; {advice}"
         raise TooLarge(msg)
 
 

@@ -13,8 +13,6 @@ from fabriclab.core._frozen import check_within
 if TYPE_CHECKING:
     from fabriclab.core.schedule import StepGroup
 
-__all__ = ["check_group", "check_shifts"]
-
 
 def check_group(g: int, group: StepGroup, people: int, blocks: int, segments: int) -> None:
     """Refuse a transfer of group ``g`` between participants or of blocks that do not exist, or one that clashes."""

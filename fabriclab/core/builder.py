@@ -13,8 +13,6 @@ from fabriclab.core._frozen import check_within, frozen, si, texts
 from fabriclab.core._memory import check_memory
 from fabriclab.core.fabric import LINK_ARRAYS, NODE_ARRAYS, Fabric
 
-__all__ = ["FabricBuilder", "check_size"]
-
 _NODE_BYTES: Final = 250  # peak of a build per node and per link, measured and rounded up; a test holds it
 _LINK_BYTES: Final = 120
 
@@ -58,9 +56,7 @@ class FabricBuilder:
         ``forwarding`` is added to the delay of every link that ends at the node. [s]
         """
         for what, name, known in (("kind", kind, self.kinds), *(("coordinate", c, self.coord_names) for c in coord)):
-            if name not in known:
-                msg = f"{what} must be one of {', '.join(known) or 'none'}, got {name!r}; name it in FabricBuilder(...)"
-                raise ValueError(msg)
+            units.choice(name, what, known, "; name it in FabricBuilder(...)")
         table = np.full((units.count(n, "n", 0), len(self.coord_names)), -1, dtype=np.int32)
         given = {"kind": self.kinds.index(kind), "tier": tier, "transit": transit, "radix": radix}
         columns = {k: frozen(v, NODE_ARRAYS[k], k) for k, v in given.items()}

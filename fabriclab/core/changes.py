@@ -10,8 +10,6 @@ from fabriclab import units
 from fabriclab.core._arrays import spread
 from fabriclab.core._frozen import Value, check_finite, check_shape, check_within, freeze, si
 
-__all__ = ["Changes"]
-
 
 @dataclass(frozen=True, eq=False)
 class Changes(Value):

@@ -17,8 +17,6 @@ from fabriclab.core._frozen import ReadOnly, Value, check_finite, check_shape, c
 if TYPE_CHECKING:
     import networkx
 
-__all__ = ["Fabric"]
-
 Ints = NDArray[np.int32]
 Floats = NDArray[np.float64]
 
@@ -144,11 +142,8 @@ class Fabric(Value):
         over = np.flatnonzero((self.radix > 0) & (used > self.radix))
         if over.size:
             node = int(over[0])
-            msg = (
-                f"{self.name(node)} needs {used[node]} ports and has {self.radix[node]}; "
-                "take a switch with more ports, fewer hosts per switch, or a further tier"
-            )
-            raise ValueError(msg)
+            msg = f"{self.name(node)} needs {used[node]} ports and has {self.radix[node]}; "
+            raise ValueError(msg + "take a switch with more ports, fewer hosts per switch, or a further tier")
 
     @property
     def n_nodes(self) -> int:
@@ -183,9 +178,7 @@ class Fabric(Value):
 
     def nodes(self, kind: str) -> NDArray[np.int64]:
         """Return the numbers of all nodes of one kind."""
-        if kind not in self.kinds:
-            msg = f"kind must be one of {', '.join(self.kinds)}, got {kind!r}"
-            raise ValueError(msg)
+        units.choice(kind, "kind", self.kinds)
         return np.flatnonzero(self.kind == self.kinds.index(kind))
 
     def name(self, node: int) -> str:
@@ -281,8 +274,7 @@ def _numbers(value: ArrayLike, name: str, bound: int) -> NDArray[np.int64]:
     number = column(list(value) if isinstance(value, (Set, Iterator)) else value, name)
     if number.ndim > 1 or (number.size and number.dtype.kind not in "iu"):
         msg = f"{name} must be whole numbers in one row, got {number.dtype} of shape {number.shape}; "
-        msg += "of a mask take np.flatnonzero"
-        raise TypeError(msg)
+        raise TypeError(msg + "of a mask take np.flatnonzero")
     check_within(number := np.unique(number.astype(np.int64)), name, 0, bound - 1)
     return number
 

@@ -11,14 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import units
-from fabriclab.core._arrays import check_pointer, column, expand, pointer, rows_of, spread
+from fabriclab.core._arrays import Floats, check_pointer, column, expand, pointer, rows_of, spread
 from fabriclab.core._frozen import Value, check_finite, check_shape, check_within, freeze, si, texts
 from fabriclab.core._memory import check_memory
 from fabriclab.errors import Deadlock
 
-__all__ = ["Flows"]
-
-Floats = NDArray[np.float64]
 _FLOW_BYTES: Final = 400  # peak of `expanded` per flow and per dependency, measured and rounded up; a test holds it
 _ROW_BYTES: Final = 50
 

@@ -6,12 +6,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from fabriclab import units
 from fabriclab.core._frozen import ReadOnly, Value, check_finite, check_shape, freeze
-
-__all__ = ["BUS_FACTORS", "Result", "bus_factor"]
 
 OBTAINED: Final = ("predicted", "measured", "published", "stored")
 # busbw / algbw of each collective, as nccl-tests counts them; (a, b) stands for a (P - 1) / P + b.
@@ -31,9 +29,7 @@ def bus_factor(what: str, n_ranks: int) -> float:
     >>> bus_factor("all_reduce", 8)
     1.75
     """
-    if what not in BUS_FACTORS:
-        msg = f"collective must be one of {', '.join(BUS_FACTORS)}, got {what!r}"
-        raise ValueError(msg)
+    units.choice(what, "collective", BUS_FACTORS)
     n = units.count(n_ranks, "n_ranks")
     a, b = BUS_FACTORS[what]
     return a * (n - 1) / n + b
@@ -91,9 +87,7 @@ class Result(Value):
     def __post_init__(self) -> None:
         """Freeze the arrays and check shapes, ranges and source."""
         bus_factor(self.what, self.n_ranks)
-        if self.obtained not in OBTAINED:
-            msg = f"obtained must be one of {', '.join(OBTAINED)}, got {self.obtained!r}"
-            raise ValueError(msg)
+        units.choice(self.obtained, "obtained", OBTAINED)
         if self.obtained in ("published", "stored") and not self.source:
             msg = f"a {self.obtained} result needs its source: who measured it, where it stands"
             raise ValueError(msg)
@@ -137,12 +131,6 @@ class Result(Value):
             msg = f"size {size!r} was not {self.obtained}; this result has {known}"
             raise ValueError(msg)
         return float(self.time[hit[0]])
-
-    def rows(self) -> list[dict[str, ArrayLike]]:
-        """Return one dict per size: size [B], time, low, high [s], algbw, busbw [B/s]."""
-        keys = ("size", "time", "low", "high", "algbw", "busbw")
-        table = {k: v for k in keys if (v := getattr(self, k)) is not None}
-        return [{k: float(v[i]) for k, v in table.items()} for i in range(self.size.size)]
 
     @property
     def _who(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,10 +13,7 @@ from fabriclab.core._arrays import check_pointer, expand, pointer, rows_of, spre
 from fabriclab.core._frozen import Value, check_finite, check_shape, check_within, freeze, frozen
 
 if TYPE_CHECKING:
-    from fabriclab.core.fabric import Fabric
     from fabriclab.core.flows import Flows
-
-__all__ = ["PATH", "SPRAY", "TREE", "Routes"]
 
 PATH: Final = 0
 SPRAY: Final = 1
@@ -117,12 +114,15 @@ class Routes(Value):
         first = pointer(np.bincount(self.flow, minlength=int(wanted.max(initial=-1)) + 1))
         counts = (first[1:] - first[:-1])[wanted]
         rows = order[expand(first[wanted], counts)]
-        entries = expand(self.ptr[rows], np.diff(self.ptr)[rows])
-        return Routes(
-            ptr=pointer(np.diff(self.ptr)[rows]), link=self.link[entries], use=self.use[entries],
-            flow=np.repeat(np.arange(wanted.size), counts), share=self.share[rows], delay=self.delay[rows],
-            kind=self.kind[rows], adaptive=self.adaptive[rows],
-        )  # fmt: skip
+        return self.of_rows(rows, flow=np.repeat(np.arange(wanted.size), counts))
+
+    def of_rows(self, rows: NDArray[np.integer], **columns: NDArray[Any]) -> Routes:
+        """Return some of the rows, with these columns in place of theirs."""
+        lengths = np.diff(self.ptr)[rows]
+        entries = expand(self.ptr[rows], lengths)
+        kept = {name: getattr(self, name)[rows] for name in ("flow", "share", "delay", "kind", "adaptive")}
+        kept |= {"ptr": pointer(lengths), "link": self.link[entries], "use": self.use[entries]}
+        return Routes(**kept | columns)
 
     def hops(self) -> NDArray[np.float64]:
         """Return the links that each row crosses, in the mean over its paths, (R,)."""
@@ -134,87 +134,7 @@ class Routes(Value):
         per_entry = (moved[self.flow] * self.share)[rows_of(self.ptr)] * self.use
         return np.bincount(self.link, weights=per_entry, minlength=n_links).astype(np.float64)
 
-    def check(self, fabric: Fabric, flows: Flows, *, relays: ArrayLike = ()) -> None:
-        """Refuse routes that break the law: paths meet, end where the flow ends, and pass no forbidden node.
-
-        A spray loses nothing on its way, a tree is connected, and the shares of a flow sum to 1 (unless
-        an engine chooses among its rows).
-
-        Parameters
-        ----------
-        fabric, flows : Fabric, Flows
-            Where, and for what.
-        relays : sequence of int
-            Nodes that forbid transit and yet pass these flows on, such as GPUs with a copy in their memory.
-
-        Raises
-        ------
-        ValueError
-            Naming the flow and what is wrong with its route.
-        """
-        check_within(self.link, "link", 0, fabric.n_links - 1)
-        fixed = ~np.isin(self.flow, self.flow[self.adaptive])
-        total = np.bincount(self.flow[fixed], weights=self.share[fixed])
-        wrong = np.setdiff1d(np.flatnonzero(np.abs(total - 1) > 1e-9), np.setdiff1d(np.arange(total.size), self.flow))
-        if wrong.size:
-            msg = f"flow {wrong[0]}: the shares of its routes sum to {total[wrong[0]]:g}, not to 1"
-            raise ValueError(msg)
-        relay = np.asarray(relays, dtype=np.int64)
-        for r in range(self.n_rows):
-            links, flow = self.row(r), int(self.flow[r])
-            if self.kind[r] == PATH and links.size:
-                inner = _check_path(fabric, links, flow, (int(flows.source[flow]), int(flows.target[flow])))
-                _check_transit(fabric, np.setdiff1d(inner, relay), f"flow {flow}: its route")
-            elif self.kind[r] == SPRAY and links.size:
-                _check_spray(fabric, links, self.use[self.ptr[r] : self.ptr[r + 1]], flow, flows)
-                inner = np.setdiff1d(fabric.target[links], [flows.target[flow], *relay])
-                _check_transit(fabric, inner, f"flow {flow}: its spray")
-            elif self.kind[r] == TREE and links.size:
-                _check_tree(fabric, links, flow)
-
     def __repr__(self) -> str:
         """Show how many rows of which kind there are."""
         kinds = ", ".join(f"{np.count_nonzero(self.kind == k)} {n}" for k, n in enumerate(_KINDS) if k in self.kind)
         return f"<Routes: {kinds or 'no rows'}; {self.link.size} links>"
-
-
-def _check_path(fabric: Fabric, links: NDArray[np.int32], flow: int, ends: tuple[int, int]) -> NDArray[np.int32]:
-    """Return the nodes between the ends."""
-    inner = fabric.source[links[1:]]
-    if (int(fabric.source[links[0]]), int(fabric.target[links[-1]])) != ends:
-        msg = f"flow {flow}: its route does not go from {fabric.name(ends[0])} to {fabric.name(ends[1])}"
-    elif np.any(fabric.target[links[:-1]] != inner):
-        msg = f"flow {flow}: consecutive links of its route do not meet"
-    elif np.unique(np.append(inner, ends)).size != inner.size + 2:
-        msg = f"flow {flow}: its route passes a node twice"
-    else:
-        return inner
-    raise ValueError(msg)
-
-
-def _check_transit(fabric: Fabric, inner: NDArray[np.int32], what: str) -> None:
-    if not np.all(fabric.transit[inner]):
-        msg = f"{what} passes {fabric.name(int(inner[~fabric.transit[inner]][0]))}, which forbids transit"
-        raise ValueError(msg)
-
-
-def _check_spray(fabric: Fabric, links: NDArray[np.int32], use: NDArray[np.float64], flow: int, flows: Flows) -> None:
-    balance = np.zeros(fabric.n_nodes)
-    np.add.at(balance, fabric.source[links], use)
-    np.subtract.at(balance, fabric.target[links], use)
-    balance[flows.source[flow]] -= 1
-    balance[flows.target[flow]] += 1
-    if np.max(np.abs(balance)) > 1e-9:
-        node = int(np.argmax(np.abs(balance)))
-        msg = f"flow {flow}: its spray loses or gains traffic at {fabric.name(node)}"
-        raise ValueError(msg)
-
-
-def _check_tree(fabric: Fabric, links: NDArray[np.int32], flow: int) -> None:
-    import networkx as nx
-
-    ends = zip(fabric.source[links].tolist(), fabric.target[links].tolist(), strict=True)
-    _, *cut_off = nx.connected_components(nx.Graph(ends))
-    if cut_off:
-        msg = f"flow {flow}: its tree falls apart; {fabric.name(min(cut_off[0]))} is cut off"
-        raise ValueError(msg)

@@ -1,7 +1,6 @@
 """Save and load any type of this folder: npz without pickles, with format and version, written atomically."""
 
 import dataclasses
-import importlib
 import io
 import json
 import os
@@ -11,16 +10,12 @@ from typing import Any, Final
 
 import numpy as np
 
+from fabriclab import core
 from fabriclab.errors import FileFormat
-
-__all__ = ["load", "save", "write_atomic"]
 
 FORMAT: Final = "fabriclab"
 VERSION: Final = 1
-_TYPES: Final = {
-    "Fabric": "fabric", "Routes": "routes", "Flows": "flows", "Changes": "changes", "Timeline": "timeline",
-    "Result": "result", "Schedule": "schedule", "StepGroup": "schedule",
-}  # fmt: skip
+_TYPES: Final = ("Fabric", "Routes", "Flows", "Changes", "Timeline", "Result", "Schedule", "StepGroup")
 
 
 def write_atomic(path: str | os.PathLike[str], data: bytes) -> None:
@@ -61,10 +56,8 @@ def _pack(value: Any, arrays: dict[str, Any]) -> Any:
         arrays[key] = value
         return {"array": key}
     if name in _TYPES and dataclasses.is_dataclass(value):
-        return {
-            "type": name,
-            "fields": {f.name: _pack(getattr(value, f.name), arrays) for f in dataclasses.fields(value)},
-        }
+        fields = {f.name: _pack(getattr(value, f.name), arrays) for f in dataclasses.fields(value)}
+        return {"type": name, "fields": fields}
     if isinstance(value, (list, tuple)):
         return {"items": [_pack(v, arrays) for v in value]}
     if isinstance(value, dict):
@@ -122,9 +115,9 @@ def _unpack(tree: dict[str, Any], arrays: dict[str, Any]) -> Any:
     if "table" in tree:
         return {k: _unpack(v, arrays) for k, v in tree["table"].items()}
     if "type" in tree:
-        module = importlib.import_module(f"fabriclab.core.{_TYPES[tree['type']]}")
+        kinds = {name: getattr(core, name) for name in _TYPES}
         fields = {k: _unpack(v, arrays) for k, v in tree["fields"].items()}
         call = fields.pop("call", "")
-        value = getattr(module, tree["type"])(**fields)
+        value = kinds[tree["type"]](**fields)
         return value.shown_as(call) if call else value
     return tree["plain"]

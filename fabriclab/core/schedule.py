@@ -17,8 +17,6 @@ from fabriclab.core._frozen import Value, check_finite, check_shape, freeze
 from fabriclab.core._memory import check_memory
 from fabriclab.core._transfers import check_group, check_shifts
 
-__all__ = ["Schedule", "StepGroup"]
-
 Ints = NDArray[np.int32]
 _MOST_SEGMENTS: Final = 2**16
 # Peak of `segmented` per step group and per transfer, pipelined or not, measured and rounded up; a test holds it.

@@ -11,8 +11,6 @@ from typing import Final
 
 from fabriclab import units
 
-__all__ = ["DIRECTIONS", "EVIDENCE", "KINDS", "Spec", "html_table", "si_factor"]
-
 EVIDENCE: Final = ("datasheet", "standard", "measured", "literature")
 KINDS: Final = (*EVIDENCE, "estimate", "derived", "illustrative")
 DIRECTIONS: Final = (

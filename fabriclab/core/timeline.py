@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 from fabriclab import units
 from fabriclab.core._frozen import Value, check_shape, freeze
 
-__all__ = ["Timeline"]
-
 
 @dataclass(frozen=True, eq=False)
 class Timeline(Value):

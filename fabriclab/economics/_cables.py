@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 from fabriclab import catalog
 from fabriclab.core import Fabric
 
-__all__ = ["MEDIA", "of_kind", "propagation", "reach", "switches"]
-
 # Medium -> the parts of catalog.media with its reach and its propagation, the cheapest medium first: copper costs
 # least (source: LinkX-LACC), and optics cost more the farther they reach (source: Lux-cost).
 MEDIA: Final = {

@@ -16,8 +16,6 @@ from fabriclab.core._frozen import ReadOnly
 from fabriclab.core.spec import Spec
 from fabriclab.economics._cables import MEDIA, of_kind, switches
 
-__all__ = ["Bill", "Item", "bill", "price_list"]
-
 # What stands at both ends of a cable; the price of the cable is with it.
 _ENDS: Final = {"fibre": "transceiver", "long fibre": "long transceiver", "active copper": "active copper end"}
 _HEAD: Final = ("item", "quantity", "USD each", "USD", "source", "date", "W each", "W", "source", "date")

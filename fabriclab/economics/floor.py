@@ -9,10 +9,9 @@ from numpy.typing import NDArray
 from fabriclab import units
 from fabriclab.catalog.tables import near
 from fabriclab.core import Fabric
+from fabriclab.core._arrays import parts_of
 from fabriclab.core._frozen import texts
 from fabriclab.economics._cables import MEDIA, propagation, reach, switches
-
-__all__ = ["floor_plan"]
 
 # illustrative: racks of 0.6 m, 3 m from row to row, and 2 m of each cable inside the racks of its ends
 _WIDTH, _PITCH, _SLACK = "0.6 m", "3 m", "2 m"
@@ -71,13 +70,10 @@ def floor_plan(
 
 def _racks(fabric: Fabric, servers: int, boxes: int) -> NDArray[np.int64]:
     """Return the rack of every node, (N,)."""
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
     a, b, wire = fabric.source, fabric.target, fabric.length == 0
-    inside = coo_array((wire[wire], (a[wire], b[wire])), shape=(fabric.n_nodes,) * 2)
-    n, box = connected_components(inside, directed=False)  # what boards join is one box
+    box = parts_of(fabric.n_nodes, a[wire], b[wire])  # what boards join is one box
     own = np.where(fabric.server < 0, fabric.server.max(initial=0) + 1 + np.arange(fabric.n_ranks), fabric.server)
+    n = int(box.max()) + 1
     rack = np.full(n, -1)
     rack[box[fabric.endpoint]] = np.unique(own, return_inverse=True)[1] // servers
     up = ~wire & (rack[box[a]] >= 0) & (rack[box[b]] < 0)

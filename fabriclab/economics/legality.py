@@ -12,8 +12,6 @@ from fabriclab.core._arrays import distinct_pairs
 from fabriclab.economics._cables import reach, switches
 from fabriclab.metrics._search import joined
 
-__all__ = ["Violation", "legality"]
-
 _ANY: Final = 2**31 - 1
 
 

@@ -6,20 +6,20 @@ finishes. Sequences of groups are run here, for all engines alike.
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields
+from functools import partial
 from typing import Any
 from zlib import crc32
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fabriclab import registry
 from fabriclab.core import PATH, Changes, Fabric, Flows, Routes, Timeline
+from fabriclab.core._arrays import Floats
 from fabriclab.core._frozen import check_within
 from fabriclab.errors import NoPath
 
 __all__ = ["names", "run"]
 
-Floats = NDArray[np.float64]
 Times = tuple[Floats, Floats]
 
 
@@ -88,10 +88,7 @@ def run(
     _check_parts(fabric, routes, flows, changes)
     _check_routes(fabric, routes, flows)
 
-    def solve(routes: Routes, flows: Flows, changes: Changes | None) -> Times:
-        start, finish = function(fabric, routes, flows, changes, settings, rng)
-        return start, finish
-
+    solve = partial(function, fabric, config=settings, rng=rng)
     if flows.is_sequence:
         start, finish, begin, period = _sequence(solve, routes, flows, changes)
     else:
@@ -142,7 +139,7 @@ def _check_routes(fabric: Fabric, routes: Routes, flows: Flows) -> None:
 
 
 def _sequence(
-    solve: Callable[[Routes, Flows, Changes | None], Times], routes: Routes, flows: Flows, changes: Changes | None
+    solve: Callable[..., Times], routes: Routes, flows: Flows, changes: Changes | None
 ) -> tuple[Floats, Floats, Floats, Floats]:
     """Return start and finish of the flows, and start and period of the groups. [s]."""
     if np.any(np.diff(routes.flow) < 0):
@@ -163,11 +160,8 @@ def _sequence(
         begin[g], period[g] = now, times[1].max(initial=0.0)
         now += period[g] * repeat
         if repeat > 1 and changes is not None and np.any((changes.time > begin[g]) & (changes.time < now)):
-            msg = (
-                f"a change falls into group {g}, whose {repeat} repetitions from {begin[g]:g} s to {now:g} s are "
-                "solved once; write them out with flows.expanded() and route the result"
-            )
-            raise ValueError(msg)
+            msg = f"a change falls into group {g}, whose {repeat} repetitions from {begin[g]:g} s to {now:g} s are "
+            raise ValueError(msg + "solved once; write them out with flows.expanded() and route the result")
     return start, finish, begin, period
 
 

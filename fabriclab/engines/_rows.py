@@ -6,14 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabriclab.core import Fabric
-from fabriclab.core._arrays import expand, pointer, rows_of
+from fabriclab.core._arrays import Floats, Ints, expand, pointer, rows_of
 from fabriclab.errors import Unreachable
 
-__all__ = ["Floats", "Ints", "Rows", "never_ends"]
-
 Array = NDArray[Any]
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 _SPARSE: Final = 4  # links are numbered anew where the rows have fewer entries than 1 / _SPARSE of them
 
@@ -105,8 +101,6 @@ class Rows:
 
 def never_ends(fabric: Fabric, flow: int, link: int) -> Unreachable:
     """Return the error of a flow that waits for ever at a link of capacity 0."""
-    msg = (
-        f"flow {flow} can never end: it crosses {fabric.link_name(link)} (link {link}), which has no capacity and "
-        "gets none later; route around it (routing avoids links of capacity 0) or give it capacity"
-    )
+    msg = f"flow {flow} can never end: it crosses {fabric.link_name(link)} (link {link}), which has no capacity and "
+    msg += "gets none later; route around it (routing avoids links of capacity 0) or give it capacity"
     return Unreachable(msg)

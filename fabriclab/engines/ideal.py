@@ -6,11 +6,9 @@ from typing import Any
 import numpy as np
 
 from fabriclab.core import Changes, Fabric, Flows, Routes
-from fabriclab.core._arrays import rows_of
-from fabriclab.engines._rows import Floats, never_ends
+from fabriclab.core._arrays import Floats, rows_of
+from fabriclab.engines._rows import never_ends
 from fabriclab.registry import register
-
-__all__: list[str] = []
 
 
 @register("engine", "ideal", changes=False)

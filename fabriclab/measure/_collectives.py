@@ -91,9 +91,7 @@ def _collective(
     oversubscribe: bool = False, progress: Progress | None = None,
 ) -> Result:  # fmt: skip
     sizes = sizes_of(size, 4, 0)
-    if transport not in (None, *TRANSPORTS):
-        msg = f"transport must be one of {', '.join(TRANSPORTS)}, or None for what works here, got {transport!r}"
-        raise ValueError(msg)
+    units.choice("mpi" if transport is None else transport, "transport", TRANSPORTS, "; or None for what works here")
     if progress is not None and not callable(progress):
         msg = f"progress must be a function of rounds done and rounds in all, or None, got {progress!r}"
         raise TypeError(msg)

@@ -1,11 +1,9 @@
 """What one machine does by itself: copy its memory, and talk to itself through a socket."""
 
-import contextlib
 import math
 import socket
 import tempfile
-import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from time import perf_counter
 
 import numpy as np
@@ -80,8 +78,7 @@ def _copies(n: int, repeats: int) -> list[float]:
 def sockets(size: Sizes = "64 MiB", repeats: int = 5) -> Result:
     """Time bytes through a TCP socket of this machine, from another process, and check them.
 
-    Where no process can be started the other end is a thread, and where no socket can be opened a
-    stored measurement is returned; a note says so.
+    Where no process can be started or no socket opened, a stored measurement is returned; a note says so.
 
     Parameters
     ----------
@@ -102,26 +99,23 @@ def sockets(size: Sizes = "64 MiB", repeats: int = 5) -> Result:
     TooLarge
         If a buffer of the size at each end does not fit into the memory.
     """
-    sizes, load, notes = sizes_of(size, 1, 1), Load(), []
+    sizes, load = sizes_of(size, 1, 1), Load()
     repeats = units.count(repeats, "repeats")
     check_memory(3 * max(sizes), "a transfer through a socket", "ask for a smaller size")
-    for other in (_process, _thread):
-        try:
-            with socket.create_server(("127.0.0.1", 0)) as server:
-                socket.create_connection(server.getsockname(), timeout=1).close()  # is there a loopback at all?
-                server.accept()[0].close()
-                with other(server.getsockname()[1]) as name:
-                    times = _transfers(server, sizes, repeats)
-        except (NotMeasured, OSError) as error:
-            notes.append(f"no bytes from another {other.__name__[1:]} ({error})")
-            continue
-        how = (
-            f"another {name} sent bytes through TCP on the loopback interface, once uncounted and then "
-            f"{repeats} times; time from the request to the last byte, which was checked"
-        )
-        asked = {"repeats": repeats, "other": name}
-        return summed_up("sockets", sizes, times, asked, how, [*notes, load_note(load.figures())])
-    return nearest("sockets", sizes, notes[-1])
+    try:
+        with socket.create_server(("127.0.0.1", 0)) as server, tempfile.TemporaryFile() as log:
+            socket.create_connection(server.getsockname(), timeout=1).close()  # is there a loopback at all?
+            server.accept()[0].close()
+            ask = {"transport": "tcp", "port": server.getsockname()[1], "name": "", "scratch": ""}
+            with _launch.started([_launch.worker(ask)], _launch.environment(ask), log):
+                times = _transfers(server, sizes, repeats)
+    except (NotMeasured, OSError) as error:
+        return nearest("sockets", sizes, f"no bytes from another process ({error})")
+    how = (
+        "another process sent bytes through TCP on the loopback interface, once uncounted and then "
+        f"{repeats} times; time from the request to the last byte, which was checked"
+    )
+    return summed_up("sockets", sizes, times, {"repeats": repeats}, how, [load_note(load.figures())])
 
 
 def _transfers(server: socket.socket, sizes: Sequence[int], repeats: int) -> NDArray[np.float64]:
@@ -161,21 +155,6 @@ def answer(port: int) -> None:
             n = int.from_bytes(request, "big")
             data = data if data.size >= n else _pattern(n)
             link.sendall(data[:n].data)
-
-
-@contextlib.contextmanager
-def _process(port: int) -> Iterator[str]:
-    ask = {"transport": "tcp", "port": port, "name": "", "scratch": ""}
-    with tempfile.TemporaryFile() as log, _launch.started([_launch.worker(ask)], _launch.environment(ask), log):
-        yield "process"
-
-
-@contextlib.contextmanager
-def _thread(port: int) -> Iterator[str]:
-    other = threading.Thread(target=answer, args=(port,), daemon=True)
-    other.start()
-    yield "thread"
-    other.join()
 
 
 def _pattern(n: int) -> NDArray[np.uint8]:

@@ -219,11 +219,8 @@ def _check_alive(ranks: Ranks, ask: Ask, ready: bool, silent: float) -> None:
         msg = f"{_who(ask)} did not start within {START_LIMIT:g} s"
         raise NotMeasured(msg)
     if silent > SILENCE_LIMIT:
-        msg = (
-            f"{ask['what']} among {_who(ask)} gave no sign of life for {SILENCE_LIMIT:g} s and was ended; ask for a "
-            'smaller size or fewer ranks, or for another transport, such as transport="shm"'
-        )
-        raise TimeoutError(msg)
+        msg = f"{ask['what']} among {_who(ask)} gave no sign of life for {SILENCE_LIMIT:g} s and was ended; ask for a "
+        raise TimeoutError(msg + 'smaller size or fewer ranks, or for another transport, such as transport="shm"')
 
 
 def text_bar() -> Progress:

@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabriclab.core import Fabric
+from fabriclab.core._arrays import parts_of
 from fabriclab.routing._search import FAR, Search
 from fabriclab.routing._ways import Ints
 
@@ -14,8 +15,7 @@ def check_ranks(fabric: Fabric) -> int:
     """Return the number of ranks, or refuse fewer than two, and what has no cable."""
     if fabric.n_ranks < 2 or not fabric.n_cables:
         msg = f"fabric must have at least 2 ranks, got {fabric.n_ranks}, and a cable, got {fabric.n_cables}; "
-        msg += "take a larger one"
-        raise ValueError(msg)
+        raise ValueError(msg + "take a larger one")
     return fabric.n_ranks
 
 
@@ -41,21 +41,16 @@ def joined(fabric: Fabric, *, relay: bool) -> tuple[Ints, Ints, Ints]:
     what the others of their server have for its NICs. A rank that passes nothing on hangs by each of its cables on a
     node that does; one that does, on itself (cable -1).
     """
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
-    n, ends = fabric.n_nodes, fabric.endpoint
+    ends = fabric.endpoint
     gpus = [code for code, kind in enumerate(fabric.kinds) if relay and kind == "gpu"]
-    passes, rank = fabric.transit | np.isin(fabric.kind, gpus), np.full(n, -1)
+    passes, rank = fabric.transit | np.isin(fabric.kind, gpus), np.full(fabric.n_nodes, -1)
     rank[ends] = np.arange(ends.size)
     link = np.flatnonzero(np.repeat(fabric.capacity.reshape(-1, 2).min(axis=1) > 0, 2))
     a, b = fabric.source[link], fabric.target[link]
     inner, hangs = passes[a] & passes[b], (rank[a] >= 0) & ~passes[a] & passes[b]
-    graph = coo_array((inner[inner], (a[inner], b[inner])), shape=(n, n))
-    part = connected_components(graph, directed=False)[1].astype(np.int64)
     own, by_cable = ends[passes[ends]], (rank[a[hangs]], b[hangs], link[hangs] // 2)
     on = np.concatenate([by_cable, [rank[own], own, np.full(own.size, -1)]], axis=1)
-    return part, link[inner][::2] // 2, on
+    return parts_of(fabric.n_nodes, a[inner], b[inner]), link[inner][::2] // 2, on
 
 
 def outside(fabric: Fabric) -> NDArray[np.bool_]:

@@ -8,13 +8,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import registry, units
 from fabriclab.core import Fabric
+from fabriclab.core._arrays import Flags
 from fabriclab.core._frozen import check_within, frozen
 from fabriclab.metrics._search import Ints, check_ranks, doors, outside
 from fabriclab.metrics.traffic import times, uniform_load
 
-__all__ = ["Bisection", "bisection", "cut"]
-
-Flags = NDArray[np.bool_]
 _FINE: Final = 1000  # capacities are counted in thousandths of the smallest, as far as 32 bits reach
 _MOST: Final = 2.0**30
 _PATIENCE: Final = 1000  # moves without a better cut before a pass ends

@@ -10,8 +10,6 @@ from fabriclab.core._frozen import check_within, frozen
 from fabriclab.metrics._search import FAR, Ints, Search, check_ranks, doors
 from fabriclab.routing._ways import no_path
 
-__all__ = ["Diversity", "Hops", "diversity", "hops"]
-
 
 class Hops(NamedTuple):
     """How far ranks are apart: ``pairs[h]`` ordered pairs of different ranks are h links apart, (diameter + 1,)."""

@@ -8,17 +8,11 @@ from numpy.typing import NDArray
 
 from fabriclab import routing, units
 from fabriclab.core import Fabric, Flows
-from fabriclab.core._arrays import pointer, rows_of
+from fabriclab.core._arrays import Floats, pointer, rows_of
 from fabriclab.core._memory import check_memory
 from fabriclab.errors import NoPath
 from fabriclab.metrics._search import FAR, Ints, Search, check_ranks, doors
 
-__all__ = [
-    "Throughput", "all_to_all", "longest_matching", "permutation", "shift", "throughput", "times", "uniform",
-    "uniform_load",
-]  # fmt: skip
-
-Floats = NDArray[np.float64]
 _ENTRIES: Final = 2**20  # links times goals that are looked at together: they stay in the cache
 _PAIR_BYTES: Final = 200  # peak for each pair of ranks, measured and rounded up
 

@@ -6,7 +6,7 @@ tier reaches every subtree below its component, which is checked first.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -16,8 +16,6 @@ from fabriclab.core import Fabric
 from fabriclab.core._arrays import distinct, pointer
 from fabriclab.routing._tables import Tables
 from fabriclab.routing._ways import Ints, Links, Walk, Ways, kept, no_path
-
-__all__ = ["Clos", "ways"]
 
 _FAR: Final = 127  # above every tier, which is an int8
 _ROUNDS: Final = 64  # a Clos settles in two or three; a long chain is left to the search
@@ -82,7 +80,25 @@ class Clos(Ways):
             raise no_path(fabric, int(source[cut[0]]), int(target[cut[0]]))
         if tied.any():
             return Tables(fabric).walk(source, target)
-        return _ClosWalk(self, source, fabric.source[arrive], np.concatenate([self.links, first, arrive]))
+        return partial(self._next_links, source, fabric.source[arrive], np.concatenate([self.links, first, arrive]))
+
+    def _next_links(self, source: Ints, last: Ints, table: Ints, pair: Ints, node: Ints) -> Links:
+        """Return the links up until the last node's component is reached, then the links down to it.
+
+        ``last`` is the node before the target; ``table`` has the links up, the links down, and for each pair the first
+        link and the last.
+        """
+        tier, last = self.fabric.tier[node], last[pair]
+        start, count = self.links.size + pair, np.ones(node.size, dtype=np.int64)
+        start[node == last] += source.size
+        inner = (node != last) & (node != source[pair])
+        climbs = inner & (self.comp[tier, node] != self.comp[tier, last])
+        high, down = node[climbs], np.flatnonzero(inner & ~climbs)
+        start[climbs], count[climbs] = self.up_ptr[high], self.up_ptr[high + 1] - self.up_ptr[high]
+        below = self.comp[tier[down] - 1, last[down]]
+        at = np.searchsorted(self.down_key, node[down] * self.fabric.n_nodes + below)
+        start[down], count[down] = self.up.size + at, self.down_count[at]
+        return Links(start, count, table)
 
     def _turn(self, a: NDArray[np.integer], b: NDArray[np.integer]) -> Ints:
         """Return the lowest tier at which ``a`` and ``b`` are in one component."""
@@ -90,28 +106,6 @@ class Clos(Ways):
         for h in range(self.comp.shape[0] - 1, -1, -1):
             turn[(self.comp[h, a] == self.comp[h, b]) & (self.comp[h, a] >= 0)] = h
         return turn
-
-
-@dataclass(frozen=True)
-class _ClosWalk:
-    clos: Clos
-    source: Ints
-    last: Ints  # node before the target
-    table: Ints  # links up, links down, and for each pair the first link and the last
-
-    def next_links(self, pair: Ints, node: Ints) -> Links:
-        """Return the links up until the last node's component is reached, then the links down to it."""
-        clos, tier, last = self.clos, self.clos.fabric.tier[node], self.last[pair]
-        start, count = clos.links.size + pair, np.ones(node.size, dtype=np.int64)
-        start[node == last] += self.source.size
-        inner = (node != last) & (node != self.source[pair])
-        climbs = inner & (clos.comp[tier, node] != clos.comp[tier, last])
-        high, down = node[climbs], np.flatnonzero(inner & ~climbs)
-        start[climbs], count[climbs] = clos.up_ptr[high], clos.up_ptr[high + 1] - clos.up_ptr[high]
-        below = clos.comp[tier[down] - 1, last[down]]
-        at = np.searchsorted(clos.down_key, node[down] * clos.fabric.n_nodes + below)
-        start[down], count[down] = clos.up.size + at, clos.down_count[at]
-        return Links(start, count, self.table)
 
 
 def _components(fabric: Fabric, up: Ints) -> NDArray[np.int32] | None:

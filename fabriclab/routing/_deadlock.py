@@ -1,15 +1,12 @@
 """Deadlock: whether packets that hold one buffer and wait for the next can wait for each other in a circle."""
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from fabriclab import registry
 from fabriclab.core import Fabric, Flows, Routes
-from fabriclab.core._arrays import expand, rows_of
-
-__all__ = ["deadlock", "lanes"]
-
-Ints = NDArray[np.int64]
+from fabriclab.core._arrays import Ints, expand, rows_of
+from fabriclab.core._frozen import check_within, whole
 
 
 def lanes(fabric: Fabric, flows: Flows, routes: Routes, method: str) -> Ints:
@@ -53,11 +50,9 @@ def deadlock(fabric: Fabric, routes: Routes, lanes: ArrayLike | None = None) -> 
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import breadth_first_order, connected_components
 
-    lane = np.zeros(routes.link.size, dtype=np.int64) if lanes is None else np.asarray(lanes)
-    if lane.shape != routes.link.shape or lane.dtype.kind not in "iu" or np.any(lane < 0):
-        msg = f"lanes must be one whole number >= 0 per entry of the routes ({routes.link.size}), got {lane.dtype} of "
-        msg += f"shape {lane.shape}; take routing.lanes(fabric, flows, routes, method)"
-        raise ValueError(msg)
+    what, none = "those of routing.lanes(fabric, flows, routes, method)", np.zeros(routes.link.size, int)
+    lane = whole(none if lanes is None else lanes, "lanes", none.shape, what)
+    check_within(lane, "lanes", 0)
     buffers, at = np.unique(lane * fabric.n_links + routes.link, return_inverse=True)
     before, after = _waits(fabric, routes)
     n = buffers.size

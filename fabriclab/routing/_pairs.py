@@ -6,11 +6,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fabriclab.core import Fabric, Flows, Routes
-from fabriclab.core._arrays import column, expand, pointer, rows_of
-from fabriclab.core._frozen import check_within
+from fabriclab.core._arrays import expand, pointer, rows_of
+from fabriclab.core._frozen import check_within, whole
 from fabriclab.routing._ways import Ints, Rows, Seed, hashed
-
-__all__ = ["by_pair"]
 
 
 def by_pair(
@@ -21,22 +19,13 @@ def by_pair(
     for name in ("source", "target"):
         check_within(getattr(flows, name), f"{name} of a flow", 0, fabric.n_nodes - 1)
     moving = np.flatnonzero(flows.source != flows.target)
-    field = np.zeros(moving.size, np.int64) if entropy is None else _fields(entropy, flows.n_flows)[moving]
-    fields, code = np.unique(field, return_inverse=True)
+    given, what = np.zeros(flows.n_flows, int) if entropy is None else entropy, "one per flow, such as its queue pair"
+    fields, code = np.unique(whole(given, "entropy", flows.size.shape, what)[moving], return_inverse=True)
     ends = flows.source[moving].astype(np.int64) * fabric.n_nodes + flows.target[moving]
     pairs, inverse = np.unique(ends * max(fields.size, 1) + code, return_inverse=True)
     ends, code = np.divmod(pairs, max(fields.size, 1))
     own: Seed = seed if entropy is None else hashed(seed, fields[code])
     return _for_flows(fabric, choose(ends // fabric.n_nodes, ends % fabric.n_nodes, own), moving, inverse, pairs.size)
-
-
-def _fields(entropy: ArrayLike, n: int) -> Ints:
-    given = column(entropy, "entropy")
-    if given.shape != (n,) or given.dtype.kind not in "iu":
-        msg = f"entropy must be one whole number per flow ({n}), such as its queue pair or port, got {given.dtype} of "
-        msg += f"shape {given.shape}"
-        raise ValueError(msg)
-    return given.astype(np.int64)
 
 
 def _for_flows(fabric: Fabric, rows: Rows, moving: NDArray[np.int64], inverse: Ints, n_pairs: int) -> Routes:
@@ -48,12 +37,7 @@ def _for_flows(fabric: Fabric, rows: Rows, moving: NDArray[np.int64], inverse: I
     entries = expand(rows.ptr[wanted], lengths)
     n = wanted.size
     return Routes(
-        ptr=pointer(lengths),
-        link=rows.link[entries].astype(np.int32),
-        use=rows.use[entries],
-        flow=np.repeat(moving, each).astype(np.int32),
-        share=np.full(n, 1.0 / max(each, 1)),
-        delay=delay[wanted],
-        kind=np.full(n, rows.kind, dtype=np.int8),
-        adaptive=np.zeros(n, dtype=np.bool_),
-    )
+        ptr=pointer(lengths), link=rows.link[entries].astype(np.int32), use=rows.use[entries],
+        flow=np.repeat(moving, each).astype(np.int32), share=np.full(n, 1.0 / max(each, 1)), delay=delay[wanted],
+        kind=np.full(n, rows.kind, dtype=np.int8), adaptive=np.zeros(n, dtype=np.bool_),
+    )  # fmt: skip

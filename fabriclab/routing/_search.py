@@ -10,8 +10,6 @@ from fabriclab.core import Fabric
 from fabriclab.core._arrays import pointer
 from fabriclab.routing._ways import Copies, Ints
 
-__all__ = ["FAR", "Search", "bit"]
-
 FAR: Final = 2**15  # no way
 _CACHE: Final = 2**18  # words that a sweep works on, 2 MiB: they stay in the cache
 

@@ -1,6 +1,6 @@
 """Routes that depend on load: a fixed point at which no flow finds a cheaper candidate."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -8,12 +8,9 @@ from numpy.typing import NDArray
 
 from fabriclab import units
 from fabriclab.core import Fabric, Flows, Routes
-from fabriclab.core._arrays import expand, pointer, rows_of
+from fabriclab.core._arrays import Floats, rows_of
 from fabriclab.core._frozen import check_within
 
-__all__ = ["Settled", "settle"]
-
-Floats = NDArray[np.float64]
 # Illustrative: queues stay short up to the capacity and grow without end above it. At its capacity a link costs a
 # third more than idle, so that the short way wins while it has room. Powers of 6 to 12 change the fullest link by 10%
 # at most.
@@ -68,9 +65,7 @@ def settle(
        (UGAL-L and UGAL-G).
     .. [2] Y. Sheffi, Urban transportation networks, Prentice-Hall 1985, chapters 3 and 5 (equilibrium, averages).
     """
-    if cost not in ("global", "local"):
-        msg = f'cost must be "global" (the whole row) or "local" (its first link between switches), got {cost!r}'
-        raise ValueError(msg)
+    units.choice(cost, "cost", ("global", "local"))
     if not isinstance(tolerance, (int, float, np.number)):
         msg = f"tolerance must be a number such as 0.002, got {tolerance!r:.80}"
         raise TypeError(msg)
@@ -105,13 +100,7 @@ def _kept(routes: Routes, share: Floats) -> Routes:
     """Return the rows that carry something, with these shares."""
     row = np.flatnonzero(share > 1e-3)
     total = np.bincount(routes.flow[row], share[row], int(routes.flow.max(initial=0)) + 1)
-    lengths = np.diff(routes.ptr)[row]
-    entries = expand(routes.ptr[row], lengths)
-    return replace(
-        routes, ptr=pointer(lengths), link=routes.link[entries], use=routes.use[entries], flow=routes.flow[row],
-        share=share[row] / total[routes.flow[row]], delay=routes.delay[row], kind=routes.kind[row],
-        adaptive=routes.adaptive[row],
-    )  # fmt: skip
+    return routes.of_rows(row, share=share[row] / total[routes.flow[row]])
 
 
 def _cheapest(paid: Floats, flow: NDArray[np.int32]) -> Floats:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -11,14 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 from fabriclab import registry
 from fabriclab.core import Fabric, Flows, Routes
 from fabriclab.core._arrays import rows_of
+from fabriclab.core._frozen import whole
 from fabriclab.core._memory import check_memory
 from fabriclab.errors import NoPath
 from fabriclab.routing._clos import ways
 from fabriclab.routing._pairs import by_pair
 from fabriclab.routing._tables import Tables
-from fabriclab.routing._ways import Ints, Links, Ways, first, follow
-
-__all__ = ["from_tables", "tables"]
+from fabriclab.routing._ways import Ints, Links, Walk, Ways, first, follow
 
 _ROWS: Final = 2**18  # pairs routed at once; each takes up to 1,150 bytes, measured
 
@@ -85,11 +85,7 @@ def from_tables(fabric: Fabric, flows: Flows, table: ArrayLike) -> Routes:
     ValueError
         If the table does not fit the fabric, or a flow ends at no rank.
     """
-    given = np.asarray(table)
-    if given.shape != (fabric.n_nodes, fabric.n_ranks) or given.dtype.kind not in "iu":
-        msg = f"table must be whole numbers of shape ({fabric.n_nodes}, {fabric.n_ranks}) (nodes, ranks), got "
-        msg += f"{given.dtype} of shape {given.shape}"
-        raise ValueError(msg)
+    given = whole(table, "table", (fabric.n_nodes, fabric.n_ranks), "nodes, ranks")
     rows, ranks = np.nonzero(given >= 0)
     wrong = (given[rows, ranks] >= fabric.n_links) | (fabric.source[given[rows, ranks] % fabric.n_links] != rows)
     if wrong.any():
@@ -112,17 +108,17 @@ class _Static(Ways):
         self.rank = np.full(fabric.n_nodes, -1)
         self.rank[fabric.endpoint] = np.arange(fabric.n_ranks)
 
-    def walk(self, source: Ints, target: Ints) -> _Static:
-        self.goal, self.hops = self.rank[target], 0
-        return self
+    def walk(self, source: Ints, target: Ints) -> Walk:
+        self.hops = 0
+        return partial(self._next_links, self.rank[target])
 
-    def next_links(self, pair: Ints, node: Ints) -> Links:
+    def _next_links(self, goal: Ints, pair: Ints, node: Ints) -> Links:
         self.hops += 1
-        link = self.table[node, self.goal[pair]].astype(np.int64)
+        link = self.table[node, goal[pair]].astype(np.int64)
         lost = np.flatnonzero(link < 0) if self.hops <= self.graph.n_nodes else np.zeros(1, np.int64)
         if lost.size:
             why = "goes in a circle through" if self.hops > self.graph.n_nodes else "ends at"
-            rank, name = self.goal[pair[lost[0]]], self.fabric.name(int(node[lost[0]]))
+            rank, name = goal[pair[lost[0]]], self.fabric.name(int(node[lost[0]]))
             msg = f"the way to rank {rank} in the tables {why} {name}"
             raise NoPath(msg + "; compute the tables again with tables(fabric, method)")
         return Links(np.arange(link.size), np.ones(link.size, np.int64), link)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -12,8 +13,6 @@ from fabriclab.core import Fabric
 from fabriclab.core._arrays import expand, pointer
 from fabriclab.routing._search import FAR, Search, bit
 from fabriclab.routing._ways import Copies, Ints, Links, Walk, no_path
-
-__all__ = ["Tables"]
 
 _BATCH: Final = 2**24  # hop counts that are held at once (2 MiB for each bit of them: they stay in the cache)
 
@@ -46,7 +45,19 @@ class Tables:
         if cut.size:
             more = "" if self.graph is self.fabric else ", or climbs again after it has come down"
             raise no_path(self.fabric, int(source[cut[0]]), int(target[cut[0]]), more)
-        return _TableWalk(self, seen, goals, column)
+        return partial(self._next_links, seen, goals, column)
+
+    def _next_links(self, hops: _Hops, goals: Ints, column: Ints, pair: Ints, node: Ints) -> Links:
+        """Return all live links to a node one hop nearer."""
+        graph, ptr = self.graph, self.ptr
+        counts = ptr[node + 1] - ptr[node]
+        links, column = self.order[expand(ptr[node], counts)], column[pair]
+        owner, ahead = np.repeat(np.arange(node.size), counts), graph.target[links]
+        here = hops.count(node, column)
+        nearer = hops.count(ahead, column[owner]) + np.uint16(1) == here[owner]
+        nearer &= graph.transit[ahead] | (ahead % self.fabric.n_nodes == goals[column[owner]])
+        counts = np.bincount(owner[nearer], minlength=node.size)
+        return Links(pointer(counts)[:-1], counts, links[nearer])
 
     def reaches(self, source: Ints, target: Ints) -> NDArray[np.bool_]:
         """Return whether each pair has a way."""
@@ -81,23 +92,3 @@ class _Hops:
         for k, plane in enumerate(self.planes):
             hops += (plane.take(word) & mask != 0) * np.uint16(1 << k)
         return hops
-
-
-@dataclass(frozen=True)
-class _TableWalk:
-    tables: Tables
-    hops: _Hops
-    goals: Ints
-    column: Ints
-
-    def next_links(self, pair: Ints, node: Ints) -> Links:
-        """Return all live links to a node one hop nearer."""
-        graph, ptr, n = self.tables.graph, self.tables.ptr, self.tables.fabric.n_nodes
-        counts = ptr[node + 1] - ptr[node]
-        links = self.tables.order[expand(ptr[node], counts)]
-        owner, ahead, column = np.repeat(np.arange(node.size), counts), graph.target[links], self.column[pair]
-        here = self.hops.count(node, column)
-        nearer = self.hops.count(ahead, column[owner]) + np.uint16(1) == here[owner]
-        nearer &= graph.transit[ahead] | (ahead % n == self.goals[column[owner]])
-        counts = np.bincount(owner[nearer], minlength=node.size)
-        return Links(pointer(counts)[:-1], counts, links[nearer])

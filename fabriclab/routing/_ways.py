@@ -11,10 +11,6 @@ from fabriclab.core import PATH, Fabric
 from fabriclab.core._arrays import expand, pointer
 from fabriclab.errors import NoPath
 
-__all__ = [
-    "Copies", "Ints", "Links", "Pick", "Rows", "Seed", "Walk", "Ways", "first", "follow", "hashed", "kept", "no_path",
-]  # fmt: skip
-
 Ints = NDArray[np.int64]
 Found = TypeVar("Found")
 Seed = int | NDArray[np.uint64]  # of all pairs, or of each
@@ -54,12 +50,8 @@ class Rows:
     kind: int
 
 
-class Walk(Protocol):
-    """Shortest ways of some pairs: which links lead on from a node."""
-
-    def next_links(self, pair: Ints, node: Ints) -> Links:
-        """Return the links of all shortest ways on from ``node[k]`` for ``pair[k]``."""
-        ...
+# Shortest ways of some pairs: (pair, node) -> the links of all of them that lead on from ``node[k]`` for ``pair[k]``.
+Walk = Callable[[Ints, Ints], Links]
 
 
 class Ways(Protocol):
@@ -73,7 +65,6 @@ class Ways(Protocol):
 
     def walk(self, source: Ints, target: Ints) -> Walk:
         """Return the ways of these pairs."""
-        ...
 
 
 # What a method chooses: (row, node, links) -> index among the links of each k. Row r is that of pair r // subflows;
@@ -91,7 +82,7 @@ def follow(fabric: Fabric, ways: Ways, source: Ints, target: Ints, subflows: int
         row = (batch[pair] * subflows + np.tile(np.arange(subflows), batch.size)).astype(np.int64)
         node, goal, hop = source[batch][pair], target[batch][pair], 0
         while row.size:
-            links = walk.next_links(pair, node)
+            links = walk(pair, node)
             chosen = links.table[links.start + pick(row, node % fabric.n_nodes, links)]
             if hop == len(columns):
                 columns.append(np.full(n, -1, dtype=np.int32))

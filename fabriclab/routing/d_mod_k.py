@@ -6,8 +6,6 @@ from fabriclab.core import Fabric
 from fabriclab.registry import register
 from fabriclab.routing._ways import Ints, Links, Pick, Rows, Seed, Ways, follow, kept
 
-__all__ = ["by_digit"]
-
 
 @register("routing", "d_mod_k", minimal=True)
 def d_mod_k(fabric: Fabric, ways: Ways, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0) -> Rows:

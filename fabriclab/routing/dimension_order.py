@@ -1,14 +1,11 @@
 """Dimension order: along x until it agrees, then along y, and so on."""
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fabriclab.core import Fabric, Flows, Routes
-from fabriclab.core._arrays import pointer, rows_of
+from fabriclab.core._arrays import Flags, pointer, rows_of
 from fabriclab.registry import register
 from fabriclab.routing._ways import Ints, Links, Rows, Seed, Ways, follow
-
-Flags = NDArray[np.bool_]
 
 
 def _datelines(fabric: Fabric, flows: Flows, routes: Routes) -> Ints:
@@ -67,8 +64,7 @@ def _grid(fabric: Fabric) -> tuple[Ints, Flags, Flags]:
     wrong = np.flatnonzero((np.count_nonzero(step, axis=1) != 1) | ~(near | meshed[along]))
     if wrong.size:
         msg = "dimension_order needs a grid (torus, mesh, hypercube, hyperx): each link changes one coordinate; "
-        msg += f"{fabric.link_name(int(inner[wrong[0]]))} does not fit; take updown, or shortest"
-        raise ValueError(msg)
+        raise ValueError(msg + f"{fabric.link_name(int(inner[wrong[0]]))} does not fit; take updown, or shortest")
     wraps = (np.abs(by) > 1) & ~meshed[along]
     every = np.full(fabric.n_links, -1), np.zeros(fabric.n_links, np.bool_), np.zeros(fabric.n_links, np.bool_)
     for out, value in zip(every, (along, (by < 0) != wraps, wraps), strict=True):

@@ -67,8 +67,7 @@ def _check_inside(fabric: Fabric, found: Rows, start: Ints, leg: Ints, at_source
     if out.size:
         name = fabric.name(int(start[leg[out[0]]]))
         msg = f"a relay needs links between the GPUs of a server, and from {name} the way within its server leaves it; "
-        msg += "build the fabric with the inside of its servers (expand=True), or take ecmp"
-        raise ValueError(msg)
+        raise ValueError(msg + "build the fabric with the inside of its servers (expand=True), or take ecmp")
 
 
 def _mates(fabric: Fabric, home: Ints, other: Ints, direct: Ints) -> Ints:

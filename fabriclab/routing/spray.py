@@ -6,12 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabriclab.core import SPRAY, Fabric
-from fabriclab.core._arrays import pointer
+from fabriclab.core._arrays import Floats, pointer
 from fabriclab.core._memory import check_memory
 from fabriclab.registry import register
 from fabriclab.routing._ways import Ints, Rows, Seed, Walk, Ways
-
-Floats = NDArray[np.float64]
 
 
 @register("routing", "spray", minimal=True)
@@ -38,7 +36,7 @@ def _spread(fabric: Fabric, walk: Walk, source: Ints, target: Ints) -> list[tupl
     blocks: list[tuple[Ints, Ints, Floats]] = []
     entries = 0
     while pair.size:
-        found = walk.next_links(pair, node)
+        found = walk(pair, node)
         counts, links = found.count, found.all()
         entries += links.size
         check_memory(80 * entries, f"spraying {source.size} pairs of nodes", 'use method="ecmp", or route fewer flows')

@@ -23,8 +23,6 @@ from fabriclab.core import Fabric, FabricBuilder
 from fabriclab.core.builder import check_size
 from fabriclab.registry import register
 
-__all__ = ["Parts", "Plan", "add_switches", "bisection", "down_ports", "family", "networks", "start"]
-
 # illustrative: cables as in a hall of some tens of racks
 HOST_LENGTH, SWITCH_LENGTH = "10 m", "30 m"
 _Build = Callable[..., Fabric]

@@ -18,8 +18,6 @@ from fabriclab.core import Fabric, FabricBuilder
 from fabriclab.core.builder import check_size
 from fabriclab.topologies._clos import Parts
 
-__all__ = ["Axis", "Ints", "assemble", "bisection", "check", "complete", "coordinates", "grid", "path", "ring"]
-
 Ints = NDArray[np.int64]
 
 

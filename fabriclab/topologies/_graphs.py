@@ -11,8 +11,6 @@ from fabriclab.core import Fabric
 from fabriclab.core.builder import check_size
 from fabriclab.core.fabric import LINK_ARRAYS, NODE_ARRAYS
 
-__all__ = ["compose", "from_networkx"]
-
 
 def from_networkx(graph: Any, capacity: units.Quantity | None = None, *, endpoints: str = "endpoint") -> Fabric:
     """Return a graph as a fabric: an edge is a cable, and in a directed graph one of the two links of a cable.

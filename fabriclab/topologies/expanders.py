@@ -7,6 +7,7 @@ import numpy as np
 
 from fabriclab import units
 from fabriclab.core import Fabric
+from fabriclab.core._arrays import parts_of
 from fabriclab.topologies._clos import family
 from fabriclab.topologies._direct import Ints, assemble, check
 
@@ -92,7 +93,7 @@ def jellyfish(switches: int, degree: int, hosts: int = 1, seed: int = 0, **parts
     check(n, n * each // 2, hosts)
     a, b = _ordered(n, each)
     rounds = 0
-    while rounds < _ROUNDS or not _connected(n, a, b):
+    while rounds < _ROUNDS or parts_of(n, a, b).any():
         a, b = _swapped(n, a, b, rng)
         rounds += 1
     return assemble(parts, hosts, [(a, b)], {"index": np.arange(n)})
@@ -117,10 +118,3 @@ def _swapped(n: int, a: Ints, b: Ints, rng: np.random.Generator) -> tuple[Ints, 
     fits = (a != new) & (count[which[a.size :]] == 1)
     fits[: 2 * half] = np.tile(fits[:half] & fits[half : 2 * half], 2)
     return a, np.where(fits, new, b)
-
-
-def _connected(n: int, a: Ints, b: Ints) -> bool:
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
-    return bool(connected_components(coo_array((np.ones(a.size), (a, b)), shape=(n, n)), directed=False)[0] == 1)

@@ -11,8 +11,6 @@ from fabriclab.core import Fabric, FabricBuilder
 from fabriclab.registry import register
 from fabriclab.topologies.servers import links_between_gpus
 
-__all__ = ["WIRINGS", "gigaio", "rings"]
-
 WIRINGS: Final = (
     "1s-2rp-split-cascade", "1s-1rp-std-cascade", "1s-2rp-std-cascade", "2s-2rp-split-flat", "2s-2rp-std-flat",
 )  # fmt: skip

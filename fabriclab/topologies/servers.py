@@ -1,53 +1,26 @@
 """Inside the server: GPUs, what joins them, PCIe switches, NICs and processors, each kind of server a row of a table.
 
-What a server has stands in the catalog (``catalog.systems``), with its source; the table here only names the
-parts. Left out: memory, storage and its NICs, and forwarding times (no source gives one for NVSwitch chips).
+What a server has stands in the catalog (``catalog.systems``), with its source; the table beside this file only names
+the parts. Left out: memory, storage and its NICs, and forwarding times (no source gives one for NVSwitch chips).
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fabriclab import catalog, units
 from fabriclab.catalog.clos import even
+from fabriclab.catalog.tables import read_rows
 from fabriclab.core import Fabric, FabricBuilder
+from fabriclab.core._arrays import Ints
 from fabriclab.registry import register
 
-__all__ = ["links_between_gpus", "nvl72"]
-
-Ints = NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class _Server:
-    what: str
-    facts: str  # of catalog.systems
-    pcie: str  # of catalog.links: all PCIe connections
-    sockets: str  # of catalog.memory_path: between processors
-    link: str = ""  # of catalog.links: between GPUs, or from a GPU to a switch chip
-    chip: str = ""  # of catalog.switches
-    host: str = ""  # of catalog.links: between GPU and processor, where that is no PCIe
-
-
-_H100: Final = ("dgxh100", "pcie5", "upi-spr", "nvlink4", "nvswitch3")
-_SERVERS: Final = {
-    "dgx1v": _Server("8 V100 in a hybrid cube mesh: pairs have no, one or two NVLinks, a GPU has 6",
-                     "dgx1v", "pcie3", "upi-bdw", "nvlink2"),
-    "dgx_a100": _Server("8 A100, 12 NVLinks each on 6 NVSwitch chips", "dgxa100", "pcie4", "amd-if", "nvlink3",
-                        "nvswitch2"),
-    "dgx_h100": _Server("8 H100, 18 NVLinks each on 4 NVSwitch chips as 5, 4, 4 and 5", *_H100),
-    "dgx_h200": _Server("8 H200, which have other memory than the H100; all else is as in ``dgx_h100``", *_H100),
-    "mi300x": _Server("8 MI300X, one xGMI link between each two", "mi300x8", "pcie5", "amd-if", "xgmi-mi300x"),
-    "pcie_8gpu": _Server("8 GPUs that meet on PCIe only, four under each of two processors", "pcie8", "pcie5",
-                         "upi-spr"),
-    "gh200": _Server("4 Grace Hopper superchips, 6 NVLinks between each two", "gh200x4", "pcie5", "grace-grace",
-                     "nvlink4", host="nvlink-c2c"),
-    # No rate between the two Grace of a tray is published: that of a node of GH200 stands for it.
-    "gb200": _Server("4 Blackwell GPUs and 2 Grace of one compute tray, with the 18 NVSwitch chips of its rack",
-                     "gb200", "pcie5", "grace-grace", "nvlink5", "nvswitch4", "nvlink-c2c-gb200"),
-}  # fmt: skip
+# What each server is, and its parts: ``facts`` of catalog.systems, ``sockets`` of catalog.memory_path (between
+# processors), ``chip`` of catalog.switches; of catalog.links ``pcie``, ``link`` (between GPUs, or to a switch chip),
+# and ``host`` (between GPU and processor, where that is no PCIe).
+_SERVERS: Final = {row["name"]: row for row in read_rows(Path(__file__).with_suffix(".csv"))}
 _DOC: Final = """Return one server: {what}.
 
     A GPU lets no traffic of others pass. Each is joined to its PCIe switch, or to its processor where there is none;
@@ -74,11 +47,11 @@ def links_between_gpus(server: str) -> Ints:
 def _build(name: str, servers: int = 1) -> Fabric:
     """Return servers of a kind, with one set of switch chips for all."""
     parts = _SERVERS[name]
-    fact, bus = catalog.systems[parts.facts], catalog.value("links", parts.pcie, "bandwidth_after_encoding")
+    fact, bus = catalog.systems[parts["facts"]], catalog.value("links", parts["pcie"], "bandwidth_after_encoding")
     names = ("gpus", "sockets", "pcie_switches", "scaleout_nics")
     gpus, sockets, switches, nics = (int(fact[k].si or 0) for k in names)
-    ported = bool(parts.chip) and gpus > (switches or sockets)
-    used = {"gpu": True, "port": ported, "nvswitch": parts.chip, "pcie": switches, "nic": True, "cpu": True}
+    ported = bool(parts["chip"]) and gpus > (switches or sockets)
+    used = {"gpu": True, "port": ported, "nvswitch": parts["chip"], "pcie": switches, "nic": True, "cpu": True}
     b = FabricBuilder([kind for kind, there in used.items() if there], ("server", "plane", "local"))
 
     def add(kind: str, each: int, tier: int) -> Ints:
@@ -92,7 +65,7 @@ def _build(name: str, servers: int = 1) -> Fabric:
         b.add_cables(lower, upper[:, to], capacity=rate, medium=medium)
 
     gpu = add("gpu", gpus, 0)
-    near, speed = gpu, (catalog.value("links", parts.host, "bandwidth"), "c2c") if parts.host else (bus, "pcie")
+    near, speed = gpu, (catalog.value("links", parts["host"], "bandwidth"), "c2c") if parts["host"] else (bus, "pcie")
     if ported:
         near = add("port", gpus, 1)
         join(gpu, near, *speed)
@@ -103,28 +76,28 @@ def _build(name: str, servers: int = 1) -> Fabric:
     join(near, host, *speed)
     join(add("nic", nics, 2 + ported), host, bus)
     one, other = np.triu_indices(sockets, 1)
-    b.add_cables(cpu[:, one], cpu[:, other], capacity=catalog.value("memory_path", parts.sockets, "bandwidth"),
+    b.add_cables(cpu[:, one], cpu[:, other], capacity=catalog.value("memory_path", parts["sockets"], "bandwidth"),
                  medium="socket")  # fmt: skip
-    if parts.link:
+    if parts["link"]:
         _join_gpus(b, parts, gpu)
     number = np.arange(gpu.size)
     return b.build("server", {}, endpoint=gpu.ravel(), rail=number % gpus, server=number // gpus)
 
 
-def _join_gpus(b: FabricBuilder, parts: _Server, gpu: Ints) -> None:
+def _join_gpus(b: FabricBuilder, parts: Mapping[str, str], gpu: Ints) -> None:
     """Join the GPUs directly, or through switch chips: plane p has link p of each GPU."""
-    rate = catalog.value("links", parts.link, "bandwidth_per_link")
-    medium = "xgmi" if "xgmi" in parts.link else "nvlink"
+    rate = catalog.value("links", parts["link"], "bandwidth_per_link")
+    medium = "xgmi" if "xgmi" in parts["link"] else "nvlink"
 
     def cables(a: Ints, c: Ints, ports: Ints | int) -> None:
         b.add_cables(a, c, capacity=rate * np.asarray(ports), ports=ports, medium=medium)
 
-    if not parts.chip:
-        table = links_between_gpus(parts.facts)
+    if not parts["chip"]:
+        table = links_between_gpus(parts["facts"])
         one, other = np.nonzero(np.triu(table))
         return cables(gpu[:, one], gpu[:, other], table[one, other])
-    split = np.array(str(catalog.systems[parts.facts]["chip_links"].value).split(), dtype=int)
-    radix, n, planes = int(catalog.value("switches", parts.chip, "ports")), gpu.size, split.size
+    split = np.array(str(catalog.systems[parts["facts"]]["chip_links"].value).split(), dtype=int)
+    radix, n, planes = int(catalog.value("switches", parts["chip"], "ports")), gpu.size, split.size
     down = n if n * split.max() <= radix else radix // 2
     low = -(-n // down)
 
@@ -147,7 +120,7 @@ def _register(name: str) -> None:
         return _build(name)
 
     build.__name__ = build.__qualname__ = name
-    build.__doc__ = _DOC.format(what=_SERVERS[name].what)
+    build.__doc__ = _DOC.format(what=_SERVERS[name]["what"])
     register("topology", name, small={})(build)
 
 

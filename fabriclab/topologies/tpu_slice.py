@@ -14,8 +14,6 @@ from fabriclab.topologies._clos import SWITCH_LENGTH
 from fabriclab.topologies._direct import bisection
 from fabriclab.topologies.grids import axes, torus, twisted_torus
 
-__all__ = ["ocs_of_cables", "tpu_slice"]
-
 _SIDE: Final = 4  # source: catalog systems tpu4pod
 _CUBE_LENGTH: Final = 1.0  # illustrative: cables inside the rack of a cube
 

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from fabriclab import catalog, units
-from fabriclab.catalog.clos import rail_plan
+from fabriclab.catalog.clos import Plan, rail_plan
 from fabriclab.core import Fabric, FabricBuilder
 from fabriclab.core._arrays import column
 from fabriclab.core.builder import check_size
 from fabriclab.registry import register
-from fabriclab.topologies._clos import Parts, Plan, add_switches, bisection, down_ports, family, start
+from fabriclab.topologies._clos import Parts, add_switches, bisection, down_ports, family, start
 
 
 @register("topology", "crossbar", small={"hosts": 4})
@@ -79,11 +79,8 @@ def leaf_spine(hosts: int, radix: int | None = None, oversubscription: float = 1
     n, k = units.count(hosts, "hosts"), parts.radix
     down = down_ports(k, oversubscription)
     if n > k * down:
-        msg = (
-            f"hosts must be within 1..{k * down} for two tiers of {k}-port switches with {down} ports down, got {n}; "
-            "take a larger radix or the family fat_tree"
-        )
-        raise ValueError(msg)
+        msg = f"hosts must be within 1..{k * down} for two tiers of {k}-port switches with {down} ports down, got {n}; "
+        raise ValueError(msg + "take a larger radix or the family fat_tree")
     plan, per_leaf, _ = rail_plan(n, 1, 1, k, down, oversubscription, joined=1)
     return _of_hosts(n, per_leaf, plan, parts)
 

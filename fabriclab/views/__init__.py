@@ -48,9 +48,6 @@ def draw(value: Any, ax: Axes | None = None, **options: Any) -> Picture | Axes:
     elif isinstance(getattr(value, "timeline", None), Timeline):
         picture = timeline(value.timeline, value.flows, value.fabric, ax=ax, **options)
     else:
-        msg = (
-            f"value must be a Fabric, Result, list of Results, Timeline or simulation, got {type(value).__name__}; "
-            "views.table shows rows, and a Schedule has its own draw()"
-        )
-        raise TypeError(msg)
+        msg = f"value must be a Fabric, Result, list of Results, Timeline or simulation, got {type(value).__name__}; "
+        raise TypeError(msg + "views.table shows rows, and a Schedule has its own draw()")
     return picture if ax is None else picture.axes

@@ -51,11 +51,8 @@ def share_of(fabric: Fabric, load: Timeline | ArrayLike) -> Floats:
     """Return the load of each link as a part of its capacity, (L,), or refuse what does not fit."""
     share = np.asarray(load.utilisation(fabric.capacity) if isinstance(load, Timeline) else load, dtype=np.float64)
     if share.shape != (fabric.n_links,) or not np.all(np.isfinite(share) & (share >= 0)):
-        msg = (
-            f"load must hold one finite number >= 0 for each of {fabric.n_links} links, got shape {share.shape}; "
-            "give a Timeline of this fabric, or bytes / (capacity * time)"
-        )
-        raise ValueError(msg)
+        msg = f"load must hold one finite number >= 0 for each of {fabric.n_links} links, got shape {share.shape}; "
+        raise ValueError(msg + "give a Timeline of this fabric, or bytes / (capacity * time)")
     return share
 
 

@@ -17,8 +17,6 @@ from fabriclab.views.layout import Lines, Marks, counted, lines_of
 from fabriclab.views.page import Floats, Ints
 from fabriclab.views.scene import COLOUR, WIDTH, Layer, Scene, boxes, ink_on, lines, shade, texts_at
 
-__all__ = ["crosses", "is_direct", "map_scene", "places_of", "scale"]
-
 _TOP, _EDGE, _ROUND, _TALL = 16.0, 40.0, 430.0, 520.0  # [px]
 _IDLE: Final = 0.22  # how strong a cable is drawn that carries nothing
 MOST_PLACES: Final = 4096

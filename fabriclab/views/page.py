@@ -99,15 +99,11 @@ def guess_of(guess: Guess | None, quantity: str) -> tuple[float, ...]:
 
 def spread(wanted: ArrayLike, gap: float, low: float = 0.0, high: float = 1.0) -> Floats:
     """Return positions nearest to ``wanted`` (least squares) within the range that keep ``gap`` between neighbours."""
-    # Positions minus rank times gap must not fall: an isotonic regression, here by its min-max formula
-    # (R. E. Barlow et al., Statistical Inference under Order Restrictions, Wiley, 1972).
+    from scipy.optimize import isotonic_regression
+
     wish = np.asarray(wanted, dtype=np.float64)
-    order, rank = np.argsort(wish, kind="stable"), np.arange(wish.size)
-    total = np.append(0.0, np.cumsum(wish[order] - rank * gap))
-    mean = (total[1:] - total[:-1, None]) / np.maximum(rank - rank[:, None] + 1, 1)  # of those from row to column
-    least = np.minimum.accumulate(mean[:, ::-1], axis=1)[:, ::-1]
-    level = np.where(rank[:, None] <= rank, least, -np.inf).max(axis=0)
-    out = np.empty_like(wish)
+    order, rank, out = np.argsort(wish, kind="stable"), np.arange(wish.size), np.empty_like(wish)
+    level = isotonic_regression(wish[order] - rank * gap).x  # positions minus rank times gap must not fall
     # Labels that need more room than there is go past the upper end.
     out[order] = np.clip(level, low, max(low, high - gap * rank[-1])) + rank * gap
     return out

@@ -14,8 +14,6 @@ from fabriclab import units
 from fabriclab.core import Result
 from fabriclab.texts import text
 
-__all__ = ["Table", "table", "three"]
-
 _FAR: Final = 1e3  # medians of columns further apart have a prefix each
 _MOST_COLUMNS: Final = 7
 _MOST_ROWS: Final = 64
