@@ -25,6 +25,15 @@ def test_messages_of_one_rank_are_a_gap_apart():
     assert time("gather", "one_root", 8, 8008) == pytest.approx((2 + 7 + 6 * 3 + 5 + 2) * US)  # as many come in
 
 
+def test_all_blocks_for_one_receiver_are_one_message():
+    # Two servers of 8: seven messages of 2 B inside, then one of 8 B; directly 15 messages of 1 B.
+    short = {"latency": 2 * US, "overhead": US, "gap": US}
+    assert time("all_to_all", "hierarchical", 16, 16, **short) == pytest.approx((4 + 6 + 0.007 + 4 + 0.007) * US)
+    assert time("all_to_all", "direct", 16, 16, **short) == pytest.approx((4 + 14) * US)
+    pat, bruck = (time("all_gather", how, 16, 16_000, **short) for how in ("pat", "bruck"))
+    assert pat == pytest.approx(bruck)  # as many messages, as many bytes
+
+
 # laws ---------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("algorithm", ["ring", "halving_doubling", "recursive_doubling", "binomial_tree"])
 @pytest.mark.parametrize("n", [1, 2, 7, 16])

@@ -15,8 +15,8 @@ def loggp(
     """Return the time of a schedule in the LogGP model, step after step [s].
 
     m messages of k bytes that one rank sends, or takes in, in a step need 2 o + L + m (k - 1) G + (m - 1) max(g, o)
-    [1]_; the busiest decides. With one message each this is alpha + k / beta, where alpha = 2 o + L - G and
-    beta = 1 / G. Leaves out the network between the ports, the time of adding and what switches do.
+    [1]_; the busiest decides. All that a rank sends to another in a step is one message. With one message each this is
+    alpha + k / beta, where alpha = 2 o + L - G and beta = 1 / G. Leaves out the network between the ports, the time of adding and what switches do.
 
     Parameters
     ----------
@@ -45,11 +45,12 @@ def loggp(
     wait, own, least = (
         units.latency(t, name) for t, name in ((latency, "latency"), (overhead, "overhead"), (gap, "gap"))
     )
-    total = 0.0
+    total, people = 0.0, schedule.n_participants
     for group in schedule.groups:
-        ends = np.append(group.source, group.target + schedule.n_participants)  # a port each way
-        busy = np.tile(np.arange(schedule.n_participants) < schedule.n_ranks, 2)
-        messages = np.bincount(ends, minlength=busy.size)[busy]
+        ends = np.append(group.source, group.target + people)  # a port each way
+        busy = np.tile(np.arange(people) < schedule.n_ranks, 2)
+        source, target = np.divmod(np.unique(group.source.astype(np.int64) * people + group.target), people)
+        messages = np.bincount(np.append(source, target + people), minlength=busy.size)[busy]
         moved = np.bincount(ends, np.tile(size * schedule.moved(group), 2), busy.size)[busy]
         port = np.maximum(moved - messages, 0) * per_byte + np.maximum(messages - 1, 0) * max(least, own)
         total += group.repeat * (2 * own + wait + float(port.max()))
