@@ -140,6 +140,7 @@ def test_bounds_by_hand():
     assert bounds("all_to_all", 8, 8e9, cuts=[(2, 1e9)])[0].seconds == 16.0
     assert bounds("broadcast", 9, 1, alpha=1.0, messages=2)[0].seconds == 2.0
     assert bounds("broadcast", 10, 1, alpha=1.0, messages=2)[0].seconds == 3.0
+    assert bounds("send_recv", 8, 0, alpha="1 us", messages=1)[0].seconds == 1e-6  # each hands on once
 
 
 def test_bounds_where_switches_add_by_hand():
