@@ -1,5 +1,7 @@
 """Errors that a caller may react to; wrong arguments raise ValueError or TypeError."""
 
+from typing import Self
+
 __all__ = ["Deadlock", "FabricError", "FileFormat", "NoPath", "OutOfSlots", "TooLarge", "Unreachable"]
 
 
@@ -29,3 +31,8 @@ class TooLarge(FabricError):
 
 class FileFormat(FabricError):
     """A file is broken, of another kind, or newer than this version can read."""
+
+    @classmethod
+    def at(cls, line: int, what: str) -> Self:
+        """Return the error that a line of a text makes."""
+        return cls(f"line {line}: {what}")

@@ -20,9 +20,9 @@ def evaluate(formula: str, names: Mapping[str, float]) -> float:
     def value(node: ast.AST) -> float:
         match node:
             case ast.Constant(value=int() | float() as number):
-                return float(number)
+                return number
             case ast.Name(id=name) if name in names:
-                return float(names[name])
+                return names[name] if isinstance(names[name], int) else float(names[name])  # whole numbers stay whole
             case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
                 return _OPERATORS[type(op)](value(left), value(right))
             case ast.Call(func=ast.Name(id="log2"), args=[inner], keywords=[]):

@@ -1,6 +1,5 @@
 """Lower a Schedule onto a Fabric: who becomes where, and blocks become bytes."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -9,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import units
 from fabriclab.collectives._algorithm import number
-from fabriclab.core import Fabric, Flows, Schedule, StepGroup
+from fabriclab.core import Fabric, Flows, Schedule
 from fabriclab.core._arrays import expand as spread
 from fabriclab.core._arrays import pointer
 from fabriclab.core._frozen import check_within
@@ -91,11 +90,13 @@ def lower(
     rows, n = place.shape[0], sum(g.n_transfers * (g.repeat if expand else 1) for g in schedule.groups)
     check_memory(rows * n * _FLOW_BYTES, f"a graph of {rows * n} flows" if expand else f"{rows * n} flows", _ADVICE)
     steps = tuple(schedule.steps()) if expand else schedule.groups
-    source, target, reduce = (_column(steps, name) for name in ("source", "target", "reduce"))
+    none, names = np.zeros(0, dtype=np.int64), ("source", "target", "reduce")
+    source, target, reduce = (np.concatenate([none, *(getattr(s, k) for s in steps)]) for k in names)
     step = np.repeat(np.arange(len(steps)), [s.n_transfers for s in steps])
     moved = total * np.concatenate([np.zeros(0), *map(schedule.moved, steps)])
-    # Switches add at the rate of their ports.
-    added = _added(step * schedule.n_participants + target, moved * reduce) * (target < schedule.n_ranks)
+    # One that receives several buffers in a step adds them one after another; switches add at the rate of their ports.
+    _, same = np.unique(step * schedule.n_participants + target, return_inverse=True)
+    added = np.bincount(same, weights=moved * reduce)[same] * (target < schedule.n_ranks)
     lags = wait + reduce * (per_byte * added)
     # Flows of a sequence stand step by step; in a graph each row of the placement keeps its own order.
     order = np.arange(rows * n) if expand else np.argsort(np.tile(step, rows), kind="stable")
@@ -111,19 +112,6 @@ def lower(
     ptr, after = _dependencies(step, source, target, len(steps), rows)
     shift = np.repeat(np.arange(rows) * n, after.size)
     return replace(flows, after_ptr=pointer(np.tile(np.diff(ptr), rows)), after=np.tile(after, rows) + shift)
-
-
-def _column(steps: Sequence[StepGroup], name: str) -> Ints:
-    """Return one column of all transfers, step after step."""
-    none = np.zeros(0, dtype=np.int64)
-    return np.concatenate([none, *(getattr(s, name).astype(np.int64) for s in steps)])
-
-
-def _added(place: Ints, moved: NDArray[np.floating]) -> NDArray[np.float64]:
-    """Return for each transfer all that its target adds in the same step; ``place`` numbers step and target."""
-    _, same = np.unique(place, return_inverse=True)
-    out: NDArray[np.float64] = np.bincount(same, weights=moved)[same].astype(np.float64)
-    return out
 
 
 def _dependencies(step: Ints, source: Ints, target: Ints, n_steps: int, rows: int) -> tuple[Ints, Ints]:
@@ -164,11 +152,10 @@ def _placed(schedule: Schedule, fabric: Fabric, placement: ArrayLike | None) -> 
     if wrong.size:
         msg = f"placement puts rank {wrong[0] % n} on endpoint {flat[wrong[0]]}, the fabric has 0..{ends - 1}"
         raise ValueError(msg)
-    used = np.bincount(flat, minlength=ends)
-    if np.any(used > 1):
-        twice = int(np.argmax(used > 1))
-        ranks = (np.flatnonzero(flat == twice) % n).tolist()
-        msg = f"placement puts ranks {ranks[0]} and {ranks[1]} on endpoint {twice}; each endpoint holds one rank"
+    twice = np.flatnonzero(np.bincount(flat) > 1)
+    if twice.size:
+        ranks = np.flatnonzero(flat == twice[0]) % n
+        msg = f"placement puts ranks {ranks[0]} and {ranks[1]} on endpoint {twice[0]}; each endpoint holds one rank"
         raise ValueError(msg)
     return table.astype(np.int64)
 

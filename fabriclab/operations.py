@@ -1,6 +1,6 @@
 """Faults and maintenance: what fails or is drained together, what is left then, and how bad luck may get."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,8 +8,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import units
 from fabriclab.core import Fabric
-from fabriclab.core._arrays import Flags
-from fabriclab.metrics._search import FAR, Ints, Search, check_ranks, distinct, joined, outside
+from fabriclab.core._arrays import Flags, distinct_pairs
+from fabriclab.metrics._search import FAR, Ints, Search, check_ranks, joined, outside
 from fabriclab.metrics.traffic import times, uniform_load
 
 __all__ = ["MonteCarlo", "Report", "fail", "monte_carlo", "parts", "report"]
@@ -74,7 +74,7 @@ def fail(fabric: Fabric, what: What, which: Sequence[Any], per: int = 1) -> Fabr
     """
     there = parts(fabric, what, per)
     for name in [which] if isinstance(which, str) or not np.iterable(which) else which:
-        if name not in there or name is which:
+        if not isinstance(name, Hashable) or name not in there or name is which:
             msg = f"which must list some of {len(there)} parts, such as {[*there][:8]}, got {name!r}"
             raise ValueError(msg)
     gone = np.concatenate([np.zeros(0, np.int64), *(there[name] for name in which)])
@@ -149,12 +149,12 @@ def _whole(healthy: Fabric) -> float:
 def _apart(fabric: Fabric) -> tuple[Flags, Flags]:
     """Return which ranks are cut off with the help of their server, and which reach no other server alone, (R,)."""
     own, (part, _, (rank, on, _)) = np.arange(fabric.n_ranks), joined(fabric, relay=True)
-    where, rank = distinct(part[np.append(on, fabric.endpoint)], np.append(rank, own))  # one alone is a part too
+    where, rank = distinct_pairs(part[np.append(on, fabric.endpoint)], np.append(rank, own))  # one alone is a part too
     main = np.isin(own, rank[where == np.bincount(where).argmax()])
     part, _, (rank, on, _) = joined(fabric, relay=False)
     names, server = np.unique(fabric.server, return_inverse=True)
     near, server = main[rank], server if names.size > 1 else own
-    met, _ = distinct(part[on[near]], server[rank[near]])  # parts, once for each server that meets there
+    met, _ = distinct_pairs(part[on[near]], server[rank[near]])  # parts, once for each server that meets there
     return ~main, ~np.isin(own, rank[np.bincount(met, minlength=fabric.n_nodes)[part[on]] > 1])
 
 

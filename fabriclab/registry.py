@@ -20,6 +20,7 @@ FOLDERS: Final = {
     "routing": "fabriclab.routing",
     "engine": "fabriclab.engines",
     "workload": "fabriclab.workload",
+    "question": "fabriclab.exercises",
 }
 _found: dict[str, dict[str, Callable[..., Any]]] = {}
 _about: dict[tuple[str, str], dict[str, Any]] = {}
@@ -43,7 +44,7 @@ def register(kind: str, name: str, **about: Any) -> Callable[[Callable[..., Any]
     ValueError
         If the kind is unknown or another function holds the name.
     """
-    units.one_of(kind, "kind", FOLDERS)
+    units.choice(kind, "kind", FOLDERS)
 
     def keep(function: Callable[..., Any]) -> Callable[..., Any]:
         table = _found.setdefault(kind, {})
@@ -59,7 +60,7 @@ def register(kind: str, name: str, **about: Any) -> Callable[[Callable[..., Any]
 
 
 def _list_folder(kind: str) -> dict[str, Callable[..., Any]]:
-    units.one_of(kind, "kind", FOLDERS)
+    units.choice(kind, "kind", FOLDERS)
     if kind not in _listed:
         package = importlib.import_module(FOLDERS[kind])
         for module in pkgutil.iter_modules(package.__path__):

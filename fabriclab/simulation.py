@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fabriclab import collectives, engines, routing, units
+from fabriclab import collectives, engines, registry, routing, units
 from fabriclab.core import Changes, Fabric, Flows, Result, Routes, Schedule, Timeline
 from fabriclab.core._arrays import rows_of
 from fabriclab.core.result import bus_factor
@@ -48,13 +48,17 @@ class Simulation:
         if self.flows.after.size:
             msg = "sharers counts the routes of a step, and this run was expanded; run it with expand=False"
             raise ValueError(msg)
-        most = np.zeros(self.fabric.n_links, dtype=np.int64)
-        group = self.flows.group[self.routes.flow]
-        for g in range(self.flows.repeat.size):
-            rows = np.flatnonzero(group == g)
-            span = slice(self.routes.ptr[rows[0]], self.routes.ptr[rows[-1] + 1]) if rows.size else slice(0, 0)
-            most = np.maximum(most, np.bincount(self.routes.link[span], minlength=most.size))
+        most, group = np.zeros(self.fabric.n_links, dtype=np.int64), self.flows.group.astype(np.int64)
+        step = group[self.routes.flow[rows_of(self.routes.ptr)]]
+        pair, count = np.unique(step * most.size + self.routes.link, return_counts=True)
+        np.maximum.at(most, pair % most.size, count)
         return most
+
+    def bounds(self, **machine: Any) -> tuple[collectives.Bound, ...]:
+        """Return `fabriclab.collectives.bounds` on this run, for switches that can do what its algorithm asks."""
+        s = self.schedule
+        who = registry.info("collective", f"{s.collective}.{s.algorithm}")["machine"]
+        return collectives.bounds(s.collective, s.n_ranks, float(self.result.size[0]), machine=who, **machine)
 
     def __repr__(self) -> str:
         """Show what ran and how long it took."""
@@ -67,6 +71,7 @@ def simulate(
     root: int = 0, segments: int = 1, pipelined: bool = False, method: str = "ecmp", subflows: int = 1, seed: int = 0,
     engine: str = "flow", lag: units.Quantity = 0.0, gamma: float = 0.0, expand: bool = False,
     switches: ArrayLike | None = None, changes: Changes | None = None, options: Mapping[str, Any] | None = None,
+    like: Simulation | None = None,
 ) -> Simulation:  # fmt: skip
     """Return a collective timed on a fabric.
 
@@ -90,6 +95,8 @@ def simulate(
         As in `fabriclab.engines.run`.
     lag, gamma, expand, switches
         As in `fabriclab.lower.lower`.
+    like : Simulation, optional
+        A run that differs in size only: its schedule and its routes are taken.
 
     Returns
     -------
@@ -103,11 +110,25 @@ def simulate(
     >>> round(simulate("all_reduce", "ring", star, "50 GB").time, 6)
     1.5
     """
-    return _runs(
-        collective, algorithm, fabric, [size], placement=placement, root=root, segments=segments, pipelined=pipelined,
-        method=method, subflows=subflows, seed=seed, engine=engine, lag=lag, gamma=gamma, expand=expand,
-        switches=switches, changes=changes, options=options,
-    )[0]  # fmt: skip
+    try:
+        place = np.asarray(np.arange(fabric.n_ranks) if placement is None else placement)
+    except ValueError:  # rows of several lengths
+        place = np.zeros(0)
+    if place.ndim not in (1, 2) or not place.size:
+        msg = f"placement must be a row of endpoints, or one row of the same length per group, got {placement!r}"
+        raise ValueError(msg)
+    more, n, drawn = dict(options or {}), place.shape[-1], {"subflows": subflows, "seed": seed}
+    cut: dict[str, Any] = {"root": root, "segments": segments, "pipelined": pipelined}
+    costs: dict[str, Any] = {"lag": lag, "gamma": gamma, "expand": expand, "switches": switches}
+    plan = like.schedule if like else collectives.build(collective, algorithm, n, **cut, **more)
+    flows = lower(plan, fabric, size, placement=place, **costs)
+    routes = like.routes if like else routing.route(fabric, flows, method, **drawn)
+    timeline = engines.run(fabric, routes, flows, engine=engine, changes=changes)
+    asked = {"algorithm": algorithm, "fabric": repr(fabric), "routing": method, "engine": engine, **drawn, **cut,
+             **costs, "groups": place.size // n, "changes": repr(changes), "options": more}  # fmt: skip
+    sizes, times, how = np.array([units.size(size)]), np.array([timeline.end]), f"{engine} engine on {fabric!r}"
+    result = Result(collective, "predicted", sizes, times, n, asked=asked, how=how)
+    return Simulation(plan, fabric, flows, routes, timeline, result)
 
 
 def sweep(
@@ -118,13 +139,13 @@ def sweep(
         msg = f'sizes must be a list of at least one size, such as ["1 MiB", "1 GiB"], got {sizes!r}'
         raise ValueError(msg)
     known = [name for name, p in signature(simulate).parameters.items() if p.kind is p.KEYWORD_ONLY]
-    for name in options:
-        if name not in known:
-            msg = f"sweep has no option {name!r}; it takes {', '.join(known)}"
-            raise TypeError(msg)
-    runs = _runs(collective, algorithm, fabric, sizes, **options)
-    first = runs[0].result
-    return replace(first, size=np.array([units.size(s) for s in sizes]), time=np.array([run.time for run in runs]))
+    if wrong := [name for name in options if name not in known]:
+        msg = f"sweep has no option {wrong[0]!r}; it takes {', '.join(known)}"
+        raise TypeError(msg)
+    first = simulate(collective, algorithm, fabric, sizes[0], **options)
+    options["like"] = first
+    times = [first.time, *(simulate(collective, algorithm, fabric, size, **options).time for size in sizes[1:])]
+    return replace(first.result, size=np.array([units.size(size) for size in sizes]), time=np.array(times))
 
 
 def ring_busbw(what: str, fabric: Fabric, orders: ArrayLike, size: units.Quantity = 2.0**30) -> float:
@@ -162,9 +183,8 @@ def ring_busbw(what: str, fabric: Fabric, orders: ArrayLike, size: units.Quantit
     n = table.shape[1]
     plan = collectives.build(what, "ring", n)
     parts = [lower(plan, fabric, total / len(table), placement=np.roll(o, -np.argmin(o))) for o in table]
-    source, target, moved, group = (
-        np.concatenate([getattr(p, k) for p in parts]) for k in ("source", "target", "size", "group")
-    )
+    names = ("source", "target", "size", "group")
+    source, target, moved, group = (np.concatenate([getattr(p, k) for p in parts]) for k in names)
     order, repeat = np.argsort(group, kind="stable"), parts[0].repeat
     if what == "broadcast":  # a full pipeline: all hops at once
         group, repeat = np.zeros_like(group), np.ones(1, dtype=np.int64)
@@ -256,37 +276,3 @@ def best_rings(fabric: Fabric, ranks: ArrayLike | None = None) -> Rings:
     found = linprog(-np.ones(first.size), A_ub=load[:, on].T / scale, b_ub=np.ones(on.sum())).x / scale
     kept = np.flatnonzero(found > 1e-9 * found.sum())
     return Rings(float(found.sum()), rank[orders[first[kept]]], found[kept], found @ load, bool(over.all()))
-
-
-def _runs(
-    collective: str, algorithm: str, fabric: Fabric, sizes: Sequence[units.Quantity], *,
-    placement: ArrayLike | None = None, root: int = 0, segments: int = 1, pipelined: bool = False,
-    method: str = "ecmp", subflows: int = 1, seed: int = 0, engine: str = "flow", changes: Changes | None = None,
-    options: Mapping[str, Any] | None = None, **costs: Any,
-) -> list[Simulation]:  # fmt: skip
-    rows = np.arange(fabric.n_ranks) if placement is None else placement
-    try:
-        place = np.asarray(rows)
-    except ValueError:  # rows of several lengths
-        place = np.zeros(0)
-    if place.ndim not in (1, 2) or not place.size:
-        msg = f"placement must be a row of endpoints, or one row of the same length per group, got {placement!r}"
-        raise ValueError(msg)
-    n = int(place.shape[-1])
-    more = dict(options or {})
-    plan = collectives.build(collective, algorithm, n, root=root, segments=segments, pipelined=pipelined, **more)
-    asked = {"algorithm": algorithm, "fabric": repr(fabric), "routing": method, "engine": engine, "seed": seed,
-             "root": root, "segments": segments, "pipelined": pipelined, "subflows": subflows, **costs,
-             "groups": place.size // n, "changes": repr(changes), "options": more}  # fmt: skip
-    how = f"{engine} engine on {fabric!r}"
-    routes, runs = None, []
-    for size in sizes:
-        flows = lower(plan, fabric, size, placement=place, **costs)
-        if routes is None:
-            routes = routing.route(fabric, flows, method, subflows=subflows, seed=seed)
-        timeline = engines.run(fabric, routes, flows, engine=engine, changes=changes)
-        result = Result(
-            collective, "predicted", np.array([units.size(size)]), np.array([timeline.end]), n, asked=asked, how=how
-        )
-        runs.append(Simulation(plan, fabric, flows, routes, timeline, result))
-    return runs

@@ -4,6 +4,7 @@ Inside the library every quantity is a float in bytes, seconds, bytes per second
 metres, watts or US dollars. Only public functions call the parsers here.
 """
 
+import difflib
 import math
 import re
 from collections.abc import Iterable
@@ -11,7 +12,7 @@ from types import MappingProxyType
 from typing import Final
 
 __all__ = [
-    "count", "flag", "format_rate", "format_size", "format_time", "latency", "length", "one_of", "parse", "rate",
+    "choice", "count", "flag", "format_rate", "format_size", "format_time", "latency", "length", "parse", "rate",
     "scale", "size", "time",
 ]  # fmt: skip
 
@@ -222,11 +223,16 @@ def flag(value: object, name: str) -> bool:
     return bool(value)
 
 
-def one_of(value: str, name: str, known: Iterable[str], hint: str = "") -> None:
-    """Refuse by name what is none of the ``known`` words."""
-    if value not in (words := list(known)):
-        msg = f"{name} must be one of {', '.join(words) or 'none'}, got {value!r:.80}{hint}"
-        raise ValueError(msg)
+def choice(value: str, name: str, known: Iterable[str], hint: str = "") -> str:
+    """Return ``value`` if it is one of the ``known`` words, or refuse it by name with all of them and the nearest."""
+    words = list(known)
+    if value not in words:
+        near = " or ".join(map(repr, difflib.get_close_matches(str(value), words)))
+        msg = (
+            f"{name} must be one of {', '.join(words) or 'none'}, got {value!r:.80}{near and f'; did you mean {near}?'}"
+        )
+        raise ValueError(msg + hint)
+    return value
 
 
 def scale(value: float, prefixes: dict[str, float] | None = None) -> tuple[float, str]:

@@ -64,7 +64,7 @@ def test_factors_that_people_are_off_by():
     }
     for factor, name in known.items():
         assert named_factor(truth * factor, truth, "size") == named_factor(truth / factor, truth, "rate") == name
-        for kind, of in {"": ["direction"], "time": ["direction", "prefix"]}.items():
+        for kind, of in {"": [], "time": ["prefix"]}.items():
             assert named_factor(truth * factor, truth, kind) == (name if name in of else None)
     for value in (truth * 1.5, -truth * 2, 0.0, truth * 2 * 1.0051):
         assert named_factor(value, truth, "rate") is None
@@ -72,8 +72,13 @@ def test_factors_that_people_are_off_by():
 
 
 def test_a_number_with_two_digits_is_a_rounded_one():
-    for value, rounded in ((0.14, True), (14, False), (0.16, False), (0.138, False), (0.1, False), (-0.14, False)):
+    seventh = ((0.14, True), (14, False), (0.15, False), (0.16, False), (0.138, False), (0.1, False), (-0.14, False))
+    for value, rounded in seventh:
         assert is_rounded(value, 1 / 7) is rounded
+    for value, truth, rounded in (
+        (7, 7.1, True), (6.8, 7.1, False), (7.2, 7.15, True), (10, 9.96, True), (-20, -20.9, True), (0.28, 0.29, False)
+    ):  # fmt: skip
+        assert is_rounded(value, truth) is rounded
 
 
 # Laws
@@ -108,7 +113,9 @@ def test_nothing_a_learner_types_raises(answer):
         ([1, 2], ["one number"]), (1j, ["one number"]), ("50 Gbps", ["Gb/s", "GB/s"]),
         ("50 lumps", ["not known", "write"]),
         ("50 GB", ["something else", "GB/s"]), ("5.5.5 GB/s", ["finite"]), ("1/0 GB/s", ["finite"]),
-        ("1/7/2 GB/s", ["unknown unit"]), ("nan GB/s", ["one number"]),
+        ("1/7/2 GB/s", ["got '1/7/2 GB/s'"]), ("12/7/2", ["one number"]), ("1/0 lumps", ["finite"]),
+        ("1/8 GBs", ["unknown unit 'GBs' in '0.125 GBs'"]), ("1/8 gb/s", ["0.125 Gb/s"]),
+        ("nan GB/s", ["one number"]),
         ("1e305 GB/s", ["finite"]),
         ("1e999 GB/s", ["finite"]), (float("nan"), ["one number"]), ("50 gb/s", ["did you mean"]),
     ],

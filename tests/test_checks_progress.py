@@ -799,9 +799,12 @@ def test_every_text_is_used_and_every_field_is_filled():
         f"live.{name}.{k}" for name, of in views_of.items() for k in ("title", *inspect.signature(of).parameters)
     }
     by_name |= {f"live.control.{k}" for of in views_of.values() for k in inspect.signature(of).parameters}
+    commands = json.loads((store.Path(checks.__file__).parents[1] / "grading" / "arguments.json").read_bytes())
+    by_name |= {f"grade.help.{k}" for k in commands}
+    by_name |= {f"grade.help.{about['help']}" for each in commands.values() for about in each.values()}
     unused = [key for key in keys("") if not key.startswith(dynamic) and key not in by_name and f'"{key}"' not in code]
     assert unused == [] and {f"mis.{name}" for name in names} <= set(keys("mis."))
-    from fabriclab.checks.judges import _RING_MISTAKES
+    from fabriclab.checks.questions import _RING_MISTAKES
 
     named = {key.removeprefix("mis.") for key in keys("mis.")} - names - set(_RING_MISTAKES)
     tables = "".join(path.read_text() for path in (store.Path(checks.__file__).parents[1] / "exercises").rglob("*.*s*"))

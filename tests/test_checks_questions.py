@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabriclab import catalog, collectives, live, simulate, topologies
+from fabriclab import catalog, collectives, live, run, simulate, topologies
 from fabriclab.checks import Refused, check, drill, predict, rulers
 from fabriclab.checks.questions import evaluate, find, questions
 from fabriclab.checks.shown import rows_of
 from fabriclab.checks.store import held as progress
+from fabriclab.routing import route
 from fabriclab.texts import keys, text
 
 NUMBERS = [q for q in questions().values() if q.kind == "number"]
@@ -112,11 +113,13 @@ def test_a_named_mistake_and_a_named_factor():
     shown = check("31-ring-time", "0.0426 s")
     assert "8 bits make a byte" in str(shown) and shown.data["named"] == "bits for bytes"
     shown = check("31-ring-time", "682 ms")
+    assert "factor of 2" not in str(shown) and shown.data["named"] == ""
+    shown = check("31-ring-bytes", "350 MB")
     assert "factor of 2" in str(shown) and shown.data["named"] == "factor direction"
     assert "unit step" in str(check("31-ring-time", "0.341 ms")) and "factor" not in str(check("31-ring-time", "0.9 s"))
     assert "powers of 1,024" in str(check("00-buffer", "65.5 MB"))
     named = progress()["checks"]["31-ring-time"]["named"]
-    assert named == ["one root adds everything", "bits for bytes", "factor direction", "factor prefix"]
+    assert named == ["one root adds everything", "bits for bytes", "factor prefix"]
 
 
 def test_a_share_is_told_as_rounded_and_not_as_a_step_of_units():
@@ -326,7 +329,49 @@ def test_the_median_is_what_an_outlier_does_not_move():
     assert np.median(calm) == np.median(hit) and calm.mean() != hit.mean() and hit.max() > np.median(hit)
 
 
+def test_what_is_said_of_a_relay_and_of_few_tokens_is_true():
+    small = topologies.build("rail_optimised", servers=8, gpus=4, rails=4, radix=16)
+    share = np.array([8] + 31 * [1]) / 39
+    flows = collectives.expert_flows(small, [np.tile(share, (32, 1)) * (1 - np.eye(32))], "1 GB")
+    time = {way: run(small, route(small, flows, way), flows).end for way in ("spray", "pxn", "rail_aligned")}
+    assert time["rail_aligned"] < 0.4 * time["pxn"] and time["pxn"] == pytest.approx(time["spray"], rel=1e-3)
+    fullest = []
+    for tokens in (8, 512):
+        table = collectives.expert_tables(collectives.choose_experts(64, tokens, 8), "low_latency")[0].sum(axis=0)
+        fullest.append(table.max() / table.mean())
+    assert fullest[0] > 1.15 > 1.05 > fullest[1]
+
+
+def test_what_moves_the_mark_of_bruck():
+    def mark(ranks, start):
+        size = np.geomspace(1e3, 1e10, 2000)
+        two = (collectives.closed_form("all_to_all", how)(size, ranks, start, 50e9) for how in ("bruck", "pairwise"))
+        return size[np.argmax(np.subtract(*two) > 0)]
+
+    assert mark(8, 14e-6) < mark(64, 14e-6) < mark(512, 14e-6) and mark(64, 1e-6) < mark(64, 14e-6) < mark(64, 50e-6)
+
+
 # A function
+
+
+@pytest.mark.parametrize("rule", [lambda r, s, n: (r + s) % n, lambda r, s, n: (s - r) % n, lambda r, s, n: r ^ s])
+def test_every_order_in_which_no_two_meet_is_right(rule):
+    assert check("34-write-order", rule).data["right"]
+
+
+@pytest.mark.parametrize(
+    ("rule", "words", "name"),
+    [
+        (lambda r, s, n: s, "4 of them send to rank 0 in step 0", "all to one"),
+        (lambda r, s, n: (r + 1) % n, "serves rank 1 in 4 steps", "always the same"),
+        (lambda r, s, n: (r + s) % (n - 1), "2 of them send to rank 0 in step 0", "wraps too early"),
+        (lambda r, s, n: (r + 2 * s) % n, "rank 0 serves rank 0 in 2 steps", ""),
+    ],
+)
+def test_orders_in_which_ranks_meet_are_told(rule, words, name):
+    shown = check("34-write-order", rule)
+    assert not shown.data["right"] and shown.data["named"] == name and words in str(shown)
+    assert not check("34-write-order", lambda r, s, n: None).data["counted"]
 
 
 @pytest.mark.parametrize(

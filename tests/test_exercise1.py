@@ -44,7 +44,7 @@ from fabriclab.checks.exercises import _asker
 from fabriclab.exercises import PRACTICE, Unanswered, draw, find
 from fabriclab.exercises import fits as fit_cases
 from fabriclab.exercises.virtual import VirtualRanks
-from fabriclab.grading.grade import grade_cells
+from fabriclab.grading.graders import grade_cells
 from fabriclab.grading.sandbox import Sandbox
 from fabriclab.texts import table, text
 
@@ -513,6 +513,32 @@ def test_code_that_catches_everything_is_stopped(name):
     code += "try:\n with e._alarm(): f()\nexcept e._Late: print('stopped')"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=20, check=True)
     assert done.stdout == "stopped\n"
+
+
+TRACED = """
+import sys
+import fabriclab.checks.exercises as e
+e._PATIENCE = 0.1
+def trace(*_): return trace
+def f():
+    frames.append(sys._getframe())
+    while 1: pass
+def main():
+    sys.settrace(trace)
+    sys._getframe().f_trace = trace
+    try:
+        with e._alarm(): f()
+    except e._Late: print("stopped")
+    for i in range(9): x = i
+    print(sys._getframe().f_trace is trace, frames[0].f_trace(frames[0], "line", None))
+frames = []
+main()
+"""
+
+
+def test_a_debugger_is_as_before_once_code_is_stopped():
+    done = subprocess.run([sys.executable, "-c", TRACED], capture_output=True, text=True, timeout=20, check=True)
+    assert done.stdout == "stopped\nTrue None\n"
 
 
 def test_no_size_is_right_in_two_sets():

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabriclab import engines, routing, topologies
-from fabriclab.collectives import build, expert_crossover, expert_flows, expert_tables
+from fabriclab.collectives import build, choose_experts, expert_crossover, expert_flows, expert_tables, expert_time
 
 FORMS = ("high_throughput", "low_latency")
 
@@ -29,6 +29,26 @@ def test_two_servers_of_two_by_hand():
     # Direct, 2 tokens pass the NIC of rank 0 in 20 us; with copies 1 in 10 us, then 1 over NVLink in 1 us.
     found = expert_crossover(chosen, "1 MB", alpha="30 us", nic="100 GB/s", nvlink="1 TB/s", per_server=2)
     assert found == pytest.approx(30 / (20 - 10 - 1))
+
+
+def test_a_favourite_gets_its_share_and_the_experts_of_a_token_differ():
+    chosen = choose_experts(8, 20_000, 1, popular=2)
+    held = np.bincount(chosen.ravel(), minlength=8) / chosen.size
+    assert held == pytest.approx([2 / 9] + 7 * [1 / 9], abs=0.003)  # 3 standard deviations of 160,000 draws
+    many = np.sort(choose_experts(6, 50, 4, popular=9, seed=1), axis=-1)
+    assert many.shape == (6, 50, 4) and np.all(np.diff(many) > 0) and many.min() == 0 and many.max() == 5
+    for wrong in ({"popular": 0}, {"popular": np.inf}, {"choices": 9}, {"tokens": 0}):
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            choose_experts(**{"n_ranks": 8, "tokens": 4, "choices": 2, **wrong})
+
+
+def test_time_of_steps_by_hand():
+    """Rank 0 has 3 tokens for its neighbour and 2 for rank 2; then nobody has any; then rank 2 has 1 for rank 3."""
+    tables = np.zeros((3, 4, 4))
+    tables[0, 0, [1, 2]], tables[2, 2, 3] = (3, 2), 1
+    rates = {"nic": "1 GB/s", "nvlink": "10 GB/s", "per_server": 2}
+    assert expert_time(tables, "1 MB", alpha="5 ms", **rates) == pytest.approx(5e-3 + 2e-3 + 5e-3 + 0.1e-3)
+    assert expert_time(np.zeros((1, 4, 4)), "1 MB", alpha="5 ms", **rates) == 0
 
 
 @given(st.sampled_from([(4, 2), (6, 3), (8, 4), (5, 1)]), st.integers(1, 5), st.integers(1, 6), st.integers(0, 999))

@@ -44,12 +44,17 @@ def kept(obtained, **more):
     return fl.core.Result("copy", obtained, [2**20, 2**24], [1e-3, 2e-3], n_ranks=1, source="a paper", **more)
 
 
+def favoured(popular, choices):
+    return collectives.expert_tables(collectives.choose_experts(9, 16, choices, popular=popular), "low_latency")[0]
+
+
 SMALL = {"ring": RUN, "tree": fl.simulate("all_reduce", "binomial_tree", STAR, "1 MB")}
 SHUFFLE = {"seed": live.Slider(0, 9)}
 ALPHA = {"alpha": live.Slider(1, 20, unit="us"), "size": live.Choice((4, 64))}
 VIEWS = {
     "stepper": lambda: live.stepper("all_reduce", "ring", 4),
     "tree": lambda: live.stepper("all_reduce", "binomial_tree", 8, segments=4, pipelined=True, step=2),
+    "switches": lambda: live.stepper("all_reduce", "nvls_sharp", 8, options={"per_server": 4}, step=3),
     "fabric": lambda: live.fabric(HALL, shuffled, controls=SHUFFLE),
     "opened": lambda: live.fabric(HALL, shuffled, controls=SHUFFLE, seed=3, open=0, colour="rail"),
     "small fabric": lambda: live.fabric(topologies.build("fat_tree", k=4).without(cables=[20])),
@@ -70,13 +75,22 @@ VIEWS = {
     ),
     "paths": lambda: live.paths(topologies.build("fat_tree", k=4)),
     "roulette": lambda: live.roulette(),
+    "bubble": lambda: live.bubble(),
+    "staleness": lambda: live.staleness(),
     "explorer": lambda: live.explorer("torus", families=("torus", "dragonfly", "slim_fly")),
     "twist": lambda: live.twist((2, 4)),
     "failures": lambda: live.failures(topologies.build("fat_tree", k=4), count=3),
     "cut": lambda: live.cut(topologies.build("mesh", shape=(3, 5))),
     "mix": lambda: live.mix(topologies.build("rail_optimised", servers=4, gpus=4, rails=4, radix=8), 50),
+    "traffic": lambda: live.traffic(
+        favoured, controls={"popular": live.Slider(1, 8), "choices": live.Choice((1, 3))}, popular=2
+    ),
     "server": lambda: live.server(),
     "gigaio": lambda: live.gigaio(wirings=("2s-2rp-split-flat", "2s-2rp-std-flat")),
+    "overlap": lambda: live.overlap(bucket=1260),
+    "priority": lambda: live.overlap(bucket=220, priority=True),
+    "straggler": lambda: live.straggler(),
+    "slow link": lambda: live.straggler(ranks=7, what="link", way="binomial_tree"),
     "ruler": lambda: live.ruler({"copy": "10 GB/s"}, {"NVLink 4": "450 GB/s"}),
 }
 MEASURED = {"here": kept("measured", samples=[[1e-3, 1e-3, 2e-3], [2e-3, 2e-3, 3e-3]]), "there": kept("published")}
@@ -93,7 +107,7 @@ CODES = VIEWS | {
                                  open=HALL.endpoint[300]),
 }  # fmt: skip
 NAMES = {"fl": fl, "shuffled": shuffled, "two_ways": two_ways, "run": RUN,
-         "counted": counted, "rooted": rooted, "ring": SMALL["ring"], "tree": SMALL["tree"],
+         "counted": counted, "favoured": favoured, "rooted": rooted, "ring": SMALL["ring"], "tree": SMALL["tree"],
          "run_1_GB": RUN, "class_": REPEATED, "a_b": RUN, "a_b_": REPEATED, "fl_": RUN,
          "measured": MEASURED, "links": LINKS, "bounds": LIMITS}  # fmt: skip
 
@@ -121,14 +135,10 @@ def test_a_ring_of_two_by_hand():
 @pytest.mark.parametrize("n", [1, 2, 5, 16])
 def test_every_algorithm_can_be_stepped_and_ends_as_its_definition_says(name, n):
     what, algorithm = name.split(".")
-    if (blocks := collectives.build(what, algorithm, n).n_blocks) > 16:
-        with pytest.raises(ValueError, match=f"16 cells each, got {n} ranks and {blocks}"):
-            live.stepper(what, algorithm, n)
-        return
     view = live.stepper(what, algorithm, n)
     last = view.set(step=view.controls["step"].high).scene.table
     whole = n * (n + 1) // 2
-    found = last["holds"].reshape(n, -1)
+    found = last["holds"].reshape(-1, collectives.build(what, algorithm, n).n_blocks)[:n]
     if what == "all_reduce":
         assert (found == whole).all()
     elif what == "reduce_scatter":
@@ -152,6 +162,34 @@ def test_chunks_move_along_the_links_of_their_route():
     assert np.diff(ptr).tolist() == [5, 7, 5, 7]
     assert np.array_equal(movers["x"][ptr[:-1]], over)
     assert np.array_equal(movers["x"][ptr[1:] - 1], np.roll(over, -1))
+
+
+def test_values_add_up_in_a_switch_by_hand():
+    view = live.stepper("all_reduce", "nvls_two_shot", 2, step=1)
+    assert view.scene.table["rank"].tolist() == ["0"] * 2 + ["1"] * 2 + ["switch 0"] * 2
+    assert [view.set(step=s).scene.table["holds"].tolist()[-2:] for s in range(3)] == [[0, 0], [3, 3], [3, 3]]
+    assert view.set(step=1).scene.layers["numbers"].fields["texts"] == ["1", "1", "2", "2", "3", "3"]
+    assert "rank 1 to switch 0: blocks 0..1, added" in view.scene.alt and "from 2 on are switches" in str(view)
+    movers = view.scene.layers["movers"].fields  # both chunks meet in one place, above the switch
+    end = movers["ptr"][1:].astype(int) - 1
+    assert np.ptp(movers["x"][end]) == np.ptp(movers["y"][end]) == 0 and len(end) == 2
+    nodes = view.scene.layers["nodes"].fields
+    assert movers["y"][end[0]] + movers["h"] / 2 < nodes["y"][nodes["texts"].index("switch")]
+
+
+def test_switches_stand_where_they_are_placed():
+    fabric = topologies.build("leaf_spine", hosts=8, radix=4)
+    nodes = [*fabric.nodes("leaf"), *fabric.nodes("spine")[[0, 0, 0]]]
+    view = live.stepper("all_reduce", "aggregation_tree", 8, fabric=fabric, switches=nodes, options={"radix": 2})
+    sums = [3, 7, 11, 15, 10, 26, 36]
+    for step, known in ((1, 4), (2, 6), (3, 7)):
+        scene = view.set(step=step).scene
+        assert scene.table["holds"].tolist()[8:] == sums[:known] + [0] * (7 - known)
+        movers, box = (scene.layers[k].fields for k in ("movers", "nodes"))
+        end, rows = movers["ptr"][1:].astype(int) - 1, np.unique(box["y"])  # spines, leaves, hosts
+        above = rows[int(step == 1)] - movers["y"][end]
+        assert np.all((above > 0) & (above < 50))
+    assert np.all(view.set(step=6).scene.table["holds"][:8] == 36)
 
 
 def test_colours_of_loads_go_from_end_to_end_of_the_map():
@@ -193,6 +231,30 @@ def test_lines_that_change_places_are_marked_where_they_do():
     assert tree.at("64 KiB") < ring.at("64 KiB")
     assert tree.at("1 MiB") > ring.at("1 MiB")
     assert said == ["lines cross near 190 kB"]
+
+
+def test_a_bubble_of_two_stages_by_hand():
+    table = live.bubble(2, 2, "1F1B").scene.table
+    rows = zip(*(table[k].tolist() for k in ("stage", "what", "number", "start [s]", "finish [s]")), strict=True)
+    found = sorted((round(a), round(b), s, w[0], n) for s, w, n, a, b in rows)
+    assert found == [
+        (0, 1, 0, "f", 1), (1, 2, 0, "f", 2), (1, 2, 1, "f", 1), (2, 4, 1, "b", 1),
+        (4, 5, 1, "f", 2), (4, 6, 0, "b", 1), (5, 7, 1, "b", 2), (7, 9, 0, "b", 2),
+    ]  # fmt: skip
+    assert "33.3 % of the time is bubble, the closed form says 33.3 %" in live.bubble(2, 2, "1F1B").scene.said
+    assert "so 10 are shown" in live.bubble(5, 7, "interleaved").scene.said
+
+
+def test_synchronous_workers_begin_together_and_stale_ones_when_they_may():
+    def steps(staleness):
+        table = live.staleness(staleness, "one worker", 4).scene.table
+        return (table[k].reshape(-1, 4) for k in ("start [s]", "finish [s]"))  # a row for each step
+
+    start, finish = steps(0)
+    assert np.ptp(start, axis=1) == pytest.approx(0, abs=1e-5)
+    start, finish = steps(2)
+    last = finish.max(axis=1, keepdims=True)
+    assert np.all(start[3:] >= last[:-3]) and np.any(start[2:] < last[:-2])  # as far ahead as allowed, and no further
 
 
 def test_flows_of_repeated_steps_run_at_every_time():
@@ -248,6 +310,15 @@ def test_only_a_change_of_values_is_shown_as_motion():
     assert view.widget.frame["moves"]
     view.widget.asked = {"seq": 2, "values": {"step": 2}, "table": True}
     assert not view.widget.frame["moves"] and "<table" in view.widget.frame["table"]
+
+
+def test_traffic_by_hand():
+    view = live.traffic([[0, 6, 0], [0, 0, 0], [0, 3, 0]])
+    assert view.scene.said == "Rank 1 takes in most: 3 times the mean."
+    assert (view.scene.table["takes in"].tolist(), view.scene.table["sends"].tolist()) == ([0, 9, 0], [6, 0, 3])
+    for wrong in ([[0, 1]], [[0, 0], [0, 0]], [[0, -1], [1, 0]], [[1]]):
+        with pytest.raises(ValueError, match=r"table must be \(n, n\) of what each of 2..128 ranks has for each"):
+            live.traffic(wrong)
 
 
 # laws ---------------------------------------------------------------------------------------------
@@ -307,6 +378,12 @@ def test_the_table_holds_the_numbers_that_are_drawn(name):
         slope = np.polyfit([fl.units.time(t) for t in ticks["texts"]], ticks["x"], 1)
         assert bars["x"] == pytest.approx(np.polyval(slope, table["start [s]"]), abs=0.5)
         assert bars["x"] + bars["w"] == pytest.approx(np.polyval(slope, table["finish [s]"]), abs=0.5)
+    elif "takes in" in table.columns:
+        bars, most = drawn["taken"].fields["h"], max(table["takes in"].max(), table["sends"].max())
+        assert bars == pytest.approx(80 * table["takes in"] / most, rel=1e-5)
+        assert drawn["sent"].fields["w"] == pytest.approx(80 * table["sends"] / most, rel=1e-5)
+        cells = favoured(2, 1)
+        assert np.allclose(drawn["map"].fields["colour"], shade(cells.ravel() / cells.max()))
     elif "flows" in table.columns:
         bars, unit = drawn["bars"].fields, drawn["bars"].fields["h"].max() / table["flows"].max()
         assert np.maximum(table["flows"] * unit, 1) == pytest.approx(bars["h"], rel=1e-5)
@@ -362,6 +439,10 @@ def test_wrong_values_are_refused_by_name():
         live.fabric(HALL, colour="blue")
     with pytest.raises(ValueError, match="at most 16 ranks"):
         live.stepper("all_reduce", "ring", 17)
+    with pytest.raises(ValueError, match="256 cells each, got 16 ranks and 512"):
+        live.stepper("all_to_all", "direct", 16, segments=2)
+    with pytest.raises(ValueError, match="a node of the fabric for each of the 1 switches of the schedule"):
+        live.stepper("all_reduce", "nvls_two_shot", 4, switches=[4, 4])
     with pytest.raises(ValueError, match="at most 200 nodes"):
         live.stepper("all_reduce", "ring", 4, fabric=HALL)
 

@@ -2,6 +2,7 @@
 
 import itertools
 
+import networkx as nx
 import numpy as np
 import pytest
 from hypothesis import given
@@ -203,15 +204,49 @@ def inner_links(fabric, within):
     return inner[(group[fabric.source[inner]] == group[fabric.target[inner]]) == within]
 
 
+HURT = {
+    "a=4": SMALL,
+    "a=2": topologies.build("dragonfly", p=1, a=2, h=2),
+    "dragonfly_plus": topologies.build("dragonfly_plus", hosts=2, leaves=3, spines=2, h=2),
+}
+
+
 @pytest.mark.parametrize("method", MODES)
-@given(seed=st.integers(0, 10**6))
-def test_failed_cables_are_left_out(method, seed):
-    rng = np.random.default_rng(seed)
-    dead = [rng.choice(inner_links(SMALL, within)) // 2 for within in (True, False)]
-    hurt, flows = SMALL.without(cables=dead), permutation(SMALL, seed)
+@given(seed=st.integers(0, 10**6), which=st.sampled_from([*HURT]), n=st.integers(1, 3))
+def test_failed_cables_are_left_out(method, seed, which, n):
+    """Where a way is left, it is found, or the refusal says which routing finds it."""
+    fabric, rng = HURT[which], np.random.default_rng(seed)
+    inner = np.concatenate([inner_links(fabric, within) for within in (True, False)])
+    hurt = fabric.without(cables=rng.choice(np.unique(inner // 2), n, replace=False))
+    left, live = nx.Graph(), hurt.capacity > 0
+    left.add_edges_from(zip(hurt.source[live].tolist(), hurt.target[live].tolist(), strict=True))
+    for source, target in rng.choice(hurt.endpoint, (4, 2)).tolist():
+        one = Flows.make([source], [target], 1.0)
+        try:
+            routes = routing.route(hurt, one, method)
+        except NoPath as error:
+            assert not nx.has_path(left, source, target) or "by ecmp" in str(error)
+            # Fewer leave two links between all switches of 4, and one leaf of a dragonfly+ half of the other groups.
+            assert n >= {"a=4": 3, "a=2": 1, "dragonfly_plus": 2}[which]
+        else:
+            check_routes(routes, hurt, one)
+            assert np.all(hurt.capacity[routes.link] > 0)
+
+
+@pytest.mark.parametrize("method", MODES)
+def test_a_group_out_of_reach_of_a_gate_is_passed_by(method):
+    """One cable of a leaf to a spine is dead: both spines of another leaf lead on, and all groups are reached."""
+    fabric = HURT["dragonfly_plus"]
+    leaf, spine = fabric.nodes("leaf")[0], fabric.nodes("spine")[0]
+    dead = np.flatnonzero((fabric.source == leaf) & (fabric.target == spine)) // 2
+    hurt, ends = fabric.without(cables=dead), fabric.endpoint
+    flows = Flows.make(np.append(np.full(29, ends[0]), ends[1:]), np.append(ends[1:], np.full(29, ends[0])), 1.0)
     routes = routing.route(hurt, flows, method)
     check_routes(routes, hurt, flows)
     assert np.all(hurt.capacity[routes.link] > 0)
+    with pytest.raises(NoPath, match=r"from switch 0\.0 to switch 0\.1: .* more links than .* route by ecmp"):
+        apart = HURT["a=2"].without(cables=inner_links(HURT["a=2"], True)[:1] // 2)
+        routing.route(apart, Flows.make(apart.endpoint[:1], apart.endpoint[1:2], 1.0), method)
 
 
 def test_a_failed_cable_by_hand():

@@ -217,7 +217,8 @@ def test_unknown_parts_are_refused():
         operations.fail(fabric, {"A": [0]}, ["B"])
     with pytest.raises(ValueError, match="nodes must be within"):
         operations.fail(fabric, {"A": [10_000]}, ["A"])
-    for alone, shown in ((1, "1"), ("leaf", "'leaf'")):
+    assert operations.fail(fabric, {("row", 1): [0]}, [("row", 1)]).capacity.min() == 0
+    for alone, shown in ((1, "1"), ("leaf", "'leaf'"), ([[0]], r"\[0\]"), (np.array([[0, 1]]), r"array\(\[0, 1\]\)")):
         with pytest.raises(ValueError, match=rf"which must list some of 2 parts, such as \[0, 1\], got {shown}"):
             operations.fail(fabric, "rail", alone)
     with pytest.raises(ValueError, match=r"per must be 1 for power domains by name, got 2; put"):

@@ -31,6 +31,15 @@ def test_a_dragonfly_joins_as_many_gpus_at_three_links(a, p, h):
     assert metrics.hops(f).diameter - 2 == 3  # so wrong2 of 22-bandwidth is not
 
 
+def test_ranks_are_dealt_out_so_that_neighbours_stand_in_different_groups():
+    cells = json.loads((ROOT / "notebooks/22_dragonfly.ipynb").read_text())["cells"]
+    source = "".join(next(c for c in cells if c["id"] == "22-who")["source"])
+    line = next(line for line in source.splitlines() if line.startswith("dealt = "))
+    dealt = eval(line.removeprefix("dealt = "), {"small": SMALL, "np": np})
+    group = SMALL.coord[dealt, SMALL.coord_names.index("group")]
+    assert sorted(dealt) == sorted(SMALL.endpoint) and np.all(group != np.roll(group, 1))
+
+
 @pytest.mark.parametrize(("a", "p"), [(8, 4), (8, 8)])
 def test_one_cable_serves_a_group(a, p):
     f = build("dragonfly", p=p, a=a, h=4)

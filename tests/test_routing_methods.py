@@ -96,6 +96,21 @@ def test_targets_are_counted_leaf_by_leaf_where_rails_number_them_otherwise():
     assert np.unique(routes.link[up]).size == up.sum() == 8
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("method", ["d_mod_k", "updown"])
+def test_a_tier_that_cables_skip_changes_no_digit(method):
+    """Two switches at tier 3 on two leaves, joined twice: the two targets of a leaf part."""
+    b = FabricBuilder(("host", "switch"), ("i",))
+    host = b.add_nodes("host", 4, tier=0, transit=False, i=range(4))
+    low, high = (b.add_nodes("switch", 2, tier=tier, transit=True, i=[tier, tier + 1]) for tier in (1, 3))
+    b.add_cables(host, low[[0, 0, 1, 1]], capacity=1e9)
+    b.add_cables(np.append(low, high[[0, 0]]), np.append(high, high[[1, 1]]), capacity=1e9)
+    fabric = b.build("skipped", {}, endpoint=host, rail=[0] * 4, server=range(4))
+    assert inner_load(fabric, routing.route(fabric, shift(fabric, 2), method)) == 2  # on the cables of the leaves
+    load = np.bincount(routing.route(fabric, shift(fabric, 2), method).link, minlength=fabric.n_links)
+    assert load[(fabric.tier[fabric.source] == 3) & (fabric.tier[fabric.target] == 3)].tolist() == [1, 1, 1, 1]
+
+
 def test_planes_get_equally_many_targets():
     fabric = topologies.build("multi_plane", servers=16, gpus=2, rails=2, planes=2, radix=8)
     routes = routing.route(fabric, all_pairs(fabric), "d_mod_k")

@@ -47,6 +47,17 @@ def test_options_and_switches_reach_the_schedule():
         simulate("all_reduce", "ring", star, "1 GB", options={"radix": 2})
 
 
+@pytest.mark.parametrize("way", collectives.algorithms("all_reduce"))
+def test_no_run_is_faster_than_the_bound_of_its_own_machine(way):
+    star = topologies.build("crossbar", hosts=8, rate="400 Gb/s")
+    at = [8] * collectives.build("all_reduce", way, 8).n_switches
+    run = simulate("all_reduce", way, star, 1e9, segments=8, pipelined=True, switches=at)
+    part = {"hosts": 2 * 7 / 8, "aggregation": 1, "nvls": 1 + 1 / 8}
+    own = "nvls" if way.endswith("shot") else "aggregation" if at else "hosts"
+    (port,) = run.bounds(port_rate="400 Gb/s")
+    assert port.seconds == pytest.approx(part[own] * 1e9 / 50e9) and run.time >= port.seconds * (1 - 1e-9)
+
+
 def test_order_of_the_ring_decides_with_hashing_and_not_with_spraying():
     rng = np.random.default_rng(0)
     shuffled = [rng.permutation(g) for g in RAILS]
@@ -143,6 +154,18 @@ def test_the_best_rings_fit_on_their_links(name, data):
     alone = max(ring_busbw("all_reduce", fabric, order) for order in found.orders)
     leaves = np.bincount(fabric.source, fabric.capacity, fabric.n_nodes)[fabric.endpoint[ranks]].min()
     assert alone * (1 - 1e-6) <= found.rate <= leaves * (1 + 1e-9)
+
+
+def test_a_sweep_finds_its_routes_once(monkeypatch):
+    star, found = topologies.build("crossbar", hosts=4), []
+    one = routing.route
+    monkeypatch.setattr(routing, "route", lambda *a, **k: found.append(one(*a, **k)) or found[-1])
+    times = sweep("all_reduce", "ring", star, ["1 MB", "2 MB", "4 MB"]).time
+    assert len(found) == 1
+    first = simulate("all_reduce", "ring", star, "1 MB")
+    again = simulate("all_reduce", "ring", star, "2 MB", like=first)
+    assert again.schedule is first.schedule and again.routes is first.routes
+    assert times.tolist() == [first.time, again.time, simulate("all_reduce", "ring", star, "4 MB").time]
 
 
 # refusals -----------------------------------------------------------------------------------------

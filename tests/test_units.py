@@ -175,6 +175,14 @@ def test_a_flag_is_true_or_false_and_nothing_that_is_read_as_one():
             units.flag(wrong, "on")
 
 
+def test_a_choice_is_answered_with_all_and_the_nearest():
+    assert units.choice("ring", "way", ("ring", "tree")) == "ring"
+    with pytest.raises(ValueError, match=r"^way must be one of ring, tree, got 'rings'; did you mean 'ring'\?$"):
+        units.choice("rings", "way", ("ring", "tree"))
+    with pytest.raises(ValueError, match=r"^way must be one of ring, tree, got None$"):
+        units.choice(None, "way", ("ring", "tree"))
+
+
 # display ------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(("shown", "text"), [
     (units.format_time(0.7), "700 ms"), (units.format_time(4.6), "4.60 s"), (units.format_time(2e-6), "2.00 us"),

@@ -13,14 +13,10 @@ import importlib
 from typing import Any
 
 from fabriclab.catalog.running_case import Case, case
-from fabriclab.catalog.tables import Part, Table, data_rows, load_table, near, table_names
+from fabriclab.catalog.tables import Part, Table, data_rows, load_table, near
+from fabriclab.catalog.tables import table_names as tables
 
 __all__ = ["Case", "Part", "Table", "case", "cite", "sources", "tables", "value"]
-
-
-def tables() -> tuple[str, ...]:
-    """Return the names of the tables; each is an attribute of this module."""
-    return table_names()
 
 
 def value(table: str, part: str, attribute: str, **where: str) -> float:
@@ -66,11 +62,11 @@ def __getattr__(name: str) -> Any:
     """Load a table, or the published sweeps, on first use."""
     if name == "published":
         return importlib.import_module("fabriclab.catalog.published")
-    if name not in table_names():
-        raise AttributeError(near(name, [*__all__, *table_names()], "fabriclab.catalog"))
+    if name not in tables():
+        raise AttributeError(near(name, [*__all__, *tables()], "fabriclab.catalog"))
     return load_table(name)
 
 
 def __dir__() -> list[str]:
     """Return functions and tables, for completion."""
-    return sorted([*__all__, "published", *table_names()])
+    return sorted([*__all__, "published", *tables()])

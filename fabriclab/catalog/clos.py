@@ -5,8 +5,6 @@ from dataclasses import dataclass
 
 from fabriclab import units
 
-__all__ = ["Plan", "even", "rail_plan"]
-
 
 @dataclass(frozen=True)
 class Plan:
@@ -72,10 +70,8 @@ def rail_plan(
         raise ValueError(msg)
     if per_rail > most:
         ways_out = ["a larger radix", *["tiers=3"] * (wanted == 2), *["fewer rails"] * (joined > 1)]
-        msg = (
-            f"servers must be within 1..{most * per_leaf} for {wanted} tiers of {radix}-port switches on {rails} "
-            f"rails, got {servers}; take {' or '.join(ways_out)}"
-        )
+        limit = f"1..{most * per_leaf} for {wanted} tiers of {radix}-port switches on {rails} rails"
+        msg = f"servers must be within {limit}, got {servers}; take {' or '.join(ways_out)}"
         raise ValueError(msg)
     down = per_leaf * (gpus // rails)
     need, free = down / oversubscription, radix - down

@@ -13,8 +13,6 @@ from fabriclab.catalog.tables import data_rows, near
 from fabriclab.core._frozen import ReadOnly
 from fabriclab.core.spec import Spec, html_table, si_factor
 
-__all__ = ["Case", "case"]
-
 _NAME: Final = "the running case"
 _CHANGED: Final = "changed by the reader"
 _MAY_BE_ZERO: Final = ("time", "price", "power")

@@ -10,8 +10,6 @@ from typing import Final, NoReturn
 from fabriclab.core._frozen import ReadOnly
 from fabriclab.core.spec import Spec, html_table
 
-__all__ = ["Part", "Table", "data_rows", "load_table", "near", "read_rows", "table_names"]
-
 _DATA: Final = Path(__file__).parent / "data"
 _OTHER: Final = ("calibration", "case", "exclusions", "sources")
 _SHOWN: Final = 8  # names that an error lists
@@ -119,7 +117,7 @@ def data_rows(name: str) -> tuple[ReadOnly[str, str], ...]:
 
 @cache
 def table_names() -> tuple[str, ...]:
-    """Return the names of all tables of facts."""
+    """Return the names of all tables of facts; each is an attribute of `fabriclab.catalog`."""
     return tuple(sorted(p.stem for p in _DATA.glob("*.csv") if p.stem not in _OTHER))
 
 

@@ -22,8 +22,8 @@ _FACTORS: Final = {
     2.0: "direction", 8.0: "bits", 1.024: "binary", 1.024**2: "binary", 1.024**3: "binary", 1.024**4: "binary",
     1e3: "prefix", 1024.0: "prefix", 1e6: "prefix", 1e9: "prefix",
 }  # fmt: skip
-# Only what is measured in bytes has bits and powers of 1,024; a plain number has no prefix either.
-_KINDS: Final = {"bits": ("size", "rate"), "binary": ("size", "rate"), "prefix": ("size", "rate", "time")}
+# Only what is measured in bytes has directions, bits and powers of 1,024; a plain number has no prefix either.
+_KINDS: Final = dict.fromkeys(("direction", "bits", "binary"), ("size", "rate")) | {"prefix": ("size", "rate", "time")}
 
 
 @dataclass(frozen=True)
@@ -58,18 +58,20 @@ def parse_answer(answer: Any, unit: str, bare: str = "") -> Answer:
     readable = isinstance(answer, str) or (hasattr(answer, "__float__") and not isinstance(answer, (bool, np.bool_)))
     match = _FORM.match(str(answer)) if readable else None
     example = (match[1] if match else "0.7") + f" {unit}" * bool(asked)
-    if match is None:
+    if match is None or (match[2] or "").startswith("/"):
         return Answer(problem=text("answer.kind", got=f"{answer!r:.60}", example=example))
     written = match[2] or bare or ("" if asked else "1")
     if not written:
         return Answer(problem=text("answer.which", example=example))
+    number, note = _number(match[1])
+    if not math.isfinite(number):
+        return Answer(problem=text("answer.finite"))
     try:
-        kind, factor = quantity(written, match[1])
+        kind, factor = quantity(written, f"{number:g}" if "/" in match[1] else match[1])
     except Refused as error:
         return Answer(problem=str(error))
     if kind != asked:
         return Answer(problem=text("answer.other", got=written, unit=unit))
-    number, note = _number(match[1])
     si = number * factor
     return Answer(si, note) if math.isfinite(si) else Answer(problem=text("answer.finite"))
 
@@ -110,12 +112,15 @@ def named_factor(value: float, truth: float, kind: str) -> str | None:
     """Return the name of the slip if ``value`` is off by a factor that people are off by in a quantity, else None."""
     ratio = max(value / truth, truth / value) if value * truth > 0 else 0.0
     known = (name for factor, name in _FACTORS.items() if math.isclose(ratio, factor, rel_tol=5e-3))
-    return next((name for name in known if kind in _KINDS.get(name, (kind,))), None)
+    return next((name for name in known if kind in _KINDS[name]), None)
 
 
 def is_rounded(value: float, truth: float) -> bool:
-    """Return whether a number has two digits at most and is within 5 % of the right one."""
-    return math.isclose(value, truth, rel_tol=0.05) and math.isclose(value, float(f"{value:.2g}"))
+    """Return whether a number is the right one, rounded or cut off to one digit or two, and within 5 % of it."""
+    near = math.isclose(value, truth, rel_tol=0.05) and value != 0
+    steps = [10.0 ** (math.floor(math.log10(abs(truth))) - k) for k in (0, 1)] if near else []
+    counts = ((step, math.floor(abs(truth) / step + up)) for step in steps for up in (1e-9, 0.5 + 1e-9))
+    return any(math.isclose(abs(value), step * count) for step, count in counts)
 
 
 def times(a: float, b: float) -> str:

@@ -11,7 +11,7 @@ import fabriclab
 from fabriclab import units
 from fabriclab.checks import store
 from fabriclab.checks.questions import questions
-from fabriclab.checks.shown import Refused, Shown, rows_of
+from fabriclab.checks.shown import Shown, refuse_if, rows_of
 from fabriclab.texts import keys, text
 
 
@@ -46,8 +46,7 @@ def lessons(path: str | None = None) -> Shown:
     names = [key.removeprefix("lesson.") for key in keys("lesson.")]
     if path is not None:
         known = {row["path"]: row["lessons"].split() for row in rows_of("paths.csv")}
-        if path not in known:
-            raise Refused(text("paths.unknown", path=path, known=", ".join(f'"{name}"' for name in known)))
+        refuse_if(path not in known, "paths.unknown", path=path, known=", ".join(f'"{name}"' for name in known))
         if known[path] != ["all"]:
             names = [name for number in known[path] for name in names if name.startswith(number)]
     here = _here()

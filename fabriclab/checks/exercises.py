@@ -17,9 +17,8 @@ import numpy as np
 
 from fabriclab import exercises
 from fabriclab.checks import forms, store
-from fabriclab.checks.judges import JUDGES
-from fabriclab.checks.questions import Question, find, questions
-from fabriclab.checks.shown import Refused, Shown
+from fabriclab.checks.questions import JUDGES, Question, find, questions
+from fabriclab.checks.shown import Shown, refuse_if
 from fabriclab.texts import keys, text
 
 _HINTS: Final = 3
@@ -58,8 +57,7 @@ def drill(number: int | None = None, answer: str | None = None, *, name: str = "
         state = {d: "right" if done.get(q.id, {}).get("right") else "open" for d, q in rows.items()}
         asked = [_ask(q, "choice", {}, text(f"drill.{state[d]}")) for d, q in rows.items()]
         return Shown([text("drill.list", name=name, n=len(rows))], parts=asked, data=state)
-    if f"{name}/{number}" not in rows:
-        raise Refused(text("drill.unknown", number=number, n=len(rows), name=name))
+    refuse_if(f"{name}/{number}" not in rows, "drill.unknown", number=number, n=len(rows), name=name)
     return _turn(rows[f"{name}/{number}"], "choice", answer, {})
 
 
@@ -73,14 +71,18 @@ def _turn(question: Question, kind: str, answer: Any, given: Mapping[str, Any]) 
         return _uncounted(asked, said)
     data = _kept("drills" if question.drill else "checks", question.id, right, mistake)
     words = question.fill(given)[1]
-    if right:
-        model = text("check.key", key=question.shown(question.key(given))) if question.formula else ""
-        why = text(f"{question.id}.why", **words)
-        return Shown(asked.lines, "good", after=[_right(data), *said, why, model], data=data)
-    if not data["counted"]:
-        return replace(asked, after=[text("check.solved"), *said, *asked.after], state="wait", data=data)
-    hints = _hints(question.id, data["tries"], words)
-    return replace(asked, after=[text("check.wrong"), *said, *hints, *asked.after], state="wait", data=data)
+    model = text("check.key", key=question.shown(question.key(given))) if question.formula else ""
+    why = [text(f"{question.id}.why", **words), model]
+    return _told(asked, data, [*said, *why] if right else said, _hints(question.id, data["tries"], words))
+
+
+def _told(asked: Shown, data: Mapping[str, Any], said: Sequence[str], hints: Sequence[str]) -> Shown:
+    """Return the verdict below the question; hints go with what is counted."""
+    if data["right"]:
+        tries = text("check.first" if data["tries"] == 1 else "check.tries", n=data["tries"])
+        return Shown(asked.lines, "good", after=[text("check.right", tries=tries), *said], data=data)
+    told = [text("check.wrong"), *said, *hints] if data["counted"] else [text("check.solved"), *said]
+    return replace(asked, after=[*told, *asked.after], state="wait", data=data)
 
 
 def _uncounted(asked: Shown, said: Sequence[str], **more: Any) -> Shown:
@@ -98,10 +100,6 @@ def _kept(section: str, id: str, right: bool, mistake: str) -> dict[str, Any]:
     if right or not solved:
         store.put(section, id, held)  # of one that is right again it notes the day, so that a review is done
     return {"right": right, "counted": not solved, "tries": held["tries"], "named": mistake}
-
-
-def _right(data: Mapping[str, Any]) -> str:
-    return text("check.right", tries=text("check.first" if data["tries"] == 1 else "check.tries", n=data["tries"]))
 
 
 def _hints(id: str, tries: int, words: Mapping[str, str]) -> list[str]:
@@ -124,17 +122,14 @@ def _graded(question: exercises.Question, answer: Any) -> Shown:
         return _uncounted(asked, [error.said], part=0.0)
     data = _kept("checks", question.id, verdict.part == 1, verdict.mistake) | {"part": verdict.part}
     if data["right"]:
-        after = [_right(data), *verdict.said, text(f"{question.id}.why")]
-        return Shown(asked.lines, "good", after=after, data=data)
+        return _told(asked, data, [*verdict.said, text(f"{question.id}.why")], [])
     worth = text("ex.worth", points=f"{verdict.part * question.points:.3g}", of=question.points)
     first = verdict.failed[0][0]
     part = f"{question.id}.{first}" if keys(f"{question.id}.{first}.hint") else question.id
-    hints = _hints(part, data["tries"], {}) if data["counted"] else [text("check.solved")]
+    hints = _hints(part, data["tries"], {})
     hints += [text("ex.solution", file=f"solutions/exercise{question.id[2]}.ipynb")] * (data["tries"] >= _HINTS)
     cases = (f'`{name}(*fl.exercises.practice("{question.id}")["{name}"][{i}])`' for name, i in verdict.failed)
-    again = text("ex.practice", calls=", ".join(cases))
-    after = [text("check.wrong"), worth, *verdict.said, again, *hints, *asked.after]
-    return replace(asked, after=after, state="wait", data=data)
+    return _told(asked, data, [worth, *verdict.said, text("ex.practice", calls=", ".join(cases))], hints)
 
 
 class _Late(BaseException):
@@ -146,18 +141,21 @@ def _alarm() -> Iterator[None]:
     """Stop what runs within when the patience is over, where the system can.
 
     A bare ``except:`` in a loop catches an alarm. So each alarm is raised once more some lines later, one line later
-    than the last time: sooner or later that line stands outside of every try.
+    than the last time: sooner or later that line stands outside of every try. Not stopped is code whose handlers call
+    it again, deeper and deeper: a learner interrupts it, and in grading its process ends with its time.
     """
     if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
         yield
         return
-    alarms, over = itertools.count(), False
+    alarms, over, caller = itertools.count(), False, sys._getframe(2)  # what called __enter__, which called this
 
     def stop(number: int, frame: types.FrameType | None) -> None:
         lines = next(alarms)
 
         def again(frame: types.FrameType, event: str, value: object) -> Any:
             nonlocal lines
+            if over:
+                return None
             if event == "line":
                 lines -= 1
                 if lines < 0:
@@ -167,7 +165,7 @@ def _alarm() -> Iterator[None]:
         if over:
             return
         sys.settrace(lambda *_: None)
-        while frame is not None:
+        while frame is not None and frame is not caller:  # a debugger may trace the caller
             if not frame.f_globals.get("__name__", "").startswith("fabriclab."):
                 frame.f_trace = again
             frame = frame.f_back
@@ -204,13 +202,12 @@ def _asker(names: tuple[str, ...], functions: list[Callable[..., Any]]) -> exerc
                 found = plain(known[name](*map(handed, arguments)))
             if time.perf_counter() > begin + _PATIENCE:
                 raise _Late
-        except NotImplementedError:
-            raise _unanswered(name, "stub") from None
         except (_Late, KeyboardInterrupt) as error:
             gone[name] = _unanswered(name, "slow" if isinstance(error, _Late) else "interrupted")
             raise gone[name] from None
         except (Exception, SystemExit) as error:
-            raise _unanswered(name, "raised", error=type(error).__name__, words=str(error)) from None
+            problem = "stub" if isinstance(error, NotImplementedError) else "raised"
+            raise _unanswered(name, problem, error=type(error).__name__, words=str(error)) from None
         return found
 
     return ask

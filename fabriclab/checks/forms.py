@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from fabriclab.checks.shown import Refused, Shown
+from fabriclab.checks.shown import Shown, refuse_if
 from fabriclab.texts import text
 
 if TYPE_CHECKING:
@@ -36,14 +36,12 @@ def prediction(id: str, unit: str, ends: tuple[float, float], store: Callable[..
         return replace(scene(**view.values), said="\n".join(shown.lines), wrong=False)
 
     def commit(view: Live) -> Scene:
-        if view.values == names and not view.moved:
-            raise Refused(text("form.move"))  # what the form begins with is nobody's guess
+        # What the form begins with is nobody's guess.
+        refuse_if(view.values == names and not view.moved, "form.move")
         return told(store(**view.values), view)
 
-    buttons = {
-        text("form.commit"): commit,
-        text("form.no_idea"): lambda view: told(store(value=None, no_idea=True), view),
-    }
+    buttons = {text("form.commit"): commit}
+    buttons[text("form.no_idea")] = lambda view: told(store(value=None, no_idea=True), view)
     call = f"fl.predict({id!r}, unit={unit!r}" + (f", opens={opens!r}" if opens else "")
     return Live(call, scene, controls, names, text("form.title", id=id), buttons=buttons)
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from fabriclab.checks import forms, store
 from fabriclab.checks.answers import SI, digits, parse_answer, quantity, shown, times, unit_in
-from fabriclab.checks.shown import Refused, Shown, rows_of
+from fabriclab.checks.shown import Refused, Shown, refuse_if, rows_of
 from fabriclab.core.result import Result
 from fabriclab.texts import table, text
 
@@ -62,15 +62,13 @@ def predict(
         A ValueError: a number, unit or range is wrong, or the unit measures something else than the lesson
         asks for; the text says how to write it.
     """
-    if not isinstance(id, str) or not id:
-        raise Refused(text("predict.id", got=repr(id)))
+    refuse_if(not isinstance(id, str) or not id, "predict.id", got=repr(id))
     held = store.held()["predictions"].get(id, {})
     if "truth" in held:
         return Shown((text("predict.kept", said=guessed(held)),), "wait", data=held)
     if value == _FORM and not no_idea:
         return _form(id, unit, opens)
-    if not _fits(id, unit or unit_in(value)):
-        raise Refused(text("predict.kind", got=unit or value, **_call(id)))
+    refuse_if(not _fits(id, unit or unit_in(value)), "predict.kind", got=unit or value, **_call(id))
     none = no_idea or value is None or value == _FORM
     entry = _NO_IDEA | {"unit": unit or _asked(id) or None} if none else _guess(id, value, unit, low, high)
     store.put("predictions", id, entry | {"opens": opens})
@@ -81,8 +79,7 @@ def predict(
 def _form(id: str, unit: str | None, opens: str | None) -> Shown:
     """Return the form for a prediction; as text it is the line to type."""
     asked = unit or _asked(id)
-    if not asked:
-        raise Refused(text("predict.unit", **_call(id, "GB/s")))
+    refuse_if(not asked, "predict.unit", **_call(id, "GB/s"))
     row = predictions().get(id, {"from": "0.001", "to": "1000"})
     put, ends = functools.partial(predict, id, unit=asked, opens=opens), (float(row["from"]), float(row["to"]))
     live = functools.partial(forms.prediction, id, asked, ends, put, opens)
@@ -97,16 +94,13 @@ def _call(id: str, unit: str = "") -> dict[str, str]:
 
 def _guess(id: str, value: float | str | None, unit: str | None, *ends: float | str | None) -> dict[str, Any]:
     asked = unit or unit_in(value)
-    if not asked:
-        raise Refused(text("predict.unit", **_call(id, "GB/s")))
+    refuse_if(not asked, "predict.unit", **_call(id, "GB/s"))
     read = [parse_answer(number, asked, asked) for number in (value, *ends) if number is not None]
     if problem := next((answer.problem for answer in read if answer.problem), ""):
         raise Refused(problem)
-    if len(read) == 2:
-        raise Refused(text("predict.both"))
+    refuse_if(len(read) == 2, "predict.both")
     best, *span = (answer.value / quantity(asked)[1] for answer in read)
-    if best <= 0:
-        raise Refused(text("predict.positive", got=f"{best:g}"))
+    refuse_if(best <= 0, "predict.positive", got=f"{best:g}")
     if span and not 0 < span[0] <= best <= span[1]:
         raise Refused(text("predict.order", low=f"{span[0]:g}", best=f"{best:g}", high=f"{span[1]:g}"))
     low, high = span or (None, None)
@@ -178,8 +172,7 @@ def _in(asked: str, truth: Any, unit: str | None = None) -> float:
     if isinstance(truth, Result):
         truth, unit = float((truth.time if kind == "time" else truth.busbw)[-1]), None
     number = parse_answer(truth, asked, unit or SI[kind]).value / factor
-    if not 0 < number < math.inf:
-        raise Refused(text("reveal.truth", got=f"{truth} {unit or ''}".strip(), unit=asked))
+    refuse_if(not 0 < number < math.inf, "reveal.truth", got=f"{truth} {unit or ''}".strip(), unit=asked)
     return number
 
 

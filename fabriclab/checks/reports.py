@@ -41,22 +41,20 @@ def report(name: str | None = None) -> Shown:
     here = len({q.lesson for q in questions().values()})
     done = sum(how in ("done", "review") for how in lessons.values())
     counts = text("report.counts", done=done, here=here, planned=len(lessons))
-    where = text("report.file", path=store.path())
     made = {"version": fabriclab.__version__, "facts": _facts(), "day": str(store.now().date())}
     head = text("report.head", **made, name=f", {name}" if name else "")
     every = [*_checks(begun)]
     checks = sorted((row for row in every if row[3]), key=lambda row: row[2] == "0")  # what was tried comes first
     right = [f"{row[0]} {row[2]}" for row in every if not row[3]]
     over = [text("report.over", n=len(right) - _MOST)] * (len(right) > _MOST)
-    latest = {"lessons": [*_lessons(begun, held)][-_MOST:], "numbers": [*_numbers(held)][-_MOST:]}
-    more = text("report.more", n=len(checks) - _MOST) if len(checks) > _MOST else ""
-    parts = latest | {"checks": checks[:_MOST]}
-    return Shown(
-        [head, counts], parts=[part for key, rows in parts.items() for part in _part(key, rows)], extra=_download,
-        after=[more, text("report.right", list=", ".join([*right[-_MOST:], *over])) if right else "",
-               text("report.takeaways") if findings else "", *findings, where],
-        data=held | {"name": name, "made_with": made},
-    )  # fmt: skip
+    told = {"lessons": [*_lessons(begun, held)][-_MOST:], "numbers": [*_numbers(held)][-_MOST:],
+            "checks": checks[:_MOST]}  # fmt: skip
+    parts = [part for key, rows in told.items() for part in _part(key, rows)]
+    after = [text("report.more", n=len(checks) - _MOST)] * (len(checks) > _MOST)
+    after += [text("report.right", list=", ".join([*right[-_MOST:], *over]))] * bool(right)
+    after += [text("report.takeaways")] * bool(findings) + [*findings, text("report.file", path=store.path())]
+    data = held | {"name": name, "made_with": made}
+    return Shown([head, counts], parts=parts, extra=_download, after=after, data=data)
 
 
 def progress() -> Shown:
@@ -82,12 +80,10 @@ def _calibration(held: dict[str, Any]) -> list[Shown]:
     finding = " ".join(_calibrated(held)) or text("progress.unopened")
 
     def drawn() -> str:
-        from fabriclab import views
-
         names, ends = [table().get(f"guess.{id}", id) for id in opened], ("value", "low", "high")
         told = [[(e[end] or math.nan) / e["truth"] for e in opened.values()] for end in ends]
         ratios = np.clip(told, 1e-12, 1e12)  # what is further off stands at the edge
-        return views.calibration(names, *ratios, finding=finding)._repr_mimebundle_()["text/html"]
+        return str(fabriclab.views.calibration(names, *ratios, finding=finding)._repr_mimebundle_()["text/html"])
 
     rows = _part("numbers", _numbers({"predictions": opened, "measurements": {}}))
     return [replace(part, lines=[finding], picture=drawn) for part in rows] or [Shown([finding])]

@@ -3,8 +3,8 @@
 import functools
 import math
 from collections.abc import Mapping
-from typing import Any
 
+import fabriclab
 from fabriclab import catalog, units
 from fabriclab.checks import store
 from fabriclab.checks.answers import times
@@ -44,8 +44,9 @@ def ruler(*parts: str | Result) -> Shown:
     dots = {name: 1 + round(10 * math.log10(rate / min(rates.values()))) for name, rate in rates.items()}
     rows = [(name, units.format_rate(rate), "." * dots[name]) for name, rate in rates.items()]
     head, after = text("ruler.head").split("|"), _findings(mine, links)
-    own = _own(mine, results)
-    drawn, live = functools.partial(_picture, own, links, after), functools.partial(_live, own, links)
+    # A result has its rounds and its source with it, which the progress file has not.
+    own = {**mine} | {_mine(r.what): r for r in results if r.busbw[-1] == mine.get(_mine(r.what))}
+    drawn, live = functools.partial(_picture, own, links, after), lambda: fabriclab.live.ruler(own, links)
     return Shown([text("ruler.title")], head=head, rows=rows, after=after, data=rates, picture=drawn, live=live)
 
 
@@ -78,23 +79,10 @@ def _mine(name: str) -> str:
     return text("ruler.mine", name=label(name))
 
 
-def _own(mine: Mapping[str, float], results: list[Result]) -> dict[str, float | Result]:
-    """Return what was measured; a result has its rounds and its source with it, which the progress file has not."""
-    return {**mine} | {_mine(r.what): r for r in results if r.busbw[-1] == mine.get(_mine(r.what))}
-
-
 def _picture(own: Mapping[str, float | Result], links: Mapping[str, float], said: list[str]) -> str:
-    from fabriclab import views
-
     first, *rest = [said[0].rstrip("."), *said[1:]] if own else [None, *said]
-    drawn = views.ruler(own, links, finding=first, caption=" ".join([*rest, text("ruler.source")]))
-    return drawn._repr_mimebundle_()["text/html"]
-
-
-def _live(own: Mapping[str, float | Result], links: Mapping[str, float]) -> Any:
-    from fabriclab.views import live
-
-    return live.ruler(own, links)
+    drawn = fabriclab.views.ruler(own, links, finding=first, caption=" ".join([*rest, text("ruler.source")]))
+    return str(drawn._repr_mimebundle_()["text/html"])
 
 
 def _findings(mine: Mapping[str, float], links: Mapping[str, float]) -> list[str]:

@@ -13,15 +13,15 @@ from typing import Any, Final
 
 from fabriclab.catalog.tables import read_rows
 from fabriclab.errors import FileFormat
+from fabriclab.texts import text
 
-_DATA: Final = Path(__file__).with_name("data")
 # The stripe repeats what the sentence says, so nothing rests on colour alone.
 STRIPES: Final = {"good": "#009E73", "wait": "#E69F00", "plain": "#888888"}
 
 
 def rows_of(name: str) -> list[dict[str, str]]:
     """Return the rows of a CSV table of this package."""
-    return read_rows(_DATA / name)
+    return read_rows(Path(__file__).with_name("data") / name)
 
 
 class _Spoken(Exception):
@@ -37,6 +37,12 @@ class Refused(_Spoken, ValueError):
 
 class NewerFile(_Spoken, FileFormat):
     """The progress file was written by a newer fabriclab."""
+
+
+def refuse_if(wrong: object, key: str, /, **fields: object) -> None:
+    """Raise `Refused` with the sentence ``key`` if something is wrong."""
+    if wrong:
+        raise Refused(text(key, **fields))
 
 
 @dataclass(frozen=True)

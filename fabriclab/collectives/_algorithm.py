@@ -14,13 +14,13 @@ from fabriclab.core import Schedule, StepGroup
 from fabriclab.core._memory import check_memory
 from fabriclab.registry import register
 
-__all__ = ["ClosedForm", "Steps", "algorithm", "ceil_log2", "each", "floor_log2", "number", "server_size"]
-
 Floats = NDArray[np.float64]
 ClosedForm = Callable[..., Floats]
-Cost = Callable[..., tuple[Any, Any, Any]]
+Costs = tuple[Any, Any, Any]
+Cost = Callable[..., Costs]
 Steps = tuple[StepGroup, ...]
-Recipe = Callable[..., tuple[int, Steps] | tuple[int, Steps, Any]]
+Built = tuple[int, Steps] | tuple[int, Steps, Any]
+Recipe = Callable[..., Built]
 
 
 def algorithm(
@@ -50,11 +50,10 @@ def algorithm(
         declared = {k: p.default for k, p in signature(steps).parameters.items() if p.kind is p.KEYWORD_ONLY}
 
         def chosen(given: dict[str, Any]) -> dict[str, Any]:
-            for option in given:
-                if option not in declared:
-                    takes = ", ".join(declared) or "none"
-                    msg = f"{collective} {how} has no option {option!r}; its options: {takes}"
-                    raise TypeError(msg)
+            if wrong := [option for option in given if option not in declared]:
+                takes = ", ".join(declared) or "none"
+                msg = f"{collective} {how} has no option {wrong[0]!r}; its options: {takes}"
+                raise TypeError(msg)
             return declared | given
 
         @wraps(steps)
@@ -111,24 +110,23 @@ def _closed(cost: Cost) -> ClosedForm:
     return time
 
 
-# Quantity and range of each number, so that 400 for 400 Gb/s or 5 for 5 us does not pass as SI.
+# Quantity, range and unit of each number, so that 400 for 400 Gb/s or 5 for 5 us does not pass as SI.
 _RANGES: Final = {
-    "n_ranks": ("", 1.0, 2.0**31), "n_bytes": ("size", 0.0, 1e21), "alpha": ("time", 0.0, 10.0),
-    "beta": ("rate", 1e6, 1e14), "gamma": ("", 0.0, 1e-6),
+    "n_ranks": ("", 1.0, 2.0**31, "ranks"), "n_bytes": ("size", 0.0, 1e21, "B"), "alpha": ("time", 0.0, 10.0, "s"),
+    "beta": ("rate", 1e6, 1e14, "B/s"), "gamma": ("", 0.0, 1e-6, "s/B (1 / rate of adding)"),
 }  # fmt: skip
-_UNIT: Final = {"n_ranks": "ranks", "n_bytes": "B", "alpha": "s", "beta": "B/s", "gamma": "s/B (1 / rate of adding)"}
 
 
 def number(value: ArrayLike, name: str) -> Floats:
     """Return one of the numbers of a closed form as floats in SI units, or refuse it by name."""
-    quantity, low, high = _RANGES[name]
+    quantity, low, high, unit = _RANGES[name]
     given = units.parse(value, quantity, name) if isinstance(value, str) and quantity else value
     try:
         array: Floats = np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError):
         array = np.array(np.nan)
     if not np.all((array >= low) & (array <= high)):
-        msg = f"{name} must be within {low:g}..{high:g} {_UNIT[name]}, got {value!r}"
+        msg = f"{name} must be within {low:g}..{high:g} {unit}, got {value!r}"
         raise ValueError(msg)
     return array
 

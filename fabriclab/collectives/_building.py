@@ -1,14 +1,11 @@
 """Ask for a collective by name: its algorithms, its Schedule, its closed form."""
 
-from collections.abc import Callable, Iterable
-from difflib import get_close_matches
+from collections.abc import Callable
 from typing import Any
 
-from fabriclab import registry
+from fabriclab import registry, units
 from fabriclab.collectives._algorithm import ClosedForm
 from fabriclab.core import Schedule
-
-__all__ = ["algorithms", "build", "closed_form"]
 
 
 def algorithms(collective: str) -> tuple[str, ...]:
@@ -20,23 +17,12 @@ def algorithms(collective: str) -> tuple[str, ...]:
     ('binomial_tree', 'bruck', 'halving_doubling', 'one_root', 'pat', 'ring')
     """
     known = [name.split(".", 1) for name in registry.names("collective")]
-    found = tuple(algorithm for what, algorithm in known if what == collective)
-    if not found:
-        raise ValueError(_unknown("collective", {what for what, _ in known}, collective))
-    return found
-
-
-def _unknown(what: str, known: Iterable[str], name: object) -> str:
-    """Return the text that answers an unknown name with all names and the nearest ones."""
-    near = " or ".join(map(repr, get_close_matches(str(name), known)))
-    return f"{what} must be one of {', '.join(sorted(known))}, got {name!r}{near and f'; did you mean {near}?'}"
+    units.choice(collective, "collective", dict.fromkeys(what for what, _ in known))
+    return tuple(algorithm for what, algorithm in known if what == collective)
 
 
 def _name(collective: str, algorithm: str) -> str:
-    choices = algorithms(collective)
-    if algorithm not in choices:
-        raise ValueError(_unknown(f"algorithm of {collective}", choices, algorithm))
-    return f"{collective}.{algorithm}"
+    return f"{collective}.{units.choice(algorithm, f'algorithm of {collective}', algorithms(collective))}"
 
 
 def build(

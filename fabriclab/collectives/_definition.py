@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from fabriclab import registry, units
 
-__all__ = ["Definition", "at_root", "define", "definition", "everywhere", "own"]
-
 Array = NDArray[Any]
 Mask = NDArray[np.bool_]
 Holders = Callable[[int, int, int], Mask]
@@ -48,7 +46,7 @@ def define(
 
 def definition(collective: str) -> Definition:
     """Return what a collective does; a wrong name is answered with the list."""
-    units.one_of(collective, "collective", registry.names("definition"))
+    units.choice(collective, "collective", registry.names("definition"))
     return Definition(**registry.info("definition", collective), result=registry.get("definition", collective))
 
 
@@ -107,56 +105,24 @@ def _total(buffers: list[Array], op: np.ufunc) -> Array:
     return out.astype(buffers[0].dtype)
 
 
-@define("all_reduce", everywhere, everywhere)
-def _all_reduce(buffers: list[Array], op: np.ufunc, n: int, root: int) -> list[Array]:
-    return [_total(buffers, op)] * n
-
-
-@define("reduce_scatter", everywhere, own)
-def _reduce_scatter(buffers: list[Array], op: np.ufunc, n: int, root: int) -> list[Array]:
-    return np.array_split(_total(buffers, op), n)
-
-
-@define("all_gather", own, everywhere)
-def _all_gather(buffers: list[Array], op: np.ufunc, n: int, root: int) -> list[Array]:
-    return [np.concatenate(buffers)] * n
-
-
-@define("broadcast", at_root, everywhere)
-def _broadcast(buffers: list[Array], op: np.ufunc, n: int, root: int) -> list[Array]:
-    return buffers * n
-
-
-@define("reduce", everywhere, at_root)
-def _reduce(buffers: list[Array], op: np.ufunc, n: int, root: int) -> list[Array]:
-    total = _total(buffers, op)
-    return [total if r == root else total[:0] for r in range(n)]
-
-
-@define("gather", own, at_root)
-def _gather(buffers: list[Array], op: np.ufunc, n: int, root: int) -> list[Array]:
-    whole = np.concatenate(buffers)
+def _keep(whole: Array, n: int, root: int) -> list[Array]:
     return [whole if r == root else whole[:0] for r in range(n)]
 
 
-@define("scatter", at_root, own)
-def _scatter(buffers: list[Array], op: np.ufunc, n: int, root: int) -> list[Array]:
-    return np.array_split(buffers[0], n)
-
-
-@define("all_to_all", _pairs, _columns, arrays=lambda n: n)
-def _all_to_all(buffers: list[Array], op: np.ufunc, n: int, root: int, parts: Any = None) -> list[Array]:
+def _exchanged(buffers: list[Array], op: np.ufunc, n: int, root: int, parts: Any = None) -> list[Array]:
     whole = np.concatenate(buffers)
     blocks = np.split(whole, cuts(whole.size, n * n, parts)[1:-1])
     return [np.concatenate(blocks[r::n]) for r in range(n)]
 
 
-@define("send_recv", own, _next, arrays=lambda n: n)
-def _send_recv(buffers: list[Array], op: np.ufunc, n: int, root: int) -> list[Array]:
-    return [buffers[r - 1] for r in range(n)]
-
-
-@define("barrier", own, everywhere, arrays=lambda n: 0)
-def _barrier(buffers: list[Array], op: np.ufunc, n: int, root: int) -> list[Array]:
-    """Every rank must have heard of every other; nothing has a size."""
-    return [np.concatenate(buffers)] * n
+define("all_reduce", everywhere, everywhere)(lambda given, op, n, root: [_total(given, op)] * n)
+define("reduce_scatter", everywhere, own)(lambda given, op, n, root: np.array_split(_total(given, op), n))
+define("all_gather", own, everywhere)(lambda given, op, n, root: [np.concatenate(given)] * n)
+define("broadcast", at_root, everywhere)(lambda given, op, n, root: given * n)
+define("reduce", everywhere, at_root)(lambda given, op, n, root: _keep(_total(given, op), n, root))
+define("gather", own, at_root)(lambda given, op, n, root: _keep(np.concatenate(given), n, root))
+define("scatter", at_root, own)(lambda given, op, n, root: np.array_split(given[0], n))
+define("all_to_all", _pairs, _columns, arrays=lambda n: n)(_exchanged)
+define("send_recv", own, _next, arrays=lambda n: n)(lambda given, op, n, root: given[-1:] + given[:-1])
+# Every rank must have heard of every other; nothing has a size.
+define("barrier", own, everywhere, arrays=lambda n: 0)(lambda given, op, n, root: [np.concatenate(given)] * n)

@@ -9,8 +9,6 @@ from fabriclab.collectives._definition import definition
 from fabriclab.core import bus_factor
 from fabriclab.core.result import BUS_FACTORS
 
-__all__ = ["MACHINES", "Bound", "binding", "bounds"]
-
 MACHINES: Final = {
     "hosts": "only hosts add and copy",
     "aggregation": "switches add and multicast",
@@ -97,8 +95,7 @@ def bounds(
     """
     definition(collective)  # refuses a wrong name
     n, size = units.count(n_ranks, "n_ranks"), units.size(n_bytes, "n_bytes")
-    units.one_of(machine, "machine", MACHINES)
-    who, found = MACHINES[machine], []
+    who, found = MACHINES[units.choice(machine, "machine", MACHINES)], []
 
     def cut(k: int, rate: units.Quantity, symbol: str, name: str, model: str) -> None:
         # The factor of the bus bandwidth is this bound: that is why busbw can be held against a rate.

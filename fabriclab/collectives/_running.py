@@ -8,10 +8,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import units
 from fabriclab.collectives._definition import Mask, at_root, cuts, definition
-from fabriclab.core import Schedule, StepGroup
+from fabriclab.core import Schedule
 from fabriclab.core._arrays import expand, pointer
-
-__all__ = ["block_slices", "execute", "expected", "trace"]
 
 Array = NDArray[Any]
 # Of numpy's own operations, those that give the same in any order and grouping.
@@ -141,10 +139,31 @@ def _held(schedule: Schedule, before: Mask, pieces: int) -> NDArray[np.bool_]:
 def _steps(
     schedule: Schedule, data: Array, held: NDArray[np.bool_], edge: NDArray[np.int64], op: np.ufunc
 ) -> Iterator[int]:
-    """Run the steps in place, and stop after each."""
+    """Run the steps in place, and stop after each; each first reads everything that is sent, then writes."""
     check_op(op, data.dtype)
+    n_blocks = schedule.n_blocks
     for number, step in enumerate(schedule.steps()):
-        _apply(step, number, data, held, edge, schedule.n_blocks, op)
+        sent: list[tuple[int, slice, slice, bool, Array]] = []
+        columns = (step.source, step.target, step.first, step.count, step.segment, step.reduce)
+        for source, target, first, size, segment, reduce in zip(*(c.tolist() for c in columns), strict=True):
+            base = segment * n_blocks
+            # A range that passes the last block goes on at block 0: two spans.
+            for low, high in ((first, min(first + size, n_blocks)), (0, first + size - n_blocks)):
+                if low < high:
+                    span, part = slice(base + low, base + high), slice(edge[base + low], edge[base + high])
+                    if not held[source, span].all():
+                        msg = f"step {number}: {source} sends blocks {low}..{high - 1} to {target}, but lacks some"
+                        raise ValueError(msg)
+                    sent.append((target, span, part, reduce, data[source, part].copy()))
+        for target, span, part, reduce, moved in sent:
+            if reduce and held[target, span].all():
+                op(data[target, part], moved, out=data[target, part])
+            elif reduce and held[target, span].any():
+                msg = f"step {number}: {target} has only a part of the blocks to which it adds"
+                raise ValueError(msg)
+            else:  # the first contribution to a switch that adds, or a copy
+                data[target, part] = moved
+            held[target, span] = True
         yield number
 
 
@@ -185,34 +204,6 @@ def _inputs(schedule: Schedule, before: Mask, buffers: Any, *, one: bool) -> tup
         msg = f"buffers[{r}] of {what} must have {right[r]} elements to go with the others, got {sizes[r]}"
         raise ValueError(msg)
     return arrays, count
-
-
-def _apply(
-    step: StepGroup, number: int, data: Array, held: NDArray[np.bool_], edge: NDArray[np.int64], n_blocks: int,
-    op: np.ufunc,
-) -> None:  # fmt: skip
-    """Do one step in place: first read everything that is sent, then write."""
-    sent: list[tuple[int, slice, slice, bool, Array]] = []
-    columns = (step.source, step.target, step.first, step.count, step.segment, step.reduce)
-    for source, target, first, size, segment, reduce in zip(*(c.tolist() for c in columns), strict=True):
-        base = segment * n_blocks
-        # A range that passes the last block goes on at block 0: two spans.
-        for low, high in ((first, min(first + size, n_blocks)), (0, first + size - n_blocks)):
-            if low < high:
-                span, part = slice(base + low, base + high), slice(edge[base + low], edge[base + high])
-                if not held[source, span].all():
-                    msg = f"step {number}: {source} sends blocks {low}..{high - 1} to {target}, but lacks some"
-                    raise ValueError(msg)
-                sent.append((target, span, part, reduce, data[source, part].copy()))
-    for target, span, part, reduce, moved in sent:
-        if reduce and held[target, span].all():
-            op(data[target, part], moved, out=data[target, part])
-        elif reduce and held[target, span].any():
-            msg = f"step {number}: {target} has only a part of the blocks to which it adds"
-            raise ValueError(msg)
-        else:  # the first contribution to a switch that adds, or a copy
-            data[target, part] = moved
-        held[target, span] = True
 
 
 def expected(

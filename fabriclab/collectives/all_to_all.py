@@ -4,12 +4,13 @@ Block s n + t goes from rank s to rank t. The option ``traffic`` is a table (n, 
 in any unit: the size of a run is then the largest buffer of a rank.
 """
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fabriclab.collectives._algorithm import Steps, algorithm, each, server_size
+from fabriclab.collectives._algorithm import Built, Costs, Steps, algorithm, each, server_size
 from fabriclab.core import StepGroup
 
 Floats = NDArray[np.float64]
@@ -26,7 +27,7 @@ def _table(n: Any, traffic: ArrayLike) -> Floats:
     return parts
 
 
-def _skewed(n: int, steps: Steps, traffic: ArrayLike | None) -> tuple[int, Steps] | tuple[int, Steps, Floats]:
+def _skewed(n: int, steps: Steps, traffic: ArrayLike | None) -> Built:
     return (n * n, steps) if traffic is None else (n * n, steps, _table(n, traffic).ravel())
 
 
@@ -35,21 +36,21 @@ def _port(moved: Floats) -> float:
     return float(max(moved.sum(axis=-2).max(), moved.sum(axis=-1).max()))
 
 
-def _direct(n: Any, traffic: ArrayLike | None, *, alone: bool = False) -> tuple[Any, Any, Any]:
+def _direct(n: Any, traffic: ArrayLike | None, *, alone: bool = False) -> Costs:
     if traffic is None:
         return n > 1, (n > 1) / n if alone else (n - 1) / n, 0
     others = _table(n, traffic) * ~np.eye(int(n), dtype=np.bool_)
     return n > 1, others.max() if alone else _port(others), 0
 
 
-@algorithm("all_to_all.direct", _direct, alone=lambda n, traffic: _direct(n, traffic, alone=True), per_pair=110)
-def direct(n: int, root: int, *, traffic: ArrayLike | None = None) -> tuple[int, Steps] | tuple[int, Steps, Floats]:
+@algorithm("all_to_all.direct", _direct, alone=partial(_direct, alone=True), per_pair=110)
+def direct(n: int, root: int, *, traffic: ArrayLike | None = None) -> Built:
     """Send all blocks at once, as NCCL posts them: one step, n - 1 messages per rank."""
     source, target = np.nonzero(~np.eye(n, dtype=np.bool_))
     return _skewed(n, (StepGroup.make(source, target, source * n + target, reduce=False),), traffic)
 
 
-def _pairwise(n: Any, traffic: ArrayLike | None) -> tuple[Any, Any, Any]:
+def _pairwise(n: Any, traffic: ArrayLike | None) -> Costs:
     if traffic is None:
         return n - 1, (n - 1) / n, 0
     table, rank = _table(n, traffic), np.arange(int(n))
@@ -57,16 +58,14 @@ def _pairwise(n: Any, traffic: ArrayLike | None) -> tuple[Any, Any, Any]:
 
 
 @algorithm("all_to_all.pairwise", _pairwise, per_pair=36)
-def pairwise(n: int, root: int, *, traffic: ArrayLike | None = None) -> tuple[int, Steps] | tuple[int, Steps, Floats]:
+def pairwise(n: int, root: int, *, traffic: ArrayLike | None = None) -> Built:
     """Send to the rank at distance 1, then 2, ...: each port has one message at a time; with skew all wait for one."""
     rank = np.arange(n)
     ends = [(rank + k) % n for k in range(1, n)]
     return _skewed(n, tuple(StepGroup.make(rank, t, rank * n + t, reduce=False) for t in ends), traffic)
 
 
-def _hierarchical(
-    n: Any, traffic: ArrayLike | None, per_server: int | None, *, alone: bool = False
-) -> tuple[Any, Any, Any]:
+def _hierarchical(n: Any, traffic: ArrayLike | None, per_server: int | None, *, alone: bool = False) -> Costs:
     g = server_size(n, per_server, "all_to_all pairwise")
     m = n // g
     inside, between = ~np.eye(g, dtype=np.bool_), ~np.eye(m, dtype=np.bool_)
@@ -80,15 +79,8 @@ def _hierarchical(
     return steps, _port(table.sum(axis=2) * inside) + _port(table.sum(axis=1).transpose(2, 0, 1) * between), 0
 
 
-@algorithm(
-    "all_to_all.hierarchical",
-    each(_hierarchical),
-    alone=each(lambda n, traffic, per_server: _hierarchical(n, traffic, per_server, alone=True)),
-    per_pair=130,
-)
-def hierarchical(
-    n: int, root: int, *, traffic: ArrayLike | None = None, per_server: int | None = None
-) -> tuple[int, Steps] | tuple[int, Steps, Floats]:
+@algorithm("all_to_all.hierarchical", each(_hierarchical), alone=each(partial(_hierarchical, alone=True)), per_pair=130)
+def hierarchical(n: int, root: int, *, traffic: ArrayLike | None = None, per_server: int | None = None) -> Built:
     """Hand each block over NVLink to the GPU on the rail of its target, then send along the rails only (PXN).
 
     A NIC sends one message to each other server instead of one to each other GPU, and no rail meets another. Servers
@@ -101,8 +93,6 @@ def hierarchical(
     g = server_size(n, per_server, "all_to_all pairwise")
     source, target = (x.ravel() for x in np.indices((n, n)))
     relay = source // g * g + target % g  # in the server of the source, on the rail of the target
-    steps = []
-    for a, b in ((source, relay), (relay, target)):
-        kept = a != b
-        steps.append(StepGroup.make(a[kept], b[kept], (source * n + target)[kept], reduce=False))
-    return _skewed(n, tuple(s for s in steps if s.n_transfers), traffic)
+    hops = [(a, b, a != b) for a, b in ((source, relay), (relay, target))]
+    steps = [StepGroup.make(a[on], b[on], (source * n + target)[on], reduce=False) for a, b, on in hops if on.any()]
+    return _skewed(n, tuple(steps), traffic)

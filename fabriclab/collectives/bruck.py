@@ -10,83 +10,78 @@ References
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fabriclab.collectives._algorithm import Steps, algorithm, ceil_log2, each
+from fabriclab.collectives._algorithm import Costs, Steps, algorithm, ceil_log2, each
 from fabriclab.core import StepGroup
 
-
-def _near_first(n: int) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], int]]:
-    """Yield the steps of an all-gather: source, target, first block and number of blocks, twice as many each time."""
-    rank = np.arange(n)
-    for k in range((n - 1).bit_length()):
-        yield rank, (rank - (1 << k)) % n, rank, min(1 << k, n - (1 << k))
+Ints = NDArray[np.int64]
 
 
-def _far_first(n: int) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.int64]]]:
-    """Yield the steps of a tree below each rank, the longest hop first: hop, rank, distance that is reached."""
+def _far_first(n: int) -> Iterator[tuple[int, Ints, Ints, Ints]]:
+    """Yield the steps of a tree below each rank, the longest hop first: hop, rank, who is reached, how far off."""
     for k in reversed(range((n - 1).bit_length())):
         rank, far = np.meshgrid(np.arange(n), np.arange(1 << k, n, 2 << k), indexing="ij")
-        yield 1 << k, rank.ravel(), far.ravel()
+        yield 1 << k, rank.ravel(), (rank + far).ravel() % n, far.ravel()
+
+
+def _cost(n: Any, adds: int = 0) -> Costs:
+    return ceil_log2(n), (n - 1) / n, adds * (n - 1) / n
+
+
+def _alone(n: Any, adds: int = 0) -> Costs:
+    return ceil_log2(n), ceil_log2(n) / n, adds * (n - 1) / n
+
+
+def _bits(n: int) -> Costs:
+    return (n - 1).bit_length(), sum(d.bit_count() for d in range(n)) / n, 0
+
+
+def _backwards(steps: Steps) -> Steps:
+    """Return the steps of an all-gather as a reduce-scatter: in reverse order, each the other way and with sums."""
+    return tuple(replace(s, source=s.target, target=s.source, reduce=~s.reduce) for s in reversed(steps))
 
 
 @algorithm("barrier.dissemination", lambda n: (ceil_log2(n), 0, 0))
-@algorithm("all_gather.bruck", lambda n: (ceil_log2(n), (n - 1) / n, 0))
+@algorithm("all_gather.bruck", _cost)
 def all_gather(n: int, root: int) -> tuple[int, Steps]:
     """Send all blocks so far to the rank at distance 1, 2, 4, ... before; as a barrier, only the news of them."""
-    return n, tuple(StepGroup.make(*step, reduce=False) for step in _near_first(n))
+    rank, hops = np.arange(n), [1 << k for k in range((n - 1).bit_length())]
+    return n, tuple(StepGroup.make(rank, (rank - d) % n, rank, min(d, n - d), reduce=False) for d in hops)
 
 
-@algorithm("reduce_scatter.bruck", lambda n: (ceil_log2(n), (n - 1) / n, (n - 1) / n))
+@algorithm("reduce_scatter.bruck", partial(_cost, adds=1))
 def reduce_scatter(n: int, root: int) -> tuple[int, Steps]:
     """Run the all-gather backwards and add: half of the array goes over the longest distance first."""
-    steps = [StepGroup.make(t, s, first, count, reduce=True) for s, t, first, count in _near_first(n)]
-    return n, tuple(reversed(steps))
+    return n, _backwards(all_gather(n, root)[1])
 
 
-@algorithm(
-    "all_gather.pat",
-    lambda n: (ceil_log2(n), (n - 1) / n, 0),
-    alone=lambda n: (ceil_log2(n), ceil_log2(n) / n, 0),
-    per_pair=66,
-)
+@algorithm("all_gather.pat", _cost, alone=_alone, per_pair=66)
 def pat_all_gather(n: int, root: int) -> tuple[int, Steps]:
     """Send over the longest distance first, so that most bytes go to the nearest; a rank sends one block per transfer.
 
     NCCL's PAT moreover limits how many blocks one message holds, which takes more steps.
     """
-    return n, tuple(
-        StepGroup.make((rank + far - hop) % n, (rank + far) % n, rank, reduce=False) for hop, rank, far in _far_first(n)
-    )
+    return n, tuple(StepGroup.make((to - hop) % n, to, rank, reduce=False) for hop, rank, to, _ in _far_first(n))
 
 
-@algorithm(
-    "reduce_scatter.pat",
-    lambda n: (ceil_log2(n), (n - 1) / n, (n - 1) / n),
-    alone=lambda n: (ceil_log2(n), ceil_log2(n) / n, (n - 1) / n),
-    per_pair=42,
-)
+@algorithm("reduce_scatter.pat", partial(_cost, adds=1), alone=partial(_alone, adds=1), per_pair=42)
 def pat_reduce_scatter(n: int, root: int) -> tuple[int, Steps]:
     """Run that all-gather backwards and add: most bytes go to the nearest first."""
-    steps = [
-        StepGroup.make((rank + far) % n, (rank + far - hop) % n, rank, reduce=True) for hop, rank, far in _far_first(n)
-    ]
-    return n, tuple(reversed(steps))
+    return n, _backwards(pat_all_gather(n, root)[1])
 
 
-@algorithm(
-    "all_to_all.bruck",
-    each(lambda n: ((n - 1).bit_length(), sum(d.bit_count() for d in range(n)) / n, 0)),
-    alone=lambda n: (ceil_log2(n), (n - 1) / n, 0),
-    per_pair=66,
-)
+@algorithm("all_to_all.bruck", each(_bits), alone=_cost, per_pair=66)
 def all_to_all(n: int, root: int) -> tuple[int, Steps]:
     """Pass blocks on over the bits of their distance: few steps, but a block passes a port up to log2 n times."""
     steps = []
-    for hop, rank, far in _far_first(n):
-        start, count = (rank + far) % n, np.minimum(hop, n - far)
+    for hop, rank, start, far in _far_first(n):
+        count = np.minimum(hop, n - far)
         # The targets that follow each other are a range of blocks, two where they pass the last rank.
         over = start + count > n
         source, target = (np.append(x, x[over]) for x in ((start - hop) % n, start))

@@ -18,9 +18,29 @@ from fabriclab.collectives._algorithm import server_size
 from fabriclab.collectives.all_to_all import _port
 from fabriclab.core import Fabric, Flows
 
-__all__ = ["expert_crossover", "expert_flows", "expert_tables"]
-
 _FORMS: Final = ("high_throughput", "low_latency")
+
+
+def choose_experts(
+    n_ranks: int, tokens: int, choices: int, *, popular: float = 1.0, seed: int = 0
+) -> NDArray[np.int64]:  # fmt: skip
+    """Return the experts that a random gate chooses for each token, (n_ranks, tokens, choices), one expert per rank.
+
+    Those of a token differ; expert 0 is ``popular`` times as likely as each other one to be drawn next. Leaves out
+    what a trained gate does: likings of a rank, and limits such as at most four servers for a token.
+
+    References
+    ----------
+    .. [1] W. Kool, H. van Hoof, M. Welling, ICML 2019 (the largest of perturbed logarithms of weights).
+    """
+    n, k = units.count(n_ranks, "n_ranks"), units.count(choices, "choices", 1, n_ranks)
+    if not 0 < popular < np.inf:
+        msg = f"popular must be a finite factor > 0, got {popular!r}"
+        raise ValueError(msg)
+    score = np.random.default_rng(seed).gumbel(size=(n, units.count(tokens, "tokens"), n))
+    score[..., 0] += np.log(popular)
+    chosen: NDArray[np.int64] = np.argpartition(score, n - k, axis=-1)[..., n - k :]
+    return chosen
 
 
 def expert_tables(
@@ -52,11 +72,10 @@ def expert_tables(
     if table.ndim != 3 or not table.size or table.dtype.kind not in "iu" or np.any((table < 0) | (table >= n)):
         msg = f"chosen must be ranks within 0..n - 1, shape (n, tokens, choices), got {table.dtype} {table.shape}"
         raise ValueError(msg)
-    units.one_of(form, "form", _FORMS)
     g, tokens = server_size(n, per_server, "per_server=1"), table.shape[1]
     token, to = np.indices((n * tokens, table.shape[2]))[0].ravel(), table.ravel().astype(np.int64)
     hops = [(token // tokens, to)]
-    if form == "high_throughput":
+    if units.choice(form, "form", _FORMS) == "high_throughput":
         token, to = np.divmod(np.unique(token * n + to), n)  # a rank takes a token once
         relay = to // g * g + token // tokens % g  # in the server of the target, on the rail of the source
         copy, at = np.divmod(np.unique(token * n + relay), n)
@@ -73,22 +92,32 @@ def expert_flows(fabric: Fabric, tables: ArrayLike, token: units.Quantity, lag: 
     return Flows.make(end[source], end[target], size, lag=lag, group=step, repeat=np.ones(len(tokens), int))
 
 
+def expert_time(
+    tables: ArrayLike, token: units.Quantity, *, alpha: units.Quantity, nic: units.Quantity, nvlink: units.Quantity,
+    per_server: int | None = None,
+) -> float:  # fmt: skip
+    """Return the time of `expert_tables` [s]: a step takes ``alpha`` [s] and what its busiest port passes.
+
+    That is a NIC between servers, or NVLink inside, at once. A step without tokens takes none. Leaves out contention
+    beyond the ports, and the rate of messages of a NIC.
+    """
+    steps = [t for t in np.asarray(tables) if t.any()]
+    server = np.arange(np.shape(tables)[-1]) // server_size(np.shape(tables)[-1], per_server, "per_server=1")
+    inside, rates = np.subtract.outer(server, server) == 0, (units.rate(nvlink), units.rate(nic))
+    spent = [max(_port(t * on) / rate for on, rate in zip((inside, ~inside), rates, strict=True)) for t in steps]
+    return len(steps) * units.latency(alpha, "alpha") + sum(spent) * units.size(token, "token")
+
+
 def expert_crossover(
     chosen: ArrayLike, token: units.Quantity, *, alpha: units.Quantity, nic: units.Quantity, nvlink: units.Quantity,
     per_server: int | None = None,
 ) -> float:  # fmt: skip
     """Return from how many tokens per rank on the high-throughput form takes less time, inf if never.
 
-    A step takes ``alpha`` [s] and what the busiest port passes: a NIC between servers, NVLink inside, at once. Further
-    tokens are taken to choose as these do. Leaves out contention beyond the ports, and the rate of messages of a NIC.
+    By `expert_time`, with what it leaves out. Further tokens are taken to choose as these do.
     """
-    n, tokens = np.shape(chosen)[:2]
-    g, rates, steps, spent = server_size(n, per_server, "per_server=1"), (units.rate(nvlink), units.rate(nic)), [], []
-    inside = np.subtract.outer(np.arange(n) // g, np.arange(n) // g) == 0
-    for form in _FORMS:
-        tables = [t for t in expert_tables(chosen, form, per_server=g) if t.any()]
-        ports = [[_port(t * on) / rate for on, rate in zip((inside, ~inside), rates, strict=True)] for t in tables]
-        steps.append(len(tables))
-        spent.append(sum(map(max, ports)) * units.size(token, "token") / tokens)
-    gain = spent[1] - spent[0]
-    return (steps[0] - steps[1]) * units.latency(alpha, "alpha") / gain if gain > 0 else np.inf
+    found = [expert_tables(chosen, form, per_server=per_server) for form in _FORMS]
+    spent = [expert_time(t, token, alpha=0.0, nic=nic, nvlink=nvlink, per_server=per_server) for t in found]
+    more = sum(bool(t.any()) for t in found[0]) - sum(bool(t.any()) for t in found[1])
+    gain = (spent[1] - spent[0]) / np.shape(chosen)[1]
+    return float(more * units.latency(alpha, "alpha") / gain) if gain > 0 else np.inf

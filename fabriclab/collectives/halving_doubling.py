@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fabriclab.collectives._algorithm import Steps, algorithm, ceil_log2, floor_log2
-from fabriclab.collectives.binomial_tree import tree
+from fabriclab.collectives.trees import tree
 from fabriclab.core import StepGroup
 
 
@@ -60,27 +60,29 @@ def _guests(n: Any) -> Any:
     return n > 2 ** floor_log2(n)
 
 
+def _rounds(n: Any) -> Any:
+    """Return the steps of an exchange with a visit before and after it."""
+    return floor_log2(n) + 2 * _guests(n)
+
+
 def _most(n: Any) -> Any:
-    """Return the part of the array that host 0, which has guests first, moves in all steps of an exchange."""
+    """Return the part of the array that host 0, which has guests first, moves in a visit and an exchange."""
     p, k = 2 ** floor_log2(n), 2 ** np.arange(31.0).reshape(-1, *[1] * np.ndim(n))
-    return np.where(k < p, k + np.minimum(k, n - p), 0).sum(axis=0) / n
+    return _guests(n) + np.where(k < p, k + np.minimum(k, n - p), 0).sum(axis=0) / n
 
 
 def _even(n: Any) -> Any:
-    """Return the same for an array in p equal blocks: (p - 1) / p."""
-    return 1 - 2 ** -floor_log2(n)
+    """Return the same for an array in p equal blocks: (p - 1) / p, and the visit."""
+    return _guests(n) + 1 - 2 ** -floor_log2(n)
 
 
-@algorithm("all_reduce.recursive_doubling", lambda n: (*[floor_log2(n) + 2 * _guests(n)] * 2, ceil_log2(n)))
+@algorithm("all_reduce.recursive_doubling", lambda n: (_rounds(n), _rounds(n), ceil_log2(n)))
 def all_reduce_whole(n: int, root: int) -> tuple[int, Steps]:
     """Exchange and add the whole array with partners at distance 1, 2, 4, ...: few steps, many bytes."""
     return 1, _visit(n, "in", 0, 1, reduce=True) + _exchange(n, "whole") + _visit(n, "out", 0, 1)
 
 
-@algorithm(
-    "all_reduce.halving_doubling",
-    lambda n: (2 * (floor_log2(n) + _guests(n)), 2 * (_even(n) + _guests(n)), _even(n) + _guests(n)),
-)
+@algorithm("all_reduce.halving_doubling", lambda n: (2 * (floor_log2(n) + _guests(n)), 2 * _even(n), _even(n)))
 def all_reduce(n: int, root: int) -> tuple[int, Steps]:
     """Reduce-scatter by halving, then all-gather by doubling: few steps and, at powers of two, fewest bytes."""
     p = _hosts(n)[0].size - 1
@@ -88,27 +90,21 @@ def all_reduce(n: int, root: int) -> tuple[int, Steps]:
     return p, _visit(n, "in", 0, p, reduce=True) + inner + _visit(n, "out", 0, p)
 
 
-@algorithm(
-    "reduce_scatter.halving_doubling",
-    lambda n: (floor_log2(n) + 2 * _guests(n), (1 + 1 / n) * _guests(n) + _most(n), _guests(n) + _most(n)),
-)
+@algorithm("reduce_scatter.halving_doubling", lambda n: (_rounds(n), _most(n) + _guests(n) / n, _most(n)))
 def reduce_scatter(n: int, root: int) -> tuple[int, Steps]:
     """Exchange and add halves with the farthest partner first, then halves of the half."""
     edges, guest = _hosts(n)
     return n, _visit(n, "in", 0, n, reduce=True) + _exchange(n, "halve", edges) + _visit(n, "out", guest, 1)
 
 
-@algorithm("all_gather.halving_doubling", lambda n: (floor_log2(n) + 2 * _guests(n), _guests(n) + _most(n), 0))
-@algorithm("all_gather.recursive_doubling", lambda n: (floor_log2(n) + 2 * _guests(n), _guests(n) + _most(n), 0))
+@algorithm("all_gather.halving_doubling", lambda n: (_rounds(n), _most(n), 0))
+@algorithm("all_gather.recursive_doubling", lambda n: (_rounds(n), _most(n), 0))
 def all_gather(n: int, root: int) -> tuple[int, Steps]:
     """Exchange all blocks so far with partners at distance 1, 2, 4, ...; both names mean this."""
     return n, _doubling(n)
 
 
-@algorithm(
-    "broadcast.halving_doubling",
-    lambda n: (ceil_log2(n) + floor_log2(n) + 2 * _guests(n), (n - 1) / n + _guests(n) + _most(n), 0),
-)
+@algorithm("broadcast.halving_doubling", lambda n: (ceil_log2(n) + _rounds(n), (n - 1) / n + _most(n), 0))
 def broadcast(n: int, root: int) -> tuple[int, Steps]:
     """Send each subtree its blocks, then exchange them by doubling."""
-    return n, tree(n, root, "down") + _doubling(n)
+    return n, tree(n, root, "down", 0) + _doubling(n)

@@ -11,8 +11,6 @@ from fabriclab.collectives._definition import definition
 from fabriclab.core import Schedule, StepGroup
 from fabriclab.core._memory import check_memory
 
-__all__ = ["msccl_xml"]
-
 _NAMES: Final = {"all_reduce": "allreduce", "all_gather": "allgather", "all_to_all": "alltoall",
                  **{same: same for same in ("broadcast", "reduce", "reduce_scatter")}}  # fmt: skip
 _MOVE_BYTES: Final = 10_000  # measured peak per block that is moved, rounded up; a test holds it

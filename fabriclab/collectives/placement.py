@@ -7,8 +7,6 @@ from fabriclab import units
 from fabriclab.core import Fabric
 from fabriclab.core._arrays import expand
 
-__all__ = ["channel_rings", "leaf_of", "rail_groups", "spine_crossings"]
-
 
 def rail_groups(fabric: Fabric) -> list[NDArray[np.int64]]:
     """Return the endpoints of each rail in the order of their servers: the data-parallel groups of a rail fabric.

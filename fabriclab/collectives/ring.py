@@ -3,10 +3,13 @@
 A phase of n - 1 steps is one step group: every repetition moves all block numbers on by one.
 """
 
+from functools import partial
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fabriclab.collectives._algorithm import Steps, algorithm
+from fabriclab.collectives._algorithm import Costs, Steps, algorithm
 from fabriclab.core import StepGroup
 
 
@@ -26,15 +29,12 @@ def _orders(n: int, orders: ArrayLike | None) -> NDArray[np.int64]:
     return table
 
 
-def _channels(orders: ArrayLike | None) -> int:
-    return 1 if orders is None else len(np.atleast_2d(orders))
+def _cost(n: Any, orders: ArrayLike | None, *, alone: bool = False) -> Costs:
+    channels = len(np.atleast_2d(orders)) if alone and orders is not None else 1
+    return 2 * (n - 1), 2 * (n - 1) / n / channels, (n - 1) / n
 
 
-@algorithm(
-    "all_reduce.ring",
-    lambda n, orders: (2 * (n - 1), 2 * (n - 1) / n, (n - 1) / n),
-    alone=lambda n, orders: (2 * (n - 1), 2 * (n - 1) / n / _channels(orders), (n - 1) / n),
-)
+@algorithm("all_reduce.ring", _cost, alone=partial(_cost, alone=True))
 def all_reduce(n: int, root: int, *, orders: ArrayLike | None = None) -> tuple[int, Steps]:
     """Reduce-scatter round the ring, then all-gather; no rank is special.
 
@@ -70,3 +70,10 @@ def all_gather(n: int, root: int) -> tuple[int, Steps]:
 def broadcast(n: int, root: int) -> tuple[int, Steps]:
     """Hand the array from rank to rank along a chain; many pipelined segments make it fast."""
     return 1, tuple(StepGroup.make((root + k) % n, (root + k + 1) % n, reduce=False) for k in range(n - 1))
+
+
+@algorithm("send_recv.direct", lambda n: (n > 1, n > 1, 0))
+def send_recv(n: int, root: int) -> tuple[int, Steps]:
+    """Send the whole array to the next rank and receive from the one before, all at once, as nccl-tests does."""
+    rank = np.arange(n)
+    return n, (StepGroup.make(rank, (rank + 1) % n, rank, reduce=False),)

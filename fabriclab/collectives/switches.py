@@ -12,13 +12,11 @@ References
 .. [3] NVIDIA, Parallel Thread Execution ISA, multimem instructions.
 """
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from fabriclab import units
-from fabriclab.collectives._algorithm import Steps, algorithm, each, server_size
+from fabriclab.collectives._algorithm import Costs, Steps, algorithm, each, server_size
 from fabriclab.core import StepGroup
 
 Hops = list[tuple[NDArray[np.int64], NDArray[np.int64]]]
@@ -92,7 +90,7 @@ def two_shot(n: int, root: int) -> tuple[int, Steps]:
     return n, _between(n, n)
 
 
-def _nvls_sharp(n: int, per_server: int | None) -> tuple[Any, Any, Any]:
+def _nvls_sharp(n: int, per_server: int | None) -> Costs:
     g = server_size(n, per_server, "all_reduce aggregation_tree")
     inside, meet = g > 1, n > g
     return 4 * inside + 2 * meet, (2 + 2 / g) * inside + 2 / g * meet, 0

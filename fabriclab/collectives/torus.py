@@ -104,9 +104,8 @@ def torus(n: int, root: int, *, shape: Shape = None) -> tuple[int, Steps]:
     """
     grid = _shape(n, shape)
     turns, steps = _turns(grid), int(_cost(n, shape)[0])
-    check_memory(
-        n * len(turns) * steps * _BYTES, f"a torus {grid}, step by step", "take fewer ranks, or all_reduce bucket"
-    )
+    size, advice = n * len(turns) * steps * _BYTES, "take fewer ranks, or all_reduce bucket"
+    check_memory(size, f"a torus {grid}, step by step", advice)
     parts = [_grid(grid, dims, part, way) for part, (dims, way) in enumerate(turns)]
     flat = [[s for g in groups for s in g.steps(n * len(turns))] for groups in parts]
     return n * len(turns), tuple(StepGroup.together(step) for step in zip(*flat, strict=True))

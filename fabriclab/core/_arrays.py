@@ -46,6 +46,12 @@ def parts_of(n: int, one: NDArray[np.integer], other: NDArray[np.integer]) -> In
     return np.asarray(connected_components(joined, directed=False)[1], dtype=np.int64)
 
 
+def distinct_pairs(one: NDArray[np.int64], other: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return each pair of numbers >= 0 once, in order."""
+    most = int(other.max(initial=0)) + 1
+    return np.divmod(distinct(one * most + other), most)
+
+
 def check_pointer(ptr: NDArray[np.integer], entries: int, name: str) -> None:
     """Refuse a row pointer that does not rise from 0 to the number of entries."""
     if ptr.ndim != 1 or ptr.size < 1 or ptr[0] != 0 or ptr[-1] != entries or np.any(np.diff(ptr) < 0):

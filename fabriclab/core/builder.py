@@ -56,7 +56,7 @@ class FabricBuilder:
         ``forwarding`` is added to the delay of every link that ends at the node. [s]
         """
         for what, name, known in (("kind", kind, self.kinds), *(("coordinate", c, self.coord_names) for c in coord)):
-            units.one_of(name, what, known, "; name it in FabricBuilder(...)")
+            units.choice(name, what, known, "; name it in FabricBuilder(...)")
         table = np.full((units.count(n, "n", 0), len(self.coord_names)), -1, dtype=np.int32)
         given = {"kind": self.kinds.index(kind), "tier": tier, "transit": transit, "radix": radix}
         columns = {k: frozen(v, NODE_ARRAYS[k], k) for k, v in given.items()}

@@ -178,7 +178,7 @@ class Fabric(Value):
 
     def nodes(self, kind: str) -> NDArray[np.int64]:
         """Return the numbers of all nodes of one kind."""
-        units.one_of(kind, "kind", self.kinds)
+        units.choice(kind, "kind", self.kinds)
         return np.flatnonzero(self.kind == self.kinds.index(kind))
 
     def name(self, node: int) -> str:

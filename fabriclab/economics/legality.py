@@ -8,8 +8,9 @@ from numpy.typing import NDArray
 
 from fabriclab import units
 from fabriclab.core import Fabric
+from fabriclab.core._arrays import distinct_pairs
 from fabriclab.economics._cables import reach, switches
-from fabriclab.metrics._search import distinct, joined
+from fabriclab.metrics._search import joined
 
 _ANY: Final = 2**31 - 1
 
@@ -68,13 +69,13 @@ def _survey(fabric: Fabric) -> tuple[NDArray[Any], list[tuple[int, int]], list[t
     import networkx as nx
 
     n, (part, inner, (who, on, by)) = fabric.n_nodes, joined(fabric, relay=True)
-    where, rank = distinct(part[on], who)
+    where, rank = distinct_pairs(part[on], who)
     size = np.bincount(where, minlength=2)
     main, (second, whole) = size.argmax(), np.sort(size)[-2:].tolist()
     apart = np.setdiff1d(np.arange(fabric.n_ranks), rank[where == main])
     who, on, by = (x[part[on] == main] for x in (who, on, by))
     cables = dict.fromkeys(by[(by >= 0) & (np.bincount(who)[who] == 1)].tolist(), min(1, whole - second))
-    who, on = distinct(who, on)
+    who, on = distinct_pairs(who, on)
     inner = inner[part[fabric.source[2 * inner]] == main]
     ends, graph = (fabric.source[2 * inner].tolist(), fabric.target[2 * inner].tolist()), nx.MultiGraph()
     graph.add_edges_from(zip(*ends, inner.tolist(), strict=True))

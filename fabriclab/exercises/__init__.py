@@ -7,16 +7,14 @@ which it draws its cases. It never raises on anything that a learner returns.
 import contextlib
 import functools
 import hashlib
-import importlib
-import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fabriclab.registry import get, info, names
 from fabriclab.texts import text
 
 Floats = NDArray[np.float64]
@@ -54,10 +52,6 @@ class Proxy:
     values: Mapping[str, Any] = field(default_factory=dict)  # plain attributes
 
 
-Judge = Callable[[Ask, Rng], Verdict]
-Register = Callable[[Judge], Judge]
-
-
 @dataclass(frozen=True)
 class Question:
     """A question of an exercise: the functions that a learner writes, and the judge of their answers."""
@@ -65,29 +59,14 @@ class Question:
     id: str
     functions: tuple[str, ...]
     points: int
-    judge: Judge
+    judge: Callable[[Ask, Rng], Verdict]
     example: Callable[[Rng], Any]  # makes something to try a function on
-
-
-_found: dict[str, Question] = {}
-
-
-def question(id: str, functions: str, example: Callable[[Rng], Any], points: int = 20) -> Register:
-    """Return a decorator that registers a judge as that of question ``id``; ``functions`` are names with spaces."""
-
-    def keep(judge: Judge) -> Judge:
-        _found[id] = Question(id, tuple(functions.split()), points, judge, example)
-        return judge
-
-    return keep
 
 
 @functools.cache
 def questions() -> Mapping[str, Question]:
-    """Return all questions by id; each file of this folder registers its own."""
-    for module in pkgutil.iter_modules(__path__):
-        importlib.import_module(f"{__name__}.{module.name}")
-    return MappingProxyType(dict(sorted(_found.items())))
+    """Return all questions by id; each file of this folder registers the judges of its own, with what they judge."""
+    return {id: Question(id=id, judge=get("question", id), **info("question", id)) for id in names("question")}
 
 
 def exercise(number: int) -> tuple[Question, ...]:
@@ -117,8 +96,7 @@ def practice(id: str) -> dict[str, list[tuple[Any, ...]]]:
     cases: dict[str, list[tuple[Any, ...]]] = {}
 
     def ask(name: str, *arguments: Any) -> Any:
-        made = (argument.target if isinstance(argument, Proxy) else argument for argument in arguments)
-        cases.setdefault(name, []).append(tuple(made))
+        cases.setdefault(name, []).append(tuple(a.target if isinstance(a, Proxy) else a for a in arguments))
         raise Unanswered(*["asked"] * 2)
 
     with contextlib.suppress(Unanswered):

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from fabriclab.catalog import published
-from fabriclab.exercises import Ask, Floats, Rng, Verdict, question
+from fabriclab.exercises import Ask, Floats, Rng, Verdict
 from fabriclab.exercises.parts import Part, apart, judge, near, number, rows_of
+from fabriclab.registry import register
 from fabriclab.texts import text
 from fabriclab.units import format_size, format_time
 
@@ -97,7 +98,8 @@ def _stands(got: Any, time: float, points: int) -> bool:
     return bool(got[0] <= time <= got[1] <= 3 * got[0])
 
 
-@question("ex1-c", "fit half_size predict", lambda rng: _protocols(rng)[:3])
+@register("question", "ex1-c", functions=("fit", "half_size", "predict"), points=20,
+          example=lambda rng: _protocols(rng)[:3])  # fmt: skip
 def model(ask: Ask, rng: Rng) -> Verdict:
     """Judge a fit of alpha and beta, the size of half the rate, and when a fit may be used."""
     sweeps = apart(lambda: _sweep(rng), lambda sweep: sweep[2:], 1.4)
@@ -188,25 +190,21 @@ def _pairs(rng: Rng) -> list[Two]:
     One of a set changes places for good and the other does not, and both begin with the same library ahead. No size
     lies in the change of two sets, so that no number that is typed in is right twice.
     """
+    # NCCL over TCP sockets (env1) against libfabric (the others) on one machine, and NCCL against RCCL on 8 GPUs each.
+    known = [[row for row in rows_of("sweeps.csv") if row["change"] == change] for change in ("once", "never")]
     while True:
-        pairs = _sets(rng)
+        cross, never = ([_published(rng, rows[i]) for i in rng.permutation(len(rows))] for rows in known)
+        sets = ((cross[0], never[0]), (cross[1], never[1]), (_drawn(rng, 1, 0.01), never[2]),
+                (_drawn(rng, 3, 0.04), _drawn(rng, 2, 0.04)))  # fmt: skip
+        turned = [[(s, b, a) if (a[0] < b[0]) == i % 2 else (s, a, b) for s, a, b in two] for i, two in enumerate(sets)]
+        mixed = [[two[i] for i in rng.permutation(2)] for two in (turned[i] for i in rng.permutation(4))]
+        pairs = [two[i] for i in range(2) for two in mixed]
         ends = sorted(region for region in (_places(*pair) for pair in pairs) if region)
         if all(low[1] < high[0] for low, high in itertools.pairwise(ends)):
             return pairs
 
 
-def _sets(rng: Rng) -> list[Two]:
-    # NCCL over TCP sockets (env1) against libfabric (the others) on one machine, and NCCL against RCCL on 8 GPUs each.
-    known = ([row for row in rows_of("sweeps.csv") if row["change"] == change] for change in ("once", "never"))
-    cross, never = ([_published(rng, rows[i]) for i in rng.permutation(len(rows))] for rows in known)
-    sets = ((cross[0], never[0]), (cross[1], never[1]), (_drawn(rng, 1, 0.01), never[2]),
-            (_drawn(rng, 3, 0.04), _drawn(rng, 2, 0.04)))  # fmt: skip
-    turned = [[(s, b, a) if (a[0] < b[0]) == i % 2 else (s, a, b) for s, a, b in pair] for i, pair in enumerate(sets)]
-    mixed = [[pair[i] for i in rng.permutation(2)] for pair in (turned[i] for i in rng.permutation(4))]
-    return [pair[i] for i in range(2) for pair in mixed]
-
-
-@question("ex1-e", "crossover", _pairs)
+@register("question", "ex1-e", functions=("crossover",), points=20, example=_pairs)
 def crossover(ask: Ask, rng: Rng) -> Verdict:
     """Judge where two libraries change places, in five published pairs of sweeps and three drawn ones."""
     pairs = _pairs(rng)

@@ -101,11 +101,14 @@ def judge(ask: Ask, *parts: Part) -> Verdict:
     """
     earned, said, mistakes, answers = 0.0, list[str](), list[str](), dict[int, Any]()
     failed, good = dict[tuple[str, int], None](), set[int]()
+    for call in {id(call): call for part in parts for call in part.calls}.values():  # some stand in two parts
+        try:
+            answers[id(call)] = ask(*call)
+        except Unanswered as error:
+            answers[id(call)] = error
     for part in parts:
         got, unread = dict[int, Any](), list[str]()
         for i, call in enumerate(part.calls):
-            if id(call) not in answers:
-                answers[id(call)] = _answer(ask, call)
             try:
                 got[i] = _read(part, answers[id(call)])
             except Unanswered as error:
@@ -113,8 +116,8 @@ def judge(ask: Ask, *parts: Part) -> Verdict:
             except Misread as error:
                 unread.append(f"{_written(part, i)}: {error}")
         wrong = {i: answer for i, answer in got.items() if not part.holds(i, answer)}
-        bad = {i % part.sets for i in range(len(part.calls)) if i in wrong or i not in got}
-        good = {s for s in range(part.sets) if s not in bad and (s in good or not part.after)}
+        off = [i for i in range(len(part.calls)) if i in wrong or i not in got]
+        good = ({*range(part.sets)} - {i % part.sets for i in off}) & (good if part.after else {*range(part.sets)})
         earned += part.share * len(good) / part.sets
         if wrong:
             name = _named(part, wrong)
@@ -123,19 +126,11 @@ def judge(ask: Ask, *parts: Part) -> Verdict:
         elif part.remark and got:
             said.append(part.remark(*next(iter(got.items()))))
         said += unread[:1]
-        first = next((i for i in range(len(part.calls)) if i in wrong or i not in got), None)
-        failed |= {} if first is None else {(part.calls[0][0], first): None}
+        failed |= {(part.calls[0][0], i): None for i in off[:1]}
     if all(isinstance(answer, Unanswered) for answer in answers.values()):
         raise next(iter(answers.values()))
     sentences = tuple(filter(None, dict.fromkeys(said)))
     return Verdict(min(1.0, round(earned, 9)), sentences, (mistakes or [""])[0], tuple(failed))
-
-
-def _answer(ask: Ask, call: tuple[Any, ...]) -> Any:
-    try:
-        return ask(*call)
-    except Unanswered as error:
-        return error
 
 
 def _read(part: Part, value: Any) -> Any:

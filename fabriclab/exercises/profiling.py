@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabriclab.core.result import bus_factor
-from fabriclab.exercises import Ask, Rng, Verdict, question
+from fabriclab.exercises import Ask, Rng, Verdict
 from fabriclab.exercises.parts import Misread, Part, apart, judge, near, number, rows_of, shown
 from fabriclab.exercises.readings import FEW, WITHIN, Readings
 from fabriclab.exercises.virtual import VirtualRanks
+from fabriclab.registry import register
 from fabriclab.texts import text
 
 _WHOLE: Final = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")  # their factor has (n - 1) / n in it
@@ -36,7 +37,7 @@ def _late(rng: Rng) -> NDArray[np.bool_]:
     return who
 
 
-@question("ex1-a", "latency", lambda rng: VirtualRanks(rng, _late(rng)))
+@register("question", "ex1-a", functions=("latency",), points=20, example=lambda rng: VirtualRanks(rng, _late(rng)))
 def latency(ask: Ask, rng: Rng) -> Verdict:
     """Judge a benchmark on two machines at three sizes.
 
@@ -90,11 +91,11 @@ def _times(events: list[list[Any]], rate: float) -> dict[str, float]:
     parts = {"whole": comm >= 0, "comm": comm > 0, "each": comm, "alone": (comm > 0) & ~comp, "hidden":
              (comm > 0) & comp, "twice": comm * ~comp, "idle": ~comp}  # fmt: skip
     out = {name: float(length @ part) for name, part in parts.items()}
-    out |= {"moved": sum(event[3] for event in events) / rate, "last": events[-1][2] - events[0][1]}
-    return out | {"end": float(edges[-1])}
+    moved = sum(event[3] for event in events) / rate
+    return out | {"moved": moved, "last": events[-1][2] - events[0][1], "end": float(edges[-1])}
 
 
-@question("ex1-b", "algbw busbw utilisation", _trace)
+@register("question", "ex1-b", functions=("algbw", "busbw", "utilisation"), points=20, example=_trace)
 def rates(ask: Ask, rng: Rng) -> Verdict:
     """Judge the definitions of nccl-tests for six collectives, and the use of a link in two traces."""
     cases = [(name, int(2 ** rng.integers(20, 31)), float(rng.uniform(1e-3, 0.05)), int(n))
@@ -181,11 +182,8 @@ def _cause(value: Any) -> str:
     return value.strip().lower()
 
 
-def _jobs(rng: Rng) -> dict[str, dict[str, Any]]:
-    return {cause: _job(rng, cause) for cause in _CAUSES}
-
-
-@question("ex1-d", "bottleneck", _jobs)
+@register("question", "ex1-d", functions=("bottleneck",), points=20,
+          example=lambda rng: {cause: _job(rng, cause) for cause in _CAUSES})  # fmt: skip
 def bottleneck(ask: Ask, rng: Rng) -> Verdict:
     """Judge a diagnosis of jobs that look alike in twos: the cause, and two true figures, the decisive one among."""
     causes = [str(cause) for cause in rng.permutation(rng.permuted(_ALIKE, axis=1)).T.flat]

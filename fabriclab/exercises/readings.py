@@ -101,9 +101,8 @@ class Readings:
 
     def _times(self, each: bool, undo: tuple[str, ...] = ()) -> Floats:
         """Return what one could read off each round, as in `_read_off`."""
-        count, begin = self.count if each else 1, self.begin
-        if undo:
-            begin = np.array([sum((r.undo.get(name, 0.0) for name in undo), r.begin) for r in self.rounds])
+        count = self.count if each else 1
+        begin = np.array([sum((r.undo.get(name, 0.0) for name in undo), r.begin) for r in self.rounds])
         return _read_off(begin / count, self.end / count)
 
     def _value(self, recipe: Recipe, undo: tuple[str, ...] = ()) -> float:

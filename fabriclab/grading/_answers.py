@@ -46,14 +46,10 @@ class Answers:
             ask = self.hear()
             found = [self.attempt(self.run, code, f"cell {n}") for n, code in enumerate(ask.get("cells", []), 1)]
             if "call" in ask:
-                found.append(self.called(ask["call"], ask["args"]))
+                deed, missing = self.names.get(ask["call"]), {"problem": "missing", "said": ask["call"]}
+                found.append(self.attempt(deed, *ask["args"]) if callable(deed) else missing)
             first = next((answer for answer in found if "problem" in answer), found[-1] if found else {})
             self.say({"id": ask["id"], **first})
-
-    def called(self, name: str, args: list[Any]) -> dict[str, Any]:
-        """Call a function of the learner's."""
-        deed = self.names.get(name)
-        return self.attempt(deed, *args) if callable(deed) else {"problem": "missing", "said": name}
 
     def run(self, code: str, name: str) -> None:
         """Run one cell."""
@@ -139,15 +135,13 @@ class Answers:
         kind = type(value)
         if kind is str:
             value.encode()  # or this is the place to say that it cannot be
-        if value is None or kind is bool or kind is str:
-            return value
         if kind is int and value.bit_length() > BITS:
             self.refuse("int")
         if kind is float and value != value:
             return {"__nan__": 0}
         if kind is float and value - value != 0:
             self.refuse(repr(value))
-        if kind is int or kind is float:
+        if value is None or kind is bool or kind is str or kind is int or kind is float:
             return value
         if depth <= DEPTH and isinstance(value, list | tuple):
             return [self.plain(item, depth + 1) for item in value]

@@ -7,6 +7,7 @@ the namespaces, has numpy imported and waits; a *child*, forked for each session
 import contextlib
 import gc
 import importlib
+import itertools
 import json
 import os
 import random
@@ -102,14 +103,12 @@ def be_zygote(control: socket.socket, order: Order, active: list[str], user: int
     os.environ.clear()
     gc.freeze()
     size = rooted * 4 * order["limits"]["file_size"]
-    fork_for_sessions(control, user, lambda: walls.fresh_folder(work, user, size), start)
+    fork_sessions(control, user, lambda: walls.fresh_folder(work, user, size), start)
     if not rooted:
         walls.remove(work)
 
 
-def fork_for_sessions(
-    control: socket.socket, user: int, clear: Callable[[], None], start: Callable[[int], None]
-) -> None:
+def fork_sessions(control: socket.socket, user: int, clear: Callable[[], None], start: Callable[[int], None]) -> None:
     """Run one session after another, until the parent is gone."""
     limits = walls.limits_here()
     while limits == walls.limits_here():  # else a child of the same user has changed them, and others would suffer
@@ -143,7 +142,7 @@ def wall_in(line: int, order: Order, active: list[str], user: int, work: str, ma
     os.umask(0o077)
     active.append("session")
     walls.prctl(walls.NO_NEW_PRIVS, 1)
-    holds("limits", order, active, lambda: walls.set_limits(made["limits"]))
+    holds("limits", order, active, lambda: [*itertools.starmap(resource.setrlimit, made["limits"])])
     holds("landlock", order, active, lambda: walls.landlock(made["landlock"], work))
     holds("user", order, active, lambda: walls.become(user))
     walls.drop_rights()

@@ -64,12 +64,13 @@ class Outcome:
 class Session:
     """One child with a learner's cells; made by `Sandbox.session`, and over with `close`.
 
-    Its attribute ``cells`` is what came of the cells: the first problem, if there was one.
+    Its attribute ``cells`` is what came of the cells: the first problem, if there was one; ``ended_by`` is the name of
+    the function that has ended the session: empty while it goes on, or if the cells have ended it.
     """
 
     def __init__(self, box: "Sandbox", cells: Sequence[str]) -> None:
         """Have a child forked, and run the cells in it."""
-        self._box, self._limits, self._over = box, box.limits, Outcome()
+        self._box, self._limits, self._over, self.ended_by = box, box.limits, Outcome(), ""
         self._rest, self._requests, self._left = b"", 0, PATIENCE
         self._proxies: list[Proxy] = []
         self._control: socket.socket | None = box.control()
@@ -94,17 +95,12 @@ class Session:
         Arguments are numbers, strings, lists, dictionaries, arrays, and proxies.
         """
         if self._over.problem:
-            return replace(self._over, seconds=0.0)
+            return replace(self._over, seconds=0.0, name=self.ended_by)
         found = replace(self._ask({"call": name, "args": _packed(args, self._proxies)}), name=name)
-        self._over = replace(self._over, name=name if self._over.problem else "")
+        self.ended_by = name if self._over.problem else ""
         if found.problem == "missing" and not self.cells.ok:  # a cell that failed is the reason
             return replace(self.cells, seconds=found.seconds)
         return found
-
-    @property
-    def ended_by(self) -> str:
-        """Name of the function that has ended the session; empty while it goes on, or if the cells have ended it."""
-        return self._over.name
 
     def close(self) -> tuple[int, float]:
         """End the child and all that it started; return its wait status and CPU time [s]. May be called twice."""
@@ -180,7 +176,7 @@ class Session:
             self._left = end - time.monotonic()
         found, _, self._rest = self._rest.partition(b"\n")
         try:
-            reply = _DECODE(found.decode())
+            reply = _DECODER.decode(found.decode())
             json.dumps(reply, ensure_ascii=False).encode()  # half of a sign, which no file can hold, is a ValueError
         except (ValueError, TypeError, RecursionError):
             reply = None
@@ -235,7 +231,7 @@ def _finite(digits: str) -> float:
     return found
 
 
-def _integer(digits: str) -> int:
+def _whole(digits: str) -> int:
     """Return the integer that JSON has written; NaN and Infinity come here too, and are refused like long ones."""
     return int(digits if len(digits) <= _DIGITS else "")
 
@@ -249,9 +245,7 @@ def _unpaired(item: dict[str, Any]) -> Any:
     return dict(item["__pairs__"])
 
 
-_DECODE: Final = json.JSONDecoder(
-    object_hook=_unpaired, parse_float=_finite, parse_int=_integer, parse_constant=_integer
-).decode
+_DECODER: Final = json.JSONDecoder(object_hook=_unpaired, parse_float=_finite, parse_int=_whole, parse_constant=_whole)
 
 
 def cut(words: str, most: int = LONGEST) -> str:

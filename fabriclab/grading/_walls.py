@@ -134,18 +134,11 @@ def limits_for_children(limits: Mapping[str, Any]) -> list[tuple[int, tuple[int,
     for name, key in (("FSIZE", "file_size"), ("NPROC", "processes"), ("NOFILE", "files")):
         wanted[name] = (limits[key],) * 2
     found = []
-    for name, pair in wanted.items():
+    for name, (soft, hard) in wanted.items():
         kind = getattr(resource, f"RLIMIT_{name}")
-        most = resource.getrlimit(kind)[1]
-        soft, hard = (n if most == resource.RLIM_INFINITY else min(n, most) for n in pair)
-        found.append((kind, (soft, hard)))
+        most = resource.getrlimit(kind)[1] % 2**64  # -1 stands for none
+        found.append((kind, (min(soft, most), min(hard, most))))
     return found
-
-
-def set_limits(limits: list[tuple[int, tuple[int, int]]]) -> None:
-    """Have the kernel hold this process to the limits."""
-    for kind, pair in limits:
-        resource.setrlimit(kind, pair)
 
 
 def limits_here() -> list[tuple[int, int]]:

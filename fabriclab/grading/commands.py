@@ -2,6 +2,7 @@
 
 import argparse
 import errno
+import json
 import sys
 import time
 from collections.abc import Sequence
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fabriclab import exercises
-from fabriclab.checks import Refused
+from fabriclab.checks.shown import Refused, refuse_if
 from fabriclab.grading import release, report, works
 from fabriclab.grading.graders import Graders, grade_all
 from fabriclab.grading.results import Results, heading, load, noted, totals, weak
@@ -19,14 +20,12 @@ from fabriclab.texts import text
 
 def _say(sentence: str) -> None:
     sys.stderr.write(f"{sentence}\n")
-    sys.stderr.flush()
 
 
 def _walled(graders: Graders, allowed: bool) -> None:
     """Refuse to run others' code without walls, unless that was asked for."""
     if weak(graders.active):
-        if not allowed:
-            raise Refused(text("grade.weak"))
+        refuse_if(not allowed, "grade.weak")
         _say(text("grade.made.weak"))
 
 
@@ -34,13 +33,10 @@ def _grade(given: argparse.Namespace) -> int:
     """Grade a folder; return 0 if every student has a grade, 1 if some could not be graded, 130 after Ctrl-C."""
     out, folder, key = Path(given.out), Path(given.folder), release.read_key(given.key, _say)
     limits, names, begun = Limits().scaled(given.time_factor), release.read_names(given.per_student), time.monotonic()
-    if out.suffix != ".csv":
-        raise Refused(text("grade.out", out=out))
-    if given.own_work and folder.is_dir():
-        raise Refused(text("grade.own_folder", folder=folder))
+    refuse_if(out.suffix != ".csv", "grade.out", out=out)
+    refuse_if(given.own_work and folder.is_dir(), "grade.own_folder", folder=folder)
     room = works.collect(folder, out.with_suffix("").resolve())
-    if not any(held.books or held.unread for held in room.values()):
-        raise Refused(text("grade.no_notebook", folder=folder))
+    refuse_if(not any(held.books or held.unread for held in room.values()), "grade.no_notebook", folder=folder)
     due, others = works.due(room, [f"ex{name}" if name.isdigit() else name for name in given.exercise or ()])
     answers, setups = works.reference(Path(given.reference or "solutions"))
     solved = works.chosen("", answers, due, {})
@@ -78,16 +74,13 @@ def _check_reference(graders: Graders, solved: works.Work, folder: str) -> None:
     if isinstance(entry, str):
         raise SandboxError(entry)
     for q in entry["questions"]:
-        if q["points"] < q["of"]:
-            words = {name: q[name] for name in ("question", "points", "of")}
-            raise Refused(text("grade.reference", folder=folder, **words, said=" ".join(q["said"])))
+        refuse_if(q["points"] < q["of"], "grade.reference", folder=folder, **q | {"said": " ".join(q["said"])})
     _say(text("grade.reference.right", folder=folder))
 
 
 def _grade_class(graders: Graders, room: Sequence[works.Work], results: Results, failed: dict[str, str]) -> int:
     """Grade what was not graded before, keep results and failures as they come, and say so; return how many were."""
-    digests = {name: entry["digest"] for name, entry in results.entries.items()}
-    left = [work for work in room if digests.get(work.student) != work.digest]
+    left = [work for work in room if results.entries.get(work.student, {}).get("digest") != work.digest]
     if len(left) < len(room):
         _say(text("grade.kept", n=len(room) - len(left)))
     for work, entry in grade_all(graders, left):
@@ -105,31 +98,29 @@ def _grade_class(graders: Graders, room: Sequence[works.Work], results: Results,
 def _replay(given: argparse.Namespace) -> int:
     """Repeat one verdict from a file of results alone; return 0 if it is the same, 1 if not."""
     key, (head, entries) = release.read_key(given.key, _say), load(Path(given.results))
-    if head["key"] != release.fingerprint(key):
-        raise Refused(text("grade.replay.key", key=head["key"], given=release.fingerprint(key)))
+    own = release.fingerprint(key)
+    refuse_if(head["key"] != own, "grade.replay.key", key=head["key"], given=own)
     students = {entry["student"]: entry for entry in entries}
     name = given.student or (next(iter(students)) if len(students) == 1 else None)
-    if name not in students:
-        raise Refused(text("grade.replay.student", student=name or "-", known=", ".join(students)))
+    refuse_if(name not in students, "grade.replay.student", student=name or "-", known=", ".join(students))
     asked = {q["question"]: q for q in students[name]["questions"]}
-    if given.question not in asked.keys() & exercises.questions().keys():
-        raise Refused(text("grade.replay.question", question=given.question, known=", ".join(asked)))
-    old = new = asked[given.question]
+    id, known = given.question, asked.keys() & exercises.questions().keys()
+    refuse_if(id not in known, "grade.replay.question", question=id, known=", ".join(asked))
+    old = new = asked[id]
     if old["cells"]:
         with Graders(key, Limits(**head["limits"]).scaled(given.time_factor)) as graders:
             _walled(graders, given.weak)
-            ((_, new),) = graders.grade([(given.question, [old["cells"]], old["token"])])
+            ((_, new),) = graders.grade([(id, [old["cells"]], old["token"])])
         if isinstance(new, str):
             raise SandboxError(new)
     same = all(new[part] == old[part] for part in ("points", "of", "mistake"))
     # What was noted about the file, such as that a cell is there twice, stands after the verdict.
     same = same and new["said"] == old["said"][: len(new["said"])]
-    told = {"points": f"{old['points']:g}", "said": " ".join(old["said"])}
-    lines = [f"{name}, {given.question}: {new['points']:g} / {new['of']:g} {new['mistake']}".rstrip()]
-    lines += [text("grade.replay.same") if same else text("grade.replay.other", **told), *new["said"]]
+    other = text("grade.replay.other", points=f"{old['points']:g}", said=" ".join(old["said"]))
+    lines = [f"{name}, {id}: {new['points']:g} / {new['of']:g} {new['mistake']}".rstrip()]
+    lines += [text("grade.replay.same") if same else other, *new["said"]]
     lines += [text("grade.replay.time")] * ("time" in (old["trouble"], new["trouble"]))
-    lines += [report.versions(head)]
-    sys.stdout.write("\n".join(lines) + "\n")
+    sys.stdout.write("\n".join([*lines, text("grade.made.with", **head), ""]))
     return 0 if same else 1
 
 
@@ -143,11 +134,8 @@ def _release(given: argparse.Namespace) -> int:
     key = given.key or given.new_key
     if lacks := " ".join(["--key"] * (not key) + ["--out"] * (not given.out)):
         raise Refused(text("grade.release.missing", lacks=lacks))
-    source = Path(given.exercise)
-    if given.exercise.isdigit():
-        source = Path("solutions", f"exercise{given.exercise}.ipynb")
-    if not source.is_file():
-        raise Refused(text("grade.release.source", source=source))
+    source = Path(f"solutions/exercise{given.exercise}.ipynb" if given.exercise.isdigit() else given.exercise)
+    refuse_if(not source.is_file(), "grade.release.source", source=source)
     names = release.read_names(given.per_student)
     written = release.release(source, release.read_key(key, _say), Path(given.out), names)
     _say(text("grade.release.done", n=len(written), first=written[0]))
@@ -155,31 +143,14 @@ def _release(given: argparse.Namespace) -> int:
 
 
 def add_to(parts: Any) -> None:
-    """Add the three commands to the parser of ``python -m fabriclab``."""
-    grade = parts.add_parser("grade", help=text("grade.help.grade"), description=_grade.__doc__)
-    grade.set_defaults(run=_grade)
-    grade.add_argument("folder", metavar="FOLDER", help=text("grade.help.folder"))
-    grade.add_argument("--out", metavar="FILE.csv", required=True, help=text("grade.help.out"))
-    grade.add_argument("--exercise", metavar="N", action="append", help=text("grade.help.due"))
-    grade.add_argument("--reference", metavar="DIR", help=text("grade.help.reference"))
-    grade.add_argument("--per-student", metavar="LIST", help=text("grade.help.class"))
-    grade.add_argument("--own-work", action="store_true", help=text("grade.help.own"))
-    replay = parts.add_parser("replay", help=text("grade.help.replay"), description=_replay.__doc__)
-    replay.set_defaults(run=_replay)
-    replay.add_argument("results", metavar="RESULT.json", help=text("grade.help.results"))
-    replay.add_argument("question", metavar="QUESTION", help=text("grade.help.asked"))
-    replay.add_argument("--student", metavar="NAME", help=text("grade.help.student"))
-    for one in (grade, replay):
-        one.add_argument("--key", metavar="FILE", help=text("grade.help.key"))
-        one.add_argument("--time-factor", metavar="X", type=float, default=1.0, help=text("grade.help.factor"))
-        one.add_argument("--weak", action="store_true", help=text("grade.help.weak"))
-    one = parts.add_parser("release", help=text("grade.help.release"), description=_release.__doc__)
-    one.set_defaults(run=_release)
-    one.add_argument("exercise", metavar="EXERCISE", nargs="?", help=text("grade.help.exercise"))
-    one.add_argument("--key", metavar="FILE", help=text("grade.help.release_key"))
-    one.add_argument("--per-student", metavar="LIST", help=text("grade.help.per_student"))
-    one.add_argument("--out", metavar="DIR", help=text("grade.help.folder_out"))
-    one.add_argument("--new-key", metavar="FILE", help=text("grade.help.new_key"))
+    """Add the three commands to the parser of ``python -m fabriclab``; their arguments stand in a table."""
+    arguments = json.loads(Path(__file__).with_name("arguments.json").read_bytes())
+    for name, deed in (("grade", _grade), ("replay", _replay), ("release", _release)):
+        command = parts.add_parser(name, help=text(f"grade.help.{name}"), description=deed.__doc__)
+        command.register("type", "float", float)  # what the table calls so
+        command.set_defaults(run=deed)
+        for argument, about in arguments[name].items():
+            command.add_argument(argument, **about | {"help": text(f"grade.help.{about['help']}")})
 
 
 def run(given: argparse.Namespace) -> int:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from fabriclab.checks.shown import Refused, refuse_if
 from fabriclab.core.save import write_atomic
 from fabriclab.texts import text
 
@@ -100,28 +101,23 @@ def exercise(id: str) -> str:
 
 def read(path: Path) -> Submission:
     """Read a notebook of format 4; what is missing in it is left out, what is broken is said. Raises OSError only."""
-    about = path.lstat()
-    if stat.S_ISLNK(about.st_mode):  # it could lead to the solution, or to somebody else's file
-        return Submission(problem=text("grade.file.link"))
-    if not stat.S_ISREG(about.st_mode):  # reading a pipe would never end
-        return Submission(problem=text("grade.file.format"))
-    if about.st_size > MOST:
-        return Submission(problem=text("grade.file.huge", most=MOST >> 20), digest=f"{about.st_size}")
-    data = path.read_bytes()
-    digest = hashlib.sha256(data).hexdigest()
+    about, digest = path.lstat(), ""
     try:
+        refuse_if(stat.S_ISLNK(about.st_mode), "grade.file.link")  # to the solution, or to somebody else's file
+        refuse_if(not stat.S_ISREG(about.st_mode), "grade.file.format")  # reading a pipe would never end
+        digest = f"{about.st_size}"
+        refuse_if(about.st_size > MOST, "grade.file.huge", most=MOST >> 20)
+        data = path.read_bytes()
+        digest = hashlib.sha256(data).hexdigest()
         book = json.loads(data)
-    except UnicodeDecodeError:
-        return Submission(problem=text("grade.file.encoding"), digest=digest)
-    except (ValueError, RecursionError, MemoryError):
-        return Submission(problem=text("grade.file.broken"), digest=digest)
-    if not isinstance(book, dict) or not isinstance(book.get("cells"), list) or book.get("nbformat", 4) != 4:
-        return Submission(problem=text("grade.file.format"), digest=digest)
-    if len(book["cells"]) > MOST_CELLS:
-        return Submission(problem=text("grade.file.cells", most=f"{MOST_CELLS:,}"), digest=digest)
-    cells = tuple(_cell(cell) for cell in book["cells"] if isinstance(cell, dict))
-    if sum(len(cell.source) for cell in cells) > MOST_CODE:
-        return Submission(problem=text("grade.file.long", most=MOST_CODE), digest=digest)
+        strange = not isinstance(book, dict) or not isinstance(book.get("cells"), list) or book.get("nbformat", 4) != 4
+        refuse_if(strange, "grade.file.format")
+        refuse_if(len(book["cells"]) > MOST_CELLS, "grade.file.cells", most=f"{MOST_CELLS:,}")
+        cells = tuple(_cell(cell) for cell in book["cells"] if isinstance(cell, dict))
+        refuse_if(sum(len(cell.source) for cell in cells) > MOST_CODE, "grade.file.long", most=MOST_CODE)
+    except (ValueError, RecursionError, MemoryError) as error:
+        broken = text("grade.file.encoding" if isinstance(error, UnicodeDecodeError) else "grade.file.broken")
+        return Submission(problem=str(error) if isinstance(error, Refused) else broken, digest=digest)
     token = str(_part(_part(book, "metadata"), "fabriclab").get("student"))
     return Submission(cells, digest=digest, student=token if _TOKEN.fullmatch(token) else "")
 
@@ -169,8 +165,8 @@ def student_version(source: Book) -> Book:
             raise ValueError(msg)
         cell["source"] = "\n".join(after).splitlines(keepends=True)
         if marks.get("grade") or marks.get("solution") or marks.get("locked"):
-            cell["metadata"]["deletable"] = False  # JupyterLab then keeps the cell, and what is not to be answered
-            cell["metadata"] |= {} if marks.get("solution") else {"editable": False}
+            # JupyterLab then keeps the cell, and what is not to be answered.
+            cell["metadata"] |= {"deletable": False} | ({} if marks.get("solution") else {"editable": False})
         if cell["cell_type"] == "code":
             cell |= {"outputs": [], "execution_count": None}
     return book

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from fabriclab import exercises
-from fabriclab.checks import Refused
+from fabriclab.checks.shown import Refused, refuse_if
 from fabriclab.core.save import write_atomic
 from fabriclab.grading.notebooks import Book, as_bytes, exercise, student_version
 from fabriclab.texts import text
@@ -25,11 +25,10 @@ _KEY: Final = re.compile("[0-9a-f]{64}")
 def new_key(path: Path) -> None:
     """Write a new key of 32 random bytes, which only the owner may read; a file that exists is left as it is."""
     try:
-        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with open(path, "x", encoding="ascii", opener=lambda name, flags: os.open(name, flags, 0o600)) as key:
+            key.write(secrets.token_hex(32) + "\n")
     except FileExistsError:
         raise Refused(text("grade.key.exists", path=path)) from None
-    with os.fdopen(file, "w", encoding="ascii") as key:
-        key.write(secrets.token_hex(32) + "\n")
 
 
 def read_key(path: str | Path | None, say: Callable[[str], object] = str) -> str:
@@ -37,13 +36,11 @@ def read_key(path: str | Path | None, say: Callable[[str], object] = str) -> str
     if path is None:
         return exercises.PRACTICE
     rights = Path(path).stat().st_mode if os.name == "posix" else 0
-    if rights & 0o022:
-        raise Refused(text("grade.key.open", path=path))
+    refuse_if(rights & 0o022, "grade.key.open", path=path)
     if rights & 0o044:
         say(text("grade.key.told", path=path))
     key = Path(path).read_text(encoding="ascii", errors="replace").strip()
-    if not _KEY.fullmatch(key):
-        raise Refused(text("grade.key.broken", path=path, n=len(key)))
+    refuse_if(not _KEY.fullmatch(key), "grade.key.broken", path=path, n=len(key))
     return key
 
 
@@ -69,18 +66,12 @@ def read_names(path: str | Path | None) -> list[str]:
     return names
 
 
-def drawn(key: str, student: str) -> str:
-    """Return what the cases of a student are drawn from; ``student`` is a token, or empty for the class's cases."""
-    return f"{key}/{student}" if student else key
-
-
 def release(source: Path, key: str, out: Path, students: Sequence[str] = ()) -> list[Path]:
     """Write the class's file of an exercise, or one folder with a file for each student, where nothing is yet."""
     book = student_version(json.loads(source.read_bytes()))
     made = {out / name / source.name: token(key, name) if name else "" for name in students or ("",)}
     for path in made:
-        if path.exists():
-            raise Refused(text("grade.release.exists", path=path))
+        refuse_if(path.exists(), "grade.release.exists", path=path)
     for path, student in made.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(path, as_bytes(_with_data(book, key, student)))

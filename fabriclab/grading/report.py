@@ -24,19 +24,14 @@ from fabriclab.texts import table, text
 _MARK: Final = "### BEGIN SOLUTION"
 
 
-def versions(head: Mapping[str, Any]) -> str:
-    """Return what the results were made with, and when."""
-    return text("grade.made.with", **{name: head[name] for name in ("fabriclab", "python", "numpy", "date", "cores")})
-
-
 def _made(head: Mapping[str, Any], active: Sequence[str]) -> list[str]:
     """Return how the results were made: protections, key, version, date and machine."""
     walls = ", ".join(table().get(f"sandbox.has.{name}", name) for name in active)
     key = text("grade.made.practice") if head["key"] == "practice" else text("grade.made.key", key=head["key"])
     limits = text("grade.made.limits", wall=f"{head['limits']['wall_s']:g}", memory=head["limits"]["memory"] >> 20)
     found = [text("grade.made.walls", walls=walls) if walls else text("grade.made.none")]
-    found += [text("grade.made.weak")] if head["weak"] else []
-    return [_tag("p", line) for line in (*found, key, versions(head), limits, text("grade.made.times"))]
+    found += [text("grade.made.weak")] * head["weak"] + [key, text("grade.made.with", **head), limits]
+    return [_tag("p", line) for line in (*found, text("grade.made.times"))]
 
 
 def _title(id: str) -> str:
@@ -61,19 +56,16 @@ def write(results: Results, failed: Mapping[str, str]) -> None:
 
 def _write_student(folder: Path, head: Mapping[str, Any], entry: Entry) -> None:
     """Write the page of one student."""
-    asked = entry["questions"]
+    rows, told = [], list[str]()
+    for q in entry["questions"]:
+        title, seconds = _title(q["question"]), f"{q['seconds']:.1f}" if q["seconds"] >= 0.05 else "-"
+        rows.append((title, f"{q['points']:g} / {q['of']:g}", q["mistake"] or "-", seconds))
+        told += [_tag("h2", title)] * bool(q["said"]) + [_tag("p", sentence) for sentence in q["said"]]
     points, of = totals(entry)
-    rows = [
-        (_title(q["question"]), f"{q['points']:g} / {q['of']:g}", q["mistake"] or "-",
-         f"{q['seconds']:.1f}" if q["seconds"] >= 0.05 else "-")
-        for q in asked
-    ]  # fmt: skip
     total = text("grade.page.total", points=points, of=of)
-    body = [_tag("p", f"{_titles(q['question'] for q in asked)}. {total}"), *(_tag("p", n) for n in entry["notes"])]
-    body += [_table(text("grade.page.each"), text("grade.page.columns"), rows)]
-    for q in asked:
-        body += [_tag("h2", _title(q["question"]))] if q["said"] else []
-        body += [_tag("p", sentence) for sentence in q["said"]]
+    about = f"{_titles(q['question'] for q in entry['questions'])}. {total}"
+    body = [_tag("p", line) for line in (about, *entry["notes"])]
+    body += [_table(text("grade.page.each"), text("grade.page.columns"), rows), *told]
     for name, words in entry["texts"].items():
         if words:
             body += [_tag("h2", text("grade.page.text", id=name)), _tag("p", text("grade.page.unscored"))]
@@ -87,11 +79,10 @@ def _write_student(folder: Path, head: Mapping[str, Any], entry: Entry) -> None:
 def _write_class(results: Results, failed: Mapping[str, str]) -> None:
     """Write the page of the class: how many had each question right, what went wrong most often, and who got what."""
     path, entries = results.table.with_suffix(".html"), [*results.entries.values()]
-    asked: dict[str, list[dict[str, Any]]] = {}
-    for q in (q for entry in entries for q in entry["questions"]):
-        asked.setdefault(q["question"], []).append(q)
-    rows = []
-    for name, all_of in asked.items():
+    asked, rows = [q for entry in entries for q in entry["questions"]], []
+    names = dict.fromkeys(q["question"] for q in asked)
+    for name in names:
+        all_of = [q for q in asked if q["question"] == name]
         right = sum(q["points"] >= q["of"] for q in all_of) / len(all_of)
         mean = sum(q["points"] for q in all_of) / len(all_of)
         mistakes = Counter(q["mistake"] for q in all_of if q["mistake"]).most_common(3)
@@ -110,7 +101,7 @@ def _write_class(results: Results, failed: Mapping[str, str]) -> None:
         students.append(f"<li>{link}: {' / '.join(totals(entry))}{notes}</li>")
     body += [f"<p>{_link(text('grade.page.texts'), f'{path.stem}-texts.html')}</p>"]
     body += [_tag("h2", text("grade.page.students")), f"<ul>{''.join(students)}</ul>"]
-    _write(path, text("grade.page.class", exercises=_titles(asked)), body)
+    _write(path, text("grade.page.class", exercises=_titles(names)), body)
 
 
 def _write_texts(path: Path, entries: Sequence[Entry]) -> None:
@@ -154,15 +145,12 @@ def remark(entries: Sequence[Entry], key: str, names: Iterable[str], solved: Wor
     owners = {token(key, name): name for name in (*(entry["student"] for entry in entries), *names)}
     answers = {q.id: next(book.variants(q.id, q.functions), [""])[-1] for q, book in solved.due}
     published = {id: _bare(source.replace(_MARK, "#")) for id, source in answers.items()}
-    having: dict[tuple[str, str], list[str]] = {}
-    for entry in entries:
-        for mark in _marks(entry):
-            having.setdefault(mark, []).append(entry["student"])
+    marks = {entry["student"]: _marks(entry) for entry in entries}
     for entry in entries:
         student, alike = entry["student"], dict[str, list[str]]()
         remarks = [] if student in room else [text("grade.note.earlier")]
-        for id, what in _marks(entry):
-            others = [other for other in having[id, what] if other != student]
+        for id, what in marks[student]:
+            others = [other for other, theirs in marks.items() if other != student and (id, what) in theirs]
             shown = ", ".join(others[:5]) + ", ..." * (len(others) > 5)
             owner = owners.get(what) or student
             if not id and owner.casefold() not in student.casefold():  # platforms put numbers behind a name
@@ -179,11 +167,11 @@ def remark(entries: Sequence[Entry], key: str, names: Iterable[str], solved: Wor
         entry["remarks"] = remarks
 
 
-def _marks(entry: Entry) -> list[tuple[str, str]]:
+def _marks(entry: Entry) -> dict[tuple[str, str], None]:
     """Return what may be the same in two hand-ins: the tokens of files, and the code of the answers by question."""
     tokens = sorted({q["token"] for q in entry["questions"]} - {""})
     codes = [(q["question"], _bare(q["cells"][-1])) for q in entry["questions"] if q["cells"]]
-    return [*(("", token) for token in tokens), *(mark for mark in codes if mark[1])]
+    return dict.fromkeys([*(("", token) for token in tokens), *(mark for mark in codes if mark[1])])
 
 
 def _bare(source: str) -> str:

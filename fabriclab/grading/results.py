@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 import fabriclab
-from fabriclab.checks import Refused
+from fabriclab.checks.shown import Refused, refuse_if
 from fabriclab.core.save import write_atomic
 from fabriclab.grading.sandbox import Limits
 from fabriclab.texts import text
@@ -31,14 +31,8 @@ _SAME: Final = ("format", "fabriclab", "key", "limits", "weak")  # of the head: 
 # Where spreadsheets see a formula, whatever sign they split a line at; full-width signs count for them, too.
 _FORMULA: Final = re.compile("((?:^|[;,|\t\r\n])[\\s\"']*)(?=[=+@\\-\uff1d\uff0b\uff20\uff0d])")
 # What the file is made of, by example; a list has any number of items, and "" stands for all names.
-RECORD: Final = {
-    "question": "", "points": 0.0, "of": 0.0, "mistake": "", "said": [""], "seconds": 0.0, "trouble": "",
-    "cells": [""], "token": "",
-}  # fmt: skip
-_ENTRY: Final = {
-    "student": "", "digest": "", "active": [""], "notes": [""], "remarks": [""], "texts": {"": ""},
-    "questions": [RECORD],
-}  # fmt: skip
+_ENTRY: Final = json.loads(Path(__file__).with_name("entry.json").read_bytes())
+RECORD: Final = _ENTRY["questions"][0]
 _KINDS: Final = {
     str: "a text", float: "a number", int: "a whole number", bool: "true or false", list: "a list", dict: "an object",
     type(None): "left out",
@@ -66,10 +60,8 @@ def load(path: Path) -> tuple[dict[str, Any], list[Entry]]:
         entries = [_json(line.strip().removesuffix(b",")) for line in lines if line.strip() not in (b"", _END.strip())]
         whole["results"] = entries[: -1 if entries and entries[-1] is None else None]  # what a killed run had begun
     fault = _fault(whole, {"head": heading("", Limits(), [""]), "results": [_ENTRY]})
-    if not fault and whole["head"]["format"] != _FORMAT:
-        fault = f"head.format must be {_FORMAT}"
-    if fault:
-        raise Refused(text("grade.results.foreign", path=path, fault=fault))
+    fault = fault or f"head.format must be {_FORMAT}" * (whole["head"]["format"] != _FORMAT)
+    refuse_if(fault, "grade.results.foreign", path=path, fault=fault)
     return whole["head"], whole["results"]
 
 

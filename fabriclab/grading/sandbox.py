@@ -20,7 +20,7 @@ from typing import Any, Final, Self
 
 import numpy as np
 
-from fabriclab.checks import Refused
+from fabriclab.checks.shown import refuse_if
 from fabriclab.grading._session import PATIENCE, Outcome, SandboxError, Session, cut
 from fabriclab.texts import text
 
@@ -48,8 +48,7 @@ class Limits:
 
     def scaled(self, factor: float) -> Self:
         """Return the same with ``factor`` times the time, for a slower machine."""
-        if not 0 < factor <= 100:
-            raise Refused(text("grade.factor", factor=factor))
+        refuse_if(not 0 < factor <= 100, "grade.factor", factor=factor)
         times = {name: getattr(self, name) * factor for name in ("wall_s", "cpu_s", "judge_s")}
         return replace(self, **times)
 
@@ -117,8 +116,8 @@ class Sandbox:
         order["refused"] = text("sandbox.refused", said="{said}")
         env = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
         env["PYTHONHASHSEED"] = "0"  # a replay goes through sets in the same order
-        if "LD_LIBRARY_PATH" in os.environ:  # where Python is one of many on a cluster
-            env["LD_LIBRARY_PATH"] = os.environ["LD_LIBRARY_PATH"]
+        # Where Python is one of many on a cluster.
+        env |= {name: value for name, value in os.environ.items() if name == "LD_LIBRARY_PATH"}
         command = [sys.executable, "-s", "-P", "-B", "-X", "utf8", "-c", _BOOT, str(Path(__file__).parent)]
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._log = tempfile.TemporaryFile()

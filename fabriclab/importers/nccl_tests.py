@@ -15,8 +15,6 @@ from fabriclab.catalog.published import identifier
 from fabriclab.core.result import Result, bus_factor
 from fabriclab.errors import FileFormat
 
-__all__ = ["read_nccl_tests"]
-
 _HEADER: Final = re.compile(r"\b(size|bytes)\s+(?:count|N)\s+type\s+(.*?)\s*((?:cpu)?time\s.*)")
 _ROW: Final = re.compile(
     r"(?:^|[\s:>\]|#])(\d+)\s+(\d+)\s+(u?int\d*|u?char|half|double|b?float\w*|f8\w*|fp8\w*)\s+(.*)"
@@ -52,8 +50,7 @@ class _Row:
         try:
             return float(text), 0.5 * 10.0 ** int(Decimal(text).as_tuple().exponent)
         except (ValueError, ArithmeticError):  # inf and nan have no last digit
-            msg = f"line {self.line}: {name} must be a number or N/A, got {self.cells[column]!r}"
-            raise FileFormat(msg) from None
+            raise FileFormat.at(self.line, f"{name} must be a number or N/A, got {self.cells[column]!r}") from None
 
 
 @dataclass
@@ -170,12 +167,9 @@ def _sweeps(t: _Table) -> list[_Table]:
         if (fixed and cycles[-1]) or (row.size < last and row.size == cycles[0][0].size):
             cycles.append([])
         elif row.size < last or again:
-            msg = (
-                f"line {row.line}: {units.format_size(row.size)} follows {units.format_size(last)}, but sizes rise: "
-                "the line is broken, or several programs printed into each other (was nccl-tests built with MPI?); "
-                "give the log of each alone"
-            )
-            raise FileFormat(msg)
+            why = "the line is broken, or several programs printed into each other (was nccl-tests built with MPI?)"
+            pair = f"{units.format_size(row.size)} follows {units.format_size(last)}"
+            raise FileFormat.at(row.line, f"{pair}, but sizes rise: {why}; give the log of each alone")
         cycles[-1].append(row)
     return [
         replace(t, rows=rows, note=f"cycle {i} of {len(cycles)} of its table" if len(cycles) > 1 else "")
@@ -186,12 +180,11 @@ def _sweeps(t: _Table) -> list[_Table]:
 
 def _result(t: _Table, name: str, collective: str | None, n_ranks: int | None, in_place: bool) -> Result:
     if "cputime" in t.tail:
-        msg = f"line {t.line}: this table has cputime, the time of the calls alone; run the test without -C 1"
-        raise FileFormat(msg)
+        raise FileFormat.at(t.line, "this table has cputime, the time of the calls alone; run the test without -C 1")
     starts = [i for i, column in enumerate(t.tail) if t.tail[i : i + 3] == ["time", "algbw", "busbw"]]
     if len(starts) <= in_place:
-        msg = f"line {t.line}: this table has no {'in-place' if in_place else 'time, algbw and busbw'} columns"
-        raise FileFormat(msg)
+        lacks = "in-place" if in_place else "time, algbw and busbw"
+        raise FileFormat.at(t.line, f"this table has no {lacks} columns")
     at, notes = starts[in_place], [t.note] if t.note else []
     notes += [f"{t.short} lines cut short, skipped"] if t.short else []
     ranks = _ranks(t, n_ranks, notes)
@@ -200,8 +193,7 @@ def _result(t: _Table, name: str, collective: str | None, n_ranks: int | None, i
     if not keep.all():
         notes.append(f"{np.sum(~keep)} rows without a time, skipped")
     if not keep.any():
-        msg = f"line {t.line}: no row of this table has a time"
-        raise FileFormat(msg)
+        raise FileFormat.at(t.line, "no row of this table has a time")
     t.rows, figures = [r for r, kept in zip(t.rows, keep, strict=True) if kept], figures[..., keep]
     time, algbw, busbw = figures[0]
     best = int(np.argmax(algbw))
@@ -266,20 +258,14 @@ def _check(t: _Table, figures: Floats, what: str, ranks: int, notes: list[str]) 
     if off.any() and what == "all_gather" and not misfit(factor, 1.0).any():
         notes.append("old all-gather table: its algbw counts (P-1)/P of the size; computed again from size and time")
         return
-    if off[0].any():
-        i = int(np.argmax(off[0]))
-        msg = (
-            f"line {t.rows[i].line}: algbw {algbw[i]} GB/s does not follow from size and time ({computed[i]:.4g} GB/s)"
-        )
-        raise FileFormat(msg)
-    if off[1].any():
-        i = int(np.argmax(off[1]))
-        msg = (
-            f"line {t.rows[i].line}: busbw {busbw[i]} GB/s is not {factor:.3f} x algbw {algbw[i]} GB/s, the factor of "
-            f"{what} on {ranks} ranks; "
-        )
-        if off[1, np.argmax(algbw)]:
-            msg += "give collective=... or n_ranks=... as it ran"
-            raise ValueError(msg)
-        msg += "the fastest line of the table fits, so this line is broken"
-        raise FileFormat(msg)
+    if not off.any():
+        return
+    which, i = np.argwhere(off)[0]
+    line, got = t.rows[i].line, f"algbw {algbw[i]} GB/s"
+    if which == 0:
+        raise FileFormat.at(line, f"{got} does not follow from size and time ({computed[i]:.4g} GB/s)")
+    said = f"busbw {busbw[i]} GB/s is not {factor:.3f} x {got}, the factor of {what} on {ranks} ranks; "
+    if off[1, np.argmax(algbw)]:
+        msg = f"line {line}: {said}give collective=... or n_ranks=... as it ran"
+        raise ValueError(msg)
+    raise FileFormat.at(line, f"{said}the fastest line of the table fits, so this line is broken")

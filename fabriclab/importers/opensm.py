@@ -18,8 +18,6 @@ from fabriclab.catalog.tables import load_table
 from fabriclab.core import Fabric, FabricBuilder
 from fabriclab.errors import FileFormat
 
-__all__ = ["Subnet", "read_forwarding_tables", "read_ibnetdiscover"]
-
 _NODE: Final = re.compile(r'(Switch|Ca|Rt)\s+(\d+)\s+"([SHR]-[0-9a-f]+)"\s*#\s*"(.*?)"(?:.*?\blid (\d+))?')
 _PORT: Final = re.compile(
     r'\[(\d+)\](?:\([0-9a-f]+\))?\s+"([SHR]-[0-9a-f]+)"\[(\d+)\](?:\([0-9a-f]+\))?\s*#\s*(?:lid (\d+) lmc \d+\s+)?'
@@ -103,8 +101,8 @@ def read_ibnetdiscover(source: str | os.PathLike[str]) -> Subnet:
         raise FileFormat(msg)
     for end, (node_, port, _, number) in ports.items():
         if ports.get((node_, port), ("", 0))[:2] != end:
-            msg = f"line {number}: port {end[1]} of {end[0]} leads to port {port} of {node_}, which does not lead back"
-            raise FileFormat(msg)
+            way = f"port {end[1]} of {end[0]} leads to port {port} of {node_}"
+            raise FileFormat.at(number, f"{way}, which does not lead back")
     return _subnet(nodes, lids, ports)
 
 
@@ -113,26 +111,23 @@ def _rate(speed: str, width: int, number: int) -> float:
     known, wanted = load_table("links"), "4x_data_rate"
     if wanted not in known.get(f"ib-{speed.lower()}", {}):
         names = ", ".join(part[3:].upper() for part in known if part.startswith("ib-") and wanted in known[part])
-        msg = f"line {number}: the catalog knows no InfiniBand speed {speed!r}; it has {names}"
-        raise FileFormat(msg)
+        raise FileFormat.at(number, f"the catalog knows no InfiniBand speed {speed!r}; it has {names}")
     return width / 4 * float(catalog.value("links", f"ib-{speed.lower()}", wanted))
 
 
 def _subnet(nodes: Mapping[str, tuple[str, int, str]], lids: Mapping[int, str],
             ports: Mapping[tuple[str, int], tuple[str, int, float, int]]) -> Subnet:  # fmt: skip
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import dijkstra
+
     order = sorted(nodes, key=lambda g: (nodes[g][0] == "Switch", nodes[g][2], g))
     place = {guid: i for i, guid in enumerate(order)}
     switch = np.array([nodes[g][0] == "Switch" for g in order])
     once = [(a, b) for a, b in ports.items() if (place[a[0]], a[1]) < (place[b[0]], b[1])]
     a, b = (np.array([place[end[0]] for end in ends]) for ends in zip(*once, strict=True))
-    tier = np.where(switch, _FAR, 0)
-    for _ in order:  # one more with every round
-        nearest = tier.copy()
-        np.minimum.at(nearest, a, tier[b] + 1)
-        np.minimum.at(nearest, b, tier[a] + 1)
-        if np.array_equal(nearest, tier):
-            break
-        tier = np.where(switch, nearest, 0)
+    cables = coo_array((np.ones(a.size), (a, b)), shape=(len(order), len(order)))
+    way = dijkstra(cables, directed=False, indices=np.flatnonzero(~switch), unweighted=True, min_only=True)
+    tier = np.minimum(way, _FAR).astype(np.int64)
     builder = FabricBuilder(("host", "switch"), ("index",))
     n = int(np.sum(~switch))
     radix = np.array([nodes[g][1] for g in order])
@@ -172,13 +167,11 @@ def read_forwarding_tables(source: str | os.PathLike[str], subnet: Subnet) -> ND
         if head := _TABLE.match(line):
             near, here = place.get(int(head[1], 16), -1), True
             if near < 0:
-                msg = f"line {number}: switch {head[1]} is not in the subnet; take both files from one sweep"
-                raise FileFormat(msg)
+                raise FileFormat.at(number, f"switch {head[1]} is not in the subnet; take both files from one sweep")
         elif (row := _ROW.match(line.strip())) and here and int(row[1], 16) in column and int(row[2]) > 0:
             link = link_at.get((near, int(row[2])))
             if link is None:
-                msg = f"line {number}: port {int(row[2])} of {subnet.names[near]} has no cable in the subnet"
-                raise FileFormat(msg)
+                raise FileFormat.at(number, f"port {int(row[2])} of {subnet.names[near]} has no cable in the subnet")
             table[near, column[int(row[1], 16)]] = link
     if not here:
         msg = "the text holds no forwarding table; give opensm-lfts.dump, or what dump_fts prints"

@@ -91,7 +91,7 @@ def _collective(
     oversubscribe: bool = False, progress: Progress | None = None,
 ) -> Result:  # fmt: skip
     sizes = sizes_of(size, 4, 0)
-    units.one_of("mpi" if transport is None else transport, "transport", TRANSPORTS, "; or None for what works here")
+    units.choice("mpi" if transport is None else transport, "transport", TRANSPORTS, "; or None for what works here")
     if progress is not None and not callable(progress):
         msg = f"progress must be a function of rounds done and rounds in all, or None, got {progress!r}"
         raise TypeError(msg)

@@ -8,7 +8,7 @@ from fabriclab.core._arrays import parts_of
 from fabriclab.routing._search import FAR, Search
 from fabriclab.routing._ways import Ints
 
-__all__ = ["FAR", "Ints", "Search", "check_ranks", "distinct", "doors", "joined", "outside"]
+__all__ = ["FAR", "Ints", "Search", "check_ranks", "doors", "joined", "outside"]
 
 
 def check_ranks(fabric: Fabric) -> int:
@@ -51,12 +51,6 @@ def joined(fabric: Fabric, *, relay: bool) -> tuple[Ints, Ints, Ints]:
     own, by_cable = ends[passes[ends]], (rank[a[hangs]], b[hangs], link[hangs] // 2)
     on = np.concatenate([by_cable, [rank[own], own, np.full(own.size, -1)]], axis=1)
     return parts_of(fabric.n_nodes, a[inner], b[inner]), link[inner][::2] // 2, on
-
-
-def distinct(one: Ints, other: Ints) -> tuple[Ints, Ints]:
-    """Return each pair of numbers >= 0 once, in order."""
-    most = int(other.max(initial=0)) + 1
-    return np.divmod(np.unique(one * most + other), most)
 
 
 def outside(fabric: Fabric) -> NDArray[np.bool_]:

@@ -65,7 +65,7 @@ def settle(
        (UGAL-L and UGAL-G).
     .. [2] Y. Sheffi, Urban transportation networks, Prentice-Hall 1985, chapters 3 and 5 (equilibrium, averages).
     """
-    units.one_of(cost, "cost", ("global", "local"))
+    units.choice(cost, "cost", ("global", "local"))
     if not isinstance(tolerance, (int, float, np.number)):
         msg = f"tolerance must be a number such as 0.002, got {tolerance!r:.80}"
         raise TypeError(msg)

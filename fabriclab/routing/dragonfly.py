@@ -2,8 +2,8 @@
 
 A direct way is at most one local link, one global link, one local link, as in the papers: a path over two global
 links that happens to be as short is not used. Where two switches of a group have no working cable between them (a
-failure, or the leaves of a dragonfly+), the way goes over those that both have one to; where two groups have none, it
-takes the detour.
+failure, or the leaves of a dragonfly+), the way goes over those that both have one to. Where no direct way is left it
+takes the detour, over the groups that still lead on; a way of more links than these is refused.
 """
 
 from __future__ import annotations
@@ -104,10 +104,11 @@ class _Map:
         inner = np.flatnonzero(fabric.transit[fabric.source] & fabric.transit[fabric.target] & (fabric.capacity > 0))
         a, b = group[fabric.source[inner]], group[fabric.target[inner]]
         across = inner[a != b]
-        # All cables between two groups, and those of one switch: sorted by key, which is group or switch and group.
+        # Cables of one switch to a group, then all of its group: sorted by key, which is switch or group and group.
         goal = group[fabric.target[across]]
         self.across = [
-            _sorted(across, at * self.n + goal) for at in (group[fabric.source[across]], fabric.source[across])
+            _sorted(across, at * self.n + goal)
+            for at in (fabric.source[across].astype(np.int64), group[fabric.source[across]])
         ]
         self.joined = np.zeros((self.n, self.n), dtype=np.bool_)  # whether a group has a working link to another
         self.joined[group[fabric.source[across]], goal] = True
@@ -115,6 +116,16 @@ class _Map:
         self.local, self.pair = _sorted(
             local, fabric.source[local].astype(np.int64) * fabric.n_nodes + fabric.target[local]
         )
+        switch = np.flatnonzero(fabric.transit)
+        switch = switch[np.argsort(group[switch], kind="stable")]
+        ptr = pointer(np.bincount(group[switch], minlength=self.n))
+        self.place = np.zeros(fabric.n_nodes, dtype=np.int64)  # of a switch in its group
+        self.place[switch] = np.arange(switch.size) - ptr[group[switch]]
+        wide = int(np.diff(ptr).max())
+        check_memory(9 * self.n * wide**2, f"ways within {self.n} groups of {wide} switches", "take smaller groups")
+        one = np.tile(np.eye(wide, dtype=np.float32), (self.n, 1, 1))
+        one[group[fabric.source[local]], self.place[fabric.source[local]], self.place[fabric.target[local]]] = 1
+        self.near = one @ one > 0  # whether two switches of a group are at most two working links apart
 
     @classmethod
     def of(cls, fabric: Fabric) -> _Map:
@@ -158,20 +169,24 @@ class _Map:
         pair = np.repeat(np.arange(start.size), len(detours))
         at, to = start[pair], goal[pair]
         own, last = self.group[at], self.group[to]
-        over = self.joined[own] & self.joined[:, last].T  # the groups over which a detour may lead
-        direct, way = self.joined[own, last] | (own == last), over.any(axis=1)
-        if (cut := np.flatnonzero(~direct & ~way)).size:
-            raise no_path(self.fabric, int(at[cut[0]]), int(to[cut[0]]))
-        away = (np.tile(np.array(detours), start.size) & way & (own != last)) | ~direct
-        over &= away[:, None]
+        direct = self._leads(at, to)
+        detour = np.tile(np.array(detours), start.size) | ~direct
+        over = self.joined[own] & self.joined[:, last].T & (detour & (own != last))[:, None]
         what = f"routes of {start.size} pairs of switches over {self.n} groups"
         check_memory(450 * (pair.size + int(over.sum())), what, "route fewer flows")
         entries: list[Entries] = [(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))]
         row, group = np.nonzero(over)
-        far = self._cross(_Front(row, at[row], 1.0 / over.sum(axis=1)[row]), group, entries)
-        near = np.flatnonzero(~away)
+        which, link = self._gates(at[row], to[row], group)
+        used = np.bincount(row[np.unique(which)], minlength=pair.size)  # groups that lead on
+        if (cut := np.flatnonzero(~direct & (used == 0))).size:
+            more = ", or has more links than this routing takes (then route by ecmp)"
+            raise no_path(self.fabric, int(at[cut[0]]), int(to[cut[0]]), more)
+        far = self._cross(_Front(row, at[row], 1 / np.maximum(used, 1)[row]), which, link, entries)
+        near = np.flatnonzero(used == 0)
         front = _Front(np.append(near, far.row), np.append(at[near], far.at), np.append(np.ones(near.size), far.part))
-        front = self._cross(front, last[front.row], entries)
+        stays = self.group[front.at] == last[front.row]
+        gone = self._cross(front, *self._gates(front.at, to[front.row], last[front.row]), entries)
+        front = _Front(*(np.append(getattr(front, k)[stays], getattr(gone, k)) for k in ("row", "at", "part")))
         self._walk(front, to[front.row], entries)
         row, link, use = (np.concatenate(column) for column in zip(*entries, strict=True))
         key, inverse = np.unique(row * self.fabric.n_links + link, return_inverse=True)
@@ -179,27 +194,41 @@ class _Map:
         ptr, part = pointer(np.bincount(row, minlength=pair.size)), np.bincount(inverse, use, key.size)
         return Rows(ptr, link, part.astype(np.float64), SPRAY)
 
-    def _cross(self, front: _Front, group: Ints, entries: list[Entries]) -> _Front:
-        """Take all parts to their next group; those that are there stay.
+    def _leads(self, at: Ints, to: Ints) -> NDArray[np.bool_]:
+        """Return whether a direct way leads from each switch to another."""
+        key, back = np.unique(at * self.fabric.n_nodes + to, return_inverse=True)
+        at, to = np.divmod(key, self.fabric.n_nodes)
+        leads = (self.group[at] == self.group[to]) & self._near(at, to)
+        if (away := np.flatnonzero(self.group[at] != self.group[to])).size:
+            leads[away[self._gates(at[away], to[away], self.group[to[away]])[0]]] = True
+        return np.asarray(leads[back])
 
-        A switch uses its own cables to that group, in equal parts, or if it has none those of all others. So no part
-        takes two local links in a group that it passes.
+    def _near(self, at: NDArray[np.integer], to: NDArray[np.integer]) -> NDArray[np.bool_]:
+        return np.asarray(self.near[self.group[at], self.place[at], self.place[to]])
+
+    def _gates(self, at: Ints, to: Ints, group: Ints) -> tuple[Ints, Ints]:
+        """Return the cables to another group from which a direct way leads on to ``to``: which switch's, and the link.
+
+        They are a switch's own, or if none of those will do, those of others in its group. So no part takes two
+        local links in a group that it passes.
         """
-        here = self.group[front.at]
-        goes = np.flatnonzero(here != group)
-        first, count, link = np.zeros(goes.size, np.int64), np.zeros(goes.size, np.int64), np.zeros(0, np.int64)
-        for (links, key), at in zip(self.across, (here, front.at), strict=True):
-            low, high = _span(key, at[goes] * self.n + group[goes])
-            some = high > low
-            first[some], count[some] = link.size + low[some], (high - low)[some]
-            link = np.append(link, links)
-        link, which = link[expand(first, count)], np.repeat(goes, count)
-        gate = _Front(front.row[which], front.at[which], front.part[which] / np.repeat(count, count))
+        found, rest = [], np.flatnonzero(self.group[at] != group)
+        for (links, key), mine in zip(self.across, (at, self.group[at]), strict=True):
+            low, high = _span(key, mine[rest] * self.n + group[rest])
+            link, which = links[expand(low, high - low)], np.repeat(rest, high - low)
+            ok = self._near(at[which], self.fabric.source[link])
+            ok[ok] = self._leads(self.fabric.target[link[ok]].astype(np.int64), to[which[ok]])
+            found.append((which[ok], link[ok]))
+            rest = np.setdiff1d(rest, which[ok])
+        which, link = (np.concatenate(column) for column in zip(*found, strict=True))
+        return which, link
+
+    def _cross(self, front: _Front, which: Ints, link: Ints, entries: list[Entries]) -> _Front:
+        """Take the parts that have gates over them, in equal parts."""
+        gate = _Front(front.row[which], front.at[which], front.part[which] / np.bincount(which)[which])
         self._walk(gate, self.fabric.source[link].astype(np.int64), entries)
         entries.append((gate.row, link, gate.part))
-        stays = here == group
-        return _Front(np.append(front.row[stays], gate.row), np.append(front.at[stays], self.fabric.target[link]),
-                      np.append(front.part[stays], gate.part))  # fmt: skip
+        return _Front(gate.row, self.fabric.target[link].astype(np.int64), gate.part)
 
     def _walk(self, front: _Front, to: Ints, entries: list[Entries]) -> None:
         """Take all parts within their group to another switch: by the cable between the two, or over third ones."""
@@ -214,8 +243,6 @@ class _Map:
         low, high = _span(self.pair, self.fabric.target[out].astype(np.int64) * n + to[far[which]])
         both = np.flatnonzero(high > low)
         ways = np.bincount(which[both], minlength=far.size)
-        if (cut := np.flatnonzero(ways == 0)).size:
-            raise no_path(self.fabric, int(front.at[far[cut[0]]]), int(to[far[cut[0]]]))
-        part = (front.part[far] / np.maximum(ways, 1))[which[both]]
+        part = (front.part[far] / ways)[which[both]]
         for links in (out[both], self.local[low[both]]):
             entries.append((front.row[far[which[both]]], links, part))

@@ -117,7 +117,7 @@ def _between_groups(groups: int, each: int, ports: int, arrangement: str) -> tup
     in order. Each round of ``groups - 1`` ports has one to every other group t: in group g that is the port
     t - g - 1 (modulo groups) as "palm_tree", and t, or t - 1 if t > g, as "absolute".
     """
-    units.one_of(arrangement, "arrangement", ("palm_tree", "absolute"))
+    units.choice(arrangement, "arrangement", ("palm_tree", "absolute"))
     low, high = np.triu_indices(groups, 1)
     palm = arrangement == "palm_tree"
     at_low, at_high = ((high - low - 1) % groups, (low - high - 1) % groups) if palm else (high - 1, low)

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from fabriclab import catalog, units
 from fabriclab.catalog import published
-from fabriclab.catalog.tables import data_rows, near
+from fabriclab.catalog.tables import data_rows
 from fabriclab.core._frozen import ReadOnly, Value
 from fabriclab.tuner.plans import EAGER, LL_CHUNK, Plan, plans, post
 from fabriclab.tuner.system import System, check, read
@@ -89,10 +89,8 @@ class Estimate(Value):
     def __repr__(self) -> str:
         """Show the time, its band, the choice and what binds."""
         time, low, high = (units.format_time(t) for t in (self.time, self.low, self.high))
-        return (
-            f"<Estimate {self.what} of {units.format_size(self.size)} on {self.ranks} ranks: {time} ({low} to {high}) "
-            f"by {self.algorithm}/{self.protocol}; {self.binds} binds>"
-        )
+        asked = f"{self.what} of {units.format_size(self.size)} on {self.ranks} ranks"
+        return f"<Estimate {asked}: {time} ({low} to {high}) by {self.algorithm}/{self.protocol}; {self.binds} binds>"
 
     def _repr_html_(self) -> str:
         rows = [(k, units.format_time(v)) for k, v in self.terms.items()]
@@ -147,12 +145,9 @@ def terms(system: System, plan: Plan, size: float, c: Constants) -> dict[str, fl
         copy = max(copy, handed / (system.nic * _fact("nccl_model", "ll", "factor") * c["rate"] * c["forward"]))
     outside = "fabric" if plan.peers > 1 else "PCIe" if system.behind_pcie else "NIC"
     longest, name = max((own, _LABELS.get(system.kind, "NVLink")), (nic, outside), (copy, "protocol"))
-    return {
-        "launch": plan.start + system.started * c["launch"],
-        "hop latency": plan.steps * max(plan.hop, plan.posts * posting) * slow,
-        **({"network latency": network} if network else {}),
-        name: longest,
-    }
+    launch, hops = plan.start + system.started * c["launch"], plan.steps * max(plan.hop, plan.posts * posting) * slow
+    between = {"network latency": network} if network else {}
+    return {"launch": launch, "hop latency": hops, **between, name: longest}
 
 
 def classify(parts: Mapping[str, float]) -> str:
@@ -194,12 +189,8 @@ def estimate(
     ----------
     .. [1] NVIDIA/nccl, src/graph/tuning.cc, cost model of algorithms and protocols.
     """
-    if isinstance(system, str):
-        rows = {r["sweep_id"]: r for r in published.systems()}
-        if system not in rows:
-            raise KeyError(near(system, rows, "the published sweeps"))
-        system = rows[system]
-    facts = read({**system, "collective": collective} if collective else system)
+    row = published.system(system) if isinstance(system, str) else system
+    facts = read({**row, "collective": collective} if collective else row)
     n = units.size(size)
     if n <= 0:
         msg = f"size must be above 0 B, got {size!r}"

@@ -17,8 +17,6 @@ from fabriclab.tuner.system import read
 from fabriclab.validate.models import predict, textbook
 from fabriclab.validate.tables import REGIMES, Model, Rows, errors, regimes, table
 
-__all__ = ["Report", "excluded", "nearest", "report"]
-
 _NATIVE: Final = ("nvlink", "xgmi", "ib", "roce")
 
 
@@ -45,8 +43,7 @@ def nearest(about: dict[str, Any], size_bytes: units.Quantity) -> float:
 
 @cache
 def _other(sweep_id: str) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
-    rows = published.systems()
-    about = next(r for r in rows if r["sweep_id"] == sweep_id)
+    about = published.system(sweep_id)
     mine = read(about)
 
     def distance(row: dict[str, Any]) -> tuple[bool, bool, bool, float]:
@@ -56,7 +53,7 @@ def _other(sweep_id: str) -> tuple[NDArray[np.float64], NDArray[np.float64], flo
             abs(float(np.log(its.ranks / mine.ranks))),
         )  # fmt: skip
 
-    other = min((r for r in rows if r["system"] != about["system"]), key=distance)
+    other = min((r for r in published.systems() if r["system"] != about["system"]), key=distance)
     its, result = read(other), published.load(other["sweep_id"])
     port, own = (system.node if system.servers > 1 else system.own for system in (its, mine))
     return result.time, result.size, port / own * bus_factor(mine.what, mine.ranks) / bus_factor(its.what, its.ranks)
@@ -107,11 +104,9 @@ def report() -> Report:
     sizes = {r["sweep_id"]: published.load(r["sweep_id"]).size for r in every}
     gone: list[dict[str, Any]] = [dict(r) for r in data_rows("exclusions")]
     points, out = sum(map(len, sizes.values())), int(sum(excluded(k, n).sum() for k, n in sizes.items()))
-    counts = (
-        f"{sum(bool(r[k]) for r in main for k in CONSTANTS)} constants in {len(main)} families of transport, fitted on "
-        f"{len({s for names in systems.values() for s in names})} systems; "
-        f"{out} of {points} points ({out / points:.1%}) excluded"
-    )
+    fitted, known = sum(bool(r[k]) for r in main for k in CONSTANTS), {s for names in systems.values() for s in names}
+    counts = f"{fitted} constants in {len(main)} families of transport, fitted on {len(known)} systems; "
+    counts += f"{out} of {points} points ({out / points:.1%}) excluded"
     cells = ("lat", "lat_p90", "bw", "bw_p90")
     both = [{**{k: ours[k] for k in ("sweep", "collective", "ranks", *cells)}, **{f"ring {k}": ring[k] for k in cells}}
             for ours, ring in zip(table().rows, table(textbook).rows, strict=True)]  # fmt: skip

@@ -8,8 +8,6 @@ from fabriclab.core.result import bus_factor
 from fabriclab.tuner import check, estimate
 from fabriclab.tuner.system import read
 
-__all__ = ["predict", "textbook"]
-
 
 def predict(
     sweep: Mapping[str, Any], size_bytes: units.Quantity, *, calibrated: bool = True, without: str = ""

@@ -15,8 +15,6 @@ from fabriclab.simulation import ring_busbw
 from fabriclab.topologies.gigaio import WIRINGS, rings
 from fabriclab.validate.models import predict
 
-__all__ = ["CAP", "REGIMES", "ErrorTable", "Model", "Rows", "WiringTable", "errors", "gigaio", "regimes", "table"]
-
 Model = Callable[[dict[str, Any], float], float | None]
 REGIMES: Final = ("lat", "mid", "bw")
 CAP: Final = 1e9  # stands for the infinite error of a missing prediction, so that quantiles stay defined

@@ -64,7 +64,7 @@ def sweep(
         If there is nothing to draw, or ``x`` or ``y`` is unknown.
     """
     for name, value, known in (("y", y, list(Y)), ("x", x, list(X))):
-        units.one_of(value, name, known)
+        units.choice(value, name, known)
     at = None if crossover is None else units.size(crossover, "crossover") if x == "size" else float(crossover)
     groups = by_label(results, x)
     scene = sweep_scene(groups, y, x, bounds, guess=guess_of(guess, Y[y][2]), cross=at)

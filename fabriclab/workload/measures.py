@@ -10,8 +10,6 @@ from fabriclab import units
 from fabriclab.core import Flows, Timeline
 from fabriclab.core._frozen import check_within, frozen
 
-__all__ = ["busy", "exposed", "labelled", "slowed", "spans"]
-
 Mask = NDArray[np.bool_]
 
 

@@ -11,8 +11,6 @@ from fabriclab.core import Fabric, FabricBuilder, Flows, Timeline
 from fabriclab.errors import FileFormat
 from fabriclab.workload.measures import spans
 
-__all__ = ["read_trace", "write_trace"]
-
 _MICRO: Final = 1e6  # microseconds in a second
 _MOST: Final = 127  # kinds of node that a fabric can have
 

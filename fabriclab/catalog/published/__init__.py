@@ -11,10 +11,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+
 from fabriclab.catalog.tables import near, read_rows
 from fabriclab.core.result import BUS_FACTORS, Result
 
-__all__ = ["identifier", "load", "sources", "sweeps", "systems"]
+__all__ = ["identifier", "load", "sources", "sweeps", "system", "systems"]
 
 _HERE: Final = Path(__file__).parent
 _KEYS: Final = ("sweep_id", "system", "collective", "algo", "nodes", "gpus_per_node", "ranks", "dtype", "source")
@@ -66,6 +68,19 @@ def systems() -> list[dict[str, Any]]:
     return [dict(row) for row in _systems().values()]
 
 
+def system(sweep_id: str) -> dict[str, Any]:
+    """Return the row of one sweep.
+
+    Raises
+    ------
+    KeyError
+        If there is no such sweep.
+    """
+    if sweep_id not in _systems():
+        raise KeyError(near(sweep_id, _systems(), "the published sweeps"))
+    return dict(_systems()[sweep_id])
+
+
 def sources() -> list[dict[str, str]]:
     """Return one dict per file: who measured, where it is published, date, licence, what was taken."""
     return read_rows(_HERE / "SOURCES.csv")
@@ -79,18 +94,11 @@ def load(sweep_id: str) -> Result:
     KeyError
         If there is no such sweep.
     """
-    if sweep_id not in _rows():
-        raise KeyError(near(sweep_id, _rows(), "the published sweeps"))
-    rows, about = _rows()[sweep_id], _systems()[sweep_id]
+    about, rows = system(sweep_id), _rows()[sweep_id]
+    size, time = (np.array([float(r[key]) for r in rows]) for key in ("size_bytes", "time_us"))
     by = next(s["measured_by"] for s in sources() if s["file"] == rows[0]["file"])
     return Result(
-        what=identifier(about["collective"]),
-        obtained="published",
-        size=[float(r["size_bytes"]) for r in rows],  # type: ignore[arg-type]
-        time=[float(r["time_us"]) * 1e-6 for r in rows],  # type: ignore[arg-type]
-        n_ranks=about["ranks"],
-        asked=about,
-        how="nccl-tests or rccl-tests, out of place, mean of its rounds",
-        source=f"{by}: {rows[0]['source']}",
+        identifier(about["collective"]), "published", size, time * 1e-6, about["ranks"], asked=about,
+        how="nccl-tests or rccl-tests, out of place, mean of its rounds", source=f"{by}: {rows[0]['source']}",
         notes=(about["note"],) if about["note"] else (),
-    )
+    )  # fmt: skip

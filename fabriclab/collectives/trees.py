@@ -1,0 +1,121 @@
+"""Through one root, over a star or a binomial tree; and a double binary tree, which has two roots.
+
+One root is the naive way, kept as the yardstick: every rank sends to one, which adds and sends back. All transfers of
+a phase form one step: whether the root's port takes them one after another or at once is decided by the network. The
+closed form lets them share the port, which is what textbooks mean; ``alone`` does not. In a binomial tree the number
+of ranks that have the data doubles in every step.
+
+References
+----------
+.. [1] R. Thakur, R. Rabenseifner, W. Gropp, Int. J. High Performance Computing Applications 19(1),
+   2005, pp. 49-66; scatter and all-gather as a broadcast stand there under van de Geijn's name.
+.. [2] P. Sanders, J. Speck, J. L. Traeff, Parallel Computing 35(12), 2009, pp. 581-594.
+.. [3] S. Jeaugey, Massively scale your deep learning training with NCCL 2.4, NVIDIA, 2019; its trees stand in
+   NVIDIA/nccl, src/graph/trees.cc.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from fabriclab.collectives._algorithm import Costs, Steps, algorithm, ceil_log2
+from fabriclab.collectives.ring import phase
+from fabriclab.core import StepGroup
+
+# What goes up to the root, and then down: the whole array (on its way up it is added), or each rank's own blocks.
+_PHASES: Final = {
+    "all_reduce": ("whole", "whole"), "reduce_scatter": ("whole", "own"), "all_gather": ("own", "whole"),
+    "barrier": ("own", "whole"), "broadcast": ("", "whole"), "reduce": ("whole", ""), "gather": ("own", ""),
+    "scatter": ("", "own"),
+}  # fmt: skip
+
+
+def star(n: int, root: int, way: str, whole: int) -> Steps:
+    """Return one step between the root and all others, ``way`` up or down: ``whole`` blocks, or the other's own."""
+    others: Any = np.delete(np.arange(n), root)
+    source, target = (others, root) if way == "up" else (root, others)
+    return (StepGroup.make(source, target, 0 if whole else others, whole or 1, reduce=way == "up" and whole > 0),)
+
+
+def tree(n: int, root: int, way: str, whole: int) -> Steps:
+    """Return the steps of a tree, ``way`` up or down: ``whole`` blocks each, or the blocks of the subtree below.
+
+    With ranks counted from the root, the subtree of a child at distance 2^k holds the 2^k ranks from it
+    on, so its blocks follow each other (modulo n).
+    """
+    steps = []
+    for k in reversed(range((n - 1).bit_length())):
+        parent = np.arange(0, n - (1 << k), 2 << k)
+        child = parent + (1 << k)
+        below = np.minimum(1 << k, n - child)
+        parent, child = (parent + root) % n, (child + root) % n
+        source, target = (parent, child) if way == "down" else (child, parent)
+        adds = way == "up" and whole > 0
+        steps.append(StepGroup.make(source, target, 0 if whole else child, whole or below, reduce=adds))
+    return tuple(steps if way == "down" else steps[::-1])
+
+
+def _through(collective: str, up: str, down: str) -> None:
+    """Register a collective over both shapes."""
+    ways, adds = [way for way in (("up", up), ("down", down)) if way[1]], up == "whole"
+    wholes, owns = ([up, down].count(what) * (collective != "barrier") for what in ("whole", "own"))
+
+    def both(shape: Callable[..., Steps], n: int, root: int) -> tuple[int, Steps]:
+        blocks = n if "own" in (up, down) else 1
+        return blocks, sum((shape(n, root, way, blocks * (what == "whole")) for way, what in ways), ())
+
+    def cost(n: Any, sharing: Any) -> Costs:
+        return len(ways) * (n > 1), (wholes + owns / n) * sharing, adds * (n - 1)
+
+    @algorithm(f"{collective}.one_root", lambda n: cost(n, n - 1), alone=lambda n: cost(n, n > 1))
+    def one_root(n: int, root: int) -> tuple[int, Steps]:
+        """Send to the root what goes up, then from the root what goes down: one step each."""
+        return both(star, n, root)
+
+    @algorithm(
+        f"{collective}.binomial_tree",
+        lambda n: (len(ways) * ceil_log2(n), wholes * ceil_log2(n) + owns * (n - 1) / n, adds * ceil_log2(n)),
+    )
+    def binomial_tree(n: int, root: int) -> tuple[int, Steps]:
+        """Send what goes up over a tree, level by level, then what goes down."""
+        return both(tree, n, root)
+
+
+for _name, _ways in _PHASES.items():
+    _through(_name, *_ways)
+
+
+@algorithm("broadcast.scatter_all_gather", lambda n: (ceil_log2(n) + n - 1, 2 * (n - 1) / n, 0))
+def scatter_all_gather(n: int, root: int) -> tuple[int, Steps]:
+    """Send each subtree its blocks, then pass every block once round the ring."""
+    return n, tree(n, root, "down", 0) + phase(n, reduce=False)
+
+
+def _double(n: Any) -> Costs:
+    """Per level and way half of the array passes a port, or twice that where a parent has two children."""
+    levels, moved = ceil_log2(n), (ceil_log2(n) + ceil_log2(np.ceil(n / 3))) / 2
+    return 2 * levels, 2 * moved, moved
+
+
+@algorithm("all_reduce.double_tree", _double, alone=lambda n: (2 * ceil_log2(n), ceil_log2(n), _double(n)[2]))
+def double_tree(n: int, root: int) -> tuple[int, Steps]:
+    """Reduce half of the array up each of two trees, level by level, then broadcast down.
+
+    A rank that adds in one tree only sends in the other. Pipelined in many segments each rank sends and takes in about
+    2 S, as little as round a ring, in 2 log2 n hops.
+    """
+    place = np.arange(1, n)
+    bit = place & -place
+    parent = (place ^ bit) | (bit << 1)
+    parent = np.where(parent < n, parent, place ^ bit)
+    # The second tree is the first one seen from the last rank, or shifted by one rank.
+    other = np.arange(n)[::-1] if n % 2 == 0 else (np.arange(n) + 1) % n
+    up, down = [], []
+    for k in range((n - 1).bit_length()):
+        level = bit == 1 << k
+        child, above = (np.append(x[level], other[x[level]]) for x in (place, parent))
+        tree = np.repeat([0, 1], np.count_nonzero(level))
+        up.append(StepGroup.make(child, above, tree, reduce=True))
+        down.append(StepGroup.make(above, child, tree, reduce=False))
+    return 2, (*up, *reversed(down))

@@ -1,0 +1,74 @@
+"""What the questions of lesson 31 on switches and halves call right and wrong is so in the library."""
+
+import numpy as np
+import pytest
+
+from fabriclab import case, collectives, core, simulate, topologies
+from fabriclab.catalog import published
+from fabriclab.checks.questions import find
+from fabriclab.formulas import evaluate
+
+
+@pytest.mark.parametrize("n", [4, 8, 16])
+def test_a_port_sends_in_two_shots_what_the_answer_says(n):
+    sent = {
+        way: collectives.build("all_reduce", way, n).sent()[:n].max()
+        for way in ("nvls_two_shot", "nvls_one_shot", "aggregation_tree", "ring")
+    }
+    question, given = find("31-two-shot"), {"s": "100 MB", "n": str(n)}
+    assert question.key(given) == pytest.approx(1e8 * sent["nvls_two_shot"])
+    wrong = [evaluate(formula, question.fill(given)[0]) for formula, _ in question.wrong]
+    assert wrong == pytest.approx([1e8 * sent[way] for way in ("ring", "aggregation_tree", "nvls_one_shot")])
+
+
+@pytest.mark.parametrize(("n", "r"), [(4, 150e9), (8, 450e9), (16, 900e9)])
+def test_no_busbw_passes_the_answer_and_pieces_come_near_it(n, r):
+    key = find("31-busbw-most").key({"n": str(n), "r": f"{r / 1e9:g} GB/s"})
+    star = topologies.build("crossbar", hosts=n, rate=r, delay=0)
+    run = simulate("all_reduce", "nvls_two_shot", star, 1e9, switches=[n], segments=256, pipelined=True)
+    (bound,) = run.bounds(port_rate=r)
+    assert key == pytest.approx(core.bus_factor("all_reduce", n) * 1e9 / bound.seconds)
+    assert 0.98 * key < run.result.busbw[0] < key
+
+
+def test_the_published_switch_passes_its_port_and_stays_below_the_answer():
+    seen, one = max(published.load("xx_1n_all_reduce").busbw), case().nvlink_per_gpu
+    assert one < seen < find("31-busbw-most").key({"n": "8", "r": f"{one / 1e9:g} GB/s"})
+    assert max(published.load("h100x8_ring").busbw) < one
+
+
+@pytest.mark.parametrize("what", ["all_gather", "reduce_scatter"])
+def test_half_of_the_bytes_go_farthest_with_bruck_and_nearest_with_pat(what):
+    n, by_hop, sent = 16, {}, {}
+    for way in ("bruck", "pat"):
+        plan = collectives.build(what, way, n)
+        sent[way], by_hop[way] = plan.sent(), np.zeros(n)
+        for step in plan.steps():
+            hop = np.minimum((step.target - step.source) % n, (step.source - step.target) % n)
+            np.add.at(by_hop[way], hop, plan.moved(step))
+        assert plan.n_steps == 4
+    assert sent["bruck"] == pytest.approx(sent["pat"])
+    total = by_hop["bruck"].sum()
+    assert by_hop["bruck"][8] == pytest.approx(8 / 15 * total) == pytest.approx(by_hop["pat"][1])
+    assert by_hop["pat"][8] > 0  # not only to neighbours
+    most = {way: max(np.bincount(s.source).max() for s in collectives.build(what, way, n).steps()) for way in sent}
+    assert most == {"bruck": 1, "pat": 8}  # messages of a rank in a step
+
+
+def test_a_hash_slows_bruck_more_than_pat_and_spraying_neither():
+    hall = topologies.build("rail_optimised")
+    rail, times = collectives.rail_groups(hall)[0], {}
+    for way in ("ring", "bruck", "pat"):
+        for how in ("spray", "ecmp"):
+            times[way, how] = simulate("all_gather", way, hall, 1e9, placement=rail, method=how).time
+    assert times["bruck", "spray"] == pytest.approx(times["pat", "spray"], rel=1e-3)
+    assert times["bruck", "ecmp"] > 2 * times["pat", "ecmp"] > 2.5 * times["ring", "ecmp"]
+    assert times["ring", "ecmp"] == pytest.approx(times["ring", "spray"])
+
+
+def test_only_the_torus_fills_four_ports():
+    grid, time = topologies.build("torus", shape=(4, 4)), {}
+    for way in ("torus", "bucket", "ring", "halving_doubling"):
+        time[way] = simulate("all_reduce", way, grid, 1e9, segments=16, pipelined=True).time
+    least = collectives.bounds("all_reduce", 16, 1e9, port_rate=4 * case().nic_rate)[0].seconds
+    assert least <= time["torus"] < 1.01 * least < min(time[way] for way in time if way != "torus") / 3

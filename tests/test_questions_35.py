@@ -1,0 +1,155 @@
+"""What the questions and views of lesson 35 call right and wrong is so in the library and in published sweeps."""
+
+import re
+
+import numpy as np
+import pytest
+
+from fabriclab import catalog, collectives, engines, estimate, live, routing, simulate, topologies, workload
+from fabriclab.catalog import published
+from fabriclab.checks.questions import find
+
+CASE = catalog.case()
+START = CASE.ring_step_latency
+RAIL = {**next(r for r in published.systems() if r["sweep_id"] == "xx_10n_g1_all_reduce"), "ranks": 128, "nodes": 128}
+NUMBERS = range(1, 100)
+
+
+def by(way, start=START, ranks=128):
+    form = collectives.closed_form("all_reduce", way)
+    return lambda b: form(b, ranks, start, CASE.nic_rate)
+
+
+def waits(n, cost, **more):
+    """Return how long the next forward pass waits for n equal buckets of the case."""
+    forward, one = (CASE.t_compute + CASE.t_tp) / CASE.microbatches - CASE.window, np.full(n, 1 / n)
+    step = workload.build("data_parallel", forward * one, CASE.window * one, CASE.dp_gradients * one, cost, **more)
+    lanes, sums = workload.streams(step), workload.labelled(step, "all-reduce")
+    timeline = engines.run(lanes, routing.route(lanes, step), step, "ideal")
+    return workload.exposed(timeline, step, ~sums, sums)
+
+
+def told(view, **values):
+    """Return the number of buckets and the waiting that an overlap view tells."""
+    said = view.set(**values).scene.said
+    return int(re.search(r"([\d,]+) in all", said)[1].replace(",", "")), float(re.search(r"waits ([\d.]+) s", said)[1])
+
+
+@pytest.mark.parametrize("n", [1, 14, 80, 706])
+@pytest.mark.parametrize("start", [0.0, 2.7e-6, 14e-6])
+def test_the_waiting_is_that_of_the_case(n, start):
+    assert waits(n, by("ring", start)) == pytest.approx(CASE.exposed(buckets=n, step_latency=start), rel=1e-9)
+
+
+def test_the_numbers_of_the_experiment():
+    found = [waits(n, by("ring")) for n in (1, 14, 706)]
+    assert found == pytest.approx([0.70, 0.07, 2.48], abs=0.005)
+    assert waits(706, by("halving_doubling")) == pytest.approx(0.11, abs=0.005)
+    assert waits(80, by("ring", 0.0)) > 0 < CASE.window - CASE.t_dp  # idle though the sum is the shorter one
+
+
+def test_starts_of_all_buckets():
+    key = find("35-startup").key({})
+    one, more = (706 * by("ring", start)(25e6) for start in (0.0, 14e-6))
+    assert more - one == pytest.approx(key)
+    assert waits(706, by("ring")) - waits(706, by("ring", 0.0)) == pytest.approx(key, rel=0.02)
+
+
+def test_small_buckets_wait_for_their_starts_and_for_nothing_else():
+    assert 706 * by("ring", 0.0)(CASE.dp_gradients / 706) == pytest.approx(by("ring", 0.0)(CASE.dp_gradients))
+    assert waits(706, by("ring", 0.0)) == pytest.approx(CASE.t_dp / 706)  # without starts all but the last is hidden
+
+
+@pytest.mark.parametrize("start", ["14 us", "10 us", "20 us"])
+def test_the_best_number_of_buckets(start):
+    question = find("35-best")
+    key, cost = question.key({"l": start}), by("ring", float(start.split()[0]) * 1e-6)
+    best = min(NUMBERS, key=lambda n: waits(n, cost))
+    assert abs(best / key - 1) < question.tolerance
+    assert waits(best, cost) < min(waits(n, cost) for n in (1, 80, 205)) / 2  # what the wrong answers name
+
+
+def test_the_view_of_an_overlap_shows_the_best_bucket():
+    view = live.overlap()
+    assert told(view) == (1, pytest.approx(0.704)) and told(view, bucket=25) == (706, pytest.approx(2.481))
+    seen = [told(view, bucket=CASE.dp_gradients / 1e6 / n) for n in range(1, 40)]
+    lowest = [n for n, waiting in seen if waiting == min(w for _, w in seen)]  # to a millisecond
+    assert min(NUMBERS, key=lambda n: waits(n, by("ring"))) in lowest
+    assert all(abs(n / find("35-best").key({}) - 1) < find("35-best").tolerance for n in lowest)
+
+
+def test_the_grey_of_an_overlap_is_as_wide_as_the_waiting():
+    scene = live.overlap(bucket=1260).scene
+    bars, table = scene.layers["bars"].fields, scene.table
+    kind, ends = np.array(table["what"]), bars["x"] + bars["w"]
+    gap = bars["x"][kind == "forward"].min() - ends[kind == "backward"].max()
+    scale = (ends.max() - bars["x"].min()) / table["finish [s]"].max()
+    assert gap / scale == pytest.approx(waits(14, by("ring")), rel=0.01)
+    idle = scene.layers["idle"].fields
+    assert (idle["x"], idle["y"]) == (bars["x"].min(), bars["y"][0])
+    assert idle["x"] + idle["w"] == pytest.approx(ends[kind == "forward"].max())
+
+
+def test_no_more_than_the_window_is_hidden():
+    for given in ({}, {"t": "1100 ms", "w": "600 ms"}):
+        t, w = (float(given.get(k, d).split()[0]) / 1e3 for k, d in (("t", "900 ms"), ("w", f"{CASE.window * 1e3} ms")))
+        key = find("35-exposed").key(given)
+        assert key == pytest.approx(t - w)
+        for n in (1, 14, 706):  # the bound of the answer, and how near many buckets come
+            assert CASE.exposed(buckets=n, t_dp=t, window=w) >= key
+        assert CASE.exposed(buckets=10_000, t_dp=t, window=w) == pytest.approx(key, rel=2e-3)
+
+
+def test_a_sum_overlaps_with_all_but_its_own_next_forward():
+    n, one = 4, np.ones(4)
+    step = workload.build("data_parallel", one, one, one * 1e6, lambda b: b / 1e6, priority=True)
+    lanes = workload.streams(step)
+    t = workload.spans(engines.run(lanes, routing.route(lanes, step), step), step)
+    back, sums, ahead = (np.flatnonzero(workload.labelled(step, k)) for k in ("backward", "all-reduce", "forward"))
+
+    def overlaps(a, b):
+        return t.start[a] < t.finish[b] - 1e-9 and t.start[b] < t.finish[a] - 1e-9
+
+    # Sums and backward passes stand from the last layer to the first, forward passes the other way round.
+    assert not any(overlaps(sums[n - 1 - i], ahead[i]) for i in range(n))
+    assert any(overlaps(s, b) for s in sums for b in back)
+    late = waits(80, by("ring")), waits(80, by("ring"), priority=True)
+    assert late == pytest.approx((0.263, 0.018), abs=5e-4)  # the rest goes on under other forward passes
+
+
+@pytest.mark.parametrize(("n", "d"), [(16, 42e-6), (128, 14e-6), (8, 42e-6)])
+def test_every_delay_of_a_slow_card_is_paid_by_the_ring(n, d):
+    star = topologies.build("crossbar", hosts=n, rate=CASE.nic_rate)
+    run = simulate("all_reduce", "ring", star, "1 MB", lag=START, expand=True, engine="ideal")
+    slow = workload.slowed(run.flows, [star.endpoint[n // 2]], factor=1 + d / START)
+    late = engines.run(star, run.routes, slow, "ideal").end - run.time
+    assert late == pytest.approx(find("35-straggler").key({"n": n, "d": f"{d * 1e6:g} us"}))
+
+
+def test_which_rank_hurts_a_tree_most():
+    view, ends = live.straggler(way="binomial_tree"), {}
+    for rank in range(16):
+        ends[rank] = view.set(rank=rank, slow=4).scene.table["finish [s]"].max()
+    assert ends[8] == pytest.approx(max(ends.values())) and ends[0] == pytest.approx(ends[8])
+    assert all(ends[rank] < ends[8] - 1e-4 for rank in (7, 15)) and len({round(e, 9) for e in ends.values()}) > 5
+
+
+def test_a_slow_cable_and_a_healthy_rank():
+    card, link = (live.straggler(what=what, ranks=4, rank=1, slow=1).scene.table for what in ("card", "link"))
+    assert np.all(card["late [s]"] == 0) and np.all(link["late [s]"] < 1e-12)
+    slow = live.straggler("8 MB", 4, what="link", rank=1, slow=4).scene.table
+    # Each of the 6 steps takes its start and a chunk of 2 MB at a quarter of the rate.
+    assert slow["finish [s]"].max() == pytest.approx(6 * (START + 2e6 / (CASE.nic_rate / 4)))
+    for wrong in ({"what": "cable"}, {"ranks": 17}, {"ranks": 1}):
+        with pytest.raises(ValueError, match='what must be "card" or "link" and ranks 2 to 16'):
+            live.straggler(**wrong)
+
+
+def test_25_mb_wait_longest_with_every_sum():
+    seen = published.load("alps_N032_ofi1.13.0")
+    costs = [by("ring"), by("halving_doubling"), lambda b: np.full(b.size, estimate(RAIL, size=b[0]).time),
+             lambda b: np.interp(b, seen.size, seen.time)]  # fmt: skip
+    table = np.array([[waits(n, cost) for cost in costs] for n in (706, 69, 8)])
+    assert seen.n_ranks == 128 and CASE.dp_gradients / 8 < seen.size[-1]
+    assert np.all(table[0] > table[1:]) and table[0] == pytest.approx([2.48, 0.108, 0.58, 0.488], abs=5e-3)
+    assert table[1].argmin() == 1 and table[1, 3] < table[2, 3] and table[1, 0] > table[2, 0]  # the best one differs
