@@ -228,10 +228,9 @@ def choice(value: str, name: str, known: Iterable[str], hint: str = "") -> str:
     words = list(known)
     if value not in words:
         near = " or ".join(map(repr, difflib.get_close_matches(str(value), words)))
-        msg = (
-            f"{name} must be one of {', '.join(words) or 'none'}, got {value!r:.80}{near and f'; did you mean {near}?'}"
-        )
-        raise ValueError(msg + hint)
+        near = near and f"; did you mean {near}?"
+        msg = f"{name} must be one of {', '.join(words) or 'none'}, got {value!r:.80}{hint}{near}"
+        raise ValueError(msg)
     return value
 
 

@@ -37,6 +37,12 @@ def distinct(key: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.asarray(key[np.diff(key, prepend=-1) != 0], dtype=np.int64)
 
 
+def distinct_pairs(one: NDArray[np.int64], other: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return each pair of numbers >= 0 once, in order."""
+    most = int(other.max(initial=0)) + 1
+    return np.divmod(distinct(one * most + other), most)
+
+
 def parts_of(n: int, one: NDArray[np.integer], other: NDArray[np.integer]) -> Ints:
     """Return the part of each of ``n`` things (n,) that pairs of them join, numbered from 0."""
     from scipy.sparse import coo_array
@@ -44,12 +50,6 @@ def parts_of(n: int, one: NDArray[np.integer], other: NDArray[np.integer]) -> In
 
     joined = coo_array((np.ones(one.size, np.int8), (one, other)), shape=(n, n))
     return np.asarray(connected_components(joined, directed=False)[1], dtype=np.int64)
-
-
-def distinct_pairs(one: NDArray[np.int64], other: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return each pair of numbers >= 0 once, in order."""
-    most = int(other.max(initial=0)) + 1
-    return np.divmod(distinct(one * most + other), most)
 
 
 def check_pointer(ptr: NDArray[np.integer], entries: int, name: str) -> None:

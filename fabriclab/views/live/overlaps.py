@@ -57,7 +57,7 @@ def overlap(
         made, took = timeline_scene(t, flows, lanes), flows.lag[sums].sum()
         bars = made.layers["bars"].fields
         left, right = bars["x"].min(), np.max(bars["x"] + bars["w"])
-        idle = boxes(left, bars["y"][0], right - left, bars["h"][0], round=0.0, colour=COLOUR["grey"], alpha=0.3)
+        idle = boxes(left, bars["y"][0], right - left, bars["h"][0], round=0.0, colour=COLOUR["grey"], alpha=0.5)
         said = text("live.overlap.said", n=n, size=units.format_size(job.dp_gradients / n), way=way,
                     took=f"{took:.3f}", hidden=f"{took - waits:.3f}", waits=f"{waits:.3f}")  # fmt: skip
         return replace(made, said=said, alt=said, layers={"idle": idle, **made.layers})
