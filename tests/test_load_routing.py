@@ -229,7 +229,7 @@ def test_failed_cables_are_left_out(method, seed, which, n):
             # Fewer leave two links between all switches of 4, and one leaf of a dragonfly+ half of the other groups.
             assert n >= {"a=4": 3, "a=2": 1, "dragonfly_plus": 2}[which]
         else:
-            routes.check(hurt, one)
+            check_routes(routes, hurt, one)
             assert np.all(hurt.capacity[routes.link] > 0)
 
 
