@@ -40,8 +40,7 @@ def __getattr__(name: str) -> Any:
     if name == "live":
         return importlib.import_module(f"{__name__}.views.live")
     if name not in _HOME:
-        msg = f"fabriclab has no {name!r}; its names are {', '.join(sorted(__all__))}"
-        raise AttributeError(msg)
+        raise AttributeError(f"fabriclab has no {name!r}; its names are {', '.join(sorted(__all__))}")
     value = getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
     globals()[name] = value
     return value

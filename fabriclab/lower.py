@@ -145,8 +145,7 @@ def _placed(schedule: Schedule, fabric: Fabric, placement: ArrayLike | None) -> 
     table = np.atleast_2d(np.arange(n) if placement is None else np.asarray(placement))
     if table.ndim != 2 or table.shape[1] != n or not np.issubdtype(table.dtype, np.integer):
         got = f"{table.dtype} {np.asarray(placement).shape}"
-        msg = f"placement must be whole numbers, shape ({n},) or (groups, {n}), got {got}"
-        raise ValueError(msg)
+        raise ValueError(f"placement must be whole numbers, shape ({n},) or (groups, {n}), got {got}")
     flat = table.ravel()
     wrong = np.flatnonzero((flat < 0) | (flat >= ends))
     if wrong.size:

@@ -56,8 +56,7 @@ def parts(fabric: Fabric, what: What, per: int = 1) -> dict[Any, Ints]:
         number = fabric.coord[:, fabric.coord_names.index(what)].astype(np.int64)
     else:
         known = ", ".join(dict.fromkeys(["cable", *fabric.kinds, *fabric.coord_names]))
-        msg = f"what must be one of {known}, or power domains by name, got {what!r}"
-        raise ValueError(msg)
+        raise ValueError(f"what must be one of {known}, or power domains by name, got {what!r}")
     order = np.argsort(number, kind="stable")
     found, first = np.unique(number[order] // together, return_index=True)
     return {k: p for k, p in zip(found.tolist(), np.split(order, first[1:]), strict=True) if k >= 0}
@@ -75,8 +74,7 @@ def fail(fabric: Fabric, what: What, which: Sequence[Any], per: int = 1) -> Fabr
     there = parts(fabric, what, per)
     for name in [which] if isinstance(which, str) or not np.iterable(which) else which:
         if not isinstance(name, Hashable) or name not in there or name is which:
-            msg = f"which must list some of {len(there)} parts, such as {[*there][:8]}, got {name!r}"
-            raise ValueError(msg)
+            raise ValueError(f"which must list some of {len(there)} parts, such as {[*there][:8]}, got {name!r}")
     gone = np.concatenate([np.zeros(0, np.int64), *(there[name] for name in which)])
     return fabric.without(cables=gone) if what == "cable" else fabric.without(nodes=gone)
 
@@ -124,8 +122,7 @@ def report(healthy: Fabric, hurt: Fabric) -> Report:
         If the two are not the same fabric, or the healthy one carries no traffic.
     """
     if any(not np.array_equal(getattr(healthy, k), getattr(hurt, k)) for k in ("source", "target", "endpoint")):
-        msg = f"hurt must have the nodes and links of healthy, got {hurt!r:.80}; make it by fail or without"
-        raise ValueError(msg)
+        raise ValueError(f"hurt must have the nodes and links of healthy, got {hurt!r:.80}; make it by fail or without")
     whole, (left, link), (cut_off, alone) = _whole(healthy), _carries(hurt), _apart(hurt)
     worst = _across(hurt, link) if left else ()
     return Report(left / whole, np.flatnonzero(cut_off), np.flatnonzero(alone), worst, link)

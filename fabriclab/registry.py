@@ -50,8 +50,7 @@ def register(kind: str, name: str, **about: Any) -> Callable[[Callable[..., Any]
         table = _found.setdefault(kind, {})
         held = table.get(name)
         if held is not None and (held.__module__, held.__qualname__) != (function.__module__, function.__qualname__):
-            msg = f"{kind} {name!r} is registered by {held.__module__} already; choose another name"
-            raise ValueError(msg)
+            raise ValueError(f"{kind} {name!r} is registered by {held.__module__} already; choose another name")
         table[name] = function
         _about[kind, name] = about
         return function
@@ -78,8 +77,7 @@ def get(kind: str, name: str) -> Callable[..., Any]:
     """Return the function of variant ``name``; a wrong name is answered with the list."""
     table = _list_folder(kind)
     if name not in table:
-        msg = f"unknown {kind} {name!r}; choose one of {', '.join(sorted(table))}"
-        raise ValueError(msg)
+        raise ValueError(f"unknown {kind} {name!r}; choose one of {', '.join(sorted(table))}")
     return table[name]
 
 

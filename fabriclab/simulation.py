@@ -46,8 +46,7 @@ class Simulation:
             If the run had no steps, since it was expanded.
         """
         if self.flows.after.size:
-            msg = "sharers counts the routes of a step, and this run was expanded; run it with expand=False"
-            raise ValueError(msg)
+            raise ValueError("sharers counts the routes of a step, and this run was expanded; run it with expand=False")
         most, group = np.zeros(self.fabric.n_links, dtype=np.int64), self.flows.group.astype(np.int64)
         step = group[self.routes.flow[rows_of(self.routes.ptr)]]
         pair, count = np.unique(step * most.size + self.routes.link, return_counts=True)
@@ -136,12 +135,10 @@ def sweep(
 ) -> Result:  # fmt: skip
     """Return the times of one collective over several sizes, on the same routes; options as in `simulate`."""
     if isinstance(sizes, str) or np.ndim(sizes) != 1 or not len(sizes):
-        msg = f'sizes must be a list of at least one size, such as ["1 MiB", "1 GiB"], got {sizes!r}'
-        raise ValueError(msg)
+        raise ValueError(f'sizes must be a list of at least one size, such as ["1 MiB", "1 GiB"], got {sizes!r}')
     known = [name for name, p in signature(simulate).parameters.items() if p.kind is p.KEYWORD_ONLY]
     if wrong := [name for name in options if name not in known]:
-        msg = f"sweep has no option {wrong[0]!r}; it takes {', '.join(known)}"
-        raise TypeError(msg)
+        raise TypeError(f"sweep has no option {wrong[0]!r}; it takes {', '.join(known)}")
     first = simulate(collective, algorithm, fabric, sizes[0], **options)
     options["like"] = first
     times = [first.time, *(simulate(collective, algorithm, fabric, size, **options).time for size in sizes[1:])]

@@ -40,8 +40,7 @@ def table() -> Mapping[str, str]:
     """Return the sentences of the language in use, by key."""
     language = os.environ.get(LANGUAGE, "en")
     if language not in ("en", "pseudo"):
-        msg = f"{LANGUAGE} must be en or pseudo, got {language!r}"
-        raise ValueError(msg)
+        raise ValueError(f"{LANGUAGE} must be en or pseudo, got {language!r}")
     return _pseudo() if language == "pseudo" else _loaded()
 
 

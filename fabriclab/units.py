@@ -97,13 +97,11 @@ def parse(value: Quantity, quantity: str, name: str = "value") -> float:
     if isinstance(value, str):
         number = _parse_text(value, quantity, name, example)
     elif _is_flag(value) or not hasattr(value, "__float__") or getattr(value, "ndim", False):
-        msg = f"{name} must be a number or a string with a unit, got {value!r:.80}; write {example}"
-        raise TypeError(msg)
+        raise TypeError(f"{name} must be a number or a string with a unit, got {value!r:.80}; write {example}")
     else:
         number = float(value)
     if not math.isfinite(number):
-        msg = f"{name} must be finite, got {value!r}; write {example}"
-        raise ValueError(msg)
+        raise ValueError(f"{name} must be finite, got {value!r}; write {example}")
     return number
 
 
@@ -114,16 +112,14 @@ def _parse_text(text: str, quantity: str, name: str, example: str) -> float:
     match = _FORM.match(text)
     digits, unit = match.groups() if match else ("", "")
     if match and not unit:
-        msg = f"{name} needs its unit, got {text!r}; write {example}"
-        raise ValueError(msg)
+        raise ValueError(f"{name} needs its unit, got {text!r}; write {example}")
     if unit not in UNITS:
         raise ValueError(_unread(text, quantity, name, example))
     kind, factor = UNITS[unit]
     if kind != quantity:
         per_second = UNITS.get(f"{unit}/s", ("", 0.0))[0] == quantity
         right = f'"{digits} {unit}/s"' if per_second else example
-        msg = f"{name} must be a {quantity}, got the {kind} {text!r}; write {right}"
-        raise ValueError(msg)
+        raise ValueError(f"{name} must be a {quantity}, got the {kind} {text!r}; write {right}")
     return float(digits) * factor
 
 
@@ -168,8 +164,7 @@ def _checked(value: Quantity, quantity: str, name: str, longest: float = math.in
     low, high = _PLAUSIBLE[quantity][0], min(longest, _PLAUSIBLE[quantity][1])
     if not low <= number <= high:
         unit = {"rate": "B/s", "time": "s", "size": "B", "length": "m"}[quantity]
-        msg = f"{name} must be within {low:g}..{high:g} {unit}, got {value!r}; write {_EXAMPLE[quantity]}"
-        raise ValueError(msg)
+        raise ValueError(f"{name} must be within {low:g}..{high:g} {unit}, got {value!r}; write {_EXAMPLE[quantity]}")
     return number
 
 
@@ -201,13 +196,11 @@ def length(value: Quantity, name: str = "length") -> float:
 def count(value: int, name: str, low: int = 1, high: int | None = None) -> int:
     """Return ``value`` as an int within ``low..high``, or refuse it by name."""
     if _is_flag(value) or not hasattr(value, "__index__"):
-        msg = f"{name} must be a whole number, got {value!r}"
-        raise TypeError(msg)
+        raise TypeError(f"{name} must be a whole number, got {value!r}")
     number = value.__index__()
     if number < low or (high is not None and number > high):
         bound = f">= {low}" if high is None else f"within {low}..{high}"
-        msg = f"{name} must be {bound}, got {number}"
-        raise ValueError(msg)
+        raise ValueError(f"{name} must be {bound}, got {number}")
     return number
 
 
@@ -218,8 +211,7 @@ def _is_flag(value: object) -> bool:
 def flag(value: object, name: str) -> bool:
     """Return ``value`` as a bool; what Python would only read as one (text, a number, None) is refused by name."""
     if not _is_flag(value) or hasattr(value, "__len__"):
-        msg = f"{name} must be True or False, got {value!r:.80}"
-        raise TypeError(msg)
+        raise TypeError(f"{name} must be True or False, got {value!r:.80}")
     return bool(value)
 
 
@@ -229,8 +221,7 @@ def choice(value: str, name: str, known: Iterable[str], hint: str = "") -> str:
     if value not in words:
         near = " or ".join(map(repr, difflib.get_close_matches(str(value), words)))
         near = near and f"; did you mean {near}?"
-        msg = f"{name} must be one of {', '.join(words) or 'none'}, got {value!r:.80}{hint}{near}"
-        raise ValueError(msg)
+        raise ValueError(f"{name} must be one of {', '.join(words) or 'none'}, got {value!r:.80}{hint}{near}")
     return value
 
 

@@ -66,13 +66,11 @@ def rail_plan(
     most = radix // joined if wanted == 2 else half // joined * radix
     if not most:
         high = (radix if wanted == 2 else half) * rails // joined
-        msg = f"rails must be within 1..{high} for {wanted} tiers of {radix}-port switches, got {rails}"
-        raise ValueError(msg)
+        raise ValueError(f"rails must be within 1..{high} for {wanted} tiers of {radix}-port switches, got {rails}")
     if per_rail > most:
         ways_out = ["a larger radix", *["tiers=3"] * (wanted == 2), *["fewer rails"] * (joined > 1)]
         limit = f"1..{most * per_leaf} for {wanted} tiers of {radix}-port switches on {rails} rails"
-        msg = f"servers must be within {limit}, got {servers}; take {' or '.join(ways_out)}"
-        raise ValueError(msg)
+        raise ValueError(f"servers must be within {limit}, got {servers}; take {' or '.join(ways_out)}")
     down = per_leaf * (gpus // rails)
     need, free = down / oversubscription, radix - down
     if wanted == 2:

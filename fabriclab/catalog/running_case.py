@@ -174,7 +174,6 @@ def _changed(old: Spec, value: float | str) -> Spec:
         msg = f'{name} must be near the {given:g} (SI) of the case, got {value!r}; write it as "{old.quoted}"'
         raise ValueError(msg)
     if not quantity and factor == 1 and isinstance(_number(old), int) and not number.is_integer():
-        msg = f"{name} must be a whole number, got {value!r}"
-        raise ValueError(msg)
+        raise ValueError(f"{name} must be a whole number, got {value!r}")
     note = f"{old.quoted} in the case"
     return Spec(old.id, old.name, name, number / factor, old.unit, source=_CHANGED, note=note)

@@ -52,8 +52,7 @@ def algorithm(
         def chosen(given: dict[str, Any]) -> dict[str, Any]:
             if wrong := [option for option in given if option not in declared]:
                 takes = ", ".join(declared) or "none"
-                msg = f"{collective} {how} has no option {wrong[0]!r}; its options: {takes}"
-                raise TypeError(msg)
+                raise TypeError(f"{collective} {how} has no option {wrong[0]!r}; its options: {takes}")
             return declared | given
 
         @wraps(steps)
@@ -100,8 +99,7 @@ def _closed(cost: Cost) -> ClosedForm:
         """
         n = number(n_ranks, "n_ranks")
         if np.any(n != np.rint(n)):
-            msg = f"n_ranks must be whole numbers, got {n_ranks!r}"
-            raise ValueError(msg)
+            raise ValueError(f"n_ranks must be whole numbers, got {n_ranks!r}")
         steps, moved, added = cost(n)
         transfer = number(n_bytes, "n_bytes") * (moved / number(beta, "beta") + added * number(gamma, "gamma"))
         out: Floats = steps * number(alpha, "alpha") + transfer
@@ -126,8 +124,7 @@ def number(value: ArrayLike, name: str) -> Floats:
     except (TypeError, ValueError):
         array = np.array(np.nan)
     if not np.all((array >= low) & (array <= high)):
-        msg = f"{name} must be within {low:g}..{high:g} {unit}, got {value!r}"
-        raise ValueError(msg)
+        raise ValueError(f"{name} must be within {low:g}..{high:g} {unit}, got {value!r}")
     return array
 
 

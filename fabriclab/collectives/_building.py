@@ -83,6 +83,5 @@ def closed_form(collective: str, algorithm: str, *, contention: bool = True, **o
     about = registry.info("collective", _name(collective, algorithm))
     form: Callable[..., ClosedForm] | None = about.get("closed_form" if contention else "no_contention")
     if form is None:
-        msg = f"{collective} {algorithm} registers no closed form; lower it and run an engine"
-        raise ValueError(msg)
+        raise ValueError(f"{collective} {algorithm} registers no closed form; lower it and run an engine")
     return form(**options)

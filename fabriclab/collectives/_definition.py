@@ -58,8 +58,7 @@ def everywhere(n: int, blocks: int, root: int) -> Mask:
 def own(n: int, blocks: int, root: int) -> Mask:
     """Rank r has block r."""
     if blocks != n:
-        msg = f"this collective must have one block per rank ({n}), got {blocks} blocks"
-        raise ValueError(msg)
+        raise ValueError(f"this collective must have one block per rank ({n}), got {blocks} blocks")
     return np.eye(n, dtype=np.bool_)
 
 
@@ -71,8 +70,7 @@ def _next(n: int, blocks: int, root: int) -> Mask:
 def _pairs(n: int, blocks: int, root: int) -> Mask:
     """Block s n + t goes from rank s to rank t: rank r has row r."""
     if blocks != n * n:
-        msg = f"this collective must have one block per pair of ranks ({n * n}), got {blocks} blocks"
-        raise ValueError(msg)
+        raise ValueError(f"this collective must have one block per pair of ranks ({n * n}), got {blocks} blocks")
     return np.repeat(np.eye(n, dtype=np.bool_), n, axis=1)
 
 

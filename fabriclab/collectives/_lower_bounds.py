@@ -112,8 +112,7 @@ def bounds(
         cut(n, port_rate, "n", "port", "each rank has one port, full duplex")
     for level in cuts:
         if not isinstance(level, Sequence) or isinstance(level, str) or len(level) != 2:
-            msg = f'cuts must be pairs of (groups, rate), such as (4, "12.8 Tb/s"), got {level!r}'
-            raise TypeError(msg)
+            raise TypeError(f'cuts must be pairs of (groups, rate), such as (4, "12.8 Tb/s"), got {level!r}')
         groups, rate = level
         k = units.count(groups, "cuts: groups", 1, n)
         cut(k, rate, "k", f"cut of {k} groups", "each group has one shared way in and out")
@@ -140,6 +139,5 @@ def _rounds(n: int, alpha: float, messages: int | None) -> Bound:
 def binding(bounds: Sequence[Bound]) -> Bound:
     """Return the largest of some bounds: the level that binds."""
     if not bounds:
-        msg = "bounds must hold at least one; give port_rate, alpha or cuts"
-        raise ValueError(msg)
+        raise ValueError("bounds must hold at least one; give port_rate, alpha or cuts")
     return max(bounds, key=lambda b: b.seconds)

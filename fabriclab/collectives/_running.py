@@ -159,8 +159,7 @@ def _steps(
             if reduce and held[target, span].all():
                 op(data[target, part], moved, out=data[target, part])
             elif reduce and held[target, span].any():
-                msg = f"step {number}: {target} has only a part of the blocks to which it adds"
-                raise ValueError(msg)
+                raise ValueError(f"step {number}: {target} has only a part of the blocks to which it adds")
             else:  # the first contribution to a switch that adds, or a copy
                 data[target, part] = moved
             held[target, span] = True
@@ -170,8 +169,7 @@ def _steps(
 def check_op(op: np.ufunc, dtype: np.dtype[Any]) -> None:
     """Refuse what is not the same in every order; of a ufunc that is not numpy's own nothing is known."""
     if not isinstance(op, np.ufunc) or (getattr(np, op.__name__, None) is op and op.__name__ not in _OPS):
-        msg = f"op must be commutative and associative: one of np.{', np.'.join(_OPS)}; got {op!r}"
-        raise ValueError(msg)
+        raise ValueError(f"op must be commutative and associative: one of np.{', np.'.join(_OPS)}; got {op!r}")
     try:
         op(np.zeros(1, dtype), np.zeros(1, dtype))
     except TypeError:
@@ -201,8 +199,7 @@ def _inputs(schedule: Schedule, before: Mask, buffers: Any, *, one: bool) -> tup
     wrong = np.flatnonzero(right != sizes)
     if wrong.size:
         r = wrong[0]
-        msg = f"buffers[{r}] of {what} must have {right[r]} elements to go with the others, got {sizes[r]}"
-        raise ValueError(msg)
+        raise ValueError(f"buffers[{r}] of {what} must have {right[r]} elements to go with the others, got {sizes[r]}")
     return arrays, count
 
 
@@ -231,7 +228,6 @@ def expected(
     arrays = [np.asarray(b) for b in ([buffers] if one else buffers)]
     n = units.count((0 if one else len(arrays)) if n_ranks is None else n_ranks, "n_ranks")
     if not one and n != len(arrays):
-        msg = f"buffers of {collective} must be {n}, one per rank, got {len(arrays)}"
-        raise ValueError(msg)
+        raise ValueError(f"buffers of {collective} must be {n}, one per rank, got {len(arrays)}")
     check_op(op, arrays[0].dtype)
     return [np.array(result) for result in about.result(arrays, op, n, root, *[] if parts is None else [parts])]

@@ -35,8 +35,7 @@ def choose_experts(
     """
     n, k = units.count(n_ranks, "n_ranks"), units.count(choices, "choices", 1, n_ranks)
     if not 0 < popular < np.inf:
-        msg = f"popular must be a finite factor > 0, got {popular!r}"
-        raise ValueError(msg)
+        raise ValueError(f"popular must be a finite factor > 0, got {popular!r}")
     score = np.random.default_rng(seed).gumbel(size=(n, units.count(tokens, "tokens"), n))
     score[..., 0] += np.log(popular)
     chosen: NDArray[np.int64] = np.argpartition(score, n - k, axis=-1)[..., n - k :]

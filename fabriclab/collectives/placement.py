@@ -69,8 +69,7 @@ def channel_rings(n_ranks: int, per_server: int, *, alternate: bool = False) -> 
     """
     n, g = units.count(n_ranks, "n_ranks"), units.count(per_server, "per_server")
     if n % g:
-        msg = f"n_ranks must be a multiple of per_server, got {n} and {g}"
-        raise ValueError(msg)
+        raise ValueError(f"n_ranks must be a multiple of per_server, got {n} and {g}")
     ring, server, place = np.indices((g, n // g, g))
     place = np.where(units.flag(alternate, "alternate") & (server % 2 == 1), g - 1 - place, place)
     out: NDArray[np.int64] = (server * g + (ring + place) % g).reshape(g, n)

@@ -55,8 +55,7 @@ def parts_of(n: int, one: NDArray[np.integer], other: NDArray[np.integer]) -> In
 def check_pointer(ptr: NDArray[np.integer], entries: int, name: str) -> None:
     """Refuse a row pointer that does not rise from 0 to the number of entries."""
     if ptr.ndim != 1 or ptr.size < 1 or ptr[0] != 0 or ptr[-1] != entries or np.any(np.diff(ptr) < 0):
-        msg = f"{name} must rise from 0 to {entries} (one more entry than rows), got {ptr[:4]}..{ptr[-1:]}"
-        raise ValueError(msg)
+        raise ValueError(f"{name} must rise from 0 to {entries} (one more entry than rows), got {ptr[:4]}..{ptr[-1:]}")
 
 
 def column(value: Any, name: str) -> NDArray[Any]:
@@ -64,8 +63,7 @@ def column(value: Any, name: str) -> NDArray[Any]:
     try:
         return np.atleast_1d(value)
     except ValueError:
-        msg = f"{name} must be one row of numbers, got rows of different lengths, {value!r:.60}"
-        raise ValueError(msg) from None
+        raise ValueError(f"{name} must be one row of numbers, got rows of different lengths, {value!r:.60}") from None
 
 
 def spread(columns: Mapping[str, Any], n: int | None = None) -> dict[str, NDArray[Any]]:
@@ -77,5 +75,4 @@ def spread(columns: Mapping[str, Any], n: int | None = None) -> dict[str, NDArra
     except ValueError:
         sizes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items() if array.size != 1)
         many = "as many as the others" if n is None else f"{n} of them"
-        msg = f"each column must have one entry or {many}, got the shapes {sizes}"
-        raise ValueError(msg) from None
+        raise ValueError(f"each column must have one entry or {many}, got the shapes {sizes}") from None

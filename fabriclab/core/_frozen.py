@@ -30,13 +30,11 @@ def frozen(value: ArrayLike, dtype: DTypeLike, name: str = "an array") -> NDArra
     wanted = {"i": f"whole numbers ({kind})", "b": "True or False"}.get(kind.kind, "plain numbers in SI units")
     if given.size and given.dtype.kind not in ("biuf" if kind.kind == "b" else "iuf"):
         hint = "; units.parse reads text with a unit" if kind.kind == "f" else ""
-        msg = f"{name} must be {wanted}, got {given.ravel().tolist()[0]!r}{hint}"
-        raise TypeError(msg)
+        raise TypeError(f"{name} must be {wanted}, got {given.ravel().tolist()[0]!r}{hint}")
     with np.errstate(invalid="ignore"):
         array = np.ascontiguousarray(given, dtype=kind)
     if kind.kind in "ib" and given.dtype != kind and not np.array_equal(array, given):
-        msg = f"{name} must be {wanted}, got {given[array != given][0]}"
-        raise ValueError(msg)
+        raise ValueError(f"{name} must be {wanted}, got {given[array != given][0]}")
     return _sealed(array)
 
 
@@ -57,8 +55,7 @@ def check_shape(value: Any, names: Iterable[str], shape: tuple[int, ...]) -> Non
     """Refuse a named field of another shape."""
     for name in names:
         if getattr(value, name).shape != shape:
-            msg = f"{name} must have shape {shape}, got {getattr(value, name).shape}"
-            raise ValueError(msg)
+            raise ValueError(f"{name} must have shape {shape}, got {getattr(value, name).shape}")
 
 
 def check_finite(value: Any, units: Mapping[str, str]) -> None:
@@ -67,8 +64,7 @@ def check_finite(value: Any, units: Mapping[str, str]) -> None:
         column = getattr(value, name)
         wrong = ~(np.isfinite(column) & (column >= 0))
         if np.any(wrong):
-            msg = f"{name} must be finite and >= 0{unit}, got {column[wrong][0]}"
-            raise ValueError(msg)
+            raise ValueError(f"{name} must be finite and >= 0{unit}, got {column[wrong][0]}")
 
 
 def check_within(column: NDArray[Any], name: str, low: int, high: int = 2**31 - 1, hint: str = "") -> None:
@@ -76,8 +72,7 @@ def check_within(column: NDArray[Any], name: str, low: int, high: int = 2**31 - 
     wrong = column[(column < low) | (column > high)]
     if wrong.size:
         bound = f">= {low}" if high == 2**31 - 1 else f"within {low}..{high}"
-        msg = f"{name} must be {bound}, got {wrong[0]}{hint}"
-        raise ValueError(msg)
+        raise ValueError(f"{name} must be {bound}, got {wrong[0]}{hint}")
 
 
 def si(value: ArrayLike, name: str, read: Callable[[units.Quantity, str], float]) -> NDArray[Any]:
@@ -105,8 +100,7 @@ def whole(value: ArrayLike, name: str, shape: tuple[int, ...], what: str) -> NDA
 def texts(value: Iterable[str], name: str) -> tuple[str, ...]:
     """Return names as a tuple; a single text, which would fall into letters, is refused."""
     if isinstance(value, str):
-        msg = f"{name} must be a sequence of texts such as [{value!r}], got {value!r}"
-        raise TypeError(msg)
+        raise TypeError(f"{name} must be a sequence of texts such as [{value!r}], got {value!r}")
     return tuple(value)
 
 
@@ -114,8 +108,7 @@ class ReadOnly(dict[Key, Item]):
     """A dict that cannot be changed; it stays one in copies and pickles and is an object in JSON."""
 
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:
-        msg = "this mapping is read-only; make a dict of it, dict(...), and change that"
-        raise TypeError(msg)
+        raise TypeError("this mapping is read-only; make a dict of it, dict(...), and change that")
 
     __setitem__ = __delitem__ = __ior__ = pop = popitem = clear = update = setdefault = _refuse
 

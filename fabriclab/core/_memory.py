@@ -31,8 +31,7 @@ def check_memory(bytes_needed: float, what: str, advice: str, *, available: floa
     there = available_memory() if available is None else available
     if bytes_needed > there:
         needed, had = units.format_size(bytes_needed), units.format_size(there)
-        msg = f"{what} needs about {needed} of memory and {had} can be had; {advice}"
-        raise TooLarge(msg)
+        raise TooLarge(f"{what} needs about {needed} of memory and {had} can be had; {advice}")
 
 
 def available_memory() -> float:

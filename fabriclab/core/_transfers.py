@@ -20,11 +20,9 @@ def check_group(g: int, group: StepGroup, people: int, blocks: int, segments: in
         check_within(getattr(group, name), f"group {g}: {name}", 0, n - 1)
     check_within(group.count, f"group {g}: count", 1, blocks)
     if group.window and blocks % group.window:
-        msg = f"group {g}: window must divide the {blocks} blocks, got {group.window}"
-        raise ValueError(msg)
+        raise ValueError(f"group {g}: window must divide the {blocks} blocks, got {group.window}")
     if np.any(group.source == group.target):
-        msg = f"group {g}: a transfer must not go from a participant to itself"
-        raise ValueError(msg)
+        raise ValueError(f"group {g}: a transfer must not go from a participant to itself")
     _check_writes(g, group, blocks, segments)
 
 
@@ -57,5 +55,4 @@ def _check_writes(g: int, group: StepGroup, blocks: int, segments: int) -> None:
 def check_shifts(groups: Sequence[StepGroup], parts: NDArray[np.floating]) -> None:
     """Refuse repetitions that differ, since they move blocks of several sizes."""
     if parts.size > 1 and any(g.repeat > 1 and g.shift for g in groups):
-        msg = "blocks of several sizes cannot be shifted, since each repetition would differ; write it out"
-        raise ValueError(msg)
+        raise ValueError("blocks of several sizes cannot be shifted, since each repetition would differ; write it out")

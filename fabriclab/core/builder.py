@@ -93,8 +93,7 @@ class FabricBuilder:
     ) -> Fabric:
         """Return the `Fabric` with all that was added."""
         if not self._nodes:
-            msg = "a fabric needs nodes; add some with add_nodes before build"
-            raise ValueError(msg)
+            raise ValueError("a fabric needs nodes; add some with add_nodes before build")
         column = {k: np.concatenate([block[k] for block in self._nodes]) for k in (*NODE_ARRAYS, "coord", "forwarding")}
         forwarding, cables = column.pop("forwarding"), self._cables
         parts = {k: [np.zeros(0, t), *(block[k] for block in cables)] for k, t in LINK_ARRAYS.items()}

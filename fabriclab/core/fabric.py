@@ -123,8 +123,7 @@ class Fabric(Value):
     def _check_links(self) -> None:
         there, back = (self.source[0::2], self.target[0::2]), (self.target[1::2], self.source[1::2])
         if not all(map(np.array_equal, there, back)):
-            msg = "links must come in pairs: link 2c + 1 is link 2c in the other direction"
-            raise ValueError(msg)
+            raise ValueError("links must come in pairs: link 2c + 1 is link 2c in the other direction")
         bounds = dict.fromkeys(("source", "target", "endpoint"), self.kind.size)
         for name, n in (bounds | {"kind": len(self.kinds), "medium": len(self.media)}).items():
             check_within(getattr(self, name), name, 0, n - 1)
@@ -133,8 +132,7 @@ class Fabric(Value):
             msg = f"cable {loops[0] // 2} joins {self.name(int(self.source[loops[0]]))} to itself; name two nodes"
             raise ValueError(msg)
         if np.unique(self.endpoint).size != self.endpoint.size:
-            msg = "endpoint must name each node once: one rank per endpoint"
-            raise ValueError(msg)
+            raise ValueError("endpoint must name each node once: one rank per endpoint")
         check_finite(self, {"capacity": " B/s", "delay": " s", "length": " m", "ports": " ports"})
 
     def _check_ports(self) -> None:

@@ -87,8 +87,7 @@ class Flows(Value):
         columns = spread(given)
         rows = [] if after is None else list(after if hasattr(after, "__iter__") else [after])
         if wrong := [r for r in rows if isinstance(r, str) or not hasattr(r, "__len__")]:
-            msg = f"after must be one list of flows per flow, such as [[], [0]], got {wrong[0]!r} in it"
-            raise TypeError(msg)
+            raise TypeError(f"after must be one list of flows per flow, such as [[], [0]], got {wrong[0]!r} in it")
         counts = np.zeros(columns["size"].size) if after is None else [len(r) for r in rows]
         return cls(
             **columns, after_ptr=pointer(counts), after=column([x for r in rows for x in r], "after"), labels=labels,
@@ -110,14 +109,12 @@ class Flows(Value):
 
     def _check_ranges(self, n: int) -> None:
         if self.after_ptr.size != n + 1:
-            msg = f"after must have one row per flow ({n}), got {self.after_ptr.size - 1}"
-            raise ValueError(msg)
+            raise ValueError(f"after must have one row per flow ({n}), got {self.after_ptr.size - 1}")
         check_finite(self, {"size": " B", "start": " s", "lag": " s"})
         for name, unit in (("weight", ""), ("limit", " B/s")):
             value = getattr(self, name)
             if not np.all(value > 0) or (name == "weight" and not np.all(np.isfinite(value))):
-                msg = f"{name} must be > 0{unit}, got {value.min()}"
-                raise ValueError(msg)
+                raise ValueError(f"{name} must be > 0{unit}, got {value.min()}")
         for name, high in (("label", len(self.labels) - 1), ("after", n - 1)):
             check_within(getattr(self, name), name, 0, high)
         check_within(self.source, "source", 0)
@@ -130,8 +127,7 @@ class Flows(Value):
             msg = f"group must rise within 0..{last}, and repeat must have one entry per group, got {last + 1}"
             raise ValueError(msg)
         if self.after.size and np.any(self.group[self.after] != self.group[rows_of(self.after_ptr)]):
-            msg = "after must stay within the group: a later group waits for the whole group before it"
-            raise ValueError(msg)
+            raise ValueError("after must stay within the group: a later group waits for the whole group before it")
 
     @property
     def n_flows(self) -> int:

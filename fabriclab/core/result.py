@@ -89,8 +89,7 @@ class Result(Value):
         bus_factor(self.what, self.n_ranks)
         units.choice(self.obtained, "obtained", OBTAINED)
         if self.obtained in ("published", "stored") and not self.source:
-            msg = f"a {self.obtained} result needs its source: who measured it, where it stands"
-            raise ValueError(msg)
+            raise ValueError(f"a {self.obtained} result needs its source: who measured it, where it stands")
         given = [name for name in ("size", "time", "low", "high", "samples") if getattr(self, name) is not None]
         freeze(self, dict.fromkeys(given, np.float64))
         object.__setattr__(self, "asked", ReadOnly(self.asked))
@@ -103,11 +102,9 @@ class Result(Value):
         # Only a prediction may take no time: one rank has nobody to talk to.
         good = self.time >= 0 if self.obtained == "predicted" else self.time > 0
         if not np.all(np.isfinite(self.time) & good):
-            msg = f"time must be finite and > 0 s, got {self.time[~(np.isfinite(self.time) & good)][0]}"
-            raise ValueError(msg)
+            raise ValueError(f"time must be finite and > 0 s, got {self.time[~(np.isfinite(self.time) & good)][0]}")
         if self.samples is not None and (self.samples.ndim != 2 or len(self.samples) != self.size.size):
-            msg = f"samples must have one row per size ({self.size.size}), got {self.samples.shape}"
-            raise ValueError(msg)
+            raise ValueError(f"samples must have one row per size ({self.size.size}), got {self.samples.shape}")
 
     @property
     def algbw(self) -> NDArray[np.float64]:
@@ -128,8 +125,7 @@ class Result(Value):
         hit = np.flatnonzero(np.isclose(self.size, wanted, rtol=1e-9, atol=0))
         if not hit.size:
             known = ", ".join(units.format_size(s) for s in self.size[:8])
-            msg = f"size {size!r} was not {self.obtained}; this result has {known}"
-            raise ValueError(msg)
+            raise ValueError(f"size {size!r} was not {self.obtained}; this result has {known}")
         return float(self.time[hit[0]])
 
     @property

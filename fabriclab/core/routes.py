@@ -71,13 +71,11 @@ class Routes(Value):
         check_shape(self, ["use"], self.link.shape)
         for name, value in (("use", self.use), ("share", self.share)):
             if not np.all((value >= 0) & (value <= 1 + 1e-9)):
-                msg = f"{name} must be within 0..1, got {value.min():g}..{value.max():g}"
-                raise ValueError(msg)
+                raise ValueError(f"{name} must be within 0..1, got {value.min():g}..{value.max():g}")
         check_within(self.flow, "flow", 0)
         check_within(self.link, "link", 0)
         if not np.all(np.isin(self.kind, (PATH, SPRAY, TREE))):
-            msg = f"kind must be {PATH}, {SPRAY} or {TREE} (PATH, SPRAY, TREE), got {np.unique(self.kind)}"
-            raise ValueError(msg)
+            raise ValueError(f"kind must be {PATH}, {SPRAY} or {TREE} (PATH, SPRAY, TREE), got {np.unique(self.kind)}")
         check_finite(self, {"delay": " s"})
 
     @classmethod

@@ -62,15 +62,13 @@ def _pack(value: Any, arrays: dict[str, Any]) -> Any:
         return {"items": [_pack(v, arrays) for v in value]}
     if isinstance(value, dict):
         if other := [k for k in value if not isinstance(k, str)]:
-            msg = f"cannot save a mapping with the key {other[0]!r}; keys are text: write {str(other[0])!r}"
-            raise TypeError(msg)
+            raise TypeError(f"cannot save a mapping with the key {other[0]!r}; keys are text: write {str(other[0])!r}")
         return {"table": {k: _pack(v, arrays) for k, v in value.items()}}
     if isinstance(value, np.generic):
         return {"plain": value.item()}
     if value is None or isinstance(value, (str, int, float, bool)):
         return {"plain": value}
-    msg = f"cannot save a {name}; this file form holds {', '.join(_TYPES)}"
-    raise TypeError(msg)
+    raise TypeError(f"cannot save a {name}; this file form holds {', '.join(_TYPES)}")
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -88,23 +86,18 @@ def load(path: str | os.PathLike[str]) -> Any:
             header = dict(json.loads(str(file["header"])))
             arrays = {k: file[k] for k in file.files if k != "header"}
     except Exception as error:
-        msg = f"{name} is no complete {FORMAT} file ({error}); save it again"
-        raise FileFormat(msg) from error
+        raise FileFormat(f"{name} is no complete {FORMAT} file ({error}); save it again") from error
     if header.get("format") != FORMAT:
-        msg = f"{name} has the format {header.get('format')!r}, expected {FORMAT!r}"
-        raise FileFormat(msg)
+        raise FileFormat(f"{name} has the format {header.get('format')!r}, expected {FORMAT!r}")
     version = header.get("version")
     if isinstance(version, int) and version > VERSION:
-        msg = f"{name} has version {version}, this fabriclab reads up to {VERSION}; update fabriclab"
-        raise FileFormat(msg)
+        raise FileFormat(f"{name} has version {version}, this fabriclab reads up to {VERSION}; update fabriclab")
     try:
         if not isinstance(version, int):
-            msg = f"version {version!r}"
-            raise TypeError(msg)
+            raise TypeError(f"version {version!r}")
         return _unpack(header["value"], arrays)
     except Exception as error:
-        msg = f"{name} is broken inside ({error}); save it again"
-        raise FileFormat(msg) from error
+        raise FileFormat(f"{name} is broken inside ({error}); save it again") from error
 
 
 def _unpack(tree: dict[str, Any], arrays: dict[str, Any]) -> Any:

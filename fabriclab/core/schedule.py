@@ -226,8 +226,7 @@ class Schedule(Value):
         n = units.count(segments, "segments", 1, _MOST_SEGMENTS)
         pipelined = units.flag(pipelined, "pipelined")
         if self.segments != 1:
-            msg = f"segments must be set once, this schedule has {self.segments} already"
-            raise ValueError(msg)
+            raise ValueError(f"segments must be set once, this schedule has {self.segments} already")
         if n == 1:
             return self
         moves = (n + 1) * sum(g.n_transfers * (g.repeat if pipelined else 1) for g in self.groups)

@@ -98,8 +98,7 @@ class Spec:
         if number is not None and not math.isfinite(number):
             problem = f"value must be finite, got {number} {self.unit}"
         if problem:
-            msg = f"{self.id}.{self.attribute}: {problem}"
-            raise ValueError(msg)
+            raise ValueError(f"{self.id}.{self.attribute}: {problem}")
         ways = 2 if self.direction.endswith("bidirectional_sum") else 1
         object.__setattr__(self, "si", None if number is None or factor is None else number * factor / ways)
 

@@ -48,8 +48,7 @@ class Timeline(Value):
         check_shape(self, ("period", "repeat"), self.group_start.shape)
         if not np.all(self.finish >= self.start):
             flow = int(np.flatnonzero(~(self.finish >= self.start))[0])
-            msg = f"flow {flow} ends at {self.finish[flow]} s, before its start at {self.start[flow]} s"
-            raise ValueError(msg)
+            raise ValueError(f"flow {flow} ends at {self.finish[flow]} s, before its start at {self.start[flow]} s")
 
     @property
     def end(self) -> float:

@@ -230,7 +230,6 @@ def _own(values: Mapping[str, units.Quantity] | None, what: str, unit: str, part
         if name not in known:
             raise ValueError(near(name, known, "the bill"))
         if (number := units.parse(value, what, name)) < 0:
-            msg = f"{what} of {name} must be >= 0 {unit}, got {value!r}"
-            raise ValueError(msg)
+            raise ValueError(f"{what} of {name} must be >= 0 {unit}, got {value!r}")
         out[name] = Spec(name, name, what, number, unit, source="the reader")
     return out

@@ -80,8 +80,7 @@ def run(
     unknown = [key for key in settings if key not in about.get("settings", ())]
     if unknown:
         known = ", ".join(about.get("settings", ())) or "no settings"
-        msg = f"config has {unknown[0]!r}, which engine {engine!r} does not know; it knows {known}"
-        raise ValueError(msg)
+        raise ValueError(f"config has {unknown[0]!r}, which engine {engine!r} does not know; it knows {known}")
     if isinstance(changes, Changes) and changes.time.size and not about.get("changes", True):
         msg = f"engine {engine!r} takes no changes; use engine 'flow', or fabric.with_capacity for the whole run"
         raise ValueError(msg)
@@ -101,8 +100,7 @@ def run(
 def _check_parts(fabric: Fabric, routes: Routes, flows: Flows, changes: Changes | None) -> None:
     """Refuse numbers of nodes, links and flows that do not exist."""
     if changes is not None and not isinstance(changes, Changes):
-        msg = f"changes must be a fabriclab.core.Changes (time, link, capacity), got {changes!r}"
-        raise TypeError(msg)
+        raise TypeError(f"changes must be a fabriclab.core.Changes (time, link, capacity), got {changes!r}")
     for name, value, bound in (
         ("routes.link", routes.link, fabric.n_links),
         ("routes.flow", routes.flow, flows.n_flows),
@@ -116,8 +114,7 @@ def _check_parts(fabric: Fabric, routes: Routes, flows: Flows, changes: Changes 
 def _check_routes(fabric: Fabric, routes: Routes, flows: Flows) -> None:
     """Refuse flows whose bytes have no way, and rows that no engine here can choose among."""
     if routes.adaptive.any():
-        msg = "routes hold adaptive rows, and no engine here chooses among rows; route by 'spray' or 'ecmp'"
-        raise ValueError(msg)
+        raise ValueError("routes hold adaptive rows, and no engine here chooses among rows; route by 'spray' or 'ecmp'")
     path = np.flatnonzero((routes.kind == PATH) & (np.diff(routes.ptr) > 0))
     owner = routes.flow[path]
     lost = (fabric.source[routes.link[routes.ptr[path]]] != flows.source[owner]) | (
@@ -126,8 +123,7 @@ def _check_routes(fabric: Fabric, routes: Routes, flows: Flows) -> None:
     if lost.any():
         f = int(owner[lost][0])
         ends = f"{fabric.name(int(flows.source[f]))} to {fabric.name(int(flows.target[f]))}"
-        msg = f"flow {f}: its route does not go from {ends}; route these flows on this fabric"
-        raise ValueError(msg)
+        raise ValueError(f"flow {f}: its route does not go from {ends}; route these flows on this fabric")
     moving = (flows.size > 0) & (flows.source != flows.target)
     share = np.bincount(routes.flow, routes.share * (np.diff(routes.ptr) > 0), flows.n_flows)
     wrong = np.flatnonzero(moving & (np.abs(share - 1) > 1e-9))

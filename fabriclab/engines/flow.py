@@ -191,8 +191,7 @@ def max_min_rates(
             np.isfinite(column) | (name in ("capacity", "limit"))
         )
         if column.shape != (size,) or not right.all():
-            msg = f"{name} must be {size} numbers >= 0, a weight > 0 and finite as a use, got {value!r:.60}"
-            raise ValueError(msg)
+            raise ValueError(f"{name} must be {size} numbers >= 0, a weight > 0 and finite as a use, got {value!r:.60}")
     rows, out = Rows(starts, links, owner=np.arange(n), **part), np.full(n, np.inf)
     bound = np.flatnonzero(np.diff(rows.ptr))
     out[bound] = rows.levels(bound, rows.capacity) * part["weight"][bound]

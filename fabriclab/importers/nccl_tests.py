@@ -125,13 +125,11 @@ def read_nccl_tests(
     full = [t for t in tables if t.rows]
     if not full:
         where = f"line {tables[0].line}: no whole row" if tables else "no line with size, count, type and time"
-        msg = f"{name} is no nccl-tests log, {where}; give the text that the test prints"
-        raise FileFormat(msg)
+        raise FileFormat(f"{name} is no nccl-tests log, {where}; give the text that the test prints")
     try:
         return tuple(_result(s, name, collective, n_ranks, in_place) for t in full for s in _sweeps(t))
     except (FileFormat, ValueError) as error:
-        msg = f"{name}, {error}"
-        raise type(error)(msg) from None
+        raise type(error)(f"{name}, {error}") from None
 
 
 def _scan(text: str) -> list[_Table]:
@@ -215,8 +213,7 @@ def _ranks(t: _Table, given: int | None, notes: list[str]) -> int:
     if given is not None:
         return units.count(given, "n_ranks")
     if not (t.ranks or t.per_process):
-        msg = f"line {t.line}: no device lines before this table; give the number of ranks, n_ranks=..."
-        raise ValueError(msg)
+        raise ValueError(f"line {t.line}: no device lines before this table; give the number of ranks, n_ranks=...")
     if not t.ranks:
         notes.append("number of ranks from nThread x nGpus, which is right for one process")
     return t.ranks or t.per_process
@@ -236,8 +233,7 @@ def _guess(t: _Table, ratio: float | None, starts: list[int], notes: list[str]) 
             what = "all_to_all" if unchecked[1:] == [True] else "all_gather"
     if not what:
         hint = " (one rank: was nccl-tests built with MPI?)" if ratio == 0 else ""
-        msg = f"line {t.line}: this table does not tell its collective{hint}; give it, collective=..."
-        raise ValueError(msg)
+        raise ValueError(f"line {t.line}: this table does not tell its collective{hint}; give it, collective=...")
     notes.append(f"collective guessed from the columns: {what}")
     return what
 
@@ -266,6 +262,5 @@ def _check(t: _Table, figures: Floats, what: str, ranks: int, notes: list[str]) 
         raise FileFormat.at(line, f"{got} does not follow from size and time ({computed[i]:.4g} GB/s)")
     said = f"busbw {busbw[i]} GB/s is not {factor:.3f} x {got}, the factor of {what} on {ranks} ranks; "
     if off[1, np.argmax(algbw)]:
-        msg = f"line {line}: {said}give collective=... or n_ranks=... as it ran"
-        raise ValueError(msg)
+        raise ValueError(f"line {line}: {said}give collective=... or n_ranks=... as it ran")
     raise FileFormat.at(line, f"{said}the fastest line of the table fits, so this line is broken")

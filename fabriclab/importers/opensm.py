@@ -97,8 +97,7 @@ def read_ibnetdiscover(source: str | os.PathLike[str]) -> Subnet:
             rate = _rate(found[6], int(found[5]), number)
             ports[here, int(found[1])] = (found[2], int(found[3]), rate, number)
     if not ports:
-        msg = "the text holds no port of any node; give what ibnetdiscover prints without options"
-        raise FileFormat(msg)
+        raise FileFormat("the text holds no port of any node; give what ibnetdiscover prints without options")
     for end, (node_, port, _, number) in ports.items():
         if ports.get((node_, port), ("", 0))[:2] != end:
             way = f"port {end[1]} of {end[0]} leads to port {port} of {node_}"
@@ -174,8 +173,7 @@ def read_forwarding_tables(source: str | os.PathLike[str], subnet: Subnet) -> ND
                 raise FileFormat.at(number, f"port {int(row[2])} of {subnet.names[near]} has no cable in the subnet")
             table[near, column[int(row[1], 16)]] = link
     if not here:
-        msg = "the text holds no forwarding table; give opensm-lfts.dump, or what dump_fts prints"
-        raise FileFormat(msg)
+        raise FileFormat("the text holds no forwarding table; give opensm-lfts.dump, or what dump_fts prints")
     ptr, order = fabric.out
     ends = fabric.endpoint
     table[ends] = order[ptr[ends]][:, None]  # an adapter has its first link

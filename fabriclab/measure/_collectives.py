@@ -93,8 +93,7 @@ def _collective(
     sizes = sizes_of(size, 4, 0)
     units.choice("mpi" if transport is None else transport, "transport", TRANSPORTS, "; or None for what works here")
     if progress is not None and not callable(progress):
-        msg = f"progress must be a function of rounds done and rounds in all, or None, got {progress!r}"
-        raise TypeError(msg)
+        raise TypeError(f"progress must be a function of rounds done and rounds in all, or None, got {progress!r}")
     oversubscribe = units.flag(oversubscribe, "oversubscribe")
     ask: dict[str, Any] = {"what": what, "counts": [n // 4 for n in sizes]}
     ask |= {"rounds": units.count(rounds, "rounds"), "warmup": units.count(warmup, "warmup", 0)}
@@ -147,8 +146,7 @@ def _in_job(job: str, sizes: list[int], ranks: int | None, ask: dict[str, Any], 
         msg = f"the job has several ranks and {comm.about} sees one: start it with the mpiexec of that library"
         raise NotMeasured(msg)
     if ranks not in (None, comm.size):
-        msg = f"ranks must be {comm.size}, the size of the job, or None inside it; got {ranks!r}"
-        raise ValueError(msg)
+        raise ValueError(f"ranks must be {comm.size}, the size of the job, or None inside it; got {ranks!r}")
     ask |= {"ranks": comm.size, "transport": job}
     show = progress if progress and comm.rank == 0 else lambda *_: None
     rounds = timed(comm, ask["what"], ask["counts"], ask["rounds"], ask["warmup"], lambda done: show(done, total))

@@ -70,8 +70,7 @@ def _copies(n: int, repeats: int) -> list[float]:
     target[:] = 0
     times = [timed(calls) for _ in range(repeats)]
     if not np.array_equal(target, source):
-        msg = f"a copy of {n} B differs from what was copied: do not use its time"
-        raise WrongAnswer(msg)
+        raise WrongAnswer(f"a copy of {n} B differs from what was copied: do not use its time")
     return times
 
 
@@ -130,8 +129,7 @@ def _transfers(server: socket.socket, sizes: Sequence[int], repeats: int) -> NDA
             buffer[:n] = 255  # what the last transfer left must not pass for this one
             times[i, j] = _receive(link, buffer.data[:n])
             if not np.array_equal(buffer[:n], right[:n]):
-                msg = f"of {n} B through a socket not all are what was sent: do not use their time"
-                raise WrongAnswer(msg)
+                raise WrongAnswer(f"of {n} B through a socket not all are what was sent: do not use their time")
     return times[:, 1:]
 
 
@@ -141,8 +139,7 @@ def _receive(link: socket.socket, room: memoryview) -> float:
     while got < len(room):
         more = link.recv_into(room[got:])
         if not more:
-            msg = f"the connection ended after {got} of {len(room)} B"
-            raise NotMeasured(msg)
+            raise NotMeasured(f"the connection ended after {got} of {len(room)} B")
         got += more
     return perf_counter() - start
 

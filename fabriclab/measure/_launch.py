@@ -80,15 +80,13 @@ def run_ranks(ask: Ask, progress: Progress | None) -> tuple[str, NDArray[np.floa
         except NotMeasured as error:
             log.seek(0)
             lines = [line.strip() for line in log.read().decode(errors="replace").splitlines() if line.strip(" -")]
-            msg = f"{error} (its last words: {' / '.join(lines[-8:])})" if lines else str(error)
-            raise NotMeasured(msg) from None
+            raise NotMeasured(f"{error} (its last words: {' / '.join(lines[-8:])})" if lines else str(error)) from None
 
 
 def _commands(ask: Ask) -> list[list[str]]:
     module, extra = _NEEDS.get(ask["transport"], ("numpy", ""))
     if not has(module) or (module == "mpi4py" and not mpiexec()):
-        msg = f"{ask['transport']} is not installed: pip install '{extra}'"
-        raise NotMeasured(msg)
+        raise NotMeasured(f"{ask['transport']} is not installed: pip install '{extra}'")
     if ask["transport"] == "mpi":
         return [[mpiexec() or "", "-n", str(ask["ranks"]), *worker(ask)]]
     return [worker({**ask, "rank": rank}) for rank in range(ask["ranks"])]
@@ -139,8 +137,7 @@ def _start(command: list[str], env: dict[str, str], log: IO[bytes], line: IO[byt
             command, env=env, stdin=given, stdout=subprocess.PIPE, stderr=log, start_new_session=True
         )
     except OSError as error:
-        msg = f"no process could be started ({error})"
-        raise NotMeasured(msg) from error
+        raise NotMeasured(f"no process could be started ({error})") from error
     rank.stdin = rank.stdin or line
     return rank
 
@@ -188,8 +185,7 @@ def _listen(ranks: Ranks, ask: Ask, progress: Progress) -> tuple[str, NDArray[np
             _check_alive(ranks, ask, bool(about), time.monotonic() - heard)
             continue
         if not line:
-            msg = f"{_who(ask)} ended before their answer"
-            raise NotMeasured(msg)
+            raise NotMeasured(f"{_who(ask)} ended before their answer")
         said = json.loads(line) if line.startswith(b"{") else {}
         if "wrong" in said:
             raise WrongAnswer(said["wrong"])
@@ -213,11 +209,9 @@ def _who(ask: Ask) -> str:
 
 def _check_alive(ranks: Ranks, ask: Ask, ready: bool, silent: float) -> None:
     if broken := [code for rank in ranks if (code := rank.poll())]:
-        msg = f"{_who(ask)} ended before their answer, one of them with code {broken[0]}"
-        raise NotMeasured(msg)
+        raise NotMeasured(f"{_who(ask)} ended before their answer, one of them with code {broken[0]}")
     if not ready and silent > START_LIMIT:
-        msg = f"{_who(ask)} did not start within {START_LIMIT:g} s"
-        raise NotMeasured(msg)
+        raise NotMeasured(f"{_who(ask)} did not start within {START_LIMIT:g} s")
     if silent > SILENCE_LIMIT:
         msg = f"{ask['what']} among {_who(ask)} gave no sign of life for {SILENCE_LIMIT:g} s and was ended; ask for a "
         raise TimeoutError(msg + 'smaller size or fewer ranks, or for another transport, such as transport="shm"')

@@ -25,8 +25,7 @@ def sizes_of(size: Sizes, step: int, low: int) -> list[int]:
             raise ValueError(msg)
         out.append(int(n))
     if not out:
-        msg = 'size must hold at least one size, got an empty sequence; write "4 MiB"'
-        raise ValueError(msg)
+        raise ValueError('size must hold at least one size, got an empty sequence; write "4 MiB"')
     return out
 
 

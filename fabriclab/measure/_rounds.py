@@ -73,8 +73,7 @@ def timed(
         table = comm.gather(times)
         if bad := int(table[:, rounds].sum()):
             size = units.format_size(4 * n)
-            msg = f"{what} of {size} on {comm.size} ranks over {comm.about} left {bad} wrong numbers"
-            raise WrongAnswer(msg)
+            raise WrongAnswer(f"{what} of {size} on {comm.size} ranks over {comm.about} left {bad} wrong numbers")
         yield table[:, :rounds].max(axis=0)
 
 

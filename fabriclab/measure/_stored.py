@@ -29,8 +29,7 @@ def stored(what: str) -> Result:
         msg = f"stored.json must be {FORMAT!r}, version {VERSION}; got {file['format']!r}, version {file['version']}"
         raise FileFormat(msg)
     if not isinstance(what, str) or what not in file["results"]:
-        msg = f"nothing is stored for {what!r}; choose one of {', '.join(file['results'])}"
-        raise ValueError(msg)
+        raise ValueError(f"nothing is stored for {what!r}; choose one of {', '.join(file['results'])}")
     return Result(what, "stored", **file["results"][what], source=f"{file['machine']}, {file['date']}")
 
 

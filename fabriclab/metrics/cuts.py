@@ -211,8 +211,7 @@ def cut(fabric: Fabric, ranks: ArrayLike) -> Ints:
     side = np.unique(frozen(list(ranks) if isinstance(ranks, range) else ranks, np.int64, "ranks"))
     check_within(side, "ranks", 0, fabric.n_ranks - 1)
     if not 0 < side.size < fabric.n_ranks:
-        msg = f"ranks must be some of {fabric.n_ranks}, not none and not all, got {side.size}"
-        raise ValueError(msg)
+        raise ValueError(f"ranks must be some of {fabric.n_ranks}, not none and not all, got {side.size}")
     n, live = fabric.n_nodes, np.flatnonzero(fabric.capacity > 0)
     rates = fabric.capacity[live]
     units = np.rint(rates * min(_FINE / rates.min(initial=np.inf), _MOST / max(rates.sum(), 1.0)))

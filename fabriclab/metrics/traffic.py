@@ -115,8 +115,7 @@ def throughput(fabric: Fabric, flows: Flows | None = None, method: str = "spray"
     if flows is None and method == "spray":
         load, met = uniform_load(fabric, _rates(fabric) / (check_ranks(fabric) - 1))
         if (lost := fabric.n_ranks * (fabric.n_ranks - 1) - met) > 0:
-            msg = f"{lost} pairs of ranks have no path; restore links, or ask operations.report what is left"
-            raise NoPath(msg)
+            raise NoPath(f"{lost} pairs of ranks have no path; restore links, or ask operations.report what is left")
         often = np.ones(1)
     else:
         traffic = uniform(fabric) if flows is None else flows

@@ -67,8 +67,7 @@ def settle(
     """
     units.choice(cost, "cost", ("global", "local"))
     if not isinstance(tolerance, (int, float, np.number)):
-        msg = f"tolerance must be a number such as 0.002, got {tolerance!r:.80}"
-        raise TypeError(msg)
+        raise TypeError(f"tolerance must be a number such as 0.002, got {tolerance!r:.80}")
     rounds = units.count(most, "most")
     check_within(routes.flow, "flow of a row", 0, flows.n_flows - 1, "; make the routes by route(fabric, flows)")
     check_within(routes.link, "link", 0, fabric.n_links - 1, "; make the routes by route(fabric, flows)")

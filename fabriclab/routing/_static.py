@@ -54,8 +54,7 @@ def tables(fabric: Fabric, method: str) -> NDArray[np.int32]:
         joined = search.reaches(source, target) & (source != target)
         rows = choose(fabric, found, source[joined], target[joined])
         if rows.ptr.size - 1 != np.count_nonzero(joined):
-            msg = f"{method} has no forwarding tables: it gives several ways for each pair{other_way}"
-            raise ValueError(msg)
+            raise ValueError(f"{method} has no forwarding tables: it gives several ways for each pair{other_way}")
         at, towards = fabric.source[rows.link], rank[joined][rows_of(rows.ptr)]
         before = table[at, towards]
         table[at, towards] = rows.link

@@ -41,8 +41,7 @@ def _two_legs(
     a, b = rank[source], rank[target]
     if (off := np.flatnonzero((a < 0) | (b < 0))).size:
         node = source[off[0]] if a[off[0]] < 0 else target[off[0]]
-        msg = f"a relay serves flows between ranks, and {fabric.name(int(node))} is none; take ecmp"
-        raise ValueError(msg)
+        raise ValueError(f"a relay serves flows between ranks, and {fabric.name(int(node))} is none; take ecmp")
     home, other = (a, b) if at_source else (b, a)  # the relay: in the server of the one, on the rail of the other
     direct = (fabric.server[a] == fabric.server[b]) | (fabric.rail[a] == fabric.rail[b])
     relay = np.where(direct, fabric.endpoint[home], fabric.endpoint[_mates(fabric, home, other, direct)])

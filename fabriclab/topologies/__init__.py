@@ -55,8 +55,7 @@ def build(family: str, /, **arguments: Any) -> Fabric:
     try:
         signature.bind(**arguments)
     except TypeError as error:
-        msg = f"{family}: {error}; its arguments are {', '.join(signature.parameters)}"
-        raise TypeError(msg) from None
+        raise TypeError(f"{family}: {error}; its arguments are {', '.join(signature.parameters)}") from None
     asked = {k: v.item() if isinstance(v, (np.generic, np.ndarray)) and not v.ndim else v for k, v in arguments.items()}
     fabric: Fabric = function(**asked)
     call = ", ".join([repr(family), *(f"{k}={v!r}" for k, v in asked.items())])

@@ -98,8 +98,7 @@ def down_ports(radix: int, oversubscription: float) -> int:
     """Return the ports of a leaf that face down, so that down : up is at most ``oversubscription``."""
     number = hasattr(oversubscription, "__float__") and not isinstance(oversubscription, bool)
     if not number or np.ndim(oversubscription):
-        msg = f"oversubscription must be one number such as 2 (down : up), got {oversubscription!r:.80}"
-        raise TypeError(msg)
+        raise TypeError(f"oversubscription must be one number such as 2 (down : up), got {oversubscription!r:.80}")
     up = math.floor(radix / (1 + oversubscription) + 1e-9) if oversubscription >= 1 else 0
     if up < 1:
         msg = f"oversubscription must be within 1..{radix - 1} (down : up ports of a leaf), got {oversubscription!r}"

@@ -45,14 +45,12 @@ def from_networkx(graph: Any, capacity: units.Quantity | None = None, *, endpoin
     import networkx as nx
 
     if not isinstance(graph, nx.Graph):
-        msg = f"graph must be a networkx graph, got {type(graph).__name__}; build one with networkx.Graph()"
-        raise TypeError(msg)
+        raise TypeError(f"graph must be a networkx graph, got {type(graph).__name__}; build one with networkx.Graph()")
     found = nx.weakly_connected_components(graph) if graph.is_directed() else nx.connected_components(graph)
     parts = sorted(found, key=len)
     if len(parts) != 1:
         lone = f", such as the {len(parts[0])} nodes with {next(iter(parts[0]))!r}" if parts else ""
-        msg = f"graph must be connected, got {len(parts)} parts{lone}; join them, or make a fabric of each"
-        raise ValueError(msg)
+        raise ValueError(f"graph must be connected, got {len(parts)} parts{lone}; join them, or make a fabric of each")
     is_end = np.array([bool(d.get(endpoints)) for _, d in graph.nodes(data=True)])
     if not is_end.any():
         msg = f"graph must have endpoints, got no node whose attribute {endpoints!r} is true; set it with "
@@ -86,8 +84,7 @@ def _links(graph: Any, capacity: units.Quantity | None) -> dict[str, Any]:
     for u, v, d in graph.edges(data=True):
         edge, rate = f"of the edge {u!r} - {v!r}", d.get("capacity", capacity)
         if u == v:
-            msg = f"graph must have no edge from a node to itself, got one at {u!r}; remove it"
-            raise ValueError(msg)
+            raise ValueError(f"graph must have no edge from a node to itself, got one at {u!r}; remove it")
         if rate is None:
             msg = f"capacity {edge} is missing; set it (capacity='400 Gb/s'), or give one for all edges without"
             raise ValueError(msg)
@@ -138,8 +135,7 @@ def compose(server: Fabric, fabric: Fabric, count: int) -> Fabric:
     """
     for name, value in (("server", server), ("fabric", fabric)):
         if not isinstance(value, Fabric):
-            msg = f"{name} must be a Fabric, got {value!r:.80}; make one with topologies.build(...)"
-            raise TypeError(msg)
+            raise TypeError(f"{name} must be a Fabric, got {value!r:.80}; make one with topologies.build(...)")
     n, nodes = units.count(count, "count"), server.n_nodes
     nic = server.nodes("nic") if "nic" in server.kinds else np.zeros(0, np.int64)
     if not nic.size or not server.transit[nic].all():

@@ -46,8 +46,7 @@ def slim_fly(q: int, hosts: int | None = None, **parts: Any) -> Fabric:
     each = -(-degree // 2) if hosts is None else hosts
     check(2 * q * q, q * q * degree, each)
     if any(q % d == 0 for d in range(2, math.isqrt(q) + 1)):
-        msg = f"q must be an odd prime such as 5, 7, 11, 13, 17 or 19, got {q}"
-        raise ValueError(msg)
+        raise ValueError(f"q must be an odd prime such as 5, 7, 11, 13, 17 or 19, got {q}")
     root = next(g for g in range(2, q) if len({pow(g, i, q) for i in range(1, q)}) == q - 1)
     number = np.arange(2 * q * q)
     half, x, y = np.unravel_index(number, (2, q, q))

@@ -19,8 +19,7 @@ def _sizes(shape: Sequence[int]) -> list[int]:
     """Return the sizes of all dimensions, or refuse them by name."""
     row = isinstance(shape, (Sequence, np.ndarray)) and not isinstance(shape, (str, bytes, bytearray))
     if not row or not 1 <= len(shape) <= _DIMENSIONS:
-        msg = f"shape must be 1 to {_DIMENSIONS} whole numbers such as (8, 8, 16), got {shape!r:.80}"
-        raise ValueError(msg)
+        raise ValueError(f"shape must be 1 to {_DIMENSIONS} whole numbers such as (8, 8, 16), got {shape!r:.80}")
     return [units.count(k, f"shape[{i}]") for i, k in enumerate(shape)]
 
 

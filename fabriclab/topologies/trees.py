@@ -118,8 +118,7 @@ def fat_tree(k: int, tiers: int = 3, **asked: Any) -> Fabric:
     """
     half = units.count(k, "k", 2) // 2
     if k % 2:
-        msg = f"k must be even (half of the ports face up), got {k}; take {k - 1} or {k + 1}"
-        raise ValueError(msg)
+        raise ValueError(f"k must be even (half of the ports face up), got {k}; take {k - 1} or {k + 1}")
     parts = Parts.parse(radix=k, **asked)
     two = units.count(tiers, "tiers", 2, 3) == 2
     plan = Plan(1, k, half, 1) if two else Plan(k, half, half, 1, half, 1)

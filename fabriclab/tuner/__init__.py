@@ -193,8 +193,7 @@ def estimate(
     facts = read({**row, "collective": collective} if collective else row)
     n = units.size(size)
     if n <= 0:
-        msg = f"size must be above 0 B, got {size!r}"
-        raise ValueError(msg)
+        raise ValueError(f"size must be above 0 B, got {size!r}")
     plan, expected = choose(facts, n)
     fitted = calibration(without) if calibrated else {}
     parts = terms(facts, plan, n, constants(facts, fitted))

@@ -83,8 +83,7 @@ def check(row: Mapping[str, Any]) -> None:
         raise ValueError(msg)
     for key in TEXTS:
         if not isinstance(row[key], str):
-            msg = f"{key} must be text, got {row[key]!r}"
-            raise TypeError(msg)
+            raise TypeError(f"{key} must be text, got {row[key]!r}")
     for key in COUNTS:
         if row[key] != "":
             units.count(row[key], key, 0)
@@ -136,8 +135,7 @@ def _links(kind: str, accelerator: str) -> tuple[int, float, float]:
         peak = value("links", part, "bandwidth_per_gpu_all_links")
         return _AMPERE + (part != "xgmi-mi250x"), reached * peak, peak
     if kind not in links or not kind.startswith(("nvlink", "pcie")):
-        msg = f"scale_up must begin with a link of the catalog such as nvlink4, pcie5 or xgmi, got {kind!r}"
-        raise ValueError(msg)
+        raise ValueError(f"scale_up must begin with a link of the catalog such as nvlink4, pcie5 or xgmi, got {kind!r}")
     if kind.startswith("pcie"):
         peak, counted = (value("links", kind, a) for a in ("bandwidth_after_encoding", "nccl_effective"))
         return min(max(int(kind[-1]) - 3, 0), 3), counted, peak

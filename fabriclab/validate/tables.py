@@ -94,8 +94,7 @@ def table(model: Model = predict) -> ErrorTable:
         If ``model`` is no function.
     """
     if not callable(model):
-        msg = f"model must be a function of a sweep and a size, such as validate.predict, got {model!r}"
-        raise TypeError(msg)
+        raise TypeError(f"model must be a function of a sweep and a size, such as validate.predict, got {model!r}")
     return ErrorTable(tuple(_of_sweep(model, about) for about in published.systems()))
 
 
@@ -172,8 +171,7 @@ def gigaio(efficiency: float | None = None) -> WiringTable:
     copied = catalog.value("memory_path", "p2p-pcie", "bandwidth")
     part = copied / catalog.value("links", "pcie5", "bandwidth_after_encoding") if efficiency is None else efficiency
     if not 0 < part <= 1:
-        msg = f"efficiency must be a number above 0 and at most 1, got {efficiency!r}"
-        raise ValueError(msg)
+        raise ValueError(f"efficiency must be a number above 0 and at most 1, got {efficiency!r}")
     rows = []
     for wiring in WIRINGS:
         fabric = topologies.build("gigaio", wiring=wiring)

@@ -94,6 +94,5 @@ def times_of(value: ArrayLike, name: str, *shape: int) -> Floats:
     """Return times that broadcast to a shape, or refuse them by name. [s]."""
     given = si(value, name, units.time)
     if given.ndim > len(shape) or any(a not in (1, b) for a, b in zip(given.shape[::-1], shape[::-1], strict=False)):
-        msg = f"{name} must be one time or times of shape {shape}, got shape {given.shape}"
-        raise ValueError(msg)
+        raise ValueError(f"{name} must be one time or times of shape {shape}, got shape {given.shape}")
     return np.broadcast_to(given, shape)

@@ -16,8 +16,7 @@ Mask = NDArray[np.bool_]
 def spans(timeline: Timeline, flows: Flows) -> Timeline:
     """Return the timeline of a graph with computations as bars: engines count a lag before the start of its flow."""
     if flows.is_sequence:
-        msg = "a sequence of groups is solved once for all repetitions; write it out with flows.expanded()"
-        raise ValueError(msg)
+        raise ValueError("a sequence of groups is solved once for all repetitions; write it out with flows.expanded()")
     computes = (flows.size == 0) & (flows.source == flows.target)
     return replace(timeline, start=np.where(computes, timeline.finish - flows.lag, timeline.start))
 

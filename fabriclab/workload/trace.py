@@ -51,12 +51,10 @@ def read_trace(path: str | os.PathLike[str]) -> tuple[Fabric, Flows, Timeline]:
     wrong = np.flatnonzero(~np.all(np.isfinite(times), axis=1) | (times[:, 1] < 0))
     if wrong.size or not whole:
         found = f"got {whole[wrong[0]]!r:.80}" if whole else "got none"
-        msg = f'{name}: complete events ("ph": "X") must have ts and dur >= 0, in microseconds; {found}'
-        raise FileFormat(msg)
+        raise FileFormat(f'{name}: complete events ("ph": "X") must have ts and dur >= 0, in microseconds; {found}')
     lanes = {lane: i for i, lane in enumerate(dict.fromkeys(map(_lane, whole)))}
     if len(lanes) > _MOST:
-        msg = f"{name} has {len(lanes)} lanes, expected at most {_MOST}; keep the events of one process"
-        raise FileFormat(msg)
+        raise FileFormat(f"{name} has {len(lanes)} lanes, expected at most {_MOST}; keep the events of one process")
     names = [str(called.get(lane, "lane " + " ".join(lane))) for lane in lanes]
     builder, every = FabricBuilder(names, ()), np.arange(len(names))
     for kind in names:
