@@ -16,7 +16,8 @@ def loggp(
 
     m messages of k bytes that one rank sends, or takes in, in a step need 2 o + L + m (k - 1) G + (m - 1) max(g, o)
     [1]_; the busiest decides. All that a rank sends to another in a step is one message. With one message each this is
-    alpha + k / beta, where alpha = 2 o + L - G and beta = 1 / G. Leaves out the network between the ports, the time of adding and what switches do.
+    alpha + k / beta, where alpha = 2 o + L - G and beta = 1 / G. Leaves out the network between the ports, the time of
+    adding and what switches do.
 
     Parameters
     ----------
