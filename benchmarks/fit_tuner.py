@@ -121,7 +121,8 @@ def main():
             seen = [v for v in mine.values() if (v[0].ranks < largest if left == "largest" else v[1] != left)]
             if left == "largest" and not seen:
                 continue
-            folds[family, left] = fit(family, seen, main_of) if seen else {}
+            others = {**main_of, **{f: c for (f, out), c in folds.items() if out == left}}  # have not seen it, too
+            folds[family, left] = fit(family, seen, others) if seen else {}
             rows.append({"family": family, "without": left, "ranks": largest if left == "largest" else "",
                          **folds[family, left]})  # fmt: skip
         print(family, main_of[family], flush=True)

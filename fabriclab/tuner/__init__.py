@@ -102,7 +102,11 @@ class Estimate(Value):
 @cache
 def calibration(without: str = "") -> Mapping[str, Constants]:
     """Return the constants of each family of transport, fitted on all its systems or ``without`` one of them."""
-    rows = sorted((r for r in data_rows("calibration") if r["without"] in ("", without)), key=lambda r: r["without"])
+    table = data_rows("calibration")
+    if without:  # a system that is not in the table was left out of all fits
+        known = {r["without"] for r in table if r["without"]} | {r["system"] for r in published.systems()}
+        units.choice(without, "without", sorted(known))
+    rows = sorted((r for r in table if r["without"] in ("", without)), key=lambda r: r["without"])
     return {r["family"]: {k: float(r[k]) for k in CONSTANTS if r[k]} for r in rows if r["family"]}
 
 
@@ -176,7 +180,7 @@ def estimate(
     calibrated : bool
         Whether constants fitted to published sweeps correct those of the catalog.
     without : str
-        A system that the fit has not seen (a name in ``calibration.csv``).
+        A published system that the fit has not seen, or ``largest``, the most ranks of each family.
 
     Raises
     ------
@@ -195,7 +199,7 @@ def estimate(
     if n <= 0:
         raise ValueError(f"size must be above 0 B, got {size!r}")
     plan, expected = choose(facts, n)
-    fitted = calibration(without) if calibrated else {}
+    fitted = calibration(without) if units.flag(calibrated, "calibrated") else {}
     parts = terms(facts, plan, n, constants(facts, fitted))
     time = sum(parts.values())
     low, high = _band(facts.family if facts.family in fitted else "", classify(parts))

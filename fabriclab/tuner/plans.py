@@ -1,4 +1,7 @@
-"""Algorithms x protocols that NCCL weighs for a collective on a system, each with the parts of its cost."""
+"""Algorithms x protocols that NCCL weighs for a collective on a system, each with the parts of its cost.
+
+LL has the parts and limits of 2024, near the versions that most sweeps ran (2.18 to 2.22); 2026 has 1/2 everywhere.
+"""
 
 from dataclasses import dataclass
 from functools import cache
@@ -6,25 +9,24 @@ from typing import Final
 
 from fabriclab import catalog
 from fabriclab.core.result import bus_factor
-from fabriclab.tuner.system import System
+from fabriclab.tuner.system import P2P, System
 
 PROTOCOLS: Final = ("LL", "LL128", "Simple")
 EAGER: Final = 2**14  # B to one peer; source: NCCL-tune-old, NCCL_P2P_LL_THRESHOLD
 LL_CHUNK: Final = 2**15  # B for each NIC, which has two channels; source: NCCL-tune-old
-_P2P: Final = ("all_to_all", "send_recv", "gather", "scatter")
 _GENERATIONS: Final = ("Volta", "Ampere", "Hopper", "Blackwell")
 _SCALES: Final = ("1 server", "2 servers", "more servers")
 _LINKS: Final = {"pcie": "PCI", "shm": "PCI"}
-# source: NCCL-tune-old for all factors below: parts of a channel's rate, and latencies
+# source: NCCL-tune-old for all factors below but those of LL: parts of a channel's rate, and latencies
 _TREE: Final = 0.92
 _TREE_LL: Final = 1 / 3.8
 _TREE_LL128: Final = (7 / 9, 120 / 128)  # in a server, between servers
-_LL_BETWEEN: Final = 1 / 4
-_LL_HOP: Final = 1.8  # of a hop in a server where a tree also leaves it
-_PLATEAU: Final = 1.4
+_LL_PARTS: Final = (1 / 3, 1 / 4)  # the second for sums, and between servers; source: NCCL-tune-2024
+_LL_HOP: Final = 1.8  # of a hop where a tree also leaves the server: NCCL's to 2.17; without, mid p90 is 62 % for 56 %
+_PLATEAU: Final = (1.9, 1.4)  # Volta and later, from 64 B on for each rank and channel
 _ARITY: Final = 0.4e-6  # s for each GPU of a server that CollNet gathers from
 _PAT_RATE, _PAT_NET, _PAT_RANK = 0.75, 3.5, 2.8e-6
-_POST: Final = (2e-6, 1e-6)  # AMD and other hosts; the first taken up to Ampere, whose servers are AMD's for the most
+_POST: Final = (1e-6, 2e-6)  # Intel's and other hosts, AMD's
 _HOPPER, _NVLS_HEADS, _NVLS_CHUNK = 2, 32, 2**17  # 16 channels on Hopper, 24 on Blackwell; source: NCCL-tune-old
 _NVLS_CHANNELS: Final = 8 * 40 / (18 * 20.6)  # source: NCCL-tune-new, NCCL-topo: its channels in parts of the links'
 
@@ -54,7 +56,9 @@ class Plan:
     loop : float
         Bytes that NVLS has under way: switches add them while they hand out those before. [B]
     plateau : float
-        What NCCL multiplies the latency with when it chooses.
+        What NCCL multiplies the latency with when it chooses, from a size on.
+    chain : float
+        Latency that NCCL takes for all hops of a broadcast or reduce when it chooses. [s]
     """
 
     algorithm: str
@@ -71,12 +75,14 @@ class Plan:
     forwards: int = 0
     loop: float = 0.0
     plateau: float = 1.0
+    chain: float = 0.0
 
     def expected(self, system: System, size: float) -> float:
         """Return the time [s] by which NCCL chooses."""
-        waits = self.steps * max(self.hop, self.posts * post(system)) + self.network
+        waits = self.chain or self.steps * max(self.hop, self.posts * post(system)) + self.network
         per_byte = max(self.own, self.nic, self.copy) / self.tree_part(size)
-        return (self.start + waits) * self.plateau + size * per_byte
+        plateau = self.plateau if size >= 64 * 2 * system.nics * system.ranks else 1.0  # a NIC has two channels
+        return (self.start + waits) * plateau + size * per_byte
 
     def tree_part(self, size: float) -> float:
         """Return the part of its rate that a tree reaches at a size."""
@@ -87,13 +93,13 @@ class Plan:
 
 def post(system: System) -> float:
     """Return the time [s] to post one request to a NIC."""
-    return _POST[system.generation > 1] if system.servers > 1 else 0.0
+    return _POST[system.amd] if system.servers > 1 else 0.0
 
 
 @cache
 def plans(system: System) -> tuple[Plan, ...]:
     """Return what NCCL weighs on a system; what a run forced is all there is."""
-    if system.what in _P2P:
+    if system.what in P2P:
         return (_peers(system),)
     shapes = (_ring, _tree) if system.what == "all_reduce" else (_ring,)
     found = [shape(system, p) for shape in shapes for p in PROTOCOLS if p != "LL128" or system.long_lines]
@@ -114,9 +120,13 @@ def _tree_parts(protocol: str) -> tuple[float, ...]:
     return tuple(map(float, str(row.value).split()))
 
 
-def _limit(system: System, part: str, attribute: str, newest: int) -> float:
-    name = f"{_GENERATIONS[min(system.generation, newest)]} {_SCALES[min(system.servers, 3) - 1]}"
+def _limit(system: System, part: str, attribute: str, row: int) -> float:
+    name = f"{_GENERATIONS[row]} {_SCALES[min(system.servers, 3) - 1]}"
     return catalog.value("nccl_model", part, attribute, name=name)
+
+
+def _ll_limit(s: System) -> float:
+    return _limit(s, "llmax", "bandwidth_LL_max", min(s.generation, 1) if s.servers == 1 else s.amd)
 
 
 def _inside(s: System) -> str:
@@ -129,15 +139,18 @@ def _logs(s: System) -> int:
 
 def _ring(s: System, protocol: str) -> Plan:
     many, twice, ll, simple = s.servers > 1, 1 + (s.what == "all_reduce"), protocol == "LL", protocol == "Simple"
-    part = 1.0 if simple else catalog.value("nccl_model", protocol.lower(), "factor")
-    part = _LL_BETWEEN if many and ll else part
-    factor, out = bus_factor(s.what, s.ranks), twice * (s.servers - 1)
+    sums = s.what in ("all_reduce", "reduce")
+    part = 1.0 if simple else _LL_PARTS[many or sums] if ll else catalog.value("nccl_model", "ll128", "factor")
+    factor, out, chain = bus_factor(s.what, s.ranks), twice * (s.servers - 1), 0.0
+    if s.what in ("broadcast", "reduce"):  # one hop where all channels go round alike, else as many as ranks
+        hop = _latency("NET" if many else _inside(s), "Tree" if simple and s.meshed else "Ring", protocol)
+        chain = hop * (s.ranks if s.meshed else 1)
     return Plan(
         "Ring", protocol, _latency("base", "Ring", protocol), twice * (s.ranks - 1) - out,
         _latency(_inside(s), "Ring", protocol), (1 + 2 * simple) * many, out * _latency("NET", "Ring", protocol),
         factor / (s.ring * part), factor / (s.node * part) if many else 0.0,
-        factor / _limit(s, "llmax", "bandwidth_LL_max", 1) if ll else 0.0, forwards=2 * (many and twice == 2 and ll),
-        plateau=_PLATEAU if many and twice == 2 and simple else 1.0,
+        factor / _ll_limit(s) if ll else 0.0, forwards=2 * (many and twice == 2 and ll),
+        plateau=_PLATEAU[s.generation > 0] if many and twice == 2 and simple else 1.0, chain=chain,
     )  # fmt: skip
 
 
@@ -146,13 +159,13 @@ def _tree(s: System, protocol: str) -> Plan:
     many, ll, nic = s.servers > 1, protocol == "LL", 0.0
     part = {"LL": _TREE_LL, "LL128": _TREE_LL128[many], "Simple": 1.0}[protocol]
     if many:  # a server of two sends up or down; of more, both ways at once through the same NICs
-        most = _limit(s, "treemax", "bandwidth_per_channel_max", 2)
+        most = _limit(s, "treemax", "bandwidth_per_channel_max", min(s.generation, 2))
         nic = 2 / (s.nics * min(_TREE * s.nic * (2 if s.servers == 2 else 1), most) * part)
     return Plan(
         "Tree", protocol, _latency("base", "Tree", protocol), 2 * (s.local - 1),
         _latency(_inside(s), "Tree", protocol) * (_LL_HOP if many and ll else 1.0), 0,
         2 * _logs(s) * _latency("NET", "Tree", protocol), 2 / (s.own * _TREE * part) if s.local > 1 else 0.0, nic,
-        1 / _limit(s, "llmax", "bandwidth_LL_max", 1) if ll else 0.0, forwards=2 * _logs(s) * ll,
+        1 / _ll_limit(s) if ll else 0.0, forwards=2 * _logs(s) * ll,
     )  # fmt: skip
 
 

@@ -1,5 +1,6 @@
 """What the cost model needs to know of a system: counts and rates from a row of the catalog."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -10,6 +11,9 @@ from fabriclab import catalog, units
 from fabriclab.catalog import published
 
 TEXTS: Final = ("collective", "scale_up", "accelerator", "transport")
+_TIMED: Final = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce")  # by NCCL's cost model
+P2P: Final = ("all_to_all", "send_recv", "gather", "scatter")
+_ALGORITHMS: Final = ("default", "unknown", "ring", "tree", "nvls", "nvlstree", "collnet", "pat")
 COUNTS: Final = ("ranks", "scale_up_domain_gpus", "gpus_per_node", "nic_gbps", "nics_per_node")
 _SWITCHES: Final = ("ib", "roce")  # servers where GPU and NIC share a PCIe switch, as LL128 across servers asks for
 _AMPERE: Final = 1
@@ -36,8 +40,8 @@ class System:
         they go on to other servers. [B/s]
     wire, nic, nics : float, float, int
         Rate of a NIC, and behind its PCIe link [B/s]; NICs of a domain.
-    switched, long_lines : bool
-        Whether NVSwitches join the GPUs; whether LL128 is on.
+    switched, meshed, long_lines : bool
+        Whether NVSwitches join the GPUs, or links of their own some pairs; whether LL128 is on.
     family : str
         Family of transport whose constants hold.
     started : int
@@ -59,6 +63,7 @@ class System:
     nic: float
     nics: int
     switched: bool
+    meshed: bool
     long_lines: bool
     family: str
     started: int
@@ -68,6 +73,11 @@ class System:
     def behind_pcie(self) -> bool:
         """Return whether PCIe, not the NIC, is the narrow place."""
         return self.nic < self.wire
+
+    @property
+    def amd(self) -> bool:
+        """Return whether its CPUs are AMD's, which no table says: with AMD's GPUs, and with Ampere for the most."""
+        return self.kind == "xgmi" or self.generation == _AMPERE
 
     @property
     def node(self) -> float:
@@ -81,8 +91,8 @@ def check(row: Mapping[str, Any]) -> None:
     if missing:
         msg = f"sweep must be a row of catalog.published.systems(), got {row!r:.60} without {', '.join(missing)}"
         raise ValueError(msg)
-    for key in TEXTS:
-        if not isinstance(row[key], str):
+    for key in (*TEXTS, "algo"):
+        if not isinstance(row.get(key, ""), str):
             raise TypeError(f"{key} must be text, got {row[key]!r}")
     for key in COUNTS:
         if row[key] != "":
@@ -113,10 +123,13 @@ def read(row: Mapping[str, Any]) -> System:
     if servers > 1 and not nic * nics:
         msg = f"{ranks} ranks in {servers} servers need NICs, got nics_per_node {nics}, nic_gbps {row['nic_gbps']!r}"
         raise ValueError(msg)
+    what = units.choice(published.identifier(row["collective"]), "collective", (*_TIMED, *P2P))
     algo, inside = row.get("algo", "default"), "shm" if transport == "shm" else kind.rstrip("0123456789")
+    if algo and not any(word in _ALGORITHMS for word in re.findall("[a-z]+", algo.lower())):
+        units.choice(algo, "algo", _ALGORITHMS)
     return System(
-        published.identifier(row["collective"]), ranks, servers, local, generation, inside, peak, own, ring, wire,
-        nic, nics, switched="nvswitch" in rest,
+        what, ranks, servers, local, generation, inside, peak, own, ring, wire,
+        nic, nics, switched="nvswitch" in rest, meshed="mesh" in rest,
         long_lines=kind.startswith("nvlink") and (servers == 1 or transport in _SWITCHES),
         family=(transport + "-software" * ("software match" in algo)) if servers > 1 else inside,
         started=0 if row.get("launch", "mpi") == "mpi" else min(local, gpus), algo=algo,

@@ -29,20 +29,24 @@ def excluded(sweep_id: str, size: NDArray[np.float64]) -> NDArray[np.bool_]:
     return out
 
 
-def nearest(about: dict[str, Any], size_bytes: units.Quantity) -> float:
+def nearest(about: dict[str, Any], size_bytes: units.Quantity) -> float | None:
     """Return the time [us] that the nearest other system measured, scaled by the rates of their ports.
 
-    Nearest is the sweep of another system with servers or without as asked, then of the same collective, the same
-    transport and the nearest count of ranks. Between its sizes the time is interpolated, beyond them it is that of
-    the last size, times the ratio of sizes where larger.
+    Nearest is, of the sweeps of other systems that begin at this size or below, the one with servers or without as
+    asked, then of the same collective, the same transport and the nearest count of ranks; None where there is none.
+    Between its sizes the time is interpolated, above them it is that of the last, times the ratio of sizes.
     """
-    time, size, scale = _other(about["sweep_id"])
     n = units.size(size_bytes, "size_bytes")
-    return float(1e6 * scale * np.exp(np.interp(np.log(n), np.log(size), np.log(time))) * max(n / size[-1], 1.0))
+    for time, size, scale in _others(about["sweep_id"]):
+        if size[0] <= n:
+            between = np.exp(np.interp(np.log(n), np.log(size), np.log(time)))
+            return float(1e6 * scale * between * max(n / size[-1], 1.0))
+    return None
 
 
 @cache
-def _other(sweep_id: str) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
+def _others(sweep_id: str) -> list[tuple[NDArray[np.float64], NDArray[np.float64], float]]:
+    """Return times, sizes and scale of the sweeps of other systems, the nearest first."""
     about = published.system(sweep_id)
     mine = read(about)
 
@@ -53,10 +57,13 @@ def _other(sweep_id: str) -> tuple[NDArray[np.float64], NDArray[np.float64], flo
             abs(float(np.log(its.ranks / mine.ranks))),
         )  # fmt: skip
 
-    other = min((r for r in published.systems() if r["system"] != about["system"]), key=distance)
-    its, result = read(other), published.load(other["sweep_id"])
-    port, own = (system.node if system.servers > 1 else system.own for system in (its, mine))
-    return result.time, result.size, port / own * bus_factor(mine.what, mine.ranks) / bus_factor(its.what, its.ranks)
+    found = []
+    for row in sorted((r for r in published.systems() if r["system"] != about["system"]), key=distance):
+        its, result = read(row), published.load(row["sweep_id"])
+        port, own = (system.node if system.servers > 1 else system.own for system in (its, mine))
+        scale = port / own * bus_factor(mine.what, mine.ranks) / bus_factor(its.what, its.ranks)
+        found.append((result.time, result.size, scale))
+    return found
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from typing import Any
 
 from fabriclab import catalog, units
 from fabriclab.core.result import bus_factor
-from fabriclab.tuner import check, estimate
+from fabriclab.tuner import calibration, check, estimate
 from fabriclab.tuner.system import read
 
 
@@ -37,6 +37,7 @@ def predict(
     """
     size = units.size(size_bytes, "size_bytes")
     check(sweep)
+    calibration(without if units.flag(calibrated, "calibrated") else "")  # refuses a wrong name
     try:
         return 1e6 * estimate(sweep, size=size, calibrated=calibrated, without=without).time
     except (KeyError, ValueError, ZeroDivisionError):
