@@ -14,7 +14,11 @@ from fabriclab.collectives import build, expected, msccl
 from fabriclab.collectives._definition import at_root, definition
 from fabriclab.errors import TooLarge
 
-NAMES = [name for name in registry.names("collective") if not build(*name.split("."), 4).n_switches]
+NAMES = [
+    name
+    for name in registry.names("collective")
+    if not build(*name.split("."), 4).n_switches and name.split(".")[0] in msccl._KNOWN
+]
 
 
 def replay(text, memory, rng):
@@ -84,7 +88,8 @@ def test_what_is_read_back_does_the_collective(name, n, segments, seed, data):
 
 def test_a_ring_of_two_by_hand():
     tree = ElementTree.fromstring(collectives.msccl_xml(build("reduce_scatter", "ring", 2)))
-    assert (tree.get("coll"), tree.get("nchunksperloop"), len(tree)) == ("reduce_scatter", "2", 2)
+    assert (tree.get("coll"), tree.get("nchunksperloop"), len(tree)) == ("reducescatter", "2", 2)
+    assert (tree.get("minBytes"), tree.get("maxBytes")) == ("0", "0")  # 0: no limit
     send, receive = tree[0]
     assert (send.get("send"), send.get("recv"), receive.get("send"), receive.get("recv")) == ("1", "-1", "-1", "1")
     assert {k: send[0].get(k) for k in ("type", "srcbuf", "srcoff", "cnt")} == {
@@ -98,6 +103,9 @@ def test_it_is_said_what_has_no_place_in_it(monkeypatch):
         collectives.msccl_xml(build("all_reduce", "aggregation_tree", 4))
     with pytest.raises(ValueError, match="switches or blocks of several sizes"):
         collectives.msccl_xml(build("all_to_all", "direct", 2, traffic=[[0, 1], [2, 0]]))
+    for name in ("barrier.dissemination", "send_recv.direct"):
+        with pytest.raises(ValueError, match=f"collective must be one of all_reduce, .* got '{name.split('.')[0]}'"):
+            collectives.msccl_xml(build(*name.split("."), 4))
     monkeypatch.setenv("FABRICLAB_MEMORY", "1 GiB")
     with pytest.raises(TooLarge, match="take fewer ranks or segments"):
         collectives.msccl_xml(build("all_reduce", "ring", 1024))

@@ -7,17 +7,17 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from fabriclab import units
 from fabriclab.collectives._definition import definition
 from fabriclab.core import Schedule, StepGroup
 from fabriclab.core._memory import check_memory
 
-_NAMES: Final = {"all_reduce": "allreduce", "all_gather": "allgather", "all_to_all": "alltoall",
-                 **{same: same for same in ("broadcast", "reduce", "reduce_scatter")}}  # fmt: skip
+_KNOWN: Final = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce", "gather", "scatter")
 _MOVE_BYTES: Final = 10_000  # measured peak per block that is moved, rounded up; a test holds it
 
 
 def msccl_xml(schedule: Schedule) -> str:
-    """Return a schedule in the XML of MSCCL [1]_, for one channel and the protocol Simple.
+    """Return a schedule in the XML that RCCL reads for MSCCL [1]_: one channel, the protocol Simple, all sizes.
 
     A GPU has a thread block for each peer to which it sends and for each from which it receives. Chunks are the blocks
     of the schedule; segments of a block follow each other. A collective over one array runs in place: in the input (i),
@@ -29,13 +29,13 @@ def msccl_xml(schedule: Schedule) -> str:
     Raises
     ------
     ValueError
-        If switches take part, or blocks differ in size.
+        If switches take part, blocks differ in size, or RCCL has no such collective.
     TooLarge
         If the text needs more memory than there is.
 
     References
     ----------
-    .. [1] microsoft/msccl, the parser in src/misc; M. Cowan et al., MSCCLang, ASPLOS 2023.
+    .. [1] ROCm/rccl, src/misc/msccl/msccl_parser.cc; M. Cowan et al., MSCCLang, ASPLOS 2023.
 
     Examples
     --------
@@ -47,6 +47,7 @@ def msccl_xml(schedule: Schedule) -> str:
     if schedule.n_switches or (schedule.parts is not None and schedule.parts.size > 1):
         msg = f"MSCCL knows GPUs and chunks of one size, and {schedule!r} has switches or blocks of several sizes"
         raise ValueError(msg)
+    units.choice(schedule.collective, "collective", _KNOWN)
     moved = sum(int(g.count.sum()) * g.repeat for g in schedule.groups)
     check_memory(moved * _MOVE_BYTES, f"the XML of {schedule!r}", "take fewer ranks or segments")
     before, after = (np.repeat(f(n, m, schedule.root), parts, axis=1) for f in (about.before, about.after))
@@ -66,8 +67,8 @@ def msccl_xml(schedule: Schedule) -> str:
         for a, b, kind, *what in moves:
             gpus[b].add((-1, a), kind, *what)
     text = [_tag("algo", name=f"{schedule.collective} {schedule.algorithm}", proto="Simple", nchannels=1, ngpus=n,
-                 coll=_NAMES.get(schedule.collective, "custom"), inplace=int(one), outofplace=int(not one),
-                 nchunksperloop=max(int(x.sum(axis=1).max()) for x in (before, after)))]  # fmt: skip
+                 coll=schedule.collective.replace("_", ""), inplace=int(one), outofplace=int(not one), minBytes=0,
+                 maxBytes=0, nchunksperloop=max(int(x.sum(axis=1).max()) for x in (before, after)))]  # fmt: skip
     for r, gpu in enumerate(gpus):
         i, o, s = (chunks, chunks, 0) if one else (int(x[r].sum()) for x in kept)
         text.append(_tag("gpu", id=r, i_chunks=i, o_chunks=o, s_chunks=s))
