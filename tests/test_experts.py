@@ -95,6 +95,25 @@ def test_within_one_server_no_step_is_saved():
     assert expert_crossover([[[1, 1]], [[0, 0]], [[3, 3]], [[2, 2]]], 7168, **rates) == 0  # two experts on a rank
 
 
+def test_equal_times_but_for_rounding_never_cross():
+    chosen = np.random.default_rng(137).integers(0, 8, (8, 4, 2))
+    assert expert_crossover(chosen, 7168, alpha=5e-6, nic=50e9, nvlink=400e9, per_server=4) == np.inf
+
+
+@pytest.mark.parametrize(("tables", "error", "said"), [
+    (np.zeros((1, 4, 4), int), ValueError, "ranks of tables must be within 1..2, got 4"),
+    ([[1, 2], [3, 4]], ValueError, r"shape \(steps, n, n\), got \(2, 2\)"), ([], ValueError, r"got \(0,\)"),
+    ([[[0, -1], [1, 0]]], ValueError, "tokens >= 0 .* -1"), ([[[0, 1], [1]]], ValueError, "tables must be .* lengths"),
+    ([[["x"]]], TypeError, "tables must be plain numbers"),
+])  # fmt: skip
+def test_tables_that_are_none_are_refused(tables, error, said):
+    with pytest.raises(error, match=said):
+        expert_flows(topologies.build("crossbar", hosts=2, rate=1e9), tables, 1)
+    if "within" not in said:
+        with pytest.raises(error, match=said):
+            expert_time(tables, 1, alpha=0, nic=1e9, nvlink=1e9)
+
+
 def test_a_table_is_traffic_of_an_all_to_all():
     (table,) = expert_tables(drawn(4, 10, 2), "low_latency", per_server=2)
     plan = build("all_to_all", "direct", 4, traffic=table)

@@ -15,8 +15,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import units
 from fabriclab.collectives._algorithm import server_size
-from fabriclab.collectives.all_to_all import _port
+from fabriclab.collectives.all_to_all import Floats, _port
 from fabriclab.core import Fabric, Flows
+from fabriclab.core._frozen import frozen
 
 _FORMS: Final = ("high_throughput", "low_latency")
 
@@ -83,9 +84,19 @@ def expert_tables(
     return [t.T for t in reversed(tables)] if units.flag(combine, "combine") else tables
 
 
+def _steps(tables: ArrayLike) -> Floats:
+    """Return `expert_tables` as one array (steps, n, n), or refuse what is none."""
+    steps = frozen(tables, np.float64, "tables")
+    square = steps.ndim == 3 and steps.size and steps.shape[1] == steps.shape[2]
+    if not square or not np.all((steps >= 0) & (steps < np.inf)):
+        raise ValueError(f"tables must be tokens >= 0 of shape (steps, n, n), got {steps.shape} of {tables!r:.60}")
+    return steps
+
+
 def expert_flows(fabric: Fabric, tables: ArrayLike, token: units.Quantity, lag: units.Quantity = 0.0) -> Flows:
     """Return `expert_tables` as flows between endpoints, with barriers; ``token`` [B], ``lag`` [s] of each message."""
-    tokens = np.asarray(tables)
+    tokens = _steps(tables)
+    units.count(tokens.shape[1], "ranks of tables", 1, fabric.n_ranks)
     step, source, target = np.nonzero(tokens)
     size, end = tokens[tokens > 0] * units.size(token, "token"), fabric.endpoint
     return Flows.make(end[source], end[target], size, lag=lag, group=step, repeat=np.ones(len(tokens), int))
@@ -100,8 +111,9 @@ def expert_time(
     That is a NIC between servers, or NVLink inside, at once. A step without tokens takes none. Leaves out contention
     beyond the ports, and the rate of messages of a NIC.
     """
-    steps = [t for t in np.asarray(tables) if t.any()]
-    server = np.arange(np.shape(tables)[-1]) // server_size(np.shape(tables)[-1], per_server, "per_server=1")
+    table = _steps(tables)
+    steps, n = [t for t in table if t.any()], table.shape[1]
+    server = np.arange(n) // server_size(n, per_server, "per_server=1")
     inside, rates = np.subtract.outer(server, server) == 0, (units.rate(nvlink), units.rate(nic))
     spent = [max(_port(t * on) / rate for on, rate in zip((inside, ~inside), rates, strict=True)) for t in steps]
     return len(steps) * units.latency(alpha, "alpha") + sum(spent) * units.size(token, "token")
@@ -118,5 +130,5 @@ def expert_crossover(
     found = [expert_tables(chosen, form, per_server=per_server) for form in _FORMS]
     spent = [expert_time(t, token, alpha=0.0, nic=nic, nvlink=nvlink, per_server=per_server) for t in found]
     more = sum(bool(t.any()) for t in found[0]) - sum(bool(t.any()) for t in found[1])
-    gain = (spent[1] - spent[0]) / np.shape(chosen)[1]
-    return float(more * units.latency(alpha, "alpha") / gain) if gain > 0 else np.inf
+    start, gain = more * units.latency(alpha, "alpha"), (spent[1] - spent[0]) / np.shape(chosen)[1]
+    return start / gain if gain > 1e-12 * spent[1] else np.inf  # less is rounding
