@@ -610,12 +610,24 @@ def test_options_are_refused_by_name():
         ("all_reduce.aggregation_tree", {"radix": 1}, "radix must be >= 2, got 1"),
         ("all_reduce.ring", {"orders": [0, 1, 2, 3, 4, 4]}, "each of the 6 ranks once in every row"),
         ("all_to_all.direct", {"traffic": [[1, 2]]}, r"a table \(6, 6\) of what each rank .* got shape \(1, 2\)"),
-        ("all_to_all.pairwise", {"traffic": np.zeros((6, 6))}, "traffic must be a table"),
+        ("all_to_all.direct", {"traffic": [[1, 2], [1]]}, "traffic must be .* rows of different lengths"),
+        ("all_to_all.pairwise", {"traffic": np.zeros((6, 6))}, "must be >= 0, finite and not all 0, got 0 to 0"),
+        ("all_to_all.pairwise", {"traffic": -np.eye(6)}, "not all 0, got -1 to -?0"),
+        ("all_to_all.pairwise", {"traffic": np.full((6, 6), np.nan)}, "got nan to nan"),
+        ("all_reduce.ring", {"orders": [[0, 1, 2, 3, 4, 5], [0, 1]]}, "orders must be .* rows of different lengths"),
+        ("all_reduce.torus", {"shape": 8}, r"shape must have 6 ranks, one each, got \(8,\)"),
     ):  # fmt: skip
         with pytest.raises(ValueError, match=message):
             build(*name.split("."), 6, **more)
     with pytest.raises(ValueError, match="multiple of per_server, got 6 and 4"):
         collectives.channel_rings(6, 4)
+    with pytest.raises(TypeError, match="traffic must be plain numbers"):
+        build("all_to_all", "direct", 6, traffic="x")
+    with pytest.raises(ValueError, match=r"traffic must be a table \(8, 8\) of"):
+        collectives.closed_form("all_to_all", "direct", traffic=[[1]])(1e6, 8, 0, 1e9)
+    with pytest.raises(ValueError, match=r"orders must be .* rows of different lengths"):
+        collectives.closed_form("all_reduce", "ring", contention=False, orders=[[0, 1, 2], [0]])(1e6, 3, 0, 1e9)
+    assert build("all_to_all", "direct", 2, traffic=[[0, 1e308], [1e308, 1e308]]).parts.tolist() == [0, 0.5, 0.5, 0.5]
 
 
 @pytest.mark.parametrize(

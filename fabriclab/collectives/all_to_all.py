@@ -12,17 +12,19 @@ from numpy.typing import ArrayLike, NDArray
 
 from fabriclab.collectives._algorithm import Built, Costs, Steps, algorithm, each, server_size
 from fabriclab.core import StepGroup
+from fabriclab.core._frozen import frozen
 
 Floats = NDArray[np.float64]
 
 
 def _table(n: Any, traffic: ArrayLike) -> Floats:
     """Return the table of parts of the size, (n, n)."""
-    table = np.asarray(traffic, dtype=np.float64)
-    square = table.ndim == 2 and np.all((n == len(table)) & (n == table.shape[-1]))
-    if not square or not np.all(np.isfinite(table) & (table >= 0)) or not table.any():
-        msg = f"traffic must be a table ({n}, {n}) of what each rank has for each, >= 0, got shape {table.shape}"
-        raise ValueError(msg)
+    table, k = frozen(traffic, np.float64, "traffic"), int(np.max(n))
+    if table.shape != (k, k) or np.any(n != k):
+        raise ValueError(f"traffic must be a table ({k}, {k}) of what each rank has for each, got shape {table.shape}")
+    if not np.all((table >= 0) & (table < np.inf)) or not table.any():
+        raise ValueError(f"traffic must be >= 0, finite and not all 0, got {table.min():g} to {table.max():g}")
+    table = table / table.max()  # else sums may overflow
     parts: Floats = table / max(table.sum(axis=0).max(), table.sum(axis=1).max())
     return parts
 

@@ -4,6 +4,7 @@ import numpy as np
 
 from fabriclab import units
 from fabriclab.core import Schedule
+from fabriclab.core._arrays import distinct_pairs
 
 __all__ = ["loggp"]
 
@@ -50,7 +51,7 @@ def loggp(
     for group in schedule.groups:
         ends = np.append(group.source, group.target + people)  # a port each way
         busy = np.tile(np.arange(people) < schedule.n_ranks, 2)
-        source, target = np.divmod(np.unique(group.source.astype(np.int64) * people + group.target), people)
+        source, target = distinct_pairs(*(x.astype(np.int64) for x in (group.source, group.target)))
         messages = np.bincount(np.append(source, target + people), minlength=busy.size)[busy]
         moved = np.bincount(ends, np.tile(size * schedule.moved(group), 2), busy.size)[busy]
         port = np.maximum(moved - messages, 0) * per_byte + np.maximum(messages - 1, 0) * max(least, own)

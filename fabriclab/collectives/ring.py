@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fabriclab.collectives._algorithm import Costs, Steps, algorithm
 from fabriclab.core import StepGroup
+from fabriclab.core._frozen import frozen
 
 
 def phase(n: int, *, reduce: bool) -> Steps:
@@ -22,7 +23,7 @@ def phase(n: int, *, reduce: bool) -> Steps:
 
 def _orders(n: int, orders: ArrayLike | None) -> NDArray[np.int64]:
     """Return the ranks in the order of each ring, (channels, n)."""
-    table = np.atleast_2d(np.arange(n) if orders is None else np.asarray(orders))
+    table = np.atleast_2d(np.arange(n) if orders is None else frozen(orders, np.int64, "orders"))
     if table.ndim != 2 or table.shape[1] != n or np.any(np.sort(table, axis=1) != np.arange(n)):
         msg = f"orders must have each of the {n} ranks once in every row, such as channel_rings gives, got {orders!r}"
         raise ValueError(msg)
@@ -30,7 +31,7 @@ def _orders(n: int, orders: ArrayLike | None) -> NDArray[np.int64]:
 
 
 def _cost(n: Any, orders: ArrayLike | None, *, alone: bool = False) -> Costs:
-    channels = len(np.atleast_2d(orders)) if alone and orders is not None else 1
+    channels = len(np.atleast_2d(frozen(orders, np.int64, "orders"))) if alone and orders is not None else 1
     return 2 * (n - 1), 2 * (n - 1) / n / channels, (n - 1) / n
 
 
