@@ -455,8 +455,9 @@ def test_wrong_types_are_refused():
             simulation.ring_busbw("all_gather", build("mi300x"), orders, size)
     with pytest.raises(KeyError, match=r"catalog\.systems has no 'dgx9'"):
         links_between_gpus("dgx9")
-    with pytest.raises(ValueError, match=r"efficiency must be a number above 0 and at most 1, got 1\.2"):
-        validate.gigaio(1.2)
+    for part in (1.2, "80%"):
+        with pytest.raises(ValueError, match=f"efficiency must be a number above 0 and at most 1, got {part!r}"):
+            validate.gigaio(part)
 
 
 def test_servers_say_what_they_are():

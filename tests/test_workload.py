@@ -359,7 +359,27 @@ def test_files_that_are_no_trace(tmp_path, text, says):
         workload.read_trace(tmp_path / "t.json")
 
 
+def test_a_file_that_is_no_text_is_no_trace(tmp_path):
+    (tmp_path / "t.json").write_bytes(b"\xff\xfe{")
+    with pytest.raises(FileFormat, match=r"t.json is no trace.*UnicodeDecodeError"):
+        workload.read_trace(tmp_path / "t.json")
+
+
 # refusals -----------------------------------------------------------------------------------------
+def test_stragglers_that_are_nobody_or_by_no_number_are_refused():
+    flows = workload.build("tensor_parallel", [1.0], [1.0], linear)
+    with pytest.raises(ValueError, match=r"nodes must be within 0\.\.1, got 999"):
+        workload.slowed(flows, [999])
+    with pytest.raises(TypeError, match="factor must be plain numbers"):
+        workload.slowed(flows, [0], factor="2")
+
+
+@pytest.mark.parametrize(("pattern", "times"), [("data_parallel", 2), ("sharded", 2), ("tensor_parallel", 1)])
+def test_steps_without_layers_are_refused(pattern, times):
+    with pytest.raises(ValueError, match="layers in sizes must be >= 1, got 0"):
+        workload.build(pattern, *[[]] * (times + 1), linear)
+
+
 @pytest.mark.parametrize(
     ("pattern", "options", "says"),
     [("pipelin", {}, "unknown workload 'pipelin'; choose one of broadcast, "),

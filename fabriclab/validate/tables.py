@@ -170,7 +170,7 @@ def gigaio(efficiency: float | None = None) -> WiringTable:
     """
     copied = catalog.value("memory_path", "p2p-pcie", "bandwidth")
     part = copied / catalog.value("links", "pcie5", "bandwidth_after_encoding") if efficiency is None else efficiency
-    if not 0 < part <= 1:
+    if not hasattr(part, "__float__") or not 0 < part <= 1:
         raise ValueError(f"efficiency must be a number above 0 and at most 1, got {efficiency!r}")
     rows = []
     for wiring in WIRINGS:

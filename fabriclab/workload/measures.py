@@ -64,7 +64,7 @@ def slowed(
     .. [1] T. Hoefler, T. Schneider, A. Lumsdaine, Characterizing the influence of system noise, SC 2010.
     """
     late = frozen(nodes, np.int64, "nodes")
-    check_within(late, "nodes", 0)
+    check_within(late, "nodes", 0, int(max(flows.source.max(initial=0), flows.target.max(initial=0))))
     noise = np.random.default_rng(seed).exponential(units.time(jitter, "jitter"), flows.n_flows)
-    lag = np.where(np.isin(flows.source, late), flows.lag * factor + noise, flows.lag)
+    lag = np.where(np.isin(flows.source, late), flows.lag * frozen(factor, np.float64, "factor") + noise, flows.lag)
     return replace(flows, lag=lag)

@@ -64,7 +64,7 @@ def data_parallel(
     """
     moved = si(sizes, "sizes", units.size)
     full = np.inf if bucket == np.inf else units.size(bucket, "bucket")
-    ranks, n = max(len(np.atleast_2d(t)) for t in (forward, backward)), moved.size
+    ranks, n = max(len(np.atleast_2d(t)) for t in (forward, backward)), units.count(moved.size, "layers in sizes")
     ahead, back = times_of(forward, "forward", ranks, n), times_of(backward, "backward", ranks, n)
     own, filled, here = np.zeros(n, dtype=np.int64), 0.0, 0  # bucket of each layer, in the order of the backward
     for i, part in enumerate(moved[::-1]):
@@ -118,7 +118,7 @@ def sharded(forward: ArrayLike, backward: ArrayLike, sizes: ArrayLike, cost: Cos
     .. [1] S. Rajbhandari et al., ZeRO, SC 2020. [2] Y. Zhao et al., PyTorch FSDP, VLDB 16(12), 2023, section 3.3.
     """
     moved, early = si(sizes, "sizes", units.size), 1 + units.count(prefetch, "prefetch", 0)
-    n = moved.size
+    n = units.count(moved.size, "layers in sizes")
     ahead, back = times_of(forward, "forward", n), times_of(backward, "backward", n)
     takes, work, k = times_of(cost(moved), "cost", moved.size), Work(), np.arange(2 * moved.size)
     gathered, both = (2 * n + k)[:, None], np.append(takes, takes[::-1])
@@ -156,10 +156,11 @@ def tensor_parallel(compute: ArrayLike, sizes: ArrayLike, cost: Cost, *, chunks:
     .. [1] G. Wang et al., Domino, 2024 (arXiv:2409.15241).
     """
     moved, c, work = si(sizes, "sizes", units.size), units.count(chunks, "chunks"), Work()
-    takes, number = times_of(compute, "compute", moved.size), np.arange(moved.size * c).reshape(-1, c)
+    n = units.count(moved.size, "layers in sizes")
+    takes, number = times_of(compute, "compute", n), np.arange(n * c).reshape(n, c)
     before = np.append(np.full((1, c), -1), number.size + number[:-1], axis=0)
     lag = np.repeat(takes[:, None] / c, c, axis=1)
     done = work.add("compute", 0, lag=lag, stream=0, after=[before[..., None]])
-    sums = times_of(cost(moved / c), "cost", moved.size)[:, None]
+    sums = times_of(cost(moved / c), "cost", n)[:, None]
     work.add("all-reduce", 1, lag=sums, stream=np.ones_like(done), after=[done[..., None]])
     return work.flows()

@@ -38,8 +38,9 @@ def read_trace(path: str | os.PathLike[str]) -> tuple[Fabric, Flows, Timeline]:
     ----------
     .. [1] Trace Event Format, Google, 2016, sections "JSON Array Format" and "Complete Events".
     """
-    text, name = Path(path).read_text(encoding="utf-8").strip().rstrip(","), Path(path).name
+    name = Path(path).name
     try:
+        text = Path(path).read_text(encoding="utf-8").strip().rstrip(",")
         data = json.loads(text + "]" * (text.startswith("[") and not text.endswith("]")))
         events = data["traceEvents"] if isinstance(data, dict) else data
         called = {_lane(e): e["args"]["name"] for e in events if e.get("name") == "thread_name"}
