@@ -43,11 +43,11 @@ class System:
     switched, meshed, long_lines : bool
         Whether NVSwitches join the GPUs, or links of their own some pairs; whether LL128 is on.
     family : str
-        Family of transport whose constants hold.
+        Family of transport whose constants hold; for a name that no sweep has those of the catalog alone.
     started : int
         GPUs that one process starts, one after the other; 0 where each has its own.
     algo : str
-        What the run forced, such as ``ring``; else ``default``.
+        What the run forced, such as ``ring``; else ``default``. Where a collective has no such way, NCCL takes a ring.
     """
 
     what: str
