@@ -119,8 +119,7 @@ def bounds(
     wait = units.latency(alpha, "alpha")
     if wait:
         most = None if messages is None else units.count(messages, "messages")
-        spreads = machine == "hosts" and collective != "send_recv"  # what is sent once needs one round
-        found.append(_rounds(n, wait, most if spreads else None))
+        found.append(_rounds(n, wait, most if machine == "hosts" and collective != "send_recv" else None))
     return tuple(found)
 
 

@@ -19,14 +19,13 @@ Floats = NDArray[np.float64]
 
 def _table(n: Any, traffic: ArrayLike) -> Floats:
     """Return the table of parts of the size, (n, n)."""
-    table, k = frozen(traffic, np.float64, "traffic"), int(np.max(n))
+    k, table = int(np.max(n)), frozen(traffic, np.float64, "traffic")
     if table.shape != (k, k) or np.any(n != k):
         raise ValueError(f"traffic must be a table ({k}, {k}) of what each rank has for each, got shape {table.shape}")
     if not np.all((table >= 0) & (table < np.inf)) or not table.any():
         raise ValueError(f"traffic must be >= 0, finite and not all 0, got {table.min():g} to {table.max():g}")
-    table = table / table.max()  # else sums may overflow
-    parts: Floats = table / max(table.sum(axis=0).max(), table.sum(axis=1).max())
-    return parts
+    part: Floats = table / table.max()  # else sums may overflow
+    return part / float(max(part.sum(axis=0).max(), part.sum(axis=1).max()))
 
 
 def _skewed(n: int, steps: Steps, traffic: ArrayLike | None) -> Built:

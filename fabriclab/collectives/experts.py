@@ -87,8 +87,7 @@ def expert_tables(
 def _steps(tables: ArrayLike) -> Floats:
     """Return `expert_tables` as one array (steps, n, n), or refuse what is none."""
     steps = frozen(tables, np.float64, "tables")
-    square = steps.ndim == 3 and steps.size and steps.shape[1] == steps.shape[2]
-    if not square or not np.all((steps >= 0) & (steps < np.inf)):
+    if not steps.size or steps.shape[1:] != steps.shape[-1:] * 2 or not np.all((steps >= 0) & (steps < np.inf)):
         raise ValueError(f"tables must be tokens >= 0 of shape (steps, n, n), got {steps.shape} of {tables!r:.60}")
     return steps
 

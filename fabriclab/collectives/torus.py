@@ -15,7 +15,6 @@ import numpy as np
 from fabriclab import units
 from fabriclab.collectives._algorithm import Steps, algorithm, each, server_size
 from fabriclab.core import StepGroup
-from fabriclab.core._arrays import column
 from fabriclab.core._memory import check_memory
 
 Shape = Sequence[int] | None
@@ -27,7 +26,7 @@ def _shape(n: int, shape: Shape) -> tuple[int, ...]:
     if shape is None:
         rows = max(a for a in range(1, isqrt(n) + 1) if n % a == 0)
         return rows, n // rows
-    sides = tuple(units.count(side, "shape") for side in column(shape, "shape"))
+    sides = tuple(units.count(side, "shape") for side in np.atleast_1d(shape))
     if prod(sides) != n:
         msg = f"shape must have {n} ranks, one each, got {sides} with {prod(sides)}; all_reduce ring needs no shape"
         raise ValueError(msg)

@@ -102,11 +102,8 @@ class Estimate(Value):
 @cache
 def calibration(without: str = "") -> Mapping[str, Constants]:
     """Return the constants of each family of transport, fitted on all its systems or ``without`` one of them."""
-    table = data_rows("calibration")
-    if without:  # a system that is not in the table was left out of all fits
-        known = {r["without"] for r in table if r["without"]} | {r["system"] for r in published.systems()}
-        units.choice(without, "without", sorted(known))
-    rows = sorted((r for r in table if r["without"] in ("", without)), key=lambda r: r["without"])
+    units.choice(without or "largest", "without", ["largest", *{r["system"]: 0 for r in published.systems()}])
+    rows = sorted((r for r in data_rows("calibration") if r["without"] in ("", without)), key=lambda r: r["without"])
     return {r["family"]: {k: float(r[k]) for k in CONSTANTS if r[k]} for r in rows if r["family"]}
 
 

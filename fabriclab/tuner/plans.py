@@ -81,8 +81,8 @@ class Plan:
         """Return the time [s] by which NCCL chooses."""
         waits = self.chain or self.steps * max(self.hop, self.posts * post(system)) + self.network
         per_byte = max(self.own, self.nic, self.copy) / self.tree_part(size)
-        plateau = self.plateau if size >= 64 * 2 * system.nics * system.ranks else 1.0  # a NIC has two channels
-        return (self.start + waits) * plateau + size * per_byte
+        # A NIC has two channels.
+        return (self.start + waits) * self.plateau ** (size >= 64 * 2 * system.nics * system.ranks) + size * per_byte
 
     def tree_part(self, size: float) -> float:
         """Return the part of its rate that a tree reaches at a size."""
@@ -91,9 +91,14 @@ class Plan:
         return by_size[power] if 0 <= power < len(by_size) else 1.0
 
 
+def _amd(s: System) -> bool:
+    """Return whether its CPUs are AMD's, which no table says: with AMD's GPUs, and with Ampere for the most."""
+    return s.kind == "xgmi" or s.generation == 1
+
+
 def post(system: System) -> float:
     """Return the time [s] to post one request to a NIC."""
-    return _POST[system.amd] if system.servers > 1 else 0.0
+    return _POST[_amd(system)] if system.servers > 1 else 0.0
 
 
 @cache
@@ -120,13 +125,9 @@ def _tree_parts(protocol: str) -> tuple[float, ...]:
     return tuple(map(float, str(row.value).split()))
 
 
-def _limit(system: System, part: str, attribute: str, row: int) -> float:
-    name = f"{_GENERATIONS[row]} {_SCALES[min(system.servers, 3) - 1]}"
-    return catalog.value("nccl_model", part, attribute, name=name)
-
-
-def _ll_limit(s: System) -> float:
-    return _limit(s, "llmax", "bandwidth_LL_max", min(s.generation, 1) if s.servers == 1 else s.amd)
+def _limit(s: System, part: str, attribute: str) -> float:
+    row = min(s.generation, 2) if part == "treemax" else min(s.generation, 1) if s.servers == 1 else _amd(s)
+    return catalog.value("nccl_model", part, attribute, name=f"{_GENERATIONS[row]} {_SCALES[min(s.servers, 3) - 1]}")
 
 
 def _inside(s: System) -> str:
@@ -141,15 +142,14 @@ def _ring(s: System, protocol: str) -> Plan:
     many, twice, ll, simple = s.servers > 1, 1 + (s.what == "all_reduce"), protocol == "LL", protocol == "Simple"
     sums = s.what in ("all_reduce", "reduce")
     part = 1.0 if simple else _LL_PARTS[many or sums] if ll else catalog.value("nccl_model", "ll128", "factor")
-    factor, out, chain = bus_factor(s.what, s.ranks), twice * (s.servers - 1), 0.0
-    if s.what in ("broadcast", "reduce"):  # one hop where all channels go round alike, else as many as ranks
-        hop = _latency("NET" if many else _inside(s), "Tree" if simple and s.meshed else "Ring", protocol)
-        chain = hop * (s.ranks if s.meshed else 1)
+    factor, out = bus_factor(s.what, s.ranks), twice * (s.servers - 1)
+    hops = (1 if s.switched else s.ranks) * (s.what in ("broadcast", "reduce"))  # with switches all channels are alike
+    chain = hops * _latency("NET" if many else _inside(s), "Tree" if simple and hops > 1 else "Ring", protocol)
     return Plan(
         "Ring", protocol, _latency("base", "Ring", protocol), twice * (s.ranks - 1) - out,
         _latency(_inside(s), "Ring", protocol), (1 + 2 * simple) * many, out * _latency("NET", "Ring", protocol),
         factor / (s.ring * part), factor / (s.node * part) if many else 0.0,
-        factor / _ll_limit(s) if ll else 0.0, forwards=2 * (many and twice == 2 and ll),
+        factor / _limit(s, "llmax", "bandwidth_LL_max") if ll else 0.0, forwards=2 * (many and twice == 2 and ll),
         plateau=_PLATEAU[s.generation > 0] if many and twice == 2 and simple else 1.0, chain=chain,
     )  # fmt: skip
 
@@ -159,13 +159,13 @@ def _tree(s: System, protocol: str) -> Plan:
     many, ll, nic = s.servers > 1, protocol == "LL", 0.0
     part = {"LL": _TREE_LL, "LL128": _TREE_LL128[many], "Simple": 1.0}[protocol]
     if many:  # a server of two sends up or down; of more, both ways at once through the same NICs
-        most = _limit(s, "treemax", "bandwidth_per_channel_max", min(s.generation, 2))
+        most = _limit(s, "treemax", "bandwidth_per_channel_max")
         nic = 2 / (s.nics * min(_TREE * s.nic * (2 if s.servers == 2 else 1), most) * part)
     return Plan(
         "Tree", protocol, _latency("base", "Tree", protocol), 2 * (s.local - 1),
         _latency(_inside(s), "Tree", protocol) * (_LL_HOP if many and ll else 1.0), 0,
         2 * _logs(s) * _latency("NET", "Tree", protocol), 2 / (s.own * _TREE * part) if s.local > 1 else 0.0, nic,
-        1 / _ll_limit(s) if ll else 0.0, forwards=2 * _logs(s) * ll,
+        1 / _limit(s, "llmax", "bandwidth_LL_max") if ll else 0.0, forwards=2 * _logs(s) * ll,
     )  # fmt: skip
 
 

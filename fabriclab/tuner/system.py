@@ -40,8 +40,8 @@ class System:
         they go on to other servers. [B/s]
     wire, nic, nics : float, float, int
         Rate of a NIC, and behind its PCIe link [B/s]; NICs of a domain.
-    switched, meshed, long_lines : bool
-        Whether NVSwitches join the GPUs, or links of their own some pairs; whether LL128 is on.
+    switched, long_lines : bool
+        Whether NVSwitches join the GPUs; whether LL128 is on.
     family : str
         Family of transport whose constants hold; for a name that no sweep has those of the catalog alone.
     started : int
@@ -63,7 +63,6 @@ class System:
     nic: float
     nics: int
     switched: bool
-    meshed: bool
     long_lines: bool
     family: str
     started: int
@@ -73,11 +72,6 @@ class System:
     def behind_pcie(self) -> bool:
         """Return whether PCIe, not the NIC, is the narrow place."""
         return self.nic < self.wire
-
-    @property
-    def amd(self) -> bool:
-        """Return whether its CPUs are AMD's, which no table says: with AMD's GPUs, and with Ampere for the most."""
-        return self.kind == "xgmi" or self.generation == _AMPERE
 
     @property
     def node(self) -> float:
@@ -125,11 +119,10 @@ def read(row: Mapping[str, Any]) -> System:
         raise ValueError(msg)
     what = units.choice(published.identifier(row["collective"]), "collective", (*_TIMED, *P2P))
     algo, inside = row.get("algo", "default"), "shm" if transport == "shm" else kind.rstrip("0123456789")
-    if algo and not any(word in _ALGORITHMS for word in re.findall("[a-z]+", algo.lower())):
-        units.choice(algo, "algo", _ALGORITHMS)
+    units.choice((re.findall("|".join(_ALGORITHMS), algo.lower()) or [algo or "default"])[0], "algo", _ALGORITHMS)
     return System(
         what, ranks, servers, local, generation, inside, peak, own, ring, wire,
-        nic, nics, switched="nvswitch" in rest, meshed="mesh" in rest,
+        nic, nics, switched="nvswitch" in rest,
         long_lines=kind.startswith("nvlink") and (servers == 1 or transport in _SWITCHES),
         family=(transport + "-software" * ("software match" in algo)) if servers > 1 else inside,
         started=0 if row.get("launch", "mpi") == "mpi" else min(local, gpus), algo=algo,

@@ -39,8 +39,7 @@ def nearest(about: dict[str, Any], size_bytes: units.Quantity) -> float | None:
     n = units.size(size_bytes, "size_bytes")
     for time, size, scale in _others(about["sweep_id"]):
         if size[0] <= n:
-            between = np.exp(np.interp(np.log(n), np.log(size), np.log(time)))
-            return float(1e6 * scale * between * max(n / size[-1], 1.0))
+            return float(1e6 * scale * np.exp(np.interp(np.log(n), np.log(size), np.log(time))) * max(1, n / size[-1]))
     return None
 
 
