@@ -14,7 +14,7 @@ from fabriclab.core.result import Result
 from fabriclab.core.save import write_atomic
 from fabriclab.measure._comms import YIELDS
 from fabriclab.measure._machine import Load
-from fabriclab.measure._stored import FORMAT, VERSION
+from fabriclab.measure._report import FORMAT, VERSION
 
 _COPIES = [4**k for k in range(5, 14)]  # 1 KiB to 64 MiB
 _SWEEP = [2**k for k in range(3, 27)]  # 8 B to 64 MiB

@@ -17,7 +17,7 @@ from fabriclab import catalog, economics, registry, topologies
 from fabriclab.core import FabricBuilder
 from fabriclab.core._frozen import ReadOnly
 from fabriclab.economics import Violation, bill, floor_plan, legality, price_list
-from fabriclab.economics._cables import MEDIA, propagation, reach
+from fabriclab.economics.floor import MEDIA, propagation, reach
 
 CASE = catalog.case()
 HALL = topologies.build("rail_optimised", expand=False)

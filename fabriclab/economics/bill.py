@@ -14,7 +14,7 @@ from fabriclab.catalog.tables import data_rows, near
 from fabriclab.core import Fabric
 from fabriclab.core._frozen import ReadOnly
 from fabriclab.core.spec import Spec
-from fabriclab.economics._cables import MEDIA, of_kind, switches
+from fabriclab.economics.floor import MEDIA, of_kind, switches
 
 # What stands at both ends of a cable; the price of the cable is with it.
 _ENDS: Final = {"fibre": "transceiver", "long fibre": "long transceiver", "active copper": "active copper end"}

@@ -6,16 +6,45 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from fabriclab import units
+from fabriclab import catalog, units
 from fabriclab.catalog.tables import near
 from fabriclab.core import Fabric
 from fabriclab.core._arrays import parts_of
 from fabriclab.core._frozen import texts
-from fabriclab.economics._cables import MEDIA, propagation, reach, switches
 
+# Medium -> the parts of catalog.media with its reach and its propagation, the cheapest medium first: copper costs
+# least (source: LinkX-LACC), and optics cost more the farther they reach (source: Lux-cost).
+MEDIA: Final = {
+    "copper": ("dac800", "acc800"),
+    "active copper": ("acc800", "acc800"),
+    "fibre": ("dr4x2", "fibre"),
+    "long fibre": ("fr4x2", "fibre"),
+}
 # illustrative: racks of 0.6 m, 3 m from row to row, and 2 m of each cable inside the racks of its ends
 _WIDTH, _PITCH, _SLACK = "0.6 m", "3 m", "2 m"
 _FAR: Final = 2**31 - 1
+
+
+def reach(medium: str) -> float:
+    """Return how far a medium reaches [m]; without end where no source says."""
+    return catalog.value("media", MEDIA[medium][0], "reach_max") if medium in MEDIA else np.inf
+
+
+def propagation(medium: str) -> float:
+    """Return the time per metre [s/m]; 0 where no source says."""
+    return catalog.value("media", MEDIA[medium][1], "propagation") if medium in MEDIA else 0.0
+
+
+def of_kind(fabric: Fabric, *kinds: str) -> NDArray[np.bool_]:
+    """Tell for every node whether it is of one of the kinds, (N,)."""
+    return np.isin(fabric.kind, [code for code, kind in enumerate(fabric.kinds) if kind in kinds])
+
+
+def switches(fabric: Fabric) -> NDArray[np.bool_]:
+    """Tell for every node whether it is a switch: lets traffic pass, and is neither endpoint nor NIC, (N,)."""
+    out: NDArray[np.bool_] = fabric.transit & ~of_kind(fabric, "nic")
+    out[fabric.endpoint] = False
+    return out
 
 
 def floor_plan(

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from fabriclab import units
 from fabriclab.core import Fabric
 from fabriclab.core._arrays import distinct_pairs
-from fabriclab.economics._cables import reach, switches
+from fabriclab.economics.floor import reach, switches
 from fabriclab.metrics._search import joined
 
 _ANY: Final = 2**31 - 1

@@ -15,9 +15,8 @@ from fabriclab.core.result import Result
 from fabriclab.measure import _launch
 from fabriclab.measure._launch import NotMeasured
 from fabriclab.measure._machine import Load, load_note
-from fabriclab.measure._report import Sizes, sizes_of, summed_up
+from fabriclab.measure._report import Sizes, nearest, sizes_of, summed_up
 from fabriclab.measure._rounds import WrongAnswer
-from fabriclab.measure._stored import nearest
 
 
 def copy(size: Sizes = "64 MiB", repeats: int = 5) -> Result:

@@ -1,14 +1,20 @@
-"""What all measurements share: sizes at the door, and rounds summed up as a Result."""
+"""What all measurements share: sizes at the door, rounds summed up as a Result, and those kept of another machine."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from importlib.resources import files
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import units
 from fabriclab.core.result import Result
+from fabriclab.errors import FileFormat
 
+FORMAT: Final = "fabriclab measured"
+VERSION: Final = 1
 Sizes = float | str | Sequence[float | str] | NDArray[Any]
 
 
@@ -39,3 +45,30 @@ def summed_up(
         what, "measured", np.array(sizes), np.median(t, axis=1), n, low=t.min(axis=1),
         high=np.percentile(t, 99, axis=1), samples=t, asked=asked, how=how, notes=tuple(notes),
     )  # fmt: skip
+
+
+def stored(what: str) -> Result:
+    """Return the stored measurement of ``copy``, ``sockets`` or a collective on two ranks, over all its sizes.
+
+    Raises
+    ------
+    ValueError
+        If nothing is stored under that name.
+    """
+    file: dict[str, Any] = json.loads((files(__package__) / "stored.json").read_text(encoding="utf-8"))
+    if (file["format"], file["version"]) != (FORMAT, VERSION):
+        msg = f"stored.json must be {FORMAT!r}, version {VERSION}; got {file['format']!r}, version {file['version']}"
+        raise FileFormat(msg)
+    if not isinstance(what, str) or what not in file["results"]:
+        raise ValueError(f"nothing is stored for {what!r}; choose one of {', '.join(file['results'])}")
+    return Result(what, "stored", **file["results"][what], source=f"{file['machine']}, {file['date']}")
+
+
+def nearest(what: str, sizes: Iterable[float], why: str) -> Result:
+    """Return the stored sizes nearest to ``sizes`` [B]; the first note says that, and why nothing was measured."""
+    full = stored(what)
+    near = [int(np.argmin(np.abs(np.log2(full.size + 1) - np.log2(size + 1)))) for size in sizes]
+    shown = ", ".join(units.format_size(full.size[i]) for i in near)
+    note = f"not measured here: {why}; shown is what a {full.source} took for {shown}"
+    columns: dict[str, Any] = {name: getattr(full, name)[near] for name in ("size", "time", "low", "high")}
+    return replace(full, **columns, notes=(note, *full.notes))

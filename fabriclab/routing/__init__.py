@@ -12,10 +12,9 @@ from fabriclab import registry, units
 from fabriclab.core import Fabric, Flows, Routes
 from fabriclab.routing._clos import ways
 from fabriclab.routing._deadlock import deadlock, lanes
-from fabriclab.routing._pairs import by_pair
 from fabriclab.routing._settle import Settled, settle
 from fabriclab.routing._static import from_tables, tables
-from fabriclab.routing._ways import Rows
+from fabriclab.routing._ways import Rows, by_pair
 
 __all__ = ["Settled", "deadlock", "from_tables", "lanes", "names", "route", "settle", "settled", "tables"]
 

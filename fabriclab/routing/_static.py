@@ -16,9 +16,8 @@ from fabriclab.core._frozen import whole
 from fabriclab.core._memory import check_memory
 from fabriclab.errors import NoPath
 from fabriclab.routing._clos import ways
-from fabriclab.routing._pairs import by_pair
 from fabriclab.routing._tables import Tables
-from fabriclab.routing._ways import Ints, Links, Walk, Ways, first, follow
+from fabriclab.routing._ways import Ints, Links, Walk, Ways, by_pair, first, follow
 
 _ROWS: Final = 2**18  # pairs routed at once; each takes up to 1,150 bytes, measured
 

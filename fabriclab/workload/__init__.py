@@ -28,10 +28,9 @@ from typing import Any
 
 from fabriclab import registry
 from fabriclab.core import Flows
-from fabriclab.workload.chakra import write_chakra
 from fabriclab.workload.measures import busy, exposed, labelled, slowed, spans
 from fabriclab.workload.steps import streams
-from fabriclab.workload.trace import read_trace, write_trace
+from fabriclab.workload.trace import read_trace, write_chakra, write_trace
 
 __all__ = [
     "build", "busy", "exposed", "labelled", "names", "read_trace", "slowed", "spans", "streams", "write_chakra",
