@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from fabriclab import measure
 from fabriclab.core.result import bus_factor
 from fabriclab.errors import TooLarge
-from fabriclab.measure import _collectives, _host, _launch, _machine, _report, _rounds, _shm, _stored
+from fabriclab.measure import _collectives, _host, _launch, _machine, _report, _rounds, _shm
 
 FOUR = ("all_reduce", "reduce_scatter", "all_gather", "broadcast")
 SHORT = {"rounds": 5, "warmup": 1}
@@ -482,8 +482,8 @@ def test_stored_refusals(monkeypatch, tmp_path):
     with pytest.raises(ValueError, match=r"nothing is stored for \[\]; choose one of copy"):
         measure.stored([])
     file = tmp_path / "stored.json"
-    file.write_text(json.dumps({"format": _stored.FORMAT, "version": 2}))
-    monkeypatch.setattr(_stored, "files", lambda package: tmp_path)
+    file.write_text(json.dumps({"format": _report.FORMAT, "version": 2}))
+    monkeypatch.setattr(_report, "files", lambda package: tmp_path)
     with pytest.raises(_stored.FileFormat, match=r"version 1; got .* version 2"):
         measure.stored("copy")
 
