@@ -1,5 +1,6 @@
 """What the questions and views of lesson 35 call right and wrong is so in the library and in published sweeps."""
 
+import json
 import re
 
 import numpy as np
@@ -115,6 +116,11 @@ def test_a_sum_overlaps_with_all_but_its_own_next_forward():
     assert any(overlaps(s, b) for s in sums for b in back)
     late = waits(80, by("ring")), waits(80, by("ring"), priority=True)
     assert late == pytest.approx((0.263, 0.018), abs=5e-4)  # the rest goes on under other forward passes
+    assert 1 < late[1] / by("ring")(CASE.dp_gradients / 80) < 2  # the sum of layer 1, and the rest of the one that runs
+    assert waits(14, by("ring"), priority=True) == pytest.approx(waits(14, by("ring")))  # no queue, no order to choose
+    sums = 160 * by("ring")(CASE.dp_gradients / 160)
+    assert sums > (CASE.t_compute + CASE.t_tp) / CASE.microbatches  # both passes together
+    assert waits(160, by("ring"), priority=True) > 5 * late[1]
 
 
 @pytest.mark.parametrize(("n", "d"), [(16, 42e-6), (128, 14e-6), (8, 42e-6)])
@@ -124,6 +130,40 @@ def test_every_delay_of_a_slow_card_is_paid_by_the_ring(n, d):
     slow = workload.slowed(run.flows, [star.endpoint[n // 2]], factor=1 + d / START)
     late = engines.run(star, run.routes, slow, "ideal").end - run.time
     assert late == pytest.approx(find("35-straggler").key({"n": n, "d": f"{d * 1e6:g} us"}))
+
+
+def test_one_slow_card_in_the_step():
+    assert waits(14, by("ring", 4 * START)) == pytest.approx(0.22, abs=0.005)
+
+
+@pytest.mark.parametrize(("rank", "tree"), [(3, 1.0), (0, 2.46), (32, 2.46)])
+def test_which_slow_cable_a_tree_hides(rank, tree):
+    star = topologies.build("crossbar", hosts=64, rate=CASE.nic_rate)
+    narrow = star.with_capacity(np.flatnonzero(star.source == star.endpoint[rank]), CASE.nic_rate / 4)
+    quiet, late = {}, {}
+    for way in ("ring", "binomial_tree", "halving_doubling"):
+        run = simulate("all_reduce", way, star, "24 MiB", lag=START, expand=True, engine="ideal")
+        quiet[way], late[way] = run.time, engines.run(narrow, run.routes, run.flows, "ideal").end
+    assert late["binomial_tree"] / quiet["binomial_tree"] == pytest.approx(tree, abs=0.005)
+    assert max(quiet, key=quiet.get) == "binomial_tree" and min(late, key=late.get) == "halving_doubling"
+    assert max(late, key=lambda way: late[way] / quiet[way]) == "halving_doubling"
+
+
+def test_a_trace_of_a_profiler_has_lanes_that_do_not_compute(tmp_path):
+    lanes = {"thread 9 (python)": [("ProfilerStep#3", 0, 300), ("c10d::allreduce_", 20, 5)],
+             "stream 7": [("ProfilerStep#3", 10, 280), ("gemm", 10, 100), ("gemm", 150, 100)],
+             "stream 20": [("ncclDevKernel_AllReduce", 60, 90)]}  # fmt: skip
+    events = [{"name": "thread_name", "ph": "M", "tid": i, "args": {"name": name}} for i, name in enumerate(lanes)]
+    events += [{"name": name, "ph": "X", "tid": i, "ts": ts, "dur": dur}
+               for i, rows in enumerate(lanes.values()) for name, ts, dur in rows]  # fmt: skip
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps(events), encoding="utf-8")
+    fabric, flows, t = workload.read_trace(path)
+    own = [i for i in range(fabric.n_nodes) if fabric.name(i).startswith("stream")]
+    gpu = np.isin(flows.source, own) & ~workload.labelled(flows, "ProfilerStep|Optimizer")
+    talk = workload.labelled(flows, "all-reduce|nccl")
+    assert workload.exposed(t, flows, gpu & ~talk, gpu & talk) == pytest.approx(40e-6)
+    assert workload.exposed(t, flows, ~talk, talk) == 0  # what the lesson warns of
 
 
 def test_which_rank_hurts_a_tree_most():
@@ -137,6 +177,8 @@ def test_which_rank_hurts_a_tree_most():
 def test_a_slow_cable_and_a_healthy_rank():
     card, link = (live.straggler(what=what, ranks=4, rank=1, slow=1).scene.table for what in ("card", "link"))
     assert np.all(card["late [s]"] == 0) and np.all(link["late [s]"] < 1e-12)
+    said = live.straggler(what="link", rank=8).scene.said
+    assert "458 us become 570 us" in said and "272 us become 512 us" in said  # the tree loses more
     slow = live.straggler("8 MB", 4, what="link", rank=1, slow=4).scene.table
     # Each of the 6 steps takes its start and a chunk of 2 MB at a quarter of the rate.
     assert slow["finish [s]"].max() == pytest.approx(6 * (START + 2e6 / (CASE.nic_rate / 4)))
@@ -153,3 +195,9 @@ def test_25_mb_wait_longest_with_every_sum():
     assert seen.n_ranks == 128 and CASE.dp_gradients / 8 < seen.size[-1]
     assert np.all(table[0] > table[1:]) and table[0] == pytest.approx([2.48, 0.108, 0.58, 0.488], abs=5e-3)
     assert table[1].argmin() == 1 and table[1, 3] < table[2, 3] and table[1, 0] > table[2, 0]  # the best one differs
+    assert min(waits(n, costs[3]) for n in (80, 100, 160, 320)) == pytest.approx(4.5e-3, abs=5e-5)
+    at = np.interp(CASE.dp_gradients / 8, seen.size, seen.time)
+    assert at < 0.55 * by("ring")(CASE.dp_gradients / 8)  # Alps wins by its rate: four cards of 200 Gb/s
+    chosen = [estimate(RAIL, size=size) for size in (25e6, 2.2e9)]
+    assert [(e.algorithm, e.protocol) for e in chosen] == [("Tree", "LL128"), ("Ring", "Simple")]
+    assert chosen[1].time > by("ring")(2.2e9) and "PCIe binds" in repr(chosen[1])
