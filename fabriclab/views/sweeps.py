@@ -104,9 +104,9 @@ def sweep_scene(
                            names=[f"{s.label}, {put(a)}: {show(b)}" for s, a, b in dots])  # fmt: skip
     # Labels are in ink, which is read on every page; a sample beside each has its colour.
     height = spread(np.clip(to_y([wish for *_, wish in rows]), _TOP, bottom), _ROW, _TOP, bottom)
-    left, at = _RIGHT + 32, [(s, h) for (_, s, _), h in zip(rows, height, strict=True) if s]
-    layers["samples"] = _lines([(s, np.array([[left - 30, h], [left - 6, h]])) for s, h in at if not s.dots])
-    layers["sample dots"] = _dots([(s, np.array([left - 18, h])) for s, h in at if s.dots])
+    left, beside = _RIGHT + 32, [(s, h) for (_, s, _), h in zip(rows, height, strict=True) if s]
+    layers["samples"] = _lines([(s, np.array([[left - 30, h], [left - 6, h]])) for s, h in beside if not s.dots])
+    layers["sample dots"] = _dots([(s, np.array([left - 18, h])) for s, h in beside if s.dots])
     labels = [fitted(line, WIDTH - left) for line, *_ in rows]
     layers["labels"] = texts_at(*((left, h, line, 0) for h, line in zip(height, labels, strict=True)))
     predicted = [s.points[:2] for s in series if s.role == "predicted"][:2]

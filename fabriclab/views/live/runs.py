@@ -11,8 +11,8 @@ from fabriclab import units
 from fabriclab.core import Fabric, Flows, Result, Routes, Timeline
 from fabriclab.texts import text
 from fabriclab.views import sweeps
-from fabriclab.views.live.controls import Control, Slider, name_of
-from fabriclab.views.live.widget import Live
+from fabriclab.views.live.controls import Control, Slider
+from fabriclab.views.live.widget import Live, live_view
 from fabriclab.views.rulers import fitted
 from fabriclab.views.scene import COLOUR, Scene, boxes, texts
 from fabriclab.views.tables import Table
@@ -120,17 +120,10 @@ def sweep(
     **values
         Where the controls stand.
     """
-    known = dict(controls or {})
-    start = {name: c.samples()[0] for name, c in known.items()} | values
+    unlike = any(isinstance(value, Result) for value in (bounds or {}).values())  # a result is more than its rate
 
     def scene(**values: Any) -> Scene:
         made = results(**values) if callable(results) else results
         return sweeps.sweep_scene(made, y, x, bounds, said, cross=True)
 
-    name = name_of(results, "results")
-    call = f"fl.live.sweep({name}, y={y!r}, x={x!r}, controls={known!r}"
-    if bounds:
-        typed = not any(isinstance(value, Result) for value in bounds.values())
-        call += f", bounds={dict(bounds) if typed else 'bounds'}"
-    call += f", said={said!r}" if said else ""
-    return Live(call, scene, known, start, text("live.sweep.title"))
+    return live_view("sweep", locals(), scene, {}, held=("results", *["bounds"] * unlike))
