@@ -21,7 +21,7 @@ from matplotlib.transforms import Bbox
 from scipy.optimize import isotonic_regression
 
 from fabriclab import registry, topologies, units, views
-from fabriclab.core import FabricBuilder, Flows, Result, Routes, Timeline
+from fabriclab.core import FabricBuilder, Flows, Result, Timeline
 from fabriclab.views.fabrics import fabric_scene
 from fabriclab.views.layout import marks_of
 from fabriclab.views.page import spread
@@ -95,19 +95,11 @@ def graph_run():
     source, start = rng.integers(0, 8, 40), rng.random(40) * 8e-3
     flows = Flows.make(source, (source + 1) % 8, 1e6, label=rng.integers(0, 3, 40), labels=("grads", "acts", "saves"))
     finish = start + rng.random(40) * 2e-3
-    return Timeline(start, finish, np.zeros(16), [0.0], [finish.max()], [1], "flow"), flows, {}
+    return Timeline(start, finish, np.zeros(16), [0.0], [finish.max()], [1], "flow"), flows
 
 
 def loads(fabric):
     return np.random.default_rng(1).random(fabric.n_links)
-
-
-def link_run():
-    fabric = star(4)
-    flows = Flows.make([0, 1], [2, 3], 1e9)
-    routes = Routes.from_paths([[0, 5], [2, 7]])
-    run = Timeline([0, 0], [0.02, 0.03], routes.link_bytes(flows, 8), [0.0], [0.03], [1], "flow")
-    return run, flows, {"fabric": fabric, "routes": routes}
 
 
 RATES = {"PCIe 5 x16": 63e9, "400 Gb/s NIC": "400 Gb/s", "60 GHz radio": 0.57e9}
@@ -134,8 +126,7 @@ PICTURES = {
         topologies.build("rail_optimised", servers=9, gpus=3, rails=3, radix=8).without(cables=range(60))),
     "mesh": lambda: views.fabric(mesh()),
     "ring": lambda: views.timeline(*ring_run()),
-    "graph": lambda: views.timeline(*graph_run()[:2]),
-    "links": lambda: views.timeline(*link_run()[:2], **link_run()[2]),
+    "graph": lambda: views.timeline(*graph_run()),
 }  # fmt: skip
 
 
@@ -185,7 +176,7 @@ def test_folding_starts_above_two_hundred_nodes():
 
 
 def test_table_of_a_result_and_of_a_fabric():
-    result = views.table(predicted(), columns=("size [B]", "busbw [B/s]"))
+    result = views.table(predicted())
     assert np.array_equal(result["busbw [B/s]"], predicted().busbw)
     assert "8 GiB" in str(result)
     assert dict(zip(*views.table(star(3)).columns.values(), strict=True)) | {"cables": 3} == star(3).summary()
@@ -468,9 +459,9 @@ def test_table_of_a_fabric_is_what_was_drawn(pictures, name):
         assert np.allclose(np.asarray(lines.get_colors())[:, :3], expected, atol=0.02)  # 64 shades
 
 
-@pytest.mark.parametrize("run", [graph_run, link_run])
-def test_table_of_a_timeline_is_what_was_drawn(run):
-    scene = scene_of(*run()[:2], **run()[2])
+@pytest.mark.parametrize("fabric", [None, star(8)])
+def test_table_of_a_timeline_is_what_was_drawn(fabric):
+    scene = scene_of(*graph_run(), fabric)
     bars, ticks, lanes = (scene.layers[k].fields for k in ("bars", "x ticks", "lanes"))
     slope = np.polyfit([units.time(t) for t in ticks["texts"]], ticks["x"], 1)
     for column, x in (("start [s]", bars["x"]), ("finish [s]", bars["x"] + bars["w"])):
@@ -485,7 +476,7 @@ def bars_of(scene):
 
 
 def test_flows_at_one_time_share_a_lane_without_overlap():
-    for a, b in itertools.combinations(bars_of(scene_of(*graph_run()[:2])), 2):
+    for a, b in itertools.combinations(bars_of(scene_of(*graph_run())), 2):
         assert min(min(a.x1, b.x1) - max(a.x0, b.x0), min(a.y1, b.y1) - max(a.y0, b.y0)) < 1e-3
     after = Timeline([0, 1], [1, 2], [0.0], [0.0], [2.0], [1], "flow")
     alone = bars_of(scene_of(after, Flows.make([0, 0], [1, 1], 1.0)))
@@ -582,7 +573,6 @@ def test_contrast_on_light_and_dark_pages(page):
     (lambda: views.table([]), "nothing to show"),
     (lambda: views.table({"a": [1], "b": [1, 2]}), "columns of one length"),
     (lambda: views.table([dict.fromkeys("abcdefgh", 1)]), "at most 7 columns, got 8"),
-    (lambda: views.table(predicted(), columns=["speed"]), "columns must be among 'size "),
 ])  # fmt: skip
 def test_errors_say_what_and_how_to_mend_it(call, words):
     with pytest.raises(ValueError, match=words):

@@ -1,14 +1,12 @@
 """Live views of runs: scrub through one, let several race, or see their times against size or ranks."""
 
-import keyword
-import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from fabriclab import units
-from fabriclab.core import Fabric, Flows, Result, Routes, Timeline
+from fabriclab.core import Fabric, Flows, Result, Timeline
 from fabriclab.texts import text
 from fabriclab.views import sweeps
 from fabriclab.views.live.controls import Control, Slider
@@ -19,26 +17,22 @@ from fabriclab.views.tables import Table
 from fabriclab.views.timelines import timeline_scene
 
 
-def timeline(
-    timeline: Timeline, flows: Flows, fabric: Fabric | None = None, *, routes: Routes | None = None, at: float = 0.0
-) -> Live:
-    """Show flows as bars, one lane per sender, or per link where routes are given, and scrub through the time.
+def timeline(timeline: Timeline, flows: Flows, fabric: Fabric | None = None, *, at: float = 0.0) -> Live:
+    """Show flows as bars, one lane per sender, and scrub through the time.
 
     Parameters
     ----------
-    timeline, flows, fabric, routes
+    timeline, flows, fabric
         As in `views.timeline`.
     at : float
         Time of the line that the slider moves, in per cent of the time of the run.
     """
 
     def scene(at: float) -> Scene:
-        return timeline_scene(timeline, flows, fabric, routes, at)
+        return timeline_scene(timeline, flows, fabric, at)
 
-    control = Slider(0, 100, 1, label=text("live.time.at"), unit="%", play=True)
-    call = "fl.live.timeline(run.timeline, run.flows" + (", run.fabric" if fabric is not None else "")
-    call += ", routes=run.routes" if routes is not None else ""
-    return Live(call, scene, {"at": control}, {"at": at}, text("live.time.title"))
+    held = ("timeline", "flows", "fabric")
+    return live_view("timeline", locals(), scene, {"at": Slider(0, 100, unit="%", play=True)}, held=held)
 
 
 def race(runs: Mapping[str, Any], *, seconds: float | None = None) -> Live:
@@ -56,7 +50,8 @@ def race(runs: Mapping[str, Any], *, seconds: float | None = None) -> Live:
         raise ValueError(msg)
     times = [float(run.time) for run in runs.values()]
     first = float(f"{min(times) / 100:.2g}")
-    control = Slider(first, max(times), label=text("live.race.time"), unit="s", log=True, play=True)
+    seconds = first if seconds is None else seconds
+    control = Slider(first, max(times), unit="s", log=True, play=True)
 
     def scene(seconds: float) -> Scene:
         parts, steps, state, ends = [], [], [], []
@@ -83,21 +78,7 @@ def race(runs: Mapping[str, Any], *, seconds: float | None = None) -> Live:
         said = text("live.race.said", time=units.format_time(seconds), list=words)
         return Scene(said, table, layers, float(y[-1]) + row, said)
 
-    call = f"fl.live.race({{{', '.join(f'{k!r}: {v}' for k, v in _variables(runs).items())}}}"
-    values = {"seconds": first if seconds is None else seconds}
-    return Live(call, scene, {"seconds": control}, values, text("live.race.title"))
-
-
-def _variables(labels: Iterable[str]) -> dict[str, str]:
-    """Return for each label the name of a variable that may hold its run, no two the same."""
-    names: dict[str, str] = {}
-    for label in labels:
-        name = re.sub(r"\W+", "_", label)
-        name = name if name.isidentifier() else f"run_{name}"
-        while name in ("fl", *names.values()) or keyword.iskeyword(name):
-            name += "_"
-        names[label] = name
-    return names
+    return live_view("race", locals(), scene, {"seconds": control}, held=("runs",))
 
 
 def sweep(
