@@ -66,13 +66,9 @@ def sweep(
 
 
 def sweep_scene(
-    results: Results,
-    y: str = "time",
-    x: str = "size",
-    bounds: Bounds | None = None,
-    said: str = "",
+    results: Results, y: str = "time", x: str = "size", bounds: Bounds | None = None, said: str = "",
     cross: bool = False,
-) -> Scene:
+) -> Scene:  # fmt: skip
     """Return one picture of sweeps; ``said`` replaces its sentence, ``cross`` marks where two predicted lines cross."""
     try:
         series = collect(by_label(results, x), bounds or {}, x, y)

@@ -1,6 +1,5 @@
 """Timeline: flows as bars over time, one lane per sender; repetitions are drawn once."""
 
-import heapq
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -170,17 +169,11 @@ def _lanes(t: Timeline, flows: Flows, fabric: Fabric | None) -> tuple[Ints, Ints
 
 def slots_of(lane: Ints, left: Floats, right: Floats) -> tuple[Ints, Ints]:
     """Return the slot of each bar within its lane, and the number of slots of each lane."""
-    slot, slots = np.zeros(lane.size, dtype=np.int64), np.zeros(int(lane.max()) + 1, dtype=np.int64)
-    busy: list[list[tuple[float, int]]] = [[] for _ in slots]  # of each lane: when each slot in use ends
-    free: list[list[int]] = [[] for _ in slots]
+    slot, ends = np.zeros(lane.size, dtype=np.int64), np.full((int(lane.max()) + 1, lane.size), -np.inf)
     for i in np.lexsort((right, left)):
-        here, k = busy[lane[i]], lane[i]
-        while here and here[0][0] <= left[i] + 1e-12:
-            heapq.heappush(free[k], heapq.heappop(here)[1])
-        slot[i] = heapq.heappop(free[k]) if free[k] else slots[k]
-        slots[k] = max(slots[k], slot[i] + 1)
-        heapq.heappush(here, (right[i], int(slot[i])))
-    return slot, slots
+        slot[i] = np.argmax(ends[lane[i]] <= left[i] + 1e-12)  # the first that has ended, or was never used
+        ends[lane[i], slot[i]] = right[i]
+    return slot, np.count_nonzero(np.isfinite(ends), axis=1)
 
 
 def axis_of(t: Timeline) -> tuple[Floats, Floats]:

@@ -17,7 +17,7 @@ from fabriclab.texts import text
 from fabriclab.views.fabric_words import key
 from fabriclab.views.fabrics import MOST_NODES
 from fabriclab.views.layout import counted, marks_of
-from fabriclab.views.live.controls import Choice, Control, Slider
+from fabriclab.views.live.controls import Choice, Slider
 from fabriclab.views.live.fabrics import scene_of
 from fabriclab.views.live.widget import Live, live_view
 from fabriclab.views.maps import is_direct, places_of
@@ -196,9 +196,8 @@ def failures(fabric: Fabric, what: str = "cable", count: int = 1, seed: int = 0,
             said += " " + text("live.failures.alone", ranks=counted(helped, "rank"))
         return scene_of(hurt, None, "failure", said=said)
 
-    most = min(32, *map(len, there.values()))
-    controls: dict[str, Control] = {"what": Choice(kinds), "count": Slider(0, most), "seed": Slider(0, 20)}
-    return live_view("failures", locals(), scene, controls)
+    most = Slider(0, min(32, *map(len, there.values())))
+    return live_view("failures", locals(), scene, {"what": Choice(kinds), "count": most, "seed": Slider(0, 20)})
 
 
 def _halved(fabric: Fabric, made: Scene, half: Ints) -> Scene:

@@ -54,7 +54,7 @@ def race(runs: Mapping[str, Any], *, seconds: float | None = None) -> Live:
     control = Slider(first, max(times), unit="s", log=True, play=True)
 
     def scene(seconds: float) -> Scene:
-        parts, steps, state, ends = [], [], [], []
+        parts, steps, state = [], [], []
         for run in runs.values():
             t = run.timeline
             done = np.clip((seconds - t.group_start) / np.where(t.period > 0, t.period, np.inf), 0, t.repeat)
@@ -62,7 +62,6 @@ def race(runs: Mapping[str, Any], *, seconds: float | None = None) -> Live:
             parts.append(1.0 if over else float(done.sum()) / total)
             steps.append(f"{total if over else int(done.sum() + 1e-9):,} / {total:,}")
             state.append(text("live.race.done", time=units.format_time(t.end)) if over else f"{parts[-1]:.1%}")
-            ends.append(t.end)
         n, x0, wide, row = len(parts), 150.0, 420.0, 34.0
         y = 8 + row * np.arange(n)
         middle, notes = y + (row - 10) / 2, [", ".join(words) for words in zip(state, steps, strict=True)]
@@ -73,7 +72,7 @@ def race(runs: Mapping[str, Any], *, seconds: float | None = None) -> Live:
             "names": texts(x0 - 8, middle, [fitted(name, x0 - 8) for name in runs], align=2.0),
             "state": texts(x0 + wide + 8, middle, state),
         }  # fmt: skip
-        table = Table({"run": list(runs), "part [%]": 100 * np.array(parts), "steps ended": steps, "end [s]": ends})
+        table = Table({"run": list(runs), "part [%]": 100 * np.array(parts), "steps ended": steps, "end [s]": times})
         words = ", ".join(f"{name} {how}" for name, how in zip(runs, state, strict=True))
         said = text("live.race.said", time=units.format_time(seconds), list=words)
         return Scene(said, table, layers, float(y[-1]) + row, said)

@@ -1,7 +1,6 @@
 """Live collective stepper: chunks move over the fabric, and values add up where they arrive."""
 
-import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -25,6 +24,9 @@ _LEFT: Final = 72.0  # room for the names of the blocks
 _REST: Final = 25.0  # a chunk that has arrived stands so far above the cells, between node and rank
 _BESIDE: Final = (0, *(side for k in range(1, 13) for side in (-k, k)))  # columns of a pile
 _HIGH, _GAP, _LOW = 17.0, 3.0, 3  # of a chunk, between two, and how many stand above each other before they spread
+# Row and column of the places of a pile, the best first: three columns at a rank, in pairs of rows at a switch.
+_AT_RANK: Final = [(row, side) for row in range(2 * _CELLS) for side in _BESIDE[: 1 if row < _LOW else 3]]
+_AT_SWITCH: Final = [(row, side) for k in range(0, 2 * _CELLS, 2) for side in _BESIDE for row in (k, k + 1)]
 
 
 def stepper(
@@ -239,7 +241,7 @@ class _Stepper:
             if not rank and (same := met.setdefault((int(who[i]), names[i]), i)) != i:
                 x[i], row[i] = x[same], row[same]
                 continue
-            for k, aside in _spots(rank=bool(rank)):
+            for k, aside in _AT_RANK if rank else _AT_SWITCH:
                 at = np.clip(middle[i] + aside * (wide + _GAP), wide / 2, WIDTH - wide / 2)
                 if np.all((np.abs(x - at) > wide + 1) | (row != k) | (level != level[i])):
                     x[i], row[i] = at, k
@@ -269,12 +271,3 @@ class _Stepper:
 def _evenly(n: int) -> Floats:
     """Return the middles of n columns over the width."""
     return _LEFT + (WIDTH - _LEFT) * (np.arange(n) + 0.5) / n
-
-
-def _spots(*, rank: bool) -> Iterator[tuple[int, int]]:
-    """Yield row and column of a pile, the best first: three columns at a rank, in pairs of rows at a switch."""
-    for k in itertools.count(0, 2):
-        if rank:
-            yield from ((row, side) for row in (k, k + 1) for side in _BESIDE[: 1 if row < _LOW else 3])
-        else:
-            yield from ((row, side) for side in _BESIDE for row in (k, k + 1))
