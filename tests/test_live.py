@@ -94,18 +94,17 @@ VIEWS = {
     "ruler": lambda: live.ruler({"copy": "10 GB/s"}, {"NVLink 4": "450 GB/s"}),
 }
 MEASURED = {"here": kept("measured", samples=[[1e-3, 1e-3, 2e-3], [2e-3, 2e-3, 3e-3]]), "there": kept("published")}
-LINKS, LIMITS = {"NVLink 4": "450 GB/s"}, {"measured": kept("measured")}
+LINKS = {"NVLink 4": "450 GB/s"}
 # Further views whose line of code must give them again.
 CODES = VIEWS | {
     "bounded": lambda: live.sweep(two_ways, controls=ALPHA, bounds={"floor": np.float64(1e-5)}),
-    "result as bound": lambda: live.sweep(two_ways, controls=ALPHA, bounds=LIMITS),
     "no fabric": lambda: live.timeline(RUN.timeline, RUN.flows),
     "results": lambda: live.ruler(MEASURED, LINKS),
     "numpy": lambda: live.fabric(HALL, shuffled, controls={"seed": live.Slider(np.int64(0), np.int64(9))},
                                  open=HALL.endpoint[300]),
 }  # fmt: skip
 NAMES = {"fl": fl, "shuffled": shuffled, "two_ways": two_ways, "counted": counted, "favoured": favoured,
-         "rooted": rooted, "runs": SMALL, "measured": MEASURED, "links": LINKS, "bounds": LIMITS}  # fmt: skip
+         "rooted": rooted, "runs": SMALL, "measured": MEASURED, "links": LINKS}  # fmt: skip
 
 
 def same(one, other):

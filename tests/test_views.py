@@ -110,7 +110,7 @@ PICTURES = {
         finding="Half of the peak comes only above 8 MiB: 181 of 368 GB/s"),
     "sweep of many": lambda: views.sweep(
         {f"algorithm number {i}": predicted(beta=1e9 * 1.3**i) for i in range(8)},
-        bounds={"bound": predicted(alpha=0)}),
+        bounds={"bound": "1 ms"}),
     "sweep of ranks": lambda: views.sweep(
         [Result("all_reduce", "predicted", [17.6e9], [0.35 * n], n_ranks=n) for n in (2, 8, 128)], x="ranks"),
     "sweep of one": lambda: views.sweep(Result("copy", "measured", [2**26], [6e-3])),
@@ -268,7 +268,7 @@ def test_boxes_of_a_row_stand_evenly_above_their_servers():
 
 
 def test_only_the_spread_that_is_drawn_is_in_the_table():
-    table = views.sweep({f"run {i}": measured() for i in range(6)}, bounds={"bound": measured()}).table
+    table = views.sweep({f"run {i}": measured() for i in range(6)}, bounds={"bound": "1 ms"}).table
     known = [np.isfinite(table["low [s]"][table["series"] == name]).all() for name in ("run 4", "run 5", "bound")]
     assert known == [True, False, False]
 
@@ -345,7 +345,7 @@ def test_draw_on_given_axes_returns_them():
 
 def test_five_series_in_colour_and_the_rest_grey():
     runs = {f"algorithm number {i}": predicted(beta=1e9 * 1.3**i) for i in range(8)}
-    colours = sweep_scene(runs, bounds={"bound": predicted(alpha=0)}).layers["lines"].fields["colour"].tolist()
+    colours = sweep_scene(runs, bounds={"bound": "1 ms"}).layers["lines"].fields["colour"].tolist()
     assert sorted(colours.count(c) for c in set(colours)) == [1] * 5 + [4]  # five predicted; three others and the bound
 
 

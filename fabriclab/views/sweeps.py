@@ -18,7 +18,7 @@ from fabriclab.views.scene import COLOUR, WIDTH, Layer, Scene, lines, log_axis, 
 from fabriclab.views.tables import Table
 
 Results = Result | Sequence[Result] | Mapping[str, Result | Sequence[Result]]
-Bounds = Mapping[str, Result | units.Quantity]
+Bounds = Mapping[str, units.Quantity]
 _MOST: Final = 5
 _LEFT, _RIGHT, _TOP, _ROW = 70.0, 500.0, 24.0, 17.0  # [px]
 # Column or unit of an axis, and how a value is written; of y also its quantity.
@@ -49,8 +49,8 @@ def sweep(
         the others grey; the second line of a kind and those after it have a colour and a dash of their own.
     y, x : str
         What the axes show: "time" [s] or "busbw" [B/s] against "size" [B] or "ranks" [1].
-    bounds : mapping of label to Result or quantity, optional
-        Grey dotted lines: a bound for each size, or one rate or time. [s or B/s]
+    bounds : mapping of label to quantity, optional
+        Grey dotted lines at a rate or time. [s or B/s]
     ax, finding : optional
         Where to draw, and the sentence above the picture.
 
@@ -75,23 +75,20 @@ def sweep_scene(
     except ValueError as error:
         return Scene(str(error), wrong=True)
     xs, ys, x_ticks, y_ticks = axes_of(series, x, y)
-    words, off, rows = told(series, x, y), [], list[tuple[str, Series | None, float]]()
+    words, rows = told(series, x, y), list[tuple[str, Series | None, float]]()
     for label, s in labelled(series):
-        beyond = "below" if s.points[1].max() < ys[0] else "above" if s.points[1].min() > ys[1] else ""
-        told_off = [text(f"live.sweep.{beyond}")] if beyond else []
-        off += [f"{label} {note}" for note in told_off]
         # A long label takes two rows; the sample of its series stands before the first.
         first, *more = textwrap.wrap(label, int((WIDTH - _RIGHT - 32) / 6.72)) or [label]
         rest = [" ".join(more)] if more else []
-        rows += [(line, None if i else s, s.points[1, -1]) for i, line in enumerate([first, *rest, *told_off])]
+        rows += [(line, None if i else s, s.points[1, -1]) for i, line in enumerate([first, *rest])]
     bottom = max(250.0, _TOP + 6 + _ROW * len(rows))
     to_x, to_y = log_axis(*xs, _LEFT, _RIGHT), log_axis(*ys, bottom, _TOP)
     put, show = X[x][1], Y[y][1]
     layers = tick_layers(np.array(x_ticks), to_x, lambda v: put(v).removesuffix(" ranks"), (_TOP, bottom), True)
     layers |= tick_layers(np.array(y_ticks), to_y, show, (_LEFT, _RIGHT), False)
     layers["axes"] = texts_at((_RIGHT, bottom + 30, text(f"sweep.axis_{x}"), 2), (_LEFT, 8, text(f"sweep.axis_{y}"), 0))
-    strokes = [(s, path) for s in series if not s.dots
-               for path in _inside(to_x(s.points[0]), to_y(s.points[1]), _TOP, bottom)]  # fmt: skip
+    strokes = [(s, np.stack([to_x(s.points[0]), to_y(s.points[1])], axis=1)) for s in series
+               if not s.dots and s.points.shape[1] > 1]  # fmt: skip
     layers["lines"] = _lines(strokes, names=[s.label for s, _ in strokes])
     spreads = [(s, np.stack([to_x(p[[0, 0]]), to_y(p[2:])], 1)) for s in series for p in s.points.T if p[2] < p[3]]
     layers["spread"] = _lines(spreads, dash=0.0, width=1.0)
@@ -114,7 +111,7 @@ def sweep_scene(
         layers["crossing"] = texts_at((place + (-5 if right else 5), bottom - 9, text("sweep.change", at=put(at)),
                                        2 * right))  # fmt: skip
         words.append(text("sweep.crossed", at=put(at)))
-    alt = "; ".join([f"{words[0][:1].upper()}{words[0][1:]}", *words[1:], *off])
+    alt = "; ".join([f"{words[0][:1].upper()}{words[0][1:]}", *words[1:]])
     points = np.concatenate([s.points for s in series], axis=1)
     whose = np.repeat([s.label for s in series], [s.points.shape[1] for s in series])
     across = points[0] if x == "size" else points[0].astype(np.int64)
@@ -166,11 +163,8 @@ def collect(groups: Mapping[str, list[Result]], bounds: Bounds, x: str, y: str) 
         raise ValueError(msg)
     across = np.concatenate([s.points[0] for s in out])
     for label, value in bounds.items():
-        points = _points(value, x, y) if isinstance(value, Result) else np.empty((4, 2))
-        if not isinstance(value, Result):
-            points[0] = across.min(), across.max()
-            points[1] = units.parse(value, Y[y][2], f"bounds[{label!r}]")
-        points[2:] = np.nan
+        at = units.parse(value, Y[y][2], f"bounds[{label!r}]")
+        points = np.array([[across.min(), across.max()], [at, at], [np.nan, np.nan], [np.nan, np.nan]])
         out.append(Series(label, "bound", points, {"colour": COLOUR["grey"], "dash": 2.0}))
     return out
 
@@ -196,9 +190,8 @@ def axes_of(
     series: Sequence[Series], x: str, y: str
 ) -> tuple[tuple[float, float], tuple[float, float], list[float], list[float]]:
     """Return the ends of both axes and the places of their ticks, which lie between the ends."""
-    # A bound that depends on the size may lie far off; it does not stretch the axis.
-    seen = [s.points[1:].ravel() for s in series if s.role != "bound" or s.points[1, 0] == s.points[1, -1]]
-    across = np.unique(np.concatenate([s.points[0] for s in series]))
+    across, *seen = np.concatenate([s.points for s in series], axis=1)
+    across = np.unique(across)
     ends, up = _padded(across), _padded(np.concatenate(seen))
     low, high = np.log2(ends)
     step = next(s for s in (1, 2, 5, 10, 20, 40) if (high - low) / s < 8)
@@ -247,18 +240,6 @@ def _dots(places: Sequence[tuple[Series, Floats]], **fields: Any) -> Layer:
     x, y = np.array([place for _, place in places]).reshape(-1, 2).T
     looks = {k: np.array([s.look[k] for s, _ in places]) for k in ("colour", "shape")}
     return Layer("dots", {"x": x, "y": y, **looks, **fields})
-
-
-def _inside(x: Floats, y: Floats, top: float, foot: float) -> list[Floats]:
-    """Return the pieces of a line that lie between ``top`` and ``foot``."""
-    for edge in (top, foot):
-        i = np.flatnonzero((y[:-1] - edge) * (y[1:] - edge) < 0)
-        cut = x[i] + (edge - y[i]) / (y[i + 1] - y[i]) * (x[i + 1] - x[i])
-        x, y = np.insert(x, i + 1, cut), np.insert(y, i + 1, edge)
-    seen = (y >= top) & (y <= foot)
-    cuts = np.flatnonzero(~seen)
-    pieces = zip(np.split(np.stack([x, y], axis=1), cuts), np.split(seen, cuts), strict=True)
-    return [path[here] for path, here in pieces if here.sum() > 1]
 
 
 def _caption(groups: Mapping[str, list[Result]]) -> str:

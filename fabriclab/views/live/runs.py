@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from fabriclab import units
-from fabriclab.core import Fabric, Flows, Result, Timeline
+from fabriclab.core import Fabric, Flows, Timeline
 from fabriclab.texts import text
 from fabriclab.views import sweeps
 from fabriclab.views.live.controls import Control, Slider
@@ -100,10 +100,9 @@ def sweep(
     **values
         Where the controls stand.
     """
-    unlike = any(isinstance(value, Result) for value in (bounds or {}).values())  # a result is more than its rate
 
     def scene(**values: Any) -> Scene:
         made = results(**values) if callable(results) else results
         return sweeps.sweep_scene(made, y, x, bounds, said, cross=True)
 
-    return live_view("sweep", locals(), scene, {}, held=("results", *["bounds"] * unlike))
+    return live_view("sweep", locals(), scene, {}, held=("results",))
