@@ -56,9 +56,7 @@ class Table:
         if len(lengths) > 1:
             msg = f"table needs columns of one length, got {lengths}"
             raise ValueError(msg)
-        if len(columns) > _MOST_COLUMNS:
-            msg = f"table must have at most {_MOST_COLUMNS} columns, got {len(columns)}; leave some out of the rows"
-            raise ValueError(msg)
+        units.count(len(columns), f"number of columns ({', '.join(columns)})", 1, _MOST_COLUMNS)
         object.__setattr__(self, "bold", tuple(b % self.n_rows for b in self.bold))
 
     @property

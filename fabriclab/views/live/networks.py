@@ -155,8 +155,7 @@ def mix(fabric: Fabric, share: int = 0, routing: str = "spray", colour: str = "l
         return route(fabric, flows, routing).link_bytes(flows, fabric.n_links) * n / one.size
 
     def scene(share: int, routing: str, colour: str) -> Scene:
-        parts = {"ring": 1 - share / 100, "all": share / 100}
-        carried = sum(part * load_of(kind, routing) for kind, part in parts.items())
+        carried = (1 - share / 100) * load_of("ring", routing) + share / 100 * load_of("all", routing)
         over = float(carried[up].sum()) / n
         time = carried / fabric.capacity
         said = text("live.mix.said", share=share, routing=routing, spine=f"{100 * over:.3g}",

@@ -89,9 +89,8 @@ def straggler(
     way : str
         The algorithm in the picture: ring or binomial_tree.
     """
-    if what not in ("card", "link") or not 2 <= units.count(ranks, "ranks") <= _MOST:
-        msg = f'what must be "card" or "link" and ranks 2 to {_MOST}, got {what!r} and {ranks!r}'
-        raise ValueError(msg)
+    units.choice(what, "what", ("card", "link"))
+    units.count(ranks, "ranks", 2, _MOST)
     job = case()
     star = topologies.build("crossbar", hosts=ranks, rate=job.nic_rate)
     star = replace(star, kinds=("rank", *star.kinds[1:]))  # the names of lanes

@@ -6,10 +6,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fabriclab import collectives, routing, topologies
+from fabriclab import collectives, routing, topologies, units
 from fabriclab.core import Fabric, Flows, Schedule, StepGroup
 from fabriclab.lower import lower
 from fabriclab.texts import text
+from fabriclab.views.fabrics import MOST_NODES
 from fabriclab.views.layout import lines_of, marks_of, paths_of
 from fabriclab.views.live.controls import Slider
 from fabriclab.views.live.widget import Live, live_view
@@ -68,19 +69,11 @@ class _Stepper:
     """A schedule on a fabric, with the states before and after every step."""
 
     def __init__(self, plan: Schedule, fabric: Fabric, switches: ArrayLike | None) -> None:
-        cells = plan.n_blocks * plan.segments
-        if plan.n_ranks > _MOST or cells > _CELLS:
-            msg = (
-                f"the stepper shows at most {_MOST} ranks and {_CELLS} cells each, got {plan.n_ranks} ranks and "
-                f"{cells} (blocks times segments); take fewer, or read schedule.draw()"
-            )
-            raise ValueError(msg)
-        if fabric.n_nodes > 200 or fabric.n_ranks < plan.n_ranks:
-            msg = (
-                f"fabric must have at least {plan.n_ranks} endpoints and at most 200 nodes, got {fabric.n_ranks} and "
-                f"{fabric.n_nodes}; build a smaller one for the steps"
-            )
-            raise ValueError(msg)
+        more = "of a stepper (schedule.draw() shows more)"
+        units.count(plan.n_ranks, f"ranks {more}", 1, _MOST)
+        units.count(plan.n_blocks * plan.segments, f"blocks times segments {more}", 1, _CELLS)
+        units.count(fabric.n_ranks, "endpoints of fabric", plan.n_ranks)
+        units.count(fabric.n_nodes, "nodes of fabric", 1, MOST_NODES)
         self.plan, self.fabric, n = plan, fabric, plan.n_ranks
         top = np.full(plan.n_switches, np.argmax(fabric.transit * (fabric.tier + 1.0)))
         own = top if switches is None else np.asarray(switches)

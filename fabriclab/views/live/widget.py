@@ -15,6 +15,7 @@ import anywidget
 import numpy as np
 import traitlets
 
+from fabriclab import units
 from fabriclab.core import Fabric
 from fabriclab.texts import keys, text
 from fabriclab.views.live.controls import MOST_CONTROLS, Choice, Control, Slider, name_of, range_of
@@ -85,10 +86,7 @@ class Live:
     def set(self, **values: Any) -> Live:
         """Set controls from code, as a hand would, and return this view."""
         for name, value in values.items():
-            if name not in self._start:
-                msg = f"this view has no control {name!r}; it has {', '.join(self._start) or 'none'}"
-                raise ValueError(msg)
-            if name in self.controls:
+            if units.choice(name, "control of this view", self._start) in self.controls:
                 values[name] = self.controls[name].check(value, name)
         self.scene = self._make(**(self.values | values))
         self.values |= values
@@ -98,10 +96,7 @@ class Live:
 
     def press(self, label: str) -> Live:
         """Press one of the buttons from code, and return this view."""
-        if label not in self._buttons:
-            msg = f"this view has no button {label!r}; it has {', '.join(self._buttons) or 'none'}"
-            raise ValueError(msg)
-        self.scene = self._buttons[label](self) or self.scene
+        self.scene = self._buttons[units.choice(label, "button of this view", self._buttons)](self) or self.scene
         self._show()
         return self
 
