@@ -512,20 +512,6 @@ def test_thirty_series_have_five_labels_and_one_for_the_others_within_the_pictur
     assert np.diff(np.sort(many.layers["labels"].fields["y"])).min() > 16.9
 
 
-def test_a_bound_outside_the_frame_is_cut_there_or_left_out_with_a_word():
-    here = gathered("measured", 1)["s0"]
-    times = {"steep": [1e-12, 2e-3], "far": [1e-12, 1e-11], "slow": [1, 2]}
-    bounds = {k: Result("copy", "predicted", here.size[[0, -1]], time, n_ranks=16) for k, time in times.items()}
-    scene = live.sweep({"here": here}, bounds=bounds).scene
-    line, frame = scene.layers["lines"].fields, scene.layers["x grid"].fields
-    assert line["names"] == ["steep"]
-    assert line["y"][0] == frame["y"].max() > line["y"][1]
-    assert line["x"][0] > frame["x"].max() - 30 > 0 and line["x"][1] == scene.layers["dots"].fields["x"].max()
-    texts = scene.layers["labels"].fields["texts"]
-    assert texts == ["here", "steep", "far", "(below the picture)", "slow", "(above the picture)"]
-    assert scene.alt.endswith("far (below the picture); slow (above the picture)")
-
-
 def test_long_names_of_a_race_stay_within_the_picture():
     run = fl.simulate("all_reduce", "ring", FABRICS["crossbar"], "1 MB")
     layers = live.race({LONG: run}).scene.layers

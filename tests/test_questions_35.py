@@ -182,8 +182,9 @@ def test_a_slow_cable_and_a_healthy_rank():
     slow = live.straggler("8 MB", 4, what="link", rank=1, slow=4).scene.table
     # Each of the 6 steps takes its start and a chunk of 2 MB at a quarter of the rate.
     assert slow["finish [s]"].max() == pytest.approx(6 * (START + 2e6 / (CASE.nic_rate / 4)))
-    for wrong in ({"what": "cable"}, {"ranks": 17}, {"ranks": 1}):
-        with pytest.raises(ValueError, match='what must be "card" or "link" and ranks 2 to 16'):
+    refused = [({"what": "cable"}, "what must be one of card, link, got 'cable'")]
+    for wrong, words in refused + [({"ranks": n}, rf"ranks must be within 2\.\.16, got {n}") for n in (1, 17)]:
+        with pytest.raises(ValueError, match=words):
             live.straggler(**wrong)
 
 

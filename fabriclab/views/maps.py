@@ -65,12 +65,11 @@ def map_scene(f: Fabric, share: Floats, colour: str, said: str = "") -> Scene:
         "words": _words(f, slab, where, x, y, half),
     }  # fmt: skip
     axes = [n if n != "local" and KEYS[i % len(KEYS)] in look["colour"] else "" for i, n in enumerate(f.coord_names)]
-    if colour == "failure":
-        layers |= key(height + 6, text("fabric.key_failure"), [])
-    elif colour != "load":
-        layers |= key(height + 6, text("map.key_axis"), axes)
-    elif np.isfinite(share).all():
-        layers |= scale(height + 6, idle=True)
+    if colour == "load":
+        layers |= scale(height + 6, idle=True) if np.isfinite(share).all() else {}
+    else:
+        words = text("fabric.key_failure" if colour == "failure" else "map.key_axis")
+        layers |= key(height + 6, words, [] if colour == "failure" else axes)
     height += 34 * ("ends" in layers)
     words = text("map.says_axis", list=", ".join(filter(None, axes)))
     if colour in ("load", "failure"):
@@ -80,8 +79,7 @@ def map_scene(f: Fabric, share: Floats, colour: str, said: str = "") -> Scene:
 
 def _busy(k: Lines, colour: str) -> NDArray[np.bool_]:
     """Return which lines are not idle; only loads tell."""
-    busy: NDArray[np.bool_] = np.logical_or(colour != "load", k.load != 0)
-    return busy
+    return np.asarray(k.load != 0) | (colour != "load")
 
 
 def _look(f: Fabric, node: Ints, marks: Marks, k: Lines, colour: str, wide: float) -> dict[str, Any]:

@@ -14,7 +14,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
 
-from fabriclab import units
 from fabriclab.texts import text
 from fabriclab.views.palette import INK, STYLE
 from fabriclab.views.tables import Table
@@ -22,7 +21,6 @@ from fabriclab.views.tables import Table
 WIDTH: Final = 7.0
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-Guess = tuple[units.Quantity, units.Quantity]
 styled: Final = matplotlib.rc_context(STYLE)  # a decorator: what is drawn inside has the look of the course
 
 
@@ -84,17 +82,6 @@ class Picture:
             unfold = f"<details><summary>{text('live.word.numbers')}</summary>{table}</details>"
             shown = f'<figure style="margin:0">{self.svg()}{unfold}</figure>'
         return {"text/plain": str(self), "text/html": shown}
-
-
-def guess_of(guess: Guess | None, quantity: str) -> tuple[float, ...]:
-    """Return the ends of the reader's guess in SI units, if there is one."""
-    if guess is None:
-        return ()
-    low, high = (units.parse(v, quantity, "guess") for v in guess)
-    if not 0 < low <= high:
-        msg = f"guess must be two values with 0 < low <= high, got {guess!r}"
-        raise ValueError(msg)
-    return low, high
 
 
 def spread(wanted: ArrayLike, gap: float, low: float = 0.0, high: float = 1.0) -> Floats:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from fabriclab import units
 from fabriclab.core import Result
 from fabriclab.texts import text
-from fabriclab.views.page import Guess, Picture, guess_of
+from fabriclab.views.page import Picture
 from fabriclab.views.palette import HERE
 from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, lines, log_axis, printed, texts, texts_at, tick_layers
 from fabriclab.views.tables import Table, three
@@ -20,8 +20,7 @@ Mark = tuple[float, str, str, Sequence[float]]  # rate, name, how it was obtaine
 
 def ruler(
     measured: Mapping[str, Result | units.Quantity], links: Mapping[str, units.Quantity] | None = None, *,
-    guess: Guess | None = None, ax: Axes | None = None, finding: str | None = None,
-    caption: str = "",
+    ax: Axes | None = None, finding: str | None = None, caption: str = "",
 ) -> Picture:  # fmt: skip
     """Place rates on a logarithmic ruler, the fastest on top.
 
@@ -32,8 +31,6 @@ def ruler(
         result with several sizes the fastest counts. A stored result is an open circle, with its source below. [B/s]
     links : mapping of label to rate, optional
         Rates of real links, one direction: open circles. [B/s]
-    guess : pair of rates, optional
-        The reader's guess, a green band. [B/s]
     ax, finding : optional
         Where to draw, and the sentence above the picture.
     caption : str
@@ -44,22 +41,20 @@ def ruler(
     ValueError
         If there is no rate, or one that is not plausible.
     """
-    marks = marks_of(measured, links or {})
-    scene = ruler_scene(marks, guess=guess_of(guess, "rate"))
     origin = [f"{k}: {v.source}." for k, v in measured.items() if isinstance(v, Result) and v.source]
-    scene = replace(scene, caption=" ".join(filter(None, [caption, *origin])))
-    return printed(scene, ax=ax, finding=finding)
+    caption = " ".join(filter(None, [caption, *origin]))
+    return printed(replace(ruler_scene(marks_of(measured, links or {})), caption=caption), ax=ax, finding=finding)
 
 
-def ruler_scene(marks: Sequence[Mark], rate: float | None = None, guess: tuple[float, ...] = ()) -> Scene:
-    """Return one picture of a ruler, with a link of ``rate`` [B/s] to compare, or with the ends of a guess."""
+def ruler_scene(marks: Sequence[Mark], rate: float | None = None) -> Scene:
+    """Return one picture of a ruler, with a link of ``rate`` [B/s] to compare if that is given."""
     yours = text("live.ruler.yours")
     rows = sorted([*marks, *([] if rate is None else [(rate, yours, "chosen", ())])], key=lambda m: -m[0])
     rates = np.array([m[0] for m in rows])
     slider = [1e7, 1e13] * (rate is not None)  # its ends
-    reach = np.array([x for m in rows for x in (m[0], *m[3])] + list(guess) + slider)
+    reach = np.array([x for m in rows for x in (m[0], *m[3])] + slider)
     low, high = reach.min() / 1.5, reach.max() * 1.5
-    x0, x1, row, top = 190.0, 610.0, 24.0, 10.0 + 16 * bool(guess)
+    x0, x1, row, top = 190.0, 610.0, 24.0, 10.0
     to_x = log_axis(low, high, x0, x1)
     y = top + row * (np.arange(rates.size) + 0.5)
     bottom = top + row * rates.size
@@ -69,11 +64,6 @@ def ruler_scene(marks: Sequence[Mark], rate: float | None = None, guess: tuple[f
     decades = decades[:: 1 + decades.size // 8]
     layers = tick_layers(decades, to_x, units.format_rate, (top - 4, bottom), True)
     layers["axis"] = texts_at((x1, bottom + 29, text("ruler.axis"), 2))
-    if guess:
-        a, b = to_x(guess)
-        layers["guess"] = boxes(a, top - 4, max(b - a, 2.0), bottom + 4 - top, round=0.0, alpha=0.25,
-                                colour=COLOUR["guess"])  # fmt: skip
-        layers["guess word"] = texts_at(((a + b) / 2, 10.0, text("view.guess"), 1))
     layers["bars"] = lines([np.array([[x0, b], [a, b]]) for a, b in zip(to_x(rates), y, strict=True)],
                            width=np.where(key != COLOUR["ink"], 5.0, 1.5),
                            colour=np.where(key == COLOUR["ink"], COLOUR["grey"], key))  # fmt: skip
@@ -99,8 +89,6 @@ def ruler_scene(marks: Sequence[Mark], rate: float | None = None, guess: tuple[f
     table = Table({"what": names, "obtained": [m[2] for m in rows], "rate [B/s]": rates,
                    "slowest round [B/s]": slowest, "fastest round [B/s]": fastest})  # fmt: skip
     words = _said(rows, marks[0])
-    if guess:
-        words.append(text("view.guessed", low=units.format_rate(guess[0]), high=units.format_rate(guess[1])))
     words[0] = words[0][:1].upper() + words[0][1:]
     return Scene(words[0], table, layers, bottom + 40, "; ".join(words))
 

@@ -113,9 +113,8 @@ def boxes(x: ArrayLike, y: ArrayLike, w: ArrayLike, h: ArrayLike, **fields: Any)
 
 def texts(x: ArrayLike, y: ArrayLike, words: Sequence[str], **fields: Any) -> Layer:
     """Return a layer of texts; what all of them share is one number."""
-    return Layer(
-        "texts", {"x": np.broadcast_to(x, len(words)), "y": np.broadcast_to(y, len(words)), "texts": words} | fields
-    )
+    x, y = (np.broadcast_to(place, len(words)) for place in (x, y))
+    return Layer("texts", {"x": x, "y": y, "texts": words} | fields)
 
 
 def texts_at(*places: tuple[float, float, str, int]) -> Layer:

@@ -11,14 +11,14 @@ from matplotlib.axes import Axes
 from fabriclab import units
 from fabriclab.core import Result
 from fabriclab.texts import text
-from fabriclab.views.page import Floats, Guess, Picture, guess_of, spread
+from fabriclab.views.page import Floats, Picture, spread
 from fabriclab.views.palette import COLOURS, HERE, ROLES
 from fabriclab.views.rulers import fitted
-from fabriclab.views.scene import COLOUR, WIDTH, Layer, Scene, boxes, lines, log_axis, printed, texts_at, tick_layers
+from fabriclab.views.scene import COLOUR, WIDTH, Layer, Scene, lines, log_axis, printed, texts_at, tick_layers
 from fabriclab.views.tables import Table
 
 Results = Result | Sequence[Result] | Mapping[str, Result | Sequence[Result]]
-Bounds = Mapping[str, Result | units.Quantity]
+Bounds = Mapping[str, units.Quantity]
 _MOST: Final = 5
 _LEFT, _RIGHT, _TOP, _ROW = 70.0, 500.0, 24.0, 17.0  # [px]
 # Column or unit of an axis, and how a value is written; of y also its quantity.
@@ -37,8 +37,8 @@ class Series(NamedTuple):
 
 
 def sweep(
-    results: Results, *, y: str = "time", x: str = "size", bounds: Bounds | None = None, guess: Guess | None = None,
-    crossover: units.Quantity | None = None, ax: Axes | None = None, finding: str | None = None,
+    results: Results, *, y: str = "time", x: str = "size", bounds: Bounds | None = None,
+    ax: Axes | None = None, finding: str | None = None,
 ) -> Picture:  # fmt: skip
     """Draw results on logarithmic axes, each kind of evidence in its own look.
 
@@ -49,12 +49,8 @@ def sweep(
         the others grey; the second line of a kind and those after it have a colour and a dash of their own.
     y, x : str
         What the axes show: "time" [s] or "busbw" [B/s] against "size" [B] or "ranks" [1].
-    bounds : mapping of label to Result or quantity, optional
-        Grey dotted lines: a bound for each size, or one rate or time. [s or B/s]
-    guess : pair of quantities, optional
-        The reader's guess, a green band. [s or B/s]
-    crossover : quantity, optional
-        Size, or number of ranks, at which two lines change places. [B or 1]
+    bounds : mapping of label to quantity, optional
+        Grey dotted lines at a rate or time. [s or B/s]
     ax, finding : optional
         Where to draw, and the sentence above the picture.
 
@@ -65,46 +61,34 @@ def sweep(
     """
     for name, value, known in (("y", y, list(Y)), ("x", x, list(X))):
         units.choice(value, name, known)
-    at = None if crossover is None else units.size(crossover, "crossover") if x == "size" else float(crossover)
     groups = by_label(results, x)
-    scene = sweep_scene(groups, y, x, bounds, guess=guess_of(guess, Y[y][2]), cross=at)
-    return printed(replace(scene, caption=_caption(groups)), ax=ax, finding=finding)
+    return printed(replace(sweep_scene(groups, y, x, bounds), caption=_caption(groups)), ax=ax, finding=finding)
 
 
 def sweep_scene(
     results: Results, y: str = "time", x: str = "size", bounds: Bounds | None = None, said: str = "",
-    guess: tuple[float, ...] = (), cross: float | bool | None = None,
+    cross: bool = False,
 ) -> Scene:  # fmt: skip
-    """Return one picture of sweeps; ``said`` replaces its sentence.
-
-    Lines change places at ``cross``; True marks where the first two predicted ones do.
-    """
+    """Return one picture of sweeps; ``said`` replaces its sentence, ``cross`` marks where two predicted lines cross."""
     try:
         series = collect(by_label(results, x), bounds or {}, x, y)
     except ValueError as error:
         return Scene(str(error), wrong=True)
-    xs, ys, x_ticks, y_ticks = axes_of(series, guess, x, y)
-    words, off, rows = told(series, x, y), [], list[tuple[str, Series | None, float]]()
-    for label, s in labelled(series, guess):
-        beyond = "below" if s.points[1].max() < ys[0] else "above" if s.points[1].min() > ys[1] else ""
-        told_off = [text(f"live.sweep.{beyond}")] if beyond else []
-        off += [f"{label} {note}" for note in told_off]
+    xs, ys, x_ticks, y_ticks = axes_of(series, x, y)
+    words, rows = told(series, x, y), list[tuple[str, Series | None, float]]()
+    for label, s in labelled(series):
         # A long label takes two rows; the sample of its series stands before the first.
         first, *more = textwrap.wrap(label, int((WIDTH - _RIGHT - 32) / 6.72)) or [label]
         rest = [" ".join(more)] if more else []
-        rows += [(line, None if i else s, s.points[1, -1]) for i, line in enumerate([first, *rest, *told_off])]
+        rows += [(line, None if i else s, s.points[1, -1]) for i, line in enumerate([first, *rest])]
     bottom = max(250.0, _TOP + 6 + _ROW * len(rows))
     to_x, to_y = log_axis(*xs, _LEFT, _RIGHT), log_axis(*ys, bottom, _TOP)
     put, show = X[x][1], Y[y][1]
     layers = tick_layers(np.array(x_ticks), to_x, lambda v: put(v).removesuffix(" ranks"), (_TOP, bottom), True)
     layers |= tick_layers(np.array(y_ticks), to_y, show, (_LEFT, _RIGHT), False)
     layers["axes"] = texts_at((_RIGHT, bottom + 30, text(f"sweep.axis_{x}"), 2), (_LEFT, 8, text(f"sweep.axis_{y}"), 0))
-    if guess:
-        words.append(text("view.guessed", low=show(guess[0]), high=show(guess[1])))
-        foot, head = to_y(guess)
-        layers["guess"] = boxes(_LEFT, head, _RIGHT - _LEFT, foot - head, round=0.0, colour=COLOUR["guess"], alpha=0.25)
-    strokes = [(s, path) for s in series if not s.dots
-               for path in _inside(to_x(s.points[0]), to_y(s.points[1]), _TOP, bottom)]  # fmt: skip
+    strokes = [(s, np.stack([to_x(s.points[0]), to_y(s.points[1])], axis=1)) for s in series
+               if not s.dots and s.points.shape[1] > 1]  # fmt: skip
     layers["lines"] = _lines(strokes, names=[s.label for s, _ in strokes])
     spreads = [(s, np.stack([to_x(p[[0, 0]]), to_y(p[2:])], 1)) for s in series for p in s.points.T if p[2] < p[3]]
     layers["spread"] = _lines(spreads, dash=0.0, width=1.0)
@@ -113,22 +97,21 @@ def sweep_scene(
                            names=[f"{s.label}, {put(a)}: {show(b)}" for s, a, b in dots])  # fmt: skip
     # Labels are in ink, which is read on every page; a sample beside each has its colour.
     height = spread(np.clip(to_y([wish for *_, wish in rows]), _TOP, bottom), _ROW, _TOP, bottom)
-    left, at = _RIGHT + 32, [(s, h) for (_, s, _), h in zip(rows, height, strict=True) if s]
-    layers["samples"] = _lines([(s, np.array([[left - 30, h], [left - 6, h]])) for s, h in at if not s.dots])
-    layers["sample dots"] = _dots([(s, np.array([left - 18, h])) for s, h in at if s.dots])
+    left, beside = _RIGHT + 32, [(s, h) for (_, s, _), h in zip(rows, height, strict=True) if s]
+    layers["samples"] = _lines([(s, np.array([[left - 30, h], [left - 6, h]])) for s, h in beside if not s.dots])
+    layers["sample dots"] = _dots([(s, np.array([left - 18, h])) for s, h in beside if s.dots])
     labels = [fitted(line, WIDTH - left) for line, *_ in rows]
     layers["labels"] = texts_at(*((left, h, line, 0) for h, line in zip(height, labels, strict=True)))
     predicted = [s.points[:2] for s in series if s.role == "predicted"][:2]
-    if cross is True:
-        cross = crossover(*predicted) if len(predicted) == 2 else None
-    if cross:
-        place, right = float(to_x(cross)), bool(to_x(cross) > (_LEFT + _RIGHT) / 2)
+    at = crossover(*predicted) if cross and len(predicted) == 2 else None
+    if at:
+        place, right = float(to_x(at)), bool(to_x(at) > (_LEFT + _RIGHT) / 2)
         layers["cross line"] = lines([np.array([[place, _TOP], [place, bottom]])], width=1.5, dash=1.0,
                                      colour=COLOUR["grey"])  # fmt: skip
-        layers["crossing"] = texts_at((place + (-5 if right else 5), bottom - 9, text("sweep.change", at=put(cross)),
+        layers["crossing"] = texts_at((place + (-5 if right else 5), bottom - 9, text("sweep.change", at=put(at)),
                                        2 * right))  # fmt: skip
-        words.append(text("sweep.crossed", at=put(cross)))
-    alt = "; ".join([f"{words[0][:1].upper()}{words[0][1:]}", *words[1:], *off])
+        words.append(text("sweep.crossed", at=put(at)))
+    alt = "; ".join([f"{words[0][:1].upper()}{words[0][1:]}", *words[1:]])
     points = np.concatenate([s.points for s in series], axis=1)
     whose = np.repeat([s.label for s in series], [s.points.shape[1] for s in series])
     across = points[0] if x == "size" else points[0].astype(np.int64)
@@ -180,11 +163,8 @@ def collect(groups: Mapping[str, list[Result]], bounds: Bounds, x: str, y: str) 
         raise ValueError(msg)
     across = np.concatenate([s.points[0] for s in out])
     for label, value in bounds.items():
-        points = _points(value, x, y) if isinstance(value, Result) else np.empty((4, 2))
-        if not isinstance(value, Result):
-            points[0] = across.min(), across.max()
-            points[1] = units.parse(value, Y[y][2], f"bounds[{label!r}]")
-        points[2:] = np.nan
+        at = units.parse(value, Y[y][2], f"bounds[{label!r}]")
+        points = np.array([[across.min(), across.max()], [at, at], [np.nan, np.nan], [np.nan, np.nan]])
         out.append(Series(label, "bound", points, {"colour": COLOUR["grey"], "dash": 2.0}))
     return out
 
@@ -207,13 +187,12 @@ def _look(kind: str, nth: int) -> dict[str, float]:
 
 
 def axes_of(
-    series: Sequence[Series], band: tuple[float, ...], x: str, y: str
+    series: Sequence[Series], x: str, y: str
 ) -> tuple[tuple[float, float], tuple[float, float], list[float], list[float]]:
     """Return the ends of both axes and the places of their ticks, which lie between the ends."""
-    # A bound that depends on the size may lie far off; it does not stretch the axis.
-    seen = [s.points[1:].ravel() for s in series if s.role != "bound" or s.points[1, 0] == s.points[1, -1]]
-    across = np.unique(np.concatenate([s.points[0] for s in series]))
-    ends, up = _padded(across), _padded(np.concatenate([*seen, band]))
+    across, *seen = np.concatenate([s.points for s in series], axis=1)
+    across = np.unique(across)
+    ends, up = _padded(across), _padded(np.concatenate(seen))
     low, high = np.log2(ends)
     step = next(s for s in (1, 2, 5, 10, 20, 40) if (high - low) / s < 8)
     few = x == "ranks" and across.size <= 8
@@ -242,15 +221,11 @@ def _padded(values: Floats) -> tuple[float, float]:
     return low / pad, high * pad
 
 
-def labelled(series: Sequence[Series], guess: tuple[float, ...]) -> list[tuple[str, Series]]:
-    """Return each label with its series; the grey ones have one label, with the last of them; the guess is the last."""
+def labelled(series: Sequence[Series]) -> list[tuple[str, Series]]:
+    """Return each label with its series; the grey ones have one label, with the last of them."""
     others = [s for s in series if s.role == "other"]
     out = [(s.label, s) for s in series if s.role != "other"]
-    out += [(text("sweep.others", n=len(others)), s) for s in others[-1:]]
-    if guess:
-        look = {"colour": COLOUR["guess"], "width": 9.0, "alpha": 0.4}
-        out.append((text("view.guess"), Series("", "guess", np.full((4, 1), np.sqrt(guess[0] * guess[1])), look)))
-    return out
+    return out + [(text("sweep.others", n=len(others)), s) for s in others[-1:]]
 
 
 def _lines(paths: Sequence[tuple[Series, Floats]], **fields: Any) -> Layer:
@@ -265,18 +240,6 @@ def _dots(places: Sequence[tuple[Series, Floats]], **fields: Any) -> Layer:
     x, y = np.array([place for _, place in places]).reshape(-1, 2).T
     looks = {k: np.array([s.look[k] for s, _ in places]) for k in ("colour", "shape")}
     return Layer("dots", {"x": x, "y": y, **looks, **fields})
-
-
-def _inside(x: Floats, y: Floats, top: float, foot: float) -> list[Floats]:
-    """Return the pieces of a line that lie between ``top`` and ``foot``."""
-    for edge in (top, foot):
-        i = np.flatnonzero((y[:-1] - edge) * (y[1:] - edge) < 0)
-        cut = x[i] + (edge - y[i]) / (y[i + 1] - y[i]) * (x[i + 1] - x[i])
-        x, y = np.insert(x, i + 1, cut), np.insert(y, i + 1, edge)
-    seen = (y >= top) & (y <= foot)
-    cuts = np.flatnonzero(~seen)
-    pieces = zip(np.split(np.stack([x, y], axis=1), cuts), np.split(seen, cuts), strict=True)
-    return [path[here] for path, here in pieces if here.sum() > 1]
 
 
 def _caption(groups: Mapping[str, list[Result]]) -> str:

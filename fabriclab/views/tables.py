@@ -3,7 +3,7 @@
 import html
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -56,10 +56,7 @@ class Table:
         if len(lengths) > 1:
             msg = f"table needs columns of one length, got {lengths}"
             raise ValueError(msg)
-        if len(columns) > _MOST_COLUMNS:
-            few = tuple(columns)[:3]
-            msg = f"table must have at most {_MOST_COLUMNS} columns, got {len(columns)}; name some: columns={few}"
-            raise ValueError(msg)
+        units.count(len(columns), f"number of columns ({', '.join(columns)})", 1, _MOST_COLUMNS)
         object.__setattr__(self, "bold", tuple(b % self.n_rows for b in self.bold))
 
     @property
@@ -138,20 +135,20 @@ def _column(name: str, values: NDArray[Any], typical: float) -> list[str]:
     return [name, *(three(float(v) / factor) for v in values)]
 
 
-def table(value: Any, *, columns: Sequence[str] = (), bold: int | Iterable[int] = (), caption: str = "") -> Table:
+def table(value: Any, *, bold: int | Iterable[int] = (), caption: str = "") -> Table:
     """Show a value or rows as a table; beyond 64 rows it says how many more there are.
 
     Parameters
     ----------
     value : Result, Fabric, mapping, or sequence of mappings
         A mapping gives columns by name; a sequence gives rows. A name such as ``"time [s]"`` carries the SI unit.
-    columns, bold, caption : optional
-        Columns to show, in this order; row or rows that matter; what the table says.
+    bold, caption : optional
+        Row or rows that matter; what the table says.
 
     Raises
     ------
     ValueError
-        If a column is unknown, or the table is empty, ragged or wider than seven columns.
+        If the table is empty, ragged or wider than seven columns.
 
     Examples
     --------
@@ -168,9 +165,4 @@ def table(value: Any, *, columns: Sequence[str] = (), bold: int | Iterable[int] 
     if not isinstance(value, Mapping):
         rows = list(value)
         value = {k: [r.get(k, math.nan) for r in rows] for k in dict.fromkeys(k for r in rows for k in r)}
-    for name in columns:
-        if name not in value:
-            msg = f"columns must be among {', '.join(map(repr, value))}, got {name!r}"
-            raise ValueError(msg)
-    marked = (bold,) if isinstance(bold, int) else tuple(bold)
-    return Table({k: value[k] for k in columns or value}, bold=marked, caption=caption)
+    return Table(value, bold=(bold,) if isinstance(bold, int) else tuple(bold), caption=caption)

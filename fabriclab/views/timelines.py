@@ -1,6 +1,5 @@
-"""Timeline: flows as bars over time, one lane per sender or per link; repetitions are drawn once."""
+"""Timeline: flows as bars over time, one lane per sender; repetitions are drawn once."""
 
-import heapq
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -10,8 +9,7 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from fabriclab import units
-from fabriclab.core import Fabric, Flows, Routes, Timeline
-from fabriclab.core._arrays import rows_of
+from fabriclab.core import Fabric, Flows, Timeline
 from fabriclab.texts import text
 from fabriclab.views.page import Floats, Ints, Picture
 from fabriclab.views.rulers import fitted
@@ -25,10 +23,10 @@ FILLS: Final = ("predicted", "tint", "other2", "other3", "grey")  # and a hatch 
 
 
 def timeline(
-    timeline: Timeline, flows: Flows, fabric: Fabric | None = None, *, routes: Routes | None = None,
-    ax: Axes | None = None, finding: str | None = None,
+    timeline: Timeline, flows: Flows, fabric: Fabric | None = None, *, ax: Axes | None = None,
+    finding: str | None = None,
 ) -> Picture:  # fmt: skip
-    """Draw when each flow sends, one lane per source, or per link where routes are given.
+    """Draw when each flow sends, one lane per source.
 
     Of a repeated group the first repetition is drawn, then how many follow. At most 16 lanes are drawn: those that
     end last.
@@ -37,8 +35,8 @@ def timeline(
     ----------
     timeline, flows : Timeline, Flows
         What an engine found, and for which flows.
-    fabric, routes : Fabric, Routes, optional
-        The fabric gives the lanes their names; with routes too a lane is a link.
+    fabric : Fabric, optional
+        Gives the lanes their names.
     ax, finding : optional
         Where to draw, and the sentence above the picture.
 
@@ -47,19 +45,17 @@ def timeline(
     ValueError
         If there is no flow, or timeline and flows are not of one run.
     """
-    return printed(timeline_scene(timeline, flows, fabric, routes), ax=ax, finding=finding)
+    return printed(timeline_scene(timeline, flows, fabric), ax=ax, finding=finding)
 
 
-def timeline_scene(
-    t: Timeline, flows: Flows, fabric: Fabric | None = None, routes: Routes | None = None, at: float | None = None
-) -> Scene:
+def timeline_scene(t: Timeline, flows: Flows, fabric: Fabric | None = None, at: float | None = None) -> Scene:
     """Return one picture of a timeline, with a line after ``at`` per cent of its time if that is given."""
     if t.start.size != flows.n_flows or t.repeat.size != flows.repeat.size:
         msg = f"timeline and flows must be of one run, got {t!r} and {flows!r}"
         raise ValueError(msg)
     if not flows.n_flows or t.end <= 0:
         return Scene(text("timeline.empty", n=flows.n_flows, end=units.format_time(t.end)), wrong=True)
-    flow, lane, names, total = _lanes(t, flows, fabric, routes)
+    flow, lane, names, total = _lanes(t, flows, fabric)
     cut = text("timeline.lanes", n=len(names), all=f"{total:,}") if len(names) < total else ""
     if flow.size > _MOST_BARS:
         cut = text("timeline.bars", n=f"{_MOST_BARS:,}", all=f"{flow.size:,}")
@@ -78,8 +74,7 @@ def timeline_scene(
         "bars": _bars(t, flows, flow, lane, names, busy, across),
         "lanes": texts_at(*((_LEFT - 8, float(y), name, 2) for y, name in zip(row, names, strict=True))),
     }  # fmt: skip
-    words = [text(f"timeline.of_{'links' if routes else 'senders'}", n=f"{flows.n_flows:,}", lanes=f"{total:,}",
-                  end=units.format_time(t.end))]  # fmt: skip
+    words = [text("timeline.flows", n=f"{flows.n_flows:,}", lanes=f"{total:,}", end=units.format_time(t.end))]
     for g in np.flatnonzero(t.repeat[:8] > 1):
         words.append(text("timeline.group", g=g, time=units.format_time(t.period[g]), n=f"{t.repeat[g]:,}"))
     table = Table({
@@ -161,36 +156,24 @@ def _busy(t: Timeline, flows: Flows, flow: Ints, time: float) -> NDArray[np.bool
     return inside & (t.start[flow] - begun <= since) & (since < t.finish[flow] - begun)
 
 
-def _lanes(
-    t: Timeline, flows: Flows, fabric: Fabric | None, routes: Routes | None
-) -> tuple[Ints, Ints, list[str], int]:
+def _lanes(t: Timeline, flows: Flows, fabric: Fabric | None) -> tuple[Ints, Ints, list[str], int]:
     """Return flow and lane of each bar, the names of the lanes that are drawn, and how many there are in all."""
-    if routes is not None and fabric is not None:
-        used, lane = np.unique(routes.link, return_inverse=True)
-        flow, names = routes.flow[rows_of(routes.ptr)].astype(np.int64), [fabric.link_name(int(i)) for i in used]
-    else:
-        used, lane = np.unique(flows.source, return_inverse=True)
-        flow, names = np.arange(flows.n_flows), [f"node {i}" if fabric is None else fabric.name(int(i)) for i in used]
-    last = np.zeros(len(names))
-    np.maximum.at(last, lane, t.finish[flow])
+    used, lane = np.unique(flows.source, return_inverse=True)
+    last = np.zeros(used.size)
+    np.maximum.at(last, lane, t.finish)
     shown = np.sort(np.argsort(-last, kind="stable")[:_MOST])
-    keep = np.isin(lane, shown)
-    return flow[keep], np.searchsorted(shown, lane[keep]), [names[i] for i in shown], len(names)
+    flow = np.flatnonzero(np.isin(lane, shown))
+    names = [f"node {i}" if fabric is None else fabric.name(int(i)) for i in used[shown]]
+    return flow, np.searchsorted(shown, lane[flow]), names, used.size
 
 
 def slots_of(lane: Ints, left: Floats, right: Floats) -> tuple[Ints, Ints]:
     """Return the slot of each bar within its lane, and the number of slots of each lane."""
-    slot, slots = np.zeros(lane.size, dtype=np.int64), np.zeros(int(lane.max()) + 1, dtype=np.int64)
-    busy: list[list[tuple[float, int]]] = [[] for _ in slots]  # of each lane: when each slot in use ends
-    free: list[list[int]] = [[] for _ in slots]
+    slot, ends = np.zeros(lane.size, dtype=np.int64), np.full((int(lane.max()) + 1, lane.size), -np.inf)
     for i in np.lexsort((right, left)):
-        here, k = busy[lane[i]], lane[i]
-        while here and here[0][0] <= left[i] + 1e-12:
-            heapq.heappush(free[k], heapq.heappop(here)[1])
-        slot[i] = heapq.heappop(free[k]) if free[k] else slots[k]
-        slots[k] = max(slots[k], slot[i] + 1)
-        heapq.heappush(here, (right[i], int(slot[i])))
-    return slot, slots
+        slot[i] = np.argmax(ends[lane[i]] <= left[i] + 1e-12)  # the first that has ended, or was never used
+        ends[lane[i], slot[i]] = right[i]
+    return slot, np.count_nonzero(np.isfinite(ends), axis=1)
 
 
 def axis_of(t: Timeline) -> tuple[Floats, Floats]:

@@ -9,8 +9,8 @@ from fabriclab.core import Fabric, Timeline
 from fabriclab.texts import text
 from fabriclab.views.fabric_words import SAYS, coloured, told
 from fabriclab.views.fabrics import MOST_BOXES, fabric_scene, share_of
-from fabriclab.views.live.controls import MOST_CONTROLS, Choice, Control, name_of
-from fabriclab.views.live.widget import Live
+from fabriclab.views.live.controls import Choice, Control
+from fabriclab.views.live.widget import Live, live_view
 from fabriclab.views.maps import scale
 from fabriclab.views.page import Floats
 from fabriclab.views.scene import COLOUR, WIDTH, Scene, boxes, shade
@@ -47,29 +47,15 @@ def fabric(
     **values
         Where they stand.
     """
-    known = dict(controls or {})
-    start = {name: c.samples()[0] for name, c in known.items()} | values
+    here = {"load": load is not None, "rail": np.any(fabric.rail > 0), "failure": np.any(fabric.capacity == 0)}
+    modes = tuple(mode for mode in SAYS if here.get(mode, True))
+    colour = colour or modes[0]
 
     def scene(colour: str, layout: str, open: int | None, **values: Any) -> Scene:
         return scene_of(fabric, load(**values) if callable(load) else load, colour, open, said, layout)
 
-    name = name_of(load, "load") if load is not None else ""
-    call = f"fl.live.fabric(fl.{fabric!r}{f', {name}' if name else ''}"
-    call += (f", controls={known!r}" if known else "") + (f", said={said!r}" if said else "")
-    here = {"load": load is not None, "rail": np.any(fabric.rail > 0), "failure": np.any(fabric.capacity == 0)}
-    modes = tuple(mode for mode in SAYS if here.get(mode, True))
-    own = {
-        "colour": (Choice(modes, text("live.control.colour")), colour or modes[0]),
-        "layout": (Choice(("tiers", "floor"), text("live.fabric.layout")), layout),
-    }
-    hidden: dict[str, Any] = {"open": open}
-    for name, (choice, value) in own.items():
-        # What has no other option, or no room, is no control.
-        if len(choice.options) > 1 and len(known) < MOST_CONTROLS:
-            known[name], start[name] = choice, value
-        else:
-            hidden[name] = choice.check(value, name)
-    return Live(call, scene, known, start, text("live.fabric.title"), hidden=hidden)
+    own = {"colour": Choice(modes), "layout": Choice(("tiers", "floor"))}
+    return live_view("fabric", locals(), scene, own, hidden=("open",), held=("load",))
 
 
 def scene_of(

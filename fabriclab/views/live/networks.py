@@ -1,8 +1,10 @@
 """Live views of networks: families side by side, a twist, traffic on rails, parts that fail, and cuts."""
 
+import json
 from dataclasses import replace
 from functools import cache
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -15,7 +17,7 @@ from fabriclab.texts import text
 from fabriclab.views.fabric_words import key
 from fabriclab.views.fabrics import MOST_NODES
 from fabriclab.views.layout import counted, marks_of
-from fabriclab.views.live.controls import Choice, Control, Slider
+from fabriclab.views.live.controls import Choice, Slider
 from fabriclab.views.live.fabrics import scene_of
 from fabriclab.views.live.widget import Live, live_view
 from fabriclab.views.maps import is_direct, places_of
@@ -25,20 +27,8 @@ from fabriclab.views.tables import Table
 
 SIZES: Final = (16, 64, 256, 1024)
 # illustrative: of each family a member with about so many endpoints
-FAMILIES: Final[dict[str, tuple[dict[str, Any], ...]]] = {
-    "fat_tree": ({"k": 4}, {"k": 6}, {"k": 10}, {"k": 16}),
-    "leaf_spine": tuple({"hosts": n, "radix": r} for n, r in zip(SIZES, (8, 12, 24, 64), strict=True)),
-    "rail_optimised": tuple({"servers": n // 8, "radix": r, "expand": False} for n, r in
-                            zip(SIZES, (8, 16, 32, 64), strict=True)),
-    "dragonfly": tuple({"p": h, "a": 2 * h, "h": h} for h in (1, 2, 3, 4)),
-    "torus": tuple({"shape": s} for s in ((2, 2, 4), (4, 4, 4), (4, 8, 8), (8, 8, 16))),
-    "mesh": tuple({"shape": s} for s in ((2, 2, 4), (4, 4, 4), (4, 8, 8), (8, 8, 16))),
-    "hypercube": tuple({"dimensions": d, "hosts": 1} for d in (4, 6, 8, 10)),
-    "hyperx": tuple({"shape": (k, k), "hosts": k} for k in (3, 4, 6, 10)),
-    "slim_fly": tuple({"q": q, "hosts": p} for q, p in ((3, 1), (5, 1), (5, 4), (7, 10))),
-    "jellyfish": tuple({"switches": n, "degree": d, "hosts": p} for n, d, p in
-                       ((8, 4, 2), (21, 6, 3), (52, 10, 5), (128, 16, 8))),
-}  # fmt: skip
+_FILE: Final = Path(__file__).with_name("families.json")
+FAMILIES: Final[dict[str, list[dict[str, Any]]]] = json.loads(_FILE.read_text(encoding="utf-8"))
 
 
 def _uniform(f: Fabric) -> tuple[Floats, dict[str, Any]]:
@@ -165,8 +155,7 @@ def mix(fabric: Fabric, share: int = 0, routing: str = "spray", colour: str = "l
         return route(fabric, flows, routing).link_bytes(flows, fabric.n_links) * n / one.size
 
     def scene(share: int, routing: str, colour: str) -> Scene:
-        parts = {"ring": 1 - share / 100, "all": share / 100}
-        carried = sum(part * load_of(kind, routing) for kind, part in parts.items())
+        carried = (1 - share / 100) * load_of("ring", routing) + share / 100 * load_of("all", routing)
         over = float(carried[up].sum()) / n
         time = carried / fabric.capacity
         said = text("live.mix.said", share=share, routing=routing, spine=f"{100 * over:.3g}",
@@ -206,9 +195,8 @@ def failures(fabric: Fabric, what: str = "cable", count: int = 1, seed: int = 0,
             said += " " + text("live.failures.alone", ranks=counted(helped, "rank"))
         return scene_of(hurt, None, "failure", said=said)
 
-    most = min(32, *map(len, there.values()))
-    controls: dict[str, Control] = {"what": Choice(kinds), "count": Slider(0, most), "seed": Slider(0, 20)}
-    return live_view("failures", locals(), scene, controls)
+    most = Slider(0, min(32, *map(len, there.values())))
+    return live_view("failures", locals(), scene, {"what": Choice(kinds), "count": most, "seed": Slider(0, 20)})
 
 
 def _halved(fabric: Fabric, made: Scene, half: Ints) -> Scene:

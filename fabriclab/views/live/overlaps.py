@@ -13,13 +13,14 @@ from fabriclab.core import Fabric, Flows, Timeline
 from fabriclab.routing import route
 from fabriclab.simulation import Simulation, simulate
 from fabriclab.texts import text
-from fabriclab.views.live.controls import Choice, Control, Slider
+from fabriclab.views.live.controls import Choice, Slider
 from fabriclab.views.live.widget import Live, live_view
 from fabriclab.views.scene import COLOUR, Scene, boxes, shade
 from fabriclab.views.tables import Table
 from fabriclab.views.timelines import timeline_scene
 
 _SUMS: Final = ("ring", "halving_doubling", "binomial_tree")
+_RACED: Final = ("ring", "binomial_tree")
 _MOST: Final = 16  # ranks whose lanes all fit into the picture
 
 
@@ -63,9 +64,8 @@ def overlap(
         return replace(made, said=said, alt=said, layers={"idle": idle, **made.layers})
 
     # illustrative: from a quick switch to a slow software stack
-    controls: dict[str, Control] = {"bucket": Slider(25, whole, unit="MB", log=True),
-                                    "start": Slider(1, 20, 0.1, unit="us"), "way": Choice(_SUMS)}  # fmt: skip
-    return live_view("overlap", locals(), scene, controls)
+    sizes, starts = Slider(25, whole, unit="MB", log=True), Slider(1, 20, 0.1, unit="us")
+    return live_view("overlap", locals(), scene, {"bucket": sizes, "start": starts, "way": Choice(_SUMS)})
 
 
 def straggler(
@@ -89,9 +89,8 @@ def straggler(
     way : str
         The algorithm in the picture: ring or binomial_tree.
     """
-    if what not in ("card", "link") or not 2 <= units.count(ranks, "ranks") <= _MOST:
-        msg = f'what must be "card" or "link" and ranks 2 to {_MOST}, got {what!r} and {ranks!r}'
-        raise ValueError(msg)
+    units.choice(what, "what", ("card", "link"))
+    units.count(ranks, "ranks", 2, _MOST)
     job = case()
     star = topologies.build("crossbar", hosts=ranks, rate=job.nic_rate)
     star = replace(star, kinds=("rank", *star.kinds[1:]))  # the names of lanes
@@ -109,10 +108,8 @@ def straggler(
         return run.flows, engines.run(narrow, run.routes, run.flows)
 
     def scene(rank: int, slow: float, way: str) -> Scene:
-        words = []
-        for each in ("ring", "binomial_tree"):
-            end, now = healthy(each).time, ill(each, rank, slow)[1].end
-            words.append(text("live.straggler.one", way=each, end=units.format_time(end), now=units.format_time(now)))
+        words = [text("live.straggler.one", way=each, end=units.format_time(healthy(each).time),
+                      now=units.format_time(ill(each, rank, slow)[1].end)) for each in _RACED]  # fmt: skip
         flows, t = ill(way, rank, slow)
         late: NDArray[np.float64] = np.maximum(t.finish - healthy(way).timeline.finish, 0.0)
         hit = np.unique(flows.source[late > 1e-9]).size
@@ -125,9 +122,5 @@ def straggler(
         layers = {**made.layers, "bars": replace(bars, fields=fields)}
         return replace(made, said=said, alt=said, table=table, layers=layers)
 
-    controls: dict[str, Control] = {
-        "rank": Slider(0, ranks - 1),
-        "slow": Slider(1, 16, 0.5),
-        "way": Choice(("ring", "binomial_tree")),
-    }
-    return live_view("straggler", locals(), scene, controls)
+    return live_view("straggler", locals(), scene, {"rank": Slider(0, ranks - 1), "slow": Slider(1, 16, 0.5),
+                                                    "way": Choice(_RACED)})  # fmt: skip

@@ -13,7 +13,7 @@ from fabriclab.routing import route
 from fabriclab.simulation import best_rings, ring_busbw, simulate
 from fabriclab.texts import text
 from fabriclab.topologies.gigaio import WIRINGS, rings
-from fabriclab.views.live.controls import Choice, Control, Slider
+from fabriclab.views.live.controls import Choice, Slider
 from fabriclab.views.live.fabrics import scene_of
 from fabriclab.views.live.widget import Live, live_view
 from fabriclab.views.scene import Scene
@@ -49,9 +49,8 @@ def placement(
         said += " " + text("live.placement.full", n=f"{full:.3g}")
         return scene_of(fabric, run, colour, open, said)
 
-    controls: dict[str, Control] = {"seed": Slider(0, 20), "routing": Choice(("ecmp", "spray")),
-                                    "colour": Choice(("load", "tier", "rail"))}  # fmt: skip
-    return live_view("placement", locals(), scene, controls, hidden=("open",))
+    seeds, ways, says = Slider(0, 20), Choice(("ecmp", "spray")), Choice(("load", "tier", "rail"))
+    return live_view("placement", locals(), scene, {"seed": seeds, "routing": ways, "colour": says}, hidden=("open",))
 
 
 def wirings(fabrics: Mapping[str, Fabric], wiring: str | None = None, seed: int = 0) -> Live:

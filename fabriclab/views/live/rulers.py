@@ -9,7 +9,7 @@ from fabriclab.core import Result
 from fabriclab.texts import text
 from fabriclab.views import rulers
 from fabriclab.views.live.controls import Slider
-from fabriclab.views.live.widget import Live
+from fabriclab.views.live.widget import Live, live_view
 from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, log_axis, texts_at, tick_layers
 from fabriclab.views.tables import Table
 
@@ -27,20 +27,19 @@ def ruler(
         Where the slider stands. [GB/s]
     """
     # A result is more than its rate: then the line of code names the variables.
-    marks, call = rulers.marks_of(measured, links), "fl.live.ruler(measured, links"
-    if not any(isinstance(value, Result) for value in measured.values()):
-        # Rounded to what is shown, so that the line of code stays short and gives the same picture.
-        shown = [(mark[1], units.format_rate(mark[0])) for mark in marks]
-        marks = [(units.rate(rate), *mark[1:]) for (_, rate), mark in zip(shown, marks, strict=True)]
-        call = f"fl.live.ruler({dict(shown[: len(measured)])!r}, {dict(shown[len(measured) :])!r}"
+    held = ("measured", "links") * any(isinstance(value, Result) for value in measured.values())
+    if not held:  # rounded to what is shown, so that the line of code stays short and gives the same picture
+        shown = [(mark[1], units.format_rate(mark[0])) for mark in rulers.marks_of(measured, links)]
+        measured, links = dict(shown[: len(measured)]), dict(shown[len(measured) :])
+    marks = rulers.marks_of(measured, links)
     # illustrative: from a slow disk to more than a server's NVLinks together
-    control = Slider(0.01, 1e4, label=text("live.ruler.link"), unit="GB/s", log=True)
+    control = Slider(0.01, 1e4, unit="GB/s", log=True)
+    rate = control.samples()[1] if rate is None else rate
 
     def scene(rate: float) -> Scene:
         return rulers.ruler_scene(marks, units.rate(f"{rate} {control.unit}"))
 
-    values = {"rate": control.samples()[1] if rate is None else rate}
-    return Live(call, scene, {"rate": control}, values, text("live.ruler.title"))
+    return live_view("ruler", locals(), scene, {"rate": control}, held=held)
 
 
 def range_scene(ends: tuple[float, float], marks: tuple[float, float, float], unit: str, said: str) -> Scene:

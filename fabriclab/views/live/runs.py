@@ -1,44 +1,38 @@
 """Live views of runs: scrub through one, let several race, or see their times against size or ranks."""
 
-import keyword
-import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from fabriclab import units
-from fabriclab.core import Fabric, Flows, Result, Routes, Timeline
+from fabriclab.core import Fabric, Flows, Timeline
 from fabriclab.texts import text
 from fabriclab.views import sweeps
-from fabriclab.views.live.controls import Control, Slider, name_of
-from fabriclab.views.live.widget import Live
+from fabriclab.views.live.controls import Control, Slider
+from fabriclab.views.live.widget import Live, live_view
 from fabriclab.views.rulers import fitted
 from fabriclab.views.scene import COLOUR, Scene, boxes, texts
 from fabriclab.views.tables import Table
 from fabriclab.views.timelines import timeline_scene
 
 
-def timeline(
-    timeline: Timeline, flows: Flows, fabric: Fabric | None = None, *, routes: Routes | None = None, at: float = 0.0
-) -> Live:
-    """Show flows as bars, one lane per sender, or per link where routes are given, and scrub through the time.
+def timeline(timeline: Timeline, flows: Flows, fabric: Fabric | None = None, *, at: float = 0.0) -> Live:
+    """Show flows as bars, one lane per sender, and scrub through the time.
 
     Parameters
     ----------
-    timeline, flows, fabric, routes
+    timeline, flows, fabric
         As in `views.timeline`.
     at : float
         Time of the line that the slider moves, in per cent of the time of the run.
     """
 
     def scene(at: float) -> Scene:
-        return timeline_scene(timeline, flows, fabric, routes, at)
+        return timeline_scene(timeline, flows, fabric, at)
 
-    control = Slider(0, 100, 1, label=text("live.time.at"), unit="%", play=True)
-    call = "fl.live.timeline(run.timeline, run.flows" + (", run.fabric" if fabric is not None else "")
-    call += ", routes=run.routes" if routes is not None else ""
-    return Live(call, scene, {"at": control}, {"at": at}, text("live.time.title"))
+    held = ("timeline", "flows", "fabric")
+    return live_view("timeline", locals(), scene, {"at": Slider(0, 100, unit="%", play=True)}, held=held)
 
 
 def race(runs: Mapping[str, Any], *, seconds: float | None = None) -> Live:
@@ -56,10 +50,11 @@ def race(runs: Mapping[str, Any], *, seconds: float | None = None) -> Live:
         raise ValueError(msg)
     times = [float(run.time) for run in runs.values()]
     first = float(f"{min(times) / 100:.2g}")
-    control = Slider(first, max(times), label=text("live.race.time"), unit="s", log=True, play=True)
+    seconds = first if seconds is None else seconds
+    control = Slider(first, max(times), unit="s", log=True, play=True)
 
     def scene(seconds: float) -> Scene:
-        parts, steps, state, ends = [], [], [], []
+        parts, steps, state = [], [], []
         for run in runs.values():
             t = run.timeline
             done = np.clip((seconds - t.group_start) / np.where(t.period > 0, t.period, np.inf), 0, t.repeat)
@@ -67,7 +62,6 @@ def race(runs: Mapping[str, Any], *, seconds: float | None = None) -> Live:
             parts.append(1.0 if over else float(done.sum()) / total)
             steps.append(f"{total if over else int(done.sum() + 1e-9):,} / {total:,}")
             state.append(text("live.race.done", time=units.format_time(t.end)) if over else f"{parts[-1]:.1%}")
-            ends.append(t.end)
         n, x0, wide, row = len(parts), 150.0, 420.0, 34.0
         y = 8 + row * np.arange(n)
         middle, notes = y + (row - 10) / 2, [", ".join(words) for words in zip(state, steps, strict=True)]
@@ -78,26 +72,12 @@ def race(runs: Mapping[str, Any], *, seconds: float | None = None) -> Live:
             "names": texts(x0 - 8, middle, [fitted(name, x0 - 8) for name in runs], align=2.0),
             "state": texts(x0 + wide + 8, middle, state),
         }  # fmt: skip
-        table = Table({"run": list(runs), "part [%]": 100 * np.array(parts), "steps ended": steps, "end [s]": ends})
+        table = Table({"run": list(runs), "part [%]": 100 * np.array(parts), "steps ended": steps, "end [s]": times})
         words = ", ".join(f"{name} {how}" for name, how in zip(runs, state, strict=True))
         said = text("live.race.said", time=units.format_time(seconds), list=words)
         return Scene(said, table, layers, float(y[-1]) + row, said)
 
-    call = f"fl.live.race({{{', '.join(f'{k!r}: {v}' for k, v in _variables(runs).items())}}}"
-    values = {"seconds": first if seconds is None else seconds}
-    return Live(call, scene, {"seconds": control}, values, text("live.race.title"))
-
-
-def _variables(labels: Iterable[str]) -> dict[str, str]:
-    """Return for each label the name of a variable that may hold its run, no two the same."""
-    names: dict[str, str] = {}
-    for label in labels:
-        name = re.sub(r"\W+", "_", label)
-        name = name if name.isidentifier() else f"run_{name}"
-        while name in ("fl", *names.values()) or keyword.iskeyword(name):
-            name += "_"
-        names[label] = name
-    return names
+    return live_view("race", locals(), scene, {"seconds": control}, held=("runs",))
 
 
 def sweep(
@@ -120,17 +100,9 @@ def sweep(
     **values
         Where the controls stand.
     """
-    known = dict(controls or {})
-    start = {name: c.samples()[0] for name, c in known.items()} | values
 
     def scene(**values: Any) -> Scene:
         made = results(**values) if callable(results) else results
         return sweeps.sweep_scene(made, y, x, bounds, said, cross=True)
 
-    name = name_of(results, "results")
-    call = f"fl.live.sweep({name}, y={y!r}, x={x!r}, controls={known!r}"
-    if bounds:
-        typed = not any(isinstance(value, Result) for value in bounds.values())
-        call += f", bounds={dict(bounds) if typed else 'bounds'}"
-    call += f", said={said!r}" if said else ""
-    return Live(call, scene, known, start, text("live.sweep.title"))
+    return live_view("sweep", locals(), scene, {}, held=("results",))

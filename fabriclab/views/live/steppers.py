@@ -1,16 +1,16 @@
 """Live collective stepper: chunks move over the fabric, and values add up where they arrive."""
 
-import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fabriclab import collectives, routing, topologies
+from fabriclab import collectives, routing, topologies, units
 from fabriclab.core import Fabric, Flows, Schedule, StepGroup
 from fabriclab.lower import lower
 from fabriclab.texts import text
+from fabriclab.views.fabrics import MOST_NODES
 from fabriclab.views.layout import lines_of, marks_of, paths_of
 from fabriclab.views.live.controls import Slider
 from fabriclab.views.live.widget import Live, live_view
@@ -25,6 +25,9 @@ _LEFT: Final = 72.0  # room for the names of the blocks
 _REST: Final = 25.0  # a chunk that has arrived stands so far above the cells, between node and rank
 _BESIDE: Final = (0, *(side for k in range(1, 13) for side in (-k, k)))  # columns of a pile
 _HIGH, _GAP, _LOW = 17.0, 3.0, 3  # of a chunk, between two, and how many stand above each other before they spread
+# Row and column of the places of a pile, the best first: three columns at a rank, in pairs of rows at a switch.
+_AT_RANK: Final = [(row, side) for row in range(2 * _CELLS) for side in _BESIDE[: 1 if row < _LOW else 3]]
+_AT_SWITCH: Final = [(row, side) for k in range(0, 2 * _CELLS, 2) for side in _BESIDE for row in (k, k + 1)]
 
 
 def stepper(
@@ -66,19 +69,11 @@ class _Stepper:
     """A schedule on a fabric, with the states before and after every step."""
 
     def __init__(self, plan: Schedule, fabric: Fabric, switches: ArrayLike | None) -> None:
-        cells = plan.n_blocks * plan.segments
-        if plan.n_ranks > _MOST or cells > _CELLS:
-            msg = (
-                f"the stepper shows at most {_MOST} ranks and {_CELLS} cells each, got {plan.n_ranks} ranks and "
-                f"{cells} (blocks times segments); take fewer, or read schedule.draw()"
-            )
-            raise ValueError(msg)
-        if fabric.n_nodes > 200 or fabric.n_ranks < plan.n_ranks:
-            msg = (
-                f"fabric must have at least {plan.n_ranks} endpoints and at most 200 nodes, got {fabric.n_ranks} and "
-                f"{fabric.n_nodes}; build a smaller one for the steps"
-            )
-            raise ValueError(msg)
+        more = "of a stepper (schedule.draw() shows more)"
+        units.count(plan.n_ranks, f"ranks {more}", 1, _MOST)
+        units.count(plan.n_blocks * plan.segments, f"blocks times segments {more}", 1, _CELLS)
+        units.count(fabric.n_ranks, "endpoints of fabric", plan.n_ranks)
+        units.count(fabric.n_nodes, "nodes of fabric", 1, MOST_NODES)
         self.plan, self.fabric, n = plan, fabric, plan.n_ranks
         top = np.full(plan.n_switches, np.argmax(fabric.transit * (fabric.tier + 1.0)))
         own = top if switches is None else np.asarray(switches)
@@ -239,7 +234,7 @@ class _Stepper:
             if not rank and (same := met.setdefault((int(who[i]), names[i]), i)) != i:
                 x[i], row[i] = x[same], row[same]
                 continue
-            for k, aside in _spots(rank=bool(rank)):
+            for k, aside in _AT_RANK if rank else _AT_SWITCH:
                 at = np.clip(middle[i] + aside * (wide + _GAP), wide / 2, WIDTH - wide / 2)
                 if np.all((np.abs(x - at) > wide + 1) | (row != k) | (level != level[i])):
                     x[i], row[i] = at, k
@@ -269,12 +264,3 @@ class _Stepper:
 def _evenly(n: int) -> Floats:
     """Return the middles of n columns over the width."""
     return _LEFT + (WIDTH - _LEFT) * (np.arange(n) + 0.5) / n
-
-
-def _spots(*, rank: bool) -> Iterator[tuple[int, int]]:
-    """Yield row and column of a pile, the best first: three columns at a rank, in pairs of rows at a switch."""
-    for k in itertools.count(0, 2):
-        if rank:
-            yield from ((row, side) for row in (k, k + 1) for side in _BESIDE[: 1 if row < _LOW else 3])
-        else:
-            yield from ((row, side) for side in _BESIDE for row in (k, k + 1))

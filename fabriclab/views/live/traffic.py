@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fabriclab.texts import text
-from fabriclab.views.live.controls import Control, name_of
-from fabriclab.views.live.widget import Live
+from fabriclab.views.live.controls import Control
+from fabriclab.views.live.widget import Live, live_view
 from fabriclab.views.maps import scale
 from fabriclab.views.scene import COLOUR, Scene, boxes, lines, shade, texts_at
 from fabriclab.views.tables import Table
@@ -34,16 +34,12 @@ def traffic(
     **values
         Where the controls stand.
     """
-    known = dict(controls or {})
-    start = {name: c.samples()[0] for name, c in known.items()} | values
 
     def scene(**values: Any) -> Scene:
         made = table(**values) if callable(table) else table
         return _scene(*made) if isinstance(made, tuple) else _scene(made, said)
 
-    call = f"fl.live.traffic({name_of(table, 'table')}" + (f", controls={known!r}" if known else "")
-    call += f", said={said!r}" if said else ""
-    return Live(call, scene, known, start, text("live.traffic.title"))
+    return live_view("traffic", locals(), scene, {}, held=("table",))
 
 
 def _scene(table: ArrayLike, said: str = "") -> Scene:

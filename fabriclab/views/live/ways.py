@@ -46,8 +46,7 @@ def paths(fabric: Fabric, source: int = 0, target: int | None = None, routing: s
             way = [int(fabric.endpoint[source])]
             while way[-1] in ahead:
                 way.append(ahead[way[-1]])
-            names = " → ".join(map(fabric.name, way))
-            said = text("live.paths.way", way=names, hops=routes.link.size, routing=routing)
+            said = text("live.paths.way", way=" → ".join(map(fabric.name, way)), hops=routes.link.size, routing=routing)
         return scene_of(fabric, use, said=said)
 
     ranks = Slider(0, fabric.n_ranks - 1)

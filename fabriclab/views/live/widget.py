@@ -15,6 +15,7 @@ import anywidget
 import numpy as np
 import traitlets
 
+from fabriclab import units
 from fabriclab.core import Fabric
 from fabriclab.texts import keys, text
 from fabriclab.views.live.controls import MOST_CONTROLS, Choice, Control, Slider, name_of, range_of
@@ -85,10 +86,7 @@ class Live:
     def set(self, **values: Any) -> Live:
         """Set controls from code, as a hand would, and return this view."""
         for name, value in values.items():
-            if name not in self._start:
-                msg = f"this view has no control {name!r}; it has {', '.join(self._start) or 'none'}"
-                raise ValueError(msg)
-            if name in self.controls:
+            if units.choice(name, "control of this view", self._start) in self.controls:
                 values[name] = self.controls[name].check(value, name)
         self.scene = self._make(**(self.values | values))
         self.values |= values
@@ -98,10 +96,7 @@ class Live:
 
     def press(self, label: str) -> Live:
         """Press one of the buttons from code, and return this view."""
-        if label not in self._buttons:
-            msg = f"this view has no button {label!r}; it has {', '.join(self._buttons) or 'none'}"
-            raise ValueError(msg)
-        self.scene = self._buttons[label](self) or self.scene
+        self.scene = self._buttons[units.choice(label, "button of this view", self._buttons)](self) or self.scene
         self._show()
         return self
 
@@ -220,26 +215,32 @@ class Live:
 
 def live_view(
     name: str, given: Mapping[str, Any], scene: Callable[..., Scene], controls: Mapping[str, Control],
-    *, hidden: tuple[str, ...] = (), listed: str = "",
+    *, hidden: tuple[str, ...] = (), held: tuple[str, ...] = (), listed: str = "",
 ) -> Live:  # fmt: skip
     """Return the view of the function ``live.name`` from its arguments: those that no control sets stand in its code.
 
-    Title and labels come from the language table, by the names of the function and its arguments. What has no other
-    option is no control.
+    Those in ``held`` stand there by a name. Title and labels come from the language table, by the names of the function
+    and its arguments. What has no other option, or no room beside the learner's own ``controls``, is no control.
     """
     from fabriclab.views import live
 
-    call = []
-    for k, parameter in inspect.signature(getattr(live, name)).parameters.items():
+    parameters, call = inspect.signature(getattr(live, name)).parameters, []
+    for k, parameter in parameters.items():
         word = f"{k}=" if parameter.kind is parameter.KEYWORD_ONLY else ""
-        if k not in (*controls, *hidden) and not (word and given[k] == parameter.default):
-            call.append(word + _typed(given[k]))
-    fixed = {k: c.check(given[k], k) for k, c in controls.items() if isinstance(c, Choice) and len(c.options) == 1}
-    labels = {k: f"live.{name}.{k}" for k in controls}
-    labels = {k: key if key in keys(key) else f"live.control.{k}" for k, key in labels.items()}
-    moved = {k: replace(c, label=text(labels[k])) for k, c in controls.items() if k not in fixed}
-    title, fixed = text(f"live.{name}.title", **given), {k: given[k] for k in hidden} | fixed
-    return Live(f"fl.live.{name}({', '.join(call)}", scene, moved, given, title, hidden=fixed, listed=listed)
+        apart = k in (*controls, *hidden, "values") or given[k] is None
+        if not apart and not (word and given[k] == parameter.default):
+            call.append(word + (name_of(given[k], k) if k in held else _typed(given[k])))
+    moved = dict(given["controls"] or {}) if "values" in parameters else {}
+    start = {k: c.samples()[0] for k, c in moved.items()} | (given["values"] if moved else {})
+    start, fixed = start | {k: given[k] for k in controls}, {k: given[k] for k in hidden}
+    for k, c in controls.items():
+        if isinstance(c, Choice) and (len(c.options) == 1 or len(moved) == MOST_CONTROLS):
+            fixed[k] = c.check(given[k], k)
+        else:
+            label = f"live.{name}.{k}"
+            moved[k] = replace(c, label=text(label if label in keys(label) else f"live.control.{k}"))
+    title = text(f"live.{name}.title", **given)
+    return Live(f"fl.live.{name}({', '.join(call)}", scene, moved, start, title, hidden=fixed, listed=listed)
 
 
 def _typed(value: Any) -> str:
@@ -268,6 +269,4 @@ def table(function: Callable[..., Table], controls: Mapping[str, Control], said:
         made = function(**values)
         return Scene(made.caption or said, made, {}, 0.0, str(made))
 
-    start = {name: c.samples()[0] for name, c in controls.items()} | values
-    call = f"fl.live.table({name_of(function, 'function')}, {dict(controls)!r}, {said!r}"
-    return Live(call, scene, controls, start, text("live.table.title"))
+    return live_view("table", locals(), scene, {}, held=("function",))
