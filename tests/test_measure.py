@@ -484,7 +484,7 @@ def test_stored_refusals(monkeypatch, tmp_path):
     file = tmp_path / "stored.json"
     file.write_text(json.dumps({"format": _report.FORMAT, "version": 2}))
     monkeypatch.setattr(_report, "files", lambda package: tmp_path)
-    with pytest.raises(_stored.FileFormat, match=r"version 1; got .* version 2"):
+    with pytest.raises(_report.FileFormat, match=r"version 1; got .* version 2"):
         measure.stored("copy")
 
 

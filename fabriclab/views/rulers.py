@@ -107,8 +107,7 @@ def marks_of(measured: Mapping[str, Result | units.Quantity], links: Mapping[str
     marks = [_mark(name, value) for name, value in measured.items()]
     marks += [(units.rate(value, name), name, "catalog", ()) for name, value in links.items()]
     if not marks:
-        msg = 'measured must hold at least one rate, such as {"copy": "10 GB/s"}'
-        raise ValueError(msg)
+        raise ValueError('measured must hold at least one rate, such as {"copy": "10 GB/s"}')
     return marks
 
 
@@ -118,8 +117,7 @@ def _mark(name: str, value: Result | units.Quantity) -> Mark:
     best = int(np.argmax(value.busbw))
     rate = float(value.busbw[best])
     if not 0 < rate < np.inf:
-        msg = f"{name} must have a rate above 0, got {rate:g} B/s; one rank alone has no bus bandwidth"
-        raise ValueError(msg)
+        raise ValueError(f"{name} must have a rate above 0, got {rate:g} B/s; one rank alone has no bus bandwidth")
     rounds = () if value.samples is None else (rate * value.time[best] / value.samples[best]).tolist()
     return rate, name, HERE.get(value.obtained, value.obtained), rounds
 

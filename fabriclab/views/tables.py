@@ -51,11 +51,9 @@ class Table:
         object.__setattr__(self, "columns", columns)
         lengths = sorted({v.size for v in columns.values()})
         if not any(lengths):
-            msg = "table has nothing to show: it needs at least one column and one row"
-            raise ValueError(msg)
+            raise ValueError("table has nothing to show: it needs at least one column and one row")
         if len(lengths) > 1:
-            msg = f"table needs columns of one length, got {lengths}"
-            raise ValueError(msg)
+            raise ValueError(f"table needs columns of one length, got {lengths}")
         units.count(len(columns), f"number of columns ({', '.join(columns)})", 1, _MOST_COLUMNS)
         object.__setattr__(self, "bold", tuple(b % self.n_rows for b in self.bold))
 

@@ -51,8 +51,7 @@ def timeline(
 def timeline_scene(t: Timeline, flows: Flows, fabric: Fabric | None = None, at: float | None = None) -> Scene:
     """Return one picture of a timeline, with a line after ``at`` per cent of its time if that is given."""
     if t.start.size != flows.n_flows or t.repeat.size != flows.repeat.size:
-        msg = f"timeline and flows must be of one run, got {t!r} and {flows!r}"
-        raise ValueError(msg)
+        raise ValueError(f"timeline and flows must be of one run, got {t!r} and {flows!r}")
     if not flows.n_flows or t.end <= 0:
         return Scene(text("timeline.empty", n=flows.n_flows, end=units.format_time(t.end)), wrong=True)
     flow, lane, names, total = _lanes(t, flows, fabric)

@@ -39,11 +39,9 @@ class Slider:
     def check(self, value: Any, name: str) -> float:
         """Return a value within the ends, or refuse it by name."""
         if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not np.isfinite(value):
-            msg = f"{name} must be a number, got {value!r}"
-            raise TypeError(msg)
+            raise TypeError(f"{name} must be a number, got {value!r}")
         if not self.low <= value <= self.high:
-            msg = f"{name} must be within {self.low:g}..{self.high:g}, got {value:g}"
-            raise ValueError(msg)
+            raise ValueError(f"{name} must be within {self.low:g}..{self.high:g}, got {value:g}")
         if self.log or any(v != int(v) for v in (self.low, self.step)):
             return float(value)
         return min(int(self.low + round((value - self.low) / self.step) * self.step), int(self.high))
@@ -70,8 +68,7 @@ class Choice:
     def check(self, value: Any, name: str) -> Any:
         """Return the option, or refuse it with the list."""
         if value not in self.options:
-            msg = f"{name} must be one of {', '.join(map(repr, self.options))}, got {value!r}"
-            raise ValueError(msg)
+            raise ValueError(f"{name} must be one of {', '.join(map(repr, self.options))}, got {value!r}")
         return self.options[self.options.index(value)]  # of Python's own type, so that it can be typed back
 
     def __repr__(self) -> str:

@@ -46,8 +46,7 @@ def race(runs: Mapping[str, Any], *, seconds: float | None = None) -> Live:
         Time to show; 1% of that of the fastest unless given. [s]
     """
     if not runs or min(run.time for run in runs.values()) <= 0:
-        msg = f"runs must be simulations that take time, by name, got {dict(runs)!r:.80}"
-        raise ValueError(msg)
+        raise ValueError(f"runs must be simulations that take time, by name, got {dict(runs)!r:.80}")
     times = [float(run.time) for run in runs.values()]
     first = float(f"{min(times) / 100:.2g}")
     seconds = first if seconds is None else seconds
