@@ -1,11 +1,13 @@
 """What the questions of lesson 33 call right and wrong is so in the library and in published sweeps."""
 
+import itertools
+
 import numpy as np
 import pytest
 
 from fabriclab import catalog, collectives, engines, live, routing, simulate, topologies, workload
 from fabriclab.catalog import published
-from fabriclab.checks.questions import find
+from fabriclab.checks.questions import JUDGES, find
 
 CASE = catalog.case()
 MODEL, N, RATE = 2 * CASE.parameters, CASE.servers, CASE.nic_rate
@@ -21,29 +23,34 @@ def star(hosts):
     return topologies.build("crossbar", hosts=hosts, rate=RATE)
 
 
-@pytest.mark.parametrize(("n", "c"), [(127, 256), (31, 256), (63, 64)])
+@pytest.mark.parametrize(("n", "c"), [(128, 512), (32, 256), (64, 64)])
 def test_a_chain_takes_as_many_copies_as_the_answer_says(n, c):
     key = find("33-chain").key({"n": n, "c": c})
-    simulated = run("broadcast", star(n + 1), MODEL, ranks=range(n + 1), way="chain", segments=c).end
+    simulated = run("broadcast", star(n), MODEL, ranks=range(n), way="chain", segments=c).end
     assert simulated * RATE / MODEL == pytest.approx(key, rel=1e-4)
-    assert float(HOPS(MODEL / c, n + c, 0.0, RATE)) * RATE / MODEL == pytest.approx(key)
+    assert float(HOPS(MODEL / c, n + c - 1, 0.0, RATE)) * RATE / MODEL == pytest.approx(key)
 
 
-def test_a_chain_in_pieces_beats_the_other_schedules_of_the_choice():
+def test_a_tree_beats_the_other_schedules_of_whole_files_and_a_chain_in_pieces_beats_it():
     ways = {"chain": 256, "tree": 1, "one_root": 1}
-    chain, tree, one = (run("broadcast", star(N), MODEL, ranks=range(N), way=w, segments=s).end
-                        for w, s in ways.items())  # fmt: skip
+    pieces, tree, one = (run("broadcast", star(N), MODEL, ranks=range(N), way=w, segments=s).end
+                         for w, s in ways.items())  # fmt: skip
+    whole = run("broadcast", star(N), MODEL, ranks=range(N), way="chain").end
     at_once = simulate("broadcast", "one_root", star(N), MODEL).time
-    assert 4 * chain < tree < one / 10 and at_once == pytest.approx(one, rel=1e-3)
+    assert 4 * pieces < tree < one / 10 and tree * RATE / MODEL == pytest.approx(7, rel=1e-3)
+    assert at_once == pytest.approx(one, rel=1e-3) == pytest.approx(whole, rel=1e-3)
     assert float(HOPS(MODEL / 8192, N + 8191, 0.0, RATE)) == pytest.approx(2.87, abs=5e-3)
     assert at_once == pytest.approx(358, abs=0.5)
 
 
-@pytest.mark.parametrize(("n", "s", "b", "a"), [(101, 100e9, 50e9, 20e-6), (26, 16e9, 25e9, 5e-6)])
-def test_no_other_number_of_pieces_is_quicker(n, s, b, a):
+@pytest.mark.parametrize(
+    ("n", "s", "b", "a"), [*itertools.product((102, 27), (100e9, 400e9), (50e9, 25e9), (20e-6, 5e-6))]
+)
+def test_no_other_number_of_pieces_is_quicker_and_the_best_is_as_flat_as_the_question_says(n, s, b, a):
     key = find("33-pieces").key({"n": n, "s": f"{s / 1e9} GB", "b": f"{b / 1e9} GB/s", "a": f"{a * 1e6} us"})
-    at, fewer, more = (float(HOPS(s / c, n + c, a, b)) for c in map(round, (key, key * 0.95, key * 1.05)))
-    assert at < min(fewer, more)
+    ends = key * np.array([1, 0.95, 1.05, 1 - find("33-pieces").tolerance, 1 + find("33-pieces").tolerance])
+    at, fewer, more, least, most = (float(HOPS(s / c, n + c - 1, a, b)) for c in map(round, ends))
+    assert at < min(fewer, more) and max(least, most) < 1.01 * at
 
 
 def test_a_small_file_wants_few_starts_and_a_large_one_all_cards():
@@ -51,7 +58,8 @@ def test_a_small_file_wants_few_starts_and_a_large_one_all_cards():
     tree = collectives.closed_form("broadcast", "binomial_tree")
     assert float(tree(1e3, m, a, RATE)) < 0.011 * float(HOPS(1e3, m, a, RATE))  # chain, or one by one
     c = round(((m - 2) * 10e9 / (a * RATE)) ** 0.5)
-    assert float(HOPS(10e9 / c, m + c - 1, a, RATE)) < 0.2 * float(tree(10e9, m, a, RATE))
+    chain, dealt = float(HOPS(10e9 / c, m + c - 1, a, RATE)), collectives.closed_form("broadcast", "scatter_all_gather")
+    assert chain < 0.2 * float(tree(10e9, m, a, RATE)) and chain < float(dealt(10e9, m, a, RATE))
 
 
 def test_a_slow_card_holds_up_those_behind_it_only():
@@ -66,7 +74,7 @@ def test_a_slow_card_holds_up_those_behind_it_only():
     assert last[63] == pytest.approx(last[1], rel=0.02)
 
 
-@pytest.mark.parametrize("w", [32, 64])
+@pytest.mark.parametrize("w", [64, 96])
 def test_servers_tie_with_a_ring_in_bytes_where_the_answer_says_and_in_time_at_twice_as_many(w):
     job, key = 1e9, find("33-tie").key({"w": w})
     ring = simulate("all_reduce", "ring", star(w), job)
@@ -79,12 +87,21 @@ def test_servers_tie_with_a_ring_in_bytes_where_the_answer_says_and_in_time_at_t
     assert served(int(key))[0] == pytest.approx(w / int(key) * job) and w / key * job == pytest.approx(load)
     assert served(int(key))[0] > load > served(int(key) + 1)[0]
     assert served(w // 2)[1] > 1.9 * ring.time and served(w)[1] == pytest.approx(ring.time, rel=0.05)
+    shared = run("parameter_server", star(w), job, servers=range(w), workers=range(w))  # no server more
+    assert shared.end == pytest.approx(ring.time) and shared.link_bytes.max() == pytest.approx(load)
+
+
+@pytest.mark.parametrize("w", [96, 64, 256])
+def test_both_whole_numbers_beside_the_tie_are_right(w):
+    question = find("33-tie")
+    below = int(question.key({"w": w}))
+    right = [JUDGES["number"](question, str(below + more), {"w": w})[0] for more in (0, 1, -4, 5)]
+    assert right == [True, True, False, False]
 
 
 def test_one_root_is_held_up_by_its_link_though_adding_takes_no_time():
     full = run("parameter_server", star(N + 1), 1e9, servers=[N], workers=range(N)).link_bytes
     assert full.max() == pytest.approx(N * 1e9) and np.sort(full)[-3] == pytest.approx(1e9)
-    assert CASE.ledger_one_root / CASE.t_step == pytest.approx(20, abs=0.5)
 
 
 @pytest.mark.parametrize(("p", "m"), [(8, 16), (4, 32), (4, 8)])
@@ -108,6 +125,8 @@ def test_gradients_of_activations_come_back(m, a):
     t = run("pipeline", star(2), a, stages=range(2), microbatches=m, forward=1.0, backward=2.0)
     key = find("33-both-ways").key({"m": m, "a": f"{a / 1e6} MB"})
     assert t.link_bytes.sum() / 2 == pytest.approx(key)  # each message passes two links
+    four = run("pipeline", star(4), a, stages=range(4), microbatches=m, forward=1.0, backward=2.0).link_bytes
+    assert np.sort(four) == pytest.approx(np.repeat([key / 2, key], 4))  # both ends, then the middle
 
 
 def test_staleness_helps_who_is_late_by_chance():
@@ -127,6 +146,7 @@ def test_storage_must_give_what_the_answer_says(g, r, s):
     assert t.end / 200 == pytest.approx(1 / r, rel=0.01)  # exactly as fast as they compute
 
 
-def test_point_to_point_gets_half_of_a_card_where_a_ring_gets_nearly_all():
-    pair, ring = (published.load(f"xx_10n_g1_{what}") for what in ("sendrecv", "all_reduce"))
-    assert 0.45 < max(pair.busbw) / RATE < 0.52 and max(ring.busbw) / RATE > 0.97
+def test_one_neighbour_gets_half_of_a_card_where_other_patterns_get_nearly_all():
+    kinds = ("sendrecv", "alltoall", "all_gather", "all_reduce")
+    pair, all_to_all, gather, add = (max(published.load(f"xx_10n_g1_{what}").busbw) / RATE for what in kinds)
+    assert 0.45 < pair < 0.52 and 0.88 < all_to_all < 0.9 and min(gather, add) > 0.95
