@@ -663,7 +663,7 @@ def test_the_report_can_be_taken_away(own_file):
     data = json.loads(report("Ada").json())
     assert data["made_with"] == {
         "version": fabriclab.__version__,
-        "facts": "2026-11-21",
+        "facts": "2026-11-22",
         "day": str(store.now().date()),
     }
     assert data["name"] == "Ada" and data["predictions"]["31-hall"]["value"] == 0.5
@@ -792,7 +792,7 @@ def test_every_text_is_used_and_every_field_is_filled():
                    "q.", "lesson.", "mis.", "how.", "factor.", "state.", "measured.", "report.", "drill.", "title.",
                    "guess.", "check.", "live.word.", "form.", "ex.", "ex1", "sandbox.",
                    "kind.", "sweep.", "fabric.says_", "fabric.in_", "fabric.key_", "fabric.server", "fabric.box",
-                   "live.roulette.", "live.cut.", "grade.title.", "grade.trouble.",
+                   "live.roulette.", "live.cut.", "live.stepper.", "live.straggler.", "grade.title.", "grade.trouble.",
                )  # fmt: skip
     views_of = {name: getattr(live, name) for name in live.__all__ if inspect.isfunction(getattr(live, name))}
     by_name = {
