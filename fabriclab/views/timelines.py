@@ -122,14 +122,14 @@ def _bars(
     roomy = (high > 4) & (right - left > 6)
     label = np.minimum(flows.label[flow], len(FILLS) - 1)
     spans = [[units.format_time(float(v[i])) for v in (t.start, t.finish)] for i in flow]
-    sizes = [units.format_size(float(size)) for size in flows.size[flow]]
+    sizes = [units.format_size(float(size)) if size else "" for size in flows.size[flow]]  # computations have none
     return boxes(
         left, _TOP + _ROW * lane + 0.11 * _ROW + slot * high, np.maximum(right - left, 1.0), high, round=1.0,
         colour=np.array([COLOUR[FILLS[i]] for i in label]), alpha=np.where(busy, 1.0, 0.55),
         # Edges and strokes would make thin bars black.
         hatch=label * roomy, edge=np.where(busy & roomy, -1.0, 0.0),
         names=[f"{names[k]}, {flows.labels[flows.label[i]]}" for k, i in zip(lane, flow, strict=True)],
-        notes=[text("timeline.bar", size=s, start=a, end=b) for s, (a, b) in zip(sizes, spans, strict=True)],
+        notes=[text("timeline.bar", size=s, start=a, end=b).strip() for s, (a, b) in zip(sizes, spans, strict=True)],
     )  # fmt: skip
 
 
