@@ -88,8 +88,8 @@ def sweep(
     Parameters
     ----------
     results : callable, Result, sequence of Result or mapping of label to these
-        What to draw, as in `views.sweep`; a callable takes the values of ``controls`` and returns it. The first two
-        predicted series get a mark where they change places.
+        What to draw, as in `views.sweep`; a callable takes the values of ``controls`` and returns it, or a pair
+        (results, sentence). The first two predicted series get a mark where they change places.
     y, x : str
         "time" or "busbw" against "size" or "ranks".
     controls : mapping of str to Slider or Choice
@@ -102,6 +102,7 @@ def sweep(
 
     def scene(**values: Any) -> Scene:
         made = results(**values) if callable(results) else results
-        return sweeps.sweep_scene(made, y, x, bounds, said, cross=True)
+        made, words = made if isinstance(made, tuple) and isinstance(made[-1], str) else (made, said)
+        return sweeps.sweep_scene(made, y, x, bounds, words, cross=True)
 
     return live_view("sweep", locals(), scene, {}, held=("results",))
