@@ -1,5 +1,7 @@
 """Time a collective on a fabric: build, lower, route and run in one call."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from inspect import signature
@@ -70,7 +72,6 @@ def simulate(
     root: int = 0, segments: int = 1, pipelined: bool = False, method: str = "ecmp", subflows: int = 1, seed: int = 0,
     engine: str = "flow", lag: units.Quantity = 0.0, gamma: float = 0.0, expand: bool = False,
     switches: ArrayLike | None = None, changes: Changes | None = None, options: Mapping[str, Any] | None = None,
-    like: Simulation | None = None,
 ) -> Simulation:  # fmt: skip
     """Return a collective timed on a fabric.
 
@@ -94,8 +95,6 @@ def simulate(
         As in `fabriclab.engines.run`.
     lag, gamma, expand, switches
         As in `fabriclab.lower.lower`.
-    like : Simulation, optional
-        A run that differs in size only: its schedule and its routes are taken.
 
     Returns
     -------
@@ -119,9 +118,9 @@ def simulate(
     more, n, drawn = dict(options or {}), place.shape[-1], {"subflows": subflows, "seed": seed}
     cut: dict[str, Any] = {"root": root, "segments": segments, "pipelined": pipelined}
     costs: dict[str, Any] = {"lag": lag, "gamma": gamma, "expand": expand, "switches": switches}
-    plan = like.schedule if like else collectives.build(collective, algorithm, n, **cut, **more)
+    plan = collectives.build(collective, algorithm, n, **cut, **more)
     flows = lower(plan, fabric, size, placement=place, **costs)
-    routes = like.routes if like else routing.route(fabric, flows, method, **drawn)
+    routes = routing.route(fabric, flows, method, **drawn)
     timeline = engines.run(fabric, routes, flows, engine=engine, changes=changes)
     asked = {"algorithm": algorithm, "fabric": repr(fabric), "routing": method, "engine": engine, **drawn, **cut,
              **costs, "groups": place.size // n, "changes": repr(changes), "options": more}  # fmt: skip
@@ -140,8 +139,16 @@ def sweep(
     if wrong := [name for name in options if name not in known]:
         raise TypeError(f"sweep has no option {wrong[0]!r}; it takes {', '.join(known)}")
     first = simulate(collective, algorithm, fabric, sizes[0], **options)
-    options["like"] = first
-    times = [first.time, *(simulate(collective, algorithm, fabric, size, **options).time for size in sizes[1:])]
+
+    lowered, ran = (
+        {name: options[name] for name in names if name in options}
+        for names in (("placement", "lag", "gamma", "expand", "switches"), ("engine", "changes"))
+    )
+
+    def time(size: units.Quantity) -> float:
+        return engines.run(fabric, first.routes, lower(first.schedule, fabric, size, **lowered), **ran).end
+
+    times = [first.time, *map(time, sizes[1:])]
     return replace(first.result, size=np.array([units.size(size) for size in sizes]), time=np.array(times))
 
 

@@ -563,7 +563,7 @@ def stored(tmp_path, **changes):
 
 
 @pytest.mark.parametrize(("changes", "message"), [
-    ({"version": 2}, "has version 2, this fabriclab reads up to 1; update fabriclab"),
+    ({"version": 3}, "has version 3, this fabriclab reads up to 2; update fabriclab"),
     ({"version": "x"}, "broken"),
     ({"format": "other"}, "has the format 'other', expected 'fabriclab'"),
     ({"value": {"type": "Secret", "fields": {}}}, "broken"),

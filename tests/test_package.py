@@ -1,6 +1,7 @@
 """The package as a whole: its version, what importing costs, and what is committed."""
 
 import ast
+import inspect
 import json
 import os
 import re
@@ -184,3 +185,13 @@ def test_the_library_stays_small(root):
                 for n in range(token.start[0], token.end[0] + 1)}  # fmt: skip
         lines += len(code - told)
     assert 5_000 < lines < 14_000  # lines that hold code: see the decisions in CONTRIBUTING.md
+
+
+def test_signatures_are_short_enough_to_read():
+    # An annotation that Python has evaluated shows all that ArrayLike stands for.
+    for name in fabriclab.__all__:
+        there = getattr(fabriclab, name)
+        inner = getattr(there, "__all__", ()) if inspect.ismodule(there) else ()
+        for what in [there, *(getattr(there, each) for each in inner)]:
+            if inspect.isfunction(what):
+                assert "numpy._typing" not in str(inspect.signature(what)), what

@@ -162,10 +162,16 @@ def test_a_sweep_finds_its_routes_once(monkeypatch):
     monkeypatch.setattr(routing, "route", lambda *a, **k: found.append(one(*a, **k)) or found[-1])
     times = sweep("all_reduce", "ring", star, ["1 MB", "2 MB", "4 MB"]).time
     assert len(found) == 1
-    first = simulate("all_reduce", "ring", star, "1 MB")
-    again = simulate("all_reduce", "ring", star, "2 MB", like=first)
-    assert again.schedule is first.schedule and again.routes is first.routes
-    assert times.tolist() == [first.time, again.time, simulate("all_reduce", "ring", star, "4 MB").time]
+    assert times.tolist() == [simulate("all_reduce", "ring", star, size).time for size in ("1 MB", "2 MB", "4 MB")]
+
+
+def test_each_size_of_a_sweep_is_a_run_with_all_its_options():
+    more = {"lag": "3 us", "gamma": 1e-11, "placement": [[3, 1], [0, 2]], "method": "spray", "engine": "ideal"}
+    fabric = topologies.build("leaf_spine", hosts=4, radix=4)
+    runs = [simulate("all_reduce", "ring", fabric, size, **more).time for size in ("1 MB", "2 MB")]
+    assert sweep("all_reduce", "ring", fabric, ["1 MB", "2 MB"], **more).time.tolist() == runs
+    with pytest.raises(TypeError, match="sweep has no option 'like'"):
+        sweep("all_reduce", "ring", fabric, ["1 MB"], like=None)
 
 
 # refusals -----------------------------------------------------------------------------------------

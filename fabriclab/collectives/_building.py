@@ -1,5 +1,7 @@
 """Ask for a collective by name: its algorithms, its Schedule, its closed form."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any
 

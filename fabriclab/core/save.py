@@ -14,7 +14,7 @@ from fabriclab import core
 from fabriclab.errors import FileFormat
 
 FORMAT: Final = "fabriclab"
-VERSION: Final = 1
+VERSION: Final = 2
 _TYPES: Final = ("Fabric", "Routes", "Flows", "Changes", "Timeline", "Result", "Schedule", "StepGroup")
 
 

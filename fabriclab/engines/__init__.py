@@ -4,6 +4,8 @@ Every engine is a file that registers itself; it solves one graph of flows and r
 finishes. Sequences of groups are run here, for all engines alike.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from functools import partial

@@ -182,19 +182,19 @@ def max_min_rates(
     check_pointer(starts, links.size, "ptr")
     check_within(links, "link", 0, rate.size - 1)
     n, part = starts.size - 1, dict[str, Floats]()
-    for name, value, usual, size in (
-        ("capacity", rate, 0.0, rate.size), ("use", use, 1.0, links.size), ("weight", weight, 1.0, n),
-        ("limit", limit, np.inf, n),
+    if links.ndim != 1:
+        raise ValueError(f"link must be one row of whole numbers, got shape {links.shape}")
+    for name, value, usual, size, bound in (
+        ("capacity", rate, 0.0, rate.size, ">= 0"), ("use", use, 1.0, links.size, "finite and >= 0"),
+        ("weight", weight, 1.0, n, "finite and > 0"), ("limit", limit, np.inf, n, ">= 0"),
     ):  # fmt: skip
         column = part[name] = np.full(size, usual) if value is None else frozen(value, np.float64, name)
-        right = (column > 0 if name == "weight" else column >= 0) & (
-            np.isfinite(column) | (name in ("capacity", "limit"))
-        )
+        right = (column > 0 if name == "weight" else column >= 0) & (np.isfinite(column) | ("finite" not in bound))
         if column.shape != (size,) or not right.all():
-            raise ValueError(f"{name} must be {size} numbers >= 0, a weight > 0 and finite as a use, got {value!r:.60}")
+            raise ValueError(f"{name} must be {size} numbers, each {bound}, got {value!r:.60}")
     rows, out = Rows(starts, links, owner=np.arange(n), **part), np.full(n, np.inf)
-    bound = np.flatnonzero(np.diff(rows.ptr))
-    out[bound] = rows.levels(bound, rows.capacity) * part["weight"][bound]
+    used = np.flatnonzero(np.diff(rows.ptr))
+    out[used] = rows.levels(used, rows.capacity) * part["weight"][used]
     return out
 
 

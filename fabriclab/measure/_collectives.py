@@ -1,5 +1,7 @@
 """Collectives timed for real: between processes of this machine, or among the ranks of a cluster job."""
 
+from __future__ import annotations
+
 import math
 import os
 from typing import Any, Final

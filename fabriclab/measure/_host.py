@@ -1,5 +1,7 @@
 """What one machine does by itself: copy its memory, and talk to itself through a socket."""
 
+from __future__ import annotations
+
 import math
 import socket
 import tempfile

@@ -1,5 +1,7 @@
 """Hops between ranks, and how many ways lead from one to another."""
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 import numpy as np

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabriclab.core import SPRAY, Fabric, Flows, Routes
-from fabriclab.core._arrays import expand, pointer, rows_of
+from fabriclab.core._arrays import distinct, expand, pointer, rows_of
 from fabriclab.core._memory import check_memory
 from fabriclab.registry import register
 from fabriclab.routing._ways import Ints, Rows, Seed, Ways, kept, no_path
@@ -177,7 +177,7 @@ class _Map:
         entries: list[Entries] = [(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))]
         row, group = np.nonzero(over)
         which, link = self._gates(at[row], to[row], group)
-        used = np.bincount(row[np.unique(which)], minlength=pair.size)  # groups that lead on
+        used = np.bincount(row[distinct(which)], minlength=pair.size)  # groups that lead on
         if (cut := np.flatnonzero(~direct & (used == 0))).size:
             more = ", or has more links than this routing takes (then route by ecmp)"
             raise no_path(self.fabric, int(at[cut[0]]), int(to[cut[0]]), more)
@@ -219,7 +219,7 @@ class _Map:
             ok = self._near(at[which], self.fabric.source[link])
             ok[ok] = self._leads(self.fabric.target[link[ok]].astype(np.int64), to[which[ok]])
             found.append((which[ok], link[ok]))
-            rest = np.setdiff1d(rest, which[ok])
+            rest = rest[np.bincount(which[ok], minlength=at.size)[rest] == 0]
         which, link = (np.concatenate(column) for column in zip(*found, strict=True))
         return which, link
 

@@ -1,5 +1,7 @@
 """Fabric view: endpoints at the bottom, switches above; a large fabric is drawn as blocks with their members."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 

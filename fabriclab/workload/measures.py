@@ -1,5 +1,7 @@
 """What a run tells: when operations ran, how long they were busy, what communication was exposed; and stragglers."""
 
+from __future__ import annotations
+
 import re
 from dataclasses import replace
 

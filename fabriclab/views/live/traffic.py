@@ -1,5 +1,7 @@
 """Live view of traffic: what each rank sends to each, as a map, with what each takes in above and sends beside it."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from typing import Any
 
