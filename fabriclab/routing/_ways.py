@@ -137,8 +137,10 @@ def by_pair(
     for name in ("source", "target"):
         check_within(getattr(flows, name), f"{name} of a flow", 0, fabric.n_nodes - 1)
     moving = np.flatnonzero(flows.source != flows.target)
-    given, what = np.zeros(flows.n_flows, int) if entropy is None else entropy, "one per flow, such as its queue pair"
-    fields, code = np.unique(whole(given, "entropy", flows.size.shape, what)[moving], return_inverse=True)
+    fields = code = np.zeros(1, np.int64)
+    if entropy is not None:
+        given = whole(entropy, "entropy", flows.size.shape, "one per flow, such as its queue pair")
+        fields, code = np.unique(given[moving], return_inverse=True)
     ends = flows.source[moving].astype(np.int64) * fabric.n_nodes + flows.target[moving]
     pairs, inverse = np.unique(ends * max(fields.size, 1) + code, return_inverse=True)
     ends, code = np.divmod(pairs, max(fields.size, 1))
