@@ -29,7 +29,7 @@ from fabriclab.views.palette import COLOURS, GREY, INK, NODE, ROLES, STYLE
 from fabriclab.views.rulers import marks_of as marks_at
 from fabriclab.views.rulers import ruler_scene
 from fabriclab.views.scene import DASHES, HATCHES
-from fabriclab.views.sweeps import crossover, sweep_scene
+from fabriclab.views.sweeps import axes_of, collect, crossover, sweep_scene
 from fabriclab.views.tables import three
 from fabriclab.views.timelines import FILLS
 from fabriclab.views.timelines import timeline_scene as scene_of
@@ -364,6 +364,14 @@ def test_alternative_text_names_the_crossover():
     assert at == pytest.approx(99.1e3, rel=0.3)  # 99 us times 1.001 GB/s; lines between points lie a little higher
     alt = sweep_scene(curves, cross=True).alt
     assert alt.endswith(f"; the lines change places at {units.format_size(at)}")
+
+
+@pytest.mark.parametrize(("low", "high"), [(321e9, 603e9), (480e9, 520e9), (1e9, 4.9e9), (2e6, 3e9)])
+def test_an_axis_has_values_enough_to_read_others_by(low, high):
+    sizes = np.array([1e6, 1e9])
+    run = Result("all_reduce", "predicted", sizes, sizes / np.array([low, high]), 2)  # two ranks: busbw is size / time
+    _, ends, _, ticks = axes_of(collect({"run": [run]}, {}, "size", "busbw"), "size", "busbw")
+    assert 3 <= len(ticks) <= 12 and ends[0] <= min(ticks) and max(ticks) <= ends[1]
 
 
 def test_lines_change_places_only_where_both_are():

@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 
 from fabriclab import units
 from fabriclab.core import Result
@@ -108,8 +109,9 @@ def sweep_scene(
         place, right = float(to_x(at)), bool(to_x(at) > (_LEFT + _RIGHT) / 2)
         layers["cross line"] = lines([np.array([[place, _TOP], [place, bottom]])], width=1.5, dash=1.0,
                                      colour=COLOUR["grey"])  # fmt: skip
-        layers["crossing"] = texts_at((place + (-5 if right else 5), bottom - 9, text("sweep.change", at=put(at)),
-                                       2 * right))  # fmt: skip
+        # Lines rise to the right: there is room below them on the right of the mark, and above them on its left.
+        layers["crossing"] = texts_at((place + (-5 if right else 5), _TOP + 9 if right else bottom - 9,
+                                       text("sweep.change", at=put(at)), 2 * right))  # fmt: skip
         words.append(text("sweep.crossed", at=put(at)))
     alt = "; ".join([f"{words[0][:1].upper()}{words[0][1:]}", *words[1:]])
     points = np.concatenate([s.points for s in series], axis=1)
@@ -197,8 +199,10 @@ def axes_of(
     step = next(s for s in (1, 2, 5, 10, 20, 40) if (high - low) / s < 8)
     few = x == "ranks" and across.size <= 8
     doubled = across if few else 2.0 ** np.arange(np.ceil(low / step) * step, high, step)
-    parts = [1, 2, 5] if np.ptp(np.log10(up)) < 2.2 else [1]
-    tens = np.outer(10.0 ** np.arange(-12, 18), parts).ravel()
+    span = np.ptp(np.log10(up))
+    tens = np.outer(10.0 ** np.arange(-12, 18), [1, 2, 5] if span < 2.2 else [1]).ravel()
+    if span < 0.7:  # so few of these would lie between the ends that nobody could read a value
+        tens = np.array(MaxNLocator(5).tick_values(*up))
     return ends, up, doubled.tolist(), tens[(tens >= up[0]) & (tens <= up[1])].tolist()
 
 

@@ -133,6 +133,13 @@ def _bars(
     )  # fmt: skip
 
 
+def idle_of(bars: Layer, rows: Any) -> Layer:
+    """Return grey bars behind lanes, whose upper ends are ``rows``, from the first bar to the last."""
+    b = bars.fields
+    left, right = np.min(b["x"]), np.max(b["x"] + b["w"])
+    return boxes(left, rows, right - left, np.max(b["h"]), round=0.0, colour=COLOUR["grey"], alpha=0.5)
+
+
 def _legend(flows: Flows, shown: Ints) -> dict[str, Layer]:
     """Return a sample with a name for each kind of flow, where there are several."""
     last = len(FILLS) - 1  # all further kinds look alike

@@ -15,9 +15,9 @@ from fabriclab.simulation import Simulation, simulate
 from fabriclab.texts import text
 from fabriclab.views.live.controls import Choice, Slider
 from fabriclab.views.live.widget import Live, live_view
-from fabriclab.views.scene import COLOUR, Scene, boxes, shade
+from fabriclab.views.scene import Scene, shade
 from fabriclab.views.tables import Table
-from fabriclab.views.timelines import timeline_scene
+from fabriclab.views.timelines import idle_of, timeline_scene
 
 _SUMS: Final = ("ring", "halving_doubling", "binomial_tree")
 _RACED: Final = ("ring", "binomial_tree")
@@ -56,12 +56,10 @@ def overlap(
         sums = workload.labelled(flows, "all-reduce")
         waits = workload.exposed(t, flows, ~sums, sums)
         made, took = timeline_scene(t, flows, lanes), flows.lag[sums].sum()
-        bars = made.layers["bars"].fields
-        left, right = bars["x"].min(), np.max(bars["x"] + bars["w"])
-        idle = boxes(left, bars["y"][0], right - left, bars["h"][0], round=0.0, colour=COLOUR["grey"], alpha=0.5)
+        bars = made.layers["bars"]
         said = text("live.overlap.said", n=n, size=units.format_size(job.dp_gradients / n), way=way,
                     took=f"{took:.3f}", hidden=f"{took - waits:.3f}", waits=f"{waits:.3f}")  # fmt: skip
-        return replace(made, said=said, alt=said, layers={"idle": idle, **made.layers})
+        return replace(made, said=said, alt=said, layers={"idle": idle_of(bars, bars.fields["y"][0]), **made.layers})
 
     # illustrative: from a quick switch to a slow software stack
     sizes, starts = Slider(25, whole, unit="MB", log=True), Slider(1, 20, 0.1, unit="us")

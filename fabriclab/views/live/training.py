@@ -12,9 +12,9 @@ from fabriclab.routing import route
 from fabriclab.texts import text
 from fabriclab.views.live.controls import Choice, Slider
 from fabriclab.views.live.widget import Live, live_view
-from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, ink_on
+from fabriclab.views.scene import COLOUR, Layer, Scene, ink_on
 from fabriclab.views.tables import Table
-from fabriclab.views.timelines import timeline_scene
+from fabriclab.views.timelines import idle_of, timeline_scene
 
 _PASSES: Final = {"forward": 1.0, "backward": 2.0}  # illustrative: a backward pass is twice the work [s]
 _RATE, _SIZE, _WORKERS, _STEPS = 1e9, 1e8, 4, 12  # illustrative: what is sent can be seen [B/s], [B]
@@ -104,9 +104,9 @@ def _computing(
     number = (np.arange(at.size) - np.searchsorted(own.label, own.label)) // each + 1  # kinds follow each other
     what = [own.labels[i] for i in own.label]
     bars, kinds, lanes = scene.layers["bars"].fields, scene.layers["kinds"], scene.layers["lanes"]
-    wide, names = float(np.max(bars["x"] + bars["w"]) - np.min(bars["x"])), [f"{lane} {i}" for i in range(ranks)]
+    names = [f"{lane} {i}" for i in range(ranks)]
     layers = {
-        "idle": boxes(bars["x"].min(), np.unique(bars["y"]), wide, bars["h"].max(), colour=COLOUR["grey"], alpha=0.3),
+        "idle": idle_of(scene.layers["bars"], np.unique(bars["y"])),
         **scene.layers, "kinds": replace(kinds, fields={**kinds.fields, "hatch": None}),
         "bars": Layer("boxes", {
             **bars, "hatch": None, "edge": COLOUR["white"], "ink": ink_on(bars["colour"]),
