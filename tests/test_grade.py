@@ -1071,3 +1071,9 @@ def test_what_release_lacks_is_told(classroom, capsys):
     ):
         assert run("release", *given) == 2 and said in capsys.readouterr().err
     assert run("release", "9", "--new-key", "k2", "--out", "x") == 0 and Path("x/exercise9.ipynb").exists()
+
+
+@pytest.mark.parametrize("more", [(), ("--own-work",)])
+def test_where_nothing_lies_nothing_is_graded(classroom, capsys, more):
+    assert run("grade", "nowhere/exercise9.ipynb", *more, "--out", "grades.csv") == 2
+    assert "no notebook in nowhere/exercise9.ipynb" in capsys.readouterr().err and not Path("grades.csv").exists()
