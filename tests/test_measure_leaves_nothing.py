@@ -21,7 +21,7 @@ import signal, sys
 from fabriclab import measure
 signal.signal(signal.SIGINT, signal.default_int_handler)
 print("begin", flush=True)
-measure.all_reduce("64 KiB", 2, sys.argv[1], rounds=10_000_000)
+measure.all_reduce("64 KiB", 2, sys.argv[1], rounds=1_000_000)
 """
 needs_mpi = pytest.mark.skipif(not _machine.machine().mpi, reason="mpi4py or mpiexec is not installed")
 needs_torch = pytest.mark.skipif(not _machine.has("torch"), reason="torch is not installed")
@@ -80,7 +80,7 @@ def test_workers_that_hang_are_ended_with_advice(monkeypatch):
             workers[0].suspend()
 
     with pytest.raises(TimeoutError, match=r'no sign of life for 1\.5 s.*smaller size.*transport="shm"'):
-        measure.all_reduce("64 KiB", 2, "shm", rounds=10_000_000, progress=stop_one)
+        measure.all_reduce("64 KiB", 2, "shm", rounds=1_000_000, progress=stop_one)
     assert alive(family) == []
     assert left_by(os.getpid()) == []
 
@@ -108,7 +108,7 @@ def test_a_worker_that_dies_is_reported_with_its_last_words(monkeypatch):
     with pytest.raises(
         measure.NotMeasured, match="2 ranks over shm ended before their answer, one of them with code -9"
     ):
-        measure.all_reduce("64 KiB", 2, "shm", rounds=10_000_000, progress=kill_one)
+        measure.all_reduce("64 KiB", 2, "shm", rounds=1_000_000, progress=kill_one)
     monkeypatch.setitem(_launch._NEEDS, "shm", ("numpy", ""))
     monkeypatch.setattr(_launch, "worker", lambda ask: [sys.executable, "-c", "raise RuntimeError('out of ideas')"])
     with pytest.raises(measure.NotMeasured, match=r"last words: .*out of ideas"):
