@@ -1,0 +1,168 @@
+"""Paths inside a server: which copies a transfer makes by each mechanism, how long it takes, what the host pays."""
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+from fabriclab import units
+from fabriclab.core import Fabric
+from fabriclab.gpudirect.copies import End, Move, Server
+
+MECHANISMS: Final = ("nvlink", "peer", "pinned", "pageable", "cpu")
+# What a program calls, in order, before and after it transfers without copies in the host, and the kernel's part in it.
+CALLS: Final = {
+    "peermem": ("cuMemAlloc", "ibv_reg_mr", "ibv_post_send", "ibv_dereg_mr", "cuMemFree"),  # module nvidia-peermem
+    "dmabuf": ("cuMemAlloc", "cuMemGetHandleForAddressRange", "ibv_reg_dmabuf_mr", "ibv_post_send", "ibv_dereg_mr",
+               "cuMemFree"),
+    "cufile": ("cuFileDriverOpen", "open", "cuFileHandleRegister", "cuFileBufRegister", "cuFileRead",
+               "cuFileBufDeregister", "cuFileHandleDeregister", "close", "cuFileDriverClose"),  # module nvidia-fs
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Path:
+    """The copies of a transfer, in order.
+
+    Parameters
+    ----------
+    moves : tuple of Move
+        At least one.
+    flush : float
+        Time of the read by which a NIC makes sure that the GPU sees what it has written. [s]
+    note : str
+        Why another mechanism was taken than the one asked for.
+    """
+
+    moves: tuple[Move, ...]
+    flush: float = 0.0
+    note: str = ""
+
+    @property
+    def copies(self) -> int:
+        """How often the bytes are copied."""
+        return len(self.moves)
+
+    @property
+    def hops(self) -> int:
+        """Links passed, all copies together."""
+        return sum(len(m.over) - 1 for m in self.moves)
+
+    @property
+    def rate(self) -> float:
+        """Rate [B/s] of a long transfer whose copies overlap, but for what its chunks cost to start."""
+        return min(m.rate for m in self.moves)
+
+    @property
+    def latency(self) -> float:
+        """Time [s] until the first byte has arrived and may be read."""
+        return sum(m.issue + m.latency for m in self.moves) + self.flush
+
+    @property
+    def host_traffic(self) -> int:
+        """Bytes that host memory reads and writes for each byte of the transfer."""
+        return sum(m.host for m in self.moves)
+
+    def cores(self, chunk: units.Quantity, rate: units.Quantity = 50e9) -> float:  # source: 400 Gb/s, as the issue asks
+        """Return how many cores a rate keeps busy in transfers of ``chunk`` each; what only polls is left out."""
+        size, asked = units.size(chunk, "chunk"), units.rate(rate)
+        return asked * sum(m.issue / size + (m.by == "CPU") / m.rate for m in self.moves)
+
+    def time(self, size: units.Quantity, chunk: units.Quantity | None = None) -> float:
+        """Return the time of a transfer [s] whose chunks, of at most ``chunk`` each, pass the copies as a pipeline.
+
+        Without ``chunk`` each copy waits for the one before.
+        """
+        n = units.size(size)
+        pieces = 1 if chunk is None else max(1, math.ceil(n / units.size(chunk, "chunk")))
+        step = [m.issue + n / pieces / m.rate for m in self.moves]
+        return sum(step) + (pieces - 1) * max(step) + sum(m.latency for m in self.moves) + self.flush
+
+    def __repr__(self) -> str:
+        """Show copies, rate, latency and host traffic in one line."""
+        rate, latency = units.format_rate(self.rate), units.format_time(self.latency)
+        return f"<Path: {self.copies} copies, {self.hops} hops, {rate}, {latency}, host memory {self.host_traffic} x>"
+
+    def draw(self) -> str:
+        """Return the path as text, one copy in a line."""
+        lines = [f"{m.by}: {' - '.join(m.over)}, {units.format_rate(m.rate)}" for m in self.moves]
+        return "\n".join([repr(self), *lines, *filter(None, [self.note])])
+
+
+def path(
+    fabric: Fabric, source: str, target: str, mechanism: str, *, maker: str = "", iommu: bool = False,
+    ats: bool = False, module: bool = True, back: str = "none",
+) -> Path:  # fmt: skip
+    """Return how a transfer goes from one end to another.
+
+    Leaves out other traffic, the rate of host memory and of NICs and drives themselves, and IOTLB misses in a row.
+
+    Parameters
+    ----------
+    fabric : Fabric
+        A server of `fabriclab.topologies`.
+    source, target : str
+        ``"gpu 0"``, ``"nic 0"``, ``"nvme 0"`` (a drive of four lanes beside that NIC), ``"cpu 0"`` (its memory) or
+        ``"cxl 0"`` (memory on a CXL link of that processor).
+    mechanism : str
+        ``"nvlink"``, ``"peer"`` (from device to device over PCIe: GPUDirect P2P, RDMA or Storage, by the ends),
+        ``"pinned"`` or ``"pageable"`` (through host memory, or to or from it), or ``"cpu"`` (a core loads and stores).
+    maker : str
+        Of the processors: ``"intel"``, ``"amd"`` or ``"arm"``; for a fabric that is none of the library's servers.
+    iommu, ats : bool
+        Whether the IOMMU translates, and whether the devices keep translations, so that switches need not ask it.
+    module : bool
+        Whether the kernel can give a NIC or drive the GPU's memory: nvidia-peermem, DMA-BUF or nvidia-fs.
+    back : str
+        What moves the other way meanwhile: ``"none"``, ``"write"`` or ``"read"``.
+
+    Raises
+    ------
+    ValueError
+        If an end is not there, or the mechanism does not fit the ends.
+    NoPath
+        If no such links lead from one end to the other.
+
+    Examples
+    --------
+    >>> from fabriclab import topologies
+    >>> server = topologies.build("dgx_h100")
+    >>> path(server, "nic 0", "gpu 0", "peer")
+    <Path: 1 copies, 2 hops, 57.6 GB/s, 2.71 us, host memory 0 x>
+    >>> path(server, "nic 0", "gpu 0", "pinned")
+    <Path: 2 copies, 4 hops, 57.6 GB/s, 7.90 us, host memory 2 x>
+    """
+    units.choice(mechanism, "mechanism", MECHANISMS)
+    server = Server(fabric, maker, units.flag(iommu, "iommu"), units.flag(ats, "ats"), back)
+    a, b = server.end(source), server.end(target)
+    _check(a, b, mechanism)
+    note = ""
+    if mechanism == "peer" and not units.flag(module, "module") and {"nic", "nvme"} & {a.kind, b.kind}:
+        note, mechanism = "the kernel cannot give the GPU's memory to the device: through pinned host memory", "pinned"
+    if mechanism == "nvlink":
+        return Path((server.between_gpus(a, b),))
+    if mechanism == "peer":
+        move = server.dma(a, b)
+        return Path((move,), 2 * move.latency if (a.kind, b.kind) == ("nic", "gpu") else 0.0)
+    if mechanism == "cpu":
+        return Path((server.loads(a, b),))
+    return Path(tuple(_bounce(server, a, b, mechanism == "pageable")), 0.0, note)
+
+
+def _check(a: End, b: End, mechanism: str) -> None:
+    """Refuse ends that a mechanism does not fit."""
+    kinds, host = {a.kind, b.kind}, a.in_host + b.in_host
+    fits = {
+        "nvlink": kinds == {"gpu"}, "peer": host == 0 and "gpu" in kinds, "pinned": host < 2, "pageable": host < 2,
+        "cpu": host == 1 and "gpu" in kinds,
+    }  # fmt: skip
+    if a.name == b.name or not fits[mechanism]:
+        msg = f"source and target must be two ends that {mechanism!r} joins, got {a.name!r} and {b.name!r}; "
+        raise ValueError(msg + "nvlink joins GPUs, peer a GPU and a device, cpu a GPU and host memory")
+
+
+def _bounce(server: Server, a: End, b: End, pageable: bool) -> list[Move]:
+    """Return the copies through host memory near the GPU, or near the first of two; a core makes the pageable ones."""
+    at = a if a.in_host else b if b.in_host else server.processor(a if a.kind == "gpu" else b)
+    by_core = [server.within_host(at)] * pageable
+    there = [] if a.in_host else [server.dma(a, at), *by_core]
+    return there + ([] if b.in_host else [*by_core, server.dma(at, b)])
