@@ -2,11 +2,12 @@
 
 from fabriclab.gpudirect.copies import Move
 from fabriclab.gpudirect.devices import RdmaPort, read_ibv_devinfo, read_rdma_link
-from fabriclab.gpudirect.paths import CALLS, MECHANISMS, Path, path
+from fabriclab.gpudirect.paths import MECHANISMS, Path, calls, path
 from fabriclab.gpudirect.pcie import pcie_part
+from fabriclab.gpudirect.published import published
 from fabriclab.gpudirect.topo import Topology, read_topo, topo
 
 __all__ = [
-    "CALLS", "MECHANISMS", "Move", "Path", "RdmaPort", "Topology", "path", "pcie_part", "read_ibv_devinfo",
-    "read_rdma_link", "read_topo", "topo",
+    "MECHANISMS", "Move", "Path", "RdmaPort", "Topology", "calls", "path", "pcie_part", "published",
+    "read_ibv_devinfo", "read_rdma_link", "read_topo", "topo",
 ]  # fmt: skip

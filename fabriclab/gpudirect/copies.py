@@ -93,6 +93,8 @@ class Server:
         Whether the IOMMU translates addresses of devices, and whether devices keep translations themselves.
     back : str
         What moves the other way over PCIe meanwhile; see `pcie_part`.
+    kernel : bool
+        Whether a kernel copies, and no copy engine: NVLink's packets then carry less.
     """
 
     fabric: Fabric
@@ -100,6 +102,7 @@ class Server:
     iommu: bool = False
     ats: bool = False
     back: str = "none"
+    kernel: bool = False
 
     def __post_init__(self) -> None:
         """Find the maker, and check it."""
@@ -171,7 +174,7 @@ class Server:
         other = [i for i, m in enumerate(fabric.media) if m not in _PEERS]
         alone = fabric.without(links=np.flatnonzero(np.isin(fabric.medium, other)))
         way = self._routed(alone, [(a.node, b.node)], "spray")
-        rate = float(np.min(fabric.capacity[way.link] / way.use)) * part_between_gpus(fabric)
+        rate = float(np.min(fabric.capacity[way.link] / way.use)) * part_between_gpus(fabric, self.kernel)
         over = (a.name, *(["nvswitch"] if way.link.size > 1 else []), b.name)
         latency = fact("hw", "latency_LL", "nccl_model", name="hwLat NVLINK Ring")
         return Move("DMA", over, rate, latency, fact("launch", "latency"), 0)
@@ -188,9 +191,10 @@ class Server:
         return Move("CPU", (at.name, at.name), fact("cpu-copy", "bandwidth"), 2 * fact("ddr", "latency"), 0.0, 2)
 
     def _pcie(self, link: NDArray[np.int64], kind: str, payload: int | None) -> float:
-        """Return the least rate of some links; sockets have NCCL's, and for C2C no source gives a part."""
-        part = pcie_part(kind, payload=payload, back=self.back)
-        share = np.array([part if m == "pcie" else 1.0 for m in self.fabric.media])
+        """Return the least rate of some links; those between processors have NCCL's already."""
+        part = {"pcie": pcie_part(kind, payload=payload, back=self.back)}
+        part["c2c"] = fact("h2d-gh200", "bandwidth") / catalog.value("links", "nvlink-c2c", "bandwidth")
+        share = np.array([part.get(m, 1.0) for m in self.fabric.media])
         return float(np.min(self.fabric.capacity[link] * share[self.fabric.medium[link]], initial=math.inf))
 
     def _latency(self, a: End, b: End, link: NDArray[np.int64]) -> float:
@@ -208,10 +212,11 @@ class Server:
         return (a.name, *(n for n in names if not n.startswith("port")), b.name)
 
 
-def part_between_gpus(fabric: Fabric) -> float:
+def part_between_gpus(fabric: Fabric, kernel: bool) -> float:
     """Return which part of the links between GPUs a copy gets: one figure for each generation.
 
-    That of NVLink is the rate with which NCCL plans over the rate of the link; that of xGMI is one measured ring.
+    That of NVLink is the rate with which NCCL plans over the rate of the link; it holds for a kernel's packets, and
+    those of a copy engine have as much around more data. That of xGMI is one measured ring.
     """
     medium = next(m for m in fabric.media if m in _PEERS)
     mine = (fabric.medium == fabric.media.index(medium)) & (fabric.source == fabric.endpoint[0])
@@ -220,7 +225,9 @@ def part_between_gpus(fabric: Fabric) -> float:
         return catalog.value("measured", "mi300x-2", "busbw") / (rate / ports)
     for part in catalog.links.values():
         if part.get("links_per_gpu") and part["links_per_gpu"].si == ports and part["bandwidth_per_gpu"].si == rate:
-            return float((part["nccl_effective_per_link"].si or 0.0) * ports / rate)
+            around = rate / ports / (part["nccl_effective_per_link"].si or math.nan) - 1  # of each byte of data
+            of_kernel, of_engine = (fact("nvlink-packet", "max_payload", name=n) for n in ("a kernel", "a copy engine"))
+            return 1 / (1 + around * (1.0 if kernel else of_kernel / of_engine))
     raise ValueError(
         f"links between GPUs must be those of a generation, got {ports} of {rate / ports:g} B/s; none fits"
     )

@@ -2,21 +2,15 @@
 
 import math
 from dataclasses import dataclass
+from pathlib import Path as File
 from typing import Final
 
 from fabriclab import units
+from fabriclab.catalog.tables import read_rows
 from fabriclab.core import Fabric
 from fabriclab.gpudirect.copies import End, Move, Server
 
 MECHANISMS: Final = ("nvlink", "peer", "pinned", "pageable", "cpu")
-# What a program calls, in order, before and after it transfers without copies in the host, and the kernel's part in it.
-CALLS: Final = {
-    "peermem": ("cuMemAlloc", "ibv_reg_mr", "ibv_post_send", "ibv_dereg_mr", "cuMemFree"),  # module nvidia-peermem
-    "dmabuf": ("cuMemAlloc", "cuMemGetHandleForAddressRange", "ibv_reg_dmabuf_mr", "ibv_post_send", "ibv_dereg_mr",
-               "cuMemFree"),
-    "cufile": ("cuFileDriverOpen", "open", "cuFileHandleRegister", "cuFileBufRegister", "cuFileRead",
-               "cuFileBufDeregister", "cuFileHandleDeregister", "close", "cuFileDriverClose"),  # module nvidia-fs
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -90,7 +84,7 @@ class Path:
 
 def path(
     fabric: Fabric, source: str, target: str, mechanism: str, *, maker: str = "", iommu: bool = False,
-    ats: bool = False, module: bool = True, back: str = "none",
+    ats: bool = False, module: bool = True, back: str = "none", kernel: bool = False,
 ) -> Path:  # fmt: skip
     """Return how a transfer goes from one end to another.
 
@@ -114,6 +108,8 @@ def path(
         Whether the kernel can give a NIC or drive the GPU's memory: nvidia-peermem, DMA-BUF or nvidia-fs.
     back : str
         What moves the other way meanwhile: ``"none"``, ``"write"`` or ``"read"``.
+    kernel : bool
+        Whether a kernel copies from GPU to GPU, as NCCL's do, and no copy engine.
 
     Raises
     ------
@@ -132,7 +128,9 @@ def path(
     <Path: 2 copies, 4 hops, 57.6 GB/s, 7.90 us, host memory 2 x>
     """
     units.choice(mechanism, "mechanism", MECHANISMS)
-    server = Server(fabric, maker, units.flag(iommu, "iommu"), units.flag(ats, "ats"), back)
+    server = Server(
+        fabric, maker, units.flag(iommu, "iommu"), units.flag(ats, "ats"), back, units.flag(kernel, "kernel")
+    )
     a, b = server.end(source), server.end(target)
     _check(a, b, mechanism)
     note = ""
@@ -146,6 +144,19 @@ def path(
     if mechanism == "cpu":
         return Path((server.loads(a, b),))
     return Path(tuple(_bounce(server, a, b, mechanism == "pageable")), 0.0, note)
+
+
+def calls(way: str) -> tuple[tuple[str, str], ...]:
+    """Return what a program calls, in order, and what each call does.
+
+    Parameters
+    ----------
+    way : str
+        ``"peermem"`` or ``"dmabuf"`` (GPUDirect RDMA), or ``"cufile"`` (GPUDirect Storage).
+    """
+    rows = read_rows(File(__file__).with_name("calls.csv"))
+    units.choice(way, "way", dict.fromkeys(row["way"] for row in rows))
+    return tuple((row["call"], row["does"]) for row in rows if row["way"] == way)
 
 
 def _check(a: End, b: End, mechanism: str) -> None:

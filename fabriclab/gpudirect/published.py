@@ -12,7 +12,7 @@ _LONG = 2.0**30  # bytes of a copy that is long enough for its start not to coun
 
 
 class Row(NamedTuple):
-    """A published rate and the model's [B/s]; a row that sets a constant of the model does not count."""
+    """A published rate and the model's [B/s]; one that sets a constant, or lies outside the model, does not count."""
 
     what: str
     published: float
@@ -43,7 +43,8 @@ def published() -> tuple[Row, ...]:
     for r in read_rows(Path(__file__).with_suffix(".csv")):
         where = {"name": r["name"]} if r["name"] else {}
         spec = getattr(catalog, r["table"])[r["part"]].spec(r["attribute"], **where)
-        way = path(topologies.build(r["server"]), r["source"], r["target"], r["mechanism"], back=r["back"])
+        way = path(topologies.build(r["server"]), r["source"], r["target"], r["mechanism"], back=r["back"],
+                   kernel=r["by"] == "kernel")  # fmt: skip
         chunk = fact(r["chunk"], "chunk") if r["chunk"] else None
         model = _LONG / way.time(_LONG, chunk) * int(r["factor"])
         rows.append(Row(spec.name, float(spec.si or 0.0), model, r["role"] == "counts", r["why"], spec.source))

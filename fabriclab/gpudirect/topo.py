@@ -63,7 +63,12 @@ def topo(fabric: Fabric, maker: str = "") -> Topology:
     """Return the matrix of a server, or of the first server of several.
 
     Each root port is taken to have a host bridge of its own, so that devices of one processor that share no switch are
-    NODE, but for processors before Skylake, which have one bridge (PHB).
+    NODE, but for processors before Skylake, which have one bridge (PHB). A GPU that hangs on its processor by C2C is
+    SYS to all that PCIe joins, as nvidia-smi prints it for a GH200 [1]_.
+
+    References
+    ----------
+    .. [1] NVIDIA/nvbandwidth, issue 23, 2024.
 
     Examples
     --------
@@ -88,10 +93,12 @@ def _relation(server: Server, a: End, b: End) -> str:
         mine &= np.isin(fabric.target, [b.node, *(fabric.nodes("nvswitch") if "nvswitch" in fabric.kinds else [])])
         if ports := int(fabric.ports[mine].sum()):
             return f"NV{ports}"
-    kinds = [part.split(" ")[0] for part in server.over(a, b, server.way(a.node, b.node))[1:-1]]
+    link = server.way(a.node, b.node)
+    kinds = [part.split(" ")[0] for part in server.over(a, b, link)[1:-1]]
+    if kinds.count("cpu") > 1 or "c2c" in [fabric.media[m] for m in fabric.medium[link]]:
+        return "SYS"
     if "cpu" in kinds:
-        one_bridge = server.sockets == "upi-bdw"
-        return "SYS" if kinds.count("cpu") > 1 else "PHB" if one_bridge else "NODE"
+        return "PHB" if server.sockets == "upi-bdw" else "NODE"
     return "PIX" if len(kinds) == 1 else "PXB"
 
 
