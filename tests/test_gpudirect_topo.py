@@ -83,8 +83,8 @@ def test_fabrics_by_hand():
     assert (pcie.relation("GPU0", "GPU3"), pcie.relation("GPU0", "GPU4")) == ("PIX", "SYS")
     assert topo(topologies.build("gh200")).relation("GPU0", "NIC0") == "SYS"  # as in GH200 above
     assert len(topo(topologies.build("nvl72", gpus=8)).names) == 8  # one tray
-    with pytest.raises(ValueError, match="maker must be one of"):
-        topo(topologies.build("dgx_h100").shown_as("", family="mine"))
+    foreign = topologies.build("dgx_h100").shown_as("", family="mine")
+    assert topo(foreign).cells == h100.cells  # whose processors there are does not matter here
 
 
 @pytest.mark.parametrize("name", ["dgx1v", "dgx_a100", "dgx_h100", "pcie_8gpu", "gh200", "gb200", "mi300x"])
@@ -96,10 +96,10 @@ def test_law_what_a_fabric_prints_is_read_back(name):
 
 @pytest.mark.parametrize(("text", "error"), [
     ("Failed to initialize NVML\nDriver mismatch\n", "it holds none"),
-    (OLD.replace("SOC     PHB     0-9,20-29\nGPU1", "SOC\nGPU1"), "line 2: the row of GPU0 .* 3 of 4 are there"),
-    (OLD.replace("PIX     SOC", "P1X     SOC", 1), "line 2: the row of GPU0 .* 'P1X' is none"),
+    (OLD.replace("SOC     PHB     0-9,20-29\nGPU1", "SOC\nGPU1"), "line 2: the row of GPU0 .* 4 names, got X PIX SOC;"),
+    (OLD.replace("PIX     SOC", "P1X     SOC", 1), "line 2: the row of GPU0 .* got X P1X SOC PHB;"),
     (NICS.replace("NIC1\tSYS", "NIC2\tSYS"), "the rows of NIC1 are missing"),
-    (NICS.replace("GPU0\t X \tNV18", "GPU0\t X \tNV12"), "GPU1 and GPU0 must have one class, got NV18 .* NV12"),
+    (NICS.replace("GPU0\t X \tNV18", "GPU0\t X \tNV12"), "GPU0 and GPU1 must have one class"),
 ])  # fmt: skip
 def test_broken_matrices_are_refused(text, error):
     with pytest.raises(FileFormat, match=error):

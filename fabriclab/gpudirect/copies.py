@@ -1,16 +1,16 @@
 """One copy inside a server: over which parts it goes, how fast, and what it costs to start."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fabriclab import catalog, routing, units
-from fabriclab.core import Fabric, Flows, Routes
+from fabriclab.core import Fabric, Flows
 from fabriclab.gpudirect.pcie import LANES, LINE, fact, pcie_part
 from fabriclab.topologies.servers import _SERVERS
 
@@ -88,39 +88,58 @@ class Server:
     fabric : Fabric
         Nodes of the kinds ``gpu``, ``nic`` and ``cpu``, as the builders of servers give them.
     maker : str
-        Of the processors, ``"intel"``, ``"amd"`` or ``"arm"``; read off the family of the fabric if empty.
-    iommu, ats : bool
-        Whether the IOMMU translates addresses of devices, and whether devices keep translations themselves.
+        Of the processors, ``"intel"``, ``"amd"`` or ``"arm"``; if empty, that of this family of servers.
     back : str
         What moves the other way over PCIe meanwhile; see `pcie_part`.
+    iommu, ats : bool
+        Whether the IOMMU translates addresses of devices, and whether devices keep translations themselves.
     kernel : bool
         Whether a kernel copies, and no copy engine: NVLink's packets then carry less.
     """
 
     fabric: Fabric
     maker: str = ""
+    back: str = "none"
     iommu: bool = False
     ats: bool = False
-    back: str = "none"
     kernel: bool = False
-
-    def __post_init__(self) -> None:
-        """Find the maker, and check it."""
-        made = self.maker or _MAKERS.get(self.sockets, "")
-        units.choice(made, "maker", sorted(set(_MAKERS.values())), " for this fabric: say whose processors it has")
-        object.__setattr__(self, "maker", made)
 
     @cached_property
     def plain(self) -> Fabric:
         """The server without the links that join GPUs only."""
-        between = [i for i, m in enumerate(self.fabric.media) if m in _PEERS]
-        return self.fabric.without(links=np.flatnonzero(np.isin(self.fabric.medium, between)))
+        return self._without([m for m in self.fabric.media if m in _PEERS])
+
+    def _without(self, media: list[str]) -> Fabric:
+        cut = [self.fabric.media.index(m) for m in media]
+        return self.fabric.without(links=np.flatnonzero(np.isin(self.fabric.medium, cut)))
 
     @property
-    def sockets(self) -> str:
-        """Return which links join the processors, or "" where that is not known."""
-        family = {"nvl72": "gb200"}.get(self.fabric.family, self.fabric.family)
-        return _SERVERS.get(family, {}).get("sockets", "")
+    def parts(self) -> Mapping[str, str]:
+        """Return the row of this family in the table of servers; empty for a fabric that is none of them."""
+        return _SERVERS.get(self.fabric.family.replace("nvl72", "gb200"), {})
+
+    @property
+    def splits(self) -> bool:
+        """Whether the root complex splits packets between devices into lines, as Intel's does."""
+        made, known = self.maker or _MAKERS.get(self.parts.get("sockets", ""), ""), sorted(set(_MAKERS.values()))
+        return units.choice(made, "maker", known, " for this fabric: say whose processors it has") == "intel"
+
+    @property
+    def part_between_gpus(self) -> float:
+        """Return which part of the links between GPUs a copy gets: one figure for each generation.
+
+        That of NVLink is the rate with which NCCL plans over the rate of the link; it holds for a kernel's packets,
+        and those of a copy engine have as much around more data. That of xGMI is one measured ring.
+        """
+        link = self.parts.get("link", "")
+        if not link:
+            raise ValueError(f"fabric must be a server whose GPUs are joined, got the family {self.fabric.family!r}")
+        rate = catalog.value("links", link, "bandwidth_per_link")
+        if link.startswith("xgmi"):
+            return catalog.value("measured", "mi300x-2", "busbw") / rate
+        around = rate / catalog.value("links", link, "nccl_effective_per_link") - 1  # for each byte of data
+        of_kernel, of_engine = (fact("nvlink-packet", "max_payload", name=n) for n in ("a kernel", "a copy engine"))
+        return 1 / (1 + around * (1.0 if self.kernel else of_kernel / of_engine))
 
     def end(self, text: str) -> End:
         """Return the end that a name such as ``"gpu 0"`` means; drive i hangs where NIC i hangs, CXL on a processor."""
@@ -129,14 +148,14 @@ class Server:
         nodes = self.fabric.nodes({"nvme": "nic", "cxl": "cpu"}.get(kind, kind))
         if not number.isdecimal() or int(number) >= nodes.size:
             raise ValueError(f"end must be {kind} 0 to {kind} {nodes.size - 1}, got {text!r}; the server has no other")
-        node = int(nodes[int(number)])
+        node, rate = int(nodes[int(number)]), math.inf
         if kind == "cxl":
-            return End(kind, text, node, catalog.value("links", "cxl2.0", "x16_raw_bandwidth"))
-        if kind != "nvme":
-            return End(kind, text, node)
-        link = int(np.flatnonzero(self.fabric.source == node)[0])
-        rate = self.fabric.capacity[link] * _DRIVE_LANES / LANES * pcie_part(lanes=_DRIVE_LANES)
-        return End(kind, text, int(self.fabric.target[link]), float(rate))
+            rate = catalog.value("links", "cxl2.0", "x16_raw_bandwidth")
+        elif kind == "nvme":
+            link = int(np.flatnonzero(self.fabric.source == node)[0])
+            rate = float(self.fabric.capacity[link]) * _DRIVE_LANES / LANES * pcie_part(lanes=_DRIVE_LANES)
+            node = int(self.fabric.target[link])
+        return End(kind, text, node, rate)
 
     def processor(self, end: End) -> End:
         """Return the memory of the nearest processor."""
@@ -145,13 +164,7 @@ class Server:
 
     def way(self, *nodes: int) -> NDArray[np.int64]:
         """Return the links of a way through some nodes that leaves out links between GPUs."""
-        legs = [(a, b) for a, b in pairwise(nodes) if a != b]
-        return self._routed(self.plain, legs, "ecmp").link.astype(np.int64) if legs else np.zeros(0, np.int64)
-
-    @staticmethod
-    def _routed(fabric: Fabric, legs: list[tuple[int, int]], method: str) -> Routes:
-        source, target = zip(*legs, strict=True)
-        return routing.route(fabric, Flows.make(source, target, 1.0), method)
+        return routing.route(self.plain, Flows.make(nodes[:-1], nodes[1:], 1.0)).link.astype(np.int64)
 
     def dma(self, a: End, b: End) -> Move:
         """Return a copy by an engine: of the NIC or drive, else of the GPU, which writes, but reads host memory.
@@ -161,7 +174,7 @@ class Server:
         peer, translated = not (a.in_host or b.in_host), self.iommu and not self.ats
         link = self.way(a.node, *([self.processor(a).node] if peer and translated else []), b.node)
         over = self.over(a, b, link)
-        split = peer and self.maker == "intel" and any(part.startswith("cpu") for part in over)
+        split = peer and any(part.startswith("cpu") for part in over) and self.splits
         kind = "read" if b.kind in ("nic", "nvme") or a.in_host else "write"
         rate = min(self._pcie(link, kind, LINE if split else None), a.rate, b.rate)
         latency = self._latency(a, b, link) + fact("iommu", "extra_latency") * translated
@@ -170,11 +183,9 @@ class Server:
 
     def between_gpus(self, a: End, b: End) -> Move:
         """Return a copy over the links that join GPUs; a step of NCCL's LL protocol stands for its latency."""
-        fabric = self.fabric
-        other = [i for i, m in enumerate(fabric.media) if m not in _PEERS]
-        alone = fabric.without(links=np.flatnonzero(np.isin(fabric.medium, other)))
-        way = self._routed(alone, [(a.node, b.node)], "spray")
-        rate = float(np.min(fabric.capacity[way.link] / way.use)) * part_between_gpus(fabric, self.kernel)
+        alone = self._without([m for m in self.fabric.media if m not in _PEERS])
+        way = routing.route(alone, Flows.make(a.node, b.node, 1.0), "spray")
+        rate = float(np.min(alone.capacity[way.link] / way.use)) * self.part_between_gpus
         over = (a.name, *(["nvswitch"] if way.link.size > 1 else []), b.name)
         latency = fact("hw", "latency_LL", "nccl_model", name="hwLat NVLINK Ring")
         return Move("DMA", over, rate, latency, fact("launch", "latency"), 0)
@@ -192,8 +203,8 @@ class Server:
 
     def _pcie(self, link: NDArray[np.int64], kind: str, payload: int | None) -> float:
         """Return the least rate of some links; those between processors have NCCL's already."""
-        part = {"pcie": pcie_part(kind, payload=payload, back=self.back)}
-        part["c2c"] = fact("h2d-gh200", "bandwidth") / catalog.value("links", "nvlink-c2c", "bandwidth")
+        c2c = fact("h2d-gh200", "bandwidth") / catalog.value("links", "nvlink-c2c", "bandwidth")
+        part = {"pcie": pcie_part(kind, payload=payload, back=self.back), "c2c": c2c}
         share = np.array([part.get(m, 1.0) for m in self.fabric.media])
         return float(np.min(self.fabric.capacity[link] * share[self.fabric.medium[link]], initial=math.inf))
 
@@ -206,28 +217,6 @@ class Server:
 
     def over(self, a: End, b: End, link: NDArray[np.int64]) -> tuple[str, ...]:
         """Return the parts on the way; the port of a GPU is none, what a drive hangs on is one."""
-        nodes = [a.node, *self.fabric.target[link].tolist()]
-        first, last = int(a.kind not in ("nvme", "cxl")), len(nodes) - (b.kind not in ("nvme", "cxl"))
-        names = [self.fabric.name(n) for n in nodes[first:last]]
+        first, last = (end.kind not in ("nvme", "cxl") for end in (a, b))
+        names = [self.fabric.name(n) for n in [a.node, *self.fabric.target[link]][first : link.size + 1 - last]]
         return (a.name, *(n for n in names if not n.startswith("port")), b.name)
-
-
-def part_between_gpus(fabric: Fabric, kernel: bool) -> float:
-    """Return which part of the links between GPUs a copy gets: one figure for each generation.
-
-    That of NVLink is the rate with which NCCL plans over the rate of the link; it holds for a kernel's packets, and
-    those of a copy engine have as much around more data. That of xGMI is one measured ring.
-    """
-    medium = next(m for m in fabric.media if m in _PEERS)
-    mine = (fabric.medium == fabric.media.index(medium)) & (fabric.source == fabric.endpoint[0])
-    ports, rate = int(fabric.ports[mine].sum()), float(fabric.capacity[mine].sum())
-    if medium == "xgmi":
-        return catalog.value("measured", "mi300x-2", "busbw") / (rate / ports)
-    for part in catalog.links.values():
-        if part.get("links_per_gpu") and part["links_per_gpu"].si == ports and part["bandwidth_per_gpu"].si == rate:
-            around = rate / ports / (part["nccl_effective_per_link"].si or math.nan) - 1  # of each byte of data
-            of_kernel, of_engine = (fact("nvlink-packet", "max_payload", name=n) for n in ("a kernel", "a copy engine"))
-            return 1 / (1 + around * (1.0 if kernel else of_kernel / of_engine))
-    raise ValueError(
-        f"links between GPUs must be those of a generation, got {ports} of {rate / ports:g} B/s; none fits"
-    )

@@ -10,7 +10,9 @@ from fabriclab.catalog.tables import read_rows
 from fabriclab.core import Fabric
 from fabriclab.gpudirect.copies import End, Move, Server
 
-MECHANISMS: Final = ("nvlink", "peer", "pinned", "pageable", "cpu")
+# How many ends may be memory of the host; one at least is a GPU.
+_HOST_ENDS: Final = {"nvlink": (0,), "peer": (0,), "pinned": (0, 1), "pageable": (0, 1), "cpu": (1,)}
+MECHANISMS: Final = tuple(_HOST_ENDS)
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ class Path:
         """Bytes that host memory reads and writes for each byte of the transfer."""
         return sum(m.host for m in self.moves)
 
-    def cores(self, chunk: units.Quantity, rate: units.Quantity = 50e9) -> float:  # source: 400 Gb/s, as the issue asks
+    def cores(self, chunk: units.Quantity, rate: units.Quantity = "400 Gb/s") -> float:  # source: nics, cx7
         """Return how many cores a rate keeps busy in transfers of ``chunk`` each; what only polls is left out."""
         size, asked = units.size(chunk, "chunk"), units.rate(rate)
         return asked * sum(m.issue / size + (m.by == "CPU") / m.rate for m in self.moves)
@@ -82,10 +84,8 @@ class Path:
         return "\n".join([repr(self), *lines, *filter(None, [self.note])])
 
 
-def path(
-    fabric: Fabric, source: str, target: str, mechanism: str, *, maker: str = "", iommu: bool = False,
-    ats: bool = False, module: bool = True, back: str = "none", kernel: bool = False,
-) -> Path:  # fmt: skip
+def path(fabric: Fabric, source: str, target: str, mechanism: str, *, maker: str = "", iommu: bool = False,
+         ats: bool = False, module: bool = True, back: str = "none", kernel: bool = False) -> Path:  # fmt: skip
     """Return how a transfer goes from one end to another.
 
     Leaves out other traffic, the rate of host memory and of NICs and drives themselves, and IOTLB misses in a row.
@@ -98,7 +98,7 @@ def path(
         ``"gpu 0"``, ``"nic 0"``, ``"nvme 0"`` (a drive of four lanes beside that NIC), ``"cpu 0"`` (its memory) or
         ``"cxl 0"`` (memory on a CXL link of that processor).
     mechanism : str
-        ``"nvlink"``, ``"peer"`` (from device to device over PCIe: GPUDirect P2P, RDMA or Storage, by the ends),
+        ``"nvlink"`` (or xGMI), ``"peer"`` (between devices over PCIe: GPUDirect P2P, RDMA or Storage, by the ends),
         ``"pinned"`` or ``"pageable"`` (through host memory, or to or from it), or ``"cpu"`` (a core loads and stores).
     maker : str
         Of the processors: ``"intel"``, ``"amd"`` or ``"arm"``; for a fabric that is none of the library's servers.
@@ -114,7 +114,8 @@ def path(
     Raises
     ------
     ValueError
-        If an end is not there, or the mechanism does not fit the ends.
+        If an end is not there, the mechanism does not fit the ends, or the fabric is none of the library's servers
+        and something must be known of its processors or links between GPUs.
     NoPath
         If no such links lead from one end to the other.
 
@@ -128,22 +129,20 @@ def path(
     <Path: 2 copies, 4 hops, 57.6 GB/s, 7.90 us, host memory 2 x>
     """
     units.choice(mechanism, "mechanism", MECHANISMS)
-    server = Server(
-        fabric, maker, units.flag(iommu, "iommu"), units.flag(ats, "ats"), back, units.flag(kernel, "kernel")
-    )
+    flags = map(units.flag, (iommu, ats, kernel), ("iommu", "ats", "kernel"))
+    server = Server(fabric, maker, back, *flags)
     a, b = server.end(source), server.end(target)
-    _check(a, b, mechanism)
+    kinds = (a.kind, b.kind)
+    if a.name == b.name or "gpu" not in kinds or a.in_host + b.in_host not in _HOST_ENDS[mechanism]:
+        msg = f"source and target must be two ends that {mechanism!r} joins, got {a.name!r} and {b.name!r}; "
+        raise ValueError(msg + "nvlink joins GPUs, peer a GPU and a device, cpu a GPU and host memory")
     note = ""
-    if mechanism == "peer" and not units.flag(module, "module") and {"nic", "nvme"} & {a.kind, b.kind}:
+    if mechanism == "peer" and not units.flag(module, "module") and {"nic", "nvme"} & {*kinds}:
         note, mechanism = "the kernel cannot give the GPU's memory to the device: through pinned host memory", "pinned"
-    if mechanism == "nvlink":
-        return Path((server.between_gpus(a, b),))
-    if mechanism == "peer":
-        move = server.dma(a, b)
-        return Path((move,), 2 * move.latency if (a.kind, b.kind) == ("nic", "gpu") else 0.0)
-    if mechanism == "cpu":
-        return Path((server.loads(a, b),))
-    return Path(tuple(_bounce(server, a, b, mechanism == "pageable")), 0.0, note)
+    if mechanism in ("pinned", "pageable"):
+        return Path(tuple(_bounce(server, a, b, mechanism == "pageable")), 0.0, note)
+    move = {"nvlink": server.between_gpus, "peer": server.dma, "cpu": server.loads}[mechanism](a, b)
+    return Path((move,), 2 * move.latency if mechanism == "peer" and kinds == ("nic", "gpu") else 0.0)
 
 
 def calls(way: str) -> tuple[tuple[str, str], ...]:
@@ -157,18 +156,6 @@ def calls(way: str) -> tuple[tuple[str, str], ...]:
     rows = read_rows(File(__file__).with_name("calls.csv"))
     units.choice(way, "way", dict.fromkeys(row["way"] for row in rows))
     return tuple((row["call"], row["does"]) for row in rows if row["way"] == way)
-
-
-def _check(a: End, b: End, mechanism: str) -> None:
-    """Refuse ends that a mechanism does not fit."""
-    kinds, host = {a.kind, b.kind}, a.in_host + b.in_host
-    fits = {
-        "nvlink": kinds == {"gpu"}, "peer": host == 0 and "gpu" in kinds, "pinned": host < 2, "pageable": host < 2,
-        "cpu": host == 1 and "gpu" in kinds,
-    }  # fmt: skip
-    if a.name == b.name or not fits[mechanism]:
-        msg = f"source and target must be two ends that {mechanism!r} joins, got {a.name!r} and {b.name!r}; "
-        raise ValueError(msg + "nvlink joins GPUs, peer a GPU and a device, cpu a GPU and host memory")
 
 
 def _bounce(server: Server, a: End, b: End, pageable: bool) -> list[Move]:

@@ -18,10 +18,8 @@ def fact(part: str, attribute: str, table: str = "memory_path", **where: str) ->
     return sum(ends) / len(ends) * (si_factor(spec.unit) or 1.0)
 
 
-def pcie_part(
-    kind: str = "write", *, size: units.Quantity | None = None, payload: int | None = None, lanes: int = LANES,
-    back: str = "none",
-) -> float:  # fmt: skip
+def pcie_part(kind: str = "write", *, size: units.Quantity | None = None, payload: int | None = None,
+              lanes: int = LANES, back: str = "none") -> float:  # fmt: skip
     """Return which part of a PCIe link's rate after coding carries data, in one direction.
 
     A write sends packets with data; a read sends requests one way, and completions with data come back. Every
