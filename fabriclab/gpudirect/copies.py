@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 
 from fabriclab import catalog, routing, units
 from fabriclab.core import Fabric, Flows
-from fabriclab.gpudirect.pcie import LANES, LINE, fact, pcie_part
+from fabriclab.gpudirect.pcie import LINE, fact, pcie_part
 from fabriclab.topologies.servers import _SERVERS
 
-_DRIVE_LANES: Final = 4
 _PEERS: Final = ("nvlink", "xgmi")  # media that join GPUs only
 _MAKERS: Final = {"upi-bdw": "intel", "upi-spr": "intel", "amd-if": "amd", "grace-grace": "arm"}
 
@@ -153,7 +152,7 @@ class Server:
             rate = catalog.value("links", "cxl2.0", "x16_raw_bandwidth")
         elif kind == "nvme":
             link = int(np.flatnonzero(self.fabric.source == node)[0])
-            rate = float(self.fabric.capacity[link]) * _DRIVE_LANES / LANES * pcie_part(lanes=_DRIVE_LANES)
+            rate = float(self.fabric.capacity[link]) * 4 / 16 * pcie_part(lanes=4)  # a drive has four lanes
             node = int(self.fabric.target[link])
         return End(kind, text, node, rate)
 

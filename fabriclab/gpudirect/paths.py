@@ -129,8 +129,7 @@ def path(fabric: Fabric, source: str, target: str, mechanism: str, *, maker: str
     <Path: 2 copies, 4 hops, 57.6 GB/s, 7.90 us, host memory 2 x>
     """
     units.choice(mechanism, "mechanism", MECHANISMS)
-    flags = map(units.flag, (iommu, ats, kernel), ("iommu", "ats", "kernel"))
-    server = Server(fabric, maker, back, *flags)
+    server = Server(fabric, maker, back, *map(units.flag, (iommu, ats, kernel), ("iommu", "ats", "kernel")))
     a, b = server.end(source), server.end(target)
     kinds = (a.kind, b.kind)
     if a.name == b.name or "gpu" not in kinds or a.in_host + b.in_host not in _HOST_ENDS[mechanism]:

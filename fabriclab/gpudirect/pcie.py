@@ -6,7 +6,6 @@ from typing import Final
 from fabriclab import catalog, units
 from fabriclab.core.spec import si_factor
 
-LANES: Final = 16
 LINE: Final = 64  # bytes of a cache line: a load of a processor, and what an Intel root complex makes of packets
 _KINDS: Final = ("write", "read")
 
@@ -19,7 +18,7 @@ def fact(part: str, attribute: str, table: str = "memory_path", **where: str) ->
 
 
 def pcie_part(kind: str = "write", *, size: units.Quantity | None = None, payload: int | None = None,
-              lanes: int = LANES, back: str = "none") -> float:  # fmt: skip
+              lanes: int = 16, back: str = "none") -> float:  # fmt: skip
     """Return which part of a PCIe link's rate after coding carries data, in one direction.
 
     A write sends packets with data; a read sends requests one way, and completions with data come back. Every
