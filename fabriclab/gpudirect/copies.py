@@ -1,0 +1,221 @@
+"""One copy inside a server: over which parts it goes, how fast, and what it costs to start."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fabriclab import catalog, routing, units
+from fabriclab.core import Fabric, Flows
+from fabriclab.gpudirect.pcie import LINE, fact, pcie_part
+from fabriclab.topologies.servers import _SERVERS
+
+_PEERS: Final = ("nvlink", "xgmi")  # media that join GPUs only
+_MAKERS: Final = {"upi-bdw": "intel", "upi-spr": "intel", "amd-if": "amd", "grace-grace": "arm"}
+
+
+@dataclass(frozen=True)
+class End:
+    """Where a copy begins or ends.
+
+    Parameters
+    ----------
+    kind, name : str
+        Such as ``"gpu"`` and ``"gpu 0"``.
+    node : int
+        Node of the fabric: that of a drive or of CXL memory is what it hangs on.
+    rate : float
+        Of the link of such a drive or memory. [B/s]
+    """
+
+    kind: str
+    name: str
+    node: int
+    rate: float = math.inf
+
+    @property
+    def in_host(self) -> bool:
+        """Whether this is memory of the host."""
+        return self.kind in ("cpu", "cxl")
+
+    @property
+    def latency(self) -> float:
+        """Return what the memory there adds [s]; what NICs and drives add is left out."""
+        near = fact("ddr", "latency")
+        host = {"cpu": near, "cxl": near * fact("cxl", "ratio_to_local")}
+        return host.get(self.kind, fact("gpu-bar", "round_trip") / 2 if self.kind == "gpu" else 0.0)
+
+
+@dataclass(frozen=True)
+class Move:
+    """One copy from a memory to another.
+
+    Parameters
+    ----------
+    by : str
+        ``"DMA"`` (an engine of a device) or ``"CPU"`` (a core).
+    over : tuple of str
+        Parts in order, both ends included; NVSwitch chips that share the bytes are one of them.
+    rate : float
+        Of a long copy. [B/s]
+    latency : float
+        Of the first byte, from end to end. [s]
+    issue : float
+        What it takes to start a copy, or a chunk of one. [s]
+    host : int
+        How often host memory reads or writes each byte.
+    """
+
+    by: str
+    over: tuple[str, ...]
+    rate: float
+    latency: float
+    issue: float
+    host: int
+
+
+@dataclass(frozen=True)
+class Server:
+    """A server with what copies in it depend on.
+
+    Parameters
+    ----------
+    fabric : Fabric
+        Nodes of the kinds ``gpu``, ``nic`` and ``cpu``, as the builders of servers give them.
+    maker : str
+        Of the processors, ``"intel"``, ``"amd"`` or ``"arm"``; if empty, that of this family of servers.
+    back : str
+        What moves the other way over PCIe meanwhile; see `pcie_part`.
+    iommu, ats : bool
+        Whether the IOMMU translates addresses of devices, and whether devices keep translations themselves.
+    kernel : bool
+        Whether a kernel copies, and no copy engine: NVLink's packets then carry less.
+    """
+
+    fabric: Fabric
+    maker: str = ""
+    back: str = "none"
+    iommu: bool = False
+    ats: bool = False
+    kernel: bool = False
+
+    @cached_property
+    def plain(self) -> Fabric:
+        """The server without the links that join GPUs only."""
+        return self._without([m for m in self.fabric.media if m in _PEERS])
+
+    def _without(self, media: list[str]) -> Fabric:
+        cut = [self.fabric.media.index(m) for m in media]
+        return self.fabric.without(links=np.flatnonzero(np.isin(self.fabric.medium, cut)))
+
+    @property
+    def parts(self) -> Mapping[str, str]:
+        """Return the row of this family in the table of servers; empty for a fabric that is none of them."""
+        return _SERVERS.get(self.fabric.family.replace("nvl72", "gb200"), {})
+
+    @property
+    def splits(self) -> bool:
+        """Whether the root complex splits packets between devices into lines, as Intel's does."""
+        made, known = self.maker or _MAKERS.get(self.parts.get("sockets", ""), ""), sorted(set(_MAKERS.values()))
+        return units.choice(made, "maker", known, " for this fabric: say whose processors it has") == "intel"
+
+    @property
+    def part_between_gpus(self) -> float:
+        """Return which part of the links between GPUs a copy gets: one figure for each generation.
+
+        That of NVLink is the rate with which NCCL plans over the rate of the link; it holds for a kernel's packets,
+        and those of a copy engine have as much around more data. That of xGMI is one measured ring.
+        """
+        link = self.parts.get("link", "")
+        if not link:
+            raise ValueError(f"fabric must be a server whose GPUs are joined, got the family {self.fabric.family!r}")
+        rate = catalog.value("links", link, "bandwidth_per_link")
+        if link.startswith("xgmi"):
+            return catalog.value("measured", "mi300x-2", "busbw") / rate
+        around = rate / catalog.value("links", link, "nccl_effective_per_link") - 1  # for each byte of data
+        of_kernel, of_engine = (fact("nvlink-packet", "max_payload", name=n) for n in ("a kernel", "a copy engine"))
+        return 1 / (1 + around * (1.0 if self.kernel else of_kernel / of_engine))
+
+    def end(self, text: str) -> End:
+        """Return the end that a name such as ``"gpu 0"`` means; drive i hangs where NIC i hangs, CXL on a processor."""
+        kind, _, number = str(text).partition(" ")
+        units.choice(kind, "end", ("gpu", "nic", "nvme", "cpu", "cxl"), "; name it as in 'gpu 0'")
+        nodes = self.fabric.nodes({"nvme": "nic", "cxl": "cpu"}.get(kind, kind))
+        if not number.isdecimal() or int(number) >= nodes.size:
+            raise ValueError(f"end must be {kind} 0 to {kind} {nodes.size - 1}, got {text!r}; the server has no other")
+        node, rate = int(nodes[int(number)]), math.inf
+        if kind == "cxl":
+            rate = catalog.value("links", "cxl2.0", "x16_raw_bandwidth")
+        elif kind == "nvme":
+            link = int(np.flatnonzero(self.fabric.source == node)[0])
+            rate = float(self.fabric.capacity[link]) * 4 / 16 * pcie_part(lanes=4)  # a drive has four lanes
+            node = int(self.fabric.target[link])
+        return End(kind, text, node, rate)
+
+    def processor(self, end: End) -> End:
+        """Return the memory of the nearest processor."""
+        near = min((self.way(end.node, int(n)).size, int(n)) for n in self.fabric.nodes("cpu"))[1]
+        return End("cpu", self.fabric.name(near), near)
+
+    def way(self, *nodes: int) -> NDArray[np.int64]:
+        """Return the links of a way through some nodes that leaves out links between GPUs."""
+        return routing.route(self.plain, Flows.make(nodes[:-1], nodes[1:], 1.0)).link.astype(np.int64)
+
+    def dma(self, a: End, b: End) -> Move:
+        """Return a copy by an engine: of the NIC or drive, else of the GPU, which writes, but reads host memory.
+
+        With an IOMMU and no ATS, switches send what is between devices up to the root complex.
+        """
+        peer, translated = not (a.in_host or b.in_host), self.iommu and not self.ats
+        link = self.way(a.node, *([self.processor(a).node] if peer and translated else []), b.node)
+        over = self.over(a, b, link)
+        split = peer and any(part.startswith("cpu") for part in over) and self.splits
+        kind = "read" if b.kind in ("nic", "nvme") or a.in_host else "write"
+        rate = min(self._pcie(link, kind, LINE if split else None), a.rate, b.rate)
+        latency = self._latency(a, b, link) + fact("iommu", "extra_latency") * translated
+        issue = fact("net-sw", "latency", "nics") if "nic" in (a.kind, b.kind) else fact("launch", "latency")
+        return Move("DMA", over, rate, latency, issue, a.in_host + b.in_host)
+
+    def between_gpus(self, a: End, b: End) -> Move:
+        """Return a copy over the links that join GPUs; a step of NCCL's LL protocol stands for its latency."""
+        alone = self._without([m for m in self.fabric.media if m not in _PEERS])
+        way = routing.route(alone, Flows.make(a.node, b.node, 1.0), "spray")
+        rate = float(np.min(alone.capacity[way.link] / way.use)) * self.part_between_gpus
+        over = (a.name, *(["nvswitch"] if way.link.size > 1 else []), b.name)
+        latency = fact("hw", "latency_LL", "nccl_model", name="hwLat NVLINK Ring")
+        return Move("DMA", over, rate, latency, fact("launch", "latency"), 0)
+
+    def loads(self, a: End, b: End) -> Move:
+        """Return a copy by loads and stores of a core, which waits for each line that it reads from a device."""
+        link = self.way(a.node, b.node)
+        once = self._latency(a, b, link) - fact("ddr", "latency")
+        rate = LINE / (2 * once) if b.in_host else self._pcie(link, "write", LINE)
+        return Move("CPU", self.over(a, b, link), rate, once * (1 + b.in_host), 0.0, 1)
+
+    def within_host(self, at: End) -> Move:
+        """Return a copy from host memory to host memory by one core."""
+        return Move("CPU", (at.name, at.name), fact("cpu-copy", "bandwidth"), 2 * fact("ddr", "latency"), 0.0, 2)
+
+    def _pcie(self, link: NDArray[np.int64], kind: str, payload: int | None) -> float:
+        """Return the least rate of some links; those between processors have NCCL's already."""
+        c2c = fact("h2d-gh200", "bandwidth") / catalog.value("links", "nvlink-c2c", "bandwidth")
+        part = {"pcie": pcie_part(kind, payload=payload, back=self.back), "c2c": c2c}
+        share = np.array([part.get(m, 1.0) for m in self.fabric.media])
+        return float(np.min(self.fabric.capacity[link] * share[self.fabric.medium[link]], initial=math.inf))
+
+    def _latency(self, a: End, b: End, link: NDArray[np.int64]) -> float:
+        """Return the sum over all that is passed; a root complex counts as a switch."""
+        passed = sum(part.startswith(("pcie", "cpu")) for part in self.over(a, b, link)[1:-1])
+        sockets = sum(self.fabric.media[m] == "socket" for m in self.fabric.medium[link])
+        hops = passed * fact("pcie-sw", "latency") + sockets * fact("pcie-numa", "extra_latency")
+        return a.latency + b.latency + float(hops)
+
+    def over(self, a: End, b: End, link: NDArray[np.int64]) -> tuple[str, ...]:
+        """Return the parts on the way; the port of a GPU is none, what a drive hangs on is one."""
+        first, last = (end.kind not in ("nvme", "cxl") for end in (a, b))
+        names = [self.fabric.name(n) for n in [a.node, *self.fabric.target[link]][first : link.size + 1 - last]]
+        return (a.name, *(n for n in names if not n.startswith("port")), b.name)

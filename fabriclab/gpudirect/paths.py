@@ -1,0 +1,165 @@
+"""Paths inside a server: which copies a transfer makes by each mechanism, how long it takes, what the host pays."""
+
+import math
+from dataclasses import dataclass
+from pathlib import Path as File
+from typing import Final
+
+from fabriclab import units
+from fabriclab.catalog.tables import read_rows
+from fabriclab.core import Fabric
+from fabriclab.gpudirect.copies import End, Move, Server
+
+# How many ends may be memory of the host; one at least is a GPU.
+_HOST_ENDS: Final = {"nvlink": (0,), "peer": (0,), "pinned": (0, 1), "pageable": (0, 1), "cpu": (1,)}
+MECHANISMS: Final = tuple(_HOST_ENDS)
+
+
+@dataclass(frozen=True)
+class Path:
+    """The copies of a transfer, in order.
+
+    Parameters
+    ----------
+    moves : tuple of Move
+        At least one.
+    flush : float
+        Time of the read by which a NIC makes sure that the GPU sees what it has written. [s]
+    note : str
+        Why another mechanism was taken than the one asked for.
+    """
+
+    moves: tuple[Move, ...]
+    flush: float = 0.0
+    note: str = ""
+
+    @property
+    def copies(self) -> int:
+        """How often the bytes are copied."""
+        return len(self.moves)
+
+    @property
+    def hops(self) -> int:
+        """Links passed, all copies together."""
+        return sum(len(m.over) - 1 for m in self.moves)
+
+    @property
+    def rate(self) -> float:
+        """Rate [B/s] of a long transfer whose copies overlap, but for what its chunks cost to start."""
+        return min(m.rate for m in self.moves)
+
+    @property
+    def latency(self) -> float:
+        """Time [s] until the first byte has arrived and may be read."""
+        return sum(m.issue + m.latency for m in self.moves) + self.flush
+
+    @property
+    def host_traffic(self) -> int:
+        """Bytes that host memory reads and writes for each byte of the transfer."""
+        return sum(m.host for m in self.moves)
+
+    def cores(self, chunk: units.Quantity, rate: units.Quantity = "400 Gb/s") -> float:  # source: nics, cx7
+        """Return how many cores a rate keeps busy in transfers of ``chunk`` each; what only polls is left out."""
+        size, asked = units.size(chunk, "chunk"), units.rate(rate)
+        return asked * sum(m.issue / size + (m.by == "CPU") / m.rate for m in self.moves)
+
+    def time(self, size: units.Quantity, chunk: units.Quantity | None = None) -> float:
+        """Return the time of a transfer [s] whose chunks, of at most ``chunk`` each, pass the copies as a pipeline.
+
+        Without ``chunk`` each copy waits for the one before.
+        """
+        n = units.size(size)
+        pieces = 1 if chunk is None else max(1, math.ceil(n / units.size(chunk, "chunk")))
+        step = [m.issue + n / pieces / m.rate for m in self.moves]
+        return sum(step) + (pieces - 1) * max(step) + sum(m.latency for m in self.moves) + self.flush
+
+    def __repr__(self) -> str:
+        """Show copies, rate, latency and host traffic in one line."""
+        rate, latency = units.format_rate(self.rate), units.format_time(self.latency)
+        return f"<Path: {self.copies} copies, {self.hops} hops, {rate}, {latency}, host memory {self.host_traffic} x>"
+
+    def draw(self) -> str:
+        """Return the path as text, one copy in a line."""
+        lines = [f"{m.by}: {' - '.join(m.over)}, {units.format_rate(m.rate)}" for m in self.moves]
+        return "\n".join([repr(self), *lines, *filter(None, [self.note])])
+
+
+def path(fabric: Fabric, source: str, target: str, mechanism: str, *, maker: str = "", iommu: bool = False,
+         ats: bool = False, module: bool = True, back: str = "none", kernel: bool = False) -> Path:  # fmt: skip
+    """Return how a transfer goes from one end to another.
+
+    Leaves out other traffic, the rate of host memory and of NICs and drives themselves, and IOTLB misses in a row.
+
+    Parameters
+    ----------
+    fabric : Fabric
+        A server of `fabriclab.topologies`.
+    source, target : str
+        ``"gpu 0"``, ``"nic 0"``, ``"nvme 0"`` (a drive of four lanes beside that NIC), ``"cpu 0"`` (its memory) or
+        ``"cxl 0"`` (memory on a CXL link of that processor).
+    mechanism : str
+        ``"nvlink"`` (or xGMI), ``"peer"`` (between devices over PCIe: GPUDirect P2P, RDMA or Storage, by the ends),
+        ``"pinned"`` or ``"pageable"`` (through host memory, or to or from it), or ``"cpu"`` (a core loads and stores).
+    maker : str
+        Of the processors: ``"intel"``, ``"amd"`` or ``"arm"``; for a fabric that is none of the library's servers.
+    iommu, ats : bool
+        Whether the IOMMU translates, and whether the devices keep translations, so that switches need not ask it.
+    module : bool
+        Whether the kernel can give a NIC or drive the GPU's memory: nvidia-peermem, DMA-BUF or nvidia-fs.
+    back : str
+        What moves the other way meanwhile: ``"none"``, ``"write"`` or ``"read"``.
+    kernel : bool
+        Whether a kernel copies from GPU to GPU, as NCCL's do, and no copy engine.
+
+    Raises
+    ------
+    ValueError
+        If an end is not there, the mechanism does not fit the ends, or the fabric is none of the library's servers
+        and something must be known of its processors or links between GPUs.
+    NoPath
+        If no such links lead from one end to the other.
+
+    Examples
+    --------
+    >>> from fabriclab import topologies
+    >>> server = topologies.build("dgx_h100")
+    >>> path(server, "nic 0", "gpu 0", "peer")
+    <Path: 1 copies, 2 hops, 57.6 GB/s, 2.71 us, host memory 0 x>
+    >>> path(server, "nic 0", "gpu 0", "pinned")
+    <Path: 2 copies, 4 hops, 57.6 GB/s, 7.90 us, host memory 2 x>
+    """
+    units.choice(mechanism, "mechanism", MECHANISMS)
+    server = Server(fabric, maker, back, *map(units.flag, (iommu, ats, kernel), ("iommu", "ats", "kernel")))
+    a, b = server.end(source), server.end(target)
+    kinds = (a.kind, b.kind)
+    if a.name == b.name or "gpu" not in kinds or a.in_host + b.in_host not in _HOST_ENDS[mechanism]:
+        msg = f"source and target must be two ends that {mechanism!r} joins, got {a.name!r} and {b.name!r}; "
+        raise ValueError(msg + "nvlink joins GPUs, peer a GPU and a device, cpu a GPU and host memory")
+    note = ""
+    if mechanism == "peer" and not units.flag(module, "module") and {"nic", "nvme"} & {*kinds}:
+        note, mechanism = "the kernel cannot give the GPU's memory to the device: through pinned host memory", "pinned"
+    if mechanism in ("pinned", "pageable"):
+        return Path(tuple(_bounce(server, a, b, mechanism == "pageable")), 0.0, note)
+    move = {"nvlink": server.between_gpus, "peer": server.dma, "cpu": server.loads}[mechanism](a, b)
+    return Path((move,), 2 * move.latency if mechanism == "peer" and kinds == ("nic", "gpu") else 0.0)
+
+
+def calls(way: str) -> tuple[tuple[str, str], ...]:
+    """Return what a program calls, in order, and what each call does.
+
+    Parameters
+    ----------
+    way : str
+        ``"peermem"`` or ``"dmabuf"`` (GPUDirect RDMA), or ``"cufile"`` (GPUDirect Storage).
+    """
+    rows = read_rows(File(__file__).with_name("calls.csv"))
+    units.choice(way, "way", dict.fromkeys(row["way"] for row in rows))
+    return tuple((row["call"], row["does"]) for row in rows if row["way"] == way)
+
+
+def _bounce(server: Server, a: End, b: End, pageable: bool) -> list[Move]:
+    """Return the copies through host memory near the GPU, or near the first of two; a core makes the pageable ones."""
+    at = a if a.in_host else b if b.in_host else server.processor(a if a.kind == "gpu" else b)
+    by_core = [server.within_host(at)] * pageable
+    there = [] if a.in_host else [server.dma(a, at), *by_core]
+    return there + ([] if b.in_host else [*by_core, server.dma(at, b)])
