@@ -25,11 +25,12 @@ from fabriclab.rdma.errors import PyverbsRDMAError
 
 PAGE: Final = mmap.PAGESIZE
 ROWS: Final = 1 << 16  # of each table
-# Words of 8 bytes: what the header, a queue pair, a completion queue and a receive queue hold, in this order.
-TOKEN, BASE, REDO = 0, 1, 2  # REDO and the three words after it: a step that a dead process may have left undone
+# Words of 8 bytes: what the header, a queue pair, and a queue hold, in this order. CHANGES counts changes of the tables;
+# REDO and the three words after it are a step that a dead process may have left undone.
+CHANGES, TOKEN, BASE, REDO = range(1, 5)
 STATE, TYPE, PD, ACCESS, DEST, DEST_TOKEN, RQ, RCQ, SHARED, PSN, QKEY, RNR_TIMER, READS = range(13)
-HEAD, TAIL, SIZE, SGES = range(4)  # of both kinds of queue; a queue of completions has the next three instead of SGES
-ARMED, PIPE, OVERRUN, NUMBER = range(3, 7)
+HEAD, TAIL, ARMED, OVERRUN, SIZE, SGES, PIPE, NUMBER = range(8)  # SGES of receive queues, four of completion queues
+QUEUE: Final = struct.Struct("<4Q")  # the first four of them
 MR_ROW: Final = struct.Struct("<IIQQQ")  # key, access, first address, address after the last, protection domain
 QP_ROW: Final = struct.Struct("<10Q")  # the first ten of them
 CQE: Final = struct.Struct("<Q8I")  # wr_id, status, opcode, byte_len, qp_num, src_qp, imm_data, wc_flags, vendor_err
@@ -48,7 +49,7 @@ class Arena:
     """A segment as this process maps it, its own or a peer's."""
 
     def __init__(self, fd: int, pid: int, number: int, token: int = 0) -> None:
-        self.fd, self.pid, self.number, self.life = fd, pid, number, [True]
+        self.fd, self.pid, self.number, self.alive = fd, pid, number, True
         weakref.finalize(self, os.close, fd)
         self.map = mmap.mmap(fd, os.fstat(fd).st_size)
         self.bytes = memoryview(self.map)
@@ -77,6 +78,10 @@ class Arena:
     def owns(self, addr: int, length: int) -> bool:
         """Tell whether memory was handed out by `alloc`."""
         return _DATA <= addr - self.base <= self._end - length
+
+    def changed(self) -> None:
+        """Let everybody check again, after a change of a table."""
+        self.words[CHANGES] += 1
 
     def find(self, key: int, addr: int, length: int, access: int, pd: int) -> int:
         """Return the offset of registered memory, or -1 if key, bounds, access or protection domain forbid it."""
@@ -139,6 +144,7 @@ class Arena:
         """Put a queue pair of this segment into the error state and flush its own receive queue."""
         words = self.words
         words[row + STATE] = e.ibv_qp_state.IBV_QPS_ERR
+        self.changed()
         rq = words[row + RQ]
         with self.lock():
             while not words[row + SHARED] and words[rq + HEAD] != words[rq + TAIL]:
@@ -200,14 +206,16 @@ def attach(gid: str) -> Arena:
     if arena is None or arena.words[TOKEN] != token:
         msg = f"no context answers to GID {gid}: its process has ended, or closed it, or belongs to another user"
         raise PyverbsRDMAError(msg, errno.EHOSTUNREACH)
-    threading.Thread(target=_watch, args=(watched, arena.life), daemon=True).start()
+    threading.Thread(target=_watch, args=(watched, weakref.ref(arena)), daemon=True).start()
     return _open.setdefault(token, arena)
 
 
-def _watch(pidfd: int, life: list[bool]) -> None:
+def _watch(pidfd: int, arena: "weakref.ref[Arena]") -> None:
     """Wait for the end of a process; a stopped one is alive."""
     poll = select.poll()
     poll.register(pidfd, select.POLLIN)
     poll.poll()
-    life[0] = False
     os.close(pidfd)
+    if dead := arena():
+        dead.alive = False
+        dead.changed()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import collections
 import errno
+import functools
 import os
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fabriclab.rdma import _arena
 from fabriclab.rdma import enums as e
@@ -17,32 +18,21 @@ if TYPE_CHECKING:
     from fabriclab.rdma.qp import QP
 
 
-class WC:
+class WC(NamedTuple):
     """A work completion. After an error only ``wr_id``, ``status``, ``qp_num`` and ``vendor_err`` mean something."""
 
-    __slots__ = (
-        "byte_len", "imm_data", "opcode", "qp_num", "sent", "src_qp", "status", "vendor_err", "wc_flags", "wr_id"
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        wr_id: int = 0,
-        status: int = 0,
-        opcode: int = 0,
-        byte_len: int = 0,
-        qp_num: int = 0,
-        src_qp: int = 0,
-        imm_data: int = 0,
-        wc_flags: int = 0,
-        vendor_err: int = 0,
-        sent: tuple[QP, int] | None = None,
-    ) -> None:
-        self.wr_id, self.status, self.opcode, self.byte_len, self.qp_num = wr_id, status, opcode, byte_len, qp_num
-        self.src_qp, self.imm_data, self.wc_flags, self.vendor_err = src_qp, imm_data, wc_flags, vendor_err
-        self.sent = sent  # of the device: which place of which send queue is free again when this has been polled
+    wr_id: int = 0
+    status: int = 0
+    opcode: int = 0
+    byte_len: int = 0
+    qp_num: int = 0
+    src_qp: int = 0
+    imm_data: int = 0
+    wc_flags: int = 0
+    vendor_err: int = 0
 
     def __repr__(self) -> str:
-        """Return it as a person would type it."""
+        """Return it as a person would type it, with the names of status and opcode."""
         status, opcode = e.ibv_wc_status(self.status).name, e.ibv_wc_opcode(self.opcode).name
         return f"WC(wr_id={self.wr_id}, {status}, {opcode}, byte_len={self.byte_len}, qp_num={self.qp_num})"
 
@@ -89,29 +79,24 @@ class CQ(Closes):
             raise PyverbsRDMAError(f"a completion queue has room for 1 at least, got {cqe}", errno.EINVAL)
         self.context, self.cqe, self.comp_channel, self.number = context, cqe, channel, context.number()
         self.cq_context, self.comp_vector = cq_context, comp_vector
-        self._local: collections.deque[WC] = collections.deque()
+        self.local: collections.deque[tuple[WC, QP, int]] = collections.deque()
         self._polls = threading.Lock()
         self._arena, self._words = context.arena, context.arena.words
         self.row = self._arena.alloc(_arena.QUEUE_ROOM + cqe * _arena.CQE_ROOM) // 8
+        self.state = functools.partial(_arena.QUEUE.unpack_from, self._arena.map, 8 * self.row)
         self._words[self.row + _arena.SIZE] = cqe
         self._words[self.row + _arena.NUMBER] = self.number
         self._words[self.row + _arena.PIPE] = channel.write if channel else 0
 
-    def fits(self) -> bool:
-        """Tell whether there is room for one more completion."""
-        words, row = self._words, self.row
-        return len(self._local) + words[row + 1] - words[row] < self.cqe and not words[row + 6 - 1]
-
-    def add(self, wc: WC, solicited: bool = False) -> bool:
+    def add(self, wc: WC, qp: QP, index: int, solicited: bool) -> bool:
         """Take a completion of this process; False if the queue is broken, or breaks now because it is full."""
-        words, row = self._words, self.row
-        if len(self._local) + words[row + 1] - words[row] >= self.cqe:
-            words[row + _arena.OVERRUN] = 1
-        if words[row + _arena.OVERRUN]:
+        head, tail, armed, broken = self.state()
+        if broken or len(self.local) + tail - head >= self.cqe:
+            self._words[self.row + _arena.OVERRUN] = 1
             return False
-        self._local.append(wc)
-        if words[row + _arena.ARMED]:
-            self._arena.notify(row, solicited or wc.status != 0)
+        self.local.append((wc, qp, index))
+        if armed:
+            self._arena.notify(self.row, solicited or wc.status != 0)
         return True
 
     def poll(self, num_entries: int = 1) -> tuple[int, list[WC]]:
@@ -122,25 +107,29 @@ class CQ(Closes):
         PyverbsRDMAError
             If completions were lost because the queue was full; the queue is of no use any more.
         """
-        words, row, local, found = self._words, self.row, self._local, list[WC]()
-        with self._polls:
-            while len(found) < num_entries:
-                if local:
-                    wc = local.popleft()
-                    if wc.sent:
-                        wc.sent[0].retired = wc.sent[1]
-                elif (head := words[row]) != words[row + 1]:
-                    place = 8 * row + _arena.QUEUE_ROOM + head % self.cqe * _arena.CQE_ROOM
-                    wc = WC(*_arena.CQE.unpack_from(self._arena.map, place))
-                    words[row] = head + 1
-                else:
-                    break
-                found.append(wc)
-        if not found and words[row + _arena.OVERRUN]:
-            raise PyverbsRDMAError(f"the completion queue was full ({self.cqe}) when more completed: poll more often, "
-                                   "or make it larger", errno.EOVERFLOW)  # fmt: skip
+        found: list[WC] = []
+        while len(found) < num_entries and self.local:
+            try:
+                wc, qp, qp.retired = self.local.popleft()
+            except IndexError:  # another thread was quicker
+                break
+            found.append(wc)
+        if len(found) < num_entries:
+            self._poll_shared(found, num_entries)
         self.context.counters.polled += len(found)
         return len(found), found
+
+    def _poll_shared(self, found: list[WC], num_entries: int) -> None:
+        """Add what peers completed."""
+        with self._polls:
+            head, tail, _, broken = self.state()
+            for n in range(head, min(tail, head + num_entries - len(found))):
+                place = 8 * self.row + _arena.QUEUE_ROOM + n % self.cqe * _arena.CQE_ROOM
+                found.append(WC(*_arena.CQE.unpack_from(self._arena.map, place)))
+                self._words[self.row + _arena.HEAD] = n + 1
+        if not found and broken:
+            raise PyverbsRDMAError(f"the completion queue was full ({self.cqe}) when more completed: poll more often, "
+                                   "or make it larger", errno.EOVERFLOW)  # fmt: skip
 
     def req_notify(self, solicited_only: bool = False) -> None:
         """Arm the queue: its next completion (solicited or failed, if so asked) puts one event into the channel."""

@@ -181,6 +181,7 @@ class MR(Closes):
         self.lkey = self.rkey = self._row << 8 | tag
         self.buf = arena.base + self.at
         _arena.MR_ROW.pack_into(arena.map, self._place, self.lkey, access, self.buf, self.buf + length, creator.number)
+        arena.changed()
 
     @property
     def _place(self) -> int:
@@ -212,6 +213,7 @@ class MR(Closes):
 
     def _close(self) -> None:
         self.context.arena.bytes[self._place : self._place + _arena.MR_ROW.size] = bytes(_arena.MR_ROW.size)
+        self.context.arena.changed()
         self.context.keys.append(self._row)
         if self._made_here:
             self.context.arena.free(self.at, self.length)

@@ -11,11 +11,11 @@ import threading
 import time
 from collections import deque
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from fabriclab.rdma import _arena
 from fabriclab.rdma import enums as e
-from fabriclab.rdma._arena import HEAD, STATE, TAIL, Arena, Spans, move
+from fabriclab.rdma._arena import CHANGES, HEAD, STATE, TAIL, Arena, Spans, move
 from fabriclab.rdma.cq import WC
 from fabriclab.rdma.device import PD, Closes
 from fabriclab.rdma.errors import PyverbsRDMAError, PyverbsUserError
@@ -33,9 +33,9 @@ _OK, _LOC_LEN, _LOC_QP_OP, _LOC_PROT, _FLUSH = 0, 1, 2, 4, 5
 _REM_INV_REQ, _REM_ACCESS, _REM_OP, _RETRY_EXC, _RNR_EXC = 9, 10, 11, 12, 13
 _RNR, _LOST = -1, -2  # not ends: the receiver has no buffer, or does not answer
 _RTR, _RTS, _RC, _UD = int(RTR), int(RTS), int(RC), int(UD)
-_row_of = _arena.QP_ROW.unpack_from
 _GRH = 40  # bytes before a datagram
 _LONGEST = 2**31
+_KNOWN = 1024  # requests of which the outcome of the checks is kept
 _Job = tuple[SendWR, int, int, "Spans | None"]  # request, bytes, its number in the queue, where inline data is kept
 
 
@@ -72,6 +72,8 @@ class QP(Closes):
         self._waiting: deque[_Job] = deque()
         self._tries, self._lock, self._attr, self._peer = 0, threading.Lock(), QPAttr(), self._own
         self._peer_place = self._psn = 0
+        self._peer_words, self._room, self._scq_state = self._own.words, cap.max_send_wr, scq.state
+        self._known: dict[tuple[int, ...], tuple[Any, ...]] = {}  # see `_again`
         self._recv = srq.queue if srq else ReceiveQueue(self._own, cap.max_recv_wr, cap.max_recv_sge)
         self._row, self._words = row(self.qp_num), self._own.words
         fields = (0, self.qp_type, self._domain, 0, 0, 0, self._recv.row, rcq.row, int(srq is not None), 0)
@@ -119,7 +121,8 @@ class QP(Closes):
             words[mine + _arena.DEST], words[mine + _arena.DEST_TOKEN] = attr.dest_qp_num, peer.token
             words[mine + _arena.PSN], words[mine + _arena.READS] = attr.rq_psn, attr.max_dest_rd_atomic
             words[mine + _arena.RNR_TIMER] = attr.min_rnr_timer
-            words[mine + STATE] = new
+            words[mine + STATE], self._peer_words = new, peer.words
+            self._own.changed()
             if new == ERR:
                 self._fail()
             elif new == RESET:
@@ -156,46 +159,40 @@ class QP(Closes):
             For a request that cannot be posted: wrong state or opcode, too many pieces, too much inline data, or a full
             send queue. What stands before it in the chain is posted. All other errors are completions.
         """
-        if wr.opcode or wr.next_wr is not None or len(wr.sg) > 1 or not self._quick(wr):
+        if wr.next_wr is not None or len(wr.sg) > 1 or not self._again(wr):
             ring(self._counters, wr, bad_wr, self._post_send)
 
-    def _quick(self, wr: SendWR) -> bool:
-        """Do a plain WRITE of one piece with the checks of `_execute` in one place; False where one of them fails."""
-        own, peer, cq, piece = self._own, self._peer, self._scq, wr.sg[0]
-        with self._lock:
-            state, kind, domain, access, dest, token, _, _, _, psn = _row_of(peer.map, self._peer_place)
-            at = own.find(piece.lkey, piece.addr, n := piece.length, 0, self._domain)
-            to = peer.find(wr.rkey, wr.remote_addr, n, _REMOTE_WRITE, domain)
-            if (
-                self._words[self._row] != _RTS
-                or at < 0
-                or to < 0
-                or state != _RTS
-                or dest != self.qp_num
-                or token != own.token
-                or psn != self._psn
-                or kind != self.qp_type
-                or not access & _REMOTE_WRITE
-                or not 0 < n <= _LONGEST
-                or wr.send_flags & _INLINE
-                or not peer.life[0]
-                or self._waiting
-                or self.posted - self.retired >= self._cap.max_send_wr
-                or not cq.fits()
-            ):
-                return False
-            if n == 8 and not (at | to) & 7:
-                peer.words[to >> 3] = own.words[at >> 3]
-            else:
-                peer.bytes[to : to + n] = own.bytes[at : at + n]
+    def _again(self, wr: SendWR) -> bool:
+        """Do a WRITE or READ whose checks have passed before; False if anything has changed or is unusual.
+
+        As in the translation cache of a NIC: what was found stands as long as nobody changes a table that was read.
+        """
+        piece, local = wr.sg[0], self._scq.local
+        key = wr.opcode, wr.wr_id, wr.send_flags, wr.rkey, wr.remote_addr, piece.addr, piece.length, piece.lkey
+        if (known := self._known.get(key)) is None:
+            return False
+        mine, theirs, target, to, source, at, told = known
+        head, tail, armed, broken = self._scq_state()
+        if (
+            self._words[CHANGES] != mine
+            or self._peer_words[CHANGES] != theirs
+            or self.posted - self.retired >= self._room
+            or len(local) + tail - head >= self._scq.cqe
+            or armed
+            or broken
+            or self._waiting
+        ):
+            return False
+        with self._lock:  # also a memory fence: a later WRITE is seen later
+            target[to] = source[at]
             self.posted = index = self.posted + 1
-            counters = self._counters
-            counters.doorbells += 1
-            counters.posted += 1
-            counters.transfers += 1
-            counters.bytes += n
-            if self._all or wr.send_flags & _SIGNALED:
-                cq.add(WC(wr.wr_id, 0, 1, n, self.qp_num, 0, 0, 0, 0, (self, index)), wr.send_flags & _SOLICITED)
+        if told:
+            local.append((told, self, index))
+        counters = self._counters
+        counters.doorbells += 1
+        counters.posted += 1
+        counters.transfers += 1
+        counters.bytes += piece.length
         return True
 
     def _post_send(self, wr: SendWR) -> None:
@@ -249,10 +246,11 @@ class QP(Closes):
         """Tell the completion queue, where it is to be told, and stop the pair after an error."""
         fits = True
         if status or self._all or wr.send_flags & _SIGNALED:
-            told = WC(wr.wr_id, status, _TOLD[wr.opcode], total, self.qp_num, 0, 0, 0, 0, (self, index))
-            fits = self._scq.add(told, bool(wr.send_flags & _SOLICITED))
+            told = WC(wr.wr_id, status, _TOLD[wr.opcode], total, self.qp_num)
+            fits = self._scq.add(told, self, index, bool(wr.send_flags & _SOLICITED))
         if (status and status != _FLUSH) or (not fits and self._words[self._row] != ERR):
             self._words[self._row + STATE] = ERR if self.qp_type == RC or not fits else SQE
+            self._own.changed()
             self._fail()
 
     def _fail(self) -> None:
@@ -337,7 +335,7 @@ class QP(Closes):
         return status
 
     def _connected(self, wr: SendWR, op: int, total: int, spans: Spans) -> int:
-        peer = self._peer
+        peer, seen = self._peer, (self._words[CHANGES], self._peer_words[CHANGES])
         fields = _arena.QP_ROW.unpack_from(peer.map, self._peer_place)
         state, kind, domain, access, dest, token, _, _, _, psn = fields
         if (
@@ -346,7 +344,7 @@ class QP(Closes):
             or token != self._own.token
             or kind != self.qp_type
             or psn != self._psn
-            or not peer.life[0]
+            or not peer.alive
         ):
             return _LOST
         if op == _SEND or op == _SEND_IMM:
@@ -362,13 +360,31 @@ class QP(Closes):
             return _REM_ACCESS if to < 0 else _REM_INV_REQ
         if op == _WRITE:
             move(self._own, spans, peer, ((to, total),))
+            self._remember(wr, seen, self._own, spans, peer, ((to, total),))
         elif op == _WRITE_IMM:
             return self._deliver(wr, total, spans, peer, self._peer_place, (to, total))
         elif op == _READ:
             move(peer, ((to, total),), self._own, spans)
+            self._remember(wr, seen, peer, ((to, total),), self._own, spans)
         else:
             self._atomic(wr, peer, to, spans)
         return _OK
+
+    def _remember(
+        self, wr: SendWR, seen: tuple[int, int], src: Arena, spans: Spans, dst: Arena, targets: Spans
+    ) -> None:
+        """Keep what `_again` needs: the state of both tables, what to copy, and what to tell."""
+        if len(spans) == len(targets) == 1 and not wr.send_flags & _INLINE and (n := spans[0][1]):
+            piece, at, to = wr.sg[0], spans[0][0], targets[0][0]
+            key = wr.opcode, wr.wr_id, wr.send_flags, wr.rkey, wr.remote_addr, piece.addr, piece.length, piece.lkey
+            told = self._all or wr.send_flags & _SIGNALED
+            if n == 8 and not (at | to) & 7:
+                copy: tuple[Any, ...] = dst.words, to >> 3, src.words, at >> 3
+            else:
+                copy = dst.bytes, slice(to, to + n), src.bytes, slice(at, at + n)
+            if len(self._known) > _KNOWN:
+                self._known.clear()
+            self._known[key] = *seen, *copy, told and WC(wr.wr_id, _OK, _TOLD[wr.opcode], n, self.qp_num)
 
     def _atomic(self, wr: SendWR, peer: Arena, to: int, spans: Spans) -> None:
         with peer.lock(to):
@@ -388,7 +404,7 @@ class QP(Closes):
             return _LOC_LEN
         peer, place = wr.ah.peer, 8 * row(wr.qpn)
         state, kind = _arena.QP_ROW.unpack_from(peer.map, place)[:2]
-        if kind != _UD or not _RTR <= state < ERR or not peer.life[0]:
+        if kind != _UD or not _RTR <= state < ERR or not peer.alive:
             return _LOST
         if peer.words[place // 8 + _arena.QKEY] != wr.qkey:
             return _LOST
@@ -427,6 +443,7 @@ class QP(Closes):
         self._waiting.clear()
         self._words[self._row + STATE] = RESET
         self._words[self._row + _arena.DEST] = 0
+        self._own.changed()
 
     def __repr__(self) -> str:
         """Return it as a person would type it."""
