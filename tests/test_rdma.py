@@ -32,7 +32,24 @@ from fabriclab.errors import TooLarge
 from fabriclab.rdma import enums as e
 
 # What pyverbs has and this device has not.
-NOT_DONE = {}
+NOT_DONE = {
+    "Context": "cmd_fd context get_async_event num_comp_vectors query_device_ex query_gid_ex query_gid_table "
+               "query_gid_type query_rt_values_ex",
+    "PD": "advise_mr handle pd unimport",
+    "MR": "handle rereg unimport",
+    "CQ": "resize",
+    "QP": "bind_mw query_data_in_order query_ece set_ece",
+    "SRQ": "get_srq_num modify post_srq_ops query",
+    "QPAttr": "alt_ah_attr alt_pkey_index alt_port_num alt_timeout cap en_sqd_async_notify path_mig_state rate_limit "
+              "sq_draining",
+    "QPInitAttr": "max_inline_data max_recv_sge max_recv_wr max_send_sge max_send_wr",
+    "AHAttr": "dgid flow_label hop_limit sgid_index traffic_class",
+    "WC": "dlid_path_bits pkey_index sl slid",
+    "SendWR": "close set_bind_wr set_qp_type_xrc sg_list",
+    "RecvWR": "close",
+    "SGE": "close read",
+    "SrqInitAttr": "max_sge max_wr srq_limit",
+}  # fmt: skip
 
 # ------------------------------------------------------------------ by hand
 

@@ -25,19 +25,20 @@ from fabriclab.rdma.errors import PyverbsRDMAError
 
 PAGE: Final = mmap.PAGESIZE
 ROWS: Final = 1 << 16  # of each table
-# Words of 8 bytes: what the header, a queue pair, and a queue hold, in this order. CHANGES counts changes of the tables;
+# Words of 8 bytes: what the header, a queue pair, and a queue hold, in this order. CHANGES counts changes of tables;
 # REDO and the three words after it are a step that a dead process may have left undone.
 CHANGES, TOKEN, BASE, REDO = range(1, 5)
-STATE, TYPE, PD, ACCESS, DEST, DEST_TOKEN, RQ, RCQ, SHARED, PSN, QKEY, RNR_TIMER, READS = range(13)
+STATE, PD, ACCESS, RQ, RCQ, SHARED, TYPE, DEST, DEST_TOKEN, PSN, QKEY, RNR_TIMER, READS = range(13)
+QP_FIELDS: Final = (STATE, ACCESS, TYPE, DEST, DEST_TOKEN, PSN, QKEY, RNR_TIMER, READS)  # that a step may set
 HEAD, TAIL, ARMED, OVERRUN, SIZE, SGES, PIPE, NUMBER = range(8)  # SGES of receive queues, four of completion queues
 QUEUE: Final = struct.Struct("<4Q")  # the first four of them
 MR_ROW: Final = struct.Struct("<IIQQQ")  # key, access, first address, address after the last, protection domain
 QP_ROW: Final = struct.Struct("<10Q")  # the first ten of them
 CQE: Final = struct.Struct("<Q8I")  # wr_id, status, opcode, byte_len, qp_num, src_qp, imm_data, wc_flags, vendor_err
-CQE_ROOM, QUEUE_ROOM, QP_WORDS = 48, 64, 16
+CQE_ROOM, QUEUE_ROOM, _QP_ROOM = 48, 64, 128
 MR_TABLE: Final = PAGE
-QP_TABLE: Final = MR_TABLE + ROWS * MR_ROW.size
-_DATA: Final = QP_TABLE + ROWS * 8 * QP_WORDS
+_QP_TABLE: Final = MR_TABLE + ROWS * MR_ROW.size
+_DATA: Final = _QP_TABLE + ROWS * _QP_ROOM
 _NAME: Final = "fabriclab-rdma"
 _FLOCK: Final = struct.Struct("hhqqi4x")
 Spans = Sequence[tuple[int, int]]  # (offset, bytes) in a segment
@@ -75,9 +76,15 @@ class Arena:
         """Give the memory of an allocation back to the machine."""
         self.map.madvise(mmap.MADV_REMOVE, at, -(-max(size, 1) // PAGE) * PAGE)
 
-    def owns(self, addr: int, length: int) -> bool:
-        """Tell whether memory was handed out by `alloc`."""
-        return _DATA <= addr - self.base <= self._end - length
+    def queue(self, room: int, size: int, sges: int = 0) -> int:
+        """Return the row of a new queue with ``room`` entries of ``size`` bytes."""
+        row = self.alloc(QUEUE_ROOM + room * size) // 8
+        self.words[row + SIZE], self.words[row + SGES] = room, sges
+        return row
+
+    def inside(self, addr: int, length: int) -> int:
+        """Return the offset of memory that `alloc` handed out, -1 for any other."""
+        return addr - self.base if _DATA <= addr - self.base <= self._end - length else -1
 
     def changed(self) -> None:
         """Let everybody check again, after a change of a table."""
@@ -140,18 +147,20 @@ class Arena:
                 os.write(pipe, words[cq + NUMBER].to_bytes(8, "little"))
                 os.close(pipe)
 
-    def fail(self, row: int, qp_num: int) -> None:
+    def fail(self, qp_num: int) -> None:
         """Put a queue pair of this segment into the error state and flush its own receive queue."""
-        words = self.words
+        words, row = self.words, qp_row(qp_num)
         words[row + STATE] = e.ibv_qp_state.IBV_QPS_ERR
         self.changed()
-        rq = words[row + RQ]
+        rq, fits, told = words[row + RQ], True, (e.IBV_WC_WR_FLUSH_ERR, e.IBV_WC_RECV, 0, qp_num, 0, 0, 0, 0)
         with self.lock():
-            while not words[row + SHARED] and words[rq + HEAD] != words[rq + TAIL]:
-                status, opcode = e.ibv_wc_status.IBV_WC_WR_FLUSH_ERR, e.ibv_wc_opcode.IBV_WC_RECV
-                entry = (self.receive(rq)[0], status, opcode, 0, qp_num, 0, 0, 0, 0)
-                if not self.complete(words[row + RCQ], rq, entry):
-                    break
+            while fits and not words[row + SHARED] and words[rq + HEAD] != words[rq + TAIL]:
+                fits = self.complete(words[row + RCQ], rq, (self.receive(rq)[0], *told))
+
+
+def qp_row(qp_num: int) -> int:
+    """Return where the row of a queue pair begins, in words."""
+    return (_QP_TABLE + qp_num % ROWS * _QP_ROOM) // 8
 
 
 def move(src: Arena, spans: Spans, dst: Arena, targets: Spans) -> None:
@@ -196,8 +205,8 @@ def attach(gid: str) -> Arena:
     """
     digits = gid.replace(":", "")
     pid, number, token = int(digits[4:10], 16), int(digits[10:16], 16), int(digits[16:], 16)
-    if token in _open:
-        return _open[token]
+    if (known := _open.get(token)) and known.alive:
+        return known
     path, arena = f"/proc/{pid}/fd/{number}", None
     with contextlib.suppress(OSError):
         if _NAME in os.readlink(path):

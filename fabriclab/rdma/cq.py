@@ -66,27 +66,17 @@ class CQ(Closes):
         If ``cqe`` is less than 1.
     """
 
-    def __init__(
-        self,
-        context: Context,
-        cqe: int,
-        cq_context: Any = None,
-        channel: CompChannel | None = None,
-        comp_vector: int = 0,
-    ) -> None:
+    def __init__(self, context: Context, cqe: int, cq_context: Any = None, channel: CompChannel | None = None,
+                 comp_vector: int = 0) -> None:  # fmt: skip
         super().__init__(context, *([channel] if channel else []))
         if cqe < 1:
             raise PyverbsRDMAError(f"a completion queue has room for 1 at least, got {cqe}", errno.EINVAL)
         self.context, self.cqe, self.comp_channel, self.number = context, cqe, channel, context.number()
-        self.cq_context, self.comp_vector = cq_context, comp_vector
-        self.local: collections.deque[tuple[WC, QP, int]] = collections.deque()
-        self._polls = threading.Lock()
-        self._arena, self._words = context.arena, context.arena.words
-        self.row = self._arena.alloc(_arena.QUEUE_ROOM + cqe * _arena.CQE_ROOM) // 8
-        self.state = functools.partial(_arena.QUEUE.unpack_from, self._arena.map, 8 * self.row)
-        self._words[self.row + _arena.SIZE] = cqe
-        self._words[self.row + _arena.NUMBER] = self.number
-        self._words[self.row + _arena.PIPE] = channel.write if channel else 0
+        self.local, self._polls = collections.deque[tuple[WC, "QP", int]](), threading.Lock()
+        self._arena, self._words = arena, words = context.arena, context.arena.words
+        self.row = row = arena.queue(cqe, _arena.CQE_ROOM)
+        self.state = functools.partial(_arena.QUEUE.unpack_from, arena.map, 8 * row)
+        words[row + _arena.NUMBER], words[row + _arena.PIPE] = self.number, channel.write if channel else 0
 
     def add(self, wc: WC, qp: QP, index: int, solicited: bool) -> bool:
         """Take a completion of this process; False if the queue is broken, or breaks now because it is full."""
@@ -99,6 +89,12 @@ class CQ(Closes):
             self._arena.notify(self.row, solicited or wc.status != 0)
         return True
 
+    def forget(self, qp: QP) -> None:
+        """Drop what a queue pair completed here: it begins anew."""
+        kept = [told for told in self.local if told[1] is not qp]
+        self.local.clear()
+        self.local.extend(kept)
+
     def poll(self, num_entries: int = 1) -> tuple[int, list[WC]]:
         """Return how many completions there were, ``num_entries`` at most, and these.
 
@@ -110,9 +106,10 @@ class CQ(Closes):
         found: list[WC] = []
         while len(found) < num_entries and self.local:
             try:
-                wc, qp, qp.retired = self.local.popleft()
+                wc, qp, index = self.local.popleft()
             except IndexError:  # another thread was quicker
                 break
+            qp.retired = index
             found.append(wc)
         if len(found) < num_entries:
             self._poll_shared(found, num_entries)

@@ -90,13 +90,13 @@ class Context(Closes):
         super().__init__()
         self.name, self.counters, self.arena = name, Counters(), _arena.own()
         self.keys, self.tags = list(range(_arena.ROWS - 1, 0, -1)), dict[int, int]()
-        self.numbers = iter(range(17, _arena.ROWS))  # of queue pairs and of other objects
+        self._numbers = iter(range(17, _arena.ROWS))  # of queue pairs and of other objects
 
     def number(self) -> int:
         """Return a number that no object of this context had before."""
-        if not (number := next(self.numbers, 0)):
-            raise PyverbsRDMAError(f"a context makes {_arena.ROWS - 17} queues, and these are used up", errno.ENOMEM)
-        return number
+        if number := next(self._numbers, 0):
+            return number
+        raise PyverbsRDMAError(f"a context makes {_arena.ROWS - 17} queues, and these are used up", errno.ENOMEM)
 
     def query_device(self) -> SimpleNamespace:
         """Return the limits of the device."""
@@ -169,11 +169,11 @@ class MR(Closes):
         if address is None:
             check_memory(length, f"a memory region of {length} B", "register less")
             self.at = arena.alloc(length)
-        elif not arena.owns(address, length):
+        elif (at := arena.inside(address, length)) < 0:
             msg = f"address {address:#x} with {length} B is not in a region of this context, so no peer could map it; "
             raise PyverbsRDMAError(msg + "leave address out, and use the memory that is made", errno.EFAULT)
         else:
-            self.at = address - arena.base
+            self.at = at
         if not self.context.keys:
             raise PyverbsRDMAError(f"a context has {_arena.ROWS - 1} regions at a time", errno.ENOMEM)
         self._row = self.context.keys.pop()

@@ -3,22 +3,39 @@
 from __future__ import annotations
 
 import ctypes
-import importlib.util
+import importlib
 import multiprocessing
 import os
 import signal
+import sys
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, cast
 
 _PR_SET_PDEATHSIG = 1  # source: linux/prctl.h
 
 
 class Process:
-    """A running process; ``with`` ends it."""
+    """A running process that called ``code(connection, *args)``; ``with`` ends it.
 
-    def __init__(self, code: Callable[..., Any] | str, args: tuple[Any, ...]) -> None:
+    Parameters
+    ----------
+    code : callable or str
+        A function of a module, or a file and a function in it: ``"worker.py:main"``.
+    *args : object
+        Anything that can be pickled.
+
+    Raises
+    ------
+    SyntaxError
+        If the file does not compile; nothing is started then.
+    """
+
+    def __init__(self, code: Callable[..., Any] | str, *args: Any) -> None:
+        if isinstance(code, str):
+            path = code.partition(":")[0]
+            compile(Path(path).read_text(encoding="utf-8"), path, "exec")
         there = multiprocessing.get_context("spawn")
         self.connection, theirs = there.Pipe()
         self._process = there.Process(target=_main, args=(os.getpid(), theirs, code, args), daemon=True)
@@ -69,38 +86,12 @@ class Process:
         self.connection.close()
 
 
-def start(code: Callable[..., Any] | str, *args: Any) -> Process:
-    """Start a process that calls ``code(connection, *args)``.
-
-    Parameters
-    ----------
-    code : callable or str
-        A function of a module, or a file and a function in it: ``"worker.py:main"``.
-    *args : object
-        Anything that can be pickled.
-
-    Raises
-    ------
-    SyntaxError
-        If the file does not compile; nothing is started then.
-    """
-    if isinstance(code, str):
-        path = code.partition(":")[0]
-        compile(Path(path).read_text(encoding="utf-8"), path, "exec")
-    return Process(code, args)
-
-
 def _main(parent: int, connection: Connection, code: Callable[..., Any] | str, args: tuple[Any, ...]) -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         return
     if isinstance(code, str):
         path, _, name = code.partition(":")
-        spec = importlib.util.spec_from_file_location(Path(path).stem, path)
-        if spec is None or spec.loader is None:
-            raise ImportError(f"{path} is no Python file")
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        getattr(module, name)(connection, *args)
-    else:
-        code(connection, *args)
+        sys.path.insert(0, str(Path(path).resolve().parent))
+        code = cast(Callable[..., Any], getattr(importlib.import_module(Path(path).stem), name))
+    code(connection, *args)

@@ -4,8 +4,6 @@ An operation is done while it is posted, unless the receiver is not ready or doe
 that is posted after it, and a thread of this process tries again. The times of a real NIC are no part of this.
 """
 
-from __future__ import annotations
-
 import errno
 import threading
 import time
@@ -19,7 +17,7 @@ from fabriclab.rdma._arena import CHANGES, HEAD, STATE, TAIL, Arena, Spans, move
 from fabriclab.rdma.cq import WC
 from fabriclab.rdma.device import PD, Closes
 from fabriclab.rdma.errors import PyverbsRDMAError, PyverbsUserError
-from fabriclab.rdma.qp_attr import ERR, INIT, NEEDS, RC, RESET, RTR, RTS, SQE, UC, UD, QPAttr, QPInitAttr, check_step
+from fabriclab.rdma.qp_attr import ERR, INIT, RC, RESET, RTR, RTS, SQE, UC, UD, QPAttr, QPInitAttr, check_step, needs
 from fabriclab.rdma.srq import ReceiveQueue, ring
 from fabriclab.rdma.wr import RecvWR, SendWR
 
@@ -27,16 +25,22 @@ from fabriclab.rdma.wr import RecvWR, SendWR
 _WRITE, _WRITE_IMM, _SEND, _SEND_IMM, _READ, _CAS, _FAA = range(7)
 _OPS: Final[dict[int, Sequence[int]]] = {RC: range(7), UC: range(4), UD: (_SEND, _SEND_IMM)}
 _TOLD: Final = (1, 1, 0, 0, 2, 3, 4)  # the opcode of its completion
+_RIGHTS: Final = (2, 2, 0, 0, 4, 8, 8)  # what it needs of the remote region and queue pair
 _SIGNALED, _SOLICITED, _INLINE = 2, 4, 8
-_LOCAL_WRITE, _REMOTE_WRITE, _REMOTE_READ, _REMOTE_ATOMIC = 1, 2, 4, 8
 _OK, _LOC_LEN, _LOC_QP_OP, _LOC_PROT, _FLUSH = 0, 1, 2, 4, 5
 _REM_INV_REQ, _REM_ACCESS, _REM_OP, _RETRY_EXC, _RNR_EXC = 9, 10, 11, 12, 13
 _RNR, _LOST = -1, -2  # not ends: the receiver has no buffer, or does not answer
-_RTR, _RTS, _RC, _UD = int(RTR), int(RTS), int(RC), int(UD)
-_GRH = 40  # bytes before a datagram
-_LONGEST = 2**31
+_RTR, _RTS, _ERR, _RC, _UD = int(RTR), int(RTS), int(ERR), int(RC), int(UD)
+_GRH, _MTU, _LONGEST = 40, 4096, 2**31  # [B] header before a datagram, its longest payload, and the longest message
 _KNOWN = 1024  # requests of which the outcome of the checks is kept
-_Job = tuple[SendWR, int, int, "Spans | None"]  # request, bytes, its number in the queue, where inline data is kept
+_REFUSED: Final = (
+    "QP {qp.qp_num} is in {qp.qp_state!r}; it sends in IBV_QPS_RTS",
+    "a QP of type {qp.qp_type!r} has no operation {wr.opcode!r}",
+    "{wr.num_sge} SGEs, and max_send_sge is {cap.max_send_sge}",
+    "{total} B inline with opcode {wr.opcode}: a SEND or WRITE takes max_inline_data={cap.max_inline_data}",
+    "the send queue is full (max_send_wr={cap.max_send_wr}): poll a completion; unsignaled requests give their places "
+    "back with the next signaled one",
+)
 
 
 class QP(Closes):
@@ -58,29 +62,40 @@ class QP(Closes):
     """
 
     def __init__(self, creator: PD, init_attr: QPInitAttr, qp_attr: QPAttr | None = None) -> None:
-        scq, rcq, srq, cap = init_attr.send_cq, init_attr.recv_cq, init_attr.srq, init_attr.cap
-        if scq is None or rcq is None or {creator.context} != {scq.context, rcq.context, (srq or scq).context}:
+        scq, rcq, srq, cap, ctx = init_attr.send_cq, init_attr.recv_cq, init_attr.srq, init_attr.cap, creator.context
+        if scq is None or rcq is None or {ctx} != {scq.context, rcq.context, (srq or scq).context}:
             raise PyverbsUserError("a queue pair needs scq and rcq, and all its queues in the context of its PD")
         if init_attr.qp_type not in _OPS or cap.max_send_wr < 1 or not 1 <= cap.max_send_sge <= 32:
             msg = f"qp_type must be RC, UC or UD, max_send_wr >= 1, max_send_sge 1 to 32; got {init_attr.qp_type}, "
             raise PyverbsRDMAError(f"{msg}{cap.max_send_wr}, {cap.max_send_sge}", errno.EINVAL)
         super().__init__(creator, scq, rcq, *([srq] if srq else []))
-        self.pd, self.qp_num, self.qp_type, self._init = creator, creator.context.number(), init_attr.qp_type, init_attr
-        self._own, self._counters, self._scq, self._cap = creator.context.arena, creator.context.counters, scq, cap
-        self._all, self._ops, self._domain = bool(init_attr.sq_sig_all), _OPS[self.qp_type], creator.number
+        self.qp_num, self.qp_type, self.pd, self._init = ctx.number(), init_attr.qp_type, creator, init_attr
+        self._own, self._words, self._counters, self._scq, self._cap = (
+            ctx.arena,
+            ctx.arena.words,
+            ctx.counters,
+            scq,
+            cap,
+        )
+        self._all, self._ops, self._scq_state = bool(init_attr.sq_sig_all), _OPS[self.qp_type], scq.state
         self.posted = self.retired = 0  # send requests so far, and how many of them gave their place back
-        self._waiting: deque[_Job] = deque()
-        self._tries, self._lock, self._attr, self._peer = 0, threading.Lock(), QPAttr(), self._own
-        self._peer_place = self._psn = 0
-        self._peer_words, self._room, self._scq_state = self._own.words, cap.max_send_wr, scq.state
-        self._known: dict[tuple[int, ...], tuple[Any, ...]] = {}  # see `_again`
+        # Request, bytes, its number, where its inline data is kept; and the requests that `_again` knows.
+        self._waiting: deque[tuple[SendWR, int, int, Spans | None]] = deque()
+        self._known: dict[tuple[int, ...], tuple[Any, ...]] = {}
+        self._lock, self._tries, self._attr, self._peer, self._peer_words = (
+            threading.Lock(),
+            0,
+            QPAttr(),
+            self._own,
+            self._words,
+        )
         self._recv = srq.queue if srq else ReceiveQueue(self._own, cap.max_recv_wr, cap.max_recv_sge)
-        self._row, self._words = row(self.qp_num), self._own.words
-        fields = (0, self.qp_type, self._domain, 0, 0, 0, self._recv.row, rcq.row, int(srq is not None), 0)
-        _arena.QP_ROW.pack_into(self._own.map, 8 * self._row, *fields)
-        if self.qp_type == UD:
-            self._header = self._own.alloc(_GRH)
-            self._own.bytes[self._header + 8 : self._header + 24] = bytes.fromhex(self._own.gid.replace(":", ""))
+        self._row = _arena.qp_row(self.qp_num)
+        shared = int(srq is not None)
+        _arena.QP_ROW.pack_into(
+            self._own.map, 8 * self._row, 0, creator.number, 0, self._recv.row, rcq.row, shared, *[0] * 4
+        )
+        self._header = self._own.alloc(_GRH) if self.qp_type == UD else 0
         if qp_attr is not None:
             (self.to_rts if self.qp_type == UD else self.to_init)(qp_attr)
 
@@ -107,7 +122,7 @@ class QP(Closes):
 
     def _step(self, qp_attr: QPAttr, state: int) -> None:
         qp_attr.qp_state = state
-        self.modify(qp_attr, NEEDS[state, self.qp_type] | e.IBV_QP_STATE)
+        self.modify(qp_attr, needs(state, self.qp_type) | e.IBV_QP_STATE)
 
     def modify(self, qp_attr: QPAttr, mask: int) -> None:
         """Set what ``mask`` names; `PyverbsRDMAError` tells what a step lacks, or that there is no such step."""
@@ -116,20 +131,20 @@ class QP(Closes):
             peer = _arena.attach(qp_attr.ah_attr.gr.dgid.gid) if mask & e.IBV_QP_AV else self._peer
             self._attr.take(qp_attr, mask)
             attr, words, mine = self._attr, self._words, self._row
-            self._peer, self._peer_place, self._psn = peer, 8 * row(attr.dest_qp_num), attr.sq_psn
-            words[mine + _arena.ACCESS], words[mine + _arena.QKEY] = attr.qp_access_flags, attr.qkey
-            words[mine + _arena.DEST], words[mine + _arena.DEST_TOKEN] = attr.dest_qp_num, peer.token
-            words[mine + _arena.PSN], words[mine + _arena.READS] = attr.rq_psn, attr.max_dest_rd_atomic
-            words[mine + _arena.RNR_TIMER] = attr.min_rnr_timer
-            words[mine + STATE], self._peer_words = new, peer.words
+            self._peer, self._peer_words, self._peer_row = peer, peer.words, _arena.qp_row(attr.dest_qp_num)
+            self._expected = self.qp_type, self.qp_num, self._own.token, attr.sq_psn
+            for field, value in zip(_arena.QP_FIELDS, (new, attr.qp_access_flags, self.qp_type, attr.dest_qp_num, peer.token,
+                    attr.rq_psn, attr.qkey, attr.min_rnr_timer, attr.max_dest_rd_atomic), strict=True):  # fmt: skip
+                words[mine + field] = value
             self._own.changed()
             if new == ERR:
                 self._fail()
             elif new == RESET:
                 self._waiting.clear()
+                self._scq.forget(self)
                 self.retired, self._attr = self.posted, QPAttr()
                 if not self._init.srq:
-                    self._recv.clear()
+                    words[self._recv.row + HEAD] = words[self._recv.row + TAIL]
 
     def query(self, mask: int) -> tuple[QPAttr, QPInitAttr]:
         """Return the attributes that ``mask`` names, the state, and what the pair was made from."""
@@ -148,7 +163,7 @@ class QP(Closes):
                 raise PyverbsRDMAError(f"QP {self.qp_num} receives in {where} only", errno.EINVAL)
             self._recv.post(wr)
             if self.qp_state == ERR:
-                self._own.fail(self._row, self.qp_num)
+                self._own.fail(self.qp_num)
 
     def post_send(self, wr: SendWR, bad_wr: SendWR | None = None) -> None:
         """Do what the requests of a chain say, with one doorbell.
@@ -173,74 +188,56 @@ class QP(Closes):
             return False
         mine, theirs, target, to, source, at, told = known
         head, tail, armed, broken = self._scq_state()
-        if (
-            self._words[CHANGES] != mine
-            or self._peer_words[CHANGES] != theirs
-            or self.posted - self.retired >= self._room
-            or len(local) + tail - head >= self._scq.cqe
-            or armed
-            or broken
-            or self._waiting
-        ):
+        if self._words[CHANGES] != mine or self._peer_words[CHANGES] != theirs or armed or broken or self._waiting:
+            return False
+        if self.posted - self.retired >= self._cap.max_send_wr or len(local) + tail - head >= self._scq.cqe:
             return False
         with self._lock:  # also a memory fence: a later WRITE is seen later
             target[to] = source[at]
             self.posted = index = self.posted + 1
         if told:
             local.append((told, self, index))
-        counters = self._counters
-        counters.doorbells += 1
-        counters.posted += 1
-        counters.transfers += 1
-        counters.bytes += piece.length
+        c = self._counters
+        c.doorbells, c.posted, c.transfers, c.bytes = (
+            c.doorbells + 1,
+            c.posted + 1,
+            c.transfers + 1,
+            c.bytes + piece.length,
+        )
         return True
+
+    def _remember(self, wr: SendWR, seen: tuple[int, int], src: Arena, at: int, dst: Arena, to: int, n: int) -> None:
+        """Keep what `_again` needs: the state of both tables, what to copy, and what to tell."""
+        copy: tuple[Any, ...] = dst.bytes, slice(to, to + n), src.bytes, slice(at, at + n)
+        if n == 8 and not (at | to) & 7:
+            copy = dst.words, to >> 3, src.words, at >> 3
+        if len(self._known) > _KNOWN:
+            self._known.clear()
+        told = WC(wr.wr_id, _OK, _TOLD[wr.opcode], n, self.qp_num) if self._all or wr.send_flags & _SIGNALED else None
+        [piece] = wr.sg
+        key = wr.opcode, wr.wr_id, wr.send_flags, wr.rkey, wr.remote_addr, piece.addr, piece.length, piece.lkey
+        self._known[key] = *seen, *copy, told
 
     def _post_send(self, wr: SendWR) -> None:
         with self._lock:
-            state, op, total = self._words[self._row], wr.opcode, 0
-            for piece in wr.sg:
-                total += piece.length
-            if (
-                state < _RTS
-                or self.posted - self.retired >= self._cap.max_send_wr
-                or op not in self._ops
-                or len(wr.sg) > self._cap.max_send_sge
-                or (wr.send_flags & _INLINE and (total > self._cap.max_inline_data or op >= _READ))
-            ):
-                raise self._refusal(wr, total)
+            state, op, cap, total = self._words[self._row], wr.opcode, self._cap, sum([p.length for p in wr.sg])
+            too_long = wr.send_flags & _INLINE and (total > cap.max_inline_data or op >= _READ)
+            full = self.posted - self.retired >= cap.max_send_wr
+            wrong = state < _RTS, op not in self._ops, len(wr.sg) > cap.max_send_sge, too_long, full
+            if any(wrong):
+                msg = _REFUSED[[bool(w) for w in wrong].index(True)].format(qp=self, wr=wr, cap=cap, total=total)
+                raise PyverbsRDMAError(msg, errno.ENOMEM if full else errno.EINVAL)
             self.posted = index = self.posted + 1
             if not self._waiting:
                 status = _FLUSH if state != _RTS else self._execute(wr, total)
                 if status >= 0:
                     return self._finish(wr, total, index, status)
                 threading.Thread(target=self._retry, daemon=True).start()
-            self._waiting.append((wr.as_posted(), total, index, self._keep(wr, total)))
-
-    def _refusal(self, wr: SendWR, total: int) -> PyverbsRDMAError:
-        """Return why a request cannot be posted."""
-        cap, number = self._cap, errno.EINVAL
-        if self.qp_state < RTS:
-            msg = f"QP {self.qp_num} is in {e.ibv_qp_state(self.qp_state).name}; it sends in IBV_QPS_RTS"
-        elif wr.opcode not in self._ops:
-            msg = f"a QP of type {e.ibv_qp_type(self.qp_type).name} has no operation {wr.opcode!r}"
-        elif len(wr.sg) > cap.max_send_sge:
-            msg = f"{len(wr.sg)} SGEs, and max_send_sge is {cap.max_send_sge}"
-        elif self.posted - self.retired >= cap.max_send_wr:
-            number, msg = errno.ENOMEM, f"the send queue is full (max_send_wr={cap.max_send_wr}): poll a completion; "
-            msg += "unsignaled requests give their places back with the next signaled one"
-        else:
-            msg = (
-                f"{total} B inline with opcode {wr.opcode}: a SEND or WRITE takes max_inline_data={cap.max_inline_data}"
-            )
-        return PyverbsRDMAError(msg, number)
-
-    def _keep(self, wr: SendWR, total: int) -> Spans | None:
-        """Copy the inline data of a request that has to wait: its buffer may be used again."""
-        if not wr.send_flags & _INLINE or (spans := self._spans(wr, 0)) is None:
-            return None
-        at = self._own.alloc(total)
-        move(self._own, spans, self._own, [(at, total)])
-        return [(at, total)]
+            kept = None
+            if wr.send_flags & _INLINE and (spans := self._spans(wr, 0)):  # its buffer may be used again at once
+                kept = [(self._own.alloc(total), total)]
+                move(self._own, spans, self._own, kept)
+            self._waiting.append((wr.as_posted(), total, index, kept))
 
     def _finish(self, wr: SendWR, total: int, index: int, status: int) -> None:
         """Tell the completion queue, where it is to be told, and stop the pair after an error."""
@@ -256,7 +253,7 @@ class QP(Closes):
     def _fail(self) -> None:
         """Flush what waits here, in the state of error; in SQE receives go on."""
         if self._words[self._row] == ERR:
-            self._own.fail(self._row, self.qp_num)
+            self._own.fail(self.qp_num)
         while self._waiting:
             wr, total, index, _ = self._waiting.popleft()
             self._finish(wr, total, index, _FLUSH)
@@ -264,11 +261,10 @@ class QP(Closes):
     def _retry(self) -> None:
         """Try what waits again and again, as a NIC does, until nothing waits."""
         delay = 0.0
-        while True:
+        while delay >= 0:
             time.sleep(delay)
             with self._lock:
-                if (delay := self._progress()) < 0:
-                    return
+                delay = self._progress()
 
     def _progress(self) -> float:
         """Do what waits, in order; return the time to the next try [s], or -1 if nothing waits."""
@@ -294,167 +290,114 @@ class QP(Closes):
         .. [1] Linux, drivers/infiniband/sw/rxe: rnrnak_usec (RNR timers); ibv_modify_qp(3): 4.096 us * 2**timeout.
         """
         attr = self._attr
-        if status == _RNR:
-            code = self._peer.words[self._peer_place // 8 + _arena.RNR_TIMER] or 32
-            steps = 1 if code == 1 else 2 ** (code // 2) * (1.5 if code % 2 else 1)
-            return 1e-5 * steps, float("inf") if attr.rnr_retry == 7 else attr.rnr_retry
-        return (4.096e-6 * 2**attr.timeout, attr.retry_cnt) if attr.timeout else (1e-3, float("inf"))
+        if status == _LOST:
+            return (4.096e-6 * 2**attr.timeout, attr.retry_cnt) if attr.timeout else (1e-3, float("inf"))
+        code = self._peer_words[self._peer_row + _arena.RNR_TIMER] or 32
+        steps = 1 if code == 1 else 2 ** (code // 2) * (1.5 if code % 2 else 1)
+        return 1e-5 * steps, float("inf") if attr.rnr_retry == 7 else attr.rnr_retry
 
     def _spans(self, wr: SendWR, access: int) -> Spans | None:
         """Return where the pieces of a request lie, or None if a key forbids it; inline data needs no key."""
-        own, spans = self._own, []
-        for piece in wr.sg:
-            if wr.send_flags & _INLINE:
-                at = piece.addr - own.base if own.owns(piece.addr, piece.length) else -1
-            else:
-                at = own.find(piece.lkey, piece.addr, piece.length, access, self._domain)
+        own, inline, spans = self._own, wr.send_flags & _INLINE, []
+        for p in wr.sg:
+            at = (
+                own.find(p.lkey, p.addr, p.length, access, self.pd.number)
+                if not inline
+                else own.inside(p.addr, p.length)
+            )
             if at < 0:
                 return None
-            spans.append((at, piece.length))
+            spans.append((at, p.length))
         return spans
 
     def _execute(self, wr: SendWR, total: int, spans: Spans | None = None) -> int:
         """Do an operation; return its status, or `_RNR` or `_LOST`, after which it may be tried again."""
-        op = wr.opcode
-        spans = spans or self._spans(wr, _LOCAL_WRITE if op >= _READ else 0)
+        spans = spans or self._spans(wr, e.ibv_access_flags.IBV_ACCESS_LOCAL_WRITE if wr.opcode >= _READ else 0)
         if spans is None:
             return _LOC_PROT
-        if total > _LONGEST or (op >= _CAS and total != 8):
+        if total > _LONGEST or (wr.opcode >= _CAS and total != 8):
             return _LOC_LEN
-        if self.qp_type == _UD:
-            status = self._datagram(wr, total, spans)
-        else:
-            status = self._connected(wr, op, total, spans)
+        status = (self._datagram if self.qp_type == _UD else self._connected)(wr, total, spans)
         if status == _OK:
             self._counters.transfers += 1
             self._counters.bytes += total
-            if wr.send_flags & _INLINE:
-                self._counters.copies += 1
-        elif self.qp_type != _RC and status not in (_LOC_LEN, _LOC_QP_OP):
-            return _OK  # unreliable: it is dropped, and nobody is told
-        return status
+            self._counters.copies += bool(wr.send_flags & _INLINE)
+        dropped = self.qp_type != _RC and status not in (_LOC_LEN, _LOC_QP_OP)  # and nobody is told
+        return _OK if dropped else status
 
-    def _connected(self, wr: SendWR, op: int, total: int, spans: Spans) -> int:
-        peer, seen = self._peer, (self._words[CHANGES], self._peer_words[CHANGES])
-        fields = _arena.QP_ROW.unpack_from(peer.map, self._peer_place)
-        state, kind, domain, access, dest, token, _, _, _, psn = fields
-        if (
-            not (state == _RTS or state == _RTR)
-            or dest != self.qp_num
-            or token != self._own.token
-            or kind != self.qp_type
-            or psn != self._psn
-            or not peer.alive
-        ):
+    def _connected(self, wr: SendWR, total: int, spans: Spans) -> int:
+        op, own, peer, need = wr.opcode, self._own, self._peer, _RIGHTS[wr.opcode]
+        seen = self._words[CHANGES], self._peer_words[CHANGES]
+        state, domain, access, _, _, _, *who = _arena.QP_ROW.unpack_from(peer.map, 8 * self._peer_row)
+        if not _RTR <= state <= _RTS or tuple(who) != self._expected or not peer.alive:
             return _LOST
-        if op == _SEND or op == _SEND_IMM:
-            return self._deliver(wr, total, spans, peer, self._peer_place)
-        need = _REMOTE_WRITE if op <= _WRITE_IMM else _REMOTE_READ if op == _READ else _REMOTE_ATOMIC
-        to = peer.find(wr.rkey, wr.remote_addr, total, need, domain) if total and access & need else -1 if total else 0
         if op >= _READ and not self._attr.max_rd_atomic:
             return _LOC_QP_OP
-        wrong = op >= _READ and not peer.words[self._peer_place // 8 + _arena.READS]
-        if wrong or to < 0 or (op >= _CAS and wr.remote_addr & 7):
+        to = 0
+        if need and total:
+            to = peer.find(wr.rkey, wr.remote_addr, total, need, domain) if access & need == need else -1
+        no_reads = op >= _READ and not self._peer_words[self._peer_row + _arena.READS]
+        if to < 0 or no_reads or (op >= _CAS and to & 7):
             if self.qp_type == _RC:
-                peer.fail(self._peer_place // 8, self._attr.dest_qp_num)
+                peer.fail(self._attr.dest_qp_num)
             return _REM_ACCESS if to < 0 else _REM_INV_REQ
-        if op == _WRITE:
-            move(self._own, spans, peer, ((to, total),))
-            self._remember(wr, seen, self._own, spans, peer, ((to, total),))
-        elif op == _WRITE_IMM:
-            return self._deliver(wr, total, spans, peer, self._peer_place, (to, total))
-        elif op == _READ:
-            move(peer, ((to, total),), self._own, spans)
-            self._remember(wr, seen, peer, ((to, total),), self._own, spans)
-        else:
-            self._atomic(wr, peer, to, spans)
+        if _WRITE < op < _READ:
+            return self._deliver(wr, total, spans, peer, self._attr.dest_qp_num, to)
+        if op >= _CAS:
+            with peer.lock(to):
+                old = peer.words[to >> 3]
+                if op == _FAA or old == wr.compare_add:
+                    peer.words[to >> 3] = (old + wr.compare_add) % 2**64 if op == _FAA else wr.swap
+            result = old.to_bytes(8, "little")
+            for at, n in spans:
+                own.bytes[at : at + n], result = result[:n], result[n:]
+            return _OK
+        src, its, dst, theirs = (
+            (own, spans, peer, ((to, total),)) if op == _WRITE else (peer, ((to, total),), own, spans)
+        )
+        move(src, its, dst, theirs)
+        if len(wr.sg) == 1 and total and not wr.send_flags & _INLINE:
+            self._remember(wr, seen, src, its[0][0], dst, theirs[0][0], total)
         return _OK
 
-    def _remember(
-        self, wr: SendWR, seen: tuple[int, int], src: Arena, spans: Spans, dst: Arena, targets: Spans
-    ) -> None:
-        """Keep what `_again` needs: the state of both tables, what to copy, and what to tell."""
-        if len(spans) == len(targets) == 1 and not wr.send_flags & _INLINE and (n := spans[0][1]):
-            piece, at, to = wr.sg[0], spans[0][0], targets[0][0]
-            key = wr.opcode, wr.wr_id, wr.send_flags, wr.rkey, wr.remote_addr, piece.addr, piece.length, piece.lkey
-            told = self._all or wr.send_flags & _SIGNALED
-            if n == 8 and not (at | to) & 7:
-                copy: tuple[Any, ...] = dst.words, to >> 3, src.words, at >> 3
-            else:
-                copy = dst.bytes, slice(to, to + n), src.bytes, slice(at, at + n)
-            if len(self._known) > _KNOWN:
-                self._known.clear()
-            self._known[key] = *seen, *copy, told and WC(wr.wr_id, _OK, _TOLD[wr.opcode], n, self.qp_num)
-
-    def _atomic(self, wr: SendWR, peer: Arena, to: int, spans: Spans) -> None:
-        with peer.lock(to):
-            old = peer.words[to >> 3]
-            if wr.opcode == _FAA:
-                peer.words[to >> 3] = (old + wr.compare_add) % 2**64
-            elif old == wr.compare_add:
-                peer.words[to >> 3] = wr.swap
-        result = old.to_bytes(8, "little")
-        for at, n in spans:
-            self._own.bytes[at : at + n], result = result[:n], result[n:]
-
     def _datagram(self, wr: SendWR, total: int, spans: Spans) -> int:
-        if wr.ah is None:
-            return _LOC_QP_OP
-        if total > 4096:  # the active MTU of the port
-            return _LOC_LEN
-        peer, place = wr.ah.peer, 8 * row(wr.qpn)
-        state, kind = _arena.QP_ROW.unpack_from(peer.map, place)[:2]
-        if kind != _UD or not _RTR <= state < ERR or not peer.alive:
+        if wr.ah is None or total > _MTU:
+            return _LOC_QP_OP if wr.ah is None else _LOC_LEN
+        peer, its = wr.ah.peer, _arena.qp_row(wr.qpn)
+        kind, qkey = peer.words[its + _arena.TYPE], peer.words[its + _arena.QKEY]
+        if (kind, qkey) != (_UD, wr.qkey) or not _RTR <= peer.words[its] < _ERR or not peer.alive:
             return _LOST
-        if peer.words[place // 8 + _arena.QKEY] != wr.qkey:
-            return _LOST
-        self._own.bytes[self._header + 24 : self._header + _GRH] = bytes.fromhex(peer.gid.replace(":", ""))
-        return self._deliver(wr, total + _GRH, [(self._header, _GRH), *spans], peer, place)
+        header = bytes.fromhex("0" * 16 + self._own.gid.replace(":", "") + peer.gid.replace(":", ""))
+        self._own.bytes[self._header : self._header + _GRH] = header
+        return self._deliver(wr, total + _GRH, [(self._header, _GRH), *spans], peer, wr.qpn)
 
-    def _deliver(
-        self, wr: SendWR, total: int, spans: Spans, peer: Arena, place: int, to: tuple[int, int] | None = None
-    ) -> int:
+    def _deliver(self, wr: SendWR, total: int, spans: Spans, peer: Arena, qpn: int, to: int = 0) -> int:
         """Put a message into the receiver's oldest buffer (WRITE with immediate: to ``to``), and tell the receiver."""
-        _, _, domain, _, _, _, rq, rcq, _, _ = _arena.QP_ROW.unpack_from(peer.map, place)
-        number, status, opcode = place_number(place), _OK, e.ibv_wc_opcode.IBV_WC_RECV
-        flags = (e.ibv_wc_flags.IBV_WC_WITH_IMM if wr.opcode in (_WRITE_IMM, _SEND_IMM) else 0) | (self.qp_type == UD)
+        domain, rq, rcq = (peer.words[_arena.qp_row(qpn) + field] for field in (_arena.PD, _arena.RQ, _arena.RCQ))
+        status, with_imm, opcode = _OK, wr.opcode != _SEND, e.ibv_wc_opcode.IBV_WC_RECV + (wr.opcode == _WRITE_IMM)
+        flags = (self.qp_type == _UD) | with_imm << 1
         with peer.lock():
             if peer.words[rq + HEAD] == peer.words[rq + TAIL]:
                 return _RNR
             wr_id, pieces = peer.receive(rq)
-            if to:
-                targets, opcode = [to], e.ibv_wc_opcode.IBV_WC_RECV_RDMA_WITH_IMM
-            else:
-                targets = [(peer.find(key, addr, n, _LOCAL_WRITE, domain), n) for addr, n, key in pieces]
-            if any(at < 0 for at, _ in targets):
-                status = _LOC_PROT
-            elif sum(n for _, n in targets) < total:
-                status = _LOC_LEN
+            targets = [(peer.find(key, addr, n, 1, domain), n) for addr, n, key in pieces]
+            if wr.opcode == _WRITE_IMM:
+                targets = [(to, total)]
+            if min(targets)[0] < 0 or sum([n for _, n in targets]) < total:
+                status = _LOC_PROT if min(targets)[0] < 0 else _LOC_LEN
             else:
                 move(self._own, spans, peer, targets)
-            imm = wr.imm_data if flags & e.ibv_wc_flags.IBV_WC_WITH_IMM else 0
-            entry = (wr_id, status, opcode, total, number, self.qp_num, imm, flags, 0)
+            entry = (wr_id, status, opcode, total, qpn, self.qp_num, wr.imm_data * with_imm, flags, 0)
             told = peer.complete(rcq, rq, entry, bool(wr.send_flags & _SOLICITED))
         if status or not told:
-            peer.fail(place // 8, number)
+            peer.fail(qpn)
         return _REM_INV_REQ if status == _LOC_LEN else _REM_OP if status or not told else _OK
 
     def _close(self) -> None:
         self._waiting.clear()
-        self._words[self._row + STATE] = RESET
-        self._words[self._row + _arena.DEST] = 0
+        self._words[self._row + STATE] = self._words[self._row + _arena.DEST] = 0
         self._own.changed()
 
     def __repr__(self) -> str:
         """Return it as a person would type it."""
         return f"QP(qp_num={self.qp_num}, {e.ibv_qp_type(self.qp_type).name}, {e.ibv_qp_state(self.qp_state).name})"
-
-
-def row(qp_num: int) -> int:
-    """Return where the row of a queue pair begins, in words."""
-    return _arena.QP_TABLE // 8 + qp_num % _arena.ROWS * _arena.QP_WORDS
-
-
-def place_number(place: int) -> int:
-    """Return the number of the queue pair whose row begins at a byte."""
-    return (place - _arena.QP_TABLE) // (8 * _arena.QP_WORDS)

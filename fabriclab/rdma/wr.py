@@ -33,9 +33,10 @@ class RecvWR:
 
     __slots__ = ("next_wr", "sg", "wr_id")
 
-    def __init__(
-        self, wr_id: int = 0, num_sge: int = 0, sg: Sequence[SGE] | None = None, next_wr: RecvWR | None = None
-    ) -> None:
+    def __init__(self, wr_id: int = 0, num_sge: int = 0, sg: Sequence[SGE] | None = None,
+                 next_wr: RecvWR | None = None) -> None:  # fmt: skip
+        if not 0 <= wr_id < 2**64:
+            raise PyverbsUserError(f"wr_id has 64 bits, got {wr_id}")
         self.wr_id, self.sg, self.next_wr = wr_id, _pieces(sg, num_sge), next_wr
 
     @property
@@ -52,16 +53,11 @@ class SendWR:
         "swap", "wr_id",
     )  # fmt: skip
 
-    def __init__(
-        self,
-        wr_id: int = 0,
-        opcode: int = e.ibv_wr_opcode.IBV_WR_SEND,
-        num_sge: int = 0,
-        imm_data: int = 0,
-        sg: Sequence[SGE] | None = None,
-        send_flags: int = e.ibv_send_flags.IBV_SEND_SIGNALED,
-        next_wr: SendWR | None = None,
-    ) -> None:
+    def __init__(self, wr_id: int = 0, opcode: int = e.ibv_wr_opcode.IBV_WR_SEND, num_sge: int = 0, imm_data: int = 0,
+                 sg: Sequence[SGE] | None = None, send_flags: int = e.ibv_send_flags.IBV_SEND_SIGNALED,
+                 next_wr: SendWR | None = None) -> None:  # fmt: skip
+        if not (0 <= wr_id < 2**64 and 0 <= imm_data < 2**32):
+            raise PyverbsUserError(f"wr_id has 64 bits and imm_data 32, got {wr_id} and {imm_data}")
         self.wr_id, self.opcode, self.imm_data, self.sg = wr_id, opcode, imm_data, _pieces(sg, num_sge)
         self.send_flags, self.next_wr = send_flags, next_wr
         self.ah: AH | None = None
