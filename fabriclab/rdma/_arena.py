@@ -29,7 +29,7 @@ ROWS: Final = 1 << 16  # of each table
 # REDO and the three words after it are a step that a dead process may have left undone.
 CHANGES, TOKEN, BASE, REDO = range(1, 5)
 STATE, PD, ACCESS, RQ, RCQ, SHARED, TYPE, DEST, DEST_TOKEN, PSN, QKEY, RNR_TIMER, READS = range(13)
-QP_FIELDS: Final = (STATE, ACCESS, TYPE, DEST, DEST_TOKEN, PSN, QKEY, RNR_TIMER, READS)  # that a step may set
+QP_FIELDS: Final = (ACCESS, DEST, DEST_TOKEN, PSN, QKEY, RNR_TIMER, READS, TYPE, STATE)  # that a step may set
 HEAD, TAIL, ARMED, OVERRUN, SIZE, SGES, PIPE, NUMBER = range(8)  # SGES of receive queues, four of completion queues
 QUEUE: Final = struct.Struct("<4Q")  # the first four of them
 MR_ROW: Final = struct.Struct("<IIQQQ")  # key, access, first address, address after the last, protection domain
