@@ -203,7 +203,9 @@ def test_nothing_is_left(tmp_path, root):
     before = sorted(os.listdir("/dev/shm"))
     (tmp_path / "orphan.py").write_text(ORPHAN)
     command = [sys.executable, str(tmp_path / "orphan.py"), str(root / "tests")]
-    done = subprocess.run(command, env={**os.environ, "PYTHONPATH": str(root)}, capture_output=True, text=True)
+    done = subprocess.run(
+        command, env={**os.environ, "PYTHONPATH": str(root)}, capture_output=True, text=True, timeout=60
+    )
     assert done.returncode == -9, done.stderr
     wait_until(lambda: not Path(f"/proc/{done.stdout.strip()}/cmdline").exists() or ran(done.stdout.strip())[0] == "Z")
     assert sorted(os.listdir("/dev/shm")) == before

@@ -116,7 +116,16 @@ class LifeOfAQueuePair(RuleBasedStateMachine):
             with pytest.raises(rdma.PyverbsRDMAError, match="no step leads"):
                 qp.modify(attr, mask | e.IBV_QP_STATE)
 
-    @rule(signaled=st.booleans(), right=st.booleans())
+    @precondition(lambda self: self.state == 0)
+    @rule()
+    def begin_anew(self):
+        if self.b.qp.qp_state != e.IBV_QPS_RTS:
+            self.b.qp.modify(rdma.QPAttr(e.IBV_QPS_RESET), e.IBV_QP_STATE)
+            self.b.qp.to_rts(attributes(self.a.gid, self.a.qp.qp_num))
+        self.a.qp.to_rts(attributes(self.b.gid, self.b.qp.qp_num))
+        self.state = 3
+
+    @rule(signaled=st.booleans(), right=st.integers(0, 7))
     def send(self, signaled, right):
         self.id += 1
         wr = request(self.a, self.b, wr_id=self.id, send_flags=2 * signaled, to=0 if right else SIZE**2)

@@ -54,17 +54,12 @@ class Wire(Closes):
 
     def _spans(self, wr: SendWR, access: int) -> Spans | None:
         """Return where the pieces of a request lie, or None if a key forbids it; inline data needs no key."""
-        own, inline, spans = self._own, wr.send_flags & INLINE, []
-        for p in wr.sg:
-            at = (
-                own.find(p.lkey, p.addr, p.length, access, self.pd.number)
-                if not inline
-                else own.inside(p.addr, p.length)
-            )
-            if at < 0:
-                return None
-            spans.append((at, p.length))
-        return spans
+        find, domain = self._own.find, self.pd.number
+        if wr.send_flags & INLINE:
+            spans = [(self._own.inside(p.addr, p.length), p.length) for p in wr.sg]
+        else:
+            spans = [(find(p.lkey, p.addr, p.length, access, domain), p.length) for p in wr.sg]
+        return None if min(spans)[0] < 0 else spans
 
     def _execute(self, wr: SendWR, total: int, spans: Spans | None = None) -> int:
         """Do an operation; return its status, or `RNR` or `LOST`, after which it may be tried again."""
@@ -108,9 +103,8 @@ class Wire(Closes):
             for at, n in spans:
                 own.bytes[at : at + n], result = result[:n], result[n:]
             return OK
-        src, its, dst, theirs = (
-            (own, spans, peer, ((to, total),)) if op == WRITE else (peer, ((to, total),), own, spans)
-        )
+        far = [(to, total)]
+        src, its, dst, theirs = (peer, far, own, spans) if op == READ else (own, spans, peer, far)
         move(src, its, dst, theirs)
         if len(wr.sg) == 1 and total and not wr.send_flags & INLINE:
             self._remember(wr, seen, src, its[0][0], dst, theirs[0][0], total)
