@@ -430,7 +430,7 @@ def test_requests_that_cannot_be_posted_are_refused_at_once():
     with pytest.raises(rdma.PyverbsUserError, match="at least one SGE"):
         rdma.SendWR()
     fresh = side(max_recv_wr=1)
-    with pytest.raises(rdma.PyverbsRDMAError, match="is in .*IBV_QPS_RESET: 0>; it sends in IBV_QPS_RTS"):
+    with pytest.raises(rdma.PyverbsRDMAError, match=r"is in .*IBV_QPS_RESET: 0>; it sends in IBV_QPS_RTS"):
         fresh.qp.post_send(request(fresh))
     with pytest.raises(rdma.PyverbsRDMAError, match="state INIT or later"):
         fresh.qp.post_recv(receive(fresh))

@@ -99,7 +99,10 @@ class Arena:
 
     @contextlib.contextmanager
     def lock(self, at: int = 0, length: int = 8) -> Iterator[None]:
-        """Hold bytes of the segment against all other processes and threads."""
+        """Hold bytes of the segment against all other processes and threads.
+
+        The kernel frees them when the holder dies; a holder that is only stopped keeps them, and the others wait.
+        """
         with self._thread:
             fcntl.fcntl(self.fd, fcntl.F_OFD_SETLKW, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, at, length, 0))
             try:
