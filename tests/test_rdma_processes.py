@@ -1,9 +1,11 @@
 """The verbs between processes: a target that is stopped, one that dies, and what is left of them."""
 
+import gc
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -221,15 +223,26 @@ def test_segments_go_with_their_contexts():
         a.ctx.close()
         b.ctx.close()
 
-    make()
-    import gc
+    def meet(peer):
+        one = side()
+        one.qp.to_rts(attributes(*peer[:2]))
+        one.ctx.close()
 
-    gc.collect()
-    before, files = maps(), len(os.listdir("/proc/self/fd"))
-    for _ in range(5):
+    def held():
+        gc.collect()
+        return maps(), len(os.listdir("/proc/self/fd")), threading.active_count()
+
+    with rdma.Process(target) as process:
+        peer = process.recv()
         make()
-    gc.collect()
-    assert (maps(), len(os.listdir("/proc/self/fd"))) == (before, files)
+        meet(peer)
+        before = held()
+        for _ in range(5):
+            make()
+            meet(peer)
+        assert held() == before
+        process.kill()
+    wait_until(lambda: held()[2] < before[2])  # its watcher ends with it
 
 
 def test_code_of_a_file_is_checked_before_it_is_started(tmp_path):

@@ -44,6 +44,7 @@ _FLOCK: Final = struct.Struct("hhqqi4x")
 Spans = Sequence[tuple[int, int]]  # (offset, bytes) in a segment
 
 _open: "weakref.WeakValueDictionary[int, Arena]" = weakref.WeakValueDictionary()  # by token: one for each in a process
+_watched: set[int] = set()  # tokens of segments whose process has a thread that waits for its end
 
 
 class Arena:
@@ -214,20 +215,24 @@ def attach(gid: str) -> Arena:
     with contextlib.suppress(OSError):
         if _NAME in os.readlink(path):
             arena = Arena(os.open(path, os.O_RDWR | os.O_CLOEXEC), pid, number)
-            watched = os.pidfd_open(pid)
     if arena is None or arena.words[TOKEN] != token:
         msg = f"no context answers to GID {gid}: its process has ended, or closed it, or belongs to another user"
         raise PyverbsRDMAError(msg, errno.EHOSTUNREACH)
-    threading.Thread(target=_watch, args=(watched, weakref.ref(arena)), daemon=True).start()
-    return _open.setdefault(token, arena)
+    arena = _open.setdefault(token, arena)
+    if token not in _watched:
+        _watched.add(token)
+        threading.Thread(target=_watch, args=(pid, token), daemon=True).start()
+    return arena
 
 
-def _watch(pidfd: int, arena: "weakref.ref[Arena]") -> None:
+def _watch(pid: int, token: int) -> None:
     """Wait for the end of a process; a stopped one is alive."""
-    poll = select.poll()
-    poll.register(pidfd, select.POLLIN)
-    poll.poll()
-    os.close(pidfd)
-    if dead := arena():
+    with contextlib.suppress(ProcessLookupError):  # it has ended already
+        pidfd, poll = os.pidfd_open(pid), select.poll()
+        poll.register(pidfd, select.POLLIN)
+        poll.poll()
+        os.close(pidfd)
+    _watched.discard(token)
+    if dead := _open.get(token):
         dead.alive = False
         dead.changed()
