@@ -2,6 +2,8 @@
 
 import errno
 import json
+import os
+import select
 
 import numpy as np
 import pytest
@@ -184,6 +186,11 @@ def test_a_channel_wakes_once_for_each_time_it_is_armed():
     channel.get_cq_event(cq)
     cq.ack_events(1)
     assert cq.poll(9)[0] == 2
+    cq.req_notify()
+    qp.post_send(request(a, a))  # its checks have passed before
+    assert select.select([channel._read], [], [], 0)[0], "no event came"
+    channel.get_cq_event(cq)
+    cq.poll()
     cq.req_notify(solicited_only=True)
     other.req_notify(solicited_only=True)
     qp.post_recv(receive(a, 100))
@@ -479,6 +486,16 @@ def test_regions_refuse_what_makes_no_sense():
         a.mr.read(1, 0)
     with pytest.raises(rdma.PyverbsUserError, match="the Context that this PD needs is closed"):
         rdma.PD(a.ctx)
+
+
+def test_closed_regions_give_their_memory_back():
+    a = side()
+    empty = os.fstat(a.ctx.arena.fd).st_blocks
+    mr = rdma.MR(a.pd, 2**23, 0)
+    mr.write(b"x" * 2**23, 2**23)
+    assert os.fstat(a.ctx.arena.fd).st_blocks - empty == 2**23 // 512
+    mr.close()
+    assert os.fstat(a.ctx.arena.fd).st_blocks == empty
 
 
 def test_a_key_is_not_used_again_at_once():
