@@ -17,7 +17,7 @@ __version__ = "0.1.0"
 
 _SUBMODULES: Final = (
     "catalog checks collectives core economics engines errors exercises gpudirect importers lower measure metrics "
-    "operations registry routing simulation topologies tuner units validate views workload"
+    "operations rdma registry routing simulation topologies tuner units validate views workload"
 ).split()
 _NAMES: Final = {
     "catalog": "case",

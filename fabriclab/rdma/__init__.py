@@ -1,0 +1,26 @@
+"""Remote direct memory access (RDMA): a device in software, with the names of pyverbs, that really moves memory.
+
+Memory regions are shared memory. A WRITE, READ or atomic of one process changes the memory of another one without it:
+that one may be stopped. Not yet run on a device.
+
+References
+----------
+.. [1] rdma-core, pyverbs 44.0, and ibverbs(7); what they leave open follows the InfiniBand Architecture Specification.
+"""
+
+from fabriclab.rdma import enums
+from fabriclab.rdma.addr import GID, AHAttr, GlobalRoute
+from fabriclab.rdma.cq import CQ, WC, CompChannel
+from fabriclab.rdma.device import AH, DEVICE, MR, PD, Context, Counters
+from fabriclab.rdma.errors import PyverbsError, PyverbsRDMAError, PyverbsUserError
+from fabriclab.rdma.processes import Process
+from fabriclab.rdma.qp import QP
+from fabriclab.rdma.qp_attr import QPAttr, QPCap, QPInitAttr
+from fabriclab.rdma.srq import SRQ, SrqAttr, SrqInitAttr
+from fabriclab.rdma.wr import SGE, RecvWR, SendWR
+
+__all__ = [
+    "AH", "CQ", "DEVICE", "GID", "MR", "PD", "QP", "SGE", "SRQ", "WC", "AHAttr", "CompChannel", "Context", "Counters",
+    "GlobalRoute", "Process", "PyverbsError", "PyverbsRDMAError", "PyverbsUserError", "QPAttr", "QPCap", "QPInitAttr",
+    "RecvWR", "SendWR", "SrqAttr", "SrqInitAttr", "enums",
+]  # fmt: skip

@@ -1,0 +1,238 @@
+"""The memory that a device shares: one segment without a name for each context, with tables that peers read.
+
+The owner's memory regions, queue pairs and receive queues stand in its segment. Whoever wants to reach it opens the
+segment once, through the descriptor that the GID names, and from then on needs nothing of the owner's process: it may
+be stopped. A segment is gone when the last process that maps it is. Locks are byte ranges of the segment, which the
+kernel frees when their holder dies; what it was about to change is then finished by the next holder (`Arena.lock`).
+"""
+
+import contextlib
+import errno
+import fcntl
+import mmap
+import os
+import secrets
+import select
+import struct
+import sys
+import threading
+import weakref
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from fabriclab.rdma import enums as e
+from fabriclab.rdma.errors import PyverbsRDMAError
+
+PAGE: Final = mmap.PAGESIZE
+ROWS: Final = 1 << 16  # of each table
+# Words of 8 bytes: what the header, a queue pair, and a queue hold, in this order. CHANGES counts changes of tables;
+# REDO and the three words after it are a step that a dead process may have left undone.
+CHANGES, TOKEN, BASE, REDO = range(1, 5)
+STATE, PD, ACCESS, RQ, RCQ, SHARED, TYPE, DEST, DEST_TOKEN, PSN, QKEY, RNR_TIMER, READS = range(13)
+QP_FIELDS: Final = (ACCESS, DEST, DEST_TOKEN, PSN, QKEY, RNR_TIMER, READS, TYPE, STATE)  # that a step may set
+HEAD, TAIL, ARMED, OVERRUN, SIZE, SGES, PIPE, NUMBER = range(8)  # SGES of receive queues, four of completion queues
+QUEUE: Final = struct.Struct("<4Q")  # the first four of them
+MR_ROW: Final = struct.Struct("<IIQQQ")  # key, access, first address, address after the last, protection domain
+QP_ROW: Final = struct.Struct("<10Q")  # the first ten of them
+CQE: Final = struct.Struct("<Q8I")  # wr_id, status, opcode, byte_len, qp_num, src_qp, imm_data, wc_flags, vendor_err
+CQE_ROOM, QUEUE_ROOM, _QP_ROOM = 48, 64, 128
+MR_TABLE: Final = PAGE
+_QP_TABLE: Final = MR_TABLE + ROWS * MR_ROW.size
+_DATA: Final = _QP_TABLE + ROWS * _QP_ROOM
+_NAME: Final = "fabriclab-rdma"
+_FLOCK: Final = struct.Struct("hhqqi4x")
+Spans = Sequence[tuple[int, int]]  # (offset, bytes) in a segment
+
+_open: "weakref.WeakValueDictionary[int, Arena]" = weakref.WeakValueDictionary()  # by token: one for each in a process
+_watched: set[int] = set()  # tokens of segments whose process has a thread that waits for its end
+
+
+class Arena:
+    """A segment as this process maps it, its own or a peer's."""
+
+    def __init__(self, fd: int, pid: int, number: int, token: int = 0) -> None:
+        self.fd, self.pid, self.number, self.alive = fd, pid, number, True
+        weakref.finalize(self, os.close, fd)
+        self.map = mmap.mmap(fd, os.fstat(fd).st_size)
+        self.bytes = memoryview(self.map)
+        self.words = self.bytes.cast("Q")
+        self.token = token or self.words[TOKEN]
+        self.base = self.words[BASE]
+        self._end, self._thread = _DATA, threading.Lock()
+
+    @property
+    def gid(self) -> str:
+        """The address of this segment in the form of a link-local GID: process, descriptor, token."""
+        digits = f"fe80{self.pid:06x}{self.number:06x}{self.token:016x}"
+        return ":".join(digits[i : i + 4] for i in range(0, 32, 4))
+
+    def alloc(self, size: int) -> int:
+        """Return the offset of ``size`` fresh bytes, all zero; addresses are used once only."""
+        self._end += (room := -(-max(size, 1) // PAGE) * PAGE)
+        if self._end > len(self.bytes):
+            raise PyverbsRDMAError(f"all addresses of this context are used up, {size} B more were asked", errno.ENOMEM)
+        return self._end - room
+
+    def free(self, at: int, size: int) -> None:
+        """Give the memory of an allocation back to the machine."""
+        self.map.madvise(mmap.MADV_REMOVE, at, -(-max(size, 1) // PAGE) * PAGE)
+
+    def queue(self, room: int, size: int, sges: int = 0) -> int:
+        """Return the row of a new queue with ``room`` entries of ``size`` bytes."""
+        row = self.alloc(QUEUE_ROOM + room * size) // 8
+        self.words[row + SIZE], self.words[row + SGES] = room, sges
+        return row
+
+    def inside(self, addr: int, length: int) -> int:
+        """Return the offset of memory that `alloc` handed out, -1 for any other."""
+        return addr - self.base if _DATA <= addr - self.base <= self._end - length else -1
+
+    def changed(self) -> None:
+        """Let everybody check again, after a change of a table."""
+        self.words[CHANGES] += 1
+
+    def find(self, key: int, addr: int, length: int, access: int, pd: int) -> int:
+        """Return the offset of registered memory, or -1 if key, bounds, access or protection domain forbid it."""
+        known, granted, start, end, owner = MR_ROW.unpack_from(self.map, MR_TABLE + (key >> 8 & 0xFFFF) * MR_ROW.size)
+        if known != key or addr < start or addr + length > end or granted & access != access or owner != pd:
+            return -1
+        return int(addr - self.base)
+
+    @contextlib.contextmanager
+    def lock(self, at: int = 0, length: int = 8) -> Iterator[None]:
+        """Hold bytes of the segment against all other processes and threads.
+
+        The kernel frees them when the holder dies; a holder that is only stopped keeps them, and the others wait.
+        """
+        with self._thread:
+            fcntl.fcntl(self.fd, fcntl.F_OFD_SETLKW, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, at, length, 0))
+            try:
+                if not at:
+                    self._redo()
+                yield
+            finally:
+                fcntl.fcntl(self.fd, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_UNLCK, os.SEEK_SET, at, length, 0))
+
+    def _redo(self) -> None:
+        """Finish a receive: the completion becomes visible and its buffer is used up, both or neither."""
+        words = self.words
+        if cq := words[REDO]:
+            words[cq + TAIL] = words[REDO + 1]
+            words[words[REDO + 2] + HEAD] = words[REDO + 3]
+            words[REDO] = 0
+
+    def receive(self, rq: int) -> tuple[int, list[tuple[int, int, int]]]:
+        """Return number and pieces (address, length, key) of the oldest buffer; the queue must hold one."""
+        words = self.words
+        at = rq + QUEUE_ROOM // 8 + words[rq + HEAD] % words[rq + SIZE] * (2 + 3 * words[rq + SGES])
+        end = at + 2 + 3 * words[at + 1]
+        return words[at], [(words[i], words[i + 1], words[i + 2]) for i in range(at + 2, end, 3)]
+
+    def complete(self, cq: int, rq: int, entry: Sequence[int], solicited: bool = False) -> bool:
+        """Use up the oldest buffer of ``rq`` and tell ``cq``; False if there is no room. The lock must be held."""
+        words, tail = self.words, self.words[cq + TAIL]
+        if tail - words[cq + HEAD] >= words[cq + SIZE]:
+            words[cq + OVERRUN] = 1
+            return False
+        CQE.pack_into(self.map, 8 * cq + QUEUE_ROOM + tail % words[cq + SIZE] * CQE_ROOM, *entry)
+        words[REDO + 1], words[REDO + 2], words[REDO + 3] = tail + 1, rq, words[rq + HEAD] + 1
+        words[REDO] = cq
+        self._redo()
+        self.notify(cq, solicited or entry[1] != 0)
+        return True
+
+    def notify(self, cq: int, solicited: bool) -> None:
+        """Put an event into the completion channel, if the queue was armed for one."""
+        words = self.words
+        if words[cq + ARMED] == 1 or (words[cq + ARMED] and solicited):
+            words[cq + ARMED] = 0
+            with contextlib.suppress(OSError):  # its owner is gone
+                pipe = os.open(f"/proc/{self.pid}/fd/{words[cq + PIPE]}", os.O_WRONLY | os.O_NONBLOCK)
+                os.write(pipe, words[cq + NUMBER].to_bytes(8, "little"))
+                os.close(pipe)
+
+    def fail(self, qp_num: int) -> None:
+        """Put a queue pair of this segment into the error state and flush its own receive queue."""
+        words, row = self.words, qp_row(qp_num)
+        words[row + STATE] = e.ibv_qp_state.IBV_QPS_ERR
+        self.changed()
+        rq, fits, told = words[row + RQ], True, (e.IBV_WC_WR_FLUSH_ERR, e.IBV_WC_RECV, 0, qp_num, 0, 0, 0, 0)
+        with self.lock():
+            while fits and not words[row + SHARED] and words[rq + HEAD] != words[rq + TAIL]:
+                fits = self.complete(words[row + RCQ], rq, (self.receive(rq)[0], *told))
+
+
+def qp_row(qp_num: int) -> int:
+    """Return where the row of a queue pair begins, in words."""
+    return (_QP_TABLE + qp_num % ROWS * _QP_ROOM) // 8
+
+
+def move(src: Arena, spans: Spans, dst: Arena, targets: Spans) -> None:
+    """Copy the bytes of ``spans`` in ``src`` to ``targets`` in ``dst``; a single aligned word is a single store."""
+    rest, (at, n) = iter(spans), (0, 0)
+    for to, room in targets:
+        while room:
+            while not n:
+                at, n = next(rest, (0, -1))
+            if n < 0:
+                return
+            if (k := min(n, room)) == 8 and not (at | to) & 7:
+                dst.words[to >> 3] = src.words[at >> 3]
+            else:
+                dst.bytes[to : to + k] = src.bytes[at : at + k]
+            at, to, n, room = at + k, to + k, n - k, room - k
+
+
+def own() -> Arena:
+    """Make a segment for a context of this process."""
+    if not hasattr(os, "memfd_create"):
+        msg = f"this device shares memory through memfd and /proc, which Linux has and {sys.platform} has not; "
+        raise PyverbsRDMAError(msg + "run the course in its container or on Binder", errno.EOPNOTSUPP)
+    fd, token = os.memfd_create(_NAME), secrets.randbits(63) | 1
+    os.ftruncate(fd, 1 << 38)  # addresses, not memory: a page is there once it is written
+    arena = Arena(fd, os.getpid(), fd, token)
+    import ctypes
+
+    arena.base = ctypes.addressof(ctypes.c_char.from_buffer(arena.map))
+    arena.words[BASE], arena.words[TOKEN] = arena.base, token
+    _open[token] = arena
+    return arena
+
+
+def attach(gid: str) -> Arena:
+    """Map the segment that a GID names.
+
+    Raises
+    ------
+    PyverbsRDMAError
+        If no living process of this user has it.
+    """
+    digits = gid.replace(":", "")
+    pid, number, token = int(digits[4:10], 16), int(digits[10:16], 16), int(digits[16:], 16)
+    if (known := _open.get(token)) and known.alive:
+        return known
+    path, arena = f"/proc/{pid}/fd/{number}", None
+    with contextlib.suppress(OSError):
+        if _NAME in os.readlink(path):
+            arena = Arena(os.open(path, os.O_RDWR | os.O_CLOEXEC), pid, number)
+    if arena is None or arena.words[TOKEN] != token:
+        msg = f"no context answers to GID {gid}: its process has ended, or closed it, or belongs to another user"
+        raise PyverbsRDMAError(msg, errno.EHOSTUNREACH)
+    arena = _open.setdefault(token, arena)
+    if token not in _watched:
+        _watched.add(token)
+        threading.Thread(target=_watch, args=(pid, token), daemon=True).start()
+    return arena
+
+
+def _watch(pid: int, token: int) -> None:
+    """Wait for the end of a process; a stopped one is alive."""
+    with contextlib.suppress(ProcessLookupError):  # it has ended already
+        pidfd, poll = os.pidfd_open(pid), select.poll()
+        poll.register(pidfd, select.POLLIN)
+        poll.poll()
+        os.close(pidfd)
+    _watched.discard(token)
+    if dead := _open.get(token):
+        dead.alive = False
+        dead.changed()

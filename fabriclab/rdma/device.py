@@ -1,0 +1,223 @@
+"""The device: a context opened on it, protection domains, and memory regions that others may reach."""
+
+from __future__ import annotations
+
+import errno
+import operator
+import weakref
+from types import SimpleNamespace
+from typing import Self
+
+from fabriclab.core._memory import check_memory
+from fabriclab.rdma import _arena
+from fabriclab.rdma import enums as e
+from fabriclab.rdma.addr import GID, AHAttr
+from fabriclab.rdma.errors import PyverbsRDMAError, PyverbsUserError
+
+DEVICE = "fabriclab0"
+_ACCESS = sum(e.ibv_access_flags)
+_WRITES = e.IBV_ACCESS_REMOTE_WRITE | e.IBV_ACCESS_REMOTE_ATOMIC
+
+
+class Counters:
+    """What a context has done so far; nothing that others did to its memory is in it.
+
+    ``transfers`` and ``bytes``: messages that moved, and what they moved; ``copies``: times a processor copied a
+    payload besides (inline data, `MR.read`, `MR.write`); ``posted`` and ``polled``: work requests and completions;
+    ``doorbells``: calls that posted.
+    """
+
+    __slots__ = ("bytes", "copies", "doorbells", "polled", "posted", "transfers")
+
+    def __init__(self) -> None:
+        self.transfers = self.copies = self.bytes = self.posted = self.polled = self.doorbells = 0
+
+    def __repr__(self) -> str:
+        """Return it as a person would type it."""
+        return f"Counters({', '.join(f'{name}={getattr(self, name)}' for name in self.__slots__)})"
+
+
+class Closes:
+    """An object that closes what was made from it, and then itself, once."""
+
+    def __init__(self, *makers: Closes) -> None:
+        self._made: weakref.WeakSet[Closes] = weakref.WeakSet()
+        self.closed = False
+        for maker in makers:
+            if maker.closed:
+                raise PyverbsUserError(f"the {type(maker).__name__} that this {type(self).__name__} needs is closed")
+            maker._made.add(self)
+
+    def close(self) -> None:
+        """Give back what the device holds for this object and for what was made from it."""
+        if not self.closed:
+            for made in list(self._made):
+                made.close()
+            self.closed = True
+            self._close()
+
+    def _close(self) -> None:
+        pass
+
+    def __enter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End it."""
+        self.close()
+
+
+class Context(Closes):
+    """The device as one process has opened it.
+
+    Parameters
+    ----------
+    name : str
+        `DEVICE`, the only one there is.
+
+    Raises
+    ------
+    PyverbsUserError
+        For another name.
+    PyverbsRDMAError
+        Where the system has no way to share memory as this device does.
+    """
+
+    def __init__(self, *, name: str = DEVICE) -> None:
+        if name != DEVICE:
+            raise PyverbsUserError(f"there is no device {name!r} here; the device in software is {DEVICE!r}")
+        super().__init__()
+        self.name, self.counters, self.arena = name, Counters(), _arena.own()
+        self.keys, self.tags = list(range(_arena.ROWS - 1, 0, -1)), dict[int, int]()
+        self._numbers = iter(range(17, _arena.ROWS))  # of queue pairs and of other objects
+
+    def number(self) -> int:
+        """Return a number that no object of this context had before."""
+        if number := next(self._numbers, 0):
+            return number
+        raise PyverbsRDMAError(f"a context makes {_arena.ROWS - 17} queues, and these are used up", errno.ENOMEM)
+
+    def query_device(self) -> SimpleNamespace:
+        """Return the limits of the device."""
+        return SimpleNamespace(max_qp=_arena.ROWS - 17, max_mr=_arena.ROWS - 1, max_sge=32, max_qp_rd_atom=16)
+
+    def query_port(self, port_num: int) -> SimpleNamespace:
+        """Return what the only port says of itself."""
+        self.query_gid(port_num, 0)
+        return SimpleNamespace(state=4, max_mtu=e.IBV_MTU_4096, active_mtu=e.IBV_MTU_4096, lid=0, gid_tbl_len=1)
+
+    def query_gid(self, port_num: int, index: int) -> GID:
+        """Return the address that peers need to reach this context."""
+        if (port_num, index) != (1, 0):
+            raise PyverbsRDMAError(f"the device has port 1 with GID 0, got {port_num} and {index}", errno.EINVAL)
+        return GID(self.arena.gid)
+
+    def query_pkey(self, port_num: int, index: int) -> int:
+        """Return the only partition key, the default one."""
+        self.query_gid(port_num, index)
+        return 0xFFFF
+
+    def _close(self) -> None:
+        self.arena.words[_arena.TOKEN] = 0
+
+
+class PD(Closes):
+    """A protection domain: queue pairs reach the memory of their own domain only."""
+
+    def __init__(self, creator: Context) -> None:
+        super().__init__(creator)
+        self.context, self.number = creator, creator.number()
+
+
+class AH(Closes):
+    """An address handle: the way to the receiver of datagrams."""
+
+    def __init__(self, pd: PD, *, attr: AHAttr) -> None:
+        super().__init__(pd)
+        self.peer = _arena.attach(attr.gr.dgid.gid)
+
+
+class MR(Closes):
+    """A registered memory region, which is shared memory.
+
+    Parameters
+    ----------
+    creator : PD
+    length : int
+        [B], > 0
+    access : int
+        Sum of `ibv_access_flags`; remote writes and atomics need LOCAL_WRITE, too.
+    address : int, optional
+        Where in memory of this context, to register a part of it once more; without it memory is made.
+
+    Raises
+    ------
+    PyverbsRDMAError
+        If the flags contradict each other, or ``address`` is not memory of this context, which no peer could map.
+    TooLarge
+        If there is not that much memory.
+    """
+
+    def __init__(self, creator: PD, length: int = 0, access: int = 0, address: int | None = None) -> None:
+        super().__init__(creator)
+        if length <= 0 or access & ~_ACCESS or (access & _WRITES and not access & e.IBV_ACCESS_LOCAL_WRITE):
+            msg = "a region has a length > 0, flags of the device, and LOCAL_WRITE if peers may write: got length "
+            raise PyverbsRDMAError(f"{msg}{length}, access {access:#x}", errno.EINVAL)
+        self.pd, self.length, self.context = creator, length, creator.context
+        arena, self._made_here = self.context.arena, address is None
+        if address is None:
+            check_memory(length, f"a memory region of {length} B", "register less")
+            self.at = arena.alloc(length)
+        elif (at := arena.inside(address, length)) < 0:
+            msg = f"address {address:#x} with {length} B is not in a region of this context, so no peer could map it; "
+            raise PyverbsRDMAError(msg + "leave address out, and use the memory that is made", errno.EFAULT)
+        else:
+            self.at = at
+        if not self.context.keys:
+            raise PyverbsRDMAError(f"a context has {_arena.ROWS - 1} regions at a time", errno.ENOMEM)
+        self._row = self.context.keys.pop()
+        self.context.tags[self._row] = tag = (self.context.tags.get(self._row, 0x40) + 1) % 256
+        self.lkey = self.rkey = self._row << 8 | tag
+        self.buf = arena.base + self.at
+        _arena.MR_ROW.pack_into(arena.map, self._place, self.lkey, access, self.buf, self.buf + length, creator.number)
+        arena.changed()
+
+    @property
+    def _place(self) -> int:
+        return _arena.MR_TABLE + self._row * _arena.MR_ROW.size
+
+    @property
+    def memory(self) -> memoryview:
+        """The region itself, for ``numpy.frombuffer``; what peers write appears here."""
+        return self.context.arena.bytes[self.at : self.at + self.length]
+
+    def read(self, length: int, offset: int) -> bytes:
+        """Return a copy of ``length`` bytes from ``offset`` on."""
+        self._check(length, offset)
+        return bytes(self.memory[offset : offset + length])
+
+    def write(self, data: str | bytes, length: int, offset: int = 0) -> None:
+        """Copy the first ``length`` bytes of ``data`` to ``offset``."""
+        self._check(length, offset)
+        raw = data.encode() if isinstance(data, str) else data
+        if len(raw) < length:
+            raise PyverbsUserError(f"{length} B were to be written, and data has {len(raw)}")
+        self.memory[offset : offset + length] = raw[:length]
+
+    def _check(self, length: int, offset: int) -> None:
+        if self.closed or operator.index(offset) < 0 or length < 0 or offset + length > self.length:
+            where = "a closed region" if self.closed else f"a region of {self.length} B"
+            raise PyverbsUserError(f"{length} B at offset {offset} are not in {where}")
+        self.context.counters.copies += 1
+
+    def _close(self) -> None:
+        self.context.arena.bytes[self._place : self._place + _arena.MR_ROW.size] = bytes(_arena.MR_ROW.size)
+        self.context.arena.changed()
+        self.context.keys.append(self._row)
+        if self._made_here:
+            self.context.arena.free(self.at, self.length)
+
+    def __repr__(self) -> str:
+        """Return it as a person would type it."""
+        return f"MR(buf={self.buf:#x}, length={self.length}, lkey={self.lkey:#x}, rkey={self.rkey:#x})"

@@ -1,0 +1,97 @@
+"""Other processes: started fresh (spawn), spoken to over a pipe, and gone with the one that started them."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import multiprocessing
+import os
+import signal
+import sys
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, Self, cast
+
+_PR_SET_PDEATHSIG = 1  # source: linux/prctl.h
+
+
+class Process:
+    """A running process that called ``code(connection, *args)``; ``with`` ends it.
+
+    Parameters
+    ----------
+    code : callable or str
+        A function of a module, or a file and a function in it: ``"worker.py:main"``.
+    *args : object
+        Anything that can be pickled.
+
+    Raises
+    ------
+    SyntaxError
+        If the file does not compile; nothing is started then.
+    """
+
+    def __init__(self, code: Callable[..., Any] | str, *args: Any) -> None:
+        if isinstance(code, str):
+            path = code.partition(":")[0]
+            compile(Path(path).read_text(encoding="utf-8"), path, "exec")
+        there = multiprocessing.get_context("spawn")
+        self.connection, theirs = there.Pipe()
+        self._process = there.Process(target=_main, args=(os.getpid(), theirs, code, args), daemon=True)
+        self._process.start()
+        theirs.close()
+        self.pid = self._process.pid or 0
+
+    def send(self, thing: Any) -> None:
+        """Send anything that can be pickled."""
+        self.connection.send(thing)
+
+    def recv(self, timeout: float = 30.0) -> Any:
+        """Return what the process sent.
+
+        Raises
+        ------
+        TimeoutError
+            If nothing comes within ``timeout`` [s].
+        EOFError
+            If the process has ended.
+        """
+        if not self.connection.poll(timeout):
+            raise TimeoutError(f"process {self.pid} sent nothing within {timeout:g} s")
+        return self.connection.recv()
+
+    def stop(self) -> None:
+        """Suspend the process: from here on it runs not a single instruction."""
+        os.kill(self.pid, signal.SIGSTOP)
+        os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WNOWAIT)
+
+    def resume(self) -> None:
+        """Let a suspended process go on."""
+        os.kill(self.pid, signal.SIGCONT)
+
+    def kill(self) -> None:
+        """End the process at once, wherever it is."""
+        self._process.kill()
+        self._process.join()
+
+    def __enter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        """End it."""
+        self._process.join(0 if kind else 3.0)
+        self.kill()
+        self.connection.close()
+
+
+def _main(parent: int, connection: Connection, code: Callable[..., Any] | str, args: tuple[Any, ...]) -> None:
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        return
+    if isinstance(code, str):
+        path, _, name = code.partition(":")
+        sys.path.insert(0, str(Path(path).resolve().parent))
+        code = cast(Callable[..., Any], getattr(importlib.import_module(Path(path).stem), name))
+    code(connection, *args)
