@@ -11,15 +11,15 @@ Examples
 
 import importlib
 import sys
-from typing import Any, Final
+from typing import Any
 
 __version__ = "0.1.0"
 
-_SUBMODULES: Final = (
+_SUBMODULES = (
     "catalog checks collectives core economics engines errors exercises gpudirect importers lower measure metrics "
     "operations rdma registry routing simulation topologies tuner units validate views workload"
 ).split()
-_NAMES: Final = {
+_NAMES = {
     "catalog": "case",
     "checks": "check choose_path drill export_progress forget hello import_progress ledger lessons paths "
     "predict progress remember report reveal ruler",
@@ -28,7 +28,7 @@ _NAMES: Final = {
     "tuner": "estimate",
     "views": "draw",
 }
-_HOME: Final = {name: module for module, names in _NAMES.items() for name in names.split()}
+_HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 __all__ = ["__version__", "live", *_HOME, *_SUBMODULES]
 

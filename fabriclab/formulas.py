@@ -4,11 +4,10 @@ import ast
 import math
 import operator
 from collections.abc import Callable, Mapping
-from typing import Final
 
 __all__ = ["evaluate"]
 
-_OPERATORS: Final[Mapping[type[ast.AST], Callable[..., float]]] = {
+_OPERATORS: Mapping[type[ast.AST], Callable[..., float]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
     ast.Pow: operator.pow,
 }  # fmt: skip

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,9 +18,9 @@ from fabriclab.core._memory import check_memory
 __all__ = ["lower"]
 
 Ints = NDArray[np.int64]
-_FLOW_BYTES: Final = 320  # measured peak per flow, rounded up; a test holds it
-_ENTRY_BYTES: Final = 48  # the same per dependency
-_ADVICE: Final = "let expand be False, or take fewer ranks"
+_FLOW_BYTES = 320  # measured peak per flow, rounded up; a test holds it
+_ENTRY_BYTES = 48  # the same per dependency
+_ADVICE = "let expand be False, or take fewer ranks"
 
 
 def lower(

@@ -7,20 +7,20 @@ none of them.
 import importlib
 import pkgutil
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 from fabriclab import units
 
 __all__ = ["FOLDERS", "get", "info", "names", "register"]
 
-FOLDERS: Final = {
+FOLDERS = {
     "topology": "fabriclab.topologies",
     "collective": "fabriclab.collectives",
     "definition": "fabriclab.collectives",
     "routing": "fabriclab.routing",
     "engine": "fabriclab.engines",
     "workload": "fabriclab.workload",
-    "question": "fabriclab.exercises",
+    "question": "fabriclab.exercises.graders",
 }
 _found: dict[str, dict[str, Callable[..., Any]]] = {}
 _about: dict[tuple[str, str], dict[str, Any]] = {}

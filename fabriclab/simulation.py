@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from inspect import signature
 from itertools import permutations
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,8 +19,8 @@ from fabriclab.lower import lower
 
 __all__ = ["Rings", "Simulation", "best_rings", "ring_busbw", "simulate", "sweep"]
 
-_MOST_RANKS: Final = 8  # whose rings are all tried: 7! of them
-_OUTSIDE: Final = ("pcie", "c2c", "socket")  # media on the way over processors
+_MOST_RANKS = 8  # whose rings are all tried: 7! of them
+_OUTSIDE = ("pcie", "c2c", "socket")  # media on the way over processors
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,12 +10,11 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
 
 __all__ = ["LANGUAGE", "keys", "table", "text"]
 
-LANGUAGE: Final = "FABRICLAB_LANGUAGE"
-_ACCENTS: Final = str.maketrans("aeiouyAEIOUYnc", "áéíóúýÁÉÍÓÚÝñç")
+LANGUAGE = "FABRICLAB_LANGUAGE"
+_ACCENTS = str.maketrans("aeiouyAEIOUYnc", "áéíóúýÁÉÍÓÚÝñç")
 
 
 @functools.cache

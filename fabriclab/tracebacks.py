@@ -4,12 +4,12 @@ import dis
 import os
 import sys
 from types import TracebackType
-from typing import Any, Final
+from typing import Any
 
 from fabriclab.errors import FabricError
 
-_KINDS: Final = (ValueError, TypeError, FabricError)
-_RAISE: Final = dis.opmap["RAISE_VARARGS"]
+_KINDS = (ValueError, TypeError, FabricError)
+_RAISE = dis.opmap["RAISE_VARARGS"]
 
 
 def install() -> None:

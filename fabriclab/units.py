@@ -9,7 +9,6 @@ import math
 import re
 from collections.abc import Iterable
 from types import MappingProxyType
-from typing import Final
 
 __all__ = [
     "choice", "count", "flag", "format_rate", "format_size", "format_time", "latency", "length", "parse", "rate",
@@ -18,9 +17,9 @@ __all__ = [
 
 Quantity = float | int | str
 
-_DECIMAL: Final = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
-_BINARY: Final = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40, "Pi": 2.0**50}
-_SMALL: Final = {"": 1.0, "m": 1e-3, "u": 1e-6, "µ": 1e-6, "μ": 1e-6, "n": 1e-9, "p": 1e-12}
+_DECIMAL = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
+_BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40, "Pi": 2.0**50}
+_SMALL = {"": 1.0, "m": 1e-3, "u": 1e-6, "µ": 1e-6, "μ": 1e-6, "n": 1e-9, "p": 1e-12}
 
 
 def _table() -> dict[str, tuple[str, float]]:
@@ -43,23 +42,23 @@ def _table() -> dict[str, tuple[str, float]]:
     return out
 
 
-UNITS: Final = MappingProxyType(_table())
-_NUMBER: Final = r"[-+]?(?:\d+(?:_\d+)*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
-_FORM: Final = re.compile(rf"\s*({_NUMBER})\s*(\S.*?)?\s*\Z")
-_LOOSE: Final = re.compile(r"\s*([-+]?[\d.,][\d.,_'\s]*?(?:[eE][-+]?\d+)?)\s*([^\d\s.,_'].*?)?\s*\Z")
-_LONG_TEXT: Final = 100  # characters
-_EXAMPLE: Final = {
+UNITS = MappingProxyType(_table())
+_NUMBER = r"[-+]?(?:\d+(?:_\d+)*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+_FORM = re.compile(rf"\s*({_NUMBER})\s*(\S.*?)?\s*\Z")
+_LOOSE = re.compile(r"\s*([-+]?[\d.,][\d.,_'\s]*?(?:[eE][-+]?\d+)?)\s*([^\d\s.,_'].*?)?\s*\Z")
+_LONG_TEXT = 100  # characters
+_EXAMPLE = {
     "size": '"1 MiB" or 1048576 (bytes)', "rate": '"400 Gb/s" or 50e9 (bytes per second)',
     "time": '"500 ns" or 5e-7 (seconds)', "length": '"3 m" or 3.0 (metres)',
 }  # fmt: skip
-_WORDS: Final = {
+_WORDS = {
     "sec": "s", "second": "s", "msec": "ms", "millisecond": "ms", "usec": "us", "microsecond": "us", "minute": "min",
     "hour": "h", "day": "d", "byte": "B", "bit": "b", "meter": "m", "metre": "m", "watt": "W", "dollar": "USD",
 }  # fmt: skip
-_BARE: Final = {"rate": ("b/s", "B/s"), "size": ("b", "B"), "speed": ("FLOP/s",), "work": ("FLOP",)}
-_LONGEST: Final = 10.0
+_BARE = {"rate": ("b/s", "B/s"), "size": ("b", "B"), "speed": ("FLOP/s",), "work": ("FLOP",)}
+_LONGEST = 10.0
 # A plain float cannot say whether it is Gb/s or GB/s, so a value no real part has is refused.
-_PLAUSIBLE: Final = {"rate": (1e6, 1e14), "time": (0.0, math.inf), "size": (0.0, 1e21), "length": (0.0, 1e8)}
+_PLAUSIBLE = {"rate": (1e6, 1e14), "time": (0.0, math.inf), "size": (0.0, 1e21), "length": (0.0, 1e8)}
 
 
 def parse(value: Quantity, quantity: str, name: str = "value") -> float:

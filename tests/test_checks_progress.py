@@ -786,7 +786,9 @@ def test_the_front_door_has_the_names():
 
 
 def test_every_text_is_used_and_every_field_is_filled():
-    code = "".join(path.read_text() for path in store.Path(checks.__file__).parents[1].glob("**/*.py"))
+    library = store.Path(checks.__file__).parents[1]
+    graders = library.parent / "exercises" / "graders"
+    code = "".join(path.read_text() for folder in (library, graders) for path in folder.rglob("*.py"))
     names = {name for q in questions().values() for _, name in q.wrong}
     dynamic = (*{q.id[:3] for q in questions().values()},
                    "q.", "lesson.", "mis.", "how.", "factor.", "state.", "measured.", "report.", "drill.", "title.",
@@ -807,7 +809,8 @@ def test_every_text_is_used_and_every_field_is_filled():
     from fabriclab.checks.questions import _RING_MISTAKES
 
     named = {key.removeprefix("mis.") for key in keys("mis.")} - names - set(_RING_MISTAKES)
-    tables = "".join(path.read_text() for path in (store.Path(checks.__file__).parents[1] / "exercises").rglob("*.*s*"))
+    folders = (library / "exercises", graders)
+    tables = "".join(path.read_text() for folder in folders for path in folder.rglob("*.*s*"))
     assert [name for name in named if f'"{name}' not in code and f",{name}," not in tables] == []
 
 

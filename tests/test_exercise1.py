@@ -35,6 +35,8 @@ from exercise1_answers import (
     jobs,
     rates,
 )
+from fabriclab.exercises.graders import fits as fit_cases
+from fabriclab.exercises.graders.virtual import VirtualRanks
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -42,8 +44,6 @@ from fabriclab import check, exercises, units
 from fabriclab.checks import Refused, report
 from fabriclab.checks.exercises import _asker
 from fabriclab.exercises import PRACTICE, Unanswered, draw, find
-from fabriclab.exercises import fits as fit_cases
-from fabriclab.exercises.virtual import VirtualRanks
 from fabriclab.grading.graders import grade_cells
 from fabriclab.grading.sandbox import Sandbox
 from fabriclab.texts import table, text

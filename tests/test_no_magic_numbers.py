@@ -81,7 +81,7 @@ def cells():
 
 
 def test_library_has_no_unsourced_hardware_constant():
-    paths = sorted((ROOT / "fabriclab").rglob("*.py"))
+    paths = sorted([*(ROOT / "fabriclab").rglob("*.py"), *(ROOT / "exercises").rglob("*.py")])
     names = {p.relative_to(ROOT).as_posix(): p for p in paths}
     assert set(NOT_HARDWARE) <= set(names)
     found = [f for n, p in names.items() if n not in NOT_HARDWARE for f in findings(p.read_text(encoding="utf-8"), n)]

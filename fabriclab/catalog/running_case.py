@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
 
 from fabriclab import units
 from fabriclab.catalog.sheet import FORMULAS, last_finish
@@ -13,9 +12,9 @@ from fabriclab.catalog.tables import data_rows, near
 from fabriclab.core._frozen import ReadOnly
 from fabriclab.core.spec import Spec, html_table, si_factor
 
-_NAME: Final = "the running case"
-_CHANGED: Final = "changed by the reader"
-_MAY_BE_ZERO: Final = ("time", "price", "power")
+_NAME = "the running case"
+_CHANGED = "changed by the reader"
+_MAY_BE_ZERO = ("time", "price", "power")
 
 
 def case(**changes: float | str) -> Case:

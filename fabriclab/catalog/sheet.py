@@ -9,7 +9,7 @@ tensor- and data-parallel groups.
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,7 +18,7 @@ from fabriclab.catalog.clos import Plan, rail_plan
 from fabriclab.catalog.tables import data_rows
 from fabriclab.formulas import evaluate
 
-_SWEEP_BYTES: Final = 2**27  # the row "134 MB" of the published sweeps
+_SWEEP_BYTES = 2**27  # the row "134 MB" of the published sweeps
 
 
 def last_finish(ready: ArrayLike, cost: ArrayLike) -> float:
@@ -68,7 +68,7 @@ def _over_network(c: Any) -> float:
     return float(c.t_compute + c.tp_bytes / c.nic_rate + c.exposed(window=idle))
 
 
-_COMPUTED: Final[dict[str, Callable[[Any], float]]] = {
+_COMPUTED: dict[str, Callable[[Any], float]] = {
     "steps": lambda c: round(c.training_tokens / c.tokens_per_step),
     "leaves": lambda c: _clos(c).switches[0],
     "spines": lambda c: _clos(c).switches[1],
@@ -86,7 +86,7 @@ _COMPUTED: Final[dict[str, Callable[[Any], float]]] = {
     "ledger_half_rate": lambda c: c.replace(nic_rate=c.nic_rate / 2).t_step,
     "ledger_one_root": lambda c: c.t_compute + c.t_tp + c.exposed(t_dp=c.t_one_root),
 }
-FORMULAS: Final[dict[str, Callable[[Any], float]]] = {
+FORMULAS: dict[str, Callable[[Any], float]] = {
     r["key"]: partial(evaluate, r["formula"]) if r["formula"] else _COMPUTED[r["key"]]
     for r in data_rows("case")
     if r["kind"] == "derived"

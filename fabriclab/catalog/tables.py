@@ -5,14 +5,14 @@ import difflib
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import NoReturn
 
 from fabriclab.core._frozen import ReadOnly
 from fabriclab.core.spec import Spec, html_table
 
-_DATA: Final = Path(__file__).parent / "data"
-_OTHER: Final = ("calibration", "case", "exclusions", "sources")
-_SHOWN: Final = 8  # names that an error lists
+_DATA = Path(__file__).parent / "data"
+_OTHER = ("calibration", "case", "exclusions", "sources")
+_SHOWN = 8  # names that an error lists
 
 
 def near(name: object, known: Iterable[str], what: str) -> str:

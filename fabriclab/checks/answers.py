@@ -3,7 +3,7 @@
 import math
 import re
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -12,18 +12,18 @@ from fabriclab.checks.shown import Refused
 from fabriclab.texts import text
 
 # Unit -> quantity ("" for a plain number) and factor to SI.
-_KNOWN: Final = units.UNITS | {"x": ("", 1.0), "times": ("", 1.0), "1": ("", 1.0), "%": ("", 0.01)}
-SI: Final = {kind: unit for unit, (kind, factor) in _KNOWN.items() if factor == 1.0}
-_DIGITS: Final = r"[\d.,_]*\d\.?(?:[eE][-+]?\d+)?"
-_FORM: Final = re.compile(rf"\s*([-+]?{_DIGITS}(?:\s*/\s*{_DIGITS})?)\s*(\S.*?)?\s*\Z")
-_GROUPED: Final = re.compile(r"[-+]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?\Z")
+_KNOWN = units.UNITS | {"x": ("", 1.0), "times": ("", 1.0), "1": ("", 1.0), "%": ("", 0.01)}
+SI = {kind: unit for unit, (kind, factor) in _KNOWN.items() if factor == 1.0}
+_DIGITS = r"[\d.,_]*\d\.?(?:[eE][-+]?\d+)?"
+_FORM = re.compile(rf"\s*([-+]?{_DIGITS}(?:\s*/\s*{_DIGITS})?)\s*(\S.*?)?\s*\Z")
+_GROUPED = re.compile(r"[-+]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?\Z")
 # Ratios that people are off by, either way, each within half a percent.
-_FACTORS: Final = {
+_FACTORS = {
     2.0: "direction", 8.0: "bits", 1.024: "binary", 1.024**2: "binary", 1.024**3: "binary", 1.024**4: "binary",
     1e3: "prefix", 1024.0: "prefix", 1e6: "prefix", 1e9: "prefix",
 }  # fmt: skip
 # Only what is measured in bytes has directions, bits and powers of 1,024; a plain number has no prefix either.
-_KINDS: Final = dict.fromkeys(("direction", "bits", "binary"), ("size", "rate")) | {"prefix": ("size", "rate", "time")}
+_KINDS = dict.fromkeys(("direction", "bits", "binary"), ("size", "rate")) | {"prefix": ("size", "rate", "time")}
 
 
 @dataclass(frozen=True)

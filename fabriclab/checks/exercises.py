@@ -11,7 +11,7 @@ import time
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -21,9 +21,9 @@ from fabriclab.checks.questions import JUDGES, Question, find, questions
 from fabriclab.checks.shown import Shown, refuse_if
 from fabriclab.texts import keys, text
 
-_HINTS: Final = 3
-_PATIENCE: Final = 2.0  # s, for one call of a learner's function
-_AGAIN: Final = 0.05  # s, until the next alarm, if code goes on all the same
+_HINTS = 3
+_PATIENCE = 2.0  # s, for one call of a learner's function
+_AGAIN = 0.05  # s, until the next alarm, if code goes on all the same
 
 
 def check(id: str, answer: Any = None, **given: Any) -> Shown:

@@ -4,7 +4,7 @@ import functools
 import math
 import os
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from fabriclab.checks import forms, store
 from fabriclab.checks.answers import SI, digits, parse_answer, quantity, shown, times, unit_in
@@ -12,9 +12,9 @@ from fabriclab.checks.shown import Refused, Shown, refuse_if, rows_of
 from fabriclab.core.result import Result
 from fabriclab.texts import table, text
 
-_NO_IDEA: Final = {"value": None, "low": 0.1, "high": 1000.0}
-_SPOT_ON: Final = 1.15
-_FORM: Final = "form"  # stands for a value that the learner sets by hand
+_NO_IDEA = {"value": None, "low": 0.1, "high": 1000.0}
+_SPOT_ON = 1.15
+_FORM = "form"  # stands for a value that the learner sets by hand
 
 
 @functools.cache

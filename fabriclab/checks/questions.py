@@ -9,7 +9,7 @@ import random
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,10 +26,10 @@ from fabriclab.texts import text
 Rule = Callable[[int, int, int], Any]
 # Right or not (None: could not be read, so not counted), what to say, and the mistake by name.
 Verdict = tuple[bool | None, list[str], str]
-_EXACT: Final = 1e-9
-_NAMED: Final = 5e-3  # a known wrong answer is recognised within this, even where the answer must be exact
-_RANKS: Final = range(1, 10)
-_RING_MISTAKES: Final[dict[str, Rule]] = {
+_EXACT = 1e-9
+_NAMED = 5e-3  # a known wrong answer is recognised within this, even where the answer must be exact
+_RANKS = range(1, 10)
+_RING_MISTAKES: dict[str, Rule] = {
     "own block every time": lambda rank, step, n: rank,
     "against the ring": lambda rank, step, n: (rank + step) % n,
     "same block for all": lambda rank, step, n: step % n,
@@ -214,5 +214,5 @@ def _ring_fault(sent: dict[tuple[int, int, int], int], counts: NDArray[np.float6
     return (False, [line, text(f"mis.{fits[0]}")], fits[0]) if len(fits) == 1 else (False, [line], "")
 
 
-_RUNS: Final[dict[str, Callable[[Rule], Verdict]]] = {"31-write-ring": _ring, "34-write-order": _order}
-JUDGES: Final = {"choice": _chosen, "number": _measured, "function": _tried}
+_RUNS: dict[str, Callable[[Rule], Verdict]] = {"31-write-ring": _ring, "34-write-order": _order}
+JUDGES = {"choice": _chosen, "number": _measured, "function": _tried}

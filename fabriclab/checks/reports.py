@@ -8,7 +8,7 @@ import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from fabriclab.checks.questions import questions
 from fabriclab.checks.shown import Shown
 from fabriclab.texts import keys, table, text
 
-_MOST: Final = 10  # rows of a table, so that a report stays on one screen
+_MOST = 10  # rows of a table, so that a report stays on one screen
 
 
 def report(name: str | None = None) -> Shown:

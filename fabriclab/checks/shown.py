@@ -9,14 +9,14 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from fabriclab.catalog.tables import read_rows
 from fabriclab.errors import FileFormat
 from fabriclab.texts import text
 
 # The stripe repeats what the sentence says, so nothing rests on colour alone.
-STRIPES: Final = {"good": "#009E73", "wait": "#E69F00", "plain": "#888888"}
+STRIPES = {"good": "#009E73", "wait": "#E69F00", "plain": "#888888"}
 
 
 def rows_of(name: str) -> list[dict[str, str]]:

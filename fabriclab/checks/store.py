@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator, Mapping
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO
 
 from fabriclab.checks.shown import NewerFile, Refused, Shown
 from fabriclab.core.save import write_atomic
@@ -22,12 +22,12 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-FORMAT: Final = "fabriclab-progress"
-VERSION: Final = 2
-_NUMBER: Final = int | float
-_TRIED: Final = {"tries": _NUMBER, "right": bool, "named": list, "days": list}
+FORMAT = "fabriclab-progress"
+VERSION = 2
+_NUMBER = int | float
+_TRIED = {"tries": _NUMBER, "right": bool, "named": list, "days": list}
 # The sections, with the fields of an entry that other code relies on: a hand may have changed the file.
-SECTIONS: Final[dict[str, dict[str, Any]]] = {
+SECTIONS: dict[str, dict[str, Any]] = {
     "predictions": {"value": _NUMBER | None, "unit": str | None, "low": _NUMBER | None, "high": _NUMBER | None},
     "measurements": {"time": _NUMBER, "busbw": _NUMBER},
     "checks": _TRIED,
@@ -35,8 +35,8 @@ SECTIONS: Final[dict[str, dict[str, Any]]] = {
     "ledger": {"step": _NUMBER, "lesson": str},
     "chosen": {},
 }
-_REVEALED: Final = {"truth": _NUMBER, "model": _NUMBER | None, "how": str}
-_REVIEWS: Final = (1, 7, 30)  # days from one right answer to the next review
+_REVEALED = {"truth": _NUMBER, "model": _NUMBER | None, "how": str}
+_REVIEWS = (1, 7, 30)  # days from one right answer to the next review
 _log = logging.getLogger("fabriclab")
 # Where the file cannot be read or written, entries live here until the kernel ends, so that a lesson goes on.
 _memory: dict[Path, dict[str, Any]] = {}

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import partial, wraps
 from inspect import signature
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -109,7 +109,7 @@ def _closed(cost: Cost) -> ClosedForm:
 
 
 # Quantity, range and unit of each number, so that 400 for 400 Gb/s or 5 for 5 us does not pass as SI.
-_RANGES: Final = {
+_RANGES = {
     "n_ranks": ("", 1.0, 2.0**31, "ranks"), "n_bytes": ("size", 0.0, 1e21, "B"), "alpha": ("time", 0.0, 10.0, "s"),
     "beta": ("rate", 1e6, 1e14, "B/s"), "gamma": ("", 0.0, 1e-6, "s/B (1 / rate of adding)"),
 }  # fmt: skip

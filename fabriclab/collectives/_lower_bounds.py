@@ -2,14 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from fabriclab import units
 from fabriclab.collectives._definition import definition
 from fabriclab.core import bus_factor
 from fabriclab.core.result import BUS_FACTORS
 
-MACHINES: Final = {
+MACHINES = {
     "hosts": "only hosts add and copy",
     "aggregation": "switches add and multicast",
     "nvls": "only a switch adds, what one host reads, and it multicasts what one host writes",

@@ -10,8 +10,6 @@ References
 
 from __future__ import annotations
 
-from typing import Final
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -21,7 +19,7 @@ from fabriclab.collectives.all_to_all import Floats, _port
 from fabriclab.core import Fabric, Flows
 from fabriclab.core._frozen import frozen
 
-_FORMS: Final = ("high_throughput", "low_latency")
+_FORMS = ("high_throughput", "low_latency")
 
 
 def choose_experts(

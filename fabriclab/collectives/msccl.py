@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +12,8 @@ from fabriclab.collectives._definition import definition
 from fabriclab.core import Schedule, StepGroup
 from fabriclab.core._memory import check_memory
 
-_KNOWN: Final = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce", "gather", "scatter")
-_MOVE_BYTES: Final = 10_000  # measured peak per block that is moved, rounded up; a test holds it
+_KNOWN = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce", "gather", "scatter")
+_MOVE_BYTES = 10_000  # measured peak per block that is moved, rounded up; a test holds it
 
 
 def msccl_xml(schedule: Schedule) -> str:

@@ -8,7 +8,6 @@ References
 
 from collections.abc import Sequence
 from math import isqrt, prod
-from typing import Final
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from fabriclab.core import StepGroup
 from fabriclab.core._memory import check_memory
 
 Shape = Sequence[int] | None
-_BYTES: Final = 32  # peak per transfer of a torus, measured and rounded up; a test holds it
+_BYTES = 32  # peak per transfer of a torus, measured and rounded up; a test holds it
 
 
 def _shape(n: int, shape: Shape) -> tuple[int, ...]:

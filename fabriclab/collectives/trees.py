@@ -15,7 +15,7 @@ References
 """
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from fabriclab.collectives.ring import phase
 from fabriclab.core import StepGroup
 
 # What goes up to the root, and then down: the whole array (on its way up it is added), or each rank's own blocks.
-_PHASES: Final = {
+_PHASES = {
     "all_reduce": ("whole", "whole"), "reduce_scatter": ("whole", "own"), "all_gather": ("own", "whole"),
     "barrier": ("own", "whole"), "broadcast": ("", "whole"), "reduce": ("whole", ""), "gather": ("own", ""),
     "scatter": ("", "own"),

@@ -2,13 +2,12 @@
 
 import os
 from pathlib import Path
-from typing import Final
 
 from fabriclab import units
 from fabriclab.errors import TooLarge
 
-LIMIT: Final = "FABRICLAB_MEMORY"
-_CGROUP: Final = Path("/sys/fs/cgroup")
+LIMIT = "FABRICLAB_MEMORY"
+_CGROUP = Path("/sys/fs/cgroup")
 
 
 def check_memory(bytes_needed: float, what: str, advice: str, *, available: float | None = None) -> None:

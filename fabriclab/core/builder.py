@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,8 +15,8 @@ from fabriclab.core._frozen import check_within, frozen, si, texts
 from fabriclab.core._memory import check_memory
 from fabriclab.core.fabric import LINK_ARRAYS, NODE_ARRAYS, Fabric
 
-_NODE_BYTES: Final = 250  # peak of a build per node and per link, measured and rounded up; a test holds it
-_LINK_BYTES: Final = 120
+_NODE_BYTES = 250  # peak of a build per node and per link, measured and rounded up; a test holds it
+_LINK_BYTES = 120
 
 
 def check_size(what: str, nodes: int, cables: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,8 +16,8 @@ from fabriclab.core._frozen import Value, check_finite, check_shape, check_withi
 from fabriclab.core._memory import check_memory
 from fabriclab.errors import Deadlock
 
-_FLOW_BYTES: Final = 400  # peak of `expanded` per flow and per dependency, measured and rounded up; a test holds it
-_ROW_BYTES: Final = 50
+_FLOW_BYTES = 400  # peak of `expanded` per flow and per dependency, measured and rounded up; a test holds it
+_ROW_BYTES = 50
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from fabriclab import units
 from fabriclab.core._frozen import ReadOnly, Value, check_finite, check_shape, freeze
 
-OBTAINED: Final = ("predicted", "measured", "published", "stored")
+OBTAINED = ("predicted", "measured", "published", "stored")
 # busbw / algbw of each collective, as nccl-tests counts them; (a, b) stands for a (P - 1) / P + b.
-BUS_FACTORS: Final[Mapping[str, tuple[float, float]]] = {
+BUS_FACTORS: Mapping[str, tuple[float, float]] = {
     "all_reduce": (2.0, 0.0),
     **dict.fromkeys(("reduce_scatter", "all_gather", "all_to_all", "gather", "scatter"), (1.0, 0.0)),
     **dict.fromkeys(("broadcast", "reduce", "send_recv", "copy", "sockets"), (0.0, 1.0)),

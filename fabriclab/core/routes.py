@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,10 +15,10 @@ from fabriclab.core._frozen import Value, check_finite, check_shape, check_withi
 if TYPE_CHECKING:
     from fabriclab.core.flows import Flows
 
-PATH: Final = 0
-SPRAY: Final = 1
-TREE: Final = 2
-_KINDS: Final = ("path", "spray", "tree")
+PATH = 0
+SPRAY = 1
+TREE = 2
+_KINDS = ("path", "spray", "tree")
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,16 +6,16 @@ import json
 import os
 import secrets
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from fabriclab import core
 from fabriclab.errors import FileFormat
 
-FORMAT: Final = "fabriclab"
-VERSION: Final = 2
-_TYPES: Final = ("Fabric", "Routes", "Flows", "Changes", "Timeline", "Result", "Schedule", "StepGroup")
+FORMAT = "fabriclab"
+VERSION = 2
+_TYPES = ("Fabric", "Routes", "Flows", "Changes", "Timeline", "Result", "Schedule", "StepGroup")
 
 
 def write_atomic(path: str | os.PathLike[str], data: bytes) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,9 +18,9 @@ from fabriclab.core._memory import check_memory
 from fabriclab.core._transfers import check_group, check_shifts
 
 Ints = NDArray[np.int32]
-_MOST_SEGMENTS: Final = 2**16
+_MOST_SEGMENTS = 2**16
 # Peak of `segmented` per step group and per transfer, pipelined or not, measured and rounded up; a test holds it.
-_BYTES: Final = {False: (400, 6), True: (1300, 25)}
+_BYTES = {False: (400, 6), True: (1300, 25)}
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,18 +7,17 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Final
 
 from fabriclab import units
 
-EVIDENCE: Final = ("datasheet", "standard", "measured", "literature")
-KINDS: Final = (*EVIDENCE, "estimate", "derived", "illustrative")
-DIRECTIONS: Final = (
+EVIDENCE = ("datasheet", "standard", "measured", "literature")
+KINDS = (*EVIDENCE, "estimate", "derived", "illustrative")
+DIRECTIONS = (
     "n/a", "per_direction", "bidirectional_sum", "aggregate_per_direction", "aggregate_bidirectional_sum", "unstated",
 )  # fmt: skip
 # Units that tables quote and the parser at the door does not take.
-_EXTRA: Final = {"ns/m": 1e-9, "Gpkt/s": 1e9, "billion": 1e9, "years": 8766 * 3600.0}
-_REMARK: Final = re.compile(r" (?:per|of) .*| \(.*\)")
+_EXTRA = {"ns/m": 1e-9, "Gpkt/s": 1e9, "billion": 1e9, "years": 8766 * 3600.0}
+_REMARK = re.compile(r" (?:per|of) .*| \(.*\)")
 
 
 def si_factor(unit: str) -> float | None:

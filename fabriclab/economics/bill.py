@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Final
 
 import numpy as np
 
@@ -17,8 +16,8 @@ from fabriclab.core.spec import Spec
 from fabriclab.economics.floor import MEDIA, of_kind, switches
 
 # What stands at both ends of a cable; the price of the cable is with it.
-_ENDS: Final = {"fibre": "transceiver", "long fibre": "long transceiver", "active copper": "active copper end"}
-_HEAD: Final = ("item", "quantity", "USD each", "USD", "source", "date", "W each", "W", "source", "date")
+_ENDS = {"fibre": "transceiver", "long fibre": "long transceiver", "active copper": "active copper end"}
+_HEAD = ("item", "quantity", "USD each", "USD", "source", "date", "W each", "W", "source", "date")
 
 
 @cache

@@ -1,7 +1,6 @@
 """Floor plan: every box in a rack, every cable as long as its way, in the cheapest medium that reaches."""
 
 from collections.abc import Sequence
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +13,7 @@ from fabriclab.core._frozen import texts
 
 # Medium -> the parts of catalog.media with its reach and its propagation, the cheapest medium first: copper costs
 # least (source: LinkX-LACC), and optics cost more the farther they reach (source: Lux-cost).
-MEDIA: Final = {
+MEDIA = {
     "copper": ("dac800", "acc800"),
     "active copper": ("acc800", "acc800"),
     "fibre": ("dr4x2", "fibre"),
@@ -22,7 +21,7 @@ MEDIA: Final = {
 }
 # illustrative: racks of 0.6 m, 3 m from row to row, and 2 m of each cable inside the racks of its ends
 _WIDTH, _PITCH, _SLACK = "0.6 m", "3 m", "2 m"
-_FAR: Final = 2**31 - 1
+_FAR = 2**31 - 1
 
 
 def reach(medium: str) -> float:

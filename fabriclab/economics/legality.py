@@ -1,7 +1,7 @@
 """Legality: what speaks against building a fabric, each with the name of the node or cable, the rule and the figure."""
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from fabriclab.core._arrays import distinct_pairs
 from fabriclab.economics.floor import reach, switches
 from fabriclab.metrics._search import joined
 
-_ANY: Final = 2**31 - 1
+_ANY = 2**31 - 1
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Rows of links and their max-min fair levels, by water filling, all local bottlenecks of a round at once."""
 
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,7 @@ from fabriclab.errors import Unreachable
 
 Array = NDArray[Any]
 
-_SPARSE: Final = 4  # links are numbered anew where the rows have fewer entries than 1 / _SPARSE of them
+_SPARSE = 4  # links are numbered anew where the rows have fewer entries than 1 / _SPARSE of them
 
 
 class Rows:

@@ -2,7 +2,7 @@
 
 import heapq
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,9 +13,9 @@ from fabriclab.core._frozen import check_within, frozen
 from fabriclab.engines._rows import Rows, never_ends
 from fabriclab.registry import register
 
-_TIE: Final = 1e-13  # relative: times closer than this are one event
-_FEW: Final = 4  # links of the fabric per entry of the routes, from which on only the links in use are kept
-_CLOSE: Final = 1e-9  # relative: levels closer than this are shared anew together
+_TIE = 1e-13  # relative: times closer than this are one event
+_FEW = 4  # links of the fabric per entry of the routes, from which on only the links in use are kept
+_CLOSE = 1e-9  # relative: levels closer than this are shared anew together
 
 
 class Events:

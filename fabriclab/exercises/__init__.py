@@ -9,7 +9,8 @@ import functools
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,11 +18,13 @@ from numpy.typing import NDArray
 from fabriclab.registry import get, info, names
 from fabriclab.texts import text
 
+# In a checkout the graders stand with the exercises, outside the library; a wheel holds them here.
+__path__.append(str(Path(__file__).parents[2] / "exercises"))
 Floats = NDArray[np.float64]
 Rng = np.random.Generator
 # ask("latency", Proxy(...), 4096): a plain value (None, bool, int, float, str, list, dict), or Unanswered.
 Ask = Callable[..., Any]
-PRACTICE: Final = "practice"  # the key of the cases that everybody may see
+PRACTICE = "practice"  # the key of the cases that everybody may see
 
 
 @dataclass(frozen=True)

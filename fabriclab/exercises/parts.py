@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -15,15 +15,15 @@ from fabriclab.exercises import Ask, Proxy, Unanswered, Verdict
 from fabriclab.formulas import evaluate
 from fabriclab.texts import text
 
-_UNIT: Final = {"time": "s", "size": "B", "rate": "B/s", "": ""}
-_SHOW: Final = {"time": units.format_time, "size": units.format_size, "rate": units.format_rate}
+_UNIT = {"time": "s", "size": "B", "rate": "B/s", "": ""}
+_SHOW = {"time": units.format_time, "size": units.format_size, "rate": units.format_rate}
 Case = TypeVar("Case")
-_SAME: Final = 2e-3  # relative distance within which a number is that of a known mistake
+_SAME = 2e-3  # relative distance within which a number is that of a known mistake
 
 
-def rows_of(name: str) -> list[dict[str, str]]:
-    """Return the rows of a CSV table of this package."""
-    return read_rows(Path(__file__).with_name("data") / name)
+def rows_of(name: str, beside: str = __file__) -> list[dict[str, str]]:
+    """Return the rows of a CSV table in the folder ``data`` beside a file."""
+    return read_rows(Path(beside).with_name("data") / name)
 
 
 class Misread(Exception):

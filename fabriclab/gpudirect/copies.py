@@ -4,7 +4,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +13,8 @@ from fabriclab.core import Fabric, Flows
 from fabriclab.gpudirect.pcie import LINE, fact, pcie_part
 from fabriclab.topologies.servers import _SERVERS
 
-_PEERS: Final = ("nvlink", "xgmi")  # media that join GPUs only
-_MAKERS: Final = {"upi-bdw": "intel", "upi-spr": "intel", "amd-if": "amd", "grace-grace": "arm"}
+_PEERS = ("nvlink", "xgmi")  # media that join GPUs only
+_MAKERS = {"upi-bdw": "intel", "upi-spr": "intel", "amd-if": "amd", "grace-grace": "arm"}
 
 
 @dataclass(frozen=True)

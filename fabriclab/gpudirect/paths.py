@@ -3,7 +3,6 @@
 import math
 from dataclasses import dataclass
 from pathlib import Path as File
-from typing import Final
 
 from fabriclab import units
 from fabriclab.catalog.tables import read_rows
@@ -11,8 +10,8 @@ from fabriclab.core import Fabric
 from fabriclab.gpudirect.copies import End, Move, Server
 
 # How many ends may be memory of the host; one at least is a GPU.
-_HOST_ENDS: Final = {"nvlink": (0,), "peer": (0,), "pinned": (0, 1), "pageable": (0, 1), "cpu": (1,)}
-MECHANISMS: Final = tuple(_HOST_ENDS)
+_HOST_ENDS = {"nvlink": (0,), "peer": (0,), "pinned": (0, 1), "pageable": (0, 1), "cpu": (1,)}
+MECHANISMS = tuple(_HOST_ENDS)
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,12 @@
 """What of a PCIe link is payload: arithmetic of packets and of the small packets that answer them."""
 
 import math
-from typing import Final
 
 from fabriclab import catalog, units
 from fabriclab.core.spec import si_factor
 
-LINE: Final = 64  # bytes of a cache line: a load of a processor, and what an Intel root complex makes of packets
-_KINDS: Final = ("write", "read")
+LINE = 64  # bytes of a cache line: a load of a processor, and what an Intel root complex makes of packets
+_KINDS = ("write", "read")
 
 
 def fact(part: str, attribute: str, table: str = "memory_path", **where: str) -> float:

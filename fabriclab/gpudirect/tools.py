@@ -4,7 +4,6 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
 
 import numpy as np
 
@@ -15,14 +14,14 @@ from fabriclab.gpudirect.copies import End, Server
 from fabriclab.importers.opensm import _lines
 
 # From near to far; NV# comes first, and SOC is how drivers before 2018 wrote SYS.
-CLASSES: Final = ("X", "NV", "PIX", "PXB", "PHB", "NODE", "SYS")
-_CELL: Final = re.compile(r"X|NV\d+|PIX|PXB|PHB|NODE|SYS|SOC")
-_HEAD: Final = re.compile(r"\s*GPU0\s+(?!X\s)")  # a row of GPU0 begins with its X
-_COLUMNS: Final = re.compile(r"CPU Affinity|NUMA Affinity|GPU NUMA ID")
-_NAMED: Final = re.compile(r"\s*(NIC\d+): (\S+)")
-_FIELD: Final = re.compile(r"\s*(\w+):\s+(\S.*?)\s*$")
-_LINK: Final = re.compile(r"(?:\d+: )*\s*(?:link |\d+/\d+: )(\S+)/(\d+):?\s+(.*)")
-_STYLE: Final = re.compile(r"\x1b\[[0-9;]*m")
+CLASSES = ("X", "NV", "PIX", "PXB", "PHB", "NODE", "SYS")
+_CELL = re.compile(r"X|NV\d+|PIX|PXB|PHB|NODE|SYS|SOC")
+_HEAD = re.compile(r"\s*GPU0\s+(?!X\s)")  # a row of GPU0 begins with its X
+_COLUMNS = re.compile(r"CPU Affinity|NUMA Affinity|GPU NUMA ID")
+_NAMED = re.compile(r"\s*(NIC\d+): (\S+)")
+_FIELD = re.compile(r"\s*(\w+):\s+(\S.*?)\s*$")
+_LINK = re.compile(r"(?:\d+: )*\s*(?:link |\d+/\d+: )(\S+)/(\d+):?\s+(.*)")
+_STYLE = re.compile(r"\x1b\[[0-9;]*m")
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any
 
 # Relative, since the package itself is not loaded here: it would bring the reference.
 from . import _walls as walls
@@ -25,8 +25,8 @@ from ._answers import Answers
 
 Order = Mapping[str, Any]  # folder, limits, paths, hidden, without, refused: what the parent asks for at the start
 # Loaded before there is a learner: what most will need, and what else they may if their user cannot read it.
-PRELOAD: Final = "numpy math statistics dataclasses heapq itertools functools typing".split()
-MORE: Final = (
+PRELOAD = "numpy math statistics dataclasses heapq itertools functools typing".split()
+MORE = (
     "numpy.fft numpy.polynomial numpy.random array asyncio concurrent.futures copy csv datetime fractions inspect "
     "pprint queue string tempfile textwrap threading traceback uuid zlib"
 ).split()

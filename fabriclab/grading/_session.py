@@ -11,7 +11,7 @@ import socket
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,13 +22,13 @@ from fabriclab.texts import text
 if TYPE_CHECKING:
     from fabriclab.grading.sandbox import Sandbox
 
-PATIENCE: Final = 20.0  # s for what costs milliseconds on a quiet machine: a start, an end
-LONGEST: Final = 500  # characters of a message
-_DIGITS: Final = 1300  # of an integer: more than a child sends
-_MOST_PAIRS: Final = 1000
-_HIDDEN: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-_ENCODE: Final = json.JSONEncoder(separators=(",", ":")).encode
-_REPORTED: Final = ("exited", "memory", "missing", "raised", "syntax", "value")  # what a child may say of itself
+PATIENCE = 20.0  # s for what costs milliseconds on a quiet machine: a start, an end
+LONGEST = 500  # characters of a message
+_DIGITS = 1300  # of an integer: more than a child sends
+_MOST_PAIRS = 1000
+_HIDDEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_ENCODE = json.JSONEncoder(separators=(",", ":")).encode
+_REPORTED = ("exited", "memory", "missing", "raised", "syntax", "value")  # what a child may say of itself
 
 
 class SandboxError(FabricError):
@@ -245,7 +245,7 @@ def _unpaired(item: dict[str, Any]) -> Any:
     return dict(item["__pairs__"])
 
 
-_DECODER: Final = json.JSONDecoder(object_hook=_unpaired, parse_float=_finite, parse_int=_whole, parse_constant=_whole)
+_DECODER = json.JSONDecoder(object_hook=_unpaired, parse_float=_finite, parse_int=_whole, parse_constant=_whole)
 
 
 def cut(words: str, most: int = LONGEST) -> str:

@@ -14,16 +14,16 @@ import struct
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final
+from typing import Any
 
 NEWNS, NEWIPC, NEWUSER, NEWPID, NEWNET = 0x20000, 0x8000000, 0x10000000, 0x20000000, 0x40000000
 RDONLY, NOSUID, NODEV, REMOUNT, BIND, REC, PRIVATE, DETACH = 1, 2, 4, 32, 4096, 16384, 1 << 18, 2
 DEATH_SIGNAL, DUMPABLE, SECCOMP, SUBREAPER, NO_NEW_PRIVS = 1, 4, 22, 36, 38  # of prctl
-CHANGE_USER: Final = 0b11000001  # capabilities: chown, setgid, setuid
-HEADROOM: Final = 64 << 20  # B of memory above the learner's, with which running out of it is reported
-DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/urandom")
-LIBRARIES: Final = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/usr/share/zoneinfo")
-NONE: Final = 0xFFFFFFFF
+CHANGE_USER = 0b11000001  # capabilities: chown, setgid, setuid
+HEADROOM = 64 << 20  # B of memory above the learner's, with which running out of it is reported
+DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom")
+LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/usr/share/zoneinfo")
+NONE = 0xFFFFFFFF
 
 
 def _calls(refused: str) -> dict[str, tuple[int, int]]:
@@ -33,13 +33,13 @@ def _calls(refused: str) -> dict[str, tuple[int, int]]:
     return {name: (int(x86 or NONE), int(arm or NONE)) for name, x86, arm, how, _ in rows if how == refused}
 
 
-CALLS: Final = _calls("always")
-OWN: Final = _calls("on others")
+CALLS = _calls("always")
+OWN = _calls("on others")
 # These are refused with such a second argument: it would have the kernel send signals to another process.
-ASKED: Final = {"fcntl": (72, 25, (8, 15)), "ioctl": (16, 29, (0x8901, 0x8902))}
-MACHINES: Final = {"x86_64": (0, 0xC000003E, 56), "aarch64": (1, 0xC00000B7, 220)}  # column, AUDIT_ARCH, clone
-MYSELF: Final = 0x4D594944  # stands for the process number in a filter
-LIBC: Final = ctypes.CDLL(None, use_errno=True)
+ASKED = {"fcntl": (72, 25, (8, 15)), "ioctl": (16, 29, (0x8901, 0x8902))}
+MACHINES = {"x86_64": (0, 0xC000003E, 56), "aarch64": (1, 0xC00000B7, 220)}  # column, AUDIT_ARCH, clone
+MYSELF = 0x4D594944  # stands for the process number in a filter
+LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def c(name: str, *args: Any) -> int:

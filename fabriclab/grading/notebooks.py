@@ -13,21 +13,21 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from fabriclab.checks.shown import Refused, refuse_if
 from fabriclab.core.save import write_atomic
 from fabriclab.texts import text
 
 Book = dict[str, Any]
-MOST: Final = 16 << 20  # B of a file with its pictures
-MOST_CELLS: Final = 5_000
-MOST_CODE: Final = 1 << 20  # characters of all code
-CODE_STUB: Final = ("# YOUR CODE HERE", "raise NotImplementedError()")  # as nbgrader writes them
-STUB: Final = "NotImplementedError"
-TEXT_STUB: Final = "YOUR ANSWER HERE"
-_MAGIC: Final = re.compile(r"^([ \t]*)[%!].*", re.MULTILINE)
-_TOKEN: Final = re.compile("[0-9a-f]{16}")
+MOST = 16 << 20  # B of a file with its pictures
+MOST_CELLS = 5_000
+MOST_CODE = 1 << 20  # characters of all code
+CODE_STUB = ("# YOUR CODE HERE", "raise NotImplementedError()")  # as nbgrader writes them
+STUB = "NotImplementedError"
+TEXT_STUB = "YOUR ANSWER HERE"
+_MAGIC = re.compile(r"^([ \t]*)[%!].*", re.MULTILINE)
+_TOKEN = re.compile("[0-9a-f]{16}")
 
 
 @dataclass(frozen=True, slots=True)

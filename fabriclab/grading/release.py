@@ -11,7 +11,7 @@ import secrets
 import unicodedata
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from fabriclab import exercises
 from fabriclab.checks.shown import Refused, refuse_if
@@ -19,7 +19,7 @@ from fabriclab.core.save import write_atomic
 from fabriclab.grading.notebooks import Book, as_bytes, exercise, student_version
 from fabriclab.texts import text
 
-_KEY: Final = re.compile("[0-9a-f]{64}")
+_KEY = re.compile("[0-9a-f]{64}")
 
 
 def new_key(path: Path) -> None:

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from pathlib import Path
 from string import Template
-from typing import Any, Final
+from typing import Any
 from urllib.parse import quote
 
 from fabriclab.core.save import write_atomic
@@ -21,7 +21,7 @@ from fabriclab.grading.results import Entry, Results, noted, totals
 from fabriclab.grading.works import Work
 from fabriclab.texts import table, text
 
-_MARK: Final = "### BEGIN SOLUTION"
+_MARK = "### BEGIN SOLUTION"
 
 
 def _made(head: Mapping[str, Any], active: Sequence[str]) -> list[str]:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -24,16 +24,16 @@ from fabriclab.texts import text
 
 Entry = dict[str, Any]  # of a student
 Record = dict[str, Any]  # of a question that a student was asked
-_COLUMNS: Final = ("student", "question", "points", "of", "mistake", "sentence", "note", "seconds")
-_FORMAT: Final = "fabriclab-grades-1"
-_END: Final = b"\n]}\n"
-_SAME: Final = ("format", "fabriclab", "key", "limits", "weak")  # of the head: what a verdict depends on
+_COLUMNS = ("student", "question", "points", "of", "mistake", "sentence", "note", "seconds")
+_FORMAT = "fabriclab-grades-1"
+_END = b"\n]}\n"
+_SAME = ("format", "fabriclab", "key", "limits", "weak")  # of the head: what a verdict depends on
 # Where spreadsheets see a formula, whatever sign they split a line at; full-width signs count for them, too.
-_FORMULA: Final = re.compile("((?:^|[;,|\t\r\n])[\\s\"']*)(?=[=+@\\-\uff1d\uff0b\uff20\uff0d])")
+_FORMULA = re.compile("((?:^|[;,|\t\r\n])[\\s\"']*)(?=[=+@\\-\uff1d\uff0b\uff20\uff0d])")
 # What the file is made of, by example; a list has any number of items, and "" stands for all names.
-_ENTRY: Final = json.loads(Path(__file__).with_name("entry.json").read_bytes())
-RECORD: Final = _ENTRY["questions"][0]
-_KINDS: Final = {
+_ENTRY = json.loads(Path(__file__).with_name("entry.json").read_bytes())
+RECORD = _ENTRY["questions"][0]
+_KINDS = {
     str: "a text", float: "a number", int: "a whole number", bool: "true or false", list: "a list", dict: "an object",
     type(None): "left out",
 }  # fmt: skip

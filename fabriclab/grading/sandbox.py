@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from fabriclab.texts import text
 
 __all__ = ["PATIENCE", "Limits", "Outcome", "Sandbox", "SandboxError", "Session"]
 # The program is loaded as a package of another name, so that nothing of fabriclab is in its memory.
-_BOOT: Final = (
+_BOOT = (
     "import sys, types; p = types.ModuleType('child'); p.__path__ = sys.argv[1:]; sys.modules['child'] = p; "
     "from child._child import keep; keep()"
 )

@@ -5,7 +5,6 @@ import re
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,22 +14,20 @@ from fabriclab.catalog.published import identifier
 from fabriclab.core.result import Result, bus_factor
 from fabriclab.errors import FileFormat
 
-_HEADER: Final = re.compile(r"\b(size|bytes)\s+(?:count|N)\s+type\s+(.*?)\s*((?:cpu)?time\s.*)")
-_ROW: Final = re.compile(
-    r"(?:^|[\s:>\]|#])(\d+)\s+(\d+)\s+(u?int\d*|u?char|half|double|b?float\w*|f8\w*|fp8\w*)\s+(.*)"
-)
-_UNIT: Final = re.compile(r"\(B\).*?\((us|ms)\)")
-_RANK: Final = re.compile(r"Rank\s+(\d+)\s+(?:Group|Pid|on|uses)\b")
-_GPUS: Final = re.compile(r"nThreads?:?\s+(\d+)\s+nGpus:?\s+(\d+)")
-_TEST: Final = re.compile(
+_HEADER = re.compile(r"\b(size|bytes)\s+(?:count|N)\s+type\s+(.*?)\s*((?:cpu)?time\s.*)")
+_ROW = re.compile(r"(?:^|[\s:>\]|#])(\d+)\s+(\d+)\s+(u?int\d*|u?char|half|double|b?float\w*|f8\w*|fp8\w*)\s+(.*)")
+_UNIT = re.compile(r"\(B\).*?\((us|ms)\)")
+_RANK = re.compile(r"Rank\s+(\d+)\s+(?:Group|Pid|on|uses)\b")
+_GPUS = re.compile(r"nThreads?:?\s+(\d+)\s+nGpus:?\s+(\d+)")
+_TEST = re.compile(
     r"(?<![a-z])(all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|broadcast|reduce|send_?recv|gather|scatter)"
     r"_(?:perf|test|output)"
 )
 Floats = NDArray[np.float64]
-_MICRO: Final = 1e-6
-_MILLI: Final = 1e-3
-_CLEAR: Final = 1.0  # GB/s: above it bandwidths, which have two decimals, are good to 1%
-_ALL: Final = 1e30
+_MICRO = 1e-6
+_MILLI = 1e-3
+_CLEAR = 1.0  # GB/s: above it bandwidths, which have two decimals, are good to 1%
+_ALL = 1e30
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,14 +17,14 @@ from fabriclab.catalog.tables import load_table
 from fabriclab.core import Fabric, FabricBuilder
 from fabriclab.errors import FileFormat
 
-_NODE: Final = re.compile(r'(Switch|Ca|Rt)\s+(\d+)\s+"([SHR]-[0-9a-f]+)"\s*#\s*"(.*?)"(?:.*?\blid (\d+))?')
-_PORT: Final = re.compile(
+_NODE = re.compile(r'(Switch|Ca|Rt)\s+(\d+)\s+"([SHR]-[0-9a-f]+)"\s*#\s*"(.*?)"(?:.*?\blid (\d+))?')
+_PORT = re.compile(
     r'\[(\d+)\](?:\([0-9a-f]+\))?\s+"([SHR]-[0-9a-f]+)"\[(\d+)\](?:\([0-9a-f]+\))?\s*#\s*(?:lid (\d+) lmc \d+\s+)?'
     r'".*"\s+lid \d+ ([1-9]\d*)x([A-Z]+\d*)'
 )
-_TABLE: Final = re.compile(r"Unicast lids \[.*\bguid 0x([0-9a-f]+) ")
-_ROW: Final = re.compile(r"0x([0-9a-f]+)\s+(\d+)\s*[#:]")
-_FAR: Final = 127  # more tiers than any fabric has
+_TABLE = re.compile(r"Unicast lids \[.*\bguid 0x([0-9a-f]+) ")
+_ROW = re.compile(r"0x([0-9a-f]+)\s+(\d+)\s*[#:]")
+_FAR = 127  # more tiers than any fabric has
 
 
 @dataclass(frozen=True, eq=False)

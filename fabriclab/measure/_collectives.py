@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from typing import Any, Final
+from typing import Any
 
 from numpy.typing import ArrayLike
 
@@ -17,7 +17,7 @@ from fabriclab.measure._machine import Load, cores, has, load_note, mpiexec
 from fabriclab.measure._report import Sizes, nearest, sizes_of, summed_up
 from fabriclab.measure._rounds import timed
 
-TRANSPORTS: Final = ("mpi", "gloo", "shm")
+TRANSPORTS = ("mpi", "gloo", "shm")
 _failed: dict[str | None, str] = {}  # an mpiexec that did not start: nobody waits for it a second time
 
 

@@ -1,14 +1,14 @@
 """The collectives over MPI and over Gloo, as `_rounds.Communicator`; each library is loaded when it is used."""
 
 import os
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fabriclab.measure._rounds import slices
 
-YIELDS: Final = "OMPI_MCA_mpi_yield_when_idle"
+YIELDS = "OMPI_MCA_mpi_yield_when_idle"
 
 
 class _Buffers:

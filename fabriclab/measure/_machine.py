@@ -8,15 +8,14 @@ import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fabriclab.core._memory import available_memory
 
-MPIEXEC: Final = "FABRICLAB_MPIEXEC"
-_QUOTA: Final = Path("/sys/fs/cgroup/cpu.max")
+MPIEXEC = "FABRICLAB_MPIEXEC"
+_QUOTA = Path("/sys/fs/cgroup/cpu.max")
 
 
 @dataclass(frozen=True, slots=True)

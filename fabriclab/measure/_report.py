@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from importlib.resources import files
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,8 +13,8 @@ from fabriclab import units
 from fabriclab.core.result import Result
 from fabriclab.errors import FileFormat
 
-FORMAT: Final = "fabriclab measured"
-VERSION: Final = 1
+FORMAT = "fabriclab measured"
+VERSION = 1
 Sizes = float | str | Sequence[float | str] | NDArray[Any]
 
 

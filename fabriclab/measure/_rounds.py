@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from time import perf_counter
-from typing import Final, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from fabriclab import units
 from fabriclab.errors import FabricError
 
-_STEP: Final = 2**18  # numbers made at a time: a check needs no second buffer
-_UNTOUCHED: Final = -1.0  # no sum of the test pattern is negative
+_STEP = 2**18  # numbers made at a time: a check needs no second buffer
+_UNTOUCHED = -1.0  # no sum of the test pattern is negative
 
 
 class WrongAnswer(FabricError):

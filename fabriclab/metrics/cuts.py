@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,9 +15,9 @@ from fabriclab.core._frozen import check_within, frozen
 from fabriclab.metrics._search import Ints, check_ranks, doors, outside
 from fabriclab.metrics.traffic import times, uniform_load
 
-_FINE: Final = 1000  # capacities are counted in thousandths of the smallest, as far as 32 bits reach
-_MOST: Final = 2.0**30
-_PATIENCE: Final = 1000  # moves without a better cut before a pass ends
+_FINE = 1000  # capacities are counted in thousandths of the smallest, as far as 32 bits reach
+_MOST = 2.0**30
+_PATIENCE = 1000  # moves without a better cut before a pass ends
 
 
 class Bisection(NamedTuple):

@@ -1,7 +1,7 @@
 """Traffic patterns, and the rate at which a fabric carries them."""
 
 from itertools import pairwise
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +13,8 @@ from fabriclab.core._memory import check_memory
 from fabriclab.errors import NoPath
 from fabriclab.metrics._search import FAR, Ints, Search, check_ranks, doors
 
-_ENTRIES: Final = 2**20  # links times goals that are looked at together: they stay in the cache
-_PAIR_BYTES: Final = 200  # peak for each pair of ranks, measured and rounded up
+_ENTRIES = 2**20  # links times goals that are looked at together: they stay in the cache
+_PAIR_BYTES = 200  # peak for each pair of ranks, measured and rounded up
 
 
 def _rates(fabric: Fabric) -> Floats:

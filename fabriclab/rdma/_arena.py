@@ -18,29 +18,28 @@ import sys
 import threading
 import weakref
 from collections.abc import Iterator, Sequence
-from typing import Final
 
 from fabriclab.rdma import enums as e
 from fabriclab.rdma.errors import PyverbsRDMAError
 
-PAGE: Final = mmap.PAGESIZE
-ROWS: Final = 1 << 16  # of each table
+PAGE = mmap.PAGESIZE
+ROWS = 1 << 16  # of each table
 # Words of 8 bytes: what the header, a queue pair, and a queue hold, in this order. CHANGES counts changes of tables;
 # REDO and the three words after it are a step that a dead process may have left undone.
 CHANGES, TOKEN, BASE, REDO = range(1, 5)
 STATE, PD, ACCESS, RQ, RCQ, SHARED, TYPE, DEST, DEST_TOKEN, PSN, QKEY, RNR_TIMER, READS = range(13)
-QP_FIELDS: Final = (ACCESS, DEST, DEST_TOKEN, PSN, QKEY, RNR_TIMER, READS, TYPE, STATE)  # that a step may set
+QP_FIELDS = (ACCESS, DEST, DEST_TOKEN, PSN, QKEY, RNR_TIMER, READS, TYPE, STATE)  # that a step may set
 HEAD, TAIL, ARMED, OVERRUN, SIZE, SGES, PIPE, NUMBER = range(8)  # SGES of receive queues, four of completion queues
-QUEUE: Final = struct.Struct("<4Q")  # the first four of them
-MR_ROW: Final = struct.Struct("<IIQQQ")  # key, access, first address, address after the last, protection domain
-QP_ROW: Final = struct.Struct("<10Q")  # the first ten of them
-CQE: Final = struct.Struct("<Q8I")  # wr_id, status, opcode, byte_len, qp_num, src_qp, imm_data, wc_flags, vendor_err
+QUEUE = struct.Struct("<4Q")  # the first four of them
+MR_ROW = struct.Struct("<IIQQQ")  # key, access, first address, address after the last, protection domain
+QP_ROW = struct.Struct("<10Q")  # the first ten of them
+CQE = struct.Struct("<Q8I")  # wr_id, status, opcode, byte_len, qp_num, src_qp, imm_data, wc_flags, vendor_err
 CQE_ROOM, QUEUE_ROOM, _QP_ROOM = 48, 64, 128
-MR_TABLE: Final = PAGE
-_QP_TABLE: Final = MR_TABLE + ROWS * MR_ROW.size
-_DATA: Final = _QP_TABLE + ROWS * _QP_ROOM
-_NAME: Final = "fabriclab-rdma"
-_FLOCK: Final = struct.Struct("hhqqi4x")
+MR_TABLE = PAGE
+_QP_TABLE = MR_TABLE + ROWS * MR_ROW.size
+_DATA = _QP_TABLE + ROWS * _QP_ROOM
+_NAME = "fabriclab-rdma"
+_FLOCK = struct.Struct("hhqqi4x")
 Spans = Sequence[tuple[int, int]]  # (offset, bytes) in a segment
 
 _open: "weakref.WeakValueDictionary[int, Arena]" = weakref.WeakValueDictionary()  # by token: one for each in a process

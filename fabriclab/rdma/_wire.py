@@ -1,6 +1,6 @@
 """What a NIC does with a request: find every piece by its key, check, move, and tell the receiver."""
 
-from typing import Any, Final
+from typing import Any
 
 from fabriclab.rdma import _arena
 from fabriclab.rdma import enums as e
@@ -12,8 +12,8 @@ from fabriclab.rdma.wr import SendWR
 
 # Plain numbers: members of an enumeration would cost as much as the work itself.
 WRITE, WRITE_IMM, SEND, SEND_IMM, READ, CAS, FAA = range(7)
-TOLD: Final = (1, 1, 0, 0, 2, 3, 4)  # the opcode of its completion
-RIGHTS: Final = (2, 2, 0, 0, 4, 8, 8)  # what it needs of the remote region and queue pair
+TOLD = (1, 1, 0, 0, 2, 3, 4)  # the opcode of its completion
+RIGHTS = (2, 2, 0, 0, 4, 8, 8)  # what it needs of the remote region and queue pair
 SIGNALED, SOLICITED, INLINE = 2, 4, 8
 OK, LOC_LEN, LOC_QP_OP, LOC_PROT, FLUSH = 0, 1, 2, 4, 5
 REM_INV_REQ, REM_ACCESS, REM_OP, RETRY_EXC, RNR_EXC = 9, 10, 11, 12, 13

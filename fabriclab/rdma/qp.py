@@ -9,7 +9,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 from fabriclab.rdma import _arena
 from fabriclab.rdma import enums as e
@@ -37,8 +37,8 @@ from fabriclab.rdma.qp_attr import ERR, INIT, RC, RESET, RTR, RTS, SQE, UC, UD, 
 from fabriclab.rdma.srq import ReceiveQueue, ring
 from fabriclab.rdma.wr import RecvWR, SendWR
 
-_OPS: Final[dict[int, Sequence[int]]] = {RC: range(7), UC: range(4), UD: (SEND, SEND_IMM)}
-_REFUSED: Final = (
+_OPS: dict[int, Sequence[int]] = {RC: range(7), UC: range(4), UD: (SEND, SEND_IMM)}
+_REFUSED = (
     "QP {qp.qp_num} is in {qp.qp_state!r}; it sends in IBV_QPS_RTS",
     "a QP of type {qp.qp_type!r} has no operation {wr.opcode!r}",
     "{wr.num_sge} SGEs, and max_send_sge is {cap.max_send_sge}",

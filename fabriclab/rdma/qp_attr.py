@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from fabriclab.rdma import enums as e
 from fabriclab.rdma.addr import AHAttr
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 RESET, INIT, RTR, RTS, SQD, SQE, ERR = e.ibv_qp_state
 RC, UC, UD = e.ibv_qp_type
 # The bits of a mask that name one number each, that number's name, and its bounds on this device.
-_BOUNDS: Final[dict[str, tuple[str, int, int]]] = {
+_BOUNDS: dict[str, tuple[str, int, int]] = {
     "ACCESS_FLAGS": ("qp_access_flags", 0, 15), "PKEY_INDEX": ("pkey_index", 0, 0), "PORT": ("port_num", 1, 1),
     "QKEY": ("qkey", 0, 2**32 - 1), "PATH_MTU": ("path_mtu", 1, 5), "DEST_QPN": ("dest_qp_num", 1, 2**24 - 1),
     "RQ_PSN": ("rq_psn", 0, 2**24 - 1), "SQ_PSN": ("sq_psn", 0, 2**24 - 1), "TIMEOUT": ("timeout", 0, 31),
@@ -26,13 +26,13 @@ _BOUNDS: Final[dict[str, tuple[str, int, int]]] = {
 }  # fmt: skip
 # What a step needs, by the state it leads to, and may have, by type: qp_state_table in Linux,
 # drivers/infiniband/core/verbs.c.
-_NEEDS: Final[dict[tuple[int, int], str]] = {
+_NEEDS: dict[tuple[int, int], str] = {
     (INIT, RC): "PKEY_INDEX PORT ACCESS_FLAGS", (INIT, UC): "PKEY_INDEX PORT ACCESS_FLAGS",
     (INIT, UD): "PKEY_INDEX PORT QKEY", (RTR, UC): "AV PATH_MTU DEST_QPN RQ_PSN",
     (RTR, RC): "AV PATH_MTU DEST_QPN RQ_PSN MAX_DEST_RD_ATOMIC MIN_RNR_TIMER", (RTS, UC): "SQ_PSN",
     (RTS, RC): "TIMEOUT RETRY_CNT RNR_RETRY SQ_PSN MAX_QP_RD_ATOMIC", (RTS, UD): "SQ_PSN",
 }  # fmt: skip
-_MAY: Final[dict[int, str]] = {RC: "ACCESS_FLAGS MIN_RNR_TIMER", UC: "ACCESS_FLAGS", UD: "QKEY"}
+_MAY: dict[int, str] = {RC: "ACCESS_FLAGS MIN_RNR_TIMER", UC: "ACCESS_FLAGS", UD: "QKEY"}
 _STEPS = {(RESET, INIT), (INIT, RTR), (RTR, RTS), (INIT, INIT), (RTS, RTS), (SQE, RTS)}
 
 

@@ -7,7 +7,6 @@ tier reaches every subtree below its component, which is checked first.
 from __future__ import annotations
 
 from functools import partial
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +16,8 @@ from fabriclab.core._arrays import distinct, pointer
 from fabriclab.routing._tables import Tables
 from fabriclab.routing._ways import Ints, Links, Walk, Ways, kept, no_path
 
-_FAR: Final = 127  # above every tier, which is an int8
-_ROUNDS: Final = 64  # a Clos settles in two or three; a long chain is left to the search
+_FAR = 127  # above every tier, which is an int8
+_ROUNDS = 64  # a Clos settles in two or three; a long chain is left to the search
 
 
 class Clos(Ways):

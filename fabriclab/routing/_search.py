@@ -1,7 +1,6 @@
 """Hops from all nodes to many goals at once, by breadth-first search with one bit for each goal."""
 
 from collections.abc import Iterator
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,8 +9,8 @@ from fabriclab.core import Fabric
 from fabriclab.core._arrays import pointer
 from fabriclab.routing._ways import Copies, Ints
 
-FAR: Final = 2**15  # no way
-_CACHE: Final = 2**18  # words that a sweep works on, 2 MiB: they stay in the cache
+FAR = 2**15  # no way
+_CACHE = 2**18  # words that a sweep works on, 2 MiB: they stay in the cache
 
 
 def bit(column: Ints) -> NDArray[np.uint64]:

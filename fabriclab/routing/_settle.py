@@ -1,7 +1,6 @@
 """Routes that depend on load: a fixed point at which no flow finds a cheaper candidate."""
 
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +13,8 @@ from fabriclab.core._frozen import check_within
 # Illustrative: queues stay short up to the capacity and grow without end above it. At its capacity a link costs a
 # third more than idle, so that the short way wins while it has room. Powers of 6 to 12 change the fullest link by 10%
 # at most.
-_STEEP: Final = 8
-_IDLE: Final = 3.0
+_STEEP = 8
+_IDLE = 3.0
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from functools import partial
-from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,7 +18,7 @@ from fabriclab.routing._clos import ways
 from fabriclab.routing._tables import Tables
 from fabriclab.routing._ways import Ints, Links, Walk, Ways, by_pair, first, follow
 
-_ROWS: Final = 2**18  # pairs routed at once; each takes up to 1,150 bytes, measured
+_ROWS = 2**18  # pairs routed at once; each takes up to 1,150 bytes, measured
 
 
 def tables(fabric: Fabric, method: str) -> NDArray[np.int32]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +13,7 @@ from fabriclab.core._arrays import expand, pointer
 from fabriclab.routing._search import FAR, Search, bit
 from fabriclab.routing._ways import Copies, Ints, Links, Walk, no_path
 
-_BATCH: Final = 2**24  # hop counts that are held at once (2 MiB for each bit of them: they stay in the cache)
+_BATCH = 2**24  # hop counts that are held at once (2 MiB for each bit of them: they stay in the cache)
 
 
 class Tables:

@@ -1,7 +1,5 @@
 """Shortest paths by a hash of the flow (equal-cost multi-path), the first of all, or by load; what a fair hash does."""
 
-from typing import Final
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -10,7 +8,7 @@ from fabriclab.core import Fabric
 from fabriclab.registry import register
 from fabriclab.routing._ways import Ints, Links, Rows, Seed, Ways, first, follow, hashed
 
-_PATHS: Final = 8  # illustrative: that a switch compares for one target
+_PATHS = 8  # illustrative: that a switch compares for one target
 
 
 @register("routing", "ecmp", minimal=True)

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,9 +26,9 @@ from fabriclab.registry import register
 # illustrative: cables as in a hall of some tens of racks
 HOST_LENGTH, SWITCH_LENGTH = "10 m", "30 m"
 _Build = Callable[..., Fabric]
-_COORD: Final = ("pod", "server", "local", "plane", "rail", "index")
+_COORD = ("pod", "server", "local", "plane", "rail", "index")
 # Arguments of the families of servers on rails, for those that are not given.
-_DEFAULT: Final = {
+_DEFAULT = {
     "servers": 128, "gpus": 8, "rails": 8, "radix": None, "oversubscription": 1, "tiers": None, "expand": True,
     "planes": 1, "dual_plane": True, "apart": False, "rate": None, "pcie": None,
 }  # fmt: skip

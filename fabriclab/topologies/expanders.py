@@ -1,7 +1,7 @@
 """Graphs in which all switches are near each other: Slim Fly, by algebra, and Jellyfish, at random."""
 
 import math
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from fabriclab.core._arrays import parts_of
 from fabriclab.topologies._clos import family
 from fabriclab.topologies._direct import Ints, assemble, check
 
-_ROUNDS: Final = 20  # each offers every cable a swap; after two or three the triangles of the ordered start are gone
+_ROUNDS = 20  # each offers every cable a swap; after two or three the triangles of the ordered start are gone
 
 
 @family("slim_fly", small={"q": 3, "hosts": 1})

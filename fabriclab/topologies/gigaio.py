@@ -1,7 +1,6 @@
 """GigaIO: two boxes of GPUs and a host on a PCIe fabric, in five published wirings."""
 
 import re
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,11 +10,11 @@ from fabriclab.core import Fabric, FabricBuilder
 from fabriclab.registry import register
 from fabriclab.topologies.servers import links_between_gpus
 
-WIRINGS: Final = (
+WIRINGS = (
     "1s-2rp-split-cascade", "1s-1rp-std-cascade", "1s-2rp-std-cascade", "2s-2rp-split-flat", "2s-2rp-std-flat",
 )  # fmt: skip
-_BOXES: Final = 2  # from the inference results with 16 GPUs in [1]
-_SWITCHES: Final = 4  # in a box; an assumption: one for each Kuma card of a flat box
+_BOXES = 2  # from the inference results with 16 GPUs in [1]
+_SWITCHES = 4  # in a box; an assumption: one for each Kuma card of a flat box
 
 
 @register("topology", "gigaio", small={"wiring": "1s-1rp-std-cascade"})

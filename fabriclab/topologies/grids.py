@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from fabriclab.core import Fabric
 from fabriclab.topologies._clos import family
 from fabriclab.topologies._direct import Axis, assemble, bisection, check, complete, coordinates, grid, path, ring
 
-_DIMENSIONS: Final = 30  # 2^31 nodes have no numbers in int32
+_DIMENSIONS = 30  # 2^31 nodes have no numbers in int32
 
 
 def _sizes(shape: Sequence[int]) -> list[int]:

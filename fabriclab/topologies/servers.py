@@ -6,7 +6,6 @@ the parts. Left out: memory, storage and its NICs, and forwarding times (no sour
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
 
 import numpy as np
 
@@ -20,8 +19,8 @@ from fabriclab.registry import register
 # What each server is, and its parts: ``facts`` of catalog.systems, ``sockets`` of catalog.memory_path (between
 # processors), ``chip`` of catalog.switches; of catalog.links ``pcie``, ``link`` (between GPUs, or to a switch chip),
 # and ``host`` (between GPU and processor, where that is no PCIe).
-_SERVERS: Final = {row["name"]: row for row in read_rows(Path(__file__).with_suffix(".csv"))}
-_DOC: Final = """Return one server: {what}.
+_SERVERS = {row["name"]: row for row in read_rows(Path(__file__).with_suffix(".csv"))}
+_DOC = """Return one server: {what}.
 
     A GPU lets no traffic of others pass. Each is joined to its PCIe switch, or to its processor where there is none;
     NICs hang on the same, and processors on each other. Where GPUs that share a switch or a processor also meet at

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +14,8 @@ from fabriclab.topologies._clos import SWITCH_LENGTH
 from fabriclab.topologies._direct import bisection
 from fabriclab.topologies.grids import axes, torus, twisted_torus
 
-_SIDE: Final = 4  # source: catalog systems tpu4pod
-_CUBE_LENGTH: Final = 1.0  # illustrative: cables inside the rack of a cube
+_SIDE = 4  # source: catalog systems tpu4pod
+_CUBE_LENGTH = 1.0  # illustrative: cables inside the rack of a cube
 
 
 def _bisection(shape: Sequence[int], twisted: bool = False, **_: Any) -> float | None:

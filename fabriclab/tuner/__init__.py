@@ -14,7 +14,7 @@ import html
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final
+from typing import Any
 
 from fabriclab import catalog, units
 from fabriclab.catalog import published
@@ -30,7 +30,7 @@ __all__ = [
 
 Constants = Mapping[str, float]
 # Without a fit: the low end of 2 to 10 us for a launch, NCCL's own latencies and rates, no limit of LL.
-CONSTANTS: Final[Constants] = ReadOnly({
+CONSTANTS: Constants = ReadOnly({
     "launch": 2e-6,  # s for each GPU that one process starts; source: catalog.memory_path["launch"], from memory
     "ll128": 1.0, "simple": 1.0,  # x latency of a protocol
     "hop": 1.0,  # x latency between servers
@@ -40,9 +40,9 @@ CONSTANTS: Final[Constants] = ReadOnly({
     "pcie": 1.0,  # x rate of a NIC that PCIe holds back
     "all_to_all": 1.0,  # x rate of NICs that send to all
 })  # fmt: skip
-_LABELS: Final = {"xgmi": "xGMI", "pcie": "PCIe", "shm": "PCIe"}
-CLASSES: Final = ("latency", "middle", "bandwidth")
-_SHARES: Final = (0.3, 0.7)  # of the data in the time, between the classes
+_LABELS = {"xgmi": "xGMI", "pcie": "PCIe", "shm": "PCIe"}
+CLASSES = ("latency", "middle", "bandwidth")
+_SHARES = (0.3, 0.7)  # of the data in the time, between the classes
 
 
 _fact = cache(catalog.value)

@@ -5,32 +5,31 @@ LL has the parts and limits of 2024, near the versions that most sweeps ran (2.1
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Final
 
 from fabriclab import catalog
 from fabriclab.core.result import bus_factor
 from fabriclab.tuner.system import P2P, System
 
-PROTOCOLS: Final = ("LL", "LL128", "Simple")
-EAGER: Final = 2**14  # B to one peer; source: NCCL-tune-old, NCCL_P2P_LL_THRESHOLD
-LL_CHUNK: Final = 2**15  # B for each NIC, which has two channels; source: NCCL-tune-old
-_GENERATIONS: Final = ("Volta", "Ampere", "Hopper", "Blackwell")
-_SCALES: Final = ("1 server", "2 servers", "more servers")
-_LINKS: Final = {"pcie": "PCI", "shm": "PCI"}
+PROTOCOLS = ("LL", "LL128", "Simple")
+EAGER = 2**14  # B to one peer; source: NCCL-tune-old, NCCL_P2P_LL_THRESHOLD
+LL_CHUNK = 2**15  # B for each NIC, which has two channels; source: NCCL-tune-old
+_GENERATIONS = ("Volta", "Ampere", "Hopper", "Blackwell")
+_SCALES = ("1 server", "2 servers", "more servers")
+_LINKS = {"pcie": "PCI", "shm": "PCI"}
 # source: NCCL-tune-old for all factors below but those of LL: parts of a channel's rate, and latencies
-_TREE: Final = 0.92
-_TREE_LL: Final = 1 / 3.8
-_TREE_LL128: Final = (7 / 9, 120 / 128)  # in a server, between servers
-_LL_PARTS: Final = (1 / 3, 1 / 4)  # the second for sums, and between servers; source: NCCL-tune-2024
+_TREE = 0.92
+_TREE_LL = 1 / 3.8
+_TREE_LL128 = (7 / 9, 120 / 128)  # in a server, between servers
+_LL_PARTS = (1 / 3, 1 / 4)  # the second for sums, and between servers; source: NCCL-tune-2024
 # Of a hop inside where a tree also leaves the server; source: NCCL-tune-2022. Later versions have no such factor, and
 # without it the visible sweeps miss a goal: the 90th percentile at middle sizes is 62 % instead of 56 %.
-_LL_HOP: Final = 1.8
-_PLATEAU: Final = (1.9, 1.4)  # Volta and later, from 64 B on for each rank and channel
-_ARITY: Final = 0.4e-6  # s for each GPU of a server that CollNet gathers from
+_LL_HOP = 1.8
+_PLATEAU = (1.9, 1.4)  # Volta and later, from 64 B on for each rank and channel
+_ARITY = 0.4e-6  # s for each GPU of a server that CollNet gathers from
 _PAT_RATE, _PAT_NET, _PAT_RANK = 0.75, 3.5, 2.8e-6
-_POST: Final = (1e-6, 2e-6)  # Intel's and other hosts, AMD's
+_POST = (1e-6, 2e-6)  # Intel's and other hosts, AMD's
 _HOPPER, _NVLS_HEADS, _NVLS_CHUNK = 2, 32, 2**17  # 16 channels on Hopper, 24 on Blackwell; source: NCCL-tune-old
-_NVLS_CHANNELS: Final = 8 * 40 / (18 * 20.6)  # source: NCCL-tune-new, NCCL-topo: its channels in parts of the links'
+_NVLS_CHANNELS = 8 * 40 / (18 * 20.6)  # source: NCCL-tune-new, NCCL-topo: its channels in parts of the links'
 
 
 @dataclass(frozen=True, slots=True)

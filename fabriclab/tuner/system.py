@@ -5,20 +5,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from math import inf
-from typing import Any, Final
+from typing import Any
 
 from fabriclab import catalog, units
 from fabriclab.catalog import published
 
-TEXTS: Final = ("collective", "scale_up", "accelerator", "transport")
-_TIMED: Final = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce")  # by NCCL's cost model
-P2P: Final = ("all_to_all", "send_recv", "gather", "scatter")
-_ALGORITHMS: Final = ("default", "unknown", "ring", "tree", "nvls", "nvlstree", "collnet", "pat")
-COUNTS: Final = ("ranks", "scale_up_domain_gpus", "gpus_per_node", "nic_gbps", "nics_per_node")
-_SWITCHES: Final = ("ib", "roce")  # servers where GPU and NIC share a PCIe switch, as LL128 across servers asks for
-_AMPERE: Final = 1
-_XGMI: Final = "xgmi-mi300x"  # the accelerator of most such systems
-_NEWEST_PCIE: Final = 5  # of servers in the catalog
+TEXTS = ("collective", "scale_up", "accelerator", "transport")
+_TIMED = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce")  # by NCCL's cost model
+P2P = ("all_to_all", "send_recv", "gather", "scatter")
+_ALGORITHMS = ("default", "unknown", "ring", "tree", "nvls", "nvlstree", "collnet", "pat")
+COUNTS = ("ranks", "scale_up_domain_gpus", "gpus_per_node", "nic_gbps", "nics_per_node")
+_SWITCHES = ("ib", "roce")  # servers where GPU and NIC share a PCIe switch, as LL128 across servers asks for
+_AMPERE = 1
+_XGMI = "xgmi-mi300x"  # the accelerator of most such systems
+_NEWEST_PCIE = 5  # of servers in the catalog
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from fabriclab.tuner.system import read
 from fabriclab.validate.models import predict, textbook
 from fabriclab.validate.tables import REGIMES, Model, Rows, errors, regimes, table
 
-_NATIVE: Final = ("nvlink", "xgmi", "ib", "roce")
+_NATIVE = ("nvlink", "xgmi", "ib", "roce")
 
 
 def excluded(sweep_id: str, size: NDArray[np.float64]) -> NDArray[np.bool_]:

@@ -3,7 +3,7 @@
 import html
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +16,8 @@ from fabriclab.topologies.gigaio import WIRINGS, rings
 from fabriclab.validate.models import predict
 
 Model = Callable[[dict[str, Any], float], float | None]
-REGIMES: Final = ("lat", "mid", "bw")
-CAP: Final = 1e9  # stands for the infinite error of a missing prediction, so that quantiles stay defined
+REGIMES = ("lat", "mid", "bw")
+CAP = 1e9  # stands for the infinite error of a missing prediction, so that quantiles stay defined
 
 
 def regimes(result: Result) -> NDArray[np.str_]:

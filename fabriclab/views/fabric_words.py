@@ -1,7 +1,7 @@
 """What a picture of a fabric says: its sentence, the note of each line, and what the colours mean."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,8 +14,8 @@ from fabriclab.views.page import Floats
 from fabriclab.views.scene import COLOUR, WIDTH, Layer, Scene, boxes, shade, texts_at
 from fabriclab.views.tables import Table
 
-SAYS: Final = {mode: f"fabric.says_{mode}" for mode in ("load", "tier", "rail", "failure")}
-KEYS: Final = [COLOUR[k] for k in ("predicted", "measured", "guess", "other1", "tint", "failed", "other2", "other3")]
+SAYS = {mode: f"fabric.says_{mode}" for mode in ("load", "tier", "rail", "failure")}
+KEYS = [COLOUR[k] for k in ("predicted", "measured", "guess", "other1", "tint", "failed", "other2", "other3")]
 
 
 def coloured(place: NDArray[Any], otherwise: ArrayLike = COLOUR["grey"]) -> Floats:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -18,10 +18,10 @@ from fabriclab.views.maps import crosses, is_direct, map_scene, scale
 from fabriclab.views.page import Floats, Picture, plain
 from fabriclab.views.scene import COLOUR, WIDTH, Layer, Scene, boxes, ink_on, lines, printed, texts_at
 
-MOST_NODES: Final = 200
-MOST_BOXES: Final = 4096  # that a browser still redraws in time
+MOST_NODES = 200
+MOST_BOXES = 4096  # that a browser still redraws in time
 _LEFT, _RIGHT, _ROW, _HALF = 176.0, 96.0, 70.0, 12.0
-_SHORT: Final = 11  # letters of a line that fit at the right
+_SHORT = 11  # letters of a line that fit at the right
 
 
 def fabric(

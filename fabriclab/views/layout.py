@@ -1,6 +1,6 @@
 """Layout of a fabric: which boxes and lines stand for its nodes and cables, and where."""
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,8 +10,8 @@ from fabriclab.core import Fabric
 from fabriclab.texts import table, text
 from fabriclab.views.page import Floats, Ints, spread
 
-_FEW_ARCS: Final = 12  # cables within a row that are told apart in little room
-_BESIDE: Final = 0.09  # way of a line past a box
+_FEW_ARCS = 12  # cables within a row that are told apart in little room
+_BESIDE = 0.09  # way of a line past a box
 
 
 class Marks(NamedTuple):

@@ -5,7 +5,7 @@ a circle, all else as one circle. A cable of a grid to another slab or round its
 any other as a line, which is bent where it would pass behind a box.
 """
 
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +18,9 @@ from fabriclab.views.page import Floats, Ints
 from fabriclab.views.scene import COLOUR, WIDTH, Layer, Scene, boxes, ink_on, lines, shade, texts_at
 
 _TOP, _EDGE, _ROUND, _TALL = 16.0, 40.0, 430.0, 520.0  # [px]
-_IDLE: Final = 0.22  # how strong a cable is drawn that carries nothing
-MOST_PLACES: Final = 4096
-MOST_SINGLE: Final = 200  # beyond it a group is one place
+_IDLE = 0.22  # how strong a cable is drawn that carries nothing
+MOST_PLACES = 4096
+MOST_SINGLE = 200  # beyond it a group is one place
 
 
 def is_direct(f: Fabric) -> bool:

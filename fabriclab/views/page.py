@@ -6,7 +6,6 @@ import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 import matplotlib
 import numpy as np
@@ -18,10 +17,10 @@ from fabriclab.texts import text
 from fabriclab.views.palette import INK, STYLE
 from fabriclab.views.tables import Table
 
-WIDTH: Final = 7.0
+WIDTH = 7.0
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-styled: Final = matplotlib.rc_context(STYLE)  # a decorator: what is drawn inside has the look of the course
+styled = matplotlib.rc_context(STYLE)  # a decorator: what is drawn inside has the look of the course
 
 
 @dataclass(frozen=True, eq=False)

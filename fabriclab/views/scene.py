@@ -7,7 +7,7 @@ kernel. Coordinates are pixels of a picture 700 wide, y downwards. Colours are p
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -23,21 +23,21 @@ from fabriclab.views.page import Floats, Picture, plain, styled
 from fabriclab.views.palette import COLOURS, GREY, INK, NODE, ROLES, TINT
 from fabriclab.views.tables import Table
 
-WIDTH: Final = 700.0
-_SHADES: Final = 64  # of cividis, the map of loads
-_NAMED: Final = {
+WIDTH = 700.0
+_SHADES = 64  # of cividis, the map of loads
+_NAMED = {
     "ink": INK, "grey": GREY, "white": "#ffffff", "black": "#000000", "tint": TINT,
     "switch": NODE[True], "host": NODE[False],
     **{name: role.colour for name, role in ROLES.items() if role.colour not in (INK, GREY)},
     **{f"other{i}": colour for i, colour in enumerate(COLOURS)},
 }  # fmt: skip
-_CIVIDIS: Final = [matplotlib.colors.to_hex(c) for c in matplotlib.colormaps["cividis"](np.linspace(0, 1, _SHADES))]
+_CIVIDIS = [matplotlib.colors.to_hex(c) for c in matplotlib.colormaps["cividis"](np.linspace(0, 1, _SHADES))]
 # Place 0 is the colour of the page's text.
-PALETTE: Final = (*_NAMED.values(), *_CIVIDIS)
-COLOUR: Final = {name: float(i) for i, name in enumerate(_NAMED)} | {"none": -1.0, "published": 0.0, "bound": 1.0}
-DASHES: Final = ((), (6, 3), (2, 3), (8, 3, 2, 3), (3, 2), (8, 3, 2, 3, 2, 3))
-HATCHES: Final = ("", "////", "\\\\\\\\", "xxxx", "||||")
-_SHAPES: Final = ("o", "o", "X", *"s^Dv", *"s^Dv")  # the second of each is open
+PALETTE = (*_NAMED.values(), *_CIVIDIS)
+COLOUR = {name: float(i) for i, name in enumerate(_NAMED)} | {"none": -1.0, "published": 0.0, "bound": 1.0}
+DASHES = ((), (6, 3), (2, 3), (8, 3, 2, 3), (3, 2), (8, 3, 2, 3, 2, 3))
+HATCHES = ("", "////", "\\\\\\\\", "xxxx", "||||")
+_SHAPES = ("o", "o", "X", *"s^Dv", *"s^Dv")  # the second of each is open
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -20,11 +20,11 @@ from fabriclab.views.tables import Table
 
 Results = Result | Sequence[Result] | Mapping[str, Result | Sequence[Result]]
 Bounds = Mapping[str, units.Quantity]
-_MOST: Final = 5
+_MOST = 5
 _LEFT, _RIGHT, _TOP, _ROW = 70.0, 500.0, 24.0, 17.0  # [px]
 # Column or unit of an axis, and how a value is written; of y also its quantity.
-X: Final = {"size": ("size [B]", units.format_size), "ranks": ("ranks", lambda v: f"{v:,.0f} ranks")}
-Y: Final = {"time": ("s", units.format_time, "time"), "busbw": ("B/s", units.format_rate, "rate")}
+X = {"size": ("size [B]", units.format_size), "ranks": ("ranks", lambda v: f"{v:,.0f} ranks")}
+Y = {"time": ("s", units.format_time, "time"), "busbw": ("B/s", units.format_rate, "rate")}
 
 
 class Series(NamedTuple):

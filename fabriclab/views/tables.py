@@ -5,7 +5,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,11 +14,11 @@ from fabriclab import units
 from fabriclab.core import Result
 from fabriclab.texts import text
 
-_FAR: Final = 1e3  # medians of columns further apart have a prefix each
-_MOST_COLUMNS: Final = 7
-_MOST_ROWS: Final = 64
-_RESULT_UNITS: Final = {"size": "B", "time": "s", "low": "s", "high": "s", "algbw": "B/s", "busbw": "B/s"}
-_NAME: Final = re.compile(r"(.*?)\s*(?:\[(.+)\])?\Z")
+_FAR = 1e3  # medians of columns further apart have a prefix each
+_MOST_COLUMNS = 7
+_MOST_ROWS = 64
+_RESULT_UNITS = {"size": "B", "time": "s", "low": "s", "high": "s", "algbw": "B/s", "busbw": "B/s"}
+_NAME = re.compile(r"(.*?)\s*(?:\[(.+)\])?\Z")
 
 
 def three(value: float) -> str:

@@ -1,7 +1,7 @@
 """Timeline: flows as bars over time, one lane per sender; repetitions are drawn once."""
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -17,9 +17,9 @@ from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, lines, printed, t
 from fabriclab.views.tables import Table
 
 _MOST, _MOST_BARS = 16, 4096  # lanes, and bars that a browser still redraws in time
-_REST: Final = 0.13  # room for all further repetitions, as a part of all first ones together
+_REST = 0.13  # room for all further repetitions, as a part of all first ones together
 _TOP, _LEFT, _RIGHT, _ROW = 24.0, 140.0, 668.0, 22.0  # [px]
-FILLS: Final = ("predicted", "tint", "other2", "other3", "grey")  # and a hatch for each kind of flow
+FILLS = ("predicted", "tint", "other2", "other3", "grey")  # and a hatch for each kind of flow
 
 
 def timeline(

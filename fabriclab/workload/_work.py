@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,7 +15,7 @@ from fabriclab.core._memory import check_memory
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
-_BYTES: Final = 120  # peak per flow and per dependency, measured and rounded up; a test holds it
+_BYTES = 120  # peak per flow and per dependency, measured and rounded up; a test holds it
 
 
 class Work:

@@ -1,7 +1,5 @@
 """Point-to-point patterns on a fabric: parameter server, pipeline, broadcast, streaming input."""
 
-from typing import Final
-
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -12,7 +10,7 @@ from fabriclab.registry import register
 from fabriclab.workload._work import Work, nodes_of, times_of
 
 # Who hands the model to the k-th node: the first node; the one before; in a binomial tree k without its highest bit.
-_PARENT: Final = {
+_PARENT = {
     "one_root": lambda k: np.zeros_like(k), "chain": lambda k: k - 1,
     "tree": lambda k: k - 2 ** (np.frexp(k)[1] - 1),
 }  # fmt: skip

@@ -3,7 +3,7 @@
 import json
 import os
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -11,8 +11,8 @@ from fabriclab.core import Fabric, FabricBuilder, Flows, Timeline
 from fabriclab.errors import FileFormat
 from fabriclab.workload.measures import spans
 
-_MICRO: Final = 1e6  # microseconds in a second
-_MOST: Final = 127  # kinds of node that a fabric can have
+_MICRO = 1e6  # microseconds in a second
+_MOST = 127  # kinds of node that a fabric can have
 
 
 def read_trace(path: str | os.PathLike[str]) -> tuple[Fabric, Flows, Timeline]:

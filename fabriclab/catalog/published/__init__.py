@@ -9,7 +9,7 @@ Examples
 
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -18,10 +18,10 @@ from fabriclab.core.result import BUS_FACTORS, Result
 
 __all__ = ["identifier", "load", "sources", "sweeps", "system", "systems"]
 
-_HERE: Final = Path(__file__).parent
-_KEYS: Final = ("sweep_id", "system", "collective", "algo", "nodes", "gpus_per_node", "ranks", "dtype", "source")
-_INTEGERS: Final = ("nodes", "gpus_per_node", "ranks", "scale_up_domain_gpus", "nics_per_node", "nic_gbps")
-_SPELLINGS: Final = {key.replace("_", ""): key for key in BUS_FACTORS}
+_HERE = Path(__file__).parent
+_KEYS = ("sweep_id", "system", "collective", "algo", "nodes", "gpus_per_node", "ranks", "dtype", "source")
+_INTEGERS = ("nodes", "gpus_per_node", "ranks", "scale_up_domain_gpus", "nics_per_node", "nic_gbps")
+_SPELLINGS = {key.replace("_", ""): key for key in BUS_FACTORS}
 
 
 def identifier(collective: str) -> str:

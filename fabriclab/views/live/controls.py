@@ -1,7 +1,7 @@
 """Controls of live views: what a hand may set, and what it may not."""
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -81,7 +81,7 @@ class Choice:
 
 
 Control = Slider | Choice
-MOST_CONTROLS: Final = 3  # a fourth is one too many to follow with the eye
+MOST_CONTROLS = 3  # a fourth is one too many to follow with the eye
 
 
 def range_of(control: Control) -> str:

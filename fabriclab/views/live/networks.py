@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -25,10 +25,10 @@ from fabriclab.views.page import Floats, Ints
 from fabriclab.views.scene import COLOUR, Layer, Scene, ink_on, lines
 from fabriclab.views.tables import Table
 
-SIZES: Final = (16, 64, 256, 1024)
+SIZES = (16, 64, 256, 1024)
 # illustrative: of each family a member with about so many endpoints
-_FILE: Final = Path(__file__).with_name("families.json")
-FAMILIES: Final[dict[str, list[dict[str, Any]]]] = json.loads(_FILE.read_text(encoding="utf-8"))
+_FILE = Path(__file__).with_name("families.json")
+FAMILIES: dict[str, list[dict[str, Any]]] = json.loads(_FILE.read_text(encoding="utf-8"))
 
 
 def _uniform(f: Fabric) -> tuple[Floats, dict[str, Any]]:

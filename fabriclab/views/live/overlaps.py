@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from functools import cache
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,9 +18,9 @@ from fabriclab.views.scene import Scene, shade
 from fabriclab.views.tables import Table
 from fabriclab.views.timelines import idle_of, timeline_scene
 
-_SUMS: Final = ("ring", "halving_doubling", "binomial_tree")
-_RACED: Final = ("ring", "binomial_tree")
-_MOST: Final = 16  # ranks whose lanes all fit into the picture
+_SUMS = ("ring", "halving_doubling", "binomial_tree")
+_RACED = ("ring", "binomial_tree")
+_MOST = 16  # ranks whose lanes all fit into the picture
 
 
 def overlap(

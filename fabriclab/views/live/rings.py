@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from functools import cache
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +17,7 @@ from fabriclab.views.live.fabrics import scene_of
 from fabriclab.views.live.widget import Live, live_view
 from fabriclab.views.scene import Scene
 
-SERVERS: Final = ("mi300x", "dgx1v", "dgx_h100")
+SERVERS = ("mi300x", "dgx1v", "dgx_h100")
 
 
 def placement(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,13 +23,13 @@ from fabriclab.views.tables import Table
 _MOST, _CELLS = 16, 256  # ranks, and cells of each: a block for each pair
 _CELL, _ROW, _TOP = 20.0, 62.0, 34.0
 _TALL, _READ = 512.0, 14.0  # of many cells together, and of the least that holds a number
-_LEFT: Final = 72.0  # room for the names of the blocks
-_REST: Final = 25.0  # a chunk that has arrived stands so far above the cells, between node and rank
-_BESIDE: Final = (0, *(side for k in range(1, 13) for side in (-k, k)))  # columns of a pile
+_LEFT = 72.0  # room for the names of the blocks
+_REST = 25.0  # a chunk that has arrived stands so far above the cells, between node and rank
+_BESIDE = (0, *(side for k in range(1, 13) for side in (-k, k)))  # columns of a pile
 _HIGH, _GAP, _LOW = 17.0, 3.0, 3  # of a chunk, between two, and how many stand above each other before they spread
 # Row and column of the places of a pile, the best first: three columns at a rank, in pairs of rows at a switch.
-_AT_RANK: Final = [(row, side) for row in range(2 * _CELLS) for side in _BESIDE[: 1 if row < _LOW else 3]]
-_AT_SWITCH: Final = [(row, side) for k in range(0, 2 * _CELLS, 2) for side in _BESIDE for row in (k, k + 1)]
+_AT_RANK = [(row, side) for row in range(2 * _CELLS) for side in _BESIDE[: 1 if row < _LOW else 3]]
+_AT_SWITCH = [(row, side) for k in range(0, 2 * _CELLS, 2) for side in _BESIDE for row in (k, k + 1)]
 
 
 def stepper(

@@ -1,7 +1,7 @@
 """Live views of training patterns: the bubble of a pipeline, and workers that wait for a parameter server."""
 
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +16,9 @@ from fabriclab.views.scene import COLOUR, Layer, Scene, ink_on
 from fabriclab.views.tables import Table
 from fabriclab.views.timelines import idle_of, timeline_scene
 
-_PASSES: Final = {"forward": 1.0, "backward": 2.0}  # illustrative: a backward pass is twice the work [s]
+_PASSES = {"forward": 1.0, "backward": 2.0}  # illustrative: a backward pass is twice the work [s]
 _RATE, _SIZE, _WORKERS, _STEPS = 1e9, 1e8, 4, 12  # illustrative: what is sent can be seen [B/s], [B]
-_LATE: Final = ("nobody", "one worker", "by chance")
+_LATE = ("nobody", "one worker", "by chance")
 
 
 def bubble(stages: int = 4, microbatches: int = 8, schedule: str = "GPipe") -> Live:

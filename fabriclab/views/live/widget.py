@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import anywidget
 import numpy as np
@@ -23,7 +23,7 @@ from fabriclab.views.page import Picture
 from fabriclab.views.scene import COLOUR, DASHES, PALETTE, WIDTH, Layer, Scene, printed
 from fabriclab.views.tables import Table
 
-_HERE: Final = Path(__file__).parent
+_HERE = Path(__file__).parent
 
 
 class _Widget(anywidget.AnyWidget):

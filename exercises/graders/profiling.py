@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,17 +10,18 @@ from numpy.typing import NDArray
 from fabriclab.core.result import bus_factor
 from fabriclab.exercises import Ask, Rng, Verdict
 from fabriclab.exercises.parts import Misread, Part, apart, judge, near, number, rows_of, shown
-from fabriclab.exercises.readings import FEW, WITHIN, Readings
-from fabriclab.exercises.virtual import VirtualRanks
 from fabriclab.registry import register
 from fabriclab.texts import text
 
-_WHOLE: Final = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")  # their factor has (n - 1) / n in it
+from .readings import FEW, WITHIN, Readings
+from .virtual import VirtualRanks
+
+_WHOLE = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")  # their factor has (n - 1) / n in it
 
 
 # ex1-a -----------------------------------------------------------------------------------------------------------
 
-_SIZES: Final = ((8, 2, 64), (64, 64, 256), (1024, 64, 96))  # step [B], and from where to where in steps
+_SIZES = ((8, 2, 64), (64, 64, 256), (1024, 64, 96))  # step [B], and from where to where in steps
 
 
 def _machine(seed: int, who: NDArray[np.bool_]) -> VirtualRanks:
@@ -120,11 +121,11 @@ def rates(ask: Ask, rng: Rng) -> Verdict:
 
 # ex1-d -----------------------------------------------------------------------------------------------------------
 
-_FIGURES: Final = ("alpha_share", "nic_use", "uplink_use", "late_share", "byte_skew")
+_FIGURES = ("alpha_share", "nic_use", "uplink_use", "late_share", "byte_skew")
 # illustrative: cause -> its decisive figure, and from where to where each figure of such a job may lie
-_CAUSES: Final = {row["cause"]: row for row in rows_of("causes.csv")}
-_ALIKE: Final = (("bandwidth", "skew"), ("bandwidth", "oversubscription"), ("latency", "straggler"))
-_CONFUSED: Final = {(row["cause"], row["answer"]): row["mistake"] for row in rows_of("confused.csv")}
+_CAUSES = {row["cause"]: row for row in rows_of("causes.csv", __file__)}
+_ALIKE = (("bandwidth", "skew"), ("bandwidth", "oversubscription"), ("latency", "straggler"))
+_CONFUSED = {(row["cause"], row["answer"]): row["mistake"] for row in rows_of("confused.csv", __file__)}
 
 
 def _job(rng: Rng, cause: str) -> dict[str, Any]:

@@ -191,7 +191,9 @@ def _pairs(rng: Rng) -> list[Two]:
     lies in the change of two sets, so that no number that is typed in is right twice.
     """
     # NCCL over TCP sockets (env1) against libfabric (the others) on one machine, and NCCL against RCCL on 8 GPUs each.
-    known = [[row for row in rows_of("sweeps.csv") if row["change"] == change] for change in ("once", "never")]
+    known = [
+        [row for row in rows_of("sweeps.csv", __file__) if row["change"] == change] for change in ("once", "never")
+    ]
     while True:
         cross, never = ([_published(rng, rows[i]) for i in rng.permutation(len(rows))] for rows in known)
         sets = ((cross[0], never[0]), (cross[1], never[1]), (_drawn(rng, 1, 0.01), never[2]),

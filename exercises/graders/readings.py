@@ -4,30 +4,31 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fabriclab import units
 from fabriclab.exercises import Floats
-from fabriclab.exercises.virtual import WARM, Op, VirtualRanks
 from fabriclab.texts import text
 
-WITHIN: Final = 0.05
-FEW: Final = 5  # rounds: the median of fewer is moved by two outliers
-_MOST: Final = 25  # rounds that a learner may have left out at the start, of those that were timed
-_WAYS: Final[Mapping[str, Callable[..., Any]]] = {
+from .virtual import WARM, Op, VirtualRanks
+
+WITHIN = 0.05
+FEW = 5  # rounds: the median of fewer is moved by two outliers
+_MOST = 25  # rounds that a learner may have left out at the start, of those that were timed
+_WAYS: Mapping[str, Callable[..., Any]] = {
     "median": np.median, "mean": np.mean, "min": np.min, "max": np.max, "first": lambda a, axis=0: a[0], "sum": np.sum,
     "p99": lambda a, axis=0: np.percentile(a, 99, axis), "spread": np.ptp,
 }  # fmt: skip
 # A mistake with the whole number, and what the right one was divided by.
-_SCALES: Final = (*(("other unit of time", unit) for unit in (1e-3, 1e-6, 1e-9)), ("time doubled", 0.5),
+_SCALES = (*(("other unit of time", unit) for unit in (1e-3, 1e-6, 1e-9)), ("time doubled", 0.5),
                   ("half of the time", 2.0))  # fmt: skip
-_SPREAD: Final = "spread for the time"
-_TOO_FEW: Final = "too few rounds"
-_WAY_FLAWS: Final = dict.fromkeys(("max", "p99"), "slowest round as typical") | {"spread": _SPREAD}
+_SPREAD = "spread for the time"
+_TOO_FEW = "too few rounds"
+_WAY_FLAWS = dict.fromkeys(("max", "p99"), "slowest round as typical") | {"spread": _SPREAD}
 # The mistake with ranks -> the figure over ranks; without one it is the last rank.
-_OVER: Final[Mapping[str, Callable[..., Any]]] = {
+_OVER: Mapping[str, Callable[..., Any]] = {
     "": np.max, "fastest rank": np.min, "average over ranks": np.mean, "median over ranks": np.median, _SPREAD: np.ptp,
 }  # fmt: skip
 
