@@ -9,11 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import units
 from fabriclab.collectives._algorithm import number
-from fabriclab.core import Fabric, Flows, Schedule
-from fabriclab.core._arrays import expand as spread
-from fabriclab.core._arrays import pointer
-from fabriclab.core._frozen import check_within
-from fabriclab.core._memory import check_memory
+from fabriclab.core import Fabric, Flows, Schedule, check_memory, check_within, pointer
+from fabriclab.core import expand as spread
 
 __all__ = ["lower"]
 

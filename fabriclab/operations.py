@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import units
-from fabriclab.core import Fabric
-from fabriclab.core._arrays import Flags, distinct_pairs
+from fabriclab.core import Fabric, Flags, distinct_pairs
 from fabriclab.metrics._search import FAR, Ints, Search, check_ranks, joined, outside
 from fabriclab.metrics.traffic import times, uniform_load
 

@@ -12,9 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import collectives, engines, registry, routing, units
-from fabriclab.core import Changes, Fabric, Flows, Result, Routes, Schedule, Timeline
-from fabriclab.core._arrays import rows_of
-from fabriclab.core.result import bus_factor
+from fabriclab.core import Changes, Fabric, Flows, Result, Routes, Schedule, Timeline, bus_factor, rows_of
 from fabriclab.lower import lower
 
 __all__ = ["Rings", "Simulation", "best_rings", "ring_busbw", "simulate", "sweep"]

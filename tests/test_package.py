@@ -107,7 +107,8 @@ def test_import_loads_nothing_heavy(root):
 
 def test_no_module_but_views_loads_anything_heavy(root):
     package = root / "fabriclab"
-    names = [".".join(path.relative_to(root).with_suffix("").parts) for path in sorted(package.rglob("*.py"))]
+    paths = sorted(package.rglob("*.py"))
+    names = [".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__") for path in paths]
     light = [name for name in names if ".views" not in name and not name.endswith("__main__")]
     code = f"import importlib\nfor name in {light!r}: importlib.import_module(name)\n{LOADED}"
     assert python(code, cwd=root) == "[]"

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fabriclab.core.result import bus_factor
+from fabriclab.core import bus_factor
 from fabriclab.exercises import Ask, Rng, Verdict
 from fabriclab.exercises.parts import Misread, Part, apart, judge, near, number, rows_of, shown
 from fabriclab.registry import register

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from fabriclab import units
 from fabriclab.catalog.sheet import FORMULAS, last_finish
 from fabriclab.catalog.tables import data_rows, near
-from fabriclab.core._frozen import ReadOnly
-from fabriclab.core.spec import Spec, html_table, si_factor
+from fabriclab.core import ReadOnly, Spec, html_table, si_factor
 
 _NAME = "the running case"
 _CHANGED = "changed by the reader"

@@ -7,8 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import NoReturn
 
-from fabriclab.core._frozen import ReadOnly
-from fabriclab.core.spec import Spec, html_table
+from fabriclab.core import ReadOnly, Spec, html_table
 
 _DATA = Path(__file__).parent / "data"
 _OTHER = ("calibration", "case", "exclusions", "sources")

@@ -9,7 +9,7 @@ from typing import Any
 from fabriclab.checks import forms, store
 from fabriclab.checks.answers import SI, digits, parse_answer, quantity, shown, times, unit_in
 from fabriclab.checks.shown import Refused, Shown, refuse_if, rows_of
-from fabriclab.core.result import Result
+from fabriclab.core import Result
 from fabriclab.texts import table, text
 
 _NO_IDEA = {"value": None, "low": 0.1, "high": 1000.0}

@@ -10,7 +10,7 @@ from fabriclab.checks import store
 from fabriclab.checks.answers import times
 from fabriclab.checks.predictions import label, remember
 from fabriclab.checks.shown import Refused, Shown, rows_of
-from fabriclab.core.result import Result
+from fabriclab.core import Result
 from fabriclab.texts import text
 
 

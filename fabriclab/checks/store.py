@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from fabriclab.checks.shown import NewerFile, Refused, Shown
-from fabriclab.core.save import write_atomic
+from fabriclab.core import write_atomic
 from fabriclab.texts import text
 
 if sys.platform == "win32":

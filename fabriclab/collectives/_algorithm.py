@@ -10,8 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import units
 from fabriclab.collectives._definition import definition
-from fabriclab.core import Schedule, StepGroup
-from fabriclab.core._memory import check_memory
+from fabriclab.core import Schedule, StepGroup, check_memory
 from fabriclab.registry import register
 
 Floats = NDArray[np.float64]

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 from fabriclab import units
 from fabriclab.collectives._definition import definition
-from fabriclab.core import bus_factor
-from fabriclab.core.result import BUS_FACTORS
+from fabriclab.core import BUS_FACTORS, bus_factor
 
 MACHINES = {
     "hosts": "only hosts add and copy",

@@ -10,8 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import units
 from fabriclab.collectives._definition import Mask, at_root, cuts, definition
-from fabriclab.core import Schedule
-from fabriclab.core._arrays import expand, pointer
+from fabriclab.core import Schedule, expand, pointer
 
 Array = NDArray[Any]
 # Of numpy's own operations, those that give the same in any order and grouping.

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fabriclab.collectives._algorithm import Built, Costs, Steps, algorithm, each, server_size
-from fabriclab.core import StepGroup
-from fabriclab.core._frozen import frozen
+from fabriclab.core import StepGroup, frozen
 
 Floats = NDArray[np.float64]
 

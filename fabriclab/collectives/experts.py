@@ -16,8 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from fabriclab import units
 from fabriclab.collectives._algorithm import server_size
 from fabriclab.collectives.all_to_all import Floats, _port
-from fabriclab.core import Fabric, Flows
-from fabriclab.core._frozen import frozen
+from fabriclab.core import Fabric, Flows, frozen
 
 _FORMS = ("high_throughput", "low_latency")
 

@@ -3,8 +3,7 @@
 import numpy as np
 
 from fabriclab import units
-from fabriclab.core import Schedule
-from fabriclab.core._arrays import distinct_pairs
+from fabriclab.core import Schedule, distinct_pairs
 
 __all__ = ["loggp"]
 

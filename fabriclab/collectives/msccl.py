@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from fabriclab import units
 from fabriclab.collectives._definition import definition
-from fabriclab.core import Schedule, StepGroup
-from fabriclab.core._memory import check_memory
+from fabriclab.core import Schedule, StepGroup, check_memory
 
 _KNOWN = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce", "gather", "scatter")
 _MOVE_BYTES = 10_000  # measured peak per block that is moved, rounded up; a test holds it

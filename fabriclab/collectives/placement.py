@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import units
-from fabriclab.core import Fabric
-from fabriclab.core._arrays import expand
+from fabriclab.core import Fabric, expand
 
 
 def rail_groups(fabric: Fabric) -> list[NDArray[np.int64]]:

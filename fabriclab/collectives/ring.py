@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fabriclab.collectives._algorithm import Costs, Steps, algorithm
-from fabriclab.core import StepGroup
-from fabriclab.core._frozen import frozen
+from fabriclab.core import StepGroup, frozen
 
 
 def phase(n: int, *, reduce: bool) -> Steps:

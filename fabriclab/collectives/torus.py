@@ -13,8 +13,7 @@ import numpy as np
 
 from fabriclab import units
 from fabriclab.collectives._algorithm import Steps, algorithm, each, server_size
-from fabriclab.core import StepGroup
-from fabriclab.core._memory import check_memory
+from fabriclab.core import StepGroup, check_memory
 
 Shape = Sequence[int] | None
 _BYTES = 32  # peak per transfer of a torus, measured and rounded up; a test holds it

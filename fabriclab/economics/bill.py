@@ -10,9 +10,7 @@ import numpy as np
 
 from fabriclab import catalog, units
 from fabriclab.catalog.tables import data_rows, near
-from fabriclab.core import Fabric
-from fabriclab.core._frozen import ReadOnly
-from fabriclab.core.spec import Spec
+from fabriclab.core import Fabric, ReadOnly, Spec
 from fabriclab.economics.floor import MEDIA, of_kind, switches
 
 # What stands at both ends of a cable; the price of the cable is with it.

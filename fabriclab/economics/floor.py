@@ -7,9 +7,7 @@ from numpy.typing import NDArray
 
 from fabriclab import catalog, units
 from fabriclab.catalog.tables import near
-from fabriclab.core import Fabric
-from fabriclab.core._arrays import parts_of
-from fabriclab.core._frozen import texts
+from fabriclab.core import Fabric, parts_of, texts
 
 # Medium -> the parts of catalog.media with its reach and its propagation, the cheapest medium first: copper costs
 # least (source: LinkX-LACC), and optics cost more the farther they reach (source: Lux-cost).

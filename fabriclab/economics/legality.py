@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabriclab import units
-from fabriclab.core import Fabric
-from fabriclab.core._arrays import distinct_pairs
+from fabriclab.core import Fabric, distinct_pairs
 from fabriclab.economics.floor import reach, switches
 from fabriclab.metrics._search import joined
 

@@ -15,9 +15,7 @@ from zlib import crc32
 import numpy as np
 
 from fabriclab import registry
-from fabriclab.core import PATH, Changes, Fabric, Flows, Routes, Timeline
-from fabriclab.core._arrays import Floats
-from fabriclab.core._frozen import check_within
+from fabriclab.core import PATH, Changes, Fabric, Floats, Flows, Routes, Timeline, check_within
 from fabriclab.errors import NoPath
 
 __all__ = ["names", "run"]

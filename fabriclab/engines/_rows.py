@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fabriclab.core import Fabric
-from fabriclab.core._arrays import Floats, Ints, expand, pointer, rows_of
+from fabriclab.core import Fabric, Floats, Ints, expand, pointer, rows_of
 from fabriclab.errors import Unreachable
 
 Array = NDArray[Any]

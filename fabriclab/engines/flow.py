@@ -7,9 +7,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fabriclab.core import Changes, Fabric, Flows, Routes
-from fabriclab.core._arrays import Floats, Ints, check_pointer, distinct, expand, pointer, rows_of
-from fabriclab.core._frozen import check_within, frozen
+from fabriclab.core import (
+    Changes,
+    Fabric,
+    Floats,
+    Flows,
+    Ints,
+    Routes,
+    check_pointer,
+    check_within,
+    distinct,
+    expand,
+    frozen,
+    pointer,
+    rows_of,
+)
 from fabriclab.engines._rows import Rows, never_ends
 from fabriclab.registry import register
 

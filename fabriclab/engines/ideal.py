@@ -5,8 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from fabriclab.core import Changes, Fabric, Flows, Routes
-from fabriclab.core._arrays import Floats, rows_of
+from fabriclab.core import Changes, Fabric, Floats, Flows, Routes, rows_of
 from fabriclab.engines._rows import never_ends
 from fabriclab.registry import register
 

@@ -3,7 +3,7 @@
 import math
 
 from fabriclab import catalog, units
-from fabriclab.core.spec import si_factor
+from fabriclab.core import si_factor
 
 LINE = 64  # bytes of a cache line: a load of a processor, and what an Intel root complex makes of packets
 _KINDS = ("write", "read")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from fabriclab import catalog, topologies
 from fabriclab.catalog.tables import read_rows
-from fabriclab.core.spec import Spec
+from fabriclab.core import Spec
 from fabriclab.gpudirect.paths import path
 from fabriclab.gpudirect.pcie import fact
 

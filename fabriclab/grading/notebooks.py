@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from fabriclab.checks.shown import Refused, refuse_if
-from fabriclab.core.save import write_atomic
+from fabriclab.core import write_atomic
 from fabriclab.texts import text
 
 Book = dict[str, Any]

@@ -15,7 +15,7 @@ from typing import Any
 
 from fabriclab import exercises
 from fabriclab.checks.shown import Refused, refuse_if
-from fabriclab.core.save import write_atomic
+from fabriclab.core import write_atomic
 from fabriclab.grading.notebooks import Book, as_bytes, exercise, student_version
 from fabriclab.texts import text
 

@@ -14,7 +14,7 @@ from string import Template
 from typing import Any
 from urllib.parse import quote
 
-from fabriclab.core.save import write_atomic
+from fabriclab.core import write_atomic
 from fabriclab.grading.notebooks import CODE_STUB, exercise
 from fabriclab.grading.release import token
 from fabriclab.grading.results import Entry, Results, noted, totals

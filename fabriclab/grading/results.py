@@ -18,7 +18,7 @@ import numpy as np
 
 import fabriclab
 from fabriclab.checks.shown import Refused, refuse_if
-from fabriclab.core.save import write_atomic
+from fabriclab.core import write_atomic
 from fabriclab.grading.sandbox import Limits
 from fabriclab.texts import text
 

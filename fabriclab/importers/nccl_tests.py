@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fabriclab import units
 from fabriclab.catalog.published import identifier
-from fabriclab.core.result import Result, bus_factor
+from fabriclab.core import Result, bus_factor
 from fabriclab.errors import FileFormat
 
 _HEADER = re.compile(r"\b(size|bytes)\s+(?:count|N)\s+type\s+(.*?)\s*((?:cpu)?time\s.*)")

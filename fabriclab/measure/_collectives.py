@@ -9,8 +9,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from fabriclab import units
-from fabriclab.core._memory import check_memory
-from fabriclab.core.result import Result
+from fabriclab.core import Result, check_memory
 from fabriclab.measure._comms import GlooRanks, MpiRanks
 from fabriclab.measure._launch import Ask, NotMeasured, Progress, run_ranks
 from fabriclab.measure._machine import Load, cores, has, load_note, mpiexec

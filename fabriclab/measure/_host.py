@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabriclab import units
-from fabriclab.core._memory import check_memory
-from fabriclab.core.result import Result
+from fabriclab.core import Result, check_memory
 from fabriclab.measure import _launch
 from fabriclab.measure._launch import NotMeasured
 from fabriclab.measure._machine import Load, load_note

@@ -19,7 +19,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fabriclab.core._memory import check_memory
+from fabriclab.core import check_memory
 from fabriclab.errors import FabricError
 from fabriclab.measure._comms import YIELDS
 from fabriclab.measure._machine import cores, has, load_average, mpiexec

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fabriclab.core._memory import available_memory
+from fabriclab.core import available_memory
 
 MPIEXEC = "FABRICLAB_MPIEXEC"
 _QUOTA = Path("/sys/fs/cgroup/cpu.max")

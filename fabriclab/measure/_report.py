@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import units
-from fabriclab.core.result import Result
+from fabriclab.core import Result
 from fabriclab.errors import FileFormat
 
 FORMAT = "fabriclab measured"

@@ -3,8 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from fabriclab.core import Fabric
-from fabriclab.core._arrays import parts_of
+from fabriclab.core import Fabric, parts_of
 from fabriclab.routing._search import FAR, Search
 from fabriclab.routing._ways import Ints
 

@@ -9,9 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import registry, units
-from fabriclab.core import Fabric
-from fabriclab.core._arrays import Flags
-from fabriclab.core._frozen import check_within, frozen
+from fabriclab.core import Fabric, Flags, check_within, frozen
 from fabriclab.metrics._search import Ints, check_ranks, doors, outside
 from fabriclab.metrics.traffic import times, uniform_load
 

@@ -7,8 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fabriclab.core import Fabric
-from fabriclab.core._frozen import check_within, frozen
+from fabriclab.core import Fabric, check_within, frozen
 from fabriclab.metrics._search import FAR, Ints, Search, check_ranks, doors
 from fabriclab.routing._ways import no_path
 

@@ -7,9 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabriclab import routing, units
-from fabriclab.core import Fabric, Flows
-from fabriclab.core._arrays import Floats, pointer, rows_of
-from fabriclab.core._memory import check_memory
+from fabriclab.core import Fabric, Floats, Flows, check_memory, pointer, rows_of
 from fabriclab.errors import NoPath
 from fabriclab.metrics._search import FAR, Ints, Search, check_ranks, doors
 

@@ -8,7 +8,7 @@ import weakref
 from types import SimpleNamespace
 from typing import Self
 
-from fabriclab.core._memory import check_memory
+from fabriclab.core import check_memory
 from fabriclab.rdma import _arena
 from fabriclab.rdma import enums as e
 from fabriclab.rdma.addr import GID, AHAttr

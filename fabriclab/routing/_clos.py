@@ -11,8 +11,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from fabriclab.core import Fabric
-from fabriclab.core._arrays import distinct, pointer
+from fabriclab.core import Fabric, distinct, pointer
 from fabriclab.routing._tables import Tables
 from fabriclab.routing._ways import Ints, Links, Walk, Ways, kept, no_path
 

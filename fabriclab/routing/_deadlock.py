@@ -6,9 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fabriclab import registry
-from fabriclab.core import Fabric, Flows, Routes
-from fabriclab.core._arrays import Ints, expand, rows_of
-from fabriclab.core._frozen import check_within, whole
+from fabriclab.core import Fabric, Flows, Ints, Routes, check_within, expand, rows_of, whole
 
 
 def lanes(fabric: Fabric, flows: Flows, routes: Routes, method: str) -> Ints:

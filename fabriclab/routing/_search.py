@@ -5,8 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from fabriclab.core import Fabric
-from fabriclab.core._arrays import pointer
+from fabriclab.core import Fabric, pointer
 from fabriclab.routing._ways import Copies, Ints
 
 FAR = 2**15  # no way

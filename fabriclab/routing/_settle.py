@@ -6,9 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabriclab import units
-from fabriclab.core import Fabric, Flows, Routes
-from fabriclab.core._arrays import Floats, rows_of
-from fabriclab.core._frozen import check_within
+from fabriclab.core import Fabric, Floats, Flows, Routes, check_within, rows_of
 
 # Illustrative: queues stay short up to the capacity and grow without end above it. At its capacity a link costs a
 # third more than idle, so that the short way wins while it has room. Powers of 6 to 12 change the fullest link by 10%

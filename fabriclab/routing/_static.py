@@ -9,10 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import registry
-from fabriclab.core import Fabric, Flows, Routes
-from fabriclab.core._arrays import rows_of
-from fabriclab.core._frozen import whole
-from fabriclab.core._memory import check_memory
+from fabriclab.core import Fabric, Flows, Routes, check_memory, rows_of, whole
 from fabriclab.errors import NoPath
 from fabriclab.routing._clos import ways
 from fabriclab.routing._tables import Tables

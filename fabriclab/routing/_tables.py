@@ -8,8 +8,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from fabriclab.core import Fabric
-from fabriclab.core._arrays import expand, pointer
+from fabriclab.core import Fabric, expand, pointer
 from fabriclab.routing._search import FAR, Search, bit
 from fabriclab.routing._ways import Copies, Ints, Links, Walk, no_path
 

@@ -7,9 +7,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fabriclab.core import PATH, Fabric, Flows, Routes
-from fabriclab.core._arrays import expand, pointer, rows_of
-from fabriclab.core._frozen import check_within, whole
+from fabriclab.core import PATH, Fabric, Flows, Routes, check_within, expand, pointer, rows_of, whole
 from fabriclab.errors import NoPath
 
 Ints = NDArray[np.int64]

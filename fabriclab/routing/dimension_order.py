@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from fabriclab.core import Fabric, Flows, Routes
-from fabriclab.core._arrays import Flags, pointer, rows_of
+from fabriclab.core import Fabric, Flags, Flows, Routes, pointer, rows_of
 from fabriclab.registry import register
 from fabriclab.routing._ways import Ints, Links, Rows, Seed, Ways, follow
 

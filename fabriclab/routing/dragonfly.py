@@ -13,9 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fabriclab.core import SPRAY, Fabric, Flows, Routes
-from fabriclab.core._arrays import distinct, expand, pointer, rows_of
-from fabriclab.core._memory import check_memory
+from fabriclab.core import SPRAY, Fabric, Flows, Routes, check_memory, distinct, expand, pointer, rows_of
 from fabriclab.registry import register
 from fabriclab.routing._ways import Ints, Rows, Seed, Ways, kept, no_path
 

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from fabriclab.core import Fabric
-from fabriclab.core._arrays import expand, pointer, rows_of
+from fabriclab.core import Fabric, expand, pointer, rows_of
 from fabriclab.registry import register
 from fabriclab.routing._ways import Ints, Rows, Seed, Ways
 from fabriclab.routing.ecmp import ecmp

@@ -5,9 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fabriclab.core import SPRAY, Fabric
-from fabriclab.core._arrays import Floats, pointer
-from fabriclab.core._memory import check_memory
+from fabriclab.core import SPRAY, Fabric, Floats, check_memory, pointer
 from fabriclab.registry import register
 from fabriclab.routing._ways import Ints, Rows, Seed, Walk, Ways
 

@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 
 from fabriclab import catalog, units
 from fabriclab.catalog.clos import Plan, rail_plan
-from fabriclab.core import Fabric, FabricBuilder
-from fabriclab.core.builder import check_size
+from fabriclab.core import Fabric, FabricBuilder, check_size
 from fabriclab.registry import register
 
 # illustrative: cables as in a hall of some tens of racks

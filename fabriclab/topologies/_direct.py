@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabriclab import units
-from fabriclab.core import Fabric, FabricBuilder
-from fabriclab.core.builder import check_size
+from fabriclab.core import Fabric, FabricBuilder, check_size
 from fabriclab.topologies._clos import Parts
 
 Ints = NDArray[np.int64]

@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabriclab import units
-from fabriclab.core import Fabric
-from fabriclab.core.builder import check_size
+from fabriclab.core import Fabric, check_size
 from fabriclab.core.fabric import LINK_ARRAYS, NODE_ARRAYS
 
 

@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 
 from fabriclab import units
-from fabriclab.core import Fabric
-from fabriclab.core._arrays import parts_of
+from fabriclab.core import Fabric, parts_of
 from fabriclab.topologies._clos import family
 from fabriclab.topologies._direct import Ints, assemble, check
 

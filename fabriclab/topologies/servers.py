@@ -12,8 +12,7 @@ import numpy as np
 from fabriclab import catalog, units
 from fabriclab.catalog.clos import even
 from fabriclab.catalog.tables import read_rows
-from fabriclab.core import Fabric, FabricBuilder
-from fabriclab.core._arrays import Ints
+from fabriclab.core import Fabric, FabricBuilder, Ints
 from fabriclab.registry import register
 
 # What each server is, and its parts: ``facts`` of catalog.systems, ``sockets`` of catalog.memory_path (between

@@ -8,9 +8,7 @@ import numpy as np
 
 from fabriclab import catalog, units
 from fabriclab.catalog.clos import Plan, rail_plan
-from fabriclab.core import Fabric, FabricBuilder
-from fabriclab.core._arrays import column
-from fabriclab.core.builder import check_size
+from fabriclab.core import Fabric, FabricBuilder, check_size, column
 from fabriclab.registry import register
 from fabriclab.topologies._clos import Parts, add_switches, bisection, down_ports, family, start
 

@@ -19,7 +19,7 @@ from typing import Any
 from fabriclab import catalog, units
 from fabriclab.catalog import published
 from fabriclab.catalog.tables import data_rows
-from fabriclab.core._frozen import ReadOnly, Value
+from fabriclab.core import ReadOnly, Value
 from fabriclab.tuner.plans import EAGER, LL_CHUNK, Plan, plans, post
 from fabriclab.tuner.system import System, check, read
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from fabriclab import catalog
-from fabriclab.core.result import bus_factor
+from fabriclab.core import bus_factor
 from fabriclab.tuner.system import P2P, System
 
 PROTOCOLS = ("LL", "LL128", "Simple")

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from fabriclab import units
 from fabriclab.catalog import published
 from fabriclab.catalog.tables import data_rows
-from fabriclab.core.result import bus_factor
+from fabriclab.core import bus_factor
 from fabriclab.tuner import CONSTANTS
 from fabriclab.tuner.system import read
 from fabriclab.validate.models import predict, textbook

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fabriclab import catalog, units
-from fabriclab.core.result import bus_factor
+from fabriclab.core import bus_factor
 from fabriclab.tuner import calibration, check, estimate
 from fabriclab.tuner.system import read
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fabriclab import catalog, topologies
 from fabriclab.catalog import published
-from fabriclab.core.result import Result
+from fabriclab.core import Result
 from fabriclab.simulation import ring_busbw
 from fabriclab.topologies.gigaio import WIRINGS, rings
 from fabriclab.validate.models import predict

@@ -8,10 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import units
-from fabriclab.core import Fabric, Flows
-from fabriclab.core._arrays import pointer
-from fabriclab.core._frozen import check_within, frozen, si
-from fabriclab.core._memory import check_memory
+from fabriclab.core import Fabric, Flows, check_memory, check_within, frozen, pointer, si
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import units
-from fabriclab.core import Flows, Timeline
-from fabriclab.core._frozen import check_within, frozen
+from fabriclab.core import Flows, Timeline, check_within, frozen
 
 Mask = NDArray[np.bool_]
 

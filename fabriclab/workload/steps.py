@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fabriclab import units
-from fabriclab.core import Fabric, FabricBuilder, Flows
-from fabriclab.core._frozen import si
+from fabriclab.core import Fabric, FabricBuilder, Flows, si
 from fabriclab.registry import register
 from fabriclab.workload._work import Floats, Ints, Work, times_of
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from fabriclab.catalog.tables import near, read_rows
-from fabriclab.core.result import BUS_FACTORS, Result
+from fabriclab.core import BUS_FACTORS, Result
 
 __all__ = ["identifier", "load", "sources", "sweeps", "system", "systems"]
 
