@@ -1,0 +1,125 @@
+"""What a switch program can say about a packet: 32-bit expressions, recorded once and checked as they grow."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+from fabriclab.errors import FabricError
+
+ARITHMETIC = frozenset(("+", "-", "<<", ">>", "&", "|", "^", "~", "saturating", "least", "most", "where", "look"))
+CONDITIONS = frozenset(("==", "!=", "<", "<=", ">", ">="))
+LOGIC = frozenset("&|^~")  # of numbers bit by bit, of conditions as a condition
+
+
+class Refused(FabricError):
+    """A switch program breaks a rule of the pipeline; the message names the stage and the rule."""
+
+
+def _operator(name: str) -> Callable[..., "Value"]:
+    return lambda *operands: combine(name, *operands)
+
+
+def _swapped(name: str) -> Callable[..., "Value"]:
+    return lambda second, first: combine(name, first, second)
+
+
+def _refusal(rule: str) -> Callable[..., NoReturn]:
+    def refuse(*_: Any) -> NoReturn:
+        raise Refused(rule)
+
+    return refuse
+
+
+class Value:
+    """A value on its way through the pipeline: what computes it, and the first stage that can use it.
+
+    Parameters
+    ----------
+    op : str
+        An operation of `ARITHMETIC` or `CONDITIONS`, or the name under which the pipeline holds it.
+    args : tuple of Value
+        What it is made from; a constant and a field of the packet have none.
+    ready : int
+        The first stage in which it can be used. >= 0
+    gate : bool
+        Whether it is a condition, which costs no stage of its own.
+    wide : bool
+        Whether it holds one number for each value of the payload.
+    entries : tuple of int
+        Of the table of constants that is looked up.
+    """
+
+    def __init__(
+        self,
+        op: str,
+        args: tuple["Value", ...] = (),
+        ready: int = 0,
+        *,
+        gate: bool = False,
+        wide: bool = False,
+        entries: tuple[int, ...] = (),
+    ) -> None:
+        """Keep what the class describes."""
+        self.op, self.args, self.ready, self.gate = op, args, ready, gate
+        self.wide: bool = wide or any(a.wide for a in args)
+        self.entries = entries
+
+    __add__, __sub__, __and__, __or__, __xor__ = map(_operator, "+-&|^")
+    __radd__, __rsub__, __rand__, __ror__, __rxor__ = map(_swapped, "+-&|^")
+    __lshift__, __rshift__, __invert__ = map(_operator, ("<<", ">>", "~"))
+    __rlshift__ = __rrshift__ = _refusal("a switch shifts by a constant: look 1 << worker up in a table")
+    __lt__, __le__, __gt__, __ge__ = map(_operator, ("<", "<=", ">", ">="))
+    __eq__, __ne__ = map(_operator, ("==", "!="))  # type: ignore[assignment]
+    __hash__ = None  # type: ignore[assignment]
+    __bool__ = _refusal("a stage cannot branch on what a packet carries: write where(condition, this, that), "
+                        "and & | ~ for and, or, not")  # fmt: skip
+    __mul__ = __rmul__ = _refusal("a switch has no product of two values: shift by a constant, or use a table")
+    __truediv__ = __rtruediv__ = _refusal("a switch cannot divide and knows no fractions: let the workers divide")
+    __floordiv__ = __rfloordiv__ = _refusal("a switch cannot divide: shift right by a constant")
+    __mod__ = __rmod__ = _refusal("a switch has no remainder: mask with & where the divisor is a power of two")
+    __float__ = _refusal("a switch has no floating point: let the workers send integers with a common scale")
+    __index__ = __iter__ = _refusal(
+        "a program cannot loop or index by what a packet carries: use a register or a table"
+    )
+
+
+def value_of(given: Any) -> Value:
+    """Return a constant as a value, and a value as it is."""
+    if isinstance(given, Value):
+        return given
+    if isinstance(given, bool) or not isinstance(given, int):
+        raise Refused(f"{given!r} is no whole number: a switch computes with 32-bit integers only")
+    if not -(2**31) <= given < 2**32:
+        raise Refused(f"{given} does not fit into 32 bits")
+    return Value(repr((given + 2**31) % 2**32 - 2**31))
+
+
+def combine(name: str, *operands: Any) -> Value:
+    """Return the value of an operation; arithmetic takes a stage, a condition is evaluated where it is used."""
+    args = tuple(map(value_of, operands))
+    if name in ("<<", ">>") and (not isinstance(operands[1], int) or not 0 <= operands[1] < 32):
+        raise Refused(f"a switch shifts by a constant from 0 to 31, not by {operands[1]!r}: use a table")
+    gate = name in CONDITIONS or (name in LOGIC and all(a.gate for a in args))
+    if not gate and any(a.gate for a in args[name == "where" :]):
+        raise Refused(f"{name} computes with numbers: turn a condition into one by where(condition, 1, 0)")
+    return Value(name, args, max(a.ready for a in args) + (not gate), gate=gate)
+
+
+def where(condition: Any, this: Any, that: Any) -> Any:
+    """Return ``this`` where the condition holds and ``that`` elsewhere; pairs are chosen half by half."""
+    if isinstance(this, tuple):
+        return tuple(where(condition, a, b) for a, b in zip(this, that, strict=True))
+    if not isinstance(condition, Value) or not condition.gate:
+        raise Refused(f"where needs a condition such as packet.version == 1, not {condition!r}")
+    return combine("where", condition, this, that)
+
+
+def saturating_add(first: Any, second: Any) -> Value:
+    """Return a sum that stays at the largest or smallest 32-bit number instead of wrapping."""
+    return combine("saturating", first, second)
+
+
+def look_up(key: Any, rows: Sequence[int]) -> Value:
+    """Return the entry of a table of constants under a key; a key that it does not have gives 0."""
+    entries = tuple(int(value_of(row).op) for row in rows)
+    key = value_of(key)
+    return Value("look", (key,), key.ready + 1, entries=entries)

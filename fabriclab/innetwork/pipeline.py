@@ -1,0 +1,146 @@
+"""A switch program: fields of a header, registers that a packet may access once, and what happens to the packet."""
+
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fabriclab import units
+from fabriclab.catalog.tables import read_rows
+from fabriclab.innetwork.expressions import Refused, Value, value_of
+
+DROP, REPLY, MULTICAST = range(3)
+_OPERATIONS = 4  # in the update of a register, and as many conditions; approximate, see devices.csv
+
+
+@dataclass(frozen=True)
+class Device:
+    """What a switch offers a program; figures without a public source are marked approximate."""
+
+    name: str
+    approximate: bool
+    source: str
+    stages: int
+    arrays: int  # of registers that a packet can access in one stage
+    memory: int  # of the registers of one stage [B]
+    header: int  # that the parser can read besides the payload [bit]
+    lanes: int  # 32-bit values of the payload that a packet may carry in one pass
+
+
+@functools.cache
+def devices() -> Mapping[str, Device]:
+    """Return the device profiles by name."""
+    rows = read_rows(Path(__file__).with_name("data") / "devices.csv")
+    numbers = ("stages", "arrays", "memory", "header", "lanes")
+    return {
+        r["device"]: Device(r["device"], r["approximate"] == "yes", r["source"], **{n: int(r[n]) for n in numbers})
+        for r in rows
+    }
+
+
+class Register:
+    """Cells of 32 bits, or of 64 bits as pairs, in one stage; with lanes, one array of cells for each value."""
+
+    def __init__(self, name: str, size: int, *, pair: bool = False, lanes: int = 0) -> None:
+        """Keep the name, how many cells, whether they are pairs, and how many arrays of them."""
+        self.name, self.size, self.pair, self.lanes = name, units.count(size, "size"), pair, lanes
+        self.stage = -1
+        self.arrays = 1 if not lanes else lanes if pair else -(-lanes // 2)  # a stateful unit has 64 bits
+        self.place: Callable[[Register], int] = lambda register: register.stage  # of the switch: gives the last stage
+
+    def access(self, index: Any, update: Callable[..., tuple[Any, Any]]) -> Value:
+        """Read, change and write one cell in one step; return what the packet takes along to later stages.
+
+        Parameters
+        ----------
+        index : Value or int
+            Which cell.
+        update : callable
+            From the content (two values for a pair) to the new content (a tuple for a pair) and what the packet
+            takes along.
+        """
+        if self.stage >= 0:
+            raise Refused(
+                f"stage {self.stage}, register {self.name!r}: one access per array and packet; a second one needs "
+                "another array, or a second pass"
+            )
+        self.index, wide = value_of(index), bool(self.lanes)
+        self.memory = tuple(Value(f"{self.name}_{half}", wide=wide) for half in ("ab" if self.pair else "a"))
+        new, out = update(*self.memory)
+        self.new, self.out = tuple(map(value_of, new if self.pair else (new,))), value_of(out)
+        inside = _computed_from(self.memory, (*self.new, self.out))
+        work, conditions = [v for v in inside if not v.gate and v.op != "where"], [v for v in inside if v.gate]
+        inputs = [a for v in inside for a in v.args if not any(a is x for x in inside)]
+        direct = [v for v in (*self.new, self.out) if not any(v is x for x in (*inside, *self.memory))]
+        self.stage = max(v.ready for v in (self.index, *inputs, *direct))
+        if max(len(work), len(conditions)) > _OPERATIONS:
+            raise Refused(
+                f"stage {self.stage}, register {self.name!r}: an update has at most {_OPERATIONS} operations and "
+                f"conditions each, not {len(work)} and {len(conditions)}; compute before it what needs no content"
+            )
+        return Value(f"{self.name}_out", (), self.place(self) + 1, wide=wide)
+
+
+def _computed_from(start: Sequence[Value], ends: Iterable[Value]) -> list[Value]:
+    """Return the values between ``start`` and ``ends`` that depend on ``start``."""
+    found: dict[int, Value] = {}
+
+    def depends(v: Value) -> bool:
+        if any(v is s for s in start):
+            return True
+        if any([depends(a) for a in v.args]):
+            found[id(v)] = v
+        return id(v) in found
+
+    for end in ends:
+        depends(end)
+    return list(found.values())
+
+
+class Packet:
+    """What a program sees of a packet: its fields by name, its payload, and what is to become of it."""
+
+    def __init__(self, fields: Mapping[str, int]) -> None:
+        """Name the fields with their bits."""
+        self.__dict__.update({name: Value(f"p_{name}") for name in fields})
+        self.payload = Value("payload", wide=True)
+        self._fields = dict(fields)
+        self._actions: list[tuple[int, Value]] = []
+
+    def set(self, field: str, value: Any) -> None:
+        """Write a field of the packet that leaves."""
+        if field not in self._fields:
+            raise Refused(f"no field {field!r} in the header; it has {', '.join(self._fields)}")
+        setattr(self, field, value_of(value))
+
+    def reply(self, when: Value) -> None:
+        """Send the packet back to where it came from, where a condition holds; else it is dropped."""
+        self._actions.append((REPLY, when))
+
+    def multicast(self, when: Value) -> None:
+        """Send the packet to all workers of its job, where a condition holds; else it is dropped."""
+        self._actions.append((MULTICAST, when))
+
+
+class Program:
+    """A switch program: the fields of its header, its registers, and what happens to a packet.
+
+    A subclass has ``fields`` (bits by name) and ``lanes``, makes its registers in ``__init__`` by `register`, and
+    writes `apply`, which is called once, with a packet whose fields are recorded and hold no numbers yet.
+    """
+
+    fields: Mapping[str, int] = {}
+    lanes = 32
+    registers: tuple[Register, ...] = ()
+
+    def register(self, name: str, size: int, *, pair: bool = False, lanes: int = 0) -> Register:
+        """Make an array of cells; with ``lanes``, one for each value of the payload."""
+        if not name.isidentifier() or name in (r.name for r in self.registers):
+            raise Refused(f"a register needs a name of its own, in letters, not {name!r}")
+        self.registers = (*self.registers, Register(name, size, pair=pair, lanes=lanes))
+        return self.registers[-1]
+
+    def apply(self, packet: Packet) -> None:
+        """Say what happens to a packet."""
+        raise NotImplementedError
