@@ -25,7 +25,7 @@ MOST_WORKERS = 32  # source: p4app-SwitchML, the bits of the bitmap
 
 
 class Aggregator(Program):
-    """Adds what the workers of jobs send: who has sent, how many are left, and the sums, for both versions of each slot.
+    """Adds what workers send: who has sent, how many are left, and the sums, for both versions of each slot.
 
     The published program keeps a bitmap of workers for each version. It takes a packet that comes later than a newer
     one of its worker for a new one; so it relies on a network that keeps the order. Here each worker's last chunk is
@@ -59,7 +59,7 @@ class Aggregator(Program):
         self.sums = self.register("sums", 2 * slots, lanes=lanes)
 
     def apply(self, packet: Packet) -> None:
-        """Add a first packet of a worker; answer all with the last one, and one that asks again for what is complete."""
+        """Add a first packet of a worker; answer all with the last, and whoever repeats one that is complete."""
         slot = packet.slot + look_up(packet.job, [job * self.quota for job in range(self.jobs)])
         again, stale = self.recognise(packet, slot)
         passed = again | stale

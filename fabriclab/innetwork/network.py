@@ -26,8 +26,8 @@ class Aggregated(NamedTuple):
 
 def aggregate(
     workers: Sequence[Worker], switch: Switch, *, loss: float = 0.0, double: float = 0.0, reorder: float = 0.0,
-    rate: float | str = "100 Gb/s", delay: float | str = "2 us", timer: float | str = "50 us", limit: float | str = "10 s",
-    rng: np.random.Generator | None = None,
+    rate: float | str = "100 Gb/s", delay: float | str = "2 us", timer: float | str = "50 us",
+    limit: float | str = "10 s", rng: np.random.Generator | None = None,
 ) -> Aggregated:  # fmt: skip
     """Run an all-reduce through a switch over a network with faults.
 
@@ -84,9 +84,7 @@ def aggregate(
         worker, chunk = workers[at], packet.header["chunk"]
         if now > limit_:
             waiting = {w.number: np.flatnonzero(~w.done)[:5].tolist() for w in workers if not w.done.all()}
-            raise FabricError(
-                f"not finished after {units.format_time(limit_)}; chunks that workers wait for: {waiting}"
-            )
+            raise FabricError(f"not finished after {units.format_time(limit_)}; chunks that are waited for: {waiting}")
         if kind == "timer" and not worker.done[chunk]:
             packets["again"] += 1
             ask(now, at, packet, 2 * wait)

@@ -103,24 +103,28 @@ class Packet:
 
     def __init__(self, fields: Mapping[str, int]) -> None:
         """Name the fields with their bits."""
-        self.__dict__.update({name: Value(f"p_{name}") for name in fields})
+        self.fields = {name: Value(f"p_{name}") for name in fields}
         self.payload = Value("payload", wide=True)
-        self._fields = dict(fields)
-        self._actions: list[tuple[int, Value]] = []
+        self.actions: list[tuple[int, Value]] = []
+
+    def __getattr__(self, field: str) -> Value:
+        """Return a field of the header."""
+        if field not in self.fields:
+            raise Refused(f"no field {field!r} in the header; it has {', '.join(self.fields)}")
+        return self.fields[field]
 
     def set(self, field: str, value: Any) -> None:
         """Write a field of the packet that leaves."""
-        if field not in self._fields:
-            raise Refused(f"no field {field!r} in the header; it has {', '.join(self._fields)}")
-        setattr(self, field, value_of(value))
+        getattr(self, field)
+        self.fields[field] = value_of(value)
 
     def reply(self, when: Value) -> None:
         """Send the packet back to where it came from, where a condition holds; else it is dropped."""
-        self._actions.append((REPLY, when))
+        self.actions.append((REPLY, when))
 
     def multicast(self, when: Value) -> None:
         """Send the packet to all workers of its job, where a condition holds; else it is dropped."""
-        self._actions.append((MULTICAST, when))
+        self.actions.append((MULTICAST, when))
 
 
 class Program:

@@ -91,8 +91,8 @@ class Switch:
         for register in program.registers:
             register.place = self._place
         program.apply(self.packet)
-        results = [self.packet.payload, *(getattr(self.packet, f) for f in program.fields)]
-        results += [when for _, when in self.packet._actions]
+        results = [self.packet.payload, *self.packet.fields.values()]
+        results += [when for _, when in self.packet.actions]
         self.stages = max([v.ready for v in results] + [r.stage + 1 for r in self.accessed], default=0)
         if self.stages > self.device.stages:
             raise Refused(f"stage {self.stages}: {self.device.name} has {self.device.stages} stages; shorten the chain")
@@ -198,9 +198,9 @@ class Switch:
             new = [code.name(v, wide=bool(r.lanes)) for v in r.new]
             code.lines.append(f"{r.name}_out = {code.name(r.out, wide=bool(r.lanes))}")
             code.lines += [f"{cell} = {n}" for cell, n in zip(cells.values(), new, strict=True)]
-        for action, when in self.packet._actions:
+        for action, when in self.packet.actions:
             code.lines.append(f"drop = {'np.where' if many else 'choose'}({code.name(when)}, {action}, drop)")
-        fields = ", ".join(f"{f!r}: {code.name(getattr(self.packet, f))}" for f in self.program.fields)
+        fields = ", ".join(f"{f!r}: {code.name(self.packet.fields[f])}" for f in self.program.fields)
         result = f"Outcome(drop, {{{fields}}}, {code.name(self.packet.payload, wide=True)})"
         return code.function(self.program.fields, result)
 
