@@ -2,8 +2,13 @@
 
 A state is what the switch, the workers and the links hold, and how many faults are still to come. Links are queues; a
 fault takes one from its budget: a packet is lost, is doubled, overtakes the one before it, or a timer fires early.
+
+Slots are walked one at a time: `apart` proves that chunks of two slots access no common cell, so what happens to one
+slot commutes with what happens to another one, and every run of all slots is a merge of runs of single slots with at
+most the same faults.
 """
 
+import itertools
 from typing import NamedTuple
 
 import numpy as np
@@ -22,6 +27,9 @@ class Budget(NamedTuple):
     timers: int = 1
 
 
+FAULTS = Budget()
+
+
 class Wrong(Exception):
     """A run that ends with a wrong sum or never ends; with the events that lead there."""
 
@@ -29,11 +37,13 @@ class Wrong(Exception):
 class Walk:
     """All runs of ``workers`` workers with ``chunks`` chunks each over ``slots`` slots of a program.
 
-    ``made`` returns a program for (workers, slots). Chunks of worker w hold 1 << (w + chunk % 4 * workers).
+    ``made`` returns a program for (workers, slots). Only chunks of ``slot`` are sent.
     """
 
-    def __init__(self, made, workers=2, slots=2, chunks=4, budget=Budget(), worker=Worker):
-        self.n, self.slots, self.chunks, self.budget = workers, slots, chunks, budget
+    def __init__(self, made, workers=2, slots=2, chunks=4, budget=FAULTS, worker=Worker, slot=0):
+        self.n, self.slots, self.budget, self.slot = workers, slots, budget, slot
+        self.chunks, self.mine = chunks, range(slot, chunks, slots)
+        self.all = sum(1 << c for c in self.mine)
         self.switch = Switch(made(workers, slots))
         values = [[[1 << (w + c * workers)] for c in range(chunks)] for w in range(workers)]
         self.workers = [worker(w, np.array(values[w]), slots) for w in range(workers)]
@@ -56,14 +66,31 @@ class Walk:
             self.known[key] = after, action, {**header, **out}["chunk"], int(total[0])
         return self.known[key]
 
+    def apart(self):
+        """Return whether no cell is accessed by chunks of two slots."""
+        used = {}
+        for w, c in itertools.product(range(self.n), range(self.chunks)):
+            header = {f: np.array([v], np.int32) for f, v in self.workers[w].packet(c).header.items()}
+            for register, cell in enumerate(self.switch._keys(header, 1)):
+                used.setdefault((register, int(cell[0])), set()).add(c % self.slots)
+        return all(len(slots) == 1 for slots in used.values())
+
     def start(self):
         registers = b"".join(np.zeros_like(self.switch.state[name]).tobytes() for name in self.names)
-        first = min(self.slots, self.chunks)
-        up = tuple(tuple(range(first)) for _ in range(self.n))
+        up = (tuple(self.mine[:1]),) * self.n
         down = ((),) * self.n
         done = (0,) * self.n  # a bit for each chunk
-        budget = self.budget
-        return registers, done, up, down, budget.losses, budget.doubles, (budget.overtakings,) * (2 * self.n), (0,) * self.n
+        losses, doubles, overtakings, _ = self.budget
+        return (
+            registers,
+            done,
+            up,
+            down,
+            budget.losses,
+            budget.doubles,
+            (budget.overtakings,) * (2 * self.n),
+            (0,) * self.n,
+        )
 
     def arrive_up(self, state, w, i):
         registers, done, up, down, *faults = state
@@ -88,7 +115,7 @@ class Walk:
 
     def outstanding(self, done, w):
         """Return the chunks that worker w has sent and has no sum of."""
-        return [c for c in range(self.chunks) if not done[w] >> c & 1 and (c < self.slots or done[w] >> (c - self.slots) & 1)]
+        return [c for c in self.mine if not done[w] >> c & 1 and (c < self.slots or done[w] >> (c - self.slots) & 1)]
 
     def steps(self, state):
         """Yield (what happens, the state after it)."""
@@ -109,14 +136,15 @@ class Walk:
                     ways.append(("is lost", rest, losses - 1, doubles))
                 if doubles:
                     ways.append(("is doubled", (head, *rest, head), losses, doubles - 1))
-                for what, queue, l, d in ways:
+                for what, queue, *left in ways:
                     both = (put(up, w, queue), down) if name == "up" else (up, put(down, w, queue))
-                    yield f"{name} {w}: {head} {what}", lambda b=both, l=l, d=d: (registers, done, *b, l, d, over, timers)
+                    after = (registers, done, *both, *left, over, timers)
+                    yield f"{name} {w}: {head} {what}", lambda after=after: after
         for w in range(self.n):
             for c in self.outstanding(done, w):
-                used = timers[w] >> (4 * c) & 15
-                if used < self.budget.timers:
-                    after = (registers, done, put(up, w, (*up[w], c)), down, losses, doubles, over, put(timers, w, timers[w] + (1 << 4 * c)))
+                if timers[w] >> (4 * c) & 15 < self.budget.timers:
+                    fired = put(timers, w, timers[w] + (1 << 4 * c))
+                    after = (registers, done, put(up, w, (*up[w], c)), down, losses, doubles, over, fired)
                     yield f"timer of worker {w} for chunk {c}", lambda after=after: after
 
     def finishes(self, state):
@@ -128,9 +156,9 @@ class Walk:
                         state = self.arrive_up(state, w, 0)
                     if state[3][w]:
                         state = self.arrive_down(state, w, 0)
-            if all(d == (1 << self.chunks) - 1 for d in state[1]):
+            if all(d == self.all for d in state[1]):
                 return True
-            registers, done, up, *rest = state
+            registers, done, _, *rest = state
             state = registers, done, tuple(tuple(self.outstanding(done, w)) for w in range(self.n)), *rest
         return False
 

@@ -1,0 +1,234 @@
+"""Aggregation in a switch: exact under any faults, over all interleavings, and each known mistake is found."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fabriclab.errors import FabricError
+from fabriclab.innetwork import MULTICAST, Switch, where
+from fabriclab.innetwork.aggregation import Aggregator, Worker
+from fabriclab.innetwork.network import aggregate
+from tests.oracles.interleavings import Budget, Walk, Wrong
+
+
+def small(of=Aggregator, **options):
+    """Return what makes a program of one value a packet."""
+    return lambda workers, slots: of(workers, slots, lanes=1, **options)
+
+
+def walk(made=None, of=Walk, **options):
+    found = of(made or small(), **options)
+    assert found.apart()
+    return found.run()
+
+
+# ------------------------------------------------------------------ all interleavings
+
+
+def test_no_interleaving_of_two_workers_gives_a_wrong_sum_or_a_deadlock():
+    states = [walk(slot=slot) for slot in range(2)]  # 2 slots of 2 versions, 4 chunks, all faults of the default budget
+    print(f"2 workers, 4 chunks: {states} states")
+    assert states == [66_938] * 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("workers", "chunks", "budget"),
+    [(2, 6, Budget(2, 0, 1, 1)), (2, 6, Budget(1, 1, 1, 1)), (3, 4, Budget(1, 0, 1, 1)), (3, 4, Budget(0, 1, 1, 1))],
+)
+def test_no_interleaving_of_more(workers, chunks, budget):
+    print(f"{workers} workers, {chunks} chunks, {budget}: {walk(workers=workers, chunks=chunks, budget=budget)} states")
+
+
+def test_the_published_bitmap_relies_on_a_network_that_keeps_the_order():
+    in_order = Budget(losses=2, doubles=0, overtakings=0, timers=1)
+    assert walk(small(published=True), chunks=4, budget=in_order) > 1000
+    with pytest.raises(Wrong, match="overtakes"):
+        walk(small(published=True), budget=Budget(0, 1, 1, 1))
+
+
+# ------------------------------------------------------------------ known mistakes
+
+
+class OneVersion(Aggregator):
+    def apply(self, packet):
+        packet.fields["version"] = packet.version & 0
+        super().apply(packet)
+
+
+class Recognising(Aggregator):
+    """What a packet is taken for, changed."""
+
+    change = staticmethod(lambda again, stale: (again, stale))
+
+    def recognise(self, packet, slot):
+        return self.change(*super().recognise(packet, slot))
+
+
+class CountsPackets(Recognising):
+    change = staticmethod(lambda again, stale: (again & ~again, stale))
+
+
+class TakesStale(Recognising):
+    change = staticmethod(lambda again, stale: (again, stale & ~stale))
+
+
+class NeverRepeats(Aggregator):
+    def apply(self, packet):
+        super().apply(packet)
+        packet.actions = [(action, when) for action, when in packet.actions if action == MULTICAST]
+
+
+class Cells(Aggregator):
+    """How many are left, or what is added, changed."""
+
+    def apply(self, packet):
+        slot = packet.slot + 0
+        again, stale = self.recognise(packet, slot)
+        passed = again | stale
+        cell = self.cell(slot, packet)
+        count = self.left.access(cell, lambda left: (where(passed, left, self.counted(left)), left))
+
+        def add(total):
+            new = where(passed, total, where(self.opens(count), packet.payload, total + packet.payload))
+            return new, new
+
+        packet.payload = self.sums.access(cell, add)
+        packet.multicast((count == self.last) & ~passed)
+        packet.reply(self.full(count) & again)
+
+    last = 1
+
+    def cell(self, slot, packet):
+        return (slot << 1) | packet.version
+
+    def counted(self, left):
+        return where(left == 0, self.workers - 1, left - 1)
+
+    def opens(self, count):
+        return count == 0
+
+    def full(self, count):
+        return count == 0
+
+
+class WaitsForOneTooMany(Cells):
+    def counted(self, left):
+        return where(left == 0, self.workers, left - 1)
+
+
+class EndsOneTooEarly(Cells):
+    last = 0
+
+
+class NeverClears(Cells):
+    def opens(self, count):
+        return count == -1
+
+
+class AnswersBeforeFull(Cells):
+    def full(self, count):
+        return count != 5
+
+
+class CellOffByOne(Cells):
+    def cell(self, slot, packet):
+        return slot + packet.version
+
+
+class ClearsEarly(Aggregator):
+    """The published bitmap, in which a worker takes out everybody of the other version."""
+
+    def recognise(self, packet, slot):
+        bit, second = 1, packet.version == 1
+        bit = where(packet.worker == 0, 1, 2)
+        before = self.seen.access(
+            slot, lambda a, b: (where(second, (a & 0, b | bit), (a | bit, b & 0)), where(second, b, a))
+        )
+        return (before & bit) != 0, packet.chunk < 0
+
+
+class LateFlip(Worker):
+    def packet(self, chunk):
+        found = super().packet(chunk)
+        return found._replace(header=found.header | {"version": chunk // self.slots // 2 % 2})
+
+
+class TakesAnything(Walk):
+    """A worker takes any answer for the chunk that it waits for."""
+
+    def arrive_down(self, state, w, i):
+        chunk, total = state[3][w][i]
+        waited = self.outstanding(state[1], w)
+        changed = list(state)
+        queue = list(state[3][w])
+        queue[i] = (waited[0] if waited else chunk, total)
+        changed[3] = (*state[3][:w], tuple(queue), *state[3][w + 1 :])
+        return super().arrive_down(tuple(changed), w, i)
+
+
+class NoTimer(Walk):
+    def outstanding(self, done, w):
+        return []
+
+
+MISTAKES = {
+    "no second version": {"made": small(OneVersion)},
+    "packets counted instead of workers": {"made": small(CountsPackets)},
+    "a stale packet is taken": {"made": small(TakesStale), "chunks": 6, "budget": Budget(0, 1, 1, 1)},
+    "what is complete is never told again": {"made": small(NeverRepeats)},
+    "one worker too many": {"made": small(WaitsForOneTooMany)},
+    "one worker too few": {"made": small(EndsOneTooEarly)},
+    "the old sum stays": {"made": small(NeverClears), "chunks": 6, "budget": Budget(0, 0, 0, 0)},
+    "told before it is full": {"made": small(AnswersBeforeFull)},
+    "the bitmap is cleared early": {"made": small(ClearsEarly, published=True)},
+    "the version flips late": {"made": small(), "worker": LateFlip},
+    "any answer is taken": {"of": TakesAnything, "budget": Budget(1, 1, 1, 1)},
+    "nobody sends again": {"of": NoTimer},
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_each_mistake_is_found(mistake):
+    with pytest.raises(Wrong):
+        walk(**MISTAKES[mistake])
+
+
+def test_slots_that_share_a_cell_are_found():
+    assert not Walk(small(CellOffByOne)).apart()
+
+
+# ------------------------------------------------------------------ seeded faults
+
+
+def run(n, chunks, slots, seed, jobs=1, lanes=2, **faults):
+    rng = np.random.default_rng(seed)
+    values = rng.integers(-(2**20), 2**20, (jobs, n, chunks, lanes))
+    workers = [Worker(w, values[j, w], slots // jobs, job=j) for j in range(jobs) for w in range(n)]
+    found = aggregate(workers, Switch(Aggregator(n, slots, lanes=lanes, jobs=jobs)), rng=rng, **faults)
+    for i, worker in enumerate(workers):
+        assert np.array_equal(found.totals[i], values[worker.job].sum(0))
+    return found
+
+
+@settings(max_examples=40)
+@given(
+    st.integers(1, 5), st.integers(1, 30), st.integers(1, 4), st.integers(0, 2**32 - 1), st.integers(1, 3),
+    st.floats(0, 0.3), st.floats(0, 0.3), st.floats(0, 0.5),
+)  # fmt: skip
+def test_sums_are_exact_under_any_faults(n, chunks, slots, seed, jobs, loss, double, reorder):
+    run(n, chunks, slots * jobs, seed, jobs, loss=loss, double=double, reorder=reorder)
+
+
+def test_without_faults_each_chunk_goes_once_each_way():
+    found = run(4, 50, 8, 0, rate="100 Gb/s", delay="2 us")
+    assert found.packets == {"sent": 2 * 4 * 50}
+    turns = -(-50 // 8)  # a slot's chunks follow each other, one round trip each
+    assert found.finish.max() == pytest.approx(turns * (2 * 2e-6 + 2 * 8 / 12.5e9), rel=0.05)
+
+
+def test_a_worker_that_never_comes_is_told():
+    switch = Switch(Aggregator(2, 2, lanes=1))
+    with pytest.raises(FabricError, match=r"not finished after 1.00 ms; .* waited for: \{0: \[0, 1, 2, 3\]\}"):
+        aggregate([Worker(0, np.ones((4, 1)), 2)], switch, limit="1 ms")
