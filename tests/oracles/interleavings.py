@@ -86,9 +86,9 @@ class Walk:
             done,
             up,
             down,
-            budget.losses,
-            budget.doubles,
-            (budget.overtakings,) * (2 * self.n),
+            losses,
+            doubles,
+            (overtakings,) * (2 * self.n),
             (0,) * self.n,
         )
 
