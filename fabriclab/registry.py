@@ -11,8 +11,6 @@ from typing import Any
 
 from fabriclab import units
 
-__all__ = ["FOLDERS", "get", "info", "names", "register"]
-
 FOLDERS = {
     "topology": "fabriclab.topologies",
     "collective": "fabriclab.collectives",

@@ -11,8 +11,6 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-__all__ = ["LANGUAGE", "keys", "table", "text"]
-
 LANGUAGE = "FABRICLAB_LANGUAGE"
 _ACCENTS = str.maketrans("aeiouyAEIOUYnc", "áéíóúýÁÉÍÓÚÝñç")
 
