@@ -5,43 +5,29 @@ metres, watts or US dollars. Only public functions call the parsers here.
 """
 
 import difflib
+import json
 import math
 import re
 from collections.abc import Iterable
+from pathlib import Path
 from types import MappingProxyType
 
 Quantity = float | int | str
 
-_DECIMAL = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
-_BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40, "Pi": 2.0**50}
-_SMALL = {"": 1.0, "m": 1e-3, "u": 1e-6, "n": 1e-9, "p": 1e-12}
-_LARGE, _FINE = _DECIMAL | _BINARY, _SMALL | {"µ": 1e-6, "μ": 1e-6}
-# Unit -> quantity, factor to SI, and its prefixes.
-_BARE_UNITS: dict[str, tuple[str, float, dict[str, float]]] = {
-    "B": ("size", 1.0, _LARGE), "b": ("size", 1 / 8, _LARGE), "bit": ("size", 1 / 8, _LARGE),
-    "B/s": ("rate", 1.0, _LARGE), "b/s": ("rate", 1 / 8, _LARGE), "bit/s": ("rate", 1 / 8, _LARGE),
-    "FLOP": ("work", 1.0, _LARGE), "FLOP/s": ("speed", 1.0, _LARGE), "Hz": ("frequency", 1.0, _LARGE),
-    "s": ("time", 1.0, _FINE), "min": ("time", 60.0, {"": 1}), "h": ("time", 3600.0, {"": 1}),
-    "d": ("time", 86400.0, {"": 1}), "m": ("length", 1.0, _FINE | {"k": 1e3}),
-    "W": ("power", 1.0, {"m": 1e-3, **_DECIMAL}), "USD": ("price", 1.0, _DECIMAL),
-}  # fmt: skip
+# Units with their quantity, factor to SI and prefixes; examples for errors; words that people write for a unit.
+_TABLE = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
+_DECIMAL, _BINARY, _SMALL = (_TABLE["prefixes"][name] for name in ("decimal", "binary", "small"))
 # Every spelling that is understood -> quantity, factor to SI.
-UNITS = MappingProxyType({
+UNITS: MappingProxyType[str, tuple[str, float]] = MappingProxyType({
     prefix + unit: (quantity, base * factor)
-    for unit, (quantity, base, prefixes) in _BARE_UNITS.items() for prefix, factor in prefixes.items()
+    for unit, (quantity, base, *kinds) in _TABLE["units"].items()
+    for kind in kinds for prefix, factor in _TABLE["prefixes"][kind].items()
 })  # fmt: skip
 _NUMBER = r"[-+]?(?:\d+(?:_\d+)*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _FORM = re.compile(rf"\s*({_NUMBER})\s*(\S.*?)?\s*\Z")
 _LOOSE = re.compile(r"\s*([-+]?[\d.,][\d.,_'\s]*?(?:[eE][-+]?\d+)?)\s*([^\d\s.,_'].*?)?\s*\Z")
 _LONG_TEXT = 100  # characters
-_EXAMPLE = {
-    "size": '"1 MiB" or 1048576 (bytes)', "rate": '"400 Gb/s" or 50e9 (bytes per second)',
-    "time": '"500 ns" or 5e-7 (seconds)', "length": '"3 m" or 3.0 (metres)',
-}  # fmt: skip
-_WORDS = {
-    "sec": "s", "second": "s", "msec": "ms", "millisecond": "ms", "usec": "us", "microsecond": "us", "minute": "min",
-    "hour": "h", "day": "d", "byte": "B", "bit": "b", "meter": "m", "metre": "m", "watt": "W", "dollar": "USD",
-}  # fmt: skip
+_EXAMPLE, _WORDS = _TABLE["examples"], _TABLE["words"]
 _BARE = {"rate": ("b/s", "B/s"), "size": ("b", "B"), "speed": ("FLOP/s",), "work": ("FLOP",)}
 # A plain float cannot say whether it is Gb/s or GB/s, so a value no real part has is refused.
 _PLAUSIBLE = {
