@@ -17,7 +17,7 @@ def _loaded(file: str) -> Mapping[str, str]:
     try:
         found: dict[str, str] = json.loads(Path(file).read_text(encoding="utf-8"))
     except OSError as error:
-        raise ValueError(f"FABRICLAB_LANGUAGE must be a file of sentences by key, got {file!r}: {error.strerror}") from None
+        raise ValueError(f"FABRICLAB_LANGUAGE must name a file of sentences, got {file!r}: {error.strerror}") from None
     return found
 
 
