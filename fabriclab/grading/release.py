@@ -16,7 +16,7 @@ from typing import Any
 from fabriclab import exercises
 from fabriclab.checks.shown import Refused, refuse_if
 from fabriclab.core import write_atomic
-from fabriclab.grading.notebooks import Book, as_bytes, exercise, student_version
+from fabriclab.grading.notebooks import STUB, TEXT_STUB, Book, as_bytes, exercise, read
 from fabriclab.texts import text
 
 _KEY = re.compile("[0-9a-f]{64}")
@@ -68,7 +68,10 @@ def read_names(path: str | Path | None) -> list[str]:
 
 def release(source: Path, key: str, out: Path, students: Sequence[str] = ()) -> list[Path]:
     """Write the class's file of an exercise, or one folder with a file for each student, where nothing is yet."""
-    book = student_version(json.loads(source.read_bytes()))
+    for cell in read(source).cells:
+        solved = cell.solution and STUB not in cell.source and TEXT_STUB not in cell.source
+        refuse_if(solved or "BEGIN HIDDEN TESTS" in cell.source, "grade.release.solved", source=source)
+    book = json.loads(source.read_bytes())
     made = {out / name / source.name: token(key, name) if name else "" for name in students or ("",)}
     for path in made:
         refuse_if(path.exists(), "grade.release.exists", path=path)
