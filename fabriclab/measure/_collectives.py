@@ -14,6 +14,7 @@ from fabriclab.measure._launch import Ask, NotMeasured, Progress, run_ranks
 from fabriclab.measure._machine import Load, cores, has, load_note, mpiexec
 from fabriclab.measure._report import Sizes, nearest, sizes_of, summed_up
 from fabriclab.measure._rounds import GlooRanks, MpiRanks, timed
+from fabriclab.texts import text
 
 TRANSPORTS = ("mpi", "gloo", "shm")
 _failed: dict[str | None, str] = {}  # an mpiexec that did not start: nobody waits for it a second time
@@ -67,22 +68,20 @@ def all_reduce(
 
 
 def reduce_scatter(
-    size: Sizes = "4 MiB", ranks: int | None = None, transport: str | None = None, **settings: Any
+    size: Sizes = "4 MiB", ranks: int | None = None, transport: str | None = None, **more: Any
 ) -> Result:
     """Time a reduce-scatter; ``size`` is the send buffer of a rank, all else as in `all_reduce`."""
-    return _collective("reduce_scatter", size, ranks, transport, **settings)
+    return _collective("reduce_scatter", size, ranks, transport, **more)
 
 
-def all_gather(
-    size: Sizes = "4 MiB", ranks: int | None = None, transport: str | None = None, **settings: Any
-) -> Result:
+def all_gather(size: Sizes = "4 MiB", ranks: int | None = None, transport: str | None = None, **more: Any) -> Result:
     """Time an all-gather; ``size`` is the receive buffer of a rank, all else as in `all_reduce`."""
-    return _collective("all_gather", size, ranks, transport, **settings)
+    return _collective("all_gather", size, ranks, transport, **more)
 
 
-def broadcast(size: Sizes = "4 MiB", ranks: int | None = None, transport: str | None = None, **settings: Any) -> Result:
+def broadcast(size: Sizes = "4 MiB", ranks: int | None = None, transport: str | None = None, **more: Any) -> Result:
     """Time a broadcast; ``size`` is the buffer of the root, rank 0, all else as in `all_reduce`."""
-    return _collective("broadcast", size, ranks, transport, **settings)
+    return _collective("broadcast", size, ranks, transport, **more)
 
 
 def _collective(
@@ -98,9 +97,16 @@ def _collective(
     ask |= {"rounds": units.count(rounds, "rounds"), "warmup": units.count(warmup, "warmup", 0)}
     if job := _job(transport):
         return _in_job(job, sizes, ranks, ask, progress)
-    ask["ranks"] = _ranks(ranks, oversubscribe)
-    n, times = ask["ranks"], 8 * ask["rounds"]  # every rank holds the times of all
-    check_memory(n * (2 * max(sizes) + n * times), f"{what} on {n} ranks", "ask for less, or for fewer ranks or rounds")
+    ask["ranks"] = n = units.count(2 if ranks is None else ranks, "ranks")
+    if n > (most := max(2, cores())) and not oversubscribe:
+        msg = f"ranks must be <= {most} with {cores()} cores available, got {n}; oversubscribe=True allows more"
+        raise ValueError(msg)
+    # Every rank holds the times of all.
+    check_memory(
+        n * (2 * max(sizes) + n * 8 * ask["rounds"]),
+        f"{what} on {n} ranks",
+        "ask for less, or for fewer ranks or rounds",
+    )
     load, why = Load(), list[str]()
     for name in [transport] if transport else ["mpi", "shm"]:
         ask["transport"], program = name, mpiexec()
@@ -118,14 +124,6 @@ def _collective(
         notes = [f'{w}; measured over shared memory instead (transport="mpi" tells more)' for w in why]
         return _reported(ask, sizes, times, about, [*notes, load_note(load.figures())])
     return nearest(what, sizes, why[-1])
-
-
-def _ranks(ranks: int | None, oversubscribe: bool) -> int:
-    n, most = units.count(2 if ranks is None else ranks, "ranks"), max(2, cores())
-    if n > most and not oversubscribe:
-        msg = f"ranks must be <= {most} with {cores()} cores available, got {n}; oversubscribe=True allows more"
-        raise ValueError(msg)
-    return n
 
 
 def _job(transport: str | None) -> str:
@@ -157,10 +155,7 @@ def _in_job(job: str, sizes: list[int], ranks: int | None, ask: dict[str, Any], 
 
 def _reported(ask: Ask, sizes: list[int], times: ArrayLike, about: str, notes: list[str]) -> Result:
     n, few = ask["ranks"], cores()
-    how = (
-        f"{ask['what']} of float32 among {n} ranks over {about}: {ask['warmup']} rounds to warm up, then "
-        f"{ask['rounds']} with a barrier before each; time of a round = maximum over ranks; the answer was checked"
-    )
-    asked = {"transport": ask["transport"], "ranks": n, "rounds": ask["rounds"], "warmup": ask["warmup"]}
-    crowd = [f"{n} ranks shared {few} core{'s' * (few > 1)}: the times measure the scheduler too"] if n > few else []
+    how = text("measure.collective", about=about, **ask)
+    asked = {name: ask[name] for name in ("transport", "ranks", "rounds", "warmup")}
+    crowd = [text("measure.crowd", ranks=n, cores=few)] * (n > few)
     return summed_up(ask["what"], sizes, times, asked, how, [*crowd, *notes], n)
