@@ -16,8 +16,7 @@ from fabriclab.core import Result, check_memory
 from fabriclab.measure import _launch
 from fabriclab.measure._launch import NotMeasured
 from fabriclab.measure._machine import Load, load_note
-from fabriclab.measure._report import Sizes, nearest, sizes_of, summed_up
-from fabriclab.measure._rounds import WrongAnswer
+from fabriclab.measure._rounds import Sizes, WrongAnswer, nearest, sizes_of, summed_up
 from fabriclab.texts import text
 
 

@@ -41,7 +41,7 @@ class NotMeasured(FabricError):
     """The processes of a measurement did not start, or ended too early."""
 
 
-def run_ranks(ask: Ask, progress: Progress | None) -> tuple[str, NDArray[np.float64]]:
+def run_ranks(ask: Ask) -> tuple[str, NDArray[np.float64]]:
     """Start ``ranks`` processes for ``what``; return the name of the library and the times [s] (sizes, rounds).
 
     Raises
@@ -70,7 +70,7 @@ def run_ranks(ask: Ask, progress: Progress | None) -> tuple[str, NDArray[np.floa
                 os.mkfifo(full["lifeline"])
                 line = open(full["lifeline"], "r+b", buffering=0)
             with started(_commands(full), environment(full), log, line) as ranks:
-                return _listen(ranks, ask, progress or text_bar())
+                return _listen(ranks, ask, text_bar())
         except NotMeasured as error:
             log.seek(0)
             lines = [line.strip() for line in log.read().decode(errors="replace").splitlines() if line.strip(" -")]
