@@ -6,10 +6,10 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from fabriclab import units
-from fabriclab.core import Fabric, Flags, distinct_pairs
+from fabriclab.core import Fabric, Flags, Floats, distinct_pairs
 from fabriclab.metrics._search import FAR, Ints, Search, check_ranks, joined, outside
 from fabriclab.metrics.traffic import times, uniform_load
 
@@ -172,9 +172,9 @@ def _across(fabric: Fabric, link: int) -> tuple[int, ...]:
 class MonteCarlo(NamedTuple):
     """Draws of failures: the bandwidth that each leaves, and the ranks that it cuts off and leaves alone, (D,) each."""
 
-    bandwidth: NDArray[np.float64]
-    cut_off: NDArray[np.float64]
-    alone: NDArray[np.float64]
+    bandwidth: Floats
+    cut_off: Floats
+    alone: Floats
 
     def quantiles(self, *at: float) -> dict[str, list[float]]:
         """Return the quantiles of all three at levels within 0..1."""

@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fabriclab import catalog, units
 from fabriclab.catalog.tables import near
-from fabriclab.core import Fabric, parts_of, texts
+from fabriclab.core import Fabric, Flags, Ints, parts_of, texts
 
 # Medium -> the parts of catalog.media with its reach and its propagation, the cheapest medium first: copper costs
 # least (source: LinkX-LACC), and optics cost more the farther they reach (source: Lux-cost).
@@ -32,14 +31,14 @@ def propagation(medium: str) -> float:
     return catalog.value("media", MEDIA[medium][1], "propagation") if medium in MEDIA else 0.0
 
 
-def of_kind(fabric: Fabric, *kinds: str) -> NDArray[np.bool_]:
+def of_kind(fabric: Fabric, *kinds: str) -> Flags:
     """Tell for every node whether it is of one of the kinds, (N,)."""
     return np.isin(fabric.kind, [code for code, kind in enumerate(fabric.kinds) if kind in kinds])
 
 
-def switches(fabric: Fabric) -> NDArray[np.bool_]:
+def switches(fabric: Fabric) -> Flags:
     """Tell for every node whether it is a switch: lets traffic pass, and is neither endpoint nor NIC, (N,)."""
-    out: NDArray[np.bool_] = fabric.transit & ~of_kind(fabric, "nic")
+    out: Flags = fabric.transit & ~of_kind(fabric, "nic")
     out[fabric.endpoint] = False
     return out
 
@@ -94,7 +93,7 @@ def floor_plan(
     return fabric.shown_as(call, length=length, medium=medium, media=names, delay=np.maximum(delay, 0.0))
 
 
-def _racks(fabric: Fabric, servers: int, boxes: int) -> NDArray[np.int64]:
+def _racks(fabric: Fabric, servers: int, boxes: int) -> Ints:
     """Return the rack of every node, (N,)."""
     a, b, wire = fabric.source, fabric.target, fabric.length == 0
     box = parts_of(fabric.n_nodes, a[wire], b[wire])  # what boards join is one box
@@ -112,5 +111,5 @@ def _racks(fabric: Fabric, servers: int, boxes: int) -> NDArray[np.int64]:
     rest, half = np.flatnonzero(rack < 0), (rack.max() + 1) // 2
     rack[rack >= half] += -(-rest.size // boxes)
     rack[rest] = half + np.arange(rest.size) // boxes
-    out: NDArray[np.int64] = rack[box]
+    out: Ints = rack[box]
     return out

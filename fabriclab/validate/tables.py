@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fabriclab import catalog, topologies
 from fabriclab.catalog import published
-from fabriclab.core import Result
+from fabriclab.core import Floats, Result
 from fabriclab.simulation import ring_busbw
 from fabriclab.topologies.gigaio import WIRINGS, rings
 from fabriclab.validate.models import predict
@@ -98,7 +98,7 @@ def table(model: Model = predict) -> ErrorTable:
     return ErrorTable(tuple(_of_sweep(model, about) for about in published.systems()))
 
 
-def errors(model: Model, about: dict[str, Any]) -> tuple[Result, NDArray[np.float64]]:
+def errors(model: Model, about: dict[str, Any]) -> tuple[Result, Floats]:
     """Return a published sweep and |predicted / measured - 1| of each size, 1e9 where there is no prediction, (K,)."""
     result = published.load(about["sweep_id"])
     guess = np.array([model(about, size) for size in result.size], dtype=float)  # None becomes NaN

@@ -7,10 +7,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import units
-from fabriclab.core import Fabric
+from fabriclab.core import Fabric, Floats
 from fabriclab.texts import text
 from fabriclab.views.layout import Lines, Marks, counted
-from fabriclab.views.page import Floats
 from fabriclab.views.scene import COLOUR, WIDTH, Layer, Scene, boxes, shade, texts_at
 from fabriclab.views.tables import Table
 

@@ -19,7 +19,8 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.patches import FancyBboxPatch
 from numpy.typing import ArrayLike, NDArray
 
-from fabriclab.views.page import Floats, Picture, plain, styled
+from fabriclab.core import Floats
+from fabriclab.views.page import Picture, plain, styled
 from fabriclab.views.palette import COLOURS, GREY, INK, NODE, ROLES, TINT
 from fabriclab.views.tables import Table
 
@@ -85,14 +86,14 @@ def _is_array(value: Any) -> bool:
     return isinstance(value, np.ndarray) and value.dtype.kind in "fiub"
 
 
-def shade(share: ArrayLike) -> NDArray[np.float64]:
+def shade(share: ArrayLike) -> Floats:
     """Return the colour of loads between 0 and 1; NaN is grey."""
     part = np.asarray(share, dtype=np.float64)
     place = len(_NAMED) + np.rint(np.clip(np.nan_to_num(part), 0, 1) * (_SHADES - 1))
     return np.where(np.isnan(part), COLOUR["grey"], place)
 
 
-def ink_on(colour: ArrayLike) -> NDArray[np.float64]:
+def ink_on(colour: ArrayLike) -> Floats:
     """Return black or white, whichever is read better on each colour: its contrast is at least 4.5."""
     rgb = np.array([matplotlib.colors.to_rgb(PALETTE[int(c)]) for c in np.atleast_1d(colour)])
     linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
@@ -139,7 +140,7 @@ def tick_layers(places: Floats, at: Callable[[Any], Floats], show: Callable[[flo
     return {f"{side} grid": lines(points, width=1.0, colour=COLOUR["grey"], alpha=0.3), f"{side} ticks": marks}
 
 
-def _each(value: Any, n: int, otherwise: float = 0.0) -> NDArray[np.float64]:
+def _each(value: Any, n: int, otherwise: float = 0.0) -> Floats:
     return np.broadcast_to(np.asarray(otherwise if value is None else value, dtype=np.float64), n)
 
 

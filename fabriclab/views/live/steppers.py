@@ -9,14 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fabriclab import collectives, routing, topologies, units
-from fabriclab.core import Fabric, Flows, Schedule, StepGroup
+from fabriclab.core import Fabric, Floats, Flows, Schedule, StepGroup
 from fabriclab.lower import lower
 from fabriclab.texts import text
 from fabriclab.views.fabrics import MOST_NODES
 from fabriclab.views.layout import lines_of, marks_of, paths_of
 from fabriclab.views.live.controls import Slider
 from fabriclab.views.live.widget import Live, live_view
-from fabriclab.views.page import Floats
 from fabriclab.views.scene import COLOUR, WIDTH, Layer, Scene, boxes, ink_on, lines, shade, texts
 from fabriclab.views.tables import Table
 
