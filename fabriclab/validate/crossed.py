@@ -13,8 +13,7 @@ from fabriclab.catalog.tables import data_rows
 from fabriclab.core import Flags, Floats, bus_factor
 from fabriclab.tuner import CONSTANTS
 from fabriclab.tuner.system import read
-from fabriclab.validate.models import predict, textbook
-from fabriclab.validate.tables import REGIMES, Model, Rows, errors, regimes, table
+from fabriclab.validate.tables import REGIMES, Model, Rows, errors, predict, regimes, table, textbook
 
 _NATIVE = ("nvlink", "xgmi", "ib", "roce")
 
