@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fabriclab.core import Fabric, Flags, Floats, Ints
 from fabriclab.texts import text
-from fabriclab.views.fabric_words import KEYS, cable_colours, key, notes_of, told, worded
+from fabriclab.views.fabric_words import KEYS, cable_colours, key, readable, told, worded
 from fabriclab.views.layout import Lines, Marks, counted, lines_of
 from fabriclab.views.scene import COLOUR, WIDTH, Layer, Scene, boxes, ink_on, lines, shade, texts_at
 
@@ -92,8 +92,7 @@ def _look(f: Fabric, node: Ints, marks: Marks, k: Lines, colour: str, wide: floa
     return {
         "width": np.where(idle, 0.7, float(np.clip(wide, 0.8, 3.0)) * part),
         "colour": np.where(idle, COLOUR["ink"], cable_colours(k, said_by, axis)),
-        "alpha": np.where(dead, 0.35, np.where(idle, _IDLE, 1.0)), "dash": 2.0 * dead, "notes": notes_of(marks, k),
-        "names": [f"{marks.names[a]} – {marks.names[b]}" for a, b in zip(k.a, k.b, strict=True)],
+        "alpha": np.where(dead, 0.35, np.where(idle, _IDLE, 1.0)), "dash": 2.0 * dead, **readable(marks, k),
     }  # fmt: skip
 
 

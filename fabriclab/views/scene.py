@@ -55,9 +55,9 @@ class Layer:
 
     def __post_init__(self) -> None:
         """Make float32 arrays of all numbers: what the browser gets is what a test sees."""
-        plain = {k: v for k, v in self.fields.items() if v is not None}
-        arrays = {k: np.asarray(v, dtype=np.float32) for k, v in plain.items() if _is_array(v)}
-        object.__setattr__(self, "fields", {**plain, **arrays})
+        given = {k: v for k, v in self.fields.items() if v is not None}
+        numbers = {k: v for k, v in given.items() if isinstance(v, np.ndarray) and v.dtype.kind in "fiub"}
+        object.__setattr__(self, "fields", given | {k: v.astype(np.float32) for k, v in numbers.items()})
 
 
 @dataclass(frozen=True)
@@ -73,17 +73,6 @@ class Scene:
     wrong: bool = False
     caption: str = ""
     verdict: int | None = None  # the line of ``said`` that judges an answer
-
-    @property
-    def arrays(self) -> dict[str, NDArray[np.float32]]:
-        """All numbers by layer and field, such as ``lines.colour``; without a picture those of the table."""
-        if not self.layers and self.table is not None:
-            return {k: np.asarray(v) for k, v in self.table.columns.items()}
-        return {f"{id}.{k}": v for id, x in self.layers.items() for k, v in x.fields.items() if _is_array(v)}
-
-
-def _is_array(value: Any) -> bool:
-    return isinstance(value, np.ndarray) and value.dtype.kind in "fiub"
 
 
 def shade(share: ArrayLike) -> Floats:
