@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import units
-from fabriclab.core._arrays import column, pointer
-from fabriclab.core._frozen import ReadOnly, Value, check_finite, check_shape, check_within, freeze, frozen, texts
+from fabriclab.core._arrays import pointer
+from fabriclab.core._frozen import Value, check_finite, check_shape, check_within, column, freeze, frozen
 
 if TYPE_CHECKING:
     import networkx
@@ -109,10 +109,8 @@ class Fabric(Value):
 
     def __post_init__(self) -> None:
         """Freeze all arrays, then check shapes, ranges and ports."""
-        freeze(self, {**NODE_ARRAYS, **LINK_ARRAYS, **_END_ARRAYS, "coord": np.int32})
-        for name in ("kinds", "coord_names", "media"):
-            object.__setattr__(self, name, texts(getattr(self, name), name))
-        object.__setattr__(self, "asked", ReadOnly(self.asked))
+        freeze(self, {**NODE_ARRAYS, **LINK_ARRAYS, **_END_ARRAYS, "coord": np.int32, "asked": dict})
+        freeze(self, dict.fromkeys(("kinds", "coord_names", "media"), str))
         groups = ((NODE_ARRAYS, self.kind.size), (LINK_ARRAYS, self.source.size), (_END_ARRAYS, self.endpoint.size))
         for names, n in groups:
             check_shape(self, names, (n,))

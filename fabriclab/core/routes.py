@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fabriclab.core._arrays import check_pointer, expand, pointer, rows_of, spread
-from fabriclab.core._frozen import Value, check_finite, check_shape, check_within, freeze, frozen
+from fabriclab.core._arrays import expand, pointer, rows_of
+from fabriclab.core._frozen import Value, check_finite, check_pointer, check_shape, check_within, freeze
 
 if TYPE_CHECKING:
     from fabriclab.core.flows import Flows
@@ -77,23 +76,6 @@ class Routes(Value):
         if not np.all(np.isin(self.kind, (PATH, SPRAY, TREE))):
             raise ValueError(f"kind must be {PATH}, {SPRAY} or {TREE} (PATH, SPRAY, TREE), got {np.unique(self.kind)}")
         check_finite(self, {"delay": " s"})
-
-    @classmethod
-    def from_paths(
-        cls, paths: Sequence[Sequence[int]], *, flow: ArrayLike | None = None, delay: ArrayLike = 0.0
-    ) -> Routes:
-        """Return one `PATH` row per sequence of links, for the flows 0, 1, ... or those given."""
-        ptr = pointer([len(p) for p in paths])
-        link = np.fromiter((x for p in paths for x in p), dtype=np.int32, count=int(ptr[-1]))
-        n = len(paths)
-        owner = frozen(np.arange(n) if flow is None else flow, np.int32, "flow")
-        check_within(owner, "flow", 0)
-        columns = spread({"flow": owner, "delay": delay}, n)
-        rows_per_flow = np.bincount(columns["flow"], minlength=1)
-        return cls(
-            ptr=ptr, link=link, use=np.ones(link.size), share=1.0 / rows_per_flow[columns["flow"]],
-            kind=np.full(n, PATH), adaptive=np.zeros(n, bool), **columns,
-        )  # fmt: skip
 
     @property
     def n_rows(self) -> int:
