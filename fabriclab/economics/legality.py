@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from fabriclab import units
 from fabriclab.core import Fabric, distinct_pairs
 from fabriclab.economics.floor import reach, switches
-from fabriclab.metrics._search import joined
+from fabriclab.metrics.hops import joined
 
 _ANY = 2**31 - 1
 

@@ -13,11 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fabriclab.core import SPRAY, Fabric, Flows, Routes, check_memory, distinct, expand, pointer, rows_of
+from fabriclab.core import SPRAY, Fabric, Floats, Flows, Routes, check_memory, distinct, expand, pointer, rows_of
 from fabriclab.registry import register
 from fabriclab.routing._ways import Ints, Rows, Seed, Ways, kept, no_path
 
-Floats = NDArray[np.float64]
 Entries = tuple[Ints, Ints, Floats]  # row, link, use
 
 
@@ -62,14 +61,12 @@ def valiant(fabric: Fabric, ways: Ways, source: Ints, target: Ints, *, subflows:
 
 
 @register("routing", "ugal_l", lanes=lanes, cost="local")
-def ugal_l(fabric: Fabric, ways: Ways, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0) -> Rows:
-    """Return both ways of each pair as candidates; the choice sees the first link between switches only."""
-    return _Map.of(fabric).rows(source, target, [False, True] * subflows)
-
-
 @register("routing", "ugal_g", lanes=lanes, cost="global")
-def ugal_g(fabric: Fabric, ways: Ways, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0) -> Rows:
-    """Return both ways of each pair as candidates; the choice sees all links of both."""
+def ugal(fabric: Fabric, ways: Ways, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0) -> Rows:
+    """Return both ways of each pair as candidates.
+
+    The choice of "ugal_l" sees the first link between switches only, that of "ugal_g" all links of both.
+    """
     return _Map.of(fabric).rows(source, target, [False, True] * subflows)
 
 
