@@ -139,26 +139,14 @@ def test_a_relay_may_pass_traffic_on_where_others_may_not():
         check_routes(routes, closed, flows, relays=[3])
 
 
-def test_taking_rows_by_hand():
-    r = from_paths([UPPER, LOWER, (1,)], flow=[1, 1, 0]).take([1, 0, 1])
-    assert r.flow.tolist() == [0, 0, 1, 2, 2]
-    assert [r.row(i).tolist() for i in range(5)] == [list(UPPER), list(LOWER), [1], list(UPPER), list(LOWER)]
-    assert r.share.tolist() == [0.5, 0.5, 1, 0.5, 0.5]
-
-
 # routes: laws -------------------------------------------------------------------------------------
 @given(st.lists(st.lists(st.integers(0, 11), max_size=4), min_size=1, max_size=6), st.data())
-def test_taking_flows_keeps_their_rows(paths, data):
-    owner = data.draw(st.lists(st.integers(0, 3), min_size=len(paths), max_size=len(paths)))
-    r = from_paths(paths, flow=owner)
-    known = sorted(set(owner))
-    wanted = data.draw(st.lists(st.sampled_from(known), max_size=6))
-    taken = r.take(wanted)
-    for new, old in enumerate(wanted):
-        mine, before = np.flatnonzero(taken.flow == new), np.flatnonzero(r.flow == old)
-        assert [taken.row(i).tolist() for i in mine] == [r.row(i).tolist() for i in before]
-        assert taken.share[mine].sum() == pytest.approx(1)
-    assert taken.n_rows == sum(owner.count(old) for old in wanted)
+def test_chosen_rows_stay_what_they_are(paths, data):
+    r = from_paths(paths, flow=data.draw(st.lists(st.integers(0, 3), min_size=len(paths), max_size=len(paths))))
+    wanted = data.draw(st.lists(st.integers(0, len(paths) - 1), max_size=6))
+    taken = r.of_rows(np.array(wanted, dtype=int))
+    assert [taken.row(i).tolist() for i in range(taken.n_rows)] == [list(paths[i]) for i in wanted]
+    assert taken.flow.tolist() == r.flow[wanted].tolist() and taken.share.tolist() == r.share[wanted].tolist()
 
 
 @given(st.lists(st.sampled_from([UPPER, LOWER]), min_size=1, max_size=4), st.floats(0, 1e9), st.integers(1, 5))
@@ -236,11 +224,6 @@ def test_shares_of_a_flow_make_one():
 def test_broken_routes_are_refused(new, message):
     with pytest.raises(ValueError, match=message):
         dataclasses.replace(from_paths([UPPER]), **new)
-
-
-def test_only_known_flows_can_be_taken():
-    with pytest.raises(ValueError, match=r"flows must be >= 0, got -1"):
-        from_paths([UPPER]).take([-1])
 
 
 # flows: by hand -----------------------------------------------------------------------------------

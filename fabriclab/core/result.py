@@ -1,7 +1,5 @@
 """Result: what was asked, what came out, how it was obtained; predicted, measured and published alike."""
 
-from __future__ import annotations
-
 import html
 from collections.abc import Mapping
 from dataclasses import dataclass, field

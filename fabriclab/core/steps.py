@@ -1,10 +1,8 @@
 """StepGroup: transfers that may run at once, and what refuses those that cannot be."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -52,13 +50,13 @@ class StepGroup(Value):
     def make(
         cls, source: ArrayLike, target: ArrayLike, first: ArrayLike = 0, count: ArrayLike = 1, *,
         reduce: ArrayLike, segment: ArrayLike = 0, repeat: int = 1, shift: int = 0, window: int = 0,
-    ) -> StepGroup:  # fmt: skip
+    ) -> Self:  # fmt: skip
         """Return a group from columns that broadcast together."""
         given = {"source": source, "target": target, "first": first, "count": count, "segment": segment}
         return cls(**spread({**given, "reduce": reduce}), repeat=repeat, shift=shift, window=window)
 
     @classmethod
-    def together(cls, groups: Sequence[StepGroup], segments: ArrayLike = 0) -> StepGroup:
+    def together(cls, groups: Sequence[Self], segments: ArrayLike = 0) -> Self:
         """Return the transfers of several groups as one step, each group for its own segment."""
         names = ("source", "target", "first", "count", "reduce")
         column: Any = {n: np.concatenate([getattr(g, n) for g in groups]) for n in names}
@@ -78,7 +76,7 @@ class StepGroup(Value):
         """Transfers of one repetition."""
         return int(self.source.size)
 
-    def steps(self, n_blocks: int) -> Iterator[StepGroup]:
+    def steps(self, n_blocks: int) -> Iterator[Self]:
         """Yield the repetitions one by one, each as a group without repeat."""
         window = self.window or n_blocks
         start = self.first // window * window

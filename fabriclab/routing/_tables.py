@@ -1,7 +1,5 @@
 """Breadth-first search, a bit for each goal: hops from all nodes to many goals, and the shortest ways of any graph."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -78,6 +76,23 @@ class Search:
         return out[self.row]
 
 
+@dataclass(frozen=True)
+class _Hops:
+    """Hop counts from nodes to goals, bit k of every count in plane k: (N, goals / 64) words each, by row."""
+
+    row: Ints
+    seen: NDArray[np.uint64]
+    planes: list[NDArray[np.uint64]]
+
+    def count(self, node: NDArray[np.integer], column: Ints) -> NDArray[np.uint16]:
+        """Return the hops from each node to the goal of each column, `FAR` where there is no way."""
+        word, mask = self.row[node] * self.seen.shape[1] + (column >> 6), bit(column)
+        hops = np.where(self.seen.take(word) & mask, np.uint16(0), np.uint16(FAR))
+        for k, plane in enumerate(self.planes):
+            hops += (plane.take(word) & mask != 0) * np.uint16(1 << k)
+        return hops
+
+
 class Tables:
     """Hop counts to every target by search; for any graph, and for copies of a fabric that are joined.
 
@@ -136,20 +151,3 @@ class Tables:
                     plane |= new
             seen |= new
         return _Hops(search.row, seen, planes)
-
-
-@dataclass(frozen=True)
-class _Hops:
-    """Hop counts from nodes to goals, bit k of every count in plane k: (N, goals / 64) words each, by row."""
-
-    row: Ints
-    seen: NDArray[np.uint64]
-    planes: list[NDArray[np.uint64]]
-
-    def count(self, node: NDArray[np.integer], column: Ints) -> NDArray[np.uint16]:
-        """Return the hops from each node to the goal of each column, `FAR` where there is no way."""
-        word, mask = self.row[node] * self.seen.shape[1] + (column >> 6), bit(column)
-        hops = np.where(self.seen.take(word) & mask, np.uint16(0), np.uint16(FAR))
-        for k, plane in enumerate(self.planes):
-            hops += (plane.take(word) & mask != 0) * np.uint16(1 << k)
-        return hops

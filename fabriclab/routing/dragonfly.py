@@ -6,9 +6,8 @@ failure, or the leaves of a dragonfly+), the way goes over those that both have 
 takes the detour, over the groups that still lead on; a way of more links than these is refused.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -123,7 +122,7 @@ class _Map:
         self.near = one @ one > 0  # whether two switches of a group are at most two working links apart
 
     @classmethod
-    def of(cls, fabric: Fabric) -> _Map:
+    def of(cls, fabric: Fabric) -> Self:
         """Return the map of a fabric, or refuse one that has no groups."""
         if "group" not in fabric.coord_names or "router" not in fabric.coord_names:
             msg = f"this routing needs groups of routers, as the family dragonfly has; got {fabric.family!r}; use ecmp"
