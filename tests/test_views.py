@@ -307,14 +307,6 @@ def test_kinds_beyond_the_last_colour_are_named_others():
     assert drawn["kinds"].fields["colour"].tolist() == drawn["bars"].fields["colour"][:5].tolist()
 
 
-def test_plates_hide_neither_crosses_nor_each_other():
-    f = hall()
-    assert fabric_scene(f.without(cables=range(f.n_cables))).layers["failed words"].fields["texts"] == []  # no room
-    plates = fabric_scene(f.without(cables=[0, 2000, 3000, 4100, 5000])).layers["failed words"].fields
-    boxes = [Bbox.from_bounds(*box) for box in np.stack([plates[k] for k in "xywh"], axis=1)]
-    assert len(boxes) > 2 and not any(a.overlaps(b) for a, b in itertools.combinations(boxes, 2))
-
-
 def test_a_ruler_of_two_rates_with_one_name_tells_the_fastest():
     assert views.ruler({"copy": "10 GB/s"}, {"copy": "450 GB/s"}).finding.startswith("Copy moves 450 GB/s, 45.0 times")
 
