@@ -23,7 +23,6 @@ CODE_STUB = ("# YOUR CODE HERE", "raise NotImplementedError()")  # as nbgrader w
 STUB = "NotImplementedError"
 TEXT_STUB = "YOUR ANSWER HERE"
 _MAGIC = re.compile(r"^([ \t]*)[%!].*", re.MULTILINE)
-_TOKEN = re.compile("[0-9a-f]{16}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +114,7 @@ def read(path: Path) -> Submission:
         broken = text("grade.file.encoding" if isinstance(error, UnicodeDecodeError) else "grade.file.broken")
         return Submission(problem=str(error) if isinstance(error, Refused) else broken, digest=digest)
     token = str(_part(_part(book, "metadata"), "fabriclab").get("student"))
-    return Submission(cells, digest=digest, student=token if _TOKEN.fullmatch(token) else "")
+    return Submission(cells, digest=digest, student=token if re.fullmatch("[0-9a-f]{16}", token) else "")
 
 
 def _part(book: Mapping[str, Any], name: str) -> dict[str, Any]:
