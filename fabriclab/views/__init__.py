@@ -11,8 +11,7 @@ from matplotlib.axes import Axes
 
 from fabriclab.core import Fabric, Result, Timeline
 from fabriclab.views.fabrics import fabric
-from fabriclab.views.page import Picture
-from fabriclab.views.palette import ROLES
+from fabriclab.views.page import ROLES, Picture
 from fabriclab.views.rulers import calibration, ruler
 from fabriclab.views.sweeps import sweep
 from fabriclab.views.tables import Table, table

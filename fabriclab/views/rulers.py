@@ -12,8 +12,7 @@ from numpy.typing import ArrayLike
 from fabriclab import units
 from fabriclab.core import Result
 from fabriclab.texts import text
-from fabriclab.views.page import Picture
-from fabriclab.views.palette import HERE
+from fabriclab.views.page import HERE, Picture
 from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, lines, log_axis, printed, texts, texts_at, tick_layers
 from fabriclab.views.tables import Table, three
 

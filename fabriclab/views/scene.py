@@ -20,8 +20,7 @@ from matplotlib.patches import FancyBboxPatch
 from numpy.typing import ArrayLike, NDArray
 
 from fabriclab.core import Floats
-from fabriclab.views.page import Picture, plain, styled
-from fabriclab.views.palette import COLOURS, GREY, INK, NODE, ROLES, TINT
+from fabriclab.views.page import COLOURS, GREY, INK, NODE, ROLES, TINT, Picture, plain, styled
 from fabriclab.views.tables import Table
 
 WIDTH = 700.0

@@ -12,8 +12,7 @@ from matplotlib.ticker import MaxNLocator
 from fabriclab import units
 from fabriclab.core import Floats, Result
 from fabriclab.texts import text
-from fabriclab.views.page import Picture, spread
-from fabriclab.views.palette import COLOURS, HERE, ROLES
+from fabriclab.views.page import COLOURS, HERE, ROLES, Picture, spread
 from fabriclab.views.rulers import fitted
 from fabriclab.views.scene import COLOUR, WIDTH, Layer, Scene, lines, log_axis, printed, texts_at, tick_layers
 from fabriclab.views.tables import Table
