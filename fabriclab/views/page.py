@@ -22,8 +22,11 @@ from numpy.typing import ArrayLike
 
 from fabriclab.core import Floats
 from fabriclab.texts import text
-from fabriclab.views.tables import Table
+from fabriclab.views.tables import Table, three
 
+# What views take from here, with the types that all of them need.
+__all__ = ["COLOURS", "GREY", "HERE", "INK", "NODE", "ROLES", "STYLE", "TINT", "Axes", "Picture", "Table", "plain",
+           "spread", "styled", "three"]  # fmt: skip
 INK = "#1a1a1b"  # a value that nothing else uses, so that an SVG can hand it to the page
 GREY = "#6b6b6b"  # contrast 5.3 on white and 3.5 on #111111; for lines, never for text
 # Further dots of one role keep its colour and change their shape. Further lines change dash and colour, to one that no
