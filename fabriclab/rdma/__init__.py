@@ -9,6 +9,7 @@ References
 """
 
 from fabriclab.rdma import enums
+from fabriclab.rdma.adapter import Verbs, use
 from fabriclab.rdma.addr import GID, AHAttr, GlobalRoute
 from fabriclab.rdma.cq import CQ, WC, CompChannel
 from fabriclab.rdma.device import AH, DEVICE, MR, PD, Context, Counters
@@ -22,5 +23,5 @@ from fabriclab.rdma.wr import SGE, RecvWR, SendWR
 __all__ = [
     "AH", "CQ", "DEVICE", "GID", "MR", "PD", "QP", "SGE", "SRQ", "WC", "AHAttr", "CompChannel", "Context", "Counters",
     "GlobalRoute", "Process", "PyverbsError", "PyverbsRDMAError", "PyverbsUserError", "QPAttr", "QPCap", "QPInitAttr",
-    "RecvWR", "SendWR", "SrqAttr", "SrqInitAttr", "enums",
+    "RecvWR", "SendWR", "SrqAttr", "SrqInitAttr", "Verbs", "enums", "use",
 ]  # fmt: skip

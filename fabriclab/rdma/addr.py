@@ -32,10 +32,10 @@ class GlobalRoute:
 class AHAttr:
     """A path: port, and a global route, without which this device reaches nobody."""
 
-    gr: GlobalRoute = field(default_factory=GlobalRoute)
     dlid: int = 0
     sl: int = 0
     src_path_bits: int = 0
     static_rate: int = 0
     is_global: int = 0
     port_num: int = 1
+    gr: GlobalRoute = field(default_factory=GlobalRoute)
