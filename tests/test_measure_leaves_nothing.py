@@ -23,7 +23,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 print("begin", flush=True)
 measure.all_reduce("64 KiB", 2, sys.argv[1], rounds=1_000_000)
 """
-needs_mpi = pytest.mark.skipif(not _machine.machine().mpi, reason="mpi4py or mpiexec is not installed")
+needs_mpi = pytest.mark.skipif(not _machine.has_mpi(), reason="mpi4py or mpiexec is not installed")
 needs_torch = pytest.mark.skipif(not _machine.has("torch"), reason="torch is not installed")
 TRANSPORTS = ["shm", pytest.param("mpi", marks=needs_mpi), pytest.param("gloo", marks=needs_torch)]
 

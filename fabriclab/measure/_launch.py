@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from fabriclab.core import check_memory
 from fabriclab.errors import FabricError
-from fabriclab.measure._machine import cores, has, load_average, mpiexec
+from fabriclab.measure._machine import cores, has, has_mpi, load_average, mpiexec
 from fabriclab.measure._rounds import YIELDS, WrongAnswer
 
 Progress = Callable[[int, int], None]
@@ -79,7 +79,7 @@ def run_ranks(ask: Ask) -> tuple[str, NDArray[np.float64]]:
 
 def _commands(ask: Ask) -> list[list[str]]:
     module, extra = _NEEDS.get(ask["transport"], ("numpy", ""))
-    if not has(module) or (module == "mpi4py" and not mpiexec()):
+    if not has(module) or (module == "mpi4py" and not has_mpi()):
         raise NotMeasured(f"{ask['transport']} is not installed: pip install '{extra}'")
     if ask["transport"] == "mpi":
         return [[mpiexec() or "", "-n", str(ask["ranks"]), *worker(ask)]]
