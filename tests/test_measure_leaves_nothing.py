@@ -75,9 +75,10 @@ def test_workers_that_hang_are_ended_with_advice(monkeypatch):
 
     def stop_one(done, of):
         if not family:
-            family.extend(psutil.Process().children())
-            workers = [p for p in family if "fabriclab.measure._worker" in p.cmdline()]
-            workers[0].suspend()
+            # A test before this one may have left the tracker of shared memory that Python keeps.
+            children = psutil.Process().children()
+            family.extend(p for p in children if "fabriclab.measure._worker" in p.cmdline())
+            family[0].suspend()
 
     monkeypatch.setattr(_launch, "text_bar", lambda: stop_one)
     with pytest.raises(TimeoutError, match=r'no sign of life for 1\.5 s.*smaller size.*transport="shm"'):
