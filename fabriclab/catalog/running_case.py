@@ -97,10 +97,8 @@ class Case:
             raise ValueError(msg)
         return new
 
-    def exposed(
-        self, *, buckets: int | None = None, step_latency: float | str = 0.0, t_dp: float | str | None = None,
-        window: float | str | None = None,
-    ) -> float:  # fmt: skip
+    def exposed(self, *, buckets: int | None = None, step_latency: float | str = 0.0, t_dp: float | str | None = None,
+                window: float | str | None = None) -> float:  # fmt: skip
         """Return the time [s] of the gradient sum that the backward pass does not hide.
 
         Equal buckets become ready one after another during the last backward pass and are summed in
@@ -133,12 +131,9 @@ class Case:
 
     def strip(self, *, step: bool = True, share: bool = True, days: bool = True, bill: bool = True) -> str:
         """Return the line that opens every lesson; a field that is switched off shows a dash."""
-        fields = (
-            f"step {self.t_step:.2f} s" if step else "step -",
-            f"{100 * self.mfu:.0f}%" if share else "-",
-            f"{self.run_hours / 24:.1f} days" if days else "- days",
-            f"USD {self.price_run / 1e6:.2f} M" if bill else "USD -",
-        )
+        fields = (f"step {self.t_step:.2f} s" if step else "step -", f"{100 * self.mfu:.0f}%" if share else "-",
+                  f"{self.run_hours / 24:.1f} days" if days else "- days",
+                  f"USD {self.price_run / 1e6:.2f} M" if bill else "USD -")  # fmt: skip
         return " | ".join(fields)
 
     def __repr__(self) -> str:

@@ -23,10 +23,8 @@ from fabriclab.core import ReadOnly, Value
 from fabriclab.tuner.plans import EAGER, LL_CHUNK, Plan, plans, post
 from fabriclab.tuner.system import System, check, read
 
-__all__ = [
-    "CONSTANTS", "Constants", "Estimate", "calibration", "check", "choose", "classify", "constants", "estimate",
-    "terms",
-]  # fmt: skip
+__all__ = ["CONSTANTS", "Constants", "Estimate", "calibration", "check", "choose", "classify", "constants", "estimate",
+           "terms"]  # fmt: skip
 
 Constants = Mapping[str, float]
 # Without a fit: the low end of 2 to 10 us for a launch, NCCL's own latencies and rates, no limit of LL.
@@ -157,10 +155,8 @@ def classify(parts: Mapping[str, float]) -> str:
     return CLASSES[sum(share > limit for limit in _SHARES)]
 
 
-def estimate(
-    system: str | Mapping[str, Any], collective: str | None = None, size: units.Quantity = "1 MiB", *,
-    calibrated: bool = True, without: str = "",
-) -> Estimate:  # fmt: skip
+def estimate(system: str | Mapping[str, Any], collective: str | None = None, size: units.Quantity = "1 MiB", *,
+             calibrated: bool = True, without: str = "") -> Estimate:  # fmt: skip
     """Return the time of a collective on a system, with the algorithm and protocol that NCCL takes, and why.
 
     Left out are the version of the library, its tuner plugins, what other jobs send, and the size of chunks beyond

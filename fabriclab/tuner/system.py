@@ -120,13 +120,11 @@ def read(row: Mapping[str, Any]) -> System:
     what = units.choice(published.identifier(row["collective"]), "collective", (*_TIMED, *P2P))
     algo, inside = row.get("algo", "default"), "shm" if transport == "shm" else kind.rstrip("0123456789")
     units.choice((re.findall("|".join(_ALGORITHMS), algo.lower()) or [algo or "default"])[0], "algo", _ALGORITHMS)
-    return System(
-        what, ranks, servers, local, generation, inside, peak, own, ring, wire,
-        nic, nics, switched="nvswitch" in rest,
-        long_lines=kind.startswith("nvlink") and (servers == 1 or transport in _SWITCHES),
-        family=(transport + "-software" * ("software match" in algo)) if servers > 1 else inside,
-        started=0 if row.get("launch", "mpi") == "mpi" else min(local, gpus), algo=algo,
-    )  # fmt: skip
+    return System(what, ranks, servers, local, generation, inside, peak, own, ring, wire, nic, nics,
+                  switched="nvswitch" in rest,
+                  long_lines=kind.startswith("nvlink") and (servers == 1 or transport in _SWITCHES),
+                  family=(transport + "-software" * ("software match" in algo)) if servers > 1 else inside,
+                  started=0 if row.get("launch", "mpi") == "mpi" else min(local, gpus), algo=algo)  # fmt: skip
 
 
 @cache

@@ -23,9 +23,8 @@ _LEFT, _RIGHT, _ROW, _HALF = 176.0, 96.0, 70.0, 12.0
 _SHORT = 11  # letters of a line that fit at the right
 
 
-def fabric(
-    fabric: Fabric, *, load: Timeline | ArrayLike | None = None, ax: Axes | None = None, finding: str | None = None
-) -> Picture:
+def fabric(fabric: Fabric, *, load: Timeline | ArrayLike | None = None, ax: Axes | None = None,
+           finding: str | None = None) -> Picture:  # fmt: skip
     """Draw a fabric: endpoints at the bottom, their servers as rounded boxes, switches above; or, if direct, a map.
 
     Parallel cables are one line, as wide as their capacity asks. Above 200 nodes each tier is drawn as blocks, one per
@@ -57,9 +56,8 @@ def share_of(fabric: Fabric, load: Timeline | ArrayLike) -> Floats:
     return share
 
 
-def fabric_scene(
-    f: Fabric, share: Floats | None = None, colour: str = "load", open: int | None = None, said: str = ""
-) -> Scene:
+def fabric_scene(f: Fabric, share: Floats | None = None, colour: str = "load", open: int | None = None,
+                 said: str = "") -> Scene:  # fmt: skip
     """Return one picture of a fabric with loads (L,); the block with the node ``open`` shows its members."""
     if not f.n_links or not f.n_ranks:
         return Scene(text("fabric.empty", links=f.n_links, ends=f.n_ranks), wrong=True)
@@ -94,17 +92,15 @@ def fabric_scene(
     x0, x1 = across(marks.x - marks.width / 2), across(marks.x + marks.width / 2)
     keys = np.where(f.transit[marks.first], COLOUR["switch"], COLOUR["host"])
     keys = coloured(marks.row if colour == "tier" else marks.rail, keys) if colour in ("tier", "rail") else keys
-    layers = {"servers": _servers(marks, foot, across, down), "places": _server_names(f, marks, low, across, down)} | {
+    layers = {
+        "servers": _servers(marks, foot, across, down), "places": _server_names(f, marks, low, across, down),
         "case": lines(paths, width=width + 2.5, colour=COLOUR["grey"], alpha=0.6 * (colour == "load")),
-        "cables": lines(paths, width=width, colour=cable_colours(cables, colour, upper),
-                        alpha=_strength(cables, colour), dash=2 * (cables.failed == cables.cables),
-                        **readable(marks, cables)),
+        "cables": lines(paths, width=width, colour=cable_colours(cables, colour, upper), **readable(marks, cables),
+                        alpha=_strength(cables, colour), dash=2 * (cables.failed == cables.cables)),
         "nodes": boxes(x0, down(marks.row) - _HALF, np.maximum(x1 - x0, 1.5), 2 * _HALF, colour=keys, ink=ink_on(keys),
-                       texts=_fitting(marks, x1 - x0), names=list(marks.names),
-                       pick="open" if marks.folded else None, picks=_picks(marks, open)),
-        **_crosses(paths, cables),
-        "margins": _margins(f, marks, cables, down),
-    }  # fmt: skip
+                       texts=_fitting(marks, x1 - x0), names=list(marks.names), pick="open" if marks.folded else None,
+                       picks=_picks(marks, open)), **_crosses(paths, cables),
+        "margins": _margins(f, marks, cables, down)}  # fmt: skip
     if colour != "load":
         rails = [str(r) for r in range(1 + int(marks.rail.max()))] if colour == "rail" else []
         layers |= key(float(down(low)) + 14, text(f"fabric.key_{colour}"), rails)
