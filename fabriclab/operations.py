@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fabriclab import units
-from fabriclab.core import Fabric, Flags, Floats, distinct_pairs
-from fabriclab.metrics._search import FAR, Ints, Search, check_ranks, joined, outside
+from fabriclab.core import Fabric, Flags, Floats, Ints, distinct_pairs
+from fabriclab.metrics.hops import check_ranks, joined, outside
 from fabriclab.metrics.traffic import times, uniform_load
+from fabriclab.routing._tables import FAR, Search
 
 __all__ = ["MonteCarlo", "Report", "fail", "monte_carlo", "parts", "report"]
 

@@ -405,8 +405,9 @@ def texts_of(figure):
 
 @pytest.mark.parametrize("language", ["en", "pseudo"])
 @pytest.mark.parametrize("name", PICTURES)
-def test_texts_are_large_inside_and_apart(pictures, name, language, monkeypatch):
-    monkeypatch.setenv("FABRICLAB_LANGUAGE", language)  # pseudo: all words of the language table 40% longer
+def test_texts_are_large_inside_and_apart(pictures, name, language, monkeypatch, pseudo):
+    if language == "pseudo":
+        monkeypatch.setenv("FABRICLAB_LANGUAGE", pseudo)
     picture = pictures[name] if language == "en" else PICTURES[name]()
     assert ("~" in picture.alt) == (language == "pseudo")
     figure = picture.figure

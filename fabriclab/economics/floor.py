@@ -11,7 +11,7 @@ import numpy as np
 from fabriclab import catalog, units
 from fabriclab.catalog.tables import near
 from fabriclab.core import Fabric, Flags, Ints, distinct_pairs, parts_of, texts
-from fabriclab.metrics._search import joined
+from fabriclab.metrics.hops import joined
 
 # Medium -> the parts of catalog.media with its reach and its propagation, the cheapest medium first: copper costs
 # least (source: LinkX-LACC), and optics cost more the farther they reach (source: Lux-cost).
