@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 
 from fabriclab import units
 from fabriclab.catalog.sheet import FORMULAS, last_finish
@@ -33,7 +32,7 @@ def case(**changes: float | str) -> Case:
     return Case({r["key"]: Spec.from_row(r) for r in rows if r["kind"] != "derived"}).replace(**changes)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Case:
     """Given rows and everything that follows from them, as attributes and items in SI.
 
@@ -47,11 +46,7 @@ class Case:
     """
 
     given: Mapping[str, Spec]
-    _known: dict[str, float] = field(default_factory=dict, init=False)
-
-    def __post_init__(self) -> None:
-        """Keep the given rows from being changed."""
-        object.__setattr__(self, "given", ReadOnly(self.given))
+    _known: dict[str, float] = dataclasses.field(default_factory=dict, init=False)
 
     def __getitem__(self, name: str) -> float:
         """Return a row by name: given, or computed from the given ones."""
@@ -91,7 +86,7 @@ class Case:
                 hint = "; it is derived: change what it follows from" if name in FORMULAS else ""
                 raise ValueError(near(name, self.given, "the given part of the case") + hint)
         given = {**self.given, **{name: _changed(self.given[name], value) for name, value in changes.items()}}
-        new = dataclasses.replace(self, given=given)
+        new = dataclasses.replace(self, given=ReadOnly(given))
         if new.tp * new.dp != new.gpus:
             msg = f"tp x dp must be the number of GPUs, got {new.tp} x {new.dp} for {new.gpus}; change them together"
             raise ValueError(msg)

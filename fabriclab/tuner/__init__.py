@@ -27,17 +27,13 @@ __all__ = ["CONSTANTS", "Constants", "Estimate", "calibration", "check", "choose
            "terms"]  # fmt: skip
 
 Constants = Mapping[str, float]
-# Without a fit: the low end of 2 to 10 us for a launch, NCCL's own latencies and rates, no limit of LL.
-CONSTANTS: Constants = ReadOnly({
-    "launch": 2e-6,  # s for each GPU that one process starts; source: catalog.memory_path["launch"], from memory
-    "ll128": 1.0, "simple": 1.0,  # x latency of a protocol
-    "hop": 1.0,  # x latency between servers
-    "post": 1.0,  # x time to post a request to a NIC
-    "forward": 1.0,  # x rate at which an all-reduce by LL hands chunks on to another server
-    "rate": 1.0,  # x rate of what moves the data
-    "pcie": 1.0,  # x rate of a NIC that PCIe holds back
-    "all_to_all": 1.0,  # x rate of NICs that send to all
-})  # fmt: skip
+# Without a fit: the low end of 2 to 10 us for a launch (of each GPU that one process starts [s]; source:
+# catalog.memory_path["launch"], from memory), NCCL's own latencies and rates, no limit of LL. The others are factors
+# of the latency of a protocol (two), of that between servers, of the time to post a request to a NIC, of the rate at
+# which an all-reduce by LL hands chunks on to another server, of the rate of what moves the data, of that of a NIC
+# which PCIe holds back, and of that of NICs that send to all.
+_FACTORS = ("ll128", "simple", "hop", "post", "forward", "rate", "pcie", "all_to_all")
+CONSTANTS: Constants = ReadOnly({"launch": 2e-6, **dict.fromkeys(_FACTORS, 1.0)})
 _LABELS = {"xgmi": "xGMI", "pcie": "PCIe", "shm": "PCIe"}
 CLASSES = ("latency", "middle", "bandwidth")
 _SHARES = (0.3, 0.7)  # of the data in the time, between the classes

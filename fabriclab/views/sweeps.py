@@ -13,7 +13,7 @@ from fabriclab.core import Floats, Result
 from fabriclab.texts import text
 from fabriclab.views.page import COLOURS, HERE, ROLES, Axes, Picture, Table, spread
 from fabriclab.views.rulers import fitted
-from fabriclab.views.scene import COLOUR, WIDTH, Layer, Scene, lines, log_axis, printed, texts_at, tick_layers
+from fabriclab.views.scene import COLOUR, WIDTH, Layer, Scene, lines, log_axis, printed, texts, texts_at, tick_layers
 
 Results = Result | Sequence[Result] | Mapping[str, Result | Sequence[Result]]
 Bounds = Mapping[str, units.Quantity]
@@ -95,8 +95,7 @@ def sweep_scene(results: Results, y: str = "time", x: str = "size", bounds: Boun
     left, beside = _RIGHT + 32, [(s, h) for (_, s, _), h in zip(rows, height, strict=True) if s]
     layers["samples"] = _lines([(s, np.array([[left - 30, h], [left - 6, h]])) for s, h in beside if not s.dots])
     layers["sample dots"] = _dots([(s, np.array([left - 18, h])) for s, h in beside if s.dots])
-    labels = [fitted(line, WIDTH - left) for line, *_ in rows]
-    layers["labels"] = texts_at(*((left, h, line, 0) for h, line in zip(height, labels, strict=True)))
+    layers["labels"] = texts(left, height, [fitted(line, WIDTH - left) for line, *_ in rows])
     predicted = [s.points[:2] for s in series if s.role == "predicted"][:2]
     at = crossover(*predicted) if cross and len(predicted) == 2 else None
     if at:
