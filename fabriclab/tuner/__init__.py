@@ -131,14 +131,15 @@ def terms(system: System, plan: Plan, size: float, c: Constants) -> dict[str, fl
     posts = 3 if p2p and size / system.ranks > EAGER else 1  # Simple asks three times
     posting = post(system) * c["post"]
     network = plan.network * c["hop"] * slow + plan.peers * posts * posting
-    narrow = c["pcie"] if system.behind_pcie else _fact("links", "eth-ovh", "goodput_fraction_mtu4096")
+    behind = system.nic < system.wire  # PCIe, not the NIC, is the narrow place
+    narrow = c["pcie"] if behind else _fact("links", "eth-ovh", "goodput_fraction_mtu4096")
     nic = data * plan.nic / (narrow * c["all_to_all" if plan.peers > 1 else "rate"])
     own = (data + min(size, plan.loop) / 2) * plan.own / (1.0 if plan.algorithm.startswith("NVLS") else c["own"])
     copy = data * plan.copy
     if plan.forwards:  # through one NIC, and half of its bytes are flags
         handed = (plan.forwards - 1) * min(size, LL_CHUNK * system.nics) + size
         copy = max(copy, handed / (system.nic * _fact("nccl_model", "ll", "factor") * c["rate"] * c["forward"]))
-    outside = "fabric" if plan.peers > 1 else "PCIe" if system.behind_pcie else "NIC"
+    outside = "fabric" if plan.peers > 1 else "PCIe" if behind else "NIC"
     longest, name = max((own, _LABELS.get(system.kind, "NVLink")), (nic, outside), (copy, "protocol"))
     launch, hops = plan.start + system.started * c["launch"], plan.steps * max(plan.hop, plan.posts * posting) * slow
     between = {"network latency": network} if network else {}

@@ -69,11 +69,6 @@ class System:
     algo: str
 
     @property
-    def behind_pcie(self) -> bool:
-        """Return whether PCIe, not the NIC, is the narrow place."""
-        return self.nic < self.wire
-
-    @property
     def node(self) -> float:
         """Return the rate of all NICs of a domain [B/s]."""
         return self.nic * self.nics
