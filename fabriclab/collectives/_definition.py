@@ -85,12 +85,10 @@ def cuts(count: Any, blocks: int, parts: Any = None) -> NDArray[np.int64]:
     Without, or where all are equal, as `numpy.array_split` cuts: lengths differ by one, the longer ones first.
     """
     if parts is not None and np.size(parts) > 1:
-        skewed: NDArray[np.int64] = np.rint(np.append(0.0, np.cumsum(parts)) * (count / np.sum(parts))).astype(np.int64)
-        return skewed
+        return np.asarray(np.rint(np.append(0.0, np.cumsum(parts)) * (count / np.sum(parts))), dtype=np.int64)
     size, longer = np.divmod(np.asarray(count, dtype=np.int64)[..., None], blocks)
     k = np.arange(blocks + 1)
-    out: NDArray[np.int64] = k * size + np.minimum(k, longer)
-    return out
+    return np.asarray(k * size + np.minimum(k, longer))
 
 
 def at_root(n: int, blocks: int, root: int) -> Mask:
@@ -99,8 +97,7 @@ def at_root(n: int, blocks: int, root: int) -> Mask:
 
 
 def _total(buffers: list[Array], op: np.ufunc) -> Array:
-    out: Array = op.reduce(np.stack(buffers), axis=0)
-    return out.astype(buffers[0].dtype)
+    return np.asarray(op.reduce(np.stack(buffers), axis=0), dtype=buffers[0].dtype)
 
 
 def _keep(whole: Array, n: int, root: int) -> list[Array]:

@@ -162,16 +162,14 @@ def check_op(op: np.ufunc, dtype: np.dtype[Any]) -> None:
     try:
         op(np.zeros(1, dtype), np.zeros(1, dtype))
     except TypeError:
-        msg = f"op {op.__name__} does not work on {dtype}; take buffers of another type, or np.add"
-        raise ValueError(msg) from None
+        raise ValueError(f"op {op.__name__} does not work on {dtype}; take another type, or np.add") from None
 
 
 def _check_end(schedule: Schedule, held: Mask, wanted: Mask) -> None:
     lacks = np.argwhere(wanted & ~held[: schedule.n_ranks])
     if lacks.size:
         rank, block = lacks[0][0], lacks[0][1] % schedule.n_blocks
-        msg = f"{schedule!r} ends, and rank {rank} has not got block {block}; {schedule.collective} must bring it there"
-        raise ValueError(msg)
+        raise ValueError(f"{schedule!r} ends, and rank {rank} has not got block {block}, as {schedule.collective} must")
 
 
 def _inputs(schedule: Schedule, before: Mask, buffers: Any, *, one: bool) -> tuple[list[Array], int]:
@@ -180,8 +178,7 @@ def _inputs(schedule: Schedule, before: Mask, buffers: Any, *, one: bool) -> tup
     arrays = [np.asarray(b) for b in ([buffers] if one else buffers if np.iterable(buffers) else ())]
     if len(arrays) != n or any(a.ndim != 1 or a.dtype != arrays[0].dtype for a in arrays):
         got = ", ".join(f"{a.dtype}{list(a.shape)}" for a in arrays[:4])
-        msg = f"buffers of {what} must be {n} array(s) of one dimension and one dtype, got {len(arrays)}: {got}"
-        raise ValueError(msg)
+        raise ValueError(f"buffers of {what} must be {n} array(s) of one dimension and dtype, got {len(arrays)}: {got}")
     sizes = np.array([a.size for a in arrays])
     count = int(sizes[0] if before[0].all() else sizes.sum())
     right = before[before.any(axis=1)] @ np.diff(cuts(count, schedule.n_blocks, schedule.parts))

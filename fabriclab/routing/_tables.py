@@ -129,8 +129,7 @@ class Tables:
         counts = ptr[node + 1] - ptr[node]
         links, column = self.order[expand(ptr[node], counts)], column[pair]
         owner, ahead = np.repeat(np.arange(node.size), counts), graph.target[links]
-        here = hops.count(node, column)
-        nearer = hops.count(ahead, column[owner]) + np.uint16(1) == here[owner]
+        nearer = hops.count(ahead, column[owner]) + np.uint16(1) == hops.count(node, column)[owner]
         nearer &= graph.transit[ahead] | (ahead % self.fabric.n_nodes == goals[column[owner]])
         counts = np.bincount(owner[nearer], minlength=node.size)
         return Links(pointer(counts)[:-1], counts, links[nearer])
@@ -138,8 +137,7 @@ class Tables:
     def reaches(self, source: Ints, target: Ints) -> NDArray[np.bool_]:
         """Return whether each pair has a way."""
         goals, column = np.unique(target, return_inverse=True)
-        out: NDArray[np.bool_] = self._search(goals).count(source, column) != FAR
-        return out
+        return np.not_equal(self._search(goals).count(source, column), FAR)
 
     def _search(self, goals: Ints) -> _Hops:
         search, copies = Search(self.graph), self.graph.n_nodes // self.fabric.n_nodes

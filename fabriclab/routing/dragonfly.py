@@ -100,16 +100,13 @@ class _Map:
         across = inner[a != b]
         # Cables of one switch to a group, then all of its group: sorted by key, which is switch or group and group.
         goal = group[fabric.target[across]]
-        self.across = [
-            _sorted(across, at * self.n + goal)
-            for at in (fabric.source[across].astype(np.int64), group[fabric.source[across]])
-        ]
+        starts = (fabric.source[across].astype(np.int64), group[fabric.source[across]])
+        self.across = [_sorted(across, at * self.n + goal) for at in starts]
         self.joined = np.zeros((self.n, self.n), dtype=np.bool_)  # whether a group has a working link to another
         self.joined[group[fabric.source[across]], goal] = True
         local = inner[a == b]
-        self.local, self.pair = _sorted(
-            local, fabric.source[local].astype(np.int64) * fabric.n_nodes + fabric.target[local]
-        )
+        pair = fabric.source[local].astype(np.int64) * fabric.n_nodes + fabric.target[local]
+        self.local, self.pair = _sorted(local, pair)
         switch = np.flatnonzero(fabric.transit)
         switch = switch[np.argsort(group[switch], kind="stable")]
         ptr = pointer(np.bincount(group[switch], minlength=self.n))
@@ -125,8 +122,7 @@ class _Map:
     def of(cls, fabric: Fabric) -> Self:
         """Return the map of a fabric, or refuse one that has no groups."""
         if "group" not in fabric.coord_names or "router" not in fabric.coord_names:
-            msg = f"this routing needs groups of routers, as the family dragonfly has; got {fabric.family!r}; use ecmp"
-            raise ValueError(msg)
+            raise ValueError(f"this routing needs groups of routers (dragonfly), got {fabric.family!r}; use ecmp")
         return kept(fabric, "_dragonfly", cls)
 
     def rows(self, source: Ints, target: Ints, detours: list[bool]) -> Rows:

@@ -57,8 +57,7 @@ def from_networkx(graph: Any, capacity: units.Quantity | None = None, *, endpoin
 
     bare = [node for node, d in graph.nodes(data=True) if d.get(endpoints) and "server" not in d]
     if 0 < len(bare) < is_end.sum():
-        msg = f"server must be set for all endpoints or for none, got none for {bare[0]!r}; set it for that node too"
-        raise ValueError(msg)
+        raise ValueError(f"server must be set for all endpoints or for none, got none for {bare[0]!r}; set it too")
 
     def of_nodes(name: str, default: Iterable[Any]) -> list[Any]:
         return [d.get(name, x) for (_, d), x in zip(graph.nodes(data=True), default, strict=True)]
@@ -85,8 +84,7 @@ def _links(graph: Any, capacity: units.Quantity | None) -> dict[str, Any]:
         if u == v:
             raise ValueError(f"graph must have no edge from a node to itself, got one at {u!r}; remove it")
         if rate is None:
-            msg = f"capacity {edge} is missing; set it (capacity='400 Gb/s'), or give one for all edges without"
-            raise ValueError(msg)
+            raise ValueError(f"capacity {edge} is missing; set it (capacity='400 Gb/s'), or give one for all without")
         rate = units.rate(rate, f"capacity {edge}", may_be_zero=True)
         delay = units.latency(d.get("delay", 0.0), f"delay {edge}")
         rows.append((number[u], number[v], rate, delay, d.get("ports", 1)))

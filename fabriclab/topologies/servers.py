@@ -38,8 +38,7 @@ def links_between_gpus(server: str) -> Ints:
     >>> links_between_gpus("dgx1v")[0].tolist()
     [0, 1, 1, 2, 2, 0, 0, 0]
     """
-    rows = str(catalog.systems[server]["gpu_links"].value).split()
-    return np.array([[int(digit) for digit in row] for row in rows])
+    return np.array([[int(x) for x in row] for row in str(catalog.systems[server]["gpu_links"].value).split()])
 
 
 def _build(name: str, servers: int = 1) -> Fabric:
@@ -147,6 +146,5 @@ def nvl72(gpus: int = 72) -> Fabric:
     """
     tray, most = int(catalog.value("systems", "gb200", "gpus")), int(catalog.value("systems", "nvl576", "max_gpus"))
     if units.count(gpus, "gpus", tray, most) % tray:
-        msg = f"gpus must be a multiple of {tray} (the GPUs of a tray), got {gpus}; take {gpus - gpus % tray}"
-        raise ValueError(msg)
+        raise ValueError(f"gpus must be a multiple of {tray} (GPUs of a tray), got {gpus}; take {gpus - gpus % tray}")
     return _build("gb200", gpus // tray)
