@@ -10,8 +10,6 @@ from fabriclab.collectives._algorithm import number
 from fabriclab.core import Fabric, Flows, Ints, Schedule, check_memory, column, pointer, whole
 from fabriclab.core import expand as spread
 
-__all__ = ["lower"]
-
 _FLOW_BYTES = 320  # measured peak per flow, rounded up; a test holds it
 _ENTRY_BYTES = 48  # the same per dependency
 _ADVICE = "let expand be False, or take fewer ranks"

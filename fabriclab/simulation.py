@@ -13,8 +13,6 @@ from fabriclab import collectives, engines, registry, routing, units
 from fabriclab.core import Changes, Fabric, Flows, Result, Routes, Schedule, Timeline, bus_factor, column, rows_of
 from fabriclab.lower import lower
 
-__all__ = ["Rings", "Simulation", "best_rings", "ring_busbw", "simulate", "sweep"]
-
 _MOST = 8  # whose rings are all tried: 7! of them
 _OUTSIDE = ("pcie", "c2c", "socket")  # media on the way over processors
 

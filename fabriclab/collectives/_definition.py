@@ -1,8 +1,7 @@
 """What each collective does, in the sense of MPI: who has which blocks before and after, and the result by numpy."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +13,7 @@ Mask = NDArray[np.bool_]
 Holders = Callable[[int, int, int], Mask]
 
 
-@dataclass(frozen=True, slots=True)
-class Definition:
+class Definition(NamedTuple):
     """A collective: one place that execution and its oracle read; bounds and results ask for its factor besides.
 
     So its name stands in `fabriclab.core.result.BUS_FACTORS`, which lists what nccl-tests knows.

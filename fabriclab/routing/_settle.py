@@ -1,6 +1,6 @@
 """Routes that depend on load: a fixed point at which no flow finds a cheaper candidate."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +15,7 @@ _STEEP = 8
 _IDLE = 3.0
 
 
-@dataclass(frozen=True, eq=False)
-class Settled:
+class Settled(NamedTuple):
     """Routes with the shares at which load and choice agree, and how they were found.
 
     Parameters

@@ -6,8 +6,7 @@ failure, or the leaves of a dragonfly+), the way goes over those that both have 
 takes the detour, over the groups that still lead on; a way of more links than these is refused.
 """
 
-from dataclasses import dataclass
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,8 +68,7 @@ def ugal(fabric: Fabric, ways: Ways, source: Ints, target: Ints, *, subflows: in
     return _Map.of(fabric).rows(source, target, [False, True] * subflows)
 
 
-@dataclass(frozen=True)
-class _Front:
+class _Front(NamedTuple):
     """Traffic on its way: part of a row at a switch."""
 
     row: Ints

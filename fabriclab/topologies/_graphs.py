@@ -96,9 +96,8 @@ def _links(graph: Any, capacity: units.Quantity | None) -> dict[str, Any]:
     if graph.is_directed():
         key = np.minimum(a, b) * len(names) + np.maximum(a, b)
         there, back = (x[np.argsort(key[x], kind="stable")] for x in (np.flatnonzero(a < b), np.flatnonzero(a > b)))
-        if not np.array_equal(key[there], key[back]):
-            pair, row = np.unique(key, return_inverse=True)
-            u, v = (names[i] for i in divmod(int(pair[np.bincount(row, weights=np.sign(b - a)) != 0][0]), len(names)))
+        if lone := [(u, v) for u, v in graph.edges() if graph.number_of_edges(u, v) != graph.number_of_edges(v, u)]:
+            u, v = lone[0]
             msg = f"graph must have as many edges from {u!r} to {v!r} as back: a cable has two directions; add the "
             raise ValueError(msg + "other one (capacity=0, if it is dead), or give an undirected graph")
         table = table[np.stack([there, back], axis=1).ravel()]
