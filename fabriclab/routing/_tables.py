@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabriclab.core import Fabric, expand, pointer
-from fabriclab.routing._ways import Copies, Ints, Links, Walk, no_path
+from fabriclab.routing._ways import Copies, Ints, Links, Walk, check_paths
 
 FAR = 2**15  # no way
 _CACHE = 2**18  # words that a sweep works on, 2 MiB: they stay in the cache
@@ -117,10 +117,8 @@ class Tables:
         """Return the ways of these pairs."""
         goals, column = np.unique(target, return_inverse=True)
         seen = self._search(goals)
-        cut = np.flatnonzero(seen.count(source, column) == FAR)
-        if cut.size:
-            more = "" if self.graph is self.fabric else ", or climbs again after it has come down"
-            raise no_path(self.fabric, int(source[cut[0]]), int(target[cut[0]]), more)
+        more = "" if self.graph is self.fabric else ", or climbs again after it has come down"
+        check_paths(self.fabric, seen.count(source, column) == FAR, source, target, more)
         return partial(self._next_links, seen, goals, column)
 
     def _next_links(self, hops: _Hops, goals: Ints, column: Ints, pair: Ints, node: Ints) -> Links:

@@ -118,11 +118,12 @@ def kept(fabric: Fabric, name: str, make: Callable[[Fabric], Found]) -> Found:
     return found
 
 
-def no_path(fabric: Fabric, source: int, target: int, more: str = "") -> NoPath:
-    return NoPath(
-        f"no path from {fabric.name(source)} to {fabric.name(target)}: every way has a failed link (capacity 0) "
-        f"or passes a node that forbids transit{more}; restore a link, or route other ends"
-    )
+def check_paths(fabric: Fabric, lost: NDArray[np.bool_], source: Ints, target: Ints, more: str = "") -> None:
+    """Refuse pairs that are ``lost``, each of which has no path; the first is named."""
+    if lost.any():
+        one, other = (fabric.name(int(end[lost][0])) for end in (source, target))
+        why = f"every way has a failed link (capacity 0) or passes a node that forbids transit{more}"
+        raise NoPath(f"no path from {one} to {other}: {why}; restore a link, or route other ends")
 
 
 def by_pair(

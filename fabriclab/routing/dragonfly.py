@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fabriclab.core import SPRAY, Fabric, Floats, Flows, Routes, check_memory, distinct, expand, pointer, rows_of
 from fabriclab.registry import register
-from fabriclab.routing._ways import Ints, Rows, Seed, Ways, kept, no_path
+from fabriclab.routing._ways import Ints, Rows, Seed, Ways, check_paths, kept
 
 Entries = tuple[Ints, Ints, Floats]  # row, link, use
 
@@ -129,8 +129,7 @@ class _Map:
         (start, up), (goal, down) = self._door(source), self._door(target)
         down = np.where(down >= 0, down ^ 1, -1)
         working = [(link < 0) | (self.fabric.capacity[link] > 0) for link in (up, down)]
-        if (dead := np.flatnonzero(~(working[0] & working[1]))).size:
-            raise no_path(self.fabric, int(source[dead[0]]), int(target[dead[0]]))
+        check_paths(self.fabric, ~(working[0] & working[1]), source, target)
         switches, same = np.unique(start * n + goal, return_inverse=True)
         core = self._core(switches // n, switches % n, detours)
         ends = [np.repeat(link, each) for link in (up, down)]
@@ -166,9 +165,8 @@ class _Map:
         row, group = np.nonzero(over)
         which, link = self._gates(at[row], to[row], group)
         used = np.bincount(row[distinct(which)], minlength=pair.size)  # groups that lead on
-        if (cut := np.flatnonzero(~direct & (used == 0))).size:
-            more = ", or has more links than this routing takes (then route by ecmp)"
-            raise no_path(self.fabric, int(at[cut[0]]), int(to[cut[0]]), more)
+        more = ", or has more links than this routing takes (then route by ecmp)"
+        check_paths(self.fabric, ~direct & (used == 0), at, to, more)
         far = self._cross(_Front(row, at[row], 1 / np.maximum(used, 1)[row]), which, link, entries)
         near = np.flatnonzero(used == 0)
         front = _Front(np.append(near, far.row), np.append(at[near], far.at), np.append(np.ones(near.size), far.part))
