@@ -33,14 +33,14 @@ def links_between_gpus(server: str) -> Ints:
 
 
 def _build(name: str, servers: int = 1) -> Fabric:
-    """Return servers of a kind, with one set of switch chips for all.
+    """Return servers of a kind.
 
     A GPU lets no traffic of others pass. Each is joined to its PCIe switch, or to its processor where there is none;
     NICs hang on the same, and processors on each other. Where GPUs that share a switch or a processor also meet at
     NVSwitch chips, a port of its own stands between each GPU and that switch, so that the way over it is the longer
     one: communication libraries take NVLink. A GPU spreads what it sends over all NVSwitch chips: take the routing
     "spray". GPUs are the ranks, and GPU i has rail i. Links between Intel or AMD processors have the rates that NCCL
-    plans with.
+    plans with. Several servers have one set of switch chips.
     """
     parts = _SERVERS[name]
     fact, bus = catalog.systems[parts["facts"]], catalog.value("links", parts["pcie"], "bandwidth_after_encoding")
