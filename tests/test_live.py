@@ -11,7 +11,7 @@ from fabriclab import collectives, registry, topologies
 from fabriclab.checks import forms
 from fabriclab.views import live
 from fabriclab.views.live.widget import Live
-from fabriclab.views.palette import ROLES
+from fabriclab.views.page import ROLES
 from fabriclab.views.scene import COLOUR, PALETTE, Layer, Scene, ink_on, printed, shade
 
 HALL = topologies.build("rail_optimised")

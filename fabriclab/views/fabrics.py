@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
 from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import units
@@ -15,7 +14,7 @@ from fabriclab.texts import text
 from fabriclab.views.fabric_words import cable_colours, coloured, holder, key, readable, told, worded
 from fabriclab.views.layout import Lines, Marks, arc_room, boxes_of, counted, lines_of, marks_of, paths_of, short
 from fabriclab.views.maps import crosses, is_direct, map_scene, scale
-from fabriclab.views.page import Picture, plain
+from fabriclab.views.page import Axes, Picture, plain
 from fabriclab.views.scene import COLOUR, WIDTH, Layer, Scene, boxes, ink_on, lines, printed, texts_at
 
 MOST_NODES = 200

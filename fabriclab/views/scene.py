@@ -11,7 +11,6 @@ from typing import Any
 
 import matplotlib
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
@@ -20,9 +19,7 @@ from matplotlib.patches import FancyBboxPatch
 from numpy.typing import ArrayLike, NDArray
 
 from fabriclab.core import Floats
-from fabriclab.views.page import Picture, plain, styled
-from fabriclab.views.palette import COLOURS, GREY, INK, NODE, ROLES, TINT
-from fabriclab.views.tables import Table
+from fabriclab.views.page import COLOURS, GREY, INK, NODE, ROLES, TINT, Axes, Picture, Table, plain, styled
 
 WIDTH = 700.0
 _SHADES = 64  # of cividis, the map of loads

@@ -4,16 +4,14 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from fabriclab import units
 from fabriclab.core import Fabric, Flags, Floats, Flows, Ints, Timeline
 from fabriclab.texts import text
-from fabriclab.views.page import Picture
+from fabriclab.views.page import Axes, Picture, Table
 from fabriclab.views.rulers import fitted
 from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, lines, printed, texts, texts_at, tick_layers
-from fabriclab.views.tables import Table
 
 _MOST, _MOST_BARS = 16, 4096  # lanes, and bars that a browser still redraws in time
 _REST = 0.13  # room for all further repetitions, as a part of all first ones together

@@ -13,11 +13,9 @@ from fabriclab import units
 from fabriclab.core import Fabric, Flows, Result, Timeline
 from fabriclab.texts import text
 from fabriclab.views import rulers, sweeps
-from fabriclab.views.live.controls import Control, Slider
-from fabriclab.views.live.widget import Live, live_view
+from fabriclab.views.live.widget import Control, Live, Slider, Table, live_view
 from fabriclab.views.maps import scale
 from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, lines, log_axis, shade, texts, texts_at, tick_layers
-from fabriclab.views.tables import Table
 from fabriclab.views.timelines import timeline_scene
 
 _LEFT, _TOP, _SIDE, _BAR, _MOST = 130.0, 110.0, 320.0, 80.0, 128  # [px], and ranks

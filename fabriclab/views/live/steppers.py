@@ -14,10 +14,8 @@ from fabriclab.lower import lower
 from fabriclab.texts import text
 from fabriclab.views.fabrics import MOST_NODES
 from fabriclab.views.layout import lines_of, marks_of, paths_of
-from fabriclab.views.live.controls import Slider
-from fabriclab.views.live.widget import Live, live_view
+from fabriclab.views.live.widget import Live, Slider, Table, live_view
 from fabriclab.views.scene import COLOUR, WIDTH, Layer, Scene, boxes, ink_on, lines, shade, texts
-from fabriclab.views.tables import Table
 
 _MOST, _CELLS = 16, 256  # ranks, and cells of each: a block for each pair
 _CELL, _ROW, _TOP = 20.0, 62.0, 34.0

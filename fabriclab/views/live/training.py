@@ -15,10 +15,8 @@ from fabriclab.core import Fabric, Floats, Flows, Ints, Timeline
 from fabriclab.routing import route
 from fabriclab.simulation import Simulation, simulate
 from fabriclab.texts import text
-from fabriclab.views.live.controls import Choice, Slider
-from fabriclab.views.live.widget import Live, live_view
+from fabriclab.views.live.widget import Choice, Live, Slider, Table, live_view
 from fabriclab.views.scene import COLOUR, Layer, Scene, ink_on, shade
-from fabriclab.views.tables import Table
 from fabriclab.views.timelines import idle_of, timeline_scene
 
 _PASSES = {"forward": 1.0, "backward": 2.0}  # illustrative: a backward pass is twice the work [s]
