@@ -111,7 +111,6 @@ class Fabric(Value):
             check_shape(self, names, (n,))
         check_shape(self, ["coord"], (self.kind.size, len(self.coord_names)))
         self._check_links()
-        self._check_ports()
 
     def _check_links(self) -> None:
         there, back = (self.source[0::2], self.target[0::2]), (self.target[1::2], self.source[1::2])
@@ -126,8 +125,6 @@ class Fabric(Value):
         if np.unique(self.endpoint).size != self.endpoint.size:
             raise ValueError("endpoint must name each node once: one rank per endpoint")
         check_finite(self, {"capacity": " B/s", "delay": " s", "length": " m", "ports": " ports"})
-
-    def _check_ports(self) -> None:
         used = self.ports_used
         over = np.flatnonzero((self.radix > 0) & (used > self.radix))
         if over.size:

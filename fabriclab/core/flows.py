@@ -102,7 +102,6 @@ class Flows(Value):
         check_shape(self, ("source", "target", "start", "lag", "weight", "limit", "label", "group"), (n,))
         check_pointer(self.after_ptr, self.after.size, "after_ptr")
         self._check_ranges(n)
-        self._check_groups()
 
     def _check_ranges(self, n: int) -> None:
         if self.after_ptr.size != n + 1:
@@ -114,8 +113,6 @@ class Flows(Value):
                 raise ValueError(f"{name} must be > 0{unit}, got {value.min()}")
         for name, values in (("label", len(self.labels)), ("after", n), ("source", 2**31), ("target", 2**31)):
             check_within(getattr(self, name), name, 0, values - 1)
-
-    def _check_groups(self) -> None:
         check_within(self.repeat, "repeat", 1)
         last = self.repeat.size - 1
         if last < 0 or np.any(np.diff(self.group, prepend=0, append=last) < 0):

@@ -93,9 +93,6 @@ class Result(Value):
             raise ValueError(f"a {self.obtained} result needs its source: who measured it, where it stands")
         given = [name for name in ("size", "time", "low", "high", "samples") if getattr(self, name) is not None]
         freeze(self, {**dict.fromkeys(given, np.float64), "asked": dict, "notes": str})
-        self._check_ranges()
-
-    def _check_ranges(self) -> None:
         check_shape(self, [n for n in ("time", "low", "high") if getattr(self, n) is not None], self.size.shape)
         check_finite(self, {"size": " B"})
         # Only a prediction may take no time: one rank has nobody to talk to.

@@ -147,7 +147,8 @@ def _sequence(
         alike = solved.setdefault((part.n_flows, crc32(ways.link.data), crc32(part.size.data)), [])
         times = next((t for w, p, t in alike if _same(w, ways) and _same(p, part)), None)
         if times is None or changes is not None:
-            times = solve(ways, part, _seen_from(now, changes))
+            ahead = changes and Changes(np.maximum(changes.time - now, 0.0), changes.link, changes.capacity)
+            times = solve(ways, part, ahead)  # on a clock that starts now
             alike.append((ways, part, times))
         start[span], finish[span] = times[0] + now, times[1] + now
         begin[g], period[g] = now, times[1].max(initial=0.0)
@@ -177,8 +178,3 @@ def _part(routes: Routes, flows: Flows, span: slice) -> tuple[Routes, Flows]:
 
 def _same(a: Routes | Flows, b: Routes | Flows) -> bool:
     return all(np.array_equal(getattr(a, f.name), getattr(b, f.name)) for f in fields(a))
-
-
-def _seen_from(now: float, changes: Changes | None) -> Changes | None:
-    """Return changes on a clock that starts ``now``; past ones hold from its start."""
-    return changes and Changes(np.maximum(changes.time - now, 0.0), changes.link, changes.capacity)
