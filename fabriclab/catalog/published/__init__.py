@@ -16,7 +16,7 @@ import numpy as np
 from fabriclab.catalog.tables import near, read_rows
 from fabriclab.core import BUS_FACTORS, Result
 
-__all__ = ["identifier", "load", "sources", "sweeps", "system", "systems"]
+__all__ = ["identifier", "load", "sources", "system", "systems"]
 
 _HERE = Path(__file__).parent
 _KEYS = ("sweep_id", "system", "collective", "algo", "nodes", "gpus_per_node", "ranks", "dtype", "source")
@@ -56,11 +56,6 @@ def _systems() -> dict[str, dict[str, Any]]:
         merged: dict[str, Any] = {**{k: rows[0][k] for k in _KEYS}, **known[name]}
         out[name] = {k: int(v) if k in _INTEGERS and v else v for k, v in merged.items()}
     return out
-
-
-def sweeps() -> tuple[str, ...]:
-    """Return the names of all sweeps."""
-    return tuple(_rows())
 
 
 def systems() -> list[dict[str, Any]]:
