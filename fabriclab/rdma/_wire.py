@@ -8,21 +8,16 @@ References
 .. [1] InfiniBand Architecture Specification 1.4, vol. 1: 9.5 transaction ordering, 10.8.3.3 send queue ordering rules.
 """
 
-from __future__ import annotations
-
 import random
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any, Self
 
 from fabriclab.rdma import _arena
 from fabriclab.rdma import enums as e
 from fabriclab.rdma._arena import CHANGES, HEAD, TAIL, Arena, Spans
 from fabriclab.rdma.records import SendWR
-
-if TYPE_CHECKING:
-    from fabriclab.rdma.qp import QP
 
 # Plain numbers: members of an enumeration would cost as much as the work itself.
 WRITE, WRITE_IMM, SEND, SEND_IMM, READ, CAS, FAA = range(7)
@@ -76,7 +71,7 @@ class Posted:
     eager: bool = False  # overtakes another one where it may
     early: bool = False  # is done before its turn
 
-    def overtakes(self, first: Posted, kind: int) -> bool:
+    def overtakes(self, first: Self, kind: int) -> bool:
         """Return whether it is done before the one that was posted before it."""
         free = first.wr.opcode >= READ and self.wr.opcode == WRITE and not self.wr.send_flags & FENCE
         return self.eager and (free or kind == UD)
@@ -94,7 +89,7 @@ def land(src: Arena, spans: Spans, dst: Arena, targets: Spans, worst: Worst | No
             worst.pause()
 
 
-def local(qp: QP, wr: SendWR, access: int) -> Spans | None:
+def local(qp: Any, wr: SendWR, access: int) -> Spans | None:
     """Return where the pieces of a request lie, or None if a key forbids it; inline data needs no key."""
     own = qp.own
     if wr.send_flags & INLINE:
@@ -104,7 +99,7 @@ def local(qp: QP, wr: SendWR, access: int) -> Spans | None:
     return None if min(spans)[0] < 0 else spans
 
 
-def execute(qp: QP, one: Posted) -> int:
+def execute(qp: Any, one: Posted) -> int:
     """Do an operation; return its status, or `RNR` or `LOST`, after which it may be tried again."""
     wr, total, worst = one.wr, one.total, one.worst
     spans = one.kept or local(qp, wr, e.IBV_ACCESS_LOCAL_WRITE if wr.opcode >= READ else 0)
@@ -123,7 +118,7 @@ def execute(qp: QP, one: Posted) -> int:
     return OK if dropped else status
 
 
-def _connected(qp: QP, one: Posted, spans: Spans) -> int:
+def _connected(qp: Any, one: Posted, spans: Spans) -> int:
     wr, total, own, peer = one.wr, one.total, qp.own, qp.peer
     op, need = wr.opcode, RIGHTS[wr.opcode]
     seen = own.words[CHANGES], peer.words[CHANGES]
@@ -161,7 +156,7 @@ def _connected(qp: QP, one: Posted, spans: Spans) -> int:
     return OK
 
 
-def _datagram(qp: QP, one: Posted, spans: Spans) -> int:
+def _datagram(qp: Any, one: Posted, spans: Spans) -> int:
     wr, own = one.wr, qp.own
     if wr.ah is None or one.total > MTU:
         return LOC_QP_OP if wr.ah is None else LOC_LEN
@@ -174,7 +169,7 @@ def _datagram(qp: QP, one: Posted, spans: Spans) -> int:
     return _deliver(qp, one, [(qp.header, GRH), *spans], peer, wr.qpn)
 
 
-def _deliver(qp: QP, one: Posted, spans: Spans, peer: Arena, qpn: int, to: int = 0) -> int:
+def _deliver(qp: Any, one: Posted, spans: Spans, peer: Arena, qpn: int, to: int = 0) -> int:
     """Put a message into the receiver's oldest buffer (WRITE with immediate: to ``to``), and tell the receiver."""
     wr, total = one.wr, sum([n for _, n in spans])
     domain, rq, rcq = (peer.words[_arena.qp_row(qpn) + field] for field in (_arena.PD, _arena.RQ, _arena.RCQ))

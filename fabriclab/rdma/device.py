@@ -1,7 +1,5 @@
 """The device: a context opened on it, protection domains, and memory regions that others may reach."""
 
-from __future__ import annotations
-
 import errno
 import operator
 import os
@@ -12,7 +10,7 @@ from typing import Any, Self
 from fabriclab.core import check_memory
 from fabriclab.rdma import _arena
 from fabriclab.rdma import enums as e
-from fabriclab.rdma.records import GID, Counters, PyverbsRDMAError, PyverbsUserError
+from fabriclab.rdma.records import GID, Counters, PyverbsRDMAError, PyverbsUserError, shown
 
 DEVICE = "fabriclab0"
 _ACCESS = sum(e.ibv_access_flags)
@@ -22,8 +20,8 @@ _WRITES = e.IBV_ACCESS_REMOTE_WRITE | e.IBV_ACCESS_REMOTE_ATOMIC
 class Closes:
     """An object that closes what was made from it, and then itself, once."""
 
-    def __init__(self, *makers: Closes) -> None:
-        self._made: weakref.WeakSet[Closes] = weakref.WeakSet()
+    def __init__(self, *makers: "Closes") -> None:
+        self._made: weakref.WeakSet[Any] = weakref.WeakSet()
         self.closed = False
         for maker in makers:
             if maker.closed:
@@ -58,7 +56,7 @@ class Context(Closes):
     name : str
         `DEVICE`, the only one there is.
     adversary : int, optional
-        Seed > 0 of a device at its worst (see `fabriclab.rdma._wire`); 0 for the plain one. Unless given, the variable
+        Seed of a device at its worst (see `fabriclab.rdma._wire`); 0 for the plain one. Unless given, the variable
         FABRICLAB_ADVERSARY of the environment decides, so that code of somebody else can be tried.
 
     Raises
@@ -74,10 +72,7 @@ class Context(Closes):
             raise PyverbsUserError(f"there is no device {name!r} here; the device in software is {DEVICE!r}")
         super().__init__()
         self.name, self.counters, self.arena = name, Counters(), _arena.own()
-        seed = os.environ.get("FABRICLAB_ADVERSARY", "0") if adversary is None else adversary
-        if not str(seed).isdecimal():
-            raise PyverbsUserError(f"adversary or FABRICLAB_ADVERSARY must be a seed > 0, or 0 for none, got {seed!r}")
-        self.adversary = int(seed)
+        self.adversary = str(os.environ.get("FABRICLAB_ADVERSARY", "0") if adversary is None else adversary)
         self._numbers = iter(range(17, _arena.ROWS))  # of queue pairs and of other objects
         self._keys, self.freed = iter(range(0x141, _arena.ROWS << 8, 1 << 8)), list[int]()
 
@@ -200,12 +195,10 @@ class MR(Closes):
         self.context.counters.copies += 1
 
     def _close(self) -> None:
-        self.context.arena.bytes[self._place : self._place + _arena.MR_ROW.size] = bytes(_arena.MR_ROW.size)
+        _arena.MR_ROW.pack_into(self.context.arena.map, self._place, 0, 0, 0, 0, 0)
         self.context.arena.changed()
         self.context.freed.append(self.lkey & ~0xFF | (self.lkey + 1) % 256)
         if self._made_here:
             self.context.arena.free(self.at, self.length)
 
-    def __repr__(self) -> str:
-        """Return it as a person would type it."""
-        return f"MR(buf={self.buf:#x}, length={self.length}, lkey={self.lkey:#x}, rkey={self.rkey:#x})"
+    __repr__ = shown("buf", "length", "lkey", "rkey")

@@ -1,7 +1,5 @@
 """Other processes: started fresh (spawn), spoken to over a pipe, and gone with the one that started them."""
 
-from __future__ import annotations
-
 import ctypes
 import importlib
 import multiprocessing

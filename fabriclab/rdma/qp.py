@@ -6,6 +6,7 @@ waits. The times of a real NIC are no part of this.
 """
 
 import errno
+import itertools
 import platform
 import random
 import threading
@@ -14,13 +15,24 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
-from fabriclab.rdma import _arena, _steps
+from fabriclab.rdma import _arena
 from fabriclab.rdma import _wire as w
 from fabriclab.rdma import enums as e
 from fabriclab.rdma._arena import CHANGES, HEAD, STATE, TAIL
 from fabriclab.rdma.device import PD, Closes
-from fabriclab.rdma.queues import ReceiveQueue, ring
-from fabriclab.rdma.records import WC, PyverbsRDMAError, PyverbsUserError, QPAttr, QPInitAttr, RecvWR, SendWR
+from fabriclab.rdma.queues import ring
+from fabriclab.rdma.records import (
+    WC,
+    PyverbsRDMAError,
+    PyverbsUserError,
+    QPAttr,
+    QPInitAttr,
+    RecvWR,
+    SendWR,
+    check_step,
+    needs,
+    take,
+)  # fmt: skip
 
 RESET, INIT, RTR, RTS, SQD, SQE, ERR = range(7)
 _OPS: dict[int, Sequence[int]] = {w.RC: range(7), e.IBV_QPT_UC: range(4), w.UD: (w.SEND, w.SEND_IMM)}
@@ -69,12 +81,12 @@ class QP(Closes):
         self._all, self._ops, self._scq = init_attr.sq_sig_all, _OPS[self.qp_type], scq
         self.posted = self.retired = 0  # send requests so far, and how many of them gave their place back
         self._waiting: deque[w.Posted] = deque()
-        self._draws = random.Random(f"{ctx.adversary}/{self.qp_num}") if ctx.adversary else None
+        self._draws = random.Random(f"{ctx.adversary}/{self.qp_num}") if ctx.adversary != "0" else None
         self.known: dict[tuple[int, int], tuple[Any, ...]] = {}  # by keys, see `remember`
         self.peer, self._peer_words, self.attr = self.own, self._words, QPAttr()
         self._lock, self._tries, self._row = threading.Lock(), 0, _arena.qp_row(self.qp_num)
-        rcq.shared, self._recv = True, srq.queue if srq else ReceiveQueue(self.own, cap.max_recv_wr, cap.max_recv_sge)
-        fields = 0, creator.number, 0, self._recv.row, rcq.row, int(srq is not None), 0, 0, 0, 0
+        rcq.shared, self._rq = True, srq.row if srq else self.own.queue(cap.max_recv_wr, cap.max_recv_sge)
+        fields = 0, creator.number, 0, self._rq, rcq.row, int(srq is not None), 0, 0, 0, 0
         _arena.QP_ROW.pack_into(self.own.map, 8 * self._row, *fields)
         self.header = self.own.alloc(w.GRH) if self.qp_type == w.UD else 0
         if qp_attr is not None:
@@ -91,33 +103,32 @@ class QP(Closes):
 
     def to_rtr(self, qp_attr: Any) -> None:
         """Go to RTR, by way of INIT if need be."""
-        if self.qp_state != INIT:
-            self.to_init(qp_attr)
         self._step(qp_attr, RTR)
 
     def to_rts(self, qp_attr: Any) -> None:
         """Go to RTS, by way of INIT and RTR if need be."""
-        if self.qp_state != RTR:
-            self.to_rtr(qp_attr)
         self._step(qp_attr, RTS)
 
     def _step(self, qp_attr: Any, state: int) -> None:
+        if state > INIT and self.qp_state != state - 1:
+            self._step(qp_attr, state - 1)
         qp_attr.qp_state = state
-        self.modify(qp_attr, _steps.needs(state, self.qp_type) | e.IBV_QP_STATE)
+        self.modify(qp_attr, needs(state, self.qp_type) | e.IBV_QP_STATE)
 
     def modify(self, qp_attr: Any, mask: int) -> None:
         """Set what ``mask`` names; `PyverbsRDMAError` tells what a step lacks, or that there is no such step."""
         with self._lock:
-            new = _steps.check(self.qp_type, self.qp_state, qp_attr, mask)
+            new = check_step(self.qp_type, self.qp_state, qp_attr, mask)
             peer = _arena.attach(qp_attr.ah_attr.gr.dgid.gid) if mask & e.IBV_QP_AV else self.peer
-            _steps.take(self.attr, qp_attr, mask)
+            take(self.attr, qp_attr, mask)
             attr, words = self.attr, self._words
             self.peer, self._peer_words, self.peer_row = peer, peer.words, _arena.qp_row(attr.dest_qp_num)
             # What the peer's row must say: type, number, token and packet number of mine.
             self.expected = self.qp_type, self.qp_num, self.own.token, attr.sq_psn
-            values = [attr.qp_access_flags, attr.dest_qp_num, peer.token, attr.rq_psn, attr.qkey, attr.min_rnr_timer]
-            values += [attr.max_dest_rd_atomic, self.qp_type, new]
-            for field, value in zip(_arena.QP_FIELDS, values, strict=True):
+            row = {_arena.ACCESS: attr.qp_access_flags, _arena.DEST: attr.dest_qp_num, _arena.DEST_TOKEN: peer.token,
+                   _arena.PSN: attr.rq_psn, _arena.QKEY: attr.qkey, _arena.RNR_TIMER: attr.min_rnr_timer,
+                   _arena.READS: attr.max_dest_rd_atomic, _arena.TYPE: self.qp_type, STATE: new}  # fmt: skip
+            for field, value in row.items():
                 words[self._row + field] = value
             self.own.changed()
             if new == ERR:
@@ -127,12 +138,12 @@ class QP(Closes):
                 self._scq.forget(self)
                 self.retired, self.attr = self.posted, QPAttr()
                 if not self._init.srq:
-                    words[self._recv.row + HEAD] = words[self._recv.row + TAIL]
+                    words[self._rq + HEAD] = words[self._rq + TAIL]
 
     def query(self, mask: int) -> tuple[Any, QPInitAttr]:
         """Return the attributes that ``mask`` names, the state, and what the pair was made from."""
         found = QPAttr(self.qp_state, self.qp_state)
-        _steps.take(found, self.attr, mask & ~(0 if self.attr.dest_qp_num else e.IBV_QP_DEST_QPN))
+        take(found, self.attr, mask & ~(0 if self.attr.dest_qp_num else e.IBV_QP_DEST_QPN))
         return found, self._init
 
     def post_recv(self, wr: RecvWR, bad_wr: RecvWR | None = None) -> None:
@@ -144,7 +155,7 @@ class QP(Closes):
         if self.qp_state == RESET or self._init.srq:
             where = "its SRQ" if self._init.srq else "state INIT or later"
             raise PyverbsRDMAError(f"QP {self.qp_num} receives in {where} only", errno.EINVAL)
-        self._recv.post(wr)
+        self.own.post(self._rq, wr)
         if self.qp_state == ERR:
             self.own.fail(self.qp_num)
 
@@ -207,9 +218,9 @@ class QP(Closes):
         too_long = wr.send_flags & w.INLINE and (total > cap.max_inline_data or op >= w.READ)
         full = self.posted - self.retired >= cap.max_send_wr
         wrong = state < RTS, op not in self._ops, len(wr.sg) > cap.max_send_sge, too_long, full
-        if any(wrong):
-            msg = _REFUSED[[bool(x) for x in wrong].index(True)].format(qp=self, wr=wr, cap=cap, total=total)
-            raise PyverbsRDMAError(msg, errno.ENOMEM if full else errno.EINVAL)
+        for msg in itertools.compress(_REFUSED, wrong):
+            code = errno.ENOMEM if full else errno.EINVAL
+            raise PyverbsRDMAError(msg.format(qp=self, wr=wr, cap=cap, total=total), code)
         self.posted += 1
         one = w.Posted(wr, total, self.posted)
         if not self._waiting and (state != RTS or not self._draws):
