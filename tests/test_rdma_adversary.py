@@ -37,13 +37,13 @@ SEEDS = range(1, 9)
 @pytest.fixture
 def landed(monkeypatch):
     """Return where pieces go, in the order in which they land."""
-    found, cut = [], _wire.Worst.cut
+    found, cut = [], _wire.Posted.cut
 
-    def seen(worst, pieces):
-        found.append(cut(worst, pieces))
+    def seen(*args):
+        found.append(cut(*args))
         return found[-1]
 
-    monkeypatch.setattr(_wire.Worst, "cut", seen)
+    monkeypatch.setattr(_wire.Posted, "cut", seen)
     return found
 
 
@@ -70,14 +70,14 @@ def watched(memory, done, seconds=10.0):
 @pytest.fixture
 def paused(monkeypatch):
     """Return a list of what is called whenever a NIC pauses: a reader that is always there in time."""
-    readers, pause = [], _wire.Worst.pause
+    readers, pause = [], _wire.Posted.pause
 
-    def seen(worst):
+    def seen(posted):
         for reader in readers:
             reader()
-        pause(worst)
+        pause(posted)
 
-    monkeypatch.setattr(_wire.Worst, "pause", seen)
+    monkeypatch.setattr(_wire.Posted, "pause", seen)
     return readers
 
 

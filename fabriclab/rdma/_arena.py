@@ -23,8 +23,7 @@ from collections.abc import Iterator, Sequence
 from fabriclab.rdma import enums as e
 from fabriclab.rdma.records import PyverbsRDMAError, RecvWR
 
-PAGE = mmap.PAGESIZE
-ROWS = 1 << 16  # of each table
+PAGE, ROWS = mmap.PAGESIZE, 1 << 16  # ROWS of each table
 # Words of 8 bytes: what the header, a queue pair, and a queue hold, in this order. CHANGES is another number after each
 # change of a table; REDO and the three words after it are a step that a dead process may have left undone.
 CHANGES, TOKEN, BASE, REDO = range(1, 5)
@@ -209,10 +208,8 @@ def own() -> Arena:
         fd = os.memfd_create("rdma") if has_memfd else os.open(tempfile.gettempdir(), os.O_TMPFILE | os.O_RDWR)
         os.ftruncate(fd, _SPAN)
     except (AttributeError, OSError) as cause:
-        msg = (
-            f"this device shares memory through files without a name and /proc, as Linux has them: {cause!r}; run the "
-        )
-        raise PyverbsRDMAError(f"{msg}course in its container or on Binder", errno.EOPNOTSUPP) from None
+        msg = f"this device needs Linux, with files without a name and /proc: {cause!r}; use the container or Binder"
+        raise PyverbsRDMAError(msg, errno.EOPNOTSUPP) from None
     token = secrets.randbits(63) | 1
     arena = Arena(fd, os.getpid(), fd, token)
     arena.base = ctypes.addressof(ctypes.c_char.from_buffer(arena.map))

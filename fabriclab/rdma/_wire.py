@@ -33,40 +33,18 @@ LOSS, PAUSE = 0.2, 3e-4  # of a NIC at its worst: share of messages that it lose
 RTR, RTS, ERR, RC, UD = 2, 3, 6, 2, 4
 
 
-class Worst:
-    """What a NIC at its worst does to one request, drawn when it is posted: the clock changes nothing of it."""
-
-    def __init__(self, draws: random.Random) -> None:
-        self.draws = random.Random(draws.getrandbits(64))
-        self.lost = self.draws.random() < LOSS
-
-    def pause(self) -> None:
-        """Wait."""
-        time.sleep(self.draws.uniform(PAUSE / 10, PAUSE))
-
-    def cut(self, pieces: Iterable[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
-        """Return pieces in smaller ones, in any order; a target's aligned word stays whole."""
-        found = []
-        for at, to, n in pieces:
-            step = 8 * max(1, n // 32)
-            k = 8 * self.draws.randint(1, step // 8) - to % 8
-            while n:
-                k = min(k, n)
-                found.append((at, to, k))
-                at, to, n, k = at + k, to + k, n - k, step
-        self.draws.shuffle(found)
-        return found
-
-
 @dataclass(slots=True, eq=False)
 class Posted:
-    """A request with its bytes, its number, where its inline data is kept, and its outcome."""
+    """A request with its bytes, its number, where its inline data is kept, and its outcome.
+
+    What a NIC at its worst does to it comes from ``draws``, made when it is posted: the clock changes nothing of it.
+    """
 
     wr: SendWR
     total: int
     index: int
+    draws: random.Random | None = None
     kept: Spans | None = None
-    worst: Worst | None = None
     status: int | None = None
     eager: bool = False  # overtakes another one where it may
     early: bool = False  # is done before its turn
@@ -76,17 +54,32 @@ class Posted:
         free = first.wr.opcode >= READ and self.wr.opcode == WRITE and not self.wr.send_flags & FENCE
         return self.eager and (free or kind == UD)
 
+    def pause(self) -> None:
+        """Wait, at worst."""
+        if self.draws:
+            time.sleep(self.draws.uniform(PAUSE / 10, PAUSE))
 
-def land(src: Arena, spans: Spans, dst: Arena, targets: Spans, worst: Worst | None = None) -> None:
-    """Copy the bytes of ``spans`` in ``src`` to ``targets`` in ``dst``; a single aligned word is a single store."""
-    pieces = _arena.pieces(spans, targets)
-    for at, to, n in worst.cut(pieces) if worst else pieces:
-        if n == 8 and not (at | to) & 7:
-            dst.words[to >> 3] = src.words[at >> 3]
-        else:
-            dst.bytes[to : to + n] = src.bytes[at : at + n]
-        if worst:
-            worst.pause()
+    def cut(self, pieces: Iterable[tuple[int, int, int]], draws: random.Random) -> list[tuple[int, int, int]]:
+        """Return pieces in smaller ones, in any order; a target's aligned word stays whole."""
+        found = []
+        for at, to, n in pieces:
+            step = 8 * max(1, n // 32)
+            k = 8 * draws.randint(1, step // 8) - to % 8
+            while n:
+                found.append((at, to, k := min(k, n)))
+                at, to, n, k = at + k, to + k, n - k, step
+        draws.shuffle(found)
+        return found
+
+    def land(self, src: Arena, spans: Spans, dst: Arena, targets: Spans) -> None:
+        """Copy the bytes of ``spans`` in ``src`` to ``targets`` in ``dst``; a single aligned word is a single store."""
+        pieces = _arena.pieces(spans, targets)
+        for at, to, n in self.cut(pieces, self.draws) if self.draws else pieces:
+            if n == 8 and not (at | to) & 7:
+                dst.words[to >> 3] = src.words[at >> 3]
+            else:
+                dst.bytes[to : to + n] = src.bytes[at : at + n]
+            self.pause()
 
 
 def local(qp: Any, wr: SendWR, access: int) -> Spans | None:
@@ -101,13 +94,13 @@ def local(qp: Any, wr: SendWR, access: int) -> Spans | None:
 
 def execute(qp: Any, one: Posted) -> int:
     """Do an operation; return its status, or `RNR` or `LOST`, after which it may be tried again."""
-    wr, total, worst = one.wr, one.total, one.worst
+    wr, total = one.wr, one.total
     spans = one.kept or local(qp, wr, e.IBV_ACCESS_LOCAL_WRITE if wr.opcode >= READ else 0)
     if spans is None:
         return LOC_PROT
     if total > LONGEST or (wr.opcode >= CAS and total != 8):
         return LOC_LEN
-    if worst and worst.lost and qp.qp_type != RC:
+    if one.draws and qp.qp_type != RC and one.draws.random() < LOSS:
         return OK
     status = (_datagram if qp.qp_type == UD else _connected)(qp, one, spans)
     if status == OK:
@@ -148,11 +141,14 @@ def _connected(qp: Any, one: Posted, spans: Spans) -> int:
         for at, n in spans:
             own.bytes[at : at + n], result = result[:n], result[n:]
     elif op == READ:
-        land(peer, [(to, total)], own, spans, one.worst)
+        one.land(peer, [(to, total)], own, spans)
     else:
-        land(own, spans, peer, [(to, total)], one.worst)
-        if not (wr.send_flags & INLINE or one.worst or len(wr.sg) > 1) and total:
-            qp.remember(wr.sg[0].lkey, wr.rkey, *seen)
+        one.land(own, spans, peer, [(to, total)])
+        if len(wr.sg) == 1 and total and not (one.draws or wr.send_flags & INLINE):  # what the next one needs
+            if len(qp.known) > KNOWN:
+                qp.known.clear()
+            bounds = *own.region(key := wr.sg[0].lkey)[2:4], *peer.region(wr.rkey)[2:4], own.base, peer.base
+            qp.known[key, wr.rkey] = *seen, own.words, peer.words, *bounds, qp.scq, qp.cap.max_send_wr, qp.counters
     return OK
 
 
@@ -185,7 +181,7 @@ def _deliver(qp: Any, one: Posted, spans: Spans, peer: Arena, qpn: int, to: int 
         if min(targets)[0] < 0 or sum([n for _, n in targets]) < total:
             status = LOC_PROT if min(targets)[0] < 0 else LOC_LEN
         else:
-            land(qp.own, spans, peer, targets, one.worst)
+            one.land(qp.own, spans, peer, targets)
         entry = (wr_id, status, opcode, total, qpn, qp.qp_num, wr.imm_data * with_imm, flags)
         told = peer.complete(rcq, rq, entry, bool(wr.send_flags & SOLICITED))
     if status or not told:

@@ -74,23 +74,17 @@ class Context(Closes):
         self.name, self.counters, self.arena = name, Counters(), _arena.own()
         self.adversary = str(os.environ.get("FABRICLAB_ADVERSARY", "0") if adversary is None else adversary)
         self._numbers = iter(range(17, _arena.ROWS))  # of queue pairs and of other objects
-        self._keys, self.freed = iter(range(0x141, _arena.ROWS << 8, 1 << 8)), list[int]()
+        self.freed = list[int]()  # keys of regions, each with another tag than it had
 
     def number(self) -> int:
         """Return a number that no object of this context had before."""
         if number := next(self._numbers, 0):
             return number
-        raise PyverbsRDMAError(f"a context makes {_arena.ROWS - 17} queues, and these are used up", errno.ENOMEM)
-
-    def key(self) -> int:
-        """Return a key for a region: a row of the table, and a tag that is another one each time."""
-        if key := self.freed.pop() if self.freed else next(self._keys, 0):
-            return key
-        raise PyverbsRDMAError(f"a context has {_arena.ROWS - 1} regions at a time", errno.ENOMEM)
+        raise PyverbsRDMAError(f"a context makes {_arena.ROWS - 17} queues and regions; all are used up", errno.ENOMEM)
 
     def query_device(self) -> SimpleNamespace:
         """Return the limits of the device."""
-        return SimpleNamespace(max_qp=_arena.ROWS - 17, max_mr=_arena.ROWS - 1, max_sge=32, max_qp_rd_atom=16)
+        return SimpleNamespace(max_qp=_arena.ROWS - 17, max_mr=_arena.ROWS - 17, max_sge=32, max_qp_rd_atom=16)
 
     def query_port(self, port_num: int) -> SimpleNamespace:
         """Return what the only port says of itself."""
@@ -158,13 +152,11 @@ class MR(Closes):
         arena, self._made_here = self.context.arena, address is None
         if address is None:
             check_memory(length, f"a memory region of {length} B", "register less")
-            self.at = arena.alloc(length)
-        elif (at := arena.inside(address, length)) < 0:
+        self.at = arena.alloc(length) if address is None else arena.inside(address, length)
+        if self.at < 0:
             msg = f"address {address:#x} with {length} B is not in a region of this context, so no peer could map it; "
             raise PyverbsRDMAError(msg + "leave address out, and use the memory that is made", errno.EFAULT)
-        else:
-            self.at = at
-        self.lkey = self.rkey = self.context.key()
+        self.lkey = self.rkey = self.context.freed.pop() if self.context.freed else self.context.number() << 8 | 0x41
         self._place = _arena.MR_TABLE + (self.lkey >> 8) * _arena.MR_ROW.size
         self.buf = arena.base + self.at
         _arena.MR_ROW.pack_into(arena.map, self._place, self.lkey, access, self.buf, self.buf + length, creator.number)

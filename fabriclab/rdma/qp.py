@@ -12,27 +12,16 @@ import random
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from fabriclab.rdma import _arena
+from fabriclab.rdma import _arena, records
 from fabriclab.rdma import _wire as w
 from fabriclab.rdma import enums as e
 from fabriclab.rdma._arena import CHANGES, HEAD, STATE, TAIL
 from fabriclab.rdma.device import PD, Closes
 from fabriclab.rdma.queues import ring
-from fabriclab.rdma.records import (
-    WC,
-    PyverbsRDMAError,
-    PyverbsUserError,
-    QPAttr,
-    QPInitAttr,
-    RecvWR,
-    SendWR,
-    check_step,
-    needs,
-    take,
-)  # fmt: skip
+from fabriclab.rdma.records import WC, PyverbsRDMAError, PyverbsUserError, QPAttr, QPInitAttr, RecvWR, SendWR
 
 RESET, INIT, RTR, RTS, SQD, SQE, ERR = range(7)
 _OPS: dict[int, Sequence[int]] = {w.RC: range(7), e.IBV_QPT_UC: range(4), w.UD: (w.SEND, w.SEND_IMM)}
@@ -75,14 +64,13 @@ class QP(Closes):
             msg = f"qp_type must be RC, UC or UD, max_send_wr >= 1, max_send_sge 1 to 32; got {init_attr.qp_type}, "
             raise PyverbsRDMAError(f"{msg}{cap.max_send_wr}, {cap.max_send_sge}", errno.EINVAL)
         super().__init__(creator, scq, rcq, *([srq] if srq else []))
-        self.qp_num, self.qp_type, self.pd = ctx.number(), init_attr.qp_type, creator
-        self._init, self._cap = init_attr, cap
+        self.qp_num, self.qp_type, self.pd, self._init = ctx.number(), init_attr.qp_type, creator, init_attr
         self.own, self._words, self.counters = ctx.arena, ctx.arena.words, ctx.counters
-        self._all, self._ops, self._scq = init_attr.sq_sig_all, _OPS[self.qp_type], scq
+        self._all, self.cap, self.scq = init_attr.sq_sig_all, cap, scq
         self.posted = self.retired = 0  # send requests so far, and how many of them gave their place back
         self._waiting: deque[w.Posted] = deque()
         self._draws = random.Random(f"{ctx.adversary}/{self.qp_num}") if ctx.adversary != "0" else None
-        self.known: dict[tuple[int, int], tuple[Any, ...]] = {}  # by keys, see `remember`
+        self.known: dict[tuple[int, int], tuple[Any, ...]] = {}  # by keys, see `_wire`
         self.peer, self._peer_words, self.attr = self.own, self._words, QPAttr()
         self._lock, self._tries, self._row = threading.Lock(), 0, _arena.qp_row(self.qp_num)
         rcq.shared, self._rq = True, srq.row if srq else self.own.queue(cap.max_recv_wr, cap.max_recv_sge)
@@ -113,14 +101,14 @@ class QP(Closes):
         if state > INIT and self.qp_state != state - 1:
             self._step(qp_attr, state - 1)
         qp_attr.qp_state = state
-        self.modify(qp_attr, needs(state, self.qp_type) | e.IBV_QP_STATE)
+        self.modify(qp_attr, records.needs(state, self.qp_type) | e.IBV_QP_STATE)
 
     def modify(self, qp_attr: Any, mask: int) -> None:
         """Set what ``mask`` names; `PyverbsRDMAError` tells what a step lacks, or that there is no such step."""
         with self._lock:
-            new = check_step(self.qp_type, self.qp_state, qp_attr, mask)
+            new = records.check_step(self.qp_type, self.qp_state, qp_attr, mask)
             peer = _arena.attach(qp_attr.ah_attr.gr.dgid.gid) if mask & e.IBV_QP_AV else self.peer
-            take(self.attr, qp_attr, mask)
+            records.take(self.attr, qp_attr, mask)
             attr, words = self.attr, self._words
             self.peer, self._peer_words, self.peer_row = peer, peer.words, _arena.qp_row(attr.dest_qp_num)
             # What the peer's row must say: type, number, token and packet number of mine.
@@ -135,7 +123,7 @@ class QP(Closes):
                 self._fail()
             elif new == RESET:
                 self._waiting = deque()
-                self._scq.forget(self)
+                self.scq.forget(self)
                 self.retired, self.attr = self.posted, QPAttr()
                 if not self._init.srq:
                     words[self._rq + HEAD] = words[self._rq + TAIL]
@@ -143,13 +131,16 @@ class QP(Closes):
     def query(self, mask: int) -> tuple[Any, QPInitAttr]:
         """Return the attributes that ``mask`` names, the state, and what the pair was made from."""
         found = QPAttr(self.qp_state, self.qp_state)
-        take(found, self.attr, mask & ~(0 if self.attr.dest_qp_num else e.IBV_QP_DEST_QPN))
+        records.take(found, self.attr, mask & ~(0 if self.attr.dest_qp_num else e.IBV_QP_DEST_QPN))
         return found, self._init
 
     def post_recv(self, wr: RecvWR, bad_wr: RecvWR | None = None) -> None:
         """Add buffers for messages to come; `PyverbsRDMAError` if there is no room or the state is RESET."""
+        self._ring(wr, bad_wr, self._post_recv)
+
+    def _ring(self, wr: Any, bad_wr: Any, post: Callable[[Any], None]) -> None:
         with self._lock:
-            ring(self.counters, wr, bad_wr, self._post_recv)
+            ring(self.counters, wr, bad_wr, post)
 
     def _post_recv(self, wr: RecvWR) -> None:
         if self.qp_state == RESET or self._init.srq:
@@ -171,7 +162,7 @@ class QP(Closes):
         piece = wr.sg[0]
         known = self.known.get((piece.lkey, wr.rkey))
         if known is None or wr.opcode or wr.send_flags & _UNUSUAL or wr.next_wr is not None or len(wr.sg) != 1:
-            return self._ring(wr, bad_wr)
+            return self._ring(wr, bad_wr, self._post_send)
         # A WRITE between regions that one before has used. As in the translation cache of a NIC, what was found then
         # stands as long as nobody changes a table that was read; bounds and queues are checked each time.
         mine, theirs, words, peer, start, end, first, last, near, far, scq, room, counters = known
@@ -185,7 +176,7 @@ class QP(Closes):
         outside = at < start or at + n > end or to < first or to + n > last
         full = index - self.retired > room or len(scq.local) >= scq.cqe or (scq.shared and scq.unusual())
         if changed or outside or full or self._lock.locked() or self._waiting:
-            return self._ring(wr, bad_wr)
+            return self._ring(wr, bad_wr, self._post_send)
         at, to = at - near, to - far  # from here to `append` no other thread gets its turn
         if n == 8 and not (at | to) & 7:
             peer[to >> 3] = words[at >> 3]
@@ -200,27 +191,14 @@ class QP(Closes):
         counters.quick += 1
         counters.bytes += n
 
-    def remember(self, lkey: int, rkey: int, mine: int, theirs: int) -> None:
-        """Keep what `post_send` needs for the next WRITE between two regions: the state of both tables, and bounds."""
-        if len(self.known) > w.KNOWN:
-            self.known.clear()
-        own, peer = self.own, self.peer
-        bounds = *own.region(lkey)[2:4], *peer.region(rkey)[2:4], own.base, peer.base
-        rest = self._scq, self._cap.max_send_wr, self.counters
-        self.known[lkey, rkey] = mine, theirs, own.words, peer.words, *bounds, *rest
-
-    def _ring(self, wr: SendWR, bad_wr: SendWR | None) -> None:
-        with self._lock:
-            ring(self.counters, wr, bad_wr, self._post_send)
-
     def _post_send(self, wr: SendWR) -> None:
-        state, op, cap, total = self._words[self._row], wr.opcode, self._cap, sum([p.length for p in wr.sg])
+        state, op, cap, total = self._words[self._row], wr.opcode, self.cap, sum([p.length for p in wr.sg])
         too_long = wr.send_flags & w.INLINE and (total > cap.max_inline_data or op >= w.READ)
         full = self.posted - self.retired >= cap.max_send_wr
-        wrong = state < RTS, op not in self._ops, len(wr.sg) > cap.max_send_sge, too_long, full
+        wrong = state < RTS, op not in _OPS[self.qp_type], len(wr.sg) > cap.max_send_sge, too_long, full
         for msg in itertools.compress(_REFUSED, wrong):
-            code = errno.ENOMEM if full else errno.EINVAL
-            raise PyverbsRDMAError(msg.format(qp=self, wr=wr, cap=cap, total=total), code)
+            msg = msg.format(qp=self, wr=wr, cap=cap, total=total)
+            raise PyverbsRDMAError(msg, errno.ENOMEM if full else errno.EINVAL)
         self.posted += 1
         one = w.Posted(wr, total, self.posted)
         if not self._waiting and (state != RTS or not self._draws):
@@ -229,10 +207,10 @@ class QP(Closes):
                 return self._finish(one, status)
         if wr.send_flags & w.INLINE and (spans := w.local(self, wr, 0)):  # its buffer may be used again at once
             one.kept = [(self.own.alloc(total), total)]
-            w.land(self.own, spans, self.own, one.kept)
+            one.land(self.own, spans, self.own, one.kept)
         one.wr = wr.as_posted()
         if self._draws:
-            one.worst, one.eager = w.Worst(self._draws), self._draws.random() < 0.5
+            one.draws, one.eager = random.Random(self._draws.getrandbits(64)), self._draws.random() < 0.5
         self._waiting.append(one)
         if len(self._waiting) == 1:
             threading.Thread(target=self._work, args=(self._waiting,), daemon=True).start()
@@ -245,7 +223,7 @@ class QP(Closes):
         if status or self._all or wr.send_flags & w.SIGNALED:
             told = WC(wr_id=wr.wr_id, status=status, opcode=w.TOLD[wr.opcode], byte_len=one.total, qp_num=self.qp_num)
             told.qp, told.index = self, one.index
-            fits = self._scq.add(told, bool(wr.send_flags & w.SOLICITED))
+            fits = self.scq.add(told, bool(wr.send_flags & w.SOLICITED))
         if (status and status != w.FLUSH) or (not fits and self._words[self._row] != ERR):
             self._words[self._row + STATE] = ERR if self.qp_type == w.RC or not fits else SQE
             self.own.changed()
@@ -266,17 +244,13 @@ class QP(Closes):
 
     def _turn(self, waiting: deque[w.Posted]) -> float:
         """Do one of the requests that wait; return the time to the next turn [s], or -1 if there is none."""
-        if worst := waiting[0].worst:
-            worst.pause()
+        waiting[0].pause()
         with self._lock:
             if self._waiting is not waiting:
                 return -1
-            one, *later = list(waiting)[:2]
-            if later and later[0].overtakes(one, self.qp_type):
-                one = later[0]
+            one = waiting[len(waiting) > 1 and waiting[1].overtakes(waiting[0], self.qp_type)]
             one.early, active = one is not waiting[0], self._words[self._row] == RTS
-        status = one.status
-        if status is None:
+        if (status := one.status) is None:
             status = w.execute(self, one) if active else w.FLUSH
         with self._lock:
             if self._waiting is not waiting:

@@ -78,8 +78,7 @@ class SGE:
 
     def __init__(self, addr: int, length: int, lkey: int) -> None:
         if not (0 <= addr < 2**64 and 0 <= length < 2**32 and 0 <= lkey < 2**32):
-            msg = f"an SGE has an address of 64 bits, a length and a key of 32, got {addr}, {length}, {lkey}"
-            raise PyverbsUserError(msg)
+            raise PyverbsUserError(f"an SGE has 64 bits of addr, 32 of length and lkey; got {addr}, {length}, {lkey}")
         self.addr, self.length, self.lkey = addr, length, lkey
 
     __repr__ = shown("addr", "length", "lkey")
@@ -107,9 +106,7 @@ class RecvWR:
 class SendWR(RecvWR):
     """One operation of the sender's side; more of them on ``next_wr`` go with the same doorbell."""
 
-    __slots__ = (
-        "ah", "compare_add", "imm_data", "opcode", "qkey", "qpn", "remote_addr", "rkey", "send_flags", "swap",
-    )  # fmt: skip
+    __slots__ = tuple("ah compare_add imm_data opcode qkey qpn remote_addr rkey send_flags swap".split())
 
     def __init__(self, wr_id: int = 0, opcode: int = e.IBV_WR_SEND, num_sge: int = 0, imm_data: int = 0,
                  sg: Sequence[SGE] | None = None, send_flags: int = e.IBV_SEND_SIGNALED,
@@ -216,8 +213,7 @@ def check_step(kind: int, now: int, attr: Any, mask: int) -> int:
         msg = f"no step leads from {here} to {there}; the way is RESET, INIT, RTR, RTS"
         raise PyverbsRDMAError(msg, errno.EINVAL)
     must = needs(new, kind) if step and new == now + 1 else 0
-    may = _bits(e.TABLE["may"][_TYPES[kind]]) if step and now else 0
-    may |= needs(new, kind) if here == there == "INIT" else 0
+    may = _bits(e.TABLE["may"][_TYPES[kind]]) | needs(new, kind) * (here == there == "INIT") if step and now else 0
     for bits, what in ((must & ~mask, "lacks"), (mask & ~(must | may | _bits("STATE CUR_STATE")), "must not have")):
         if bits:
             told = ", ".join(m.name for m in e.ibv_qp_attr_mask if m & bits)
