@@ -37,13 +37,13 @@ SEEDS = range(1, 9)
 @pytest.fixture
 def landed(monkeypatch):
     """Return where pieces go, in the order in which they land."""
-    found, cut = [], _wire.Posted.cut
+    found, pieces = [], _wire.Posted.pieces
 
     def seen(*args):
-        found.append(cut(*args))
+        found.append(pieces(*args))
         return found[-1]
 
-    monkeypatch.setattr(_wire.Posted, "cut", seen)
+    monkeypatch.setattr(_wire.Posted, "pieces", seen)
     return found
 
 

@@ -64,7 +64,17 @@ def made(mine, peer, opcode, at, to, n, number, key_ok, wr_id):
 @settings(max_examples=1000)
 @given(st.lists(STEPS, max_size=8))
 def test_random_programs_change_memory_as_the_model_does(steps):
-    sides, model = pair(size=SIZE), Model()
+    check(steps)
+
+
+@settings(max_examples=60)
+@given(st.lists(STEPS, max_size=4), st.integers(1, 9))
+def test_random_programs_do_so_on_a_device_at_its_worst(steps, seed):
+    check(steps, adversary=seed)
+
+
+def check(steps, **options):
+    sides, model = pair(size=SIZE, **options), Model()
     sides[0].mr.write(bytes(range(SIZE)), SIZE)
     for wr_id, (opcode, swapped, at, to, n, number, key_ok, times) in enumerate(steps):
         mine, peer = sides[::-1] if swapped else sides

@@ -13,12 +13,12 @@ import fcntl
 import mmap
 import os
 import secrets
-import select
 import struct
 import tempfile
 import threading
 import weakref
 from collections.abc import Iterator, Sequence
+from multiprocessing import connection
 
 from fabriclab.rdma import enums as e
 from fabriclab.rdma.records import PyverbsRDMAError, RecvWR
@@ -80,7 +80,7 @@ class Arena:
         self.words[row + SIZE], self.words[row + SGES] = room, sges
         return row
 
-    def inside(self, addr: int, length: int) -> int:
+    def inside(self, addr: int, length: int, _key: int = 0) -> int:
         """Return the offset of memory that `alloc` handed out, -1 for any other."""
         return addr - self.base if _DATA <= addr - self.base <= self._end - length else -1
 
@@ -182,8 +182,8 @@ def qp_row(qp_num: int) -> int:
     return (_QP_TABLE + qp_num % ROWS * _QP_ROOM) // 8
 
 
-def pieces(spans: Spans, targets: Spans) -> Iterator[tuple[int, int, int]]:
-    """Return what to copy: from where, to where, and how many bytes at a time."""
+def pieces(spans: Spans, targets: Spans, step: int = _SPAN) -> Iterator[tuple[int, int, int]]:
+    """Return what to copy: from where, to where, and how many bytes at a time, ``step`` at most."""
     rest, (at, n) = iter(spans), (0, 0)
     for to, room in targets:
         while room:
@@ -191,7 +191,7 @@ def pieces(spans: Spans, targets: Spans) -> Iterator[tuple[int, int, int]]:
                 at, n = next(rest, (0, -1))
             if n < 0:
                 return
-            yield at, to, (k := min(n, room))
+            yield at, to, (k := min(n, room, step - to % 8))
             at, to, n, room = at + k, to + k, n - k, room - k
 
 
@@ -247,9 +247,7 @@ def attach(gid: str) -> Arena:
 def _watch(pid: int, token: int) -> None:
     """Wait for the end of a process; a stopped one is alive."""
     with contextlib.suppress(ProcessLookupError):  # it has ended already
-        pidfd, poll = os.pidfd_open(pid), select.poll()
-        poll.register(pidfd, select.POLLIN)
-        poll.poll()
+        connection.wait([pidfd := os.pidfd_open(pid)])
         os.close(pidfd)
     _watched.discard(token)
     if dead := _open.get(token):

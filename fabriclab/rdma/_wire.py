@@ -30,7 +30,8 @@ RNR, LOST = -1, -2  # not ends: the receiver has no buffer, or does not answer
 GRH, MTU, LONGEST = 40, 4096, 2**31  # [B] header before a datagram, its longest payload, and the longest message
 KNOWN = 1024  # pairs of keys of which the outcome of the checks is kept
 LOSS, PAUSE = 0.2, 3e-4  # of a NIC at its worst: share of messages that it loses, longest pause [s]
-RTR, RTS, ERR, RC, UD = 2, 3, 6, 2, 4
+RESET, INIT, RTR, RTS, SQD, SQE, ERR = range(7)
+RC, UC, UD = 2, 3, 4
 
 
 @dataclass(slots=True, eq=False)
@@ -59,36 +60,29 @@ class Posted:
         if self.draws:
             time.sleep(self.draws.uniform(PAUSE / 10, PAUSE))
 
-    def cut(self, pieces: Iterable[tuple[int, int, int]], draws: random.Random) -> list[tuple[int, int, int]]:
-        """Return pieces in smaller ones, in any order; a target's aligned word stays whole."""
-        found = []
-        for at, to, n in pieces:
-            step = 8 * max(1, n // 32)
-            k = 8 * draws.randint(1, step // 8) - to % 8
-            while n:
-                found.append((at, to, k := min(k, n)))
-                at, to, n, k = at + k, to + k, n - k, step
-        draws.shuffle(found)
-        return found
-
     def land(self, src: Arena, spans: Spans, dst: Arena, targets: Spans) -> None:
         """Copy the bytes of ``spans`` in ``src`` to ``targets`` in ``dst``; a single aligned word is a single store."""
-        pieces = _arena.pieces(spans, targets)
-        for at, to, n in self.cut(pieces, self.draws) if self.draws else pieces:
+        for at, to, n in self.pieces(spans, targets):
             if n == 8 and not (at | to) & 7:
                 dst.words[to >> 3] = src.words[at >> 3]
             else:
                 dst.bytes[to : to + n] = src.bytes[at : at + n]
             self.pause()
 
+    def pieces(self, spans: Spans, targets: Spans) -> Iterable[tuple[int, int, int]]:
+        """Return what to copy; at worst small pieces in any order, none of which ends within a word of the target."""
+        if not self.draws:
+            return _arena.pieces(spans, targets)
+        found = list(_arena.pieces(spans, targets, 8 * max(1, self.total // (8 * self.draws.randint(4, 8)))))
+        self.draws.shuffle(found)
+        return found
+
 
 def local(qp: Any, wr: SendWR, access: int) -> Spans | None:
     """Return where the pieces of a request lie, or None if a key forbids it; inline data needs no key."""
-    own = qp.own
-    if wr.send_flags & INLINE:
-        spans = [(own.inside(p.addr, p.length), p.length) for p in wr.sg]
-    else:
-        spans = [(own.find(p.lkey, p.addr, p.length, access, qp.pd.number), p.length) for p in wr.sg]
+    own, pd, inline = qp.own, qp.pd.number, wr.send_flags & INLINE
+    find = own.inside if inline else lambda addr, n, key: own.find(key, addr, n, access, pd)
+    spans = [(find(p.addr, p.length, p.lkey), p.length) for p in wr.sg]
     return None if min(spans)[0] < 0 else spans
 
 

@@ -12,29 +12,29 @@ import random
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from fabriclab.rdma import _arena, records
 from fabriclab.rdma import _wire as w
 from fabriclab.rdma import enums as e
 from fabriclab.rdma._arena import CHANGES, HEAD, STATE, TAIL
+from fabriclab.rdma._wire import ERR, INIT, RESET, RTR, RTS, SQE
 from fabriclab.rdma.device import PD, Closes
 from fabriclab.rdma.queues import ring
-from fabriclab.rdma.records import WC, PyverbsRDMAError, PyverbsUserError, QPAttr, QPInitAttr, RecvWR, SendWR
+from fabriclab.rdma.records import WC, PyverbsRDMAError, PyverbsUserError, QPAttr, RecvWR, SendWR
 
-RESET, INIT, RTR, RTS, SQD, SQE, ERR = range(7)
-_OPS: dict[int, Sequence[int]] = {w.RC: range(7), e.IBV_QPT_UC: range(4), w.UD: (w.SEND, w.SEND_IMM)}
+_OPS: dict[int, Sequence[int]] = {w.RC: range(7), w.UC: range(4), w.UD: (w.SEND, w.SEND_IMM)}
 _UNUSUAL = w.FENCE | w.SOLICITED | w.INLINE
 _REORDERS = platform.machine() not in ("x86_64", "AMD64")  # the processor reorders stores
+_CALM = 0, 0, 0, 0  # state of a queue that only this process completes into
 _new = WC.__new__  # quicker than WC itself
 _REFUSED = (
     "QP {qp.qp_num} is in {qp.qp_state!r}; it sends in IBV_QPS_RTS",
     "a QP of type {qp.qp_type!r} has no operation {wr.opcode!r}",
     "{wr.num_sge} SGEs, and max_send_sge is {cap.max_send_sge}",
     "{total} B inline with opcode {wr.opcode}: a SEND or WRITE takes max_inline_data={cap.max_inline_data}",
-    "the send queue is full (max_send_wr={cap.max_send_wr}): poll a completion; unsignaled requests give their places "
-    "back with the next signaled one",
+    "the send queue is full (max_send_wr={cap.max_send_wr}); a polled completion gives back its place and those before",
 )
 
 
@@ -56,8 +56,8 @@ class QP(Closes):
         If the device refuses the attributes.
     """
 
-    def __init__(self, creator: PD, init_attr: QPInitAttr, qp_attr: Any = None) -> None:
-        scq, rcq, srq, cap, ctx = init_attr.send_cq, init_attr.recv_cq, init_attr.srq, init_attr.cap, creator.context
+    def __init__(self, creator: PD, init_attr: Any, qp_attr: Any = None) -> None:
+        scq, rcq, srq, cap, ctx = init_attr.scq, init_attr.rcq, init_attr.srq, init_attr.cap, creator.context
         if scq is None or rcq is None or {ctx} != {scq.context, rcq.context, (srq or scq).context}:
             raise PyverbsUserError("a queue pair needs scq and rcq, and all its queues in the context of its PD")
         if init_attr.qp_type not in _OPS or cap.max_send_wr < 1 or not 1 <= cap.max_send_sge <= 32:
@@ -128,7 +128,7 @@ class QP(Closes):
                 if not self._init.srq:
                     words[self._rq + HEAD] = words[self._rq + TAIL]
 
-    def query(self, mask: int) -> tuple[Any, QPInitAttr]:
+    def query(self, mask: int) -> tuple[Any, Any]:
         """Return the attributes that ``mask`` names, the state, and what the pair was made from."""
         found = QPAttr(self.qp_state, self.qp_state)
         records.take(found, self.attr, mask & ~(0 if self.attr.dest_qp_num else e.IBV_QP_DEST_QPN))
@@ -136,11 +136,7 @@ class QP(Closes):
 
     def post_recv(self, wr: RecvWR, bad_wr: RecvWR | None = None) -> None:
         """Add buffers for messages to come; `PyverbsRDMAError` if there is no room or the state is RESET."""
-        self._ring(wr, bad_wr, self._post_recv)
-
-    def _ring(self, wr: Any, bad_wr: Any, post: Callable[[Any], None]) -> None:
-        with self._lock:
-            ring(self.counters, wr, bad_wr, post)
+        ring(self._lock, self.counters, wr, bad_wr, self._post_recv)
 
     def _post_recv(self, wr: RecvWR) -> None:
         if self.qp_state == RESET or self._init.srq:
@@ -162,7 +158,7 @@ class QP(Closes):
         piece = wr.sg[0]
         known = self.known.get((piece.lkey, wr.rkey))
         if known is None or wr.opcode or wr.send_flags & _UNUSUAL or wr.next_wr is not None or len(wr.sg) != 1:
-            return self._ring(wr, bad_wr, self._post_send)
+            return ring(self._lock, self.counters, wr, bad_wr, self._post_send)
         # A WRITE between regions that one before has used. As in the translation cache of a NIC, what was found then
         # stands as long as nobody changes a table that was read; bounds and queues are checked each time.
         mine, theirs, words, peer, start, end, first, last, near, far, scq, room, counters = known
@@ -174,9 +170,10 @@ class QP(Closes):
             told.qp, told.index = self, index
         changed = words[CHANGES] != mine or peer[CHANGES] != theirs
         outside = at < start or at + n > end or to < first or to + n > last
-        full = index - self.retired > room or len(scq.local) >= scq.cqe or (scq.shared and scq.unusual())
+        head, tail, armed, broken = scq.state() if scq.shared else _CALM
+        full = index - self.retired > room or len(scq.local) + tail - head >= scq.cqe or armed or broken
         if changed or outside or full or self._lock.locked() or self._waiting:
-            return self._ring(wr, bad_wr, self._post_send)
+            return ring(self._lock, self.counters, wr, bad_wr, self._post_send)
         at, to = at - near, to - far  # from here to `append` no other thread gets its turn
         if n == 8 and not (at | to) & 7:
             peer[to >> 3] = words[at >> 3]
@@ -239,35 +236,37 @@ class QP(Closes):
 
     def _work(self, waiting: deque[w.Posted]) -> None:
         """Do what waits, as a NIC does, until nothing does, or all of it has been flushed."""
-        while (delay := self._turn(waiting)) >= 0:
+        delay = 0.0
+        while delay >= 0:
             time.sleep(delay)
+            waiting[0].pause()
+            with self._lock:
+                if self._waiting is not waiting:
+                    return
+                one = waiting[len(waiting) > 1 and waiting[1].overtakes(waiting[0], self.qp_type)]
+                one.early, active = one is not waiting[0], self._words[self._row] == RTS
+            if (status := one.status) is None:
+                status = w.execute(self, one) if active else w.FLUSH
+            with self._lock:
+                if self._waiting is not waiting:
+                    return
+                delay = self._outcome(one, status)
 
-    def _turn(self, waiting: deque[w.Posted]) -> float:
-        """Do one of the requests that wait; return the time to the next turn [s], or -1 if there is none."""
-        waiting[0].pause()
-        with self._lock:
-            if self._waiting is not waiting:
-                return -1
-            one = waiting[len(waiting) > 1 and waiting[1].overtakes(waiting[0], self.qp_type)]
-            one.early, active = one is not waiting[0], self._words[self._row] == RTS
-        if (status := one.status) is None:
-            status = w.execute(self, one) if active else w.FLUSH
-        with self._lock:
-            if self._waiting is not waiting:
-                return -1
-            if one.early:
-                one.status, one.eager = None if status < 0 else status, False
-                return 0
-            if status < 0:
-                delay, limit = self._patience(status)
-                self._tries += 1
-                if self._tries <= limit:
-                    return delay
-                status = w.RNR_EXC if status == w.RNR else w.RETRY_EXC
-            self._tries = 0
-            waiting.popleft()
-            self._finish(one, status)
-            return 0 if self._waiting is waiting and waiting else -1
+    def _outcome(self, one: w.Posted, status: int) -> float:
+        """Finish a request that has waited, if it is its turn; return the time to the next try [s], -1 for none."""
+        if one.early:
+            one.status, one.eager = None if status < 0 else status, False
+            return 0
+        if status < 0:
+            delay, limit = self._patience(status)
+            self._tries += 1
+            if self._tries <= limit:
+                return delay
+            status = w.RNR_EXC if status == w.RNR else w.RETRY_EXC
+        self._tries = 0
+        self._waiting.popleft()
+        self._finish(one, status)
+        return 0 if self._waiting else -1
 
     def _patience(self, status: int) -> tuple[float, float]:
         """Return how long to wait before the next try [s], and how many tries there are after the first one.

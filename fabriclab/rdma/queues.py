@@ -65,16 +65,9 @@ class CQ(Closes):
             self._arena.notify(self.row, solicited or wc.status != 0)
         return True
 
-    def unusual(self) -> bool:
-        """Return whether a completion would do more than to take a place."""
-        head, tail, armed, broken = self.state()
-        return bool(armed or broken or len(self.local) + tail - head >= self.cqe)
-
     def forget(self, qp: Any) -> None:
         """Drop what a queue pair completed here: it begins anew."""
-        kept = [wc for wc in self.local if wc.qp is not qp]
-        self.local.clear()
-        self.local.extend(kept)
+        self.local = collections.deque(wc for wc in self.local if wc.qp is not qp)
 
     def poll(self, num_entries: int = 1) -> tuple[int, list[WC]]:
         """Return how many completions there were, ``num_entries`` at most, and these.
@@ -121,18 +114,19 @@ class CQ(Closes):
         """Do nothing: a closed queue of this device waits for nobody."""
 
 
-def ring(counters: Counters, wr: Any, bad_wr: Any, post: Callable[[Any], None]) -> None:
+def ring(lock: Any, counters: Counters, wr: Any, bad_wr: Any, post: Callable[[Any], None]) -> None:
     """Post a chain with one doorbell; of a request that is refused, ``bad_wr`` becomes a copy."""
-    counters.doorbells += 1
-    while wr is not None:
-        try:
-            post(wr)
-        except PyverbsRDMAError:
-            for name in () if bad_wr is None else (*RecvWR.__slots__, *type(wr).__slots__):
-                setattr(bad_wr, name, getattr(wr, name))
-            raise
-        counters.posted += 1
-        wr = wr.next_wr
+    with lock:
+        counters.doorbells += 1
+        while wr is not None:
+            try:
+                post(wr)
+            except PyverbsRDMAError:
+                for name in () if bad_wr is None else (*RecvWR.__slots__, *type(wr).__slots__):
+                    setattr(bad_wr, name, getattr(wr, name))
+                raise
+            counters.posted += 1
+            wr = wr.next_wr
 
 
 class SRQ(Closes):
@@ -140,9 +134,10 @@ class SRQ(Closes):
 
     def __init__(self, creator: PD, attr: Any) -> None:
         super().__init__(creator)
-        self.context = creator.context
+        self.context, self._lock = creator.context, threading.Lock()
         self.row = self.context.arena.queue(attr.attr.max_wr, attr.attr.max_sge)
 
     def post_recv(self, wr: RecvWR, bad_wr: RecvWR | None = None) -> None:
         """Add buffers; see `QP.post_recv`."""
-        ring(self.context.counters, wr, bad_wr, functools.partial(self.context.arena.post, self.row))
+        post = functools.partial(self.context.arena.post, self.row)
+        ring(self._lock, self.context.counters, wr, bad_wr, post)

@@ -40,30 +40,20 @@ class GID:
         self.gid = val.lower()
 
 
-def _record(name: str) -> Any:
+def _record(name: str, **more: Any) -> Any:
     """Make a class from its row: how many of its fields its constructor takes, what it is, and all with defaults."""
     arguments, doc, fields = e.TABLE["records"][name]
     made: Any = []
     for i, (what, default) in enumerate(fields.items()):
         make = globals()[default] if isinstance(default, str) else functools.partial(copy.copy, default)
         made.append((what, Any, field(init=i < arguments, default_factory=make)))
-    return make_dataclass(name, made, slots=True, namespace={"__doc__": doc, "__module__": __name__})
+    return make_dataclass(name, made, slots=True, namespace={"__doc__": doc, "__module__": __name__, **more})
 
 
 QPCap, GlobalRoute, SrqAttr = _record("QPCap"), _record("GlobalRoute"), _record("SrqAttr")
 AHAttr, SrqInitAttr = _record("AHAttr"), _record("SrqInitAttr")
 QPAttr = _record("QPAttr")
-
-
-class QPInitAttr:
-    """What a queue pair is made from: its type, queues and room; with ``sq_sig_all`` every send completes visibly."""
-
-    __slots__ = ("cap", "qp_context", "qp_type", "recv_cq", "send_cq", "sq_sig_all", "srq")
-
-    def __init__(self, qp_type: int = e.IBV_QPT_UD, qp_context: Any = None, scq: Any = None, rcq: Any = None,
-                 srq: Any = None, cap: Any = None, sq_sig_all: int = 1) -> None:  # fmt: skip
-        self.qp_type, self.qp_context, self.send_cq, self.recv_cq = qp_type, qp_context, scq, rcq
-        self.srq, self.cap, self.sq_sig_all = srq, cap or QPCap(), sq_sig_all
+QPInitAttr = _record("QPInitAttr", send_cq=property(lambda self: self.scq), recv_cq=property(lambda self: self.rcq))
 
 
 def shown(*names: str) -> Callable[[Any], str]:
