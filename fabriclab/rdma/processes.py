@@ -1,7 +1,5 @@
 """Other processes: started fresh (spawn), spoken to over a pipe, and gone with the one that started them."""
 
-from __future__ import annotations
-
 import ctypes
 import importlib
 import multiprocessing
@@ -9,9 +7,8 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, Self
 
 _PR_SET_PDEATHSIG = 1  # source: linux/prctl.h
 
@@ -86,12 +83,12 @@ class Process:
         self.connection.close()
 
 
-def _main(parent: int, connection: Connection, code: Callable[..., Any] | str, args: tuple[Any, ...]) -> None:
+def _main(parent: int, connection: Any, code: Any, args: tuple[Any, ...]) -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         return
     if isinstance(code, str):
         path, _, name = code.partition(":")
         sys.path.insert(0, str(Path(path).resolve().parent))
-        code = cast(Callable[..., Any], getattr(importlib.import_module(Path(path).stem), name))
+        code = getattr(importlib.import_module(Path(path).stem), name)
     code(connection, *args)
