@@ -199,7 +199,9 @@ def one_sided(size: Sizes = (8, 512, "8 KiB", "128 KiB", "2 MiB", "16 MiB"), rep
     except WrongAnswer:
         raise
     except (FabricError, OSError, EOFError, ImportError) as error:  # a system may lack what the verbs need
-        return {way: nearest(way, sizes, f"no bytes from another process ({error})") for way in _WAYS}
+        return {
+            way: nearest(way, sizes, f"no bytes from another process ({str(error) or 'it ended'})") for way in _WAYS
+        }
     how = "two processes; the ways in turn, each request as the one before; the bytes were checked once"
     asked, notes = {"repeats": repeats}, [load_note(load.figures())]
     return {way: summed_up(way, sizes, times[:, i], asked, how, notes) for i, way in enumerate(_WAYS)}
