@@ -15,12 +15,13 @@ from fabriclab.views.live.runs import race, sweep, timeline
 from fabriclab.views.live.steppers import stepper
 from fabriclab.views.live.traffic import traffic
 from fabriclab.views.live.training import bubble, staleness
+from fabriclab.views.live.verbs import queue_pair, request
 from fabriclab.views.live.ways import paths, roulette
 from fabriclab.views.live.widget import Live, table
 from fabriclab.views.scene import Layer, Scene
 
 __all__ = [
     "Choice", "Layer", "Live", "Scene", "Slider", "bubble", "cut", "explorer", "fabric", "failures", "gigaio", "mix",
-    "overlap", "paths", "placement", "race", "roulette", "ruler", "server", "staleness", "stepper", "straggler",
-    "sweep", "table", "timeline", "traffic", "twist", "wirings",
+    "overlap", "paths", "placement", "queue_pair", "race", "request", "roulette", "ruler", "server", "staleness",
+    "stepper", "straggler", "sweep", "table", "timeline", "traffic", "twist", "wirings",
 ]  # fmt: skip
