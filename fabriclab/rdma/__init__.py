@@ -13,7 +13,7 @@ from fabriclab.rdma.addr import GID, AHAttr, GlobalRoute
 from fabriclab.rdma.cq import CQ, WC, CompChannel
 from fabriclab.rdma.device import AH, DEVICE, MR, PD, Context, Counters
 from fabriclab.rdma.errors import PyverbsError, PyverbsRDMAError, PyverbsUserError
-from fabriclab.rdma.processes import Process
+from fabriclab.rdma.processes import Process, connect
 from fabriclab.rdma.qp import QP
 from fabriclab.rdma.qp_attr import QPAttr, QPCap, QPInitAttr
 from fabriclab.rdma.srq import SRQ, SrqAttr, SrqInitAttr
@@ -22,5 +22,5 @@ from fabriclab.rdma.wr import SGE, RecvWR, SendWR
 __all__ = [
     "AH", "CQ", "DEVICE", "GID", "MR", "PD", "QP", "SGE", "SRQ", "WC", "AHAttr", "CompChannel", "Context", "Counters",
     "GlobalRoute", "Process", "PyverbsError", "PyverbsRDMAError", "PyverbsUserError", "QPAttr", "QPCap", "QPInitAttr",
-    "RecvWR", "SendWR", "SrqAttr", "SrqInitAttr", "enums",
+    "RecvWR", "SendWR", "SrqAttr", "SrqInitAttr", "connect", "enums",
 ]  # fmt: skip
