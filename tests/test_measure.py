@@ -2,6 +2,7 @@
 
 import json
 import math
+import multiprocessing
 import os
 import socket
 import stat
@@ -420,6 +421,35 @@ def test_an_mpiexec_that_hangs_is_given_up_once(monkeypatch, tmp_path):
         measure.all_reduce("8 B", transport="mpi", **SHORT)
 
 
+def test_one_sided_operations_and_what_else_moves_bytes():
+    found = measure.one_sided((1, 8, "64 KiB"), repeats=2)
+    assert list(found) == ["write", "read", "shared_copy", "tcp", "pickle"]
+    for way, result in found.items():
+        assert (result.what, result.obtained) == (way, "measured")
+        assert result.size.tolist() == [1, 8, 2**16]
+        assert result.samples.shape == (3, 2)
+    assert found["write"].time[1] < found["pickle"].time[1]
+    assert multiprocessing.active_children() == []
+
+
+def test_one_sided_refusals_and_stored_measurement(monkeypatch):
+    with pytest.raises(ValueError, match="size must be >= 1 B"):
+        measure.one_sided(0)
+    with pytest.raises(ValueError, match="repeats"):
+        measure.one_sided(8, repeats=0)
+    monkeypatch.setattr(_host, "_other", slice)  # a process that answers nothing, and ends
+    found = measure.one_sided((8, "16 MiB"), repeats=1)
+    assert {result.obtained for result in found.values()} == {"stored"}
+    assert "no bytes from another process" in found["write"].notes[0]
+    assert found["write"].size.tolist() == [8, 2**24]
+
+
+def test_wrong_bytes_of_another_process_are_no_measurement(monkeypatch):
+    monkeypatch.setattr(_host, "_pattern", lambda n: np.arange(n, dtype=np.uint8) + np.uint8(1))
+    with pytest.raises(measure.WrongAnswer, match="of 8 B between two processes"):
+        measure.one_sided(8, repeats=1)
+
+
 def test_no_process_at_all_leads_to_the_stored_measurement(monkeypatch, tmp_path):
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     monkeypatch.setenv("FABRICLAB_MPIEXEC", str(tmp_path / "mpiexec"))
@@ -464,7 +494,7 @@ def test_a_file_of_the_learner_is_not_taken_for_a_module(monkeypatch, tmp_path):
 # ------------------------------------------------------------------ stored
 
 
-@pytest.mark.parametrize("what", ["copy", "sockets", *FOUR])
+@pytest.mark.parametrize("what", ["copy", "sockets", *_host._WAYS, *FOUR])
 def test_stored_measurements_say_where_they_are_from(what):
     result = measure.stored(what)
     assert (result.what, result.obtained) == (what, "stored")

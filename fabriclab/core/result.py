@@ -19,6 +19,7 @@ BUS_FACTORS: Mapping[str, tuple[float, float]] = {
     "all_reduce": (2.0, 0.0),
     **dict.fromkeys(("reduce_scatter", "all_gather", "all_to_all", "gather", "scatter"), (1.0, 0.0)),
     **dict.fromkeys(("broadcast", "reduce", "send_recv", "copy", "sockets"), (0.0, 1.0)),
+    **dict.fromkeys(("write", "read", "shared_copy", "tcp", "pickle"), (0.0, 1.0)),  # of `measure.one_sided`
     "barrier": (0.0, 0.0),
 }
 

@@ -1,13 +1,13 @@
 """Real measurements on this machine: memory copy, sockets, and collectives between processes."""
 
 from fabriclab.measure._collectives import all_gather, all_reduce, broadcast, reduce_scatter
-from fabriclab.measure._host import copy, sockets
+from fabriclab.measure._host import copy, one_sided, sockets
 from fabriclab.measure._launch import NotMeasured
 from fabriclab.measure._machine import Machine, machine
 from fabriclab.measure._report import stored
 from fabriclab.measure._rounds import WrongAnswer
 
 __all__ = [
-    "Machine", "NotMeasured", "WrongAnswer", "all_gather", "all_reduce", "broadcast", "copy", "machine",
+    "Machine", "NotMeasured", "WrongAnswer", "all_gather", "all_reduce", "broadcast", "copy", "machine", "one_sided",
     "reduce_scatter", "sockets", "stored",
 ]  # fmt: skip
