@@ -96,7 +96,8 @@ def request(way: str = "WRITE", step: int = 4) -> Live:
             "actors": boxes(_LANES[a] - 10, y - 9, 20.0, 18.0, colour=key, ink=ink_on(key) if len(done) else 0.0,
                             texts=[f"{i + 1}" for i in range(len(done))], names=who, notes=what),
             "what": texts(328.0, y, what, bold=new * 1.0),
-            "movers": Layer("movers", {**lines(paths[-1:], colour=COLOUR["predicted"]).fields, "w": 18.0, "h": 14.0}),
+            "movers": Layer("movers", {**lines(paths[-1:]).fields, "w": 20.0, "h": 18.0, "colour": COLOUR["predicted"],
+                                       "texts": [f"{last + 1}"]}),
         }  # fmt: skip
         table = Table({"step": np.arange(1, len(done) + 1), "who": who, "what": what,
                        **dict(zip(_COUNTS[:4], np.array(total)[1:].T, strict=False))}) if done else None  # fmt: skip
