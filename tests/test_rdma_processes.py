@@ -106,13 +106,13 @@ def test_a_dead_peer_ends_in_retries_and_answers_nobody():
         peer = connected(process, mine)
         assert outcome(mine, request(mine, peer)) == OK
         process.kill()
-        wait_until(lambda: not mine.qp._peer.alive)
+        wait_until(lambda: not mine.qp.peer.alive)
         assert outcome(mine, request(mine, peer)) == e.IBV_WC_RETRY_EXC_ERR
         assert outcome(mine, request(mine, peer)) == e.IBV_WC_WR_FLUSH_ERR
     mine.qp.modify(rdma.QPAttr(e.IBV_QPS_RESET), e.IBV_QP_STATE)
-    token = mine.qp._peer
+    token = mine.qp.peer
     del token
-    mine.qp._peer = mine.ctx.arena
+    mine.qp.peer = mine.ctx.arena
     with pytest.raises(rdma.PyverbsRDMAError, match="no context answers to GID fe80"):
         mine.qp.to_rtr(attributes(*peer[:2]))
 

@@ -9,6 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from rdma_pairs import ALL, CAS, FAA, OK, RC, READ, SEND, WRITE, attributes, completions, pair, receive, request, side
 
 from fabriclab import rdma
+from fabriclab.rdma import _steps
 from fabriclab.rdma import enums as e
 
 SIZE = 256
@@ -101,7 +102,7 @@ class LifeOfAQueuePair(RuleBasedStateMachine):
     def step(self, state):
         qp, attr = self.a.qp, attributes(self.b.gid, self.b.qp.qp_num)
         attr.qp_state = state
-        mask = rdma.qp_attr.needs(state, RC) if state != self.state else 0
+        mask = _steps.needs(state, RC) if state != self.state else 0
         if state == 0 or (state == 6 and self.state) or (self.state, state) in GROWS:
             qp.modify(attr, mask | e.IBV_QP_STATE)
             self.state = int(state)

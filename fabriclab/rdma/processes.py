@@ -13,11 +13,9 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Self, cast
 
-from fabriclab.rdma.addr import GID, AHAttr, GlobalRoute
 from fabriclab.rdma.device import MR
-from fabriclab.rdma.enums import ibv_access_flags
 from fabriclab.rdma.qp import QP
-from fabriclab.rdma.qp_attr import QPAttr
+from fabriclab.rdma.records import GID, AHAttr, GlobalRoute, QPAttr
 
 _PR_SET_PDEATHSIG = 1  # source: linux/prctl.h
 
@@ -36,9 +34,9 @@ def connect(qp: QP, mr: MR, pipe: Process | Connection | None = None) -> tuple[i
     if pipe is not None:
         pipe.send(peer)
         peer = pipe.recv()
-    attr: Any = QPAttr()
+    attr = QPAttr()
     attr.ah_attr = AHAttr(gr=GlobalRoute(dgid=GID(peer[0])), is_global=1)
-    attr.dest_qp_num, attr.qp_access_flags = peer[1], sum(ibv_access_flags) % 16
+    attr.dest_qp_num, attr.qp_access_flags = peer[1], 15  # every right: those of the region decide
     attr.max_rd_atomic = attr.max_dest_rd_atomic = 1
     attr.timeout, attr.retry_cnt, attr.rnr_retry, attr.min_rnr_timer = 10, 3, 3, 1
     qp.to_rts(attr)

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from fabriclab.catalog.tables import read_rows
-from fabriclab.rdma import PyverbsRDMAError, enums
-from fabriclab.rdma.qp_attr import QPAttr, check_step, needs
+from fabriclab.rdma import PyverbsRDMAError, QPAttr, enums
+from fabriclab.rdma._steps import check, needs
 from fabriclab.texts import text
 from fabriclab.views.live.controls import Choice, Slider
 from fabriclab.views.live.widget import Live, live_view
@@ -38,7 +38,7 @@ def queue_pair(kind: str = "RC", now: str = "INIT", to: str = "RTR") -> Live:
         attributes = [m.name.removeprefix("IBV_QP_") for m in enums.ibv_qp_attr_mask if m & mask]
         names, why = {"kind": kind, "now": now, "to": to, "n": len(attributes)}, ""
         try:
-            check_step(type_, a, QPAttr(b), mask | enums.IBV_QP_STATE)
+            check(type_, a, QPAttr(b), mask | enums.IBV_QP_STATE)
         except PyverbsRDMAError as error:
             why = str(error).partition(". Errno")[0]
         said, colour = text(f"live.queue_pair.{'refused' if why else 'taken'}", **names, why=why), COLOUR["predicted"]
@@ -96,8 +96,8 @@ def request(way: str = "WRITE", step: int = 4) -> Live:
             "actors": boxes(_LANES[a] - 10, y - 9, 20.0, 18.0, colour=key, ink=ink_on(key) if len(done) else 0.0,
                             texts=[f"{i + 1}" for i in range(len(done))], names=who, notes=what),
             "what": texts(328.0, y, what, bold=new * 1.0),
-            "movers": Layer("movers", {**lines(paths[-1:]).fields, "w": 20.0, "h": 18.0, "colour": COLOUR["predicted"],
-                                       "texts": [f"{last + 1}"]}),
+            "movers": Layer("movers", {**lines([p for p in paths[-1:] if np.ptp(p[:, 0])]).fields, "w": 11.0, "h": 11.0,
+                                       "colour": COLOUR["predicted"]}),
         }  # fmt: skip
         table = Table({"step": np.arange(1, len(done) + 1), "who": who, "what": what,
                        **dict(zip(_COUNTS[:4], np.array(total)[1:].T, strict=False))}) if done else None  # fmt: skip
