@@ -1,7 +1,5 @@
 """Time a collective on a fabric: build, lower, route and run in one call."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from inspect import signature
@@ -12,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import collectives, engines, registry, routing, units
-from fabriclab.core import Changes, Fabric, Flows, Result, Routes, Schedule, Timeline, bus_factor, rows_of
+from fabriclab.core import Changes, Fabric, Flows, Result, Routes, Schedule, Timeline, bus_factor, column, rows_of
 from fabriclab.lower import lower
 
 __all__ = ["Rings", "Simulation", "best_rings", "ring_busbw", "simulate", "sweep"]
@@ -106,13 +104,9 @@ def simulate(
     >>> round(simulate("all_reduce", "ring", star, "50 GB").time, 6)
     1.5
     """
-    try:
-        place = np.asarray(np.arange(fabric.n_ranks) if placement is None else placement)
-    except ValueError:  # rows of several lengths
-        place = np.zeros(0)
-    if place.ndim not in (1, 2) or not place.size:
-        msg = f"placement must be a row of endpoints, or one row of the same length per group, got {placement!r}"
-        raise ValueError(msg)
+    place = np.arange(fabric.n_ranks) if placement is None else column(placement, "placement")
+    if np.isscalar(placement) or place.ndim > 2 or not place.size:
+        raise ValueError(f"placement must be a row of endpoints, or one such row for each group, got {placement!r}")
     more, n, drawn = dict(options or {}), place.shape[-1], {"subflows": subflows, "seed": seed}
     cut: dict[str, Any] = {"root": root, "segments": segments, "pipelined": pipelined}
     costs: dict[str, Any] = {"lag": lag, "gamma": gamma, "expand": expand, "switches": switches}

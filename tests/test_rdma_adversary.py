@@ -1,5 +1,6 @@
 """The device at its worst: what it may do, it does, the same for the same seed; what no rule allows, it never does."""
 
+import itertools
 import time
 
 import numpy as np
@@ -48,7 +49,7 @@ def landed(monkeypatch):
 
 def chain(mine, requests):
     """Post all with one doorbell."""
-    for wr, following in zip(requests, requests[1:], strict=False):
+    for wr, following in itertools.pairwise(requests):
         wr.next_wr = following
     mine.qp.post_send(requests[0])
 

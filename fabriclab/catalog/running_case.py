@@ -65,9 +65,10 @@ class Case:
         """Return a row by name."""
         if name.startswith("_"):  # asked by copy and display before there are rows
             raise AttributeError(name)
-        if name not in self.given and name not in FORMULAS:
-            raise AttributeError(near(name, self, "the case"))
-        return self[name]
+        try:
+            return self[name]
+        except KeyError as error:
+            raise AttributeError(*error.args) from None
 
     def __iter__(self) -> Iterator[str]:
         """Run over the names of all rows, given ones first."""
@@ -76,9 +77,6 @@ class Case:
     def __dir__(self) -> list[str]:
         """Return methods and rows, for completion."""
         return sorted([*object.__dir__(self), *self])
-
-    def _ipython_key_completions_(self) -> list[str]:
-        return list(self)
 
     def replace(self, **changes: float | str) -> Case:
         """Return a new case with some given rows changed; all derived rows follow.

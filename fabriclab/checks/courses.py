@@ -11,7 +11,8 @@ import fabriclab
 from fabriclab import units
 from fabriclab.checks import store
 from fabriclab.checks.questions import questions
-from fabriclab.checks.shown import Shown, refuse_if, rows_of
+from fabriclab.checks.shown import Shown, refuse_if
+from fabriclab.exercises.parts import rows_of
 from fabriclab.texts import keys, text
 
 
@@ -28,7 +29,7 @@ def hello() -> Shown:
 
 def paths() -> Shown:
     """List the ways through the course, with the time each takes."""
-    rows = [tuple(row.values()) for row in rows_of("paths.csv")]
+    rows = [tuple(row.values()) for row in rows_of("paths.csv", __file__)]
     return Shown([text("paths.title")], head=text("paths.head").split("|"), rows=rows)
 
 
@@ -45,7 +46,7 @@ def lessons(path: str | None = None) -> Shown:
     """List the lessons of a path that `paths` names, or all: links to those that exist, the others as planned."""
     names = [key.removeprefix("lesson.") for key in keys("lesson.")]
     if path is not None:
-        known = {row["path"]: row["lessons"].split() for row in rows_of("paths.csv")}
+        known = {row["path"]: row["lessons"].split() for row in rows_of("paths.csv", __file__)}
         refuse_if(path not in known, "paths.unknown", path=path, known=", ".join(f'"{name}"' for name in known))
         if known[path] != ["all"]:
             names = [name for number in known[path] for name in names if name.startswith(number)]

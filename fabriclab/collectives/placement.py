@@ -1,12 +1,10 @@
 """Which ranks form a ring on rails, and how often it leaves its leaf switch."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import units
-from fabriclab.core import Fabric, expand
+from fabriclab.core import Fabric, column, expand, whole
 
 
 def rail_groups(fabric: Fabric) -> list[NDArray[np.int64]]:
@@ -85,13 +83,8 @@ def spine_crossings(fabric: Fabric, order: ArrayLike) -> int:
     order : array_like, shape (n,) or (G, n)
         Endpoints in ring order, the last beside the first; several rows are several rings.
     """
-    try:
-        rings = np.atleast_2d(np.asarray(order))
-    except ValueError:  # rows of several lengths
-        rings = np.zeros((0, 0))
-    if rings.ndim != 2 or rings.dtype.kind not in "iu" or np.any((rings < 0) | (rings >= fabric.n_ranks)):
-        msg = f"order must be endpoints within 0..{fabric.n_ranks - 1}, rings of one length as rows, got {order!r}"
-        raise ValueError(msg)
+    given = np.atleast_2d(column(order, "order"))
+    rings = whole(given, "order", (-1, -1), "endpoints, each ring a row", fabric.n_ranks)
     leaf, server = leaf_of(fabric)[rings], fabric.server[rings]
     away = (leaf != np.roll(leaf, -1, axis=1)) & (server != np.roll(server, -1, axis=1))
     return int(np.count_nonzero(away))

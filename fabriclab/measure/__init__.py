@@ -4,8 +4,7 @@ from fabriclab.measure._collectives import all_gather, all_reduce, broadcast, re
 from fabriclab.measure._host import copy, one_sided, sockets
 from fabriclab.measure._launch import NotMeasured
 from fabriclab.measure._machine import Machine, machine
-from fabriclab.measure._report import stored
-from fabriclab.measure._rounds import WrongAnswer
+from fabriclab.measure._rounds import WrongAnswer, stored
 
 __all__ = [
     "Machine", "NotMeasured", "WrongAnswer", "all_gather", "all_reduce", "broadcast", "copy", "machine", "one_sided",

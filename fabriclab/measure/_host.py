@@ -22,8 +22,8 @@ from fabriclab.errors import FabricError
 from fabriclab.measure import _launch
 from fabriclab.measure._launch import NotMeasured
 from fabriclab.measure._machine import Load, load_note
-from fabriclab.measure._report import Sizes, nearest, sizes_of, summed_up
-from fabriclab.measure._rounds import WrongAnswer
+from fabriclab.measure._rounds import Sizes, WrongAnswer, nearest, sizes_of, summed_up
+from fabriclab.texts import text
 
 _WAYS = ("write", "read", "shared_copy", "tcp", "pickle")  # of `one_sided`
 
@@ -57,11 +57,8 @@ def copy(size: Sizes = "64 MiB", repeats: int = 5) -> Result:
     repeats = units.count(repeats, "repeats")
     check_memory(2 * max(sizes), "a memory copy", "ask for a smaller size")
     times = [_copies(n, repeats) for n in sizes]
-    how = (
-        f"numpy copied a buffer in one thread, once to touch its pages and then {repeats} times; "
-        "rate = bytes copied / time, memory traffic is twice that; the copy was checked"
-    )
-    return summed_up("copy", sizes, times, {"repeats": repeats}, how, [load_note(load.figures())])
+    how, note = text("measure.copy", repeats=repeats), load_note(load.figures())
+    return summed_up("copy", sizes, times, {"repeats": repeats}, how, [note])
 
 
 def _copies(n: int, repeats: int) -> list[float]:
@@ -118,11 +115,8 @@ def sockets(size: Sizes = "64 MiB", repeats: int = 5) -> Result:
                 times = _transfers(server, sizes, repeats)
     except (NotMeasured, OSError) as error:
         return nearest("sockets", sizes, f"no bytes from another process ({error})")
-    how = (
-        "another process sent bytes through TCP on the loopback interface, once uncounted and then "
-        f"{repeats} times; time from the request to the last byte, which was checked"
-    )
-    return summed_up("sockets", sizes, times, {"repeats": repeats}, how, [load_note(load.figures())])
+    how, note = text("measure.sockets", repeats=repeats), load_note(load.figures())
+    return summed_up("sockets", sizes, times, {"repeats": repeats}, how, [note])
 
 
 def _transfers(server: socket.socket, sizes: Sequence[int], repeats: int) -> NDArray[np.float64]:

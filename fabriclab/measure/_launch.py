@@ -21,9 +21,8 @@ from numpy.typing import NDArray
 
 from fabriclab.core import check_memory
 from fabriclab.errors import FabricError
-from fabriclab.measure._comms import YIELDS
 from fabriclab.measure._machine import cores, has, load_average, mpiexec
-from fabriclab.measure._rounds import WrongAnswer
+from fabriclab.measure._rounds import YIELDS, WrongAnswer
 
 Progress = Callable[[int, int], None]
 START_LIMIT = 10.0  # s until the ranks are ready
@@ -31,12 +30,7 @@ SILENCE_LIMIT = 60.0  # s between two signs of life; the first rank gives one ev
 _SHM = Path("/dev/shm")
 _NEEDS = {"mpi": ("mpi4py", "fabriclab[mpi]"), "gloo": ("torch", "fabriclab[gloo]")}
 # Open MPI on one machine, without privileges, network or a core for each rank. Other MPIs ignore these names.
-_OPEN_MPI = {
-    "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "PRTE_MCA_plm_ssh_agent": "",
-    "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe", "PRTE_MCA_hwloc_default_binding_policy": "none",
-    "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_hwloc_base_binding_policy": "none",
-    "OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "self,vader",
-}  # fmt: skip
+_OPEN_MPI: Mapping[str, str] = json.loads(Path(__file__).with_name("open_mpi.json").read_bytes())
 # With the variables of a batch system or an outer mpiexec around, mpiexec would look for other machines.
 _OUTER = ("SLURM_", "PBS_", "LSB_", "PMI_", "PMIX_", "PRTE_", "OMPI_COMM_WORLD", "OMPI_UNIVERSE")
 Ask = Mapping[str, Any]  # what, counts (float32 per size), ranks, transport, rounds, warmup
@@ -47,7 +41,7 @@ class NotMeasured(FabricError):
     """The processes of a measurement did not start, or ended too early."""
 
 
-def run_ranks(ask: Ask, progress: Progress | None) -> tuple[str, NDArray[np.float64]]:
+def run_ranks(ask: Ask) -> tuple[str, NDArray[np.float64]]:
     """Start ``ranks`` processes for ``what``; return the name of the library and the times [s] (sizes, rounds).
 
     Raises
@@ -76,7 +70,7 @@ def run_ranks(ask: Ask, progress: Progress | None) -> tuple[str, NDArray[np.floa
                 os.mkfifo(full["lifeline"])
                 line = open(full["lifeline"], "r+b", buffering=0)
             with started(_commands(full), environment(full), log, line) as ranks:
-                return _listen(ranks, ask, progress or text_bar())
+                return _listen(ranks, ask, text_bar())
         except NotMeasured as error:
             log.seek(0)
             lines = [line.strip() for line in log.read().decode(errors="replace").splitlines() if line.strip(" -")]

@@ -10,6 +10,7 @@ References
 
 # ruff: noqa: I001
 from fabriclab.rdma import enums
+from fabriclab.rdma.adapter import Verbs, use
 from fabriclab.rdma.device import AH, DEVICE, MR, PD, Context
 from fabriclab.rdma.processes import Process, connect
 from fabriclab.rdma.qp import QP
@@ -22,5 +23,5 @@ from fabriclab.rdma.records import (
 __all__ = [
     "AH", "CQ", "DEVICE", "GID", "MR", "PD", "QP", "SGE", "SRQ", "WC", "AHAttr", "CompChannel", "Context", "Counters",
     "GlobalRoute", "Process", "PyverbsError", "PyverbsRDMAError", "PyverbsUserError", "QPAttr", "QPCap", "QPInitAttr",
-    "RecvWR", "SendWR", "SrqAttr", "SrqInitAttr", "connect", "enums",
+    "RecvWR", "SendWR", "SrqAttr", "SrqInitAttr", "Verbs", "connect", "enums", "use",
 ]  # fmt: skip

@@ -6,16 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
-from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
 from fabriclab import units
 from fabriclab.core import Result
 from fabriclab.texts import text
-from fabriclab.views.page import Picture
-from fabriclab.views.palette import HERE
+from fabriclab.views.page import HERE, Axes, Picture, Table, three
 from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, lines, log_axis, printed, texts, texts_at, tick_layers
-from fabriclab.views.tables import Table, three
 
 Mark = tuple[float, str, str, Sequence[float]]  # rate, name, how it was obtained, rates of its rounds
 

@@ -6,17 +6,14 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from fabriclab import units
-from fabriclab.core import Result
+from fabriclab.core import Floats, Result
 from fabriclab.texts import text
-from fabriclab.views.page import Floats, Picture, spread
-from fabriclab.views.palette import COLOURS, HERE, ROLES
+from fabriclab.views.page import COLOURS, HERE, ROLES, Axes, Picture, Table, spread
 from fabriclab.views.rulers import fitted
 from fabriclab.views.scene import COLOUR, WIDTH, Layer, Scene, lines, log_axis, printed, texts_at, tick_layers
-from fabriclab.views.tables import Table
 
 Results = Result | Sequence[Result] | Mapping[str, Result | Sequence[Result]]
 Bounds = Mapping[str, units.Quantity]

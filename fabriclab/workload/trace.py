@@ -9,7 +9,7 @@ import numpy as np
 
 from fabriclab.core import Fabric, FabricBuilder, Flows, Timeline
 from fabriclab.errors import FileFormat
-from fabriclab.workload.measures import spans
+from fabriclab.workload._work import spans
 
 _MICRO = 1e6  # microseconds in a second
 _MOST = 127  # kinds of node that a fabric can have

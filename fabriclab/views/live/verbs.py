@@ -10,8 +10,7 @@ from fabriclab.catalog.tables import read_rows
 from fabriclab.rdma import PyverbsRDMAError, QPAttr, enums
 from fabriclab.rdma._steps import check, needs
 from fabriclab.texts import text
-from fabriclab.views.live.controls import Choice, Slider
-from fabriclab.views.live.widget import Live, live_view
+from fabriclab.views.live.widget import Choice, Live, Slider, live_view
 from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, ink_on, lines, texts
 from fabriclab.views.tables import Table
 

@@ -19,10 +19,11 @@ from fabriclab import units
 from fabriclab.core import Fabric
 from fabriclab.texts import keys, text
 from fabriclab.views.live.controls import MOST_CONTROLS, Choice, Control, Slider, name_of, range_of
-from fabriclab.views.page import Picture
+from fabriclab.views.page import Picture, Table
 from fabriclab.views.scene import COLOUR, DASHES, PALETTE, WIDTH, Layer, Scene, printed
-from fabriclab.views.tables import Table
 
+# What a file of views takes from here.
+__all__ = ["Choice", "Control", "Live", "Slider", "Table", "live_view", "table"]
 _HERE = Path(__file__).parent
 
 
