@@ -15,7 +15,7 @@ from typing import Any
 from fabriclab.rdma import enums
 from fabriclab.rdma.adapter import Verbs, use
 from fabriclab.rdma.device import AH, DEVICE, MR, PD, Context
-from fabriclab.rdma.processes import Process
+from fabriclab.rdma.processes import Process, connect
 from fabriclab.rdma.qp import QP
 from fabriclab.rdma.queues import CQ, SRQ, CompChannel
 from fabriclab.rdma.records import (
@@ -26,7 +26,7 @@ from fabriclab.rdma.records import (
 __all__ = [
     "AH", "CQ", "DEVICE", "GID", "MR", "PD", "QP", "SGE", "SRQ", "WC", "AHAttr", "CompChannel", "Context", "Counters",
     "GlobalRoute", "Process", "PyverbsError", "PyverbsRDMAError", "PyverbsUserError", "QPAttr", "QPCap", "QPInitAttr",
-    "RecvWR", "SendWR", "SrqAttr", "SrqInitAttr", "Verbs", "enums", "timing", "use",
+    "RecvWR", "SendWR", "SrqAttr", "SrqInitAttr", "Verbs", "connect", "enums", "timing", "use",
 ]  # fmt: skip
 
 
