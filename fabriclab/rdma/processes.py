@@ -17,7 +17,7 @@ from fabriclab.rdma.records import GID, AHAttr, GlobalRoute, QPAttr
 _PR_SET_PDEATHSIG = 1  # source: linux/prctl.h
 
 
-def connect(qp: QP, mr: MR, pipe: Process | Connection | None = None) -> tuple[int, int]:
+def connect(qp: QP, mr: MR, pipe: Any = None) -> tuple[int, int]:
     """Connect a reliable pair with that of the process at the other end of a pipe, which does the same.
 
     Both exchange what a peer must know, and wait for each other; without a pipe the pair is connected with itself.
