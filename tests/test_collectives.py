@@ -612,7 +612,7 @@ def test_options_are_refused_by_name():
         ("all_reduce.hierarchical", {"per_server": 4}, "multiple of per_server, got 6 and 4; all_reduce ring takes"),
         ("all_reduce.nvls_sharp", {"per_server": 4}, "got 6 and 4; all_reduce aggregation_tree takes any number"),
         ("all_to_all.hierarchical", {"per_server": 4}, "got 6 and 4; all_to_all pairwise takes any number"),
-        ("all_reduce.torus", {"shape": (2, 2)}, r"must have 6 .*got \(2, 2\) with 4; all_reduce ring needs no shape"),
+        ("all_reduce.torus", {"shape": (2, 2)}, r"must have 6 .*got \(2, 2\) with 4; a ring needs no shape"),
         ("all_reduce.aggregation_tree", {"radix": 1}, "radix must be >= 2, got 1"),
         ("all_reduce.ring", {"orders": [0, 1, 2, 3, 4, 4]}, "each of the 6 ranks once in every row"),
         ("all_to_all.direct", {"traffic": [[1, 2]]}, r"a table \(6, 6\) of what each rank .* got shape \(1, 2\)"),
