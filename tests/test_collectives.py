@@ -614,7 +614,7 @@ def test_options_are_refused_by_name():
         ("all_to_all.hierarchical", {"per_server": 4}, "got 6 and 4; all_to_all pairwise takes any number"),
         ("all_reduce.torus", {"shape": (2, 2)}, r"must have 6 .*got \(2, 2\) with 4; a ring needs no shape"),
         ("all_reduce.aggregation_tree", {"radix": 1}, "radix must be >= 2, got 1"),
-        ("all_reduce.ring", {"orders": [0, 1, 2, 3, 4, 4]}, "each of the 6 ranks once in every row"),
+        ("all_reduce.ring", {"orders": [0, 1, 2, 3, 4, 4]}, "each of 6 ranks once per row"),
         ("all_to_all.direct", {"traffic": [[1, 2]]}, r"a table \(6, 6\) of what each rank .* got shape \(1, 2\)"),
         ("all_to_all.direct", {"traffic": [[1, 2], [1]]}, "traffic must be .* rows of different lengths"),
         ("all_to_all.pairwise", {"traffic": np.zeros((6, 6))}, "must be >= 0, finite and not all 0, got 0 to 0"),
