@@ -137,7 +137,7 @@ def test_tables_and_the_case_are_copied_and_pickled():
 
 def test_display_and_completion():
     assert {"links", "nics", "case", "value", "published"} <= set(dir(catalog))
-    assert catalog.__getattr__("published").sweeps()
+    assert catalog.__getattr__("published").systems()
     assert list(catalog.links)[:2] == ["pcie3", "pcie4"]
     assert "bandwidth_per_gpu" in catalog.links["nvlink4"]
     assert repr(catalog.nics["cx7"]) == "<Part nics['cx7'] ConnectX-7: throughput>"

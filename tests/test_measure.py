@@ -26,7 +26,7 @@ from fabriclab.measure import _collectives, _host, _launch, _machine, _rounds, _
 FOUR = ("all_reduce", "reduce_scatter", "all_gather", "broadcast")
 SHORT = {"rounds": 5, "warmup": 1}
 ODD_SIZES = ["0 B", "8 B", "36 B", 4 * 1001, "64 KiB"]  # none, fewer items than ranks, not a multiple, a multiple
-needs_mpi = pytest.mark.skipif(not _machine.machine().mpi, reason="mpi4py or mpiexec is not installed")
+needs_mpi = pytest.mark.skipif(not _machine.has_mpi(), reason="mpi4py or mpiexec is not installed")
 
 
 @pytest.fixture(autouse=True)
@@ -515,10 +515,8 @@ def test_stored_refusals():
 
 
 def test_machine_says_what_is_here():
-    here = measure.machine()
-    assert 1 <= here.cores <= os.cpu_count()
-    assert here.memory > 1e8
-    assert {type(here.mpi), type(here.gpu)} == {bool}
+    assert 1 <= measure.cores() <= os.cpu_count()
+    assert measure.has_mpi() == (_machine.has("mpi4py") and bool(_machine.mpiexec()))
 
 
 def test_the_bar_is_one_line_for_people_only(monkeypatch):

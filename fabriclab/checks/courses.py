@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,17 +13,18 @@ from fabriclab import units
 from fabriclab.checks import store
 from fabriclab.checks.questions import questions
 from fabriclab.checks.shown import Shown, refuse_if
+from fabriclab.core import available_memory
 from fabriclab.exercises.parts import rows_of
 from fabriclab.texts import keys, text
 
 
 def hello() -> Shown:
     """Say in one line which version runs, on what, what works here and where progress is kept."""
-    here = fabriclab.measure.machine()
+    memory, mpi, gpu = available_memory(), fabriclab.measure.has_mpi(), shutil.which("nvidia-smi")
     line = text(
-        "hello", version=fabriclab.__version__, cores=here.cores, path=store.path(),
-        memory=units.format_size(here.memory) if here.memory < math.inf else text("word.unknown"),
-        mpi=text("word.yes" if here.mpi else "word.no"), gpu=text("word.yes" if here.gpu else "word.no_gpu"),
+        "hello", version=fabriclab.__version__, cores=fabriclab.measure.cores(), path=store.path(),
+        memory=units.format_size(memory) if memory < math.inf else text("word.unknown"),
+        mpi=text("word.yes" if mpi else "word.no"), gpu=text("word.yes" if gpu else "word.no_gpu"),
     )  # fmt: skip
     return Shown((line,), "good")
 

@@ -71,8 +71,7 @@ def channel_rings(n_ranks: int, per_server: int, *, alternate: bool = False) -> 
         raise ValueError(f"n_ranks must be a multiple of per_server, got {n} and {g}")
     ring, server, place = np.indices((g, n // g, g))
     place = np.where(units.flag(alternate, "alternate") & (server % 2 == 1), g - 1 - place, place)
-    out: NDArray[np.int64] = (server * g + (ring + place) % g).reshape(g, n)
-    return out
+    return np.reshape(server * g + (ring + place) % g, (g, n))
 
 
 def spine_crossings(fabric: Fabric, order: ArrayLike) -> int:
@@ -86,5 +85,4 @@ def spine_crossings(fabric: Fabric, order: ArrayLike) -> int:
     given = np.atleast_2d(column(order, "order"))
     rings = whole(given, "order", (-1, -1), "endpoints, each ring a row", fabric.n_ranks)
     leaf, server = leaf_of(fabric)[rings], fabric.server[rings]
-    away = (leaf != np.roll(leaf, -1, axis=1)) & (server != np.roll(server, -1, axis=1))
-    return int(np.count_nonzero(away))
+    return int(np.sum((leaf != np.roll(leaf, -1, axis=1)) & (server != np.roll(server, -1, axis=1))))

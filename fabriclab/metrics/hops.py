@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fabriclab.core import Fabric, Ints, frozen, parts_of, whole
 from fabriclab.routing._tables import FAR, Search
-from fabriclab.routing._ways import no_path
+from fabriclab.routing._ways import check_paths
 
 
 def check_ranks(fabric: Fabric) -> int:
@@ -110,8 +110,8 @@ def hops(fabric: Fabric) -> Hops:
                 pairs += [0] * (h + 1 - len(pairs))
                 pairs[h], met = pairs[h] + int(many) * found, met + found
             if met < goals.size * n:
-                rank, goal = np.argwhere(search.table(goals)[ends] == FAR)[0]
-                raise no_path(fabric, int(ends[rank]), int(goals[goal]))
+                rank, goal = np.nonzero(search.table(goals)[ends] == FAR)
+                check_paths(fabric, rank >= 0, ends[rank], goals[goal])
     return Hops(frozen(np.trim_zeros(np.array(pairs), "b"), np.int64))
 
 

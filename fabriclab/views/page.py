@@ -42,24 +42,16 @@ class Role(NamedTuple):
     filled: bool = True
 
 
-ROLES = {
-    "predicted": Role("#0072B2"),
-    "measured": Role("#E69F00", marker="o"),
-    "published": Role(INK, marker="o", filled=False),
-    "bound": Role(GREY),
-    "guess": Role("#009E73"),
-    "failed": Role("#D55E00", marker="X"),
-}
+ROLES = {"predicted": Role("#0072B2"), "measured": Role("#E69F00", "o"), "published": Role(INK, "o", filled=False),
+         "bound": Role(GREY), "guess": Role("#009E73"), "failed": Role("#D55E00", "X")}  # fmt: skip
 HERE = {"measured": "measured here", "stored": "measured elsewhere"}
 NODE = {True: "#5c6878", False: "#766a5a"}  # passes traffic on, or not; white text on both has 5.6 and 5.3
 TINT = "#56B4E9"  # NVLink domain
 
 # Sizes in points: a figure is 7 inches = 504 pt and is shown 700 px wide, so 8.5 pt are 11.8 px.
-STYLE: dict[Any, Any] = {
-    "font.family": "sans-serif", "font.sans-serif": ["DejaVu Sans", "Verdana", "sans-serif"], "font.size": 8.5,
-    "text.color": INK, "figure.facecolor": "none", "hatch.linewidth": 0.6, "svg.fonttype": "none",
-    "svg.hashsalt": "fabriclab",
-}  # fmt: skip
+STYLE: dict[Any, Any] = {"font.family": "sans-serif", "font.sans-serif": ["DejaVu Sans", "Verdana", "sans-serif"],
+                         "font.size": 8.5, "text.color": INK, "figure.facecolor": "none", "hatch.linewidth": 0.6,
+                         "svg.fonttype": "none", "svg.hashsalt": "fabriclab"}  # fmt: skip
 
 WIDTH = 7.0
 styled = matplotlib.rc_context(STYLE)  # a decorator: what is drawn inside has the look of the course
