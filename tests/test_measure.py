@@ -438,7 +438,7 @@ def test_one_sided_refusals_and_stored_measurement(monkeypatch):
     monkeypatch.setattr(_host, "_other", slice)  # a process that answers nothing, and ends
     found = measure.one_sided((8, "16 MiB"), repeats=1)
     assert {result.obtained for result in found.values()} == {"stored"}
-    assert "no bytes from another process" in found["write"].notes[0]
+    assert "not measured here: no bytes from another process (" in found["write"].notes[0]
     assert found["write"].size.tolist() == [8, 2**24]
 
 

@@ -32,6 +32,15 @@ def test_published_times():
     assert max(error["counts"]) < 0.21
 
 
+def test_the_latency_that_adapters_are_sold_with():
+    # Half a microsecond for EDR, 0.6 for HDR: taken from bus to bus, though the source does not say so.
+    for link in ("ib-edr", "ib-hdr"):
+        parts = dict(budget("WRITE", 2, inline=True, link=link, switches=0, cable=0).terms)
+        hop = parts["doorbell"]
+        across = hop + parts["NIC, wire, switches"] + parts["the other NIC"] + hop
+        assert across == pytest.approx(catalog.value("links", link, "adapter_latency"), rel=0.15)
+
+
 def test_registration_against_figures_that_set_nothing():
     assert registration("256 GB") > 20  # libfabric-4738: "more than 20 seconds"
     assert registration("8 KiB") == pytest.approx(54.54e-6, rel=0.15)  # torchcomms, and deregistered again

@@ -192,41 +192,39 @@ def one_sided(size: Sizes = (8, 512, "8 KiB", "128 KiB", "2 MiB", "16 MiB"), rep
     try:
         with socket.create_server(("127.0.0.1", 0)) as s, fl.rdma.Process(_other, s.getsockname()[1], most) as other:
             s.settimeout(_launch.START_LIMIT)
-            mine, peer = _Side(most), other.recv(_launch.START_LIMIT)
-            mine.connect(peer)
-            other.send(mine.address)
+            mine = _Side(most, other)
             with s.accept()[0] as link:
-                times = np.array([_in_turns(_ways(mine, peer, other, link, n), repeats) for n in sizes])
+                times = np.array([_in_turns(_ways(mine, other, link, n), repeats) for n in sizes])
             other.send(None)
     except WrongAnswer:
         raise
     except (FabricError, OSError, EOFError, ImportError) as error:  # a system may lack what the verbs need
-        return {way: nearest(way, sizes, f"no bytes from another process ({error})") for way in _WAYS}
+        return {
+            way: nearest(way, sizes, f"no bytes from another process ({str(error) or 'it ended'})") for way in _WAYS
+        }
     how = "two processes; the ways in turn, each request as the one before; the bytes were checked once"
     asked, notes = {"repeats": repeats}, [load_note(load.figures())]
     return {way: summed_up(way, sizes, times[:, i], asked, how, notes) for i, way in enumerate(_WAYS)}
 
 
 class _Side:
-    """What one process needs for one-sided operations: two regions, a queue pair, and its address for the peer."""
+    """What one process needs for one-sided operations: two regions, and a queue pair, connected over ``link``."""
 
-    def __init__(self, size: int) -> None:
-        ctx = fl.rdma.Context()
+    def __init__(self, size: int, link: Any) -> None:
+        ctx, attr = fl.rdma.Context(), fl.rdma.QPAttr()
         pd, self.cq = fl.rdma.PD(ctx), fl.rdma.CQ(ctx, 8)
         self.mr, self.copy = fl.rdma.MR(pd, size, 15), fl.rdma.MR(pd, size, 15)
         self.qp = fl.rdma.QP(pd, fl.rdma.QPInitAttr(qp_type=fl.rdma.enums.IBV_QPT_RC, scq=self.cq, rcq=self.cq))
-        self.address = ctx.query_gid(1, 0).gid, self.qp.qp_num, self.mr.rkey, self.mr.buf
-
-    def connect(self, peer: Sequence[Any]) -> None:
-        attr: Any = fl.rdma.QPAttr()
-        attr.ah_attr = fl.rdma.AHAttr(gr=fl.rdma.GlobalRoute(dgid=fl.rdma.GID(peer[0])), is_global=1)
-        attr.qp_access_flags, attr.dest_qp_num, attr.max_rd_atomic, attr.max_dest_rd_atomic = 15, peer[1], 1, 1
+        link.send((ctx.query_gid(1, 0).gid, self.qp.qp_num, self.mr.rkey, self.mr.buf))
+        gid, attr.dest_qp_num, *self.memory = link.recv()
+        attr.ah_attr = fl.rdma.AHAttr(gr=fl.rdma.GlobalRoute(dgid=fl.rdma.GID(gid)), is_global=1)
+        attr.qp_access_flags, attr.max_rd_atomic, attr.max_dest_rd_atomic = 15, 1, 1
         self.qp.to_rts(attr)
 
-    def runs(self, opcode: int, mr: Any, peer: Sequence[Any], n: int) -> Callable[[], None]:
+    def runs(self, opcode: int, mr: Any, n: int) -> Callable[[], None]:
         """Return a function that posts a request for the first ``n`` bytes of both regions, and waits for its end."""
         wr = fl.rdma.SendWR(opcode=opcode, num_sge=1, sg=[fl.rdma.SGE(mr.buf, n, mr.lkey)])
-        wr.set_wr_rdma(*peer[2:])
+        wr.set_wr_rdma(*self.memory)
 
         def run() -> None:
             self.qp.post_send(wr)
@@ -238,13 +236,18 @@ class _Side:
         return run
 
 
-def _ways(mine: _Side, peer: Any, other: Any, link: socket.socket, n: int) -> list[Callable[[], object]]:
+def _ways(mine: _Side, other: Any, link: socket.socket, n: int) -> list[Callable[[], object]]:
     """Return what moves ``n`` bytes, each way checked once."""
     source, target = (np.frombuffer(mr.memory, np.uint8)[:n] for mr in (mine.mr, mine.copy))
     source[:], sent = _pattern(n)[::-1], _pattern(n)  # what was there before differs from both
-    put = mine.runs(fl.rdma.enums.IBV_WR_RDMA_WRITE, mine.mr, peer, n)
-    get = mine.runs(fl.rdma.enums.IBV_WR_RDMA_READ, mine.copy, peer, n)
-    tcp, pipe = partial(_receive, link, target.data), partial(_ask, other, n)
+    put = mine.runs(fl.rdma.enums.IBV_WR_RDMA_WRITE, mine.mr, n)
+    get = mine.runs(fl.rdma.enums.IBV_WR_RDMA_READ, mine.copy, n)
+    tcp = partial(_receive, link, target.data)
+
+    def pipe() -> Any:
+        other.send(n)
+        return other.recv()
+
     put()
     get()
     arrived = np.array_equal(target, source) and pipe() == sent.tobytes()
@@ -252,11 +255,6 @@ def _ways(mine: _Side, peer: Any, other: Any, link: socket.socket, n: int) -> li
     if not (arrived and np.array_equal(target, sent)):
         raise WrongAnswer(f"of {n} B between two processes not all are what was sent: do not use their time")
     return [put, get, partial(np.copyto, target, source), tcp, pipe]
-
-
-def _ask(other: Any, n: int) -> Any:
-    other.send(n)
-    return other.recv()
 
 
 def _in_turns(ways: Sequence[Callable[[], object]], repeats: int) -> NDArray[np.float64]:
@@ -267,9 +265,7 @@ def _in_turns(ways: Sequence[Callable[[], object]], repeats: int) -> NDArray[np.
 
 def _other(link: Any, port: int, size: int) -> None:
     """Be the other process: hold memory, and send as many bytes as asked, through a socket and through the pipe."""
-    mine, data = _Side(size), _pattern(size).tobytes()
-    link.send(mine.address)
-    mine.connect(link.recv())
+    _memory, data = _Side(size, link), _pattern(size).tobytes()
     threading.Thread(target=answer, args=(port,), daemon=True).start()
     while (n := link.recv()) is not None:
         link.send(data[:n])

@@ -1,7 +1,5 @@
 """Other processes: started fresh (spawn), spoken to over a pipe, and gone with the one that started them."""
 
-from __future__ import annotations
-
 import ctypes
 import importlib
 import multiprocessing
@@ -9,9 +7,8 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, Self
 
 from fabriclab.rdma.device import MR
 from fabriclab.rdma.qp import QP
@@ -20,7 +17,7 @@ from fabriclab.rdma.records import GID, AHAttr, GlobalRoute, QPAttr
 _PR_SET_PDEATHSIG = 1  # source: linux/prctl.h
 
 
-def connect(qp: QP, mr: MR, pipe: Process | Connection | None = None) -> tuple[int, int]:
+def connect(qp: QP, mr: MR, pipe: Any = None) -> tuple[int, int]:
     """Connect a reliable pair with that of the process at the other end of a pipe, which does the same.
 
     Both exchange what a peer must know, and wait for each other; without a pipe the pair is connected with itself.
@@ -116,12 +113,12 @@ class Process:
         self.connection.close()
 
 
-def _main(parent: int, connection: Connection, code: Callable[..., Any] | str, args: tuple[Any, ...]) -> None:
+def _main(parent: int, connection: Any, code: Any, args: tuple[Any, ...]) -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         return
     if isinstance(code, str):
         path, _, name = code.partition(":")
         sys.path.insert(0, str(Path(path).resolve().parent))
-        code = cast(Callable[..., Any], getattr(importlib.import_module(Path(path).stem), name))
+        code = getattr(importlib.import_module(Path(path).stem), name)
     code(connection, *args)

@@ -15,7 +15,8 @@ from fabriclab.views.live.ways import gigaio, paths, placement, roulette, server
 from fabriclab.views.live.widget import Choice, Live, Slider, table
 from fabriclab.views.scene import Layer, Scene
 
-__all__ = ["Choice", "Layer", "Live", "Scene", "Slider", "bubble", "cut", "explorer", "fabric", "failures", "gigaio",
-           "mix", "overlap", "paths", "placement", "queue_pair", "race", "request", "roulette", "ruler", "server",
-           "staleness", "stepper", "straggler", "sweep", "table", "timeline", "traffic", "twist",
-           "wirings"]  # fmt: skip
+__all__ = [
+    "Choice", "Layer", "Live", "Scene", "Slider", "bubble", "cut", "explorer", "fabric", "failures", "gigaio", "mix",
+    "overlap", "paths", "placement", "queue_pair", "race", "request", "roulette", "ruler", "server", "staleness",
+    "stepper", "straggler", "sweep", "table", "timeline", "traffic", "twist", "wirings",
+]  # fmt: skip

@@ -8,7 +8,7 @@ import numpy as np
 
 from fabriclab.catalog.tables import read_rows
 from fabriclab.rdma import PyverbsRDMAError, QPAttr, enums
-from fabriclab.rdma._steps import check, needs
+from fabriclab.rdma.records import check_step, needs
 from fabriclab.texts import text
 from fabriclab.views.live.widget import Choice, Live, Slider, live_view
 from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, ink_on, lines, texts
@@ -37,7 +37,7 @@ def queue_pair(kind: str = "RC", now: str = "INIT", to: str = "RTR") -> Live:
         attributes = [m.name.removeprefix("IBV_QP_") for m in enums.ibv_qp_attr_mask if m & mask]
         names, why = {"kind": kind, "now": now, "to": to, "n": len(attributes)}, ""
         try:
-            check(type_, a, QPAttr(b), mask | enums.IBV_QP_STATE)
+            check_step(type_, a, QPAttr(b), mask | enums.IBV_QP_STATE)
         except PyverbsRDMAError as error:
             why = str(error).partition(". Errno")[0]
         said, colour = text(f"live.queue_pair.{'refused' if why else 'taken'}", **names, why=why), COLOUR["predicted"]
