@@ -6,6 +6,7 @@ its table and the line of code that sets it stand in its place.
 """
 
 from fabriclab.views.live.controls import Choice, Slider
+from fabriclab.views.live.copies import chunks, copies, savings
 from fabriclab.views.live.fabrics import fabric
 from fabriclab.views.live.networks import cut, explorer, failures, mix, twist
 from fabriclab.views.live.overlaps import overlap, straggler
@@ -20,7 +21,7 @@ from fabriclab.views.live.widget import Live, table
 from fabriclab.views.scene import Layer, Scene
 
 __all__ = [
-    "Choice", "Layer", "Live", "Scene", "Slider", "bubble", "cut", "explorer", "fabric", "failures", "gigaio", "mix",
-    "overlap", "paths", "placement", "race", "roulette", "ruler", "server", "staleness", "stepper", "straggler",
-    "sweep", "table", "timeline", "traffic", "twist", "wirings",
+    "Choice", "Layer", "Live", "Scene", "Slider", "bubble", "chunks", "copies", "cut", "explorer", "fabric", "failures",
+    "gigaio", "mix", "overlap", "paths", "placement", "race", "roulette", "ruler", "savings", "server", "staleness",
+    "stepper", "straggler", "sweep", "table", "timeline", "traffic", "twist", "wirings",
 ]  # fmt: skip
