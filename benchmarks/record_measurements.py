@@ -12,9 +12,8 @@ from typing import Any
 from fabriclab import measure
 from fabriclab.core.result import Result
 from fabriclab.core.save import write_atomic
-from fabriclab.measure._comms import YIELDS
 from fabriclab.measure._machine import Load
-from fabriclab.measure._report import FORMAT, VERSION
+from fabriclab.measure._rounds import YIELDS
 
 _COPIES = [4**k for k in range(5, 14)]  # 1 KiB to 64 MiB
 _SWEEP = [2**k for k in range(3, 27)]  # 8 B to 64 MiB
@@ -42,6 +41,6 @@ def quiet(run: Callable[[], Result]) -> dict[str, Any]:
 
 if __name__ == "__main__":
     os.environ[YIELDS] = "0"  # the load average still counts programs that have ended
-    head = {"format": FORMAT, "version": VERSION, "date": time.strftime("%Y-%m-%d"), "machine": sys.argv[2]}
+    head = {"date": time.strftime("%Y-%m-%d"), "machine": sys.argv[2]}
     rows = ",\n".join(f"{json.dumps(what)}: {json.dumps(quiet(run))}" for what, run in _RUNS.items())
     write_atomic(sys.argv[1], f'{json.dumps(head)[:-1]},\n"results": {{\n{rows}}}}}\n'.encode())

@@ -1,7 +1,5 @@
 """Lower a Schedule onto a Fabric: who becomes where, and blocks become bytes."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -33,7 +31,7 @@ def lower(
     received since. A target takes early arrivals at any time, as a library with staging buffers does.
     Where steps then overlap and share ports, this may take longer than with barriers.
 
-    Blocks count as equal; those of a real array differ by up to one element (`collectives.block_slices`).
+    Blocks count as equal; those of a real array differ by up to one element.
 
     Parameters
     ----------

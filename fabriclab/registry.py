@@ -11,8 +11,6 @@ from typing import Any
 
 from fabriclab import units
 
-__all__ = ["FOLDERS", "get", "info", "names", "register"]
-
 FOLDERS = {
     "topology": "fabriclab.topologies",
     "collective": "fabriclab.collectives",
@@ -21,6 +19,7 @@ FOLDERS = {
     "engine": "fabriclab.engines",
     "workload": "fabriclab.workload",
     "question": "fabriclab.exercises.graders",
+    "check": "fabriclab.exercises.graders",
 }
 _found: dict[str, dict[str, Callable[..., Any]]] = {}
 _about: dict[tuple[str, str], dict[str, Any]] = {}

@@ -806,9 +806,9 @@ def test_every_text_is_used_and_every_field_is_filled():
     by_name |= {f"grade.help.{about['help']}" for each in commands.values() for about in each.values()}
     unused = [key for key in keys("") if not key.startswith(dynamic) and key not in by_name and f'"{key}"' not in code]
     assert unused == [] and {f"mis.{name}" for name in names} <= set(keys("mis."))
-    from fabriclab.checks.questions import _RING_MISTAKES
+    from fabriclab.exercises.graders.lessons import RING_MISTAKES
 
-    named = {key.removeprefix("mis.") for key in keys("mis.")} - names - set(_RING_MISTAKES)
+    named = {key.removeprefix("mis.") for key in keys("mis.")} - names - set(RING_MISTAKES)
     folders = (library / "exercises", graders)
     tables = "".join(path.read_text() for folder in folders for path in folder.rglob("*.*s*"))
     assert [name for name in named if f'"{name}' not in code and f",{name}," not in tables] == []

@@ -377,7 +377,6 @@ def test_a_changed_fabric_says_so_and_can_be_typed_back(change, text):
     assert repr(f) == f"topologies.build('leaf_spine', hosts=64, rate='200 Gb/s'){text}"
     again = eval(repr(f), {"topologies": topologies})
     assert np.array_equal(again.capacity, f.capacity) and repr(again) == repr(f)
-    assert f.draw().startswith(repr(f))
 
 
 def test_a_fabric_that_cannot_be_typed_back_does_not_look_as_if():
@@ -393,6 +392,4 @@ def test_names_and_texts():
     f = star()
     assert [f.name(i) for i in range(4)] == ["host 0", "host 1", "host 2", "switch"]
     assert f.link_name(3) == "switch -> host 1"
-    assert f.draw().splitlines()[1:] == [
-        "tier 1:       1 switch, 3 ports in use", "tier 0:       3 host, 1 ports in use"]  # fmt: skip
     assert "<th>switch<td>1" in f._repr_html_()

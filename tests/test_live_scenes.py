@@ -551,15 +551,15 @@ def test_long_names_of_a_race_stay_within_the_picture():
      lambda: live.sweep(swept), lambda: live.placement(topologies.build("rail_optimised", servers=2)),
      lambda: live.ruler({"copy": "10 GB/s"}, {"NVLink 4": "450 GB/s"})],
 )  # fmt: skip
-def test_titles_and_labels_of_controls_come_from_the_table_of_the_language(make, monkeypatch):
-    monkeypatch.setenv("FABRICLAB_LANGUAGE", "pseudo")
+def test_titles_and_labels_of_controls_come_from_the_table_of_the_language(make, monkeypatch, pseudo):
+    monkeypatch.setenv("FABRICLAB_LANGUAGE", pseudo)
     view = make()
     assert "~" in view.title
     assert all("~" in control.label for control in view.controls.values())
 
 
-def test_words_of_pictures_come_from_the_table_of_the_language(monkeypatch):
-    monkeypatch.setenv("FABRICLAB_LANGUAGE", "pseudo")
+def test_words_of_pictures_come_from_the_table_of_the_language(monkeypatch, pseudo):
+    monkeypatch.setenv("FABRICLAB_LANGUAGE", pseudo)
     assert all("~" in note for note in live.fabric(RAILS, layout="floor").scene.layers["nodes"].fields["notes"])
     assert live.sweep(swept).scene.said.count("~") > 2
     ranks = live.stepper("all_reduce", "ring", 16).scene.layers["ranks"].fields["texts"]

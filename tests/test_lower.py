@@ -276,7 +276,7 @@ def test_no_run_beats_the_bounds_of_its_machine(name, n, size, expand, cut):
     known = bounds(what, schedule.n_ranks, size, port_rate=BETA, alpha=alpha, messages=int(most),
                    machine=machine, cuts=[(2, BETA / 4)] if cut and schedule.n_ranks == 4 else [])  # fmt: skip
     time = end(fabric, lower(schedule, fabric, size, lag=alpha, expand=expand, switches=inner(schedule, fabric)))
-    assert time >= collectives.binding(known).seconds * (1 - 1e-9)
+    assert time >= max(b.seconds for b in known) * (1 - 1e-9)
 
 
 @pytest.mark.parametrize("engine", ["ideal", "flow"])

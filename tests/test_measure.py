@@ -476,16 +476,11 @@ def test_stored_measurements_say_where_they_are_from(what):
     assert result.how
 
 
-def test_stored_refusals(monkeypatch, tmp_path):
+def test_stored_refusals():
     with pytest.raises(ValueError, match="nothing is stored for 'reduce'; choose one of copy"):
         measure.stored("reduce")
     with pytest.raises(ValueError, match=r"nothing is stored for \[\]; choose one of copy"):
         measure.stored([])
-    file = tmp_path / "stored.json"
-    file.write_text(json.dumps({"format": _report.FORMAT, "version": 2}))
-    monkeypatch.setattr(_report, "files", lambda package: tmp_path)
-    with pytest.raises(_report.FileFormat, match=r"version 1; got .* version 2"):
-        measure.stored("copy")
 
 
 # ------------------------------------------------------------------ display
@@ -495,8 +490,7 @@ def test_machine_says_what_is_here():
     here = measure.machine()
     assert 1 <= here.cores <= os.cpu_count()
     assert here.memory > 1e8
-    assert here.python.startswith("3.")
-    assert {type(here.mpi), type(here.torch), type(here.gpu)} == {bool}
+    assert {type(here.mpi), type(here.gpu)} == {bool}
 
 
 def test_the_bar_is_one_line_for_people_only(monkeypatch):

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from oracles.routes import check_routes
+from oracles.routes import check_routes, from_paths
 from random_fabrics import hops_between, tangled
 
 from fabriclab import registry, routing, topologies
-from fabriclab.core import FabricBuilder, Flows, Routes
+from fabriclab.core import FabricBuilder, Flows
 from fabriclab.errors import NoPath, TooLarge
 from fabriclab.routing.ecmp import expected_fullest
 
@@ -348,7 +348,7 @@ def test_a_wait_ends_in_the_memory_of_a_relay():
     gpu = b.add_nodes("gpu", 4, tier=0, transit=False, i=range(4))
     b.add_cables(gpu, np.roll(gpu, -1), capacity=1e9)
     fabric = b.build("ring", {}, endpoint=gpu, rail=[0, 1, 0, 1], server=[0, 0, 1, 1])
-    routes = Routes.from_paths([(0, 2), (2, 4), (4, 6), (6, 0)])
+    routes = from_paths([(0, 2), (2, 4), (4, 6), (6, 0)])
     assert routing.deadlock(fabric, routes) == ()
     other = topologies.build("torus", shape=(4,))
     assert sorted(routing.deadlock(other, routes)) == [0, 2, 4, 6]

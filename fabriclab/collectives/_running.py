@@ -1,7 +1,5 @@
 """Run a Schedule on real buffers, and say by definition what must come out."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,16 +14,6 @@ Array = NDArray[Any]
 # Of numpy's own operations, those that give the same in any order and grouping.
 _OPS = ("add", "multiply", "maximum", "minimum", "fmax", "fmin", "bitwise_and", "bitwise_or", "bitwise_xor",
         "logical_and", "logical_or", "logical_xor", "gcd", "lcm")  # fmt: skip
-
-
-def block_slices(count: int, schedule: Schedule) -> list[slice]:
-    """Return the elements of each block of an array of ``count`` elements.
-
-    Blocks are cut as by `numpy.array_split`: lengths differ by at most one, the longer ones first; blocks of
-    several sizes in their proportion.
-    """
-    edges = cuts(units.count(count, "count", 0), schedule.n_blocks, schedule.parts)
-    return [slice(a, b) for a, b in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True)]
 
 
 def _layout(count: int, schedule: Schedule) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -51,8 +39,8 @@ def execute(schedule: Schedule, buffers: Any, op: np.ufunc = np.add) -> list[Arr
         What to run.
     buffers : sequence of arrays, or one array
         One array per rank, all of one length and dtype (all_reduce, reduce_scatter, reduce); the blocks of each
-        rank, cut as `block_slices` says (all_gather, gather, all_to_all: block s n + t goes from s to t, send_recv);
-        the array of the root (broadcast, scatter). Not changed.
+        rank, cut as by `numpy.array_split` or in proportion to the parts of the schedule (all_gather, gather,
+        all_to_all: block s n + t goes from s to t, send_recv); the array of the root (broadcast, scatter). Not changed.
     op : numpy.ufunc
         How two buffers become one: associative and commutative, such as ``np.add`` or ``np.maximum``.
 

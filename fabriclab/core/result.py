@@ -1,7 +1,5 @@
 """Result: what was asked, what came out, how it was obtained; predicted, measured and published alike."""
 
-from __future__ import annotations
-
 import html
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabriclab import units
-from fabriclab.core._frozen import ReadOnly, Value, check_finite, check_shape, freeze
+from fabriclab.core._frozen import Value, check_finite, check_shape, freeze
 
 OBTAINED = ("predicted", "measured", "published", "stored")
 # busbw / algbw of each collective, as nccl-tests counts them; (a, b) stands for a (P - 1) / P + b.
@@ -93,9 +91,7 @@ class Result(Value):
         if self.obtained in ("published", "stored") and not self.source:
             raise ValueError(f"a {self.obtained} result needs its source: who measured it, where it stands")
         given = [name for name in ("size", "time", "low", "high", "samples") if getattr(self, name) is not None]
-        freeze(self, dict.fromkeys(given, np.float64))
-        object.__setattr__(self, "asked", ReadOnly(self.asked))
-        object.__setattr__(self, "notes", tuple(self.notes))
+        freeze(self, {**dict.fromkeys(given, np.float64), "asked": dict, "notes": str})
         self._check_ranges()
 
     def _check_ranges(self) -> None:

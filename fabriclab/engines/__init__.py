@@ -4,8 +4,6 @@ Every engine is a file that registers itself; it solves one graph of flows and r
 finishes. Sequences of groups are run here, for all engines alike.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from functools import partial
@@ -139,7 +137,7 @@ def _sequence(
 ) -> tuple[Floats, Floats, Floats, Floats]:
     """Return start and finish of the flows, and start and period of the groups. [s]."""
     if np.any(np.diff(routes.flow) < 0):
-        routes = routes.take(np.arange(flows.n_flows))
+        routes = routes.of_rows(np.argsort(routes.flow, kind="stable"))
     start, finish = np.zeros(flows.n_flows), np.zeros(flows.n_flows)
     begin, period = np.zeros(flows.repeat.size), np.zeros(flows.repeat.size)
     solved: dict[tuple[int, int, int], list[tuple[Routes, Flows, Times]]] = {}

@@ -10,7 +10,7 @@ from fabriclab import units
 from fabriclab.core import Fabric
 from fabriclab.errors import FileFormat
 from fabriclab.gpudirect.copies import End, Server
-from fabriclab.importers.opensm import _lines
+from fabriclab.importers import text_lines
 
 # From near to far; NV# comes first, and SOC is how drivers before 2018 wrote SYS.
 CLASSES = ("X", "NV", "PIX", "PXB", "PHB", "NODE", "SYS")
@@ -112,7 +112,7 @@ def read_topo(source: str | os.PathLike[str]) -> Topology:
     FileFormat
         If there is no matrix, or a row is cut, missing, has an unknown class, or differs from its column.
     """
-    lines = [_STYLE.sub("", line) for line in _lines(source)]
+    lines = [_STYLE.sub("", line) for line in text_lines(source)]
     head, top = next(((i, line) for i, line in enumerate(lines, 1) if _HEAD.match(line)), (len(lines), ""))
     columns, names = _COLUMNS.findall(top), _COLUMNS.split(top)[0].split()
     found = [(number, line.split()) for number, line in enumerate(lines[head:], head + 1)]
@@ -180,7 +180,7 @@ def read_ibv_devinfo(source: str | os.PathLike[str]) -> tuple[RdmaPort, ...]:
     """
     device = now = dict[str, str]()  # what the next lines tell of: the device, or its last port
     found = list[tuple[int, dict[str, str]]]()
-    for number, match in ((n, m) for n, m in enumerate(map(_FIELD.match, _lines(source)), 1) if m):
+    for number, match in ((n, m) for n, m in enumerate(map(_FIELD.match, text_lines(source)), 1) if m):
         if match[1] == "hca_id":
             device = now = {}
         elif match[1] == "port":
@@ -199,7 +199,7 @@ def read_rdma_link(source: str | os.PathLike[str]) -> tuple[RdmaPort, ...]:
     FileFormat
         If there is no such line, or one is cut, naming it.
     """
-    found = [(n, m[1], m[2], m[3].split()) for n, m in enumerate(map(_LINK.match, _lines(source)), 1) if m]
+    found = [(n, m[1], m[2], m[3].split()) for n, m in enumerate(map(_LINK.match, text_lines(source)), 1) if m]
     if not found:
         raise FileFormat("the text must hold lines of rdma link, such as link mlx5_0/1 state ACTIVE; it holds none")
     return tuple(_port(d, p, dict(zip(w[::2], w[1::2], strict=False)), number) for number, d, p, w in found)

@@ -84,12 +84,6 @@ def readable(paths: Iterable[str]) -> set[str]:
     return {os.path.abspath(path) for path in (*installed, *LIBRARIES, *DEVICES, *paths) if os.path.exists(path)}
 
 
-def open_to_all(*places: str) -> bool:
-    """Tell whether every user may enter all of these folders."""
-    above = {os.path.join("/", *place.split("/")[:n]) for place in places for n in range(1, place.count("/") + 2)}
-    return all(os.stat(folder).st_mode & 1 for folder in above)
-
-
 def own_root(root: str, work: str, paths: Iterable[str], hidden: str) -> None:
     """Make ``root`` the root of this process: installation without ``hidden``, libraries and devices, and ``work``."""
     c("unshare", NEWNS)

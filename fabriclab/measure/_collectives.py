@@ -10,11 +10,10 @@ from numpy.typing import ArrayLike
 
 from fabriclab import units
 from fabriclab.core import Result, check_memory
-from fabriclab.measure._comms import GlooRanks, MpiRanks
 from fabriclab.measure._launch import Ask, NotMeasured, Progress, run_ranks
 from fabriclab.measure._machine import Load, cores, has, load_note, mpiexec
 from fabriclab.measure._report import Sizes, nearest, sizes_of, summed_up
-from fabriclab.measure._rounds import timed
+from fabriclab.measure._rounds import GlooRanks, MpiRanks, timed
 
 TRANSPORTS = ("mpi", "gloo", "shm")
 _failed: dict[str | None, str] = {}  # an mpiexec that did not start: nobody waits for it a second time

@@ -21,9 +21,8 @@ from numpy.typing import NDArray
 
 from fabriclab.core import check_memory
 from fabriclab.errors import FabricError
-from fabriclab.measure._comms import YIELDS
 from fabriclab.measure._machine import cores, has, load_average, mpiexec
-from fabriclab.measure._rounds import WrongAnswer
+from fabriclab.measure._rounds import YIELDS, WrongAnswer
 
 Progress = Callable[[int, int], None]
 START_LIMIT = 10.0  # s until the ranks are ready

@@ -3,7 +3,6 @@
 import importlib.util
 import math
 import os
-import platform
 import shutil
 import sys
 from dataclasses import dataclass
@@ -28,27 +27,20 @@ class Machine:
         Processor cores that this process may use, within the quota of a container.
     memory : float
         Memory that can be had now, within the limit of a container. [B], inf if unknown
-    python : str
-        Version of Python.
-    mpi, torch, gpu : bool
-        Whether mpi4py and mpiexec, torch, and the driver tool of a GPU are installed.
-    load : float
-        Load average of the last minute, NaN if unknown.
+    mpi, gpu : bool
+        Whether mpi4py and mpiexec, and the driver tool of a GPU are installed.
     """
 
     cores: int
     memory: float
-    python: str
     mpi: bool
-    torch: bool
     gpu: bool
-    load: float
 
 
 def machine() -> Machine:
     """Describe this machine; it takes milliseconds, and nothing is started to find out."""
-    mpi, gpu = has("mpi4py") and mpiexec() is not None, shutil.which("nvidia-smi") is not None
-    return Machine(cores(), available_memory(), platform.python_version(), mpi, has("torch"), gpu, load_average())
+    mpi = has("mpi4py") and mpiexec() is not None
+    return Machine(cores(), available_memory(), mpi, shutil.which("nvidia-smi") is not None)
 
 
 def has(module: str) -> bool:

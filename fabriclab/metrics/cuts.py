@@ -1,7 +1,5 @@
 """Cuts: the least that parts some ranks from all others, and the least between two halves of the ranks (bisection)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -9,8 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import registry, units
-from fabriclab.core import Fabric, Flags, check_within, frozen
-from fabriclab.metrics._search import Ints, check_ranks, doors, outside
+from fabriclab.core import Fabric, Flags, Ints, check_within, frozen
+from fabriclab.metrics.hops import check_ranks, doors, outside
 from fabriclab.metrics.traffic import times, uniform_load
 
 _FINE = 1000  # capacities are counted in thousandths of the smallest, as far as 32 bits reach

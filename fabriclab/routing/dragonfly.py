@@ -6,18 +6,16 @@ failure, or the leaves of a dragonfly+), the way goes over those that both have 
 takes the detour, over the groups that still lead on; a way of more links than these is refused.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fabriclab.core import SPRAY, Fabric, Flows, Routes, check_memory, distinct, expand, pointer, rows_of
+from fabriclab.core import SPRAY, Fabric, Floats, Flows, Routes, check_memory, distinct, expand, pointer, rows_of
 from fabriclab.registry import register
 from fabriclab.routing._ways import Ints, Rows, Seed, Ways, kept, no_path
 
-Floats = NDArray[np.float64]
 Entries = tuple[Ints, Ints, Floats]  # row, link, use
 
 
@@ -62,14 +60,12 @@ def valiant(fabric: Fabric, ways: Ways, source: Ints, target: Ints, *, subflows:
 
 
 @register("routing", "ugal_l", lanes=lanes, cost="local")
-def ugal_l(fabric: Fabric, ways: Ways, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0) -> Rows:
-    """Return both ways of each pair as candidates; the choice sees the first link between switches only."""
-    return _Map.of(fabric).rows(source, target, [False, True] * subflows)
-
-
 @register("routing", "ugal_g", lanes=lanes, cost="global")
-def ugal_g(fabric: Fabric, ways: Ways, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0) -> Rows:
-    """Return both ways of each pair as candidates; the choice sees all links of both."""
+def ugal(fabric: Fabric, ways: Ways, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0) -> Rows:
+    """Return both ways of each pair as candidates.
+
+    The choice of "ugal_l" sees the first link between switches only, that of "ugal_g" all links of both.
+    """
     return _Map.of(fabric).rows(source, target, [False, True] * subflows)
 
 
@@ -126,7 +122,7 @@ class _Map:
         self.near = one @ one > 0  # whether two switches of a group are at most two working links apart
 
     @classmethod
-    def of(cls, fabric: Fabric) -> _Map:
+    def of(cls, fabric: Fabric) -> Self:
         """Return the map of a fabric, or refuse one that has no groups."""
         if "group" not in fabric.coord_names or "router" not in fabric.coord_names:
             msg = f"this routing needs groups of routers, as the family dragonfly has; got {fabric.family!r}; use ecmp"

@@ -6,21 +6,19 @@ from functools import cache, partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fabriclab import units
 from fabriclab.catalog import published
 from fabriclab.catalog.tables import data_rows
-from fabriclab.core import bus_factor
+from fabriclab.core import Flags, Floats, bus_factor
 from fabriclab.tuner import CONSTANTS
 from fabriclab.tuner.system import read
-from fabriclab.validate.models import predict, textbook
-from fabriclab.validate.tables import REGIMES, Model, Rows, errors, regimes, table
+from fabriclab.validate.tables import REGIMES, Model, Rows, errors, predict, regimes, table, textbook
 
 _NATIVE = ("nvlink", "xgmi", "ib", "roce")
 
 
-def excluded(sweep_id: str, size: NDArray[np.float64]) -> NDArray[np.bool_]:
+def excluded(sweep_id: str, size: Floats) -> Flags:
     """Return which sizes [B] of a sweep public facts cannot carry, shape (K,); ``exclusions.csv`` says why."""
     out = np.zeros(size.shape, bool)
     for row in data_rows("exclusions"):
@@ -44,7 +42,7 @@ def nearest(about: dict[str, Any], size_bytes: units.Quantity) -> float | None:
 
 
 @cache
-def _others(sweep_id: str) -> list[tuple[NDArray[np.float64], NDArray[np.float64], float]]:
+def _others(sweep_id: str) -> list[tuple[Floats, Floats, float]]:
     """Return times, sizes and scale of the sweeps of other systems, the nearest first."""
     about = published.system(sweep_id)
     mine = read(about)
@@ -129,7 +127,7 @@ def _beside(name: str, model: Model, rows: list[dict[str, Any]]) -> list[dict[st
 
 def _score(name: str, model: Model, rows: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the median of sweep medians and the 90th percentile of points in each regime, excluded points left out."""
-    found: dict[str, list[NDArray[np.float64]]] = {g: [] for g in REGIMES}
+    found: dict[str, list[Floats]] = {g: [] for g in REGIMES}
     for about in rows:
         result, error = errors(model, about)
         kind = np.where(excluded(about["sweep_id"], result.size), "", regimes(result))

@@ -10,12 +10,12 @@ from matplotlib.axes import Axes
 from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import units
-from fabriclab.core import Fabric, Timeline
+from fabriclab.core import Fabric, Floats, Timeline
 from fabriclab.texts import text
-from fabriclab.views.fabric_words import cable_colours, coloured, holder, key, notes_of, told, worded
+from fabriclab.views.fabric_words import cable_colours, coloured, holder, key, readable, told, worded
 from fabriclab.views.layout import Lines, Marks, arc_room, boxes_of, counted, lines_of, marks_of, paths_of, short
 from fabriclab.views.maps import crosses, is_direct, map_scene, scale
-from fabriclab.views.page import Floats, Picture, plain
+from fabriclab.views.page import Picture, plain
 from fabriclab.views.scene import COLOUR, WIDTH, Layer, Scene, boxes, ink_on, lines, printed, texts_at
 
 MOST_NODES = 200
@@ -92,15 +92,14 @@ def fabric_scene(
     # A line is never wider than its box: an open block has narrow ones.
     width = np.minimum(width, np.maximum(0.9 * unit * np.minimum(marks.width[cables.a], marks.width[cables.b]), 1.0))
     upper = marks.row[cables.b] if colour == "tier" else np.maximum(marks.rail[cables.a], marks.rail[cables.b])
-    names = [f"{marks.names[a]} – {marks.names[b]}" for a, b in zip(cables.a, cables.b, strict=True)]
     x0, x1 = across(marks.x - marks.width / 2), across(marks.x + marks.width / 2)
     keys = np.where(f.transit[marks.first], COLOUR["switch"], COLOUR["host"])
     keys = coloured(marks.row if colour == "tier" else marks.rail, keys) if colour in ("tier", "rail") else keys
     layers = {"servers": _servers(marks, foot, across, down), "places": _server_names(f, marks, low, across, down)} | {
         "case": lines(paths, width=width + 2.5, colour=COLOUR["grey"], alpha=0.6 * (colour == "load")),
         "cables": lines(paths, width=width, colour=cable_colours(cables, colour, upper),
-                        alpha=_strength(cables, colour), dash=2 * (cables.failed == cables.cables), names=names,
-                        notes=notes_of(marks, cables)),
+                        alpha=_strength(cables, colour), dash=2 * (cables.failed == cables.cables),
+                        **readable(marks, cables)),
         "nodes": boxes(x0, down(marks.row) - _HALF, np.maximum(x1 - x0, 1.5), 2 * _HALF, colour=keys, ink=ink_on(keys),
                        texts=_fitting(marks, x1 - x0), names=list(marks.names),
                        pick="open" if marks.folded else None, picks=_picks(marks, open)),
@@ -171,24 +170,10 @@ def _server_names(f: Fabric, m: Marks, low: float, across: Callable[..., Floats]
 
 
 def _crosses(paths: Sequence[NDArray[Any]], k: Lines) -> dict[str, Layer]:
-    """Return a cross on each line with failed cables and, on the first ones, how many of them failed."""
+    """Return a cross on each line with failed cables; its note says how many of them failed."""
     here = np.flatnonzero(k.failed)
     middle = np.array([paths[i][len(paths[i]) // 2 - 1 :][:2].mean(axis=0) for i in here.tolist()]).reshape(-1, 2)
-    many = [(i, x, y) for i, (x, y) in zip(here.tolist(), middle.tolist(), strict=True) if k.cables[i] > 1][:8]
-    words = [text("fabric.failed_of", n=k.failed[i], all=k.cables[i]) for i, _, _ in many]
-    x, y = np.array([at for _, *at in many]).reshape(-1, 2).T
-    wide = np.array([7.2 * len(w) + 6 for w in words])
-    left = x + np.where(x > _LEFT + 215, -9 - wide, 9)
-    free: list[int] = []  # a plate hides no other and no cross; the note of its line says the number anyway
-    for i in range(len(many)):
-        apart = all(abs(y[i] - y[j]) > 20 or left[i] > left[j] + wide[j] or left[j] > left[i] + wide[i] for j in free)
-        off = np.abs(middle - [left[i] + wide[i] / 2, y[i]])
-        over = (off[:, 1] < 14) & (off[:, 0] < wide[i] / 2 + 5)
-        if apart and not over.any():
-            free.append(i)
-    plates = boxes(left[free], y[free] - 9, wide[free], 18.0, colour=COLOUR["switch"], ink=COLOUR["white"],
-                   texts=[words[i] for i in free])  # fmt: skip
-    return {**crosses("failed", *middle.T), "failed words": plates}
+    return crosses("failed", *middle.T)
 
 
 def _margins(f: Fabric, m: Marks, k: Lines, down: Callable[..., Floats]) -> Layer:

@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fabriclab.core import Fabric
+from fabriclab.core import Fabric, Flags, Floats, Ints
 from fabriclab.texts import text
-from fabriclab.views.fabric_words import KEYS, cable_colours, key, notes_of, told, worded
+from fabriclab.views.fabric_words import KEYS, cable_colours, key, readable, told, worded
 from fabriclab.views.layout import Lines, Marks, counted, lines_of
-from fabriclab.views.page import Floats, Ints
 from fabriclab.views.scene import COLOUR, WIDTH, Layer, Scene, boxes, ink_on, lines, shade, texts_at
 
 _TOP, _EDGE, _ROUND, _TALL = 16.0, 40.0, 430.0, 520.0  # [px]
@@ -77,7 +76,7 @@ def map_scene(f: Fabric, share: Floats, colour: str, said: str = "") -> Scene:
     return worded(f, marks, every, share, layers, height, said, words, text("map.within"))
 
 
-def _busy(k: Lines, colour: str) -> NDArray[np.bool_]:
+def _busy(k: Lines, colour: str) -> Flags:
     """Return which lines are not idle; only loads tell."""
     return np.asarray(k.load != 0) | (colour != "load")
 
@@ -93,8 +92,7 @@ def _look(f: Fabric, node: Ints, marks: Marks, k: Lines, colour: str, wide: floa
     return {
         "width": np.where(idle, 0.7, float(np.clip(wide, 0.8, 3.0)) * part),
         "colour": np.where(idle, COLOUR["ink"], cable_colours(k, said_by, axis)),
-        "alpha": np.where(dead, 0.35, np.where(idle, _IDLE, 1.0)), "dash": 2.0 * dead, "notes": notes_of(marks, k),
-        "names": [f"{marks.names[a]} – {marks.names[b]}" for a, b in zip(k.a, k.b, strict=True)],
+        "alpha": np.where(dead, 0.35, np.where(idle, _IDLE, 1.0)), "dash": 2.0 * dead, **readable(marks, k),
     }  # fmt: skip
 
 
@@ -148,7 +146,7 @@ def _cube(grid: list[Ints]) -> tuple[Floats, Floats, float, float]:
     return place.real + WIDTH / 2, place.imag + _EDGE, float(place.imag.max()) + 2 * _EDGE, 0.36 * unit
 
 
-def _skipping(grid: list[Ints], k: Lines) -> NDArray[np.bool_]:
+def _skipping(grid: list[Ints], k: Lines) -> Flags:
     """Return which cables (K,) run along a row where some skip places without going round the edge, as in a HyperX."""
     table = np.array(grid)
     step = np.abs(table[:, k.b] - table[:, k.a])
@@ -205,7 +203,7 @@ def _part(look: dict[str, Any], which: Ints) -> dict[str, Any]:
     return {name: v[which] if isinstance(v, np.ndarray) else [v[i] for i in which] for name, v in look.items()}
 
 
-def _cables(k: Lines, x: Floats, y: Floats, near: NDArray[np.bool_], half: float, look: dict[str, Any]
+def _cables(k: Lines, x: Floats, y: Floats, near: Flags, half: float, look: dict[str, Any]
             ) -> dict[str, Layer]:  # fmt: skip
     here = np.flatnonzero(near)
     place, part = x + 1j * y, np.linspace(0, 1, 17)
@@ -236,7 +234,7 @@ def _bends(place: NDArray[np.complex128], start: NDArray[np.complex128], way: ND
     return np.asarray(tries[np.argmax(free, axis=0)])
 
 
-def _stubs(k: Lines, x: Floats, y: Floats, grid: list[Ints], far: NDArray[np.bool_], half: float, gap: float,
+def _stubs(k: Lines, x: Floats, y: Floats, grid: list[Ints], far: Flags, half: float, gap: float,
            look: dict[str, Any]) -> dict[str, Layer]:  # fmt: skip
     """Return stubs of the cables to other slabs or round the edge: level for x, upright for y, slanted for the rest."""
     here = np.flatnonzero(far)

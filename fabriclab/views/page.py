@@ -11,15 +11,14 @@ import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from fabriclab.core import Floats
 from fabriclab.texts import text
 from fabriclab.views.palette import INK, STYLE
 from fabriclab.views.tables import Table
 
 WIDTH = 7.0
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 styled = matplotlib.rc_context(STYLE)  # a decorator: what is drawn inside has the look of the course
 
 

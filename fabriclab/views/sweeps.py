@@ -10,9 +10,9 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from fabriclab import units
-from fabriclab.core import Result
+from fabriclab.core import Floats, Result
 from fabriclab.texts import text
-from fabriclab.views.page import Floats, Picture, spread
+from fabriclab.views.page import Picture, spread
 from fabriclab.views.palette import COLOURS, HERE, ROLES
 from fabriclab.views.rulers import fitted
 from fabriclab.views.scene import COLOUR, WIDTH, Layer, Scene, lines, log_axis, printed, texts_at, tick_layers

@@ -6,12 +6,11 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
-from numpy.typing import NDArray
 
 from fabriclab import units
-from fabriclab.core import Fabric, Flows, Timeline
+from fabriclab.core import Fabric, Flags, Floats, Flows, Ints, Timeline
 from fabriclab.texts import text
-from fabriclab.views.page import Floats, Ints, Picture
+from fabriclab.views.page import Picture
 from fabriclab.views.rulers import fitted
 from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, lines, printed, texts, texts_at, tick_layers
 from fabriclab.views.tables import Table
@@ -112,7 +111,7 @@ def _axis(t: Timeline, places: Floats, times: Floats, bottom: float) -> dict[str
 
 
 def _bars(
-    t: Timeline, flows: Flows, flow: Ints, lane: Ints, names: list[str], busy: NDArray[np.bool_],
+    t: Timeline, flows: Flows, flow: Ints, lane: Ints, names: list[str], busy: Flags,
     across: Callable[[Any], Floats],
 ) -> Layer:  # fmt: skip
     """Return a bar for each flow; those of a lane that overlap share its height."""
@@ -154,7 +153,7 @@ def _legend(flows: Flows, shown: Ints) -> dict[str, Layer]:
     return {"kinds": kinds, "kind names": texts(x + 24, 8.0, names)}
 
 
-def _busy(t: Timeline, flows: Flows, flow: Ints, time: float) -> NDArray[np.bool_]:
+def _busy(t: Timeline, flows: Flows, flow: Ints, time: float) -> Flags:
     """Return which flows move bytes at a time, in whichever repetition of their group that is."""
     begun, period = t.group_start[flows.group[flow]], t.period[flows.group[flow]]
     inside = (begun <= time) & (time < begun + period * t.repeat[flows.group[flow]])

@@ -5,13 +5,11 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from fabriclab import units
-from fabriclab.core import Fabric, Flows, check_memory, check_within, frozen, pointer, si
+from fabriclab.core import Fabric, Floats, Flows, Ints, check_memory, check_within, frozen, pointer, si
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 _BYTES = 120  # peak per flow and per dependency, measured and rounded up; a test holds it
 
 

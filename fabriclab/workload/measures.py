@@ -6,12 +6,10 @@ import re
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from fabriclab import units
-from fabriclab.core import Flows, Timeline, check_within, frozen
-
-Mask = NDArray[np.bool_]
+from fabriclab.core import Flags, Flows, Timeline, check_within, frozen
 
 
 def spans(timeline: Timeline, flows: Flows) -> Timeline:
@@ -22,12 +20,12 @@ def spans(timeline: Timeline, flows: Flows) -> Timeline:
     return replace(timeline, start=np.where(computes, timeline.finish - flows.lag, timeline.start))
 
 
-def labelled(flows: Flows, pattern: str) -> Mask:
+def labelled(flows: Flows, pattern: str) -> Flags:
     """Return which flows have a label in which a regular expression is found, (F,)."""
     return np.array([re.search(pattern, label) is not None for label in flows.labels])[flows.label]
 
 
-def busy(timeline: Timeline, flows: Flows, which: Mask) -> float:
+def busy(timeline: Timeline, flows: Flows, which: Flags) -> float:
     """Return the time in which at least one of some flows (F,) runs [s]; what is left of a step is their bubble."""
     seen = spans(timeline, flows)
     order = np.argsort(seen.start[which], kind="stable")
@@ -35,7 +33,7 @@ def busy(timeline: Timeline, flows: Flows, which: Mask) -> float:
     return float(np.sum(np.maximum(finish - np.maximum(start, np.append(-np.inf, finish[:-1])), 0.0)))
 
 
-def exposed(timeline: Timeline, flows: Flows, compute: Mask, communication: Mask) -> float:
+def exposed(timeline: Timeline, flows: Flows, compute: Flags, communication: Flags) -> float:
     """Return the time in which communication runs and computation waits [s], >= 0; both are flows, (F,)."""
     both = busy(timeline, flows, compute | communication)
     return max(0.0, both - busy(timeline, flows, compute))  # rounding shall not make it negative

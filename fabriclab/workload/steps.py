@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fabriclab import units
-from fabriclab.core import Fabric, FabricBuilder, Flows, si
+from fabriclab.core import Fabric, FabricBuilder, Floats, Flows, Ints, si
 from fabriclab.registry import register
-from fabriclab.workload._work import Floats, Ints, Work, times_of
+from fabriclab.workload._work import Work, times_of
 
 Cost = Callable[[Floats], ArrayLike]
 _SMALL = {"forward": [1.0, 2.0, 1.0], "backward": [2.0, 4.0, 2.0], "sizes": [4e6, 1e6, 3e6], "cost": lambda b: b / 1e6}

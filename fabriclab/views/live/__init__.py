@@ -9,14 +9,10 @@ from fabriclab.views.live.controls import Choice, Slider
 from fabriclab.views.live.copies import chunks, copies, savings
 from fabriclab.views.live.fabrics import fabric
 from fabriclab.views.live.networks import cut, explorer, failures, mix, twist
-from fabriclab.views.live.overlaps import overlap, straggler
-from fabriclab.views.live.rings import gigaio, placement, server, wirings
-from fabriclab.views.live.rulers import ruler
-from fabriclab.views.live.runs import race, sweep, timeline
+from fabriclab.views.live.runs import race, ruler, sweep, timeline, traffic
 from fabriclab.views.live.steppers import stepper
-from fabriclab.views.live.traffic import traffic
-from fabriclab.views.live.training import bubble, staleness
-from fabriclab.views.live.ways import paths, roulette
+from fabriclab.views.live.training import bubble, overlap, staleness, straggler
+from fabriclab.views.live.ways import gigaio, paths, placement, roulette, server, wirings
 from fabriclab.views.live.widget import Live, table
 from fabriclab.views.scene import Layer, Scene
 

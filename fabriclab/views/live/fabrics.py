@@ -5,14 +5,13 @@ from typing import Any
 
 import numpy as np
 
-from fabriclab.core import Fabric, Timeline
+from fabriclab.core import Fabric, Floats, Timeline
 from fabriclab.texts import text
 from fabriclab.views.fabric_words import SAYS, coloured, told
 from fabriclab.views.fabrics import MOST_BOXES, fabric_scene, share_of
 from fabriclab.views.live.controls import Choice, Control
 from fabriclab.views.live.widget import Live, live_view
 from fabriclab.views.maps import scale
-from fabriclab.views.page import Floats
 from fabriclab.views.scene import COLOUR, WIDTH, Scene, boxes, shade
 from fabriclab.views.tables import Table
 

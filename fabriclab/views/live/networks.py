@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fabriclab import catalog, collectives, metrics, operations, topologies, units
-from fabriclab.core import Fabric, Flows
+from fabriclab.core import Fabric, Floats, Flows, Ints
 from fabriclab.metrics.traffic import uniform_load
 from fabriclab.routing import route
 from fabriclab.texts import text
@@ -21,7 +21,6 @@ from fabriclab.views.live.controls import Choice, Slider
 from fabriclab.views.live.fabrics import scene_of
 from fabriclab.views.live.widget import Live, live_view
 from fabriclab.views.maps import is_direct, places_of
-from fabriclab.views.page import Floats, Ints
 from fabriclab.views.scene import COLOUR, Layer, Scene, ink_on, lines
 from fabriclab.views.tables import Table
 

@@ -9,14 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fabriclab import collectives, routing, topologies, units
-from fabriclab.core import Fabric, Flows, Schedule, StepGroup
+from fabriclab.core import Fabric, Floats, Flows, Schedule, StepGroup
 from fabriclab.lower import lower
 from fabriclab.texts import text
 from fabriclab.views.fabrics import MOST_NODES
 from fabriclab.views.layout import lines_of, marks_of, paths_of
 from fabriclab.views.live.controls import Slider
 from fabriclab.views.live.widget import Live, live_view
-from fabriclab.views.page import Floats
 from fabriclab.views.scene import COLOUR, WIDTH, Layer, Scene, boxes, ink_on, lines, shade, texts
 from fabriclab.views.tables import Table
 
@@ -150,7 +149,11 @@ class _Stepper:
         rows = plan.n_blocks * plan.segments
         value, held, ranks = (a[step].ravel() for a in (self.value, self.held, self.ranks))
         part, people = np.bitwise_count(ranks) / n, plan.n_participants
-        layers = {**self._network(), **self._cells(value, held, part, done), "movers": self._movers(done)}
+        key = np.where(self.fabric.transit[self.marks.first], COLOUR["switch"], COLOUR["host"])
+        layers = {"cables": lines(self.cables, width=1.5, colour=COLOUR["grey"], alpha=0.7),
+                  "nodes": boxes(self.x - self.half, self.y - 11, 2 * self.half, 22.0, ink=COLOUR["white"],
+                                 colour=key, texts=self.marks.names),
+                  **self._cells(value, held, part, done), "movers": self._movers(done)}  # fmt: skip
         segment, block = np.divmod(np.tile(np.arange(rows), people), plan.n_blocks)
         who: Any = [str(r) if r < n else self._who(r) for r in range(people)] if people > n else np.arange(n)
         table = Table({
@@ -164,14 +167,6 @@ class _Stepper:
         n = self.plan.n_ranks
         of, r = ("rank", participant) if participant < n else ("switch", participant - n)
         return text(f"live.stepper.{of}", r=r)
-
-    def _network(self) -> dict[str, Layer]:
-        keys = np.where(self.fabric.transit[self.marks.first], COLOUR["switch"], COLOUR["host"])
-        return {
-            "cables": lines(self.cables, width=1.5, colour=COLOUR["grey"], alpha=0.7),
-            "nodes": boxes(self.x - self.half, self.y - 11, 2 * self.half, 22.0, ink=COLOUR["white"], colour=keys,
-                           texts=self.marks.names),
-        }  # fmt: skip
 
     def _cells(self, value: Any, held: Any, part: Any, done: StepGroup | None) -> dict[str, Layer]:
         """Return the cells of all; those that the last step has written have a thick edge."""

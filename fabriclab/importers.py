@@ -1,4 +1,4 @@
-"""Reader of the text that nccl-tests and rccl-tests print, in all their versions since 2016."""
+"""Readers of what tools print: nccl-tests and rccl-tests, in all their versions since 2016."""
 
 import os
 import re
@@ -81,6 +81,13 @@ class _Table:
             self.short += 1
         else:
             self.rows.append(_Row(line, float(found[1]), found[3], redop, root, cells))
+
+
+def text_lines(source: str | os.PathLike[str]) -> list[str]:
+    """Return the lines of a file, or of its text if that has several lines."""
+    if isinstance(source, str) and "\n" in source:
+        return source.splitlines()
+    return Path(source).read_text(encoding="utf-8", errors="replace").splitlines()
 
 
 def read_nccl_tests(
