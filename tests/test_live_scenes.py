@@ -357,7 +357,7 @@ def test_copies_run_over_the_cables_of_their_parts_and_stand_apart():
     middle = dict(zip(box["names"], box["x"] + box["w"] / 2, strict=True))
     ptr = over["ptr"].astype(int)
     ends = [(over["x"][a], over["x"][b - 1]) for a, b in itertools.pairwise(ptr)]
-    for (start, end), (a, b) in zip(ends, [("nic 0.4", "cpu 0.0"), *[("cpu 0.0",) * 2] * 2, ("cpu 0.0", "gpu 0.0")],
+    for (start, end), (a, b) in zip(ends, [("nic 0.7", "cpu 0.0"), *[("cpu 0.0",) * 2] * 2, ("cpu 0.0", "gpu 0.0")],
                                     strict=True):  # fmt: skip
         assert abs(start - middle[a]) < 115 and abs(end - middle[b]) < 115  # a processor is 155 wide
     assert number["texts"] == ["1", "2", "3", "4"] * 2

@@ -1,7 +1,7 @@
 """One copy inside a server: over which parts it goes, how fast, and what it costs to start."""
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -100,12 +100,6 @@ class Server:
     acs: bool = False
     kernel: bool = False
 
-    @cached_property
-    def halves(self) -> tuple[Fabric, Fabric]:
-        """The server without the links that join GPUs only, and with these alone."""
-        peer = np.isin(np.array(self.fabric.media)[self.fabric.medium], _PEERS)
-        return self.fabric.without(links=np.flatnonzero(peer)), self.fabric.without(links=np.flatnonzero(~peer))
-
     def parts(self) -> dict[str, str]:
         """Return the row of this family in the table of servers; empty for a fabric that is none of them."""
         return _SERVERS.get(self.fabric.family.replace("nvl72", "gb200"), {})
@@ -133,19 +127,15 @@ class Server:
 
     def processor(self, end: End) -> End:
         """Return the memory of the nearest processor."""
-        near = min((self.way(end.node, int(n)).size, int(n)) for n in self.fabric.nodes("cpu"))[1]
+        near = min((_way(self.fabric, end.node, int(n)).size, int(n)) for n in self.fabric.nodes("cpu"))[1]
         return End("cpu", self.fabric.name(near), near)
-
-    def way(self, *nodes: int) -> NDArray[np.int64]:
-        """Return the links of a way through some nodes that leaves out links between GPUs."""
-        return routing.route(self.halves[0], Flows.make(nodes[:-1], nodes[1:], 1.0)).link.astype(np.int64)
 
     def walk(self, a: End, b: End, *via: int) -> tuple[NDArray[np.int64], tuple[str, ...], float]:
         """Return the links of a way, what is on it, and the latency: a sum, in which a root complex counts as a switch.
 
         The port of a GPU is no part; what a drive hangs on is one.
         """
-        link = self.way(a.node, *via, b.node)
+        link = _way(self.fabric, a.node, *via, b.node)
         first, last = (end.kind not in ("nvme", "cxl") for end in (a, b))
         names = [self.fabric.name(n) for n in [a.node, *self.fabric.target[link]][first : link.size + 1 - last]]
         over = (a.name, *(n for n in names if not n.startswith("port")), b.name)
@@ -191,7 +181,7 @@ class Server:
             around = rate / catalog.value("links", link, "nccl_effective_per_link") - 1  # for each byte of data
             sizes = [fact("nvlink-packet", "max_payload", name=n) for n in ("a kernel", "a copy engine")]
             part = 1 / (1 + around * (1.0 if self.kernel else sizes[0] / sizes[1]))
-        alone = self.halves[1]
+        alone = _halves(self.fabric)[1]
         way = routing.route(alone, Flows.make(a.node, b.node, 1.0), "spray")
         rate = float(np.min(alone.capacity[way.link] / way.use)) * part
         over = (a.name, *["nvswitch"] * (way.link.size > 1), b.name)
@@ -212,3 +202,16 @@ class Server:
         part = {"pcie": pcie_part(kind, size=size, payload=payload, back=self.back), "c2c": c2c}
         share = np.array([part.get(m, 1.0) for m in self.fabric.media])
         return float(np.min(self.fabric.capacity[link] * share[self.fabric.medium[link]], initial=np.inf))
+
+
+@lru_cache(maxsize=8)
+def _halves(fabric: Fabric) -> tuple[Fabric, Fabric]:
+    """Return a server without the links that join GPUs only, and with these alone."""
+    peer = np.isin(np.array(fabric.media)[fabric.medium], _PEERS)
+    return fabric.without(links=np.flatnonzero(peer)), fabric.without(links=np.flatnonzero(~peer))
+
+
+@lru_cache(maxsize=1024)
+def _way(fabric: Fabric, *nodes: int) -> NDArray[np.int64]:
+    """Return the links of a way through some nodes that leaves out links between GPUs."""
+    return routing.route(_halves(fabric)[0], Flows.make(nodes[:-1], nodes[1:], 1.0)).link.astype(np.int64)

@@ -13,7 +13,6 @@ from fabriclab.gpudirect.copies import Move, Server
 # How many ends may be memory of the host; one at least is a GPU.
 _HOST_ENDS = {"nvlink": (0,), "peer": (0,), "pinned": (0, 1), "pageable": (0, 1), "cpu": (1,)}
 MECHANISMS = tuple(_HOST_ENDS)
-_HERE = File(__file__).parent
 
 
 @dataclass(frozen=True)
@@ -156,7 +155,7 @@ def calls(way: str) -> tuple[tuple[str, str, tuple[str, ...]], ...]:
     way : str
         ``"peermem"`` or ``"dmabuf"`` (GPUDirect RDMA), or ``"cufile"`` (GPUDirect Storage).
     """
-    rows = read_rows(_HERE / "calls.csv")
+    rows = read_rows(File(__file__).with_name("calls.csv"))
     units.choice(way, "way", dict.fromkeys(row["way"] for row in rows))
     return tuple((row["call"], row["does"], tuple(row["needs"].split())) for row in rows if row["way"] == way)
 
@@ -199,7 +198,7 @@ def register(memory: str, call: str = "ibv_reg_mr", *, module: bool = True) -> s
     OSError
         With the errno of the call.
     """
-    rows = read_rows(_HERE / "registrations.csv")
+    rows = read_rows(File(__file__).with_name("registrations.csv"))
     asked = {k: units.choice(v, k, {r[k]: k for r in rows}) for k, v in (("memory", memory), ("call", call))}
     asked["module"] = "yes" if units.flag(module, "module") else "no"
     row = next(r for r in rows if asked.items() <= r.items())

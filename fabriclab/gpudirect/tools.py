@@ -80,7 +80,7 @@ def topo(fabric: Fabric) -> Topology:
     """
     server, where = Server(fabric), fabric.coord[:, fabric.coord_names.index("server")]
     ends = [server.end(f"{k} {i}") for k in ("gpu", "nic") for i in range(int(np.sum(where[fabric.nodes(k)] == 0)))]
-    cells = tuple(tuple(_relation(server, a, b) for b in ends) for a in ends)
+    cells = tuple(tuple(_relation(server, *sorted((a, b), key=lambda e: e.node)) for b in ends) for a in ends)
     return Topology(tuple(e.name.upper().replace(" ", "") for e in ends), cells)
 
 

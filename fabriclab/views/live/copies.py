@@ -37,13 +37,13 @@ def copies(
     iommu : str
         off or on.
     source : str
-        What sends: "nic", "nvme" or "gpu".
+        What sends: "nic"; or the drive or GPU that is beside that NIC, "nvme" or "gpu".
     server : str
         A topology of one server.
     size : float or str
         Of the transfer. [B]
     """
-    fabric, number = _classes(server)
+    fabric, number = _classes(server, source)
 
     def scene(mechanism: str, relation: str, iommu: str) -> Scene:
         ends = f"{source} {number[relation]}", "gpu 0"
@@ -75,7 +75,7 @@ def savings(size: float = 2.0**20, source: str = "nic", relation: str = "PIX", *
     source, relation, server : str
         As in `copies`.
     """
-    fabric, number = _classes(server)
+    fabric, number = _classes(server, source)
 
     def scene(size: float, source: str, relation: str) -> Scene:
         ways = [gpudirect.path(fabric, f"{source} {number[relation]}", "gpu 0", m) for m in _WAYS]
@@ -140,12 +140,12 @@ def chunks(chunk: float = 1024.0, mechanism: str = "pinned", *, server: str = "d
 
 
 @functools.cache
-def _classes(server: str) -> tuple[Fabric, dict[str, str]]:
-    """Return a server, and for each class the number of a NIC that is so far from GPU 0."""
+def _classes(server: str, source: str) -> tuple[Fabric, dict[str, str]]:
+    """Return a server, and for each class the number of a NIC that is so far from GPU 0, where the source may be."""
     fabric = topologies.build(server)
     matrix = gpudirect.topo(fabric)
-    far = {matrix.relation("GPU0", n): n[3:] for n in reversed(matrix.names) if n[:3] == "NIC"}
-    return fabric, dict(reversed(far.items()))
+    far = {matrix.relation("GPU0", n): n[3:] for n in matrix.names if n[:3] == "NIC"}
+    return fabric, {relation: n for relation, n in far.items() if (source, n) != ("gpu", "0")}
 
 
 def _numbered(drawn: Scene, moves: tuple[Move, ...], words: list[str]) -> dict[str, Layer]:
