@@ -65,19 +65,20 @@ def copies(
                                                  "iommu": Choice(("off", "on"))})  # fmt: skip
 
 
-def savings(size: float = 2.0**20, source: str = "nic", relation: str = "PIX", *, server: str = "dgx_h100") -> Live:
+def savings(size: float = 1000.0, source: str = "nic", relation: str = "PIX", *, server: str = "dgx_h100") -> Live:
     """Compare what a transfer to GPU 0 takes by each mechanism: the time of each copy, bytes of host memory, cores.
 
     Parameters
     ----------
     size : float
-        Of the transfer, in one piece. [B]
+        Of the transfer, in one piece. [kB]
     source, relation, server : str
         As in `copies`.
     """
     fabric, number = _classes(server, source)
 
     def scene(size: float, source: str, relation: str) -> Scene:
+        size *= 1e3
         ways = [gpudirect.path(fabric, f"{source} {number[relation]}", "gpu 0", m) for m in _WAYS]
         bars = []
         for lane, way in enumerate(ways):
@@ -99,7 +100,7 @@ def savings(size: float = 2.0**20, source: str = "nic", relation: str = "PIX", *
                     host=units.format_size(ways[1].host_traffic * size))  # fmt: skip
         return replace(made, said=said, alt=said, table=table)
 
-    kinds, sizes = Choice(("nic", "nvme")), Slider(64, 2.0**30, unit="B", log=True)
+    kinds, sizes = Choice(("nic", "nvme")), Slider(1, 1e6, unit="kB", log=True)
     return live_view("savings", locals(), scene, {"size": sizes, "source": kinds, "relation": Choice(tuple(number))})
 
 
@@ -129,10 +130,10 @@ def chunks(chunk: float = 1024.0, mechanism: str = "pinned", *, server: str = "d
         bars = [(i, 0, b - step[i], b) for i, row in enumerate(last) for b in row]
         lanes = [f"{i + 1} {m.by} {m.over[-1]}" for i, m in enumerate(way.moves)]
         made = _bars(bars, lanes, (text("live.chunks.chunk"),))
-        best = min((way.time(total, 1024.0 * 2**k), 2**k) for k in range(5, 14))
-        said = text("live.chunks.said", size=units.format_size(total), n=pieces, time=units.format_time(last.max()),
-                    whole=units.format_time(way.time(total)), best=units.format_time(best[0]),
-                    at=units.format_size(1024.0 * best[1]))  # fmt: skip
+        best, at = min((way.time(total, 1024.0 * 2**k), 2**k) for k in range(5, 14))
+        said = text("live.chunks.said", size=units.format_size(total), n=pieces, each=units.format_size(total / pieces),
+                    at=units.format_size(1024.0 * at), time=units.format_time(last.max()),
+                    whole=units.format_time(way.time(total)), best=units.format_time(best))  # fmt: skip
         return replace(made, said=said, alt=said)
 
     return live_view("chunks", locals(), scene, {"chunk": Slider(32, 8192, unit="KiB", log=True),
@@ -161,8 +162,10 @@ def _numbered(drawn: Scene, moves: tuple[Move, ...], words: list[str]) -> dict[s
         if names[0] not in spots:  # a drive: below what it hangs on
             spots[names[0]] = spots[names[1]] + np.array([25.0, 34.0])
             beside.append((*(spots[names[0]] + 4.0), move.over[0], 0))
-        legs = [ways.get((a, b), np.array([spots[a], spots[b]])) for a, b in itertools.pairwise(names)]
-        within = len({*names}) == 1  # a copy within host memory stands beside its processor
+        within, legs = len({*names}) == 1, []  # a copy within host memory stands beside its processor
+        for a, b in itertools.pairwise(names):  # the port of a GPU is no part, but it is drawn
+            ports = [m for m in spots if (a, m) in ways and (m, b) in ways][: not within and (a, b) not in ways]
+            legs += [ways.get(x, np.array([spots[k] for k in x])) for x in itertools.pairwise([a, *ports, b])]
         over.append(np.concatenate(legs) + np.array([90 + 2.5 * aside if within else aside, 0.0]))
     key = np.array([COLOUR[k] for k in ("predicted", "failed", "other1", "other2")])[np.arange(n) % 4]
     low = drawn.height + 12 + 20 * np.arange(n)
