@@ -8,12 +8,10 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from fabriclab.collectives._algorithm import Built, Costs, Steps, algorithm, each, server_size
-from fabriclab.core import StepGroup, frozen
-
-Floats = NDArray[np.float64]
+from fabriclab.core import Floats, StepGroup, frozen
 
 
 def _table(n: Any, traffic: ArrayLike) -> Floats:

@@ -11,19 +11,19 @@ References
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from fabriclab import units
 from fabriclab.collectives._algorithm import server_size
-from fabriclab.collectives.all_to_all import Floats, _port
-from fabriclab.core import Fabric, Flows, frozen
+from fabriclab.collectives.all_to_all import _port
+from fabriclab.core import Fabric, Floats, Flows, Ints, frozen
 
 _FORMS = ("high_throughput", "low_latency")
 
 
 def choose_experts(
     n_ranks: int, tokens: int, choices: int, *, popular: float = 1.0, seed: int = 0
-) -> NDArray[np.int64]:  # fmt: skip
+) -> Ints:  # fmt: skip
     """Return the experts that a random gate chooses for each token, (n_ranks, tokens, choices), one expert per rank.
 
     Those of a token differ; expert 0 is ``popular`` times as likely as each other one to be drawn next. Leaves out
@@ -43,7 +43,7 @@ def choose_experts(
 
 def expert_tables(
     chosen: ArrayLike, form: str = "high_throughput", *, per_server: int | None = None, combine: bool = False
-) -> list[NDArray[np.int64]]:
+) -> list[Ints]:
     """Return for each step how many tokens each rank sends to each, (n, n); those that stay are left out.
 
     Either is a ``traffic`` of an all-to-all. The messages of a step are its entries above 0 in the high-throughput
