@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from fabriclab import measure
-from fabriclab.measure import _launch, _machine
+from fabriclab.measure import _launch
 
 psutil = pytest.importorskip("psutil")
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc and /dev/shm")
@@ -23,8 +23,8 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 print("begin", flush=True)
 measure.all_reduce("64 KiB", 2, sys.argv[1], rounds=1_000_000)
 """
-needs_mpi = pytest.mark.skipif(not _machine.has_mpi(), reason="mpi4py or mpiexec is not installed")
-needs_torch = pytest.mark.skipif(not _machine.has("torch"), reason="torch is not installed")
+needs_mpi = pytest.mark.skipif(not _launch.has_mpi(), reason="mpi4py or mpiexec is not installed")
+needs_torch = pytest.mark.skipif(not _launch.has("torch"), reason="torch is not installed")
 TRANSPORTS = ["shm", pytest.param("mpi", marks=needs_mpi), pytest.param("gloo", marks=needs_torch)]
 
 

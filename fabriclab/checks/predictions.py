@@ -2,16 +2,14 @@
 
 import functools
 import math
-import os
 from collections.abc import Mapping
 from typing import Any
 
 from fabriclab.checks import forms, store
-from fabriclab.checks.answers import SI, digits, parse_answer, quantity, shown, times, unit_in
-from fabriclab.checks.shown import Refused, Shown, refuse_if
+from fabriclab.checks.shown import SI, Refused, Shown, digits, parse_answer, quantity, refuse_if, shown, times, unit_in
 from fabriclab.core import Result
 from fabriclab.exercises.parts import rows_of
-from fabriclab.texts import table, text
+from fabriclab.texts import switched_on, table, text
 
 _NO_IDEA = {"value": None, "low": 0.1, "high": 1000.0}
 _SPOT_ON = 1.15
@@ -150,7 +148,7 @@ def reveal(
     if held is not None and not _fits(id, held["unit"]):
         held = None  # of an older file: it cannot be compared
     asked = _asked(id) or unit or unit_in(truth) or ("GB/s" if isinstance(truth, Result) else "1")
-    if held is None and not anyway and os.environ.get("FABRICLAB_REVEAL", "") in ("", "0"):
+    if held is None and not anyway and not switched_on("FABRICLAB_REVEAL"):
         return Shown((text("reveal.first", **_call(id, asked)),), "wait")
     entry = held or {"value": None, "low": None, "high": None, "unit": None, "skipped": True}
     asked = entry["unit"] or asked

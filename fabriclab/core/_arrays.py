@@ -1,7 +1,5 @@
 """Compressed rows, shared by the types of this folder."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 

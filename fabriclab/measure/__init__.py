@@ -2,8 +2,7 @@
 
 from fabriclab.measure._collectives import all_gather, all_reduce, broadcast, reduce_scatter
 from fabriclab.measure._host import copy, one_sided, sockets
-from fabriclab.measure._launch import NotMeasured
-from fabriclab.measure._machine import cores, has_mpi
+from fabriclab.measure._launch import NotMeasured, cores, has_mpi
 from fabriclab.measure._rounds import WrongAnswer, stored
 
 __all__ = [

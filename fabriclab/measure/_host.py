@@ -1,8 +1,5 @@
 """What one machine does by itself: copy its memory, and move bytes between two of its processes."""
 
-from __future__ import annotations
-
-import math
 import socket
 import tempfile
 import threading
@@ -20,8 +17,7 @@ from fabriclab import units
 from fabriclab.core import Result, check_memory
 from fabriclab.errors import FabricError
 from fabriclab.measure import _launch
-from fabriclab.measure._launch import NotMeasured
-from fabriclab.measure._machine import Load, load_note
+from fabriclab.measure._launch import Load, NotMeasured, load_note
 from fabriclab.measure._rounds import Sizes, WrongAnswer, nearest, sizes_of, summed_up
 from fabriclab.texts import text
 
@@ -61,19 +57,9 @@ def copy(size: Sizes = "64 MiB", repeats: int = 5) -> Result:
     return summed_up("copy", sizes, times, {"repeats": repeats}, how, [note])
 
 
-def _copies(n: int, repeats: int) -> list[float]:
+def _copies(n: int, repeats: int) -> NDArray[np.float64]:
     source, target = _pattern(n), np.zeros(n, np.uint8)
-
-    def timed(calls: int) -> float:
-        start = perf_counter()
-        for _ in range(calls):
-            np.copyto(target, source)
-        return (perf_counter() - start) / calls
-
-    timed(1)
-    calls = math.ceil(1e-3 / timed(1))  # a clock cannot time one copy of a few bytes
-    target[:] = 0
-    times = [timed(calls) for _ in range(repeats)]
+    times: NDArray[np.float64] = _in_turns([partial(np.copyto, target, source)], repeats)[0]
     if not np.array_equal(target, source):
         raise WrongAnswer(f"a copy of {n} B differs from what was copied: do not use its time")
     return times

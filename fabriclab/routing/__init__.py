@@ -17,8 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import registry, units
 from fabriclab.core import Fabric, Floats, Flows, Ints, Routes, check_within, expand, rows_of, whole
-from fabriclab.routing._clos import ways
-from fabriclab.routing._static import from_tables, tables
+from fabriclab.routing._clos import from_tables, tables, ways
 from fabriclab.routing._ways import Rows, by_pair
 
 __all__ = ["Settled", "deadlock", "from_tables", "lanes", "names", "route", "settle", "settled", "tables"]

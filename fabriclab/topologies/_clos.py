@@ -5,14 +5,12 @@ and every cable is a link of its own, so that a hash can choose among them. Name
 ``pod`` where there are three tiers, ``server`` and ``local`` of hosts, GPUs and NICs, ``plane``, ``rail``, ``index``.
 """
 
-from __future__ import annotations
-
 import inspect
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -47,7 +45,7 @@ class Parts:
         cls, *, radix: int | None = None, rate: units.Quantity | None = None,
         switch_delay: units.Quantity | None = None, host_length: units.Quantity = HOST_LENGTH,
         switch_length: units.Quantity = SWITCH_LENGTH,
-    ) -> Parts:  # fmt: skip
+    ) -> Self:  # fmt: skip
         """Read the arguments; None stands for 64-port NDR switches (Quantum-2) and NICs (ConnectX-7).
 
         Two resellers give 330 ns and at most 150 ns as the forwarding time of that switch and its maker
@@ -65,7 +63,7 @@ class Parts:
         delay = length * catalog.value("media", "fibre", "propagation")
         b.add_cables(one, other, capacity=self.rate, delay=delay, medium="fibre", length=length)
 
-    def split(self, planes: int) -> Parts:
+    def split(self, planes: int) -> Self:
         """Return the same switches with each port split into ``planes`` slower ones."""
         return replace(self, radix=self.radix * planes, rate=self.rate / planes)
 

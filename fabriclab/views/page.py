@@ -11,7 +11,6 @@ both white and the dark theme (the best grey has 4.34).
 import html
 import io
 import math
-import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -26,7 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import units
 from fabriclab.core import Floats, Result
-from fabriclab.texts import text
+from fabriclab.texts import switched_on, text
 
 __all__ = ["COLOURS", "GREY", "HERE", "INK", "NODE", "ROLES", "STYLE", "TINT", "Axes", "Picture", "Table", "plain",
            "spread", "styled", "table", "three"]  # fmt: skip
@@ -266,7 +265,7 @@ class Picture:
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         """Return what a notebook shows: the drawing, or the words in text mode."""
         table = self.table._repr_html_()
-        if os.environ.get("FABRICLAB_TEXT", "") not in ("", "0"):
+        if switched_on("FABRICLAB_TEXT"):
             shown = f"<p>{html.escape(self.finding)}</p>{table}<p>{html.escape(self.caption)}</p>"
         else:
             unfold = f"<details><summary>{text('live.word.numbers')}</summary>{table}</details>"

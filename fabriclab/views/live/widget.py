@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import inspect
-import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
@@ -17,7 +16,7 @@ import traitlets
 
 from fabriclab import units
 from fabriclab.core import Fabric
-from fabriclab.texts import keys, text
+from fabriclab.texts import keys, switched_on, text
 from fabriclab.views.live.controls import MOST_CONTROLS, Choice, Control, Slider, name_of, range_of
 from fabriclab.views.page import Picture, Table
 from fabriclab.views.scene import COLOUR, DASHES, PALETTE, WIDTH, Layer, Scene, printed
@@ -199,7 +198,7 @@ class Live:
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
         """Return the widget, with a printed picture for pages without a kernel; in text mode only words."""
-        if os.environ.get("FABRICLAB_TEXT", "") not in ("", "0"):
+        if switched_on("FABRICLAB_TEXT"):
             return {"text/plain": str(self), "text/html": f"<pre>{html.escape(str(self))}</pre>"}
         data, meta = self.widget._repr_mimebundle_(**kwargs)
         drawn, said = self.scene.layers and not self.scene.wrong, html.escape(self.scene.said)
