@@ -21,9 +21,9 @@ def attributes(gid="0000:0000:0000:0000:0000:0000:0000:0000", qpn=1, **changes):
     return attr
 
 
-def side(kind=RC, size=4096, cqe=64, access=ALL, srq=0, **caps):
+def side(kind=RC, size=4096, cqe=64, access=ALL, srq=0, adversary=None, **caps):
     """Make one side with all that belongs to it: context, domain, queues, a region, and a pair in RESET."""
-    ctx = rdma.Context()
+    ctx = rdma.Context(adversary=adversary)
     pd = rdma.PD(ctx)
     scq, rcq, mr = rdma.CQ(ctx, cqe), rdma.CQ(ctx, cqe), rdma.MR(pd, size, access)
     shared = rdma.SRQ(pd, rdma.SrqInitAttr(rdma.SrqAttr(max_wr=srq))) if srq else None

@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+import rdma_pairs
 from test_views import BLINDNESS, contrast, lab, linear
 
 import fabriclab as fl
@@ -11,7 +12,7 @@ from fabriclab import collectives, registry, topologies
 from fabriclab.checks import forms
 from fabriclab.views import live
 from fabriclab.views.live.widget import Live
-from fabriclab.views.palette import ROLES
+from fabriclab.views.page import ROLES
 from fabriclab.views.scene import COLOUR, PALETTE, Layer, Scene, ink_on, printed, shade
 
 HALL = topologies.build("rail_optimised")
@@ -95,6 +96,8 @@ VIEWS = {
     "priority": lambda: live.overlap(bucket=220, priority=True),
     "straggler": lambda: live.straggler(),
     "slow link": lambda: live.straggler(ranks=7, what="link", way="binomial_tree"),
+    "queue pair": lambda: live.queue_pair(),
+    "request": lambda: live.request(step=9),
     "ruler": lambda: live.ruler({"copy": "10 GB/s"}, {"NVLink 4": "450 GB/s"}),
 }
 MEASURED = {"here": kept("measured", samples=[[1e-3, 1e-3, 2e-3], [2e-3, 2e-3, 3e-3]]), "there": kept("published")}
@@ -238,6 +241,29 @@ def test_lines_that_change_places_are_marked_where_they_do():
     assert tree.at("64 KiB") < ring.at("64 KiB")
     assert tree.at("1 MiB") > ring.at("1 MiB")
     assert said == ["lines cross near 190 kB"]
+
+
+@pytest.mark.parametrize(("way", "opcode"), [("WRITE", 0), ("WRITE with immediate", 1), ("SEND", 2), ("READ", 4)])
+def test_a_request_counts_what_the_device_counts(way, opcode):
+    a, b = rdma_pairs.pair()
+    if opcode in (1, 2):
+        b.qp.post_recv(rdma_pairs.receive(b))
+    assert rdma_pairs.outcome(a, rdma_pairs.request(a, b, opcode)) == rdma_pairs.OK
+    b.rcq.poll()
+    whole = live.request(way, 13)
+    device = {k: getattr(a.ctx.counters, k) + getattr(b.ctx.counters, k)
+              for k in ("copies", "doorbells", "transfers", "polled")}  # fmt: skip
+    assert [whole.scene.table[k][-1] for k in ("copies", "doorbells", "transfers")] == [*device.values()][:3]
+    assert f"completions polled {device['polled']}" in whole.scene.said and whole.scene.table["calls"].sum() == 0
+    assert ("program B" in whole.scene.table["who"]) == (opcode in (1, 2))
+
+
+def test_steps_of_a_queue_pair_are_judged_by_the_device():
+    view = live.queue_pair("RC", "RESET", "RTS")
+    assert "is refused: no step leads from RESET to RTS" in view.scene.said and "Errno" not in view.scene.said
+    assert view.set(now="RTR").scene.table["attribute"].tolist() == [
+        "TIMEOUT", "RETRY_CNT", "RNR_RETRY", "MAX_QP_RD_ATOMIC", "SQ_PSN"]  # fmt: skip
+    assert view.set(kind="UD").scene.table["attribute"].tolist() == ["SQ_PSN"]
 
 
 def test_a_bubble_of_two_stages_by_hand():
@@ -409,6 +435,11 @@ def test_the_table_holds_the_numbers_that_are_drawn(name):
         assert drawn["dots"].fields["x"] == pytest.approx(
             np.interp(np.log(table["rate [B/s]"]), at, ticks["x"]), abs=0.1
         )
+    elif "attribute" in table.columns:
+        assert drawn["attributes"].fields["texts"] == table["attribute"].tolist()
+    elif "who" in table.columns:
+        assert drawn["actors"].fields["names"] == table["who"].tolist()
+        assert drawn["what"].fields["texts"] == table["what"].tolist()
     elif "lines" in drawn:
         ticks, first = drawn["y ticks"].fields, slice(0, 4)
         at = np.log([fl.units.time(t) for t in ticks["texts"]])

@@ -24,8 +24,7 @@ from fabriclab import registry, topologies, units, views
 from fabriclab.core import FabricBuilder, Flows, Result, Timeline
 from fabriclab.views.fabrics import fabric_scene
 from fabriclab.views.layout import marks_of
-from fabriclab.views.page import spread
-from fabriclab.views.palette import COLOURS, GREY, INK, NODE, ROLES, STYLE
+from fabriclab.views.page import COLOURS, GREY, INK, NODE, ROLES, STYLE, spread
 from fabriclab.views.rulers import marks_of as marks_at
 from fabriclab.views.rulers import ruler_scene
 from fabriclab.views.scene import DASHES, HATCHES

@@ -14,7 +14,8 @@ from typing import Any
 from fabriclab import exercises
 from fabriclab.catalog import case
 from fabriclab.checks.answers import digits, is_rounded, named_factor, parse_answer, quantity, shown
-from fabriclab.checks.shown import Refused, rows_of
+from fabriclab.checks.shown import Refused
+from fabriclab.exercises.parts import rows_of
 from fabriclab.formulas import evaluate
 from fabriclab.registry import get
 from fabriclab.texts import text
@@ -87,7 +88,7 @@ def _read(way: str) -> tuple[float, str]:
 def questions() -> Mapping[str, Question]:
     """Return all questions by id, in the order of the table."""
     table = {}
-    for row in rows_of("questions.csv"):
+    for row in rows_of("questions.csv", __file__):
         ways = (part.partition("=") for part in row["params"].split(";") if part)
         slips = (part.partition("#") for part in row["misformulas"].split(";"))
         table[row["id"]] = Question(

@@ -1,7 +1,7 @@
 """Lower bounds on the time of a collective, each with the machine model that it needs; and the LogGP model."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,8 +15,7 @@ MACHINES = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Bound:
+class Bound(NamedTuple):
     """No algorithm on a machine of this model is faster.
 
     Parameters

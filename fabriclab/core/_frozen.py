@@ -115,12 +115,15 @@ def si(value: ArrayLike, name: str, read: Callable[[units.Quantity, str], float]
     return array
 
 
-def whole(value: ArrayLike, name: str, shape: tuple[int, ...], what: str) -> NDArray[np.int64]:
-    """Return whole numbers of this shape, which are ``what``, or refuse them by name."""
+def whole(value: ArrayLike, name: str, shape: tuple[int, ...], what: str, bound: int = 2**31) -> NDArray[np.int64]:
+    """Return whole numbers below ``bound``, which are ``what``, of this shape (-1 for any length), or refuse them."""
     given = column(value, name)
-    if given.shape != shape or given.dtype.kind not in "iu":
-        msg = f"{name} must be whole numbers of shape {shape} ({what}), got {given.dtype} of shape {given.shape}"
-        raise ValueError(msg)
+    fits = given.ndim == len(shape) and all(n in (-1, found) for n, found in zip(shape, given.shape, strict=True))
+    if not fits or given.dtype.kind not in "iu":
+        wanted = str(shape).replace("-1", "any")
+        raise ValueError(f"{name} must be whole numbers of shape {wanted} ({what}), got {given.dtype} {given.shape}")
+    if bound < 2**31:
+        check_within(given, name, 0, bound - 1)
     return given.astype(np.int64)
 
 

@@ -96,9 +96,8 @@ class Routes(Value):
 
     def link_bytes(self, flows: Flows, n_links: int) -> NDArray[np.float64]:
         """Return the bytes that all flows (with their repeats) put on each link, (n_links,)."""
-        moved = flows.size * flows.repeat[flows.group]
-        per_entry = (moved[self.flow] * self.share)[rows_of(self.ptr)] * self.use
-        return np.bincount(self.link, weights=per_entry, minlength=n_links).astype(np.float64)
+        moved = (flows.size * flows.repeat[flows.group])[self.flow] * self.share
+        return np.bincount(self.link, moved[rows_of(self.ptr)] * self.use, n_links).astype(np.float64)
 
     def __repr__(self) -> str:
         """Show how many rows of which kind there are."""

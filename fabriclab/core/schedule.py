@@ -66,10 +66,8 @@ class Schedule(Value):
 
     def __post_init__(self) -> None:
         """Check every group."""
-        units.count(self.n_ranks, "n_ranks")
-        units.count(self.n_blocks, "n_blocks")
-        units.count(self.segments, "segments")
-        units.count(self.n_switches, "n_switches", 0)
+        for name, least in (("n_ranks", 1), ("n_blocks", 1), ("segments", 1), ("n_switches", 0)):
+            units.count(getattr(self, name), name, least)
         units.count(self.root, "root", 0, self.n_ranks - 1)
         object.__setattr__(self, "groups", tuple(self.groups))
         people = self.n_ranks + self.n_switches
@@ -80,8 +78,7 @@ class Schedule(Value):
             check_finite(self, {"parts": ""})
             check_shape(self, ["parts"], (1 if self.parts.size == 1 else self.n_blocks,))
             if self.parts.size > 1 and any(g.repeat > 1 and g.shift for g in self.groups):
-                msg = "blocks of several sizes cannot be shifted, since each repetition would differ; write it out"
-                raise ValueError(msg)
+                raise ValueError("blocks of several sizes cannot be shifted: repetitions would differ; write it out")
 
     @property
     def n_participants(self) -> int:

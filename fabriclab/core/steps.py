@@ -119,5 +119,4 @@ def _check_writes(g: int, group: StepGroup, blocks: int, segments: int) -> None:
     if hit.size:
         at, block = divmod(int(start[hit[0]]), blocks + 1)
         where = f"block {block} of participant {at // segments}"
-        msg = f"group {g}: two transfers of one step write to {where}; put them into two steps, or let both reduce"
-        raise ValueError(msg)
+        raise ValueError(f"group {g}: two transfers of one step write to {where}; take two steps, or let both reduce")

@@ -124,15 +124,14 @@ def fresh_folder(work: str, user: int, size: int) -> None:
 def limits_for_children(limits: Mapping[str, Any]) -> list[tuple[int, tuple[int, int]]]:
     """Return the arguments of setrlimit: what the kernel counts for one process."""
     cpu, memory = math.ceil(limits["cpu_s"]), limits["memory"]
-    wanted = {"CPU": (cpu, cpu + 1), "AS": (memory, memory + HEADROOM), "CORE": (0, 0)}
-    for name, key in (("FSIZE", "file_size"), ("NPROC", "processes"), ("NOFILE", "files")):
-        wanted[name] = (limits[key],) * 2
-    found = []
-    for name, (soft, hard) in wanted.items():
-        kind = getattr(resource, f"RLIMIT_{name}")
-        most = resource.getrlimit(kind)[1] % 2**64  # -1 stands for none
-        found.append((kind, (min(soft, most), min(hard, most))))
-    return found
+    size, tasks, files = (limits[name] for name in ("file_size", "processes", "files"))
+    wanted = {
+        resource.RLIMIT_CPU: (cpu, cpu + 1), resource.RLIMIT_AS: (memory, memory + HEADROOM),
+        resource.RLIMIT_FSIZE: (size, size), resource.RLIMIT_NPROC: (tasks, tasks),
+        resource.RLIMIT_NOFILE: (files, files), resource.RLIMIT_CORE: (0, 0),
+    }  # fmt: skip
+    most = {kind: resource.getrlimit(kind)[1] % 2**64 for kind in wanted}  # -1 stands for none
+    return [(kind, (min(soft, most[kind]), min(hard, most[kind]))) for kind, (soft, hard) in wanted.items()]
 
 
 def limits_here() -> list[tuple[int, int]]:

@@ -5,47 +5,23 @@ import math
 import os
 import shutil
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fabriclab.core import available_memory
-
 MPIEXEC = "FABRICLAB_MPIEXEC"
 _QUOTA = Path("/sys/fs/cgroup/cpu.max")
-
-
-@dataclass(frozen=True, slots=True)
-class Machine:
-    """What can be measured here.
-
-    Parameters
-    ----------
-    cores : int
-        Processor cores that this process may use, within the quota of a container.
-    memory : float
-        Memory that can be had now, within the limit of a container. [B], inf if unknown
-    mpi, gpu : bool
-        Whether mpi4py and mpiexec, and the driver tool of a GPU are installed.
-    """
-
-    cores: int
-    memory: float
-    mpi: bool
-    gpu: bool
-
-
-def machine() -> Machine:
-    """Describe this machine; it takes milliseconds, and nothing is started to find out."""
-    mpi = has("mpi4py") and mpiexec() is not None
-    return Machine(cores(), available_memory(), mpi, shutil.which("nvidia-smi") is not None)
 
 
 def has(module: str) -> bool:
     """Return whether a module is installed, without importing it."""
     return module in sys.modules or importlib.util.find_spec(module) is not None
+
+
+def has_mpi() -> bool:
+    """Return whether ranks can talk over MPI: mpi4py is installed, and an mpiexec to start them."""
+    return has("mpi4py") and mpiexec() is not None
 
 
 def mpiexec() -> str | None:

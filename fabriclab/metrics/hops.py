@@ -5,9 +5,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fabriclab.core import Fabric, Ints, check_within, frozen, parts_of
+from fabriclab.core import Fabric, Ints, frozen, parts_of, whole
 from fabriclab.routing._tables import FAR, Search
-from fabriclab.routing._ways import no_path
+from fabriclab.routing._ways import check_paths
 
 
 def check_ranks(fabric: Fabric) -> int:
@@ -110,8 +110,8 @@ def hops(fabric: Fabric) -> Hops:
                 pairs += [0] * (h + 1 - len(pairs))
                 pairs[h], met = pairs[h] + int(many) * found, met + found
             if met < goals.size * n:
-                rank, goal = np.argwhere(search.table(goals)[ends] == FAR)[0]
-                raise no_path(fabric, int(ends[rank]), int(goals[goal]))
+                rank, goal = np.nonzero(search.table(goals)[ends] == FAR)
+                check_paths(fabric, rank >= 0, ends[rank], goals[goal])
     return Hops(frozen(np.trim_zeros(np.array(pairs), "b"), np.int64))
 
 
@@ -149,11 +149,9 @@ def diversity(fabric: Fabric, pairs: ArrayLike) -> Diversity:
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import maximum_flow
 
-    given = frozen(pairs, np.int64, "pairs")
-    if given.ndim != 2 or given.shape[1] != 2 or np.any(given[:, 0] == given[:, 1]):
-        msg = f"pairs must be rows of two different ranks such as [[0, 5], [0, 9]], got {given.tolist()!r:.80}"
-        raise ValueError(msg)
-    check_within(given, "pairs", 0, fabric.n_ranks - 1)
+    given = whole(pairs, "pairs", (-1, 2), "rows of two ranks such as [[0, 5], [0, 9]]", fabric.n_ranks)
+    if np.any(given[:, 0] == given[:, 1]):
+        raise ValueError(f"pairs must be rows of two different ranks, got {given.tolist()!r:.80}")
     live, size = np.flatnonzero(fabric.capacity > 0), (fabric.n_nodes,) * 2
     source, target, transit = fabric.source[live], fabric.target[live], fabric.transit
     start, goal = fabric.endpoint[given].astype(np.int64).T

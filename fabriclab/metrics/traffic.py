@@ -123,8 +123,7 @@ def throughput(fabric: Fabric, flows: Flows | None = None, method: str = "spray"
         place = traffic.group[routes.flow][rows_of(routes.ptr)] * np.int64(fabric.n_links) + routes.link
         load = np.bincount(place, size, often.size * fabric.n_links).astype(np.float64)
         if not load.any():
-            msg = f"flows must send bytes from a node to another, got {traffic!r}; take a pattern such as shift(fabric)"
-            raise ValueError(msg)
+            raise ValueError(f"flows must send bytes between nodes, got {traffic!r}; take one such as shift(fabric)")
     each = times(fabric, load.reshape(often.size, -1))
     return Throughput(float(1 / (often @ each.max(axis=1))), int(each.argmax()) % fabric.n_links)
 

@@ -8,19 +8,30 @@ References
 .. [1] rdma-core, pyverbs 44.0, and ibverbs(7); what they leave open follows the InfiniBand Architecture Specification.
 """
 
+# ruff: noqa: I001
+import importlib
+from typing import Any
+
 from fabriclab.rdma import enums
-from fabriclab.rdma.addr import GID, AHAttr, GlobalRoute
-from fabriclab.rdma.cq import CQ, WC, CompChannel
-from fabriclab.rdma.device import AH, DEVICE, MR, PD, Context, Counters
-from fabriclab.rdma.errors import PyverbsError, PyverbsRDMAError, PyverbsUserError
-from fabriclab.rdma.processes import Process
+from fabriclab.rdma.adapter import Verbs, use
+from fabriclab.rdma.device import AH, DEVICE, MR, PD, Context
+from fabriclab.rdma.processes import Process, connect
 from fabriclab.rdma.qp import QP
-from fabriclab.rdma.qp_attr import QPAttr, QPCap, QPInitAttr
-from fabriclab.rdma.srq import SRQ, SrqAttr, SrqInitAttr
-from fabriclab.rdma.wr import SGE, RecvWR, SendWR
+from fabriclab.rdma.queues import CQ, SRQ, CompChannel
+from fabriclab.rdma.records import (
+    GID, SGE, WC, AHAttr, Counters, GlobalRoute, PyverbsError, PyverbsRDMAError, PyverbsUserError, QPAttr, QPCap,
+    QPInitAttr, RecvWR, SendWR, SrqAttr, SrqInitAttr,
+)  # fmt: skip
 
 __all__ = [
     "AH", "CQ", "DEVICE", "GID", "MR", "PD", "QP", "SGE", "SRQ", "WC", "AHAttr", "CompChannel", "Context", "Counters",
     "GlobalRoute", "Process", "PyverbsError", "PyverbsRDMAError", "PyverbsUserError", "QPAttr", "QPCap", "QPInitAttr",
-    "RecvWR", "SendWR", "SrqAttr", "SrqInitAttr", "enums",
+    "RecvWR", "SendWR", "SrqAttr", "SrqInitAttr", "Verbs", "connect", "enums", "timing", "use",
 ]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    """Load the timing model on first use: each process that only moves memory starts without it."""
+    if name != "timing":
+        raise AttributeError(f"fabriclab.rdma has no {name!r}; its names are {', '.join(__all__)}")
+    return importlib.import_module("fabriclab.rdma.timing")

@@ -1,47 +1,27 @@
 """The device: a context opened on it, protection domains, and memory regions that others may reach."""
 
-from __future__ import annotations
-
 import errno
 import operator
+import os
 import weakref
 from types import SimpleNamespace
-from typing import Self
+from typing import Any, Self
 
 from fabriclab.core import check_memory
 from fabriclab.rdma import _arena
 from fabriclab.rdma import enums as e
-from fabriclab.rdma.addr import GID, AHAttr
-from fabriclab.rdma.errors import PyverbsRDMAError, PyverbsUserError
+from fabriclab.rdma.records import GID, Counters, PyverbsRDMAError, PyverbsUserError, shown
 
 DEVICE = "fabriclab0"
 _ACCESS = sum(e.ibv_access_flags)
 _WRITES = e.IBV_ACCESS_REMOTE_WRITE | e.IBV_ACCESS_REMOTE_ATOMIC
 
 
-class Counters:
-    """What a context has done so far; nothing that others did to its memory is in it.
-
-    ``transfers`` and ``bytes``: messages that moved, and what they moved; ``copies``: times a processor copied a
-    payload besides (inline data, `MR.read`, `MR.write`); ``posted`` and ``polled``: work requests and completions;
-    ``doorbells``: calls that posted.
-    """
-
-    __slots__ = ("bytes", "copies", "doorbells", "polled", "posted", "transfers")
-
-    def __init__(self) -> None:
-        self.transfers = self.copies = self.bytes = self.posted = self.polled = self.doorbells = 0
-
-    def __repr__(self) -> str:
-        """Return it as a person would type it."""
-        return f"Counters({', '.join(f'{name}={getattr(self, name)}' for name in self.__slots__)})"
-
-
 class Closes:
     """An object that closes what was made from it, and then itself, once."""
 
-    def __init__(self, *makers: Closes) -> None:
-        self._made: weakref.WeakSet[Closes] = weakref.WeakSet()
+    def __init__(self, *makers: "Closes") -> None:
+        self._made: weakref.WeakSet[Any] = weakref.WeakSet()
         self.closed = False
         for maker in makers:
             if maker.closed:
@@ -75,6 +55,9 @@ class Context(Closes):
     ----------
     name : str
         `DEVICE`, the only one there is.
+    adversary : int, optional
+        Seed of a device at its worst (see `fabriclab.rdma._wire`); 0 for the plain one. Unless given, the variable
+        FABRICLAB_ADVERSARY of the environment decides, so that code of somebody else can be tried.
 
     Raises
     ------
@@ -84,23 +67,24 @@ class Context(Closes):
         Where the system has no way to share memory as this device does.
     """
 
-    def __init__(self, *, name: str = DEVICE) -> None:
+    def __init__(self, *, name: str = DEVICE, adversary: int | None = None) -> None:
         if name != DEVICE:
             raise PyverbsUserError(f"there is no device {name!r} here; the device in software is {DEVICE!r}")
         super().__init__()
         self.name, self.counters, self.arena = name, Counters(), _arena.own()
-        self.keys, self.tags = list(range(_arena.ROWS - 1, 0, -1)), dict[int, int]()
+        self.adversary = str(os.environ.get("FABRICLAB_ADVERSARY", "0") if adversary is None else adversary)
         self._numbers = iter(range(17, _arena.ROWS))  # of queue pairs and of other objects
+        self.freed = list[int]()  # keys of regions, each with another tag than it had
 
     def number(self) -> int:
         """Return a number that no object of this context had before."""
         if number := next(self._numbers, 0):
             return number
-        raise PyverbsRDMAError(f"a context makes {_arena.ROWS - 17} queues, and these are used up", errno.ENOMEM)
+        raise PyverbsRDMAError(f"a context makes {_arena.ROWS - 17} queues and regions; all are used up", errno.ENOMEM)
 
     def query_device(self) -> SimpleNamespace:
         """Return the limits of the device."""
-        return SimpleNamespace(max_qp=_arena.ROWS - 17, max_mr=_arena.ROWS - 1, max_sge=32, max_qp_rd_atom=16)
+        return SimpleNamespace(max_qp=_arena.ROWS - 17, max_mr=_arena.ROWS - 17, max_sge=32, max_qp_rd_atom=16)
 
     def query_port(self, port_num: int) -> SimpleNamespace:
         """Return what the only port says of itself."""
@@ -133,7 +117,7 @@ class PD(Closes):
 class AH(Closes):
     """An address handle: the way to the receiver of datagrams."""
 
-    def __init__(self, pd: PD, *, attr: AHAttr) -> None:
+    def __init__(self, pd: PD, *, attr: Any) -> None:
         super().__init__(pd)
         self.peer = _arena.attach(attr.gr.dgid.gid)
 
@@ -168,24 +152,15 @@ class MR(Closes):
         arena, self._made_here = self.context.arena, address is None
         if address is None:
             check_memory(length, f"a memory region of {length} B", "register less")
-            self.at = arena.alloc(length)
-        elif (at := arena.inside(address, length)) < 0:
+        self.at = arena.alloc(length) if address is None else arena.inside(address, length)
+        if self.at < 0:
             msg = f"address {address:#x} with {length} B is not in a region of this context, so no peer could map it; "
             raise PyverbsRDMAError(msg + "leave address out, and use the memory that is made", errno.EFAULT)
-        else:
-            self.at = at
-        if not self.context.keys:
-            raise PyverbsRDMAError(f"a context has {_arena.ROWS - 1} regions at a time", errno.ENOMEM)
-        self._row = self.context.keys.pop()
-        self.context.tags[self._row] = tag = (self.context.tags.get(self._row, 0x40) + 1) % 256
-        self.lkey = self.rkey = self._row << 8 | tag
+        self.lkey = self.rkey = self.context.freed.pop() if self.context.freed else self.context.number() << 8 | 0x41
+        self._place = _arena.MR_TABLE + (self.lkey >> 8) * _arena.MR_ROW.size
         self.buf = arena.base + self.at
         _arena.MR_ROW.pack_into(arena.map, self._place, self.lkey, access, self.buf, self.buf + length, creator.number)
         arena.changed()
-
-    @property
-    def _place(self) -> int:
-        return _arena.MR_TABLE + self._row * _arena.MR_ROW.size
 
     @property
     def memory(self) -> memoryview:
@@ -212,12 +187,10 @@ class MR(Closes):
         self.context.counters.copies += 1
 
     def _close(self) -> None:
-        self.context.arena.bytes[self._place : self._place + _arena.MR_ROW.size] = bytes(_arena.MR_ROW.size)
+        _arena.MR_ROW.pack_into(self.context.arena.map, self._place, 0, 0, 0, 0, 0)
         self.context.arena.changed()
-        self.context.keys.append(self._row)
+        self.context.freed.append(self.lkey & ~0xFF | (self.lkey + 1) % 256)
         if self._made_here:
             self.context.arena.free(self.at, self.length)
 
-    def __repr__(self) -> str:
-        """Return it as a person would type it."""
-        return f"MR(buf={self.buf:#x}, length={self.length}, lkey={self.lkey:#x}, rkey={self.rkey:#x})"
+    __repr__ = shown("buf", "length", "lkey", "rkey")

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fabriclab.core import Fabric, distinct, distinct_pairs, parts_of, pointer
 from fabriclab.routing._tables import Tables
-from fabriclab.routing._ways import Ints, Links, Walk, Ways, kept, no_path
+from fabriclab.routing._ways import Ints, Links, Walk, Ways, check_paths, kept
 
 _FAR = 127  # above every tier, which is an int8
 
@@ -72,9 +72,7 @@ class Clos(Ways):
                 nearer = here < turn[pairs]
                 won = pairs[nearer]
                 turn[won], first[won], arrive[won] = here[nearer], a[nearer], b[nearer] ^ 1
-        cut = np.flatnonzero(turn == _FAR)
-        if cut.size:
-            raise no_path(fabric, int(source[cut[0]]), int(target[cut[0]]))
+        check_paths(fabric, turn == _FAR, source, target)
         if tied.any():
             return Tables(fabric).walk(source, target)
         return partial(self._next_links, source, fabric.source[arrive], np.concatenate([self.links, first, arrive]))

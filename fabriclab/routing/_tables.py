@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabriclab.core import Fabric, expand, pointer
-from fabriclab.routing._ways import Copies, Ints, Links, Walk, no_path
+from fabriclab.routing._ways import Copies, Ints, Links, Walk, check_paths
 
 FAR = 2**15  # no way
 _CACHE = 2**18  # words that a sweep works on, 2 MiB: they stay in the cache
@@ -117,10 +117,8 @@ class Tables:
         """Return the ways of these pairs."""
         goals, column = np.unique(target, return_inverse=True)
         seen = self._search(goals)
-        cut = np.flatnonzero(seen.count(source, column) == FAR)
-        if cut.size:
-            more = "" if self.graph is self.fabric else ", or climbs again after it has come down"
-            raise no_path(self.fabric, int(source[cut[0]]), int(target[cut[0]]), more)
+        more = "" if self.graph is self.fabric else ", or climbs again after it has come down"
+        check_paths(self.fabric, seen.count(source, column) == FAR, source, target, more)
         return partial(self._next_links, seen, goals, column)
 
     def _next_links(self, hops: _Hops, goals: Ints, column: Ints, pair: Ints, node: Ints) -> Links:
@@ -129,8 +127,7 @@ class Tables:
         counts = ptr[node + 1] - ptr[node]
         links, column = self.order[expand(ptr[node], counts)], column[pair]
         owner, ahead = np.repeat(np.arange(node.size), counts), graph.target[links]
-        here = hops.count(node, column)
-        nearer = hops.count(ahead, column[owner]) + np.uint16(1) == here[owner]
+        nearer = hops.count(ahead, column[owner]) + np.uint16(1) == hops.count(node, column)[owner]
         nearer &= graph.transit[ahead] | (ahead % self.fabric.n_nodes == goals[column[owner]])
         counts = np.bincount(owner[nearer], minlength=node.size)
         return Links(pointer(counts)[:-1], counts, links[nearer])
@@ -138,8 +135,7 @@ class Tables:
     def reaches(self, source: Ints, target: Ints) -> NDArray[np.bool_]:
         """Return whether each pair has a way."""
         goals, column = np.unique(target, return_inverse=True)
-        out: NDArray[np.bool_] = self._search(goals).count(source, column) != FAR
-        return out
+        return np.not_equal(self._search(goals).count(source, column), FAR)
 
     def _search(self, goals: Ints) -> _Hops:
         search, copies = Search(self.graph), self.graph.n_nodes // self.fabric.n_nodes

@@ -94,10 +94,8 @@ def said_of(f: Fabric, m: Marks, k: Lines, share: Floats) -> list[str]:
     return said
 
 
-def worded(
-    f: Fabric, m: Marks, k: Lines, share: Floats, layers: Mapping[str, Layer], height: float, said: str, colours: str,
-    within: str = "",
-) -> Scene:  # fmt: skip
+def worded(f: Fabric, m: Marks, k: Lines, share: Floats, layers: Mapping[str, Layer], height: float, said: str,
+           colours: str, within: str = "") -> Scene:  # fmt: skip
     """Return the scene of a fabric with its words and its table; ``colours`` is what the colours say."""
     words = said_of(f, m, k, share)
     first = said or words[0][:1].upper() + words[0][1:] + "."

@@ -11,7 +11,6 @@ from typing import Any
 
 import matplotlib
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
@@ -20,18 +19,13 @@ from matplotlib.patches import FancyBboxPatch
 from numpy.typing import ArrayLike, NDArray
 
 from fabriclab.core import Floats
-from fabriclab.views.page import Picture, plain, styled
-from fabriclab.views.palette import COLOURS, GREY, INK, NODE, ROLES, TINT
-from fabriclab.views.tables import Table
+from fabriclab.views.page import COLOURS, GREY, INK, NODE, ROLES, TINT, Axes, Picture, Table, plain, styled
 
 WIDTH = 700.0
 _SHADES = 64  # of cividis, the map of loads
-_NAMED = {
-    "ink": INK, "grey": GREY, "white": "#ffffff", "black": "#000000", "tint": TINT,
-    "switch": NODE[True], "host": NODE[False],
-    **{name: role.colour for name, role in ROLES.items() if role.colour not in (INK, GREY)},
-    **{f"other{i}": colour for i, colour in enumerate(COLOURS)},
-}  # fmt: skip
+_NAMED = {"ink": INK, "grey": GREY, "white": "#ffffff", "black": "#000000", "tint": TINT, "switch": NODE[True],
+          "host": NODE[False], **{name: role.colour for name, role in ROLES.items() if role.colour not in (INK, GREY)},
+          **{f"other{i}": colour for i, colour in enumerate(COLOURS)}}  # fmt: skip
 _CIVIDIS = [matplotlib.colors.to_hex(c) for c in matplotlib.colormaps["cividis"](np.linspace(0, 1, _SHADES))]
 # Place 0 is the colour of the page's text.
 PALETTE = (*_NAMED.values(), *_CIVIDIS)

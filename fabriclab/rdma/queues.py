@@ -1,40 +1,17 @@
-"""Completion queues, and the channel through which one sleeps until something completes."""
-
-from __future__ import annotations
+"""Queues of completions and of buffers for messages, and the channel through which one sleeps until one completes."""
 
 import collections
 import errno
 import functools
 import os
 import threading
-from typing import TYPE_CHECKING, Any, NamedTuple
+import time
+from collections.abc import Callable
+from typing import Any
 
 from fabriclab.rdma import _arena
-from fabriclab.rdma import enums as e
-from fabriclab.rdma.device import Closes, Context
-from fabriclab.rdma.errors import PyverbsRDMAError
-
-if TYPE_CHECKING:
-    from fabriclab.rdma.qp import QP
-
-
-class WC(NamedTuple):
-    """A work completion. After an error only ``wr_id``, ``status``, ``qp_num`` and ``vendor_err`` mean something."""
-
-    wr_id: int = 0
-    status: int = 0
-    opcode: int = 0
-    byte_len: int = 0
-    qp_num: int = 0
-    src_qp: int = 0
-    imm_data: int = 0
-    wc_flags: int = 0
-    vendor_err: int = 0
-
-    def __repr__(self) -> str:
-        """Return it as a person would type it, with the names of status and opcode."""
-        status, opcode = e.ibv_wc_status(self.status).name, e.ibv_wc_opcode(self.opcode).name
-        return f"WC(wr_id={self.wr_id}, {status}, {opcode}, byte_len={self.byte_len}, qp_num={self.qp_num})"
+from fabriclab.rdma.device import PD, Closes, Context
+from fabriclab.rdma.records import WC, Counters, PyverbsRDMAError, RecvWR
 
 
 class CompChannel(Closes):
@@ -44,7 +21,7 @@ class CompChannel(Closes):
         super().__init__(context)
         self._read, self.write = os.pipe()
 
-    def get_cq_event(self, expected_cq: CQ) -> None:
+    def get_cq_event(self, expected_cq: "CQ") -> None:
         """Sleep until a completion queue of this channel has an event; another queue's is an error."""
         number = int.from_bytes(os.read(self._read, 8), "little")
         if number != expected_cq.number:
@@ -69,31 +46,28 @@ class CQ(Closes):
     def __init__(self, context: Context, cqe: int, cq_context: Any = None, channel: CompChannel | None = None,
                  comp_vector: int = 0) -> None:  # fmt: skip
         super().__init__(context, *([channel] if channel else []))
-        if cqe < 1:
-            raise PyverbsRDMAError(f"a completion queue has room for 1 at least, got {cqe}", errno.EINVAL)
         self.context, self.cqe, self.comp_channel, self.number = context, cqe, channel, context.number()
-        self.local, self._polls = collections.deque[tuple[WC, "QP", int]](), threading.Lock()
+        self.local, self._polls = collections.deque[WC](), threading.Lock()
         self._arena, self._words = arena, words = context.arena, context.arena.words
-        self.row = row = arena.queue(cqe, _arena.CQE_ROOM)
+        self.row = row = arena.queue(cqe)
         self.state = functools.partial(_arena.QUEUE.unpack_from, arena.map, 8 * row)
+        self.shared = channel is not None  # more than completions of this process may happen to it
         words[row + _arena.NUMBER], words[row + _arena.PIPE] = self.number, channel.write if channel else 0
 
-    def add(self, wc: WC, qp: QP, index: int, solicited: bool) -> bool:
+    def add(self, wc: WC, solicited: bool) -> bool:
         """Take a completion of this process; False if the queue is broken, or breaks now because it is full."""
         head, tail, armed, broken = self.state()
         if broken or len(self.local) + tail - head >= self.cqe:
-            self._words[self.row + _arena.OVERRUN] = 1
+            self._words[self.row + _arena.OVERRUN] = self.shared = True
             return False
-        self.local.append((wc, qp, index))
+        self.local.append(wc)
         if armed:
             self._arena.notify(self.row, solicited or wc.status != 0)
         return True
 
-    def forget(self, qp: QP) -> None:
+    def forget(self, qp: Any) -> None:
         """Drop what a queue pair completed here: it begins anew."""
-        kept = [told for told in self.local if told[1] is not qp]
-        self.local.clear()
-        self.local.extend(kept)
+        self.local = collections.deque(wc for wc in self.local if wc.qp is not qp)
 
     def poll(self, num_entries: int = 1) -> tuple[int, list[WC]]:
         """Return how many completions there were, ``num_entries`` at most, and these.
@@ -104,17 +78,16 @@ class CQ(Closes):
             If completions were lost because the queue was full; the queue is of no use any more.
         """
         found: list[WC] = []
-        while len(found) < num_entries and self.local:
-            try:
-                wc, qp, index = self.local.popleft()
-            except IndexError:  # another thread was quicker
-                break
-            qp.retired = index
-            found.append(wc)
-        if len(found) < num_entries:
+        try:
+            while True:
+                found.append(wc := self.local.popleft())
+                wc.qp.retired = wc.index
+                if len(found) >= num_entries:
+                    break
+        except IndexError:  # no more of this process
             self._poll_shared(found, num_entries)
-        self.context.counters.polled += len(found)
-        return len(found), found
+        self.context.counters.polled += (count := len(found))
+        return count, found
 
     def _poll_shared(self, found: list[WC], num_entries: int) -> None:
         """Add what peers completed."""
@@ -122,11 +95,14 @@ class CQ(Closes):
             head, tail, _, broken = self.state()
             for n in range(head, min(tail, head + num_entries - len(found))):
                 place = 8 * self.row + _arena.QUEUE_ROOM + n % self.cqe * _arena.CQE_ROOM
-                found.append(WC(*_arena.CQE.unpack_from(self._arena.map, place)))
+                fields = _arena.CQE.unpack_from(self._arena.map, place)
+                found.append(WC(**dict(zip(_arena.CQE_FIELDS, fields, strict=True))))
                 self._words[self.row + _arena.HEAD] = n + 1
         if not found and broken:
             raise PyverbsRDMAError(f"the completion queue was full ({self.cqe}) when more completed: poll more often, "
                                    "or make it larger", errno.EOVERFLOW)  # fmt: skip
+        if not found and self.context.adversary != "0":
+            time.sleep(1e-5)  # threads that play a NIC get their turn
 
     def req_notify(self, solicited_only: bool = False) -> None:
         """Arm the queue: its next completion (solicited or failed, if so asked) puts one event into the channel."""
@@ -136,3 +112,32 @@ class CQ(Closes):
 
     def ack_events(self, num_events: int) -> None:
         """Do nothing: a closed queue of this device waits for nobody."""
+
+
+def ring(lock: Any, counters: Counters, wr: Any, bad_wr: Any, post: Callable[[Any], None]) -> None:
+    """Post a chain with one doorbell; of a request that is refused, ``bad_wr`` becomes a copy."""
+    with lock:
+        counters.doorbells += 1
+        while wr is not None:
+            try:
+                post(wr)
+            except PyverbsRDMAError:
+                for name in () if bad_wr is None else (*RecvWR.__slots__, *type(wr).__slots__):
+                    setattr(bad_wr, name, getattr(wr, name))
+                raise
+            counters.posted += 1
+            wr = wr.next_wr
+
+
+class SRQ(Closes):
+    """A receive queue that many queue pairs share, made from an SrqInitAttr."""
+
+    def __init__(self, creator: PD, attr: Any) -> None:
+        super().__init__(creator)
+        self.context, self._lock = creator.context, threading.Lock()
+        self.row = self.context.arena.queue(attr.attr.max_wr, attr.attr.max_sge)
+
+    def post_recv(self, wr: RecvWR, bad_wr: RecvWR | None = None) -> None:
+        """Add buffers; see `QP.post_recv`."""
+        post = functools.partial(self.context.arena.post, self.row)
+        ring(self._lock, self.context.counters, wr, bad_wr, post)

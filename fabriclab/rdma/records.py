@@ -1,0 +1,211 @@
+"""What is told to the device and what it tells: attributes and steps, work requests, completions, counters, errors."""
+
+import copy
+import errno
+import functools
+import os
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import field, make_dataclass
+from typing import Any, Self
+
+from fabriclab.errors import FabricError
+from fabriclab.rdma import enums as e
+
+
+class PyverbsError(FabricError):
+    """Any error of the verbs."""
+
+    def __init__(self, msg: str, error_code: int = -1) -> None:
+        self.error_code = error_code
+        super().__init__(f"{msg}. Errno: {error_code}, {os.strerror(error_code)}" if error_code != -1 else msg)
+
+
+class PyverbsRDMAError(PyverbsError):
+    """A call that the device refused; ``error_code`` is its errno."""
+
+
+class PyverbsUserError(PyverbsError):
+    """A wrong argument, found before the device was asked."""
+
+
+class GID:
+    """The 128-bit address of a port, as eight groups of four hexadecimal digits; it may be sent as text."""
+
+    __slots__ = ("gid",)
+
+    def __init__(self, val: str = "0000:0000:0000:0000:0000:0000:0000:0000") -> None:
+        if not re.fullmatch(r"[0-9a-fA-F]{4}(:[0-9a-fA-F]{4}){7}", val):
+            raise PyverbsUserError(f"a GID is eight groups of four hexadecimal digits with colons, got {val!r}")
+        self.gid = val.lower()
+
+
+def _record(name: str, **more: Any) -> Any:
+    """Make a class from its row: how many of its fields its constructor takes, what it is, and all with defaults."""
+    arguments, doc, fields = e.TABLE["records"][name]
+    made: Any = []
+    for i, (what, default) in enumerate(fields.items()):
+        make = globals()[default] if isinstance(default, str) else functools.partial(copy.copy, default)
+        made.append((what, Any, field(init=i < arguments, default_factory=make)))
+    return make_dataclass(name, made, slots=True, namespace={"__doc__": doc, "__module__": __name__, **more})
+
+
+QPCap, GlobalRoute, SrqAttr = _record("QPCap"), _record("GlobalRoute"), _record("SrqAttr")
+AHAttr, SrqInitAttr = _record("AHAttr"), _record("SrqInitAttr")
+QPAttr = _record("QPAttr")
+QPInitAttr = _record("QPInitAttr", send_cq=property(lambda self: self.scq), recv_cq=property(lambda self: self.rcq))
+
+
+def shown(*names: str) -> Callable[[Any], str]:
+    """Make a ``__repr__`` as a person would type it."""
+    return lambda self: f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)}' for name in names)})"
+
+
+class SGE:
+    """A piece of registered memory: address, length [B], and the key of its region."""
+
+    __slots__ = ("addr", "length", "lkey")
+
+    def __init__(self, addr: int, length: int, lkey: int) -> None:
+        if not (0 <= addr < 2**64 and 0 <= length < 2**32 and 0 <= lkey < 2**32):
+            raise PyverbsUserError(f"an SGE has 64 bits of addr, 32 of length and lkey; got {addr}, {length}, {lkey}")
+        self.addr, self.length, self.lkey = addr, length, lkey
+
+    __repr__ = shown("addr", "length", "lkey")
+
+
+class RecvWR:
+    """A buffer for one message to come; more of them can hang on ``next_wr``."""
+
+    __slots__ = ("next_wr", "sg", "wr_id")
+
+    def __init__(self, wr_id: int = 0, num_sge: int = 0, sg: Sequence[SGE] | None = None,
+                 next_wr: Any = None) -> None:  # fmt: skip
+        if not 0 <= wr_id < 2**64:
+            raise PyverbsUserError(f"wr_id has 64 bits, got {wr_id}")
+        if not sg or not 0 < num_sge <= len(sg):
+            raise PyverbsUserError(f"A WR needs at least one SGE, num_sge of sg; got num_sge={num_sge}, sg={sg!r}")
+        self.wr_id, self.sg, self.next_wr = wr_id, sg[:num_sge], next_wr
+
+    @property
+    def num_sge(self) -> int:
+        """Number of pieces."""
+        return len(self.sg)
+
+
+class SendWR(RecvWR):
+    """One operation of the sender's side; more of them on ``next_wr`` go with the same doorbell."""
+
+    __slots__ = tuple("ah compare_add imm_data opcode qkey qpn remote_addr rkey send_flags swap".split())
+
+    def __init__(self, wr_id: int = 0, opcode: int = e.IBV_WR_SEND, num_sge: int = 0, imm_data: int = 0,
+                 sg: Sequence[SGE] | None = None, send_flags: int = e.IBV_SEND_SIGNALED,
+                 next_wr: Any = None) -> None:  # fmt: skip
+        RecvWR.__init__(self, wr_id, num_sge, sg, next_wr)
+        if not 0 <= imm_data < 2**32:
+            raise PyverbsUserError(f"imm_data has 32 bits, got {imm_data}")
+        self.opcode, self.imm_data, self.send_flags, self.ah = opcode, imm_data, send_flags, None
+        self.rkey = self.remote_addr = self.compare_add = self.swap = self.qpn = self.qkey = 0
+
+    def set_wr_rdma(self, rkey: int, addr: int) -> None:
+        """Name the remote memory of a WRITE or READ."""
+        self.rkey, self.remote_addr = rkey, addr
+
+    def set_wr_atomic(self, rkey: int, addr: int, compare_add: int, swap: int) -> None:
+        """Name the remote 8 bytes of an atomic, what to compare with or to add, and what to put there."""
+        self.rkey, self.remote_addr, self.compare_add, self.swap = rkey, addr, compare_add % 2**64, swap % 2**64
+
+    def set_wr_ud(self, ah: Any, rqpn: int, rqkey: int) -> None:
+        """Name the receiver of a datagram."""
+        self.ah, self.qpn, self.qkey = ah, rqpn, rqkey
+
+    def as_posted(self) -> Self:
+        """Return a copy that later changes of this object or its pieces do not reach."""
+        mine = copy.copy(self)
+        mine.sg, mine.next_wr = [copy.copy(piece) for piece in self.sg], None
+        return mine
+
+
+class WC:
+    """A work completion. After an error only ``wr_id``, ``status``, ``qp_num`` and ``vendor_err`` mean something."""
+
+    wr_id = status = opcode = byte_len = qp_num = src_qp = imm_data = wc_flags = vendor_err = index = 0
+    qp: Any = None  # whose send queue gets places back, up to number ``index``, when this is polled
+
+    def __init__(self, **fields: int) -> None:
+        self.__dict__.update(fields)
+
+    def __repr__(self) -> str:
+        """Return it as a person would type it, with the names of status and opcode."""
+        status, opcode = e.ibv_wc_status(self.status).name, e.ibv_wc_opcode(self.opcode).name
+        return f"WC(wr_id={self.wr_id}, {status}, {opcode}, byte_len={self.byte_len}, qp_num={self.qp_num})"
+
+
+def _counter(name: str) -> Any:
+    """Make a counter that the quick way of `QP.post_send` counts, too."""
+    return property(lambda self: getattr(self, name) + self.quick, lambda self, n: setattr(self, name, n - self.quick))
+
+
+class Counters:
+    """What a context has done so far; nothing that others did to its memory is in it.
+
+    ``transfers`` and ``bytes``: messages that moved, and what they moved; ``copies``: times a processor copied a
+    payload besides (inline data, `MR.read`, `MR.write`); ``posted`` and ``polled``: work requests and completions;
+    ``doorbells``: calls that posted.
+    """
+
+    __slots__ = ("_doorbells", "_posted", "_transfers", "bytes", "copies", "polled", "quick")
+    doorbells, posted, transfers = _counter("_doorbells"), _counter("_posted"), _counter("_transfers")
+
+    def __init__(self) -> None:
+        self._transfers = self.copies = self.bytes = self._posted = self.polled = self._doorbells = self.quick = 0
+
+    __repr__ = shown("bytes", "copies", "doorbells", "polled", "posted", "transfers")
+
+
+_STATES = {int(state): state.name.removeprefix("IBV_QPS_") for state in e.ibv_qp_state}
+_TYPES = {int(kind): kind.name.removeprefix("IBV_QPT_") for kind in e.ibv_qp_type}
+
+
+def _bits(names: str) -> int:
+    return sum(e.ibv_qp_attr_mask[f"IBV_QP_{name}"] for name in names.split())
+
+
+def take(mine: Any, other: Any, mask: int) -> None:
+    """Take over the attributes that ``mask`` names, if their values are within their bounds on this device."""
+    for bit, (name, low, high) in e.TABLE["bounds"].items():
+        if mask & _bits(bit):
+            if not low <= (value := getattr(other, name)) <= high:
+                raise PyverbsRDMAError(f"{name} must be from {low} to {high}, got {value}", errno.EINVAL)
+            setattr(mine, name, value)
+    mine.ah_attr = other.ah_attr if mask & e.IBV_QP_AV else mine.ah_attr
+
+
+def needs(state: int, kind: int) -> int:
+    """Return the mask of the attributes that the step to a state needs, besides the state."""
+    return _bits(e.TABLE["needs"].get(f"{_STATES[state]} {_TYPES[kind]}", ""))
+
+
+def check_step(kind: int, now: int, attr: Any, mask: int) -> int:
+    """Return the state that a change leads to.
+
+    Raises
+    ------
+    PyverbsRDMAError
+        If there is no such step, or the mask lacks an attribute that it needs, or has one that it forbids.
+    """
+    new = int(attr.qp_state) if mask & e.IBV_QP_STATE else now
+    here, there = _STATES[now], _STATES.get(new, str(new))
+    if mask & e.IBV_QP_CUR_STATE and attr.cur_qp_state != now:
+        raise PyverbsRDMAError(f"cur_qp_state says {attr.cur_qp_state}, and the QP is in {here}", errno.EINVAL)
+    step = f"{here} {there}" in e.TABLE["steps"]
+    if not (step or there == "RESET" or (there == "ERR" and here != "RESET")):
+        msg = f"no step leads from {here} to {there}; the way is RESET, INIT, RTR, RTS"
+        raise PyverbsRDMAError(msg, errno.EINVAL)
+    must = needs(new, kind) if step and new == now + 1 else 0
+    may = _bits(e.TABLE["may"][_TYPES[kind]]) | needs(new, kind) * (here == there == "INIT") if step and now else 0
+    for bits, what in ((must & ~mask, "lacks"), (mask & ~(must | may | _bits("STATE CUR_STATE")), "must not have")):
+        if bits:
+            told = ", ".join(m.name for m in e.ibv_qp_attr_mask if m & bits)
+            raise PyverbsRDMAError(f"the step from {here} to {there}: the mask {what} {told}", errno.EINVAL)
+    return new
