@@ -488,7 +488,7 @@ def test_wrong_values_are_refused_by_name():
         live.stepper("all_reduce", "ring", 17)
     with pytest.raises(ValueError, match=r"blocks times segments of .* within 1\.\.256, got 512"):
         live.stepper("all_to_all", "direct", 16, segments=2)
-    with pytest.raises(ValueError, match="a node of the fabric for each of the 1 switches of the schedule"):
+    with pytest.raises(ValueError, match="a node of the fabric for each switch of the schedule"):
         live.stepper("all_reduce", "nvls_two_shot", 4, switches=[4, 4])
     with pytest.raises(ValueError, match=r"nodes of fabric must be within 1\.\.200, got "):
         live.stepper("all_reduce", "ring", 4, fabric=HALL)
