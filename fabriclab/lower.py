@@ -1,5 +1,7 @@
 """Lower a Schedule onto a Fabric: who becomes where, and blocks become bytes."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 
 import numpy as np

@@ -1,5 +1,7 @@
 """Run a Schedule on real buffers, and say by definition what must come out."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from typing import Any
 

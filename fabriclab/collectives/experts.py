@@ -8,6 +8,8 @@ References
 .. [1] deepseek-ai/DeepEP, docs/legacy.md, 2025: normal kernels with forwarding, and low-latency kernels.
 """
 
+from __future__ import annotations
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 

@@ -1,5 +1,7 @@
 """Which ranks form a ring on rails, and how often it leaves its leaf switch."""
 
+from __future__ import annotations
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 

@@ -1,5 +1,7 @@
 """Fabric: nodes, directed links and endpoints of a network, as read-only arrays."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property

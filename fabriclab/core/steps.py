@@ -1,5 +1,7 @@
 """StepGroup: transfers that may run at once, and what refuses those that cannot be."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self

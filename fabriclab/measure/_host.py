@@ -211,15 +211,11 @@ class _Side:
     """What one process needs for one-sided operations: two regions, and a queue pair, connected over ``link``."""
 
     def __init__(self, size: int, link: Any) -> None:
-        ctx, attr = fl.rdma.Context(), fl.rdma.QPAttr()
+        ctx = fl.rdma.Context()
         pd, self.cq = fl.rdma.PD(ctx), fl.rdma.CQ(ctx, 8)
         self.mr, self.copy = fl.rdma.MR(pd, size, 15), fl.rdma.MR(pd, size, 15)
         self.qp = fl.rdma.QP(pd, fl.rdma.QPInitAttr(qp_type=fl.rdma.enums.IBV_QPT_RC, scq=self.cq, rcq=self.cq))
-        link.send((ctx.query_gid(1, 0).gid, self.qp.qp_num, self.mr.rkey, self.mr.buf))
-        gid, attr.dest_qp_num, *self.memory = link.recv()
-        attr.ah_attr = fl.rdma.AHAttr(gr=fl.rdma.GlobalRoute(dgid=fl.rdma.GID(gid)), is_global=1)
-        attr.qp_access_flags, attr.max_rd_atomic, attr.max_dest_rd_atomic = 15, 1, 1
-        self.qp.to_rts(attr)
+        self.memory = fl.rdma.connect(self.qp, self.mr, link)
 
     def runs(self, opcode: int, mr: Any, n: int) -> Callable[[], None]:
         """Return a function that posts a request for the first ``n`` bytes of both regions, and waits for its end."""

@@ -1,5 +1,7 @@
 """Cuts: the least that parts some ranks from all others, and the least between two halves of the ranks (bisection)."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 

@@ -1,5 +1,7 @@
 """Where ranks enter the network, the hops between them, and how many ways lead from one to another."""
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 import numpy as np

@@ -4,6 +4,8 @@ Every method is a file that registers itself. A method sees *pairs* of nodes, ea
 ways between them; two flows with the same ends take the same routes, unless their entropy differs.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from functools import partial
 

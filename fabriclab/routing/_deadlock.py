@@ -1,5 +1,7 @@
 """Deadlock: whether packets that hold one buffer and wait for the next can wait for each other in a circle."""
 
+from __future__ import annotations
+
 import numpy as np
 from numpy.typing import ArrayLike
 

@@ -1,5 +1,7 @@
 """Forwarding tables: the next link of every node towards every rank, and routes that follow them."""
 
+from __future__ import annotations
+
 import itertools
 from functools import partial
 

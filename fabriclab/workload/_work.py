@@ -3,6 +3,8 @@
 That is when operations ran, how long they were busy, what communication was exposed; and what stragglers do.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Sequence
 from dataclasses import replace
