@@ -45,7 +45,7 @@ def _record(name: str, **more: Any) -> Any:
     arguments, doc, fields = e.TABLE["records"][name]
     made: Any = []
     for i, (what, default) in enumerate(fields.items()):
-        make = globals()[default] if isinstance(default, str) else functools.partial(copy.copy, default)
+        make = globals()[default] if isinstance(default, str) else lambda value=default: value
         made.append((what, Any, field(init=i < arguments, default_factory=make)))
     return make_dataclass(name, made, slots=True, namespace={"__doc__": doc, "__module__": __name__, **more})
 
@@ -167,6 +167,7 @@ _STATES = {int(state): state.name.removeprefix("IBV_QPS_") for state in e.ibv_qp
 _TYPES = {int(kind): kind.name.removeprefix("IBV_QPT_") for kind in e.ibv_qp_type}
 
 
+@functools.cache
 def _bits(names: str) -> int:
     return sum(e.ibv_qp_attr_mask[f"IBV_QP_{name}"] for name in names.split())
 
