@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,24 +12,26 @@ import fabriclab
 from fabriclab import units
 from fabriclab.checks import store
 from fabriclab.checks.questions import questions
-from fabriclab.checks.shown import Shown, refuse_if, rows_of
+from fabriclab.checks.shown import Shown, refuse_if
+from fabriclab.core import available_memory
+from fabriclab.exercises.parts import rows_of
 from fabriclab.texts import keys, text
 
 
 def hello() -> Shown:
     """Say in one line which version runs, on what, what works here and where progress is kept."""
-    here = fabriclab.measure.machine()
+    memory, mpi, gpu = available_memory(), fabriclab.measure.has_mpi(), shutil.which("nvidia-smi")
     line = text(
-        "hello", version=fabriclab.__version__, cores=here.cores, path=store.path(),
-        memory=units.format_size(here.memory) if here.memory < math.inf else text("word.unknown"),
-        mpi=text("word.yes" if here.mpi else "word.no"), gpu=text("word.yes" if here.gpu else "word.no_gpu"),
+        "hello", version=fabriclab.__version__, cores=fabriclab.measure.cores(), path=store.path(),
+        memory=units.format_size(memory) if memory < math.inf else text("word.unknown"),
+        mpi=text("word.yes" if mpi else "word.no"), gpu=text("word.yes" if gpu else "word.no_gpu"),
     )  # fmt: skip
     return Shown((line,), "good")
 
 
 def paths() -> Shown:
     """List the ways through the course, with the time each takes."""
-    rows = [tuple(row.values()) for row in rows_of("paths.csv")]
+    rows = [tuple(row.values()) for row in rows_of("paths.csv", __file__)]
     return Shown([text("paths.title")], head=text("paths.head").split("|"), rows=rows)
 
 
@@ -45,7 +48,7 @@ def lessons(path: str | None = None) -> Shown:
     """List the lessons of a path that `paths` names, or all: links to those that exist, the others as planned."""
     names = [key.removeprefix("lesson.") for key in keys("lesson.")]
     if path is not None:
-        known = {row["path"]: row["lessons"].split() for row in rows_of("paths.csv")}
+        known = {row["path"]: row["lessons"].split() for row in rows_of("paths.csv", __file__)}
         refuse_if(path not in known, "paths.unknown", path=path, known=", ".join(f'"{name}"' for name in known))
         if known[path] != ["all"]:
             names = [name for number in known[path] for name in names if name.startswith(number)]

@@ -9,8 +9,9 @@ from fabriclab import catalog, units
 from fabriclab.checks import store
 from fabriclab.checks.answers import times
 from fabriclab.checks.predictions import label, remember
-from fabriclab.checks.shown import Refused, Shown, rows_of
+from fabriclab.checks.shown import Refused, Shown
 from fabriclab.core import Result
+from fabriclab.exercises.parts import rows_of
 from fabriclab.texts import text
 
 
@@ -54,7 +55,7 @@ def ruler(*parts: str | Result) -> Shown:
 def _links() -> Mapping[str, float]:
     """Return name -> rate [B/s] of the links that a ruler knows, read from the catalog."""
     rates = {}
-    for row in rows_of("ruler.csv"):
+    for row in rows_of("ruler.csv", __file__):
         where = {"name": row["row_name"]} if row["row_name"] else {}
         rates[row["name"]] = catalog.value(row["table"], row["part"], row["attribute"], **where)
     return rates

@@ -84,8 +84,7 @@ def server_size(n: int, per_server: int | None, instead: str) -> int:
     """Return the ranks of a server: the most up to 8 that divide n unless given; refuse what does not divide."""
     size = max(g for g in range(1, 9) if n % g == 0) if per_server is None else units.count(per_server, "per_server")
     if n % size:
-        msg = f"n_ranks must be a multiple of per_server, got {n} and {size}; {instead} takes any number of ranks"
-        raise ValueError(msg)
+        raise ValueError(f"n_ranks must be a multiple of per_server, got {n} and {size}; {instead} takes any number")
     return size
 
 

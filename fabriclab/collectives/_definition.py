@@ -1,8 +1,7 @@
 """What each collective does, in the sense of MPI: who has which blocks before and after, and the result by numpy."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +13,7 @@ Mask = NDArray[np.bool_]
 Holders = Callable[[int, int, int], Mask]
 
 
-@dataclass(frozen=True, slots=True)
-class Definition:
+class Definition(NamedTuple):
     """A collective: one place that execution and its oracle read; bounds and results ask for its factor besides.
 
     So its name stands in `fabriclab.core.result.BUS_FACTORS`, which lists what nccl-tests knows.
@@ -85,12 +83,10 @@ def cuts(count: Any, blocks: int, parts: Any = None) -> NDArray[np.int64]:
     Without, or where all are equal, as `numpy.array_split` cuts: lengths differ by one, the longer ones first.
     """
     if parts is not None and np.size(parts) > 1:
-        skewed: NDArray[np.int64] = np.rint(np.append(0.0, np.cumsum(parts)) * (count / np.sum(parts))).astype(np.int64)
-        return skewed
+        return np.asarray(np.rint(np.append(0.0, np.cumsum(parts)) * (count / np.sum(parts))), dtype=np.int64)
     size, longer = np.divmod(np.asarray(count, dtype=np.int64)[..., None], blocks)
     k = np.arange(blocks + 1)
-    out: NDArray[np.int64] = k * size + np.minimum(k, longer)
-    return out
+    return np.asarray(k * size + np.minimum(k, longer))
 
 
 def at_root(n: int, blocks: int, root: int) -> Mask:
@@ -99,8 +95,7 @@ def at_root(n: int, blocks: int, root: int) -> Mask:
 
 
 def _total(buffers: list[Array], op: np.ufunc) -> Array:
-    out: Array = op.reduce(np.stack(buffers), axis=0)
-    return out.astype(buffers[0].dtype)
+    return np.asarray(op.reduce(np.stack(buffers), axis=0), dtype=buffers[0].dtype)
 
 
 def _keep(whole: Array, n: int, root: int) -> list[Array]:

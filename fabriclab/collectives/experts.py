@@ -38,8 +38,7 @@ def choose_experts(
         raise ValueError(f"popular must be a finite factor > 0, got {popular!r}")
     score = np.random.default_rng(seed).gumbel(size=(n, units.count(tokens, "tokens"), n))
     score[..., 0] += np.log(popular)
-    chosen: NDArray[np.int64] = np.argpartition(score, n - k, axis=-1)[..., n - k :]
-    return chosen
+    return np.asarray(np.argpartition(score, n - k, axis=-1)[..., n - k :])
 
 
 def expert_tables(
@@ -69,8 +68,7 @@ def expert_tables(
     table = np.asarray(chosen)
     n = len(table)
     if table.ndim != 3 or not table.size or table.dtype.kind not in "iu" or np.any((table < 0) | (table >= n)):
-        msg = f"chosen must be ranks within 0..n - 1, shape (n, tokens, choices), got {table.dtype} {table.shape}"
-        raise ValueError(msg)
+        raise ValueError(f"chosen must be ranks 0..n - 1, shape (n, tokens, choices), got {table.dtype} {table.shape}")
     g, tokens = server_size(n, per_server, "per_server=1"), table.shape[1]
     token, to = np.indices((n * tokens, table.shape[2]))[0].ravel(), table.ravel().astype(np.int64)
     hops = [(token // tokens, to)]

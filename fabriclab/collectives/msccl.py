@@ -44,8 +44,7 @@ def msccl_xml(schedule: Schedule) -> str:
     """
     n, m, parts, about = schedule.n_ranks, schedule.n_blocks, schedule.segments, definition(schedule.collective)
     if schedule.n_switches or (schedule.parts is not None and schedule.parts.size > 1):
-        msg = f"MSCCL knows GPUs and chunks of one size, and {schedule!r} has switches or blocks of several sizes"
-        raise ValueError(msg)
+        raise ValueError(f"MSCCL knows GPUs and chunks of one size, {schedule!r} has switches or blocks of several")
     units.choice(schedule.collective, "collective", _KNOWN)
     moved = sum(int(g.count.sum()) * g.repeat for g in schedule.groups)
     check_memory(moved * _MOVE_BYTES, f"the XML of {schedule!r}", "take fewer ranks or segments")

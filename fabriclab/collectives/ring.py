@@ -24,8 +24,7 @@ def _orders(n: int, orders: ArrayLike | None) -> NDArray[np.int64]:
     """Return the ranks in the order of each ring, (channels, n)."""
     table = np.atleast_2d(np.arange(n) if orders is None else frozen(orders, np.int64, "orders"))
     if table.ndim != 2 or table.shape[1] != n or np.any(np.sort(table, axis=1) != np.arange(n)):
-        msg = f"orders must have each of the {n} ranks once in every row, such as channel_rings gives, got {orders!r}"
-        raise ValueError(msg)
+        raise ValueError(f"orders must have each of {n} ranks once per row, as channel_rings gives, got {orders!r}")
     return table
 
 

@@ -1,19 +1,14 @@
 """Routes: which links each flow uses, with which part of its bytes and of its rate."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from fabriclab.core._arrays import check_pointer, expand, pointer, rows_of, spread
-from fabriclab.core._frozen import Value, check_finite, check_shape, check_within, freeze, frozen
-
-if TYPE_CHECKING:
-    from fabriclab.core.flows import Flows
+from fabriclab.core._arrays import expand, pointer, rows_of
+from fabriclab.core._frozen import Value, check_finite, check_pointer, check_shape, check_within, freeze
+from fabriclab.core.flows import Flows
 
 PATH = 0
 SPRAY = 1
@@ -78,23 +73,6 @@ class Routes(Value):
             raise ValueError(f"kind must be {PATH}, {SPRAY} or {TREE} (PATH, SPRAY, TREE), got {np.unique(self.kind)}")
         check_finite(self, {"delay": " s"})
 
-    @classmethod
-    def from_paths(
-        cls, paths: Sequence[Sequence[int]], *, flow: ArrayLike | None = None, delay: ArrayLike = 0.0
-    ) -> Routes:
-        """Return one `PATH` row per sequence of links, for the flows 0, 1, ... or those given."""
-        ptr = pointer([len(p) for p in paths])
-        link = np.fromiter((x for p in paths for x in p), dtype=np.int32, count=int(ptr[-1]))
-        n = len(paths)
-        owner = frozen(np.arange(n) if flow is None else flow, np.int32, "flow")
-        check_within(owner, "flow", 0)
-        columns = spread({"flow": owner, "delay": delay}, n)
-        rows_per_flow = np.bincount(columns["flow"], minlength=1)
-        return cls(
-            ptr=ptr, link=link, use=np.ones(link.size), share=1.0 / rows_per_flow[columns["flow"]],
-            kind=np.full(n, PATH), adaptive=np.zeros(n, bool), **columns,
-        )  # fmt: skip
-
     @property
     def n_rows(self) -> int:
         """Number of rows."""
@@ -104,23 +82,13 @@ class Routes(Value):
         """Return the links of row ``r``."""
         return self.link[self.ptr[r] : self.ptr[r + 1]]
 
-    def take(self, flows: ArrayLike) -> Routes:
-        """Return routes in which flow i has the rows of the old flow ``flows[i]``."""
-        wanted = np.asarray(flows, dtype=np.int64)
-        check_within(wanted, "flows", 0)
-        order = np.argsort(self.flow, kind="stable")
-        first = pointer(np.bincount(self.flow, minlength=int(wanted.max(initial=-1)) + 1))
-        counts = (first[1:] - first[:-1])[wanted]
-        rows = order[expand(first[wanted], counts)]
-        return self.of_rows(rows, flow=np.repeat(np.arange(wanted.size), counts))
-
-    def of_rows(self, rows: NDArray[np.integer], **columns: NDArray[Any]) -> Routes:
+    def of_rows(self, rows: NDArray[np.integer], **columns: NDArray[Any]) -> Self:
         """Return some of the rows, with these columns in place of theirs."""
         lengths = np.diff(self.ptr)[rows]
         entries = expand(self.ptr[rows], lengths)
         kept = {name: getattr(self, name)[rows] for name in ("flow", "share", "delay", "kind", "adaptive")}
         kept |= {"ptr": pointer(lengths), "link": self.link[entries], "use": self.use[entries]}
-        return Routes(**kept | columns)
+        return type(self)(**kept | columns)
 
     def hops(self) -> NDArray[np.float64]:
         """Return the links that each row crosses, in the mean over its paths, (R,)."""
@@ -128,9 +96,8 @@ class Routes(Value):
 
     def link_bytes(self, flows: Flows, n_links: int) -> NDArray[np.float64]:
         """Return the bytes that all flows (with their repeats) put on each link, (n_links,)."""
-        moved = flows.size * flows.repeat[flows.group]
-        per_entry = (moved[self.flow] * self.share)[rows_of(self.ptr)] * self.use
-        return np.bincount(self.link, weights=per_entry, minlength=n_links).astype(np.float64)
+        moved = (flows.size * flows.repeat[flows.group])[self.flow] * self.share
+        return np.bincount(self.link, moved[rows_of(self.ptr)] * self.use, n_links).astype(np.float64)
 
     def __repr__(self) -> str:
         """Show how many rows of which kind there are."""

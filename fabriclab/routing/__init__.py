@@ -7,6 +7,7 @@ ways between them; two flows with the same ends take the same routes, unless the
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from numpy.typing import ArrayLike
 
@@ -74,9 +75,7 @@ def settled(fabric: Fabric, flows: Flows, method: str, *, subflows: int = 1, see
     """Return routes as `route` does, with the iterations and the rest of a choice by load (0 for other methods)."""
     choose: Callable[..., Rows] = registry.get("routing", method)
     n_sub, number = units.count(subflows, "subflows"), units.count(seed, "seed", 0)
-    found = ways(fabric)
-    routes = by_pair(
-        fabric, flows, lambda s, t, own: choose(fabric, found, s, t, subflows=n_sub, seed=own), number, entropy
-    )
+    chosen = partial(choose, fabric, ways(fabric), subflows=n_sub)
+    routes = by_pair(fabric, flows, lambda s, t, own: chosen(s, t, seed=own), number, entropy)
     cost = registry.info("routing", method).get("cost")
     return settle(fabric, flows, routes, cost) if cost else Settled(routes, 0, 0.0)

@@ -47,8 +47,9 @@ def deadlock(fabric: Fabric, routes: Routes, lanes: ArrayLike | None = None) -> 
     .. [1] W. J. Dally, C. L. Seitz, Deadlock-free message routing in multiprocessor interconnection networks,
        IEEE Transactions on Computers C-36(5), 1987.
     """
+    from networkx import DiGraph, find_cycle, from_scipy_sparse_array
     from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import breadth_first_order, connected_components
+    from scipy.sparse.csgraph import connected_components
 
     what, none = "those of routing.lanes(fabric, flows, routes, method)", np.zeros(routes.link.size, int)
     lane = whole(none if lanes is None else lanes, "lanes", none.shape, what)
@@ -62,13 +63,8 @@ def deadlock(fabric: Fabric, routes: Routes, lanes: ArrayLike | None = None) -> 
     if sizes.max() < 2:
         return ()
     inside = np.flatnonzero(part == np.argmin(np.where(sizes > 1, sizes, n + 1)))
-    waits = waits[inside][:, inside]
-    order, previous = breadth_first_order(waits, 0)
-    last = order[np.isin(order, waits[:, [0]].nonzero()[0])][0]  # the first found that waits for where it began
-    circle = [int(last)]
-    while circle[-1]:
-        circle.append(int(previous[circle[-1]]))
-    return tuple((buffers[inside[circle[::-1]]] % fabric.n_links).tolist())
+    circle = find_cycle(from_scipy_sparse_array(waits[inside][:, inside], create_using=DiGraph))
+    return tuple((buffers[inside[[buffer for buffer, _ in circle]]] % fabric.n_links).tolist())
 
 
 def _waits(fabric: Fabric, routes: Routes) -> tuple[Ints, Ints]:

@@ -1,6 +1,6 @@
 """Routes that depend on load: a fixed point at which no flow finds a cheaper candidate."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +15,7 @@ _STEEP = 8
 _IDLE = 3.0
 
 
-@dataclass(frozen=True, eq=False)
-class Settled:
+class Settled(NamedTuple):
     """Routes with the shares at which load and choice agree, and how they were found.
 
     Parameters
@@ -70,7 +69,7 @@ def settle(
     check_within(routes.link, "link", 0, fabric.n_links - 1, "; make the routes by route(fabric, flows)")
     entry = rows_of(routes.ptr)
     size = (flows.size * flows.repeat[flows.group])[routes.flow]
-    seen, hops = routes.use, _sum(entry, routes.use, routes.n_rows)
+    seen, hops = routes.use, routes.hops()
     if cost == "local":
         seen = seen * _first_links(fabric, flows, routes, entry) * hops[entry]
     if not routes.n_rows:
@@ -81,7 +80,7 @@ def settle(
     change, t = 0.0, 0
     for t in range(1, rounds + 1):
         load = np.bincount(routes.link, (size * share)[entry] * routes.use, fabric.n_links) * scale
-        paid = _sum(entry, seen * (_IDLE + load[routes.link] ** _STEEP), routes.n_rows)
+        paid = np.bincount(entry, seen * (_IDLE + load[routes.link] ** _STEEP), routes.n_rows).astype(np.float64)
         best = _cheapest(paid, routes.flow)
         met = paid ** (1 / _STEEP)  # as a load, in which the steep cost does not drown what is left to gain
         now, least = np.sum(size * share * met), np.sum(size * best * met)
@@ -89,14 +88,9 @@ def settle(
         if change < tolerance:
             break
         share += (best - share) / (t + 1)
-    return Settled(_kept(routes, share), t, change)
-
-
-def _kept(routes: Routes, share: Floats) -> Routes:
-    """Return the rows that carry something, with these shares."""
-    row = np.flatnonzero(share > 1e-3)
+    row = np.flatnonzero(share > 1e-3)  # those that carry something
     total = np.bincount(routes.flow[row], share[row], int(routes.flow.max(initial=0)) + 1)
-    return routes.of_rows(row, share=share[row] / total[routes.flow[row]])
+    return Settled(routes.of_rows(row, share=share[row] / total[routes.flow[row]]), t, change)
 
 
 def _cheapest(paid: Floats, flow: NDArray[np.int32]) -> Floats:
@@ -106,10 +100,6 @@ def _cheapest(paid: Floats, flow: NDArray[np.int32]) -> Floats:
     tied = np.flatnonzero(paid <= low[flow] * (1 + 1e-12))
     out[tied[np.unique(flow[tied], return_index=True)[1]]] = 1.0
     return out
-
-
-def _sum(entry: NDArray[np.int64], weights: Floats, rows: int) -> Floats:
-    return np.asarray(np.bincount(entry, weights, rows), dtype=np.float64)
 
 
 def _scale(fabric: Fabric, flows: Flows) -> Floats:

@@ -56,13 +56,10 @@ class Parts:
         """
         ports = int(catalog.value("switches", "quantum2", "ports"))
         delay = catalog.value("switches", "quantum2", "latency_port_to_port", source="Q2-yobi")
-        return cls(
-            radix=units.count(ports if radix is None else radix, "radix", 2),
-            rate=catalog.value("nics", "cx7", "throughput") if rate is None else units.rate(rate),
-            forwarding=delay if switch_delay is None else units.latency(switch_delay, "switch_delay"),
-            host_length=units.length(host_length, "host_length"),
-            switch_length=units.length(switch_length, "switch_length"),
-        )
+        capacity = catalog.value("nics", "cx7", "throughput") if rate is None else units.rate(rate)
+        forwarding = delay if switch_delay is None else units.latency(switch_delay, "switch_delay")
+        lengths = units.length(host_length, "host_length"), units.length(switch_length, "switch_length")
+        return cls(units.count(ports if radix is None else radix, "radix", 2), capacity, forwarding, *lengths)
 
     def join(self, b: FabricBuilder, one: NDArray[np.int64], other: NDArray[np.int64], length: float) -> None:
         """Add fibres between nodes, broadcast together."""
@@ -100,16 +97,14 @@ def down_ports(radix: int, oversubscription: float) -> int:
         raise TypeError(f"oversubscription must be one number such as 2 (down : up), got {oversubscription!r:.80}")
     up = math.floor(radix / (1 + oversubscription) + 1e-9) if oversubscription >= 1 else 0
     if up < 1:
-        msg = f"oversubscription must be within 1..{radix - 1} (down : up ports of a leaf), got {oversubscription!r}"
-        raise ValueError(msg)
+        raise ValueError(f"oversubscription must be within 1..{radix - 1} (down : up), got {oversubscription!r}")
     return math.floor(up * oversubscription + 1e-9)
 
 
 def start(kinds: tuple[str, ...], plan: Plan, nodes: int, cables: int, what: str, networks: int = 1) -> FabricBuilder:
     """Return a builder for networks of this plan with that many further nodes and cables, if memory allows."""
     check_size(what, nodes + networks * sum(plan.switches), cables + networks * plan.cables)
-    tiers = 1 + (plan.spines > 0) + (plan.cores > 0)
-    return FabricBuilder((*kinds, *("leaf", "spine", "core")[:tiers]), _COORD)
+    return FabricBuilder((*kinds, *("leaf", "spine", "core")[: 1 + (plan.spines > 0) + (plan.cores > 0)]), _COORD)
 
 
 def add_switches(

@@ -7,12 +7,9 @@ variable that holds it and is freed with it.
 from collections.abc import Mapping
 from typing import Any
 
-from matplotlib.axes import Axes
-
 from fabriclab.core import Fabric, Result, Timeline
 from fabriclab.views.fabrics import fabric
-from fabriclab.views.page import Picture
-from fabriclab.views.palette import ROLES
+from fabriclab.views.page import ROLES, Axes, Picture
 from fabriclab.views.rulers import calibration, ruler
 from fabriclab.views.sweeps import sweep
 from fabriclab.views.tables import Table, table
