@@ -32,8 +32,6 @@ class PyverbsUserError(PyverbsError):
 class GID:
     """The 128-bit address of a port, as eight groups of four hexadecimal digits; it may be sent as text."""
 
-    __slots__ = ("gid",)
-
     def __init__(self, val: str = "0000:0000:0000:0000:0000:0000:0000:0000") -> None:
         if not re.fullmatch(r"[0-9a-fA-F]{4}(:[0-9a-fA-F]{4}){7}", val):
             raise PyverbsUserError(f"a GID is eight groups of four hexadecimal digits with colons, got {val!r}")
