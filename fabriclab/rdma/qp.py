@@ -161,24 +161,24 @@ class QP(Closes):
         # A WRITE between regions that one before has used. As in the translation cache of a NIC, what was found then
         # stands as long as nobody changes a table that was read; bounds and queues are checked each time.
         mine, theirs, words, peer, start, end, first, last, near, far, scq, room, counters = known
-        at, to, n, index, told = piece.addr, wr.remote_addr, piece.length, self.posted + 1, None
+        at, to, n, told = piece.addr, wr.remote_addr, piece.length, None
         if wr.send_flags or self._all:
             told = _new(WC)
             told.wr_id, told.opcode = wr.wr_id, 1
-            told.byte_len, told.qp_num = n, self.qp_num
-            told.qp, told.index = self, index
+            told.byte_len, told.qp_num, told.qp = n, self.qp_num, self
         changed = words[CHANGES] != mine or peer[CHANGES] != theirs
         outside = at < start or at + n > end or to < first or to + n > last
-        full = index - self.retired > room or len(scq.local) >= scq.cqe or words[scq.row + TAIL] != scq.calm
-        if changed or outside or full or self._lock.locked() or self._waiting:
+        full = len(scq.local) >= scq.cqe or words[scq.row + TAIL] != scq.calm
+        if changed or outside or full or self._lock.locked() or self._waiting or self.posted - self.retired >= room:
             return ring(self._lock, self.counters, wr, bad_wr, self._post_send)
-        at, to = at - near, to - far  # from here to `append` no other thread gets its turn
+        at, to = at - near, to - far  # from here to `append` Python lets no other thread have its turn
         if n == 8 and not (at | to) & 7:
             peer[to >> 3] = words[at >> 3]
         else:
             self.peer.bytes[to : to + n] = self.own.bytes[at : at + n]
-        self.posted = index
+        self.posted += 1
         if told is not None:
+            told.index = self.posted
             scq.local.append(told)
         if _REORDERS:
             with self._lock:  # a memory fence: a later WRITE is seen later

@@ -80,11 +80,9 @@ class CQ(Closes):
         """
         found: list[WC] = []
         try:
-            while True:
+            while len(found) < num_entries:
                 found.append(wc := self.local.popleft())
                 wc.qp.retired = wc.index
-                if len(found) >= num_entries:
-                    break
         except IndexError:  # no more of this process
             self._poll_shared(found, num_entries)
         self.context.counters.polled += (count := len(found))
