@@ -8,7 +8,7 @@ from fabriclab.registry import register
 from fabriclab.texts import text
 
 from .pairs import CAS, FAA, READ, REM_ACCESS, RTS
-from .server import seed
+from .server import ITS_OWN, seed
 from .training import SERVER, Run
 
 Fault = tuple[str, str]  # the name of a mistake, or "", and a sentence
@@ -36,23 +36,24 @@ class Lone(Run):
 
     def __init__(self, seed: int, workers: int, about: Mapping[str, Any], more: Sequence[str] = ()) -> None:
         super().__init__(seed, workers, 4)
-        self.got = dict[Any, list[Any]]()
+        self.got, self.ahead = dict[Any, list[Any]](), (0,)
         for name, seat in self.seats.items():
             seat.about = {**about, "rank": name, "workers": workers}
-            seat.more = ("tell", "hear", "load", "store", *more)
+            seat.more = ("tell", "hear", "load", "store", "event", *more)
         self.seats[SERVER].machine.domains.add(1)
 
-    def go(self, ask: Ask, function: str, names: Sequence[Any]) -> list[Fault]:
-        """Play a function on some nodes; return what stopped it."""
-        self.play(ask, dict.fromkeys(names, function))
-        return [("", sentence) for sentence in self.faults.values()]
+    def go(self, ask: Ask, function: str, names: Sequence[Any], stopped: list[Unanswered]) -> list[Fault]:
+        """Play a function on some nodes, unless something has stopped it for all runs; return what did."""
+        if not stopped:
+            self.play(ask, dict.fromkeys(names, function))
+        stopped += [self.problem] if self.problem and self.problem.problem not in ITS_OWN else []
+        return [("", sentence) for sentence in self.faults.values()] or [("", error.said) for error in stopped[:1]]
 
     def left(self) -> list[Fault]:
         """Return the fault of completions that nobody has polled."""
-        for _ in range(2000):
-            self.device.tick()
+        self.drain()
         for name, seat in self.seats.items():
-            if n := sum(len(queue.entries) for queue in seat.machine.queues.values()):
+            if n := seat.machine.waiting(received=False) + self.unread.get(name, 0):
                 return [("completions left", text("ex3.fault.left", who=name, n=n))]
         return []
 
@@ -132,11 +133,9 @@ def meet(ask: Ask, rng: Rng) -> Verdict:
     faults: list[list[list[Fault]]] = [[], [], []]
     stopped = list[Unanswered]()
     for run in runs:
-        stop = run.go(ask, "meet", [0, 1]) if not stopped else [("", stopped[0].said)]
-        stopped += [run.problem] if run.problem else []
-        left = run.left()
-        for part, found in zip(faults, (run.regions(), run.connected(), run.arrived() or left), strict=True):
-            part.append(found or (stop if part is faults[2] else []))
+        stop = run.go(ask, "meet", [0, 1], stopped)
+        for part, found in zip(faults, (run.regions(), run.connected(), run.arrived() or stop), strict=True):
+            part.append(found)
     return verdict([(1 / 3, part, 1) for part in faults], stopped)
 
 
@@ -183,7 +182,6 @@ def ticket(ask: Ask, rng: Rng) -> Verdict:
     faults, stopped = list[list[Fault]](), list[Unanswered]()
     for _ in range(4):
         run = Tickets(rng)
-        stop = run.go(ask, "ticket", range(3)) if not stopped else [("", stopped[0].said)]
-        stopped += [run.problem] if run.problem else []
-        faults.append((run.drawn() if not run.problem else stop) or run.left() or stop)
+        stop = run.go(ask, "ticket", range(3), stopped)
+        faults.append((stop if run.problem else run.drawn()) or run.left() or stop)
     return verdict([(1.0, faults, 2)], stopped)

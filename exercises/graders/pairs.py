@@ -72,8 +72,9 @@ class Pair:
         self.max_send, self.max_recv, self.max_sge, self.max_inline = room
         self.state, self.access, self.dest, self.tries = RESET, 0, (0, 0), 0
         self.todo, self.done, self.recv = deque[Op](), deque[Op](), deque[dict[str, Any]]()
-        self.posted = self.retired = self.flights = 0
-        self.lose_at = -1  # the request whose acknowledgement is lost
+        self.posted = self.retired = self.changes = 0
+        # Of which requests that change remote memory the answer is lost, and whether they are done all the same.
+        self.losses = dict[int, bool]()
 
     @property
     def peer(self) -> Pair | None:
@@ -144,26 +145,26 @@ class Pair:
             self._advance(self.todo[0], rng)
 
     def _advance(self, op: Op, rng: random.Random) -> None:
-        peer, kind = self.peer, op.wr["opcode"]
-        if self.lose_at == self.flights or peer is None:
+        peer, kind, number = self.peer, op.wr["opcode"], self.changes
+        if peer is None:
             self.tries += 1
-            heard = peer and (peer.recv or kind not in (WRITE_IMM, SEND, SEND_IMM))
-            if self.lose_at == self.flights and peer and heard and rng.random() < 0.5:
-                self.lose_at = -1  # it is done all the same, and only the answer is lost
-                while self.todo and self.todo[0] is op and self.state == RTS:
-                    self._move(op, peer, rng)
-                if self.state == RTS:
-                    lost = self.done.pop()
-                    self.todo.appendleft(lost)
-                    self.fail(RETRY_EXC)
-            elif peer or self.tries > (_TRIES if self.gone else _PATIENCE):
-                self.lose_at, self.tries = -1, 0
+            if self.tries > (_TRIES if self.gone else _PATIENCE):
                 self.fail(RETRY_EXC)
             return
         self.tries = 0
         if kind in (WRITE_IMM, SEND, SEND_IMM) and not peer.recv:
             return  # the receiver is not ready, and is asked again
-        self._move(op, peer, rng)
+        if kind == READ or number not in self.losses:
+            self._move(op, peer, rng)
+            return
+        done = self.losses.pop(number)
+        while self.state == RTS and self.changes == number and (done or rng.random() < 0.5):
+            self._move(op, peer, rng)
+        if self.state == RTS:
+            if self.changes > number:
+                self.todo.appendleft(self.done.pop())
+            self.changes = number + 1
+            self.fail(RETRY_EXC)
 
     def _move(self, op: Op, peer: Pair, rng: random.Random) -> None:
         """Move a piece of a request, or say why not; after its last piece it is done."""
@@ -176,13 +177,8 @@ class Pair:
             if kind >= CAS and (total != 8 or wr["remote_addr"] % 8):
                 peer.error()
                 return self.fail(REM_INV_REQ if total == 8 else 1)
-            if (
-                needs
-                and total
-                and not (
-                    peer.access & needs and far.find(wr["rkey"], wr["remote_addr"], total, needs, peer.pd, remote=True)
-                )
-            ):
+            known = far.find(wr["rkey"], wr["remote_addr"], total, needs, peer.pd, remote=True)
+            if needs and total and not (known and peer.access & needs):
                 peer.error()
                 return self.fail(REM_ACCESS)
             op.pieces, op.result = _cut(total, rng), bytearray(total)
@@ -222,7 +218,7 @@ class Pair:
                 peer.error()
                 return self.fail(REM_INV_REQ if status == 1 else 11)
         self.node.moved += total
-        self.flights += 1
+        self.changes += kind != READ
         self.done.append(self.todo.popleft())
         return None
 

@@ -31,7 +31,7 @@ class Group:
     Parameters
     ----------
     server, worker : function
-        The programs, as in grading; or a module's path and their names stand in ``path``.
+        The programs, as in grading; or their names in the file ``path``.
     workers : int
         How many. 1 to 8
     """
@@ -39,7 +39,7 @@ class Group:
     def __init__(
         self, server: Callable[..., Any], worker: Callable[..., Any], workers: int = 3, path: str = ""
     ) -> None:
-        self.workers, self._names = workers, (server.__name__, worker.__name__)
+        self.workers, self._names = workers, tuple(getattr(one, "__name__", one) for one in (server, worker))
         self._folder = tempfile.TemporaryDirectory(prefix="fabriclab-")
         self._path = path or str(Path(self._folder.name, "programs.py"))
         if not path:

@@ -13,12 +13,12 @@ from .training import SERVER, Run
 _NAMED = {
     "reused": "buffer reused before its completion", "copied": "copied by the processor",
     "torn": "last word taken for all", "doubled": "repeated what had arrived", "left": "completions left",
-    "lost": "completion taken for delivery", "stale": "completion taken for delivery",
+    **dict.fromkeys(("lost", "stale", "overrun"), "completion taken for delivery"),
 }  # fmt: skip
-_ITS_OWN = ("raised", "value", "exited", "asked")  # trouble of one run; any other would come back in all others
+ITS_OWN = ("raised", "value", "exited", "asked")  # trouble of one run; any other would come back in all others
 _INSTEAD = {
     "killed": {"hangs": "waits for the dead"}, "calm": {"stale": "staleness not bounded"},
-    "lost": dict.fromkeys(("hangs", "lost", "stale", "short", "stopped", "nothing"), "failed completion ignored"),
+    "lost": dict.fromkeys(("hangs", "lost", "stale", "short", "nothing", "overrun"), "failed completion ignored"),
 }  # fmt: skip
 
 
@@ -32,17 +32,25 @@ def _cases_b(rng: Rng) -> list[tuple[str, Run]]:
     return [("one", Run(seed(rng), 1, int(rng.integers(6, 11)))) for _ in range(6)]
 
 
+def _losses(rng: Rng, workers: int) -> list[tuple[int, int, bool]]:
+    """Return of which requests the answer is lost, and whether they are done: for each worker one of both."""
+    first, second = rng.integers(0, 4, workers), rng.integers(4, 8, workers)
+    done = rng.permuted([True, True, False])
+    lost = [(w, int(first[w]) | int(done[w]), bool(done[w])) for w in range(workers)]
+    return lost + [(w, int(second[w]) | int(not done[w]), not done[w]) for w in range(workers)]
+
+
 def _cases_e(rng: Rng) -> list[tuple[str, Run]]:
     """Return runs with bounds, with a worker killed, and with a lost answer."""
     out = list[tuple[str, Run]]()
-    for kind in ("calm",) * 4 + ("killed",) * 4 + ("lost",) * 2:
-        workers, steps, bound = int(rng.integers(3, 5)), int(rng.integers(5, 8)), int(rng.integers(0, 3))
+    for i, kind in enumerate(("calm",) * 4 + ("killed",) * 4 + ("lost",) * 2):
+        workers, steps, bound = 3, int(rng.integers(4, 7)), int(rng.integers(i in (2, 3), 3))
         one = int(rng.integers(workers))
-        more: dict[str, Any] = {"slow": one} if kind == "calm" else {}
+        more: dict[str, Any] = {"slow": one if i < 2 else SERVER} if kind == "calm" else {}
         if kind == "killed":
             more = {"dies": one, "dies_at": int(rng.integers(12, 90)), "pushes": int(rng.integers(0, 6))}
         if kind == "lost":
-            more = {"loses": [(int(w), int(rng.integers(2, 14))) for w in rng.permutation(workers)[:2]]}
+            more = {"loses": _losses(rng, workers)}
         out.append((kind, Run(seed(rng), workers, steps, bound, **more)))
     return out
 
@@ -53,14 +61,17 @@ def played(ask: Ask, cases: Sequence[tuple[str, Run]], functions: tuple[str, str
     said, mistakes, bad = list[str](), list[str](), {kind: set[int]() for kind in shares}
     problems, stopped = list[Unanswered](), False
     for i, (kind, run) in enumerate(cases):
+        part = sum(one == kind for one, _ in cases[:i]) % sets[kind]
+        if part in bad[kind]:
+            continue
         faults: Mapping[str, str] = {}
         if not stopped:
             run.play(ask, {SERVER: functions[0], **dict.fromkeys(range(run.model.workers), functions[1])})
             faults = run.judge()
             problems += [run.problem] if run.problem else []
-            stopped = bool(run.problem and run.problem.problem not in _ITS_OWN)
+            stopped = bool(run.problem and run.problem.problem not in ITS_OWN)
         if faults or stopped:
-            bad[kind].add(sum(one == kind for one, _ in cases[:i]) % sets[kind])
+            bad[kind].add(part)
         if faults:
             first, named = next(iter(faults)), _NAMED | _INSTEAD.get(kind, {})
             mistakes += [named[first]] if first in named else []
@@ -68,10 +79,10 @@ def played(ask: Ask, cases: Sequence[tuple[str, Run]], functions: tuple[str, str
                 said = [text("ex3.run", n=i + 1, kind=text(f"ex3.kind.{kind}")), *list(faults.values())[:2]]
                 said += [text(f"mis.{named[first]}")] if first in named else []
                 said += [text("ex3.again", id=id, functions=", ".join(functions), n=i + 1)]
-    if problems and (stopped or len(problems) == len(cases)) and all(len(bad[kind]) == sets[kind] for kind in sets):
+    if (stopped or len(problems) == sum(sets.values())) and all(len(bad[kind]) == sets[kind] for kind in sets):
         raise problems[-1]
-    part = sum(share * (1 - len(bad[kind]) / sets[kind]) for kind, share in shares.items())
-    return Verdict(round(part, 9), tuple(dict.fromkeys(said)), (mistakes or [""])[0])
+    whole = sum(share * (1 - len(bad[kind]) / sets[kind]) for kind, share in shares.items())
+    return Verdict(round(whole, 9), tuple(dict.fromkeys(said)), (mistakes or [""])[0])
 
 
 @register("question", "ex3-b", functions=("serve", "work"), points=20, example=lambda rng: replay)
@@ -109,7 +120,8 @@ def _pace(ask: Ask, rng: Rng) -> tuple[float, list[str], str]:
         while True:
             times, bound = _times(rng, steady), int(rng.integers(1, 4))
             other = [finish(times, b) for b in (0, bound - 1, bound + 1, 10**6)]
-            if steady or min(abs(o / finish(times, bound) - 1) for o in other) > 0.02:
+            apart = [*(o / finish(times, bound) for o in other), other[2] / other[3]]
+            if steady or min(abs(ratio - 1) for ratio in apart) > 0.02:
                 break
         cases.append((steady, times, bound))
     good, said, mistake = set(range(2)), list[str](), ""

@@ -68,10 +68,6 @@ class Small(Transfer):
             return [("one doorbell each", text("ex3.doorbells", n=self.n, most=most, got=self.mine.doorbells))]
         if self.device.completions > most + 4:
             return [("every request signalled", text("ex3.signalled", most=most, got=self.device.completions))]
-        return self._own_left()
-
-    def _own_left(self) -> list[Fault]:
-        self.server.queues[1].entries.clear()
         return self.left()
 
 
@@ -84,6 +80,7 @@ class Large(Small):
         Transfer.__init__(self, rng, chunk * chunks, about, ("fill",))
         self.data, self.chunk, self.chunks = rng.bytes(chunk * chunks), chunk, chunks
         self.early, self.overlaps, self.filled = "", 0, 0
+        self.device.pace = 0.25  # so that a chunk takes longer than what a program does with it
         self.seats[0].about = {**self.seats[0].about, "source": self.source(bytes(3 * chunk))}
         self.seats[0].fill = self._fill  # type: ignore[attr-defined]
 
@@ -112,7 +109,7 @@ class Large(Small):
             return [("buffer reused before its completion", self.early)]
         if 2 * self.overlaps < self.chunks:
             return [("one chunk at a time", text("ex3.overlap", n=self.chunks, got=self.overlaps))]
-        return self._own_left()
+        return self.left()
 
 
 @register(
@@ -125,9 +122,8 @@ def sizes(ask: Ask, rng: Rng) -> Verdict:
         faults, ended = list[list[Fault]](), list[Unanswered]()
         for _ in range(4):
             run = kind(rng)
-            stop = run.go(ask, function, [0]) if not ended else [("", ended[0].said)]
-            ended += [run.problem] if run.problem else []
-            faults.append(stop or run.wrong())
+            stop = run.go(ask, function, [0], ended)
+            faults.append(run.statuses() or stop or run.wrong())
         parts.append((0.5, faults, 2))
         stopped += ended
     return verdict(parts, stopped)

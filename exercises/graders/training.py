@@ -16,7 +16,8 @@ from .seats import Seat
 from .verbs import Device, Machine
 
 SERVER = "server"
-_IDLE = 3000  # turns in which nothing is computed, added or completed: all wait for each other
+_AHEAD = (0, 0, 4, 16)  # turns that the device goes on between two programs, so that few of these wait in vain
+_IDLE = 1500  # turns in which nothing is computed or added: all wait for each other
 _HANDLE = re.compile(r"\w{1,60}/\d{1,9}")  # the name of a program that has begun
 
 
@@ -47,19 +48,21 @@ class Model:
             found.append({one for one, bit in zip(self.updates, bits, strict=True) if value >> bit & 1})
         return found
 
-    def named(self, gradient: bytes) -> tuple[int, int] | None:
-        """Return which update a gradient is, if it is whole."""
-        value = int.from_bytes(gradient[:8], "little")
-        places = [i for i, bit in enumerate(self.bits[0]) if value == 1 << bit]
-        one = self.updates[places[0]] if places else None
-        return one if one and self.update(*one) == gradient else None
+    def named(self, gradient: bytes) -> set[tuple[int, int] | None]:
+        """Return the updates whose words are in a gradient: one if it is whole; None stands for anything else."""
+        found = set[tuple[int, int] | None]()
+        for i, bits in enumerate(self.bits):
+            value = int.from_bytes(gradient[8 * i : 8 * i + 8], "little")
+            bit = value.bit_length() - 1
+            found.add(self.updates[bits.index(bit)] if value == 1 << max(bit, 0) and bit < len(bits) else None)
+        return found
 
 
 class Run:
     """A group of programs on one device: workers by their rank, and the server."""
 
     def __init__(self, seed: int, workers: int, steps: int, bound: int = 0, *, dies: int = -1, dies_at: int = 0,
-                 pushes: int = 0, loses: Sequence[tuple[int, int]] = (), slow: int = -1) -> None:  # fmt: skip
+                 pushes: int = 0, loses: Sequence[tuple[int, int, bool]] = (), slow: Any = None) -> None:  # fmt: skip
         self.rng = random.Random(seed + 2)
         self.device = Device(seed, self.rng.choice([0.25, 0.5, 0.9]))
         self.bound, self.dies, self.slow, self.loses = bound, dies, slow, loses
@@ -69,7 +72,9 @@ class Run:
         self.problem: Unanswered | None = None
         self.applied, self.deaths = dict[tuple[int, int], int](), dict[int, int]()
         self.seats: dict[Any, Seat] = {}
+        self.unread = dict[Any, int]()  # completions of messages that had arrived when a program ended
         self.turns = self.busy = 0
+        self.ahead: Sequence[int] = _AHEAD
         for _ in range(workers + 1):
             self.device.machines.append(Machine(self.device, len(self.device.machines)))
         links = {rank: self.device.connect(self.device.machines[0], self.device.machines[rank + 1])
@@ -82,9 +87,9 @@ class Run:
         for rank, (_, mine) in links.items():
             self.seats[rank] = Seat(self, mine.node, {SERVER: mine.number}, {**about, "rank": rank},
                                     ("compute", "add", "start", "result"))  # fmt: skip
-        for rank, which in loses:
+        for rank, which, done in loses:
             for end in links[rank]:  # whoever of the two posts
-                end.lose_at = which
+                end.losses[which] = done
         if dies >= 0:
             links[dies][1].node.dies_at = dies_at
             links[dies][1].node.dies_after = [pushes, 8 * self.model.words, 1 + self.rng.randrange(3)]
@@ -100,11 +105,13 @@ class Run:
                 if isinstance(begun, str) and _HANDLE.fullmatch(begun):
                     going[name] = begun
             while going and self.busy < _IDLE:
-                before = self.device.completions, self.device.now
+                before = self.device.now
                 names = [*going]
-                weights = [0.2 if name == self.slow else 1.0 for name in names]
+                weights = [0.3 if name == self.slow else 1.0 for name in names]
                 name = self.rng.choices(names, weights)[0]
                 seat = self.seats[name]
+                for _ in range(self.rng.choice(self.ahead)):
+                    self.device.tick()
                 try:
                     ended = ask(going[name])
                 except Unanswered as error:
@@ -117,12 +124,11 @@ class Run:
                     self.note(seat, "killed")
                     ended = True
                 if ended:
+                    self.unread[name] = seat.machine.waiting(received=True)
                     del going[name]
                     self.note(seat, "ended")
                 self.turns += 1
-                self.busy = 0 if self.device.completions > before[0] else self.busy + 1
-                if self.device.now == before[1]:
-                    self.busy += 20  # a turn without a verb
+                self.busy += 1 if self.device.now > before else 20  # a turn without a verb leads nowhere
         except Unanswered as error:
             self._stop(error, "")
             return
@@ -164,17 +170,27 @@ class Run:
 
     def added(self, gradient: bytes) -> None:
         """Note which update was added, or that it is none."""
-        one = self.model.named(gradient)
-        if one is None:
-            self.faults.setdefault("torn", text("ex3.fault.torn"))
-        else:
+        parts = self.model.named(gradient)
+        one = next(iter(parts))
+        if len(parts) == 1 and one:
             self.applied[one] = self.applied.get(one, 0) + 1
+        elif None not in parts and not parts & self.applied.keys():  # all of it is new
+            self.fault("overrun", parts=", ".join(str(part[1]) for part in sorted(filter(None, parts))))
+        else:
+            self.fault("torn")
 
     # Afterwards ------------------------------------------------------------------------------------------------------
+
+    def drain(self) -> None:
+        """Let the device finish what was posted."""
+        for _ in range(1000):
+            if any(pair.todo or pair.done for machine in self.device.machines for pair in machine.pairs.values()):
+                self.device.tick()
 
     def judge(self) -> dict[str, str]:
         """Return all faults by name, those first that explain the others."""
         model, found = self.model, self.model.within(self.final) if self.final else None
+        self.drain()
         live = [rank for rank in range(model.workers) if not self.seats[rank].machine.dead]
         if "stopped" not in self.faults:
             if any(self.seats[rank].steps < model.steps for rank in live) and "hangs" not in self.faults:
@@ -188,20 +204,36 @@ class Run:
             )
             twice = [one for one, count in self.applied.items() if count > 1]
             if found is None or sums[0] != sums[1]:
-                if twice:
+                never = sorted((w, k) for w in live for k in range(self.seats[w].steps) if (w, k) not in self.applied)
+                if twice and never and not self.loses:
+                    self.fault("overrun", parts=f"{never[0][1]}, {twice[0][1]}")
+                elif twice:
                     self.fault("doubled", worker=twice[0][0], step=twice[0][1])
-                elif "torn" not in self.faults:
+                elif not {"torn", "overrun"} & self.faults.keys():
                     self.fault("wrong")
             elif missing:
                 self.fault("lost", worker=missing[0][0], step=missing[0][1], n=len(missing))
             else:
-                self.faults.pop("torn", None)  # what a killed worker had begun, and nobody used
+                for name in ("torn", "overrun"):
+                    self.faults.pop(name, None)  # what a killed worker had begun, and nobody used
         for name, seat in self.seats.items():
             areas = self.areas.get(seat.machine.number, [])
             if any(at < end + n and end < at + m for at, m in seat.machine.touched for end, n in areas):
                 self.fault("copied", who=name)
-            left = sum(len(queue.entries) for queue in seat.machine.queues.values())
+            left = seat.machine.waiting(received=False) + self.unread.get(name, 0)
             if left and not seat.machine.dead and not {"stopped", "hangs"} & {*self.faults}:
                 self.fault("left", who=name, n=left)
-        order = ("stopped", "copied", "reused", "torn", "doubled", "lost", "wrong", "corrupt", "stale", "hangs")
+        order = (
+            "stopped",
+            "copied",
+            "reused",
+            "torn",
+            "overrun",
+            "doubled",
+            "lost",
+            "wrong",
+            "corrupt",
+            "stale",
+            "hangs",
+        )
         return dict(sorted(self.faults.items(), key=lambda fault: order.index(fault[0]) if fault[0] in order else 99))

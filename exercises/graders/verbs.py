@@ -73,6 +73,11 @@ class Machine:
         if n < 0 or not any(r.at <= at and at + n <= r.at + r.length for r in self.regions):
             raise Refused(f"{n} B at address {at:#x} are not in a registered region of this node")
 
+    def waiting(self, *, received: bool) -> int:
+        """Return how many completions nobody has polled: of messages that came, or of own requests."""
+        entries = [entry for queue in self.queues.values() for entry, *_ in queue.entries]
+        return sum((entry[2] >= 128) == received for entry in entries)
+
     # Calls -----------------------------------------------------------------------------------------------------------
 
     def turn(self) -> None:
