@@ -6,14 +6,13 @@ from inspect import signature
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from fabriclab import units
 from fabriclab.collectives._definition import definition
-from fabriclab.core import Schedule, StepGroup, check_memory
+from fabriclab.core import Floats, Schedule, StepGroup, check_memory
 from fabriclab.registry import register
 
-Floats = NDArray[np.float64]
 ClosedForm = Callable[..., Floats]
 Costs = tuple[Any, Any, Any]
 Cost = Callable[..., Costs]

@@ -7,10 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabriclab import registry, units
+from fabriclab.core import Flags, Ints
 
 Array = NDArray[Any]
-Mask = NDArray[np.bool_]
-Holders = Callable[[int, int, int], Mask]
+Holders = Callable[[int, int, int], Flags]
 
 
 class Definition(NamedTuple):
@@ -48,36 +48,36 @@ def definition(collective: str) -> Definition:
     return Definition(**registry.info("definition", collective), result=registry.get("definition", collective))
 
 
-def everywhere(n: int, blocks: int, root: int) -> Mask:
+def everywhere(n: int, blocks: int, root: int) -> Flags:
     """Every rank has the whole array."""
     return np.ones((n, blocks), dtype=np.bool_)
 
 
-def own(n: int, blocks: int, root: int) -> Mask:
+def own(n: int, blocks: int, root: int) -> Flags:
     """Rank r has block r."""
     if blocks != n:
         raise ValueError(f"this collective must have one block per rank ({n}), got {blocks} blocks")
     return np.eye(n, dtype=np.bool_)
 
 
-def _next(n: int, blocks: int, root: int) -> Mask:
+def _next(n: int, blocks: int, root: int) -> Flags:
     """Rank r has the block of the rank before it."""
     return np.roll(own(n, blocks, root), -1, axis=1)
 
 
-def _pairs(n: int, blocks: int, root: int) -> Mask:
+def _pairs(n: int, blocks: int, root: int) -> Flags:
     """Block s n + t goes from rank s to rank t: rank r has row r."""
     if blocks != n * n:
         raise ValueError(f"this collective must have one block per pair of ranks ({n * n}), got {blocks} blocks")
     return np.repeat(np.eye(n, dtype=np.bool_), n, axis=1)
 
 
-def _columns(n: int, blocks: int, root: int) -> Mask:
+def _columns(n: int, blocks: int, root: int) -> Flags:
     """Rank r has column r of the blocks of `_pairs`."""
     return np.tile(np.eye(n, dtype=np.bool_), n)
 
 
-def cuts(count: Any, blocks: int, parts: Any = None) -> NDArray[np.int64]:
+def cuts(count: Any, blocks: int, parts: Any = None) -> Ints:
     """Return where each block of ``count`` elements begins, and the end, (..., blocks + 1): in proportion to ``parts``.
 
     Without, or where all are equal, as `numpy.array_split` cuts: lengths differ by one, the longer ones first.
@@ -89,7 +89,7 @@ def cuts(count: Any, blocks: int, parts: Any = None) -> NDArray[np.int64]:
     return np.asarray(k * size + np.minimum(k, longer))
 
 
-def at_root(n: int, blocks: int, root: int) -> Mask:
+def at_root(n: int, blocks: int, root: int) -> Flags:
     """Only the root has anything: the whole array."""
     return np.repeat(np.arange(n) == root, blocks).reshape(n, blocks)
 
