@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import units
-from fabriclab.collectives._definition import at_root, cuts, definition
+from fabriclab.collectives._algorithm import at_root, cuts, definition
 from fabriclab.core import Flags, Ints, Schedule, expand, pointer
 
 Array = NDArray[Any]

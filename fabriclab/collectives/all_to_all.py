@@ -13,6 +13,8 @@ References
 .. [1] deepseek-ai/DeepEP, docs/legacy.md, 2025: normal kernels with forwarding, and low-latency kernels.
 """
 
+from __future__ import annotations
+
 from functools import partial
 from typing import Any
 

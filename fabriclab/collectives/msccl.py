@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from fabriclab import units
-from fabriclab.collectives._definition import definition
+from fabriclab.collectives._algorithm import definition
 from fabriclab.core import Ints, Schedule, StepGroup, check_memory
 
 _KNOWN = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce", "gather", "scatter")
