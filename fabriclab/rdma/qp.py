@@ -27,7 +27,6 @@ from fabriclab.rdma.records import WC, PyverbsRDMAError, PyverbsUserError, QPAtt
 _OPS: dict[int, Sequence[int]] = {w.RC: range(7), w.UC: range(4), w.UD: (w.SEND, w.SEND_IMM)}
 _UNUSUAL = w.FENCE | w.SOLICITED | w.INLINE
 _REORDERS = platform.machine() not in ("x86_64", "AMD64")  # the processor reorders stores
-_CALM = 0, 0, 0, 0  # state of a queue that only this process completes into
 _new = WC.__new__  # quicker than WC itself
 _REFUSED = (
     "QP {qp.qp_num} is in {qp.qp_state!r}; it sends in IBV_QPS_RTS",
@@ -73,7 +72,7 @@ class QP(Closes):
         self.known: dict[tuple[int, int], tuple[Any, ...]] = {}  # by keys, see `_wire`
         self.peer, self._peer_words, self.attr = self.own, self._words, QPAttr()
         self._lock, self._tries, self._row = threading.Lock(), 0, _arena.qp_row(self.qp_num)
-        rcq.shared, self._rq = True, srq.row if srq else self.own.queue(cap.max_recv_wr, cap.max_recv_sge)
+        self._rq = srq.row if srq else self.own.queue(cap.max_recv_wr, cap.max_recv_sge)
         fields = 0, creator.number, 0, self._rq, rcq.row, int(srq is not None), 0, 0, 0, 0
         _arena.QP_ROW.pack_into(self.own.map, 8 * self._row, *fields)
         self.header = self.own.alloc(w.GRH) if self.qp_type == w.UD else 0
@@ -162,25 +161,24 @@ class QP(Closes):
         # A WRITE between regions that one before has used. As in the translation cache of a NIC, what was found then
         # stands as long as nobody changes a table that was read; bounds and queues are checked each time.
         mine, theirs, words, peer, start, end, first, last, near, far, scq, room, counters = known
-        at, to, n, index, told = piece.addr, wr.remote_addr, piece.length, self.posted + 1, None
+        at, to, n, told = piece.addr, wr.remote_addr, piece.length, None
         if wr.send_flags or self._all:
             told = _new(WC)
             told.wr_id, told.opcode = wr.wr_id, 1
-            told.byte_len, told.qp_num = n, self.qp_num
-            told.qp, told.index = self, index
+            told.byte_len, told.qp_num, told.qp = n, self.qp_num, self
         changed = words[CHANGES] != mine or peer[CHANGES] != theirs
         outside = at < start or at + n > end or to < first or to + n > last
-        head, tail, armed, broken = scq.state() if scq.shared else _CALM
-        full = index - self.retired > room or len(scq.local) + tail - head >= scq.cqe or armed or broken
-        if changed or outside or full or self._lock.locked() or self._waiting:
+        full = len(scq.local) >= scq.cqe or words[scq.row + TAIL] != scq.calm
+        if changed or outside or full or self._lock.locked() or self._waiting or self.posted - self.retired >= room:
             return ring(self._lock, self.counters, wr, bad_wr, self._post_send)
-        at, to = at - near, to - far  # from here to `append` no other thread gets its turn
+        at, to = at - near, to - far  # from here to `append` Python lets no other thread have its turn
         if n == 8 and not (at | to) & 7:
             peer[to >> 3] = words[at >> 3]
         else:
             self.peer.bytes[to : to + n] = self.own.bytes[at : at + n]
-        self.posted = index
+        self.posted += 1
         if told is not None:
+            told.index = self.posted
             scq.local.append(told)
         if _REORDERS:
             with self._lock:  # a memory fence: a later WRITE is seen later
