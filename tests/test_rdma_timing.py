@@ -25,11 +25,12 @@ def test_published_times():
         assert catalog.cite(row["source"])
         assert row["role"] == "counts" or row["why"]
         error[row["role"]].append(abs(model / known - 1))
-    assert max(error["sets"]) < 0.005
-    assert len(error["counts"]) == 17
+    assert max(error["sets"]) < 0.01
+    assert len(error["counts"]) == 15
     assert statistics.median(error["counts"]) < 0.05
     assert sorted(error["counts"])[-2] < 0.15  # all within 15 %, but for 32 B over EDR, whose processor is not told
     assert max(error["counts"]) < 0.21
+    assert "one is missed" in timing.published.__doc__ and "+21 %" in timing.published.__doc__
 
 
 def test_the_latency_that_adapters_are_sold_with():
@@ -100,11 +101,24 @@ def test_connections_and_offload():
         (lambda: budget("ATOMIC", 16), "8 B"),
         (lambda: budget(switches=-1), "switches"),
         (lambda: limits(8, batch=0), "batch"),
+        (lambda: limits(8, poster="gpu", threads=0), "threads"),
+        (lambda: limits(8, link="ib-xdr"), "link must be one of"),
+        (lambda: registration("1 MiB", 0), "page must be > 0 B"),
+        (lambda: offload("1 MiB", packet=0), "packet must be > 0 B"),
         (lambda: connections(1), "ranks"),
     ],
 )
 def test_refusals(call, says):
     with pytest.raises(ValueError, match=says):
+        call()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [lambda: budget(inline="no"), lambda: budget(doorbell=1), lambda: protocols(8, register="no")],
+)
+def test_a_flag_is_true_or_false(call):
+    with pytest.raises(TypeError, match="must be True or False"):
         call()
 
 

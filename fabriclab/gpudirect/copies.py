@@ -26,7 +26,7 @@ class End:
     node : int
         Node of the fabric: that of a drive or of CXL memory is what it hangs on.
     rate : float
-        Of the link of such a drive or memory. [B/s]
+        Of the link of such a drive, which has four lanes, after coding, or of such memory. [B/s]
     """
 
     kind: str
@@ -121,9 +121,9 @@ class Server:
             rate = catalog.value("links", "cxl2.0", "x16_raw_bandwidth")
         elif kind == "nvme":
             link = int(np.flatnonzero(self.fabric.source == node)[0])
-            rate = float(self.fabric.capacity[link]) * 4 / 16 * pcie_part(lanes=4)  # a drive has four lanes
+            rate = float(self.fabric.capacity[link]) * 4 / 16
             node = int(self.fabric.target[link])
-        return End(kind, text, node, rate)
+        return End(kind, f"{kind} {int(number)}", node, rate)
 
     def processor(self, end: End) -> End:
         """Return the memory of the nearest processor."""
@@ -150,7 +150,10 @@ class Server:
         link, over, latency = self.walk(a, b, *[self.processor(a).node] * (peer and (self.asks or self.acs)))
         split = peer and any(part.startswith("cpu") for part in over) and self.splits()
         kind = "read" if b.kind in ("nic", "nvme") or a.in_host else "write"
-        rate = min(self._pcie(link, kind, LINE if split else None), a.rate, b.rate)
+        mine = self.kernel and {"nic", "nvme"}.isdisjoint((a.kind, b.kind))
+        rate = self._pcie(link, kind, LINE if split else None, mine)
+        for end in (a, b):
+            rate = min(rate, end.rate * (pcie_part(kind, lanes=4, back=self.back) if end.kind == "nvme" else 1.0))
         issue = fact("net-sw", "latency", "nics") if "nic" in (a.kind, b.kind) else fact("launch", "latency")
         latency += fact("iommu", "extra_latency") * self.asks
         return Move("DMA", over, rate, latency, issue, a.in_host + b.in_host)
@@ -189,16 +192,17 @@ class Server:
         return Move("DMA", over, rate, latency, fact("launch", "latency"), 0)
 
     def loads(self, a: End, b: End) -> Move:
-        """Return a copy by loads and stores of a core, which waits for each line that it reads from a device."""
+        """Return a copy by loads and stores of a core, which reads a few lines from a device at once, and waits."""
         link, over, latency = self.walk(a, b)
         once = latency - fact("ddr", "latency")
-        rate = LINE / (2 * once) if b.in_host else self._pcie(link, "write", LINE)
+        lines = fact("cpu-loads", "in_flight")
+        rate = lines * LINE / (2 * once) if b.in_host else self._pcie(link, "write", LINE)
         return Move("CPU", over, rate, once * (1 + b.in_host), 0.0, 1)
 
-    def _pcie(self, link: NDArray[np.int64], kind: str, payload: int | None) -> float:
+    def _pcie(self, link: NDArray[np.int64], kind: str, payload: int | None, kernel: bool = False) -> float:
         """Return the least rate of some links; those between processors have NCCL's already."""
         c2c = fact("h2d-gh200", "bandwidth") / catalog.value("links", "nvlink-c2c", "bandwidth")
-        size = fact("nvlink-packet", "max_payload", name="a kernel") if self.kernel else None
+        size = fact("nvlink-packet", "max_payload", name="a kernel") if kernel else None
         part = {"pcie": pcie_part(kind, size=size, payload=payload, back=self.back), "c2c": c2c}
         share = np.array([part.get(m, 1.0) for m in self.fabric.media])
         return float(np.min(self.fabric.capacity[link] * share[self.fabric.medium[link]], initial=np.inf))

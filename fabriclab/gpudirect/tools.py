@@ -20,6 +20,8 @@ _COLUMNS = re.compile(r"CPU Affinity|NUMA Affinity|GPU NUMA ID")
 _NAMED = re.compile(r"\s*(NIC\d+): (\S+)")
 _FIELD = re.compile(r"\s*(\w+):\s+(\S.*?)\s*$")
 _LINK = re.compile(r"(?:\d+: )*\s*(?:link |\d+/\d+: )(\S+)/(\d+):?\s+(.*)")
+_STATE = re.compile(r"(?:PORT_)?(NOP|DOWN|INIT|ARMED|ACTIVE|ACTIVE_DEFER)(?: \(\d\))?")
+_NUMBER = re.compile(r"([\d.]+)(?:X| Gbps) \(")
 _STYLE = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -125,6 +127,8 @@ def read_topo(source: str | os.PathLike[str]) -> Topology:
             got = f"the row of {name} must have a class for each of {len(names)} names, got {' '.join(cells)}"
             raise FileFormat.at(number, f"{got}; is it cut, or from a tool of another maker?")
     table = tuple(tuple("SYS" if c == "SOC" else c for c in rows[name][1][: len(names)]) for name in names)
+    if any((table[i][j] == "X") != (i == j) for i in range(len(names)) for j in range(len(names))):
+        raise FileFormat("the matrix must have X where a name meets itself, and nowhere else; give one whole output")
     if odd := [f"{names[j]} and {names[i]}" for i in range(len(names)) for j in range(i) if table[i][j] != table[j][i]]:
         raise FileFormat(f"{odd[0]} must have one class, got one each way; give one whole output")
     ends = [(name, rows[name][1][len(names) :]) for name in names]
@@ -147,7 +151,8 @@ class RdmaPort:
     netdev : str
         Network interface of the port, where the text tells it.
     rate : float or None
-        Lanes times the speed of one as printed, before coding, where the text tells it (``-v``). [B/s]
+        Lanes times the speed of one as printed, where the text tells it (``-v``); up to QDR that is before coding.
+        [B/s]
     facts : mapping of str to str
         All that is printed of device and port, as it stands.
     """
@@ -162,12 +167,13 @@ class RdmaPort:
 
 
 def _port(device: str, port: str, facts: dict[str, str], line: int) -> RdmaPort:
-    state = facts.get("state", "").removeprefix("PORT_").split(" ")[0]
-    if not state or not port.isdecimal():
-        raise FileFormat.at(line, f"a port of {device} must have a number and a state, got {dict(facts)}; was it cut?")
-    lanes, speed = facts.get("active_width", "").partition("X")[0], facts.get("active_speed", "").split(" ")[0]
-    rate = int(lanes) * units.parse(f"{speed} Gb/s", "rate") if lanes.isdecimal() and speed else None
-    return RdmaPort(device, int(port), state, facts.get("link_layer", ""), facts.get("netdev", ""), rate, facts)
+    state, layer = _STATE.fullmatch(facts.get("state", "")), facts.get("link_layer", "")
+    if not (state and device and port.isdecimal() and layer in ("", "InfiniBand", "Ethernet", "Unknown")):
+        got = f"a port of {device or 'a device'} must have a number and a state, and a known link layer, got {facts}"
+        raise FileFormat.at(line, f"{got}; was it cut?")
+    lanes, speed = (_NUMBER.match(facts.get(f"active_{k}", "")) for k in ("width", "speed"))
+    rate = int(lanes[1]) * units.parse(f"{speed[1]} Gb/s", "rate") if lanes and speed else None
+    return RdmaPort(device, int(port), state[1], layer, facts.get("netdev", ""), rate, facts)
 
 
 def read_ibv_devinfo(source: str | os.PathLike[str]) -> tuple[RdmaPort, ...]:
@@ -188,7 +194,7 @@ def read_ibv_devinfo(source: str | os.PathLike[str]) -> tuple[RdmaPort, ...]:
         now[match[1]] = match[2]
     if not found:
         raise FileFormat("the text must hold what ibv_devinfo prints, with a line hca_id and a port; it holds no port")
-    return tuple(_port(facts.get("hca_id", "a device"), facts["port"], facts, number) for number, facts in found)
+    return tuple(_port(facts.get("hca_id", ""), facts["port"], facts, number) for number, facts in found)
 
 
 def read_rdma_link(source: str | os.PathLike[str]) -> tuple[RdmaPort, ...]:
@@ -202,4 +208,5 @@ def read_rdma_link(source: str | os.PathLike[str]) -> tuple[RdmaPort, ...]:
     found = [(n, m[1], m[2], m[3].split()) for n, m in enumerate(map(_LINK.match, text_lines(source)), 1) if m]
     if not found:
         raise FileFormat("the text must hold lines of rdma link, such as link mlx5_0/1 state ACTIVE; it holds none")
-    return tuple(_port(d, p, dict(zip(w[::2], w[1::2], strict=False)), number) for number, d, p, w in found)
+    pairs = [dict(zip(w[::2], w[1::2], strict=False)) if len(w) % 2 == 0 else {} for *_, w in found]  # odd: it was cut
+    return tuple(_port(d, p, facts, number) for (number, d, p, _), facts in zip(found, pairs, strict=True))
