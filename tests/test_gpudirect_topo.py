@@ -99,8 +99,8 @@ def test_law_what_a_fabric_prints_is_read_back(name):
     (OLD.replace("SOC     PHB     0-9,20-29\nGPU1", "SOC\nGPU1"), "line 2: the row of GPU0 .* 4 names, got X PIX SOC;"),
     (OLD.replace("PIX     SOC", "P1X     SOC", 1), "line 2: the row of GPU0 .* got X P1X SOC PHB;"),
     (NICS.replace("NIC1\tSYS", "NIC2\tSYS"), "the rows of NIC1 are missing"),
-    (NICS.replace("GPU1\tNV18\t X", "GPU1\tNV18\tPIX"), "must have X where a name meets itself"),
-    (TABS.replace("PIX", " X "), "must have X where a name meets itself, and nowhere else"),
+    (NICS.replace("GPU1\tNV18\t X", "GPU1\tNV18\tPIX"), "GPU1 and GPU1 must have one class, X .* got PIX and PIX"),
+    (TABS.replace("PIX", " X "), "GPU0 and GPU1 must have one class, X .* got X and X"),
     ("", "it holds none"),
     (NICS.replace("GPU0\t X \tNV18", "GPU0\t X \tNV12"), "GPU0 and GPU1 must have one class"),
 ])  # fmt: skip

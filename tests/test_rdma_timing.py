@@ -56,7 +56,7 @@ def test_what_each_way_of_posting_saves():
     assert budget("ATOMIC").time > budget("READ").time
     by = timing.posters()
     assert by["gpu"]["rate"] > 10 * by["host"]["rate"] > 10 * by["proxy"]["rate"]
-    assert (by["gpu"]["cores"], by["host"]["cores"]) == (0, 1)
+    assert [(by[p]["cores"], by[p]["SMs"]) for p in POSTERS] == [(1, 0), (1, 0), (0, 6)]
 
 
 def test_limits():
@@ -64,6 +64,8 @@ def test_limits():
     assert min(alone, key=alone.get) == min(batched, key=batched.get) == "poster"
     assert batched["poster"] == pytest.approx(1e9 / (175 - 94 * 15 / 16))
     assert limits(8, threads=4)["poster"] == 4 * alone["poster"]
+    bus = catalog.value("links", "pcie5", "bandwidth_after_encoding")
+    assert alone["PCIe"] == pytest.approx(bus / (8 + 20 + 16 / 3))  # a completion, and what answers it
     long = limits("1 MiB")
     assert min(long, key=long.get) == "wire"
     assert 0.95 * 50e9 < 2**20 * long["wire"] < 50e9
@@ -75,17 +77,21 @@ def test_eager_against_rendezvous():
     assert protocols(n)["eager"] > protocols(n)["rendezvous"]
     assert protocols("1 MiB")["eager"] - budget("SEND", "1 MiB").one_way == pytest.approx(2 * 2**20 / 10e9)
     assert 4096 < n < 65536 < crossover(register=True)
+    both, kept = (protocols("1 MiB", register=k)["rendezvous"] for k in (True, False))
+    assert both - kept == pytest.approx(2 * registration("1 MiB"))  # the receiver waits for the sender's
 
 
 def test_connections_and_offload():
     mesh = connections(1024)
     assert mesh["reliable"]["queue pairs"] == 1024 * 1023
+    assert mesh["dynamic"]["queue pairs"] == 1024 * 2  # an initiator and a target
     assert mesh["reliable"]["bytes in the NIC"] == 1023 * 375
     assert mesh["dynamic"] == connections(1024, initiators=1)["dynamic"]
     assert mesh["dynamic"]["bytes in the NIC"] == connections(4096)["dynamic"]["bytes in the NIC"]
     cost = offload("1 MiB")
     assert cost["kernel"]["memory bytes"] == 3 * cost["RDMA"]["memory bytes"]
     assert cost["kernel"]["cores"] == pytest.approx(400 / 42, rel=0.01)
+    assert cost["kernel"]["of it switches"] == pytest.approx(2.41e-6 + 3.5e-6)  # there and back
     assert cost["RDMA"]["cores"] < 0.01 < cost["kernel"]["time"] / cost["RDMA"]["time"]
 
 

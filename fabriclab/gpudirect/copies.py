@@ -11,7 +11,6 @@ from fabriclab.core import Fabric, Flows
 from fabriclab.gpudirect.pcie import LINE, fact, pcie_part
 from fabriclab.topologies.servers import _SERVERS
 
-_PEERS = ("nvlink", "xgmi")  # media that join GPUs only
 _MAKERS = {"upi-bdw": "intel", "upi-spr": "intel", "amd-if": "amd", "grace-grace": "arm"}
 
 
@@ -121,8 +120,7 @@ class Server:
             rate = catalog.value("links", "cxl2.0", "x16_raw_bandwidth")
         elif kind == "nvme":
             link = int(np.flatnonzero(self.fabric.source == node)[0])
-            rate = float(self.fabric.capacity[link]) * 4 / 16
-            node = int(self.fabric.target[link])
+            node, rate = int(self.fabric.target[link]), float(self.fabric.capacity[link]) * 4 / 16
         return End(kind, f"{kind} {int(number)}", node, rate)
 
     def processor(self, end: End) -> End:
@@ -150,13 +148,12 @@ class Server:
         link, over, latency = self.walk(a, b, *[self.processor(a).node] * (peer and (self.asks or self.acs)))
         split = peer and any(part.startswith("cpu") for part in over) and self.splits()
         kind = "read" if b.kind in ("nic", "nvme") or a.in_host else "write"
-        mine = self.kernel and {"nic", "nvme"}.isdisjoint((a.kind, b.kind))
-        rate = self._pcie(link, kind, LINE if split else None, mine)
-        for end in (a, b):
-            rate = min(rate, end.rate * (pcie_part(kind, lanes=4, back=self.back) if end.kind == "nvme" else 1.0))
+        engine = {"nic", "nvme"} & {a.kind, b.kind} or not self.kernel
+        lanes = pcie_part(kind, lanes=4, back=self.back) if "nvme" in (a.kind, b.kind) else 1.0
+        rate = min(self._pcie(link, kind, LINE if split else None, not engine), min(a.rate, b.rate) * lanes)
         issue = fact("net-sw", "latency", "nics") if "nic" in (a.kind, b.kind) else fact("launch", "latency")
-        latency += fact("iommu", "extra_latency") * self.asks
-        return Move("DMA", over, rate, latency, issue, a.in_host + b.in_host)
+        miss = fact("iommu", "extra_latency") * self.asks
+        return Move("DMA", over, rate, latency + miss, issue, a.in_host + b.in_host)
 
     def bounce(self, a: End, b: End, pageable: bool) -> tuple[Move, ...]:
         """Return the copies through host memory near the GPU, or near the first of two.
@@ -177,13 +174,11 @@ class Server:
         """
         if not (link := self.parts().get("link", "")):
             raise ValueError(f"fabric must be a server whose GPUs are joined, got the family {self.fabric.family!r}")
-        rate = catalog.value("links", link, "bandwidth_per_link")
-        if link.startswith("xgmi"):
-            part = catalog.value("measured", "mi300x-2", "busbw") / rate
-        else:
-            around = rate / catalog.value("links", link, "nccl_effective_per_link") - 1  # for each byte of data
-            sizes = [fact("nvlink-packet", "max_payload", name=n) for n in ("a kernel", "a copy engine")]
-            part = 1 / (1 + around * (1.0 if self.kernel else sizes[0] / sizes[1]))
+        xgmi = link.startswith("xgmi")
+        got = ("measured", "mi300x-2", "busbw") if xgmi else ("links", link, "nccl_effective_per_link")
+        around = catalog.value("links", link, "bandwidth_per_link") / catalog.value(*got) - 1  # for each byte of data
+        kernel, engine = (fact("nvlink-packet", "max_payload", name=n) for n in ("a kernel", "a copy engine"))
+        part = 1 / (1 + around * (1.0 if self.kernel or xgmi else kernel / engine))
         alone = _halves(self.fabric)[1]
         way = routing.route(alone, Flows.make(a.node, b.node, 1.0), "spray")
         rate = float(np.min(alone.capacity[way.link] / way.use)) * part
@@ -195,8 +190,8 @@ class Server:
         """Return a copy by loads and stores of a core, which reads a few lines from a device at once, and waits."""
         link, over, latency = self.walk(a, b)
         once = latency - fact("ddr", "latency")
-        lines = fact("cpu-loads", "in_flight")
-        rate = lines * LINE / (2 * once) if b.in_host else self._pcie(link, "write", LINE)
+        reads = fact("cpu-loads", "in_flight") * LINE / (2 * once)
+        rate = reads if b.in_host else self._pcie(link, "write", LINE)
         return Move("CPU", over, rate, once * (1 + b.in_host), 0.0, 1)
 
     def _pcie(self, link: NDArray[np.int64], kind: str, payload: int | None, kernel: bool = False) -> float:
@@ -211,7 +206,7 @@ class Server:
 @lru_cache(maxsize=8)
 def _halves(fabric: Fabric) -> tuple[Fabric, Fabric]:
     """Return a server without the links that join GPUs only, and with these alone."""
-    peer = np.isin(np.array(fabric.media)[fabric.medium], _PEERS)
+    peer = np.isin(np.array(fabric.media)[fabric.medium], ("nvlink", "xgmi"))
     return fabric.without(links=np.flatnonzero(peer)), fabric.without(links=np.flatnonzero(~peer))
 
 

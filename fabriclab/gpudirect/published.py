@@ -33,8 +33,8 @@ def published() -> tuple[tuple[Spec, float, str], ...]:
     rows = []
     for r in read_rows(Path(__file__).with_suffix(".csv")):
         spec = getattr(catalog, r["table"])[r["part"]].spec(r["attribute"], name=r["name"])
-        ends, by = (r["source"], r["target"], r["mechanism"]), r["by"] == "kernel"
-        way = path(topologies.build(r["server"]), *ends, back=r["back"], kernel=by)
+        asked = (r[k] for k in ("source", "target", "mechanism"))
+        way = path(topologies.build(r["server"]), *asked, back=r["back"], kernel=r["by"] == "kernel")
         rate = int(r["factor"]) * _LONG / way.time(_LONG, fact(r["chunk"], "chunk") if r["chunk"] else None)
         model = 2 * way.moves[0].latency if r["attribute"] == "latency_min" else rate
         rows.append((spec, model, r["why"] if r["role"] == "sets" else ""))

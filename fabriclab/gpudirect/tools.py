@@ -1,5 +1,6 @@
 """What tools print of a server: ``nvidia-smi topo -m``, made off a fabric too, ``ibv_devinfo`` and ``rdma link``."""
 
+import itertools
 import os
 import re
 from dataclasses import dataclass, field
@@ -127,10 +128,10 @@ def read_topo(source: str | os.PathLike[str]) -> Topology:
             got = f"the row of {name} must have a class for each of {len(names)} names, got {' '.join(cells)}"
             raise FileFormat.at(number, f"{got}; is it cut, or from a tool of another maker?")
     table = tuple(tuple("SYS" if c == "SOC" else c for c in rows[name][1][: len(names)]) for name in names)
-    if any((table[i][j] == "X") != (i == j) for i in range(len(names)) for j in range(len(names))):
-        raise FileFormat("the matrix must have X where a name meets itself, and nowhere else; give one whole output")
-    if odd := [f"{names[j]} and {names[i]}" for i in range(len(names)) for j in range(i) if table[i][j] != table[j][i]]:
-        raise FileFormat(f"{odd[0]} must have one class, got one each way; give one whole output")
+    for (i, a), (j, b) in itertools.combinations_with_replacement(enumerate(names), 2):
+        if table[i][j] != table[j][i] or (table[i][j] == "X") != (i == j):
+            got = f"{a} and {b} must have one class, X for a name and itself only, got {table[i][j]} and {table[j][i]}"
+            raise FileFormat(f"{got}; give one whole output")
     ends = [(name, rows[name][1][len(names) :]) for name in names]
     affinity = {c: {name: end[k] for name, end in ends if len(end) > k} for k, c in enumerate(columns)}
     return Topology(tuple(names), table, affinity, {m[1]: m[2] for m in map(_NAMED.match, lines) if m})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import socket
 import tempfile
 import threading
@@ -61,19 +60,10 @@ def copy(size: Sizes = "64 MiB", repeats: int = 5) -> Result:
     return summed_up("copy", sizes, times, {"repeats": repeats}, how, [note])
 
 
-def _copies(n: int, repeats: int) -> list[float]:
-    source, target = _pattern(n), np.zeros(n, np.uint8)
-
-    def timed(calls: int) -> float:
-        start = perf_counter()
-        for _ in range(calls):
-            np.copyto(target, source)
-        return (perf_counter() - start) / calls
-
-    timed(1)
-    calls = math.ceil(1e-3 / timed(1))  # a clock cannot time one copy of a few bytes
-    target[:] = 0
-    times = [timed(calls) for _ in range(repeats)]
+def _copies(n: int, repeats: int) -> Any:
+    source, target = _pattern(n), np.empty(n, np.uint8)
+    target[:] = 255  # touches all pages, and is no byte of the pattern
+    (times,) = _in_turns([partial(np.copyto, target, source)], repeats)
     if not np.array_equal(target, source):
         raise WrongAnswer(f"a copy of {n} B differs from what was copied: do not use its time")
     return times
@@ -199,12 +189,11 @@ def one_sided(size: Sizes = (8, 512, "8 KiB", "128 KiB", "2 MiB", "16 MiB"), rep
     except WrongAnswer:
         raise
     except (FabricError, OSError, EOFError, ImportError) as error:  # a system may lack what the verbs need
-        return {
-            way: nearest(way, sizes, f"no bytes from another process ({str(error) or 'it ended'})") for way in _WAYS
-        }
+        why = f"no bytes from another process ({str(error) or 'it ended'})"
+        return {way: nearest(way, sizes, why) for way in _WAYS}
     how = "two processes; the ways in turn, each request as the one before; the bytes were checked once"
-    asked, notes = {"repeats": repeats}, [load_note(load.figures())]
-    return {way: summed_up(way, sizes, times[:, i], asked, how, notes) for i, way in enumerate(_WAYS)}
+    notes = [load_note(load.figures())]
+    return {way: summed_up(way, sizes, times[:, i], {"repeats": repeats}, how, notes) for i, way in enumerate(_WAYS)}
 
 
 class _Side:
@@ -235,7 +224,7 @@ class _Side:
 def _ways(mine: _Side, other: Any, link: socket.socket, n: int) -> list[Callable[[], object]]:
     """Return what moves ``n`` bytes, each way checked once."""
     source, target = (np.frombuffer(mr.memory, np.uint8)[:n] for mr in (mine.mr, mine.copy))
-    source[:], sent = _pattern(n)[::-1], _pattern(n)  # what was there before differs from both
+    source[:], sent = _pattern(n)[::-1] ^ 255, _pattern(n)  # zeros and what was there before differ from both
     put = mine.runs(fl.rdma.enums.IBV_WR_RDMA_WRITE, mine.mr, n)
     get = mine.runs(fl.rdma.enums.IBV_WR_RDMA_READ, mine.copy, n)
     tcp = partial(_receive, link, target.data)

@@ -139,8 +139,7 @@ def limits(size: units.Quantity = 8, *, poster: str = "host", threads: int = 1, 
     """
     n, many = units.size(size), units.count(threads, "threads")
     thread = _of("host-post", "latency") - _of("host-post", "mmio") * (1 - 1 / units.count(batch, "batch"))
-    host = units.choice(poster, "poster", POSTERS) == "host"
-    own = 1 / thread if host else _of(f"{poster}-post", "message_rate")
+    own = _of(f"{units.choice(poster, 'poster', POSTERS)}-post", "message_rate") if poster != "host" else 1 / thread
     around = max(1, math.ceil(n / _of("nic", "chunk"))) * _of("ib-packet", "overhead")
     pcie = value("links", _LINKS[units.choice(link, "link", _LINKS)][-1], "bandwidth_after_encoding")
     wire = value("links", link, "4x_data_rate") / (n + around)
@@ -150,10 +149,9 @@ def limits(size: units.Quantity = 8, *, poster: str = "host", threads: int = 1, 
 
 def posters(size: units.Quantity = 8, link: str = "ib-ndr") -> dict[str, dict[str, float]]:
     """Return for each of `POSTERS` the time of a WRITE [s], messages per second, and cores and SMs that it keeps."""
-    cost = {"host": (1.0, 0.0), "proxy": (1.0, 0.0), "gpu": (0.0, _of("gpu-post", "sms"))}
-    own = {p: budget("WRITE", size, poster=p, link=link).time for p in POSTERS}
     rate = {p: min(limits(size, poster=p, link=link).values()) for p in POSTERS}
-    return {p: dict(zip(("time", "rate", "cores", "SMs"), (own[p], rate[p], *cost[p]), strict=True)) for p in POSTERS}
+    return {p: {"time": budget("WRITE", size, poster=p, link=link).time, "rate": rate[p], "cores": float(p != "gpu"),
+                "SMs": _of("gpu-post", "sms") * (p == "gpu")} for p in POSTERS}  # fmt: skip
 
 
 def protocols(size: units.Quantity, *, link: str = "ib-ndr", register: bool = False) -> dict[str, float]:
@@ -215,9 +213,6 @@ def published() -> tuple[tuple[dict[str, str], float, float], ...]:
 
     Of those that count one is missed by more than 15 %: 32 B over EDR (+21 %), whose processor and NIC are not told.
     """
-    found = []
-    for r in read_rows(Path(__file__).with_name("published.csv")):
-        way = budget(r["op"], float(r["size"]), inline=r["inline"] == "1", poster=r["poster"], link=r["link"],
-                     switches=int(r["switches"]))  # fmt: skip
-        found.append((r, float(r["time_us"]) * 1e-6, way.one_way))
-    return tuple(found)
+    return tuple((r, float(r["time_us"]) * 1e-6, budget(
+        r["op"], float(r["size"]), inline=r["inline"] == "1", poster=r["poster"], link=r["link"],
+        switches=int(r["switches"])).one_way) for r in read_rows(Path(__file__).with_name("published.csv")))  # fmt: skip
