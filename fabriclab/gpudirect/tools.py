@@ -66,6 +66,7 @@ class Topology:
 def topo(fabric: Fabric) -> Topology:
     """Return the matrix of a server, or of the first server of several.
 
+    A switch is taken as one bridge; where it has more inside, as in a DGX A100, nvidia-smi prints PXB [2]_ for PIX.
     Each root port is taken to have a host bridge of its own, so that devices of one processor that share no switch are
     NODE, but for processors before Skylake, which have one bridge (PHB). A GPU that hangs on its processor by C2C is
     SYS to all that PCIe joins, as nvidia-smi prints it for a GH200 [1]_.
@@ -73,6 +74,7 @@ def topo(fabric: Fabric) -> Topology:
     References
     ----------
     .. [1] NVIDIA/nvbandwidth, issue 23, 2024.
+    .. [2] NVIDIA/nccl, issue 1505, 2024.
 
     Examples
     --------
