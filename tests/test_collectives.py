@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fabriclab import collectives, registry, routing, topologies, units
 from fabriclab.collectives import bounds, build, execute, expected
-from fabriclab.collectives._definition import at_root, cuts, define, own
+from fabriclab.collectives._algorithm import at_root, cuts, define, own
 from fabriclab.collectives._running import _OPS
 from fabriclab.core import Flows, Schedule, StepGroup
 from fabriclab.errors import TooLarge

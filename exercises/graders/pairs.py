@@ -15,7 +15,7 @@ WRITE, WRITE_IMM, SEND, SEND_IMM, READ, CAS, FAA = range(7)
 _TOLD = (1, 1, 0, 0, 2, 3, 4)  # the opcode of its completion
 _RIGHTS = (2, 2, 0, 0, 4, 8, 8)  # what it needs of the remote region and queue pair
 FENCE, SIGNALED, SOLICITED, INLINE = 1, 2, 4, 8
-OK, LOC_PROT, FLUSH, REM_INV_REQ, REM_ACCESS, RETRY_EXC = 0, 4, 5, 9, 10, 12
+OK, LOC_LEN, LOC_PROT, FLUSH, REM_INV_REQ, REM_ACCESS, RETRY_EXC = 0, 1, 4, 5, 9, 10, 12
 RESET, INIT, RTR, RTS, ERR = 0, 1, 2, 3, 6
 _TRIES, _PATIENCE = 8, 400  # turns of a queue pair until it gives up on a peer that is dead, or not connected yet
 
@@ -174,9 +174,11 @@ class Pair:
             if op.inline is None and not all(self.node.find(key, at, n, need, self.pd) for at, n, key in wr["sg"]):
                 return self.fail(LOC_PROT)
             needs = _RIGHTS[kind]
-            if kind >= CAS and (total != 8 or wr["remote_addr"] % 8):
+            if kind >= CAS and total != 8:
+                return self.fail(LOC_LEN)
+            if kind >= CAS and wr["remote_addr"] % 8:
                 peer.error()
-                return self.fail(REM_INV_REQ if total == 8 else 1)
+                return self.fail(REM_INV_REQ)
             known = far.find(wr["rkey"], wr["remote_addr"], total, needs, peer.pd, remote=True)
             if needs and total and not (known and peer.access & needs):
                 peer.error()
@@ -208,7 +210,9 @@ class Pair:
             status = OK
             if kind != WRITE_IMM:
                 sound = all(peer.node.find(key, at, n, 1, peer.pd) for at, n, key in waiting["sg"])
-                status = OK if sound and sum(n for _, n, _ in waiting["sg"]) >= total else LOC_PROT if not sound else 1
+                status = (
+                    OK if sound and sum(n for _, n, _ in waiting["sg"]) >= total else LOC_LEN if sound else LOC_PROT
+                )
                 if status == OK:
                     peer.node.scatter(waiting["sg"], op.result)
             imm = op.wr["imm_data"] if kind != SEND else 0
@@ -216,7 +220,7 @@ class Pair:
             peer.complete(peer.rcq, [*entry, 2 * (kind != SEND), 0])
             if status:
                 peer.error()
-                return self.fail(REM_INV_REQ if status == 1 else 11)
+                return self.fail(REM_INV_REQ if status == LOC_LEN else 11)
         self.node.moved += total
         self.changes += kind != READ
         self.done.append(self.todo.popleft())

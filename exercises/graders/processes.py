@@ -5,8 +5,6 @@ The processes of a group stay for many runs. One that was killed is replaced, an
 
 import contextlib
 import inspect
-import os
-import signal
 import socket
 import tempfile
 import time
@@ -77,7 +75,7 @@ class Group:
         length : float or str
             Of the parameters. [B]
         kill : int
-            The worker that is killed, if any, ``after`` so many seconds.
+            The worker that is killed, if any, ``after`` a time [s], or an int: so many calls of functions.
         delays : dict of rank to time, optional
             How long a step of a worker takes. [s]
         adversary : int, optional
@@ -88,22 +86,22 @@ class Group:
             self._spare.append(self._begin())
         crew = dict(zip(names, self._spare, strict=False))
         pauses = {rank: units.time(delay) for rank, delay in (delays or {}).items()}
+        options = {} if adversary is None else {"adversary": adversary}
         about = {"workers": self.workers, "steps": steps, "bound": bound, "length": int(units.size(length)),
-                 "delays": pauses, "options": {} if adversary is None else {"adversary": adversary}}  # fmt: skip
+                 "delays": pauses, "kills": {kill: after}, "options": options}  # fmt: skip
         for name, process in crew.items():
             process.send(["run", name, self._names[name != SERVER], about])
-        return self._led(crew, bound, kill, after)
+        return self._led(crew, bound, kill)
 
-    def _led(self, crew: dict[Any, rdma.Process], bound: int, kill: int, after: float) -> dict[str, Any]:
+    def _led(self, crew: dict[Any, rdma.Process], bound: int, kill: int) -> dict[str, Any]:
         """Carry letters until all have ended or are dead."""
         lines = {process.connection: name for name, process in crew.items()}
         cards, connected = dict[Any, Any](), 0
-        out: dict[str, Any] = {"problems": [], "counters": {}, "steps": {}, "dead": [], "bound": bound}
-        final, begun, end, dies = "none", 0.0, time.monotonic() + _PATIENCE, float("inf")
+        out: dict[str, Any] = {"problems": [], "counters": {}, "dead": [], "bound": bound}
+        final, begun, end = "none", 0.0, time.monotonic() + _PATIENCE
         waiting, late = set(crew), list[list[Any]]()
         while waiting:
-            now = time.monotonic()
-            if now > end:
+            if time.monotonic() > end:
                 out["problems"].append(
                     text("ex3.fault.hangs", who=", ".join(map(str, waiting)), why=out["dead"] or "-")
                 )
@@ -111,10 +109,7 @@ class Group:
                     self._spare.remove(crew[name])
                     crew[name].kill()
                 break
-            if now >= dies:
-                dies = float("inf")
-                os.kill(crew[kill].pid, signal.SIGKILL)
-            for line in wait([*lines], min(max(dies - now, 0.0), 0.5)):
+            for line in wait([*lines], 0.5):
                 name = lines[line]  # type: ignore[index]
                 try:
                     what, *rest = crew[name].connection.recv()
@@ -139,7 +134,6 @@ class Group:
                     connected += 1
                     if connected == len(crew):
                         begun = time.monotonic()
-                        dies = begun + after if kill >= 0 else dies
                         self._tell(crew, lines, ["go"])
                 elif what == "letter":
                     with contextlib.suppress(OSError):
@@ -149,7 +143,7 @@ class Group:
                 elif what == "result":
                     final = rest[0]
                 elif what == "ended":
-                    out["counters"][name], out["steps"][name] = rest
+                    out["counters"][name] = rest[0]
                     waiting.discard(name)
         self._tell(crew, {line: name for line, name in lines.items() if name in out["counters"]}, ["over"])
         out["seconds"] = time.monotonic() - begun

@@ -44,7 +44,7 @@ def _cases_e(rng: Rng) -> list[tuple[str, Run]]:
     """Return runs with bounds, with a worker killed, and with a lost answer."""
     out = list[tuple[str, Run]]()
     for i, kind in enumerate(("calm",) * 4 + ("killed",) * 4 + ("lost",) * 2):
-        workers, steps, bound = 3, int(rng.integers(4, 7)), int(rng.integers(i in (2, 3), 3))
+        workers, steps, bound = 3, int(rng.integers(4, 6 + (kind != "calm"))), int(rng.integers(i in (2, 3), 3))
         one = int(rng.integers(workers))
         more: dict[str, Any] = {"slow": one if i < 2 else SERVER} if kind == "calm" else {}
         if kind == "killed":

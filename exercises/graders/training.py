@@ -107,7 +107,7 @@ class Run:
             while going and self.busy < _IDLE:
                 before = self.device.now
                 names = [*going]
-                weights = [0.3 if name == self.slow else 1.0 for name in names]
+                weights = [0.35 if name == self.slow else 1.0 for name in names]
                 name = self.rng.choices(names, weights)[0]
                 seat = self.seats[name]
                 for _ in range(self.rng.choice(self.ahead)):

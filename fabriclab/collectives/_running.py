@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import units
-from fabriclab.collectives._definition import Mask, at_root, cuts, definition
-from fabriclab.core import Schedule, expand, pointer
+from fabriclab.collectives._algorithm import at_root, cuts, definition
+from fabriclab.core import Flags, Ints, Schedule, expand, pointer
 
 Array = NDArray[Any]
 # Of numpy's own operations, those that give the same in any order and grouping.
@@ -77,7 +77,7 @@ def execute(schedule: Schedule, buffers: Any, op: np.ufunc = np.add) -> list[Arr
     return [whole[r] if has.all() else whole[r, np.repeat(has, length)] for r, has in enumerate(after)]
 
 
-def trace(schedule: Schedule, numbers: Any, op: np.ufunc = np.add) -> tuple[Array, NDArray[np.bool_]]:
+def trace(schedule: Schedule, numbers: Any, op: np.ufunc = np.add) -> tuple[Array, Flags]:
     """Return what each participant holds before the first step and after each: one number per piece, to be shown.
 
     Parameters
@@ -115,16 +115,14 @@ def trace(schedule: Schedule, numbers: Any, op: np.ufunc = np.add) -> tuple[Arra
     return np.stack([d for d, _ in states]).reshape(shape), np.stack([h for _, h in states]).reshape(shape)
 
 
-def _held(schedule: Schedule, before: Mask, pieces: int) -> NDArray[np.bool_]:
+def _held(schedule: Schedule, before: Flags, pieces: int) -> Flags:
     """Return which pieces each participant has at the start; switches have none."""
     held = np.zeros((schedule.n_participants, pieces), dtype=np.bool_)
     held[: schedule.n_ranks] = np.tile(before, schedule.segments)
     return held
 
 
-def _steps(
-    schedule: Schedule, data: Array, held: NDArray[np.bool_], edge: NDArray[np.int64], op: np.ufunc
-) -> Iterator[int]:
+def _steps(schedule: Schedule, data: Array, held: Flags, edge: Ints, op: np.ufunc) -> Iterator[int]:
     """Run the steps in place, and stop after each; each first reads everything that is sent, then writes."""
     check_op(op, data.dtype)
     n_blocks = schedule.n_blocks
@@ -162,7 +160,7 @@ def check_op(op: np.ufunc, dtype: np.dtype[Any]) -> None:
         raise ValueError(f"op {op.__name__} does not work on {dtype}; take another type, or np.add") from None
 
 
-def _inputs(schedule: Schedule, before: Mask, buffers: Any, *, one: bool) -> tuple[list[Array], int]:
+def _inputs(schedule: Schedule, before: Flags, buffers: Any, *, one: bool) -> tuple[list[Array], int]:
     """Return the buffers as flat arrays of one dtype, and the elements of the whole array; or refuse them by name."""
     what, n = schedule.collective, int(before.any(axis=1).sum())
     arrays = [np.asarray(b) for b in ([buffers] if one else buffers if np.iterable(buffers) else ())]

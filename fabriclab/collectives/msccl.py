@@ -5,11 +5,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fabriclab import units
-from fabriclab.collectives._definition import definition
-from fabriclab.core import Schedule, StepGroup, check_memory
+from fabriclab.collectives._algorithm import definition
+from fabriclab.core import Ints, Schedule, StepGroup, check_memory
 
 _KNOWN = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce", "gather", "scatter")
 _MOVE_BYTES = 10_000  # measured peak per block that is moved, rounded up; a test holds it
@@ -77,7 +76,7 @@ def msccl_xml(schedule: Schedule) -> str:
     return "\n".join([*text, "</algo>\n"])
 
 
-def _moves(schedule: Schedule, step: StepGroup, place: NDArray[np.int64]) -> Iterator[tuple[Any, ...]]:
+def _moves(schedule: Schedule, step: StepGroup, place: Ints) -> Iterator[tuple[Any, ...]]:
     """Yield ends, kind, both places and chunks of each part of a transfer whose chunks follow each other at both."""
     columns = (step.source, step.target, step.first, step.count, step.segment, step.reduce)
     for a, b, first, count, segment, reduce in zip(*(x.tolist() for x in columns), strict=True):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from fabriclab import units
-from fabriclab.core import Fabric, column, expand, whole
+from fabriclab.core import Fabric, Ints, column, expand, whole
 
 
-def rail_groups(fabric: Fabric) -> list[NDArray[np.int64]]:
+def rail_groups(fabric: Fabric) -> list[Ints]:
     """Return the endpoints of each rail in the order of their servers: the data-parallel groups of a rail fabric.
 
     ``rng.permutation(group)`` shuffles one.
@@ -18,7 +18,7 @@ def rail_groups(fabric: Fabric) -> list[NDArray[np.int64]]:
     return np.split(order, np.flatnonzero(np.diff(fabric.rail[order])) + 1)
 
 
-def leaf_of(fabric: Fabric) -> NDArray[np.int64]:
+def leaf_of(fabric: Fabric) -> Ints:
     """Return the leaf switch above each endpoint, (R,), -1 where there is none.
 
     It is the nearest node of kind ``leaf`` on the way out of the server; where several are as near, the
@@ -50,7 +50,7 @@ def leaf_of(fabric: Fabric) -> NDArray[np.int64]:
     return found
 
 
-def channel_rings(n_ranks: int, per_server: int, *, alternate: bool = False) -> NDArray[np.int64]:
+def channel_rings(n_ranks: int, per_server: int, *, alternate: bool = False) -> Ints:
     """Return a ring for each GPU of a server, (per_server, n_ranks): ring c comes into every server at its GPU c.
 
     The ring goes through the server and leaves it at the GPU before c, so it changes rails between servers, as

@@ -22,6 +22,9 @@ def published() -> tuple[tuple[Spec, float, str], ...]:
     access of RTX 4090, which later drivers took away (+191 %), of A6000 over a way that is not told (+30 %), and
     between AMD processors, where NCCL plans with less than was measured (-21 %).
 
+    That packets of a kernel hold 128 B on PCIe as they do on NVLink is inferred, after the three rows of kernels on
+    PCIe had been seen: with 256 B they are +9 %, +64 % and +15.2 % off, with 128 B +1 %, +49 % and +5 %.
+
     Examples
     --------
     >>> [row.id for row, model, why in published() if not why and abs(model / row.si - 1) > 0.15]

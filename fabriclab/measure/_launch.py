@@ -17,9 +17,8 @@ from subprocess import DEVNULL, PIPE, Popen
 from typing import IO, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fabriclab.core import check_memory
+from fabriclab.core import Floats, check_memory
 from fabriclab.errors import FabricError
 from fabriclab.measure._machine import cores, has, has_mpi, load_average, mpiexec
 from fabriclab.measure._rounds import YIELDS, WrongAnswer
@@ -41,7 +40,7 @@ class NotMeasured(FabricError):
     """The processes of a measurement did not start, or ended too early."""
 
 
-def run_ranks(ask: Ask) -> tuple[str, NDArray[np.float64]]:
+def run_ranks(ask: Ask) -> tuple[str, Floats]:
     """Start ``ranks`` processes for ``what``; return the name of the library and the times [s] (sizes, rounds).
 
     Raises
@@ -165,7 +164,7 @@ def _session(leader: int) -> list[int]:
     return found
 
 
-def _listen(ranks: Ranks, ask: Ask, progress: Progress) -> tuple[str, NDArray[np.float64]]:
+def _listen(ranks: Ranks, ask: Ask, progress: Progress) -> tuple[str, Floats]:
     lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=_read, args=(ranks[0].stdout, lines), daemon=True).start()
     about, heard, rows = "", time.monotonic(), list[list[float]]()

@@ -15,11 +15,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fabriclab import catalog, units
 from fabriclab.catalog.clos import Plan, rail_plan
-from fabriclab.core import Fabric, FabricBuilder, check_size
+from fabriclab.core import Fabric, FabricBuilder, Ints, check_size
 from fabriclab.registry import register
 
 # illustrative: cables as in a hall of some tens of racks
@@ -61,7 +60,7 @@ class Parts:
         lengths = units.length(host_length, "host_length"), units.length(switch_length, "switch_length")
         return cls(units.count(ports if radix is None else radix, "radix", 2), capacity, forwarding, *lengths)
 
-    def join(self, b: FabricBuilder, one: NDArray[np.int64], other: NDArray[np.int64], length: float) -> None:
+    def join(self, b: FabricBuilder, one: Ints, other: Ints, length: float) -> None:
         """Add fibres between nodes, broadcast together."""
         delay = length * catalog.value("media", "fibre", "propagation")
         b.add_cables(one, other, capacity=self.rate, delay=delay, medium="fibre", length=length)
@@ -108,7 +107,7 @@ def start(kinds: tuple[str, ...], plan: Plan, nodes: int, cables: int, what: str
 
 
 def add_switches(
-    b: FabricBuilder, plan: Plan, parts: Parts, ends: NDArray[np.int64], leaf_of: NDArray[np.int64], *,
+    b: FabricBuilder, plan: Plan, parts: Parts, ends: Ints, leaf_of: Ints, *,
     tier: int = 1, rails: int = 0, ports: int = 1, **where: int,
 ) -> None:  # fmt: skip
     """Add all switches, the cables from ``ends`` (hosts or NICs) to their leaves, and those between switches.
@@ -118,7 +117,7 @@ def add_switches(
     """
     pods, leaves, spines = plan.pods, plan.leaves, plan.spines
 
-    def add(kind: str, n: int, height: int) -> NDArray[np.int64]:
+    def add(kind: str, n: int, height: int) -> Ints:
         index, coord = np.arange(n), dict[str, Any](where)
         if plan.cores and kind != "core":
             coord["pod"], index = np.divmod(index, n // pods)
@@ -128,7 +127,7 @@ def add_switches(
         return b.add_nodes(kind, n, tier=height, transit=True, radix=parts.radix, forwarding=parts.forwarding,
                            index=index, **coord)  # fmt: skip
 
-    def join(lower: NDArray[np.int64], upper: NDArray[np.int64], length: float, copies: int = 1) -> None:
+    def join(lower: Ints, upper: Ints, length: float, copies: int = 1) -> None:
         parts.join(b, lower[..., None] + np.zeros(copies, dtype=np.int64), upper[..., None], length)
 
     leaf = add("leaf", pods * leaves, tier)

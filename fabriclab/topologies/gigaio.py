@@ -3,10 +3,9 @@
 import re
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fabriclab import catalog, units
-from fabriclab.core import Fabric, FabricBuilder
+from fabriclab.core import Fabric, FabricBuilder, Ints
 from fabriclab.registry import register
 from fabriclab.topologies.servers import links_between_gpus
 
@@ -80,7 +79,7 @@ def gigaio(wiring: str, *, pcie: units.Quantity | None = None) -> Fabric:
     return b.build("gigaio", {}, endpoint=gpu.ravel(), rail=number % len(mesh), server=number // len(mesh))
 
 
-def rings(fabric: Fabric) -> NDArray[np.int64]:
+def rings(fabric: Fabric) -> Ints:
     """Return orders of the ranks of ``gigaio``, (rings, ranks): ring r enters and leaves each box by its card r.
 
     Within a box the rings share no xGMI link: a zigzag over the GPUs, moved on by one for each ring, uses every pair

@@ -5,10 +5,9 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fabriclab import catalog, units
-from fabriclab.core import Fabric
+from fabriclab.core import Fabric, Ints
 from fabriclab.registry import register
 from fabriclab.topologies._clos import SWITCH_LENGTH
 from fabriclab.topologies._direct import bisection
@@ -73,7 +72,7 @@ def tpu_slice(
     )  # fmt: skip
 
 
-def ocs_of_cables(fabric: Fabric) -> NDArray[np.int64]:
+def ocs_of_cables(fabric: Fabric) -> Ints:
     """Return the OCS that each cable of a slice passes, (cables,): 16 x dimension + position on the face; -1: none.
 
     Examples

@@ -10,8 +10,8 @@ from fabriclab import units
 from fabriclab.core import Fabric, Floats
 from fabriclab.texts import text
 from fabriclab.views.layout import Lines, Marks, counted
+from fabriclab.views.page import Table
 from fabriclab.views.scene import COLOUR, WIDTH, Layer, Scene, boxes, shade, texts_at
-from fabriclab.views.tables import Table
 
 SAYS = {mode: f"fabric.says_{mode}" for mode in ("load", "tier", "rail", "failure")}
 KEYS = [COLOUR[k] for k in ("predicted", "measured", "guess", "other1", "tint", "failed", "other2", "other3")]

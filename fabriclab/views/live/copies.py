@@ -14,8 +14,8 @@ from fabriclab.gpudirect import Move
 from fabriclab.texts import text
 from fabriclab.views.live.fabrics import scene_of
 from fabriclab.views.live.widget import Choice, Live, Slider, live_view
+from fabriclab.views.page import Table
 from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, ink_on, lines, texts_at
-from fabriclab.views.tables import Table
 from fabriclab.views.timelines import timeline_scene
 
 _WAYS = ("peer", "pinned", "pageable")

@@ -11,8 +11,8 @@ from fabriclab.rdma import PyverbsRDMAError, QPAttr, enums
 from fabriclab.rdma.records import check_step, needs
 from fabriclab.texts import text
 from fabriclab.views.live.widget import Choice, Live, Slider, live_view
+from fabriclab.views.page import Table
 from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, ink_on, lines, texts
-from fabriclab.views.tables import Table
 
 _STATES = ("RESET", "INIT", "RTR", "RTS", "ERR")
 _COUNTS = ("calls", "copies", "doorbells", "transfers", "completions")
