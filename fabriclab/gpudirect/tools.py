@@ -83,8 +83,9 @@ def topo(fabric: Fabric) -> Topology:
     >>> server.relation("GPU0", "GPU1"), server.relation("GPU0", "NIC0"), server.relation("GPU0", "NIC7")
     ('NV18', 'PIX', 'SYS')
     """
-    server, where = Server(fabric), fabric.coord[:, fabric.coord_names.index("server")]
-    ends = [server.end(f"{k} {i}") for k in ("gpu", "nic") for i in range(int(np.sum(where[fabric.nodes(k)] == 0)))]
+    server, nodes = Server(fabric), {k: fabric.coord[fabric.nodes(k)] for k in ("gpu", "nic")}
+    first = {k: np.sum(where[:, fabric.coord_names.index("server")] == 0) for k, where in nodes.items()}
+    ends = [server.end(f"{k} {i}") for k, n in first.items() for i in range(int(n))]
     cells = tuple(tuple(_relation(server, *sorted((a, b), key=lambda e: e.node)) for b in ends) for a in ends)
     return Topology(tuple(e.name.upper().replace(" ", "") for e in ends), cells)
 
