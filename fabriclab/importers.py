@@ -81,7 +81,7 @@ class _Table:
 
 def text_lines(source: str | os.PathLike[str]) -> list[str]:
     """Return the lines of a file, or of its text if that has several lines."""
-    if isinstance(source, str) and "\n" in source:
+    if isinstance(source, str) and ("\n" in source or not source):
         return source.splitlines()
     return Path(source).read_text(encoding="utf-8", errors="replace").splitlines()
 

@@ -2,6 +2,7 @@
 
 import errno as errnos
 import itertools
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -129,7 +130,7 @@ def test_latency_is_a_sum_of_named_hops():
 
 def test_loads_of_a_core_wait_and_stores_do_not():
     read, write = path(H100, "gpu 0", "cpu 0", "cpu"), path(H100, "cpu 0", "gpu 0", "cpu")
-    assert read.latency == 2 * write.latency and read.rate == pytest.approx(64 / read.latency)
+    assert read.latency == 2 * write.latency and read.rate == pytest.approx(10 * 64 / read.latency)  # lines under way
     assert write.rate == pytest.approx(GEN5 * 64 / 88)
     by_engine = path(H100, "cpu 0", "gpu 0", "pinned")
     assert write.time(64) < by_engine.time(64) and write.time("64 MiB") > by_engine.time("64 MiB")
@@ -140,6 +141,23 @@ def test_without_its_kernel_module_a_nic_or_drive_falls_back():
         back = path(H100, *ends, "peer", module=False)
         assert back.moves == path(H100, *ends, "pinned").moves and "pinned host memory" in back.note
     assert path(H100, "gpu 0", "gpu 1", "peer", module=False) == path(H100, "gpu 0", "gpu 1", "peer")
+
+
+def test_a_flag_is_true_or_false_wherever_it_matters_not_too():
+    with pytest.raises(TypeError, match="module must be True or False, got 'no'"):
+        path(H100, "gpu 0", "gpu 1", "pinned", module="no")
+
+
+def test_packets_are_those_of_the_device_that_copies():
+    """A NIC and a core copy as they do without a kernel, and four lanes carry what their answers leave."""
+    for ends, by in ((("nic 0", "gpu 0"), "peer"), (("nvme 0", "gpu 0"), "peer"), (("cpu 0", "gpu 0"), "cpu")):
+        assert path(H100, *ends, by, kernel=True) == path(H100, *ends, by)
+    first, second = path(H100, "gpu 0", "nic 0", "pinned", kernel=True).moves
+    assert first.rate == pytest.approx(GEN5 * 128 / 152) and first.rate < second.rate
+    for ends, kind in ((("nvme 0", "gpu 0"), "write"), (("gpu 0", "nvme 0"), "read")):
+        for back in ("none", "write", "read"):
+            part = pcie_part(kind, lanes=4, back=back)
+            assert path(H100, *ends, "peer", back=back).rate == pytest.approx(GEN5 / 4 * part)
 
 
 def test_chunks_pass_the_copies_as_a_pipeline_by_hand():
@@ -188,13 +206,16 @@ def test_laws_of_all_ends(server):
 ROWS = [(spec, model / spec.si - 1, why) for spec, model, why in published()]
 
 
-def test_published_figures_are_met_within_15_percent_but_for_two_that_are_told():
+def test_published_figures_are_met_within_15_percent_but_for_six_that_are_told():
     counted = [(spec, error) for spec, error, why in ROWS if not why]
-    assert len(counted) == 26
+    assert len(counted) == 37
     missed = {spec.id: round(error, 2) for spec, error in counted if abs(error) > 0.15}
-    assert missed == {"p2p-pcie": -0.51, "h2d-h100-kernel": 0.49}
-    for told in ("-51 %", "+49 %"):
-        assert told in published.__doc__
+    assert missed == {"p2p-pcie": -0.51, "h2d-h100-kernel": 0.49, "p2p-pcie4-far": 0.30, "p2p-pcie4-root": 1.91,
+                      "h2d-pcie4-both": 1.58, "p2p-a40-far": -0.21}  # fmt: skip
+    for told in missed.values():
+        assert f"({told:+.0%}".replace("%", " %") in published.__doc__
+    said = (Path(__file__).parent.parent / "README.md").read_text("utf-8")
+    assert f"Of {len(counted)} published figures the model meets {len(counted) - len(missed)} within 15 %" in said
 
 
 def test_every_measured_figure_of_the_table_is_held_against_the_model():
@@ -225,6 +246,12 @@ def test_rows_that_set_a_constant_say_so():
     (lambda: path(H100, "gpu 0", "gpu 1", "peer", maker="ibm"), "maker must be one of amd, arm, intel, got 'ibm'"),
     (lambda: pcie_part("push"), "kind must be one of write, read, got 'push'"),
     (lambda: pcie_part("write", size=0), "size must be > 0 B, got 0"),
+    (lambda: pcie_part(lanes=2), "lanes must be one of x4, x8, x16, got 'x2'"),
+    (lambda: path(H100, "gpu 00", "gpu 0", "peer"), "two ends that 'peer' joins, got 'gpu 0' and 'gpu 0'"),
+    (lambda: path(H100, "gpu 0", "gpu 1", "nvlink", back="both"), "back must be one of none, write, read, got 'both'"),
+    (lambda: path(H100, "gpu 0", "cpu 0", "pinned", maker="ibm"), "maker must be one of amd, arm, intel, got 'ibm'"),
+    (lambda: path(H100, "gpu 0", "gpu 1", "pinned").time(8, 0), "chunk must be > 0 B, got 0"),
+    (lambda: path(H100, "gpu 0", "gpu 1", "pinned").cores("0 B"), "chunk must be > 0 B, got '0 B'"),
     (lambda: pcie_part("write", payload=32), "payload must be within 64..4096, got 32"),
     (lambda: path(H100, "gpu 0", "gpu 1", "peer", iommu=True), "iommu must be one of off, on, ats, got True"),
     (lambda: calls("rdma"), "way must be one of peermem, dmabuf, cufile, got 'rdma'"),

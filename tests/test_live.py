@@ -391,6 +391,9 @@ def test_the_table_holds_the_numbers_that_are_drawn(name):
         rows = zip(*(table[k] for k in ("by", "over", "rate [B/s]", "time [s]")), strict=True)
         told = [f"{by}: {over}, {fl.units.format_rate(r)}, {fl.units.format_time(t)}" for by, over, r, t in rows]
         assert drawn["words"].fields["texts"][-table.n_rows :] == told == drawn["copies"].fields["names"]
+    elif "who" in table.columns:
+        assert drawn["actors"].fields["names"] == table["who"].tolist()
+        assert drawn["what"].fields["texts"] == table["what"].tolist()
     elif "copies" in table.columns:
         bars, ticks = drawn["bars"].fields, drawn["x ticks"].fields
         slope = np.polyfit([fl.units.time(t) for t in ticks["texts"]], ticks["x"], 1)
@@ -437,9 +440,6 @@ def test_the_table_holds_the_numbers_that_are_drawn(name):
         )
     elif "attribute" in table.columns:
         assert drawn["attributes"].fields["texts"] == table["attribute"].tolist()
-    elif "who" in table.columns:
-        assert drawn["actors"].fields["names"] == table["who"].tolist()
-        assert drawn["what"].fields["texts"] == table["what"].tolist()
     elif "lines" in drawn:
         ticks, first = drawn["y ticks"].fields, slice(0, 4)
         at = np.log([fl.units.time(t) for t in ticks["texts"]])

@@ -442,6 +442,21 @@ def test_one_sided_refusals_and_stored_measurement(monkeypatch):
     assert found["write"].size.tolist() == [8, 2**24]
 
 
+def test_a_time_is_that_of_one_transfer_and_stands_at_its_way(monkeypatch):
+    receive = _host._receive
+    monkeypatch.setattr(_host, "_receive", lambda link, room: (time.sleep(0.05), receive(link, room)))
+    found = measure.one_sided(8, repeats=1)
+    assert [way for way, result in found.items() if result.time[0] > 0.05] == ["tcp"]
+    monkeypatch.setattr(_host, "timeit", lambda do, number: 1e-5 * number)
+    assert _host._in_turns([int, str], 3) == pytest.approx(np.full((2, 3), 1e-5))
+
+
+def test_a_request_that_moves_nothing_is_found_even_with_one_byte(monkeypatch):
+    monkeypatch.setattr(_host._Side, "runs", lambda self, opcode, mr, n: lambda: None)
+    with pytest.raises(measure.WrongAnswer, match="of 1 B between two processes"):
+        measure.one_sided(1, repeats=1)
+
+
 def test_wrong_bytes_of_another_process_are_no_measurement(monkeypatch):
     monkeypatch.setattr(_host, "_pattern", lambda n: np.arange(n, dtype=np.uint8) + np.uint8(1))
     with pytest.raises(measure.WrongAnswer, match="of 8 B between two processes"):

@@ -249,19 +249,26 @@ def test_faults_are_told_in_order_and_the_rest_is_flushed():
         assert outcome(a, request(a, b)) == OK
 
 
-def test_what_waited_before_a_reset_is_not_done_twice_after_it():
-    a, b = pair(adversary=2, changes={"rnr_retry": 7, "min_rnr_timer": 10})
-    for _ in range(3):
-        a.qp.post_send(request(a, opcode=SEND))  # nobody receives
-        time.sleep(0.002)
-        a.qp.modify(rdma.QPAttr(e.IBV_QPS_RESET), e.IBV_QP_STATE)
-        a.qp.to_rts(attributes(b.gid, b.qp.qp_num, rnr_retry=7))
+@pytest.mark.parametrize("seed", [0, 2])
+def test_what_waited_before_a_reset_is_not_done_after_it(seed):
+    patience = {"rnr_retry": 7, "min_rnr_timer": 10}
+    a, b = pair(adversary=seed, changes=patience)
     add = request(a, opcode=FAA)
     add.set_wr_atomic(b.mr.rkey, b.mr.buf, 1, 0)
-    for _ in range(10):
-        assert outcome(a, add) == OK
-    time.sleep(0.01)
-    assert (b.mr.memory[0], a.scq.poll()[0]) == (10, 0)
+    for n in range(3):
+        a.qp.post_send(request(a, opcode=SEND))  # nobody receives
+        time.sleep(0.005)
+        a.qp.modify(rdma.QPAttr(e.IBV_QPS_RESET), e.IBV_QP_STATE)
+        a.qp.to_rts(attributes(b.gid, b.qp.qp_num, **patience))
+        if not n:
+            b.qp.post_recv(receive(b, 64))
+        for _ in range(5):
+            assert outcome(a, add) == OK
+        assert a.scq.poll()[0] == b.rcq.poll()[0] == 0
+        if not n:
+            assert outcome(a, request(a, opcode=SEND)) == OK
+            assert completions(b.rcq)[0].status == OK
+    assert b.mr.memory[0] == 15
 
 
 def test_the_environment_reaches_other_processes_and_a_death_is_told(monkeypatch):

@@ -124,12 +124,13 @@ def _graded(question: exercises.Question, answer: Any) -> Shown:
     if data["right"]:
         return _told(asked, data, [*verdict.said, text(f"{question.id}.why")], [])
     worth = text("ex.worth", points=f"{verdict.part * question.points:.3g}", of=question.points)
-    first = verdict.failed[0][0]
-    part = f"{question.id}.{first}" if keys(f"{question.id}.{first}.hint") else question.id
+    first = next((f"{question.id}.{name}" for name, _ in verdict.failed), question.id)
+    part = first if keys(f"{first}.hint") else question.id
     hints = _hints(part, data["tries"], {})
     hints += [text("ex.solution", file=f"solutions/exercise{question.id[2]}.ipynb")] * (data["tries"] >= _HINTS)
     cases = (f'`{name}(*fl.exercises.practice("{question.id}")["{name}"][{i}])`' for name, i in verdict.failed)
-    return _told(asked, data, [worth, *verdict.said, text("ex.practice", calls=", ".join(cases))], hints)
+    again = [text("ex.practice", calls=", ".join(cases))] if verdict.failed else []
+    return _told(asked, data, [worth, *verdict.said, *again], hints)
 
 
 class _Late(BaseException):
@@ -199,7 +200,7 @@ def _asker(names: tuple[str, ...], functions: list[Callable[..., Any]]) -> exerc
         begin = time.perf_counter()
         try:
             with _alarm():
-                found = plain(known[name](*map(handed, arguments)))
+                found = kept(known[name](*map(handed, arguments)), known)
             if time.perf_counter() > begin + _PATIENCE:
                 raise _Late
         except (_Late, KeyboardInterrupt) as error:
@@ -219,10 +220,16 @@ def _unanswered(name: str, problem: str, **words: str) -> exercises.Unanswered:
 
 def handed(argument: Any) -> Any:
     """Return a copy of an argument, or an object with the methods of a proxy."""
-    if not isinstance(argument, exercises.Proxy):
-        return copy.deepcopy(argument)
-    methods = {method: getattr(argument.target, method) for method in argument.methods}
-    return types.SimpleNamespace(**argument.values, **methods)
+    return argument.here() if isinstance(argument, exercises.Proxy) else copy.deepcopy(argument)
+
+
+def kept(value: Any, names: dict[str, Any]) -> Any:
+    """Return a plain value; of a generator, the new name of a function that lets it go on and says if it has ended."""
+    if not isinstance(value, types.GeneratorType):
+        return plain(value)
+    name = f"{value.__name__}/{len(names)}"
+    names[name] = lambda: next((False for _ in value), True)
+    return name
 
 
 def plain(value: Any) -> Any:

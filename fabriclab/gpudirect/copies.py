@@ -11,7 +11,6 @@ from fabriclab.core import Fabric, Flows
 from fabriclab.gpudirect.pcie import LINE, fact, pcie_part
 from fabriclab.topologies.servers import _SERVERS
 
-_PEERS = ("nvlink", "xgmi")  # media that join GPUs only
 _MAKERS = {"upi-bdw": "intel", "upi-spr": "intel", "amd-if": "amd", "grace-grace": "arm"}
 
 
@@ -26,7 +25,7 @@ class End:
     node : int
         Node of the fabric: that of a drive or of CXL memory is what it hangs on.
     rate : float
-        Of the link of such a drive or memory. [B/s]
+        Of the link of such a drive, which has four lanes, after coding, or of such memory. [B/s]
     """
 
     kind: str
@@ -116,14 +115,12 @@ class Server:
         nodes = self.fabric.nodes({"nvme": "nic", "cxl": "cpu"}.get(kind, kind))
         if not number.isdecimal() or int(number) >= nodes.size:
             raise ValueError(f"end must be {kind} 0 to {kind} {nodes.size - 1}, got {text!r}; the server has no other")
-        node, rate = int(nodes[int(number)]), np.inf
-        if kind == "cxl":
-            rate = catalog.value("links", "cxl2.0", "x16_raw_bandwidth")
-        elif kind == "nvme":
+        node = int(nodes[int(number)])
+        rate = catalog.value("links", "cxl2.0", "x16_raw_bandwidth") if kind == "cxl" else np.inf
+        if kind == "nvme":
             link = int(np.flatnonzero(self.fabric.source == node)[0])
-            rate = float(self.fabric.capacity[link]) * 4 / 16 * pcie_part(lanes=4)  # a drive has four lanes
-            node = int(self.fabric.target[link])
-        return End(kind, text, node, rate)
+            node, rate = int(self.fabric.target[link]), float(self.fabric.capacity[link]) * 4 / 16
+        return End(kind, f"{kind} {int(number)}", node, rate)
 
     def processor(self, end: End) -> End:
         """Return the memory of the nearest processor."""
@@ -150,7 +147,9 @@ class Server:
         link, over, latency = self.walk(a, b, *[self.processor(a).node] * (peer and (self.asks or self.acs)))
         split = peer and any(part.startswith("cpu") for part in over) and self.splits()
         kind = "read" if b.kind in ("nic", "nvme") or a.in_host else "write"
-        rate = min(self._pcie(link, kind, LINE if split else None), a.rate, b.rate)
+        engine = {"nic", "nvme"} & {a.kind, b.kind} or not self.kernel
+        lanes = pcie_part(kind, lanes=4, back=self.back) if "nvme" in (a.kind, b.kind) else 1.0
+        rate = min(self._pcie(link, kind, LINE if split else None, not engine), min(a.rate, b.rate) * lanes)
         issue = fact("net-sw", "latency", "nics") if "nic" in (a.kind, b.kind) else fact("launch", "latency")
         latency += fact("iommu", "extra_latency") * self.asks
         return Move("DMA", over, rate, latency, issue, a.in_host + b.in_host)
@@ -174,13 +173,11 @@ class Server:
         """
         if not (link := self.parts().get("link", "")):
             raise ValueError(f"fabric must be a server whose GPUs are joined, got the family {self.fabric.family!r}")
-        rate = catalog.value("links", link, "bandwidth_per_link")
-        if link.startswith("xgmi"):
-            part = catalog.value("measured", "mi300x-2", "busbw") / rate
-        else:
-            around = rate / catalog.value("links", link, "nccl_effective_per_link") - 1  # for each byte of data
-            sizes = [fact("nvlink-packet", "max_payload", name=n) for n in ("a kernel", "a copy engine")]
-            part = 1 / (1 + around * (1.0 if self.kernel else sizes[0] / sizes[1]))
+        xgmi = link.startswith("xgmi")
+        got = ("measured", "mi300x-2", "busbw") if xgmi else ("links", link, "nccl_effective_per_link")
+        around = catalog.value("links", link, "bandwidth_per_link") / catalog.value(*got) - 1  # for each byte of data
+        kernel, engine = (fact("nvlink-packet", "max_payload", name=n) for n in ("a kernel", "a copy engine"))
+        part = 1 / (1 + around * (1.0 if self.kernel or xgmi else kernel / engine))
         alone = _halves(self.fabric)[1]
         way = routing.route(alone, Flows.make(a.node, b.node, 1.0), "spray")
         rate = float(np.min(alone.capacity[way.link] / way.use)) * part
@@ -189,16 +186,17 @@ class Server:
         return Move("DMA", over, rate, latency, fact("launch", "latency"), 0)
 
     def loads(self, a: End, b: End) -> Move:
-        """Return a copy by loads and stores of a core, which waits for each line that it reads from a device."""
+        """Return a copy by loads and stores of a core, which reads a few lines from a device at once, and waits."""
         link, over, latency = self.walk(a, b)
         once = latency - fact("ddr", "latency")
-        rate = LINE / (2 * once) if b.in_host else self._pcie(link, "write", LINE)
+        reads = fact("cpu-loads", "in_flight") * LINE / (2 * once)
+        rate = reads if b.in_host else self._pcie(link, "write", LINE)
         return Move("CPU", over, rate, once * (1 + b.in_host), 0.0, 1)
 
-    def _pcie(self, link: NDArray[np.int64], kind: str, payload: int | None) -> float:
+    def _pcie(self, link: NDArray[np.int64], kind: str, payload: int | None, kernel: bool = False) -> float:
         """Return the least rate of some links; those between processors have NCCL's already."""
         c2c = fact("h2d-gh200", "bandwidth") / catalog.value("links", "nvlink-c2c", "bandwidth")
-        size = fact("nvlink-packet", "max_payload", name="a kernel") if self.kernel else None
+        size = fact("nvlink-packet", "max_payload", name="a kernel") if kernel else None
         part = {"pcie": pcie_part(kind, size=size, payload=payload, back=self.back), "c2c": c2c}
         share = np.array([part.get(m, 1.0) for m in self.fabric.media])
         return float(np.min(self.fabric.capacity[link] * share[self.fabric.medium[link]], initial=np.inf))
@@ -207,7 +205,7 @@ class Server:
 @lru_cache(maxsize=8)
 def _halves(fabric: Fabric) -> tuple[Fabric, Fabric]:
     """Return a server without the links that join GPUs only, and with these alone."""
-    peer = np.isin(np.array(fabric.media)[fabric.medium], _PEERS)
+    peer = np.isin(np.array(fabric.media)[fabric.medium], ("nvlink", "xgmi"))
     return fabric.without(links=np.flatnonzero(peer)), fabric.without(links=np.flatnonzero(~peer))
 
 

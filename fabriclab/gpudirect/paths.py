@@ -60,7 +60,7 @@ class Path:
 
     def cores(self, chunk: units.Quantity, rate: units.Quantity = "400 Gb/s") -> float:  # source: nics, cx7
         """Return how many cores a rate keeps busy in transfers of ``chunk`` each; what only polls is left out."""
-        size, asked = units.size(chunk, "chunk"), units.rate(rate)
+        size, asked = units.size(chunk, "chunk", may_be_zero=False), units.rate(rate)
         return asked * sum(m.issue / size + (m.by == "CPU") / m.rate for m in self.moves)
 
     def time(self, size: units.Quantity, chunk: units.Quantity | None = None) -> float:
@@ -69,7 +69,7 @@ class Path:
         Without ``chunk`` each copy waits for the one before.
         """
         n = units.size(size)
-        pieces = 1 if chunk is None else max(1, math.ceil(n / units.size(chunk, "chunk")))
+        pieces = 1 if chunk is None else max(1, math.ceil(n / units.size(chunk, "chunk", may_be_zero=False)))
         step = [m.issue + n / pieces / m.rate for m in self.moves]
         return sum(step) + (pieces - 1) * max(step) + sum(m.latency for m in self.moves) + self.flush
 
@@ -96,7 +96,7 @@ def path(fabric: Fabric, source: str, target: str, mechanism: str, *, maker: str
         A server of `fabriclab.topologies`.
     source, target : str
         ``"gpu 0"``, ``"nic 0"``, ``"nvme 0"`` (a drive of four lanes beside that NIC), ``"cpu 0"`` (its memory) or
-        ``"cxl 0"`` (memory on a CXL link of that processor).
+        ``"cxl 0"`` (memory on a CXL link of that processor, whose rate is taken before its packets).
     mechanism : str
         ``"nvlink"`` (or xGMI), ``"peer"`` (between devices over PCIe: GPUDirect P2P, RDMA or Storage, by the ends),
         ``"pinned"`` or ``"pageable"`` (through host memory, or to or from it), or ``"cpu"`` (a core loads and stores).
@@ -112,7 +112,7 @@ def path(fabric: Fabric, source: str, target: str, mechanism: str, *, maker: str
     back : str
         What moves the other way meanwhile: ``"none"``, ``"write"`` or ``"read"``.
     kernel : bool
-        Whether a kernel copies, as NCCL's do, and no copy engine.
+        Whether a kernel copies, as NCCL's do, and no copy engine; a NIC, a drive or a core copies as without it.
 
     Raises
     ------
@@ -132,14 +132,16 @@ def path(fabric: Fabric, source: str, target: str, mechanism: str, *, maker: str
     <Path: 2 copies, 4 hops, 57.6 GB/s, 7.90 us, host memory 2 x>
     """
     units.choice(mechanism, "mechanism", MECHANISMS)
+    units.choice(back, "back", ("none", "write", "read"))
+    units.choice(maker or "amd", "maker", ("amd", "arm", "intel"))
     asks = units.choice(iommu, "iommu", ("off", "on", "ats")) == "on"
     server = Server(fabric, maker, back, asks, units.flag(acs, "acs"), units.flag(kernel, "kernel"))
     a, b = server.end(source), server.end(target)
-    kinds = (a.kind, b.kind)
+    kinds = a.kind, b.kind
     if a.name == b.name or "gpu" not in kinds or a.in_host + b.in_host not in _HOST_ENDS[mechanism]:
         msg = f"source and target must be two ends that {mechanism!r} joins, got {a.name!r} and {b.name!r}; "
         raise ValueError(msg + "nvlink joins GPUs, peer a GPU and a device, cpu a GPU and host memory")
-    lost = mechanism == "peer" and not units.flag(module, "module") and bool({"nic", "nvme"} & {*kinds})
+    lost = not units.flag(module, "module") and mechanism == "peer" and bool({"nic", "nvme"} & {*kinds})
     if lost or mechanism in ("pinned", "pageable"):
         note = "the kernel cannot give the GPU's memory to the device: through pinned host memory" * lost
         return Path(server.bounce(a, b, mechanism == "pageable"), 0.0, note)

@@ -53,13 +53,14 @@ def copy(size: Sizes = "64 MiB", repeats: int = 5) -> Result:
     repeats = units.count(repeats, "repeats")
     check_memory(2 * max(sizes), "a memory copy", "ask for a smaller size")
     times = [_copies(n, repeats) for n in sizes]
-    how, note = text("measure.copy", repeats=repeats), load_note(load.figures())
-    return summed_up("copy", sizes, times, {"repeats": repeats}, how, [note])
+    how = text("measure.copy", repeats=repeats)
+    return summed_up("copy", sizes, times, {"repeats": repeats}, how, [load_note(load.figures())])
 
 
-def _copies(n: int, repeats: int) -> NDArray[np.float64]:
-    source, target = _pattern(n), np.zeros(n, np.uint8)
-    times: NDArray[np.float64] = _in_turns([partial(np.copyto, target, source)], repeats)[0]
+def _copies(n: int, repeats: int) -> Any:
+    source, target = _pattern(n), np.empty(n, np.uint8)
+    target[:] = 255  # touches all pages, and is no byte of the pattern
+    (times,) = _in_turns([partial(np.copyto, target, source)], repeats)
     if not np.array_equal(target, source):
         raise WrongAnswer(f"a copy of {n} B differs from what was copied: do not use its time")
     return times
@@ -125,8 +126,7 @@ def _receive(link: socket.socket, room: memoryview) -> float:
     start, got = perf_counter(), 0
     link.sendall(len(room).to_bytes(8, "big"))
     while got < len(room):
-        more = link.recv_into(room[got:])
-        if not more:
+        if not (more := link.recv_into(room[got:])):
             raise NotMeasured(f"the connection ended after {got} of {len(room)} B")
         got += more
     return perf_counter() - start
@@ -185,12 +185,11 @@ def one_sided(size: Sizes = (8, 512, "8 KiB", "128 KiB", "2 MiB", "16 MiB"), rep
     except WrongAnswer:
         raise
     except (FabricError, OSError, EOFError, ImportError) as error:  # a system may lack what the verbs need
-        return {
-            way: nearest(way, sizes, f"no bytes from another process ({str(error) or 'it ended'})") for way in _WAYS
-        }
+        why = f"no bytes from another process ({str(error) or 'it ended'})"
+        return {way: nearest(way, sizes, why) for way in _WAYS}
     how = "two processes; the ways in turn, each request as the one before; the bytes were checked once"
-    asked, notes = {"repeats": repeats}, [load_note(load.figures())]
-    return {way: summed_up(way, sizes, times[:, i], asked, how, notes) for i, way in enumerate(_WAYS)}
+    notes = [load_note(load.figures())]
+    return {way: summed_up(way, sizes, times[:, i], {"repeats": repeats}, how, notes) for i, way in enumerate(_WAYS)}
 
 
 class _Side:
@@ -221,7 +220,7 @@ class _Side:
 def _ways(mine: _Side, other: Any, link: socket.socket, n: int) -> list[Callable[[], object]]:
     """Return what moves ``n`` bytes, each way checked once."""
     source, target = (np.frombuffer(mr.memory, np.uint8)[:n] for mr in (mine.mr, mine.copy))
-    source[:], sent = _pattern(n)[::-1], _pattern(n)  # what was there before differs from both
+    source[:], sent = _pattern(n)[::-1] ^ 255, _pattern(n)  # zeros and what was there before differ from both
     put = mine.runs(fl.rdma.enums.IBV_WR_RDMA_WRITE, mine.mr, n)
     get = mine.runs(fl.rdma.enums.IBV_WR_RDMA_READ, mine.copy, n)
     tcp = partial(_receive, link, target.data)

@@ -1,7 +1,6 @@
 """The device: a context opened on it, protection domains, and memory regions that others may reach."""
 
 import errno
-import operator
 import os
 import weakref
 from types import SimpleNamespace
@@ -181,7 +180,7 @@ class MR(Closes):
         self.memory[offset : offset + length] = raw[:length]
 
     def _check(self, length: int, offset: int) -> None:
-        if self.closed or operator.index(offset) < 0 or length < 0 or offset + length > self.length:
+        if self.closed or offset < 0 or length < 0 or offset + length > self.length:
             where = "a closed region" if self.closed else f"a region of {self.length} B"
             raise PyverbsUserError(f"{length} B at offset {offset} are not in {where}")
         self.context.counters.copies += 1

@@ -27,7 +27,6 @@ from fabriclab.rdma.records import WC, PyverbsRDMAError, PyverbsUserError, QPAtt
 _OPS: dict[int, Sequence[int]] = {w.RC: range(7), w.UC: range(4), w.UD: (w.SEND, w.SEND_IMM)}
 _UNUSUAL = w.FENCE | w.SOLICITED | w.INLINE
 _REORDERS = platform.machine() not in ("x86_64", "AMD64")  # the processor reorders stores
-_CALM = 0, 0, 0, 0  # state of a queue that only this process completes into
 _new = WC.__new__  # quicker than WC itself
 _REFUSED = (
     "QP {qp.qp_num} is in {qp.qp_state!r}; it sends in IBV_QPS_RTS",
@@ -67,13 +66,15 @@ class QP(Closes):
         self.qp_num, self.qp_type, self.pd, self._init = ctx.number(), init_attr.qp_type, creator, init_attr
         self.own, self._words, self.counters = ctx.arena, ctx.arena.words, ctx.counters
         self._all, self.cap, self.scq = init_attr.sq_sig_all, cap, scq
-        self.posted = self.retired = 0  # send requests so far, and how many of them gave their place back
+        # Send requests so far, how many of them have ended, and how many gave their place back.
+        self.posted = self.done = self.retired = 0
         self._waiting: deque[w.Posted] = deque()
         self._draws = random.Random(f"{ctx.adversary}/{self.qp_num}") if ctx.adversary != "0" else None
         self.known: dict[tuple[int, int], tuple[Any, ...]] = {}  # by keys, see `_wire`
         self.peer, self._peer_words, self.attr = self.own, self._words, QPAttr()
-        self._lock, self._tries, self._row = threading.Lock(), 0, _arena.qp_row(self.qp_num)
-        rcq.shared, self._rq = True, srq.row if srq else self.own.queue(cap.max_recv_wr, cap.max_recv_sge)
+        self._lock, self._acts = threading.Lock(), threading.Lock()  # the latter while a thread does what waits
+        self._tries, self._row = 0, _arena.qp_row(self.qp_num)
+        self._rq = srq.row if srq else self.own.queue(cap.max_recv_wr, cap.max_recv_sge)
         fields = 0, creator.number, 0, self._rq, rcq.row, int(srq is not None), 0, 0, 0, 0
         _arena.QP_ROW.pack_into(self.own.map, 8 * self._row, *fields)
         self.header = self.own.alloc(w.GRH) if self.qp_type == w.UD else 0
@@ -105,7 +106,7 @@ class QP(Closes):
 
     def modify(self, qp_attr: Any, mask: int) -> None:
         """Set what ``mask`` names; `PyverbsRDMAError` tells what a step lacks, or that there is no such step."""
-        with self._lock:
+        with self._acts, self._lock:
             new = records.check_step(self.qp_type, self.qp_state, qp_attr, mask)
             peer = _arena.attach(qp_attr.ah_attr.gr.dgid.gid) if mask & e.IBV_QP_AV else self.peer
             records.take(self.attr, qp_attr, mask)
@@ -124,7 +125,8 @@ class QP(Closes):
             elif new == RESET:
                 self._waiting = deque()
                 self.scq.forget(self)
-                self.retired, self.attr = self.posted, QPAttr()
+                self.done = self.retired = self.posted
+                self.attr = QPAttr()
                 if not self._init.srq:
                     words[self._rq + HEAD] = words[self._rq + TAIL]
 
@@ -162,25 +164,24 @@ class QP(Closes):
         # A WRITE between regions that one before has used. As in the translation cache of a NIC, what was found then
         # stands as long as nobody changes a table that was read; bounds and queues are checked each time.
         mine, theirs, words, peer, start, end, first, last, near, far, scq, room, counters = known
-        at, to, n, index, told = piece.addr, wr.remote_addr, piece.length, self.posted + 1, None
+        at, to, n, told = piece.addr, wr.remote_addr, piece.length, None
         if wr.send_flags or self._all:
             told = _new(WC)
             told.wr_id, told.opcode = wr.wr_id, 1
-            told.byte_len, told.qp_num = n, self.qp_num
-            told.qp, told.index = self, index
+            told.byte_len, told.qp_num, told.qp = n, self.qp_num, self
         changed = words[CHANGES] != mine or peer[CHANGES] != theirs
         outside = at < start or at + n > end or to < first or to + n > last
-        head, tail, armed, broken = scq.state() if scq.shared else _CALM
-        full = index - self.retired > room or len(scq.local) + tail - head >= scq.cqe or armed or broken
-        if changed or outside or full or self._lock.locked() or self._waiting:
+        full = len(scq.local) >= scq.cqe or words[scq.row + TAIL] != scq.calm
+        if changed or outside or full or self.posted != self.done or self.posted - self.retired >= room:
             return ring(self._lock, self.counters, wr, bad_wr, self._post_send)
-        at, to = at - near, to - far  # from here to `append` no other thread gets its turn
+        at, to = at - near, to - far  # to `append`, Python lets no other thread have a turn
         if n == 8 and not (at | to) & 7:
             peer[to >> 3] = words[at >> 3]
         else:
             self.peer.bytes[to : to + n] = self.own.bytes[at : at + n]
-        self.posted = index
+        self.posted = self.done = self.posted + 1
         if told is not None:
+            told.index = self.posted
             scq.local.append(told)
         if _REORDERS:
             with self._lock:  # a memory fence: a later WRITE is seen later
@@ -191,12 +192,13 @@ class QP(Closes):
     def _post_send(self, wr: SendWR) -> None:
         state, op, cap, total = self._words[self._row], wr.opcode, self.cap, sum([p.length for p in wr.sg])
         too_long = wr.send_flags & w.INLINE and (total > cap.max_inline_data or op >= w.READ)
-        full = self.posted - self.retired >= cap.max_send_wr
+        self.posted += 1  # which keeps other threads off the quick way
+        full = self.posted - self.retired > cap.max_send_wr
         wrong = state < RTS, op not in _OPS[self.qp_type], len(wr.sg) > cap.max_send_sge, too_long, full
         for msg in itertools.compress(_REFUSED, wrong):
+            self.posted -= 1
             msg = msg.format(qp=self, wr=wr, cap=cap, total=total)
             raise PyverbsRDMAError(msg, errno.ENOMEM if full else errno.EINVAL)
-        self.posted += 1
         one = w.Posted(wr, total, self.posted)
         if not self._waiting and (state != RTS or not self._draws):
             status = w.FLUSH if state != RTS else w.execute(self, one)
@@ -221,6 +223,7 @@ class QP(Closes):
             told = WC(wr_id=wr.wr_id, status=status, opcode=w.TOLD[wr.opcode], byte_len=one.total, qp_num=self.qp_num)
             told.qp, told.index = self, one.index
             fits = self.scq.add(told, bool(wr.send_flags & w.SOLICITED))
+        self.done += 1
         if (status and status != w.FLUSH) or (not fits and self._words[self._row] != ERR):
             self._words[self._row + STATE] = ERR if self.qp_type == w.RC or not fits else SQE
             self.own.changed()
@@ -239,18 +242,19 @@ class QP(Closes):
         delay = 0.0
         while delay >= 0:
             time.sleep(delay)
-            waiting[0].pause()
-            with self._lock:
-                if self._waiting is not waiting:
-                    return
-                one = waiting[len(waiting) > 1 and waiting[1].overtakes(waiting[0], self.qp_type)]
-                one.early, active = one is not waiting[0], self._words[self._row] == RTS
-            if (status := one.status) is None:
-                status = w.execute(self, one) if active else w.FLUSH
-            with self._lock:
-                if self._waiting is not waiting:
-                    return
-                delay = self._outcome(one, status)
+            with self._acts:
+                waiting[0].pause()
+                with self._lock:
+                    if self._waiting is not waiting:
+                        return
+                    one = waiting[len(waiting) > 1 and waiting[1].overtakes(waiting[0], self.qp_type)]
+                    one.early, active = one is not waiting[0], self._words[self._row] == RTS
+                if (status := one.status) is None:
+                    status = w.execute(self, one) if active else w.FLUSH
+                with self._lock:
+                    if self._waiting is not waiting:
+                        return
+                    delay = self._outcome(one, status)
 
     def _outcome(self, one: w.Posted, status: int) -> float:
         """Finish a request that has waited, if it is its turn; return the time to the next try [s], -1 for none."""
@@ -283,7 +287,8 @@ class QP(Closes):
         return 1e-5 * steps, float("inf") if attr.rnr_retry == 7 else attr.rnr_retry
 
     def _close(self) -> None:
-        self._waiting = deque()
+        with self._acts:
+            self._waiting = deque()
         self._words[self._row + STATE] = self._words[self._row + _arena.DEST] = 0
         self.own.changed()
 

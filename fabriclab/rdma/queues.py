@@ -51,14 +51,15 @@ class CQ(Closes):
         self._arena, self._words = arena, words = context.arena, context.arena.words
         self.row = row = arena.queue(cqe)
         self.state = functools.partial(_arena.QUEUE.unpack_from, arena.map, 8 * row)
-        self.shared = channel is not None  # more than completions of this process may happen to it
+        # What peers have completed when nothing of it waits; -1 where a completion may do more than to take a place.
+        self.calm = 0 if channel is None else -1
         words[row + _arena.NUMBER], words[row + _arena.PIPE] = self.number, channel.write if channel else 0
 
     def add(self, wc: WC, solicited: bool) -> bool:
         """Take a completion of this process; False if the queue is broken, or breaks now because it is full."""
         head, tail, armed, broken = self.state()
         if broken or len(self.local) + tail - head >= self.cqe:
-            self._words[self.row + _arena.OVERRUN] = self.shared = True
+            self._words[self.row + _arena.OVERRUN], self.calm = 1, -1
             return False
         self.local.append(wc)
         if armed:
@@ -79,11 +80,9 @@ class CQ(Closes):
         """
         found: list[WC] = []
         try:
-            while True:
+            while len(found) < num_entries:
                 found.append(wc := self.local.popleft())
                 wc.qp.retired = wc.index
-                if len(found) >= num_entries:
-                    break
         except IndexError:  # no more of this process
             self._poll_shared(found, num_entries)
         self.context.counters.polled += (count := len(found))
@@ -93,11 +92,13 @@ class CQ(Closes):
         """Add what peers completed."""
         with self._polls:
             head, tail, _, broken = self.state()
-            for n in range(head, min(tail, head + num_entries - len(found))):
+            tail = min(tail, head + num_entries - len(found))
+            for n in range(head, tail):
                 place = 8 * self.row + _arena.QUEUE_ROOM + n % self.cqe * _arena.CQE_ROOM
                 fields = _arena.CQE.unpack_from(self._arena.map, place)
                 found.append(WC(**dict(zip(_arena.CQE_FIELDS, fields, strict=True))))
-                self._words[self.row + _arena.HEAD] = n + 1
+            self._words[self.row + _arena.HEAD] = tail
+            self.calm = -1 if broken or self.comp_channel else tail
         if not found and broken:
             raise PyverbsRDMAError(f"the completion queue was full ({self.cqe}) when more completed: poll more often, "
                                    "or make it larger", errno.EOVERFLOW)  # fmt: skip

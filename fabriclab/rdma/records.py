@@ -32,8 +32,6 @@ class PyverbsUserError(PyverbsError):
 class GID:
     """The 128-bit address of a port, as eight groups of four hexadecimal digits; it may be sent as text."""
 
-    __slots__ = ("gid",)
-
     def __init__(self, val: str = "0000:0000:0000:0000:0000:0000:0000:0000") -> None:
         if not re.fullmatch(r"[0-9a-fA-F]{4}(:[0-9a-fA-F]{4}){7}", val):
             raise PyverbsUserError(f"a GID is eight groups of four hexadecimal digits with colons, got {val!r}")
@@ -45,7 +43,7 @@ def _record(name: str, **more: Any) -> Any:
     arguments, doc, fields = e.TABLE["records"][name]
     made: Any = []
     for i, (what, default) in enumerate(fields.items()):
-        make = globals()[default] if isinstance(default, str) else functools.partial(copy.copy, default)
+        make = globals()[default] if isinstance(default, str) else lambda value=default: value
         made.append((what, Any, field(init=i < arguments, default_factory=make)))
     return make_dataclass(name, made, slots=True, namespace={"__doc__": doc, "__module__": __name__, **more})
 
@@ -167,6 +165,7 @@ _STATES = {int(state): state.name.removeprefix("IBV_QPS_") for state in e.ibv_qp
 _TYPES = {int(kind): kind.name.removeprefix("IBV_QPT_") for kind in e.ibv_qp_type}
 
 
+@functools.cache
 def _bits(names: str) -> int:
     return sum(e.ibv_qp_attr_mask[f"IBV_QP_{name}"] for name in names.split())
 
