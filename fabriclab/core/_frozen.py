@@ -1,5 +1,7 @@
 """What cannot be changed: columns that fit each other, mappings, values that stay frozen when copied or pickled."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from typing import Any, NoReturn, Self, TypeVar
