@@ -9,7 +9,7 @@ from test_views import BLINDNESS, contrast, lab, linear
 
 import fabriclab as fl
 from fabriclab import collectives, registry, topologies
-from fabriclab.checks import forms
+from fabriclab.checks.predictions import _asking
 from fabriclab.views import live
 from fabriclab.views.live.widget import Live
 from fabriclab.views.page import ROLES
@@ -565,7 +565,7 @@ def test_an_error_is_shown_again_in_words_and_no_text_tells_of_the_state_before(
 
 
 def test_a_form_whose_ends_are_close_begins_within_them():
-    assert forms.prediction("x", "s", (1.2, 1.4), None, None).values == {"low": 1.2, "value": 1.2, "high": 1.4}
+    assert _asking("x", "s", (1.2, 1.4), None, None).values == {"low": 1.2, "value": 1.2, "high": 1.4}
 
 
 # display ------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from fabriclab import exercises
-from fabriclab.checks import forms, store
+from fabriclab.checks import store
 from fabriclab.checks.questions import JUDGES, Question, find, questions
 from fabriclab.checks.shown import Shown, refuse_if
 from fabriclab.texts import keys, text
@@ -254,9 +254,27 @@ def _ask(question: Question, kind: str, given: Mapping[str, Any], state: str = "
         options = {letter: option for letter, (option, _) in question.options(given).items()}
         plain = Shown([asked], rows=[*options.items()], after=[text("check.choice", call=call)])
         answered = functools.partial(_turn, question, kind, given=given)
-        return replace(plain, live=functools.partial(forms.choice, question.call(), plain, options, answered))
+        return replace(plain, live=functools.partial(_choosing, question.call(), plain, options, answered))
     if kind != "number":
         return Shown([asked], after=[text(f"check.{kind}", call=call)])
     form = text({"times": "check.factor", "1": "check.plain"}.get(question.unit, "check.unit"), unit=question.unit)
     within = text("check.within" if question.tolerance else "check.exact", percent=f"{100 * question.tolerance:g}")
     return Shown([asked], after=[text("check.number", form=form, within=within, call=call)])
+
+
+def _choosing(call: str, asked: Shown, options: Mapping[str, str], answer: Callable[[str], Shown]) -> Any:
+    """Return a form with a button for each option; ``answer`` takes the letter."""
+    from fabriclab.views.live import Live, Scene
+
+    def press(letter: str) -> Callable[[Live], Scene]:
+        def pressed(view: Live) -> Scene:
+            shown = answer(letter)
+            more = [line for line in shown.after if line and line not in asked.after]
+            above = "\n".join([*asked.lines, f"{letter}: {options[letter]}"])
+            wrong, verdict = shown.state != "good", above.count("\n") + 1
+            return Scene("\n".join([above, *more]), wrong=wrong, verdict=verdict)
+
+        return pressed
+
+    buttons = {f"{letter}: {option}": press(letter) for letter, option in options.items()}
+    return Live(call.removesuffix(")"), lambda: Scene("\n".join(asked.lines)), {}, {}, asked.lines[0], buttons=buttons)
