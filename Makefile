@@ -86,7 +86,7 @@ index: $(VENV)/.dev
 # The students' files, from solutions/.
 .PHONY: exercises
 exercises: $(VENV)/.dev
-	$(PY) -m fabriclab.grading.notebooks solutions exercises
+	$(PY) tests/student_files.py solutions exercises
 
 notebooks: $(VENV)/.dev
 	@mkdir -p build

@@ -20,14 +20,10 @@ _SUBMODULES = (
     "operations rdma registry routing simulation topologies tuner units validate views workload"
 ).split()
 _NAMES = {
-    "catalog": "case",
+    "catalog": "case", "engines": "run", "simulation": "simulate sweep", "tuner": "estimate", "views": "draw",
     "checks": "check choose_path drill export_progress forget hello import_progress ledger lessons paths "
     "predict progress remember report reveal ruler",
-    "engines": "run",
-    "simulation": "simulate sweep",
-    "tuner": "estimate",
-    "views": "draw",
-}
+}  # fmt: skip
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 __all__ = ["__version__", "live", *_HOME, *_SUBMODULES]

@@ -2,8 +2,6 @@
 
 from typing import Self
 
-__all__ = ["Deadlock", "FabricError", "FileFormat", "NoPath", "OutOfSlots", "TooLarge", "Unreachable"]
-
 
 class FabricError(Exception):
     """Any state of a fabric, a file or a run that the caller may want to handle."""

@@ -5,8 +5,6 @@ import math
 import operator
 from collections.abc import Callable, Mapping
 
-__all__ = ["evaluate"]
-
 _OPERATORS: Mapping[type[ast.AST], Callable[..., float]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
     ast.Pow: operator.pow,

@@ -5,16 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from fabriclab import units
 from fabriclab.collectives._algorithm import number
-from fabriclab.core import Fabric, Flows, Schedule, check_memory, check_within, pointer
+from fabriclab.core import Fabric, Flows, Ints, Schedule, check_memory, column, pointer, whole
 from fabriclab.core import expand as spread
 
-__all__ = ["lower"]
-
-Ints = NDArray[np.int64]
 _FLOW_BYTES = 320  # measured peak per flow, rounded up; a test holds it
 _ENTRY_BYTES = 48  # the same per dependency
 _ADVICE = "let expand be False, or take fewer ranks"
@@ -33,7 +30,7 @@ def lower(
     received since. A target takes early arrivals at any time, as a library with staging buffers does.
     Where steps then overlap and share ports, this may take longer than with barriers.
 
-    Blocks count as equal; those of a real array differ by up to one element (`collectives.block_slices`).
+    Blocks count as equal; those of a real array differ by up to one element.
 
     Parameters
     ----------
@@ -138,32 +135,21 @@ def _placed(schedule: Schedule, fabric: Fabric, placement: ArrayLike | None) -> 
     """Return the endpoint of each rank as a table (G, n_ranks), or refuse the placement."""
     n, ends = schedule.n_ranks, fabric.n_ranks
     if placement is None and n > ends:
-        msg = f"the schedule has {n} ranks and the fabric {ends} endpoints; build a larger fabric or a smaller schedule"
-        raise ValueError(msg)
-    table = np.atleast_2d(np.arange(n) if placement is None else np.asarray(placement))
-    if table.ndim != 2 or table.shape[1] != n or not np.issubdtype(table.dtype, np.integer):
-        got = f"{table.dtype} {np.asarray(placement).shape}"
-        raise ValueError(f"placement must be whole numbers, shape ({n},) or (groups, {n}), got {got}")
+        raise ValueError(f"the schedule has {n} ranks and the fabric {ends} endpoints; take fewer or a larger one")
+    given = np.arange(n) if placement is None else column(placement, "placement")
+    table = whole(np.atleast_2d(given), "placement", (-1, n), "endpoints, a row for each group", ends)
     flat = table.ravel()
-    wrong = np.flatnonzero((flat < 0) | (flat >= ends))
-    if wrong.size:
-        msg = f"placement puts rank {wrong[0] % n} on endpoint {flat[wrong[0]]}, the fabric has 0..{ends - 1}"
-        raise ValueError(msg)
     twice = np.flatnonzero(np.bincount(flat) > 1)
     if twice.size:
         ranks = np.flatnonzero(flat == twice[0]) % n
-        msg = f"placement puts ranks {ranks[0]} and {ranks[1]} on endpoint {twice[0]}; each endpoint holds one rank"
-        raise ValueError(msg)
-    return table.astype(np.int64)
+        raise ValueError(f"placement puts ranks {ranks[0]} and {ranks[1]} on endpoint {twice[0]}; each holds one rank")
+    return table
 
 
 def _switches(schedule: Schedule, fabric: Fabric, switches: ArrayLike | None, rows: int) -> Ints:
     """Return the node of each switch as a table (G, n_switches), or refuse them."""
-    n = schedule.n_switches
-    none = switches is None or not np.size(switches)
-    table = np.atleast_2d(np.zeros(0, np.int64) if none else np.asarray(switches))
-    if table.shape not in ((1, n), (rows, n)) or not np.issubdtype(table.dtype, np.integer):
-        msg = f"switches must name a node of the fabric for each of the {n} switches of the schedule, got {switches!r}"
-        raise ValueError(msg)
-    check_within(table, "switches: node", 0, fabric.n_nodes - 1)
-    return np.broadcast_to(table.astype(np.int64), (rows, n))
+    n, none = schedule.n_switches, switches is None or not np.size(switches)
+    given = np.atleast_2d(np.zeros(0, np.int64) if none else column(switches, "switches"))
+    what = "a node of the fabric for each switch of the schedule"
+    table = whole(given, "switches", (1 if len(given) == 1 else rows, n), what, fabric.n_nodes)
+    return np.broadcast_to(table, (rows, n))

@@ -6,19 +6,20 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from fabriclab import units
-from fabriclab.core import Fabric, Flags, distinct_pairs
-from fabriclab.metrics._search import FAR, Ints, Search, check_ranks, joined, outside
+from fabriclab.core import Fabric, Flags, Floats, Ints, distinct_pairs
+from fabriclab.metrics.hops import check_ranks, joined, outside
 from fabriclab.metrics.traffic import times, uniform_load
+from fabriclab.routing._tables import FAR, Search
 
 __all__ = ["MonteCarlo", "Report", "fail", "monte_carlo", "parts", "report"]
 
 What = str | Mapping[Any, ArrayLike]
 
 
-def parts(fabric: Fabric, what: What, per: int = 1) -> dict[Any, Ints]:
+def parts(fabric: Fabric, what: What) -> dict[Any, Ints]:
     """Return what fails or is drained as one: the nodes of each part, or its cables.
 
     Parameters
@@ -28,25 +29,19 @@ def parts(fabric: Fabric, what: What, per: int = 1) -> dict[Any, Ints]:
     what : str or mapping
         ``"cable"``: the cables outside the servers. A kind of node, such as ``"spine"``: each of them. A coordinate,
         such as ``"rail"``, ``"plane"`` or ``"server"``: all nodes that have the same one. A mapping: power domains
-        by their names, each with its nodes.
-    per : int
-        Parts that share their power, in order: ``parts(fabric, "server", per=4)`` are racks of four servers. >= 1
+        by their names, each with its nodes, such as those of the servers of a rack.
 
     Returns
     -------
     dict
-        By number, from 0: that of the cable, among the nodes of the kind, or of the coordinate, divided by ``per``.
+        By number, from 0: that of the cable, among the nodes of the kind, or of the coordinate.
 
     Raises
     ------
     ValueError
         If the fabric has no such parts.
     """
-    together = units.count(per, "per")
     if isinstance(what, Mapping):
-        if together > 1:
-            msg = f"per must be 1 for power domains by name, got {per}; put the nodes of several into one domain"
-            raise ValueError(msg)
         return {name: np.unique(np.asarray(nodes)) for name, nodes in what.items()}
     if what == "cable":
         number = np.where(outside(fabric)[::2], np.arange(fabric.n_cables), -1)
@@ -59,11 +54,11 @@ def parts(fabric: Fabric, what: What, per: int = 1) -> dict[Any, Ints]:
         known = ", ".join(dict.fromkeys(["cable", *fabric.kinds, *fabric.coord_names]))
         raise ValueError(f"what must be one of {known}, or power domains by name, got {what!r}")
     order = np.argsort(number, kind="stable")
-    found, first = np.unique(number[order] // together, return_index=True)
+    found, first = np.unique(number[order], return_index=True)
     return {k: p for k, p in zip(found.tolist(), np.split(order, first[1:]), strict=True) if k >= 0}
 
 
-def fail(fabric: Fabric, what: What, which: Sequence[Any], per: int = 1) -> Fabric:
+def fail(fabric: Fabric, what: What, which: Sequence[Any]) -> Fabric:
     """Return a fabric without some of its `parts`, by number or by name: their links have capacity 0.
 
     Examples
@@ -72,7 +67,7 @@ def fail(fabric: Fabric, what: What, which: Sequence[Any], per: int = 1) -> Fabr
     >>> fail(topologies.build("leaf_spine", hosts=16, radix=8), "spine", [1])
     topologies.build('leaf_spine', hosts=16, radix=8).without(nodes=[21])
     """
-    there = parts(fabric, what, per)
+    there = parts(fabric, what)
     for name in [which] if isinstance(which, str) or not np.iterable(which) else which:
         if not isinstance(name, Hashable) or name not in there or name is which:
             raise ValueError(f"which must list some of {len(there)} parts, such as {[*there][:8]}, got {name!r}")
@@ -172,21 +167,17 @@ def _across(fabric: Fabric, link: int) -> tuple[int, ...]:
 class MonteCarlo(NamedTuple):
     """Draws of failures: the bandwidth that each leaves, and the ranks that it cuts off and leaves alone, (D,) each."""
 
-    bandwidth: NDArray[np.float64]
-    cut_off: NDArray[np.float64]
-    alone: NDArray[np.float64]
-
-    def quantiles(self, *at: float) -> dict[str, list[float]]:
-        """Return the quantiles of all three at levels within 0..1."""
-        return {name: np.quantile(column, at).tolist() for name, column in self._asdict().items()}
+    bandwidth: Floats
+    cut_off: Floats
+    alone: Floats
 
     def __repr__(self) -> str:
         """Show the medians."""
-        median = ", ".join(f"{name} {x:.4g}" for name, (x,) in self.quantiles(0.5).items())
+        median = ", ".join(f"{name} {np.median(column):.4g}" for name, column in self._asdict().items())
         return f"<MonteCarlo: {self.bandwidth.size} draws, medians {median}>"
 
 
-def monte_carlo(fabric: Fabric, what: What, k: int, draws: int = 100, seed: int = 0, per: int = 1) -> MonteCarlo:
+def monte_carlo(fabric: Fabric, what: What, k: int, draws: int = 100, seed: int = 0) -> MonteCarlo:
     """Return what `report` says of ``k`` parts that fail at once, drawn ``draws`` times; all are equally likely.
 
     The healthy fabric is measured once, and parts that are drawn again together are not measured again. A fabric
@@ -196,19 +187,18 @@ def monte_carlo(fabric: Fabric, what: What, k: int, draws: int = 100, seed: int 
     ----------
     fabric : Fabric
         The healthy one.
-    what, per
+    what
         As in `parts`.
     k, draws : int
         Failures of each draw, and draws. >= 0, >= 1
     seed : int
         The same seed gives the same draws on every machine.
     """
-    there, rng = [*parts(fabric, what, per)], np.random.default_rng(units.count(seed, "seed", 0))
+    there, rng = [*parts(fabric, what)], np.random.default_rng(units.count(seed, "seed", 0))
     many, whole, seen = units.count(k, "k", 0, len(there)), _whole(fabric), {}
-    drawn = [
-        frozenset(rng.choice(len(there), many, replace=False).tolist()) for _ in range(units.count(draws, "draws"))
-    ]
+    asked = range(units.count(draws, "draws"))
+    drawn = [frozenset(rng.choice(len(there), many, replace=False).tolist()) for _ in asked]
     for lost in set(drawn):
-        hurt = fail(fabric, what, [there[i] for i in lost], per)
+        hurt = fail(fabric, what, [there[i] for i in lost])
         seen[lost] = (_carries(hurt)[0] / whole, *(np.count_nonzero(x) for x in _apart(hurt)))
     return MonteCarlo(*np.array([seen[lost] for lost in drawn], dtype=float).T)

@@ -5,60 +5,34 @@ metres, watts or US dollars. Only public functions call the parsers here.
 """
 
 import difflib
+import json
 import math
 import re
 from collections.abc import Iterable
+from pathlib import Path
 from types import MappingProxyType
-
-__all__ = [
-    "choice", "count", "flag", "format_rate", "format_size", "format_time", "latency", "length", "parse", "rate",
-    "scale", "size", "time",
-]  # fmt: skip
 
 Quantity = float | int | str
 
-_DECIMAL = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
-_BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40, "Pi": 2.0**50}
-_SMALL = {"": 1.0, "m": 1e-3, "u": 1e-6, "µ": 1e-6, "μ": 1e-6, "n": 1e-9, "p": 1e-12}
-
-
-def _table() -> dict[str, tuple[str, float]]:
-    """Return unit -> (quantity, factor to SI) for every spelling that is understood."""
-    out: dict[str, tuple[str, float]] = {}
-    for prefix, factor in {**_DECIMAL, **_BINARY}.items():
-        out[f"{prefix}B"] = ("size", factor)
-        out[f"{prefix}b"] = out[f"{prefix}bit"] = ("size", factor / 8)
-        out[f"{prefix}B/s"] = ("rate", factor)
-        out[f"{prefix}b/s"] = out[f"{prefix}bit/s"] = ("rate", factor / 8)
-        out[f"{prefix}FLOP"] = ("work", factor)
-        out[f"{prefix}FLOP/s"] = ("speed", factor)
-        out[f"{prefix}Hz"] = ("frequency", factor)
-    for prefix, factor in _SMALL.items():
-        out[f"{prefix}s"] = ("time", factor)
-        out[f"{prefix}m"] = ("length", factor)
-    out |= {"min": ("time", 60.0), "h": ("time", 3600.0), "d": ("time", 86400.0), "km": ("length", 1e3)}
-    out |= {f"{p}W": ("power", f) for p, f in {"m": 1e-3, **_DECIMAL}.items()}
-    out |= {f"{p}USD": ("price", f) for p, f in _DECIMAL.items()}
-    return out
-
-
-UNITS = MappingProxyType(_table())
+# Units with their quantity, factor to SI and prefixes; examples for errors; words that people write for a unit.
+_TABLE = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
+_DECIMAL, _BINARY, _SMALL = (_TABLE["prefixes"][name] for name in ("decimal", "binary", "small"))
+# Every spelling that is understood -> quantity, factor to SI.
+UNITS: MappingProxyType[str, tuple[str, float]] = MappingProxyType({
+    prefix + unit: (quantity, base * factor)
+    for unit, (quantity, base, *kinds) in _TABLE["units"].items()
+    for kind in kinds for prefix, factor in _TABLE["prefixes"][kind].items()
+})  # fmt: skip
 _NUMBER = r"[-+]?(?:\d+(?:_\d+)*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _FORM = re.compile(rf"\s*({_NUMBER})\s*(\S.*?)?\s*\Z")
 _LOOSE = re.compile(r"\s*([-+]?[\d.,][\d.,_'\s]*?(?:[eE][-+]?\d+)?)\s*([^\d\s.,_'].*?)?\s*\Z")
 _LONG_TEXT = 100  # characters
-_EXAMPLE = {
-    "size": '"1 MiB" or 1048576 (bytes)', "rate": '"400 Gb/s" or 50e9 (bytes per second)',
-    "time": '"500 ns" or 5e-7 (seconds)', "length": '"3 m" or 3.0 (metres)',
-}  # fmt: skip
-_WORDS = {
-    "sec": "s", "second": "s", "msec": "ms", "millisecond": "ms", "usec": "us", "microsecond": "us", "minute": "min",
-    "hour": "h", "day": "d", "byte": "B", "bit": "b", "meter": "m", "metre": "m", "watt": "W", "dollar": "USD",
-}  # fmt: skip
+_EXAMPLE, _WORDS = _TABLE["examples"], _TABLE["words"]
 _BARE = {"rate": ("b/s", "B/s"), "size": ("b", "B"), "speed": ("FLOP/s",), "work": ("FLOP",)}
-_LONGEST = 10.0
 # A plain float cannot say whether it is Gb/s or GB/s, so a value no real part has is refused.
-_PLAUSIBLE = {"rate": (1e6, 1e14), "time": (0.0, math.inf), "size": (0.0, 1e21), "length": (0.0, 1e8)}
+_PLAUSIBLE = {
+    "rate": (1e6, 1e14, "B/s"), "time": (0.0, math.inf, "s"), "size": (0.0, 1e21, "B"), "length": (0.0, 1e8, "m"),
+}  # fmt: skip
 
 
 def parse(value: Quantity, quantity: str, name: str = "value") -> float:
@@ -160,16 +134,17 @@ def _numbers(digits: str) -> list[str]:
 
 def _checked(value: Quantity, quantity: str, name: str, longest: float = math.inf) -> float:
     number = parse(value, quantity, name)
-    low, high = _PLAUSIBLE[quantity][0], min(longest, _PLAUSIBLE[quantity][1])
-    if not low <= number <= high:
-        unit = {"rate": "B/s", "time": "s", "size": "B", "length": "m"}[quantity]
+    low, high, unit = _PLAUSIBLE[quantity]
+    if not low <= number <= (high := min(high, longest)):
         raise ValueError(f"{name} must be within {low:g}..{high:g} {unit}, got {value!r}; write {_EXAMPLE[quantity]}")
     return number
 
 
-def size(value: Quantity, name: str = "size") -> float:
+def size(value: Quantity, name: str = "size", *, may_be_zero: bool = True) -> float:
     """Return a size in bytes; see `parse`."""
-    return _checked(value, "size", name)
+    if not (number := _checked(value, "size", name)) and not may_be_zero:
+        raise ValueError(f"{name} must be > 0 B, got {value!r}; write {_EXAMPLE['size']}")
+    return number
 
 
 def rate(value: Quantity, name: str = "rate", *, may_be_zero: bool = False) -> float:
@@ -184,7 +159,7 @@ def time(value: Quantity, name: str = "time") -> float:
 
 def latency(value: Quantity, name: str = "latency") -> float:
     """Return the time of one message or hop in seconds; above 10 s is refused, it was meant in other units."""
-    return _checked(value, "time", name, _LONGEST)
+    return _checked(value, "time", name, longest=10.0)
 
 
 def length(value: Quantity, name: str = "length") -> float:
@@ -226,7 +201,7 @@ def choice(value: str, name: str, known: Iterable[str], hint: str = "") -> str:
 
 def scale(value: float, prefixes: dict[str, float] | None = None) -> tuple[float, str]:
     """Return ``value`` divided by the largest fitting prefix, and that prefix."""
-    table = prefixes or {p: f for p, f in {**_SMALL, **_DECIMAL}.items() if p not in ("μ", "µ")}
+    table = prefixes or _SMALL | _DECIMAL
     fitting = [(f, p) for p, f in table.items() if abs(value) >= f * (1 - 1e-12)]
     factor, prefix = max(fitting) if fitting else min((f, p) for p, f in table.items())
     return value / factor, prefix
@@ -242,7 +217,7 @@ def _three(value: float, prefixes: dict[str, float] | None, unit: str) -> str:
 
 def format_time(seconds: float) -> str:
     """Return a time with three significant digits, such as ``"700 ms"``."""
-    return _three(seconds, {p: f for p, f in _SMALL.items() if p not in ("μ", "µ")}, "s")
+    return _three(seconds, _SMALL, "s")
 
 
 def format_rate(bytes_per_second: float) -> str:

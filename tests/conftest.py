@@ -1,7 +1,9 @@
 """What all tests share: no network, the same examples on every run."""
 
 import importlib.util
+import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -22,6 +24,23 @@ _common = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("ci", derandomize=True, database=None, max_examples=25, **_common)
 settings.register_profile("deep", derandomize=False, max_examples=2000, print_blob=True, **_common)
 settings.load_profile("ci")
+
+
+@pytest.fixture(scope="session")
+def pseudo(tmp_path_factory) -> str:
+    """Return the file of a language 40% longer, with accents: what does not change, or does not fit, is found."""
+    accents = str.maketrans("aeiouyAEIOUYnc", "áéíóúýÁÉÍÓÚÝñç")
+
+    def longer(sentence: str) -> str:
+        parts = re.split(r"(\{[^}]*\})", sentence)  # fields stay as they are
+        words = "".join(part if i % 2 else part.translate(accents) for i, part in enumerate(parts))
+        return words + "~" * (len(sentence) * 2 // 5)
+
+    english = json.loads((ROOT / "fabriclab" / "texts_en.json").read_text(encoding="utf-8"))
+    table = {key: "|".join(map(longer, sentence.split("|"))) for key, sentence in english.items()}
+    file = tmp_path_factory.mktemp("language") / "pseudo.json"
+    file.write_text(json.dumps(table), encoding="utf-8")
+    return str(file)
 
 
 @pytest.fixture(scope="session")

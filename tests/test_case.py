@@ -253,6 +253,5 @@ def test_display():
     assert page.count("not confirmed<td>memory") == 1  # the power of a server
     assert "10.2 kW (estimate, not confirmed, memory)" in repr(CASE.row("server_power"))
     assert "4.6" not in page  # given rows only: a lesson's answers are not shown before the question
-    assert "t_step" in CASE._ipython_key_completions_()
     assert {"t_step", "replace"} <= set(dir(CASE))
     assert copy.deepcopy(CASE).t_step == CASE.t_step

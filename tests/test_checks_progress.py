@@ -44,9 +44,9 @@ from fabriclab.checks import (
 )  # fmt: skip
 from fabriclab.checks.predictions import predictions
 from fabriclab.checks.questions import questions
-from fabriclab.checks.shown import rows_of
 from fabriclab.checks.store import held
 from fabriclab.core.result import Result
+from fabriclab.exercises.parts import rows_of
 from fabriclab.texts import keys, table, text
 from fabriclab.views import live
 from fabriclab.views.rulers import calibration_scene
@@ -459,9 +459,8 @@ def test_only_what_was_measured_is_drawn_as_mine():
 
 def test_a_ruler_without_a_name_has_all_links():
     shown = ruler()
-    assert {row["name"] for row in rows_of("ruler.csv")} == shown.data.keys() and "Nothing was measured" in shown.after[
-        -1
-    ]
+    assert {row["name"] for row in rows_of("ruler.csv", checks.__file__)} == shown.data.keys()
+    assert "Nothing was measured" in shown.after[-1]
     assert list(shown.data.values()) == sorted(shown.data.values(), reverse=True)
 
 
@@ -521,7 +520,7 @@ def test_a_path_keeps_its_order_and_is_stored():
 
 
 def test_paths_name_lessons_that_are_planned():
-    for row in rows_of("paths.csv"):
+    for row in rows_of("paths.csv", checks.__file__):
         numbers = row["lessons"].split()
         assert numbers == ["all"] or len(lessons(row["path"]).rows) == len(numbers)
     assert "one evening" in str(paths())
@@ -795,6 +794,7 @@ def test_every_text_is_used_and_every_field_is_filled():
                    "guess.", "check.", "live.word.", "form.", "ex.", "ex1", "sandbox.",
                    "kind.", "sweep.", "fabric.says_", "fabric.in_", "fabric.key_", "fabric.server", "fabric.box",
                    "live.roulette.", "live.cut.", "live.stepper.", "live.straggler.", "grade.title.", "grade.trouble.",
+                   "grade.kind.",
                )  # fmt: skip
     views_of = {name: getattr(live, name) for name in live.__all__ if inspect.isfunction(getattr(live, name))}
     by_name = {
@@ -806,9 +806,9 @@ def test_every_text_is_used_and_every_field_is_filled():
     by_name |= {f"grade.help.{about['help']}" for each in commands.values() for about in each.values()}
     unused = [key for key in keys("") if not key.startswith(dynamic) and key not in by_name and f'"{key}"' not in code]
     assert unused == [] and {f"mis.{name}" for name in names} <= set(keys("mis."))
-    from fabriclab.checks.questions import _RING_MISTAKES
+    from fabriclab.exercises.graders.lessons import RING_MISTAKES
 
-    named = {key.removeprefix("mis.") for key in keys("mis.")} - names - set(_RING_MISTAKES)
+    named = {key.removeprefix("mis.") for key in keys("mis.")} - names - set(RING_MISTAKES)
     folders = (library / "exercises", graders)
     tables = "".join(path.read_text() for folder in folders for path in folder.rglob("*.*s*"))
     assert [name for name in named if f'"{name}' not in code and f",{name}," not in tables] == []

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from fabriclab import catalog, collectives, live, run, simulate, topologies
 from fabriclab.checks import Refused, check, drill, predict, rulers
 from fabriclab.checks.questions import evaluate, find, questions
-from fabriclab.checks.shown import rows_of
 from fabriclab.checks.store import held as progress
+from fabriclab.exercises.parts import rows_of
 from fabriclab.routing import route
 from fabriclab.texts import keys, text
 
@@ -179,7 +179,7 @@ def test_a_drill_names_the_mistake_behind_each_wrong_letter():
 
 def test_the_table_is_whole():
     assert [q.drill for q in DRILLS] == [f"units/{n}" for n in (1, 2, 3, 4)]
-    assert {row["row"] for row in rows_of("questions.csv")} >= {
+    assert {row["row"] for row in rows_of("questions.csv", rulers.__file__)} >= {
         "Q57",
         "Q58",
         "Q59",

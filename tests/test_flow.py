@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles.fluid import replay
 from oracles.max_min import by_fractions, by_linear_programming, certificate
+from oracles.routes import from_paths
 
 from fabriclab import collectives, engines, registry, routing, topologies
 from fabriclab.core import PATH, SPRAY, Changes, FabricBuilder, Flows, Routes
@@ -45,7 +46,7 @@ def run_line(capacity, paths, size, *, changes=None, delay=0.0, engine="flow", *
     ends = [(p[0], p[-1] + 1) if p else (0, 0) for p in paths]
     flows = made([a for a, _ in ends], [b for _, b in ends], size, **columns)
     rows = [i for i, p in enumerate(paths) if p]
-    routes = Routes.from_paths([[2 * k for k in paths[i]] for i in rows], flow=rows, delay=delay)
+    routes = from_paths([[2 * k for k in paths[i]] for i in rows], flow=rows, delay=delay)
     return engines.run(fabric, routes, flows, engine, changes=changes)
 
 
@@ -307,7 +308,7 @@ def test_subflows_go_each_at_its_own_rate_and_the_flow_ends_with_the_last():
 def test_routes_of_another_placement_are_refused():
     fabric = line(10.0, 10.0)
     with pytest.raises(ValueError, match=r"flow 0: its route does not go from host 0 to host 1; route these flows"):
-        engines.run(fabric, Routes.from_paths([[0, 2]]), made(0, 1, 1.0))
+        engines.run(fabric, from_paths([[0, 2]]), made(0, 1, 1.0))
 
 
 def test_a_spray_puts_a_part_of_its_rate_on_each_link():
@@ -358,7 +359,7 @@ def test_changes_hold_in_later_groups_and_may_fall_into_a_group_that_runs_once()
 def test_rows_in_any_order_give_the_same_sequence():
     fabric = line(10.0, 5.0)
     flows = made([0, 1], [1, 2], 20.0, group=[0, 1], repeat=[1, 2])
-    ordered, turned = Routes.from_paths([[0], [2]]), Routes.from_paths([[2], [0]], flow=[1, 0])
+    ordered, turned = from_paths([[0], [2]]), from_paths([[2], [0]], flow=[1, 0])
     assert engines.run(fabric, turned, flows).finish.tolist() == [2.0, 6.0]
     assert engines.run(fabric, ordered, flows).finish.tolist() == [2.0, 6.0]
 
@@ -508,7 +509,7 @@ def test_a_flow_that_can_never_end_names_itself_and_the_link():
 
 def test_a_flow_without_route_names_its_ends():
     fabric = line(10.0, 10.0)
-    routes = Routes.from_paths([[0]])
+    routes = from_paths([[0]])
     with pytest.raises(NoPath, match="flow 1 from host 0 to host 2 has 5 B and routes for 0 of them"):
         engines.run(fabric, routes, Flows.make(0, [1, 2], 5.0))
     part = Routes([0, 1], [0], [1], [0], [0.5], [0], [PATH], [False])
@@ -522,10 +523,10 @@ def test_a_cycle_is_named():
 
 
 def test_parts_that_do_not_fit_are_refused():
-    fabric, flows, routes = line(10.0), Flows.make(0, 1, 5.0), Routes.from_paths([[0]])
+    fabric, flows, routes = line(10.0), Flows.make(0, 1, 5.0), from_paths([[0]])
     cases = [
-        ("routes.link must be within 0..1, got 7", (fabric, Routes.from_paths([[7]]), flows)),
-        ("routes.flow must be within 0..0, got 3", (fabric, Routes.from_paths([[0]], flow=[3]), flows)),
+        ("routes.link must be within 0..1, got 7", (fabric, from_paths([[7]]), flows)),
+        ("routes.flow must be within 0..0, got 3", (fabric, from_paths([[0]], flow=[3]), flows)),
         ("flows.target must be within 0..1, got 9", (fabric, routes, Flows.make(0, 9, 5.0))),
     ]
     for words, parts in cases:

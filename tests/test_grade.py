@@ -18,6 +18,7 @@ import pytest
 import small_exercise
 from nbgrader_rules import faults
 from small_exercise import ANSWERS, QUESTIONS, book, cell, hand_in
+from student_files import student_version
 
 from fabriclab import __main__, exercises
 from fabriclab.exercises import Proxy, Question, Verdict
@@ -136,7 +137,7 @@ def test_pages_say_what_a_reader_needs(tmp_path):
 def test_a_student_file_gets_nothing_and_its_source_everything(tmp_path):
     source = book()
     hand_in(tmp_path / "room", "source", source)
-    hand_in(tmp_path / "room", "student", notebooks.student_version(source))
+    hand_in(tmp_path / "room", "student", student_version(source))
     assert run("grade", tmp_path / "room", "--out", tmp_path / "grades.csv") == 0
     told = table(tmp_path / "grades.csv")
     assert points(told["source"]) == FULL and set(points(told["student"]).values()) == {0}
@@ -440,7 +441,7 @@ def test_the_class_page_counts_what_is_no_misconception(tmp_path, monkeypatch):
     why = cell("ex9-why", "Because I think so.") | {"cell_type": "markdown"}
     hand_in(room, "ann", book(why, a="def double(x):\n    while True: pass"))
     hand_in(room, "bob", book(why | {"source": "YOUR ANSWER HERE"}, a="import fabriclab\ndef double(x): return 2 * x"))
-    hand_in(room, "cyd", notebooks.student_version(book()))
+    hand_in(room, "cyd", student_version(book()))
     hand_in(room, "dan", book(a=None, c="def name(): return 5"))
     hand_in(room, "eve", b"{")
     assert run("grade", room, "--out", out, "--time-factor", "0.2") == 0
@@ -936,6 +937,7 @@ def classroom(tmp_path, monkeypatch):
     """Return a folder with a key, a list of students and the source of the exercise."""
     monkeypatch.chdir(tmp_path)
     hand_in(tmp_path / "solutions", "exercise9", book())
+    hand_in(tmp_path / "exercises", "exercise9", student_version(book()))
     Path("list").write_text("# class of 2026\nann\nBob B.-C\n\n")
     assert run("release", "--new-key", "class.key") == 0
     return tmp_path
@@ -976,8 +978,16 @@ def test_a_class_gets_one_file_with_its_numbers(classroom):
     assert cells["ex9-data"]["metadata"]["editable"] is False and faults({"cells": [*cells.values()]}) == []
     assert "BEGIN SOLUTION" not in Path("handout/exercise9.ipynb").read_text()
     assert run("release", "--new-key", "other.key") == 0
-    assert run("release", "solutions/exercise9.ipynb", "--key", "other.key", "--out", "other") == 0
+    assert run("release", "exercises/exercise9.ipynb", "--key", "other.key", "--out", "other") == 0
     assert data_of(Path("other/exercise9.ipynb"))[1] != data
+
+
+def test_solutions_are_never_handed_out(classroom, capsys):
+    hidden = cell("ex9-test", "### BEGIN HIDDEN TESTS\nassert True\n### END HIDDEN TESTS")
+    for made in (book(), book(hidden, **dict.fromkeys("abc")), book(a="def double(x): return 2 * x")):
+        hand_in(Path("given"), "exercise9", made)
+        assert run("release", "given/exercise9.ipynb", "--key", "class.key", "--out", "handout") == 2
+        assert "exercise9.ipynb holds solutions" in capsys.readouterr().err and not Path("handout").exists()
 
 
 def test_each_student_gets_numbers_and_cases_of_their_own(classroom, capsys):
@@ -1046,7 +1056,7 @@ def test_the_same_code_and_the_published_solution_are_noted(classroom):
     hand_in(Path("in"), "cyd", book(a="def double(x): return 2.0 * x", **bare))
     hand_in(Path("in"), "dan", book(a="def double(x):\n    ### BEGIN SOLUTION\n    return x", b=None, c=None))
     for name in ("eve", "fay"):
-        hand_in(Path("in"), name, notebooks.student_version(book()))
+        hand_in(Path("in"), name, student_version(book()))
     assert run("grade", "in", "--out", "grades.csv") == 0
     told, right = notes(Path("grades.csv")), points(table(Path("grades.csv"))["ann"])
     assert told["ann"] == "The same code as bob: ex9-a, ex9-b." and "as ann: ex9-a, ex9-b" in told["bob"]
@@ -1067,7 +1077,7 @@ def test_what_release_lacks_is_told(classroom, capsys):
         (["9"], "Missing: --key --out."),
         (both, "Missing: --out."),
         (["7", "--out", "x"], "Missing: --key."),
-        (["7", "--key", "class.key", "--out", "x"], "no file solutions"),
+        (["7", "--key", "class.key", "--out", "x"], "no file exercises"),
     ):
         assert run("release", *given) == 2 and said in capsys.readouterr().err
     assert run("release", "9", "--new-key", "k2", "--out", "x") == 0 and Path("x/exercise9.ipynb").exists()

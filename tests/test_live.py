@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+import rdma_pairs
 from test_views import BLINDNESS, contrast, lab, linear
 
 import fabriclab as fl
@@ -11,7 +12,7 @@ from fabriclab import collectives, registry, topologies
 from fabriclab.checks import forms
 from fabriclab.views import live
 from fabriclab.views.live.widget import Live
-from fabriclab.views.palette import ROLES
+from fabriclab.views.page import ROLES
 from fabriclab.views.scene import COLOUR, PALETTE, Layer, Scene, ink_on, printed, shade
 
 HALL = topologies.build("rail_optimised")
@@ -86,11 +87,17 @@ VIEWS = {
         favoured, controls={"popular": live.Slider(1, 8), "choices": live.Choice((1, 3))}, popular=2
     ),
     "server": lambda: live.server(),
+    "copies": lambda: live.copies("peer"),
+    "drive": lambda: live.copies("peer", source="nvme", server="dgx_a100", size="1 GiB"),
+    "savings": lambda: live.savings(),
+    "chunks": lambda: live.chunks(64.0, "pageable"),
     "gigaio": lambda: live.gigaio(wirings=("2s-2rp-split-flat", "2s-2rp-std-flat")),
     "overlap": lambda: live.overlap(bucket=1260),
     "priority": lambda: live.overlap(bucket=220, priority=True),
     "straggler": lambda: live.straggler(),
     "slow link": lambda: live.straggler(ranks=7, what="link", way="binomial_tree"),
+    "queue pair": lambda: live.queue_pair(),
+    "request": lambda: live.request(step=9),
     "ruler": lambda: live.ruler({"copy": "10 GB/s"}, {"NVLink 4": "450 GB/s"}),
 }
 MEASURED = {"here": kept("measured", samples=[[1e-3, 1e-3, 2e-3], [2e-3, 2e-3, 3e-3]]), "there": kept("published")}
@@ -105,6 +112,14 @@ CODES = VIEWS | {
 }  # fmt: skip
 NAMES = {"fl": fl, "shuffled": shuffled, "two_ways": two_ways, "counted": counted, "favoured": favoured,
          "rooted": rooted, "runs": SMALL, "measured": MEASURED, "links": LINKS}  # fmt: skip
+
+
+def arrays(scene):
+    """Return all numbers by layer and field, such as ``lines.colour``; without a picture those of the table."""
+    if not scene.layers and scene.table is not None:
+        return {k: np.asarray(v) for k, v in scene.table.columns.items()}
+    fields = {f"{id}.{k}": v for id, layer in scene.layers.items() for k, v in layer.fields.items()}
+    return {k: v for k, v in fields.items() if isinstance(v, np.ndarray) and v.dtype.kind in "fiub"}
 
 
 def same(one, other):
@@ -228,6 +243,29 @@ def test_lines_that_change_places_are_marked_where_they_do():
     assert said == ["lines cross near 190 kB"]
 
 
+@pytest.mark.parametrize(("way", "opcode"), [("WRITE", 0), ("WRITE with immediate", 1), ("SEND", 2), ("READ", 4)])
+def test_a_request_counts_what_the_device_counts(way, opcode):
+    a, b = rdma_pairs.pair()
+    if opcode in (1, 2):
+        b.qp.post_recv(rdma_pairs.receive(b))
+    assert rdma_pairs.outcome(a, rdma_pairs.request(a, b, opcode)) == rdma_pairs.OK
+    b.rcq.poll()
+    whole = live.request(way, 13)
+    device = {k: getattr(a.ctx.counters, k) + getattr(b.ctx.counters, k)
+              for k in ("copies", "doorbells", "transfers", "polled")}  # fmt: skip
+    assert [whole.scene.table[k][-1] for k in ("copies", "doorbells", "transfers")] == [*device.values()][:3]
+    assert f"completions polled {device['polled']}" in whole.scene.said and whole.scene.table["calls"].sum() == 0
+    assert ("program B" in whole.scene.table["who"]) == (opcode in (1, 2))
+
+
+def test_steps_of_a_queue_pair_are_judged_by_the_device():
+    view = live.queue_pair("RC", "RESET", "RTS")
+    assert "is refused: no step leads from RESET to RTS" in view.scene.said and "Errno" not in view.scene.said
+    assert view.set(now="RTR").scene.table["attribute"].tolist() == [
+        "TIMEOUT", "RETRY_CNT", "RNR_RETRY", "MAX_QP_RD_ATOMIC", "SQ_PSN"]  # fmt: skip
+    assert view.set(kind="UD").scene.table["attribute"].tolist() == ["SQ_PSN"]
+
+
 def test_a_bubble_of_two_stages_by_hand():
     table = live.bubble(2, 2, "1F1B").scene.table
     rows = zip(*(table[k].tolist() for k in ("stage", "what", "number", "start [s]", "finish [s]")), strict=True)
@@ -324,7 +362,7 @@ def test_each_control_changes_the_arrays(name):
         seen = [VIEWS[name]().set(**{control: value}).scene for value in kind.samples()]
         assert len(seen) > 1
         for one, other in itertools.combinations(seen, 2):
-            assert not same(one.arrays, other.arrays), control
+            assert not same(arrays(one), arrays(other)), control
         assert len({s.alt for s in seen}) == len(seen), control
 
 
@@ -335,7 +373,7 @@ def test_the_printed_code_reproduces_the_state(name):
         view.set(**{control: kind.samples()[-1]})
     again = eval(view.code, NAMES | vars(REPEATED if name == "repeated" else RUN))  # the view's own line
     assert again.values == view.values
-    assert same(again.scene.arrays, view.scene.arrays)
+    assert same(arrays(again.scene), arrays(view.scene))
     assert str(again.scene.table) == str(view.scene.table)
     assert again.code == view.code
 
@@ -349,6 +387,18 @@ def test_the_table_holds_the_numbers_that_are_drawn(name):
                  for n, c in zip(*(drawn[part].fields[k] for k in ("names", "colour")), strict=True)
                  if c != COLOUR["grey"]}  # fmt: skip
         assert shown == {f"{a} – {b}" for a, b, n in zip(*(table[k] for k in ("from", "to", "cut")), strict=True) if n}
+    elif "over" in table.columns:
+        rows = zip(*(table[k] for k in ("by", "over", "rate [B/s]", "time [s]")), strict=True)
+        told = [f"{by}: {over}, {fl.units.format_rate(r)}, {fl.units.format_time(t)}" for by, over, r, t in rows]
+        assert drawn["words"].fields["texts"][-table.n_rows :] == told == drawn["copies"].fields["names"]
+    elif "who" in table.columns:
+        assert drawn["actors"].fields["names"] == table["who"].tolist()
+        assert drawn["what"].fields["texts"] == table["what"].tolist()
+    elif "copies" in table.columns:
+        bars, ticks = drawn["bars"].fields, drawn["x ticks"].fields
+        slope = np.polyfit([fl.units.time(t) for t in ticks["texts"]], ticks["x"], 1)
+        last = np.cumsum(table["copies"]) - 1
+        assert (bars["x"] + bars["w"])[last] == pytest.approx(np.polyval(slope, table["time [s]"]), abs=0.5)
     elif "words" in drawn and "cables" in drawn:  # a map: each cable as a line, or as two stubs
         layers = [drawn[part].fields for part in ("cables", "stubs") if part in drawn]
         shown = {n: c for f in layers for n, c in zip(f["names"], f["colour"], strict=True)}
@@ -388,6 +438,8 @@ def test_the_table_holds_the_numbers_that_are_drawn(name):
         assert drawn["dots"].fields["x"] == pytest.approx(
             np.interp(np.log(table["rate [B/s]"]), at, ticks["x"]), abs=0.1
         )
+    elif "attribute" in table.columns:
+        assert drawn["attributes"].fields["texts"] == table["attribute"].tolist()
     elif "lines" in drawn:
         ticks, first = drawn["y ticks"].fields, slice(0, 4)
         at = np.log([fl.units.time(t) for t in ticks["texts"]])
@@ -397,7 +449,7 @@ def test_the_table_holds_the_numbers_that_are_drawn(name):
         )
     else:
         assert name in ("opened", "small fabric", "failures", "table")
-    if "margins" in drawn:
+    if "margins" in drawn and "over" not in table.columns:
         assert drawn["cables"].fields["ptr"].size - 1 == len(drawn["cables"].fields["names"]) == table.n_rows
         assert drawn["failed"].fields["x"].size == np.count_nonzero(table["failed"])
 
@@ -406,7 +458,7 @@ def test_the_table_holds_the_numbers_that_are_drawn(name):
 def test_only_numbers_that_changed_are_sent(name):
     view = VIEWS[name]()
     whole = len(view.widget.numbers)
-    assert whole == 4 * sum(a.size for a in view.scene.arrays.values() if view.scene.layers)
+    assert whole == 4 * sum(a.size for a in arrays(view.scene).values() if view.scene.layers)
     view.widget.asked = {"seq": 1, "values": dict(view.values)}
     assert view.widget.numbers == b""
     assert view.widget.frame["seq"] == 1
@@ -436,7 +488,7 @@ def test_wrong_values_are_refused_by_name():
         live.stepper("all_reduce", "ring", 17)
     with pytest.raises(ValueError, match=r"blocks times segments of .* within 1\.\.256, got 512"):
         live.stepper("all_to_all", "direct", 16, segments=2)
-    with pytest.raises(ValueError, match="a node of the fabric for each of the 1 switches of the schedule"):
+    with pytest.raises(ValueError, match="a node of the fabric for each switch of the schedule"):
         live.stepper("all_reduce", "nvls_two_shot", 4, switches=[4, 4])
     with pytest.raises(ValueError, match=r"nodes of fabric must be within 1\.\.200, got "):
         live.stepper("all_reduce", "ring", 4, fabric=HALL)
@@ -463,9 +515,9 @@ def test_a_fabric_of_100_000_nodes_is_drawn_as_blocks_and_its_largest_block_is_n
     view = live.fabric(large)
     assert large.n_nodes > 100_000
     assert len(view.scene.layers["nodes"].fields["names"]) < 60
-    closed = view.scene.arrays
+    closed = arrays(view.scene)
     assert "4,096 members" in view.set(open=0).scene.said
-    assert same(view.scene.arrays, closed)  # said in words, and the picture stays
+    assert same(arrays(view.scene), closed)  # said in words, and the picture stays
     assert "32,768 cells" in view.set(layout="floor", open=None).scene.said and view.scene.layers
 
 

@@ -417,8 +417,8 @@ def test_a_picture_wider_than_its_place_says_so(page):
         assert cut == page.is_visible(f"text={text('live.word.wider')}") == wider
 
 
-def test_the_pseudo_language_breaks_no_layout(page, monkeypatch):
-    monkeypatch.setenv("FABRICLAB_LANGUAGE", "pseudo")
+def test_the_pseudo_language_breaks_no_layout(page, monkeypatch, pseudo):
+    monkeypatch.setenv("FABRICLAB_LANGUAGE", pseudo)
     page.set_viewport_size({"width": 720, "height": 700})
     show(page, VIEWS["stepper"]())
     assert "~" in page.inner_text("[data-press=play]")

@@ -276,7 +276,7 @@ def test_no_run_beats_the_bounds_of_its_machine(name, n, size, expand, cut):
     known = bounds(what, schedule.n_ranks, size, port_rate=BETA, alpha=alpha, messages=int(most),
                    machine=machine, cuts=[(2, BETA / 4)] if cut and schedule.n_ranks == 4 else [])  # fmt: skip
     time = end(fabric, lower(schedule, fabric, size, lag=alpha, expand=expand, switches=inner(schedule, fabric)))
-    assert time >= collectives.binding(known).seconds * (1 - 1e-9)
+    assert time >= max(b.seconds for b in known) * (1 - 1e-9)
 
 
 @pytest.mark.parametrize("engine", ["ideal", "flow"])
@@ -299,13 +299,13 @@ def test_repeat_equals_the_expanded_run_with_one_slow_link(engine, factor):
 @pytest.mark.parametrize(
     ("placement", "message"),
     [
-        ([0, 1, 2, 4], r"puts rank 3 on endpoint 4, the fabric has 0\.\.3"),
-        ([0, -1, 2, 3], r"puts rank 1 on endpoint -1, the fabric has 0\.\.3"),
+        ([0, 1, 2, 4], r"placement must be within 0\.\.3, got 4"),
+        ([0, -1, 2, 3], r"placement must be within 0\.\.3, got -1"),
         ([0, 3, 2, 3], "puts ranks 1 and 3 on endpoint 3"),
-        ([0, 1, 2], r"shape \(4,\) or \(groups, 4\), got int64 \(3,\)"),
+        ([0, 1, 2], r"of shape \(any, 4\) \(endpoints, a row for each group\), got int64 \(1, 3\)"),
         ([0.0, 1.0, 2.0, 3.0], "must be whole numbers"),
         ([[[0, 1, 2, 3]]], r"got int64 \(1, 1, 4\)"),
-        ([[0, 1, 2, 3], [0, 1, 2, 3]], "on endpoint 0; each endpoint holds one rank"),
+        ([[0, 1, 2, 3], [0, 1, 2, 3]], "on endpoint 0; each holds one rank"),
     ],
 )
 def test_placements_that_do_not_fit_are_refused(placement, message):
@@ -336,9 +336,9 @@ def test_switches_need_a_node_each():
     up, down = StepGroup.make([0, 1], 2, reduce=True), StepGroup.make(2, [0, 1], reduce=False)
     tree = Schedule("all_reduce", "by hand", 2, 1, (up, down), n_switches=1)
     for wrong in (None, [4, 4], [0.0]):
-        with pytest.raises(ValueError, match="a node of the fabric for each of the 1 switches of the schedule, got"):
+        with pytest.raises(ValueError, match="a node of the fabric for each switch of the schedule"):
             lower(tree, crossbar(4), 1.0, switches=wrong)
-    with pytest.raises(ValueError, match=r"switches: node must be within 0\.\.4, got 5"):
+    with pytest.raises(ValueError, match=r"switches must be within 0\.\.4, got 5"):
         lower(tree, crossbar(4), 1.0, switches=[5])
     both = lower(tree, crossbar(4), 1e9, placement=[[0, 1], [2, 3]], gamma=1e-9, switches=[4])
     assert both.source.tolist() == [0, 1, 2, 3, 4, 4, 4, 4]

@@ -23,7 +23,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 print("begin", flush=True)
 measure.all_reduce("64 KiB", 2, sys.argv[1], rounds=1_000_000)
 """
-needs_mpi = pytest.mark.skipif(not _machine.machine().mpi, reason="mpi4py or mpiexec is not installed")
+needs_mpi = pytest.mark.skipif(not _machine.has_mpi(), reason="mpi4py or mpiexec is not installed")
 needs_torch = pytest.mark.skipif(not _machine.has("torch"), reason="torch is not installed")
 TRANSPORTS = ["shm", pytest.param("mpi", marks=needs_mpi), pytest.param("gloo", marks=needs_torch)]
 
@@ -75,12 +75,14 @@ def test_workers_that_hang_are_ended_with_advice(monkeypatch):
 
     def stop_one(done, of):
         if not family:
-            family.extend(psutil.Process().children())
-            workers = [p for p in family if "fabriclab.measure._worker" in p.cmdline()]
-            workers[0].suspend()
+            # A test before this one may have left the tracker of shared memory that Python keeps.
+            children = psutil.Process().children()
+            family.extend(p for p in children if "fabriclab.measure._worker" in p.cmdline())
+            family[0].suspend()
 
+    monkeypatch.setattr(_launch, "text_bar", lambda: stop_one)
     with pytest.raises(TimeoutError, match=r'no sign of life for 1\.5 s.*smaller size.*transport="shm"'):
-        measure.all_reduce("64 KiB", 2, "shm", rounds=1_000_000, progress=stop_one)
+        measure.all_reduce("64 KiB", 2, "shm", rounds=1_000_000)
     assert alive(family) == []
     assert left_by(os.getpid()) == []
 
@@ -105,10 +107,11 @@ def test_a_worker_that_dies_is_reported_with_its_last_words(monkeypatch):
             if '"rank": 1' in " ".join(p.cmdline()):
                 p.kill()
 
+    monkeypatch.setattr(_launch, "text_bar", lambda: kill_one)
     with pytest.raises(
         measure.NotMeasured, match="2 ranks over shm ended before their answer, one of them with code -9"
     ):
-        measure.all_reduce("64 KiB", 2, "shm", rounds=1_000_000, progress=kill_one)
+        measure.all_reduce("64 KiB", 2, "shm", rounds=1_000_000)
     monkeypatch.setitem(_launch._NEEDS, "shm", ("numpy", ""))
     monkeypatch.setattr(_launch, "worker", lambda ask: [sys.executable, "-c", "raise RuntimeError('out of ideas')"])
     with pytest.raises(measure.NotMeasured, match=r"last words: .*out of ideas"):

@@ -367,7 +367,7 @@ def test_a_fabric_without_cables_is_refused():
 def test_flows_that_load_nothing_are_refused():
     fabric = topologies.build("crossbar", hosts=3)
     for flows in (Flows.make(0, 0, 1.0), Flows.make(0, 1, 0.0)):
-        with pytest.raises(ValueError, match=r"flows must send bytes from a node to another, got <Flows: 1 flows"):
+        with pytest.raises(ValueError, match=r"flows must send bytes between nodes, got <Flows: 1 flows"):
             metrics.throughput(fabric, flows)
     both = metrics.throughput(fabric, Flows.make([0, 1], [0, 2], 50e9))
     assert both.part == pytest.approx(1)
@@ -389,8 +389,8 @@ def test_rank_without_a_path_is_named():
 
 
 @pytest.mark.parametrize(("pairs", "message"), [
-    ([[0, 0]], r"two different ranks such as \[\[0, 5\], \[0, 9\]\], got \[\[0, 0\]\]"),
-    ([0, 1], "rows of two different ranks"), ([[0, 1, 2]], "rows of two different ranks"),
+    ([[0, 0]], r"rows of two different ranks, got \[\[0, 0\]\]"),
+    ([0, 1], "rows of two ranks such as"), ([[0, 1, 2]], r"of shape \(any, 2\)"),
     ([[0, 16]], "pairs must be within 0..15, got 16"), ([[0, -1]], "pairs must be within 0..15, got -1"),
 ])  # fmt: skip
 def test_wrong_pairs_are_refused(pairs, message):

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from nbgrader_rules import faults
+from student_files import student_version
 
 from fabriclab.grading import notebooks
-from fabriclab.grading.notebooks import as_bytes, read, student_version
+from fabriclab.grading.notebooks import as_bytes, read
 from fabriclab.texts import text
 
 
@@ -276,7 +277,7 @@ def test_no_line_of_a_solution_is_in_a_students_file(root):
 def test_the_command_of_make_writes_the_files(root, tmp_path):
     (tmp_path / "in").mkdir(), (tmp_path / "out").mkdir()
     (tmp_path / "in" / "exercise9.ipynb").write_bytes(as_bytes(SOURCE))
-    command = [sys.executable, "-m", "fabriclab.grading.notebooks", tmp_path / "in", tmp_path / "out"]
+    command = [sys.executable, root / "tests" / "student_files.py", tmp_path / "in", tmp_path / "out"]
     done = subprocess.run(command, cwd=root, env=dict(os.environ), capture_output=True, text=True, check=True)
     assert (tmp_path / "out" / "exercise9.ipynb").read_bytes() == as_bytes(student_version(SOURCE)), done.stdout
 

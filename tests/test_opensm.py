@@ -11,12 +11,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from oracles.opensm import read_forwarding_tables, read_ibnetdiscover
 from oracles.routes import check_routes
 
 from fabriclab import routing, topologies
 from fabriclab.core import Flows
 from fabriclab.errors import FileFormat
-from fabriclab.importers import read_forwarding_tables, read_ibnetdiscover
 
 DATA = Path(__file__).parent / "data/opensm"
 # fabric and engine -> our fabric, our routing of the same kind

@@ -25,8 +25,6 @@ def test_parts_by_hand():
     assert [fabric.name(n) for n in operations.parts(fabric, "leaf")[1]] == ["leaf 0.1"]
     assert {k: v.size for k, v in operations.parts(fabric, "rail").items()} == {0: 2, 1: 2}
     assert [v.size for v in operations.parts(fabric, "server").values()] == [2 + 1 + 2 + 2] * 4
-    racks = operations.parts(fabric, "server", per=3)
-    assert {k: v.size for k, v in racks.items()} == {0: 21, 1: 7}
     cables = operations.parts(fabric, "cable")
     assert len(cables) == 8 + 8 and all(c.tolist() == [k] for k, c in cables.items())
     assert {fabric.link_name(2 * k).split()[0] for k in cables} == {"nic", "leaf"}
@@ -183,8 +181,6 @@ def test_draws_follow_the_exact_probabilities():
         p = n / pairs
         assert np.mean(drawn.cut_off == size) == pytest.approx(p, abs=4 * np.sqrt(p * (1 - p) / draws))
     assert drawn.bandwidth.mean() == pytest.approx(bandwidth / pairs, abs=4 * drawn.bandwidth.std() / np.sqrt(draws))
-    low, middle, high = drawn.quantiles(0.05, 0.5, 0.95)["bandwidth"]
-    assert low <= middle <= high == np.quantile(drawn.bandwidth, 0.95)
 
 
 def test_a_draw_is_what_the_report_says_and_repeats_with_its_seed():
@@ -221,10 +217,6 @@ def test_unknown_parts_are_refused():
     for alone, shown in ((1, "1"), ("leaf", "'leaf'"), ([[0]], r"\[0\]"), (np.array([[0, 1]]), r"array\(\[0, 1\]\)")):
         with pytest.raises(ValueError, match=rf"which must list some of 2 parts, such as \[0, 1\], got {shown}"):
             operations.fail(fabric, "rail", alone)
-    with pytest.raises(ValueError, match=r"per must be 1 for power domains by name, got 2; put"):
-        operations.parts(fabric, {"A": [0]}, per=2)
-    with pytest.raises(ValueError, match="per must be >= 1, got 0"):
-        operations.parts(fabric, "rail", per=0)
     with pytest.raises(ValueError, match=r"k must be within 0..2, got 3"):
         operations.monte_carlo(fabric, "rail", 3)
     with pytest.raises(ValueError, match="draws must be >= 1, got 0"):

@@ -216,14 +216,14 @@ def test_display():
 @pytest.mark.parametrize("order", [[-1, 0], [0, 8], [0.5, 1.0], [[[0]]], [[0, 1], [2]]])
 def test_rings_over_endpoints_that_do_not_exist_are_refused(order):
     fabric = topologies.build("rail_optimised", servers=4, gpus=2, rails=2, radix=4)
-    with pytest.raises(ValueError, match=r"order must be endpoints within 0\.\.7"):
+    with pytest.raises(ValueError, match=r"order must be (whole numbers of shape|within 0\.\.7|one row of numbers)"):
         collectives.spine_crossings(fabric, order)
 
 
 def test_odd_arguments_of_simulate_and_sweep_are_named():
     fabric = topologies.build("crossbar", hosts=4)
     for place in (3, [], [[[0, 1]]], [[0, 1], [2]]):
-        with pytest.raises(ValueError, match="placement must be a row of endpoints"):
+        with pytest.raises(ValueError, match=r"placement must be (a row of endpoints|one row of numbers)"):
             simulate("all_reduce", "ring", fabric, "1 GB", placement=place)
     for sizes in ("1 GB", [], 8):
         with pytest.raises(ValueError, match="sizes must be a list of at least one size"):
@@ -242,7 +242,7 @@ def test_a_result_says_with_which_costs_it_was_computed():
 
 @pytest.mark.parametrize("ranks", [[0], range(9), [0, 0], [0, 8], [-1, 0], [[0, 1]], [0.5, 1], []])
 def test_rings_over_wrong_ranks_are_refused(ranks):
-    with pytest.raises(ValueError, match=r"ranks must be 2 to 8 different ones within 0\.\.7, got "):
+    with pytest.raises(ValueError, match=r"ranks must be 2 to 8 different ones in 0\.\.7, got "):
         best_rings(MESH, ranks)
 
 

@@ -244,7 +244,7 @@ def test_every_family(name, small):
     assert f.n_ranks == f.n_nodes or not np.any(f.transit[f.endpoint])
     assert np.all(f.transit[np.setdiff1d(np.arange(f.n_nodes), f.endpoint)])
     assert np.all(f.tier[f.endpoint] == 0) and f.n_ranks >= 2
-    assert f.draw().startswith(repr(f)) and f"{f.n_ranks}" in f._repr_html_()
+    assert f"{f.n_ranks}" in f._repr_html_()
 
 
 @pytest.mark.parametrize(("name", "small"), SMALL)
@@ -501,9 +501,6 @@ test_wrong_types_are_refused = refused([
 def test_a_fabric_shows_the_call_that_builds_it():
     f = topologies.build("leaf_spine", hosts=np.int64(8), radix=np.array(4), rate="200 Gb/s")
     assert repr(f) == "topologies.build('leaf_spine', hosts=8, radix=4, rate='200 Gb/s')"
-    assert f.draw().splitlines()[1:] == [
-        "tier 2:       2 spine, 4 ports in use", "tier 1:       4 leaf, 4 ports in use",
-        "tier 0:       8 host, 1 ports in use"]  # fmt: skip
 
 
 def test_names_are_short():

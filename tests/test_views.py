@@ -24,13 +24,11 @@ from fabriclab import registry, topologies, units, views
 from fabriclab.core import FabricBuilder, Flows, Result, Timeline
 from fabriclab.views.fabrics import fabric_scene
 from fabriclab.views.layout import marks_of
-from fabriclab.views.page import spread
-from fabriclab.views.palette import COLOURS, GREY, INK, NODE, ROLES, STYLE
+from fabriclab.views.page import COLOURS, GREY, INK, NODE, ROLES, STYLE, spread, three
 from fabriclab.views.rulers import marks_of as marks_at
 from fabriclab.views.rulers import ruler_scene
 from fabriclab.views.scene import DASHES, HATCHES
 from fabriclab.views.sweeps import axes_of, collect, crossover, sweep_scene
-from fabriclab.views.tables import three
 from fabriclab.views.timelines import FILLS
 from fabriclab.views.timelines import timeline_scene as scene_of
 
@@ -307,14 +305,6 @@ def test_kinds_beyond_the_last_colour_are_named_others():
     assert drawn["kinds"].fields["colour"].tolist() == drawn["bars"].fields["colour"][:5].tolist()
 
 
-def test_plates_hide_neither_crosses_nor_each_other():
-    f = hall()
-    assert fabric_scene(f.without(cables=range(f.n_cables))).layers["failed words"].fields["texts"] == []  # no room
-    plates = fabric_scene(f.without(cables=[0, 2000, 3000, 4100, 5000])).layers["failed words"].fields
-    boxes = [Bbox.from_bounds(*box) for box in np.stack([plates[k] for k in "xywh"], axis=1)]
-    assert len(boxes) > 2 and not any(a.overlaps(b) for a, b in itertools.combinations(boxes, 2))
-
-
 def test_a_ruler_of_two_rates_with_one_name_tells_the_fastest():
     assert views.ruler({"copy": "10 GB/s"}, {"copy": "450 GB/s"}).finding.startswith("Copy moves 450 GB/s, 45.0 times")
 
@@ -414,8 +404,9 @@ def texts_of(figure):
 
 @pytest.mark.parametrize("language", ["en", "pseudo"])
 @pytest.mark.parametrize("name", PICTURES)
-def test_texts_are_large_inside_and_apart(pictures, name, language, monkeypatch):
-    monkeypatch.setenv("FABRICLAB_LANGUAGE", language)  # pseudo: all words of the language table 40% longer
+def test_texts_are_large_inside_and_apart(pictures, name, language, monkeypatch, pseudo):
+    if language == "pseudo":
+        monkeypatch.setenv("FABRICLAB_LANGUAGE", pseudo)
     picture = pictures[name] if language == "en" else PICTURES[name]()
     assert ("~" in picture.alt) == (language == "pseudo")
     figure = picture.figure

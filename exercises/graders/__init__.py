@@ -1,1 +1,1 @@
-"""The graders of the exercises: each file registers the judges of its own questions."""
+"""The graders of exercises, and of functions that lessons ask for: each file registers the judges of its own."""

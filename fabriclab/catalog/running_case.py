@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 
 from fabriclab import units
 from fabriclab.catalog.sheet import FORMULAS, last_finish
@@ -33,7 +32,7 @@ def case(**changes: float | str) -> Case:
     return Case({r["key"]: Spec.from_row(r) for r in rows if r["kind"] != "derived"}).replace(**changes)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Case:
     """Given rows and everything that follows from them, as attributes and items in SI.
 
@@ -47,11 +46,7 @@ class Case:
     """
 
     given: Mapping[str, Spec]
-    _known: dict[str, float] = field(default_factory=dict, init=False)
-
-    def __post_init__(self) -> None:
-        """Keep the given rows from being changed."""
-        object.__setattr__(self, "given", ReadOnly(self.given))
+    _known: dict[str, float] = dataclasses.field(default_factory=dict, init=False)
 
     def __getitem__(self, name: str) -> float:
         """Return a row by name: given, or computed from the given ones."""
@@ -65,9 +60,10 @@ class Case:
         """Return a row by name."""
         if name.startswith("_"):  # asked by copy and display before there are rows
             raise AttributeError(name)
-        if name not in self.given and name not in FORMULAS:
-            raise AttributeError(near(name, self, "the case"))
-        return self[name]
+        try:
+            return self[name]
+        except KeyError as error:
+            raise AttributeError(*error.args) from None
 
     def __iter__(self) -> Iterator[str]:
         """Run over the names of all rows, given ones first."""
@@ -76,9 +72,6 @@ class Case:
     def __dir__(self) -> list[str]:
         """Return methods and rows, for completion."""
         return sorted([*object.__dir__(self), *self])
-
-    def _ipython_key_completions_(self) -> list[str]:
-        return list(self)
 
     def replace(self, **changes: float | str) -> Case:
         """Return a new case with some given rows changed; all derived rows follow.
@@ -93,16 +86,14 @@ class Case:
                 hint = "; it is derived: change what it follows from" if name in FORMULAS else ""
                 raise ValueError(near(name, self.given, "the given part of the case") + hint)
         given = {**self.given, **{name: _changed(self.given[name], value) for name, value in changes.items()}}
-        new = dataclasses.replace(self, given=given)
+        new = dataclasses.replace(self, given=ReadOnly(given))
         if new.tp * new.dp != new.gpus:
             msg = f"tp x dp must be the number of GPUs, got {new.tp} x {new.dp} for {new.gpus}; change them together"
             raise ValueError(msg)
         return new
 
-    def exposed(
-        self, *, buckets: int | None = None, step_latency: float | str = 0.0, t_dp: float | str | None = None,
-        window: float | str | None = None,
-    ) -> float:  # fmt: skip
+    def exposed(self, *, buckets: int | None = None, step_latency: float | str = 0.0, t_dp: float | str | None = None,
+                window: float | str | None = None) -> float:  # fmt: skip
         """Return the time [s] of the gradient sum that the backward pass does not hide.
 
         Equal buckets become ready one after another during the last backward pass and are summed in
@@ -135,12 +126,9 @@ class Case:
 
     def strip(self, *, step: bool = True, share: bool = True, days: bool = True, bill: bool = True) -> str:
         """Return the line that opens every lesson; a field that is switched off shows a dash."""
-        fields = (
-            f"step {self.t_step:.2f} s" if step else "step -",
-            f"{100 * self.mfu:.0f}%" if share else "-",
-            f"{self.run_hours / 24:.1f} days" if days else "- days",
-            f"USD {self.price_run / 1e6:.2f} M" if bill else "USD -",
-        )
+        fields = (f"step {self.t_step:.2f} s" if step else "step -", f"{100 * self.mfu:.0f}%" if share else "-",
+                  f"{self.run_hours / 24:.1f} days" if days else "- days",
+                  f"USD {self.price_run / 1e6:.2f} M" if bill else "USD -")  # fmt: skip
         return " | ".join(fields)
 
     def __repr__(self) -> str:

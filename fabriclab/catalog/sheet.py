@@ -86,8 +86,4 @@ _COMPUTED: dict[str, Callable[[Any], float]] = {
     "ledger_half_rate": lambda c: c.replace(nic_rate=c.nic_rate / 2).t_step,
     "ledger_one_root": lambda c: c.t_compute + c.t_tp + c.exposed(t_dp=c.t_one_root),
 }
-FORMULAS: dict[str, Callable[[Any], float]] = {
-    r["key"]: partial(evaluate, r["formula"]) if r["formula"] else _COMPUTED[r["key"]]
-    for r in data_rows("case")
-    if r["kind"] == "derived"
-}
+FORMULAS = _COMPUTED | {r["key"]: partial(evaluate, r["formula"]) for r in data_rows("case") if r["formula"]}

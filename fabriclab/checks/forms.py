@@ -19,7 +19,7 @@ def prediction(id: str, unit: str, ends: tuple[float, float], store: Callable[..
     ``store`` takes value, low, high and no_idea, and says what it has stored.
     """
     from fabriclab.views.live import Live, Slider
-    from fabriclab.views.live.rulers import range_scene
+    from fabriclab.views.live.runs import range_scene
 
     middle = float(f"{(ends[0] * ends[1]) ** 0.5:.1g}")
     first = {"low": middle / 10, "value": middle, "high": middle * 10}

@@ -8,8 +8,9 @@ from typing import Any
 
 from fabriclab.checks import forms, store
 from fabriclab.checks.answers import SI, digits, parse_answer, quantity, shown, times, unit_in
-from fabriclab.checks.shown import Refused, Shown, refuse_if, rows_of
+from fabriclab.checks.shown import Refused, Shown, refuse_if
 from fabriclab.core import Result
+from fabriclab.exercises.parts import rows_of
 from fabriclab.texts import table, text
 
 _NO_IDEA = {"value": None, "low": 0.1, "high": 1000.0}
@@ -20,7 +21,7 @@ _FORM = "form"  # stands for a value that the learner sets by hand
 @functools.cache
 def predictions() -> Mapping[str, Mapping[str, str]]:
     """Return what the lessons ask to predict: id -> its lesson and unit, in the order of the table."""
-    return {row["id"]: row for row in rows_of("predictions.csv")}
+    return {row["id"]: row for row in rows_of("predictions.csv", __file__)}
 
 
 def _asked(id: str) -> str:

@@ -8,20 +8,13 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-from fabriclab.catalog.tables import read_rows
 from fabriclab.errors import FileFormat
 from fabriclab.texts import text
 
 # The stripe repeats what the sentence says, so nothing rests on colour alone.
 STRIPES = {"good": "#009E73", "wait": "#E69F00", "plain": "#888888"}
-
-
-def rows_of(name: str) -> list[dict[str, str]]:
-    """Return the rows of a CSV table of this package."""
-    return read_rows(Path(__file__).with_name("data") / name)
 
 
 class _Spoken(Exception):

@@ -1,21 +1,21 @@
-"""Lower bounds on the time of a collective, each named with the machine model that it needs."""
+"""Lower bounds on the time of a collective, each with the machine model that it needs; and the LogGP model."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
 
 from fabriclab import units
-from fabriclab.collectives._definition import definition
-from fabriclab.core import BUS_FACTORS, bus_factor
+from fabriclab.collectives._algorithm import definition
+from fabriclab.core import BUS_FACTORS, Schedule, bus_factor, distinct_pairs
 
 MACHINES = {
-    "hosts": "only hosts add and copy",
-    "aggregation": "switches add and multicast",
+    "hosts": "only hosts add and copy", "aggregation": "switches add and multicast",
     "nvls": "only a switch adds, what one host reads, and it multicasts what one host writes",
-}
+}  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Bound:
+class Bound(NamedTuple):
     """No algorithm on a machine of this model is faster.
 
     Parameters
@@ -88,7 +88,7 @@ def bounds(
     Examples
     --------
     >>> port, cut = bounds("all_reduce", 128, 17.6e9, port_rate="400 Gb/s", cuts=[(4, "12.8 Tb/s")])
-    >>> binding((port, cut))
+    >>> max((port, cut), key=lambda bound: bound.seconds)
     <Bound port: 699 ms = 2 (n-1)/n S / rate>
     """
     definition(collective)  # refuses a wrong name
@@ -133,8 +133,50 @@ def _rounds(n: int, alpha: float, messages: int | None) -> Bound:
     return Bound("latency", model, rounds * alpha, f"ceil({base}) alpha")
 
 
-def binding(bounds: Sequence[Bound]) -> Bound:
-    """Return the largest of some bounds: the level that binds."""
-    if not bounds:
-        raise ValueError("bounds must hold at least one; give port_rate, alpha or cuts")
-    return max(bounds, key=lambda b: b.seconds)
+def loggp(
+    schedule: Schedule, n_bytes: units.Quantity, *, latency: units.Quantity, overhead: units.Quantity,
+    gap: units.Quantity, rate: units.Quantity,
+) -> float:  # fmt: skip
+    """Return the time of a schedule in the LogGP model, step after step [s].
+
+    m messages of k bytes that one rank sends, or takes in, in a step need 2 o + L + m (k - 1) G + (m - 1) max(g, o)
+    [1]_; the busiest decides. All that a rank sends to another in a step is one message. With one message each this is
+    alpha + k / beta, where alpha = 2 o + L - G and beta = 1 / G. Leaves out the network between the ports, the time of
+    adding and what switches do.
+
+    Parameters
+    ----------
+    schedule : Schedule
+        As `build` returns it.
+    n_bytes : float or str
+        Size of the array, as nccl-tests counts it. [B], >= 0
+    latency, overhead, gap : float or str
+        L: from port to port; o: a rank's time to send or take in a message; g: least time between two messages of one
+        rank. [s], >= 0
+    rate : float or str
+        1 / G: rate of the bytes of a long message. [B/s], > 0
+
+    References
+    ----------
+    .. [1] A. Alexandrov, M. F. Ionescu, K. E. Schauser, C. Scheiman, LogGP, SPAA 1995, pp. 95-105.
+
+    Examples
+    --------
+    >>> from fabriclab import collectives
+    >>> root = collectives.build("broadcast", "one_root", 9)
+    >>> round(1e6 * loggp(root, 1, latency="2 us", overhead="1 us", gap="3 us", rate="50 GB/s"), 6)
+    25.0
+    """
+    size, per_byte = units.size(n_bytes, "n_bytes"), 1 / units.rate(rate, "rate")
+    given = {"latency": latency, "overhead": overhead, "gap": gap}
+    wait, own, least = (units.latency(time, name) for name, time in given.items())
+    total, people = 0.0, schedule.n_participants
+    for group in schedule.groups:
+        ends = np.append(group.source, group.target + people)  # a port each way
+        busy = np.tile(np.arange(people) < schedule.n_ranks, 2)
+        source, target = distinct_pairs(group.source.astype(np.int64), group.target.astype(np.int64))
+        messages = np.bincount(np.append(source, target + people), minlength=busy.size)[busy]
+        moved = np.bincount(ends, np.tile(size * schedule.moved(group), 2), busy.size)[busy]
+        port = np.maximum(moved - messages, 0) * per_byte + np.maximum(messages - 1, 0) * max(least, own)
+        total += group.repeat * (2 * own + wait + float(port.max()))
+    return total

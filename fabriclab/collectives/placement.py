@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from fabriclab import units
-from fabriclab.core import Fabric, expand
+from fabriclab.core import Fabric, Ints, column, expand, whole
 
 
-def rail_groups(fabric: Fabric) -> list[NDArray[np.int64]]:
+def rail_groups(fabric: Fabric) -> list[Ints]:
     """Return the endpoints of each rail in the order of their servers: the data-parallel groups of a rail fabric.
 
     ``rng.permutation(group)`` shuffles one.
@@ -18,7 +18,7 @@ def rail_groups(fabric: Fabric) -> list[NDArray[np.int64]]:
     return np.split(order, np.flatnonzero(np.diff(fabric.rail[order])) + 1)
 
 
-def leaf_of(fabric: Fabric) -> NDArray[np.int64]:
+def leaf_of(fabric: Fabric) -> Ints:
     """Return the leaf switch above each endpoint, (R,), -1 where there is none.
 
     It is the nearest node of kind ``leaf`` on the way out of the server; where several are as near, the
@@ -50,7 +50,7 @@ def leaf_of(fabric: Fabric) -> NDArray[np.int64]:
     return found
 
 
-def channel_rings(n_ranks: int, per_server: int, *, alternate: bool = False) -> NDArray[np.int64]:
+def channel_rings(n_ranks: int, per_server: int, *, alternate: bool = False) -> Ints:
     """Return a ring for each GPU of a server, (per_server, n_ranks): ring c comes into every server at its GPU c.
 
     The ring goes through the server and leaves it at the GPU before c, so it changes rails between servers, as
@@ -73,8 +73,7 @@ def channel_rings(n_ranks: int, per_server: int, *, alternate: bool = False) -> 
         raise ValueError(f"n_ranks must be a multiple of per_server, got {n} and {g}")
     ring, server, place = np.indices((g, n // g, g))
     place = np.where(units.flag(alternate, "alternate") & (server % 2 == 1), g - 1 - place, place)
-    out: NDArray[np.int64] = (server * g + (ring + place) % g).reshape(g, n)
-    return out
+    return np.reshape(server * g + (ring + place) % g, (g, n))
 
 
 def spine_crossings(fabric: Fabric, order: ArrayLike) -> int:
@@ -85,13 +84,7 @@ def spine_crossings(fabric: Fabric, order: ArrayLike) -> int:
     order : array_like, shape (n,) or (G, n)
         Endpoints in ring order, the last beside the first; several rows are several rings.
     """
-    try:
-        rings = np.atleast_2d(np.asarray(order))
-    except ValueError:  # rows of several lengths
-        rings = np.zeros((0, 0))
-    if rings.ndim != 2 or rings.dtype.kind not in "iu" or np.any((rings < 0) | (rings >= fabric.n_ranks)):
-        msg = f"order must be endpoints within 0..{fabric.n_ranks - 1}, rings of one length as rows, got {order!r}"
-        raise ValueError(msg)
+    given = np.atleast_2d(column(order, "order"))
+    rings = whole(given, "order", (-1, -1), "endpoints, each ring a row", fabric.n_ranks)
     leaf, server = leaf_of(fabric)[rings], fabric.server[rings]
-    away = (leaf != np.roll(leaf, -1, axis=1)) & (server != np.roll(server, -1, axis=1))
-    return int(np.count_nonzero(away))
+    return int(np.sum((leaf != np.roll(leaf, -1, axis=1)) & (server != np.roll(server, -1, axis=1))))

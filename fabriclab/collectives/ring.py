@@ -7,10 +7,10 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from fabriclab.collectives._algorithm import Costs, Steps, algorithm
-from fabriclab.core import StepGroup, frozen
+from fabriclab.core import Ints, StepGroup, frozen
 
 
 def phase(n: int, *, reduce: bool) -> Steps:
@@ -20,12 +20,11 @@ def phase(n: int, *, reduce: bool) -> Steps:
     return (StepGroup.make(rank, (rank + 1) % n, first, reduce=reduce, repeat=n - 1, shift=-1),) if n > 1 else ()
 
 
-def _orders(n: int, orders: ArrayLike | None) -> NDArray[np.int64]:
+def _orders(n: int, orders: ArrayLike | None) -> Ints:
     """Return the ranks in the order of each ring, (channels, n)."""
     table = np.atleast_2d(np.arange(n) if orders is None else frozen(orders, np.int64, "orders"))
     if table.ndim != 2 or table.shape[1] != n or np.any(np.sort(table, axis=1) != np.arange(n)):
-        msg = f"orders must have each of the {n} ranks once in every row, such as channel_rings gives, got {orders!r}"
-        raise ValueError(msg)
+        raise ValueError(f"orders must have each of {n} ranks once per row, as channel_rings gives, got {orders!r}")
     return table
 
 

@@ -1,30 +1,17 @@
 """The types of fabriclab: frozen dataclasses of arrays, SI inside."""
 
-from fabriclab.core._arrays import (
-    Flags,
-    Floats,
-    Ints,
-    check_pointer,
-    column,
-    distinct,
-    distinct_pairs,
-    expand,
-    parts_of,
-    pointer,
-    rows_of,
-)
-from fabriclab.core._frozen import ReadOnly, Value, check_within, frozen, si, texts, whole
+from fabriclab.core._arrays import Flags, Floats, Ints, distinct, distinct_pairs, expand, parts_of, pointer, rows_of
+from fabriclab.core._frozen import ReadOnly, Value, check_pointer, check_within, column, frozen, si, texts, whole
 from fabriclab.core._memory import available_memory, check_memory
 from fabriclab.core.builder import FabricBuilder, check_size
-from fabriclab.core.changes import Changes
 from fabriclab.core.fabric import Fabric
 from fabriclab.core.flows import Flows
 from fabriclab.core.result import BUS_FACTORS, Result, bus_factor
-from fabriclab.core.routes import PATH, SPRAY, TREE, Routes
+from fabriclab.core.routes import PATH, SPRAY, TREE, Changes, Routes, Timeline
 from fabriclab.core.save import load, save, write_atomic
-from fabriclab.core.schedule import Schedule, StepGroup
+from fabriclab.core.schedule import Schedule
 from fabriclab.core.spec import Spec, html_table, si_factor
-from fabriclab.core.timeline import Timeline
+from fabriclab.core.steps import StepGroup
 
 __all__ = [
     "BUS_FACTORS", "PATH", "SPRAY", "TREE", "Changes", "Fabric", "FabricBuilder", "Flags", "Floats", "Flows",

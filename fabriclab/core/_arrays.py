@@ -1,7 +1,6 @@
-"""Compressed rows, and columns that belong together, shared by the types of this folder."""
+"""Compressed rows, shared by the types of this folder."""
 
-from collections.abc import Mapping
-from typing import Any
+from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -50,29 +49,3 @@ def parts_of(n: int, one: NDArray[np.integer], other: NDArray[np.integer]) -> In
 
     joined = coo_array((np.ones(one.size, np.int8), (one, other)), shape=(n, n))
     return np.asarray(connected_components(joined, directed=False)[1], dtype=np.int64)
-
-
-def check_pointer(ptr: NDArray[np.integer], entries: int, name: str) -> None:
-    """Refuse a row pointer that does not rise from 0 to the number of entries."""
-    if ptr.ndim != 1 or ptr.size < 1 or ptr[0] != 0 or ptr[-1] != entries or np.any(np.diff(ptr) < 0):
-        raise ValueError(f"{name} must rise from 0 to {entries} (one more entry than rows), got {ptr[:4]}..{ptr[-1:]}")
-
-
-def column(value: Any, name: str) -> NDArray[Any]:
-    """Return ``value`` as an array of at least one axis; rows of different lengths are refused by name."""
-    try:
-        return np.atleast_1d(value)
-    except ValueError:
-        raise ValueError(f"{name} must be one row of numbers, got rows of different lengths, {value!r:.60}") from None
-
-
-def spread(columns: Mapping[str, Any], n: int | None = None) -> dict[str, NDArray[Any]]:
-    """Return columns broadcast together, or to ``n`` entries; those that do not fit are refused by name."""
-    arrays = {name: column(value, name) for name, value in columns.items()}
-    try:
-        shape = np.broadcast_shapes(*(a.shape for a in arrays.values())) if n is None else (n,)
-        return {name: np.broadcast_to(array, shape) for name, array in arrays.items()}
-    except ValueError:
-        sizes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items() if array.size != 1)
-        many = "as many as the others" if n is None else f"{n} of them"
-        raise ValueError(f"each column must have one entry or {many}, got the shapes {sizes}") from None

@@ -1,4 +1,6 @@
-"""What cannot be changed: arrays, mappings, and values that stay frozen when they are copied or pickled."""
+"""What cannot be changed: columns that fit each other, mappings, values that stay frozen when copied or pickled."""
+
+from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
@@ -8,10 +10,35 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from fabriclab import units
-from fabriclab.core._arrays import column
 
 Key = TypeVar("Key")
 Item = TypeVar("Item")
+
+
+def column(value: Any, name: str) -> NDArray[Any]:
+    """Return ``value`` as an array of at least one axis; rows of different lengths are refused by name."""
+    try:
+        return np.atleast_1d(value)
+    except ValueError:
+        raise ValueError(f"{name} must be one row of numbers, got rows of different lengths, {value!r:.60}") from None
+
+
+def spread(columns: Mapping[str, Any], n: int | None = None) -> dict[str, NDArray[Any]]:
+    """Return columns broadcast together, or to ``n`` entries; those that do not fit are refused by name."""
+    arrays = {name: column(value, name) for name, value in columns.items()}
+    try:
+        shape = np.broadcast_shapes(*(a.shape for a in arrays.values())) if n is None else (n,)
+        return {name: np.broadcast_to(array, shape) for name, array in arrays.items()}
+    except ValueError:
+        sizes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items() if array.size != 1)
+        many = "as many as the others" if n is None else f"{n} of them"
+        raise ValueError(f"each column must have one entry or {many}, got the shapes {sizes}") from None
+
+
+def check_pointer(ptr: NDArray[np.integer], entries: int, name: str) -> None:
+    """Refuse a row pointer that does not rise from 0 to the number of entries."""
+    if ptr.ndim != 1 or ptr.size < 1 or ptr[0] != 0 or ptr[-1] != entries or np.any(np.diff(ptr) < 0):
+        raise ValueError(f"{name} must rise from 0 to {entries} (one more entry than rows), got {ptr[:4]}..{ptr[-1:]}")
 
 
 def frozen(value: ArrayLike, dtype: DTypeLike, name: str = "an array") -> NDArray[Any]:
@@ -45,10 +72,12 @@ def _sealed(array: NDArray[Any]) -> NDArray[Any]:
     return array if type(owner) is bytes else np.ndarray(array.shape, array.dtype, array.tobytes())
 
 
-def freeze(value: Any, dtypes: Mapping[str, DTypeLike]) -> None:
-    """Set the named fields of a frozen dataclass to frozen arrays."""
-    for name, dtype in dtypes.items():
-        object.__setattr__(value, name, frozen(getattr(value, name), dtype, name))
+def freeze(value: Any, kinds: Mapping[str, Any]) -> None:
+    """Set the named fields of a frozen dataclass to frozen arrays of a dtype, texts (str) or a mapping (dict)."""
+    for name, kind in kinds.items():
+        given = getattr(value, name)
+        kept = ReadOnly(given) if kind is dict else texts(given, name) if kind is str else frozen(given, kind, name)
+        object.__setattr__(value, name, kept)
 
 
 def check_shape(value: Any, names: Iterable[str], shape: tuple[int, ...]) -> None:
@@ -88,12 +117,15 @@ def si(value: ArrayLike, name: str, read: Callable[[units.Quantity, str], float]
     return array
 
 
-def whole(value: ArrayLike, name: str, shape: tuple[int, ...], what: str) -> NDArray[np.int64]:
-    """Return whole numbers of this shape, which are ``what``, or refuse them by name."""
+def whole(value: ArrayLike, name: str, shape: tuple[int, ...], what: str, bound: int = 2**31) -> NDArray[np.int64]:
+    """Return whole numbers below ``bound``, which are ``what``, of this shape (-1 for any length), or refuse them."""
     given = column(value, name)
-    if given.shape != shape or given.dtype.kind not in "iu":
-        msg = f"{name} must be whole numbers of shape {shape} ({what}), got {given.dtype} of shape {given.shape}"
-        raise ValueError(msg)
+    fits = given.ndim == len(shape) and all(n in (-1, found) for n, found in zip(shape, given.shape, strict=True))
+    if not fits or given.dtype.kind not in "iu":
+        wanted = str(shape).replace("-1", "any")
+        raise ValueError(f"{name} must be whole numbers of shape {wanted} ({what}), got {given.dtype} {given.shape}")
+    if bound < 2**31:
+        check_within(given, name, 0, bound - 1)
     return given.astype(np.int64)
 
 

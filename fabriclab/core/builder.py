@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import units
-from fabriclab.core._arrays import spread
-from fabriclab.core._frozen import check_within, frozen, si, texts
+from fabriclab.core._frozen import check_within, frozen, si, spread, texts
 from fabriclab.core._memory import check_memory
 from fabriclab.core.fabric import LINK_ARRAYS, NODE_ARRAYS, Fabric
 

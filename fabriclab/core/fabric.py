@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import units
-from fabriclab.core._arrays import column, pointer
-from fabriclab.core._frozen import ReadOnly, Value, check_finite, check_shape, check_within, freeze, frozen, texts
-
-if TYPE_CHECKING:
-    import networkx
+from fabriclab.core._arrays import pointer
+from fabriclab.core._frozen import Value, check_finite, check_shape, check_within, column, freeze, frozen
 
 Ints = NDArray[np.int32]
 Floats = NDArray[np.float64]
@@ -109,16 +106,13 @@ class Fabric(Value):
 
     def __post_init__(self) -> None:
         """Freeze all arrays, then check shapes, ranges and ports."""
-        freeze(self, {**NODE_ARRAYS, **LINK_ARRAYS, **_END_ARRAYS, "coord": np.int32})
-        for name in ("kinds", "coord_names", "media"):
-            object.__setattr__(self, name, texts(getattr(self, name), name))
-        object.__setattr__(self, "asked", ReadOnly(self.asked))
+        freeze(self, {**NODE_ARRAYS, **LINK_ARRAYS, **_END_ARRAYS, "coord": np.int32, "asked": dict})
+        freeze(self, dict.fromkeys(("kinds", "coord_names", "media"), str))
         groups = ((NODE_ARRAYS, self.kind.size), (LINK_ARRAYS, self.source.size), (_END_ARRAYS, self.endpoint.size))
         for names, n in groups:
             check_shape(self, names, (n,))
         check_shape(self, ["coord"], (self.kind.size, len(self.coord_names)))
         self._check_links()
-        self._check_ports()
 
     def _check_links(self) -> None:
         there, back = (self.source[0::2], self.target[0::2]), (self.target[1::2], self.source[1::2])
@@ -129,13 +123,10 @@ class Fabric(Value):
             check_within(getattr(self, name), name, 0, n - 1)
         loops = np.flatnonzero(self.source == self.target)
         if loops.size:
-            msg = f"cable {loops[0] // 2} joins {self.name(int(self.source[loops[0]]))} to itself; name two nodes"
-            raise ValueError(msg)
+            raise ValueError(f"cable {loops[0] // 2} joins {self.name(int(self.source[loops[0]]))} to itself; name two")
         if np.unique(self.endpoint).size != self.endpoint.size:
             raise ValueError("endpoint must name each node once: one rank per endpoint")
         check_finite(self, {"capacity": " B/s", "delay": " s", "length": " m", "ports": " ports"})
-
-    def _check_ports(self) -> None:
         used = self.ports_used
         over = np.flatnonzero((self.radix > 0) & (used > self.radix))
         if over.size:
@@ -193,17 +184,14 @@ class Fabric(Value):
     def links_between(self, a: int, b: int) -> NDArray[np.int64]:
         """Return all links from node ``a`` to node ``b``."""
         first, last = (units.count(n, name, 0, self.n_nodes - 1) for name, n in (("a", a), ("b", b)))
-        ptr, order = self.out
-        mine = order[ptr[first] : ptr[first + 1]]
-        out: NDArray[np.int64] = mine[self.target[mine] == last]
-        return out
+        return np.flatnonzero((self.source == first) & (self.target == last))
 
-    def with_capacity(self, links: ArrayLike, capacity: units.Quantity) -> Fabric:
+    def with_capacity(self, links: ArrayLike, capacity: units.Quantity) -> Self:
         """Return this fabric with another capacity on some links [B/s], such as a slow cable's two links."""
         number, value = _numbers(links, "links", self.n_links), units.rate(capacity, "capacity", may_be_zero=True)
         return self._with(number, value, f"with_capacity({_listed(number)}, {value!r})")
 
-    def without(self, *, links: ArrayLike = (), cables: ArrayLike = (), nodes: ArrayLike = ()) -> Fabric:
+    def without(self, *, links: ArrayLike = (), cables: ArrayLike = (), nodes: ArrayLike = ()) -> Self:
         """Return this fabric with links, cables (both directions) or all links of nodes at capacity 0."""
         link, cable = _numbers(links, "links", self.n_links), _numbers(cables, "cables", self.n_cables)
         node = _numbers(nodes, "nodes", self.n_nodes)
@@ -212,12 +200,12 @@ class Fabric(Value):
         named = {"links": link, "cables": cable, "nodes": node}
         return self._with(every, 0.0, f"without({', '.join(f'{k}={_listed(v)}' for k, v in named.items() if v.size)})")
 
-    def _with(self, links: NDArray[np.int64], capacity: float, change: str) -> Fabric:
+    def _with(self, links: NDArray[np.int64], capacity: float, change: str) -> Self:
         changed = self.capacity.copy()
         changed[links] = capacity
         return self.shown_as(self.call and f"{self.call}.{change}", capacity=changed)
 
-    def shown_as(self, call: str, **fields: Any) -> Fabric:
+    def shown_as(self, call: str, **fields: Any) -> Self:
         """Return this fabric with other fields, which shows itself as the ``call`` that builds it."""
         new = replace(self, **fields)
         object.__setattr__(new, "call", call)
@@ -229,7 +217,7 @@ class Fabric(Value):
         servers = int(np.unique(self.server[self.server >= 0]).size)
         return {**counts, "cables": self.n_cables, "ranks": self.n_ranks, "servers": servers}
 
-    def to_networkx(self) -> networkx.MultiDiGraph:
+    def to_networkx(self) -> Any:
         """Return a networkx view: one edge per link with number, capacity, delay and ports, and what nodes are."""
         import networkx as nx
 
@@ -242,17 +230,6 @@ class Fabric(Value):
         for i, ends in enumerate(zip(self.source.tolist(), self.target.tolist(), strict=True)):
             graph.add_edge(*ends, key=i, **{c: getattr(self, c)[i].item() for c in ("capacity", "delay", "ports")})
         return graph
-
-    def draw(self) -> str:
-        """Return the fabric as text: one line per tier with its kinds, numbers and ports."""
-        lines = [repr(self)]
-        for tier in np.unique(self.tier)[::-1]:
-            for code in np.unique(self.kind[self.tier == tier]):
-                here = (self.tier == tier) & (self.kind == code)
-                ports = np.unique(self.ports_used[here])
-                span = f"{ports[0]}" if ports.size == 1 else f"{ports[0]} to {ports[-1]}"
-                lines.append(f"tier {tier}: {here.sum():>7} {self.kinds[code]}, {span} ports in use")
-        return "\n".join(lines)
 
     def __repr__(self) -> str:
         """Show the call that builds this fabric, or, where there is none, what it has."""

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import units
-from fabriclab.core._arrays import Floats, check_pointer, column, expand, pointer, rows_of, spread
-from fabriclab.core._frozen import Value, check_finite, check_shape, check_within, freeze, si, texts
+from fabriclab.core._arrays import Floats, pointer, rows_of
+from fabriclab.core._frozen import Value, check_finite, check_pointer, check_shape, check_within, freeze, si, spread
 from fabriclab.core._memory import check_memory
 from fabriclab.errors import Deadlock
 
@@ -89,23 +90,18 @@ class Flows(Value):
         if wrong := [r for r in rows if isinstance(r, str) or not hasattr(r, "__len__")]:
             raise TypeError(f"after must be one list of flows per flow, such as [[], [0]], got {wrong[0]!r} in it")
         counts = np.zeros(columns["size"].size) if after is None else [len(r) for r in rows]
-        return cls(
-            **columns, after_ptr=pointer(counts), after=column([x for r in rows for x in r], "after"), labels=labels,
-            repeat=column(repeat, "repeat"),
-        )  # fmt: skip
+        lists = spread({"after": [x for r in rows for x in r]}) | spread({"repeat": repeat})
+        return cls(**columns, **lists, after_ptr=pointer(counts), labels=labels)
 
     def __post_init__(self) -> None:
         """Freeze the arrays and check shapes and ranges."""
         kinds: dict[str, Any] = dict.fromkeys(("size", "start", "lag", "weight", "limit"), np.float64)
         kinds |= dict.fromkeys(("source", "target", "label", "group", "after"), np.int32)
-        kinds |= dict.fromkeys(("after_ptr", "repeat"), np.int64)
-        freeze(self, kinds)
-        object.__setattr__(self, "labels", texts(self.labels, "labels"))
+        freeze(self, kinds | {"after_ptr": np.int64, "repeat": np.int64, "labels": str})
         n = self.size.size
         check_shape(self, ("source", "target", "start", "lag", "weight", "limit", "label", "group"), (n,))
         check_pointer(self.after_ptr, self.after.size, "after_ptr")
         self._check_ranges(n)
-        self._check_groups()
 
     def _check_ranges(self, n: int) -> None:
         if self.after_ptr.size != n + 1:
@@ -115,17 +111,12 @@ class Flows(Value):
             value = getattr(self, name)
             if not np.all(value > 0) or (name == "weight" and not np.all(np.isfinite(value))):
                 raise ValueError(f"{name} must be > 0{unit}, got {value.min()}")
-        for name, high in (("label", len(self.labels) - 1), ("after", n - 1)):
-            check_within(getattr(self, name), name, 0, high)
-        check_within(self.source, "source", 0)
-        check_within(self.target, "target", 0)
-
-    def _check_groups(self) -> None:
+        for name, values in (("label", len(self.labels)), ("after", n), ("source", 2**31), ("target", 2**31)):
+            check_within(getattr(self, name), name, 0, values - 1)
         check_within(self.repeat, "repeat", 1)
         last = self.repeat.size - 1
         if last < 0 or np.any(np.diff(self.group, prepend=0, append=last) < 0):
-            msg = f"group must rise within 0..{last}, and repeat must have one entry per group, got {last + 1}"
-            raise ValueError(msg)
+            raise ValueError(f"group must rise within 0..{last}, and repeat have one entry per group, got {last + 1}")
         if self.after.size and np.any(self.group[self.after] != self.group[rows_of(self.after_ptr)]):
             raise ValueError("after must stay within the group: a later group waits for the whole group before it")
 
@@ -151,23 +142,12 @@ class Flows(Value):
         Deadlock
             If flows wait for each other in a cycle; the message names one.
         """
-        waiting = np.diff(self.after_ptr)
-        users = rows_of(self.after_ptr)[np.argsort(self.after, kind="stable")]
-        first = pointer(np.bincount(self.after, minlength=self.n_flows))
-        ready = np.flatnonzero(waiting == 0)
-        done = [ready]
-        while ready.size:
-            freed = users[expand(first[ready], first[ready + 1] - first[ready])]
-            np.subtract.at(waiting, freed, 1)
-            ready = np.unique(freed[waiting[freed] == 0])
-            done.append(ready)
-        stuck = np.flatnonzero(waiting).tolist()
+        rows = {f: self.after[a:b].tolist() for f, (a, b) in enumerate(pairwise(self.after_ptr.tolist()))}
         try:
-            TopologicalSorter({f: self.after[self.after_ptr[f] : self.after_ptr[f + 1]] for f in stuck}).prepare()
+            return np.fromiter(TopologicalSorter(rows).static_order(), np.int64, len(rows))
         except CycleError as error:
             msg = f"flows wait for each other in a cycle: {' after '.join(str(f) for f in error.args[1][::-1])}"
             raise Deadlock(msg) from None
-        return np.concatenate(done)
 
     def expanded(self) -> Flows:
         """Return the same traffic as one graph: every repetition written out, a barrier flow between them.
@@ -178,37 +158,25 @@ class Flows(Value):
         """
         times = self.repeat[self.group]
         flows = int(np.sum(times * (1 + (self.start > self.lag)))) + int(self.repeat.sum())
-        waits = int(np.sum(np.diff(self.after_ptr) * times) + 2 * flows)
+        entries = int(np.sum(np.diff(self.after_ptr) * times) + 2 * flows)
         advice = "keep the groups (no expand), or take fewer ranks or another algorithm"
-        check_memory(flows * _FLOW_BYTES + waits * _ROW_BYTES, f"a graph of {flows} flows", advice)
-        origin: list[int] = []
-        lag: list[float] = []
-        real: list[bool] = []
-        rows: list[list[int]] = []
-        barrier = -1
+        check_memory(flows * _FLOW_BYTES + entries * _ROW_BYTES, f"a graph of {flows} flows", advice)
+        graph: list[tuple[list[int], int, float, bool]] = []  # waits for, of which flow, lag, whether its bytes move
         for g, often in enumerate(self.repeat.tolist()):
             span = self.of_group(g)
             members = range(span.start, span.stop)
             late = [f for f in members if self.start[f] > self.lag[f]]
-            inner = [(self.after[self.after_ptr[f] : self.after_ptr[f + 1]] - span.start).tolist() for f in members]
+            inner = {f: (self.after[self.after_ptr[f] : self.after_ptr[f + 1]] - span.start).tolist() for f in members}
             for _ in range(often if members else 0):
-                wait = [barrier] if barrier >= 0 else []
-                timer = {f: len(rows) + i for i, f in enumerate(late)}
-                first = len(rows) + len(late)
-                rows += [wait] * len(late)
-                rows += [
-                    [*wait, *([timer[f]] if f in timer else []), *(x + first for x in row)]
-                    for f, row in zip(members, inner, strict=True)
-                ]
-                rows.append(list(range(first, first + len(members))))
-                barrier = len(rows) - 1
-                origin += [*late, *members, members[0]]
-                lag += [*(self.start - self.lag)[late].tolist(), *self.lag[span].tolist(), 0.0]
-                real += [False] * len(late) + [True] * len(members) + [False]
-        is_real = np.array(real, dtype=bool)
-        pick = {k: getattr(self, k)[origin] for k in ("source", "weight", "limit", "label")}
-        target = np.where(is_real, self.target[origin], pick["source"])
-        size = np.where(is_real, self.size[origin], 0.0)
+                barrier = [len(graph) - 1] if graph else []
+                timer, first = {f: [len(graph) + i] for i, f in enumerate(late)}, len(graph) + len(late)
+                graph += [(barrier, f, float(self.start[f] - self.lag[f]), False) for f in late]
+                waits = [[*barrier, *timer.get(f, []), *(x + first for x in inner[f])] for f in members]
+                graph += [(row, f, float(self.lag[f]), True) for f, row in zip(members, waits, strict=True)]
+                graph.append((list(range(first, len(graph))), members[0], 0.0, False))
+        rows, origin, lag, moves = zip(*graph, strict=True) if graph else ((),) * 4
+        pick = {k: getattr(self, k)[list(origin)] for k in ("source", "target", "size", "weight", "limit", "label")}
+        target, size = np.where(moves, pick.pop("target"), pick["source"]), np.where(moves, pick.pop("size"), 0.0)
         return Flows.make(target=target, size=size, lag=lag, after=rows, labels=self.labels, **pick)
 
     def __repr__(self) -> str:

@@ -2,97 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from fabriclab import units
-from fabriclab.core._arrays import spread
 from fabriclab.core._frozen import Value, check_finite, check_shape, freeze
 from fabriclab.core._memory import check_memory
-from fabriclab.core._transfers import check_group, check_shifts
+from fabriclab.core.steps import StepGroup, check_group
 
-Ints = NDArray[np.int32]
 _MOST_SEGMENTS = 2**16
 # Peak of `segmented` per step group and per transfer, pipelined or not, measured and rounded up; a test holds it.
 _BYTES = {False: (400, 6), True: (1300, 25)}
-
-
-@dataclass(frozen=True, eq=False)
-class StepGroup(Value):
-    """T transfers that may run at once, ``repeat`` times in order.
-
-    Transfer i moves the blocks ``first[i]``, ..., ``first[i] + count[i] - 1`` (modulo the number of
-    blocks) of segment ``segment[i]`` from ``source[i]`` to ``target[i]``, and adds them there where
-    ``reduce[i]``. In repetition k every block number is moved on by ``k * shift``, so a ring is one group;
-    with ``window`` it stays among the ``window`` blocks where it began, so rings over parts of the array are too.
-
-    Parameters
-    ----------
-    source, target, first, count, segment : (T,) int32
-        Participants and blocks.
-    reduce : (T,) bool
-        Add at the target (True) or replace (False).
-    repeat : int
-        Repetitions. >= 1
-    shift : int
-        Blocks by which all transfers move on per repetition.
-    window : int
-        Blocks among which they go round, 0 for all; it divides their number. >= 0
-    """
-
-    source: Ints
-    target: Ints
-    first: Ints
-    count: Ints
-    segment: Ints
-    reduce: NDArray[np.bool_]
-    repeat: int = 1
-    shift: int = 0
-    window: int = 0
-
-    @classmethod
-    def make(
-        cls, source: ArrayLike, target: ArrayLike, first: ArrayLike = 0, count: ArrayLike = 1, *,
-        reduce: ArrayLike, segment: ArrayLike = 0, repeat: int = 1, shift: int = 0, window: int = 0,
-    ) -> StepGroup:  # fmt: skip
-        """Return a group from columns that broadcast together."""
-        given = {"source": source, "target": target, "first": first, "count": count, "segment": segment}
-        return cls(**spread({**given, "reduce": reduce}), repeat=repeat, shift=shift, window=window)
-
-    @classmethod
-    def together(cls, groups: Sequence[StepGroup], segments: ArrayLike = 0) -> StepGroup:
-        """Return the transfers of several groups as one step, each group for its own segment."""
-        names = ("source", "target", "first", "count", "reduce")
-        column: Any = {n: np.concatenate([getattr(g, n) for g in groups]) for n in names}
-        segment = np.repeat(np.broadcast_to(segments, len(groups)), [g.n_transfers for g in groups])
-        return cls(segment=segment.astype(np.int32), **column)
-
-    def __post_init__(self) -> None:
-        """Freeze the arrays and check shapes and repeat."""
-        kinds: dict[str, Any] = dict.fromkeys(("source", "target", "first", "count", "segment"), np.int32)
-        freeze(self, kinds | {"reduce": np.bool_})
-        check_shape(self, (*kinds, "reduce"), (self.source.size,))
-        units.count(self.repeat, "repeat")
-        units.count(self.window, "window", 0)
-
-    @property
-    def n_transfers(self) -> int:
-        """Transfers of one repetition."""
-        return int(self.source.size)
-
-    def steps(self, n_blocks: int) -> Iterator[StepGroup]:
-        """Yield the repetitions one by one, each as a group without repeat."""
-        window = self.window or n_blocks
-        start = self.first // window * window
-        for k in range(self.repeat):
-            moved = (self.first - start + k * self.shift) % window
-            yield replace(self, first=start + moved, repeat=1, shift=0, window=0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,10 +66,8 @@ class Schedule(Value):
 
     def __post_init__(self) -> None:
         """Check every group."""
-        units.count(self.n_ranks, "n_ranks")
-        units.count(self.n_blocks, "n_blocks")
-        units.count(self.segments, "segments")
-        units.count(self.n_switches, "n_switches", 0)
+        for name, least in (("n_ranks", 1), ("n_blocks", 1), ("segments", 1), ("n_switches", 0)):
+            units.count(getattr(self, name), name, least)
         units.count(self.root, "root", 0, self.n_ranks - 1)
         object.__setattr__(self, "groups", tuple(self.groups))
         people = self.n_ranks + self.n_switches
@@ -154,7 +77,8 @@ class Schedule(Value):
             freeze(self, {"parts": np.float64})
             check_finite(self, {"parts": ""})
             check_shape(self, ["parts"], (1 if self.parts.size == 1 else self.n_blocks,))
-            check_shifts(self.groups, self.parts)
+            if self.parts.size > 1 and any(g.repeat > 1 and g.shift for g in self.groups):
+                raise ValueError("blocks of several sizes cannot be shifted: repetitions would differ; write it out")
 
     @property
     def n_participants(self) -> int:

@@ -11,7 +11,6 @@ Examples
 """
 
 from fabriclab.economics.bill import Bill, Item, bill, price_list
-from fabriclab.economics.floor import floor_plan
-from fabriclab.economics.legality import Violation, legality
+from fabriclab.economics.floor import Violation, floor_plan, legality
 
 __all__ = ["Bill", "Item", "Violation", "bill", "floor_plan", "legality", "price_list"]

@@ -3,9 +3,9 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from fabriclab.core import Fabric, Floats, Ints, expand, pointer, rows_of
+from fabriclab.core import Fabric, Floats, Ints, check_pointer, check_within, expand, frozen, pointer, rows_of
 from fabriclab.errors import Unreachable
 
 Array = NDArray[Any]
@@ -96,6 +96,58 @@ class Rows:
         """Return the entries of some rows, one row after another, and how many each has."""
         counts = self.ptr[rows + 1] - self.ptr[rows]
         return expand(self.ptr[rows], counts), counts
+
+
+def max_min_rates(
+    ptr: ArrayLike, link: ArrayLike, capacity: ArrayLike, *, use: ArrayLike | None = None,
+    weight: ArrayLike | None = None, limit: ArrayLike | None = None,
+) -> Floats:  # fmt: skip
+    """Share links among rows so that no rate can rise without lowering one of lower rate per weight.
+
+    Leaves out delay, packets and the way in which real transports approach this state.
+
+    Parameters
+    ----------
+    ptr, link, capacity : array_like, shapes (R + 1,), (E,), (L,)
+        As in `Rows`; links have numbers within 0..L-1. [B/s]
+    use, weight, limit : array_like, shapes (E,), (R,), (R,), optional
+        As in `Rows`, each row its own owner; 1, 1 and inf where not given. [1], [1], [B/s]
+
+    Returns
+    -------
+    (R,) float64
+        Rate of each row [B/s]; a row that no link binds gets its limit, or inf without one.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If shapes disagree, or a number is out of its range or none.
+
+    Examples
+    --------
+    Two rows share link 0; the second also crosses link 1 and is held back there.
+
+    >>> max_min_rates([0, 1, 3], [0, 0, 1], [10.0, 2.0])
+    array([8., 2.])
+    """
+    starts, links, rate = frozen(ptr, np.int64, "ptr"), frozen(link, np.int64, "link"), np.asarray(capacity)
+    check_pointer(starts, links.size, "ptr")
+    check_within(links, "link", 0, rate.size - 1)
+    n, part = starts.size - 1, dict[str, Floats]()
+    if links.ndim != 1:
+        raise ValueError(f"link must be one row of whole numbers, got shape {links.shape}")
+    for name, value, usual, size, bound in (
+        ("capacity", rate, 0.0, rate.size, ">= 0"), ("use", use, 1.0, links.size, "finite and >= 0"),
+        ("weight", weight, 1.0, n, "finite and > 0"), ("limit", limit, np.inf, n, ">= 0"),
+    ):  # fmt: skip
+        column = part[name] = np.full(size, usual) if value is None else frozen(value, np.float64, name)
+        right = (column > 0 if name == "weight" else column >= 0) & (np.isfinite(column) | ("finite" not in bound))
+        if column.shape != (size,) or not right.all():
+            raise ValueError(f"{name} must be {size} numbers, each {bound}, got {value!r:.60}")
+    rows, out = Rows(starts, links, owner=np.arange(n), **part), np.full(n, np.inf)
+    used = np.flatnonzero(np.diff(rows.ptr))
+    out[used] = rows.levels(used, rows.capacity) * part["weight"][used]
+    return out
 
 
 def never_ends(fabric: Fabric, flow: int, link: int) -> Unreachable:

@@ -5,25 +5,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from fabriclab.core import (
-    Changes,
-    Fabric,
-    Floats,
-    Flows,
-    Ints,
-    Routes,
-    check_pointer,
-    check_within,
-    distinct,
-    expand,
-    frozen,
-    pointer,
-    rows_of,
-)
-from fabriclab.engines._rows import Rows, never_ends
+from fabriclab.core import Changes, Fabric, Floats, Flows, Ints, Routes, distinct, expand, pointer, rows_of
+from fabriclab.engines._rows import Rows, max_min_rates, never_ends
 from fabriclab.registry import register
+
+__all__ = ["Events", "flow", "max_min_rates"]
 
 _TIE = 1e-13  # relative: times closer than this are one event
 _FEW = 4  # links of the fabric per entry of the routes, from which on only the links in use are kept
@@ -85,8 +72,7 @@ class Events:
                 raise never_ends(self.fabric, int(self.owner[self.active[0]]), int(self.used[dead[0]]))
             horizon = now * (1 + _TIE)
             floor = self._end_rows(horizon)
-            anew = self._start_flows(horizon) | self._change(horizon)
-            self._share(now, 0.0 if anew else floor)
+            self._share(now, 0.0 if self._start_flows(horizon) | self._change(horizon) else floor)
         if not np.isfinite(self.start).all():
             self.flows.order()  # raises Deadlock with the cycle
 
@@ -156,58 +142,6 @@ class Events:
             self.since[rows] = since = np.maximum(since, now)
             self.rate[rows] = rate = self.level[rows] * self.weight[rows]
             self.ends[rows] = since + np.divide(left, rate, out=np.full(rows.size, np.inf), where=rate > 0)
-
-
-def max_min_rates(
-    ptr: ArrayLike, link: ArrayLike, capacity: ArrayLike, *, use: ArrayLike | None = None,
-    weight: ArrayLike | None = None, limit: ArrayLike | None = None,
-) -> Floats:  # fmt: skip
-    """Share links among rows so that no rate can rise without lowering one of lower rate per weight.
-
-    Leaves out delay, packets and the way in which real transports approach this state.
-
-    Parameters
-    ----------
-    ptr, link, capacity : array_like, shapes (R + 1,), (E,), (L,)
-        As in `Rows`; links have numbers within 0..L-1. [B/s]
-    use, weight, limit : array_like, shapes (E,), (R,), (R,), optional
-        As in `Rows`, each row its own owner; 1, 1 and inf where not given. [1], [1], [B/s]
-
-    Returns
-    -------
-    (R,) float64
-        Rate of each row [B/s]; a row that no link binds gets its limit, or inf without one.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If shapes disagree, or a number is out of its range or none.
-
-    Examples
-    --------
-    Two rows share link 0; the second also crosses link 1 and is held back there.
-
-    >>> max_min_rates([0, 1, 3], [0, 0, 1], [10.0, 2.0])
-    array([8., 2.])
-    """
-    starts, links, rate = frozen(ptr, np.int64, "ptr"), frozen(link, np.int64, "link"), np.asarray(capacity)
-    check_pointer(starts, links.size, "ptr")
-    check_within(links, "link", 0, rate.size - 1)
-    n, part = starts.size - 1, dict[str, Floats]()
-    if links.ndim != 1:
-        raise ValueError(f"link must be one row of whole numbers, got shape {links.shape}")
-    for name, value, usual, size, bound in (
-        ("capacity", rate, 0.0, rate.size, ">= 0"), ("use", use, 1.0, links.size, "finite and >= 0"),
-        ("weight", weight, 1.0, n, "finite and > 0"), ("limit", limit, np.inf, n, ">= 0"),
-    ):  # fmt: skip
-        column = part[name] = np.full(size, usual) if value is None else frozen(value, np.float64, name)
-        right = (column > 0 if name == "weight" else column >= 0) & (np.isfinite(column) | ("finite" not in bound))
-        if column.shape != (size,) or not right.all():
-            raise ValueError(f"{name} must be {size} numbers, each {bound}, got {value!r:.60}")
-    rows, out = Rows(starts, links, owner=np.arange(n), **part), np.full(n, np.inf)
-    used = np.flatnonzero(np.diff(rows.ptr))
-    out[used] = rows.levels(used, rows.capacity) * part["weight"][used]
-    return out
 
 
 @register("engine", "flow")

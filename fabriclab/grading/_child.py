@@ -24,11 +24,11 @@ from . import _walls as walls
 from ._answers import Answers
 
 Order = Mapping[str, Any]  # folder, limits, paths, hidden, without, refused: what the parent asks for at the start
-# Loaded before there is a learner: what most will need, and what else they may if their user cannot read it.
-PRELOAD = "numpy math statistics dataclasses heapq itertools functools typing".split()
-MORE = (
-    "numpy.fft numpy.polynomial numpy.random array asyncio concurrent.futures copy csv datetime fractions inspect "
-    "pprint queue string tempfile textwrap threading traceback uuid zlib"
+# Loaded before there is a learner, whose user may not be able to read it: what answers may need.
+PRELOAD = (
+    "numpy numpy.fft numpy.polynomial numpy.random array asyncio concurrent.futures copy csv dataclasses datetime "
+    "fractions functools heapq inspect itertools math pprint queue statistics string tempfile textwrap threading "
+    "traceback typing uuid zlib"
 ).split()
 
 
@@ -85,9 +85,6 @@ def be_zygote(control: socket.socket, order: Order, active: list[str], user: int
     holds("netns", order, active, lambda: walls.c("unshare", walls.NEWNET | walls.NEWIPC))
     root, work = order["folder"] + "/root", order["folder"] + "/work"
     rooted = holds("root", order, active, lambda: walls.own_root(root, work, order["paths"], order["hidden"]))
-    hidden = user != os.getuid() and not rooted and not walls.open_to_all(sys.prefix, sys.base_prefix, *order["paths"])
-    for name in MORE if hidden else ():
-        importlib.import_module(name)
     # The limit is for what a learner adds.
     order["limits"]["memory"] += int(os.read(memory, 100).split()[0]) * resource.getpagesize()
     made: dict[str, Any] = {"limits": walls.limits_for_children(order["limits"])}

@@ -84,12 +84,6 @@ def readable(paths: Iterable[str]) -> set[str]:
     return {os.path.abspath(path) for path in (*installed, *LIBRARIES, *DEVICES, *paths) if os.path.exists(path)}
 
 
-def open_to_all(*places: str) -> bool:
-    """Tell whether every user may enter all of these folders."""
-    above = {os.path.join("/", *place.split("/")[:n]) for place in places for n in range(1, place.count("/") + 2)}
-    return all(os.stat(folder).st_mode & 1 for folder in above)
-
-
 def own_root(root: str, work: str, paths: Iterable[str], hidden: str) -> None:
     """Make ``root`` the root of this process: installation without ``hidden``, libraries and devices, and ``work``."""
     c("unshare", NEWNS)
@@ -130,15 +124,14 @@ def fresh_folder(work: str, user: int, size: int) -> None:
 def limits_for_children(limits: Mapping[str, Any]) -> list[tuple[int, tuple[int, int]]]:
     """Return the arguments of setrlimit: what the kernel counts for one process."""
     cpu, memory = math.ceil(limits["cpu_s"]), limits["memory"]
-    wanted = {"CPU": (cpu, cpu + 1), "AS": (memory, memory + HEADROOM), "CORE": (0, 0)}
-    for name, key in (("FSIZE", "file_size"), ("NPROC", "processes"), ("NOFILE", "files")):
-        wanted[name] = (limits[key],) * 2
-    found = []
-    for name, (soft, hard) in wanted.items():
-        kind = getattr(resource, f"RLIMIT_{name}")
-        most = resource.getrlimit(kind)[1] % 2**64  # -1 stands for none
-        found.append((kind, (min(soft, most), min(hard, most))))
-    return found
+    size, tasks, files = (limits[name] for name in ("file_size", "processes", "files"))
+    wanted = {
+        resource.RLIMIT_CPU: (cpu, cpu + 1), resource.RLIMIT_AS: (memory, memory + HEADROOM),
+        resource.RLIMIT_FSIZE: (size, size), resource.RLIMIT_NPROC: (tasks, tasks),
+        resource.RLIMIT_NOFILE: (files, files), resource.RLIMIT_CORE: (0, 0),
+    }  # fmt: skip
+    most = {kind: resource.getrlimit(kind)[1] % 2**64 for kind in wanted}  # -1 stands for none
+    return [(kind, (min(soft, most[kind]), min(hard, most[kind]))) for kind, (soft, hard) in wanted.items()]
 
 
 def limits_here() -> list[tuple[int, int]]:

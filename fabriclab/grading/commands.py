@@ -135,7 +135,7 @@ def _release(given: argparse.Namespace) -> int:
     key = given.key or given.new_key
     if lacks := " ".join(["--key"] * (not key) + ["--out"] * (not given.out)):
         raise Refused(text("grade.release.missing", lacks=lacks))
-    source = Path(f"solutions/exercise{given.exercise}.ipynb" if given.exercise.isdigit() else given.exercise)
+    source = Path(f"exercises/exercise{given.exercise}.ipynb" if given.exercise.isdigit() else given.exercise)
     refuse_if(not source.is_file(), "grade.release.source", source=source)
     names = release.read_names(given.per_student)
     written = release.release(source, release.read_key(key, _say), Path(given.out), names)

@@ -1,22 +1,18 @@
-"""Notebooks as grading sees them: cells by their nbgrader id, never by position; and students' files from sources.
+"""Notebooks as grading sees them: cells by their nbgrader id, never by position.
 
-A submission is read without raising, whatever the file holds. ``python -m fabriclab.grading.notebooks solutions
-exercises`` writes the students' files.
+A submission is read without raising, whatever the file holds.
 """
 
-import copy
 import hashlib
 import json
 import re
 import stat
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from fabriclab.checks.shown import Refused, refuse_if
-from fabriclab.core import write_atomic
 from fabriclab.texts import text
 
 Book = dict[str, Any]
@@ -27,7 +23,6 @@ CODE_STUB = ("# YOUR CODE HERE", "raise NotImplementedError()")  # as nbgrader w
 STUB = "NotImplementedError"
 TEXT_STUB = "YOUR ANSWER HERE"
 _MAGIC = re.compile(r"^([ \t]*)[%!].*", re.MULTILINE)
-_TOKEN = re.compile("[0-9a-f]{16}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +114,7 @@ def read(path: Path) -> Submission:
         broken = text("grade.file.encoding" if isinstance(error, UnicodeDecodeError) else "grade.file.broken")
         return Submission(problem=str(error) if isinstance(error, Refused) else broken, digest=digest)
     token = str(_part(_part(book, "metadata"), "fabriclab").get("student"))
-    return Submission(cells, digest=digest, student=token if _TOKEN.fullmatch(token) else "")
+    return Submission(cells, digest=digest, student=token if re.fullmatch("[0-9a-f]{16}", token) else "")
 
 
 def _part(book: Mapping[str, Any], name: str) -> dict[str, Any]:
@@ -139,67 +134,6 @@ def _source(cell: Mapping[str, Any]) -> str:
     return words.encode(errors="replace").decode()  # half of a sign could not be written to any file
 
 
-def student_version(source: Book) -> Book:
-    """Return a source notebook without solutions, hidden tests and outputs.
-
-    Raises
-    ------
-    ValueError
-        If a mark is not closed, or the metadata of its cell does not know of it.
-    """
-    book = copy.deepcopy(source)
-    for cell in book["cells"]:
-        marks = cell["metadata"].get("nbgrader", {})
-        stub = CODE_STUB if cell["cell_type"] == "code" else (TEXT_STUB,)
-        before, after = _source(cell).split("\n"), []
-        try:
-            lines = _without(before, "SOLUTION", stub)
-            if marks.get("solution") and lines == before:
-                lines = [*stub]
-            after = _without(lines, "HIDDEN TESTS", ())
-        except LookupError as error:
-            msg = f"cell {cell.get('id')!r}: {error}; each BEGIN needs its END, and one may not be within another"
-            raise ValueError(msg) from None
-        if (lines != before and not marks.get("solution")) or (after != lines and not marks.get("grade")):
-            msg = f"cell {cell.get('id')!r} holds a solution or hidden tests, but its metadata does not say so"
-            raise ValueError(msg)
-        cell["source"] = "\n".join(after).splitlines(keepends=True)
-        if marks.get("grade") or marks.get("solution") or marks.get("locked"):
-            # JupyterLab then keeps the cell, and what is not to be answered.
-            cell["metadata"] |= {"deletable": False} | ({} if marks.get("solution") else {"editable": False})
-        if cell["cell_type"] == "code":
-            cell |= {"outputs": [], "execution_count": None}
-    return book
-
-
-def _without(lines: Sequence[str], mark: str, stub: Sequence[str]) -> list[str]:
-    """Return the lines with each marked part replaced by the stub, at the indentation of its first mark."""
-    kept, inside = [], False
-    for line in lines:
-        if f"BEGIN {mark}" in line or f"END {mark}" in line:
-            if inside == (f"BEGIN {mark}" in line):
-                raise LookupError(line.strip())
-            indent = line[: len(line) - len(line.lstrip())]
-            kept += [] if inside else [indent + part for part in stub]
-            inside = not inside
-        elif not inside:
-            kept.append(line)
-    if inside:
-        raise LookupError(mark)
-    return kept
-
-
 def as_bytes(book: Book) -> bytes:
     """Return a notebook as nbformat writes it: the same bytes for the same content."""
     return (json.dumps(book, ensure_ascii=False, indent=1, sort_keys=True) + "\n").encode()
-
-
-def build(sources: str, out: str) -> None:
-    """Write the student's file of every source."""
-    for path in sorted(Path(sources).glob("*.ipynb")):
-        write_atomic(Path(out, path.name), as_bytes(student_version(json.loads(path.read_bytes()))))
-        sys.stdout.write(f"written: {Path(out, path.name).as_posix()}\n")
-
-
-if __name__ == "__main__":
-    build(*sys.argv[1:])

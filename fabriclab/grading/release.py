@@ -11,15 +11,12 @@ import secrets
 import unicodedata
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from fabriclab import exercises
 from fabriclab.checks.shown import Refused, refuse_if
 from fabriclab.core import write_atomic
-from fabriclab.grading.notebooks import Book, as_bytes, exercise, student_version
+from fabriclab.grading.notebooks import STUB, TEXT_STUB, Book, as_bytes, exercise, read
 from fabriclab.texts import text
-
-_KEY = re.compile("[0-9a-f]{64}")
 
 
 def new_key(path: Path) -> None:
@@ -40,7 +37,7 @@ def read_key(path: str | Path | None, say: Callable[[str], object] = str) -> str
     if rights & 0o044:
         say(text("grade.key.told", path=path))
     key = Path(path).read_text(encoding="ascii", errors="replace").strip()
-    refuse_if(not _KEY.fullmatch(key), "grade.key.broken", path=path, n=len(key))
+    refuse_if(not re.fullmatch("[0-9a-f]{64}", key), "grade.key.broken", path=path, n=len(key))
     return key
 
 
@@ -68,7 +65,10 @@ def read_names(path: str | Path | None) -> list[str]:
 
 def release(source: Path, key: str, out: Path, students: Sequence[str] = ()) -> list[Path]:
     """Write the class's file of an exercise, or one folder with a file for each student, where nothing is yet."""
-    book = student_version(json.loads(source.read_bytes()))
+    for cell in read(source).cells:
+        solved = cell.solution and STUB not in cell.source and TEXT_STUB not in cell.source
+        refuse_if(solved or "BEGIN HIDDEN TESTS" in cell.source, "grade.release.solved", source=source)
+    book = json.loads(source.read_bytes())
     made = {out / name / source.name: token(key, name) if name else "" for name in students or ("",)}
     for path in made:
         refuse_if(path.exists(), "grade.release.exists", path=path)
@@ -79,13 +79,15 @@ def release(source: Path, key: str, out: Path, students: Sequence[str] = ()) -> 
 
 
 def _with_data(book: Book, key: str, student: str) -> Book:
-    """Return a student's file with the numbers of the class or of one student, and the student's token."""
+    """Return a student's file with the student's token, and what the function ``release`` of the graders draws."""
     book = copy.deepcopy(book)
     if student:
         book["metadata"].setdefault("fabriclab", {})["student"] = student
     ids = {cell["metadata"].get("nbgrader", {}).get("grade_id", ""): n for n, cell in enumerate(book["cells"])}
     for name in sorted({exercise(id) for id in exercises.questions() if id in ids}):
-        numbers = _numbers(name, key, student)
+        modules = sorted({q.judge.__module__ for id, q in exercises.questions().items() if exercise(id) == name})
+        hooks = (getattr(importlib.import_module(module), "release", None) for module in modules)
+        numbers = {word: value for hook in hooks if hook for word, value in hook(key, student).items()}
         lines = [text("grade.release.data"), *(f"{word} = {value!r}" for word, value in numbers.items())]
         marks = {"grade": False, "grade_id": f"{name}-data", "locked": True, "schema_version": 3, "solution": False}
         cell = {
@@ -97,10 +99,3 @@ def _with_data(book: Book, key: str, student: str) -> Book:
             at = ids.get(f"{name}-data", ids.get(f"{name}-setup", -1) + 1)
             book["cells"][at : at + (f"{name}-data" in ids)] = [cell]
     return book
-
-
-def _numbers(name: str, key: str, student: str) -> dict[str, Any]:
-    """Return what the module of an exercise draws for a class or a student, if it has a function ``release``."""
-    modules = {q.judge.__module__ for id, q in exercises.questions().items() if exercise(id) == name}
-    hooks = (getattr(importlib.import_module(module), "release", None) for module in sorted(modules))
-    return {word: value for hook in hooks if hook for word, value in hook(key, student).items()}

@@ -10,11 +10,10 @@ from numpy.typing import ArrayLike
 
 from fabriclab import units
 from fabriclab.core import Result, check_memory
-from fabriclab.measure._comms import GlooRanks, MpiRanks
-from fabriclab.measure._launch import Ask, NotMeasured, Progress, run_ranks
+from fabriclab.measure._launch import Ask, NotMeasured, run_ranks
 from fabriclab.measure._machine import Load, cores, has, load_note, mpiexec
-from fabriclab.measure._report import Sizes, nearest, sizes_of, summed_up
-from fabriclab.measure._rounds import timed
+from fabriclab.measure._rounds import GlooRanks, MpiRanks, Sizes, nearest, sizes_of, summed_up, timed
+from fabriclab.texts import text
 
 TRANSPORTS = ("mpi", "gloo", "shm")
 _failed: dict[str | None, str] = {}  # an mpiexec that did not start: nobody waits for it a second time
@@ -22,14 +21,14 @@ _failed: dict[str | None, str] = {}  # an mpiexec that did not start: nobody wai
 
 def all_reduce(
     size: Sizes = "4 MiB", ranks: int | None = None, transport: str | None = None, *, rounds: int = 100,
-    warmup: int = 10, oversubscribe: bool = False, progress: Progress | None = None,
+    warmup: int = 10, oversubscribe: bool = False,
 ) -> Result:  # fmt: skip
     """Time an all-reduce (sum of float32) between processes, and check its answer.
 
     Processes are started here: over MPI if that starts within 10 s, otherwise over built-in shared
     memory; where none can be started a stored measurement is returned, and a note says so. A process
     that is a rank of an mpiexec, srun or torchrun job measures with the others of the job instead,
-    and each of them returns the same Result.
+    and each of them returns the same Result. From 2 s on a line of text shows the rounds done.
 
     Parameters
     ----------
@@ -43,8 +42,6 @@ def all_reduce(
         Rounds that count, >= 1, and rounds before them that do not, >= 0.
     oversubscribe : bool
         Allow more processes than cores; then the times measure the scheduler too.
-    progress : callable, optional
-        Called with rounds done and rounds in all; otherwise a line of text shows them from 2 s on.
 
     Returns
     -------
@@ -64,51 +61,51 @@ def all_reduce(
     WrongAnswer
         If a receive buffer holds a wrong number.
     """
-    return _collective("all_reduce", size, ranks, transport, rounds, warmup, oversubscribe, progress)
+    return _collective("all_reduce", size, ranks, transport, rounds, warmup, oversubscribe)
 
 
 def reduce_scatter(
-    size: Sizes = "4 MiB", ranks: int | None = None, transport: str | None = None, **settings: Any
+    size: Sizes = "4 MiB", ranks: int | None = None, transport: str | None = None, **more: Any
 ) -> Result:
     """Time a reduce-scatter; ``size`` is the send buffer of a rank, all else as in `all_reduce`."""
-    return _collective("reduce_scatter", size, ranks, transport, **settings)
+    return _collective("reduce_scatter", size, ranks, transport, **more)
 
 
-def all_gather(
-    size: Sizes = "4 MiB", ranks: int | None = None, transport: str | None = None, **settings: Any
-) -> Result:
+def all_gather(size: Sizes = "4 MiB", ranks: int | None = None, transport: str | None = None, **more: Any) -> Result:
     """Time an all-gather; ``size`` is the receive buffer of a rank, all else as in `all_reduce`."""
-    return _collective("all_gather", size, ranks, transport, **settings)
+    return _collective("all_gather", size, ranks, transport, **more)
 
 
-def broadcast(size: Sizes = "4 MiB", ranks: int | None = None, transport: str | None = None, **settings: Any) -> Result:
+def broadcast(size: Sizes = "4 MiB", ranks: int | None = None, transport: str | None = None, **more: Any) -> Result:
     """Time a broadcast; ``size`` is the buffer of the root, rank 0, all else as in `all_reduce`."""
-    return _collective("broadcast", size, ranks, transport, **settings)
+    return _collective("broadcast", size, ranks, transport, **more)
 
 
 def _collective(
     what: str, size: Sizes, ranks: int | None, transport: str | None, rounds: int = 100, warmup: int = 10,
-    oversubscribe: bool = False, progress: Progress | None = None,
+    oversubscribe: bool = False,
 ) -> Result:  # fmt: skip
     sizes = sizes_of(size, 4, 0)
     units.choice("mpi" if transport is None else transport, "transport", TRANSPORTS, "; or None for what works here")
-    if progress is not None and not callable(progress):
-        raise TypeError(f"progress must be a function of rounds done and rounds in all, or None, got {progress!r}")
     oversubscribe = units.flag(oversubscribe, "oversubscribe")
     ask: dict[str, Any] = {"what": what, "counts": [n // 4 for n in sizes]}
     ask |= {"rounds": units.count(rounds, "rounds"), "warmup": units.count(warmup, "warmup", 0)}
     if job := _job(transport):
-        return _in_job(job, sizes, ranks, ask, progress)
-    ask["ranks"] = _ranks(ranks, oversubscribe)
-    n, times = ask["ranks"], 8 * ask["rounds"]  # every rank holds the times of all
-    check_memory(n * (2 * max(sizes) + n * times), f"{what} on {n} ranks", "ask for less, or for fewer ranks or rounds")
+        return _in_job(job, sizes, ranks, ask)
+    ask["ranks"] = n = units.count(2 if ranks is None else ranks, "ranks")
+    if n > (most := max(2, cores())) and not oversubscribe:
+        msg = f"ranks must be <= {most} with {cores()} cores available, got {n}; oversubscribe=True allows more"
+        raise ValueError(msg)
+    # Every rank holds the times of all.
+    need = n * (2 * max(sizes) + 8 * n * ask["rounds"])
+    check_memory(need, f"{what} on {n} ranks", "ask for less, or for fewer ranks or rounds")
     load, why = Load(), list[str]()
     for name in [transport] if transport else ["mpi", "shm"]:
         ask["transport"], program = name, mpiexec()
         try:
             if name == "mpi" and program in _failed and not transport:
                 raise NotMeasured(_failed[program])
-            about, times = run_ranks(ask, progress)
+            about, times = run_ranks(ask)
         except NotMeasured as error:
             if transport:
                 raise
@@ -121,14 +118,6 @@ def _collective(
     return nearest(what, sizes, why[-1])
 
 
-def _ranks(ranks: int | None, oversubscribe: bool) -> int:
-    n, most = units.count(2 if ranks is None else ranks, "ranks"), max(2, cores())
-    if n > most and not oversubscribe:
-        msg = f"ranks must be <= {most} with {cores()} cores available, got {n}; oversubscribe=True allows more"
-        raise ValueError(msg)
-    return n
-
-
 def _job(transport: str | None) -> str:
     """Return mpi or gloo if this process is a rank of a running job that has more than one."""
     sizes = (os.environ.get(k, "1") for k in ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"))
@@ -138,9 +127,9 @@ def _job(transport: str | None) -> str:
     return "gloo" if transport in (None, "gloo") and torchrun and has("torch") else ""
 
 
-def _in_job(job: str, sizes: list[int], ranks: int | None, ask: dict[str, Any], progress: Progress | None) -> Result:
+def _in_job(job: str, sizes: list[int], ranks: int | None, ask: dict[str, Any]) -> Result:
     """Measure among the ranks of the job; every rank returns the same."""
-    load, items, total = Load(), max(1, *ask["counts"]), ask["rounds"] * len(sizes)
+    load, items = Load(), max(1, *ask["counts"])
     comm = MpiRanks(items) if job == "mpi" else GlooRanks(items)
     if comm.size == 1:
         msg = f"the job has several ranks and {comm.about} sees one: start it with the mpiexec of that library"
@@ -148,9 +137,7 @@ def _in_job(job: str, sizes: list[int], ranks: int | None, ask: dict[str, Any], 
     if ranks not in (None, comm.size):
         raise ValueError(f"ranks must be {comm.size}, the size of the job, or None inside it; got {ranks!r}")
     ask |= {"ranks": comm.size, "transport": job}
-    show = progress if progress and comm.rank == 0 else lambda *_: None
-    rounds = timed(comm, ask["what"], ask["counts"], ask["rounds"], ask["warmup"], lambda done: show(done, total))
-    times = list(rounds)
+    times = list(timed(comm, ask["what"], ask["counts"], ask["rounds"], ask["warmup"], lambda done: None))
     figures = comm.gather(load.figures()).max(axis=0)
     figures[1] = math.nan  # a rank cannot tell the other ranks from other programs
     return _reported(ask, sizes, times, comm.about, [load_note(figures)])
@@ -158,10 +145,7 @@ def _in_job(job: str, sizes: list[int], ranks: int | None, ask: dict[str, Any], 
 
 def _reported(ask: Ask, sizes: list[int], times: ArrayLike, about: str, notes: list[str]) -> Result:
     n, few = ask["ranks"], cores()
-    how = (
-        f"{ask['what']} of float32 among {n} ranks over {about}: {ask['warmup']} rounds to warm up, then "
-        f"{ask['rounds']} with a barrier before each; time of a round = maximum over ranks; the answer was checked"
-    )
-    asked = {"transport": ask["transport"], "ranks": n, "rounds": ask["rounds"], "warmup": ask["warmup"]}
-    crowd = [f"{n} ranks shared {few} core{'s' * (few > 1)}: the times measure the scheduler too"] if n > few else []
+    how = text("measure.collective", about=about, **ask)
+    asked = {name: ask[name] for name in ("transport", "ranks", "rounds", "warmup")}
+    crowd = [text("measure.crowd", ranks=n, cores=few)] * (n > few)
     return summed_up(ask["what"], sizes, times, asked, how, [*crowd, *notes], n)

@@ -1,23 +1,30 @@
-"""What one machine does by itself: copy its memory, and talk to itself through a socket."""
+"""What one machine does by itself: copy its memory, and move bytes between two of its processes."""
 
 from __future__ import annotations
 
-import math
 import socket
 import tempfile
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
+from functools import partial
 from time import perf_counter
+from timeit import timeit
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+import fabriclab as fl
 from fabriclab import units
 from fabriclab.core import Result, check_memory
+from fabriclab.errors import FabricError
 from fabriclab.measure import _launch
 from fabriclab.measure._launch import NotMeasured
 from fabriclab.measure._machine import Load, load_note
-from fabriclab.measure._report import Sizes, nearest, sizes_of, summed_up
-from fabriclab.measure._rounds import WrongAnswer
+from fabriclab.measure._rounds import Sizes, WrongAnswer, nearest, sizes_of, summed_up
+from fabriclab.texts import text
+
+_WAYS = ("write", "read", "shared_copy", "tcp", "pickle")  # of `one_sided`
 
 
 def copy(size: Sizes = "64 MiB", repeats: int = 5) -> Result:
@@ -49,26 +56,14 @@ def copy(size: Sizes = "64 MiB", repeats: int = 5) -> Result:
     repeats = units.count(repeats, "repeats")
     check_memory(2 * max(sizes), "a memory copy", "ask for a smaller size")
     times = [_copies(n, repeats) for n in sizes]
-    how = (
-        f"numpy copied a buffer in one thread, once to touch its pages and then {repeats} times; "
-        "rate = bytes copied / time, memory traffic is twice that; the copy was checked"
-    )
-    return summed_up("copy", sizes, times, {"repeats": repeats}, how, [load_note(load.figures())])
+    how, note = text("measure.copy", repeats=repeats), load_note(load.figures())
+    return summed_up("copy", sizes, times, {"repeats": repeats}, how, [note])
 
 
-def _copies(n: int, repeats: int) -> list[float]:
-    source, target = _pattern(n), np.zeros(n, np.uint8)
-
-    def timed(calls: int) -> float:
-        start = perf_counter()
-        for _ in range(calls):
-            np.copyto(target, source)
-        return (perf_counter() - start) / calls
-
-    timed(1)
-    calls = math.ceil(1e-3 / timed(1))  # a clock cannot time one copy of a few bytes
-    target[:] = 0
-    times = [timed(calls) for _ in range(repeats)]
+def _copies(n: int, repeats: int) -> Any:
+    source, target = _pattern(n), np.empty(n, np.uint8)
+    target[:] = 255  # touches all pages, and is no byte of the pattern
+    (times,) = _in_turns([partial(np.copyto, target, source)], repeats)
     if not np.array_equal(target, source):
         raise WrongAnswer(f"a copy of {n} B differs from what was copied: do not use its time")
     return times
@@ -110,11 +105,8 @@ def sockets(size: Sizes = "64 MiB", repeats: int = 5) -> Result:
                 times = _transfers(server, sizes, repeats)
     except (NotMeasured, OSError) as error:
         return nearest("sockets", sizes, f"no bytes from another process ({error})")
-    how = (
-        "another process sent bytes through TCP on the loopback interface, once uncounted and then "
-        f"{repeats} times; time from the request to the last byte, which was checked"
-    )
-    return summed_up("sockets", sizes, times, {"repeats": repeats}, how, [load_note(load.figures())])
+    how, note = text("measure.sockets", repeats=repeats), load_note(load.figures())
+    return summed_up("sockets", sizes, times, {"repeats": repeats}, how, [note])
 
 
 def _transfers(server: socket.socket, sizes: Sequence[int], repeats: int) -> NDArray[np.float64]:
@@ -156,3 +148,109 @@ def answer(port: int) -> None:
 
 def _pattern(n: int) -> NDArray[np.uint8]:
     return np.tile(np.arange(251, dtype=np.uint8), n // 251 + 1)[:n]
+
+
+def one_sided(size: Sizes = (8, 512, "8 KiB", "128 KiB", "2 MiB", "16 MiB"), repeats: int = 5) -> dict[str, Result]:
+    """Time RDMA WRITE and READ between two processes, and what else moves bytes: all in turns, in one run.
+
+    Where no process can be started, stored measurements are returned; a note says so.
+
+    Parameters
+    ----------
+    size : float, str or sequence of them
+        Bytes that arrive. [B], >= 1
+    repeats : int
+        Samples of each way and size, below 1 ms each the mean of several transfers. >= 1
+
+    Returns
+    -------
+    dict of str to Result
+        ``write``, ``read``, ``shared_copy`` (numpy, between shared buffers of one process), ``tcp`` and ``pickle`` (a
+        request to the other process, and the bytes back): median, minimum and 99th percentile [s].
+
+    Raises
+    ------
+    ValueError
+        If an argument is outside its range.
+    TooLarge
+        If seven buffers of the size do not fit into the memory.
+    WrongAnswer
+        If bytes differ from what was sent.
+    """
+    sizes, load, repeats = sizes_of(size, 1, 1), Load(), units.count(repeats, "repeats")
+    check_memory(7 * (most := max(sizes)), "transfers between two processes", "ask for a smaller size")
+    try:
+        with socket.create_server(("127.0.0.1", 0)) as s, fl.rdma.Process(_other, s.getsockname()[1], most) as other:
+            s.settimeout(_launch.START_LIMIT)
+            mine = _Side(most, other)
+            with s.accept()[0] as link:
+                times = np.array([_in_turns(_ways(mine, other, link, n), repeats) for n in sizes])
+            other.send(None)
+    except WrongAnswer:
+        raise
+    except (FabricError, OSError, EOFError, ImportError) as error:  # a system may lack what the verbs need
+        why = f"no bytes from another process ({str(error) or 'it ended'})"
+        return {way: nearest(way, sizes, why) for way in _WAYS}
+    how = "two processes; the ways in turn, each request as the one before; the bytes were checked once"
+    notes = [load_note(load.figures())]
+    return {way: summed_up(way, sizes, times[:, i], {"repeats": repeats}, how, notes) for i, way in enumerate(_WAYS)}
+
+
+class _Side:
+    """What one process needs for one-sided operations: two regions, and a queue pair, connected over ``link``."""
+
+    def __init__(self, size: int, link: Any) -> None:
+        ctx = fl.rdma.Context()
+        pd, self.cq = fl.rdma.PD(ctx), fl.rdma.CQ(ctx, 8)
+        self.mr, self.copy = fl.rdma.MR(pd, size, 15), fl.rdma.MR(pd, size, 15)
+        self.qp = fl.rdma.QP(pd, fl.rdma.QPInitAttr(qp_type=fl.rdma.enums.IBV_QPT_RC, scq=self.cq, rcq=self.cq))
+        self.memory = fl.rdma.connect(self.qp, self.mr, link)
+
+    def runs(self, opcode: int, mr: Any, n: int) -> Callable[[], None]:
+        """Return a function that posts a request for the first ``n`` bytes of both regions, and waits for its end."""
+        wr = fl.rdma.SendWR(opcode=opcode, num_sge=1, sg=[fl.rdma.SGE(mr.buf, n, mr.lkey)])
+        wr.set_wr_rdma(*self.memory)
+
+        def run() -> None:
+            self.qp.post_send(wr)
+            while not (found := self.cq.poll()[1]):
+                pass
+            if found[0].status:
+                raise WrongAnswer(f"a request between two processes ended in {found[0]!r}")
+
+        return run
+
+
+def _ways(mine: _Side, other: Any, link: socket.socket, n: int) -> list[Callable[[], object]]:
+    """Return what moves ``n`` bytes, each way checked once."""
+    source, target = (np.frombuffer(mr.memory, np.uint8)[:n] for mr in (mine.mr, mine.copy))
+    source[:], sent = _pattern(n)[::-1] ^ 255, _pattern(n)  # zeros and what was there before differ from both
+    put = mine.runs(fl.rdma.enums.IBV_WR_RDMA_WRITE, mine.mr, n)
+    get = mine.runs(fl.rdma.enums.IBV_WR_RDMA_READ, mine.copy, n)
+    tcp = partial(_receive, link, target.data)
+
+    def pipe() -> Any:
+        other.send(n)
+        return other.recv()
+
+    put()
+    get()
+    arrived = np.array_equal(target, source) and pipe() == sent.tobytes()
+    tcp()
+    if not (arrived and np.array_equal(target, sent)):
+        raise WrongAnswer(f"of {n} B between two processes not all are what was sent: do not use their time")
+    return [put, get, partial(np.copyto, target, source), tcp, pipe]
+
+
+def _in_turns(ways: Sequence[Callable[[], object]], repeats: int) -> NDArray[np.float64]:
+    """Return times [s] (ways, repeats) of one transfer; a sample takes a millisecond at least."""
+    calls = [1 + int(1e-3 / timeit(do, number=1)) for do in ways]
+    return np.transpose([[timeit(do, number=k) / k for do, k in zip(ways, calls, strict=True)] for _ in range(repeats)])
+
+
+def _other(link: Any, port: int, size: int) -> None:
+    """Be the other process: hold memory, and send as many bytes as asked, through a socket and through the pipe."""
+    _memory, data = _Side(size, link), _pattern(size).tobytes()
+    threading.Thread(target=answer, args=(port,), daemon=True).start()
+    while (n := link.recv()) is not None:
+        link.send(data[:n])

@@ -7,23 +7,21 @@ import queue
 import secrets
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from subprocess import DEVNULL, PIPE, Popen
 from typing import IO, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fabriclab.core import check_memory
+from fabriclab.core import Floats, check_memory
 from fabriclab.errors import FabricError
-from fabriclab.measure._comms import YIELDS
-from fabriclab.measure._machine import cores, has, load_average, mpiexec
-from fabriclab.measure._rounds import WrongAnswer
+from fabriclab.measure._machine import cores, has, has_mpi, load_average, mpiexec
+from fabriclab.measure._rounds import YIELDS, WrongAnswer
 
 Progress = Callable[[int, int], None]
 START_LIMIT = 10.0  # s until the ranks are ready
@@ -31,23 +29,18 @@ SILENCE_LIMIT = 60.0  # s between two signs of life; the first rank gives one ev
 _SHM = Path("/dev/shm")
 _NEEDS = {"mpi": ("mpi4py", "fabriclab[mpi]"), "gloo": ("torch", "fabriclab[gloo]")}
 # Open MPI on one machine, without privileges, network or a core for each rank. Other MPIs ignore these names.
-_OPEN_MPI = {
-    "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "PRTE_MCA_plm_ssh_agent": "",
-    "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe", "PRTE_MCA_hwloc_default_binding_policy": "none",
-    "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_hwloc_base_binding_policy": "none",
-    "OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "self,vader",
-}  # fmt: skip
+_OPEN_MPI: Mapping[str, str] = json.loads(Path(__file__).with_name("open_mpi.json").read_bytes())
 # With the variables of a batch system or an outer mpiexec around, mpiexec would look for other machines.
 _OUTER = ("SLURM_", "PBS_", "LSB_", "PMI_", "PMIX_", "PRTE_", "OMPI_COMM_WORLD", "OMPI_UNIVERSE")
 Ask = Mapping[str, Any]  # what, counts (float32 per size), ranks, transport, rounds, warmup
-Ranks = list[subprocess.Popen[bytes]]
+Ranks = list[Popen[bytes]]
 
 
 class NotMeasured(FabricError):
     """The processes of a measurement did not start, or ended too early."""
 
 
-def run_ranks(ask: Ask, progress: Progress | None) -> tuple[str, NDArray[np.float64]]:
+def run_ranks(ask: Ask) -> tuple[str, Floats]:
     """Start ``ranks`` processes for ``what``; return the name of the library and the times [s] (sizes, rounds).
 
     Raises
@@ -76,7 +69,7 @@ def run_ranks(ask: Ask, progress: Progress | None) -> tuple[str, NDArray[np.floa
                 os.mkfifo(full["lifeline"])
                 line = open(full["lifeline"], "r+b", buffering=0)
             with started(_commands(full), environment(full), log, line) as ranks:
-                return _listen(ranks, ask, progress or text_bar())
+                return _listen(ranks, ask, text_bar())
         except NotMeasured as error:
             log.seek(0)
             lines = [line.strip() for line in log.read().decode(errors="replace").splitlines() if line.strip(" -")]
@@ -85,7 +78,7 @@ def run_ranks(ask: Ask, progress: Progress | None) -> tuple[str, NDArray[np.floa
 
 def _commands(ask: Ask) -> list[list[str]]:
     module, extra = _NEEDS.get(ask["transport"], ("numpy", ""))
-    if not has(module) or (module == "mpi4py" and not mpiexec()):
+    if not has(module) or (module == "mpi4py" and not has_mpi()):
         raise NotMeasured(f"{ask['transport']} is not installed: pip install '{extra}'")
     if ask["transport"] == "mpi":
         return [[mpiexec() or "", "-n", str(ask["ranks"]), *worker(ask)]]
@@ -130,12 +123,10 @@ def started(
         _stop(ranks, patience)
 
 
-def _start(command: list[str], env: dict[str, str], log: IO[bytes], line: IO[bytes] | None) -> subprocess.Popen[bytes]:
-    given = subprocess.DEVNULL if line else subprocess.PIPE
+def _start(command: list[str], env: dict[str, str], log: IO[bytes], line: IO[bytes] | None) -> Popen[bytes]:
+    given = DEVNULL if line else PIPE
     try:
-        rank = subprocess.Popen(
-            command, env=env, stdin=given, stdout=subprocess.PIPE, stderr=log, start_new_session=True
-        )
+        rank = Popen(command, env=env, stdin=given, stdout=PIPE, stderr=log, start_new_session=True)
     except OSError as error:
         raise NotMeasured(f"no process could be started ({error})") from error
     rank.stdin = rank.stdin or line
@@ -144,9 +135,8 @@ def _start(command: list[str], env: dict[str, str], log: IO[bytes], line: IO[byt
 
 def _stop(ranks: Ranks, patience: float) -> None:
     """Let them end, then close their lifelines, then ask, then kill all of their sessions."""
-    steps: tuple[tuple[float, Callable[[subprocess.Popen[bytes]], None]], ...]
-    steps = ((patience, _close), (1.0, subprocess.Popen.terminate), (0.5, subprocess.Popen.kill))
-    for seconds, step in steps:
+    steps: tuple[Callable[[Popen[bytes]], None], ...] = (_close, Popen.terminate, Popen.kill)
+    for seconds, step in zip((patience, 1.0, 0.5), steps, strict=True):
         end = time.monotonic() + seconds
         while (left := [r for r in ranks if r.poll() is None]) and time.monotonic() < end:
             time.sleep(0.005)
@@ -160,7 +150,7 @@ def _stop(ranks: Ranks, patience: float) -> None:
         rank.wait()
 
 
-def _close(rank: subprocess.Popen[bytes]) -> None:
+def _close(rank: Popen[bytes]) -> None:
     with contextlib.suppress(OSError):
         rank.stdin.close()  # type: ignore[union-attr]
 
@@ -174,7 +164,7 @@ def _session(leader: int) -> list[int]:
     return found
 
 
-def _listen(ranks: Ranks, ask: Ask, progress: Progress) -> tuple[str, NDArray[np.float64]]:
+def _listen(ranks: Ranks, ask: Ask, progress: Progress) -> tuple[str, Floats]:
     lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=_read, args=(ranks[0].stdout, lines), daemon=True).start()
     about, heard, rows = "", time.monotonic(), list[list[float]]()

@@ -3,57 +3,25 @@
 import importlib.util
 import math
 import os
-import platform
 import shutil
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fabriclab.core import available_memory
-
 MPIEXEC = "FABRICLAB_MPIEXEC"
 _QUOTA = Path("/sys/fs/cgroup/cpu.max")
-
-
-@dataclass(frozen=True, slots=True)
-class Machine:
-    """What can be measured here.
-
-    Parameters
-    ----------
-    cores : int
-        Processor cores that this process may use, within the quota of a container.
-    memory : float
-        Memory that can be had now, within the limit of a container. [B], inf if unknown
-    python : str
-        Version of Python.
-    mpi, torch, gpu : bool
-        Whether mpi4py and mpiexec, torch, and the driver tool of a GPU are installed.
-    load : float
-        Load average of the last minute, NaN if unknown.
-    """
-
-    cores: int
-    memory: float
-    python: str
-    mpi: bool
-    torch: bool
-    gpu: bool
-    load: float
-
-
-def machine() -> Machine:
-    """Describe this machine; it takes milliseconds, and nothing is started to find out."""
-    mpi, gpu = has("mpi4py") and mpiexec() is not None, shutil.which("nvidia-smi") is not None
-    return Machine(cores(), available_memory(), platform.python_version(), mpi, has("torch"), gpu, load_average())
 
 
 def has(module: str) -> bool:
     """Return whether a module is installed, without importing it."""
     return module in sys.modules or importlib.util.find_spec(module) is not None
+
+
+def has_mpi() -> bool:
+    """Return whether ranks can talk over MPI: mpi4py is installed, and an mpiexec to start them."""
+    return has("mpi4py") and mpiexec() is not None
 
 
 def mpiexec() -> str | None:

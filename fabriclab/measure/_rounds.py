@@ -1,15 +1,31 @@
-"""The timed rounds of a collective, the same for every communicator, with a check of the answer."""
+"""Rounds of a collective over MPI, Gloo or another communicator: timed, checked, and summed up as a Result."""
 
-from collections.abc import Callable, Iterator, Sequence
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from importlib.resources import files
 from time import perf_counter
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import units
+from fabriclab.core import Result
 from fabriclab.errors import FabricError
 
+if TYPE_CHECKING:
+    from fabriclab.measure._shm import SharedMemoryRanks
+
+Sizes: TypeAlias = "float | str | Sequence[float | str] | NDArray[Any]"
+YIELDS = "OMPI_MCA_mpi_yield_when_idle"
+# One rank among ``size``; collectives work on the first n float32 of ``send`` and ``recv``. `reduce_scatter` leaves its
+# slice at the start of ``recv``, `all_gather` takes its block from the start of ``send``, `broadcast` takes ``send`` of
+# rank 0. `gather` returns the rows of all ranks.
+Communicator: TypeAlias = "MpiRanks | GlooRanks | SharedMemoryRanks"
 _STEP = 2**18  # numbers made at a time: a check needs no second buffer
 _UNTOUCHED = -1.0  # no sum of the test pattern is negative
 
@@ -18,31 +34,95 @@ class WrongAnswer(FabricError):
     """A collective left a wrong number in a receive buffer."""
 
 
-class Communicator(Protocol):
-    """One rank among ``size``; collectives work on the first n float32 of ``send`` and ``recv``.
-
-    `reduce_scatter` leaves its slice at the start of ``recv``, `all_gather` takes its block from the
-    start of ``send``, `broadcast` takes ``send`` of rank 0. `gather` returns the rows of all ranks.
-    """
-
-    rank: int
-    size: int
-    about: str
-    send: NDArray[np.float32]
-    recv: NDArray[np.float32]
-
-    def barrier(self) -> None: ...
-    def all_reduce(self, n: int) -> None: ...
-    def reduce_scatter(self, n: int) -> None: ...
-    def all_gather(self, n: int) -> None: ...
-    def broadcast(self, n: int) -> None: ...
-    def gather(self, numbers: NDArray[np.float64]) -> NDArray[np.float64]: ...
-
-
 def slices(n: int, size: int) -> list[slice]:
     """Return the slice of ``n`` items that each rank owns: equal blocks, the last ones shorter or empty."""
     block = -(-n // size)
     return [slice(min(r * block, n), min((r + 1) * block, n)) for r in range(size)]
+
+
+class _Buffers:
+    def __init__(self, items: int, rank: int, size: int) -> None:
+        self.rank, self.size = rank, size
+        self.send, self.recv = np.zeros((2, -(-items // size) * size), np.float32)
+
+
+class MpiRanks(_Buffers):
+    """One rank of MPI's world communicator; the library is loaded when it is used."""
+
+    def __init__(self, items: int) -> None:
+        from mpi4py import MPI
+
+        self.comm = MPI.COMM_WORLD
+        self.about = MPI.Get_library_version().split(",")[0].split("\n")[0].strip()
+        self.about += " (a waiting rank yields its core)" if os.environ.get(YIELDS) == "1" else ""
+        super().__init__(items, self.comm.Get_rank(), self.comm.Get_size())
+
+    def _counts(self, n: int) -> list[int]:
+        return [part.stop - part.start for part in slices(n, self.size)]
+
+    def barrier(self) -> None:
+        self.comm.Barrier()
+
+    def all_reduce(self, n: int) -> None:
+        self.comm.Allreduce(self.send[:n], self.recv[:n])
+
+    def reduce_scatter(self, n: int) -> None:
+        counts = self._counts(n)
+        self.comm.Reduce_scatter(self.send[:n], self.recv[: counts[self.rank]], counts)
+
+    def all_gather(self, n: int) -> None:
+        counts = self._counts(n)
+        self.comm.Allgatherv(self.send[: counts[self.rank]], [self.recv[:n], counts])
+
+    def broadcast(self, n: int) -> None:
+        self.comm.Bcast((self.recv if self.rank else self.send)[:n])
+
+    def gather(self, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+        table = np.empty((self.size, numbers.size))
+        self.comm.Allgather(numbers, table)
+        return table
+
+
+class GlooRanks(_Buffers):
+    """One rank of torch's Gloo; where nobody says where to meet, the variables of torchrun do."""
+
+    def __init__(self, items: int, rank: int = -1, size: int = -1, meet: str = "env://") -> None:
+        import torch
+        import torch.distributed as dist
+
+        self.dist: Any = dist
+        self._tensor = torch.from_numpy
+        if not dist.is_initialized():
+            dist.init_process_group("gloo", init_method=meet, rank=rank, world_size=size)
+        self.group = None if dist.get_backend() == "gloo" else dist.new_group(backend="gloo")
+        self.about = f"Gloo of torch {torch.__version__.split('+')[0]}"
+        # Newer releases of torch have these two under another name.
+        self._gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
+        self._scatter = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
+        super().__init__(items, dist.get_rank(), dist.get_world_size())
+
+    def barrier(self) -> None:
+        self.dist.barrier(self.group)
+
+    def all_reduce(self, n: int) -> None:
+        self.recv[:n] = self.send[:n]  # Gloo adds in place
+        self.dist.all_reduce(self._tensor(self.recv[:n]), group=self.group)
+
+    def reduce_scatter(self, n: int) -> None:
+        block = -(-n // self.size)  # Gloo takes equal blocks only, so the last one is filled up
+        self._scatter(self._tensor(self.recv[:block]), self._tensor(self.send[: block * self.size]), group=self.group)
+
+    def all_gather(self, n: int) -> None:
+        block = -(-n // self.size)
+        self._gather(self._tensor(self.recv[: block * self.size]), self._tensor(self.send[:block]), group=self.group)
+
+    def broadcast(self, n: int) -> None:
+        self.dist.broadcast(self._tensor((self.recv if self.rank else self.send)[:n]), 0, group=self.group)
+
+    def gather(self, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+        table = np.empty((self.size, numbers.size))
+        self._gather(self._tensor(table.reshape(-1)), self._tensor(numbers), group=self.group)
+        return table
 
 
 def timed(
@@ -110,3 +190,56 @@ def _wrong(comm: Communicator, what: str, n: int) -> int:
             at = place + low - items.start
             bad += int(np.count_nonzero(comm.recv[at : at + high - low] != right))
     return bad
+
+
+def sizes_of(size: Sizes, step: int, low: int) -> list[int]:
+    """Return one or more sizes as whole bytes; each a multiple of ``step`` and at least ``low``."""
+    plain: Any = size.tolist() if hasattr(size, "tolist") else size  # numpy's numbers and arrays, and other arrays
+    out = []
+    many = isinstance(plain, Sequence) and not isinstance(plain, str | bytes)
+    for one in plain if many else [plain]:
+        n = units.size(one)
+        if n < low or n % step:
+            near = units.format_size(max(low, round(n / step) * step))
+            msg = f'size must be >= {low} B and a multiple of {step} B, got {one!r}; the nearest is "{near}"'
+            raise ValueError(msg)
+        out.append(int(n))
+    if not out:
+        raise ValueError('size must hold at least one size, got an empty sequence; write "4 MiB"')
+    return out
+
+
+def summed_up(
+    what: str, sizes: Sequence[int], times: ArrayLike, asked: Mapping[str, Any], how: str, notes: Sequence[str],
+    n: int = 1,
+) -> Result:  # fmt: skip
+    """Return rounds (sizes, rounds) [s] of ``n`` ranks as a Result: median, minimum, 99th percentile."""
+    t = np.asarray(times, dtype=float)
+    return Result(
+        what, "measured", np.array(sizes), np.median(t, axis=1), n, low=t.min(axis=1),
+        high=np.percentile(t, 99, axis=1), samples=t, asked=asked, how=how, notes=tuple(notes),
+    )  # fmt: skip
+
+
+def stored(what: str) -> Result:
+    """Return the stored measurement of ``copy``, ``sockets`` or a collective on two ranks, over all its sizes.
+
+    Raises
+    ------
+    ValueError
+        If nothing is stored under that name.
+    """
+    file: dict[str, Any] = json.loads((files(__package__) / "stored.json").read_text(encoding="utf-8"))
+    if not isinstance(what, str) or what not in file["results"]:
+        raise ValueError(f"nothing is stored for {what!r}; choose one of {', '.join(file['results'])}")
+    return Result(what, "stored", **file["results"][what], source=f"{file['machine']}, {file['date']}")
+
+
+def nearest(what: str, sizes: Iterable[float], why: str) -> Result:
+    """Return the stored sizes nearest to ``sizes`` [B]; the first note says that, and why nothing was measured."""
+    full = stored(what)
+    near = [int(np.argmin(np.abs(np.log2(full.size + 1) - np.log2(size + 1)))) for size in sizes]
+    shown = ", ".join(units.format_size(full.size[i]) for i in near)
+    note = f"not measured here: {why}; shown is what a {full.source} took for {shown}"
+    columns: dict[str, Any] = {name: getattr(full, name)[near] for name in ("size", "time", "low", "high")}
+    return replace(full, **columns, notes=(note, *full.notes))

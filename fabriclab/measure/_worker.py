@@ -14,9 +14,8 @@ from collections.abc import Mapping
 from multiprocessing.shared_memory import SharedMemory
 from typing import Any
 
-from fabriclab.measure._comms import GlooRanks, MpiRanks
 from fabriclab.measure._host import answer
-from fabriclab.measure._rounds import Communicator, WrongAnswer, timed
+from fabriclab.measure._rounds import Communicator, GlooRanks, MpiRanks, WrongAnswer, timed
 from fabriclab.measure._shm import SharedMemoryRanks
 
 

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import registry, units
-from fabriclab.core import Fabric, Flags, check_within, frozen
-from fabriclab.metrics._search import Ints, check_ranks, doors, outside
+from fabriclab.core import Fabric, Flags, Ints, check_within, frozen
+from fabriclab.metrics.hops import check_ranks, doors, outside
 from fabriclab.metrics.traffic import times, uniform_load
 
 _FINE = 1000  # capacities are counted in thousandths of the smallest, as far as 32 bits reach
@@ -229,5 +229,4 @@ def cut(fabric: Fabric, ranks: ArrayLike) -> Ints:
     left.data[left.data < 0] = 0
     left.eliminate_zeros()
     near = np.isin(np.arange(2 * n + 2), breadth_first_order(left, 2 * n, return_predecessors=False))
-    out: Ints = live[near[fabric.source[live]] & ~near[target]]
-    return out
+    return np.asarray(live[near[fabric.source[live]] & ~near[target]])

@@ -11,12 +11,11 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from fabriclab.core import Fabric, distinct, pointer
+from fabriclab.core import Fabric, distinct, distinct_pairs, parts_of, pointer
 from fabriclab.routing._tables import Tables
-from fabriclab.routing._ways import Ints, Links, Walk, Ways, kept, no_path
+from fabriclab.routing._ways import Ints, Links, Walk, Ways, check_paths, kept
 
 _FAR = 127  # above every tier, which is an int8
-_ROUNDS = 64  # a Clos settles in two or three; a long chain is left to the search
 
 
 class Clos(Ways):
@@ -73,9 +72,7 @@ class Clos(Ways):
                 nearer = here < turn[pairs]
                 won = pairs[nearer]
                 turn[won], first[won], arrive[won] = here[nearer], a[nearer], b[nearer] ^ 1
-        cut = np.flatnonzero(turn == _FAR)
-        if cut.size:
-            raise no_path(fabric, int(source[cut[0]]), int(target[cut[0]]))
+        check_paths(fabric, turn == _FAR, source, target)
         if tied.any():
             return Tables(fabric).walk(source, target)
         return partial(self._next_links, source, fabric.source[arrive], np.concatenate([self.links, first, arrive]))
@@ -107,43 +104,26 @@ class Clos(Ways):
 
 
 def _components(fabric: Fabric, up: Ints) -> NDArray[np.int32] | None:
-    """Return (tiers, N): the component of each transit node among the tiers up to h, by its least member; -1 else.
+    """Return (tiers, N): the component of each transit node among the tiers up to h; -1 else.
 
     None if some node cannot reach every part of its component from above, or an end has two links into one.
     """
     n, tier, transit = fabric.n_nodes, fabric.tier, fabric.transit
     comp = np.full((int(tier.max()) + 1, n), -1, dtype=np.int32)
-    now = np.full(n, -1, dtype=np.int32)
     inner = up[transit[fabric.source[up]]]
     for h in range(comp.shape[0]):
-        links = inner[tier[fabric.target[inner]] == h]
-        low, high = now[fabric.source[links]], fabric.target[links]
-        label = _merged(n, low, high)
-        if label is None:
-            return None
-        parts = np.flatnonzero(now == np.arange(n))  # a part is named by its least member
-        wanted = np.bincount(label[parts], minlength=n)
-        reached = np.bincount(distinct(high.astype(np.int64) * n + low) // n, minlength=n)
+        links = inner[tier[fabric.target[inner]] <= h]
+        label, below = parts_of(n, fabric.source[links], fabric.target[links]), np.flatnonzero(transit & (tier < h))
+        wanted = np.bincount(distinct_pairs(label[below], comp[h - 1, below])[0], minlength=n)
+        new = links[tier[fabric.target[links]] == h]
+        reached = distinct_pairs(fabric.target[new].astype(np.int64), comp[h - 1, fabric.source[new]])[0]
         here = np.flatnonzero(transit & (tier == h))
-        if np.any(reached[here] != wanted[label[here]]):
+        if np.any(np.bincount(reached, minlength=n)[here] != wanted[label[here]]):
             return None
-        now = np.where(now >= 0, label[now], -1).astype(np.int32)
-        now[here] = label[here]
-        comp[h] = now
+        comp[h] = np.where(transit & (tier <= h), label, -1)
     ends = up[~transit[fabric.source[up]]]
-    entry = fabric.source[ends].astype(np.int64) * n + now[fabric.target[ends]]
+    entry = fabric.source[ends].astype(np.int64) * n + comp[-1, fabric.target[ends]]
     return comp if distinct(entry).size == entry.size else None
-
-
-def _merged(n: int, low: NDArray[np.int32], high: NDArray[np.int32]) -> NDArray[np.int32] | None:
-    """Return the least label within reach of each node over the pairs (low, high); None if it takes too long."""
-    label = np.arange(n, dtype=np.int32)
-    for _ in range(_ROUNDS):
-        np.minimum.at(label, high, label[low])
-        np.minimum.at(label, low, label[high])
-        if np.array_equal(label[low], label[high]):
-            return label
-    return None
 
 
 def ways(fabric: Fabric) -> Ways:

@@ -89,7 +89,7 @@ def from_tables(fabric: Fabric, flows: Flows, table: ArrayLike) -> Routes:
         raise ValueError(msg)
     static = _Static(fabric, given)
     if (off := np.flatnonzero(static.rank[flows.target] < 0)).size:
-        msg = f"flow {off[0]} ends at {fabric.name(int(flows.target[off[0]]))}, which is no rank: tables lead to ranks"
+        msg = f"flow {off[0]} ends at {fabric.name(int(flows.target[off[0]]))}, no rank: tables lead to ranks"
         raise ValueError(msg)
     return by_pair(fabric, flows, lambda s, t, _: follow(fabric, static, s, t, 1, first))
 

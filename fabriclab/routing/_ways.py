@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,8 +15,7 @@ Found = TypeVar("Found")
 Seed = int | NDArray[np.uint64]  # of all pairs, or of each
 
 
-@dataclass(frozen=True)
-class Copies:
+class Copies(NamedTuple):
     """Copies of a Fabric of N nodes and L links, joined: node v N + i and link v L + i are those of copy v."""
 
     n_nodes: int
@@ -39,8 +38,7 @@ class Links:
         return self.table[expand(self.start, self.count)]
 
 
-@dataclass(frozen=True)
-class Rows:
+class Rows(NamedTuple):
     """Rows of links for pairs of nodes, as a routing method returns them."""
 
     ptr: Ints
@@ -120,11 +118,12 @@ def kept(fabric: Fabric, name: str, make: Callable[[Fabric], Found]) -> Found:
     return found
 
 
-def no_path(fabric: Fabric, source: int, target: int, more: str = "") -> NoPath:
-    return NoPath(
-        f"no path from {fabric.name(source)} to {fabric.name(target)}: every way has a failed link (capacity 0) "
-        f"or passes a node that forbids transit{more}; restore a link, or route other ends"
-    )
+def check_paths(fabric: Fabric, lost: NDArray[np.bool_], source: Ints, target: Ints, more: str = "") -> None:
+    """Refuse pairs that are ``lost``, each of which has no path; the first is named."""
+    if lost.any():
+        one, other = (fabric.name(int(end[lost][0])) for end in (source, target))
+        why = f"every way has a failed link (capacity 0) or passes a node that forbids transit{more}"
+        raise NoPath(f"no path from {one} to {other}: {why}; restore a link, or route other ends")
 
 
 def by_pair(
@@ -143,19 +142,10 @@ def by_pair(
     pairs, inverse = np.unique(ends * max(fields.size, 1) + code, return_inverse=True)
     ends, code = np.divmod(pairs, max(fields.size, 1))
     own: Seed = seed if entropy is None else hashed(seed, fields[code])
-    return _for_flows(fabric, choose(ends // fabric.n_nodes, ends % fabric.n_nodes, own), moving, inverse, pairs.size)
-
-
-def _for_flows(fabric: Fabric, rows: Rows, moving: NDArray[np.int64], inverse: Ints, n_pairs: int) -> Routes:
-    """Give each flow the rows of its pair."""
-    each = (rows.ptr.size - 1) // max(n_pairs, 1)
-    delay = np.bincount(rows_of(rows.ptr), weights=fabric.delay[rows.link] * rows.use, minlength=rows.ptr.size - 1)
-    wanted = (inverse[:, None] * each + np.arange(each)).ravel()
-    lengths = np.diff(rows.ptr)[wanted]
-    entries = expand(rows.ptr[wanted], lengths)
-    n = wanted.size
-    return Routes(
-        ptr=pointer(lengths), link=rows.link[entries].astype(np.int32), use=rows.use[entries],
-        flow=np.repeat(moving, each).astype(np.int32), share=np.full(n, 1.0 / max(each, 1)), delay=delay[wanted],
-        kind=np.full(n, rows.kind, dtype=np.int8), adaptive=np.zeros(n, dtype=np.bool_),
-    )  # fmt: skip
+    rows = choose(ends // fabric.n_nodes, ends % fabric.n_nodes, own)
+    n, each = rows.ptr.size - 1, (rows.ptr.size - 1) // max(pairs.size, 1)
+    delay: Any = np.bincount(rows_of(rows.ptr), fabric.delay[rows.link] * rows.use, n)
+    share, kind, fixed = np.full(n, 1.0 / max(each, 1)), np.full(n, rows.kind), np.zeros(n, dtype=np.bool_)
+    routes = Routes(rows.ptr, rows.link.astype(np.int32), rows.use, np.zeros(n, np.int32), share, delay, kind, fixed)
+    wanted = (inverse[:, None] * each + np.arange(each)).ravel()  # of each flow the rows of its pair
+    return routes.of_rows(wanted, flow=np.repeat(moving, each))

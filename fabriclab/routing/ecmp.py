@@ -1,7 +1,6 @@
 """Shortest paths by a hash of the flow (equal-cost multi-path), the first of all, or by load; what a fair hash does."""
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fabriclab import units
 from fabriclab.core import Fabric
@@ -9,6 +8,7 @@ from fabriclab.registry import register
 from fabriclab.routing._ways import Ints, Links, Rows, Seed, Ways, first, follow, hashed
 
 _PATHS = 8  # illustrative: that a switch compares for one target
+_SUMS = 4096  # flows on all cables together, above which none of the Poisson probabilities counts
 
 
 @register("routing", "ecmp", minimal=True)
@@ -80,26 +80,13 @@ def expected_fullest(flows: int, cables: int) -> float:
     """
     n, m = units.count(flows, "flows", 1, 1024), units.count(cables, "cables", 1, 1024)
     number = np.arange(n + 1)
-    log_factorial = np.concatenate([[0.0], np.cumsum(np.log(number[1:]))])
-
-    def poisson(mean: float) -> NDArray[np.float64]:
-        return np.asarray(np.exp(number * np.log(mean) - mean - log_factorial))
-
-    one, all_flows = poisson(n / m), poisson(n)[n]
+    log_factorial = np.append(0.0, np.cumsum(np.log(number[1:])))
+    one, all_flows = (np.exp(number * np.log(x) - x - log_factorial) for x in (n / m, float(n)))
     mean = 0.0
     for k in range(n):
-        below = 1.0 - _power(one[: k + 1], m, n) / all_flows  # P(some cable holds more than k)
-        if below < 1e-12:
+        power = np.fft.irfft(np.fft.rfft(one[: k + 1], _SUMS) ** m, _SUMS)
+        below = 1.0 - power[n] / all_flows[n]  # P(some cable holds more than k)
+        if below < 1e-9:  # or less than the rounding of the power
             break
         mean += below
     return float(mean)
-
-
-def _power(series: NDArray[np.float64], times: int, last: int) -> float:
-    """Return the coefficient ``last`` of a power of a polynomial, by squaring."""
-    out, square = np.ones(1), series
-    while times:
-        if times & 1:
-            out = np.convolve(out, square)[: last + 1]
-        square, times = np.convolve(square, square)[: last + 1], times >> 1
-    return float(out[last]) if out.size > last else 0.0

@@ -15,11 +15,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fabriclab import catalog, units
 from fabriclab.catalog.clos import Plan, rail_plan
-from fabriclab.core import Fabric, FabricBuilder, check_size
+from fabriclab.core import Fabric, FabricBuilder, Ints, check_size
 from fabriclab.registry import register
 
 # illustrative: cables as in a hall of some tens of racks
@@ -56,15 +55,12 @@ class Parts:
         """
         ports = int(catalog.value("switches", "quantum2", "ports"))
         delay = catalog.value("switches", "quantum2", "latency_port_to_port", source="Q2-yobi")
-        return cls(
-            radix=units.count(ports if radix is None else radix, "radix", 2),
-            rate=catalog.value("nics", "cx7", "throughput") if rate is None else units.rate(rate),
-            forwarding=delay if switch_delay is None else units.latency(switch_delay, "switch_delay"),
-            host_length=units.length(host_length, "host_length"),
-            switch_length=units.length(switch_length, "switch_length"),
-        )
+        capacity = catalog.value("nics", "cx7", "throughput") if rate is None else units.rate(rate)
+        forwarding = delay if switch_delay is None else units.latency(switch_delay, "switch_delay")
+        lengths = units.length(host_length, "host_length"), units.length(switch_length, "switch_length")
+        return cls(units.count(ports if radix is None else radix, "radix", 2), capacity, forwarding, *lengths)
 
-    def join(self, b: FabricBuilder, one: NDArray[np.int64], other: NDArray[np.int64], length: float) -> None:
+    def join(self, b: FabricBuilder, one: Ints, other: Ints, length: float) -> None:
         """Add fibres between nodes, broadcast together."""
         delay = length * catalog.value("media", "fibre", "propagation")
         b.add_cables(one, other, capacity=self.rate, delay=delay, medium="fibre", length=length)
@@ -100,20 +96,18 @@ def down_ports(radix: int, oversubscription: float) -> int:
         raise TypeError(f"oversubscription must be one number such as 2 (down : up), got {oversubscription!r:.80}")
     up = math.floor(radix / (1 + oversubscription) + 1e-9) if oversubscription >= 1 else 0
     if up < 1:
-        msg = f"oversubscription must be within 1..{radix - 1} (down : up ports of a leaf), got {oversubscription!r}"
-        raise ValueError(msg)
+        raise ValueError(f"oversubscription must be within 1..{radix - 1} (down : up), got {oversubscription!r}")
     return math.floor(up * oversubscription + 1e-9)
 
 
 def start(kinds: tuple[str, ...], plan: Plan, nodes: int, cables: int, what: str, networks: int = 1) -> FabricBuilder:
     """Return a builder for networks of this plan with that many further nodes and cables, if memory allows."""
     check_size(what, nodes + networks * sum(plan.switches), cables + networks * plan.cables)
-    tiers = 1 + (plan.spines > 0) + (plan.cores > 0)
-    return FabricBuilder((*kinds, *("leaf", "spine", "core")[:tiers]), _COORD)
+    return FabricBuilder((*kinds, *("leaf", "spine", "core")[: 1 + (plan.spines > 0) + (plan.cores > 0)]), _COORD)
 
 
 def add_switches(
-    b: FabricBuilder, plan: Plan, parts: Parts, ends: NDArray[np.int64], leaf_of: NDArray[np.int64], *,
+    b: FabricBuilder, plan: Plan, parts: Parts, ends: Ints, leaf_of: Ints, *,
     tier: int = 1, rails: int = 0, ports: int = 1, **where: int,
 ) -> None:  # fmt: skip
     """Add all switches, the cables from ``ends`` (hosts or NICs) to their leaves, and those between switches.
@@ -123,7 +117,7 @@ def add_switches(
     """
     pods, leaves, spines = plan.pods, plan.leaves, plan.spines
 
-    def add(kind: str, n: int, height: int) -> NDArray[np.int64]:
+    def add(kind: str, n: int, height: int) -> Ints:
         index, coord = np.arange(n), dict[str, Any](where)
         if plan.cores and kind != "core":
             coord["pod"], index = np.divmod(index, n // pods)
@@ -133,7 +127,7 @@ def add_switches(
         return b.add_nodes(kind, n, tier=height, transit=True, radix=parts.radix, forwarding=parts.forwarding,
                            index=index, **coord)  # fmt: skip
 
-    def join(lower: NDArray[np.int64], upper: NDArray[np.int64], length: float, copies: int = 1) -> None:
+    def join(lower: Ints, upper: Ints, length: float, copies: int = 1) -> None:
         parts.join(b, lower[..., None] + np.zeros(copies, dtype=np.int64), upper[..., None], length)
 
     leaf = add("leaf", pods * leaves, tier)

@@ -6,21 +6,19 @@ from functools import cache, partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fabriclab import units
 from fabriclab.catalog import published
 from fabriclab.catalog.tables import data_rows
-from fabriclab.core import bus_factor
+from fabriclab.core import Flags, Floats, bus_factor
 from fabriclab.tuner import CONSTANTS
 from fabriclab.tuner.system import read
-from fabriclab.validate.models import predict, textbook
-from fabriclab.validate.tables import REGIMES, Model, Rows, errors, regimes, table
+from fabriclab.validate.tables import REGIMES, Model, Rows, errors, predict, regimes, table, textbook
 
 _NATIVE = ("nvlink", "xgmi", "ib", "roce")
 
 
-def excluded(sweep_id: str, size: NDArray[np.float64]) -> NDArray[np.bool_]:
+def excluded(sweep_id: str, size: Floats) -> Flags:
     """Return which sizes [B] of a sweep public facts cannot carry, shape (K,); ``exclusions.csv`` says why."""
     out = np.zeros(size.shape, bool)
     for row in data_rows("exclusions"):
@@ -44,17 +42,15 @@ def nearest(about: dict[str, Any], size_bytes: units.Quantity) -> float | None:
 
 
 @cache
-def _others(sweep_id: str) -> list[tuple[NDArray[np.float64], NDArray[np.float64], float]]:
+def _others(sweep_id: str) -> list[tuple[Floats, Floats, float]]:
     """Return times, sizes and scale of the sweeps of other systems, the nearest first."""
     about = published.system(sweep_id)
     mine = read(about)
 
     def distance(row: dict[str, Any]) -> tuple[bool, bool, bool, float]:
         its = read(row)
-        return (
-            (its.servers > 1) != (mine.servers > 1), its.what != mine.what, its.family != mine.family,
-            abs(float(np.log(its.ranks / mine.ranks))),
-        )  # fmt: skip
+        return ((its.servers > 1) != (mine.servers > 1), its.what != mine.what, its.family != mine.family,
+                abs(float(np.log(its.ranks / mine.ranks))))  # fmt: skip
 
     found = []
     for row in sorted((r for r in published.systems() if r["system"] != about["system"]), key=distance):
@@ -99,11 +95,9 @@ def report() -> Report:
     native = [r for r, family in rows if family in _NATIVE]
     every = [r for r, _ in rows]
     catalog_only = partial(predict, calibrated=False)
-    held = [
-        *_beside("each system", lambda r, n: predict(r, n, without=r["system"]), crossed),
-        *_beside("largest rank count", partial(predict, without="largest"), largest),
-        *_beside("only system of its family: catalog", catalog_only, single),
-    ]
+    held = [*_beside("each system", lambda r, n: predict(r, n, without=r["system"]), crossed),
+            *_beside("largest rank count", partial(predict, without="largest"), largest),
+            *_beside("only system of its family: catalog", catalog_only, single)]  # fmt: skip
     seen = [_score("catalog alone, vendor-native paths", catalog_only, native),
             _score("catalog alone", catalog_only, every), _score("calibrated", predict, every),
             _score("textbook ring", textbook, every)]  # fmt: skip
@@ -129,7 +123,7 @@ def _beside(name: str, model: Model, rows: list[dict[str, Any]]) -> list[dict[st
 
 def _score(name: str, model: Model, rows: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the median of sweep medians and the 90th percentile of points in each regime, excluded points left out."""
-    found: dict[str, list[NDArray[np.float64]]] = {g: [] for g in REGIMES}
+    found: dict[str, list[Floats]] = {g: [] for g in REGIMES}
     for about in rows:
         result, error = errors(model, about)
         kind = np.where(excluded(about["sweep_id"], result.size), "", regimes(result))

@@ -7,15 +7,11 @@ variable that holds it and is freed with it.
 from collections.abc import Mapping
 from typing import Any
 
-from matplotlib.axes import Axes
-
 from fabriclab.core import Fabric, Result, Timeline
 from fabriclab.views.fabrics import fabric
-from fabriclab.views.page import Picture
-from fabriclab.views.palette import ROLES
+from fabriclab.views.page import ROLES, Axes, Picture, Table, table
 from fabriclab.views.rulers import calibration, ruler
 from fabriclab.views.sweeps import sweep
-from fabriclab.views.tables import Table, table
 from fabriclab.views.timelines import timeline
 
 __all__ = ["ROLES", "Picture", "Table", "calibration", "draw", "fabric", "ruler", "sweep", "table", "timeline"]

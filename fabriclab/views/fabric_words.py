@@ -7,12 +7,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import units
-from fabriclab.core import Fabric
+from fabriclab.core import Fabric, Floats
 from fabriclab.texts import text
 from fabriclab.views.layout import Lines, Marks, counted
-from fabriclab.views.page import Floats
+from fabriclab.views.page import Table
 from fabriclab.views.scene import COLOUR, WIDTH, Layer, Scene, boxes, shade, texts_at
-from fabriclab.views.tables import Table
 
 SAYS = {mode: f"fabric.says_{mode}" for mode in ("load", "tier", "rail", "failure")}
 KEYS = [COLOUR[k] for k in ("predicted", "measured", "guess", "other1", "tint", "failed", "other2", "other3")]
@@ -52,8 +51,8 @@ def key(y: float, words: str, names: Sequence[str], colours: Sequence[float] = K
             "ends": texts_at((float(x[0]) - 8, y + 6, words, 2), *names_at)}  # fmt: skip
 
 
-def notes_of(m: Marks, k: Lines) -> list[str]:
-    """Return what a reader of one line is told."""
+def readable(m: Marks, k: Lines) -> dict[str, list[str]]:
+    """Return the names of lines, and the notes that a reader of one line is told."""
     notes = []
     inside = (m.server[k.a] >= 0) & (m.server[k.a] == m.server[k.b])
     for i in range(k.a.size):
@@ -62,7 +61,7 @@ def notes_of(m: Marks, k: Lines) -> list[str]:
         load = {"percent": f"{100 * k.load[i]:.3g}", "most": f"{100 * k.fullest[i]:.3g}"}
         words += [] if np.isnan(k.load[i]) else [text("fabric.mean" if k.cables[i] > 1 else "fabric.load", **load)]
         notes.append(", ".join(words))
-    return notes
+    return {"names": [f"{m.names[a]} – {m.names[b]}" for a, b in zip(k.a, k.b, strict=True)], "notes": notes}
 
 
 def _listed(f: Fabric, nodes: Any, *more: str) -> str:
@@ -95,10 +94,8 @@ def said_of(f: Fabric, m: Marks, k: Lines, share: Floats) -> list[str]:
     return said
 
 
-def worded(
-    f: Fabric, m: Marks, k: Lines, share: Floats, layers: Mapping[str, Layer], height: float, said: str, colours: str,
-    within: str = "",
-) -> Scene:  # fmt: skip
+def worded(f: Fabric, m: Marks, k: Lines, share: Floats, layers: Mapping[str, Layer], height: float, said: str,
+           colours: str, within: str = "") -> Scene:  # fmt: skip
     """Return the scene of a fabric with its words and its table; ``colours`` is what the colours say."""
     words = said_of(f, m, k, share)
     first = said or words[0][:1].upper() + words[0][1:] + "."

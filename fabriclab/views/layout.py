@@ -1,14 +1,13 @@
 """Layout of a fabric: which boxes and lines stand for its nodes and cables, and where."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fabriclab import units
-from fabriclab.core import Fabric
+from fabriclab.core import Fabric, Flags, Floats, Ints
 from fabriclab.texts import table, text
-from fabriclab.views.page import Floats, Ints, spread
+from fabriclab.views.page import spread
 
 _FEW_ARCS = 12  # cables within a row that are told apart in little room
 _BESIDE = 0.09  # way of a line past a box
@@ -81,7 +80,7 @@ def marks_of(f: Fabric, fold: bool, open: int | None = None) -> Marks:
     return Marks(of_node, first, names, row, rail, server, x, width, fold)
 
 
-def _coordinate(f: Fabric, name: str, of_rank: NDArray[np.int32]) -> Ints:
+def _coordinate(f: Fabric, name: str, of_rank: Any) -> Ints:
     """Return rail or server of each node (N,), -1 where it has none."""
     known = name in f.coord_names
     out = f.coord[:, f.coord_names.index(name)].astype(np.int64) if known else np.full(f.n_nodes, -1)
@@ -113,9 +112,7 @@ def _rails(f: Fabric, row: Ints) -> Ints:
     return rail if 2 <= np.unique(f.rail[f.rail >= 0]).size <= 16 else np.full(f.n_nodes, -1)
 
 
-def _places(
-    row: Ints, server: Ints, end: NDArray[np.bool_], fold: bool, single: NDArray[np.bool_], passed: list[int]
-) -> tuple[Floats, Floats]:
+def _places(row: Ints, server: Ints, end: Flags, fold: bool, single: Flags, passed: list[int]) -> tuple[Floats, Floats]:
     """Return centre and width of boxes: endpoints side by side, others evenly above those of their server.
 
     The members of an open block, ``single``, share the room of six blocks, if they need more. Boxes of the

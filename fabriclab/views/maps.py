@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fabriclab.core import Fabric
+from fabriclab.core import Fabric, Flags, Floats, Ints
 from fabriclab.texts import text
-from fabriclab.views.fabric_words import KEYS, cable_colours, key, notes_of, told, worded
+from fabriclab.views.fabric_words import KEYS, cable_colours, key, readable, told, worded
 from fabriclab.views.layout import Lines, Marks, counted, lines_of
-from fabriclab.views.page import Floats, Ints
 from fabriclab.views.scene import COLOUR, WIDTH, Layer, Scene, boxes, ink_on, lines, shade, texts_at
 
 _TOP, _EDGE, _ROUND, _TALL = 16.0, 40.0, 430.0, 520.0  # [px]
@@ -57,13 +56,11 @@ def map_scene(f: Fabric, share: Floats, colour: str, said: str = "") -> Scene:
     look = _look(f, node, marks, k, colour, min(half / 3, 1.5e5 / max(long[_busy(k, colour)].sum(), 1.0)))
     keys = _box_colours(f, marks, every, folded and colour == "load")
     shown = max(map(len, (_label(n) for n in marks.names)), default=0) * 8.0 < 2 * half
-    layers = {
-        **_cables(k, x, y, near, half, look),
-        **(_stubs(k, x, y, grid, ~near, half, gap, look) if not near.all() else {}),
-        "nodes": boxes(x - half, y - half, 2 * half, 2 * half, colour=keys, ink=ink_on(keys), names=marks.names,
-                       texts=[_label(n) if shown else "" for n in marks.names]),
-        "words": _words(f, slab, where, x, y, half),
-    }  # fmt: skip
+    layers = {**_cables(k, x, y, near, half, look),
+              **(_stubs(k, x, y, grid, ~near, half, gap, look) if not near.all() else {}),
+              "nodes": boxes(x - half, y - half, 2 * half, 2 * half, colour=keys, ink=ink_on(keys), names=marks.names,
+                             texts=[_label(n) if shown else "" for n in marks.names]),
+              "words": _words(f, slab, where, x, y, half)}  # fmt: skip
     axes = [n if n != "local" and KEYS[i % len(KEYS)] in look["colour"] else "" for i, n in enumerate(f.coord_names)]
     if colour == "load":
         layers |= scale(height + 6, idle=True) if np.isfinite(share).all() else {}
@@ -77,7 +74,7 @@ def map_scene(f: Fabric, share: Floats, colour: str, said: str = "") -> Scene:
     return worded(f, marks, every, share, layers, height, said, words, text("map.within"))
 
 
-def _busy(k: Lines, colour: str) -> NDArray[np.bool_]:
+def _busy(k: Lines, colour: str) -> Flags:
     """Return which lines are not idle; only loads tell."""
     return np.asarray(k.load != 0) | (colour != "load")
 
@@ -90,12 +87,10 @@ def _look(f: Fabric, node: Ints, marks: Marks, k: Lines, colour: str, wide: floa
     # What carries nothing is pale and thin, and what is full a little thicker: a few ways stand out among many cables.
     part = 0.7 + 0.5 * np.nan_to_num(k.load, nan=0.6) ** 2 if colour == "load" else 1.0
     said_by = "load" if colour == "load" and np.isfinite(k.load).any() else "failure" if colour == "failure" else "axis"
-    return {
-        "width": np.where(idle, 0.7, float(np.clip(wide, 0.8, 3.0)) * part),
-        "colour": np.where(idle, COLOUR["ink"], cable_colours(k, said_by, axis)),
-        "alpha": np.where(dead, 0.35, np.where(idle, _IDLE, 1.0)), "dash": 2.0 * dead, "notes": notes_of(marks, k),
-        "names": [f"{marks.names[a]} – {marks.names[b]}" for a, b in zip(k.a, k.b, strict=True)],
-    }  # fmt: skip
+    return {"width": np.where(idle, 0.7, float(np.clip(wide, 0.8, 3.0)) * part),
+            "colour": np.where(idle, COLOUR["ink"], cable_colours(k, said_by, axis)),
+            "alpha": np.where(dead, 0.35, np.where(idle, _IDLE, 1.0)), "dash": 2.0 * dead,
+            **readable(marks, k)}  # fmt: skip
 
 
 def _box_colours(f: Fabric, marks: Marks, every: Lines, loaded: bool) -> Floats:
@@ -148,7 +143,7 @@ def _cube(grid: list[Ints]) -> tuple[Floats, Floats, float, float]:
     return place.real + WIDTH / 2, place.imag + _EDGE, float(place.imag.max()) + 2 * _EDGE, 0.36 * unit
 
 
-def _skipping(grid: list[Ints], k: Lines) -> NDArray[np.bool_]:
+def _skipping(grid: list[Ints], k: Lines) -> Flags:
     """Return which cables (K,) run along a row where some skip places without going round the edge, as in a HyperX."""
     table = np.array(grid)
     step = np.abs(table[:, k.b] - table[:, k.a])
@@ -205,7 +200,7 @@ def _part(look: dict[str, Any], which: Ints) -> dict[str, Any]:
     return {name: v[which] if isinstance(v, np.ndarray) else [v[i] for i in which] for name, v in look.items()}
 
 
-def _cables(k: Lines, x: Floats, y: Floats, near: NDArray[np.bool_], half: float, look: dict[str, Any]
+def _cables(k: Lines, x: Floats, y: Floats, near: Flags, half: float, look: dict[str, Any]
             ) -> dict[str, Layer]:  # fmt: skip
     here = np.flatnonzero(near)
     place, part = x + 1j * y, np.linspace(0, 1, 17)
@@ -236,7 +231,7 @@ def _bends(place: NDArray[np.complex128], start: NDArray[np.complex128], way: ND
     return np.asarray(tries[np.argmax(free, axis=0)])
 
 
-def _stubs(k: Lines, x: Floats, y: Floats, grid: list[Ints], far: NDArray[np.bool_], half: float, gap: float,
+def _stubs(k: Lines, x: Floats, y: Floats, grid: list[Ints], far: Flags, half: float, gap: float,
            look: dict[str, Any]) -> dict[str, Layer]:  # fmt: skip
     """Return stubs of the cables to other slabs or round the edge: level for x, upright for y, slanted for the rest."""
     here = np.flatnonzero(far)

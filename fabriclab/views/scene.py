@@ -11,7 +11,6 @@ from typing import Any
 
 import matplotlib
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
@@ -19,18 +18,14 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.patches import FancyBboxPatch
 from numpy.typing import ArrayLike, NDArray
 
-from fabriclab.views.page import Floats, Picture, plain, styled
-from fabriclab.views.palette import COLOURS, GREY, INK, NODE, ROLES, TINT
-from fabriclab.views.tables import Table
+from fabriclab.core import Floats
+from fabriclab.views.page import COLOURS, GREY, INK, NODE, ROLES, TINT, Axes, Picture, Table, plain, styled
 
 WIDTH = 700.0
 _SHADES = 64  # of cividis, the map of loads
-_NAMED = {
-    "ink": INK, "grey": GREY, "white": "#ffffff", "black": "#000000", "tint": TINT,
-    "switch": NODE[True], "host": NODE[False],
-    **{name: role.colour for name, role in ROLES.items() if role.colour not in (INK, GREY)},
-    **{f"other{i}": colour for i, colour in enumerate(COLOURS)},
-}  # fmt: skip
+_NAMED = {"ink": INK, "grey": GREY, "white": "#ffffff", "black": "#000000", "tint": TINT, "switch": NODE[True],
+          "host": NODE[False], **{name: role.colour for name, role in ROLES.items() if role.colour not in (INK, GREY)},
+          **{f"other{i}": colour for i, colour in enumerate(COLOURS)}}  # fmt: skip
 _CIVIDIS = [matplotlib.colors.to_hex(c) for c in matplotlib.colormaps["cividis"](np.linspace(0, 1, _SHADES))]
 # Place 0 is the colour of the page's text.
 PALETTE = (*_NAMED.values(), *_CIVIDIS)
@@ -54,9 +49,9 @@ class Layer:
 
     def __post_init__(self) -> None:
         """Make float32 arrays of all numbers: what the browser gets is what a test sees."""
-        plain = {k: v for k, v in self.fields.items() if v is not None}
-        arrays = {k: np.asarray(v, dtype=np.float32) for k, v in plain.items() if _is_array(v)}
-        object.__setattr__(self, "fields", {**plain, **arrays})
+        given = {k: v for k, v in self.fields.items() if v is not None}
+        numbers = {k: v for k, v in given.items() if isinstance(v, np.ndarray) and v.dtype.kind in "fiub"}
+        object.__setattr__(self, "fields", given | {k: v.astype(np.float32) for k, v in numbers.items()})
 
 
 @dataclass(frozen=True)
@@ -73,26 +68,15 @@ class Scene:
     caption: str = ""
     verdict: int | None = None  # the line of ``said`` that judges an answer
 
-    @property
-    def arrays(self) -> dict[str, NDArray[np.float32]]:
-        """All numbers by layer and field, such as ``lines.colour``; without a picture those of the table."""
-        if not self.layers and self.table is not None:
-            return {k: np.asarray(v) for k, v in self.table.columns.items()}
-        return {f"{id}.{k}": v for id, x in self.layers.items() for k, v in x.fields.items() if _is_array(v)}
 
-
-def _is_array(value: Any) -> bool:
-    return isinstance(value, np.ndarray) and value.dtype.kind in "fiub"
-
-
-def shade(share: ArrayLike) -> NDArray[np.float64]:
+def shade(share: ArrayLike) -> Floats:
     """Return the colour of loads between 0 and 1; NaN is grey."""
     part = np.asarray(share, dtype=np.float64)
     place = len(_NAMED) + np.rint(np.clip(np.nan_to_num(part), 0, 1) * (_SHADES - 1))
     return np.where(np.isnan(part), COLOUR["grey"], place)
 
 
-def ink_on(colour: ArrayLike) -> NDArray[np.float64]:
+def ink_on(colour: ArrayLike) -> Floats:
     """Return black or white, whichever is read better on each colour: its contrast is at least 4.5."""
     rgb = np.array([matplotlib.colors.to_rgb(PALETTE[int(c)]) for c in np.atleast_1d(colour)])
     linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
@@ -139,7 +123,7 @@ def tick_layers(places: Floats, at: Callable[[Any], Floats], show: Callable[[flo
     return {f"{side} grid": lines(points, width=1.0, colour=COLOUR["grey"], alpha=0.3), f"{side} ticks": marks}
 
 
-def _each(value: Any, n: int, otherwise: float = 0.0) -> NDArray[np.float64]:
+def _each(value: Any, n: int, otherwise: float = 0.0) -> Floats:
     return np.broadcast_to(np.asarray(otherwise if value is None else value, dtype=np.float64), n)
 
 

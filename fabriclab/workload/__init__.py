@@ -28,14 +28,12 @@ from typing import Any
 
 from fabriclab import registry
 from fabriclab.core import Flows
-from fabriclab.workload.measures import busy, exposed, labelled, slowed, spans
+from fabriclab.workload._work import busy, exposed, labelled, slowed, spans
 from fabriclab.workload.steps import streams
 from fabriclab.workload.trace import read_trace, write_chakra, write_trace
 
-__all__ = [
-    "build", "busy", "exposed", "labelled", "names", "read_trace", "slowed", "spans", "streams", "write_chakra",
-    "write_trace",
-]  # fmt: skip
+__all__ = ["build", "busy", "exposed", "labelled", "names", "read_trace", "slowed", "spans", "streams", "write_chakra",
+           "write_trace"]  # fmt: skip
 
 
 def names() -> tuple[str, ...]:

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fabriclab import units
-from fabriclab.core import Fabric, FabricBuilder, Flows, si
+from fabriclab.core import Fabric, FabricBuilder, Floats, Flows, Ints, si
 from fabriclab.registry import register
-from fabriclab.workload._work import Floats, Ints, Work, times_of
+from fabriclab.workload._work import Work, times_of
 
 Cost = Callable[[Floats], ArrayLike]
 _SMALL = {"forward": [1.0, 2.0, 1.0], "backward": [2.0, 4.0, 2.0], "sizes": [4e6, 1e6, 3e6], "cost": lambda b: b / 1e6}
@@ -27,10 +27,8 @@ def streams(flows: Flows) -> Fabric:
 
 
 @register("workload", "data_parallel", small=_SMALL)
-def data_parallel(
-    forward: ArrayLike, backward: ArrayLike, sizes: ArrayLike, cost: Cost, *, bucket: units.Quantity = 0.0,
-    priority: bool = False,
-) -> Flows:  # fmt: skip
+def data_parallel(forward: ArrayLike, backward: ArrayLike, sizes: ArrayLike, cost: Cost, *,
+                  bucket: units.Quantity = 0.0, priority: bool = False) -> Flows:  # fmt: skip
     """Return the backward of a step and the forward of the next one, with gradients all-reduced in buckets.
 
     Gradients are ready from the last layer to the first; a bucket is full with the layer that brings it to its size,

@@ -1,10 +1,21 @@
-"""The law that routes keep, by nodes and links one by one."""
+"""Routes from paths, and the law that routes keep, by nodes and links one by one."""
 
 import networkx as nx
 import numpy as np
 
-from fabriclab.core import PATH, SPRAY, TREE
+from fabriclab.core import PATH, SPRAY, TREE, Routes, pointer
 from fabriclab.core._frozen import check_within
+
+
+def from_paths(paths, flow=None, delay=0.0):
+    """Return one `PATH` row per sequence of links, for the flows 0, 1, ... or those given."""
+    n, link = len(paths), [x for p in paths for x in p]
+    owner = np.arange(n) if flow is None else np.asarray(flow)
+    share = 1.0 / np.bincount(owner, minlength=1)[owner]
+    delays, use = np.broadcast_to(delay, n), np.ones(len(link))
+    return Routes(
+        pointer([len(p) for p in paths]), link, use, owner, share, delays, np.full(n, PATH), np.zeros(n, bool)
+    )
 
 
 def check_routes(routes, fabric, flows, relays=()):

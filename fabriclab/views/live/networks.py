@@ -10,20 +10,17 @@ from typing import Any
 import numpy as np
 
 from fabriclab import catalog, collectives, metrics, operations, topologies, units
-from fabriclab.core import Fabric, Flows
+from fabriclab.core import Fabric, Floats, Flows, Ints
 from fabriclab.metrics.traffic import uniform_load
 from fabriclab.routing import route
 from fabriclab.texts import text
 from fabriclab.views.fabric_words import key
 from fabriclab.views.fabrics import MOST_NODES
 from fabriclab.views.layout import counted, marks_of
-from fabriclab.views.live.controls import Choice, Slider
 from fabriclab.views.live.fabrics import scene_of
-from fabriclab.views.live.widget import Live, live_view
+from fabriclab.views.live.widget import Choice, Live, Slider, Table, live_view
 from fabriclab.views.maps import is_direct, places_of
-from fabriclab.views.page import Floats, Ints
 from fabriclab.views.scene import COLOUR, Layer, Scene, ink_on, lines
-from fabriclab.views.tables import Table
 
 SIZES = (16, 64, 256, 1024)
 # illustrative: of each family a member with about so many endpoints

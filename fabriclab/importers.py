@@ -1,4 +1,4 @@
-"""Reader of the text that nccl-tests and rccl-tests print, in all their versions since 2016."""
+"""Readers of what tools print: nccl-tests and rccl-tests, in all their versions since 2016."""
 
 import os
 import re
@@ -7,11 +7,10 @@ from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fabriclab import units
 from fabriclab.catalog.published import identifier
-from fabriclab.core import Result, bus_factor
+from fabriclab.core import Flags, Floats, Result, bus_factor
 from fabriclab.errors import FileFormat
 
 _HEADER = re.compile(r"\b(size|bytes)\s+(?:count|N)\s+type\s+(.*?)\s*((?:cpu)?time\s.*)")
@@ -23,9 +22,6 @@ _TEST = re.compile(
     r"(?<![a-z])(all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|broadcast|reduce|send_?recv|gather|scatter)"
     r"_(?:perf|test|output)"
 )
-Floats = NDArray[np.float64]
-_MICRO = 1e-6
-_MILLI = 1e-3
 _CLEAR = 1.0  # GB/s: above it bandwidths, which have two decimals, are good to 1%
 _ALL = 1e30
 
@@ -81,6 +77,13 @@ class _Table:
             self.short += 1
         else:
             self.rows.append(_Row(line, float(found[1]), found[3], redop, root, cells))
+
+
+def text_lines(source: str | os.PathLike[str]) -> list[str]:
+    """Return the lines of a file, or of its text if that has several lines."""
+    if isinstance(source, str) and ("\n" in source or not source):
+        return source.splitlines()
+    return Path(source).read_text(encoding="utf-8", errors="replace").splitlines()
 
 
 def read_nccl_tests(
@@ -140,11 +143,11 @@ def _scan(text: str) -> list[_Table]:
         if found := _RANK.search(content):
             ranks = max(ranks, int(found[1]) + 1)
         if found := _HEADER.search(content):
-            scale = _MILLI if found[1] == "bytes" else _MICRO  # the first versions wrote "bytes", and milliseconds
+            scale = 1e-3 if found[1] == "bytes" else 1e-6  # the first versions wrote "bytes", and milliseconds
             tables.append(_Table(line, found[2].split(), found[3].split(), scale, test, ranks, per_process))
             test = ""
         elif tables and (found := _UNIT.search(content)):
-            tables[-1].scale = _MILLI if found[1] == "ms" else _MICRO
+            tables[-1].scale = 1e-3 if found[1] == "ms" else 1e-6
         elif tables and (found := _ROW.search(content)):
             tables[-1].take(line, found)
     return tables
@@ -239,9 +242,9 @@ def _check(t: _Table, figures: Floats, what: str, ranks: int, notes: list[str]) 
     """Refuse figures that do not fit each other: shifted columns, another collective or number of ranks."""
     (time, algbw, busbw), (_, algbw_rounded, busbw_rounded) = figures
     factor, computed = bus_factor(what, ranks), t.sizes / (time * t.scale) / 1e9
-    slack = 0.02 + (0.0006 / time if t.scale == _MILLI else 0.0)  # milliseconds are printed with three decimals
+    slack = 0.02 + (0.0006 / time if t.scale == 1e-3 else 0.0)  # milliseconds are printed with three decimals
 
-    def misfit(part: float, factor: float) -> NDArray[np.bool_]:
+    def misfit(part: float, factor: float) -> Flags:
         """Return which algbw is not ``part`` of size / time, and which busbw not ``factor`` x algbw, shape (2, K)."""
         far = np.abs([algbw - part * computed, busbw - factor * algbw])
         bound = [1.2 * algbw_rounded + slack * part * computed, 1.001 * (busbw_rounded + factor * algbw_rounded)]

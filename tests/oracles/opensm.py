@@ -7,7 +7,6 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +15,7 @@ from fabriclab import catalog
 from fabriclab.catalog.tables import load_table
 from fabriclab.core import Fabric, FabricBuilder
 from fabriclab.errors import FileFormat
+from fabriclab.importers import text_lines
 
 _NODE = re.compile(r'(Switch|Ca|Rt)\s+(\d+)\s+"([SHR]-[0-9a-f]+)"\s*#\s*"(.*?)"(?:.*?\blid (\d+))?')
 _PORT = re.compile(
@@ -56,13 +56,6 @@ class Subnet:
         return f"<Subnet: {', '.join(f'{n} {what}' for what, n in self.fabric.summary().items() if what != 'servers')}>"
 
 
-def _lines(source: str | os.PathLike[str]) -> list[str]:
-    """Return the lines of a file, or of its text if that has several lines."""
-    if isinstance(source, str) and "\n" in source:
-        return source.splitlines()
-    return Path(source).read_text(encoding="utf-8", errors="replace").splitlines()
-
-
 def read_ibnetdiscover(source: str | os.PathLike[str]) -> Subnet:
     """Return the fabric that ``ibnetdiscover`` printed.
 
@@ -80,7 +73,7 @@ def read_ibnetdiscover(source: str | os.PathLike[str]) -> Subnet:
     lids: dict[int, str] = {}
     ports: dict[tuple[str, int], tuple[str, int, float, int]] = {}
     here = ""
-    for number, line in enumerate(_lines(source), 1):
+    for number, line in enumerate(text_lines(source), 1):
         if node := _NODE.match(line):
             here = node[3]
             nodes[here] = (node[1], int(node[2]), node[4])
@@ -161,7 +154,7 @@ def read_forwarding_tables(source: str | os.PathLike[str], subnet: Subnet) -> ND
     column = {lowest[int(node)]: r for r, node in enumerate(fabric.endpoint) if int(node) in lowest}
     table = np.full((fabric.n_nodes, fabric.n_ranks), -1, dtype=np.int32)
     near, here = -1, False
-    for number, line in enumerate(_lines(source), 1):
+    for number, line in enumerate(text_lines(source), 1):
         if head := _TABLE.match(line):
             near, here = place.get(int(head[1], 16), -1), True
             if near < 0:
