@@ -258,8 +258,8 @@ def client(raw):
     rdma = SimpleNamespace(
         AHAttr=AHAttr, GID=GID, GlobalRoute=GlobalRoute, QPCap=QPCap, QPInitAttr=QPInitAttr, QPAttr=QPAttr, SGE=SGE,
         RecvWR=RecvWR, SendWR=SendWR, MR=MR, PD=PD, CQ=CQ, QP=QP, WC=WC, Context=lambda name="": mine,
-        enums=SimpleNamespace(**names), DEVICE="fabriclab0", PyverbsError=PyverbsError, PyverbsRDMAError=PyverbsRDMAError,
-        PyverbsUserError=PyverbsUserError,
+        enums=SimpleNamespace(**names), DEVICE="fabriclab0", PyverbsError=PyverbsError,
+        PyverbsRDMAError=PyverbsRDMAError, PyverbsUserError=PyverbsUserError,
     )  # fmt: skip
     node = SimpleNamespace(rdma=rdma, **raw.about)
     if raw.ready:
