@@ -109,6 +109,11 @@ def test_broken_matrices_are_refused(text, error):
         read_topo(text)
 
 
+def test_a_fabric_without_servers_has_no_matrix():
+    with pytest.raises(ValueError, match=r"kind must be one of .*, got 'gpu'"):
+        topo(topologies.build("torus", shape=(2, 2)))
+
+
 def test_a_wrong_name_is_answered_with_the_names():
     with pytest.raises(ValueError, match="name must be one of GPU0, GPU1, NIC0, NIC1, got 'mlx5_0'"):
         read_topo(NICS).relation("GPU0", "mlx5_0")

@@ -16,7 +16,7 @@ from fabriclab.checks import store
 from fabriclab.checks.answers import times
 from fabriclab.checks.predictions import label, remember
 from fabriclab.checks.questions import questions
-from fabriclab.checks.shown import Refused, Shown, refuse_if
+from fabriclab.checks.shown import Shown, refuse_if
 from fabriclab.core import Result, available_memory
 from fabriclab.exercises.parts import rows_of
 from fabriclab.texts import keys, text
@@ -97,15 +97,13 @@ def state(lesson: str) -> str:
     return "begun" if any(id.startswith(f"{lesson.split('_')[0]}-") for id in stored) else "new"
 
 
-def ruler(*parts: str | Result) -> Shown:
+def ruler(*results: Result) -> Shown:
     """Place rates on one logarithmic scale: what this machine measured, and links of the catalog.
 
     Parameters
     ----------
-    *parts : str or Result
-        Names such as ``"PCIe 5"``, ``"NVLink 4"``, ``"400 Gb/s NIC"``, ``"60 GHz"``, in any case and with or
-        without spaces; a rate with its unit; or results of `fabriclab.measure`, which are kept in the progress
-        file. What is kept there is always on the ruler; without a name, all links are.
+    *results : Result
+        Of `fabriclab.measure`; they are kept in the progress file, and what is kept there is always on the ruler.
 
     Returns
     -------
@@ -115,13 +113,13 @@ def ruler(*parts: str | Result) -> Shown:
     Raises
     ------
     Refused
-        A ValueError: a name is unknown; the text lists those that are known.
+        A ValueError: something is no result.
     """
-    results = [part for part in parts if isinstance(part, Result)]
     for result in results:
+        refuse_if(not isinstance(result, Result), "ruler.kind", got=f"{result!r:.60}")
         remember(result)
     mine = {_mine(name): float(e["busbw"]) for name, e in store.held()["measurements"].items()}
-    links = dict(_rate(part) for part in parts if isinstance(part, str)) or dict(_links())
+    links = _links()
     rates = dict(sorted((mine | links).items(), key=lambda pair: -pair[1]))
     # In text the dots are the ruler: ten of them for ten times the rate, from the slowest on.
     dots = {name: 1 + round(10 * math.log10(rate / min(rates.values()))) for name, rate in rates.items()}
@@ -134,28 +132,13 @@ def ruler(*parts: str | Result) -> Shown:
 
 
 @functools.cache
-def _links() -> Mapping[str, float]:
+def _links() -> dict[str, float]:
     """Return name -> rate [B/s] of the links that a ruler knows, read from the catalog."""
     rates = {}
     for row in rows_of("ruler.csv", __file__):
         where = {"name": row["row_name"]} if row["row_name"] else {}
         rates[row["name"]] = catalog.value(row["table"], row["part"], row["attribute"], **where)
     return rates
-
-
-def _rate(part: str) -> tuple[str, float]:
-    """Return the name of a link as the catalog spells it, or a rate as it was written, with the rate [B/s]."""
-    for name, rate in _links().items():
-        if _loose(name) == _loose(part):
-            return name, rate
-    try:
-        return part, units.rate(part, "part")
-    except ValueError:
-        raise Refused(text("ruler.unknown", name=part, known=", ".join(_links()))) from None
-
-
-def _loose(name: str) -> str:
-    return "".join(name.casefold().split())
 
 
 def _mine(name: str) -> str:

@@ -115,10 +115,9 @@ class Server:
         nodes = self.fabric.nodes({"nvme": "nic", "cxl": "cpu"}.get(kind, kind))
         if not number.isdecimal() or int(number) >= nodes.size:
             raise ValueError(f"end must be {kind} 0 to {kind} {nodes.size - 1}, got {text!r}; the server has no other")
-        node, rate = int(nodes[int(number)]), np.inf
-        if kind == "cxl":
-            rate = catalog.value("links", "cxl2.0", "x16_raw_bandwidth")
-        elif kind == "nvme":
+        node = int(nodes[int(number)])
+        rate = catalog.value("links", "cxl2.0", "x16_raw_bandwidth") if kind == "cxl" else np.inf
+        if kind == "nvme":
             link = int(np.flatnonzero(self.fabric.source == node)[0])
             node, rate = int(self.fabric.target[link]), float(self.fabric.capacity[link]) * 4 / 16
         return End(kind, f"{kind} {int(number)}", node, rate)
@@ -152,8 +151,8 @@ class Server:
         lanes = pcie_part(kind, lanes=4, back=self.back) if "nvme" in (a.kind, b.kind) else 1.0
         rate = min(self._pcie(link, kind, LINE if split else None, not engine), min(a.rate, b.rate) * lanes)
         issue = fact("net-sw", "latency", "nics") if "nic" in (a.kind, b.kind) else fact("launch", "latency")
-        miss = fact("iommu", "extra_latency") * self.asks
-        return Move("DMA", over, rate, latency + miss, issue, a.in_host + b.in_host)
+        latency += fact("iommu", "extra_latency") * self.asks
+        return Move("DMA", over, rate, latency, issue, a.in_host + b.in_host)
 
     def bounce(self, a: End, b: End, pageable: bool) -> tuple[Move, ...]:
         """Return the copies through host memory near the GPU, or near the first of two.

@@ -96,7 +96,7 @@ def path(fabric: Fabric, source: str, target: str, mechanism: str, *, maker: str
         A server of `fabriclab.topologies`.
     source, target : str
         ``"gpu 0"``, ``"nic 0"``, ``"nvme 0"`` (a drive of four lanes beside that NIC), ``"cpu 0"`` (its memory) or
-        ``"cxl 0"`` (memory on a CXL link of that processor).
+        ``"cxl 0"`` (memory on a CXL link of that processor, whose rate is taken before its packets).
     mechanism : str
         ``"nvlink"`` (or xGMI), ``"peer"`` (between devices over PCIe: GPUDirect P2P, RDMA or Storage, by the ends),
         ``"pinned"`` or ``"pageable"`` (through host memory, or to or from it), or ``"cpu"`` (a core loads and stores).
@@ -137,7 +137,7 @@ def path(fabric: Fabric, source: str, target: str, mechanism: str, *, maker: str
     asks = units.choice(iommu, "iommu", ("off", "on", "ats")) == "on"
     server = Server(fabric, maker, back, asks, units.flag(acs, "acs"), units.flag(kernel, "kernel"))
     a, b = server.end(source), server.end(target)
-    kinds = (a.kind, b.kind)
+    kinds = a.kind, b.kind
     if a.name == b.name or "gpu" not in kinds or a.in_host + b.in_host not in _HOST_ENDS[mechanism]:
         msg = f"source and target must be two ends that {mechanism!r} joins, got {a.name!r} and {b.name!r}; "
         raise ValueError(msg + "nvlink joins GPUs, peer a GPU and a device, cpu a GPU and host memory")

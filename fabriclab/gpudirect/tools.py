@@ -66,6 +66,7 @@ class Topology:
 def topo(fabric: Fabric) -> Topology:
     """Return the matrix of a server, or of the first server of several.
 
+    A switch is taken as one bridge; where it has more inside, as in a DGX A100, nvidia-smi prints PXB [2]_ for PIX.
     Each root port is taken to have a host bridge of its own, so that devices of one processor that share no switch are
     NODE, but for processors before Skylake, which have one bridge (PHB). A GPU that hangs on its processor by C2C is
     SYS to all that PCIe joins, as nvidia-smi prints it for a GH200 [1]_.
@@ -73,6 +74,7 @@ def topo(fabric: Fabric) -> Topology:
     References
     ----------
     .. [1] NVIDIA/nvbandwidth, issue 23, 2024.
+    .. [2] NVIDIA/nccl, issue 1505, 2024.
 
     Examples
     --------
@@ -81,8 +83,9 @@ def topo(fabric: Fabric) -> Topology:
     >>> server.relation("GPU0", "GPU1"), server.relation("GPU0", "NIC0"), server.relation("GPU0", "NIC7")
     ('NV18', 'PIX', 'SYS')
     """
-    server, where = Server(fabric), fabric.coord[:, fabric.coord_names.index("server")]
-    ends = [server.end(f"{k} {i}") for k in ("gpu", "nic") for i in range(int(np.sum(where[fabric.nodes(k)] == 0)))]
+    server, nodes = Server(fabric), {k: fabric.coord[fabric.nodes(k)] for k in ("gpu", "nic")}
+    first = {k: np.sum(where[:, fabric.coord_names.index("server")] == 0) for k, where in nodes.items()}
+    ends = [server.end(f"{k} {i}") for k, n in first.items() for i in range(int(n))]
     cells = tuple(tuple(_relation(server, *sorted((a, b), key=lambda e: e.node)) for b in ends) for a in ends)
     return Topology(tuple(e.name.upper().replace(" ", "") for e in ends), cells)
 

@@ -56,8 +56,8 @@ def copy(size: Sizes = "64 MiB", repeats: int = 5) -> Result:
     repeats = units.count(repeats, "repeats")
     check_memory(2 * max(sizes), "a memory copy", "ask for a smaller size")
     times = [_copies(n, repeats) for n in sizes]
-    how, note = text("measure.copy", repeats=repeats), load_note(load.figures())
-    return summed_up("copy", sizes, times, {"repeats": repeats}, how, [note])
+    how = text("measure.copy", repeats=repeats)
+    return summed_up("copy", sizes, times, {"repeats": repeats}, how, [load_note(load.figures())])
 
 
 def _copies(n: int, repeats: int) -> Any:
@@ -129,8 +129,7 @@ def _receive(link: socket.socket, room: memoryview) -> float:
     start, got = perf_counter(), 0
     link.sendall(len(room).to_bytes(8, "big"))
     while got < len(room):
-        more = link.recv_into(room[got:])
-        if not more:
+        if not (more := link.recv_into(room[got:])):
             raise NotMeasured(f"the connection ended after {got} of {len(room)} B")
         got += more
     return perf_counter() - start

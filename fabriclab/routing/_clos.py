@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabriclab.core import Fabric, distinct, distinct_pairs, parts_of, pointer
-from fabriclab.routing._tables import Tables
-from fabriclab.routing._ways import Ints, Links, Walk, Ways, check_paths, kept
+from fabriclab.routing._ways import Ints, Links, Tables, Walk, Ways, check_paths, kept
 
 _FAR = 127  # above every tier, which is an int8
 

@@ -12,8 +12,7 @@ from fabriclab import registry
 from fabriclab.core import Fabric, Flows, Routes, check_memory, rows_of, whole
 from fabriclab.errors import NoPath
 from fabriclab.routing._clos import ways
-from fabriclab.routing._tables import Tables
-from fabriclab.routing._ways import Ints, Links, Walk, Ways, by_pair, first, follow
+from fabriclab.routing._ways import Ints, Links, Tables, Walk, Ways, by_pair, first, follow
 
 _ROWS = 2**18  # pairs routed at once; each takes up to 1,150 bytes, measured
 

@@ -5,8 +5,7 @@ from numpy.typing import NDArray
 
 from fabriclab.core import Fabric
 from fabriclab.registry import register
-from fabriclab.routing._tables import Search, Tables
-from fabriclab.routing._ways import Copies, Ints, Rows, Seed, Ways, follow
+from fabriclab.routing._ways import Copies, Ints, Rows, Search, Seed, Tables, Ways, follow
 from fabriclab.routing.d_mod_k import by_digit
 
 
