@@ -8,7 +8,7 @@ from fabriclab.registry import register
 from fabriclab.texts import text
 
 from .pairs import CAS, FAA, READ, REM_ACCESS, RTS
-from .server import ITS_OWN, seed
+from .server import seed, stops
 from .training import SERVER, Run
 
 Fault = tuple[str, str]  # the name of a mistake, or "", and a sentence
@@ -46,7 +46,7 @@ class Lone(Run):
         """Play a function on some nodes, unless something has stopped it for all runs; return what did."""
         if not stopped:
             self.play(ask, dict.fromkeys(names, function))
-        stopped += [self.problem] if self.problem and self.problem.problem not in ITS_OWN else []
+        stopped += [self.problem] if self.problem and stops(self.problem) else []
         return [("", sentence) for sentence in self.faults.values()] or [("", error.said) for error in stopped[:1]]
 
     def left(self) -> list[Fault]:

@@ -17,7 +17,7 @@ from typing import Any, Self
 from fabriclab import rdma, units
 from fabriclab.texts import text
 
-from .node import ALL, connect, pair, serve
+from .node import ALL, pair, serve
 from .training import SERVER
 
 _PATIENCE = 60.0  # s
@@ -184,11 +184,10 @@ class Link:
         self._context = rdma.Context(name=rdma.DEVICE)
         pd, self.cq = rdma.PD(self._context), rdma.CQ(self._context, 64)
         self.mr, self.qp = rdma.MR(pd, length, ALL), pair(pd, self.cq)
-        self._process = rdma.Process(_answer, length, self._context.query_gid(1, 0).gid, self.qp.qp_num)
-        gid, number, addr, rkey, port = self._process.recv(_PATIENCE)
+        self._process = rdma.Process(_answer, length)
+        rkey, addr = rdma.connect(self.qp, self.mr, self._process.connection)
         self.target = {"addr": addr, "rkey": rkey}
-        connect(self.qp, gid, number)
-        self.socket = socket.create_connection(("127.0.0.1", port))
+        self.socket = socket.create_connection(("127.0.0.1", self._process.recv(_PATIENCE)))
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def __enter__(self) -> Self:
@@ -203,15 +202,14 @@ class Link:
         self._context.close()
 
 
-def _answer(connection: Connection, length: int, gid: str, number: int) -> None:
+def _answer(connection: Connection, length: int) -> None:
     """Be the other process of a link."""
     context = rdma.Context(name=rdma.DEVICE)
     pd, cq = rdma.PD(context), rdma.CQ(context, 64)
     mr, qp = rdma.MR(pd, length, ALL), pair(pd, cq)
-    connect(qp, gid, number)
+    rdma.connect(qp, mr, connection)
     with socket.create_server(("127.0.0.1", 0)) as door:
-        mine = context.query_gid(1, 0).gid, qp.qp_num
-        connection.send([*mine, mr.buf, mr.rkey, door.getsockname()[1]])
+        connection.send(door.getsockname()[1])
         line = door.accept()[0]
     line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     room = memoryview(bytearray(length))

@@ -15,11 +15,17 @@ _NAMED = {
     "torn": "last word taken for all", "doubled": "repeated what had arrived", "left": "completions left",
     **dict.fromkeys(("lost", "stale", "overrun"), "completion taken for delivery"),
 }  # fmt: skip
-ITS_OWN = ("raised", "value", "exited", "asked")  # trouble of one run; any other would come back in all others
+_ITS_OWN = ("raised", "value", "exited", "asked")  # trouble that one run may have and another not
 _INSTEAD = {
-    "killed": {"hangs": "waits for the dead"}, "calm": {"stale": "staleness not bounded"},
+    "calm": {"stale": "staleness not bounded"},
+    "killed": {"stale": "staleness not bounded", "hangs": "waits for the dead"},
     "lost": dict.fromkeys(("hangs", "lost", "stale", "short", "nothing", "overrun"), "failed completion ignored"),
 }  # fmt: skip
+
+
+def stops(problem: Unanswered | None) -> bool:
+    """Return whether what stopped a run would stop all others, too."""
+    return problem is not None and (problem.problem not in _ITS_OWN or "NotImplementedError" in problem.said)
 
 
 def seed(rng: Rng) -> int:
@@ -69,7 +75,7 @@ def played(ask: Ask, cases: Sequence[tuple[str, Run]], functions: tuple[str, str
             run.play(ask, {SERVER: functions[0], **dict.fromkeys(range(run.model.workers), functions[1])})
             faults = run.judge()
             problems += [run.problem] if run.problem else []
-            stopped = bool(run.problem and run.problem.problem not in ITS_OWN)
+            stopped = stops(run.problem)
         if faults or stopped:
             bad[kind].add(part)
         if faults:

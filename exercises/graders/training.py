@@ -17,6 +17,7 @@ from .verbs import Device, Machine
 
 SERVER = "server"
 _AHEAD = (0, 0, 4, 16)  # turns that the device goes on between two programs, so that few of these wait in vain
+_LATE, _SLOW = 0.35, {SERVER: 0.12}  # how often a slow worker or server has its turn
 _IDLE = 1500  # turns in which nothing is computed or added: all wait for each other
 _HANDLE = re.compile(r"\w{1,60}/\d{1,9}")  # the name of a program that has begun
 
@@ -107,7 +108,7 @@ class Run:
             while going and self.busy < _IDLE:
                 before = self.device.now
                 names = [*going]
-                weights = [0.35 if name == self.slow else 1.0 for name in names]
+                weights = [_SLOW.get(name, _LATE) if name == self.slow else 1.0 for name in names]
                 name = self.rng.choices(names, weights)[0]
                 seat = self.seats[name]
                 for _ in range(self.rng.choice(self.ahead)):
@@ -174,7 +175,7 @@ class Run:
         one = next(iter(parts))
         if len(parts) == 1 and one:
             self.applied[one] = self.applied.get(one, 0) + 1
-        elif None not in parts and not parts & self.applied.keys():  # all of it is new
+        elif None not in parts and not parts & self.applied.keys() and set(self.applied.values()) <= {1}:  # all is new
             self.fault("overrun", parts=", ".join(str(part[1]) for part in sorted(filter(None, parts))))
         else:
             self.fault("torn")

@@ -50,7 +50,7 @@ class GlobalRoute:
 class AHAttr:
     """A path."""
 
-    def __init__(self, gr=None, dlid=0, sl=0, src_path_bits=0, static_rate=0, is_global=0, port_num=1):
+    def __init__(self, dlid=0, sl=0, src_path_bits=0, static_rate=0, is_global=0, port_num=1, gr=None):
         self.gr, self.is_global, self.port_num = gr or GlobalRoute(), is_global, port_num
 
 
@@ -258,8 +258,8 @@ def client(raw):
     rdma = SimpleNamespace(
         AHAttr=AHAttr, GID=GID, GlobalRoute=GlobalRoute, QPCap=QPCap, QPInitAttr=QPInitAttr, QPAttr=QPAttr, SGE=SGE,
         RecvWR=RecvWR, SendWR=SendWR, MR=MR, PD=PD, CQ=CQ, QP=QP, WC=WC, Context=lambda name="": mine,
-        enums=SimpleNamespace(**names), PyverbsError=PyverbsError, PyverbsRDMAError=PyverbsRDMAError,
-        PyverbsUserError=PyverbsUserError,
+        enums=SimpleNamespace(**names), DEVICE="fabriclab0", PyverbsError=PyverbsError,
+        PyverbsRDMAError=PyverbsRDMAError, PyverbsUserError=PyverbsUserError,
     )  # fmt: skip
     node = SimpleNamespace(rdma=rdma, **raw.about)
     if raw.ready:
