@@ -779,7 +779,7 @@ def test_every_text_is_used_and_every_field_is_filled():
     names = {name for q in questions().values() for _, name in q.wrong}
     dynamic = (*{q.id[:3] for q in questions().values()},
                    "q.", "lesson.", "mis.", "how.", "factor.", "state.", "measured.", "report.", "drill.", "title.",
-                   "guess.", "check.", "live.word.", "form.", "ex.", "ex1", "sandbox.",
+                   "guess.", "check.", "live.word.", "form.", "ex.", "ex1", "ex3", "live.queue_pair.", "live.request.", "sandbox.",
                    "kind.", "sweep.", "fabric.says_", "fabric.in_", "fabric.key_", "fabric.server", "fabric.box",
                    "live.roulette.", "live.cut.", "live.stepper.", "live.straggler.", "grade.title.", "grade.trouble.",
                    "grade.kind.",
