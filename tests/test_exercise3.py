@@ -493,3 +493,10 @@ def test_the_notebook_runs(book, tmp_path, monkeypatch, root):
 def test_a_change_of_the_solution_that_is_not_there_is_an_error():
     with pytest.raises(AssertionError, match="does not hold"):
         but("ex3-a", ("no such line", ""))
+
+
+def test_questions_load_on_a_system_without_locks_of_files(root):
+    code = "import sys; sys.modules['fcntl'] = None; from fabriclab import exercises; print(len(exercises.exercise(3)))"
+    done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(root)},
+                          capture_output=True, text=True, timeout=60)  # fmt: skip
+    assert done.stdout == "5\n", done.stderr
