@@ -18,7 +18,7 @@ from .verbs import Device, Machine
 SERVER = "server"
 _AHEAD = (0, 0, 4, 16)  # turns that the device goes on between two programs, so that few of these wait in vain
 _LATE, _SLOW = 0.35, {SERVER: 0.12}  # how often a slow worker or server has its turn
-_IDLE = 1500  # turns in which nothing is computed or added: all wait for each other
+_IDLE, _MOST = 1500, 15_000  # turns without anything computed or added (all wait for each other), and in all
 _HANDLE = re.compile(r"\w{1,60}/\d{1,9}")  # the name of a program that has begun
 
 
@@ -105,7 +105,7 @@ class Run:
                 begun = ask(function, self.seats[name].proxy())
                 if isinstance(begun, str) and _HANDLE.fullmatch(begun):
                     going[name] = begun
-            while going and self.busy < _IDLE:
+            while going and self.busy < _IDLE and self.turns < _MOST:
                 before = self.device.now
                 names = [*going]
                 weights = [_SLOW.get(name, _LATE) if name == self.slow else 1.0 for name in names]
@@ -117,7 +117,7 @@ class Run:
                     ended = ask(going[name])
                 except Unanswered as error:
                     if not seat.machine.dead:
-                        self._stop(error, name)
+                        self._stop(error)
                         return
                     ended = True
                 if seat.machine.dead and name not in self.deaths:
@@ -131,13 +131,12 @@ class Run:
                 self.turns += 1
                 self.busy += 1 if self.device.now > before else 20  # a turn without a verb leads nowhere
         except Unanswered as error:
-            self._stop(error, "")
+            self._stop(error)
             return
-        self.waiting = [*going]
         if going:
             self.fault("hangs", who=", ".join(map(str, going)), why=", ".join(map(str, self.deaths)) or "-")
 
-    def _stop(self, error: Unanswered, name: Any) -> None:
+    def _stop(self, error: Unanswered) -> None:
         self.problem = error
         self.fault("stopped", said=error.said)
 

@@ -9,7 +9,6 @@ kernel frees when their holder dies; what it was about to change is then finishe
 import contextlib
 import ctypes
 import errno
-import fcntl
 import mmap
 import os
 import secrets
@@ -22,6 +21,9 @@ from multiprocessing import connection
 
 from fabriclab.rdma import enums as e
 from fabriclab.rdma.records import PyverbsRDMAError, RecvWR
+
+with contextlib.suppress(ImportError):  # Windows has none, and `own` says so
+    import fcntl
 
 PAGE, ROWS = mmap.PAGESIZE, 1 << 16  # ROWS of each table
 # Words of 8 bytes: what the header, a queue pair, and a queue hold, in this order. CHANGES is another number after each
