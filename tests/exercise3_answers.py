@@ -355,6 +355,142 @@ RIGHT_E = {
     "immediates and events": TOLD + PACE,
     "no worker ahead of another": but("ex3-e", ("min(clocks) >= step - node.bound", "min(clocks) >= step")),
 }  # fmt: skip
+RIGHT_B["send and receive"] = """
+def serve(node):
+    r,v,n=node.rdma,node.rdma.enums,node.length
+    mr=r.MR(node.pd,2*n,1); qp=node.qps[0]
+    node.start(mr.buf)
+    def wait(what):
+        while what not in seen:
+            for wc in node.cq.poll(4)[1]:
+                assert wc.status==0
+                seen.add(wc.wr_id)
+            yield
+        seen.discard(what)
+    seen=set()
+    for k in range(node.steps):
+        qp.post_recv(r.RecvWR(7,1,[r.SGE(mr.buf+n,n,mr.lkey)]))
+        qp.post_send(r.SendWR(8,v.IBV_WR_SEND,1,0,[r.SGE(mr.buf,n,mr.lkey)]))
+        yield from wait(8)
+        yield from wait(7)
+        node.add(mr.buf,mr.buf+n)
+    node.result(mr.buf)
+def work(node):
+    r,v,n=node.rdma,node.rdma.enums,node.length
+    mr=r.MR(node.pd,2*n,1); qp=node.qps["server"]
+    seen=set()
+    def wait(what):
+        while what not in seen:
+            for wc in node.cq.poll(4)[1]:
+                assert wc.status==0
+                seen.add(wc.wr_id)
+            yield
+        seen.discard(what)
+    for k in range(node.steps):
+        qp.post_recv(r.RecvWR(1,1,[r.SGE(mr.buf,n,mr.lkey)]))
+        yield from wait(1)
+        node.compute(mr.buf,mr.buf+n)
+        qp.post_send(r.SendWR(2,v.IBV_WR_SEND,1,0,[r.SGE(mr.buf+n,n,mr.lkey)]))
+        yield from wait(2)
+"""
+RIGHT_B["empty write with immediate"] = but(
+    "ex3-b",
+    (
+        "    node.start(params)\n",
+        "    node.start(params)\n    empty = node.rdma.RecvWR(9, 1, [node.rdma.SGE(mr.buf, 0, mr.lkey)])\n"
+        "    for _ in range(8):\n        node.qps[0].post_recv(empty)\n",
+    ),
+    (
+        "        while node.load(sent) < step:     # the flag comes after the data\n            yield\n",
+        "        while not (found := node.cq.poll(1)[1]):\n            yield\n        assert found[0].imm_data == step\n"
+        "        node.qps[0].post_recv(empty)\n",
+    ),
+    (
+        "flag = move(WRITE, sent, 2*n, 8)\n",
+        "flag = rdma.SendWR(0, v.IBV_WR_RDMA_WRITE_WITH_IMM, 1, step + 1, [rdma.SGE(sent, 0, mr.lkey)])\n",
+    ),
+)
+RIGHT_C["variables of a module"] = """
+COUNT, WAITS = 0, {}
+def post(node, wr):
+    global COUNT
+    COUNT += 1
+    wr.wr_id = COUNT
+    WAITS[COUNT] = True
+    node.qps["server"].post_send(wr)
+
+def ticket(node):
+    r,v=node.rdma,node.rdma.enums
+    mr=r.MR(node.pd,8,v.IBV_ACCESS_LOCAL_WRITE)
+    wr=r.SendWR(0,v.IBV_WR_ATOMIC_FETCH_AND_ADD,1,0,[r.SGE(mr.buf,8,mr.lkey)])
+    wr.set_wr_atomic(node.counter["rkey"],node.counter["addr"],1,0)
+    for _ in range(node.tickets):
+        post(node, wr)
+        while not (d:=node.cq.poll()[1]): yield
+        assert d[0].wr_id == COUNT and WAITS.pop(COUNT) and not WAITS and d[0].opcode==v.IBV_WC_FETCH_ADD and d[0].byte_len==8
+        node.got(node.load(mr.buf))
+"""
+# Programs that share what processes do not share
+CHEATS = {
+    "the worker has the parameters": (
+        "ex3-b",
+        """
+def serve(node):
+    yield
+def work(node):
+    n=node.length
+    mr=node.rdma.MR(node.pd,2*n,1)
+    node.start(mr.buf)
+    for s in range(node.steps):
+        node.compute(mr.buf, mr.buf+n); node.add(mr.buf, mr.buf+n); yield
+    node.result(mr.buf)
+""",
+    ),
+    "a variable for all": (
+        "ex3-c",
+        """
+S={}
+def ticket(node):
+    rdma,v=node.rdma,node.rdma.enums
+    k=node.counter["rkey"],node.counter["addr"]
+    mr=rdma.MR(node.pd,8,1)
+    def do(op):
+        wr=rdma.SendWR(opcode=op,num_sge=1,sg=[rdma.SGE(mr.buf,8,mr.lkey)])
+        wr.set_wr_rdma(*k); node.qps["server"].post_send(wr)
+        while not node.cq.poll(1)[0]: yield
+    if 'k' not in S:
+        S["k"]=None
+        yield from do(v.IBV_WR_RDMA_READ)
+        S["k"]=node.load(mr.buf)
+    while S["k"] is None: yield
+    for _ in range(node.tickets):
+        node.got(S["k"]); S["k"]+=1
+        yield
+    node.store(mr.buf,S["k"])
+    yield from do(v.IBV_WR_RDMA_WRITE)
+""",
+    ),
+    "the node of another": (
+        "ex3-b",
+        """
+import gc
+def serve(node):
+    mr = node.rdma.MR(node.pd, 2 * node.length, 15)
+    node.start(mr.buf)
+    node.tell(0, [mr.buf])
+    while node.load(mr.buf + node.length) == 0:
+        yield
+    node.result(mr.buf)
+
+def work(node):
+    while (letter := node.hear()) is None:
+        yield
+    others = [o for o in gc.get_objects() if type(o) is type(node) and getattr(o, "rank", 0) == "server"]
+    for other in others:
+        other.load(letter[1][0])
+""",
+    ),
+}
 RIGHT = {"ex3-a": RIGHT_A, "ex3-b": RIGHT_B, "ex3-c": RIGHT_C, "ex3-d": RIGHT_D, "ex3-e": RIGHT_E}
 
 # Typical mistakes ------------------------------------------------------------------------------------------------------

@@ -106,6 +106,21 @@ def test_the_same_key_gives_the_same_runs(id):
     assert verdict(id, wrong, "7") == verdict(id, wrong, "7")
 
 
+@pytest.mark.parametrize("name", answers.CHEATS)
+def test_programs_share_nothing_but_what_they_send(name):
+    id, code = answers.CHEATS[name]
+    try:
+        assert verdict(id, code).part == 0
+    except Unanswered as stop:
+        words = {"the worker has the parameters": "no attribute 'start'", "the node of another": "another program"}
+        assert words[name] in stop.said
+
+
+def test_what_has_stopped_a_program_is_told_before_what_it_lacks():
+    said = verdict("ex3-a", but("ex3-a", ("    rights = ", "    ctx.query_nothing()\n    rights = "))).said
+    assert "query_nothing" in said[0]
+
+
 def test_answers_of_nothing_earn_nothing():
     for id in RIGHT:
         question = find(id)
@@ -232,6 +247,7 @@ CASES = {
     "write": (WRITE, {}, 0), "read": (READ, {}, 0), "add": (FAA, {}, 0), "swap": (CAS, {}, 0), "send": (SEND, {}, 0),
     "write with immediate": (WRITE_IMM, {}, 0),
     "other key": (WRITE, {"rkey": 1}, 10), "bad lkey": (WRITE, {"key": 1}, 4),
+    "beyond and odd": (FAA, {"to": 68}, 10), "long without a key": (CAS, {"n": 16, "key": 1}, 4),
     "beyond": (WRITE, {"to": 64}, 10), "before": (READ, {"to": -8}, 10), "odd atomic": (FAA, {"to": 4}, 9),
     "long atomic": (CAS, {"n": 16}, 1), "inline": (WRITE, {"flags": 10}, 0),
     "pair without the right": (WRITE, {"rights": 5}, 10),

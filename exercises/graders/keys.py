@@ -134,8 +134,9 @@ def meet(ask: Ask, rng: Rng) -> Verdict:
     stopped = list[Unanswered]()
     for run in runs:
         stop = run.go(ask, "meet", [0, 1], stopped)
+        first = stop if run.problem and not run.device.statuses else []  # it explains what is missing
         for part, found in zip(faults, (run.regions(), run.connected(), run.arrived() or stop), strict=True):
-            part.append(found)
+            part.append(found and (first or found))
     return verdict([(1 / 3, part, 1) for part in faults], stopped)
 
 

@@ -146,6 +146,9 @@ class Pair:
 
     def _advance(self, op: Op, rng: random.Random) -> None:
         peer, kind, number = self.peer, op.wr["opcode"], self.changes
+        if op.pieces is None and (status := self._local(op)):
+            self.fail(status)
+            return
         if peer is None:
             self.tries += 1
             if self.tries > (_TRIES if self.gone else _PATIENCE):
@@ -166,23 +169,23 @@ class Pair:
             self.changes = number + 1
             self.fail(RETRY_EXC)
 
+    def _local(self, op: Op) -> int:
+        """Return the status of a request that fails before anything is sent, else 0."""
+        need = 1 if op.fetches else 0
+        if op.inline is None and not all(self.node.find(key, at, n, need, self.pd) for at, n, key in op.wr["sg"]):
+            return LOC_PROT
+        return LOC_LEN if op.wr["opcode"] >= CAS and op.total != 8 else OK
+
     def _move(self, op: Op, peer: Pair, rng: random.Random) -> None:
         """Move a piece of a request, or say why not; after its last piece it is done."""
         wr, kind, total, far = op.wr, op.wr["opcode"], op.total, peer.node
         if op.pieces is None:
-            need = 1 if op.fetches else 0
-            if op.inline is None and not all(self.node.find(key, at, n, need, self.pd) for at, n, key in wr["sg"]):
-                return self.fail(LOC_PROT)
             needs = _RIGHTS[kind]
-            if kind >= CAS and total != 8:
-                return self.fail(LOC_LEN)
-            if kind >= CAS and wr["remote_addr"] % 8:
-                peer.error()
-                return self.fail(REM_INV_REQ)
             known = far.find(wr["rkey"], wr["remote_addr"], total, needs, peer.pd, remote=True)
-            if needs and total and not (known and peer.access & needs):
+            denied = needs and total and not (known and peer.access & needs)
+            if denied or (kind >= CAS and wr["remote_addr"] % 8):
                 peer.error()
-                return self.fail(REM_ACCESS)
+                return self.fail(REM_ACCESS if denied else REM_INV_REQ)
             op.pieces, op.result = _cut(total, rng), bytearray(total)
         if kind >= CAS:
             old = far.load(wr["remote_addr"])

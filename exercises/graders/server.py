@@ -183,7 +183,8 @@ def replay(id: str, functions: Sequence[Callable[..., Any]], n: int, last: int =
     def ask(name: str, *node: Any) -> Any:
         try:
             if node:
-                begun.append(functions[name != SERVER](node[0].here()))
+                mine = node[0].here()
+                begun.append(mine.alone(functions[name != SERVER])(mine))
                 return f"program/{len(begun) - 1}"
             return next((False for _ in begun[int(name.partition("/")[2])] or ()), True)
         except (Exception, SystemExit) as error:

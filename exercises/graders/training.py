@@ -86,8 +86,7 @@ class Run:
             self, self.device.machines[0], peers, {**about, "rank": SERVER}, ("start", "add", "result")
         )
         for rank, (_, mine) in links.items():
-            self.seats[rank] = Seat(self, mine.node, {SERVER: mine.number}, {**about, "rank": rank},
-                                    ("compute", "add", "start", "result"))  # fmt: skip
+            self.seats[rank] = Seat(self, mine.node, {SERVER: mine.number}, {**about, "rank": rank}, ("compute", "add"))
         for rank, which, done in loses:
             for end in links[rank]:  # whoever of the two posts
                 end.losses[which] = done
@@ -102,6 +101,7 @@ class Run:
         going = dict[Any, str]()
         try:
             for name, function in programs.items():
+                self.device.caller = self.seats[name].machine
                 begun = ask(function, self.seats[name].proxy())
                 if isinstance(begun, str) and _HANDLE.fullmatch(begun):
                     going[name] = begun
@@ -111,6 +111,7 @@ class Run:
                 weights = [_SLOW.get(name, _LATE) if name == self.slow else 1.0 for name in names]
                 name = self.rng.choices(names, weights)[0]
                 seat = self.seats[name]
+                self.device.caller = seat.machine
                 for _ in range(self.rng.choice(self.ahead)):
                     self.device.tick()
                 try:

@@ -84,6 +84,8 @@ class Machine:
         """Let the device go on, as it does between any two calls of a process; a dead one makes no more calls."""
         if self.dead:
             raise Refused("killed")
+        if self.device.caller not in (None, self):
+            raise Refused("this is the node of another program, and programs are processes of their own")
         self.calls += 1
         self.device.tick()
         if self.calls == self.dies_at:
@@ -257,6 +259,7 @@ class Device:
         self.opcodes = set[int]()  # that were posted
         self.statuses = list[tuple[Pair, Op, int]]()  # of requests that have failed, but for those flushed
         self.watch: Callable[[], None] = lambda: None
+        self.caller: Machine | None = None  # whose program has its turn
 
     def failed(self, pair: Pair, op: Op, status: int) -> None:
         """Note a request that has failed."""

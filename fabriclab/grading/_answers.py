@@ -59,10 +59,10 @@ class Answers:
     def attempt(self, deed: Callable[..., Any], *args: Any) -> dict[str, Any]:
         """Return the value of a call, or what went wrong in it."""
         try:
-            value = deed(*args)
+            value = getattr([*args, 0][0], "alone", lambda deed: deed)(deed)(*args)
             if type(value) is self.generator:  # it goes on when the parent calls it by a name of its own
                 name = f"{value.__name__}/{len(self.names)}"
-                self.names[name], value = self.turns(value), name
+                self.names[name], value = lambda program=value: next((False for _ in program), True), name
         except BaseException as error:
             return self.described(error)
         try:
@@ -71,10 +71,6 @@ class Answers:
             return {"problem": "value", "said": str(error)}
         except BaseException as error:
             return self.described(error)
-
-    def turns(self, program: Any) -> Callable[[], bool]:
-        """Return a function that lets a generator go on, and says whether it has ended."""
-        return lambda: next((False for _ in program), True)
 
     def described(self, error: BaseException) -> dict[str, Any]:
         """Return what went wrong, and the last line of the learner's that took part."""
