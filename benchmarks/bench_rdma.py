@@ -48,9 +48,7 @@ def main() -> None:
         socket.create_server(("127.0.0.1", 0)) as server,
         rdma.Process(_other, server.getsockname()[1], LARGE) as other,
     ):
-        mine, peer = _Side(LARGE), other.recv()
-        mine.connect(peer)
-        other.send(mine.address)
+        mine = _Side(LARGE, other)
 
         def piped() -> None:
             other.send(SMALL)
@@ -60,10 +58,10 @@ def main() -> None:
             for number in itertools.count():
                 piece = rdma.SGE(mine.mr.buf, SMALL, mine.mr.lkey)
                 wr = rdma.SendWR(wr_id=number, opcode=e.IBV_WR_RDMA_WRITE, num_sge=1, sg=[piece])
-                wr.set_wr_rdma(*peer[2:])
+                wr.set_wr_rdma(*mine.memory)
                 yield wr
 
-        requests, put = writes(), mine.runs(e.IBV_WR_RDMA_WRITE, mine.mr, peer, SMALL)
+        requests, put = writes(), mine.runs(e.IBV_WR_RDMA_WRITE, mine.mr, SMALL)
         pipe = lambda: mean(piped, CALLS // 10)  # noqa: E731
         small = {"fresh": lambda: fresh(mine, requests), "repeated": lambda: mean(put, CALLS)}
         for name, ours in small.items():
@@ -71,7 +69,7 @@ def main() -> None:
         source, target = (np.frombuffer(mr.memory, np.uint8) for mr in (mine.mr, mine.copy))
         copy = lambda: mean(lambda: np.copyto(target, source), 5)  # noqa: E731
         for name, opcode, mr in (("WRITE", e.IBV_WR_RDMA_WRITE, mine.mr), ("READ", e.IBV_WR_RDMA_READ, mine.copy)):
-            large = mine.runs(opcode, mr, peer, LARGE)
+            large = mine.runs(opcode, mr, LARGE)
             large()  # touches the pages
             print(interleaved(lambda do=large: mean(do, 5), copy, 15).line(f"{name} of 16 MiB", PART), flush=True)
         other.send(None)

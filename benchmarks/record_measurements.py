@@ -12,7 +12,7 @@ from typing import Any
 from fabriclab import measure
 from fabriclab.core.result import Result
 from fabriclab.core.save import write_atomic
-from fabriclab.measure._machine import Load
+from fabriclab.measure._launch import Load
 from fabriclab.measure._rounds import YIELDS
 
 _COPIES = [4**k for k in range(5, 14)]  # 1 KiB to 64 MiB

@@ -19,10 +19,6 @@ class Deadlock(FabricError):
     """Flows wait for each other in a cycle."""
 
 
-class OutOfSlots(FabricError):
-    """A switch has no aggregation slot left."""
-
-
 class TooLarge(FabricError):
     """The answer would need more memory than the machine has."""
 

@@ -7,11 +7,10 @@ from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fabriclab import units
 from fabriclab.catalog.published import identifier
-from fabriclab.core import Result, bus_factor
+from fabriclab.core import Flags, Floats, Result, bus_factor
 from fabriclab.errors import FileFormat
 
 _HEADER = re.compile(r"\b(size|bytes)\s+(?:count|N)\s+type\s+(.*?)\s*((?:cpu)?time\s.*)")
@@ -23,7 +22,6 @@ _TEST = re.compile(
     r"(?<![a-z])(all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|broadcast|reduce|send_?recv|gather|scatter)"
     r"_(?:perf|test|output)"
 )
-Floats = NDArray[np.float64]
 _CLEAR = 1.0  # GB/s: above it bandwidths, which have two decimals, are good to 1%
 _ALL = 1e30
 
@@ -83,7 +81,7 @@ class _Table:
 
 def text_lines(source: str | os.PathLike[str]) -> list[str]:
     """Return the lines of a file, or of its text if that has several lines."""
-    if isinstance(source, str) and "\n" in source:
+    if isinstance(source, str) and ("\n" in source or not source):
         return source.splitlines()
     return Path(source).read_text(encoding="utf-8", errors="replace").splitlines()
 
@@ -246,7 +244,7 @@ def _check(t: _Table, figures: Floats, what: str, ranks: int, notes: list[str]) 
     factor, computed = bus_factor(what, ranks), t.sizes / (time * t.scale) / 1e9
     slack = 0.02 + (0.0006 / time if t.scale == 1e-3 else 0.0)  # milliseconds are printed with three decimals
 
-    def misfit(part: float, factor: float) -> NDArray[np.bool_]:
+    def misfit(part: float, factor: float) -> Flags:
         """Return which algbw is not ``part`` of size / time, and which busbw not ``factor`` x algbw, shape (2, K)."""
         far = np.abs([algbw - part * computed, busbw - factor * algbw])
         bound = [1.2 * algbw_rounded + slack * part * computed, 1.001 * (busbw_rounded + factor * algbw_rounded)]

@@ -1,5 +1,7 @@
 """Lower a Schedule onto a Fabric: who becomes where, and blocks become bytes."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 
 import numpy as np
@@ -9,8 +11,6 @@ from fabriclab import units
 from fabriclab.collectives._algorithm import number
 from fabriclab.core import Fabric, Flows, Ints, Schedule, check_memory, column, pointer, whole
 from fabriclab.core import expand as spread
-
-__all__ = ["lower"]
 
 _FLOW_BYTES = 320  # measured peak per flow, rounded up; a test holds it
 _ENTRY_BYTES = 48  # the same per dependency
@@ -135,16 +135,14 @@ def _placed(schedule: Schedule, fabric: Fabric, placement: ArrayLike | None) -> 
     """Return the endpoint of each rank as a table (G, n_ranks), or refuse the placement."""
     n, ends = schedule.n_ranks, fabric.n_ranks
     if placement is None and n > ends:
-        msg = f"the schedule has {n} ranks and the fabric {ends} endpoints; build a larger fabric or a smaller schedule"
-        raise ValueError(msg)
+        raise ValueError(f"the schedule has {n} ranks and the fabric {ends} endpoints; take fewer or a larger one")
     given = np.arange(n) if placement is None else column(placement, "placement")
     table = whole(np.atleast_2d(given), "placement", (-1, n), "endpoints, a row for each group", ends)
     flat = table.ravel()
     twice = np.flatnonzero(np.bincount(flat) > 1)
     if twice.size:
         ranks = np.flatnonzero(flat == twice[0]) % n
-        msg = f"placement puts ranks {ranks[0]} and {ranks[1]} on endpoint {twice[0]}; each endpoint holds one rank"
-        raise ValueError(msg)
+        raise ValueError(f"placement puts ranks {ranks[0]} and {ranks[1]} on endpoint {twice[0]}; each holds one rank")
     return table
 
 

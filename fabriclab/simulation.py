@@ -1,5 +1,7 @@
 """Time a collective on a fabric: build, lower, route and run in one call."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from inspect import signature
@@ -13,9 +15,7 @@ from fabriclab import collectives, engines, registry, routing, units
 from fabriclab.core import Changes, Fabric, Flows, Result, Routes, Schedule, Timeline, bus_factor, column, rows_of
 from fabriclab.lower import lower
 
-__all__ = ["Rings", "Simulation", "best_rings", "ring_busbw", "simulate", "sweep"]
-
-_MOST_RANKS = 8  # whose rings are all tried: 7! of them
+_MOST = 8  # whose rings are all tried: 7! of them
 _OUTSIDE = ("pcie", "c2c", "socket")  # media on the way over processors
 
 
@@ -132,10 +132,8 @@ def sweep(
         raise TypeError(f"sweep has no option {wrong[0]!r}; it takes {', '.join(known)}")
     first = simulate(collective, algorithm, fabric, sizes[0], **options)
 
-    lowered, ran = (
-        {name: options[name] for name in names if name in options}
-        for names in (("placement", "lag", "gamma", "expand", "switches"), ("engine", "changes"))
-    )
+    lowered = {k: options[k] for k in ("placement", "lag", "gamma", "expand", "switches") if k in options}
+    ran = {k: options[k] for k in ("engine", "changes") if k in options}
 
     def time(size: units.Quantity) -> float:
         return engines.run(fabric, first.routes, lower(first.schedule, fabric, size, **lowered), **ran).end
@@ -174,8 +172,7 @@ def ring_busbw(what: str, fabric: Fabric, orders: ArrayLike, size: units.Quantit
     """
     table, total = np.atleast_2d(orders), units.size(size)
     if table.ndim != 2 or table.shape[1] < 2 or not total:
-        msg = f"orders must be rings of 2 or more ranks and size above 0 B, got shape {table.shape} and {size!r}"
-        raise ValueError(msg)
+        raise ValueError(f"orders must be rings of 2 or more ranks and size above 0 B, got {table.shape} and {size!r}")
     n = table.shape[1]
     plan = collectives.build(what, "ring", n)
     parts = [lower(plan, fabric, total / len(table), placement=np.roll(o, -np.argmin(o))) for o in table]
@@ -185,8 +182,7 @@ def ring_busbw(what: str, fabric: Fabric, orders: ArrayLike, size: units.Quantit
     if what == "broadcast":  # a full pipeline: all hops at once
         group, repeat = np.zeros_like(group), np.ones(1, dtype=np.int64)
     flows = Flows.make(source[order], target[order], moved[order], group=group[order], repeat=repeat)
-    end = engines.run(fabric, routing.route(fabric, flows, "spray"), flows).end
-    return bus_factor(what, n) * total / end
+    return bus_factor(what, n) * total / engines.run(fabric, routing.route(fabric, flows, "spray"), flows).end
 
 
 @dataclass(frozen=True, eq=False)
@@ -252,10 +248,9 @@ def best_rings(fabric: Fabric, ranks: ArrayLike | None = None) -> Rings:
 
     rank = np.arange(fabric.n_ranks) if ranks is None else np.asarray(ranks)
     n = rank.size
-    whole = rank.ndim == 1 and rank.dtype.kind in "iu" and 2 <= n <= _MOST_RANKS
+    whole = rank.ndim == 1 and rank.dtype.kind in "iu" and 2 <= n <= _MOST
     if not whole or np.unique(rank).size < n or rank.min() < 0 or rank.max() >= fabric.n_ranks:
-        msg = f"ranks must be 2 to {_MOST_RANKS} different ones within 0..{fabric.n_ranks - 1}, got {rank!r:.60}"
-        raise ValueError(msg)
+        raise ValueError(f"ranks must be 2 to {_MOST} different ones in 0..{fabric.n_ranks - 1}, got {rank!r:.60}")
     one, other = np.nonzero(~np.eye(n, dtype=np.bool_))
     routes = routing.route(fabric, Flows.make(fabric.endpoint[rank[one]], fabric.endpoint[rank[other]], 1.0), "spray")
     pair = routes.flow[rows_of(routes.ptr)]

@@ -21,6 +21,11 @@ def _loaded(file: str) -> Mapping[str, str]:
     return found
 
 
+def switched_on(name: str) -> bool:
+    """Return whether a switch of the environment is set, such as ``FABRICLAB_TEXT=1``."""
+    return os.environ.get(name, "") not in ("", "0")
+
+
 def table() -> Mapping[str, str]:
     """Return the sentences of the language in use, by key."""
     return _loaded(os.environ.get("FABRICLAB_LANGUAGE") or _ENGLISH)

@@ -1,12 +1,12 @@
 """Short tracebacks in notebooks: a refused argument shows the learner's own line and the sentence that refuses it."""
 
 import dis
-import os
 import sys
 from types import TracebackType
 from typing import Any
 
 from fabriclab.errors import FabricError
+from fabriclab.texts import switched_on
 
 _KINDS = (ValueError, TypeError, FabricError)
 _RAISE = dis.opmap["RAISE_VARARGS"]
@@ -40,7 +40,7 @@ def _ours(tb: TracebackType) -> bool:
 
 def _show(shell: Any, kind: type[BaseException], error: Any, tb: TracebackType, tb_offset: int | None = None) -> None:
     """Show an error as IPython does, in short if this package refused an argument."""
-    whole = os.environ.get("FABRICLAB_TRACEBACK", "") not in ("", "0")
+    whole = switched_on("FABRICLAB_TRACEBACK")
     if whole or not refused(tb):
         shell.showtraceback((kind, error, tb), tb_offset=tb_offset)
         return

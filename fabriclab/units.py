@@ -140,9 +140,11 @@ def _checked(value: Quantity, quantity: str, name: str, longest: float = math.in
     return number
 
 
-def size(value: Quantity, name: str = "size") -> float:
+def size(value: Quantity, name: str = "size", *, may_be_zero: bool = True) -> float:
     """Return a size in bytes; see `parse`."""
-    return _checked(value, "size", name)
+    if not (number := _checked(value, "size", name)) and not may_be_zero:
+        raise ValueError(f"{name} must be > 0 B, got {value!r}; write {_EXAMPLE['size']}")
+    return number
 
 
 def rate(value: Quantity, name: str = "rate", *, may_be_zero: bool = False) -> float:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from fabriclab import catalog, topologies
 from fabriclab.catalog import published
-from fabriclab.catalog.sheet import _COMPUTED, FORMULAS, last_finish
+from fabriclab.catalog.running_case import _COMPUTED, FORMULAS, last_finish
 from fabriclab.catalog.tables import data_rows
 
 ROWS = data_rows("case")

@@ -34,7 +34,7 @@ def test_shape():
     assert catalog.tables() == TABLES
     counts = {t: len(getattr(catalog, t).specs) for t in TABLES}
     assert counts == {
-        "accelerators": 107, "links": 133, "measured": 52, "media": 24, "memory_path": 50, "nccl_model": 67,
+        "accelerators": 107, "links": 133, "measured": 52, "media": 24, "memory_path": 62, "nccl_model": 67,
         "nics": 27, "rdma": 24, "reliability": 21, "switches": 69, "systems": 102, "wireless60": 20,
     }  # fmt: skip
     assert all(list(row) == COLUMNS for t in TABLES for row in data_rows(t))
@@ -137,7 +137,7 @@ def test_tables_and_the_case_are_copied_and_pickled():
 
 def test_display_and_completion():
     assert {"links", "nics", "case", "value", "published"} <= set(dir(catalog))
-    assert catalog.__getattr__("published").sweeps()
+    assert catalog.__getattr__("published").systems()
     assert list(catalog.links)[:2] == ["pcie3", "pcie4"]
     assert "bandwidth_per_gpu" in catalog.links["nvlink4"]
     assert repr(catalog.nics["cx7"]) == "<Part nics['cx7'] ConnectX-7: throughput>"

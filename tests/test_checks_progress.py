@@ -414,50 +414,38 @@ def test_a_broken_file_that_cannot_be_moved_is_left(own_file, monkeypatch, caplo
 
 
 def test_the_ruler_places_own_rates_beside_links():
-    shown = ruler(
-        result("copy", 10e9), result("sockets", 2.5e9), result("all_reduce", 1e9, 2), "400 Gb/s NIC", "60 GHz"
-    )
-    assert [row[0] for row in shown.rows] == [
-        "400 Gb/s NIC",
-        "my memory copy",
-        "my loopback socket",
-        "my all-reduce",
-        "60 GHz",
-    ]
+    shown = ruler(result("copy", 10e9), result("sockets", 2.5e9), result("all_reduce", 1e9, 2))
+    names = [row[0] for row in shown.rows]
+    mine = ["400 Gb/s NIC", "my memory copy", "my loopback socket", "my all-reduce", "60 GHz"]
+    assert [name for name in names if name in mine] == mine
     assert shown.data["400 Gb/s NIC"] == catalog.value("nics", "cx7", "throughput")
     assert "400 Gb/s NIC is 5.0 times as fast as my memory copy." in shown.after
     assert "60 GHz is 12 times slower than my memory copy." in shown.after
     assert list(held()["measurements"]) == ["copy", "sockets", "all_reduce"]
-    assert [row[1] for row in shown.rows] == ["50.0 GB/s", "10.0 GB/s", "2.50 GB/s", "1.00 GB/s", "845 MB/s"]
-    assert [len(row[2]) for row in shown.rows] == [19, 12, 6, 2, 1]  # ten dots for ten times the rate
-
-
-@pytest.mark.parametrize("written", ["nvlink 4", "NVLINK4", " NVLink  4 "])
-def test_a_link_is_found_in_any_case_and_with_any_spaces(written):
-    assert ruler(written).data == {"NVLink 4": pytest.approx(450e9)}
-    assert ruler(written, "400gb/s nic").data.keys() == {"NVLink 4", "400 Gb/s NIC"}
+    rows = [row for row in shown.rows if row[0] in mine]
+    assert [row[1] for row in rows] == ["50.0 GB/s", "10.0 GB/s", "2.50 GB/s", "1.00 GB/s", "845 MB/s"]
+    assert [len(row[2]) for row in rows] == [19, 12, 6, 2, 1]  # ten dots for ten times the rate
 
 
 def test_the_ruler_is_drawn_where_html_is_shown(monkeypatch):
-    shown = ruler(result("copy", 10e9), "400 Gb/s NIC")
+    shown = ruler(result("copy", 10e9))
     page = shown._repr_html_()
     assert 'role="img"' in page and "400 Gb/s NIC" in page and "memory copy" in page
     assert page.count("<table") == 1 and "...." not in page  # the picture, with its numbers, stands for the rows
-    assert page.count("5.0 times as fast as my memory copy") == 2  # as the headline and in its alternative text
-    assert "PCIe 5 is 6.3 times" in ruler("PCIe 4", "pcie 5")._repr_html_()
+    assert 'aria-label="60 GHz is 12 times slower than my memory copy' in page
     monkeypatch.setenv("FABRICLAB_TEXT", "1")
     assert shown._repr_html_() is None
 
 
 def test_only_what_was_measured_is_drawn_as_mine():
     model = Result("copy", "predicted", [2**26], [2**26 / 70e9])
-    shown = ruler(result("copy", 10e9), model, "1 GB/s")
-    assert shown.data == {"1 GB/s": 1e9, "my memory copy": pytest.approx(10e9)}
+    shown = ruler(result("copy", 10e9), model)
+    assert {name: rate for name, rate in shown.data.items() if "my" in name} == {"my memory copy": pytest.approx(10e9)}
     assert "10.0 GB/s" in shown._repr_html_() and "70.0 GB/s" not in shown._repr_html_()
     assert list(held()["measurements"]) == ["copy"]
 
 
-def test_a_ruler_without_a_name_has_all_links():
+def test_a_ruler_has_all_links():
     shown = ruler()
     assert {row["name"] for row in rows_of("ruler.csv", checks.__file__)} == shown.data.keys()
     assert "Nothing was measured" in shown.after[-1]
@@ -476,8 +464,8 @@ def test_links_of_the_ruler_are_those_of_the_catalog():
     assert wanted.items() <= {k: pytest.approx(v) for k, v in ruler().data.items()}.items()
 
 
-def test_an_unknown_link_is_answered_with_the_known():
-    with pytest.raises(Refused, match=r'no link "NVLink 40".*NVLink 4'):
+def test_what_is_no_result_is_refused_by_the_ruler():
+    with pytest.raises(Refused, match=r"takes results of fl.measure.*got 'NVLink 40'"):
         ruler("NVLink 40")
 
 
@@ -791,9 +779,10 @@ def test_every_text_is_used_and_every_field_is_filled():
     names = {name for q in questions().values() for _, name in q.wrong}
     dynamic = (*{q.id[:3] for q in questions().values()},
                    "q.", "lesson.", "mis.", "how.", "factor.", "state.", "measured.", "report.", "drill.", "title.",
-                   "guess.", "check.", "live.word.", "form.", "ex.", "ex1", "sandbox.",
+                   "guess.", "check.", "live.word.", "form.", "ex.", "ex1", "ex3", "sandbox.",
                    "kind.", "sweep.", "fabric.says_", "fabric.in_", "fabric.key_", "fabric.server", "fabric.box",
                    "live.roulette.", "live.cut.", "live.stepper.", "live.straggler.", "grade.title.", "grade.trouble.",
+                   "grade.kind.", "live.queue_pair.", "live.request.",
                )  # fmt: skip
     views_of = {name: getattr(live, name) for name in live.__all__ if inspect.isfunction(getattr(live, name))}
     by_name = {

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabriclab import catalog, collectives, live, run, simulate, topologies
-from fabriclab.checks import Refused, check, drill, predict, rulers
+from fabriclab import catalog, checks, collectives, live, run, simulate, topologies
+from fabriclab.checks import Refused, check, drill, predict, ruler
 from fabriclab.checks.questions import evaluate, find, questions
 from fabriclab.checks.store import held as progress
 from fabriclab.exercises.parts import rows_of
@@ -179,7 +179,7 @@ def test_a_drill_names_the_mistake_behind_each_wrong_letter():
 
 def test_the_table_is_whole():
     assert [q.drill for q in DRILLS] == [f"units/{n}" for n in (1, 2, 3, 4)]
-    assert {row["row"] for row in rows_of("questions.csv", rulers.__file__)} >= {
+    assert {row["row"] for row in rows_of("questions.csv", checks.__file__)} >= {
         "Q57",
         "Q58",
         "Q59",
@@ -298,7 +298,7 @@ def test_the_race_shows_the_root_halfway_when_the_answer_says_so(hall):
 
 
 def test_the_ruler_says_how_many_times_as_fast_nvlink_is():
-    table = rulers.ruler("400 Gb/s NIC", "NVLink 4").live().set(rate=50.0).scene.table
+    table = ruler().live().set(rate=50.0).scene.table
     faster = 1 / table["your link / this"][list(table["what"]).index("NVLink 4")]
     assert faster == pytest.approx(find("00-ruler").key({}))
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fabriclab import collectives, registry, routing, topologies, units
 from fabriclab.collectives import bounds, build, execute, expected
-from fabriclab.collectives._definition import at_root, cuts, define, own
+from fabriclab.collectives._algorithm import at_root, cuts, define, own
 from fabriclab.collectives._running import _OPS
 from fabriclab.core import Flows, Schedule, StepGroup
 from fabriclab.errors import TooLarge
@@ -611,10 +611,10 @@ def test_options_are_refused_by_name():
     for name, more, message in (
         ("all_reduce.hierarchical", {"per_server": 4}, "multiple of per_server, got 6 and 4; all_reduce ring takes"),
         ("all_reduce.nvls_sharp", {"per_server": 4}, "got 6 and 4; all_reduce aggregation_tree takes any number"),
-        ("all_to_all.hierarchical", {"per_server": 4}, "got 6 and 4; all_to_all pairwise takes any number of ranks"),
-        ("all_reduce.torus", {"shape": (2, 2)}, r"must have 6 .*got \(2, 2\) with 4; all_reduce ring needs no shape"),
+        ("all_to_all.hierarchical", {"per_server": 4}, "got 6 and 4; all_to_all pairwise takes any number"),
+        ("all_reduce.torus", {"shape": (2, 2)}, r"must have 6 .*got \(2, 2\) with 4; a ring needs no shape"),
         ("all_reduce.aggregation_tree", {"radix": 1}, "radix must be >= 2, got 1"),
-        ("all_reduce.ring", {"orders": [0, 1, 2, 3, 4, 4]}, "each of the 6 ranks once in every row"),
+        ("all_reduce.ring", {"orders": [0, 1, 2, 3, 4, 4]}, "each of 6 ranks once per row"),
         ("all_to_all.direct", {"traffic": [[1, 2]]}, r"a table \(6, 6\) of what each rank .* got shape \(1, 2\)"),
         ("all_to_all.direct", {"traffic": [[1, 2], [1]]}, "traffic must be .* rows of different lengths"),
         ("all_to_all.pairwise", {"traffic": np.zeros((6, 6))}, "must be >= 0, finite and not all 0, got 0 to 0"),
@@ -641,7 +641,7 @@ def test_options_are_refused_by_name():
     [
         ("all_reduce", [np.zeros(2)], r"must be 2 array\(s\).*got 1"),
         ("all_reduce", [np.zeros(2), np.zeros(3)], r"buffers\[1\] of all_reduce must have 2 elements.*got 3"),
-        ("all_reduce", [np.zeros(2), np.zeros(2, int)], "one dtype"),
+        ("all_reduce", [np.zeros(2), np.zeros(2, int)], "and dtype"),
         ("all_reduce", [np.zeros((2, 2))] * 2, "one dimension"),
         ("reduce_scatter", [np.zeros(2), np.zeros(1)], r"buffers\[1\] of reduce_scatter must have 2"),
         ("all_gather", [np.zeros(1), np.zeros(2)], r"buffers\[0\] of all_gather must have 2 elements.*got 1"),
@@ -669,7 +669,7 @@ def test_wrong_schedules_are_refused():
         execute(Schedule("copy", "by hand", 2, 2, ()), [np.zeros(2)] * 2)
     with pytest.raises(ValueError, match="n_ranks must be >= 1"):
         expected("broadcast", np.zeros(1))
-    with pytest.raises(ValueError, match=r"ends, and rank 0 has not got block 1; all_gather must"):
+    with pytest.raises(ValueError, match=r"ends, and rank 0 has not got block 1, as all_gather must"):
         execute(Schedule("all_gather", "by hand", 2, 2, ()), [np.zeros(2)] * 2)
 
 

@@ -311,7 +311,7 @@ def test_written_out_the_traffic_ends_at_the_same_times(flows):
     ({"after": [[], [2]]}, r"after must be within 0\.\.1, got 2"),
     ({"after": [[]]}, r"after must have one row per flow \(2\), got 1"),
     ({"repeat": 0}, "repeat must be >= 1, got 0"),
-    ({"repeat": []}, "repeat must have one entry per group, got 0"),
+    ({"repeat": []}, "repeat have one entry per group, got 0"),
     ({"group": [0, 1]}, r"group must rise within 0\.\.0"),
     ({"group": [1, 0], "repeat": [1, 1]}, r"group must rise within 0\.\.1"),
     ({"group": [0, 1], "repeat": [1, 1], "after": [[], [0]]}, "after must stay within the group"),

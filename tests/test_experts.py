@@ -122,7 +122,7 @@ def test_a_table_is_traffic_of_an_all_to_all():
 
 @pytest.mark.parametrize(("chosen", "form", "options", "said"), [
     ([[0, 1], [1, 0]], FORMS[0], {}, "shape (n, tokens, choices), got int64 (2, 2)"),
-    ([[[0, 2]], [[0, 1]]], FORMS[0], {}, "ranks within 0..n - 1"),
+    ([[[0, 2]], [[0, 1]]], FORMS[0], {}, "ranks 0..n - 1"),
     (np.zeros((2, 0, 2), int), FORMS[0], {}, "got int64 (2, 0, 2)"),
     ([[[0.5]], [[1.0]]], FORMS[0], {}, "got float64"),
     ([[[0]], [[1]]], "fast", {}, "one of high_throughput, low_latency, got 'fast'"),

@@ -253,7 +253,7 @@ def change(**new):
     ({"endpoint": [0, 1, 2**40]}, "int32"),
     ({"tier": [0, 0, 0, 300]}, r"tier must be whole numbers \(int8\), got 300"),
     ({"transit": [0, 0, 0, 0.5]}, r"transit must be True or False, got 0\.5"),
-    ({"source": [0, 3, 1, 1, 2, 3], "target": [3, 0, 1, 1, 3, 2]}, "cable 1 joins host 1 to itself; name two nodes"),
+    ({"source": [0, 3, 1, 1, 2, 3], "target": [3, 0, 1, 1, 3, 2]}, "cable 1 joins host 1 to itself; name two"),
 ])  # fmt: skip
 def test_a_broken_fabric_is_refused(new, message):
     with pytest.raises(ValueError, match=message):

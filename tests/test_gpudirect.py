@@ -1,6 +1,8 @@
 """Paths inside a server: by hand, laws, published figures, refusals, display."""
 
+import errno as errnos
 import itertools
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -8,7 +10,7 @@ from hypothesis import strategies as st
 
 from fabriclab import catalog, topologies
 from fabriclab.errors import NoPath
-from fabriclab.gpudirect import MECHANISMS, calls, path, pcie_part, published
+from fabriclab.gpudirect import MECHANISMS, calls, misplaced, path, pcie_part, published, register
 
 SERVERS = {name: topologies.build(name) for name in ("dgx1v", "dgx_a100", "dgx_h100", "mi300x", "pcie_8gpu", "gh200")}
 H100, PCIE8, A100 = SERVERS["dgx_h100"], SERVERS["pcie_8gpu"], SERVERS["dgx_a100"]
@@ -93,19 +95,22 @@ def test_rates_by_hand():
     assert path(H100, "nvme 0", "gpu 0", "peer").rate == pytest.approx(GEN5 / 4 * whole)
     kernel, engine = (path(H100, "gpu 0", "gpu 1", "nvlink", kernel=k).rate for k in (True, False))
     assert kernel == pytest.approx(catalog.value("links", "nvlink4", "nccl_effective_per_link") * 18)
+    for ends, part in ((("gpu 0", "cpu 0"), 128 / (128 + 24)), (("cpu 0", "gpu 0"), 128 / (128 + 20 + 16 / 3))):
+        assert path(H100, *ends, "pinned", kernel=True).rate == pytest.approx(GEN5 * part)  # lines of 128 B
     ratio = kernel / catalog.value("links", "nvlink4", "bandwidth_per_gpu")
     assert engine / kernel == pytest.approx(2 / (1 + ratio))  # the same around twice the data
 
 
 def test_an_iommu_sends_what_is_between_devices_to_the_root_complex_unless_devices_translate():
-    direct, through, with_ats = (
-        path(PCIE8, "gpu 0", "gpu 1", "peer", iommu=i, ats=a) for i, a in ((False, False), (True, False), (True, True))
-    )
+    direct, through, with_ats = (path(PCIE8, "gpu 0", "gpu 1", "peer", iommu=i) for i in ("off", "on", "ats"))
     assert over(through) == [("gpu 0", "pcie 0.0", "cpu 0.0", "pcie 0.0", "gpu 1")]
     assert with_ats == direct and through.rate < direct.rate
     assert through.latency - direct.latency == pytest.approx(330e-9 + 2 * 127.5e-9)  # a miss, and two parts more
-    host = [path(PCIE8, "cpu 0", "gpu 0", "pinned", iommu=i) for i in (False, True)]
+    host = [path(PCIE8, "cpu 0", "gpu 0", "pinned", iommu=i) for i in ("off", "on")]
     assert over(host[0]) == over(host[1]) and host[1].latency - host[0].latency == pytest.approx(330e-9)
+    redirected = path(PCIE8, "gpu 0", "gpu 1", "peer", acs=True)  # as far, and no translation is missed
+    assert over(redirected) == over(through) and through.latency - redirected.latency == pytest.approx(330e-9)
+    assert path(PCIE8, "cpu 0", "gpu 0", "pinned", acs=True) == host[0]
 
 
 def test_latency_is_a_sum_of_named_hops():
@@ -125,7 +130,7 @@ def test_latency_is_a_sum_of_named_hops():
 
 def test_loads_of_a_core_wait_and_stores_do_not():
     read, write = path(H100, "gpu 0", "cpu 0", "cpu"), path(H100, "cpu 0", "gpu 0", "cpu")
-    assert read.latency == 2 * write.latency and read.rate == pytest.approx(64 / read.latency)
+    assert read.latency == 2 * write.latency and read.rate == pytest.approx(10 * 64 / read.latency)  # lines under way
     assert write.rate == pytest.approx(GEN5 * 64 / 88)
     by_engine = path(H100, "cpu 0", "gpu 0", "pinned")
     assert write.time(64) < by_engine.time(64) and write.time("64 MiB") > by_engine.time("64 MiB")
@@ -136,6 +141,23 @@ def test_without_its_kernel_module_a_nic_or_drive_falls_back():
         back = path(H100, *ends, "peer", module=False)
         assert back.moves == path(H100, *ends, "pinned").moves and "pinned host memory" in back.note
     assert path(H100, "gpu 0", "gpu 1", "peer", module=False) == path(H100, "gpu 0", "gpu 1", "peer")
+
+
+def test_a_flag_is_true_or_false_wherever_it_matters_not_too():
+    with pytest.raises(TypeError, match="module must be True or False, got 'no'"):
+        path(H100, "gpu 0", "gpu 1", "pinned", module="no")
+
+
+def test_packets_are_those_of_the_device_that_copies():
+    """A NIC and a core copy as they do without a kernel, and four lanes carry what their answers leave."""
+    for ends, by in ((("nic 0", "gpu 0"), "peer"), (("nvme 0", "gpu 0"), "peer"), (("cpu 0", "gpu 0"), "cpu")):
+        assert path(H100, *ends, by, kernel=True) == path(H100, *ends, by)
+    first, second = path(H100, "gpu 0", "nic 0", "pinned", kernel=True).moves
+    assert first.rate == pytest.approx(GEN5 * 128 / 152) and first.rate < second.rate
+    for ends, kind in ((("nvme 0", "gpu 0"), "write"), (("gpu 0", "nvme 0"), "read")):
+        for back in ("none", "write", "read"):
+            part = pcie_part(kind, lanes=4, back=back)
+            assert path(H100, *ends, "peer", back=back).rate == pytest.approx(GEN5 / 4 * part)
 
 
 def test_chunks_pass_the_copies_as_a_pipeline_by_hand():
@@ -184,17 +206,30 @@ def test_laws_of_all_ends(server):
 ROWS = [(spec, model / spec.si - 1, why) for spec, model, why in published()]
 
 
-def test_published_rates_are_met_within_15_percent():
-    counted = [(spec.name, error) for spec, error, why in ROWS if not why]
-    assert len(counted) >= 20
-    assert [f"{name}: {error:+.1%}" for name, error in counted if abs(error) > 0.15] == []
+def test_published_figures_are_met_within_15_percent_but_for_six_that_are_told():
+    counted = [(spec, error) for spec, error, why in ROWS if not why]
+    assert len(counted) == 37
+    missed = {spec.id: round(error, 2) for spec, error in counted if abs(error) > 0.15}
+    assert missed == {"p2p-pcie": -0.51, "h2d-h100-kernel": 0.49, "p2p-pcie4-far": 0.30, "p2p-pcie4-root": 1.91,
+                      "h2d-pcie4-both": 1.58, "p2p-a40-far": -0.21}  # fmt: skip
+    for told in missed.values():
+        assert f"({told:+.0%}".replace("%", " %") in published.__doc__
+    said = (Path(__file__).parent.parent / "README.md").read_text("utf-8")
+    assert f"Of {len(counted)} published figures the model meets {len(counted) - len(missed)} within 15 %" in said
 
 
-def test_rows_that_set_a_constant_or_lie_outside_the_model_say_so():
-    off = [(error, why) for _, error, why in ROWS if why]
-    sets, outside = ([error for error, why in off if why.startswith("sets") == yes] for yes in (True, False))
-    assert len(sets) == 3 and all(abs(error) < 0.01 for error in sets)
-    assert len(outside) == 2 and all(error > 0.15 for error in outside)
+def test_every_measured_figure_of_the_table_is_held_against_the_model():
+    """None is left out but those that a model of another kind, or a rule of packets, is held against."""
+    table = {(spec.id, spec.attribute) for spec in catalog.memory_path.specs if spec.kind == "measured"}
+    elsewhere = {("pcie-eff", "usable_data_rate"), ("cxl", "ratio_to_local"), ("gpu-bar", "round_trip"),
+                 ("staging", "chunk")}  # fmt: skip
+    assert table - elsewhere == {(spec.id, spec.attribute) for spec, *_ in ROWS} & table
+    assert elsewhere <= table
+
+
+def test_rows_that_set_a_constant_say_so():
+    sets = [error for _, error, why in ROWS if why.startswith("sets")]
+    assert len(sets) == 3 == sum(bool(why) for *_, why in ROWS) and all(abs(error) < 0.01 for error in sets)
 
 
 # refusals -----------------------------------------------------------------------------------------------
@@ -211,8 +246,18 @@ def test_rows_that_set_a_constant_or_lie_outside_the_model_say_so():
     (lambda: path(H100, "gpu 0", "gpu 1", "peer", maker="ibm"), "maker must be one of amd, arm, intel, got 'ibm'"),
     (lambda: pcie_part("push"), "kind must be one of write, read, got 'push'"),
     (lambda: pcie_part("write", size=0), "size must be > 0 B, got 0"),
+    (lambda: pcie_part(lanes=2), "lanes must be one of x4, x8, x16, got 'x2'"),
+    (lambda: path(H100, "gpu 00", "gpu 0", "peer"), "two ends that 'peer' joins, got 'gpu 0' and 'gpu 0'"),
+    (lambda: path(H100, "gpu 0", "gpu 1", "nvlink", back="both"), "back must be one of none, write, read, got 'both'"),
+    (lambda: path(H100, "gpu 0", "cpu 0", "pinned", maker="ibm"), "maker must be one of amd, arm, intel, got 'ibm'"),
+    (lambda: path(H100, "gpu 0", "gpu 1", "pinned").time(8, 0), "chunk must be > 0 B, got 0"),
+    (lambda: path(H100, "gpu 0", "gpu 1", "pinned").cores("0 B"), "chunk must be > 0 B, got '0 B'"),
     (lambda: pcie_part("write", payload=32), "payload must be within 64..4096, got 32"),
+    (lambda: path(H100, "gpu 0", "gpu 1", "peer", iommu=True), "iommu must be one of off, on, ats, got True"),
     (lambda: calls("rdma"), "way must be one of peermem, dmabuf, cufile, got 'rdma'"),
+    (lambda: misplaced("peermem", ["cuMemAlloc"]), "order must name each of cuMemAlloc, ibv_reg_mr, .* once, got cuM"),
+    (lambda: register("nvme"), "memory must be one of host, gpu, managed, got 'nvme'"),
+    (lambda: register("gpu", "ibv_reg"), "call must be one of ibv_reg_mr, ibv_reg_dmabuf_mr, got 'ibv_reg'"),
 ])  # fmt: skip
 def test_refusals(ask, text):
     with pytest.raises(ValueError, match=text.replace("(", r"\(")):
@@ -242,9 +287,30 @@ def test_display():
 
 
 def test_calls_stand_in_the_order_of_the_interfaces():
-    order = [name for name, _ in calls("cufile")]
+    order = [name for name, *_ in calls("cufile")]
     assert order[0] == "cuFileDriverOpen" and order[-1] == "cuFileDriverClose"
     for opens, closes in (("open", "close"), ("cuFileBufRegister", "cuFileBufDeregister")):
         assert order.index(opens) < order.index("cuFileRead") < order.index(closes)
-    assert {"ibv_reg_dmabuf_mr"} == {n for n, _ in calls("dmabuf")} & {"ibv_reg_dmabuf_mr", "ibv_reg_mr"}
-    assert all(does for way in ("peermem", "dmabuf", "cufile") for _, does in calls(way))
+    assert {"ibv_reg_dmabuf_mr"} == {n for n, *_ in calls("dmabuf")} & {"ibv_reg_dmabuf_mr", "ibv_reg_mr"}
+    assert all(does for way in ("peermem", "dmabuf", "cufile") for _, does, _ in calls(way))
+
+
+def test_what_stands_too_early_is_named_and_other_right_orders_are_right():
+    for way in ("peermem", "dmabuf", "cufile"):
+        order = [name for name, *_ in calls(way)]
+        assert misplaced(way, order) == ()
+        assert {call for call, _ in misplaced(way, order[::-1])} == {name for name, _, needs in calls(way) if needs}
+    open_, driver, handle, buffer, read, *rest = order[1], order[0], *order[2:]
+    assert misplaced("cufile", [open_, driver, buffer, handle, read, *rest]) == ()
+    assert misplaced("cufile", [driver, open_, handle, read, buffer, *rest]) == ((read, buffer),)
+
+
+def test_memory_is_registered_or_refused_as_the_call_refuses_it():
+    assert "peermem" in register("gpu") and "DMA-BUF" in register("gpu", "ibv_reg_dmabuf_mr")
+    assert register("host") == register("host", module=False)
+    for ask, errno in (({"memory": "gpu", "module": False}, "EFAULT"), ({"memory": "managed"}, "EFAULT"),
+                       ({"memory": "gpu", "call": "ibv_reg_dmabuf_mr", "module": False}, "EOPNOTSUPP"),
+                       ({"memory": "host", "call": "ibv_reg_dmabuf_mr"}, "EBADF")):  # fmt: skip
+        with pytest.raises(OSError, match=r"memory: .*;") as refused:
+            register(**ask)
+        assert refused.value.errno == getattr(errnos, errno)

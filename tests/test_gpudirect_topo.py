@@ -99,11 +99,19 @@ def test_law_what_a_fabric_prints_is_read_back(name):
     (OLD.replace("SOC     PHB     0-9,20-29\nGPU1", "SOC\nGPU1"), "line 2: the row of GPU0 .* 4 names, got X PIX SOC;"),
     (OLD.replace("PIX     SOC", "P1X     SOC", 1), "line 2: the row of GPU0 .* got X P1X SOC PHB;"),
     (NICS.replace("NIC1\tSYS", "NIC2\tSYS"), "the rows of NIC1 are missing"),
+    (NICS.replace("GPU1\tNV18\t X", "GPU1\tNV18\tPIX"), "GPU1 and GPU1 must have one class, X .* got PIX and PIX"),
+    (TABS.replace("PIX", " X "), "GPU0 and GPU1 must have one class, X .* got X and X"),
+    ("", "it holds none"),
     (NICS.replace("GPU0\t X \tNV18", "GPU0\t X \tNV12"), "GPU0 and GPU1 must have one class"),
 ])  # fmt: skip
 def test_broken_matrices_are_refused(text, error):
     with pytest.raises(FileFormat, match=error):
         read_topo(text)
+
+
+def test_a_fabric_without_servers_has_no_matrix():
+    with pytest.raises(ValueError, match=r"kind must be one of .*, got 'gpu'"):
+        topo(topologies.build("torus", shape=(2, 2)))
 
 
 def test_a_wrong_name_is_answered_with_the_names():
@@ -166,6 +174,11 @@ def test_ibv_devinfo_by_hand():
     assert read_ibv_devinfo(bare) == (port,)
 
 
+def test_a_speed_that_the_device_does_not_know_is_no_rate():
+    (port,) = read_ibv_devinfo(VERBOSE.replace("25.0 Gbps (32)", "invalid speed (0)"))
+    assert port.rate is None and port.facts["active_speed"] == "invalid speed (0)"
+
+
 def test_rdma_link_by_hand():
     new = "link mlx5_0/1 state ACTIVE physical_state LINK_UP netdev p1p1 \nlink rxe_0/1 state DOWN netdev p1p2\n"
     old = ("1/1: mlx5_0/1: subnet_prefix fe80:0000:0000:0000 lid 13399 sm_lid 49151 lmc 0 state ACTIVE "
@@ -180,6 +193,13 @@ def test_rdma_link_by_hand():
 @pytest.mark.parametrize(("read", "text", "error"), [
     (read_ibv_devinfo, "No IB devices found\n", "it holds no port"),
     (read_ibv_devinfo, "hca_id: mlx5_0\n  port: 1\n", "line 2: a port of mlx5_0 must have a number and a state"),
+    (read_ibv_devinfo, "", "it holds no port"),
+    (read_ibv_devinfo, PLAIN[PLAIN.index("      port:") :], "line 1: a port of a device must have"),
+    (read_ibv_devinfo, PLAIN[: PLAIN.index("ACTIVE (4)") + 5] + "\n", "a port of mlx5_12 .*PORT_ACTIV"),
+    (read_ibv_devinfo, PLAIN[: PLAIN.index("Ethernet") + 5] + "\n", "known link layer, got .*'Ether'"),
+    (read_ibv_devinfo, PLAIN.replace("PORT_DOWN (1)", "invalid state (0)"), "invalid state"),
+    (read_rdma_link, "link mlx5_0/1 state ACTIVE physical_state LINK_UP netdev\n", "line 1: a port of mlx5_0 .* cut"),
+    (read_rdma_link, "link mlx5_0/1 state ACTI\n", "line 1: a port of mlx5_0 .*'ACTI'"),
     (read_rdma_link, "1: lo: <LOOPBACK>\n2: eth0: <UP>\n", "it holds none"),
     (read_rdma_link, "link mlx5_0/1 netdev eth0\n", "line 1: a port of mlx5_0 must have"),
 ])  # fmt: skip

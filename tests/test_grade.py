@@ -22,7 +22,7 @@ from student_files import student_version
 
 from fabriclab import __main__, exercises
 from fabriclab.exercises import Proxy, Question, Verdict
-from fabriclab.grading import graders, notebooks, release, results, sandbox, works
+from fabriclab.grading import graders, notebooks, results, sandbox, works
 from fabriclab.grading.sandbox import Limits, Sandbox, SandboxError
 from fabriclab.texts import text
 
@@ -149,7 +149,7 @@ def test_the_exercises_of_the_course(root, tmp_path, monkeypatch):
     for source in (root / "solutions").glob("*.ipynb"):
         hand_in(tmp_path / "room" / "solved", source.stem, source.read_bytes())
         hand_in(tmp_path / "room" / "open", source.stem, (root / "exercises" / source.name).read_bytes())
-    release.new_key(tmp_path / "key")
+    notebooks.new_key(tmp_path / "key")
     for n, more in enumerate(([], ["--key", tmp_path / "key"])):
         out = tmp_path / f"grades{n}.csv"
         assert run("grade", tmp_path / "room", "--out", out, "--reference", root / "solutions", *more) == 0
@@ -399,7 +399,7 @@ def test_a_student_of_an_earlier_run_is_marked_until_there_is_work_again(tmp_pat
 def test_results_of_two_kinds_are_not_mixed(tmp_path, capsys):
     room, out, key = tmp_path / "room", tmp_path / "grades.csv", tmp_path / "key"
     hand_in(room, "ann", book())
-    release.new_key(key)
+    notebooks.new_key(key)
     assert run("grade", room, "--out", out) == 0
     before = out.read_bytes(), out.with_suffix(".json").read_bytes()
     for other in (["--key", key], ["--time-factor", "2"]):
@@ -637,7 +637,7 @@ def test_a_replay_of_a_verdict_that_met_the_time_limit_says_so(tmp_path, capsys)
 
 def test_a_verdict_is_repeated_from_the_file_alone(tmp_path, capsys):
     room, out, key = tmp_path / "room", tmp_path / "grades.csv", tmp_path / "key"
-    release.new_key(key)
+    notebooks.new_key(key)
     hand_in(room, "ann", book())
     hand_in(room, "bob", book(cell("ex9-a", "1"), a="import random\ndef double(x):\n    return random.random()"))
     assert run("grade", room, "--out", out, "--key", key) == 0
@@ -949,11 +949,11 @@ def data_of(path):
 
 
 def test_a_key_is_secret_and_never_overwritten(classroom, capsys):
-    mode, key = stat.S_IMODE(Path("class.key").stat().st_mode), release.read_key("class.key")
+    mode, key = stat.S_IMODE(Path("class.key").stat().st_mode), notebooks.read_key("class.key")
     assert mode == 0o600 and len(bytes.fromhex(key)) == 32
     assert run("release", "--new-key", "class.key") == 2 and "still needed" in capsys.readouterr().err
-    assert release.read_key("class.key") == key and release.fingerprint(key) not in key
-    assert release.token(key, "ann") != release.token(key, "bob") != release.token(key + "0", "bob")
+    assert notebooks.read_key("class.key") == key and notebooks.fingerprint(key) not in key
+    assert notebooks.token(key, "ann") != notebooks.token(key, "bob") != notebooks.token(key + "0", "bob")
 
 
 @pytest.mark.parametrize(("rights", "code", "said"), [
@@ -1015,9 +1015,9 @@ def test_real_names_are_folders_and_are_found_again(classroom):
     Path("list").write_text("\ufeff" + "\r\n".join(names), encoding="utf-8")
     assert run("release", "9", "--key", "class.key", "--per-student", "list", "--out", "handout") == 0
     tokens = {json.loads(path.read_bytes())["metadata"]["fabriclab"]["student"] for path in Path("handout").glob("*/*")}
-    key = release.read_key("class.key")
-    assert tokens == {release.token(key, name) for name in names}
-    assert release.token(key, "Zoe\u0308") == release.token(key, "Zo\u00eb")  # as some systems write it
+    key = notebooks.read_key("class.key")
+    assert tokens == {notebooks.token(key, name) for name in names}
+    assert notebooks.token(key, "Zoe\u0308") == notebooks.token(key, "Zo\u00eb")  # as some systems write it
     assert run("grade", "handout", "--key", "class.key", "--out", "grades.csv") == 0
     assert all(not note for note in notes(Path("grades.csv")).values()) and len(table(Path("grades.csv"))) == 5
     page = shown(Path("grades", "Shane O'Neil.html"))
@@ -1029,7 +1029,7 @@ def test_a_file_of_somebody_else_is_noted(classroom, capsys):
     for name, owner in (("ann", "ann"), ("bob", "ann"), ("cyd_99", "cyd"), ("dan", "eve")):
         made = book(*[cell("", mine.get(name, "n = 8"))], b=f"# {name}\ndef three(clock): return '{name}'",
                     a=f"def double(x): return '{name}'", c=f"def name(): return '{name}'")  # fmt: skip
-        made["metadata"] = {"fabriclab": {"student": release.token(release.read_key("class.key"), owner)}}
+        made["metadata"] = {"fabriclab": {"student": notebooks.token(notebooks.read_key("class.key"), owner)}}
         hand_in(Path("in", name), "exercise9", made)
     Path("list").write_text("ann\nbob\ncyd\neve")
     assert run("grade", "in", "--key", "class.key", "--per-student", "list", "--out", "grades.csv") == 0

@@ -67,7 +67,7 @@ def test_no_flow_ends_sooner_than_alone(program):
 
 
 def test_what_it_cannot_do_is_refused():
-    with pytest.raises(ValueError, match="engine 'ideal' takes no changes; use engine 'flow'"):
+    with pytest.raises(ValueError, match="engine 'ideal' takes no changes; use 'flow'"):
         run_line([10.0], [[0]], 100.0, changes=turns(5.0, 0, 5.0), engine="ideal")
     with pytest.raises(Unreachable, match=r"flow 1 can never end: it crosses host 1 -> host 2 \(link 2\)"):
         run_line([10.0, 0.0], [[0], [0, 1]], 10.0, engine="ideal")

@@ -4,11 +4,12 @@ import itertools
 
 import numpy as np
 import pytest
+import rdma_pairs
 from test_views import BLINDNESS, contrast, lab, linear
 
 import fabriclab as fl
 from fabriclab import collectives, registry, topologies
-from fabriclab.checks import forms
+from fabriclab.checks.predictions import _asking
 from fabriclab.views import live
 from fabriclab.views.live.widget import Live
 from fabriclab.views.page import ROLES
@@ -86,11 +87,17 @@ VIEWS = {
         favoured, controls={"popular": live.Slider(1, 8), "choices": live.Choice((1, 3))}, popular=2
     ),
     "server": lambda: live.server(),
+    "copies": lambda: live.copies("peer"),
+    "drive": lambda: live.copies("peer", source="nvme", server="dgx_a100", size="1 GiB"),
+    "savings": lambda: live.savings(),
+    "chunks": lambda: live.chunks(64.0, "pageable"),
     "gigaio": lambda: live.gigaio(wirings=("2s-2rp-split-flat", "2s-2rp-std-flat")),
     "overlap": lambda: live.overlap(bucket=1260),
     "priority": lambda: live.overlap(bucket=220, priority=True),
     "straggler": lambda: live.straggler(),
     "slow link": lambda: live.straggler(ranks=7, what="link", way="binomial_tree"),
+    "queue pair": lambda: live.queue_pair(),
+    "request": lambda: live.request(step=9),
     "ruler": lambda: live.ruler({"copy": "10 GB/s"}, {"NVLink 4": "450 GB/s"}),
 }
 MEASURED = {"here": kept("measured", samples=[[1e-3, 1e-3, 2e-3], [2e-3, 2e-3, 3e-3]]), "there": kept("published")}
@@ -236,6 +243,29 @@ def test_lines_that_change_places_are_marked_where_they_do():
     assert said == ["lines cross near 190 kB"]
 
 
+@pytest.mark.parametrize(("way", "opcode"), [("WRITE", 0), ("WRITE with immediate", 1), ("SEND", 2), ("READ", 4)])
+def test_a_request_counts_what_the_device_counts(way, opcode):
+    a, b = rdma_pairs.pair()
+    if opcode in (1, 2):
+        b.qp.post_recv(rdma_pairs.receive(b))
+    assert rdma_pairs.outcome(a, rdma_pairs.request(a, b, opcode)) == rdma_pairs.OK
+    b.rcq.poll()
+    whole = live.request(way, 13)
+    device = {k: getattr(a.ctx.counters, k) + getattr(b.ctx.counters, k)
+              for k in ("copies", "doorbells", "transfers", "polled")}  # fmt: skip
+    assert [whole.scene.table[k][-1] for k in ("copies", "doorbells", "transfers")] == [*device.values()][:3]
+    assert f"completions polled {device['polled']}" in whole.scene.said and whole.scene.table["calls"].sum() == 0
+    assert ("program B" in whole.scene.table["who"]) == (opcode in (1, 2))
+
+
+def test_steps_of_a_queue_pair_are_judged_by_the_device():
+    view = live.queue_pair("RC", "RESET", "RTS")
+    assert "is refused: no step leads from RESET to RTS" in view.scene.said and "Errno" not in view.scene.said
+    assert view.set(now="RTR").scene.table["attribute"].tolist() == [
+        "TIMEOUT", "RETRY_CNT", "RNR_RETRY", "MAX_QP_RD_ATOMIC", "SQ_PSN"]  # fmt: skip
+    assert view.set(kind="UD").scene.table["attribute"].tolist() == ["SQ_PSN"]
+
+
 def test_a_bubble_of_two_stages_by_hand():
     table = live.bubble(2, 2, "1F1B").scene.table
     rows = zip(*(table[k].tolist() for k in ("stage", "what", "number", "start [s]", "finish [s]")), strict=True)
@@ -357,6 +387,18 @@ def test_the_table_holds_the_numbers_that_are_drawn(name):
                  for n, c in zip(*(drawn[part].fields[k] for k in ("names", "colour")), strict=True)
                  if c != COLOUR["grey"]}  # fmt: skip
         assert shown == {f"{a} – {b}" for a, b, n in zip(*(table[k] for k in ("from", "to", "cut")), strict=True) if n}
+    elif "over" in table.columns:
+        rows = zip(*(table[k] for k in ("by", "over", "rate [B/s]", "time [s]")), strict=True)
+        told = [f"{by}: {over}, {fl.units.format_rate(r)}, {fl.units.format_time(t)}" for by, over, r, t in rows]
+        assert drawn["words"].fields["texts"][-table.n_rows :] == told == drawn["copies"].fields["names"]
+    elif "who" in table.columns:
+        assert drawn["actors"].fields["names"] == table["who"].tolist()
+        assert drawn["what"].fields["texts"] == table["what"].tolist()
+    elif "copies" in table.columns:
+        bars, ticks = drawn["bars"].fields, drawn["x ticks"].fields
+        slope = np.polyfit([fl.units.time(t) for t in ticks["texts"]], ticks["x"], 1)
+        last = np.cumsum(table["copies"]) - 1
+        assert (bars["x"] + bars["w"])[last] == pytest.approx(np.polyval(slope, table["time [s]"]), abs=0.5)
     elif "words" in drawn and "cables" in drawn:  # a map: each cable as a line, or as two stubs
         layers = [drawn[part].fields for part in ("cables", "stubs") if part in drawn]
         shown = {n: c for f in layers for n, c in zip(f["names"], f["colour"], strict=True)}
@@ -396,6 +438,8 @@ def test_the_table_holds_the_numbers_that_are_drawn(name):
         assert drawn["dots"].fields["x"] == pytest.approx(
             np.interp(np.log(table["rate [B/s]"]), at, ticks["x"]), abs=0.1
         )
+    elif "attribute" in table.columns:
+        assert drawn["attributes"].fields["texts"] == table["attribute"].tolist()
     elif "lines" in drawn:
         ticks, first = drawn["y ticks"].fields, slice(0, 4)
         at = np.log([fl.units.time(t) for t in ticks["texts"]])
@@ -405,7 +449,7 @@ def test_the_table_holds_the_numbers_that_are_drawn(name):
         )
     else:
         assert name in ("opened", "small fabric", "failures", "table")
-    if "margins" in drawn:
+    if "margins" in drawn and "over" not in table.columns:
         assert drawn["cables"].fields["ptr"].size - 1 == len(drawn["cables"].fields["names"]) == table.n_rows
         assert drawn["failed"].fields["x"].size == np.count_nonzero(table["failed"])
 
@@ -444,7 +488,7 @@ def test_wrong_values_are_refused_by_name():
         live.stepper("all_reduce", "ring", 17)
     with pytest.raises(ValueError, match=r"blocks times segments of .* within 1\.\.256, got 512"):
         live.stepper("all_to_all", "direct", 16, segments=2)
-    with pytest.raises(ValueError, match="a node of the fabric for each of the 1 switches of the schedule"):
+    with pytest.raises(ValueError, match="a node of the fabric for each switch of the schedule"):
         live.stepper("all_reduce", "nvls_two_shot", 4, switches=[4, 4])
     with pytest.raises(ValueError, match=r"nodes of fabric must be within 1\.\.200, got "):
         live.stepper("all_reduce", "ring", 4, fabric=HALL)
@@ -521,7 +565,7 @@ def test_an_error_is_shown_again_in_words_and_no_text_tells_of_the_state_before(
 
 
 def test_a_form_whose_ends_are_close_begins_within_them():
-    assert forms.prediction("x", "s", (1.2, 1.4), None, None).values == {"low": 1.2, "value": 1.2, "high": 1.4}
+    assert _asking("x", "s", (1.2, 1.4), None, None).values == {"low": 1.2, "value": 1.2, "high": 1.4}
 
 
 # display ------------------------------------------------------------------------------------------

@@ -350,6 +350,30 @@ def test_many_cables_within_the_lowest_row_have_more_room():
     assert deepest("mi300x") > 3 > 2 > deepest("gh200") > 1
 
 
+# copies -------------------------------------------------------------------------------------------
+def test_copies_run_over_the_cables_of_their_parts_and_stand_apart():
+    drawn = live.copies("pageable", "SYS", size="1 GB").scene.layers
+    box, over, number = (drawn[k].fields for k in ("nodes", "copies", "numbers"))
+    middle = dict(zip(box["names"], box["x"] + box["w"] / 2, strict=True))
+    ptr = over["ptr"].astype(int)
+    ends = [(over["x"][a], over["x"][b - 1]) for a, b in itertools.pairwise(ptr)]
+    for (start, end), (a, b) in zip(ends, [("nic 0.7", "cpu 0.0"), *[("cpu 0.0",) * 2] * 2, ("cpu 0.0", "gpu 0.0")],
+                                    strict=True):  # fmt: skip
+        assert abs(start - middle[a]) < 115 and abs(end - middle[b]) < 115  # a processor is 155 wide
+    assert number["texts"] == ["1", "2", "3", "4"] * 2
+    spots = np.stack([number["x"], number["y"]], axis=1)
+    assert np.all(np.abs(spots[:, None] - spots).max(axis=2) + 99 * np.eye(8) >= 18)  # no number hides another
+    assert drawn["words"].fields["y"].max() < live.copies("pageable").scene.height
+
+
+def test_the_last_chunk_arrives_when_the_path_says():
+    way = fl.gpudirect.path(topologies.build("dgx_h100"), "gpu 0", "gpu 1", "pageable")
+    scene = live.chunks(64.0, "pageable").scene
+    assert scene.table["finish [s]"].max() == pytest.approx(way.time("8 MiB", "64 KiB"), rel=1e-12)
+    assert scene.table["start [s]"].min() == pytest.approx(way.moves[0].latency)
+    assert fl.units.format_time(way.time("8 MiB", "64 KiB")) in scene.said
+
+
 # steppers -----------------------------------------------------------------------------------------
 STEPPERS = {
     "ring of 4": lambda: live.stepper("all_reduce", "ring", 4, step=2),

@@ -302,10 +302,10 @@ def test_repeat_equals_the_expanded_run_with_one_slow_link(engine, factor):
         ([0, 1, 2, 4], r"placement must be within 0\.\.3, got 4"),
         ([0, -1, 2, 3], r"placement must be within 0\.\.3, got -1"),
         ([0, 3, 2, 3], "puts ranks 1 and 3 on endpoint 3"),
-        ([0, 1, 2], r"of shape \(any, 4\) \(endpoints, a row for each group\), got int64 of shape \(1, 3\)"),
+        ([0, 1, 2], r"of shape \(any, 4\) \(endpoints, a row for each group\), got int64 \(1, 3\)"),
         ([0.0, 1.0, 2.0, 3.0], "must be whole numbers"),
-        ([[[0, 1, 2, 3]]], r"got int64 of shape \(1, 1, 4\)"),
-        ([[0, 1, 2, 3], [0, 1, 2, 3]], "on endpoint 0; each endpoint holds one rank"),
+        ([[[0, 1, 2, 3]]], r"got int64 \(1, 1, 4\)"),
+        ([[0, 1, 2, 3], [0, 1, 2, 3]], "on endpoint 0; each holds one rank"),
     ],
 )
 def test_placements_that_do_not_fit_are_refused(placement, message):

@@ -21,12 +21,12 @@ from hypothesis import strategies as st
 from fabriclab import measure
 from fabriclab.core.result import bus_factor
 from fabriclab.errors import TooLarge
-from fabriclab.measure import _collectives, _host, _launch, _machine, _rounds, _shm
+from fabriclab.measure import _collectives, _host, _launch, _rounds, _shm
 
 FOUR = ("all_reduce", "reduce_scatter", "all_gather", "broadcast")
 SHORT = {"rounds": 5, "warmup": 1}
 ODD_SIZES = ["0 B", "8 B", "36 B", 4 * 1001, "64 KiB"]  # none, fewer items than ranks, not a multiple, a multiple
-needs_mpi = pytest.mark.skipif(not _machine.machine().mpi, reason="mpi4py or mpiexec is not installed")
+needs_mpi = pytest.mark.skipif(not _launch.has_mpi(), reason="mpi4py or mpiexec is not installed")
 
 
 @pytest.fixture(autouse=True)
@@ -93,23 +93,23 @@ def test_memory_copy_counts_each_byte_once():
 
 
 def test_load_note_by_hand():
-    assert _machine.load_note(np.array([3.12, math.nan, -2])).startswith("load 3.1 on 2 cores: the machine is sh")
-    assert _machine.load_note(np.array([3.1, 0.02, -2])) == (
+    assert _launch.load_note(np.array([3.12, math.nan, -2])).startswith("load 3.1 on 2 cores: the machine is sh")
+    assert _launch.load_note(np.array([3.1, 0.02, -2])) == (
         "load 3.1 on 2 cores, other programs took 2% of the processor time"
     )
-    assert "upper bounds" in _machine.load_note(np.array([0.0, 0.5, -1]))
+    assert "upper bounds" in _launch.load_note(np.array([0.0, 0.5, -1]))
 
 
 def test_cores_follow_the_quota_of_a_container(tmp_path):
-    quota, usable = tmp_path / "cpu.max", _machine.cores(tmp_path / "none")
+    quota, usable = tmp_path / "cpu.max", _launch.cores(tmp_path / "none")
     quota.write_text("50000 100000\n")
-    assert _machine.cores(quota) == 1
+    assert _launch.cores(quota) == 1
     quota.write_text(f"{usable * 100000 - 50000} 100000\n")
-    assert _machine.cores(quota) == usable
+    assert _launch.cores(quota) == usable
     quota.write_text("1000000000 100000\n")
-    assert _machine.cores(quota) == usable
+    assert _launch.cores(quota) == usable
     quota.write_text("max 100000\n")
-    assert _machine.cores(quota) == usable
+    assert _launch.cores(quota) == usable
 
 
 # ------------------------------------------------------------------ shape
@@ -142,7 +142,7 @@ def test_collectives_between_processes(what, monkeypatch):
     assert result.busbw == pytest.approx(result.size / result.time * bus_factor(what, 3))
     assert result.asked == {"transport": "shm", "ranks": 3, **SHORT}
     assert done[-1] == (25, 25)
-    assert any("3 ranks shared" in note for note in result.notes) == (_machine.cores() < 3)
+    assert any("3 ranks shared" in note for note in result.notes) == (_launch.cores() < 3)
 
 
 @needs_mpi
@@ -152,7 +152,7 @@ def test_mpi_is_the_first_choice():
     assert not any("instead" in note for note in result.notes)
 
 
-@pytest.mark.skipif(not _machine.has("torch"), reason="torch is not installed")
+@pytest.mark.skipif(not _launch.has("torch"), reason="torch is not installed")
 @pytest.mark.parametrize("what", FOUR)
 def test_collectives_over_gloo(what):
     result = getattr(measure, what)(ODD_SIZES, 3, "gloo", oversubscribe=True, **SHORT)
@@ -174,7 +174,7 @@ for what in sys.argv[1:]:
 @needs_mpi
 def test_ranks_of_a_job_measure_together_and_agree(root, tmp_path):
     env = _launch.environment({"transport": "mpi", "ranks": 3, "scratch": str(tmp_path)})
-    command = [_machine.mpiexec(), "-n", "3", sys.executable, "-c", JOB, *FOUR]
+    command = [_launch.mpiexec(), "-n", "3", sys.executable, "-c", JOB, *FOUR]
     done = subprocess.run(command, env=env, cwd=root, capture_output=True, text=True, timeout=60)
     for what in FOUR:
         lines = [
@@ -438,8 +438,23 @@ def test_one_sided_refusals_and_stored_measurement(monkeypatch):
     monkeypatch.setattr(_host, "_other", slice)  # a process that answers nothing, and ends
     found = measure.one_sided((8, "16 MiB"), repeats=1)
     assert {result.obtained for result in found.values()} == {"stored"}
-    assert "no bytes from another process" in found["write"].notes[0]
+    assert "not measured here: no bytes from another process (" in found["write"].notes[0]
     assert found["write"].size.tolist() == [8, 2**24]
+
+
+def test_a_time_is_that_of_one_transfer_and_stands_at_its_way(monkeypatch):
+    receive = _host._receive
+    monkeypatch.setattr(_host, "_receive", lambda link, room: (time.sleep(0.05), receive(link, room)))
+    found = measure.one_sided(8, repeats=1)
+    assert [way for way, result in found.items() if result.time[0] > 0.05] == ["tcp"]
+    monkeypatch.setattr(_host, "timeit", lambda do, number: 1e-5 * number)
+    assert _host._in_turns([int, str], 3) == pytest.approx(np.full((2, 3), 1e-5))
+
+
+def test_a_request_that_moves_nothing_is_found_even_with_one_byte(monkeypatch):
+    monkeypatch.setattr(_host._Side, "runs", lambda self, opcode, mr, n: lambda: None)
+    with pytest.raises(measure.WrongAnswer, match="of 1 B between two processes"):
+        measure.one_sided(1, repeats=1)
 
 
 def test_wrong_bytes_of_another_process_are_no_measurement(monkeypatch):
@@ -515,10 +530,8 @@ def test_stored_refusals():
 
 
 def test_machine_says_what_is_here():
-    here = measure.machine()
-    assert 1 <= here.cores <= os.cpu_count()
-    assert here.memory > 1e8
-    assert {type(here.mpi), type(here.gpu)} == {bool}
+    assert 1 <= measure.cores() <= os.cpu_count()
+    assert measure.has_mpi() == (_launch.has("mpi4py") and bool(_launch.mpiexec()))
 
 
 def test_the_bar_is_one_line_for_people_only(monkeypatch):

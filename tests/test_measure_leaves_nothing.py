@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from fabriclab import measure
-from fabriclab.measure import _launch, _machine
+from fabriclab.measure import _launch
 
 psutil = pytest.importorskip("psutil")
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc and /dev/shm")
@@ -23,8 +23,8 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 print("begin", flush=True)
 measure.all_reduce("64 KiB", 2, sys.argv[1], rounds=1_000_000)
 """
-needs_mpi = pytest.mark.skipif(not _machine.machine().mpi, reason="mpi4py or mpiexec is not installed")
-needs_torch = pytest.mark.skipif(not _machine.has("torch"), reason="torch is not installed")
+needs_mpi = pytest.mark.skipif(not _launch.has_mpi(), reason="mpi4py or mpiexec is not installed")
+needs_torch = pytest.mark.skipif(not _launch.has("torch"), reason="torch is not installed")
 TRANSPORTS = ["shm", pytest.param("mpi", marks=needs_mpi), pytest.param("gloo", marks=needs_torch)]
 
 
@@ -75,9 +75,10 @@ def test_workers_that_hang_are_ended_with_advice(monkeypatch):
 
     def stop_one(done, of):
         if not family:
-            family.extend(psutil.Process().children())
-            workers = [p for p in family if "fabriclab.measure._worker" in p.cmdline()]
-            workers[0].suspend()
+            # A test before this one may have left the tracker of shared memory that Python keeps.
+            children = psutil.Process().children()
+            family.extend(p for p in children if "fabriclab.measure._worker" in p.cmdline())
+            family[0].suspend()
 
     monkeypatch.setattr(_launch, "text_bar", lambda: stop_one)
     with pytest.raises(TimeoutError, match=r'no sign of life for 1\.5 s.*smaller size.*transport="shm"'):

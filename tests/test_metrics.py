@@ -367,7 +367,7 @@ def test_a_fabric_without_cables_is_refused():
 def test_flows_that_load_nothing_are_refused():
     fabric = topologies.build("crossbar", hosts=3)
     for flows in (Flows.make(0, 0, 1.0), Flows.make(0, 1, 0.0)):
-        with pytest.raises(ValueError, match=r"flows must send bytes from a node to another, got <Flows: 1 flows"):
+        with pytest.raises(ValueError, match=r"flows must send bytes between nodes, got <Flows: 1 flows"):
             metrics.throughput(fabric, flows)
     both = metrics.throughput(fabric, Flows.make([0, 1], [0, 2], 50e9))
     assert both.part == pytest.approx(1)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fabriclab import collectives, registry
 from fabriclab.collectives import build, expected, msccl
-from fabriclab.collectives._definition import at_root, definition
+from fabriclab.collectives._algorithm import at_root, definition
 from fabriclab.errors import TooLarge
 
 NAMES = [
@@ -99,9 +99,9 @@ def test_a_ring_of_two_by_hand():
 
 
 def test_it_is_said_what_has_no_place_in_it(monkeypatch):
-    with pytest.raises(ValueError, match="switches or blocks of several sizes"):
+    with pytest.raises(ValueError, match="switches or blocks of several"):
         collectives.msccl_xml(build("all_reduce", "aggregation_tree", 4))
-    with pytest.raises(ValueError, match="switches or blocks of several sizes"):
+    with pytest.raises(ValueError, match="switches or blocks of several"):
         collectives.msccl_xml(build("all_to_all", "direct", 2, traffic=[[0, 1], [2, 0]]))
     for name in ("barrier.dissemination", "send_recv.direct"):
         with pytest.raises(ValueError, match=f"collective must be one of all_reduce, .* got '{name.split('.')[0]}'"):

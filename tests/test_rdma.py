@@ -4,6 +4,8 @@ import errno
 import json
 import os
 import select
+import sys
+import threading
 
 import numpy as np
 import pytest
@@ -230,6 +232,35 @@ def test_unsignaled_requests_give_their_places_back_with_a_signaled_one():
         a.qp.post_send(request(a, b, send_flags=0))
         a.qp.post_send(request(a, b, send_flags=0))
         assert outcome(a, request(a, b)) == OK
+
+
+def test_threads_that_share_a_pair_lose_nothing():
+    a, b = pair(max_send_wr=100, cqe=100)
+    interval = sys.getswitchinterval()
+    each, found, errors = 3000, [], []
+
+    def post(k):
+        wr, posted = request(a, b, at=8 * k, to=8 * k, wr_id=k), 0
+        while posted < each and not errors:
+            try:
+                a.qp.post_send(wr)
+                posted += 1
+            except rdma.PyverbsRDMAError as error:
+                if "the send queue is full" not in str(error):
+                    errors.append(error)
+
+    threads = [threading.Thread(target=post, args=(k,)) for k in range(3)]
+    try:
+        sys.setswitchinterval(1e-6)
+        for thread in threads:
+            thread.start()
+        found = completions(a.scq, 3 * each, seconds=60)
+    finally:
+        sys.setswitchinterval(interval)
+    assert not errors
+    assert [sum(wc.wr_id == k for wc in found) for k in range(3)] == [each] * 3
+    assert a.ctx.counters.transfers == a.qp.posted == 3 * each
+    assert a.scq.poll()[0] == 0
 
 
 @pytest.mark.parametrize("again", [False, True])

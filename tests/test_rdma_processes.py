@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -196,26 +197,55 @@ if __name__ == "__main__":
     process = rdma.Process(target)
     process.recv()
     process.stop()
-    print(process.pid, flush=True)
+    print(process.pid, os.getpid(), flush=True)
     os.kill(os.getpid(), 9)
 """
 
 
 def test_nothing_is_left(tmp_path, root):
-    before = sorted(os.listdir("/dev/shm"))
     (tmp_path / "orphan.py").write_text(ORPHAN)
     command = [sys.executable, str(tmp_path / "orphan.py"), str(root / "tests")]
     done = subprocess.run(
         command, env={**os.environ, "PYTHONPATH": str(root)}, capture_output=True, text=True, timeout=60
     )
     assert done.returncode == -9, done.stderr
-    wait_until(lambda: not Path(f"/proc/{done.stdout.strip()}/cmdline").exists() or ran(done.stdout.strip())[0] == "Z")
-    assert sorted(os.listdir("/dev/shm")) == before
+    pids = done.stdout.split()
+    for pid in pids:
+        wait_until(lambda pid=pid: not Path(f"/proc/{pid}/cmdline").exists() or ran(pid)[0] == "Z")
+    places = ("/dev/shm", tempfile.gettempdir(), tmp_path)
+    left = [name for place in places for name in os.listdir(place) if any(pid in name for pid in pids)]
+    assert left == []
+
+
+def test_memory_is_no_part_of_dev_shm():
+    mine = side(size=2**27)
+    room = os.statvfs("/dev/shm").f_bavail
+    np.frombuffer(mine.mr.memory, np.uint8)[:] = 1  # 128 MiB; a container has 64
+    assert abs(os.statvfs("/dev/shm").f_bavail - room) * os.statvfs("/dev/shm").f_frsize < 2**26
+
+
+def test_without_memfd_a_file_without_a_name_serves_and_without_both_the_error_says_so(monkeypatch):
+    monkeypatch.delattr(os, "memfd_create")
+    mine = side()
+    assert "(deleted)" in os.readlink(f"/proc/self/fd/{mine.ctx.arena.fd}")
+    with rdma.Process(target) as process:
+        peer = connected(process, mine)
+        mine.mr.write(b"in file.", 8)
+        assert outcome(mine, request(mine, peer, to=8)) == OK
+        assert outcome(mine, request(mine, peer, READ, at=8, to=8)) == OK
+        assert mine.mr.read(8, 8) == b"in file."
+        process.send("mine.qp.post_send(__import__('rdma_pairs').request(mine, opcode=2))")
+        mine.qp.post_recv(receive(mine, 64))
+        assert completions(mine.rcq)[0].byte_len == 8
+        process.send(None)
+    monkeypatch.delattr(os, "O_TMPFILE")
+    with pytest.raises(rdma.PyverbsRDMAError, match=r"needs Linux, with files without a name and /proc.*container"):
+        rdma.Context()
 
 
 def test_segments_go_with_their_contexts():
     def maps():
-        return Path("/proc/self/maps").read_text().count("fabriclab-rdma")
+        return Path("/proc/self/maps").read_text().count("memfd:rdma")
 
     def make():
         a, b = side(), side()

@@ -9,8 +9,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from rdma_pairs import ALL, CAS, FAA, OK, RC, READ, SEND, WRITE, attributes, completions, pair, receive, request, side
 
 from fabriclab import rdma
-from fabriclab.rdma import _steps
 from fabriclab.rdma import enums as e
+from fabriclab.rdma.records import needs
 
 SIZE = 256
 LENGTHS = st.integers(0, 40) | st.just(8)
@@ -64,7 +64,17 @@ def made(mine, peer, opcode, at, to, n, number, key_ok, wr_id):
 @settings(max_examples=1000)
 @given(st.lists(STEPS, max_size=8))
 def test_random_programs_change_memory_as_the_model_does(steps):
-    sides, model = pair(size=SIZE), Model()
+    check(steps)
+
+
+@settings(max_examples=60)
+@given(st.lists(STEPS, max_size=4), st.integers(1, 9))
+def test_random_programs_do_so_on_a_device_at_its_worst(steps, seed):
+    check(steps, adversary=seed)
+
+
+def check(steps, **options):
+    sides, model = pair(size=SIZE, **options), Model()
     sides[0].mr.write(bytes(range(SIZE)), SIZE)
     for wr_id, (opcode, swapped, at, to, n, number, key_ok, times) in enumerate(steps):
         mine, peer = sides[::-1] if swapped else sides
@@ -102,7 +112,7 @@ class LifeOfAQueuePair(RuleBasedStateMachine):
     def step(self, state):
         qp, attr = self.a.qp, attributes(self.b.gid, self.b.qp.qp_num)
         attr.qp_state = state
-        mask = _steps.needs(state, RC) if state != self.state else 0
+        mask = needs(state, RC) if state != self.state else 0
         if state == 0 or (state == 6 and self.state) or (self.state, state) in GROWS:
             qp.modify(attr, mask | e.IBV_QP_STATE)
             self.state = int(state)

@@ -25,11 +25,21 @@ def test_published_times():
         assert catalog.cite(row["source"])
         assert row["role"] == "counts" or row["why"]
         error[row["role"]].append(abs(model / known - 1))
-    assert max(error["sets"]) < 0.005
-    assert len(error["counts"]) == 17
+    assert max(error["sets"]) < 0.01
+    assert len(error["counts"]) == 15
     assert statistics.median(error["counts"]) < 0.05
     assert sorted(error["counts"])[-2] < 0.15  # all within 15 %, but for 32 B over EDR, whose processor is not told
     assert max(error["counts"]) < 0.21
+    assert "one is missed" in timing.published.__doc__ and "+21 %" in timing.published.__doc__
+
+
+def test_the_latency_that_adapters_are_sold_with():
+    # Half a microsecond for EDR, 0.6 for HDR: taken from bus to bus, though the source does not say so.
+    for link in ("ib-edr", "ib-hdr"):
+        parts = dict(budget("WRITE", 2, inline=True, link=link, switches=0, cable=0).terms)
+        hop = parts["doorbell"]
+        across = hop + parts["NIC, wire, switches"] + parts["the other NIC"] + hop
+        assert across == pytest.approx(catalog.value("links", link, "adapter_latency"), rel=0.15)
 
 
 def test_registration_against_figures_that_set_nothing():
@@ -46,7 +56,7 @@ def test_what_each_way_of_posting_saves():
     assert budget("ATOMIC").time > budget("READ").time
     by = timing.posters()
     assert by["gpu"]["rate"] > 10 * by["host"]["rate"] > 10 * by["proxy"]["rate"]
-    assert (by["gpu"]["cores"], by["host"]["cores"]) == (0, 1)
+    assert [(by[p]["cores"], by[p]["SMs"]) for p in POSTERS] == [(1, 0), (1, 0), (0, 6)]
 
 
 def test_limits():
@@ -54,6 +64,8 @@ def test_limits():
     assert min(alone, key=alone.get) == min(batched, key=batched.get) == "poster"
     assert batched["poster"] == pytest.approx(1e9 / (175 - 94 * 15 / 16))
     assert limits(8, threads=4)["poster"] == 4 * alone["poster"]
+    bus = catalog.value("links", "pcie5", "bandwidth_after_encoding")
+    assert alone["PCIe"] == pytest.approx(bus / (8 + 20 + 16 / 3))  # a completion, and what answers it
     long = limits("1 MiB")
     assert min(long, key=long.get) == "wire"
     assert 0.95 * 50e9 < 2**20 * long["wire"] < 50e9
@@ -65,17 +77,21 @@ def test_eager_against_rendezvous():
     assert protocols(n)["eager"] > protocols(n)["rendezvous"]
     assert protocols("1 MiB")["eager"] - budget("SEND", "1 MiB").one_way == pytest.approx(2 * 2**20 / 10e9)
     assert 4096 < n < 65536 < crossover(register=True)
+    both, kept = (protocols("1 MiB", register=k)["rendezvous"] for k in (True, False))
+    assert both - kept == pytest.approx(2 * registration("1 MiB"))  # the receiver waits for the sender's
 
 
 def test_connections_and_offload():
     mesh = connections(1024)
     assert mesh["reliable"]["queue pairs"] == 1024 * 1023
+    assert mesh["dynamic"]["queue pairs"] == 1024 * 2  # an initiator and a target
     assert mesh["reliable"]["bytes in the NIC"] == 1023 * 375
     assert mesh["dynamic"] == connections(1024, initiators=1)["dynamic"]
     assert mesh["dynamic"]["bytes in the NIC"] == connections(4096)["dynamic"]["bytes in the NIC"]
     cost = offload("1 MiB")
     assert cost["kernel"]["memory bytes"] == 3 * cost["RDMA"]["memory bytes"]
     assert cost["kernel"]["cores"] == pytest.approx(400 / 42, rel=0.01)
+    assert cost["kernel"]["of it switches"] == pytest.approx(2.41e-6 + 3.5e-6)  # there and back
     assert cost["RDMA"]["cores"] < 0.01 < cost["kernel"]["time"] / cost["RDMA"]["time"]
 
 
@@ -91,11 +107,24 @@ def test_connections_and_offload():
         (lambda: budget("ATOMIC", 16), "8 B"),
         (lambda: budget(switches=-1), "switches"),
         (lambda: limits(8, batch=0), "batch"),
+        (lambda: limits(8, poster="gpu", threads=0), "threads"),
+        (lambda: limits(8, link="ib-xdr"), "link must be one of"),
+        (lambda: registration("1 MiB", 0), "page must be > 0 B"),
+        (lambda: offload("1 MiB", packet=0), "packet must be > 0 B"),
         (lambda: connections(1), "ranks"),
     ],
 )
 def test_refusals(call, says):
     with pytest.raises(ValueError, match=says):
+        call()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [lambda: budget(inline="no"), lambda: budget(doorbell=1), lambda: protocols(8, register="no")],
+)
+def test_a_flag_is_true_or_false(call):
+    with pytest.raises(TypeError, match="must be True or False"):
         call()
 
 

@@ -480,7 +480,7 @@ def test_tables_that_are_wrong_are_refused():
     with pytest.raises(ValueError, match=r"table must be whole numbers of shape \(4, 4\)"):
         routing.from_tables(fabric, flows, table[:3])
     tree = topologies.build("fat_tree", k=4)
-    with pytest.raises(ValueError, match=r"flow 0 ends at core 0, which is no rank"):
+    with pytest.raises(ValueError, match=r"flow 0 ends at core 0, no rank"):
         routing.from_tables(tree, Flows.make(0, tree.nodes("core")[0], 1.0), routing.tables(tree, "shortest"))
 
 
@@ -507,7 +507,7 @@ def test_relays_need_the_inside_of_servers_and_a_mate_for_each():
     gpu = b.add_nodes("gpu", 3, tier=0, transit=False, server=[0, 1, 1])
     b.add_cables(gpu, b.add_nodes("switch", 1, tier=1, transit=True), capacity=1e9)
     uneven = b.build("uneven", {}, endpoint=gpu, rail=[0, 0, 1], server=[0, 1, 1])
-    with pytest.raises(ValueError, match="server 0 has no GPU of its own for each GPU on rail 1, so none can relay"):
+    with pytest.raises(ValueError, match="server 0 has no GPU of its own for each GPU on rail 1, so none relays"):
         routing.route(uneven, Flows.make(0, 2, 1.0), "pxn")
 
 

@@ -193,7 +193,7 @@ def test_ranks_blocks_and_root_are_checked():
 def test_two_that_write_to_one_block_in_one_step_are_refused_unless_both_add(first, count, reduce):
     both = StepGroup.make([0, 1], 2, first, count, reduce=True)
     assert pair(both, n_ranks=3, n_blocks=4).n_steps == 1
-    message = "group 0: two transfers of one step write to block [0-3] of participant 2; put them"
+    message = "group 0: two transfers of one step write to block [0-3] of participant 2; take two"
     with pytest.raises(ValueError, match=message):
         pair(dataclasses.replace(both, reduce=np.broadcast_to(reduce, 2)), n_ranks=3, n_blocks=4)
     apart = dataclasses.replace(both, segment=[0, 1], reduce=np.broadcast_to(reduce, 2))

@@ -242,7 +242,7 @@ def test_a_result_says_with_which_costs_it_was_computed():
 
 @pytest.mark.parametrize("ranks", [[0], range(9), [0, 0], [0, 8], [-1, 0], [[0, 1]], [0.5, 1], []])
 def test_rings_over_wrong_ranks_are_refused(ranks):
-    with pytest.raises(ValueError, match=r"ranks must be 2 to 8 different ones within 0\.\.7, got "):
+    with pytest.raises(ValueError, match=r"ranks must be 2 to 8 different ones in 0\.\.7, got "):
         best_rings(MESH, ranks)
 
 

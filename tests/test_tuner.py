@@ -57,8 +57,8 @@ def test_rates_by_hand():
     sophia, alps, p4de = (
         read(of(n)) for n in ("sophia_n2_2.22.3_all_reduce_env6", "alps_N008_ofi1.13.0", "aws_p4de_2n")
     )
-    assert (sophia.node, sophia.behind_pcie) == (8 * 24e9, True)
-    assert (alps.node, alps.behind_pcie) == (4 * 25e9, False)
+    assert (sophia.node, sophia.nic < sophia.wire) == (8 * 24e9, True)
+    assert (alps.node, alps.nic < alps.wire) == (4 * 25e9, False)
     assert (p4de.node, p4de.nic) == (50e9, 12.5e9)
     nvl72 = read(of("gb200_72"))
     assert (nvl72.servers, nvl72.local) == (1, 72)

@@ -24,12 +24,11 @@ from fabriclab import registry, topologies, units, views
 from fabriclab.core import FabricBuilder, Flows, Result, Timeline
 from fabriclab.views.fabrics import fabric_scene
 from fabriclab.views.layout import marks_of
-from fabriclab.views.page import COLOURS, GREY, INK, NODE, ROLES, STYLE, spread
+from fabriclab.views.page import COLOURS, GREY, INK, NODE, ROLES, STYLE, spread, three
 from fabriclab.views.rulers import marks_of as marks_at
 from fabriclab.views.rulers import ruler_scene
 from fabriclab.views.scene import DASHES, HATCHES
 from fabriclab.views.sweeps import axes_of, collect, crossover, sweep_scene
-from fabriclab.views.tables import three
 from fabriclab.views.timelines import FILLS
 from fabriclab.views.timelines import timeline_scene as scene_of
 

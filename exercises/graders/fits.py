@@ -9,10 +9,12 @@ import numpy as np
 
 from fabriclab.catalog import published
 from fabriclab.exercises import Ask, Floats, Rng, Verdict
-from fabriclab.exercises.parts import Part, apart, judge, near, number, rows_of
+from fabriclab.exercises.parts import near, number, rows_of
 from fabriclab.registry import register
 from fabriclab.texts import text
 from fabriclab.units import format_size, format_time
+
+from .cases import Part, apart, judge
 
 # ex1-c -----------------------------------------------------------------------------------------------------------
 

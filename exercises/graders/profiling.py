@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 
 from fabriclab.core import bus_factor
 from fabriclab.exercises import Ask, Rng, Verdict
-from fabriclab.exercises.parts import Misread, Part, apart, judge, near, number, rows_of, shown
+from fabriclab.exercises.parts import Misread, near, number, rows_of
 from fabriclab.registry import register
 from fabriclab.texts import text
 
+from .cases import Part, apart, judge, shown
 from .readings import FEW, WITHIN, Readings
 from .virtual import VirtualRanks
 

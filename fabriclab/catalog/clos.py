@@ -40,10 +40,8 @@ def even(lower: int, need: float, ports: int, room: int) -> tuple[int, int]:
     return next((upper, per) for upper, per in pairs if upper * per <= room)
 
 
-def rail_plan(
-    servers: int, gpus: int, rails: int, radix: int, room: int, oversubscription: float = 1,
-    tiers: int | None = None, joined: int | None = None,
-) -> tuple[Plan, int, int]:  # fmt: skip
+def rail_plan(servers: int, gpus: int, rails: int, radix: int, room: int, oversubscription: float = 1,
+              tiers: int | None = None, joined: int | None = None) -> tuple[Plan, int, int]:  # fmt: skip
     """Return the plan of the topology ``rail_optimised``, and the servers of a leaf and of a pod.
 
     ``gpus`` are those of a server, ``radix`` the ports of a switch, of which ``room`` face down on a leaf. As

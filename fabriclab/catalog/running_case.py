@@ -1,15 +1,98 @@
-"""The running case: one training job on one hall of machines that all lessons speak of."""
+"""The running case: one training job on one hall of machines that all lessons speak of.
+
+Derived rows are computed from the given ones: `case.csv` has a formula for each but those of `_COMPUTED`. Numbers
+there: 2 bytes of a bf16 weight, 4 all-reduces in a layer (two forward, two backward), seconds of an hour and of a day.
+Letters in its sources: P parameters, L layers, h hidden, V vocabulary, s sequence, b sequences of a micro-batch,
+m micro-batches, t and d the tensor- and data-parallel groups.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+import math
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
 
 from fabriclab import units
-from fabriclab.catalog.sheet import FORMULAS, last_finish
+from fabriclab.catalog.clos import Plan, rail_plan
 from fabriclab.catalog.tables import data_rows, near
 from fabriclab.core import ReadOnly, Spec, html_table, si_factor
+from fabriclab.formulas import evaluate
+
+_SWEEP_BYTES = 2**27  # the row "134 MB" of the published sweeps
+
+
+def last_finish(ready: ArrayLike, cost: ArrayLike) -> float:
+    """Return when the last of several jobs ends that one server does in order.
+
+    Parameters
+    ----------
+    ready, cost : array_like, shape (N,)
+        When each job may start, and how long it takes. [s]
+
+    Returns
+    -------
+    float
+        max over i of ready[i] + cost[i] + ... + cost[N-1]. [s]
+    """
+    tail = np.cumsum(np.asarray(cost, dtype=float)[::-1])[::-1]
+    return float(np.max(np.asarray(ready, dtype=float) + tail))
+
+
+def _clos(c: Any) -> Plan:
+    """Return the plan that the topology ``rail_optimised`` builds, in three tiers where two do not do.
+
+    So the campus of 16,384 GPUs has 1,280 switches. The sheet the prices are from has 768: a network of two
+    tiers for each rail, and nothing between rails, which is no full fat tree.
+    """
+    return rail_plan(c.servers, c.gpus_per_server, c.rails, c.switch_ports, c.switch_ports // 2)[0]
+
+
+def _true_sizes(c: Any) -> float:
+    """Return the exposed time with a bucket per layer and one for each table of the vocabulary."""
+    table = c.vocabulary * c.hidden
+    layer = (c.parameters - c.hidden - 2 * table) / c.layers
+    size = np.array([table + c.hidden, *[layer] * c.layers, table])
+    ready = c.window * np.array([0, *range(1, c.layers + 1), c.layers]) / c.layers
+    return last_finish(ready, c.t_dp * size / size.sum()) - float(c.window)
+
+
+def _published_time(sweep: str) -> float:
+    from fabriclab.catalog import published
+
+    return published.load(sweep).at(_SWEEP_BYTES)
+
+
+def _over_network(c: Any) -> float:
+    """Return the step with both sums on the NIC: gradients get it only while the GPU computes."""
+    idle = c.t_compute * c.backward_share / c.microbatches
+    return float(c.t_compute + c.tp_bytes / c.nic_rate + c.exposed(window=idle))
+
+
+_COMPUTED: dict[str, Callable[[Any], float]] = {
+    "steps": lambda c: round(c.training_tokens / c.tokens_per_step),
+    "leaves": lambda c: _clos(c).switches[0],
+    "spines": lambda c: _clos(c).switches[1],
+    "cores": lambda c: _clos(c).switches[2],
+    "cables_spine": lambda c: _clos(c).cables,
+    "optic_twin_modules": lambda c: math.ceil((c.cables_host + 2 * c.cables_spine) / 2),
+    "t_tp_h100_134MB_ring": lambda c: c.tp_allreduces * _published_time("h100x8_ring"),
+    "t_tp_h100_134MB_nvls": lambda c: c.tp_allreduces * _published_time("h100x8_nvls"),
+    "t_dp_exposed": lambda c: c.exposed(),
+    "t_dp_exposed_14us": lambda c: c.exposed(step_latency=c.ring_step_latency),
+    "t_dp_exposed_true_sizes": _true_sizes,
+    "ledger_fp32_gradients": lambda c: c.replace(gradient_bytes=4).t_step,
+    "ledger_one_nic_quarter": lambda c: c.replace(nic_rate=c.nic_rate / 4).t_step,
+    "ledger_tp_over_network": _over_network,
+    "ledger_half_rate": lambda c: c.replace(nic_rate=c.nic_rate / 2).t_step,
+    "ledger_one_root": lambda c: c.t_compute + c.t_tp + c.exposed(t_dp=c.t_one_root),
+}
+FORMULAS = _COMPUTED | {r["key"]: partial(evaluate, r["formula"]) for r in data_rows("case") if r["formula"]}
+
 
 _NAME = "the running case"
 _CHANGED = "changed by the reader"
@@ -33,7 +116,7 @@ def case(**changes: float | str) -> Case:
     return Case({r["key"]: Spec.from_row(r) for r in rows if r["kind"] != "derived"}).replace(**changes)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Case:
     """Given rows and everything that follows from them, as attributes and items in SI.
 
@@ -47,11 +130,7 @@ class Case:
     """
 
     given: Mapping[str, Spec]
-    _known: dict[str, float] = field(default_factory=dict, init=False)
-
-    def __post_init__(self) -> None:
-        """Keep the given rows from being changed."""
-        object.__setattr__(self, "given", ReadOnly(self.given))
+    _known: dict[str, float] = dataclasses.field(default_factory=dict, init=False)
 
     def __getitem__(self, name: str) -> float:
         """Return a row by name: given, or computed from the given ones."""
@@ -91,16 +170,14 @@ class Case:
                 hint = "; it is derived: change what it follows from" if name in FORMULAS else ""
                 raise ValueError(near(name, self.given, "the given part of the case") + hint)
         given = {**self.given, **{name: _changed(self.given[name], value) for name, value in changes.items()}}
-        new = dataclasses.replace(self, given=given)
+        new = dataclasses.replace(self, given=ReadOnly(given))
         if new.tp * new.dp != new.gpus:
             msg = f"tp x dp must be the number of GPUs, got {new.tp} x {new.dp} for {new.gpus}; change them together"
             raise ValueError(msg)
         return new
 
-    def exposed(
-        self, *, buckets: int | None = None, step_latency: float | str = 0.0, t_dp: float | str | None = None,
-        window: float | str | None = None,
-    ) -> float:  # fmt: skip
+    def exposed(self, *, buckets: int | None = None, step_latency: float | str = 0.0, t_dp: float | str | None = None,
+                window: float | str | None = None) -> float:  # fmt: skip
         """Return the time [s] of the gradient sum that the backward pass does not hide.
 
         Equal buckets become ready one after another during the last backward pass and are summed in
@@ -133,12 +210,9 @@ class Case:
 
     def strip(self, *, step: bool = True, share: bool = True, days: bool = True, bill: bool = True) -> str:
         """Return the line that opens every lesson; a field that is switched off shows a dash."""
-        fields = (
-            f"step {self.t_step:.2f} s" if step else "step -",
-            f"{100 * self.mfu:.0f}%" if share else "-",
-            f"{self.run_hours / 24:.1f} days" if days else "- days",
-            f"USD {self.price_run / 1e6:.2f} M" if bill else "USD -",
-        )
+        fields = (f"step {self.t_step:.2f} s" if step else "step -", f"{100 * self.mfu:.0f}%" if share else "-",
+                  f"{self.run_hours / 24:.1f} days" if days else "- days",
+                  f"USD {self.price_run / 1e6:.2f} M" if bill else "USD -")  # fmt: skip
         return " | ".join(fields)
 
     def __repr__(self) -> str:

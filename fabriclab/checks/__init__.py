@@ -3,13 +3,11 @@
 Nothing here prints: each function returns a value that shows itself when it ends a cell.
 """
 
-from fabriclab.checks.answers import parse_answer
-from fabriclab.checks.courses import choose_path, hello, lessons, paths
+from fabriclab.checks.courses import choose_path, hello, lessons, paths, ruler
 from fabriclab.checks.exercises import check, drill
 from fabriclab.checks.predictions import ledger, predict, remember, reveal
 from fabriclab.checks.reports import progress, report
-from fabriclab.checks.rulers import ruler
-from fabriclab.checks.shown import NewerFile, Refused, Shown
+from fabriclab.checks.shown import NewerFile, Refused, Shown, parse_answer
 from fabriclab.checks.store import export_progress, forget, import_progress
 
 __all__ = [

@@ -1,28 +1,33 @@
-"""Where a learner starts: what works on this machine, which lessons exist, and the path that was chosen."""
+"""Where a learner starts: what works on this machine, how fast it is beside links of the catalog, and the lessons."""
 
+import functools
 import json
 import math
 import os
+import shutil
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import fabriclab
-from fabriclab import units
+from fabriclab import catalog, units
 from fabriclab.checks import store
+from fabriclab.checks.predictions import label, remember
 from fabriclab.checks.questions import questions
-from fabriclab.checks.shown import Shown, refuse_if
+from fabriclab.checks.shown import Shown, refuse_if, times
+from fabriclab.core import Result, available_memory
 from fabriclab.exercises.parts import rows_of
 from fabriclab.texts import keys, text
 
 
 def hello() -> Shown:
     """Say in one line which version runs, on what, what works here and where progress is kept."""
-    here = fabriclab.measure.machine()
+    memory, mpi, gpu = available_memory(), fabriclab.measure.has_mpi(), shutil.which("nvidia-smi")
     line = text(
-        "hello", version=fabriclab.__version__, cores=here.cores, path=store.path(),
-        memory=units.format_size(here.memory) if here.memory < math.inf else text("word.unknown"),
-        mpi=text("word.yes" if here.mpi else "word.no"), gpu=text("word.yes" if here.gpu else "word.no_gpu"),
+        "hello", version=fabriclab.__version__, cores=fabriclab.measure.cores(), path=store.path(),
+        memory=units.format_size(memory) if memory < math.inf else text("word.unknown"),
+        mpi=text("word.yes" if mpi else "word.no"), gpu=text("word.yes" if gpu else "word.no_gpu"),
     )  # fmt: skip
     return Shown((line,), "good")
 
@@ -89,3 +94,66 @@ def state(lesson: str) -> str:
         return "review" if any(store.due(tried[id]) for id in right) else "done"
     stored = [*tried, *store.held()["predictions"]]
     return "begun" if any(id.startswith(f"{lesson.split('_')[0]}-") for id in stored) else "new"
+
+
+def ruler(*results: Result) -> Shown:
+    """Place rates on one logarithmic scale: what this machine measured, and links of the catalog.
+
+    Parameters
+    ----------
+    *results : Result
+        Of `fabriclab.measure`; they are kept in the progress file, and what is kept there is always on the ruler.
+
+    Returns
+    -------
+    Shown
+        A row per rate, fastest first; ``data`` has name -> rate. [B/s, one direction]
+
+    Raises
+    ------
+    Refused
+        A ValueError: something is no result.
+    """
+    for result in results:
+        refuse_if(not isinstance(result, Result), "ruler.kind", got=f"{result!r:.60}")
+        remember(result)
+    mine = {_mine(name): float(e["busbw"]) for name, e in store.held()["measurements"].items()}
+    links = _links()
+    rates = dict(sorted((mine | links).items(), key=lambda pair: -pair[1]))
+    # In text the dots are the ruler: ten of them for ten times the rate, from the slowest on.
+    dots = {name: 1 + round(10 * math.log10(rate / min(rates.values()))) for name, rate in rates.items()}
+    rows = [(name, units.format_rate(rate), "." * dots[name]) for name, rate in rates.items()]
+    head, after = text("ruler.head").split("|"), _findings(mine, links)
+    # A result has its rounds and its source with it, which the progress file has not.
+    own = {**mine} | {_mine(r.what): r for r in results if r.busbw[-1] == mine.get(_mine(r.what))}
+    drawn, live = functools.partial(_picture, own, links, after), lambda: fabriclab.live.ruler(own, links)
+    return Shown([text("ruler.title")], head=head, rows=rows, after=after, data=rates, picture=drawn, live=live)
+
+
+@functools.cache
+def _links() -> dict[str, float]:
+    """Return name -> rate [B/s] of the links that a ruler knows, read from the catalog."""
+    rates = {}
+    for row in rows_of("ruler.csv", __file__):
+        where = {"name": row["row_name"]} if row["row_name"] else {}
+        rates[row["name"]] = catalog.value(row["table"], row["part"], row["attribute"], **where)
+    return rates
+
+
+def _mine(name: str) -> str:
+    return text("ruler.mine", name=label(name))
+
+
+def _picture(own: Mapping[str, float | Result], links: Mapping[str, float], said: list[str]) -> str:
+    first, *rest = [said[0].rstrip("."), *said[1:]] if own else [None, *said]
+    drawn = fabriclab.views.ruler(own, links, finding=first, caption=" ".join([*rest, text("ruler.source")]))
+    return str(drawn._repr_mimebundle_()["text/html"])
+
+
+def _findings(mine: Mapping[str, float], links: Mapping[str, float]) -> list[str]:
+    """Return a sentence per link: how it compares with the fastest own measurement."""
+    if not mine:
+        return [text("ruler.nothing")]
+    best = max(mine, key=lambda name: mine[name])
+    key = {name: "ruler.faster" if rate >= mine[best] else "ruler.slower" for name, rate in links.items()}
+    return [text(key[name], name=name, mine=best, factor=times(rate, mine[best])) for name, rate in links.items()]

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from fabriclab import exercises
-from fabriclab.checks import forms, store
+from fabriclab.checks import store
 from fabriclab.checks.questions import JUDGES, Question, find, questions
 from fabriclab.checks.shown import Shown, refuse_if
 from fabriclab.texts import keys, text
@@ -124,12 +124,13 @@ def _graded(question: exercises.Question, answer: Any) -> Shown:
     if data["right"]:
         return _told(asked, data, [*verdict.said, text(f"{question.id}.why")], [])
     worth = text("ex.worth", points=f"{verdict.part * question.points:.3g}", of=question.points)
-    first = verdict.failed[0][0]
-    part = f"{question.id}.{first}" if keys(f"{question.id}.{first}.hint") else question.id
+    first = next((f"{question.id}.{name}" for name, _ in verdict.failed), question.id)
+    part = first if keys(f"{first}.hint") else question.id
     hints = _hints(part, data["tries"], {})
     hints += [text("ex.solution", file=f"solutions/exercise{question.id[2]}.ipynb")] * (data["tries"] >= _HINTS)
     cases = (f'`{name}(*fl.exercises.practice("{question.id}")["{name}"][{i}])`' for name, i in verdict.failed)
-    return _told(asked, data, [worth, *verdict.said, text("ex.practice", calls=", ".join(cases))], hints)
+    again = [text("ex.practice", calls=", ".join(cases))] if verdict.failed else []
+    return _told(asked, data, [worth, *verdict.said, *again], hints)
 
 
 class _Late(BaseException):
@@ -199,7 +200,7 @@ def _asker(names: tuple[str, ...], functions: list[Callable[..., Any]]) -> exerc
         begin = time.perf_counter()
         try:
             with _alarm():
-                found = plain(known[name](*map(handed, arguments)))
+                found = kept(called(known[name], *map(handed, arguments)), known)
             if time.perf_counter() > begin + _PATIENCE:
                 raise _Late
         except (_Late, KeyboardInterrupt) as error:
@@ -219,10 +220,21 @@ def _unanswered(name: str, problem: str, **words: str) -> exercises.Unanswered:
 
 def handed(argument: Any) -> Any:
     """Return a copy of an argument, or an object with the methods of a proxy."""
-    if not isinstance(argument, exercises.Proxy):
-        return copy.deepcopy(argument)
-    methods = {method: getattr(argument.target, method) for method in argument.methods}
-    return types.SimpleNamespace(**argument.values, **methods)
+    return argument.here() if isinstance(argument, exercises.Proxy) else copy.deepcopy(argument)
+
+
+def called(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function; if its first argument says so, with variables of its own."""
+    return getattr([*arguments, 0][0], "alone", lambda same: same)(function)(*arguments)
+
+
+def kept(value: Any, names: dict[str, Any]) -> Any:
+    """Return a plain value; of a generator, the new name of a function that lets it go on and says if it has ended."""
+    if not isinstance(value, types.GeneratorType):
+        return plain(value)
+    name = f"{value.__name__}/{len(names)}"
+    names[name] = lambda: next((False for _ in value), True)
+    return name
 
 
 def plain(value: Any) -> Any:
@@ -247,9 +259,27 @@ def _ask(question: Question, kind: str, given: Mapping[str, Any], state: str = "
         options = {letter: option for letter, (option, _) in question.options(given).items()}
         plain = Shown([asked], rows=[*options.items()], after=[text("check.choice", call=call)])
         answered = functools.partial(_turn, question, kind, given=given)
-        return replace(plain, live=functools.partial(forms.choice, question.call(), plain, options, answered))
+        return replace(plain, live=functools.partial(_choosing, question.call(), plain, options, answered))
     if kind != "number":
         return Shown([asked], after=[text(f"check.{kind}", call=call)])
     form = text({"times": "check.factor", "1": "check.plain"}.get(question.unit, "check.unit"), unit=question.unit)
     within = text("check.within" if question.tolerance else "check.exact", percent=f"{100 * question.tolerance:g}")
     return Shown([asked], after=[text("check.number", form=form, within=within, call=call)])
+
+
+def _choosing(call: str, asked: Shown, options: Mapping[str, str], answer: Callable[[str], Shown]) -> Any:
+    """Return a form with a button for each option; ``answer`` takes the letter."""
+    from fabriclab.views.live import Live, Scene
+
+    def press(letter: str) -> Callable[[Live], Scene]:
+        def pressed(view: Live) -> Scene:
+            shown = answer(letter)
+            more = [line for line in shown.after if line and line not in asked.after]
+            above = "\n".join([*asked.lines, f"{letter}: {options[letter]}"])
+            wrong, verdict = shown.state != "good", above.count("\n") + 1
+            return Scene("\n".join([above, *more]), wrong=wrong, verdict=verdict)
+
+        return pressed
+
+    buttons = {f"{letter}: {option}": press(letter) for letter, option in options.items()}
+    return Live(call.removesuffix(")"), lambda: Scene("\n".join(asked.lines)), {}, {}, asked.lines[0], buttons=buttons)

@@ -2,16 +2,15 @@
 
 import functools
 import math
-import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
-from fabriclab.checks import forms, store
-from fabriclab.checks.answers import SI, digits, parse_answer, quantity, shown, times, unit_in
-from fabriclab.checks.shown import Refused, Shown, refuse_if
+from fabriclab.checks import store
+from fabriclab.checks.shown import SI, Refused, Shown, digits, parse_answer, quantity, refuse_if, shown, times, unit_in
 from fabriclab.core import Result
 from fabriclab.exercises.parts import rows_of
-from fabriclab.texts import table, text
+from fabriclab.texts import switched_on, table, text
 
 _NO_IDEA = {"value": None, "low": 0.1, "high": 1000.0}
 _SPOT_ON = 1.15
@@ -83,8 +82,41 @@ def _form(id: str, unit: str | None, opens: str | None) -> Shown:
     refuse_if(not asked, "predict.unit", **_call(id, "GB/s"))
     row = predictions().get(id, {"from": "0.001", "to": "1000"})
     put, ends = functools.partial(predict, id, unit=asked, opens=opens), (float(row["from"]), float(row["to"]))
-    live = functools.partial(forms.prediction, id, asked, ends, put, opens)
+    live = functools.partial(_asking, id, asked, ends, put, opens)
     return Shown((text("predict.form", **_call(id, asked)),), "wait", live=live)
+
+
+def _asking(id: str, unit: str, ends: tuple[float, float], put: Callable[..., Shown], opens: str | None) -> Any:
+    """Return a form for a prediction: low, best and high on a logarithmic ruler, and a button for "no idea".
+
+    ``put`` takes value, low, high and no_idea, and says what it has stored.
+    """
+    from fabriclab.views.live import Live, Scene, Slider
+    from fabriclab.views.live.runs import range_scene
+
+    middle = float(f"{(ends[0] * ends[1]) ** 0.5:.1g}")
+    first = {"low": middle / 10, "value": middle, "high": middle * 10}
+    names = {name: min(max(value, ends[0]), ends[1]) for name, value in first.items()}
+    controls = {name: Slider(*ends, label=text(f"form.{name}"), unit=unit, log=True) for name in names}
+
+    def scene(low: float, value: float, high: float) -> Scene:
+        said = text("form.said", low=f"{low:g}", best=f"{value:g}", high=f"{high:g}", unit=unit)
+        fits = low <= value <= high
+        said += "" if fits else "\n" + text("form.order")
+        return replace(range_scene(ends, (low, value, high), unit, said), wrong=not fits)
+
+    def told(shown: Shown, view: Live) -> Scene:
+        return replace(scene(**view.values), said="\n".join(shown.lines), wrong=False)
+
+    def commit(view: Live) -> Scene:
+        # What the form begins with is nobody's guess.
+        refuse_if(view.values == names and not view.moved, "form.move")
+        return told(put(**view.values), view)
+
+    buttons = {text("form.commit"): commit}
+    buttons[text("form.no_idea")] = lambda view: told(put(value=None, no_idea=True), view)
+    call = f"fl.predict({id!r}, unit={unit!r}" + (f", opens={opens!r}" if opens else "")
+    return Live(call, scene, controls, names, text("form.title", id=id), buttons=buttons)
 
 
 def _call(id: str, unit: str = "") -> dict[str, str]:
@@ -150,7 +182,7 @@ def reveal(
     if held is not None and not _fits(id, held["unit"]):
         held = None  # of an older file: it cannot be compared
     asked = _asked(id) or unit or unit_in(truth) or ("GB/s" if isinstance(truth, Result) else "1")
-    if held is None and not anyway and os.environ.get("FABRICLAB_REVEAL", "") in ("", "0"):
+    if held is None and not anyway and not switched_on("FABRICLAB_REVEAL"):
         return Shown((text("reveal.first", **_call(id, asked)),), "wait")
     entry = held or {"value": None, "low": None, "high": None, "unit": None, "skipped": True}
     asked = entry["unit"] or asked

@@ -13,8 +13,7 @@ from typing import Any
 
 from fabriclab import exercises
 from fabriclab.catalog import case
-from fabriclab.checks.answers import digits, is_rounded, named_factor, parse_answer, quantity, shown
-from fabriclab.checks.shown import Refused
+from fabriclab.checks.shown import Refused, digits, is_rounded, named_factor, parse_answer, quantity, shown
 from fabriclab.exercises.parts import rows_of
 from fabriclab.formulas import evaluate
 from fabriclab.registry import get

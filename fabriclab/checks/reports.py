@@ -16,11 +16,10 @@ import fabriclab
 from fabriclab import catalog, exercises, units
 from fabriclab.catalog.tables import data_rows
 from fabriclab.checks import store
-from fabriclab.checks.answers import digits, shown, times
 from fabriclab.checks.courses import answered, answers, state
 from fabriclab.checks.predictions import guessed, label, ledger, predictions
 from fabriclab.checks.questions import questions
-from fabriclab.checks.shown import Shown
+from fabriclab.checks.shown import Shown, digits, shown, times
 from fabriclab.texts import keys, table, text
 
 _MOST = 10  # rows of a table, so that a report stays on one screen

@@ -1,17 +1,24 @@
-"""What a learner sees: every answer shows itself as text, as HTML and as Markdown."""
+"""What a learner sees and types.
+
+Every answer shows itself as text, as HTML and as Markdown. What a learner typed is read kindly: comma decimals, units
+in any prefix, and factors that have a name.
+"""
 
 from __future__ import annotations
 
 import html
 import json
-import os
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
+from fabriclab import units
 from fabriclab.errors import FileFormat
-from fabriclab.texts import text
+from fabriclab.texts import switched_on, text
 
 # The stripe repeats what the sentence says, so nothing rests on colour alone.
 STRIPES = {"good": "#009E73", "wait": "#E69F00", "plain": "#888888"}
@@ -85,7 +92,7 @@ class Shown:
         return {**data, **words, "text/html": html}, about
 
     def _repr_html_(self) -> str | None:
-        if os.environ.get("FABRICLAB_TEXT", "") not in ("", "0"):
+        if switched_on("FABRICLAB_TEXT"):
             return None
         above, below = ("".join(f"<div>{_html(s)}</div>" for s in x if s) for x in (self.lines, self.after))
         cells = [[_cell("th", c, ' scope="col"') for c in self.head], *([_cell("td", c) for c in r] for r in self.rows)]
@@ -109,3 +116,131 @@ def _cell(tag: str, cell: Any, scope: str = "") -> str:
     words = _html(_words(cell))
     linked = f'<a href="{html.escape(cell[1])}">{words}</a>' if isinstance(cell, tuple) else words
     return f'<{tag}{scope} style="text-align:left">{linked}</{tag}>'
+
+
+# Unit -> quantity ("" for a plain number) and factor to SI.
+_KNOWN = units.UNITS | {"x": ("", 1.0), "times": ("", 1.0), "1": ("", 1.0), "%": ("", 0.01)}
+SI = {kind: unit for unit, (kind, factor) in _KNOWN.items() if factor == 1.0}
+_DIGITS = r"[\d.,_]*\d\.?(?:[eE][-+]?\d+)?"
+_FORM = re.compile(rf"\s*([-+]?{_DIGITS}(?:\s*/\s*{_DIGITS})?)\s*(\S.*?)?\s*\Z")
+_GROUPED = re.compile(r"[-+]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?\Z")
+# Ratios that people are off by, either way, each within half a percent.
+_FACTORS = {2.0: "direction", 8.0: "bits", **{1.024**power: "binary" for power in range(1, 5)}}
+_FACTORS |= dict.fromkeys((1e3, 1024.0, 1e6, 1e9), "prefix")
+# Only what is measured in bytes has directions, bits and powers of 1,024; a plain number has no prefix either.
+_KINDS = dict.fromkeys(("direction", "bits", "binary"), ("size", "rate")) | {"prefix": ("size", "rate", "time")}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A learner's number in SI; ``note`` says how it was read, ``problem`` what is missing (not counted)."""
+
+    value: float = math.nan
+    note: str = ""
+    problem: str = ""
+
+
+def parse_answer(answer: Any, unit: str, bare: str = "") -> Answer:
+    """Return what a learner typed as a number in SI.
+
+    Parameters
+    ----------
+    answer : number, numpy scalar, str, or a list or array of one
+        Such as ``"0.7 s"``, ``"700 ms"``, ``"0,7 s"``, ``"7/10 s"``, or 1.6 where the question has no unit.
+    unit : str
+        The unit in which the question asks; "1" and "times" take a plain number or a percentage.
+    bare : str
+        Unit of a number that comes without one; if there is none, a unit is asked for.
+
+    Examples
+    --------
+    >>> parse_answer("0,7 s", "s").value, parse_answer(0.7, "s").problem
+    (0.7, 'Which unit? Write it in quotes with the number, such as "0.7 s".')
+    """
+    asked = quantity(unit)[0]
+    if isinstance(answer, (list, tuple, np.ndarray)) and np.size(answer) == 1:
+        answer = np.asarray(answer, dtype=object).item()
+    readable = isinstance(answer, str) or (hasattr(answer, "__float__") and not isinstance(answer, (bool, np.bool_)))
+    match = _FORM.match(str(answer)) if readable else None
+    example = (match[1] if match else "0.7") + f" {unit}" * bool(asked)
+    if match is None or (match[2] or "").startswith("/"):
+        return Answer(problem=text("answer.kind", got=f"{answer!r:.60}", example=example))
+    written = match[2] or bare or ("" if asked else "1")
+    if not written:
+        return Answer(problem=text("answer.which", example=example))
+    number, note = _number(match[1])
+    if not math.isfinite(number):
+        return Answer(problem=text("answer.finite"))
+    try:
+        kind, factor = quantity(written, f"{number:g}" if "/" in match[1] else match[1])
+    except Refused as error:
+        return Answer(problem=str(error))
+    if kind != asked:
+        return Answer(problem=text("answer.other", got=written, unit=unit))
+    si = number * factor
+    return Answer(si, note) if math.isfinite(si) else Answer(problem=text("answer.finite"))
+
+
+def _number(written: str) -> tuple[float, str]:
+    """Return the number and, where a comma had two readings, a note on the one taken."""
+    if "/" in written:
+        (above, note), (below, other) = map(_number, re.split(r"\s*/\s*", written))
+        return above / below if below else math.nan, note or other
+    key = "answer.thousands" if _GROUPED.match(written) else "answer.comma" if "," in written else ""
+    try:
+        number = float(written.replace(",", "" if key == "answer.thousands" else "."))
+    except ValueError:
+        return math.nan, ""
+    return number, text(key, number=f"{number:g}") if key else ""
+
+
+def quantity(unit: str, number: str = "1") -> tuple[str, float]:
+    """Return the quantity of a unit ("" for a plain number) and its factor to SI; Refused if nobody knows it.
+
+    The refusal proposes a spelling with ``number``, which is what the learner wrote.
+    """
+    if unit not in _KNOWN:
+        try:
+            units.parse(f"{number} {unit}", "rate", "unit")  # says what may be meant
+        except ValueError as error:
+            raise Refused(str(error)) from None
+    return _KNOWN[unit.strip()]
+
+
+def unit_in(written: Any) -> str:
+    """Return the unit that stands after the number in a string, or an empty text."""
+    match = _FORM.match(written) if isinstance(written, str) else None
+    return (match[2] or "") if match else ""
+
+
+def named_factor(value: float, truth: float, kind: str) -> str | None:
+    """Return the name of the slip if ``value`` is off by a factor that people are off by in a quantity, else None."""
+    ratio = max(value / truth, truth / value) if value * truth > 0 else 0.0
+    known = (name for factor, name in _FACTORS.items() if math.isclose(ratio, factor, rel_tol=5e-3))
+    return next((name for name in known if kind in _KINDS[name]), None)
+
+
+def is_rounded(value: float, truth: float) -> bool:
+    """Return whether a number is the right one, rounded or cut off to one digit or two, and within 5 % of it."""
+    near = math.isclose(value, truth, rel_tol=0.05) and value != 0
+    steps = [10.0 ** (math.floor(math.log10(abs(truth))) - k) for k in (0, 1)] if near else []
+    counts = ((step, math.floor(abs(truth) / step + up)) for step in steps for up in (1e-9, 0.5 + 1e-9))
+    return any(math.isclose(abs(value), step * count) for step, count in counts)
+
+
+def times(a: float, b: float) -> str:
+    """Return how many times one of two numbers is the other, whichever is larger: 1.2, 8.0 or 128."""
+    ratio = max(a / b, b / a)
+    return f"{ratio:.1f}" if ratio < 9.95 else f"{ratio:,.0f}"
+
+
+def digits(number: float) -> str:
+    """Return a number with three significant digits, as people write it: 0.700, 128 or 12,345."""
+    if number == 0 or not 1e-3 <= abs(number) < 1e9:
+        return f"{number:.3g}"
+    return f"{number:,.0f}" if abs(number) >= 999.5 else f"{number:#.3g}".rstrip(".")
+
+
+def shown(number: float, unit: str | None) -> str:
+    """Return a number that is in ``unit`` with three significant digits and the unit."""
+    return digits(number) if unit in (None, "1") else f"{digits(number)} {unit}"

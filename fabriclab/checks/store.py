@@ -30,11 +30,8 @@ _TRIED = {"tries": _NUMBER, "right": bool, "named": list, "days": list}
 SECTIONS: dict[str, dict[str, Any]] = {
     "predictions": {"value": _NUMBER | None, "unit": str | None, "low": _NUMBER | None, "high": _NUMBER | None},
     "measurements": {"time": _NUMBER, "busbw": _NUMBER},
-    "checks": _TRIED,
-    "drills": _TRIED,
-    "ledger": {"step": _NUMBER, "lesson": str},
-    "chosen": {},
-}
+    "checks": _TRIED, "drills": _TRIED, "ledger": {"step": _NUMBER, "lesson": str}, "chosen": {},
+}  # fmt: skip
 _REVEALED = {"truth": _NUMBER, "model": _NUMBER | None, "how": str}
 _REVIEWS = (1, 7, 30)  # days from one right answer to the next review
 _log = logging.getLogger("fabriclab")

@@ -10,9 +10,9 @@ from fabriclab import registry, units
 from fabriclab.collectives._algorithm import ClosedForm
 from fabriclab.collectives._lower_bounds import Bound, bounds, loggp
 from fabriclab.collectives._running import execute, expected, trace
-from fabriclab.collectives.experts import choose_experts, expert_crossover, expert_flows, expert_tables, expert_time
+from fabriclab.collectives.all_to_all import choose_experts, expert_crossover, expert_flows, expert_tables, expert_time
 from fabriclab.collectives.msccl import msccl_xml
-from fabriclab.collectives.placement import channel_rings, leaf_of, rail_groups, spine_crossings
+from fabriclab.collectives.ring import channel_rings, leaf_of, rail_groups, spine_crossings
 from fabriclab.core import Schedule
 
 __all__ = [

@@ -1,12 +1,12 @@
 """Lower bounds on the time of a collective, each with the machine model that it needs; and the LogGP model."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from fabriclab import units
-from fabriclab.collectives._definition import definition
+from fabriclab.collectives._algorithm import definition
 from fabriclab.core import BUS_FACTORS, Schedule, bus_factor, distinct_pairs
 
 MACHINES = {
@@ -15,8 +15,7 @@ MACHINES = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Bound:
+class Bound(NamedTuple):
     """No algorithm on a machine of this model is faster.
 
     Parameters

@@ -1,5 +1,7 @@
 """Run a Schedule on real buffers, and say by definition what must come out."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from typing import Any
 
@@ -7,24 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import units
-from fabriclab.collectives._definition import Mask, at_root, cuts, definition
-from fabriclab.core import Schedule, expand, pointer
+from fabriclab.collectives._algorithm import at_root, cuts, definition
+from fabriclab.core import Flags, Ints, Schedule, expand, pointer
 
 Array = NDArray[Any]
 # Of numpy's own operations, those that give the same in any order and grouping.
 _OPS = ("add", "multiply", "maximum", "minimum", "fmax", "fmin", "bitwise_and", "bitwise_or", "bitwise_xor",
         "logical_and", "logical_or", "logical_xor", "gcd", "lcm")  # fmt: skip
-
-
-def _layout(count: int, schedule: Schedule) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the elements in the order segment, block (count,), and where each such piece begins in that order.
-
-    In this order the blocks first, first + 1, ... of one segment follow each other.
-    """
-    block = cuts(count, schedule.n_blocks, schedule.parts)
-    inner = block[:-1, None] + cuts(np.diff(block), schedule.segments)
-    start, length = inner[:, :-1].T.ravel(), np.diff(inner).T.ravel()
-    return expand(start, length), pointer(length)
 
 
 def execute(schedule: Schedule, buffers: Any, op: np.ufunc = np.add) -> list[Array]:
@@ -65,8 +56,11 @@ def execute(schedule: Schedule, buffers: Any, op: np.ufunc = np.add) -> list[Arr
     about = definition(schedule.collective)
     before, after = (holds(schedule.n_ranks, schedule.n_blocks, schedule.root) for holds in (about.before, about.after))
     arrays, count = _inputs(schedule, before, buffers, one=about.before is at_root)
-    order, edge = _layout(count, schedule)
-    length = np.diff(cuts(count, schedule.n_blocks, schedule.parts))
+    # The elements in the order segment, block: the blocks first, first + 1, ... of one segment follow each other.
+    block = cuts(count, schedule.n_blocks, schedule.parts)
+    length, inner = np.diff(block), block[:-1, None] + cuts(np.diff(block), schedule.segments)
+    pieces = np.diff(inner).T.ravel()
+    order, edge = expand(inner[:, :-1].T.ravel(), pieces), pointer(pieces)
     data = np.zeros((schedule.n_participants, count), dtype=arrays[0].dtype)
     for rank, array in zip(np.flatnonzero(before.any(axis=1)).tolist(), arrays, strict=True):
         data[rank, np.repeat(before[rank], length)] = array
@@ -74,13 +68,16 @@ def execute(schedule: Schedule, buffers: Any, op: np.ufunc = np.add) -> list[Arr
     held = _held(schedule, before, edge.size - 1)
     for _ in _steps(schedule, data, held, edge, op):
         pass
-    _check_end(schedule, held, np.tile(after, schedule.segments))
+    lacks = np.argwhere(np.tile(after, schedule.segments) & ~held[: schedule.n_ranks])
+    if lacks.size:
+        rank, block = lacks[0][0], lacks[0][1] % schedule.n_blocks
+        raise ValueError(f"{schedule!r} ends, and rank {rank} has not got block {block}, as {schedule.collective} must")
     whole = np.empty_like(data)
     whole[:, order] = data
     return [whole[r] if has.all() else whole[r, np.repeat(has, length)] for r, has in enumerate(after)]
 
 
-def trace(schedule: Schedule, numbers: Any, op: np.ufunc = np.add) -> tuple[Array, NDArray[np.bool_]]:
+def trace(schedule: Schedule, numbers: Any, op: np.ufunc = np.add) -> tuple[Array, Flags]:
     """Return what each participant holds before the first step and after each: one number per piece, to be shown.
 
     Parameters
@@ -118,16 +115,14 @@ def trace(schedule: Schedule, numbers: Any, op: np.ufunc = np.add) -> tuple[Arra
     return np.stack([d for d, _ in states]).reshape(shape), np.stack([h for _, h in states]).reshape(shape)
 
 
-def _held(schedule: Schedule, before: Mask, pieces: int) -> NDArray[np.bool_]:
+def _held(schedule: Schedule, before: Flags, pieces: int) -> Flags:
     """Return which pieces each participant has at the start; switches have none."""
     held = np.zeros((schedule.n_participants, pieces), dtype=np.bool_)
     held[: schedule.n_ranks] = np.tile(before, schedule.segments)
     return held
 
 
-def _steps(
-    schedule: Schedule, data: Array, held: NDArray[np.bool_], edge: NDArray[np.int64], op: np.ufunc
-) -> Iterator[int]:
+def _steps(schedule: Schedule, data: Array, held: Flags, edge: Ints, op: np.ufunc) -> Iterator[int]:
     """Run the steps in place, and stop after each; each first reads everything that is sent, then writes."""
     check_op(op, data.dtype)
     n_blocks = schedule.n_blocks
@@ -162,26 +157,16 @@ def check_op(op: np.ufunc, dtype: np.dtype[Any]) -> None:
     try:
         op(np.zeros(1, dtype), np.zeros(1, dtype))
     except TypeError:
-        msg = f"op {op.__name__} does not work on {dtype}; take buffers of another type, or np.add"
-        raise ValueError(msg) from None
+        raise ValueError(f"op {op.__name__} does not work on {dtype}; take another type, or np.add") from None
 
 
-def _check_end(schedule: Schedule, held: Mask, wanted: Mask) -> None:
-    lacks = np.argwhere(wanted & ~held[: schedule.n_ranks])
-    if lacks.size:
-        rank, block = lacks[0][0], lacks[0][1] % schedule.n_blocks
-        msg = f"{schedule!r} ends, and rank {rank} has not got block {block}; {schedule.collective} must bring it there"
-        raise ValueError(msg)
-
-
-def _inputs(schedule: Schedule, before: Mask, buffers: Any, *, one: bool) -> tuple[list[Array], int]:
+def _inputs(schedule: Schedule, before: Flags, buffers: Any, *, one: bool) -> tuple[list[Array], int]:
     """Return the buffers as flat arrays of one dtype, and the elements of the whole array; or refuse them by name."""
     what, n = schedule.collective, int(before.any(axis=1).sum())
     arrays = [np.asarray(b) for b in ([buffers] if one else buffers if np.iterable(buffers) else ())]
     if len(arrays) != n or any(a.ndim != 1 or a.dtype != arrays[0].dtype for a in arrays):
         got = ", ".join(f"{a.dtype}{list(a.shape)}" for a in arrays[:4])
-        msg = f"buffers of {what} must be {n} array(s) of one dimension and one dtype, got {len(arrays)}: {got}"
-        raise ValueError(msg)
+        raise ValueError(f"buffers of {what} must be {n} array(s) of one dimension and dtype, got {len(arrays)}: {got}")
     sizes = np.array([a.size for a in arrays])
     count = int(sizes[0] if before[0].all() else sizes.sum())
     right = before[before.any(axis=1)] @ np.diff(cuts(count, schedule.n_blocks, schedule.parts))

@@ -15,12 +15,9 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fabriclab.collectives._algorithm import Costs, Steps, algorithm, ceil_log2, each
-from fabriclab.core import StepGroup
-
-Ints = NDArray[np.int64]
+from fabriclab.core import Ints, StepGroup
 
 
 def _far_first(n: int) -> Iterator[tuple[int, Ints, Ints, Ints]]:

@@ -13,14 +13,14 @@ References
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from fabriclab.collectives._algorithm import Steps, algorithm, ceil_log2, floor_log2
 from fabriclab.collectives.trees import tree
-from fabriclab.core import StepGroup
+from fabriclab.core import Ints, StepGroup
 
 
-def _hosts(n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _hosts(n: int) -> tuple[Ints, Ints]:
     """Return the rank of each host with n after them (p + 1,), and the ranks of the guests (n - p,)."""
     v = np.arange((1 << n.bit_length() - 1) + 1)
     return v + np.minimum(v, n - v[-1]), 2 * np.arange(n - v[-1]) + 1
@@ -33,7 +33,7 @@ def _visit(n: int, way: str, first: ArrayLike, count: int, *, reduce: bool = Fal
     return (StepGroup.make(ends[0], ends[1], first, count, reduce=reduce),) if guest.size else ()
 
 
-def _exchange(n: int, way: str, edges: NDArray[np.int64] | None = None) -> Steps:
+def _exchange(n: int, way: str, edges: Ints | None = None) -> Steps:
     """Return log2 p steps in which the hosts exchange; host v answers for the blocks edges[v]..edges[v + 1] - 1.
 
     ``way`` is ``double`` (each sends all blocks it has, the nearest partner first), ``halve`` (each sends what

@@ -5,11 +5,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fabriclab import units
-from fabriclab.collectives._definition import definition
-from fabriclab.core import Schedule, StepGroup, check_memory
+from fabriclab.collectives._algorithm import definition
+from fabriclab.core import Ints, Schedule, StepGroup, check_memory
 
 _KNOWN = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce", "gather", "scatter")
 _MOVE_BYTES = 10_000  # measured peak per block that is moved, rounded up; a test holds it
@@ -44,8 +43,7 @@ def msccl_xml(schedule: Schedule) -> str:
     """
     n, m, parts, about = schedule.n_ranks, schedule.n_blocks, schedule.segments, definition(schedule.collective)
     if schedule.n_switches or (schedule.parts is not None and schedule.parts.size > 1):
-        msg = f"MSCCL knows GPUs and chunks of one size, and {schedule!r} has switches or blocks of several sizes"
-        raise ValueError(msg)
+        raise ValueError(f"MSCCL knows GPUs and chunks of one size, {schedule!r} has switches or blocks of several")
     units.choice(schedule.collective, "collective", _KNOWN)
     moved = sum(int(g.count.sum()) * g.repeat for g in schedule.groups)
     check_memory(moved * _MOVE_BYTES, f"the XML of {schedule!r}", "take fewer ranks or segments")
@@ -78,7 +76,7 @@ def msccl_xml(schedule: Schedule) -> str:
     return "\n".join([*text, "</algo>\n"])
 
 
-def _moves(schedule: Schedule, step: StepGroup, place: NDArray[np.int64]) -> Iterator[tuple[Any, ...]]:
+def _moves(schedule: Schedule, step: StepGroup, place: Ints) -> Iterator[tuple[Any, ...]]:
     """Yield ends, kind, both places and chunks of each part of a transfer whose chunks follow each other at both."""
     columns = (step.source, step.target, step.first, step.count, step.segment, step.reduce)
     for a, b, first, count, segment, reduce in zip(*(x.tolist() for x in columns), strict=True):

@@ -13,13 +13,12 @@ References
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fabriclab import units
 from fabriclab.collectives._algorithm import Costs, Steps, algorithm, each, server_size
-from fabriclab.core import StepGroup
+from fabriclab.core import Ints, StepGroup
 
-Hops = list[tuple[NDArray[np.int64], NDArray[np.int64]]]
+Hops = list[tuple[Ints, Ints]]
 
 
 def _tree(n: int, radix: int | None) -> Hops:

@@ -26,8 +26,7 @@ def _shape(n: int, shape: Shape) -> tuple[int, ...]:
         return rows, n // rows
     sides = tuple(units.count(side, "shape") for side in np.atleast_1d(shape))
     if prod(sides) != n:
-        msg = f"shape must have {n} ranks, one each, got {sides} with {prod(sides)}; all_reduce ring needs no shape"
-        raise ValueError(msg)
+        raise ValueError(f"shape must have {n} ranks, one each, got {sides} with {prod(sides)}; a ring needs no shape")
     return sides
 
 

@@ -7,12 +7,10 @@ from fabriclab.core.builder import FabricBuilder, check_size
 from fabriclab.core.fabric import Fabric
 from fabriclab.core.flows import Flows
 from fabriclab.core.result import BUS_FACTORS, Result, bus_factor
-from fabriclab.core.routes import PATH, SPRAY, TREE, Routes
+from fabriclab.core.routes import PATH, SPRAY, TREE, Changes, Routes, Timeline
 from fabriclab.core.save import load, save, write_atomic
-from fabriclab.core.schedule import Schedule
+from fabriclab.core.schedule import Schedule, StepGroup
 from fabriclab.core.spec import Spec, html_table, si_factor
-from fabriclab.core.steps import StepGroup
-from fabriclab.core.timeline import Changes, Timeline
 
 __all__ = [
     "BUS_FACTORS", "PATH", "SPRAY", "TREE", "Changes", "Fabric", "FabricBuilder", "Flags", "Floats", "Flows",

@@ -1,5 +1,7 @@
 """Compressed rows, shared by the types of this folder."""
 
+from __future__ import annotations
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 

@@ -1,5 +1,7 @@
 """What cannot be changed: columns that fit each other, mappings, values that stay frozen when copied or pickled."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from typing import Any, NoReturn, Self, TypeVar
@@ -121,8 +123,7 @@ def whole(value: ArrayLike, name: str, shape: tuple[int, ...], what: str, bound:
     fits = given.ndim == len(shape) and all(n in (-1, found) for n, found in zip(shape, given.shape, strict=True))
     if not fits or given.dtype.kind not in "iu":
         wanted = str(shape).replace("-1", "any")
-        msg = f"{name} must be whole numbers of shape {wanted} ({what}), got {given.dtype} of shape {given.shape}"
-        raise ValueError(msg)
+        raise ValueError(f"{name} must be whole numbers of shape {wanted} ({what}), got {given.dtype} {given.shape}")
     if bound < 2**31:
         check_within(given, name, 0, bound - 1)
     return given.astype(np.int64)

@@ -1,5 +1,7 @@
 """FabricBuilder: nodes and cables collected as arrays, then made into a Fabric."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any

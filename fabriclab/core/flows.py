@@ -102,7 +102,6 @@ class Flows(Value):
         check_shape(self, ("source", "target", "start", "lag", "weight", "limit", "label", "group"), (n,))
         check_pointer(self.after_ptr, self.after.size, "after_ptr")
         self._check_ranges(n)
-        self._check_groups()
 
     def _check_ranges(self, n: int) -> None:
         if self.after_ptr.size != n + 1:
@@ -112,17 +111,12 @@ class Flows(Value):
             value = getattr(self, name)
             if not np.all(value > 0) or (name == "weight" and not np.all(np.isfinite(value))):
                 raise ValueError(f"{name} must be > 0{unit}, got {value.min()}")
-        for name, high in (("label", len(self.labels) - 1), ("after", n - 1)):
-            check_within(getattr(self, name), name, 0, high)
-        check_within(self.source, "source", 0)
-        check_within(self.target, "target", 0)
-
-    def _check_groups(self) -> None:
+        for name, values in (("label", len(self.labels)), ("after", n), ("source", 2**31), ("target", 2**31)):
+            check_within(getattr(self, name), name, 0, values - 1)
         check_within(self.repeat, "repeat", 1)
         last = self.repeat.size - 1
         if last < 0 or np.any(np.diff(self.group, prepend=0, append=last) < 0):
-            msg = f"group must rise within 0..{last}, and repeat must have one entry per group, got {last + 1}"
-            raise ValueError(msg)
+            raise ValueError(f"group must rise within 0..{last}, and repeat have one entry per group, got {last + 1}")
         if self.after.size and np.any(self.group[self.after] != self.group[rows_of(self.after_ptr)]):
             raise ValueError("after must stay within the group: a later group waits for the whole group before it")
 

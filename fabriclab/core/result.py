@@ -93,9 +93,6 @@ class Result(Value):
             raise ValueError(f"a {self.obtained} result needs its source: who measured it, where it stands")
         given = [name for name in ("size", "time", "low", "high", "samples") if getattr(self, name) is not None]
         freeze(self, {**dict.fromkeys(given, np.float64), "asked": dict, "notes": str})
-        self._check_ranges()
-
-    def _check_ranges(self) -> None:
         check_shape(self, [n for n in ("time", "low", "high") if getattr(self, n) is not None], self.size.shape)
         check_finite(self, {"size": " B"})
         # Only a prediction may take no time: one rank has nobody to talk to.
@@ -120,8 +117,7 @@ class Result(Value):
 
     def at(self, size: float | str) -> float:
         """Return the time [s] of one of the sizes; another size is an error, nothing is extrapolated."""
-        wanted = units.size(size)
-        hit = np.flatnonzero(np.isclose(self.size, wanted, rtol=1e-9, atol=0))
+        hit = np.flatnonzero(np.isclose(self.size, units.size(size), rtol=1e-9, atol=0))
         if not hit.size:
             known = ", ".join(units.format_size(s) for s in self.size[:8])
             raise ValueError(f"size {size!r} was not {self.obtained}; this result has {known}")
@@ -146,9 +142,7 @@ class Result(Value):
         columns |= {"algbw": self.algbw, "busbw": self.busbw}
         show = {"size": units.format_size, "algbw": units.format_rate, "busbw": units.format_rate}
         head = "".join(f"<th>{name}" for name in columns)
-        rows = "".join(
-            "<tr>" + "".join(f"<td>{show.get(name, units.format_time)(value[i])}" for name, value in columns.items())
-            for i in range(self.size.size)
-        )
+        cells = [[show.get(name, units.format_time)(v) for v in value] for name, value in columns.items()]
+        rows = "".join("<tr>" + "".join(f"<td>{cell}" for cell in row) for row in zip(*cells, strict=True))
         notes = "".join(f"<div>{html.escape(line)}</div>" for line in (self.source, *self.notes) if line)
         return f"<div>{self._who}</div><table><tr>{head}{rows}</table>{notes}"

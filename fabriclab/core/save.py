@@ -42,8 +42,7 @@ def save(value: Any, path: str | os.PathLike[str]) -> None:
         If the value is of another type, or a mapping in it has a key that is no text.
     """
     arrays: dict[str, Any] = {}
-    tree = _pack(value, arrays)
-    header = json.dumps({"format": FORMAT, "version": VERSION, "value": tree})
+    header = json.dumps({"format": FORMAT, "version": VERSION, "value": _pack(value, arrays)})
     buffer = io.BytesIO()
     np.savez_compressed(buffer, header=np.array(header), **arrays)
     write_atomic(path, buffer.getvalue())

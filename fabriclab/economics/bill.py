@@ -31,13 +31,11 @@ def price_list() -> Mapping[str, tuple[Spec | None, Spec | None]]:
     switch, server = (replace(row, date=dates[row.source]) for row in rows)
     cables = 2 * case.gpus_per_server  # of a server: to the leaves, and as many between switches
     fibre = replace(server, value=float(server.value) / cables, kind="derived", note=f"{server.quoted} / {cables}")
-    return ReadOnly({
-        "switch 64 x 400 Gb/s": (switch, catalog.switches["quantum2"]["system_power_passive"]),
-        "fibre 400 Gb/s": (fibre, None),
-        "transceiver 400 Gb/s": (None, media["sr4"]["power_max"]),
-        "transceiver 2 x 400 Gb/s": (None, media["dr4x2"]["power_max"]),
-        "active copper end 2 x 400 Gb/s": (None, media["acc800"]["power"]),
-    })  # fmt: skip
+    return ReadOnly({"switch 64 x 400 Gb/s": (switch, catalog.switches["quantum2"]["system_power_passive"]),
+                     "fibre 400 Gb/s": (fibre, None),
+                     "transceiver 400 Gb/s": (None, media["sr4"]["power_max"]),
+                     "transceiver 2 x 400 Gb/s": (None, media["dr4x2"]["power_max"]),
+                     "active copper end 2 x 400 Gb/s": (None, media["acc800"]["power"])})  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -136,10 +134,8 @@ def _cells(item: Item, what: str) -> list[str]:
     return [f"{spec.value:,.7g}", f"{item.total(what):,.7g}", source, spec.date]
 
 
-def bill(
-    fabric: Fabric, prices: Mapping[str, units.Quantity] | None = None,
-    powers: Mapping[str, units.Quantity] | None = None, *, bisection: units.Quantity | None = None,
-) -> Bill:  # fmt: skip
+def bill(fabric: Fabric, prices: Mapping[str, units.Quantity] | None = None, powers: Mapping[str, units.Quantity]
+         | None = None, *, bisection: units.Quantity | None = None) -> Bill:  # fmt: skip
     """Return what a fabric costs and draws.
 
     Bought are cables that have a length and a capacity, the switches and NICs at their ends, and a transceiver

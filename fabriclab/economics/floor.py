@@ -44,11 +44,9 @@ def switches(fabric: Fabric) -> Flags:
     return out
 
 
-def floor_plan(
-    fabric: Fabric, servers_per_rack: int = 4, *, switches_per_rack: int = 8, racks_per_row: int = 16,
-    rack_width: units.Quantity = _WIDTH, row_pitch: units.Quantity = _PITCH, slack: units.Quantity = _SLACK,
-    media: Sequence[str] = tuple(MEDIA),
-) -> Fabric:  # fmt: skip
+def floor_plan(fabric: Fabric, servers_per_rack: int = 4, *, switches_per_rack: int = 8, racks_per_row: int = 16,
+               rack_width: units.Quantity = _WIDTH, row_pitch: units.Quantity = _PITCH, slack: units.Quantity = _SLACK,
+               media: Sequence[str] = tuple(MEDIA)) -> Fabric:  # fmt: skip
     """Return the fabric with racks in rows: lengths, media and propagation of its cables follow from the places.
 
     Servers fill racks in order. A switch with cables to servers stands in one of their racks, and those that

@@ -80,8 +80,7 @@ def run(
         known = ", ".join(about.get("settings", ())) or "no settings"
         raise ValueError(f"config has {unknown[0]!r}, which engine {engine!r} does not know; it knows {known}")
     if isinstance(changes, Changes) and changes.time.size and not about.get("changes", True):
-        msg = f"engine {engine!r} takes no changes; use engine 'flow', or fabric.with_capacity for the whole run"
-        raise ValueError(msg)
+        raise ValueError(f"engine {engine!r} takes no changes; use 'flow', or fabric.with_capacity for the whole run")
     _check_parts(fabric, routes, flows, changes)
     _check_routes(fabric, routes, flows)
 
@@ -91,8 +90,7 @@ def run(
     else:
         start, finish = solve(routes, flows, changes)
         begin, period = np.zeros(1), np.array([finish.max(initial=0.0)])
-    carried = routes.link_bytes(flows, fabric.n_links)
-    return Timeline(start, finish, carried, begin, period, flows.repeat, engine)
+    return Timeline(start, finish, routes.link_bytes(flows, fabric.n_links), begin, period, flows.repeat, engine)
 
 
 def _check_parts(fabric: Fabric, routes: Routes, flows: Flows, changes: Changes | None) -> None:
@@ -111,24 +109,25 @@ def _check_parts(fabric: Fabric, routes: Routes, flows: Flows, changes: Changes 
 
 def _check_routes(fabric: Fabric, routes: Routes, flows: Flows) -> None:
     """Refuse flows whose bytes have no way, and rows that no engine here can choose among."""
+
+    def ends(f: int) -> str:
+        return f"{fabric.name(int(flows.source[f]))} to {fabric.name(int(flows.target[f]))}"
+
     if routes.adaptive.any():
         raise ValueError("routes hold adaptive rows, and no engine here chooses among rows; route by 'spray' or 'ecmp'")
     path = np.flatnonzero((routes.kind == PATH) & (np.diff(routes.ptr) > 0))
     owner = routes.flow[path]
-    lost = (fabric.source[routes.link[routes.ptr[path]]] != flows.source[owner]) | (
-        fabric.target[routes.link[routes.ptr[path + 1] - 1]] != flows.target[owner]
-    )
+    first, last = routes.link[routes.ptr[path]], routes.link[routes.ptr[path + 1] - 1]
+    lost = (fabric.source[first] != flows.source[owner]) | (fabric.target[last] != flows.target[owner])
     if lost.any():
         f = int(owner[lost][0])
-        ends = f"{fabric.name(int(flows.source[f]))} to {fabric.name(int(flows.target[f]))}"
-        raise ValueError(f"flow {f}: its route does not go from {ends}; route these flows on this fabric")
+        raise ValueError(f"flow {f}: its route does not go from {ends(f)}; route these flows on this fabric")
     moving = (flows.size > 0) & (flows.source != flows.target)
     share = np.bincount(routes.flow, routes.share * (np.diff(routes.ptr) > 0), flows.n_flows)
     wrong = np.flatnonzero(moving & (np.abs(share - 1) > 1e-9))
     if wrong.size:
         f = int(wrong[0])
-        ends = f"{fabric.name(int(flows.source[f]))} to {fabric.name(int(flows.target[f]))}"
-        msg = f"flow {f} from {ends} has {flows.size[f]:g} B and routes for {share[f]:g} of them; route these flows"
+        msg = f"flow {f} from {ends(f)} has {flows.size[f]:g} B and routes for {share[f]:g} of them; route these flows"
         raise NoPath(msg) if share[f] == 0 else ValueError(msg)
 
 
@@ -148,7 +147,8 @@ def _sequence(
         alike = solved.setdefault((part.n_flows, crc32(ways.link.data), crc32(part.size.data)), [])
         times = next((t for w, p, t in alike if _same(w, ways) and _same(p, part)), None)
         if times is None or changes is not None:
-            times = solve(ways, part, _seen_from(now, changes))
+            ahead = changes and Changes(np.maximum(changes.time - now, 0.0), changes.link, changes.capacity)
+            times = solve(ways, part, ahead)  # on a clock that starts now
             alike.append((ways, part, times))
         start[span], finish[span] = times[0] + now, times[1] + now
         begin[g], period[g] = now, times[1].max(initial=0.0)
@@ -178,8 +178,3 @@ def _part(routes: Routes, flows: Flows, span: slice) -> tuple[Routes, Flows]:
 
 def _same(a: Routes | Flows, b: Routes | Flows) -> bool:
     return all(np.array_equal(getattr(a, f.name), getattr(b, f.name)) for f in fields(a))
-
-
-def _seen_from(now: float, changes: Changes | None) -> Changes | None:
-    """Return changes on a clock that starts ``now``; past ones hold from its start."""
-    return changes and Changes(np.maximum(changes.time - now, 0.0), changes.link, changes.capacity)

@@ -72,8 +72,7 @@ class Events:
                 raise never_ends(self.fabric, int(self.owner[self.active[0]]), int(self.used[dead[0]]))
             horizon = now * (1 + _TIE)
             floor = self._end_rows(horizon)
-            anew = self._start_flows(horizon) | self._change(horizon)
-            self._share(now, 0.0 if anew else floor)
+            self._share(now, 0.0 if self._start_flows(horizon) | self._change(horizon) else floor)
         if not np.isfinite(self.start).all():
             self.flows.order()  # raises Deadlock with the cycle
 

@@ -36,8 +36,7 @@ def _alone(fabric: Fabric, routes: Routes, flows: Flows) -> Floats:
     Rows of one flow share their links with each other, so the bytes are added over the rows first.
     """
     row = rows_of(routes.ptr)
-    entry = routes.flow.astype(np.int64)[row] * fabric.n_links + routes.link
-    key, same = np.unique(entry, return_inverse=True)
+    key, same = np.unique(routes.flow.astype(np.int64)[row] * fabric.n_links + routes.link, return_inverse=True)
     flow, link = np.divmod(key, fabric.n_links)
     size = flows.size[flow] * np.bincount(same, routes.share[row] * routes.use, key.size)
     with np.errstate(divide="ignore"):

@@ -10,7 +10,8 @@ import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,6 +54,20 @@ class Proxy:
     target: Any
     methods: tuple[str, ...]
     values: Mapping[str, Any] = field(default_factory=dict)  # plain attributes
+    client: str = ""  # code that defines client(object), which makes of it what the learner's code gets
+
+    def here(self) -> Any:
+        """Return what the learner's code gets where it runs in this process."""
+        methods = {method: getattr(self.target, method) for method in self.methods}
+        thing = SimpleNamespace(**self.values, **methods)
+        return _client(self.client)(thing) if self.client else thing
+
+
+@functools.cache
+def _client(code: str) -> Callable[[Any], Any]:
+    names: dict[str, Any] = {}
+    exec(code, names)
+    return cast(Callable[[Any], Any], names["client"])
 
 
 @dataclass(frozen=True)

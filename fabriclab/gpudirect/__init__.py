@@ -1,12 +1,12 @@
 """Inside the server: paths of a transfer by each mechanism, rates of PCIe, and what a server tells of itself."""
 
 from fabriclab.gpudirect.copies import Move
-from fabriclab.gpudirect.paths import MECHANISMS, Path, calls, path
+from fabriclab.gpudirect.paths import MECHANISMS, Path, calls, misplaced, path, register
 from fabriclab.gpudirect.pcie import pcie_part
 from fabriclab.gpudirect.published import published
 from fabriclab.gpudirect.tools import RdmaPort, Topology, read_ibv_devinfo, read_rdma_link, read_topo, topo
 
 __all__ = [
-    "MECHANISMS", "Move", "Path", "RdmaPort", "Topology", "calls", "path", "pcie_part", "published",
-    "read_ibv_devinfo", "read_rdma_link", "read_topo", "topo",
+    "MECHANISMS", "Move", "Path", "RdmaPort", "Topology", "calls", "misplaced", "path", "pcie_part", "published",
+    "read_ibv_devinfo", "read_rdma_link", "read_topo", "register", "topo",
 ]  # fmt: skip

@@ -1,9 +1,7 @@
 """One copy inside a server: over which parts it goes, how fast, and what it costs to start."""
 
-import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +11,6 @@ from fabriclab.core import Fabric, Flows
 from fabriclab.gpudirect.pcie import LINE, fact, pcie_part
 from fabriclab.topologies.servers import _SERVERS
 
-_PEERS = ("nvlink", "xgmi")  # media that join GPUs only
 _MAKERS = {"upi-bdw": "intel", "upi-spr": "intel", "amd-if": "amd", "grace-grace": "arm"}
 
 
@@ -28,13 +25,13 @@ class End:
     node : int
         Node of the fabric: that of a drive or of CXL memory is what it hangs on.
     rate : float
-        Of the link of such a drive or memory. [B/s]
+        Of the link of such a drive, which has four lanes, after coding, or of such memory. [B/s]
     """
 
     kind: str
     name: str
     node: int
-    rate: float = math.inf
+    rate: float = np.inf
 
     @property
     def in_host(self) -> bool:
@@ -44,9 +41,8 @@ class End:
     @property
     def latency(self) -> float:
         """Return what the memory there adds [s]; what NICs and drives add is left out."""
-        near = fact("ddr", "latency")
-        host = {"cpu": near, "cxl": near * fact("cxl", "ratio_to_local")}
-        return host.get(self.kind, fact("gpu-bar", "round_trip") / 2 if self.kind == "gpu" else 0.0)
+        near, gpu = fact("ddr", "latency"), fact("gpu-bar", "round_trip") / 2
+        return {"cpu": near, "cxl": near * fact("cxl", "ratio_to_local"), "gpu": gpu}.get(self.kind, 0.0)
 
 
 @dataclass(frozen=True)
@@ -89,55 +85,28 @@ class Server:
         Of the processors, ``"intel"``, ``"amd"`` or ``"arm"``; if empty, that of this family of servers.
     back : str
         What moves the other way over PCIe meanwhile; see `pcie_part`.
-    iommu, ats : bool
-        Whether the IOMMU translates addresses of devices, and whether devices keep translations themselves.
+    asks, acs : bool
+        Whether devices must ask the IOMMU for an address, and whether switches redirect (ACS): with either, what is
+        between devices goes up to the root complex.
     kernel : bool
-        Whether a kernel copies, and no copy engine: NVLink's packets then carry less.
+        Whether a kernel copies, and no copy engine: packets of NVLink and of PCIe then carry at most its 128 B.
     """
 
     fabric: Fabric
     maker: str = ""
     back: str = "none"
-    iommu: bool = False
-    ats: bool = False
+    asks: bool = False
+    acs: bool = False
     kernel: bool = False
 
-    @cached_property
-    def plain(self) -> Fabric:
-        """The server without the links that join GPUs only."""
-        return self._without([m for m in self.fabric.media if m in _PEERS])
-
-    def _without(self, media: list[str]) -> Fabric:
-        cut = [self.fabric.media.index(m) for m in media]
-        return self.fabric.without(links=np.flatnonzero(np.isin(self.fabric.medium, cut)))
-
-    @property
-    def parts(self) -> Mapping[str, str]:
+    def parts(self) -> dict[str, str]:
         """Return the row of this family in the table of servers; empty for a fabric that is none of them."""
         return _SERVERS.get(self.fabric.family.replace("nvl72", "gb200"), {})
 
-    @property
     def splits(self) -> bool:
         """Whether the root complex splits packets between devices into lines, as Intel's does."""
-        made, known = self.maker or _MAKERS.get(self.parts.get("sockets", ""), ""), sorted(set(_MAKERS.values()))
+        made, known = self.maker or _MAKERS.get(self.parts().get("sockets", ""), ""), sorted(set(_MAKERS.values()))
         return units.choice(made, "maker", known, " for this fabric: say whose processors it has") == "intel"
-
-    @property
-    def part_between_gpus(self) -> float:
-        """Return which part of the links between GPUs a copy gets: one figure for each generation.
-
-        That of NVLink is the rate with which NCCL plans over the rate of the link; it holds for a kernel's packets,
-        and those of a copy engine have as much around more data. That of xGMI is one measured ring.
-        """
-        link = self.parts.get("link", "")
-        if not link:
-            raise ValueError(f"fabric must be a server whose GPUs are joined, got the family {self.fabric.family!r}")
-        rate = catalog.value("links", link, "bandwidth_per_link")
-        if link.startswith("xgmi"):
-            return catalog.value("measured", "mi300x-2", "busbw") / rate
-        around = rate / catalog.value("links", link, "nccl_effective_per_link") - 1  # for each byte of data
-        of_kernel, of_engine = (fact("nvlink-packet", "max_payload", name=n) for n in ("a kernel", "a copy engine"))
-        return 1 / (1 + around * (1.0 if self.kernel else of_kernel / of_engine))
 
     def end(self, text: str) -> End:
         """Return the end that a name such as ``"gpu 0"`` means; drive i hangs where NIC i hangs, CXL on a processor."""
@@ -146,75 +115,101 @@ class Server:
         nodes = self.fabric.nodes({"nvme": "nic", "cxl": "cpu"}.get(kind, kind))
         if not number.isdecimal() or int(number) >= nodes.size:
             raise ValueError(f"end must be {kind} 0 to {kind} {nodes.size - 1}, got {text!r}; the server has no other")
-        node, rate = int(nodes[int(number)]), math.inf
-        if kind == "cxl":
-            rate = catalog.value("links", "cxl2.0", "x16_raw_bandwidth")
-        elif kind == "nvme":
+        node = int(nodes[int(number)])
+        rate = catalog.value("links", "cxl2.0", "x16_raw_bandwidth") if kind == "cxl" else np.inf
+        if kind == "nvme":
             link = int(np.flatnonzero(self.fabric.source == node)[0])
-            rate = float(self.fabric.capacity[link]) * 4 / 16 * pcie_part(lanes=4)  # a drive has four lanes
-            node = int(self.fabric.target[link])
-        return End(kind, text, node, rate)
+            node, rate = int(self.fabric.target[link]), float(self.fabric.capacity[link]) * 4 / 16
+        return End(kind, f"{kind} {int(number)}", node, rate)
 
     def processor(self, end: End) -> End:
         """Return the memory of the nearest processor."""
-        near = min((self.way(end.node, int(n)).size, int(n)) for n in self.fabric.nodes("cpu"))[1]
+        near = min((_way(self.fabric, end.node, int(n)).size, int(n)) for n in self.fabric.nodes("cpu"))[1]
         return End("cpu", self.fabric.name(near), near)
 
-    def way(self, *nodes: int) -> NDArray[np.int64]:
-        """Return the links of a way through some nodes that leaves out links between GPUs."""
-        return routing.route(self.plain, Flows.make(nodes[:-1], nodes[1:], 1.0)).link.astype(np.int64)
+    def walk(self, a: End, b: End, *via: int) -> tuple[NDArray[np.int64], tuple[str, ...], float]:
+        """Return the links of a way, what is on it, and the latency: a sum, in which a root complex counts as a switch.
+
+        The port of a GPU is no part; what a drive hangs on is one.
+        """
+        link = _way(self.fabric, a.node, *via, b.node)
+        first, last = (end.kind not in ("nvme", "cxl") for end in (a, b))
+        names = [self.fabric.name(n) for n in [a.node, *self.fabric.target[link]][first : link.size + 1 - last]]
+        over = (a.name, *(n for n in names if not n.startswith("port")), b.name)
+        passed = sum(part.startswith(("pcie", "cpu")) for part in over[1:-1])
+        sockets = sum(self.fabric.media[m] == "socket" for m in self.fabric.medium[link])
+        hops = passed * fact("pcie-sw", "latency") + sockets * fact("pcie-numa", "extra_latency")
+        return link, over, a.latency + b.latency + float(hops)
 
     def dma(self, a: End, b: End) -> Move:
-        """Return a copy by an engine: of the NIC or drive, else of the GPU, which writes, but reads host memory.
-
-        With an IOMMU and no ATS, switches send what is between devices up to the root complex.
-        """
-        peer, translated = not (a.in_host or b.in_host), self.iommu and not self.ats
-        link = self.way(a.node, *([self.processor(a).node] if peer and translated else []), b.node)
-        over = self.over(a, b, link)
-        split = peer and any(part.startswith("cpu") for part in over) and self.splits
+        """Return a copy by an engine: of the NIC or drive, else of the GPU, which writes, but reads host memory."""
+        peer = not (a.in_host or b.in_host)
+        link, over, latency = self.walk(a, b, *[self.processor(a).node] * (peer and (self.asks or self.acs)))
+        split = peer and any(part.startswith("cpu") for part in over) and self.splits()
         kind = "read" if b.kind in ("nic", "nvme") or a.in_host else "write"
-        rate = min(self._pcie(link, kind, LINE if split else None), a.rate, b.rate)
-        latency = self._latency(a, b, link) + fact("iommu", "extra_latency") * translated
+        engine = {"nic", "nvme"} & {a.kind, b.kind} or not self.kernel
+        lanes = pcie_part(kind, lanes=4, back=self.back) if "nvme" in (a.kind, b.kind) else 1.0
+        rate = min(self._pcie(link, kind, LINE if split else None, not engine), min(a.rate, b.rate) * lanes)
         issue = fact("net-sw", "latency", "nics") if "nic" in (a.kind, b.kind) else fact("launch", "latency")
+        latency += fact("iommu", "extra_latency") * self.asks
         return Move("DMA", over, rate, latency, issue, a.in_host + b.in_host)
 
+    def bounce(self, a: End, b: End, pageable: bool) -> tuple[Move, ...]:
+        """Return the copies through host memory near the GPU, or near the first of two.
+
+        Of pageable memory a core copies all to or from pinned memory.
+        """
+        at = a if a.in_host else b if b.in_host else self.processor(a if a.kind == "gpu" else b)
+        core = Move("CPU", (at.name, at.name), fact("cpu-copy", "bandwidth"), 2 * fact("ddr", "latency"), 0.0, 2)
+        there = () if a.in_host else (self.dma(a, at), *[core] * pageable)
+        return there + (() if b.in_host else (*[core] * pageable, self.dma(at, b)))
+
     def between_gpus(self, a: End, b: End) -> Move:
-        """Return a copy over the links that join GPUs; a step of NCCL's LL protocol stands for its latency."""
-        alone = self._without([m for m in self.fabric.media if m not in _PEERS])
+        """Return a copy over the links that join GPUs; a step of NCCL's LL protocol stands for its latency.
+
+        The part of NVLink's rate that it gets is one for each generation: the rate with which NCCL plans. That holds
+        for a kernel's packets, and those of a copy engine have as much around more data. That of xGMI is one measured
+        ring.
+        """
+        if not (link := self.parts().get("link", "")):
+            raise ValueError(f"fabric must be a server whose GPUs are joined, got the family {self.fabric.family!r}")
+        xgmi = link.startswith("xgmi")
+        got = ("measured", "mi300x-2", "busbw") if xgmi else ("links", link, "nccl_effective_per_link")
+        around = catalog.value("links", link, "bandwidth_per_link") / catalog.value(*got) - 1  # for each byte of data
+        kernel, engine = (fact("nvlink-packet", "max_payload", name=n) for n in ("a kernel", "a copy engine"))
+        part = 1 / (1 + around * (1.0 if self.kernel or xgmi else kernel / engine))
+        alone = _halves(self.fabric)[1]
         way = routing.route(alone, Flows.make(a.node, b.node, 1.0), "spray")
-        rate = float(np.min(alone.capacity[way.link] / way.use)) * self.part_between_gpus
-        over = (a.name, *(["nvswitch"] if way.link.size > 1 else []), b.name)
+        rate = float(np.min(alone.capacity[way.link] / way.use)) * part
+        over = (a.name, *["nvswitch"] * (way.link.size > 1), b.name)
         latency = fact("hw", "latency_LL", "nccl_model", name="hwLat NVLINK Ring")
         return Move("DMA", over, rate, latency, fact("launch", "latency"), 0)
 
     def loads(self, a: End, b: End) -> Move:
-        """Return a copy by loads and stores of a core, which waits for each line that it reads from a device."""
-        link = self.way(a.node, b.node)
-        once = self._latency(a, b, link) - fact("ddr", "latency")
-        rate = LINE / (2 * once) if b.in_host else self._pcie(link, "write", LINE)
-        return Move("CPU", self.over(a, b, link), rate, once * (1 + b.in_host), 0.0, 1)
+        """Return a copy by loads and stores of a core, which reads a few lines from a device at once, and waits."""
+        link, over, latency = self.walk(a, b)
+        once = latency - fact("ddr", "latency")
+        reads = fact("cpu-loads", "in_flight") * LINE / (2 * once)
+        rate = reads if b.in_host else self._pcie(link, "write", LINE)
+        return Move("CPU", over, rate, once * (1 + b.in_host), 0.0, 1)
 
-    def within_host(self, at: End) -> Move:
-        """Return a copy from host memory to host memory by one core."""
-        return Move("CPU", (at.name, at.name), fact("cpu-copy", "bandwidth"), 2 * fact("ddr", "latency"), 0.0, 2)
-
-    def _pcie(self, link: NDArray[np.int64], kind: str, payload: int | None) -> float:
+    def _pcie(self, link: NDArray[np.int64], kind: str, payload: int | None, kernel: bool = False) -> float:
         """Return the least rate of some links; those between processors have NCCL's already."""
         c2c = fact("h2d-gh200", "bandwidth") / catalog.value("links", "nvlink-c2c", "bandwidth")
-        part = {"pcie": pcie_part(kind, payload=payload, back=self.back), "c2c": c2c}
+        size = fact("nvlink-packet", "max_payload", name="a kernel") if kernel else None
+        part = {"pcie": pcie_part(kind, size=size, payload=payload, back=self.back), "c2c": c2c}
         share = np.array([part.get(m, 1.0) for m in self.fabric.media])
-        return float(np.min(self.fabric.capacity[link] * share[self.fabric.medium[link]], initial=math.inf))
+        return float(np.min(self.fabric.capacity[link] * share[self.fabric.medium[link]], initial=np.inf))
 
-    def _latency(self, a: End, b: End, link: NDArray[np.int64]) -> float:
-        """Return the sum over all that is passed; a root complex counts as a switch."""
-        passed = sum(part.startswith(("pcie", "cpu")) for part in self.over(a, b, link)[1:-1])
-        sockets = sum(self.fabric.media[m] == "socket" for m in self.fabric.medium[link])
-        hops = passed * fact("pcie-sw", "latency") + sockets * fact("pcie-numa", "extra_latency")
-        return a.latency + b.latency + float(hops)
 
-    def over(self, a: End, b: End, link: NDArray[np.int64]) -> tuple[str, ...]:
-        """Return the parts on the way; the port of a GPU is none, what a drive hangs on is one."""
-        first, last = (end.kind not in ("nvme", "cxl") for end in (a, b))
-        names = [self.fabric.name(n) for n in [a.node, *self.fabric.target[link]][first : link.size + 1 - last]]
-        return (a.name, *(n for n in names if not n.startswith("port")), b.name)
+@lru_cache(maxsize=8)
+def _halves(fabric: Fabric) -> tuple[Fabric, Fabric]:
+    """Return a server without the links that join GPUs only, and with these alone."""
+    peer = np.isin(np.array(fabric.media)[fabric.medium], ("nvlink", "xgmi"))
+    return fabric.without(links=np.flatnonzero(peer)), fabric.without(links=np.flatnonzero(~peer))
+
+
+@lru_cache(maxsize=1024)
+def _way(fabric: Fabric, *nodes: int) -> NDArray[np.int64]:
+    """Return the links of a way through some nodes that leaves out links between GPUs."""
+    return routing.route(_halves(fabric)[0], Flows.make(nodes[:-1], nodes[1:], 1.0)).link.astype(np.int64)

@@ -1,5 +1,6 @@
 """Paths inside a server: which copies a transfer makes by each mechanism, how long it takes, what the host pays."""
 
+import errno
 import math
 from dataclasses import dataclass
 from pathlib import Path as File
@@ -7,7 +8,7 @@ from pathlib import Path as File
 from fabriclab import units
 from fabriclab.catalog.tables import read_rows
 from fabriclab.core import Fabric
-from fabriclab.gpudirect.copies import End, Move, Server
+from fabriclab.gpudirect.copies import Move, Server
 
 # How many ends may be memory of the host; one at least is a GPU.
 _HOST_ENDS = {"nvlink": (0,), "peer": (0,), "pinned": (0, 1), "pageable": (0, 1), "cpu": (1,)}
@@ -59,7 +60,7 @@ class Path:
 
     def cores(self, chunk: units.Quantity, rate: units.Quantity = "400 Gb/s") -> float:  # source: nics, cx7
         """Return how many cores a rate keeps busy in transfers of ``chunk`` each; what only polls is left out."""
-        size, asked = units.size(chunk, "chunk"), units.rate(rate)
+        size, asked = units.size(chunk, "chunk", may_be_zero=False), units.rate(rate)
         return asked * sum(m.issue / size + (m.by == "CPU") / m.rate for m in self.moves)
 
     def time(self, size: units.Quantity, chunk: units.Quantity | None = None) -> float:
@@ -68,7 +69,7 @@ class Path:
         Without ``chunk`` each copy waits for the one before.
         """
         n = units.size(size)
-        pieces = 1 if chunk is None else max(1, math.ceil(n / units.size(chunk, "chunk")))
+        pieces = 1 if chunk is None else max(1, math.ceil(n / units.size(chunk, "chunk", may_be_zero=False)))
         step = [m.issue + n / pieces / m.rate for m in self.moves]
         return sum(step) + (pieces - 1) * max(step) + sum(m.latency for m in self.moves) + self.flush
 
@@ -83,8 +84,8 @@ class Path:
         return "\n".join([repr(self), *lines, *filter(None, [self.note])])
 
 
-def path(fabric: Fabric, source: str, target: str, mechanism: str, *, maker: str = "", iommu: bool = False,
-         ats: bool = False, module: bool = True, back: str = "none", kernel: bool = False) -> Path:  # fmt: skip
+def path(fabric: Fabric, source: str, target: str, mechanism: str, *, maker: str = "", iommu: str = "off",
+         acs: bool = False, module: bool = True, back: str = "none", kernel: bool = False) -> Path:  # fmt: skip
     """Return how a transfer goes from one end to another.
 
     Leaves out other traffic, the rate of host memory and of NICs and drives themselves, and IOTLB misses in a row.
@@ -95,20 +96,23 @@ def path(fabric: Fabric, source: str, target: str, mechanism: str, *, maker: str
         A server of `fabriclab.topologies`.
     source, target : str
         ``"gpu 0"``, ``"nic 0"``, ``"nvme 0"`` (a drive of four lanes beside that NIC), ``"cpu 0"`` (its memory) or
-        ``"cxl 0"`` (memory on a CXL link of that processor).
+        ``"cxl 0"`` (memory on a CXL link of that processor, whose rate is taken before its packets).
     mechanism : str
         ``"nvlink"`` (or xGMI), ``"peer"`` (between devices over PCIe: GPUDirect P2P, RDMA or Storage, by the ends),
         ``"pinned"`` or ``"pageable"`` (through host memory, or to or from it), or ``"cpu"`` (a core loads and stores).
     maker : str
         Of the processors: ``"intel"``, ``"amd"`` or ``"arm"``; for a fabric that is none of the library's servers.
-    iommu, ats : bool
-        Whether the IOMMU translates, and whether the devices keep translations, so that switches need not ask it.
+    iommu : str
+        ``"off"``; ``"on"``: it translates, so that switches send what is between devices up to it; or ``"ats"``: it
+        translates, and the devices keep translations.
+    acs : bool
+        Whether switches send what is between devices up to the root complex in any case (ACS redirect).
     module : bool
         Whether the kernel can give a NIC or drive the GPU's memory: nvidia-peermem, DMA-BUF or nvidia-fs.
     back : str
         What moves the other way meanwhile: ``"none"``, ``"write"`` or ``"read"``.
     kernel : bool
-        Whether a kernel copies from GPU to GPU, as NCCL's do, and no copy engine.
+        Whether a kernel copies, as NCCL's do, and no copy engine; a NIC, a drive or a core copies as without it.
 
     Raises
     ------
@@ -128,23 +132,25 @@ def path(fabric: Fabric, source: str, target: str, mechanism: str, *, maker: str
     <Path: 2 copies, 4 hops, 57.6 GB/s, 7.90 us, host memory 2 x>
     """
     units.choice(mechanism, "mechanism", MECHANISMS)
-    server = Server(fabric, maker, back, *map(units.flag, (iommu, ats, kernel), ("iommu", "ats", "kernel")))
+    units.choice(back, "back", ("none", "write", "read"))
+    units.choice(maker or "amd", "maker", ("amd", "arm", "intel"))
+    asks = units.choice(iommu, "iommu", ("off", "on", "ats")) == "on"
+    server = Server(fabric, maker, back, asks, units.flag(acs, "acs"), units.flag(kernel, "kernel"))
     a, b = server.end(source), server.end(target)
-    kinds = (a.kind, b.kind)
+    kinds = a.kind, b.kind
     if a.name == b.name or "gpu" not in kinds or a.in_host + b.in_host not in _HOST_ENDS[mechanism]:
         msg = f"source and target must be two ends that {mechanism!r} joins, got {a.name!r} and {b.name!r}; "
         raise ValueError(msg + "nvlink joins GPUs, peer a GPU and a device, cpu a GPU and host memory")
-    note = ""
-    if mechanism == "peer" and not units.flag(module, "module") and {"nic", "nvme"} & {*kinds}:
-        note, mechanism = "the kernel cannot give the GPU's memory to the device: through pinned host memory", "pinned"
-    if mechanism in ("pinned", "pageable"):
-        return Path(tuple(_bounce(server, a, b, mechanism == "pageable")), 0.0, note)
+    lost = not units.flag(module, "module") and mechanism == "peer" and bool({"nic", "nvme"} & {*kinds})
+    if lost or mechanism in ("pinned", "pageable"):
+        note = "the kernel cannot give the GPU's memory to the device: through pinned host memory" * lost
+        return Path(server.bounce(a, b, mechanism == "pageable"), 0.0, note)
     move = {"nvlink": server.between_gpus, "peer": server.dma, "cpu": server.loads}[mechanism](a, b)
     return Path((move,), 2 * move.latency if mechanism == "peer" and kinds == ("nic", "gpu") else 0.0)
 
 
-def calls(way: str) -> tuple[tuple[str, str], ...]:
-    """Return what a program calls, in order, and what each call does.
+def calls(way: str) -> tuple[tuple[str, str, tuple[str, ...]], ...]:
+    """Return what a program calls, in order: each call, what it does, and the calls that must come before it.
 
     Parameters
     ----------
@@ -153,12 +159,51 @@ def calls(way: str) -> tuple[tuple[str, str], ...]:
     """
     rows = read_rows(File(__file__).with_name("calls.csv"))
     units.choice(way, "way", dict.fromkeys(row["way"] for row in rows))
-    return tuple((row["call"], row["does"]) for row in rows if row["way"] == way)
+    return tuple((row["call"], row["does"], tuple(row["needs"].split())) for row in rows if row["way"] == way)
 
 
-def _bounce(server: Server, a: End, b: End, pageable: bool) -> list[Move]:
-    """Return the copies through host memory near the GPU, or near the first of two; a core makes the pageable ones."""
-    at = a if a.in_host else b if b.in_host else server.processor(a if a.kind == "gpu" else b)
-    by_core = [server.within_host(at)] * pageable
-    there = [] if a.in_host else [server.dma(a, at), *by_core]
-    return there + ([] if b.in_host else [*by_core, server.dma(at, b)])
+def misplaced(way: str, order: list[str]) -> tuple[tuple[str, str], ...]:
+    """Return each call of an order with one that must come before it and does not; several orders have none.
+
+    Parameters
+    ----------
+    way : str
+        As for `calls`.
+    order : list of str
+        All its calls, each once.
+
+    Raises
+    ------
+    ValueError
+        If a call is missing, stands twice, or is none of these.
+    """
+    known, place = calls(way), {name: i for i, name in enumerate(order)}
+    if sorted(order) != sorted(name for name, *_ in known):
+        raise ValueError(f"order must name each of {', '.join(n for n, *_ in known)} once, got {', '.join(order)}")
+    return tuple((name, other) for name, _, needs in known for other in needs if place[other] > place[name])
+
+
+def register(memory: str, call: str = "ibv_reg_mr", *, module: bool = True) -> str:
+    """Return what in the kernel gives a NIC the addresses of some memory; it fails as the call would.
+
+    Parameters
+    ----------
+    memory : str
+        ``"host"``, ``"gpu"`` (from cuMemAlloc), or ``"managed"`` (from cuMemAllocManaged), which no NIC can have.
+    call : str
+        ``"ibv_reg_mr"`` or ``"ibv_reg_dmabuf_mr"``.
+    module : bool
+        Whether the kernel has what the call needs for a GPU: nvidia-peermem, or DMA-BUF.
+
+    Raises
+    ------
+    OSError
+        With the errno of the call.
+    """
+    rows = read_rows(File(__file__).with_name("registrations.csv"))
+    asked = {k: units.choice(v, k, {r[k]: k for r in rows}) for k, v in (("memory", memory), ("call", call))}
+    asked["module"] = "yes" if units.flag(module, "module") else "no"
+    row = next(r for r in rows if asked.items() <= r.items())
+    if row["errno"]:
+        raise OSError(getattr(errno, row["errno"]), f"{call} of {memory} memory: {row['says']}")
+    return row["says"]

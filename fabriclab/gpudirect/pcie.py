@@ -53,13 +53,12 @@ def pcie_part(kind: str = "write", *, size: units.Quantity | None = None, payloa
     """
     units.choice(kind, "kind", _KINDS)
     units.choice(back, "back", ("none", *_KINDS))
+    name = units.choice(f"x{lanes}", "lanes", ("x4", "x8", "x16"))
     most = int(fact("pcie-tlp", "max_payload")) if payload is None else units.count(payload, "payload", LINE, 4096)
     ask = fact("pcie-tlp", "max_read_request")
-    n = float(max(most, ask)) if size is None else units.size(size)
-    if n == 0:
-        raise ValueError("size must be > 0 B, got 0; give the data of one transfer, or none for a long one")
+    n = float(max(most, ask)) if size is None else units.size(size, may_be_zero=False)
     packets, requests = math.ceil(n / most), math.ceil(n / ask)
     bytes_of = {k: fact("pcie-tlp", f"overhead_{k}") for k in (*_KINDS, "request")}
     met = packets * (back != "none") + requests * (kind == "read")  # packets that come the other way
-    answers = 2 * fact("pcie-tlp", "dllp") * met / fact("pcie-tlp", "packets_per_answer", name=f"x{lanes}")
+    answers = 2 * fact("pcie-tlp", "dllp") * met / fact("pcie-tlp", "packets_per_answer", name=name)
     return n / (n + packets * bytes_of[kind] + requests * bytes_of["request"] * (back == "read") + answers)

@@ -1,8 +1,8 @@
 """What tools print of a server: ``nvidia-smi topo -m``, made off a fabric too, ``ibv_devinfo`` and ``rdma link``."""
 
+import itertools
 import os
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -21,6 +21,8 @@ _COLUMNS = re.compile(r"CPU Affinity|NUMA Affinity|GPU NUMA ID")
 _NAMED = re.compile(r"\s*(NIC\d+): (\S+)")
 _FIELD = re.compile(r"\s*(\w+):\s+(\S.*?)\s*$")
 _LINK = re.compile(r"(?:\d+: )*\s*(?:link |\d+/\d+: )(\S+)/(\d+):?\s+(.*)")
+_STATE = re.compile(r"(?:PORT_)?(NOP|DOWN|INIT|ARMED|ACTIVE|ACTIVE_DEFER)(?: \(\d\))?")
+_NUMBER = re.compile(r"([\d.]+)(?:X| Gbps) \(")
 _STYLE = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -42,8 +44,8 @@ class Topology:
 
     names: tuple[str, ...]
     cells: tuple[tuple[str, ...], ...]
-    affinity: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    devices: Mapping[str, str] = field(default_factory=dict)
+    affinity: dict[str, dict[str, str]] = field(default_factory=dict)
+    devices: dict[str, str] = field(default_factory=dict)
 
     def relation(self, a: str, b: str) -> str:
         """Return the class of two parts by name."""
@@ -64,6 +66,7 @@ class Topology:
 def topo(fabric: Fabric) -> Topology:
     """Return the matrix of a server, or of the first server of several.
 
+    A switch is taken as one bridge; where it has more inside, as in a DGX A100, nvidia-smi prints PXB [2]_ for PIX.
     Each root port is taken to have a host bridge of its own, so that devices of one processor that share no switch are
     NODE, but for processors before Skylake, which have one bridge (PHB). A GPU that hangs on its processor by C2C is
     SYS to all that PCIe joins, as nvidia-smi prints it for a GH200 [1]_.
@@ -71,6 +74,7 @@ def topo(fabric: Fabric) -> Topology:
     References
     ----------
     .. [1] NVIDIA/nvbandwidth, issue 23, 2024.
+    .. [2] NVIDIA/nccl, issue 1505, 2024.
 
     Examples
     --------
@@ -79,9 +83,10 @@ def topo(fabric: Fabric) -> Topology:
     >>> server.relation("GPU0", "GPU1"), server.relation("GPU0", "NIC0"), server.relation("GPU0", "NIC7")
     ('NV18', 'PIX', 'SYS')
     """
-    server, where = Server(fabric), fabric.coord[:, fabric.coord_names.index("server")]
-    ends = [server.end(f"{k} {i}") for k in ("gpu", "nic") for i in range(int(np.sum(where[fabric.nodes(k)] == 0)))]
-    cells = tuple(tuple(_relation(server, a, b) for b in ends) for a in ends)
+    server, nodes = Server(fabric), {k: fabric.coord[fabric.nodes(k)] for k in ("gpu", "nic")}
+    first = {k: np.sum(where[:, fabric.coord_names.index("server")] == 0) for k, where in nodes.items()}
+    ends = [server.end(f"{k} {i}") for k, n in first.items() for i in range(int(n))]
+    cells = tuple(tuple(_relation(server, *sorted((a, b), key=lambda e: e.node)) for b in ends) for a in ends)
     return Topology(tuple(e.name.upper().replace(" ", "") for e in ends), cells)
 
 
@@ -93,13 +98,11 @@ def _relation(server: Server, a: End, b: End) -> str:
         mine &= np.isin(fabric.target, [b.node, *(fabric.nodes("nvswitch") if "nvswitch" in fabric.kinds else [])])
         if ports := int(fabric.ports[mine].sum()):
             return f"NV{ports}"
-    link = server.way(a.node, b.node)
-    passed = " ".join(server.over(a, b, link)[1:-1])
+    link, over, _ = server.walk(a, b)
+    passed, far = " ".join(over[1:-1]), "PHB" if server.parts().get("sockets") == "upi-bdw" else "NODE"
     if passed.count("cpu") > 1 or "c2c" in [fabric.media[m] for m in fabric.medium[link]]:
         return "SYS"
-    if "cpu" in passed:
-        return "PHB" if server.parts.get("sockets") == "upi-bdw" else "NODE"
-    return "PIX" if passed.count("pcie") == 1 else "PXB" if passed else "X"
+    return far if "cpu" in passed else "PIX" if passed.count("pcie") == 1 else "PXB" if passed else "X"
 
 
 def read_topo(source: str | os.PathLike[str]) -> Topology:
@@ -116,27 +119,25 @@ def read_topo(source: str | os.PathLike[str]) -> Topology:
         If there is no matrix, or a row is cut, missing, has an unknown class, or differs from its column.
     """
     lines = [_STYLE.sub("", line) for line in text_lines(source)]
-    head = next((i for i, line in enumerate(lines) if _HEAD.match(line)), len(lines))
-    columns, names = (
-        (_COLUMNS.findall(lines[head]), _COLUMNS.split(lines[head])[0].split()) if lines[head:] else ([], [])
-    )
-    found = [(number, line.split()) for number, line in enumerate(lines[head + 1 :], head + 2)]
+    head, top = next(((i, line) for i, line in enumerate(lines, 1) if _HEAD.match(line)), (len(lines), ""))
+    columns, names = _COLUMNS.findall(top), _COLUMNS.split(top)[0].split()
+    found = [(number, line.split()) for number, line in enumerate(lines[head:], head + 1)]
     rows = {words[0]: (number, words[1:]) for number, words in reversed(found) if words and words[0] in names}
     if not names or len(rows) < len(names):
         lost = f"the rows of {', '.join(n for n in names if n not in rows)} are missing" if names else "it holds none"
         raise FileFormat(f"the text must hold the matrix of nvidia-smi topo -m, a row for each name: {lost}")
     for name, (number, words) in rows.items():
-        cells = words[: len(names)]
-        if not all(map(_CELL.fullmatch, cells)) or len(cells) < len(names):
+        if not all(map(_CELL.fullmatch, (cells := words[: len(names)]))) or len(cells) < len(names):
             got = f"the row of {name} must have a class for each of {len(names)} names, got {' '.join(cells)}"
             raise FileFormat.at(number, f"{got}; is it cut, or from a tool of another maker?")
     table = tuple(tuple("SYS" if c == "SOC" else c for c in rows[name][1][: len(names)]) for name in names)
-    if odd := [f"{names[j]} and {names[i]}" for i in range(len(names)) for j in range(i) if table[i][j] != table[j][i]]:
-        raise FileFormat(f"{odd[0]} must have one class, got one each way; give one whole output")
+    for (i, a), (j, b) in itertools.combinations_with_replacement(enumerate(names), 2):
+        if table[i][j] != table[j][i] or (table[i][j] == "X") != (i == j):
+            got = f"{a} and {b} must have one class, X for a name and itself only, got {table[i][j]} and {table[j][i]}"
+            raise FileFormat(f"{got}; give one whole output")
     ends = [(name, rows[name][1][len(names) :]) for name in names]
     affinity = {c: {name: end[k] for name, end in ends if len(end) > k} for k, c in enumerate(columns)}
-    devices = {m[1]: m[2] for m in map(_NAMED.match, lines) if m}
-    return Topology(tuple(names), table, affinity, devices)
+    return Topology(tuple(names), table, affinity, {m[1]: m[2] for m in map(_NAMED.match, lines) if m})
 
 
 @dataclass(frozen=True)
@@ -154,7 +155,8 @@ class RdmaPort:
     netdev : str
         Network interface of the port, where the text tells it.
     rate : float or None
-        Lanes times the speed of one as printed, before coding, where the text tells it (``-v``). [B/s]
+        Lanes times the speed of one as printed, where the text tells it (``-v``); up to QDR that is before coding.
+        [B/s]
     facts : mapping of str to str
         All that is printed of device and port, as it stands.
     """
@@ -165,16 +167,17 @@ class RdmaPort:
     link_layer: str
     netdev: str
     rate: float | None
-    facts: Mapping[str, str]
+    facts: dict[str, str]
 
 
-def _port(device: str, port: str, facts: Mapping[str, str], line: int) -> RdmaPort:
-    state = facts.get("state", "").removeprefix("PORT_").split(" ")[0]
-    if not state or not port.isdecimal():
-        raise FileFormat.at(line, f"a port of {device} must have a number and a state, got {dict(facts)}; was it cut?")
-    lanes, speed = facts.get("active_width", "").partition("X")[0], facts.get("active_speed", "").split(" ")[0]
-    rate = int(lanes) * units.parse(f"{speed} Gb/s", "rate") if lanes.isdecimal() and speed else None
-    return RdmaPort(device, int(port), state, facts.get("link_layer", ""), facts.get("netdev", ""), rate, facts)
+def _port(device: str, port: str, facts: dict[str, str], line: int) -> RdmaPort:
+    state, layer = _STATE.fullmatch(facts.get("state", "")), facts.get("link_layer", "")
+    if not (state and device and port.isdecimal() and layer in ("", "InfiniBand", "Ethernet", "Unknown")):
+        got = f"a port of {device or 'a device'} must have a number and a state, and a known link layer, got {facts}"
+        raise FileFormat.at(line, f"{got}; was it cut?")
+    lanes, speed = (_NUMBER.match(facts.get(f"active_{k}", "")) for k in ("width", "speed"))
+    rate = int(lanes[1]) * units.parse(f"{speed[1]} Gb/s", "rate") if lanes and speed else None
+    return RdmaPort(device, int(port), state[1], layer, facts.get("netdev", ""), rate, facts)
 
 
 def read_ibv_devinfo(source: str | os.PathLike[str]) -> tuple[RdmaPort, ...]:
@@ -185,19 +188,17 @@ def read_ibv_devinfo(source: str | os.PathLike[str]) -> tuple[RdmaPort, ...]:
     FileFormat
         If there is no port, or one is cut, naming the line.
     """
-    device: dict[str, str] = {}
-    now: dict[str, str] = {}  # what the next lines tell of: the device, or its last port
-    found: list[tuple[int, dict[str, str]]] = []
-    for number, match in enumerate(map(_FIELD.match, text_lines(source)), 1):
-        if match and match[1] == "hca_id":
+    device = now = dict[str, str]()  # what the next lines tell of: the device, or its last port
+    found = list[tuple[int, dict[str, str]]]()
+    for number, match in ((n, m) for n, m in enumerate(map(_FIELD.match, text_lines(source)), 1) if m):
+        if match[1] == "hca_id":
             device = now = {}
-        elif match and match[1] == "port":
+        elif match[1] == "port":
             found.append((number, now := dict(device)))
-        if match:
-            now[match[1]] = match[2]
+        now[match[1]] = match[2]
     if not found:
         raise FileFormat("the text must hold what ibv_devinfo prints, with a line hca_id and a port; it holds no port")
-    return tuple(_port(facts.get("hca_id", "a device"), facts["port"], facts, number) for number, facts in found)
+    return tuple(_port(facts.get("hca_id", ""), facts["port"], facts, number) for number, facts in found)
 
 
 def read_rdma_link(source: str | os.PathLike[str]) -> tuple[RdmaPort, ...]:
@@ -211,4 +212,5 @@ def read_rdma_link(source: str | os.PathLike[str]) -> tuple[RdmaPort, ...]:
     found = [(n, m[1], m[2], m[3].split()) for n, m in enumerate(map(_LINK.match, text_lines(source)), 1) if m]
     if not found:
         raise FileFormat("the text must hold lines of rdma link, such as link mlx5_0/1 state ACTIVE; it holds none")
-    return tuple(_port(d, p, dict(zip(w[::2], w[1::2], strict=False)), number) for number, d, p, w in found)
+    pairs = [dict(zip(w[::2], w[1::2], strict=False)) if len(w) % 2 == 0 else {} for *_, w in found]  # odd: it was cut
+    return tuple(_port(d, p, facts, number) for (number, d, p, _), facts in zip(found, pairs, strict=True))

@@ -216,6 +216,7 @@ def _packed(value: Any, proxies: list[Proxy]) -> Any:
     if isinstance(value, Proxy):
         proxies.append(value)
         about = {"number": len(proxies) - 1, "name": type(value.target).__name__, "methods": value.methods}
+        about["client"] = value.client
         return {"__proxy__": {**about, "fields": {key: _packed(field, proxies) for key, field in value.values.items()}}}
     if isinstance(value, list | tuple):
         return [_packed(item, proxies) for item in value]

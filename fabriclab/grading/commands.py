@@ -11,7 +11,7 @@ from typing import Any
 
 from fabriclab import exercises
 from fabriclab.checks.shown import Refused, refuse_if
-from fabriclab.grading import release, report, works
+from fabriclab.grading import notebooks, report, works
 from fabriclab.grading.graders import Graders, grade_all
 from fabriclab.grading.results import Results, heading, load, noted, totals, weak
 from fabriclab.grading.sandbox import Limits, SandboxError
@@ -31,8 +31,8 @@ def _walled(graders: Graders, allowed: bool) -> None:
 
 def _grade(given: argparse.Namespace) -> int:
     """Grade a folder; return 0 if every student has a grade, 1 if some could not be graded, 130 after Ctrl-C."""
-    out, folder, key = Path(given.out), Path(given.folder), release.read_key(given.key, _say)
-    limits, names, begun = Limits().scaled(given.time_factor), release.read_names(given.per_student), time.monotonic()
+    out, folder, key = Path(given.out), Path(given.folder), notebooks.read_key(given.key, _say)
+    limits, names, begun = Limits().scaled(given.time_factor), notebooks.read_names(given.per_student), time.monotonic()
     refuse_if(out.suffix != ".csv", "grade.out", out=out)
     refuse_if(given.own_work and folder.is_dir(), "grade.own_folder", folder=folder)
     room = works.collect(folder, out.with_suffix("").resolve())
@@ -52,7 +52,7 @@ def _grade(given: argparse.Namespace) -> int:
         if given.reference:
             _check_reference(graders, solved, given.reference)
         out.parent.mkdir(parents=True, exist_ok=True)
-        results = Results(out, heading(release.fingerprint(key), limits, graders.active))
+        results = Results(out, heading(notebooks.fingerprint(key), limits, graders.active))
         failed = dict[str, str]()
         try:
             n = _grade_class(graders, handed_in, results, failed)
@@ -98,8 +98,8 @@ def _grade_class(graders: Graders, room: Sequence[works.Work], results: Results,
 
 def _replay(given: argparse.Namespace) -> int:
     """Repeat one verdict from a file of results alone; return 0 if it is the same, 1 if not."""
-    key, (head, entries) = release.read_key(given.key, _say), load(Path(given.results))
-    own = release.fingerprint(key)
+    key, (head, entries) = notebooks.read_key(given.key, _say), load(Path(given.results))
+    own = notebooks.fingerprint(key)
     refuse_if(head["key"] != own, "grade.replay.key", key=head["key"], given=own)
     students = {entry["student"]: entry for entry in entries}
     name = given.student or (next(iter(students)) if len(students) == 1 else None)
@@ -128,7 +128,7 @@ def _replay(given: argparse.Namespace) -> int:
 def _release(given: argparse.Namespace) -> int:
     """Write a key, or the files of a class."""
     if given.new_key:
-        release.new_key(Path(given.new_key))
+        notebooks.new_key(Path(given.new_key))
         _say(text("grade.key.made", path=given.new_key))
     if not given.exercise:
         return 0
@@ -137,8 +137,8 @@ def _release(given: argparse.Namespace) -> int:
         raise Refused(text("grade.release.missing", lacks=lacks))
     source = Path(f"exercises/exercise{given.exercise}.ipynb" if given.exercise.isdigit() else given.exercise)
     refuse_if(not source.is_file(), "grade.release.source", source=source)
-    names = release.read_names(given.per_student)
-    written = release.release(source, release.read_key(key, _say), Path(given.out), names)
+    names = notebooks.read_names(given.per_student)
+    written = notebooks.release(source, notebooks.read_key(key, _say), Path(given.out), names)
     _say(text("grade.release.done", n=len(written), first=written[0]))
     return 0
 

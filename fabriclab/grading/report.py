@@ -15,8 +15,7 @@ from typing import Any
 from urllib.parse import quote
 
 from fabriclab.core import write_atomic
-from fabriclab.grading.notebooks import CODE_STUB, exercise
-from fabriclab.grading.release import token
+from fabriclab.grading.notebooks import CODE_STUB, exercise, token
 from fabriclab.grading.results import Entry, Results, noted, totals
 from fabriclab.grading.works import Work
 from fabriclab.texts import table, text

@@ -33,10 +33,6 @@ _FORMULA = re.compile("((?:^|[;,|\t\r\n])[\\s\"']*)(?=[=+@\\-\uff1d\uff0b\uff20\
 # What the file is made of, by example; a list has any number of items, and "" stands for all names.
 _ENTRY = json.loads(Path(__file__).with_name("entry.json").read_bytes())
 RECORD = _ENTRY["questions"][0]
-_KINDS = {
-    str: "a text", float: "a number", int: "a whole number", bool: "true or false", list: "a list", dict: "an object",
-    type(None): "left out",
-}  # fmt: skip
 
 
 def weak(active: Sequence[str]) -> bool:
@@ -79,7 +75,7 @@ def _fault(value: Any, like: Any, at: str = "") -> str:
     if fits and isinstance(value, str):
         fits = value.encode(errors="replace").decode() == value  # half of a sign cannot be printed
     if not fits:
-        return f"{at[1:] or 'it'} must be {_KINDS[type(like)]}"
+        return f"{at[1:] or 'it'} must be {text(f'grade.kind.{type(like).__name__}')}"
     inside: list[tuple[Any, Any, str]] = []
     if isinstance(like, list):
         inside = [(item, like[0], f"{at}[{n}]") for n, item in enumerate(value)]

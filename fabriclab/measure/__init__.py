@@ -2,11 +2,10 @@
 
 from fabriclab.measure._collectives import all_gather, all_reduce, broadcast, reduce_scatter
 from fabriclab.measure._host import copy, one_sided, sockets
-from fabriclab.measure._launch import NotMeasured
-from fabriclab.measure._machine import Machine, machine
+from fabriclab.measure._launch import NotMeasured, cores, has_mpi
 from fabriclab.measure._rounds import WrongAnswer, stored
 
 __all__ = [
-    "Machine", "NotMeasured", "WrongAnswer", "all_gather", "all_reduce", "broadcast", "copy", "machine", "one_sided",
+    "NotMeasured", "WrongAnswer", "all_gather", "all_reduce", "broadcast", "copy", "cores", "has_mpi", "one_sided",
     "reduce_scatter", "sockets", "stored",
 ]  # fmt: skip

@@ -1,7 +1,5 @@
 """Collectives timed for real: between processes of this machine, or among the ranks of a cluster job."""
 
-from __future__ import annotations
-
 import math
 import os
 from typing import Any
@@ -10,8 +8,7 @@ from numpy.typing import ArrayLike
 
 from fabriclab import units
 from fabriclab.core import Result, check_memory
-from fabriclab.measure._launch import Ask, NotMeasured, run_ranks
-from fabriclab.measure._machine import Load, cores, has, load_note, mpiexec
+from fabriclab.measure._launch import Ask, Load, NotMeasured, cores, has, load_note, mpiexec, run_ranks
 from fabriclab.measure._rounds import GlooRanks, MpiRanks, Sizes, nearest, sizes_of, summed_up, timed
 from fabriclab.texts import text
 

@@ -1,8 +1,5 @@
 """What one machine does by itself: copy its memory, and move bytes between two of its processes."""
 
-from __future__ import annotations
-
-import math
 import socket
 import tempfile
 import threading
@@ -20,8 +17,7 @@ from fabriclab import units
 from fabriclab.core import Result, check_memory
 from fabriclab.errors import FabricError
 from fabriclab.measure import _launch
-from fabriclab.measure._launch import NotMeasured
-from fabriclab.measure._machine import Load, load_note
+from fabriclab.measure._launch import Load, NotMeasured, load_note
 from fabriclab.measure._rounds import Sizes, WrongAnswer, nearest, sizes_of, summed_up
 from fabriclab.texts import text
 
@@ -57,23 +53,14 @@ def copy(size: Sizes = "64 MiB", repeats: int = 5) -> Result:
     repeats = units.count(repeats, "repeats")
     check_memory(2 * max(sizes), "a memory copy", "ask for a smaller size")
     times = [_copies(n, repeats) for n in sizes]
-    how, note = text("measure.copy", repeats=repeats), load_note(load.figures())
-    return summed_up("copy", sizes, times, {"repeats": repeats}, how, [note])
+    how = text("measure.copy", repeats=repeats)
+    return summed_up("copy", sizes, times, {"repeats": repeats}, how, [load_note(load.figures())])
 
 
-def _copies(n: int, repeats: int) -> list[float]:
-    source, target = _pattern(n), np.zeros(n, np.uint8)
-
-    def timed(calls: int) -> float:
-        start = perf_counter()
-        for _ in range(calls):
-            np.copyto(target, source)
-        return (perf_counter() - start) / calls
-
-    timed(1)
-    calls = math.ceil(1e-3 / timed(1))  # a clock cannot time one copy of a few bytes
-    target[:] = 0
-    times = [timed(calls) for _ in range(repeats)]
+def _copies(n: int, repeats: int) -> Any:
+    source, target = _pattern(n), np.empty(n, np.uint8)
+    target[:] = 255  # touches all pages, and is no byte of the pattern
+    (times,) = _in_turns([partial(np.copyto, target, source)], repeats)
     if not np.array_equal(target, source):
         raise WrongAnswer(f"a copy of {n} B differs from what was copied: do not use its time")
     return times
@@ -139,8 +126,7 @@ def _receive(link: socket.socket, room: memoryview) -> float:
     start, got = perf_counter(), 0
     link.sendall(len(room).to_bytes(8, "big"))
     while got < len(room):
-        more = link.recv_into(room[got:])
-        if not more:
+        if not (more := link.recv_into(room[got:])):
             raise NotMeasured(f"the connection ended after {got} of {len(room)} B")
         got += more
     return perf_counter() - start
@@ -192,41 +178,34 @@ def one_sided(size: Sizes = (8, 512, "8 KiB", "128 KiB", "2 MiB", "16 MiB"), rep
     try:
         with socket.create_server(("127.0.0.1", 0)) as s, fl.rdma.Process(_other, s.getsockname()[1], most) as other:
             s.settimeout(_launch.START_LIMIT)
-            mine, peer = _Side(most), other.recv(_launch.START_LIMIT)
-            mine.connect(peer)
-            other.send(mine.address)
+            mine = _Side(most, other)
             with s.accept()[0] as link:
-                times = np.array([_in_turns(_ways(mine, peer, other, link, n), repeats) for n in sizes])
+                times = np.array([_in_turns(_ways(mine, other, link, n), repeats) for n in sizes])
             other.send(None)
     except WrongAnswer:
         raise
     except (FabricError, OSError, EOFError, ImportError) as error:  # a system may lack what the verbs need
-        return {way: nearest(way, sizes, f"no bytes from another process ({error})") for way in _WAYS}
+        why = f"no bytes from another process ({str(error) or 'it ended'})"
+        return {way: nearest(way, sizes, why) for way in _WAYS}
     how = "two processes; the ways in turn, each request as the one before; the bytes were checked once"
-    asked, notes = {"repeats": repeats}, [load_note(load.figures())]
-    return {way: summed_up(way, sizes, times[:, i], asked, how, notes) for i, way in enumerate(_WAYS)}
+    notes = [load_note(load.figures())]
+    return {way: summed_up(way, sizes, times[:, i], {"repeats": repeats}, how, notes) for i, way in enumerate(_WAYS)}
 
 
 class _Side:
-    """What one process needs for one-sided operations: two regions, a queue pair, and its address for the peer."""
+    """What one process needs for one-sided operations: two regions, and a queue pair, connected over ``link``."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, link: Any) -> None:
         ctx = fl.rdma.Context()
         pd, self.cq = fl.rdma.PD(ctx), fl.rdma.CQ(ctx, 8)
         self.mr, self.copy = fl.rdma.MR(pd, size, 15), fl.rdma.MR(pd, size, 15)
         self.qp = fl.rdma.QP(pd, fl.rdma.QPInitAttr(qp_type=fl.rdma.enums.IBV_QPT_RC, scq=self.cq, rcq=self.cq))
-        self.address = ctx.query_gid(1, 0).gid, self.qp.qp_num, self.mr.rkey, self.mr.buf
+        self.memory = fl.rdma.connect(self.qp, self.mr, link)
 
-    def connect(self, peer: Sequence[Any]) -> None:
-        attr: Any = fl.rdma.QPAttr()
-        attr.ah_attr = fl.rdma.AHAttr(gr=fl.rdma.GlobalRoute(dgid=fl.rdma.GID(peer[0])), is_global=1)
-        attr.qp_access_flags, attr.dest_qp_num, attr.max_rd_atomic, attr.max_dest_rd_atomic = 15, peer[1], 1, 1
-        self.qp.to_rts(attr)
-
-    def runs(self, opcode: int, mr: Any, peer: Sequence[Any], n: int) -> Callable[[], None]:
+    def runs(self, opcode: int, mr: Any, n: int) -> Callable[[], None]:
         """Return a function that posts a request for the first ``n`` bytes of both regions, and waits for its end."""
         wr = fl.rdma.SendWR(opcode=opcode, num_sge=1, sg=[fl.rdma.SGE(mr.buf, n, mr.lkey)])
-        wr.set_wr_rdma(*peer[2:])
+        wr.set_wr_rdma(*self.memory)
 
         def run() -> None:
             self.qp.post_send(wr)
@@ -238,13 +217,18 @@ class _Side:
         return run
 
 
-def _ways(mine: _Side, peer: Any, other: Any, link: socket.socket, n: int) -> list[Callable[[], object]]:
+def _ways(mine: _Side, other: Any, link: socket.socket, n: int) -> list[Callable[[], object]]:
     """Return what moves ``n`` bytes, each way checked once."""
     source, target = (np.frombuffer(mr.memory, np.uint8)[:n] for mr in (mine.mr, mine.copy))
-    source[:], sent = _pattern(n)[::-1], _pattern(n)  # what was there before differs from both
-    put = mine.runs(fl.rdma.enums.IBV_WR_RDMA_WRITE, mine.mr, peer, n)
-    get = mine.runs(fl.rdma.enums.IBV_WR_RDMA_READ, mine.copy, peer, n)
-    tcp, pipe = partial(_receive, link, target.data), partial(_ask, other, n)
+    source[:], sent = _pattern(n)[::-1] ^ 255, _pattern(n)  # zeros and what was there before differ from both
+    put = mine.runs(fl.rdma.enums.IBV_WR_RDMA_WRITE, mine.mr, n)
+    get = mine.runs(fl.rdma.enums.IBV_WR_RDMA_READ, mine.copy, n)
+    tcp = partial(_receive, link, target.data)
+
+    def pipe() -> Any:
+        other.send(n)
+        return other.recv()
+
     put()
     get()
     arrived = np.array_equal(target, source) and pipe() == sent.tobytes()
@@ -252,11 +236,6 @@ def _ways(mine: _Side, peer: Any, other: Any, link: socket.socket, n: int) -> li
     if not (arrived and np.array_equal(target, sent)):
         raise WrongAnswer(f"of {n} B between two processes not all are what was sent: do not use their time")
     return [put, get, partial(np.copyto, target, source), tcp, pipe]
-
-
-def _ask(other: Any, n: int) -> Any:
-    other.send(n)
-    return other.recv()
 
 
 def _in_turns(ways: Sequence[Callable[[], object]], repeats: int) -> NDArray[np.float64]:
@@ -267,9 +246,7 @@ def _in_turns(ways: Sequence[Callable[[], object]], repeats: int) -> NDArray[np.
 
 def _other(link: Any, port: int, size: int) -> None:
     """Be the other process: hold memory, and send as many bytes as asked, through a socket and through the pipe."""
-    mine, data = _Side(size), _pattern(size).tobytes()
-    link.send(mine.address)
-    mine.connect(link.recv())
+    _memory, data = _Side(size, link), _pattern(size).tobytes()
     threading.Thread(target=answer, args=(port,), daemon=True).start()
     while (n := link.recv()) is not None:
         link.send(data[:n])

@@ -1,28 +1,100 @@
-"""Start the ranks of a measurement as processes, listen to the first one, and leave nothing behind."""
+"""Start the ranks of a measurement as processes, listen to the first one, and leave nothing behind.
+
+What this machine is, and how busy it was while something was measured, is told first.
+"""
 
 import contextlib
+import importlib.util
 import json
+import math
 import os
 import queue
 import secrets
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from subprocess import DEVNULL, PIPE, Popen
 from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fabriclab.core import check_memory
+from fabriclab.core import Floats, check_memory
 from fabriclab.errors import FabricError
-from fabriclab.measure._machine import cores, has, load_average, mpiexec
 from fabriclab.measure._rounds import YIELDS, WrongAnswer
+
+MPIEXEC = "FABRICLAB_MPIEXEC"
+_QUOTA = Path("/sys/fs/cgroup/cpu.max")
+
+
+def has(module: str) -> bool:
+    """Return whether a module is installed, without importing it."""
+    return module in sys.modules or importlib.util.find_spec(module) is not None
+
+
+def has_mpi() -> bool:
+    """Return whether ranks can talk over MPI: mpi4py is installed, and an mpiexec to start them."""
+    return has("mpi4py") and mpiexec() is not None
+
+
+def mpiexec() -> str | None:
+    """Return the path of mpiexec: named by FABRICLAB_MPIEXEC, beside this Python, or on the search path."""
+    beside = os.path.dirname(sys.executable or "")
+    return os.environ.get(MPIEXEC) or shutil.which("mpiexec", path=beside) or shutil.which("mpiexec")
+
+
+def cores(quota_file: Path = _QUOTA) -> int:
+    """Return the number of cores that this process may use; a container's quota is rounded up."""
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        quota, period = quota_file.read_text(encoding="ascii").split()
+        return max(1, min(usable, math.ceil(float(quota) / float(period))))
+    except (OSError, ValueError):  # no container, or no quota: the file says "max"
+        return usable
+
+
+def load_average() -> float:
+    """Return the load average of the last minute, NaN if unknown."""
+    return os.getloadavg()[0] if hasattr(os, "getloadavg") else math.nan
+
+
+class Load:
+    """How busy the machine is from here on, by load average and by processor time."""
+
+    def __init__(self) -> None:
+        self._load, self._then = load_average(), _ticks()
+
+    def figures(self) -> NDArray[np.float64]:
+        """Return load average at the start, share of processor time that others took, -cores; NaN if unknown."""
+        taken, total, own = (now - then for now, then in zip(_ticks(), self._then, strict=True))
+        # A tick lasts 10 ms: a few of them say nothing.
+        return np.array([self._load, max(0.0, taken - own) / total if total >= 50 else math.nan, -cores()])
+
+
+def load_note(figures: NDArray[np.float64]) -> str:
+    """Return the sentence on the load of a measurement, from `Load.figures`."""
+    load, others, n = float(figures[0]), float(figures[1]), -int(figures[2])
+    took = "" if math.isnan(others) else f", other programs took {others:.0%} of the processor time"
+    shared = load > 0.5 * n if math.isnan(others) else others > 0.1
+    verdict = ": the machine is shared, times are upper bounds and rates lower bounds" if shared else ""
+    return f"load {load:.1f} on {n} core{'s' * (n > 1)}{took}{verdict}"
+
+
+def _ticks() -> tuple[float, float, float]:
+    """Return processor ticks of all cores: taken (by other guests of the host too), in all, and by this process."""
+    try:
+        field = [float(f) for f in Path("/proc/stat").read_text(encoding="ascii").split("\n")[0].split()[1:9]]
+    except OSError:
+        return 0.0, 0.0, 0.0
+    own = os.times()  # of its ended children too
+    mine = (own.user + own.system + own.children_user + own.children_system) * os.sysconf("SC_CLK_TCK")
+    return sum(field) - field[3] - field[4], sum(field), mine  # taken is all without idle and waiting for disks
+
 
 Progress = Callable[[int, int], None]
 START_LIMIT = 10.0  # s until the ranks are ready
@@ -34,14 +106,14 @@ _OPEN_MPI: Mapping[str, str] = json.loads(Path(__file__).with_name("open_mpi.jso
 # With the variables of a batch system or an outer mpiexec around, mpiexec would look for other machines.
 _OUTER = ("SLURM_", "PBS_", "LSB_", "PMI_", "PMIX_", "PRTE_", "OMPI_COMM_WORLD", "OMPI_UNIVERSE")
 Ask = Mapping[str, Any]  # what, counts (float32 per size), ranks, transport, rounds, warmup
-Ranks = list[subprocess.Popen[bytes]]
+Ranks = list[Popen[bytes]]
 
 
 class NotMeasured(FabricError):
     """The processes of a measurement did not start, or ended too early."""
 
 
-def run_ranks(ask: Ask) -> tuple[str, NDArray[np.float64]]:
+def run_ranks(ask: Ask) -> tuple[str, Floats]:
     """Start ``ranks`` processes for ``what``; return the name of the library and the times [s] (sizes, rounds).
 
     Raises
@@ -79,7 +151,7 @@ def run_ranks(ask: Ask) -> tuple[str, NDArray[np.float64]]:
 
 def _commands(ask: Ask) -> list[list[str]]:
     module, extra = _NEEDS.get(ask["transport"], ("numpy", ""))
-    if not has(module) or (module == "mpi4py" and not mpiexec()):
+    if not has(module) or (module == "mpi4py" and not has_mpi()):
         raise NotMeasured(f"{ask['transport']} is not installed: pip install '{extra}'")
     if ask["transport"] == "mpi":
         return [[mpiexec() or "", "-n", str(ask["ranks"]), *worker(ask)]]
@@ -124,12 +196,10 @@ def started(
         _stop(ranks, patience)
 
 
-def _start(command: list[str], env: dict[str, str], log: IO[bytes], line: IO[bytes] | None) -> subprocess.Popen[bytes]:
-    given = subprocess.DEVNULL if line else subprocess.PIPE
+def _start(command: list[str], env: dict[str, str], log: IO[bytes], line: IO[bytes] | None) -> Popen[bytes]:
+    given = DEVNULL if line else PIPE
     try:
-        rank = subprocess.Popen(
-            command, env=env, stdin=given, stdout=subprocess.PIPE, stderr=log, start_new_session=True
-        )
+        rank = Popen(command, env=env, stdin=given, stdout=PIPE, stderr=log, start_new_session=True)
     except OSError as error:
         raise NotMeasured(f"no process could be started ({error})") from error
     rank.stdin = rank.stdin or line
@@ -138,9 +208,8 @@ def _start(command: list[str], env: dict[str, str], log: IO[bytes], line: IO[byt
 
 def _stop(ranks: Ranks, patience: float) -> None:
     """Let them end, then close their lifelines, then ask, then kill all of their sessions."""
-    steps: tuple[tuple[float, Callable[[subprocess.Popen[bytes]], None]], ...]
-    steps = ((patience, _close), (1.0, subprocess.Popen.terminate), (0.5, subprocess.Popen.kill))
-    for seconds, step in steps:
+    steps: tuple[Callable[[Popen[bytes]], None], ...] = (_close, Popen.terminate, Popen.kill)
+    for seconds, step in zip((patience, 1.0, 0.5), steps, strict=True):
         end = time.monotonic() + seconds
         while (left := [r for r in ranks if r.poll() is None]) and time.monotonic() < end:
             time.sleep(0.005)
@@ -154,7 +223,7 @@ def _stop(ranks: Ranks, patience: float) -> None:
         rank.wait()
 
 
-def _close(rank: subprocess.Popen[bytes]) -> None:
+def _close(rank: Popen[bytes]) -> None:
     with contextlib.suppress(OSError):
         rank.stdin.close()  # type: ignore[union-attr]
 
@@ -168,7 +237,7 @@ def _session(leader: int) -> list[int]:
     return found
 
 
-def _listen(ranks: Ranks, ask: Ask, progress: Progress) -> tuple[str, NDArray[np.float64]]:
+def _listen(ranks: Ranks, ask: Ask, progress: Progress) -> tuple[str, Floats]:
     lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=_read, args=(ranks[0].stdout, lines), daemon=True).start()
     about, heard, rows = "", time.monotonic(), list[list[float]]()

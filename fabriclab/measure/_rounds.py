@@ -1,7 +1,5 @@
 """Rounds of a collective over MPI, Gloo or another communicator: timed, checked, and summed up as a Result."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

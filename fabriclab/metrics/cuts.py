@@ -1,5 +1,7 @@
 """Cuts: the least that parts some ranks from all others, and the least between two halves of the ranks (bisection)."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -227,5 +229,4 @@ def cut(fabric: Fabric, ranks: ArrayLike) -> Ints:
     left.data[left.data < 0] = 0
     left.eliminate_zeros()
     near = np.isin(np.arange(2 * n + 2), breadth_first_order(left, 2 * n, return_predecessors=False))
-    out: Ints = live[near[fabric.source[live]] & ~near[target]]
-    return out
+    return np.asarray(live[near[fabric.source[live]] & ~near[target]])

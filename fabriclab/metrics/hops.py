@@ -1,13 +1,14 @@
 """Where ranks enter the network, the hops between them, and how many ways lead from one to another."""
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fabriclab.core import Fabric, Ints, frozen, parts_of, whole
-from fabriclab.routing._tables import FAR, Search
-from fabriclab.routing._ways import no_path
+from fabriclab.routing._ways import FAR, Search, check_paths
 
 
 def check_ranks(fabric: Fabric) -> int:
@@ -110,8 +111,8 @@ def hops(fabric: Fabric) -> Hops:
                 pairs += [0] * (h + 1 - len(pairs))
                 pairs[h], met = pairs[h] + int(many) * found, met + found
             if met < goals.size * n:
-                rank, goal = np.argwhere(search.table(goals)[ends] == FAR)[0]
-                raise no_path(fabric, int(ends[rank]), int(goals[goal]))
+                rank, goal = np.nonzero(search.table(goals)[ends] == FAR)
+                check_paths(fabric, rank >= 0, ends[rank], goals[goal])
     return Hops(frozen(np.trim_zeros(np.array(pairs), "b"), np.int64))
 
 
@@ -165,3 +166,24 @@ def diversity(fabric: Fabric, pairs: ArrayLike) -> Diversity:
         unit = csr_array((on[on].astype(np.int32), (source[on], target[on])), shape=size)
         most.append(maximum_flow(unit, s, t).flow_value)
     return Diversity(ways[start, np.arange(goal.size)], np.array(most))
+
+
+def cables(fabric: Fabric) -> dict[str, tuple[int, float]]:
+    """Return the number of cables and their length together [m] by medium, failed ones too."""
+    medium, length = fabric.medium[::2], fabric.length[::2]
+    return {m: (int(np.sum(medium == i)), float(length[medium == i].sum())) for i, m in enumerate(fabric.media)}
+
+
+class Ports(NamedTuple):
+    """Nodes of one kind, and the ports of all of them together."""
+
+    nodes: int
+    used: int
+    left: int
+
+
+def ports(fabric: Fabric) -> dict[str, Ports]:
+    """Return nodes and ports by kind, where the number of ports is known; a fabric never uses more than there are."""
+    mine = {k: (fabric.kind == i) & (fabric.radix > 0) for i, k in enumerate(fabric.kinds)}
+    used, left = fabric.ports_used, fabric.radix - fabric.ports_used
+    return {k: Ports(int(m.sum()), int(used[m].sum()), int(left[m].sum())) for k, m in mine.items() if m.any()}

@@ -10,7 +10,7 @@ from fabriclab import routing, units
 from fabriclab.core import Fabric, Floats, Flows, Ints, check_memory, pointer, rows_of
 from fabriclab.errors import NoPath
 from fabriclab.metrics.hops import check_ranks, doors
-from fabriclab.routing._tables import FAR, Search
+from fabriclab.routing._ways import FAR, Search
 
 _ENTRIES = 2**20  # links times goals that are looked at together: they stay in the cache
 _PAIR_BYTES = 200  # peak for each pair of ranks, measured and rounded up
@@ -123,8 +123,7 @@ def throughput(fabric: Fabric, flows: Flows | None = None, method: str = "spray"
         place = traffic.group[routes.flow][rows_of(routes.ptr)] * np.int64(fabric.n_links) + routes.link
         load = np.bincount(place, size, often.size * fabric.n_links).astype(np.float64)
         if not load.any():
-            msg = f"flows must send bytes from a node to another, got {traffic!r}; take a pattern such as shift(fabric)"
-            raise ValueError(msg)
+            raise ValueError(f"flows must send bytes between nodes, got {traffic!r}; take one such as shift(fabric)")
     each = times(fabric, load.reshape(often.size, -1))
     return Throughput(float(1 / (often @ each.max(axis=1))), int(each.argmax()) % fabric.n_links)
 

@@ -9,10 +9,13 @@ References
 """
 
 # ruff: noqa: I001
+import importlib
+from typing import Any
+
 from fabriclab.rdma import enums
 from fabriclab.rdma.adapter import Verbs, use
 from fabriclab.rdma.device import AH, DEVICE, MR, PD, Context
-from fabriclab.rdma.processes import Process
+from fabriclab.rdma.processes import Process, connect
 from fabriclab.rdma.qp import QP
 from fabriclab.rdma.queues import CQ, SRQ, CompChannel
 from fabriclab.rdma.records import (
@@ -23,5 +26,12 @@ from fabriclab.rdma.records import (
 __all__ = [
     "AH", "CQ", "DEVICE", "GID", "MR", "PD", "QP", "SGE", "SRQ", "WC", "AHAttr", "CompChannel", "Context", "Counters",
     "GlobalRoute", "Process", "PyverbsError", "PyverbsRDMAError", "PyverbsUserError", "QPAttr", "QPCap", "QPInitAttr",
-    "RecvWR", "SendWR", "SrqAttr", "SrqInitAttr", "Verbs", "enums", "use",
+    "RecvWR", "SendWR", "SrqAttr", "SrqInitAttr", "Verbs", "connect", "enums", "timing", "use",
 ]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    """Load the timing model on first use: each process that only moves memory starts without it."""
+    if name != "timing":
+        raise AttributeError(f"fabriclab.rdma has no {name!r}; its names are {', '.join(__all__)}")
+    return importlib.import_module("fabriclab.rdma.timing")

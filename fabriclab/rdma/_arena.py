@@ -9,28 +9,27 @@ kernel frees when their holder dies; what it was about to change is then finishe
 import contextlib
 import ctypes
 import errno
-import fcntl
 import mmap
 import os
 import secrets
-import select
 import struct
-import sys
 import tempfile
 import threading
 import weakref
 from collections.abc import Iterator, Sequence
+from multiprocessing import connection
 
 from fabriclab.rdma import enums as e
-from fabriclab.rdma.records import PyverbsRDMAError
+from fabriclab.rdma.records import PyverbsRDMAError, RecvWR
 
-PAGE = mmap.PAGESIZE
-ROWS = 1 << 16  # of each table
+with contextlib.suppress(ImportError):  # Windows has none, and `own` says so
+    import fcntl
+
+PAGE, ROWS = mmap.PAGESIZE, 1 << 16  # ROWS of each table
 # Words of 8 bytes: what the header, a queue pair, and a queue hold, in this order. CHANGES is another number after each
 # change of a table; REDO and the three words after it are a step that a dead process may have left undone.
 CHANGES, TOKEN, BASE, REDO = range(1, 5)
 STATE, PD, ACCESS, RQ, RCQ, SHARED, TYPE, DEST, DEST_TOKEN, PSN, QKEY, RNR_TIMER, READS = range(13)
-QP_FIELDS = (ACCESS, DEST, DEST_TOKEN, PSN, QKEY, RNR_TIMER, READS, TYPE, STATE)  # that a step may set
 HEAD, TAIL, ARMED, OVERRUN, SIZE, SGES, PIPE, NUMBER = range(8)  # SGES of receive queues, four of completion queues
 QUEUE = struct.Struct("<4Q")  # the first four of them
 MR_ROW = struct.Struct("<IIQQQ")  # key, access, first address, address after the last, protection domain
@@ -53,20 +52,15 @@ class Arena:
     """A segment as this process maps it, its own or a peer's."""
 
     def __init__(self, fd: int, pid: int, number: int, token: int = 0) -> None:
-        self.fd, self.pid, self.number, self.alive = fd, pid, number, True
+        self.fd, self.pid, self.alive = fd, pid, True
         weakref.finalize(self, os.close, fd)
         self.map = mmap.mmap(fd, os.fstat(fd).st_size)
         self.bytes = memoryview(self.map)
         self.words = self.bytes.cast("Q")
-        self.token = token or self.words[TOKEN]
-        self.base = self.words[BASE]
+        self.token, self.base = token or self.words[TOKEN], self.words[BASE]
         self._end, self._thread = _DATA, threading.Lock()
-
-    @property
-    def gid(self) -> str:
-        """The address of this segment in the form of a link-local GID: process, descriptor, token."""
-        digits = f"fe80{self.pid:06x}{self.number:06x}{self.token:016x}"
-        return ":".join(digits[i : i + 4] for i in range(0, 32, 4))
+        digits = f"fe80{pid:06x}{number:06x}{self.token:016x}"  # process, descriptor and token as a link-local address
+        self.gid = ":".join(digits[i : i + 4] for i in range(0, 32, 4))
 
     def alloc(self, size: int) -> int:
         """Return the offset of ``size`` fresh bytes, all zero; addresses are used once only."""
@@ -80,13 +74,15 @@ class Arena:
         """Give the memory of an allocation back to the machine."""
         self.map.madvise(mmap.MADV_REMOVE, at, -(-max(size, 1) // PAGE) * PAGE)
 
-    def queue(self, room: int, size: int, sges: int = 0) -> int:
-        """Return the row of a new queue with ``room`` entries of ``size`` bytes."""
-        row = self.alloc(QUEUE_ROOM + room * size) // 8
+    def queue(self, room: int, sges: int = 0) -> int:
+        """Return the row of a new queue for completions, or for buffers of ``sges`` pieces."""
+        if room < 1 or sges < 0:
+            raise PyverbsRDMAError(f"a queue has room for 1 at least, got {room} (of {sges} SGEs)", errno.EINVAL)
+        row = self.alloc(QUEUE_ROOM + room * max(CQE_ROOM, 16 + 24 * sges)) // 8
         self.words[row + SIZE], self.words[row + SGES] = room, sges
         return row
 
-    def inside(self, addr: int, length: int) -> int:
+    def inside(self, addr: int, length: int, _key: int = 0) -> int:
         """Return the offset of memory that `alloc` handed out, -1 for any other."""
         return addr - self.base if _DATA <= addr - self.base <= self._end - length else -1
 
@@ -128,12 +124,26 @@ class Arena:
             words[words[REDO + 2] + HEAD] = words[REDO + 3]
             words[REDO] = 0
 
+    def _buffer(self, rq: int, number: int) -> int:
+        """Return where a receive queue keeps a buffer: number, count of pieces, and address, length, key of each."""
+        return rq + QUEUE_ROOM // 8 + number % self.words[rq + SIZE] * (2 + 3 * self.words[rq + SGES])
+
+    def post(self, rq: int, wr: RecvWR) -> None:
+        """Add a buffer; the device looks at its keys when a message comes."""
+        words, tail = self.words, self.words[rq + TAIL]
+        if len(wr.sg) > words[rq + SGES]:
+            raise PyverbsRDMAError(f"the receive queue takes {words[rq + SGES]} SGEs, got {len(wr.sg)}", errno.EINVAL)
+        if tail - words[rq + HEAD] >= words[rq + SIZE]:
+            raise PyverbsRDMAError(f"the receive queue has its {words[rq + SIZE]} buffers (max_recv_wr)", errno.ENOMEM)
+        fields = wr.wr_id, len(wr.sg), *(n for piece in wr.sg for n in (piece.addr, piece.length, piece.lkey))
+        for i, value in enumerate(fields, self._buffer(rq, tail)):
+            words[i] = value
+        words[rq + TAIL] = tail + 1
+
     def receive(self, rq: int) -> tuple[int, list[tuple[int, int, int]]]:
-        """Return number and pieces (address, length, key) of the oldest buffer; the queue must hold one."""
-        words = self.words
-        at = rq + QUEUE_ROOM // 8 + words[rq + HEAD] % words[rq + SIZE] * (2 + 3 * words[rq + SGES])
-        end = at + 2 + 3 * words[at + 1]
-        return words[at], [(words[i], words[i + 1], words[i + 2]) for i in range(at + 2, end, 3)]
+        """Return number and pieces of the oldest buffer; the queue must hold one."""
+        words, at = self.words, self._buffer(rq, self.words[rq + HEAD])
+        return words[at], [(words[i], words[i + 1], words[i + 2]) for i in range(at + 2, at + 2 + 3 * words[at + 1], 3)]
 
     def complete(self, cq: int, rq: int, entry: Sequence[int], solicited: bool = False) -> bool:
         """Use up the oldest buffer of ``rq`` and tell ``cq``; False if there is no room. The lock must be held."""
@@ -174,8 +184,8 @@ def qp_row(qp_num: int) -> int:
     return (_QP_TABLE + qp_num % ROWS * _QP_ROOM) // 8
 
 
-def pieces(spans: Spans, targets: Spans) -> Iterator[tuple[int, int, int]]:
-    """Return what to copy: from where, to where, and how many bytes at a time."""
+def pieces(spans: Spans, targets: Spans, step: int = _SPAN) -> Iterator[tuple[int, int, int]]:
+    """Return what to copy: from where, to where, and how many bytes at a time, ``step`` at most."""
     rest, (at, n) = iter(spans), (0, 0)
     for to, room in targets:
         while room:
@@ -183,7 +193,7 @@ def pieces(spans: Spans, targets: Spans) -> Iterator[tuple[int, int, int]]:
                 at, n = next(rest, (0, -1))
             if n < 0:
                 return
-            yield at, to, (k := min(n, room))
+            yield at, to, (k := min(n, room, step - to % 8))
             at, to, n, room = at + k, to + k, n - k, room - k
 
 
@@ -195,15 +205,13 @@ def own() -> Arena:
     PyverbsRDMAError
         Where the system has neither.
     """
-    try:
-        if hasattr(os, "memfd_create"):
-            fd = os.memfd_create("fabriclab-rdma")
-        else:  # a Python built for an old C library
-            fd = os.open(tempfile.gettempdir(), os.O_TMPFILE | os.O_RDWR)
+    try:  # a Python built for an old C library has no memfd_create
+        has_memfd = hasattr(os, "memfd_create")
+        fd = os.memfd_create("rdma") if has_memfd else os.open(tempfile.gettempdir(), os.O_TMPFILE | os.O_RDWR)
         os.ftruncate(fd, _SPAN)
     except (AttributeError, OSError) as cause:
-        msg = f"this device shares memory through files without a name and /proc, and {sys.platform} refuses: {cause}; "
-        raise PyverbsRDMAError(msg + "run the course in its container or on Binder", errno.EOPNOTSUPP) from None
+        msg = f"this device needs Linux, with files without a name and /proc: {cause!r}; use the container or Binder"
+        raise PyverbsRDMAError(msg, errno.EOPNOTSUPP) from None
     token = secrets.randbits(63) | 1
     arena = Arena(fd, os.getpid(), fd, token)
     arena.base = ctypes.addressof(ctypes.c_char.from_buffer(arena.map))
@@ -241,9 +249,7 @@ def attach(gid: str) -> Arena:
 def _watch(pid: int, token: int) -> None:
     """Wait for the end of a process; a stopped one is alive."""
     with contextlib.suppress(ProcessLookupError):  # it has ended already
-        pidfd, poll = os.pidfd_open(pid), select.poll()
-        poll.register(pidfd, select.POLLIN)
-        poll.poll()
+        connection.wait([pidfd := os.pidfd_open(pid)])
         os.close(pidfd)
     _watched.discard(token)
     if dead := _open.get(token):

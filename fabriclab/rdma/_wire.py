@@ -8,21 +8,16 @@ References
 .. [1] InfiniBand Architecture Specification 1.4, vol. 1: 9.5 transaction ordering, 10.8.3.3 send queue ordering rules.
 """
 
-from __future__ import annotations
-
 import random
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any, Self
 
 from fabriclab.rdma import _arena
 from fabriclab.rdma import enums as e
 from fabriclab.rdma._arena import CHANGES, HEAD, TAIL, Arena, Spans
 from fabriclab.rdma.records import SendWR
-
-if TYPE_CHECKING:
-    from fabriclab.rdma.qp import QP
 
 # Plain numbers: members of an enumeration would cost as much as the work itself.
 WRITE, WRITE_IMM, SEND, SEND_IMM, READ, CAS, FAA = range(7)
@@ -35,84 +30,71 @@ RNR, LOST = -1, -2  # not ends: the receiver has no buffer, or does not answer
 GRH, MTU, LONGEST = 40, 4096, 2**31  # [B] header before a datagram, its longest payload, and the longest message
 KNOWN = 1024  # pairs of keys of which the outcome of the checks is kept
 LOSS, PAUSE = 0.2, 3e-4  # of a NIC at its worst: share of messages that it loses, longest pause [s]
-RTR, RTS, ERR, RC, UD = 2, 3, 6, 2, 4
-
-
-class Worst:
-    """What a NIC at its worst does to one request, drawn when it is posted: the clock changes nothing of it."""
-
-    def __init__(self, draws: random.Random) -> None:
-        self.draws = random.Random(draws.getrandbits(64))
-        self.lost = self.draws.random() < LOSS
-
-    def pause(self) -> None:
-        """Wait."""
-        time.sleep(self.draws.uniform(PAUSE / 10, PAUSE))
-
-    def cut(self, pieces: Iterable[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
-        """Return pieces in smaller ones, in any order; a target's aligned word stays whole."""
-        found = []
-        for at, to, n in pieces:
-            step = 8 * max(1, n // 32)
-            k = 8 * self.draws.randint(1, step // 8) - to % 8
-            while n:
-                k = min(k, n)
-                found.append((at, to, k))
-                at, to, n, k = at + k, to + k, n - k, step
-        self.draws.shuffle(found)
-        return found
+RESET, INIT, RTR, RTS, SQD, SQE, ERR = range(7)
+RC, UC, UD = 2, 3, 4
 
 
 @dataclass(slots=True, eq=False)
 class Posted:
-    """A request with its bytes, its number, where its inline data is kept, and its outcome."""
+    """A request with its bytes, its number, where its inline data is kept, and its outcome.
+
+    What a NIC at its worst does to it comes from ``draws``, made when it is posted: the clock changes nothing of it.
+    """
 
     wr: SendWR
     total: int
     index: int
+    draws: random.Random | None = None
     kept: Spans | None = None
-    worst: Worst | None = None
     status: int | None = None
     eager: bool = False  # overtakes another one where it may
     early: bool = False  # is done before its turn
 
-    def overtakes(self, first: Posted, kind: int) -> bool:
+    def overtakes(self, first: Self, kind: int) -> bool:
         """Return whether it is done before the one that was posted before it."""
         free = first.wr.opcode >= READ and self.wr.opcode == WRITE and not self.wr.send_flags & FENCE
         return self.eager and (free or kind == UD)
 
+    def pause(self) -> None:
+        """Wait, at worst."""
+        if self.draws:
+            time.sleep(self.draws.uniform(PAUSE / 10, PAUSE))
 
-def land(src: Arena, spans: Spans, dst: Arena, targets: Spans, worst: Worst | None = None) -> None:
-    """Copy the bytes of ``spans`` in ``src`` to ``targets`` in ``dst``; a single aligned word is a single store."""
-    pieces = _arena.pieces(spans, targets)
-    for at, to, n in worst.cut(pieces) if worst else pieces:
-        if n == 8 and not (at | to) & 7:
-            dst.words[to >> 3] = src.words[at >> 3]
-        else:
-            dst.bytes[to : to + n] = src.bytes[at : at + n]
-        if worst:
-            worst.pause()
+    def land(self, src: Arena, spans: Spans, dst: Arena, targets: Spans) -> None:
+        """Copy the bytes of ``spans`` in ``src`` to ``targets`` in ``dst``; a single aligned word is a single store."""
+        for at, to, n in self.pieces(spans, targets):
+            if n == 8 and not (at | to) & 7:
+                dst.words[to >> 3] = src.words[at >> 3]
+            else:
+                dst.bytes[to : to + n] = src.bytes[at : at + n]
+            self.pause()
+
+    def pieces(self, spans: Spans, targets: Spans) -> Iterable[tuple[int, int, int]]:
+        """Return what to copy; at worst small pieces in any order, none of which ends within a word of the target."""
+        if not self.draws:
+            return _arena.pieces(spans, targets)
+        found = list(_arena.pieces(spans, targets, 8 * max(1, self.total // (8 * self.draws.randint(4, 8)))))
+        self.draws.shuffle(found)
+        return found
 
 
-def local(qp: QP, wr: SendWR, access: int) -> Spans | None:
+def local(qp: Any, wr: SendWR, access: int) -> Spans | None:
     """Return where the pieces of a request lie, or None if a key forbids it; inline data needs no key."""
-    own = qp.own
-    if wr.send_flags & INLINE:
-        spans = [(own.inside(p.addr, p.length), p.length) for p in wr.sg]
-    else:
-        spans = [(own.find(p.lkey, p.addr, p.length, access, qp.pd.number), p.length) for p in wr.sg]
+    own, pd, inline = qp.own, qp.pd.number, wr.send_flags & INLINE
+    find = own.inside if inline else lambda addr, n, key: own.find(key, addr, n, access, pd)
+    spans = [(find(p.addr, p.length, p.lkey), p.length) for p in wr.sg]
     return None if min(spans)[0] < 0 else spans
 
 
-def execute(qp: QP, one: Posted) -> int:
+def execute(qp: Any, one: Posted) -> int:
     """Do an operation; return its status, or `RNR` or `LOST`, after which it may be tried again."""
-    wr, total, worst = one.wr, one.total, one.worst
+    wr, total = one.wr, one.total
     spans = one.kept or local(qp, wr, e.IBV_ACCESS_LOCAL_WRITE if wr.opcode >= READ else 0)
     if spans is None:
         return LOC_PROT
     if total > LONGEST or (wr.opcode >= CAS and total != 8):
         return LOC_LEN
-    if worst and worst.lost and qp.qp_type != RC:
+    if one.draws and qp.qp_type != RC and one.draws.random() < LOSS:
         return OK
     status = (_datagram if qp.qp_type == UD else _connected)(qp, one, spans)
     if status == OK:
@@ -123,7 +105,7 @@ def execute(qp: QP, one: Posted) -> int:
     return OK if dropped else status
 
 
-def _connected(qp: QP, one: Posted, spans: Spans) -> int:
+def _connected(qp: Any, one: Posted, spans: Spans) -> int:
     wr, total, own, peer = one.wr, one.total, qp.own, qp.peer
     op, need = wr.opcode, RIGHTS[wr.opcode]
     seen = own.words[CHANGES], peer.words[CHANGES]
@@ -153,15 +135,18 @@ def _connected(qp: QP, one: Posted, spans: Spans) -> int:
         for at, n in spans:
             own.bytes[at : at + n], result = result[:n], result[n:]
     elif op == READ:
-        land(peer, [(to, total)], own, spans, one.worst)
+        one.land(peer, [(to, total)], own, spans)
     else:
-        land(own, spans, peer, [(to, total)], one.worst)
-        if not (wr.send_flags & INLINE or one.worst or len(wr.sg) > 1) and total:
-            qp.remember(wr.sg[0].lkey, wr.rkey, *seen)
+        one.land(own, spans, peer, [(to, total)])
+        if len(wr.sg) == 1 and total and not (one.draws or wr.send_flags & INLINE):  # what the next one needs
+            if len(qp.known) > KNOWN:
+                qp.known.clear()
+            bounds = *own.region(key := wr.sg[0].lkey)[2:4], *peer.region(wr.rkey)[2:4], own.base, peer.base
+            qp.known[key, wr.rkey] = *seen, own.words, peer.words, *bounds, qp.scq, qp.cap.max_send_wr, qp.counters
     return OK
 
 
-def _datagram(qp: QP, one: Posted, spans: Spans) -> int:
+def _datagram(qp: Any, one: Posted, spans: Spans) -> int:
     wr, own = one.wr, qp.own
     if wr.ah is None or one.total > MTU:
         return LOC_QP_OP if wr.ah is None else LOC_LEN
@@ -174,7 +159,7 @@ def _datagram(qp: QP, one: Posted, spans: Spans) -> int:
     return _deliver(qp, one, [(qp.header, GRH), *spans], peer, wr.qpn)
 
 
-def _deliver(qp: QP, one: Posted, spans: Spans, peer: Arena, qpn: int, to: int = 0) -> int:
+def _deliver(qp: Any, one: Posted, spans: Spans, peer: Arena, qpn: int, to: int = 0) -> int:
     """Put a message into the receiver's oldest buffer (WRITE with immediate: to ``to``), and tell the receiver."""
     wr, total = one.wr, sum([n for _, n in spans])
     domain, rq, rcq = (peer.words[_arena.qp_row(qpn) + field] for field in (_arena.PD, _arena.RQ, _arena.RCQ))
@@ -190,7 +175,7 @@ def _deliver(qp: QP, one: Posted, spans: Spans, peer: Arena, qpn: int, to: int =
         if min(targets)[0] < 0 or sum([n for _, n in targets]) < total:
             status = LOC_PROT if min(targets)[0] < 0 else LOC_LEN
         else:
-            land(qp.own, spans, peer, targets, one.worst)
+            one.land(qp.own, spans, peer, targets)
         entry = (wr_id, status, opcode, total, qpn, qp.qp_num, wr.imm_data * with_imm, flags)
         told = peer.complete(rcq, rq, entry, bool(wr.send_flags & SOLICITED))
     if status or not told:

@@ -29,7 +29,7 @@ class Verbs:
 def use(device: str = "") -> Verbs:
     """Return the verbs of a device by name, by default of the first that pyverbs finds, or else the one in software.
 
-    With the names that pyverbs has, too; ``MR.memory``, `Process` and `Counters` are of the device in software only.
+    Both have the names of pyverbs; ``MR.memory``, ``Context.counters`` and `Process` are of the one in software only.
     Not yet run on a device.
 
     Raises

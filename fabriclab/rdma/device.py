@@ -1,9 +1,6 @@
 """The device: a context opened on it, protection domains, and memory regions that others may reach."""
 
-from __future__ import annotations
-
 import errno
-import operator
 import os
 import weakref
 from types import SimpleNamespace
@@ -12,7 +9,7 @@ from typing import Any, Self
 from fabriclab.core import check_memory
 from fabriclab.rdma import _arena
 from fabriclab.rdma import enums as e
-from fabriclab.rdma.records import GID, Counters, PyverbsRDMAError, PyverbsUserError
+from fabriclab.rdma.records import GID, Counters, PyverbsRDMAError, PyverbsUserError, shown
 
 DEVICE = "fabriclab0"
 _ACCESS = sum(e.ibv_access_flags)
@@ -22,8 +19,8 @@ _WRITES = e.IBV_ACCESS_REMOTE_WRITE | e.IBV_ACCESS_REMOTE_ATOMIC
 class Closes:
     """An object that closes what was made from it, and then itself, once."""
 
-    def __init__(self, *makers: Closes) -> None:
-        self._made: weakref.WeakSet[Closes] = weakref.WeakSet()
+    def __init__(self, *makers: "Closes") -> None:
+        self._made: weakref.WeakSet[Any] = weakref.WeakSet()
         self.closed = False
         for maker in makers:
             if maker.closed:
@@ -58,7 +55,7 @@ class Context(Closes):
     name : str
         `DEVICE`, the only one there is.
     adversary : int, optional
-        Seed > 0 of a device at its worst (see `fabriclab.rdma._wire`); 0 for the plain one. Unless given, the variable
+        Seed of a device at its worst (see `fabriclab.rdma._wire`); 0 for the plain one. Unless given, the variable
         FABRICLAB_ADVERSARY of the environment decides, so that code of somebody else can be tried.
 
     Raises
@@ -74,28 +71,19 @@ class Context(Closes):
             raise PyverbsUserError(f"there is no device {name!r} here; the device in software is {DEVICE!r}")
         super().__init__()
         self.name, self.counters, self.arena = name, Counters(), _arena.own()
-        seed = os.environ.get("FABRICLAB_ADVERSARY", "0") if adversary is None else adversary
-        if not str(seed).isdecimal():
-            raise PyverbsUserError(f"adversary or FABRICLAB_ADVERSARY must be a seed > 0, or 0 for none, got {seed!r}")
-        self.adversary = int(seed)
+        self.adversary = str(os.environ.get("FABRICLAB_ADVERSARY", "0") if adversary is None else adversary)
         self._numbers = iter(range(17, _arena.ROWS))  # of queue pairs and of other objects
-        self._keys, self.freed = iter(range(0x141, _arena.ROWS << 8, 1 << 8)), list[int]()
+        self.freed = list[int]()  # keys of regions, each with another tag than it had
 
     def number(self) -> int:
         """Return a number that no object of this context had before."""
         if number := next(self._numbers, 0):
             return number
-        raise PyverbsRDMAError(f"a context makes {_arena.ROWS - 17} queues, and these are used up", errno.ENOMEM)
-
-    def key(self) -> int:
-        """Return a key for a region: a row of the table, and a tag that is another one each time."""
-        if key := self.freed.pop() if self.freed else next(self._keys, 0):
-            return key
-        raise PyverbsRDMAError(f"a context has {_arena.ROWS - 1} regions at a time", errno.ENOMEM)
+        raise PyverbsRDMAError(f"a context makes {_arena.ROWS - 17} queues and regions; all are used up", errno.ENOMEM)
 
     def query_device(self) -> SimpleNamespace:
         """Return the limits of the device."""
-        return SimpleNamespace(max_qp=_arena.ROWS - 17, max_mr=_arena.ROWS - 1, max_sge=32, max_qp_rd_atom=16)
+        return SimpleNamespace(max_qp=_arena.ROWS - 17, max_mr=_arena.ROWS - 17, max_sge=32, max_qp_rd_atom=16)
 
     def query_port(self, port_num: int) -> SimpleNamespace:
         """Return what the only port says of itself."""
@@ -163,13 +151,11 @@ class MR(Closes):
         arena, self._made_here = self.context.arena, address is None
         if address is None:
             check_memory(length, f"a memory region of {length} B", "register less")
-            self.at = arena.alloc(length)
-        elif (at := arena.inside(address, length)) < 0:
+        self.at = arena.alloc(length) if address is None else arena.inside(address, length)
+        if self.at < 0:
             msg = f"address {address:#x} with {length} B is not in a region of this context, so no peer could map it; "
             raise PyverbsRDMAError(msg + "leave address out, and use the memory that is made", errno.EFAULT)
-        else:
-            self.at = at
-        self.lkey = self.rkey = self.context.key()
+        self.lkey = self.rkey = self.context.freed.pop() if self.context.freed else self.context.number() << 8 | 0x41
         self._place = _arena.MR_TABLE + (self.lkey >> 8) * _arena.MR_ROW.size
         self.buf = arena.base + self.at
         _arena.MR_ROW.pack_into(arena.map, self._place, self.lkey, access, self.buf, self.buf + length, creator.number)
@@ -194,18 +180,16 @@ class MR(Closes):
         self.memory[offset : offset + length] = raw[:length]
 
     def _check(self, length: int, offset: int) -> None:
-        if self.closed or operator.index(offset) < 0 or length < 0 or offset + length > self.length:
+        if self.closed or offset < 0 or length < 0 or offset + length > self.length:
             where = "a closed region" if self.closed else f"a region of {self.length} B"
             raise PyverbsUserError(f"{length} B at offset {offset} are not in {where}")
         self.context.counters.copies += 1
 
     def _close(self) -> None:
-        self.context.arena.bytes[self._place : self._place + _arena.MR_ROW.size] = bytes(_arena.MR_ROW.size)
+        _arena.MR_ROW.pack_into(self.context.arena.map, self._place, 0, 0, 0, 0, 0)
         self.context.arena.changed()
         self.context.freed.append(self.lkey & ~0xFF | (self.lkey + 1) % 256)
         if self._made_here:
             self.context.arena.free(self.at, self.length)
 
-    def __repr__(self) -> str:
-        """Return it as a person would type it."""
-        return f"MR(buf={self.buf:#x}, length={self.length}, lkey={self.lkey:#x}, rkey={self.rkey:#x})"
+    __repr__ = shown("buf", "length", "lkey", "rkey")

@@ -1,7 +1,5 @@
 """Queues of completions and of buffers for messages, and the channel through which one sleeps until one completes."""
 
-from __future__ import annotations
-
 import collections
 import errno
 import functools
@@ -23,7 +21,7 @@ class CompChannel(Closes):
         super().__init__(context)
         self._read, self.write = os.pipe()
 
-    def get_cq_event(self, expected_cq: CQ) -> None:
+    def get_cq_event(self, expected_cq: "CQ") -> None:
         """Sleep until a completion queue of this channel has an event; another queue's is an error."""
         number = int.from_bytes(os.read(self._read, 8), "little")
         if number != expected_cq.number:
@@ -48,37 +46,29 @@ class CQ(Closes):
     def __init__(self, context: Context, cqe: int, cq_context: Any = None, channel: CompChannel | None = None,
                  comp_vector: int = 0) -> None:  # fmt: skip
         super().__init__(context, *([channel] if channel else []))
-        if cqe < 1:
-            raise PyverbsRDMAError(f"a completion queue has room for 1 at least, got {cqe}", errno.EINVAL)
         self.context, self.cqe, self.comp_channel, self.number = context, cqe, channel, context.number()
         self.local, self._polls = collections.deque[WC](), threading.Lock()
         self._arena, self._words = arena, words = context.arena, context.arena.words
-        self.row = row = arena.queue(cqe, _arena.CQE_ROOM)
+        self.row = row = arena.queue(cqe)
         self.state = functools.partial(_arena.QUEUE.unpack_from, arena.map, 8 * row)
-        self.shared = channel is not None  # more than completions of this process may happen to it
+        # What peers have completed when nothing of it waits; -1 where a completion may do more than to take a place.
+        self.calm = 0 if channel is None else -1
         words[row + _arena.NUMBER], words[row + _arena.PIPE] = self.number, channel.write if channel else 0
 
     def add(self, wc: WC, solicited: bool) -> bool:
         """Take a completion of this process; False if the queue is broken, or breaks now because it is full."""
         head, tail, armed, broken = self.state()
         if broken or len(self.local) + tail - head >= self.cqe:
-            self._words[self.row + _arena.OVERRUN] = self.shared = True
+            self._words[self.row + _arena.OVERRUN], self.calm = 1, -1
             return False
         self.local.append(wc)
         if armed:
             self._arena.notify(self.row, solicited or wc.status != 0)
         return True
 
-    def unusual(self) -> bool:
-        """Return whether a completion would do more than to take a place."""
-        head, tail, armed, broken = self.state()
-        return bool(armed or broken or len(self.local) + tail - head >= self.cqe)
-
     def forget(self, qp: Any) -> None:
         """Drop what a queue pair completed here: it begins anew."""
-        kept = [wc for wc in self.local if wc.qp is not qp]
-        self.local.clear()
-        self.local.extend(kept)
+        self.local = collections.deque(wc for wc in self.local if wc.qp is not qp)
 
     def poll(self, num_entries: int = 1) -> tuple[int, list[WC]]:
         """Return how many completions there were, ``num_entries`` at most, and these.
@@ -90,11 +80,9 @@ class CQ(Closes):
         """
         found: list[WC] = []
         try:
-            while True:
+            while len(found) < num_entries:
                 found.append(wc := self.local.popleft())
                 wc.qp.retired = wc.index
-                if len(found) >= num_entries:
-                    break
         except IndexError:  # no more of this process
             self._poll_shared(found, num_entries)
         self.context.counters.polled += (count := len(found))
@@ -104,15 +92,17 @@ class CQ(Closes):
         """Add what peers completed."""
         with self._polls:
             head, tail, _, broken = self.state()
-            for n in range(head, min(tail, head + num_entries - len(found))):
+            tail = min(tail, head + num_entries - len(found))
+            for n in range(head, tail):
                 place = 8 * self.row + _arena.QUEUE_ROOM + n % self.cqe * _arena.CQE_ROOM
                 fields = _arena.CQE.unpack_from(self._arena.map, place)
                 found.append(WC(**dict(zip(_arena.CQE_FIELDS, fields, strict=True))))
-                self._words[self.row + _arena.HEAD] = n + 1
+            self._words[self.row + _arena.HEAD] = tail
+            self.calm = -1 if broken or self.comp_channel else tail
         if not found and broken:
             raise PyverbsRDMAError(f"the completion queue was full ({self.cqe}) when more completed: poll more often, "
                                    "or make it larger", errno.EOVERFLOW)  # fmt: skip
-        if not found and self.context.adversary:
+        if not found and self.context.adversary != "0":
             time.sleep(1e-5)  # threads that play a NIC get their turn
 
     def req_notify(self, solicited_only: bool = False) -> None:
@@ -125,42 +115,19 @@ class CQ(Closes):
         """Do nothing: a closed queue of this device waits for nobody."""
 
 
-class ReceiveQueue:
-    """A ring in the segment of its owner, who adds buffers; whoever sends uses them up."""
-
-    def __init__(self, arena: _arena.Arena, max_wr: int, max_sge: int) -> None:
-        if max_wr < 1 or max_sge < 1:
-            msg = f"a receive queue has room for 1 at least, got max_wr={max_wr}, max_sge={max_sge}"
-            raise PyverbsRDMAError(msg, errno.EINVAL)
-        self.row = arena.queue(max_wr, 8 * (2 + 3 * max_sge), max_sge)
-        self._words, self._size, self._sges = arena.words, max_wr, max_sge
-
-    def post(self, wr: RecvWR) -> None:
-        """Add a buffer; the device looks at its keys when a message comes."""
-        words, row, tail = self._words, self.row, self._words[self.row + _arena.TAIL]
-        if len(wr.sg) > self._sges:
-            raise PyverbsRDMAError(f"the receive queue takes {self._sges} SGEs, got {len(wr.sg)}", errno.EINVAL)
-        if tail - words[row + _arena.HEAD] >= self._size:
-            raise PyverbsRDMAError(f"the receive queue has its {self._size} buffers (max_recv_wr)", errno.ENOMEM)
-        at = row + _arena.QUEUE_ROOM // 8 + tail % self._size * (2 + 3 * self._sges)
-        fields = (wr.wr_id, len(wr.sg), *(n for piece in wr.sg for n in (piece.addr, piece.length, piece.lkey)))
-        for i, value in enumerate(fields, at):
-            words[i] = value
-        words[row + _arena.TAIL] = tail + 1
-
-
-def ring(counters: Counters, wr: Any, bad_wr: Any, post: Callable[[Any], None]) -> None:
+def ring(lock: Any, counters: Counters, wr: Any, bad_wr: Any, post: Callable[[Any], None]) -> None:
     """Post a chain with one doorbell; of a request that is refused, ``bad_wr`` becomes a copy."""
-    counters.doorbells += 1
-    while wr is not None:
-        try:
-            post(wr)
-        except PyverbsRDMAError:
-            for name in () if bad_wr is None else (*RecvWR.__slots__, *type(wr).__slots__):
-                setattr(bad_wr, name, getattr(wr, name))
-            raise
-        counters.posted += 1
-        wr = wr.next_wr
+    with lock:
+        counters.doorbells += 1
+        while wr is not None:
+            try:
+                post(wr)
+            except PyverbsRDMAError:
+                for name in () if bad_wr is None else (*RecvWR.__slots__, *type(wr).__slots__):
+                    setattr(bad_wr, name, getattr(wr, name))
+                raise
+            counters.posted += 1
+            wr = wr.next_wr
 
 
 class SRQ(Closes):
@@ -168,9 +135,10 @@ class SRQ(Closes):
 
     def __init__(self, creator: PD, attr: Any) -> None:
         super().__init__(creator)
-        self.context = creator.context
-        self.queue = ReceiveQueue(self.context.arena, attr.attr.max_wr, attr.attr.max_sge)
+        self.context, self._lock = creator.context, threading.Lock()
+        self.row = self.context.arena.queue(attr.attr.max_wr, attr.attr.max_sge)
 
     def post_recv(self, wr: RecvWR, bad_wr: RecvWR | None = None) -> None:
         """Add buffers; see `QP.post_recv`."""
-        ring(self.context.counters, wr, bad_wr, self.queue.post)
+        post = functools.partial(self.context.arena.post, self.row)
+        ring(self._lock, self.context.counters, wr, bad_wr, post)

@@ -1,13 +1,13 @@
-"""What is told to the device and what it tells: attributes, work requests, completions, counters, and errors."""
-
-from __future__ import annotations
+"""What is told to the device and what it tells: attributes and steps, work requests, completions, counters, errors."""
 
 import copy
+import errno
+import functools
 import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import field, make_dataclass
-from typing import Any
+from typing import Any, Self
 
 from fabriclab.errors import FabricError
 from fabriclab.rdma import enums as e
@@ -32,41 +32,29 @@ class PyverbsUserError(PyverbsError):
 class GID:
     """The 128-bit address of a port, as eight groups of four hexadecimal digits; it may be sent as text."""
 
-    __slots__ = ("gid",)
-
     def __init__(self, val: str = "0000:0000:0000:0000:0000:0000:0000:0000") -> None:
         if not re.fullmatch(r"[0-9a-fA-F]{4}(:[0-9a-fA-F]{4}){7}", val):
             raise PyverbsUserError(f"a GID is eight groups of four hexadecimal digits with colons, got {val!r}")
         self.gid = val.lower()
 
 
-def _record(name: str) -> Any:
+def _record(name: str, **more: Any) -> Any:
     """Make a class from its row: how many of its fields its constructor takes, what it is, and all with defaults."""
     arguments, doc, fields = e.TABLE["records"][name]
-    made: list[tuple[str, Any, Any]] = []
+    made: Any = []
     for i, (what, default) in enumerate(fields.items()):
-        kind = {"default_factory": globals()[default]} if isinstance(default, str) else {"default": default}
-        made.append((what, Any, field(init=i < arguments, **kind)))
-    return make_dataclass(name, made, slots=True, namespace={"__doc__": doc, "__module__": __name__})
+        make = globals()[default] if isinstance(default, str) else lambda value=default: value
+        made.append((what, Any, field(init=i < arguments, default_factory=make)))
+    return make_dataclass(name, made, slots=True, namespace={"__doc__": doc, "__module__": __name__, **more})
 
 
 QPCap, GlobalRoute, SrqAttr = _record("QPCap"), _record("GlobalRoute"), _record("SrqAttr")
 AHAttr, SrqInitAttr = _record("AHAttr"), _record("SrqInitAttr")
 QPAttr = _record("QPAttr")
+QPInitAttr = _record("QPInitAttr", send_cq=property(lambda self: self.scq), recv_cq=property(lambda self: self.rcq))
 
 
-class QPInitAttr:
-    """What a queue pair is made from: its type, queues and room; with ``sq_sig_all`` every send completes visibly."""
-
-    __slots__ = ("cap", "qp_context", "qp_type", "recv_cq", "send_cq", "sq_sig_all", "srq")
-
-    def __init__(self, qp_type: int = e.IBV_QPT_UD, qp_context: Any = None, scq: Any = None, rcq: Any = None,
-                 srq: Any = None, cap: Any = None, sq_sig_all: int = 1) -> None:  # fmt: skip
-        self.qp_type, self.qp_context, self.send_cq, self.recv_cq = qp_type, qp_context, scq, rcq
-        self.srq, self.cap, self.sq_sig_all = srq, cap or QPCap(), sq_sig_all
-
-
-def _shown(*names: str) -> Callable[[Any], str]:
+def shown(*names: str) -> Callable[[Any], str]:
     """Make a ``__repr__`` as a person would type it."""
     return lambda self: f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)}' for name in names)})"
 
@@ -78,11 +66,10 @@ class SGE:
 
     def __init__(self, addr: int, length: int, lkey: int) -> None:
         if not (0 <= addr < 2**64 and 0 <= length < 2**32 and 0 <= lkey < 2**32):
-            msg = f"an SGE has an address of 64 bits, a length and a key of 32, got {addr}, {length}, {lkey}"
-            raise PyverbsUserError(msg)
+            raise PyverbsUserError(f"an SGE has 64 bits of addr, 32 of length and lkey; got {addr}, {length}, {lkey}")
         self.addr, self.length, self.lkey = addr, length, lkey
 
-    __repr__ = _shown("addr", "length", "lkey")
+    __repr__ = shown("addr", "length", "lkey")
 
 
 class RecvWR:
@@ -107,9 +94,7 @@ class RecvWR:
 class SendWR(RecvWR):
     """One operation of the sender's side; more of them on ``next_wr`` go with the same doorbell."""
 
-    __slots__ = (
-        "ah", "compare_add", "imm_data", "opcode", "qkey", "qpn", "remote_addr", "rkey", "send_flags", "swap",
-    )  # fmt: skip
+    __slots__ = tuple("ah compare_add imm_data opcode qkey qpn remote_addr rkey send_flags swap".split())
 
     def __init__(self, wr_id: int = 0, opcode: int = e.IBV_WR_SEND, num_sge: int = 0, imm_data: int = 0,
                  sg: Sequence[SGE] | None = None, send_flags: int = e.IBV_SEND_SIGNALED,
@@ -132,7 +117,7 @@ class SendWR(RecvWR):
         """Name the receiver of a datagram."""
         self.ah, self.qpn, self.qkey = ah, rqpn, rqkey
 
-    def as_posted(self) -> SendWR:
+    def as_posted(self) -> Self:
         """Return a copy that later changes of this object or its pieces do not reach."""
         mine = copy.copy(self)
         mine.sg, mine.next_wr = [copy.copy(piece) for piece in self.sg], None
@@ -173,4 +158,53 @@ class Counters:
     def __init__(self) -> None:
         self._transfers = self.copies = self.bytes = self._posted = self.polled = self._doorbells = self.quick = 0
 
-    __repr__ = _shown("bytes", "copies", "doorbells", "polled", "posted", "transfers")
+    __repr__ = shown("bytes", "copies", "doorbells", "polled", "posted", "transfers")
+
+
+_STATES = {int(state): state.name.removeprefix("IBV_QPS_") for state in e.ibv_qp_state}
+_TYPES = {int(kind): kind.name.removeprefix("IBV_QPT_") for kind in e.ibv_qp_type}
+
+
+@functools.cache
+def _bits(names: str) -> int:
+    return sum(e.ibv_qp_attr_mask[f"IBV_QP_{name}"] for name in names.split())
+
+
+def take(mine: Any, other: Any, mask: int) -> None:
+    """Take over the attributes that ``mask`` names, if their values are within their bounds on this device."""
+    for bit, (name, low, high) in e.TABLE["bounds"].items():
+        if mask & _bits(bit):
+            if not low <= (value := getattr(other, name)) <= high:
+                raise PyverbsRDMAError(f"{name} must be from {low} to {high}, got {value}", errno.EINVAL)
+            setattr(mine, name, value)
+    mine.ah_attr = other.ah_attr if mask & e.IBV_QP_AV else mine.ah_attr
+
+
+def needs(state: int, kind: int) -> int:
+    """Return the mask of the attributes that the step to a state needs, besides the state."""
+    return _bits(e.TABLE["needs"].get(f"{_STATES[state]} {_TYPES[kind]}", ""))
+
+
+def check_step(kind: int, now: int, attr: Any, mask: int) -> int:
+    """Return the state that a change leads to.
+
+    Raises
+    ------
+    PyverbsRDMAError
+        If there is no such step, or the mask lacks an attribute that it needs, or has one that it forbids.
+    """
+    new = int(attr.qp_state) if mask & e.IBV_QP_STATE else now
+    here, there = _STATES[now], _STATES.get(new, str(new))
+    if mask & e.IBV_QP_CUR_STATE and attr.cur_qp_state != now:
+        raise PyverbsRDMAError(f"cur_qp_state says {attr.cur_qp_state}, and the QP is in {here}", errno.EINVAL)
+    step = f"{here} {there}" in e.TABLE["steps"]
+    if not (step or there == "RESET" or (there == "ERR" and here != "RESET")):
+        msg = f"no step leads from {here} to {there}; the way is RESET, INIT, RTR, RTS"
+        raise PyverbsRDMAError(msg, errno.EINVAL)
+    must = needs(new, kind) if step and new == now + 1 else 0
+    may = _bits(e.TABLE["may"][_TYPES[kind]]) | needs(new, kind) * (here == there == "INIT") if step and now else 0
+    for bits, what in ((must & ~mask, "lacks"), (mask & ~(must | may | _bits("STATE CUR_STATE")), "must not have")):
+        if bits:
+            told = ", ".join(m.name for m in e.ibv_qp_attr_mask if m & bits)
+            raise PyverbsRDMAError(f"the step from {here} to {there}: the mask {what} {told}", errno.EINVAL)
+    return new

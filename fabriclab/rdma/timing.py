@@ -98,7 +98,7 @@ def budget(op: str = "WRITE", size: units.Quantity = 8, *, inline: bool = False,
     """
     n, gpu = units.size(size), units.choice(poster, "poster", POSTERS) != "host"
     asks = units.choice(op, "op", OPERATIONS) in ("READ", "ATOMIC")
-    if inline and (asks or gpu or n > _of("host-post", "max_inline")):
+    if units.flag(inline, "inline") and (asks or gpu or n > _of("host-post", "max_inline")):
         most = f"at most {_of('host-post', 'max_inline'):g} B"
         raise ValueError(f"inline is for a WRITE or SEND by the host of {most}, got {op} of {n:g} B by {poster}")
     if op == "ATOMIC" and n != 8:
@@ -115,7 +115,7 @@ def budget(op: str = "WRITE", size: units.Quantity = 8, *, inline: bool = False,
     wire = 1 / value("links", link, "4x_data_rate")
     into, out = read + first * bus, write + first * bus
     parts = [(_BY[poster], _of(f"{poster}-post", "latency")), ("doorbell", hop)]
-    parts += [("request fetched", read)] * (doorbell or poster == "gpu")
+    parts += [("request fetched", read)] * (units.flag(doorbell, "doorbell") or poster == "gpu")
     parts += [("NIC, wire, switches: question", nic + net), ("the other NIC", nic)] * asks
     parts += [("remote memory read" if asks else "payload fetched", into)] * (not inline)
     parts += [("and written", write)] * (op == "ATOMIC") + [("NIC, wire, switches", nic + net + first * wire)]
@@ -137,23 +137,21 @@ def limits(size: units.Quantity = 8, *, poster: str = "host", threads: int = 1, 
     >>> min(alone, key=alone.get), batched["poster"] / alone["poster"] > 2
     ('poster', True)
     """
-    n, many = units.size(size), 1 if poster == "gpu" else units.count(threads, "threads")
+    n, many = units.size(size), units.count(threads, "threads")
     thread = _of("host-post", "latency") - _of("host-post", "mmio") * (1 - 1 / units.count(batch, "batch"))
-    host = units.choice(poster, "poster", POSTERS) == "host"
-    own = 1 / thread if host else _of(f"{poster}-post", "message_rate")
+    own = _of(f"{units.choice(poster, 'poster', POSTERS)}-post", "message_rate") if poster != "host" else 1 / thread
     around = max(1, math.ceil(n / _of("nic", "chunk"))) * _of("ib-packet", "overhead")
-    wire = value("links", link, "4x_data_rate") / (n + around)
     pcie = value("links", _LINKS[units.choice(link, "link", _LINKS)][-1], "bandwidth_after_encoding")
+    wire = value("links", link, "4x_data_rate") / (n + around)
     bus = {"PCIe": pcie * pcie_part("read", size=n) / n} if n else {}
-    return {"poster": own * many, "NIC": _of("nic", "message_rate"), "wire": wire, **bus}
+    return {"poster": own if poster == "gpu" else own * many, "NIC": _of("nic", "message_rate"), "wire": wire, **bus}
 
 
 def posters(size: units.Quantity = 8, link: str = "ib-ndr") -> dict[str, dict[str, float]]:
     """Return for each of `POSTERS` the time of a WRITE [s], messages per second, and cores and SMs that it keeps."""
-    cost = {"host": (1.0, 0.0), "proxy": (1.0, 0.0), "gpu": (0.0, _of("gpu-post", "sms"))}
-    own = {p: budget("WRITE", size, poster=p, link=link).time for p in POSTERS}
     rate = {p: min(limits(size, poster=p, link=link).values()) for p in POSTERS}
-    return {p: dict(zip(("time", "rate", "cores", "SMs"), (own[p], rate[p], *cost[p]), strict=True)) for p in POSTERS}
+    return {p: {"time": budget("WRITE", size, poster=p, link=link).time, "rate": rate[p], "cores": float(p != "gpu"),
+                "SMs": _of("gpu-post", "sms") * (p == "gpu")} for p in POSTERS}  # fmt: skip
 
 
 def protocols(size: units.Quantity, *, link: str = "ib-ndr", register: bool = False) -> dict[str, float]:
@@ -162,7 +160,8 @@ def protocols(size: units.Quantity, *, link: str = "ib-ndr", register: bool = Fa
     Eager is a SEND between buffers that are registered already, and a copy by a core at each end. Rendezvous is a SEND
     that announces, and a READ; with ``register`` both ends register their buffers first, one after the other.
     """
-    n, ready = units.size(size), budget("SEND", 64, inline=True, link=link).one_way + 2 * register * registration(size)
+    n, ready = units.size(size), budget("SEND", 64, inline=True, link=link).one_way
+    ready += 2 * registration(size) * units.flag(register, "register")
     eager = budget("SEND", n, link=link).one_way + 2 * n / fact("cpu-copy", "bandwidth")
     return {"eager": eager, "rendezvous": ready + budget("READ", n, link=link).time}
 
@@ -174,7 +173,7 @@ def crossover(*, link: str = "ib-ndr", register: bool = False) -> int:
 
 def registration(size: units.Quantity, page: units.Quantity = "4 KiB") -> float:
     """Return the time to register memory that has been touched [s]: a base, and as much for each page of any size."""
-    pages = math.ceil(units.size(size) / units.size(page, "page"))
+    pages = math.ceil(units.size(size) / units.size(page, "page", may_be_zero=False))
     return _of("registration", "latency") + pages * _of("registration", "latency_per_page")
 
 
@@ -200,7 +199,8 @@ def offload(size: units.Quantity = "1 MiB", rate: units.Quantity = "400 Gb/s",  
     memory reads or writes: a copy does both. A receiver that sleeps is switched to, and away from.
     """
     n, load = units.size(size), units.rate(rate)
-    cores = load / units.size(packet, "packet") * _of("kernel-tcp", "cycles_per_packet") / _of("kernel-tcp", "clock")
+    packets = load / units.size(packet, "packet", may_be_zero=False)
+    cores = packets * _of("kernel-tcp", "cycles_per_packet") / _of("kernel-tcp", "clock")
     stack = _of("kernel-tcp", "latency") + 2 * n / fact("cpu-copy", "bandwidth")
     kernel = (2, 2, 2, 6 * n, cores, stack, 2 * _of("kernel-tcp", "context_switch"))
     nic = (0, 0, 0, 2 * n, load / max(n, 1.0) * _of("host-post", "latency"), budget("WRITE", n).one_way, 0.0)
@@ -209,10 +209,11 @@ def offload(size: units.Quantity = "1 MiB", rate: units.Quantity = "400 Gb/s",  
 
 
 def published() -> tuple[tuple[dict[str, str], float, float], ...]:
-    """Return each published time's row, the time and what the model gives [s]; ``role`` says whether the row counts."""
-    found = []
-    for r in read_rows(Path(__file__).with_name("published.csv")):
-        way = budget(r["op"], float(r["size"]), inline=r["inline"] == "1", poster=r["poster"], link=r["link"],
-                     switches=int(r["switches"]))  # fmt: skip
-        found.append((r, float(r["time_us"]) * 1e-6, way.one_way))
-    return tuple(found)
+    """Return each published time's row, the time and what the model gives [s]; ``role`` says whether the row counts.
+
+    Of those that count one is missed by more than 15 %: 32 B over EDR (+21 %), whose processor and NIC are not told.
+    """
+    rows = read_rows(Path(__file__).with_name("published.csv"))
+    return tuple((r, float(r["time_us"]) * 1e-6, budget(
+        r["op"], float(r["size"]), inline=r["inline"] == "1", poster=r["poster"], link=r["link"],
+        switches=int(r["switches"])).one_way) for r in rows)  # fmt: skip

@@ -31,8 +31,7 @@ def by_digit(fabric: Fabric, target: Ints, subflows: int) -> Pick:
 
     def pick(row: Ints, node: Ints, links: Links) -> Ints:
         ahead = fabric.target[links.table[links.start] % fabric.n_links]
-        low = np.minimum(fabric.tier[node], fabric.tier[ahead])
-        return goal[row] // width[low] % links.count
+        return goal[row] // width[np.minimum(fabric.tier[node], fabric.tier[ahead])] % links.count
 
     return pick
 

@@ -21,9 +21,7 @@ def _datelines(fabric: Fabric, flows: Flows, routes: Routes) -> Ints:
 
 
 @register("routing", "dimension_order", lanes=_datelines)
-def dimension_order(
-    fabric: Fabric, ways: Ways, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0
-) -> Rows:
+def by_dimension(fabric: Fabric, ways: Ways, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0) -> Rows:
     """Return for each pair the shortest path that takes the lowest dimension first; ``seed`` has no effect.
 
     For torus, mesh, hypercube and HyperX. Half way round a ring both directions are as short, and the one that

@@ -6,15 +6,14 @@ failure, or the leaves of a dragonfly+), the way goes over those that both have 
 takes the detour, over the groups that still lead on; a way of more links than these is refused.
 """
 
-from dataclasses import dataclass
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fabriclab.core import SPRAY, Fabric, Floats, Flows, Routes, check_memory, distinct, expand, pointer, rows_of
 from fabriclab.registry import register
-from fabriclab.routing._ways import Ints, Rows, Seed, Ways, kept, no_path
+from fabriclab.routing._ways import Ints, Rows, Seed, Ways, check_paths, kept
 
 Entries = tuple[Ints, Ints, Floats]  # row, link, use
 
@@ -69,8 +68,7 @@ def ugal(fabric: Fabric, ways: Ways, source: Ints, target: Ints, *, subflows: in
     return _Map.of(fabric).rows(source, target, [False, True] * subflows)
 
 
-@dataclass(frozen=True)
-class _Front:
+class _Front(NamedTuple):
     """Traffic on its way: part of a row at a switch."""
 
     row: Ints
@@ -100,16 +98,13 @@ class _Map:
         across = inner[a != b]
         # Cables of one switch to a group, then all of its group: sorted by key, which is switch or group and group.
         goal = group[fabric.target[across]]
-        self.across = [
-            _sorted(across, at * self.n + goal)
-            for at in (fabric.source[across].astype(np.int64), group[fabric.source[across]])
-        ]
+        starts = (fabric.source[across].astype(np.int64), group[fabric.source[across]])
+        self.across = [_sorted(across, at * self.n + goal) for at in starts]
         self.joined = np.zeros((self.n, self.n), dtype=np.bool_)  # whether a group has a working link to another
         self.joined[group[fabric.source[across]], goal] = True
         local = inner[a == b]
-        self.local, self.pair = _sorted(
-            local, fabric.source[local].astype(np.int64) * fabric.n_nodes + fabric.target[local]
-        )
+        pair = fabric.source[local].astype(np.int64) * fabric.n_nodes + fabric.target[local]
+        self.local, self.pair = _sorted(local, pair)
         switch = np.flatnonzero(fabric.transit)
         switch = switch[np.argsort(group[switch], kind="stable")]
         ptr = pointer(np.bincount(group[switch], minlength=self.n))
@@ -125,8 +120,7 @@ class _Map:
     def of(cls, fabric: Fabric) -> Self:
         """Return the map of a fabric, or refuse one that has no groups."""
         if "group" not in fabric.coord_names or "router" not in fabric.coord_names:
-            msg = f"this routing needs groups of routers, as the family dragonfly has; got {fabric.family!r}; use ecmp"
-            raise ValueError(msg)
+            raise ValueError(f"this routing needs groups of routers (dragonfly), got {fabric.family!r}; use ecmp")
         return kept(fabric, "_dragonfly", cls)
 
     def rows(self, source: Ints, target: Ints, detours: list[bool]) -> Rows:
@@ -135,8 +129,7 @@ class _Map:
         (start, up), (goal, down) = self._door(source), self._door(target)
         down = np.where(down >= 0, down ^ 1, -1)
         working = [(link < 0) | (self.fabric.capacity[link] > 0) for link in (up, down)]
-        if (dead := np.flatnonzero(~(working[0] & working[1]))).size:
-            raise no_path(self.fabric, int(source[dead[0]]), int(target[dead[0]]))
+        check_paths(self.fabric, ~(working[0] & working[1]), source, target)
         switches, same = np.unique(start * n + goal, return_inverse=True)
         core = self._core(switches // n, switches % n, detours)
         ends = [np.repeat(link, each) for link in (up, down)]
@@ -172,9 +165,8 @@ class _Map:
         row, group = np.nonzero(over)
         which, link = self._gates(at[row], to[row], group)
         used = np.bincount(row[distinct(which)], minlength=pair.size)  # groups that lead on
-        if (cut := np.flatnonzero(~direct & (used == 0))).size:
-            more = ", or has more links than this routing takes (then route by ecmp)"
-            raise no_path(self.fabric, int(at[cut[0]]), int(to[cut[0]]), more)
+        more = ", or has more links than this routing takes (then route by ecmp)"
+        check_paths(self.fabric, ~direct & (used == 0), at, to, more)
         far = self._cross(_Front(row, at[row], 1 / np.maximum(used, 1)[row]), which, link, entries)
         near = np.flatnonzero(used == 0)
         front = _Front(np.append(near, far.row), np.append(at[near], far.at), np.append(np.ones(near.size), far.part))

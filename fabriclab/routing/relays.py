@@ -81,7 +81,5 @@ def _mates(fabric: Fabric, home: Ints, other: Ints, direct: Ints) -> Ints:
     none = np.flatnonzero((at >= np.searchsorted(key[order], wanted, "right")) & ~direct)
     if none.size:
         server, r = int(fabric.server[home[none[0]]]), int(rail[other[none[0]]])
-        msg = f"server {server} has no GPU of its own for each GPU on rail {r}, so none can relay; take ecmp"
-        raise ValueError(msg)
-    mates: Ints = order[np.minimum(at, order.size - 1)]
-    return mates
+        raise ValueError(f"server {server} has no GPU of its own for each GPU on rail {r}, so none relays; take ecmp")
+    return np.asarray(order[np.minimum(at, order.size - 1)])

@@ -5,8 +5,7 @@ from numpy.typing import NDArray
 
 from fabriclab.core import Fabric
 from fabriclab.registry import register
-from fabriclab.routing._tables import Search, Tables
-from fabriclab.routing._ways import Copies, Ints, Rows, Seed, Ways, follow
+from fabriclab.routing._ways import Copies, Ints, Rows, Search, Seed, Tables, Ways, follow
 from fabriclab.routing.d_mod_k import by_digit
 
 
@@ -27,13 +26,9 @@ def updown(fabric: Fabric, ways: Ways, source: Ints, target: Ints, *, subflows: 
     """
     climbs, n = _climbs(fabric), fabric.n_nodes
     # The first copy is for those who may still climb; links down lead to the second, and there is no way back.
-    copies = Copies(
-        2 * n,
-        np.append(fabric.source, fabric.source + n),
-        np.append(fabric.target + n * ~climbs, fabric.target + n),
-        np.append(fabric.capacity, np.where(climbs, 0.0, fabric.capacity)),
-        np.tile(fabric.transit, 2),
-    )
+    start, end = np.append(fabric.source, fabric.source + n), np.append(fabric.target + n * ~climbs, fabric.target + n)
+    capacity = np.append(fabric.capacity, np.where(climbs, 0.0, fabric.capacity))
+    copies = Copies(2 * n, start, end, capacity, np.tile(fabric.transit, 2))
     return follow(fabric, Tables(fabric, copies), source, target, subflows, by_digit(fabric, target, subflows))
 
 

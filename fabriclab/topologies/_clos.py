@@ -5,21 +5,18 @@ and every cable is a link of its own, so that a hash can choose among them. Name
 ``pod`` where there are three tiers, ``server`` and ``local`` of hosts, GPUs and NICs, ``plane``, ``rail``, ``index``.
 """
 
-from __future__ import annotations
-
 import inspect
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fabriclab import catalog, units
 from fabriclab.catalog.clos import Plan, rail_plan
-from fabriclab.core import Fabric, FabricBuilder, check_size
+from fabriclab.core import Fabric, FabricBuilder, Ints, check_size
 from fabriclab.registry import register
 
 # illustrative: cables as in a hall of some tens of racks
@@ -48,7 +45,7 @@ class Parts:
         cls, *, radix: int | None = None, rate: units.Quantity | None = None,
         switch_delay: units.Quantity | None = None, host_length: units.Quantity = HOST_LENGTH,
         switch_length: units.Quantity = SWITCH_LENGTH,
-    ) -> Parts:  # fmt: skip
+    ) -> Self:  # fmt: skip
         """Read the arguments; None stands for 64-port NDR switches (Quantum-2) and NICs (ConnectX-7).
 
         Two resellers give 330 ns and at most 150 ns as the forwarding time of that switch and its maker
@@ -56,20 +53,17 @@ class Parts:
         """
         ports = int(catalog.value("switches", "quantum2", "ports"))
         delay = catalog.value("switches", "quantum2", "latency_port_to_port", source="Q2-yobi")
-        return cls(
-            radix=units.count(ports if radix is None else radix, "radix", 2),
-            rate=catalog.value("nics", "cx7", "throughput") if rate is None else units.rate(rate),
-            forwarding=delay if switch_delay is None else units.latency(switch_delay, "switch_delay"),
-            host_length=units.length(host_length, "host_length"),
-            switch_length=units.length(switch_length, "switch_length"),
-        )
+        capacity = catalog.value("nics", "cx7", "throughput") if rate is None else units.rate(rate)
+        forwarding = delay if switch_delay is None else units.latency(switch_delay, "switch_delay")
+        lengths = units.length(host_length, "host_length"), units.length(switch_length, "switch_length")
+        return cls(units.count(ports if radix is None else radix, "radix", 2), capacity, forwarding, *lengths)
 
-    def join(self, b: FabricBuilder, one: NDArray[np.int64], other: NDArray[np.int64], length: float) -> None:
+    def join(self, b: FabricBuilder, one: Ints, other: Ints, length: float) -> None:
         """Add fibres between nodes, broadcast together."""
         delay = length * catalog.value("media", "fibre", "propagation")
         b.add_cables(one, other, capacity=self.rate, delay=delay, medium="fibre", length=length)
 
-    def split(self, planes: int) -> Parts:
+    def split(self, planes: int) -> Self:
         """Return the same switches with each port split into ``planes`` slower ones."""
         return replace(self, radix=self.radix * planes, rate=self.rate / planes)
 
@@ -100,20 +94,18 @@ def down_ports(radix: int, oversubscription: float) -> int:
         raise TypeError(f"oversubscription must be one number such as 2 (down : up), got {oversubscription!r:.80}")
     up = math.floor(radix / (1 + oversubscription) + 1e-9) if oversubscription >= 1 else 0
     if up < 1:
-        msg = f"oversubscription must be within 1..{radix - 1} (down : up ports of a leaf), got {oversubscription!r}"
-        raise ValueError(msg)
+        raise ValueError(f"oversubscription must be within 1..{radix - 1} (down : up), got {oversubscription!r}")
     return math.floor(up * oversubscription + 1e-9)
 
 
 def start(kinds: tuple[str, ...], plan: Plan, nodes: int, cables: int, what: str, networks: int = 1) -> FabricBuilder:
     """Return a builder for networks of this plan with that many further nodes and cables, if memory allows."""
     check_size(what, nodes + networks * sum(plan.switches), cables + networks * plan.cables)
-    tiers = 1 + (plan.spines > 0) + (plan.cores > 0)
-    return FabricBuilder((*kinds, *("leaf", "spine", "core")[:tiers]), _COORD)
+    return FabricBuilder((*kinds, *("leaf", "spine", "core")[: 1 + (plan.spines > 0) + (plan.cores > 0)]), _COORD)
 
 
 def add_switches(
-    b: FabricBuilder, plan: Plan, parts: Parts, ends: NDArray[np.int64], leaf_of: NDArray[np.int64], *,
+    b: FabricBuilder, plan: Plan, parts: Parts, ends: Ints, leaf_of: Ints, *,
     tier: int = 1, rails: int = 0, ports: int = 1, **where: int,
 ) -> None:  # fmt: skip
     """Add all switches, the cables from ``ends`` (hosts or NICs) to their leaves, and those between switches.
@@ -123,7 +115,7 @@ def add_switches(
     """
     pods, leaves, spines = plan.pods, plan.leaves, plan.spines
 
-    def add(kind: str, n: int, height: int) -> NDArray[np.int64]:
+    def add(kind: str, n: int, height: int) -> Ints:
         index, coord = np.arange(n), dict[str, Any](where)
         if plan.cores and kind != "core":
             coord["pod"], index = np.divmod(index, n // pods)
@@ -133,7 +125,7 @@ def add_switches(
         return b.add_nodes(kind, n, tier=height, transit=True, radix=parts.radix, forwarding=parts.forwarding,
                            index=index, **coord)  # fmt: skip
 
-    def join(lower: NDArray[np.int64], upper: NDArray[np.int64], length: float, copies: int = 1) -> None:
+    def join(lower: Ints, upper: Ints, length: float, copies: int = 1) -> None:
         parts.join(b, lower[..., None] + np.zeros(copies, dtype=np.int64), upper[..., None], length)
 
     leaf = add("leaf", pods * leaves, tier)

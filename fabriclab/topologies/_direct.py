@@ -11,13 +11,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fabriclab import units
-from fabriclab.core import Fabric, FabricBuilder, check_size
+from fabriclab.core import Fabric, FabricBuilder, Ints, check_size
 from fabriclab.topologies._clos import Parts
-
-Ints = NDArray[np.int64]
 
 
 class Axis(NamedTuple):

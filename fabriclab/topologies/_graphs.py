@@ -57,8 +57,7 @@ def from_networkx(graph: Any, capacity: units.Quantity | None = None, *, endpoin
 
     bare = [node for node, d in graph.nodes(data=True) if d.get(endpoints) and "server" not in d]
     if 0 < len(bare) < is_end.sum():
-        msg = f"server must be set for all endpoints or for none, got none for {bare[0]!r}; set it for that node too"
-        raise ValueError(msg)
+        raise ValueError(f"server must be set for all endpoints or for none, got none for {bare[0]!r}; set it too")
 
     def of_nodes(name: str, default: Iterable[Any]) -> list[Any]:
         return [d.get(name, x) for (_, d), x in zip(graph.nodes(data=True), default, strict=True)]
@@ -85,8 +84,7 @@ def _links(graph: Any, capacity: units.Quantity | None) -> dict[str, Any]:
         if u == v:
             raise ValueError(f"graph must have no edge from a node to itself, got one at {u!r}; remove it")
         if rate is None:
-            msg = f"capacity {edge} is missing; set it (capacity='400 Gb/s'), or give one for all edges without"
-            raise ValueError(msg)
+            raise ValueError(f"capacity {edge} is missing; set it (capacity='400 Gb/s'), or give one for all without")
         rate = units.rate(rate, f"capacity {edge}", may_be_zero=True)
         delay = units.latency(d.get("delay", 0.0), f"delay {edge}")
         rows.append((number[u], number[v], rate, delay, d.get("ports", 1)))
@@ -98,9 +96,8 @@ def _links(graph: Any, capacity: units.Quantity | None) -> dict[str, Any]:
     if graph.is_directed():
         key = np.minimum(a, b) * len(names) + np.maximum(a, b)
         there, back = (x[np.argsort(key[x], kind="stable")] for x in (np.flatnonzero(a < b), np.flatnonzero(a > b)))
-        if not np.array_equal(key[there], key[back]):
-            pair, row = np.unique(key, return_inverse=True)
-            u, v = (names[i] for i in divmod(int(pair[np.bincount(row, weights=np.sign(b - a)) != 0][0]), len(names)))
+        if lone := [(u, v) for u, v in graph.edges() if graph.number_of_edges(u, v) != graph.number_of_edges(v, u)]:
+            u, v = lone[0]
             msg = f"graph must have as many edges from {u!r} to {v!r} as back: a cable has two directions; add the "
             raise ValueError(msg + "other one (capacity=0, if it is dead), or give an undirected graph")
         table = table[np.stack([there, back], axis=1).ravel()]

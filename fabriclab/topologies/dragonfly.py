@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 
 from fabriclab import units
-from fabriclab.core import Fabric
+from fabriclab.core import Fabric, Ints
 from fabriclab.topologies._clos import family
-from fabriclab.topologies._direct import Ints, assemble, check
+from fabriclab.topologies._direct import assemble, check
 
 
 @family("dragonfly", small={"p": 1, "a": 2, "h": 1})

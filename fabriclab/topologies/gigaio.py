@@ -3,10 +3,9 @@
 import re
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fabriclab import catalog, units
-from fabriclab.core import Fabric, FabricBuilder
+from fabriclab.core import Fabric, FabricBuilder, Ints
 from fabriclab.registry import register
 from fabriclab.topologies.servers import links_between_gpus
 
@@ -52,21 +51,17 @@ def gigaio(wiring: str, *, pcie: units.Quantity | None = None) -> Fabric:
     """
     form = re.fullmatch(r"([12])s-([12])rp-(std|split)-(cascade|flat)", str(wiring))
     if form is None or (switches := int(form[1])) > (roots := int(form[2])):
-        msg = f"wiring must be one of {', '.join(WIRINGS)}, got {wiring!r:.80}; every switch needs a root port"
-        raise ValueError(msg)
+        raise ValueError(f"wiring must be one of {', '.join(WIRINGS)}, got {wiring!r:.80}; a switch needs a root port")
     cards = int(catalog.value("systems", "columba", f"cards_{form[4]}"))
     ports, needed = int(catalog.value("switches", "draco", "connections")), (_BOXES * cards + roots) // switches
     if needed > ports:
-        msg = f"wiring {wiring!r} needs {needed} ports on each switch, a Draco has {ports}; take 2s or cascade"
-        raise ValueError(msg)
+        raise ValueError(f"wiring {wiring!r} needs {needed} ports on a switch, a Draco has {ports}; take 2s or cascade")
     bus = catalog.value("links", "pcie4", "bandwidth_after_encoding") if pcie is None else units.rate(pcie, "pcie")
     mesh = links_between_gpus("mi300x8")
     b = FabricBuilder(("gpu", "apa", "draco", "root", "cpu"), ("box", "chip", "local"))
-    gpu, apa = (
-        b.add_nodes(kind, _BOXES * n, tier=tier, transit=tier > 0, box=np.repeat(np.arange(_BOXES), n),
-                    local=np.tile(np.arange(n), _BOXES)).reshape(_BOXES, n)
-        for tier, (kind, n) in enumerate((("gpu", len(mesh)), ("apa", _SWITCHES)))
-    )  # fmt: skip
+    (on, local), (box, place) = np.indices((_BOXES, len(mesh))), np.indices((_BOXES, _SWITCHES))
+    gpu = b.add_nodes("gpu", on.size, tier=0, transit=False, box=on.ravel(), local=local.ravel()).reshape(on.shape)
+    apa = b.add_nodes("apa", box.size, tier=1, transit=True, box=box.ravel(), local=place.ravel()).reshape(box.shape)
     tree = np.arange(roots)
     draco = b.add_nodes("draco", roots, tier=2, transit=True, radix=ports, chip=tree * switches // roots, local=tree)
     root = b.add_nodes("root", roots, tier=3, transit=True, local=tree)
@@ -84,7 +79,7 @@ def gigaio(wiring: str, *, pcie: units.Quantity | None = None) -> Fabric:
     return b.build("gigaio", {}, endpoint=gpu.ravel(), rail=number % len(mesh), server=number // len(mesh))
 
 
-def rings(fabric: Fabric) -> NDArray[np.int64]:
+def rings(fabric: Fabric) -> Ints:
     """Return orders of the ranks of ``gigaio``, (rings, ranks): ring r enters and leaves each box by its card r.
 
     Within a box the rings share no xGMI link: a zigzag over the GPUs, moved on by one for each ring, uses every pair

@@ -27,8 +27,7 @@ def axes(shape: Sequence[int], wrap: bool | Sequence[bool] = True, **_: Any) -> 
     """Return the dimensions, each a ring where it wraps."""
     each, closed = _sizes(shape), [wrap] * len(shape) if isinstance(wrap, bool) else wrap
     if not hasattr(closed, "__len__") or len(closed) != len(each):
-        msg = f"wrap must be True, False or one of them for each of the {len(each)} dimensions, got {wrap!r:.80}"
-        raise ValueError(msg)
+        raise ValueError(f"wrap must be True, False or one for each of the {len(each)} dimensions, got {wrap!r:.80}")
     pairs = zip(each, closed, strict=True)
     return [ring(k) if units.flag(w, f"wrap[{i}]") else path(k) for i, (k, w) in enumerate(pairs)]
 
@@ -120,8 +119,7 @@ def twisted_torus(shape: Sequence[int], hosts: int = 0, shift: int | None = None
     side = np.array(_sizes(shape), dtype=object)
     k, n = min(side), math.prod(side)
     if k < 2 or set(side) != {k, 2 * k}:
-        msg = f"shape must have the sides k and 2k (k >= 2) and no other, such as (8, 8, 16), got {shape!r:.80}"
-        raise ValueError(msg)
+        raise ValueError(f"shape must have sides k and 2k (k >= 2) and no other, such as (8, 8, 16), got {shape!r:.80}")
     by = k if shift is None else units.count(shift, "shift", 0, 2 * k - 1)
     check(n, n * side.size, hosts)
     side = side.astype(np.int64)

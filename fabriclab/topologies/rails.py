@@ -7,10 +7,9 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fabriclab import catalog, units
-from fabriclab.core import Fabric, FabricBuilder
+from fabriclab.core import Fabric, FabricBuilder, Ints
 from fabriclab.topologies._clos import Parts, add_switches, bisection, family, networks, start
 
 _Given = units.Quantity | None
@@ -66,7 +65,7 @@ def _nvlinks() -> tuple[int, int]:
 
 def _add_servers(
     b: FabricBuilder, n: int, where: dict[str, Any], nvlink: units.Quantity | None, pcie: units.Quantity | None
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+) -> tuple[Ints, Ints]:
     """Add the inside of ``n`` servers; return the GPUs and the NICs."""
     fact, ends = catalog.value, where["server"].size
     ports, links = _nvlinks()

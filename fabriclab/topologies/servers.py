@@ -19,15 +19,6 @@ from fabriclab.registry import register
 # processors), ``chip`` of catalog.switches; of catalog.links ``pcie``, ``link`` (between GPUs, or to a switch chip),
 # and ``host`` (between GPU and processor, where that is no PCIe).
 _SERVERS = {row["name"]: row for row in read_rows(Path(__file__).with_suffix(".csv"))}
-_DOC = """Return one server: {what}.
-
-    A GPU lets no traffic of others pass. Each is joined to its PCIe switch, or to its processor where there is none;
-    NICs hang on the same, and processors on each other. Where GPUs that share a switch or a processor also meet at
-    NVSwitch chips, a port of its own stands between each GPU and that switch, so that the way over it is the longer
-    one: communication libraries take NVLink. A GPU spreads what it sends over all NVSwitch chips: take the routing
-    "spray". GPUs are the ranks, and GPU i has rail i. Links between Intel or AMD processors have the rates that NCCL
-    plans with.
-    """
 
 
 def links_between_gpus(server: str) -> Ints:
@@ -38,12 +29,19 @@ def links_between_gpus(server: str) -> Ints:
     >>> links_between_gpus("dgx1v")[0].tolist()
     [0, 1, 1, 2, 2, 0, 0, 0]
     """
-    rows = str(catalog.systems[server]["gpu_links"].value).split()
-    return np.array([[int(digit) for digit in row] for row in rows])
+    return np.array([[int(x) for x in row] for row in str(catalog.systems[server]["gpu_links"].value).split()])
 
 
 def _build(name: str, servers: int = 1) -> Fabric:
-    """Return servers of a kind, with one set of switch chips for all."""
+    """Return servers of a kind.
+
+    A GPU lets no traffic of others pass. Each is joined to its PCIe switch, or to its processor where there is none;
+    NICs hang on the same, and processors on each other. Where GPUs that share a switch or a processor also meet at
+    NVSwitch chips, a port of its own stands between each GPU and that switch, so that the way over it is the longer
+    one: communication libraries take NVLink. A GPU spreads what it sends over all NVSwitch chips: take the routing
+    "spray". GPUs are the ranks, and GPU i has rail i. Links between Intel or AMD processors have the rates that NCCL
+    plans with. Several servers have one set of switch chips.
+    """
     parts = _SERVERS[name]
     fact, bus = catalog.systems[parts["facts"]], catalog.value("links", parts["pcie"], "bandwidth_after_encoding")
     names = ("gpus", "sockets", "pcie_switches", "scaleout_nics")
@@ -118,7 +116,7 @@ def _register(name: str) -> None:
         return _build(name)
 
     build.__name__ = build.__qualname__ = name
-    build.__doc__ = _DOC.format(what=_SERVERS[name]["what"])
+    build.__doc__ = (_build.__doc__ or "").replace("servers of a kind", f"one server: {_SERVERS[name]['what']}", 1)
     register("topology", name, small={})(build)
 
 
@@ -147,6 +145,5 @@ def nvl72(gpus: int = 72) -> Fabric:
     """
     tray, most = int(catalog.value("systems", "gb200", "gpus")), int(catalog.value("systems", "nvl576", "max_gpus"))
     if units.count(gpus, "gpus", tray, most) % tray:
-        msg = f"gpus must be a multiple of {tray} (the GPUs of a tray), got {gpus}; take {gpus - gpus % tray}"
-        raise ValueError(msg)
+        raise ValueError(f"gpus must be a multiple of {tray} (GPUs of a tray), got {gpus}; take {gpus - gpus % tray}")
     return _build("gb200", gpus // tray)

@@ -5,10 +5,9 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fabriclab import catalog, units
-from fabriclab.core import Fabric
+from fabriclab.core import Fabric, Ints
 from fabriclab.registry import register
 from fabriclab.topologies._clos import SWITCH_LENGTH
 from fabriclab.topologies._direct import bisection
@@ -59,8 +58,7 @@ def tpu_slice(
     chips = int(catalog.value("systems", "tpu4pod", "chips"))
     whole = np.ndim(shape) == 1 and len(shape) == 3 and all(units.count(k, "shape") % _SIDE == 0 for k in shape)
     if not whole or np.prod(shape, dtype=float) > chips:
-        msg = f"shape must be three multiples of {_SIDE}, {chips} chips at most, such as (4, 4, 8), got {shape!r:.80}"
-        raise ValueError(msg)
+        raise ValueError(f"shape must be 3 multiples of {_SIDE}, up to {chips} chips, as (4, 4, 8), got {shape!r:.80}")
     capacity = catalog.value("links", "ici-tpu4", "bandwidth_per_link") if rate is None else units.rate(rate)
     build = twisted_torus if units.flag(twisted, "twisted") else torus
     grid = build(shape, rate=capacity, switch_delay=0.0, switch_length=switch_length)
@@ -74,7 +72,7 @@ def tpu_slice(
     )  # fmt: skip
 
 
-def ocs_of_cables(fabric: Fabric) -> NDArray[np.int64]:
+def ocs_of_cables(fabric: Fabric) -> Ints:
     """Return the OCS that each cable of a slice passes, (cables,): 16 x dimension + position on the face; -1: none.
 
     Examples
@@ -85,5 +83,4 @@ def ocs_of_cables(fabric: Fabric) -> NDArray[np.int64]:
     at, cable = fabric.coord[fabric.source[::2]], np.arange(fabric.n_cables)
     dimension = cable // fabric.n_ranks  # a torus has its cables by dimension, each from a chip to the next one up
     one, other = (at[cable, (dimension + i) % 3] % _SIDE for i in (1, 2))
-    leaves = at[cable, dimension] % _SIDE == _SIDE - 1
-    return np.where(leaves, _SIDE**2 * dimension + _SIDE * one + other, -1)
+    return np.where(at[cable, dimension] % _SIDE == _SIDE - 1, _SIDE**2 * dimension + _SIDE * one + other, -1)

@@ -23,23 +23,17 @@ from fabriclab.core import ReadOnly, Value
 from fabriclab.tuner.plans import EAGER, LL_CHUNK, Plan, plans, post
 from fabriclab.tuner.system import System, check, read
 
-__all__ = [
-    "CONSTANTS", "Constants", "Estimate", "calibration", "check", "choose", "classify", "constants", "estimate",
-    "terms",
-]  # fmt: skip
+__all__ = ["CONSTANTS", "Constants", "Estimate", "calibration", "check", "choose", "classify", "constants", "estimate",
+           "terms"]  # fmt: skip
 
 Constants = Mapping[str, float]
-# Without a fit: the low end of 2 to 10 us for a launch, NCCL's own latencies and rates, no limit of LL.
-CONSTANTS: Constants = ReadOnly({
-    "launch": 2e-6,  # s for each GPU that one process starts; source: catalog.memory_path["launch"], from memory
-    "ll128": 1.0, "simple": 1.0,  # x latency of a protocol
-    "hop": 1.0,  # x latency between servers
-    "post": 1.0,  # x time to post a request to a NIC
-    "forward": 1.0,  # x rate at which an all-reduce by LL hands chunks on to another server
-    "rate": 1.0,  # x rate of what moves the data
-    "pcie": 1.0,  # x rate of a NIC that PCIe holds back
-    "all_to_all": 1.0,  # x rate of NICs that send to all
-})  # fmt: skip
+# Without a fit: the low end of 2 to 10 us for a launch (of each GPU that one process starts [s]; source:
+# catalog.memory_path["launch"], from memory), NCCL's own latencies and rates, no limit of LL. The others are factors
+# of the latency of a protocol (two), of that between servers, of the time to post a request to a NIC, of the rate at
+# which an all-reduce by LL hands chunks on to another server, of the rate of what moves the data, of that of a NIC
+# which PCIe holds back, and of that of NICs that send to all.
+_FACTORS = ("ll128", "simple", "hop", "post", "forward", "rate", "pcie", "all_to_all")
+CONSTANTS: Constants = ReadOnly({"launch": 2e-6, **dict.fromkeys(_FACTORS, 1.0)})
 _LABELS = {"xgmi": "xGMI", "pcie": "PCIe", "shm": "PCIe"}
 CLASSES = ("latency", "middle", "bandwidth")
 _SHARES = (0.3, 0.7)  # of the data in the time, between the classes
@@ -137,14 +131,15 @@ def terms(system: System, plan: Plan, size: float, c: Constants) -> dict[str, fl
     posts = 3 if p2p and size / system.ranks > EAGER else 1  # Simple asks three times
     posting = post(system) * c["post"]
     network = plan.network * c["hop"] * slow + plan.peers * posts * posting
-    narrow = c["pcie"] if system.behind_pcie else _fact("links", "eth-ovh", "goodput_fraction_mtu4096")
+    behind = system.nic < system.wire  # PCIe, not the NIC, is the narrow place
+    narrow = c["pcie"] if behind else _fact("links", "eth-ovh", "goodput_fraction_mtu4096")
     nic = data * plan.nic / (narrow * c["all_to_all" if plan.peers > 1 else "rate"])
     own = (data + min(size, plan.loop) / 2) * plan.own / (1.0 if plan.algorithm.startswith("NVLS") else c["own"])
     copy = data * plan.copy
     if plan.forwards:  # through one NIC, and half of its bytes are flags
         handed = (plan.forwards - 1) * min(size, LL_CHUNK * system.nics) + size
         copy = max(copy, handed / (system.nic * _fact("nccl_model", "ll", "factor") * c["rate"] * c["forward"]))
-    outside = "fabric" if plan.peers > 1 else "PCIe" if system.behind_pcie else "NIC"
+    outside = "fabric" if plan.peers > 1 else "PCIe" if behind else "NIC"
     longest, name = max((own, _LABELS.get(system.kind, "NVLink")), (nic, outside), (copy, "protocol"))
     launch, hops = plan.start + system.started * c["launch"], plan.steps * max(plan.hop, plan.posts * posting) * slow
     between = {"network latency": network} if network else {}
@@ -157,10 +152,8 @@ def classify(parts: Mapping[str, float]) -> str:
     return CLASSES[sum(share > limit for limit in _SHARES)]
 
 
-def estimate(
-    system: str | Mapping[str, Any], collective: str | None = None, size: units.Quantity = "1 MiB", *,
-    calibrated: bool = True, without: str = "",
-) -> Estimate:  # fmt: skip
+def estimate(system: str | Mapping[str, Any], collective: str | None = None, size: units.Quantity = "1 MiB", *,
+             calibrated: bool = True, without: str = "") -> Estimate:  # fmt: skip
     """Return the time of a collective on a system, with the algorithm and protocol that NCCL takes, and why.
 
     Left out are the version of the library, its tuner plugins, what other jobs send, and the size of chunks beyond

@@ -146,13 +146,12 @@ def _ring(s: System, protocol: str) -> Plan:
     factor, out = bus_factor(s.what, s.ranks), twice * (s.servers - 1)
     hops = (1 if s.switched else s.ranks) * (s.what in ("broadcast", "reduce"))  # with switches all channels are alike
     chain = hops * _latency("NET" if many else _inside(s), "Tree" if simple and hops > 1 else "Ring", protocol)
-    return Plan(
-        "Ring", protocol, _latency("base", "Ring", protocol), twice * (s.ranks - 1) - out,
-        _latency(_inside(s), "Ring", protocol), (1 + 2 * simple) * many, out * _latency("NET", "Ring", protocol),
-        factor / (s.ring * part), factor / (s.node * part) if many else 0.0,
-        factor / _limit(s, "llmax", "bandwidth_LL_max") if ll else 0.0, forwards=2 * (many and twice == 2 and ll),
-        plateau=_PLATEAU[s.generation > 0] if many and twice == 2 and simple else 1.0, chain=chain,
-    )  # fmt: skip
+    return Plan("Ring", protocol, _latency("base", "Ring", protocol), twice * (s.ranks - 1) - out,
+                _latency(_inside(s), "Ring", protocol), (1 + 2 * simple) * many,
+                out * _latency("NET", "Ring", protocol), factor / (s.ring * part),
+                factor / (s.node * part) if many else 0.0, forwards=2 * (many and twice == 2 and ll), chain=chain,
+                copy=factor / _limit(s, "llmax", "bandwidth_LL_max") if ll else 0.0,
+                plateau=_PLATEAU[s.generation > 0] if many and twice == 2 and simple else 1.0)  # fmt: skip
 
 
 def _tree(s: System, protocol: str) -> Plan:
@@ -162,12 +161,10 @@ def _tree(s: System, protocol: str) -> Plan:
     if many:  # a server of two sends up or down; of more, both ways at once through the same NICs
         most = _limit(s, "treemax", "bandwidth_per_channel_max")
         nic = 2 / (s.nics * min(_TREE * s.nic * (2 if s.servers == 2 else 1), most) * part)
-    return Plan(
-        "Tree", protocol, _latency("base", "Tree", protocol), 2 * (s.local - 1),
-        _latency(_inside(s), "Tree", protocol) * (_LL_HOP if many and ll else 1.0), 0,
-        2 * _logs(s) * _latency("NET", "Tree", protocol), 2 / (s.own * _TREE * part) if s.local > 1 else 0.0, nic,
-        1 / _limit(s, "llmax", "bandwidth_LL_max") if ll else 0.0, forwards=2 * _logs(s) * ll,
-    )  # fmt: skip
+    return Plan("Tree", protocol, _latency("base", "Tree", protocol), 2 * (s.local - 1),
+                _latency(_inside(s), "Tree", protocol) * (_LL_HOP if many and ll else 1.0), 0,
+                2 * _logs(s) * _latency("NET", "Tree", protocol), 2 / (s.own * _TREE * part) if s.local > 1 else 0.0,
+                nic, 1 / _limit(s, "llmax", "bandwidth_LL_max") if ll else 0.0, forwards=2 * _logs(s) * ll)  # fmt: skip
 
 
 def _special(s: System) -> list[Plan]:
@@ -175,12 +172,20 @@ def _special(s: System) -> list[Plan]:
     many, found = s.servers > 1, []
     if s.what == "all_reduce" and s.switched and s.generation > 1 and s.local > 2 - many:
         part = catalog.value("nccl_model", "nvls", "factor", name=f"NVLS efficiency {_GENERATIONS[s.generation]}")
-        found = [Plan(
-            "NVLSTree" if many else "NVLS", "Simple", 0.0, 1, _latency("NVLINK", "NVLS", "Simple"), 0,
-            2 * _logs(s) * _latency("NET", "NVLSTree", "Simple"), 1 / (s.own * _NVLS_CHANNELS * part),
-            min(s.servers - 1, 2) / s.node if many else 0.0,
-            loop=min(s.local, _NVLS_HEADS) * (16 if s.generation == _HOPPER else 24) * _NVLS_CHUNK,
-        )]  # fmt: skip
+        found = [
+            Plan(
+                "NVLSTree" if many else "NVLS",
+                "Simple",
+                0.0,
+                1,
+                _latency("NVLINK", "NVLS", "Simple"),
+                0,
+                2 * _logs(s) * _latency("NET", "NVLSTree", "Simple"),
+                1 / (s.own * _NVLS_CHANNELS * part),
+                min(s.servers - 1, 2) / s.node if many else 0.0,
+                loop=min(s.local, _NVLS_HEADS) * (16 if s.generation == _HOPPER else 24) * _NVLS_CHUNK,
+            )
+        ]
     if s.what == "all_reduce" and many:  # S up and S down for each server
         network = _latency("NET", "CollNetDirect", "Simple") + 2 * (s.local - 1) * _ARITY
         found += [Plan("CollNet", "Simple", 0.0, 2 * (s.local > 1), _latency(_inside(s), "Tree", "Simple"), 0, network,
@@ -197,8 +202,6 @@ def _peers(s: System) -> Plan:
     outside, inside, parts, nic = s.ranks - s.local, s.local - 1, s.ranks, s.node / s.local
     if s.what == "send_recv":
         outside, inside, parts, nic = min(outside, 1), min(inside, 1), 1, max(s.nic, nic)
-    return Plan(
-        "P2P", "Simple", _latency("base", "Ring", "Simple"), min(inside, 1), _latency(_inside(s), "Ring", "Simple"), 0,
-        outside * _latency("NET", "Ring", "LL"), inside / parts / s.own, outside / parts / nic if outside else 0.0,
-        peers=outside,
-    )  # fmt: skip
+    return Plan("P2P", "Simple", _latency("base", "Ring", "Simple"), min(inside, 1),
+                _latency(_inside(s), "Ring", "Simple"), 0, outside * _latency("NET", "Ring", "LL"),
+                inside / parts / s.own, outside / parts / nic if outside else 0.0, peers=outside)  # fmt: skip

@@ -69,11 +69,6 @@ class System:
     algo: str
 
     @property
-    def behind_pcie(self) -> bool:
-        """Return whether PCIe, not the NIC, is the narrow place."""
-        return self.nic < self.wire
-
-    @property
     def node(self) -> float:
         """Return the rate of all NICs of a domain [B/s]."""
         return self.nic * self.nics
@@ -120,13 +115,11 @@ def read(row: Mapping[str, Any]) -> System:
     what = units.choice(published.identifier(row["collective"]), "collective", (*_TIMED, *P2P))
     algo, inside = row.get("algo", "default"), "shm" if transport == "shm" else kind.rstrip("0123456789")
     units.choice((re.findall("|".join(_ALGORITHMS), algo.lower()) or [algo or "default"])[0], "algo", _ALGORITHMS)
-    return System(
-        what, ranks, servers, local, generation, inside, peak, own, ring, wire,
-        nic, nics, switched="nvswitch" in rest,
-        long_lines=kind.startswith("nvlink") and (servers == 1 or transport in _SWITCHES),
-        family=(transport + "-software" * ("software match" in algo)) if servers > 1 else inside,
-        started=0 if row.get("launch", "mpi") == "mpi" else min(local, gpus), algo=algo,
-    )  # fmt: skip
+    return System(what, ranks, servers, local, generation, inside, peak, own, ring, wire, nic, nics,
+                  switched="nvswitch" in rest,
+                  long_lines=kind.startswith("nvlink") and (servers == 1 or transport in _SWITCHES),
+                  family=(transport + "-software" * ("software match" in algo)) if servers > 1 else inside,
+                  started=0 if row.get("launch", "mpi") == "mpi" else min(local, gpus), algo=algo)  # fmt: skip
 
 
 @cache

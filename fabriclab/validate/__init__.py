@@ -3,7 +3,5 @@
 from fabriclab.validate.crossed import Report, excluded, nearest, report
 from fabriclab.validate.tables import REGIMES, ErrorTable, WiringTable, gigaio, predict, regimes, table, textbook
 
-__all__ = [
-    "REGIMES", "ErrorTable", "Report", "WiringTable", "excluded", "gigaio", "nearest", "predict", "regimes", "report",
-    "table", "textbook",
-]  # fmt: skip
+__all__ = ["REGIMES", "ErrorTable", "Report", "WiringTable", "excluded", "gigaio", "nearest", "predict", "regimes",
+           "report", "table", "textbook"]  # fmt: skip

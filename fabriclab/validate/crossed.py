@@ -49,10 +49,8 @@ def _others(sweep_id: str) -> list[tuple[Floats, Floats, float]]:
 
     def distance(row: dict[str, Any]) -> tuple[bool, bool, bool, float]:
         its = read(row)
-        return (
-            (its.servers > 1) != (mine.servers > 1), its.what != mine.what, its.family != mine.family,
-            abs(float(np.log(its.ranks / mine.ranks))),
-        )  # fmt: skip
+        return ((its.servers > 1) != (mine.servers > 1), its.what != mine.what, its.family != mine.family,
+                abs(float(np.log(its.ranks / mine.ranks))))  # fmt: skip
 
     found = []
     for row in sorted((r for r in published.systems() if r["system"] != about["system"]), key=distance):
@@ -97,11 +95,9 @@ def report() -> Report:
     native = [r for r, family in rows if family in _NATIVE]
     every = [r for r, _ in rows]
     catalog_only = partial(predict, calibrated=False)
-    held = [
-        *_beside("each system", lambda r, n: predict(r, n, without=r["system"]), crossed),
-        *_beside("largest rank count", partial(predict, without="largest"), largest),
-        *_beside("only system of its family: catalog", catalog_only, single),
-    ]
+    held = [*_beside("each system", lambda r, n: predict(r, n, without=r["system"]), crossed),
+            *_beside("largest rank count", partial(predict, without="largest"), largest),
+            *_beside("only system of its family: catalog", catalog_only, single)]  # fmt: skip
     seen = [_score("catalog alone, vendor-native paths", catalog_only, native),
             _score("catalog alone", catalog_only, every), _score("calibrated", predict, every),
             _score("textbook ring", textbook, every)]  # fmt: skip

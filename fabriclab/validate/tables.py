@@ -25,9 +25,8 @@ REGIMES = ("lat", "mid", "bw")
 CAP = 1e9  # stands for the infinite error of a missing prediction, so that quantiles stay defined
 
 
-def predict(
-    sweep: Mapping[str, Any], size_bytes: units.Quantity, *, calibrated: bool = True, without: str = ""
-) -> float | None:
+def predict(sweep: Mapping[str, Any], size_bytes: units.Quantity, *, calibrated: bool = True,
+            without: str = "") -> float | None:  # fmt: skip
     """Return the time that `fabriclab.estimate` gives a collective, in microseconds.
 
     Parameters

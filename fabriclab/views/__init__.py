@@ -9,10 +9,9 @@ from typing import Any
 
 from fabriclab.core import Fabric, Result, Timeline
 from fabriclab.views.fabrics import fabric
-from fabriclab.views.page import ROLES, Axes, Picture
+from fabriclab.views.page import ROLES, Axes, Picture, Table, table
 from fabriclab.views.rulers import calibration, ruler
 from fabriclab.views.sweeps import sweep
-from fabriclab.views.tables import Table, table
 from fabriclab.views.timelines import timeline
 
 __all__ = ["ROLES", "Picture", "Table", "calibration", "draw", "fabric", "ruler", "sweep", "table", "timeline"]

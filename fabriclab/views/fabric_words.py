@@ -10,8 +10,8 @@ from fabriclab import units
 from fabriclab.core import Fabric, Floats
 from fabriclab.texts import text
 from fabriclab.views.layout import Lines, Marks, counted
+from fabriclab.views.page import Table
 from fabriclab.views.scene import COLOUR, WIDTH, Layer, Scene, boxes, shade, texts_at
-from fabriclab.views.tables import Table
 
 SAYS = {mode: f"fabric.says_{mode}" for mode in ("load", "tier", "rail", "failure")}
 KEYS = [COLOUR[k] for k in ("predicted", "measured", "guess", "other1", "tint", "failed", "other2", "other3")]
@@ -94,10 +94,8 @@ def said_of(f: Fabric, m: Marks, k: Lines, share: Floats) -> list[str]:
     return said
 
 
-def worded(
-    f: Fabric, m: Marks, k: Lines, share: Floats, layers: Mapping[str, Layer], height: float, said: str, colours: str,
-    within: str = "",
-) -> Scene:  # fmt: skip
+def worded(f: Fabric, m: Marks, k: Lines, share: Floats, layers: Mapping[str, Layer], height: float, said: str,
+           colours: str, within: str = "") -> Scene:  # fmt: skip
     """Return the scene of a fabric with its words and its table; ``colours`` is what the colours say."""
     words = said_of(f, m, k, share)
     first = said or words[0][:1].upper() + words[0][1:] + "."

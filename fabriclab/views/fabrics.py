@@ -23,9 +23,8 @@ _LEFT, _RIGHT, _ROW, _HALF = 176.0, 96.0, 70.0, 12.0
 _SHORT = 11  # letters of a line that fit at the right
 
 
-def fabric(
-    fabric: Fabric, *, load: Timeline | ArrayLike | None = None, ax: Axes | None = None, finding: str | None = None
-) -> Picture:
+def fabric(fabric: Fabric, *, load: Timeline | ArrayLike | None = None, ax: Axes | None = None,
+           finding: str | None = None) -> Picture:  # fmt: skip
     """Draw a fabric: endpoints at the bottom, their servers as rounded boxes, switches above; or, if direct, a map.
 
     Parallel cables are one line, as wide as their capacity asks. Above 200 nodes each tier is drawn as blocks, one per
@@ -57,9 +56,8 @@ def share_of(fabric: Fabric, load: Timeline | ArrayLike) -> Floats:
     return share
 
 
-def fabric_scene(
-    f: Fabric, share: Floats | None = None, colour: str = "load", open: int | None = None, said: str = ""
-) -> Scene:
+def fabric_scene(f: Fabric, share: Floats | None = None, colour: str = "load", open: int | None = None,
+                 said: str = "") -> Scene:  # fmt: skip
     """Return one picture of a fabric with loads (L,); the block with the node ``open`` shows its members."""
     if not f.n_links or not f.n_ranks:
         return Scene(text("fabric.empty", links=f.n_links, ends=f.n_ranks), wrong=True)
@@ -91,20 +89,21 @@ def fabric_scene(
     # A line is never wider than its box: an open block has narrow ones.
     width = np.minimum(width, np.maximum(0.9 * unit * np.minimum(marks.width[cables.a], marks.width[cables.b]), 1.0))
     upper = marks.row[cables.b] if colour == "tier" else np.maximum(marks.rail[cables.a], marks.rail[cables.b])
+    # A line is pale if it is dead or, where the colour is not the load, idle.
+    dead = cables.failed == cables.cables
+    busy = 1.0 if colour == "load" else np.clip(np.nan_to_num(cables.load, nan=1.0), 0, 1)
     x0, x1 = across(marks.x - marks.width / 2), across(marks.x + marks.width / 2)
     keys = np.where(f.transit[marks.first], COLOUR["switch"], COLOUR["host"])
     keys = coloured(marks.row if colour == "tier" else marks.rail, keys) if colour in ("tier", "rail") else keys
-    layers = {"servers": _servers(marks, foot, across, down), "places": _server_names(f, marks, low, across, down)} | {
+    layers = {
+        "servers": _servers(marks, foot, across, down), "places": _server_names(f, marks, low, across, down),
         "case": lines(paths, width=width + 2.5, colour=COLOUR["grey"], alpha=0.6 * (colour == "load")),
-        "cables": lines(paths, width=width, colour=cable_colours(cables, colour, upper),
-                        alpha=_strength(cables, colour), dash=2 * (cables.failed == cables.cables),
-                        **readable(marks, cables)),
+        "cables": lines(paths, width=width, colour=cable_colours(cables, colour, upper), **readable(marks, cables),
+                        alpha=np.where(dead, 0.35, 0.25 + 0.75 * busy), dash=2 * dead),
         "nodes": boxes(x0, down(marks.row) - _HALF, np.maximum(x1 - x0, 1.5), 2 * _HALF, colour=keys, ink=ink_on(keys),
-                       texts=_fitting(marks, x1 - x0), names=list(marks.names),
-                       pick="open" if marks.folded else None, picks=_picks(marks, open)),
-        **_crosses(paths, cables),
-        "margins": _margins(f, marks, cables, down),
-    }  # fmt: skip
+                       texts=_fitting(marks, x1 - x0), names=list(marks.names), pick="open" if marks.folded else None,
+                       picks=_picks(marks, open)), **_crosses(paths, cables),
+        "margins": _margins(f, marks, cables, down)}  # fmt: skip
     if colour != "load":
         rails = [str(r) for r in range(1 + int(marks.rail.max()))] if colour == "rail" else []
         layers |= key(float(down(low)) + 14, text(f"fabric.key_{colour}"), rails)
@@ -127,12 +126,6 @@ def _picks(m: Marks, open: int | None) -> list[int | None]:
     size = np.bincount(m.of_node, minlength=m.first.size)
     closes = (size == 1) & (open is not None) | (not m.folded)
     return [None if close else int(i) for i, close in zip(m.first, closes, strict=True)]
-
-
-def _strength(k: Lines, colour: str) -> Floats:
-    """Return how strong each line is: pale if it is dead or, where the colour is not the load, idle."""
-    busy = 1.0 if colour == "load" else 0.25 + 0.75 * np.clip(np.nan_to_num(k.load, nan=1.0), 0, 1)
-    return np.where(k.failed == k.cables, 0.35, busy)
 
 
 def _servers(m: Marks, foot: float, across: Callable[..., Floats], down: Callable[..., Floats]) -> Layer:

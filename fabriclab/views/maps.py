@@ -56,13 +56,11 @@ def map_scene(f: Fabric, share: Floats, colour: str, said: str = "") -> Scene:
     look = _look(f, node, marks, k, colour, min(half / 3, 1.5e5 / max(long[_busy(k, colour)].sum(), 1.0)))
     keys = _box_colours(f, marks, every, folded and colour == "load")
     shown = max(map(len, (_label(n) for n in marks.names)), default=0) * 8.0 < 2 * half
-    layers = {
-        **_cables(k, x, y, near, half, look),
-        **(_stubs(k, x, y, grid, ~near, half, gap, look) if not near.all() else {}),
-        "nodes": boxes(x - half, y - half, 2 * half, 2 * half, colour=keys, ink=ink_on(keys), names=marks.names,
-                       texts=[_label(n) if shown else "" for n in marks.names]),
-        "words": _words(f, slab, where, x, y, half),
-    }  # fmt: skip
+    layers = {**_cables(k, x, y, near, half, look),
+              **(_stubs(k, x, y, grid, ~near, half, gap, look) if not near.all() else {}),
+              "nodes": boxes(x - half, y - half, 2 * half, 2 * half, colour=keys, ink=ink_on(keys), names=marks.names,
+                             texts=[_label(n) if shown else "" for n in marks.names]),
+              "words": _words(f, slab, where, x, y, half)}  # fmt: skip
     axes = [n if n != "local" and KEYS[i % len(KEYS)] in look["colour"] else "" for i, n in enumerate(f.coord_names)]
     if colour == "load":
         layers |= scale(height + 6, idle=True) if np.isfinite(share).all() else {}
@@ -89,11 +87,10 @@ def _look(f: Fabric, node: Ints, marks: Marks, k: Lines, colour: str, wide: floa
     # What carries nothing is pale and thin, and what is full a little thicker: a few ways stand out among many cables.
     part = 0.7 + 0.5 * np.nan_to_num(k.load, nan=0.6) ** 2 if colour == "load" else 1.0
     said_by = "load" if colour == "load" and np.isfinite(k.load).any() else "failure" if colour == "failure" else "axis"
-    return {
-        "width": np.where(idle, 0.7, float(np.clip(wide, 0.8, 3.0)) * part),
-        "colour": np.where(idle, COLOUR["ink"], cable_colours(k, said_by, axis)),
-        "alpha": np.where(dead, 0.35, np.where(idle, _IDLE, 1.0)), "dash": 2.0 * dead, **readable(marks, k),
-    }  # fmt: skip
+    return {"width": np.where(idle, 0.7, float(np.clip(wide, 0.8, 3.0)) * part),
+            "colour": np.where(idle, COLOUR["ink"], cable_colours(k, said_by, axis)),
+            "alpha": np.where(dead, 0.35, np.where(idle, _IDLE, 1.0)), "dash": 2.0 * dead,
+            **readable(marks, k)}  # fmt: skip
 
 
 def _box_colours(f: Fabric, marks: Marks, every: Lines, loaded: bool) -> Floats:

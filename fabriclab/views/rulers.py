@@ -17,10 +17,8 @@ from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, lines, log_axis, 
 Mark = tuple[float, str, str, Sequence[float]]  # rate, name, how it was obtained, rates of its rounds
 
 
-def ruler(
-    measured: Mapping[str, Result | units.Quantity], links: Mapping[str, units.Quantity] | None = None, *,
-    ax: Axes | None = None, finding: str | None = None, caption: str = "",
-) -> Picture:  # fmt: skip
+def ruler(measured: Mapping[str, Result | units.Quantity], links: Mapping[str, units.Quantity] | None = None, *,
+          ax: Axes | None = None, finding: str | None = None, caption: str = "") -> Picture:  # fmt: skip
     """Place rates on a logarithmic ruler, the fastest on top.
 
     Parameters
@@ -134,9 +132,8 @@ def _factor(a: float, b: float) -> str:
     return text("live.ruler.faster" if a > b else "live.ruler.slower", factor=three(max(a / b, b / a)))
 
 
-def calibration(
-    names: Sequence[str], ratio: ArrayLike, low: ArrayLike, high: ArrayLike, *, finding: str | None = None
-) -> Picture:
+def calibration(names: Sequence[str], ratio: ArrayLike, low: ArrayLike, high: ArrayLike, *,
+                finding: str | None = None) -> Picture:  # fmt: skip
     """Draw a row per guess, the first on top: a dot for the guess, a bar for its range, a line where the truth is.
 
     Parameters
@@ -171,17 +168,16 @@ def calibration_scene(names: Sequence[str], ratio: ArrayLike, low: ArrayLike, hi
     shown = tens[(tens > least / 2) & (tens < 2 * most)]
     near, truth, far = (float(to_x(v)) for v in (0.5, 1.0, 2.0))
     ends = [(h, path) for h, path in zip(y, to_x(values[1:].T), strict=True) if np.isfinite(path).all()]
-    layers = {
-        "near": boxes(near, top, far - near, bottom - top, colour=COLOUR["grey"], alpha=0.15, round=0.0),
-        **tick_layers(shown, to_x, lambda v: f"{v:g}", (top, bottom), True),
-        "truth": lines([np.array([[truth, top], [truth, bottom]])]),
-        "ranges": lines([np.stack([x, [h, h]], axis=1) for h, x in ends], width=7.0, alpha=0.4,
-                        colour=COLOUR["guess"]),
-        "dots": Layer("dots", {"x": to_x(values[0]), "y": y, "size": 5.0, "colour": COLOUR["guess"]}),
-        "names": texts(left - 8, y, [fitted(name, left - 8) for name in names], align=2.0),
-        "ratios": texts(right + 8, y, [three(best) for best in values[0]]),
-        "words": texts_at((truth, 12.0, text("progress.band"), 1), (right, bottom + 29, text("progress.guesses"), 2)),
-    }  # fmt: skip
+    layers = {"near": boxes(near, top, far - near, bottom - top, colour=COLOUR["grey"], alpha=0.15, round=0.0),
+              **tick_layers(shown, to_x, lambda v: f"{v:g}", (top, bottom), True),
+              "truth": lines([np.array([[truth, top], [truth, bottom]])]),
+              "ranges": lines([np.stack([x, [h, h]], axis=1) for h, x in ends], width=7.0, alpha=0.4,
+                              colour=COLOUR["guess"]),
+              "dots": Layer("dots", {"x": to_x(values[0]), "y": y, "size": 5.0, "colour": COLOUR["guess"]}),
+              "names": texts(left - 8, y, [fitted(name, left - 8) for name in names], align=2.0),
+              "ratios": texts(right + 8, y, [three(best) for best in values[0]]),
+              "words": texts_at((truth, 12.0, text("progress.band"), 1),
+                                (right, bottom + 29, text("progress.guesses"), 2))}  # fmt: skip
     close = int(np.sum((values[0] >= 0.5) & (values[0] <= 2.0)))
     table = Table({"what": names, **dict(zip(("guess / truth", "low / truth", "high / truth"), values, strict=True))})
     return Scene(text("progress.near", near=close, n=len(names)), table, layers, bottom + 40)

@@ -23,12 +23,9 @@ from fabriclab.views.page import COLOURS, GREY, INK, NODE, ROLES, TINT, Axes, Pi
 
 WIDTH = 700.0
 _SHADES = 64  # of cividis, the map of loads
-_NAMED = {
-    "ink": INK, "grey": GREY, "white": "#ffffff", "black": "#000000", "tint": TINT,
-    "switch": NODE[True], "host": NODE[False],
-    **{name: role.colour for name, role in ROLES.items() if role.colour not in (INK, GREY)},
-    **{f"other{i}": colour for i, colour in enumerate(COLOURS)},
-}  # fmt: skip
+_NAMED = {"ink": INK, "grey": GREY, "white": "#ffffff", "black": "#000000", "tint": TINT, "switch": NODE[True],
+          "host": NODE[False], **{name: role.colour for name, role in ROLES.items() if role.colour not in (INK, GREY)},
+          **{f"other{i}": colour for i, colour in enumerate(COLOURS)}}  # fmt: skip
 _CIVIDIS = [matplotlib.colors.to_hex(c) for c in matplotlib.colormaps["cividis"](np.linspace(0, 1, _SHADES))]
 # Place 0 is the colour of the page's text.
 PALETTE = (*_NAMED.values(), *_CIVIDIS)

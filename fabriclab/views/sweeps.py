@@ -13,10 +13,11 @@ from fabriclab.core import Floats, Result
 from fabriclab.texts import text
 from fabriclab.views.page import COLOURS, HERE, ROLES, Axes, Picture, Table, spread
 from fabriclab.views.rulers import fitted
-from fabriclab.views.scene import COLOUR, WIDTH, Layer, Scene, lines, log_axis, printed, texts_at, tick_layers
+from fabriclab.views.scene import COLOUR, WIDTH, Layer, Scene, lines, log_axis, printed, texts, texts_at, tick_layers
 
 Results = Result | Sequence[Result] | Mapping[str, Result | Sequence[Result]]
 Bounds = Mapping[str, units.Quantity]
+Ends = tuple[float, float]
 _MOST = 5
 _LEFT, _RIGHT, _TOP, _ROW = 70.0, 500.0, 24.0, 17.0  # [px]
 # Column or unit of an axis, and how a value is written; of y also its quantity.
@@ -34,10 +35,8 @@ class Series(NamedTuple):
     dots: bool = False  # else it is a line
 
 
-def sweep(
-    results: Results, *, y: str = "time", x: str = "size", bounds: Bounds | None = None,
-    ax: Axes | None = None, finding: str | None = None,
-) -> Picture:  # fmt: skip
+def sweep(results: Results, *, y: str = "time", x: str = "size", bounds: Bounds | None = None, ax: Axes | None = None,
+          finding: str | None = None) -> Picture:  # fmt: skip
     """Draw results on logarithmic axes, each kind of evidence in its own look.
 
     Parameters
@@ -63,10 +62,8 @@ def sweep(
     return printed(replace(sweep_scene(groups, y, x, bounds), caption=_caption(groups)), ax=ax, finding=finding)
 
 
-def sweep_scene(
-    results: Results, y: str = "time", x: str = "size", bounds: Bounds | None = None, said: str = "",
-    cross: bool = False,
-) -> Scene:  # fmt: skip
+def sweep_scene(results: Results, y: str = "time", x: str = "size", bounds: Bounds | None = None, said: str = "",
+                cross: bool = False) -> Scene:  # fmt: skip
     """Return one picture of sweeps; ``said`` replaces its sentence, ``cross`` marks where two predicted lines cross."""
     try:
         series = collect(by_label(results, x), bounds or {}, x, y)
@@ -98,8 +95,7 @@ def sweep_scene(
     left, beside = _RIGHT + 32, [(s, h) for (_, s, _), h in zip(rows, height, strict=True) if s]
     layers["samples"] = _lines([(s, np.array([[left - 30, h], [left - 6, h]])) for s, h in beside if not s.dots])
     layers["sample dots"] = _dots([(s, np.array([left - 18, h])) for s, h in beside if s.dots])
-    labels = [fitted(line, WIDTH - left) for line, *_ in rows]
-    layers["labels"] = texts_at(*((left, h, line, 0) for h, line in zip(height, labels, strict=True)))
+    layers["labels"] = texts(left, height, [fitted(line, WIDTH - left) for line, *_ in rows])
     predicted = [s.points[:2] for s in series if s.role == "predicted"][:2]
     at = crossover(*predicted) if cross and len(predicted) == 2 else None
     if at:
@@ -185,9 +181,7 @@ def _look(kind: str, nth: int) -> dict[str, float]:
     return {"colour": colour, "shape": shapes[nth]}
 
 
-def axes_of(
-    series: Sequence[Series], x: str, y: str
-) -> tuple[tuple[float, float], tuple[float, float], list[float], list[float]]:
+def axes_of(series: Sequence[Series], x: str, y: str) -> tuple[Ends, Ends, list[float], list[float]]:
     """Return the ends of both axes and the places of their ticks, which lie between the ends."""
     across, *seen = np.concatenate([s.points for s in series], axis=1)
     across = np.unique(across)
@@ -215,7 +209,7 @@ def crossover(one: Floats, other: Floats) -> float | None:
     return float(f"{np.exp(at[i] + (at[i + 1] - at[i]) * ahead[i] / (ahead[i] - ahead[i + 1])):.2g}")
 
 
-def _padded(values: Floats) -> tuple[float, float]:
+def _padded(values: Floats) -> Ends:
     values = values[np.isfinite(values) & (values > 0)]
     low, high = float(values.min()), float(values.max())
     pad = (high / low) ** 0.04 if high > low else 1.6

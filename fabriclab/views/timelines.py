@@ -19,10 +19,8 @@ _TOP, _LEFT, _RIGHT, _ROW = 24.0, 140.0, 668.0, 22.0  # [px]
 FILLS = ("predicted", "tint", "other2", "other3", "grey")  # and a hatch for each kind of flow
 
 
-def timeline(
-    timeline: Timeline, flows: Flows, fabric: Fabric | None = None, *, ax: Axes | None = None,
-    finding: str | None = None,
-) -> Picture:  # fmt: skip
+def timeline(timeline: Timeline, flows: Flows, fabric: Fabric | None = None, *, ax: Axes | None = None,
+             finding: str | None = None) -> Picture:  # fmt: skip
     """Draw when each flow sends, one lane per source.
 
     Of a repeated group the first repetition is drawn, then how many follow. At most 16 lanes are drawn: those that
@@ -66,18 +64,15 @@ def timeline_scene(t: Timeline, flows: Flows, fabric: Fabric | None = None, at: 
     busy = np.ones(flow.size, dtype=bool) if at is None else _busy(t, flows, flow, time)
     bottom = _TOP + _ROW * len(names)
     row = _TOP + _ROW * (np.arange(len(names)) + 0.5)
-    layers = _axis(t, places, times, bottom) | _legend(flows, np.unique(flows.label[flow])) | {
-        "bars": _bars(t, flows, flow, lane, names, busy, across),
-        "lanes": texts_at(*((_LEFT - 8, float(y), name, 2) for y, name in zip(row, names, strict=True))),
-    }  # fmt: skip
+    layers = {**_axis(t, places, times, bottom), **_legend(flows, np.unique(flows.label[flow])),
+              "bars": _bars(t, flows, flow, lane, names, busy, across),
+              "lanes": texts(_LEFT - 8, row, names, align=2.0)}  # fmt: skip
     words = [text("timeline.flows", n=f"{flows.n_flows:,}", lanes=f"{total:,}", end=units.format_time(t.end))]
     for g in np.flatnonzero(t.repeat[:8] > 1):
         words.append(text("timeline.group", g=g, time=units.format_time(t.period[g]), n=f"{t.repeat[g]:,}"))
-    table = Table({
-        "lane": [names[i] for i in lane], "what": [flows.labels[i] for i in flows.label[flow]],
-        "size [B]": flows.size[flow], "start [s]": t.start[flow], "finish [s]": t.finish[flow],
-        "times": flows.repeat[flows.group[flow]],
-    })  # fmt: skip
+    table = Table({"lane": [names[i] for i in lane], "what": [flows.labels[i] for i in flows.label[flow]],
+                   "size [B]": flows.size[flow], "start [s]": t.start[flow], "finish [s]": t.finish[flow],
+                   "times": flows.repeat[flows.group[flow]]})  # fmt: skip
     if at is None:
         return Scene(words[0], table, layers, bottom + 40, "; ".join(words), caption=cut)
     line = float(across(time))
@@ -98,36 +93,34 @@ def _axis(t: Timeline, places: Floats, times: Floats, bottom: float) -> dict[str
         far = np.append(far, place) if place - far[-1] > 0.09 * places[-1] else far
     marks = far if rest.size else np.asarray(MaxNLocator(6).tick_values(0, float(places[-1])))
     a, b = (_LEFT + unit * places[2 * rest + k] for k in (1, 2))
-    return tick_layers(
-        marks[(marks >= 0) & (marks <= places[-1])], lambda p: _LEFT + unit * np.asarray(p),
-        lambda p: units.format_time(float(np.interp(p, places, times))), (_TOP - 4, bottom), True,
-    ) | {
-        "axis": texts_at((_RIGHT, bottom + 29, text("sweep.axis_time"), 2)),
-        "repeats": boxes(a, _TOP - 4, b - a, bottom + 4 - _TOP, round=0.0, colour=COLOUR["grey"], alpha=0.2,
-                         texts=[f"x {t.repeat[g]:,}" for g in rest], ink=COLOUR["ink"]),
-    }  # fmt: skip
+    shown = marks[(marks >= 0) & (marks <= places[-1])]
+    ticks = tick_layers(
+        shown,
+        lambda p: _LEFT + unit * np.asarray(p),
+        lambda p: units.format_time(float(np.interp(p, places, times))),
+        (_TOP - 4, bottom),
+        True,
+    )
+    return {**ticks, "axis": texts_at((_RIGHT, bottom + 29, text("sweep.axis_time"), 2)),
+            "repeats": boxes(a, _TOP - 4, b - a, bottom + 4 - _TOP, round=0.0, colour=COLOUR["grey"], alpha=0.2,
+                             texts=[f"x {t.repeat[g]:,}" for g in rest], ink=COLOUR["ink"])}  # fmt: skip
 
 
-def _bars(
-    t: Timeline, flows: Flows, flow: Ints, lane: Ints, names: list[str], busy: Flags,
-    across: Callable[[Any], Floats],
-) -> Layer:  # fmt: skip
+def _bars(t: Timeline, flows: Flows, flow: Ints, lane: Ints, names: list[str], busy: Flags,
+          across: Callable[[Any], Floats]) -> Layer:  # fmt: skip
     """Return a bar for each flow; those of a lane that overlap share its height."""
     left, right = across(t.start[flow]), across(t.finish[flow])
     slot, slots = slots_of(lane, left, right)
     high = 0.78 * _ROW / slots[lane]
-    roomy = (high > 4) & (right - left > 6)
+    roomy = (high > 4) & (right - left > 6)  # edges and strokes would make thin bars black
     label = np.minimum(flows.label[flow], len(FILLS) - 1)
     spans = [[units.format_time(float(v[i])) for v in (t.start, t.finish)] for i in flow]
     sizes = [units.format_size(float(size)) if size else "" for size in flows.size[flow]]  # computations have none
-    return boxes(
-        left, _TOP + _ROW * lane + 0.11 * _ROW + slot * high, np.maximum(right - left, 1.0), high, round=1.0,
-        colour=np.array([COLOUR[FILLS[i]] for i in label]), alpha=np.where(busy, 1.0, 0.55),
-        # Edges and strokes would make thin bars black.
-        hatch=label * roomy, edge=np.where(busy & roomy, -1.0, 0.0),
-        names=[f"{names[k]}, {flows.labels[flows.label[i]]}" for k, i in zip(lane, flow, strict=True)],
-        notes=[text("timeline.bar", size=s, start=a, end=b).strip() for s, (a, b) in zip(sizes, spans, strict=True)],
-    )  # fmt: skip
+    whose = [f"{names[k]}, {flows.labels[flows.label[i]]}" for k, i in zip(lane, flow, strict=True)]
+    notes = [text("timeline.bar", size=s, start=a, end=b).strip() for s, (a, b) in zip(sizes, spans, strict=True)]
+    return boxes(left, _TOP + _ROW * (lane + 0.11) + slot * high, np.maximum(right - left, 1.0), high, round=1.0,
+                 colour=np.array([COLOUR[FILLS[i]] for i in label]), alpha=np.where(busy, 1.0, 0.55),
+                 hatch=label * roomy, edge=np.where(busy & roomy, -1.0, 0.0), names=whose, notes=notes)  # fmt: skip
 
 
 def idle_of(bars: Layer, rows: Any) -> Layer:

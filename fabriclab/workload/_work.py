@@ -3,6 +3,8 @@
 That is when operations ran, how long they were busy, what communication was exposed; and what stragglers do.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -29,10 +31,9 @@ class Work:
         self.labels, self.parts = list[str](), list[dict[str, Any]]()
         self.waits = [np.zeros((2, 0), dtype=np.int64)]  # who waits, and for whom
 
-    def add(
-        self, label: str, source: ArrayLike, target: ArrayLike | None = None, *, size: ArrayLike = 0.0,
-        lag: ArrayLike = 0.0, stream: ArrayLike = -1, turn: ArrayLike = 0.0, after: Sequence[ArrayLike] = (),
-    ) -> Ints:  # fmt: skip
+    def add(self, label: str, source: ArrayLike, target: ArrayLike | None = None, *, size: ArrayLike = 0.0,
+            lag: ArrayLike = 0.0, stream: ArrayLike = -1, turn: ArrayLike = 0.0,
+            after: Sequence[ArrayLike] = ()) -> Ints:  # fmt: skip
         """Add operations that broadcast together; return their numbers, in that shape.
 
         Parameters
@@ -124,9 +125,8 @@ def exposed(timeline: Timeline, flows: Flows, compute: Flags, communication: Fla
     return max(0.0, both - busy(timeline, flows, compute))  # rounding shall not make it negative
 
 
-def slowed(
-    flows: Flows, nodes: ArrayLike, *, factor: float = 1.0, jitter: units.Quantity = 0.0, seed: int = 0
-) -> Flows:
+def slowed(flows: Flows, nodes: ArrayLike, *, factor: float = 1.0, jitter: units.Quantity = 0.0,
+           seed: int = 0) -> Flows:  # fmt: skip
     """Return the flows with stragglers: what some nodes do before each first byte takes longer.
 
     A slow link is no change of flows: run them on ``fabric.with_capacity(...)``. In a sequence of groups the noise

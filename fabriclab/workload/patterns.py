@@ -10,17 +10,14 @@ from fabriclab.registry import register
 from fabriclab.workload._work import Work, nodes_of, times_of
 
 # Who hands the model to the k-th node: the first node; the one before; in a binomial tree k without its highest bit.
-_PARENT = {
-    "one_root": lambda k: np.zeros_like(k), "chain": lambda k: k - 1,
-    "tree": lambda k: k - 2 ** (np.frexp(k)[1] - 1),
-}  # fmt: skip
+_PARENT = {"one_root": lambda k: np.zeros_like(k),
+           "chain": lambda k: k - 1,
+           "tree": lambda k: k - 2 ** (np.frexp(k)[1] - 1)}  # fmt: skip
 
 
 @register("workload", "parameter_server", small={"size": 2.0**20, "servers": [0, 1], "workers": [1, 2, 3], "steps": 3})
-def parameter_server(
-    fabric: Fabric, size: units.Quantity, *, servers: ArrayLike, workers: ArrayLike, compute: ArrayLike = 0.0,
-    steps: int = 1, staleness: int | None = 0,
-) -> Flows:  # fmt: skip
+def parameter_server(fabric: Fabric, size: units.Quantity, *, servers: ArrayLike, workers: ArrayLike,
+                     compute: ArrayLike = 0.0, steps: int = 1, staleness: int | None = 0) -> Flows:  # fmt: skip
     """Return the steps of training over a parameter server.
 
     Each server holds an equal part (shard) of the model. A worker computes, pushes a part of its gradient to each
@@ -67,10 +64,8 @@ def parameter_server(
 
 
 @register("workload", "streaming", small={"size": 2.0**20, "sources": [0], "workers": [1, 2, 3], "steps": 4})
-def streaming(
-    fabric: Fabric, size: units.Quantity, *, sources: ArrayLike, workers: ArrayLike, compute: ArrayLike = 0.0,
-    steps: int = 1, buffers: int = 2,
-) -> Flows:  # fmt: skip
+def streaming(fabric: Fabric, size: units.Quantity, *, sources: ArrayLike, workers: ArrayLike, compute: ArrayLike = 0.0,
+              steps: int = 1, buffers: int = 2) -> Flows:  # fmt: skip
     """Return steps that each read a batch from storage and compute on it.
 
     With loads of time l that no other disturbs and computations of time c, one buffer takes steps (l + c), two or
@@ -112,10 +107,8 @@ def streaming(
 
 
 @register("workload", "broadcast", small={"size": 2.0**20, "ranks": range(4), "segments": 3})
-def broadcast(
-    fabric: Fabric, size: units.Quantity, *, ranks: ArrayLike, way: str = "chain", segments: int = 1,
-    lag: units.Quantity = 0.0,
-) -> Flows:  # fmt: skip
+def broadcast(fabric: Fabric, size: units.Quantity, *, ranks: ArrayLike, way: str = "chain", segments: int = 1,
+              lag: units.Quantity = 0.0) -> Flows:  # fmt: skip
     """Return the flows that bring a model from the first rank to all others, each rank sending one at a time.
 
     With hops of equal rate it takes n - 1 times the time of one copy from one root, ceil(log2 n) times over the tree
@@ -156,10 +149,8 @@ def broadcast(
 
 @register("workload", "pipeline", small={"size": 2.0**20, "stages": range(4), "microbatches": 8, "forward": 1.0,
                                          "backward": 2.0})  # fmt: skip
-def pipeline(
-    fabric: Fabric, size: units.Quantity, *, stages: ArrayLike, microbatches: int, forward: ArrayLike,
-    backward: ArrayLike, order: str = "1f1b", chunks: int = 1,
-) -> Flows:  # fmt: skip
+def pipeline(fabric: Fabric, size: units.Quantity, *, stages: ArrayLike, microbatches: int, forward: ArrayLike,
+             backward: ArrayLike, order: str = "1f1b", chunks: int = 1) -> Flows:  # fmt: skip
     """Return one step of a pipeline.
 
     Activations and their gradients are sent beside the computation. Without sending time and with equal stages, each

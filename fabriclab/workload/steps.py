@@ -27,10 +27,8 @@ def streams(flows: Flows) -> Fabric:
 
 
 @register("workload", "data_parallel", small=_SMALL)
-def data_parallel(
-    forward: ArrayLike, backward: ArrayLike, sizes: ArrayLike, cost: Cost, *, bucket: units.Quantity = 0.0,
-    priority: bool = False,
-) -> Flows:  # fmt: skip
+def data_parallel(forward: ArrayLike, backward: ArrayLike, sizes: ArrayLike, cost: Cost, *,
+                  bucket: units.Quantity = 0.0, priority: bool = False) -> Flows:  # fmt: skip
     """Return the backward of a step and the forward of the next one, with gradients all-reduced in buckets.
 
     Gradients are ready from the last layer to the first; a bucket is full with the layer that brings it to its size,

@@ -78,16 +78,12 @@ def write_trace(path: str | os.PathLike[str], timeline: Timeline, flows: Flows, 
     What takes no time is left out.
     """
     seen = spans(timeline, flows)
-    events: list[dict[str, Any]] = [
-        {"name": "thread_name", "ph": "M", "pid": 0, "tid": n, "args": {"name": fabric.name(n)}}
-        for n in np.unique(flows.source).tolist()
-    ]
+    about: dict[str, Any] = {"name": "thread_name", "ph": "M", "pid": 0}
+    events = [about | {"tid": n, "args": {"name": fabric.name(n)}} for n in np.unique(flows.source).tolist()]
     for f in np.flatnonzero(seen.finish > seen.start).tolist():
-        events.append({
-            "name": flows.labels[flows.label[f]], "ph": "X", "pid": 0, "tid": int(flows.source[f]),
-            "ts": seen.start[f] * _MICRO, "dur": (seen.finish[f] - seen.start[f]) * _MICRO,
-            "args": {"bytes": flows.size[f], "to": fabric.name(int(flows.target[f]))},
-        })  # fmt: skip
+        events.append({"name": flows.labels[flows.label[f]], "ph": "X", "pid": 0, "tid": int(flows.source[f]),
+                       "ts": seen.start[f] * _MICRO, "dur": (seen.finish[f] - seen.start[f]) * _MICRO,
+                       "args": {"bytes": flows.size[f], "to": fabric.name(int(flows.target[f]))}})  # fmt: skip
     Path(path).write_text(json.dumps({"traceEvents": events}), encoding="utf-8")
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from fabriclab.catalog.tables import near, read_rows
 from fabriclab.core import BUS_FACTORS, Result
 
-__all__ = ["identifier", "load", "sources", "sweeps", "system", "systems"]
+__all__ = ["identifier", "load", "sources", "system", "systems"]
 
 _HERE = Path(__file__).parent
 _KEYS = ("sweep_id", "system", "collective", "algo", "nodes", "gpus_per_node", "ranks", "dtype", "source")
@@ -58,11 +58,6 @@ def _systems() -> dict[str, dict[str, Any]]:
     return out
 
 
-def sweeps() -> tuple[str, ...]:
-    """Return the names of all sweeps."""
-    return tuple(_rows())
-
-
 def systems() -> list[dict[str, Any]]:
     """Return one dict per sweep: what ran, on what, over which transport; no measured value."""
     return [dict(row) for row in _systems().values()]
@@ -97,8 +92,6 @@ def load(sweep_id: str) -> Result:
     about, rows = system(sweep_id), _rows()[sweep_id]
     size, time = (np.array([float(r[key]) for r in rows]) for key in ("size_bytes", "time_us"))
     by = next(s["measured_by"] for s in sources() if s["file"] == rows[0]["file"])
-    return Result(
-        identifier(about["collective"]), "published", size, time * 1e-6, about["ranks"], asked=about,
-        how="nccl-tests or rccl-tests, out of place, mean of its rounds", source=f"{by}: {rows[0]['source']}",
-        notes=(about["note"],) if about["note"] else (),
-    )  # fmt: skip
+    return Result(identifier(about["collective"]), "published", size, time * 1e-6, about["ranks"], asked=about,
+                  how="nccl-tests or rccl-tests, out of place, mean of its rounds", source=f"{by}: {rows[0]['source']}",
+                  notes=(about["note"],) if about["note"] else ())  # fmt: skip

@@ -14,10 +14,9 @@ from fabriclab.views.maps import scale
 from fabriclab.views.scene import COLOUR, WIDTH, Scene, boxes, shade
 
 
-def fabric(
-    fabric: Fabric, load: Callable[..., Any] | Any = None, *, colour: str | None = None, layout: str = "tiers",
-    open: int | None = None, said: str = "", controls: dict[str, Control] | None = None, **values: Any,
-) -> Live:  # fmt: skip
+def fabric(fabric: Fabric, load: Callable[..., Any] | Any = None, *, colour: str | None = None, layout: str = "tiers",
+           open: int | None = None, said: str = "", controls: dict[str, Control] | None = None,
+           **values: Any) -> Live:  # fmt: skip
     """Show a fabric that follows controls: hover or walk with the arrow keys to read links and nodes.
 
     Above 200 nodes each tier is drawn as blocks; Enter or a click opens a block, and closes it again.
@@ -55,9 +54,8 @@ def fabric(
     return live_view("fabric", locals(), scene, own, hidden=("open",), held=("load",))
 
 
-def scene_of(
-    f: Fabric, load: Any = None, colour: str = "load", open: int | None = None, said: str = "", layout: str = "tiers"
-) -> Scene:
+def scene_of(f: Fabric, load: Any = None, colour: str = "load", open: int | None = None, said: str = "",
+             layout: str = "tiers") -> Scene:  # fmt: skip
     """Return one picture of a fabric, in rows or as a floor; see `fabric`."""
     if isinstance(load, tuple):
         f, load, said = (*load, said)[:3]

@@ -3,6 +3,8 @@
 Traffic is a map of what each rank sends to each, with what each takes in above and sends beside it.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -68,13 +70,11 @@ def race(runs: Mapping[str, Any], *, seconds: float | None = None) -> Live:
         n, x0, wide, row = len(parts), 150.0, 420.0, 34.0
         y = 8 + row * np.arange(n)
         middle, notes = y + (row - 10) / 2, [", ".join(words) for words in zip(state, steps, strict=True)]
-        layers = {
-            "way": boxes(x0, y, wide, row - 10, colour=COLOUR["none"], edge=COLOUR["grey"]),
-            "bars": boxes(x0, y, np.maximum(wide * np.array(parts), 1.0), row - 10, colour=COLOUR["predicted"],
-                          names=list(runs), notes=notes),
-            "names": texts(x0 - 8, middle, [rulers.fitted(name, x0 - 8) for name in runs], align=2.0),
-            "state": texts(x0 + wide + 8, middle, state),
-        }  # fmt: skip
+        layers = {"way": boxes(x0, y, wide, row - 10, colour=COLOUR["none"], edge=COLOUR["grey"]),
+                  "bars": boxes(x0, y, np.maximum(wide * np.array(parts), 1.0), row - 10, colour=COLOUR["predicted"],
+                                names=list(runs), notes=notes),
+                  "names": texts(x0 - 8, middle, [rulers.fitted(name, x0 - 8) for name in runs], align=2.0),
+                  "state": texts(x0 + wide + 8, middle, state)}  # fmt: skip
         table = Table({"run": list(runs), "part [%]": 100 * np.array(parts), "steps ended": steps, "end [s]": times})
         words = ", ".join(f"{name} {how}" for name, how in zip(runs, state, strict=True))
         said = text("live.race.said", time=units.format_time(seconds), list=words)
@@ -83,10 +83,9 @@ def race(runs: Mapping[str, Any], *, seconds: float | None = None) -> Live:
     return live_view("race", locals(), scene, {"seconds": control}, held=("runs",))
 
 
-def sweep(
-    results: Callable[..., Any] | sweeps.Results, *, y: str = "time", x: str = "size",
-    controls: Mapping[str, Control] | None = None, bounds: sweeps.Bounds | None = None, said: str = "", **values: Any,
-) -> Live:  # fmt: skip
+def sweep(results: Callable[..., Any] | sweeps.Results, *, y: str = "time", x: str = "size",
+          controls: Mapping[str, Control] | None = None, bounds: sweeps.Bounds | None = None, said: str = "",
+          **values: Any) -> Live:  # fmt: skip
     """Show sweeps that follow controls: time or busbw against size or ranks; hover or arrow keys read the points.
 
     Parameters
@@ -112,10 +111,8 @@ def sweep(
     return live_view("sweep", locals(), scene, {}, held=("results",))
 
 
-def traffic(
-    table: Callable[..., Any] | ArrayLike, *, controls: Mapping[str, Control] | None = None, said: str = "",
-    **values: Any,
-) -> Live:  # fmt: skip
+def traffic(table: Callable[..., Any] | ArrayLike, *, controls: Mapping[str, Control] | None = None, said: str = "",
+            **values: Any) -> Live:  # fmt: skip
     """Show a table of what each rank has for each, such as one of `collectives.expert_tables`, that follows controls.
 
     Parameters
@@ -152,8 +149,7 @@ def _map(table: ArrayLike, said: str = "") -> Scene:
     times = [text("live.traffic.note", times=f"{x:.3g}") for x in (np.concatenate([taken, sent]) / mean)]
     names = [text("live.traffic.rank", rank=r) for r in range(n)]
     rule, look = base - _BAR * mean / most, {"round": 0.0, "colour": COLOUR["predicted"], "names": names}
-    layers = {
-        # Lines as thick as a cell is high: thousands of boxes take seconds to print.
+    layers = {  # the map is of lines as thick as a cell is high: thousands of boxes take seconds to print
         "map": lines([*ends.transpose(2, 1, 0)], width=cell, colour=shade(t.ravel() / t.max())),
         "taken": boxes(_LEFT + places, base - _BAR * taken / most, max(cell - 1, 1.0), _BAR * taken / most,
                        notes=times[:n], **look),
@@ -164,16 +160,14 @@ def _map(table: ArrayLike, said: str = "") -> Scene:
             (_LEFT - 8, _TOP + 8, text("live.traffic.from"), 2), (_LEFT - 8, foot - 8, str(n - 1), 2),
             (_LEFT, foot + 12, text("live.traffic.to"), 0), (right, foot + 12, str(n - 1), 2),
             (right + 8, foot + 12, text("live.traffic.out"), 0), (510.0, foot + 36, text("live.traffic.scale"), 0),
-        ),
-    }  # fmt: skip
+        ), **scale(foot + 30)}  # fmt: skip
     words = text("live.traffic.said", rank=top, times=f"{taken[top] / mean:.3g}")
     columns = {"rank": np.arange(n), "takes in": taken, "sends": sent}
-    return Scene(said or words, Table(columns), {**layers, **scale(foot + 30)}, foot + 56, f"{words} {said}".strip())
+    return Scene(said or words, Table(columns), layers, foot + 56, f"{words} {said}".strip())
 
 
-def ruler(
-    measured: Mapping[str, Result | units.Quantity], links: Mapping[str, units.Quantity], *, rate: float | None = None
-) -> Live:
+def ruler(measured: Mapping[str, Result | units.Quantity], links: Mapping[str, units.Quantity], *,
+          rate: float | None = None) -> Live:  # fmt: skip
     """Show rates on a logarithmic ruler, with one that a slider moves.
 
     Parameters

@@ -29,11 +29,9 @@ _AT_RANK = [(row, side) for row in range(2 * _CELLS) for side in _BESIDE[: 1 if 
 _AT_SWITCH = [(row, side) for k in range(0, 2 * _CELLS, 2) for side in _BESIDE for row in (k, k + 1)]
 
 
-def stepper(
-    collective: str, algorithm: str, n_ranks: int = 4, *, fabric: Fabric | None = None, root: int = 0,
-    segments: int = 1, pipelined: bool = False, switches: ArrayLike | None = None,
-    options: Mapping[str, Any] | None = None, step: int = 0,
-) -> Live:  # fmt: skip
+def stepper(collective: str, algorithm: str, n_ranks: int = 4, *, fabric: Fabric | None = None, root: int = 0,
+            segments: int = 1, pipelined: bool = False, switches: ArrayLike | None = None,
+            options: Mapping[str, Any] | None = None, step: int = 0) -> Live:  # fmt: skip
     """Step through any registered algorithm: which chunk goes where, and what each rank and switch then holds.
 
     Rank r begins with the number r + 1 in each of its blocks. A cell shows the number that a block has reached; its
@@ -154,10 +152,9 @@ class _Stepper:
                   **self._cells(value, held, part, done), "movers": self._movers(done)}  # fmt: skip
         segment, block = np.divmod(np.tile(np.arange(rows), people), plan.n_blocks)
         who: Any = [str(r) if r < n else self._who(r) for r in range(people)] if people > n else np.arange(n)
-        table = Table({
-            "rank": np.repeat(who, rows), "block": block, "segment": segment if plan.segments > 1 else np.nan * segment,
-            "holds": np.where(held, value, 0), "from ranks": np.where(held, n * part, 0).astype(int),
-        })  # fmt: skip
+        table = Table({"rank": np.repeat(who, rows), "block": block,
+                       "segment": segment if plan.segments > 1 else np.nan * segment, "holds": np.where(held, value, 0),
+                       "from ranks": np.where(held, n * part, 0).astype(int)})  # fmt: skip
         said, listed = self._said(step, done, part[: n * rows], held[: n * rows])
         return Scene(said, table, layers, self.foot + 8, f"{said} {listed}", moves=done is not None)
 
@@ -181,13 +178,12 @@ class _Stepper:
         legend = [text("live.stepper.legend_added"), text("live.stepper.legend_copied")]
         (x, y), wide, high = self.at.reshape(2, -1), self.wide.ravel(), self.cell - 3 * large
         edge = np.where(new.ravel(), COLOUR["failed"], COLOUR["grey"]) if large else None
-        return {
-            "key": boxes(key, 6.0, 12.0, 12.0, colour=np.array([COLOUR["predicted"], COLOUR["other1"]])),
-            "key words": texts(key + 18, 12.0, legend, size=11.0), **self.words,
-            "cells": boxes(x - wide / 2, y, wide, high, edge=edge, round=3.0 * large, names=names, notes=notes,
-                           colour=np.where(held, shade(part), COLOUR["none"])),
-            "numbers": texts(x, y + self.cell / 2 - 1.5, numbers, align=1.0, colour=ink_on(shade(part))),
-        }  # fmt: skip
+        return {"key": boxes(key, 6.0, 12.0, 12.0, colour=np.array([COLOUR["predicted"], COLOUR["other1"]])),
+                "key words": texts(key + 18, 12.0, legend, size=11.0), **self.words,
+                "cells": boxes(x - wide / 2, y, wide, high, edge=edge, round=3.0 * large, names=names, notes=notes,
+                               colour=np.where(held, shade(part), COLOUR["none"])),
+                "numbers": texts(x, y + self.cell / 2 - 1.5, numbers, align=1.0,
+                                 colour=ink_on(shade(part)))}  # fmt: skip
 
     def _movers(self, done: StepGroup | None) -> Layer:
         """Return the chunks of a step on the links that they take; at both ends none hides another block."""

@@ -83,9 +83,9 @@ def staleness(staleness: int = 0, late: str = "by chance", servers: int = 1) -> 
         if late == "by chance":
             takes = np.random.default_rng(0).uniform(0.4, 1.6, takes.shape)
         takes[:, 0] += late == "one worker"
+        who = {"workers": range(_WORKERS), "servers": _WORKERS + np.arange(servers)}
         made, _, t = _computing("parameter_server", _WORKERS + servers, _SIZE, "worker", _WORKERS, compute=takes,
-                                servers=_WORKERS + np.arange(servers), workers=range(_WORKERS), steps=_STEPS,
-                                staleness=staleness)  # fmt: skip
+                                steps=_STEPS, staleness=staleness, **who)  # fmt: skip
         said = text("live.staleness.said", staleness=staleness, late=late, servers=servers, steps=_STEPS,
                     time=units.format_time(t.end / _STEPS),
                     wait=f"{100 * (1 - takes.sum() / (_WORKERS * t.end)):.0f}")  # fmt: skip
@@ -95,9 +95,8 @@ def staleness(staleness: int = 0, late: str = "by chance", servers: int = 1) -> 
                                                     "servers": Slider(1, 4)})  # fmt: skip
 
 
-def _computing(
-    pattern: str, ranks: int, size: float, lane: str, each: int, **options: Any
-) -> tuple[Scene, Flows, Timeline]:
+def _computing(pattern: str, ranks: int, size: float, lane: str, each: int, **options: Any
+               ) -> tuple[Scene, Flows, Timeline]:  # fmt: skip
     """Return the computations of a pattern as bars whose number rises after ``each``, and flows and times of all."""
     star = topologies.build("crossbar", hosts=ranks, rate=_RATE)
     flows = workload.build(pattern, star, size, **options)
@@ -111,23 +110,18 @@ def _computing(
     what = [own.labels[i] for i in own.label]
     bars, kinds, lanes = scene.layers["bars"].fields, scene.layers["kinds"], scene.layers["lanes"]
     names = [f"{lane} {i}" for i in range(ranks)]
-    layers = {
-        "idle": idle_of(scene.layers["bars"], np.unique(bars["y"])),
-        **scene.layers, "kinds": replace(kinds, fields={**kinds.fields, "hatch": None}),
-        "bars": Layer("boxes", {
-            **bars, "hatch": None, "edge": COLOUR["white"], "ink": ink_on(bars["colour"]),
-            "texts": [f"{n}" for n in number],
-            "names": [f"{names[i]}, {w} {n}" for i, w, n in zip(row, what, number, strict=True)],
-        }),
-        "lanes": replace(lanes, fields={**lanes.fields, "texts": names[: row.max() + 1]}),
-    }  # fmt: skip
+    whose = [f"{names[i]}, {w} {n}" for i, w, n in zip(row, what, number, strict=True)]
+    layers = {"idle": idle_of(scene.layers["bars"], np.unique(bars["y"])), **scene.layers,
+              "kinds": replace(kinds, fields={**kinds.fields, "hatch": None}),
+              "bars": Layer("boxes", {**bars, "hatch": None, "edge": COLOUR["white"], "ink": ink_on(bars["colour"]),
+                                      "texts": [f"{n}" for n in number], "names": whose}),
+              "lanes": replace(lanes, fields={**lanes.fields, "texts": names[: row.max() + 1]})}  # fmt: skip
     table = Table({lane: row, "what": what, "number": number, "start [s]": time.start, "finish [s]": time.finish})
     return replace(scene, table=table, layers=layers), flows, t
 
 
-def overlap(
-    *, bucket: float | None = None, start: float | None = None, way: str = "ring", priority: bool = False
-) -> Live:
+def overlap(*, bucket: float | None = None, start: float | None = None, way: str = "ring",
+            priority: bool = False) -> Live:  # fmt: skip
     """Show the last backward pass of the running case, the sum of its gradients in equal buckets, and the next forward.
 
     Parameters
@@ -148,10 +142,9 @@ def overlap(
 
     def scene(bucket: float, start: float, way: str) -> Scene:
         n, form = max(1, round(whole / bucket)), collectives.closed_form("all_reduce", way)
-        flows = workload.build(
-            "data_parallel", np.full(n, forward / n), np.full(n, job.window / n), np.full(n, job.dp_gradients / n),
-            lambda b: form(b, int(job.dp), start * 1e-6, job.nic_rate), priority=priority,
-        )  # fmt: skip
+        parts = (np.full(n, of_step / n) for of_step in (forward, job.window, job.dp_gradients))
+        flows = workload.build("data_parallel", *parts, lambda b: form(b, int(job.dp), start * 1e-6, job.nic_rate),
+                               priority=priority)  # fmt: skip
         lanes = workload.streams(flows)
         t = workload.spans(engines.run(lanes, route(lanes, flows), flows, "ideal"), flows)
         sums = workload.labelled(flows, "all-reduce")
@@ -167,10 +160,9 @@ def overlap(
     return live_view("overlap", locals(), scene, {"bucket": sizes, "start": starts, "way": Choice(_SUMS)})
 
 
-def straggler(
-    size: units.Quantity = "1 MB", ranks: int = 16, *,  # illustrative: a small array, whose starts count
-    what: str = "card", rank: int = 3, slow: float = 4, way: str = "ring",
-) -> Live:  # fmt: skip
+# illustrative: a small array, whose starts count
+def straggler(size: units.Quantity = "1 MB", ranks: int = 16, *, what: str = "card", rank: int = 3, slow: float = 4,
+              way: str = "ring") -> Live:  # fmt: skip
     """Show the messages of an all-reduce in which one rank is slow, coloured by how late each of them ends.
 
     Starts and rates are those of the running case; a message waits for those that it needs, without barriers.

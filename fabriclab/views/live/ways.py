@@ -84,14 +84,12 @@ def roulette(flows: int = 32, cables: int = 32, seed: int = 0) -> Live:
         marks = {"expected": foot - tall * mean, "spray" if flows >= cables else "one": foot - tall * least}
         rules = [np.array([[left - 6, y], [left + 516, y]]) for y in marks.values()]
         beside = zip(marks, spread([*marks.values()], 15.0, 0.0, foot).tolist(), strict=True)
-        layers = {
-            "bars": boxes(x, foot - tall * held, max(wide - 2, 2.0), np.maximum(tall * held, 1.0), round=0.0,
-                          colour=shade(held / most), names=names, notes=notes),
-            "rules": lines(rules, width=1.5, colour=COLOUR["ink"], dash=np.array([1.0, 2.0])),
-            "words": texts_at(*((left + 520, y, text(f"live.roulette.{mark}"), 0) for mark, y in beside),
-                              *((left - 12, foot - tall * int(v), str(v), 2) for v in scale),
-                              (left, foot + 16, text("live.roulette.below", cables=cables), 0)),
-        }  # fmt: skip
+        layers = {"bars": boxes(x, foot - tall * held, max(wide - 2, 2.0), np.maximum(tall * held, 1.0), round=0.0,
+                                colour=shade(held / most), names=names, notes=notes),
+                  "rules": lines(rules, width=1.5, colour=COLOUR["ink"], dash=np.array([1.0, 2.0])),
+                  "words": texts_at(*((left + 520, y, text(f"live.roulette.{mark}"), 0) for mark, y in beside),
+                                    *((left - 12, foot - tall * int(v), str(v), 2) for v in scale),
+                                    (left, foot + 16, text("live.roulette.below", cables=cables), 0))}  # fmt: skip
         slow = text("live.roulette.slow" if most > least else "live.roulette.even", slow=f"{most / least:.3g}")
         said = text("live.roulette.said", flows=counted(flows, "flow"), cables=counted(cables, "cable"), slow=slow,
                     most=counted(most, "flow"), idle=int(np.sum(held == 0)), mean=f"{mean:.3g}")  # fmt: skip
@@ -101,10 +99,9 @@ def roulette(flows: int = 32, cables: int = 32, seed: int = 0) -> Live:
     return live_view("roulette", locals(), scene, controls)
 
 
-def placement(
-    fabric: Fabric, size: units.Quantity = "1 GB", *,  # illustrative: large enough for rates alone to count
-    seed: int = 0, routing: str = "ecmp", colour: str = "load", open: int | None = None,
-) -> Live:  # fmt: skip
+# illustrative: a size large enough for rates alone to count
+def placement(fabric: Fabric, size: units.Quantity = "1 GB", *, seed: int = 0, routing: str = "ecmp",
+              colour: str = "load", open: int | None = None) -> Live:  # fmt: skip
     """Show rings over the rails of a fabric, in order (seed 0) or shuffled, and the load that each order brings.
 
     Parameters

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import inspect
-import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
@@ -17,7 +16,7 @@ import traitlets
 
 from fabriclab import units
 from fabriclab.core import Fabric
-from fabriclab.texts import keys, text
+from fabriclab.texts import keys, switched_on, text
 from fabriclab.views.live.controls import MOST_CONTROLS, Choice, Control, Slider, name_of, range_of
 from fabriclab.views.page import Picture, Table
 from fabriclab.views.scene import COLOUR, DASHES, PALETTE, WIDTH, Layer, Scene, printed
@@ -67,11 +66,10 @@ class Live:
         All states as a list to read, such as the steps of an animation.
     """
 
-    def __init__(
-        self, code: str, scene: Callable[..., Scene], controls: Mapping[str, Control], values: Mapping[str, Any],
-        title: str, *, buttons: Mapping[str, Callable[[Live], Scene | None]] | None = None,
-        hidden: Mapping[str, Any] | None = None, listed: str = "",
-    ) -> None:  # fmt: skip
+    def __init__(self, code: str, scene: Callable[..., Scene], controls: Mapping[str, Control],
+                 values: Mapping[str, Any], title: str, *,
+                 buttons: Mapping[str, Callable[[Live], Scene | None]] | None = None,
+                 hidden: Mapping[str, Any] | None = None, listed: str = "") -> None:  # fmt: skip
         if len(controls) > MOST_CONTROLS:
             msg = f"a view has at most {MOST_CONTROLS} controls, got {', '.join(controls)}; fix one in the function"
             raise ValueError(msg)
@@ -143,12 +141,9 @@ class Live:
             controls.append({**about, "name": name, "label": control.label or name})
         texts = ("numbers", "list", "reset", "back", "forward", "play", "pause", "field", "keys", "silent", "wider")
         words = {k: text(f"live.word.{k}") for k in texts}
-        return {
-            "title": self.title, "controls": controls, "start": self._start, "reset": len(self.controls) > 0,
-            "listed": self._listed,
-            "buttons": [{"name": label, "label": label} for label in self._buttons],
-            "palette": PALETTE, "dashes": DASHES, "white": COLOUR["white"], "words": words,
-        }  # fmt: skip
+        return {"title": self.title, "controls": controls, "start": self._start, "reset": len(self.controls) > 0,
+                "listed": self._listed, "buttons": [{"name": label, "label": label} for label in self._buttons],
+                "palette": PALETTE, "dashes": DASHES, "white": COLOUR["white"], "words": words}  # fmt: skip
 
     def _answer(self, change: Mapping[str, Any]) -> None:
         """Answer the browser: whatever happens, a frame goes back."""
@@ -191,13 +186,10 @@ class Live:
             layers.append(entry)
         self._sent = dict(self.scene.layers)
         scene = self.scene
-        frame = {
-            "seq": self._widget.asked["seq"], "values": self.values, "said": scene.said, "alt": scene.alt or scene.said,
-            "code": self.code, "width": WIDTH, "height": scene.height, "wrong": scene.wrong,
-            "moves": scene.moves and moved,
-            "counted": scene.table is not None, "verdict": scene.verdict,
-            "layers": layers, "whole": whole,
-        }  # fmt: skip
+        frame = {"seq": self._widget.asked["seq"], "values": self.values, "said": scene.said,
+                 "alt": scene.alt or scene.said, "code": self.code, "width": WIDTH, "height": scene.height,
+                 "wrong": scene.wrong, "moves": scene.moves and moved, "counted": scene.table is not None,
+                 "verdict": scene.verdict, "layers": layers, "whole": whole}  # fmt: skip
         if table:
             frame["table"] = "" if scene.table is None else scene.table._repr_html_()
         with self._widget.hold_sync():
@@ -206,7 +198,7 @@ class Live:
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
         """Return the widget, with a printed picture for pages without a kernel; in text mode only words."""
-        if os.environ.get("FABRICLAB_TEXT", "") not in ("", "0"):
+        if switched_on("FABRICLAB_TEXT"):
             return {"text/plain": str(self), "text/html": f"<pre>{html.escape(str(self))}</pre>"}
         data, meta = self.widget._repr_mimebundle_(**kwargs)
         drawn, said = self.scene.layers and not self.scene.wrong, html.escape(self.scene.said)
@@ -214,10 +206,8 @@ class Live:
         return {**data, "text/plain": str(self), "text/html": still}, meta
 
 
-def live_view(
-    name: str, given: Mapping[str, Any], scene: Callable[..., Scene], controls: Mapping[str, Control],
-    *, hidden: tuple[str, ...] = (), held: tuple[str, ...] = (), listed: str = "",
-) -> Live:  # fmt: skip
+def live_view(name: str, given: Mapping[str, Any], scene: Callable[..., Scene], controls: Mapping[str, Control], *,
+              hidden: tuple[str, ...] = (), held: tuple[str, ...] = (), listed: str = "") -> Live:  # fmt: skip
     """Return the view of the function ``live.name`` from its arguments: those that no control sets stand in its code.
 
     Those in ``held`` stand there by a name. Title and labels come from the language table, by the names of the function

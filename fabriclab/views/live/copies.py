@@ -1,0 +1,193 @@
+"""Live views of copies inside a server: where each goes, what a mechanism costs, and how chunks pass them."""
+
+import functools
+import itertools
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from fabriclab import gpudirect, topologies, units
+from fabriclab.core import Fabric, Flows, Timeline
+from fabriclab.gpudirect import Move
+from fabriclab.texts import text
+from fabriclab.views.live.fabrics import scene_of
+from fabriclab.views.live.widget import Choice, Live, Slider, live_view
+from fabriclab.views.page import Table
+from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, ink_on, lines, texts_at
+from fabriclab.views.timelines import timeline_scene
+
+_WAYS = ("peer", "pinned", "pageable")
+
+
+def copies(
+    mechanism: str = "pinned", relation: str = "PIX", iommu: str = "off", *, source: str = "nic",
+    server: str = "dgx_h100", size: units.Quantity = "64 MiB",
+) -> Live:  # fmt: skip
+    """Show the copies of a transfer to GPU 0 on the picture of its server, each with its rate and time.
+
+    Parameters
+    ----------
+    mechanism : str
+        peer, pinned or pageable; see `fabriclab.gpudirect.path`.
+    relation : str
+        Class of GPU 0 and the NIC at the source, as `nvidia-smi topo -m` prints it.
+    iommu : str
+        off or on.
+    source : str
+        What sends: "nic"; or the drive or GPU that is beside that NIC, "nvme" or "gpu".
+    server : str
+        A topology of one server.
+    size : float or str
+        Of the transfer. [B]
+    """
+    fabric, number = _classes(server, source)
+
+    def scene(mechanism: str, relation: str, iommu: str) -> Scene:
+        ends = f"{source} {number[relation]}", "gpu 0"
+        way = gpudirect.path(fabric, *ends, mechanism, iommu=iommu)
+        drawn, total = scene_of(fabric), units.size(size)
+        over, times = [" – ".join(m.over) for m in way.moves], [m.issue + m.latency + total / m.rate for m in way.moves]
+        shown = zip([units.format_rate(m.rate) for m in way.moves], map(units.format_time, times), strict=True)
+        words = [text("live.copies.copy", by=m.by, over=parts, rate=rate, time=time)
+                 for m, parts, (rate, time) in zip(way.moves, over, shown, strict=True)]  # fmt: skip
+        said = text("live.copies.said", a=ends[0], b=ends[1], n=way.copies, links=way.hops, host=way.host_traffic,
+                    time=units.format_time(way.time(total)), size=units.format_size(total))  # fmt: skip
+        said += " " + text("live.copies.flush", time=units.format_time(way.flush)) if way.flush else ""
+        table = Table({"copy": np.arange(1, way.copies + 1), "by": [m.by for m in way.moves], "over": over,
+                       "rate [B/s]": [m.rate for m in way.moves], "time [s]": times})  # fmt: skip
+        layers, height = _numbered(drawn, way.moves, words), drawn.height + 20 * way.copies + 8
+        return replace(drawn, said=said, alt=f"{said} {'; '.join(words)}", table=table, layers=layers, height=height)
+
+    return live_view("copies", locals(), scene, {"mechanism": Choice(_WAYS), "relation": Choice(tuple(number)),
+                                                 "iommu": Choice(("off", "on"))})  # fmt: skip
+
+
+def savings(size: float = 1000.0, source: str = "nic", relation: str = "PIX", *, server: str = "dgx_h100") -> Live:
+    """Compare what a transfer to GPU 0 takes by each mechanism: the time of each copy, bytes of host memory, cores.
+
+    Parameters
+    ----------
+    size : float
+        Of the transfer, in one piece. [kB]
+    source, relation, server : str
+        As in `copies`.
+    """
+    fabric, number = _classes(server, source)
+
+    def scene(size: float, source: str, relation: str) -> Scene:
+        size *= 1e3
+        ways = [gpudirect.path(fabric, f"{source} {number[relation]}", "gpu 0", m) for m in _WAYS]
+        bars = []
+        for lane, way in enumerate(ways):
+            ends = np.cumsum([0.0, *(m.issue + m.latency + size / m.rate for m in way.moves)])
+            ends[-1] += way.flush
+            bars += [(lane, i, a, b) for i, (a, b) in enumerate(itertools.pairwise(ends))]
+        copies = [text("live.savings.copy", n=i + 1) for i in range(max(way.copies for way in ways))]
+        made = _bars(bars, list(_WAYS), tuple(copies))
+        times = [way.time(size) for way in ways]
+        table = Table({
+            "mechanism": list(_WAYS), "copies": [way.copies for way in ways], "time [s]": times,
+            "host memory [B]": [way.host_traffic * size for way in ways],
+            "cores at 400 Gb/s": [way.cores(size) for way in ways],  # source: nics, cx7
+        })  # fmt: skip
+        shown = [units.format_time(t) for t in times]
+        said = text("live.savings.said", size=units.format_size(size), direct=shown[0], pinned=shown[1],
+                    pageable=shown[2], saved=units.format_time(times[1] - times[0]),
+                    part=f"{100 * (1 - times[0] / times[1]):.0f}",
+                    host=units.format_size(ways[1].host_traffic * size))  # fmt: skip
+        return replace(made, said=said, alt=said, table=table)
+
+    kinds, sizes = Choice(("nic", "nvme")), Slider(1, 1e6, unit="kB", log=True)
+    return live_view("savings", locals(), scene, {"size": sizes, "source": kinds, "relation": Choice(tuple(number))})
+
+
+def chunks(chunk: float = 1024.0, mechanism: str = "pinned", *, server: str = "dgx_h100",
+           size: units.Quantity = "8 MiB") -> Live:  # fmt: skip
+    """Show how the chunks of a transfer from GPU 0 to GPU 1 pass its copies, one after the other.
+
+    Parameters
+    ----------
+    chunk : float
+        Size of a chunk. [KiB]
+    mechanism : str
+        pinned or pageable.
+    server : str
+        As in `copies`.
+    size : float or str
+        Of the transfer. [B]
+    """
+    fabric, total = topologies.build(server), units.size(size)
+
+    def scene(chunk: float, mechanism: str) -> Scene:
+        way = gpudirect.path(fabric, "gpu 0", "gpu 1", mechanism)
+        pieces = max(1, math.ceil(total / (chunk * 1024)))
+        step = np.array([m.issue + total / pieces / m.rate for m in way.moves])
+        late = np.cumsum(step) + np.cumsum([m.latency for m in way.moves])  # when the first chunk has passed a copy
+        last = late[:, None] + np.maximum.accumulate(step)[:, None] * np.arange(pieces)
+        bars = [(i, 0, b - step[i], b) for i, row in enumerate(last) for b in row]
+        lanes = [f"{i + 1} {m.by} {m.over[-1]}" for i, m in enumerate(way.moves)]
+        made = _bars(bars, lanes, (text("live.chunks.chunk"),))
+        best, at = min((way.time(total, 1024.0 * 2**k), 2**k) for k in range(5, 14))
+        said = text("live.chunks.said", size=units.format_size(total), n=pieces, each=units.format_size(total / pieces),
+                    at=units.format_size(1024.0 * at), time=units.format_time(last.max()),
+                    whole=units.format_time(way.time(total)), best=units.format_time(best))  # fmt: skip
+        return replace(made, said=said, alt=said)
+
+    return live_view("chunks", locals(), scene, {"chunk": Slider(32, 8192, unit="KiB", log=True),
+                                                 "mechanism": Choice(_WAYS[1:])})  # fmt: skip
+
+
+@functools.cache
+def _classes(server: str, source: str) -> tuple[Fabric, dict[str, str]]:
+    """Return a server, and for each class the number of a NIC that is so far from GPU 0, where the source may be."""
+    fabric = topologies.build(server)
+    matrix = gpudirect.topo(fabric)
+    far = {matrix.relation("GPU0", n): n[3:] for n in matrix.names if n[:3] == "NIC"}
+    return fabric, {relation: n for relation, n in far.items() if (source, n) != ("gpu", "0")}
+
+
+def _numbered(drawn: Scene, moves: tuple[Move, ...], words: list[str]) -> dict[str, Layer]:
+    """Return a picture with copies as lines that stand apart, their numbers, and below it what each of them is."""
+    n, (box, cable) = len(moves), (drawn.layers[k].fields for k in ("nodes", "cables"))
+    spots = dict(zip(box["names"], np.stack([box["x"] + box["w"] / 2, box["y"] + box["h"] / 2], axis=1), strict=True))
+    points = np.split(np.stack([cable["x"], cable["y"]], axis=1), cable["ptr"][1:-1].astype(int))
+    ways = {tuple(name.split(" – ")): line for name, line in zip(cable["names"], points, strict=True)}
+    ways |= {(b, a): line[::-1] for (a, b), line in ways.items()}
+    over, beside = [], []
+    for i, move in enumerate(moves):
+        names, aside = [x if "." in x else x.replace(" ", " 0.") for x in move.over], 9.0 * (i - (n - 1) / 2)
+        if names[0] not in spots:  # a drive: below what it hangs on
+            spots[names[0]] = spots[names[1]] + np.array([25.0, 34.0])
+            beside.append((*(spots[names[0]] + 4.0), move.over[0], 0))
+        within, legs = len({*names}) == 1, []  # a copy within host memory stands beside its processor
+        for a, b in itertools.pairwise(names):  # the port of a GPU is no part, but it is drawn
+            ports = [m for m in spots if (a, m) in ways and (m, b) in ways][: not within and (a, b) not in ways]
+            legs += [ways.get(x, np.array([spots[k] for k in x])) for x in itertools.pairwise([a, *ports, b])]
+        over.append(np.concatenate(legs) + np.array([90 + 2.5 * aside if within else aside, 0.0]))
+    key = np.array([COLOUR[k] for k in ("predicted", "failed", "other1", "other2")])[np.arange(n) % 4]
+    low = drawn.height + 12 + 20 * np.arange(n)
+    x, y = np.concatenate([[line[-2:].mean(axis=0) for line in over], np.stack([0 * low + 18, low], axis=1)]).T - 9
+    return {
+        **{k: drawn.layers[k] for k in ("servers", "places", "margins")},
+        "cables": replace(drawn.layers["cables"], fields={**cable, "alpha": 0.2}),
+        "copies": lines(over, width=4.0, colour=key, names=words), "nodes": drawn.layers["nodes"],
+        "numbers": boxes(x, y, 18.0, 18.0, colour=np.tile(key, 2), ink=ink_on(np.tile(key, 2)), round=9.0,
+                         texts=[str(i % n + 1) for i in range(2 * n)]),
+        "words": texts_at(*beside, *((34.0, float(y), word, 0) for y, word in zip(low, words, strict=True))),
+    }  # fmt: skip
+
+
+def _bars(bars: list[tuple[Any, ...]], lanes: list[str], labels: tuple[str, ...]) -> Scene:
+    """Return spans of time (lane, label, start, finish) as bars."""
+    lane, label, start, finish = np.array(bars).T
+    flows = Flows.make(lane, len(lanes), 0.0, label=label, labels=labels)
+    made = timeline_scene(Timeline(start, finish, np.zeros(1), np.zeros(1), np.max(finish, keepdims=True),
+                                   np.ones(1, np.int64), "model"), flows)  # fmt: skip
+    fields = {k: made.layers[k].fields for k in ("bars", "lanes")}
+    named = [f"{lanes[int(i)]}, {labels[int(k)]}" for i, k in zip(lane, label, strict=True)]
+    own = {"bars": Layer("boxes", {**fields["bars"], "names": named}),
+           "lanes": Layer("texts", {**fields["lanes"], "texts": lanes})}  # fmt: skip
+    table = {"lane": [lanes[int(i)] for i in lane], "start [s]": start, "finish [s]": finish}
+    return replace(made, layers={**made.layers, **own}, table=Table(table))
