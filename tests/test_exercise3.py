@@ -386,6 +386,14 @@ def test_a_thousand_workers_killed_at_random_points_harm_nobody(program, root):
     assert time.monotonic() - begin < 600
 
 
+def test_programs_that_are_not_written_start_no_process():
+    def server(node):
+        raise NotImplementedError()
+
+    with pytest.raises(NotImplementedError, match="server is not written yet"):
+        Group(server, server)
+
+
 @pytest.mark.parametrize("name", ["server-driven", "compare and swap", "immediates and events"])
 def test_other_designs_run_between_processes_too(name, tmp_path):
     path = tmp_path / "design.py"
