@@ -6,8 +6,17 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from time import monotonic, sleep
 
 HERE = Path(__file__).resolve().parent
+CALM, PATIENCE = 0.8, 180  # the 1-minute load at which a benchmark begins, and how long to wait for it [s]
+
+
+def settle() -> None:
+    """Wait until the load of the benchmark before is gone: it would leave the next without a verdict."""
+    end = monotonic() + PATIENCE
+    while os.getloadavg()[0] > CALM and monotonic() < end:
+        sleep(5)
 
 
 def main() -> int:
@@ -17,6 +26,7 @@ def main() -> int:
     print(f"{len(files)} benchmarks, {cores} cores, 1-minute load {load:.2f}", flush=True)
     broken = []
     for file in files:
+        settle()
         print(f"\n== {file.stem.removeprefix('bench_')}", flush=True)
         if subprocess.run([sys.executable, str(file)], cwd=HERE.parent).returncode:
             broken.append(file.name)

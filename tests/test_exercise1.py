@@ -2,7 +2,6 @@
 
 import itertools
 import math
-import os
 import re
 import signal
 import subprocess
@@ -10,9 +9,6 @@ import sys
 import textwrap
 import time
 
-import lesson_gates as gates
-import nbclient
-import nbformat
 import numpy as np
 import pytest
 from exercise1_answers import (
@@ -39,6 +35,7 @@ from fabriclab.exercises.graders import fits as fit_cases
 from fabriclab.exercises.graders.virtual import VirtualRanks
 from hypothesis import given
 from hypothesis import strategies as st
+from test_exercise_notebooks import book_of, run_in_text_mode
 
 from fabriclab import check, exercises, units
 from fabriclab.checks import Refused, report
@@ -568,32 +565,7 @@ def test_feedback_comes_within_a_second():
 
 @pytest.fixture(scope="module")
 def book(root):
-    return nbformat.read(root / "solutions" / "exercise1.ipynb", 4)
-
-
-def test_the_notebook_asks_every_question_and_marks_it(book):
-    nbformat.validate(book)
-    marks = {cell.id: cell.metadata.nbgrader for cell in book.cells if "nbgrader" in cell.metadata}
-    for q in exercises.exercise(1):
-        test = next(cell for cell in book.cells if cell.id == f"{q.id}-test")
-        assert (
-            marks[q.id].solution
-            and not marks[q.id].grade
-            and marks[test.id].points == q.points
-            and marks[test.id].locked
-        )
-        hand = q.functions[0] if len(q.functions) == 1 else f"[{', '.join(q.functions)}]"
-        assert test.source.endswith(f'fl.check("{q.id}", {hand})') and "assert" in test.source
-    assert all(mark.grade_id == id and mark.schema_version == 3 and mark.task is False for id, mark in marks.items())
-    assert sum(mark.get("points", 0) for mark in marks.values()) == 100
-
-
-def test_the_text_is_short_and_plain(book):
-    read = [cell for cell in book.cells if cell.cell_type == "markdown" and "SOLUTION" not in cell.source]
-    assert sum(len(gates.words(cell.source)) for cell in read) <= 1300
-    assert list(gates.gate_prose(book, "")) == []
-    lines = [line for cell in book.cells if cell.cell_type == "code" for line in cell.source.split("\n")]
-    assert max(map(len, lines)) <= 75 and not any(cell.get("outputs") for cell in book.cells)
+    return book_of(root, 1)
 
 
 def test_the_solution_gets_full_marks_with_numpy_alone(book):
@@ -605,12 +577,8 @@ def test_the_solution_gets_full_marks_with_numpy_alone(book):
 
 @pytest.mark.alone
 def test_the_notebook_runs(book, tmp_path, monkeypatch, root):
-    monkeypatch.setenv("FABRICLAB_TEXT", "1")
-    monkeypatch.setenv("PYTHONPATH", f"{root}{os.pathsep}{os.environ['PYTHONPATH']}")
-    done = nbformat.from_dict(book)
-    nbclient.NotebookClient(done, timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    done = run_in_text_mode(book, tmp_path, monkeypatch, root)
     shown = {cell.id: str(cell.outputs) for cell in done.cells if cell.cell_type == "code"}
-    assert all("Right, at the first try" in shown[f"{q.id}-test"] for q in exercises.exercise(1))
     assert "NCCL" not in shown["ex1-a-test"]
     plain = [out.get("data", {}).get("text/plain", "") for cell in done.cells for out in cell.get("outputs", [])]
     five = next(table for table in plain if "no barrier" in table).splitlines()[1:]

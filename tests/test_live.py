@@ -261,6 +261,7 @@ def test_a_request_counts_what_the_device_counts(way, opcode):
 def test_steps_of_a_queue_pair_are_judged_by_the_device():
     view = live.queue_pair("RC", "RESET", "RTS")
     assert "is refused: no step leads from RESET to RTS" in view.scene.said and "Errno" not in view.scene.said
+    assert view.scene.table["attribute"].tolist() == ["none"] and not len(view.scene.layers["attributes"].fields["x"])
     assert view.set(now="RTR").scene.table["attribute"].tolist() == [
         "TIMEOUT", "RETRY_CNT", "RNR_RETRY", "MAX_QP_RD_ATOMIC", "SQ_PSN"]  # fmt: skip
     assert view.set(kind="UD").scene.table["attribute"].tolist() == ["SQ_PSN"]

@@ -37,6 +37,9 @@ class Group:
     def __init__(
         self, server: Callable[..., Any], worker: Callable[..., Any], workers: int = 3, path: str = ""
     ) -> None:
+        for one in (server, worker):
+            if "NotImplementedError" in getattr(getattr(one, "__code__", None), "co_names", ()):
+                raise NotImplementedError(text("ex.stub", name=one.__name__))
         self.workers, self._names = workers, tuple(getattr(one, "__name__", one) for one in (server, worker))
         self._folder = tempfile.TemporaryDirectory(prefix="fabriclab-")
         self._path = path or str(Path(self._folder.name, "programs.py"))

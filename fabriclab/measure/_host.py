@@ -149,7 +149,8 @@ def _pattern(n: int) -> NDArray[np.uint8]:
 def one_sided(size: Sizes = (8, 512, "8 KiB", "128 KiB", "2 MiB", "16 MiB"), repeats: int = 5) -> dict[str, Result]:
     """Time RDMA WRITE and READ between two processes, and what else moves bytes: all in turns, in one run.
 
-    Where no process can be started, stored measurements are returned; a note says so.
+    Where no process can be started, stored measurements are returned; a note says so. A script calls it under
+    ``if __name__ == "__main__":``, since the process is started afresh.
 
     Parameters
     ----------

@@ -138,11 +138,12 @@ def _connected(qp: Any, one: Posted, spans: Spans) -> int:
         one.land(peer, [(to, total)], own, spans)
     else:
         one.land(own, spans, peer, [(to, total)])
-        if len(wr.sg) == 1 and total and not (one.draws or wr.send_flags & INLINE):  # what the next one needs
-            if len(qp.known) > KNOWN:
-                qp.known.clear()
-            bounds = *own.region(key := wr.sg[0].lkey)[2:4], *peer.region(wr.rkey)[2:4], own.base, peer.base
-            qp.known[key, wr.rkey] = *seen, own.words, peer.words, *bounds, qp.scq, qp.cap.max_send_wr, qp.counters
+    plain = op in (WRITE, READ) and len(wr.sg) == 1 and total and not (one.draws or wr.send_flags & INLINE)
+    if plain:  # what the next one needs
+        if len(qp.known) > KNOWN:
+            qp.known.clear()
+        bounds = *own.region(key := wr.sg[0].lkey)[2:4], *peer.region(wr.rkey)[2:4], own.base, peer.base
+        qp.known[op, key, wr.rkey] = *seen, own.words, peer.words, *bounds, qp.scq, qp.cap.max_send_wr, qp.counters
     return OK
 
 

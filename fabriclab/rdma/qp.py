@@ -70,7 +70,7 @@ class QP(Closes):
         self.posted = self.done = self.retired = 0
         self._waiting: deque[w.Posted] = deque()
         self._draws = random.Random(f"{ctx.adversary}/{self.qp_num}") if ctx.adversary != "0" else None
-        self.known: dict[tuple[int, int], tuple[Any, ...]] = {}  # by keys, see `_wire`
+        self.known: dict[tuple[int, int, int], tuple[Any, ...]] = {}  # by operation and keys, see `_wire`
         self.peer, self._peer_words, self.attr = self.own, self._words, QPAttr()
         self._lock, self._acts = threading.Lock(), threading.Lock()  # the latter while a thread does what waits
         self._tries, self._row = 0, _arena.qp_row(self.qp_num)
@@ -158,16 +158,16 @@ class QP(Closes):
             send queue. What stands before it in the chain is posted. All other errors are completions.
         """
         piece = wr.sg[0]
-        known = self.known.get((piece.lkey, wr.rkey))
-        if known is None or wr.opcode or wr.send_flags & _UNUSUAL or wr.next_wr is not None or len(wr.sg) != 1:
+        known = self.known.get((op := wr.opcode, piece.lkey, wr.rkey))
+        if known is None or wr.send_flags & _UNUSUAL or wr.next_wr is not None or len(wr.sg) != 1:
             return ring(self._lock, self.counters, wr, bad_wr, self._post_send)
-        # A WRITE between regions that one before has used. As in the translation cache of a NIC, what was found then
-        # stands as long as nobody changes a table that was read; bounds and queues are checked each time.
+        # A WRITE or READ between regions that one before has used. As in the translation cache of a NIC, what was found
+        # then stands as long as nobody changes a table that was read; bounds and queues are checked each time.
         mine, theirs, words, peer, start, end, first, last, near, far, scq, room, counters = known
         at, to, n, told = piece.addr, wr.remote_addr, piece.length, None
         if wr.send_flags or self._all:
             told = _new(WC)
-            told.wr_id, told.opcode = wr.wr_id, 1
+            told.wr_id, told.opcode = wr.wr_id, 2 if op else 1
             told.byte_len, told.qp_num, told.qp = n, self.qp_num, self
         changed = words[CHANGES] != mine or peer[CHANGES] != theirs
         outside = at < start or at + n > end or to < first or to + n > last
@@ -176,7 +176,12 @@ class QP(Closes):
             return ring(self._lock, self.counters, wr, bad_wr, self._post_send)
         at, to = at - near, to - far  # to `append`, Python lets no other thread have a turn
         if n == 8 and not (at | to) & 7:
-            peer[to >> 3] = words[at >> 3]
+            if op:
+                words[at >> 3] = peer[to >> 3]
+            else:
+                peer[to >> 3] = words[at >> 3]
+        elif op:
+            self.own.bytes[at : at + n] = self.peer.bytes[to : to + n]
         else:
             self.peer.bytes[to : to + n] = self.own.bytes[at : at + n]
         self.posted = self.done = self.posted + 1

@@ -211,7 +211,7 @@ def offload(size: units.Quantity = "1 MiB", rate: units.Quantity = "400 Gb/s",  
 def published() -> tuple[tuple[dict[str, str], float, float], ...]:
     """Return each published time's row, the time and what the model gives [s]; ``role`` says whether the row counts.
 
-    Of those that count one is missed by more than 15 %: 32 B over EDR (+21 %), whose processor and NIC are not told.
+    Of those that count one is missed by more than 15 %: 32 B over EDR (+20 %), whose processor and NIC are not told.
     """
     rows = read_rows(Path(__file__).with_name("published.csv"))
     return tuple((r, float(r["time_us"]) * 1e-6, budget(

@@ -69,21 +69,13 @@ def textbook(sweep: Mapping[str, Any], size_bytes: units.Quantity) -> float | No
 
     Parameters
     ----------
-    sweep : mapping
-        A row of `catalog.published.systems`; a number that nobody knows is ``""``.
-    size_bytes : float or str
-        Message size in the sense of nccl-tests. [B], > 0
+    sweep, size_bytes
+        As in `predict`, and so are what is returned and raised.
 
     Returns
     -------
     float or None
-        Time in microseconds; None where the row does not say enough, names what the catalog does not have, or
-        the size is 0.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If ``sweep`` is no such row, or ``size_bytes`` no size.
+        Time in microseconds.
     """
     size_bytes = units.size(size_bytes, "size_bytes")
     check(sweep)

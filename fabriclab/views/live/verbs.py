@@ -33,13 +33,13 @@ def queue_pair(kind: str = "RC", now: str = "INIT", to: str = "RTR") -> Live:
 
     def scene(kind: str, now: str, to: str) -> Scene:
         type_, a, b = (enums.ibv_qp_type[f"IBV_QPT_{kind}"], *(enums.ibv_qp_state[f"IBV_QPS_{s}"] for s in (now, to)))
-        mask = needs(b, type_)
-        attributes = [m.name.removeprefix("IBV_QP_") for m in enums.ibv_qp_attr_mask if m & mask]
-        names, why = {"kind": kind, "now": now, "to": to, "n": len(attributes)}, ""
+        mask, why = needs(b, type_), ""
         try:
             check_step(type_, a, QPAttr(b), mask | enums.IBV_QP_STATE)
         except PyverbsRDMAError as error:
-            why = str(error).partition(". Errno")[0]
+            mask, why = 0, str(error).partition(". Errno")[0]  # no such step, so it needs nothing
+        attributes = [m.name.removeprefix("IBV_QP_") for m in enums.ibv_qp_attr_mask if m & mask]
+        names = {"kind": kind, "now": now, "to": to, "n": len(attributes)}
         said, colour = text(f"live.queue_pair.{'refused' if why else 'taken'}", **names, why=why), COLOUR["predicted"]
         colour = COLOUR["failed"] if why else colour
         said += " " + text(f"live.queue_pair.in.{now if why else to}")
