@@ -49,12 +49,11 @@ def copies(
         way = gpudirect.path(fabric, *ends, mechanism, iommu=iommu)
         drawn, total = scene_of(fabric), units.size(size)
         over, times = [" – ".join(m.over) for m in way.moves], [m.issue + m.latency + total / m.rate for m in way.moves]
-        shown = zip([units.format_rate(m.rate) for m in way.moves], map(units.format_time, times), strict=True)
-        words = [text("live.copies.copy", by=m.by, over=parts, rate=rate, time=time)
-                 for m, parts, (rate, time) in zip(way.moves, over, shown, strict=True)]  # fmt: skip
+        words = [text("live.copies.copy", by=m.by, over=parts, rate=m.rate, time=time)
+                 for m, parts, time in zip(way.moves, over, times, strict=True)]  # fmt: skip
         said = text("live.copies.said", a=ends[0], b=ends[1], n=way.copies, links=way.hops, host=way.host_traffic,
-                    time=units.format_time(way.time(total)), size=units.format_size(total))  # fmt: skip
-        said += " " + text("live.copies.flush", time=units.format_time(way.flush)) if way.flush else ""
+                    time=way.time(total), size=total)  # fmt: skip
+        said += " " + text("live.copies.flush", time=way.flush) if way.flush else ""
         table = Table({"copy": np.arange(1, way.copies + 1), "by": [m.by for m in way.moves], "over": over,
                        "rate [B/s]": [m.rate for m in way.moves], "time [s]": times})  # fmt: skip
         layers, height = _numbered(drawn, way.moves, words), drawn.height + 20 * way.copies + 8
@@ -92,11 +91,9 @@ def savings(size: float = 1000.0, source: str = "nic", relation: str = "PIX", *,
             "host memory [B]": [way.host_traffic * size for way in ways],
             "cores at 400 Gb/s": [way.cores(size) for way in ways],  # source: nics, cx7
         })  # fmt: skip
-        shown = [units.format_time(t) for t in times]
-        said = text("live.savings.said", size=units.format_size(size), direct=shown[0], pinned=shown[1],
-                    pageable=shown[2], saved=units.format_time(times[1] - times[0]),
-                    part=f"{100 * (1 - times[0] / times[1]):.0f}",
-                    host=units.format_size(ways[1].host_traffic * size))  # fmt: skip
+        said = text("live.savings.said", size=size, **dict(zip(_WAYS, times, strict=True)),
+                    saved=times[1] - times[0], part=100 * (1 - times[0] / times[1]),
+                    host=ways[1].host_traffic * size)  # fmt: skip
         return replace(made, said=said, alt=said, table=table)
 
     kinds, sizes = Choice(("nic", "nvme")), Slider(1, 1e6, unit="kB", log=True)
@@ -130,9 +127,8 @@ def chunks(chunk: float = 1024.0, mechanism: str = "pinned", *, server: str = "d
         lanes = [f"{i + 1} {m.by} {m.over[-1]}" for i, m in enumerate(way.moves)]
         made = _bars(bars, lanes, (text("live.chunks.chunk"),))
         best, at = min((way.time(total, 1024.0 * 2**k), 2**k) for k in range(5, 14))
-        said = text("live.chunks.said", size=units.format_size(total), n=pieces, each=units.format_size(total / pieces),
-                    at=units.format_size(1024.0 * at), time=units.format_time(last.max()),
-                    whole=units.format_time(way.time(total)), best=units.format_time(best))  # fmt: skip
+        said = text("live.chunks.said", size=total, n=pieces, each=total / pieces, at=1024.0 * at, time=last.max(),
+                    whole=way.time(total), best=best)  # fmt: skip
         return replace(made, said=said, alt=said)
 
     return live_view("chunks", locals(), scene, {"chunk": Slider(32, 8192, unit="KiB", log=True),
@@ -184,10 +180,5 @@ def _bars(bars: list[tuple[Any, ...]], lanes: list[str], labels: tuple[str, ...]
     lane, label, start, finish = np.array(bars).T
     flows = Flows.make(lane, len(lanes), 0.0, label=label, labels=labels)
     made = timeline_scene(Timeline(start, finish, np.zeros(1), np.zeros(1), np.max(finish, keepdims=True),
-                                   np.ones(1, np.int64), "model"), flows)  # fmt: skip
-    fields = {k: made.layers[k].fields for k in ("bars", "lanes")}
-    named = [f"{lanes[int(i)]}, {labels[int(k)]}" for i, k in zip(lane, label, strict=True)]
-    own = {"bars": Layer("boxes", {**fields["bars"], "names": named}),
-           "lanes": Layer("texts", {**fields["lanes"], "texts": lanes})}  # fmt: skip
-    table = {"lane": [lanes[int(i)] for i in lane], "start [s]": start, "finish [s]": finish}
-    return replace(made, layers={**made.layers, **own}, table=Table(table))
+                                   np.ones(1, np.int64), "model"), flows, lanes.__getitem__)  # fmt: skip
+    return replace(made, table=Table({"lane": [lanes[int(i)] for i in lane], "start [s]": start, "finish [s]": finish}))
