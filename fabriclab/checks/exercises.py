@@ -123,7 +123,7 @@ def _graded(question: exercises.Question, answer: Any) -> Shown:
     data = _kept("checks", question.id, verdict.part == 1, verdict.mistake) | {"part": verdict.part}
     if data["right"]:
         return _told(asked, data, [*verdict.said, text(f"{question.id}.why")], [])
-    worth = text("ex.worth", points=f"{verdict.part * question.points:.3g}", of=question.points)
+    worth = text("ex.worth", points=verdict.part * question.points, of=question.points)
     first = next((f"{question.id}.{name}" for name, _ in verdict.failed), question.id)
     part = first if keys(f"{first}.hint") else question.id
     hints = _hints(part, data["tries"], {})
@@ -263,7 +263,7 @@ def _ask(question: Question, kind: str, given: Mapping[str, Any], state: str = "
     if kind != "number":
         return Shown([asked], after=[text(f"check.{kind}", call=call)])
     form = text({"times": "check.factor", "1": "check.plain"}.get(question.unit, "check.unit"), unit=question.unit)
-    within = text("check.within" if question.tolerance else "check.exact", percent=f"{100 * question.tolerance:g}")
+    within = text("check.within" if question.tolerance else "check.exact", percent=100 * question.tolerance)
     return Shown([asked], after=[text("check.number", form=form, within=within, call=call)])
 
 
@@ -271,15 +271,10 @@ def _choosing(call: str, asked: Shown, options: Mapping[str, str], answer: Calla
     """Return a form with a button for each option; ``answer`` takes the letter."""
     from fabriclab.views.live import Live, Scene
 
-    def press(letter: str) -> Callable[[Live], Scene]:
-        def pressed(view: Live) -> Scene:
-            shown = answer(letter)
-            more = [line for line in shown.after if line and line not in asked.after]
-            above = "\n".join([*asked.lines, f"{letter}: {options[letter]}"])
-            wrong, verdict = shown.state != "good", above.count("\n") + 1
-            return Scene("\n".join([above, *more]), wrong=wrong, verdict=verdict)
+    def pressed(letter: str, view: Live) -> Scene:
+        shown, above = answer(letter), "\n".join([*asked.lines, f"{letter}: {options[letter]}"])
+        more = [line for line in shown.after if line and line not in asked.after]
+        return Scene("\n".join([above, *more]), wrong=shown.state != "good", verdict=above.count("\n") + 1)
 
-        return pressed
-
-    buttons = {f"{letter}: {option}": press(letter) for letter, option in options.items()}
+    buttons = {f"{letter}: {option}": functools.partial(pressed, letter) for letter, option in options.items()}
     return Live(call.removesuffix(")"), lambda: Scene("\n".join(asked.lines)), {}, {}, asked.lines[0], buttons=buttons)

@@ -100,7 +100,7 @@ def _asking(id: str, unit: str, ends: tuple[float, float], put: Callable[..., Sh
     controls = {name: Slider(*ends, label=text(f"form.{name}"), unit=unit, log=True) for name in names}
 
     def scene(low: float, value: float, high: float) -> Scene:
-        said = text("form.said", low=f"{low:g}", best=f"{value:g}", high=f"{high:g}", unit=unit)
+        said = text("form.said", low=low, best=value, high=high, unit=unit)
         fits = low <= value <= high
         said += "" if fits else "\n" + text("form.order")
         return replace(range_scene(ends, (low, value, high), unit, said), wrong=not fits)
@@ -133,9 +133,9 @@ def _guess(id: str, value: float | str | None, unit: str | None, *ends: float | 
         raise Refused(problem)
     refuse_if(len(read) == 2, "predict.both")
     best, *span = (answer.value / quantity(asked)[1] for answer in read)
-    refuse_if(best <= 0, "predict.positive", got=f"{best:g}")
+    refuse_if(best <= 0, "predict.positive", got=best)
     if span and not 0 < span[0] <= best <= span[1]:
-        raise Refused(text("predict.order", low=f"{span[0]:g}", best=f"{best:g}", high=f"{span[1]:g}"))
+        raise Refused(text("predict.order", low=span[0], best=best, high=span[1]))
     low, high = span or (None, None)
     return {"value": best, "unit": asked, "low": low, "high": high}
 
@@ -218,7 +218,7 @@ def _compared(entry: dict[str, Any]) -> list[str]:
         lines = [text("reveal.compared", said=_typed(said, unit), verdict=_verdict(said, found), **words)]
     if said and entry["low"] and entry["high"]:
         key = "reveal.held" if entry["low"] <= found <= entry["high"] else "reveal.missed"
-        lines.append(text(key, low=f"{entry['low']:g}", high=_typed(entry["high"], unit)))
+        lines.append(text(key, low=entry["low"], high=_typed(entry["high"], unit)))
     if model:
         lines.append(text("reveal.model", model=shown(model, unit), verdict=_verdict(model, found)))
     return lines

@@ -171,7 +171,7 @@ def _calibrated(held: dict[str, Any]) -> Iterator[str]:
         yield text("take.ranges", held=sum(ranges), n=len(ranges))
     if opened:
         factor = statistics.median(max(e["value"] / e["truth"], e["truth"] / e["value"]) for e in opened)
-        yield text("take.factor", factor=f"{factor:.1f}", n=len(opened))
+        yield text("take.factor", factor=factor, n=len(opened))
 
 
 def _download() -> str:

@@ -191,7 +191,7 @@ def _number(written: str) -> tuple[float, str]:
         number = float(written.replace(",", "" if key == "answer.thousands" else "."))
     except ValueError:
         return math.nan, ""
-    return number, text(key, number=f"{number:g}") if key else ""
+    return number, text(key, number=number) if key else ""
 
 
 def quantity(unit: str, number: str = "1") -> tuple[str, float]:

@@ -34,10 +34,9 @@ def told(colour: str, load: Floats, places: NDArray[Any], failed: int, parts: in
     seen = 100 * load[np.isfinite(load)]
     if colour == "load" and not seen.size:
         return ""
-    numbers = {"low": f"{seen.min(initial=1e9):.3g}", "high": f"{seen.max(initial=0):.3g}", "failed": failed}
     n = np.unique(places[places >= 0]).size
-    repeats = " " + text("fabric.repeats", n=len(KEYS)) if colour in ("tier", "rail") and n > len(KEYS) else ""
-    return text(SAYS[colour], **numbers, all=f"{parts:,}", n=n) + repeats
+    said = text(SAYS[colour], low=seen.min(initial=1e9), high=seen.max(initial=0), failed=failed, all=parts, n=n)
+    return said + (" " + text("fabric.repeats", n=len(KEYS))) * (colour in ("tier", "rail") and n > len(KEYS))
 
 
 def key(y: float, words: str, names: Sequence[str], colours: Sequence[float] = KEYS) -> dict[str, Layer]:
@@ -58,8 +57,9 @@ def readable(m: Marks, k: Lines) -> dict[str, list[str]]:
     for i in range(k.a.size):
         words = [counted(int(k.cables[i]), "link" if inside[i] else "cable"), units.format_rate(float(k.fastest[i]))]
         words += [text("fabric.failed_here", n=k.failed[i])] * bool(k.failed[i])
-        load = {"percent": f"{100 * k.load[i]:.3g}", "most": f"{100 * k.fullest[i]:.3g}"}
-        words += [] if np.isnan(k.load[i]) else [text("fabric.mean" if k.cables[i] > 1 else "fabric.load", **load)]
+        if not np.isnan(load := 100 * k.load[i]):
+            several = "fabric.mean" if k.cables[i] > 1 else "fabric.load"
+            words.append(text(several, percent=load, most=100 * k.fullest[i]))
         notes.append(", ".join(words))
     return {"names": [f"{m.names[a]} – {m.names[b]}" for a, b in zip(k.a, k.b, strict=True)], "notes": notes}
 
@@ -82,15 +82,15 @@ def said_of(f: Fabric, m: Marks, k: Lines, share: Floats) -> list[str]:
     # Connections on the boards of a server are no cables of the network.
     cables = int(np.sum(outside[f.source[::2]] | outside[f.target[::2]])) or f.n_cables
     servers, failed = int(f.summary()["servers"]), int(k.failed.sum())
-    where = " " + text(f"fabric.in_{holder(f)}", n=f"{servers:,}") if 1 < servers < f.n_ranks else ""
+    where = " " + text(f"fabric.in_{holder(f)}", n=servers) if 1 < servers < f.n_ranks else ""
     over = _listed(f, outside, counted(cables, "cable"))
     said = [text("fabric.meet", ends=_listed(f, f.endpoint) + where, over=over)]
     said.append(text("fabric.drawn", list=_listed(f, slice(None))))
     if failed:
-        said.insert(0, text("fabric.failed", n=f"{failed:,}", all=f"{f.n_cables:,}"))
+        said.insert(0, text("fabric.failed", n=failed, all=f.n_cables))
     if np.isfinite(share).all():
         link = int(np.argmax(share))
-        said.insert(0, text("fabric.fullest", link=f.link_name(link), percent=f"{100 * share[link]:.3g}"))
+        said.insert(0, text("fabric.fullest", link=f.link_name(link), percent=100 * share[link]))
     return said
 
 

@@ -67,7 +67,7 @@ def fabric_scene(f: Fabric, share: Floats | None = None, colour: str = "load", o
     marks = marks_of(f, f.n_nodes > MOST_NODES, open)
     if marks.row.size > MOST_BOXES:  # then the block stays closed
         marks = marks_of(f, True)
-        said = text("fabric.many", n=f"{np.sum(marks.of_node == marks.of_node[open]):,}", most=f"{MOST_BOXES:,}")
+        said = text("fabric.many", n=np.sum(marks.of_node == marks.of_node[open]), most=MOST_BOXES)
         open = None
     cables = lines_of(f, marks, share)
     # Room below the lowest row: names of servers or rails, and the arcs of cables within a row.
@@ -146,7 +146,7 @@ def _server_names(f: Fabric, m: Marks, low: float, across: Callable[..., Floats]
     if m.folded:
         ends = np.flatnonzero((m.server >= 0) & (m.row == 0) & (m.rail >= 0))
         x, numbers, align = across(m.x[ends]), m.rail[ends].tolist(), 1
-        word, lead = "fabric.rail", text("fabric.in_server", n=f"{int(f.summary()['servers']):,}")
+        word, lead = "fabric.rail", text("fabric.in_server", n=int(f.summary()["servers"]))
     else:
         lefts = np.array([left for left, _, _, _, tinted in boxes_of(m, 0.0) if not tinted])
         x, align = across(lefts + 0.05), 0
@@ -188,7 +188,7 @@ def _margins(f: Fabric, m: Marks, k: Lines, down: Callable[..., Floats]) -> Laye
         rates = list(dict.fromkeys(rates))
         each = np.unique(k.cables[here])
         rates[:-1] = [text("fabric.to", rate=rate) for rate in rates[:-1]]
-        rates += [text("fabric.per_line", n=f"{each[0]:,}")] * bool(each.size == 1 < min(each[0], here.sum()))
+        rates += [text("fabric.per_line", n=each[0])] * bool(each.size == 1 < min(each[0], here.sum()))
         ends = [short(f.kinds[kind[low]]) + "–", short(f.kinds[kind[high]])] if named else []
         words = [*_joined(ends, ""), *_joined([f"{k.cables[here].sum():,} x", *rates], " ")]
         blocks.append((high - 0.5 if low != high or low == m.row.min() else high, words))

@@ -33,7 +33,7 @@ def map_scene(f: Fabric, share: Floats, colour: str, said: str = "") -> Scene:
     """Return one picture of a direct network with loads (L,); its hosts stand in the box of their switch."""
     node, of_node, folded = places_of(f)
     if node.size > MOST_PLACES:
-        return Scene(text("fabric.too_many_places", n=f"{node.size:,}", most=f"{MOST_PLACES:,}"), wrong=True)
+        return Scene(text("fabric.too_many_places", n=node.size, most=MOST_PLACES), wrong=True)
     where = {name: f.coord[node, i].astype(np.int64) for i, name in enumerate(f.coord_names)}
     grid = [] if "half" in where or "x" not in where else [c for n, c in where.items() if n != "local"]
     slab, cube = np.zeros(node.size, np.int64), len(grid) > 2 and max(map(np.max, grid)) == 1

@@ -65,7 +65,7 @@ def scene_of(f: Fabric, load: Any = None, colour: str = "load", open: int | None
         return Scene(text("live.fabric.nan"), wrong=True)
     share = np.full(f.n_links, np.nan) if values is None else share_of(f, values)
     if layout == "floor" and f.n_ranks > MOST_BOXES:
-        layout, said = "tiers", text("fabric.no_floor", n=f"{f.n_ranks:,}", most=f"{MOST_BOXES:,}")
+        layout, said = "tiers", text("fabric.no_floor", n=f.n_ranks, most=MOST_BOXES)
     if layout == "tiers" or not f.n_links or not f.n_ranks:
         return fabric_scene(f, share, colour, open, said)
     return _floor(f, share, colour, said)
@@ -88,15 +88,15 @@ def _floor(f: Fabric, share: Floats, colour: str, said: str) -> Scene:
     keys = np.where(dead, COLOUR["failed"], COLOUR["grey"]) if colour == "failure" else coloured(place)
     keys = shade(full) if colour == "load" else keys
     names = [f.name(int(e)) for e in f.endpoint]
-    notes = [text("fabric.load", percent=f"{100 * v:.3g}") if np.isfinite(v) else text("fabric.rail", r=r)
+    notes = [text("fabric.load", percent=100 * v) if np.isfinite(v) else text("fabric.rail", r=r)
              for v, r in zip(full, f.rail, strict=True)]  # fmt: skip
     bottom = 10 + high * (int(row.max()) + 1)
     layers = {"nodes": boxes(10 + wide * column, 10 + high * row, max(wide - 1, 1.0), high - 2, colour=keys,
                              hatch=3 * dead, round=1.0, names=names, notes=notes)}  # fmt: skip
     layers |= scale(bottom + 8) if colour == "load" and np.isfinite(full).any() else {}
     table = Table({"endpoint": names, "server": f.server, "rail": f.rail, "load": full, "failed links": 1 * dead})
-    servers, cut = f"{np.unique(f.server).size:,}", int(dead.sum())
-    words = text("live.fabric.floor", ends=f"{f.n_ranks:,}", servers=servers, cut=cut)
+    cut = int(dead.sum())
+    words = text("live.fabric.floor", ends=f.n_ranks, servers=np.unique(f.server).size, cut=cut)
     top = int(np.argmax(np.nan_to_num(full, nan=-1)))
     words += f" {names[top]}: {notes[top]}." if np.isfinite(full).any() else ""
     colours = told(colour, full, place, cut, f.n_ranks)

@@ -66,7 +66,7 @@ def race(runs: Mapping[str, Any], *, seconds: float | None = None) -> Live:
             over, total = seconds >= t.end, int(t.repeat.sum())
             parts.append(1.0 if over else float(done.sum()) / total)
             steps.append(f"{total if over else int(done.sum() + 1e-9):,} / {total:,}")
-            state.append(text("live.race.done", time=units.format_time(t.end)) if over else f"{parts[-1]:.1%}")
+            state.append(text("live.race.done", time=t.end) if over else f"{parts[-1]:.1%}")
         n, x0, wide, row = len(parts), 150.0, 420.0, 34.0
         y = 8 + row * np.arange(n)
         middle, notes = y + (row - 10) / 2, [", ".join(words) for words in zip(state, steps, strict=True)]
@@ -77,7 +77,7 @@ def race(runs: Mapping[str, Any], *, seconds: float | None = None) -> Live:
                   "state": texts(x0 + wide + 8, middle, state)}  # fmt: skip
         table = Table({"run": list(runs), "part [%]": 100 * np.array(parts), "steps ended": steps, "end [s]": times})
         words = ", ".join(f"{name} {how}" for name, how in zip(runs, state, strict=True))
-        said = text("live.race.said", time=units.format_time(seconds), list=words)
+        said = text("live.race.said", time=seconds, list=words)
         return Scene(said, table, layers, float(y[-1]) + row, said)
 
     return live_view("race", locals(), scene, {"seconds": control}, held=("runs",))
@@ -146,7 +146,7 @@ def _map(table: ArrayLike, said: str = "") -> Scene:
     places, right, foot, base = cell * np.arange(n), _LEFT + _SIDE, _TOP + _SIDE, _TOP - 8
     row, column = np.indices((n, n)).reshape(2, -1)
     ends = np.stack([_LEFT + cell * np.array([column, column + 1]), _TOP + cell * np.array([row, row]) + cell / 2])
-    times = [text("live.traffic.note", times=f"{x:.3g}") for x in (np.concatenate([taken, sent]) / mean)]
+    times = [text("live.traffic.note", times=x) for x in (np.concatenate([taken, sent]) / mean)]
     names = [text("live.traffic.rank", rank=r) for r in range(n)]
     rule, look = base - _BAR * mean / most, {"round": 0.0, "colour": COLOUR["predicted"], "names": names}
     layers = {  # the map is of lines as thick as a cell is high: thousands of boxes take seconds to print
@@ -161,7 +161,7 @@ def _map(table: ArrayLike, said: str = "") -> Scene:
             (_LEFT, foot + 12, text("live.traffic.to"), 0), (right, foot + 12, str(n - 1), 2),
             (right + 8, foot + 12, text("live.traffic.out"), 0), (510.0, foot + 36, text("live.traffic.scale"), 0),
         ), **scale(foot + 30)}  # fmt: skip
-    words = text("live.traffic.said", rank=top, times=f"{taken[top] / mean:.3g}")
+    words = text("live.traffic.said", rank=top, times=taken[top] / mean)
     columns = {"rank": np.arange(n), "takes in": taken, "sends": sent}
     return Scene(said or words, Table(columns), layers, foot + 56, f"{words} {said}".strip())
 
