@@ -1,6 +1,7 @@
-"""Fabric view: endpoints at the bottom, switches above; a large fabric is drawn as blocks with their members."""
+"""Fabric view: endpoints at the bottom, switches above; a large fabric is drawn as blocks with their members.
 
-from __future__ import annotations
+A floor is another view: every endpoint is one cell, in the column of its server.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,8 +15,8 @@ from fabriclab.texts import text
 from fabriclab.views.fabric_words import cable_colours, coloured, holder, key, readable, told, worded
 from fabriclab.views.layout import Lines, Marks, arc_room, boxes_of, counted, lines_of, marks_of, paths_of, short
 from fabriclab.views.maps import crosses, is_direct, map_scene, scale
-from fabriclab.views.page import Axes, Picture, plain
-from fabriclab.views.scene import COLOUR, WIDTH, Layer, Scene, boxes, ink_on, lines, printed, texts_at
+from fabriclab.views.page import Axes, Picture, Table, plain
+from fabriclab.views.scene import COLOUR, WIDTH, Layer, Scene, boxes, ink_on, lines, printed, shade, texts_at
 
 MOST_NODES = 200
 MOST_BOXES = 4096  # that a browser still redraws in time
@@ -202,3 +203,52 @@ def _margins(f: Fabric, m: Marks, k: Lines, down: Callable[..., Floats]) -> Laye
 
 def _joined(words: list[str], by: str) -> list[str]:
     return [by.join(words)] if words and len(by.join(words)) <= _SHORT else words
+
+
+def scene_of(f: Fabric, load: Any = None, colour: str = "load", open: int | None = None, said: str = "",
+             layout: str = "tiers") -> Scene:  # fmt: skip
+    """Return one picture of a fabric, in rows or as a floor; ``load`` is as in `live.fabric`."""
+    if isinstance(load, tuple):
+        f, load, said = (*load, said)[:3]
+    run = getattr(load, "timeline", load)
+    values = run.utilisation(f.capacity) if isinstance(run, Timeline) else run
+    if values is not None and np.isnan(np.asarray(values, dtype=np.float64)).any():
+        return Scene(text("live.fabric.nan"), wrong=True)
+    share = np.full(f.n_links, np.nan) if values is None else share_of(f, values)
+    if layout == "floor" and f.n_ranks > MOST_BOXES:
+        layout, said = "tiers", text("fabric.no_floor", n=f.n_ranks, most=MOST_BOXES)
+    if layout == "tiers" or not f.n_links or not f.n_ranks:
+        return fabric_scene(f, share, colour, open, said)
+    return _floor(f, share, colour, said)
+
+
+def _floor(f: Fabric, share: Floats, colour: str, said: str) -> Scene:
+    """Return every endpoint as a cell in the column of its server, with the fullest link that leaves it."""
+    _, column = np.unique(f.server, return_inverse=True)
+    order = np.lexsort((np.arange(f.n_ranks), column))
+    row = np.empty(f.n_ranks, dtype=np.int64)
+    row[order] = np.arange(f.n_ranks) - np.searchsorted(column[order], column[order])
+    wrap = max(1, min(int(column.max()) + 1, 128))  # columns side by side; more begin a new band
+    row, column = row + (column // wrap) * (int(row.max()) + 2), column % wrap
+    full, dead = np.full(f.n_nodes, -1.0), np.zeros(f.n_nodes, dtype=bool)
+    np.maximum.at(full, f.source, np.nan_to_num(share, nan=-1.0))
+    np.logical_or.at(dead, f.source, f.capacity == 0)
+    full, dead = np.where(full < 0, np.nan, full)[f.endpoint], dead[f.endpoint]
+    wide, high = (WIDTH - 20.0) / wrap, min(24.0, 420.0 / (int(row.max()) + 1))
+    place = f.rail if colour == "rail" else f.tier[f.endpoint]
+    keys = np.where(dead, COLOUR["failed"], COLOUR["grey"]) if colour == "failure" else coloured(place)
+    keys = shade(full) if colour == "load" else keys
+    names = [f.name(int(e)) for e in f.endpoint]
+    notes = [text("fabric.load", percent=100 * v) if np.isfinite(v) else text("fabric.rail", r=r)
+             for v, r in zip(full, f.rail, strict=True)]  # fmt: skip
+    bottom = 10 + high * (int(row.max()) + 1)
+    layers = {"nodes": boxes(10 + wide * column, 10 + high * row, max(wide - 1, 1.0), high - 2, colour=keys,
+                             hatch=3 * dead, round=1.0, names=names, notes=notes)}  # fmt: skip
+    layers |= scale(bottom + 8) if colour == "load" and np.isfinite(full).any() else {}
+    table = Table({"endpoint": names, "server": f.server, "rail": f.rail, "load": full, "failed links": 1 * dead})
+    cut = int(dead.sum())
+    words = text("live.fabric.floor", ends=f.n_ranks, servers=np.unique(f.server).size, cut=cut)
+    top = int(np.argmax(np.nan_to_num(full, nan=-1)))
+    words += f" {names[top]}: {notes[top]}." if np.isfinite(full).any() else ""
+    colours = told(colour, full, place, cut, f.n_ranks)
+    return Scene(said or words, table, layers, bottom + 34, f"{words} {said} {colours}")

@@ -6,9 +6,8 @@ its table and the line of code that sets it stand in its place.
 """
 
 from fabriclab.views.live.copies import chunks, copies, savings
-from fabriclab.views.live.fabrics import fabric
 from fabriclab.views.live.networks import cut, explorer, failures, mix, twist
-from fabriclab.views.live.runs import race, ruler, sweep, timeline, traffic
+from fabriclab.views.live.runs import fabric, race, ruler, sweep, timeline, traffic
 from fabriclab.views.live.steppers import stepper
 from fabriclab.views.live.training import bubble, overlap, staleness, straggler
 from fabriclab.views.live.verbs import queue_pair, request

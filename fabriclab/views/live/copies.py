@@ -12,7 +12,7 @@ from fabriclab import gpudirect, topologies, units
 from fabriclab.core import Fabric, Flows, Timeline
 from fabriclab.gpudirect import Move
 from fabriclab.texts import text
-from fabriclab.views.live.fabrics import scene_of
+from fabriclab.views.fabrics import scene_of
 from fabriclab.views.live.widget import Choice, Live, Slider, live_view
 from fabriclab.views.page import Table
 from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, ink_on, lines, texts_at

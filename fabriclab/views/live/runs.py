@@ -1,9 +1,7 @@
-"""Live views of numbers: scrub through a run, let several race, times against size or ranks, traffic, rates on a ruler.
+"""Live views of values: a fabric, a run to scrub through, several that race, times against size, traffic, a ruler.
 
 Traffic is a map of what each rank sends to each, with what each takes in above and sends beside it.
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -15,12 +13,54 @@ from fabriclab import units
 from fabriclab.core import Fabric, Flows, Result, Timeline
 from fabriclab.texts import text
 from fabriclab.views import rulers, sweeps
-from fabriclab.views.live.widget import Control, Live, Slider, Table, live_view
+from fabriclab.views.fabric_words import SAYS
+from fabriclab.views.fabrics import scene_of
+from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table, live_view
 from fabriclab.views.maps import scale
 from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, lines, log_axis, shade, texts, texts_at, tick_layers
 from fabriclab.views.timelines import names_of, timeline_scene
 
 _LEFT, _TOP, _SIDE, _BAR, _MOST = 130.0, 110.0, 320.0, 80.0, 128  # [px], and ranks
+
+
+def fabric(fabric: Fabric, load: Callable[..., Any] | Any = None, *, colour: str | None = None, layout: str = "tiers",
+           open: int | None = None, said: str = "", controls: dict[str, Control] | None = None,
+           **values: Any) -> Live:  # fmt: skip
+    """Show a fabric that follows controls: hover or walk with the arrow keys to read links and nodes.
+
+    Above 200 nodes each tier is drawn as blocks; Enter or a click opens a block, and closes it again.
+
+    Parameters
+    ----------
+    fabric : Fabric
+        What to show.
+    load : callable, Timeline, simulation or array_like, optional
+        Mean load of each link as a part of its capacity (L,), or a run from which it follows. A callable takes the
+        values of ``controls`` and returns one of these, or a pair (fabric of the same cables, load); a third value is
+        the sentence.
+    colour : str, optional
+        What the colour of a link says: load, tier, rail or failure, as far as there is any. Where it is not the load,
+        links with little load are pale.
+    layout : str
+        "tiers": rows from the endpoints upwards. "floor": every endpoint one cell, a column for each server.
+    open : int, optional
+        Lowest node of the block that is open.
+    said : str
+        The sentence; unless given it names the fullest link.
+    controls : dict of str to Slider or Choice
+        Controls of ``load``.
+    **values
+        Where they stand.
+    """
+    here = {"load": load is not None, "rail": np.any(fabric.rail > 0), "failure": np.any(fabric.capacity == 0)}
+    modes = tuple(mode for mode in SAYS if here.get(mode, True))
+    colour = colour or modes[0]
+
+    def scene(colour: str, layout: str, open: int | None, **values: Any) -> Scene:
+        return scene_of(fabric, load(**values) if callable(load) else load, colour, open, said, layout)
+
+    own = {"colour": Choice(modes), "layout": Choice(("tiers", "floor"))}
+    return live_view("fabric", locals(), scene, own, hidden=("open",), held=("load",))
 
 
 def timeline(timeline: Timeline, flows: Flows, fabric: Fabric | None = None, *, at: float = 0.0) -> Live:

@@ -13,8 +13,8 @@ from fabriclab.routing.ecmp import expected_fullest
 from fabriclab.simulation import best_rings, ring_busbw, simulate
 from fabriclab.texts import text
 from fabriclab.topologies.gigaio import WIRINGS, rings
+from fabriclab.views.fabrics import scene_of
 from fabriclab.views.layout import counted
-from fabriclab.views.live.fabrics import scene_of
 from fabriclab.views.live.widget import Choice, Live, Slider, Table, live_view
 from fabriclab.views.page import spread
 from fabriclab.views.scene import COLOUR, Scene, boxes, lines, shade, texts_at
