@@ -10,8 +10,7 @@ from fabriclab import collectives, metrics, operations, registry, topologies
 from fabriclab.checks import Refused, store
 from fabriclab.core import Result
 from fabriclab.views import live
-from fabriclab.views.fabric_words import KEYS, key
-from fabriclab.views.scene import COLOUR
+from fabriclab.views.scene import COLOUR, KEYS, key
 
 FAT = topologies.build("fat_tree", k=4)
 LARGE = topologies.build("fat_tree", k=8)

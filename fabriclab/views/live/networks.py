@@ -14,12 +14,11 @@ from fabriclab.core import Fabric, Floats, Flows, Ints
 from fabriclab.metrics.traffic import uniform_load
 from fabriclab.routing import route
 from fabriclab.texts import text
-from fabriclab.views.fabric_words import key
 from fabriclab.views.fabrics import MOST_NODES, scene_of
 from fabriclab.views.layout import counted, marks_of
 from fabriclab.views.live.widget import Choice, Live, Slider, Table, live_view
 from fabriclab.views.maps import is_direct, places_of
-from fabriclab.views.scene import COLOUR, Layer, Scene, ink_on, lines
+from fabriclab.views.scene import COLOUR, Layer, Scene, ink_on, key, lines
 
 SIZES = (16, 64, 256, 1024)
 # illustrative: of each family a member with about so many endpoints

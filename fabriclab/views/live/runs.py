@@ -13,8 +13,8 @@ from fabriclab import units
 from fabriclab.core import Fabric, Flows, Result, Timeline
 from fabriclab.texts import text
 from fabriclab.views import rulers, sweeps
-from fabriclab.views.fabric_words import SAYS
 from fabriclab.views.fabrics import scene_of
+from fabriclab.views.layout import SAYS
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table, live_view
 from fabriclab.views.maps import scale
 from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, lines, log_axis, shade, texts, texts_at, tick_layers

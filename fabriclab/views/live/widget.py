@@ -93,12 +93,6 @@ class Live:
         self._show(moved=True)
         return self
 
-    def press(self, label: str) -> Live:
-        """Press one of the buttons from code, and return this view."""
-        self.scene = self._buttons[units.choice(label, "button of this view", self._buttons)](self) or self.scene
-        self._show()
-        return self
-
     @property
     def code(self) -> str:
         """The line of code that reproduces this state."""
