@@ -93,7 +93,7 @@ def fabric_scene(f: Fabric, share: Floats | None = None, colour: str = "load", o
     upper = marks.row[cables.b] if colour == "tier" else np.maximum(marks.rail[cables.a], marks.rail[cables.b])
     # A line is pale if it is dead or, where the colour is not the load, idle.
     dead = cables.failed == cables.cables
-    busy = 1.0 if colour == "load" else np.clip(np.nan_to_num(cables.load, nan=1.0), 0, 1)
+    idle = 0.0 if colour == "load" else 1 - np.clip(np.nan_to_num(cables.load, nan=1.0), 0, 1)
     x0, x1 = across(marks.x - marks.width / 2), across(marks.x + marks.width / 2)
     keys = np.where(f.transit[marks.first], COLOUR["switch"], COLOUR["host"])
     keys = coloured(place, keys) if colour in ("tier", "rail") else keys
@@ -101,7 +101,7 @@ def fabric_scene(f: Fabric, share: Floats | None = None, colour: str = "load", o
         "servers": _servers(marks, foot, across, down), "places": _server_names(f, marks, low, across, down),
         "case": lines(paths, width=width + 2.5, colour=COLOUR["grey"], alpha=0.6 * (colour == "load")),
         "cables": lines(paths, width=width, colour=layout.colours_of(colour, cables.load, cables.failed, upper),
-                        **layout.readable(marks, cables), alpha=np.where(dead, 0.35, 0.25 + 0.75 * busy), dash=2 * dead),
+                        **layout.readable(marks, cables), alpha=np.where(dead, 0.35, 1 - 0.75 * idle), dash=2 * dead),
         "nodes": boxes(x0, down(marks.row) - _HALF, np.maximum(x1 - x0, 1.5), 2 * _HALF, colour=keys, ink=ink_on(keys),
                        texts=_fitting(marks, x1 - x0), names=list(marks.names), pick="open" if marks.folded else None,
                        picks=_picks(marks, open)), **_crosses(paths, cables),
