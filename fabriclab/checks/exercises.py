@@ -49,16 +49,11 @@ def check(id: str, answer: Any = None, **given: Any) -> Shown:
     return _turn(question, "choice" if question.kind == "pick" else question.kind, answer, given)
 
 
-def drill(number: int | None = None, answer: str | None = None, *, name: str = "units") -> Shown:
-    """Ask question ``number`` of a drill with four choices, or answer it with a letter; without one, list it."""
-    rows = {q.drill: q for q in questions().values() if q.drill.startswith(f"{name}/")}
-    if number is None:
-        done = store.held()["drills"]
-        state = {d: "right" if done.get(q.id, {}).get("right") else "open" for d, q in rows.items()}
-        asked = [_ask(q, "choice", {}, text(f"drill.{state[d]}")) for d, q in rows.items()]
-        return Shown([text("drill.list", name=name, n=len(rows))], parts=asked, data=state)
-    refuse_if(f"{name}/{number}" not in rows, "drill.unknown", number=number, n=len(rows), name=name)
-    return _turn(rows[f"{name}/{number}"], "choice", answer, {})
+def drill(number: int, answer: str | None = None) -> Shown:
+    """Ask question ``number`` of the drill on units with four choices, or answer it with a letter."""
+    rows = {q.drill: q for q in questions().values() if q.drill}
+    refuse_if(f"units/{number}" not in rows, "drill.unknown", number=number, n=len(rows))
+    return _turn(rows[f"units/{number}"], "choice", answer, {})
 
 
 def _turn(question: Question, kind: str, answer: Any, given: Mapping[str, Any]) -> Shown:
@@ -246,13 +241,12 @@ def plain(value: Any) -> Any:
     return {key: plain(item) for key, item in value.items()} if isinstance(value, dict) else value
 
 
-def _ask(question: Question, kind: str, given: Mapping[str, Any], state: str = "") -> Shown:
+def _ask(question: Question, kind: str, given: Mapping[str, Any]) -> Shown:
     """Return the question, its options, and the line to type as an answer."""
     asked = text(f"q.{question.id}", **question.fill(given)[1])
     if question.drill:
-        name, _, number = question.drill.partition("/")
-        n = sum(q.drill.startswith(f"{name}/") for q in questions().values())
-        asked = text("drill.ask", number=number, n=n, state=state, asked=asked)
+        n = sum(bool(q.drill) for q in questions().values())
+        asked = text("drill.ask", number=question.drill.removeprefix("units/"), n=n, asked=asked)
     answer = {"choice": '"?"', "function": "your_function"}.get(kind, f'"? {question.unit}"'.replace(' 1"', '"'))
     call = question.call(answer, *(f"{name}={value!r}" for name, value in given.items()))
     if kind == "choice":
