@@ -49,12 +49,11 @@ def bubble(stages: int = 4, microbatches: int = 8, schedule: str = "GPipe") -> L
                                     microbatches=m, order=order, chunks=parts, **_PASSES)  # fmt: skip
         stage, what = np.array(made.table["stage"]), made.table["what"] == "forward"  # type: ignore[index]
         share = 1 - np.sum(t.finish - t.start, where=flows.lag > 0) / (stages * t.end)
-        held = 0
-        for s in range(stages):
-            begun, done = (made.table[k][(stage == s) & (what == ahead)]  # type: ignore[index]
-                           for k, ahead in (("start [s]", True), ("finish [s]", False)))  # fmt: skip
-            gone = np.searchsorted(np.sort(done), np.sort(begun) + 1e-6, "right")
-            held = max(held, int(np.max(np.arange(1, begun.size + 1) - gone)))
+        rows = np.argsort(stage, kind="stable")
+        begun, done = (np.sort(made.table[k][rows][(what == ahead)[rows]].reshape(stages, -1))  # type: ignore[index]
+                       for k, ahead in (("start [s]", True), ("finish [s]", False)))  # fmt: skip
+        gone = np.count_nonzero(done[:, None] <= begun[..., None] + 1e-6, axis=2)
+        held = int(np.max(np.arange(1, begun.shape[1] + 1) - gone))
         said = text("live.bubble.said", stages=stages, m=m, schedule=schedule, share=100 * share,
                     form=100 * (stages - 1) / (parts * m + stages - 1), held=held / parts,
                     sent=np.count_nonzero(flows.source != flows.target))  # fmt: skip

@@ -10,7 +10,7 @@ from fabriclab.core import Fabric, Flows, Ints
 from fabriclab.routing import route
 from fabriclab.routing._ways import hashed
 from fabriclab.routing.ecmp import expected_fullest
-from fabriclab.simulation import best_rings, ring_busbw, simulate
+from fabriclab.simulation import Simulation, best_rings, ring_busbw, simulate
 from fabriclab.texts import text
 from fabriclab.topologies.gigaio import WIRINGS, rings
 from fabriclab.views.fabrics import scene_of
@@ -116,12 +116,10 @@ def placement(fabric: Fabric, size: units.Quantity = "1 GB", *, seed: int = 0, r
     groups = np.array(collectives.rail_groups(fabric))
 
     def scene(seed: int, routing: str, colour: str, open: int | None) -> Scene:
-        order = _order(groups, seed)
-        run = simulate("all_reduce", "ring", fabric, size, placement=order, method=routing)
-        hops = collectives.spine_crossings(fabric, order)
+        run, hops = _rings(fabric, groups, seed, size, routing)
         # Of the bytes of one flow: all flows of a ring have one size.
         full = run.timeline.link_bytes.max() / (run.flows.size[0] * run.timeline.repeat.sum())
-        said = text("live.placement.shuffled" if seed else "live.placement.order", hops=hops, all=order.size,
+        said = text("live.placement.shuffled" if seed else "live.placement.order", hops=hops, all=groups.size,
                     time=run.time, routing=routing, seed=seed)  # fmt: skip
         said += " " + text("live.placement.full", n=full)
         return scene_of(fabric, run, colour, open, said)
@@ -146,21 +144,21 @@ def wirings(fabrics: Mapping[str, Fabric], wiring: str | None = None, seed: int 
     groups, wiring = np.array(collectives.rail_groups(fabrics[first])), wiring or first
 
     def scene(wiring: str, seed: int) -> Scene:
-        fabric, order = fabrics[wiring], _order(groups, seed)
         # illustrative: large enough for rates alone to count
-        run = simulate("all_reduce", "ring", fabric, "1 GB", placement=order, method="spray")
-        hops = collectives.spine_crossings(fabric, order)
+        run, hops = _rings(fabrics[wiring], groups, seed, "1 GB", "spray")
         key = "live.wirings.shuffled" if seed else "live.wirings.order"
-        said = text(key, wiring=wiring, seed=seed, hops=hops, all=order.size)
-        return scene_of(fabric, run, said=said)
+        said = text(key, wiring=wiring, seed=seed, hops=hops, all=groups.size)
+        return scene_of(fabrics[wiring], run, said=said)
 
     return live_view("wirings", locals(), scene, {"wiring": Choice(tuple(fabrics)), "seed": Slider(0, 20)})
 
 
-def _order(groups: Ints, seed: int) -> Ints:
-    """Return each group in its own random order; seed 0 leaves them as they are."""
+def _rings(fabric: Fabric, groups: Ints, seed: int, size: units.Quantity, routing: str) -> tuple[Simulation, int]:
+    """Return rings over groups, each in a random order or, with seed 0, as it is, and how many hops cross the spine."""
     rng = np.random.default_rng(seed)
-    return np.array([rng.permutation(group) for group in groups]) if seed else groups
+    order = np.array([rng.permutation(group) for group in groups]) if seed else groups
+    run = simulate("all_reduce", "ring", fabric, size, placement=order, method=routing)
+    return run, collectives.spine_crossings(fabric, order)
 
 
 def server(server: str = "mi300x", gpus: int = 2, *, servers: tuple[str, ...] = SERVERS) -> Live:
