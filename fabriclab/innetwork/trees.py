@@ -160,6 +160,15 @@ def grow(fabric: Fabric, ranks: ArrayLike, mode: Mode, *, load: ArrayLike = 0, r
         If no switch reaches all of them.
     ValueError
         If a node where branches meet does not add, or has too many children.
+
+    Examples
+    --------
+    >>> from fabriclab import topologies
+    >>> tree = grow(topologies.build("leaf_spine", hosts=32, radix=8), range(32), Mode.sharp(True))
+    >>> tree
+    <Tree of 32 ranks, 9 switches that add, root spine 0>
+    >>> float(run([tree], "1 GiB").link_bytes.max())
+    1073741824.0
     """
     from networkx import DiGraph, single_source_shortest_path
 
