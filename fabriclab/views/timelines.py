@@ -16,6 +16,7 @@ from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, lines, printed, t
 _MOST, _MOST_BARS = 16, 4096  # lanes, and bars that a browser still redraws in time
 _REST = 0.13  # room for all further repetitions, as a part of all first ones together
 _TOP, _LEFT, _RIGHT, _ROW = 24.0, 140.0, 668.0, 22.0  # [px]
+Namer = Callable[[int], str]
 FILLS = ("predicted", "tint", "other2", "other3", "grey")  # and a hatch for each kind of flow
 
 
@@ -40,18 +41,14 @@ def timeline(timeline: Timeline, flows: Flows, fabric: Fabric | None = None, *, 
     ValueError
         If there is no flow, or timeline and flows are not of one run.
     """
-    return printed(timeline_scene(timeline, flows, names_of(fabric)), ax=ax, finding=finding)
+    name = None if fabric is None else fabric.name
+    return printed(timeline_scene(timeline, flows, name), ax=ax, finding=finding)
 
 
-def names_of(fabric: Fabric | None) -> Callable[[int], str]:
-    """Return what names a node, with or without its fabric."""
-    return "node {}".format if fabric is None else fabric.name
-
-
-def timeline_scene(t: Timeline, flows: Flows, name: Callable[[int], str], at: float | None = None) -> Scene:
+def timeline_scene(t: Timeline, flows: Flows, name: Namer | None = None, at: float | None = None) -> Scene:
     """Return one picture of a timeline, with a line after ``at`` per cent of its time if that is given.
 
-    ``name`` gives the lane of a source its name.
+    ``name`` gives the lane of a source its name, such as that of its node in a fabric.
     """
     if t.start.size != flows.n_flows or t.repeat.size != flows.repeat.size:
         raise ValueError(f"timeline and flows must be of one run, got {t!r} and {flows!r}")
@@ -159,14 +156,15 @@ def _busy(t: Timeline, flows: Flows, flow: Ints, time: float) -> Flags:
     return inside & (t.start[flow] - begun <= since) & (since < t.finish[flow] - begun)
 
 
-def _lanes(t: Timeline, flows: Flows, name: Callable[[int], str]) -> tuple[Ints, Ints, list[str], int]:
+def _lanes(t: Timeline, flows: Flows, name: Namer | None) -> tuple[Ints, Ints, list[str], int]:
     """Return flow and lane of each bar, the names of the lanes that are drawn, and how many there are in all."""
     used, lane = np.unique(flows.source, return_inverse=True)
     last = np.zeros(used.size)
     np.maximum.at(last, lane, t.finish)
     shown = np.sort(np.argsort(-last, kind="stable")[:_MOST])
     flow = np.flatnonzero(np.isin(lane, shown))
-    return flow, np.searchsorted(shown, lane[flow]), [name(int(i)) for i in used[shown]], used.size
+    names = [(name or "node {}".format)(int(i)) for i in used[shown]]
+    return flow, np.searchsorted(shown, lane[flow]), names, used.size
 
 
 def slots_of(lane: Ints, left: Floats, right: Floats) -> tuple[Ints, Ints]:

@@ -18,7 +18,7 @@ from fabriclab.views.layout import SAYS
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table, live_view
 from fabriclab.views.maps import scale
 from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, lines, log_axis, shade, texts, texts_at, tick_layers
-from fabriclab.views.timelines import names_of, timeline_scene
+from fabriclab.views.timelines import timeline_scene
 
 _LEFT, _TOP, _SIDE, _BAR, _MOST = 130.0, 110.0, 320.0, 80.0, 128  # [px], and ranks
 
@@ -75,7 +75,7 @@ def timeline(timeline: Timeline, flows: Flows, fabric: Fabric | None = None, *, 
     """
 
     def scene(at: float) -> Scene:
-        return timeline_scene(timeline, flows, names_of(fabric), at)
+        return timeline_scene(timeline, flows, None if fabric is None else fabric.name, at)
 
     held = ("timeline", "flows", "fabric")
     return live_view("timeline", locals(), scene, {"at": Slider(0, 100, unit="%", play=True)}, held=held)
