@@ -277,6 +277,8 @@ def test_a_bubble_of_two_stages_by_hand():
     ]  # fmt: skip
     assert "33.3 % of the time is bubble, the closed form says 33.3 %" in live.bubble(2, 2, "1F1B").scene.said
     assert "so 10 are shown" in live.bubble(5, 7, "interleaved").scene.said
+    for schedule, held in (("GPipe", 8), ("1F1B", 4)):  # all micro-batches, or one for each stage from here on
+        assert f"holds activations of at most {held} micro-batches" in live.bubble(4, 8, schedule).scene.said
 
 
 def test_synchronous_workers_begin_together_and_stale_ones_when_they_may():
