@@ -238,8 +238,7 @@ class View {
   merge(frame) {
     const bytes = this.model.get("numbers");
     const whole = bytes?.byteLength ? new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength) : null;
-    const held = this.layers;
-    let at = 0;
+    let held = this.layers, at = 0; // where in the numbers the next array begins
     this.layers = new Map();
     for (const { id, kind, fields, arrays, same } of frame.layers) {
       const old = held.get(id) || {}, layer = { kind, ...fields };
