@@ -60,8 +60,7 @@ def multicast(n: int, root: int, *, radix: int | None = None) -> tuple[int, Step
     return 1, (*up, *reversed(down))
 
 
-@algorithm("all_reduce.nvls_one_shot", lambda n: (2 * (n > 1), (n + 1) * (n > 1), 0),
-           alone=lambda n: (2 * (n > 1), 2 * (n > 1), 0), machine="nvls", per_pair=52)  # fmt: skip
+@algorithm("all_reduce.nvls_one_shot", lambda n: (2 * (n > 1), (n + 1) * (n > 1), 0), machine="nvls", per_pair=52)
 def one_shot(n: int, root: int) -> tuple[int, Steps]:
     """Let every GPU read the sum of the whole array: fewest steps, but each port sends the array n times.
 
