@@ -1,52 +1,17 @@
-"""What direct networks share: switches with hosts on each, or chips that are ends themselves, and their bisection.
+"""What direct networks share: switches with hosts on each, or chips that are ends themselves.
 
-A grid is a product of dimensions: along each of them places are joined as a ring, as a path, or each with each.
 Names are kind and coordinates: ``x``, ``y``, ``z``, ``d4``, ... of a grid, ``group`` and ``router``, or ``index``;
-``local`` numbers the hosts of a switch. Cable c of a ring or path leads from a place to the next, so its link 2c
-goes up and 2c + 1 down.
+``local`` numbers the hosts of a switch.
 """
 
-import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 
 from fabriclab import units
 from fabriclab.core import Fabric, FabricBuilder, Ints, check_size
 from fabriclab.topologies._clos import Parts
-
-
-class Axis(NamedTuple):
-    """One dimension of a grid; ``load`` and ``cut`` lead to the closed form of the bisection."""
-
-    kind: str
-    k: int  # places
-    cables: int
-    load: float  # ordered pairs of places that use the fullest link, if equally short ways share
-    cut: float  # cables between two halves
-
-    def ends(self) -> tuple[Ints, Ints]:
-        """Return both ends of each cable."""
-        if self.kind == "complete":
-            return np.triu_indices(self.k, 1)
-        place = np.arange(self.cables)
-        return place, (place + 1) % self.k
-
-
-def path(k: int) -> Axis:
-    """Return ``k`` places in a row."""
-    return Axis("path", k, k - 1, k * k // 4, 1)
-
-
-def ring(k: int) -> Axis:
-    """Return ``k`` places in a circle; two have one cable, not two."""
-    return Axis("ring", k, k, k * k // 4 / 2, 2) if k > 2 else path(k)
-
-
-def complete(k: int) -> Axis:
-    """Return ``k`` places, each joined with each."""
-    return Axis("complete", k, k * (k - 1) // 2, 1, k * k / 4) if k > 2 else path(k)
 
 
 def check(switches: int, cables: int, hosts: int, spines: int = 0) -> None:
@@ -81,40 +46,3 @@ def assemble(
         parts.join(b, node[one], node[other], parts.switch_length)
     end = end if hosts else node
     return b.build("direct", {}, endpoint=end, rail=np.zeros(end.size), server=np.arange(end.size))
-
-
-def grid(axes: Sequence[Axis], hosts: int, asked: Mapping[str, Any], names: Sequence[str] = ()) -> Fabric:
-    """Return the product of the dimensions: nodes differ in one coordinate and are joined along it."""
-    shape = [axis.k for axis in axes]
-    n = math.prod(shape)
-    check(n, sum(axis.cables * n // axis.k for axis in axes), hosts)
-    number = np.arange(n).reshape(shape)
-    rows = ((np.moveaxis(number, i, 0), axis.ends()) for i, axis in enumerate(axes))
-    cables = ((row[one].ravel(), row[other].ravel()) for row, (one, other) in rows)
-    return assemble(asked, hosts, cables, coordinates(shape, names))
-
-
-def coordinates(shape: Sequence[int], names: Sequence[str] = ()) -> dict[str, Ints]:
-    """Return the coordinates of all nodes of a grid by name."""
-    known = names or ["xyz"[i] if i < 3 else f"d{i + 1}" for i in range(len(shape))]
-    return dict(zip(known, np.unravel_index(np.arange(math.prod(shape)), shape), strict=True))
-
-
-def bisection(axes: Callable[..., list[Axis]], default: int) -> Callable[..., float | None]:
-    """Return the closed form of a family of grids: the fewest links, one way, between two halves of the ends.
-
-    In an exchange of all with all, dimension by dimension, the fullest link carries load x n / k pairs of nodes,
-    and n^2 / 4 pairs cross any cut into halves. So no cut has fewer links than the even cut of the dimension with
-    the largest load / k has; if that k is odd, no form is known (None). Hosts, ``default`` on each switch, are cut
-    off one by one where that takes fewer.
-    """
-
-    def form(hosts: int = default, **asked: Any) -> float | None:
-        dimensions = axes(**asked)
-        n = math.prod(axis.k for axis in dimensions)
-        worst = max(dimensions, key=lambda axis: axis.load / axis.k)
-        if worst.k % 2:
-            return None
-        return min(worst.cut * n / worst.k, n * hosts / 2 if hosts else math.inf)
-
-    return form
