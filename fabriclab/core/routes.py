@@ -89,12 +89,12 @@ class Routes(Value):
         return self.link[self.ptr[r] : self.ptr[r + 1]]
 
     def of_rows(self, rows: NDArray[np.integer], **columns: NDArray[Any]) -> Self:
-        """Return some of the rows, with these columns in place of theirs."""
+        """Return some of the rows, with these columns in place of theirs; as in `cut`, they are checked no more."""
         lengths = np.diff(self.ptr)[rows]
         entries = expand(self.ptr[rows], lengths)
         kept = {name: getattr(self, name)[rows] for name in ("flow", "share", "delay", "kind", "adaptive")}
         kept |= {"ptr": pointer(lengths), "link": self.link[entries], "use": self.use[entries]}
-        return type(self)(**kept | columns)
+        return self.cut(**kept | columns)
 
     def hops(self) -> NDArray[np.float64]:
         """Return the links that each row crosses, in the mean over its paths, (R,)."""
