@@ -11,10 +11,9 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fabriclab.core import PATH, Fabric, Flows, Routes, check_within, expand, pointer, rows_of, whole
+from fabriclab.core import PATH, Fabric, Flows, Ints, Routes, check_within, expand, pointer, rows_of, whole
 from fabriclab.errors import NoPath
 
-Ints = NDArray[np.int64]
 Found = TypeVar("Found")
 Seed = int | NDArray[np.uint64]  # of all pairs, or of each
 

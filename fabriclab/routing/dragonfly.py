@@ -11,9 +11,9 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from fabriclab.core import SPRAY, Fabric, Floats, Flows, Routes, check_memory, distinct, expand, pointer, rows_of
+from fabriclab.core import SPRAY, Fabric, Floats, Flows, Ints, Routes, check_memory, distinct, expand, pointer, rows_of
 from fabriclab.registry import register
-from fabriclab.routing._ways import Ints, Rows, Seed, Ways, check_paths, kept
+from fabriclab.routing._ways import Rows, Seed, Ways, check_paths, kept
 
 Entries = tuple[Ints, Ints, Floats]  # row, link, use
 
