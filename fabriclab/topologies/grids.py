@@ -11,8 +11,7 @@ import numpy as np
 
 from fabriclab import units
 from fabriclab.core import Fabric, Ints
-from fabriclab.topologies._clos import family
-from fabriclab.topologies._direct import assemble, check
+from fabriclab.topologies._switches import assemble, check, family
 
 _DIMENSIONS = 30  # 2^31 nodes have no numbers in int32
 

@@ -9,7 +9,7 @@ import numpy as np
 from fabriclab import catalog, units
 from fabriclab.core import Fabric, Ints
 from fabriclab.registry import register
-from fabriclab.topologies._clos import SWITCH_LENGTH
+from fabriclab.topologies._switches import SWITCH_LENGTH
 from fabriclab.topologies.grids import bisection, ring, torus, twisted_torus
 
 _SIDE = 4  # source: catalog systems tpu4pod

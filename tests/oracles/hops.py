@@ -5,7 +5,7 @@ from math import prod
 
 import numpy as np
 
-from fabriclab.topologies._clos import networks
+from fabriclab.topologies._switches import networks
 
 
 def climb(*levels):
