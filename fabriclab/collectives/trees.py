@@ -65,10 +65,7 @@ def _through(collective: str, up: str, down: str) -> None:
         blocks = n if "own" in (up, down) else 1
         return blocks, sum((shape(n, root, way, blocks * (what == "whole")) for way, what in ways), ())
 
-    @algorithm(
-        f"{collective}.one_root",
-        lambda n: (len(ways) * (n > 1), (wholes + owns / n) * (n - 1), adds * (n - 1)),
-    )
+    @algorithm(f"{collective}.one_root", lambda n: (len(ways) * (n > 1), (wholes + owns / n) * (n - 1), adds * (n - 1)))
     def one_root(n: int, root: int) -> tuple[int, Steps]:
         """Send to the root what goes up, then from the root what goes down: one step each."""
         return both(star, n, root)

@@ -199,11 +199,7 @@ def twisted_torus(shape: Sequence[int], hosts: int = 0, shift: int | None = None
     return assemble(parts, hosts, cables, where)
 
 
-@family(
-    "hypercube",
-    small={"dimensions": 3},
-    bisection=lambda dimensions, **asked: _rows((2,) * dimensions, **asked),
-)
+@family("hypercube", small={"dimensions": 3}, bisection=lambda dimensions, **asked: _rows((2,) * dimensions, **asked))
 def hypercube(dimensions: int, hosts: int = 1, **parts: Any) -> Fabric:
     """Return a hypercube; its coordinates are the binary digits of a switch, the highest first.
 
