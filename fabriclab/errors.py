@@ -23,6 +23,10 @@ class TooLarge(FabricError):
     """The answer would need more memory than the machine has."""
 
 
+class OutOfSlots(FabricError):
+    """A switch has no room left for what another job asks of it."""
+
+
 class FileFormat(FabricError):
     """A file is broken, of another kind, or newer than this version can read."""
 

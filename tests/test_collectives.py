@@ -270,7 +270,7 @@ def test_skew_by_hand():
 def test_every_collective_has_the_promised_algorithms():
     promised = {
         "all_reduce": "one_root ring binomial_tree double_tree recursive_doubling halving_doubling bucket torus "
-        "hierarchical aggregation_tree nvls_one_shot nvls_two_shot nvls_sharp",
+        "hierarchical aggregation_tree nvls_one_shot nvls_two_shot nvls_sharp collnet",
         "all_gather": "one_root ring binomial_tree recursive_doubling halving_doubling bruck pat",
         "reduce_scatter": "one_root ring binomial_tree halving_doubling bruck pat",
         "broadcast": "one_root ring binomial_tree halving_doubling scatter_all_gather multicast",
@@ -370,6 +370,7 @@ def options(draw):
         ("all_reduce.bucket", int(np.prod(sides)), {"shape": sides}),
         ("all_reduce.torus", int(np.prod(sides)), {"shape": sides}),
         ("all_reduce.hierarchical", n, {"per_server": g}), ("all_reduce.nvls_sharp", n, {"per_server": g}),
+        ("all_reduce.collnet", n, {"per_server": g}),
         ("all_reduce.aggregation_tree", n, {"radix": radix}), ("broadcast.multicast", n, {"radix": radix}),
         ("all_reduce.ring", n, {"orders": rings}),
         ("all_to_all.direct", n, traffic), ("all_to_all.pairwise", n, traffic),
@@ -465,6 +466,7 @@ WIRE = {
     "all_reduce.nvls_one_shot": lambda n: n * n + n,
     "all_reduce.nvls_two_shot": lambda n: 2 * n + 2,
     "all_reduce.nvls_sharp": lambda n: sum((2 * (n + m)) * (g > 1) + 2 * m * (m > 1) for m, g in [_rails(n)]),
+    "all_reduce.collnet": lambda n: sum(2 * m * (g - 1) + 2 * m * (m > 1) for m, g in [_rails(n)]),
     **dict.fromkeys([f"{c}.{a}" for c in ("all_gather", "reduce_scatter") for a in ("ring", "bruck", "pat")],
                     lambda n: n - 1),
     **dict.fromkeys(["all_gather.one_root", "reduce_scatter.one_root"], lambda n: (n - 1) * (1 + 1 / n)),

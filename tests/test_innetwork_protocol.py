@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fabriclab.errors import FabricError
-from fabriclab.innetwork import MULTICAST, Switch, where
+from fabriclab.innetwork import DROP, MULTICAST, Switch, where
 from fabriclab.innetwork.aggregation import Aggregator, Worker
 from fabriclab.innetwork.network import aggregate
 from tests.oracles.interleavings import Budget, Walk, Wrong
@@ -219,6 +219,52 @@ def run(n, chunks, slots, seed, jobs=1, lanes=2, **faults):
 )  # fmt: skip
 def test_sums_are_exact_under_any_faults(n, chunks, slots, seed, jobs, loss, double, reorder):
     run(n, chunks, slots * jobs, seed, jobs, loss=loss, double=double, reorder=reorder)
+
+
+@settings(max_examples=30)
+@given(
+    st.integers(1, 3), st.integers(1, 3), st.integers(1, 12), st.integers(1, 3), st.integers(0, 2**32 - 1),
+    st.integers(1, 2), st.floats(0, 0.2), st.floats(0, 0.2), st.floats(0, 0.4),
+)  # fmt: skip
+def test_sums_over_racks_are_exact_under_any_faults(n_racks, each, chunks, slots, seed, jobs, loss, double, reorder):
+    rng = np.random.default_rng(seed)
+    values = rng.integers(-(2**20), 2**20, (jobs, n_racks, each, chunks, 2))
+    places = [(r, j, w) for r in range(n_racks) for j in range(jobs) for w in range(each)]
+    workers = [Worker(w, values[j, r, w], slots, job=j) for r, j, w in places]
+    racks = [Switch(Aggregator(each, slots * jobs, lanes=2, jobs=jobs, rack=r)) for r in range(n_racks)]
+    root = Switch(Aggregator(n_racks, slots * jobs, lanes=2, jobs=jobs))
+    found = aggregate(workers, root, racks, rng=rng, loss=loss, double=double, reorder=reorder)
+    for total, (_, j, _) in zip(found.totals, places, strict=True):
+        assert np.array_equal(total, values[j].sum((0, 1)))
+
+
+def test_racks_send_each_chunk_up_once_without_faults():
+    racks = [Switch(Aggregator(4, 8, lanes=1, rack=r)) for r in range(2)]
+    workers = [Worker(i % 4, np.full((20, 1), i), 8) for i in range(8)]
+    found = aggregate(workers, Switch(Aggregator(2, 8, lanes=1)), racks)
+    assert found.packets == {"sent": 20 * 2 * (8 + 2)} and found.totals[7][0, 0] == sum(range(8))
+
+
+def test_workers_that_racks_cannot_share_are_refused():
+    racks = [Switch(Aggregator(2, 8, lanes=1, rack=r)) for r in range(2)]
+    with pytest.raises(ValueError, match="3 workers cannot be dealt to 2 racks"):
+        aggregate([Worker(i, [[1]], 8) for i in range(3)], Switch(Aggregator(2, 8, lanes=1)), racks)
+
+
+@settings(max_examples=60)
+@given(st.integers(0, 255), st.integers(0, 2**16 - 1), st.integers(0, 31), st.integers(0, 1), st.integers(0, 99))
+def test_packets_of_a_foreign_job_slot_or_worker_change_nothing(job, slot, worker, version, chunk):
+    switch = Switch(Aggregator(2, 8, lanes=1, jobs=2))
+    switch.one({"job": 0, "slot": 1, "version": 0, "worker": 0, "chunk": 1}, [5])
+    before = {name: cells[: -1 if name == "seen_a" else -2].copy() for name, cells in switch.state.items()}
+    inside = job < 2 and slot < 4 and worker < 2
+    out = switch.one({"job": job, "slot": slot, "version": version, "worker": worker, "chunk": chunk}, [7])
+    kept = {name: cells[: 8 * 32 if name == "seen_a" else 16] for name, cells in switch.state.items()}
+    if not inside:
+        assert out.action == DROP
+        assert all(np.array_equal(kept[name], before[name][: len(kept[name])]) for name in kept)
+    elif job == 1:
+        assert kept["sums_a"][2 * 1, 0] == 5 and kept["left_a"][2] == 1
 
 
 def test_without_faults_each_chunk_goes_once_each_way():

@@ -12,6 +12,8 @@ References
 .. [3] NVIDIA, Parallel Thread Execution ISA, multimem instructions.
 """
 
+from functools import partial
+
 import numpy as np
 
 from fabriclab import units
@@ -71,14 +73,19 @@ def one_shot(n: int, root: int) -> tuple[int, Steps]:
     return 1, (StepGroup.make(source, n + reader, reduce=True), StepGroup.make(n + rank, rank, reduce=False))
 
 
-def _between(n: int, g: int) -> Steps:
-    """Return an all-reduce by NVLS in servers of g ranks, and by one aggregating switch per rail between servers."""
+def _between(n: int, g: int, *, nvls: bool = True) -> Steps:
+    """Return an all-reduce in servers of g ranks, by NVLS or directly, and by a switch per rail between servers."""
     m, rank = n // g, np.arange(n)
-    server, rail = n + rank // g, n + m + rank % g
+    server, rail = n + rank // g, n + m * nvls + rank % g
     own = rank % g
-    read = StepGroup.make(rank, server, 0, g, reduce=True), StepGroup.make(server, rank, own, reduce=False)
+    read: Steps = (StepGroup.make(rank, server, 0, g, reduce=True), StepGroup.make(server, rank, own, reduce=False))
     meet = StepGroup.make(rank, rail, own, reduce=True), StepGroup.make(rail, rank, own, reduce=False)
-    write = StepGroup.make(rank, server, own, reduce=False), StepGroup.make(server, rank, 0, g, reduce=False)
+    write: Steps = (StepGroup.make(rank, server, own, reduce=False), StepGroup.make(server, rank, 0, g, reduce=False))
+    if not nvls:
+        one = np.repeat(rank, g - 1)
+        other = one // g * g + (one + np.tile(np.arange(1, g), n)) % g
+        read = (StepGroup.make(one, other, other % g, reduce=True),)
+        write = (StepGroup.make(one, other, one % g, reduce=False),)
     return (*(read if g > 1 else ()), *(meet if m > 1 else ()), *(write if g > 1 else ()))
 
 
@@ -103,3 +110,19 @@ def nvls_sharp(n: int, root: int, *, per_server: int | None = None) -> tuple[int
     """
     g = server_size(n, per_server, "all_reduce aggregation_tree")
     return g, _between(n, g)
+
+
+def _collnet(n: int, per_server: int | None, *, alone: bool = False) -> Costs:
+    g = server_size(n, per_server, "all_reduce aggregation_tree")
+    steps, meet = 2 * (g > 1), n > g
+    return steps + 2 * meet, (steps / g if alone else 2 * (g - 1) / g) + 2 / g * meet, (g - 1) / g
+
+
+@algorithm("all_reduce.collnet", each(_collnet), alone=each(partial(_collnet, alone=True)), machine="aggregation")
+def collnet(n: int, root: int, *, per_server: int | None = None) -> tuple[int, Steps]:
+    """Let each GPU of a server add its block for the others, add along the rails by an aggregating switch, hand out.
+
+    Without switches that add inside, as NCCL's CollNet. Servers as above; after the ranks, the switches of the rails.
+    """
+    g = server_size(n, per_server, "all_reduce aggregation_tree")
+    return g, _between(n, g, nvls=False)

@@ -41,28 +41,41 @@ class Aggregator(Program):
         32-bit values of a packet.
     jobs : int
         The pool is divided into equal parts for so many jobs. >= 1
+    rack : int, optional
+        The number of this switch among those below another one, to which it is a worker: it sends there what others
+        answer. What comes down from there is only passed on to its workers.
     published : bool
         Keep the bitmap of the published program.
     """
 
     def __init__(
-        self, workers: int, slots: int = 512, *, lanes: int = 32, jobs: int = 1, published: bool = False
+        self,
+        workers: int,
+        slots: int = 512,
+        *,
+        lanes: int = 32,
+        jobs: int = 1,
+        rack: int | None = None,
+        published: bool = False,
     ) -> None:
         """Make the registers; a chunk's version is the lowest bit of its cell."""
         self.workers = units.count(workers, "workers", high=MOST_WORKERS)
         self.quota = units.count(slots, "slots") // units.count(jobs, "jobs")
-        self.jobs, self.lanes, self.published = jobs, lanes, published
+        self.jobs, self.lanes, self.rack, self.published = jobs, lanes, rack, published
         self.fields = {"job": 8, "slot": 16, "version": 1, "worker": 5, "chunk": 31}
-        each = {"pair": True} if published else {}
-        self.seen = self.register("seen", slots if published else slots * MOST_WORKERS, **each)
-        self.left = self.register("left", 2 * slots)
-        self.sums = self.register("sums", 2 * slots, lanes=lanes)
+        self.slots = slots  # the cells behind them are those of packets that are refused
+        cells = slots + 1
+        self.seen = self.register("seen", cells if published else cells * MOST_WORKERS, pair=published)
+        self.left = self.register("left", 2 * cells)
+        self.sums = self.register("sums", 2 * cells, lanes=lanes)
 
     def apply(self, packet: Packet) -> None:
         """Add a first packet of a worker; answer all with the last, and whoever repeats one that is complete."""
-        slot = packet.slot + look_up(packet.job, [job * self.quota for job in range(self.jobs)])
+        mine = (packet.job < self.jobs) & (packet.slot < self.quota) & (packet.worker < self.workers)
+        first = look_up(packet.job, [job * self.quota for job in range(self.jobs)])
+        slot = where(mine, packet.slot + first, self.slots)
         again, stale = self.recognise(packet, slot)
-        passed = again | stale
+        passed = again | stale | ~mine
         cell = (slot << 1) | packet.version
         count = self.left.access(
             cell, lambda left: (where(passed, left, where(left == 0, self.workers - 1, left - 1)), left)
@@ -73,8 +86,13 @@ class Aggregator(Program):
             return new, new
 
         packet.payload = self.sums.access(cell, add)
-        packet.multicast((count == (1 if self.workers > 1 else 0)) & ~passed)
-        packet.reply((count == 0) & again)
+        full, repeated = (count == (1 if self.workers > 1 else 0)) & ~passed, (count == 0) & again & mine
+        if self.rack is None:
+            packet.multicast(full)
+            packet.reply(repeated)
+        else:
+            packet.set("worker", self.rack)
+            packet.up(full | repeated)
 
     def recognise(self, packet: Packet, slot: Any) -> tuple[Any, Any]:
         """Return whether a packet repeats the newest one of its worker in its slot, and whether it is older."""

@@ -12,7 +12,7 @@ from fabriclab import units
 from fabriclab.core import Floats
 from fabriclab.errors import FabricError
 from fabriclab.innetwork.aggregation import Chunk, Words, Worker
-from fabriclab.innetwork.pipeline import DROP, REPLY
+from fabriclab.innetwork.pipeline import DROP, REPLY, UP
 from fabriclab.innetwork.switch import Switch
 
 
@@ -25,7 +25,8 @@ class Aggregated(NamedTuple):
 
 
 def aggregate(
-    workers: Sequence[Worker], switch: Switch, *, loss: float = 0.0, double: float = 0.0, reorder: float = 0.0,
+    workers: Sequence[Worker], switch: Switch, racks: Sequence[Switch] = (), *,
+    loss: float = 0.0, double: float = 0.0, reorder: float = 0.0,
     rate: float | str = "100 Gb/s", delay: float | str = "2 us", timer: float | str = "50 us",
     limit: float | str = "10 s", rng: np.random.Generator | None = None,
 ) -> Aggregated:  # fmt: skip
@@ -39,6 +40,8 @@ def aggregate(
         Fresh ones, of one or several jobs.
     switch : Switch
         With a program that reads their packets.
+    racks : sequence of Switch, optional
+        Below it, with equal parts of the workers in their order; rack i is worker i of ``switch``, for each job.
     loss, double, reorder : float
         Probability of each fault for each packet on each link. 0..1
     rate, delay : float or str
@@ -58,11 +61,15 @@ def aggregate(
     rng = np.random.default_rng(0) if rng is None else rng
     rate_, delay_ = units.rate(rate, "rate"), units.latency(delay, "delay")
     timer_, limit_ = units.time(timer, "timer"), units.time(limit, "limit")
+    if racks and len(workers) % len(racks):
+        raise ValueError(f"racks: {len(workers)} workers cannot be dealt to {len(racks)} racks in equal parts")
     chances = {"lost": loss, "doubled": double, "reordered": reorder}
-    gap, members = 4 * switch.program.lanes / rate_, [*enumerate(workers)]
+    gap = 4 * switch.program.lanes / rate_
     events: list[tuple[float, int, str, int, Chunk, float]] = []
     serial, packets, finish = itertools.count(), Counter[str](), np.full(len(workers), np.nan)
-    free = {"up": np.zeros(len(workers)), "down": np.zeros(len(workers))}  # when each link is free again [s]
+    n = len(workers)  # the links of racks follow theirs
+    free = {way: np.zeros(n + len(racks)) for way in ("up", "down")}  # when each link is free again [s]
+    above = [n + i * len(racks) // n for i in range(n)] if racks else [-1] * n  # -1: the switch
 
     def send(way: str, now: float, at: int, packet: Chunk) -> None:
         free[way][at] = leaves = max(now, free[way][at]) + gap
@@ -76,28 +83,40 @@ def aggregate(
         send("up", now, at, packet)
         heapq.heappush(events, (now + wait, next(serial), "timer", at, packet, wait))
 
-    for at, worker in members:
+    def below(here: int, job: int) -> list[int]:
+        if racks and here < 0:
+            return list(range(n, n + len(racks)))
+        return [i for i, w in enumerate(workers) if w.job == job and above[i] == here]
+
+    for at, worker in enumerate(workers):
         for packet in worker.start():
             ask(0.0, at, packet, timer_)
     while np.isnan(finish).any():
         now, _, kind, at, packet, wait = heapq.heappop(events)
-        worker, chunk = workers[at], packet.header["chunk"]
+        chunk = packet.header["chunk"]
         if now > limit_:
             waiting = {w.number: np.flatnonzero(~w.done)[:5].tolist() for w in workers if not w.done.all()}
             raise FabricError(f"not finished after {units.format_time(limit_)}; chunks that are waited for: {waiting}")
-        if kind == "timer" and not worker.done[chunk]:
-            packets["again"] += 1
-            ask(now, at, packet, 2 * wait)
+        if kind == "timer":
+            if not workers[at].done[chunk]:
+                packets["again"] += 1
+                ask(now, at, packet, 2 * wait)
         elif kind == "up":
-            action, header, payload = switch.one(packet.header, packet.payload)
+            here = above[at] if at < n else -1
+            action, header, payload = (racks[here - n] if here >= 0 else switch).one(packet.header, packet.payload)
             answer = Chunk({**packet.header, **header}, payload)
-            if action != DROP:
-                for to in [at] if action == REPLY else [i for i, w in members if w.job == worker.job]:
+            if action == UP:
+                send("up", now, here, answer)
+            elif action != DROP:
+                for to in [at] if action == REPLY else below(here, packet.header["job"]):
                     send("down", now, to, answer)
-        elif kind == "down":
-            following = worker.take(packet)
+        elif at >= n:
+            for to in below(at, packet.header["job"]):
+                send("down", now, to, packet)
+        else:
+            following = workers[at].take(packet)
             if following:
                 ask(now, at, following, timer_)
-            if worker.done.all() and np.isnan(finish[at]):
+            if workers[at].done.all() and np.isnan(finish[at]):
                 finish[at] = now
     return Aggregated([w.total for w in workers], finish, packets)

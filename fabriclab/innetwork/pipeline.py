@@ -10,7 +10,7 @@ from fabriclab import units
 from fabriclab.catalog.tables import read_rows
 from fabriclab.innetwork.expressions import Refused, Value, value_of
 
-DROP, REPLY, MULTICAST = range(3)
+DROP, REPLY, MULTICAST, UP = range(4)
 _OPERATIONS = 4  # in the update of a register, and as many conditions; approximate, see devices.csv
 
 
@@ -125,6 +125,10 @@ class Packet:
     def multicast(self, when: Value) -> None:
         """Send the packet to all workers of its job, where a condition holds; else it is dropped."""
         self.actions.append((MULTICAST, when))
+
+    def up(self, when: Value) -> None:
+        """Send the packet to the switch above, where a condition holds; else it is dropped."""
+        self.actions.append((UP, when))
 
 
 class Program:

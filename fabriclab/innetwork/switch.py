@@ -42,7 +42,7 @@ def _look_all(rows: tuple[int, ...], key: Words) -> Words:
 
 
 class Outcome(NamedTuple):
-    """What becomes of packets: ``DROP``, ``REPLY`` or ``MULTICAST``, the header that leaves, and the payload."""
+    """What becomes of packets (``DROP``, ``REPLY``, ``MULTICAST``, ``UP``), the header that leaves, and the payload."""
 
     action: Any  # int, or (P,)
     fields: dict[str, Any]  # of int, or (P,)

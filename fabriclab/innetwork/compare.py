@@ -1,0 +1,171 @@
+"""All-reduce in the network against hosts: time, bytes, work of hosts, published gains, and what the switches cost."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fabriclab import catalog, economics, units
+from fabriclab.catalog.tables import read_rows
+from fabriclab.core import Fabric, Floats
+from fabriclab.errors import OutOfSlots
+from fabriclab.innetwork import nvls
+from fabriclab.innetwork.trees import Manager, Mode, Tree, grow, run
+from fabriclab.simulation import simulate
+
+HOSTS = ("ring", "halving_doubling", "double_tree")
+PIPES = 4  # source: p4app-switchML, which adds 256 values in all of them, one after the other
+_HEADER = 18 + 20 + 20 + 8 + 10  # B: Ethernet, gap and preamble, IP, UDP, SwitchML with its exponents
+_ONE_PIPE = 64  # values that one pipe adds in one pass
+_PIECE = 2**16  # B of a tree's pipeline among hosts, of at most 16 pieces
+_LONGEST = 2**30 - 32  # B; source: SHARP-261, of a streaming all-reduce
+_LAG, _TIMER = "1 us", "1 ms"  # illustrative: software of a host
+
+
+class Way(NamedTuple):
+    """What an all-reduce of all jobs costs; times are NaN where the network refuses them."""
+
+    time: float  # until the last rank of the last job has its sum [s]
+    link_bytes: Floats  # (L,)
+    added: float  # by the busiest host [B]
+    converted: float  # to integers and back by each host [B]
+    messages: float  # that the busiest host's NIC sends
+    note: str = ""
+
+
+def program(children: int, ranks: int, jobs: int = 1, *, slots: int = 512, lanes: int = 64, loss: float = 0.0,
+            timer: units.Quantity = _TIMER, host: units.Quantity = np.inf) -> Mode:  # fmt: skip
+    """Return how a programmable switch adds, as SwitchML: one chunk for each slot under way.
+
+    A chunk loses a ``timer`` each time that one of the packets that it still lacks is lost. Packets of more than 64
+    values pass all four pipes, and seven times more to collect the result. Left out: that the slowest slot decides, so
+    beside the simulated protocol this is up to 3% too slow without loss, and some 3 to 40% too fast with 0.1 to 5%.
+
+    Parameters
+    ----------
+    children, ranks, jobs : int
+        Whose packets the busiest switch adds, who takes part, and among how many jobs the slots are divided.
+    slots, lanes : int
+        Of the pool, and values of a packet.
+    loss : float
+        Probability for each packet on each link. 0 <= loss <= 0.2
+    timer, host : float or str
+        Until a packet is sent again, illustrative [s]; rate at which a host turns floats into integers and back, as
+        fast as it sends unless given [B/s].
+    """
+    share = units.count(slots, "slots") // units.count(jobs, "jobs")
+    if not share or not 0 <= loss <= 0.2:
+        raise ValueError(f"slots must be at least the {jobs} jobs, and loss 0..0.2, got {slots} and {loss}")
+    again = 1 - (1 - loss) ** 2  # a worker sends again if its packet or the answer is lost, and waits twice as long
+    rounds = sum(2.0 ** (k - 1) * (1 - (1 - again**k) ** ranks) for k in range(1, 64))
+    passes = (children + 1) if lanes <= _ONE_PIPE else (PIPES * children + 7) / PIPES
+    seconds = jobs * passes / catalog.value("switches", "tofino1", "packet_rate_per_pipe")
+    return Mode(4 * units.count(lanes, "lanes"), _HEADER, share, seconds, units.time(timer) * rounds,
+                host=host if host == np.inf else units.rate(host, "host"))  # fmt: skip
+
+
+def compare(
+    fabric: Fabric, size: units.Quantity, *, jobs: int = 1, lag: units.Quantity = _LAG, loss: float = 0.0, **pool: Any
+) -> dict[str, Way]:
+    """Return what the ways of an all-reduce cost, one of ``jobs`` that run at once on every so many-th rank.
+
+    Hosts use all shortest ways and send again only what is lost, at once; SHARP's network loses nothing: both are
+    favoured. Left out: the time that hosts need to add.
+
+    Parameters
+    ----------
+    fabric : Fabric
+        With a rank for each host.
+    size : float or str
+        Of each job's array. [B]
+    jobs, loss, **pool
+        As in `program`.
+    lag : float or str
+        Software time of a message; illustrative. [s]
+
+    Returns
+    -------
+    dict of str to Way
+        By algorithm of the hosts, and ``low_latency``, ``streaming`` and ``program`` for the network.
+    """
+    total, n, out = units.size(size), fabric.n_ranks // units.count(jobs, "jobs"), dict[str, Way]()
+    rows = np.arange(n * jobs).reshape(n, jobs).T
+    for name in HOSTS:
+        pieces = int(np.clip(total // _PIECE, 1, 16)) if "tree" in name else 1
+        cut: dict[str, Any] = {"segments": pieces, "pipelined": pieces > 1, "method": "spray"}
+        sim = simulate("all_reduce", name, fabric, total, placement=rows, lag=lag, **cut)
+        added, sent = np.zeros(n), np.bincount(sim.flows.source, sim.flows.repeat[sim.flows.group])
+        for g in sim.schedule.groups:
+            np.add.at(added, g.target, total * sim.schedule.moved(g) * g.reduce * g.repeat)
+        carried = sim.timeline.link_bytes / (1 - loss)
+        out[name] = Way(sim.time / (1 - loss), carried, float(added.max()), 0.0, float(sent.max()))
+    load, trees = np.zeros(fabric.n_links), dict[str, list[Tree]]()
+    for name in ("low_latency", "streaming"):
+        manager = Manager(fabric)
+        try:
+            trees[name] = [manager.start(f"job {j}", row, streaming=name == "streaming") for j, row in enumerate(rows)]
+        except OutOfSlots as refused:
+            out[name] = Way(np.nan, np.zeros(fabric.n_links), 0.0, 0.0, 0.0, str(refused))
+    trees["program"] = []
+    for row in rows:
+        tree = grow(fabric, row, Mode(1.0), load=load, radix=fabric.n_nodes)
+        mode = program(int(np.bincount(tree.parent).max()), n, jobs, loss=loss, **pool)
+        trees["program"].append(replace(tree, mode=mode))
+        load[tree.links] += 1
+    for name, used in trees.items():
+        found, mode = run(used, total, lag=lag), used[0].mode
+        own, messages = name == "program", np.ceil(total / (_LONGEST if name == "streaming" else mode.payload))
+        out[name] = Way(found.end, found.link_bytes / (1 - loss * own), 0.0, 2 * total * own, float(messages))
+    return out
+
+
+def bound(ranks: float) -> float:
+    """Return the most that a tree of switches gains over a ring, each host sending once: 2 (n - 1) / n."""
+    return 2 * (1 - 1 / ranks)
+
+
+def gains() -> list[dict[str, Any]]:
+    """Return published gains, each with what its bound allows, the model's gain, and the model's error.
+
+    The bound is that of bytes: 2 (n - 1) / n for a tree, 2 without a number of ranks, 2 (n - 1) / (n + 1) for NVLS; for
+    latency log2 n messages against one. A gain above it says that the baseline did not reach its own bound. Of training
+    the part that is communication is not published, so there is no model. A row that sets a constant has no error.
+    """
+    out, step, wire = [], catalog.value("switches", "sharp1", "operation_time"), program(8, 8)
+    for r in read_rows(Path(__file__).with_name("data") / "gains.csv"):
+        n, low, high = (float(r[k] or np.inf) for k in ("ranks", "low", "high"))
+        base = float(r["base"] or np.nan)
+        most, model = {
+            "latency": (np.log2(n), base / (base / np.log2(n) + 2 * step)),  # two tiers of switches add
+            "streaming": (bound(n), bound(n) * Mode.sharp(True).part),
+            "program": (bound(n), bound(n) * wire.payload / (wire.payload + wire.header)),
+            "training": (bound(n), np.nan),
+            "nvls": (nvls.bound(n), nvls.default_gain(int(n), "Hopper") if r["kind"] == "nvls" else np.nan),
+        }[r["kind"]]
+        error = np.nan if r["sets"] == "yes" else model / np.clip(model, low, high) - 1
+        out.append(r | {"ranks": n, "low": low, "high": high, "bound": most, "model": model, "error": error,
+                        "above": low > most, "source": catalog.cite(r["source"])})  # fmt: skip
+    return out
+
+
+def deployment(fabric: Fabric, jobs: int = 1, *, slots: int = 512, **over: float) -> dict[str, float]:
+    """Return what programmable switches add to the bill of a fabric, and what a tenant gets of them.
+
+    Parameters
+    ----------
+    fabric : Fabric
+        As for `fabriclab.economics.bill`, whose list has one price and power of a switch.
+    jobs, slots : int
+        Tenants, and slots of a switch.
+    **over : float
+        ``price`` and ``power`` of a programmable switch over those of an ordinary one; unless given 1, what its vendor
+        says of the chip.
+    """
+    boxes = [item for name, item in economics.bill(fabric).items.items() if name.startswith("switch ")]
+    out = {"slots per tenant": float(slots // units.count(jobs, "jobs"))}
+    for what in ("price", "power"):
+        factor = over.get(what, catalog.value("switches", "tofino1", f"{what}_over_ordinary"))
+        out[what] = sum(item.total(what) for item in boxes)
+        out[f"{what} more per rank"] = out[what] * (factor - 1) / fabric.n_ranks
+    return out
