@@ -4,7 +4,6 @@ The models are ours, and the textbook ring that it has to beat. Errors on publis
 the flow engine are of five wirings of PCIe boxes.
 """
 
-import html
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 
 from fabriclab import catalog, topologies, units
 from fabriclab.catalog import published
-from fabriclab.core import Floats, Result, bus_factor
+from fabriclab.core import Floats, Result, as_html, as_text, bus_factor
 from fabriclab.simulation import ring_busbw
 from fabriclab.topologies.gigaio import WIRINGS, rings
 from fabriclab.tuner import calibration, check, estimate
@@ -127,12 +126,10 @@ class Rows:
 
     def __repr__(self) -> str:
         """Return the table as text."""
-        width = [max(map(len, column)) for column in zip(*self._cells(), strict=True)]
-        return "\n".join("  ".join(map(str.ljust, row, width)).rstrip() for row in self._cells())
+        return as_text(self._cells())
 
     def _repr_html_(self) -> str:
-        rows = ("".join(f"<td>{html.escape(cell)}" for cell in row) for row in self._cells())
-        return f"<table><tr>{'<tr>'.join(rows)}</table>"
+        return as_html(self._cells())
 
 
 def _show(name: str, cell: Any) -> str:
