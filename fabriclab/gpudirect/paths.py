@@ -8,8 +8,7 @@ from pathlib import Path as File
 from fabriclab import catalog, topologies, units
 from fabriclab.catalog.tables import read_rows
 from fabriclab.core import Fabric, Spec
-from fabriclab.gpudirect.copies import Move, Server
-from fabriclab.gpudirect.pcie import fact
+from fabriclab.gpudirect.copies import Move, Server, fact
 
 # How many ends may be memory of the host; one at least is a GPU.
 _HOST_ENDS = {"nvlink": (0,), "peer": (0,), "pinned": (0, 1), "pageable": (0, 1), "cpu": (1,)}
