@@ -142,9 +142,11 @@ def html_table(specs: Iterable[Spec], caption: str) -> str:
 
 
 def as_html(rows: Iterable[Iterable[str]], caption: str = "") -> str:
-    """Return rows of cells as an HTML table; the first row is its head."""
-    cells = ["".join(f"<{'td' if n else 'th'}>{html.escape(cell)}" for cell in row) for n, row in enumerate(rows)]
-    return f"<table><caption>{html.escape(caption)}</caption><tr>{'<tr>'.join(cells)}</table>"
+    """Return rows of cells as an HTML table; the first row and the first column are headings."""
+    head, *body = ([html.escape(cell) for cell in row] for row in rows)
+    top = "".join(f"<th scope=col>{cell}" for cell in head)
+    under = "".join(f"<tr><th scope=row>{'<td>'.join(row)}" for row in body)
+    return f"<table><caption>{html.escape(caption)}</caption><tr>{top}{under}</table>"
 
 
 def as_text(rows: Sequence[Sequence[str]]) -> str:
