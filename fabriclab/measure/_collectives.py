@@ -13,7 +13,7 @@ from fabriclab.measure._rounds import GlooRanks, MpiRanks, Sizes, nearest, sizes
 from fabriclab.texts import text
 
 TRANSPORTS = ("mpi", "gloo", "shm")
-_failed: dict[str | None, str] = {}  # an mpiexec that did not start: nobody waits for it a second time
+_failed: dict[str | None, list[str]] = {}  # why an mpiexec did not start: nobody waits for it a second time
 
 
 def all_reduce(
@@ -72,19 +72,16 @@ def all_reduce(
     # Every rank holds the times of all.
     need = n * (2 * max(sizes) + 8 * n * ask["rounds"])
     check_memory(need, f"{_what} on {n} ranks", "ask for less, or for fewer ranks or rounds")
-    load, why = Load(), list[str]()
-    for name in [transport] if transport else ["mpi", "shm"]:
-        ask["transport"], program = name, mpiexec()
+    load, why = Load(), [] if transport else _failed.get(mpiexec(), [])[:]
+    for name in [transport] if transport else ["mpi", "shm"][len(why) :]:
+        ask["transport"] = name
         try:
-            if name == "mpi" and program in _failed and not transport:
-                raise NotMeasured(_failed[program])
             about, times = run_ranks(ask)
         except NotMeasured as error:
             if transport:
                 raise
             why.append(str(error).split(" (its last words")[0])
-            if name == "mpi":
-                _failed[program] = why[-1]
+            _failed[mpiexec()] = why[:1]
             continue
         notes = [f'{w}; measured over shared memory instead (transport="mpi" tells more)' for w in why]
         return _reported(ask, sizes, times, about, [*notes, load_note(load.figures())])
