@@ -50,6 +50,7 @@ class Submission:
 
     cells: tuple[Cell, ...] = ()
     problem: str = ""
+    unread: str = ""  # why this machine cannot read the file, which is not the student's doing
     digest: str = ""  # of the file
     student: str = ""  # what `release` put there: it selects the student's hidden cases
 
