@@ -170,7 +170,7 @@ def test_each_size_of_a_sweep_is_a_run_with_all_its_options():
     fabric = topologies.build("leaf_spine", hosts=4, radix=4)
     runs = [simulate("all_reduce", "ring", fabric, size, **more).time for size in ("1 MB", "2 MB")]
     assert sweep("all_reduce", "ring", fabric, ["1 MB", "2 MB"], **more).time.tolist() == runs
-    with pytest.raises(TypeError, match="sweep has no option 'like'"):
+    with pytest.raises(TypeError, match="unexpected keyword argument 'like'"):
         sweep("all_reduce", "ring", fabric, ["1 MB"], like=None)
 
 
@@ -231,7 +231,7 @@ def test_odd_arguments_of_simulate_and_sweep_are_named():
     for name, value in (("seed", "a"), ("seed", 0.5), ("expand", "no")):
         with pytest.raises(TypeError, match=f"{name} must be"):
             simulate("all_reduce", "ring", fabric, "1 GB", **{name: value})
-    with pytest.raises(TypeError, match="sweep has no option 'nonsense'; it takes placement, root"):
+    with pytest.raises(TypeError, match="unexpected keyword argument 'nonsense'"):
         sweep("all_reduce", "ring", fabric, ["1 GB"], nonsense=1)
 
 

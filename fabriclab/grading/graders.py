@@ -62,9 +62,7 @@ class Own:
         begin = time.perf_counter()
         try:
             found = Outcome(kept(called(deed, *args), self._names))
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:
+        except (Exception, SystemExit) as error:
             problem = "syntax" if isinstance(error, SyntaxError) else "raised"
             found = Outcome(None, problem, shown(f"{type(error).__name__}: {error}"))
         return replace(found, seconds=time.perf_counter() - begin)
@@ -116,18 +114,12 @@ def grade_cells(box: Box, key: str, question: Question, cells: list[str], studen
     finally:
         session.close()
     again = any(one.problem in ("syntax", "missing") or one.said.startswith("NameError") for one in outcomes)
-    if part < 1:
-        trouble = trouble or _trouble(outcomes)
+    if part < 1:  # the name of what kept the code from answering, as in the texts grade.trouble.<name>
+        kinds, open = {one.problem for one in outcomes}, any(STUB in one.said for one in outcomes)
+        trouble = trouble or ("time" if kinds & {"time", "cpu"} else "open" if open else "code" * any(kinds))
         said += [text("grade.module")] * any(one.said.startswith("ModuleNotFoundError") for one in outcomes)
     about = {"points": round(part * question.points, 2), "mistake": mistake, "trouble": trouble, "token": student}
     return record(question, said, cells, seconds=round(sum(one.seconds for one in outcomes), 4), **about), again
-
-
-def _trouble(outcomes: Sequence[Outcome]) -> str:
-    """Return what kept the code from answering, as in the texts ``grade.trouble.<name>``."""
-    if any(one.problem in ("time", "cpu") for one in outcomes):
-        return "time"
-    return "open" if any(STUB in one.said for one in outcomes) else "code" * any(one.problem for one in outcomes)
 
 
 def record(question: Question, said: list[str], cells: Sequence[str] = (), **more: Any) -> Record:
