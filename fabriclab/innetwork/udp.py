@@ -15,7 +15,7 @@ from fabriclab import units
 from fabriclab.innetwork.aggregation import Aggregator, Words
 from fabriclab.innetwork.pipeline import DROP, REPLY
 from fabriclab.innetwork.switch import Switch
-from fabriclab.rdma.processes import Process
+from fabriclab.processes import Process
 
 _HERE = "127.0.0.1"
 _HEADER = (("job", "u1"), ("slot", "<u2"), ("version", "u1"), ("worker", "u1"), ("chunk", "<u4"))
