@@ -1,4 +1,4 @@
-"""Exercise 4, the judge of floats in a switch that adds whole numbers (d): scale, overflow, and a bound on the error."""
+"""Exercise 4, the judge of floats in a switch that adds whole numbers (d): scale, overflow, bound on the error."""
 
 import math
 from collections.abc import Sequence
@@ -14,6 +14,8 @@ from fabriclab.exercises.parts import Misread, number
 from fabriclab.registry import register
 from fabriclab.texts import text
 
+from .programs import PRELUDE
+
 _LANES, _TURNS = 64, 4
 _USEFUL = 1e-6  # of n * limit: a bound above that says nothing
 _ROUNDED = 1e-14  # of n * limit: what the last division of a worker may lose in 64 bits
@@ -27,6 +29,10 @@ class Block(NamedTuple):
     kind: str
     x: NDArray[np.float32]  # (n, lanes)
     limit: float
+
+    def about(self) -> dict[str, Any]:
+        """Return what all workers know of it at first."""
+        return {"n": len(self.x), "limit": self.limit, "top": 0, "turn": 0, "hit": False}
 
 
 class Sum(NamedTuple):
@@ -56,27 +62,28 @@ def _blocks(rng: Rng) -> list[tuple[str, Block]]:
 
 def summed(ask: Ask, block: Block) -> Sum:
     """Sum a block as the learner's functions say; Misread says what they did that no switch can do."""
-    about: dict[str, Any] = {"n": len(block.x), "limit": block.limit, "top": 0, "turn": 0, "hit": False}
-
-    def known() -> Proxy:
-        return Proxy(SimpleNamespace(), (), dict(about))
-
-    about["top"] = max(_whole([ask("tell", x, known()) or 0 for x in block.x], "tell"))
-    for about["turn"] in range(_TURNS):  # noqa: B020
+    about = block.about()
+    about["top"] = max(_whole([ask("tell", x, _known(about)) for x in block.x], "tell"))
+    for about["turn"] in range(_TURNS):
         about["hit"] = False
-        whole = [_whole(ask("quantise", x, known()), "quantise", _LANES) for x in block.x]
+        whole = [_whole(ask("quantise", x, _known(about)), "quantise", _LANES) for x in block.x]
         total = np.zeros(_LANES, np.int64)
         for row in whole:
             total += row
             about["hit"] |= bool((total > _MOST).any() or (total < _LEAST).any())
             total = total.clip(_LEAST, _MOST)
-        got = ask("dequantise", total.astype(np.int32), known())
+        got = ask("dequantise", total.astype(np.int32), _known(about))
         if got is None:
             continue
         if not isinstance(got, list) or len(got) != _LANES or not all(isinstance(v, int | float) for v in got):
             raise Misread(text("ex4.floats", lanes=_LANES, got=f"{got!r:.60}"))
-        return Sum(whole, about["hit"], np.array(got, float), number(ask("bound", known()), ""))
+        return Sum(whole, about["hit"], np.array(got, float), number(ask("bound", _known(about)), ""))
     raise Misread(text("ex4.turns", most=_TURNS))
+
+
+def _known(about: dict[str, Any]) -> Proxy:
+    """Return what a function is told of a block, as an object."""
+    return Proxy(SimpleNamespace(), (), dict(about))
 
 
 def _whole(values: Any, name: str, n: int = 0) -> list[int]:
@@ -126,6 +133,7 @@ def _fault(ask: Ask, block: Block) -> tuple[list[str], str] | None:
 @register(
     "question", "ex4-d", functions=FUNCTIONS, points=15,
     example=lambda rng: (_blocks(rng)[0][1].x[0], SimpleNamespace(n=4, limit=1.0, top=0, turn=0, hit=False)),
+    prelude=PRELUDE,
 )  # fmt: skip
 def floats(ask: Ask, rng: Rng) -> Verdict:
     """Judge whether sums of floats keep to the bound that is declared, and the bound says something."""
@@ -135,7 +143,7 @@ def floats(ask: Ask, rng: Rng) -> Verdict:
     for i, (share, block) in enumerate(_blocks(rng)):
         if not i:  # what is missing altogether, or stops everything
             try:
-                ask("tell", block.x[0], Proxy(SimpleNamespace(), (), {"n": 1, "limit": 1.0, "top": 0, "turn": 0, "hit": False}))
+                ask("tell", block.x[0], _known(block.about()))
             except Unanswered as error:
                 problem = error
         if found := _fault(ask, block):

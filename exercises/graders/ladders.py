@@ -1,5 +1,6 @@
 """Exercise 4: the shortest trace as a list of lines, as a picture, and by the name of the mistake behind it."""
 
+import itertools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from fabriclab.views import Picture
 
 _LETTERS = "ABCDEFGH"
-_ROW, _TOP, _LEFT, _RIGHT = 34.0, 44.0, 90.0, 400.0  # [px]
+_ROW, _TOP, _LEFT, _RIGHT = 34.0, 44.0, 100.0, 620.0  # [px]
 
 
 class Ladder:
@@ -40,7 +41,7 @@ class Ladder:
         self.notes = list[tuple[int, int, str]]()  # lane, row, words
         n = search.n
         state = search.start(99)
-        rows: dict[str, list[list[int]]] = {"up": [[0] * len(sent) for sent in state.up], "down": [[] for _ in range(n)]}
+        rows = {way: [[0] * len(sent) for sent in getattr(state, way)] for way in ("up", "down")}
         for row, (kind, w, i) in enumerate(moves, 1):
             way = kind.partition(" ")[0]
             links = {"up": state.up, "down": state.down, "timeout": state.timers}.get(way)
@@ -63,8 +64,9 @@ class Ladder:
         for way, links in (("up", state.up), ("down", state.down)):
             for w, packets in enumerate(links):
                 for packet, sent in zip(packets, rows[way][w], strict=True):
-                    lanes = (w, n) if way == "up" else (n, w)
-                    self.arrows.append(((lanes[0], sent), (lanes[1], sent + 1), self.named(search.packets[packet][1]), "on its way"))
+                    a, b = (w, n) if way == "up" else (n, w)
+                    words = self.named(search.packets[packet][1])
+                    self.arrows.append(((a, sent), (b, sent + 1), words, "on its way"))
         self.lines.append(self._end())
 
     # Words -----------------------------------------------------------------------------------------------------------
@@ -73,20 +75,22 @@ class Ladder:
         """Return how often the value of each worker's chunk is in a sum; (-1, -1) is the stranger's."""
         s = self.search
         value %= 2**32
-        found = {(w, c): value >> s.bits * (c * s.n + w) & (1 << s.bits) - 1 for w in range(s.n) for c in range(s.chunks)}
-        return {k: m for k, m in (found | {(-1, -1): value // STRANGER}).items() if m}
+        found = {(-1, -1): value // STRANGER}
+        for c, w in itertools.product(range(s.chunks), range(s.n)):
+            found[w, c] = value >> s.bits * (c * s.n + w) & (1 << s.bits) - 1
+        return {of: times for of, times in found.items() if times}
 
     def named(self, values: Sequence[int]) -> str:
         """Return what a payload holds, such as A0 + B0: the values of workers A and B of their chunks 0."""
-        parts = [(f"{m} " if m > 1 else "") + (f"{_LETTERS[w]}{c}" if w >= 0 else "X")
-                 for (w, c), m in sorted(self.counts(values[0]).items(), key=lambda one: one[0][::-1])] if values else []  # fmt: skip
+        found = sorted(self.counts(values[0]).items(), key=lambda one: one[0][::-1])
+        parts = ((f"{m} " if m > 1 else "") + (f"{_LETTERS[w]}{c}" if w >= 0 else "X") for (w, c), m in found)
         return " + ".join(parts) or "0"
 
     def _line(self, row: int, kind: str, w: int, number: int, before: State, after: State) -> str:
         s, (fields, values) = self.search, self.search.packets[number]
         header = ", ".join(f"{f} {v}" for f, v in fields if f != "job")
-        about = {"n": row, "worker": w, "what": self.named(values), "header": header}
-        if kind.startswith("up") and not kind.endswith("lost") or kind == "stranger":
+        about = {"worker": w, "what": self.named(values), "header": header}
+        if kind in ("up", "up twice", "stranger"):
             if self.broken.kind == "outside" and row == len(self.moves):
                 return text("ex4.trace." + kind.replace(" ", "_"), **about)
             _, action, out = s.through(before.registers, s.jobs - 1 if w < 0 else 0, number)
@@ -102,8 +106,8 @@ class Ladder:
         kind, w, total, _ = self.broken
         if kind == "outside":
             return text("ex4.trace.outside", error=total)
-        if kind == "hangs":
-            return text("ex4.trace.hangs", worker=w)
+        if kind in ("hangs", "stopped"):
+            return text(f"ex4.trace.{kind}", worker=w, error=total)
         chunk = self._wrong_chunk()
         s = self.search
         if chunk is None:
@@ -118,12 +122,18 @@ class Ladder:
         self.broken = self.broken._replace(total=[*map(int, total)])
         return next(i for i, (a, b) in enumerate(zip(total, s.right, strict=True)) if a != b) // s.lanes
 
+    def numbered(self) -> list[str]:
+        """Return the lines with the numbers of the events."""
+        return [*(f"{n}. {line}" for n, line in enumerate(self.lines[:-1], 1)), self.lines[-1]]
+
     def mistake(self) -> str:
         """Return the name of the mistake that this trace shows, or nothing."""
         kind, _, total, again = self.broken
         strange = any(way == "stranger" for way, *_ in self.moves)
         if kind == "outside":
             return "header of a stranger trusted" if strange else ""
+        if kind == "stopped":
+            return ""
         if kind == "hangs":
             lost = any(way.endswith("lost") for way, *_ in self.moves)
             if strange:
@@ -167,18 +177,19 @@ class Ladder:
                 path[1] = path[0] + 0.6 * (path[1] - path[0])
         colour = np.array([COLOUR["failed" if how in ("lost", "strange") else "predicted"] for *_, how in self.arrows])
         dash = np.array([float(how in ("lost", "on its way")) for *_, how in self.arrows])
-        tips, middles = (np.array([f(path) for path in paths]).reshape(-1, 2) for f in (lambda p: p[1], lambda p: p.mean(0)))
+        starts, tips = (np.array([path[end] for path in paths]).reshape(-1, 2) for end in (0, 1))
+        places = starts + 0.3 * (tips - starts)  # of the words: near whoever sends, where arrows are apart
         layers = {
-            "lanes": lines([np.array([[x[lane], _TOP - 16], [x[lane], y[-1]]]) for lane in order], colour=COLOUR["grey"]),
+            "lanes": lines([np.array([[x[k], _TOP - 16], [x[k], y[-1]]]) for k in order], colour=COLOUR["grey"]),
             "names": texts([x[lane] for lane in order], _TOP - 28,
                            [names.get(lane, text("ex4.trace.worker", worker=lane, letter=_LETTERS[lane % 8]))
                             for lane in order], align=1.0, bold=1.0),
             "arrows": lines(paths, width=2.0, colour=colour, dash=dash),
             "ends": Layer("dots", {"x": tips[:, 0], "y": tips[:, 1], "colour": colour}),
-            "what": texts(middles[:, 0], middles[:, 1] - 8, [words for _, _, words, _ in self.arrows], align=1.0),
+            "what": texts(places[:, 0], places[:, 1] - 9, [words for _, _, words, _ in self.arrows], align=1.0),
             "timers": texts([x[lane] + 6 for lane, _, _ in self.notes], [y[row] for _, row, _ in self.notes],
                             [words for *_, words in self.notes]),
             "numbers": texts(_LEFT - 60, y[1:-1], [f"{row}" for row in range(1, len(self.moves) + 1)]),
         }  # fmt: skip
-        table = Table({"event": np.arange(1, len(self.lines) + 1), "what": self.lines})
+        table = Table({"event": [*map(str, range(1, len(self.lines))), ""], "what": self.lines})
         return printed(Scene(self.lines[-1], table, layers, y[-1] + 10, " ".join(self.lines)))

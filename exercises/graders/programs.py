@@ -5,7 +5,7 @@ So each rule of the pipeline is checked here, whatever the process of the learne
 
 import inspect
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,8 @@ from fabriclab.innetwork.expressions import ARITHMETIC, CONDITIONS, Refused, Val
 from fabriclab.texts import text
 
 CLIENT = Path(__file__).with_name("data").joinpath("crew.py").read_text(encoding="utf-8")
-LEAST, MOST = 16, 64  # values of a packet
-JOB_BITS = 2  # of the field that the network writes
+_LEAST, _MOST = 16, 64  # values of a packet
+_JOB_BITS, _WORD = 2, 32  # of the field that the network writes, and of the largest
 _STEPS = 5000
 _CELLS = 4  # of each slot, so that no design has a place of its own for every chunk
 _NAME = re.compile("[A-Za-z][A-Za-z0-9_]{0,30}")
@@ -118,12 +118,18 @@ def placed(said: Any, cells: int, device: str = "tofino1") -> Switch:
     Misread
         If it is no program.
     """
-    program = Recorded(said)
-    if program.fields.get("job") != JOB_BITS or not LEAST <= program.lanes <= MOST:
-        raise Refused(text("ex4.layout", bits=JOB_BITS, least=LEAST, most=MOST, fields=program.fields, lanes=program.lanes))
+    try:
+        program = Recorded(said)
+    except ValueError as error:  # the size of a register
+        raise Refused(str(error)) from error
+    sound = all(0 <= bits <= _WORD for bits in program.fields.values()) and _LEAST <= program.lanes <= _MOST
+    if program.fields.get("job") != _JOB_BITS or not sound:
+        given = f"{dict(program.fields)}, {program.lanes}"
+        raise Refused(text("ex4.layout", bits=_JOB_BITS, least=_LEAST, most=_MOST, given=given))
     wide = [r for r in program.registers if r.lanes]
     if sum(r.size * (1 + r.pair) for r in wide) > _CELLS * cells or any(r.lanes != program.lanes for r in wide):
-        raise Refused(text("ex4.cells", most=_CELLS * cells, got=", ".join(f"{r.name}: {r.size} x {r.lanes}" for r in wide)))
+        given = ", ".join(f"{r.name}: {r.size} x {r.lanes}" for r in wide)
+        raise Refused(text("ex4.cells", most=_CELLS * cells, got=given))
     try:
         return Switch(program, device)
     except Refused:
@@ -143,7 +149,7 @@ def _well_formed(said: Any) -> bool:
         sound = all(op in ("begin", "memory", "end", "look") or (op in ARITHMETIC | CONDITIONS if args else _leaf(op))
                     for op, args, _ in steps)  # fmt: skip
         return bool(
-            all(kinds) and all(type(n) is int for n in numbers) and sound and len(steps) <= _STEPS
+            all(kinds) and all(type(row[2]) is bool for row in registers) and all(type(n) is int for n in numbers) and sound and len(steps) <= _STEPS
             and len(ends) == len(fields) + 1 + len(said["actions"]) and set(said["actions"]) <= {REPLY, MULTICAST}
             and all(0 <= i < n for n, (_, args, _) in enumerate(steps) for i in args)
         )  # fmt: skip

@@ -25,6 +25,7 @@ Header = dict[str, int]
 Packet = tuple[Header, list[int]]
 # illustrative: a link of 100 Gb/s, and what a network between a few machines may do to packets
 _RATE, _DELAY, _LATE, _LIMIT = 12.5e9, 2e-6, 200e-6, 50e-3  # [B/s], [s]
+_SHORT = 2e-3  # so many calls in less time come from timers below a round trip [s]
 _MOST = 4000  # calls of workers' methods in a run
 _TWICE = 2  # times its values, that a worker may receive where nothing is lost
 _SMALLEST = 2**16  # of the values, so that numbers of slots or chunks in a payload are not taken for them
@@ -88,7 +89,8 @@ class Run:
         self.faulty, self.late, self.stranger, self.timers = faults, late, stranger, timers
         self.dead, self.dies = dead, self.rng.randrange(2, 9) if dead >= 0 else 0
         self.members = [(job, rank) for job in range(jobs - stranger) for rank in range(workers)]
-        self.faults, self.problem = dict[str, str](), None
+        self.faults = dict[str, str]()
+        self.problem: Unanswered | None = None
 
     # What happens ----------------------------------------------------------------------------------------------------
 
@@ -120,6 +122,7 @@ class Run:
         self.events = list[tuple[float, int, str, int, tuple[Any, ...]]]()
         self.serial, self.now, self.free = itertools.count(), 0.0, Counter[tuple[str, int]]()
         self.totals, self.finish = dict[int, Any](), dict[int, float]()
+        self.burst = False  # whether one timer has sent several packets
         self.calls, self.words = Counter[int](), Counter[tuple[str, int]]()
 
     def next(self, answer: Any) -> Any:
@@ -142,9 +145,11 @@ class Run:
                 self._arrives(who, *what)
             elif who != self.dead or self.calls[who] < self.dies:
                 self.calls[who] += 1
-                self._took(who, (yield [kind, who, *what]))
-                if sum(self.calls.values()) > _MOST:
-                    self.faults["storm"] = text("ex4.storm", most=f"{_MOST:,}", time=units.format_time(self.now))
+                sent = len(self._took(who, (yield [kind, who, *what])))
+                self.burst |= kind == "timeout" and sent > 1
+                if sum(self.calls.values()) > _MOST or len(self.events) > 10 * _MOST:
+                    name = "storm" if self.burst or self.now < _SHORT else "hangs"
+                    self.faults[name] = text("ex4.storm", most=f"{_MOST:,}", time=units.format_time(self.now))
 
     def _at(self, time: float, kind: str, who: int, *what: Any) -> None:
         heapq.heappush(self.events, (time, next(self.serial), kind, who, what))
@@ -154,13 +159,13 @@ class Run:
         # Where one is dead, the others of its job get some time to report what cannot be right.
         return all(who in self.finish and self.now > (1 + (self.dead >= 0)) * self.finish[who] for who in must)
 
-    def _took(self, who: int, answer: Any) -> None:
-        """Send the packets of a worker, and judge its total."""
+    def _took(self, who: int, answer: Any) -> list[Packet]:
+        """Send the packets of a worker, judge its total, and return the packets."""
         try:
             packets, total, timer = checked(answer, self.switch.program.fields, self.switch.program.lanes)
         except (Misread, ValueError, TypeError, AttributeError) as error:
             self.faults["packet"] = str(error)
-            return
+            return []
         for header, values in packets:
             self._move("up", who, "up", header, [self.wire.get(v, v) for v in values])
             if self.timers and timer is not None:
@@ -172,6 +177,7 @@ class Run:
                 self.faults["around"] = text("ex4.around", worker=rank)
             elif total != self.right[job]:
                 self.faults["wrong"] = text("ex4.wrong", worker=rank, job=job)
+        return packets
 
     def _move(self, way: str, link: int, kind: str, *packet: Any) -> None:
         """Put a packet on a link: it may be lost, doubled or late."""

@@ -62,31 +62,25 @@ def played(ask: Ask, rng: Rng, id: str, functions: Sequence[str], kinds: Mapping
         whole += kind.share * (1 - len(bad) / kind.sets)
     if not first:
         return Verdict(round(whole, 9))
-    if first[1].problem and not whole:
+    said, mistake, ladder = _explained(crew, *first, calm=kinds is CALM)
+    if first[1].problem and not whole and not ladder:
         raise first[1].problem
-    said, mistake = _explained(crew, *first, calm=kinds is CALM)
     return Verdict(round(whole, 9), tuple(said), mistake)
 
 
-def _explained(crew: Crew, kind: str, run: Run, *, calm: bool) -> tuple[list[str], str]:
-    """Return what was wrong in a run, the shortest trace to it, and the name of the mistake."""
+def _explained(crew: Crew, kind: str, run: Run, *, calm: bool) -> tuple[list[str], str, Ladder | None]:
+    """Return what was wrong in a run, the name of the mistake, and the shortest trace to it, if there is one."""
     fault, sentence = next(iter(run.faults.items()))
+    ladder = None
     said, mistake = [text("ex4.run", kind=text(f"ex4.kind.{kind}")), sentence], _NAMED.get(fault, "")
-    if fault in ("wrong", "hangs", "outside", "storm"):
-        if ladder := ladder_of(crew, calm=calm, stranger=run.jobs > 1, first=fault in ("hangs", "storm")):
+    if fault in ("wrong", "hangs", "outside") or (run.problem and run.problem.problem == "raised"):
+        if found := shortest(crew, faults=0 if calm else 3, stranger=run.jobs > 1, hangs=fault == "hangs"):
+            ladder = Ladder(*found)
             mistake = ladder.mistake()
             faults = sum(map(is_fault, ladder.moves))
-            said += [text("ex4.trace", n=len(ladder.moves), faults=faults), *ladder.lines[:_MOST_LINES]]
+            said += [text("ex4.trace", n=len(ladder.moves), faults=faults), *ladder.numbered()[:_MOST_LINES]]
             said += [text("ex4.see", functions=f"{crew.program}, {crew.worker}")]
-    return [*said, *([text(f"mis.{mistake}")] if mistake else [])], mistake
-
-
-def ladder_of(crew: Crew, *, calm: bool, stranger: bool, first: bool = False) -> Ladder | None:
-    """Return the shortest trace that breaks a program and its worker: ``first`` one that never ends, or a wrong sum."""
-    for hangs in (first, not first):
-        if found := shortest(crew, faults=0 if calm else 3, stranger=stranger, hangs=hangs):
-            return Ladder(*found)
-    return None
+    return [*said, *([text(f"mis.{mistake}")] if mistake else [])], mistake, ladder
 
 
 def trace(functions: Sequence[Callable[..., Any]], *, tenant: bool = False, calm: bool = False) -> "Picture | str":
@@ -107,10 +101,10 @@ def trace(functions: Sequence[Callable[..., Any]], *, tenant: bool = False, calm
     crew = Crew(_asker(tuple(names), list(functions)), names)
     try:
         crew.switch(2, 1 + tenant, 1)
-        ladder = ladder_of(crew, calm=calm, stranger=tenant)
+        found = shortest(crew, faults=0 if calm else 3, stranger=tenant, hangs=True)
     except (Unanswered, Refused, Misread) as error:
         return error.said if isinstance(error, Unanswered) else str(error)
-    return ladder.picture() if ladder else text("ex4.unbroken")
+    return Ladder(*found).picture() if found else text("ex4.unbroken")
 
 
 def _example(rng: Rng) -> Any:

@@ -7,6 +7,7 @@ that has happened to it: whatever its code keeps where, its methods are called a
 not arrived when it breaks may be late or lost.
 """
 
+import itertools
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -24,8 +25,9 @@ Move = tuple[str, int, int]  # what happens, to which worker, and with which of 
 Found = tuple[list[Move], "Broken"]
 _TOKEN_BITS = 24  # of all workers' values together; the stranger's is above
 STRANGER = 1 << _TOKEN_BITS
-_STATES, _HANGS = 60_000, 1500  # most states, and most of those of which it is asked if they hang
+_STATES, _HANGS = 45_000, 1500  # most states, and most of those of which it is asked if they hang
 _ROUNDS, _CALM = 10, 300  # of timers that run out, and moves, until it is said that somebody waits for ever
+_AT_ONCE = 32  # packets that a worker may send in one call of its methods
 _MEMORY = 1 << 26  # of all snapshots of the registers [B]
 
 
@@ -41,9 +43,9 @@ class State(NamedTuple):
 
 
 class Broken(NamedTuple):
-    """How it ends: which worker, and its total; or what the switch has refused."""
+    """How it ends: which worker, and its total; or what it, or the switch, cannot do."""
 
-    kind: str  # wrong, outside or hangs
+    kind: str  # wrong, stopped, outside or hangs
     worker: int
     total: Any
     again: bool = False  # whether somebody sent again before all hung
@@ -76,7 +78,7 @@ class Search:
         Whether another tenant sends.
     """
 
-    def __init__(self, crew: Crew, workers: int = 2, slots: int = 1, chunks: int = 1, *, stranger: bool = False) -> None:
+    def __init__(self, crew: Crew, workers: int, slots: int, chunks: int, *, stranger: bool = False) -> None:
         self.crew, self.n, self.chunks = crew, workers, chunks
         self.slots, self.jobs = slots, 1 + stranger
         self.switch = crew.switch(workers, self.jobs, slots)
@@ -97,8 +99,15 @@ class Search:
             values = np.repeat(self.token[w], self.lanes).astype(np.int32)
             about = {"rank": w, "workers": self.n, "job": 0, "slots": self.slots, "values": values}
             orders = [["new", 0, about], *(self._order(*event) for event in history[1:])]
-            answer = self.crew.ask(self.crew.worker, desk("play", orders=orders))
+            try:
+                answer = self.crew.ask(self.crew.worker, desk("play", orders=orders))
+            except Unanswered as error:
+                if error.problem != "raised" or event[0] == "start":
+                    raise
+                return state, Broken("stopped", w, error.said)
             packets, total, timer = checked(answer, self.switch.program.fields, self.lanes)
+            if len(packets) > _AT_ONCE:
+                raise Misread("too many to try all orders")
             sent = tuple(self.packets.of((tuple(sorted(header.items())), tuple(values))) for header, values in packets)
             self._answers[number] = sent, total, sent if timer is not None else ()
         sent, total, timers = self._answers[number]
@@ -143,8 +152,8 @@ class Search:
             state, _ = self.react(state, w, "start")
         bits = {f: b for f, b in self.switch.program.fields.items() if f != "job"}
         heard = dict.fromkeys(self.packets[number][0] for sent in state.up for number in sent)
-        changed = (tuple((f, new if f == field else v) for f, v in header) for header in heard
-                   for field in bits for new in ((1 << bits[field]) - 1, dict(header)[field] ^ 1) if bits[field])  # fmt: skip
+        changed = (tuple({**dict(header), field: new}.items()) for header in heard for field, b in bits.items()
+                   for new in ((1 << b) - 1, dict(header)[field] ^ 1) if b)  # fmt: skip
         headers = dict.fromkeys((*heard, *changed)) if self.jobs > 1 else ()
         self.strange = [self.packets.of((header, (STRANGER,) * self.lanes)) for header in headers]
         return state
@@ -162,7 +171,8 @@ class Search:
         for way, w, queue in queues:
             for i in range(len(queue)):
                 if queue[i] not in queue[:i]:
-                    yield from ((f"{way} {how}".strip(), w, i) for how in ["twice", *["lost"] * losses, *[""] * (i > 0)])
+                    ways = [f"{way} twice", *[f"{way} lost"] * losses, *[way] * (i > 0)]
+                    yield from ((kind, w, i) for kind in ways)
         yield from (("stranger", -1, i) for i in range(len(self.strange)))
 
     def after(self, state: State, move: Move) -> tuple[State, Broken | None]:
@@ -175,8 +185,10 @@ class Search:
             number = state.timers[w][i]
             return self.react(state._replace(timers=put(state.timers, w, _without(state.timers[w], i))), w, way, number)
         number = self.strange[i] if way == "stranger" else getattr(state, way)[w][i]
-        if way != "stranger" and how != "twice":
-            state = state._replace(**{way: put(getattr(state, way), w, _without(getattr(state, way)[w], i))})
+        if way == "up" and how != "twice":
+            state = state._replace(up=put(state.up, w, _without(state.up[w], i)))
+        elif way == "down" and how != "twice":
+            state = state._replace(down=put(state.down, w, _without(state.down[w], i)))
         if how == "lost":
             return state, None
         if way == "down":
@@ -191,7 +203,7 @@ class Search:
         return state._replace(registers=registers, down=down), None
 
     def hangs(self, state: State) -> Found | None:
-        """Return what still arrives, and who waits for ever, if no more goes wrong and timers fire when all is quiet."""
+        """Return what still arrives, and who waits for ever if no more goes wrong and timers fire when all is quiet."""
         again, arrived, moves = False, list[Move](), list[Move]()
         state = state._replace(faults=0)
         for _ in range(_ROUNDS):
@@ -245,20 +257,22 @@ _SMALL = ((2, 1, 1), (2, 1, 2), (2, 1, 3), (2, 2, 3), (3, 1, 2))
 
 def shortest(crew: Crew, *, faults: int = 3, stranger: bool = False, hangs: bool = False
              ) -> tuple[Search, list[Move], Broken] | None:  # fmt: skip
-    """Return the first small job that can be broken with the fewest faults, and the fewest moves that do it."""
-    left, searches = _HANGS if hangs else _STATES, dict[Any, Search]()
-    for many in range(faults + 1):
+    """Return a small job, and the fewest moves that break it with the fewest faults; with as many, a wrong sum first.
+
+    ``hangs`` says whether runs that never end are looked for, too.
+    """
+    left, searches = {False: _STATES, True: _HANGS}, dict[Any, Search]()
+    for many, waits in itertools.product(range(faults + 1), (False, True)[: 1 + hangs]):
         for small in _SMALL:
+            if left[waits] <= 0:
+                break
             try:
-                search = searches.get(small) or Search(crew, *small, stranger=stranger)
-                searches[small] = search
-                if found := search.run(many, hangs, left):
+                search = searches[small] = searches.get(small) or Search(crew, *small, stranger=stranger)
+                if found := search.run(many, waits, left[waits]):
                     return search, *found
             except (Unanswered, Misread, ValueError, TypeError, AttributeError):
                 return None  # the code has other trouble, which is told
-            left -= search.states
-            if left <= 0:
-                return None
+            left[waits] -= search.states
     return None
 
 

@@ -7,9 +7,11 @@ from typing import Any, NamedTuple
 
 from fabriclab import units
 from fabriclab.exercises import Ask, Rng, Unanswered, Verdict
-from fabriclab.exercises.parts import UNIT, Misread, near, number
+from fabriclab.exercises.parts import Misread, near, number
 from fabriclab.registry import register
 from fabriclab.texts import text
+
+from .programs import PRELUDE
 
 Slips = Mapping[str, float]
 
@@ -36,7 +38,7 @@ class Part(NamedTuple):
 
 
 def _shown(value: float, kind: str) -> str:
-    return {"time": units.format_time, "size": units.format_size}.get(kind, lambda v: f"{v:.6g}")(value)
+    return units.format_time(value) if kind == "time" else f"{value:,.0f} B" if kind == "size" else f"{value:.6g}"
 
 
 def _called(ask: Ask, part: Part, n: int) -> tuple[list[str], str] | None:
@@ -55,9 +57,8 @@ def _called(ask: Ask, part: Part, n: int) -> tuple[list[str], str] | None:
             continue
         name = next((slip for slip, wrong in want.slips.items() if near(value, wrong, 1e-3)), "").partition("/")[0]
         call = f"{part.name}({', '.join(f'{a:.6g}' if isinstance(a, float) else str(a) for a in args)})"
-        unit = f" {UNIT[want.kind]}" if want.kind in ("rate",) else ""
-        said = [text("ex4.number", call=call, got=_shown(value, want.kind) + unit,
-                     truth=_shown(want.value, want.kind) + unit, percent=f"{100 * want.within:g}")]  # fmt: skip
+        shown = [_shown(v, want.kind) for v in (value, want.value)]
+        said = [text("ex4.number", call=call, got=shown[0], truth=shown[1], percent=f"{100 * want.within:g}")]
         return [*said, *([text(f"mis.{name}")] if name else [])], name
     return None
 
@@ -102,10 +103,13 @@ def _gain(rng: Rng) -> Case:
     n = int(rng.integers(3, 33))
     times = {"n times faster": float(n), "n times faster/others": n - 1.0, "factor taken as 2": 2.0}
     tree, nvls = 2 * (n - 1) / n, 2 * (n - 1) / (n + 1)
-    return (n,), (Want(tree, "", 0.005, times), Want(nvls, "", 0.005, {**times, "own part of the result forgotten": tree}))
+    server = {**times, "own part of the result forgotten": tree}
+    return (n,), (Want(tree, "", 0.005, times), Want(nvls, "", 0.005, server))
 
 
-@register("question", "ex4-a", functions=("wire", "gain"), points=10, example=lambda rng: _wire(rng)[0])
+@register(
+    "question", "ex4-a", functions=("wire", "gain"), points=10, example=lambda rng: _wire(rng)[0], prelude=PRELUDE
+)
 def bounds(ask: Ask, rng: Rng) -> Verdict:
     """Judge bytes on a worker's link and the best possible gain, before anything is written."""
     return judged(ask, [Part("wire", 0.5, _cases(rng, _wire)), Part("gain", 0.5, _cases(rng, _gain))])
@@ -172,7 +176,8 @@ def _pool(rng: Rng, d: Design) -> Case:
     need = d.trip(rate, delay) * rate / d.packet
     one = delay * rate / d.packet
     slips = {"one way taken for the round trip": math.ceil(one), "one way taken for the round trip/": one,
-             "one way taken for the round trip/packet": math.ceil(one + 1), "bytes for packets": need * d.packet}  # fmt: skip
+             "one way taken for the round trip/packet": math.ceil(one + 1),
+             "bytes for packets": need * d.packet}  # fmt: skip
     return (rate, delay), (Want(math.ceil(need), "", 0.05, slips, 2.0),)
 
 
@@ -180,7 +185,8 @@ def _fewest(rng: Rng, d: Design) -> Case:
     n, (rate, delay) = int(rng.integers(4, 33)), _link(rng)
     full = d.trip(rate, delay) * rate / d.packet
     least = d.trip(rate, delay) * rate * n / (2 * (n - 1)) / (4 * d.lanes)
-    return (n, rate, delay), (Want(math.ceil(least), "", 0.05, {"full link for the ring's rate": math.ceil(full)}, 2.0),)
+    slips = {"full link for the ring's rate": math.ceil(full)}
+    return (n, rate, delay), (Want(math.ceil(least), "", 0.05, slips, 2.0),)
 
 
 def _clean(rng: Rng) -> Case:
@@ -192,7 +198,7 @@ def _clean(rng: Rng) -> Case:
 
 @register(
     "question", "ex4-e", functions=("design", "times", "pool", "fewest", "clean"), points=15,
-    example=lambda rng: _times(rng, Design(32, 12, 64), True)[0],
+    example=lambda rng: _times(rng, Design(32, 12, 64), True)[0], prelude=PRELUDE,
 )  # fmt: skip
 def pays(ask: Ask, rng: Rng) -> Verdict:
     """Judge where a declared design beats a ring, and where it stops: in size, pool, and loss."""
@@ -215,7 +221,8 @@ def pays(ask: Ask, rng: Rng) -> Verdict:
 def _tenants(rng: Rng) -> Case:
     lanes, places, need = int(16 * 2 ** rng.integers(3)), int(rng.integers(2, 4)), int(rng.integers(20, 200))
     memory = int(rng.integers(200, 2000)) * 4096
-    slips = {"one place for each slot": memory // (4 * lanes * need), "bytes for values": memory // (lanes * places * need)}
+    slips = {"one place for each slot": memory // (4 * lanes * need),
+             "bytes for values": memory // (lanes * places * need)}  # fmt: skip
     return (memory, lanes, places, need), (Want(memory // (4 * lanes * places * need), "", 0.0, slips),)
 
 
@@ -241,7 +248,8 @@ def _extra(rng: Rng) -> Case:
     )
 
 
-@register("question", "ex4-f", functions=("tenants", "speed", "extra"), points=10, example=lambda rng: _speed(rng)[0])
+@register("question", "ex4-f", functions=("tenants", "speed", "extra"), points=10, example=lambda rng: _speed(rng)[0],
+          prelude=PRELUDE)  # fmt: skip
 def run_it(ask: Ask, rng: Rng) -> Verdict:
     """Judge slots of tenants, failures with a fallback, and costs."""
     return judged(ask, [Part("tenants", 0.3, _cases(rng, _tenants)), Part("speed", 0.4, _cases(rng, _speed)),

@@ -38,8 +38,9 @@ def described(made):
             known[id(value)] = len(steps) - 1
         steps.append(["end", [number(value) for value in (*register.new, register.out)], []])
     wanted = [*packet.fields.values(), packet.payload, *(when for _, when in packet.actions)]
+    ends = [number(value_of(value)) for value in wanted]
     return {
-        "fields": dict(made.fields), "lanes": index(made.lanes), "steps": steps, "ends": [number(value_of(v)) for v in wanted],
+        "fields": dict(made.fields), "lanes": index(made.lanes), "steps": steps, "ends": ends,
         "registers": [[r.name, index(r.size), bool(r.pair), index(r.lanes)] for r in made.registers],
         "actions": [action for action, _ in packet.actions],
     }  # fmt: skip
@@ -56,7 +57,7 @@ def obey(crew, cls, order):
     else:
         sent = getattr(crew[who], what, lambda *_: ())(*map(dict, rest))
     worker = crew[who]
-    packets = [[{f: index(v) for f, v in dict(header).items()}, [index(v) for v in values]] for header, values in sent or ()]
+    packets = [[{f: index(v) for f, v in dict(header).items()}, [*map(index, values)]] for header, values in sent or ()]
     total = getattr(worker, "total", None)
     return [packets, None if total is None else np.ravel(total).tolist(), getattr(worker, "timer", None)]
 
