@@ -41,8 +41,8 @@ class Own:
 
     ended_by = ""
 
-    def session(self, cells: Sequence[str]) -> Self:
-        """Run the cells in a new namespace."""
+    def session(self, cells: Sequence[str], prelude: str = "") -> Self:
+        """Run the cells in a new namespace; the library is here, so the prelude is not needed."""
         self._names: dict[str, Any] = {"__name__": "__main__"}
         found = [self._attempt(exec, code, self._names) for code in cells]
         self.cells = next((outcome for outcome in found if not outcome.ok), Outcome())
@@ -84,14 +84,14 @@ def grade_cells(box: Box, key: str, question: Question, cells: list[str], studen
 
     The record holds all that a replay needs besides the key and the limits.
     """
-    session = box.session(cells)
+    session = box.session(cells, question.prelude)
     outcomes, ended = [session.cells], dict[str, Outcome]()
 
     def ask(name: str, /, *args: Any) -> Any:
         nonlocal session
         if name not in ended:
             if session.ended_by:  # a function that ended its session costs the others nothing
-                session = box.session(cells)
+                session = box.session(cells, question.prelude)
                 outcomes.append(session.cells)
             outcomes.append(session.call(name, *args))
             if session.ended_by:

@@ -65,7 +65,7 @@ class Submission:
         the first one that is not the stub, else the first.
         """
         any_of = "|".join(functions) or "(?!)"
-        named = re.compile(rf"^(?:def\s+(?:{any_of})\b|(?:{any_of})\s*=)", re.MULTILINE)
+        named = re.compile(rf"^(?:(?:def|class)\s+(?:{any_of})\b|(?:{any_of})\s*=)", re.MULTILINE)
 
         def rank(n: int) -> tuple[bool, bool, int]:
             source = self.cells[n].source
