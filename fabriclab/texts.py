@@ -1,6 +1,7 @@
 """Every sentence that people read comes from one table per language.
 
-``FABRICLAB_LANGUAGE`` names the file of another table.
+``FABRICLAB_LANGUAGE`` names the file of another table. A sentence says how its numbers are written: ``{n:,}``, or
+``{end:time}``, ``{r:rate}`` and ``{s:size}`` for a float in SI units.
 """
 
 import functools
@@ -9,7 +10,17 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from fabriclab import units
+
+_WITH_UNIT = {"time": units.format_time, "rate": units.format_rate, "size": units.format_size}
 _ENGLISH = str(Path(__file__).with_name("texts_en.json"))
+
+
+class _Number(float):
+    """A number as sentences write it."""
+
+    def __format__(self, spec: str) -> str:
+        return _WITH_UNIT[spec](self) if spec in _WITH_UNIT else super().__format__(spec)
 
 
 @functools.cache
@@ -33,7 +44,7 @@ def table() -> Mapping[str, str]:
 
 def text(key: str, /, **fields: object) -> str:
     """Return the sentence ``key`` with its fields filled in."""
-    return table()[key].format(**fields)
+    return table()[key].format(**{k: _Number(v) if isinstance(v, float) else v for k, v in fields.items()})
 
 
 def keys(start: str) -> list[str]:

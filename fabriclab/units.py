@@ -14,7 +14,8 @@ from types import MappingProxyType
 
 Quantity = float | int | str
 
-# Units with their quantity, factor to SI and prefixes; examples for errors; words that people write for a unit.
+# Units with their quantity, factor to SI and prefixes; examples for errors; words that people write for a unit; the
+# units that a prefix alone may stand for; the least and the largest plausible number, null for none, and their unit.
 _TABLE = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
 _DECIMAL, _BINARY, _SMALL = (_TABLE["prefixes"][name] for name in ("decimal", "binary", "small"))
 # Every spelling that is understood -> quantity, factor to SI.
@@ -27,12 +28,8 @@ _NUMBER = r"[-+]?(?:\d+(?:_\d+)*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _FORM = re.compile(rf"\s*({_NUMBER})\s*(\S.*?)?\s*\Z")
 _LOOSE = re.compile(r"\s*([-+]?[\d.,][\d.,_'\s]*?(?:[eE][-+]?\d+)?)\s*([^\d\s.,_'].*?)?\s*\Z")
 _LONG_TEXT = 100  # characters
-_EXAMPLE, _WORDS = _TABLE["examples"], _TABLE["words"]
-_BARE = {"rate": ("b/s", "B/s"), "size": ("b", "B"), "speed": ("FLOP/s",), "work": ("FLOP",)}
-# A plain float cannot say whether it is Gb/s or GB/s, so a value no real part has is refused.
-_PLAUSIBLE = {
-    "rate": (1e6, 1e14, "B/s"), "time": (0.0, math.inf, "s"), "size": (0.0, 1e21, "B"), "length": (0.0, 1e8, "m"),
-}  # fmt: skip
+# A plain float cannot say whether it is Gb/s or GB/s, so a value no real part has is refused as not plausible.
+_EXAMPLE, _WORDS, _BARE, _PLAUSIBLE = (_TABLE[name] for name in ("examples", "words", "bare", "plausible"))
 
 
 def parse(value: Quantity, quantity: str, name: str = "value") -> float:
@@ -134,8 +131,9 @@ def _numbers(digits: str) -> list[str]:
 
 def _checked(value: Quantity, quantity: str, name: str, longest: float = math.inf) -> float:
     number = parse(value, quantity, name)
-    low, high, unit = _PLAUSIBLE[quantity]
-    if not low <= number <= (high := min(high, longest)):
+    low, most, unit = _PLAUSIBLE[quantity]
+    high = min(most or math.inf, longest)
+    if not low <= number <= high:
         raise ValueError(f"{name} must be within {low:g}..{high:g} {unit}, got {value!r}; write {_EXAMPLE[quantity]}")
     return number
 

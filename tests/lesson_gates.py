@@ -216,8 +216,6 @@ def gate_predictions(nb: Any, name: str, earlier: Mapping[str, Any]) -> Iterator
 def gate_questions(nb: Any, name: str) -> Iterator[str]:
     table = questions()
     asked = set(where(nb, "check"))
-    if any(name == "drill" and first is None for cell in cells(nb, "code") for name, first in calls(cell)):
-        asked |= {q.id for q in table.values() if q.drill.startswith("units/")}
     for number in where(nb, "drill"):
         asked |= {q.id for q in table.values() if q.drill == f"units/{number}"}
     if unknown := asked - table.keys():

@@ -59,7 +59,7 @@ def test_law_every_row_has_its_evidence(table, spec):
         assert spec.kind == (known[named[0]]["kind"] if named else "estimate")
     if "memory" in keys:
         assert "from memory, not confirmed" in spec.note
-    assert ("not confirmed" in repr(spec)) == ("not confirmed" in spec._repr_html_().split("<td>")[6]) == (
+    assert ("not confirmed" in repr(spec)) == ("not confirmed" in spec._repr_html_().split("<td>")[5]) == (
         spec.confidence == "C" or "memory" in keys)  # fmt: skip
 
 

@@ -21,7 +21,7 @@ from test_topologies import hops_from
 from fabriclab import catalog, registry, routing, topologies, units
 from fabriclab.core import FabricBuilder, Flows, load, save
 from fabriclab.errors import TooLarge
-from fabriclab.topologies._clos import down_ports
+from fabriclab.topologies._switches import down_ports
 
 ROWS = (Path(__file__).parent / "data" / "topology_reference.csv").read_text(encoding="utf-8").splitlines()
 REFERENCE = [r for r in csv.DictReader(ROWS) if r["id"].startswith(("fattree_k", "leafspine_k"))]

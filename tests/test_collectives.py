@@ -64,8 +64,8 @@ def block_slices(count, schedule):
     return [slice(a, b) for a, b in pairwise(edges.tolist())]
 
 
-def crossbar(schedule, size, alpha, beta, gamma, *, contention):
-    """Time a schedule on a crossbar step by step: the busiest port, or the longest transfer, and the busiest rank adds.
+def crossbar(schedule, size, alpha, beta, gamma):
+    """Time a schedule on a crossbar step by step: the busiest port passes its bytes, and the busiest rank adds.
 
     A block has the same part of every array; a switch has a port for each of its neighbours.
     """
@@ -78,7 +78,7 @@ def crossbar(schedule, size, alpha, beta, gamma, *, contention):
                  ((step.source, step.target), (step.target, step.source))]  # fmt: skip
         busiest = max(np.bincount(port, weights=moved).max() for port in ports)
         added = np.bincount(step.target, weights=moved * step.reduce, minlength=n)[:n].max()
-        total += alpha + (busiest if contention else moved.max()) / beta + gamma * added
+        total += alpha + busiest / beta + gamma * added
     return total
 
 
@@ -167,8 +167,8 @@ def test_nvls_moves_what_its_bound_says_and_pipelines_towards_it():
     assert shot.sent()[:8].tolist() == shot.received()[:8].tolist() == [1 + 1 / 8] * 8
     assert build("all_reduce", "nvls_one_shot", 8).sent()[:8].tolist() == [8] * 8
     assert build("all_reduce", "aggregation_tree", 8, radix=2).sent().tolist() == [1] * 8 + [3] * 6 + [2]
-    times = [crossbar(build("all_reduce", "nvls_two_shot", 8, segments=k, pipelined=True), 1e9, 0, 1e9, 0,
-                      contention=True) for k in (1, 4, 256)]  # fmt: skip
+    times = [crossbar(build("all_reduce", "nvls_two_shot", 8, segments=k, pipelined=True), 1e9, 0, 1e9, 0)
+             for k in (1, 4, 256)]  # fmt: skip
     assert times[0] == pytest.approx(2 + 2 / 8)
     assert 1 + 1 / 8 < times[2] < 1.02 * (1 + 1 / 8) < times[1]
 
@@ -184,9 +184,9 @@ def test_the_double_tree_pipelines_towards_twice_the_array():
     assert tree.sent().max() == tree.received().max() == 2
     assert tree.n_steps == 8
     full = build("all_reduce", "double_tree", 16, segments=256, pipelined=True)
-    assert 2 < crossbar(full, 1e9, 0, 1e9, 0, contention=True) < 2.06
+    assert 2 < crossbar(full, 1e9, 0, 1e9, 0) < 2.06
     binomial = build("all_reduce", "binomial_tree", 16, segments=256, pipelined=True)
-    assert crossbar(binomial, 1e9, 0, 1e9, 0, contention=True) > 4
+    assert crossbar(binomial, 1e9, 0, 1e9, 0) > 4
 
 
 def test_a_hierarchical_all_reduce_leaves_servers_along_rails_only():
@@ -292,7 +292,6 @@ def test_one_rank_is_identity_in_zero_steps(name):
     assert out.tolist() == buffer.tolist()
     assert not np.shares_memory(out, buffer)
     assert collectives.closed_form(what, algorithm)(1e6, 1, 1.0, 1e9, 1e-9) == 0
-    assert collectives.closed_form(what, algorithm, contention=False)(1e6, 1, 1.0, 1e9, 1e-9) == 0
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -355,10 +354,8 @@ def test_many_ranks_too(name, n, data):
     buffers = inputs(what, n, n * n if what == "all_to_all" else n + 7, np.random.default_rng(n), np.int16)
     for a, b in zip(execute(schedule, buffers), expected(what, buffers, n_ranks=n, root=root), strict=True):
         np.testing.assert_array_equal(a, b)
-    for contention in (True, False):
-        form = collectives.closed_form(*name.split("."), contention=contention)
-        timed = crossbar(schedule, 1e9, 1e-6, 1e9, 1e-10, contention=contention)
-        assert form(1e9, n, 1e-6, 1e9, 1e-10) == pytest.approx(timed, rel=1e-11)
+    form, timed = collectives.closed_form(*name.split(".")), crossbar(schedule, 1e9, 1e-6, 1e9, 1e-10)
+    assert form(1e9, n, 1e-6, 1e9, 1e-10) == pytest.approx(timed, rel=1e-11)
 
 
 def options(draw):
@@ -403,10 +400,8 @@ def test_options_keep_definition_closed_form_and_bound(data):
         )
     else:
         assert max(schedule.sent()[:n].max(), schedule.received()[:n].max()) >= least_part(name, n) * (1 - 1e-12)
-    for contention in (True, False):
-        form = collectives.closed_form(*name.split("."), contention=contention, **more)
-        timed = crossbar(schedule, 1e9, 1e-6, 1e9, 1e-10, contention=contention)
-        assert form(1e9, n, 1e-6, 1e9, 1e-10) == pytest.approx(timed, rel=1e-11)
+    form, timed = collectives.closed_form(*name.split("."), **more), crossbar(schedule, 1e9, 1e-6, 1e9, 1e-10)
+    assert form(1e9, n, 1e-6, 1e9, 1e-10) == pytest.approx(timed, rel=1e-11)
 
 
 @given(st.sampled_from(NAMES), st.integers(2, 17), st.sampled_from([np.float32, np.float64]), st.integers(0, 60))
@@ -441,10 +436,8 @@ def test_the_closed_form_is_the_time_on_a_crossbar(name):
     for n in (*range(1, 34), 63, 65):
         schedule = build(what, algorithm, n, root=int(rng.integers(n)))
         size, alpha, beta, gamma = 10 ** rng.uniform([3, -6, 8, -12], [9, -3, 11, -8])
-        for contention in (True, False):
-            form = collectives.closed_form(what, algorithm, contention=contention)
-            timed = crossbar(schedule, size, alpha, beta, gamma, contention=contention)
-            assert form(size, n, alpha, beta, gamma) == pytest.approx(timed, rel=1e-12)
+        timed = crossbar(schedule, size, alpha, beta, gamma)
+        assert collectives.closed_form(what, algorithm)(size, n, alpha, beta, gamma) == pytest.approx(timed, rel=1e-12)
 
 
 def _hops(n):
@@ -499,14 +492,6 @@ def test_all_bytes_on_the_wire_are_those_of_the_formula(name):
         assert build(*name.split("."), n, root=n // 2).sent().sum() == pytest.approx(WIRE[name](n), rel=1e-12)
 
 
-def test_the_two_closed_forms_differ_where_a_rank_has_several_messages_at_once():
-    for name in NAMES:
-        forms = [collectives.closed_form(*name.split("."), contention=c)(1e9, 9, 0, 1e9) for c in (True, False)]
-        together = at_once(build(*name.split("."), 9))
-        assert (forms[0] > forms[1]) == (together > 1 and not name.startswith("barrier"))
-        assert not name.endswith("one_root") or together == 8
-
-
 @given(st.sampled_from(NAMES), st.integers(1, 40), st.integers(1, 4), st.booleans())
 def test_no_algorithm_beats_the_bounds_of_its_machine(name, n, segments, pipelined):
     what, algorithm = name.split(".")
@@ -514,7 +499,7 @@ def test_no_algorithm_beats_the_bounds_of_its_machine(name, n, segments, pipelin
     least = least_part(name, n)
     assert max(schedule.sent()[:n].max(), schedule.received()[:n].max()) >= least * (1 - 1e-12)
     size, alpha, beta = 1e8, 1e-5, 1e9
-    time = crossbar(schedule, size, alpha, beta, 0.0, contention=True)
+    time = crossbar(schedule, size, alpha, beta, 0.0)
     known = bounds(what, n, size, port_rate=beta, alpha=alpha, messages=max(at_once(schedule), 1),
                    machine=machine(name))  # fmt: skip
     assert known[0].seconds == pytest.approx(least * size / beta)
@@ -633,8 +618,6 @@ def test_options_are_refused_by_name():
         build("all_to_all", "direct", 6, traffic="x")
     with pytest.raises(ValueError, match=r"traffic must be a table \(8, 8\) of"):
         collectives.closed_form("all_to_all", "direct", traffic=[[1]])(1e6, 8, 0, 1e9)
-    with pytest.raises(ValueError, match=r"orders must be .* rows of different lengths"):
-        collectives.closed_form("all_reduce", "ring", contention=False, orders=[[0, 1, 2], [0]])(1e6, 3, 0, 1e9)
     assert build("all_to_all", "direct", 2, traffic=[[0, 1e308], [1e308, 1e308]]).parts.tolist() == [0, 0.5, 0.5, 0.5]
 
 

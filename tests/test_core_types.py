@@ -537,7 +537,7 @@ def stored(tmp_path, **changes):
 
 @pytest.mark.parametrize(("changes", "message"), [
     ({"version": 3}, "has version 3, this fabriclab reads up to 2; update fabriclab"),
-    ({"version": "x"}, "broken"),
+    ({"version": "x"}, "has version 'x', this fabriclab reads up to 2"),
     ({"format": "other"}, "has the format 'other', expected 'fabriclab'"),
     ({"value": {"type": "Secret", "fields": {}}}, "broken"),
     ({"value": {"type": "Changes", "fields": {"time": {"array": "a9"}}}}, "broken"),

@@ -1,6 +1,7 @@
 """What live views show: nothing hides anything else, and all of it can be read, heard and translated."""
 
 import itertools
+import json
 
 import numpy as np
 import pytest
@@ -9,9 +10,9 @@ import fabriclab as fl
 from fabriclab import collectives, metrics, operations, registry, topologies
 from fabriclab.checks import Refused, store
 from fabriclab.core import Result
+from fabriclab.texts import text
 from fabriclab.views import live
-from fabriclab.views.fabric_words import KEYS, key
-from fabriclab.views.scene import COLOUR
+from fabriclab.views.scene import COLOUR, KEYS, key
 
 FAT = topologies.build("fat_tree", k=4)
 LARGE = topologies.build("fat_tree", k=8)
@@ -593,3 +594,25 @@ def test_an_entry_with_the_name_of_a_section_is_not_forgotten_with_it(own_file):
     fl.ledger("everything", 1.0)
     with pytest.raises(Refused, match="ledger: other, everything"):
         fl.forget("everything")
+
+
+def test_what_has_failed_has_a_colour_of_its_own():
+    hurt = FAT.without(cables=[20], nodes=FAT.nodes("leaf")[:1])
+    scene = live.fabric(hurt, colour="failure").scene
+    drawn, rows = scene.layers["cables"].fields, scene.table
+    pairs = [f"{a} – {b}" for a, b in zip(rows["from"], rows["to"], strict=True)]
+    failed = {pair for pair, n in zip(pairs, rows["failed"], strict=True) if n}
+    red = {name for name, c in zip(drawn["names"], drawn["colour"], strict=True) if c == COLOUR["failed"]}
+    assert failed and red == failed and {*drawn["colour"]} == {COLOUR["failed"], COLOUR["grey"]}
+    floor = live.fabric(hurt, colour="failure", layout="floor").scene
+    dead = floor.table["failed links"] > 0
+    assert dead.any() and np.array_equal(floor.layers["nodes"].fields["colour"] == COLOUR["failed"], dead)
+
+
+def test_a_sentence_says_how_its_numbers_are_written(monkeypatch, tmp_path):
+    file = tmp_path / "language.json"
+    file.write_text(json.dumps({"x": "{a:time}, {b:rate}, {c:size}, {n:,}, {p:.1f}, {q}"}))
+    monkeypatch.setenv("FABRICLAB_LANGUAGE", str(file))
+    assert text("x", a=0.7, b=np.float64(5e10), c=2.0**20, n=1024, p=1 / 3, q=0.5) == (
+        "700 ms, 50.0 GB/s, 1 MiB, 1,024, 0.3, 0.5"
+    )

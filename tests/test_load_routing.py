@@ -123,7 +123,7 @@ def test_the_global_choice_lies_between_the_best_shares_and_each_way_alone(seed)
 
 
 @pytest.mark.parametrize("by", [None, 8, 16, 32])
-def test_the_global_choice_is_that_of_the_least_potential(by):
+def test_the_global_choice_is_that_of_the_least_potential(by, monkeypatch):
     """Its rounds come as near as they are told to: here 0.001% is left to gain."""
     flows = permutation(SMALL, 0) if by is None else shift(SMALL, by)
     rows = [routing.route(SMALL, flows, m) for m in ("minimal", "valiant")]
@@ -132,7 +132,9 @@ def test_the_global_choice_is_that_of_the_least_potential(by):
         **{k: np.concatenate([getattr(r, k) for r in rows])
            for k in ("link", "use", "flow", "share", "delay", "kind", "adaptive")},
     )  # fmt: skip
-    found = load(SMALL, flows, routing.settle(SMALL, flows, ways, tolerance=1e-5, most=20_000).routes)
+    monkeypatch.setattr(routing, "_REST", 1e-5)
+    monkeypatch.setattr(routing, "_ROUNDS", 20_000)
+    found = load(SMALL, flows, routing.settle(SMALL, flows, ways).routes)
     least = least_cost(SMALL, flows)
     assert potential(least) <= potential(found) * (1 + 1e-9)
     assert potential(found) == pytest.approx(potential(least), rel=1e-4)

@@ -330,7 +330,7 @@ def test_waiting_ranks_yield_where_not_each_has_a_core_to_itself(monkeypatch):
     ],
 )
 def test_wrong_arguments_are_refused_before_anything_starts(settings, words, monkeypatch):
-    monkeypatch.setattr(_launch, "_start", lambda *args: pytest.fail("a process was started"))
+    monkeypatch.setattr(_launch, "Popen", lambda *args, **more: pytest.fail("a process was started"))
     for function in (measure.all_reduce, measure.broadcast):
         with pytest.raises((ValueError, TypeError, TooLarge), match=words):
             function(**settings)
@@ -338,7 +338,7 @@ def test_wrong_arguments_are_refused_before_anything_starts(settings, words, mon
 
 @pytest.mark.parametrize("function", [measure.copy, measure.sockets, *(getattr(measure, what) for what in FOUR)])
 def test_what_is_no_size_is_refused_before_anything_starts(function, monkeypatch):
-    monkeypatch.setattr(_launch, "_start", lambda *args: pytest.fail("a process was started"))
+    monkeypatch.setattr(_launch, "Popen", lambda *args, **more: pytest.fail("a process was started"))
     for size in (None, True, b"4 MiB", {4: 8}, {4}, [[4, 8]], np.array([[4, 8]]), 3j, [None], iter([4])):
         with pytest.raises(TypeError, match=r'size must be a number or a string with a unit, got .*write "1 MiB"'):
             function(size)

@@ -53,7 +53,7 @@ def test_no_run_is_faster_than_the_bound_of_its_own_machine(way):
     at = [8] * collectives.build("all_reduce", way, 8).n_switches
     run = simulate("all_reduce", way, star, 1e9, segments=8, pipelined=True, switches=at)
     part = {"hosts": 2 * 7 / 8, "aggregation": 1, "nvls": 1 + 1 / 8}
-    own = "nvls" if way.endswith("shot") else "aggregation" if at else "hosts"
+    own = "nvls" if way.endswith("shot") else "aggregation" if at or way == "collnet" else "hosts"
     (port,) = run.bounds(port_rate="400 Gb/s")
     assert port.seconds == pytest.approx(part[own] * 1e9 / 50e9) and run.time >= port.seconds * (1 - 1e-9)
 
@@ -170,7 +170,7 @@ def test_each_size_of_a_sweep_is_a_run_with_all_its_options():
     fabric = topologies.build("leaf_spine", hosts=4, radix=4)
     runs = [simulate("all_reduce", "ring", fabric, size, **more).time for size in ("1 MB", "2 MB")]
     assert sweep("all_reduce", "ring", fabric, ["1 MB", "2 MB"], **more).time.tolist() == runs
-    with pytest.raises(TypeError, match="sweep has no option 'like'"):
+    with pytest.raises(TypeError, match="unexpected keyword argument 'like'"):
         sweep("all_reduce", "ring", fabric, ["1 MB"], like=None)
 
 
@@ -231,7 +231,7 @@ def test_odd_arguments_of_simulate_and_sweep_are_named():
     for name, value in (("seed", "a"), ("seed", 0.5), ("expand", "no")):
         with pytest.raises(TypeError, match=f"{name} must be"):
             simulate("all_reduce", "ring", fabric, "1 GB", **{name: value})
-    with pytest.raises(TypeError, match="sweep has no option 'nonsense'; it takes placement, root"):
+    with pytest.raises(TypeError, match="unexpected keyword argument 'nonsense'"):
         sweep("all_reduce", "ring", fabric, ["1 GB"], nonsense=1)
 
 

@@ -409,7 +409,7 @@ def test_display():
     found = fabriclab.estimate("oci_h100_2n", "all_reduce", "1 GiB")
     assert repr(found).startswith("<Estimate all_reduce of 1 GiB on 16 ranks: ")
     assert repr(found).endswith("by NVLSTree/Simple; NVLink binds>")
-    assert found._repr_html_().count("<tr>") == len(found.terms) + len(found.expected)
+    assert found._repr_html_().count("<tr>") == 1 + len(found.terms) + len(found.expected)
     text = str(report())
     assert "each system" in text
     assert "constants in 9 families of transport, fitted on 13 systems" in text

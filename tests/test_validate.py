@@ -100,7 +100,8 @@ def test_shape():
 def test_the_textbook_is_as_wrong_as_it_is():
     """Fixed by a run; the model that has to beat it is in test_tuner.py."""
     made = validate.table(validate.textbook)
-    assert {g: round(made.median(g), 2) for g in validate.REGIMES} == {"lat": 0.67, "mid": 0.68, "bw": 0.27}
+    medians = {g: round(np.nanmedian([r[g] for r in made.rows]), 2) for g in validate.REGIMES}
+    assert medians == {"lat": 0.67, "mid": 0.68, "bw": 0.27}
     ring = next(r for r in made.rows if r["sweep"] == "h100x8_ring")
     assert (round(ring["lat"], 2), round(ring["bw"], 2)) == (0.77, 0.21)
 
@@ -118,7 +119,7 @@ def test_law_the_measured_time_has_no_error_and_twice_of_it_one_of_100_percent()
 
 def test_law_a_missing_prediction_counts_as_wrong():
     half = validate.table(lambda about, size: None if size < 2**20 else validate.textbook(about, size))
-    assert half.median("lat") > 1e6
+    assert np.nanmedian([r["lat"] for r in half.rows]) > 1e6
     assert 0 < min(r["cover"] for r in half.rows) < max(r["cover"] for r in half.rows) == 1
     for bad in (math.inf, math.nan, 0.0, -1.0):
         assert validate.table(lambda about, size, bad=bad: bad).rows[0]["cover"] == 0
@@ -202,12 +203,10 @@ def test_no_measured_value_is_needed():
 
 def test_display():
     made = validate.table(validate.textbook)
-    assert repr(made) == "<ErrorTable of 67 sweeps: lat 67%, mid 68%, bw 27%>"
-    lines = str(made).splitlines()
-    assert len(lines) == 69
+    lines = repr(made).splitlines()
+    assert len(lines) == 68
     assert lines[0].split()[:4] == ["sweep", "collective", "ranks", "cover"]
-    assert lines[-1].split() == ["median", "of", "sweeps", "67%", "68%", "27%"]
-    assert made._repr_html_().count("<tr>") == 69
+    assert made._repr_html_().count("<tr>") == 68
     assert "nan" not in str(made)
     assert "none" in str(validate.table(lambda about, size: None))
     assert np.isnan(made.rows[8]["lat"])

@@ -458,9 +458,9 @@ def test_table_of_a_fabric_is_what_was_drawn(pictures, name):
         assert np.allclose(np.asarray(lines.get_colors())[:, :3], expected, atol=0.02)  # 64 shades
 
 
-@pytest.mark.parametrize("fabric", [None, star(8)])
-def test_table_of_a_timeline_is_what_was_drawn(fabric):
-    scene = scene_of(*graph_run(), fabric)
+@pytest.mark.parametrize("name", [None, star(8).name], ids=["numbers", "names"])
+def test_table_of_a_timeline_is_what_was_drawn(name):
+    scene = scene_of(*graph_run(), name)
     bars, ticks, lanes = (scene.layers[k].fields for k in ("bars", "x ticks", "lanes"))
     slope = np.polyfit([units.time(t) for t in ticks["texts"]], ticks["x"], 1)
     for column, x in (("start [s]", bars["x"]), ("finish [s]", bars["x"] + bars["w"])):

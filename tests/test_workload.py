@@ -383,7 +383,7 @@ def test_steps_without_layers_are_refused(pattern, times):
 @pytest.mark.parametrize(
     ("pattern", "options", "says"),
     [("pipelin", {}, "unknown workload 'pipelin'; choose one of broadcast, "),
-     ("broadcast", {"ranks": range(3), "way": "trees"}, "no 'trees'; did you mean 'tree'"),
+     ("broadcast", {"ranks": range(3), "way": "trees"}, "one of one_root, chain, tree, got 'trees'; did you mean"),
      ("broadcast", {"ranks": [0]}, "ranks must be 2 or more different ranks"),
      ("broadcast", {"ranks": [0, 9]}, "ranks must be within 0..8, got 9"),
      ("streaming", {"sources": [], "workers": [1]}, "sources must be 1 or more different ranks"),

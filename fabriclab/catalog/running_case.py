@@ -6,13 +6,11 @@ Letters in its sources: P parameters, L layers, h hidden, V vocabulary, s sequen
 m micro-batches, t and d the tensor- and data-parallel groups.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -99,7 +97,7 @@ _CHANGED = "changed by the reader"
 _MAY_BE_ZERO = ("time", "price", "power")
 
 
-def case(**changes: float | str) -> Case:
+def case(**changes: float | str) -> "Case":
     """Return the running case, with any given row changed.
 
     Parameters
@@ -157,7 +155,7 @@ class Case:
         """Return methods and rows, for completion."""
         return sorted([*object.__dir__(self), *self])
 
-    def replace(self, **changes: float | str) -> Case:
+    def replace(self, **changes: float | str) -> Self:
         """Return a new case with some given rows changed; all derived rows follow.
 
         Raises

@@ -38,10 +38,8 @@ def paths() -> Shown:
     return Shown([text("paths.title")], head=text("paths.head").split("|"), rows=rows)
 
 
-def choose_path(path: str | None = None) -> Shown:
-    """Store the path that the learner wants to take, and list its lessons; without a name, list the paths."""
-    if path is None:
-        return paths()
+def choose_path(path: str) -> Shown:
+    """Store the path that the learner wants to take, one of those that `paths` names, and list its lessons."""
     listed = lessons(path)
     store.put("chosen", "path", {"name": path})
     return replace(listed, lines=(text("paths.chosen", path=path), *listed.lines), state="good")
@@ -144,10 +142,9 @@ def _mine(name: str) -> str:
     return text("ruler.mine", name=label(name))
 
 
-def _picture(own: Mapping[str, float | Result], links: Mapping[str, float], said: list[str]) -> str:
+def _picture(own: Mapping[str, float | Result], links: Mapping[str, float], said: list[str]) -> Any:
     first, *rest = [said[0].rstrip("."), *said[1:]] if own else [None, *said]
-    drawn = fabriclab.views.ruler(own, links, finding=first, caption=" ".join([*rest, text("ruler.source")]))
-    return str(drawn._repr_mimebundle_()["text/html"])
+    return fabriclab.views.ruler(own, links, finding=first, caption=" ".join([*rest, text("ruler.source")]))
 
 
 def _findings(mine: Mapping[str, float], links: Mapping[str, float]) -> list[str]:

@@ -49,16 +49,11 @@ def check(id: str, answer: Any = None, **given: Any) -> Shown:
     return _turn(question, "choice" if question.kind == "pick" else question.kind, answer, given)
 
 
-def drill(number: int | None = None, answer: str | None = None, *, name: str = "units") -> Shown:
-    """Ask question ``number`` of a drill with four choices, or answer it with a letter; without one, list it."""
-    rows = {q.drill: q for q in questions().values() if q.drill.startswith(f"{name}/")}
-    if number is None:
-        done = store.held()["drills"]
-        state = {d: "right" if done.get(q.id, {}).get("right") else "open" for d, q in rows.items()}
-        asked = [_ask(q, "choice", {}, text(f"drill.{state[d]}")) for d, q in rows.items()]
-        return Shown([text("drill.list", name=name, n=len(rows))], parts=asked, data=state)
-    refuse_if(f"{name}/{number}" not in rows, "drill.unknown", number=number, n=len(rows), name=name)
-    return _turn(rows[f"{name}/{number}"], "choice", answer, {})
+def drill(number: int, answer: str | None = None) -> Shown:
+    """Ask question ``number`` of the drill on units with four choices, or answer it with a letter."""
+    rows = {q.drill: q for q in questions().values() if q.drill}
+    refuse_if(f"units/{number}" not in rows, "drill.unknown", number=number, n=len(rows))
+    return _turn(rows[f"units/{number}"], "choice", answer, {})
 
 
 def _turn(question: Question, kind: str, answer: Any, given: Mapping[str, Any]) -> Shown:
@@ -123,7 +118,7 @@ def _graded(question: exercises.Question, answer: Any) -> Shown:
     data = _kept("checks", question.id, verdict.part == 1, verdict.mistake) | {"part": verdict.part}
     if data["right"]:
         return _told(asked, data, [*verdict.said, text(f"{question.id}.why")], [])
-    worth = text("ex.worth", points=f"{verdict.part * question.points:.3g}", of=question.points)
+    worth = text("ex.worth", points=verdict.part * question.points, of=question.points)
     first = next((f"{question.id}.{name}" for name, _ in verdict.failed), question.id)
     part = first if keys(f"{first}.hint") else question.id
     hints = _hints(part, data["tries"], {})
@@ -246,13 +241,12 @@ def plain(value: Any) -> Any:
     return {key: plain(item) for key, item in value.items()} if isinstance(value, dict) else value
 
 
-def _ask(question: Question, kind: str, given: Mapping[str, Any], state: str = "") -> Shown:
+def _ask(question: Question, kind: str, given: Mapping[str, Any]) -> Shown:
     """Return the question, its options, and the line to type as an answer."""
     asked = text(f"q.{question.id}", **question.fill(given)[1])
     if question.drill:
-        name, _, number = question.drill.partition("/")
-        n = sum(q.drill.startswith(f"{name}/") for q in questions().values())
-        asked = text("drill.ask", number=number, n=n, state=state, asked=asked)
+        n = sum(bool(q.drill) for q in questions().values())
+        asked = text("drill.ask", number=question.drill.removeprefix("units/"), n=n, asked=asked)
     answer = {"choice": '"?"', "function": "your_function"}.get(kind, f'"? {question.unit}"'.replace(' 1"', '"'))
     call = question.call(answer, *(f"{name}={value!r}" for name, value in given.items()))
     if kind == "choice":
@@ -263,7 +257,7 @@ def _ask(question: Question, kind: str, given: Mapping[str, Any], state: str = "
     if kind != "number":
         return Shown([asked], after=[text(f"check.{kind}", call=call)])
     form = text({"times": "check.factor", "1": "check.plain"}.get(question.unit, "check.unit"), unit=question.unit)
-    within = text("check.within" if question.tolerance else "check.exact", percent=f"{100 * question.tolerance:g}")
+    within = text("check.within" if question.tolerance else "check.exact", percent=100 * question.tolerance)
     return Shown([asked], after=[text("check.number", form=form, within=within, call=call)])
 
 
@@ -271,15 +265,10 @@ def _choosing(call: str, asked: Shown, options: Mapping[str, str], answer: Calla
     """Return a form with a button for each option; ``answer`` takes the letter."""
     from fabriclab.views.live import Live, Scene
 
-    def press(letter: str) -> Callable[[Live], Scene]:
-        def pressed(view: Live) -> Scene:
-            shown = answer(letter)
-            more = [line for line in shown.after if line and line not in asked.after]
-            above = "\n".join([*asked.lines, f"{letter}: {options[letter]}"])
-            wrong, verdict = shown.state != "good", above.count("\n") + 1
-            return Scene("\n".join([above, *more]), wrong=wrong, verdict=verdict)
+    def pressed(letter: str, view: Live) -> Scene:
+        shown, above = answer(letter), "\n".join([*asked.lines, f"{letter}: {options[letter]}"])
+        more = [line for line in shown.after if line and line not in asked.after]
+        return Scene("\n".join([above, *more]), wrong=shown.state != "good", verdict=above.count("\n") + 1)
 
-        return pressed
-
-    buttons = {f"{letter}: {option}": press(letter) for letter, option in options.items()}
+    buttons = {f"{letter}: {option}": functools.partial(pressed, letter) for letter, option in options.items()}
     return Live(call.removesuffix(")"), lambda: Scene("\n".join(asked.lines)), {}, {}, asked.lines[0], buttons=buttons)

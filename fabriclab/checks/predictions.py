@@ -36,7 +36,7 @@ def _fits(id: str, unit: str | None) -> bool:
 
 def predict(
     id: str, value: float | str | None = _FORM, unit: str | None = None, low: float | str | None = None,
-    high: float | str | None = None, *, no_idea: bool = False, opens: str | None = None,
+    high: float | str | None = None, *, opens: str | None = None,
 ) -> Shown:  # fmt: skip
     """Store what you expect, before the cell that shows it: ``predict("00-copy", 10, "GB/s", low=3, high=30)``.
 
@@ -45,14 +45,12 @@ def predict(
     id : str
         Name of the prediction; the lesson gives it.
     value : float or str, optional
-        Your best guess: a number in ``unit``, or a string with its unit. None is "I have no idea". Without it, a
-        form asks. [> 0]
+        Your best guess: a number in ``unit``, or a string with its unit. None is "I have no idea", which is welcome:
+        it stores the range 0.1 to 1000. Without it, a form asks. [> 0]
     unit : str, optional
         Such as ``"GB/s"``, ``"s"`` or ``"times"``.
     low, high : float or str, optional
         The range that you would bet on, written in the same way. [0 < low <= value <= high]
-    no_idea : bool
-        Store the range 0.1 to 1000 instead; it is welcome.
     opens : str, optional
         The lesson that reveals it, if it is a later one.
 
@@ -66,11 +64,11 @@ def predict(
     held = store.held()["predictions"].get(id, {})
     if "truth" in held:
         return Shown((text("predict.kept", said=guessed(held)),), "wait", data=held)
-    if value == _FORM and not no_idea:
+    if value == _FORM:
         return _form(id, unit, opens)
     refuse_if(not _fits(id, unit or unit_in(value)), "predict.kind", got=unit or value, **_call(id))
-    none = no_idea or value is None or value == _FORM
-    entry = _NO_IDEA | {"unit": unit or _asked(id) or None} if none else _guess(id, value, unit, low, high)
+    none = _NO_IDEA | {"unit": unit or _asked(id) or None}
+    entry = none if value is None else _guess(id, value, unit, low, high)
     store.put("predictions", id, entry | {"opens": opens})
     key = "predict.envelope" if opens else "predict.stored" if entry["value"] else "predict.no_idea"
     return Shown((text(key, said=guessed(entry), lesson=opens),), "good", data=entry)
@@ -89,7 +87,7 @@ def _form(id: str, unit: str | None, opens: str | None) -> Shown:
 def _asking(id: str, unit: str, ends: tuple[float, float], put: Callable[..., Shown], opens: str | None) -> Any:
     """Return a form for a prediction: low, best and high on a logarithmic ruler, and a button for "no idea".
 
-    ``put`` takes value, low, high and no_idea, and says what it has stored.
+    ``put`` takes value, low and high, and says what it has stored.
     """
     from fabriclab.views.live import Live, Scene, Slider
     from fabriclab.views.live.runs import range_scene
@@ -100,7 +98,7 @@ def _asking(id: str, unit: str, ends: tuple[float, float], put: Callable[..., Sh
     controls = {name: Slider(*ends, label=text(f"form.{name}"), unit=unit, log=True) for name in names}
 
     def scene(low: float, value: float, high: float) -> Scene:
-        said = text("form.said", low=f"{low:g}", best=f"{value:g}", high=f"{high:g}", unit=unit)
+        said = text("form.said", low=low, best=value, high=high, unit=unit)
         fits = low <= value <= high
         said += "" if fits else "\n" + text("form.order")
         return replace(range_scene(ends, (low, value, high), unit, said), wrong=not fits)
@@ -114,7 +112,7 @@ def _asking(id: str, unit: str, ends: tuple[float, float], put: Callable[..., Sh
         return told(put(**view.values), view)
 
     buttons = {text("form.commit"): commit}
-    buttons[text("form.no_idea")] = lambda view: told(put(value=None, no_idea=True), view)
+    buttons[text("form.no_idea")] = lambda view: told(put(value=None), view)
     call = f"fl.predict({id!r}, unit={unit!r}" + (f", opens={opens!r}" if opens else "")
     return Live(call, scene, controls, names, text("form.title", id=id), buttons=buttons)
 
@@ -133,9 +131,9 @@ def _guess(id: str, value: float | str | None, unit: str | None, *ends: float | 
         raise Refused(problem)
     refuse_if(len(read) == 2, "predict.both")
     best, *span = (answer.value / quantity(asked)[1] for answer in read)
-    refuse_if(best <= 0, "predict.positive", got=f"{best:g}")
+    refuse_if(best <= 0, "predict.positive", got=best)
     if span and not 0 < span[0] <= best <= span[1]:
-        raise Refused(text("predict.order", low=f"{span[0]:g}", best=f"{best:g}", high=f"{span[1]:g}"))
+        raise Refused(text("predict.order", low=span[0], best=best, high=span[1]))
     low, high = span or (None, None)
     return {"value": best, "unit": asked, "low": low, "high": high}
 
@@ -218,7 +216,7 @@ def _compared(entry: dict[str, Any]) -> list[str]:
         lines = [text("reveal.compared", said=_typed(said, unit), verdict=_verdict(said, found), **words)]
     if said and entry["low"] and entry["high"]:
         key = "reveal.held" if entry["low"] <= found <= entry["high"] else "reveal.missed"
-        lines.append(text(key, low=f"{entry['low']:g}", high=_typed(entry["high"], unit)))
+        lines.append(text(key, low=entry["low"], high=_typed(entry["high"], unit)))
     if model:
         lines.append(text("reveal.model", model=shown(model, unit), verdict=_verdict(model, found)))
     return lines

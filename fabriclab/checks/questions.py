@@ -32,7 +32,7 @@ class Question:
     id: str
     lesson: str  # its file name
     kind: str  # number, pick (a number by a button), choice or function
-    drill: str  # name/number of the drill it belongs to, or empty
+    drill: str  # units/ and its number in the drill on units, or empty
     params: Mapping[str, tuple[str, ...]]  # name -> ways to fill it: 17.6 GB, 128, case.dp or case.nic_rate in Gb/s
     formula: str  # the right answer in SI
     unit: str  # in which it is asked
@@ -41,7 +41,7 @@ class Question:
 
     def call(self, *arguments: str) -> str:
         """Return the line to type that asks this question, or answers it with ``arguments``."""
-        name, number = ("drill", self.drill.partition("/")[2]) if self.drill else ("check", f'"{self.id}"')
+        name, number = ("drill", self.drill.removeprefix("units/")) if self.drill else ("check", f'"{self.id}"')
         return f"fl.{name}({', '.join([number, *arguments])})"
 
     def fill(self, given: Mapping[str, Any]) -> tuple[dict[str, float], dict[str, str]]:

@@ -78,11 +78,11 @@ def _calibration(held: dict[str, Any]) -> list[Shown]:
     opened = _opened(held)
     finding = " ".join(_calibrated(held)) or text("progress.unopened")
 
-    def drawn() -> str:
+    def drawn() -> Any:
         names, ends = [table().get(f"guess.{id}", id) for id in opened], ("value", "low", "high")
         told = [[(e[end] or math.nan) / e["truth"] for e in opened.values()] for end in ends]
         ratios = np.clip(told, 1e-12, 1e12)  # what is further off stands at the edge
-        return str(fabriclab.views.calibration(names, *ratios, finding=finding)._repr_mimebundle_()["text/html"])
+        return fabriclab.views.calibration(names, *ratios, finding=finding)
 
     rows = _part("numbers", _numbers({"predictions": opened, "measurements": {}}))
     return [replace(part, lines=[finding], picture=drawn) for part in rows] or [Shown([finding])]
@@ -171,7 +171,7 @@ def _calibrated(held: dict[str, Any]) -> Iterator[str]:
         yield text("take.ranges", held=sum(ranges), n=len(ranges))
     if opened:
         factor = statistics.median(max(e["value"] / e["truth"], e["truth"] / e["value"]) for e in opened)
-        yield text("take.factor", factor=f"{factor:.1f}", n=len(opened))
+        yield text("take.factor", factor=factor, n=len(opened))
 
 
 def _download() -> str:

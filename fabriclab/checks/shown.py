@@ -60,7 +60,7 @@ class Shown:
     data: Mapping[str, Any] = field(default_factory=dict)
     parts: Sequence[Shown] = ()  # further tables, between the first and ``after``
     extra: Callable[[], str] = str  # makes HTML for the end when it is shown, such as a link
-    picture: Callable[[], str] | None = None  # makes HTML that says the same as lines, rows and ``after``
+    picture: Callable[[], Any] | None = None  # draws a picture that says the same as lines, rows and ``after``
     live: Callable[[], Any] | None = None  # makes a live view that asks the same
 
     def __repr__(self) -> str:
@@ -99,7 +99,7 @@ class Shown:
         rows = "".join("<tr>" + "".join(row) + "</tr>" for row in cells)
         table = f"<table>{rows}</table>" if self.rows else ""
         inner = above + table + "".join(part._repr_html_() or "" for part in self.parts) + below + self.extra()
-        inner = self.picture() if self.picture else inner
+        inner = self.picture()._repr_mimebundle_()["text/html"] if self.picture else inner
         return f'<div style="border-left:4px solid {STRIPES[self.state]};padding-left:8px">{inner}</div>'
 
 
@@ -191,7 +191,7 @@ def _number(written: str) -> tuple[float, str]:
         number = float(written.replace(",", "" if key == "answer.thousands" else "."))
     except ValueError:
         return math.nan, ""
-    return number, text(key, number=f"{number:g}") if key else ""
+    return number, text(key, number=number) if key else ""
 
 
 def quantity(unit: str, number: str = "1") -> tuple[str, float]:

@@ -74,17 +74,16 @@ def build(
     return schedule.segmented(segments, pipelined=pipelined)
 
 
-def closed_form(collective: str, algorithm: str, *, contention: bool = True, **options: Any) -> ClosedForm:
+def closed_form(collective: str, algorithm: str, **options: Any) -> ClosedForm:
     """Return the textbook time of an algorithm on a crossbar: ``time(n_bytes, n_ranks, alpha, beta, gamma=0.0)``.
+
+    Transfers that meet in a port share it, as in the engine ``flow``: what the root of one_root moves in a step passes
+    its port one after another.
 
     Parameters
     ----------
     collective, algorithm : str
         As in `build`.
-    contention : bool
-        True: transfers that meet in a port share it, as in the engine ``flow``. False: each transfer has every
-        port to itself, as in the engine ``ideal``. The two differ where a rank sends or takes in several at once:
-        what the root of one_root moves in a step passes its port one after another, or all at once.
     **options
         As in `build`.
 
@@ -95,7 +94,7 @@ def closed_form(collective: str, algorithm: str, *, contention: bool = True, **o
     128.0
     """
     about = registry.info("collective", _name(collective, algorithm))
-    form: Callable[..., ClosedForm] | None = about.get("closed_form" if contention else "no_contention")
+    form: Callable[..., ClosedForm] | None = about.get("closed_form")
     if form is None:
         raise ValueError(f"{collective} {algorithm} registers no closed form; lower it and run an engine")
     return form(**options)

@@ -135,9 +135,7 @@ Built = tuple[int, Steps] | tuple[int, Steps, Any]
 Recipe = Callable[..., Built]
 
 
-def algorithm(
-    name: str, cost: Cost, *, alone: Cost | None = None, machine: str = "hosts", per_pair: float = 0.0
-) -> Callable[[Recipe], Recipe]:
+def algorithm(name: str, cost: Cost, *, machine: str = "hosts", per_pair: float = 0.0) -> Callable[[Recipe], Recipe]:
     """Register a function (n_ranks, root, *, options) -> (number of blocks, steps) as one algorithm of a collective.
 
     Participants from n_ranks on are switches. An algorithm that skews adds the parts of a `Schedule`.
@@ -149,8 +147,6 @@ def algorithm(
     cost : callable
         From the number of ranks (a float array), and the options by name, to the steps, and to the parts of the
         size that pass the busiest port and that the busiest rank adds, summed over the steps.
-    alone : callable, optional
-        The same where transfers never share a port, if that differs.
     machine : str
         Machine that it needs, as in `bounds`.
     per_pair : float
@@ -178,11 +174,10 @@ def algorithm(
             even = None if arrays == 1 else np.array([arrays / blocks])
             return Schedule(collective, how, n, blocks, kept, 1, max(0, people - n), root, parts[0] if parts else even)
 
-        def form(cost: Cost) -> Callable[..., ClosedForm]:
-            return lambda **given: _closed(partial(cost, **chosen(given)))
+        def form(**given: Any) -> ClosedForm:
+            return _closed(partial(cost, **chosen(given)))
 
-        about = {"closed_form": form(cost), "no_contention": form(alone or cost), "machine": machine}
-        registry.register("collective", name, per_pair=per_pair, **about)(build)
+        registry.register("collective", name, per_pair=per_pair, closed_form=form, machine=machine)(build)
         return steps
 
     return keep

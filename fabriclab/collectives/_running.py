@@ -6,13 +6,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from fabriclab import units
-from fabriclab.collectives._algorithm import at_root, cuts, definition
+from fabriclab.collectives._algorithm import Array, at_root, cuts, definition
 from fabriclab.core import Flags, Ints, Schedule, expand, pointer
 
-Array = NDArray[Any]
 # Of numpy's own operations, those that give the same in any order and grouping.
 _OPS = ("add", "multiply", "maximum", "minimum", "fmax", "fmin", "bitwise_and", "bitwise_or", "bitwise_xor",
         "logical_and", "logical_or", "logical_xor", "gcd", "lcm")  # fmt: skip

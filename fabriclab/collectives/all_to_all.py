@@ -15,7 +15,6 @@ References
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -46,14 +45,13 @@ def _port(moved: Floats) -> float:
     return float(max(moved.sum(axis=-2).max(), moved.sum(axis=-1).max()))
 
 
-def _direct(n: Any, traffic: ArrayLike | None, *, alone: bool = False) -> Costs:
+def _direct(n: Any, traffic: ArrayLike | None) -> Costs:
     if traffic is None:
-        return n > 1, (n > 1) / n if alone else (n - 1) / n, 0
-    others = _table(n, traffic) * ~np.eye(int(n), dtype=np.bool_)
-    return n > 1, others.max() if alone else _port(others), 0
+        return n > 1, (n - 1) / n, 0
+    return n > 1, _port(_table(n, traffic) * ~np.eye(int(n), dtype=np.bool_)), 0
 
 
-@algorithm("all_to_all.direct", _direct, alone=partial(_direct, alone=True), per_pair=110)
+@algorithm("all_to_all.direct", _direct, per_pair=110)
 def direct(n: int, root: int, *, traffic: ArrayLike | None = None) -> Built:
     """Send all blocks at once, as NCCL posts them: one step, n - 1 messages per rank."""
     source, target = np.nonzero(~np.eye(n, dtype=np.bool_))
@@ -75,21 +73,18 @@ def pairwise(n: int, root: int, *, traffic: ArrayLike | None = None) -> Built:
     return _skewed(n, tuple(StepGroup.make(rank, t, rank * n + t, reduce=False) for t in ends), traffic)
 
 
-def _hierarchical(n: Any, traffic: ArrayLike | None, per_server: int | None, *, alone: bool = False) -> Costs:
+def _hierarchical(n: Any, traffic: ArrayLike | None, per_server: int | None) -> Costs:
     g = server_size(n, per_server, "all_to_all pairwise")
     m = n // g
     inside, between = ~np.eye(g, dtype=np.bool_), ~np.eye(m, dtype=np.bool_)
     steps = (g > 1) + (m > 1)
     if traffic is None:
-        return steps, steps / n if alone else (g - 1) / g + (m - 1) / m, 0
+        return steps, (g - 1) / g + (m - 1) / m, 0
     table = _table(n, traffic).reshape(m, g, m, g)  # server and place of the source, of the target
-    if alone:
-        ways = table.transpose(0, 2, 1, 3) * inside, table.transpose(1, 3, 0, 2) * between
-        return steps, sum(float(w.max()) for w in ways), 0
     return steps, _port(table.sum(axis=2) * inside) + _port(table.sum(axis=1).transpose(2, 0, 1) * between), 0
 
 
-@algorithm("all_to_all.hierarchical", each(_hierarchical), alone=each(partial(_hierarchical, alone=True)), per_pair=130)
+@algorithm("all_to_all.hierarchical", each(_hierarchical), per_pair=130)
 def hierarchical(n: int, root: int, *, traffic: ArrayLike | None = None, per_server: int | None = None) -> Built:
     """Hand each block over NVLink to the GPU on the rail of its target, then send along the rails only (PXN).
 

@@ -31,10 +31,6 @@ def _cost(n: Any, adds: int = 0) -> Costs:
     return ceil_log2(n), (n - 1) / n, adds * (n - 1) / n
 
 
-def _alone(n: Any, adds: int = 0) -> Costs:
-    return ceil_log2(n), ceil_log2(n) / n, adds * (n - 1) / n
-
-
 def _bits(n: int) -> Costs:
     return (n - 1).bit_length(), sum(d.bit_count() for d in range(n)) / n, 0
 
@@ -58,7 +54,7 @@ def reduce_scatter(n: int, root: int) -> tuple[int, Steps]:
     return n, _backwards(all_gather(n, root)[1])
 
 
-@algorithm("all_gather.pat", _cost, alone=_alone, per_pair=66)
+@algorithm("all_gather.pat", _cost, per_pair=66)
 def pat_all_gather(n: int, root: int) -> tuple[int, Steps]:
     """Send over the longest distance first, so that most bytes go to the nearest; a rank sends one block per transfer.
 
@@ -67,13 +63,13 @@ def pat_all_gather(n: int, root: int) -> tuple[int, Steps]:
     return n, tuple(StepGroup.make((to - hop) % n, to, rank, reduce=False) for hop, rank, to, _ in _far_first(n))
 
 
-@algorithm("reduce_scatter.pat", partial(_cost, adds=1), alone=partial(_alone, adds=1), per_pair=42)
+@algorithm("reduce_scatter.pat", partial(_cost, adds=1), per_pair=42)
 def pat_reduce_scatter(n: int, root: int) -> tuple[int, Steps]:
     """Run that all-gather backwards and add: most bytes go to the nearest first."""
     return n, _backwards(pat_all_gather(n, root)[1])
 
 
-@algorithm("all_to_all.bruck", each(_bits), alone=_cost, per_pair=66)
+@algorithm("all_to_all.bruck", each(_bits), per_pair=66)
 def all_to_all(n: int, root: int) -> tuple[int, Steps]:
     """Pass blocks on over the bits of their distance: few steps, but a block passes a port up to log2 n times."""
     steps = []

@@ -6,22 +6,24 @@ Which ranks form a ring on rails, and how often it leaves its leaf switch, is to
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fabriclab import units
-from fabriclab.collectives._algorithm import Costs, Steps, algorithm
+from fabriclab.collectives._algorithm import Steps, algorithm
 from fabriclab.core import Fabric, Ints, StepGroup, column, expand, frozen, whole
 
 
-def phase(n: int, *, reduce: bool) -> Steps:
-    """Return n - 1 steps: blocks gather their sums and end at their rank (reduce), or start there and go round."""
-    rank = np.arange(n)
-    first = (rank - 1) % n if reduce else rank
-    return (StepGroup.make(rank, (rank + 1) % n, first, reduce=reduce, repeat=n - 1, shift=-1),) if n > 1 else ()
+def phase(n: int, orders: ArrayLike | None = None, *, reduce: bool) -> Steps:
+    """Return n - 1 steps: blocks gather their sums and end at their rank (reduce), or start there and go round.
+
+    Block k of ring c is number k * channels + c: all rings move on by as many blocks as there are channels.
+    """
+    table = _orders(n, orders)
+    rings, place = np.indices(table.shape)
+    ends = table.ravel(), np.roll(table, -1, axis=1).ravel()
+    first = ((place - reduce) % n * len(table) + rings).ravel()
+    return (StepGroup.make(*ends, first, reduce=reduce, repeat=n - 1, shift=-len(table)),) if n > 1 else ()
 
 
 def _orders(n: int, orders: ArrayLike | None) -> Ints:
@@ -32,12 +34,7 @@ def _orders(n: int, orders: ArrayLike | None) -> Ints:
     return table
 
 
-def _cost(n: Any, orders: ArrayLike | None, *, alone: bool = False) -> Costs:
-    channels = len(np.atleast_2d(frozen(orders, np.int64, "orders"))) if alone and orders is not None else 1
-    return 2 * (n - 1), 2 * (n - 1) / n / channels, (n - 1) / n
-
-
-@algorithm("all_reduce.ring", _cost, alone=partial(_cost, alone=True))
+@algorithm("all_reduce.ring", lambda n, orders: (2 * (n - 1), 2 * (n - 1) / n, (n - 1) / n))
 def all_reduce(n: int, root: int, *, orders: ArrayLike | None = None) -> tuple[int, Steps]:
     """Reduce-scatter round the ring, then all-gather; no rank is special.
 
@@ -47,14 +44,7 @@ def all_reduce(n: int, root: int, *, orders: ArrayLike | None = None) -> tuple[i
     ----------
     .. [1] P. Patarasuk, X. Yuan, J. Parallel and Distributed Computing 69(2), 2009, pp. 117-124.
     """
-    table = _orders(n, orders)
-    rings, place = np.indices(table.shape)
-    ends, steps = (table.ravel(), np.roll(table, -1, axis=1).ravel()), []
-    # Block k of ring c is number k * channels + c: all rings move on by as many blocks as there are channels.
-    for reduce in (True, False) if n > 1 else ():
-        first = (place - reduce) % n * len(table) + rings
-        steps.append(StepGroup.make(*ends, first.ravel(), reduce=reduce, repeat=n - 1, shift=-len(table)))
-    return n * len(table), tuple(steps)
+    return n * len(_orders(n, orders)), phase(n, orders, reduce=True) + phase(n, orders, reduce=False)
 
 
 @algorithm("reduce_scatter.ring", lambda n: (n - 1, (n - 1) / n, (n - 1) / n))

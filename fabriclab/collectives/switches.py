@@ -12,8 +12,6 @@ References
 .. [3] NVIDIA, Parallel Thread Execution ISA, multimem instructions.
 """
 
-from functools import partial
-
 import numpy as np
 
 from fabriclab import units
@@ -62,8 +60,7 @@ def multicast(n: int, root: int, *, radix: int | None = None) -> tuple[int, Step
     return 1, (*up, *reversed(down))
 
 
-@algorithm("all_reduce.nvls_one_shot", lambda n: (2 * (n > 1), (n + 1) * (n > 1), 0),
-           alone=lambda n: (2 * (n > 1), 2 * (n > 1), 0), machine="nvls", per_pair=52)  # fmt: skip
+@algorithm("all_reduce.nvls_one_shot", lambda n: (2 * (n > 1), (n + 1) * (n > 1), 0), machine="nvls", per_pair=52)
 def one_shot(n: int, root: int) -> tuple[int, Steps]:
     """Let every GPU read the sum of the whole array: fewest steps, but each port sends the array n times.
 
@@ -113,13 +110,12 @@ def nvls_sharp(n: int, root: int, *, per_server: int | None = None) -> tuple[int
     return g, _between(n, g)
 
 
-def _collnet(n: int, per_server: int | None, *, alone: bool = False) -> Costs:
+def _collnet(n: int, per_server: int | None) -> Costs:
     g = server_size(n, per_server, "all_reduce aggregation_tree")
-    steps, meet = 2 * (g > 1), n > g
-    return steps + 2 * meet, (steps / g if alone else 2 * (g - 1) / g) + 2 / g * meet, (g - 1) / g
+    return 2 * (g > 1) + 2 * (n > g), 2 * (g - 1) / g + 2 / g * (n > g), (g - 1) / g
 
 
-@algorithm("all_reduce.collnet", each(_collnet), alone=each(partial(_collnet, alone=True)), machine="aggregation")
+@algorithm("all_reduce.collnet", each(_collnet), machine="aggregation")
 def collnet(n: int, root: int, *, per_server: int | None = None) -> tuple[int, Steps]:
     """Let each GPU of a server add its block for the others, add along the rails by an aggregating switch, hand out.
 

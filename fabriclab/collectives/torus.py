@@ -79,30 +79,17 @@ def hierarchical(n: int, root: int, *, per_server: int | None = None) -> tuple[i
     return n, _grid(_servers(n, per_server), (1, 0))
 
 
-def _turns(shape: tuple[int, ...]) -> list[tuple[list[int], int]]:
-    """Return the order of dimensions and the way round of each part of a torus."""
-    dims = list(range(len(shape)))
-    return [(dims[d:] + dims[:d], way) for d in dims for way in (1, -1)]
-
-
-def _alone(n: int, shape: Shape) -> tuple[float, float, float]:
-    """Return the cost where each transfer has its own port: in every step the part with the longest range counts."""
-    grid = _shape(n, shape)
-    ranges = [np.repeat(n / np.cumprod(side := np.take(grid, dims)), side - 1) for dims, _ in _turns(grid)]
-    steps, _, added = _cost(n, shape)
-    return steps, 2 * float(np.max(ranges, axis=0).sum()) / (n * len(ranges)), added
-
-
-@algorithm("all_reduce.torus", each(_cost), alone=each(_alone))
+@algorithm("all_reduce.torus", each(_cost))
 def torus(n: int, root: int, *, shape: Shape = None) -> tuple[int, Steps]:
     """Run one bucket all-reduce per link of a rank, each for its part of the array and first along its own link.
 
     On a torus of equal sides each link carries one part at any time; with other sides parts meet on the longer ones.
     """
     grid = _shape(n, shape)
-    turns, steps = _turns(grid), int(_cost(n, shape)[0])
+    dims, steps = list(range(len(grid))), int(_cost(n, shape)[0])
+    turns = [(dims[d:] + dims[:d], way) for d in dims for way in (1, -1)]  # order of the dimensions, and way round
     size, advice = n * len(turns) * steps * _BYTES, "take fewer ranks, or all_reduce bucket"
     check_memory(size, f"a torus {grid}, step by step", advice)
-    parts = [_grid(grid, dims, part, way) for part, (dims, way) in enumerate(turns)]
+    parts = [_grid(grid, order, part, way) for part, (order, way) in enumerate(turns)]
     flat = [[s for g in groups for s in g.steps(n * len(turns))] for groups in parts]
     return n * len(turns), tuple(StepGroup.together(step) for step in zip(*flat, strict=True))

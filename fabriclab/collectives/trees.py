@@ -2,8 +2,8 @@
 
 One root is the naive way, kept as the yardstick: every rank sends to one, which adds and sends back. All transfers of
 a phase form one step: whether the root's port takes them one after another or at once is decided by the network. The
-closed form lets them share the port, which is what textbooks mean; ``alone`` does not. In a binomial tree the number
-of ranks that have the data doubles in every step.
+closed form lets them share the port, which is what textbooks mean. In a binomial tree the number of ranks that have the
+data doubles in every step.
 
 References
 ----------
@@ -65,10 +65,7 @@ def _through(collective: str, up: str, down: str) -> None:
         blocks = n if "own" in (up, down) else 1
         return blocks, sum((shape(n, root, way, blocks * (what == "whole")) for way, what in ways), ())
 
-    def cost(n: Any, sharing: Any) -> Costs:
-        return len(ways) * (n > 1), (wholes + owns / n) * sharing, adds * (n - 1)
-
-    @algorithm(f"{collective}.one_root", lambda n: cost(n, n - 1), alone=lambda n: cost(n, n > 1))
+    @algorithm(f"{collective}.one_root", lambda n: (len(ways) * (n > 1), (wholes + owns / n) * (n - 1), adds * (n - 1)))
     def one_root(n: int, root: int) -> tuple[int, Steps]:
         """Send to the root what goes up, then from the root what goes down: one step each."""
         return both(star, n, root)
@@ -98,7 +95,7 @@ def _double(n: Any) -> Costs:
     return 2 * levels, 2 * moved, moved
 
 
-@algorithm("all_reduce.double_tree", _double, alone=lambda n: (2 * ceil_log2(n), ceil_log2(n), _double(n)[2]))
+@algorithm("all_reduce.double_tree", _double)
 def double_tree(n: int, root: int) -> tuple[int, Steps]:
     """Reduce half of the array up each of two trees, level by level, then broadcast down.
 

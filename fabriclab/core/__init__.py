@@ -10,11 +10,11 @@ from fabriclab.core.result import BUS_FACTORS, Result, bus_factor
 from fabriclab.core.routes import PATH, SPRAY, TREE, Changes, Routes, Timeline
 from fabriclab.core.save import load, save, write_atomic
 from fabriclab.core.schedule import Schedule, StepGroup
-from fabriclab.core.spec import Spec, html_table, si_factor
+from fabriclab.core.spec import Spec, as_html, as_text, html_table, si_factor
 
 __all__ = [
     "BUS_FACTORS", "PATH", "SPRAY", "TREE", "Changes", "Fabric", "FabricBuilder", "Flags", "Floats", "Flows",
-    "Ints", "ReadOnly", "Result", "Routes", "Schedule", "Spec", "StepGroup", "Timeline", "Value",
+    "Ints", "ReadOnly", "Result", "Routes", "Schedule", "Spec", "StepGroup", "Timeline", "Value", "as_html", "as_text",
     "available_memory", "bus_factor", "check_memory", "check_pointer", "check_size", "check_within", "column",
     "distinct", "distinct_pairs", "expand", "frozen", "html_table", "load", "parts_of", "pointer", "rows_of",
     "save", "si", "si_factor", "texts", "whole", "write_atomic",

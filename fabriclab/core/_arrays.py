@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+Ids = NDArray[np.int32]  # nodes, links, flows, ranks
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -42,10 +43,10 @@ def distinct_pairs(one: NDArray[np.int64], other: NDArray[np.int64]) -> tuple[ND
     return np.divmod(distinct(one * most + other), most)
 
 
-def parts_of(n: int, one: NDArray[np.integer], other: NDArray[np.integer]) -> Ints:
-    """Return the part of each of ``n`` things (n,) that pairs of them join, numbered from 0."""
+def parts_of(n: int, one: NDArray[np.integer], other: NDArray[np.integer], *, both_ways: bool = False) -> Ints:
+    """Return the part of each of ``n`` things (n,) that pairs of them join, numbered from 0; perhaps there and back."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
     joined = coo_array((np.ones(one.size, np.int8), (one, other)), shape=(n, n))
-    return np.asarray(connected_components(joined, directed=False)[1], dtype=np.int64)
+    return np.asarray(connected_components(joined, directed=both_ways, connection="strong")[1], dtype=np.int64)

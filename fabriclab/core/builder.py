@@ -59,10 +59,9 @@ class FabricBuilder:
         for what, name, known in (("kind", kind, self.kinds), *(("coordinate", c, self.coord_names) for c in coord)):
             units.choice(name, what, known, "; name it in FabricBuilder(...)")
         table = np.full((units.count(n, "n", 0), len(self.coord_names)), -1, dtype=np.int32)
-        given = {"kind": self.kinds.index(kind), "tier": tier, "transit": transit, "radix": radix}
-        columns = {k: frozen(v, NODE_ARRAYS[k], k) for k, v in given.items()}
-        where = {k: frozen(v, np.int32, k) for k, v in coord.items()}
-        block = spread({**columns, **where, "forwarding": si(forwarding, "forwarding", units.latency)}, len(table))
+        given = {"kind": self.kinds.index(kind), "tier": tier, "transit": transit, "radix": radix, **coord}
+        columns = {k: frozen(v, NODE_ARRAYS.get(k, np.int32), k) for k, v in given.items()}
+        block = spread({**columns, "forwarding": si(forwarding, "forwarding", units.latency)}, len(table))
         for name in coord:
             table[:, self.coord_names.index(name)] = block.pop(name)
         self._nodes.append({**block, "coord": table})

@@ -11,11 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import units
-from fabriclab.core._arrays import pointer
+from fabriclab.core._arrays import Floats, Ids, pointer
 from fabriclab.core._frozen import Value, check_finite, check_shape, check_within, column, freeze, frozen
-
-Ints = NDArray[np.int32]
-Floats = NDArray[np.float64]
 
 NODE_ARRAYS = {"kind": np.int8, "tier": np.int8, "transit": np.bool_, "radix": np.int32}
 LINK_ARRAYS = {
@@ -86,20 +83,20 @@ class Fabric(Value):
     kind: NDArray[np.int8]
     tier: NDArray[np.int8]
     transit: NDArray[np.bool_]
-    radix: Ints
-    coord: Ints
+    radix: Ids
+    coord: Ids
     coord_names: tuple[str, ...]
-    source: Ints
-    target: Ints
+    source: Ids
+    target: Ids
     capacity: Floats
     delay: Floats
     ports: NDArray[np.int16]
     medium: NDArray[np.int8]
     length: Floats
     media: tuple[str, ...]
-    endpoint: Ints
-    rail: Ints
-    server: Ints
+    endpoint: Ids
+    rail: Ids
+    server: Ids
     family: str = "custom"
     asked: Mapping[str, Any] = field(default_factory=dict)
     call: str = field(default="", init=False)

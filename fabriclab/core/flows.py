@@ -9,10 +9,10 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from fabriclab import units
-from fabriclab.core._arrays import Floats, pointer, rows_of
+from fabriclab.core._arrays import Floats, Ids, Ints, pointer, rows_of
 from fabriclab.core._frozen import Value, check_finite, check_pointer, check_shape, check_within, freeze, si, spread
 from fabriclab.core._memory import check_memory
 from fabriclab.errors import Deadlock
@@ -56,19 +56,19 @@ class Flows(Value):
         If shapes disagree or a number is out of its range.
     """
 
-    source: NDArray[np.int32]
-    target: NDArray[np.int32]
+    source: Ids
+    target: Ids
     size: Floats
     start: Floats
     lag: Floats
-    after_ptr: NDArray[np.int64]
-    after: NDArray[np.int32]
+    after_ptr: Ints
+    after: Ids
     weight: Floats
     limit: Floats
-    label: NDArray[np.int32]
+    label: Ids
     labels: tuple[str, ...]
-    group: NDArray[np.int32]
-    repeat: NDArray[np.int64]
+    group: Ids
+    repeat: Ints
 
     @classmethod
     def make(
@@ -134,7 +134,7 @@ class Flows(Value):
         """Return the flows of group ``g`` as a slice."""
         return slice(int(np.searchsorted(self.group, g)), int(np.searchsorted(self.group, g, side="right")))
 
-    def order(self) -> NDArray[np.int64]:
+    def order(self) -> Ints:
         """Return the flows in an order in which each comes after its dependencies.
 
         Raises

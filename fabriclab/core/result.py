@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from fabriclab import units
 from fabriclab.core._frozen import Value, check_finite, check_shape, freeze
+from fabriclab.core.spec import as_html
 
 OBTAINED = ("predicted", "measured", "published", "stored")
 # busbw / algbw of each collective, as nccl-tests counts them; (a, b) stands for a (P - 1) / P + b.
@@ -141,8 +142,6 @@ class Result(Value):
         columns |= {name: value for name, value in spread if value is not None and self.samples is not None}
         columns |= {"algbw": self.algbw, "busbw": self.busbw}
         show = {"size": units.format_size, "algbw": units.format_rate, "busbw": units.format_rate}
-        head = "".join(f"<th>{name}" for name in columns)
         cells = [[show.get(name, units.format_time)(v) for v in value] for name, value in columns.items()]
-        rows = "".join("<tr>" + "".join(f"<td>{cell}" for cell in row) for row in zip(*cells, strict=True))
         notes = "".join(f"<div>{html.escape(line)}</div>" for line in (self.source, *self.notes) if line)
-        return f"<div>{self._who}</div><table><tr>{head}{rows}</table>{notes}"
+        return as_html([columns, *zip(*cells, strict=True)], self._who) + notes

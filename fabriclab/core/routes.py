@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabriclab import units
-from fabriclab.core._arrays import expand, pointer, rows_of
+from fabriclab.core._arrays import Floats, Ids, Ints, expand, pointer, rows_of
 from fabriclab.core._frozen import Value, check_finite, check_pointer, check_shape, check_within, freeze, si, spread
 from fabriclab.core.flows import Flows
 
@@ -54,12 +54,12 @@ class Routes(Value):
         If shapes disagree or a use or share is out of its range.
     """
 
-    ptr: NDArray[np.int64]
-    link: NDArray[np.int32]
-    use: NDArray[np.float64]
-    flow: NDArray[np.int32]
-    share: NDArray[np.float64]
-    delay: NDArray[np.float64]
+    ptr: Ints
+    link: Ids
+    use: Floats
+    flow: Ids
+    share: Floats
+    delay: Floats
     kind: NDArray[np.int8]
     adaptive: NDArray[np.bool_]
 
@@ -84,23 +84,23 @@ class Routes(Value):
         """Number of rows."""
         return int(self.ptr.size - 1)
 
-    def row(self, r: int) -> NDArray[np.int32]:
+    def row(self, r: int) -> Ids:
         """Return the links of row ``r``."""
         return self.link[self.ptr[r] : self.ptr[r + 1]]
 
     def of_rows(self, rows: NDArray[np.integer], **columns: NDArray[Any]) -> Self:
-        """Return some of the rows, with these columns in place of theirs."""
+        """Return some of the rows, with these columns in place of theirs; as in `cut`, they are checked no more."""
         lengths = np.diff(self.ptr)[rows]
         entries = expand(self.ptr[rows], lengths)
         kept = {name: getattr(self, name)[rows] for name in ("flow", "share", "delay", "kind", "adaptive")}
         kept |= {"ptr": pointer(lengths), "link": self.link[entries], "use": self.use[entries]}
-        return type(self)(**kept | columns)
+        return self.cut(**kept | columns)
 
-    def hops(self) -> NDArray[np.float64]:
+    def hops(self) -> Floats:
         """Return the links that each row crosses, in the mean over its paths, (R,)."""
         return np.bincount(rows_of(self.ptr), weights=self.use, minlength=self.n_rows).astype(np.float64)
 
-    def link_bytes(self, flows: Flows, n_links: int) -> NDArray[np.float64]:
+    def link_bytes(self, flows: Flows, n_links: int) -> Floats:
         """Return the bytes that all flows (with their repeats) put on each link, (n_links,)."""
         moved = (flows.size * flows.repeat[flows.group])[self.flow] * self.share
         return np.bincount(self.link, moved[rows_of(self.ptr)] * self.use, n_links).astype(np.float64)
@@ -134,9 +134,9 @@ class Changes(Value):
         If a column is no array of numbers.
     """
 
-    time: NDArray[np.float64]
-    link: NDArray[np.int32]
-    capacity: NDArray[np.float64]
+    time: Floats
+    link: Ids
+    capacity: Floats
 
     def __post_init__(self) -> None:
         """Broadcast, check, sort by time (stable: of two changes at one time the later one holds)."""
@@ -181,12 +181,12 @@ class Timeline(Value):
         If shapes disagree or a flow ends before it starts.
     """
 
-    start: NDArray[np.float64]
-    finish: NDArray[np.float64]
-    link_bytes: NDArray[np.float64]
-    group_start: NDArray[np.float64]
-    period: NDArray[np.float64]
-    repeat: NDArray[np.int64]
+    start: Floats
+    finish: Floats
+    link_bytes: Floats
+    group_start: Floats
+    period: Floats
+    repeat: Ints
     engine: str
 
     def __post_init__(self) -> None:
@@ -205,7 +205,7 @@ class Timeline(Value):
         ends = self.group_start + self.period * self.repeat
         return float(ends.max()) if ends.size else 0.0
 
-    def utilisation(self, capacity: NDArray[np.float64]) -> NDArray[np.float64]:
+    def utilisation(self, capacity: Floats) -> Floats:
         """Return the mean load of each link as a part of its ``capacity`` (L,), over the whole run."""
         possible = np.asarray(capacity) * self.end
         return np.divide(self.link_bytes, possible, out=np.zeros_like(self.link_bytes), where=possible > 0)

@@ -63,10 +63,9 @@ def _pack(value: Any, arrays: dict[str, Any]) -> Any:
         if other := [k for k in value if not isinstance(k, str)]:
             raise TypeError(f"cannot save a mapping with the key {other[0]!r}; keys are text: write {str(other[0])!r}")
         return {"table": {k: _pack(v, arrays) for k, v in value.items()}}
-    if isinstance(value, np.generic):
-        return {"plain": value.item()}
-    if value is None or isinstance(value, (str, int, float, bool)):
-        return {"plain": value}
+    plain = value.item() if isinstance(value, np.generic) else value
+    if plain is None or isinstance(plain, (str, int, float, bool)):
+        return {"plain": plain}
     raise TypeError(f"cannot save a {name}; this file form holds {', '.join(_TYPES)}")
 
 
@@ -88,12 +87,9 @@ def load(path: str | os.PathLike[str]) -> Any:
         raise FileFormat(f"{name} is no complete {FORMAT} file ({error}); save it again") from error
     if header.get("format") != FORMAT:
         raise FileFormat(f"{name} has the format {header.get('format')!r}, expected {FORMAT!r}")
-    version = header.get("version")
-    if isinstance(version, int) and version > VERSION:
-        raise FileFormat(f"{name} has version {version}, this fabriclab reads up to {VERSION}; update fabriclab")
+    if not isinstance(version := header.get("version"), int) or version > VERSION:
+        raise FileFormat(f"{name} has version {version!r}, this fabriclab reads up to {VERSION}; update fabriclab")
     try:
-        if not isinstance(version, int):
-            raise TypeError(f"version {version!r}")
         return _unpack(header["value"], arrays)
     except Exception as error:
         raise FileFormat(f"{name} is broken inside ({error}); save it again") from error

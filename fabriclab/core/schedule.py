@@ -12,10 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import units
+from fabriclab.core._arrays import Ids
 from fabriclab.core._frozen import Value, check_finite, check_shape, check_within, freeze, spread
 from fabriclab.core._memory import check_memory
-
-Ints = NDArray[np.int32]
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,11 +40,11 @@ class StepGroup(Value):
         Blocks among which they go round, 0 for all; it divides their number. >= 0
     """
 
-    source: Ints
-    target: Ints
-    first: Ints
-    count: Ints
-    segment: Ints
+    source: Ids
+    target: Ids
+    first: Ids
+    count: Ids
+    segment: Ids
     reduce: NDArray[np.bool_]
     repeat: int = 1
     shift: int = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 
 from fabriclab import units
@@ -138,6 +138,18 @@ class Spec:
 def html_table(specs: Iterable[Spec], caption: str) -> str:
     """Return Specs as a small HTML table with value as quoted, evidence, source and note."""
     head = ("id", "name", "attribute", "quoted", "direction", "evidence", "source", "note")
-    rows = ["".join(f"<td>{html.escape(getattr(s, key))}" for key in head) for s in specs]
-    top = "".join(f"<th>{key}" for key in head)
-    return f"<table><caption>{html.escape(caption)}</caption><tr>{top}<tr>{'<tr>'.join(rows)}</table>"
+    return as_html([head, *([getattr(s, key) for key in head] for s in specs)], caption)
+
+
+def as_html(rows: Iterable[Iterable[str]], caption: str = "") -> str:
+    """Return rows of cells as an HTML table; the first row and the first column are headings."""
+    head, *body = ([html.escape(cell) for cell in row] for row in rows)
+    top = "".join(f"<th scope=col>{cell}" for cell in head)
+    under = "".join(f"<tr><th scope=row>{'<td>'.join(row)}" for row in body)
+    return f"<table><caption>{html.escape(caption)}</caption><tr>{top}{under}</table>"
+
+
+def as_text(rows: Sequence[Sequence[str]]) -> str:
+    """Return rows of cells as lines of text, each column as wide as its longest cell."""
+    width = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join("  ".join(map(str.ljust, row, width)).rstrip() for row in rows)

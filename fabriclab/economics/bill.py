@@ -1,6 +1,5 @@
 """Bill: what the switches, NICs, transceivers and cables of a fabric cost and draw, line by line with source."""
 
-import html
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -10,7 +9,7 @@ import numpy as np
 
 from fabriclab import catalog, units
 from fabriclab.catalog.tables import data_rows, near
-from fabriclab.core import Fabric, ReadOnly, Spec
+from fabriclab.core import Fabric, ReadOnly, Spec, as_html, as_text
 from fabriclab.economics.floor import MEDIA, of_kind, switches
 
 # What stands at both ends of a cable; the price of the cable is with it.
@@ -114,8 +113,7 @@ class Bill:
 
     def draw(self) -> str:
         """Return the bill as text, one line per item."""
-        width = [max(map(len, column)) for column in zip(*self._rows(), strict=True)]
-        return "\n".join("  ".join(map(str.ljust, row, width)).rstrip() for row in self._rows())
+        return as_text(self._rows())
 
     def __repr__(self) -> str:
         """Show the totals, and what they leave out."""
@@ -123,8 +121,7 @@ class Bill:
         return f"<Bill: {self.capital:,.0f} USD, {self.power:,.0f} W for {self.gpus} endpoints, without: {left}>"
 
     def _repr_html_(self) -> str:
-        rows = ("".join(f"<td>{html.escape(cell)}" for cell in row) for row in self._rows())
-        return f"<table><caption>{html.escape(repr(self)[1:-1])}</caption><tr>{'<tr>'.join(rows)}</table>"
+        return as_html(self._rows(), repr(self)[1:-1])
 
 
 def _cells(item: Item, what: str) -> list[str]:

@@ -161,12 +161,8 @@ def _sequence(
 
 def _part(routes: Routes, flows: Flows, span: slice) -> tuple[Routes, Flows]:
     """Return the routes and flows of one group as a graph of its own; ``routes`` are in the order of the flows."""
-    a, b = np.searchsorted(routes.flow, [span.start, span.stop]).tolist()
-    row, at = slice(a, b), slice(int(routes.ptr[a]), int(routes.ptr[b]))
-    ways = routes.cut(
-        **{name: getattr(routes, name)[row] for name in ("share", "delay", "kind", "adaptive")}, link=routes.link[at],
-        use=routes.use[at], ptr=routes.ptr[a : b + 1] - at.start, flow=routes.flow[row] - span.start,
-    )  # fmt: skip
+    row = np.arange(*np.searchsorted(routes.flow, [span.start, span.stop]))
+    ways = routes.of_rows(row, flow=routes.flow[row] - span.start)
     columns = ("source", "target", "size", "start", "lag", "weight", "limit", "label")
     ptr = flows.after_ptr[span.start : span.stop + 1]
     part = flows.cut(

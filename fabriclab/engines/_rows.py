@@ -8,8 +8,6 @@ from numpy.typing import ArrayLike, NDArray
 from fabriclab.core import Fabric, Floats, Ints, check_pointer, check_within, expand, frozen, pointer, rows_of
 from fabriclab.errors import Unreachable
 
-Array = NDArray[Any]
-
 _SPARSE = 4  # links are numbered anew where the rows have fewer entries than 1 / _SPARSE of them
 
 
@@ -86,7 +84,7 @@ class Rows:
             left, counts, link, coef = left[stays], counts[stays], link[kept], None if coef is None else coef[kept]
         return level
 
-    def load(self, rows: Ints, level: Floats) -> Array:
+    def load(self, rows: Ints, level: Floats) -> NDArray[Any]:
         """Return what some rows at these levels put on each link. [B/s], (L,)."""
         at, counts = self.entries(rows)
         each = np.repeat(level, counts)

@@ -79,6 +79,7 @@ class Question:
     points: int
     judge: Callable[[Ask, Rng], Verdict]
     example: Callable[[Rng], Any]  # makes something to try a function on
+    prelude: str = ""  # code that runs before a learner's cells where the library is hidden
 
 
 @functools.cache

@@ -36,15 +36,12 @@ class Topology:
         GPUs and NICs, (N,).
     cells : tuple of tuple of str
         Class of each two, (N, N).
-    affinity : mapping of str to mapping of str to str
-        Column such as ``"CPU Affinity"`` -> name of a GPU -> cell.
     devices : mapping of str to str
         What each ``NIC0`` of the matrix is called elsewhere.
     """
 
     names: tuple[str, ...]
     cells: tuple[tuple[str, ...], ...]
-    affinity: dict[str, dict[str, str]] = field(default_factory=dict)
     devices: dict[str, str] = field(default_factory=dict)
 
     def relation(self, a: str, b: str) -> str:
@@ -120,7 +117,7 @@ def read_topo(source: str | os.PathLike[str]) -> Topology:
     """
     lines = [_STYLE.sub("", line) for line in text_lines(source)]
     head, top = next(((i, line) for i, line in enumerate(lines, 1) if _HEAD.match(line)), (len(lines), ""))
-    columns, names = _COLUMNS.findall(top), _COLUMNS.split(top)[0].split()
+    names = _COLUMNS.split(top)[0].split()
     found = [(number, line.split()) for number, line in enumerate(lines[head:], head + 1)]
     rows = {words[0]: (number, words[1:]) for number, words in reversed(found) if words and words[0] in names}
     if not names or len(rows) < len(names):
@@ -135,9 +132,7 @@ def read_topo(source: str | os.PathLike[str]) -> Topology:
         if table[i][j] != table[j][i] or (table[i][j] == "X") != (i == j):
             got = f"{a} and {b} must have one class, X for a name and itself only, got {table[i][j]} and {table[j][i]}"
             raise FileFormat(f"{got}; give one whole output")
-    ends = [(name, rows[name][1][len(names) :]) for name in names]
-    affinity = {c: {name: end[k] for name, end in ends if len(end) > k} for k, c in enumerate(columns)}
-    return Topology(tuple(names), table, affinity, {m[1]: m[2] for m in map(_NAMED.match, lines) if m})
+    return Topology(tuple(names), table, {m[1]: m[2] for m in map(_NAMED.match, lines) if m})
 
 
 @dataclass(frozen=True)

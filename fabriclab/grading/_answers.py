@@ -45,7 +45,7 @@ class Answers:
         self.say({"active": active})
         while True:
             ask = self.hear()
-            found = [self.attempt(self.run, code, f"cell {n}") for n, code in enumerate(ask.get("cells", []), 1)]
+            found = [self.attempt(self.run, code, f"cell {n}") for n, code in enumerate(ask.get("cells", []))]
             if "call" in ask:
                 deed, missing = self.names.get(ask["call"]), {"problem": "missing", "said": ask["call"]}
                 found.append(self.attempt(deed, *ask["args"]) if callable(deed) else missing)

@@ -68,8 +68,8 @@ class Session:
     the function that has ended the session: empty while it goes on, or if the cells have ended it.
     """
 
-    def __init__(self, box: "Sandbox", cells: Sequence[str]) -> None:
-        """Have a child forked, and run the cells in it."""
+    def __init__(self, box: "Sandbox", cells: Sequence[str], prelude: str = "") -> None:
+        """Have a child forked, and run the prelude and the cells in it."""
         self._box, self._limits, self._over, self.ended_by = box, box.limits, Outcome(), ""
         self._rest, self._requests, self._left = b"", 0, PATIENCE
         self._proxies: list[Proxy] = []
@@ -82,7 +82,7 @@ class Session:
             if box.active not in ((), self.active):
                 raise _Over(Outcome(problem="start", said=f"{box.active} {self.active}"))
             self._left = self._limits.wall_s
-            self.cells = self._ask({"cells": list(cells)})
+            self.cells = self._ask({"cells": [prelude, *cells]})
         except BaseException as error:
             self.close()
             if not isinstance(error, _Over | OSError):

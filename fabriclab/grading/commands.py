@@ -36,7 +36,7 @@ def _grade(given: argparse.Namespace) -> int:
     refuse_if(out.suffix != ".csv", "grade.out", out=out)
     refuse_if(given.own_work and folder.is_dir(), "grade.own_folder", folder=folder)
     room = works.collect(folder, out.with_suffix("").resolve())
-    here = folder.exists() and any(held.books or held.unread for held in room.values())
+    here = folder.exists() and any(room.values())
     refuse_if(not here, "grade.no_notebook", folder=folder)
     due, others = works.due(room, [f"ex{name}" if name.isdigit() else name for name in given.exercise or ()])
     answers, setups = works.reference(Path(given.reference or "solutions"))

@@ -41,8 +41,8 @@ class Own:
 
     ended_by = ""
 
-    def session(self, cells: Sequence[str]) -> Self:
-        """Run the cells in a new namespace."""
+    def session(self, cells: Sequence[str], prelude: str = "") -> Self:
+        """Run the cells in a new namespace; the library is here, so the prelude is not needed."""
         self._names: dict[str, Any] = {"__name__": "__main__"}
         found = [self._attempt(exec, code, self._names) for code in cells]
         self.cells = next((outcome for outcome in found if not outcome.ok), Outcome())
@@ -62,9 +62,7 @@ class Own:
         begin = time.perf_counter()
         try:
             found = Outcome(kept(called(deed, *args), self._names))
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:
+        except (Exception, SystemExit) as error:
             problem = "syntax" if isinstance(error, SyntaxError) else "raised"
             found = Outcome(None, problem, shown(f"{type(error).__name__}: {error}"))
         return replace(found, seconds=time.perf_counter() - begin)
@@ -86,14 +84,14 @@ def grade_cells(box: Box, key: str, question: Question, cells: list[str], studen
 
     The record holds all that a replay needs besides the key and the limits.
     """
-    session = box.session(cells)
+    session = box.session(cells, question.prelude)
     outcomes, ended = [session.cells], dict[str, Outcome]()
 
     def ask(name: str, /, *args: Any) -> Any:
         nonlocal session
         if name not in ended:
             if session.ended_by:  # a function that ended its session costs the others nothing
-                session = box.session(cells)
+                session = box.session(cells, question.prelude)
                 outcomes.append(session.cells)
             outcomes.append(session.call(name, *args))
             if session.ended_by:
@@ -116,18 +114,12 @@ def grade_cells(box: Box, key: str, question: Question, cells: list[str], studen
     finally:
         session.close()
     again = any(one.problem in ("syntax", "missing") or one.said.startswith("NameError") for one in outcomes)
-    if part < 1:
-        trouble = trouble or _trouble(outcomes)
+    if part < 1:  # the name of what kept the code from answering, as in the texts grade.trouble.<name>
+        kinds, open = {one.problem for one in outcomes}, any(STUB in one.said for one in outcomes)
+        trouble = trouble or ("time" if kinds & {"time", "cpu"} else "open" if open else "code" * any(kinds))
         said += [text("grade.module")] * any(one.said.startswith("ModuleNotFoundError") for one in outcomes)
     about = {"points": round(part * question.points, 2), "mistake": mistake, "trouble": trouble, "token": student}
     return record(question, said, cells, seconds=round(sum(one.seconds for one in outcomes), 4), **about), again
-
-
-def _trouble(outcomes: Sequence[Outcome]) -> str:
-    """Return what kept the code from answering, as in the texts ``grade.trouble.<name>``."""
-    if any(one.problem in ("time", "cpu") for one in outcomes):
-        return "time"
-    return "open" if any(STUB in one.said for one in outcomes) else "code" * any(one.problem for one in outcomes)
 
 
 def record(question: Question, said: list[str], cells: Sequence[str] = (), **more: Any) -> Record:

@@ -50,6 +50,7 @@ class Submission:
 
     cells: tuple[Cell, ...] = ()
     problem: str = ""
+    unread: str = ""  # why this machine cannot read the file, which is not the student's doing
     digest: str = ""  # of the file
     student: str = ""  # what `release` put there: it selects the student's hidden cases
 
@@ -64,7 +65,7 @@ class Submission:
         the first one that is not the stub, else the first.
         """
         any_of = "|".join(functions) or "(?!)"
-        named = re.compile(rf"^(?:def\s+(?:{any_of})\b|(?:{any_of})\s*=)", re.MULTILINE)
+        named = re.compile(rf"^(?:(?:def|class)\s+(?:{any_of})\b|(?:{any_of})\s*=)", re.MULTILINE)
 
         def rank(n: int) -> tuple[bool, bool, int]:
             source = self.cells[n].source
@@ -133,14 +134,10 @@ def _part(book: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 def _cell(cell: Mapping[str, Any]) -> Cell:
     marks = _part(_part(cell, "metadata"), "nbgrader")
-    id, kind = marks.get("grade_id"), cell.get("cell_type")
-    return Cell(id if isinstance(id, str) else "", str(kind), _source(cell), marks.get("solution") is True)
-
-
-def _source(cell: Mapping[str, Any]) -> str:
-    lines = cell.get("source")
+    id, kind, lines = marks.get("grade_id"), cell.get("cell_type"), cell.get("source")
     words = "".join(line for line in (lines if isinstance(lines, list) else [lines]) if isinstance(line, str))
-    return words.encode(errors="replace").decode()  # half of a sign could not be written to any file
+    source = words.encode(errors="replace").decode()  # half of a sign could not be written to any file
+    return Cell(id if isinstance(id, str) else "", str(kind), source, marks.get("solution") is True)
 
 
 def as_bytes(book: Book) -> bytes:

@@ -14,7 +14,7 @@ from string import Template
 from typing import Any
 from urllib.parse import quote
 
-from fabriclab.core import write_atomic
+from fabriclab.core import as_html, write_atomic
 from fabriclab.grading.notebooks import CODE_STUB, exercise, token
 from fabriclab.grading.results import Entry, Results, noted, totals
 from fabriclab.grading.works import Work
@@ -64,7 +64,7 @@ def _write_student(folder: Path, head: Mapping[str, Any], entry: Entry) -> None:
     total = text("grade.page.total", points=points, of=of)
     about = f"{_titles(q['question'] for q in entry['questions'])}. {total}"
     body = [_tag("p", line) for line in (about, *entry["notes"])]
-    body += [_table(text("grade.page.each"), text("grade.page.columns"), rows), *told]
+    body += [as_html([text("grade.page.columns").split("|"), *rows], text("grade.page.each")), *told]
     for name, words in entry["texts"].items():
         if words:
             body += [_tag("h2", text("grade.page.text", id=name)), _tag("p", text("grade.page.unscored"))]
@@ -92,7 +92,7 @@ def _write_class(results: Results, failed: Mapping[str, str]) -> None:
     body = _made(results.head, results.head["active"])
     body += [_tag("p", text("grade.failed", student=student, said=said)) for student, said in failed.items()]
     body += [_tag("h2", text("grade.page.questions"))]
-    body += [_table(text("grade.page.share", n=len(entries)), text("grade.page.shares"), rows)]
+    body += [as_html([text("grade.page.shares").split("|"), *rows], text("grade.page.share", n=len(entries)))]
     students = []
     for entry in entries:
         notes = "".join(_tag("p", note) for note in noted(entry))
@@ -112,12 +112,6 @@ def _write_texts(path: Path, entries: Sequence[Entry]) -> None:
             words = entry["texts"].get(name)
             body += [_tag("h3", entry["student"]), _tag("pre", words) if words else _tag("p", text("grade.page.empty"))]
     _write(path, text("grade.page.texts"), body)
-
-
-def _table(caption: str, columns: str, rows: Sequence[Sequence[str]]) -> str:
-    head = "".join(_tag("th", name, " scope=col") for name in columns.split("|"))
-    body = "".join(f"<tr>{_tag('th', r[0], ' scope=row')}{''.join(_tag('td', c) for c in r[1:])}</tr>" for r in rows)
-    return f"<table>{_tag('caption', caption)}<tr>{head}</tr>{body}</table>"
 
 
 def _tag(name: str, words: str, about: str = "") -> str:

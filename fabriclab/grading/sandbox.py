@@ -89,17 +89,17 @@ class Sandbox:
         """End every process and remove the folder."""
         self.close()
 
-    def session(self, cells: Sequence[str]) -> Session:
-        """Return a new child that has run the cells in one namespace, to be called then; a session before is over."""
+    def session(self, cells: Sequence[str], prelude: str = "") -> Session:
+        """Return a new child that has run prelude and cells in one namespace, to be called then; one before is over."""
         if self._open:
             self._open.close()
         try:
-            self._open = Session(self, cells)
+            self._open = Session(self, cells, prelude)
         except SandboxError:  # the process that forks may have been harmed
             self.close()
             if not self.active:  # at the start: a machine that allows half of what namespaces need
                 self._asked["without"] += ["userns", "pidns", "netns", "root"]
-            self._open = Session(self, cells)
+            self._open = Session(self, cells, prelude)
         return self._open
 
     def control(self) -> socket.socket:

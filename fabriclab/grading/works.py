@@ -31,12 +31,7 @@ class Work:
         return sha256("\n".join(parts).encode()).hexdigest()
 
 
-@dataclass(frozen=True)
-class Held:
-    """The notebooks of one student by file, or why one of them or a folder cannot be read."""
-
-    books: dict[str, Submission]
-    unread: list[str]
+Held = dict[str, Submission]  # the notebooks of one student by file
 
 
 def collect(folder: Path, skip: Path | None = None) -> dict[str, Held]:
@@ -46,31 +41,30 @@ def collect(folder: Path, skip: Path | None = None) -> dict[str, Held]:
     def held(path: Path) -> tuple[str, Held]:
         inner = path.relative_to(folder if folder.is_dir() else folder.parent)
         student = inner.parts[0] if len(inner.parts) > 1 else inner.stem
-        return _printable(inner.as_posix()), found.setdefault(_printable(student), Held({}, []))
+        return _printable(inner.as_posix()), found.setdefault(_printable(student), {})
 
-    def failed(error: OSError) -> None:
-        if Path(error.filename) == folder:
+    def failed(error: OSError, path: Path | None = None) -> None:
+        if not path and Path(error.filename) == folder:
             raise error
-        name, of = held(Path(error.filename, "_"))
-        of.unread.append(text("grade.file.unread", file=name.removesuffix("/_"), error=error.strerror))
+        name, of = held(path or Path(error.filename, "_"))
+        of[name] = Submission(unread=text("grade.file.unread", file=name.removesuffix("/_"), error=error.strerror))
 
     for path in _notebooks(folder, skip, failed):
         name, of = held(path)
         try:
-            of.books.update({name: read(path)} if path.suffix else {})
+            of.update({name: read(path)} if path.suffix else {})
         except OSError as error:
-            of.unread.append(text("grade.file.unread", file=name, error=error.strerror))
+            failed(error, path)
     return dict(sorted(found.items()))
 
 
 def reference(folder: Path) -> tuple[Held, dict[str, str]]:
     """Return all notebooks of a folder together, and the source of each exercise's setup cell."""
-    rooms = collect(folder).values()
-    books = {file: book for held in rooms for file, book in held.books.items()}
-    if unread := " ".join(sentence for held in rooms for sentence in held.unread):
+    books = {file: book for held in collect(folder).values() for file, book in held.items()}
+    if unread := " ".join(book.unread for book in books.values() if book.unread):
         raise Refused(unread)
     cells = [cell for book in books.values() for cell in book.cells if cell.kind == "code"]
-    return Held(books, []), {exercise(cell.id): cell.source for cell in cells if cell.id.endswith("-setup")}
+    return books, {exercise(cell.id): cell.source for cell in cells if cell.id.endswith("-setup")}
 
 
 def _notebooks(folder: Path, skip: Path | None, failed: Callable[[OSError], None]) -> Iterator[Path]:
@@ -99,7 +93,7 @@ def due(room: Mapping[str, Held], asked: Sequence[str]) -> tuple[list[str], dict
     known = dict.fromkeys(map(exercise, exercises.questions()))
     if unknown := [name for name in asked if name not in known]:
         raise Refused(text("grade.exercise", name=unknown[0], known=", ".join(known)))
-    cells = [[cell for book in held.books.values() for cell in book.cells] for held in room.values()]
+    cells = [[cell for book in held.values() for cell in book.cells] for held in room.values()]
     holding = [{exercise(cell.id) for cell in some} & known.keys() for some in cells]
     count = Counter(name for names in holding for name in names)
     most = [name for name in known if 2 * count[name] > sum(map(bool, holding))]
@@ -116,18 +110,18 @@ def chosen(student: str, held: Held, due: Sequence[str], setups: Mapping[str, st
     asked = [question for question in exercises.questions().values() if exercise(question.id) in due]
     for name in due:
         ids = {question.id for question in asked if exercise(question.id) == name}
-        having = {file: book for file, book in held.books.items() if any(cell.id in ids for cell in book.cells)}
+        having = {file: book for file, book in held.items() if any(cell.id in ids for cell in book.cells)}
         if len(having) > 1:
             notes.append(text("grade.several", exercise=name, files=", ".join(having)))
-        broken = [book for book in held.books.values() if book.problem]
-        nothing = Submission(problem=text("grade.no_cells" if held.books else "grade.nothing", exercise=name))
+        broken = [book for book in held.values() if book.problem]
+        nothing = Submission(problem=text("grade.no_cells" if held else "grade.nothing", exercise=name))
         best = max(having.values(), key=partial(_filled, ids), default=(broken or [nothing])[0])
         if having and name in setups and not best.places(f"{name}-setup"):
             notes.append(text("grade.setup", exercise=name))
             best = replace(best, cells=(Cell(f"{name}-setup", "code", setups[name], False), *best.cells))
         books[name] = best
     both = tuple((question, books[exercise(question.id)]) for question in asked)
-    return Work(student, both, tuple(notes), " ".join(held.unread))
+    return Work(student, both, tuple(notes), " ".join(book.unread for book in held.values() if book.unread))
 
 
 def _filled(ids: set[str], book: Submission) -> tuple[int, int]:

@@ -39,7 +39,8 @@ def program(children: int, ranks: int, jobs: int = 1, *, slots: int = 512, lanes
     """Return how a programmable switch adds, as SwitchML: one chunk for each slot under way.
 
     A chunk loses a ``timer`` each time that one of the packets that it still lacks is lost. Packets of more than 64
-    values pass all four pipes, and seven times more to collect the result. Left out: timers that double.
+    values pass all four pipes, and seven times more to collect the result. Left out: that the slowest slot decides, so
+    beside the simulated protocol this is up to 3% too slow without loss, and some 3 to 40% too fast with 0.1 to 5%.
 
     Parameters
     ----------
@@ -48,15 +49,16 @@ def program(children: int, ranks: int, jobs: int = 1, *, slots: int = 512, lanes
     slots, lanes : int
         Of the pool, and values of a packet.
     loss : float
-        Probability for each packet on each link. 0 <= loss <= 0.5
+        Probability for each packet on each link. 0 <= loss <= 0.2
     timer, host : float or str
         Until a packet is sent again, illustrative [s]; rate at which a host turns floats into integers and back, as
         fast as it sends unless given [B/s].
     """
     share = units.count(slots, "slots") // units.count(jobs, "jobs")
-    if not share or not 0 <= loss <= 0.5:
-        raise ValueError(f"slots must be at least the {jobs} jobs, and loss 0..0.5, got {slots} and {loss}")
-    rounds = sum(1 - (1 - loss**k) ** (2 * ranks) for k in range(1, 64))
+    if not share or not 0 <= loss <= 0.2:
+        raise ValueError(f"slots must be at least the {jobs} jobs, and loss 0..0.2, got {slots} and {loss}")
+    again = 1 - (1 - loss) ** 2  # a worker sends again if its packet or the answer is lost, and waits twice as long
+    rounds = sum(2.0 ** (k - 1) * (1 - (1 - again**k) ** ranks) for k in range(1, 64))
     passes = (children + 1) if lanes <= _ONE_PIPE else (PIPES * children + 7) / PIPES
     seconds = jobs * passes / catalog.value("switches", "tofino1", "packet_rate_per_pipe")
     return Mode(4 * units.count(lanes, "lanes"), _HEADER, share, seconds, units.time(timer) * rounds,

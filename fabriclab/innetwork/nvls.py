@@ -21,7 +21,13 @@ def _system(ranks: int, generation: str) -> System:
 
 
 def bound(ranks: float) -> float:
-    """Return the most that NVLS gains over a ring: a port passes S (n + 1) / n each way in place of 2 S (n - 1) / n."""
+    """Return the most that NVLS gains over a ring: a port passes S (n + 1) / n each way in place of 2 S (n - 1) / n.
+
+    Examples
+    --------
+    >>> [round(bound(n), 2) for n in (2, 4, 8)]
+    [0.67, 1.2, 1.56]
+    """
     return 2 * (ranks - 1) / (ranks + 1)
 
 

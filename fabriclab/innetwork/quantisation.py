@@ -50,9 +50,8 @@ def block_scale(values: ArrayLike) -> Floats:
     ValueError
         If a value is not finite in float32, or there are more workers.
     """
-    largest = np.abs(_single(values)).max(axis=(0, 2))
-    scale: Floats = np.ldexp(LARGEST / units.count(np.shape(values)[0], "workers", high=MOST), -np.frexp(largest)[1])
-    return scale
+    exponent = np.frexp(np.abs(_single(values)).max(axis=(0, 2)))[1]
+    return np.asarray(np.ldexp(LARGEST / units.count(np.shape(values)[0], "workers", high=MOST), -exponent), np.float64)
 
 
 def quantise(values: ArrayLike, scale: ArrayLike, *, wrap: bool = False) -> Words:

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 
 from fabriclab import catalog, engines, units
 from fabriclab.core import TREE, Fabric, Flags, Flows, Ints, Routes, Schedule, StepGroup, Timeline, Value, pointer
-from fabriclab.economics.floor import switches
+from fabriclab.economics.floor import of_kind, switches
 from fabriclab.errors import NoPath, OutOfSlots
 from fabriclab.routing._ways import FAR, Search
 
@@ -104,8 +104,7 @@ class Tree(Value):
     @property
     def schedule(self) -> Schedule:
         """The all-reduce step by step, without overlap; placement and switches are those of the tree."""
-        n, child = self.ranks.size, np.arange(self.parent.size)
-        height = np.zeros(n + self.switches.size, np.int64)
+        n, child, height = self.ranks.size, np.arange(self.parent.size), np.zeros(self.parent.size + 1, np.int64)
         for c, p in zip(child.tolist(), self.parent.tolist(), strict=True):  # children stand before their parents
             height[p] = max(height[p], height[c] + 1)
         levels = [height[child] == h for h in range(height.max())]
@@ -132,9 +131,9 @@ class Tree(Value):
 
 
 def adders(fabric: Fabric) -> Flags:
-    """Tell which nodes can add: switches that stand in no server, (N,)."""
-    names = fabric.coord_names
-    return switches(fabric) & (fabric.coord[:, names.index("server")] < 0 if "server" in names else True)
+    """Tell which nodes can add and keep the sum: switches that stand in no server, and no NVSwitch, (N,)."""
+    names, able = fabric.coord_names, switches(fabric) & ~of_kind(fabric, "nvswitch")
+    return able & (fabric.coord[:, names.index("server")] < 0) if "server" in names else able
 
 
 def grow(fabric: Fabric, ranks: ArrayLike, mode: Mode, *, load: ArrayLike = 0, radix: int | None = None) -> Tree:
@@ -161,6 +160,15 @@ def grow(fabric: Fabric, ranks: ArrayLike, mode: Mode, *, load: ArrayLike = 0, r
         If no switch reaches all of them.
     ValueError
         If a node where branches meet does not add, or has too many children.
+
+    Examples
+    --------
+    >>> from fabriclab import topologies
+    >>> tree = grow(topologies.build("leaf_spine", hosts=32, radix=8), range(32), Mode.sharp(True))
+    >>> tree
+    <Tree of 32 ranks, 9 switches that add, root spine 0>
+    >>> float(run([tree], "1 GiB").link_bytes.max())
+    1073741824.0
     """
     from networkx import DiGraph, single_source_shortest_path
 
@@ -186,8 +194,7 @@ def grow(fabric: Fabric, ranks: ArrayLike, mode: Mode, *, load: ArrayLike = 0, r
     for node in joints:
         if not able[node] or children[node] > most:
             why = f"adds {most} at most" if able[node] else "does not add"
-            msg = f"{children[node]} branches meet at {fabric.name(node)}, which {why}; "
-            raise ValueError(msg + "take fewer of these ranks, or a tree for each rail")
+            raise ValueError(f"{children[node]} branches meet at {fabric.name(node)}, which {why}; take fewer ranks")
     number = {node: rank.size + i for i, node in enumerate(joints)}
     senders = [*ends.tolist(), *joints[:-1]]
     parent = [next(number[x] for x in reversed(way[node][:-1]) if x in number) for node in senders]

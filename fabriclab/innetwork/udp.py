@@ -1,26 +1,37 @@
-"""The same protocol for real: workers and a switch are processes of this machine and talk over UDP that loses packets."""
+"""The same protocol for real: processes of this machine, workers and a switch, and UDP between them that loses packets.
+
+References
+----------
+.. [1] V. Paxson et al., Computing TCP's Retransmission Timer, RFC 6298, 2011.
+.. [2] Y. Cheng et al., The RACK-TLP Loss Detection Algorithm for TCP, RFC 8985, 2021: what is lost is told by time.
+"""
 
 import select
 import socket
 import time
-from collections import deque
 from collections.abc import Sequence
-from multiprocessing.connection import Connection
+from contextlib import suppress
+from multiprocessing.connection import Connection, wait
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import units
+from fabriclab.errors import FabricError
 from fabriclab.innetwork.aggregation import Aggregator, Words
-from fabriclab.innetwork.pipeline import DROP, REPLY
+from fabriclab.innetwork.pipeline import MULTICAST, REPLY
 from fabriclab.innetwork.switch import Switch
-from fabriclab.rdma.processes import Process
+from fabriclab.processes import Process
 
-_HERE = "127.0.0.1"
-_HEADER = (("job", "u1"), ("slot", "<u2"), ("version", "u1"), ("worker", "u1"), ("chunk", "<u4"))
-_BATCH = 128  # packets taken from a socket at once
-_BUFFER = 2**22  # asked of the kernel, which gives what it allows [B]
+_DEVICE = "tofino1_recirculating"
+# Whole words, so that the payload is aligned.
+_HEADER = {"chunk": "<u4", "slot": "<u2", "job": "u1", "version": "u1", "worker": "<u4"}
+_BATCH = 256  # packets taken from a socket at once
+_BUFFER = 2**22  # of a socket; the kernel gives what it allows [B]
+_ROOM = 2560  # that a packet takes there; 2315 B for the largest, counted on Linux 6.18 [B]
+_WINDOW = 32  # that silence leaves of a window, at least
+_SHORTEST, _LONGEST = 0.01, 0.2  # of a timer [s]
 
 
 class Exchanged(NamedTuple):
@@ -31,160 +42,164 @@ class Exchanged(NamedTuple):
     sent: int  # packets of all workers
     again: int  # of them sent again
 
+    @property
+    def goodput(self) -> float:
+        """Return the sums that a worker gets in a second [B/s]."""
+        return self.totals[0].nbytes / self.time
+
 
 def exchange(
-    values: Sequence[ArrayLike], *, slots: int = 64, loss: float = 0.0, seed: int = 0, patience: float | str = "60 s"
+    values: Sequence[ArrayLike], *, slots: int = 512, loss: float = 0.0, seed: int = 0, patience: float | str = "60 s"
 ) -> Exchanged:
     """Add up the workers' values in a switch that is a process of its own.
 
-    Each process drops what it receives with probability ``loss``; the kernel drops what its buffers cannot hold.
+    Each process drops what it receives with probability ``loss``; the kernel drops what its buffers cannot hold. A
+    worker sends a packet again as soon as one that left well after it is answered. If nothing at all is answered for
+    longer than trips usually take, it sends again all that is on its way, with half the window and twice the timer.
 
     Parameters
     ----------
     values : sequence of arrays of int32, (chunks, lanes)
-        One for each worker; a packet carries a row.
+        One for each worker; a packet, which is a datagram, carries a row.
     slots : int
         Of the switch; no more chunks of a worker are on their way. >= 1
     loss : float
-        Probability. 0..0.5
+        Probability. 0..0.2
     seed : int
-        Of the losses.
+        Of the losses. >= 0
     patience : float or str
         After which a run is given up. [s]
 
     Raises
     ------
+    FabricError
+        If a worker or the switch ends before all workers have their sums.
     TimeoutError
         If a worker has not finished then.
     """
-    rows = [np.ascontiguousarray(v, np.int32) for v in values]
-    chunks, lanes = rows[0].shape
-    if not 0 <= loss <= 0.5 or any(r.shape != rows[0].shape for r in rows):
-        raise ValueError(f"loss must be within 0..0.5 and the shapes equal, got {loss} and {[r.shape for r in rows]}")
-    wait = units.time(patience, "patience")
-    with Process(_switch, len(rows), units.count(slots, "slots"), lanes, loss, seed) as switch:
-        port = switch.recv(wait)
-        workers = [Process(_work, w, port, slots, loss, seed, row) for w, row in enumerate(rows)]
-        try:
-            for worker in workers:
-                worker.recv(wait)  # ready
-            for worker in workers:
-                worker.send("go")
-            found = [worker.recv(wait) for worker in workers]
-        finally:
-            for worker in workers:
-                worker.kill()
-    start, end = min(f[1] for f in found), max(f[2] for f in found)
-    return Exchanged([f[0] for f in found], end - start, sum(f[3] for f in found), sum(f[4] for f in found))
-
-
-def _layout(lanes: int) -> np.dtype[Any]:
-    return np.dtype([*_HEADER, ("payload", "<i4", lanes)])
-
-
-def _socket() -> socket.socket:
-    there = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
-        there.setsockopt(socket.SOL_SOCKET, option, _BUFFER)
-    there.bind((_HERE, 0))
-    there.setblocking(False)
-    return there
-
-
-class _Receiver:
-    """Takes packets from a socket in batches, and loses some."""
-
-    def __init__(self, there: socket.socket, lanes: int, loss: float, seed: Sequence[int]) -> None:
-        self.socket, self.layout, self.loss = there, _layout(lanes), loss
-        self.rng = np.random.default_rng(seed)
-
-    def take(self, wait: float) -> tuple[Any, list[Any]]:
-        """Return the packets that are there, after at most ``wait`` seconds, and from where they came."""
-        found: list[bytes] = []
-        origins: list[Any] = []
-        try:
-            while len(found) < _BATCH:
-                data, origin = self.socket.recvfrom(self.layout.itemsize)
-                if len(data) == self.layout.itemsize and self.rng.random() >= self.loss:
-                    found.append(data)
-                    origins.append(origin)
-        except BlockingIOError:
-            if not found:
-                select.select([self.socket], [], [], wait)
-        return np.frombuffer(b"".join(found), self.layout), origins
-
-
-def _switch(connection: Connection, n: int, slots: int, lanes: int, loss: float, seed: int) -> None:
-    there = _socket()
-    switch = Switch(Aggregator(n, slots, lanes=lanes), "tofino1_recirculating")
-    receiver = _Receiver(there, lanes, loss, (seed, n))
-    connection.send(there.getsockname()[1])
-    home: dict[int, Any] = {}
-    while not connection.poll():
-        packets, origins = receiver.take(0.5)
-        if not len(packets):
-            continue
-        home.update(zip(packets["worker"].tolist(), origins, strict=True))
-        out = switch.many({name: packets[name] for name, _ in _HEADER}, packets["payload"])
-        answers = packets.copy()
-        answers["payload"] = out.payload
-        for i in np.flatnonzero(out.action != DROP).tolist():
-            for to in [origins[i]] if out.action[i] == REPLY else home.values():
-                _put(there, answers[i], to)
-
-
-def _put(there: socket.socket, packet: Any, to: Any) -> None:
+    rows = [np.asarray(v).astype(np.int32, copy=False) for v in values]
+    same = all(r.ndim == 2 and r.size and r.shape == rows[0].shape for r in rows)
+    if not same or not all(map(np.array_equal, rows, values)):
+        msg = "values must be whole numbers of 32 bits with a sign, in arrays (chunks, lanes) of one shape"
+        raise ValueError(f"{msg}; got {[f'{np.asarray(v).dtype} {np.shape(v)}' for v in values]}")
+    if not 0 <= loss <= 0.2:
+        raise ValueError(f"loss must be a probability within 0..0.2, got {loss!r}")
+    n, end = len(rows), time.monotonic() + units.time(patience, "patience")
+    lanes, seed = rows[0].shape[1] if rows else 1, units.count(seed, "seed", low=0)
+    Switch(Aggregator(n, slots, lanes=lanes), _DEVICE)  # refuses what does not fit before a process starts
+    ports = [_Port(lanes, loss, (seed, number)) for number in range(n + 1)]
+    homes, members = [port.address for port in ports], dict[str, Process]()
     try:
-        there.sendto(packet.tobytes(), to)
-    except BlockingIOError:  # no room in the buffer: lost, like on any network
-        pass
+        for w, row in enumerate(rows):
+            members[f"worker {w}"] = Process(_work, ports[w], homes[n], w, ports[n].room // n, slots, row)
+        members["the switch"] = Process(_switch, ports[n], homes[:n], slots, lanes)
+        _hear(members, n + 1, end)
+        for member in [*members.values()][:n]:
+            with suppress(OSError):  # who is dead is named below
+                member.send("go")
+        found = _hear(members, n, end)
+    finally:
+        for member in members.values():
+            member.kill()
+            member.connection.close()
+        for port in ports:
+            port.socket.close()
+    totals, starts, ends, sent = zip(*(found[f"worker {w}"] for w in range(n)), strict=True)
+    return Exchanged([*totals], max(ends) - min(starts), sum(sent), sum(sent) - n * len(rows[0]))
 
 
-def _work(connection: Connection, number: int, port: int, slots: int, loss: float, seed: int, values: Words) -> None:
-    chunks, lanes = values.shape
-    there, server = _socket(), (_HERE, port)
-    receiver = _Receiver(there, lanes, loss, (seed, number))
-    packets = np.zeros(chunks, _layout(lanes))
-    packets["payload"], packets["worker"], packets["chunk"] = values, number, np.arange(chunks)
-    packets["slot"], packets["version"] = np.arange(chunks) % slots, np.arange(chunks) // slots % 2
-    total, done = np.zeros_like(values), np.zeros(chunks, bool)
-    may, out = deque(range(min(slots, chunks))), dict[int, float]()  # allowed to go; on their way since [s]
-    repeated: set[int] = set()
-    window, smooth, spread, limit, sent = 8.0, 1e-3, 5e-4, 4e-3, 0
+def _hear(members: dict[str, Process], wanted: int, end: float) -> dict[str, Any]:
+    """Return what so many processes send, the last one after all others; name who has ended, or is late."""
+    found: dict[str, Any] = {}
+    while len(found) < wanted:
+        left = {name: member for name, member in members.items() if name not in found}
+        ready = wait([member.connection for member in left.values()], end - time.monotonic())
+        if not ready:
+            late = ", ".join([*left][: wanted - len(found)])
+            raise TimeoutError(f"not finished in time: {late}; give it more patience")
+        for name in [name for name, member in left.items() if member.connection in ready]:
+            try:
+                found[name] = members[name].recv()
+            except (EOFError, OSError):
+                raise FabricError(f"{name} (process {members[name].pid}) ended before all had their sums") from None
+    return found
+
+
+class _Port:
+    """A socket that loses some of the packets that come."""
+
+    def __init__(self, lanes: int, loss: float, seed: Sequence[int]) -> None:
+        self.layout, self.loss = np.dtype([*_HEADER.items(), ("payload", "<i4", lanes)]), loss
+        self.rng, self.buffer = np.random.default_rng(seed), bytearray(_BATCH * self.layout.itemsize)
+        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER)
+        self.room = self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) // _ROOM  # [packets]
+        self.socket.bind(("127.0.0.1", 0))
+        self.address = self.socket.getsockname()
+
+    def take(self, wait: float | None) -> NDArray[Any]:
+        """Return the packets that are there, after at most ``wait`` seconds."""
+        select.select([self.socket], [], [], wait)
+        filled, size, view = 0, self.layout.itemsize, memoryview(self.buffer)
+        with suppress(BlockingIOError):
+            while filled < len(view):
+                filled += size * (self.socket.recv_into(view[filled:], size, socket.MSG_DONTWAIT) == size)
+        found = np.frombuffer(view[:filled], self.layout)
+        return found[self.rng.random(len(found)) >= self.loss]
+
+    def send(self, packets: NDArray[Any], to: Any) -> None:
+        """Send each packet as a datagram."""
+        for packet in packets:
+            self.socket.sendto(packet, to)
+
+
+def _switch(connection: Connection, port: _Port, homes: list[Any], slots: int, lanes: int) -> None:
+    switch = Switch(Aggregator(len(homes), slots, lanes=lanes), _DEVICE)
+    connection.send("ready")
+    while True:  # until it is killed
+        packets = port.take(None)
+        if packets.size:
+            out = switch.many({name: packets[name] for name in _HEADER}, packets["payload"])
+            packets["payload"] = out.payload
+            for worker, home in enumerate(homes):
+                asked = (out.action == REPLY) & (packets["worker"] == worker)
+                port.send(packets[(out.action == MULTICAST) | asked], home)
+
+
+def _work(connection: Connection, port: _Port, server: Any, number: int, room: int, slots: int, values: Words) -> None:
+    """Send chunks and take their sums; ``room`` packets of this worker fit into the buffer of the switch."""
+    left = chunks = len(values)
+    total, packets, every = np.zeros_like(values), np.zeros(chunks, port.layout), np.arange(chunks)
+    packets["payload"], packets["worker"], packets["chunk"] = values, number, every
+    packets["slot"], packets["version"] = every % slots, every // slots % 2
+    # Of each slot: the chunk that it waits for, since when a packet of it is on its way [s], and if that repeats one.
+    chunk, since, again = np.arange(slots), np.full(slots, np.inf), np.zeros(slots, bool)
+    window = most = float(max(min(slots, room), 1))
+    smooth, spread, limit, sent = 1e-3, 5e-4, _SHORTEST, 0
     connection.send("ready")
     connection.recv()
-    start = cut = time.perf_counter()
-    while not done.all():
-        now = time.perf_counter()
-        while may and len(out) < window:
-            chunk = may.popleft()
-            _put(there, packets[chunk], server)
-            out[chunk] = now
-            sent += 1
-        oldest = next(iter(out.values()))
-        if now - oldest > limit:
-            # As TCP does: who waits too long halves its window, once for each round trip, and doubles its patience.
-            if now - cut > smooth:
-                window, limit, cut = max(window / 2, 1.0), min(2 * limit, 0.2), now
-            for chunk in [c for c, since in out.items() if now - since > limit / 2][: int(window) or 1]:
-                del out[chunk]
-                may.appendleft(chunk)
-                repeated.add(chunk)
-            continue
-        answers, _ = receiver.take(max(oldest + limit - now, 1e-4))
-        now = time.perf_counter()
-        for chunk, payload in zip(answers["chunk"].tolist(), answers["payload"], strict=True):
-            if done[chunk]:
-                continue
-            total[chunk], done[chunk] = payload, True
-            window = min(window + 1 / window, slots)
-            since = out.pop(chunk, None)
-            if since is None:
-                may.remove(chunk)
-            elif chunk not in repeated:  # which of its packets was answered is not known otherwise
-                spread += (abs(now - since - smooth) - spread) / 4
-                smooth += (now - since - smooth) / 8
-                limit = max(smooth + 4 * spread, 1e-3)
-            if chunk + slots < chunks:
-                may.append(chunk + slots)
-    connection.send((total, start, time.perf_counter(), sent, sent - chunks))
+    start = now = heard = time.perf_counter()
+    while left:
+        idle, away = np.flatnonzero(np.isinf(since) & (chunk < chunks)), np.count_nonzero(np.isfinite(since))
+        going = idle[np.argsort(chunk[idle])][: max(int(window) - away, 0)]
+        port.send(packets[chunk[going]], server)
+        since[going], sent = now, sent + going.size
+        answers = port.take(max(heard + limit - now, 0))
+        now, newest = time.perf_counter(), -np.inf
+        answers = answers[chunk[answers["slot"]] == answers["chunk"]]
+        total[answers["chunk"]] = answers["payload"]
+        told = np.unique(answers["slot"])
+        known = told[~again[told]]  # of the others it is not known which packet was answered
+        if known.size:
+            newest = since[known].max()
+            spread += (abs(now - newest - smooth) - spread) / 4
+            smooth += (now - newest - smooth) / 8
+            limit = min(max(smooth + 4 * spread, _SHORTEST), _LONGEST)
+        if told.size:
+            left, heard, window = left - told.size, now, min(window + told.size / window, most)
+            chunk[told], since[told], again[told] = chunk[told] + slots, np.inf, False
+        elif now > heard + limit:  # silence: all is lost, and the next one may last twice as long
+            newest, heard, window, limit = now, now, max(window / 2, min(_WINDOW, most)), min(2 * limit, _LONGEST)
+        lost = since < newest - smooth / 2  # sent well before a packet whose answer is here
+        since[lost], again[lost] = np.inf, True
+    connection.send((total, start, time.perf_counter(), sent))

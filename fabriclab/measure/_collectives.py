@@ -13,12 +13,12 @@ from fabriclab.measure._rounds import GlooRanks, MpiRanks, Sizes, nearest, sizes
 from fabriclab.texts import text
 
 TRANSPORTS = ("mpi", "gloo", "shm")
-_failed: dict[str | None, str] = {}  # an mpiexec that did not start: nobody waits for it a second time
+_failed: dict[str | None, list[str]] = {}  # why an mpiexec did not start: nobody waits for it a second time
 
 
 def all_reduce(
     size: Sizes = "4 MiB", ranks: int | None = None, transport: str | None = None, *, rounds: int = 100,
-    warmup: int = 10, oversubscribe: bool = False,
+    warmup: int = 10, oversubscribe: bool = False, _what: str = "all_reduce",
 ) -> Result:  # fmt: skip
     """Time an all-reduce (sum of float32) between processes, and check its answer.
 
@@ -58,34 +58,10 @@ def all_reduce(
     WrongAnswer
         If a receive buffer holds a wrong number.
     """
-    return _collective("all_reduce", size, ranks, transport, rounds, warmup, oversubscribe)
-
-
-def reduce_scatter(
-    size: Sizes = "4 MiB", ranks: int | None = None, transport: str | None = None, **more: Any
-) -> Result:
-    """Time a reduce-scatter; ``size`` is the send buffer of a rank, all else as in `all_reduce`."""
-    return _collective("reduce_scatter", size, ranks, transport, **more)
-
-
-def all_gather(size: Sizes = "4 MiB", ranks: int | None = None, transport: str | None = None, **more: Any) -> Result:
-    """Time an all-gather; ``size`` is the receive buffer of a rank, all else as in `all_reduce`."""
-    return _collective("all_gather", size, ranks, transport, **more)
-
-
-def broadcast(size: Sizes = "4 MiB", ranks: int | None = None, transport: str | None = None, **more: Any) -> Result:
-    """Time a broadcast; ``size`` is the buffer of the root, rank 0, all else as in `all_reduce`."""
-    return _collective("broadcast", size, ranks, transport, **more)
-
-
-def _collective(
-    what: str, size: Sizes, ranks: int | None, transport: str | None, rounds: int = 100, warmup: int = 10,
-    oversubscribe: bool = False,
-) -> Result:  # fmt: skip
     sizes = sizes_of(size, 4, 0)
     units.choice("mpi" if transport is None else transport, "transport", TRANSPORTS, "; or None for what works here")
     oversubscribe = units.flag(oversubscribe, "oversubscribe")
-    ask: dict[str, Any] = {"what": what, "counts": [n // 4 for n in sizes]}
+    ask: dict[str, Any] = {"what": _what, "counts": [n // 4 for n in sizes]}
     ask |= {"rounds": units.count(rounds, "rounds"), "warmup": units.count(warmup, "warmup", 0)}
     if job := _job(transport):
         return _in_job(job, sizes, ranks, ask)
@@ -95,24 +71,38 @@ def _collective(
         raise ValueError(msg)
     # Every rank holds the times of all.
     need = n * (2 * max(sizes) + 8 * n * ask["rounds"])
-    check_memory(need, f"{what} on {n} ranks", "ask for less, or for fewer ranks or rounds")
-    load, why = Load(), list[str]()
-    for name in [transport] if transport else ["mpi", "shm"]:
-        ask["transport"], program = name, mpiexec()
+    check_memory(need, f"{_what} on {n} ranks", "ask for less, or for fewer ranks or rounds")
+    load, why = Load(), [] if transport else _failed.get(mpiexec(), [])[:]
+    for name in [transport] if transport else ["mpi", "shm"][len(why) :]:
+        ask["transport"] = name
         try:
-            if name == "mpi" and program in _failed and not transport:
-                raise NotMeasured(_failed[program])
             about, times = run_ranks(ask)
         except NotMeasured as error:
             if transport:
                 raise
             why.append(str(error).split(" (its last words")[0])
-            if name == "mpi":
-                _failed[program] = why[-1]
+            _failed[mpiexec()] = why[:1]
             continue
         notes = [f'{w}; measured over shared memory instead (transport="mpi" tells more)' for w in why]
         return _reported(ask, sizes, times, about, [*notes, load_note(load.figures())])
-    return nearest(what, sizes, why[-1])
+    return nearest(_what, sizes, why[-1])
+
+
+def reduce_scatter(
+    size: Sizes = "4 MiB", ranks: int | None = None, transport: str | None = None, **more: Any
+) -> Result:
+    """Time a reduce-scatter; ``size`` is the send buffer of a rank, all else as in `all_reduce`."""
+    return all_reduce(size, ranks, transport, _what="reduce_scatter", **more)
+
+
+def all_gather(size: Sizes = "4 MiB", ranks: int | None = None, transport: str | None = None, **more: Any) -> Result:
+    """Time an all-gather; ``size`` is the receive buffer of a rank, all else as in `all_reduce`."""
+    return all_reduce(size, ranks, transport, _what="all_gather", **more)
+
+
+def broadcast(size: Sizes = "4 MiB", ranks: int | None = None, transport: str | None = None, **more: Any) -> Result:
+    """Time a broadcast; ``size`` is the buffer of the root, rank 0, all else as in `all_reduce`."""
+    return all_reduce(size, ranks, transport, _what="broadcast", **more)
 
 
 def _job(transport: str | None) -> str:

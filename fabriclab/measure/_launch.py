@@ -186,24 +186,18 @@ def started(
     They leave when ``line``, or their standard input where there is none, closes: with this process at the latest.
     """
     ranks: Ranks = []
-    patience = 0.0
+    patience, given = 0.0, DEVNULL if line else PIPE
     try:
         for command in commands:
-            ranks.append(_start(command, env, log, line))
+            try:
+                ranks.append(Popen(command, env=env, stdin=given, stdout=PIPE, stderr=log, start_new_session=True))
+            except OSError as error:
+                raise NotMeasured(f"no process could be started ({error})") from error
+            ranks[-1].stdin = ranks[-1].stdin or line
         yield ranks
         patience = 3.0
     finally:
         _stop(ranks, patience)
-
-
-def _start(command: list[str], env: dict[str, str], log: IO[bytes], line: IO[bytes] | None) -> Popen[bytes]:
-    given = DEVNULL if line else PIPE
-    try:
-        rank = Popen(command, env=env, stdin=given, stdout=PIPE, stderr=log, start_new_session=True)
-    except OSError as error:
-        raise NotMeasured(f"no process could be started ({error})") from error
-    rank.stdin = rank.stdin or line
-    return rank
 
 
 def _stop(ranks: Ranks, patience: float) -> None:

@@ -3,11 +3,9 @@
 import importlib
 from typing import Any
 
-_HOMES = {  # module of pyverbs, and what it has
-    "device": "Context", "pd": "PD", "mr": "MR", "cq": "CQ CompChannel WC", "addr": "AH AHAttr GID GlobalRoute",
-    "qp": "QP QPAttr QPCap QPInitAttr", "wr": "RecvWR SGE SendWR", "srq": "SRQ SrqAttr SrqInitAttr",
-    "pyverbs_error": "PyverbsError PyverbsRDMAError PyverbsUserError",
-}  # fmt: skip
+from fabriclab.rdma.enums import TABLE
+
+_HOMES = TABLE["homes"]  # module of pyverbs, and what it has
 
 
 class Verbs:

@@ -13,7 +13,7 @@ from pathlib import Path
 from fabriclab import units
 from fabriclab.catalog import value
 from fabriclab.catalog.tables import read_rows
-from fabriclab.gpudirect.pcie import fact, pcie_part
+from fabriclab.gpudirect.copies import fact, pcie_part
 
 # Switch and whose figure for it, whether errors are corrected forward (25 Gb/s lanes can do without), PCIe of the time.
 _LINKS = {"ib-edr": ("quantum1", "memory", 0, "pcie3"), "ib-hdr": ("quantum1", "memory", 1, "pcie4"),

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import registry, units
-from fabriclab.core import Fabric, Floats, Flows, Ints, Routes, check_within, expand, rows_of, whole
+from fabriclab.core import Fabric, Floats, Flows, Ints, Routes, check_within, expand, parts_of, rows_of, whole
 from fabriclab.routing._clos import from_tables, tables, ways
 from fabriclab.routing._ways import Rows, by_pair
 
@@ -120,24 +120,21 @@ def deadlock(fabric: Fabric, routes: Routes, lanes: ArrayLike | None = None) -> 
     .. [1] W. J. Dally, C. L. Seitz, Deadlock-free message routing in multiprocessor interconnection networks,
        IEEE Transactions on Computers C-36(5), 1987.
     """
-    from networkx import DiGraph, find_cycle, from_scipy_sparse_array
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
+    from networkx import DiGraph, find_cycle
 
     what, none = "those of routing.lanes(fabric, flows, routes, method)", np.zeros(routes.link.size, int)
     lane = whole(none if lanes is None else lanes, "lanes", none.shape, what)
     check_within(lane, "lanes", 0)
     buffers, at = np.unique(lane * fabric.n_links + routes.link, return_inverse=True)
-    before, after = _waits(fabric, routes)
-    n = buffers.size
-    waits = coo_array((np.ones(before.size, np.int8), (at[before], at[after])), shape=(n, n)).tocsr()
-    part = connected_components(waits, connection="strong")[1]
+    before, after = (at[entry] for entry in _waits(fabric, routes))
+    part = parts_of(buffers.size, before, after, both_ways=True)
     sizes = np.bincount(part, minlength=1)
     if sizes.max() < 2:
         return ()
-    inside = np.flatnonzero(part == np.argmin(np.where(sizes > 1, sizes, n + 1)))
-    circle = find_cycle(from_scipy_sparse_array(waits[inside][:, inside], create_using=DiGraph))
-    return tuple((buffers[inside[[buffer for buffer, _ in circle]]] % fabric.n_links).tolist())
+    inside = part == np.argmin(np.where(sizes > 1, sizes, buffers.size + 1))
+    on = inside[before] & inside[after]
+    circle = find_cycle(DiGraph(zip(before[on].tolist(), after[on].tolist(), strict=True)))
+    return tuple((buffers[[buffer for buffer, _ in circle]] % fabric.n_links).tolist())
 
 
 def _waits(fabric: Fabric, routes: Routes) -> tuple[Ints, Ints]:
@@ -156,6 +153,7 @@ def _waits(fabric: Fabric, routes: Routes) -> tuple[Ints, Ints]:
 # at most.
 _STEEP = 8
 _IDLE = 3.0
+_REST, _ROUNDS = 0.002, 1000  # rounds end below this `Settled.change`, or when there have been so many
 
 
 class Settled(NamedTuple):
@@ -176,9 +174,7 @@ class Settled(NamedTuple):
     change: float
 
 
-def settle(
-    fabric: Fabric, flows: Flows, routes: Routes, cost: str = "global", *, tolerance: float = 0.002, most: int = 1000
-) -> Settled:
+def settle(fabric: Fabric, flows: Flows, routes: Routes, cost: str = "global") -> Settled:
     """Share each flow out among its rows until none of them is cheaper than another that is used.
 
     The fluid form of a choice by queues (UGAL, flowlets): a link costs 3 + (load / capacity)^8, all flows
@@ -193,10 +189,6 @@ def settle(
     cost : str
         ``"global"``: the whole row; ``"local"``: its first link between switches, all that a switch sees by itself,
         times the links of the row.
-    tolerance : float
-        Ends below this `Settled.change`. [1]
-    most : int
-        Rounds at most.
 
     References
     ----------
@@ -205,9 +197,6 @@ def settle(
     .. [2] Y. Sheffi, Urban transportation networks, Prentice-Hall 1985, chapters 3 and 5 (equilibrium, averages).
     """
     units.choice(cost, "cost", ("global", "local"))
-    if not isinstance(tolerance, (int, float, np.number)):
-        raise TypeError(f"tolerance must be a number such as 0.002, got {tolerance!r:.80}")
-    rounds = units.count(most, "most")
     check_within(routes.flow, "flow of a row", 0, flows.n_flows - 1, "; make the routes by route(fabric, flows)")
     check_within(routes.link, "link", 0, fabric.n_links - 1, "; make the routes by route(fabric, flows)")
     entry = rows_of(routes.ptr)
@@ -221,14 +210,14 @@ def settle(
     # At first each flow takes the row with the fewest links.
     share = _cheapest(hops, routes.flow)
     change, t = 0.0, 0
-    for t in range(1, rounds + 1):
+    for t in range(1, _ROUNDS + 1):
         load = np.bincount(routes.link, (size * share)[entry] * routes.use, fabric.n_links) * scale
         paid = np.bincount(entry, seen * (_IDLE + load[routes.link] ** _STEEP), routes.n_rows).astype(np.float64)
         best = _cheapest(paid, routes.flow)
         met = paid ** (1 / _STEEP)  # as a load, in which the steep cost does not drown what is left to gain
         now, least = np.sum(size * share * met), np.sum(size * best * met)
         change = float((now - least) / now) if now > 0 else 0.0
-        if change < tolerance:
+        if change < _REST:
             break
         share += (best - share) / (t + 1)
     row = np.flatnonzero(share > 1e-3)  # those that carry something

@@ -15,20 +15,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import registry
-from fabriclab.core import (
-    Fabric,
-    Flows,
-    Routes,
-    check_memory,
-    distinct,
-    distinct_pairs,
-    parts_of,
-    pointer,
-    rows_of,
-    whole,
-)
+from fabriclab.core import Fabric, Flows, Ints, Routes, check_memory, distinct_pairs, parts_of, pointer, rows_of, whole
 from fabriclab.errors import NoPath
-from fabriclab.routing._ways import Ints, Links, Tables, Walk, Ways, by_pair, check_paths, first, follow, kept
+from fabriclab.routing._ways import Links, Tables, Walk, Ways, by_pair, check_paths, first, follow, kept
 
 _FAR = 127  # above every tier, which is an int8
 
@@ -138,7 +127,7 @@ def _components(fabric: Fabric, up: Ints) -> NDArray[np.int32] | None:
         comp[h] = np.where(transit & (tier <= h), label, -1)
     ends = up[~transit[fabric.source[up]]]
     entry = fabric.source[ends].astype(np.int64) * n + comp[-1, fabric.target[ends]]
-    return comp if distinct(entry).size == entry.size else None
+    return comp if np.unique(entry).size == entry.size else None
 
 
 def ways(fabric: Fabric) -> Ways:

@@ -11,10 +11,9 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fabriclab.core import PATH, Fabric, Flows, Routes, check_within, expand, pointer, rows_of, whole
+from fabriclab.core import PATH, Fabric, Flows, Ints, Routes, check_within, expand, pointer, rows_of, whole
 from fabriclab.errors import NoPath
 
-Ints = NDArray[np.int64]
 Found = TypeVar("Found")
 Seed = int | NDArray[np.uint64]  # of all pairs, or of each
 
@@ -152,7 +151,7 @@ def by_pair(
     share, kind, fixed = np.full(n, 1.0 / max(each, 1)), np.full(n, rows.kind), np.zeros(n, dtype=np.bool_)
     routes = Routes(rows.ptr, rows.link.astype(np.int32), rows.use, np.zeros(n, np.int32), share, delay, kind, fixed)
     wanted = (inverse[:, None] * each + np.arange(each)).ravel()  # of each flow the rows of its pair
-    return routes.of_rows(wanted, flow=np.repeat(moving, each))
+    return routes.of_rows(wanted, flow=np.repeat(moving, each).astype(np.int32))
 
 
 FAR = 2**15  # no way

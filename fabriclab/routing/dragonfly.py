@@ -11,9 +11,9 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from fabriclab.core import SPRAY, Fabric, Floats, Flows, Routes, check_memory, distinct, expand, pointer, rows_of
+from fabriclab.core import SPRAY, Fabric, Floats, Flows, Ints, Routes, check_memory, distinct, expand, pointer, rows_of
 from fabriclab.registry import register
-from fabriclab.routing._ways import Ints, Rows, Seed, Ways, check_paths, kept
+from fabriclab.routing._ways import Rows, Seed, Ways, check_paths, kept
 
 Entries = tuple[Ints, Ints, Floats]  # row, link, use
 
@@ -132,18 +132,16 @@ class _Map:
         check_paths(self.fabric, ~(working[0] & working[1]), source, target)
         switches, same = np.unique(start * n + goal, return_inverse=True)
         core = self._core(switches // n, switches % n, detours)
-        ends = [np.repeat(link, each) for link in (up, down)]
         which = (same[:, None] * each + np.arange(each)).ravel()
-        inner = np.diff(core.ptr)[which]
-        first, last = (np.asarray(link >= 0, dtype=np.int64) for link in ends)
-        ptr = pointer(inner + first + last)
+        # A row: the link of a host up, the row between switches, the link down; each stands in the links below.
+        pair, after = np.repeat(np.arange(source.size), each), core.link.size
+        first = np.stack([after + pair, core.ptr[which], after + source.size + pair], axis=1)
+        length = np.stack([up[pair] >= 0, np.diff(core.ptr)[which], down[pair] >= 0], axis=1)
+        ptr = pointer(length.sum(axis=1))
         check_memory(60 * int(ptr[-1]), f"routes of {source.size} pairs over {self.n} groups", "route fewer flows")
-        link, use = np.zeros(ptr[-1], dtype=np.int64), np.ones(ptr[-1])
-        at, entries = expand(ptr[:-1] + first, inner), expand(core.ptr[which], inner)
-        link[at], use[at] = core.link[entries], core.use[entries]
-        for place, mine in ((ptr[:-1], ends[0]), (ptr[1:] - 1, ends[1])):
-            link[place[mine >= 0]] = mine[mine >= 0]
-        return Rows(ptr, link, use, SPRAY)
+        entries = expand(first.ravel(), length.ravel())
+        link, use = np.concatenate([core.link, up, down]), np.append(core.use, np.ones(2 * source.size))
+        return Rows(ptr, link[entries], use[entries], SPRAY)
 
     def _door(self, end: Ints) -> tuple[Ints, Ints]:
         """Return the switch of each end, and the link from the end to it, -1 where the end is a switch itself."""

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from fabriclab.core import Fabric, expand, pointer, rows_of
+from fabriclab.core import Fabric, Ints, expand, pointer, rows_of
 from fabriclab.registry import register
-from fabriclab.routing._ways import Ints, Rows, Seed, Ways
+from fabriclab.routing._ways import Rows, Seed, Ways
 from fabriclab.routing.ecmp import ecmp
 
 

@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fabriclab.core import SPRAY, Fabric, Floats, check_memory, pointer
+from fabriclab.core import SPRAY, Fabric, Floats, Ints, check_memory, pointer
 from fabriclab.registry import register
-from fabriclab.routing._ways import Ints, Rows, Seed, Walk, Ways
+from fabriclab.routing._ways import Rows, Seed, Walk, Ways
 
 
 @register("routing", "spray", minimal=True)

@@ -3,9 +3,9 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from fabriclab.core import Fabric
+from fabriclab.core import Fabric, Ints
 from fabriclab.registry import register
-from fabriclab.routing._ways import Copies, Ints, Rows, Search, Seed, Tables, Ways, follow
+from fabriclab.routing._ways import Copies, Rows, Search, Seed, Tables, Ways, follow
 from fabriclab.routing.d_mod_k import by_digit
 
 

@@ -14,8 +14,8 @@ import numpy as np
 
 from fabriclab import registry
 from fabriclab.core import Fabric
-from fabriclab.topologies._clos import compare_tiers
 from fabriclab.topologies._graphs import compose, from_networkx
+from fabriclab.topologies._switches import compare_tiers
 
 __all__ = ["build", "compare_tiers", "compose", "from_networkx", "names"]
 

@@ -6,8 +6,7 @@ import numpy as np
 
 from fabriclab import units
 from fabriclab.core import Fabric, Ints
-from fabriclab.topologies._clos import family
-from fabriclab.topologies._direct import assemble, check
+from fabriclab.topologies._switches import assemble, check, family
 
 
 @family("dragonfly", small={"p": 1, "a": 2, "h": 1})

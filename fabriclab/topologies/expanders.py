@@ -7,8 +7,7 @@ import numpy as np
 
 from fabriclab import units
 from fabriclab.core import Fabric, Ints, parts_of
-from fabriclab.topologies._clos import family
-from fabriclab.topologies._direct import assemble, check
+from fabriclab.topologies._switches import assemble, check, family
 
 _ROUNDS = 20  # each offers every cable a swap; after two or three the triangles of the ordered start are gone
 

@@ -1,18 +1,51 @@
-"""Grids of chips or switches: a row of each dimension is a ring or a path, or all of it is joined with each other."""
+"""Grids of chips or switches: products of dimensions, along which places are joined as ring or path, or each with each.
+
+Cable c of a ring or path leads from a place to the next, so its link 2c goes up and 2c + 1 down.
+"""
 
 import math
-from collections.abc import Sequence
-from functools import partial
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fabriclab import units
-from fabriclab.core import Fabric
-from fabriclab.topologies._clos import family
-from fabriclab.topologies._direct import Axis, assemble, bisection, check, complete, coordinates, grid, path, ring
+from fabriclab.core import Fabric, Ints
+from fabriclab.topologies._switches import assemble, check, family
 
 _DIMENSIONS = 30  # 2^31 nodes have no numbers in int32
+
+
+class Axis(NamedTuple):
+    """One dimension of a grid; ``load`` and ``cut`` lead to the closed form of the bisection."""
+
+    kind: str
+    k: int  # places
+    cables: int
+    load: float  # ordered pairs of places that use the fullest link, if equally short ways share
+    cut: float  # cables between two halves
+
+    def ends(self) -> tuple[Ints, Ints]:
+        """Return both ends of each cable."""
+        if self.kind == "complete":
+            return np.triu_indices(self.k, 1)
+        place = np.arange(self.cables)
+        return place, (place + 1) % self.k
+
+
+def path(k: int) -> Axis:
+    """Return ``k`` places in a row."""
+    return Axis("path", k, k - 1, k * k // 4, 1)
+
+
+def ring(k: int) -> Axis:
+    """Return ``k`` places in a circle; two have one cable, not two."""
+    return Axis("ring", k, k, k * k // 4 / 2, 2) if k > 2 else path(k)
+
+
+def complete(k: int) -> Axis:
+    """Return ``k`` places, each joined with each."""
+    return Axis("complete", k, k * (k - 1) // 2, 1, k * k / 4) if k > 2 else path(k)
 
 
 def _sizes(shape: Sequence[int]) -> list[int]:
@@ -23,31 +56,62 @@ def _sizes(shape: Sequence[int]) -> list[int]:
     return [units.count(k, f"shape[{i}]") for i, k in enumerate(shape)]
 
 
-def axes(shape: Sequence[int], wrap: bool | Sequence[bool] = True, **_: Any) -> list[Axis]:
-    """Return the dimensions, each a ring where it wraps."""
-    each, closed = _sizes(shape), [wrap] * len(shape) if isinstance(wrap, bool) else wrap
-    if not hasattr(closed, "__len__") or len(closed) != len(each):
-        raise ValueError(f"wrap must be True, False or one for each of the {len(each)} dimensions, got {wrap!r:.80}")
-    pairs = zip(each, closed, strict=True)
-    return [ring(k) if units.flag(w, f"wrap[{i}]") else path(k) for i, (k, w) in enumerate(pairs)]
+def _grid(
+    shape: Sequence[int], kind: Callable[[int], Axis], hosts: int, asked: dict[str, Any], names: Sequence[str] = ()
+) -> Fabric:
+    """Return the product of dimensions of one kind: nodes differ in one coordinate and are joined along it."""
+    axes = [kind(k) for k in _sizes(shape)]
+    n = math.prod(shape)
+    check(n, sum(axis.cables * n // axis.k for axis in axes), hosts)
+    number = np.arange(n).reshape(shape)
+    rows = ((np.moveaxis(number, i, 0), axis.ends()) for i, axis in enumerate(axes))
+    cables = ((row[one].ravel(), row[other].ravel()) for row, (one, other) in rows)
+    return assemble(asked, hosts, cables, _coordinates(shape, names))
 
 
-@family("torus", small={"shape": (3, 4)}, bisection=bisection(axes, 0))
-def torus(shape: Sequence[int], wrap: bool | Sequence[bool] = True, hosts: int = 0, **parts: Any) -> Fabric:
+def _coordinates(shape: Sequence[int], names: Sequence[str] = ()) -> dict[str, Ints]:
+    """Return the coordinates of all nodes of a grid by name."""
+    known = names or ["xyz"[i] if i < 3 else f"d{i + 1}" for i in range(len(shape))]
+    return dict(zip(known, np.unravel_index(np.arange(math.prod(shape)), shape), strict=True))
+
+
+def bisection(kind: Callable[[int], Axis], default: int) -> Callable[..., float | None]:
+    """Return the closed form of a family of grids: the fewest links, one way, between two halves of the ends.
+
+    In an exchange of all with all, dimension by dimension, the fullest link carries load x n / k pairs of nodes,
+    and n^2 / 4 pairs cross any cut into halves. So no cut has fewer links than the even cut of the dimension with
+    the largest load / k has; if that k is odd, no form is known (None). Hosts, ``default`` on each switch, are cut
+    off one by one where that takes fewer.
+    """
+
+    def form(shape: Sequence[int], hosts: int = default, **_: Any) -> float | None:
+        dimensions = [kind(k) for k in shape]
+        n = math.prod(axis.k for axis in dimensions)
+        worst = max(dimensions, key=lambda axis: axis.load / axis.k)
+        if worst.k % 2:
+            return None
+        return min(worst.cut * n / worst.k, n * hosts / 2 if hosts else math.inf)
+
+    return form
+
+
+_rows = bisection(complete, 1)
+
+
+@family("torus", small={"shape": (3, 4)}, bisection=bisection(ring, 0))
+def torus(shape: Sequence[int], hosts: int = 0, **parts: Any) -> Fabric:
     """Return a torus of chips, or of switches with hosts.
 
     With n nodes and sizes k_i: n cables along each dimension, degree 2 per dimension; diameter sum of
     floor(k_i / 2) links; mean over distinct nodes n / (n - 1) times the sum of floor(k_i^2 / 4) / k_i, which is
-    k_i / 4 if even; bisection 2n / k links each way for the largest k, if that is even. A dimension that is open,
-    or has two nodes only, counts as in ``mesh``. Hosts add 2 links to diameter and mean, and the bisection is then
+    k_i / 4 if even; bisection 2n / k links each way for the largest k, if that is even. A dimension of
+    two nodes counts as in ``mesh``. Hosts add 2 links to diameter and mean, and the bisection is then
     at most half of their number.
 
     Parameters
     ----------
     shape : sequence of int
         Nodes along each dimension. >= 1 each
-    wrap : bool or sequence of bool
-        Whether each dimension closes to rings; one value holds for all.
     hosts : int
         Hosts on each switch; 0: the nodes are chips, which are endpoints and let traffic pass. >= 0
     radix, rate, switch_delay, host_length, switch_length : int, float or str, optional
@@ -56,16 +120,16 @@ def torus(shape: Sequence[int], wrap: bool | Sequence[bool] = True, hosts: int =
     Raises
     ------
     ValueError
-        If there is no dimension, a size is below 1, or ``wrap`` does not fit the dimensions.
+        If there is no dimension, or a size is below 1.
 
     References
     ----------
     .. [1] W. J. Dally, B. Towles, Principles and practices of interconnection networks, 2004, chapter 5.
     """
-    return grid(axes(shape, wrap), hosts, parts)
+    return _grid(shape, ring, hosts, parts)
 
 
-@family("mesh", small={"shape": (3, 4)}, bisection=bisection(partial(axes, wrap=False), 0))
+@family("mesh", small={"shape": (3, 4)}, bisection=bisection(path, 0))
 def mesh(shape: Sequence[int], hosts: int = 0, **parts: Any) -> Fabric:
     """Return a torus without the cables that close its rings.
 
@@ -83,7 +147,7 @@ def mesh(shape: Sequence[int], hosts: int = 0, **parts: Any) -> Fabric:
     ValueError
         If there is no dimension, or a size is below 1.
     """
-    return grid(axes(shape, wrap=False), hosts, parts)
+    return _grid(shape, path, hosts, parts)
 
 
 @family("twisted_torus", small={"shape": (2, 4)})
@@ -123,7 +187,7 @@ def twisted_torus(shape: Sequence[int], hosts: int = 0, shift: int | None = None
     by = k if shift is None else units.count(shift, "shift", 0, 2 * k - 1)
     check(n, n * side.size, hosts)
     side = side.astype(np.int64)
-    where = coordinates(side.tolist())
+    where = _coordinates(side.tolist())
     at, number, long = np.array(list(where.values())), np.arange(n), (side > k)[:, None]
     cables = []
     for i in range(side.size):
@@ -135,11 +199,7 @@ def twisted_torus(shape: Sequence[int], hosts: int = 0, shift: int | None = None
     return assemble(parts, hosts, cables, where)
 
 
-def _cube_axes(dimensions: int, **_: Any) -> list[Axis]:
-    return [path(2)] * units.count(dimensions, "dimensions", 1, 30)
-
-
-@family("hypercube", small={"dimensions": 3}, bisection=bisection(_cube_axes, 1))
+@family("hypercube", small={"dimensions": 3}, bisection=lambda dimensions, **asked: _rows((2,) * dimensions, **asked))
 def hypercube(dimensions: int, hosts: int = 1, **parts: Any) -> Fabric:
     """Return a hypercube; its coordinates are the binary digits of a switch, the highest first.
 
@@ -153,14 +213,10 @@ def hypercube(dimensions: int, hosts: int = 1, **parts: Any) -> Fabric:
     hosts, radix, rate, switch_delay, host_length, switch_length
         As in ``torus``.
     """
-    return grid(_cube_axes(dimensions), hosts, parts)
+    return hyperx((2,) * units.count(dimensions, "dimensions", 1, _DIMENSIONS), hosts, **parts)
 
 
-def _row_axes(shape: Sequence[int], **_: Any) -> list[Axis]:
-    return [complete(k) for k in _sizes(shape)]
-
-
-@family("hyperx", small={"shape": (3, 4)}, bisection=bisection(_row_axes, 1))
+@family("hyperx", small={"shape": (3, 4)}, bisection=_rows)
 def hyperx(shape: Sequence[int], hosts: int = 1, **parts: Any) -> Fabric:
     """Return a regular HyperX with one cable between two switches of a row [1]_.
 
@@ -182,14 +238,10 @@ def hyperx(shape: Sequence[int], hosts: int = 1, **parts: Any) -> Fabric:
     .. [2] J. Kim, W. J. Dally, D. Abts, Flattened butterfly: a cost-efficient topology for high-radix networks,
        ISCA 2007.
     """
-    return grid(_row_axes(shape), hosts, parts)
+    return _grid(shape, complete, hosts, parts)
 
 
-def _mesh_axes(switches: int, **_: Any) -> list[Axis]:
-    return [complete(units.count(switches, "switches"))]
-
-
-@family("full_mesh", small={"switches": 5}, bisection=bisection(_mesh_axes, 1))
+@family("full_mesh", small={"switches": 5}, bisection=lambda switches, **asked: _rows((switches,), **asked))
 def full_mesh(switches: int, hosts: int = 1, **parts: Any) -> Fabric:
     """Return n switches, each joined with each.
 
@@ -203,4 +255,4 @@ def full_mesh(switches: int, hosts: int = 1, **parts: Any) -> Fabric:
     hosts, radix, rate, switch_delay, host_length, switch_length
         As in ``torus``.
     """
-    return grid(_mesh_axes(switches), hosts, parts, ["index"])
+    return _grid((units.count(switches, "switches"),), complete, hosts, parts, ["index"])

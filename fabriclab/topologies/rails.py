@@ -10,7 +10,7 @@ import numpy as np
 
 from fabriclab import catalog, units
 from fabriclab.core import Fabric, FabricBuilder, Ints
-from fabriclab.topologies._clos import Parts, add_switches, bisection, family, networks, start
+from fabriclab.topologies._switches import Parts, add_switches, bisection, family, networks, start
 
 _Given = units.Quantity | None
 

@@ -9,16 +9,15 @@ import numpy as np
 from fabriclab import catalog, units
 from fabriclab.core import Fabric, Ints
 from fabriclab.registry import register
-from fabriclab.topologies._clos import SWITCH_LENGTH
-from fabriclab.topologies._direct import bisection
-from fabriclab.topologies.grids import axes, torus, twisted_torus
+from fabriclab.topologies._switches import SWITCH_LENGTH
+from fabriclab.topologies.grids import bisection, ring, torus, twisted_torus
 
 _SIDE = 4  # source: catalog systems tpu4pod
 _CUBE_LENGTH = 1.0  # illustrative: cables inside the rack of a cube
 
 
 def _bisection(shape: Sequence[int], twisted: bool = False, **_: Any) -> float | None:
-    return None if twisted else bisection(axes, 0)(shape=shape)
+    return None if twisted else bisection(ring, 0)(shape)
 
 
 @register("topology", "tpu_slice", small={"shape": (4, 4, 4)}, bisection=_bisection)

@@ -10,7 +10,7 @@ from fabriclab import catalog, units
 from fabriclab.catalog.clos import Plan, rail_plan
 from fabriclab.core import Fabric, FabricBuilder, check_size, column
 from fabriclab.registry import register
-from fabriclab.topologies._clos import Parts, add_switches, bisection, down_ports, family, start
+from fabriclab.topologies._switches import Parts, add_switches, bisection, down_ports, family, start
 
 
 @register("topology", "crossbar", small={"hosts": 4})

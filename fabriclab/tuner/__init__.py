@@ -10,7 +10,6 @@ Examples
 'NVLSTree'
 """
 
-import html
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -19,7 +18,7 @@ from typing import Any
 from fabriclab import catalog, units
 from fabriclab.catalog import published
 from fabriclab.catalog.tables import data_rows
-from fabriclab.core import ReadOnly, Value
+from fabriclab.core import ReadOnly, Value, as_html
 from fabriclab.tuner.plans import EAGER, LL_CHUNK, Plan, plans, post
 from fabriclab.tuner.system import System, check, read
 
@@ -87,10 +86,8 @@ class Estimate(Value):
         return f"<Estimate {asked}: {time} ({low} to {high}) by {self.algorithm}/{self.protocol}; {self.binds} binds>"
 
     def _repr_html_(self) -> str:
-        rows = [(k, units.format_time(v)) for k, v in self.terms.items()]
-        rows += [(f"NCCL expects of {k}", units.format_time(v)) for k, v in self.expected.items()]
-        cells = "".join(f"<tr><th>{html.escape(k)}<td>{v}" for k, v in rows)
-        return f"<table><caption>{html.escape(repr(self))}</caption>{cells}</table>"
+        times = {**self.terms, **{f"NCCL expects of {k}": v for k, v in self.expected.items()}}
+        return as_html([("part", "time"), *((k, units.format_time(v)) for k, v in times.items())], repr(self))
 
 
 @cache

@@ -1,7 +1,7 @@
 """Models held against published measurements: our model and the textbook on sweeps, the flow engine on PCIe wirings."""
 
 from fabriclab.validate.crossed import Report, excluded, nearest, report
-from fabriclab.validate.tables import REGIMES, ErrorTable, WiringTable, gigaio, predict, regimes, table, textbook
+from fabriclab.validate.tables import REGIMES, Rows, gigaio, predict, regimes, table, textbook
 
-__all__ = ["REGIMES", "ErrorTable", "Report", "WiringTable", "excluded", "gigaio", "nearest", "predict", "regimes",
-           "report", "table", "textbook"]  # fmt: skip
+__all__ = ["REGIMES", "Report", "Rows", "excluded", "gigaio", "nearest", "predict", "regimes", "report", "table",
+           "textbook"]  # fmt: skip

@@ -13,7 +13,7 @@ from fabriclab.catalog.tables import data_rows
 from fabriclab.core import Flags, Floats, bus_factor
 from fabriclab.tuner import CONSTANTS
 from fabriclab.tuner.system import read
-from fabriclab.validate.tables import REGIMES, Model, Rows, errors, predict, regimes, table, textbook
+from fabriclab.validate.tables import Model, Rows, errors, predict, regimes, score, table, textbook
 
 _NATIVE = ("nvlink", "xgmi", "ib", "roce")
 
@@ -122,15 +122,8 @@ def _beside(name: str, model: Model, rows: list[dict[str, Any]]) -> list[dict[st
 
 
 def _score(name: str, model: Model, rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the median of sweep medians and the 90th percentile of points in each regime, excluded points left out."""
-    found: dict[str, list[Floats]] = {g: [] for g in REGIMES}
-    for about in rows:
-        result, error = errors(model, about)
-        kind = np.where(excluded(about["sweep_id"], result.size), "", regimes(result))
-        for g in REGIMES:
-            found[g] += [error[kind == g]] if (kind == g).any() else []
-    out: dict[str, Any] = {"model": name, "sweeps": len(rows), "points": sum(e.size for f in found.values() for e in f)}
-    for g, parts in found.items():
-        out[g] = float(np.median([np.median(e) for e in parts])) if parts else np.nan
-        out[f"{g}_p90"] = float(np.quantile(np.concatenate(parts), 0.9)) if parts else np.nan
-    return out
+    """Return the scores of a model, excluded points left out."""
+    held = [(about["sweep_id"], *errors(model, about)) for about in rows]
+    sweeps = [(np.where(excluded(id, seen.size), "", regimes(seen)), error) for id, seen, error in held]
+    points = sum(np.count_nonzero(kind != "") for kind, _ in sweeps)
+    return {"model": name, "sweeps": len(rows), "points": points, **score(sweeps)}

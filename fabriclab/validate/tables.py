@@ -4,8 +4,7 @@ The models are ours, and the textbook ring that it has to beat. Errors on publis
 the flow engine are of five wirings of PCIe boxes.
 """
 
-import html
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 
 from fabriclab import catalog, topologies, units
 from fabriclab.catalog import published
-from fabriclab.core import Floats, Result, bus_factor
+from fabriclab.core import Floats, Result, as_html, as_text, bus_factor
 from fabriclab.simulation import ring_busbw
 from fabriclab.topologies.gigaio import WIRINGS, rings
 from fabriclab.tuner import calibration, check, estimate
@@ -22,6 +21,7 @@ from fabriclab.tuner.system import read
 
 Model = Callable[[dict[str, Any], float], float | None]
 REGIMES = ("lat", "mid", "bw")
+_FORMS = {"published": units.format_rate, "model": units.format_rate, "error": "{:+.0%}".format}
 CAP = 1e9  # stands for the infinite error of a missing prediction, so that quantiles stay defined
 
 
@@ -106,62 +106,53 @@ def regimes(result: Result) -> NDArray[np.str_]:
     return np.where(fast, "bw", np.where(short, "lat", "mid"))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Rows:
-    """Rows that show themselves as text and as HTML."""
-
-    rows: tuple[dict[str, Any], ...]
-
-    def _cells(self) -> list[list[str]]:
-        return [list(self.rows[0]), *([_show(cell) for cell in row.values()] for row in self.rows)]
-
-    def __str__(self) -> str:
-        """Return the table as text."""
-        width = [max(map(len, column)) for column in zip(*self._cells(), strict=True)]
-        return "\n".join("  ".join(map(str.ljust, row, width)).rstrip() for row in self._cells())
-
-    def _repr_html_(self) -> str:
-        rows = ("".join(f"<td>{html.escape(cell)}" for cell in row) for row in self._cells())
-        return f"<table><tr>{'<tr>'.join(rows)}</table>"
-
-
-@dataclass(frozen=True)
-class ErrorTable(Rows):
-    """Error of a model on published sweeps: median and 90th percentile of |predicted / measured - 1|.
+    """Rows that show themselves as text and as HTML: fractions as percentages, NaN as nothing.
 
     Parameters
     ----------
     rows : tuple of dict
-        One per sweep: sweep, collective, ranks, cover (share of sizes with a prediction) and, for each
-        regime, ``lat``, ``lat_p90`` and so on; NaN where a sweep has no size in it.
+        All with the same keys.
+    efficiency : float
+        Of `gigaio`: the part of the rate of every link that carries data, the same in all rows.
     """
 
-    def median(self, regime: str) -> float:
-        """Return the median over sweeps of their median error in a regime."""
-        return float(np.nanmedian([r[regime] for r in self.rows]))
+    rows: tuple[dict[str, Any], ...]
+    efficiency: float = 1.0
 
     def _cells(self) -> list[list[str]]:
-        last = {"sweep": "median of sweeps"} | {g: self.median(g) for g in REGIMES}
-        return [*super()._cells(), [_show(last.get(key, "")) for key in self.rows[0]]]
+        return [list(self.rows[0]), *([_show(*item) for item in row.items()] for row in self.rows)]
 
     def __repr__(self) -> str:
-        """Show the medians."""
-        return f"<ErrorTable of {len(self.rows)} sweeps: {', '.join(f'{g} {self.median(g):.0%}' for g in REGIMES)}>"
+        """Return the table as text."""
+        return as_text(self._cells())
+
+    def _repr_html_(self) -> str:
+        return as_html(self._cells())
 
 
-def _show(cell: Any) -> str:
+def _show(name: str, cell: Any) -> str:
     if not isinstance(cell, float):
         return str(cell)
+    if name in _FORMS:
+        return _FORMS[name](cell)
     return "" if np.isnan(cell) else "none" if cell >= CAP else f"{cell:.0%}"
 
 
-def table(model: Model = predict) -> ErrorTable:
-    """Return the error of a model on every published sweep.
+def table(model: Model = predict) -> Rows:
+    """Return the error of a model on every published sweep: |predicted / measured - 1|.
 
     Parameters
     ----------
     model : callable
         Takes a row of `catalog.published.systems` and a size [B], returns microseconds or None.
+
+    Returns
+    -------
+    Rows
+        One per sweep: sweep, collective, ranks, cover (share of sizes with a prediction), and median and 90th
+        percentile in each regime, ``lat``, ``lat_p90`` and so on; NaN where a sweep has no size in it.
 
     Raises
     ------
@@ -170,7 +161,7 @@ def table(model: Model = predict) -> ErrorTable:
     """
     if not callable(model):
         raise TypeError(f"model must be a function of a sweep and a size, such as validate.predict, got {model!r}")
-    return ErrorTable(tuple(_of_sweep(model, about) for about in published.systems()))
+    return Rows(tuple(_of_sweep(model, about) for about in published.systems()))
 
 
 def errors(model: Model, about: dict[str, Any]) -> tuple[Result, Floats]:
@@ -181,42 +172,26 @@ def errors(model: Model, about: dict[str, Any]) -> tuple[Result, Floats]:
     return result, np.where(usable, np.abs(guess * 1e-6 / result.time - 1), CAP)
 
 
+def score(sweeps: Iterable[tuple[NDArray[np.str_], Floats]]) -> dict[str, float]:
+    """Return the median of sweep medians and the 90th percentile of points in each regime; NaN without points.
+
+    A sweep has the regime and the error of each size.
+    """
+    held, out = [*sweeps], dict[str, float]()
+    for g in REGIMES:
+        parts = [error[kind == g] for kind, error in held if (kind == g).any()]
+        out[g] = float(np.median([np.median(e) for e in parts])) if parts else np.nan
+        out[f"{g}_p90"] = float(np.quantile(np.concatenate(parts), 0.9)) if parts else np.nan
+    return out
+
+
 def _of_sweep(model: Model, about: dict[str, Any]) -> dict[str, Any]:
     result, error = errors(model, about)
     row = {"sweep": about["sweep_id"], "collective": result.what, "ranks": result.n_ranks}
-    row["cover"] = float(np.mean(error < CAP))
-    for g in REGIMES:
-        mine = error[regimes(result) == g]
-        row[g], row[f"{g}_p90"] = np.quantile(mine, (0.5, 0.9)).tolist() if mine.size else (np.nan, np.nan)
-    return row
+    return {**row, "cover": float(np.mean(error < CAP)), **score([(regimes(result), error)])}
 
 
-@dataclass(frozen=True)
-class WiringTable(Rows):
-    """Bus bandwidth of PCIe wirings as published and as modelled.
-
-    Parameters
-    ----------
-    rows : tuple of dict
-        One per cell: wiring, collective, published and model [B/s], error (model / published - 1).
-    efficiency : float
-        The part of the rate of every link that carries data, the same in all cells.
-    """
-
-    efficiency: float
-
-    def _cells(self) -> list[list[str]]:
-        form = {"published": "{:.3g} GB/s", "model": "{:.3g} GB/s", "error": "{:+.0%}"}
-        in_gb = [row | {k: row[k] / 1e9 for k in ("published", "model")} for row in self.rows]
-        return [list(self.rows[0]), *([form.get(k, "{}").format(v) for k, v in row.items()] for row in in_gb)]
-
-    def __repr__(self) -> str:
-        """Show the efficiency and the errors."""
-        low, *_, high = sorted(row["error"] for row in self.rows)
-        return f"<WiringTable at {self.efficiency:.0%} of the link rate: errors {low:+.0%} to {high:+.0%}>"
-
-
-def gigaio(efficiency: float | None = None) -> WiringTable:
+def gigaio(efficiency: float | None = None) -> Rows:
     """Return the bus bandwidth of the five PCIe wirings, published and from rings on their graphs.
 
     RCCL's rings are taken to be as many as a box has cards, each with its part of the data through a card of its
@@ -232,6 +207,11 @@ def gigaio(efficiency: float | None = None) -> WiringTable:
     efficiency : float, optional
         Part of the rate of every link that carries data; unless given that of a copy between GPUs over PCIe 5.0,
         measured elsewhere, so that nothing is fitted to the table. 0 < efficiency <= 1
+
+    Returns
+    -------
+    Rows
+        One per cell: wiring, collective, published and model [B/s], error (model / published - 1).
 
     Raises
     ------
@@ -255,4 +235,4 @@ def gigaio(efficiency: float | None = None) -> WiringTable:
             model = part * ring_busbw(what, fabric, rings(fabric))
             rows.append({"wiring": wiring, "collective": what, "published": seen, "model": model,
                          "error": model / seen - 1})  # fmt: skip
-    return WiringTable(tuple(rows), part)
+    return Rows(tuple(rows), part)

@@ -1,6 +1,7 @@
-"""Fabric view: endpoints at the bottom, switches above; a large fabric is drawn as blocks with their members."""
+"""Fabric view: endpoints at the bottom, switches above; a large fabric is drawn as blocks with their members.
 
-from __future__ import annotations
+A floor is another view: every endpoint is one cell, in the column of its server.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -11,11 +12,11 @@ from numpy.typing import ArrayLike, NDArray
 from fabriclab import units
 from fabriclab.core import Fabric, Floats, Timeline
 from fabriclab.texts import text
-from fabriclab.views.fabric_words import cable_colours, coloured, holder, key, readable, told, worded
-from fabriclab.views.layout import Lines, Marks, arc_room, boxes_of, counted, lines_of, marks_of, paths_of, short
+from fabriclab.views import layout
+from fabriclab.views.layout import Lines, Marks, counted
 from fabriclab.views.maps import crosses, is_direct, map_scene, scale
-from fabriclab.views.page import Axes, Picture, plain
-from fabriclab.views.scene import COLOUR, WIDTH, Layer, Scene, boxes, ink_on, lines, printed, texts_at
+from fabriclab.views.page import Axes, Picture, Table, plain
+from fabriclab.views.scene import COLOUR, WIDTH, Layer, Scene, boxes, coloured, ink_on, key, lines, printed, texts_at
 
 MOST_NODES = 200
 MOST_BOXES = 4096  # that a browser still redraws in time
@@ -64,14 +65,14 @@ def fabric_scene(f: Fabric, share: Floats | None = None, colour: str = "load", o
     share = np.full(f.n_links, np.nan) if share is None else share
     if is_direct(f):
         return map_scene(f, share, colour, said)
-    marks = marks_of(f, f.n_nodes > MOST_NODES, open)
+    marks = layout.marks_of(f, f.n_nodes > MOST_NODES, open)
     if marks.row.size > MOST_BOXES:  # then the block stays closed
-        marks = marks_of(f, True)
-        said = text("fabric.many", n=f"{np.sum(marks.of_node == marks.of_node[open]):,}", most=f"{MOST_BOXES:,}")
+        marks = layout.marks_of(f, True)
+        said = text("fabric.many", n=np.sum(marks.of_node == marks.of_node[open]), most=MOST_BOXES)
         open = None
-    cables = lines_of(f, marks, share)
+    cables = layout.lines_of(f, marks, share)
     # Room below the lowest row: names of servers or rails, and the arcs of cables within a row.
-    foot = 0.32 + 0.36 * (marks.server.max() >= 0) + arc_room(marks, cables)
+    foot = 0.32 + 0.36 * (marks.server.max() >= 0) + layout.arc_room(marks, cables)
     low, high = marks.row.min() - foot, marks.row.max() + 0.5
     left, right = float((marks.x - marks.width / 2).min() - 0.3), float((marks.x + marks.width / 2).max() + 0.3)
     unit = (WIDTH - _LEFT - _RIGHT) / (right - left)
@@ -82,24 +83,25 @@ def fabric_scene(f: Fabric, share: Floats | None = None, colour: str = "load", o
     def down(y: Any) -> Floats:
         return np.asarray((high - np.asarray(y)) * _ROW)
 
-    paths = [np.stack([across(p[:, 0]), down(p[:, 1])], axis=1) for p in paths_of(marks, cables)]
+    paths = [np.stack([across(p[:, 0]), down(p[:, 1])], axis=1) for p in layout.paths_of(marks, cables)]
     order = np.argsort(np.nan_to_num(cables.load), kind="stable")  # what is full lies on top
     cables, paths = Lines._make(column[order] for column in cables), [paths[i] for i in order]
     width = 1.5 * np.clip(cables.total / max(cables.total[cables.total > 0].min(initial=np.inf), 1.0), 1.0, 40.0) ** 0.4
     # A line is never wider than its box: an open block has narrow ones.
     width = np.minimum(width, np.maximum(0.9 * unit * np.minimum(marks.width[cables.a], marks.width[cables.b]), 1.0))
+    place = marks.row if colour == "tier" else marks.rail
     upper = marks.row[cables.b] if colour == "tier" else np.maximum(marks.rail[cables.a], marks.rail[cables.b])
     # A line is pale if it is dead or, where the colour is not the load, idle.
     dead = cables.failed == cables.cables
-    busy = 1.0 if colour == "load" else np.clip(np.nan_to_num(cables.load, nan=1.0), 0, 1)
+    idle = 0.0 if colour == "load" else 1 - np.clip(np.nan_to_num(cables.load, nan=1.0), 0, 1)
     x0, x1 = across(marks.x - marks.width / 2), across(marks.x + marks.width / 2)
     keys = np.where(f.transit[marks.first], COLOUR["switch"], COLOUR["host"])
-    keys = coloured(marks.row if colour == "tier" else marks.rail, keys) if colour in ("tier", "rail") else keys
+    keys = coloured(place, keys) if colour in ("tier", "rail") else keys
     layers = {
         "servers": _servers(marks, foot, across, down), "places": _server_names(f, marks, low, across, down),
         "case": lines(paths, width=width + 2.5, colour=COLOUR["grey"], alpha=0.6 * (colour == "load")),
-        "cables": lines(paths, width=width, colour=cable_colours(cables, colour, upper), **readable(marks, cables),
-                        alpha=np.where(dead, 0.35, 0.25 + 0.75 * busy), dash=2 * dead),
+        "cables": lines(paths, width=width, colour=layout.colours_of(colour, cables.load, cables.failed, upper),
+                        **layout.readable(marks, cables), alpha=np.where(dead, 0.35, 1 - 0.75 * idle), dash=2 * dead),
         "nodes": boxes(x0, down(marks.row) - _HALF, np.maximum(x1 - x0, 1.5), 2 * _HALF, colour=keys, ink=ink_on(keys),
                        texts=_fitting(marks, x1 - x0), names=list(marks.names), pick="open" if marks.folded else None,
                        picks=_picks(marks, open)), **_crosses(paths, cables),
@@ -109,9 +111,9 @@ def fabric_scene(f: Fabric, share: Floats | None = None, colour: str = "load", o
         layers |= key(float(down(low)) + 14, text(f"fabric.key_{colour}"), rails)
     elif np.isfinite(share).all():
         layers |= scale(float(down(low)) + 14)
-    words = told(colour, cables.load, marks.row if colour == "tier" else marks.rail, cables.failed.sum(), f.n_cables)
+    words = layout.told(colour, cables.load, place, cables.failed.sum(), f.n_cables)
     height = float(down(low)) + (34 if "scale" in layers else 6)
-    return worded(f, marks, cables, share, layers, height, said, words)
+    return layout.worded(f, marks, cables, share, layers, height, said, words)
 
 
 def _fitting(m: Marks, room: Floats) -> list[str]:
@@ -130,7 +132,7 @@ def _picks(m: Marks, open: int | None) -> list[int | None]:
 
 def _servers(m: Marks, foot: float, across: Callable[..., Floats], down: Callable[..., Floats]) -> Layer:
     """Return servers as rounded boxes and scale-up domains as tinted ones; one stack stands for many servers."""
-    ends = np.array(boxes_of(m, foot), dtype=np.float64).reshape(-1, 5)
+    ends = np.array(layout.boxes_of(m, foot), dtype=np.float64).reshape(-1, 5)
     deep = np.where(ends[:, 4] > 0, 0, 2 * m.folded)
     which = np.repeat(np.arange(len(ends)), deep + 1)
     back = np.concatenate([np.arange(d, -1, -1) for d in deep] or [np.zeros(0)])  # the front one is drawn last
@@ -146,12 +148,12 @@ def _server_names(f: Fabric, m: Marks, low: float, across: Callable[..., Floats]
     if m.folded:
         ends = np.flatnonzero((m.server >= 0) & (m.row == 0) & (m.rail >= 0))
         x, numbers, align = across(m.x[ends]), m.rail[ends].tolist(), 1
-        word, lead = "fabric.rail", text("fabric.in_server", n=f"{int(f.summary()['servers']):,}")
+        word, lead = "fabric.rail", text("fabric.in_server", n=int(f.summary()["servers"]))
     else:
-        lefts = np.array([left for left, _, _, _, tinted in boxes_of(m, 0.0) if not tinted])
+        lefts = np.array([left for left, _, _, _, tinted in layout.boxes_of(m, 0.0) if not tinted])
         x, align = across(lefts + 0.05), 0
         numbers = [int(m.server[(m.server >= 0) & (m.x > left)][0]) for left in lefts]
-        word, lead = f"fabric.{holder(f)}", text("fabric.servers")
+        word, lead = f"fabric.{layout.holder(f)}", text("fabric.servers")
     names, room = [text(word, s=n, r=n) for n in numbers], float(np.diff(np.sort(x)).min(initial=WIDTH))
     narrow = 8.0 * max(map(len, names), default=0) > room
     if narrow:  # then the number alone, or nothing in an open block
@@ -188,8 +190,8 @@ def _margins(f: Fabric, m: Marks, k: Lines, down: Callable[..., Floats]) -> Laye
         rates = list(dict.fromkeys(rates))
         each = np.unique(k.cables[here])
         rates[:-1] = [text("fabric.to", rate=rate) for rate in rates[:-1]]
-        rates += [text("fabric.per_line", n=f"{each[0]:,}")] * bool(each.size == 1 < min(each[0], here.sum()))
-        ends = [short(f.kinds[kind[low]]) + "–", short(f.kinds[kind[high]])] if named else []
+        rates += [text("fabric.per_line", n=each[0])] * bool(each.size == 1 < min(each[0], here.sum()))
+        ends = [layout.short(f.kinds[kind[low]]) + "–", layout.short(f.kinds[kind[high]])] if named else []
         words = [*_joined(ends, ""), *_joined([f"{k.cables[here].sum():,} x", *rates], " ")]
         blocks.append((high - 0.5 if low != high or low == m.row.min() else high, words))
     end = -np.inf  # of the block above, which none may touch
@@ -202,3 +204,51 @@ def _margins(f: Fabric, m: Marks, k: Lines, down: Callable[..., Floats]) -> Laye
 
 def _joined(words: list[str], by: str) -> list[str]:
     return [by.join(words)] if words and len(by.join(words)) <= _SHORT else words
+
+
+def scene_of(f: Fabric, load: Any = None, colour: str = "load", open: int | None = None, said: str = "",
+             layout: str = "tiers") -> Scene:  # fmt: skip
+    """Return one picture of a fabric, in rows or as a floor; ``load`` is as in `live.fabric`."""
+    if isinstance(load, tuple):
+        f, load, said = (*load, said)[:3]
+    run = getattr(load, "timeline", load)
+    values = run.utilisation(f.capacity) if isinstance(run, Timeline) else run
+    if values is not None and np.isnan(np.asarray(values, dtype=np.float64)).any():
+        return Scene(text("live.fabric.nan"), wrong=True)
+    share = np.full(f.n_links, np.nan) if values is None else share_of(f, values)
+    if layout == "floor" and f.n_ranks > MOST_BOXES:
+        layout, said = "tiers", text("fabric.no_floor", n=f.n_ranks, most=MOST_BOXES)
+    if layout == "tiers" or not f.n_links or not f.n_ranks:
+        return fabric_scene(f, share, colour, open, said)
+    return _floor(f, share, colour, said)
+
+
+def _floor(f: Fabric, share: Floats, colour: str, said: str) -> Scene:
+    """Return every endpoint as a cell in the column of its server, with the fullest link that leaves it."""
+    _, column = np.unique(f.server, return_inverse=True)
+    order = np.lexsort((np.arange(f.n_ranks), column))
+    row = np.empty(f.n_ranks, dtype=np.int64)
+    row[order] = np.arange(f.n_ranks) - np.searchsorted(column[order], column[order])
+    wrap = max(1, min(int(column.max()) + 1, 128))  # columns side by side; more begin a new band
+    row, column = row + (column // wrap) * (int(row.max()) + 2), column % wrap
+    full, dead = np.full(f.n_nodes, -1.0), np.zeros(f.n_nodes, dtype=bool)
+    np.maximum.at(full, f.source, np.nan_to_num(share, nan=-1.0))
+    np.logical_or.at(dead, f.source, f.capacity == 0)
+    full, dead = np.where(full < 0, np.nan, full)[f.endpoint], dead[f.endpoint]
+    wide, high = (WIDTH - 20.0) / wrap, min(24.0, 420.0 / (int(row.max()) + 1))
+    place = f.rail if colour == "rail" else f.tier[f.endpoint]
+    keys = layout.colours_of(colour, full, dead, place)
+    names = [f.name(int(e)) for e in f.endpoint]
+    notes = [text("fabric.load", percent=100 * v) if np.isfinite(v) else text("fabric.rail", r=r)
+             for v, r in zip(full, f.rail, strict=True)]  # fmt: skip
+    bottom = 10 + high * (int(row.max()) + 1)
+    layers = {"nodes": boxes(10 + wide * column, 10 + high * row, max(wide - 1, 1.0), high - 2, colour=keys,
+                             hatch=3 * dead, round=1.0, names=names, notes=notes)}  # fmt: skip
+    layers |= scale(bottom + 8) if colour == "load" and np.isfinite(full).any() else {}
+    table = Table({"endpoint": names, "server": f.server, "rail": f.rail, "load": full, "failed links": 1 * dead})
+    cut = int(dead.sum())
+    words = text("live.fabric.floor", ends=f.n_ranks, servers=np.unique(f.server).size, cut=cut)
+    top = int(np.argmax(np.nan_to_num(full, nan=-1)))
+    words += f" {names[top]}: {notes[top]}." if np.isfinite(full).any() else ""
+    colours = layout.told(colour, full, place, cut, f.n_ranks)
+    return Scene(said or words, table, layers, bottom + 34, f"{words} {said} {colours}")

@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from fabriclab.core import Fabric, Flags, Floats, Ints
 from fabriclab.texts import text
-from fabriclab.views.fabric_words import KEYS, cable_colours, key, readable, told, worded
-from fabriclab.views.layout import Lines, Marks, counted, lines_of
-from fabriclab.views.scene import COLOUR, WIDTH, Layer, Scene, boxes, ink_on, lines, shade, texts_at
+from fabriclab.views.layout import Lines, Marks, colours_of, counted, lines_of, readable, told, worded
+from fabriclab.views.scene import COLOUR, KEYS, WIDTH, Layer, Scene, boxes, ink_on, key, lines, shade, texts_at
 
 _TOP, _EDGE, _ROUND, _TALL = 16.0, 40.0, 430.0, 520.0  # [px]
 _IDLE = 0.22  # how strong a cable is drawn that carries nothing
@@ -33,7 +32,7 @@ def map_scene(f: Fabric, share: Floats, colour: str, said: str = "") -> Scene:
     """Return one picture of a direct network with loads (L,); its hosts stand in the box of their switch."""
     node, of_node, folded = places_of(f)
     if node.size > MOST_PLACES:
-        return Scene(text("fabric.too_many_places", n=f"{node.size:,}", most=f"{MOST_PLACES:,}"), wrong=True)
+        return Scene(text("fabric.too_many_places", n=node.size, most=MOST_PLACES), wrong=True)
     where = {name: f.coord[node, i].astype(np.int64) for i, name in enumerate(f.coord_names)}
     grid = [] if "half" in where or "x" not in where else [c for n, c in where.items() if n != "local"]
     slab, cube = np.zeros(node.size, np.int64), len(grid) > 2 and max(map(np.max, grid)) == 1
@@ -88,7 +87,7 @@ def _look(f: Fabric, node: Ints, marks: Marks, k: Lines, colour: str, wide: floa
     part = 0.7 + 0.5 * np.nan_to_num(k.load, nan=0.6) ** 2 if colour == "load" else 1.0
     said_by = "load" if colour == "load" and np.isfinite(k.load).any() else "failure" if colour == "failure" else "axis"
     return {"width": np.where(idle, 0.7, float(np.clip(wide, 0.8, 3.0)) * part),
-            "colour": np.where(idle, COLOUR["ink"], cable_colours(k, said_by, axis)),
+            "colour": np.where(idle, COLOUR["ink"], colours_of(said_by, k.load, k.failed, axis)),
             "alpha": np.where(dead, 0.35, np.where(idle, _IDLE, 1.0)), "dash": 2.0 * dead,
             **readable(marks, k)}  # fmt: skip
 

@@ -87,7 +87,7 @@ class Table:
         typical = _typical(self.columns)
         shown = [_column(name, values[:_MOST_ROWS], typical.get(name, 0.0)) for name, values in self.columns.items()]
         left = self.n_rows - _MOST_ROWS
-        rest = text("table.more", n=f"{left:,}", name=repr(next(iter(self.columns)))) if left > 0 else ""
+        rest = text("table.more", n=left, name=repr(next(iter(self.columns)))) if left > 0 else ""
         return list(zip(*shown, strict=True)), [v.dtype.kind not in "OU" for v in self.columns.values()], rest
 
     def __str__(self) -> str:

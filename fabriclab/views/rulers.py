@@ -1,7 +1,5 @@
 """Logarithmic scales: rates measured here beside links of the catalog, and guesses divided by what came out."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -78,7 +76,7 @@ def ruler_scene(marks: Sequence[Mark], rate: float | None = None) -> Scene:
     layers["rates"] = texts(to_x([max([m[0], *m[3]]) for m in rows]) + 10, y, shown)
     if rate is not None:
         mine = [m for m in marks if m[2] == HERE["measured"]] or list(marks)
-        said = text("live.ruler.said", rate=units.format_rate(rate), factor=_factor(rate, mine[0][0]), other=mine[0][1])
+        said = text("live.ruler.said", rate=rate, factor=_factor(rate, mine[0][0]), other=mine[0][1])
         table = Table({"what": names, "rate [B/s]": rates, "your link / this": rate / rates})
         words = [f"{m[1]}: {note}" for m, note in zip(rows, times, strict=True) if m[2] != "chosen"]
         return Scene(said, table, layers, bottom + 40, f"{said} " + "; ".join(words))
@@ -93,9 +91,9 @@ def ruler_scene(marks: Sequence[Mark], rate: float | None = None) -> Scene:
 def _said(rows: Sequence[Mark], first: Mark) -> list[str]:
     """Return the fastest rate beside the first, or beside the slowest where they are the same, then the others."""
     top, other = rows[0], first if first is not rows[0] else rows[-1]
-    lead = text("ruler.moves", name=top[1], rate=units.format_rate(top[0]))
+    lead = text("ruler.moves", name=top[1], rate=top[0])
     if other is not top:
-        lead += text("ruler.against", factor=three(top[0] / other[0]), name=other[1], rate=units.format_rate(other[0]))
+        lead += text("ruler.against", factor=three(top[0] / other[0]), name=other[1], rate=other[0])
     return [lead, *(f"{m[1]} {units.format_rate(m[0])}" for m in rows if m is not top and m is not other)]
 
 

@@ -30,6 +30,8 @@ _CIVIDIS = [matplotlib.colors.to_hex(c) for c in matplotlib.colormaps["cividis"]
 # Place 0 is the colour of the page's text.
 PALETTE = (*_NAMED.values(), *_CIVIDIS)
 COLOUR = {name: float(i) for i, name in enumerate(_NAMED)} | {"none": -1.0, "published": 0.0, "bound": 1.0}
+# Of rows, rails and axes in turn.
+KEYS = [COLOUR[k] for k in ("predicted", "measured", "guess", "other1", "tint", "failed", "other2", "other3")]
 DASHES = ((), (6, 3), (2, 3), (8, 3, 2, 3), (3, 2), (8, 3, 2, 3, 2, 3))
 HATCHES = ("", "////", "\\\\\\\\", "xxxx", "||||")
 _SHAPES = ("o", "o", "X", *"s^Dv", *"s^Dv")  # the second of each is open
@@ -83,6 +85,11 @@ def ink_on(colour: ArrayLike) -> Floats:
     return np.where(linear @ [0.2126, 0.7152, 0.0722] > 0.179, COLOUR["black"], COLOUR["white"])  # WCAG 2.2
 
 
+def coloured(place: NDArray[Any], otherwise: ArrayLike = COLOUR["grey"]) -> Floats:
+    """Return a colour for each row, rail or axis, in turn, or another where there is none."""
+    return np.where(place >= 0, np.array(KEYS)[place % len(KEYS)], otherwise)
+
+
 def lines(paths: Sequence[NDArray[Any]], **fields: Any) -> Layer:
     """Return a layer of lines from one array of points (P, 2) each."""
     points = np.concatenate([np.empty((0, 2)), *paths])
@@ -105,6 +112,17 @@ def texts_at(*places: tuple[float, float, str, int]) -> Layer:
     """Return a layer of texts: x, y, words, and 0, 1 or 2 for a place at their left end, middle or right end."""
     x, y, align = np.array([(x, y, align) for x, y, _, align in places]).reshape(-1, 3).T
     return Layer("texts", {"x": x, "y": y, "texts": [words for _, _, words, _ in places], "align": align})
+
+
+def key(y: float, words: str, names: Sequence[str], colours: Sequence[float] = KEYS) -> dict[str, Layer]:
+    """Return a legend in the place of the scale of loads: words, and a sample of each colour with what has it."""
+    shared = [", ".join(filter(None, names[i :: len(colours)])) for i in range(len(colours))]
+    seen = [(colour, name) for colour, name in zip(colours, shared, strict=True) if name]
+    wide = np.array([7.0 * len(words) + 8, *(7.0 * len(name) + 32 for _, name in seen)])
+    x = (WIDTH - wide.sum()) / 2 + np.cumsum(wide)
+    names_at = [(at + 19, y + 6, name, 0) for at, (_, name) in zip(x.tolist(), seen, strict=False)]
+    return {"scale": boxes(x[:-1], y, 14.0, 12.0, colour=np.array([colour for colour, _ in seen])),
+            "ends": texts_at((float(x[0]) - 8, y + 6, words, 2), *names_at)}  # fmt: skip
 
 
 def log_axis(low: float, high: float, start: float, end: float) -> Callable[[Any], Floats]:

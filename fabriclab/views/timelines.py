@@ -16,6 +16,7 @@ from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, lines, printed, t
 _MOST, _MOST_BARS = 16, 4096  # lanes, and bars that a browser still redraws in time
 _REST = 0.13  # room for all further repetitions, as a part of all first ones together
 _TOP, _LEFT, _RIGHT, _ROW = 24.0, 140.0, 668.0, 22.0  # [px]
+Namer = Callable[[int], str]
 FILLS = ("predicted", "tint", "other2", "other3", "grey")  # and a hatch for each kind of flow
 
 
@@ -40,19 +41,23 @@ def timeline(timeline: Timeline, flows: Flows, fabric: Fabric | None = None, *, 
     ValueError
         If there is no flow, or timeline and flows are not of one run.
     """
-    return printed(timeline_scene(timeline, flows, fabric), ax=ax, finding=finding)
+    name = None if fabric is None else fabric.name
+    return printed(timeline_scene(timeline, flows, name), ax=ax, finding=finding)
 
 
-def timeline_scene(t: Timeline, flows: Flows, fabric: Fabric | None = None, at: float | None = None) -> Scene:
-    """Return one picture of a timeline, with a line after ``at`` per cent of its time if that is given."""
+def timeline_scene(t: Timeline, flows: Flows, name: Namer | None = None, at: float | None = None) -> Scene:
+    """Return one picture of a timeline, with a line after ``at`` per cent of its time if that is given.
+
+    ``name`` gives the lane of a source its name, such as that of its node in a fabric.
+    """
     if t.start.size != flows.n_flows or t.repeat.size != flows.repeat.size:
         raise ValueError(f"timeline and flows must be of one run, got {t!r} and {flows!r}")
     if not flows.n_flows or t.end <= 0:
-        return Scene(text("timeline.empty", n=flows.n_flows, end=units.format_time(t.end)), wrong=True)
-    flow, lane, names, total = _lanes(t, flows, fabric)
-    cut = text("timeline.lanes", n=len(names), all=f"{total:,}") if len(names) < total else ""
+        return Scene(text("timeline.empty", n=flows.n_flows, end=t.end), wrong=True)
+    flow, lane, names, total = _lanes(t, flows, name)
+    cut = text("timeline.lanes", n=len(names), all=total) if len(names) < total else ""
     if flow.size > _MOST_BARS:
-        cut = text("timeline.bars", n=f"{_MOST_BARS:,}", all=f"{flow.size:,}")
+        cut = text("timeline.bars", n=_MOST_BARS, all=flow.size)
         late = np.sort(np.argsort(-t.finish[flow], kind="stable")[:_MOST_BARS])
         flow, lane = flow[late], lane[late]
     places, times = axis_of(t)
@@ -67,9 +72,9 @@ def timeline_scene(t: Timeline, flows: Flows, fabric: Fabric | None = None, at: 
     layers = {**_axis(t, places, times, bottom), **_legend(flows, np.unique(flows.label[flow])),
               "bars": _bars(t, flows, flow, lane, names, busy, across),
               "lanes": texts(_LEFT - 8, row, names, align=2.0)}  # fmt: skip
-    words = [text("timeline.flows", n=f"{flows.n_flows:,}", lanes=f"{total:,}", end=units.format_time(t.end))]
-    for g in np.flatnonzero(t.repeat[:8] > 1):
-        words.append(text("timeline.group", g=g, time=units.format_time(t.period[g]), n=f"{t.repeat[g]:,}"))
+    words = [text("timeline.flows", n=flows.n_flows, lanes=total, end=t.end)]
+    repeated = np.flatnonzero(t.repeat[:8] > 1)
+    words += [text("timeline.group", g=g, time=t.period[g], n=t.repeat[g]) for g in repeated]
     table = Table({"lane": [names[i] for i in lane], "what": [flows.labels[i] for i in flows.label[flow]],
                    "size [B]": flows.size[flow], "start [s]": t.start[flow], "finish [s]": t.finish[flow],
                    "times": flows.repeat[flows.group[flow]]})  # fmt: skip
@@ -78,8 +83,7 @@ def timeline_scene(t: Timeline, flows: Flows, fabric: Fabric | None = None, at: 
     line = float(across(time))
     layers["now"] = lines([np.array([[line, _TOP - 4], [line, bottom + 4]])], width=2.0)
     kinds = zip(*np.unique(flows.label[flow[busy]], return_counts=True), strict=True)
-    clock = {"now": units.format_time(time), "end": units.format_time(t.end)}
-    said = text("timeline.said", **clock, busy=int(busy.sum()), n=flow.size)
+    said = text("timeline.said", now=time, end=t.end, busy=int(busy.sum()), n=flow.size)
     said += f" {', '.join(f'{n} {flows.labels[i]}' for i, n in kinds)}." if busy.any() else ""
     return Scene(f"{said} {cut}".rstrip(), table, layers, bottom + 40, f"{said} " + "; ".join(words))
 
@@ -114,10 +118,10 @@ def _bars(t: Timeline, flows: Flows, flow: Ints, lane: Ints, names: list[str], b
     high = 0.78 * _ROW / slots[lane]
     roomy = (high > 4) & (right - left > 6)  # edges and strokes would make thin bars black
     label = np.minimum(flows.label[flow], len(FILLS) - 1)
-    spans = [[units.format_time(float(v[i])) for v in (t.start, t.finish)] for i in flow]
     sizes = [units.format_size(float(size)) if size else "" for size in flows.size[flow]]  # computations have none
     whose = [f"{names[k]}, {flows.labels[flows.label[i]]}" for k, i in zip(lane, flow, strict=True)]
-    notes = [text("timeline.bar", size=s, start=a, end=b).strip() for s, (a, b) in zip(sizes, spans, strict=True)]
+    notes = [text("timeline.bar", size=size, start=t.start[i], end=t.finish[i]).strip()
+             for size, i in zip(sizes, flow, strict=True)]  # fmt: skip
     return boxes(left, _TOP + _ROW * (lane + 0.11) + slot * high, np.maximum(right - left, 1.0), high, round=1.0,
                  colour=np.array([COLOUR[FILLS[i]] for i in label]), alpha=np.where(busy, 1.0, 0.55),
                  hatch=label * roomy, edge=np.where(busy & roomy, -1.0, 0.0), names=whose, notes=notes)  # fmt: skip
@@ -152,14 +156,14 @@ def _busy(t: Timeline, flows: Flows, flow: Ints, time: float) -> Flags:
     return inside & (t.start[flow] - begun <= since) & (since < t.finish[flow] - begun)
 
 
-def _lanes(t: Timeline, flows: Flows, fabric: Fabric | None) -> tuple[Ints, Ints, list[str], int]:
+def _lanes(t: Timeline, flows: Flows, name: Namer | None) -> tuple[Ints, Ints, list[str], int]:
     """Return flow and lane of each bar, the names of the lanes that are drawn, and how many there are in all."""
     used, lane = np.unique(flows.source, return_inverse=True)
     last = np.zeros(used.size)
     np.maximum.at(last, lane, t.finish)
     shown = np.sort(np.argsort(-last, kind="stable")[:_MOST])
     flow = np.flatnonzero(np.isin(lane, shown))
-    names = [f"node {i}" if fabric is None else fabric.name(int(i)) for i in used[shown]]
+    names = [(name or "node {}".format)(int(i)) for i in used[shown]]
     return flow, np.searchsorted(shown, lane[flow]), names, used.size
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fabriclab import units
-from fabriclab.core import Fabric, Flags, Floats, Flows, Ints, Timeline, check_memory, check_within, frozen, pointer, si
+from fabriclab.core import Fabric, Flags, Floats, Flows, Ints, Timeline, check_memory, frozen, pointer, si, whole
 
 _BYTES = 120  # peak per flow and per dependency, measured and rounded up; a test holds it
 
@@ -81,9 +81,8 @@ class Work:
 
 def nodes_of(fabric: Fabric, ranks: ArrayLike, name: str, least: int = 1) -> Ints:
     """Return the nodes of some ranks, (n,), or refuse them by name."""
-    rank = frozen(ranks if np.size(ranks) else np.zeros(0, np.int64), np.int64, name)
-    check_within(rank, name, 0, fabric.n_ranks - 1)
-    if rank.ndim != 1 or rank.size < least or np.unique(rank).size < rank.size:
+    rank = whole(ranks if np.size(ranks) else np.zeros(0, np.int64), name, (-1,), "ranks of the fabric", fabric.n_ranks)
+    if rank.size < least or np.unique(rank).size < rank.size:
         msg = f"{name} must be {least} or more different ranks of the fabric, such as range(4), got {ranks!r:.60}"
         raise ValueError(msg)
     out: Ints = fabric.endpoint[rank].astype(np.int64)
@@ -147,8 +146,8 @@ def slowed(flows: Flows, nodes: ArrayLike, *, factor: float = 1.0, jitter: units
     ----------
     .. [1] T. Hoefler, T. Schneider, A. Lumsdaine, Characterizing the influence of system noise, SC 2010.
     """
-    late = frozen(nodes, np.int64, "nodes")
-    check_within(late, "nodes", 0, int(max(flows.source.max(initial=0), flows.target.max(initial=0))))
+    most = int(max(flows.source.max(initial=0), flows.target.max(initial=0)))
+    late = whole(nodes, "nodes", (-1,), "nodes of the flows", most + 1)
     noise = np.random.default_rng(seed).exponential(units.time(jitter, "jitter"), flows.n_flows)
     lag = np.where(np.isin(flows.source, late), flows.lag * frozen(factor, np.float64, "factor") + noise, flows.lag)
     return replace(flows, lag=lag)

@@ -4,7 +4,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fabriclab import units
-from fabriclab.catalog.tables import near
 from fabriclab.core import Fabric, Flows
 from fabriclab.registry import register
 from fabriclab.workload._work import Work, nodes_of, times_of
@@ -134,10 +133,8 @@ def broadcast(fabric: Fabric, size: units.Quantity, *, ranks: ArrayLike, way: st
     .. [1] R. Thakur, R. Rabenseifner, W. Gropp, Optimization of collective communication operations in MPICH, 2005.
     """
     node, s = nodes_of(fabric, ranks, "ranks", 2), units.count(segments, "segments")
-    if way not in _PARENT:
-        raise ValueError(near(way, _PARENT, "the ways of a broadcast"))
     k = np.arange(1, node.size)
-    parent = _PARENT[way](k)
+    parent = _PARENT[units.choice(way, "way", _PARENT)](k)
     number = np.arange(s * k.size).reshape(s, -1)  # of the segment that comes to k
     have = np.where(parent > 0, number[:, parent - 1], -1)
     part = np.full(number.shape, units.size(size) / s)

@@ -5,7 +5,7 @@ from math import prod
 
 import numpy as np
 
-from fabriclab.topologies._clos import networks
+from fabriclab.topologies._switches import networks
 
 
 def climb(*levels):
@@ -68,9 +68,8 @@ def grid(shape, axes, hosts):
     return of_hosts(prod(shape), int(diameter), float(mean), hosts)
 
 
-def torus(shape, wrap=True, hosts=0, **_):
-    closed = [wrap] * len(shape) if isinstance(wrap, bool) else wrap
-    return grid(shape, [ring if w else path for w in closed], hosts)
+def torus(shape, hosts=0, axis=ring, **_):
+    return grid(shape, [axis] * len(shape), hosts)
 
 
 def hyperx(shape, hosts=1, **_):
@@ -90,7 +89,7 @@ def slim_fly(q, hosts=None, **_):
 HOPS = {
     "xgft": xgft, "fat_tree": fat_tree, "leaf_spine": leaf_spine, "rail_optimised": rails,
     "multi_plane": partial(rails, planes=4), "dual_tor": partial(rails, planes=2), "torus": torus,
-    "mesh": partial(torus, wrap=False), "hypercube": lambda dimensions, **asked: hyperx((2,) * dimensions, **asked),
+    "mesh": partial(torus, axis=path), "hypercube": lambda dimensions, **asked: hyperx((2,) * dimensions, **asked),
     "hyperx": hyperx, "full_mesh": lambda switches, **asked: hyperx((switches,), **asked),
     "dragonfly_plus": dragonfly_plus, "slim_fly": slim_fly, "tpu_slice": torus,
 }  # fmt: skip

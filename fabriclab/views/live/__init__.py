@@ -5,14 +5,12 @@ Each takes values of the library and plain functions from control values to such
 its table and the line of code that sets it stand in its place.
 """
 
-from fabriclab.views.live.copies import chunks, copies, savings
-from fabriclab.views.live.fabrics import fabric
 from fabriclab.views.live.networks import cut, explorer, failures, mix, twist
-from fabriclab.views.live.runs import race, ruler, sweep, timeline, traffic
+from fabriclab.views.live.rdma import chunks, copies, queue_pair, request, savings
+from fabriclab.views.live.runs import fabric, race, ruler, sweep, timeline, traffic
 from fabriclab.views.live.steppers import stepper
 from fabriclab.views.live.switches import packets, pays, pool, quantisation, tenants
 from fabriclab.views.live.training import bubble, overlap, staleness, straggler
-from fabriclab.views.live.verbs import queue_pair, request
 from fabriclab.views.live.ways import gigaio, paths, placement, roulette, server, wirings
 from fabriclab.views.live.widget import Choice, Live, Slider, table
 from fabriclab.views.scene import Layer, Scene

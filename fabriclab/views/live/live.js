@@ -237,14 +237,14 @@ class View {
 
   merge(frame) {
     const bytes = this.model.get("numbers");
-    const whole = bytes && bytes.byteLength ? new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength) : null;
-    const held = this.layers;
+    const whole = bytes?.byteLength ? new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength) : null;
+    let held = this.layers, at = 0; // where in the numbers the next array begins
     this.layers = new Map();
     for (const { id, kind, fields, arrays, same } of frame.layers) {
       const old = held.get(id) || {}, layer = { kind, ...fields };
       for (const name of same) layer[name] = old[name];
-      for (const [name, start, count] of arrays)
-        layer[name] = new Float32Array(whole ? whole.slice(4 * start, 4 * (start + count)).buffer : 0);
+      for (const [name, count] of arrays)
+        layer[name] = new Float32Array(whole ? whole.slice(4 * at, 4 * (at += count)).buffer : 0);
       this.layers.set(id, layer);
     }
   }

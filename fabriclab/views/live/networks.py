@@ -9,18 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from fabriclab import catalog, collectives, metrics, operations, topologies, units
+from fabriclab import catalog, collectives, metrics, operations, topologies
 from fabriclab.core import Fabric, Floats, Flows, Ints
 from fabriclab.metrics.traffic import uniform_load
 from fabriclab.routing import route
 from fabriclab.texts import text
-from fabriclab.views.fabric_words import key
-from fabriclab.views.fabrics import MOST_NODES
+from fabriclab.views.fabrics import MOST_NODES, scene_of
 from fabriclab.views.layout import counted, marks_of
-from fabriclab.views.live.fabrics import scene_of
 from fabriclab.views.live.widget import Choice, Live, Slider, Table, live_view
 from fabriclab.views.maps import is_direct, places_of
-from fabriclab.views.scene import COLOUR, Layer, Scene, ink_on, lines
+from fabriclab.views.scene import COLOUR, Layer, Scene, ink_on, key, lines
 
 SIZES = (16, 64, 256, 1024)
 # illustrative: of each family a member with about so many endpoints
@@ -34,9 +32,8 @@ def _uniform(f: Fabric) -> tuple[Floats, dict[str, Any]]:
     load = uniform_load(f, sends)[0] / np.maximum(f.capacity, 1.0)
     part = 1 / load.max()
     load *= part
-    rate = units.format_rate(float(part * (f.n_ranks - 1) * sends.mean()))
-    figures = {"diameter": hops.diameter, "mean": f"{hops.mean:.3g}", "part": f"{100 * part:.3g}", "rate": rate}
-    return load, figures | {"cables": counted(f.n_cables, "cable")}
+    figures = {"diameter": hops.diameter, "mean": hops.mean, "part": 100 * part}
+    return load, figures | {"rate": part * (f.n_ranks - 1) * sends.mean(), "cables": counted(f.n_cables, "cable")}
 
 
 @cache
@@ -155,8 +152,8 @@ def mix(fabric: Fabric, share: int = 0, routing: str = "spray", colour: str = "l
         carried = (1 - share / 100) * load_of("ring", routing) + share / 100 * load_of("all", routing)
         over = float(carried[up].sum()) / n
         time = carried / fabric.capacity
-        said = text("live.mix.said", share=share, routing=routing, spine=f"{100 * over:.3g}",
-                    leaf=f"{100 * (1 - over):.3g}", link=fabric.link_name(int(time.argmax())))  # fmt: skip
+        said = text("live.mix.said", share=share, routing=routing, spine=100 * over, leaf=100 * (1 - over),
+                    link=fabric.link_name(int(time.argmax())))  # fmt: skip
         return scene_of(fabric, time / time.max(), colour, said=said)
 
     return live_view("mix", locals(), scene, {"share": Slider(0, 100, 5, unit="%"), "routing": Choice(routings),
@@ -187,7 +184,7 @@ def failures(fabric: Fabric, what: str = "cable", count: int = 1, seed: int = 0,
         hurt = operations.fail(fabric, what, [there[what][i] for i in drawn])
         left = operations.report(fabric, hurt)
         said = text("live.failures.said", seed=seed, n=drawn.size, what=counted(len(there[what]), what),
-                    part=f"{100 * left.bandwidth:.3g}", cut=counted(left.cut_off.size, "rank"))  # fmt: skip
+                    part=100 * left.bandwidth, cut=counted(left.cut_off.size, "rank"))  # fmt: skip
         if helped := np.setdiff1d(left.alone, left.cut_off).size:
             said += " " + text("live.failures.alone", ranks=counted(helped, "rank"))
         return scene_of(hurt, None, "failure", said=said)
@@ -244,8 +241,7 @@ def cut(fabric: Fabric, first: int = 0, order: str = "in order") -> Live:
         links = metrics.cut(fabric, half)
         rate = float(fabric.capacity[links].sum())
         said = text("live.cut.said", order=order, first=half[0], links=counted(links.size, "link"),
-                    rate=units.format_rate(rate), part=f"{100 * rate / own[half].sum():.3g}",
-                    least=units.format_rate(bound))  # fmt: skip
+                    rate=rate, part=100 * rate / own[half].sum(), least=bound)  # fmt: skip
         # No cut is more than the ranks of a half can send, and none is less than the bound.
         said += " " + text("live.cut.full") if bound >= np.sort(own)[-(n // 2) :].sum() else ""
         made = scene_of(fabric, np.isin(np.arange(fabric.n_links), links).astype(float), said=said)

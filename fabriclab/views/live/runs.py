@@ -1,9 +1,7 @@
-"""Live views of numbers: scrub through a run, let several race, times against size or ranks, traffic, rates on a ruler.
+"""Live views of values: a fabric, a run to scrub through, several that race, times against size, traffic, a ruler.
 
 Traffic is a map of what each rank sends to each, with what each takes in above and sends beside it.
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -15,12 +13,54 @@ from fabriclab import units
 from fabriclab.core import Fabric, Flows, Result, Timeline
 from fabriclab.texts import text
 from fabriclab.views import rulers, sweeps
-from fabriclab.views.live.widget import Control, Live, Slider, Table, live_view
+from fabriclab.views.fabrics import scene_of
+from fabriclab.views.layout import SAYS
+from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table, live_view
 from fabriclab.views.maps import scale
 from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, lines, log_axis, shade, texts, texts_at, tick_layers
 from fabriclab.views.timelines import timeline_scene
 
 _LEFT, _TOP, _SIDE, _BAR, _MOST = 130.0, 110.0, 320.0, 80.0, 128  # [px], and ranks
+
+
+def fabric(fabric: Fabric, load: Callable[..., Any] | Any = None, *, colour: str | None = None, layout: str = "tiers",
+           open: int | None = None, said: str = "", controls: dict[str, Control] | None = None,
+           **values: Any) -> Live:  # fmt: skip
+    """Show a fabric that follows controls: hover or walk with the arrow keys to read links and nodes.
+
+    Above 200 nodes each tier is drawn as blocks; Enter or a click opens a block, and closes it again.
+
+    Parameters
+    ----------
+    fabric : Fabric
+        What to show.
+    load : callable, Timeline, simulation or array_like, optional
+        Mean load of each link as a part of its capacity (L,), or a run from which it follows. A callable takes the
+        values of ``controls`` and returns one of these, or a pair (fabric of the same cables, load); a third value is
+        the sentence.
+    colour : str, optional
+        What the colour of a link says: load, tier, rail or failure, as far as there is any. Where it is not the load,
+        links with little load are pale.
+    layout : str
+        "tiers": rows from the endpoints upwards. "floor": every endpoint one cell, a column for each server.
+    open : int, optional
+        Lowest node of the block that is open.
+    said : str
+        The sentence; unless given it names the fullest link.
+    controls : dict of str to Slider or Choice
+        Controls of ``load``.
+    **values
+        Where they stand.
+    """
+    here = {"load": load is not None, "rail": np.any(fabric.rail > 0), "failure": np.any(fabric.capacity == 0)}
+    modes = tuple(mode for mode in SAYS if here.get(mode, True))
+    colour = colour or modes[0]
+
+    def scene(colour: str, layout: str, open: int | None, **values: Any) -> Scene:
+        return scene_of(fabric, load(**values) if callable(load) else load, colour, open, said, layout)
+
+    own = {"colour": Choice(modes), "layout": Choice(("tiers", "floor"))}
+    return live_view("fabric", locals(), scene, own, hidden=("open",), held=("load",))
 
 
 def timeline(timeline: Timeline, flows: Flows, fabric: Fabric | None = None, *, at: float = 0.0) -> Live:
@@ -35,7 +75,7 @@ def timeline(timeline: Timeline, flows: Flows, fabric: Fabric | None = None, *, 
     """
 
     def scene(at: float) -> Scene:
-        return timeline_scene(timeline, flows, fabric, at)
+        return timeline_scene(timeline, flows, None if fabric is None else fabric.name, at)
 
     held = ("timeline", "flows", "fabric")
     return live_view("timeline", locals(), scene, {"at": Slider(0, 100, unit="%", play=True)}, held=held)
@@ -66,7 +106,7 @@ def race(runs: Mapping[str, Any], *, seconds: float | None = None) -> Live:
             over, total = seconds >= t.end, int(t.repeat.sum())
             parts.append(1.0 if over else float(done.sum()) / total)
             steps.append(f"{total if over else int(done.sum() + 1e-9):,} / {total:,}")
-            state.append(text("live.race.done", time=units.format_time(t.end)) if over else f"{parts[-1]:.1%}")
+            state.append(text("live.race.done", time=t.end) if over else f"{parts[-1]:.1%}")
         n, x0, wide, row = len(parts), 150.0, 420.0, 34.0
         y = 8 + row * np.arange(n)
         middle, notes = y + (row - 10) / 2, [", ".join(words) for words in zip(state, steps, strict=True)]
@@ -77,7 +117,7 @@ def race(runs: Mapping[str, Any], *, seconds: float | None = None) -> Live:
                   "state": texts(x0 + wide + 8, middle, state)}  # fmt: skip
         table = Table({"run": list(runs), "part [%]": 100 * np.array(parts), "steps ended": steps, "end [s]": times})
         words = ", ".join(f"{name} {how}" for name, how in zip(runs, state, strict=True))
-        said = text("live.race.said", time=units.format_time(seconds), list=words)
+        said = text("live.race.said", time=seconds, list=words)
         return Scene(said, table, layers, float(y[-1]) + row, said)
 
     return live_view("race", locals(), scene, {"seconds": control}, held=("runs",))
@@ -146,7 +186,7 @@ def _map(table: ArrayLike, said: str = "") -> Scene:
     places, right, foot, base = cell * np.arange(n), _LEFT + _SIDE, _TOP + _SIDE, _TOP - 8
     row, column = np.indices((n, n)).reshape(2, -1)
     ends = np.stack([_LEFT + cell * np.array([column, column + 1]), _TOP + cell * np.array([row, row]) + cell / 2])
-    times = [text("live.traffic.note", times=f"{x:.3g}") for x in (np.concatenate([taken, sent]) / mean)]
+    times = [text("live.traffic.note", times=x) for x in (np.concatenate([taken, sent]) / mean)]
     names = [text("live.traffic.rank", rank=r) for r in range(n)]
     rule, look = base - _BAR * mean / most, {"round": 0.0, "colour": COLOUR["predicted"], "names": names}
     layers = {  # the map is of lines as thick as a cell is high: thousands of boxes take seconds to print
@@ -161,7 +201,7 @@ def _map(table: ArrayLike, said: str = "") -> Scene:
             (_LEFT, foot + 12, text("live.traffic.to"), 0), (right, foot + 12, str(n - 1), 2),
             (right + 8, foot + 12, text("live.traffic.out"), 0), (510.0, foot + 36, text("live.traffic.scale"), 0),
         ), **scale(foot + 30)}  # fmt: skip
-    words = text("live.traffic.said", rank=top, times=f"{taken[top] / mean:.3g}")
+    words = text("live.traffic.said", rank=top, times=taken[top] / mean)
     columns = {"rank": np.arange(n), "takes in": taken, "sends": sent}
     return Scene(said or words, Table(columns), layers, foot + 56, f"{words} {said}".strip())
 

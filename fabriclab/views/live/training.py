@@ -11,7 +11,7 @@ import numpy as np
 
 from fabriclab import collectives, engines, topologies, units, workload
 from fabriclab.catalog import case
-from fabriclab.core import Fabric, Floats, Flows, Ints, Timeline
+from fabriclab.core import Fabric, Floats, Flows, Timeline
 from fabriclab.routing import route
 from fabriclab.simulation import Simulation, simulate
 from fabriclab.texts import text
@@ -49,14 +49,13 @@ def bubble(stages: int = 4, microbatches: int = 8, schedule: str = "GPipe") -> L
                                     microbatches=m, order=order, chunks=parts, **_PASSES)  # fmt: skip
         stage, what = np.array(made.table["stage"]), made.table["what"] == "forward"  # type: ignore[index]
         share = 1 - np.sum(t.finish - t.start, where=flows.lag > 0) / (stages * t.end)
-        held = 0
-        for s in range(stages):
-            begun, done = (made.table[k][(stage == s) & (what == ahead)]  # type: ignore[index]
-                           for k, ahead in (("start [s]", True), ("finish [s]", False)))  # fmt: skip
-            gone = np.searchsorted(np.sort(done), np.sort(begun) + 1e-6, "right")
-            held = max(held, int(np.max(np.arange(1, begun.size + 1) - gone)))
-        said = text("live.bubble.said", stages=stages, m=m, schedule=schedule, share=f"{100 * share:.1f}",
-                    form=f"{100 * (stages - 1) / (parts * m + stages - 1):.1f}", held=f"{held / parts:g}",
+        rows = np.argsort(stage, kind="stable")
+        begun, done = (np.sort(made.table[k][rows][(what == ahead)[rows]].reshape(stages, -1))  # type: ignore[index]
+                       for k, ahead in (("start [s]", True), ("finish [s]", False)))  # fmt: skip
+        gone = np.count_nonzero(done[:, None] <= begun[..., None] + 1e-6, axis=2)
+        held = int(np.max(np.arange(1, begun.shape[1] + 1) - gone))
+        said = text("live.bubble.said", stages=stages, m=m, schedule=schedule, share=100 * share,
+                    form=100 * (stages - 1) / (parts * m + stages - 1), held=held / parts,
                     sent=np.count_nonzero(flows.source != flows.target))  # fmt: skip
         said += " " + text("live.bubble.more", m=m, stages=stages) if m > microbatches else ""
         return replace(made, said=said, alt=said)
@@ -87,8 +86,7 @@ def staleness(staleness: int = 0, late: str = "by chance", servers: int = 1) -> 
         made, _, t = _computing("parameter_server", _WORKERS + servers, _SIZE, "worker", _WORKERS, compute=takes,
                                 steps=_STEPS, staleness=staleness, **who)  # fmt: skip
         said = text("live.staleness.said", staleness=staleness, late=late, servers=servers, steps=_STEPS,
-                    time=units.format_time(t.end / _STEPS),
-                    wait=f"{100 * (1 - takes.sum() / (_WORKERS * t.end)):.0f}")  # fmt: skip
+                    time=t.end / _STEPS, wait=100 * (1 - takes.sum() / (_WORKERS * t.end)))  # fmt: skip
         return replace(made, said=said, alt=said)
 
     return live_view("staleness", locals(), scene, {"staleness": Slider(0, 3), "late": Choice(_LATE),
@@ -104,19 +102,16 @@ def _computing(pattern: str, ranks: int, size: float, lane: str, each: int, **op
     at = np.flatnonzero(flows.lag > 0)
     own = Flows.make(flows.source[at], flows.target[at], 0.0, label=flows.label[at], labels=flows.labels)
     time = replace(t, start=t.start[at], finish=t.finish[at])
-    scene = timeline_scene(time, own, star)
-    row: Ints = np.unique(own.source, return_inverse=True)[1]
+    scene = timeline_scene(time, own, f"{lane} {{}}".format)
     number = (np.arange(at.size) - np.searchsorted(own.label, own.label)) // each + 1  # kinds follow each other
-    what = [own.labels[i] for i in own.label]
-    bars, kinds, lanes = scene.layers["bars"].fields, scene.layers["kinds"], scene.layers["lanes"]
-    names = [f"{lane} {i}" for i in range(ranks)]
-    whose = [f"{names[i]}, {w} {n}" for i, w, n in zip(row, what, number, strict=True)]
+    bars, kinds = (scene.layers[k].fields for k in ("bars", "kinds"))
+    names = [f"{who} {n}" for who, n in zip(bars["names"], number, strict=True)]
     layers = {"idle": idle_of(scene.layers["bars"], np.unique(bars["y"])), **scene.layers,
-              "kinds": replace(kinds, fields={**kinds.fields, "hatch": None}),
+              "kinds": Layer("boxes", {**kinds, "hatch": None}),
               "bars": Layer("boxes", {**bars, "hatch": None, "edge": COLOUR["white"], "ink": ink_on(bars["colour"]),
-                                      "texts": [f"{n}" for n in number], "names": whose}),
-              "lanes": replace(lanes, fields={**lanes.fields, "texts": names[: row.max() + 1]})}  # fmt: skip
-    table = Table({lane: row, "what": what, "number": number, "start [s]": time.start, "finish [s]": time.finish})
+                                      "texts": [f"{n}" for n in number], "names": names})}  # fmt: skip
+    table = Table({lane: own.source, "what": [own.labels[i] for i in own.label], "number": number,
+                   "start [s]": time.start, "finish [s]": time.finish})  # fmt: skip
     return replace(scene, table=table, layers=layers), flows, t
 
 
@@ -149,10 +144,10 @@ def overlap(*, bucket: float | None = None, start: float | None = None, way: str
         t = workload.spans(engines.run(lanes, route(lanes, flows), flows, "ideal"), flows)
         sums = workload.labelled(flows, "all-reduce")
         waits = workload.exposed(t, flows, ~sums, sums)
-        made, took = timeline_scene(t, flows, lanes), flows.lag[sums].sum()
+        made, took = timeline_scene(t, flows, lanes.name), flows.lag[sums].sum()
         bars = made.layers["bars"]
-        said = text("live.overlap.said", n=n, size=units.format_size(job.dp_gradients / n), way=way,
-                    took=f"{took:.3f}", hidden=f"{took - waits:.3f}", waits=f"{waits:.3f}")  # fmt: skip
+        said = text("live.overlap.said", n=n, size=job.dp_gradients / n, way=way, took=took,
+                    hidden=took - waits, waits=waits)  # fmt: skip
         return replace(made, said=said, alt=said, layers={"idle": idle_of(bars, bars.fields["y"][0]), **made.layers})
 
     # illustrative: from a quick switch to a slow software stack
@@ -184,7 +179,6 @@ def straggler(size: units.Quantity = "1 MB", ranks: int = 16, *, what: str = "ca
     units.count(ranks, "ranks", 2, _MOST)
     job = case()
     star = topologies.build("crossbar", hosts=ranks, rate=job.nic_rate)
-    star = replace(star, kinds=("rank", *star.kinds[1:]))  # the names of lanes
 
     @cache
     def healthy(way: str) -> Simulation:
@@ -199,14 +193,15 @@ def straggler(size: units.Quantity = "1 MB", ranks: int = 16, *, what: str = "ca
         return run.flows, engines.run(narrow, run.routes, run.flows)
 
     def scene(rank: int, slow: float, way: str) -> Scene:
-        words = [text("live.straggler.one", way=each, end=units.format_time(healthy(each).time),
-                      now=units.format_time(ill(each, rank, slow)[1].end)) for each in _RACED]  # fmt: skip
+        words = [text("live.straggler.one", way=each, end=healthy(each).time, now=ill(each, rank, slow)[1].end)
+                 for each in _RACED]  # fmt: skip
         flows, t = ill(way, rank, slow)
         late: Floats = np.maximum(t.finish - healthy(way).timeline.finish, 0.0)
         hit = np.unique(flows.source[late > 1e-9]).size
-        said = text("live.straggler.said", rank=rank, what=text(f"live.straggler.{what}", slow=f"{slow:g}"),
+        said = text("live.straggler.said", rank=rank, what=text(f"live.straggler.{what}", slow=float(slow)),
                     list="; ".join(words), way=way, hit=hit, all=ranks)  # fmt: skip
-        made = timeline_scene(replace(t, start=t.start - flows.lag), flows, star)  # a bar holds its start-up too
+        whole = replace(t, start=t.start - flows.lag)  # a bar holds its start-up too
+        made = timeline_scene(whole, flows, "rank {}".format)
         bars = made.layers["bars"]
         fields = {**bars.fields, "colour": shade(late / max(late.max(), 1e-9)), "hatch": None}
         table = Table({**(made.table.columns if made.table else {}), "late [s]": late})

@@ -10,11 +10,11 @@ from fabriclab.core import Fabric, Flows, Ints
 from fabriclab.routing import route
 from fabriclab.routing._ways import hashed
 from fabriclab.routing.ecmp import expected_fullest
-from fabriclab.simulation import best_rings, ring_busbw, simulate
+from fabriclab.simulation import Simulation, best_rings, ring_busbw, simulate
 from fabriclab.texts import text
 from fabriclab.topologies.gigaio import WIRINGS, rings
+from fabriclab.views.fabrics import scene_of
 from fabriclab.views.layout import counted
-from fabriclab.views.live.fabrics import scene_of
 from fabriclab.views.live.widget import Choice, Live, Slider, Table, live_view
 from fabriclab.views.page import spread
 from fabriclab.views.scene import COLOUR, Scene, boxes, lines, shade, texts_at
@@ -46,7 +46,7 @@ def paths(fabric: Fabric, source: int = 0, target: int | None = None, routing: s
         routes = route(fabric, flows, routing)
         use = np.bincount(routes.link, routes.use * np.repeat(routes.share, np.diff(routes.ptr)), fabric.n_links)
         on = np.flatnonzero(use)
-        said = text("live.paths.said", a=ends[0], b=ends[1], hops=f"{use.sum():.4g}", links=on.size, routing=routing)
+        said = text("live.paths.said", a=ends[0], b=ends[1], hops=use.sum(), links=on.size, routing=routing)
         if routes.n_rows == 1 and np.all(routes.use == 1):
             ahead = dict(zip(fabric.source[on].tolist(), fabric.target[on].tolist(), strict=True))  # in any order
             way = [int(fabric.endpoint[source])]
@@ -90,9 +90,9 @@ def roulette(flows: int = 32, cables: int = 32, seed: int = 0) -> Live:
                   "words": texts_at(*((left + 520, y, text(f"live.roulette.{mark}"), 0) for mark, y in beside),
                                     *((left - 12, foot - tall * int(v), str(v), 2) for v in scale),
                                     (left, foot + 16, text("live.roulette.below", cables=cables), 0))}  # fmt: skip
-        slow = text("live.roulette.slow" if most > least else "live.roulette.even", slow=f"{most / least:.3g}")
+        slow = text("live.roulette.slow" if most > least else "live.roulette.even", slow=most / least)
         said = text("live.roulette.said", flows=counted(flows, "flow"), cables=counted(cables, "cable"), slow=slow,
-                    most=counted(most, "flow"), idle=int(np.sum(held == 0)), mean=f"{mean:.3g}")  # fmt: skip
+                    most=counted(most, "flow"), idle=int(np.sum(held == 0)), mean=mean)  # fmt: skip
         return Scene(said, Table({"cable": np.arange(cables), "flows": held}), layers, foot + 30, said)
 
     controls = {"flows": Slider(1, 256), "cables": Slider(2, 64), "seed": Slider(0, 99, play=True)}
@@ -116,14 +116,12 @@ def placement(fabric: Fabric, size: units.Quantity = "1 GB", *, seed: int = 0, r
     groups = np.array(collectives.rail_groups(fabric))
 
     def scene(seed: int, routing: str, colour: str, open: int | None) -> Scene:
-        order = _order(groups, seed)
-        run = simulate("all_reduce", "ring", fabric, size, placement=order, method=routing)
-        hops = f"{collectives.spine_crossings(fabric, order):,}"
+        run, hops = _rings(fabric, groups, seed, size, routing)
         # Of the bytes of one flow: all flows of a ring have one size.
         full = run.timeline.link_bytes.max() / (run.flows.size[0] * run.timeline.repeat.sum())
-        said = text("live.placement.shuffled" if seed else "live.placement.order", hops=hops, all=f"{order.size:,}",
-                    time=units.format_time(run.time), routing=routing, seed=seed)  # fmt: skip
-        said += " " + text("live.placement.full", n=f"{full:.3g}")
+        said = text("live.placement.shuffled" if seed else "live.placement.order", hops=hops, all=groups.size,
+                    time=run.time, routing=routing, seed=seed)  # fmt: skip
+        said += " " + text("live.placement.full", n=full)
         return scene_of(fabric, run, colour, open, said)
 
     seeds, ways, says = Slider(0, 20), Choice(("ecmp", "spray")), Choice(("load", "tier", "rail"))
@@ -146,21 +144,21 @@ def wirings(fabrics: Mapping[str, Fabric], wiring: str | None = None, seed: int 
     groups, wiring = np.array(collectives.rail_groups(fabrics[first])), wiring or first
 
     def scene(wiring: str, seed: int) -> Scene:
-        fabric, order = fabrics[wiring], _order(groups, seed)
         # illustrative: large enough for rates alone to count
-        run = simulate("all_reduce", "ring", fabric, "1 GB", placement=order, method="spray")
-        hops = collectives.spine_crossings(fabric, order)
+        run, hops = _rings(fabrics[wiring], groups, seed, "1 GB", "spray")
         key = "live.wirings.shuffled" if seed else "live.wirings.order"
-        said = text(key, wiring=wiring, seed=seed, hops=f"{hops:,}", all=f"{order.size:,}")
-        return scene_of(fabric, run, said=said)
+        said = text(key, wiring=wiring, seed=seed, hops=hops, all=groups.size)
+        return scene_of(fabrics[wiring], run, said=said)
 
     return live_view("wirings", locals(), scene, {"wiring": Choice(tuple(fabrics)), "seed": Slider(0, 20)})
 
 
-def _order(groups: Ints, seed: int) -> Ints:
-    """Return each group in its own random order; seed 0 leaves them as they are."""
+def _rings(fabric: Fabric, groups: Ints, seed: int, size: units.Quantity, routing: str) -> tuple[Simulation, int]:
+    """Return rings over groups, each in a random order or, with seed 0, as it is, and how many hops cross the spine."""
     rng = np.random.default_rng(seed)
-    return np.array([rng.permutation(group) for group in groups]) if seed else groups
+    order = np.array([rng.permutation(group) for group in groups]) if seed else groups
+    run = simulate("all_reduce", "ring", fabric, size, placement=order, method=routing)
+    return run, collectives.spine_crossings(fabric, order)
 
 
 def server(server: str = "mi300x", gpus: int = 2, *, servers: tuple[str, ...] = SERVERS) -> Live:
@@ -181,7 +179,7 @@ def server(server: str = "mi300x", gpus: int = 2, *, servers: tuple[str, ...] = 
         f = topologies.build(server)
         found = best_rings(f, range(gpus))
         own = (f.source == f.endpoint[0]) & np.isin(np.array(f.kinds)[f.kind[f.target]], ("gpu", "nvswitch"))
-        said = text("live.server.said", n=gpus, server=server, rate=units.format_rate(found.rate)) + " "
+        said = text("live.server.said", n=gpus, server=server, rate=found.rate) + " "
         if found.outside:
             full = np.concatenate([f.kind[ends[found.load > 1 - 1e-6]] for ends in (f.source, f.target)])
             said += text("live.server.cpu" if "cpu" in np.array(f.kinds)[full] else "live.server.pcie")
@@ -212,9 +210,8 @@ def gigaio(wiring: str = "2s-2rp-std-flat", *, wirings: tuple[str, ...] = WIRING
         shared = route(f, hops).link_bytes(hops, f.n_links)  # rings on each link
         load = shared / f.capacity
         full = int(load.argmax())
-        rate = units.format_rate(ring_busbw("all_reduce", f, order))
-        said = text("live.gigaio.said", wiring=wiring, n=len(order), rate=rate, most=f"{shared[full]:.0f}",
-                    link=f.link_name(full))  # fmt: skip
+        said = text("live.gigaio.said", wiring=wiring, n=len(order), rate=ring_busbw("all_reduce", f, order),
+                    most=shared[full], link=f.link_name(full))  # fmt: skip
         return scene_of(f, load / load[full], said=said)
 
     return live_view("gigaio", locals(), scene, {"wiring": Choice(wirings)})

@@ -15,7 +15,7 @@ import numpy as np
 import traitlets
 
 from fabriclab import units
-from fabriclab.core import Fabric
+from fabriclab.core import Fabric, Floats
 from fabriclab.texts import keys, switched_on, text
 from fabriclab.views.live.controls import MOST_CONTROLS, Choice, Control, Slider, name_of, range_of
 from fabriclab.views.page import Picture, Table
@@ -93,12 +93,6 @@ class Live:
         self._show(moved=True)
         return self
 
-    def press(self, label: str) -> Live:
-        """Press one of the buttons from code, and return this view."""
-        self.scene = self._buttons[units.choice(label, "button of this view", self._buttons)](self) or self.scene
-        self._show()
-        return self
-
     @property
     def code(self) -> str:
         """The line of code that reproduces this state."""
@@ -136,11 +130,10 @@ class Live:
         for name, control in self.controls.items():
             about = {k: v for k, v in asdict(control).items() if v is not False and v != ""}
             if isinstance(control, Slider):
-                ends = {"low": f"{control.low:g}", "high": f"{control.high:g} {control.unit}".rstrip()}
-                about["beyond"] = text("live.beyond", **ends)
+                high = f"{control.high:g} {control.unit}".rstrip()
+                about["beyond"] = text("live.beyond", low=control.low, high=high)
             controls.append({**about, "name": name, "label": control.label or name})
-        texts = ("numbers", "list", "reset", "back", "forward", "play", "pause", "field", "keys", "silent", "wider")
-        words = {k: text(f"live.word.{k}") for k in texts}
+        words = {key.removeprefix("live.word."): text(key) for key in keys("live.word.")}
         return {"title": self.title, "controls": controls, "start": self._start, "reset": len(self.controls) > 0,
                 "listed": self._listed, "buttons": [{"name": label, "label": label} for label in self._buttons],
                 "palette": PALETTE, "dashes": DASHES, "white": COLOUR["white"], "words": words}  # fmt: skip
@@ -170,20 +163,15 @@ class Live:
             return
         if whole:
             self._sent = {}
-        layers, chunks, at = [], [], 0
+        layers, sent = [], list[Floats]()
         for id, layer in self.scene.layers.items():
             old = self._sent.get(id, Layer(layer.kind)).fields
-            entry: dict[str, Any] = {"id": id, "kind": layer.kind, "fields": {}, "arrays": [], "same": []}
-            for name, value in layer.fields.items():
-                if name in old and np.array_equal(old[name], value):
-                    entry["same"].append(name)
-                elif isinstance(value, np.ndarray):
-                    entry["arrays"].append([name, at, value.size])
-                    chunks.append(value.tobytes())
-                    at += value.size
-                else:
-                    entry["fields"][name] = value
-            layers.append(entry)
+            same = [k for k, v in layer.fields.items() if k in old and np.array_equal(old[k], v)]
+            new = {k: v for k, v in layer.fields.items() if k not in same}
+            arrays = {k: v for k, v in new.items() if isinstance(v, np.ndarray)}
+            sent += arrays.values()
+            layers.append({"id": id, "kind": layer.kind, "fields": {k: v for k, v in new.items() if k not in arrays},
+                           "arrays": [[k, v.size] for k, v in arrays.items()], "same": same})  # fmt: skip
         self._sent = dict(self.scene.layers)
         scene = self.scene
         frame = {"seq": self._widget.asked["seq"], "values": self.values, "said": scene.said,
@@ -193,7 +181,7 @@ class Live:
         if table:
             frame["table"] = "" if scene.table is None else scene.table._repr_html_()
         with self._widget.hold_sync():
-            self._widget.numbers = b"".join(chunks)
+            self._widget.numbers = b"".join(array.tobytes() for array in sent)
             self._widget.frame = frame
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:

@@ -1,0 +1,188 @@
+"""All-reduce in the network against hosts and against what was measured; and where it loses."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fabriclab import catalog, collectives, topologies
+from fabriclab.catalog import published
+from fabriclab.innetwork import nvls
+from fabriclab.innetwork.aggregation import Aggregator, Worker
+from fabriclab.innetwork.compare import bound, compare, deployment, gains, program
+from fabriclab.innetwork.network import aggregate
+from fabriclab.innetwork.switch import Switch
+from fabriclab.innetwork.trees import grow, run
+from fabriclab.simulation import simulate
+
+
+def star(n, rate="100 Gb/s", delay="2 us"):
+    return topologies.build("crossbar", hosts=n, rate=rate, delay=delay)
+
+
+# ------------------------------------------------------------------ NVLS
+
+
+def test_bytes_of_nvls_on_each_port_come_from_the_engine():
+    for n, rate in ((4, 1e9), (8, 4.5e11)):
+        fabric = star(n, rate=rate, delay=0)
+        for shot, part in (("nvls_two_shot", 1 + 1 / n), ("nvls_one_shot", None)):
+            plan = collectives.build("all_reduce", shot, n)
+            sim = simulate("all_reduce", shot, fabric, 1e9, switches=np.full(plan.n_switches, n))
+            ports = sim.timeline.link_bytes.reshape(-1, 2)
+            # One shot: n reads of the array each, and one sum.
+            expected = [[part * 1e9] * 2] * n if part else [[n * 1e9, 1e9]] * n
+            assert np.allclose(ports, expected)
+
+
+def test_nvls_against_rings_on_eight_h100_per_size():
+    ring, switch = published.load("h100x8_ring"), published.load("h100x8_nvls")
+    errors = {s: nvls.times(8, s)["gain"] / (ring.at(s) / switch.at(s)) - 1 for s in ring.size if s >= 2**25}
+    assert len(errors) == 9 and max(map(abs, errors.values())) < 0.08  # 0.033
+    assert max(map(abs, errors.values())) < 0.034
+    assert nvls.times(8, "4 MiB")["gain"] < 1 and nvls.times(8, "8 MiB")["gain"] < 1
+    assert ring.at(2**22) < switch.at(2**22) and ring.at(2**23) < switch.at(2**23)
+
+
+@pytest.mark.parametrize(("generation", "stops"), [("Hopper", 4), ("Blackwell", 5)])
+def test_nvls_on_four_to_eight_gpus_with_one_efficiency(generation, stops):
+    counted = [n for n in range(4, 9) if n != nvls.SETS]
+    for n in counted:
+        assert nvls.default_gain(n, generation) == pytest.approx(nvls.measured(n, generation), rel=0.05)
+    worst = max(abs(nvls.default_gain(n, generation) / nvls.measured(n, generation) - 1) for n in counted)
+    assert worst == pytest.approx({"Hopper": 0.025, "Blackwell": 0.019}[generation], abs=1e-3)
+    assert nvls.measured(nvls.SETS, generation) == pytest.approx(
+        nvls.efficiency(generation) * nvls.bound(nvls.SETS))  # fmt: skip
+    pays = [n for n in range(4, 9) if nvls.measured(n, generation) > 1.01]
+    assert abs(nvls.stops(generation) - (min(pays) - 1)) <= 1 and nvls.stops(generation) == stops
+
+
+def test_what_the_bytes_alone_say_of_five_b200_where_nccl_took_the_ring():
+    assert not nvls.chosen(5, "Blackwell") and nvls.chosen(6, "Blackwell") and nvls.measured(5, "Blackwell") == 1
+    assert nvls.times(5, "8 GiB", "Blackwell")["gain"] == pytest.approx(1.052, abs=1e-3)
+
+
+def test_h200_per_size():
+    rows = {s.name.rsplit(", ", 1)[1]: s.si for s in catalog.measured["h200-ar"].specs}
+    errors = {}
+    for name, rate in rows.items():
+        size = float(name[:-3]) * {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30}[name[-3:]]
+        errors[size] = nvls.times(8, size)["nvls"] / (size * 1.75 / rate) - 1
+    assert max(abs(e) for s, e in errors.items() if s >= 2**27) < 0.05
+    assert errors[2**25] == pytest.approx(-0.106, abs=1e-3) and errors[2**26] == pytest.approx(-0.077, abs=1e-3)
+
+
+def test_nvls_refusals():
+    with pytest.raises(ValueError, match="generation must be one of Hopper, Blackwell"):
+        nvls.times(8, 1e9, "Ampere")
+    with pytest.raises(ValueError, match="ranks must be >= 3"):
+        nvls.times(2, 1e9)
+    with pytest.raises(KeyError):
+        nvls.measured(3, "Hopper")
+
+
+# ------------------------------------------------------------------ a programmable switch
+
+
+def simulated(n, slots, loss, chunks, lanes=32):
+    workers = [Worker(w, np.ones((chunks, lanes)), slots) for w in range(n)]
+    switch, rng = Switch(Aggregator(n, slots, lanes=lanes)), np.random.default_rng(1)
+    found = aggregate(workers, switch, loss=loss, rate="100 Gb/s", delay="2 us", timer="50 us", rng=rng)
+    mode = replace(program(n, n, slots=slots, lanes=lanes, loss=loss, timer="50 us"), header=0.0, seconds=0.0)
+    return run([grow(star(n), np.arange(n), mode)], 4 * lanes * chunks).end / found.finish.max()
+
+
+@pytest.mark.parametrize("slots", [2, 8, 64, 128])  # 128 and more fill the bandwidth-delay product
+def test_the_time_is_that_of_the_simulated_protocol(slots):
+    assert 1 <= simulated(4, slots, 0.0, 800) < 1.04
+
+
+def test_with_losses_it_is_somewhat_shorter_since_the_slowest_slot_decides():
+    found = [simulated(4, 8, 0.05, 800), simulated(4, 8, 0.01, 1000), simulated(2, 4, 0.02, 600)]
+    assert 0.7 < min(found) and max(found) < 1
+
+
+def test_packets_that_recirculate_take_passes():
+    per_packet = 1 / catalog.value("switches", "tofino1", "packet_rate_per_pipe")
+    assert program(8, 8).seconds == pytest.approx(9 * per_packet)  # 7 that are consumed, and one with two passes
+    assert program(8, 8, lanes=256).seconds == pytest.approx((7 * 4 + 4 + 7) / 4 * per_packet)
+    assert program(8, 8, 3).seconds == pytest.approx(27 * per_packet) and program(8, 8, 3, slots=512).window == 170
+    assert program(4, 4).wait == 0 and program(4, 4, loss=1e-4, timer=1.0).wait == pytest.approx(8e-4, rel=1e-2)
+    again = 1 - 0.9**2  # with one worker: timer (q + 2 q^2 + 4 q^3 + ...)
+    assert program(1, 1, loss=0.1, timer=1.0).wait == pytest.approx(again / (1 - 2 * again))
+    for wrong in ({"jobs": 600}, {"loss": 0.6}, {"loss": np.nan}):
+        with pytest.raises(ValueError, match=r"slots must be at least the \d+ jobs, and loss 0..0.2, got 512 and"):
+            program(4, 4, **wrong)
+
+
+# ------------------------------------------------------------------ hosts and switches
+
+
+@pytest.mark.parametrize("n", [2, 8, 16])
+def test_bytes_and_work_are_those_of_the_closed_forms(n):
+    size, fabric = float(2**22), star(n, delay=0)
+    found = compare(fabric, size, lag=0.0)
+    port = {name: way.link_bytes.reshape(-1, 2).max(axis=1) for name, way in found.items()}
+    for hosts in ("ring", "halving_doubling"):
+        assert port[hosts] == pytest.approx(2 * (n - 1) / n * size)
+        assert found[hosts].added == pytest.approx((n - 1) / n * size)
+    assert found["ring"].messages == 2 * (n - 1) and found["halving_doubling"].messages == 2 * np.log2(n)
+    assert port["streaming"] == pytest.approx(size) and port["low_latency"] == pytest.approx(size)
+    assert port["program"] == pytest.approx(size * (256 + 76) / 256)
+    assert [found[k].added for k in ("low_latency", "streaming", "program")] == [0, 0, 0]
+    assert (found["program"].converted, found["program"].messages, found["streaming"].messages) == (
+        2 * size, size / 256, 1)  # fmt: skip
+    part = catalog.value("switches", "sharp2", "streaming_part")
+    assert found["ring"].time / found["streaming"].time == pytest.approx(part * bound(n), rel=1e-2)
+    for way in found.values():
+        assert way.time * 1.25e10 >= size * (1 - 1e-12)
+
+
+def test_where_it_loses():
+    fabric, size = star(16), "64 MiB"
+    plain = compare(fabric, size)
+    assert plain["streaming"].time < plain["program"].time < plain["ring"].time < plain["low_latency"].time
+    few = compare(fabric, size, slots=16)  # 4 KiB under way, and 100 KiB on 100 Gb/s in 8 us
+    assert few["program"].time > 1.5 * few["ring"].time and few["streaming"].time == plain["streaming"].time
+    tenants = compare(fabric, size, jobs=8, slots=128)  # 16 slots each
+    assert tenants["program"].time > 1.5 * tenants["ring"].time
+    assert np.isnan(tenants["low_latency"].time) and "held are switch by job 0, job 1, job 2" in tenants[
+        "low_latency"].note  # fmt: skip
+    lossy = compare(fabric, size, loss=0.01)
+    for name, more in (("program", 1 / 0.99), ("ring", 1 / 0.99), ("streaming", 1.0)):
+        assert lossy[name].link_bytes.max() == pytest.approx(more * plain[name].link_bytes.max())
+    assert lossy["program"].time > 3 * lossy["ring"].time > 3 * plain["ring"].time
+    slow = compare(fabric, size, host="2 GB/s")  # quantisation on one slow core
+    assert slow["program"].time == pytest.approx(2**26 / 2e9, rel=1e-2)
+
+
+def test_small_arrays_gain_by_depth():
+    found = compare(topologies.build("leaf_spine", hosts=64, radix=16), 8)
+    assert found["low_latency"].time < found["halving_doubling"].time / 4 < found["ring"].time / 40
+    assert found["ring"].messages == 126
+
+
+# ------------------------------------------------------------------ published gains, costs
+
+
+def test_published_gains_beside_bound_and_model():
+    rows = {r["id"]: r for r in gains()}
+    assert {k for k, r in rows.items() if r["above"]} == {"switchml-training"}
+    assert rows["nvls-h100-8"]["bound"] == pytest.approx(14 / 9) and rows["switchml-rdma"]["bound"] == 2
+    assert rows["sharp-8B"]["bound"] == 7 and rows["sharp-8B"]["error"] == pytest.approx(0.176, abs=1e-3)
+    assert np.isnan(rows["sharp-4096B"]["error"])  # sets the time of an operation
+    shown = {k: round(r["error"], 3) for k, r in rows.items() if k.startswith("nvls")}
+    assert max(map(abs, shown.values())) < 0.03
+    assert rows["switchml-rdma"]["error"] == pytest.approx(256 / (256 + 76) - 1)
+    assert all(r["source"] and r["low"] <= r["high"] for r in rows.values())
+    step = catalog.value("switches", "sharp1", "operation_time")
+    assert step == pytest.approx((14.48e-6 - 2.83e-6) / 15, rel=1e-3)
+
+
+def test_costs_of_switches_and_slots():
+    fabric = topologies.build("leaf_spine", hosts=1024)
+    found = deployment(fabric, 8, slots=512)
+    assert found["slots per tenant"] == 64 and found["price more per rank"] == 0
+    dear = deployment(fabric, price=1.5, power=1.1)
+    assert dear["price more per rank"] == pytest.approx(0.5 * found["price"] / 1024)
+    assert dear["power more per rank"] == pytest.approx(0.1 * found["power"] / 1024)
