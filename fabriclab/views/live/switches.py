@@ -13,7 +13,7 @@ from fabriclab.innetwork.aggregation import LARGEST, Aggregator, Worker
 from fabriclab.innetwork.compare import HOSTS, compare, program
 from fabriclab.innetwork.quantisation import block_scale, dequantise, error_bound, quantise
 from fabriclab.texts import text
-from fabriclab.views.live.fabrics import scene_of
+from fabriclab.views.fabrics import scene_of
 from fabriclab.views.live.widget import Choice, Live, Slider, Table, live_view
 from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, ink_on, lines, texts
 from fabriclab.views.sweeps import curve, sweep_scene
