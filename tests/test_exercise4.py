@@ -15,14 +15,14 @@ from fabriclab.exercises.graders import switches, traces, worth
 from fabriclab.exercises.graders.ladders import Ladder
 from fabriclab.exercises.graders.programs import PRELUDE, Misread, Recorded, desk, placed
 from fabriclab.exercises.graders.rounds import Crew, Run
+from fabriclab.exercises.grading.graders import Own, grade_cells
+from fabriclab.exercises.grading.sandbox import Limits, Sandbox
 from student_files import student_version
 from test_exercise_notebooks import book_of, run_in_text_mode
 
 from fabriclab import check, exercises
 from fabriclab.checks.exercises import _asker
 from fabriclab.exercises import PRACTICE, Unanswered, draw, find
-from fabriclab.grading.graders import Own, grade_cells
-from fabriclab.grading.sandbox import Limits, Sandbox
 from fabriclab.innetwork import DROP, REPLY, Refused, Switch
 from fabriclab.innetwork.aggregation import Aggregator, Worker
 from fabriclab.innetwork.network import aggregate

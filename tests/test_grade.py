@@ -16,14 +16,14 @@ from pathlib import Path
 import psutil
 import pytest
 import small_exercise
+from fabriclab.exercises.grading import graders, notebooks, results, sandbox, works
+from fabriclab.exercises.grading.sandbox import Limits, Sandbox, SandboxError
 from nbgrader_rules import faults
 from small_exercise import ANSWERS, QUESTIONS, book, cell, hand_in
 from student_files import student_version
 
 from fabriclab import __main__, exercises
 from fabriclab.exercises import Proxy, Question, Verdict
-from fabriclab.grading import graders, notebooks, results, sandbox, works
-from fabriclab.grading.sandbox import Limits, Sandbox, SandboxError
 from fabriclab.texts import text
 
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="learners' code is run on Linux only")
