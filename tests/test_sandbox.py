@@ -18,6 +18,7 @@ from fabriclab.exercises.grading import _walls, sandbox
 from fabriclab.exercises.grading._session import cut
 from fabriclab.exercises.grading.sandbox import Limits, Sandbox, SandboxError
 
+import fabriclab
 from fabriclab.exercises import Proxy
 from fabriclab.texts import keys, text
 
@@ -591,7 +592,8 @@ def test_the_library_is_not_there_where_it_is_installed_beside_numpy(kind, tmp_p
         if folder.stat().st_mode & 0o77 == 0:
             folder.chmod(0o711)  # the learner's user may pass
     site = tmp_path / "site"
-    shutil.copytree(Path(sandbox.__file__).parents[1], site / "fabriclab")
+    shutil.copytree(fabriclab.__path__[0], site / "fabriclab")
+    shutil.copytree(Path(sandbox.__file__).parent, site / "fabriclab/exercises/grading")
     (site / "neighbour.py").write_text("number = 7")
     code = (
         "import sys; sys.path.insert(0, SITE)\nimport neighbour\n"
