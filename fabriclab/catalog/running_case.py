@@ -6,6 +6,8 @@ Letters in its sources: P parameters, L layers, h hidden, V vocabulary, s sequen
 m micro-batches, t and d the tensor- and data-parallel groups.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import math
 from collections.abc import Callable, Iterator, Mapping
