@@ -99,7 +99,7 @@ _CHANGED = "changed by the reader"
 _MAY_BE_ZERO = ("time", "price", "power")
 
 
-def case(**changes: float | str) -> "Case":
+def case(**changes: float | str) -> Case:
     """Return the running case, with any given row changed.
 
     Parameters
