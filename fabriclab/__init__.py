@@ -16,8 +16,8 @@ from typing import Any
 __version__ = "0.1.0"
 
 _SUBMODULES = (
-    "catalog checks collectives core economics engines errors exercises gpudirect importers lower measure metrics "
-    "operations rdma registry routing simulation topologies tuner units validate views workload"
+    "catalog checks collectives core economics engines errors exercises gpudirect importers innetwork lower measure "
+    "metrics operations rdma registry routing simulation topologies tuner units validate views workload"
 ).split()
 _NAMES = {
     "catalog": "case", "engines": "run", "simulation": "simulate sweep", "tuner": "estimate", "views": "draw",

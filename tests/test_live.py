@@ -1,6 +1,7 @@
 """Live views: by hand, the law on widgets, refusals, text mode."""
 
 import itertools
+import re
 
 import numpy as np
 import pytest
@@ -47,6 +48,11 @@ def kept(obtained, **more):
 
 def favoured(popular, choices):
     return collectives.expert_tables(collectives.choose_experts(9, 16, choices, popular=popular), "low_latency")[0]
+
+
+def counts_packets(packet, slot):
+    never = packet.chunk < 0
+    return never, never
 
 
 SMALL = {"ring": RUN, "tree": fl.simulate("all_reduce", "binomial_tree", STAR, "1 MB")}
@@ -98,6 +104,11 @@ VIEWS = {
     "slow link": lambda: live.straggler(ranks=7, what="link", way="binomial_tree"),
     "queue pair": lambda: live.queue_pair(),
     "request": lambda: live.request(step=9),
+    "packets": lambda: live.packets(counts_packets, keeps="yours", story="a copy comes late", step=7),
+    "pool": lambda: live.pool(),
+    "quantisation": lambda: live.quantisation(22, 10),
+    "tenants": lambda: live.tenants(8, quota=2),
+    "pays": lambda: live.pays(),
     "ruler": lambda: live.ruler({"copy": "10 GB/s"}, {"NVLink 4": "450 GB/s"}),
 }
 MEASURED = {"here": kept("measured", samples=[[1e-3, 1e-3, 2e-3], [2e-3, 2e-3, 3e-3]]), "there": kept("published")}
@@ -111,7 +122,8 @@ CODES = VIEWS | {
                                  open=HALL.endpoint[300]),
 }  # fmt: skip
 NAMES = {"fl": fl, "shuffled": shuffled, "two_ways": two_ways, "counted": counted, "favoured": favoured,
-         "rooted": rooted, "runs": SMALL, "measured": MEASURED, "links": LINKS}  # fmt: skip
+         "rooted": rooted, "counts_packets": counts_packets, "runs": SMALL, "measured": MEASURED,
+         "links": LINKS}  # fmt: skip
 
 
 def arrays(scene):
@@ -357,6 +369,47 @@ def test_traffic_by_hand():
             live.traffic(wrong)
 
 
+def test_packets_by_hand():
+    view = live.packets(counts_packets, keeps="yours", story="a packet comes twice", step=2)
+    assert view.scene.said.endswith("Wrong sums so far: 1. Packet A 0: sum 2 goes to both; wrong: 11.")
+    assert view.scene.table["sums"].tolist() == ["1 | 0", "2 | 0"]
+    told = {story: [view.set(keeps=k, story=story, step=8).scene.said.count("so far: 0.")
+                    for k in ("yours", "bitmaps", "last chunks")]
+            for story in view.controls["story"].options}  # fmt: skip
+    assert told == {"all well": [1, 1, 1], "a packet is lost": [0, 1, 1], "a result is lost": [0, 1, 1],
+                    "a packet comes twice": [0, 1, 1], "a copy comes late": [0, 0, 1]}  # fmt: skip
+
+
+def test_a_pool_is_full_at_the_bandwidth_delay_product():
+    need = int(re.search(r"product is (\d+) packets", live.pool().scene.said).group(1))
+    rate = [live.pool(k).scene.table["rate [B/s]"][7] for k in (need // 2, need - 1, need)]
+    assert rate[0] < 0.51 * rate[2] and rate[1] < rate[2] == 12.5e9
+    shared = live.pool(need, jobs=2).scene.table["rate [B/s]"][7]
+    assert shared == pytest.approx(rate[0], rel=0.05)
+
+
+def test_errors_of_sums_stay_within_their_bound_up_to_the_agreed_scale():
+    table = live.quantisation(20, 10).scene.table
+    error, bound = (table["error"][table["series"] == s] for s in ("largest error", "bound without overflow"))
+    fits = 2.0 ** np.arange(8, 37) <= 2.0**17
+    assert np.all(error[fits] <= bound[fits]) and np.all(error[-10:] > 1e3 * bound[-10:])
+
+
+def test_a_tenant_without_a_tree_is_told_why():
+    said = live.tenants(6, "streaming", 1).scene.said
+    assert said.startswith("4 of 6 jobs have a tree") and "Without a tree: E, F." in said and "core 0 by A" in said
+    assert live.tenants(6, "low latency", 2).scene.said.startswith("6 of 6 jobs have a tree")
+
+
+def test_what_pays_follows_loss_and_the_rate_of_hosts():
+    view = live.pays()
+    for word in ("low latency wins from 8 B to 4 KiB", "program wins from 8 B to 1 GiB"):
+        assert word in view.scene.said
+    assert "program wins from 8 B to 4 KiB" in view.set(loss=0.01).scene.said
+    slow = view.set(loss=0.0, converts="2 GB/s").scene.said
+    assert "program wins from 8 B to 1 GiB" not in slow and "streaming wins from 8 B to 1 GiB" in slow
+
+
 # laws ---------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("name", VIEWS)
 def test_each_control_changes_the_arrays(name):
@@ -435,6 +488,13 @@ def test_the_table_holds_the_numbers_that_are_drawn(name):
     elif "flows" in table.columns:
         bars, unit = drawn["bars"].fields, drawn["bars"].fields["h"].max() / table["flows"].max()
         assert np.maximum(table["flows"] * unit, 1) == pytest.approx(bars["h"], rel=1e-5)
+    elif "slots" in table.columns or "scale" in table.columns:
+        ticks, seen = drawn["y ticks"].fields, table.columns[[*table.columns][2]]
+        read = fl.units.rate if "slots" in table.columns else float
+        slope = np.polyfit(np.log([read(t) for t in ticks["texts"]]), ticks["y"], 1)
+        both = np.concatenate([drawn["dots"].fields["y"], drawn["lines"].fields["y"]])
+        order = np.argsort(table["series"] != drawn["dots"].fields["names"][0].partition(",")[0], kind="stable")
+        assert both == pytest.approx(np.polyval(slope, np.log(seen[order])), abs=0.5)
     elif "rate [B/s]" in table.columns:
         ticks = drawn["x ticks"].fields
         at = np.log([fl.units.rate(t) for t in ticks["texts"]])

@@ -80,7 +80,7 @@ def shade(share: ArrayLike) -> Floats:
 
 def ink_on(colour: ArrayLike) -> Floats:
     """Return black or white, whichever is read better on each colour: its contrast is at least 4.5."""
-    rgb = np.array([matplotlib.colors.to_rgb(PALETTE[int(c)]) for c in np.atleast_1d(colour)])
+    rgb = np.array([matplotlib.colors.to_rgb(PALETTE[int(c)]) for c in np.atleast_1d(colour)]).reshape(-1, 3)
     linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
     return np.where(linear @ [0.2126, 0.7152, 0.0722] > 0.179, COLOUR["black"], COLOUR["white"])  # WCAG 2.2
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.ticker import MaxNLocator
+from numpy.typing import ArrayLike
 
 from fabriclab import units
 from fabriclab.core import Floats, Result
@@ -21,8 +22,10 @@ Ends = tuple[float, float]
 _MOST = 5
 _LEFT, _RIGHT, _TOP, _ROW = 70.0, 500.0, 24.0, 17.0  # [px]
 # Column or unit of an axis, and how a value is written; of y also its quantity.
-X = {"size": ("size [B]", units.format_size), "ranks": ("ranks", lambda v: f"{v:,.0f} ranks")}
-Y = {"time": ("s", units.format_time, "time"), "busbw": ("B/s", units.format_rate, "rate")}
+X = {"size": ("size [B]", units.format_size), "ranks": ("ranks", lambda v: f"{v:,.0f} ranks"),
+     "slots": ("slots", lambda v: f"{v:,.0f}"), "scale": ("scale", lambda v: f"2^{np.log2(v):.0f}")}  # fmt: skip
+Y = {"time": ("s", units.format_time, "time"), "busbw": ("B/s", units.format_rate, "rate"),
+     "rate": ("B/s", units.format_rate, "rate"), "error": ("", lambda v: f"{v:.2g}", "")}  # fmt: skip
 
 
 class Series(NamedTuple):
@@ -56,7 +59,7 @@ def sweep(results: Results, *, y: str = "time", x: str = "size", bounds: Bounds 
     ValueError
         If there is nothing to draw, or ``x`` or ``y`` is unknown.
     """
-    for name, value, known in (("y", y, list(Y)), ("x", x, list(X))):
+    for name, value, known in (("y", y, ("time", "busbw")), ("x", x, ("size", "ranks"))):
         units.choice(value, name, known)
     groups = by_label(results, x)
     return printed(replace(sweep_scene(groups, y, x, bounds), caption=_caption(groups)), ax=ax, finding=finding)
@@ -69,6 +72,19 @@ def sweep_scene(results: Results, y: str = "time", x: str = "size", bounds: Boun
         series = collect(by_label(results, x), bounds or {}, x, y)
     except ValueError as error:
         return Scene(str(error), wrong=True)
+    return _drawn(series, x, y, said, cross)
+
+
+def curve(words: str, x: str, y: str, at: Floats, values: Sequence[ArrayLike], said: str) -> Scene:
+    """Return one picture of a curve, of its last point and of a bound, which ``words`` names; x, then y and bound."""
+    line, bound = (np.array([at, v, *np.full((2, at.size), np.nan)]) for v in values)
+    series = [Series(text(f"{words}.line"), "predicted", line[:, :-1], _look("predicted", 0)),
+              Series(text(f"{words}.here"), "predicted", line[:, -1:], _look("predicted", 0) | {"shape": 0.0}, True),
+              Series(text(f"{words}.bound"), "bound", bound[:, :-1], _look("bound", 0) | {"dash": 2.0})]  # fmt: skip
+    return _drawn(series, x, y, said)
+
+
+def _drawn(series: Sequence[Series], x: str, y: str, said: str, cross: bool = False) -> Scene:
     xs, ys, x_ticks, y_ticks = axes_of(series, x, y)
     words, rows = told(series, x, y), list[tuple[str, Series | None, float]]()
     for label, s in labelled(series):
@@ -110,7 +126,7 @@ def sweep_scene(results: Results, y: str = "time", x: str = "size", bounds: Boun
     points = np.concatenate([s.points for s in series], axis=1)
     whose = np.repeat([s.label for s in series], [s.points.shape[1] for s in series])
     across = points[0] if x == "size" else points[0].astype(np.int64)
-    names = [f"{name} [{Y[y][0]}]" for name in (y, "low", "high")]
+    names = [f"{name} [{Y[y][0]}]".removesuffix(" []") for name in (y, "low", "high")]
     table = Table({"series": whose, X[x][0]: across, **dict(zip(names, points[1:], strict=True))})
     return Scene(said or f"{words[0]}.", table, layers, bottom + 42, alt)
 

@@ -9,13 +9,15 @@ from fabriclab.views.live.networks import cut, explorer, failures, mix, twist
 from fabriclab.views.live.rdma import chunks, copies, queue_pair, request, savings
 from fabriclab.views.live.runs import fabric, race, ruler, sweep, timeline, traffic
 from fabriclab.views.live.steppers import stepper
+from fabriclab.views.live.switches import packets, pays, pool, quantisation, tenants
 from fabriclab.views.live.training import bubble, overlap, staleness, straggler
 from fabriclab.views.live.ways import gigaio, paths, placement, roulette, server, wirings
 from fabriclab.views.live.widget import Choice, Live, Slider, table
 from fabriclab.views.scene import Layer, Scene
 
 __all__ = [
-    "Choice", "Layer", "Live", "Scene", "Slider", "bubble", "chunks", "copies", "cut", "explorer", "fabric", "failures",
-    "gigaio", "mix", "overlap", "paths", "placement", "queue_pair", "race", "request", "roulette", "ruler", "savings",
-    "server", "staleness", "stepper", "straggler", "sweep", "table", "timeline", "traffic", "twist", "wirings",
+    "Choice", "Layer", "Live", "Scene", "Slider", "bubble", "chunks", "copies", "cut", "explorer", "fabric",
+    "failures", "gigaio", "mix", "overlap", "packets", "paths", "pays", "placement", "pool", "quantisation",
+    "queue_pair", "race", "request", "roulette", "ruler", "savings", "server", "staleness", "stepper", "straggler",
+    "sweep", "table", "tenants", "timeline", "traffic", "twist", "wirings",
 ]  # fmt: skip
