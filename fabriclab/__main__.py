@@ -5,7 +5,7 @@ import sys
 
 import fabriclab
 from fabriclab import checks, validate
-from fabriclab.grading import commands
+from fabriclab.exercises.grading import commands
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -27,7 +27,7 @@ def main(argv: list[str] | None = None) -> int:
         one.add_argument("on", nargs=many, metavar="WHAT" if many else "FILE")
     given = parser.parse_args(argv)
     if given.run:
-        return commands.run(given)
+        return int(commands.run(given))
     try:
         sys.stdout.write(f"{given.deed(*filter(None, [given.on]))}\n")
     except (checks.Refused, checks.NewerFile, OSError) as error:

@@ -1,5 +1,7 @@
 """Faults and maintenance: what fails or is drained together, what is left then, and how bad luck may get."""
 
+from __future__ import annotations
+
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 

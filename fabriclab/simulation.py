@@ -1,5 +1,7 @@
 """Time a collective on a fabric: build, lower, route and run in one call."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations

@@ -27,6 +27,7 @@ UNITS: MappingProxyType[str, tuple[str, float]] = MappingProxyType({
 _NUMBER = r"[-+]?(?:\d+(?:_\d+)*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _FORM = re.compile(rf"\s*({_NUMBER})\s*(\S.*?)?\s*\Z")
 _LOOSE = re.compile(r"\s*([-+]?[\d.,][\d.,_'\s]*?(?:[eE][-+]?\d+)?)\s*([^\d\s.,_'].*?)?\s*\Z")
+GROUPED = re.compile(r"[-+]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?")  # digits in groups of three
 _LONG_TEXT = 100  # characters
 # A plain float cannot say whether it is Gb/s or GB/s, so a value no real part has is refused as not plausible.
 _EXAMPLE, _WORDS, _BARE, _PLAUSIBLE = (_TABLE[name] for name in ("examples", "words", "bare", "plausible"))
@@ -120,13 +121,9 @@ def _unread(text: str, quantity: str, name: str, example: str) -> str:
 def _numbers(digits: str) -> list[str]:
     """Return the readings of a number with gaps and commas: "1,000" is a thousand or one."""
     bare = re.sub(r"[\s_']", "", digits)
-    head, comma, tail = bare.rpartition(",")
-    whole, point = bare.replace(",", ""), head.replace(".", "") + comma.replace(",", ".") + tail
-    if not comma or "." in tail or "," in head:
-        readings = [whole]
-    else:
-        readings = [whole, point] if len(tail) == 3 and "." not in head and head.lstrip("-+0") else [point]
-    return [r for r in readings if re.fullmatch(_NUMBER, r)]
+    whole = [bare.replace(",", "")] * ("," not in bare or GROUPED.fullmatch(bare) is not None)
+    point = [bare.replace(".", "").replace(",", ".")] * (bare.count(",") == 1 and "." not in bare.partition(",")[2])
+    return [r for r in whole + point if re.fullmatch(_NUMBER, r)]
 
 
 def _checked(value: Quantity, quantity: str, name: str, longest: float = math.inf) -> float:

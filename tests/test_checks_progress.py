@@ -774,7 +774,7 @@ def test_the_front_door_has_the_names():
 
 def test_every_text_is_used_and_every_field_is_filled():
     library = store.Path(checks.__file__).parents[1]
-    graders = library.parent / "exercises" / "graders"
+    graders = library.parent / "exercises"
     code = "".join(path.read_text() for folder in (library, graders) for path in folder.rglob("*.py"))
     names = {name for q in questions().values() for _, name in q.wrong}
     dynamic = (*{q.id[:3] for q in questions().values()},
@@ -789,7 +789,9 @@ def test_every_text_is_used_and_every_field_is_filled():
         f"live.{name}.{k}" for name, of in views_of.items() for k in ("title", *inspect.signature(of).parameters)
     }
     by_name |= {f"live.control.{k}" for of in views_of.values() for k in inspect.signature(of).parameters}
-    commands = json.loads((store.Path(checks.__file__).parents[1] / "grading" / "arguments.json").read_bytes())
+    commands = json.loads(
+        (store.Path(checks.__file__).parents[2] / "exercises" / "grading" / "arguments.json").read_bytes()
+    )
     by_name |= {f"grade.help.{k}" for k in commands}
     by_name |= {f"grade.help.{about['help']}" for each in commands.values() for about in each.values()}
     unused = [key for key in keys("") if not key.startswith(dynamic) and key not in by_name and f'"{key}"' not in code]

@@ -33,6 +33,8 @@ from exercise1_answers import (
 )
 from fabriclab.exercises.graders import fits as fit_cases
 from fabriclab.exercises.graders.virtual import VirtualRanks
+from fabriclab.exercises.grading.graders import grade_cells
+from fabriclab.exercises.grading.sandbox import Sandbox
 from hypothesis import given
 from hypothesis import strategies as st
 from test_exercise_notebooks import book_of, run_in_text_mode
@@ -41,8 +43,6 @@ from fabriclab import check, exercises, units
 from fabriclab.checks import Refused, report
 from fabriclab.checks.exercises import _asker
 from fabriclab.exercises import PRACTICE, Unanswered, draw, find
-from fabriclab.grading.graders import grade_cells
-from fabriclab.grading.sandbox import Sandbox
 from fabriclab.texts import table, text
 
 KEYS = range(1, 51)

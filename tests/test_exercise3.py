@@ -16,14 +16,14 @@ from fabriclab.exercises.graders.pairs import CAS, FAA, READ, SEND, WRITE, WRITE
 from fabriclab.exercises.graders.processes import Group, source_of
 from fabriclab.exercises.graders.training import Run
 from fabriclab.exercises.graders.verbs import Device, Machine
+from fabriclab.exercises.grading.graders import Own, grade_cells
+from fabriclab.exercises.grading.sandbox import Limits, Sandbox
 from student_files import student_version
 from test_exercise_notebooks import book_of, run_in_text_mode
 
 from fabriclab import check, exercises, rdma
 from fabriclab.checks.exercises import _asker
 from fabriclab.exercises import PRACTICE, Unanswered, draw, find
-from fabriclab.grading.graders import Own, grade_cells
-from fabriclab.grading.sandbox import Limits, Sandbox
 from fabriclab.rdma import enums as e
 from fabriclab.texts import table, text
 

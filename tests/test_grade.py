@@ -16,14 +16,14 @@ from pathlib import Path
 import psutil
 import pytest
 import small_exercise
+from fabriclab.exercises.grading import graders, notebooks, results, sandbox, works
+from fabriclab.exercises.grading.sandbox import Limits, Sandbox, SandboxError
 from nbgrader_rules import faults
 from small_exercise import ANSWERS, QUESTIONS, book, cell, hand_in
 from student_files import student_version
 
 from fabriclab import __main__, exercises
 from fabriclab.exercises import Proxy, Question, Verdict
-from fabriclab.grading import graders, notebooks, results, sandbox, works
-from fabriclab.grading.sandbox import Limits, Sandbox, SandboxError
 from fabriclab.texts import text
 
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="learners' code is run on Linux only")
@@ -415,12 +415,12 @@ def test_a_machine_that_fails_costs_nobody_a_grade(tmp_path, monkeypatch, capsys
     hand_in(room, "ann", book())
     honest = Sandbox.session
 
-    def failing(box, cells):
+    def failing(box, cells, *more):
         if any("def broken" in cell for cell in cells):
             raise SandboxError(text("sandbox.start", said="no room"))
         if any("def killed" in cell for cell in cells):
             os.kill(os.getpid(), signal.SIGKILL)  # as a machine that is out of memory does
-        return honest(box, cells)
+        return honest(box, cells, *more)
 
     monkeypatch.setattr(Sandbox, "session", failing)
     hand_in(room, "bob", book(b="def broken(): pass"))

@@ -9,7 +9,8 @@ import numpy as np
 from fabriclab.innetwork import DROP, REPLY
 from fabriclab.texts import text
 
-from .traces import STRANGER, Broken, Move, Search, State, is_fault
+from .moves import Broken, Move, State, is_fault
+from .traces import STRANGER, Search
 
 if TYPE_CHECKING:
     from fabriclab.views import Picture

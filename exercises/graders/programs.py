@@ -148,11 +148,10 @@ def _well_formed(said: Any) -> bool:
         numbers += [n for _, args, entries in steps for n in (*args, *entries)]
         sound = all(op in ("begin", "memory", "end", "look") or (op in ARITHMETIC | CONDITIONS if args else _leaf(op))
                     for op, args, _ in steps)  # fmt: skip
-        return bool(
-            all(kinds) and all(type(row[2]) is bool for row in registers) and all(type(n) is int for n in numbers) and sound and len(steps) <= _STEPS
-            and len(ends) == len(fields) + 1 + len(said["actions"]) and set(said["actions"]) <= {REPLY, MULTICAST}
-            and all(0 <= i < n for n, (_, args, _) in enumerate(steps) for i in args)
-        )  # fmt: skip
+        sound = sound and all(kinds) and all(type(row[2]) is bool for row in registers) and len(steps) <= _STEPS
+        sound = sound and all(type(n) is int for n in numbers) and len(ends) == len(fields) + 1 + len(said["actions"])
+        sound = sound and set(said["actions"]) <= {REPLY, MULTICAST}
+        return sound and all(0 <= i < n for n, (_, args, _) in enumerate(steps) for i in args)
     except (TypeError, KeyError, ValueError, AttributeError):
         return False
 

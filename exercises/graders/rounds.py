@@ -26,7 +26,7 @@ Packet = tuple[Header, list[int]]
 # illustrative: a link of 100 Gb/s, and what a network between a few machines may do to packets
 _RATE, _DELAY, _LATE, _LIMIT = 12.5e9, 2e-6, 200e-6, 50e-3  # [B/s], [s]
 _SHORT = 2e-3  # so many calls in less time come from timers below a round trip [s]
-_MOST = 4000  # calls of workers' methods in a run
+_MOST = 2000  # calls of workers' methods in a run
 _TWICE = 2  # times its values, that a worker may receive where nothing is lost
 _SMALLEST = 2**16  # of the values, so that numbers of slots or chunks in a payload are not taken for them
 

@@ -13,9 +13,10 @@ from fabriclab.registry import register
 from fabriclab.texts import text
 
 from .ladders import Ladder
+from .moves import is_fault
 from .programs import PRELUDE
 from .rounds import Crew, Run
-from .traces import is_fault, shortest
+from .traces import shortest
 
 if TYPE_CHECKING:
     from fabriclab.views import Picture

@@ -7,9 +7,10 @@ that has happened to it: whatever its code keeps where, its methods are called a
 not arrived when it breaks may be late or lost.
 """
 
+import contextlib
 import itertools
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -17,52 +18,17 @@ from fabriclab.exercises import Unanswered
 from fabriclab.exercises.parts import Misread
 from fabriclab.innetwork import DROP, REPLY
 
+from .moves import Broken, Move, Numbers, State, is_fault, put, without
 from .programs import desk
 from .rounds import Crew, checked
 
-Sent = tuple[tuple[tuple[str, int], ...], tuple[int, ...]]  # a packet: header and values
-Move = tuple[str, int, int]  # what happens, to which worker, and with which of its packets or timers
-Found = tuple[list[Move], "Broken"]
+Found = tuple[list[Move], Broken]
 _TOKEN_BITS = 24  # of all workers' values together; the stranger's is above
 STRANGER = 1 << _TOKEN_BITS
 _STATES, _HANGS = 45_000, 1500  # most states, and most of those of which it is asked if they hang
 _ROUNDS, _CALM = 10, 300  # of timers that run out, and moves, until it is said that somebody waits for ever
-_AT_ONCE = 32  # packets that a worker may send in one call of its methods
+_AT_ONCE, _BATCH = 32, 200  # packets of a worker in one call of its methods; histories that are asked for at once
 _MEMORY = 1 << 26  # of all snapshots of the registers [B]
-
-
-class State(NamedTuple):
-    """All that decides what can happen next; packets, histories and snapshots go by numbers."""
-
-    registers: int
-    workers: tuple[int, ...]
-    up: tuple[tuple[int, ...], ...]
-    down: tuple[tuple[int, ...], ...]
-    timers: tuple[tuple[int, ...], ...]  # the packets that they are for
-    faults: int  # that may still come
-
-
-class Broken(NamedTuple):
-    """How it ends: which worker, and its total; or what it, or the switch, cannot do."""
-
-    kind: str  # wrong, stopped, outside or hangs
-    worker: int
-    total: Any
-    again: bool = False  # whether somebody sent again before all hung
-
-
-class Numbers(list[Any]):
-    """Things by number; equal ones have the same."""
-
-    def __init__(self) -> None:
-        self._places = dict[Any, int]()
-
-    def of(self, thing: Any) -> int:
-        """Return the number of a thing."""
-        found = self._places.setdefault(thing, len(self))
-        if found == len(self):
-            self.append(thing)
-        return found
 
 
 class Search:
@@ -85,35 +51,57 @@ class Search:
         self.lanes, self.bits = self.switch.program.lanes, _TOKEN_BITS // (workers * chunks)
         self.token = [[1 << self.bits * (c * workers + w) for c in range(chunks)] for w in range(workers)]
         self.right = np.repeat(np.sum(self.token, axis=0), self.lanes).tolist()
-        self.packets, self._histories, self._snapshots = Numbers(), Numbers(), Numbers()
-        self._answers, self._passed = dict[int, Any](), dict[Any, tuple[int, int, int]]()
+        self.packets, self._snapshots = Numbers(), Numbers()
+        self._histories, self._answers = list[list[tuple[Any, ...]]](), list[tuple[Any, ...]]()
+        self._numbers, self._passed = dict[Any, int](), dict[Any, tuple[int, int, int]]()
         self._names, self.states = sorted(self.switch.state), 0
 
     # What workers and the switch do ----------------------------------------------------------------------------------
 
     def react(self, state: State, w: int, *event: Any) -> tuple[State, Broken | None]:
         """Return the state after an event at a worker, and whether its total is wrong."""
-        history = (*(self._histories[state.workers[w]] if state.workers[w] >= 0 else (w,)), event)
-        number = self._histories.of(history)
-        if number not in self._answers:
-            values = np.repeat(self.token[w], self.lanes).astype(np.int32)
-            about = {"rank": w, "workers": self.n, "job": 0, "slots": self.slots, "values": values}
-            orders = [["new", 0, about], *(self._order(*event) for event in history[1:])]
+        key = w, state.workers[w], event
+        if key not in self._numbers:
             try:
-                answer = self.crew.ask(self.crew.worker, desk("play", orders=orders))
+                self._learn([key])
             except Unanswered as error:
                 if error.problem != "raised" or event[0] == "start":
                     raise
                 return state, Broken("stopped", w, error.said)
-            packets, total, timer = checked(answer, self.switch.program.fields, self.lanes)
-            if len(packets) > _AT_ONCE:
-                raise Misread("too many to try all orders")
-            sent = tuple(self.packets.of((tuple(sorted(header.items())), tuple(values))) for header, values in packets)
-            self._answers[number] = sent, total, sent if timer is not None else ()
+        number = self._numbers[key]
         sent, total, timers = self._answers[number]
         wrong = Broken("wrong", w, total) if total is not None and total != self.right else None
         return state._replace(workers=put(state.workers, w, number), up=put(state.up, w, state.up[w] + sent),
                               timers=put(state.timers, w, state.timers[w] + timers)), wrong  # fmt: skip
+
+    def _learn(self, keys: Sequence[tuple[int, int, tuple[Any, ...]]]) -> None:
+        """Ask what workers answer to a new event after a history that is known, all at once."""
+        plays, histories = list[Any](), list[Any]()
+        for w, before, event in keys:
+            histories.append([*(self._histories[before] if event[0] != "start" else ()), event])
+            values = np.repeat(self.token[w], self.lanes).astype(np.int32)
+            about = {"rank": w, "workers": self.n, "job": 0, "slots": self.slots, "values": values}
+            plays.append([["new", 0, about], *(self._order(*event) for event in histories[-1])])
+        answers = self.crew.ask(self.crew.worker, desk("play", orders=plays))
+        for key, history, answer in zip(keys, histories, answers, strict=True):
+            packets, total, timer = checked(answer, self.switch.program.fields, self.lanes)
+            if len(packets) > _AT_ONCE:
+                raise Misread("too many to try all orders")
+            sent = tuple(self.packets.of((tuple(sorted(header.items())), tuple(values))) for header, values in packets)
+            self._numbers[key] = len(self._histories)
+            self._histories.append(history)
+            self._answers.append((sent, total, sent if timer is not None else ()))
+
+    def _prepare(self, states: Sequence[State]) -> None:
+        """Learn at once what the next moves from some states need; code that fails is asked one by one later."""
+        events = {"down": "take", "timers": "timeout"}
+        keys = dict.fromkeys((w, state.workers[w], (event, number)) for state in states for way, event in events.items()
+                             if way == "down" or state.faults for w in range(self.n)
+                             for number in getattr(state, way)[w][: None if state.faults else 1])  # fmt: skip
+        new = [key for key in keys if key not in self._numbers]
+        with contextlib.suppress(Unanswered):
+            for first in range(0, len(new), _BATCH):
+                self._learn(new[first : first + _BATCH])
 
     def _order(self, kind: str, number: int = 0) -> list[Any]:
         """Return an event of a worker's history as a call of one of its methods."""
@@ -183,12 +171,12 @@ class Search:
             state = state._replace(faults=state.faults - 1)
         if way == "timeout":
             number = state.timers[w][i]
-            return self.react(state._replace(timers=put(state.timers, w, _without(state.timers[w], i))), w, way, number)
+            return self.react(state._replace(timers=put(state.timers, w, without(state.timers[w], i))), w, way, number)
         number = self.strange[i] if way == "stranger" else getattr(state, way)[w][i]
         if way == "up" and how != "twice":
-            state = state._replace(up=put(state.up, w, _without(state.up[w], i)))
+            state = state._replace(up=put(state.up, w, without(state.up[w], i)))
         elif way == "down" and how != "twice":
-            state = state._replace(down=put(state.down, w, _without(state.down[w], i)))
+            state = state._replace(down=put(state.down, w, without(state.down[w], i)))
         if how == "lost":
             return state, None
         if way == "down":
@@ -228,10 +216,13 @@ class Search:
         """Return the fewest moves with so many faults that break it, and how; or None if there are none in ``most``."""
         first = self.start(faults)
         came, ways = dict[State, Any]({first: None}), [first]
-        self.states = 1
+        self.states, prepared = 1, 0
         if hangs and (found := self.hangs(first)):
             return found
-        for state in ways:  # grows on the way
+        for n, state in enumerate(ways):  # grows on the way
+            if n >= prepared:
+                self._prepare(ways[n:])
+                prepared = len(ways)
             for move in self.moves(state, hangs):
                 after, broken = self.after(state, move)
                 if not broken and after in came:
@@ -274,18 +265,3 @@ def shortest(crew: Crew, *, faults: int = 3, stranger: bool = False, hangs: bool
                 return None  # the code has other trouble, which is told
             left[waits] -= search.states
     return None
-
-
-def is_fault(move: Move) -> bool:
-    """Return whether a move is none of a network that loses nothing and keeps the order."""
-    kind, _, i = move
-    return " " in kind or kind in ("timeout", "stranger") or i > 0
-
-
-def put(parts: tuple[Any, ...], at: int, value: Any) -> tuple[Any, ...]:
-    """Return a tuple with one part changed."""
-    return (*parts[:at], value, *parts[at + 1 :])
-
-
-def _without(parts: tuple[Any, ...], at: int) -> tuple[Any, ...]:
-    return parts[:at] + parts[at + 1 :]

@@ -6,6 +6,8 @@ Letters in its sources: P parameters, L layers, h hidden, V vocabulary, s sequen
 m micro-batches, t and d the tensor- and data-parallel groups.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -97,7 +99,7 @@ _CHANGED = "changed by the reader"
 _MAY_BE_ZERO = ("time", "price", "power")
 
 
-def case(**changes: float | str) -> "Case":
+def case(**changes: float | str) -> Case:
     """Return the running case, with any given row changed.
 
     Parameters

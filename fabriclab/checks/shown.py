@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from fabriclab import units
+from fabriclab.core import as_text
 from fabriclab.errors import FileFormat
 from fabriclab.texts import switched_on, text
 
@@ -66,9 +67,7 @@ class Shown:
     def __repr__(self) -> str:
         """Show everything as plain text."""
         table = [[_words(cell) for cell in row] for row in (self.head, *self.rows) if row]
-        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-        rows = ("  ".join(map(str.ljust, row, widths)).rstrip() for row in table)
-        shown = [*self.lines, *rows, *(f"\n{p!r}\n" for p in self.parts), *self.after]
+        shown = [*self.lines, as_text(table), *(f"\n{p!r}\n" for p in self.parts), *self.after]
         return "\n".join(filter(None, shown)).replace("`", "")
 
     def markdown(self) -> str:
@@ -123,7 +122,6 @@ _KNOWN = units.UNITS | {"x": ("", 1.0), "times": ("", 1.0), "1": ("", 1.0), "%":
 SI = {kind: unit for unit, (kind, factor) in _KNOWN.items() if factor == 1.0}
 _DIGITS = r"[\d.,_]*\d\.?(?:[eE][-+]?\d+)?"
 _FORM = re.compile(rf"\s*([-+]?{_DIGITS}(?:\s*/\s*{_DIGITS})?)\s*(\S.*?)?\s*\Z")
-_GROUPED = re.compile(r"[-+]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?\Z")
 # Ratios that people are off by, either way, each within half a percent.
 _FACTORS = {2.0: "direction", 8.0: "bits", **{1.024**power: "binary" for power in range(1, 5)}}
 _FACTORS |= dict.fromkeys((1e3, 1024.0, 1e6, 1e9), "prefix")
@@ -186,7 +184,7 @@ def _number(written: str) -> tuple[float, str]:
     if "/" in written:
         (above, note), (below, other) = map(_number, re.split(r"\s*/\s*", written))
         return above / below if below else math.nan, note or other
-    key = "answer.thousands" if _GROUPED.match(written) else "answer.comma" if "," in written else ""
+    key = "answer.thousands" if units.GROUPED.fullmatch(written) else "answer.comma" if "," in written else ""
     try:
         number = float(written.replace(",", "" if key == "answer.thousands" else "."))
     except ValueError:

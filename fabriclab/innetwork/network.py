@@ -27,8 +27,9 @@ class Aggregated(NamedTuple):
 def aggregate(
     workers: Sequence[Worker], switch: Switch, racks: Sequence[Switch] = (), *,
     loss: float = 0.0, double: float = 0.0, reorder: float = 0.0,
-    rate: float | str = "100 Gb/s", delay: float | str = "2 us", timer: float | str = "50 us",
-    limit: float | str = "10 s", rng: np.random.Generator | None = None,
+    rate: float | str = "100 Gb/s", delay: float | str = "2 us",  # illustrative: a link of a host
+    timer: float | str = "50 us", limit: float | str = "10 s",  # illustrative: some round trips, and far more
+    rng: np.random.Generator | None = None,
 ) -> Aggregated:  # fmt: skip
     """Run an all-reduce through a switch over a network with faults.
 

@@ -49,7 +49,12 @@ class Exchanged(NamedTuple):
 
 
 def exchange(
-    values: Sequence[ArrayLike], *, slots: int = 512, loss: float = 0.0, seed: int = 0, patience: float | str = "60 s"
+    values: Sequence[ArrayLike],
+    *,
+    slots: int = 512,
+    loss: float = 0.0,
+    seed: int = 0,
+    patience: float | str = "60 s",  # illustrative: far more than any run takes
 ) -> Exchanged:
     """Add up the workers' values in a switch that is a process of its own.
 

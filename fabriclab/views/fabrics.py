@@ -3,6 +3,8 @@
 A floor is another view: every endpoint is one cell, in the column of its server.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from typing import Any
 

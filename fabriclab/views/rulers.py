@@ -1,5 +1,7 @@
 """Logarithmic scales: rates measured here beside links of the catalog, and guesses divided by what came out."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 

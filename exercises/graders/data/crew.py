@@ -75,11 +75,10 @@ def served(cls):
 
 
 def played(cls):
-    """Return what obeys all orders and returns the last answer."""
+    """Return what obeys lists of orders, each with a fresh worker, and returns the last answer of each."""
 
     def play(node):
-        crew = {}
-        return [obey(crew, cls, order) for order in node.raw.orders][-1]
+        return [[obey(crew, cls, order) for order in orders][-1] for crew, orders in (({}, o) for o in node.raw.orders)]
 
     return play
 

@@ -3,6 +3,8 @@
 Traffic is a map of what each rank sends to each, with what each takes in above and sends beside it.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from typing import Any
 

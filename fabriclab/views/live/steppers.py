@@ -1,5 +1,7 @@
 """Live collective stepper: chunks move over the fabric, and values add up where they arrive."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from typing import Any
 

@@ -11,11 +11,12 @@ from typing import Any
 
 from fabriclab import exercises
 from fabriclab.checks.shown import Refused, refuse_if
-from fabriclab.grading import notebooks, report, works
-from fabriclab.grading.graders import Graders, grade_all
-from fabriclab.grading.results import Results, heading, load, noted, totals, weak
-from fabriclab.grading.sandbox import Limits, SandboxError
 from fabriclab.texts import text
+
+from . import notebooks, report, works
+from .graders import Graders, grade_all
+from .results import Results, heading, load, noted, totals, weak
+from .sandbox import Limits, SandboxError
 
 
 def _say(sentence: str) -> None:

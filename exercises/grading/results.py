@@ -19,8 +19,9 @@ import numpy as np
 import fabriclab
 from fabriclab.checks.shown import Refused, refuse_if
 from fabriclab.core import write_atomic
-from fabriclab.grading.sandbox import Limits
 from fabriclab.texts import text
+
+from .sandbox import Limits
 
 Entry = dict[str, Any]  # of a student
 Record = dict[str, Any]  # of a question that a student was asked

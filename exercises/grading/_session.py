@@ -20,7 +20,7 @@ from fabriclab.exercises import Proxy
 from fabriclab.texts import text
 
 if TYPE_CHECKING:
-    from fabriclab.grading.sandbox import Sandbox
+    from .sandbox import Sandbox
 
 PATIENCE = 20.0  # s for what costs milliseconds on a quiet machine: a start, an end
 LONGEST = 500  # characters of a message

@@ -11,8 +11,9 @@ from pathlib import Path
 from fabriclab import exercises
 from fabriclab.checks import Refused
 from fabriclab.exercises import Question
-from fabriclab.grading.notebooks import STUB, Cell, Submission, exercise, read
 from fabriclab.texts import text
+
+from .notebooks import STUB, Cell, Submission, exercise, read
 
 
 @dataclass(frozen=True)

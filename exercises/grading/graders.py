@@ -21,12 +21,13 @@ from typing import Any, Self, TypeAlias
 from fabriclab import exercises
 from fabriclab.checks.exercises import called, handed, kept
 from fabriclab.exercises import Question, Unanswered
-from fabriclab.grading._session import shown
-from fabriclab.grading.notebooks import STUB
-from fabriclab.grading.results import RECORD, Entry, Record
-from fabriclab.grading.sandbox import PATIENCE, Limits, Outcome, Sandbox, SandboxError
-from fabriclab.grading.works import Work
 from fabriclab.texts import text
+
+from ._session import shown
+from .notebooks import STUB
+from .results import RECORD, Entry, Record
+from .sandbox import PATIENCE, Limits, Outcome, Sandbox, SandboxError
+from .works import Work
 
 Line: TypeAlias = "Connection[Any, Any]"
 Box: TypeAlias = "Sandbox | Own"

@@ -15,10 +15,11 @@ from typing import Any
 from urllib.parse import quote
 
 from fabriclab.core import as_html, write_atomic
-from fabriclab.grading.notebooks import CODE_STUB, exercise, token
-from fabriclab.grading.results import Entry, Results, noted, totals
-from fabriclab.grading.works import Work
 from fabriclab.texts import table, text
+
+from .notebooks import CODE_STUB, exercise, token
+from .results import Entry, Results, noted, totals
+from .works import Work
 
 _MARK = "### BEGIN SOLUTION"
 

@@ -20,9 +20,11 @@ from typing import Any, Self
 
 import numpy as np
 
+import fabriclab
 from fabriclab.checks.shown import refuse_if
-from fabriclab.grading._session import PATIENCE, Outcome, SandboxError, Session, cut
 from fabriclab.texts import text
+
+from ._session import PATIENCE, Outcome, SandboxError, Session, cut
 
 __all__ = ["PATIENCE", "Limits", "Outcome", "Sandbox", "SandboxError", "Session"]
 # The program is loaded as a package of another name, so that nothing of fabriclab is in its memory.
@@ -72,8 +74,9 @@ class Sandbox:
         self.limits, self.last_words = limits or Limits(), ""
         self.active: tuple[str, ...] = ()
         # The library holds the judges; where it is installed beside numpy, a learner's code would find it.
-        site, library = (str(Path(file).parents[1]) for file in (np.__file__, __file__))
-        self._asked: dict[str, Any] = {"paths": [site], "hidden": library, "without": [*without]}
+        self._asked: dict[str, Any] = {
+            "paths": [str(Path(np.__file__).parents[1])], "hidden": fabriclab.__path__[0], "without": [*without],
+        }  # fmt: skip
         self._process: subprocess.Popen[bytes] | None = None
         self._open: Session | None = None
 

@@ -1,4 +1,4 @@
-"""The program that runs learners' code for `fabriclab.grading.sandbox`. It knows no reference, no key and no case.
+"""The program that runs learners' code for `sandbox`. It knows no reference, no key and no case.
 
 Three generations: the *keeper* starts, cleans up at the end, and does nothing else; the *zygote*, first process of
 the namespaces, has numpy imported and waits; a *child*, forked for each session, runs the code of one learner.
