@@ -29,7 +29,7 @@ from fabriclab.innetwork.aggregation import Aggregator, Worker
 from fabriclab.innetwork.network import aggregate
 from fabriclab.texts import table, text
 
-KEYS = range(1, 31)
+KEYS = {True: range(1, 21), False: range(1, 7)}  # a wrong answer is searched for its shortest trace each time
 GOOD = [(id, name) for id, all_of in RIGHT.items() for name in all_of]
 BAD = [(id, name) for id, all_of in WRONG.items() for name in all_of]
 CLASSES = {"ex4-b": ("FirstSwitch", "FirstWorker"), "ex4-c": ("MySwitch", "MyWorker")}
@@ -83,7 +83,7 @@ def test_a_wrong_answer_loses_points_and_its_mistake_is_named(id, name):
 @pytest.mark.parametrize(("id", "name"), [*GOOD, *BAD])
 def test_no_key_changes_a_verdict(id, name):
     named = "" if name in RIGHT[id] else name.partition("/")[0]
-    found = {key: verdict(id, (RIGHT[id] | WRONG[id])[name], key) for key in KEYS}
+    found = {key: verdict(id, (RIGHT[id] | WRONG[id])[name], key) for key in KEYS[not named]}
     assert {key: v for key, v in found.items() if (v.part == 1, v.mistake) != (not named, named)} == {}
 
 
