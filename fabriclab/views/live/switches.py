@@ -77,8 +77,8 @@ def packets(recognise: Any = None, *, keeps: str = "last chunks", story: str = "
             "cells": boxes(np.tile(_X, n), np.repeat(y, 6), 42.0, 20.0, colour=full, edge=COLOUR["grey"],
                            texts=held[1:].ravel().tolist(), ink=np.where(full < 0, COLOUR["ink"], ink_on(full))),
             "actors": boxes(0 * y + 12, y, 42.0, 20.0, colour=key, ink=ink_on(key), texts=names, names=names),
-            "what": texts(_X[-1] + 52, y + 10, what, bold=last * 1.0),
-            "movers": Layer("movers", {**lines([np.array([[33, v], [_X[-1] + 21, v]]) for v in y[-1:] + 10]).fields,
+            "what": texts(_X[-1] + 68, y + 10, what, bold=last * 1.0),
+            "movers": Layer("movers", {**lines([np.array([[33, v], [_X[-1] + 55, v]]) for v in y[-1:] + 10]).fields,
                                        "w": 12.0, "h": 12.0, "colour": COLOUR["predicted"]}),
         }  # fmt: skip
         columns = {k: [" | ".join(c[2 * i : 2 * i + 2]) for c in cells[1:]] for i, k in enumerate(_PARTS)}
