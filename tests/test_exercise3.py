@@ -98,6 +98,11 @@ def test_parts_of_a_question_count_as_the_text_states(id, code, part):
     assert verdict(id, code).part == pytest.approx(part)
 
 
+def test_a_request_that_failed_is_told_by_its_names():
+    said = " ".join(verdict("ex3-a", answers.WRONG_A["lkey for rkey"]).said)
+    assert "A request IBV_WR_RDMA_WRITE ended with the status IBV_WC_REM_ACCESS_ERR." in said
+
+
 @pytest.mark.parametrize("id", RIGHT)
 def test_the_same_key_gives_the_same_runs(id):
     wrong = next(iter(WRONG[id].values()))

@@ -11,7 +11,7 @@ import exercise4_answers as answers
 import numpy as np
 import pytest
 from exercise4_answers import RIGHT, SETUP, SOLVED, WRONG, but
-from fabriclab.exercises.graders import switches, traces, worth
+from fabriclab.exercises.graders import floats, switches, traces, worth
 from fabriclab.exercises.graders.ladders import Ladder
 from fabriclab.exercises.graders.moves import is_fault
 from fabriclab.exercises.graders.programs import PRELUDE, Misread, Recorded, desk, placed
@@ -29,7 +29,7 @@ from fabriclab.innetwork.aggregation import Aggregator, Worker
 from fabriclab.innetwork.network import aggregate
 from fabriclab.texts import table, text
 
-KEYS = range(1, 31)
+KEYS = {True: range(1, 21), False: range(1, 7)}  # a wrong answer is searched for its shortest trace each time
 GOOD = [(id, name) for id, all_of in RIGHT.items() for name in all_of]
 BAD = [(id, name) for id, all_of in WRONG.items() for name in all_of]
 CLASSES = {"ex4-b": ("FirstSwitch", "FirstWorker"), "ex4-c": ("MySwitch", "MyWorker")}
@@ -83,7 +83,7 @@ def test_a_wrong_answer_loses_points_and_its_mistake_is_named(id, name):
 @pytest.mark.parametrize(("id", "name"), [*GOOD, *BAD])
 def test_no_key_changes_a_verdict(id, name):
     named = "" if name in RIGHT[id] else name.partition("/")[0]
-    found = {key: verdict(id, (RIGHT[id] | WRONG[id])[name], key) for key in KEYS}
+    found = {key: verdict(id, (RIGHT[id] | WRONG[id])[name], key) for key in KEYS[not named]}
     assert {key: v for key, v in found.items() if (v.part == 1, v.mistake) != (not named, named)} == {}
 
 
@@ -256,6 +256,12 @@ def test_two_packets_are_enough():
     assert len(ladder.lines) == 4 and "a copy of it is still on its way" in ladder.lines[0]
 
 
+def test_a_trace_without_a_fault_comes_before_one_with_faults():
+    ladder = found_by(answers.WRONG_C["old sum kept"])
+    assert not any(map(is_fault, ladder.moves)) and len(ladder.moves) == 11
+    assert ladder.lines[-1] == "Worker 0 now holds A0 + B0 + A2 + B2 for chunk 2. Right is A2 + B2."
+
+
 def test_a_slot_that_is_reused_early_hangs_after_a_loss():
     ladder = found_by(answers.WRONG_C["slot reused too early/one place"], hangs=True)
     assert [kind for kind, *_ in ladder.moves] == ["up", "up", "down lost", "down", "up"]
@@ -341,13 +347,17 @@ def test_the_program_is_the_same_after_it_was_described():
             assert one.action == other.action and one.fields == other.fields and (one.payload == other.payload).all()
 
 
+# As the name of a field it would be a line of the switch's own code.
+_CODE = "a = __import__('sys').__dict__.update(forged=1)  #"
+
+
 def test_forged_descriptions_are_no_programs():
     right = crew_of(SOLVED["ex4-c"])
     said = right.ask("MySwitch", desk("describe", about={"workers": 2, "jobs": 2, "slots": 2}))
     placed(said, 4)
     forged = {
         "a name that is code": lambda d: d["registers"][0].__setitem__(0, "x'] or exit() or state['x"),
-        "a field that is code": lambda d: d["fields"].update({"y' : exit(), 'z": 3}),
+        "a field that is code": lambda d: (d["ends"].insert(len(d["fields"]), 0), d["fields"].update({_CODE: 2})),
         "an operation that is code": lambda d: d["steps"].insert(0, ["exit()", [], []]),
         "an unknown operation": lambda d: d["steps"].append(["*", [0, 1], []]),
         "a step from later": lambda d: d["steps"][3].__setitem__(1, [99]),
@@ -363,6 +373,7 @@ def test_forged_descriptions_are_no_programs():
         with pytest.raises((Misread, Refused)):
             placed(bad, 4)
             raise AssertionError(name)
+    assert not hasattr(sys, "forged")
     with pytest.raises(Misread):
         Recorded([1, 2])
 
@@ -376,6 +387,14 @@ def test_times_are_those_of_the_simulated_network():
         took = aggregate(workers, switch, rate=rate, delay=delay).finish.max()
         design = worth.Design(lanes, 0, slots)  # the library's network leaves out headers
         assert design.time(4 * lanes * chunks, rate, delay) == pytest.approx(took, rel=0.06)
+
+
+def test_sums_of_floats_saturate_on_the_way():
+    x = np.repeat([[1.0], [1.0], [-1.0], [-1.0]], 64, axis=1).astype(np.float32)
+    names = functions(answers.KNOWN.replace("/ block.n / block.limit", "/ block.limit"))
+    ask = _asker(floats.FUNCTIONS, [names[name] for name in floats.FUNCTIONS])
+    found = floats.summed(ask, floats.Block("mixed", x, 1.0))
+    assert found.hit and found.got == pytest.approx(-1, abs=1e-6)  # 2**31 - 1, less twice as much
 
 
 def test_a_pool_of_the_right_size_fills_the_link():

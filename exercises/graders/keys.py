@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fabriclab.exercises import Ask, Rng, Unanswered, Verdict
+from fabriclab.rdma import enums
 from fabriclab.registry import register
 from fabriclab.texts import text
 
@@ -67,7 +68,8 @@ class Lone(Run):
                 name = "own key for the peer's"
             elif status == REM_ACCESS and any(op.wr["rkey"] == r.lkey for r in far):
                 name = "lkey for rkey"
-            out.append((name, text("ex3.status", status=status, opcode=op.wr["opcode"])))
+            ended, asked = enums.ibv_wc_status(status).name, enums.ibv_wr_opcode(op.wr["opcode"]).name
+            out.append((name, text("ex3.status", status=ended, opcode=asked)))
         return out
 
 

@@ -16,6 +16,9 @@ from fabriclab.tuner.system import read
 from fabriclab.validate.tables import Model, Rows, errors, predict, regimes, score, table, textbook
 
 _NATIVE = ("nvlink", "xgmi", "ib", "roce")
+_HEAD = """\
+Errors of predicted times. bw: sizes with at least half of the sweep's highest bandwidth; lat: those that take less than
+twice its shortest time; mid: all between. Each is the median of sweep medians; _p90: 90th percentile of points."""
 
 
 def excluded(sweep_id: str, size: Floats) -> Flags:
@@ -80,7 +83,7 @@ class Report:
     def __str__(self) -> str:
         """Return the tables, what was not seen first."""
         told = "\n\n".join(f"{head}\n{part}" for head, part in self.parts.items())
-        return f"lat, mid, bw: median of sweep medians; _p90: 90th percentile of points\n\n{told}\n\n{self.counts}"
+        return f"{_HEAD}\n\n{told}\n\n{self.counts}"
 
 
 def report() -> Report:
