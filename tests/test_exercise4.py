@@ -526,6 +526,14 @@ def test_a_check_names_the_mistake_and_shows_the_trace():
     assert "1. A0 of worker 0 reaches the switch" in str(shown) and "trace([MySwitch, MyWorker])" in str(shown)
 
 
+@pytest.mark.parametrize("id", ["ex4-a", "ex4-e", "ex4-f"])
+def test_a_case_that_is_named_can_be_run(id):
+    for code in WRONG[id].values():
+        for name, i in verdict(id, code).failed:
+            case = exercises.practice(id)[name][i]
+            assert functions(code)[name](*case) is not None
+
+
 def test_a_stub_is_told_apart(root):
     empty = student_version(book_of(root, 4))
     for q in exercises.exercise(4):
