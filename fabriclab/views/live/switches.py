@@ -26,7 +26,7 @@ _STORIES = {
 }  # fmt: skip
 _X = 72.0 + 46.0 * np.arange(6) + 16.0 * (np.arange(6) // 2)  # of cells [px]
 _PARTS = ("seen", "left", "sums")
-_LINK, _HOSTS, _VALUES = 12.5e9, 16, 256  # illustrative
+_LINK, _HOSTS, _VALUES = 12.5e9, 16, 256  # illustrative: a link of 100 Gb/s, hosts, values of a block
 
 
 def packets(recognise: Any = None, *, keeps: str = "last chunks", story: str = "all well", step: int = 0) -> Live:
@@ -203,5 +203,6 @@ def pays(jobs: int = 1, loss: float = 0.0, converts: str = "as fast as it sends"
         drawn = {k: Result("all_reduce", "predicted", sizes, time, _HOSTS // jobs) for k, time in times.items()}
         return sweep_scene(drawn, said=text("live.pays.said", list=" ".join(words)))
 
-    losses, rates = Choice((0.0, 0.001, 0.01, 0.05)), Choice(("as fast as it sends", "10 GB/s", "2 GB/s"))
+    rates = Choice(("as fast as it sends", "10 GB/s", "2 GB/s"))  # illustrative: fast and slow processors
+    losses = Choice((0.0, 0.001, 0.01, 0.05))
     return live_view("pays", locals(), scene, {"jobs": Choice((1, 2, 4)), "loss": losses, "converts": rates})
