@@ -95,6 +95,7 @@ def test_there_are_enough_of_both():
     }  # fmt: skip
 
 
+@pytest.mark.filterwarnings("ignore:divide by zero")
 @pytest.mark.parametrize(
     ("id", "code", "part"),
     [
