@@ -34,7 +34,7 @@ def block_scale(values: ArrayLike) -> Floats:
     """Return the scale on which n workers agree for each block: (2^31 - 1) / (n 2^e), where 2^e is above all values.
 
     No sum overflows: a float32 below 2^e is at most 2^e (1 - 2^-24), so a worker sends at most
-    (2^31 - 1) (1 - 2^-24) / n + 1/2, and n of them make less than 2^31 - 127 + n/2.
+    (2^31 - 1) (1 - 2^-24) / n + 1/2, and n of them make less than 2^31 - 128 + n/2.
 
     Parameters
     ----------
