@@ -35,8 +35,11 @@ def test_no_interleaving_of_two_workers_gives_a_wrong_sum_or_a_deadlock():
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("workers", "chunks", "budget"),
-    [(2, 6, Budget(2, 0, 1, 1)), (2, 6, Budget(1, 1, 1, 1)), (3, 4, Budget(1, 0, 1, 1)), (3, 4, Budget(0, 1, 1, 1))],
-)
+    [
+        (2, 6, Budget(2, 0, 1, 1)), (2, 6, Budget(1, 1, 1, 1)), (3, 4, Budget(1, 0, 1, 1)), (3, 4, Budget(0, 1, 1, 1)),
+        (3, 6, Budget(1, 0, 0, 1)), (3, 6, Budget(0, 1, 1, 0)),  # with 6 chunks a version is used again
+    ],
+)  # fmt: skip
 def test_no_interleaving_of_more(workers, chunks, budget):
     print(f"{workers} workers, {chunks} chunks, {budget}: {walk(workers=workers, chunks=chunks, budget=budget)} states")
 

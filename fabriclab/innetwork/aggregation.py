@@ -30,7 +30,8 @@ class Aggregator(Program):
     The published program keeps a bitmap of workers for each version. It takes a packet that comes later than a newer
     one of its worker for a new one; so it relies on a network that keeps the order. Here each worker's last chunk is
     kept instead, which tells old packets from new ones. Left out: chunks beyond 2^31, and a second all-reduce in the
-    same registers, whose chunks would have to go on in number.
+    same registers, whose chunks would have to go on in number. The header is believed: against a hostile tenant the
+    network has to write ``job``, and workers of one job trust each other.
 
     Parameters
     ----------
