@@ -82,5 +82,8 @@ def test_what_no_integer_stands_for_is_refused(wrong):
         block_scale([[[1.0, wrong]]])
     with pytest.raises(ValueError, match="finite in float32"):
         quantise([[wrong]], 1.0)
+    for scale in (0.0, -5.0, np.nan, [1.0, np.inf]):
+        with pytest.raises(ValueError, match="scale must be positive and finite, got"):
+            quantise([[1.0], [1.0]], scale)
     with pytest.raises(ValueError, match=r"workers must be (<=|within).*255"):
         block_scale(np.zeros((256, 1, 1)))

@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fabriclab.innetwork import (
@@ -90,6 +90,7 @@ REFUSED = {
     "unknown field": (lambda s, p: p.set("z", 1), "no field 'z' in the header; it has x, y"),
     "twice": (lambda s, p: [s.r.access(0, lambda a: (a, a)) for _ in range(2)], "stage 0, register 'r': one access"),
     "far back": (lambda s, p: s.r.access(0, lambda a: (a + 1 + 1 + 1 + 1 + 1, a)), "at most 4 operations"),
+    "table inside": (lambda s, p: s.r.access(0, lambda a: (look_up(a, [1]), a)), "an update has no table: look up out"),
     "long": (lambda s, p: p.set("x", sum([p.x] * 13)), "stage 13: tofino1 has 12 stages"),
 }
 
@@ -107,13 +108,35 @@ def test_what_does_not_fit_is_refused():
     )
     with pytest.raises(Refused, match=r"stage 12, register 'r48': tofino1 has 12 stages of 4 arrays"):
         Switch(many)
-    with pytest.raises(Refused, match=r"register 'r': 1310724 B; a stage has 1310720 B"):
-        Switch(program(lambda s, p: s.r.access(0, lambda a: (a, a)), r={"size": 2**16 * 5 + 1}))
+    with pytest.raises(Refused, match=r"register 'r': 720900 B; a stage has 720896 B"):
+        Switch(program(lambda s, p: s.r.access(0, lambda a: (a, a)), r={"size": 11 * 2**14 + 1}))
+    with pytest.raises(Refused, match="stage 0: a table of 180225 entries needs 720900 B; a stage has 720896 B"):
+        Switch(program(lambda s, p: p.set("x", look_up(p.x, range(11 * 2**14 + 1)))))
     with pytest.raises(Refused, match="parser: small reads a header of at most 64 bits and 16 values, not 16 and 32"):
         Switch(program(lambda s, p: None, lanes=32), "small")
     with pytest.raises(Refused, match="a name of its own"):
         program(lambda s, p: None, **{"no name": {"size": 1}})
     assert devices()["tofino1"].approximate and devices()["tofino1"].source
+
+
+def test_the_largest_power_of_two_of_pairs_in_a_stage_is_that_of_the_published_program():
+    def first(size):
+        return Switch(program(lambda s, p: [r.access(0, lambda a, b: ((a, b), a)) for r in s.registers],
+                              **{f"r{i}": {"size": size, "pair": True} for i in range(4)})).arrays[0]  # fmt: skip
+
+    assert first(16_384) == 4 and first(32_768) < 4  # source: p4app-switchML, configuration.p4
+
+
+def test_fields_leave_with_their_bits():
+    def apply(s, p):
+        p.set("x", p.x + 1)
+        p.set("y", p.y - 1)
+
+    switch = Switch(program(apply))
+    out = switch.one({"x": 255, "y": 0}, [0] * 4)
+    assert out.fields == {"x": 0, "y": 255} and switch.one(out.fields, [0] * 4).fields == {"x": 1, "y": 254}
+    many = switch.many({"x": [255, 1], "y": [0, 2]}, np.zeros((2, 4)))
+    assert many.fields["x"].tolist() == [0, 2] and many.fields["y"].tolist() == [255, 1]
 
 
 def test_an_access_outside_a_register_is_refused_with_its_stage():
@@ -175,6 +198,58 @@ def build(tree, names):
         left = names["y"] + made[0] if isinstance(made[0], int) else made[0]
         return left << 3 if op == "<<" else left >> 2
     return PLAIN[op](made[0] if not isinstance(made[0], int) else names["x"] ^ made[0], made[1])
+
+
+def direct(tree, names):
+    """Return the number that a drawn tree stands for, computed without the library."""
+    if not isinstance(tree, tuple):
+        return names.get(tree, tree)
+    op, a, *rest = tree[0], *(direct(part, names) for part in tree[1:])
+    if op == "look":
+        return [5, -7, 2**31 - 1, 0][a] if 0 <= a < 4 else 0
+    if op == "sat":  # as `build`, which needs a value on the left
+        a = names["x"] ^ a if isinstance(tree[1], int) else a
+        return max(-(2**31), min(2**31 - 1, a + rest[0]))
+    if op.startswith("where"):
+        a = signed(a + names["x"]) if isinstance(tree[1], int) else a
+        return rest[1] if (a < rest[0] if op == "where<" else a == rest[0]) else rest[2]
+    if op in ("<<", ">>"):
+        a = signed(names["y"] + a) if isinstance(tree[1], int) else a
+        return signed(a * 8) if op == "<<" else a // 4
+    a = names["x"] ^ a if isinstance(tree[1], int) else a
+    return signed({"+": a + rest[0], "-": a - rest[0], "&": a & rest[0], "|": a | rest[0], "^": a ^ rest[0]}[op])
+
+
+def signed(number):
+    return int.from_bytes((number % 2**32).to_bytes(4, "little"), "little", signed=True)
+
+
+class Pure(Program):
+    """A drawn expression of fields, without registers."""
+
+    fields, lanes = FIELDS, 1
+
+    def __init__(self, tree):
+        self.tree = tree
+
+    def apply(self, p):
+        p.set("z", build(self.tree, {"x": p.x, "y": p.y, "z": p.z, "old": p.z}))
+
+
+@settings(max_examples=200)
+@example((">>", "z", 0), 0, 0, 2**31)
+@example(("<<", "z", 0), 0, 0, 2**29)
+@example(("look", "z"), 0, 0, 2**32 - 1)
+@example(("sat", "z", -1), 0, 0, 2**31)
+@example(("where<", "z", "x", 1, 2), 0, 0, 2**31)
+@given(TREES, st.integers(0, 7), st.integers(0, 7), st.integers(0, 2**32 - 1))
+def test_expressions_mean_what_they_say(tree, x, y, z):
+    try:
+        switch = Switch(Pure(tree))
+    except Refused:
+        return  # too long a chain
+    names = {"x": x, "y": y, "z": signed(z), "old": signed(z)}
+    assert switch.one({"x": x, "y": y, "z": z}, [0]).fields["z"] == direct(tree, names)
 
 
 class Drawn(Program):

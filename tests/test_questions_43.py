@@ -44,9 +44,9 @@ def test_eight_gpus_gain_129_of_156_and_four_gain_nothing_of_120():
     assert (round(ring / port, 2), round(own / port, 2)) == (0.81, 0.68)
 
 
-def test_a_gain_above_its_bound_is_published_and_one_only():
+def test_gains_above_their_bound_are_published():
     above = [r for r in compare.gains() if r["above"]]
-    assert [(r["low"], r["bound"]) for r in above] == [(5.5, 2.0)] and "5.5" in text("q.43-above")
+    assert (5.5, 2.0) in [(r["low"], r["bound"]) for r in above] and len(above) == 3 and "5.5" in text("q.43-above")
 
 
 @pytest.mark.parametrize(("n", "p"), [(4, 0.05), (2, 0.01)])

@@ -29,7 +29,9 @@ class Aggregator(Program):
 
     The published program keeps a bitmap of workers for each version. It takes a packet that comes later than a newer
     one of its worker for a new one; so it relies on a network that keeps the order. Here each worker's last chunk is
-    kept instead, which tells old packets from new ones.
+    kept instead, which tells old packets from new ones. Left out: chunks beyond 2^31, and a second all-reduce in the
+    same registers, whose chunks would have to go on in number. The header is believed: against a hostile tenant the
+    network has to write ``job``, and workers of one job trust each other.
 
     Parameters
     ----------
@@ -60,8 +62,9 @@ class Aggregator(Program):
     ) -> None:
         """Make the registers; a chunk's version is the lowest bit of its cell."""
         self.workers = units.count(workers, "workers", high=MOST_WORKERS)
-        self.quota = units.count(slots, "slots") // units.count(jobs, "jobs")
-        self.jobs, self.lanes, self.rack, self.published = jobs, lanes, rack, published
+        self.quota = units.count(slots, "slots") // units.count(jobs, "jobs", high=slots)
+        self.jobs, self.lanes, self.published = jobs, lanes, published
+        self.rack = None if rack is None else units.count(rack, "rack", 0, MOST_WORKERS - 1)
         self.fields = {"job": 8, "slot": 16, "version": 1, "worker": 5, "chunk": 31}
         self.slots = slots  # the cells behind them are those of packets that are refused
         cells = slots + 1
@@ -126,7 +129,7 @@ class Worker:
     values : array of int32, (chunks, lanes)
         What it adds to the sum.
     slots : int
-        Of its job; so many chunks are on their way at most.
+        Of its job; so many chunks are on their way at most. 1..quota of the program
     job : int
         Of the worker.
 
@@ -139,7 +142,12 @@ class Worker:
     def __init__(self, number: int, values: ArrayLike, slots: int, job: int = 0) -> None:
         """Start with nothing sent."""
         self.number, self.job, self.slots = number, job, slots
-        self.values = np.asarray(values, np.int32)
+        given = np.asarray(values)
+        with np.errstate(invalid="ignore"):
+            self.values = given.astype(np.int32)
+        if self.values.ndim != 2 or not np.array_equal(self.values, given):
+            msg = "values must be whole numbers of 32 bits with a sign, in an array (chunks, lanes)"
+            raise ValueError(f"{msg}; got {given.dtype} {given.shape}; quantise floats first")
         self.total, self.done = np.zeros_like(self.values), np.zeros(len(self.values), bool)
 
     def packet(self, chunk: int) -> Chunk:
@@ -151,11 +159,6 @@ class Worker:
     def start(self) -> Iterator[Chunk]:
         """Send the first window."""
         return map(self.packet, range(min(self.slots, len(self.values))))
-
-    def waiting(self, slot: int) -> int | None:
-        """Return the chunk of a slot whose sum has not come, or None."""
-        left = np.flatnonzero(~self.done[slot :: self.slots])
-        return int(left[0] * self.slots + slot) if left.size else None
 
     def take(self, answer: Chunk) -> Chunk | None:
         """Keep a sum that it waits for; return the next packet of its slot, which that allows it to send."""

@@ -40,7 +40,7 @@ def aggregate(
     workers : sequence of Worker
         Fresh ones, of one or several jobs.
     switch : Switch
-        With a program that reads their packets.
+        With a program that reads their packets, and registers of 0: workers number their chunks from 0.
     racks : sequence of Switch, optional
         Below it, with equal parts of the workers in their order; rack i is worker i of ``switch``, for each job.
     loss, double, reorder : float
@@ -64,6 +64,8 @@ def aggregate(
     timer_, limit_ = units.time(timer, "timer"), units.time(limit, "limit")
     if racks and len(workers) % len(racks):
         raise ValueError(f"racks: {len(workers)} workers cannot be dealt to {len(racks)} racks in equal parts")
+    if any(cells.any() for s in (switch, *racks) for cells in s.state.values()):
+        raise ValueError("switch: its registers hold what came before, so new chunks look old; clear() it first")
     chances = {"lost": loss, "doubled": double, "reordered": reorder}
     gap = 4 * switch.program.lanes / rate_
     events: list[tuple[float, int, str, int, Chunk, float]] = []

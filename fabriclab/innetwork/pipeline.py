@@ -74,6 +74,8 @@ class Register:
         inputs = [a for v in inside for a in v.args if not any(a is x for x in inside)]
         direct = [v for v in (*self.new, self.out) if not any(v is x for x in (*inside, *self.memory))]
         self.stage = max(v.ready for v in (self.index, *inputs, *direct))
+        if any(v.op == "look" for v in inside):
+            raise Refused(f"stage {self.stage}, register {self.name!r}: an update has no table: look up outside it")
         if max(len(work), len(conditions)) > _OPERATIONS:
             raise Refused(
                 f"stage {self.stage}, register {self.name!r}: an update has at most {_OPERATIONS} operations and "

@@ -34,7 +34,7 @@ def block_scale(values: ArrayLike) -> Floats:
     """Return the scale on which n workers agree for each block: (2^31 - 1) / (n 2^e), where 2^e is above all values.
 
     No sum overflows: a float32 below 2^e is at most 2^e (1 - 2^-24), so a worker sends at most
-    (2^31 - 1) (1 - 2^-24) / n + 1/2, and n of them make less than 2^31 - 127 + n/2.
+    (2^31 - 1) (1 - 2^-24) / n + 1/2, and n of them make less than 2^31 - 128 + n/2.
 
     Parameters
     ----------
@@ -60,13 +60,16 @@ def quantise(values: ArrayLike, scale: ArrayLike, *, wrap: bool = False) -> Word
     Parameters
     ----------
     values : array_like of float32, shape (..., blocks, lanes)
-        Finite.
+        Finite. Numbers of more digits are rounded to float32 first, which `error_bound` does not count.
     scale : array_like, shape (blocks,), or a number
-        By `block_scale`, or known in advance.
+        By `block_scale`, or known in advance. > 0
     wrap : bool
         What becomes of a number beyond 32 bits: its lowest 32 bits, or (False) the largest or smallest integer.
     """
-    number = np.rint(_single(values) * np.asarray(scale, np.float64)[..., None])
+    factor = np.asarray(scale, np.float64)[..., None]
+    if not (np.isfinite(factor) & (factor > 0)).all():
+        raise ValueError(f"scale must be positive and finite, got {scale!r:.80}; `block_scale` gives one")
+    number = np.rint(_single(values) * factor)
     fitted = (number + 2.0**31) % 2.0**32 - 2.0**31 if wrap else np.clip(number, -LARGEST - 1, LARGEST)
     return fitted.astype(np.int32)
 
@@ -82,7 +85,7 @@ def overflows(largest: float, workers: int, scale: ArrayLike) -> Any:
 
 
 def error_bound(workers: int, scale: ArrayLike) -> Any:
-    """Return the largest error of each element of a sum that did not overflow: n / (2 scale).
+    """Return the largest error of each element of a sum of float32 that did not overflow: n / (2 scale).
 
     Each worker rounds once, by 1/2 at most. By `block_scale` this is n^2 2^e / (2 (2^31 - 1)): an element much smaller
     than the largest of its block is lost. The products before and the quotient after are rounded to float64, which

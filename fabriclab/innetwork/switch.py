@@ -60,7 +60,8 @@ _TOOLS = {
 class Switch:
     """A program on a device: refused if it breaks a rule, with its use of stages and memory otherwise.
 
-    Leaves out the traffic manager, the time of a pass, and tables that change while packets come.
+    Leaves out the traffic manager, the time of a pass, tables that change while packets come, and what conditions and
+    small tables take of a stage.
 
     Parameters
     ----------
@@ -200,7 +201,13 @@ class Switch:
             code.lines += [f"{cell} = {n}" for cell, n in zip(cells.values(), new, strict=True)]
         for action, when in self.packet.actions:
             code.lines.append(f"drop = {'np.where' if many else 'choose'}({code.name(when)}, {action}, drop)")
-        fields = ", ".join(f"{f!r}: {code.name(self.packet.fields[f])}" for f in self.program.fields)
+        # A field that leaves has its bits and no more; one of 32 bits leaves as a number with a sign.
+        cut = {f: f" & {(1 << bits) - 1}" if bits < 32 else "" for f, bits in self.program.fields.items()}
+        fields = ", ".join(f"{f!r}: {code.name(self.packet.fields[f])}{mask}" for f, mask in cut.items())
+        for v in code.kept:
+            if 4 * len(v.entries) > self.device.memory:
+                need = f"a table of {len(v.entries)} entries needs {4 * len(v.entries)} B"
+                raise Refused(f"stage {v.ready - 1}: {need}; a stage has {self.device.memory} B")
         result = f"Outcome(drop, {{{fields}}}, {code.name(self.packet.payload, wide=True)})"
         return code.function(self.program.fields, result)
 

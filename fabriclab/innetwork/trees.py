@@ -39,8 +39,10 @@ class Mode:
         Operations of a job under way; inf where the network alone limits them.
     seconds : float
         Time of a switch for one operation, before it takes the next. [s]
-    wait : float
-        Mean time that an operation loses to retransmissions. [s]
+    again, timer : float
+        Probability that a host has to send an operation again, and the time after which it does, doubled each time [s].
+    ranks : int
+        Hosts whose packets an operation needs.
     part : float
         Of the rate of the links that it reaches. 0 < part <= 1
     host : float
@@ -51,7 +53,9 @@ class Mode:
     header: float = 0.0
     window: float = np.inf
     seconds: float = 0.0
-    wait: float = 0.0
+    again: float = 0.0
+    timer: float = 0.0
+    ranks: int = 1
     part: float = 1.0
     host: float = np.inf
 
@@ -62,6 +66,11 @@ class Mode:
             return cls(_fact("sharp2", "operation_payload"), part=_fact("sharp2", "streaming_part"))
         window = min(_fact("sharp3", "operations_per_group"), max(part * _fact("sharp3", "operations_per_switch"), 1.0))
         return cls(_fact("sharp3", "operation_payload"), 0.0, window // 1, _fact("sharp1", "operation_time"))
+
+    def wait(self, operations: float = 1) -> float:
+        """Return the mean time that the slowest of some operations loses to retransmissions [s]."""
+        some = (1 - (1 - self.again**k) ** (self.ranks * operations) for k in range(1, 64))
+        return self.timer * float(sum(2.0**k * p for k, p in enumerate(some)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +135,7 @@ class Tree(Value):
         """Return the rate at which the mode and the slowest link let a host send [B/s]."""
         m, rate = self.mode, float(self.fabric.capacity[[self.links, self.links ^ 1]].min())
         wire = m.payload + m.header
-        trip = wire * m.window / (self.round_trip(wire) + m.wait)
+        trip = wire * m.window / (self.round_trip(wire) + m.wait())
         return min(trip, wire / m.seconds if m.seconds else np.inf, m.part * rate, m.host * wire / m.payload)
 
 
@@ -206,7 +215,7 @@ def run(trees: Sequence[Tree], size: units.Quantity, *, lag: units.Quantity = 0.
     """Return when the all-reduce of each tree ends if all begin at once, and the bytes of each link.
 
     All links of a tree carry the array at one rate, as operations follow each other: the flow engine shares links among
-    trees. The first operation's way comes on top.
+    trees. The first operation's way comes on top, and what the slowest of a window loses to retransmissions.
 
     Parameters
     ----------
@@ -221,7 +230,8 @@ def run(trees: Sequence[Tree], size: units.Quantity, *, lag: units.Quantity = 0.
     sent = [total * (1 + t.mode.header / t.mode.payload) for t in trees]
     rows = [np.concatenate([t.links, t.links ^ 1]) for t in trees]
     first = [min(s, t.mode.payload + t.mode.header) for s, t in zip(sent, trees, strict=True)]
-    delay = [t.round_trip(p) - p / fabric.capacity[r].min() for t, p, r in zip(trees, first, rows, strict=True)]
+    delay = [t.round_trip(p) - p / fabric.capacity[r].min() + t.mode.wait(min(s // p, t.mode.window) if p else 0)
+             for t, p, r, s in zip(trees, first, rows, sent, strict=True)]  # fmt: skip
     source, target = np.transpose([(fabric.endpoint[t.ranks[0]], t.switches[-1]) for t in trees])
     flows = Flows.make(source, target, sent, lag=lag, limit=[t.limit() for t in trees])
     link, n = np.concatenate(rows), len(trees)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fabriclab.innetwork.aggregation import Worker
+from fabriclab.innetwork.aggregation import Chunk, Worker
 from fabriclab.innetwork.pipeline import DROP, REPLY
 from fabriclab.innetwork.switch import Switch
 
@@ -51,7 +51,7 @@ class Walk:
         self.names = sorted(self.switch.state)
         self.shapes = [self.switch.state[name].shape for name in self.names]
         self.cuts = np.cumsum([self.switch.state[name].size for name in self.names])[:-1]
-        self.known = {}
+        self.known, self.taken = {}, {}
 
     def at_switch(self, registers, worker, chunk):
         """Return (registers after, action, chunk of the answer, its value) of a packet that arrives."""
@@ -105,13 +105,22 @@ class Walk:
         registers, done, up, down, *faults = state
         chunk, total = down[w][i]
         down = put(down, w, down[w][:i] + down[w][i + 1 :])
-        if chunk < self.chunks and not done[w] >> chunk & 1:
-            if total != self.right[chunk]:
-                raise Wrong(f"worker {w} takes {total} for chunk {chunk}, whose sum is {self.right[chunk]}")
-            done = put(done, w, done[w] | 1 << chunk)
-            if chunk + self.slots < self.chunks:
-                up = put(up, w, (*up[w], chunk + self.slots))
-        return registers, done, up, down, *faults
+        after, sent = self.at_worker(w, done[w], chunk, total)
+        return registers, put(done, w, after), put(up, w, up[w] + sent), down, *faults
+
+    def at_worker(self, w, done, chunk, total):
+        """Return (what is done after, chunks sent) of an answer that arrives; the worker itself decides."""
+        key = w, done, chunk, total
+        if key not in self.taken:
+            worker = self.workers[w]
+            worker.done[:] = [done >> c & 1 for c in range(self.chunks)]
+            sent = worker.take(Chunk({"chunk": chunk}, np.array([total], np.int32)))
+            for c in np.flatnonzero(worker.done):
+                if not done >> c & 1 and worker.total[c, 0] != self.right[c]:
+                    raise Wrong(f"worker {w} takes {worker.total[c, 0]} for chunk {c}, whose sum is {self.right[c]}")
+            after = sum(1 << int(c) for c in np.flatnonzero(worker.done))
+            self.taken[key] = after, (sent.header["chunk"],) if sent else ()
+        return self.taken[key]
 
     def outstanding(self, done, w):
         """Return the chunks that worker w has sent and has no sum of."""

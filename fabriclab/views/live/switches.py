@@ -128,7 +128,7 @@ def quantisation(bits: int = 20, largest: int = 2, workers: int = 8) -> Live:
     Parameters
     ----------
     bits, largest, workers : int
-        The scale is two to the ``bits``, 8..36; one of the numbers is two to the ``largest``, 0..20, the others are
+        The scale is two to the ``bits``, 8..36; one of the numbers is two to the ``largest``, 2..20, the others are
         about 1; how many workers, 2..32.
     """
 
@@ -145,7 +145,7 @@ def quantisation(bits: int = 20, largest: int = 2, workers: int = 8) -> Live:
         said = text("live.quantisation.said", bits=bits, best=f"{error_bound(workers, agreed):.2g}", **figures)
         return curve("live.quantisation", "scale", "error", at, (error, bound), said)
 
-    return live_view("quantisation", locals(), scene, {"bits": Slider(8, 36), "largest": Slider(0, 20),
+    return live_view("quantisation", locals(), scene, {"bits": Slider(8, 36), "largest": Slider(2, 20),
                                                        "workers": Slider(2, 32)})  # fmt: skip
 
 
