@@ -120,7 +120,7 @@ def pool(slots: float = 16, delay: float = 1, jobs: int = 1) -> Live:
     return live_view("pool", locals(), scene, {"slots": Slider(8, 512), "delay": delays, "jobs": Slider(1, 8)})
 
 
-def quantisation(bits: int = 20, largest: int = 2, workers: int = 8) -> Live:
+def quantisation(bits: int = 20, largest: int = 3, workers: int = 8) -> Live:
     """Show the error of sums of floats as integers, against the scale by which the floats are multiplied.
 
     What leaves 32 bits stays at the largest or smallest integer.
@@ -128,7 +128,7 @@ def quantisation(bits: int = 20, largest: int = 2, workers: int = 8) -> Live:
     Parameters
     ----------
     bits, largest, workers : int
-        The scale is two to the ``bits``, 8..36; one of the numbers is two to the ``largest``, 2..20, the others are
+        The scale is two to the ``bits``, 8..36; one of the numbers is two to the ``largest``, 3..20, the others are
         about 1; how many workers, 2..32.
     """
 
@@ -145,7 +145,7 @@ def quantisation(bits: int = 20, largest: int = 2, workers: int = 8) -> Live:
         said = text("live.quantisation.said", bits=bits, best=f"{error_bound(workers, agreed):.2g}", **figures)
         return curve("live.quantisation", "scale", "error", at, (error, bound), said)
 
-    return live_view("quantisation", locals(), scene, {"bits": Slider(8, 36), "largest": Slider(2, 20),
+    return live_view("quantisation", locals(), scene, {"bits": Slider(8, 36), "largest": Slider(3, 20),
                                                        "workers": Slider(2, 32)})  # fmt: skip
 
 
