@@ -67,6 +67,20 @@ def test_a_write_and_a_read_move_bytes():
     assert a.mr.read(8, 64) == b"hello, b"
 
 
+@pytest.mark.parametrize("n", [8, 13])
+@pytest.mark.parametrize(("opcode", "told"), [(WRITE, e.IBV_WC_RDMA_WRITE), (READ, e.IBV_WC_RDMA_READ)])
+def test_what_was_done_before_moves_and_tells_the_same_again(opcode, told, n):
+    a, b = pair()
+    source, target = (a, b) if opcode == WRITE else (b, a)
+    for turn in range(3):
+        source.mr.write(bytes([turn + 1] * n), n)
+        a.qp.post_send(request(a, b, opcode, n=n, wr_id=turn))
+        (one,) = completions(a.scq)
+        assert (one.wr_id, one.status, one.opcode, one.byte_len) == (turn, OK, told, n)
+        assert source.mr.read(n, 0) == target.mr.read(n, 0) == bytes([turn + 1] * n)
+    assert (a.ctx.counters.transfers, a.ctx.counters.bytes) == (3, 3 * n)
+
+
 def test_counters_tell_what_moved_and_nothing_of_the_target():
     a, b = pair()
     outcome(a, request(a, b, n=1000))

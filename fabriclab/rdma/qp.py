@@ -167,7 +167,7 @@ class QP(Closes):
         at, to, n, told = piece.addr, wr.remote_addr, piece.length, None
         if wr.send_flags or self._all:
             told = _new(WC)
-            told.wr_id, told.opcode = wr.wr_id, 2 if op else 1
+            told.wr_id, told.opcode = wr.wr_id, w.TOLD[op]
             told.byte_len, told.qp_num, told.qp = n, self.qp_num, self
         changed = words[CHANGES] != mine or peer[CHANGES] != theirs
         outside = at < start or at + n > end or to < first or to + n > last
@@ -175,15 +175,13 @@ class QP(Closes):
         if changed or outside or full or self.posted != self.done or self.posted - self.retired >= room:
             return ring(self._lock, self.counters, wr, bad_wr, self._post_send)
         at, to = at - near, to - far  # to `append`, Python lets no other thread have a turn
+        source, target = self.own, self.peer
+        if op:  # a READ goes the other way
+            source, target, at, to = target, source, to, at
         if n == 8 and not (at | to) & 7:
-            if op:
-                words[at >> 3] = peer[to >> 3]
-            else:
-                peer[to >> 3] = words[at >> 3]
-        elif op:
-            self.own.bytes[at : at + n] = self.peer.bytes[to : to + n]
+            target.words[to >> 3] = source.words[at >> 3]
         else:
-            self.peer.bytes[to : to + n] = self.own.bytes[at : at + n]
+            target.bytes[to : to + n] = source.bytes[at : at + n]
         self.posted = self.done = self.posted + 1
         if told is not None:
             told.index = self.posted

@@ -18,7 +18,8 @@ from fabriclab.validate.tables import Model, Rows, errors, predict, regimes, sco
 _NATIVE = ("nvlink", "xgmi", "ib", "roce")
 _HEAD = """\
 Errors of predicted times. bw: sizes with at least half of the sweep's highest bandwidth; lat: those that take less than
-twice its shortest time; mid: all between. Each is the median of sweep medians; _p90: 90th percentile of points."""
+twice its shortest time, if it begins at 64 KiB or less; mid: all others. Each is a median of sweep medians; _p90: 90th
+percentile of points."""
 
 
 def excluded(sweep_id: str, size: Floats) -> Flags:
