@@ -336,7 +336,7 @@ def test_one_all_reduce_follows_another_on_one_switch(first, runs, slots, seed, 
     below = [Switch(Aggregator(2, 2 * slots, lanes=1, jobs=2, rack=r)) for r in range(2 * racks)]
     root = Switch(Aggregator(2 if racks else n, 2 * slots, lanes=1, jobs=2))
     for switch in (*below, root):  # as if so many chunks had been added
-        switch.state["seen_a"][:] = np.int64(first).astype(np.int32)
+        switch.state["seen_a"].reshape(32, -1)[: switch.program.workers] = np.int64(first).astype(np.int32)
     for job in range(2):
         at = first
         for chunks in runs:
