@@ -225,6 +225,12 @@ def test_what_cannot_be_a_tree_is_refused():
         Manager(star(4).without(nodes=[4])).start("a", [0, 1])
     with pytest.raises(ValueError, match="a name of its own and 0 < part <= 1, got 'a' and 2"):
         Manager(star(4)).start("a", [0, 1], part=2)
+    manager = Manager(star(4))
+    manager.start("a", [0, 1])
+    with pytest.raises(ValueError, match=r"job must be one that runs, got 'x'; give one of \['a'\]"):
+        manager.end("x")
+    with pytest.raises(ValueError, match="trees must be one or more, got none; `grow` makes one"):
+        run([], 8)
     half = star(4).without(links=[0])  # one way of a cable only
     with pytest.raises(NoPath):
         grow(half, [0, 1], PLAIN)

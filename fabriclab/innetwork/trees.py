@@ -237,6 +237,8 @@ def run(trees: Sequence[Tree], size: units.Quantity, *, lag: units.Quantity = 0.
     lag : float or str
         Software time of a host. [s]
     """
+    if not trees:
+        raise ValueError("trees must be one or more, got none; `grow` makes one, and a Manager one for each job")
     total, fabric, trees = units.size(size), trees[0].fabric, shared(trees)
     sent = [total * (1 + t.mode.header / t.mode.payload) for t in trees]
     rows = [np.concatenate([t.links, t.links ^ 1]) for t in trees]
@@ -330,6 +332,8 @@ class Manager:
 
     def end(self, job: str) -> tuple[Tree, float]:
         """Give back what a job holds; return its tree and its part."""
+        if job not in self.jobs:
+            raise ValueError(f"job must be one that runs, got {job!r}; give one of {[*self.jobs]}, or start it first")
         return self.jobs.pop(job), self.parts.pop(job)
 
     def fail(self, node: int) -> Mapping[str, Tree | None]:
