@@ -99,6 +99,7 @@ class Switch:
         if self.stages > self.device.stages:
             raise Refused(f"stage {self.stages}: {self.device.name} has {self.device.stages} stages; shorten the chain")
         self._one, self._many = self._compile(many=False), self._compile(many=True)
+        self._where = self._cells_of()
         self.clear()
 
     def clear(self) -> None:
@@ -173,7 +174,7 @@ class Switch:
         if words.shape[1:] != (self.program.lanes,):
             raise ValueError(f"packets carry {self.program.lanes} values each, not an array of shape {words.shape}")
         narrow = {f: c.astype(np.int32) for f, c in columns.items()}  # which wraps
-        turn = _turns(self._keys(narrow, len(words)), len(words))
+        turn = _turns(self._where and self._where(None, narrow, None, None), len(words))
         parts = []
         order, drop = np.argsort(turn, kind="stable"), np.full(len(words), DROP)
         for at in np.split(order, np.flatnonzero(np.diff(turn[order])) + 1):
@@ -211,14 +212,13 @@ class Switch:
         result = f"Outcome(drop, {{{fields}}}, {code.name(self.packet.payload, wide=True)})"
         return code.function(self.program.fields, result)
 
-    def _keys(self, fields: Mapping[str, Words], n: int) -> list[Words] | None:
-        """Return which cell of each register each packet accesses; None if that depends on what registers hold."""
+    def _cells_of(self) -> Callable[..., list[Words]] | None:
+        """Return a function that tells the cells that packets access; None if that depends on what registers hold."""
         if any(_depends(r.index) for r in self.accessed):
             return None
         code = _Code(many=True)
-        result = f"[{', '.join(code.name(r.index) for r in self.accessed)}]"
-        found = code.function(self.program.fields, result)(None, fields, None, None)
-        return [np.broadcast_to(key, n) for key in found]
+        result = f"[{', '.join(dict.fromkeys(code.name(r.index) for r in self.accessed))}]"
+        return code.function(self.program.fields, result)
 
 
 class _Code:
@@ -276,13 +276,16 @@ def _turns(keys: list[Words] | None, n: int) -> Ints:
     """Return for each packet in which turn it may run: after all earlier ones with which it shares a cell."""
     if keys is None:
         return np.arange(n)
+    groups = []
+    for key in keys:
+        key = np.broadcast_to(key, n)
+        order = np.argsort(key, kind="stable")
+        first = np.flatnonzero(np.append(True, np.diff(key[order])))
+        of_cell = np.repeat(np.arange(first.size), np.diff(np.append(first, n)))
+        groups.append((order, np.arange(n) - first[of_cell] - 2 * n * of_cell))
     turn, before = np.zeros(n, np.int64), np.full(n, -1)
     while np.any(turn != before):
         before = turn.copy()
-        for key in keys:  # along the packets of one cell, turns grow
-            order = np.argsort(key, kind="stable")
-            first = np.flatnonzero(np.diff(key[order], prepend=-1))
-            of_cell = np.repeat(np.arange(first.size), np.diff(first, append=n))
-            place = np.arange(n) - first[of_cell]
-            turn[order] = np.maximum.accumulate(turn[order] - place + of_cell * 2 * n) - of_cell * 2 * n + place
+        for order, place in groups:  # along the packets of one cell, turns grow
+            turn[order] = np.maximum.accumulate(turn[order] - place) + place
     return turn
