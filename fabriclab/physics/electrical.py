@@ -55,9 +55,9 @@ def loss(frequency: Numbers, length: Numbers, gauge: Numbers = 26) -> Floats:
 def reach(symbol_rate: Numbers, budget: float, gauge: Numbers = 26) -> Floats:
     """Return how long [m] a cable may be for a loss ``budget`` [dB] of the cable at half of the symbol rate; 0 if none.
 
-    With the 19.75 dB of 100 Gb/s Ethernet lanes it gives 2.5 m where the standard and products have 2 m (+27%), and
-    1.5 m at 200 Gb/s lanes where the standard has 1.0 (+48%): too far, the farther the rate is from what was
-    fitted.
+    Budgets are in ``catalog.link_physics``, such as ``["cr-100g"]["loss_budget"].value``. With those of Ethernet it
+    gives 3.4 m at lanes of 50 Gb/s where the standard has 3 m (+15%), 2.5 at 100 Gb/s for 2 (+27%), and 1.5 at
+    200 Gb/s, with the same budget, for 1.0 (+48%): too far, the more so the farther the rate is from what was fitted.
     """
     f = si(symbol_rate, "frequency", "symbol_rate", 1e6) / 2
     return np.maximum(budget - loss(f, 0.0, gauge), 0) / (loss(f, 1.0, gauge) - loss(f, 0.0, gauge))
@@ -93,8 +93,9 @@ def beachfront(interface: str, edge: units.Quantity = "1 mm", lane_rate: units.Q
     """Return the rate [B/s] of one direction that an edge of a chip, or of a faceplate, carries.
 
     Edge times published density, in proportion to the rate of a lane [B/s] (that of the source unless given): the
-    pitch of bumps, fibres and cages stays. 1% below 5.27 Tb/s/mm in both directions measured on UCIe 2.5D at
-    16 Gb/s. The figures of LR, co-packaged and pluggable parts are from memory, not confirmed.
+    pitch of bumps, fibres and cages stays. 1 to 2% below 5.27 Tb/s/mm in both directions measured on UCIe 2.5D at
+    16 Gb/s and what UCIe has for 4 Gb/s. The figures of LR, co-packaged and pluggable parts are from memory, not
+    confirmed.
 
     Examples
     --------

@@ -68,7 +68,8 @@ def link(distance: Numbers, *, eirp: Numbers | None = None, gain: Numbers | None
          bandwidth: units.Quantity | None = None) -> Link:  # fmt: skip
     """Return what arrives over a distance, and the most that one channel could carry.
 
-    Shannon's rate is a bound for perfect coding: the 6.76 Gb/s of 802.11ad at 2 m are a sixth of it.
+    Shannon's rate is a bound for perfect coding: the 6.76 Gb/s of 802.11ad at 2 m are a sixth of it. Noise figure,
+    implementation loss and horn gain are the catalog's, from memory and not confirmed.
 
     Parameters
     ----------
