@@ -19,7 +19,6 @@ _MEDIA = {
     "fibre": ((_M, "dr4x2", "reach_max"), (_M, "dr4x2", "power_max"), (_M, "dr8", "price")),
     "long fibre": ((_M, "fr4x2", "reach_max"), (_P, "long", "power"), (_P, "long", "price")),
 }
-_COPPER = ("copper", "active copper")
 _PORT, _MODULE = "400 Gb/s", "800 Gb/s"  # source: catalog media, sr4 and dr4x2
 
 
@@ -105,8 +104,7 @@ def hall(fabric: Fabric, by: str = "power", media: Sequence[str] = ("copper", "f
     """
     a, b = fabric.source[::2], fabric.target[::2]
     ports, most = np.maximum(fabric.ports[::2], 1), np.maximum(fabric.capacity[::2], fabric.capacity[1::2])
-    nics = [code for code, kind in enumerate(fabric.kinds) if kind in ("nic", "host")]
-    end = ~fabric.transit | np.isin(fabric.kind, nics)
+    end = ~fabric.transit | np.isin(fabric.kind, [i for i, kind in enumerate(fabric.kinds) if kind in ("nic", "host")])
     end[fabric.endpoint] = True
     live = (fabric.length[::2] > 0) & (most > 0)
     every = np.stack([fabric.length[::2], most / ports, end[a] + 1.0 * end[b]], axis=1)[live]
@@ -114,7 +112,7 @@ def hall(fabric: Fabric, by: str = "power", media: Sequence[str] = ("copper", "f
     cases, which = np.unique(every, axis=0, return_inverse=True)
     for (far, rate, single), n in zip(cases.tolist(), np.bincount(which, ports[live]).tolist(), strict=True):
         link = choose(far, rate, by, [m for m in media if m != "active copper" or not single])
-        own, light = rate / units.rate(_PORT), link.medium not in _COPPER
+        own, light = rate / units.rate(_PORT), link.medium not in ("copper", "active copper")
         watts = link.power + light * single * (own * fact("sr4", "power_max", _M) - link.power / 2)
         dollars = link.price + light * single * (own * fact("400g", "price", _M) - link.price / 2)
         cables, power, price = out.get(link.medium, (0, 0.0, 0.0))
