@@ -1,0 +1,25 @@
+"""What a link can do, each with its source and its limits: coding, copper, light, radio, and the medium of each cable.
+
+Examples
+--------
+>>> from fabriclab import physics
+>>> physics.media.choose("2 m", "800 Gb/s").medium
+'copper'
+"""
+
+import importlib
+from types import ModuleType
+
+__all__ = ["coding", "electrical", "media", "optical", "wireless"]
+
+
+def __getattr__(name: str) -> ModuleType:
+    """Import a module on first use."""
+    if name not in __all__:
+        raise AttributeError(f"fabriclab.physics has no {name!r}; its modules are {', '.join(__all__)}")
+    return importlib.import_module(f"{__name__}.{name}")
+
+
+def __dir__() -> list[str]:
+    """Return the modules, for completion."""
+    return sorted(__all__)

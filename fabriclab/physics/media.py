@@ -1,0 +1,120 @@
+"""Which medium on which cable: the least power or price under reach, and what that makes for a hall."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from fabriclab import units
+from fabriclab.core import Fabric, texts
+from fabriclab.physics._facts import fact
+
+# Medium -> table, part and attribute of its reach, of the power and of the price of one end at 800 Gb/s. A single
+# port at a NIC has a module of its own.
+_M, _P = "media", "link_physics"
+_MEDIA = {
+    "copper": ((_M, "dac800", "reach_max"), (_P, "copper", "power"), (_P, "copper", "price")),
+    "active copper": ((_M, "acc800", "reach_max"), (_M, "acc800", "power"), (_P, "active", "price")),
+    "multimode": ((_M, "sr4x2", "reach_max"), (_M, "sr4x2", "power_max"), (_P, "multimode", "price")),
+    "fibre": ((_M, "dr4x2", "reach_max"), (_M, "dr4x2", "power_max"), (_M, "dr8", "price")),
+    "long fibre": ((_M, "fr4x2", "reach_max"), (_P, "long", "power"), (_P, "long", "price")),
+}
+_PORT, _MODULE = "400 Gb/s", "800 Gb/s"  # source: catalog media, sr4 and dr4x2
+
+
+class Choice(NamedTuple):
+    """A medium, what both ends of a link draw [W] and cost [USD], and how far it reaches [m]."""
+
+    medium: str
+    power: float
+    price: float
+    reach: float
+
+
+def choose(length: units.Quantity, rate: units.Quantity = _PORT, by: str = "power",
+           media: Sequence[str] = tuple(_MEDIA)) -> Choice:  # fmt: skip
+    """Return the medium of least power or price that reaches, for a link of one ``rate`` between two switches.
+
+    A link takes its share of modules of 800 Gb/s. Prices of copper, multimode and long fibre, and the power of long
+    fibre, are from memory, not confirmed; fibre itself, spares and cooling are left out. Every reach is a data
+    sheet's, at lanes of 100 Gb/s: slower lanes reach farther in copper (`fabriclab.physics.electrical.reach`).
+
+    Parameters
+    ----------
+    length : float or str
+        [m]
+    rate : float or str
+        Of one direction, at most 800 Gb/s. [B/s]
+    by : str
+        ``"power"`` or ``"price"``; the other one decides between equals.
+    media : sequence of str
+        Some of copper, active copper, multimode, fibre and long fibre.
+
+    Raises
+    ------
+    ValueError
+        If no medium serves the length or the rate; the text names the nearest that does.
+
+    Examples
+    --------
+    >>> [choose(x, "800 Gb/s").medium for x in ("2 m", "3 m", "30 m", "80 m", "2 km")]
+    ['copper', 'active copper', 'multimode', 'fibre', 'long fibre']
+    """
+    far, fast, whole = units.length(length, "length"), units.rate(rate, "rate"), units.rate(_MODULE)
+    units.choice(by, "by", ("power", "price"))
+    if not media:
+        raise ValueError(f"media must name at least one of {', '.join(_MEDIA)}, got none")
+    known = [_option(units.choice(m, "medium", _MEDIA), min(fast / whole, 1.0)) for m in texts(media, "media")]
+    fits = [option for option in known if option.reach >= far]
+    if fast > whole or not fits:
+        best = min(fits, key=lambda o: o.power) if fits else max(known, key=lambda o: o.reach)
+        msg = f"no medium serves {units.format_rate(fast)} over {far:g} m; nearest is {best.medium}: "
+        msg += f"{_MODULE} over {best.reach:g} m; "
+        raise ValueError(msg + ("take several links" if fits else "shorten the cable, or allow more media"))
+    return min(fits, key=lambda o: (getattr(o, by), o.power, o.price))
+
+
+def _option(medium: str, share: float) -> Choice:
+    """Return a medium with the power and price of both ends, of which a link uses a share."""
+    far, watts, dollars = (fact(part, attribute, table) for table, part, attribute in _MEDIA[medium])
+    return Choice(medium, 2 * share * watts, 2 * share * dollars, far)
+
+
+def hall(fabric: Fabric, by: str = "power", media: Sequence[str] = ("copper", "fibre")
+         ) -> dict[str, tuple[int, float, float]]:  # fmt: skip
+    """Return, for each medium chosen, the cables of a fabric, their power [W] and their price [USD].
+
+    Each cable gets what `choose` takes for its length and the rate of a port; at a NIC a module for one port, and no
+    active copper, whose splitters are gone. Cables without length (boards) or capacity are not counted.
+    Lengths are those of the fabric: `fabriclab.economics.floor_plan` gives them.
+
+    Parameters
+    ----------
+    fabric : Fabric
+        With lengths of its cables.
+    by, media
+        As `choose` takes them; those of the running case unless given: with all five the hall of the case draws 27 kW.
+
+    Examples
+    --------
+    >>> from fabriclab import topologies
+    >>> case = topologies.build("rail_optimised", expand=False)
+    >>> {medium: (cables, round(watts)) for medium, (cables, watts, _) in hall(case).items()}
+    {'fibre': (2048, 35328)}
+    """
+    a, b = fabric.source[::2], fabric.target[::2]
+    ports, most = np.maximum(fabric.ports[::2], 1), np.maximum(fabric.capacity[::2], fabric.capacity[1::2])
+    end = ~fabric.transit | np.isin(fabric.kind, [i for i, kind in enumerate(fabric.kinds) if kind in ("nic", "host")])
+    end[fabric.endpoint] = True
+    live = (fabric.length[::2] > 0) & (most > 0)
+    every = np.stack([fabric.length[::2], most / ports, end[a] + 1.0 * end[b]], axis=1)[live]
+    out: dict[str, tuple[int, float, float]] = {}
+    cases, which = np.unique(every, axis=0, return_inverse=True)
+    for (far, rate, single), n in zip(cases.tolist(), np.bincount(which, ports[live]).tolist(), strict=True):
+        link = choose(far, rate, by, [m for m in media if m != "active copper" or not single])
+        own, light = rate / units.rate(_PORT), link.medium not in ("copper", "active copper")
+        watts = link.power + light * single * (own * fact("sr4", "power_max", _M) - link.power / 2)
+        dollars = link.price + light * single * (own * fact("400g", "price", _M) - link.price / 2)
+        cables, power, price = out.get(link.medium, (0, 0.0, 0.0))
+        out[link.medium] = cables + int(n), power + n * watts, price + n * dollars
+    return out
