@@ -17,7 +17,7 @@ __version__ = "0.1.0"
 
 _SUBMODULES = (
     "catalog checks collectives core economics engines errors exercises gpudirect importers innetwork lower measure "
-    "metrics operations rdma registry routing simulation topologies tuner units validate views workload"
+    "metrics operations physics rdma registry routing simulation topologies tuner units validate views workload"
 ).split()
 _NAMES = {
     "catalog": "case", "engines": "run", "simulation": "simulate sweep", "tuner": "estimate", "views": "draw",
