@@ -11,16 +11,13 @@ Examples
 4.5
 """
 
-import numpy as np
-from numpy.typing import NDArray
+import math
 
 from fabriclab import units
 from fabriclab.units import Quantity
 
-Number = float | NDArray[np.float64]
 
-
-def duty(hold: Number, reconfiguration: Number) -> Number:
+def duty(hold: float, reconfiguration: float) -> float:
     """Return the share of time in which a circuit carries bytes: ``hold`` [s] after each ``reconfiguration`` [s]."""
     return hold / (hold + reconfiguration)
 
@@ -44,4 +41,4 @@ def break_even(circuit: Quantity, reconfiguration: Quantity, packets: Quantity, 
     """
     fast, slow = units.rate(circuit), units.rate(packets)
     late = units.time(reconfiguration) - units.time(latency)
-    return 0.0 if late <= 0 and fast >= slow else late / (1 / slow - 1 / fast) if fast > slow else np.inf
+    return 0.0 if late <= 0 and fast >= slow else late / (1 / slow - 1 / fast) if fast > slow else math.inf
