@@ -1,6 +1,7 @@
 """Quantum links as density matrices: what Bob can learn, what a pair is worth, and how many pairs a fibre gives.
 
-States are (4, 4) density matrices of Alice's and Bob's qubit. Held against published links that set nothing here:
+States are (4, 4) density matrices of Alice's and Bob's qubit. Held against published links; what a row names as given
+sets constants, nothing else does:
 
 =========================================  ========  ==========  ======
 what                                       model     published   error
