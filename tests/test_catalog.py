@@ -10,8 +10,8 @@ from fabriclab.catalog.tables import data_rows
 from fabriclab.core.spec import Spec
 
 TABLES = (
-    "accelerators", "link_physics", "links", "measured", "media", "memory_path", "nccl_model", "nics", "rdma",
-    "reliability", "switches", "systems", "wireless60",
+    "accelerators", "emerging", "link_physics", "links", "measured", "media", "memory_path", "nccl_model", "nics",
+    "rdma", "reliability", "roadmap", "switches", "systems", "wireless60",
 )  # fmt: skip
 COLUMNS = "id,name,attribute,value,unit,direction,kind,source,date,confidence,licence,note".split(",")
 ALL = [(t, s) for t in TABLES for s in getattr(catalog, t).specs]
@@ -34,8 +34,9 @@ def test_shape():
     assert catalog.tables() == TABLES
     counts = {t: len(getattr(catalog, t).specs) for t in TABLES}
     assert counts == {
-        "accelerators": 107, "link_physics": 64, "links": 133, "measured": 57, "media": 24, "memory_path": 62,
-        "nccl_model": 67, "nics": 27, "rdma": 24, "reliability": 21, "switches": 87, "systems": 102, "wireless60": 20,
+        "accelerators": 107, "emerging": 64, "link_physics": 64, "links": 133, "measured": 57, "media": 24,
+        "memory_path": 62, "nccl_model": 67, "nics": 27, "rdma": 24, "reliability": 21, "roadmap": 42, "switches": 87,
+        "systems": 102, "wireless60": 20,
     }  # fmt: skip
     assert all(list(row) == COLUMNS for t in TABLES for row in data_rows(t))
     assert catalog.links is catalog.links

@@ -1,4 +1,4 @@
-"""What a link can do, each with its source and its limits: coding, copper, light, radio, and the medium of each cable.
+"""What links, memory and emerging parts can do, each with its source and its limits.
 
 Examples
 --------
@@ -10,7 +10,9 @@ Examples
 import importlib
 from types import ModuleType
 
-__all__ = ["coding", "electrical", "media", "optical", "wireless"]
+__all__ = [
+    "coding", "electrical", "media", "memory", "optical", "photonic", "quantum", "switching", "wireless",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> ModuleType:

@@ -1,0 +1,182 @@
+"""Memory tiers over loads and stores: latency from the parts of a path, rate from flits and from lines in flight.
+
+CXL.io is PCIe (set-up and DMA), CXL.mem lets a host load and store device memory, CXL.cache lets a device cache host
+memory. Pooling (2.0) gives slices of one box to hosts, sharing (3.x) the same bytes to several.
+
+Held against ByteDance's raw logs (Sapphire Rapids, one expander on x16, two DDR5 channels) and two later papers. The
+load of one idle expander and the lines of a thread are set by it; the rest is not:
+
+====================================  ==========  ==========  =======
+what                                  model       published   error
+====================================  ==========  ==========  =======
+reads of one x16 link                 47.4 GB/s   48.0 GB/s   -1 %
+two threads                           19.6 GB/s   19.1 GB/s   +3 %
+load while 16 threads read            809 ns      803 ns      +1 %
+another expander over its local DDR   2.53        2.18        +16 %
+expander behind a switch              314 ns      600 ns      -48 %
+====================================  ==========  ==========  =======
+
+The last row is where the model breaks: switch parts of Pond are targets, and first switched boxes are far above them.
+Of the flits only the formats are used, from memory of the standard, not confirmed.
+
+Examples
+--------
+>>> round(1e9 * load("CXL")), round(1e9 * load("ddr port port controller retimer"))
+(244, 264)
+>>> mesi([("device", "load"), ("host", "store")])[1]
+(('M', 'I'), ('SnpInv', 'RspIHitSE'))
+"""
+
+from collections.abc import Iterable, Mapping
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fabriclab import catalog, units
+
+LINE = 64  # bytes of a cache line, by definition of the protocols
+Number = float | NDArray[np.float64]
+Table = Mapping[str, tuple[float, ...]]
+TIERS = {"HBM": "hbm", "DDR": "ddr", "remote socket": "ddr socket", "CXL": "ddr port port controller",
+         "CXL switch": "ddr port port controller switch"}  # fmt: skip
+_RATES = {"HBM": ("accelerators", "h100", "hbm_bandwidth"), "DDR": ("emerging", "ddr-2", "bandwidth"),
+          "remote socket": ("memory_path", "upi-spr", "bandwidth")}  # fmt: skip
+
+
+def load(path: str) -> float:
+    """Return the latency [s] of one idle load: the sum of the parts of ``path``, there and back.
+
+    Parameters
+    ----------
+    path : str
+        A name of `TIERS`, or parts with blanks between: ddr (of a core), hbm (of a GPU), socket, port, controller,
+        retimer, switch.
+    """
+    return sum(catalog.value("emerging", "cxl-path", part) for part in TIERS.get(path, path).split())
+
+
+def tier(name: str) -> tuple[float, float]:
+    """Return latency of a load [s] and rate of reads [B/s] of one of `TIERS`: an H100's HBM, and what a socket reaches.
+
+    DDR is two channels, one quarter of a socket; the remote socket is what NCCL plans with; a tier of CXL is one x16.
+    """
+    facts = _RATES.get(units.choice(name, "tier", TIERS))
+    return load(name), catalog.value(*facts) if facts else read_rate()
+
+
+def read_rate(flit: str = "flit68", link: str = "cxl2.0") -> float:
+    """Return the most that reads get from an x16 link [B/s]: a line is four slots of a flit, its header is one.
+
+    One header for each line is assumed; headers that serve two give up to 11 % more. CXL 3 has ``"flit256"``.
+    """
+    slots, size, coding = (catalog.value("emerging", flit, key) for key in ("slots", "size", "coding"))
+    return catalog.value("links", link, "x16_raw_bandwidth") * coding * slots / 5 * LINE / size
+
+
+def throughput(lines: Number, latency: Number, peak: Number = np.inf) -> Number:
+    """Return the rate [B/s] of ``lines`` loads in flight, each ``latency`` [s], at most ``peak`` (Little's law)."""
+    return np.asarray(np.minimum(lines * LINE / latency, peak))
+
+
+def loaded(lines: Number, latency: Number, peak: Number) -> Number:
+    """Return the latency [s] of a load among ``lines`` in flight: idle, or what ``peak`` [B/s] takes for them."""
+    return np.asarray(np.maximum(latency, lines * LINE / peak))
+
+
+def place(objects: Table, tiers: Table) -> tuple[dict[str, dict[str, float]], float]:
+    """Return which share of each object lies in which tier, and the time of a step [s].
+
+    The objects of a step are read one after another. Objects may be cut: fastest tier first, hottest bytes first. This
+    finds a placement whenever there is one; it is the least time where no needed rate shuts a tier that has room.
+
+    Parameters
+    ----------
+    objects : mapping of str to tuple
+        Size [B], > 0; bytes touched in a step [B]; least rate of a tier that may hold it [B/s], 0 for any.
+    tiers : mapping of str to tuple
+        Room [B] and rate [B/s].
+
+    Raises
+    ------
+    ValueError
+        If an object finds no room in the tiers that are fast enough.
+    """
+    fast, room = sorted(tiers, key=lambda t: -tiers[t][1]), {t: tiers[t][0] for t in tiers}
+    shares: dict[str, dict[str, float]] = {}
+    choices = {name: [t for t in fast if tiers[t][1] >= objects[name][2]] for name in objects}
+    for name in sorted(objects, key=lambda o: (len(choices[o]), -objects[o][1] / objects[o][0])):
+        size, left, shares[name] = objects[name][0], objects[name][0], {}
+        for tier in choices[name]:
+            if part := min(left, room[tier]):
+                room[tier], left, shares[name][tier] = room[tier] - part, left - part, part / size
+        if left > 0:
+            raise ValueError(f"{name} must fit into {choices[name]}, got {left:g} B too much; add room or a fast tier")
+    return shares, sum(objects[o][1] * part / tiers[t][1] for o in shares for t, part in shares[o].items())
+
+
+def bought(demand: NDArray[np.float64], pool: int = 1, spill: float = 0.01) -> float:
+    """Return the memory bought [B] so that each pool of ``pool`` hosts spills in a share ``spill`` of the time.
+
+    What is bought above the mean demand is stranded. Left out: slices, and the copy when a host gives memory back.
+
+    Parameters
+    ----------
+    demand : array_like
+        Bytes wanted at each time by each host. (times, hosts), hosts a multiple of ``pool``
+    """
+    wanted = np.asarray(demand, dtype=float)
+    if wanted.ndim != 2 or wanted.shape[1] % units.count(pool, "pool"):
+        raise ValueError(f"demand must be (times, hosts) with hosts a multiple of pool = {pool}, got {wanted.shape}")
+    return float(np.quantile(wanted.reshape(len(wanted), -1, pool).sum(axis=2), 1 - spill, axis=0).sum())
+
+
+def bought_normal(mean: float, deviation: float, hosts: int, pool: int = 1, spill: float = 0.01) -> float:
+    """Return `bought` for independent normal demand: the margin of a pool grows with the root of its hosts only.
+
+    From the stranding that Pond saw (median 10 %, 95th percentile 25 %) pools of 16 save 11 % of the memory; Pond
+    saved 7 %, for what cannot bear the latency stays out of the pool, and hosts peak together.
+    """
+    return float(hosts * (mean + NormalDist().inv_cdf(1 - spill) * deviation / pool**0.5))
+
+
+def mesi(accesses: Iterable[tuple[str, str]]) -> list[tuple[tuple[str, str], tuple[str, ...]]]:
+    """Return for each access of one line the states of (host, device) and the messages of CXL.cache on the link.
+
+    Home of the line is the host's memory (Type 1, or Type 2 on host memory). Left out: evictions, and device memory.
+
+    Parameters
+    ----------
+    accesses : iterable of (str, str)
+        Who (``"host"``, ``"device"``) and what (``"load"``, ``"store"``).
+    """
+    state, trace = {"host": "I", "device": "I"}, list[tuple[tuple[str, str], tuple[str, ...]]]()
+    for who, what in accesses:
+        store = units.choice(what, "access", ("load", "store")) == "store"
+        other = "host" if units.choice(who, "agent", state) == "device" else "device"
+        mine, theirs, to, messages = state[who], state[other], "I" if store else "S", list[str]()
+        if mine == "I" or (store and mine == "S"):
+            if who == "device":
+                messages = ["RdOwn" if store else "RdShared", "GO", *["Data"] * (mine == "I")]
+            elif theirs in "EM" or (store and theirs == "S"):
+                answer = [f"Rsp{to}FwdM", "Data"] if theirs == "M" else [f"Rsp{to}HitSE"]
+                messages = ["SnpInv" if store else "SnpData", *answer]
+            state[other] = "I" if theirs == "I" else to
+        state[who] = "M" if store else mine if mine != "I" else "E" if theirs == "I" else "S"
+        trace.append(((state["host"], state["device"]), tuple(messages)))
+    return trace
+
+
+def queue_messages(items: int, batch: int = 1) -> tuple[int, int]:
+    """Return the messages on the link that hand ``items`` lines to a device: by coherent loads, and by DMA.
+
+    DMA has a doorbell, a descriptor's read and its answer for each ``batch``; for each item the read of its data, the
+    answer, and one completion. A device that polls an empty queue, and the interrupt, are left out.
+    """
+    trace = mesi([("host", "store"), ("device", "load")] * units.count(items, "items"))
+    return sum(len(messages) for _, messages in trace), 3 * -(-items // units.count(batch, "batch")) + 3 * items
+
+
+def moved(size: float, share: float, record: float = LINE) -> tuple[float, float]:
+    """Return the bytes that cross the link to touch ``share`` of ``size`` [B] in records: by lines, by bulk copy."""
+    return float(min(size, round(size * share / record) * -(-record // LINE) * LINE)), float(size)

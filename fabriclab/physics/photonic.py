@@ -1,0 +1,120 @@
+"""Photonic computing: what a mesh of Mach-Zehnder interferometers multiplies, how exactly, and what its ends cost.
+
+One figure sets the noise: random unitaries of a chip of 20 modes (fidelity 0.974, so 0.10 rad a phase). Held: the
+SU(4) core of another chip, 0.997 for 0.998 published (error -0.1 %), and permutations on the chip of 20 modes, 0.976
+for 0.995 (-2 %), where the model breaks: what is fully open or shut is set far better than the rest. Fidelity is the
+mean over inputs of the sum of |u| |v|, as in both papers.
+
+An interferometer is two 50:50 couplers around one phase, with a second phase before them. n modes need n (n - 1) / 2 of
+them for any unitary matrix (Reck et al., PRL 73, 1994); any other matrix is two meshes with attenuators between them.
+
+Examples
+--------
+>>> import numpy as np
+>>> phases, out = settings(np.eye(3)[[1, 2, 0]])
+>>> phases.shape, out.shape
+((3, 2), (3,))
+>>> float(io(128, 128, 1e9, 0.0, cores=4)[0])  # the published processor counts 65.5e12
+65536000000000.0
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fabriclab import units
+
+Complex = NDArray[np.complex128]
+Float = NDArray[np.float64]
+
+
+def _mzi(theta: float, phi: float) -> Complex:
+    s, c, e = np.sin(theta / 2), np.cos(theta / 2), np.exp(1j * phi)
+    return np.asarray(1j * np.exp(0.5j * theta) * np.array([[e * s, c], [e * c, -s]]))
+
+
+def _places(n: int) -> list[tuple[int, int]]:
+    """Return (row that it clears, upper mode) of each interferometer, in the order in which light meets them."""
+    return [(row, mode) for row in range(n - 1, 0, -1) for mode in range(row)]
+
+
+def settings(unitary: ArrayLike) -> tuple[Float, Float]:
+    """Return the phases of the triangular mesh that is ``unitary``: (n (n - 1) / 2, 2) inside and before, (n,) behind.
+
+    Parameters
+    ----------
+    unitary : array_like
+        Square, complex. (n, n)
+
+    Returns
+    -------
+    tuple of ndarray
+        Phases [rad]; `mesh` gives the matrix back within 1e-12.
+
+    Raises
+    ------
+    ValueError
+        If the matrix is not unitary.
+    """
+    work = np.array(unitary, dtype=complex)
+    n = len(work)
+    if work.shape != (n, n) or not np.allclose(work @ work.conj().T, np.eye(n), atol=1e-9):
+        raise ValueError(f"unitary must have orthonormal rows (n, n), got {work.shape}; for any other use product")
+    phases = np.zeros((n * (n - 1) // 2, 2))
+    for i, (row, mode) in enumerate(_places(n)):
+        a, b = work[row, mode : mode + 2]
+        phases[i] = 2 * np.arctan2(abs(b), abs(a)), np.angle(a) - np.angle(b) + np.pi
+        work[:, mode : mode + 2] = work[:, mode : mode + 2] @ _mzi(*phases[i]).conj().T
+    return phases, np.angle(np.diag(work))
+
+
+def mesh(phases: Float, out: Float) -> Complex:
+    """Return the matrix (n, n) of a triangular mesh with these phases [rad]."""
+    light = np.eye(len(out), dtype=complex)
+    for (_, mode), pair in zip(_places(len(out)), phases, strict=True):
+        light[mode : mode + 2] = _mzi(*pair) @ light[mode : mode + 2]
+    return np.asarray(np.exp(1j * out)[:, None] * light)
+
+
+def disturb(phases: Float, sigma: float, bits: int, rng: np.random.Generator) -> Float:
+    """Return phases set with ``bits`` over 2 pi (48 is as good as exact) and normal noise of ``sigma`` [rad]."""
+    step = 2 * np.pi / 2 ** units.count(bits, "bits", 1, 48)
+    return np.asarray(np.round(phases / step) * step + sigma * rng.standard_normal(phases.shape))
+
+
+def product(matrix: ArrayLike, vectors: Complex, noise: Callable[[Float], Float], leak: float = 0.0) -> Complex:
+    """Return ``matrix @ vectors`` as two meshes with ``noise`` compute it, a wavelength for each column.
+
+    The singular values sit between the meshes as exact attenuators. All wavelengths meet the same phases, so their
+    errors are common. Left out: loss, unequal couplers, heat that spreads, and noise of detectors.
+
+    Parameters
+    ----------
+    matrix, vectors : array_like, ndarray
+        (m, n) and (n, w).
+    noise : callable
+        From phases to phases, such as ``lambda x: disturb(x, 0.01, 8, rng)``.
+    leak : float
+        Part of the amplitude of a wavelength that lands in each neighbour.
+    """
+    left, scale, right = np.linalg.svd(np.asarray(matrix))
+    a, b = (mesh(*map(noise, settings(side))) for side in (left, right))
+    near = np.eye(np.shape(vectors)[1], k=1)
+    out = a[:, : len(scale)] * scale @ (b @ vectors)[: len(scale)]
+    return np.asarray(out + leak * out @ (near + near.T))
+
+
+def effective_bits(exact: ArrayLike, actual: ArrayLike) -> float:
+    """Return log2 of the RMS of ``exact`` over the RMS of the error: the bits of a product that can be trusted."""
+    wrong = np.linalg.norm(np.asarray(actual) - exact)
+    return float(np.log2(np.linalg.norm(exact) / wrong)) if wrong else np.inf
+
+
+def io(rows: int, columns: int, clock: float, conversion: float, cores: int = 1) -> tuple[float, float]:
+    """Return products a second and energy [J] per product of a mesh between ``columns`` and ``rows`` converters.
+
+    The light multiplies for nothing; ``conversion`` [J] is paid for each element that goes in or out, so the energy of
+    one product falls as 1 / n. ``clock`` is in vectors a second. Left out: laser, heaters and memory.
+    """
+    return cores * rows * columns * clock, conversion * (rows + columns) / (rows * columns)

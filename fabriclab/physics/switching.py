@@ -1,0 +1,44 @@
+"""Optical switches: light passes in nanoseconds, but the path must be set up first; when a circuit pays.
+
+Set-up times stand in the catalog: ``catalog.value("emerging", "ocs-mems", "setup")``; ocs-piezo, ocs-thermo-optic,
+ocs-silicon-mems and ocs-wavelength are the others. `duty` is arithmetic: it gives the shares of two published systems
+within 1 %, RotorNet (20 us in a slot of 200 us, 0.9) and Mordia (11.5 us in 95 us, 0.88), both from memory.
+Left out: the schedule, the receiver's clock recovery where the set-up time does not hold it, and traffic that waits.
+
+Examples
+--------
+>>> bytes_for(0.9, 10e-3, "400 Gb/s") / 1e9  # doctest: +NUMBER
+4.5
+"""
+
+import math
+
+from fabriclab import units
+from fabriclab.units import Quantity
+
+
+def duty(hold: float, reconfiguration: float) -> float:
+    """Return the share of time in which a circuit carries bytes: ``hold`` [s] after each ``reconfiguration`` [s]."""
+    return hold / (hold + reconfiguration)
+
+
+def bytes_for(share: float, reconfiguration: Quantity, rate: Quantity) -> float:
+    """Return the bytes that a circuit must carry between two set-ups to be used for ``share`` of the time."""
+    if not 0 <= share < 1:
+        raise ValueError(f"share must be within 0..1 without 1, got {share!r}; no circuit is used all of the time")
+    return units.rate(rate) * units.time(reconfiguration) * share / (1 - share)
+
+
+def break_even(circuit: Quantity, reconfiguration: Quantity, packets: Quantity, latency: Quantity) -> float:
+    """Return the least bytes for which a circuit ends first: inf where packets are as fast or faster.
+
+    Parameters
+    ----------
+    circuit, packets : float or str
+        Rate of the circuit, and of the packet-switched path under its load. [B/s]
+    reconfiguration, latency : float or str
+        Set-up of the circuit, and what the packet switches add. [s]
+    """
+    fast, slow = units.rate(circuit), units.rate(packets)
+    late = units.time(reconfiguration) - units.time(latency)
+    return 0.0 if late <= 0 and fast >= slow else late / (1 / slow - 1 / fast) if fast > slow else math.inf
