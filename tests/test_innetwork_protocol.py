@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fabriclab.errors import FabricError
-from fabriclab.innetwork import DROP, MULTICAST, Switch, where
+from fabriclab.innetwork import DROP, MULTICAST, Refused, Switch, compare, where
 from fabriclab.innetwork.aggregation import Aggregator, Worker
 from fabriclab.innetwork.network import aggregate
 from tests.oracles.interleavings import Budget, Walk, Wrong
@@ -265,15 +265,20 @@ def test_workers_that_racks_cannot_share_are_refused():
 def test_packets_of_a_foreign_job_slot_or_worker_change_nothing(job, slot, worker, version, chunk):
     switch = Switch(Aggregator(2, 8, lanes=1, jobs=2))
     switch.one({"job": 0, "slot": 1, "version": 0, "worker": 0, "chunk": 1}, [5])
-    before = {name: cells[: -1 if name == "seen_a" else -2].copy() for name, cells in switch.state.items()}
+
+    def held():
+        """Return what the slots of the two jobs hold; those behind them are nobody's."""
+        return {k: cells.reshape(-1, switch.program.cells)[:, :8].copy() for k, cells in switch.state.items()}
+
+    before = held()
     inside = job < 2 and slot < 4 and worker < 2
     out = switch.one({"job": job, "slot": slot, "version": version, "worker": worker, "chunk": chunk}, [7])
-    kept = {name: cells[: 8 * 32 if name == "seen_a" else 16] for name, cells in switch.state.items()}
+    kept = held()
     if not inside:
         assert out.action == DROP
-        assert all(np.array_equal(kept[name], before[name][: len(kept[name])]) for name in kept)
+        assert all(np.array_equal(kept[name], before[name]) for name in kept)
     elif job == 1:
-        assert kept["sums_a"][2 * 1, 0] == 5 and kept["left_a"][2] == 1
+        assert kept["sums_a"][0, 1] == 5 and kept["left_a"][0, 1] == 1
 
 
 def test_without_faults_each_chunk_goes_once_each_way():
@@ -287,9 +292,20 @@ def test_what_would_never_end_or_be_wrong_is_refused():
     switch = Switch(Aggregator(2, 8, lanes=1))
     for _ in range(2):
         aggregate([Worker(w, [[w]] * 20, 8) for w in range(2)], switch)
-        with pytest.raises(ValueError, match=r"registers hold what came before, .* clear\(\) it first"):
-            aggregate([Worker(w, [[w]] * 20, 8) for w in range(2)], switch)
+        for first in (0, 19):
+            told = rf"got {first} of worker 0 of job 0, {20 - first} or more too low; .* or clear\(\) all switches"
+            with pytest.raises(ValueError, match=f"first must be beyond what the switch has seen, {told}"):
+                aggregate([Worker(w, [[w]] * 20, 8, first=first) for w in range(2)], switch)
         switch.clear()
+    for options, told in (({"slots": 5}, "the 4 of .* got 5 of worker 1 of job 1; .* Aggregator 10, or more"),
+                          ({"slots": 1, "job": 2}, "the 0 of .* got 1 of worker 1 of job 2")):  # fmt: skip
+        with pytest.raises(ValueError, match=f"slots must be at most {told}"):
+            aggregate([Worker(1, [[1]] * 20, **{"job": 1, **options})], Switch(Aggregator(2, 8, lanes=1, jobs=2)))
+    for wrong in ({"slots": 0}, {"slots": 8, "first": -1}, {"slots": 8, "job": -1}):
+        with pytest.raises(ValueError, match=r"(slots must be >= 1|(first|job) must be >= 0), got"):
+            Worker(0, [[1]], **wrong)
+    with pytest.raises(ValueError, match="lanes must be >= 1, got 0"):
+        Aggregator(2, lanes=0)
     for wrong in ([[0.7]], [[2**31]], [[np.nan]], [1, 2]):
         with pytest.raises(ValueError, match=r"values must be whole numbers of 32 bits .* quantise floats first"):
             Worker(0, wrong, 8)
@@ -303,3 +319,57 @@ def test_a_worker_that_never_comes_is_told():
     switch = Switch(Aggregator(2, 2, lanes=1))
     with pytest.raises(FabricError, match=r"not finished after 1.00 ms; .* waited for: \{0: \[0, 1, 2, 3\]\}"):
         aggregate([Worker(0, np.ones((4, 1)), 2)], switch, limit="1 ms")
+
+
+# ------------------------------------------------------------------ one all-reduce after another
+
+
+@settings(max_examples=40)
+@given(
+    st.sampled_from([0, 2**31 - 9, 2**32 - 9, 2**40 - 1]), st.lists(st.integers(1, 12), min_size=2, max_size=4),
+    st.integers(1, 5), st.integers(0, 2**32 - 1), st.booleans(), st.floats(0, 0.15), st.floats(0, 0.2),
+    st.floats(0, 0.4),
+)  # fmt: skip
+def test_one_all_reduce_follows_another_on_one_switch(first, runs, slots, seed, racks, loss, double, reorder):
+    """Numbers of chunks go round on the way; job 0 ends before job 1 begins, on slots of its own."""
+    n, rng = 4, np.random.default_rng(seed)
+    below = [Switch(Aggregator(2, 2 * slots, lanes=1, jobs=2, rack=r)) for r in range(2 * racks)]
+    root = Switch(Aggregator(2 if racks else n, 2 * slots, lanes=1, jobs=2))
+    for switch in (*below, root):  # as if so many chunks had been added
+        switch.state["seen_a"].reshape(32, -1)[: switch.program.workers] = np.int64(first).astype(np.int32)
+    for job in range(2):
+        at = first
+        for chunks in runs:
+            values = rng.integers(-99, 99, (n, chunks, 1))
+            team = [Worker(w % 2 if racks else w, x, slots, job, at) for w, x in enumerate(values)]
+            found = aggregate(team, root, below, rng=rng, loss=loss, double=double, reorder=reorder)
+            assert all(np.array_equal(total, values.sum(0)) for total in found.totals)
+            at += chunks
+
+
+def test_an_answer_of_the_all_reduce_before_is_no_answer():
+    switch, before = Switch(Aggregator(1, 4, lanes=1)), Worker(0, [[1], [2]], 4)
+    old = before.packet(1)
+    after = Worker(0, [[5], [6]], 4, first=2)
+    assert after.take(old) is None and not after.done.any()
+    aggregate([before], switch)
+    assert aggregate([after], switch).totals[0].tolist() == [[5], [6]]
+
+
+# ------------------------------------------------------------------ room on the published device
+
+
+def fits(lanes, device="tofino1", **options):
+    try:
+        return bool(Switch(Aggregator(8, lanes=lanes, **options), device))
+    except Refused:
+        return False
+
+
+def test_one_pipe_adds_what_the_model_of_times_takes_for_a_pass():
+    assert fits(compare._ONE_PIPE) and fits(compare._ONE_PIPE, jobs=8, published=True)
+    assert fits(56, jobs=8) and not fits(57, jobs=8)  # as the docstrings say
+    everything = compare.PIPES * compare._ONE_PIPE
+    assert fits(everything, "tofino1_recirculating") and not fits(everything + 1, "tofino1_recirculating")
+    with pytest.raises(ValueError, match=f"lanes must be within 1..{everything}, got {everything + 1}"):
+        compare.program(8, 8, lanes=everything + 1)

@@ -66,6 +66,14 @@ def test_a_scale_known_in_advance_wraps_or_saturates():
     assert quantise(values, scale, wrap=True).tolist() == [[-(2**31), -(2**31), 2**31 - 2**20, 3 * 2**20]]
 
 
+def test_what_nobody_can_say_of_an_overflow_is_refused():
+    for largest in (np.nan, np.inf, -1.0):
+        with pytest.raises(ValueError, match=r"largest must be .* 0 or more and finite, got (nan|inf|-1.0)"):
+            overflows(largest, 2, 1.0)
+    with pytest.raises(ValueError, match="scale must be positive and finite, got nan"):
+        overflows(1.0, 2, np.nan)
+
+
 @settings(max_examples=200)
 @given(st.lists(SINGLE.filter(lambda x: abs(x) < 1000), min_size=2, max_size=40), st.floats(1, 2.0**24))
 def test_what_does_not_overflow_on_a_known_scale_keeps_the_bound(numbers, scale):

@@ -90,6 +90,7 @@ REFUSED = {
     "unknown field": (lambda s, p: p.set("z", 1), "no field 'z' in the header; it has x, y"),
     "twice": (lambda s, p: [s.r.access(0, lambda a: (a, a)) for _ in range(2)], "stage 0, register 'r': one access"),
     "far back": (lambda s, p: s.r.access(0, lambda a: (a + 1 + 1 + 1 + 1 + 1, a)), "at most 4 operations"),
+    "one value": (lambda s, p: s.r.access(0, lambda a: a + 1), "update must return two values, the new content"),
     "table inside": (lambda s, p: s.r.access(0, lambda a: (look_up(a, [1]), a)), "an update has no table: look up out"),
     "long": (lambda s, p: p.set("x", sum([p.x] * 13)), "stage 13: tofino1 has 12 stages"),
 }
@@ -162,7 +163,7 @@ def test_numbers_wrap_or_saturate_as_declared():
         p.set("y", saturating_add(p.y, 1))
 
     out = Switch(program(apply, {"x": 32, "y": 32})).one({"x": 2**31 - 1, "y": 2**31 - 1}, [0] * 4)
-    assert out.fields == {"x": -(2**31), "y": 2**31 - 1}
+    assert out.fields == {"x": 2**31, "y": 2**31 - 1}
 
 
 FIELDS = {"x": 3, "y": 3, "z": 32}
@@ -249,7 +250,7 @@ def test_expressions_mean_what_they_say(tree, x, y, z):
     except Refused:
         return  # too long a chain
     names = {"x": x, "y": y, "z": signed(z), "old": signed(z)}
-    assert switch.one({"x": x, "y": y, "z": z}, [0]).fields["z"] == direct(tree, names)
+    assert switch.one({"x": x, "y": y, "z": z}, [0]).fields["z"] == direct(tree, names) % 2**32
 
 
 class Drawn(Program):
@@ -286,6 +287,7 @@ def test_batches_give_what_single_packets_give(first, second, chained, seed):
     n = int(rng.integers(1, 40))
     fields = {name: rng.integers(0, 1 << bits, n) for name, bits in FIELDS.items()}
     payload = rng.integers(-(2**31), 2**31, (n, 2)).astype(np.int32)
+    lo, hi, sums = [0] * 8, [0] * 8, np.zeros((8, 2), np.int32)  # the registers, computed without the library
     cut = int(rng.integers(0, n + 1))
     batches = [many.many({f: v[part] for f, v in fields.items()}, payload[part])
                for part in (slice(0, cut), slice(cut, n)) if len(payload[part])]  # fmt: skip
@@ -293,8 +295,31 @@ def test_batches_give_what_single_packets_give(first, second, chained, seed):
         single = one.one({f: int(v[i]) for f, v in fields.items()}, payload[i])
         assert single.action == batch.action[k] and np.array_equal(single.payload, batch.payload[k])
         assert all(single.fields[f] == batch.fields[f][k] for f in FIELDS)
+        names = {f: signed(int(v[i])) for f, v in fields.items()}
+        x, y, old = names["x"], names["y"], lo[names["x"]]
+        lo[x], hi[x] = signed(hi[x] + 1), old ^ direct(first, {**names, "old": names["z"]})
+        cell = old & 7 if chained else y
+        total = sums[cell].copy()
+        sums[cell] = payload[i] if old == 0 else total + payload[i]
+        want = {"x": x, "y": y, "z": direct(second, {**names, "old": old}) % 2**32}
+        assert single.fields == want and np.array_equal(single.payload, total)
+        assert single.action == (MULTICAST if y == 1 else REPLY if old < 3 else DROP)
     for name in one.state:
         assert np.array_equal(one.state[name], many.state[name])
+
+
+@settings(max_examples=60)
+@given(TREES, st.integers(0, 7), st.integers(0, 7), st.integers(0, 2**32 - 1))
+def test_what_comes_out_goes_in_again(tree, x, y, z):
+    try:
+        switch = Switch(Pure(tree))
+    except Refused:
+        return  # too long a chain
+    out = switch.one({"x": x, "y": y, "z": z}, [0])
+    batch = switch.many({"x": [x], "y": [y], "z": [z]}, [[0]])
+    again, anew = switch.one(out.fields, out.payload), switch.many(batch.fields, batch.payload)
+    assert again.fields == {f: v[0] for f, v in anew.fields.items()}
+    assert again.fields == switch.one({f: v[0] for f, v in batch.fields.items()}, batch.payload[0]).fields
 
 
 def test_some_packets_are_dropped_replied_and_multicast():

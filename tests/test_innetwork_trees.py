@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from fabriclab import catalog, collectives, engines, routing, topologies
 from fabriclab.collectives import bounds, execute
 from fabriclab.errors import NoPath, OutOfSlots
-from fabriclab.innetwork.trees import Manager, Mode, adders, grow, recovery, run
+from fabriclab.innetwork.trees import Manager, Mode, adders, grow, recovery, run, shared
 from fabriclab.lower import lower
 
 PLAIN = Mode(1024.0)
@@ -109,6 +109,20 @@ def test_low_latency_is_limited_by_its_window_and_by_the_adding_of_operations():
     assert down.limit() == pytest.approx(5e8) and run([down], 1e8).end == pytest.approx(0.2, rel=1e-2)
     wrapped = run([replace(tree, mode=Mode(1000.0, header=250.0))], 1e8)
     assert wrapped.link_bytes.max() == pytest.approx(1.25e8)
+
+
+def test_jobs_on_one_switch_share_its_operations():
+    fabric, mode = star(8), Mode.sharp(False, 0.2)
+    trees = [grow(fabric, [j, j + 4], mode) for j in range(4)]
+    alone, all_ = run(trees[:1], "1 MiB").end, run(trees, "1 MiB").end
+    assert all_ == pytest.approx(4 * alone, rel=1e-2)
+    busy = [replace(trees[0], mode=Mode(1000.0, seconds=1e-6)), replace(trees[1], mode=Mode(500.0, seconds=2e-6))]
+    assert [t.mode.seconds for t in shared(busy)] == pytest.approx([3e-6, 3e-6])
+    two = topologies.build("leaf_spine", hosts=32, radix=8)
+    apart = [grow(two, [j, j + 1], mode) for j in (0, 4)]  # under leaves of their own
+    assert run(apart, "1 MiB").end == pytest.approx(run(apart[:1], "1 MiB").end)
+    stream = [grow(fabric, [j, j + 4], Mode.sharp(True)) for j in range(4)]
+    assert run(stream, "1 MiB").end == pytest.approx(run(stream[:1], "1 MiB").end)
 
 
 def test_streaming_wins_for_large_arrays_and_loses_nothing_for_small_ones():
@@ -211,6 +225,12 @@ def test_what_cannot_be_a_tree_is_refused():
         Manager(star(4).without(nodes=[4])).start("a", [0, 1])
     with pytest.raises(ValueError, match="a name of its own and 0 < part <= 1, got 'a' and 2"):
         Manager(star(4)).start("a", [0, 1], part=2)
+    manager = Manager(star(4))
+    manager.start("a", [0, 1])
+    with pytest.raises(ValueError, match=r"job must be one that runs, got 'x'; give one of \['a'\]"):
+        manager.end("x")
+    with pytest.raises(ValueError, match="trees must be one or more, got none; `grow` makes one"):
+        run([], 8)
     half = star(4).without(links=[0])  # one way of a cable only
     with pytest.raises(NoPath):
         grow(half, [0, 1], PLAIN)

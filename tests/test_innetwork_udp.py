@@ -60,17 +60,44 @@ def test_a_window_fits_into_a_small_buffer(monkeypatch):
 
 
 def test_a_port_loses_by_its_seed_and_takes_whole_packets_only():
-    ports = [udp._Port(1, 0.2, (7, number)) for number in (0, 0, 1)]
+    ports = [udp._Port(1, 0.2, (7, number), (1, 1, 200)) for number in (0, 0, 1)]
     sent = np.zeros(200, ports[0].layout)
-    sent["chunk"] = np.arange(200)
+    sent["chunk"], sent["version"] = np.arange(200), np.arange(200) % 2
     got = []
     for port in ports:
         port.send(sent, port.address)
         port.socket.sendto(b"a stranger", port.address)
+        port.socket.sendto(sent[:2].tobytes(), port.address)  # whose beginning is a packet
         got.append(port.take(1.0)["chunk"].tolist())
+        assert port.strays.value == 2
         port.socket.close()
     assert got[0] == got[1] != got[2]
     assert all(130 < len(g) < 185 and g == sorted(g) for g in got)
+
+
+def strange(port, to):
+    """Send what has the size of a packet and is none of the run."""
+    packets = np.zeros(6, port.layout)
+    packets["worker"], packets["slot"] = (2, 2**31, 0, 0, 0, 0), (0, 0, 8, 2**16 - 1, 0, 0)
+    packets["version"], packets["job"], packets["chunk"] = (0, 0, 0, 1, 7, 0), (0, 0, 0, 0, 0, 1), (0, 0, 0, 9, 8, 0)
+    port.send(packets, to)
+
+
+def disturbed(role, connection, port, *rest):
+    """Do as the role does; a stranger sends to it before it begins, and a worker to the switch."""
+    strange(port, port.address)
+    if role == "_work":
+        strange(port, rest[0])
+    getattr(udp, role)(connection, port, *rest)
+
+
+ROLES = {role: getattr(udp, role) for role in ("_work", "_switch")}
+
+
+def test_strangers_end_nobody_and_are_counted(monkeypatch):
+    for role in ROLES:
+        monkeypatch.setattr(udp, role, partial(disturbed, role))
+    assert exact(numbers(2, 200, 8), slots=8, loss=0.05).strays == 6 * (3 + 2)
 
 
 # ------------------------------------------------------------------ who is late, and who ends
@@ -117,6 +144,36 @@ def test_who_ends_is_named_and_nobody_is_left(monkeypatch, role, victim, name):
     assert held() == before
 
 
+def stopping(early, connection, port, *rest):
+    """Work, and be stopped before or within the hand-over of the result: after what one call gives to the system."""
+    send, write = connection.send, connection._send
+
+    def stop(*what):
+        if what:
+            write(*what)
+        os.kill(os.getpid(), signal.SIGSTOP)
+
+    def last(thing):
+        if thing != "ready":
+            connection._send = stop
+            if early:
+                stop()
+        send(thing)
+
+    connection.send = last
+    udp._work(connection, port, *rest)
+
+
+def test_a_worker_that_is_stopped_while_it_hands_over_holds_nobody_up(monkeypatch):
+    before, start = held(), time.monotonic()
+    monkeypatch.setattr(udp, "_work", partial(stopping, False))
+    exact(numbers(2, 2000, 32), patience="20 s")
+    monkeypatch.setattr(udp, "_work", partial(stopping, True))
+    with pytest.raises(TimeoutError, match="not finished in time: worker 0, worker 1; give it more patience"):
+        udp.exchange(numbers(2, 2000, 32), patience="5 s")
+    assert time.monotonic() - start < 25 and held() == before
+
+
 def test_who_is_late_is_named_and_nobody_is_left(monkeypatch):
     before = held()
     with pytest.raises(TimeoutError, match="not finished in time: worker 0, worker 1, the switch;"):
@@ -137,7 +194,7 @@ ONE = np.ones((4, 2), np.int32)
         (ValueError, r"whole numbers of 32 bits.* got \['int64 \(4, 2\)'", [ONE.astype(np.int64) << 31], {}),
         (ValueError, r"workers must be within 1..32, got 0", [], {}),
         (ValueError, r"workers must be within 1..32, got 33", [ONE] * 33, {}),
-        (Refused, r"parser: .* 256 values, not 61 and 257", [np.ones((1, 257), np.int32)], {}),
+        (Refused, r"parser: .* 256 values, not 62 and 257", [np.ones((1, 257), np.int32)], {}),
         (Refused, r"register 'seen': .* a stage has 720896 B", [ONE], {"slots": 20_000}),
         (ValueError, r"slots must be >= 1, got 0", [ONE], {"slots": 0}),
         (ValueError, r"loss must be a probability within 0..0.2, got 0.3", [ONE], {"loss": 0.3}),

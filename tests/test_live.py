@@ -386,6 +386,8 @@ def test_a_pool_is_full_at_the_bandwidth_delay_product():
     assert rate[0] < 0.51 * rate[2] and rate[1] < rate[2] == 12.5e9
     shared = live.pool(need, jobs=2).scene.table["rate [B/s]"][7]
     assert shared == pytest.approx(rate[0], rel=0.05)
+    # Jobs with slots enough divide the time of the switch: 17 passes of a packet for each of eight.
+    assert live.pool(512, 0.1, 8).scene.table["rate [B/s]"][7] == pytest.approx(332 * 1.25e9 / 17 / 8)
 
 
 def test_errors_of_sums_stay_within_their_bound_up_to_the_agreed_scale():
@@ -407,7 +409,8 @@ def test_what_pays_follows_loss_and_the_rate_of_hosts():
     view = live.pays()
     for word in ("low latency wins from 8 B to 4 KiB", "program wins from 8 B to 1 GiB"):
         assert word in view.scene.said
-    assert "program never wins" in view.set(loss=0.01).scene.said
+    lossy = view.set(loss=0.01).scene.said  # hosts wait for timers, too
+    assert "program wins from 8 B to 2 MiB" in lossy and "streaming wins from 8 B to 1 GiB" in lossy
     slow = view.set(loss=0.0, converts="2 GB/s").scene.said
     assert "program wins from 8 B to 1 GiB" not in slow and "streaming wins from 8 B to 1 GiB" in slow
 

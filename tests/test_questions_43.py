@@ -44,6 +44,28 @@ def test_eight_gpus_gain_129_of_156_and_four_gain_nothing_of_120():
     assert (round(ring / port, 2), round(own / port, 2)) == (0.81, 0.68)
 
 
+def test_the_lesson_says_how_near_a_tie_four_gpus_are_and_what_no_source_has():
+    four = nvls.around("Hopper")[1]
+    prose = " ".join(" ".join(CELLS.values()).split())
+    assert f"{four['NVLS']:.3f}, or {four['other rate']:.3f}" in prose and "nvls.around" in prose
+    assert "tie" in text("q.43-four") and f"{nvls.efficiency('Hopper'):.2f} x 1.20" in text("43-four.hint3")
+    assert "stops paying at 4, or at 3" in text("43-four.why")
+    above = CELLS["43-above"] if "43-above" in CELLS else next(c for c in CELLS.values() if "compare.gains()" in c)
+    assert [s.name.rsplit(", ", 1)[1] for s in catalog.measured["h200-ar"].specs[10:12]] == ["32MiB", "64MiB"]
+    assert 'nvls.times(8, m * 2**20)["nvls"]' in above and "no rings are published" in above
+    assert "keeps the order" in prose and "authors' network" not in prose
+    assert (
+        "no public price, illustrative" in prose.replace('",  f"', " ").replace('", f"', " ")
+        and "no price is public" in prose
+    )
+    exercise = json.loads(
+        (FILES["43_in_network_computing"].parents[1] / "exercises/exercise4.ipynb").read_text("utf-8")
+    )
+    assert any(
+        "no public price of one: all figures are illustrative" in "".join(c["source"]) for c in exercise["cells"]
+    )
+
+
 def test_gains_above_their_bound_are_published():
     above = [r for r in compare.gains() if r["above"]]
     assert (5.5, 2.0) in [(r["low"], r["bound"]) for r in above] and len(above) == 3 and "5.5" in text("q.43-above")

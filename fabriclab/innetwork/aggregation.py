@@ -7,9 +7,10 @@ References
 ----------
 .. [1] A. Sapio et al., Scaling Distributed Machine Learning with In-Network Aggregation, NSDI 2021; P4 program and
    workers at github.com/p4lang/p4app-switchML.
+.. [2] R. Elz, R. Bush, Serial Number Arithmetic, RFC 1982, 1996.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,9 +30,12 @@ class Aggregator(Program):
 
     The published program keeps a bitmap of workers for each version. It takes a packet that comes later than a newer
     one of its worker for a new one; so it relies on a network that keeps the order. Here each worker's last chunk is
-    kept instead, which tells old packets from new ones. Left out: chunks beyond 2^31, and a second all-reduce in the
-    same registers, whose chunks would have to go on in number. The header is believed: against a hostile tenant the
-    network has to write ``job``, and workers of one job trust each other.
+    kept instead, which tells old packets from new ones by serial numbers [2]_: they go round at 2^32, and a packet that
+    is 2^31 chunks late would look new. A job's next all-reduce must go on in number, by ``first`` of `Worker`: counted
+    from 0 again, a chunk is as old as one that the registers hold, and its packet is dropped or answered with an old
+    sum. It is then as safe as if it were part of the first one, since whoever begins it holds all sums of before. The
+    header is believed: against a hostile tenant the network has to write ``job``, and workers of one job trust each
+    other.
 
     Parameters
     ----------
@@ -48,6 +52,20 @@ class Aggregator(Program):
         answer. What comes down from there is only passed on to its workers.
     published : bool
         Keep the bitmap of the published program.
+
+    Examples
+    --------
+    A packet of 64 values, as the published program has, fits into one pass; for several jobs, where adding the first
+    slot of the job takes one more stage, fewer fit unless the program keeps bitmaps.
+
+    >>> from fabriclab.innetwork import Switch
+    >>> [Switch(Aggregator(8, lanes=64, jobs=jobs, published=True)).stages for jobs in (1, 4)]
+    [12, 12]
+    >>> [Switch(Aggregator(8, lanes=lanes, jobs=jobs)).stages for lanes, jobs in ((64, 1), (56, 4))]
+    [12, 12]
+    >>> Switch(Aggregator(8, lanes=57, jobs=4))  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    fabriclab.innetwork.expressions.Refused: stage 12, register 'sums': ...
     """
 
     def __init__(
@@ -60,29 +78,27 @@ class Aggregator(Program):
         rack: int | None = None,
         published: bool = False,
     ) -> None:
-        """Make the registers; a chunk's version is the lowest bit of its cell."""
+        """Make the registers; the cells of the second version follow those of the first."""
         self.workers = units.count(workers, "workers", high=MOST_WORKERS)
         self.quota = units.count(slots, "slots") // units.count(jobs, "jobs", high=slots)
-        self.jobs, self.lanes, self.published = jobs, lanes, published
+        self.jobs, self.lanes, self.published = jobs, units.count(lanes, "lanes"), published
         self.rack = None if rack is None else units.count(rack, "rack", 0, MOST_WORKERS - 1)
-        self.fields = {"job": 8, "slot": 16, "version": 1, "worker": 5, "chunk": 31}
-        self.slots = slots  # the cells behind them are those of packets that are refused
-        cells = slots + 1
-        self.seen = self.register("seen", cells if published else cells * MOST_WORKERS, pair=published)
-        self.left = self.register("left", 2 * cells)
-        self.sums = self.register("sums", 2 * cells, lanes=lanes)
+        self.fields = {"job": 8, "slot": 16, "version": 1, "worker": 5, "chunk": 32}
+        # The cells behind the slots, one for each job, are those of packets that are refused.
+        self.slots, self.cells = slots, slots + self.quota * (jobs - 1) + 1
+        self.seen = self.register("seen", self.cells * (1 if published else MOST_WORKERS), pair=published)
+        self.left = self.register("left", 2 * self.cells)
+        self.sums = self.register("sums", 2 * self.cells, lanes=lanes)
 
     def apply(self, packet: Packet) -> None:
         """Add a first packet of a worker; answer all with the last, and whoever repeats one that is complete."""
         mine = (packet.job < self.jobs) & (packet.slot < self.quota) & (packet.worker < self.workers)
-        first = look_up(packet.job, [job * self.quota for job in range(self.jobs)])
-        slot = where(mine, packet.slot + first, self.slots)
+        slot, first = where(mine, packet.slot, self.slots), [job * self.quota for job in range(self.jobs)]
+        slot = slot + look_up(packet.job, first) if self.jobs > 1 else slot
         again, stale = self.recognise(packet, slot)
         passed = again | stale | ~mine
-        cell = (slot << 1) | packet.version
-        count = self.left.access(
-            cell, lambda left: (where(passed, left, where(left == 0, self.workers - 1, left - 1)), left)
-        )
+        cell = slot + where(packet.version == 1, self.cells, 0)
+        count = self.left.access(cell, lambda n: (where(passed, n, where(n == 0, self.workers - 1, n - 1)), n))
 
         def add(total: Any) -> tuple[Any, Any]:
             new = where(passed, total, where(count == 0, packet.payload, total + packet.payload))
@@ -101,15 +117,29 @@ class Aggregator(Program):
         """Return whether a packet repeats the newest one of its worker in its slot, and whether it is older."""
         if self.published:
             bit, second = look_up(packet.worker, [1 << w for w in range(MOST_WORKERS)]), packet.version == 1
-            others = ~bit
-            # In one access: note the worker in its version and take it out of the other one.
-            before = self.seen.access(
-                slot, lambda a, b: (where(second, (a & others, b | bit), (a | bit, b & others)), where(second, b, a))
-            )
-            return (before & bit) != 0, packet.chunk < 0
-        new = packet.chunk + 1
-        newest = self.seen.access((slot << 5) | packet.worker, lambda last: (where(last < new, new, last), last))
-        return newest == new, newest > new
+
+            def note(a: Any, b: Any) -> tuple[Any, Any]:  # the worker in its version, and no longer in the other one
+                own, other = where(second, b, a), where(second, a, b) & ~bit
+                return where(second, (other, own | bit), (own | bit, other)), own & bit
+
+            return self.seen.access(slot, note) != 0, packet.version > 1
+        new, own = packet.chunk + 1, look_up(packet.worker, [w * self.cells for w in range(MOST_WORKERS)])
+        late = self.seen.access(slot + own, lambda last: (where(last - new < 0, new, last), last - new))
+        return late == 0, late > 0
+
+    def admit(self, worker: "Worker", state: Mapping[str, Words]) -> None:
+        """Refuse a worker whose packets a switch with these registers would drop, or take for old ones."""
+        who, quota = f"worker {worker.number} of job {worker.job}", self.quota * (worker.job < self.jobs)
+        if worker.slots > quota:
+            msg = f"slots must be at most the {quota} of its job in the switch, got {worker.slots} of {who}; give it "
+            raise ValueError(msg + f"fewer, or the Aggregator {worker.slots * self.jobs}, or more jobs")
+        old = int(any(cells.any() for cells in state.values()))  # bitmaps do not say how many chunks
+        if not self.published:
+            mine = state["seen_a"].reshape(MOST_WORKERS, -1)[: self.workers, worker.job * self.quota :]
+            old = (mine[:, : worker.slots] - np.int64(worker.first).astype(np.int32)).max()
+        if old > 0:
+            msg = f"first must be beyond what the switch has seen, got {worker.first} of {who}, {old} or more too low; "
+            raise ValueError(msg + "give the number of chunks that its job has added there, or clear() all switches")
 
 
 class Chunk(NamedTuple):
@@ -132,6 +162,8 @@ class Worker:
         Of its job; so many chunks are on their way at most. 1..quota of the program
     job : int
         Of the worker.
+    first : int
+        Chunks that its job has added on this switch before, with as many slots; their numbers go on from there. >= 0
 
     Attributes
     ----------
@@ -139,9 +171,10 @@ class Worker:
         The sum, chunk by chunk as it arrives.
     """
 
-    def __init__(self, number: int, values: ArrayLike, slots: int, job: int = 0) -> None:
+    def __init__(self, number: int, values: ArrayLike, slots: int, job: int = 0, first: int = 0) -> None:
         """Start with nothing sent."""
-        self.number, self.job, self.slots = number, job, slots
+        self.number, self.job = units.count(number, "number", 0), units.count(job, "job", 0)
+        self.slots, self.first = units.count(slots, "slots"), units.count(first, "first", 0)
         given = np.asarray(values)
         with np.errstate(invalid="ignore"):
             self.values = given.astype(np.int32)
@@ -151,10 +184,14 @@ class Worker:
         self.total, self.done = np.zeros_like(self.values), np.zeros(len(self.values), bool)
 
     def packet(self, chunk: int) -> Chunk:
-        """Return the packet of a chunk; its slot and version follow from its number."""
-        turn, slot = divmod(chunk, self.slots)
-        header = {"job": self.job, "slot": slot, "version": turn % 2, "worker": self.number, "chunk": chunk}
+        """Return the packet of a chunk of ``values``; its slot and version follow from its number on the switch."""
+        turn, slot = divmod(number := self.first + chunk, self.slots)
+        header = {"job": self.job, "slot": slot, "version": turn % 2, "worker": self.number, "chunk": number % 2**32}
         return Chunk(header, self.values[chunk])
+
+    def place(self, packet: Chunk) -> int:
+        """Return which of ``values`` a packet or an answer is about; beyond all of them, it is one of before."""
+        return (packet.header["chunk"] - self.first) % 2**32
 
     def start(self) -> Iterator[Chunk]:
         """Send the first window."""
@@ -162,7 +199,7 @@ class Worker:
 
     def take(self, answer: Chunk) -> Chunk | None:
         """Keep a sum that it waits for; return the next packet of its slot, which that allows it to send."""
-        chunk = answer.header["chunk"]
+        chunk = self.place(answer)
         if chunk >= len(self.done) or self.done[chunk]:
             return None
         self.total[chunk], self.done[chunk] = answer.payload, True

@@ -17,10 +17,11 @@ from fabriclab.simulation import simulate
 HOSTS = ("ring", "halving_doubling", "double_tree")
 PIPES = 4  # source: p4app-switchML, which adds 256 values in all of them, one after the other
 _HEADER = 18 + 20 + 20 + 8 + 10  # B: Ethernet, gap and preamble, IP, UDP, SwitchML with its exponents
-_ONE_PIPE = 64  # values that one pipe adds in one pass
+_ONE_PIPE = 64  # values that one pipe adds in one pass; source: p4app-switchML, packets of 256 B
 _PIECE = 2**16  # B of a tree's pipeline among hosts, of at most 16 pieces
 _LONGEST = 2**30 - 32  # B; source: SHARP-261, of a streaming all-reduce
 _LAG, _TIMER = "1 us", "1 ms"  # illustrative: software of a host
+_MTU = 4096  # B; source: rdma-core, the largest packet of a host's card
 
 
 class Way(NamedTuple):
@@ -46,9 +47,11 @@ def program(children: int, ranks: int, jobs: int = 1, *, slots: int = 512, lanes
     Parameters
     ----------
     children, ranks, jobs : int
-        Whose packets the busiest switch adds, who takes part, and among how many jobs the slots are divided.
+        Whose packets the busiest switch adds, who takes part, and among how many jobs the slots are divided; `run`
+        divides the time of the switch.
     slots, lanes : int
-        Of the pool, and values of a packet.
+        Of the pool, and values of a packet, 1..256. In one pipe `Aggregator` adds 64, as the published program does;
+        without ``published`` 56 for several jobs.
     loss : float
         Probability for each packet on each link. 0 <= loss <= 0.2
     timer, host : float or str
@@ -60,18 +63,21 @@ def program(children: int, ranks: int, jobs: int = 1, *, slots: int = 512, lanes
         raise ValueError(f"slots must be at least the {jobs} jobs, and loss 0..0.2, got {slots} and {loss}")
     again = 1 - (1 - loss) ** 2  # a worker sends again if its packet or the answer is lost, and waits twice as long
     passes = (children + 1) if lanes <= _ONE_PIPE else (PIPES * children + 7) / PIPES
-    seconds = jobs * passes / catalog.value("switches", "tofino1", "packet_rate_per_pipe")
-    return Mode(4 * units.count(lanes, "lanes"), _HEADER, share, seconds, again, units.time(timer), ranks,
-                host=host if host == np.inf else units.rate(host, "host"))  # fmt: skip
+    seconds = passes / catalog.value("switches", "tofino1", "packet_rate_per_pipe")
+    return Mode(4 * units.count(lanes, "lanes", high=PIPES * _ONE_PIPE), _HEADER, share, seconds, again,
+                units.time(timer), ranks, host=host if host == np.inf else units.rate(host, "host"))  # fmt: skip
 
 
 def compare(
-    fabric: Fabric, size: units.Quantity, *, jobs: int = 1, lag: units.Quantity = _LAG, loss: float = 0.0, **pool: Any
-) -> dict[str, Way]:
+    fabric: Fabric, size: units.Quantity, *, jobs: int = 1, lag: units.Quantity = _LAG, loss: float = 0.0,
+    timer: units.Quantity = _TIMER, **pool: Any,
+) -> dict[str, Way]:  # fmt: skip
     """Return what the ways of an all-reduce cost, one of ``jobs`` that run at once on every so many-th rank.
 
-    Hosts use all shortest ways and send again only what is lost, at once; SHARP's network loses nothing: both are
-    favoured. Left out: the time that hosts need to add.
+    Hosts use all shortest ways. Who has lost a packet waits for the same timer with all ways, twice as long each time;
+    hosts send a message of 4 KiB packets at once, and all wait for its slowest packet after each step. SHARP's network
+    loses nothing, which favours it. Left out: the time that hosts need to add, losses between switches, and cards of
+    hosts that hear of a gap before the timer ends; with a timer of 0 nobody waits.
 
     Parameters
     ----------
@@ -81,8 +87,8 @@ def compare(
         Of each job's array. [B]
     jobs, loss, **pool
         As in `program`.
-    lag : float or str
-        Software time of a message; illustrative. [s]
+    lag, timer : float or str
+        Software time of a message, and time until what is lost is sent again, by hosts and `program`; illustrative. [s]
 
     Returns
     -------
@@ -90,7 +96,7 @@ def compare(
         By algorithm of the hosts, and ``low_latency``, ``streaming`` and ``program`` for the network.
     """
     total, n, out = units.size(size), fabric.n_ranks // units.count(jobs, "jobs"), dict[str, Way]()
-    rows = np.arange(n * jobs).reshape(n, jobs).T
+    rows, lossy = np.arange(n * jobs).reshape(n, jobs).T, Mode(_MTU, again=1 - (1 - loss) ** 2, timer=units.time(timer))
     for name in HOSTS:
         pieces = int(np.clip(total // _PIECE, 1, 16)) if "tree" in name else 1
         cut: dict[str, Any] = {"segments": pieces, "pipelined": pieces > 1, "method": "spray"}
@@ -99,7 +105,9 @@ def compare(
         for g in sim.schedule.groups:
             np.add.at(added, g.target, total * sim.schedule.moved(g) * g.reduce * g.repeat)
         carried = sim.timeline.link_bytes / (1 - loss)
-        out[name] = Way(sim.time / (1 - loss), carried, float(added.max()), 0.0, float(sent.max()))
+        packets = np.bincount(sim.flows.group, np.ceil(sim.flows.size / _MTU))
+        late = sum(r * lossy.wait(p) for r, p in zip(sim.flows.repeat, packets, strict=True))
+        out[name] = Way(sim.time / (1 - loss) + late, carried, float(added.max()), 0.0, float(sent.max()))
     load, trees = np.zeros(fabric.n_links), dict[str, list[Tree]]()
     for name in ("low_latency", "streaming"):
         manager = Manager(fabric)
@@ -110,7 +118,7 @@ def compare(
     trees["program"] = []
     for row in rows:
         tree = grow(fabric, row, Mode(1.0), load=load, radix=fabric.n_nodes)
-        mode = program(int(np.bincount(tree.parent).max()), n, jobs, loss=loss, **pool)
+        mode = program(int(np.bincount(tree.parent).max()), n, jobs, loss=loss, timer=timer, **pool)
         trees["program"].append(replace(tree, mode=mode))
         load[tree.links] += 1
     for name, used in trees.items():
@@ -130,15 +138,17 @@ def gains() -> list[dict[str, Any]]:
 
     The bound is that of bytes: 2 (n - 1) / n for a tree, 2 without a number of ranks, 2 (n - 1) / (n + 1) for NVLS; for
     latency log2 n messages against one. A gain above it, or the upper end of a range, says that the baseline did not
-    reach its own bound. Of training the part that is communication is not published, so there is no model. A row that
-    sets a constant has no error.
+    reach its own bound. For latency a tree takes one of the hosts' messages of 8 B, two tiers of switches, and each
+    ``further`` operation; only their time is a constant, set by the row that says so in ``sets``. That row has no error
+    and confirms nothing; the row of 8 B, whose time is its other end, has an error, but is no independent test. Of
+    training (also ATP's) the part that is communication is not published, so there is no model: NaN.
     """
     out, step, wire = [], catalog.value("switches", "sharp1", "operation_time"), program(8, 8)
     for r in read_rows(Path(__file__).with_name("data") / "gains.csv"):
         n, low, high = (float(r[k] or np.inf) for k in ("ranks", "low", "high"))
-        base = float(r["base"] or np.nan)
+        base, one, further = (float(r[k] or np.nan) for k in ("base", "one", "further"))
         most, model = {
-            "latency": (np.log2(n), base / (base / np.log2(n) + 2 * step)),  # two tiers of switches add
+            "latency": (np.log2(n), base / (one / np.log2(n) + (2 + further) * step)),  # two tiers of switches add
             "streaming": (bound(n), bound(n) * Mode.sharp(True).part),
             "program": (bound(n), bound(n) * wire.payload / (wire.payload + wire.header)),
             "training": (bound(n), np.nan),
@@ -161,8 +171,8 @@ def deployment(fabric: Fabric, jobs: int = 1, *, slots: int = 512, **over: float
     jobs, slots : int
         Tenants, and slots of a switch.
     **over : float
-        ``price`` and ``power`` of a programmable switch over those of an ordinary one; unless given 1, what its vendor
-        says of the chip.
+        ``price`` and ``power`` of a programmable switch over those of an ordinary one. No price of such a switch is
+        public, so any is illustrative; unless given 1, what a vendor claims of the chip alone.
     """
     boxes = [item for name, item in economics.bill(fabric).items.items() if name.startswith("switch ")]
     out = {"slots per tenant": float(slots // units.count(jobs, "jobs"))}

@@ -4,14 +4,14 @@ import heapq
 import itertools
 from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 
 from fabriclab import units
 from fabriclab.core import Floats
 from fabriclab.errors import FabricError
-from fabriclab.innetwork.aggregation import Chunk, Words, Worker
+from fabriclab.innetwork.aggregation import Aggregator, Chunk, Words, Worker
 from fabriclab.innetwork.pipeline import DROP, REPLY, UP
 from fabriclab.innetwork.switch import Switch
 
@@ -40,7 +40,8 @@ def aggregate(
     workers : sequence of Worker
         Fresh ones, of one or several jobs.
     switch : Switch
-        With a program that reads their packets, and registers of 0: workers number their chunks from 0.
+        With an `Aggregator`. One all-reduce may follow another on it if the workers' chunks go on in number: give
+        ``Worker(first=...)`` as many as their job has added there.
     racks : sequence of Switch, optional
         Below it, with equal parts of the workers in their order; rack i is worker i of ``switch``, for each job.
     loss, double, reorder : float
@@ -58,14 +59,16 @@ def aggregate(
     ------
     FabricError
         If a worker has not finished at the limit: the protocol hangs.
+    ValueError
+        If a worker has more slots than its job, or chunks that look old to the switch.
     """
     rng = np.random.default_rng(0) if rng is None else rng
     rate_, delay_ = units.rate(rate, "rate"), units.latency(delay, "delay")
     timer_, limit_ = units.time(timer, "timer"), units.time(limit, "limit")
     if racks and len(workers) % len(racks):
         raise ValueError(f"racks: {len(workers)} workers cannot be dealt to {len(racks)} racks in equal parts")
-    if any(cells.any() for s in (switch, *racks) for cells in s.state.values()):
-        raise ValueError("switch: its registers hold what came before, so new chunks look old; clear() it first")
+    for worker, one in itertools.product(workers, (switch, *racks)):
+        cast(Aggregator, one.program).admit(worker, one.state)
     chances = {"lost": loss, "doubled": double, "reordered": reorder}
     gap = 4 * switch.program.lanes / rate_
     events: list[tuple[float, int, str, int, Chunk, float]] = []
@@ -96,12 +99,11 @@ def aggregate(
             ask(0.0, at, packet, timer_)
     while np.isnan(finish).any():
         now, _, kind, at, packet, wait = heapq.heappop(events)
-        chunk = packet.header["chunk"]
         if now > limit_:
             waiting = {w.number: np.flatnonzero(~w.done)[:5].tolist() for w in workers if not w.done.all()}
             raise FabricError(f"not finished after {units.format_time(limit_)}; chunks that are waited for: {waiting}")
         if kind == "timer":
-            if not workers[at].done[chunk]:
+            if not workers[at].done[workers[at].place(packet)]:
                 packets["again"] += 1
                 ask(now, at, packet, 2 * wait)
         elif kind == "up":

@@ -30,6 +30,14 @@ def _single(values: ArrayLike) -> NDArray[np.float32]:
     return out
 
 
+def _factor(scale: ArrayLike) -> Floats:
+    """Return a scale as an array, or refuse it."""
+    factor = np.asarray(scale, np.float64)
+    if not (np.isfinite(factor) & (factor > 0)).all():
+        raise ValueError(f"scale must be positive and finite, got {scale!r:.80}; `block_scale` gives one")
+    return factor
+
+
 def block_scale(values: ArrayLike) -> Floats:
     """Return the scale on which n workers agree for each block: (2^31 - 1) / (n 2^e), where 2^e is above all values.
 
@@ -66,10 +74,7 @@ def quantise(values: ArrayLike, scale: ArrayLike, *, wrap: bool = False) -> Word
     wrap : bool
         What becomes of a number beyond 32 bits: its lowest 32 bits, or (False) the largest or smallest integer.
     """
-    factor = np.asarray(scale, np.float64)[..., None]
-    if not (np.isfinite(factor) & (factor > 0)).all():
-        raise ValueError(f"scale must be positive and finite, got {scale!r:.80}; `block_scale` gives one")
-    number = np.rint(_single(values) * factor)
+    number = np.rint(_single(values) * _factor(scale)[..., None])
     fitted = (number + 2.0**31) % 2.0**32 - 2.0**31 if wrap else np.clip(number, -LARGEST - 1, LARGEST)
     return fitted.astype(np.int32)
 
@@ -81,7 +86,9 @@ def dequantise(total: ArrayLike, scale: ArrayLike) -> Floats:
 
 def overflows(largest: float, workers: int, scale: ArrayLike) -> Any:
     """Return whether n workers with values up to ``largest`` can leave 32 bits on a scale: n round(largest scale)."""
-    return workers * np.rint(largest * np.asarray(scale, np.float64)) > LARGEST
+    if not 0 <= largest < np.inf:
+        raise ValueError(f"largest must be the largest of the absolute values, 0 or more and finite, got {largest!r}")
+    return units.count(workers, "workers") * np.rint(largest * _factor(scale)) > LARGEST
 
 
 def error_bound(workers: int, scale: ArrayLike) -> Any:

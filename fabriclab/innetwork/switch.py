@@ -1,4 +1,9 @@
-"""A programmable switch: a program is placed on stages, then runs packet by packet, accesses checked, or in batches."""
+"""A programmable switch: a program is placed on stages, then runs packet by packet, accesses checked, or in batches.
+
+Both ways are Python code that is generated from the one recording of the program; neither interprets it. So that they
+agree shows that batches keep the order of packets, not that an operation does what it says: for that, the tests compute
+the same programs by an evaluator of their own.
+"""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
@@ -11,15 +16,11 @@ from fabriclab.core import Ints
 from fabriclab.innetwork.expressions import Refused, Value
 from fabriclab.innetwork.pipeline import DROP, Device, Packet, Program, Register, devices
 
+_WRAPPED = f"(({{}}) + {2**31} & {2**32 - 1}) - {2**31}"  # a whole number as it looks in 32 bits with a sign
 Words = NDArray[np.int32]
 # The name of a function for numbers, and for arrays.
 _CALLS = {"least": ("min", "np.minimum"), "most": ("max", "np.maximum"), "where": ("choose", "np.where"),
           "saturating": ("saturate", "saturate_all"), "look": ("look", "look_all")}  # fmt: skip
-
-
-def wrap(value: Any) -> Any:
-    """Return a number, or an array of 64-bit numbers, as it looks in 32 bits with a sign."""
-    return (value + 2**31 & 2**32 - 1) - 2**31
 
 
 def _check_one(index: int, name: str, stage: int, size: int) -> None:
@@ -50,7 +51,7 @@ class Outcome(NamedTuple):
 
 
 _TOOLS = {
-    "np": np, "wrap": wrap, "Outcome": Outcome, "saturate_all": _saturate_all, "look_all": _look_all,
+    "np": np, "Outcome": Outcome, "saturate_all": _saturate_all, "look_all": _look_all,
     "choose": lambda c, a, b: a if c else b,
     "saturate": lambda a, b: min(max(a + b, -(2**31)), 2**31 - 1),
     "look": lambda rows, key: rows[key] if 0 <= key < len(rows) else 0,
@@ -98,6 +99,7 @@ class Switch:
         if self.stages > self.device.stages:
             raise Refused(f"stage {self.stages}: {self.device.name} has {self.device.stages} stages; shorten the chain")
         self._one, self._many = self._compile(many=False), self._compile(many=True)
+        self._where = self._cells_of()
         self.clear()
 
     def clear(self) -> None:
@@ -123,7 +125,8 @@ class Switch:
             if stage >= self.device.stages:
                 raise Refused(
                     f"stage {stage}, register {register.name!r}: {self.device.name} has {self.device.stages} stages of "
-                    f"{self.device.arrays} arrays and {self.device.memory} B; use fewer values or smaller registers"
+                    f"{self.device.arrays} arrays and {self.device.memory} B; use fewer values, smaller registers, or "
+                    "fewer steps before this access"
                 )
             self.arrays[stage] += 1
             self.memory[stage] += need
@@ -152,11 +155,10 @@ class Switch:
         words = np.asarray(payload, np.int32)
         if words.shape != (self.program.lanes,):
             raise ValueError(f"a packet carries {self.program.lanes} values, not an array of shape {words.shape}")
-        outcome: Outcome = self._one(self._cells, {f: wrap(v) for f, v in fields.items()}, words, DROP)
-        return outcome
+        return self._one(self._cells, fields, words, DROP)
 
     def many(self, fields: Mapping[str, ArrayLike], payload: ArrayLike) -> Outcome:
-        """Run packets in their order, those at once that share no cell; the result is that of `one` by one.
+        """Run packets in their order, those at once that share no cell; the result is that of `one`, one after another.
 
         Parameters
         ----------
@@ -172,8 +174,8 @@ class Switch:
                 raise ValueError(f"field {f!r}: give {len(words)} numbers of {b} bits, unsigned")
         if words.shape[1:] != (self.program.lanes,):
             raise ValueError(f"packets carry {self.program.lanes} values each, not an array of shape {words.shape}")
-        narrow = {f: wrap(c).astype(np.int32) for f, c in columns.items()}
-        turn = _turns(self._keys(narrow, len(words)), len(words))
+        narrow = {f: c.astype(np.int32) for f, c in columns.items()}  # which wraps
+        turn = _turns(self._where and self._where(None, narrow, None, None), len(words))
         parts = []
         order, drop = np.argsort(turn, kind="stable"), np.full(len(words), DROP)
         for at in np.split(order, np.flatnonzero(np.diff(turn[order])) + 1):
@@ -184,8 +186,8 @@ class Switch:
             full = [np.broadcast_to(v, (len(p.payload), *np.shape(v)[1:])) for v, p in zip(values, parts, strict=True)]
             return np.concatenate(full)[back]
 
-        return Outcome(whole([p.action for p in parts]), {f: whole([p.fields[f] for p in parts]) for f in narrow},
-                       whole([p.payload for p in parts]))  # fmt: skip
+        out = {f: whole([p.fields[f] for p in parts]) & np.int64((1 << b) - 1) for f, b in self.program.fields.items()}
+        return Outcome(whole([p.action for p in parts]), out, whole([p.payload for p in parts]))
 
     def _compile(self, *, many: bool) -> Callable[..., Outcome]:
         """Return a function of (state, fields, payload, drop) for one packet, or for many that share no cell."""
@@ -201,8 +203,8 @@ class Switch:
             code.lines += [f"{cell} = {n}" for cell, n in zip(cells.values(), new, strict=True)]
         for action, when in self.packet.actions:
             code.lines.append(f"drop = {'np.where' if many else 'choose'}({code.name(when)}, {action}, drop)")
-        # A field that leaves has its bits and no more; one of 32 bits leaves as a number with a sign.
-        cut = {f: f" & {(1 << bits) - 1}" if bits < 32 else "" for f, bits in self.program.fields.items()}
+        # A field that leaves has its bits and no more, unsigned; `many` sees to that itself, in 64 bits.
+        cut = {f: "" if many else f" & {(1 << bits) - 1}" for f, bits in self.program.fields.items()}
         fields = ", ".join(f"{f!r}: {code.name(self.packet.fields[f])}{mask}" for f, mask in cut.items())
         for v in code.kept:
             if 4 * len(v.entries) > self.device.memory:
@@ -211,14 +213,13 @@ class Switch:
         result = f"Outcome(drop, {{{fields}}}, {code.name(self.packet.payload, wide=True)})"
         return code.function(self.program.fields, result)
 
-    def _keys(self, fields: Mapping[str, Words], n: int) -> list[Words] | None:
-        """Return which cell of each register each packet accesses; None if that depends on what registers hold."""
+    def _cells_of(self) -> Callable[..., list[Words]] | None:
+        """Return a function that tells the cells that packets access; None if that depends on what registers hold."""
         if any(_depends(r.index) for r in self.accessed):
             return None
         code = _Code(many=True)
-        result = f"[{', '.join(code.name(r.index) for r in self.accessed)}]"
-        found = code.function(self.program.fields, result)(None, fields, None, None)
-        return [np.broadcast_to(key, n) for key in found]
+        result = f"[{', '.join(dict.fromkeys(code.name(r.index) for r in self.accessed))}]"
+        return code.function(self.program.fields, result)
 
 
 class _Code:
@@ -255,12 +256,13 @@ class _Code:
             text = f"{args[0]} {v.op} {args[1]}"
         wraps = v.op in ("+", "-", "<<") and not array  # arrays of 32 bits wrap by themselves
         name = f"v{len(self.lines)}"
-        self.lines.append(f"{name} = {f'wrap({text})' if wraps else text}")
+        self.lines.append(f"{name} = {_WRAPPED.format(text) if wraps else text}")
         return name
 
     def function(self, fields: Iterable[str], result: str) -> Callable[..., Any]:
         """Return the lines as a function that ends with a result."""
-        lines = [*(f"p_{f} = fields[{f!r}]" for f in fields), *self.lines, f"return {result}"]
+        take = "fields[{0!r}]" if self.many else _WRAPPED.format("int(fields[{0!r}])")
+        lines = [*(f"p_{f} = {take.format(f)}" for f in fields), *self.lines, f"return {result}"]
         scope: dict[str, Any] = dict(_TOOLS) | {"check": _check_all if self.many else _check_one}
         exec("def run(state, fields, payload, drop):\n    " + "\n    ".join(lines), scope)
         run: Callable[..., Any] = scope["run"]
@@ -275,13 +277,16 @@ def _turns(keys: list[Words] | None, n: int) -> Ints:
     """Return for each packet in which turn it may run: after all earlier ones with which it shares a cell."""
     if keys is None:
         return np.arange(n)
+    groups = []
+    for key in keys:
+        key = np.broadcast_to(key, n)
+        order = np.argsort(key, kind="stable")
+        first = np.flatnonzero(np.append(True, np.diff(key[order])))
+        of_cell = np.repeat(np.arange(first.size), np.diff(np.append(first, n)))
+        groups.append((order, np.arange(n) - first[of_cell] - 2 * n * of_cell))
     turn, before = np.zeros(n, np.int64), np.full(n, -1)
     while np.any(turn != before):
         before = turn.copy()
-        for key in keys:  # along the packets of one cell, turns grow
-            order = np.argsort(key, kind="stable")
-            first = np.flatnonzero(np.diff(key[order], prepend=-1))
-            of_cell = np.repeat(np.arange(first.size), np.diff(first, append=n))
-            place = np.arange(n) - first[of_cell]
-            turn[order] = np.maximum.accumulate(turn[order] - place + of_cell * 2 * n) - of_cell * 2 * n + place
+        for order, place in groups:  # along the packets of one cell, turns grow
+            turn[order] = np.maximum.accumulate(turn[order] - place) + place
     return turn

@@ -211,11 +211,22 @@ def grow(fabric: Fabric, ranks: ArrayLike, mode: Mode, *, load: ArrayLike = 0, r
     return Tree(fabric, rank, np.array(joints), np.array(parent), np.array(up), mode)
 
 
+def shared(trees: Sequence[Tree]) -> list[Tree]:
+    """Return the trees as they are when all are used at once: a switch adds for each in turn, so all wait longer.
+
+    A tree takes the time of its busiest switch. Left out: that it may have more turns while others have nothing to add.
+    """
+    own = np.repeat([t.mode.seconds for t in trees], [t.switches.size for t in trees])
+    turn = np.bincount(np.concatenate([t.switches for t in trees]), own)
+    return [replace(t, mode=replace(t.mode, seconds=float(turn[t.switches].max()))) for t in trees]
+
+
 def run(trees: Sequence[Tree], size: units.Quantity, *, lag: units.Quantity = 0.0) -> Timeline:
     """Return when the all-reduce of each tree ends if all begin at once, and the bytes of each link.
 
     All links of a tree carry the array at one rate, as operations follow each other: the flow engine shares links among
-    trees. The first operation's way comes on top, and what the slowest of a window loses to retransmissions.
+    trees, and `shared` their switches. The first operation's way comes on top, and what the slowest of a window loses
+    to retransmissions.
 
     Parameters
     ----------
@@ -226,7 +237,9 @@ def run(trees: Sequence[Tree], size: units.Quantity, *, lag: units.Quantity = 0.
     lag : float or str
         Software time of a host. [s]
     """
-    total, fabric = units.size(size), trees[0].fabric
+    if not trees:
+        raise ValueError("trees must be one or more, got none; `grow` makes one, and a Manager one for each job")
+    total, fabric, trees = units.size(size), trees[0].fabric, shared(trees)
     sent = [total * (1 + t.mode.header / t.mode.payload) for t in trees]
     rows = [np.concatenate([t.links, t.links ^ 1]) for t in trees]
     first = [min(s, t.mode.payload + t.mode.header) for s, t in zip(sent, trees, strict=True)]
@@ -319,6 +332,8 @@ class Manager:
 
     def end(self, job: str) -> tuple[Tree, float]:
         """Give back what a job holds; return its tree and its part."""
+        if job not in self.jobs:
+            raise ValueError(f"job must be one that runs, got {job!r}; give one of {[*self.jobs]}, or start it first")
         return self.jobs.pop(job), self.parts.pop(job)
 
     def fail(self, node: int) -> Mapping[str, Tree | None]:

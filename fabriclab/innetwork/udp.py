@@ -12,6 +12,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
+from multiprocessing.sharedctypes import RawArray, RawValue
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,6 +28,7 @@ from fabriclab.processes import Process
 _DEVICE = "tofino1_recirculating"
 # Whole words, so that the payload is aligned.
 _HEADER = {"chunk": "<u4", "slot": "<u2", "job": "u1", "version": "u1", "worker": "<u4"}
+_NOW = socket.MSG_DONTWAIT | socket.MSG_TRUNC
 _BATCH = 256  # packets taken from a socket at once
 _BUFFER = 2**22  # of a socket; the kernel gives what it allows [B]
 _ROOM = 2560  # that a packet takes there; 2315 B for the largest, counted on Linux 6.18 [B]
@@ -41,6 +43,7 @@ class Exchanged(NamedTuple):
     time: float  # from the first packet to the last sum of the last worker [s]
     sent: int  # packets of all workers
     again: int  # of them sent again
+    strays: int  # datagrams of others, which were dropped
 
     @property
     def goodput(self) -> float:
@@ -61,6 +64,7 @@ def exchange(
     Each process drops what it receives with probability ``loss``; the kernel drops what its buffers cannot hold. A
     worker sends a packet again as soon as one that left well after it is answered. If nothing at all is answered for
     longer than trips usually take, it sends again all that is on its way, with half the window and twice the timer.
+    A datagram that is no packet of this run is dropped and counted; one that looks like a packet is believed.
 
     Parameters
     ----------
@@ -92,11 +96,15 @@ def exchange(
     n, end = len(rows), time.monotonic() + units.time(patience, "patience")
     lanes, seed = rows[0].shape[1] if rows else 1, units.count(seed, "seed", low=0)
     Switch(Aggregator(n, slots, lanes=lanes), _DEVICE)  # refuses what does not fit before a process starts
-    ports = [_Port(lanes, loss, (seed, number)) for number in range(n + 1)]
+    ports = [_Port(lanes, loss, (seed, number), (n, slots, len(rows[0]))) for number in range(n + 1)]
+    # Arrays go there and back in common memory, messages are short: who stops while it sends holds up nobody.
+    shared = [RawArray("i", row.size) for row in rows]
+    totals = [np.frombuffer(memory, np.int32).reshape(-1, lanes) for memory in shared]
     homes, members = [port.address for port in ports], dict[str, Process]()
     try:
         for w, row in enumerate(rows):
-            members[f"worker {w}"] = Process(_work, ports[w], homes[n], w, ports[n].room // n, slots, row)
+            totals[w][...] = row
+            members[f"worker {w}"] = Process(_work, ports[w], homes[n], w, ports[n].room // n, slots, shared[w])
         members["the switch"] = Process(_switch, ports[n], homes[:n], slots, lanes)
         _hear(members, n + 1, end)
         for member in [*members.values()][:n]:
@@ -109,8 +117,9 @@ def exchange(
             member.connection.close()
         for port in ports:
             port.socket.close()
-    totals, starts, ends, sent = zip(*(found[f"worker {w}"] for w in range(n)), strict=True)
-    return Exchanged([*totals], max(ends) - min(starts), sum(sent), sum(sent) - n * len(rows[0]))
+    starts, ends, sent = zip(*(found[f"worker {w}"] for w in range(n)), strict=True)
+    strays = sum(port.strays.value for port in ports)
+    return Exchanged(totals, max(ends) - min(starts), sum(sent), sum(sent) - n * len(rows[0]), strays)
 
 
 def _hear(members: dict[str, Process], wanted: int, end: float) -> dict[str, Any]:
@@ -131,9 +140,10 @@ def _hear(members: dict[str, Process], wanted: int, end: float) -> dict[str, Any
 
 
 class _Port:
-    """A socket that loses some of the packets that come."""
+    """A socket that loses some of the packets that come, and all that are none of a run's workers, slots and chunks."""
 
-    def __init__(self, lanes: int, loss: float, seed: Sequence[int]) -> None:
+    def __init__(self, lanes: int, loss: float, seed: Sequence[int], run: tuple[int, int, int]) -> None:
+        self.run, self.strays = run, RawValue("q")  # common memory: the process that counts is killed
         self.layout, self.loss = np.dtype([*_HEADER.items(), ("payload", "<i4", lanes)]), loss
         self.rng, self.buffer = np.random.default_rng(seed), bytearray(_BATCH * self.layout.itemsize)
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -145,12 +155,16 @@ class _Port:
     def take(self, wait: float | None) -> NDArray[Any]:
         """Return the packets that are there, after at most ``wait`` seconds."""
         select.select([self.socket], [], [], wait)
-        filled, size, view = 0, self.layout.itemsize, memoryview(self.buffer)
+        filled, came, size, view = 0, 0, self.layout.itemsize, memoryview(self.buffer)
         with suppress(BlockingIOError):
-            while filled < len(view):
-                filled += size * (self.socket.recv_into(view[filled:], size, socket.MSG_DONTWAIT) == size)
-        found = np.frombuffer(view[:filled], self.layout)
-        return found[self.rng.random(len(found)) >= self.loss]
+            while filled < len(view):  # the whole length is told of one that is too long
+                filled += size * (self.socket.recv_into(view[filled:], size, _NOW) == size)
+                came += 1
+        found, (workers, slots, chunks) = np.frombuffer(view[:filled], self.layout), self.run
+        chunk, mine = found["chunk"], (found["worker"] < workers) & (found["job"] == 0)
+        mine &= (chunk < chunks) & (found["slot"] == chunk % slots) & (found["version"] == chunk // slots % 2)
+        self.strays.value += came - np.count_nonzero(mine)
+        return found[np.flatnonzero(mine & (self.rng.random(len(found)) >= self.loss))]
 
     def send(self, packets: NDArray[Any], to: Any) -> None:
         """Send each packet as a datagram."""
@@ -171,11 +185,12 @@ def _switch(connection: Connection, port: _Port, homes: list[Any], slots: int, l
                 port.send(packets[(out.action == MULTICAST) | asked], home)
 
 
-def _work(connection: Connection, port: _Port, server: Any, number: int, room: int, slots: int, values: Words) -> None:
-    """Send chunks and take their sums; ``room`` packets of this worker fit into the buffer of the switch."""
-    left = chunks = len(values)
-    total, packets, every = np.zeros_like(values), np.zeros(chunks, port.layout), np.arange(chunks)
-    packets["payload"], packets["worker"], packets["chunk"] = values, number, every
+def _work(connection: Connection, port: _Port, server: Any, number: int, room: int, slots: int, memory: Any) -> None:
+    """Send the chunks in ``memory`` and put sums there; ``room`` of these packets fit into the buffer of the switch."""
+    total = np.frombuffer(memory, np.int32).reshape(-1, *port.layout["payload"].shape)
+    left = chunks = len(total)
+    packets, every = np.zeros(chunks, port.layout), np.arange(chunks)
+    packets["payload"], packets["worker"], packets["chunk"] = total, number, every
     packets["slot"], packets["version"] = every % slots, every // slots % 2
     # Of each slot: the chunk that it waits for, since when a packet of it is on its way [s], and if that repeats one.
     chunk, since, again = np.arange(slots), np.full(slots, np.inf), np.zeros(slots, bool)
@@ -207,4 +222,4 @@ def _work(connection: Connection, port: _Port, server: Any, number: int, room: i
             newest, heard, window, limit = now, now, max(window / 2, min(_WINDOW, most)), min(2 * limit, _LONGEST)
         lost = since < newest - smooth / 2  # sent well before a packet whose answer is here
         since[lost], again[lost] = np.inf, True
-    connection.send((total, start, time.perf_counter(), sent))
+    connection.send((start, time.perf_counter(), sent))

@@ -111,7 +111,8 @@ def pool(slots: float = 16, delay: float = 1, jobs: int = 1) -> Live:
     def scene(slots: float, delay: float, jobs: int) -> Scene:
         star = topologies.build("crossbar", hosts=_HOSTS, rate=_LINK, delay=delay * 1e-6)
         at = np.append(2.0 ** np.arange(3, 10), slots)
-        ways = [trees.grow(star, range(_HOSTS), program(_HOSTS, _HOSTS, jobs, slots=int(k))) for k in at]
+        grown = [trees.grow(star, range(_HOSTS), program(_HOSTS, _HOSTS, jobs, slots=int(k))) for k in at]
+        ways = [trees.shared([tree] * jobs)[0] for tree in grown]
         rate, wire = [w.limit() for w in ways], ways[0].mode.payload + ways[0].mode.header
         trip = ways[0].round_trip(wire)
         figures = {"rate": units.format_rate(rate[-1]), "trip": units.format_time(trip), "jobs": jobs}
