@@ -44,7 +44,7 @@ class Process:
         """Send anything that can be pickled."""
         self.connection.send(thing)
 
-    def recv(self, timeout: float = 30.0) -> Any:
+    def recv(self, timeout: float = 30.0) -> Any:  # illustrative: far more than an answer takes [s]
         """Return what the process sent.
 
         Raises

@@ -11,7 +11,7 @@ from fabriclab.core.spec import Spec
 
 TABLES = (
     "accelerators", "emerging", "link_physics", "links", "measured", "media", "memory_path", "nccl_model", "nics",
-    "rdma", "reliability", "roadmap", "switches", "systems", "wireless60",
+    "rdma", "reliability", "roadmap", "scaleup", "switches", "systems", "wireless60",
 )  # fmt: skip
 COLUMNS = "id,name,attribute,value,unit,direction,kind,source,date,confidence,licence,note".split(",")
 ALL = [(t, s) for t in TABLES for s in getattr(catalog, t).specs]
@@ -34,9 +34,9 @@ def test_shape():
     assert catalog.tables() == TABLES
     counts = {t: len(getattr(catalog, t).specs) for t in TABLES}
     assert counts == {
-        "accelerators": 107, "emerging": 64, "link_physics": 64, "links": 133, "measured": 57, "media": 24,
-        "memory_path": 62, "nccl_model": 67, "nics": 27, "rdma": 24, "reliability": 21, "roadmap": 42, "switches": 87,
-        "systems": 102, "wireless60": 20,
+        "accelerators": 110, "emerging": 64, "link_physics": 64, "links": 456, "measured": 57, "media": 52,
+        "memory_path": 62, "nccl_model": 67, "nics": 27, "rdma": 24, "reliability": 21, "roadmap": 42, "scaleup": 59,
+        "switches": 89, "systems": 102, "wireless60": 20,
     }  # fmt: skip
     assert all(list(row) == COLUMNS for t in TABLES for row in data_rows(t))
     assert catalog.links is catalog.links
@@ -94,15 +94,19 @@ def test_sources():
     ("ask", "error", "text"),
     [
         (lambda: catalog.links["nvlnk4"], KeyError, "catalog.links has no 'nvlnk4'; did you mean 'nvlink4'"),
+        (lambda: catalog.links["NRD"], KeyError, "catalog.links has no 'NRD'; did you mean 'NDR'"),
+        (lambda: catalog.links.compare("NDR", "nvlnk4"), KeyError, "did you mean 'nvlink4'"),
+        (lambda: catalog.search("retimr"), KeyError, "the catalog has no 'retimr'; did you mean 'retimer'"),
+        (lambda: catalog.search(" "), KeyError, "the catalog has no ' '; it has "),
         (lambda: catalog.links["nvlink4"]["bandwith_per_gpu"], KeyError, "did you mean 'bandwidth_per_gpu'"),
         (lambda: catalog.value("linkz", "nvlink4", "x"), KeyError, "the catalog has no 'linkz'; did you mean 'links'"),
-        (lambda: catalog.value("links", "nvlink4", "zzz"), KeyError, "it has bandwidth_per_gpu, bandwidth_per_link"),
+        (lambda: catalog.value("links", "nvlink4", "zzz"), KeyError, "it has achievable, bandwidth_per_gpu, "),
         (lambda: catalog.value("switches", "quantum2", "latency_port_to_port"), KeyError, "2 rows.*330 ns.*Q2-rs"),
         (lambda: catalog.nccl_model["hw"]["latency_LL"], KeyError, "6 rows.*hwLat NET Ring"),
         (lambda: catalog.value("nics", "cx7", "throughput", source="x"), KeyError, "0 rows.*'source': 'x'.*400 Gb/s"),
         (lambda: catalog.value("links", "nvlink4", "bandwidth_per_gpu", foo=1), KeyError, "a row has no 'foo'; it has"),
         (lambda: catalog.value("links", "nvlink4", "bandwidth_per_gpu", sorce="x"), KeyError, "did you mean 'source'"),
-        (lambda: catalog.links["x"], KeyError, r"has no 'x'; it has \S+(, \S+){7}, ... \d+ in all"),
+        (lambda: catalog.links["?"], KeyError, r"has no '\?'; it has \S+(, \S+){7}, ... \d+ in all"),
         (lambda: catalog.value("links", "pcie5", "signalling_rate"), ValueError, "'32 GT/s per lane', which has no SI"),
         (lambda: catalog.value("media", "dr8", "power"), ValueError, "'14-18 W', which has no SI value"),
         (lambda: catalog.nic, AttributeError, "fabriclab.catalog has no 'nic'; did you mean 'nics'"),
@@ -134,6 +138,98 @@ def test_tables_and_the_case_are_copied_and_pickled():
         assert again(catalog.links)["nvlink4"].spec("bandwidth_per_gpu").si == 450e9
         assert repr(again(catalog.nics)) == repr(catalog.nics)
         assert again(catalog.case(nic_rate="200 Gb/s")).nic_rate == 25e9
+
+
+def recomputed(part, *, bits=1.0):
+    """Return signalled and encoded rate [B/s] from lanes, symbol rate, bits per symbol and coding."""
+    data, sent = map(float, part["coding"].value.split("/"))
+    signalled = part["lanes"].si * part["symbol_rate"].si * part["bits_per_symbol"].si * bits / 8
+    return signalled, signalled * data / sent
+
+
+CODED = [part for part in catalog.links.values() if "coding" in part]
+# Rows of another source that tell the same rate: attribute, and the field of the part that it is multiplied by.
+AGAIN = {"raw_bandwidth": 0, "x16_raw_bandwidth": 0, "bandwidth_after_encoding": 1, "4x_data_rate": 1,
+         "bandwidth_per_gpu": 1, "station_bandwidth": 1}  # fmt: skip
+
+
+@pytest.mark.parametrize("part", CODED, ids=lambda p: p.specs[0].id)
+def test_law_derived_rates_follow_from_lanes_symbols_and_coding(part):
+    rates = recomputed(part)
+    assert (part["signalled"].si, part["encoded"].si) == pytest.approx(rates, rel=1e-6)
+    assert part["encoded"].si <= part["signalled"].si
+    if "achievable" in part:
+        assert part["achievable"].si < part["encoded"].si
+    for attribute, which in AGAIN.items():
+        if attribute in part:  # PCIe 6 and 7 are rounded to whole GB/s by their source, FDR to four digits
+            assert part[attribute].si == pytest.approx(rates[which], rel=1e-3), attribute
+    if "lane_signalling" in part:
+        assert part["lane_signalling"].si * part["lanes"].si == pytest.approx(rates[0], rel=1e-9)
+    if "raw_signalling_per_link" in part:
+        assert part["raw_signalling_per_link"].si * part["links_per_gpu"].si == pytest.approx(rates[0], rel=1e-9)
+    assert recomputed(part, bits=2.0)[0] == 2 * rates[0]
+
+
+def test_every_family_of_links_has_its_rates():
+    coded = {part.specs[0].id for part in CODED}
+    assert {f"pcie{n}" for n in range(3, 8)} | {f"nvlink{n}" for n in range(1, 6)} <= coded
+    assert {f"ib-{n}" for n in ("sdr", "ddr", "qdr", "fdr", "edr", "hdr", "ndr", "xdr")} <= coded
+    assert {f"cxl{n}" for n in ("1.1", "2.0", "3.0", "3.1", "3.2")} <= coded
+    assert {"eth-100g", "eth-200g", "eth-400g", "eth-800g", "eth-1600g", "ualink200", "wigig"} <= coded
+    assert {"nvlink-c2c", "xgmi-mi250x", "xgmi-mi300x", "xgmi-mi355x"} <= coded and len(coded) == 35
+    assert [catalog.value("links", f"ici-tpu{n}", "encoded") / 1e9 for n in ("4", "5e", "5p", "6e", "7x")] == [
+        270, 200, 600, 400, 600]  # fmt: skip
+    for part in CODED:  # what a vendor quotes is the rate of data, or that of the wire; 802.11ad quotes another mode
+        if "quoted" in part and part["quoted"].si is not None and part is not catalog.links["wigig"]:
+            assert part["encoded"].si * 0.9999 <= part["quoted"].si <= part["signalled"].si, part.label
+
+
+def test_a_part_has_several_names():
+    links = catalog.links
+    assert links["NDR"] is links["ib-ndr"] is links["InfiniBand NDR"] is links["ndr"]
+    assert links["PCIe 5"] is links["pcie5"] and links["NVLink-4"] is links["nvlink4"] and links["400gbe"]["lanes"]
+    assert catalog.value("links", "NDR", "4x_data_rate") == catalog.value("nics", "ConnectX-7", "throughput") == 50e9
+    for row in data_rows("aliases"):
+        table = getattr(catalog, row["table"])
+        assert row["alias"] not in table.keys() and table[row["alias"]] is table[row["id"]], row
+    assert {"NDR", "nvlink4"} <= set(links._ipython_key_completions_())
+    assert copy.deepcopy(links)["NDR"].name == "InfiniBand NDR"
+
+
+def test_keys_are_completed_where_the_learner_types():
+    shell = pytest.importorskip("IPython.core.interactiveshell").InteractiveShell(user_ns={"links": catalog.links})
+    assert "links['NDR" in shell.complete("links['ND")[1]
+
+
+def test_search_tells_the_tables_that_have_every_word():
+    found = catalog.search("retimer power")
+    assert list(found) == ["media"] and {"aec800", "retimer-pcie6"} <= set(found["media"])
+    assert all("power" in s.attribute or "power" in s.note for s in found["media"].specs)
+    assert "ib-ndr" in catalog.search("ndr")["links"] and "cx7" in catalog.search("NDR")["nics"]
+
+
+def test_compare_tells_rates_and_conventions_apart():
+    both = catalog.links.compare("NDR", "nvlink4", "nvlink6")
+    assert both.rates.tolist()[:2] == [[53.125e9, 50e9, pytest.approx(49.69e9, rel=1e-3)],
+                                       [pytest.approx(478.125e9), 450e9, 376e9]]  # fmt: skip
+    head, ndr, nvlink, rubin = both.rows()
+    assert head == ["part", "scope", "signalled", "encoded", "achievable", "quoted"]
+    assert ndr[5] == "400 Gb/s each way (literature, IB-jp)" and nvlink[5].startswith("900 GB/s both ways together")
+    assert nvlink[4] == "376 GB/s (measured, NCCL-1264)" and rubin[2] == "not published"
+    assert both._repr_html_().count("<tr>") == 4 and "NVLink 4" in repr(both)
+
+
+def test_scale_up_in_2026_is_one_table():
+    table = catalog.scaleup.compare()
+    head, *body = table.rows()
+    assert {"max_accelerators", "semantics", "hop_latency", "status"} <= set(head) and len(body) == 11
+    for part in table.parts:
+        assert part["semantics"].value.startswith(("memory", "messages"))
+        assert any(word in part["status"].value for word in ("shipping", "announced", "production", "specification"))
+        assert all(s.date for s in part.specs)
+    assert catalog.scaleup["Kyber"]["status"].value == "announced for 2027"
+    assert catalog.scaleup["NVL72"]["max_accelerators"].si == catalog.value("systems", "nvl72", "gpus")
+    assert "<td>2026-06-04<td>A<td>" in catalog.scaleup._repr_html_()
 
 
 def test_display_and_completion():

@@ -12,14 +12,20 @@ import pytest
 
 from fabriclab import catalog, units
 from fabriclab.core.spec import si_factor
+from fabriclab.texts import table
 
 ROOT = Path(__file__).parents[1]
-# What may stand without a comment, and why.
-NOT_HARDWARE = {
-    "fabriclab/units.py": "defines the units, so its examples and bounds are quantities",
-}
 BINARY_SIZE = re.compile(r"[\d.]+ [KMGT]iB")  # sizes of messages and buffers are questions, not facts of hardware
 COMMENT = re.compile(r"#\s*(source|illustrative):\s*\S")
+QUANTITIES = ("rate", "time", "size", "length", "power", "price")
+OPACITY = 0.05  # of a colour: no start-up latency, which is alpha too, takes so many seconds
+# A name that bears a unit: the quantity as its last word, or a unit after an underscore or in brackets.
+NAMED = re.compile(r"(?:^|_)(?:(?:rate|bandwidth|throughput|delay|latency|lag|timer|timeout|length|reach|power|price)s?"
+                   r"|alpha|beta|capacity|rtt|seconds|metres|watts|dollars)$"
+                   r"|(?<=[a-z0-9])_(?:[munp]?s|k?m|[mkM]?W|k?USD|[kMGT]?B_s|[kmgt]?bps)$"
+                   r"|\[(?:[mun]?s|[kMGT]?B/s|k?m|[mkM]?W|USD)\]$")  # fmt: skip
+MADE = ("array", "asarray", "float", "float64", "linspace", "geomspace")  # calls that hold such numbers
+DOCUMENTED = re.compile(r"\[(?:s|B/s|m|W|USD)\b[^\]]*\]")  # the unit that ends a parameter's description
 
 
 def hardware_rates():
@@ -47,8 +53,8 @@ def docstrings(tree):
 
 
 def is_quantity(text):
-    """Tell whether a string is a rate, a time or a size of hardware, with its unit."""
-    for quantity in ("rate", "time", "size"):
+    """Tell whether a string is a rate, time, length, power, price or size of hardware, with its unit."""
+    for quantity in QUANTITIES:
         try:
             return units.parse(text, quantity) != 0 and not BINARY_SIZE.fullmatch(text)
         except (ValueError, TypeError):
@@ -56,63 +62,214 @@ def is_quantity(text):
     return False
 
 
-def findings(code, name):
-    """Return 'name:line: literal' of every unsourced hardware constant in a piece of Python."""
-    lines, tree, out = ["", *code.splitlines()], ast.parse(code), []
-    skip = docstrings(tree)
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.Constant) or id(node) in skip or isinstance(node.value, bool):
-            continue
-        text, number = isinstance(node.value, str), isinstance(node.value, int | float)
-        if (text and is_quantity(node.value)) or (number and float(node.value) in RATES):
-            near = (lines[node.lineno], lines[node.lineno - 1])
-            if not COMMENT.search(near[0]) and not (near[1].lstrip().startswith("#") and COMMENT.search(near[1])):
-                out.append(f"{name}:{node.lineno}: {ast.unparse(node)}")
+def signature(node):
+    """Return the names of the parameters that a call of this function or class fills in turn, and those by keyword."""
+    if isinstance(node, ast.ClassDef):
+        made = [n for n in node.body if isinstance(n, ast.FunctionDef) and n.name == "__init__"]
+        if not made:
+            return [n.target.id for n in node.body if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name)]
+        node = made[0]
+    return [a.arg for a in node.args.posonlyargs + node.args.args if a.arg not in ("self", "cls")]
+
+
+def with_units(doc):
+    """Yield the parameters of a numpydoc text that brackets give a unit; counts, and what has others too, are left."""
+    section = re.split(r"\n\n?(?=\w+\n-{3,})", doc.split("Parameters\n", 1)[1])[0]
+    for field in re.split(r"(?m)^(?=\S.* : )", section)[1:]:
+        names, kinds = (part.split(", ") for part in field.split("\n")[0].split(" : ", 1))
+        kinds = kinds if len(kinds) == len(names) else [""] * len(names)
+        brackets = re.findall(r"\[[^\]]+\]", field)
+        plain = bool(brackets) and all(map(DOCUMENTED.match, brackets))
+        several = any(map(DOCUMENTED.match, brackets))
+        yield from (n for n, kind in zip(names, kinds, strict=True)
+                    if kind != "int" and (plain or (several and NAMED.search(n))))  # fmt: skip
+
+
+def documented():
+    """Return name of a function of the library -> where it stands, its parameters in turn, and those with a unit."""
+    out = {}
+    for path in sorted((ROOT / "fabriclab").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef | ast.FunctionDef) and "Parameters\n" in (
+                doc := ast.get_docstring(node) or ""
+            ):
+                found = {*path.relative_to(ROOT).with_suffix("").parts}, signature(node), set(with_units(doc))
+                out.setdefault(node.name, []).append(found)
     return out
 
 
-def cells():
-    """Yield (name, code) of every code cell, without magics."""
-    for path in sorted(ROOT.glob("notebooks/*.ipynb")):
-        for i, cell in enumerate(json.loads(path.read_text(encoding="utf-8"))["cells"]):
-            if cell["cell_type"] == "code" and not "".join(cell["source"]).startswith("%%"):
-                code = re.sub(r"(?m)^\s*[%!].*$", "pass", "".join(cell["source"]))
-                yield f"{path.relative_to(ROOT)} cell {i}", code
+UNITS_OF = documented()
+
+
+def amounts(node):
+    """Yield the numbers that an expression of numbers alone holds, signs, arithmetic and lists included; 0 is none."""
+    if isinstance(node, ast.Constant):
+        if isinstance(node.value, int | float) and not isinstance(node.value, bool) and node.value:
+            yield node
+    elif isinstance(node, ast.UnaryOp):
+        yield from amounts(node.operand)
+    elif isinstance(node, ast.BinOp):
+        sides = [list(amounts(side)) for side in (node.left, node.right)]
+        yield from (sides[0] + sides[1] if all(sides) else [])
+    elif isinstance(node, ast.IfExp):
+        yield from (found for side in (node.body, node.orelse) for found in amounts(side))
+    elif isinstance(node, ast.List | ast.Tuple | ast.Set):
+        inside = [list(amounts(item)) for item in node.elts]
+        yield from (found for item in inside for found in item if all(inside) or isinstance(node, ast.List))
+    elif isinstance(node, ast.Call) and getattr(node.func, "id", getattr(node.func, "attr", "")) in MADE:
+        yield from (found for item in node.args[:2] for found in amounts(item))
+
+
+def bound(tree):
+    """Yield (name, value) of each assignment, default and keyword, and each argument that numpydoc gives a unit."""
+    brought = {alias.name: (node.module or "").split(".")[-1] for node in ast.walk(tree)
+               if isinstance(node, ast.ImportFrom) for alias in node.names}  # fmt: skip
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                pairs = [(target, node.value)]
+                if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+                    pairs = zip(target.elts, node.value.elts, strict=False)
+                yield from ((getattr(to, "id", getattr(to, "attr", "")), value) for to, value in pairs)
+        elif isinstance(node, ast.AnnAssign | ast.NamedExpr):
+            yield getattr(node.target, "id", getattr(node.target, "attr", "")), node.value
+        elif isinstance(node, ast.Dict):
+            yield from ((k.value, v) for k, v in zip(node.keys, node.values, strict=True)
+                        if isinstance(k, ast.Constant) and isinstance(k.value, str))  # fmt: skip
+        elif isinstance(node, ast.arguments):
+            given = (node.posonlyargs + node.args)[::-1]
+            yield from ((arg.arg, value) for arg, value in zip(given, node.defaults[::-1], strict=False))
+            yield from ((arg.arg, value) for arg, value in zip(node.kwonlyargs, node.kw_defaults, strict=True))
+        elif isinstance(node, ast.Call):
+            yield from ((word.arg or "", word.value) for word in node.keywords)
+            called = getattr(node.func, "id", getattr(node.func, "attr", ""))
+            first = getattr(node.args[0], "value", None) if node.args else None
+            of_family = called in ("build", "simulate") and isinstance(first, str)  # build("torus", ...)
+            for where, names, told in UNITS_OF.get(first if of_family else called, []):
+                if of_family or brought.get(called, "fabriclab") in where:  # not another of the same name
+                    by_place = [] if of_family else zip(names, node.args, strict=False)
+                    given = [*by_place, *((w.arg, w.value) for w in node.keywords)]
+                    yield from ((DOCUMENTED, value) for name, value in given if name in told)
+
+
+def findings(code, name):
+    """Return 'name:line: literal' of every unsourced hardware constant in a piece of Python."""
+    lines, tree = ["", *code.splitlines()], ast.parse(code)
+    skip, found = docstrings(tree), {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and id(node) not in skip and not isinstance(node.value, bool):
+            text, number = isinstance(node.value, str), isinstance(node.value, int | float)
+            if (text and is_quantity(node.value)) or (number and float(node.value) in RATES):
+                found[id(node)] = node
+    for word, value in bound(tree):
+        if value is not None and (word is DOCUMENTED or NAMED.search(word)):
+            found |= {id(n): n for n in amounts(value) if word != "alpha" or n.value < OPACITY}
+    out = []
+    for node in sorted(found.values(), key=lambda n: (n.lineno, n.col_offset)):
+        near = (lines[node.lineno], lines[node.lineno - 1])
+        if not COMMENT.search(near[0]) and not (near[1].lstrip().startswith("#") and COMMENT.search(near[1])):
+            out.append(f"{name}:{node.lineno}: {ast.unparse(node)}")
+    return out
+
+
+def cells(path):
+    """Yield (name, code) of every code cell, without magics; a module that a cell writes is code too."""
+    for i, cell in enumerate(json.loads(path.read_text(encoding="utf-8"))["cells"]):
+        source = "".join(cell["source"])
+        head, _, rest = source.partition("\n")
+        if cell["cell_type"] == "code" and (head.startswith("%%writefile") or not head.startswith("%%")):
+            source = f"pass\n{rest}" if head.startswith("%%") else source
+            yield f"{path.relative_to(ROOT)} cell {i}", re.sub(r"(?m)^(\s*)[%!].*$", r"\1pass", source)
+
+
+MEND = "take these from the catalog, or comment them with # source: or # illustrative:\n"
 
 
 def test_library_has_no_unsourced_hardware_constant():
     paths = sorted([*(ROOT / "fabriclab").rglob("*.py"), *(ROOT / "exercises").rglob("*.py")])
-    names = {p.relative_to(ROOT).as_posix(): p for p in paths}
-    assert set(NOT_HARDWARE) <= set(names)
-    found = [f for n, p in names.items() if n not in NOT_HARDWARE for f in findings(p.read_text(encoding="utf-8"), n)]
-    assert not found, "take these from the catalog, or comment them with # source: or # illustrative:\n" + "\n".join(
-        found
-    )
+    found = [f for p in paths for f in findings(p.read_text(encoding="utf-8"), p.relative_to(ROOT).as_posix())]
+    assert len(paths) > 150 and not found, MEND + "\n".join(found)
 
 
-def test_lessons_have_no_unsourced_hardware_constant():
-    found = [f for name, code in cells() for f in findings(code, name)]
-    assert not found, "take these from the catalog, or comment them with # source: or # illustrative:\n" + "\n".join(
-        found
-    )
+@pytest.mark.parametrize("folder", ["notebooks", "exercises", "solutions"])
+def test_lessons_have_no_unsourced_hardware_constant(folder):
+    code = [cell for path in sorted((ROOT / folder).glob("*.ipynb")) for cell in cells(path)]
+    found = [f for name, source in code for f in findings(source, name)]
+    assert code and not found, MEND + "\n".join(found)
+
+
+def test_a_lesson_shows_what_is_illustrative():
+    """The word stands beside the figure too: in what is printed, in a caption, a finding or a name of a row."""
+    bare = []
+    for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
+        for name, code in cells(path):
+            tree = ast.parse(code)
+            shown = [n.value for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+            if re.search(r"#\s*illustrative:", code) and not any("illustrative" in text.lower() for text in shown):
+                bare.append(name)
+    assert not bare, f"print the word illustrative, or write it into a caption: {bare}"
+
+
+def test_a_live_view_shows_what_is_illustrative():
+    views = 0
+    for path in sorted((ROOT / "fabriclab" / "views" / "live").glob("*.py")):
+        code = path.read_text(encoding="utf-8")
+        lines, tree = code.splitlines(), ast.parse(code)
+        given = [node for node in tree.body if isinstance(node, ast.Assign) and COMMENT.search(lines[node.lineno - 1])]
+        marked = {n.id for node in given if "# illustrative:" in lines[node.lineno - 1] for target in node.targets
+                  for n in ast.walk(target) if isinstance(n, ast.Name)}  # fmt: skip
+        made = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+        used = {name: {n.id for n in ast.walk(node) if isinstance(n, ast.Name)} for name, node in made.items()}
+        for name, node in made.items():
+            names = used[name].union(*(used[helper] for helper in used[name] & set(used)))
+            calls = [n for n in ast.walk(node) if isinstance(n, ast.Call) and getattr(n.func, "id", "") == "live_view"]
+            if calls and names & marked:
+                assert "illustrative" in table()[f"live.{calls[0].args[0].value}.said"], name
+                views += 1
+    assert views == 3  # a pool, a pipeline's bubble, workers with staleness
 
 
 @pytest.mark.parametrize(
     "code",
     ["nic = 50e9", "nic = 50_000_000_000", "link = dict(rate=450e9)", "f(400e9)", "hbm = 3.35e12", "peak = 989",
-     "both = 900e9", "x = f(rate='400 Gb/s')", "t = ['500 ns']", "buffer = '64 MB'", "eff = 31.508"],
+     "both = 900e9", "x = f(rate='400 Gb/s')", "t = ['500 ns']", "buffer = '64 MB'", "eff = 31.508",
+     "cable = '3 m'", "laser = '9 W'", "part = '700 USD'", "rate = 7e9", "nic_rate: float = 7.1e9", "delay_s = 3e-6",
+     "hop_ns = 230", "module_W = 15", "part_USD = 36", "length = 2.5", "price = -3", "link.latency = 4",
+     "alpha = 38e-6", "f(lag=2e-6)", "reach = [3]", "power = 3 * 5", "rate = 7e9 if fast else 0",
+     "rates = np.array([7e9])",
+     "dict(price=12)", "{'power': 12}", "{'wait [s]': 3}", "def f(lag=3): pass", "def f(*, lag=3): pass",
+     "(rate := 7e9)", "n, rate = 3, 7e9", "crossbar(8, 7e9)", "build('torus', rate=7e9)", 
+     "economics.floor_plan(f, slack=3)", "workload.build('parameter_server', compute=3)"],
 )  # fmt: skip
 def test_the_scan_bites(code):
-    assert len(findings(code, "x")) == 1
+    assert findings(code, "x")
     assert findings(f"{code}  # source: catalog links", "x") == []
     assert findings(f"# illustrative: an invented part\n{code}", "x") == []
-    assert len(findings(f"{code}  # source:", "x")) == 1
-    assert len(findings(f"y = 1  # source: another line\n{code}", "x")) == 1
+    assert findings(f"{code}  # source:", "x") and findings(f"y = 1  # source: another line\n{code}", "x")
 
 
 @pytest.mark.parametrize(
     "code",
-    ['"""A NIC moves 400 Gb/s."""', "n = 8", "f('4 MiB')", "x = 1e9", "low = '0 B/s'", "say('400 Gb/s is a rate')"],
+    [
+        '"""A NIC moves 400 Gb/s."""',
+        "n = 8",
+        "f('4 MiB')",
+        "x = 1e9",
+        "low = '0 B/s'",
+        "say('400 Gb/s is a rate')",
+        "rate = 0",
+        "delay = None",
+        "rate = case.nic_rate",
+        "bound = 2 * rate",
+        "rate = nic / 8",
+        "draw(alpha=0.3)",
+        "steps = 7",
+        "crossbar(8, rate)",
+        "heights = [3]",
+        "cuts = [(8, rate)]",
+        "f(length=len(x))",
+        "enabled = True",
+    ],
 )
 def test_what_is_no_hardware_constant_passes(code):
     assert findings(code, "x") == []

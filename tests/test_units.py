@@ -1,6 +1,7 @@
 """Units: by hand, shape, laws, refusals, display."""
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabriclab import units
+from fabriclab.core import Spec
 
 
 # by hand ------------------------------------------------------------------------------------------
@@ -58,6 +60,57 @@ def test_shown_text_is_read_back_within_three_digits(value):
         if (quantity == "time" and value < 1e6) or value >= 1:
             back = units.parse(show(value), quantity)
             assert back == pytest.approx(value, rel=5.1e-3)
+
+
+SHOWN = {"time": units.format_time, "rate": units.format_rate, "size": units.format_size}
+
+
+@given(st.sampled_from(sorted(SHOWN)), st.floats(1e-12, 1e18))
+def test_a_shown_text_is_shown_again_as_it_is(quantity, value):
+    """What was read back is written the same: no second rounding, and no change of prefix."""
+    text = SHOWN[quantity](value)
+    if quantity != "size" or value >= 1000:  # a fraction of a byte is read back as one, and written as whole bytes
+        assert SHOWN[quantity](units.parse(text, quantity)) == text
+
+
+@given(st.integers(1, 1023), st.sampled_from(["KiB", "MiB", "GiB", "TiB"]))
+def test_whole_binary_sizes_come_back_exactly(n, unit):
+    size = n * units.UNITS[unit][1]
+    assert units.format_size(size) == f"{n} {unit}" and units.parse(units.format_size(size), "size") == size
+
+
+@given(
+    st.floats(1e-3, 1e5), st.integers(1, 5), st.sampled_from(["B", "b", "bit", "B/s", "b/s", "bit/s", "FLOP", "FLOP/s"])
+)
+def test_binary_prefixes_are_larger_than_decimal_ones_by_their_power(number, power, unit):
+    kind = units.UNITS[unit][0]
+    decimal = units.parse(f"{number!r} {' kMGTP'[power]}{unit}", kind)
+    binary = units.parse(f"{number!r} {' KMGTP'[power]}i{unit}", kind)
+    assert binary / decimal == pytest.approx(1.024**power, rel=1e-12)
+
+
+@given(st.floats(1e-2, 1e4), st.sampled_from(["Mb/s", "Gb/s", "GB/s", "TB/s", "GiB/s"]))
+def test_both_directions_are_halved_and_one_is_kept(value, unit):
+    one, both = (Spec("x", "x", "rate", value, unit, way, "estimate", note="test")
+                 for way in ("per_direction", "bidirectional_sum"))  # fmt: skip
+    assert one.si == pytest.approx(units.parse(f"{value!r} {unit}", "rate"), rel=1e-15)
+    assert one.si == 2 * both.si
+
+
+@given(
+    st.floats(1e-3, 1e4).map(lambda x: f"{x:.6g}"),
+    st.sampled_from(["", *"kKmMgGtTpP", "Ki", "Mi", "gi", "Ti"]),
+    st.sampled_from(["bps", "Bps", "BPS", "b/sec", "B/sec", "bit/sec"]),
+    st.sampled_from(["", " ", "  "]),
+)
+def test_an_ambiguous_rate_is_refused_with_both_readings_and_each_can_be_read(number, prefix, unit, gap):
+    with pytest.raises(ValueError, match="is read in two ways") as error:
+        units.parse(f"{number}{gap}{prefix}{unit}", "rate", "nic")
+    bits, octets = re.findall(r'"([^"]+/s)"', str(error.value))
+    assert 8 * units.parse(bits, "rate") == pytest.approx(units.parse(octets, "rate"), rel=1e-15)
+    small = prefix.capitalize().replace("K", "k").replace("ki", "Ki")
+    assert units.parse(octets, "rate") == pytest.approx(float(number) * units.UNITS[f"{small}B/s"][1], rel=1e-15)
+    assert str(error.value).startswith("nic has the unknown unit")
 
 
 @given(st.floats(1e-11, 1e17))

@@ -20,7 +20,7 @@ from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 from scipy.optimize import isotonic_regression
 
-from fabriclab import registry, topologies, units, views
+from fabriclab import catalog, registry, topologies, units, views
 from fabriclab.core import FabricBuilder, Flows, Result, Timeline
 from fabriclab.views.fabrics import fabric_scene
 from fabriclab.views.layout import marks_of
@@ -115,6 +115,7 @@ PICTURES = {
     "ruler": lambda: views.ruler(
         {"memory copy": Result("copy", "measured", [2**26], [6.4e-3]), "all-reduce": measured()}, RATES,
         caption="Links: datasheets."),
+    "comparison": lambda: views.comparison(catalog.links.compare("NDR", "nvlink4", "QDR", "CXL 3.0", "nvlink6")),
     "table zoom": lambda: views.fabric(table_zoom()),
     "loaded": lambda: views.fabric(table_zoom().without(cables=[34]), load=loads(table_zoom())),
     "hall": lambda: views.fabric(hall()),
@@ -324,6 +325,7 @@ def test_draw_chooses_the_view():
     assert views.draw([predicted(), measured()]).table.n_rows == SIZES.size + 4
     assert views.draw({"a": predicted()}).table["series"][0] == "a"
     assert views.draw(run, flows=flows).table.n_rows == 8
+    assert list(views.draw(catalog.links.compare("NDR", "nvlink4")).table["encoded [B/s]"]) == [50e9, 450e9]
 
 
 def test_draw_on_given_axes_returns_them():
@@ -482,6 +484,15 @@ def test_flows_at_one_time_share_a_lane_without_overlap():
     assert [box.height for box in alone] == pytest.approx([0.78 * 22] * 2)  # one after the other: each has the lane
 
 
+def test_a_comparison_shows_the_rates_of_each_link():
+    compared = catalog.links.compare("QDR", "nvlink6", "nvlink4")
+    picture = views.comparison(compared)
+    assert picture.finding == "NVLink 6 moves 1.80 TB/s, 450 times InfiniBand QDR with 4.00 GB/s"
+    for column, rates in zip(("signalled", "encoded", "achievable"), compared.rates.T, strict=True):
+        np.testing.assert_array_equal(picture.table[f"{column} [B/s]"], rates)
+    assert picture.table["as quoted"][2].startswith("900 GB/s both ways together (datasheet")
+
+
 def test_table_of_a_ruler_is_what_was_drawn():
     scene = ruler_scene(marks_at({"memory copy": measured()}, RATES))
     ticks, dots, strokes = (scene.layers[k].fields for k in ("x ticks", "dots", "rounds"))
@@ -569,6 +580,7 @@ def test_contrast_on_light_and_dark_pages(page):
     (lambda: views.fabric(star(3), load=np.full(6, np.nan)), "load must hold one finite number >= 0 for each of 6"),
     (lambda: views.fabric(star(3), load=[1.0]), r"got shape \(1,\)"),
     (lambda: views.timeline(ring_run()[0], graph_run()[1]), "must be of one run"),
+    (lambda: views.draw(catalog.links.compare("KP4")), r"links with an encoded rate, got RS.*catalog.links.compare"),
     (lambda: views.table([]), "nothing to show"),
     (lambda: views.table({"a": [1], "b": [1, 2]}), "columns of one length"),
     (lambda: views.table([dict.fromkeys("abcdefgh", 1)]), r"g, h\) must be within 1\.\.7, got 8"),

@@ -106,6 +106,7 @@ def model(ask: Ask, rng: Rng) -> Verdict:
     """Judge a fit of alpha and beta, the size of half the rate, and when a fit may be used."""
     sweeps = apart(lambda: _sweep(rng), lambda sweep: sweep[2:], 1.4)
     fits = [("fit", *sweep[:2]) for sweep in sweeps]
+    # illustrative: from quick to slow starts and links
     pairs = [(float(rng.uniform(2e-6, 40e-6)), float(rng.uniform(5e9, 90e9))) for _ in range(3)]
     sizes, times, changes, asked = _protocols(rng)
     ends, home = [0.0, *map(float, changes), math.inf], np.searchsorted(changes, sizes, "right")

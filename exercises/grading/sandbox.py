@@ -38,9 +38,9 @@ _BOOT = (
 class Limits:
     """What one session may use, and what judging one question may."""
 
-    wall_s: float = 5.0  # waiting for the learner's code, cells and calls together [s]
-    cpu_s: float = 5.0  # its processor time [s]
-    judge_s: float = 5.0  # processor time of judging, and of answering what the code asks of its arguments [s]
+    wall_s: float = 5.0  # illustrative: waiting for the learner's code, cells and calls together [s]
+    cpu_s: float = 5.0  # illustrative: its processor time [s]
+    judge_s: float = 5.0  # illustrative: processor time of judging, and of answering the code about its arguments [s]
     memory: int = 1 << 30  # on top of Python and numpy [B]
     files: int = 32
     file_size: int = 16 << 20  # all files together may have four times as much, where a child has its own root [B]

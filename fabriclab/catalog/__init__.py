@@ -7,16 +7,20 @@ Examples
 '450 GB/s'
 >>> catalog.value("nics", "cx7", "throughput")
 50000000000.0
+>>> catalog.links["NDR"].name
+'InfiniBand NDR'
+>>> sorted(catalog.search("retimer"))
+['media']
 """
 
 import importlib
 from typing import Any
 
 from fabriclab.catalog.running_case import Case, case
-from fabriclab.catalog.tables import Part, Table, data_rows, load_table, near
+from fabriclab.catalog.tables import Comparison, Part, Table, data_rows, load_table, near
 from fabriclab.catalog.tables import table_names as tables
 
-__all__ = ["Case", "Part", "Table", "case", "cite", "sources", "tables", "value"]
+__all__ = ["Case", "Comparison", "Part", "Table", "case", "cite", "search", "sources", "tables", "value"]
 
 
 def value(table: str, part: str, attribute: str, **where: str) -> float:
@@ -41,6 +45,27 @@ def value(table: str, part: str, attribute: str, **where: str) -> float:
         msg = f"{part}.{attribute} is {spec.quoted!r}, which has no SI value; read it with catalog.{table}[{part!r}]"
         raise ValueError(msg)
     return spec.si
+
+
+def search(words: str) -> dict[str, Table]:
+    """Return the facts that have every word in id, name, attribute, note or alias, as one `Table` of each that has any.
+
+    Raises
+    ------
+    KeyError
+        If nothing is found; the text names near parts.
+    """
+    asked, found, known = words.lower().split(), {}, set[str]()
+    for name in tables():
+        table = load_table(name)
+        known |= {*table, *table.aliases}
+        also = {key: [a for a, k in table.aliases.items() if k == key] for key in table}
+        told = [(s, f"{s.id} {s.name} {s.attribute} {s.note} {also[s.id]}".lower()) for s in table.specs]
+        if hits := [s for s, text in told if asked and all(word in text for word in asked)]:
+            found[name] = Table(name, hits)
+    if not found:
+        raise KeyError(near(words, known, "the catalog"))
+    return found
 
 
 def sources() -> dict[str, str]:

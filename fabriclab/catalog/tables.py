@@ -2,22 +2,30 @@
 
 import csv
 import difflib
+import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import NoReturn
 
-from fabriclab.core import ReadOnly, Spec, html_table
+import numpy as np
+
+from fabriclab import units
+from fabriclab.core import Floats, ReadOnly, Spec, as_html, as_text, html_table
 
 _DATA = Path(__file__).parent / "data"
-_OTHER = ("calibration", "case", "exclusions", "sources")
+_OTHER = ("aliases", "calibration", "case", "exclusions", "sources")
 _SHOWN = 8  # names that an error lists
+RATES = ("signalled", "encoded", "achievable", "quoted")  # of a link: on the wire, of data, reached, as its vendor says
+_WAYS = {"per_direction": " each way", "bidirectional_sum": " both ways together"}
 
 
 def near(name: object, known: Iterable[str], what: str) -> str:
     """Return the error text for an unknown name: the nearest ones, or the first few of all."""
     names = sorted(known)
-    hits = difflib.get_close_matches(str(name), names, n=3, cutoff=0.5)
+    spelt = {n.lower(): n for n in names}
+    hits = [spelt[h] for h in difflib.get_close_matches(str(name).lower(), spelt, n=3, cutoff=0.5)]
     rest = f", ... {len(names)} in all" if len(names) > _SHOWN else ""
     advice = f"did you mean {' or '.join(map(repr, hits))}?" if hits else f"it has {', '.join(names[:_SHOWN])}{rest}"
     return f"{what} has no {name!r:.60}; {advice}"
@@ -81,18 +89,71 @@ class Part(ReadOnly[str, Spec]):
         return html_table(self.specs, self.label)
 
 
+@dataclass(frozen=True)
+class Comparison:
+    """Parts side by side, a column for each attribute; `fabriclab.views.draw` draws the rates of links."""
+
+    parts: tuple[Part, ...]
+    attributes: tuple[str, ...]
+
+    @property
+    def rates(self) -> Floats:
+        """Rates of one direction: signalled, encoded and achievable, NaN where there is none, (P, 3), in B/s."""
+        return np.array([[p[a].si if a in p else np.nan for a in RATES[:3]] for p in self.parts], dtype=np.float64)
+
+    def rows(self) -> list[list[str]]:
+        """Return the table with its head: each value with its evidence, the rates of links one way, in B/s."""
+        body = [[part.name, *(self._cell(part, a) for a in self.attributes)] for part in self.parts]
+        return [["part", *self.attributes], *body]
+
+    def _cell(self, part: Part, attribute: str) -> str:
+        told = []
+        for s in (s for s in part.specs if s.attribute == attribute):
+            rate = units.format_rate(s.si) if s.si and attribute in RATES[:3] else s.quoted + _WAYS.get(s.direction, "")
+            told.append(f"{rate} ({s.evidence}, {s.source})")
+        return " or ".join(told) or "not published"
+
+    def __repr__(self) -> str:
+        """Show the table as text."""
+        return as_text(self.rows())
+
+    def _repr_html_(self) -> str:
+        return as_html(self.rows())
+
+
+def _plain(word: object) -> str:
+    """Return letters and digits of a name: "PCIe 5" and "pcie5" are one."""
+    return re.sub(r"[^a-z0-9]", "", str(word).lower())
+
+
 class Table(ReadOnly[str, Part]):
-    """One table of the catalog: ``table["nvlink4"]`` is a `Part`."""
+    """One table of the catalog: ``table["nvlink4"]`` is a `Part`; its name and its aliases find it too."""
 
     def __init__(self, name: str, specs: Iterable[Spec]) -> None:
         """Group the rows by part."""
         self.name, self.specs = name, tuple(specs)
         ids = dict.fromkeys(s.id for s in self.specs)
         super().__init__({key: Part(name, [s for s in self.specs if s.id == key]) for key in ids})
+        rows = data_rows("aliases")
+        self.aliases = {r["alias"]: r["id"] for r in rows if r["table"] == name and r["id"] in self}
 
-    def __missing__(self, part: str) -> NoReturn:
-        """Answer a wrong id with the nearest."""
-        raise KeyError(near(part, self, f"catalog.{self.name}"))
+    def __missing__(self, part: str) -> Part:
+        """Find a part by another spelling, such as "NDR" or "InfiniBand NDR", or name the nearest."""
+        spelt = {_plain(p.name): key for key, p in reversed(self.items())} | {_plain(key): key for key in self}
+        spelt |= {_plain(alias): key for alias, key in self.aliases.items()}
+        if _plain(part) not in spelt:
+            raise KeyError(near(part, [*self, *self.aliases], f"catalog.{self.name}"))
+        return self[spelt[_plain(part)]]
+
+    def compare(self, *parts: str) -> Comparison:
+        """Return these parts, or all, side by side; links by their rates one way and as their vendors quote them."""
+        chosen = [self[part] for part in parts] or list(self.values())
+        names = dict.fromkeys(s.attribute for part in chosen for s in part.specs)
+        rates = [name for name in ("scope", *RATES) if name in names]
+        return Comparison(tuple(chosen), tuple(rates or names))
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return [*self, *self.aliases]
 
     def __repr__(self) -> str:
         """Show the ids."""

@@ -16,7 +16,7 @@ DIRECTIONS = (
     "n/a", "per_direction", "bidirectional_sum", "aggregate_per_direction", "aggregate_bidirectional_sum", "unstated",
 )  # fmt: skip
 # Units that tables quote and the parser at the door does not take.
-_EXTRA = {"ns/m": 1e-9, "Gpkt/s": 1e9, "billion": 1e9, "years": 8766 * 3600.0}
+_EXTRA = {"ns/m": 1e-9, "GBd": 1e9, "pJ/bit": 1e-12, "Gpkt/s": 1e9, "billion": 1e9, "years": 8766 * 3600.0}
 _REMARK = re.compile(r" (?:per|of) .*| \(.*\)")
 
 
@@ -136,8 +136,8 @@ class Spec:
 
 
 def html_table(specs: Iterable[Spec], caption: str) -> str:
-    """Return Specs as a small HTML table with value as quoted, evidence, source and note."""
-    head = ("id", "name", "attribute", "quoted", "direction", "evidence", "source", "note")
+    """Return Specs as a small HTML table with value as quoted, evidence, source, its date, and note."""
+    head = ("id", "name", "attribute", "quoted", "direction", "evidence", "source", "date", "confidence", "note")
     return as_html([head, *([getattr(s, key) for key in head] for s in specs)], caption)
 
 

@@ -95,6 +95,7 @@ def sockets(size: Sizes = "64 MiB", repeats: int = 5) -> Result:
     check_memory(3 * max(sizes), "a transfer through a socket", "ask for a smaller size")
     try:
         with socket.create_server(("127.0.0.1", 0)) as server, tempfile.TemporaryFile() as log:
+            # illustrative: patience of this program [s]
             socket.create_connection(server.getsockname(), timeout=1).close()  # is there a loopback at all?
             server.accept()[0].close()
             ask = {"transport": "tcp", "port": server.getsockname()[1], "name": "", "scratch": ""}

@@ -237,7 +237,7 @@ def _listen(ranks: Ranks, ask: Ask, progress: Progress) -> tuple[str, Floats]:
     about, heard, rows = "", time.monotonic(), list[list[float]]()
     while len(rows) < len(ask["counts"]):
         try:
-            line = lines.get(timeout=0.1)
+            line = lines.get(timeout=0.1)  # illustrative: how often it looks [s]
         except queue.Empty:
             _check_alive(ranks, ask, bool(about), time.monotonic() - heard)
             continue

@@ -102,6 +102,7 @@ class Arena:
         return int(addr - self.base)
 
     @contextlib.contextmanager
+    # source: the InfiniBand specification, an atomic has 8 B
     def lock(self, at: int = 0, length: int = 8) -> Iterator[None]:
         """Hold bytes of the segment against all other processes and threads.
 

@@ -25,6 +25,7 @@ def connect(qp: QP, mr: MR, pipe: Any = None) -> tuple[int, int]:
     attr.ah_attr = AHAttr(gr=GlobalRoute(dgid=GID(peer[0])), is_global=1)
     attr.dest_qp_num, attr.qp_access_flags = peer[1], 15  # every right: those of the region decide
     attr.max_rd_atomic = attr.max_dest_rd_atomic = 1
+    # illustrative: patient enough for a busy machine, 4.096 us x 2^10 three times
     attr.timeout, attr.retry_cnt, attr.rnr_retry, attr.min_rnr_timer = 10, 3, 3, 1
     qp.to_rts(attr)
     if pipe is not None:

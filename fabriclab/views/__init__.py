@@ -7,14 +7,16 @@ variable that holds it and is freed with it.
 from collections.abc import Mapping
 from typing import Any
 
+from fabriclab.catalog import Comparison
 from fabriclab.core import Fabric, Result, Timeline
 from fabriclab.views.fabrics import fabric
 from fabriclab.views.page import ROLES, Axes, Picture, Table, table
-from fabriclab.views.rulers import calibration, ruler
+from fabriclab.views.rulers import calibration, comparison, ruler
 from fabriclab.views.sweeps import sweep
 from fabriclab.views.timelines import timeline
 
-__all__ = ["ROLES", "Picture", "Table", "calibration", "draw", "fabric", "ruler", "sweep", "table", "timeline"]
+__all__ = ["ROLES", "Picture", "Table", "calibration", "comparison", "draw", "fabric", "ruler", "sweep", "table",
+           "timeline"]  # fmt: skip
 
 
 def draw(value: Any, ax: Axes | None = None, **options: Any) -> Picture | Axes:
@@ -22,7 +24,7 @@ def draw(value: Any, ax: Axes | None = None, **options: Any) -> Picture | Axes:
 
     Parameters
     ----------
-    value : Fabric, Result, several Results, Timeline (with ``flows=...``), or a simulation of a collective
+    value : Fabric, Result, several Results, Timeline (with ``flows=...``), a Comparison, or a simulated collective
         What to draw.
     ax : Axes, optional
         Where to draw, so that several views can share a figure.
@@ -39,11 +41,13 @@ def draw(value: Any, ax: Axes | None = None, **options: Any) -> Picture | Axes:
         picture = fabric(value, ax=ax, **options)
     elif isinstance(value, Timeline):
         picture = timeline(value, ax=ax, **options)
+    elif isinstance(value, Comparison):
+        picture = comparison(value, ax=ax, **options)
     elif many and all(isinstance(r, Result) for v in many for r in (v if isinstance(v, list | tuple) else [v])):
         picture = sweep(value, ax=ax, **options)
     elif isinstance(getattr(value, "timeline", None), Timeline):
         picture = timeline(value.timeline, value.flows, value.fabric, ax=ax, **options)
     else:
-        msg = f"value must be a Fabric, Result, list of Results, Timeline or simulation, got {type(value).__name__}; "
-        raise TypeError(msg + "views.table shows rows, and a Schedule has its own draw()")
+        msg = "value must be a Fabric, Result, list of Results, Timeline, Comparison or simulation, got "
+        raise TypeError(f"{msg}{type(value).__name__}; views.table shows rows, and a Schedule has its own draw()")
     return picture if ax is None else picture.axes

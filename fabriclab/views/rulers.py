@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fabriclab import units
+from fabriclab.catalog import Comparison
 from fabriclab.core import Result
 from fabriclab.texts import text
 from fabriclab.views.page import HERE, Axes, Picture, Table, three
@@ -41,6 +42,26 @@ def ruler(measured: Mapping[str, Result | units.Quantity], links: Mapping[str, u
     origin = [f"{k}: {v.source}." for k, v in measured.items() if isinstance(v, Result) and v.source]
     caption = " ".join(filter(None, [caption, *origin]))
     return printed(replace(ruler_scene(marks_of(measured, links or {})), caption=caption), ax=ax, finding=finding)
+
+
+def comparison(value: Comparison, *, ax: Axes | None = None, finding: str | None = None) -> Picture:
+    """Draw compared links: a circle at the encoded rate, strokes at the signalled and the achievable one.
+
+    Raises
+    ------
+    ValueError
+        If no part has an encoded rate.
+    """
+    names, rates = [part.name for part in value.parts], value.rates
+    ends = [[x for x in (reached, wire) if np.isfinite(x)] for wire, _, reached in rates.tolist()]
+    both = [(rate, name, "catalog", end) for rate, name, end in zip(rates[:, 1].tolist(), names, ends, strict=True)]
+    if not (marks := [mark for mark in both if np.isfinite(mark[0])]):
+        msg = f"value must hold links with an encoded rate, got {', '.join(names)}; "
+        raise ValueError(msg + 'try catalog.links.compare("NDR", "nvlink4")')
+    columns = dict(zip(("signalled [B/s]", "encoded [B/s]", "achievable [B/s]"), rates.T, strict=True))
+    quoted = [row[-1] for row in Comparison(value.parts, ("quoted",)).rows()[1:]]
+    scene = replace(ruler_scene(marks), table=Table({"what": names, **columns, "as quoted": quoted}))
+    return printed(replace(scene, caption=text("ruler.compared")), ax=ax, finding=finding)
 
 
 def ruler_scene(marks: Sequence[Mark], rate: float | None = None) -> Scene:

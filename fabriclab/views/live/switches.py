@@ -26,7 +26,8 @@ _STORIES = {
 }  # fmt: skip
 _X = 72.0 + 46.0 * np.arange(6) + 16.0 * (np.arange(6) // 2)  # of cells [px]
 _PARTS = ("seen", "left", "sums")
-_LINK, _HOSTS, _VALUES = 12.5e9, 16, 256  # illustrative: a link of 100 Gb/s, hosts, values of a block
+_LINK = 12.5e9  # illustrative: a link of 100 Gb/s
+_HOSTS, _VALUES = 16, 256  # of a block
 
 
 def packets(recognise: Any = None, *, keeps: str = "last chunks", story: str = "all well", step: int = 0) -> Live:
@@ -97,6 +98,7 @@ def _cells(switch: Switch) -> list[str]:
     return [*(bits or last), *map(str, s["left_a"][:2].tolist()), *map(str, s["sums_a"][:2, 0].tolist())]
 
 
+# illustrative: a delay of 1 us, which the slider changes
 def pool(slots: float = 16, delay: float = 1, jobs: int = 1) -> Live:
     """Show which rate the slots of a programmable switch allow each of 16 workers on links of 100 Gb/s.
 

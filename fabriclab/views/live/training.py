@@ -20,7 +20,8 @@ from fabriclab.views.scene import COLOUR, Layer, Scene, ink_on, shade
 from fabriclab.views.timelines import idle_of, timeline_scene
 
 _PASSES = {"forward": 1.0, "backward": 2.0}  # illustrative: a backward pass is twice the work [s]
-_RATE, _SIZE, _WORKERS, _STEPS = 1e9, 1e8, 4, 12  # illustrative: what is sent can be seen [B/s], [B]
+_RATE, _SIZE = 1e9, 1e8  # illustrative: what is sent can be seen [B/s], [B]
+_WORKERS, _STEPS = 4, 12
 _LATE = ("nobody", "one worker", "by chance")
 _SUMS = ("ring", "halving_doubling", "binomial_tree")
 _RACED = ("ring", "binomial_tree")
