@@ -60,6 +60,7 @@ def reach(symbol_rate: Numbers, budget: float, gauge: Numbers = 26) -> Floats:
     200 Gb/s, with the same budget, for 1.0 (+48%): too far, the more so the farther the rate is from what was fitted.
     """
     f = si(symbol_rate, "frequency", "symbol_rate", 1e6) / 2
+    # source: of one metre by definition, since loss grows in proportion to length
     return np.maximum(budget - loss(f, 0.0, gauge), 0) / (loss(f, 1.0, gauge) - loss(f, 0.0, gauge))
 
 
@@ -89,6 +90,7 @@ def bit_energy(length: units.Quantity) -> float:
     return energy(length)[1]
 
 
+# source: 1 mm is the unit in which densities are quoted
 def beachfront(interface: str, edge: units.Quantity = "1 mm", lane_rate: units.Quantity | None = None) -> float:
     """Return the rate [B/s] of one direction that an edge of a chip, or of a faceplate, carries.
 

@@ -93,6 +93,7 @@ def delay(length: Numbers, index: float = 1.468) -> Floats:
     return np.asarray(si(length, "length", "length") * index / _C)
 
 
+# source: 1550 nm is the middle of the C band of ITU-T, about
 def drift(kelvin: Numbers, wavelength: units.Quantity = "1550 nm", spacing: units.Quantity | None = None) -> Floats:
     """Return how far the resonance of a silicon ring moves [m] when its temperature rises by ``kelvin``.
 
