@@ -81,7 +81,8 @@ def sources(keys):
 
 def keyed(row):
     """Return links to the sources of a row."""
-    return ", ".join(f"[{key}](#source-{key.lower()})" for key in cited(row)) if row["source"] else ""
+    shown = {"memory": "from memory, not confirmed"}
+    return ", ".join(f"[{shown.get(key, key)}](#source-{key.lower()})" for key in cited(row)) if row["source"] else ""
 
 
 def glossary():
@@ -93,11 +94,12 @@ def glossary():
     index = [f"**{letter}** {' · '.join(links)}" for letter, links in letters.items()]
     parts, groups = [], dict.fromkeys(row["group"] for row in words())
     for group in groups:
-        lines = [f"## {group}", "", "| term | meaning | lesson | source |", "|---|---|---|---|"]
+        lines = [f"## {group}\n"]  # a list: the top of a link's goal stands at the top, which a cell of a table may not
         for row in (row for row in words() if row["group"] == group):
-            term = f'<a id="{row["id"]}"></a>**{plain(row["term"])}**'
             lesson = place(row["lesson"]) if row["lesson"] else "none of its own"
-            lines.append(f"| {term} | {plain(row['definition'])} | {lesson} | {keyed(row)} |")
+            source = f" Source: {keyed(row)}." if row["source"] else ""
+            meaning = plain(row["definition"].rstrip("."))
+            lines.append(f'- <a id="{row["id"]}"></a>**{plain(row["term"])}**: {meaning}. Lesson: {lesson}.{source}')
         parts.append("\n".join(lines))
     known = {key: words for row in words() if row["source"] for key, words in cited(row).items()}
     top = (f"# Glossary\n\n{len(words())} terms in {len(groups)} groups. In a lesson the first use of a term is a link "
