@@ -303,7 +303,100 @@ class FirstWorker:
                                        ("        self.chunks, self.slots", "        self.size = me.workers\n        own = self.everybody.setdefault(me.workers, [])\n        own[:] = own[-me.workers + 1:] + [me.values]\n        self.chunks, self.slots"),
                                        ("self.total = self.sums.ravel()", "self.total = sum(own)")),
 }  # fmt: skip
+# A published program: two bitmaps and a counter for each slot, and no number of a chunk. Its network keeps the order.
+BITMAPS = """
+class MySwitch(Program):
+    def __init__(self, job):
+        self.lanes, self.last, self.slots, self.bits = 32, job.workers - 1, job.slots, job.slots.bit_length() - 1
+        self.fields = {"job": 2, "slot": 2, "version": 1, "rank": 2}
+        self.seen = self.register("seen", job.jobs * job.slots)
+        self.count = self.register("count", 2 * job.jobs * job.slots)
+        self.sums = self.register("sums", 2 * job.jobs * job.slots, lanes=32)
+
+    def apply(self, packet):
+        slot = (packet.job << self.bits) + (packet.slot & (self.slots - 1))
+        key = (packet.version << 2) | packet.rank
+        mine, other = look_up(key, [1 << i for i in range(8)]), look_up(key, [1 << (i ^ 4) for i in range(8)])
+        again = (self.seen.access(slot, lambda seen: ((seen | mine) & ~other, seen)) & mine) != 0
+        cell = (slot << 1) + packet.version
+        count = self.count.access(cell, lambda n: (where(again, n, where(n == self.last, 0, n + 1)), n))
+
+        def add(total):
+            new = where(again, total, where(count == 0, packet.payload, total + packet.payload))
+            return new, new
+
+        packet.payload = self.sums.access(cell, add)
+        packet.multicast(~again & (count == self.last))
+        packet.reply(again & (count == 0))
+
+
+class MyWorker:
+    timer, total = "50 us", None
+
+    def __init__(self, me):
+        self.me, self.rows, self.turn = me, me.values.reshape(-1, 32), [0] * me.slots
+        self.sums, self.left = np.zeros_like(self.rows), len(self.rows)
+
+    def packets(self, slot):
+        chunk = self.turn[slot] * self.me.slots + slot
+        header = {"slot": slot, "version": self.turn[slot] % 2, "rank": self.me.rank}
+        return [(header, self.rows[chunk])] if chunk < len(self.rows) else []
+
+    def start(self):
+        return [packet for slot in range(self.me.slots) for packet in self.packets(slot)]
+
+    def take(self, header, values):
+        slot = header["slot"]
+        chunk = self.turn[slot] * self.me.slots + slot
+        if header["version"] != self.turn[slot] % 2 or chunk >= len(self.rows):
+            return []
+        self.sums[chunk], self.turn[slot], self.left = values, self.turn[slot] + 1, self.left - 1
+        self.total = None if self.left else self.sums.ravel()
+        return self.packets(slot)
+
+    def timeout(self, header):
+        slot = header["slot"]
+        return self.packets(slot) if header["version"] == self.turn[slot] % 2 else []
+"""
+# The switch adds nothing and has no register; workers tell each other all, again and again.
+RELAY = """
+class MySwitch(Program):
+    def __init__(self, job):
+        self.lanes, self.fields = 32, {"job": 2, "rank": 3, "chunk": 16, "again": 1}
+
+    def apply(self, packet):
+        packet.multicast(packet.chunk >= 0)
+
+
+class MyWorker:
+    timer, total = "50 us", None
+
+    def __init__(self, me):
+        self.me, self.rows, self.come = me, me.values.reshape(-1, 32), set()
+        self.sums = np.zeros_like(self.rows)
+
+    def packet(self, chunk, again):
+        return {"rank": self.me.rank, "chunk": chunk, "again": again}, self.rows[chunk]
+
+    def start(self):
+        return [self.packet(chunk, 0) for chunk in range(len(self.rows))]
+
+    def take(self, header, values):
+        chunk, rank = header["chunk"], header["rank"]
+        if (chunk, rank) in self.come:
+            return [self.packet(chunk, 0)] if header["again"] and rank != self.me.rank else []
+        self.come.add((chunk, rank))
+        self.sums[chunk] += values
+        if len(self.come) == self.me.workers * len(self.rows):
+            self.total = self.sums.ravel()
+
+    def timeout(self, header):
+        chunk = header["chunk"]
+        whole = all((chunk, rank) in self.come for rank in range(self.me.workers))
+        return [] if whole else [self.packet(chunk, 1)]
+"""
 WRONG_C = {
+    "the switch only copies": RELAY, "old packet taken for a new one": BITMAPS,
     "packets counted instead of workers": but("ex4-c", ("again, stale = newest == new, newest > new", "again, stale = newest > new, newest > new")),
     "packets counted instead of workers/that of (b)": but("ex4-b", ("FirstSwitch", "MySwitch"), ("FirstWorker", "MyWorker")),
     "slot reused too early/one place": but("ex4-c", ("cell = (slot << 1) + ((packet.chunk >> self.bits) & 1)", "cell = slot << 1")),
@@ -330,6 +423,7 @@ WRONG_D = {
     "no scale": but("ex4-d", ("    return (2**31 - 1 - block.n) / (block.n * 2.0**block.top)\n", "    return 1.0\n")),
     "no room for the sum": but("ex4-d", ("(block.n * 2.0**block.top)", "2.0**block.top")),
     "a scale for each worker": but("ex4-d", ("x.astype(float) * scale(block)", "x.astype(float) * (2**31 - 1 - block.n) / (block.n * (np.abs(x).max() or 1))")),
+    "computed in 32 bits": KNOWN.replace("x.astype(float) * scale", "x * scale"),
     "one rounding counted": but("ex4-d", ("0.5 * block.n / scale", "0.5 / scale")),
     "a bound that says nothing": but("ex4-d", ("return 0.5 * block.n / scale(block) ", "return block.n * block.limit ")),
     "mean for the sum": but("ex4-d", ("return total / scale(block)", "return total / scale(block) / block.n")),
@@ -361,6 +455,23 @@ WRONG = {"ex4-a": WRONG_A, "ex4-b": WRONG_B, "ex4-c": WRONG_C, "ex4-d": WRONG_D,
 # Who does without the switch, or without its rules -----------------------------------------------------------------------
 
 STORE = "import sys\n        self.store = sys.__dict__.setdefault('store', {})\n        self.store[me.job, me.rank] = me.values.reshape(-1, 32)\n        self.me, self.chunks = me,"
+# What the switch adds is nothing, and the sum is made in the process of all workers.
+BESIDE = """
+held = []
+
+def tell(x, block):
+    return 0
+
+def quantise(x, block):
+    held.append(x.astype(float))
+    return [0] * 64
+
+def dequantise(total, block):
+    return np.sum(held[-block.n:], axis=0)
+
+def bound(block):
+    return 1e-9 * block.n * block.limit
+"""
 CHEATS = {
     "values of all in the class": WRONG_C["sum made without the switch"],
     "values of all in a module": but("ex4-c", ("self.me, self.chunks = me,", STORE),

@@ -269,6 +269,25 @@ def test_a_slot_that_is_reused_early_hangs_after_a_loss():
     assert "waits for ever" in ladder.lines[-1] and ladder.mistake() == "slot reused too early"
 
 
+def test_large_jobs_with_few_faults_leave_time_for_small_ones_with_more():
+    again = "return [] if self.done[chunk] else [self.packet(chunk)]"
+    ladder = found_by(but("ex4-c", (again, f"self.timer = None\n        {again}")), hangs=True)
+    assert ladder and sum(map(is_fault, ladder.moves)) == 2 and "waits for ever" in ladder.lines[-1]
+
+
+def test_who_waits_is_told_where_no_small_job_shows_it():
+    place = "((packet.chunk >> self.bits) & 1)"
+    found = verdict("ex4-c", but("ex4-c", (place, f"where(packet.slot == 3, 0, {place})")))
+    assert 0 < found.part < 1 and not found.mistake
+    seen = r"Worker \d of job 0 waits. Its last packet had .*chunk \d+.* that it got had .*chunk \d+.*"
+    assert re.fullmatch(seen, found.said[-1])
+
+
+def test_no_run_is_told_of_a_program_that_does_not_fit():
+    for change in (WIDER, RULES["16 to 64"]):
+        assert not any("A run went wrong" in line for line in verdict("ex4-c", but("ex4-c", *change)).said)
+
+
 @pytest.mark.parametrize("name", ["newest chunk of each worker", "sequence numbers and a bitmap", "result cache"])
 @pytest.mark.parametrize("options", [{}, {"stranger": True}, {"hangs": True}])
 def test_right_designs_have_no_trace(name, options):
@@ -445,6 +464,12 @@ def test_traces_are_the_same_behind_the_walls(name, box):
 def test_cheats_earn_nothing(name, box):
     record, _ = grade_cells(box, PRACTICE, find("ex4-c"), [SETUP, answers.CHEATS[name]], "")
     assert record["points"] == 0 and record["said"] and record["trouble"] != "judge", record
+
+
+def test_floats_that_are_added_beside_the_switch_earn_nothing(box):
+    for code in (answers.BESIDE, answers.BESIDE.replace("held[-block.n:]", "held[:block.n]")):
+        record, _ = grade_cells(box, PRACTICE, find("ex4-d"), [SETUP, code], "")
+        assert record["points"] == 0 and "is off by" in " ".join(record["said"]), record
 
 
 @pytest.mark.parametrize("name", answers.LOOPS)

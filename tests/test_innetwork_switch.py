@@ -90,6 +90,7 @@ REFUSED = {
     "unknown field": (lambda s, p: p.set("z", 1), "no field 'z' in the header; it has x, y"),
     "twice": (lambda s, p: [s.r.access(0, lambda a: (a, a)) for _ in range(2)], "stage 0, register 'r': one access"),
     "far back": (lambda s, p: s.r.access(0, lambda a: (a + 1 + 1 + 1 + 1 + 1, a)), "at most 4 operations"),
+    "one value": (lambda s, p: s.r.access(0, lambda a: a + 1), "update must return two values, the new content"),
     "table inside": (lambda s, p: s.r.access(0, lambda a: (look_up(a, [1]), a)), "an update has no table: look up out"),
     "long": (lambda s, p: p.set("x", sum([p.x] * 13)), "stage 13: tofino1 has 12 stages"),
 }

@@ -60,13 +60,18 @@ def _blocks(rng: Rng) -> list[tuple[str, Block]]:
     return out
 
 
-def summed(ask: Ask, block: Block) -> Sum:
-    """Sum a block as the learner's functions say; Misread says what they did that no switch can do."""
+def summed(ask: Ask, block: Block, spare: int = 0) -> Sum:
+    """Sum a block as the learner's functions say; Misread says what they did that no switch can do.
+
+    Before worker ``spare`` comes one more, of whom the switch hears nothing: so nobody can add beside the switch.
+    """
     about = block.about()
     about["top"] = max(_whole([ask("tell", x, _known(about)) for x in block.x], "tell"))
     for about["turn"] in range(_TURNS):
         about["hit"] = False
-        whole = [_whole(ask("quantise", x, _known(about)), "quantise", _LANES) for x in block.x]
+        held = np.insert(block.x, spare, np.roll(block.x[spare], 1), 0)
+        whole = [_whole(ask("quantise", x, _known(about)), "quantise", _LANES) for x in held]
+        whole.pop(spare)
         total = np.zeros(_LANES, np.int64)
         for row in whole:
             total += row
@@ -99,7 +104,8 @@ def _whole(values: Any, name: str, n: int = 0) -> list[int]:
 def _slip(block: Block, found: Sum, off: float) -> str:
     """Return the name of the mistake in a sum whose error is beyond the bound, if it is known."""
     peaks, tops = np.abs(block.x).max(1), np.abs(np.array(found.whole)).max(1)
-    scales = (tops / peaks)[(peaks > 0) & (tops > 1000)]
+    known = (peaks > 0) & (tops > 1000)
+    scales = tops[known] / peaks[known]
     exact = block.x.astype(float).sum(0)
     if found.hit:
         return "no room for the sum"
@@ -107,16 +113,19 @@ def _slip(block: Block, found: Sum, off: float) -> str:
         return "no scale"
     if scales.size and np.ptp(scales) > 0.001 * scales.max():
         return "a scale for each worker"
+    coarse = np.array(found.whole) - block.x.astype(float) * scales.max(initial=0)  # 2 at most, if rounded once
+    if scales.size and np.abs(coarse).max() > 2.5:
+        return "computed in 32 bits"
     if np.allclose(found.got * len(block.x), exact, rtol=1e-3, atol=1e-6 * block.limit):
         return "mean for the sum"
     return "one rounding counted" if off <= len(block.x) * found.bound else ""
 
 
-def _fault(ask: Ask, block: Block) -> tuple[list[str], str] | None:
+def _fault(ask: Ask, block: Block, spare: int) -> tuple[list[str], str] | None:
     """Return what is wrong with a block and the name of the mistake, or None."""
     said = [text("ex4.block", kind=text(f"ex4.block.{block.kind}"), n=len(block.x), limit=f"{block.limit:.4g}")]
     try:
-        found = summed(ask, block)
+        found = summed(ask, block, spare)
     except (Misread, Unanswered) as error:
         words = error.said if isinstance(error, Unanswered) else str(error)
         return [*said, words], "nothing to scale" if block.kind == "zero" else ""
@@ -146,7 +155,7 @@ def floats(ask: Ask, rng: Rng) -> Verdict:
                 ask("tell", block.x[0], _known(block.about()))
             except Unanswered as error:
                 problem = error
-        if found := _fault(ask, block):
+        if found := _fault(ask, block, int(rng.integers(1, len(block.x)))):
             bad[share].add(i // 2 % 2)
             first = first or found
     part = sum(points * (1 - len(bad[share]) / 2) for share, points in (("plain", 8 / 15), ("hard", 7 / 15)))

@@ -42,6 +42,7 @@ class Ladder:
         self.notes = list[tuple[int, int, str]]()  # lane, row, words
         n = search.n
         state = search.start(99)
+        self.overtaken, newest = False, [-1] * n  # whether an older chunk's packet comes after a newer one
         rows = {way: [[0] * len(sent) for sent in getattr(state, way)] for way in ("up", "down")}
         for row, (kind, w, i) in enumerate(moves, 1):
             way = kind.partition(" ")[0]
@@ -50,6 +51,10 @@ class Ladder:
             before = state
             state, _ = search.after(state, (kind, w, i))
             words = self.named(search.packets[number][1])
+            if way == "up" and not kind.endswith("lost"):
+                chunk = max((c for _, c in self.counts(search.packets[number][1][0])), default=-1)
+                self.overtaken |= chunk < newest[w]
+                newest[w] = max(newest[w], chunk)
             if way in rows:
                 sent = rows[way][w][i] if kind.endswith("twice") else rows[way][w].pop(i)
                 ends = ((w, sent), (n, row)) if way == "up" else ((n, sent), (w, row))
@@ -152,7 +157,7 @@ class Ladder:
         if (-1, -1) in found:
             return "slots shared with a tenant"
         if any(m > 1 for m in here.values()):
-            return "packets counted instead of workers"
+            return "old packet taken for a new one" if self.overtaken else "packets counted instead of workers"
         if others:
             whole = {(w, others[0][1]): 1 for w in range(s.n)}
             calm = not any(map(is_fault, self.moves))
@@ -179,7 +184,9 @@ class Ladder:
         colour = np.array([COLOUR["failed" if how in ("lost", "strange") else "predicted"] for *_, how in self.arrows])
         dash = np.array([float(how in ("lost", "on its way")) for *_, how in self.arrows])
         starts, tips = (np.array([path[end] for path in paths]).reshape(-1, 2) for end in (0, 1))
-        places = starts + 0.3 * (tips - starts)  # of the words: near whoever sends, where arrows are apart
+        earlier = [[a for a, *_ in self.arrows[:i]].count(one[0]) for i, one in enumerate(self.arrows)]
+        part = np.array([[0.3 + 0.25 * min(same, 2)] for same in earlier])  # where arrows from one place are apart
+        places = starts + part * (tips - starts)  # of the words: near whoever sends
         layers = {
             "lanes": lines([np.array([[x[k], _TOP - 16], [x[k], y[-1]]]) for k in order], colour=COLOUR["grey"]),
             "names": texts([x[lane] for lane in order], _TOP - 28,

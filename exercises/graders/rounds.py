@@ -1,7 +1,7 @@
 """Exercise 4: one all-reduce through a learner's switch, on a network that loses, doubles, delays and reorders packets.
 
 What a worker sends is replaced on the wire by other numbers, the same way for all packets. So a sum that was not made
-from what the switch has answered is another one.
+from what the switch has answered is another one. And each number of a sum must have come in an answer: the switch adds.
 """
 
 import heapq
@@ -105,7 +105,7 @@ class Run:
             self.problem = error
             self.faults.setdefault("stopped", error.said)
         except (Refused, Misread) as error:
-            self.faults.setdefault("rule" if isinstance(error, Refused) else "packet", str(error))
+            self.faults.setdefault("fit" if isinstance(error, Refused) else "packet", str(error))
         else:
             self._afterwards()
 
@@ -124,6 +124,8 @@ class Run:
         self.totals, self.finish = dict[int, Any](), dict[int, float]()
         self.burst = False  # whether one timer has sent several packets
         self.calls, self.words = Counter[int](), Counter[tuple[str, int]]()
+        self.heard = [set[int]() for _ in self.members]  # what answers have carried to each
+        self.last = [dict[str, Header]() for _ in self.members]  # headers of the last packet and the last answer
 
     def next(self, answer: Any) -> Any:
         """Take what a worker has returned; return the next call of a worker's method, or None."""
@@ -145,6 +147,9 @@ class Run:
                 self._arrives(who, *what)
             elif who != self.dead or self.calls[who] < self.dies:
                 self.calls[who] += 1
+                if kind == "take":
+                    self.heard[who].update(what[1])
+                    self.last[who]["take"] = what[0]
                 sent = len(self._took(who, (yield [kind, who, *what])))
                 self.burst |= kind == "timeout" and sent > 1
                 if sum(self.calls.values()) > _MOST or len(self.events) > 10 * _MOST:
@@ -167,6 +172,7 @@ class Run:
             self.faults["packet"] = str(error)
             return []
         for header, values in packets:
+            self.last[who]["up"] = header
             self._move("up", who, "up", header, [self.wire.get(v, v) for v in values])
             if self.timers and timer is not None:
                 self._at(self.now + timer, "timeout", who, header)
@@ -177,6 +183,8 @@ class Run:
                 self.faults["around"] = text("ex4.around", worker=rank)
             elif total != self.right[job]:
                 self.faults["wrong"] = text("ex4.wrong", worker=rank, job=job)
+            elif not self.heard[who].issuperset(total):
+                self.faults["added"] = text("ex4.added", worker=rank)
         return packets
 
     def _move(self, way: str, link: int, kind: str, *packet: Any) -> None:
@@ -216,12 +224,26 @@ class Run:
 
     # Afterwards ------------------------------------------------------------------------------------------------------
 
+    def _waiting(self) -> list[int]:
+        """Return who has no total, in jobs of which nobody is dead."""
+        over = {job for who, (job, _) in enumerate(self.members) if who == self.dead}
+        return [who for who, (job, _) in enumerate(self.members) if who not in self.finish and job not in over]
+
+    def last_seen(self) -> list[str]:
+        """Return what the first worker without a total has sent and heard last; nothing if all have one."""
+        out = list[str]()
+        for who in self._waiting()[:1]:
+            headers = (self.last[who].get(way, {}).items() for way in ("up", "take"))
+            told = [", ".join(f"{f} {v}" for f, v in h if f != "job") or text("ex4.nothing") for h in headers]
+            job, rank = self.members[who]
+            out.append(text("ex4.last", worker=rank, job=job, sent=told[0], heard=told[1]))
+        return out
+
     def _afterwards(self) -> None:
         """Note who has not finished, and who did the work of the switch."""
-        waiting = [rank for who, (job, rank) in enumerate(self.members) if who not in self.finish
-                   and (self.dead < 0 or job != self.members[self.dead][0])]  # fmt: skip
-        if waiting and not self.faults:
-            self.faults["hangs"] = text("ex4.hangs", who=", ".join(map(str, waiting)), time=units.format_time(self.now))
+        if (waiting := self._waiting()) and not self.faults:
+            who = ", ".join(str(self.members[i][1]) for i in waiting)
+            self.faults["hangs"] = text("ex4.hangs", who=who, time=units.format_time(self.now))
         most = _TWICE * len(self.given[0])
         if not self.faulty and not self.faults and max(self.words.values()) > most:
             self.faults["copies"] = text("ex4.copies", n=max(self.words.values()), have=len(self.given[0]))

@@ -21,7 +21,10 @@ from .traces import shortest
 if TYPE_CHECKING:
     from fabriclab.views import Picture
 
-_NAMED = {"around": "sum made without the switch", "copies": "the switch only copies", "storm": "storm of packets"}
+_NAMED = {
+    "around": "sum made without the switch", "copies": "the switch only copies", "added": "the switch only copies",
+    "storm": "storm of packets",
+}  # fmt: skip
 _MOST_LINES = 14  # of a trace in a verdict
 _FATAL = ("time", "cpu", "slow", "interrupted", "missing", "stub")  # what one more run would meet, too
 
@@ -74,6 +77,8 @@ def _explained(crew: Crew, kind: str, run: Run, *, calm: bool) -> tuple[list[str
     fault, sentence = next(iter(run.faults.items()))
     ladder = None
     said, mistake = [text("ex4.run", kind=text(f"ex4.kind.{kind}")), sentence], _NAMED.get(fault, "")
+    if fault == "fit":  # no packet was sent
+        del said[0]
     if fault in ("wrong", "hangs", "outside") or (run.problem and run.problem.problem == "raised"):
         if found := shortest(crew, faults=0 if calm else 3, stranger=run.jobs > 1, hangs=fault == "hangs"):
             ladder = Ladder(*found)
@@ -81,6 +86,8 @@ def _explained(crew: Crew, kind: str, run: Run, *, calm: bool) -> tuple[list[str
             faults = sum(map(is_fault, ladder.moves))
             said += [text("ex4.trace", n=len(ladder.moves), faults=faults), *ladder.numbered()[:_MOST_LINES]]
             said += [text("ex4.see", functions=f"{crew.program}, {crew.worker}")]
+    if not ladder and fault in ("hangs", "storm"):
+        said += run.last_seen()
     return [*said, *([text(f"mis.{mistake}")] if mistake else [])], mistake, ladder
 
 

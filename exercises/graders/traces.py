@@ -25,7 +25,7 @@ from .rounds import Crew, checked
 Found = tuple[list[Move], Broken]
 _TOKEN_BITS = 24  # of all workers' values together; the stranger's is above
 STRANGER = 1 << _TOKEN_BITS
-_STATES, _HANGS = 45_000, 1500  # most states, and most of those of which it is asked if they hang
+_STATES, _HANGS = 45_000, 1000  # most states; most, for each number of faults, of which it is asked if they hang
 _ROUNDS, _CALM = 10, 300  # of timers that run out, and moves, until it is said that somebody waits for ever
 _AT_ONCE, _BATCH = 32, 200  # packets of a worker in one call of its methods; histories that are asked for at once
 _MEMORY = 1 << 26  # of all snapshots of the registers [B]
@@ -252,8 +252,9 @@ def shortest(crew: Crew, *, faults: int = 3, stranger: bool = False, hangs: bool
 
     ``hangs`` says whether runs that never end are looked for, too.
     """
-    left, searches = {False: _STATES, True: _HANGS}, dict[Any, Search]()
+    left, searches = {False: _STATES, True: 0}, dict[Any, Search]()
     for many, waits in itertools.product(range(faults + 1), (False, True)[: 1 + hangs]):
+        left[True] = _HANGS  # for each number of faults, so that large jobs with few take nothing from small ones
         for small in _SMALL:
             if left[waits] <= 0:
                 break

@@ -67,8 +67,12 @@ class Register:
             )
         self.index, wide = value_of(index), bool(self.lanes)
         self.memory = tuple(Value(f"{self.name}_{half}", wide=wide) for half in ("ab" if self.pair else "a"))
-        new, out = update(*self.memory)
-        self.new, self.out = tuple(map(value_of, new if self.pair else (new,))), value_of(out)
+        given = update(*self.memory)
+        if not _two(given) or (self.pair and not _two(given[0])):
+            content = "a tuple of two new contents" if self.pair else "the new content"
+            raise Refused(f"register {self.name!r}: update must return two values, {content} and what the packet takes "
+                          "along; write `return n + 1, n` to count and take the old count along")  # fmt: skip
+        self.new, self.out = tuple(map(value_of, given[0] if self.pair else given[:1])), value_of(given[1])
         inside = _computed_from(self.memory, (*self.new, self.out))
         work, conditions = [v for v in inside if not v.gate and v.op != "where"], [v for v in inside if v.gate]
         inputs = [a for v in inside for a in v.args if not any(a is x for x in inside)]
@@ -82,6 +86,10 @@ class Register:
                 f"conditions each, not {len(work)} and {len(conditions)}; compute before it what needs no content"
             )
         return Value(f"{self.name}_out", (), self.place(self) + 1, wide=wide)
+
+
+def _two(given: Any) -> bool:
+    return isinstance(given, tuple | list) and len(given) == 2
 
 
 def _computed_from(start: Sequence[Value], ends: Iterable[Value]) -> list[Value]:

@@ -125,7 +125,8 @@ class Switch:
             if stage >= self.device.stages:
                 raise Refused(
                     f"stage {stage}, register {register.name!r}: {self.device.name} has {self.device.stages} stages of "
-                    f"{self.device.arrays} arrays and {self.device.memory} B; use fewer values or smaller registers"
+                    f"{self.device.arrays} arrays and {self.device.memory} B; use fewer values, smaller registers, or "
+                    "fewer steps before this access"
                 )
             self.arrays[stage] += 1
             self.memory[stage] += need

@@ -71,8 +71,8 @@ class Walk:
         used = {}
         for w, c in itertools.product(range(self.n), range(self.chunks)):
             header = {f: np.array([v], np.int32) for f, v in self.workers[w].packet(c).header.items()}
-            for register, cell in enumerate(self.switch._keys(header, 1)):
-                used.setdefault((register, int(cell[0])), set()).add(c % self.slots)
+            for register, cell in enumerate(self.switch._where(None, header, None, None)):
+                used.setdefault((register, int(np.ravel(cell)[0])), set()).add(c % self.slots)
         return all(len(slots) == 1 for slots in used.values())
 
     def start(self):
