@@ -373,6 +373,11 @@ def test_packets_by_hand():
     view = live.packets(counts_packets, keeps="yours", story="a packet comes twice", step=2)
     assert view.scene.said.endswith("Wrong sums so far: 1. Packet A 0: sum 2 goes to both; right is 11.")
     assert view.scene.table["sums"].tolist() == ["1 | 0", "2 | 0"]
+    rows = {k: view.set(keeps=k, story="all well", step=8).scene.table for k in ("yours", "bitmaps", "last chunks")}
+    assert {k: t["seen"][-1] for k, t in rows.items()} == {"yours": " | ", "bitmaps": "AB | ", "last chunks": "2 | 2"}
+    for t in rows.values():
+        assert t["sums"].tolist() == ["1 | 0", "11 | 0", "11 | 2", "11 | 22", "3 | 22", "33 | 22"]
+        assert t["left"].tolist() == ["1 | 0", "0 | 0", "0 | 1", "0 | 0", "1 | 0", "0 | 0"]
     told = {story: [view.set(keeps=k, story=story, step=8).scene.said.count("so far: 0.")
                     for k in ("yours", "bitmaps", "last chunks")]
             for story in view.controls["story"].options}  # fmt: skip

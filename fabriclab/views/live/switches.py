@@ -91,10 +91,10 @@ def packets(recognise: Any = None, *, keeps: str = "last chunks", story: str = "
 
 def _cells(switch: Switch) -> list[str]:
     """Return what the registers of slot 0 hold: who has sent, how many are left, and the sums."""
-    s = switch.state
+    s, step = switch.state, switch.state["left_a"].size // 2  # so far apart are versions, and workers
     bits = ["".join(w for k, w in enumerate("AB") if s[f"seen_{v}"][0] >> k & 1) for v in "ab" if "seen_b" in s]
-    last = [str(v - 1) if v else "" for v in s.get("seen_a", np.zeros(2, int))[:2].tolist()]
-    return [*(bits or last), *map(str, s["left_a"][:2].tolist()), *map(str, s["sums_a"][:2, 0].tolist())]
+    last = [str(v - 1) if v else "" for v in s.get("seen_a", np.zeros(2 * step, int))[: 2 * step : step].tolist()]
+    return [*(bits or last), *map(str, s["left_a"][::step].tolist()), *map(str, s["sums_a"][::step, 0].tolist())]
 
 
 def pool(slots: float = 16, delay: float = 1, jobs: int = 1) -> Live:
