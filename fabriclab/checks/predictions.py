@@ -155,7 +155,12 @@ def _typed(number: float, unit: str | None) -> str:
 
 
 def reveal(
-    id: str, truth: float | str | Result, unit: str | None = None, *, model: float | None = None, anyway: bool = False,
+    id: str,
+    truth: float | str | Result,
+    unit: str | None = None,
+    *,
+    model: float | None = None,
+    anyway: bool = False,
     obtained: str = "computed",
 ) -> Shown:
     """Compare a stored prediction with what came out, and keep both.
