@@ -40,7 +40,7 @@ def medium(length: float = 30.0, rate: str = "800 Gb/s", by: str = "power") -> L
                   "cost": boxes(470, y, wide, 18.0, **look), "words": texts(wide + 476, y + 9, told),
                   "here": lines([np.array([[here, 20], [here, 184]])], width=2.0, dash=1.0),
                   "names": texts(102, y + 9, media.MEDIA, align=2.0),
-                  "length": texts_at((here, 10, f"{length:g} m", 1))}  # fmt: skip
+                  "top": texts_at((here, 10, f"{length:g} m", 1), (470, 10, text("live.medium.both"), 0))}  # fmt: skip
         table = Table({"medium": media.MEDIA, "reach [m]": reach, "power [W]": watts, "price [USD]": dollars})
         said = text("live.medium.said", length=length, rate=rate, best=best, by=by)
         return Scene(said, table, layers, 208.0, said)
