@@ -430,11 +430,18 @@ def test_the_medium_is_the_least_of_those_that_reach():
 
 def test_so_many_wavelengths_fill_so_many_fibres():
     assert "fibres in use: 3" in live.wavelengths(128).scene.said and "12.8 Tb/s" in live.wavelengths(128).scene.said
-    assert live.wavelengths(44).scene.table.n_rows == 1 and live.wavelengths(45).scene.table.n_rows == 2
+    assert [live.wavelengths(n).scene.table["wavelengths"].tolist() for n in (44, 45)] == [[44], [44, 1]]
     symbols = {"C 50 GHz": 87 * 50, "C 100 GHz": 44 * 100, "C 200 GHz": 22 * 200}
     for grid, full in symbols.items():  # of PAM4
         assert live.wavelengths(256, 2, grid).scene.table["rate [B/s]"][0] == pytest.approx(full * 1e9 / 8)
     assert live.wavelengths(32, 8).scene.table["rate [B/s]"].tolist() == [pytest.approx(12.8e12 / 8)]
+
+
+def test_a_ring_that_warms_by_20_kelvin_is_nearly_on_its_neighbour():
+    scene = live.drift(20, 200).scene  # 20 x 1.55 um x 1.86e-4 / 4.2, of 1.60 nm; 77 mW move a filter by 13.1 nm
+    assert "1.37 nm, or 0.86 of a spacing of 200 GHz" in scene.said and "takes 8.1 mW" in scene.said
+    drifts = scene.table["drift"]  # at 1, 2, 4 and so on to 64 K, then at 20 K
+    assert drifts[[2, 7]] == pytest.approx([0.1713, 0.8565], abs=1e-4)
 
 
 # laws ---------------------------------------------------------------------------------------------
