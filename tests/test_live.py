@@ -109,6 +109,9 @@ VIEWS = {
     "quantisation": lambda: live.quantisation(22, 10),
     "tenants": lambda: live.tenants(5, "low latency", 2),
     "pays": lambda: live.pays(),
+    "medium": lambda: live.medium(3.0, "400 Gb/s", "price"),
+    "wavelengths": lambda: live.wavelengths(60),
+    "drift": lambda: live.drift(12),
     "ruler": lambda: live.ruler({"copy": "10 GB/s"}, {"NVLink 4": "450 GB/s"}),
 }
 MEASURED = {"here": kept("measured", samples=[[1e-3, 1e-3, 2e-3], [2e-3, 2e-3, 3e-3]]), "there": kept("published")}
@@ -429,6 +432,32 @@ def test_what_pays_follows_loss_and_the_rate_of_hosts():
     assert "program wins from 8 B to 1 GiB" not in slow and "streaming wins from 8 B to 1 GiB" in slow
 
 
+def test_the_medium_is_the_least_of_those_that_reach():
+    for far, medium, watts in ((1.5, "copper", 0), (3.0, "active copper", 3), (30.0, "multimode", 30)):
+        scene = live.medium(far).scene
+        assert f"{medium} is least by power, {watts} W" in scene.said
+        full = scene.layers["reach"].fields["colour"] >= 0
+        assert full.tolist() == (scene.table["reach [m]"] >= far).tolist()
+        at = np.flatnonzero(scene.layers["reach"].fields["colour"] == COLOUR["predicted"])
+        assert scene.table["medium"][at].tolist() == [medium]
+
+
+def test_so_many_wavelengths_fill_so_many_fibres():
+    assert "fibres in use: 3" in live.wavelengths(128).scene.said and "12.8 Tb/s" in live.wavelengths(128).scene.said
+    assert [live.wavelengths(n).scene.table["wavelengths"].tolist() for n in (44, 45)] == [[44], [44, 1]]
+    symbols = {"C 50 GHz": 87 * 50, "C 100 GHz": 44 * 100, "C 200 GHz": 22 * 200}
+    for grid, full in symbols.items():  # of PAM4
+        assert live.wavelengths(256, 2, grid).scene.table["rate [B/s]"][0] == pytest.approx(full * 1e9 / 8)
+    assert live.wavelengths(32, 8).scene.table["rate [B/s]"].tolist() == [pytest.approx(12.8e12 / 8)]
+
+
+def test_a_ring_that_warms_by_20_kelvin_is_nearly_on_its_neighbour():
+    scene = live.drift(20, 200).scene  # 20 x 1.55 um x 1.86e-4 / 4.2, of 1.60 nm; 77 mW move a filter by 13.1 nm
+    assert "1.37 nm, or 0.86 of a spacing of 200 GHz" in scene.said and "takes 8.1 mW" in scene.said
+    drifts = scene.table["drift"]  # at 1, 2, 4 and so on to 64 K, then at 20 K
+    assert drifts[[2, 7]] == pytest.approx([0.1713, 0.8565], abs=1e-4)
+
+
 # laws ---------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("name", VIEWS)
 def test_each_control_changes_the_arrays(name):
@@ -507,7 +536,17 @@ def test_the_table_holds_the_numbers_that_are_drawn(name):
     elif "flows" in table.columns:
         bars, unit = drawn["bars"].fields, drawn["bars"].fields["h"].max() / table["flows"].max()
         assert np.maximum(table["flows"] * unit, 1) == pytest.approx(bars["h"], rel=1e-5)
-    elif "slots" in table.columns or "scale" in table.columns:
+    elif "reach [m]" in table.columns:
+        bars, ticks = drawn["reach"].fields, drawn["x ticks"].fields
+        slope = np.polyfit(np.log([fl.units.length(t) for t in ticks["texts"]]), ticks["x"], 1)
+        assert bars["x"] + bars["w"] == pytest.approx(np.polyval(slope, np.log(table["reach [m]"])), abs=0.5)
+        assert bars["names"] == tuple(table["medium"])
+        price = table["price [USD]"]  # at half of the fastest rate
+        assert drawn["cost"].fields["w"] == pytest.approx(1 + 110 / 2 * price / price.max(), rel=1e-5)
+    elif "wavelengths" in table.columns:
+        filled = drawn["slots"].fields["colour"].reshape(table.n_rows, -1) != COLOUR["none"]
+        assert filled.sum(axis=1).tolist() == table["wavelengths"].tolist()
+    elif {"slots", "scale", "drift"} & {*table.columns}:
         ticks, seen = drawn["y ticks"].fields, table.columns[[*table.columns][2]]
         read = fl.units.rate if "slots" in table.columns else float
         slope = np.polyfit(np.log([read(t) for t in ticks["texts"]]), ticks["y"], 1)

@@ -23,9 +23,11 @@ _MOST = 5
 _LEFT, _RIGHT, _TOP, _ROW = 70.0, 500.0, 24.0, 17.0  # [px]
 # Column or unit of an axis, and how a value is written; of y also its quantity.
 X = {"size": ("size [B]", units.format_size), "ranks": ("ranks", lambda v: f"{v:,.0f} ranks"),
-     "slots": ("slots", lambda v: f"{v:,.0f}"), "scale": ("scale", lambda v: f"2^{np.log2(v):.0f}")}  # fmt: skip
+     "slots": ("slots", lambda v: f"{v:,.0f}"), "scale": ("scale", lambda v: f"2^{np.log2(v):.0f}"),
+     "kelvin": ("change [K]", lambda v: f"{v:.0f} K")}  # fmt: skip
 Y = {"time": ("s", units.format_time, "time"), "busbw": ("B/s", units.format_rate, "rate"),
-     "rate": ("B/s", units.format_rate, "rate"), "error": ("", lambda v: f"{v:.2g}", "")}  # fmt: skip
+     "rate": ("B/s", units.format_rate, "rate"), "error": ("", lambda v: f"{v:.2g}", ""),
+     "drift": ("", lambda v: f"{v:.2g}", "")}  # fmt: skip
 
 
 class Series(NamedTuple):

@@ -1,0 +1,95 @@
+"""Live views of links: the medium of a cable, wavelengths that fill a fibre, rings that drift with temperature."""
+
+import numpy as np
+
+from fabriclab import units
+from fabriclab.physics import coding, media, optical
+from fabriclab.texts import text
+from fabriclab.views.live.widget import Choice, Live, Slider, Table, live_view
+from fabriclab.views.scene import COLOUR, Scene, boxes, lines, log_axis, shade, texts, texts_at, tick_layers
+from fabriclab.views.sweeps import curve
+
+_FASTEST = "800 Gb/s"  # source: catalog links, InfiniBand XDR
+# Grid -> the fastest symbol rate that fits its spacing, as a signal is at least as wide as its symbol rate.
+# source: catalog links, symbol rates of InfiniBand HDR, NDR and XDR
+_GRIDS = {"C 50 GHz": "26.5625 GHz", "C 100 GHz": "53.125 GHz", "C 200 GHz": "106.25 GHz", "O 20 nm": "106.25 GHz"}
+_CODES = ("RS(544,514)", "256b/257b")
+
+
+# illustrative: 30 m, which the slider changes
+def medium(length: float = 30.0, rate: str = "800 Gb/s", by: str = "power") -> Live:
+    """Show how far each medium reaches, what both ends of a link draw or cost, and which one is least.
+
+    Parameters
+    ----------
+    length, rate, by : float, str, str
+        Of the cable, 0.5..2000 [m]; of one direction; "power" or "price".
+    """
+
+    def scene(length: float, rate: str, by: str) -> Scene:
+        best, every = media.choose(length, rate, by), [media.choose(0.0, rate, by, [m]) for m in media.MEDIA]
+        watts, dollars, reach = np.array([m[1:] for m in every], dtype=np.float64).T
+        cost, y = (watts if by == "power" else dollars), 36 + 30.0 * np.arange(reach.size)
+        to_x, part = log_axis(0.5, 2400, 110, 430), units.rate(rate) / units.rate(_FASTEST)
+        wide = 1 + 110 * part * cost / cost.max()
+        key = np.where([m == best for m in every], COLOUR["predicted"], COLOUR["tint"])
+        look = {"colour": np.where(reach >= length, key, COLOUR["none"]), "edge": COLOUR["grey"], "round": 0.0}
+        here, told = float(to_x(length)), [text(f"live.medium.{by}", of=c) for c in cost.tolist()]
+        layers = {**tick_layers(np.geomspace(1, 1000, 4), to_x, "{:g} m".format, (28, 184), True),
+                  "reach": boxes(110, y, to_x(reach) - 110, 18.0, **look, names=media.MEDIA, notes=told),
+                  "cost": boxes(470, y, wide, 18.0, **look), "words": texts(wide + 476, y + 9, told),
+                  "here": lines([np.array([[here, 20], [here, 184]])], width=2.0, dash=1.0),
+                  "names": texts(102, y + 9, media.MEDIA, align=2.0),
+                  "top": texts_at((here, 10, f"{length:g} m", 1), (470, 10, text("live.medium.both"), 0))}  # fmt: skip
+        table = Table({"medium": media.MEDIA, "reach [m]": reach, "power [W]": watts, "price [USD]": dollars})
+        said = text("live.medium.said", length=length, rate=rate, best=best, by=by)
+        return Scene(said, table, layers, 208.0, said)
+
+    rates = Choice(("100 Gb/s", "200 Gb/s", "400 Gb/s", _FASTEST))  # source: catalog links, InfiniBand EDR to XDR
+    far, least = Slider(0.5, 2000, unit="m", log=True), Choice(("power", "price"))
+    return live_view("medium", locals(), scene, {"length": far, "rate": rates, "by": least})
+
+
+def wavelengths(count: int = 16, bits: int = 2, grid: str = "C 100 GHz") -> Live:
+    """Show how many fibres so many wavelengths fill, and what they carry, with the codes of Ethernet.
+
+    Parameters
+    ----------
+    count, bits, grid : int, int, str
+        Of wavelengths, 1..256; of a symbol: 1, 2 (PAM4), or 8 (16 levels in two polarisations); band and spacing.
+    """
+
+    def scene(count: int, bits: int, grid: str) -> Scene:
+        most, each = optical.channels(*grid.split(" ", 1)), coding.rates(1, _GRIDS[grid], bits, *_CODES).encoded
+        full = np.minimum(most, count - most * np.arange(-(-count // most)))  # wavelengths of each fibre
+        fibre, place = np.divmod(np.arange(full.size * most), most)
+        high, wide = min(24.0, 260 / full.size), 600 / most  # [px]
+        on = np.where(place < full[fibre], shade(bits / 8), COLOUR["none"])  # brighter: more bits
+        told = {"each": 8e-9 * each, "total": 8e-12 * count * each, "fibres": full.size, "grid": grid, "most": most}
+        slots = boxes(90 + wide * place, 10 + high * fibre, 0.8 * wide, 0.8 * high, colour=on, edge=COLOUR["grey"])
+        table = Table({"fibre": np.arange(full.size) + 1, "wavelengths": full, "rate [B/s]": full * each})
+        ends = [(82, 10 + high * (i + 0.4), f"{text('live.wavelengths.fibre')} {i + 1}", 2) for i in {0, full.size - 1}]
+        said = text("live.wavelengths.said", count=count, **told)
+        return Scene(said, table, {"slots": slots, "ends": texts_at(*ends)}, 20 + high * full.size, said)
+
+    many, grids = Slider(1, 256), Choice(tuple(_GRIDS))
+    return live_view("wavelengths", locals(), scene, {"count": many, "bits": Choice((1, 2, 8)), "grid": grids})
+
+
+def drift(kelvin: int = 20, spacing: int = 200) -> Live:
+    """Show how far a silicon ring drifts, as a part of the spacing of channels, and the heater that holds it.
+
+    Parameters
+    ----------
+    kelvin, spacing : int
+        Change of its temperature, 1..80 [K]; of the channels: 50, 100, 200 or 400 [GHz].
+    """
+
+    def scene(kelvin: int, spacing: int) -> Scene:
+        at = np.append(2 ** np.arange(7), kelvin)
+        moved, share = optical.drift(at), optical.drift(at, spacing=spacing * 1e9)
+        told = {"nm": 1e9 * moved[-1], "share": share[-1], "heat": 1e3 * optical.heater(moved)[-1]}
+        said = text("live.drift.said", kelvin=kelvin, spacing=spacing, **told)
+        return curve("live.drift", "kelvin", "drift", at, (share, np.ones(at.size)), said)
+
+    return live_view("drift", locals(), scene, {"kelvin": Slider(1, 80), "spacing": Choice((50, 100, 200, 400))})

@@ -1,0 +1,100 @@
+"""What the questions of lesson 12 call right is right by the library, and by what the lesson shows."""
+
+import json
+
+import numpy as np
+import pytest
+from lesson_runs import FILES
+
+from fabriclab import catalog, economics, live, topologies
+from fabriclab.checks.questions import find
+from fabriclab.physics import coding, media, optical
+from fabriclab.texts import text
+
+CASE = catalog.case()
+RAILS, RACKS = (
+    topologies.build("rail_optimised", expand=False, **more) for more in ({}, {"rails": 1})
+)  # of the running case
+LAID = {fabric: economics.floor_plan(fabric) for fabric in (RAILS, RACKS)}
+
+
+def watts(fabric, allowed=("copper", "fibre"), **plan):
+    return sum(w for _, w, _ in media.hall(economics.floor_plan(fabric, **plan), media=allowed).values())
+
+
+def prose():
+    lesson = json.loads(FILES["12_optical_links"].read_text("utf-8"))
+    return " ".join(" ".join("".join(c["source"]) for c in lesson["cells"]).split())
+
+
+def test_the_optics_of_the_hall_are_those_of_the_answer():
+    assert find("12-watts").key({}) == CASE.optics_power == media.hall(RAILS, media=["fibre"])["fibre"][1]
+
+
+def test_one_cable_in_eight_stays_in_its_rack():
+    short = {f: int(np.sum((f.length[::2] > 0) & (f.length[::2] <= 2))) for f in LAID.values()}
+    assert [*short.values()] == [CASE.gpus / 8, CASE.gpus]
+    assert CASE.leaves == CASE.servers / CASE.servers_per_rack == 32 and "32 leaves stand in 32" in text(
+        "12-stays.hint2"
+    )
+
+
+@pytest.mark.parametrize(
+    ("id", "far", "medium", "power"), [("12-first", 1.5, "copper", 0), ("12-thirty", 30, "multimode", 30)]
+)
+def test_media_are_those_of_the_answers(id, far, medium, power):
+    for by in ("power", "price"):
+        assert media.choose(far, "800 Gb/s", by)[:2] == (medium, power)
+    assert medium in text(f"{id}.right").lower() and (not power or f"{power} W" in text(f"{id}.right"))
+
+
+def test_power_and_price_name_the_same_medium_at_every_length():
+    for far in np.geomspace(0.5, 2000, 200):
+        assert media.choose(far, "800 Gb/s").medium == media.choose(far, "800 Gb/s", "price").medium
+    assert "both name the same medium at every length" in text("mis.watts and dollars disagree")
+
+
+def test_media_mend_more_of_a_hall_with_rails_than_copper_does():
+    assert round(watts(RAILS, media.MEDIA) / 1e3, 1) == 27.3 and "27.3 kW" in text("12-mend.hint3")
+    assert watts(RAILS, ["copper", "fibre", "long fibre"]) == watts(RAILS)
+    lengths = LAID[RAILS].length[(LAID[RAILS].length > 2)]
+    assert (lengths.min(), lengths.max()) == (3, 14) and "3 to 14 m" in text("12-mend.why")
+
+
+def test_a_metre_more_takes_all_copper_away():
+    assert watts(RAILS, slack="3 m") == watts(RACKS, slack="3 m") == CASE.optics_power
+    assert "both halls are back at the start" in prose()
+
+
+def test_modules_draw_what_the_answers_say():
+    dsp, lpo, cpo = (optical.module(k) for k in ("dsp", "lpo", "cpo"))
+    assert (dsp.power, lpo.power, cpo.power) == (16, 9, 5.5) and "16, 9 and 5.5 W" in text("mis.rate decides power")
+    assert dsp.power - lpo.power == 7 and "7 W less" in text("q.12-lpo") and "about 7 of 16 W" in prose()
+    assert lpo.equaliser == "long-reach SerDes of the host" and lpo.electrical_loss == dsp.electrical_loss == 22
+    assert f"{dsp.power / cpo.power:.1f}" in text("12-cpo.hint3") and f"{lpo.power / cpo.power:.1f}" in text(
+        "12-cpo.hint3"
+    )
+    assert catalog.roadmap["cpo-ib"]["status"].value == "shipping" and "one InfiniBand switch ships" in prose()
+
+
+def test_the_delay_of_a_fibre():
+    assert find("12-delay").key({}) == pytest.approx(float(optical.delay("100 m")), rel=1e-3)
+    longest = LAID[RAILS].length.max()
+    assert optical.delay(longest) < catalog.value("switches", "quantum2", "latency_port_to_port", source="Q2-rs")
+
+
+def test_wavelengths_and_grids():
+    each = coding.rates(1, "53.125 GHz", 2, "RS(544,514)", "256b/257b")
+    assert find("12-waves").key({}) == pytest.approx(12.8e12 / 8 / each.encoded)
+    assert each.signalled / each.encoded == pytest.approx(17 / 16)
+    full = [live.wavelengths(256, 2, f"C {s} GHz").scene.table["rate [B/s]"][0] * 8e-12 for s in (50, 100, 200)]
+    assert full == pytest.approx([4.35, 4.4, 4.4]) and "holds about 4.4 Tb/s at any spacing" in prose()
+    assert live.wavelengths(32, 8).scene.table.n_rows == 1 and 32 * 400 == 12800
+
+
+def test_at_15_kelvin_only_the_widest_spacing_is_near():
+    share = {s: float(optical.drift(15.0, spacing=s * 1e9)) for s in (50, 100, 200, 400)}
+    assert f"{share[400]:.2f} of 400 GHz, {share[200]:.2f} of 200" in text("12-ring.hint3")
+    for measured in (60e-12, 68.6e-12, 83e-12, 90e-12):  # a kelvin, in published.csv: the answer is that of all of them
+        part = measured / float(optical.drift(1.0))
+        assert [s for s, of in share.items() if part * of < 0.5] == [400] and text("12-ring.right") == "400 GHz"
