@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fabriclab.errors import FabricError
@@ -215,13 +215,16 @@ def run(n, chunks, slots, seed, jobs=1, lanes=2, **faults):
     rng = np.random.default_rng(seed)
     values = rng.integers(-(2**20), 2**20, (jobs, n, chunks, lanes))
     workers = [Worker(w, values[j, w], slots // jobs, job=j) for j in range(jobs) for w in range(n)]
-    found = aggregate(workers, Switch(Aggregator(n, slots, lanes=lanes, jobs=jobs)), rng=rng, **faults)
+    # A timer doubles: at a loss of 0.3 one try in two fails, and after 18 in a row ten seconds have passed.
+    limit = {"limit": "100000 s"} | faults
+    found = aggregate(workers, Switch(Aggregator(n, slots, lanes=lanes, jobs=jobs)), rng=rng, **limit)
     for i, worker in enumerate(workers):
         assert np.array_equal(found.totals[i], values[worker.job].sum(0))
     return found
 
 
 @settings(max_examples=40)
+@example(5, 17, 1, 1228, 1, 0.294921875, 0.2890625, 0.2890625)
 @given(
     st.integers(1, 5), st.integers(1, 30), st.integers(1, 4), st.integers(0, 2**32 - 1), st.integers(1, 3),
     st.floats(0, 0.3), st.floats(0, 0.3), st.floats(0, 0.5),
