@@ -10,8 +10,10 @@ Examples
 import importlib
 from types import ModuleType
 
+from fabriclab.physics._facts import held
+
 __all__ = [
-    "coding", "electrical", "media", "memory", "optical", "photonic", "quantum", "switching", "wireless",
+    "coding", "electrical", "held", "media", "memory", "optical", "photonic", "quantum", "switching", "wireless",
 ]  # fmt: skip
 
 

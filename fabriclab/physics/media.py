@@ -19,6 +19,7 @@ _MEDIA = {
     "fibre": ((_M, "dr4x2", "reach_max"), (_M, "dr4x2", "power_max"), (_M, "dr8", "price")),
     "long fibre": ((_M, "fr4x2", "reach_max"), (_P, "long", "power"), (_P, "long", "price")),
 }
+MEDIA = tuple(_MEDIA)
 _PORT, _MODULE = "400 Gb/s", "800 Gb/s"  # source: catalog media, sr4 and dr4x2
 
 
@@ -32,7 +33,7 @@ class Choice(NamedTuple):
 
 
 def choose(length: units.Quantity, rate: units.Quantity = _PORT, by: str = "power",
-           media: Sequence[str] = tuple(_MEDIA)) -> Choice:  # fmt: skip
+           media: Sequence[str] = MEDIA) -> Choice:  # fmt: skip
     """Return the medium of least power or price that reaches, for a link of one ``rate`` between two switches.
 
     A link takes its share of modules of 800 Gb/s. Prices of copper, multimode and long fibre, and the power of long
