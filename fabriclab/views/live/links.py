@@ -34,15 +34,15 @@ def beam(distance: float = 2, elements: int = 64, way: str = "clear", *, over: s
     near = units.choice(over, "over", ("distance", "elements")) == "distance"
 
     def scene(distance: float, elements: int, way: str) -> Scene:
-        far = np.append(np.geomspace(2, 50, 25), distance) if near else distance
-        n = elements if near else np.append(np.arange(2, 33) ** 2, elements)
+        at = np.append(np.geomspace(2, 50, 25), distance) if near else np.append(np.arange(2.0, 33) ** 2, elements)
+        n = np.full(at.size, elements) if near else at
         off = np.radians(float(way.split()[0])) if "off" in way else 0.0
         lost = wireless.misalignment(off, n) + (wireless.blockage() if way == "a person" else 0.0)
-        got = wireless.link(far, gain=wireless.array_gain(n), lost=lost)
+        got = wireless.link(at if near else distance, gain=wireless.array_gain(n), lost=lost)
         rate, cable = 8e-9 * wireless.band_channels() * got.rate, 8e-9 * catalog.value("links", "NDR", "4x_data_rate")
         wide = np.degrees(wireless.beam_width(elements))
         said = text("live.beam.said", far=distance, n=elements, way=way, wide=wide, snr=got.snr[-1], rate=rate[-1])
-        return curve("live.beam", over, "carried", far if near else n, (rate, np.full(rate.size, cable)), said)
+        return curve("live.beam", over, "carried", at, (rate, np.full(at.size, cable)), said)
 
     far, many = Slider(2, 50, unit="m", log=True), Slider(4, 1024)
     return live_view("beam", locals(), scene, {"distance": far, "elements": many, "way": Choice(_WAYS)})
