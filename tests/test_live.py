@@ -111,7 +111,7 @@ VIEWS = {
     "pays": lambda: live.pays(),
     "beam": lambda: live.beam(10, 256, "a person"),
     "aim": lambda: live.beam(10, 361, "3 degrees off", over="elements"),
-    "hybrid": lambda: live.hybrid("all", "all", 5),
+    "hybrid": lambda: live.hybrid("all", "all", 8),
     "ruler": lambda: live.ruler({"copy": "10 GB/s"}, {"NVLink 4": "450 GB/s"}),
 }
 CURVES = {"slots", "scale", "distance [m]", "elements", "servers per rack"}  # what curves with a point follow

@@ -96,7 +96,7 @@ def test_the_array_that_carries_most_points_as_well_as_it_must():
         distance=10, elements=361, way="1 degree off", over="elements")  # fmt: skip
 
 
-@pytest.mark.parametrize("servers", range(1, 17))
+@pytest.mark.parametrize("servers", [1, 2, 4, 8, 16])
 def test_cables_between_switches_save_more_at_any_number_of_servers(servers):
     assert power("fibre", "all", servers) < power("all", "fibre", servers) < power("fibre", "fibre", servers)
     if servers == 4:

@@ -1,7 +1,5 @@
 """Live views of links: where a beam is blocked, how narrow it may be, and which media a hall allows on each tier."""
 
-from functools import cache
-
 import numpy as np
 
 from fabriclab import catalog, topologies, units
@@ -12,7 +10,8 @@ from fabriclab.views.live.widget import Choice, Live, Slider, live_view
 from fabriclab.views.scene import Scene
 from fabriclab.views.sweeps import curve
 
-_WAYS = ("clear", "a person", "1 degree off", "3 degrees off")
+# How a beam stands -> by how much the array points off [degrees].
+_WAYS, _RACKS = {"clear": 0.0, "a person": 0.0, "1 degree off": 1.0, "3 degrees off": 3.0}, (1, 2, 4, 8, 16)
 # What a tier allows -> media; no passive copper is long enough between switches.
 _ALLOWED = {"fibre": ("fibre",), "copper, fibre": ("copper", "fibre"), "all": media.MEDIA}
 
@@ -36,8 +35,7 @@ def beam(distance: float = 2, elements: int = 64, way: str = "clear", *, over: s
     def scene(distance: float, elements: int, way: str) -> Scene:
         at = np.append(np.geomspace(2, 50, 25), distance) if near else np.append(np.arange(2.0, 33) ** 2, elements)
         n = np.full(at.size, elements) if near else at
-        off = np.radians(float(way.split()[0])) if "off" in way else 0.0
-        lost = wireless.misalignment(off, n) + (wireless.blockage() if way == "a person" else 0.0)
+        lost = wireless.misalignment(np.radians(_WAYS[way]), n) + wireless.blockage() * (way == "a person")
         got = wireless.link(at if near else distance, gain=wireless.array_gain(n), lost=lost)
         rate, cable = 8e-9 * wireless.band_channels() * got.rate, 8e-9 * catalog.value("links", "NDR", "4x_data_rate")
         wide = np.degrees(wireless.beam_width(elements))
@@ -45,7 +43,7 @@ def beam(distance: float = 2, elements: int = 64, way: str = "clear", *, over: s
         return curve("live.beam", over, "carried", at, (rate, np.full(at.size, cable)), said)
 
     far, many = Slider(2, 50, unit="m", log=True), Slider(4, 1024)
-    return live_view("beam", locals(), scene, {"distance": far, "elements": many, "way": Choice(_WAYS)})
+    return live_view("beam", locals(), scene, {"distance": far, "elements": many, "way": Choice(tuple(_WAYS))})
 
 
 def hybrid(hosts: str = "fibre", spine: str = "fibre", servers: int = 4) -> Live:
@@ -56,16 +54,16 @@ def hybrid(hosts: str = "fibre", spine: str = "fibre", servers: int = 4) -> Live
     hosts, spine : str
         Media of cables to NICs and between switches: "fibre" or "all", and to NICs "copper, fibre".
     servers : int
-        Of a rack, 1..16.
+        Of a rack: 1, 2, 4, 8 or 16.
     """
     case, bare = catalog.case(), topologies.build("rail_optimised", expand=False)
-    plan = cache(lambda n: floor_plan(bare, n))
+    laid = {n: floor_plan(bare, n) for n in _RACKS}
     nic = of_kind(bare, "nic")[bare.source] | of_kind(bare, "nic")[bare.target]
 
     def scene(hosts: str, spine: str, servers: int) -> Scene:
-        at, tiers = np.array([1, 2, 4, 8, 16, servers]), ((nic, hosts), (~nic, spine))
+        at, tiers = np.append(_RACKS, servers), ((nic, hosts), (~nic, spine))
         bills = [[media.hall(f.shown_as("", length=f.length * t), media=_ALLOWED[m]) for t, m in tiers]
-                 for f in map(plan, at.tolist())]  # fmt: skip
+                 for f in (laid[n] for n in at.tolist())]  # fmt: skip
         watts, price = np.array([np.sum([r[1:] for tier in b for r in tier.values()], axis=0) for b in bills]).T
         a, b = (", ".join(f"{medium} {row[0]}" for medium, row in tier.items()) for tier in bills[-1])
         told = {"power": watts[-1] / 1e3, "price": price[-1] / 1e6, "rack": servers * case.server_power / 1e3}
@@ -73,4 +71,4 @@ def hybrid(hosts: str = "fibre", spine: str = "fibre", servers: int = 4) -> Live
         return curve("live.hybrid", "servers", "power", at, (watts / 1e3, 0 * at + case.optics_power / 1e3), said)
 
     kinds = {"hosts": Choice(tuple(_ALLOWED)), "spine": Choice(("fibre", "all"))}
-    return live_view("hybrid", locals(), scene, {**kinds, "servers": Slider(1, 16)})
+    return live_view("hybrid", locals(), scene, {**kinds, "servers": Choice(_RACKS)})
