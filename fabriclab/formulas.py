@@ -12,7 +12,7 @@ _OPERATORS: Mapping[type[ast.AST], Callable[..., float]] = {
 
 
 def evaluate(formula: str, names: Mapping[str, float]) -> float:
-    """Return the value of a formula of + - * / ** log2(), numbers and ``names``; all else is a ValueError."""
+    """Return the value of a formula of + - * / ** log2() ceil(), numbers and ``names``; all else is a ValueError."""
 
     def value(node: ast.AST) -> float:
         match node:
@@ -22,9 +22,9 @@ def evaluate(formula: str, names: Mapping[str, float]) -> float:
                 return names[name] if isinstance(names[name], int) else float(names[name])  # whole numbers stay whole
             case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
                 return _OPERATORS[type(op)](value(left), value(right))
-            case ast.Call(func=ast.Name(id="log2"), args=[inner], keywords=[]):
-                return math.log2(value(inner))
-        msg = f"formula {formula!r} may hold + - * / ** log2, numbers and {', '.join(names)}; got {ast.dump(node)}"
+            case ast.Call(func=ast.Name(id="log2" | "ceil" as name), args=[inner], keywords=[]):
+                return float(getattr(math, name)(value(inner)))
+        msg = f"formula {formula!r} may hold + - * / ** log2 ceil, numbers and {', '.join(names)}; got {ast.dump(node)}"
         raise ValueError(msg)
 
     return value(ast.parse(formula, mode="eval").body)

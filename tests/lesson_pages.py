@@ -152,10 +152,10 @@ def finder():
     return re.compile(rf"{SKIP}|(?<![\w/.-])(?P<name>{'|'.join(forms)})(?![\w/-])", re.MULTILINE), row_of
 
 
-def link_words(sources):
-    """Return Markdown sources with a link at the first use of each term."""
+def link_words(sources, unlinked=()):
+    """Return Markdown sources with a link at the first use of each term, but those that mean something else here."""
     form, row_of = finder()
-    seen = set()
+    seen = set(unlinked)
 
     def link(match):
         used = match["name"] or ""
@@ -175,7 +175,7 @@ def linked(lesson):
     nb = json.loads((ROOT / "notebooks" / f"{lesson}.ipynb").read_text(encoding="utf-8"))
     prose = [cell for cell in nb["cells"][1:] if cell["cell_type"] == "markdown"]  # the first shows the header
     bare = [LINE.sub("", OURS.sub(r"\1", "".join(cell["source"]))) for cell in prose]
-    made = link_words(bare)
+    made = link_words(bare, nb["metadata"]["fabriclab"].get("unlinked", ()))
     if shown := treated(lesson, nb):
         links = ", ".join(f'[{row["id"]}](errata.md#{row["id"].lower()} "{row["statement"]}")' for row in shown)
         made[-1] += f"\n\nCommon statements that this lesson tests, with the truth about each: {links}."

@@ -14,7 +14,8 @@ Notebook metadata (beside ``kernelspec`` with name ``python3``)::
       "version": "0.1", "facts": "2026-11-21",      both stand in the first cell
       "shape": "build",                             measurement, puzzle, detective, design, duel or build;
                                                     no two neighbours in file order have the same
-      "given": ["400 Gb/s", "128 servers"]          numbers that prose may use before anything prints them
+      "given": ["400 Gb/s", "128 servers"],         numbers that prose may use before anything prints them
+      "unlinked": ["channel"]                       ids of the glossary that mean something else in this lesson
     }
 
 ``check`` names a question of ``fabriclab/checks/data/questions.csv`` or a drill (``"drill:units"``), and a

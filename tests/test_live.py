@@ -112,8 +112,12 @@ VIEWS = {
     "medium": lambda: live.medium(3.0, "400 Gb/s", "price"),
     "wavelengths": lambda: live.wavelengths(60),
     "drift": lambda: live.drift(12),
+    "beam": lambda: live.beam(10, 256, "a person"),
+    "aim": lambda: live.beam(10, 361, "3 degrees off", over="elements"),
+    "hybrid": lambda: live.hybrid("all", "all", 8),
     "ruler": lambda: live.ruler({"copy": "10 GB/s"}, {"NVLink 4": "450 GB/s"}),
 }
+CURVES = {"slots", "scale", "drift", "distance [m]", "elements", "servers per rack"}  # what curves with a point follow
 MEASURED = {"here": kept("measured", samples=[[1e-3, 1e-3, 2e-3], [2e-3, 2e-3, 3e-3]]), "there": kept("published")}
 LINKS = {"NVLink 4": "450 GB/s"}
 # Further views whose line of code must give them again.
@@ -458,6 +462,19 @@ def test_a_ring_that_warms_by_20_kelvin_is_nearly_on_its_neighbour():
     assert drifts[[2, 7]] == pytest.approx([0.1713, 0.8565], abs=1e-4)
 
 
+def test_a_beam_falls_by_two_bits_per_hertz_at_twice_the_distance():
+    near, far = (live.beam(d).scene.table["carried [Gb/s]"][25] for d in (2, 4))
+    assert near - far == pytest.approx(6 * 2.16 * 2, rel=0.01)
+    assert "12.7 degrees wide" in live.beam().scene.said and "over" in live.beam(over="elements").code
+
+
+def test_media_of_a_tier_are_counted_by_hand():
+    said = live.hybrid("copper, fibre", "fibre", 4).scene.said
+    assert "To NICs: copper 128, fibre 896. Between switches: fibre 1024." in said
+    # A short cable to a NIC saves the module there and half of a twin module: 128 x (9 + 8.5) W of 35,328 W.
+    assert live.hybrid("copper, fibre").scene.table["power [kW]"][2] == pytest.approx(35.328 - 0.128 * 17.5)
+
+
 # laws ---------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("name", VIEWS)
 def test_each_control_changes_the_arrays(name):
@@ -546,9 +563,9 @@ def test_the_table_holds_the_numbers_that_are_drawn(name):
     elif "wavelengths" in table.columns:
         filled = drawn["slots"].fields["colour"].reshape(table.n_rows, -1) != COLOUR["none"]
         assert filled.sum(axis=1).tolist() == table["wavelengths"].tolist()
-    elif {"slots", "scale", "drift"} & {*table.columns}:
+    elif table.columns.keys() & CURVES:
         ticks, seen = drawn["y ticks"].fields, table.columns[[*table.columns][2]]
-        read = fl.units.rate if "slots" in table.columns else float
+        read = fl.units.rate if "slots" in table.columns else lambda t: float(t.split()[0])
         slope = np.polyfit(np.log([read(t) for t in ticks["texts"]]), ticks["y"], 1)
         both = np.concatenate([drawn["dots"].fields["y"], drawn["lines"].fields["y"]])
         order = np.argsort(table["series"] != drawn["dots"].fields["names"][0].partition(",")[0], kind="stable")
