@@ -25,7 +25,7 @@ _LEFT, _RIGHT, _TOP, _ROW = 70.0, 500.0, 24.0, 17.0  # [px]
 X = {"size": ("size [B]", units.format_size), "ranks": ("ranks", lambda v: f"{v:,.0f} ranks"),
      "slots": ("slots", lambda v: f"{v:,.0f}"), "scale": ("scale", lambda v: f"2^{np.log2(v):.0f}"),
      "kelvin": ("change [K]", lambda v: f"{v:.0f} K"), "distance": ("distance [m]", lambda v: f"{v:.3g} m"),
-     "elements": ("elements", lambda v: f"{v:,.0f}"), "servers": ("servers per rack", lambda v: f"{v:.0f}")}  # fmt: skip
+     "elements": ("elements", "{:,.0f}".format), "servers": ("servers per rack", "{:.0f}".format)}  # fmt: skip
 Y = {"time": ("s", units.format_time, "time"), "busbw": ("B/s", units.format_rate, "rate"),
      "rate": ("B/s", units.format_rate, "rate"), "error": ("", lambda v: f"{v:.2g}", ""),
      "drift": ("", lambda v: f"{v:.2g}", ""), "carried": ("Gb/s", lambda v: f"{v:.3g} Gb/s", ""),
