@@ -49,7 +49,7 @@ def parts(fabric: Fabric, what: What) -> dict[Any, Ints]:
         mine = fabric.kind == fabric.kinds.index(what)
         number = np.where(mine, np.cumsum(mine) - 1, -1)
     elif what in fabric.coord_names:
-        number = fabric.coord[:, fabric.coord_names.index(what)].astype(np.int64)
+        number = fabric.coordinate(what)
     else:
         known = ", ".join(dict.fromkeys(["cable", *fabric.kinds, *fabric.coord_names]))
         raise ValueError(f"what must be one of {known}, or power domains by name, got {what!r}")

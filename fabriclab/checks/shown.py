@@ -4,8 +4,6 @@ Every answer shows itself as text, as HTML and as Markdown. What a learner typed
 in any prefix, and factors that have a name.
 """
 
-from __future__ import annotations
-
 import html
 import json
 import math
@@ -59,7 +57,7 @@ class Shown:
     rows: Sequence[tuple[Any, ...]] = ()  # a cell (words, address) is a link
     after: Sequence[str] = ()  # sentences below
     data: Mapping[str, Any] = field(default_factory=dict)
-    parts: Sequence[Shown] = ()  # further tables, between the first and ``after``
+    parts: Sequence["Shown"] = ()  # further tables, between the first and ``after``
     extra: Callable[[], str] = str  # makes HTML for the end when it is shown, such as a link
     picture: Callable[[], Any] | None = None  # draws a picture that says the same as lines, rows and ``after``
     live: Callable[[], Any] | None = None  # makes a live view that asks the same

@@ -93,9 +93,7 @@ def leaf_of(fabric: Fabric) -> Ints:
         If the fabric has no nodes of kind ``leaf``.
     """
     is_leaf = np.isin(np.arange(fabric.n_nodes), fabric.nodes("leaf"))
-    has_rail = "rail" in fabric.coord_names
-    leaf_rail = fabric.coord[:, fabric.coord_names.index("rail")] if has_rail else np.full(fabric.n_nodes, -1)
-    ptr, links = fabric.out
+    leaf_rail, (ptr, links) = fabric.coordinate("rail"), fabric.out
     found = np.full(fabric.n_ranks, -1, dtype=np.int64)
     rank, node = np.arange(fabric.n_ranks), fabric.endpoint.astype(np.int64)
     seen = rank * fabric.n_nodes + node

@@ -18,10 +18,7 @@ def rows_of(ptr: NDArray[np.integer]) -> NDArray[np.int64]:
 
 def pointer(counts: ArrayLike) -> NDArray[np.int64]:
     """Return the row pointer (R + 1,) of rows with these ``counts`` (R,)."""
-    counts = np.asarray(counts, dtype=np.int64)
-    ptr = np.zeros(counts.size + 1, dtype=np.int64)
-    np.cumsum(counts, out=ptr[1:])
-    return ptr
+    return np.append(0, np.cumsum(np.asarray(counts, dtype=np.int64)))
 
 
 def expand(start: NDArray[np.integer], counts: NDArray[np.integer]) -> NDArray[np.int64]:

@@ -162,6 +162,18 @@ class Fabric(Value):
         order = np.argsort(self.source, kind="stable")
         return frozen(pointer(np.bincount(self.source, minlength=self.n_nodes)), np.int64), frozen(order, np.int64)
 
+    @cached_property
+    def rank_of(self) -> NDArray[np.int64]:
+        """Rank that lives at each node, -1 where none does, (N,)."""
+        ranks = np.full(self.n_nodes, -1)
+        ranks[self.endpoint] = np.arange(self.n_ranks)
+        return frozen(ranks, np.int64)
+
+    def coordinate(self, name: str) -> NDArray[np.int64]:
+        """Return one coordinate of each node, -1 where it has none, (N,)."""
+        known = name in self.coord_names
+        return self.coord[:, self.coord_names.index(name)].astype(np.int64) if known else np.full(self.n_nodes, -1)
+
     def nodes(self, kind: str) -> NDArray[np.int64]:
         """Return the numbers of all nodes of one kind."""
         units.choice(kind, "kind", self.kinds)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -75,7 +75,7 @@ class Flows(Value):
         cls, source: ArrayLike, target: ArrayLike, size: ArrayLike, *, start: ArrayLike = 0.0, lag: ArrayLike = 0.0,
         after: Sequence[Sequence[int]] | None = None, weight: ArrayLike = 1.0, limit: ArrayLike = np.inf,
         label: ArrayLike = 0, labels: tuple[str, ...] = ("flow",), group: ArrayLike = 0, repeat: ArrayLike = 1,
-    ) -> Flows:  # fmt: skip
+    ) -> Self:  # fmt: skip
         """Return flows from columns that broadcast together; ``after`` is one list of flows per flow.
 
         One size, start, lag or limit for all may be text with its unit; a limit is inf or 1e6..1e14 B/s.
@@ -149,7 +149,7 @@ class Flows(Value):
             msg = f"flows wait for each other in a cycle: {' after '.join(str(f) for f in error.args[1][::-1])}"
             raise Deadlock(msg) from None
 
-    def expanded(self) -> Flows:
+    def expanded(self) -> Self:
         """Return the same traffic as one graph: every repetition written out, a barrier flow between them.
 
         A barrier is a flow of size 0 that waits for all flows of a repetition. A start, which counts from
@@ -177,7 +177,7 @@ class Flows(Value):
         rows, origin, lag, moves = zip(*graph, strict=True) if graph else ((),) * 4
         pick = {k: getattr(self, k)[list(origin)] for k in ("source", "target", "size", "weight", "limit", "label")}
         target, size = np.where(moves, pick.pop("target"), pick["source"]), np.where(moves, pick.pop("size"), 0.0)
-        return Flows.make(target=target, size=size, lag=lag, after=rows, labels=self.labels, **pick)
+        return self.make(target=target, size=size, lag=lag, after=rows, labels=self.labels, **pick)
 
     def __repr__(self) -> str:
         """Show how many flows and bytes there are."""

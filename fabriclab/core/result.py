@@ -106,9 +106,8 @@ class Result(Value):
     @property
     def algbw(self) -> NDArray[np.float64]:
         """Algorithm bandwidth, size / time [B/s], shape (K,)."""
-        out = np.full(self.size.shape, np.inf)
-        np.divide(self.size, self.time, out=out, where=self.time > 0)
-        return out
+        never = np.full(self.size.shape, np.inf)
+        return np.asarray(np.divide(self.size, self.time, out=never, where=self.time > 0))
 
     @property
     def busbw(self) -> NDArray[np.float64]:

@@ -202,8 +202,7 @@ class Timeline(Value):
     @property
     def end(self) -> float:
         """Time at which everything has ended [s]."""
-        ends = self.group_start + self.period * self.repeat
-        return float(ends.max()) if ends.size else 0.0
+        return float(np.max(self.group_start + self.period * self.repeat, initial=0.0))
 
     def utilisation(self, capacity: Floats) -> Floats:
         """Return the mean load of each link as a part of its ``capacity`` (L,), over the whole run."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import islice
 from typing import Any, Self
 
 import numpy as np
@@ -245,7 +244,7 @@ class Schedule(Value):
         """Where each block begins if the blocks follow each other twice."""
         return np.append(0.0, np.cumsum(np.tile(self.parts if self.parts is not None else 0.0, 2)))
 
-    def segmented(self, segments: int, *, pipelined: bool = False) -> Schedule:
+    def segmented(self, segments: int, *, pipelined: bool = False) -> Self:
         """Return this schedule with every block cut into segments.
 
         Parameters
@@ -290,7 +289,7 @@ class Schedule(Value):
             columns = (step.source, step.target, step.first, step.segment, step.count, step.reduce)
             shown = [
                 f"{s}->{t} {'+' if r else '='}{self.block_name(f, g, c)}"
-                for s, t, f, g, c, r in islice(zip(*columns, strict=True), 12)
+                for s, t, f, g, c, r in zip(*(column[:12] for column in columns), strict=True)
             ]
             more = f" ... {step.n_transfers - 12} more" if step.n_transfers > 12 else ""
             lines.append(f"step {first + number}: " + "  ".join(shown) + more)

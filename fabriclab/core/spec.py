@@ -1,7 +1,5 @@
 """Spec: one fact about a part, with its unit as quoted, its value in SI and the evidence for it."""
 
-from __future__ import annotations
-
 import html
 import math
 import re
@@ -102,7 +100,7 @@ class Spec:
         object.__setattr__(self, "si", None if number is None or factor is None else number * factor / ways)
 
     @classmethod
-    def from_row(cls, row: Mapping[str, str]) -> Spec:
+    def from_row(cls, row: Mapping[str, str]) -> "Spec":
         """Return the Spec of a row of text cells; a value that is no number stays text."""
         cells = {f.name: row[f.name] for f in fields(cls) if f.init and f.name in row}
         value: float | str

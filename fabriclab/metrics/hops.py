@@ -43,8 +43,7 @@ def joined(fabric: Fabric, *, relay: bool) -> tuple[Ints, Ints, Ints]:
     """
     ends = fabric.endpoint
     gpus = [code for code, kind in enumerate(fabric.kinds) if relay and kind == "gpu"]
-    passes, rank = fabric.transit | np.isin(fabric.kind, gpus), np.full(fabric.n_nodes, -1)
-    rank[ends] = np.arange(ends.size)
+    passes, rank = fabric.transit | np.isin(fabric.kind, gpus), fabric.rank_of
     link = np.flatnonzero(np.repeat(fabric.capacity.reshape(-1, 2).min(axis=1) > 0, 2))
     a, b = fabric.source[link], fabric.target[link]
     inner, hangs = passes[a] & passes[b], (rank[a] >= 0) & ~passes[a] & passes[b]
@@ -55,8 +54,7 @@ def joined(fabric: Fabric, *, relay: bool) -> tuple[Ints, Ints, Ints]:
 
 def outside(fabric: Fabric) -> NDArray[np.bool_]:
     """Return which links lead from one server to another, or to what is in no server, (L,); if none does, all."""
-    names = fabric.coord_names
-    server = fabric.coord[:, names.index("server")] if "server" in names else np.full(fabric.n_nodes, -1)
+    server = fabric.coordinate("server")
     out: NDArray[np.bool_] = (server[fabric.source] != server[fabric.target]) | (server[fabric.source] < 0)
     return out if out.any() else ~out
 

@@ -14,9 +14,8 @@ from typing import Any
 
 from fabriclab.processes import Process
 from fabriclab.rdma import enums
-from fabriclab.rdma.adapter import Verbs, use
+from fabriclab.rdma.adapter import Verbs, connect, use
 from fabriclab.rdma.device import AH, DEVICE, MR, PD, Context
-from fabriclab.rdma.connection import connect
 from fabriclab.rdma.qp import QP
 from fabriclab.rdma.queues import CQ, SRQ, CompChannel
 from fabriclab.rdma.records import (

@@ -207,11 +207,10 @@ def from_tables(fabric: Fabric, flows: Flows, table: ArrayLike) -> Routes:
         msg = f"table[{rows[i]}, {ranks[i]}] must be a link that leaves {fabric.name(int(rows[i]))}, got "
         msg += f"{given[rows[i], ranks[i]]}"
         raise ValueError(msg)
-    static = _Static(fabric, given)
-    if (off := np.flatnonzero(static.rank[flows.target] < 0)).size:
+    if (off := np.flatnonzero(fabric.rank_of[flows.target] < 0)).size:
         msg = f"flow {off[0]} ends at {fabric.name(int(flows.target[off[0]]))}, no rank: tables lead to ranks"
         raise ValueError(msg)
-    return by_pair(fabric, flows, lambda s, t, _: follow(fabric, static, s, t, 1, first))
+    return by_pair(fabric, flows, lambda s, t, _: follow(fabric, _Static(fabric, given), s, t, 1, first))
 
 
 class _Static(Ways):
@@ -219,12 +218,10 @@ class _Static(Ways):
 
     def __init__(self, fabric: Fabric, table: NDArray[np.integer]) -> None:
         self.fabric, self.graph, self.table = fabric, fabric, table
-        self.rank = np.full(fabric.n_nodes, -1)
-        self.rank[fabric.endpoint] = np.arange(fabric.n_ranks)
 
     def walk(self, source: Ints, target: Ints) -> Walk:
         self.hops = 0
-        return partial(self._next_links, self.rank[target])
+        return partial(self._next_links, self.fabric.rank_of[target])
 
     def _next_links(self, goal: Ints, pair: Ints, node: Ints) -> Links:
         self.hops += 1

@@ -210,14 +210,20 @@ class Search:
             reached |= new
             np.bitwise_and(reached, self.passes, out=passes)
 
+    def hops(self, goals: Ints, copies: int = 1) -> "_Hops":
+        """Return the hops from every node to each goal, in whichever copy it is nearest."""
+        seen, planes = self.start(goals, copies), list[NDArray[np.uint64]]()
+        for hops, new in enumerate(self.sweeps(goals, copies), 1):
+            planes += [np.zeros_like(new) for _ in range(hops.bit_length() - len(planes))]
+            for k, plane in enumerate(planes):
+                if hops >> k & 1:
+                    plane |= new
+            seen |= new
+        return _Hops(self.row, seen, planes)
+
     def table(self, goals: Ints) -> NDArray[np.uint16]:
-        """Return the hops from every node to each goal, `FAR` where there is no way, (N, goals)."""
-        out = np.full((self.row.size, goals.size), FAR, dtype=np.uint16)
-        for hops, new in enumerate(self.sweeps(goals), 1):
-            bits = np.unpackbits(new.astype("<u8").view(np.uint8), axis=1, count=goals.size, bitorder="little")
-            np.copyto(out, np.uint16(hops), where=bits.view(np.bool_))
-        out[self.row[goals], np.arange(goals.size)] = 0
-        return out[self.row]
+        """Return the hops from every node to each goal as a table, `FAR` where there is no way, (N, goals)."""
+        return self.hops(goals).count(np.arange(self.row.size)[:, None], np.arange(goals.size))
 
 
 @dataclass(frozen=True)
@@ -282,12 +288,4 @@ class Tables:
         return np.not_equal(self._search(goals).count(source, column), FAR)
 
     def _search(self, goals: Ints) -> _Hops:
-        search, copies = Search(self.graph), self.graph.n_nodes // self.fabric.n_nodes
-        seen, planes = search.start(goals, copies), list[NDArray[np.uint64]]()
-        for hops, new in enumerate(search.sweeps(goals, copies), 1):
-            planes += [np.zeros_like(new) for _ in range(hops.bit_length() - len(planes))]
-            for k, plane in enumerate(planes):
-                if hops >> k & 1:
-                    plane |= new
-            seen |= new
-        return _Hops(search.row, seen, planes)
+        return Search(self.graph).hops(goals, self.graph.n_nodes // self.fabric.n_nodes)

@@ -18,17 +18,13 @@ from fabriclab.routing._ways import Rows, Seed, Ways, check_paths, kept
 Entries = tuple[Ints, Ints, Floats]  # row, link, use
 
 
-def _groups(fabric: Fabric) -> Ints:
-    return fabric.coord[:, fabric.coord_names.index("group")].astype(np.int64)
-
-
 def lanes(fabric: Fabric, flows: Flows, routes: Routes) -> Ints:
     """Return the virtual lane of each entry (E,): the global links that lie before it on the way.
 
     So on each lane local links lead to global ones only, and those to the next lane: no circle can close while no
     way takes two local links in a group. Where it does, ask `fabriclab.routing.deadlock`.
     """
-    group = _groups(fabric)
+    group = fabric.coordinate("group")
     here, ahead = group[fabric.source[routes.link]], group[fabric.target[routes.link]]
     row = rows_of(routes.ptr)
     first, last = group[flows.source[routes.flow]][row], group[flows.target[routes.flow]][row]
@@ -90,8 +86,8 @@ class _Map:
     """Local and global links of a dragonfly, by group."""
 
     def __init__(self, fabric: Fabric) -> None:
-        self.fabric, self.group = fabric, _groups(fabric)
-        group = self.group
+        self.fabric = fabric
+        self.group = group = fabric.coordinate("group")
         self.n = int(group.max()) + 1
         inner = np.flatnonzero(fabric.transit[fabric.source] & fabric.transit[fabric.target] & (fabric.capacity > 0))
         a, b = group[fabric.source[inner]], group[fabric.target[inner]]

@@ -35,9 +35,7 @@ def rail_aligned(fabric: Fabric, ways: Ways, source: Ints, target: Ints, *, subf
 def _two_legs(
     fabric: Fabric, ways: Ways, source: Ints, target: Ints, subflows: int, seed: Seed, at_source: bool
 ) -> Rows:
-    rank = np.full(fabric.n_nodes, -1)
-    rank[fabric.endpoint] = np.arange(fabric.n_ranks)
-    a, b = rank[source], rank[target]
+    a, b = fabric.rank_of[source], fabric.rank_of[target]
     if (off := np.flatnonzero((a < 0) | (b < 0))).size:
         node = source[off[0]] if a[off[0]] < 0 else target[off[0]]
         raise ValueError(f"a relay serves flows between ranks, and {fabric.name(int(node))} is none; take ecmp")

@@ -1,9 +1,6 @@
 """Packet spraying in its ideal form: every shortest path carries its part of the flow."""
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from fabriclab.core import SPRAY, Fabric, Floats, Ints, check_memory, pointer
 from fabriclab.registry import register
@@ -30,7 +27,7 @@ def spray(fabric: Fabric, ways: Ways, source: Ints, target: Ints, *, subflows: i
 def _spread(fabric: Fabric, walk: Walk, source: Ints, target: Ints) -> list[tuple[Ints, Ints, Floats]]:
     """Follow all pairs at once, hop by hop; return (pair, link, part) blocks."""
     pair, node = np.arange(source.size), source
-    part: NDArray[Any] = np.ones(source.size)
+    part: Floats = np.ones(source.size)
     blocks: list[tuple[Ints, Ints, Floats]] = []
     entries = 0
     while pair.size:
@@ -46,5 +43,5 @@ def _spread(fabric: Fabric, walk: Walk, source: Ints, target: Ints) -> list[tupl
         on = ahead != target[pair[owner]]
         key, inverse = np.unique(pair[owner][on] * fabric.n_nodes + ahead[on], return_inverse=True)
         pair, node = key // fabric.n_nodes, key % fabric.n_nodes
-        part = np.bincount(inverse, weights=carried[on], minlength=key.size)
+        part = np.bincount(inverse, carried[on], key.size).astype(np.float64)
     return blocks

@@ -66,9 +66,7 @@ def _torn(fabric: Fabric, up: NDArray[np.bool_], roots: Ints, part: NDArray[np.i
     roots = roots[np.bincount(part[roots])[part[roots]] > 1]
     ladder = Copies(fabric.n_nodes, fabric.source, fabric.target, np.where(up, fabric.capacity, 0.0), fabric.transit)
     search = Search(ladder)
-    seen = search.start(roots)
-    for new in search.sweeps(roots):
-        seen |= new
+    seen = search.hops(roots).seen
     kinds = np.unique(seen[search.row[fabric.endpoint]], axis=0)  # one, in a whole tree
     bits = np.unpackbits(kinds.astype("<u8").view(np.uint8), axis=1, count=roots.size, bitorder="little")
     reach, (names, place) = bits.astype(np.float32), np.unique(part[roots], return_inverse=True)  # (K, roots)

@@ -63,9 +63,7 @@ def _nvlinks() -> tuple[int, int]:
     return int(ports), int(catalog.value("links", "nvlink4", "links_per_gpu"))
 
 
-def _add_servers(
-    b: FabricBuilder, n: int, where: dict[str, Any], nvlink: units.Quantity | None, pcie: units.Quantity | None
-) -> tuple[Ints, Ints]:
+def _add_servers(b: FabricBuilder, n: int, where: dict[str, Any], nvlink: _Given, pcie: _Given) -> tuple[Ints, Ints]:
     """Add the inside of ``n`` servers; return the GPUs and the NICs."""
     fact, ends = catalog.value, where["server"].size
     ports, links = _nvlinks()

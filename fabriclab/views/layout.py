@@ -86,8 +86,7 @@ def marks_of(f: Fabric, fold: bool, open: int | None = None) -> Marks:
 
 def _coordinate(f: Fabric, name: str, of_rank: Any) -> Ints:
     """Return rail or server of each node (N,), -1 where it has none."""
-    known = name in f.coord_names
-    out = f.coord[:, f.coord_names.index(name)].astype(np.int64) if known else np.full(f.n_nodes, -1)
+    out = f.coordinate(name)
     out[f.endpoint] = of_rank
     return out
 

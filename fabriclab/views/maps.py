@@ -109,14 +109,14 @@ def places_of(f: Fabric) -> tuple[Ints, Ints, bool]:
     link = np.flatnonzero(~f.transit[f.source] & f.transit[f.target])[::-1]
     at[f.source[link]] = f.target[link]  # the first link is written last
     if folded := drawn.size > MOST_SINGLE and "group" in f.coord_names:
-        group = f.coord[:, f.coord_names.index("group")]
+        group = f.coordinate("group")
         drawn = drawn[np.unique(group[drawn], return_index=True)[1]]
         return drawn, np.searchsorted(group[drawn], group[at]), folded
     return drawn, np.searchsorted(drawn, at), folded
 
 
 def _marks(f: Fabric, node: Ints, of_node: Ints, x: Floats, folded: bool) -> Marks:
-    groups = f.coord[node, f.coord_names.index("group")] if folded else ()
+    groups = f.coordinate("group")[node] if folded else ()
     names = [text("map.group", n=i) for i in groups] or [f.name(int(i)) for i in node]
     if not f.transit[f.endpoint].all():
         hosts = np.bincount(of_node[f.endpoint], minlength=node.size).tolist()

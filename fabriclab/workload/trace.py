@@ -120,9 +120,7 @@ def write_chakra(prefix: str | os.PathLike[str], flows: Flows, fabric: Fabric) -
     if flows.group[-1:].any() or (flows.repeat > 1).any():
         msg = "a trace of Chakra is a graph, and these flows are groups in order; lower the schedule with expand=True"
         raise ValueError(msg)
-    ranks = np.full(fabric.n_nodes, -1)
-    ranks[fabric.endpoint] = np.arange(fabric.n_ranks)
-    begin, end = ranks[flows.source], ranks[flows.target]
+    begin, end = fabric.rank_of[flows.source], fabric.rank_of[flows.target]
     wrong = np.flatnonzero((begin < 0) | (end < 0) | (flows.start > 0))
     if wrong.size:
         msg = f"a trace of Chakra has ranks and no starts; flow {wrong[0]} begins or ends at a switch, or has a start"

@@ -11,7 +11,6 @@ import numpy as np
 
 from fabriclab import catalog, collectives, metrics, operations, topologies
 from fabriclab.core import Fabric, Floats, Flows, Ints
-from fabriclab.metrics.traffic import uniform_load
 from fabriclab.routing import route
 from fabriclab.texts import text
 from fabriclab.views.fabrics import MOST_NODES, scene_of
@@ -29,7 +28,7 @@ FAMILIES: dict[str, list[dict[str, Any]]] = json.loads(_FILE.read_text(encoding=
 def _uniform(f: Fabric) -> tuple[Floats, dict[str, Any]]:
     """Return the load of each link if all send to all as fast as the fullest link allows, and the figures to tell."""
     hops, sends = metrics.hops(f), np.bincount(f.source, f.capacity, f.n_nodes)[f.endpoint] / (f.n_ranks - 1)
-    load = uniform_load(f, sends)[0] / np.maximum(f.capacity, 1.0)
+    load = metrics.traffic.uniform_load(f, sends)[0] / np.maximum(f.capacity, 1.0)
     part = 1 / load.max()
     load *= part
     figures = {"diameter": hops.diameter, "mean": hops.mean, "part": 100 * part}

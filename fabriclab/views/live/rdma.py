@@ -12,7 +12,6 @@ import numpy as np
 from fabriclab import gpudirect, topologies, units
 from fabriclab.catalog.tables import read_rows
 from fabriclab.core import Fabric, Flows, Timeline
-from fabriclab.gpudirect import Move
 from fabriclab.rdma import PyverbsRDMAError, QPAttr, enums
 from fabriclab.rdma.records import check_step, needs
 from fabriclab.texts import text
@@ -247,7 +246,7 @@ def _classes(server: str, source: str) -> tuple[Fabric, dict[str, str]]:
     return fabric, {relation: n for relation, n in far.items() if (source, n) != ("gpu", "0")}
 
 
-def _numbered(drawn: Scene, moves: tuple[Move, ...], words: list[str]) -> dict[str, Layer]:
+def _numbered(drawn: Scene, moves: tuple[gpudirect.Move, ...], words: list[str]) -> dict[str, Layer]:
     """Return a picture with copies as lines that stand apart, their numbers, and below it what each of them is."""
     n, (box, cable) = len(moves), (drawn.layers[k].fields for k in ("nodes", "cables"))
     spots = dict(zip(box["names"], np.stack([box["x"] + box["w"] / 2, box["y"] + box["h"] / 2], axis=1), strict=True))

@@ -1,14 +1,12 @@
 """A live view: a plain function from control values to a scene, with controls, text form and one line of code."""
 
-from __future__ import annotations
-
 import html
 import inspect
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import anywidget
 import numpy as np
@@ -68,7 +66,7 @@ class Live:
 
     def __init__(self, code: str, scene: Callable[..., Scene], controls: Mapping[str, Control],
                  values: Mapping[str, Any], title: str, *,
-                 buttons: Mapping[str, Callable[[Live], Scene | None]] | None = None,
+                 buttons: Mapping[str, Callable[["Live"], Scene | None]] | None = None,
                  hidden: Mapping[str, Any] | None = None, listed: str = "") -> None:  # fmt: skip
         if len(controls) > MOST_CONTROLS:
             msg = f"a view has at most {MOST_CONTROLS} controls, got {', '.join(controls)}; fix one in the function"
@@ -82,7 +80,7 @@ class Live:
         self._widget: _Widget | None = None
         self._sent: dict[str, Layer] = {}
 
-    def set(self, **values: Any) -> Live:
+    def set(self, **values: Any) -> Self:
         """Set controls from code, as a hand would, and return this view."""
         for name, value in values.items():
             if units.choice(name, "control of this view", self._start) in self.controls:
