@@ -110,6 +110,8 @@ VIEWS = {
     "tenants": lambda: live.tenants(8, quota=2),
     "pays": lambda: live.pays(),
     "ruler": lambda: live.ruler({"copy": "10 GB/s"}, {"NVLink 4": "450 GB/s"}),
+    "latency": lambda: live.latency(switches=3),
+    "tiers": lambda: live.tiers(cache="CXL"),
 }
 MEASURED = {"here": kept("measured", samples=[[1e-3, 1e-3, 2e-3], [2e-3, 2e-3, 3e-3]]), "there": kept("published")}
 LINKS = {"NVLink 4": "450 GB/s"}

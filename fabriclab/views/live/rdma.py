@@ -187,7 +187,7 @@ def savings(size: float = 1000.0, source: str = "nic", relation: str = "PIX", *,
             ends[-1] += way.flush
             bars += [(lane, i, a, b) for i, (a, b) in enumerate(itertools.pairwise(ends))]
         copies = [text("live.savings.copy", n=i + 1) for i in range(max(way.copies for way in ways))]
-        made = _bars(bars, list(_WAYS), tuple(copies))
+        made = stacked(bars, list(_WAYS), tuple(copies))
         times = [way.time(size) for way in ways]
         table = Table({
             "mechanism": list(_WAYS), "copies": [way.copies for way in ways], "time [s]": times,
@@ -228,7 +228,7 @@ def chunks(chunk: float = 1024.0, mechanism: str = "pinned", *, server: str = "d
         last = late[:, None] + np.maximum.accumulate(step)[:, None] * np.arange(pieces)
         bars = [(i, 0, b - step[i], b) for i, row in enumerate(last) for b in row]
         lanes = [f"{i + 1} {m.by} {m.over[-1]}" for i, m in enumerate(way.moves)]
-        made = _bars(bars, lanes, (text("live.chunks.chunk"),))
+        made = stacked(bars, lanes, (text("live.chunks.chunk"),))
         best, at = min((way.time(total, 1024.0 * 2**k), 2**k) for k in range(5, 14))
         said = text("live.chunks.said", size=total, n=pieces, each=total / pieces, at=1024.0 * at, time=last.max(),
                     whole=way.time(total), best=best)  # fmt: skip
@@ -278,7 +278,7 @@ def _numbered(drawn: Scene, moves: tuple[Move, ...], words: list[str]) -> dict[s
     }  # fmt: skip
 
 
-def _bars(bars: list[tuple[Any, ...]], lanes: list[str], labels: tuple[str, ...]) -> Scene:
+def stacked(bars: list[tuple[Any, ...]], lanes: list[str], labels: tuple[str, ...]) -> Scene:
     """Return spans of time (lane, label, start, finish) as bars."""
     lane, label, start, finish = np.array(bars).T
     flows = Flows.make(lane, len(lanes), 0.0, label=label, labels=labels)

@@ -1,0 +1,95 @@
+"""Live views of links: what a message's latency is made of, and what it takes to keep data in slower memory."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from fabriclab import catalog
+from fabriclab.catalog.tables import load_table
+from fabriclab.core import si_factor
+from fabriclab.physics import memory
+from fabriclab.texts import text
+from fabriclab.views.live.rdma import stacked
+from fabriclab.views.live.widget import Choice, Live, Slider, Table, live_view
+from fabriclab.views.scene import Scene
+
+# Part of a message's way -> table, part and attribute of its facts, and what tells a row apart; least and most count.
+_PARTS: dict[str, list[tuple[str, str, str, dict[str, str]]]] = {
+    "RDMA": [("rdma", "host-post", "latency", {}), ("nics", "net-sw", "latency", {})],
+    "kernel TCP": [("rdma", "kernel-tcp", "latency", {})],
+    "adapters": [("links", f"ib-{x}", "adapter_latency", {}) for x in ("edr", "hdr")],
+    "InfiniBand": [("switches", "quantum2", "latency_port_to_port", {"source": f"Q2-{x}"}) for x in ("rs", "yobi")],
+    "Ethernet": [("switches", x, "latency", {}) for x in ("thu", "th5")],
+    "Slingshot": [("switches", "rosetta", "latency_mean", {})],
+    "coding": [("links", "eth-fec", "codeword_accumulation", {"name": "RS(544,514) at 400G"}),
+               ("links", "eth-fec", "latency_typical", {})],
+    "cables": [("media", "acc800", "propagation", {}), ("media", "fibre", "propagation", {})],
+}  # fmt: skip
+_SEQUENCES, _STATE = 16, 12  # illustrative: sequences served at once; bytes of optimiser state of a parameter
+
+
+def latency(way: str = "InfiniBand, RDMA", switches: int = 2, metres: float = 5.0) -> Live:
+    """Show what the latency of a small message between two servers is made of, at least and at most.
+
+    The message's own bytes, waiting in queues and lost packets are left out.
+
+    Parameters
+    ----------
+    way : str
+        Kind of the switches, and what the protocol stack is.
+    switches, metres : int, float
+        On the way, 0..6; length of each cable, 1..1000 [m].
+    """
+
+    def scene(way: str, switches: int, metres: float) -> Scene:
+        net, _, stack = way.partition(", ")
+        times = {stack: 1, "adapters": 1, net: switches, "coding": switches + 1, "cables": (switches + 1) * metres}
+        rows = [[load_table(t)[k].spec(a, **where) for t, k, a, where in _PARTS[part]] for part in times]
+        ends = [[float(x) * (si_factor(s.unit) or 0) for s in row for x in str(s.value).split("-")] for row in rows]
+        low, high = np.array([[min(e), max(e)] for e in ends]).T * list(times.values())
+        names = [text("live.latency.stack"), *(text(f"live.latency.{k}") for k in ("nic", "switch", "code", "metre"))]
+        bars: list[tuple[Any, ...]] = []
+        for lane, part in enumerate((low, high)):
+            bars += [(lane, i, end - t, end) for i, (t, end) in enumerate(zip(part, np.cumsum(part), strict=True)) if t]
+        made, top = stacked(bars, [text("live.latency.least"), text("live.latency.most")], tuple(names)), high.argmax()
+        said = text("live.latency.said", way=way, n=switches, low=low.sum(), high=high.sum(), part=names[top],
+                    share=100 * high[top] / high.sum())  # fmt: skip
+        sources = [" ".join(dict.fromkeys(f"{s.source} ({s.evidence})" for s in row)) for row in rows]
+        table = Table({"part": names, "least [s]": low, "most [s]": high, "source": sources})
+        return replace(made, said=said, alt=said, table=table)
+
+    ways = Choice(("InfiniBand, RDMA", "Ethernet, RDMA", "Slingshot, RDMA", "Ethernet, kernel TCP"))
+    return live_view("latency", locals(), scene, {"way": ways, "switches": Slider(0, 6),
+                                                  "metres": Slider(1, 1000, unit="m", log=True)})  # fmt: skip
+
+
+def tiers(weights: str = "HBM", cache: str = "HBM", optimiser: str = "HBM") -> Live:
+    """Show what a GPU waits for weights, KV cache and optimiser state in the memory tiers where they lie.
+
+    A GPU of the running case: serving, it reads its weights and the KV cache of 16 whole sequences for each token;
+    training, it reads and writes its optimiser state, 12 B a parameter (both illustrative), once a step. What is not
+    in HBM comes at the rate of the tier or of a copy from the host. Computing and overlap are left out.
+
+    Parameters
+    ----------
+    weights, cache, optimiser : str
+        Tiers: HBM, DDR or CXL.
+    """
+    c, most = catalog.case(), catalog.value("memory_path", "h2d", "bandwidth")
+    token = 2 * c.layers * c.kv_heads * c.head_dim * c.gradient_bytes * c.sequence / c.tp  # of a sequence
+    size = np.array([c.parameters * c.gradient_bytes / c.tp, _SEQUENCES * token, _STATE * c.parameters / c.gpus])
+
+    def scene(weights: str, cache: str, optimiser: str) -> Scene:
+        tier = [weights, cache, optimiser]
+        rate = np.array([memory.tier(t)[1] if t == "HBM" else min(memory.tier(t)[1], most) for t in tier])
+        time, names = size * [1, 1, 2] / rate, [text(f"live.tiers.{k}") for k in ("weights", "cache", "optimiser")]
+        bars = [(0, 0, 0.0, time[0]), (0, 1, time[0], time[:2].sum()), (1, 2, 0.0, time[2])]
+        made = stacked(bars, [text("live.tiers.token"), text("live.tiers.step")], tuple(names))
+        said = text("live.tiers.said", token=time[:2].sum(), rate=1 / time[:2].sum(), n=_SEQUENCES, state=time[2],
+                    part=100 * time[2] / c.t_step, held=np.sum(size, where=np.array(tier) == "HBM"))  # fmt: skip
+        table = Table({"what": names, "tier": tier, "size [B]": size, "rate [B/s]": rate, "time [s]": time})
+        return replace(made, said=said, alt=said, table=table)
+
+    where = Choice(("HBM", "DDR", "CXL"))
+    return live_view("tiers", locals(), scene, {"weights": where, "cache": where, "optimiser": where})
