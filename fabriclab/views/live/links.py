@@ -29,7 +29,7 @@ _PARTS: dict[str, list[tuple[str, str, str, dict[str, str]]]] = {
 _SEQUENCES, _STATE = 16, 12  # illustrative: sequences served at once; bytes of optimiser state of a parameter
 
 
-def latency(way: str = "InfiniBand, RDMA", switches: int = 2, metres: float = 5.0) -> Live:
+def latency(way: str = "InfiniBand, RDMA", switches: int = 2, metres: float = 5.0) -> Live:  # illustrative: a cable
     """Show what the latency of a small message between two servers is made of, at least and at most.
 
     The message's own bytes, waiting in queues and lost packets are left out.
