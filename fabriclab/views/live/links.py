@@ -1,12 +1,11 @@
 """Live views of links: what a message's latency is made of, and what it takes to keep data in slower memory."""
 
-from dataclasses import replace
-from typing import Any
+from pathlib import Path
 
 import numpy as np
 
 from fabriclab import catalog
-from fabriclab.catalog.tables import load_table
+from fabriclab.catalog.tables import read_rows
 from fabriclab.core import si_factor
 from fabriclab.physics import memory
 from fabriclab.texts import text
@@ -14,18 +13,8 @@ from fabriclab.views.live.rdma import stacked
 from fabriclab.views.live.widget import Choice, Live, Slider, Table, live_view
 from fabriclab.views.scene import Scene
 
-# Part of a message's way -> table, part and attribute of its facts, and what tells a row apart; least and most count.
-_PARTS: dict[str, list[tuple[str, str, str, dict[str, str]]]] = {
-    "RDMA": [("rdma", "host-post", "latency", {}), ("nics", "net-sw", "latency", {})],
-    "kernel TCP": [("rdma", "kernel-tcp", "latency", {})],
-    "adapters": [("links", f"ib-{x}", "adapter_latency", {}) for x in ("edr", "hdr")],
-    "InfiniBand": [("switches", "quantum2", "latency_port_to_port", {"source": f"Q2-{x}"}) for x in ("rs", "yobi")],
-    "Ethernet": [("switches", x, "latency", {}) for x in ("thu", "th5")],
-    "Slingshot": [("switches", "rosetta", "latency_mean", {})],
-    "coding": [("links", "eth-fec", "codeword_accumulation", {"name": "RS(544,514) at 400G"}),
-               ("links", "eth-fec", "latency_typical", {})],
-    "cables": [("media", "acc800", "propagation", {}), ("media", "fibre", "propagation", {})],
-}  # fmt: skip
+# Facts of each part of a message's way: the least and the most count.
+_FACTS = read_rows(Path(__file__).with_name("latency.csv"))
 _SEQUENCES, _STATE = 16, 12  # illustrative: sequences served at once; bytes of optimiser state of a parameter
 
 
@@ -45,19 +34,17 @@ def latency(way: str = "InfiniBand, RDMA", switches: int = 2, metres: float = 5.
     def scene(way: str, switches: int, metres: float) -> Scene:
         net, _, stack = way.partition(", ")
         times = {stack: 1, "adapters": 1, net: switches, "coding": switches + 1, "cables": (switches + 1) * metres}
-        rows = [[load_table(t)[k].spec(a, **where) for t, k, a, where in _PARTS[part]] for part in times]
+        rows = [[s for r in _FACTS if r["part"] == part for s in getattr(catalog, r["table"])[r["id"]].specs
+                 if s.attribute == r["attribute"]] for part in times]  # fmt: skip
         ends = [[float(x) * (si_factor(s.unit) or 0) for s in row for x in str(s.value).split("-")] for row in rows]
         low, high = np.array([[min(e), max(e)] for e in ends]).T * list(times.values())
-        names = [text("live.latency.stack"), *(text(f"live.latency.{k}") for k in ("nic", "switch", "code", "metre"))]
-        bars: list[tuple[Any, ...]] = []
-        for lane, part in enumerate((low, high)):
-            bars += [(lane, i, end - t, end) for i, (t, end) in enumerate(zip(part, np.cumsum(part), strict=True)) if t]
-        made, top = stacked(bars, [text("live.latency.least"), text("live.latency.most")], tuple(names)), high.argmax()
-        said = text("live.latency.said", way=way, n=switches, low=low.sum(), high=high.sum(), part=names[top],
-                    share=100 * high[top] / high.sum())  # fmt: skip
+        names = [text(f"live.latency.{k}") for k in ("stack", "nic", "switch", "code", "metre", "least", "most")]
+        bars = [(lane, i, end - t, end) for lane, part in enumerate((low, high))
+                for i, (t, end) in enumerate(zip(part, np.cumsum(part), strict=True)) if t]  # fmt: skip
+        said = text("live.latency.said", way=way, n=switches, low=low.sum(), high=high.sum(), part=names[high.argmax()])
         sources = [" ".join(dict.fromkeys(f"{s.source} ({s.evidence})" for s in row)) for row in rows]
-        table = Table({"part": names, "least [s]": low, "most [s]": high, "source": sources})
-        return replace(made, said=said, alt=said, table=table)
+        table = Table({"part": names[:5], "least [s]": low, "most [s]": high, "source": sources})
+        return stacked(bars, names[5:], names[:5], said, table)
 
     ways = Choice(("InfiniBand, RDMA", "Ethernet, RDMA", "Slingshot, RDMA", "Ethernet, kernel TCP"))
     return live_view("latency", locals(), scene, {"way": ways, "switches": Slider(0, 6),
@@ -76,20 +63,18 @@ def tiers(weights: str = "HBM", cache: str = "HBM", optimiser: str = "HBM") -> L
     weights, cache, optimiser : str
         Tiers: HBM, DDR or CXL.
     """
-    c, most = catalog.case(), catalog.value("memory_path", "h2d", "bandwidth")
+    c, copy = catalog.case(), catalog.value("memory_path", "h2d", "bandwidth")
+    rates = {t: memory.tier(t)[1] if t == "HBM" else min(memory.tier(t)[1], copy) for t in ("HBM", "DDR", "CXL")}
     token = 2 * c.layers * c.kv_heads * c.head_dim * c.gradient_bytes * c.sequence / c.tp  # of a sequence
     size = np.array([c.parameters * c.gradient_bytes / c.tp, _SEQUENCES * token, _STATE * c.parameters / c.gpus])
 
-    def scene(weights: str, cache: str, optimiser: str) -> Scene:
-        tier = [weights, cache, optimiser]
-        rate = np.array([memory.tier(t)[1] if t == "HBM" else min(memory.tier(t)[1], most) for t in tier])
-        time, names = size * [1, 1, 2] / rate, [text(f"live.tiers.{k}") for k in ("weights", "cache", "optimiser")]
+    def scene(**tier: str) -> Scene:
+        rate = np.array([rates[t] for t in tier.values()])
+        time, names = size * [1, 1, 2] / rate, [text(f"live.tiers.{k}") for k in (*tier, "token", "step")]
         bars = [(0, 0, 0.0, time[0]), (0, 1, time[0], time[:2].sum()), (1, 2, 0.0, time[2])]
-        made = stacked(bars, [text("live.tiers.token"), text("live.tiers.step")], tuple(names))
         said = text("live.tiers.said", token=time[:2].sum(), rate=1 / time[:2].sum(), n=_SEQUENCES, state=time[2],
-                    part=100 * time[2] / c.t_step, held=np.sum(size, where=np.array(tier) == "HBM"))  # fmt: skip
-        table = Table({"what": names, "tier": tier, "size [B]": size, "rate [B/s]": rate, "time [s]": time})
-        return replace(made, said=said, alt=said, table=table)
+                    part=100 * time[2] / c.t_step, held=np.sum(size * (rate > copy)))  # fmt: skip
+        table = {"what": names[:3], "tier": [*tier.values()], "size [B]": size, "rate [B/s]": rate, "time [s]": time}
+        return stacked(bars, names[3:], names[:3], said, Table(table))
 
-    where = Choice(("HBM", "DDR", "CXL"))
-    return live_view("tiers", locals(), scene, {"weights": where, "cache": where, "optimiser": where})
+    return live_view("tiers", locals(), scene, dict.fromkeys(("weights", "cache", "optimiser"), Choice((*rates,))))
