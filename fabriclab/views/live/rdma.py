@@ -276,8 +276,7 @@ def _numbered(drawn: Scene, moves: tuple[Move, ...], words: list[str]) -> dict[s
     }  # fmt: skip
 
 
-def stacked(bars: list[tuple[Any, ...]], lanes: list[str], labels: list[str], said: str,
-            table: Table | None = None) -> Scene:  # fmt: skip
+def stacked(bars: list[Any], lanes: list[str], labels: list[str], said: str, table: Table | None = None) -> Scene:
     """Return spans of time (lane, label, start, finish) as bars, with a sentence and a table, or one of the spans."""
     lane, label, start, finish = np.array(bars).T
     flows = Flows.make(lane, len(lanes), 0.0, label=label, labels=tuple(labels))
