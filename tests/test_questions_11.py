@@ -27,7 +27,7 @@ def test_41_percent_of_the_label_arrives_and_37_at_the_size_of_the_case():
     sweep = published.load("h100x8_ring")
     assert (label, round(ring / label, 2)) == (900e9, 0.41)
     assert round(1.75 * 2**27 / sweep.at(2**27) / label, 2) == 0.37
-    assert 'reveal("11-arrives", ring / label, ' in CELLS["11-peel"]  # a part: without a unit 100 times that is wrong
+    assert 'reveal("11-arrives", run / label, ' in CELLS["11-peel"]  # a part: without a unit 100 times that is wrong
     assert abs(1.75 * 2**33 / sweep.at(2**33) / ring - 1) < 0.01 and "less than one per cent" in PROSE
     assert find("11-share").key({"b": f"{ring!r} B/s"}) == pytest.approx(ring / 450e9)
     layers = [label / 2, 396.4e9, 18 * LINKS["nvlink4"]["nccl_effective_per_link"].si, ring]
