@@ -782,7 +782,8 @@ def test_every_text_is_used_and_every_field_is_filled():
                    "guess.", "check.", "live.word.", "form.", "ex.", "ex1", "ex3", "ex4", "sandbox.",
                    "kind.", "sweep.", "fabric.says_", "fabric.in_", "fabric.key_", "fabric.server", "fabric.box",
                    "live.roulette.", "live.cut.", "live.stepper.", "live.straggler.", "live.packets.", "live.pays.",
-                   "live.pool.", "live.quantisation.", "live.beam.", "live.hybrid.", "grade.title.", "grade.trouble.",
+                    "live.pool.", "live.quantisation.", "live.beam.", "live.hybrid.", "live.latency.", "live.tiers.",
+                    "grade.title.", "grade.trouble.",
                    "grade.kind.", "live.queue_pair.", "live.request.", "errata.source.",
                )  # fmt: skip
     views_of = {name: getattr(live, name) for name in live.__all__ if inspect.isfunction(getattr(live, name))}

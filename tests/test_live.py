@@ -116,6 +116,8 @@ VIEWS = {
     "aim": lambda: live.beam(10, 361, "3 degrees off", over="elements"),
     "hybrid": lambda: live.hybrid("all", "all", 8),
     "ruler": lambda: live.ruler({"copy": "10 GB/s"}, {"NVLink 4": "450 GB/s"}),
+    "latency": lambda: live.latency(switches=3),
+    "tiers": lambda: live.tiers(cache="CXL"),
 }
 CURVES = {"slots", "scale", "drift", "distance [m]", "elements", "servers per rack"}  # what curves with a point follow
 MEASURED = {"here": kept("measured", samples=[[1e-3, 1e-3, 2e-3], [2e-3, 2e-3, 3e-3]]), "there": kept("published")}
@@ -544,6 +546,11 @@ def test_the_table_holds_the_numbers_that_are_drawn(name):
         slope = np.polyfit([fl.units.time(t) for t in ticks["texts"]], ticks["x"], 1)
         assert bars["x"] == pytest.approx(np.polyval(slope, table["start [s]"]), abs=0.5)
         assert bars["x"] + bars["w"] == pytest.approx(np.polyval(slope, table["finish [s]"]), abs=0.5)
+    elif "source" in table.columns or "tier" in table.columns:
+        bars, ticks = drawn["bars"].fields, drawn["x ticks"].fields
+        slope = np.polyfit([fl.units.time(t) for t in ticks["texts"]], ticks["x"], 1)[0]
+        times = np.concatenate([table[k] for k in ("time [s]", "least [s]", "most [s]") if k in table.columns])
+        assert np.sort(bars["w"]) == pytest.approx(np.sort(times[times > 0]) * slope, abs=0.5)
     elif "takes in" in table.columns:
         bars, most = drawn["taken"].fields["h"], max(table["takes in"].max(), table["sends"].max())
         assert bars == pytest.approx(80 * table["takes in"] / most, rel=1e-5)

@@ -12,13 +12,15 @@ from fabriclab.views.live.runs import fabric, race, ruler, sweep, timeline, traf
 from fabriclab.views.live.steppers import stepper
 from fabriclab.views.live.switches import packets, pays, pool, quantisation, tenants
 from fabriclab.views.live.training import bubble, overlap, staleness, straggler
+from fabriclab.views.live.waits import latency, tiers
 from fabriclab.views.live.ways import gigaio, paths, placement, roulette, server, wirings
 from fabriclab.views.live.widget import Choice, Live, Slider, table
 from fabriclab.views.scene import Layer, Scene
 
 __all__ = [
     "Choice", "Layer", "Live", "Scene", "Slider", "beam", "bubble", "chunks", "copies", "cut", "drift", "explorer",
-    "fabric", "failures", "gigaio", "hybrid", "medium", "mix", "overlap", "packets", "paths", "pays", "placement",
-    "pool", "quantisation", "queue_pair", "race", "request", "roulette", "ruler", "savings", "server", "staleness",
-    "stepper", "straggler", "sweep", "table", "tenants", "timeline", "traffic", "twist", "wavelengths", "wirings",
+    "fabric", "failures", "gigaio", "hybrid", "latency", "medium", "mix", "overlap", "packets", "paths", "pays",
+    "placement", "pool", "quantisation", "queue_pair", "race", "request", "roulette", "ruler", "savings", "server",
+    "staleness", "stepper", "straggler", "sweep", "table", "tenants", "tiers", "timeline", "traffic", "twist",
+    "wavelengths", "wirings",
 ]  # fmt: skip

@@ -186,7 +186,6 @@ def savings(size: float = 1000.0, source: str = "nic", relation: str = "PIX", *,
             ends[-1] += way.flush
             bars += [(lane, i, a, b) for i, (a, b) in enumerate(itertools.pairwise(ends))]
         copies = [text("live.savings.copy", n=i + 1) for i in range(max(way.copies for way in ways))]
-        made = _bars(bars, list(_WAYS), tuple(copies))
         times = [way.time(size) for way in ways]
         table = Table({
             "mechanism": list(_WAYS), "copies": [way.copies for way in ways], "time [s]": times,
@@ -196,7 +195,7 @@ def savings(size: float = 1000.0, source: str = "nic", relation: str = "PIX", *,
         said = text("live.savings.said", size=size, **dict(zip(_WAYS, times, strict=True)),
                     saved=times[1] - times[0], part=100 * (1 - times[0] / times[1]),
                     host=ways[1].host_traffic * size)  # fmt: skip
-        return replace(made, said=said, alt=said, table=table)
+        return stacked(bars, list(_WAYS), copies, said, table)
 
     kinds, sizes = Choice(("nic", "nvme")), Slider(1, 1e6, unit="kB", log=True)
     return live_view("savings", locals(), scene, {"size": sizes, "source": kinds, "relation": Choice(tuple(number))})
@@ -227,11 +226,10 @@ def chunks(chunk: float = 1024.0, mechanism: str = "pinned", *, server: str = "d
         last = late[:, None] + np.maximum.accumulate(step)[:, None] * np.arange(pieces)
         bars = [(i, 0, b - step[i], b) for i, row in enumerate(last) for b in row]
         lanes = [f"{i + 1} {m.by} {m.over[-1]}" for i, m in enumerate(way.moves)]
-        made = _bars(bars, lanes, (text("live.chunks.chunk"),))
         best, at = min((way.time(total, 1024.0 * 2**k), 2**k) for k in range(5, 14))
         said = text("live.chunks.said", size=total, n=pieces, each=total / pieces, at=1024.0 * at, time=last.max(),
                     whole=way.time(total), best=best)  # fmt: skip
-        return replace(made, said=said, alt=said)
+        return stacked(bars, lanes, [text("live.chunks.chunk")], said)
 
     return live_view("chunks", locals(), scene, {"chunk": Slider(32, 8192, unit="KiB", log=True),
                                                  "mechanism": Choice(_WAYS[1:])})  # fmt: skip
@@ -277,10 +275,11 @@ def _numbered(drawn: Scene, moves: tuple[gpudirect.Move, ...], words: list[str])
     }  # fmt: skip
 
 
-def _bars(bars: list[tuple[Any, ...]], lanes: list[str], labels: tuple[str, ...]) -> Scene:
-    """Return spans of time (lane, label, start, finish) as bars."""
+def stacked(bars: list[Any], lanes: list[str], labels: list[str], said: str, table: Table | None = None) -> Scene:
+    """Return spans of time (lane, label, start, finish) as bars, with a sentence and a table, or one of the spans."""
     lane, label, start, finish = np.array(bars).T
-    flows = Flows.make(lane, len(lanes), 0.0, label=label, labels=labels)
+    flows = Flows.make(lane, len(lanes), 0.0, label=label, labels=tuple(labels))
     made = timeline_scene(Timeline(start, finish, np.zeros(1), np.zeros(1), np.max(finish, keepdims=True),
                                    np.ones(1, np.int64), "model"), flows, lanes.__getitem__)  # fmt: skip
-    return replace(made, table=Table({"lane": [lanes[int(i)] for i in lane], "start [s]": start, "finish [s]": finish}))
+    table = table or Table({"lane": [lanes[int(i)] for i in lane], "start [s]": start, "finish [s]": finish})
+    return replace(made, said=said, alt=said, table=table)
