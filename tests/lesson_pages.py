@@ -12,9 +12,9 @@ from functools import cache
 from lesson_gates import ROWS
 from lesson_runs import FILES, ROOT
 
+from fabriclab.catalog.tables import rows_of
 from fabriclab.checks import statements
 from fabriclab.checks.statements import cited, rows
-from fabriclab.exercises.parts import rows_of
 
 HELD_BACK = ("43_in_network_computing",)  # being rewritten: its links come with the next make index without this line
 GROUPS = {

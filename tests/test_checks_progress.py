@@ -21,6 +21,7 @@ import pytest
 import fabriclab
 from fabriclab import catalog, checks, views
 from fabriclab.__main__ import main
+from fabriclab.catalog.tables import rows_of
 from fabriclab.checks import (
     NewerFile,
     Refused,
@@ -46,7 +47,6 @@ from fabriclab.checks.predictions import predictions
 from fabriclab.checks.questions import questions
 from fabriclab.checks.store import held
 from fabriclab.core.result import Result
-from fabriclab.exercises.parts import rows_of
 from fabriclab.texts import keys, table, text
 from fabriclab.views import live
 from fabriclab.views.rulers import calibration_scene

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabriclab import catalog, checks, collectives, live, run, simulate, topologies
+from fabriclab.catalog.tables import rows_of
 from fabriclab.checks import Refused, check, drill, predict, ruler
 from fabriclab.checks.questions import evaluate, find, questions
 from fabriclab.checks.store import held as progress
-from fabriclab.exercises.parts import rows_of
 from fabriclab.routing import route
 from fabriclab.texts import keys, text
 

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
+from fabriclab.exercises.graders.parts import UNIT, Misread, near, number
 
 from fabriclab import units
+from fabriclab.catalog.tables import rows_of
 from fabriclab.exercises import Ask, Proxy, Unanswered, Verdict
-from fabriclab.exercises.parts import UNIT, Misread, near, number, rows_of
 from fabriclab.formulas import evaluate
 from fabriclab.texts import text
 

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from fabriclab.exercises.graders.parts import near, number
 
 from fabriclab.catalog import published
+from fabriclab.catalog.tables import rows_of
 from fabriclab.exercises import Ask, Floats, Rng, Verdict
-from fabriclab.exercises.parts import near, number, rows_of
 from fabriclab.registry import register
 from fabriclab.texts import text
 from fabriclab.units import format_size, format_time

@@ -6,11 +6,11 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
+from fabriclab.exercises.graders.parts import Misread, number
 from numpy.typing import NDArray
 
 from fabriclab.core import Floats
 from fabriclab.exercises import Ask, Proxy, Rng, Unanswered, Verdict
-from fabriclab.exercises.parts import Misread, number
 from fabriclab.registry import register
 from fabriclab.texts import text
 

@@ -5,11 +5,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+from fabriclab.exercises.graders.parts import Misread, near, number
 from numpy.typing import NDArray
 
+from fabriclab.catalog.tables import rows_of
 from fabriclab.core import bus_factor
 from fabriclab.exercises import Ask, Rng, Verdict
-from fabriclab.exercises.parts import Misread, near, number, rows_of
 from fabriclab.registry import register
 from fabriclab.texts import text
 

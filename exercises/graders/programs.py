@@ -9,9 +9,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from fabriclab.exercises.graders.parts import Misread
+
 from fabriclab import errors, units
 from fabriclab.exercises import Proxy
-from fabriclab.exercises.parts import Misread
 from fabriclab.innetwork import MULTICAST, REPLY, Packet, Program, Switch, expressions, look_up, pipeline
 from fabriclab.innetwork.expressions import ARITHMETIC, CONDITIONS, Refused, Value, combine, value_of
 from fabriclab.texts import text

@@ -3,8 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from fabriclab.exercises.graders.parts import Misread, near, number
+
 from fabriclab.exercises import PRACTICE, Ask, Rng, Unanswered, Verdict, draw
-from fabriclab.exercises.parts import Misread, near, number
 from fabriclab.registry import register
 from fabriclab.texts import text
 

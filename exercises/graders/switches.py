@@ -5,9 +5,9 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from fabriclab.exercises.graders.parts import Misread
 
 from fabriclab.exercises import Ask, Rng, Unanswered, Verdict
-from fabriclab.exercises.parts import Misread
 from fabriclab.innetwork import Refused
 from fabriclab.registry import register
 from fabriclab.texts import text

@@ -13,9 +13,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from fabriclab.exercises.graders.parts import Misread
 
 from fabriclab.exercises import Unanswered
-from fabriclab.exercises.parts import Misread
 from fabriclab.innetwork import DROP, REPLY
 
 from .moves import Broken, Move, Numbers, State, is_fault, put, without

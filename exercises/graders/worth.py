@@ -5,9 +5,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from fabriclab.exercises.graders.parts import Misread, near, number
+
 from fabriclab import units
 from fabriclab.exercises import Ask, Rng, Unanswered, Verdict
-from fabriclab.exercises.parts import Misread, near, number
 from fabriclab.registry import register
 from fabriclab.texts import text
 

@@ -169,6 +169,11 @@ def read_rows(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
+def rows_of(name: str, beside: str) -> list[dict[str, str]]:
+    """Return the rows of a CSV table in the folder ``data`` beside a file."""
+    return read_rows(Path(beside).with_name("data") / name)
+
+
 @cache
 def data_rows(name: str) -> tuple[ReadOnly[str, str], ...]:
     """Return the rows of a file of the catalog, read on first use."""

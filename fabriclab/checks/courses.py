@@ -12,12 +12,12 @@ from typing import Any
 
 import fabriclab
 from fabriclab import catalog, units
+from fabriclab.catalog.tables import rows_of
 from fabriclab.checks import store
 from fabriclab.checks.predictions import label, remember
 from fabriclab.checks.questions import questions
 from fabriclab.checks.shown import Shown, refuse_if, times
 from fabriclab.core import Result, available_memory
-from fabriclab.exercises.parts import rows_of
 from fabriclab.texts import keys, text
 
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from fabriclab import units
+from fabriclab.catalog.tables import rows_of
 from fabriclab.checks import store
 from fabriclab.checks.shown import SI, Refused, Shown, digits, parse_answer, quantity, refuse_if, shown, times, unit_in
 from fabriclab.core import Result
-from fabriclab.exercises.parts import rows_of
 from fabriclab.texts import switched_on, table, text
 
 _NO_IDEA = {"value": None, "low": 0.1, "high": 1000.0}

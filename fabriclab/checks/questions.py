@@ -13,8 +13,8 @@ from typing import Any
 
 from fabriclab import exercises
 from fabriclab.catalog import case
+from fabriclab.catalog.tables import rows_of
 from fabriclab.checks.shown import Refused, digits, is_rounded, named_factor, parse_answer, quantity, shown
-from fabriclab.exercises.parts import rows_of
 from fabriclab.formulas import evaluate
 from fabriclab.registry import get
 from fabriclab.texts import text

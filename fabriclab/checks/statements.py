@@ -4,9 +4,8 @@ import functools
 from collections.abc import Mapping
 
 from fabriclab import catalog
-from fabriclab.catalog.tables import near
+from fabriclab.catalog.tables import near, rows_of
 from fabriclab.checks.shown import Refused, Shown
-from fabriclab.exercises.parts import rows_of
 from fabriclab.texts import table, text
 
 

@@ -1,18 +1,11 @@
-"""What graders of several exercises share: numbers in answers, and the tables beside a file."""
+"""What graders of several exercises share: numbers in answers."""
 
-from pathlib import Path
 from typing import Any
 
 from fabriclab import units
-from fabriclab.catalog.tables import read_rows
 from fabriclab.texts import text
 
 UNIT = {"time": "s", "size": "B", "rate": "B/s", "": ""}
-
-
-def rows_of(name: str, beside: str) -> list[dict[str, str]]:
-    """Return the rows of a CSV table in the folder ``data`` beside a file."""
-    return read_rows(Path(beside).with_name("data") / name)
 
 
 class Misread(Exception):
