@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
-from fabriclab.exercises.graders.parts import UNIT, Misread, near, number
 
 from fabriclab import units
 from fabriclab.catalog.tables import rows_of
 from fabriclab.exercises import Ask, Proxy, Unanswered, Verdict
 from fabriclab.formulas import evaluate
 from fabriclab.texts import text
+
+from .parts import UNIT, Misread, near, number
 
 _SHOW = {"time": units.format_time, "size": units.format_size, "rate": units.format_rate}
 Case = TypeVar("Case")

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from fabriclab.exercises.graders.parts import near, number
 
 from fabriclab.catalog import published
 from fabriclab.catalog.tables import rows_of
@@ -16,6 +15,7 @@ from fabriclab.texts import text
 from fabriclab.units import format_size, format_time
 
 from .cases import Part, apart, judge
+from .parts import near, number
 
 # ex1-c -----------------------------------------------------------------------------------------------------------
 

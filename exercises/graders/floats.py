@@ -6,7 +6,6 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
-from fabriclab.exercises.graders.parts import Misread, number
 from numpy.typing import NDArray
 
 from fabriclab.core import Floats
@@ -14,6 +13,7 @@ from fabriclab.exercises import Ask, Proxy, Rng, Unanswered, Verdict
 from fabriclab.registry import register
 from fabriclab.texts import text
 
+from .parts import Misread, number
 from .programs import PRELUDE
 
 _LANES, _TURNS = 64, 4

@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from fabriclab.exercises.graders.parts import Misread, near, number
 from numpy.typing import NDArray
 
 from fabriclab.catalog.tables import rows_of
@@ -15,6 +14,7 @@ from fabriclab.registry import register
 from fabriclab.texts import text
 
 from .cases import Part, apart, judge, shown
+from .parts import Misread, near, number
 from .readings import FEW, WITHIN, Readings
 from .virtual import VirtualRanks
 

@@ -9,13 +9,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from fabriclab.exercises.graders.parts import Misread
-
 from fabriclab import errors, units
 from fabriclab.exercises import Proxy
 from fabriclab.innetwork import MULTICAST, REPLY, Packet, Program, Switch, expressions, look_up, pipeline
 from fabriclab.innetwork.expressions import ARITHMETIC, CONDITIONS, Refused, Value, combine, value_of
 from fabriclab.texts import text
+
+from .parts import Misread
 
 CLIENT = Path(__file__).with_name("data").joinpath("crew.py").read_text(encoding="utf-8")
 _LEAST, _MOST = 16, 64  # values of a packet

@@ -12,13 +12,13 @@ from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from fabriclab.exercises.graders.parts import Misread
 
 from fabriclab import units
 from fabriclab.exercises import Ask, Proxy, Unanswered
 from fabriclab.innetwork import DROP, REPLY, Refused, Switch
 from fabriclab.texts import text
 
+from .parts import Misread
 from .programs import CLIENT, desk, placed
 
 Header = dict[str, int]

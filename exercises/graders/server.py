@@ -3,12 +3,11 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from fabriclab.exercises.graders.parts import Misread, near, number
-
 from fabriclab.exercises import PRACTICE, Ask, Rng, Unanswered, Verdict, draw
 from fabriclab.registry import register
 from fabriclab.texts import text
 
+from .parts import Misread, near, number
 from .training import SERVER, Run
 
 _NAMED = {

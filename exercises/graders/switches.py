@@ -5,7 +5,6 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from fabriclab.exercises.graders.parts import Misread
 
 from fabriclab.exercises import Ask, Rng, Unanswered, Verdict
 from fabriclab.innetwork import Refused
@@ -14,6 +13,7 @@ from fabriclab.texts import text
 
 from .ladders import Ladder
 from .moves import is_fault
+from .parts import Misread
 from .programs import PRELUDE
 from .rounds import Crew, Run
 from .traces import shortest

@@ -13,12 +13,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from fabriclab.exercises.graders.parts import Misread
 
 from fabriclab.exercises import Unanswered
 from fabriclab.innetwork import DROP, REPLY
 
 from .moves import Broken, Move, Numbers, State, is_fault, put, without
+from .parts import Misread
 from .programs import desk
 from .rounds import Crew, checked
 

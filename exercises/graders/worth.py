@@ -5,13 +5,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from fabriclab.exercises.graders.parts import Misread, near, number
-
 from fabriclab import units
 from fabriclab.exercises import Ask, Rng, Unanswered, Verdict
 from fabriclab.registry import register
 from fabriclab.texts import text
 
+from .parts import Misread, near, number
 from .programs import PRELUDE
 
 Slips = Mapping[str, float]
