@@ -60,7 +60,7 @@ BOOKS = Path("notebooks")
 WRITTEN = {Path("README.md"): readme, BOOKS / "index.ipynb": notebook,
            BOOKS / "glossary.md": lesson_pages.glossary, BOOKS / "errata.md": lesson_pages.errata}  # fmt: skip
 WRITTEN |= {BOOKS / FILES[name].name: partial(lesson_pages.linked, name)
-            for name in FILES if name not in lesson_pages.HELD_BACK}  # fmt: skip
+            for name in FILES}  # fmt: skip
 
 if __name__ == "__main__":
     for place, make in WRITTEN.items():
