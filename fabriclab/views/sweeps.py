@@ -23,9 +23,11 @@ _MOST = 5
 _LEFT, _RIGHT, _TOP, _ROW = 70.0, 500.0, 24.0, 17.0  # [px]
 # Column or unit of an axis, and how a value is written; of y also its quantity.
 X = {"size": ("size [B]", units.format_size), "ranks": ("ranks", lambda v: f"{v:,.0f} ranks"),
-     "slots": ("slots", lambda v: f"{v:,.0f}"), "scale": ("scale", lambda v: f"2^{np.log2(v):.0f}")}  # fmt: skip
+     "slots": ("slots", lambda v: f"{v:,.0f}"), "scale": ("scale", lambda v: f"2^{np.log2(v):.0f}"),
+     "noise": ("noise [mrad]", lambda v: f"{v:.2g}")}  # fmt: skip
 Y = {"time": ("s", units.format_time, "time"), "busbw": ("B/s", units.format_rate, "rate"),
-     "rate": ("B/s", units.format_rate, "rate"), "error": ("", lambda v: f"{v:.2g}", "")}  # fmt: skip
+     "rate": ("B/s", units.format_rate, "rate"), "error": ("", lambda v: f"{v:.2g}", ""),
+     "off": ("", lambda v: f"{v:.2g}", "")}  # fmt: skip
 
 
 class Series(NamedTuple):
@@ -125,7 +127,7 @@ def _drawn(series: Sequence[Series], x: str, y: str, said: str, cross: bool = Fa
     alt = "; ".join([f"{words[0][:1].upper()}{words[0][1:]}", *words[1:]])
     points = np.concatenate([s.points for s in series], axis=1)
     whose = np.repeat([s.label for s in series], [s.points.shape[1] for s in series])
-    across = points[0] if x == "size" else points[0].astype(np.int64)
+    across = points[0] if x in ("size", "noise") else points[0].astype(np.int64)
     names = [f"{name} [{Y[y][0]}]".removesuffix(" []") for name in (y, "low", "high")]
     table = Table({"series": whose, X[x][0]: across, **dict(zip(names, points[1:], strict=True))})
     return Scene(said or f"{words[0]}.", table, layers, bottom + 42, alt)

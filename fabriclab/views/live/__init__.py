@@ -5,6 +5,7 @@ Each takes values of the library and plain functions from control values to such
 its table and the line of code that sets it stand in its place.
 """
 
+from fabriclab.views.live.links import circuit, mzi_mesh
 from fabriclab.views.live.networks import cut, explorer, failures, mix, twist
 from fabriclab.views.live.rdma import chunks, copies, queue_pair, request, savings
 from fabriclab.views.live.runs import fabric, race, ruler, sweep, timeline, traffic
@@ -16,8 +17,8 @@ from fabriclab.views.live.widget import Choice, Live, Slider, table
 from fabriclab.views.scene import Layer, Scene
 
 __all__ = [
-    "Choice", "Layer", "Live", "Scene", "Slider", "bubble", "chunks", "copies", "cut", "explorer", "fabric",
-    "failures", "gigaio", "mix", "overlap", "packets", "paths", "pays", "placement", "pool", "quantisation",
+    "Choice", "Layer", "Live", "Scene", "Slider", "bubble", "chunks", "circuit", "copies", "cut", "explorer", "fabric",
+    "failures", "gigaio", "mix", "mzi_mesh", "overlap", "packets", "paths", "pays", "placement", "pool", "quantisation",
     "queue_pair", "race", "request", "roulette", "ruler", "savings", "server", "staleness", "stepper", "straggler",
     "sweep", "table", "tenants", "timeline", "traffic", "twist", "wirings",
 ]  # fmt: skip
