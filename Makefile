@@ -47,7 +47,7 @@ lab: $(VENV)/.lab copies
 copies:
 ifneq ($(WORK),notebooks)
 	@mkdir -p $(WORK)/.last/img $(WORK)/img $(dir $(WORK))exercises/.last && echo '*' > $(dir $(WORK)).gitignore
-	@for new in $(wildcard notebooks/*.ipynb notebooks/img/* exercises/*.ipynb); do \
+	@for new in $(wildcard notebooks/*.ipynb notebooks/*.md notebooks/img/* exercises/*.ipynb); do \
 	  file="$${new#*/}" folder="$(dir $(WORK))$${new%%/*}"; mine="$$folder/$$file" last="$$folder/.last/$$file"; \
 	  if [ -e "$$mine" ] && cmp -s "$$new" "$$last"; then continue; fi; \
 	  if [ -e "$$mine" ] && ! cmp -s "$$mine" "$$last" && ! cmp -s "$$mine" "$$new"; then \
@@ -78,7 +78,8 @@ deep: $(VENV)/.dev
 	$(UNIT) "not alone" --hypothesis-profile=deep
 	$(TIMED) "alone"
 
-# The list of lessons, in the README and as a notebook, from the headers of the lessons.
+# The list of lessons, in the README and as a notebook, from the headers of the lessons; the pages of words and of
+# errata from their tables; in the lessons, the links to both.
 .PHONY: index
 index: $(VENV)/.dev
 	$(PY) tests/lesson_index.py

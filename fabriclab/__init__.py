@@ -21,7 +21,7 @@ _SUBMODULES = (
 ).split()
 _NAMES = {
     "catalog": "case", "engines": "run", "simulation": "simulate sweep", "tuner": "estimate", "views": "draw",
-    "checks": "check choose_path drill export_progress forget hello import_progress ledger lessons paths "
+    "checks": "check choose_path drill errata export_progress forget hello import_progress ledger lessons paths "
     "predict progress remember report reveal ruler",
 }  # fmt: skip
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}

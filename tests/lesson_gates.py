@@ -73,7 +73,7 @@ def where(nb: Any, name: str) -> dict[str, int]:
 def prose(source: str) -> str:
     """Return Markdown without code, tags and addresses."""
     source = re.sub(r"```.*?```|`[^`]*`|<[^>]*>", " ", source, flags=re.DOTALL)
-    return re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", source)
+    return re.sub(r'!?\[([^\]]*)\]\((?:"[^"]*"|[^)"])*\)', r"\1", source)
 
 
 def words(source: str) -> list[str]:

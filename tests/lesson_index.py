@@ -1,10 +1,15 @@
-"""The list of lessons, in the README and in notebooks/index.ipynb: ``make index`` writes both from the headers."""
+"""The list of lessons, in the README and in notebooks/index.ipynb: ``make index`` writes both from the headers.
+
+With them it writes the two pages of `lesson_pages`, and the links of lessons to these.
+"""
 
 import json
 import re
 import sys
+from functools import partial
 from pathlib import Path
 
+import lesson_pages
 from lesson_runs import FILES, ROOT
 
 from fabriclab.texts import text
@@ -38,6 +43,8 @@ def notebook() -> str:
     title = {file: json.loads(file.read_text("utf-8"))["cells"][0]["source"][0].strip("# \n") for file in EXERCISES}
     tests = "\n".join(f"- [{file.stem}: {name}](../exercises/{file.name})" for file, name in title.items())
     top = f"# Lessons\n\n{rows('')}\n\n## Exercises\n\n{tests}\n\n"
+    top += "## Words and statements\n\n- [Glossary](glossary.md): every term, and the lesson that teaches it\n"
+    top += "- [Errata](errata.md): common statements, how to test each, and what holds\n\n"
     top += "Run the cell below: it adds your state, and the lessons that are planned."
     cells = [
         {"cell_type": "markdown", "id": "index-top", "metadata": {}, "source": top.splitlines(keepends=True)},
@@ -49,7 +56,11 @@ def notebook() -> str:
     return json.dumps({"cells": cells, "metadata": about, "nbformat": 4, "nbformat_minor": 5}, indent=1) + "\n"
 
 
-WRITTEN = {Path("README.md"): readme, Path("notebooks/index.ipynb"): notebook}
+BOOKS = Path("notebooks")
+WRITTEN = {Path("README.md"): readme, BOOKS / "index.ipynb": notebook,
+           BOOKS / "glossary.md": lesson_pages.glossary, BOOKS / "errata.md": lesson_pages.errata}  # fmt: skip
+WRITTEN |= {BOOKS / FILES[name].name: partial(lesson_pages.linked, name)
+            for name in FILES if name not in lesson_pages.HELD_BACK}  # fmt: skip
 
 if __name__ == "__main__":
     for place, make in WRITTEN.items():

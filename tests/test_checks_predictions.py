@@ -113,6 +113,12 @@ def test_the_reveal_waits():
     assert "it was shown without one" in str(predict("00-copy", 10, "GB/s"))
 
 
+def test_a_number_says_how_it_came_about():
+    assert "published 9.80 GB/s" in str(reveal("00-copy", "9.8 GB/s", anyway=True, obtained="published"))
+    with pytest.raises(ValueError, match="obtained must be one of computed, measured, published, stored"):
+        reveal("00-copy", "9.8 GB/s", anyway=True, obtained="guessed")
+
+
 def test_teachers_and_servers_skip_it(monkeypatch):
     monkeypatch.setenv("FABRICLAB_REVEAL", "1")
     assert "measured 9.80 GB/s" in str(reveal("00-copy", copied()))

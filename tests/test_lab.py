@@ -123,6 +123,37 @@ def test_the_ring_is_stepped_by_hand(chrome, place):
     page.close()
 
 
+@pytest.mark.parametrize("way", ["click", "Tab and Enter"])
+@pytest.mark.parametrize(("page_name", "anchor"), [("glossary", "ring"), ("errata", "e13")])
+def test_a_term_and_a_statement_open_at_their_place(chrome, place, way, page_name, anchor):
+    address, _ = place
+    page = opened(chrome, address, "31_all_reduce")
+    link = f'.jp-Notebook a[href*="{page_name}.md"][href$="#{anchor}"]'
+    page.wait_for_selector(link)
+    assert len(page.get_attribute(link, "title")) > 40  # what hovering shows
+    if way == "click":
+        page.click(link)
+    else:
+        # Up from the cell of the link, each Tab goes to the next link.
+        page.evaluate("(l) => document.querySelector(l).closest('.jp-Cell').focus()", link)
+        for _ in range(20):
+            page.keyboard.press("Tab")
+            if page.evaluate("(l) => document.activeElement === document.querySelector(l)", link):
+                break
+        page.keyboard.press("Enter")
+    page.wait_for_function(
+        """(id) => {
+          const widget = window.jupyterapp.shell.currentWidget;
+          const goal = widget.node.querySelector(`.jp-MarkdownViewer [data-jupyter-id="${id}"]`);
+          const top = goal && goal.getBoundingClientRect().top - widget.node.getBoundingClientRect().top;
+          return goal && top >= 0 && top < 60;
+        }""",
+        arg=anchor,
+    )
+    shot(page, f"{page_name}-{way.split()[0]}")
+    page.close()
+
+
 def test_keys_stay_with_the_control_that_has_the_focus(chrome, place, tmp_path):
     """JupyterLab takes single keys as commands: d d deletes a cell, an arrow goes to the next."""
     address, folder = place

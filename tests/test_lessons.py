@@ -89,7 +89,7 @@ def hold(seconds, limit):
 def test_make_copies_lessons_and_loses_nothing_of_a_learner(root, tmp_path):
     shutil.copy(root / "Makefile", tmp_path)
     (tmp_path / "notebooks" / "img").mkdir(parents=True)
-    for name in ("00_a.ipynb", "31_b.ipynb", "img/c.svg"):
+    for name in ("00_a.ipynb", "31_b.ipynb", "glossary.md", "img/c.svg"):
         (tmp_path / "notebooks" / name).write_text("first")
 
     work = tmp_path / "work" / "notebooks"
@@ -104,7 +104,7 @@ def test_make_copies_lessons_and_loses_nothing_of_a_learner(root, tmp_path):
         return done.stdout, {path.name: path.read_text() for path in files}
 
     assert copies() == ("", {"00_a.ipynb": "first", "31_b.ipynb": "first"})
-    assert (work / "img" / "c.svg").read_text() == "first"
+    assert (work / "img" / "c.svg").read_text() == (work / "glossary.md").read_text() == "first"
     assert (tmp_path / "work" / ".gitignore").read_text() == "*\n"
     assert progress[1].read_text() == "begun beside the lessons"
     progress[1].write_text("went on")

@@ -4,6 +4,7 @@ A line is let through by ``# source: ...`` or ``# illustrative: ...`` on it, or 
 """
 
 import ast
+import itertools
 import json
 import re
 from pathlib import Path
@@ -20,11 +21,16 @@ COMMENT = re.compile(r"#\s*(source|illustrative):\s*\S")
 QUANTITIES = ("rate", "time", "size", "length", "power", "price")
 OPACITY = 0.05  # of a colour: no start-up latency, which is alpha too, takes so many seconds
 # A name that bears a unit: the quantity as its last word, or a unit after an underscore or in brackets.
-NAMED = re.compile(r"(?:^|_)(?:(?:rate|bandwidth|throughput|delay|latency|lag|timer|timeout|length|reach|power|price)s?"
-                   r"|alpha|beta|capacity|rtt|seconds|metres|watts|dollars)$"
+NAMED = re.compile(r"(?i:(?:^|_)(?:(?:rate|bandwidth|throughput|delay|latency|lag|timer|timeout|length|reach|power"
+                   r"|price)s?"
+                   r"|alpha|beta|capacity|rtt|seconds|metres|watts|dollars)$)"
                    r"|(?<=[a-z0-9])_(?:[munp]?s|k?m|[mkM]?W|k?USD|[kMGT]?B_s|[kmgt]?bps)$"
                    r"|\[(?:[mun]?s|[kMGT]?B/s|k?m|[mkM]?W|USD)\]$")  # fmt: skip
-MADE = ("array", "asarray", "float", "float64", "linspace", "geomspace")  # calls that hold such numbers
+MADE = {
+    **dict.fromkeys(("array", "asarray", "float", "float64", "int", "round"), slice(1)),
+    "full": slice(1, 2),
+    **dict.fromkeys(("arange", "geomspace", "linspace", "max", "min"), slice(2)),
+}  # the arguments that are numbers  # calls that hold such numbers
 DOCUMENTED = re.compile(r"\[(?:s|B/s|m|W|USD)\b[^\]]*\]")  # the unit that ends a parameter's description
 
 
@@ -116,8 +122,8 @@ def amounts(node):
     elif isinstance(node, ast.List | ast.Tuple | ast.Set):
         inside = [list(amounts(item)) for item in node.elts]
         yield from (found for item in inside for found in item if all(inside) or isinstance(node, ast.List))
-    elif isinstance(node, ast.Call) and getattr(node.func, "id", getattr(node.func, "attr", "")) in MADE:
-        yield from (found for item in node.args[:2] for found in amounts(item))
+    elif isinstance(node, ast.Call) and (called := getattr(node.func, "id", getattr(node.func, "attr", ""))) in MADE:
+        yield from (found for item in node.args[MADE[called]] for found in amounts(item))
 
 
 def bound(tree):
@@ -125,8 +131,10 @@ def bound(tree):
     brought = {alias.name: (node.module or "").split(".")[-1] for node in ast.walk(tree)
                if isinstance(node, ast.ImportFrom) for alias in node.names}  # fmt: skip
     for node in ast.walk(tree):
-        if isinstance(node, ast.Assign):
-            for target in node.targets:
+        if isinstance(node, ast.Assign | ast.AugAssign):
+            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                if isinstance(target, ast.Subscript) and isinstance(target.slice, ast.Constant):
+                    yield str(target.slice.value), node.value
                 pairs = [(target, node.value)]
                 if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
                     pairs = zip(target.elts, node.value.elts, strict=False)
@@ -147,9 +155,21 @@ def bound(tree):
             of_family = called in ("build", "simulate") and isinstance(first, str)  # build("torus", ...)
             for where, names, told in UNITS_OF.get(first if of_family else called, []):
                 if of_family or brought.get(called, "fabriclab") in where:  # not another of the same name
-                    by_place = [] if of_family else zip(names, node.args, strict=False)
+                    plain = itertools.takewhile(lambda arg: not isinstance(arg, ast.Starred), node.args)
+                    by_place = [] if of_family else zip(names, plain, strict=False)
                     given = [*by_place, *((w.arg, w.value) for w in node.keywords)]
                     yield from ((DOCUMENTED, value) for name, value in given if name in told)
+
+
+def written(node):
+    """Return the text of an f-string, or of a sum of texts, that holds constants alone; else nothing."""
+    if isinstance(node, ast.JoinedStr):
+        parts = [part.value if isinstance(part, ast.FormattedValue) else part for part in node.values]
+        return "".join(str(part.value) for part in parts) if all(isinstance(p, ast.Constant) for p in parts) else ""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        sides = [written(side) for side in (node.left, node.right)]
+        return "".join(sides) if all(sides) else ""
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
 
 
 def findings(code, name):
@@ -161,6 +181,8 @@ def findings(code, name):
             text, number = isinstance(node.value, str), isinstance(node.value, int | float)
             if (text and is_quantity(node.value)) or (number and float(node.value) in RATES):
                 found[id(node)] = node
+        elif isinstance(node, ast.JoinedStr | ast.BinOp) and is_quantity(written(node)):
+            found[id(node)] = node
     for word, value in bound(tree):
         if value is not None and (word is DOCUMENTED or NAMED.search(word)):
             found |= {id(n): n for n in amounts(value) if word != "alpha" or n.value < OPACITY}
@@ -172,14 +194,20 @@ def findings(code, name):
     return out
 
 
+# Magics of a cell, or of a line, whose text is Python that runs here.
+PYTHON = ("%%writefile", "%%time", "%%timeit", "%%capture", "%%prun")
+LINE = re.compile(r"(?m)^(\s*)%(?:time|timeit|prun)\s+(?!-)")
+
+
 def cells(path):
-    """Yield (name, code) of every code cell, without magics; a module that a cell writes is code too."""
+    """Yield (name, code) of every code cell, without magics; a module that a cell writes or times is code too."""
     for i, cell in enumerate(json.loads(path.read_text(encoding="utf-8"))["cells"]):
         source = "".join(cell["source"])
         head, _, rest = source.partition("\n")
-        if cell["cell_type"] == "code" and (head.startswith("%%writefile") or not head.startswith("%%")):
+        if cell["cell_type"] == "code" and (head.split(" ")[0] in PYTHON or not head.startswith("%%")):
             source = f"pass\n{rest}" if head.startswith("%%") else source
-            yield f"{path.relative_to(ROOT)} cell {i}", re.sub(r"(?m)^(\s*)[%!].*$", r"\1pass", source)
+            source = LINE.sub(r"\1", source)
+            yield f"{path.name} cell {i}", re.sub(r"(?m)^(\s*)[%!].*$", r"\1pass", source)
 
 
 MEND = "take these from the catalog, or comment them with # source: or # illustrative:\n"
@@ -237,6 +265,8 @@ def test_a_live_view_shows_what_is_illustrative():
      "hop_ns = 230", "module_W = 15", "part_USD = 36", "length = 2.5", "price = -3", "link.latency = 4",
      "alpha = 38e-6", "f(lag=2e-6)", "reach = [3]", "power = 3 * 5", "rate = 7e9 if fast else 0",
      "rates = np.array([7e9])",
+     "RATE = 7e9", "_LATENCY = 3e-6", "link['rate'] = 7e9", "rate += 7e9", "rates = np.full(3, 7e9)",
+     "x = f'{400} Gb/s'", "x = '400' + ' Gb/s'", "rate = int(7e9)",
      "dict(price=12)", "{'power': 12}", "{'wait [s]': 3}", "def f(lag=3): pass", "def f(*, lag=3): pass",
      "(rate := 7e9)", "n, rate = 3, 7e9", "crossbar(8, 7e9)", "build('torus', rate=7e9)", 
      "economics.floor_plan(f, slack=3)", "workload.build('parameter_server', compute=3)"],
@@ -265,6 +295,7 @@ def test_the_scan_bites(code):
         "draw(alpha=0.3)",
         "steps = 7",
         "crossbar(8, rate)",
+        "crossbar(*both, 7)",
         "heights = [3]",
         "cuts = [(8, rate)]",
         "f(length=len(x))",
@@ -274,6 +305,18 @@ def test_the_scan_bites(code):
 def test_what_is_no_hardware_constant_passes(code):
     assert findings(code, "x") == []
     assert findings(f"def f():\n    {code}", "x") == []
+
+
+@pytest.mark.parametrize("magic", ["%%time\n", "%%capture out\n", "%%writefile x.py\n", "%time ", "%timeit ", ""])
+def test_a_magic_hides_nothing_from_the_scan(magic, tmp_path):
+    book = tmp_path / "x.ipynb"
+    for text, hits in (
+        (f"{magic}link_rate = 7.3e9", 1),
+        ("%%bash\necho 400 Gb/s", 0),
+        ("%matplotlib inline\nx = 1", 0),
+    ):
+        book.write_text(json.dumps({"cells": [{"cell_type": "code", "source": [text]}]}), encoding="utf-8")
+        assert sum(len(findings(code, name)) for name, code in cells(book)) == hits, text
 
 
 def test_the_catalog_gives_the_scan_its_numbers():

@@ -178,7 +178,7 @@ def test_one_writer_or_many_readers(accesses):
 def test_mesi_by_hand():
     trace = memory.mesi([("device", "load"), ("device", "store"), ("host", "load"), ("host", "store")])
     assert trace == [
-        (("I", "E"), ("RdShared", "GO", "Data")),
+        (("I", "E"), ("RdAny", "GO", "Data")),
         (("I", "M"), ()),  # E to M is silent
         (("S", "S"), ("SnpData", "RspSFwdM", "Data")),
         (("M", "I"), ("SnpInv", "RspIHitSE")),
@@ -296,6 +296,9 @@ def test_when_a_circuit_pays():
     hold = switching.bytes_for(0.9, "10 ms", "400 Gb/s") / 50e9
     assert hold == pytest.approx(90e-3)
     assert switching.duty(hold, 10e-3) == pytest.approx(0.9)
+    assert switching.duty("90 ms", "10 ms") == pytest.approx(0.9) and switching.duty(0, 0) == 0
+    with pytest.raises(ValueError, match="hold must be within 0"):
+        switching.duty(-1, 1)
     with pytest.raises(ValueError, match="share must be within"):
         switching.bytes_for(1, 1e-3, "400 Gb/s")
 
@@ -330,6 +333,13 @@ def test_nothing_that_alice_does_reaches_bob(seed, k):
         mine = quantum.reduced(quantum.channel(state, kraus, "alice"), "alice")
         want = sum(m @ quantum.reduced(state, "alice") @ m.conj().T for m in kraus)
         assert abs(mine - want).max() < 1e-12  # she does change her own half
+
+
+def test_what_is_no_probability_and_nobody_are_refused():
+    with pytest.raises(ValueError, match=r"p must be a probability within 0\.\.1, got 2; 1 is noise"):
+        quantum.depolarising(2)
+    with pytest.raises(ValueError, match="who must be one of alice, bob, got 'eve'"):
+        quantum.reduced(quantum.pair(), "eve")
 
 
 def test_one_outcome_would_signal_if_bob_could_pick_it():

@@ -10,7 +10,7 @@ Examples
 >>> catalog.links["NDR"].name
 'InfiniBand NDR'
 >>> sorted(catalog.search("retimer"))
-['media']
+['emerging', 'media']
 """
 
 import importlib

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from fabriclab import units
 from fabriclab.checks import store
 from fabriclab.checks.shown import SI, Refused, Shown, digits, parse_answer, quantity, refuse_if, shown, times, unit_in
 from fabriclab.core import Result
@@ -13,6 +14,7 @@ from fabriclab.exercises.parts import rows_of
 from fabriclab.texts import switched_on, table, text
 
 _NO_IDEA = {"value": None, "low": 0.1, "high": 1000.0}
+_OBTAINED = ("computed", "measured", "published", "stored")
 _SPOT_ON = 1.15
 _FORM = "form"  # stands for a value that the learner sets by hand
 
@@ -153,7 +155,13 @@ def _typed(number: float, unit: str | None) -> str:
 
 
 def reveal(
-    id: str, truth: float | str | Result, unit: str | None = None, *, model: float | None = None, anyway: bool = False
+    id: str,
+    truth: float | str | Result,
+    unit: str | None = None,
+    *,
+    model: float | None = None,
+    anyway: bool = False,
+    obtained: str = "computed",
 ) -> Shown:
     """Compare a stored prediction with what came out, and keep both.
 
@@ -170,6 +178,8 @@ def reveal(
         What a model says, in the same unit.
     anyway : bool
         Show it without a prediction; that is recorded. ``FABRICLAB_REVEAL=1`` does so for all, unrecorded.
+    obtained : str
+        How the truth came about, if it is no Result: computed, measured, published or stored.
 
     Raises
     ------
@@ -188,7 +198,7 @@ def reveal(
     entry |= {
         "unit": asked, "truth": found, "factor": entry["value"] and entry["value"] / found,
         "model": None if model is None else _in(asked, model, unit),
-        "how": truth.obtained if isinstance(truth, Result) else "computed",
+        "how": truth.obtained if isinstance(truth, Result) else units.choice(obtained, "obtained", _OBTAINED),
     }  # fmt: skip
     if held is not None or anyway:
         store.put("predictions", id, entry)

@@ -27,8 +27,8 @@ def fact(part: str, attribute: str, table: str = "link_physics", **where: str) -
 
 
 def si(value: Numbers, quantity: str, name: str, least: float = 0.0) -> Floats:
-    """Return text with its unit, a number or an array in SI as floats; below ``least`` it is refused."""
-    got = np.asarray(value if np.ndim(value) else units.parse(value, quantity, name), dtype=float)  # type: ignore[arg-type]
+    """Return text with its unit, a number, or a list of them, in SI as floats; below ``least`` it is refused."""
+    got = np.asarray(np.vectorize(lambda v: units.parse(v, quantity, name), otypes=[float])(value))
     if not (np.isfinite(got).all() and (got >= least).all()):
         msg = f"{name} must be finite and >= {least:g} in SI, got {value!r:.80}; write {name} with its unit"
         raise ValueError(msg)

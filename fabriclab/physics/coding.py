@@ -9,12 +9,13 @@ from fabriclab import catalog, units
 from fabriclab.physics._facts import Floats, Numbers, si
 
 # Data over what is sent, by definition; a codeword of RS(n,k) has n symbols of 10 bits of which k are data. RS codes
-# of Ethernet carry blocks of 256b/257b, into which those of 64b/66b are packed before.
+# of Ethernet carry whole blocks of 256b/257b, into which those of 64b/66b are packed before: the last symbol of
+# RS(272,258) stays empty, RS(272,257+1) in LLFEC-1.0.
 FRACTIONS = {"8b/10b": 8 / 10, "64b/66b": 64 / 66, "128b/130b": 128 / 130, "256b/257b": 256 / 257,
              "242B/256B": 242 / 256}  # fmt: skip
 RS = {f"RS({n},{k})": (n, k) for n, k in ((528, 514), (544, 514), (272, 258))}
-FRACTIONS |= {name: k / n for name, (n, k) in RS.items()}
 _SYMBOL = 10  # bits
+FRACTIONS |= {name: _SYMBOL * k // 257 * 257 / (_SYMBOL * n) for name, (n, k) in RS.items()}
 _GAP = 20  # bytes of preamble and gap around a frame of Ethernet
 
 
@@ -93,12 +94,8 @@ def frame_loss(ber: Numbers, code: str = "RS(544,514)", size: int = 64, interlea
     .. [1] 25G/50G Ethernet Consortium, Low Latency Reed Solomon FEC Specification 1.0, 2018, annex A.
     .. [2] Ultra Ethernet Specification 1.0, section 6.3: FLR = UCR (CIR + 1 / FPC).
     """
-    frames = (
-        RS[units.choice(code, "code", RS)][1]
-        * _SYMBOL
-        * FRACTIONS["256b/257b"]
-        / (8 * (units.count(size, "size") + _GAP))
-    )
+    bits = RS[units.choice(code, "code", RS)][0] * _SYMBOL * FRACTIONS[code] * FRACTIONS["256b/257b"]
+    frames = bits / (8 * (units.count(size, "size") + _GAP))
     return np.minimum(word_error(ber, code) * (units.count(interleaved, "interleaved") + 1 / frames), 1.0)
 
 

@@ -16,7 +16,7 @@ _EDGE = {"UCIe 2.5D": "ucie-a", "UCIe 2D": "ucie-s", "LR": "lr", "co-packaged": 
 def _terms(frequency: Numbers, length: Numbers, gauge: Numbers) -> list[Floats]:
     """Return what skin, dielectric and both connectors grow with: gauge 26 is 1 across, 39 less is 92."""
     ghz, far = si(frequency, "frequency", "frequency") / 1e9, si(length, "length", "length")
-    return [far * np.sqrt(ghz) * 92 ** ((np.asarray(gauge, dtype=float) - 26) / 39), far * ghz, np.sqrt(ghz)]
+    return [far * np.sqrt(ghz) * 92 ** ((si(gauge, "count", "gauge") - 26) / 39), far * ghz, np.sqrt(ghz)]
 
 
 @cache
@@ -32,8 +32,9 @@ def loss(frequency: Numbers, length: Numbers, gauge: Numbers = 26) -> Floats:
 
     a sqrt(f) / diameter + b f for each metre, and c sqrt(f) for the ends: skin effect, dielectric, connectors.
     The terms are fitted to two Mellanox cables of 30 AWG and to the limits of 40 and 100 Gb/s Ethernet.
-    Held against eleven figures of three other cables, each told in whole dB, it is 8% off (median), at worst 41% for
-    4 dB, and 15% too low for 18 dB. Nothing above 12.9 GHz set it: see `reach`. Leaves out reflections and crosstalk.
+    Held against eleven figures of three other cables, whole dB that their makers wrote into the plugs, it is
+    8% off (median), at worst 41% for 4 dB, and 15% too low for 18 dB; seven are of 1 m and 30 AWG, as those fitted.
+    Nothing above 12.9 GHz set it: see `reach`. Leaves out reflections and crosstalk.
 
     Parameters
     ----------
@@ -60,7 +61,9 @@ def reach(symbol_rate: Numbers, budget: float, gauge: Numbers = 26) -> Floats:
     200 Gb/s, with the same budget, for 1.0 (+48%): too far, the more so the farther the rate is from what was fitted.
     """
     f = si(symbol_rate, "frequency", "symbol_rate", 1e6) / 2
-    return np.maximum(budget - loss(f, 0.0, gauge), 0) / (loss(f, 1.0, gauge) - loss(f, 0.0, gauge))
+    ends, spare = loss(f, 0.0, gauge), si(budget, "count", "budget", -np.inf)
+    # source: of one metre by definition, since loss grows in proportion to length
+    return np.maximum(spare - ends, 0) / (loss(f, 1.0, gauge) - ends)
 
 
 def energy(length: units.Quantity) -> tuple[str, float]:
@@ -81,7 +84,7 @@ def energy(length: units.Quantity) -> tuple[str, float]:
         msg = f"no electrical interface without a cable spans {far:g} m; {name} spans {fact(part, 'reach_max'):g} m; "
         raise ValueError(msg + "media.choose has cables")
     name = min(fits, key=lambda name: fits[name])
-    return name, fits[name] * 1e-12
+    return name, fits[name]
 
 
 def bit_energy(length: units.Quantity) -> float:
@@ -89,13 +92,14 @@ def bit_energy(length: units.Quantity) -> float:
     return energy(length)[1]
 
 
+# source: 1 mm is the unit in which densities are quoted
 def beachfront(interface: str, edge: units.Quantity = "1 mm", lane_rate: units.Quantity | None = None) -> float:
     """Return the rate [B/s] of one direction that an edge of a chip, or of a faceplate, carries.
 
     Edge times published density, in proportion to the rate of a lane [B/s] (that of the source unless given): the
     pitch of bumps, fibres and cages stays. 1 to 2% below 5.27 Tb/s/mm in both directions measured on UCIe 2.5D at
-    16 Gb/s and what UCIe has for 4 Gb/s. The figures of LR, co-packaged and pluggable parts are from memory, not
-    confirmed.
+    16 Gb/s; what UCIe itself has for 4 Gb/s shows only that it scales so too. The figures of LR, co-packaged and
+    pluggable parts are from memory, not confirmed.
 
     Examples
     --------

@@ -157,7 +157,7 @@ def mesi(accesses: Iterable[tuple[str, str]]) -> list[tuple[tuple[str, str], tup
         mine, theirs, to, messages = state[who], state[other], "I" if store else "S", list[str]()
         if mine == "I" or (store and mine == "S"):
             if who == "device":
-                messages = ["RdOwn" if store else "RdShared", "GO", *["Data"] * (mine == "I")]
+                messages = ["RdOwn" if store else "RdAny", "GO", *["Data"] * (mine == "I")]
             elif theirs in "EM" or (store and theirs == "S"):
                 answer = [f"Rsp{to}FwdM", "Data"] if theirs == "M" else [f"Rsp{to}HitSE"]
                 messages = ["SnpInv" if store else "SnpData", *answer]

@@ -55,11 +55,14 @@ def channel(state: ArrayLike, kraus: ArrayLike, who: str) -> Matrix:
 
 def reduced(state: ArrayLike, who: str = "bob") -> Matrix:
     """Return the (2, 2) state in which is all that ``who`` can measure without news from the other side."""
-    return np.asarray(np.einsum("iaib->ab" if who == "bob" else "aibi->ab", np.reshape(state, (2, 2, 2, 2))))
+    traced = "iaib->ab" if units.choice(who, "who", ("alice", "bob")) == "bob" else "aibi->ab"
+    return np.asarray(np.einsum(traced, np.reshape(state, (2, 2, 2, 2))))
 
 
 def depolarising(p: float) -> Matrix:
     """Return the Kraus operators (4, 2, 2) that replace a qubit by noise with probability ``p``."""
+    if not 0 <= p <= 1:
+        raise ValueError(f"p must be a probability within 0..1, got {p!r}; 1 is noise alone")
     return np.asarray(np.sqrt([1 - 0.75 * p, p / 4, p / 4, p / 4])[:, None, None] * PAULI)
 
 

@@ -17,9 +17,10 @@ from fabriclab import units
 from fabriclab.units import Quantity
 
 
-def duty(hold: float, reconfiguration: float) -> float:
+def duty(hold: Quantity, reconfiguration: Quantity) -> float:
     """Return the share of time in which a circuit carries bytes: ``hold`` [s] after each ``reconfiguration`` [s]."""
-    return hold / (hold + reconfiguration)
+    carried = units.time(hold, "hold")
+    return carried and carried / (carried + units.time(reconfiguration, "reconfiguration"))
 
 
 def bytes_for(share: float, reconfiguration: Quantity, rate: Quantity) -> float:
@@ -30,7 +31,9 @@ def bytes_for(share: float, reconfiguration: Quantity, rate: Quantity) -> float:
 
 
 def break_even(circuit: Quantity, reconfiguration: Quantity, packets: Quantity, latency: Quantity) -> float:
-    """Return the least bytes for which a circuit ends first: inf where packets are as fast or faster.
+    """Return the least bytes for which a circuit ends first: inf where packets are as fast, or faster.
+
+    0 where the circuit is no slower and is set up within ``latency``.
 
     Parameters
     ----------

@@ -58,7 +58,7 @@ def beam_width(elements: Numbers) -> Floats:
 def misalignment(angle: Numbers, elements: Numbers) -> Floats:
     """Return the loss [dB] of a beam that points ``angle`` [rad] off, in the plane of one side of the array."""
     side = np.sqrt(si(elements, "count", "elements", 1.0))
-    step = np.pi / 2 * np.sin(np.asarray(angle, dtype=float))  # half of the phase between neighbours
+    step = np.pi / 2 * np.sin(si(angle, "count", "angle", -np.inf))  # half of the phase between neighbours
     whole = np.where(np.abs(step) < 1e-9, 1.0, np.sin(side * step) / np.where(step == 0, 1, side * np.sin(step)))
     return np.asarray(-20 * np.log10(np.maximum(np.abs(whole), 1e-6)))
 
@@ -94,8 +94,9 @@ def link(distance: Numbers, *, eirp: Numbers | None = None, gain: Numbers | None
     """
     hertz = None if bandwidth is None else si(bandwidth, "frequency", "bandwidth", 1e6)
     own = zip((eirp, gain, noise_figure, implementation, hertz), _DEFAULTS, strict=True)
-    sent, caught, worse, poor, width = (_w60(*row) if x is None else np.asarray(x, dtype=float) for x, row in own)
-    received = np.asarray(sent + caught - path_loss(distance) - np.asarray(lost, dtype=float))
+    told = [_w60(*row) if x is None else si(x, "count", row[0], -np.inf) for x, row in own]
+    sent, caught, worse, poor, width = told
+    received = np.asarray(sent + caught - path_loss(distance) - si(lost, "count", "lost", -np.inf))
     snr = np.asarray(received - poor - worse - _NOISE - 10 * np.log10(width))
     return Link(received, snr, np.asarray(width / 8 * np.log2(1 + 10 ** (snr / 10))))
 

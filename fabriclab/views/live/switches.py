@@ -1,6 +1,6 @@
 """Live views of switches that add: packets in a pipeline, the pool, integers for floats, trees for jobs, what pays."""
 
-from functools import reduce
+from functools import cache, reduce
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ from fabriclab.core import Result
 from fabriclab.errors import OutOfSlots
 from fabriclab.innetwork import MULTICAST, REPLY, Switch, trees
 from fabriclab.innetwork.aggregation import LARGEST, Aggregator, Worker
-from fabriclab.innetwork.compare import HOSTS, compare, program
+from fabriclab.innetwork.compare import HOSTS, Way, compare, program
 from fabriclab.innetwork.quantisation import block_scale, dequantise, error_bound, quantise
 from fabriclab.texts import text
 from fabriclab.views.fabrics import scene_of
@@ -64,8 +64,8 @@ def packets(recognise: Any = None, *, keeps: str = "last chunks", story: str = "
             wrong.append(value not in (0, right))
             words = text(f"live.packets.{kind}", value=value) + text("live.packets.wrong", right=right) * wrong[-1]
             what.append(words + text("live.packets.missed") * ("/" in event))
-        n, names = len(events), [f"{e[0]} {e[1]}" for e in events]
-        said = text("live.packets.said", keeps=keeps, story=story, step=n, wrong=sum(wrong))
+        n, most, names = len(events), len(_STORIES[story].split()), [f"{e[0]} {e[1]}" for e in events]
+        said = text("live.packets.said", keeps=keeps, story=story, step=n, all=most, wrong=sum(wrong))
         said += " " + text("live.packets.last", who=names[-1], what=what[-1]) if events else ""
         y, held, last = 58 + 26.0 * np.arange(n), np.array(cells), np.arange(n) == n - 1
         key = np.where(wrong, COLOUR["failed"], np.where(last, COLOUR["predicted"], COLOUR["grey"]))
@@ -92,10 +92,10 @@ def packets(recognise: Any = None, *, keeps: str = "last chunks", story: str = "
 
 def _cells(switch: Switch) -> list[str]:
     """Return what the registers of slot 0 hold: who has sent, how many are left, and the sums."""
-    s = switch.state
+    s, step = switch.state, switch.state["left_a"].size // 2  # so far apart are versions, and workers
     bits = ["".join(w for k, w in enumerate("AB") if s[f"seen_{v}"][0] >> k & 1) for v in "ab" if "seen_b" in s]
-    last = [str(v - 1) if v else "" for v in s.get("seen_a", np.zeros(2, int))[:2].tolist()]
-    return [*(bits or last), *map(str, s["left_a"][:2].tolist()), *map(str, s["sums_a"][:2, 0].tolist())]
+    last = [str(v - 1) if v else "" for v in s.get("seen_a", np.zeros(2 * step, int))[: 2 * step : step].tolist()]
+    return [*(bits or last), *map(str, s["left_a"][::step].tolist()), *map(str, s["sums_a"][::step, 0].tolist())]
 
 
 # illustrative: a delay of 1 us, which the slider changes
@@ -105,22 +105,22 @@ def pool(slots: float = 16, delay: float = 1, jobs: int = 1) -> Live:
     Parameters
     ----------
     slots, delay, jobs : float, float, int
-        Of the pool, 8..512; of each link, 0.1..10 [us]; how many share the pool, 1..8.
+        Of the pool, 8..1024; of each link, 0.1..10 [us]; how many share the pool, each with its own workers, 1..8.
     """
 
     def scene(slots: float, delay: float, jobs: int) -> Scene:
         star = topologies.build("crossbar", hosts=_HOSTS, rate=_LINK, delay=delay * 1e-6)
-        at = np.append(2.0 ** np.arange(3, 10), slots)
+        at = np.append(np.round(2.0 ** np.arange(3, 10.1, 0.25)), slots)  # close enough to show where it is full
         grown = [trees.grow(star, range(_HOSTS), program(_HOSTS, _HOSTS, jobs, slots=int(k))) for k in at]
         ways = [trees.shared([tree] * jobs)[0] for tree in grown]
         rate, wire = [w.limit() for w in ways], ways[0].mode.payload + ways[0].mode.header
-        trip = ways[0].round_trip(wire)
+        trip, most = ways[0].round_trip(wire), min(_LINK, wire / ways[0].mode.seconds)  # the switch's packets, too
         figures = {"rate": units.format_rate(rate[-1]), "trip": units.format_time(trip), "jobs": jobs}
-        said = text("live.pool.said", slots=int(slots) // jobs, need=int(np.ceil(_LINK * trip / wire)), **figures)
-        return curve("live.pool", "slots", "rate", at, (rate, np.full(at.size, _LINK)), said)
+        said = text("live.pool.said", slots=int(slots) // jobs, need=int(np.ceil(most * trip / wire)), **figures)
+        return curve("live.pool", "slots", "rate", at, (rate, np.full(at.size, most)), said)
 
     delays = Slider(0.1, 10, unit="us", log=True)
-    return live_view("pool", locals(), scene, {"slots": Slider(8, 512), "delay": delays, "jobs": Slider(1, 8)})
+    return live_view("pool", locals(), scene, {"slots": Slider(8, 1024), "delay": delays, "jobs": Slider(1, 8)})
 
 
 def quantisation(bits: int = 20, largest: int = 3, workers: int = 8) -> Live:
@@ -131,14 +131,14 @@ def quantisation(bits: int = 20, largest: int = 3, workers: int = 8) -> Live:
     Parameters
     ----------
     bits, largest, workers : int
-        The scale is two to the ``bits``, 8..36; one of the numbers is two to the ``largest``, 3..20, the others are
+        The scale is two to the ``bits``, 4..36; one of the numbers is two to the ``largest``, 3..20, the others are
         about 1; how many workers, 2..32.
     """
 
     def scene(bits: int, largest: int, workers: int) -> Scene:
         values = np.random.default_rng(0).standard_normal((workers, 1, _VALUES)).astype(np.float32)
         values[0, 0, 0] = 2.0**largest
-        at, error, whole = 2.0 ** np.append(np.arange(8, 37), bits), [], values.sum(axis=0, dtype=np.float64)
+        at, error, whole = 2.0 ** np.append(np.arange(4, 37), bits), [], values.sum(axis=0, dtype=np.float64)
         for scale in at:
             sent = quantise(values, [scale]).astype(np.int64)
             total = reduce(lambda a, b: np.clip(a + b, -LARGEST - 1, LARGEST), sent)
@@ -148,7 +148,7 @@ def quantisation(bits: int = 20, largest: int = 3, workers: int = 8) -> Live:
         said = text("live.quantisation.said", bits=bits, best=f"{error_bound(workers, agreed):.2g}", **figures)
         return curve("live.quantisation", "scale", "error", at, (error, bound), said)
 
-    return live_view("quantisation", locals(), scene, {"bits": Slider(8, 36), "largest": Slider(3, 20),
+    return live_view("quantisation", locals(), scene, {"bits": Slider(4, 36), "largest": Slider(3, 20),
                                                        "workers": Slider(2, 32)})  # fmt: skip
 
 
@@ -158,7 +158,7 @@ def tenants(jobs: int = 4, mode: str = "streaming", quota: int = 1) -> Live:
     Parameters
     ----------
     jobs, quota : int
-        How many, each on every so many-th host, 1..8; trees of a switch, 1 or 2.
+        How many, each on every fifth host, 1..5; trees of a switch, 1 or 2.
     mode : str
         Of all jobs: streaming or low latency.
     """
@@ -166,9 +166,9 @@ def tenants(jobs: int = 4, mode: str = "streaming", quota: int = 1) -> Live:
 
     def scene(jobs: int, mode: str, quota: int) -> Scene:
         manager, without = trees.Manager(fabric, trees=quota), dict[str, str]()
-        for first, job in enumerate("ABCDEFGH"[:jobs]):
+        for first, job in enumerate("ABCDE"[:jobs]):
             try:
-                manager.start(job, range(first, _HOSTS, jobs), streaming=mode == "streaming")
+                manager.start(job, range(first, _HOSTS, 5), streaming=mode == "streaming")
             except OutOfSlots as refused:
                 without[job] = str(refused)
         got = manager.jobs.items()
@@ -180,7 +180,7 @@ def tenants(jobs: int = 4, mode: str = "streaming", quota: int = 1) -> Live:
         return scene_of(fabric, load / load.max(), said=said)
 
     modes = Choice(("streaming", "low latency"))
-    return live_view("tenants", locals(), scene, {"jobs": Slider(1, 8), "mode": modes, "quota": Choice((1, 2))})
+    return live_view("tenants", locals(), scene, {"jobs": Slider(1, 5), "mode": modes, "quota": Choice((1, 2))})
 
 
 def pays(jobs: int = 1, loss: float = 0.0, converts: str = "as fast as it sends") -> Live:
@@ -195,9 +195,13 @@ def pays(jobs: int = 1, loss: float = 0.0, converts: str = "as fast as it sends"
     """
     sizes, fabric = 8.0 ** np.arange(1.0, 11.0), topologies.build("leaf_spine", hosts=_HOSTS, radix=8)
 
+    @cache  # a way back shows at once
+    def at(jobs: int, loss: float, host: float) -> list[dict[str, Way]]:
+        return [compare(fabric, s, jobs=jobs, loss=loss, host=host) for s in sizes]
+
     def scene(jobs: int, loss: float, converts: str) -> Scene:
         host, words = np.inf if "as" in converts else units.rate(converts), list[str]()
-        ways = [compare(fabric, s, jobs=jobs, loss=loss, host=host) for s in sizes]
+        ways = at(jobs, loss, host)
         times = {"hosts": np.array([min(w[name].time for name in HOSTS) for w in ways])}
         times |= {k.replace("_", " "): np.array([w[k].time for w in ways]) for k in ways[0] if k not in HOSTS}
         for name in [*times][1:]:

@@ -1,0 +1,184 @@
+"""The glossary and the errata page, from their tables, and in each lesson the links to both: ``make index`` writes all.
+
+A word of the glossary is a link where a lesson first uses it in prose; the definition is its title, so hovering shows
+it, and a click, or Tab and Enter, opens the page at the word. Markdown and not a notebook: JupyterLab opens a link
+to it as a page, at anchors that do not depend on headings, and starts no kernel for it.
+"""
+
+import json
+import re
+from functools import cache
+
+from lesson_gates import ROWS
+from lesson_runs import FILES, ROOT
+
+from fabriclab.checks import statements
+from fabriclab.checks.statements import cited, rows
+from fabriclab.exercises.parts import rows_of
+
+HELD_BACK = ("43_in_network_computing",)  # being rewritten: its links come with the next make index without this line
+GROUPS = {
+    "00-start": "First steps", "1-technology-landscape": "Links and their rates", "2-topology": "Topologies",
+    "3-communication-patterns": "Collectives", "4a-rdma-gpudirect": "RDMA and GPUDirect",
+    "4b-in-network": "Switches that add", "4c-circuit-switching-sdn": "Circuits and central control",
+    "5-congestion-and-lossless": "Congestion and loss", "6-operations-reliability-cost": "Operation, failures and cost",
+    "7-workloads-parallelism-inference": "Parallelism and inference", "8-emerging": "Emerging links",
+    "assessment": "Questions of an assessment",
+}  # fmt: skip
+TEXTS = {
+    "A": "*Interconnect Fabrics for AI Systems*, a module of a learning track; it names no author",
+    "B": "*Interconnect (NVLink, InfiniBand)*, an entry of a French glossary; it names no author",
+    "C": "K. Rygol and B. Kitor (GigaIO), *The Scaling Dilemma: Interconnects for AI Infrastructure*, slides",
+    "D": "*Distributed AI Fabrics: InfiniBand, RDMA & Deterministic Data Movement*, by AI Infrastructure Lab",
+    "E": "*AI Training Fabrics*, chapter 31 of *AI Training Networks*; it names no author",
+}
+OURS = re.compile(r'\[([^\]]*)\]\(glossary\.md#[^ )]* "[^"]*"\)')
+LINE = re.compile(r"\n\nCommon statements that this lesson tests[^\n]*")
+# Where no word becomes a link: code, what is a link or a picture, tags, formulas, headings.
+SKIP = r"```[\s\S]*?```|``[^`]*``|`[^`]*`|!?\[[^\]]*\]\([^)]*\)|</?\w[^>]*>|\$[^$\n]*\$|^#[^\n]*"
+
+
+@cache
+def table(name):
+    """Return the rows of a table of the package."""
+    return rows_of(f"{name}.csv", statements.__file__)
+
+
+@cache
+def words():
+    """Return the rows of the glossary, with ``all`` names of a term and those that lessons ``link``."""
+    found = [row | {"list": row["names"].split("|")} for row in table("glossary")]
+    for row in found:  # ~ marks a name that often has another meaning
+        row["all"] = [name.removeprefix("~") for name in row["list"]]
+        row["link"] = [name for name in row["list"] if not name.startswith("~")]
+    return found
+
+
+def plain(words):
+    """Return text that Markdown and JupyterLab take as it stands."""
+    for sign, code in {"&": "&amp;", "<": "&lt;", "|": "&#124;", "$": "&#36;", "~": "&#126;", "*": "&#42;"}.items():
+        words = words.replace(sign, code)
+    return words
+
+
+def place(lesson):
+    """Return a link to a lesson that exists; one that does not is planned."""
+    words = lesson.replace("_", " ")
+    return f"[{words}]({lesson}.ipynb)" if lesson in FILES else f"{words} (planned)"
+
+
+def covered(page):
+    """Return the table of rows of the coverage list whose answer is this page."""
+    lines = [f"| {id} | {row['item']} |" for id, row in ROWS.items() if row["lesson"] == page]
+    return "\n".join(["| row | matter |", "|---|---|", *lines])
+
+
+def sources(keys):
+    """Return the table of citations, each with an anchor."""
+    lines = [f'| <a id="source-{key.lower()}"></a>{key} | {plain(keys[key])} |' for key in sorted(keys, key=str.lower)]
+    return "\n".join(["| key | source |", "|---|---|", *lines])
+
+
+def keyed(row):
+    """Return links to the sources of a row."""
+    shown = {"memory": "from memory, not confirmed"}
+    return ", ".join(f"[{shown.get(key, key)}](#source-{key.lower()})" for key in cited(row)) if row["source"] else ""
+
+
+def glossary():
+    """Return the glossary: an index by letter, then the terms by group."""
+    letters: dict[str, list[str]] = {}
+    for name, id in sorted(((n, r["id"]) for r in words() for n in r["all"]), key=lambda pair: pair[0].lower()):
+        letter = name.lstrip("$.").upper()[0]
+        letters.setdefault(letter if letter.isalpha() else "0-9", []).append(f"[{plain(name)}](#{id})")
+    index = [f"**{letter}** {' · '.join(links)}" for letter, links in letters.items()]
+    parts, groups = [], dict.fromkeys(row["group"] for row in words())
+    for group in groups:
+        lines = [f"## {group}\n"]  # a list: the top of a link's goal stands at the top, which a cell of a table may not
+        for row in (row for row in words() if row["group"] == group):
+            lesson = place(row["lesson"]) if row["lesson"] else "none of its own"
+            source = f" Source: {keyed(row)}." if row["source"] else ""
+            meaning = plain(row["definition"].rstrip("."))
+            lines.append(f'- <a id="{row["id"]}"></a>**{plain(row["term"])}**: {meaning}. Lesson: {lesson}.{source}')
+        parts.append("\n".join(lines))
+    known = {key: words for row in words() if row["source"] for key, words in cited(row).items()}
+    top = (f"# Glossary\n\n{len(words())} terms in {len(groups)} groups. In a lesson the first use of a term is a link "
+           "to this page. The index has every name of a term; French ones have their place in it. "
+           "[Errata](errata.md) has common statements with a test of each. [List of lessons](index.ipynb)")  # fmt: skip
+    end = f"## Sources\n\n{sources(known)}\n\n## Matter of the course that this page covers\n\n{covered('glossary')}"
+    return "\n\n".join([top, "## Index", *index, *parts, end]) + "\n"
+
+
+def errata():
+    """Return the errata page: each row with statement, test, truth, and who teaches it."""
+    parts = []
+    for group, title in GROUPS.items():
+        parts.append(f"## {title}")
+        for row in (row for row in rows().values() if row["group"] == group):
+            taught = "; ".join(map(place, row["lessons"].split())) or "this page alone"
+            said = f"{row['kind'].capitalize()}; said in {', '.join(row['said'])}. Lesson: {taught}"
+            parts.append(
+                f'### <a id="{row["id"].lower()}"></a>{row["id"]}: {plain(row["statement"])}\n\n- **Test.** '
+                f"{plain(row['test'])}\n- **Truth.** {plain(row['truth'])}\n- {said}. Source: {keyed(row)}."
+            )
+    listed = "\n".join(f"- **{letter}** {words}" for letter, words in TEXTS.items())
+    links = " · ".join(f'[{id}](#{id.lower()} "{plain(row["statement"])}")' for id, row in rows().items())
+    top = (f"# Common statements, tested\n\n{len(rows())} statements about fabrics, from five texts that this course "
+           "began with: what is said, how to test it, and what holds. Each text is worth reading; most rows need a "
+           'condition, and few are wrong as they stand. In a notebook `fl.errata("E27")` shows a row. '
+           "[Glossary](glossary.md) · [List of lessons](index.ipynb)")  # fmt: skip
+    known = {key: words for row in rows().values() for key, words in cited(row).items()}
+    end = f"## Sources\n\n{sources(known)}\n\n## Matter of the course that this page covers\n\n{covered('errata')}"
+    return "\n\n".join([top, f"## The five texts\n\n{listed}", f"## All rows\n\n{links}", *parts, end]) + "\n"
+
+
+def treated(lesson, nb):
+    """Return the rows that a lesson treats: a cell covers their matter, or a question of it rests on them."""
+    covers = {id for cell in nb["cells"] for id in cell["metadata"].get("covers", [])}
+    asked = {row["erratum"] for row in table("questions") if row["lesson"] == lesson}
+    return [row for id, row in rows().items()
+            if id in asked or (lesson in row["lessons"].split() and covers & set(row["coverage"].split()))]  # fmt: skip
+
+
+@cache
+def finder():
+    """Return what finds a name, or what holds none, and the row of each name."""
+    row_of = {name: row for row in words() for name in row["link"]}
+    forms = []
+    for name in sorted(row_of, key=len, reverse=True):  # NVLink SHARP before NVLink
+        # A name in small letters may begin a sentence; any may stand in the plural.
+        begin = f"[{name[0]}{name[0].upper()}]" if name == name.lower() else re.escape(name[0])
+        forms.append(begin + re.escape(name[1:]) + ("s?" if name[-1].isalpha() else ""))
+    return re.compile(rf"{SKIP}|(?<![\w/.-])(?P<name>{'|'.join(forms)})(?![\w/-])", re.MULTILINE), row_of
+
+
+def link_words(sources):
+    """Return Markdown sources with a link at the first use of each term."""
+    form, row_of = finder()
+    seen = set()
+
+    def link(match):
+        used = match["name"] or ""
+        ways = (used, used[:-1], used[:1].lower() + used[1:], used[:1].lower() + used[1:-1])
+        row = next((row_of[way] for way in ways if way in row_of), None)
+        if row is None or row["id"] in seen:
+            return match[0]
+        seen.add(row["id"])
+        title = row["definition"].replace('"', "'").replace("$", "USD ")
+        return f'[{used}](glossary.md#{row["id"]} "{title}")'
+
+    return [form.sub(link, source) for source in sources]
+
+
+def linked(lesson):
+    """Return a lesson with the links of today; what else it holds stays as it is."""
+    nb = json.loads((ROOT / "notebooks" / f"{lesson}.ipynb").read_text(encoding="utf-8"))
+    prose = [cell for cell in nb["cells"][1:] if cell["cell_type"] == "markdown"]  # the first shows the header
+    bare = [LINE.sub("", OURS.sub(r"\1", "".join(cell["source"]))) for cell in prose]
+    made = link_words(bare)
+    if shown := treated(lesson, nb):
+        links = ", ".join(f'[{row["id"]}](errata.md#{row["id"].lower()} "{row["statement"]}")' for row in shown)
+        made[-1] += f"\n\nCommon statements that this lesson tests, with the truth about each: {links}."
+    for cell, source in zip(prose, made, strict=True):
+        cell["source"] = source.splitlines(keepends=True)
+    return json.dumps(nb, indent=1) + "\n"

@@ -1,0 +1,176 @@
+"""The glossary, the errata page and the links of lessons to both.
+
+That all are up to date is held in test_checks_progress, with the list of lessons.
+"""
+
+import itertools
+import json
+import re
+from collections import Counter
+
+import lesson_pages as pages
+import pytest
+from lesson_gates import ROWS, prose
+from lesson_runs import FILES, ROOT
+from test_coverage import from_pages
+
+import fabriclab as fl
+from fabriclab.catalog import cite
+from fabriclab.checks.questions import questions
+from fabriclab.checks.statements import rows
+from fabriclab.texts import text
+
+BOOKS = ROOT / "notebooks"
+PAGES = {"glossary": pages.glossary, "errata": pages.errata}
+LINK = re.compile(r'\[[^\]]*\]\(([^)\s#]*)(?:#([^)\s]*))?(?:\s"[^"]*")?\)')
+
+
+def anchors(source):
+    return re.findall(r'<a id="([^"]*)">', source)
+
+
+def prose_of(path):
+    nb = json.loads(path.read_text(encoding="utf-8"))
+    return ["".join(cell["source"]) for cell in nb["cells"] if cell["cell_type"] == "markdown"]
+
+
+# The tables
+
+
+def test_each_term_has_one_id_one_meaning_and_names_of_its_own():
+    words = pages.words()
+    assert len(words) == 274 and {row["definition"] for row in words}.isdisjoint({""})
+    assert all(re.fullmatch(r"[a-z0-9-]+", row["id"]) for row in words)
+    names = Counter(name for row in words for name in row["all"])
+    ids = Counter(row["id"] for row in words)
+    assert [key for counted in (names, ids) for key, n in counted.items() if n > 1] == []
+    assert all(text(f"lesson.{row['lesson']}") for row in words if row["lesson"])
+    assert all(cite(key) for row in words for key in row["source"].split("+") if key and key != "derived")
+
+
+def test_french_headings_lead_to_their_entry():
+    page = pages.glossary()
+    for name in ("matériel", "exemple", "termes liés", "glossaire"):
+        assert re.search(rf"\[{name}\]\(#materiel\)", page)
+    assert 'id="materiel"' in page
+
+
+def test_every_statement_is_numbered_sourced_and_placed():
+    assert list(rows()) == [f"E{n:02}" for n in range(1, 75)]
+    for row in rows().values():
+        assert row["statement"] and row["test"] and row["truth"] and row["group"] in pages.GROUPS, row["id"]
+        assert set(row["said"]) <= set(pages.TEXTS) and pages.cited(row)
+        assert all(text(f"lesson.{lesson}") for lesson in row["lessons"].split())
+        assert ("memory" in row["source"]) >= ("not confirmed" in row["truth"]) or row["id"] == "E63"
+        for id in set(row["coverage"].split()) & ROWS.keys():  # the list and the table name the same lesson
+            lesson = ROWS[id]["lesson"]
+            assert lesson in (*row["lessons"].split(), "glossary", "errata") or row["id"] == "E69"
+    assert {row["erratum"] for row in pages.table("questions")} - {""} <= rows().keys()
+
+
+# The pages
+
+
+@pytest.mark.parametrize(
+    "path", [*(BOOKS / f"{name}.md" for name in PAGES), *FILES.values()], ids=lambda path: path.stem
+)
+def test_no_link_between_lessons_and_pages_is_dead(path):
+    source = path.read_text(encoding="utf-8") if path.suffix == ".md" else "\n".join(prose_of(path))
+    for file, anchor in LINK.findall(source):
+        if "://" in file:
+            continue
+        goal = path if not file else (BOOKS / file).resolve()
+        assert goal.exists(), (file, anchor)
+        if anchor and goal.suffix == ".md" and goal.parent == BOOKS:
+            assert anchor in anchors(goal.read_text(encoding="utf-8")), (file, anchor)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_anchors_are_unique_and_headings_in_order(page):
+    source = PAGES[page]()
+    assert [a for a, n in Counter(anchors(source)).items() if n > 1] == []
+    levels = [len(marks) for marks in re.findall(r"^(#+) ", source, re.MULTILINE)]
+    assert levels[0] == 1 and levels.count(1) == 1 and all(b <= a + 1 for a, b in itertools.pairwise(levels))
+    letters = re.findall(r"^\*\*(\S+)\*\* \[", source, re.MULTILINE)
+    assert letters == sorted(letters) and len(letters) >= 24 * (page == "glossary")
+
+
+def test_a_lesson_that_does_not_exist_is_planned_and_needs_no_edit_when_it_comes(monkeypatch):
+    lesson = next(row["lesson"] for row in pages.words() if row["lesson"] and row["lesson"] not in FILES)
+    words = lesson.replace("_", " ")
+    for make in PAGES.values():
+        assert f"{words} (planned)" in make() and f"({lesson}.ipynb)" not in make()
+    monkeypatch.setitem(FILES, lesson, BOOKS / f"{lesson}.ipynb")
+    for make in PAGES.values():
+        assert f"[{words}]({lesson}.ipynb)" in make() and f"{words} (planned)" not in make()
+
+
+def test_the_pages_cover_their_rows_and_only_the_errata_page_names_authors():
+    for page, make in PAGES.items():
+        mine = {id for id, row in ROWS.items() if row["lesson"] == page}
+        assert mine and mine <= from_pages([make()])
+        for id in mine if page == "errata" else ():
+            assert any(id in row["coverage"].split() for row in rows().values())
+    names = re.compile("AI Infrastructure Lab|AI Training Networks|Deterministic Data")
+    assert names.search(pages.errata())
+    shown = (repr(fl.errata(id)) for id in rows())
+    for source in (pages.glossary(), *shown, *("\n".join(prose_of(path)) for path in FILES.values())):
+        assert not names.search(source)
+
+
+# The links in lessons
+
+
+def test_a_term_is_linked_once_where_prose_first_uses_it():
+    first, second = pages.link_words(["# The NIC\n\n`NIC` and [NIC](x.md): NICs, a NIC", "Radix and NIC; $radix$"])
+    assert re.findall(r"\[(\w+)\]\(glossary\.md#(\S*) ", first + second) == [("NICs", "hca"), ("Radix", "radix")]
+    assert first.startswith("# The NIC\n\n`NIC` and [NIC](x.md): [NICs]") and second.endswith("and NIC; $radix$")
+
+
+@pytest.mark.parametrize("words", ["NVLink SHARP", "GPUDirect RDMA"])
+def test_the_longest_name_wins(words):
+    (made,) = pages.link_words([f"Here is {words}."])
+    assert made.startswith(f"Here is [{words}](glossary.md#{words.lower().replace(' ', '-')} ")
+
+
+def test_a_title_with_brackets_is_no_prose():
+    assert prose('a [b](glossary.md#b "c (d) e") f') == "a b f"
+
+
+@pytest.mark.parametrize("name", [name for name in FILES if name not in pages.HELD_BACK])
+def test_a_lesson_is_what_it_was_but_for_its_links(name):
+    """Links away, the made lesson and the committed one have the same words; what is made again stays."""
+    made = json.loads(pages.linked(name))
+    bare = ["".join(cell["source"]) for cell in made["cells"]]
+    assert any("glossary.md#" in source for source in bare)
+    headings = re.findall(r"^#.*$", "\n".join(bare), re.MULTILINE)
+    assert not any("glossary.md" in source for source in (bare[0], *headings))
+    used = re.findall(r"\(glossary\.md#(\S*) ", "\n".join(bare))
+    assert len(used) == len(set(used))
+    named = re.findall(r'\[(E\d\d)\]\(errata\.md#e\d\d "([^"]*)"\)', "\n".join(bare))
+    assert dict(named) == {row["id"]: row["statement"] for row in pages.treated(name, made)}
+
+
+def test_every_question_on_a_statement_stands_in_a_lesson_that_names_it():
+    for row in (row for row in pages.table("questions") if row["erratum"]):
+        assert row["lesson"] in {q.lesson for q in questions().values()}
+        if row["lesson"] in FILES and row["lesson"] not in pages.HELD_BACK:
+            assert f"(errata.md#{row['erratum'].lower()} " in "\n".join(prose_of(FILES[row["lesson"]])), row["id"]
+
+
+# What a lesson shows
+
+
+@pytest.mark.parametrize("id", ["E27", "e27"])
+def test_a_lesson_and_the_page_say_the_same(id):
+    shown, row = fl.errata(id), rows()["E27"]
+    part = pages.errata().split('<a id="e27">')[1].split("\n### ")[0]
+    for way in (repr(shown), shown.markdown()):
+        assert all(row[key] in way and row[key] in part for key in ("statement", "test", "truth"))
+    assert "NVIDIA/nccl" in repr(shown) and "E27" in repr(shown)
+
+
+@pytest.mark.parametrize("id", ["E99", "", None, 27])
+def test_a_row_that_is_not_there_is_refused_with_the_nearest(id):
+    with pytest.raises(ValueError, match="the table of statements has no"):
+        fl.errata(id)
