@@ -14,7 +14,6 @@ from fabriclab.views.sweeps import curve, sweep_scene
 
 _SWITCHES = {"piezo": "ocs-piezo", "3D MEMS": "ocs-mems", "thermo-optic": "ocs-thermo-optic",
              "silicon MEMS": "ocs-silicon-mems", "tunable laser": "ocs-wavelength"}  # fmt: skip
-_NEEDED = 8  # bits, for a model in 8-bit integers
 _ROWS = 32  # of all random matrices of a picture together
 
 
@@ -30,16 +29,16 @@ def mzi_mesh(size: int = 16, bits: int = 8, noise: float = 10.0) -> Live:
     """
 
     def scene(size: int, bits: int, noise: float) -> Scene:
-        at, rng = np.append(np.geomspace(0.1, 100, 6), noise), np.random.default_rng(0)
-        given = rng.standard_normal((_ROWS // size, 2, size, size))
-        exact, off = np.array([a @ x for a, x in given]), []
+        at, off = np.append(np.geomspace(0.1, 100, 6), noise), list[float]()
+        a, x = np.random.default_rng(0).standard_normal((2, _ROWS // size, size, size))
         for sigma in at:
             # The same noise for all, scaled: a smooth curve.
             noisy = partial(photonic.disturb, sigma=sigma / 1e3, bits=bits, rng=np.random.default_rng(1))
-            off.append(2.0 ** -photonic.effective_bits(exact, [photonic.product(a, x, noisy) for a, x in given]))
+            made = [photonic.product(*both, noisy) for both in zip(a, x, strict=True)]
+            off.append(2.0 ** -photonic.effective_bits(a @ x, made))
         figures = {"size": size, "bits": bits, "noise": noise, "trusted": -np.log2(off[-1]), "best": -np.log2(off[0])}
         said = text("live.mzi_mesh.said", cells=size * (size - 1), **figures)
-        return curve("live.mzi_mesh", "noise", "off", at, (off, np.full(at.size, 2.0**-_NEEDED)), said)
+        return curve("live.mzi_mesh", "noise", "off", at, (off, np.full(at.size, 2.0**-8)), said)
 
     noises = Slider(0.1, 100, unit="mrad", log=True)
     return live_view("mzi_mesh", locals(), scene, {"size": Choice((4, 8, 16)), "bits": Slider(4, 16), "noise": noises})
