@@ -117,3 +117,14 @@ def test_the_level_inside_decides_and_a_new_generation_brings_less_than_twice():
     assert now / added(2 * five) == pytest.approx(1 / (1 - share / 2), rel=1e-3)  # the formula of 81-linear
     assert find("81-linear").key({"s": "75 %"}) == 1.6
     assert now / added(six) < now / added(2 * five) < 2
+
+
+def test_the_pool_of_the_lesson_leaves_room_for_43_more_below_44_bits():
+    cell = next("".join(c["source"]) for c in LESSON["cells"] if c["id"] == "81-pool")
+    pool = {"h100": 12, "mi300x": 8, "gaudi3": 8, "fpga": 4}
+    assert str(pool).replace("'", '"') in cell and "A Vega 10 reaches 43 more MI300X" in PROSE
+    size = {k: 64e9 if k == "fpga" else catalog.value("accelerators", k, "hbm_capacity") for k in pool}
+    bar = {k: 2 ** int(np.ceil(np.log2(s))) for k, s in size.items()}
+    left = 2**44 - catalog.value("emerging", "pool", "window_base") - sum(n * bar[k] for k, n in pool.items())
+    assert left // bar["mi300x"] == 43 and catalog.emerging["pool"]["address_bits_vega"].value == 44
+    assert pool["h100"] - 1 == 11 and catalog.emerging["pool"]["peers_cuda"].value == 8

@@ -55,7 +55,7 @@ def circuit(kind: str = "3D MEMS", left: int = 50) -> Live:
         Which part of the rate of a port packets get beside other traffic, 10..100 [%]; a circuit has all of it.
     """
     rate = catalog.value("nics", "cx7", "throughput")
-    sizes, wait = 4.0 ** np.arange(3, 18), 3 * catalog.value("switches", "th5", "latency")  # leaf, spine, leaf
+    sizes, wait = np.geomspace(64, 2**34, 15), 3 * catalog.value("switches", "th5", "latency")  # leaf, spine, leaf
 
     def scene(kind: str, left: int) -> Scene:
         setup, slow = catalog.value("emerging", _SWITCHES[kind], "setup"), rate * left / 100
