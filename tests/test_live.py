@@ -115,11 +115,21 @@ VIEWS = {
     "beam": lambda: live.beam(10, 256, "a person"),
     "aim": lambda: live.beam(10, 361, "3 degrees off", over="elements"),
     "hybrid": lambda: live.hybrid("all", "all", 8),
+    "mzi mesh": lambda: live.mzi_mesh(8, 10, 2.0),
+    "circuit": lambda: live.circuit("thermo-optic", 20),
     "ruler": lambda: live.ruler({"copy": "10 GB/s"}, {"NVLink 4": "450 GB/s"}),
     "latency": lambda: live.latency(switches=3),
     "tiers": lambda: live.tiers(cache="CXL"),
 }
-CURVES = {"slots", "scale", "drift", "distance [m]", "elements", "servers per rack"}  # what curves with a point follow
+CURVES = {
+    "slots",
+    "scale",
+    "drift",
+    "noise [mrad]",
+    "distance [m]",
+    "elements",
+    "servers per rack",
+}  # what curves with a point follow
 MEASURED = {"here": kept("measured", samples=[[1e-3, 1e-3, 2e-3], [2e-3, 2e-3, 3e-3]]), "there": kept("published")}
 LINKS = {"NVLink 4": "450 GB/s"}
 # Further views whose line of code must give them again.

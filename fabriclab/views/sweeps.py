@@ -25,11 +25,12 @@ _LEFT, _RIGHT, _TOP, _ROW = 70.0, 500.0, 24.0, 17.0  # [px]
 X = {"size": ("size [B]", units.format_size), "ranks": ("ranks", lambda v: f"{v:,.0f} ranks"),
      "slots": ("slots", lambda v: f"{v:,.0f}"), "scale": ("scale", lambda v: f"2^{np.log2(v):.0f}"),
      "kelvin": ("change [K]", lambda v: f"{v:.0f} K"), "distance": ("distance [m]", lambda v: f"{v:.3g} m"),
-     "elements": ("elements", "{:,.0f}".format), "servers": ("servers per rack", "{:.0f}".format)}  # fmt: skip
+     "elements": ("elements", "{:,.0f}".format), "servers": ("servers per rack", "{:.0f}".format),
+     "noise": ("noise [mrad]", "{:.2g}".format)}  # fmt: skip
 Y = {"time": ("s", units.format_time, "time"), "busbw": ("B/s", units.format_rate, "rate"),
-     "rate": ("B/s", units.format_rate, "rate"), "error": ("", lambda v: f"{v:.2g}", ""),
-     "drift": ("", lambda v: f"{v:.2g}", ""), "carried": ("Gb/s", lambda v: f"{v:.3g} Gb/s", ""),
-     "power": ("kW", lambda v: f"{v:.3g} kW", "")}  # fmt: skip
+     "rate": ("B/s", units.format_rate, "rate"), "carried": ("Gb/s", lambda v: f"{v:.3g} Gb/s", ""),
+     "power": ("kW", lambda v: f"{v:.3g} kW", ""),
+     **dict.fromkeys(("error", "drift", "off"), ("", "{:.2g}".format, ""))}  # fmt: skip
 
 
 class Series(NamedTuple):
@@ -129,7 +130,7 @@ def _drawn(series: Sequence[Series], x: str, y: str, said: str, cross: bool = Fa
     alt = "; ".join([f"{words[0][:1].upper()}{words[0][1:]}", *words[1:]])
     points = np.concatenate([s.points for s in series], axis=1)
     whose = np.repeat([s.label for s in series], [s.points.shape[1] for s in series])
-    across = points[0] if x in ("size", "distance") else points[0].astype(np.int64)
+    across = points[0] if x in ("size", "distance", "noise") else points[0].astype(np.int64)
     names = [f"{name} [{Y[y][0]}]".removesuffix(" []") for name in (y, "low", "high")]
     table = Table({"series": whose, X[x][0]: across, **dict(zip(names, points[1:], strict=True))})
     return Scene(said or f"{words[0]}.", table, layers, bottom + 42, alt)

@@ -5,7 +5,7 @@ Each takes values of the library and plain functions from control values to such
 its table and the line of code that sets it stand in its place.
 """
 
-from fabriclab.views.live.links import beam, drift, hybrid, medium, wavelengths
+from fabriclab.views.live.links import beam, circuit, drift, hybrid, medium, mzi_mesh, wavelengths
 from fabriclab.views.live.networks import cut, explorer, failures, mix, twist
 from fabriclab.views.live.rdma import chunks, copies, queue_pair, request, savings
 from fabriclab.views.live.runs import fabric, race, ruler, sweep, timeline, traffic
@@ -18,9 +18,9 @@ from fabriclab.views.live.widget import Choice, Live, Slider, table
 from fabriclab.views.scene import Layer, Scene
 
 __all__ = [
-    "Choice", "Layer", "Live", "Scene", "Slider", "beam", "bubble", "chunks", "copies", "cut", "drift", "explorer",
-    "fabric", "failures", "gigaio", "hybrid", "latency", "medium", "mix", "overlap", "packets", "paths", "pays",
-    "placement", "pool", "quantisation", "queue_pair", "race", "request", "roulette", "ruler", "savings", "server",
-    "staleness", "stepper", "straggler", "sweep", "table", "tenants", "tiers", "timeline", "traffic", "twist",
-    "wavelengths", "wirings",
+    "Choice", "Layer", "Live", "Scene", "Slider", "beam", "bubble", "chunks", "circuit", "copies", "cut", "drift",
+    "explorer", "fabric", "failures", "gigaio", "hybrid", "latency", "medium", "mix", "mzi_mesh", "overlap", "packets",
+    "paths", "pays", "placement", "pool", "quantisation", "queue_pair", "race", "request", "roulette", "ruler",
+    "savings", "server", "staleness", "stepper", "straggler", "sweep", "table", "tenants", "tiers", "timeline",
+    "traffic", "twist", "wavelengths", "wirings",
 ]  # fmt: skip

@@ -1,20 +1,26 @@
-"""Live views of links: media of a cable and of a hall, wavelengths of a fibre, rings that drift, beams that miss."""
+"""Live views of links: media, wavelengths, rings that drift, beams that miss, light that multiplies, circuits."""
+
+from functools import partial
 
 import numpy as np
 
 from fabriclab import catalog, topologies, units
+from fabriclab.core import Result
 from fabriclab.economics.floor import floor_plan, of_kind
-from fabriclab.physics import coding, media, optical, wireless
+from fabriclab.physics import coding, media, optical, photonic, switching, wireless
 from fabriclab.texts import text
 from fabriclab.views.live.widget import Choice, Live, Slider, Table, live_view
 from fabriclab.views.scene import COLOUR, Scene, boxes, lines, log_axis, shade, texts, texts_at, tick_layers
-from fabriclab.views.sweeps import curve
+from fabriclab.views.sweeps import curve, sweep_scene
 
 _FASTEST = "800 Gb/s"  # source: catalog links, InfiniBand XDR
 # Grid -> the fastest symbol rate that fits its spacing, as a signal is at least as wide as its symbol rate.
 # source: catalog links, symbol rates of InfiniBand HDR, NDR and XDR
 _GRIDS = {"C 50 GHz": "26.5625 GHz", "C 100 GHz": "53.125 GHz", "C 200 GHz": "106.25 GHz", "O 20 nm": "106.25 GHz"}
 _CODES = ("RS(544,514)", "256b/257b")
+_SWITCHES = {"piezo": "ocs-piezo", "3D MEMS": "ocs-mems", "thermo-optic": "ocs-thermo-optic",
+             "silicon MEMS": "ocs-silicon-mems", "tunable laser": "ocs-wavelength"}  # fmt: skip
+_ROWS = 32  # of all random matrices of a picture together
 # How a beam stands -> by how much the array points off [degrees].
 _WAYS, _RACKS = {"clear": 0.0, "a person": 0.0, "1 degree off": 1.0, "3 degrees off": 3.0}, (1, 2, 4, 8, 16)
 # What a tier allows -> media; no passive copper is long enough between switches.
@@ -156,3 +162,55 @@ def hybrid(hosts: str = "fibre", spine: str = "fibre", servers: int = 4) -> Live
 
     kinds = {"hosts": Choice(tuple(_ALLOWED)), "spine": Choice(("fibre", "all"))}
     return live_view("hybrid", locals(), scene, {**kinds, "servers": Choice(_RACKS)})
+
+
+def mzi_mesh(size: int = 16, bits: int = 8, noise: float = 10.0) -> Live:
+    """Show the error of a product of matrices by light, against the noise of the phases that hold the matrix.
+
+    Parameters
+    ----------
+    size, bits : int, int
+        Rows and columns of the matrix, 4, 8 or 16; bits with which each phase is set, 4..16.
+    noise : float
+        Of each phase [mrad], 0.1..100.
+    """
+
+    def scene(size: int, bits: int, noise: float) -> Scene:
+        at, off = np.append(np.geomspace(0.1, 100, 6), noise), list[float]()
+        a, x = np.random.default_rng(0).standard_normal((2, _ROWS // size, size, size))
+        for sigma in at:
+            # The same noise for all, scaled: a smooth curve.
+            noisy = partial(photonic.disturb, sigma=sigma / 1e3, bits=bits, rng=np.random.default_rng(1))
+            made = [photonic.product(*both, noisy) for both in zip(a, x, strict=True)]
+            off.append(2.0 ** -photonic.effective_bits(a @ x, made))
+        figures = {"size": size, "bits": bits, "noise": noise, "trusted": -np.log2(off[-1]), "best": -np.log2(off[0])}
+        said = text("live.mzi_mesh.said", cells=size * (size - 1), **figures)
+        return curve("live.mzi_mesh", "noise", "off", at, (off, np.full(at.size, 2.0**-8)), said)
+
+    noises = Slider(0.1, 100, unit="mrad", log=True)
+    return live_view("mzi_mesh", locals(), scene, {"size": Choice((4, 8, 16)), "bits": Slider(4, 16), "noise": noises})
+
+
+def circuit(kind: str = "3D MEMS", left: int = 50) -> Live:
+    """Show the time to send bytes over an optical circuit that is set up for them, and over packet switches.
+
+    Parameters
+    ----------
+    kind : str
+        Of optical switch: piezo, 3D MEMS, thermo-optic, silicon MEMS or tunable laser.
+    left : int
+        Which part of the rate of a port packets get beside other traffic, 10..100 [%]; a circuit has all of it.
+    """
+    rate = catalog.value("nics", "cx7", "throughput")
+    sizes, wait = np.geomspace(64, 2**34, 15), 3 * catalog.value("switches", "th5", "latency")  # leaf, spine, leaf
+
+    def scene(kind: str, left: int) -> Scene:
+        setup, slow = catalog.value("emerging", _SWITCHES[kind], "setup"), rate * left / 100
+        least, busy = switching.break_even(rate, setup, slow, wait), switching.bytes_for(0.9, setup, rate)
+        pays = "never" if least == np.inf else "always" if least == 0 else "from"
+        said = text("live.circuit.said", kind=kind, left=left, setup=setup, busy=busy)
+        times = {"circuit": setup + sizes / rate, "packets": wait + sizes / slow}
+        return sweep_scene({k: Result("send_recv", "predicted", sizes, t, 2) for k, t in times.items()},
+                           said=said + text(f"live.circuit.{pays}", least=least))  # fmt: skip
+
+    return live_view("circuit", locals(), scene, {"kind": Choice(tuple(_SWITCHES)), "left": Slider(10, 100, unit="%")})
