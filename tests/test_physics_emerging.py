@@ -373,13 +373,6 @@ def test_one_bit_is_not_enough():
     assert got == pytest.approx(2 / 3)  # no better than measuring the qubit and telling what was seen
 
 
-def test_superdense_coding_sends_two_bits():
-    assert abs(quantum.superdense(quantum.pair()) - np.eye(4)).max() < 1e-12
-    noisy = quantum.superdense(quantum.pair(0.85))
-    assert np.diag(noisy) == pytest.approx(0.85)
-    assert noisy.sum(axis=1) == pytest.approx(1)
-
-
 def test_repeaterless_bound():
     km = np.array([1, 10, 34, 50, 100, 200])
     want = [4.4737, 1.4381, 0.33812, 0.152, 0.0145, 0.00014428]  # computed for the targets of the course

@@ -55,16 +55,15 @@ def search(words: str) -> dict[str, Table]:
     KeyError
         If nothing is found; the text names near parts.
     """
-    asked, found, known = words.lower().split(), {}, set[str]()
+    asked, found = words.lower().split(), {}
     for name in tables():
         table = load_table(name)
-        known |= {*table, *table.aliases}
         also = {key: [a for a, k in table.aliases.items() if k == key] for key in table}
         told = [(s, f"{s.id} {s.name} {s.attribute} {s.note} {also[s.id]}".lower()) for s in table.specs]
         if hits := [s for s, text in told if asked and all(word in text for word in asked)]:
             found[name] = Table(name, hits)
     if not found:
-        raise KeyError(near(words, known, "the catalog"))
+        raise KeyError(near(words, {key for t in map(load_table, tables()) for key in (*t, *t.aliases)}, "the catalog"))
     return found
 
 

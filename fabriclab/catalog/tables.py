@@ -103,8 +103,8 @@ class Comparison:
 
     def rows(self) -> list[list[str]]:
         """Return the table with its head: each value with its evidence, the rates of links one way, in B/s."""
-        body = [[part.name, *(self._cell(part, a) for a in self.attributes)] for part in self.parts]
-        return [["part", *self.attributes], *body]
+        head = ["part", *self.attributes]
+        return [head, *([part.name, *(self._cell(part, a) for a in self.attributes)] for part in self.parts)]
 
     def _cell(self, part: Part, attribute: str) -> str:
         told = []

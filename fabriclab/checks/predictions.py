@@ -154,15 +154,8 @@ def _typed(number: float, unit: str | None) -> str:
     return f"{number:g}" if unit in (None, "1") else f"{number:g} {unit}"
 
 
-def reveal(
-    id: str,
-    truth: float | str | Result,
-    unit: str | None = None,
-    *,
-    model: float | None = None,
-    anyway: bool = False,
-    obtained: str = "computed",
-) -> Shown:
+def reveal(id: str, truth: float | str | Result, unit: str | None = None, *, model: float | None = None,
+           anyway: bool = False, obtained: str = "computed") -> Shown:  # fmt: skip
     """Compare a stored prediction with what came out, and keep both.
 
     Parameters

@@ -68,16 +68,8 @@ class Aggregator(Program):
     fabriclab.innetwork.expressions.Refused: stage 12, register 'sums': ...
     """
 
-    def __init__(
-        self,
-        workers: int,
-        slots: int = 512,
-        *,
-        lanes: int = 32,
-        jobs: int = 1,
-        rack: int | None = None,
-        published: bool = False,
-    ) -> None:
+    def __init__(self, workers: int, slots: int = 512, *, lanes: int = 32, jobs: int = 1, rack: int | None = None,
+                 published: bool = False) -> None:  # fmt: skip
         """Make the registers; the cells of the second version follow those of the first."""
         self.workers = units.count(workers, "workers", high=MOST_WORKERS)
         self.quota = units.count(slots, "slots") // units.count(jobs, "jobs", high=slots)

@@ -48,16 +48,8 @@ class Value:
         Of the table of constants that is looked up.
     """
 
-    def __init__(
-        self,
-        op: str,
-        args: tuple["Value", ...] = (),
-        ready: int = 0,
-        *,
-        gate: bool = False,
-        wide: bool = False,
-        entries: tuple[int, ...] = (),
-    ) -> None:
+    def __init__(self, op: str, args: tuple["Value", ...] = (), ready: int = 0, *, gate: bool = False,
+                 wide: bool = False, entries: tuple[int, ...] = ()) -> None:  # fmt: skip
         """Keep what the class describes."""
         self.op, self.args, self.ready, self.gate = op, args, ready, gate
         self.wide: bool = wide or any(a.wide for a in args)

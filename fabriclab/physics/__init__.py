@@ -10,6 +10,4 @@ Examples
 from fabriclab.physics import coding, electrical, media, memory, optical, photonic, quantum, switching, wireless
 from fabriclab.physics._facts import held
 
-__all__ = [
-    "coding", "electrical", "held", "media", "memory", "optical", "photonic", "quantum", "switching", "wireless",
-]  # fmt: skip
+__all__ = ["coding", "electrical", "held", "media", "memory", "optical", "photonic", "quantum", "switching", "wireless"]

@@ -106,15 +106,14 @@ def gain(code: str, ber: float = 1e-12) -> float:
     has one wrong bit in each of the fewest symbols that it takes. Within the published ranges 5 to 5.5 dB of
     RS(528,514) and 6 to 6.5 dB of RS(544,514) (Intel AN 846).
     """
-    from scipy.optimize import brentq
-    from scipy.special import ndtri
+    from scipy import optimize, special
 
     n, k = RS[units.choice(code, "code", RS)]
     each = ((n - k) // 2 + 1) / (n * _SYMBOL)  # wrong bits of a word that is not corrected
     if not 1e-18 <= ber <= 1e-6:
         raise ValueError(f"ber must be within 1e-18..1e-6, got {ber!r}; it is that after correction")
-    before = 10 ** brentq(lambda x: math.log10(each * float(word_error(10**x, code)) / ber), -6, -2)
-    return 20 * math.log10(ndtri(ber) / ndtri(before))
+    before = 10 ** optimize.brentq(lambda x: math.log10(each * float(word_error(10**x, code)) / ber), -6, -2)
+    return 20 * math.log10(special.ndtri(ber) / special.ndtri(before))
 
 
 def fec_latency(code: str, rate: units.Quantity) -> float:

@@ -96,11 +96,6 @@ def teleport(qubit: ArrayLike, state: ArrayLike, bits: int = 2) -> Matrix:
     return bob
 
 
-def superdense(state: ArrayLike) -> NDArray[np.float64]:
-    """Return (sent, read): how likely Bob reads which of four messages from one qubit and his half of a pair."""
-    return np.array([[(b.conj() @ channel(state, [p], "alice") @ b).real for b in BELL] for p in PAULI])
-
-
 def pair_rate(length: Number, chance: float, overhead: float, loss: float = 0.2, flights: int = 2) -> Number:
     """Return heralded pairs a second between two memories with a station in the middle.
 

@@ -94,8 +94,7 @@ def link(distance: Numbers, *, eirp: Numbers | None = None, gain: Numbers | None
     """
     hertz = None if bandwidth is None else si(bandwidth, "frequency", "bandwidth", 1e6)
     own = zip((eirp, gain, noise_figure, implementation, hertz), _DEFAULTS, strict=True)
-    told = [_w60(*row) if x is None else si(x, "count", row[0], -np.inf) for x, row in own]
-    sent, caught, worse, poor, width = told
+    sent, caught, worse, poor, width = (_w60(*r) if x is None else si(x, "count", r[0], -np.inf) for x, r in own)
     received = np.asarray(sent + caught - path_loss(distance) - si(lost, "count", "lost", -np.inf))
     snr = np.asarray(received - poor - worse - _NOISE - 10 * np.log10(width))
     return Link(received, snr, np.asarray(width / 8 * np.log2(1 + 10 ** (snr / 10))))

@@ -60,8 +60,8 @@ def comparison(value: Comparison, *, ax: Axes | None = None, finding: str | None
         raise ValueError(msg + 'try catalog.links.compare("NDR", "nvlink4")')
     columns = dict(zip(("signalled [B/s]", "encoded [B/s]", "achievable [B/s]"), rates.T, strict=True))
     quoted = [row[-1] for row in Comparison(value.parts, ("quoted",)).rows()[1:]]
-    scene = replace(ruler_scene(marks), table=Table({"what": names, **columns, "as quoted": quoted}))
-    return printed(replace(scene, caption=text("ruler.compared")), ax=ax, finding=finding)
+    table = Table({"what": names, **columns, "as quoted": quoted})
+    return printed(replace(ruler_scene(marks), table=table, caption=text("ruler.compared")), ax=ax, finding=finding)
 
 
 def ruler_scene(marks: Sequence[Mark], rate: float | None = None) -> Scene:

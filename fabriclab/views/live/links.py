@@ -20,7 +20,6 @@ _GRIDS = {"C 50 GHz": "26.5625 GHz", "C 100 GHz": "53.125 GHz", "C 200 GHz": "10
 _CODES = ("RS(544,514)", "256b/257b")
 _SWITCHES = {"piezo": "ocs-piezo", "3D MEMS": "ocs-mems", "thermo-optic": "ocs-thermo-optic",
              "silicon MEMS": "ocs-silicon-mems", "tunable laser": "ocs-wavelength"}  # fmt: skip
-_ROWS = 32  # of all random matrices of a picture together
 # How a beam stands -> by how much the array points off [degrees].
 _WAYS, _RACKS = {"clear": 0.0, "a person": 0.0, "1 degree off": 1.0, "3 degrees off": 3.0}, (1, 2, 4, 8, 16)
 # What a tier allows -> media; no passive copper is long enough between switches.
@@ -177,7 +176,7 @@ def mzi_mesh(size: int = 16, bits: int = 8, noise: float = 10.0) -> Live:
 
     def scene(size: int, bits: int, noise: float) -> Scene:
         at, off = np.append(np.geomspace(0.1, 100, 6), noise), list[float]()
-        a, x = np.random.default_rng(0).standard_normal((2, _ROWS // size, size, size))
+        a, x = np.random.default_rng(0).standard_normal((2, 32 // size, size, size))  # 32 rows in all
         for sigma in at:
             # The same noise for all, scaled: a smooth curve.
             noisy = partial(photonic.disturb, sigma=sigma / 1e3, bits=bits, rng=np.random.default_rng(1))
