@@ -783,6 +783,7 @@ def test_every_text_is_used_and_every_field_is_filled():
                    "kind.", "sweep.", "fabric.says_", "fabric.in_", "fabric.key_", "fabric.server", "fabric.box",
                    "live.roulette.", "live.cut.", "live.stepper.", "live.straggler.", "live.packets.", "live.pays.",
                     "live.pool.", "live.quantisation.", "live.beam.", "live.hybrid.", "live.latency.", "live.tiers.",
+                    "live.medium.", "live.drift.", "live.wavelengths.", "live.mzi_mesh.", "live.circuit.",
                     "grade.title.", "grade.trouble.",
                    "grade.kind.", "live.queue_pair.", "live.request.", "errata.source.",
                )  # fmt: skip

@@ -73,12 +73,13 @@ def wavelengths(count: int = 16, bits: int = 2, grid: str = "C 100 GHz") -> Live
         most, each = optical.channels(*grid.split(" ", 1)), coding.rates(1, _GRIDS[grid], bits, *_CODES).encoded
         full = np.minimum(most, count - most * np.arange(-(-count // most)))  # wavelengths of each fibre
         fibre, place = np.divmod(np.arange(full.size * most), most)
-        high, wide = min(24.0, 260 / full.size), 600 / most  # [px]
+        high, wide, one = min(24.0, 260 / full.size), 600 / most, text("live.wavelengths.fibre")  # [px], and its name
         on = np.where(place < full[fibre], shade(bits / 8), COLOUR["none"])  # brighter: more bits
         told = {"each": 8e-9 * each, "total": 8e-12 * count * each, "fibres": full.size, "grid": grid, "most": most}
-        slots = boxes(90 + wide * place, 10 + high * fibre, 0.8 * wide, 0.8 * high, colour=on, edge=COLOUR["grey"])
+        slots = boxes(90 + wide * place, 10 + high * fibre, 0.8 * wide, 0.8 * high, colour=on, edge=COLOUR["grey"],
+                      names=[f"{one} {f + 1}, {p + 1}" for f, p in np.ndindex(full.size, most)])  # fmt: skip
         table = Table({"fibre": np.arange(full.size) + 1, "wavelengths": full, "rate [B/s]": full * each})
-        ends = [(82, 10 + high * (i + 0.4), f"{text('live.wavelengths.fibre')} {i + 1}", 2) for i in {0, full.size - 1}]
+        ends = [(82, 10 + high * (i + 0.4), f"{one} {i + 1}", 2) for i in {0, full.size - 1}]
         said = text("live.wavelengths.said", count=count, **told)
         return Scene(said, table, {"slots": slots, "ends": texts_at(*ends)}, 20 + high * full.size, said)
 

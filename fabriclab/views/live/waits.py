@@ -41,7 +41,8 @@ def latency(way: str = "InfiniBand, RDMA", switches: int = 2, metres: float = 5.
         names = [text(f"live.latency.{k}") for k in ("stack", "nic", "switch", "code", "metre", "least", "most")]
         bars = [(lane, i, end - t, end) for lane, part in enumerate((low, high))
                 for i, (t, end) in enumerate(zip(part, np.cumsum(part), strict=True)) if t]  # fmt: skip
-        said = text("live.latency.said", way=way, n=switches, low=low.sum(), high=high.sum(), part=names[high.argmax()])
+        sums, most = {"low": low.sum(), "high": high.sum()}, names[high.argmax()]
+        said = text("live.latency.said", way=way, n=switches, metres=metres, part=most, **sums)
         sources = [" ".join(dict.fromkeys(f"{s.source} ({s.evidence})" for s in row)) for row in rows]
         table = Table({"part": names[:5], "least [s]": low, "most [s]": high, "source": sources})
         return stacked(bars, names[5:], names[:5], said, table)
