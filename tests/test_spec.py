@@ -50,6 +50,30 @@ def test_a_row_of_text_cells():
     assert Spec.from_row({**row, "value": "14-18"}).value == "14-18"
 
 
+@pytest.mark.parametrize(
+    ("value", "unit", "direction", "ends"),
+    [
+        ("14-18", "GB/s", "per_direction", (14e9, 18e9)), ("20-30", "dB", "n/a", (20, 30)),
+        ("100-200", "GB/s", "bidirectional_sum", (50e9, 100e9)), (1e-7, "s", "n/a", (1e-7, 1e-7)),
+        (-40.0, "dBm", "n/a", (-40, -40)),
+    ],
+)  # fmt: skip
+def test_ends_by_hand(value, unit, direction, ends):
+    assert spec(value, unit, direction=direction).ends == pytest.approx(ends, rel=1e-15)
+
+
+@pytest.mark.parametrize("value", ["full mesh", "14 to 18", "all-to-all"])
+def test_what_is_no_range_has_no_ends(value):
+    with pytest.raises(ValueError, match="must be a number or a range such as 14-18, got"):
+        spec(value, "text").ends  # noqa: B018
+
+
+@given(st.floats(1e-9, 1e9), st.sampled_from(["GB/s", "us", "ports", "dB"]))
+def test_law_the_ends_of_a_number_are_its_si_value(value, unit):
+    made = spec(value, unit)
+    assert made.ends == pytest.approx([made.si if unit != "dB" else value] * 2, rel=1e-12)
+
+
 @given(st.floats(-1e9, 1e9), st.sampled_from(sorted(units.UNITS)))
 def test_law_si_agrees_with_the_parser_at_the_door(value, unit):
     quantity, _ = units.UNITS[unit]

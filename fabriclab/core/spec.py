@@ -111,6 +111,18 @@ class Spec:
         return cls(value=value, **cells)
 
     @property
+    def ends(self) -> tuple[float, float]:
+        """Least and largest value of a range such as "14-18", alike for one number; in SI, or as quoted without it."""
+        told = self.value.split("-") if isinstance(self.value, str) else [self.value]
+        try:
+            numbers = [float(x) * (si_factor(self.unit) or 1.0) for x in told]
+        except ValueError:
+            msg = f"{self.id}.{self.attribute} must be a number or a range such as 14-18, got {self.value!r:.60}"
+            raise ValueError(f"{msg}; read it as text") from None
+        ways = 2 if self.direction.endswith("bidirectional_sum") else 1
+        return min(numbers) / ways, max(numbers) / ways
+
+    @property
     def evidence(self) -> str:
         """Kind, and "not confirmed" where the value, or a part of it, stands from memory."""
         weak = self.confidence == "C" or "memory" in self.source.split("+")
