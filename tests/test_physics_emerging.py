@@ -420,3 +420,15 @@ def test_every_announcement_has_a_date_and_a_status():
     for name, part in parts.items():
         assert str(part["since"].value)[:2] == "20", name
         assert part["status"].source == part["since"].source, name
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda: memory.throughput(10, 0), "latency"), (lambda: memory.throughput(-1, 1e-7), "lines"),
+        (lambda: memory.loaded(10, 1e-7, 0), "peak"), (lambda: memory.loaded(np.nan, 1e-7, 1e9), "lines"),
+    ],
+)  # fmt: skip
+def test_loads_that_cannot_be_are_refused(call, name):
+    with pytest.raises(ValueError, match=f"{name} must be finite"):
+        call()

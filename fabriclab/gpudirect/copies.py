@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabriclab import catalog, routing, units
-from fabriclab.core import Fabric, Flows, si_factor
+from fabriclab.catalog.tables import load_table
+from fabriclab.core import Fabric, Flows
 from fabriclab.topologies.servers import _SERVERS
 
 _MAKERS = {"upi-bdw": "intel", "upi-spr": "intel", "amd-if": "amd", "grace-grace": "arm"}
@@ -21,9 +22,7 @@ _KINDS = ("write", "read")
 
 def fact(part: str, attribute: str, table: str = "memory_path", **where: str) -> float:
     """Return a fact as an SI number; of a range such as "105-150" the middle."""
-    spec = getattr(catalog, table)[part].spec(attribute, **where)
-    ends = [float(x) for x in str(spec.value).split("-")]
-    return sum(ends) / len(ends) * (si_factor(spec.unit) or 1.0)
+    return sum(load_table(table)[part].spec(attribute, **where).ends) / 2
 
 
 def pcie_part(kind: str = "write", *, size: units.Quantity | None = None, payload: int | None = None,

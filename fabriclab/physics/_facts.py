@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from fabriclab import units
 from fabriclab.catalog.tables import load_table, read_rows
-from fabriclab.core import si_factor
 
 Floats = NDArray[np.float64]
 Numbers = units.Quantity | Floats
@@ -21,9 +20,7 @@ Held = tuple[dict[str, str], float, float]
 
 def fact(part: str, attribute: str, table: str = "link_physics", **where: str) -> float:
     """Return a fact in SI, decibels as they are; of a range such as "14-18" the middle."""
-    spec = load_table(table)[part].spec(attribute, **where)
-    ends = [float(x) for x in str(spec.value).split("-")] if isinstance(spec.value, str) else [spec.value]
-    return sum(ends) / len(ends) * (si_factor(spec.unit) or 1.0) / (2 if "bidirectional" in spec.direction else 1)
+    return sum(load_table(table)[part].spec(attribute, **where).ends) / 2
 
 
 def si(value: Numbers, quantity: str, name: str, least: float = 0.0) -> Floats:

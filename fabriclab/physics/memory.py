@@ -34,6 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabriclab import catalog, units
+from fabriclab.physics._facts import si
 
 LINE = 64  # bytes of a cache line, by definition of the protocols
 Number = float | NDArray[np.float64]
@@ -76,12 +77,13 @@ def read_rate(flit: str = "flit68", link: str = "cxl2.0") -> float:
 
 def throughput(lines: Number, latency: Number, peak: Number = np.inf) -> Number:
     """Return the rate [B/s] of ``lines`` loads in flight, each ``latency`` [s], at most ``peak`` (Little's law)."""
-    return np.asarray(np.minimum(lines * LINE / latency, peak))
+    return np.asarray(np.minimum(si(lines, "count", "lines") * LINE / si(latency, "time", "latency", 1e-12), peak))
 
 
 def loaded(lines: Number, latency: Number, peak: Number) -> Number:
     """Return the latency [s] of a load among ``lines`` in flight: idle, or what ``peak`` [B/s] takes for them."""
-    return np.asarray(np.maximum(latency, lines * LINE / peak))
+    taken = si(lines, "count", "lines") * LINE / si(peak, "rate", "peak", 1.0)
+    return np.maximum(si(latency, "time", "latency", 1e-12), taken)
 
 
 def place(objects: Table, tiers: Table) -> tuple[dict[str, dict[str, float]], float]:

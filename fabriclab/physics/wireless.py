@@ -107,8 +107,8 @@ def blockage() -> float:
 
 def band_channels() -> int:
     """Return the whole channels of 802.11ad in the band from 57 to 71 GHz."""
-    low, high = (float(x) for x in str(catalog.wireless60["w60"].spec("band").value).split("-"))
-    return int((high - low) * 1e9 // fact("w60", "bandwidth", "wireless60"))
+    low, high = catalog.wireless60["w60"].spec("band").ends
+    return int((high - low) // fact("w60", "bandwidth", "wireless60"))
 
 
 def radios(rate: units.Quantity) -> int:

@@ -6,7 +6,6 @@ import numpy as np
 
 from fabriclab import catalog
 from fabriclab.catalog.tables import read_rows
-from fabriclab.core import si_factor
 from fabriclab.physics import memory
 from fabriclab.texts import text
 from fabriclab.views.live.rdma import stacked
@@ -36,7 +35,7 @@ def latency(way: str = "InfiniBand, RDMA", switches: int = 2, metres: float = 5.
         times = {stack: 1, "adapters": 1, net: switches, "coding": switches + 1, "cables": (switches + 1) * metres}
         rows = [[s for r in _FACTS if r["part"] == part for s in getattr(catalog, r["table"])[r["id"]].specs
                  if s.attribute == r["attribute"]] for part in times]  # fmt: skip
-        ends = [[float(x) * (si_factor(s.unit) or 0) for s in row for x in str(s.value).split("-")] for row in rows]
+        ends = [[x for s in row for x in s.ends] for row in rows]
         low, high = np.array([[min(e), max(e)] for e in ends]).T * list(times.values())
         names = [text(f"live.latency.{k}") for k in ("stack", "nic", "switch", "code", "metre", "least", "most")]
         bars = [(lane, i, end - t, end) for lane, part in enumerate((low, high))
