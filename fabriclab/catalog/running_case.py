@@ -192,7 +192,7 @@ class Case:
         t_dp, window : float or str, optional
             Time of the whole sum without latency, and of the pass that hides it; those of the case. [s]
         """
-        n = units.count(int(self.layers) if buckets is None else buckets, "buckets")
+        n = units.count(int(self.layers) if buckets is None else buckets, "buckets", 1, 10**6)
         total = units.time(self.t_dp if t_dp is None else t_dp, "t_dp")
         span = units.time(self.window if window is None else window, "window")
         cost = total / n + 2 * (self.dp - 1) * units.time(step_latency, "step_latency")

@@ -63,9 +63,9 @@ def choose(length: units.Quantity, rate: units.Quantity = _PORT, by: str = "powe
     """
     far, fast, whole = units.length(length, "length"), units.rate(rate, "rate"), units.rate(_MODULE)
     units.choice(by, "by", ("power", "price"))
-    if not media:
-        raise ValueError(f"media must name at least one of {', '.join(_MEDIA)}, got none")
     known = [_option(units.choice(m, "medium", _MEDIA), min(fast / whole, 1.0)) for m in texts(media, "media")]
+    if not known:
+        raise ValueError(f"media must name at least one of {', '.join(_MEDIA)}, got none")
     fits = [option for option in known if option.reach >= far]
     if fast > whole or not fits:
         best = min(fits, key=lambda o: o.power) if fits else max(known, key=lambda o: o.reach)
@@ -103,6 +103,8 @@ def hall(fabric: Fabric, by: str = "power", media: Sequence[str] = ("copper", "f
     >>> {medium: (cables, round(watts)) for medium, (cables, watts, _) in hall(case).items()}
     {'fibre': (2048, 35328)}
     """
+    if not isinstance(fabric, Fabric):
+        raise TypeError(f"fabric must be a Fabric, got {fabric!r:.80}; make one with topologies.build(...)")
     a, b = fabric.source[::2], fabric.target[::2]
     ports, most = np.maximum(fabric.ports[::2], 1), np.maximum(fabric.capacity[::2], fabric.capacity[1::2])
     end = ~fabric.transit | np.isin(fabric.kind, [i for i, kind in enumerate(fabric.kinds) if kind in ("nic", "host")])
@@ -112,7 +114,7 @@ def hall(fabric: Fabric, by: str = "power", media: Sequence[str] = ("copper", "f
     out: dict[str, tuple[int, float, float]] = {}
     cases, which = np.unique(every, axis=0, return_inverse=True)
     for (far, rate, single), n in zip(cases.tolist(), np.bincount(which, ports[live]).tolist(), strict=True):
-        link = choose(far, rate, by, [m for m in media if m != "active copper" or not single])
+        link = choose(far, rate, by, [m for m in texts(media, "media") if m != "active copper" or not single])
         own, light = rate / units.rate(_PORT), link.medium not in ("copper", "active copper")
         watts = link.power + light * single * (own * fact("sr4", "power_max", _M) - link.power / 2)
         dollars = link.price + light * single * (own * fact("400g", "price", _M) - link.price / 2)
