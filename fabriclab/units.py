@@ -106,15 +106,10 @@ def _unread(text: str, quantity: str, name: str, example: str) -> str:
     short = re.fullmatch(r"(?i:([kmgtp]i?)?(b(?:ps|/sec|it/sec))?)", unit)
     prefix = (short[1] or "").capitalize().replace("K", "k").replace("ki", "Ki") if short else ""
     if read and short and short[2] and quantity in _BARE:
-        return start + (
-            f'"{unit}" is read in two ways: write "{read[0]} {prefix}b/s" for bits per second '
-            f'or "{read[0]} {prefix}B/s" for bytes per second'
-        )
-    near = (
-        ([f"{prefix}{u}" for u in _BARE.get(quantity, ())] if short else [])
-        or [u for u in UNITS if u.lower() == unit.lower()]
-        or [u for word, u in _WORDS.items() if re.fullmatch(f"{word}s?", unit.lower())]
-    )
+        bits, octets = (f'"{read[0]} {prefix}{letter}/s"' for letter in "bB")
+        return f'{start}"{unit}" is read in two ways: write {bits} for bits per second or {octets} for bytes per second'
+    near = [f"{prefix}{u}" for u in _BARE.get(quantity, ()) if short] or [u for u in UNITS if u.lower() == unit.lower()]
+    near = near or [u for word, u in _WORDS.items() if re.fullmatch(f"{word}s?", unit.lower())]
     forms = [f'"{n} {u}"' for n in read for u in near]
     return start + (f"did you mean {' or '.join(forms)}?" if forms else f"write {example}")
 
@@ -176,20 +171,12 @@ def count(value: int, name: str, low: int = 1, high: int | None = None) -> int:
 
 def is_number(value: object) -> bool:
     """Tell whether ``value`` is one real number, and neither text nor True or False."""
-    return hasattr(value, "__float__") and not (
-        _is_flag(value) or getattr(value, "ndim", 0) or isinstance(value, complex)
-    )
+    other = _is_flag(value) or isinstance(value, complex) or getattr(value, "ndim", False)
+    return hasattr(value, "__float__") and not other
 
 
 def _is_flag(value: object) -> bool:
     return isinstance(value, bool) or getattr(value, "dtype", None) == "bool"
-
-
-def text(value: object, name: str, example: str) -> str:
-    """Return ``value`` if it is a text, or refuse it by name."""
-    if not isinstance(value, str):
-        raise TypeError(f"{name} must be a text such as {example!r}, got {value!r:.80}")
-    return value
 
 
 def flag(value: object, name: str) -> bool:

@@ -16,7 +16,6 @@ Examples
 import importlib
 from typing import Any
 
-from fabriclab import units
 from fabriclab.catalog.running_case import Case, case
 from fabriclab.catalog.tables import Comparison, Part, Table, data_rows, load_table, near
 from fabriclab.catalog.tables import table_names as tables
@@ -56,7 +55,7 @@ def search(words: str) -> dict[str, Table]:
     KeyError
         If nothing is found; the text names near parts.
     """
-    asked, found = units.text(words, "words", "retimer power").lower().split(), {}
+    asked, found = words.lower().split() if isinstance(words, str) else [], {}
     for name in tables():
         table = load_table(name)
         also = {key: [a for a, k in table.aliases.items() if k == key] for key in table}
@@ -78,7 +77,7 @@ def sources() -> dict[str, str]:
 def cite(source: str) -> str:
     """Return the citations of a source such as ``"MLE-acc+MLE-net"``, one after another."""
     known = sources()
-    if missing := [key for key in units.text(source, "source", "MLE-acc+MLE-net").split("+") if key not in known]:
+    if missing := [key for key in str(source).split("+") if key not in known]:
         raise KeyError(near(missing[0], known, "the table of sources"))
     return "; ".join(known[key] for key in source.split("+"))
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
@@ -76,10 +76,7 @@ class Part(ReadOnly[str, Spec]):
         msg = f"{self.label} has {len(rows)} rows of {attribute!r} with {where}; choose by name or source: {listed}"
         raise KeyError(msg)
 
-    def __missing__(self, attribute: str) -> NoReturn:
-        """Answer an attribute that is not there, or stands in several rows."""
-        self.spec(attribute)
-        raise KeyError(attribute)
+    __missing__ = spec  # an attribute that is not there, or stands in several rows
 
     def __repr__(self) -> str:
         """Show name and attributes."""

@@ -27,7 +27,9 @@ Examples
 (('M', 'I'), ('SnpInv', 'RspIHitSE'))
 """
 
+import math
 from collections.abc import Iterable, Mapping
+from statistics import NormalDist
 
 import numpy as np
 
@@ -36,7 +38,7 @@ from fabriclab.core import column
 from fabriclab.physics._facts import Floats, Numbers, one, si
 
 LINE = 64  # bytes of a cache line, by definition of the protocols
-Table = Mapping[str, tuple[units.Quantity, ...]]
+Table = Mapping[str, tuple[float, ...]]
 TIERS = {"HBM": "hbm", "DDR": "ddr", "remote socket": "ddr socket", "CXL": "ddr port port controller",
          "CXL switch": "ddr port port controller switch"}  # fmt: skip
 _RATES = {"HBM": ("accelerators", "h100", "hbm_bandwidth"), "DDR": ("emerging", "ddr-2", "bandwidth"),
@@ -52,8 +54,7 @@ def load(path: str) -> float:
         A name of `TIERS`, or parts with blanks between: ddr (of a core), hbm (of a GPU), socket, port, controller,
         retimer, switch.
     """
-    parts = TIERS.get(str(path), str(path)).split() or [""]
-    return sum(catalog.value("emerging", "cxl-path", part) for part in parts)
+    return sum(catalog.value("emerging", "cxl-path", x) for x in TIERS.get(str(path), str(path)).split() or [""])
 
 
 def tier(name: str) -> tuple[float, float]:
@@ -86,18 +87,13 @@ def loaded(lines: Numbers, latency: Numbers, peak: Numbers) -> Floats:
     return np.asarray(np.maximum(si(latency, "time", "latency", 1e-12), taken))
 
 
-def _rows(table: Table, name: str, least: Mapping[str, tuple[str, float]]) -> dict[str, list[float]]:
-    """Return a table in SI: in each row what ``least`` names, with its quantity and its least number."""
-    if not (
-        isinstance(table, Mapping) and all(isinstance(r, tuple | list) and len(r) == len(least) for r in table.values())
-    ):
-        raise TypeError(
-            f"{name} must be a mapping of names to tuples of {', '.join(least)}, got {table!r:.80}; write each of them"
-        )
-    return {
-        key: [one(v, kind, f"{what} of {key}", low) for v, (what, (kind, low)) in zip(row, least.items(), strict=True)]
-        for key, row in table.items()
-    }
+def _rows(table: Table, name: str, **least: float) -> Table:
+    """Return a table of finite numbers; ``least`` has the name and the least number of each column."""
+    told = f"{name}, a dict of name: ({', '.join(least)}),"
+    rows = si([*table.values()] if isinstance(table, Mapping) else [], "count", told)
+    if rows.shape[1:] != (len(least),) or (rows < [*least.values()]).any():
+        raise ValueError(f"{told} must be at least {[*least.values()]}, got {table!r:.80}; write SI numbers")
+    return dict(zip(table, map(tuple, rows.tolist()), strict=True))
 
 
 def place(objects: Table, tiers: Table) -> tuple[dict[str, dict[str, float]], float]:
@@ -118,10 +114,7 @@ def place(objects: Table, tiers: Table) -> tuple[dict[str, dict[str, float]], fl
     ValueError
         If an object finds no room in the tiers that are fast enough.
     """
-    own = _rows(
-        objects, "objects", {"size": ("size", 1.0), "bytes touched": ("size", 0.0), "least rate": ("rate", 0.0)}
-    )
-    has = _rows(tiers, "tiers", {"room": ("size", 0.0), "rate": ("rate", 1.0)})
+    own, has = _rows(objects, "objects", size=1, touched=0, rate=0), _rows(tiers, "tiers", room=0, rate=1)
     fast, room = sorted(has, key=lambda t: -has[t][1]), {t: has[t][0] for t in has}
     shares: dict[str, dict[str, float]] = {}
     choices = {name: [t for t in fast if has[t][1] >= own[name][2]] for name in own}
@@ -139,9 +132,6 @@ def bought(demand: Floats, pool: int = 1, spill: float = 0.01) -> float:
     """Return the memory bought [B] so that each pool of ``pool`` hosts spills in a share ``spill`` of the time.
 
     What is bought above the mean demand is stranded. Left out: slices, and the copy when a host gives memory back.
-    Of independent normal demand the margin of a pool grows with the root of its hosts only. From the stranding that
-    Pond saw (median 10 %, 95th percentile 25 %) pools of 16 then save 11 % of the memory; Pond saved 7 %, for what
-    cannot bear the latency stays out of the pool, and hosts peak together.
 
     Parameters
     ----------
@@ -152,6 +142,16 @@ def bought(demand: Floats, pool: int = 1, spill: float = 0.01) -> float:
     if wanted.ndim != 2 or not wanted.size or wanted.shape[1] % units.count(pool, "pool"):
         raise ValueError(f"demand must be (times, hosts) with hosts a multiple of pool = {pool}, got {wanted.shape}")
     return float(np.quantile(wanted.reshape(len(wanted), -1, pool).sum(axis=2), part, axis=0).sum())
+
+
+def bought_normal(mean: float, deviation: float, hosts: int, pool: int = 1, spill: float = 0.01) -> float:
+    """Return `bought` for independent normal demand: the margin of a pool grows with the root of its hosts only.
+
+    From the stranding that Pond saw (median 10 %, 95th percentile 25 %) pools of 16 save 11 % of the memory; Pond
+    saved 7 %, for what cannot bear the latency stays out of the pool, and hosts peak together.
+    """
+    margin = NormalDist().inv_cdf(1 - one(spill, "count", "spill", 1e-9, 0.999)) * one(deviation, "size", "deviation")
+    return units.count(hosts, "hosts") * (one(mean, "size", "mean") + margin / math.sqrt(units.count(pool, "pool")))
 
 
 def mesi(accesses: Iterable[tuple[str, str]]) -> list[tuple[tuple[str, str], tuple[str, ...]]]:
@@ -168,8 +168,9 @@ def mesi(accesses: Iterable[tuple[str, str]]) -> list[tuple[tuple[str, str], tup
     try:
         pairs = [(who, what) for who, what in accesses]
     except (TypeError, ValueError):
-        msg = f'accesses must be pairs such as ("host", "load"), got {accesses!r:.80}; write a list of them'
-        raise ValueError(msg) from None
+        raise ValueError(
+            f'accesses must be pairs: [("host", "load"), ...], got {accesses!r:.80}; write a list'
+        ) from None
     for who, what in pairs:
         store = units.choice(what, "access", ("load", "store")) == "store"
         other = "host" if units.choice(who, "agent", state) == "device" else "device"

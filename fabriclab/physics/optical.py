@@ -108,11 +108,10 @@ def drift(kelvin: Numbers, wavelength: units.Quantity = "1550 nm", spacing: unit
     (68.6, 0.86)
     """
     metres = one(wavelength, "length", "wavelength", 1e-9)
-    warmer = si(kelvin, "count", "kelvin", -np.inf)
+    warmer = si(kelvin, "count", "kelvin", -1e4, 1e4)
     moved = warmer * metres * fact("silicon", "thermo_optic") / fact("silicon", "group_index")
-    return np.asarray(
-        moved if spacing is None else moved * LIGHT / metres**2 / si(spacing, "frequency", "spacing", 1e6)
-    )
+    each = 1.0 if spacing is None else metres**2 * si(spacing, "frequency", "spacing", 1e6) / LIGHT
+    return np.asarray(moved / each)
 
 
 def heater(shift: Numbers) -> Floats:

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import units
-from fabriclab.physics._facts import numbers, one
+from fabriclab.physics._facts import numbers, one, si
 
 Complex = NDArray[np.complex128]
 Float = NDArray[np.float64]
@@ -83,7 +83,7 @@ def mesh(phases: Float, out: Float) -> Complex:
 def disturb(phases: Float, sigma: float, bits: int, rng: np.random.Generator) -> Float:
     """Return phases set with ``bits`` over 2 pi (48 is as good as exact) and normal noise of ``sigma`` [rad]."""
     step = 2 * np.pi / 2 ** units.count(bits, "bits", 1, 48)
-    exact, wide = numbers(phases, "phases"), one(sigma, "count", "sigma")
+    exact, wide = si(phases, "count", "phases", -1e9, 1e9), one(sigma, "count", "sigma")
     if not isinstance(rng, np.random.Generator):
         raise TypeError(f"rng must be a Generator, got {rng!r:.80}; write np.random.default_rng(1)")
     return np.asarray(np.round(exact / step) * step + wide * rng.standard_normal(exact.shape))

@@ -46,11 +46,10 @@ def pair(quality: float = 1.0) -> Matrix:
 
 def channel(state: ArrayLike, kraus: ArrayLike, who: str) -> Matrix:
     """Return the state after a local channel or unread measurement: ``kraus`` (k, 2, 2) acts on one qubit."""
-    ops, same, both = numbers(kraus, "kraus", -1, 2, 2), np.eye(2), numbers(state, "state", 4, 4)
-    if not np.allclose(np.einsum("kji,kjl->il", ops.conj(), ops), same, atol=1e-9):
+    ops, eye, both = numbers(kraus, "kraus", -1, 2, 2), np.eye(2), numbers(state, "state", 4, 4)
+    if not np.allclose(np.einsum("kji,kjl->il", ops.conj(), ops), eye, atol=1e-9):
         raise ValueError("kraus must keep the trace: the sum of K^H K must be 1; for one outcome alone divide by hand")
-    hers = units.choice(who, "who", ("alice", "bob")) == "alice"
-    wide = [np.kron(k, same) if hers else np.kron(same, k) for k in ops]
+    wide = [np.kron(k, eye) if units.choice(who, "who", ("alice", "bob")) == "alice" else np.kron(eye, k) for k in ops]
     return np.asarray(sum(k @ both @ k.conj().T for k in wide))
 
 
@@ -105,8 +104,9 @@ def _density(state: ArrayLike) -> Matrix:
     """Return the density matrix of a pair, or refuse what is none."""
     both = numbers(state, "state", 4, 4)
     if not (np.allclose(both, both.conj().T, atol=1e-9) and np.isclose(np.trace(both), 1)):
-        msg = f"state must be Hermitian with trace 1, got the trace {np.trace(both):g}; divide it by its trace"
-        raise ValueError(f"{msg}, or take one of pair()")
+        raise ValueError(
+            f"state must be Hermitian of trace 1, got trace {np.trace(both):g}; take one of pair or channel"
+        )
     return both
 
 

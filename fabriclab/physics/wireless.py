@@ -11,12 +11,8 @@ from fabriclab.physics._facts import DB, LIGHT, Floats, Numbers, fact, si
 _NOISE = 10 * math.log10(1.380649e-23 * 290 * 1e3)  # Boltzmann's constant at 290 K [dBm/Hz]
 _CARRIER = "60.48 GHz"  # source: catalog wireless60, channel 2 of 802.11ad
 # What a link has unless told: sender, receiving antenna, noise figure, implementation loss.
-_DEFAULTS = (
-    ("FCC indoor EIRP", "average_limit"),
-    ("horn antenna gain",),
-    ("receiver noise figure",),
-    ("implementation loss",),
-)
+_DEFAULTS = {"FCC indoor EIRP": "average_limit", "horn antenna gain": "value", "receiver noise figure": "value",
+             "implementation loss": "value"}  # fmt: skip
 
 
 class Link(NamedTuple):
@@ -93,10 +89,9 @@ def link(distance: Numbers, *, eirp: Numbers | None = None, gain: Numbers | None
     >>> round(float(one.snr), 1), round(8e-9 * float(one.rate), 1)
     (57.5, 41.3)
     """
-    own = zip((eirp, gain, noise_figure, implementation), _DEFAULTS, strict=True)
-    sent, caught, worse, poor = (_w60(*r) if x is None else si(x, "count", r[0], -DB, DB) for x, r in own)
-    wide = _w60("802.11ad channel", "bandwidth") if bandwidth is None else bandwidth
-    width = si(wide, "frequency", "bandwidth", 1e6)
+    own = zip((eirp, gain, noise_figure, implementation), _DEFAULTS.items(), strict=True)
+    sent, caught, worse, poor = (_w60(*row) if x is None else si(x, "count", row[0], -DB, DB) for x, row in own)
+    width = si(_w60("802.11ad channel", "bandwidth") if bandwidth is None else bandwidth, "frequency", "bandwidth", 1e6)
     received = np.asarray(sent + caught - path_loss(distance) - si(lost, "count", "lost", -DB, DB))
     snr = np.asarray(received - poor - worse - _NOISE - 10 * np.log10(width))
     return Link(received, snr, np.asarray(width / 8 * np.log2(1 + 10 ** (snr / 10))))
