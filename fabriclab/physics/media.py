@@ -105,6 +105,7 @@ def hall(fabric: Fabric, by: str = "power", media: Sequence[str] = ("copper", "f
     """
     if not isinstance(fabric, Fabric):
         raise TypeError(f"fabric must be a Fabric, got {fabric!r:.80}; make one with topologies.build(...)")
+    some = [units.choice(m, "medium", _MEDIA) for m in texts(media, "media")]
     a, b = fabric.source[::2], fabric.target[::2]
     ports, most = np.maximum(fabric.ports[::2], 1), np.maximum(fabric.capacity[::2], fabric.capacity[1::2])
     end = ~fabric.transit | np.isin(fabric.kind, [i for i, kind in enumerate(fabric.kinds) if kind in ("nic", "host")])
@@ -114,7 +115,7 @@ def hall(fabric: Fabric, by: str = "power", media: Sequence[str] = ("copper", "f
     out: dict[str, tuple[int, float, float]] = {}
     cases, which = np.unique(every, axis=0, return_inverse=True)
     for (far, rate, single), n in zip(cases.tolist(), np.bincount(which, ports[live]).tolist(), strict=True):
-        link = choose(far, rate, by, [m for m in texts(media, "media") if m != "active copper" or not single])
+        link = choose(far, rate, by, [m for m in some if m != "active copper" or not single])
         own, light = rate / units.rate(_PORT), link.medium not in ("copper", "active copper")
         watts = link.power + light * single * (own * fact("sr4", "power_max", _M) - link.power / 2)
         dollars = link.price + light * single * (own * fact("400g", "price", _M) - link.price / 2)
