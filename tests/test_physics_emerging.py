@@ -151,6 +151,9 @@ def test_a_pool_against_a_published_saving():
     print(f"saved by a pool: {1 - pooled / alone:.3f} for {fact('pond', 'saved')}")
     assert 1 - pooled / alone == pytest.approx(0.107, abs=0.002)
     assert 1 - pooled / alone > fact("pond", "saved")  # a bound: all memory in the pool, hosts independent
+    for part in ("pond", "azure-pool"):
+        off = (1 - pooled / alone) / np.mean(catalog.emerging[part]["saved"].ends) - 1
+        assert f"(error {off:+.0%})".replace("%", " %") in memory.bought_normal.__doc__, off
 
 
 @given(SEED, st.sampled_from([2, 4, 8]))

@@ -22,7 +22,7 @@ a third one                           314 ns      750 ns      -58 %
 The last rows are where the model breaks, and no constant would mend it: boxes with a switch, two of one maker, differ
 by 3.4 times, and Pond's budget for the switch lies between them. Take the load behind a switch for an order of size.
 Of the flits only the formats are used, from memory of the standard, not confirmed. `place`, `bought`, `mesi`,
-`queue_messages` and `moved` are arithmetic and rules of the protocol; `bought_normal` has one published figure.
+`queue_messages` and `moved` are arithmetic and rules of the protocol; for `bought_normal` see there.
 
 Examples
 --------
@@ -142,7 +142,8 @@ def bought_normal(mean: float, deviation: float, hosts: int, pool: int = 1, spil
     """Return `bought` for independent normal demand: the margin of a pool grows with the root of its hosts only.
 
     From the stranding that Pond saw (median 10 %, 95th percentile 25 %) pools of 16 save 11 % of the memory; Pond
-    saved 7 %, for what cannot bear the latency stays out of the pool, and hosts peak together.
+    saved 7 % (error +53 %), for what cannot bear the latency stays out of the pool, and hosts peak together. An earlier
+    paper of that cloud has 9 to 10 % (error +13 %).
     """
     return float(hosts * (mean + NormalDist().inv_cdf(1 - spill) * deviation / pool**0.5))
 
