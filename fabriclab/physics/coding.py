@@ -125,6 +125,6 @@ def fec_latency(code: str, rate: units.Quantity) -> float:
     Two codewords: one to receive, one to correct and mark. 3% above the published 99 and 198 ns at 50 Gb/s and 19%
     below the middle of the 101 to 151 ns at 100 Gb/s, where processing does not get faster with the line.
     Leaves out interleaved words, each of which adds the time that it takes to receive: 51 ns at 100 Gb/s, the block
-    time of P802.3ck (2018). Two interleaved words take 177 ns there where one takes 126, the middle of the range.
+    time of P802.3ck (2018). Two interleaved words would take 177 ns there, one the 126 of the middle of the range.
     """
     return 2 * RS[units.choice(code, "code", RS)][0] * _SYMBOL / 8 / units.rate(rate, "rate")

@@ -40,7 +40,7 @@ def budget(launch: float, sensitivity: float, length: Numbers, losses: Mapping[s
     after some km: take its penalty as a loss. 3, 10 and 10% too far against the 40, 30 and 15 km of 40GBASE-ER4 for
     three attenuations, which are rounded down, and 30% too far for the 2 km of FR4, a limit with a reserve. With the
     catalog's fibre and connections 5, 7.5 and 17.5% too far for the 10 km of 10GBASE-LR, 100GBASE-LR1 and 40GBASE-LR4;
-    exact for 100GBASE-FR1 with its own 3.0 dB of connections, 2.5 times too far with the catalog's.
+    exact for 100GBASE-FR1 with its own 3.0 dB of connections, 2.5 times its 2 km with the catalog's.
 
     Parameters
     ----------
