@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 from fabriclab import registry, units
 from fabriclab.core import Fabric, check_size
 from fabriclab.core.fabric import LINK_ARRAYS, NODE_ARRAYS
-from fabriclab.topologies._switches import compare_tiers
 
-__all__ = ["build", "compare_tiers", "compose", "from_networkx", "names"]
+__all__ = ["build", "compose", "from_networkx", "names"]
 
 
 def names() -> tuple[str, ...]:

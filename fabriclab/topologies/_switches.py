@@ -9,7 +9,7 @@ which numbers the hosts of a switch.
 
 import inspect
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any, Self
@@ -203,26 +203,3 @@ def bisection(**asked: Any) -> int | None:
     if not plan.spines or up >= per_leaf * (a.gpus // a.rails):
         return int(a.planes * (a.servers * a.gpus // 2))
     return None if rest or (full if a.expand else full * a.rails) % 2 else int(a.planes * full * a.rails * up // 2)
-
-
-def compare_tiers(hosts: int | Sequence[int], radix: int = 64, oversubscription: float = 1) -> dict[str, list[float]]:
-    """Return the switches and cables of two and of three tiers for each number of hosts; NaN where tiers are too few.
-
-    One switch, as in ``leaf_spine``, where it has ports for all hosts.
-
-    Examples
-    --------
-    >>> compare_tiers([2048, 65536])["switches, 3 tiers"]
-    [160, 5120]
-    """
-    room = down_ports(units.count(radix, "radix", 2), oversubscription)
-    sizes = [units.count(n, "hosts") for n in (hosts if np.iterable(hosts) else [hosts])]
-    out: dict[str, list[float]] = {"hosts": [*sizes]}
-    for tiers, most in ((2, radix * room), (3, radix // 2 * radix * room)):
-        plans = {
-            n: rail_plan(n, 1, 1, radix, room, oversubscription, tiers if n > radix else None, joined=1)[0]
-            for n in sizes if n <= most
-        }  # fmt: skip
-        out[f"switches, {tiers} tiers"] = [sum(plans[n].switches) if n in plans else math.nan for n in sizes]
-        out[f"cables, {tiers} tiers"] = [plans[n].cables + n if n in plans else math.nan for n in sizes]
-    return out
