@@ -39,10 +39,8 @@ def _name(collective: str, algorithm: str) -> str:
     return f"{collective}.{units.choice(algorithm, f'algorithm of {collective}', algorithms(collective))}"
 
 
-def build(
-    collective: str, algorithm: str, n_ranks: int, *, root: int = 0, segments: int = 1, pipelined: bool = False,
-    **options: Any,
-) -> Schedule:  # fmt: skip
+def build(collective: str, algorithm: str, n_ranks: int, *, root: int = 0, segments: int = 1, pipelined: bool = False,
+          **options: Any) -> Schedule:  # fmt: skip
     """Return the Schedule of a collective, without a network and without a size.
 
     Parameters

@@ -48,10 +48,8 @@ class FabricBuilder:
         self._media: list[str] = []
         self.n_nodes = 0
 
-    def add_nodes(
-        self, kind: str, n: int, *, tier: ArrayLike, transit: ArrayLike, radix: ArrayLike = 0,
-        forwarding: ArrayLike = 0.0, **coord: ArrayLike,
-    ) -> NDArray[np.int64]:  # fmt: skip
+    def add_nodes(self, kind: str, n: int, *, tier: ArrayLike, transit: ArrayLike, radix: ArrayLike = 0,
+                  forwarding: ArrayLike = 0.0, **coord: ArrayLike) -> NDArray[np.int64]:  # fmt: skip
         """Add ``n`` nodes of one kind with coordinates by name; return their numbers (n,).
 
         ``forwarding`` is added to the delay of every link that ends at the node. [s]
@@ -68,10 +66,8 @@ class FabricBuilder:
         first, self.n_nodes = self.n_nodes, self.n_nodes + n
         return np.arange(first, self.n_nodes)
 
-    def add_cables(
-        self, a: ArrayLike, b: ArrayLike, *, capacity: ArrayLike, delay: ArrayLike = 0.0, ports: ArrayLike = 1,
-        medium: str = "board", length: ArrayLike = 0.0,
-    ) -> None:  # fmt: skip
+    def add_cables(self, a: ArrayLike, b: ArrayLike, *, capacity: ArrayLike, delay: ArrayLike = 0.0,
+                   ports: ArrayLike = 1, medium: str = "board", length: ArrayLike = 0.0) -> None:  # fmt: skip
         """Add cables between nodes ``a`` and ``b`` (broadcast together), each as two links.
 
         One capacity, delay or length for all may be text with its unit. [B/s], [s], [m]

@@ -71,11 +71,10 @@ class Flows(Value):
     repeat: Ints
 
     @classmethod
-    def make(
-        cls, source: ArrayLike, target: ArrayLike, size: ArrayLike, *, start: ArrayLike = 0.0, lag: ArrayLike = 0.0,
-        after: Sequence[Sequence[int]] | None = None, weight: ArrayLike = 1.0, limit: ArrayLike = np.inf,
-        label: ArrayLike = 0, labels: tuple[str, ...] = ("flow",), group: ArrayLike = 0, repeat: ArrayLike = 1,
-    ) -> Self:  # fmt: skip
+    def make(cls, source: ArrayLike, target: ArrayLike, size: ArrayLike, *, start: ArrayLike = 0.0,
+             lag: ArrayLike = 0.0, after: Sequence[Sequence[int]] | None = None, weight: ArrayLike = 1.0,
+             limit: ArrayLike = np.inf, label: ArrayLike = 0, labels: tuple[str, ...] = ("flow",), group: ArrayLike = 0,
+             repeat: ArrayLike = 1) -> Self:  # fmt: skip
         """Return flows from columns that broadcast together; ``after`` is one list of flows per flow.
 
         One size, start, lag or limit for all may be text with its unit; a limit is inf or 1e6..1e14 B/s.

@@ -43,11 +43,9 @@ class Parts:
     switch_length: float
 
     @classmethod
-    def parse(
-        cls, *, radix: int | None = None, rate: units.Quantity | None = None,
-        switch_delay: units.Quantity | None = None, host_length: units.Quantity = HOST_LENGTH,
-        switch_length: units.Quantity = SWITCH_LENGTH,
-    ) -> Self:  # fmt: skip
+    def parse(cls, *, radix: int | None = None, rate: units.Quantity | None = None,
+              switch_delay: units.Quantity | None = None, host_length: units.Quantity = HOST_LENGTH,
+              switch_length: units.Quantity = SWITCH_LENGTH) -> Self:  # fmt: skip
         """Read the arguments; None stands for 64-port NDR switches (Quantum-2) and NICs (ConnectX-7).
 
         Two resellers give 330 ns and at most 150 ns as the forwarding time of that switch and its maker
@@ -140,10 +138,8 @@ def start(kinds: tuple[str, ...], plan: Plan, nodes: int, cables: int, what: str
     return FabricBuilder((*kinds, *("leaf", "spine", "core")[: 1 + (plan.spines > 0) + (plan.cores > 0)]), _COORD)
 
 
-def add_switches(
-    b: FabricBuilder, plan: Plan, parts: Parts, ends: Ints, leaf_of: Ints, *,
-    tier: int = 1, rails: int = 0, ports: int = 1, **where: int,
-) -> None:  # fmt: skip
+def add_switches(b: FabricBuilder, plan: Plan, parts: Parts, ends: Ints, leaf_of: Ints, *, tier: int = 1,
+                 rails: int = 0, ports: int = 1, **where: int) -> None:  # fmt: skip
     """Add all switches, the cables from ``ends`` (hosts or NICs) to their leaves, and those between switches.
 
     The leaves of a pod stand rail by rail, and this once for each of the ``ports`` of a NIC that meet at the spines;

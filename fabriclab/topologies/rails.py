@@ -15,11 +15,9 @@ from fabriclab.topologies._switches import Parts, add_switches, bisection, famil
 _Given = units.Quantity | None
 
 
-def _of_servers(
-    planes: int = 1, dual_plane: bool = True, apart: bool = False, *, servers: int = 128, gpus: int = 8,
-    rails: int = 8, radix: int | None = None, oversubscription: float = 1, tiers: int | None = None,
-    expand: bool = True, nvlink: _Given = None, pcie: _Given = None, **asked: Any,
-) -> Fabric:  # fmt: skip
+def _of_servers(planes: int = 1, dual_plane: bool = True, apart: bool = False, *, servers: int = 128, gpus: int = 8,
+                rails: int = 8, radix: int | None = None, oversubscription: float = 1, tiers: int | None = None,
+                expand: bool = True, nvlink: _Given = None, pcie: _Given = None, **asked: Any) -> Fabric:  # fmt: skip
     """Return servers on one network, on one per rail (``apart``), or with their NICs on several (``planes``).
 
     A NIC has a port for each plane, with its part of the rate. The planes are networks of their own, or, unless

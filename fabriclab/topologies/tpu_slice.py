@@ -21,10 +21,8 @@ def _bisection(shape: Sequence[int], twisted: bool = False, **_: Any) -> float |
 
 
 @register("topology", "tpu_slice", small={"shape": (4, 4, 4)}, bisection=_bisection)
-def tpu_slice(
-    shape: Sequence[int], twisted: bool = False, *, rate: units.Quantity | None = None,
-    switch_length: units.Quantity = SWITCH_LENGTH,
-) -> Fabric:  # fmt: skip
+def tpu_slice(shape: Sequence[int], twisted: bool = False, *, rate: units.Quantity | None = None,
+              switch_length: units.Quantity = SWITCH_LENGTH) -> Fabric:  # fmt: skip
     """Return a slice of a TPU v4 pod: a torus of chips, regular or twisted, whose cubes are set up by OCSes.
 
     Counts and distances are those of ``torus`` and ``twisted_torus``. Of the 3n cables of n chips 9n/4 are inside
