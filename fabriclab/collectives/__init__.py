@@ -15,11 +15,9 @@ from fabriclab.collectives.msccl import msccl_xml
 from fabriclab.collectives.ring import channel_rings, leaf_of, rail_groups, spine_crossings
 from fabriclab.core import Schedule
 
-__all__ = [
-    "Bound", "algorithms", "bounds", "build", "channel_rings", "choose_experts", "closed_form", "execute", "expected",
-    "expert_crossover", "expert_flows", "expert_tables", "expert_time", "leaf_of", "loggp", "msccl_xml", "rail_groups",
-    "spine_crossings", "trace",
-]  # fmt: skip
+__all__ = ["Bound", "algorithms", "bounds", "build", "channel_rings", "choose_experts", "closed_form", "execute",
+           "expected", "expert_crossover", "expert_flows", "expert_tables", "expert_time", "leaf_of", "loggp",
+           "msccl_xml", "rail_groups", "spine_crossings", "trace"]  # fmt: skip
 
 
 def algorithms(collective: str) -> tuple[str, ...]:

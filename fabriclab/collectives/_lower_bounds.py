@@ -9,10 +9,8 @@ from fabriclab import units
 from fabriclab.collectives._algorithm import definition
 from fabriclab.core import BUS_FACTORS, Schedule, bus_factor, distinct_pairs
 
-MACHINES = {
-    "hosts": "only hosts add and copy", "aggregation": "switches add and multicast",
-    "nvls": "only a switch adds, what one host reads, and it multicasts what one host writes",
-}  # fmt: skip
+MACHINES = {"hosts": "only hosts add and copy", "aggregation": "switches add and multicast",
+            "nvls": "only a switch adds, what one host reads, and it multicasts what one host writes"}  # fmt: skip
 
 
 class Bound(NamedTuple):

@@ -96,7 +96,6 @@ class FabricBuilder:
         link: dict[str, Any] = {k: np.repeat(np.concatenate(v), 2) for k, v in parts.items()}
         link["source"][1::2], link["target"][1::2] = link["target"][0::2], link["source"][0::2].copy()
         link["delay"] += forwarding[link["target"]]
-        return Fabric(
-            kinds=self.kinds, coord_names=self.coord_names, media=tuple(self._media), endpoint=np.asarray(endpoint),
-            rail=np.asarray(rail), server=np.asarray(server), family=family, asked=asked, **column, **link,
-        )  # fmt: skip
+        return Fabric(kinds=self.kinds, coord_names=self.coord_names, media=tuple(self._media),
+                      endpoint=np.asarray(endpoint), rail=np.asarray(rail), server=np.asarray(server), family=family,
+                      asked=asked, **column, **link)  # fmt: skip

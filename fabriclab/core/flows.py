@@ -79,11 +79,10 @@ class Flows(Value):
 
         One size, start, lag or limit for all may be text with its unit; a limit is inf or 1e6..1e14 B/s.
         """
-        given: dict[str, ArrayLike] = {
-            "source": source, "target": target, "size": si(size, "size", units.size),
-            "start": si(start, "start", units.time), "lag": si(lag, "lag", units.time), "weight": weight,
-            "limit": si(limit, "limit", units.rate), "label": label, "group": group,
-        }  # fmt: skip
+        given: dict[str, ArrayLike] = {"source": source, "target": target, "size": si(size, "size", units.size),
+                                       "start": si(start, "start", units.time), "lag": si(lag, "lag", units.time),
+                                       "weight": weight, "limit": si(limit, "limit", units.rate), "label": label,
+                                       "group": group}  # fmt: skip
         columns = spread(given)
         rows = [] if after is None else list(after if hasattr(after, "__iter__") else [after])
         if wrong := [r for r in rows if isinstance(r, str) or not hasattr(r, "__len__")]:

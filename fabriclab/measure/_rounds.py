@@ -211,10 +211,8 @@ def summed_up(what: str, sizes: Sequence[int], times: ArrayLike, asked: Mapping[
               notes: Sequence[str], n: int = 1) -> Result:  # fmt: skip
     """Return rounds (sizes, rounds) [s] of ``n`` ranks as a Result: median, minimum, 99th percentile."""
     t = np.asarray(times, dtype=float)
-    return Result(
-        what, "measured", np.array(sizes), np.median(t, axis=1), n, low=t.min(axis=1),
-        high=np.percentile(t, 99, axis=1), samples=t, asked=asked, how=how, notes=tuple(notes),
-    )  # fmt: skip
+    return Result(what, "measured", np.array(sizes), np.median(t, axis=1), n, low=t.min(axis=1),
+                  high=np.percentile(t, 99, axis=1), samples=t, asked=asked, how=how, notes=tuple(notes))  # fmt: skip
 
 
 def stored(what: str) -> Result:

@@ -26,10 +26,8 @@ HOST_LENGTH, SWITCH_LENGTH = "10 m", "30 m"
 _Build = Callable[..., Fabric]
 _COORD = ("pod", "server", "local", "plane", "rail", "index")
 # Arguments of the families of servers on rails, for those that are not given.
-_DEFAULT = {
-    "servers": 128, "gpus": 8, "rails": 8, "radix": None, "oversubscription": 1, "tiers": None, "expand": True,
-    "planes": 1, "dual_plane": True, "apart": False, "rate": None, "pcie": None,
-}  # fmt: skip
+_DEFAULT = {"servers": 128, "gpus": 8, "rails": 8, "radix": None, "oversubscription": 1, "tiers": None, "expand": True,
+            "planes": 1, "dual_plane": True, "apart": False, "rate": None, "pcie": None}  # fmt: skip
 
 
 @dataclass(frozen=True)

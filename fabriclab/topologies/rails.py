@@ -31,10 +31,9 @@ def _of_servers(planes: int = 1, dual_plane: bool = True, apart: bool = False, *
         most = nvports // links
         msg = f"gpus must be within 1..{most} (a server has {nvports} NVLink ports, a GPU takes {links}), got {g}"
         raise ValueError(msg + "; take more servers, or leave out their inside with expand=False")
-    a, plan, per_leaf, per_pod = networks(
-        servers=n, gpus=g, rails=r, radix=whole.radix, oversubscription=oversubscription, tiers=tiers, planes=planes,
-        dual_plane=dual_plane, apart=apart,
-    )  # fmt: skip
+    a, plan, per_leaf, per_pod = networks(servers=n, gpus=g, rails=r, radix=whole.radix,
+                                          oversubscription=oversubscription, tiers=tiers, planes=planes,
+                                          dual_plane=dual_plane, apart=apart)  # fmt: skip
     kinds, nodes, inside = (("gpu", "nvlink", "pcie", "nic"), 3 * g + 1, 3 * g) if expand else (("nic",), g, 0)
     cables, copies = inside + planes * g, r if apart else planes // a.ports
     b = start(kinds, plan, nodes * n, cables * n, f"a fabric of {n} servers with {g} GPUs each", copies)

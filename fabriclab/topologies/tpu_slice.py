@@ -62,11 +62,9 @@ def tpu_slice(shape: Sequence[int], twisted: bool = False, *, rate: units.Quanti
     outside = np.repeat(ocs_of_cables(grid) >= 0, 2)
     cube = np.unique(grid.coord // _SIDE, axis=0, return_inverse=True)[1]
     per_metre = catalog.value("media", "acc800", "propagation")
-    return replace(
-        grid, media=("copper", "fibre"), medium=outside.astype(np.int8), server=cube.ravel().astype(np.int32),
-        length=np.where(outside, grid.length, _CUBE_LENGTH),
-        delay=np.where(outside, grid.delay, _CUBE_LENGTH * per_metre),
-    )  # fmt: skip
+    return replace(grid, media=("copper", "fibre"), medium=outside.astype(np.int8),
+                   server=cube.ravel().astype(np.int32), length=np.where(outside, grid.length, _CUBE_LENGTH),
+                   delay=np.where(outside, grid.delay, _CUBE_LENGTH * per_metre))  # fmt: skip
 
 
 def ocs_of_cables(fabric: Fabric) -> Ints:
