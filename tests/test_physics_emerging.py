@@ -55,7 +55,10 @@ def test_memory_against_published_figures():
         "two threads": (memory.throughput(2 * lines, idle, peak), fact("cxl-2", "bandwidth"), 0.03),
         "latency under 16 threads": (memory.loaded(16 * lines, idle, peak), fact("cxl-16", "latency"), 0.01),
         "another expander": (idle / memory.load("DDR"), fact("cxl-asic", "ratio"), 0.16),
+        "reads of two x8 links": (peak, fact("cxl-xconn", "bandwidth"), 0.01),
+        "behind a switch, NSDI 2026": (memory.load("CXL switch"), fact("cxl-xconn", "latency"), 0.43),
         "behind a switch": (memory.load("CXL switch"), fact("cxl-switched", "latency"), -0.48),
+        "behind a switch, Beluga": (memory.load("CXL switch"), fact("cxl-beluga", "latency"), -0.58),
     }
     for what, (model, published, error) in held.items():
         print(f"{what}: {model:.4g} for {published:.4g}, {model / published - 1:+.1%}")
@@ -148,6 +151,9 @@ def test_a_pool_against_a_published_saving():
     print(f"saved by a pool: {1 - pooled / alone:.3f} for {fact('pond', 'saved')}")
     assert 1 - pooled / alone == pytest.approx(0.107, abs=0.002)
     assert 1 - pooled / alone > fact("pond", "saved")  # a bound: all memory in the pool, hosts independent
+    for part in ("pond", "azure-pool"):
+        off = (1 - pooled / alone) / np.mean(catalog.emerging[part]["saved"].ends) - 1
+        assert f"(error {off:+.0%})".replace("%", " %") in memory.bought_normal.__doc__, off
 
 
 @given(SEED, st.sampled_from([2, 4, 8]))
@@ -398,6 +404,8 @@ def test_quantum_against_published_figures():
         "teleported": (teleported, fact("hermans", "teleported"), 0.05),
         "CHSH": (quantum.chsh(quantum.pair(fact("hensen", "pair_fidelity"))), fact("hensen", "chsh"), 0.04),
     }
+    ends = zip(*(catalog.emerging["berlin"].spec(k).ends for k in ("fidelity", "chsh")), (-0.04, 0.02), strict=True)
+    held |= {f"CHSH of {f}": (quantum.chsh(quantum.pair(f)), s, error) for f, s, error in ends}
     for what, (model, published, error) in held.items():
         print(f"{what}: {model:.4g} for {published:.4g}, {model / published - 1:+.1%}")
         assert model / published - 1 == pytest.approx(error, abs=0.006), what

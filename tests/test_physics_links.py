@@ -15,13 +15,16 @@ from fabriclab.physics import _facts, coding, electrical, media, optical, wirele
 
 CASE = catalog.case()
 # How far a model may be from each published figure that did not set its constants: relative, or in dB for decibels.
+# A source of its own behind the model: what is farther off than the rest of them.
 WORST = {
     "coding.frame_loss": 0.03, "coding.gain": 0.25, "coding.fec_latency": 0.2, "electrical.loss": 2.7,
     "electrical.reach": 0.5, "electrical.bit_energy": 0.04, "electrical.beachfront": 0.02, "optical.budget": 0.31,
     "optical.channels": 0.03, "optical.drift": 0.18, "optical.heater": 0.31, "optical.delay": 0.09,
-    "optical.module": 0.23, "wireless.array_gain": 1.6,
+    "optical.module": 0.23, "wireless.array_gain": 1.6, "switching.duty": 1e-4,
+    "electrical.beachfront Nubis-PIC": 0.61, "optical.heater Dahlem-2011": 0.76,
+    "optical.drift Ptasinski-2014": 0.22,
 }  # fmt: skip
-HELD = [held for model in ("coding", "electrical", "optical", "wireless") for held in _facts.held(model)]
+HELD = [held for model in ("coding", "electrical", "optical", "switching", "wireless") for held in _facts.held(model)]
 MODELS = {row["model"] for row, _, _ in HELD}
 
 
@@ -156,13 +159,13 @@ def test_light_by_hand():
 def test_each_model_against_published_figures(row, got, error):
     off = got - float(row["published"]) if row["unit"].startswith("dB") else error
     print(f"{row['model']} {row['given']}: {got:.4g}, published {row['published']} {row['unit']}, off by {off:+.3g}")
-    assert abs(off) <= WORST[row["model"]]
+    assert abs(off) <= WORST.get(f"{row['model']} {row['source']}", WORST[row["model"]])
 
 
 def test_each_model_has_two_figures_that_did_not_set_it_and_a_source():
-    assert set(WORST) == MODELS
+    assert {name.split()[0] for name in WORST} == MODELS
     alone = [row["model"] for row, _, _ in HELD if row["source"] not in SAME]
-    assert {model for model in MODELS if alone.count(model) < 2} == {"optical.heater", "electrical.beachfront"}
+    assert {model for model in MODELS if alone.count(model) < 2} == {"switching.duty"}  # arithmetic
     known = {row["key"] for row in data_rows("sources")}
     assert {row["source"] for row in _facts.rows("")} <= known
     fitted = {row["source"] for row in _facts.rows("") if row["role"] == "fit"}
@@ -223,8 +226,13 @@ def test_docstrings_state_the_errors():
         (optical.drift.__doc__, [f"{-e:.0%} below" for e in by["optical.drift"][:1]]),
         (
             optical.budget.__doc__,
-            ["{:.0%}, {:.0%} and {:.0%} too far".format(*by["optical.budget"][:3]).replace("%", "", 2)],
+            [
+                "{:.0%}, {:.0%} and {:.0%} too far".format(*by["optical.budget"][:3]).replace("%", "", 2),
+                "{:g}, {:g} and {:g}% too far".format(*(round(100 * e, 1) for e in by["optical.budget"][4:7])),
+            ],
         ),
+        (optical.heater.__doc__, [f"{e:.0%} above" for e in by["optical.heater"]]),
+        (electrical.beachfront.__doc__, [f"{by['electrical.beachfront'][-1]:.0%} above"]),
         (optical.module.__doc__, [f"{by['optical.module'][0]:.0%} above"]),
     ]:
         assert all(x in text for x in told), told

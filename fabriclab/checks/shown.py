@@ -121,7 +121,7 @@ SI = {kind: unit for unit, (kind, factor) in _KNOWN.items() if factor == 1.0}
 _DIGITS = r"[\d.,_]*\d\.?(?:[eE][-+]?\d+)?"
 _FORM = re.compile(rf"\s*([-+]?{_DIGITS}(?:\s*/\s*{_DIGITS})?)\s*(\S.*?)?\s*\Z")
 # Ratios that people are off by, either way, each within half a percent.
-_FACTORS = {2.0: "direction", 8.0: "bits", **{1.024**power: "binary" for power in range(1, 5)}}
+_FACTORS = {2.0: "direction", 8.0: "bits", **{1.024**exponent: "binary" for exponent in range(1, 5)}}
 _FACTORS |= dict.fromkeys((1e3, 1024.0, 1e6, 1e9), "prefix")
 # Only what is measured in bytes has directions, bits and powers of 1,024; a plain number has no prefix either.
 _KINDS = dict.fromkeys(("direction", "bits", "binary"), ("size", "rate")) | {"prefix": ("size", "rate", "time")}

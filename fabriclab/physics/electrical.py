@@ -98,8 +98,9 @@ def beachfront(interface: str, edge: units.Quantity = "1 mm", lane_rate: units.Q
 
     Edge times published density, in proportion to the rate of a lane [B/s] (that of the source unless given): the
     pitch of bumps, fibres and cages stays. 1 to 2% below 5.27 Tb/s/mm in both directions measured on UCIe 2.5D at
-    16 Gb/s; what UCIe itself has for 4 Gb/s shows only that it scales so too. The figures of LR, co-packaged and
-    pluggable parts are from memory, not confirmed.
+    16 Gb/s; 60% above the 0.5 Tb/s/mm of an optical chip for co-packaging (Nubis, 2025), as the model has one row of
+    fibres at their closest pitch. What UCIe itself has for 4 Gb/s shows only that it scales so too. LR is an analyst's
+    belief with no second figure found; the pluggable one is from memory, not confirmed.
 
     Examples
     --------

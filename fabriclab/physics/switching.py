@@ -1,8 +1,9 @@
 """Optical switches: light passes in nanoseconds, but the path must be set up first; when a circuit pays.
 
 Set-up times stand in the catalog: ``catalog.value("emerging", "ocs-mems", "setup")``; ocs-piezo, ocs-thermo-optic,
-ocs-silicon-mems and ocs-wavelength are the others. `duty` is arithmetic: it gives the shares of two published systems
-within 1 %, RotorNet (20 us in a slot of 200 us, 0.9) and Mordia (11.5 us in 95 us, 0.88), both from memory.
+ocs-silicon-mems and ocs-wavelength are the others. `duty`, `bytes_for` and `break_even` are arithmetic, no models: what
+is published of them must agree, and does. NegotiaToR's guards of 10 ns leave 95.63 % of 3.66 us (error 0.0 %); RotorNet
+(20 us in a slot of 200 us, 0.9) and Mordia (11.5 us in 95 us, 0.88) agree within 1 %, both from memory.
 Left out: the schedule, the receiver's clock recovery where the set-up time does not hold it, and traffic that waits.
 
 Examples

@@ -1,4 +1,9 @@
-"""Radio at 60 GHz: what a beam carries over a distance, and how many radios a cable is worth."""
+"""Radio at 60 GHz: what a beam carries over a distance, and how many radios a cable is worth.
+
+Free space, the factor of an array and Shannon's rate are laws; `band_channels` and `radios` are arithmetic, `blockage`
+is a fact. What can be wrong is the loss of oxygen, which has no second published figure here, and what antennas and
+receivers lose: see `beam_width` (two horns) and `link` (the weakest signal of 802.11ad).
+"""
 
 import math
 from typing import NamedTuple

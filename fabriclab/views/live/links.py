@@ -106,6 +106,7 @@ def drift(kelvin: int = 20, spacing: int = 200) -> Live:
     return live_view("drift", locals(), scene, {"kelvin": Slider(1, 80), "spacing": Choice((50, 100, 200, 400))})
 
 
+# illustrative: 2 m, which the slider changes
 def beam(distance: float = 2, elements: int = 64, way: str = "clear", *, over: str = "distance") -> Live:
     """Show what a beam in all channels at 60 GHz carries, against a cable.
 
@@ -124,11 +125,10 @@ def beam(distance: float = 2, elements: int = 64, way: str = "clear", *, over: s
 
     def scene(distance: float, elements: int, way: str) -> Scene:
         at = np.append(np.geomspace(2, 50, 25), distance) if near else np.append(np.arange(2.0, 33) ** 2, elements)
-        n = np.full(at.size, elements) if near else at
+        n, wide = (np.full(at.size, elements) if near else at), np.degrees(wireless.beam_width(elements))
         lost = wireless.misalignment(np.radians(_WAYS[way]), n) + wireless.blockage() * (way == "a person")
         got = wireless.link(at if near else distance, gain=wireless.array_gain(n), lost=lost)
         rate, cable = 8e-9 * wireless.band_channels() * got.rate, 8e-9 * catalog.value("links", "NDR", "4x_data_rate")
-        wide = np.degrees(wireless.beam_width(elements))
         said = text("live.beam.said", far=distance, n=elements, way=way, wide=wide, snr=got.snr[-1], rate=rate[-1])
         return curve("live.beam", over, "carried", at, (rate, np.full(at.size, cable)), said)
 

@@ -19,11 +19,9 @@ from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, ink_on, lines, te
 from fabriclab.views.sweeps import curve, sweep_scene
 
 # What reaches a switch: worker and chunk; "-": lost on its way there, "/A": the answer to A is lost.
-_STORIES = {
-    "all well": "A0 B0 A1 B1 A2 B2", "a packet is lost": "A0- B0 B0 A0 A1 B1 A2 B2",
-    "a result is lost": "A0 B0/A B1 A0 A1 A2 B2", "a packet comes twice": "A0 A0 B0 A1 B1 A2 B2",
-    "a copy comes late": "A0 B0 A1 B1 A0 B2 A2",
-}  # fmt: skip
+_STORIES = {"all well": "A0 B0 A1 B1 A2 B2", "a packet is lost": "A0- B0 B0 A0 A1 B1 A2 B2",
+            "a result is lost": "A0 B0/A B1 A0 A1 A2 B2", "a packet comes twice": "A0 A0 B0 A1 B1 A2 B2",
+            "a copy comes late": "A0 B0 A1 B1 A0 B2 A2"}  # fmt: skip
 _X = 72.0 + 46.0 * np.arange(6) + 16.0 * (np.arange(6) // 2)  # of cells [px]
 _PARTS = ("seen", "left", "sums")
 _LINK = 12.5e9  # illustrative: a link of 100 Gb/s
