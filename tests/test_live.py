@@ -482,9 +482,9 @@ def test_a_beam_falls_by_two_bits_per_hertz_at_twice_the_distance():
 
 def test_media_of_a_tier_are_counted_by_hand():
     said = live.hybrid("copper, fibre", "fibre", 4).scene.said
-    assert "To NICs: copper 128, fibre 896. Between switches: fibre 1024." in said
-    # A short cable to a NIC saves the module there and half of a twin module: 128 x (9 + 8.5) W of 35,328 W.
-    assert live.hybrid("copper, fibre").scene.table["power [kW]"][2] == pytest.approx(35.328 - 0.128 * 17.5)
+    assert "To NICs: copper 344, fibre 680. Between switches: fibre 1024." in said
+    # A short cable to a NIC saves the module there and half of a twin module: 344 x (9 + 8.5) W of 35,328 W.
+    assert live.hybrid("copper, fibre").scene.table["power [kW]"][2] == pytest.approx(35.328 - 0.344 * 17.5)
 
 
 # laws ---------------------------------------------------------------------------------------------
