@@ -362,7 +362,7 @@ def test_alternative_text_names_the_crossover():
 def test_an_axis_has_values_enough_to_read_others_by(low, high):
     sizes = np.array([1e6, 1e9])
     run = Result("all_reduce", "predicted", sizes, sizes / np.array([low, high]), 2)  # two ranks: busbw is size / time
-    _, ends, _, ticks = axes_of(collect({"run": [run]}, {}, "size", "busbw"), "size", "busbw")
+    _, ends, _, ticks = axes_of(collect({"run": [run]}, {}, "size", "busbw"), "size")
     assert 3 <= len(ticks) <= 12 and ends[0] <= min(ticks) and max(ticks) <= ends[1]
 
 

@@ -116,7 +116,7 @@ def _cell(tag: str, cell: Any, scope: str = "") -> str:
 
 
 # Unit -> quantity ("" for a plain number) and factor to SI.
-_KNOWN = units.UNITS | {"x": ("", 1.0), "times": ("", 1.0), "1": ("", 1.0), "%": ("", 0.01)}
+_KNOWN = units.UNITS | {"dB": ("", 1.0), "x": ("", 1.0), "times": ("", 1.0), "1": ("", 1.0), "%": ("", 0.01)}
 SI = {kind: unit for unit, (kind, factor) in _KNOWN.items() if factor == 1.0}
 _DIGITS = r"[\d.,_]*\d\.?(?:[eE][-+]?\d+)?"
 _FORM = re.compile(rf"\s*([-+]?{_DIGITS}(?:\s*/\s*{_DIGITS})?)\s*(\S.*?)?\s*\Z")
