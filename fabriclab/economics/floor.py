@@ -53,7 +53,8 @@ def floor_plan(fabric: Fabric, servers_per_rack: int = 4, *, switches_per_rack: 
     serve the same racks take turns; all others stand in racks of their own in the middle. A cable goes along
     rows and across them, has ``slack`` besides, and is bought in whole metres. Its medium is the first of
     ``media`` that reaches, or the last where none does (`legality` finds it); active copper joins switches
-    only. Left out: heights of boxes and racks, and power and cooling of a rack.
+    only. Left out: splitters of copper to NICs (`fabriclab.physics.media.hall` has them), heights of boxes and racks,
+    and power and cooling of a rack.
 
     Parameters
     ----------

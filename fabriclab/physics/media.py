@@ -85,8 +85,9 @@ def hall(fabric: Fabric, by: str = "power", media: Sequence[str] = ("copper", "f
          ) -> dict[str, tuple[int, float, float]]:  # fmt: skip
     """Return, for each medium chosen, the cables of a fabric, their power [W] and their price [USD].
 
-    Each cable gets what `choose` takes for its length and the rate of a port; at a NIC a module for one port, and no
-    active copper, whose splitters are gone. Cables without length (boards) or capacity are not counted.
+    Each cable gets what `choose` takes for its length and the rate of a port; at a NIC a module for one port, a
+    splitter of passive copper (3 m), and no active copper, whose splitters are gone. Cables without length (boards)
+    or capacity are not counted.
     Lengths are those of the fabric: `fabriclab.economics.floor_plan` gives them.
 
     Parameters
@@ -112,6 +113,8 @@ def hall(fabric: Fabric, by: str = "power", media: Sequence[str] = ("copper", "f
     out: dict[str, tuple[int, float, float]] = {}
     cases, which = np.unique(every, axis=0, return_inverse=True)
     for (far, rate, single), n in zip(cases.tolist(), np.bincount(which, ports[live]).tolist(), strict=True):
+        # No medium reaches less than a splitter, from a switch to two NICs, but a straight cable of copper.
+        far *= single != 1 or far > fact("dac800-split", "reach_max", _M)
         link = choose(far, rate, by, [m for m in media if m != "active copper" or not single])
         own, light = rate / units.rate(_PORT), link.medium not in ("copper", "active copper")
         watts = link.power + light * single * (own * fact("sr4", "power_max", _M) - link.power / 2)
