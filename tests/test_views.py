@@ -433,7 +433,8 @@ def test_table_of_a_sweep_is_what_was_drawn(y):
     scene = sweep_scene([predicted(), published(), measured()], y)
     series, across, up, low, high = scene.table.columns.values()
     line, dots, strokes = (scene.layers[k].fields for k in ("lines", "dots", "spread"))
-    assert line["names"] == ["ring (predicted)"]
+    assert [n.partition(" at 8 B and ")[0].split()[:2] for n in line["names"]] == [["ring", "(predicted)"]]
+    assert " at 8 B and " in line["names"][0]  # both ends can be read with the keys
     first, rest = series == "ring (predicted)", np.isfinite(low)
     drawn = [np.concatenate([line[k], dots[k]]) for k in "xy"]
     assert first[: line["x"].size].all() and drawn[0].size == series.size
