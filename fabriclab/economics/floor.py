@@ -81,7 +81,7 @@ def floor_plan(fabric: Fabric, servers_per_rack: int = 4, *, switches_per_rack: 
     a, b = fabric.source[laid], fabric.target[laid]
     along = units.length(rack_width, "rack_width") * np.abs(column[a] - column[b])
     across = units.length(row_pitch, "row_pitch") * np.abs(row[a] - row[b])
-    metres = np.ceil(along + across + units.length(slack, "slack") - 1e-9)
+    metres = np.maximum(np.ceil(along + across + units.length(slack, "slack") - 1e-9), 1.0)  # 0 is a board
     fits = np.array([(metres <= reach(m)) & ((m != "active copper") | (box[a] & box[b])) for m in media])
     fits[-1] = True
     names = (*fabric.media, *(m for m in media if m not in fabric.media))

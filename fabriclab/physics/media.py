@@ -104,12 +104,11 @@ def hall(fabric: Fabric, by: str = "power", media: Sequence[str] = ("copper", "f
     >>> {medium: (cables, round(watts)) for medium, (cables, watts, _) in hall(case).items()}
     {'fibre': (2048, 35328)}
     """
-    a, b = fabric.source[::2], fabric.target[::2]
     ports, most = np.maximum(fabric.ports[::2], 1), np.maximum(fabric.capacity[::2], fabric.capacity[1::2])
     end = ~fabric.transit | np.isin(fabric.kind, [i for i, kind in enumerate(fabric.kinds) if kind in ("nic", "host")])
     end[fabric.endpoint] = True
     live = (fabric.length[::2] > 0) & (most > 0)
-    every = np.stack([fabric.length[::2], most / ports, end[a] + 1.0 * end[b]], axis=1)[live]
+    every = np.stack([fabric.length[::2], most / ports, end[fabric.source].reshape(-1, 2).sum(1)], axis=1)[live]
     out: dict[str, tuple[int, float, float]] = {}
     cases, which = np.unique(every, axis=0, return_inverse=True)
     for (far, rate, single), n in zip(cases.tolist(), np.bincount(which, ports[live]).tolist(), strict=True):

@@ -101,7 +101,8 @@ def drift(kelvin: int = 20, spacing: int = 200) -> Live:
         moved, share = optical.drift(at), optical.drift(at, spacing=spacing * 1e9)
         told = {"nm": 1e9 * moved[-1], "share": share[-1], "heat": 1e3 * optical.heater(moved)[-1]}
         said = text("live.drift.said", kelvin=kelvin, spacing=spacing, **told)
-        return curve("live.drift", "kelvin", "drift", at, (share, np.ones(at.size)), said, (0.02, 15))
+        # half way to the neighbour
+        return curve("live.drift", "kelvin", "drift", at, (share, np.full(at.size, 0.5)), said, (0.02, 15))
 
     return live_view("drift", locals(), scene, {"kelvin": Slider(1, 80), "spacing": Choice((50, 100, 200, 400))})
 
