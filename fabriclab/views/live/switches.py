@@ -115,7 +115,7 @@ def pool(slots: float = 16, delay: float = 1, jobs: int = 1) -> Live:
         trip, most = ways[0].round_trip(wire), min(_LINK, wire / ways[0].mode.seconds)  # the switch's packets, too
         figures = {"rate": units.format_rate(rate[-1]), "trip": units.format_time(trip), "jobs": jobs}
         said = text("live.pool.said", slots=int(slots) // jobs, need=int(np.ceil(most * trip / wire)), **figures)
-        return curve("live.pool", "slots", "rate", at, (rate, np.full(at.size, most)), said)
+        return curve("live.pool", "slots", "rate", at, (rate, np.full(at.size, most)), said, (1e7, 1.5e10))
 
     delays = Slider(0.1, 10, unit="us", log=True)
     return live_view("pool", locals(), scene, {"slots": Slider(8, 1024), "delay": delays, "jobs": Slider(1, 8)})
