@@ -101,9 +101,10 @@ def glossary():
             lines.append(f'- <a id="{row["id"]}"></a>**{plain(row["term"])}**: {meaning}. Lesson: {lesson}.{source}')
         parts.append("\n".join(lines))
     known = {key: words for row in words() if row["source"] for key, words in cited(row).items()}
-    top = (f"# Glossary\n\n{len(words())} terms in {len(groups)} groups. In a lesson the first use of a term is a link "
-           "to this page. The index has every name of a term; French ones have their place in it. "
-           "[Errata](errata.md) has common statements with a test of each. [List of lessons](index.ipynb)")  # fmt: skip
+    top = (f"# Glossary\n\n{len(words())} terms in {len(groups)} groups. Below the head of a lesson, the first use "
+           "of a term in prose is a link to this page. The index has every name of a term; French ones have their "
+           "place in it. [Errata](errata.md) has common statements with a test of each. "
+           "[List of lessons](index.ipynb)")  # fmt: skip
     end = f"## Sources\n\n{sources(known)}\n\n## Matter of the course that this page covers\n\n{covered('glossary')}"
     return "\n\n".join([top, "## Index", *index, *parts, end]) + "\n"
 

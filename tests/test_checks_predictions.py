@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabriclab.checks import Refused, ledger, predict, remember, reveal
+from fabriclab.checks.predictions import _asking, predictions
 from fabriclab.checks.store import held
 from fabriclab.core.result import Result
 
@@ -64,6 +65,14 @@ def test_the_range_comes_in_any_unit():
     predict("31-hall", 0.7, "s", low="500 ms", high="0,9")
     assert (held()["predictions"]["31-hall"]["low"], held()["predictions"]["31-hall"]["high"]) == (0.5, 0.9)
     assert str(predict("31-hall", 0.5, "s", low=0.5, high=0.5)).startswith("Stored: 0.5 s, between 0.5 and 0.5.")
+
+
+@pytest.mark.parametrize("row", predictions().values(), ids=lambda row: row["id"])
+def test_a_form_begins_with_a_bet_inside_its_ruler(row):
+    ends = float(row["from"]), float(row["to"])
+    values = _asking(row["id"], row["unit"], ends, None, None).values
+    assert ends[0] < values["low"] < values["value"] < values["high"] < ends[1]
+    assert values["high"] / values["low"] < (ends[1] / ends[0]) ** 0.5  # less than half of the ruler
 
 
 def test_a_truth_comes_in_any_form():

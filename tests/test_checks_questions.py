@@ -211,7 +211,7 @@ def test_every_wrong_answer_is_wrong_and_every_right_one_right(question):
 
 
 def _si(unit):
-    return {"GB": "B", "MB": "B", "kB": "B", "ms": "s", "us": "s", "1": ""}.get(
+    return {"GB": "B", "MB": "B", "kB": "B", "bit": "B", "ms": "s", "us": "s", "1": ""}.get(
         unit, "B/s" if unit.endswith("/s") else unit
     )
 
@@ -247,6 +247,15 @@ def test_a_number_without_a_unit_is_asked_as_one():
     assert str(check("24-rings")).endswith('Answer as a plain number, exactly: fl.check("24-rings", "?")')
     assert "The computed answer is 0.143.\n" in str(check("24-share", "0,143")) + "\n"
     assert check("24-share", "14.3 %").data["right"] and check("24-rings", "7").data["right"]
+
+
+def test_a_count_may_name_what_it_counts(tmp_path, monkeypatch):
+    monkeypatch.setenv("FABRICLAB_PROGRESS", str(tmp_path / "p.json"))
+    assert not check("81-blast", "512 ports").data["right"]
+    for other in ("32 GB", "32 links"):  # a unit, and a noun of another question
+        assert "not counted" in str(check("81-blast", other))
+    assert "asks for a plain number, and GB" in str(check("81-blast", "32 GB"))
+    assert check("81-blast", "32 ports").data["right"]
 
 
 def test_the_right_sentence_is_not_always_in_one_place():

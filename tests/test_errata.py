@@ -101,6 +101,7 @@ FIGURES = {
     "E20": {"10 ms": SWITCHING * 1e3, "500 MB": SWITCHING * NIC * 1e3},
     "E21": {"6.76 Gb/s": RADIO, "60 radios": math.ceil(8 * NIC / RADIO), "41 Gb/s": SHANNON,
             "0.15 dB": 10e-3 * written("wireless60", "w60", "attenuation", name="oxygen absorption")},
+    "E22": {"80 us": value("emerging", "ocs-24", "setup") * 1e6},
     "E23": {"3.09 h": RUN / stops(), "37 h": RUN / stops("network")},
     "E24": {"1.56": 2 * 7 / 9, "1.2 for 4": 2 * 3 / 5, "1.29 on": gain("H200"), "1.23 on": gain("B200")},
     "E25": {"48 of them": FIBRES / 2},

@@ -92,16 +92,15 @@ def _asking(id: str, unit: str, ends: tuple[float, float], put: Callable[..., Sh
     from fabriclab.views.live import Live, Scene, Slider
     from fabriclab.views.live.runs import range_scene
 
-    middle = float(f"{(ends[0] * ends[1]) ** 0.5:.1g}")
-    first = {"low": middle / 10, "value": middle, "high": middle * 10}
-    names = {name: min(max(value, ends[0]), ends[1]) for name, value in first.items()}
+    wide = min(10, (ends[1] / ends[0]) ** (1 / 6))  # the bet to begin with: a third of the ruler, or 10 times
+    first = {"low": 1 / wide, "value": 1.0, "high": wide}
+    names = {name: float(f"{(ends[0] * ends[1]) ** 0.5 * part:.1g}") for name, part in first.items()}
     controls = {name: Slider(*ends, label=text(f"form.{name}"), unit=unit, log=True) for name in names}
 
     def scene(low: float, value: float, high: float) -> Scene:
-        said = text("form.said", low=low, best=value, high=high, unit=unit)
-        fits = low <= value <= high
-        said += "" if fits else "\n" + text("form.order")
-        return replace(range_scene(ends, (low, value, high), unit, said), wrong=not fits)
+        order = "" if low <= value <= high else "\n" + text("form.order")
+        said = text("form.said", low=low, best=value, high=high, unit=unit) + order
+        return replace(range_scene(ends, (low, value, high), unit, said), wrong=bool(order))
 
     def told(shown: Shown, view: Live) -> Scene:
         return replace(scene(**view.values), said="\n".join(shown.lines), wrong=False)
@@ -111,8 +110,7 @@ def _asking(id: str, unit: str, ends: tuple[float, float], put: Callable[..., Sh
         refuse_if(view.values == names and not view.moved, "form.move")
         return told(put(**view.values), view)
 
-    buttons = {text("form.commit"): commit}
-    buttons[text("form.no_idea")] = lambda view: told(put(value=None), view)
+    buttons = {text("form.commit"): commit, text("form.no_idea"): lambda view: told(put(value=None), view)}
     call = f"fl.predict({id!r}, unit={unit!r}" + (f", opens={opens!r}" if opens else "")
     return Live(call, scene, controls, names, text("form.title", id=id), buttons=buttons)
 

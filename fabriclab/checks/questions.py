@@ -14,10 +14,10 @@ from typing import Any
 from fabriclab import exercises
 from fabriclab.catalog import case
 from fabriclab.catalog.tables import rows_of
-from fabriclab.checks.shown import Refused, digits, is_rounded, named_factor, parse_answer, quantity, shown
+from fabriclab.checks.shown import Refused, digits, is_rounded, named_factor, parse_answer, quantity, shown, unit_in
 from fabriclab.formulas import evaluate
 from fabriclab.registry import get
-from fabriclab.texts import text
+from fabriclab.texts import table, text
 
 # Right or not (None: could not be read, so not counted), what to say, and the mistake by name.
 Verdict = tuple[bool | None, list[str], str]
@@ -86,16 +86,16 @@ def _read(way: str) -> tuple[float, str]:
 @functools.cache
 def questions() -> Mapping[str, Question]:
     """Return all questions by id, in the order of the table."""
-    table = {}
+    found = {}
     for row in rows_of("questions.csv", __file__):
         ways = (part.partition("=") for part in row["params"].split(";") if part)
         slips = (part.partition("#") for part in row["misformulas"].split(";"))
-        table[row["id"]] = Question(
+        found[row["id"]] = Question(
             **{key: row[key] for key in ("id", "lesson", "kind", "drill", "formula", "unit")},
             params={name: tuple(values.split("|")) for name, _, values in ways}, tolerance=float(row["tolerance"] or 0),
             wrong=tuple((formula.strip(), mistake.strip()) for formula, _, mistake in slips),
         )  # fmt: skip
-    return table
+    return found
 
 
 def find(id: str) -> Question:
@@ -117,6 +117,8 @@ def _chosen(question: Question, answer: Any, given: Mapping[str, Any]) -> Verdic
 
 
 def _measured(question: Question, answer: Any, given: Mapping[str, Any]) -> Verdict:
+    if question.unit == "1" and len(noun := unit_in(answer)) > 2 and noun in table()[f"q.{question.id}"].split():
+        answer = answer.strip().removesuffix(noun)  # what the question counts, such as ports
     read = parse_answer(answer, question.unit)
     if read.problem:
         return None, [read.problem], ""

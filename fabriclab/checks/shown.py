@@ -172,7 +172,7 @@ def parse_answer(answer: Any, unit: str, bare: str = "") -> Answer:
     except Refused as error:
         return Answer(problem=str(error))
     if kind != asked:
-        return Answer(problem=text("answer.other", got=written, unit=unit))
+        return Answer(problem=text("answer.other", got=written, unit=unit if asked else text("answer.number")))
     si = number * factor
     return Answer(si, note) if math.isfinite(si) else Answer(problem=text("answer.finite"))
 
