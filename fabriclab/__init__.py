@@ -19,11 +19,9 @@ _SUBMODULES = (
     "catalog checks collectives core economics engines errors exercises gpudirect importers innetwork lower measure "
     "metrics operations physics rdma registry routing simulation topologies tuner units validate views workload"
 ).split()
-_NAMES = {
-    "catalog": "case", "engines": "run", "simulation": "simulate sweep", "tuner": "estimate", "views": "draw",
-    "checks": "check choose_path drill errata export_progress forget hello import_progress ledger lessons paths "
-    "predict progress remember report reveal ruler",
-}  # fmt: skip
+_NAMES = {"catalog": "case", "engines": "run", "simulation": "simulate sweep", "tuner": "estimate", "views": "draw",
+          "checks": "check choose_path drill errata export_progress forget hello import_progress ledger lessons paths "
+          "predict progress remember report reveal ruler"}  # fmt: skip
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 __all__ = ["__version__", "live", *_HOME, *_SUBMODULES]

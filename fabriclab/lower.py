@@ -17,11 +17,9 @@ _ENTRY_BYTES = 48  # the same per dependency
 _ADVICE = "let expand be False, or take fewer ranks"
 
 
-def lower(
-    schedule: Schedule, fabric: Fabric, size: units.Quantity, *, placement: ArrayLike | None = None,
-    lag: units.Quantity = 0.0, gamma: float = 0.0, expand: bool = False, weight: float = 1.0,
-    limit: units.Quantity = np.inf, switches: ArrayLike | None = None,
-) -> Flows:  # fmt: skip
+def lower(schedule: Schedule, fabric: Fabric, size: units.Quantity, *, placement: ArrayLike | None = None,
+          lag: units.Quantity = 0.0, gamma: float = 0.0, expand: bool = False, weight: float = 1.0,
+          limit: units.Quantity = np.inf, switches: ArrayLike | None = None) -> Flows:  # fmt: skip
     """Return the Flows of a schedule on a fabric.
 
     By default each step waits for the whole step before it (a barrier, common to all rows of the

@@ -11,11 +11,10 @@ from typing import Any
 
 from fabriclab import units
 
-FOLDERS = {
-    "topology": "fabriclab.topologies", "collective": "fabriclab.collectives", "definition": "fabriclab.collectives",
-    "routing": "fabriclab.routing", "engine": "fabriclab.engines", "workload": "fabriclab.workload",
-    "question": "fabriclab.exercises.graders", "check": "fabriclab.exercises.graders",
-}  # fmt: skip
+FOLDERS = {"topology": "fabriclab.topologies", "collective": "fabriclab.collectives",
+           "definition": "fabriclab.collectives", "routing": "fabriclab.routing", "engine": "fabriclab.engines",
+           "workload": "fabriclab.workload", "question": "fabriclab.exercises.graders",
+           "check": "fabriclab.exercises.graders"}  # fmt: skip
 _found: dict[str, dict[str, Callable[..., Any]]] = {}
 _about: dict[tuple[str, str], dict[str, Any]] = {}
 _listed: set[str] = set()

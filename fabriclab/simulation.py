@@ -62,12 +62,11 @@ class Simulation:
         return f"<Simulation {s.collective} {s.algorithm}, {s.n_ranks} ranks: {units.format_time(self.time)}>"
 
 
-def simulate(
-    collective: str, algorithm: str, fabric: Fabric, size: units.Quantity, *, placement: ArrayLike | None = None,
-    root: int = 0, segments: int = 1, pipelined: bool = False, method: str = "ecmp", subflows: int = 1, seed: int = 0,
-    engine: str = "flow", lag: units.Quantity = 0.0, gamma: float = 0.0, expand: bool = False,
-    switches: ArrayLike | None = None, changes: Changes | None = None, options: Mapping[str, Any] | None = None,
-) -> Simulation:  # fmt: skip
+def simulate(collective: str, algorithm: str, fabric: Fabric, size: units.Quantity, *,
+             placement: ArrayLike | None = None, root: int = 0, segments: int = 1, pipelined: bool = False,
+             method: str = "ecmp", subflows: int = 1, seed: int = 0, engine: str = "flow", lag: units.Quantity = 0.0,
+             gamma: float = 0.0, expand: bool = False, switches: ArrayLike | None = None,
+             changes: Changes | None = None, options: Mapping[str, Any] | None = None) -> Simulation:  # fmt: skip
     """Return a collective timed on a fabric.
 
     Leaves out what the engine leaves out: with ``flow`` packets, queues and congestion control.
@@ -120,9 +119,8 @@ def simulate(
     return Simulation(plan, fabric, flows, routes, timeline, result)
 
 
-def sweep(
-    collective: str, algorithm: str, fabric: Fabric, sizes: Sequence[units.Quantity], **options: Any
-) -> Result:  # fmt: skip
+def sweep(collective: str, algorithm: str, fabric: Fabric, sizes: Sequence[units.Quantity],
+          **options: Any) -> Result:  # fmt: skip
     """Return the times of one collective over several sizes, on the same routes; options as in `simulate`."""
     if isinstance(sizes, str) or np.ndim(sizes) != 1 or not len(sizes):
         raise ValueError(f'sizes must be a list of at least one size, such as ["1 MiB", "1 GiB"], got {sizes!r}')

@@ -7,6 +7,7 @@ metres, watts or US dollars. Only public functions call the parsers here.
 import difflib
 import json
 import math
+import numbers
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -67,12 +68,12 @@ def parse(value: Quantity, quantity: str, name: str = "value") -> float:
     example = _EXAMPLE.get(quantity, "an SI number or a number with its unit")
     if isinstance(value, str):
         number = _parse_text(value, quantity, name, example)
-    elif _is_flag(value) or not hasattr(value, "__float__") or getattr(value, "ndim", False):
+    elif not is_number(value):
         raise TypeError(f"{name} must be a number or a string with a unit, got {value!r:.80}; write {example}")
     else:
-        number = float(value)
+        number = math.inf if isinstance(value, int) and abs(value) > 1e300 else float(value)
     if not math.isfinite(number):
-        raise ValueError(f"{name} must be finite, got {value!r}; write {example}")
+        raise ValueError(f"{name} must be finite, got {value!r:.80}; write {example}")
     return number
 
 
@@ -97,24 +98,19 @@ def _parse_text(text: str, quantity: str, name: str, example: str) -> float:
 def _unread(text: str, quantity: str, name: str, example: str) -> str:
     """Return what is wrong with a text, and the right spellings of it where they can be guessed."""
     match = _LOOSE.match(text)
-    numbers, unit = (_numbers(match[1]), match[2] or "") if match else ([], "")
+    read, unit = (_numbers(match[1]), match[2] or "") if match else ([], "")
     if not unit or unit in UNITS:
-        forms = [f'"{n} {unit}"' for n in numbers if unit]
+        forms = [f'"{n} {unit}"' for n in read if unit]
         return f"{name} must be a number with a unit, got {text!r}; write {' or '.join(forms) or example}"
     start = f"{name} has the unknown unit {unit!r} in {text!r}; "
     short = re.fullmatch(r"(?i:([kmgtp]i?)?(b(?:ps|/sec|it/sec))?)", unit)
     prefix = (short[1] or "").capitalize().replace("K", "k").replace("ki", "Ki") if short else ""
-    if numbers and short and short[2]:
-        return start + (
-            f'"{unit}" is read in two ways: write "{numbers[0]} {prefix}b/s" for bits per second '
-            f'or "{numbers[0]} {prefix}B/s" for bytes per second'
-        )
-    near = (
-        ([f"{prefix}{u}" for u in _BARE.get(quantity, ())] if short else [])
-        or [u for u in UNITS if u.lower() == unit.lower()]
-        or [u for word, u in _WORDS.items() if re.fullmatch(f"{word}s?", unit.lower())]
-    )
-    forms = [f'"{n} {u}"' for n in numbers for u in near]
+    if read and short and short[2] and quantity in _BARE:
+        bits, octets = (f'"{read[0]} {prefix}{letter}/s"' for letter in "bB")
+        return f'{start}"{unit}" is read in two ways: write {bits} for bits per second or {octets} for bytes per second'
+    near = [f"{prefix}{u}" for u in _BARE.get(quantity, ()) if short] or [u for u in UNITS if u.lower() == unit.lower()]
+    near = near or [u for word, u in _WORDS.items() if re.fullmatch(f"{word}s?", unit.lower())]
+    forms = [f'"{n} {u}"' for n in read for u in near]
     return start + (f"did you mean {' or '.join(forms)}?" if forms else f"write {example}")
 
 
@@ -164,13 +160,19 @@ def length(value: Quantity, name: str = "length") -> float:
 
 def count(value: int, name: str, low: int = 1, high: int | None = None) -> int:
     """Return ``value`` as an int within ``low..high``, or refuse it by name."""
-    if _is_flag(value) or not hasattr(value, "__index__"):
-        raise TypeError(f"{name} must be a whole number, got {value!r}")
-    number = value.__index__()
-    if number < low or (high is not None and number > high):
-        bound = f">= {low}" if high is None else f"within {low}..{high}"
-        raise ValueError(f"{name} must be {bound}, got {number}")
+    if _is_flag(value) or not isinstance(value, numbers.Integral):
+        raise TypeError(f"{name} must be a whole number, got {value!r:.80}")
+    number, most = int(value), 2**63 - 1 if high is None else high
+    if not low <= number <= most:
+        bound = f">= {low}" if high is None and number < low else f"within {low}..{most}"
+        raise ValueError(f"{name} must be {bound}, got {number!r:.80}")
     return number
+
+
+def is_number(value: object) -> bool:
+    """Tell whether ``value`` is one real number, and neither text nor True or False."""
+    other = _is_flag(value) or isinstance(value, complex) or getattr(value, "ndim", False)
+    return hasattr(value, "__float__") and not other
 
 
 def _is_flag(value: object) -> bool:
@@ -187,7 +189,7 @@ def flag(value: object, name: str) -> bool:
 def choice(value: str, name: str, known: Iterable[str], hint: str = "") -> str:
     """Return ``value`` if it is one of the ``known`` words, or refuse it by name with all of them and the nearest."""
     words = list(known)
-    if value not in words:
+    if not isinstance(value, str) or value not in words:
         near = " or ".join(map(repr, difflib.get_close_matches(str(value), words)))
         near = near and f"; did you mean {near}?"
         raise ValueError(f"{name} must be one of {', '.join(words) or 'none'}, got {value!r:.80}{hint}{near}")

@@ -23,6 +23,7 @@ from fabriclab.checks.shown import digits, is_rounded, named_factor, quantity, s
         (np.float32(0.5), "1", 0.5), (np.int64(7), "1", 7.0), (np.array([3.0]), "1", 3.0), ([4], "1", 4.0),
         ((2.5,), "times", 2.5), (np.array("0.7 s"), "s", 0.7), (["0.7 s"], "s", 0.7), ("-3 s", "s", -3.0),
         ("1/7", "1", 1 / 7), ("-3 / 4 s", "s", -0.75), ("100/3 GB/s", "GB/s", 1e11 / 3), ("22/1e3", "1", 0.022),
+        ("88 dB", "dB", 88.0), (88, "dB", 88.0),
     ],
 )  # fmt: skip
 def test_what_is_understood(answer, unit, value):
@@ -123,6 +124,10 @@ def test_nothing_a_learner_types_raises(answer):
 def test_what_is_missing_is_said(answer, words):
     problem = parse_answer(answer, "GB/s").problem
     assert problem and any(word in problem for word in words), problem
+
+
+def test_decibels_are_no_count():
+    assert "measures something else" in parse_answer("60 dB", "1").problem
 
 
 def test_an_unknown_unit_is_refused():

@@ -21,7 +21,6 @@ from test_topologies import hops_from
 from fabriclab import catalog, registry, routing, topologies, units
 from fabriclab.core import FabricBuilder, Flows, load, save
 from fabriclab.errors import TooLarge
-from fabriclab.topologies._switches import down_ports
 
 ROWS = (Path(__file__).parent / "data" / "topology_reference.csv").read_text(encoding="utf-8").splitlines()
 REFERENCE = [r for r in csv.DictReader(ROWS) if r["id"].startswith(("fattree_k", "leafspine_k"))]
@@ -355,28 +354,6 @@ def test_the_reference_has_all_rows():
     assert Counter(r["id"].partition("_")[0] for r in REFERENCE) == {"fattree": 8 * 7, "leafspine": 6 * 3}
 
 
-@given(st.integers(2, 12), st.sampled_from([1, 1.5, 2, 3]), st.data())
-def test_two_tiers_and_the_leaf_spine_are_one_plan(radix, over, data):
-    over = min(over, radix - 1)
-    hosts = data.draw(st.integers(1, radix * down_ports(radix, over)))
-    table = topologies.compare_tiers(hosts, radix, over)
-    f = topologies.build("leaf_spine", hosts=hosts, radix=radix, oversubscription=over)
-    assert (table["switches, 2 tiers"], table["cables, 2 tiers"]) == ([f.n_nodes - hosts], [f.n_cables])
-    if hosts <= radix:
-        assert (table["switches, 3 tiers"], table["cables, 3 tiers"]) == ([1], [hosts])
-
-
-@pytest.mark.parametrize("hosts", [65, 1000, 2048])
-def test_two_tiers_against_three_are_the_switches_that_are_built(hosts):
-    table = topologies.compare_tiers([hosts, 2049, 65536, 65537])
-    for tiers in (2, 3):
-        f = topologies.build("rail_optimised", servers=hosts, gpus=1, rails=1, tiers=tiers, expand=False)
-        row = [table[f"{what}, {tiers} tiers"][0] for what in ("switches", "cables")]
-        assert row == [f.n_nodes - f.n_ranks, f.n_cables]
-    assert np.isnan(table["switches, 2 tiers"]).tolist() == [False, True, True, True]
-    assert table["cables, 3 tiers"][2:] == [3 * 65536, pytest.approx(np.nan, nan_ok=True)]
-
-
 # graphs of others ---------------------------------------------------------------------------------
 def rows(f):
     table = np.array([f.source, f.target, f.capacity, f.delay, f.ports]).T
@@ -667,12 +644,3 @@ def test_a_rank_out_of_range_is_refused():
         f.name(7)
     with pytest.raises(ValueError, match="capacity must be within"):
         f.with_capacity([0], -1)
-
-
-def test_a_comparison_needs_counts():
-    with pytest.raises(ValueError, match="hosts must be >= 1, got 0"):
-        topologies.compare_tiers([0])
-    with pytest.raises(TypeError, match="hosts must be a whole number, got '6'"):
-        topologies.compare_tiers("64")
-    with pytest.raises(ValueError, match="oversubscription must be within"):
-        topologies.compare_tiers([8], oversubscription=100)

@@ -3,6 +3,7 @@
 That all are up to date is held in test_checks_progress, with the list of lessons.
 """
 
+import ast
 import itertools
 import json
 import re
@@ -10,15 +11,15 @@ from collections import Counter
 
 import lesson_pages as pages
 import pytest
-from lesson_gates import ROWS, prose
-from lesson_runs import FILES, ROOT
+from lesson_gates import ROWS, calls, cells, prose, tree
+from lesson_runs import FILES, ROOT, load
 from test_coverage import from_pages
 
 import fabriclab as fl
 from fabriclab.catalog import cite
 from fabriclab.checks.questions import questions
 from fabriclab.checks.statements import rows
-from fabriclab.texts import text
+from fabriclab.texts import table, text
 
 BOOKS = ROOT / "notebooks"
 PAGES = {"glossary": pages.glossary, "errata": pages.errata}
@@ -66,6 +67,62 @@ def test_every_statement_is_numbered_sourced_and_placed():
             lesson = ROWS[id]["lesson"]
             assert lesson in (*row["lessons"].split(), "glossary", "errata") or row["id"] == "E69"
     assert {row["erratum"] for row in pages.table("questions")} - {""} <= rows().keys()
+
+
+# The lessons that the table names
+
+
+def shown(lesson):
+    """Return what a reader sees: the prose, the texts in code, and those of the questions and views that it opens."""
+    nb, asked = load(lesson), set()
+    found = [pages.OURS.sub(r"\1", cell.source) for cell in cells(nb, "markdown")]
+    for cell in cells(nb, "code"):
+        found += [n.value for n in ast.walk(tree(cell)) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+        for function, first in calls(cell):
+            asked |= {("live", function)} | ({first} if function in ("check", "predict", "reveal") else set())
+            asked |= {q.id for q in questions().values() if function == "drill" and q.drill == f"units/{first}"}
+    for key, words in table().items():
+        parts = key.split(".")
+        found += [words] if tuple(parts[:2]) in asked or asked & set(parts) else []
+    return "\n".join(map(str, found))
+
+
+def says(names, words):
+    """Tell whether a text has a name of a term, as link_words reads one, or with a space for a hyphen."""
+    parts = [part for name in names for part in name.split(" / ")]
+    forms = [r"[\s-]".join(map(re.escape, re.split(r"[\s-]", part))) for part in parts]
+    either = (f"(?i:{form})" if part == part.lower() else form for form, part in zip(forms, parts, strict=True))
+    return re.search(rf"(?<!\w)(?:{'|'.join(either)})(?:s|es)?(?!\w)", words) is not None
+
+
+@pytest.mark.parametrize("lesson", FILES)
+def test_a_lesson_says_each_term_that_the_glossary_sends_readers_to_it_for(lesson):
+    words, mine = shown(lesson), [row for row in pages.words() if row["lesson"] == lesson]
+    assert mine and [row["term"] for row in mine if not says(row["all"], words)] == []
+
+
+@pytest.mark.parametrize(
+    ("names", "words", "found"),
+    [
+        (["rail switch"], "Rail switches", True),
+        (["direct network"], "a direct-network", True),
+        (["CXL.io / .cache"], "by .cache", True),
+        (["BER"], "a number in September", False),
+        (["BER"], "the ber", False),
+        (["OAM"], "foam, OAMx", False),
+        (["slot pool"], "a pool of slots", False),
+    ],
+)
+def test_a_name_is_found_as_a_word(names, words, found):
+    assert says(names, words) is found
+
+
+def test_what_a_lesson_shows_has_its_questions_and_views():
+    words = shown("11_electrical_links")
+    assert all(table()[key] in words for key in ("11-share.why", "q.11-share"))
+    assert "Rates, one way (1)" in words
+    assert next(said for key, said in table().items() if key.startswith("live.latency.")) in words
+    assert text("12-lpo.why") not in words
 
 
 # The pages

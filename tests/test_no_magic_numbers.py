@@ -18,19 +18,24 @@ from fabriclab.texts import table
 ROOT = Path(__file__).parents[1]
 BINARY_SIZE = re.compile(r"[\d.]+ [KMGT]iB")  # sizes of messages and buffers are questions, not facts of hardware
 COMMENT = re.compile(r"#\s*(source|illustrative):\s*\S")
-QUANTITIES = ("rate", "time", "size", "length", "power", "price")
+QUANTITIES = ("rate", "time", "size", "length", "power", "price", "frequency", "speed")
+# "400-800 Gb/s" and "2 m to 5 m": what stands before the last number.
+RANGE = re.compile(r"\s*[\d.]+(?:e[-+]?\d+)?(?: ?(?!e[-+]?\d)[^\s\d.–-]+)?\s*(?:-|–|\.\.\.?|to|and|or)\s*(?=[\d.])")
 OPACITY = 0.05  # of a colour: no start-up latency, which is alpha too, takes so many seconds
 # A name that bears a unit: the quantity as its last word, or a unit after an underscore or in brackets.
 NAMED = re.compile(r"(?i:(?:^|_)(?:(?:rate|bandwidth|throughput|delay|latency|lag|timer|timeout|length|reach|power"
-                   r"|price)s?"
-                   r"|alpha|beta|capacity|rtt|seconds|metres|watts|dollars)$)"
-                   r"|(?<=[a-z0-9])_(?:[munp]?s|k?m|[mkM]?W|k?USD|[kMGT]?B_s|[kmgt]?bps)$"
-                   r"|\[(?:[mun]?s|[kMGT]?B/s|k?m|[mkM]?W|USD)\]$")  # fmt: skip
+                   r"|price|distance|speed|cost|frequency|baud)s?"
+                   r"|alpha|beta|capacity|rtt|seconds|metres|watts|dollars|hertz|bw|busbw|algbw|freqs?)$)"
+                   r"|(?<=[a-z0-9])_(?:[munp]?s|k?m|[mkM]?W|k?USD|[kMGT]?B_s|[kmgt]?bps|[kMGT]?Hz)$"
+                   r"|\[(?:[mun]?s|[kMGT]?B/s|k?m|[mkM]?W|USD|[kMGT]?Hz)\]$")  # fmt: skip
 MADE = {
-    **dict.fromkeys(("array", "asarray", "float", "float64", "int", "round"), slice(1)),
-    "full": slice(1, 2),
-    **dict.fromkeys(("arange", "geomspace", "linspace", "max", "min"), slice(2)),
-}  # the arguments that are numbers  # calls that hold such numbers
+    **dict.fromkeys(("array", "asarray", "float", "float64", "int", "list", "repeat", "round", "sorted", "sum", "tile",
+                     "tuple"), slice(1)),
+    **dict.fromkeys(("full", "full_like"), slice(1, 2)),
+    **dict.fromkeys(("arange", "geomspace", "linspace", "logspace", "range"), slice(2)),
+    **dict.fromkeys(("max", "min", "maximum", "minimum"), slice(None)),
+    **dict.fromkeys(("empty", "eye", "ones", "ones_like", "zeros", "zeros_like"), slice(0)),
+}  # calls that hold such numbers, and which of their arguments: in the last row none  # fmt: skip
 DOCUMENTED = re.compile(r"\[(?:s|B/s|m|W|USD)\b[^\]]*\]")  # the unit that ends a parameter's description
 
 
@@ -60,6 +65,7 @@ def docstrings(tree):
 
 def is_quantity(text):
     """Tell whether a string is a rate, time, length, power, price or size of hardware, with its unit."""
+    text = text[found.end() :] if (found := RANGE.match(text)) else text
     for quantity in QUANTITIES:
         try:
             return units.parse(text, quantity) != 0 and not BINARY_SIZE.fullmatch(text)
@@ -107,23 +113,70 @@ def documented():
 UNITS_OF = documented()
 
 
-def amounts(node):
-    """Yield the numbers that an expression of numbers alone holds, signs, arithmetic and lists included; 0 is none."""
+def called(node):
+    """Return the name of what a node calls, or nothing."""
+    return getattr(node.func, "id", getattr(node.func, "attr", "")) if isinstance(node, ast.Call) else ""
+
+
+def amounts(node, of=None):
+    """Return the numbers that an expression of numbers alone holds, 0 left out; None where it needs something else.
+
+    ``of`` has those of names that a comprehension has bound.
+    """
+    of, parts, part = of or {}, None, False
     if isinstance(node, ast.Constant):
-        if isinstance(node.value, int | float) and not isinstance(node.value, bool) and node.value:
-            yield node
-    elif isinstance(node, ast.UnaryOp):
-        yield from amounts(node.operand)
+        number = isinstance(node.value, int | float) and not isinstance(node.value, bool)
+        return [node] * bool(node.value) if number else None
+    if isinstance(node, ast.Name):
+        return of.get(node.id)
+    if isinstance(node, ast.UnaryOp | ast.Starred):
+        parts = [node.operand if isinstance(node, ast.UnaryOp) else node.value]
     elif isinstance(node, ast.BinOp):
-        sides = [list(amounts(side)) for side in (node.left, node.right)]
-        yield from (sides[0] + sides[1] if all(sides) else [])
-    elif isinstance(node, ast.IfExp):
-        yield from (found for side in (node.body, node.orelse) for found in amounts(side))
+        parts, part = [node.left, node.right], isinstance(node.op, ast.Mult) and isinstance(node.left, ast.List)
+    elif isinstance(node, ast.IfExp | ast.BoolOp):
+        parts, part = ([node.body, node.orelse] if isinstance(node, ast.IfExp) else node.values), True
     elif isinstance(node, ast.List | ast.Tuple | ast.Set):
-        inside = [list(amounts(item)) for item in node.elts]
-        yield from (found for item in inside for found in item if all(inside) or isinstance(node, ast.List))
-    elif isinstance(node, ast.Call) and (called := getattr(node.func, "id", getattr(node.func, "attr", ""))) in MADE:
-        yield from (found for item in node.args[MADE[called]] for found in amounts(item))
+        parts, part = node.elts, isinstance(node, ast.List)
+    elif isinstance(node, ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp):
+        for loop in node.generators:
+            of = of | {name: held for name, over in looped(loop.target, loop.iter)
+                       if (held := amounts(over, of)) is not None}  # fmt: skip
+        parts = [node.value if isinstance(node, ast.DictComp) else node.elt]
+    elif isinstance(node, ast.Subscript) and getattr(node.value, "attr", "") in ("r_", "c_"):
+        parts = [node.slice]
+    elif (name := called(node)) in MADE and isinstance(node.func, ast.Name | ast.Attribute):
+        given = node.args + [word.value for word in node.keywords if word.arg == "fill_value"]
+        parts, part = given[MADE[name]], True
+        if isinstance(node.func, ast.Attribute) and not isinstance(node.func.value, ast.Name):
+            parts = [node.func.value]  # a method of what was made of numbers
+    elif name and isinstance(node.func, ast.Attribute) and name in ("astype", "cumsum", "ravel", "reshape", "tolist"):
+        parts = [node.func.value]
+    inside = [amounts(item, of) for item in parts or ()]
+    if parts is None or (None in inside and not (part and any(inside))):
+        return None
+    return [found for item in inside for found in item or ()]
+
+
+def looped(target, over):
+    """Yield (name, expression) for each name that a loop binds, with what it takes values from."""
+    name, args = called(over), getattr(over, "args", [])
+    table = over.func.value if name in ("items", "values") and isinstance(over.func, ast.Attribute) else None
+    if isinstance(table, ast.Dict) and name == "values":
+        yield from looped(target, ast.Tuple(table.values))
+    elif not isinstance(target, ast.Tuple | ast.List):
+        yield getattr(target, "id", getattr(target, "attr", "")), over
+    elif isinstance(table, ast.Dict):
+        yield from looped(target.elts[-1], ast.Tuple(table.values))
+    elif name == "enumerate" and args:
+        yield from looped(target.elts[-1], args[0])
+    elif name in ("zip", "product"):
+        for to, each in zip(target.elts, args, strict=False):
+            yield from looped(to, each)
+    elif isinstance(over, ast.List | ast.Tuple | ast.Set):
+        rows = [row.elts for row in over.elts if isinstance(row, ast.Tuple | ast.List)]
+        for i, to in enumerate(target.elts):
+            for row in rows:
+                yield from looped(to, ast.Tuple(row[i : i + 1])) if i < len(row) else ()
 
 
 def bound(tree):
@@ -139,6 +192,8 @@ def bound(tree):
                 if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
                     pairs = zip(target.elts, node.value.elts, strict=False)
                 yield from ((getattr(to, "id", getattr(to, "attr", "")), value) for to, value in pairs)
+        elif isinstance(node, ast.For | ast.comprehension):
+            yield from looped(node.target, node.iter)
         elif isinstance(node, ast.AnnAssign | ast.NamedExpr):
             yield getattr(node.target, "id", getattr(node.target, "attr", "")), node.value
         elif isinstance(node, ast.Dict):
@@ -150,11 +205,11 @@ def bound(tree):
             yield from ((arg.arg, value) for arg, value in zip(node.kwonlyargs, node.kw_defaults, strict=True))
         elif isinstance(node, ast.Call):
             yield from ((word.arg or "", word.value) for word in node.keywords)
-            called = getattr(node.func, "id", getattr(node.func, "attr", ""))
+            name = called(node)
             first = getattr(node.args[0], "value", None) if node.args else None
-            of_family = called in ("build", "simulate") and isinstance(first, str)  # build("torus", ...)
-            for where, names, told in UNITS_OF.get(first if of_family else called, []):
-                if of_family or brought.get(called, "fabriclab") in where:  # not another of the same name
+            of_family = name in ("build", "simulate") and isinstance(first, str)  # build("torus", ...)
+            for where, names, told in UNITS_OF.get(first if of_family else name, []):
+                if of_family or brought.get(name, "fabriclab") in where:  # not another of the same name
                     plain = itertools.takewhile(lambda arg: not isinstance(arg, ast.Starred), node.args)
                     by_place = [] if of_family else zip(names, plain, strict=False)
                     given = [*by_place, *((w.arg, w.value) for w in node.keywords)]
@@ -162,13 +217,21 @@ def bound(tree):
 
 
 def written(node):
-    """Return the text of an f-string, or of a sum of texts, that holds constants alone; else nothing."""
+    """Return the text of an f-string, a sum or a formatted text that holds constants alone; else nothing."""
     if isinstance(node, ast.JoinedStr):
         parts = [part.value if isinstance(part, ast.FormattedValue) else part for part in node.values]
         return "".join(str(part.value) for part in parts) if all(isinstance(p, ast.Constant) for p in parts) else ""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
         sides = [written(side) for side in (node.left, node.right)]
         return "".join(sides) if all(sides) else ""
+    try:
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
+            return str(written(node.left) % ast.literal_eval(node.right))
+        if called(node) == "format" and isinstance(node.func, ast.Attribute):
+            named = {word.arg: ast.literal_eval(word.value) for word in node.keywords}
+            return written(node.func.value).format(*map(ast.literal_eval, node.args), **named)
+    except (ValueError, TypeError, LookupError):
+        return ""
     return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
 
 
@@ -181,11 +244,11 @@ def findings(code, name):
             text, number = isinstance(node.value, str), isinstance(node.value, int | float)
             if (text and is_quantity(node.value)) or (number and float(node.value) in RATES):
                 found[id(node)] = node
-        elif isinstance(node, ast.JoinedStr | ast.BinOp) and is_quantity(written(node)):
+        elif isinstance(node, ast.JoinedStr | ast.BinOp | ast.Call) and is_quantity(written(node)):
             found[id(node)] = node
     for word, value in bound(tree):
         if value is not None and (word is DOCUMENTED or NAMED.search(word)):
-            found |= {id(n): n for n in amounts(value) if word != "alpha" or n.value < OPACITY}
+            found |= {id(n): n for n in amounts(value) or () if word != "alpha" or n.value < OPACITY}
     out = []
     for node in sorted(found.values(), key=lambda n: (n.lineno, n.col_offset)):
         near = (lines[node.lineno], lines[node.lineno - 1])
@@ -261,15 +324,33 @@ def test_a_live_view_shows_what_is_illustrative():
     "code",
     ["nic = 50e9", "nic = 50_000_000_000", "link = dict(rate=450e9)", "f(400e9)", "hbm = 3.35e12", "peak = 989",
      "both = 900e9", "x = f(rate='400 Gb/s')", "t = ['500 ns']", "buffer = '64 MB'", "eff = 31.508",
-     "cable = '3 m'", "laser = '9 W'", "part = '700 USD'", "rate = 7e9", "nic_rate: float = 7.1e9", "delay_s = 3e-6",
+     "cable = '3 m'", "laser = '9 W'", "part = '700 USD'", "rate = 7.1e9", "nic_rate: float = 7.1e9", "delay_s = 3e-6",
      "hop_ns = 230", "module_W = 15", "part_USD = 36", "length = 2.5", "price = -3", "link.latency = 4",
-     "alpha = 38e-6", "f(lag=2e-6)", "reach = [3]", "power = 3 * 5", "rate = 7e9 if fast else 0",
-     "rates = np.array([7e9])",
-     "RATE = 7e9", "_LATENCY = 3e-6", "link['rate'] = 7e9", "rate += 7e9", "rates = np.full(3, 7e9)",
-     "x = f'{400} Gb/s'", "x = '400' + ' Gb/s'", "rate = int(7e9)",
+     "alpha = 38e-6", "f(lag=2e-6)", "reach = [3]", "power = 3 * 5", "rate = 7.1e9 if fast else 0",
+     "rates = np.array([7.1e9])",
+     "RATE = 7.1e9", "_LATENCY = 3e-6", "link['rate'] = 7.1e9", "rate += 7.1e9", "rates = np.full(3, 7.1e9)",
+     "x = f'{400} Gb/s'", "x = '400' + ' Gb/s'", "rate = int(7.1e9)",
      "dict(price=12)", "{'power': 12}", "{'wait [s]': 3}", "def f(lag=3): pass", "def f(*, lag=3): pass",
-     "(rate := 7e9)", "n, rate = 3, 7e9", "crossbar(8, 7e9)", "build('torus', rate=7e9)", 
-     "economics.floor_plan(f, slack=3)", "workload.build('parameter_server', compute=3)"],
+     "(rate := 7.1e9)", "n, rate = 3, 7.1e9", "crossbar(8, 7.1e9)", "build('torus', rate=7.1e9)", 
+     "economics.floor_plan(f, slack=3)", "workload.build('parameter_server', compute=3)",
+     # loops and comprehensions
+     "for rate in (7.1e9, 8.3e9): pass", "for lag in range(1, 5): pass", "for i, reach in enumerate([3]): pass",
+     "for name, delay_s in (('a', 3e-6), ('b', 4e-6)): pass", "for name, (n, lag) in (('a', (2, 3)),): pass",
+     "for n, rate in zip(ns, (7.1e9, 8.3e9)): pass", "for k, power in {'a': 12}.items(): pass",
+     "for power in {'a': 12}.values(): pass", "t = [8 / rate for rate in (7.1e9, 8.3e9)]",
+     "rates = [x * 1e6 for x in (7, 8)]", "rates = {k: 7.1e9 for k in names}",
+     "rates = [x for k, x in (('a', 7.1e9),)]",
+     # expressions of literals
+     "rates = 7.1e9 * np.ones(3)", "rates = np.ones(n) * 7.1e9", "rates = [7.1e9] * n", "rates = 7.1e9 + np.zeros(n)",
+     "rates = np.r_[7.1e9, 8.3e9]", "rates = np.array((7, 8)).astype(float)", "rates = np.full(3, fill_value=7.1e9)",
+     "rate = sum([7.1e9, 8.3e9])", "rate = 0 + 7.1e9", "rate = given or 7.1e9", "rate = np.maximum(given, 7.1e9)",
+     "rates = np.tile([7.1e9], 3)", "rates = (*[7.1e9], 8.3e9)",
+     # ranges, and texts that are put together
+     "x = '400-800 Gb/s'", "x = '0.5–1.5 us'", "x = '2 m to 5 m'", "x = '1e-6-2e-6 s'", "x = '%d Gb/s' % 400",
+     "x = '%d-%d Gb/s' % (400, 800)", "x = '{} Gb/s'.format(400)", "x = '{r} Gb/s'.format(r=400)",
+     # further names and quantities
+     "bw = 7.1e9", "nic_bw = 7.1e9", "distance = 3", "speed = 2.1e8", "cost = 12", "clock_GHz = 7", "frequency = 7.1e9",
+     "band = '60 GHz'", "peak = '7 TFLOP/s'"],
 )  # fmt: skip
 def test_the_scan_bites(code):
     assert findings(code, "x")
@@ -300,6 +381,22 @@ def test_the_scan_bites(code):
         "cuts = [(8, rate)]",
         "f(length=len(x))",
         "enabled = True",
+        "for i in range(3): pass",
+        "for rate in rates: pass",
+        "for name, n in (('a', 3),): pass",
+        "for rate, n in zip(rates, (2, 4)): pass",
+        "sizes = [rate * n for n in (2, 4)]",
+        "rates = [rate * n for n in (2, 4)]",
+        "rates = [x for x in found]",
+        "rates = np.zeros(3)",
+        "rates = np.ones((2, 3))",
+        "rates = [0] * n",
+        "rates = np.linspace(0, top)",
+        "x = '%s Gb/s' % rate",
+        "x = '{} Gb/s'.format(rate)",
+        "seen = '2026-11-22'",
+        "rows = '2-3'",
+        "f('1-4 MiB')",
     ],
 )
 def test_what_is_no_hardware_constant_passes(code):

@@ -39,6 +39,10 @@ def test_one_cable_in_eight_stays_in_its_rack():
     assert CASE.leaves == CASE.servers / CASE.servers_per_rack == 32 and "32 leaves stand in 32" in text(
         "12-stays.hint2"
     )
+    assert media.hall(LAID[RAILS])["copper"][0] / CASE.gpus == pytest.approx(1 / 3, abs=0.01)
+    assert 1 - watts(RAILS) / CASE.optics_power == pytest.approx(1 / 6, abs=0.01)
+    assert watts(RAILS, servers_per_rack=16) == watts(RACKS)
+    assert "one in three of the cables to NICs, and saves a sixth" in prose()
 
 
 @pytest.mark.parametrize(
@@ -57,15 +61,23 @@ def test_power_and_price_name_the_same_medium_at_every_length():
 
 
 def test_media_mend_more_of_a_hall_with_rails_than_copper_does():
-    assert round(watts(RAILS, media.MEDIA) / 1e3, 1) == 27.3 and "27.3 kW" in text("12-mend.hint3")
+    saved = {m: watts(RAILS) - watts(RAILS, ["copper", "fibre", m]) for m in media.MEDIA[1:]}
+    assert saved["active copper"] == 208 * 2 * 15.5 / 2 > saved["multimode"] > saved["long fibre"] == 0
+    assert round(watts(RAILS, media.MEDIA) / 1e3, 1) == 23.8 and "23.8 kW" in text("12-mend.hint3")
+    assert round(watts(RAILS, ["copper", "fibre", "multimode"]) / 1e3, 1) == 26.6 and "26.6 kW" in text("12-mend.hint3")
+    assert "17 W" in catalog.media["sr4x2"]["power_max"].note
     assert watts(RAILS, ["copper", "fibre", "long fibre"]) == watts(RAILS)
     lengths = LAID[RAILS].length[(LAID[RAILS].length > 2)]
     assert (lengths.min(), lengths.max()) == (3, 14) and "3 to 14 m" in text("12-mend.why")
 
 
-def test_a_metre_more_takes_all_copper_away():
-    assert watts(RAILS, slack="3 m") == watts(RACKS, slack="3 m") == CASE.optics_power
+def test_metres_inside_racks_take_the_copper_away():
+    reach = [catalog.value("media", part, "reach_max") for part in ("dac800", "dac800-split")]
+    assert reach == [2, 3] and round(watts(RAILS, slack="3 m")) == 33088 and watts(RACKS, slack="3 m") == watts(RACKS)
+    assert watts(RAILS, slack="4 m") == watts(RACKS, slack="4 m") == CASE.optics_power
     assert "both halls are back at the start" in prose()
+    touching = media.hall(economics.floor_plan(RACKS, slack="0 m"))  # a cable of 0 m would be a board
+    assert sum(cables for cables, _, _ in touching.values()) == 2048
 
 
 def test_modules_draw_what_the_answers_say():
@@ -76,7 +88,10 @@ def test_modules_draw_what_the_answers_say():
     assert f"{dsp.power / cpo.power:.1f}" in text("12-cpo.hint3") and f"{lpo.power / cpo.power:.1f}" in text(
         "12-cpo.hint3"
     )
-    assert catalog.roadmap["cpo-ib"]["status"].value == "shipping" and "one InfiniBand switch ships" in prose()
+    assert (
+        catalog.roadmap["cpo-ib"]["status"].value == "shipping"
+        and "one *co-packaged optics switch* ships, for InfiniBand" in prose()
+    )
 
 
 def test_the_delay_of_a_fibre():
@@ -86,7 +101,7 @@ def test_the_delay_of_a_fibre():
 
 
 def test_wavelengths_and_grids():
-    each = coding.rates(1, "53.125 GHz", 2, "RS(544,514)", "256b/257b")
+    each = coding.rates(1, "106.25 GHz", 2, "RS(544,514)", "256b/257b")
     assert find("12-waves").key({}) == pytest.approx(12.8e12 / 8 / each.encoded)
     assert each.signalled / each.encoded == pytest.approx(17 / 16)
     full = [live.wavelengths(256, 2, f"C {s} GHz").scene.table["rate [B/s]"][0] * 8e-12 for s in (50, 100, 200)]
@@ -99,4 +114,4 @@ def test_at_15_kelvin_only_the_widest_spacing_is_near():
     assert f"{share[400]:.2f} of 400 GHz, {share[200]:.2f} of 200" in text("12-ring.hint3")
     for measured in (60e-12, 68.6e-12, 83e-12, 90e-12):  # a kelvin, in published.csv: the answer is that of all of them
         part = measured / float(optical.drift(1.0))
-        assert [s for s, of in share.items() if part * of < 0.5] == [400] and text("12-ring.right") == "400 GHz"
+        assert [s for s, of in share.items() if part * of < 0.5] == [400] and "400 GHz alone" in text("12-ring.right")

@@ -362,7 +362,7 @@ def test_alternative_text_names_the_crossover():
 def test_an_axis_has_values_enough_to_read_others_by(low, high):
     sizes = np.array([1e6, 1e9])
     run = Result("all_reduce", "predicted", sizes, sizes / np.array([low, high]), 2)  # two ranks: busbw is size / time
-    _, ends, _, ticks = axes_of(collect({"run": [run]}, {}, "size", "busbw"), "size", "busbw")
+    _, ends, _, ticks = axes_of(collect({"run": [run]}, {}, "size", "busbw"), "size")
     assert 3 <= len(ticks) <= 12 and ends[0] <= min(ticks) and max(ticks) <= ends[1]
 
 
@@ -433,7 +433,8 @@ def test_table_of_a_sweep_is_what_was_drawn(y):
     scene = sweep_scene([predicted(), published(), measured()], y)
     series, across, up, low, high = scene.table.columns.values()
     line, dots, strokes = (scene.layers[k].fields for k in ("lines", "dots", "spread"))
-    assert line["names"] == ["ring (predicted)"]
+    assert [n.partition(" at 8 B and ")[0].split()[:2] for n in line["names"]] == [["ring", "(predicted)"]]
+    assert " at 8 B and " in line["names"][0]  # both ends can be read with the keys
     first, rest = series == "ring (predicted)", np.isfinite(low)
     drawn = [np.concatenate([line[k], dots[k]]) for k in "xy"]
     assert first[: line["x"].size].all() and drawn[0].size == series.size

@@ -74,11 +74,11 @@ def _trace(rng: Rng) -> tuple[list[list[Any]], float]:
     rate, at, events = float(rng.uniform(10e9, 90e9)), float(rng.uniform(0.02, 0.06)), list[list[Any]]()
     for _ in range(4):
         work = rng.uniform(8e-3, 14e-3)
-        for what, start, length in (
+        for what, start, part in (
             ("compute", 0.0, 1.0), ("compute", 0.8, 0.4), ("all_reduce", 0.5, rng.uniform(0.45, 0.5)),
             ("all_gather", 0.85, rng.uniform(0.65, 0.7)), ("reduce_scatter", 1.1, rng.uniform(0.2, 0.25)),
         ):  # fmt: skip
-            begin, end = at + work * start, at + work * (start + length)
+            begin, end = at + work * start, at + work * (start + part)
             moved = 0 if what == "compute" else int(rate * (end - begin) * rng.uniform(0.3, 0.45))
             events.append([what, float(begin), float(end), moved])
         at += work * rng.uniform(1.7, 1.9)

@@ -40,7 +40,7 @@ def value(table: str, part: str, attribute: str, **where: str) -> float:
     ValueError
         If the fact is text or has no SI value.
     """
-    spec = load_table(table)[part].spec(attribute, **where)
+    spec = load_table(str(table))[part].spec(str(attribute), **where)
     if spec.si is None:
         msg = f"{part}.{attribute} is {spec.quoted!r}, which has no SI value; read it with catalog.{table}[{part!r}]"
         raise ValueError(msg)
@@ -55,7 +55,7 @@ def search(words: str) -> dict[str, Table]:
     KeyError
         If nothing is found; the text names near parts.
     """
-    asked, found = words.lower().split(), {}
+    asked, found = words.lower().split() if isinstance(words, str) else [], {}
     for name in tables():
         table = load_table(name)
         also = {key: [a for a, k in table.aliases.items() if k == key] for key in table}
@@ -77,7 +77,7 @@ def sources() -> dict[str, str]:
 def cite(source: str) -> str:
     """Return the citations of a source such as ``"MLE-acc+MLE-net"``, one after another."""
     known = sources()
-    if missing := [key for key in source.split("+") if key not in known]:
+    if missing := [key for key in str(source).split("+") if key not in known]:
         raise KeyError(near(missing[0], known, "the table of sources"))
     return "; ".join(known[key] for key in source.split("+"))
 

@@ -196,7 +196,7 @@ class Case:
         total = units.time(self.t_dp if t_dp is None else t_dp, "t_dp")
         span = units.time(self.window if window is None else window, "window")
         cost = total / n + 2 * (self.dp - 1) * units.time(step_latency, "step_latency")
-        return last_finish([span * (i + 1) / n for i in range(n)], [cost] * n) - span
+        return max(span / n + n * cost, span + cost) - span  # `last_finish` of equal buckets: the first, or the last
 
     def row(self, name: str) -> Spec:
         """Return a row with unit, kind, source and note; of a derived one the formula is the source."""

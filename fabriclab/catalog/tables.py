@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import NoReturn
+from typing import Any
 
 import numpy as np
 
@@ -76,10 +76,7 @@ class Part(ReadOnly[str, Spec]):
         msg = f"{self.label} has {len(rows)} rows of {attribute!r} with {where}; choose by name or source: {listed}"
         raise KeyError(msg)
 
-    def __missing__(self, attribute: str) -> NoReturn:
-        """Answer an attribute that is not there, or stands in several rows."""
-        self.spec(attribute)
-        raise KeyError(attribute)
+    __missing__ = spec  # an attribute that is not there, or stands in several rows
 
     def __repr__(self) -> str:
         """Show name and attributes."""
@@ -135,15 +132,23 @@ class Table(ReadOnly[str, Part]):
         ids = dict.fromkeys(s.id for s in self.specs)
         super().__init__({key: Part(name, [s for s in self.specs if s.id == key]) for key in ids})
         rows = data_rows("aliases")
-        self.aliases = {r["alias"]: r["id"] for r in rows if r["table"] == name and r["id"] in self}
+        self.aliases = {r["alias"]: r["id"] for r in rows if r["table"] == name and r["id"] in ids}
+        self._spelt = {_plain(p.name): key for key, p in reversed(self.items())} | {_plain(key): key for key in self}
+        self._spelt |= {_plain(alias): key for alias, key in self.aliases.items()}
 
-    def __missing__(self, part: str) -> Part:
-        """Find a part by another spelling, such as "NDR" or "InfiniBand NDR", or name the nearest."""
-        spelt = {_plain(p.name): key for key, p in reversed(self.items())} | {_plain(key): key for key in self}
-        spelt |= {_plain(alias): key for alias, key in self.aliases.items()}
-        if _plain(part) not in spelt:
+    def __contains__(self, part: object) -> bool:
+        """Tell whether a part has this id, name or alias."""
+        return _plain(part) in self._spelt
+
+    def __getitem__(self, part: str) -> Part:
+        """Find a part by any spelling, such as "NDR" or "InfiniBand NDR", or name the nearest."""
+        if part not in self:
             raise KeyError(near(part, [*self, *self.aliases], f"catalog.{self.name}"))
-        return self[spelt[_plain(part)]]
+        return super().__getitem__(self._spelt[_plain(part)])
+
+    def get(self, part: str, default: Any = None) -> Any:
+        """Return ``table[part]``, or ``default`` if there is none."""
+        return self[part] if part in self else default
 
     def compare(self, *parts: str) -> Comparison:
         """Return these parts, or all, side by side; links by their rates one way and as their vendors quote them."""

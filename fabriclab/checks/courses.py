@@ -24,11 +24,9 @@ from fabriclab.texts import keys, text
 def hello() -> Shown:
     """Say in one line which version runs, on what, what works here and where progress is kept."""
     memory, mpi, gpu = available_memory(), fabriclab.measure.has_mpi(), shutil.which("nvidia-smi")
-    line = text(
-        "hello", version=fabriclab.__version__, cores=fabriclab.measure.cores(), path=store.path(),
-        memory=units.format_size(memory) if memory < math.inf else text("word.unknown"),
-        mpi=text("word.yes" if mpi else "word.no"), gpu=text("word.yes" if gpu else "word.no_gpu"),
-    )  # fmt: skip
+    line = text("hello", version=fabriclab.__version__, cores=fabriclab.measure.cores(), path=store.path(),
+                memory=units.format_size(memory) if memory < math.inf else text("word.unknown"),
+                mpi=text("word.yes" if mpi else "word.no"), gpu=text("word.yes" if gpu else "word.no_gpu"))  # fmt: skip
     return Shown((line,), "good")
 
 

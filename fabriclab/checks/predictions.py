@@ -36,10 +36,8 @@ def _fits(id: str, unit: str | None) -> bool:
     return kind is None or not _asked(id) or kind == quantity(_asked(id))[0]
 
 
-def predict(
-    id: str, value: float | str | None = _FORM, unit: str | None = None, low: float | str | None = None,
-    high: float | str | None = None, *, opens: str | None = None,
-) -> Shown:  # fmt: skip
+def predict(id: str, value: float | str | None = _FORM, unit: str | None = None, low: float | str | None = None,
+            high: float | str | None = None, *, opens: str | None = None) -> Shown:  # fmt: skip
     """Store what you expect, before the cell that shows it: ``predict("00-copy", 10, "GB/s", low=3, high=30)``.
 
     Parameters

@@ -116,12 +116,12 @@ def _cell(tag: str, cell: Any, scope: str = "") -> str:
 
 
 # Unit -> quantity ("" for a plain number) and factor to SI.
-_KNOWN = units.UNITS | {"x": ("", 1.0), "times": ("", 1.0), "1": ("", 1.0), "%": ("", 0.01)}
+_KNOWN = units.UNITS | {"dB": ("level", 1.0), "x": ("", 1.0), "times": ("", 1.0), "1": ("", 1.0), "%": ("", 0.01)}
 SI = {kind: unit for unit, (kind, factor) in _KNOWN.items() if factor == 1.0}
 _DIGITS = r"[\d.,_]*\d\.?(?:[eE][-+]?\d+)?"
 _FORM = re.compile(rf"\s*([-+]?{_DIGITS}(?:\s*/\s*{_DIGITS})?)\s*(\S.*?)?\s*\Z")
 # Ratios that people are off by, either way, each within half a percent.
-_FACTORS = {2.0: "direction", 8.0: "bits", **{1.024**power: "binary" for power in range(1, 5)}}
+_FACTORS = {2.0: "direction", 8.0: "bits", **{1.024**exponent: "binary" for exponent in range(1, 5)}}
 _FACTORS |= dict.fromkeys((1e3, 1024.0, 1e6, 1e9), "prefix")
 # Only what is measured in bytes has directions, bits and powers of 1,024; a plain number has no prefix either.
 _KINDS = dict.fromkeys(("direction", "bits", "binary"), ("size", "rate")) | {"prefix": ("size", "rate", "time")}
@@ -144,7 +144,7 @@ def parse_answer(answer: Any, unit: str, bare: str = "") -> Answer:
     answer : number, numpy scalar, str, or a list or array of one
         Such as ``"0.7 s"``, ``"700 ms"``, ``"0,7 s"``, ``"7/10 s"``, or 1.6 where the question has no unit.
     unit : str
-        The unit in which the question asks; "1" and "times" take a plain number or a percentage.
+        The unit in which the question asks; "1" and "times" take a plain number or a percentage, "dB" a plain number.
     bare : str
         Unit of a number that comes without one; if there is none, a unit is asked for.
 
@@ -161,7 +161,7 @@ def parse_answer(answer: Any, unit: str, bare: str = "") -> Answer:
     example = (match[1] if match else "0.7") + f" {unit}" * bool(asked)
     if match is None or (match[2] or "").startswith("/"):
         return Answer(problem=text("answer.kind", got=f"{answer!r:.60}", example=example))
-    written = match[2] or bare or ("" if asked else "1")
+    written = match[2] or bare or {"": "1", "level": unit}.get(asked, "")
     if not written:
         return Answer(problem=text("answer.which", example=example))
     number, note = _number(match[1])

@@ -15,11 +15,9 @@ from fabriclab.collectives.msccl import msccl_xml
 from fabriclab.collectives.ring import channel_rings, leaf_of, rail_groups, spine_crossings
 from fabriclab.core import Schedule
 
-__all__ = [
-    "Bound", "algorithms", "bounds", "build", "channel_rings", "choose_experts", "closed_form", "execute", "expected",
-    "expert_crossover", "expert_flows", "expert_tables", "expert_time", "leaf_of", "loggp", "msccl_xml", "rail_groups",
-    "spine_crossings", "trace",
-]  # fmt: skip
+__all__ = ["Bound", "algorithms", "bounds", "build", "channel_rings", "choose_experts", "closed_form", "execute",
+           "expected", "expert_crossover", "expert_flows", "expert_tables", "expert_time", "leaf_of", "loggp",
+           "msccl_xml", "rail_groups", "spine_crossings", "trace"]  # fmt: skip
 
 
 def algorithms(collective: str) -> tuple[str, ...]:
@@ -39,10 +37,8 @@ def _name(collective: str, algorithm: str) -> str:
     return f"{collective}.{units.choice(algorithm, f'algorithm of {collective}', algorithms(collective))}"
 
 
-def build(
-    collective: str, algorithm: str, n_ranks: int, *, root: int = 0, segments: int = 1, pipelined: bool = False,
-    **options: Any,
-) -> Schedule:  # fmt: skip
+def build(collective: str, algorithm: str, n_ranks: int, *, root: int = 0, segments: int = 1, pipelined: bool = False,
+          **options: Any) -> Schedule:  # fmt: skip
     """Return the Schedule of a collective, without a network and without a size.
 
     Parameters

@@ -216,10 +216,9 @@ def _closed(cost: Cost) -> ClosedForm:
 
 # Quantity, range and unit of each number, so that 400 for 400 Gb/s or 5 for 5 us does not pass as SI.
 # illustrative: ends of what is plausible, no part of hardware
-_RANGES = {
-    "n_ranks": ("", 1.0, 2.0**31, "ranks"), "n_bytes": ("size", 0.0, 1e21, "B"), "alpha": ("time", 0.0, 10.0, "s"),
-    "beta": ("rate", 1e6, 1e14, "B/s"), "gamma": ("", 0.0, 1e-6, "s/B (1 / rate of adding)"),
-}  # fmt: skip
+_RANGES = {"n_ranks": ("", 1.0, 2.0**31, "ranks"), "n_bytes": ("size", 0.0, 1e21, "B"),
+           "alpha": ("time", 0.0, 10.0, "s"), "beta": ("rate", 1e6, 1e14, "B/s"),
+           "gamma": ("", 0.0, 1e-6, "s/B (1 / rate of adding)")}  # fmt: skip
 
 
 def number(value: ArrayLike, name: str) -> Floats:

@@ -9,10 +9,8 @@ from fabriclab import units
 from fabriclab.collectives._algorithm import definition
 from fabriclab.core import BUS_FACTORS, Schedule, bus_factor, distinct_pairs
 
-MACHINES = {
-    "hosts": "only hosts add and copy", "aggregation": "switches add and multicast",
-    "nvls": "only a switch adds, what one host reads, and it multicasts what one host writes",
-}  # fmt: skip
+MACHINES = {"hosts": "only hosts add and copy", "aggregation": "switches add and multicast",
+            "nvls": "only a switch adds, what one host reads, and it multicasts what one host writes"}  # fmt: skip
 
 
 class Bound(NamedTuple):
@@ -40,11 +38,9 @@ class Bound(NamedTuple):
         return f"<Bound {self.name}: {units.format_time(self.seconds)} = {self.formula}>"
 
 
-def bounds(
-    collective: str, n_ranks: int, n_bytes: units.Quantity, *, port_rate: units.Quantity | None = None,
-    alpha: units.Quantity = 0.0, cuts: Sequence[tuple[int, units.Quantity]] = (), messages: int | None = None,
-    machine: str = "hosts",
-) -> tuple[Bound, ...]:  # fmt: skip
+def bounds(collective: str, n_ranks: int, n_bytes: units.Quantity, *, port_rate: units.Quantity | None = None,
+           alpha: units.Quantity = 0.0, cuts: Sequence[tuple[int, units.Quantity]] = (), messages: int | None = None,
+           machine: str = "hosts") -> tuple[Bound, ...]:  # fmt: skip
     """Return the lower bounds of a collective, one per part of the machine that is given.
 
     Why they hold, for k groups of ranks that reach the others only through their cuts (a rank with its
@@ -133,10 +129,8 @@ def _rounds(n: int, alpha: float, messages: int | None) -> Bound:
     return Bound("latency", model, rounds * alpha, f"ceil({base}) alpha")
 
 
-def loggp(
-    schedule: Schedule, n_bytes: units.Quantity, *, latency: units.Quantity, overhead: units.Quantity,
-    gap: units.Quantity, rate: units.Quantity,
-) -> float:  # fmt: skip
+def loggp(schedule: Schedule, n_bytes: units.Quantity, *, latency: units.Quantity, overhead: units.Quantity,
+          gap: units.Quantity, rate: units.Quantity) -> float:  # fmt: skip
     """Return the time of a schedule in the LogGP model, step after step [s].
 
     m messages of k bytes that one rank sends, or takes in, in a step need 2 o + L + m (k - 1) G + (m - 1) max(g, o)

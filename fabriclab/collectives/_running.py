@@ -176,10 +176,8 @@ def _inputs(schedule: Schedule, before: Flags, buffers: Any, *, one: bool) -> tu
     return arrays, count
 
 
-def expected(
-    collective: str, buffers: Any, *, n_ranks: int | None = None, root: int = 0, op: np.ufunc = np.add,
-    parts: ArrayLike | None = None,
-) -> list[Array]:  # fmt: skip
+def expected(collective: str, buffers: Any, *, n_ranks: int | None = None, root: int = 0, op: np.ufunc = np.add,
+             parts: ArrayLike | None = None) -> list[Array]:  # fmt: skip
     """Return what a collective must give, straight from its definition; `execute` has no part in it.
 
     Parameters

@@ -106,9 +106,8 @@ def hierarchical(n: int, root: int, *, traffic: ArrayLike | None = None, per_ser
 _FORMS = ("high_throughput", "low_latency")
 
 
-def choose_experts(
-    n_ranks: int, tokens: int, choices: int, *, popular: float = 1.0, seed: int = 0
-) -> Ints:  # fmt: skip
+def choose_experts(n_ranks: int, tokens: int, choices: int, *, popular: float = 1.0,
+                   seed: int = 0) -> Ints:  # fmt: skip
     """Return the experts that a random gate chooses for each token, (n_ranks, tokens, choices), one expert per rank.
 
     Those of a token differ; expert 0 is ``popular`` times as likely as each other one to be drawn next. Leaves out
@@ -183,10 +182,8 @@ def expert_flows(fabric: Fabric, tables: ArrayLike, token: units.Quantity, lag: 
     return Flows.make(end[source], end[target], size, lag=lag, group=step, repeat=np.ones(len(tokens), int))
 
 
-def expert_time(
-    tables: ArrayLike, token: units.Quantity, *, alpha: units.Quantity, nic: units.Quantity, nvlink: units.Quantity,
-    per_server: int | None = None,
-) -> float:  # fmt: skip
+def expert_time(tables: ArrayLike, token: units.Quantity, *, alpha: units.Quantity, nic: units.Quantity,
+                nvlink: units.Quantity, per_server: int | None = None) -> float:  # fmt: skip
     """Return the time of `expert_tables` [s]: a step takes ``alpha`` [s] and what its busiest port passes.
 
     That is a NIC between servers, or NVLink inside, at once. A step without tokens takes none. Leaves out contention
@@ -200,10 +197,8 @@ def expert_time(
     return len(steps) * units.latency(alpha, "alpha") + sum(spent) * units.size(token, "token")
 
 
-def expert_crossover(
-    chosen: ArrayLike, token: units.Quantity, *, alpha: units.Quantity, nic: units.Quantity, nvlink: units.Quantity,
-    per_server: int | None = None,
-) -> float:  # fmt: skip
+def expert_crossover(chosen: ArrayLike, token: units.Quantity, *, alpha: units.Quantity, nic: units.Quantity,
+                     nvlink: units.Quantity, per_server: int | None = None) -> float:  # fmt: skip
     """Return from how many tokens per rank on the high-throughput form takes less time, inf if never.
 
     By `expert_time`, with what it leaves out. Further tokens are taken to choose as these do.

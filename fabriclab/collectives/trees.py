@@ -24,11 +24,9 @@ from fabriclab.collectives.ring import phase
 from fabriclab.core import StepGroup
 
 # What goes up to the root, and then down: the whole array (on its way up it is added), or each rank's own blocks.
-_PHASES = {
-    "all_reduce": ("whole", "whole"), "reduce_scatter": ("whole", "own"), "all_gather": ("own", "whole"),
-    "barrier": ("own", "whole"), "broadcast": ("", "whole"), "reduce": ("whole", ""), "gather": ("own", ""),
-    "scatter": ("", "own"),
-}  # fmt: skip
+_PHASES = {"all_reduce": ("whole", "whole"), "reduce_scatter": ("whole", "own"), "all_gather": ("own", "whole"),
+           "barrier": ("own", "whole"), "broadcast": ("", "whole"), "reduce": ("whole", ""), "gather": ("own", ""),
+           "scatter": ("", "own")}  # fmt: skip
 
 
 def star(n: int, root: int, way: str, whole: int) -> Steps:

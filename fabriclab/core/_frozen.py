@@ -131,8 +131,8 @@ def whole(value: ArrayLike, name: str, shape: tuple[int, ...], what: str, bound:
 
 def texts(value: Iterable[str], name: str) -> tuple[str, ...]:
     """Return names as a tuple; a single text, which would fall into letters, is refused."""
-    if isinstance(value, str):
-        raise TypeError(f"{name} must be a sequence of texts such as [{value!r}], got {value!r}")
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise TypeError(f"{name} must be a sequence of texts such as [{str(value)!r:.80}], got {value!r:.80}")
     return tuple(value)
 
 

@@ -48,10 +48,8 @@ class FabricBuilder:
         self._media: list[str] = []
         self.n_nodes = 0
 
-    def add_nodes(
-        self, kind: str, n: int, *, tier: ArrayLike, transit: ArrayLike, radix: ArrayLike = 0,
-        forwarding: ArrayLike = 0.0, **coord: ArrayLike,
-    ) -> NDArray[np.int64]:  # fmt: skip
+    def add_nodes(self, kind: str, n: int, *, tier: ArrayLike, transit: ArrayLike, radix: ArrayLike = 0,
+                  forwarding: ArrayLike = 0.0, **coord: ArrayLike) -> NDArray[np.int64]:  # fmt: skip
         """Add ``n`` nodes of one kind with coordinates by name; return their numbers (n,).
 
         ``forwarding`` is added to the delay of every link that ends at the node. [s]
@@ -68,10 +66,8 @@ class FabricBuilder:
         first, self.n_nodes = self.n_nodes, self.n_nodes + n
         return np.arange(first, self.n_nodes)
 
-    def add_cables(
-        self, a: ArrayLike, b: ArrayLike, *, capacity: ArrayLike, delay: ArrayLike = 0.0, ports: ArrayLike = 1,
-        medium: str = "board", length: ArrayLike = 0.0,
-    ) -> None:  # fmt: skip
+    def add_cables(self, a: ArrayLike, b: ArrayLike, *, capacity: ArrayLike, delay: ArrayLike = 0.0,
+                   ports: ArrayLike = 1, medium: str = "board", length: ArrayLike = 0.0) -> None:  # fmt: skip
         """Add cables between nodes ``a`` and ``b`` (broadcast together), each as two links.
 
         One capacity, delay or length for all may be text with its unit. [B/s], [s], [m]
@@ -100,7 +96,6 @@ class FabricBuilder:
         link: dict[str, Any] = {k: np.repeat(np.concatenate(v), 2) for k, v in parts.items()}
         link["source"][1::2], link["target"][1::2] = link["target"][0::2], link["source"][0::2].copy()
         link["delay"] += forwarding[link["target"]]
-        return Fabric(
-            kinds=self.kinds, coord_names=self.coord_names, media=tuple(self._media), endpoint=np.asarray(endpoint),
-            rail=np.asarray(rail), server=np.asarray(server), family=family, asked=asked, **column, **link,
-        )  # fmt: skip
+        return Fabric(kinds=self.kinds, coord_names=self.coord_names, media=tuple(self._media),
+                      endpoint=np.asarray(endpoint), rail=np.asarray(rail), server=np.asarray(server), family=family,
+                      asked=asked, **column, **link)  # fmt: skip

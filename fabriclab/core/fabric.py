@@ -15,10 +15,8 @@ from fabriclab.core._arrays import Floats, Ids, pointer
 from fabriclab.core._frozen import Value, check_finite, check_shape, check_within, column, freeze, frozen
 
 NODE_ARRAYS = {"kind": np.int8, "tier": np.int8, "transit": np.bool_, "radix": np.int32}
-LINK_ARRAYS = {
-    "source": np.int32, "target": np.int32, "capacity": np.float64, "delay": np.float64,
-    "ports": np.int16, "medium": np.int8, "length": np.float64,
-}  # fmt: skip
+LINK_ARRAYS = {"source": np.int32, "target": np.int32, "capacity": np.float64, "delay": np.float64, "ports": np.int16,
+               "medium": np.int8, "length": np.float64}  # fmt: skip
 _END_ARRAYS = {"endpoint": np.int32, "rail": np.int32, "server": np.int32}
 _SHOWN = 100  # numbers that a text form has in full
 

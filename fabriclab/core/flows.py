@@ -71,20 +71,18 @@ class Flows(Value):
     repeat: Ints
 
     @classmethod
-    def make(
-        cls, source: ArrayLike, target: ArrayLike, size: ArrayLike, *, start: ArrayLike = 0.0, lag: ArrayLike = 0.0,
-        after: Sequence[Sequence[int]] | None = None, weight: ArrayLike = 1.0, limit: ArrayLike = np.inf,
-        label: ArrayLike = 0, labels: tuple[str, ...] = ("flow",), group: ArrayLike = 0, repeat: ArrayLike = 1,
-    ) -> Self:  # fmt: skip
+    def make(cls, source: ArrayLike, target: ArrayLike, size: ArrayLike, *, start: ArrayLike = 0.0,
+             lag: ArrayLike = 0.0, after: Sequence[Sequence[int]] | None = None, weight: ArrayLike = 1.0,
+             limit: ArrayLike = np.inf, label: ArrayLike = 0, labels: tuple[str, ...] = ("flow",), group: ArrayLike = 0,
+             repeat: ArrayLike = 1) -> Self:  # fmt: skip
         """Return flows from columns that broadcast together; ``after`` is one list of flows per flow.
 
         One size, start, lag or limit for all may be text with its unit; a limit is inf or 1e6..1e14 B/s.
         """
-        given: dict[str, ArrayLike] = {
-            "source": source, "target": target, "size": si(size, "size", units.size),
-            "start": si(start, "start", units.time), "lag": si(lag, "lag", units.time), "weight": weight,
-            "limit": si(limit, "limit", units.rate), "label": label, "group": group,
-        }  # fmt: skip
+        given: dict[str, ArrayLike] = {"source": source, "target": target, "size": si(size, "size", units.size),
+                                       "start": si(start, "start", units.time), "lag": si(lag, "lag", units.time),
+                                       "weight": weight, "limit": si(limit, "limit", units.rate), "label": label,
+                                       "group": group}  # fmt: skip
         columns = spread(given)
         rows = [] if after is None else list(after if hasattr(after, "__iter__") else [after])
         if wrong := [r for r in rows if isinstance(r, str) or not hasattr(r, "__len__")]:

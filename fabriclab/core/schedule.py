@@ -50,10 +50,9 @@ class StepGroup(Value):
     window: int = 0
 
     @classmethod
-    def make(
-        cls, source: ArrayLike, target: ArrayLike, first: ArrayLike = 0, count: ArrayLike = 1, *,
-        reduce: ArrayLike, segment: ArrayLike = 0, repeat: int = 1, shift: int = 0, window: int = 0,
-    ) -> Self:  # fmt: skip
+    def make(cls, source: ArrayLike, target: ArrayLike, first: ArrayLike = 0, count: ArrayLike = 1, *,
+             reduce: ArrayLike, segment: ArrayLike = 0, repeat: int = 1, shift: int = 0,
+             window: int = 0) -> Self:  # fmt: skip
         """Return a group from columns that broadcast together."""
         given = {"source": source, "target": target, "first": first, "count": count, "segment": segment}
         return cls(**spread({**given, "reduce": reduce}), repeat=repeat, shift=shift, window=window)

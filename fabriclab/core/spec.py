@@ -10,9 +10,8 @@ from fabriclab import units
 
 EVIDENCE = ("datasheet", "standard", "measured", "literature")
 KINDS = (*EVIDENCE, "estimate", "derived", "illustrative")
-DIRECTIONS = (
-    "n/a", "per_direction", "bidirectional_sum", "aggregate_per_direction", "aggregate_bidirectional_sum", "unstated",
-)  # fmt: skip
+DIRECTIONS = ("n/a", "per_direction", "bidirectional_sum", "aggregate_per_direction", "aggregate_bidirectional_sum",
+              "unstated")  # fmt: skip
 # Units that tables quote and the parser at the door does not take.
 _EXTRA = {"ns/m": 1e-9, "GBd": 1e9, "pJ/bit": 1e-12, "Gpkt/s": 1e9, "billion": 1e9, "years": 8766 * 3600.0}
 _REMARK = re.compile(r" (?:per|of) .*| \(.*\)")

@@ -53,7 +53,8 @@ def floor_plan(fabric: Fabric, servers_per_rack: int = 4, *, switches_per_rack: 
     serve the same racks take turns; all others stand in racks of their own in the middle. A cable goes along
     rows and across them, has ``slack`` besides, and is bought in whole metres. Its medium is the first of
     ``media`` that reaches, or the last where none does (`legality` finds it); active copper joins switches
-    only. Left out: heights of boxes and racks, and power and cooling of a rack.
+    only. Left out: splitters of copper to NICs (`fabriclab.physics.media.hall` has them), heights of boxes and racks,
+    and power and cooling of a rack.
 
     Parameters
     ----------
@@ -81,6 +82,7 @@ def floor_plan(fabric: Fabric, servers_per_rack: int = 4, *, switches_per_rack: 
     along = units.length(rack_width, "rack_width") * np.abs(column[a] - column[b])
     across = units.length(row_pitch, "row_pitch") * np.abs(row[a] - row[b])
     metres = np.ceil(along + across + units.length(slack, "slack") - 1e-9)
+    metres += metres == 0  # the shortest that is bought: a cable of no length would be a board
     fits = np.array([(metres <= reach(m)) & ((m != "active copper") | (box[a] & box[b])) for m in media])
     fits[-1] = True
     names = (*fabric.media, *(m for m in media if m not in fabric.media))

@@ -26,10 +26,8 @@ def names() -> tuple[str, ...]:
     return registry.names("engine")
 
 
-def run(
-    fabric: Fabric, routes: Routes, flows: Flows, engine: str = "flow", changes: Changes | None = None,
-    config: Mapping[str, Any] | None = None, rng: np.random.Generator | None = None,
-) -> Timeline:  # fmt: skip
+def run(fabric: Fabric, routes: Routes, flows: Flows, engine: str = "flow", changes: Changes | None = None,
+        config: Mapping[str, Any] | None = None, rng: np.random.Generator | None = None) -> Timeline:  # fmt: skip
     """Return when each flow starts and ends on a fabric.
 
     A flow starts at its ``start``, but not before its last dependency has ended and its ``lag`` has passed

@@ -96,10 +96,8 @@ class Rows:
         return expand(self.ptr[rows], counts), counts
 
 
-def max_min_rates(
-    ptr: ArrayLike, link: ArrayLike, capacity: ArrayLike, *, use: ArrayLike | None = None,
-    weight: ArrayLike | None = None, limit: ArrayLike | None = None,
-) -> Floats:  # fmt: skip
+def max_min_rates(ptr: ArrayLike, link: ArrayLike, capacity: ArrayLike, *, use: ArrayLike | None = None,
+                  weight: ArrayLike | None = None, limit: ArrayLike | None = None) -> Floats:  # fmt: skip
     """Share links among rows so that no rate can rise without lowering one of lower rate per weight.
 
     Leaves out delay, packets and the way in which real transports approach this state.

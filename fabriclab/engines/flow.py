@@ -145,10 +145,8 @@ class Events:
 
 
 @register("engine", "flow")
-def flow(
-    fabric: Fabric, routes: Routes, flows: Flows, changes: Changes | None, config: Mapping[str, Any],
-    rng: np.random.Generator | None,
-) -> tuple[Floats, Floats]:  # fmt: skip
+def flow(fabric: Fabric, routes: Routes, flows: Flows, changes: Changes | None, config: Mapping[str, Any],
+         rng: np.random.Generator | None) -> tuple[Floats, Floats]:  # fmt: skip
     """Return start and finish of each flow of a graph [s], (F,); see `fabriclab.engines.run`."""
     events = Events(fabric, routes, flows, changes)
     events.go()

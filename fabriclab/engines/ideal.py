@@ -11,10 +11,8 @@ from fabriclab.registry import register
 
 
 @register("engine", "ideal", changes=False)
-def ideal(
-    fabric: Fabric, routes: Routes, flows: Flows, changes: Changes | None, config: Mapping[str, Any],
-    rng: np.random.Generator | None,
-) -> tuple[Floats, Floats]:  # fmt: skip
+def ideal(fabric: Fabric, routes: Routes, flows: Flows, changes: Changes | None, config: Mapping[str, Any],
+          rng: np.random.Generator | None) -> tuple[Floats, Floats]:  # fmt: skip
     """Return start and finish of each flow of a graph [s], (F,); see `fabriclab.engines.run`.
 
     No engine ends a flow sooner on these routes: contention only adds.

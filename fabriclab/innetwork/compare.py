@@ -68,10 +68,8 @@ def program(children: int, ranks: int, jobs: int = 1, *, slots: int = 512, lanes
                 units.time(timer), ranks, host=host if host == np.inf else units.rate(host, "host"))  # fmt: skip
 
 
-def compare(
-    fabric: Fabric, size: units.Quantity, *, jobs: int = 1, lag: units.Quantity = _LAG, loss: float = 0.0,
-    timer: units.Quantity = _TIMER, **pool: Any,
-) -> dict[str, Way]:  # fmt: skip
+def compare(fabric: Fabric, size: units.Quantity, *, jobs: int = 1, lag: units.Quantity = _LAG, loss: float = 0.0,
+            timer: units.Quantity = _TIMER, **pool: Any) -> dict[str, Way]:  # fmt: skip
     """Return what the ways of an all-reduce cost, one of ``jobs`` that run at once on every so many-th rank.
 
     Hosts use all shortest ways. Who has lost a packet waits for the same timer with all ways, twice as long each time;

@@ -50,12 +50,10 @@ class Outcome(NamedTuple):
     payload: Words  # (lanes,), or (P, lanes)
 
 
-_TOOLS = {
-    "np": np, "Outcome": Outcome, "saturate_all": _saturate_all, "look_all": _look_all,
-    "choose": lambda c, a, b: a if c else b,
-    "saturate": lambda a, b: min(max(a + b, -(2**31)), 2**31 - 1),
-    "look": lambda rows, key: rows[key] if 0 <= key < len(rows) else 0,
-}  # fmt: skip
+_TOOLS = {"np": np, "Outcome": Outcome, "saturate_all": _saturate_all, "look_all": _look_all,
+          "choose": lambda c, a, b: a if c else b,
+          "saturate": lambda a, b: min(max(a + b, -(2**31)), 2**31 - 1),
+          "look": lambda rows, key: rows[key] if 0 <= key < len(rows) else 0}  # fmt: skip
 
 
 class Switch:
@@ -104,10 +102,8 @@ class Switch:
 
     def clear(self) -> None:
         """Set all registers to 0."""
-        self.state: dict[str, Words] = {
-            f"{r.name}_{half}": np.zeros((r.size, r.lanes) if r.lanes else r.size, np.int32)
-            for r in self.accessed for half in "ab"[: 1 + r.pair]
-        }  # fmt: skip
+        self.state: dict[str, Words] = {f"{r.name}_{half}": np.zeros((r.size, r.lanes) if r.lanes else r.size, np.int32)
+                                        for r in self.accessed for half in "ab"[: 1 + r.pair]}  # fmt: skip
         # A memory view hands out Python's numbers, three times faster than an array does.
         self._cells = {name: memoryview(a.data) if a.ndim == 1 else a for name, a in self.state.items()}
 

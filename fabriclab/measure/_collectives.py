@@ -16,10 +16,8 @@ TRANSPORTS = ("mpi", "gloo", "shm")
 _failed: dict[str | None, list[str]] = {}  # why an mpiexec did not start: nobody waits for it a second time
 
 
-def all_reduce(
-    size: Sizes = "4 MiB", ranks: int | None = None, transport: str | None = None, *, rounds: int = 100,
-    warmup: int = 10, oversubscribe: bool = False, _what: str = "all_reduce",
-) -> Result:  # fmt: skip
+def all_reduce(size: Sizes = "4 MiB", ranks: int | None = None, transport: str | None = None, *, rounds: int = 100,
+               warmup: int = 10, oversubscribe: bool = False, _what: str = "all_reduce") -> Result:  # fmt: skip
     """Time an all-reduce (sum of float32) between processes, and check its answer.
 
     Processes are started here: over MPI if that starts within 10 s, otherwise over built-in shared

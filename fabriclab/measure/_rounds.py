@@ -207,16 +207,12 @@ def sizes_of(size: Sizes, step: int, low: int) -> list[int]:
     return out
 
 
-def summed_up(
-    what: str, sizes: Sequence[int], times: ArrayLike, asked: Mapping[str, Any], how: str, notes: Sequence[str],
-    n: int = 1,
-) -> Result:  # fmt: skip
+def summed_up(what: str, sizes: Sequence[int], times: ArrayLike, asked: Mapping[str, Any], how: str,
+              notes: Sequence[str], n: int = 1) -> Result:  # fmt: skip
     """Return rounds (sizes, rounds) [s] of ``n`` ranks as a Result: median, minimum, 99th percentile."""
     t = np.asarray(times, dtype=float)
-    return Result(
-        what, "measured", np.array(sizes), np.median(t, axis=1), n, low=t.min(axis=1),
-        high=np.percentile(t, 99, axis=1), samples=t, asked=asked, how=how, notes=tuple(notes),
-    )  # fmt: skip
+    return Result(what, "measured", np.array(sizes), np.median(t, axis=1), n, low=t.min(axis=1),
+                  high=np.percentile(t, 99, axis=1), samples=t, asked=asked, how=how, notes=tuple(notes))  # fmt: skip
 
 
 def stored(what: str) -> Result:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fabriclab import catalog, units
-from fabriclab.physics._facts import Floats, Numbers, si
+from fabriclab.physics._facts import Floats, Numbers, one, si
 
 # Data over what is sent, by definition; a codeword of RS(n,k) has n symbols of 10 bits of which k are data. RS codes
 # of Ethernet carry whole blocks of 256b/257b, into which those of 64b/66b are packed before: the last symbol of
@@ -42,7 +42,7 @@ def rates(lanes: int, symbol_rate: units.Quantity, bits: float, *codes: str, pac
     symbol_rate : float or str
         Of a lane. [symbols/s], such as ``"53.125 GHz"``
     bits : float
-        Of a symbol: 1 for NRZ, 2 for PAM4. > 0
+        Of a symbol: 1 for NRZ, 2 for PAM4. >= 0.001
     *codes : str
         Codes one inside another, of `FRACTIONS`.
     packet : int
@@ -54,8 +54,8 @@ def rates(lanes: int, symbol_rate: units.Quantity, bits: float, *codes: str, pac
     >>> [round(8e-9 * x, 2) for x in r]
     [850.0, 800.0, 784.3]
     """
-    symbols = units.count(lanes, "lanes") * si(symbol_rate, "frequency", "symbol_rate")
-    sent = float(symbols * si(bits, "count", "bits")) / 8
+    symbols = units.count(lanes, "lanes") * one(symbol_rate, "frequency", "symbol_rate", 1e6)
+    sent = symbols * one(bits, "count", "bits", 1e-3) / 8
     data = sent * math.prod(FRACTIONS[units.choice(code, "code", FRACTIONS)] for code in codes)
     headers = catalog.value("links", "eth-ovh", "headers_on_wire")
     return Rates(sent, data, data / (1 + headers / units.count(packet, "packet")))
@@ -70,7 +70,7 @@ def word_error(ber: Numbers, code: str) -> Floats:
     from scipy.special import betainc
 
     n, k = RS[units.choice(code, "code", RS)]
-    bad = np.asarray(ber, dtype=float)
+    bad = si(ber, "count", "ber")
     if not ((bad > 0) & (bad <= 0.5)).all():
         raise ValueError(f"ber must be > 0 and at most 0.5, got {ber!r:.80}; write a ratio such as 2.4e-4")
     errors = (n - k) // 2 + 1
@@ -113,7 +113,7 @@ def gain(code: str, ber: float = 1e-12) -> float:
 
     n, k = RS[units.choice(code, "code", RS)]
     each = ((n - k) // 2 + 1) / (n * _SYMBOL)  # wrong bits of a word that is not corrected
-    if not 1e-18 <= ber <= 1e-6:
+    if not 1e-18 <= (ber := units.parse(ber, "count", "ber")) <= 1e-6:
         raise ValueError(f"ber must be within 1e-18..1e-6, got {ber!r}; it is that after correction")
     before = 10 ** optimize.brentq(lambda x: math.log10(each * float(word_error(10**x, code)) / ber), -6, -2)
     return 20 * math.log10(special.ndtri(ber) / special.ndtri(before))

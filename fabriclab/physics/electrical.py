@@ -6,7 +6,7 @@ from functools import cache
 import numpy as np
 
 from fabriclab import units
-from fabriclab.physics._facts import Floats, Numbers, fact, rows, si
+from fabriclab.physics._facts import DB, Floats, Numbers, fact, rows, si
 
 # Interfaces by how far they reach, with the table and part of the catalog that has each figure.
 _REACH = {"UCIe 2.5D": "ucie-a", "UCIe 2D": "ucie-s", "XSR": "xsr", "LR": "lr"}
@@ -16,7 +16,7 @@ _EDGE = {"UCIe 2.5D": "ucie-a", "UCIe 2D": "ucie-s", "LR": "lr", "co-packaged": 
 def _terms(frequency: Numbers, length: Numbers, gauge: Numbers) -> list[Floats]:
     """Return what skin, dielectric and both connectors grow with: gauge 26 is 1 across, 39 less is 92."""
     ghz, far = si(frequency, "frequency", "frequency") / 1e9, si(length, "length", "length")
-    return [far * np.sqrt(ghz) * 92 ** ((si(gauge, "count", "gauge") - 26) / 39), far * ghz, np.sqrt(ghz)]
+    return [far * np.sqrt(ghz) * 92 ** ((si(gauge, "count", "gauge", 0, 60) - 26) / 39), far * ghz, np.sqrt(ghz)]
 
 
 @cache
@@ -61,7 +61,7 @@ def reach(symbol_rate: Numbers, budget: float, gauge: Numbers = 26) -> Floats:
     200 Gb/s, with the same budget, for 1.0 (+48%): too far, the more so the farther the rate is from what was fitted.
     """
     f = si(symbol_rate, "frequency", "symbol_rate", 1e6) / 2
-    ends, spare = loss(f, 0.0, gauge), si(budget, "count", "budget", -np.inf)
+    ends, spare = loss(f, 0.0, gauge), si(budget, "count", "budget", -DB, DB)
     # source: of one metre by definition, since loss grows in proportion to length
     return np.maximum(spare - ends, 0) / (loss(f, 1.0, gauge) - ends)
 

@@ -63,9 +63,9 @@ def choose(length: units.Quantity, rate: units.Quantity = _PORT, by: str = "powe
     """
     far, fast, whole = units.length(length, "length"), units.rate(rate, "rate"), units.rate(_MODULE)
     units.choice(by, "by", ("power", "price"))
-    if not media:
-        raise ValueError(f"media must name at least one of {', '.join(_MEDIA)}, got none")
     known = [_option(units.choice(m, "medium", _MEDIA), min(fast / whole, 1.0)) for m in texts(media, "media")]
+    if not known:
+        raise ValueError(f"media must name at least one of {', '.join(_MEDIA)}, got none")
     fits = [option for option in known if option.reach >= far]
     if fast > whole or not fits:
         best = min(fits, key=lambda o: o.power) if fits else max(known, key=lambda o: o.reach)
@@ -85,8 +85,9 @@ def hall(fabric: Fabric, by: str = "power", media: Sequence[str] = ("copper", "f
          ) -> dict[str, tuple[int, float, float]]:  # fmt: skip
     """Return, for each medium chosen, the cables of a fabric, their power [W] and their price [USD].
 
-    Each cable gets what `choose` takes for its length and the rate of a port; at a NIC a module for one port, and no
-    active copper, whose splitters are gone. Cables without length (boards) or capacity are not counted.
+    Each cable gets what `choose` takes for its length and the rate of a port; at a NIC a module for one port, a
+    splitter of passive copper (3 m), and no active copper, whose splitters are gone. Cables without length (boards)
+    or capacity are not counted.
     Lengths are those of the fabric: `fabriclab.economics.floor_plan` gives them.
 
     Parameters
@@ -94,7 +95,7 @@ def hall(fabric: Fabric, by: str = "power", media: Sequence[str] = ("copper", "f
     fabric : Fabric
         With lengths of its cables.
     by, media
-        As `choose` takes them; those of the running case unless given: with all five the hall of the case draws 27 kW.
+        As `choose` takes them; those of the running case unless given: with all five the hall of the case draws 24 kW.
 
     Examples
     --------
@@ -103,16 +104,20 @@ def hall(fabric: Fabric, by: str = "power", media: Sequence[str] = ("copper", "f
     >>> {medium: (cables, round(watts)) for medium, (cables, watts, _) in hall(case).items()}
     {'fibre': (2048, 35328)}
     """
-    a, b = fabric.source[::2], fabric.target[::2]
+    if not isinstance(fabric, Fabric):
+        raise TypeError(f"fabric must be a Fabric, got {fabric!r:.80}; make one with topologies.build(...)")
+    some = [units.choice(m, "medium", _MEDIA) for m in texts(media, "media")]
     ports, most = np.maximum(fabric.ports[::2], 1), np.maximum(fabric.capacity[::2], fabric.capacity[1::2])
     end = ~fabric.transit | np.isin(fabric.kind, [i for i, kind in enumerate(fabric.kinds) if kind in ("nic", "host")])
     end[fabric.endpoint] = True
     live = (fabric.length[::2] > 0) & (most > 0)
-    every = np.stack([fabric.length[::2], most / ports, end[a] + 1.0 * end[b]], axis=1)[live]
+    every = np.stack([fabric.length[::2], most / ports, end[fabric.source].reshape(-1, 2).sum(1)], axis=1)[live]
     out: dict[str, tuple[int, float, float]] = {}
     cases, which = np.unique(every, axis=0, return_inverse=True)
     for (far, rate, single), n in zip(cases.tolist(), np.bincount(which, ports[live]).tolist(), strict=True):
-        link = choose(far, rate, by, [m for m in media if m != "active copper" or not single])
+        # No medium reaches less than a splitter, from a switch to two NICs, but a straight cable of copper.
+        far *= single != 1 or far > fact("dac800-split", "reach_max", _M)
+        link = choose(far, rate, by, [m for m in some if m != "active copper" or not single])
         own, light = rate / units.rate(_PORT), link.medium not in ("copper", "active copper")
         watts = link.power + light * single * (own * fact("sr4", "power_max", _M) - link.power / 2)
         dollars = link.price + light * single * (own * fact("400g", "price", _M) - link.price / 2)

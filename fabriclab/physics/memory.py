@@ -32,17 +32,17 @@ Examples
 (('M', 'I'), ('SnpInv', 'RspIHitSE'))
 """
 
+import math
 from collections.abc import Iterable, Mapping
 from statistics import NormalDist
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fabriclab import catalog, units
-from fabriclab.physics._facts import si
+from fabriclab.core import column
+from fabriclab.physics._facts import Floats, Numbers, one, si
 
 LINE = 64  # bytes of a cache line, by definition of the protocols
-Number = float | NDArray[np.float64]
 Table = Mapping[str, tuple[float, ...]]
 TIERS = {"HBM": "hbm", "DDR": "ddr", "remote socket": "ddr socket", "CXL": "ddr port port controller",
          "CXL switch": "ddr port port controller switch"}  # fmt: skip
@@ -59,7 +59,7 @@ def load(path: str) -> float:
         A name of `TIERS`, or parts with blanks between: ddr (of a core), hbm (of a GPU), socket, port, controller,
         retimer, switch.
     """
-    return sum(catalog.value("emerging", "cxl-path", part) for part in TIERS.get(path, path).split())
+    return sum(catalog.value("emerging", "cxl-path", x) for x in TIERS.get(str(path), str(path)).split() or [""])
 
 
 def tier(name: str) -> tuple[float, float]:
@@ -80,15 +80,25 @@ def read_rate(flit: str = "flit68", link: str = "cxl2.0") -> float:
     return catalog.value("links", link, "x16_raw_bandwidth") * coding * slots / 5 * LINE / size
 
 
-def throughput(lines: Number, latency: Number, peak: Number = np.inf) -> Number:
+def throughput(lines: Numbers, latency: Numbers, peak: Numbers | None = None) -> Floats:
     """Return the rate [B/s] of ``lines`` loads in flight, each ``latency`` [s], at most ``peak`` (Little's law)."""
-    return np.asarray(np.minimum(si(lines, "count", "lines") * LINE / si(latency, "time", "latency", 1e-12), peak))
+    most = np.inf if peak is None else si(peak, "rate", "peak", 1.0)
+    return np.asarray(np.minimum(si(lines, "count", "lines") * LINE / si(latency, "time", "latency", 1e-12), most))
 
 
-def loaded(lines: Number, latency: Number, peak: Number) -> Number:
+def loaded(lines: Numbers, latency: Numbers, peak: Numbers) -> Floats:
     """Return the latency [s] of a load among ``lines`` in flight: idle, or what ``peak`` [B/s] takes for them."""
     taken = si(lines, "count", "lines") * LINE / si(peak, "rate", "peak", 1.0)
-    return np.maximum(si(latency, "time", "latency", 1e-12), taken)
+    return np.asarray(np.maximum(si(latency, "time", "latency", 1e-12), taken))
+
+
+def _rows(table: Table, name: str, **least: float) -> Table:
+    """Return a table of finite numbers; ``least`` has the name and the least number of each column."""
+    told = f"{name}, a dict of name: ({', '.join(least)}),"
+    rows = si([*table.values()] if isinstance(table, Mapping) else [], "count", told)
+    if rows.shape[1:] != (len(least),) or (rows < [*least.values()]).any():
+        raise ValueError(f"{told} must be at least {[*least.values()]}, got {table!r:.80}; write SI numbers")
+    return dict(zip(table, map(tuple, rows.tolist()), strict=True))
 
 
 def place(objects: Table, tiers: Table) -> tuple[dict[str, dict[str, float]], float]:
@@ -100,29 +110,31 @@ def place(objects: Table, tiers: Table) -> tuple[dict[str, dict[str, float]], fl
     Parameters
     ----------
     objects : mapping of str to tuple
-        Size [B], > 0; bytes touched in a step [B]; least rate of a tier that may hold it [B/s], 0 for any.
+        Size [B], >= 1; bytes touched in a step [B]; least rate of a tier that may hold it [B/s], 0 for any.
     tiers : mapping of str to tuple
-        Room [B] and rate [B/s].
+        Room [B] and rate [B/s], >= 1.
 
     Raises
     ------
     ValueError
         If an object finds no room in the tiers that are fast enough.
     """
-    fast, room = sorted(tiers, key=lambda t: -tiers[t][1]), {t: tiers[t][0] for t in tiers}
+    # source: less than 1 B, or than 1 B/s, is no object and no tier
+    own, has = _rows(objects, "objects", size=1, touched=0, rate=0), _rows(tiers, "tiers", room=0, rate=1)
+    fast, room = sorted(has, key=lambda t: -has[t][1]), {t: has[t][0] for t in has}
     shares: dict[str, dict[str, float]] = {}
-    choices = {name: [t for t in fast if tiers[t][1] >= objects[name][2]] for name in objects}
-    for name in sorted(objects, key=lambda o: (len(choices[o]), -objects[o][1] / objects[o][0])):
-        size, left, shares[name] = objects[name][0], objects[name][0], {}
+    choices = {name: [t for t in fast if has[t][1] >= own[name][2]] for name in own}
+    for name in sorted(own, key=lambda o: (len(choices[o]), -own[o][1] / own[o][0])):
+        size, left, shares[name] = own[name][0], own[name][0], {}
         for tier in choices[name]:
             if part := min(left, room[tier]):
                 room[tier], left, shares[name][tier] = room[tier] - part, left - part, part / size
         if left > 0:
             raise ValueError(f"{name} must fit into {choices[name]}, got {left:g} B too much; add room or a fast tier")
-    return shares, sum(objects[o][1] * part / tiers[t][1] for o in shares for t, part in shares[o].items())
+    return shares, sum(own[o][1] * part / has[t][1] for o in shares for t, part in shares[o].items())
 
 
-def bought(demand: NDArray[np.float64], pool: int = 1, spill: float = 0.01) -> float:
+def bought(demand: Floats, pool: int = 1, spill: float = 0.01) -> float:
     """Return the memory bought [B] so that each pool of ``pool`` hosts spills in a share ``spill`` of the time.
 
     What is bought above the mean demand is stranded. Left out: slices, and the copy when a host gives memory back.
@@ -132,10 +144,10 @@ def bought(demand: NDArray[np.float64], pool: int = 1, spill: float = 0.01) -> f
     demand : array_like
         Bytes wanted at each time by each host. (times, hosts), hosts a multiple of ``pool``
     """
-    wanted = np.asarray(demand, dtype=float)
-    if wanted.ndim != 2 or wanted.shape[1] % units.count(pool, "pool"):
+    wanted, part = si(column(demand, "demand"), "size", "demand"), 1 - one(spill, "count", "spill", 0, 1)
+    if wanted.ndim != 2 or not wanted.size or wanted.shape[1] % units.count(pool, "pool"):
         raise ValueError(f"demand must be (times, hosts) with hosts a multiple of pool = {pool}, got {wanted.shape}")
-    return float(np.quantile(wanted.reshape(len(wanted), -1, pool).sum(axis=2), 1 - spill, axis=0).sum())
+    return float(np.quantile(wanted.reshape(len(wanted), -1, pool).sum(axis=2), part, axis=0).sum())
 
 
 def bought_normal(mean: float, deviation: float, hosts: int, pool: int = 1, spill: float = 0.01) -> float:
@@ -145,7 +157,8 @@ def bought_normal(mean: float, deviation: float, hosts: int, pool: int = 1, spil
     saved 7 % (error +53 %), for what cannot bear the latency stays out of the pool, and hosts peak together. An earlier
     paper of that cloud has 9 to 10 % (error +13 %).
     """
-    return float(hosts * (mean + NormalDist().inv_cdf(1 - spill) * deviation / pool**0.5))
+    margin = NormalDist().inv_cdf(1 - one(spill, "count", "spill", 1e-9, 0.999)) * one(deviation, "size", "deviation")
+    return units.count(hosts, "hosts") * (one(mean, "size", "mean") + margin / math.sqrt(units.count(pool, "pool")))
 
 
 def mesi(accesses: Iterable[tuple[str, str]]) -> list[tuple[tuple[str, str], tuple[str, ...]]]:
@@ -159,7 +172,13 @@ def mesi(accesses: Iterable[tuple[str, str]]) -> list[tuple[tuple[str, str], tup
         Who (``"host"``, ``"device"``) and what (``"load"``, ``"store"``).
     """
     state, trace = {"host": "I", "device": "I"}, list[tuple[tuple[str, str], tuple[str, ...]]]()
-    for who, what in accesses:
+    try:
+        pairs = [(who, what) for who, what in accesses]
+    except (TypeError, ValueError):
+        raise ValueError(
+            f'accesses must be pairs: [("host", "load"), ...], got {accesses!r:.80}; write a list'
+        ) from None
+    for who, what in pairs:
         store = units.choice(what, "access", ("load", "store")) == "store"
         other = "host" if units.choice(who, "agent", state) == "device" else "device"
         mine, theirs, to, messages = state[who], state[other], "I" if store else "S", list[str]()
@@ -181,10 +200,12 @@ def queue_messages(items: int, batch: int = 1) -> tuple[int, int]:
     DMA has a doorbell, a descriptor's read and its answer for each ``batch``; for each item the read of its data, the
     answer, and one completion. A device that polls an empty queue, and the interrupt, are left out.
     """
-    trace = mesi([("host", "store"), ("device", "load")] * units.count(items, "items"))
+    trace = mesi([("host", "store"), ("device", "load")] * units.count(items, "items", 1, 10**6))
     return sum(len(messages) for _, messages in trace), 3 * -(-items // units.count(batch, "batch")) + 3 * items
 
 
 def moved(size: float, share: float, record: float = LINE) -> tuple[float, float]:
     """Return the bytes that cross the link to touch ``share`` of ``size`` [B] in records: by lines, by bulk copy."""
-    return float(min(size, round(size * share / record) * -(-record // LINE) * LINE)), float(size)
+    whole, each = one(size, "size", "size"), one(record, "size", "record", 1)
+    touched = round(whole * one(share, "count", "share", 0, 1) / each) * -(-each // LINE) * LINE
+    return min(whole, touched), whole

@@ -6,9 +6,8 @@ from typing import NamedTuple
 import numpy as np
 
 from fabriclab import catalog, units
-from fabriclab.physics._facts import Floats, Numbers, fact, si
+from fabriclab.physics._facts import DB, LIGHT, Floats, Numbers, fact, one, si
 
-_C = 299792458.0  # speed of light [m/s]
 # Bands of ITU-T [nm], its coarse grid of 20 nm and its dense grid, anchored at 193.1 THz.
 BANDS = {"O": (1260, 1360), "E": (1360, 1460), "S": (1460, 1530), "C": (1530, 1565), "L": (1565, 1625)}
 _COARSE, _DENSE = 1271e-9, 193.1e12
@@ -61,11 +60,12 @@ def budget(launch: float, sensitivity: float, length: Numbers, losses: Mapping[s
     """
     lost = {"connections": fact("osmf", "connections")} if losses is None else losses
     per_km = fact("osmf", "attenuation") if attenuation is None else attenuation
-    if not (per_km > 0 and all(0 <= dB < np.inf for dB in lost.values()) and np.isfinite(launch - sensitivity)):
-        msg = f"got {lost}, {per_km}, {launch} and {sensitivity}; give numbers that are finite"
+    given = [launch, sensitivity, per_km, *(lost.values() if isinstance(lost, Mapping) else [None])]
+    if not (all(units.is_number(x) and abs(x) <= DB for x in given) and per_km > 0 and min([0, *given[3:]]) >= 0):
+        msg = f"got {lost!r:.80}, {per_km!r:.20}, {launch!r:.20} and {sensitivity!r:.20}; give numbers that are finite"
         raise ValueError(f"losses must be >= 0 dB, attenuation > 0 dB/km, launch and sensitivity in dBm, {msg}")
     spare = launch - sum(lost.values()) - sensitivity
-    far = float(si(length, "length", "length"))
+    far = one(length, "length", "length")
     return Budget(spare + sensitivity - per_km * far / 1e3, spare - per_km * far / 1e3, max(spare, 0) / per_km * 1e3)
 
 
@@ -83,8 +83,8 @@ def channels(band: str, spacing: units.Quantity) -> int:
     """
     low, high = (nm * 1e-9 for nm in BANDS[units.choice(band, "band", BANDS)])
     coarse = isinstance(spacing, str) and spacing.strip().endswith("m")
-    first, last, anchor = (low, high, _COARSE) if coarse else (_C / high, _C / low, _DENSE)
-    step = float(si(spacing, *(("length", "spacing", 1e-12) if coarse else ("frequency", "spacing", 1e9))))
+    first, last, anchor = (low, high, _COARSE) if coarse else (LIGHT / high, LIGHT / low, _DENSE)
+    step = one(spacing, *(("length", "spacing", 1e-12) if coarse else ("frequency", "spacing", 1e9)))
     return int(np.floor((last - anchor) / step + 1e-9) - np.ceil((first - anchor) / step - 1e-9)) + 1
 
 
@@ -93,7 +93,7 @@ def delay(length: Numbers, index: float = 1.468) -> Floats:
 
     Within 0.5% of two other fibres; one vendor says 4.5 ns/m, most round to 5.
     """
-    return np.asarray(si(length, "length", "length") * index / _C)
+    return np.asarray(si(length, "length", "length") * si(index, "count", "index", 1.0, 10.0) / LIGHT)
 
 
 # source: 1550 nm is the middle of the C band of ITU-T, about
@@ -109,10 +109,11 @@ def drift(kelvin: Numbers, wavelength: units.Quantity = "1550 nm", spacing: unit
     >>> round(float(drift(1.0)) * 1e12, 1), round(float(drift(20.0, spacing="200 GHz")), 2)
     (68.6, 0.86)
     """
-    metres = float(si(wavelength, "length", "wavelength", 1e-9))
-    warmer = si(kelvin, "count", "kelvin", -np.inf)
+    metres = one(wavelength, "length", "wavelength", 1e-9)
+    warmer = si(kelvin, "count", "kelvin", -1e4, 1e4)
     moved = warmer * metres * fact("silicon", "thermo_optic") / fact("silicon", "group_index")
-    return np.asarray(moved if spacing is None else moved * _C / metres**2 / si(spacing, "frequency", "spacing", 1e6))
+    each = 1.0 if spacing is None else metres**2 * si(spacing, "frequency", "spacing", 1e6) / LIGHT
+    return np.asarray(moved / each)
 
 
 def heater(shift: Numbers) -> Floats:

@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import units
+from fabriclab.physics._facts import numbers, one, si
 
 Complex = NDArray[np.complex128]
 Float = NDArray[np.float64]
@@ -58,7 +59,7 @@ def settings(unitary: ArrayLike) -> tuple[Float, Float]:
     ValueError
         If the matrix is not unitary.
     """
-    work = np.array(unitary, dtype=complex)
+    work = numbers(unitary, "unitary", -1, -1).astype(complex)
     n = len(work)
     if work.shape != (n, n) or not np.allclose(work @ work.conj().T, np.eye(n), atol=1e-9):
         raise ValueError(f"unitary must have orthonormal rows (n, n), got {work.shape}; for any other use product")
@@ -72,16 +73,21 @@ def settings(unitary: ArrayLike) -> tuple[Float, Float]:
 
 def mesh(phases: Float, out: Float) -> Complex:
     """Return the matrix (n, n) of a triangular mesh with these phases [rad]."""
-    light = np.eye(len(out), dtype=complex)
-    for (_, mode), pair in zip(_places(len(out)), phases, strict=True):
+    behind = numbers(out, "out", -1)
+    n = len(behind)
+    light = np.eye(n, dtype=complex)
+    for (_, mode), pair in zip(_places(n), numbers(phases, "phases", n * (n - 1) // 2, 2), strict=True):
         light[mode : mode + 2] = _mzi(*pair) @ light[mode : mode + 2]
-    return np.asarray(np.exp(1j * out)[:, None] * light)
+    return np.asarray(np.exp(1j * behind)[:, None] * light)
 
 
 def disturb(phases: Float, sigma: float, bits: int, rng: np.random.Generator) -> Float:
     """Return phases set with ``bits`` over 2 pi (48 is as good as exact) and normal noise of ``sigma`` [rad]."""
     step = 2 * np.pi / 2 ** units.count(bits, "bits", 1, 48)
-    return np.asarray(np.round(phases / step) * step + sigma * rng.standard_normal(phases.shape))
+    exact, wide = si(phases, "count", "phases", -1e9, 1e9), one(sigma, "count", "sigma")
+    if not isinstance(rng, np.random.Generator):
+        raise TypeError(f"rng must be a Generator, got {rng!r:.80}; write np.random.default_rng(1)")
+    return np.asarray(np.round(exact / step) * step + wide * rng.standard_normal(exact.shape))
 
 
 def product(matrix: ArrayLike, vectors: Complex, noise: Callable[[Float], Float], leak: float = 0.0) -> Complex:
@@ -99,17 +105,21 @@ def product(matrix: ArrayLike, vectors: Complex, noise: Callable[[Float], Float]
     leak : float
         Part of the amplitude of a wavelength that lands in each neighbour.
     """
-    left, scale, right = np.linalg.svd(np.asarray(matrix))
+    if not callable(noise):
+        raise TypeError(f"noise must be a function of phases, got {noise!r:.80}; lambda x: x leaves them alone")
+    left, scale, right = np.linalg.svd(numbers(matrix, "matrix", -1, -1))
+    sent, part = numbers(vectors, "vectors", len(right), -1), one(leak, "count", "leak", 0, 1)
     a, b = (mesh(*map(noise, settings(side))) for side in (left, right))
-    near = np.eye(np.shape(vectors)[1], k=1)
-    out = a[:, : len(scale)] * scale @ (b @ vectors)[: len(scale)]
-    return np.asarray(out + leak * out @ (near + near.T))
+    near = np.eye(sent.shape[1], k=1)
+    out = a[:, : len(scale)] * scale @ (b @ sent)[: len(scale)]
+    return np.asarray(out + part * out @ (near + near.T))
 
 
 def effective_bits(exact: ArrayLike, actual: ArrayLike) -> float:
     """Return log2 of the RMS of ``exact`` over the RMS of the error: the bits of a product that can be trusted."""
-    wrong = np.linalg.norm(np.asarray(actual) - exact)
-    return float(np.log2(np.linalg.norm(exact) / wrong)) if wrong else np.inf
+    right = numbers(exact, "exact")
+    wrong = np.linalg.norm(numbers(actual, "actual", *right.shape) - right)
+    return float(np.log2(np.linalg.norm(right) / wrong)) if wrong else np.inf
 
 
 def io(rows: int, columns: int, clock: float, conversion: float, cores: int = 1) -> tuple[float, float]:
@@ -118,4 +128,6 @@ def io(rows: int, columns: int, clock: float, conversion: float, cores: int = 1)
     The light multiplies for nothing; ``conversion`` [J] is paid for each element that goes in or out, so the energy of
     one product falls as 1 / n. ``clock`` is in vectors a second. Left out: laser, heaters and memory.
     """
-    return cores * rows * columns * clock, conversion * (rows + columns) / (rows * columns)
+    high, wide = units.count(rows, "rows"), units.count(columns, "columns")
+    each = one(conversion, "count", "conversion") * (high + wide) / (high * wide)
+    return units.count(cores, "cores") * high * wide * one(clock, "frequency", "clock"), each

@@ -33,9 +33,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import units
+from fabriclab.physics._facts import Floats, Numbers, numbers, one, si
 
 Matrix = NDArray[np.complex128]
-Number = float | NDArray[np.float64]
 PAULI = np.array([[[1, 0], [0, 1]], [[0, 1], [1, 0]], [[0, -1j], [1j, 0]], [[1, 0], [0, -1]]])
 BELL = np.einsum("kij,jl->kil", PAULI, np.eye(2)).reshape(4, 4) / np.sqrt(2)  # rows: (P x 1) on |00> + |11>
 GLASS = 2e8  # m/s, light in fibre, 2/3 of c
@@ -43,36 +43,36 @@ GLASS = 2e8  # m/s, light in fibre, 2/3 of c
 
 def pair(quality: float = 1.0) -> Matrix:
     """Return a Werner pair of this fidelity, 1/4..1: the Bell state (|00> + |11>) / sqrt 2 mixed with noise."""
-    if not 0.25 <= quality <= 1:
+    if not 0.25 <= units.parse(quality, "count", "quality") <= 1:
         raise ValueError(f"quality must be a fidelity within 0.25..1, got {quality!r}; 0.25 is noise alone")
     return np.asarray((4 * quality - 1) / 3 * np.outer(BELL[0], BELL[0]) + (1 - quality) / 3 * np.eye(4))
 
 
 def channel(state: ArrayLike, kraus: ArrayLike, who: str) -> Matrix:
     """Return the state after a local channel or unread measurement: ``kraus`` (k, 2, 2) acts on one qubit."""
-    ops, one = np.asarray(kraus), np.eye(2)
-    if not np.allclose(np.einsum("kji,kjl->il", ops.conj(), ops), one, atol=1e-9):
+    ops, eye, both = numbers(kraus, "kraus", -1, 2, 2), np.eye(2), numbers(state, "state", 4, 4)
+    if not np.allclose(np.einsum("kji,kjl->il", ops.conj(), ops), eye, atol=1e-9):
         raise ValueError("kraus must keep the trace: the sum of K^H K must be 1; for one outcome alone divide by hand")
-    both = [np.kron(k, one) if units.choice(who, "who", ("alice", "bob")) == "alice" else np.kron(one, k) for k in ops]
-    return np.asarray(sum(k @ np.asarray(state) @ k.conj().T for k in both))
+    wide = [np.kron(k, eye) if units.choice(who, "who", ("alice", "bob")) == "alice" else np.kron(eye, k) for k in ops]
+    return np.asarray(sum(k @ both @ k.conj().T for k in wide))
 
 
 def reduced(state: ArrayLike, who: str = "bob") -> Matrix:
     """Return the (2, 2) state in which is all that ``who`` can measure without news from the other side."""
     traced = "iaib->ab" if units.choice(who, "who", ("alice", "bob")) == "bob" else "aibi->ab"
-    return np.asarray(np.einsum(traced, np.reshape(state, (2, 2, 2, 2))))
+    return np.asarray(np.einsum(traced, numbers(state, "state", 4, 4).reshape(2, 2, 2, 2)))
 
 
 def depolarising(p: float) -> Matrix:
     """Return the Kraus operators (4, 2, 2) that replace a qubit by noise with probability ``p``."""
-    if not 0 <= p <= 1:
+    if not 0 <= units.parse(p, "count", "p") <= 1:
         raise ValueError(f"p must be a probability within 0..1, got {p!r}; 1 is noise alone")
     return np.asarray(np.sqrt([1 - 0.75 * p, p / 4, p / 4, p / 4])[:, None, None] * PAULI)
 
 
 def fidelity(state: ArrayLike) -> float:
     """Return the overlap with the Bell state (|00> + |11>) / sqrt 2."""
-    return float((BELL[0].conj() @ np.asarray(state) @ BELL[0]).real)
+    return float((BELL[0].conj() @ _density(state) @ BELL[0]).real)
 
 
 def chsh(state: ArrayLike) -> float:
@@ -82,7 +82,8 @@ def chsh(state: ArrayLike) -> float:
     ----------
     .. [1] R., P. and M. Horodecki, Physics Letters A 200, 1995, pp. 340-344.
     """
-    t = [[np.trace(np.asarray(state) @ np.kron(a, b)).real for b in PAULI[1:]] for a in PAULI[1:]]
+    both = _density(state)
+    t = [[np.trace(both @ np.kron(a, b)).real for b in PAULI[1:]] for a in PAULI[1:]]
     return float(2 * np.sqrt((np.linalg.svd(t)[1][:2] ** 2).sum()))
 
 
@@ -91,7 +92,10 @@ def teleport(qubit: ArrayLike, state: ArrayLike, bits: int = 2) -> Matrix:
 
     With both bits Bob undoes the outcome; with fewer he knows it only to be one of several and gets their mixture.
     """
-    whole, told = np.kron(np.multiply.outer(qubit, np.conj(qubit)), np.asarray(state)), units.count(bits, "bits", 0, 2)
+    sent, told = numbers(qubit, "qubit", 2), units.count(bits, "bits", 0, 2)
+    if not np.isclose(np.linalg.norm(sent), 1):
+        raise ValueError(f"qubit must have length 1, got {np.linalg.norm(sent):g}; divide it by its length")
+    whole = np.kron(np.outer(sent, sent.conj()), _density(state))
     bob = np.zeros((2, 2), dtype=complex)
     for outcome in range(4):
         project = np.kron(BELL[outcome].conj(), np.eye(2)).reshape(2, 8)
@@ -100,7 +104,17 @@ def teleport(qubit: ArrayLike, state: ArrayLike, bits: int = 2) -> Matrix:
     return bob
 
 
-def pair_rate(length: Number, chance: float, overhead: float, loss: float = 0.2, flights: int = 2) -> Number:
+def _density(state: ArrayLike) -> Matrix:
+    """Return the density matrix of a pair, or refuse what is none."""
+    both = numbers(state, "state", 4, 4)
+    if not (np.allclose(both, both.conj().T, atol=1e-9) and np.isclose(np.trace(both), 1)):
+        raise ValueError(
+            f"state must be Hermitian of trace 1, got trace {np.trace(both):g}; take one of pair or channel"
+        )
+    return both
+
+
+def pair_rate(length: Numbers, chance: float, overhead: float, loss: float = 0.2, flights: int = 2) -> Floats:
     """Return heralded pairs a second between two memories with a station in the middle.
 
     Each try sends two photons half way and waits for the news: both must arrive, 10^(-loss length / 10).
@@ -110,25 +124,29 @@ def pair_rate(length: Number, chance: float, overhead: float, loss: float = 0.2,
     length : float or ndarray
         Of the fibre between the memories. [m]
     chance, overhead : float
-        Success of a try without fibre, and its time without flight [s].
+        Success of a try without fibre, and its time without flight [s], > 0.
     loss : float
         [dB/km]
     flights : int
         Half lengths that a try waits for: 2 with the news by the same way, 1 where the fibre is a coil at the node.
     """
-    return np.asarray(chance * 10 ** (-loss * length / 1e4) / (overhead + flights * length / 2 / GLASS))
+    far, takes = si(length, "length", "length"), one(overhead, "time", "overhead", 1e-12)
+    arrive = one(chance, "count", "chance", 0, 1) * 10 ** (-one(loss, "count", "loss", 0, 1e4) * far / 1e4)
+    return np.asarray(arrive / (takes + units.count(flights, "flights") * far / 2 / GLASS))
 
 
-def repeaterless(length: Number, loss: float = 0.2) -> Number:
+def repeaterless(length: Numbers, loss: float = 0.2) -> Floats:
     """Return the most pairs per use of a fibre [m] without repeaters, -log2(1 - eta) (PLOB, Nature Comm. 8, 2017)."""
-    return np.asarray(-np.log2(1 - 10 ** (-loss * length / 1e4)))
+    lost = si(length, "length", "length", 1e-3) * one(loss, "count", "loss", 1e-3, 1e4) / 1e4
+    return np.asarray(-np.log2(1 - 10**-lost))
 
 
-def stored(quality: float, waited: Number, memory: float) -> Number:
+def stored(quality: float, waited: Numbers, memory: float) -> Floats:
     """Return the fidelity of a pair that waited [s] in a memory whose depolarising time is ``memory`` [s]."""
-    return np.asarray(0.25 + (quality - 0.25) * np.exp(-waited / memory))
+    kept = np.exp(-si(waited, "time", "waited") / one(memory, "time", "memory", 1e-12))
+    return np.asarray(0.25 + (one(quality, "count", "quality", 0, 1) - 0.25) * kept)
 
 
 def bits_per_pair(port: units.Quantity, pairs: float) -> float:
     """Return the bits that a port carries in the time in which a quantum link makes one pair."""
-    return 8 * units.rate(port) / pairs
+    return 8 * units.rate(port, "port") / one(pairs, "count", "pairs", 1e-9)

@@ -26,9 +26,9 @@ def duty(hold: Quantity, reconfiguration: Quantity) -> float:
 
 def bytes_for(share: float, reconfiguration: Quantity, rate: Quantity) -> float:
     """Return the bytes that a circuit must carry between two set-ups to be used for ``share`` of the time."""
-    if not 0 <= share < 1:
+    if not 0 <= units.parse(share, "count", "share") < 1:
         raise ValueError(f"share must be within 0..1 without 1, got {share!r}; no circuit is used all of the time")
-    return units.rate(rate) * units.time(reconfiguration) * share / (1 - share)
+    return units.rate(rate) * units.time(reconfiguration, "reconfiguration") * share / (1 - share)
 
 
 def break_even(circuit: Quantity, reconfiguration: Quantity, packets: Quantity, latency: Quantity) -> float:
@@ -43,6 +43,6 @@ def break_even(circuit: Quantity, reconfiguration: Quantity, packets: Quantity, 
     reconfiguration, latency : float or str
         Set-up of the circuit, and what the packet switches add. [s]
     """
-    fast, slow = units.rate(circuit), units.rate(packets)
-    late = units.time(reconfiguration) - units.time(latency)
-    return 0.0 if late <= 0 and fast >= slow else late / (1 / slow - 1 / fast) if fast > slow else math.inf
+    fast, slow = units.rate(circuit, "circuit"), units.rate(packets, "packets")
+    late = units.time(reconfiguration, "reconfiguration") - units.time(latency, "latency")
+    return 0.0 if late <= 0 and fast >= slow else late * slow / (fast - slow) * fast if fast > slow else math.inf

@@ -11,16 +11,13 @@ from typing import NamedTuple
 import numpy as np
 
 from fabriclab import catalog, units
-from fabriclab.physics._facts import Floats, Numbers, fact, si
+from fabriclab.physics._facts import DB, LIGHT, Floats, Numbers, fact, si
 
-_C = 299792458.0  # speed of light [m/s]
 _NOISE = 10 * math.log10(1.380649e-23 * 290 * 1e3)  # Boltzmann's constant at 290 K [dBm/Hz]
 _CARRIER = "60.48 GHz"  # source: catalog wireless60, channel 2 of 802.11ad
-
-
-# What a link has unless told: sender, receiving antenna, noise figure, implementation loss, width of the channel.
-_DEFAULTS = (("FCC indoor EIRP", "average_limit"), ("horn antenna gain",), ("receiver noise figure",),
-             ("implementation loss",), ("802.11ad channel", "bandwidth"))  # fmt: skip
+# What a link has unless told: sender, receiving antenna, noise figure, implementation loss.
+_DEFAULTS = {"FCC indoor EIRP": "average_limit", "horn antenna gain": "value", "receiver noise figure": "value",
+             "implementation loss": "value"}  # fmt: skip
 
 
 class Link(NamedTuple):
@@ -42,7 +39,7 @@ def path_loss(distance: Numbers, frequency: Numbers = _CARRIER) -> Floats:
     walls, floors and reflections, which add and fade.
     """
     far = si(distance, "length", "distance", 1e-2)
-    free = 20 * np.log10(4 * np.pi * far * si(frequency, "frequency", "frequency", 1e6) / _C)
+    free = 20 * np.log10(4 * np.pi * far * si(frequency, "frequency", "frequency", 1e6) / LIGHT)
     return np.asarray(free + _w60("oxygen absorption", "attenuation") * far / 1e3)
 
 
@@ -97,10 +94,10 @@ def link(distance: Numbers, *, eirp: Numbers | None = None, gain: Numbers | None
     >>> round(float(one.snr), 1), round(8e-9 * float(one.rate), 1)
     (57.5, 41.3)
     """
-    hertz = None if bandwidth is None else si(bandwidth, "frequency", "bandwidth", 1e6)
-    own = zip((eirp, gain, noise_figure, implementation, hertz), _DEFAULTS, strict=True)
-    sent, caught, worse, poor, width = (_w60(*r) if x is None else si(x, "count", r[0], -np.inf) for x, r in own)
-    received = np.asarray(sent + caught - path_loss(distance) - si(lost, "count", "lost", -np.inf))
+    own = zip((eirp, gain, noise_figure, implementation), _DEFAULTS.items(), strict=True)
+    sent, caught, worse, poor = (_w60(*row) if x is None else si(x, "count", row[0], -DB, DB) for x, row in own)
+    width = si(_w60("802.11ad channel", "bandwidth") if bandwidth is None else bandwidth, "frequency", "bandwidth", 1e6)
+    received = np.asarray(sent + caught - path_loss(distance) - si(lost, "count", "lost", -DB, DB))
     snr = np.asarray(received - poor - worse - _NOISE - 10 * np.log10(width))
     return Link(received, snr, np.asarray(width / 8 * np.log2(1 + 10 ** (snr / 10))))
 

@@ -23,11 +23,10 @@ from fabriclab.rdma.records import (
     QPInitAttr, RecvWR, SendWR, SrqAttr, SrqInitAttr,
 )  # fmt: skip
 
-__all__ = [
-    "AH", "CQ", "DEVICE", "GID", "MR", "PD", "QP", "SGE", "SRQ", "WC", "AHAttr", "CompChannel", "Context", "Counters",
-    "GlobalRoute", "Process", "PyverbsError", "PyverbsRDMAError", "PyverbsUserError", "QPAttr", "QPCap", "QPInitAttr",
-    "RecvWR", "SendWR", "SrqAttr", "SrqInitAttr", "Verbs", "connect", "enums", "timing", "use",
-]  # fmt: skip
+__all__ = ["AH", "CQ", "DEVICE", "GID", "MR", "PD", "QP", "SGE", "SRQ", "WC", "AHAttr", "CompChannel", "Context",
+           "Counters", "GlobalRoute", "Process", "PyverbsError", "PyverbsRDMAError", "PyverbsUserError", "QPAttr",
+           "QPCap", "QPInitAttr", "RecvWR", "SendWR", "SrqAttr", "SrqInitAttr", "Verbs", "connect", "enums", "timing",
+           "use"]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -28,10 +28,8 @@ def names() -> tuple[str, ...]:
     return registry.names("routing")
 
 
-def route(
-    fabric: Fabric, flows: Flows, method: str = "ecmp", *, subflows: int = 1, seed: int = 0,
-    entropy: ArrayLike | None = None,
-) -> Routes:  # fmt: skip
+def route(fabric: Fabric, flows: Flows, method: str = "ecmp", *, subflows: int = 1, seed: int = 0,
+          entropy: ArrayLike | None = None) -> Routes:  # fmt: skip
     """Return routes for all flows; nodes that forbid transit are never crossed, but by a relay that takes a copy.
 
     Leaves out load, but for methods that choose by it ("adaptive", "ugal_l", "ugal_g"): they see all flows sent at

@@ -129,10 +129,8 @@ def check_paths(fabric: Fabric, lost: NDArray[np.bool_], source: Ints, target: I
         raise NoPath(f"no path from {one} to {other}: {why}; restore a link, or route other ends")
 
 
-def by_pair(
-    fabric: Fabric, flows: Flows, choose: Callable[[Ints, Ints, Seed], Rows], seed: int = 0,
-    entropy: ArrayLike | None = None,
-) -> Routes:  # fmt: skip
+def by_pair(fabric: Fabric, flows: Flows, choose: Callable[[Ints, Ints, Seed], Rows], seed: int = 0,
+            entropy: ArrayLike | None = None) -> Routes:  # fmt: skip
     """Return the routes that ``choose(source, target, seed)`` gives, as many rows for each pair as for the others."""
     for name in ("source", "target"):
         check_within(getattr(flows, name), f"{name} of a flow", 0, fabric.n_nodes - 1)

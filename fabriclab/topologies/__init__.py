@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 from fabriclab import registry, units
 from fabriclab.core import Fabric, check_size
 from fabriclab.core.fabric import LINK_ARRAYS, NODE_ARRAYS
-from fabriclab.topologies._switches import compare_tiers
 
-__all__ = ["build", "compare_tiers", "compose", "from_networkx", "names"]
+__all__ = ["build", "compose", "from_networkx", "names"]
 
 
 def names() -> tuple[str, ...]:
@@ -218,12 +217,10 @@ def compose(server: Fabric, fabric: Fabric, count: int) -> Fabric:
     copy = np.repeat(np.arange(n) * each, nodes)
     coord[:inside, names.index("server")] = copy + np.maximum(coord[:inside, names.index("server")], 0)
     near = np.arange(server.n_ranks) * nic.size // server.n_ranks
-    joined = Fabric(
-        kinds=kinds, media=media, coord=coord, coord_names=tuple(names), **column,
-        endpoint=(first + server.endpoint).ravel(), rail=fabric.rail.reshape(n, -1)[:, near].ravel(),
-        server=(np.arange(n)[:, None] * each + server.server).ravel(),
-        family="compose", asked={"server": server.family, "fabric": fabric.family, "count": n},
-    )  # fmt: skip
+    joined = Fabric(kinds=kinds, media=media, coord=coord, coord_names=tuple(names), **column,
+                    endpoint=(first + server.endpoint).ravel(), rail=fabric.rail.reshape(n, -1)[:, near].ravel(),
+                    server=(np.arange(n)[:, None] * each + server.server).ravel(), family="compose",
+                    asked={"server": server.family, "fabric": fabric.family, "count": n})  # fmt: skip
     calls = server.call and fabric.call
     return joined.shown_as(f"topologies.compose({server.call}, {fabric.call}, {n})") if calls else joined
 

@@ -9,7 +9,7 @@ which numbers the hosts of a switch.
 
 import inspect
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any, Self
@@ -26,10 +26,8 @@ HOST_LENGTH, SWITCH_LENGTH = "10 m", "30 m"
 _Build = Callable[..., Fabric]
 _COORD = ("pod", "server", "local", "plane", "rail", "index")
 # Arguments of the families of servers on rails, for those that are not given.
-_DEFAULT = {
-    "servers": 128, "gpus": 8, "rails": 8, "radix": None, "oversubscription": 1, "tiers": None, "expand": True,
-    "planes": 1, "dual_plane": True, "apart": False, "rate": None, "pcie": None,
-}  # fmt: skip
+_DEFAULT = {"servers": 128, "gpus": 8, "rails": 8, "radix": None, "oversubscription": 1, "tiers": None, "expand": True,
+            "planes": 1, "dual_plane": True, "apart": False, "rate": None, "pcie": None}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -43,11 +41,9 @@ class Parts:
     switch_length: float
 
     @classmethod
-    def parse(
-        cls, *, radix: int | None = None, rate: units.Quantity | None = None,
-        switch_delay: units.Quantity | None = None, host_length: units.Quantity = HOST_LENGTH,
-        switch_length: units.Quantity = SWITCH_LENGTH,
-    ) -> Self:  # fmt: skip
+    def parse(cls, *, radix: int | None = None, rate: units.Quantity | None = None,
+              switch_delay: units.Quantity | None = None, host_length: units.Quantity = HOST_LENGTH,
+              switch_length: units.Quantity = SWITCH_LENGTH) -> Self:  # fmt: skip
         """Read the arguments; None stands for 64-port NDR switches (Quantum-2) and NICs (ConnectX-7).
 
         Two resellers give 330 ns and at most 150 ns as the forwarding time of that switch and its maker
@@ -140,10 +136,8 @@ def start(kinds: tuple[str, ...], plan: Plan, nodes: int, cables: int, what: str
     return FabricBuilder((*kinds, *("leaf", "spine", "core")[: 1 + (plan.spines > 0) + (plan.cores > 0)]), _COORD)
 
 
-def add_switches(
-    b: FabricBuilder, plan: Plan, parts: Parts, ends: Ints, leaf_of: Ints, *,
-    tier: int = 1, rails: int = 0, ports: int = 1, **where: int,
-) -> None:  # fmt: skip
+def add_switches(b: FabricBuilder, plan: Plan, parts: Parts, ends: Ints, leaf_of: Ints, *, tier: int = 1,
+                 rails: int = 0, ports: int = 1, **where: int) -> None:  # fmt: skip
     """Add all switches, the cables from ``ends`` (hosts or NICs) to their leaves, and those between switches.
 
     The leaves of a pod stand rail by rail, and this once for each of the ``ports`` of a NIC that meet at the spines;
@@ -203,26 +197,3 @@ def bisection(**asked: Any) -> int | None:
     if not plan.spines or up >= per_leaf * (a.gpus // a.rails):
         return int(a.planes * (a.servers * a.gpus // 2))
     return None if rest or (full if a.expand else full * a.rails) % 2 else int(a.planes * full * a.rails * up // 2)
-
-
-def compare_tiers(hosts: int | Sequence[int], radix: int = 64, oversubscription: float = 1) -> dict[str, list[float]]:
-    """Return the switches and cables of two and of three tiers for each number of hosts; NaN where tiers are too few.
-
-    One switch, as in ``leaf_spine``, where it has ports for all hosts.
-
-    Examples
-    --------
-    >>> compare_tiers([2048, 65536])["switches, 3 tiers"]
-    [160, 5120]
-    """
-    room = down_ports(units.count(radix, "radix", 2), oversubscription)
-    sizes = [units.count(n, "hosts") for n in (hosts if np.iterable(hosts) else [hosts])]
-    out: dict[str, list[float]] = {"hosts": [*sizes]}
-    for tiers, most in ((2, radix * room), (3, radix // 2 * radix * room)):
-        plans = {
-            n: rail_plan(n, 1, 1, radix, room, oversubscription, tiers if n > radix else None, joined=1)[0]
-            for n in sizes if n <= most
-        }  # fmt: skip
-        out[f"switches, {tiers} tiers"] = [sum(plans[n].switches) if n in plans else math.nan for n in sizes]
-        out[f"cables, {tiers} tiers"] = [plans[n].cables + n if n in plans else math.nan for n in sizes]
-    return out

@@ -10,9 +10,8 @@ from fabriclab.topologies._switches import assemble, check, family
 
 
 @family("dragonfly", small={"p": 1, "a": 2, "h": 1})
-def dragonfly(
-    p: int, a: int, h: int, groups: int | None = None, arrangement: str = "palm_tree", **parts: Any
-) -> Fabric:  # fmt: skip
+def dragonfly(p: int, a: int, h: int, groups: int | None = None, arrangement: str = "palm_tree",
+              **parts: Any) -> Fabric:  # fmt: skip
     """Return a dragonfly: all switches of a group are joined with each other, and so are all groups.
 
     With g groups: a g switches, p a g hosts, g a (a - 1) / 2 cables within groups; any two groups have
@@ -63,10 +62,8 @@ def dragonfly(
 
 
 @family("dragonfly_plus", small={"hosts": 1, "leaves": 2, "spines": 2, "h": 1})
-def dragonfly_plus(
-    hosts: int, leaves: int, spines: int, h: int, groups: int | None = None, arrangement: str = "palm_tree",
-    **parts: Any,
-) -> Fabric:  # fmt: skip
+def dragonfly_plus(hosts: int, leaves: int, spines: int, h: int, groups: int | None = None,
+                   arrangement: str = "palm_tree", **parts: Any) -> Fabric:  # fmt: skip
     """Return a dragonfly+: in a group every leaf is joined with every spine, and spines join the groups.
 
     With g groups: g leaves and g spines times their number in a group, hosts x leaves x g hosts; any two groups

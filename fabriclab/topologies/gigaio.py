@@ -9,9 +9,8 @@ from fabriclab.core import Fabric, FabricBuilder, Ints
 from fabriclab.registry import register
 from fabriclab.topologies.servers import links_between_gpus
 
-WIRINGS = (
-    "1s-2rp-split-cascade", "1s-1rp-std-cascade", "1s-2rp-std-cascade", "2s-2rp-split-flat", "2s-2rp-std-flat",
-)  # fmt: skip
+WIRINGS = ("1s-2rp-split-cascade", "1s-1rp-std-cascade", "1s-2rp-std-cascade", "2s-2rp-split-flat",
+           "2s-2rp-std-flat")  # fmt: skip
 _BOXES = 2  # from the inference results with 16 GPUs in [1]
 _SWITCHES = 4  # in a box; an assumption: one for each Kuma card of a flat box
 

@@ -15,11 +15,9 @@ from fabriclab.topologies._switches import Parts, add_switches, bisection, famil
 _Given = units.Quantity | None
 
 
-def _of_servers(
-    planes: int = 1, dual_plane: bool = True, apart: bool = False, *, servers: int = 128, gpus: int = 8,
-    rails: int = 8, radix: int | None = None, oversubscription: float = 1, tiers: int | None = None,
-    expand: bool = True, nvlink: _Given = None, pcie: _Given = None, **asked: Any,
-) -> Fabric:  # fmt: skip
+def _of_servers(planes: int = 1, dual_plane: bool = True, apart: bool = False, *, servers: int = 128, gpus: int = 8,
+                rails: int = 8, radix: int | None = None, oversubscription: float = 1, tiers: int | None = None,
+                expand: bool = True, nvlink: _Given = None, pcie: _Given = None, **asked: Any) -> Fabric:  # fmt: skip
     """Return servers on one network, on one per rail (``apart``), or with their NICs on several (``planes``).
 
     A NIC has a port for each plane, with its part of the rate. The planes are networks of their own, or, unless
@@ -33,10 +31,9 @@ def _of_servers(
         most = nvports // links
         msg = f"gpus must be within 1..{most} (a server has {nvports} NVLink ports, a GPU takes {links}), got {g}"
         raise ValueError(msg + "; take more servers, or leave out their inside with expand=False")
-    a, plan, per_leaf, per_pod = networks(
-        servers=n, gpus=g, rails=r, radix=whole.radix, oversubscription=oversubscription, tiers=tiers, planes=planes,
-        dual_plane=dual_plane, apart=apart,
-    )  # fmt: skip
+    a, plan, per_leaf, per_pod = networks(servers=n, gpus=g, rails=r, radix=whole.radix,
+                                          oversubscription=oversubscription, tiers=tiers, planes=planes,
+                                          dual_plane=dual_plane, apart=apart)  # fmt: skip
     kinds, nodes, inside = (("gpu", "nvlink", "pcie", "nic"), 3 * g + 1, 3 * g) if expand else (("nic",), g, 0)
     cables, copies = inside + planes * g, r if apart else planes // a.ports
     b = start(kinds, plan, nodes * n, cables * n, f"a fabric of {n} servers with {g} GPUs each", copies)

@@ -21,10 +21,8 @@ def _bisection(shape: Sequence[int], twisted: bool = False, **_: Any) -> float |
 
 
 @register("topology", "tpu_slice", small={"shape": (4, 4, 4)}, bisection=_bisection)
-def tpu_slice(
-    shape: Sequence[int], twisted: bool = False, *, rate: units.Quantity | None = None,
-    switch_length: units.Quantity = SWITCH_LENGTH,
-) -> Fabric:  # fmt: skip
+def tpu_slice(shape: Sequence[int], twisted: bool = False, *, rate: units.Quantity | None = None,
+              switch_length: units.Quantity = SWITCH_LENGTH) -> Fabric:  # fmt: skip
     """Return a slice of a TPU v4 pod: a torus of chips, regular or twisted, whose cubes are set up by OCSes.
 
     Counts and distances are those of ``torus`` and ``twisted_torus``. Of the 3n cables of n chips 9n/4 are inside
@@ -64,11 +62,9 @@ def tpu_slice(
     outside = np.repeat(ocs_of_cables(grid) >= 0, 2)
     cube = np.unique(grid.coord // _SIDE, axis=0, return_inverse=True)[1]
     per_metre = catalog.value("media", "acc800", "propagation")
-    return replace(
-        grid, media=("copper", "fibre"), medium=outside.astype(np.int8), server=cube.ravel().astype(np.int32),
-        length=np.where(outside, grid.length, _CUBE_LENGTH),
-        delay=np.where(outside, grid.delay, _CUBE_LENGTH * per_metre),
-    )  # fmt: skip
+    return replace(grid, media=("copper", "fibre"), medium=outside.astype(np.int8),
+                   server=cube.ravel().astype(np.int32), length=np.where(outside, grid.length, _CUBE_LENGTH),
+                   delay=np.where(outside, grid.delay, _CUBE_LENGTH * per_metre))  # fmt: skip
 
 
 def ocs_of_cables(fabric: Fabric) -> Ints:

@@ -126,9 +126,9 @@ def key(y: float, words: str, names: Sequence[str], colours: Sequence[float] = K
 
 
 def log_axis(low: float, high: float, start: float, end: float) -> Callable[[Any], Floats]:
-    """Return where a value stands on a logarithmic axis from ``start`` to ``end`` [px]."""
-    span = np.log(high / low)
-    return lambda v: np.asarray(start + (end - start) * np.log(np.asarray(v, dtype=np.float64) / low) / span)
+    """Return where a value stands on a logarithmic axis from ``start`` to ``end`` [px], or on an even one from 0."""
+    span, slope = (np.log(high / low) if low else high), end - start
+    return lambda v: np.asarray(start + slope * (np.log(np.asarray(v) / low) if low else np.asarray(v)) / span)
 
 
 def tick_layers(places: Floats, at: Callable[[Any], Floats], show: Callable[[float], str], ends: tuple[float, float],

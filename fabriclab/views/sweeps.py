@@ -80,17 +80,21 @@ def sweep_scene(results: Results, y: str = "time", x: str = "size", bounds: Boun
     return _drawn(series, x, y, said, cross)
 
 
-def curve(words: str, x: str, y: str, at: Floats, values: Sequence[ArrayLike], said: str) -> Scene:
-    """Return one picture of a curve, of its last point and of a bound, which ``words`` names; x, then y and bound."""
+def curve(words: str, x: str, y: str, at: Floats, values: Sequence[ArrayLike], said: str,
+          ends: Ends | None = None) -> Scene:  # fmt: skip
+    """Return one picture of a curve, of its last point and of a bound, which ``words`` names; x, then y and bound.
+
+    With ``ends`` the axis of y stays where it is when a control moves, so that more stands higher; from 0 it is even.
+    """
     line, bound = (np.array([at, v, *np.full((2, at.size), np.nan)]) for v in values)
     series = [Series(text(f"{words}.line"), "predicted", line[:, :-1], _look("predicted", 0)),
               Series(text(f"{words}.here"), "predicted", line[:, -1:], _look("predicted", 0) | {"shape": 0.0}, True),
               Series(text(f"{words}.bound"), "bound", bound[:, :-1], _look("bound", 0) | {"dash": 2.0})]  # fmt: skip
-    return _drawn(series, x, y, said)
+    return _drawn(series, x, y, said, ends=ends)
 
 
-def _drawn(series: Sequence[Series], x: str, y: str, said: str, cross: bool = False) -> Scene:
-    xs, ys, x_ticks, y_ticks = axes_of(series, x, y)
+def _drawn(series: Sequence[Series], x: str, y: str, said: str, cross: bool = False, ends: Ends | None = None) -> Scene:
+    xs, ys, x_ticks, y_ticks = axes_of(series, x, ends)
     words, rows = told(series, x, y), list[tuple[str, Series | None, float]]()
     for label, s in labelled(series):
         # A long label takes two rows; the sample of its series stands before the first.
@@ -98,14 +102,14 @@ def _drawn(series: Sequence[Series], x: str, y: str, said: str, cross: bool = Fa
         rest = [" ".join(more)] if more else []
         rows += [(line, None if i else s, s.points[1, -1]) for i, line in enumerate([first, *rest])]
     bottom = max(250.0, _TOP + 6 + _ROW * len(rows))
-    to_x, to_y = log_axis(*xs, _LEFT, _RIGHT), log_axis(*ys, bottom, _TOP)
+    to_x, to_y = (log_axis(*at) for at in ((*xs, _LEFT, _RIGHT), (*ys, bottom, _TOP)))
     put, show = X[x][1], Y[y][1]
     layers = tick_layers(np.array(x_ticks), to_x, lambda v: put(v).removesuffix(" ranks"), (_TOP, bottom), True)
     layers |= tick_layers(np.array(y_ticks), to_y, show, (_LEFT, _RIGHT), False)
     layers["axes"] = texts_at((_RIGHT, bottom + 30, text(f"sweep.axis_{x}"), 2), (_LEFT, 8, text(f"sweep.axis_{y}"), 0))
     strokes = [(s, np.stack([to_x(s.points[0]), to_y(s.points[1])], axis=1)) for s in series
                if not s.dots and s.points.shape[1] > 1]  # fmt: skip
-    layers["lines"] = _lines(strokes, names=[s.label for s, _ in strokes])
+    layers["lines"] = _lines(strokes, names=[(told([s], x, y) or [s.label])[0] for s, _ in strokes])
     spreads = [(s, np.stack([to_x(p[[0, 0]]), to_y(p[2:])], 1)) for s in series for p in s.points.T if p[2] < p[3]]
     layers["spread"] = _lines(spreads, dash=0.0, width=1.0)
     dots = [(s, *p) for s in series if s.dots for p in s.points[:2].T]
@@ -138,12 +142,10 @@ def _drawn(series: Sequence[Series], x: str, y: str, said: str, cross: bool = Fa
 
 def told(series: Sequence[Series], x: str, y: str) -> list[str]:
     """Return a clause for each of the first series: its value at both ends."""
-    out = []
-    for s in [s for s in series if s.role != "bound"][:_MOST]:
-        ends = s.points[:2, :: max(1, s.points.shape[1] - 1)].T
-        at = [text("sweep.at", value=Y[y][1](v), x=X[x][1](a)) for a, v in ends]
-        out.append(text(f"sweep.{y}", label=s.label, list=text("word.and").join(at)))
-    return out
+    ends = [(s.label, s.points[:2, :: max(1, s.points.shape[1] - 1)].T) for s in series if s.role != "bound"]
+    return [text(f"sweep.{y}", label=label, list=text("word.and").join(
+                text("sweep.at", value=Y[y][1](v), x=X[x][1](a)) for a, v in points))
+            for label, points in ends[:_MOST]]  # fmt: skip
 
 
 def by_label(results: Results, x: str) -> dict[str, list[Result]]:
@@ -202,16 +204,16 @@ def _look(kind: str, nth: int) -> dict[str, float]:
     return {"colour": colour, "shape": shapes[nth]}
 
 
-def axes_of(series: Sequence[Series], x: str, y: str) -> tuple[Ends, Ends, list[float], list[float]]:
-    """Return the ends of both axes and the places of their ticks, which lie between the ends."""
+def axes_of(series: Sequence[Series], x: str, up: Ends | None = None) -> tuple[Ends, Ends, list[float], list[float]]:
+    """Return the ends of both axes, of y ``up`` unless the points decide, and the ticks, which lie between the ends."""
     across, *seen = np.concatenate([s.points for s in series], axis=1)
     across = np.unique(across)
-    ends, up = _padded(across), _padded(np.concatenate(seen))
+    ends, up = _padded(across), up or _padded(np.concatenate(seen))
     low, high = np.log2(ends)
     step = next(s for s in (1, 2, 5, 10, 20, 40) if (high - low) / s < 8)
     few = x == "ranks" and across.size <= 8
     doubled = across if few else 2.0 ** np.arange(np.ceil(low / step) * step, high, step)
-    span = np.ptp(np.log10(up))
+    span = np.ptp(np.log10(up)) if up[0] else 0.0
     tens = np.outer(10.0 ** np.arange(-12, 18), [1, 2, 5] if span < 2.2 else [1]).ravel()
     if span < 0.7:  # so few of these would lie between the ends that nobody could read a value
         tens = np.array(MaxNLocator(5).tick_values(*up))

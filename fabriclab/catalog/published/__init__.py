@@ -32,7 +32,7 @@ def identifier(collective: str) -> str:
     ValueError
         If no collective has this name.
     """
-    name = _SPELLINGS.get(collective.lower().replace("_", "").replace("-", ""))
+    name = _SPELLINGS.get(str(collective).lower().replace("_", "").replace("-", ""))
     if name is None:
         raise ValueError(near(collective, BUS_FACTORS, "the list of collectives"))
     return name
@@ -71,7 +71,7 @@ def system(sweep_id: str) -> dict[str, Any]:
     KeyError
         If there is no such sweep.
     """
-    if sweep_id not in _systems():
+    if not isinstance(sweep_id, str) or sweep_id not in _systems():
         raise KeyError(near(sweep_id, _systems(), "the published sweeps"))
     return dict(_systems()[sweep_id])
 

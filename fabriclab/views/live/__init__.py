@@ -17,10 +17,8 @@ from fabriclab.views.live.ways import gigaio, paths, placement, roulette, server
 from fabriclab.views.live.widget import Choice, Live, Slider, table
 from fabriclab.views.scene import Layer, Scene
 
-__all__ = [
-    "Choice", "Layer", "Live", "Scene", "Slider", "beam", "bubble", "chunks", "circuit", "copies", "cut", "drift",
-    "explorer", "fabric", "failures", "gigaio", "hybrid", "latency", "medium", "mix", "mzi_mesh", "overlap", "packets",
-    "paths", "pays", "placement", "pool", "quantisation", "queue_pair", "race", "request", "roulette", "ruler",
-    "savings", "server", "staleness", "stepper", "straggler", "sweep", "table", "tenants", "tiers", "timeline",
-    "traffic", "twist", "wavelengths", "wirings",
-]  # fmt: skip
+__all__ = ["Choice", "Layer", "Live", "Scene", "Slider", "beam", "bubble", "chunks", "circuit", "copies", "cut",
+           "drift", "explorer", "fabric", "failures", "gigaio", "hybrid", "latency", "medium", "mix", "mzi_mesh",
+           "overlap", "packets", "paths", "pays", "placement", "pool", "quantisation", "queue_pair", "race", "request",
+           "roulette", "ruler", "savings", "server", "staleness", "stepper", "straggler", "sweep", "table", "tenants",
+           "tiers", "timeline", "traffic", "twist", "wavelengths", "wirings"]  # fmt: skip

@@ -21,7 +21,7 @@ _CODES = ("RS(544,514)", "256b/257b")
 _SWITCHES = {"piezo": "ocs-piezo", "3D MEMS": "ocs-mems", "thermo-optic": "ocs-thermo-optic",
              "silicon MEMS": "ocs-silicon-mems", "tunable laser": "ocs-wavelength"}  # fmt: skip
 # How a beam stands -> by how much the array points off [degrees].
-_WAYS, _RACKS = {"clear": 0.0, "a person": 0.0, "1 degree off": 1.0, "3 degrees off": 3.0}, (1, 2, 4, 8, 16)
+_WAYS, _RACKS = {"clear": 0.0, "behind a person": 0.0, "1 degree off": 1.0, "3 degrees off": 3.0}, (1, 2, 4, 8, 16)
 # What a tier allows -> media; no passive copper is long enough between switches.
 _ALLOWED = {"fibre": ("fibre",), "copper, fibre": ("copper", "fibre"), "all": media.MEDIA}
 
@@ -101,22 +101,24 @@ def drift(kelvin: int = 20, spacing: int = 200) -> Live:
         moved, share = optical.drift(at), optical.drift(at, spacing=spacing * 1e9)
         told = {"nm": 1e9 * moved[-1], "share": share[-1], "heat": 1e3 * optical.heater(moved)[-1]}
         said = text("live.drift.said", kelvin=kelvin, spacing=spacing, **told)
-        return curve("live.drift", "kelvin", "drift", at, (share, np.ones(at.size)), said)
+        # half way to the neighbour
+        return curve("live.drift", "kelvin", "drift", at, (share, np.full(at.size, 0.5)), said, (0.02, 15))
 
     return live_view("drift", locals(), scene, {"kelvin": Slider(1, 80), "spacing": Choice((50, 100, 200, 400))})
 
 
+# illustrative: 2 m, which the slider changes
 def beam(distance: float = 2, elements: int = 64, way: str = "clear", *, over: str = "distance") -> Live:
     """Show what a beam in all channels at 60 GHz carries, against a cable.
 
-    A perfect code, the indoor limit of power in each channel, a square array as the receiving antenna.
+    A perfect code, one polarisation, the indoor limit of power in each channel; a square array receives.
 
     Parameters
     ----------
     distance, elements : float, int
-        How far, 2..50 [m]; of the array, 4..1024.
+        How far, 2..50 [m]; of the array: 4, 16, 36, 64, 144, 256, 361, 576 or 1024.
     way : str
-        "clear", "a person" stands in it, or the array points "1 degree off" or "3 degrees off".
+        "clear", "behind a person", or the array points "1 degree off" or "3 degrees off".
     over : str
         What the curve follows: distance, or elements.
     """
@@ -124,19 +126,18 @@ def beam(distance: float = 2, elements: int = 64, way: str = "clear", *, over: s
 
     def scene(distance: float, elements: int, way: str) -> Scene:
         at = np.append(np.geomspace(2, 50, 25), distance) if near else np.append(np.arange(2.0, 33) ** 2, elements)
-        n = np.full(at.size, elements) if near else at
-        lost = wireless.misalignment(np.radians(_WAYS[way]), n) + wireless.blockage() * (way == "a person")
+        n, wide = (np.full(at.size, elements) if near else at), np.degrees(wireless.beam_width(elements))
+        lost = wireless.misalignment(np.radians(_WAYS[way]), n) + wireless.blockage() * (way == "behind a person")
         got = wireless.link(at if near else distance, gain=wireless.array_gain(n), lost=lost)
         rate, cable = 8e-9 * wireless.band_channels() * got.rate, 8e-9 * catalog.value("links", "NDR", "4x_data_rate")
-        wide = np.degrees(wireless.beam_width(elements))
         said = text("live.beam.said", far=distance, n=elements, way=way, wide=wide, snr=got.snr[-1], rate=rate[-1])
-        return curve("live.beam", over, "carried", at, (rate, np.full(at.size, cable)), said)
+        return curve("live.beam", over, "carried", at, (rate, np.full(at.size, cable)), said, (0, 420))
 
-    far, many = Slider(2, 50, unit="m", log=True), Slider(4, 1024)
-    return live_view("beam", locals(), scene, {"distance": far, "elements": many, "way": Choice(tuple(_WAYS))})
+    kinds = {"elements": Choice((4, 16, 36, 64, 144, 256, 361, 576, 1024)), "way": Choice(tuple(_WAYS))}
+    return live_view("beam", locals(), scene, {"distance": Slider(2, 50, unit="m", log=True), **kinds})
 
 
-def hybrid(hosts: str = "fibre", spine: str = "fibre", servers: int = 4) -> Live:
+def hybrid(hosts: str = "fibre", spine: str = "all", servers: int = 4) -> Live:
     """Show the power of all cables of the running case over the servers of a rack, by what each tier may use.
 
     Parameters
@@ -154,11 +155,11 @@ def hybrid(hosts: str = "fibre", spine: str = "fibre", servers: int = 4) -> Live
         at, tiers = np.append(_RACKS, servers), ((nic, hosts), (~nic, spine))
         bills = [[media.hall(f.shown_as("", length=f.length * t), media=_ALLOWED[m]) for t, m in tiers]
                  for f in (laid[n] for n in at.tolist())]  # fmt: skip
-        watts, price = np.array([np.sum([r[1:] for tier in b for r in tier.values()], axis=0) for b in bills]).T
+        watts, price = np.array([np.sum([r[1:] for tier in b for r in tier.values()], axis=0) for b in bills]).T / 1e3
         a, b = (", ".join(f"{medium} {row[0]}" for medium, row in tier.items()) for tier in bills[-1])
-        told = {"power": watts[-1] / 1e3, "price": price[-1] / 1e6, "rack": servers * case.server_power / 1e3}
+        told = {"power": watts[-1], "price": price[-1] / 1e3, "rack": servers * case.server_power / 1e3}
         said = text("live.hybrid.said", n=servers, a=a, b=b, **told)
-        return curve("live.hybrid", "servers", "power", at, (watts / 1e3, 0 * at + case.optics_power / 1e3), said)
+        return curve("live.hybrid", "servers", "power", at, (watts, 0 * at + case.optics_power / 1e3), said, (0, 40))
 
     kinds = {"hosts": Choice(tuple(_ALLOWED)), "spine": Choice(("fibre", "all"))}
     return live_view("hybrid", locals(), scene, {**kinds, "servers": Choice(_RACKS)})
@@ -185,7 +186,7 @@ def mzi_mesh(size: int = 16, bits: int = 8, noise: float = 10.0) -> Live:
             off.append(2.0 ** -photonic.effective_bits(a @ x, made))
         figures = {"size": size, "bits": bits, "noise": noise, "trusted": -np.log2(off[-1]), "best": -np.log2(off[0])}
         said = text("live.mzi_mesh.said", cells=size * (size - 1), **figures)
-        return curve("live.mzi_mesh", "noise", "off", at, (off, np.full(at.size, 2.0**-8)), said)
+        return curve("live.mzi_mesh", "noise", "off", at, (off, np.full(at.size, 2.0**-8)), said, (1e-4, 1))
 
     noises = Slider(0.1, 100, unit="mrad", log=True)
     return live_view("mzi_mesh", locals(), scene, {"size": Choice((4, 8, 16)), "bits": Slider(4, 16), "noise": noises})

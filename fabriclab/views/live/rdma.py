@@ -123,10 +123,8 @@ def _added(counts: str) -> np.ndarray[Any, np.dtype[np.int64]]:
     return np.array([int(n or 0) * (k == name) for k in _COUNTS])
 
 
-def copies(
-    mechanism: str = "pinned", relation: str = "PIX", iommu: str = "off", *, source: str = "nic",
-    server: str = "dgx_h100", size: units.Quantity = "64 MiB",
-) -> Live:  # fmt: skip
+def copies(mechanism: str = "pinned", relation: str = "PIX", iommu: str = "off", *, source: str = "nic",
+           server: str = "dgx_h100", size: units.Quantity = "64 MiB") -> Live:  # fmt: skip
     """Show the copies of a transfer to GPU 0 on the picture of its server, each with its rate and time.
 
     Parameters

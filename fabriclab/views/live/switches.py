@@ -19,11 +19,9 @@ from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, ink_on, lines, te
 from fabriclab.views.sweeps import curve, sweep_scene
 
 # What reaches a switch: worker and chunk; "-": lost on its way there, "/A": the answer to A is lost.
-_STORIES = {
-    "all well": "A0 B0 A1 B1 A2 B2", "a packet is lost": "A0- B0 B0 A0 A1 B1 A2 B2",
-    "a result is lost": "A0 B0/A B1 A0 A1 A2 B2", "a packet comes twice": "A0 A0 B0 A1 B1 A2 B2",
-    "a copy comes late": "A0 B0 A1 B1 A0 B2 A2",
-}  # fmt: skip
+_STORIES = {"all well": "A0 B0 A1 B1 A2 B2", "a packet is lost": "A0- B0 B0 A0 A1 B1 A2 B2",
+            "a result is lost": "A0 B0/A B1 A0 A1 A2 B2", "a packet comes twice": "A0 A0 B0 A1 B1 A2 B2",
+            "a copy comes late": "A0 B0 A1 B1 A0 B2 A2"}  # fmt: skip
 _X = 72.0 + 46.0 * np.arange(6) + 16.0 * (np.arange(6) // 2)  # of cells [px]
 _PARTS = ("seen", "left", "sums")
 _LINK = 12.5e9  # illustrative: a link of 100 Gb/s
@@ -117,7 +115,7 @@ def pool(slots: float = 16, delay: float = 1, jobs: int = 1) -> Live:
         trip, most = ways[0].round_trip(wire), min(_LINK, wire / ways[0].mode.seconds)  # the switch's packets, too
         figures = {"rate": units.format_rate(rate[-1]), "trip": units.format_time(trip), "jobs": jobs}
         said = text("live.pool.said", slots=int(slots) // jobs, need=int(np.ceil(most * trip / wire)), **figures)
-        return curve("live.pool", "slots", "rate", at, (rate, np.full(at.size, most)), said)
+        return curve("live.pool", "slots", "rate", at, (rate, np.full(at.size, most)), said, (1e7, 1.5e10))
 
     delays = Slider(0.1, 10, unit="us", log=True)
     return live_view("pool", locals(), scene, {"slots": Slider(8, 1024), "delay": delays, "jobs": Slider(1, 8)})
