@@ -92,9 +92,9 @@ def _asking(id: str, unit: str, ends: tuple[float, float], put: Callable[..., Sh
     from fabriclab.views.live import Live, Scene, Slider
     from fabriclab.views.live.runs import range_scene
 
-    wide = min(10, (ends[1] / ends[0]) ** (1 / 6))  # the bet to begin with: a third of the ruler, or 10 times
-    first = {"low": 1 / wide, "value": 1.0, "high": wide}
-    names = {name: float(f"{(ends[0] * ends[1]) ** 0.5 * part:.1g}") for name, part in first.items()}
+    wide, middle = (ends[1] / ends[0]) ** (1 / 6), (ends[0] * ends[1]) ** 0.5  # the middle third of the ruler
+    first = {"low": 1 / min(wide, 10), "value": 1.0, "high": min(wide, 10)}
+    names = {name: min(max(float(f"{middle * x:.1g}"), ends[0]), ends[1]) for name, x in first.items()}
     controls = {name: Slider(*ends, label=text(f"form.{name}"), unit=unit, log=True) for name in names}
 
     def scene(low: float, value: float, high: float) -> Scene:
