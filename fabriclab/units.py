@@ -71,7 +71,7 @@ def parse(value: Quantity, quantity: str, name: str = "value") -> float:
     elif not is_number(value):
         raise TypeError(f"{name} must be a number or a string with a unit, got {value!r:.80}; write {example}")
     else:
-        number = math.inf if isinstance(value, int) and abs(value) > 1e300 else float(value)
+        number = math.inf if isinstance(value, numbers.Rational) and abs(value) > 1e300 else float(value)
     if not math.isfinite(number):
         raise ValueError(f"{name} must be finite, got {value!r:.80}; write {example}")
     return number
@@ -171,8 +171,9 @@ def count(value: int, name: str, low: int = 1, high: int | None = None) -> int:
 
 def is_number(value: object) -> bool:
     """Tell whether ``value`` is one real number, and neither text nor True or False."""
-    other = _is_flag(value) or isinstance(value, complex) or getattr(value, "ndim", False)
-    return hasattr(value, "__float__") and not other
+    other = isinstance(value, bool) or getattr(value, "ndim", False)
+    kind = getattr(getattr(value, "dtype", None), "kind", "f")  # NumPy gives text, dates and complex a __float__ too
+    return hasattr(value, "__float__") and kind in "iuf" and not other
 
 
 def _is_flag(value: object) -> bool:
