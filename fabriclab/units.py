@@ -161,11 +161,11 @@ def length(value: Quantity, name: str = "length") -> float:
 def count(value: int, name: str, low: int = 1, high: int | None = None) -> int:
     """Return ``value`` as an int within ``low..high``, or refuse it by name."""
     if _is_flag(value) or not isinstance(value, numbers.Integral):
-        raise TypeError(f"{name} must be a whole number, got {value!r:.80}")
+        raise TypeError(f"{name} must be a whole number, got {value!r:.80}; write an int such as {max(low, 1)}")
     number, most = int(value), 2**63 - 1 if high is None else high
     if not low <= number <= most:
         bound = f">= {low}" if high is None and number < low else f"within {low}..{most}"
-        raise ValueError(f"{name} must be {bound}, got {number!r:.80}")
+        raise ValueError(f"{name} must be {bound}, got {number!r:.80}; give a whole number within that")
     return number
 
 

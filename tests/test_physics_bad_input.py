@@ -64,6 +64,7 @@ def test_what_cannot_be_is_refused_by_the_library_itself(ask, given, i):
         last = traceback.extract_tb(error.tb)[-1]
         assert "/fabriclab/" in last.filename and "raise" in last.line, (bad, error.value)
         assert any(word in str(error.value) for word in ("got ", "has no ", "unknown unit")), (bad, error.value)
+        assert any(word in str(error.value) for word in ("; ", "one of ", "did you mean", "such as")), (bad, error.value)
 
 
 def test_every_function_is_asked():
@@ -113,7 +114,7 @@ def test_a_radio_link_names_what_it_refuses(name):
         (lambda: photonic.settings(5), r"unitary must be finite numbers of shape \(any, any\), got \(1,\) 5"),
         (lambda: photonic.settings(np.ones((2, 3))), r"orthonormal rows \(n, n\), got \(2, 3\)"),
         (lambda: photonic.product(SWAP, np.ones((2, 2)), lambda x: x), r"vectors .* shape \(3, any\), got \(2, 2\)"),
-        (lambda: photonic.io(0, 4, 1e9, 0), "rows must be >= 1, got 0"),
+        (lambda: photonic.io(0, 4, 1e9, 0), "rows must be >= 1, got 0; give a whole number"),
         (lambda: coding.rates(8, "53 GHz", 0), "bits must be finite and >= 0.001 in SI, got 0"),
         (
             lambda: coding.rates(8, "53 GHz", "5 Gbps"),
