@@ -64,7 +64,7 @@ def test_what_cannot_be_is_refused_by_the_library_itself(ask, given, i):
         last = traceback.extract_tb(error.tb)[-1]
         assert "/fabriclab/" in last.filename and "raise" in last.line, (bad, error.value)
         assert any(word in str(error.value) for word in ("got ", "has no ", "unknown unit")), (bad, error.value)
-        assert any(word in str(error.value) for word in ("; ", "one of ", "did you mean", "such as")), (bad, error.value)
+        assert any(x in str(error.value) for x in ("; ", "one of ", "did you mean", "such as")), (bad, error.value)
 
 
 def test_every_function_is_asked():

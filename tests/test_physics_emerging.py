@@ -382,7 +382,7 @@ def test_repeaterless_bound():
     km = np.array([1, 10, 34, 50, 100, 200])
     want = [4.4737, 1.4381, 0.33812, 0.152, 0.0145, 0.00014428]  # computed for the targets of the course
     assert quantum.repeaterless(1e3 * km) == pytest.approx(want, rel=1e-3)
-    assert quantum.repeaterless(1e6) == pytest.approx(1e-20 / np.log(2), rel=1e-9, abs=0)  # 200 dB: 1 - eta is 1 as a float
+    assert quantum.repeaterless(1e6) == pytest.approx(1e-20 / np.log(2), rel=1e-9, abs=0)  # 1 - eta is 1 as a float
 
 
 def test_quantum_against_published_figures():

@@ -20,7 +20,7 @@ def column(value: Any, name: str) -> NDArray[Any]:
     try:
         return np.atleast_1d(value)
     except ValueError:
-        msg = f"{name} must be one row of numbers, got rows of different lengths, {value!r:.60}; make them of one length"
+        msg = f"{name} must be one row of numbers, got rows of different lengths, {value!r:.60}; make them equal"
         raise ValueError(msg) from None
 
 
