@@ -71,7 +71,7 @@ def parse(value: Quantity, quantity: str, name: str = "value") -> float:
     elif not is_number(value):
         raise TypeError(f"{name} must be a number or a string with a unit, got {value!r:.80}; write {example}")
     else:
-        number = math.inf if isinstance(value, int) and abs(value) > 1e300 else float(value)
+        number = math.inf if isinstance(value, numbers.Rational) and abs(value) > 1e300 else float(value)
     if not math.isfinite(number):
         raise ValueError(f"{name} must be finite, got {value!r:.80}; write {example}")
     return number
@@ -161,18 +161,19 @@ def length(value: Quantity, name: str = "length") -> float:
 def count(value: int, name: str, low: int = 1, high: int | None = None) -> int:
     """Return ``value`` as an int within ``low..high``, or refuse it by name."""
     if _is_flag(value) or not isinstance(value, numbers.Integral):
-        raise TypeError(f"{name} must be a whole number, got {value!r:.80}")
+        raise TypeError(f"{name} must be a whole number, got {value!r:.80}; write an int such as {max(low, 1)}")
     number, most = int(value), 2**63 - 1 if high is None else high
     if not low <= number <= most:
         bound = f">= {low}" if high is None and number < low else f"within {low}..{most}"
-        raise ValueError(f"{name} must be {bound}, got {number!r:.80}")
+        raise ValueError(f"{name} must be {bound}, got {number!r:.80}; give a whole number within that")
     return number
 
 
 def is_number(value: object) -> bool:
     """Tell whether ``value`` is one real number, and neither text nor True or False."""
-    other = _is_flag(value) or isinstance(value, complex) or getattr(value, "ndim", False)
-    return hasattr(value, "__float__") and not other
+    other = isinstance(value, bool) or getattr(value, "ndim", False)
+    kind = getattr(getattr(value, "dtype", None), "kind", "f")  # NumPy gives text, dates and complex a __float__ too
+    return hasattr(value, "__float__") and kind in "iuf" and not other
 
 
 def _is_flag(value: object) -> bool:

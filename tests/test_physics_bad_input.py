@@ -9,6 +9,7 @@ import pytest
 
 from fabriclab import catalog, physics, topologies
 from fabriclab.catalog import published
+from fabriclab.catalog.tables import load_table, table_names
 from fabriclab.physics import coding, electrical, media, memory, optical, photonic, quantum, switching, wireless
 
 FABRIC, RNG = topologies.build("torus", shape=(4,)), np.random.default_rng(1)
@@ -63,6 +64,7 @@ def test_what_cannot_be_is_refused_by_the_library_itself(ask, given, i):
         last = traceback.extract_tb(error.tb)[-1]
         assert "/fabriclab/" in last.filename and "raise" in last.line, (bad, error.value)
         assert any(word in str(error.value) for word in ("got ", "has no ", "unknown unit")), (bad, error.value)
+        assert any(x in str(error.value) for x in ("; ", "one of ", "did you mean", "such as")), (bad, error.value)
 
 
 def test_every_function_is_asked():
@@ -82,14 +84,14 @@ def test_a_radio_link_names_what_it_refuses(name):
 @pytest.mark.parametrize(
     ("ask", "text"),
     [
-        (lambda: memory.moved(1e9, 5), r"share must be finite and >= 0 and <= 1 in SI, got 5; write share as a plain"),
-        (lambda: memory.moved(-1, 0.5), "size must be finite and >= 0 in SI, got -1; write size with its unit"),
+        (lambda: memory.moved(1e9, 5), r"share must be finite and >= 0 and <= 1 in SI, got 5; give a value within"),
+        (lambda: memory.moved(-1, 0.5), "size must be finite and >= 0 in SI, got -1; give a value within"),
         (lambda: memory.moved(1, 0.5, 0), "record must be finite and >= 1 in SI, got 0"),
         (
             lambda: memory.place({"a": (0, 1, 0)}, {"t": (5, 1)}),
             r"must be at least \[1, 0, 0\], got {'a': \(0, 1, 0\)}",
         ),
-        (lambda: memory.place({"a": (1, 1)}, {"t": (5, 1)}), r"dict of name: \(size, touched, rate\), must"),
+        (lambda: memory.place({"a": (1, 1, 0), "b": (1, 1)}, {"t": (5, 1)}), r"size, touched, rate.*3 numbers.*'b'"),
         (lambda: memory.place({"a": (1, 1, 0)}, {"t": (5, 0)}), r"tiers, a dict of name: \(room, rate\), must"),
         (lambda: memory.place({"a": (1, 1, 0)}, {}), r"tiers, .* got {}"),
         (lambda: memory.bought([[1, math.nan]]), "demand must be finite"),
@@ -106,12 +108,13 @@ def test_a_radio_link_names_what_it_refuses(name):
             lambda: quantum.fidelity(np.ones((4, 4))),
             "state must be Hermitian of trace 1, got trace 4; take one of pair",
         ),
+        (lambda: quantum.chsh(np.diag([2, -1, -1, 1])), "state must have no negative eigenvalue, got -1; take one"),
         (lambda: quantum.fidelity(np.eye(3)), r"state must be finite numbers of shape \(4, 4\), got \(3, 3\)"),
         (lambda: quantum.teleport([1, 1], PAIR), "qubit must have length 1, got 1.41421; divide"),
         (lambda: photonic.settings(5), r"unitary must be finite numbers of shape \(any, any\), got \(1,\) 5"),
         (lambda: photonic.settings(np.ones((2, 3))), r"orthonormal rows \(n, n\), got \(2, 3\)"),
         (lambda: photonic.product(SWAP, np.ones((2, 2)), lambda x: x), r"vectors .* shape \(3, any\), got \(2, 2\)"),
-        (lambda: photonic.io(0, 4, 1e9, 0), "rows must be >= 1, got 0"),
+        (lambda: photonic.io(0, 4, 1e9, 0), "rows must be >= 1, got 0; give a whole number"),
         (lambda: coding.rates(8, "53 GHz", 0), "bits must be finite and >= 0.001 in SI, got 0"),
         (
             lambda: coding.rates(8, "53 GHz", "5 Gbps"),
@@ -135,6 +138,8 @@ def test_a_part_is_found_in_every_way_of_a_dict():
     links = catalog.links
     assert links.get("NDR") is links["NDR"] and "NDR" in links and "InfiniBand NDR" in links
     assert links.get("NRD") is None and links.get([], 5) == 5 and "NRD" not in links
+    assert ["nvlink4"] not in links and links.get(("nvlink4",)) is None
+    assert all(t[key].specs[0].id == key for t in map(load_table, table_names()) for key in t)
     with pytest.raises(KeyError, match=r"catalog\.links has no 5"):
         links[5]
     with pytest.raises(KeyError, match="the catalog has no 5"):

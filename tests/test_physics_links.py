@@ -15,14 +15,15 @@ from fabriclab.physics import _facts, coding, electrical, media, optical, wirele
 
 CASE = catalog.case()
 # How far a model may be from each published figure that did not set its constants: relative, or in dB for decibels.
-# A source of its own behind the model: what is farther off than the rest of them.
+# A source of its own behind the model: what is farther off than the rest, as it was found to be. Such a bound guards
+# only against a change of the model.
 WORST = {
     "coding.frame_loss": 0.03, "coding.gain": 0.25, "coding.fec_latency": 0.2, "electrical.loss": 2.7,
     "electrical.reach": 0.5, "electrical.bit_energy": 0.04, "electrical.beachfront": 0.02, "optical.budget": 0.31,
     "optical.channels": 0.03, "optical.drift": 0.18, "optical.heater": 0.31, "optical.delay": 0.09,
     "optical.module": 0.23, "wireless.array_gain": 1.6, "switching.duty": 1e-4,
     "electrical.beachfront Nubis-PIC": 0.61, "optical.heater Dahlem-2011": 0.76,
-    "optical.drift Ptasinski-2014": 0.22,
+    "optical.drift Ptasinski-2014": 0.22, "optical.budget TIA-FR1": 1.51,
 }  # fmt: skip
 HELD = [held for model in ("coding", "electrical", "optical", "switching", "wireless") for held in _facts.held(model)]
 MODELS = {row["model"] for row, _, _ in HELD}
@@ -228,16 +229,20 @@ def test_docstrings_state_the_errors():
             coding.fec_latency.__doc__,
             [f"{by['coding.fec_latency'][0]:.0%} above", f"{-by['coding.fec_latency'][2]:.0%}"],
         ),
-        (optical.drift.__doc__, [f"{-e:.0%} below" for e in by["optical.drift"][:1]]),
+        (optical.drift.__doc__, [f"{-e:.0%} below" for e in by["optical.drift"]]),
         (
             optical.budget.__doc__,
             [
                 "{:.0%}, {:.0%} and {:.0%} too far".format(*by["optical.budget"][:3]).replace("%", "", 2),
                 "{:g}, {:g} and {:g}% too far".format(*(round(100 * e, 1) for e in by["optical.budget"][4:7])),
+                *(f"{by['optical.budget'][i]:.0%} too far" for i in (3, 7)),
             ],
         ),
         (optical.heater.__doc__, [f"{e:.0%} above" for e in by["optical.heater"]]),
-        (electrical.beachfront.__doc__, [f"{by['electrical.beachfront'][-1]:.0%} above"]),
+        (
+            electrical.beachfront.__doc__,
+            [f"{by['electrical.beachfront'][-1]:.0%} above", f". {-by['electrical.beachfront'][0]:.0%} below"],
+        ),
         (optical.module.__doc__, [f"{by['optical.module'][0]:.0%} above"]),
     ]:
         assert all(x in text for x in told), told

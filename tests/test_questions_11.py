@@ -181,5 +181,5 @@ def test_pools_coherence_and_lines_are_those_of_the_model():
         assert memory.queue_messages(n, b)[1] == find("11-queue").key({"n": n, "b": b})
     assert math.isclose(memory.queue_messages(64)[0] / 64, 5, rel_tol=0.01) and "five messages" in text("11-queue.why")
     assert find("11-lines").key({}) == memory.moved(1e9, 0.01, 16)[0]
-    took = [catalog.value("emerging", f"cxl-{box}", "latency") for box in ("xconn", "switched", "beluga")]
-    assert [round(t / memory.load("CXL switch"), 1) for t in took] == [0.7, 1.9, 2.4]  # 0.7 to 2.4 times
+    took = [catalog.value("emerging", f"cxl-{box}", "latency") for box in ("xconn", "switched")]
+    assert [round(t / memory.load("CXL switch"), 1) for t in took] == [0.7, 1.9]  # 0.7 to 1.9 times

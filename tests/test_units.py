@@ -2,6 +2,7 @@
 
 import math
 import re
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -180,13 +181,13 @@ def test_no_number_with_a_known_unit_is_refused(text):
 
 
 @pytest.mark.parametrize("value", [None, True, np.True_, np.array(True), [1], {"a": 1}, b"1 B", 1j, np.ones(1),
-                                   np.ones(2)])  # fmt: skip
+                                   np.ones(2), np.complex64(1 + 2j), np.bytes_(b"5"), np.timedelta64(1)])  # fmt: skip
 def test_other_types_are_refused(value):
     with pytest.raises(TypeError, match=r"size must be a number .* write \"1 MiB\""):
         units.size(value)
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, Fraction(10**400)])
 def test_numbers_must_be_finite(value):
     with pytest.raises(ValueError, match="must be finite"):
         units.time(value)

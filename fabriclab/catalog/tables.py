@@ -118,9 +118,9 @@ class Comparison:
         return as_html(self.rows())
 
 
-def _plain(word: object) -> str:
+def _plain(word: str) -> str:
     """Return letters and digits of a name: "PCIe 5" and "pcie5" are one."""
-    return re.sub(r"[^a-z0-9]", "", str(word).lower())
+    return re.sub(r"[^a-z0-9]", "", word.lower())
 
 
 class Table(ReadOnly[str, Part]):
@@ -133,12 +133,12 @@ class Table(ReadOnly[str, Part]):
         super().__init__({key: Part(name, [s for s in self.specs if s.id == key]) for key in ids})
         rows = data_rows("aliases")
         self.aliases = {r["alias"]: r["id"] for r in rows if r["table"] == name and r["id"] in ids}
-        self._spelt = {_plain(p.name): key for key, p in reversed(self.items())} | {_plain(key): key for key in self}
-        self._spelt |= {_plain(alias): key for alias, key in self.aliases.items()}
+        self._spelt = {_plain(p.name): key for key, p in reversed(self.items())}
+        self._spelt |= {_plain(alias): key for alias, key in self.aliases.items()} | {_plain(key): key for key in self}
 
     def __contains__(self, part: object) -> bool:
         """Tell whether a part has this id, name or alias."""
-        return _plain(part) in self._spelt
+        return isinstance(part, str) and _plain(part) in self._spelt
 
     def __getitem__(self, part: str) -> Part:
         """Find a part by any spelling, such as "NDR" or "InfiniBand NDR", or name the nearest."""

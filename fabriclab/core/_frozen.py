@@ -20,7 +20,8 @@ def column(value: Any, name: str) -> NDArray[Any]:
     try:
         return np.atleast_1d(value)
     except ValueError:
-        raise ValueError(f"{name} must be one row of numbers, got rows of different lengths, {value!r:.60}") from None
+        msg = f"{name} must be one row of numbers, got rows of different lengths, {value!r:.60}; make them equal"
+        raise ValueError(msg) from None
 
 
 def spread(columns: Mapping[str, Any], n: int | None = None) -> dict[str, NDArray[Any]]:

@@ -37,8 +37,7 @@ def si(value: Any, quantity: str, name: str, least: float = 0.0, most: float = _
     got = np.asarray(value if plain else read(value), dtype=float)
     if not ((got >= least) & (got <= most)).all():
         bound = f">= {least:g}" + f" and <= {most:g}" * bool(most < _MOST or (got > most).any())
-        hint = "as a plain number" if quantity == "count" else "with its unit"
-        raise ValueError(f"{name} must be finite and {bound} in SI, got {value!r:.80}; write {name} {hint}")
+        raise ValueError(f"{name} must be finite and {bound} in SI, got {value!r:.80}; give a value within that")
     return got
 
 

@@ -97,15 +97,16 @@ def beachfront(interface: str, edge: units.Quantity = "1 mm", lane_rate: units.Q
     """Return the rate [B/s] of one direction that an edge of a chip, or of a faceplate, carries.
 
     Edge times published density, in proportion to the rate of a lane [B/s] (that of the source unless given): the
-    pitch of bumps, fibres and cages stays. 1 to 2% below 5.27 Tb/s/mm in both directions measured on UCIe 2.5D at
-    16 Gb/s; 60% above the 0.5 Tb/s/mm of an optical chip for co-packaging (Nubis, 2025), as the model has one row of
-    fibres at their closest pitch. What UCIe itself has for 4 Gb/s shows only that it scales so too. LR is an analyst's
-    belief with no second figure found; the pluggable one is from memory, not confirmed.
+    pitch of bumps, fibres and cages stays. 1% below 5.27 Tb/s/mm in both directions measured on UCIe 2.5D at
+    16 Gb/s; 60% above the 0.5 Tb/s/mm of an optical chip for co-packaging (Nubis, 2025) if that is one direction; its
+    fibres leave at the surface, those of the model in one row at their closest pitch. What UCIe itself has for 4 Gb/s
+    shows only that it scales so too. LR is a least figure: what a shipped switch chip of lanes of 100 Gb/s needs if it
+    is one die, not confirmed; nor is the pluggable one.
 
     Examples
     --------
     >>> [round(8e-9 * beachfront(x)) for x in ("pluggable", "LR", "co-packaged", "UCIe 2.5D")]
-    [35, 200, 800, 5200]
+    [35, 434, 800, 5200]
     """
     part = _EDGE[units.choice(interface, "interface", _EDGE)]
     share = 1.0 if lane_rate is None else units.rate(lane_rate, "lane_rate") / fact(part, "lane_rate")

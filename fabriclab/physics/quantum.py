@@ -111,6 +111,8 @@ def _density(state: ArrayLike) -> Matrix:
         raise ValueError(
             f"state must be Hermitian of trace 1, got trace {np.trace(both):g}; take one of pair or channel"
         )
+    if (least := np.linalg.eigvalsh(both)[0]) < -1e-9:
+        raise ValueError(f"state must have no negative eigenvalue, got {least:g}; take one of pair or channel")
     return both
 
 
@@ -138,7 +140,7 @@ def pair_rate(length: Numbers, chance: float, overhead: float, loss: float = 0.2
 def repeaterless(length: Numbers, loss: float = 0.2) -> Floats:
     """Return the most pairs per use of a fibre [m] without repeaters, -log2(1 - eta) (PLOB, Nature Comm. 8, 2017)."""
     lost = si(length, "length", "length", 1e-3) * one(loss, "count", "loss", 1e-3, 1e4) / 1e4
-    return np.asarray(-np.log2(1 - 10**-lost))
+    return np.asarray(-np.log1p(-(10**-lost)) / np.log(2))  # keeps the digits of a tiny eta
 
 
 def stored(quality: float, waited: Numbers, memory: float) -> Floats:
