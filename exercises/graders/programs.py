@@ -26,7 +26,7 @@ _NAME = re.compile("[A-Za-z][A-Za-z0-9_]{0,30}")
 # What a switch program is made of, for the process of a learner, where the library is hidden.
 _OFFERED = {
     "fabriclab.errors": inspect.getsource(errors),
-    "fabriclab.units": inspect.getsource(units.count) + inspect.getsource(units._is_flag),
+    "fabriclab.units": "import numbers\n" + inspect.getsource(units.count) + inspect.getsource(units._is_flag),
     "fabriclab": "import sys\nunits = sys.modules['fabriclab.units']",
     "fabriclab.catalog.tables": "read_rows = None",
     "fabriclab.innetwork.expressions": inspect.getsource(expressions),
