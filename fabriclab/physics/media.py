@@ -115,8 +115,8 @@ def hall(fabric: Fabric, by: str = "power", media: Sequence[str] = ("copper", "f
     out: dict[str, tuple[int, float, float]] = {}
     cases, which = np.unique(every, axis=0, return_inverse=True)
     for (far, rate, single), n in zip(cases.tolist(), np.bincount(which, ports[live]).tolist(), strict=True):
-        # No medium reaches less than a splitter, from a switch to two NICs, but a straight cable of copper.
-        far *= single != 1 or far > fact("dac800-split", "reach_max", _M)
+        if single == 1 and far <= fact("dac800-split", "reach_max", _M):
+            far = 0.0  # copper serves it: to NICs it is a splitter, not the straight cable that `choose` knows
         link = choose(far, rate, by, [m for m in some if m != "active copper" or not single])
         own, light = rate / units.rate(_PORT), link.medium not in ("copper", "active copper")
         watts = link.power + light * single * (own * fact("sr4", "power_max", _M) - link.power / 2)
