@@ -32,7 +32,9 @@ def answer_of(file: Path) -> dict[str, Any]:
     """Return SimGrid's answer with its links numbered and its routes as compressed rows."""
     answer: dict[str, Any] = json.loads(file.read_text())
     number: dict[str, int] = {}
-    answer["link"] = np.array([number.setdefault(name, len(number)) for route in answer["routes"] for name in route])
+    answer["link"] = np.array(
+        [number.setdefault(name, len(number)) for route in answer["routes"] for name in route]
+    )
     answer["ptr"] = np.concatenate([[0], np.cumsum([len(route) for route in answer["routes"]])])
     answer["capacity"] = np.full(len(number), answer["rate"])
     return answer
@@ -45,7 +47,9 @@ def solve(answer: dict[str, Any]) -> tuple[float, float]:
     n, entries = len(answer["sizes"]), answer["link"].size
     begin = perf_counter()
     columns = np.ones(entries), np.ones(n), np.full(n, np.inf), np.arange(n)
-    rates = Rows(answer["ptr"], answer["link"], answer["capacity"], *columns).levels(np.arange(n), answer["capacity"])
+    rates = Rows(answer["ptr"], answer["link"], answer["capacity"], *columns).levels(
+        np.arange(n), answer["capacity"]
+    )
     return perf_counter() - begin, float(np.max(np.abs(rates / answer["rates"] - 1)))
 
 
@@ -57,11 +61,20 @@ def run(answer: dict[str, Any]) -> tuple[float, float]:
     n, n_links = len(answer["sizes"]), answer["capacity"].size
     builder = FabricBuilder(("end",), ("place",))
     ends = builder.add_nodes("end", 2, tier=0, transit=False, place=[0, 1])
-    builder.add_cables(np.zeros(n_links, int), np.ones(n_links, int), capacity=answer["capacity"], ports=0)
+    builder.add_cables(
+        np.zeros(n_links, int), np.ones(n_links, int), capacity=answer["capacity"], ports=0
+    )
     fabric = builder.build("links", {}, endpoint=ends, rail=[0, 0], server=[0, 1])
     one, none = np.ones(answer["link"].size), np.zeros(n)
     routes = Routes(
-        answer["ptr"], 2 * answer["link"], one, np.arange(n), none + 1, none, np.full(n, PATH), np.zeros(n, bool)
+        answer["ptr"],
+        2 * answer["link"],
+        one,
+        np.arange(n),
+        none + 1,
+        none,
+        np.full(n, PATH),
+        np.zeros(n, bool),
     )
     flows = Flows.make(0, 1, np.array(answer["sizes"], float))
     engines.names()  # loads the engines
@@ -73,7 +86,9 @@ def run(answer: dict[str, Any]) -> tuple[float, float]:
 def ours(file: Path, until: str) -> float:
     """Time our side in a process of its own [s]."""
     command = [sys.executable, __file__, str(file), until]
-    seconds, difference = json.loads(subprocess.run(command, capture_output=True, check=True, text=True).stdout)
+    seconds, difference = json.loads(
+        subprocess.run(command, capture_output=True, check=True, text=True).stdout
+    )
     if not difference <= AGREE:
         raise SystemExit(f"ours and SimGrid's differ by {difference:.2g}, more than {AGREE:g}")
     return float(seconds)
@@ -81,22 +96,33 @@ def ours(file: Path, until: str) -> float:
 
 def simgrid(question: dict[str, Any], file: Path) -> float:
     """Time SimGrid in a process of its own [s]; its answer is written to ``file``."""
-    command, text = [PYTHON, str(HERE / "simgrid_flows.py")], json.dumps({"seed": 1, **question, "out": str(file)})
+    command, text = (
+        [PYTHON, str(HERE / "simgrid_flows.py")],
+        json.dumps({"seed": 1, **question, "out": str(file)}),
+    )
     done = subprocess.run(command, input=text, capture_output=True, check=True, text=True)
     return float(json.loads(done.stdout.splitlines()[-1])["wall"])
 
 
 def main() -> None:
-    probe = subprocess.run([PYTHON, "-c", "import simgrid"], capture_output=True) if Path(PYTHON).exists() else None
+    probe = (
+        subprocess.run([PYTHON, "-c", "import simgrid"], capture_output=True)
+        if Path(PYTHON).exists()
+        else None
+    )
     if probe is None or probe.returncode:
-        print(f"skipped: {PYTHON} has no simgrid; on Debian and Ubuntu: apt install python3-simgrid")
+        print(
+            f"skipped: {PYTHON} has no simgrid; on Debian and Ubuntu: apt install python3-simgrid"
+        )
         return
     with tempfile.TemporaryDirectory() as folder:
         file, again = Path(folder, "answer.json"), Path(folder, "again.json")
         for what, radix, flows, mixed, until, n_pairs, wanted in CASES:
             question = {"radix": radix, "flows": flows, "mixed": mixed, "until": until}
             simgrid(question, file)
-            pairs = interleaved(lambda u=until: ours(file, u), lambda q=question: simgrid(q, again), n_pairs)
+            pairs = interleaved(
+                lambda u=until: ours(file, u), lambda q=question: simgrid(q, again), n_pairs
+            )
             print(pairs.line(what, wanted), flush=True)
 
 

@@ -25,7 +25,10 @@ def pipeline() -> None:
     """Run the packets of two workers through the program that adds, with all checks."""
     values = np.ones((ROUNDS * BATCH // 2, LANES), np.int32)
     workers = [Worker(w, values, SLOTS) for w in range(2)]
-    turns = [[w.packet(turn * SLOTS + slot) for w in workers for slot in range(SLOTS)] for turn in range(ROUNDS)]
+    turns = [
+        [w.packet(turn * SLOTS + slot) for w in workers for slot in range(SLOTS)]
+        for turn in range(ROUNDS)
+    ]
     batches = [
         (
             {name: np.array([p.header[name] for p in turn]) for name in turn[0].header},
@@ -45,9 +48,16 @@ def pipeline() -> None:
         for batch in batches:
             switch.many(*batch)
 
-    for name, run, packets, rate in (("one by one", one, BATCH, ONE), ("in batches", many, ROUNDS * BATCH, MANY)):
+    for name, run, packets, rate in (
+        ("one by one", one, BATCH, ONE),
+        ("in batches", many, ROUNDS * BATCH, MANY),
+    ):
         found = interleaved(run, lambda allowed=packets / rate: allowed, 15)
-        print(f"{packets / median(found.ours):,.0f} packets/s;", found.line(f"{packets} {name}", 1), flush=True)
+        print(
+            f"{packets / median(found.ours):,.0f} packets/s;",
+            found.line(f"{packets} {name}", 1),
+            flush=True,
+        )
 
 
 def cpu() -> float:
@@ -74,10 +84,20 @@ def over_udp() -> None:
         found = interleaved(lambda loss=loss: run(loss), lambda: run(0.0), 3)
         for at, times in ((loss, found.ours), (0.0, found.peer)):
             rate = values[0].nbytes / median(times) / 1e6
-            print(f"64 MiB, {at:.1%} lost: {median(times):.2f} s, {rate:.0f} MB/s, CPU {median(spent[at]):.1f} s")
-        print(f"goodput {found.ratio:.2f} of that without loss; {found.doubt or 'calm'}", flush=True)
+            print(
+                f"64 MiB, {at:.1%} lost: {median(times):.2f} s, {rate:.0f} MB/s, CPU {median(spent[at]):.1f} s"
+            )
+        print(
+            f"goodput {found.ratio:.2f} of that without loss; {found.doubt or 'calm'}", flush=True
+        )
     slowest = max(found.ours)
-    verdict = "reached" if slowest <= LIMIT else f"not conclusive ({found.doubt})" if found.doubt else "missed"
+    verdict = (
+        "reached"
+        if slowest <= LIMIT
+        else f"not conclusive ({found.doubt})"
+        if found.doubt
+        else "missed"
+    )
     print(f"{loss:.0%} lost: at most {slowest:.2f} s, wanted {LIMIT:.0f}: {verdict}")
 
 

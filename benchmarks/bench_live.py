@@ -54,8 +54,14 @@ def main() -> int:
     noise = f"load {load:.1f} on {cores} cores at the start" if load > cores / 2 else ""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code) for code in (OURS, PEER)])
-        book.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+        book = nbformat.v4.new_notebook(
+            cells=[nbformat.v4.new_code_cell(code) for code in (OURS, PEER)]
+        )
+        book.metadata["kernelspec"] = {
+            "name": "python3",
+            "display_name": "Python 3",
+            "language": "python",
+        }
         nbformat.write(book, folder / "bench.ipynb")
         with lab(folder) as address, browser() as chrome:
             page = chrome.new_page(viewport={"width": 1440, "height": 900})
@@ -65,7 +71,11 @@ def main() -> int:
             report("ours", [page.evaluate(MOVE, [i % 20 + 1, False]) for i in range(MOVES)], noise)
             run(page, 1)
             page.wait_for_selector(".widget-interact img", timeout=30_000)
-            report("ipywidgets with matplotlib", [page.evaluate(MOVE, [i % 20 + 1, True]) for i in range(20)], "")
+            report(
+                "ipywidgets with matplotlib",
+                [page.evaluate(MOVE, [i % 20 + 1, True]) for i in range(20)],
+                "",
+            )
     return 0
 
 
@@ -77,7 +87,9 @@ def report(name: str, seconds: list[float | None], noise: str) -> None:
     if name == "ours":
         met = "aim reached" if late <= AIM else "reached" if late <= WANTED else "missed"
         verdict = f", wanted {WANTED * 1e3:.0f} ms: {f'not conclusive ({noise})' if noise else met}"
-    print(f"{name}: median {median * 1e3:.0f} ms, 95th percentile {late * 1e3:.0f} ms, {len(times)} moves{verdict}")
+    print(
+        f"{name}: median {median * 1e3:.0f} ms, 95th percentile {late * 1e3:.0f} ms, {len(times)} moves{verdict}"
+    )
 
 
 if __name__ == "__main__":

@@ -65,13 +65,22 @@ def main() -> None:
         pipe = lambda: mean(piped, CALLS // 10)  # noqa: E731
         small = {"fresh": lambda: fresh(mine, requests), "repeated": lambda: mean(put, CALLS)}
         for name, ours in small.items():
-            print(interleaved(ours, pipe, 15).line(f"WRITE of 8 B, {name} (aim {AIM})", WANTED), flush=True)
+            print(
+                interleaved(ours, pipe, 15).line(f"WRITE of 8 B, {name} (aim {AIM})", WANTED),
+                flush=True,
+            )
         source, target = (np.frombuffer(mr.memory, np.uint8) for mr in (mine.mr, mine.copy))
         copy = lambda: mean(lambda: np.copyto(target, source), 5)  # noqa: E731
-        for name, opcode, mr in (("WRITE", e.IBV_WR_RDMA_WRITE, mine.mr), ("READ", e.IBV_WR_RDMA_READ, mine.copy)):
+        for name, opcode, mr in (
+            ("WRITE", e.IBV_WR_RDMA_WRITE, mine.mr),
+            ("READ", e.IBV_WR_RDMA_READ, mine.copy),
+        ):
             large = mine.runs(opcode, mr, LARGE)
             large()  # touches the pages
-            print(interleaved(lambda do=large: mean(do, 5), copy, 15).line(f"{name} of 16 MiB", PART), flush=True)
+            print(
+                interleaved(lambda do=large: mean(do, 5), copy, 15).line(f"{name} of 16 MiB", PART),
+                flush=True,
+            )
         other.send(None)
 
 

@@ -70,7 +70,8 @@ def main() -> None:
             raise SystemExit(f"{f!r} has {f.n_nodes} nodes and {f.n_links} links, networkx has {g}")
         del g
         pairs = interleaved(
-            lambda n=name: topologies.build(n, **large[n]), lambda n=name, p=peer: p(*large[n].values())
+            lambda n=name: topologies.build(n, **large[n]),
+            lambda n=name, p=peer: p(*large[n].values()),
         )
         print(pairs.line(f"building a {name} of {f.n_ranks:,} ranks", BUILD), flush=True)
         f, g = topologies.build(name, **small[name]), peer(*small[name].values())

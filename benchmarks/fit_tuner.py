@@ -19,21 +19,44 @@ from fabriclab.tuner.system import read
 
 PULL = 0.2
 WHY = {
-    "nvlink": ("launch ll128 rate", "a process that starts its GPUs one after the other; LL128 against NCCL's "
-               "latencies; rings and trees against NCCL's rate of the links"),
+    "nvlink": (
+        "launch ll128 rate",
+        "a process that starts its GPUs one after the other; LL128 against NCCL's "
+        "latencies; rings and trees against NCCL's rate of the links",
+    ),
     "xgmi": ("rate", "rings on AMD's links against a copy between two GPUs"),
     "shm": ("rate", "copies through host memory in place of PCIe alone"),
-    "ib": ("ll128 all_to_all", "chunks of LL128 fill the way slower than NCCL's latencies say; many senders to one "
-           "receiver"),
+    "ib": (
+        "ll128 all_to_all",
+        "chunks of LL128 fill the way slower than NCCL's latencies say; many senders to one "
+        "receiver",
+    ),
     "roce": ("rate", "payload, and rings that share PCIe"),
-    "cxi": ("forward simple pcie all_to_all", "LL's messages through the provider; chunks of Simple wait for "
-            "rendezvous; NICs behind the host bridge; many senders to one receiver"),
-    "cxi-software": ("hop post pcie all_to_all", "as cxi, where a thread of the host matches messages: each post and "
-                     "hop costs its time"),
-    "tcp": ("hop post rate all_to_all", "sockets: system calls and copies for each message, and the rate of copies"),
+    "cxi": (
+        "forward simple pcie all_to_all",
+        "LL's messages through the provider; chunks of Simple wait for "
+        "rendezvous; NICs behind the host bridge; many senders to one receiver",
+    ),
+    "cxi-software": (
+        "hop post pcie all_to_all",
+        "as cxi, where a thread of the host matches messages: each post and hop costs its time",
+    ),
+    "tcp": (
+        "hop post rate all_to_all",
+        "sockets: system calls and copies for each message, and the rate of copies",
+    ),
     "efa": ("hop simple rate", "SRD through libfabric: latency of its messages, payload"),
-}  # fmt: skip
-HEAD = ["family", "without", "ranks", *CONSTANTS, *(f"band_{c}" for c in CLASSES), "systems", "fitted_on", "reason"]
+}
+HEAD = [
+    "family",
+    "without",
+    "ranks",
+    *CONSTANTS,
+    *(f"band_{c}" for c in CLASSES),
+    "systems",
+    "fitted_on",
+    "reason",
+]
 FILE = Path(published.__file__).parents[1] / "data" / "calibration.csv"
 
 
@@ -44,7 +67,13 @@ def load():
         result, system = published.load(row["sweep_id"]), read(row)
         kept = ~validate.excluded(row["sweep_id"], result.size)
         best = [choose(system, n)[0] for n in result.size]
-        points = [p for p in zip(best, result.size, result.time, validate.regimes(result), kept, strict=True) if p[-1]]
+        points = [
+            p
+            for p in zip(
+                best, result.size, result.time, validate.regimes(result), kept, strict=True
+            )
+            if p[-1]
+        ]
         if points:
             out[row["sweep_id"]] = (system, row["system"], points)
     return out
@@ -78,8 +107,12 @@ def fit(family, sweeps, others):
         x = np.zeros(len(names))
         for size in (step, step / 2):
             simplex = np.vstack([x, x + size * np.eye(len(names))])
-            done = minimize(loss, x, method="Nelder-Mead",
-                            options={"initial_simplex": simplex, "xatol": 0.003, "fatol": 0.003})  # fmt: skip
+            done = minimize(
+                loss,
+                x,
+                method="Nelder-Mead",
+                options={"initial_simplex": simplex, "xatol": 0.003, "fatol": 0.003},
+            )
             x = done.x
         found.append(done)
     return {k: float(f"{v:.3g}") for k, v in made(min(found, key=lambda d: d.fun).x).items()}
@@ -114,26 +147,58 @@ def main():
         mine = {k: v for k, v in sweeps.items() if v[0].family == family}
         main_of[family] = fit(family, mine.values(), main_of)
         systems = sorted({v[1] for v in mine.values()})
-        rows.append({"family": family, "without": "", **main_of[family], "systems": "; ".join(systems),
-                     "fitted_on": " ".join(mine), "reason": why})  # fmt: skip
+        rows.append(
+            {
+                "family": family,
+                "without": "",
+                **main_of[family],
+                "systems": "; ".join(systems),
+                "fitted_on": " ".join(mine),
+                "reason": why,
+            }
+        )
         largest = max(v[0].ranks for v in mine.values())
         for left in [*systems, "largest"]:
-            seen = [v for v in mine.values() if (v[0].ranks < largest if left == "largest" else v[1] != left)]
+            seen = [
+                v
+                for v in mine.values()
+                if (v[0].ranks < largest if left == "largest" else v[1] != left)
+            ]
             if left == "largest" and not seen:
                 continue
-            others = {**main_of, **{f: c for (f, out), c in folds.items() if out == left}}  # have not seen it, too
+            others = {
+                **main_of,
+                **{f: c for (f, out), c in folds.items() if out == left},
+            }  # have not seen it, too
             folds[family, left] = fit(family, seen, others) if seen else {}
-            rows.append({"family": family, "without": left, "ranks": largest if left == "largest" else "",
-                         **folds[family, left]})  # fmt: skip
+            rows.append(
+                {
+                    "family": family,
+                    "without": left,
+                    "ranks": largest if left == "largest" else "",
+                    **folds[family, left],
+                }
+            )
         print(family, main_of[family], flush=True)
     for row in rows:
         if not row["without"]:
             mine = {k: v for k, v in sweeps.items() if v[0].family == row["family"]}
-            unseen = {s: {f: c for (f, left), c in folds.items() if left == s} for s in {v[1] for v in mine.values()}}
-            blind = {k: {**main_of, **(unseen[v[1]] if len(unseen) > 1 else {})} for k, v in mine.items()}
+            unseen = {
+                s: {f: c for (f, left), c in folds.items() if left == s}
+                for s in {v[1] for v in mine.values()}
+            }
+            blind = {
+                k: {**main_of, **(unseen[v[1]] if len(unseen) > 1 else {})} for k, v in mine.items()
+            }
             row.update(bands(mine, blind))
-    rows.append({"family": "", "without": "", **bands(sweeps, {key: {} for key in sweeps}),
-                 "reason": "no constants: band of the catalog alone, over all sweeps"})  # fmt: skip
+    rows.append(
+        {
+            "family": "",
+            "without": "",
+            **bands(sweeps, {key: {} for key in sweeps}),
+            "reason": "no constants: band of the catalog alone, over all sweeps",
+        }
+    )
     with FILE.open("w", encoding="utf-8", newline="") as file:
         table = csv.DictWriter(file, HEAD, lineterminator="\n")
         table.writeheader()

@@ -43,13 +43,25 @@ def quiet(what: str) -> dict[str, dict[str, Any]]:
 
 def fields(result: Result) -> dict[str, Any]:
     """Return the fields of a result that are kept."""
-    columns = {k: [float(f"{v:.4g}") for v in getattr(result, k)] for k in ("size", "time", "low", "high")}
+    columns = {
+        k: [float(f"{v:.4g}") for v in getattr(result, k)] for k in ("size", "time", "low", "high")
+    }
     columns["size"] = result.size.tolist()  # not rounded
-    return {**columns, "n_ranks": result.n_ranks, "asked": result.asked, "how": result.how, "notes": result.notes}
+    return {
+        **columns,
+        "n_ranks": result.n_ranks,
+        "asked": result.asked,
+        "how": result.how,
+        "notes": result.notes,
+    }
 
 
 if __name__ == "__main__":
     os.environ[YIELDS] = "0"  # the load average still counts programs that have ended
     head = {"date": time.strftime("%Y-%m-%d"), "machine": sys.argv[2]}
-    rows = ",\n".join(f"{json.dumps(name)}: {json.dumps(kept)}" for what in _RUNS for name, kept in quiet(what).items())
+    rows = ",\n".join(
+        f"{json.dumps(name)}: {json.dumps(kept)}"
+        for what in _RUNS
+        for name, kept in quiet(what).items()
+    )
     write_atomic(sys.argv[1], f'{json.dumps(head)[:-1]},\n"results": {{\n{rows}}}}}\n'.encode())

@@ -20,7 +20,12 @@ import simgrid
 RATE = 50e9  # B/s per direction of every link
 SIZE = 1e9  # B, mean size of a flow
 TICK = 1e-6  # s, short against every flow; what is gone after it gives the rate
-MODEL = ["network/model:CM02", "network/crosstraffic:0", "network/TCP-gamma:0", "network/weight-S:0"]
+MODEL = [
+    "network/model:CM02",
+    "network/crosstraffic:0",
+    "network/TCP-gamma:0",
+    "network/weight-S:0",
+]
 PLATFORM = """<?xml version="1.0"?>
 <!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">
 <platform version="4.1">
@@ -44,7 +49,9 @@ def draw_pairs(hosts, flows, rng):
 def load(radix):
     """Return SimGrid's engine with the fat-tree, and its hosts."""
     hosts = radix**3 // 4
-    engine = simgrid.Engine(["bench", "--log=root.thres:critical", *[f"--cfg={item}" for item in MODEL]])
+    engine = simgrid.Engine(
+        ["bench", "--log=root.thres:critical", *[f"--cfg={item}" for item in MODEL]]
+    )
     with tempfile.NamedTemporaryFile("w", suffix=".xml") as file:
         file.write(PLATFORM.format(last=hosts - 1, rate=RATE, half=radix // 2, radix=radix))
         file.flush()
@@ -62,7 +69,9 @@ def main():
     spent, answer = {}, {"pairs": pairs, "sizes": sizes, "rate": RATE}
 
     def finish():
-        answer["routes"] = [[link.name for link in hosts[s].route_to(hosts[t])[0]] for s, t in pairs]
+        answer["routes"] = [
+            [link.name for link in hosts[s].route_to(hosts[t])[0]] for s, t in pairs
+        ]
         with open(ask["out"], "w") as file:
             json.dump(answer, file)
         print(json.dumps(spent))
@@ -70,7 +79,10 @@ def main():
         os._exit(0)  # the flows that still run need no orderly end
 
     def driver():
-        flows = [simgrid.Comm.sendto_async(hosts[s], hosts[t], n) for (s, t), n in zip(pairs, sizes, strict=True)]
+        flows = [
+            simgrid.Comm.sendto_async(hosts[s], hosts[t], n)
+            for (s, t), n in zip(pairs, sizes, strict=True)
+        ]
         begin = time.perf_counter(), time.process_time()  # routes are found by now
         if ask["until"] == "solve":
             simgrid.this_actor.sleep_for(TICK)
@@ -78,7 +90,9 @@ def main():
             simgrid.Comm.wait_all(flows)
         spent.update(wall=time.perf_counter() - begin[0], cpu=time.process_time() - begin[1])
         if ask["until"] == "solve":
-            answer["rates"] = [(n - flow.remaining) / TICK for flow, n in zip(flows, sizes, strict=True)]
+            answer["rates"] = [
+                (n - flow.remaining) / TICK for flow, n in zip(flows, sizes, strict=True)
+            ]
         else:
             answer["finish"] = [flow.finish_time for flow in flows]
         finish()

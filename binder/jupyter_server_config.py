@@ -11,9 +11,13 @@ def keep_pictures(model, **_):
         for output in cell.get("outputs", ()):
             said = output.get("metadata", {}).pop("fabriclab", "")
             if said and output["data"].pop(VIEW, None):
-                output["data"]["text/html"] = f"<p>{said}</p>" + "".join(output["data"]["text/html"])
+                output["data"]["text/html"] = f"<p>{said}</p>" + "".join(
+                    output["data"]["text/html"]
+                )
 
 
 # The server checks each value of its settings twice, and takes the second time for another hook in place of this one.
-warnings.filterwarnings("ignore", r"Overriding existing pre_save_hook \(keep_pictures\) .* \(keep_pictures\)")
+warnings.filterwarnings(
+    "ignore", r"Overriding existing pre_save_hook \(keep_pictures\) .* \(keep_pictures\)"
+)
 c.FileContentsManager.pre_save_hook = keep_pictures  # noqa: F821

@@ -19,9 +19,15 @@ _SUBMODULES = (
     "catalog checks collectives core economics engines errors exercises gpudirect importers innetwork lower measure "
     "metrics operations physics rdma registry routing simulation topologies tuner units validate views workload"
 ).split()
-_NAMES = {"catalog": "case", "engines": "run", "simulation": "simulate sweep", "tuner": "estimate", "views": "draw",
-          "checks": "check choose_path drill errata export_progress forget hello import_progress ledger lessons paths "
-          "predict progress remember report reveal ruler"}  # fmt: skip
+_NAMES = {
+    "catalog": "case",
+    "engines": "run",
+    "simulation": "simulate sweep",
+    "tuner": "estimate",
+    "views": "draw",
+    "checks": "check choose_path drill errata export_progress forget hello import_progress ledger lessons paths "
+    "predict progress remember report reveal ruler",
+}
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 __all__ = ["__version__", "live", *_HOME, *_SUBMODULES]
@@ -34,7 +40,9 @@ def __getattr__(name: str) -> Any:
     if name == "live":
         return importlib.import_module(f"{__name__}.views.live")
     if name not in _HOME:
-        raise AttributeError(f"fabriclab has no {name!r}; its names are {', '.join(sorted(__all__))}")
+        raise AttributeError(
+            f"fabriclab has no {name!r}; its names are {', '.join(sorted(__all__))}"
+        )
     value = getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
     globals()[name] = value
     return value

@@ -15,13 +15,18 @@ def main(argv: list[str] | None = None) -> int:
     parser.set_defaults(deed=checks.hello, on=None, run=None)
     parts = parser.add_subparsers()
     commands.add_to(parts)
-    wrong = parts.add_parser("validate", help="how far predicted times are from published measurements")
+    wrong = parts.add_parser(
+        "validate", help="how far predicted times are from published measurements"
+    )
     wrong.set_defaults(deed=validate.report)
     progress = parts.add_parser("progress", help="what you predicted and answered")
     progress.set_defaults(deed=checks.progress)
     deeds = progress.add_subparsers()
-    for name, deed, many in (("export", checks.export_progress, None), ("import", checks.import_progress, None),
-                             ("forget", checks.forget, "?")):  # fmt: skip
+    for name, deed, many in (
+        ("export", checks.export_progress, None),
+        ("import", checks.import_progress, None),
+        ("forget", checks.forget, "?"),
+    ):
         one = deeds.add_parser(name, help=(deed.__doc__ or "").partition("\n")[0])
         one.set_defaults(deed=deed)
         one.add_argument("on", nargs=many, metavar="WHAT" if many else "FILE")

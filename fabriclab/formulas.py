@@ -6,9 +6,12 @@ import operator
 from collections.abc import Callable, Mapping
 
 _OPERATORS: Mapping[type[ast.AST], Callable[..., float]] = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
     ast.Pow: operator.pow,
-}  # fmt: skip
+}
 
 
 def evaluate(formula: str, names: Mapping[str, float]) -> float:
@@ -19,7 +22,9 @@ def evaluate(formula: str, names: Mapping[str, float]) -> float:
             case ast.Constant(value=int() | float() as number):
                 return number
             case ast.Name(id=name) if name in names:
-                return names[name] if isinstance(names[name], int) else float(names[name])  # whole numbers stay whole
+                return (
+                    names[name] if isinstance(names[name], int) else float(names[name])
+                )  # whole numbers stay whole
             case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
                 return _OPERATORS[type(op)](value(left), value(right))
             case ast.Call(func=ast.Name(id="log2" | "ceil" as name), args=[inner], keywords=[]):

@@ -14,7 +14,9 @@ from fabriclab.core import Flags, Floats, Result, bus_factor
 from fabriclab.errors import FileFormat
 
 _HEADER = re.compile(r"\b(size|bytes)\s+(?:count|N)\s+type\s+(.*?)\s*((?:cpu)?time\s.*)")
-_ROW = re.compile(r"(?:^|[\s:>\]|#])(\d+)\s+(\d+)\s+(u?int\d*|u?char|half|double|b?float\w*|f8\w*|fp8\w*)\s+(.*)")
+_ROW = re.compile(
+    r"(?:^|[\s:>\]|#])(\d+)\s+(\d+)\s+(u?int\d*|u?char|half|double|b?float\w*|f8\w*|fp8\w*)\s+(.*)"
+)
 _UNIT = re.compile(r"\(B\).*?\((us|ms)\)")
 _RANK = re.compile(r"Rank\s+(\d+)\s+(?:Group|Pid|on|uses)\b")
 _GPUS = re.compile(r"nThreads?:?\s+(\d+)\s+nGpus:?\s+(\d+)")
@@ -43,7 +45,9 @@ class _Row:
         try:
             return float(text), 0.5 * 10.0 ** int(Decimal(text).as_tuple().exponent)
         except (ValueError, ArithmeticError):  # inf and nan have no last digit
-            raise FileFormat.at(self.line, f"{name} must be a number or N/A, got {self.cells[column]!r}") from None
+            raise FileFormat.at(
+                self.line, f"{name} must be a number or N/A, got {self.cells[column]!r}"
+            ) from None
 
 
 @dataclass
@@ -87,7 +91,11 @@ def text_lines(source: str | os.PathLike[str]) -> list[str]:
 
 
 def read_nccl_tests(
-    path: str | os.PathLike[str], *, collective: str | None = None, n_ranks: int | None = None, in_place: bool = False
+    path: str | os.PathLike[str],
+    *,
+    collective: str | None = None,
+    n_ranks: int | None = None,
+    in_place: bool = False,
 ) -> tuple[Result, ...]:
     """Return the sweeps of an nccl-tests or rccl-tests log, one Result for each sweep over sizes.
 
@@ -124,10 +132,18 @@ def read_nccl_tests(
     tables = _scan(Path(path).read_text(encoding="utf-8", errors="replace"))
     full = [t for t in tables if t.rows]
     if not full:
-        where = f"line {tables[0].line}: no whole row" if tables else "no line with size, count, type and time"
-        raise FileFormat(f"{name} is no nccl-tests log, {where}; give the text that the test prints")
+        where = (
+            f"line {tables[0].line}: no whole row"
+            if tables
+            else "no line with size, count, type and time"
+        )
+        raise FileFormat(
+            f"{name} is no nccl-tests log, {where}; give the text that the test prints"
+        )
     try:
-        return tuple(_result(s, name, collective, n_ranks, in_place) for t in full for s in _sweeps(t))
+        return tuple(
+            _result(s, name, collective, n_ranks, in_place) for t in full for s in _sweeps(t)
+        )
     except (FileFormat, ValueError) as error:
         raise type(error)(f"{name}, {error}") from None
 
@@ -143,8 +159,12 @@ def _scan(text: str) -> list[_Table]:
         if found := _RANK.search(content):
             ranks = max(ranks, int(found[1]) + 1)
         if found := _HEADER.search(content):
-            scale = 1e-3 if found[1] == "bytes" else 1e-6  # the first versions wrote "bytes", and milliseconds
-            tables.append(_Table(line, found[2].split(), found[3].split(), scale, test, ranks, per_process))
+            scale = (
+                1e-3 if found[1] == "bytes" else 1e-6
+            )  # the first versions wrote "bytes", and milliseconds
+            tables.append(
+                _Table(line, found[2].split(), found[3].split(), scale, test, ranks, per_process)
+            )
             test = ""
         elif tables and (found := _UNIT.search(content)):
             tables[-1].scale = 1e-3 if found[1] == "ms" else 1e-6
@@ -156,7 +176,9 @@ def _scan(text: str) -> list[_Table]:
 def _sweeps(t: _Table) -> list[_Table]:
     """Return a table for each data type, operation, root and cycle; in each the sizes rise."""
     sweeps: dict[tuple[str, str, int], list[list[_Row]]] = {}
-    fixed = len({row.size for row in t.rows}) == 1  # -b and -e alike: nothing rises, and only a cycle repeats a size
+    fixed = (
+        len({row.size for row in t.rows}) == 1
+    )  # -b and -e alike: nothing rises, and only a cycle repeats a size
     for row in t.rows:
         cycles = sweeps.setdefault((row.dtype, row.redop, row.root), [[]])
         last = cycles[-1][-1].size if cycles[-1] else -1.0
@@ -167,19 +189,29 @@ def _sweeps(t: _Table) -> list[_Table]:
         elif row.size < last or again:
             why = "the line is broken, or several programs printed into each other (was nccl-tests built with MPI?)"
             pair = f"{units.format_size(row.size)} follows {units.format_size(last)}"
-            raise FileFormat.at(row.line, f"{pair}, but sizes rise: {why}; give the log of each alone")
+            raise FileFormat.at(
+                row.line, f"{pair}, but sizes rise: {why}; give the log of each alone"
+            )
         cycles[-1].append(row)
     return [
-        replace(t, rows=rows, note=f"cycle {i} of {len(cycles)} of its table" if len(cycles) > 1 else "")
+        replace(
+            t, rows=rows, note=f"cycle {i} of {len(cycles)} of its table" if len(cycles) > 1 else ""
+        )
         for cycles in sweeps.values()
         for i, rows in enumerate(cycles, start=1)
     ]
 
 
-def _result(t: _Table, name: str, collective: str | None, n_ranks: int | None, in_place: bool) -> Result:
+def _result(
+    t: _Table, name: str, collective: str | None, n_ranks: int | None, in_place: bool
+) -> Result:
     if "cputime" in t.tail:
-        raise FileFormat.at(t.line, "this table has cputime, the time of the calls alone; run the test without -C 1")
-    starts = [i for i, column in enumerate(t.tail) if t.tail[i : i + 3] == ["time", "algbw", "busbw"]]
+        raise FileFormat.at(
+            t.line, "this table has cputime, the time of the calls alone; run the test without -C 1"
+        )
+    starts = [
+        i for i, column in enumerate(t.tail) if t.tail[i : i + 3] == ["time", "algbw", "busbw"]
+    ]
     if len(starts) <= in_place:
         lacks = "in-place" if in_place else "time, algbw and busbw"
         raise FileFormat.at(t.line, f"this table has no {lacks} columns")
@@ -197,23 +229,35 @@ def _result(t: _Table, name: str, collective: str | None, n_ranks: int | None, i
     best = int(np.argmax(algbw))
     ratio = float(busbw[best] / algbw[best]) if algbw[best] >= _CLEAR else None
     named = _TEST.search(name.lower().replace(".", "_perf."))
-    what = identifier(str(collective or t.test) or (named[1] if named else _guess(t, ratio, starts, notes)))
+    what = identifier(
+        str(collective or t.test) or (named[1] if named else _guess(t, ratio, starts, notes))
+    )
     _check(t, figures, what, ranks, notes)
-    if t.tail[at + 3 : at + 4] == ["#wrong"] and (wrong := sum(r.number(at + 3, "#wrong")[0] > 0 for r in t.rows)):
+    if t.tail[at + 3 : at + 4] == ["#wrong"] and (
+        wrong := sum(r.number(at + 3, "#wrong")[0] > 0 for r in t.rows)
+    ):
         notes.append(f"{wrong} rows whose result was wrong (#wrong)")
     return Result(
-        what, "stored", t.sizes, time * t.scale, ranks,
-        asked={k: getattr(t.rows[0], k) for k in ("dtype", "redop", "root")} | {"in_place": in_place, "line": t.line},
+        what,
+        "stored",
+        t.sizes,
+        time * t.scale,
+        ranks,
+        asked={k: getattr(t.rows[0], k) for k in ("dtype", "redop", "root")}
+        | {"in_place": in_place, "line": t.line},
         how=f"text of nccl-tests or rccl-tests, {'in' if in_place else 'out of'} place, mean of its rounds",
-        source=f"{name}, line {t.line}", notes=tuple(notes),
-    )  # fmt: skip
+        source=f"{name}, line {t.line}",
+        notes=tuple(notes),
+    )
 
 
 def _ranks(t: _Table, given: int | None, notes: list[str]) -> int:
     if given is not None:
         return units.count(given, "n_ranks")
     if not (t.ranks or t.per_process):
-        raise ValueError(f"line {t.line}: no device lines before this table; give the number of ranks, n_ranks=...")
+        raise ValueError(
+            f"line {t.line}: no device lines before this table; give the number of ranks, n_ranks=..."
+        )
     if not t.ranks:
         notes.append("number of ranks from nThread x nGpus, which is right for one process")
     return t.ranks or t.per_process
@@ -222,7 +266,9 @@ def _ranks(t: _Table, given: int | None, notes: list[str]) -> int:
 def _guess(t: _Table, ratio: float | None, starts: list[int], notes: list[str]) -> str:
     """Return the collective that fits operation, root, bus factor and check column, if only one does."""
     redop, root = any(r.redop for r in t.rows), any(r.root >= 0 for r in t.rows)
-    unchecked = [all(r.cells[i + 3] == "N/A" for r in t.rows) for i in starts if i + 3 < len(t.tail)]
+    unchecked = [
+        all(r.cells[i + 3] == "N/A" for r in t.rows) for i in starts if i + 3 < len(t.tail)
+    ]
     what = "reduce" if redop and root else ""
     if ratio and not what:  # one rank alone has a bus bandwidth of 0, which tells nothing
         if redop:
@@ -233,7 +279,9 @@ def _guess(t: _Table, ratio: float | None, starts: list[int], notes: list[str]) 
             what = "all_to_all" if unchecked[1:] == [True] else "all_gather"
     if not what:
         hint = " (one rank: was nccl-tests built with MPI?)" if ratio == 0 else ""
-        raise ValueError(f"line {t.line}: this table does not tell its collective{hint}; give it, collective=...")
+        raise ValueError(
+            f"line {t.line}: this table does not tell its collective{hint}; give it, collective=..."
+        )
     notes.append(f"collective guessed from the columns: {what}")
     return what
 
@@ -242,24 +290,33 @@ def _check(t: _Table, figures: Floats, what: str, ranks: int, notes: list[str]) 
     """Refuse figures that do not fit each other: shifted columns, another collective or number of ranks."""
     (time, algbw, busbw), (_, algbw_rounded, busbw_rounded) = figures
     factor, computed = bus_factor(what, ranks), t.sizes / (time * t.scale) / 1e9
-    slack = 0.02 + (0.0006 / time if t.scale == 1e-3 else 0.0)  # milliseconds are printed with three decimals
+    slack = 0.02 + (
+        0.0006 / time if t.scale == 1e-3 else 0.0
+    )  # milliseconds are printed with three decimals
 
     def misfit(part: float, factor: float) -> Flags:
         """Return which algbw is not ``part`` of size / time, and which busbw not ``factor`` x algbw, shape (2, K)."""
         far = np.abs([algbw - part * computed, busbw - factor * algbw])
-        bound = [1.2 * algbw_rounded + slack * part * computed, 1.001 * (busbw_rounded + factor * algbw_rounded)]
+        bound = [
+            1.2 * algbw_rounded + slack * part * computed,
+            1.001 * (busbw_rounded + factor * algbw_rounded),
+        ]
         return np.greater(far, bound)
 
     off = misfit(1.0, factor)
     if off.any() and what == "all_gather" and not misfit(factor, 1.0).any():
-        notes.append("old all-gather table: its algbw counts (P-1)/P of the size; computed again from size and time")
+        notes.append(
+            "old all-gather table: its algbw counts (P-1)/P of the size; computed again from size and time"
+        )
         return
     if not off.any():
         return
     which, i = np.argwhere(off)[0]
     line, got = t.rows[i].line, f"algbw {algbw[i]} GB/s"
     if which == 0:
-        raise FileFormat.at(line, f"{got} does not follow from size and time ({computed[i]:.4g} GB/s)")
+        raise FileFormat.at(
+            line, f"{got} does not follow from size and time ({computed[i]:.4g} GB/s)"
+        )
     said = f"busbw {busbw[i]} GB/s is not {factor:.3f} x {got}, the factor of {what} on {ranks} ranks; "
     if off[1, np.argmax(algbw)]:
         raise ValueError(f"line {line}: {said}give collective=... or n_ranks=... as it ran")

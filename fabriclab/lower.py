@@ -17,9 +17,19 @@ _ENTRY_BYTES = 48  # the same per dependency
 _ADVICE = "let expand be False, or take fewer ranks"
 
 
-def lower(schedule: Schedule, fabric: Fabric, size: units.Quantity, *, placement: ArrayLike | None = None,
-          lag: units.Quantity = 0.0, gamma: float = 0.0, expand: bool = False, weight: float = 1.0,
-          limit: units.Quantity = np.inf, switches: ArrayLike | None = None) -> Flows:  # fmt: skip
+def lower(
+    schedule: Schedule,
+    fabric: Fabric,
+    size: units.Quantity,
+    *,
+    placement: ArrayLike | None = None,
+    lag: units.Quantity = 0.0,
+    gamma: float = 0.0,
+    expand: bool = False,
+    weight: float = 1.0,
+    limit: units.Quantity = np.inf,
+    switches: ArrayLike | None = None,
+) -> Flows:
     """Return the Flows of a schedule on a fabric.
 
     By default each step waits for the whole step before it (a barrier, common to all rows of the
@@ -80,11 +90,20 @@ def lower(schedule: Schedule, fabric: Fabric, size: units.Quantity, *, placement
     per_byte = float(number(gamma, "gamma"))
     place = _placed(schedule, fabric, placement)
     nodes = np.hstack([fabric.endpoint[place], _switches(schedule, fabric, switches, len(place))])
-    rows, n = place.shape[0], sum(g.n_transfers * (g.repeat if expand else 1) for g in schedule.groups)
-    check_memory(rows * n * _FLOW_BYTES, f"a graph of {rows * n} flows" if expand else f"{rows * n} flows", _ADVICE)
+    rows, n = (
+        place.shape[0],
+        sum(g.n_transfers * (g.repeat if expand else 1) for g in schedule.groups),
+    )
+    check_memory(
+        rows * n * _FLOW_BYTES,
+        f"a graph of {rows * n} flows" if expand else f"{rows * n} flows",
+        _ADVICE,
+    )
     steps = tuple(schedule.steps()) if expand else schedule.groups
     none, names = np.zeros(0, dtype=np.int64), ("source", "target", "reduce")
-    source, target, reduce = (np.concatenate([none, *(getattr(s, k) for s in steps)]) for k in names)
+    source, target, reduce = (
+        np.concatenate([none, *(getattr(s, k) for s in steps)]) for k in names
+    )
     step = np.repeat(np.arange(len(steps)), [s.n_transfers for s in steps])
     moved = total * np.concatenate([np.zeros(0), *map(schedule.moved, steps)])
     # One that receives several buffers in a step adds them one after another; switches add at the rate of their ports.
@@ -96,18 +115,29 @@ def lower(schedule: Schedule, fabric: Fabric, size: units.Quantity, *, placement
     row, item = np.divmod(order, max(n, 1))
     name = f"{schedule.collective} {schedule.algorithm}"
     flows = Flows.make(
-        nodes[row, source[item]], nodes[row, target[item]], moved[item], lag=lags[item], weight=weight, limit=rate,
-        label=row, labels=(name,) if rows == 1 else tuple(f"{name} {r}" for r in range(rows)),
-        group=0 if expand else step[item], repeat=1 if expand or not steps else [s.repeat for s in steps],
-    )  # fmt: skip
+        nodes[row, source[item]],
+        nodes[row, target[item]],
+        moved[item],
+        lag=lags[item],
+        weight=weight,
+        limit=rate,
+        label=row,
+        labels=(name,) if rows == 1 else tuple(f"{name} {r}" for r in range(rows)),
+        group=0 if expand else step[item],
+        repeat=1 if expand or not steps else [s.repeat for s in steps],
+    )
     if not expand:
         return flows
     ptr, after = _dependencies(step, source, target, len(steps), rows)
     shift = np.repeat(np.arange(rows) * n, after.size)
-    return replace(flows, after_ptr=pointer(np.tile(np.diff(ptr), rows)), after=np.tile(after, rows) + shift)
+    return replace(
+        flows, after_ptr=pointer(np.tile(np.diff(ptr), rows)), after=np.tile(after, rows) + shift
+    )
 
 
-def _dependencies(step: Ints, source: Ints, target: Ints, n_steps: int, rows: int) -> tuple[Ints, Ints]:
+def _dependencies(
+    step: Ints, source: Ints, target: Ints, n_steps: int, rows: int
+) -> tuple[Ints, Ints]:
     """Return for each transfer the transfers that it waits for, as compressed rows; ``rows`` copies must fit.
 
     Waiting only for the last step in which the source took part would lose data: a rank that receives in
@@ -125,7 +155,9 @@ def _dependencies(step: Ints, source: Ints, target: Ints, n_steps: int, rows: in
     since = np.where(same, before, now - step)
     low, high = np.searchsorted(event, since), np.searchsorted(event, now)
     ptr = pointer(high - low)
-    check_memory(rows * float(ptr[-1]) * _ENTRY_BYTES, f"a graph with {rows * ptr[-1]} dependencies", _ADVICE)
+    check_memory(
+        rows * float(ptr[-1]) * _ENTRY_BYTES, f"a graph with {rows * ptr[-1]} dependencies", _ADVICE
+    )
     return ptr, order[spread(low, high - low)] % max(n, 1)
 
 
@@ -133,14 +165,20 @@ def _placed(schedule: Schedule, fabric: Fabric, placement: ArrayLike | None) -> 
     """Return the endpoint of each rank as a table (G, n_ranks), or refuse the placement."""
     n, ends = schedule.n_ranks, fabric.n_ranks
     if placement is None and n > ends:
-        raise ValueError(f"the schedule has {n} ranks and the fabric {ends} endpoints; take fewer or a larger one")
+        raise ValueError(
+            f"the schedule has {n} ranks and the fabric {ends} endpoints; take fewer or a larger one"
+        )
     given = np.arange(n) if placement is None else column(placement, "placement")
-    table = whole(np.atleast_2d(given), "placement", (-1, n), "endpoints, a row for each group", ends)
+    table = whole(
+        np.atleast_2d(given), "placement", (-1, n), "endpoints, a row for each group", ends
+    )
     flat = table.ravel()
     twice = np.flatnonzero(np.bincount(flat) > 1)
     if twice.size:
         ranks = np.flatnonzero(flat == twice[0]) % n
-        raise ValueError(f"placement puts ranks {ranks[0]} and {ranks[1]} on endpoint {twice[0]}; each holds one rank")
+        raise ValueError(
+            f"placement puts ranks {ranks[0]} and {ranks[1]} on endpoint {twice[0]}; each holds one rank"
+        )
     return table
 
 

@@ -70,7 +70,9 @@ def fail(fabric: Fabric, what: What, which: Sequence[Any]) -> Fabric:
     there = parts(fabric, what)
     for name in [which] if isinstance(which, str) or not np.iterable(which) else which:
         if not isinstance(name, Hashable) or name not in there or name is which:
-            raise ValueError(f"which must list some of {len(there)} parts, such as {[*there][:8]}, got {name!r}")
+            raise ValueError(
+                f"which must list some of {len(there)} parts, such as {[*there][:8]}, got {name!r}"
+            )
     gone = np.concatenate([np.zeros(0, np.int64), *(there[name] for name in which)])
     return fabric.without(cables=gone) if what == "cable" else fabric.without(nodes=gone)
 
@@ -117,8 +119,13 @@ def report(healthy: Fabric, hurt: Fabric) -> Report:
     ValueError
         If the two are not the same fabric, or the healthy one carries no traffic.
     """
-    if any(not np.array_equal(getattr(healthy, k), getattr(hurt, k)) for k in ("source", "target", "endpoint")):
-        raise ValueError(f"hurt must have the nodes and links of healthy, got {hurt!r:.80}; make it by fail or without")
+    if any(
+        not np.array_equal(getattr(healthy, k), getattr(hurt, k))
+        for k in ("source", "target", "endpoint")
+    ):
+        raise ValueError(
+            f"hurt must have the nodes and links of healthy, got {hurt!r:.80}; make it by fail or without"
+        )
     whole, (left, link), (cut_off, alone) = _whole(healthy), _carries(hurt), _apart(hurt)
     worst = _across(hurt, link) if left else ()
     return Report(left / whole, np.flatnonzero(cut_off), np.flatnonzero(alone), worst, link)
@@ -142,19 +149,32 @@ def _whole(healthy: Fabric) -> float:
 def _apart(fabric: Fabric) -> tuple[Flags, Flags]:
     """Return which ranks are cut off with the help of their server, and which reach no other server alone, (R,)."""
     own, (part, _, (rank, on, _)) = np.arange(fabric.n_ranks), joined(fabric, relay=True)
-    where, rank = distinct_pairs(part[np.append(on, fabric.endpoint)], np.append(rank, own))  # one alone is a part too
+    where, rank = distinct_pairs(
+        part[np.append(on, fabric.endpoint)], np.append(rank, own)
+    )  # one alone is a part too
     main = np.isin(own, rank[where == np.bincount(where).argmax()])
     part, _, (rank, on, _) = joined(fabric, relay=False)
     names, server = np.unique(fabric.server, return_inverse=True)
     near, server = main[rank], server if names.size > 1 else own
-    met, _ = distinct_pairs(part[on[near]], server[rank[near]])  # parts, once for each server that meets there
+    met, _ = distinct_pairs(
+        part[on[near]], server[rank[near]]
+    )  # parts, once for each server that meets there
     return ~main, ~np.isin(own, rank[np.bincount(met, minlength=fabric.n_nodes)[part[on]] > 1])
 
 
 def _across(fabric: Fabric, link: int) -> tuple[int, ...]:
     """Return two ranks that have the link on a shortest path."""
-    u, v, ends, search = fabric.source[link], fabric.target[link], fabric.endpoint.astype(np.int64), Search(fabric)
-    before = search.table(np.array([u]))[ends] if fabric.transit[u] else np.where(ends == u, 0, FAR)[:, None]
+    u, v, ends, search = (
+        fabric.source[link],
+        fabric.target[link],
+        fabric.endpoint.astype(np.int64),
+        Search(fabric),
+    )
+    before = (
+        search.table(np.array([u]))[ends]
+        if fabric.transit[u]
+        else np.where(ends == u, 0, FAR)[:, None]
+    )
     for goals in search.blocks(ends):
         table = search.table(goals)
         after = table[v] if fabric.transit[v] else np.where(goals == v, 0, FAR)
@@ -173,7 +193,9 @@ class MonteCarlo(NamedTuple):
 
     def __repr__(self) -> str:
         """Show the medians."""
-        median = ", ".join(f"{name} {np.median(column):.4g}" for name, column in self._asdict().items())
+        median = ", ".join(
+            f"{name} {np.median(column):.4g}" for name, column in self._asdict().items()
+        )
         return f"<MonteCarlo: {self.bandwidth.size} draws, medians {median}>"
 
 

@@ -35,7 +35,9 @@ class Process:
             compile(Path(path).read_text(encoding="utf-8"), path, "exec")
         there = multiprocessing.get_context("spawn")
         self.connection, theirs = there.Pipe()
-        self._process = there.Process(target=_main, args=(os.getpid(), theirs, code, args), daemon=True)
+        self._process = there.Process(
+            target=_main, args=(os.getpid(), theirs, code, args), daemon=True
+        )
         self._process.start()
         theirs.close()
         self.pid = self._process.pid or 0

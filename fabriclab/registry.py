@@ -11,16 +11,24 @@ from typing import Any
 
 from fabriclab import units
 
-FOLDERS = {"topology": "fabriclab.topologies", "collective": "fabriclab.collectives",
-           "definition": "fabriclab.collectives", "routing": "fabriclab.routing", "engine": "fabriclab.engines",
-           "workload": "fabriclab.workload", "question": "fabriclab.exercises.graders",
-           "check": "fabriclab.exercises.graders"}  # fmt: skip
+FOLDERS = {
+    "topology": "fabriclab.topologies",
+    "collective": "fabriclab.collectives",
+    "definition": "fabriclab.collectives",
+    "routing": "fabriclab.routing",
+    "engine": "fabriclab.engines",
+    "workload": "fabriclab.workload",
+    "question": "fabriclab.exercises.graders",
+    "check": "fabriclab.exercises.graders",
+}
 _found: dict[str, dict[str, Callable[..., Any]]] = {}
 _about: dict[tuple[str, str], dict[str, Any]] = {}
 _listed: set[str] = set()
 
 
-def register(kind: str, name: str, **about: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def register(
+    kind: str, name: str, **about: Any
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Return a decorator that registers a function as variant ``name`` of ``kind``.
 
     Parameters
@@ -42,8 +50,13 @@ def register(kind: str, name: str, **about: Any) -> Callable[[Callable[..., Any]
     def keep(function: Callable[..., Any]) -> Callable[..., Any]:
         table = _found.setdefault(kind, {})
         held = table.get(name)
-        if held is not None and (held.__module__, held.__qualname__) != (function.__module__, function.__qualname__):
-            raise ValueError(f"{kind} {name!r} is registered by {held.__module__} already; choose another name")
+        if held is not None and (held.__module__, held.__qualname__) != (
+            function.__module__,
+            function.__qualname__,
+        ):
+            raise ValueError(
+                f"{kind} {name!r} is registered by {held.__module__} already; choose another name"
+            )
         table[name] = function
         _about[kind, name] = about
         return function

@@ -11,7 +11,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import collectives, engines, registry, routing, units
-from fabriclab.core import Changes, Fabric, Flows, Result, Routes, Schedule, Timeline, bus_factor, column, rows_of
+from fabriclab.core import (
+    Changes,
+    Fabric,
+    Flows,
+    Result,
+    Routes,
+    Schedule,
+    Timeline,
+    bus_factor,
+    column,
+    rows_of,
+)
 from fabriclab.lower import lower
 
 _MOST = 8  # whose rings are all tried: 7! of them
@@ -43,8 +54,13 @@ class Simulation:
             If the run had no steps, since it was expanded.
         """
         if self.flows.after.size:
-            raise ValueError("sharers counts the routes of a step, and this run was expanded; run it with expand=False")
-        most, group = np.zeros(self.fabric.n_links, dtype=np.int64), self.flows.group.astype(np.int64)
+            raise ValueError(
+                "sharers counts the routes of a step, and this run was expanded; run it with expand=False"
+            )
+        most, group = (
+            np.zeros(self.fabric.n_links, dtype=np.int64),
+            self.flows.group.astype(np.int64),
+        )
         step = group[self.routes.flow[rows_of(self.routes.ptr)]]
         pair, count = np.unique(step * most.size + self.routes.link, return_counts=True)
         np.maximum.at(most, pair % most.size, count)
@@ -54,7 +70,9 @@ class Simulation:
         """Return `fabriclab.collectives.bounds` on this run, for switches that can do what its algorithm asks."""
         s = self.schedule
         who = registry.info("collective", f"{s.collective}.{s.algorithm}")["machine"]
-        return collectives.bounds(s.collective, s.n_ranks, float(self.result.size[0]), machine=who, **machine)
+        return collectives.bounds(
+            s.collective, s.n_ranks, float(self.result.size[0]), machine=who, **machine
+        )
 
     def __repr__(self) -> str:
         """Show what ran and how long it took."""
@@ -62,11 +80,27 @@ class Simulation:
         return f"<Simulation {s.collective} {s.algorithm}, {s.n_ranks} ranks: {units.format_time(self.time)}>"
 
 
-def simulate(collective: str, algorithm: str, fabric: Fabric, size: units.Quantity, *,
-             placement: ArrayLike | None = None, root: int = 0, segments: int = 1, pipelined: bool = False,
-             method: str = "ecmp", subflows: int = 1, seed: int = 0, engine: str = "flow", lag: units.Quantity = 0.0,
-             gamma: float = 0.0, expand: bool = False, switches: ArrayLike | None = None,
-             changes: Changes | None = None, options: Mapping[str, Any] | None = None) -> Simulation:  # fmt: skip
+def simulate(
+    collective: str,
+    algorithm: str,
+    fabric: Fabric,
+    size: units.Quantity,
+    *,
+    placement: ArrayLike | None = None,
+    root: int = 0,
+    segments: int = 1,
+    pipelined: bool = False,
+    method: str = "ecmp",
+    subflows: int = 1,
+    seed: int = 0,
+    engine: str = "flow",
+    lag: units.Quantity = 0.0,
+    gamma: float = 0.0,
+    expand: bool = False,
+    switches: ArrayLike | None = None,
+    changes: Changes | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Simulation:
     """Return a collective timed on a fabric.
 
     Leaves out what the engine leaves out: with ``flow`` packets, queues and congestion control.
@@ -104,7 +138,9 @@ def simulate(collective: str, algorithm: str, fabric: Fabric, size: units.Quanti
     """
     place = np.arange(fabric.n_ranks) if placement is None else column(placement, "placement")
     if np.isscalar(placement) or place.ndim > 2 or not place.size:
-        raise ValueError(f"placement must be a row of endpoints, or one such row for each group, got {placement!r}")
+        raise ValueError(
+            f"placement must be a row of endpoints, or one such row for each group, got {placement!r}"
+        )
     more, n, drawn = dict(options or {}), place.shape[-1], {"subflows": subflows, "seed": seed}
     cut: dict[str, Any] = {"root": root, "segments": segments, "pipelined": pipelined}
     costs: dict[str, Any] = {"lag": lag, "gamma": gamma, "expand": expand, "switches": switches}
@@ -112,30 +148,55 @@ def simulate(collective: str, algorithm: str, fabric: Fabric, size: units.Quanti
     flows = lower(plan, fabric, size, placement=place, **costs)
     routes = routing.route(fabric, flows, method, **drawn)
     timeline = engines.run(fabric, routes, flows, engine=engine, changes=changes)
-    asked = {"algorithm": algorithm, "fabric": repr(fabric), "routing": method, "engine": engine, **drawn, **cut,
-             **costs, "groups": place.size // n, "changes": repr(changes), "options": more}  # fmt: skip
-    sizes, times, how = np.array([units.size(size)]), np.array([timeline.end]), f"{engine} engine on {fabric!r}"
+    asked = {
+        "algorithm": algorithm,
+        "fabric": repr(fabric),
+        "routing": method,
+        "engine": engine,
+        **drawn,
+        **cut,
+        **costs,
+        "groups": place.size // n,
+        "changes": repr(changes),
+        "options": more,
+    }
+    sizes, times, how = (
+        np.array([units.size(size)]),
+        np.array([timeline.end]),
+        f"{engine} engine on {fabric!r}",
+    )
     result = Result(collective, "predicted", sizes, times, n, asked=asked, how=how)
     return Simulation(plan, fabric, flows, routes, timeline, result)
 
 
-def sweep(collective: str, algorithm: str, fabric: Fabric, sizes: Sequence[units.Quantity],
-          **options: Any) -> Result:  # fmt: skip
+def sweep(
+    collective: str, algorithm: str, fabric: Fabric, sizes: Sequence[units.Quantity], **options: Any
+) -> Result:
     """Return the times of one collective over several sizes, on the same routes; options as in `simulate`."""
     if isinstance(sizes, str) or np.ndim(sizes) != 1 or not len(sizes):
-        raise ValueError(f'sizes must be a list of at least one size, such as ["1 MiB", "1 GiB"], got {sizes!r}')
+        raise ValueError(
+            f'sizes must be a list of at least one size, such as ["1 MiB", "1 GiB"], got {sizes!r}'
+        )
     first = simulate(collective, algorithm, fabric, sizes[0], **options)
-    lowered = {k: options[k] for k in ("placement", "lag", "gamma", "expand", "switches") if k in options}
+    lowered = {
+        k: options[k] for k in ("placement", "lag", "gamma", "expand", "switches") if k in options
+    }
     ran = {k: options[k] for k in ("engine", "changes") if k in options}
 
     def time(size: units.Quantity) -> float:
-        return engines.run(fabric, first.routes, lower(first.schedule, fabric, size, **lowered), **ran).end
+        return engines.run(
+            fabric, first.routes, lower(first.schedule, fabric, size, **lowered), **ran
+        ).end
 
     times = [first.time, *map(time, sizes[1:])]
-    return replace(first.result, size=np.array([units.size(size) for size in sizes]), time=np.array(times))
+    return replace(
+        first.result, size=np.array([units.size(size) for size in sizes]), time=np.array(times)
+    )
 
 
-def ring_busbw(what: str, fabric: Fabric, orders: ArrayLike, size: units.Quantity = 2.0**30) -> float:
+def ring_busbw(
+    what: str, fabric: Fabric, orders: ArrayLike, size: units.Quantity = 2.0**30
+) -> float:
     """Return the bus bandwidth of a collective on several rings at once, each with an equal part of the data [B/s].
 
     Between two ranks data takes all shortest ways, as a GPU uses all its switch chips (routing "spray").
@@ -165,17 +226,27 @@ def ring_busbw(what: str, fabric: Fabric, orders: ArrayLike, size: units.Quantit
     """
     table, total = np.atleast_2d(orders), units.size(size)
     if table.ndim != 2 or table.shape[1] < 2 or not total:
-        raise ValueError(f"orders must be rings of 2 or more ranks and size above 0 B, got {table.shape} and {size!r}")
+        raise ValueError(
+            f"orders must be rings of 2 or more ranks and size above 0 B, got {table.shape} and {size!r}"
+        )
     n = table.shape[1]
     plan = collectives.build(what, "ring", n)
-    parts = [lower(plan, fabric, total / len(table), placement=np.roll(o, -np.argmin(o))) for o in table]
+    parts = [
+        lower(plan, fabric, total / len(table), placement=np.roll(o, -np.argmin(o))) for o in table
+    ]
     names = ("source", "target", "size", "group")
     source, target, moved, group = (np.concatenate([getattr(p, k) for p in parts]) for k in names)
     order, repeat = np.argsort(group, kind="stable"), parts[0].repeat
     if what == "broadcast":  # a full pipeline: all hops at once
         group, repeat = np.zeros_like(group), np.ones(1, dtype=np.int64)
-    flows = Flows.make(source[order], target[order], moved[order], group=group[order], repeat=repeat)
-    return bus_factor(what, n) * total / engines.run(fabric, routing.route(fabric, flows, "spray"), flows).end
+    flows = Flows.make(
+        source[order], target[order], moved[order], group=group[order], repeat=repeat
+    )
+    return (
+        bus_factor(what, n)
+        * total
+        / engines.run(fabric, routing.route(fabric, flows, "spray"), flows).end
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,9 +314,13 @@ def best_rings(fabric: Fabric, ranks: ArrayLike | None = None) -> Rings:
     n = rank.size
     whole = rank.ndim == 1 and rank.dtype.kind in "iu" and 2 <= n <= _MOST
     if not whole or np.unique(rank).size < n or rank.min() < 0 or rank.max() >= fabric.n_ranks:
-        raise ValueError(f"ranks must be 2 to {_MOST} different ones in 0..{fabric.n_ranks - 1}, got {rank!r:.60}")
+        raise ValueError(
+            f"ranks must be 2 to {_MOST} different ones in 0..{fabric.n_ranks - 1}, got {rank!r:.60}"
+        )
     one, other = np.nonzero(~np.eye(n, dtype=np.bool_))
-    routes = routing.route(fabric, Flows.make(fabric.endpoint[rank[one]], fabric.endpoint[rank[other]], 1.0), "spray")
+    routes = routing.route(
+        fabric, Flows.make(fabric.endpoint[rank[one]], fabric.endpoint[rank[other]], 1.0), "spray"
+    )
     pair = routes.flow[rows_of(routes.ptr)]
     use = np.zeros((n, n, fabric.n_links))
     np.add.at(use, (one[pair], other[pair], routes.link), routes.use)
@@ -253,10 +328,18 @@ def best_rings(fabric: Fabric, ranks: ArrayLike | None = None) -> Rings:
     orders = np.array([(0, *rest) for rest in permutations(range(1, n))])
     over = np.any(outside[orders, np.roll(orders, -1, axis=1)], axis=1)
     orders = orders if over.all() else orders[~over]
-    load = np.sum([use[orders[:, k - 1], orders[:, k]] for k in range(n)], axis=0) / np.maximum(fabric.capacity, 1.0)
-    load, first = np.unique(load, axis=0, return_index=True)  # rings with the same links at each rank count once
+    load = np.sum([use[orders[:, k - 1], orders[:, k]] for k in range(n)], axis=0) / np.maximum(
+        fabric.capacity, 1.0
+    )
+    load, first = np.unique(
+        load, axis=0, return_index=True
+    )  # rings with the same links at each rank count once
     on = load.any(axis=0)
     scale = load.max()  # so that the solver sees numbers near 1
-    found = linprog(-np.ones(first.size), A_ub=load[:, on].T / scale, b_ub=np.ones(on.sum())).x / scale
+    found = (
+        linprog(-np.ones(first.size), A_ub=load[:, on].T / scale, b_ub=np.ones(on.sum())).x / scale
+    )
     kept = np.flatnonzero(found > 1e-9 * found.sum())
-    return Rings(float(found.sum()), rank[orders[first[kept]]], found[kept], found @ load, bool(over.all()))
+    return Rings(
+        float(found.sum()), rank[orders[first[kept]]], found[kept], found @ load, bool(over.all())
+    )

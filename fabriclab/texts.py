@@ -28,7 +28,9 @@ def _loaded(file: str) -> Mapping[str, str]:
     try:
         found: dict[str, str] = json.loads(Path(file).read_text(encoding="utf-8"))
     except OSError as error:
-        raise ValueError(f"FABRICLAB_LANGUAGE must name a file of sentences, got {file!r}: {error.strerror}") from None
+        raise ValueError(
+            f"FABRICLAB_LANGUAGE must name a file of sentences, got {file!r}: {error.strerror}"
+        ) from None
     return found
 
 
@@ -44,7 +46,9 @@ def table() -> Mapping[str, str]:
 
 def text(key: str, /, **fields: object) -> str:
     """Return the sentence ``key`` with its fields filled in."""
-    return table()[key].format(**{k: _Number(v) if isinstance(v, float) else v for k, v in fields.items()})
+    return table()[key].format(
+        **{k: _Number(v) if isinstance(v, float) else v for k, v in fields.items()}
+    )
 
 
 def keys(start: str) -> list[str]:

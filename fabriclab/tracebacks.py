@@ -38,7 +38,13 @@ def _ours(tb: TracebackType) -> bool:
     return str(tb.tb_frame.f_globals.get("__name__")).partition(".")[0] == __package__
 
 
-def _show(shell: Any, kind: type[BaseException], error: Any, tb: TracebackType, tb_offset: int | None = None) -> None:
+def _show(
+    shell: Any,
+    kind: type[BaseException],
+    error: Any,
+    tb: TracebackType,
+    tb_offset: int | None = None,
+) -> None:
     """Show an error as IPython does, in short if this package refused an argument."""
     whole = switched_on("FABRICLAB_TRACEBACK")
     if whole or not refused(tb):

@@ -20,18 +20,23 @@ Quantity = float | int | str
 _TABLE = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
 _DECIMAL, _BINARY, _SMALL = (_TABLE["prefixes"][name] for name in ("decimal", "binary", "small"))
 # Every spelling that is understood -> quantity, factor to SI.
-UNITS: MappingProxyType[str, tuple[str, float]] = MappingProxyType({
-    prefix + unit: (quantity, base * factor)
-    for unit, (quantity, base, *kinds) in _TABLE["units"].items()
-    for kind in kinds for prefix, factor in _TABLE["prefixes"][kind].items()
-})  # fmt: skip
+UNITS: MappingProxyType[str, tuple[str, float]] = MappingProxyType(
+    {
+        prefix + unit: (quantity, base * factor)
+        for unit, (quantity, base, *kinds) in _TABLE["units"].items()
+        for kind in kinds
+        for prefix, factor in _TABLE["prefixes"][kind].items()
+    }
+)
 _NUMBER = r"[-+]?(?:\d+(?:_\d+)*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _FORM = re.compile(rf"\s*({_NUMBER})\s*(\S.*?)?\s*\Z")
 _LOOSE = re.compile(r"\s*([-+]?[\d.,][\d.,_'\s]*?(?:[eE][-+]?\d+)?)\s*([^\d\s.,_'].*?)?\s*\Z")
 GROUPED = re.compile(r"[-+]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?")  # digits in groups of three
 _LONG_TEXT = 100  # characters
 # A plain float cannot say whether it is Gb/s or GB/s, so a value no real part has is refused as not plausible.
-_EXAMPLE, _WORDS, _BARE, _PLAUSIBLE = (_TABLE[name] for name in ("examples", "words", "bare", "plausible"))
+_EXAMPLE, _WORDS, _BARE, _PLAUSIBLE = (
+    _TABLE[name] for name in ("examples", "words", "bare", "plausible")
+)
 
 
 def parse(value: Quantity, quantity: str, name: str = "value") -> float:
@@ -69,9 +74,13 @@ def parse(value: Quantity, quantity: str, name: str = "value") -> float:
     if isinstance(value, str):
         number = _parse_text(value, quantity, name, example)
     elif not is_number(value):
-        raise TypeError(f"{name} must be a number or a string with a unit, got {value!r:.80}; write {example}")
+        raise TypeError(
+            f"{name} must be a number or a string with a unit, got {value!r:.80}; write {example}"
+        )
     else:
-        number = math.inf if isinstance(value, numbers.Rational) and abs(value) > 1e300 else float(value)
+        number = (
+            math.inf if isinstance(value, numbers.Rational) and abs(value) > 1e300 else float(value)
+        )
     if not math.isfinite(number):
         raise ValueError(f"{name} must be finite, got {value!r:.80}; write {example}")
     return number
@@ -108,7 +117,9 @@ def _unread(text: str, quantity: str, name: str, example: str) -> str:
     if read and short and short[2] and quantity in _BARE:
         bits, octets = (f'"{read[0]} {prefix}{letter}/s"' for letter in "bB")
         return f'{start}"{unit}" is read in two ways: write {bits} for bits per second or {octets} for bytes per second'
-    near = [f"{prefix}{u}" for u in _BARE.get(quantity, ()) if short] or [u for u in UNITS if u.lower() == unit.lower()]
+    near = [f"{prefix}{u}" for u in _BARE.get(quantity, ()) if short] or [
+        u for u in UNITS if u.lower() == unit.lower()
+    ]
     near = near or [u for word, u in _WORDS.items() if re.fullmatch(f"{word}s?", unit.lower())]
     forms = [f'"{n} {u}"' for n in read for u in near]
     return start + (f"did you mean {' or '.join(forms)}?" if forms else f"write {example}")
@@ -118,7 +129,9 @@ def _numbers(digits: str) -> list[str]:
     """Return the readings of a number with gaps and commas: "1,000" is a thousand or one."""
     bare = re.sub(r"[\s_']", "", digits)
     whole = [bare.replace(",", "")] * ("," not in bare or GROUPED.fullmatch(bare) is not None)
-    point = [bare.replace(".", "").replace(",", ".")] * (bare.count(",") == 1 and "." not in bare.partition(",")[2])
+    point = [bare.replace(".", "").replace(",", ".")] * (
+        bare.count(",") == 1 and "." not in bare.partition(",")[2]
+    )
     return [r for r in whole + point if re.fullmatch(_NUMBER, r)]
 
 
@@ -127,7 +140,9 @@ def _checked(value: Quantity, quantity: str, name: str, longest: float = math.in
     low, most, unit = _PLAUSIBLE[quantity]
     high = min(most or math.inf, longest)
     if not low <= number <= high:
-        raise ValueError(f"{name} must be within {low:g}..{high:g} {unit}, got {value!r}; write {_EXAMPLE[quantity]}")
+        raise ValueError(
+            f"{name} must be within {low:g}..{high:g} {unit}, got {value!r}; write {_EXAMPLE[quantity]}"
+        )
     return number
 
 
@@ -161,18 +176,24 @@ def length(value: Quantity, name: str = "length") -> float:
 def count(value: int, name: str, low: int = 1, high: int | None = None) -> int:
     """Return ``value`` as an int within ``low..high``, or refuse it by name."""
     if _is_flag(value) or not isinstance(value, numbers.Integral):
-        raise TypeError(f"{name} must be a whole number, got {value!r:.80}; write an int such as {max(low, 1)}")
+        raise TypeError(
+            f"{name} must be a whole number, got {value!r:.80}; write an int such as {max(low, 1)}"
+        )
     number, most = int(value), 2**63 - 1 if high is None else high
     if not low <= number <= most:
         bound = f">= {low}" if high is None and number < low else f"within {low}..{most}"
-        raise ValueError(f"{name} must be {bound}, got {number!r:.80}; give a whole number within that")
+        raise ValueError(
+            f"{name} must be {bound}, got {number!r:.80}; give a whole number within that"
+        )
     return number
 
 
 def is_number(value: object) -> bool:
     """Tell whether ``value`` is one real number, and neither text nor True or False."""
     other = isinstance(value, bool) or getattr(value, "ndim", False)
-    kind = getattr(getattr(value, "dtype", None), "kind", "f")  # NumPy gives text, dates and complex a __float__ too
+    kind = getattr(
+        getattr(value, "dtype", None), "kind", "f"
+    )  # NumPy gives text, dates and complex a __float__ too
     return hasattr(value, "__float__") and kind in "iuf" and not other
 
 
@@ -193,7 +214,9 @@ def choice(value: str, name: str, known: Iterable[str], hint: str = "") -> str:
     if not isinstance(value, str) or value not in words:
         near = " or ".join(map(repr, difflib.get_close_matches(str(value), words)))
         near = near and f"; did you mean {near}?"
-        raise ValueError(f"{name} must be one of {', '.join(words) or 'none'}, got {value!r:.80}{hint}{near}")
+        raise ValueError(
+            f"{name} must be one of {', '.join(words) or 'none'}, got {value!r:.80}{hint}{near}"
+        )
     return value
 
 
@@ -208,7 +231,9 @@ def scale(value: float, prefixes: dict[str, float] | None = None) -> tuple[float
 def _three(value: float, prefixes: dict[str, float] | None, unit: str) -> str:
     if value == 0 or not math.isfinite(value):
         return f"{value:g} {unit}"
-    number, prefix = scale(float(f"{value:.2e}"), prefixes)  # rounded first: 999.6 MB/s is shown as 1.00 GB/s
+    number, prefix = scale(
+        float(f"{value:.2e}"), prefixes
+    )  # rounded first: 999.6 MB/s is shown as 1.00 GB/s
     digits = max(0, 2 - math.floor(math.log10(abs(number)) + 1e-12))
     return f"{number:.{digits}f} {prefix}{unit}"
 

@@ -9,8 +9,15 @@ from pathlib import Path
 import pytest
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-         "--disable-component-update", "--disable-sync"]  # fmt: skip
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
 LIVE = Path(__file__).resolve().parent.parent / "fabriclab" / "views" / "live"
 
 # The page's half of a model: it keeps the traits, and hands every save to Python, which answers with a frame.
@@ -43,13 +50,17 @@ def browser():
     try:
         from playwright.sync_api import Error, sync_playwright
     except ImportError:
-        pytest.fail("playwright is missing") if must else pytest.skip("playwright is missing: pip install playwright")
+        pytest.fail("playwright is missing") if must else pytest.skip(
+            "playwright is missing: pip install playwright"
+        )
     found = next(filter(None, map(shutil.which, NAMES)), None)
     with sync_playwright() as play:
         try:
             chrome = play.chromium.launch(executable_path=found, args=FLAGS)
         except Error as error:
-            words = f"no browser was found (Debian: apt install chromium): {str(error).splitlines()[0]}"
+            words = (
+                f"no browser was found (Debian: apt install chromium): {str(error).splitlines()[0]}"
+            )
             pytest.fail(words) if must else pytest.skip(words)
         yield chrome
         chrome.close()
@@ -72,7 +83,9 @@ def show(page, view, *, style="", answer=None):
 
     page.expose_function("python", answer or asked)
     css, code = ((LIVE / name).read_text(encoding="utf-8") for name in ("live.css", "live.js"))
-    page.set_content(f"<style>body{{font-family:sans-serif}}{css}{style}</style><div id=root></div>")
+    page.set_content(
+        f"<style>body{{font-family:sans-serif}}{css}{style}</style><div id=root></div>"
+    )
     widget = view.widget
     page.evaluate(
         MODEL.replace("const bytes", "var bytes").join(
@@ -93,8 +106,12 @@ def show(page, view, *, style="", answer=None):
 
 def picture(page):
     """Return the pixels of the canvas as a data address, and its alternative text."""
-    page.wait_for_function("() => { const v = document.querySelector('.fl-live'); return v && v.dataset.drawn; }")
-    return page.evaluate("() => { const c = document.querySelector('.fl-canvas'); return c.toDataURL(); }"), alt(page)
+    page.wait_for_function(
+        "() => { const v = document.querySelector('.fl-live'); return v && v.dataset.drawn; }"
+    )
+    return page.evaluate(
+        "() => { const c = document.querySelector('.fl-canvas'); return c.toDataURL(); }"
+    ), alt(page)
 
 
 def alt(page):

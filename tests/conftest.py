@@ -11,10 +11,15 @@ from hypothesis import HealthCheck, settings
 
 ROOT = Path(__file__).resolve().parent.parent
 GUARD = ROOT / "tests" / "guard"
-collect_ignore = ["guard", "oracles/simgrid_replay.py"]  # the latter runs where SimGrid is installed
+collect_ignore = [
+    "guard",
+    "oracles/simgrid_replay.py",
+]  # the latter runs where SimGrid is installed
 
 # Tests and every Python process that they start are kept from leaving this machine.
-os.environ["PYTHONPATH"] = os.pathsep.join([str(GUARD), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
+os.environ["PYTHONPATH"] = os.pathsep.join([str(GUARD), os.environ.get("PYTHONPATH", "")]).rstrip(
+    os.pathsep
+)
 _spec = importlib.util.spec_from_file_location("network_guard", GUARD / "sitecustomize.py")
 assert _spec is not None and _spec.loader is not None
 _spec.loader.exec_module(importlib.util.module_from_spec(_spec))

@@ -23,9 +23,15 @@ def latency(comm, size):
     return {result}
 """
 USUAL = {
-    "ask": "", "warm": 12, "rounds": 50, "barrier": "comm.barrier()", "inside": "", "k": 1,
-    "spent": "end[r] - begin[r]", "result": "float(np.median(rows.max(axis=1)))",
-}  # fmt: skip
+    "ask": "",
+    "warm": 12,
+    "rounds": 50,
+    "barrier": "comm.barrier()",
+    "inside": "",
+    "k": 1,
+    "spent": "end[r] - begin[r]",
+    "result": "float(np.median(rows.max(axis=1)))",
+}
 
 
 def bench(**changed):
@@ -59,8 +65,12 @@ WRONG_A = {
     "spread for the time/rounds": bench(result="float(np.ptp(rows.max(axis=1)))"),
     "another size": bench(ask="size = 8"),
     "another size/4 KiB": bench(ask="size = '4 KiB'"),
-    "two clocks compared": bench(spent="max(end) - min(begin)", result="float(np.median(rows[:, 0]))"),
-    "two clocks compared/0 and 1": bench(spent="end[0] - begin[1]", result="float(np.median(rows[:, 0]))"),
+    "two clocks compared": bench(
+        spent="max(end) - min(begin)", result="float(np.median(rows[:, 0]))"
+    ),
+    "two clocks compared/0 and 1": bench(
+        spent="end[0] - begin[1]", result="float(np.median(rows[:, 0]))"
+    ),
     "total for one operation": bench(k=10, result="10 * float(np.median(rows.max(axis=1)))"),
     "total for one operation/sum": bench(result="float(rows.max(axis=1).sum())"),
     "other unit of time": bench(result="float(np.median(rows.max(axis=1))) * 1e6"),
@@ -79,13 +89,17 @@ WRONG_A = {
     "outliers averaged in": bench(result="float(rows.max(axis=1).mean())"),
     "outliers averaged in/one chain": bench(k=100, rounds=1),
     "outliers averaged in/chain without barrier": bench(k=100, rounds=1, barrier=""),
-    "outliers averaged in/chain, mean over ranks": bench(k=100, rounds=1, result="float(rows.mean())"),
+    "outliers averaged in/chain, mean over ranks": bench(
+        k=100, rounds=1, result="float(rows.mean())"
+    ),
     "too few rounds": bench(warm=11, rounds=1),
     "too few rounds/four": bench(rounds=4, result="float(np.median(rows.max(axis=1)))"),
     "too few rounds/one chain": bench(warm=10, k=2, rounds=1),
     "slowest round as typical": bench(result="float(rows.max())"),
-    "slowest round as typical/p99": bench(rounds=100, result="float(np.percentile(rows.max(axis=1), 99))"),
-}  # fmt: skip
+    "slowest round as typical/p99": bench(
+        rounds=100, result="float(np.percentile(rows.max(axis=1), 99))"
+    ),
+}
 
 # Rates ------------------------------------------------------------------------------------------------------------
 
@@ -129,8 +143,10 @@ RIGHT_B = {
     "as list": rates(use="[moved / (rate * whole), (comm - both) / whole]"),
     "as text": rates(algbw="f'{size / time} B/s'", busbw="f'{size / time * factor / 1e9} GB/s'"),
     "by 1 - 1/n": rates(
-        busbw="{'all_reduce': 2 - 2 / n, 'broadcast': 1, 'reduce': 1}.get(collective, 1 - 1 / n) * algbw(size, time)"),
-    "on a fine grid": rates() + """
+        busbw="{'all_reduce': 2 - 2 / n, 'broadcast': 1, 'reduce': 1}.get(collective, 1 - 1 / n) * algbw(size, time)"
+    ),
+    "on a fine grid": rates()
+    + """
 def utilisation(trace, rate):
     begin, end = min(e[1] for e in trace), max(e[2] for e in trace)
     t = np.linspace(begin, end, 200_001)
@@ -139,7 +155,8 @@ def utilisation(trace, rate):
         (comp if what == "compute" else comm)[(a <= t) & (t < b)] = True
     return sum(e[3] for e in trace) / rate / (end - begin), (comm & ~comp).mean()
 """,
-    "merged intervals": rates() + """
+    "merged intervals": rates()
+    + """
 def merged(spans):
     out = []
     for a, b in sorted(spans):
@@ -155,7 +172,7 @@ def utilisation(trace, rate):
     whole = max(e[2] for e in trace) - min(e[1] for e in trace)
     return sum(e[3] for e in trace) / (rate * whole), (sum(b - a for a, b in comm) - hidden) / whole
 """,
-}  # fmt: skip
+}
 WRONG_B = {
     "size and time swapped": rates(algbw="time / size"),
     "GB for B": rates(algbw="size / time / 1e9"),
@@ -165,7 +182,9 @@ WRONG_B = {
     "both directions counted": rates(busbw="2 * size / time * factor"),
     "algbw for busbw": rates(busbw="size / time"),
     "one factor for all": rates(busbw="size / time * 2 * part"),
-    "factor upside down": rates(busbw="size / time * (factor if factor == 1 else factor / part**2)"),
+    "factor upside down": rates(
+        busbw="size / time * (factor if factor == 1 else factor / part**2)"
+    ),
     "factor upside down/divided": rates(busbw="size / time / factor"),
     "factor 2 forgotten": rates(two=1),
     "factor taken as 2": rates(two="2 / part"),
@@ -185,7 +204,7 @@ WRONG_B = {
     "parts swapped": rates(use="alone / whole, moved / rate / whole"),
     "complement": rates(use="moved / rate / whole, 1 - alone / whole"),
     "complement/used": rates(use="1 - moved / rate / whole, alone / whole"),
-}  # fmt: skip
+}
 
 # Fits -------------------------------------------------------------------------------------------------------------
 
@@ -202,9 +221,12 @@ def predict(sizes, times, changes, size):
     return {time}
 """
 GOOD_C = {
-    "line": "b, a = np.polyfit(sizes, times, 1, w=1 / times)", "pair": "a, 1 / b", "half": "alpha * beta",
-    "refuse": "if here.sum() < 2: return None", "time": "a + b * size",
-}  # fmt: skip
+    "line": "b, a = np.polyfit(sizes, times, 1, w=1 / times)",
+    "pair": "a, 1 / b",
+    "half": "alpha * beta",
+    "refuse": "if here.sum() < 2: return None",
+    "time": "a + b * size",
+}
 
 
 def fits(more="", **changed):
@@ -217,19 +239,23 @@ LOG_FIT = """
     p = minimize(far, [np.log(1e-5), np.log(1e10)], method="Nelder-Mead").x
     a, b = np.exp(p[0]), np.exp(-p[1])
 """
-ONE_LINE = (
-    "def predict(sizes, times, changes, size):\n    return float(np.polyval(np.polyfit(sizes, times, 1{w}), size))"
-)
+ONE_LINE = "def predict(sizes, times, changes, size):\n    return float(np.polyval(np.polyfit(sizes, times, 1{w}), size))"  # noqa: E501
 RIGHT_C = {
     "weighted": fits(),
     "log fit": fits(line=LOG_FIT.strip()),
     "both ends": fits(line="a, b = times[0], times[-1] / sizes[-1]"),
-    "medians of the ends": fits(line="a, b = np.median(times[:5]), np.median(times[-4:] / sizes[-4:])"),
-    "two largest": fits(line="a, b = times[:4].mean(), (times[-1] - times[-2]) / (sizes[-1] - sizes[-2])"),
+    "medians of the ends": fits(
+        line="a, b = np.median(times[:5]), np.median(times[-4:] / sizes[-4:])"
+    ),
+    "two largest": fits(
+        line="a, b = times[:4].mean(), (times[-1] - times[-2]) / (sizes[-1] - sizes[-2])"
+    ),
     "least squares": fits(
-        line="a, b = np.linalg.lstsq(np.stack([1 / times, sizes / times], 1), np.ones(len(times)))[0]"),
+        line="a, b = np.linalg.lstsq(np.stack([1 / times, sizes / times], 1), np.ones(len(times)))[0]"
+    ),
     "NaN": fits(refuse="if here.sum() < 2: return float('nan')"),
-    "plain line inside a protocol": fits(more="""
+    "plain line inside a protocol": fits(
+        more="""
 def predict(sizes, times, changes, size):
     ends = [0, *changes, float("inf")]
     k = sum(c <= size for c in changes)
@@ -237,10 +263,13 @@ def predict(sizes, times, changes, size):
     if len(points) > 1:
         b, a = np.polyfit(*zip(*points), 1)
         return a + b * size
-"""),
+"""
+    ),
     "straight between neighbours": fits(time="np.interp(size, sizes, times)"),
-    "as text": fits(pair="f'{a * 1e6} us', f'{1 / b / 1e9} GB/s'", half="f'{alpha * beta / 1e3} kB'"),
-}  # fmt: skip
+    "as text": fits(
+        pair="f'{a * 1e6} us', f'{1 / b / 1e9} GB/s'", half="f'{alpha * beta / 1e3} kB'"
+    ),
+}
 WRONG_C = {
     "fit without weights": fits(line="b, a = np.polyfit(sizes, times, 1)"),
     "one straight line/predict": fits(ONE_LINE.format(w="")),
@@ -260,31 +289,49 @@ WRONG_C = {
     "other unit of size": fits(half="alpha * beta / 1024"),
     "refused what was measured": fits(refuse="return None"),
     "extrapolated over a change": fits(
-        refuse="if here.sum() < 2: here = np.searchsorted(changes, sizes, 'right') == 0"),
-    "extrapolated over a change/interp": fits(refuse="if 1: return float(np.interp(size, sizes, times))"),
+        refuse="if here.sum() < 2: here = np.searchsorted(changes, sizes, 'right') == 0"
+    ),
+    "extrapolated over a change/interp": fits(
+        refuse="if 1: return float(np.interp(size, sizes, times))"
+    ),
     "interval too wide": fits(refuse="if here.sum() < 2: return 1e-9, 1.0"),
     "interval misses": fits(refuse="if here.sum() < 2: return 1e-9, 2e-9"),
     "interval for a number": fits(time="(0.9 * (a + b * size), 1.1 * (a + b * size))"),
     "other unit of time/predict": fits(time="(a + b * size) * 1e6"),
     "protocol of another size": fits(
         time="np.polyval(np.polyfit(sizes[PART], times[PART], 1), size)".replace(
-            "PART", "np.searchsorted(changes, sizes, 'right') == 0")),
+            "PART", "np.searchsorted(changes, sizes, 'right') == 0"
+        )
+    ),
     "average of a protocol": fits(time="times[here].mean()"),
-    "one point for a line": fits(refuse="if here.sum() < 2: return times[here][0] if here.any() else None"),
+    "one point for a line": fits(
+        refuse="if here.sum() < 2: return times[here][0] if here.any() else None"
+    ),
     "one point for a line/scaled": fits(
-        refuse="if here.sum() < 2: return (times / sizes)[here][0] * size if here.any() else None"),
-    **{f"nearest size/{name}": fits(time=f"times[here][{place}]") for name, place in (
-        ("by distance", "abs(sizes[here] - size).argmin()"),
-        ("on a log axis", "abs(np.log(sizes[here] / size)).argmin()"),
-        ("below", "np.searchsorted(sizes[here], size) - 1"), ("above", "np.searchsorted(sizes[here], size)"))},
+        refuse="if here.sum() < 2: return (times / sizes)[here][0] * size if here.any() else None"
+    ),
+    **{
+        f"nearest size/{name}": fits(time=f"times[here][{place}]")
+        for name, place in (
+            ("by distance", "abs(sizes[here] - size).argmin()"),
+            ("on a log axis", "abs(np.log(sizes[here] / size)).argmin()"),
+            ("below", "np.searchsorted(sizes[here], size) - 1"),
+            ("above", "np.searchsorted(sizes[here], size)"),
+        )
+    },
     "nearest size/of all": fits(refuse="if 1: return times[abs(sizes - size).argmin()]"),
     "rate of one size": fits(time="times[here][-1] / sizes[here][-1] * size"),
     "rate of one size/first": fits(time="times[here][0] / sizes[here][0] * size"),
     "power law": fits(
-        time="np.exp(np.polyval(np.polyfit(np.log(sizes[here]), np.log(times[here]), 1), np.log(size)))"),
-    "power law/all": fits(time="np.exp(np.polyval(np.polyfit(np.log(sizes), np.log(times), 1), np.log(size)))"),
-    "power law/neighbours": fits(time="np.exp(np.interp(np.log(size), np.log(sizes), np.log(times)))"),
-}  # fmt: skip
+        time="np.exp(np.polyval(np.polyfit(np.log(sizes[here]), np.log(times[here]), 1), np.log(size)))"
+    ),
+    "power law/all": fits(
+        time="np.exp(np.polyval(np.polyfit(np.log(sizes), np.log(times), 1), np.log(size)))"
+    ),
+    "power law/neighbours": fits(
+        time="np.exp(np.interp(np.log(size), np.log(sizes), np.log(times)))"
+    ),
+}
 
 # Bottlenecks ------------------------------------------------------------------------------------------------------
 
@@ -312,14 +359,24 @@ DECIDE = """
              if f["uplink_use"] > 0.75 else "bandwidth" if f["nic_use"] > 0.75 else "latency")
 """
 PROOF = {
-    "latency": "alpha_share", "bandwidth": "nic_use", "straggler": "late_share", "oversubscription": "uplink_use",
+    "latency": "alpha_share",
+    "bandwidth": "nic_use",
+    "straggler": "late_share",
+    "oversubscription": "uplink_use",
     "skew": "byte_skew",
-}  # fmt: skip
+}
 GOOD_D = {
-    "start": "max", "steps": 't["steps"]', "most": "max", "last": "enter.max(axis=1)", "least": "np.mean",
-    "decide": DECIDE.strip(), "scale": 1, "bits": 1, "best": f"{PROOF!r}[cause]",
+    "start": "max",
+    "steps": 't["steps"]',
+    "most": "max",
+    "last": "enter.max(axis=1)",
+    "least": "np.mean",
+    "decide": DECIDE.strip(),
+    "scale": 1,
+    "bits": 1,
+    "best": f"{PROOF!r}[cause]",
     "other": '"nic_use" if cause != "bandwidth" else "byte_skew"',
-}  # fmt: skip
+}
 
 
 def jobs(**changed):
@@ -375,16 +432,21 @@ RIGHT_D = {
     "skew from 1.2": decided("1.4", "1.2"),
     "skew from 2": decided("1.4", "2"),
     "figures as numpy numbers": jobs(other='"alpha_share" if cause != "latency" else "late_share"'),
-    "rounded": jobs().replace("f[name] for", "round(float(f[name]), 2 if f[name] > 0.5 else 3) for"),
-}  # fmt: skip
+    "rounded": jobs().replace(
+        "f[name] for", "round(float(f[name]), 2 if f[name] > 0.5 else 3) for"
+    ),
+}
 
 
 WRONG_D = {
     "full NIC means bandwidth": decided('"skew" if f["byte_skew"] > 1.4 else ', ""),
     "NIC blamed for the uplink": decided('"oversubscription"', '"bandwidth"'),
     "bandwidth blamed for many steps": decided('else "latency"', 'else "bandwidth"'),
-    "byte_skew taken for a part": jobs(decide="cause = dict(zip(PROOF.values(), PROOF))[max(f, key=f.get)]".replace(
-        "PROOF", repr(PROOF))),
+    "byte_skew taken for a part": jobs(
+        decide="cause = dict(zip(PROOF.values(), PROOF))[max(f, key=f.get)]".replace(
+            "PROOF", repr(PROOF)
+        )
+    ),
     "straggler taken for the network": decided('"straggler" if f["late_share"] > 0.5 else ', ""),
     "waiting counted as work": jobs(start="min"),
     "mean for the fullest": jobs(most="np.mean"),
@@ -392,10 +454,14 @@ WRONG_D = {
     "largest over smallest": decided("1.4", "1.5", least="min"),
     "steps forgotten": jobs(steps="1"),
     "bits for bytes": decided("0.75", "6", bits="8"),
-    "percent for a part": jobs(scale="100", decide=DECIDE.strip().replace("0.75", "75").replace("0.5", "50")),
-    "evidence beside the point": jobs(best='"alpha_share" if cause != "latency" else "byte_skew"',
-                                      other='"uplink_use" if cause != "oversubscription" else "nic_use"'),
-}  # fmt: skip
+    "percent for a part": jobs(
+        scale="100", decide=DECIDE.strip().replace("0.75", "75").replace("0.5", "50")
+    ),
+    "evidence beside the point": jobs(
+        best='"alpha_share" if cause != "latency" else "byte_skew"',
+        other='"uplink_use" if cause != "oversubscription" else "nic_use"',
+    ),
+}
 
 # Crossovers -------------------------------------------------------------------------------------------------------
 
@@ -419,9 +485,12 @@ RIGHT_E = {
     "size after": cross(),
     "size before the first turn": cross(size="sizes[turns[0]]"),
     "in the middle": cross(size="np.sqrt(sizes[i] * sizes[i + 1])"),
-    "straight between": cross(size="np.interp(0, *zip(*sorted(zip((a - b)[i:i + 2], sizes[i:i + 2]))))"),
+    "straight between": cross(
+        size="np.interp(0, *zip(*sorted(zip((a - b)[i:i + 2], sizes[i:i + 2]))))"
+    ),
     "on log axes": cross(
-        size="np.exp(np.interp(0, *zip(*sorted(zip(np.log(a / b)[i:i + 2], np.log(sizes[i:i + 2]))))))"),
+        size="np.exp(np.interp(0, *zip(*sorted(zip(np.log(a / b)[i:i + 2], np.log(sizes[i:i + 2]))))))"
+    ),
     "as text": cross(size="f'{sizes[i + 1] / 1024} KiB'"),
     "from the large end": """
 def crossover(sizes, a, b):
@@ -433,12 +502,13 @@ def crossover(sizes, a, b):
         k -= 1
     return [int(sizes[k])]
 """,
-}  # fmt: skip
+}
 WRONG_E = {
     "crossover missed": cross(none="True"),
     "one direction only": cross(none="ahead[0] == ahead[-1] or not ahead[0]"),
     "smallest gap for the crossover": cross(none="False", size="sizes[i]").replace(
-        "turns[-1]", "np.argmin(abs(a - b))"),
+        "turns[-1]", "np.argmin(abs(a - b))"
+    ),
     "largest gap for the crossover": cross(size="sizes[np.argmax(b / a)]"),
     "crossover invented/turned back": cross(none="turns.size == 0"),
     "ahead somewhere": cross(none="not ahead.any()", size="float(sizes[np.argmax(ahead)])"),
@@ -453,7 +523,7 @@ WRONG_E = {
     "other unit of size": cross(size="float(sizes[i + 1]) / 1024"),
     "one straight line": "def crossover(sizes, a, b):\n    p, q = np.polyfit(sizes, a, 1), np.polyfit(sizes, b, 1)\n"
     "    return float((q[1] - p[1]) / (p[0] - q[0]))",
-}  # fmt: skip
+}
 
 RIGHT = {"ex1-a": RIGHT_A, "ex1-b": RIGHT_B, "ex1-c": RIGHT_C, "ex1-d": RIGHT_D, "ex1-e": RIGHT_E}
 WRONG = {"ex1-a": WRONG_A, "ex1-b": WRONG_B, "ex1-c": WRONG_C, "ex1-d": WRONG_D, "ex1-e": WRONG_E}

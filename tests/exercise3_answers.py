@@ -7,8 +7,12 @@ The wrong ones are the solution with one thing changed, so a mistake is what is 
 import json
 from pathlib import Path
 
-BOOK = json.loads((Path(__file__).parents[1] / "solutions" / "exercise3.ipynb").read_text(encoding="utf-8"))
-SOLVED = {cell["id"]: "".join(cell["source"]) for cell in BOOK["cells"] if cell["cell_type"] == "code"}
+BOOK = json.loads(
+    (Path(__file__).parents[1] / "solutions" / "exercise3.ipynb").read_text(encoding="utf-8")
+)
+SOLVED = {
+    cell["id"]: "".join(cell["source"]) for cell in BOOK["cells"] if cell["cell_type"] == "code"
+}
 
 
 def but(id, *changes):
@@ -22,7 +26,11 @@ def but(id, *changes):
 
 def only(id, name):
     """Return one function of the solution."""
-    return next(f"def {part}" for part in f"\n{SOLVED[id]}".split("\ndef ")[1:] if part.startswith(f"{name}("))
+    return next(
+        f"def {part}"
+        for part in f"\n{SOLVED[id]}".split("\ndef ")[1:]
+        if part.startswith(f"{name}(")
+    )
 
 
 # Whole designs of (e), which are right for (b), too --------------------------------------------------------------------
@@ -270,7 +278,13 @@ def renamed(code):
 
 RIGHT_A = {
     "in one step": SOLVED["ex3-a"],
-    "step by step": but("ex3-a", ("    qp.to_rts(attr)\n", "    qp.to_init(attr)\n    qp.to_rtr(attr)\n    qp.to_rts(attr)\n")),
+    "step by step": but(
+        "ex3-a",
+        (
+            "    qp.to_rts(attr)\n",
+            "    qp.to_init(attr)\n    qp.to_rtr(attr)\n    qp.to_rts(attr)\n",
+        ),
+    ),
     "one region for all": but(
         "ex3-a",
         ("    mine = rdma.MR(pd, 8, v.IBV_ACCESS_LOCAL_WRITE)\n", "    mine = mr\n"),
@@ -278,19 +292,27 @@ RIGHT_A = {
         ("rdma.SGE(mine.buf, 8", "rdma.SGE(mine.buf + 64, 8"),
     ),
     "inline, unsignalled by default": but(
-        "ex3-a", ("sq_sig_all=1", "sq_sig_all=0"), ("QPCap(max_send_wr=4)", "QPCap(max_send_wr=4, max_inline_data=8)"),
-        ("sg=[rdma.SGE(mine.buf, 8, mine.lkey)])", "sg=[rdma.SGE(mine.buf, 8, mine.lkey)], send_flags=10)"),
+        "ex3-a",
+        ("sq_sig_all=1", "sq_sig_all=0"),
+        ("QPCap(max_send_wr=4)", "QPCap(max_send_wr=4, max_inline_data=8)"),
+        (
+            "sg=[rdma.SGE(mine.buf, 8, mine.lkey)])",
+            "sg=[rdma.SGE(mine.buf, 8, mine.lkey)], send_flags=10)",
+        ),
     ),
     "two queues": but("ex3-a", ("scq=cq, rcq=cq", "scq=cq, rcq=rdma.CQ(ctx, 4)")),
-}  # fmt: skip
+}
 RIGHT_B = {
-    "one region, a flag": SOLVED["ex3-b"], "server-driven": renamed(DRIVEN), "compare and swap": renamed(SWAPPED),
-    "immediates and events": renamed(TOLD), "that of (e)": renamed(SOLVED["ex3-e"]),
-}  # fmt: skip
+    "one region, a flag": SOLVED["ex3-b"],
+    "server-driven": renamed(DRIVEN),
+    "compare and swap": renamed(SWAPPED),
+    "immediates and events": renamed(TOLD),
+    "that of (e)": renamed(SOLVED["ex3-e"]),
+}
 RIGHT_C = {
     "fetch and add": SOLVED["ex3-c"],
     "one region for all, polled in a loop": but("ex3-c", ("node.cq.poll(1)", "node.cq.poll(16)")),
-    "compare and swap": '''
+    "compare and swap": """
 def ticket(node):
     rdma, v = node.rdma, node.rdma.enums
     mr = rdma.MR(node.pd, 8, 1)
@@ -307,8 +329,8 @@ def ticket(node):
             guess = node.load(mr.buf)
         node.got(guess)
         guess += 1
-''',
-    "all at once": '''
+""",
+    "all at once": """
 def ticket(node):
     rdma, v = node.rdma, node.rdma.enums
     mr = rdma.MR(node.pd, 8 * node.tickets, 1)
@@ -324,37 +346,52 @@ def ticket(node):
         yield
     for i in range(node.tickets):
         node.got(node.load(mr.buf + 8 * i))
-''',
+""",
     "slept on events": but(
-        "ex3-c", ("        while not (done := node.cq.poll(1)[1]):\n            yield\n",
-                  "        node.cq.req_notify()\n        while not node.event():\n            yield\n"
-                  "        done = node.cq.poll(1)[1]\n"),
+        "ex3-c",
+        (
+            "        while not (done := node.cq.poll(1)[1]):\n            yield\n",
+            "        node.cq.req_notify()\n        while not node.event():\n            yield\n"
+            "        done = node.cq.poll(1)[1]\n",
+        ),
         ("        node.qps", "        node.cq.req_notify()\n        node.qps"),
     ),
-}  # fmt: skip
+}
 RIGHT_D = {
     "eight with a doorbell, and a flag": SOLVED["ex3-d"],
-    "sixteen with a doorbell": but("ex3-d", ("len(every), 8)", "len(every), 16)"), ("first + 8]", "first + 16]")),
+    "sixteen with a doorbell": but(
+        "ex3-d", ("len(every), 8)", "len(every), 16)"), ("first + 8]", "first + 16]")
+    ),
     "told by an immediate": but(
         "ex3-d",
-        ("    post(flag.buf, target[\"flag\"], 8, flag.lkey)\n",
-         "    wr = rdma.SendWR(opcode=v.IBV_WR_RDMA_WRITE_WITH_IMM, num_sge=1, imm_data=1,\n"
-         "                     sg=[rdma.SGE(flag.buf, 8, flag.lkey)])\n"
-         "    wr.set_wr_rdma(target[\"rkey\"], target[\"flag\"])\n    qp.post_send(wr)\n"),
+        (
+            '    post(flag.buf, target["flag"], 8, flag.lkey)\n',
+            "    wr = rdma.SendWR(opcode=v.IBV_WR_RDMA_WRITE_WITH_IMM, num_sge=1, imm_data=1,\n"
+            "                     sg=[rdma.SGE(flag.buf, 8, flag.lkey)])\n"
+            '    wr.set_wr_rdma(target["rkey"], target["flag"])\n    qp.post_send(wr)\n',
+        ),
     ),
     "told by a message": but(
         "ex3-d",
-        ("    post(flag.buf, target[\"flag\"], 8, flag.lkey)\n",
-         "    wr = rdma.SendWR(opcode=v.IBV_WR_SEND, num_sge=1,\n"
-         "                     sg=[rdma.SGE(flag.buf, 8, flag.lkey)])\n    qp.post_send(wr)\n"),
+        (
+            '    post(flag.buf, target["flag"], 8, flag.lkey)\n',
+            "    wr = rdma.SendWR(opcode=v.IBV_WR_SEND, num_sge=1,\n"
+            "                     sg=[rdma.SGE(flag.buf, 8, flag.lkey)])\n    qp.post_send(wr)\n",
+        ),
     ),
-    "two buffers of three": but("ex3-d", ("wait(i - node.buffers + 1)", "wait(i - 1)"), ("i % node.buffers", "i % 2")),
-}  # fmt: skip
+    "two buffers of three": but(
+        "ex3-d", ("wait(i - node.buffers + 1)", "wait(i - 1)"), ("i % node.buffers", "i % 2")
+    ),
+}
 RIGHT_E = {
-    "slots and clocks": SOLVED["ex3-e"], "server-driven": DRIVEN + PACE, "compare and swap": SWAPPED + PACE,
+    "slots and clocks": SOLVED["ex3-e"],
+    "server-driven": DRIVEN + PACE,
+    "compare and swap": SWAPPED + PACE,
     "immediates and events": TOLD + PACE,
-    "no worker ahead of another": but("ex3-e", ("min(clocks) >= step - node.bound", "min(clocks) >= step")),
-}  # fmt: skip
+    "no worker ahead of another": but(
+        "ex3-e", ("min(clocks) >= step - node.bound", "min(clocks) >= step")
+    ),
+}
 RIGHT_B["send and receive"] = """
 def serve(node):
     r,v,n=node.rdma,node.rdma.enums,node.length
@@ -496,43 +533,91 @@ RIGHT = {"ex3-a": RIGHT_A, "ex3-b": RIGHT_B, "ex3-c": RIGHT_C, "ex3-d": RIGHT_D,
 # Typical mistakes ------------------------------------------------------------------------------------------------------
 
 WRONG_A = {
-    "everything allowed": but("ex3-a", ("    mr = rdma.MR(pd, node.length, rights)\n",
-                                        "    mr = rdma.MR(pd, node.length, 15)\n")),
-    "own key for the peer's": but("ex3-a", ("wr.set_wr_rdma(rkey, addr)", "wr.set_wr_rdma(mr.rkey, addr)")),
-    "lkey for rkey": but("ex3-a", ("                          mr.rkey])", "                          mr.lkey])")),
-}  # fmt: skip
+    "everything allowed": but(
+        "ex3-a",
+        ("    mr = rdma.MR(pd, node.length, rights)\n", "    mr = rdma.MR(pd, node.length, 15)\n"),
+    ),
+    "own key for the peer's": but(
+        "ex3-a", ("wr.set_wr_rdma(rkey, addr)", "wr.set_wr_rdma(mr.rkey, addr)")
+    ),
+    "lkey for rkey": but(
+        "ex3-a", ("                          mr.rkey])", "                          mr.lkey])")
+    ),
+}
 WRONG_B = {
     "completion taken for delivery": but(
-        "ex3-b", ("            yield from done(move(READ, added, 2*n + 8, 8))\n", "            node.store(added, step)\n")),
+        "ex3-b",
+        (
+            "            yield from done(move(READ, added, 2*n + 8, 8))\n",
+            "            node.store(added, step)\n",
+        ),
+    ),
     "completion taken for delivery/pushed on": but(
-        "ex3-b", ("        while node.load(added) < step:    # the server says what is in\n"
-                  "            yield from done(move(READ, added, 2*n + 8, 8))\n", "")),
+        "ex3-b",
+        (
+            "        while node.load(added) < step:    # the server says what is in\n"
+            "            yield from done(move(READ, added, 2*n + 8, 8))\n",
+            "",
+        ),
+    ),
     "last word taken for all": but(
-        "ex3-b", ("    for step in range(1, node.steps + 1):\n", "    seen = 0\n    for step in range(1, node.steps + 1):\n"),
-        ("        while node.load(sent) < step:     # the flag comes after the data\n            yield\n",
-         "        while node.load(slot + n - 8) == seen:\n            yield\n        seen = node.load(slot + n - 8)\n"),
+        "ex3-b",
+        (
+            "    for step in range(1, node.steps + 1):\n",
+            "    seen = 0\n    for step in range(1, node.steps + 1):\n",
+        ),
+        (
+            "        while node.load(sent) < step:     # the flag comes after the data\n            yield\n",
+            "        while node.load(slot + n - 8) == seen:\n            yield\n        seen = node.load(slot + n - 8)\n",
+        ),
     ),
     "last word taken for all/flag first": but(
-        "ex3-b", ("        flag = move(WRITE, sent, 2*n, 8)\n        yield from done(move(WRITE, grad, n, n, flag, flags=0))\n",
-                  "        data = move(WRITE, grad, n, n)\n        yield from done(move(WRITE, sent, 2*n, 8, data, flags=0))\n")),
+        "ex3-b",
+        (
+            "        flag = move(WRITE, sent, 2*n, 8)\n        yield from done(move(WRITE, grad, n, n, flag, flags=0))\n",
+            "        data = move(WRITE, grad, n, n)\n        yield from done(move(WRITE, sent, 2*n, 8, data, flags=0))\n",
+        ),
+    ),
     "copied by the processor": but(
-        "ex3-b", ("2 * n + 16, v.IBV_ACCESS_LOCAL_WRITE\n                      + v.IBV_ACCESS_REMOTE_WRITE",
-                  "3 * n + 16, v.IBV_ACCESS_LOCAL_WRITE\n                      + v.IBV_ACCESS_REMOTE_WRITE"),
-        ("        node.add(params, slot)\n", "        mr.write(mr.read(n, n), n, 2*n + 16)\n"
-         "        node.add(params, mr.buf + 2*n + 16)\n        mr.write(mr.read(n, 0), n, 0)\n")),
+        "ex3-b",
+        (
+            "2 * n + 16, v.IBV_ACCESS_LOCAL_WRITE\n                      + v.IBV_ACCESS_REMOTE_WRITE",
+            "3 * n + 16, v.IBV_ACCESS_LOCAL_WRITE\n                      + v.IBV_ACCESS_REMOTE_WRITE",
+        ),
+        (
+            "        node.add(params, slot)\n",
+            "        mr.write(mr.read(n, n), n, 2*n + 16)\n"
+            "        node.add(params, mr.buf + 2*n + 16)\n        mr.write(mr.read(n, 0), n, 0)\n",
+        ),
+    ),
     "copied by the processor/worker": but(
-        "ex3-b", ("        node.store(sent, step + 1)\n", "        node.store(sent, step + 1)\n        mr.write(mr.read(n, n), n, n)\n")),
+        "ex3-b",
+        (
+            "        node.store(sent, step + 1)\n",
+            "        node.store(sent, step + 1)\n        mr.write(mr.read(n, n), n, n)\n",
+        ),
+    ),
     "buffer reused before its completion": but(
-        "ex3-b", ("        yield from done(move(WRITE, grad, n, n, flag, flags=0))\n",
-                  "        flag.send_flags = 0\n        qp.post_send(move(WRITE, grad, n, n, flag, flags=0))\n"
-                  "        if step < node.steps - 1:\n            node.compute(params, grad)\n"),
-        ("        node.compute(params, grad)\n        node.store", "        if not step:\n            node.compute(params, grad)\n        node.store"),
+        "ex3-b",
+        (
+            "        yield from done(move(WRITE, grad, n, n, flag, flags=0))\n",
+            "        flag.send_flags = 0\n        qp.post_send(move(WRITE, grad, n, n, flag, flags=0))\n"
+            "        if step < node.steps - 1:\n            node.compute(params, grad)\n",
+        ),
+        (
+            "        node.compute(params, grad)\n        node.store",
+            "        if not step:\n            node.compute(params, grad)\n        node.store",
+        ),
     ),
     "completions left": but(
-        "ex3-b", ("        yield from done(move(WRITE, grad, n, n, flag, flags=0))\n",
-                  "        if step < node.steps - 1:\n            yield from done(move(WRITE, grad, n, n, flag, flags=0))\n"
-                  "        else:\n            qp.post_send(move(WRITE, grad, n, n, flag, flags=0))\n")),
-}  # fmt: skip
+        "ex3-b",
+        (
+            "        yield from done(move(WRITE, grad, n, n, flag, flags=0))\n",
+            "        if step < node.steps - 1:\n            yield from done(move(WRITE, grad, n, n, flag, flags=0))\n"
+            "        else:\n            qp.post_send(move(WRITE, grad, n, n, flag, flags=0))\n",
+        ),
+    ),
+}
 WRONG_C = {
     "read and write for an atomic": """
 def ticket(node):
@@ -551,41 +636,87 @@ def ticket(node):
         yield from do(v.IBV_WR_RDMA_WRITE)
         node.got(number)
 """,
-    "new value for the old one": but("ex3-c", ("node.got(node.load(mr.buf))", "node.got(node.load(mr.buf) + 1)")),
+    "new value for the old one": but(
+        "ex3-c", ("node.got(node.load(mr.buf))", "node.got(node.load(mr.buf) + 1)")
+    ),
 }
 WRONG_D = {
-    "zero copy taken for no copy": but("ex3-d", ("send_flags=v.IBV_SEND_INLINE\n                             + last", "send_flags=last")),
-    "one doorbell each": but("ex3-d", ("len(every), 8)", "len(every))"), ("first + 8]", "first + 1]")),
-    "every request signalled": but(
-        "ex3-d", ("+ last * v.IBV_SEND_SIGNALED", "+ v.IBV_SEND_SIGNALED"),
-        ("        while not (done := node.cq.poll(1)[1]):\n            yield\n        if done[0].status",
-         "        left = len(every[first:first + 8])\n        while left:\n            left -= node.cq.poll(8)[0]\n"
-         "            yield\n        if left")),
-    "told before the data": but(
-        "ex3-d", ("    every.append((flag.buf", "    every.insert(0, (flag.buf")),
-    "buffer reused before its completion": but("ex3-d", ("wait(i - node.buffers + 1)", "wait(i - node.buffers)")),
-    "one chunk at a time": but("ex3-d", ("wait(i - node.buffers + 1)", "wait(i)")),
-}  # fmt: skip
-WRONG_E = {
-    "staleness not bounded": but("ex3-e", ("clocks[me] >= step and min(clocks) >= step - node.bound", "clocks[me] >= step")),
-    "staleness not bounded/one more": but("ex3-e", ("step - node.bound:", "step - node.bound - 1:")),
-    "waits for the dead": but("ex3-e", ("dead = node.gone()", "dead = []")),
-    "failed completion ignored": but("ex3-e", ("            if not failed:\n                return\n            node.reconnect(\"server\")\n",
-                                               "            return\n")),
-    "failed completion ignored/counted as done": but("ex3-e", ("            if not failed:\n                return\n            node.reconnect(\"server\")\n",
-                                                               "            if failed:\n                node.reconnect(\"server\")\n            return\n")),
-    "repeated what had arrived": but(
-        "ex3-e", ("        node.store(sent, step + 1)        # a number, not a count to add to\n", ""),
-        ("        flag = move(WRITE, sent, n * (1 + many) + 8 * me, 8)\n",
-         "        flag = move(v.IBV_WR_ATOMIC_FETCH_AND_ADD, sent, 0, 8)\n"
-         "        flag.set_wr_atomic(rkey, base + n * (1 + many) + 8 * me, 1, 0)\n"),
-        ("                      + v.IBV_ACCESS_REMOTE_WRITE + v.IBV_ACCESS_REMOTE_READ)", "                      + 14)"),
+    "zero copy taken for no copy": but(
+        "ex3-d",
+        ("send_flags=v.IBV_SEND_INLINE\n                             + last", "send_flags=last"),
     ),
-    "completion taken for delivery": but("ex3-e", ("clocks[me] >= step and min(clocks)", "min(clocks)")),
-    "staleness speeds up a slow worker": but("ex3-e", ("    return float(end.max())", "    return float(np.sum(times) / len(times))")),
-    "staleness speeds up a slow worker/spread": but("ex3-e", ("    return float(end.max())", "    return float(np.sum(times, axis=1).max() / (1 + bound / 10))")),
+    "one doorbell each": but(
+        "ex3-d", ("len(every), 8)", "len(every))"), ("first + 8]", "first + 1]")
+    ),
+    "every request signalled": but(
+        "ex3-d",
+        ("+ last * v.IBV_SEND_SIGNALED", "+ v.IBV_SEND_SIGNALED"),
+        (
+            "        while not (done := node.cq.poll(1)[1]):\n            yield\n        if done[0].status",
+            "        left = len(every[first:first + 8])\n        while left:\n            left -= node.cq.poll(8)[0]\n"
+            "            yield\n        if left",
+        ),
+    ),
+    "told before the data": but(
+        "ex3-d", ("    every.append((flag.buf", "    every.insert(0, (flag.buf")
+    ),
+    "buffer reused before its completion": but(
+        "ex3-d", ("wait(i - node.buffers + 1)", "wait(i - node.buffers)")
+    ),
+    "one chunk at a time": but("ex3-d", ("wait(i - node.buffers + 1)", "wait(i)")),
+}
+WRONG_E = {
+    "staleness not bounded": but(
+        "ex3-e", ("clocks[me] >= step and min(clocks) >= step - node.bound", "clocks[me] >= step")
+    ),
+    "staleness not bounded/one more": but(
+        "ex3-e", ("step - node.bound:", "step - node.bound - 1:")
+    ),
+    "waits for the dead": but("ex3-e", ("dead = node.gone()", "dead = []")),
+    "failed completion ignored": but(
+        "ex3-e",
+        (
+            '            if not failed:\n                return\n            node.reconnect("server")\n',
+            "            return\n",
+        ),
+    ),
+    "failed completion ignored/counted as done": but(
+        "ex3-e",
+        (
+            '            if not failed:\n                return\n            node.reconnect("server")\n',
+            '            if failed:\n                node.reconnect("server")\n            return\n',
+        ),
+    ),
+    "repeated what had arrived": but(
+        "ex3-e",
+        ("        node.store(sent, step + 1)        # a number, not a count to add to\n", ""),
+        (
+            "        flag = move(WRITE, sent, n * (1 + many) + 8 * me, 8)\n",
+            "        flag = move(v.IBV_WR_ATOMIC_FETCH_AND_ADD, sent, 0, 8)\n"
+            "        flag.set_wr_atomic(rkey, base + n * (1 + many) + 8 * me, 1, 0)\n",
+        ),
+        (
+            "                      + v.IBV_ACCESS_REMOTE_WRITE + v.IBV_ACCESS_REMOTE_READ)",
+            "                      + 14)",
+        ),
+    ),
+    "completion taken for delivery": but(
+        "ex3-e", ("clocks[me] >= step and min(clocks)", "min(clocks)")
+    ),
+    "staleness speeds up a slow worker": but(
+        "ex3-e", ("    return float(end.max())", "    return float(np.sum(times) / len(times))")
+    ),
+    "staleness speeds up a slow worker/spread": but(
+        "ex3-e",
+        (
+            "    return float(end.max())",
+            "    return float(np.sum(times, axis=1).max() / (1 + bound / 10))",
+        ),
+    ),
     "bound ignored": but("ex3-e", ("slowest[max(0, k - bound)]", "slowest[k]")),
-    "bound off by one": but("ex3-e", ("slowest[max(0, k - bound)]", "slowest[max(0, k - bound - 1)]")),
+    "bound off by one": but(
+        "ex3-e", ("slowest[max(0, k - bound)]", "slowest[max(0, k - bound - 1)]")
+    ),
     "nobody waits": but("ex3-e", ("slowest[max(0, k - bound)]", "slowest[0]")),
-}  # fmt: skip
+}
 WRONG = {"ex3-a": WRONG_A, "ex3-b": WRONG_B, "ex3-c": WRONG_C, "ex3-d": WRONG_D, "ex3-e": WRONG_E}

@@ -42,16 +42,29 @@ def lab(folder, theme="JupyterLab Light", **environment):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", "jupyter", "lab", "--no-browser", "--allow-root", "--expose-app-in-browser",
-               f"--ServerApp.port={port}", "--ServerApp.port_retries=0", "--IdentityProvider.token=test",
-               f"--ServerApp.root_dir={folder}", "--log-level=ERROR"]  # fmt: skip
+    command = [
+        sys.executable,
+        "-m",
+        "jupyter",
+        "lab",
+        "--no-browser",
+        "--allow-root",
+        "--expose-app-in-browser",
+        f"--ServerApp.port={port}",
+        "--ServerApp.port_retries=0",
+        "--IdentityProvider.token=test",
+        f"--ServerApp.root_dir={folder}",
+        "--log-level=ERROR",
+    ]
     settings = {
         "JUPYTER_CONFIG_PATH": str(BINDER),  # as make lab and Binder have it
         "JUPYTERLAB_SETTINGS_DIR": str(folder / ".settings"),
         "JUPYTERLAB_WORKSPACES_DIR": str(folder / ".spaces"),
     }
     env = {**os.environ, **settings, **{k: str(v) for k, v in environment.items()}}
-    server = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    server = subprocess.Popen(
+        command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     try:
         for _ in range(240):
             with contextlib.suppress(OSError):

@@ -26,7 +26,11 @@ def main(path, kills, seed):
             after = int(rng.integers(calls[mode])) if runs % 4 else float(rng.uniform(0, seconds))
             asked = {"kill": rank, "after": after, "adversary": runs if mode else None}
             done = group.run(STEPS, int(rng.integers(3)), LENGTH, **asked)
-            assert done["problems"] == [] and done["dead"] in ([], [rank]) and runs < 5 * kills, (runs, asked, done)
+            assert done["problems"] == [] and done["dead"] in ([], [rank]) and runs < 5 * kills, (
+                runs,
+                asked,
+                done,
+            )
             dead += len(done["dead"])
             if not done["dead"]:  # it had ended before: look for points that are earlier
                 total = done["counters"][rank]["calls"] or calls[mode]

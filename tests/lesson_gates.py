@@ -48,15 +48,25 @@ def tree(cell: Any) -> ast.AST:
     """Return the parsed code of a cell; lines of the notebook's own commands are left out."""
     if cell.source.startswith("%%"):
         return ast.parse("")
-    return ast.parse("\n".join("pass" if re.match(r"\s*[%!]", line) else line for line in cell.source.split("\n")))
+    return ast.parse(
+        "\n".join(
+            "pass" if re.match(r"\s*[%!]", line) else line for line in cell.source.split("\n")
+        )
+    )
 
 
 def calls(cell: Any) -> Iterator[tuple[str, Any]]:
     """Yield the name of each called function and its first argument, if that is a constant."""
     for node in ast.walk(tree(cell)):
         if isinstance(node, ast.Call):
-            name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-            first = node.args[0].value if node.args and isinstance(node.args[0], ast.Constant) else None
+            name = (
+                node.func.attr
+                if isinstance(node.func, ast.Attribute)
+                else getattr(node.func, "id", "")
+            )
+            first = (
+                node.args[0].value if node.args and isinstance(node.args[0], ast.Constant) else None
+            )
             yield name, first
 
 
@@ -112,7 +122,15 @@ def gate_format(nb: Any, name: str) -> Iterator[str]:
 
 def gate_header(nb: Any, name: str) -> Iterator[str]:
     header, first = about(nb), nb.cells[0].source
-    missing = {"title", "minutes", "needs", "objectives", "version", "facts", "shape"} - header.keys()
+    missing = {
+        "title",
+        "minutes",
+        "needs",
+        "objectives",
+        "version",
+        "facts",
+        "shape",
+    } - header.keys()
     if missing:
         yield f"metadata.fabriclab lacks {sorted(missing)}"
         return
@@ -131,7 +149,9 @@ def gate_header(nb: Any, name: str) -> Iterator[str]:
         yield "there are not three objectives"
     if header["shape"] not in SHAPES:
         yield f"shape {header['shape']!r} is none of {SHAPES}"
-    if not re.fullmatch(r"\d{4}-\d\d-\d\d", header["facts"]) or date.fromisoformat(header["facts"]) > date(2100, 1, 1):
+    if not re.fullmatch(r"\d{4}-\d\d-\d\d", header["facts"]) or date.fromisoformat(
+        header["facts"]
+    ) > date(2100, 1, 1):
         yield f"the date of facts {header['facts']!r} is no date"
     for lesson in header["needs"]:
         if not re.fullmatch(r"\d\d_\w+", lesson) or lesson >= name:
@@ -152,7 +172,11 @@ def gate_duties(nb: Any, name: str) -> Iterator[str]:
 
 def gate_size(nb: Any, name: str) -> Iterator[str]:
     ends = [cell for cell in nb.cells if cell.metadata.get("section") == "core-end"]
-    if len(ends) != 1 or ends[0].cell_type != "markdown" or "you have the core" not in ends[0].source.lower():
+    if (
+        len(ends) != 1
+        or ends[0].cell_type != "markdown"
+        or "you have the core" not in ends[0].source.lower()
+    ):
         yield 'there is not one Markdown cell "you have the core" with section core-end'
     core, more = nb.cells[: core_end(nb)], nb.cells[core_end(nb) + 1 :]
     code = sum(cell.cell_type == "code" for cell in core)
@@ -186,7 +210,9 @@ def gate_learner(nb: Any, name: str) -> Iterator[str]:
 def gate_prose(nb: Any, name: str) -> Iterator[str]:
     texts = [cell.source for cell in cells(nb, "markdown")]
     for cell in nb.cells:
-        for hit in BANNED.findall(prose(cell.source) if cell.cell_type == "markdown" else cell.source):
+        for hit in BANNED.findall(
+            prose(cell.source) if cell.cell_type == "markdown" else cell.source
+        ):
             yield f"cell {cell.id} says {hit!r}"
     for line in (line for text in texts for line in text.split("\n") if line.startswith("#")):
         if STALE.fullmatch(line.lstrip("# ").lower()):
@@ -224,14 +250,21 @@ def gate_questions(nb: Any, name: str) -> Iterator[str]:
         yield f"the table gives {sorted(left)} to this lesson, and no cell asks it"
     for goal in about(nb).get("objectives", []):
         drill = goal["check"].removeprefix("drill:")
-        proofs = {q.id for q in table.values() if q.drill.startswith(f"{drill}/")} or {goal["check"]}
+        proofs = {q.id for q in table.values() if q.drill.startswith(f"{drill}/")} or {
+            goal["check"]
+        }
         if not proofs <= asked:
             yield f"the objective {goal['text']!r} is proved by {goal['check']!r}, which no cell asks"
 
 
 def gate_covers(nb: Any, name: str) -> Iterator[str]:
     for cell in nb.cells:
-        answers = cell.cell_type == "code" and {f for f, _ in calls(cell)} & {"check", "drill", "predict", "interact"}
+        answers = cell.cell_type == "code" and {f for f, _ in calls(cell)} & {
+            "check",
+            "drill",
+            "predict",
+            "interact",
+        }
         for id in cell.metadata.get("covers", []):
             if id not in ROWS:
                 yield f"cell {cell.id} covers {id}, which is no row of the list"
@@ -241,4 +274,13 @@ def gate_covers(nb: Any, name: str) -> Iterator[str]:
                 yield f"{id} is of kind {ROWS[id]['kind']}: cell {cell.id} must check, drill or predict"
 
 
-STATIC = (gate_format, gate_header, gate_duties, gate_size, gate_learner, gate_prose, gate_questions, gate_covers)
+STATIC = (
+    gate_format,
+    gate_header,
+    gate_duties,
+    gate_size,
+    gate_learner,
+    gate_prose,
+    gate_questions,
+    gate_covers,
+)

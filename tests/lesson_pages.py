@@ -17,13 +17,19 @@ from fabriclab.checks import statements
 from fabriclab.checks.statements import cited, rows
 
 GROUPS = {
-    "00-start": "First steps", "1-technology-landscape": "Links and their rates", "2-topology": "Topologies",
-    "3-communication-patterns": "Collectives", "4a-rdma-gpudirect": "RDMA and GPUDirect",
-    "4b-in-network": "Switches that add", "4c-circuit-switching-sdn": "Circuits and central control",
-    "5-congestion-and-lossless": "Congestion and loss", "6-operations-reliability-cost": "Operation, failures and cost",
-    "7-workloads-parallelism-inference": "Parallelism and inference", "8-emerging": "Emerging links",
+    "00-start": "First steps",
+    "1-technology-landscape": "Links and their rates",
+    "2-topology": "Topologies",
+    "3-communication-patterns": "Collectives",
+    "4a-rdma-gpudirect": "RDMA and GPUDirect",
+    "4b-in-network": "Switches that add",
+    "4c-circuit-switching-sdn": "Circuits and central control",
+    "5-congestion-and-lossless": "Congestion and loss",
+    "6-operations-reliability-cost": "Operation, failures and cost",
+    "7-workloads-parallelism-inference": "Parallelism and inference",
+    "8-emerging": "Emerging links",
     "assessment": "Questions of an assessment",
-}  # fmt: skip
+}
 TEXTS = {
     "A": "*Interconnect Fabrics for AI Systems*, a module of a learning track; it names no author",
     "B": "*Interconnect (NVLink, InfiniBand)*, an entry of a French glossary; it names no author",
@@ -55,7 +61,14 @@ def words():
 
 def plain(words):
     """Return text that Markdown and JupyterLab take as it stands."""
-    for sign, code in {"&": "&amp;", "<": "&lt;", "|": "&#124;", "$": "&#36;", "~": "&#126;", "*": "&#42;"}.items():
+    for sign, code in {
+        "&": "&amp;",
+        "<": "&lt;",
+        "|": "&#124;",
+        "$": "&#36;",
+        "~": "&#126;",
+        "*": "&#42;",
+    }.items():
         words = words.replace(sign, code)
     return words
 
@@ -74,37 +87,54 @@ def covered(page):
 
 def sources(keys):
     """Return the table of citations, each with an anchor."""
-    lines = [f'| <a id="source-{key.lower()}"></a>{key} | {plain(keys[key])} |' for key in sorted(keys, key=str.lower)]
+    lines = [
+        f'| <a id="source-{key.lower()}"></a>{key} | {plain(keys[key])} |'
+        for key in sorted(keys, key=str.lower)
+    ]
     return "\n".join(["| key | source |", "|---|---|", *lines])
 
 
 def keyed(row):
     """Return links to the sources of a row."""
     shown = {"memory": "from memory, not confirmed"}
-    return ", ".join(f"[{shown.get(key, key)}](#source-{key.lower()})" for key in cited(row)) if row["source"] else ""
+    return (
+        ", ".join(f"[{shown.get(key, key)}](#source-{key.lower()})" for key in cited(row))
+        if row["source"]
+        else ""
+    )
 
 
 def glossary():
     """Return the glossary: an index by letter, then the terms by group."""
     letters: dict[str, list[str]] = {}
-    for name, id in sorted(((n, r["id"]) for r in words() for n in r["all"]), key=lambda pair: pair[0].lower()):
+    for name, id in sorted(
+        ((n, r["id"]) for r in words() for n in r["all"]), key=lambda pair: pair[0].lower()
+    ):
         letter = name.lstrip("$.").upper()[0]
-        letters.setdefault(letter if letter.isalpha() else "0-9", []).append(f"[{plain(name)}](#{id})")
+        letters.setdefault(letter if letter.isalpha() else "0-9", []).append(
+            f"[{plain(name)}](#{id})"
+        )
     index = [f"**{letter}** {' · '.join(links)}" for letter, links in letters.items()]
     parts, groups = [], dict.fromkeys(row["group"] for row in words())
     for group in groups:
-        lines = [f"## {group}\n"]  # a list: the top of a link's goal stands at the top, which a cell of a table may not
+        lines = [
+            f"## {group}\n"
+        ]  # a list: the top of a link's goal stands at the top, which a cell of a table may not
         for row in (row for row in words() if row["group"] == group):
             lesson = place(row["lesson"]) if row["lesson"] else "none of its own"
             source = f" Source: {keyed(row)}." if row["source"] else ""
             meaning = plain(row["definition"].rstrip("."))
-            lines.append(f'- <a id="{row["id"]}"></a>**{plain(row["term"])}**: {meaning}. Lesson: {lesson}.{source}')
+            lines.append(
+                f'- <a id="{row["id"]}"></a>**{plain(row["term"])}**: {meaning}. Lesson: {lesson}.{source}'
+            )
         parts.append("\n".join(lines))
     known = {key: words for row in words() if row["source"] for key, words in cited(row).items()}
-    top = (f"# Glossary\n\n{len(words())} terms in {len(groups)} groups. Below the head of a lesson, the first use "
-           "of a term in prose is a link to this page. The index has every name of a term; French ones have their "
-           "place in it. [Errata](errata.md) has common statements with a test of each. "
-           "[List of lessons](index.ipynb)")  # fmt: skip
+    top = (
+        f"# Glossary\n\n{len(words())} terms in {len(groups)} groups. Below the head of a lesson, the first use "
+        "of a term in prose is a link to this page. The index has every name of a term; French ones have their "
+        "place in it. [Errata](errata.md) has common statements with a test of each. "
+        "[List of lessons](index.ipynb)"
+    )
     end = f"## Sources\n\n{sources(known)}\n\n## Matter of the course that this page covers\n\n{covered('glossary')}"
     return "\n\n".join([top, "## Index", *index, *parts, end]) + "\n"
 
@@ -122,22 +152,33 @@ def errata():
                 f"{plain(row['test'])}\n- **Truth.** {plain(row['truth'])}\n- {said}. Source: {keyed(row)}."
             )
     listed = "\n".join(f"- **{letter}** {words}" for letter, words in TEXTS.items())
-    links = " · ".join(f'[{id}](#{id.lower()} "{plain(row["statement"])}")' for id, row in rows().items())
-    top = (f"# Common statements, tested\n\n{len(rows())} statements about fabrics, from five texts that this course "
-           "began with: what is said, how to test it, and what holds. Each text is worth reading; most rows need a "
-           'condition, and few are wrong as they stand. In a notebook `fl.errata("E27")` shows a row. '
-           "[Glossary](glossary.md) · [List of lessons](index.ipynb)")  # fmt: skip
+    links = " · ".join(
+        f'[{id}](#{id.lower()} "{plain(row["statement"])}")' for id, row in rows().items()
+    )
+    top = (
+        f"# Common statements, tested\n\n{len(rows())} statements about fabrics, from five texts that this course "
+        "began with: what is said, how to test it, and what holds. Each text is worth reading; most rows need a "
+        'condition, and few are wrong as they stand. In a notebook `fl.errata("E27")` shows a row. '
+        "[Glossary](glossary.md) · [List of lessons](index.ipynb)"
+    )
     known = {key: words for row in rows().values() for key, words in cited(row).items()}
     end = f"## Sources\n\n{sources(known)}\n\n## Matter of the course that this page covers\n\n{covered('errata')}"
-    return "\n\n".join([top, f"## The five texts\n\n{listed}", f"## All rows\n\n{links}", *parts, end]) + "\n"
+    return (
+        "\n\n".join([top, f"## The five texts\n\n{listed}", f"## All rows\n\n{links}", *parts, end])
+        + "\n"
+    )
 
 
 def treated(lesson, nb):
     """Return the rows that a lesson treats: a cell covers their matter, or a question of it rests on them."""
     covers = {id for cell in nb["cells"] for id in cell["metadata"].get("covers", [])}
     asked = {row["erratum"] for row in table("questions") if row["lesson"] == lesson}
-    return [row for id, row in rows().items()
-            if id in asked or (lesson in row["lessons"].split() and covers & set(row["coverage"].split()))]  # fmt: skip
+    return [
+        row
+        for id, row in rows().items()
+        if id in asked
+        or (lesson in row["lessons"].split() and covers & set(row["coverage"].split()))
+    ]
 
 
 @cache
@@ -149,7 +190,9 @@ def finder():
         # A name in small letters may begin a sentence; any may stand in the plural.
         begin = f"[{name[0]}{name[0].upper()}]" if name == name.lower() else re.escape(name[0])
         forms.append(begin + re.escape(name[1:]) + ("s?" if name[-1].isalpha() else ""))
-    return re.compile(rf"{SKIP}|(?<![\w/.-])(?P<name>{'|'.join(forms)})(?![\w/-])", re.MULTILINE), row_of
+    return re.compile(
+        rf"{SKIP}|(?<![\w/.-])(?P<name>{'|'.join(forms)})(?![\w/-])", re.MULTILINE
+    ), row_of
 
 
 def link_words(sources, unlinked=()):
@@ -173,12 +216,18 @@ def link_words(sources, unlinked=()):
 def linked(lesson):
     """Return a lesson with the links of today; what else it holds stays as it is."""
     nb = json.loads((ROOT / "notebooks" / f"{lesson}.ipynb").read_text(encoding="utf-8"))
-    prose = [cell for cell in nb["cells"][1:] if cell["cell_type"] == "markdown"]  # the first shows the header
+    prose = [
+        cell for cell in nb["cells"][1:] if cell["cell_type"] == "markdown"
+    ]  # the first shows the header
     bare = [LINE.sub("", OURS.sub(r"\1", "".join(cell["source"]))) for cell in prose]
     made = link_words(bare, nb["metadata"]["fabriclab"].get("unlinked", ()))
     if shown := treated(lesson, nb):
-        links = ", ".join(f'[{row["id"]}](errata.md#{row["id"].lower()} "{row["statement"]}")' for row in shown)
-        made[-1] += f"\n\nCommon statements that this lesson tests, with the truth about each: {links}."
+        links = ", ".join(
+            f'[{row["id"]}](errata.md#{row["id"].lower()} "{row["statement"]}")' for row in shown
+        )
+        made[-1] += (
+            f"\n\nCommon statements that this lesson tests, with the truth about each: {links}."
+        )
     for cell, source in zip(prose, made, strict=True):
         cell["source"] = source.splitlines(keepends=True)
     return json.dumps(nb, indent=1) + "\n"

@@ -48,7 +48,9 @@ def pss(pid: int) -> float:
             rollup = Path(f"/proc/{process.pid}/smaps_rollup").read_text()
         except OSError:
             continue
-        total += sum(1024.0 * int(line.split()[1]) for line in rollup.splitlines() if line.startswith("Pss:"))
+        total += sum(
+            1024.0 * int(line.split()[1]) for line in rollup.splitlines() if line.startswith("Pss:")
+        )
     return total
 
 
@@ -81,7 +83,9 @@ def execute(nb: Any, folder: Path, *, text: bool = False, sealed: tuple[str, ...
     client = nbclient.NotebookClient(nb, timeout=120, resources={"metadata": {"path": str(folder)}})
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     error, done = "", threading.Event()
-    with environment(FABRICLAB_PROGRESS=str(store), FABRICLAB_TEXT="1" if text else "", PYTHONPATH=path):
+    with environment(
+        FABRICLAB_PROGRESS=str(store), FABRICLAB_TEXT="1" if text else "", PYTHONPATH=path
+    ):
         with client.setup_kernel():
             pid, samples = client.km.provisioner.pid, [0.0]
             watch = threading.Thread(target=_watch, args=(pid, samples, done))
@@ -134,7 +138,10 @@ def run(name: str, nb: Any, folder: Path, before: dict[str, Any], *, text: bool 
         place.mkdir()
         for path in FILES.values():
             shutil.copy(path, place)
-        made, shown = gates.where(nb, "predict"), {**gates.where(nb, "reveal"), **gates.where(nb, "envelope")}
+        made, shown = (
+            gates.where(nb, "predict"),
+            {**gates.where(nb, "reveal"), **gates.where(nb, "envelope")},
+        )
         known = {id for other in before.values() for id in gates.where(other, "predict")}
         sealed = () if text else tuple(id for id in shown if id in made or id in known)
         return execute(nb, place, text=text, sealed=sealed)

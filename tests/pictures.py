@@ -20,8 +20,17 @@ PICTURES = {"hall": hall}
 
 def drawn(name: str) -> str:
     """Return a picture as a file that stands alone: on a light card, so that it is read on dark pages too."""
-    svg = PICTURES[name]().svg().replace("currentColor", _INK).replace('style="', 'style="background:#fff;', 1)
-    return svg.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1) if "xmlns=" not in svg else svg
+    svg = (
+        PICTURES[name]()
+        .svg()
+        .replace("currentColor", _INK)
+        .replace('style="', 'style="background:#fff;', 1)
+    )
+    return (
+        svg.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
+        if "xmlns=" not in svg
+        else svg
+    )
 
 
 def numbers_rounded(svg: str) -> str:

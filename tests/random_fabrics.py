@@ -14,7 +14,9 @@ def tangled(seed, most_ranks=8):
     rng = np.random.default_rng(seed)
     hosts, chips, switches = rng.integers(1, most_ranks - 2), rng.integers(1, 3), rng.integers(1, 6)
     b = FabricBuilder(("gpu", "chip", "switch"), ("server", "index"))
-    host = b.add_nodes("gpu", hosts, tier=0, transit=False, server=np.arange(hosts) // 2, index=np.arange(hosts))
+    host = b.add_nodes(
+        "gpu", hosts, tier=0, transit=False, server=np.arange(hosts) // 2, index=np.arange(hosts)
+    )
     chip = b.add_nodes("chip", chips, tier=0, transit=True, index=np.arange(chips))
     switch = b.add_nodes("switch", switches, tier=1, transit=True, index=np.arange(switches))
     passing = np.concatenate([chip, switch])
@@ -25,14 +27,18 @@ def tangled(seed, most_ranks=8):
     b.add_cables(one, other, capacity=rng.integers(1, 4, one.size) * 1e9)
     server = np.concatenate([np.arange(hosts) // 2, hosts + np.arange(chips)])
     n = hosts + chips
-    fabric = b.build("tangled", {}, endpoint=np.concatenate([host, chip]), rail=np.zeros(n), server=server)
+    fabric = b.build(
+        "tangled", {}, endpoint=np.concatenate([host, chip]), rail=np.zeros(n), server=server
+    )
     return fabric.without(links=np.flatnonzero(rng.random(fabric.n_links) < 0.08))
 
 
 def doubled(fabric):
     """Return a graph with each closed node twice, as sender and as receiver, so that no path can cross one."""
     graph = nx.MultiDiGraph()
-    graph.add_nodes_from(end(fabric, node, side) for node in range(fabric.n_nodes) for side in ("out", "in"))
+    graph.add_nodes_from(
+        end(fabric, node, side) for node in range(fabric.n_nodes) for side in ("out", "in")
+    )
     for link in np.flatnonzero(fabric.capacity > 0).tolist():
         a, b = end(fabric, fabric.source[link], "out"), end(fabric, fabric.target[link], "in")
         graph.add_edge(a, b, key=link, capacity=float(fabric.capacity[link]))

@@ -15,8 +15,20 @@ def attributes(gid="0000:0000:0000:0000:0000:0000:0000:0000", qpn=1, **changes):
     """Return what all steps of a queue pair need; a receiver that is not ready is asked for about a millisecond."""
     attr = rdma.QPAttr()
     attr.ah_attr = rdma.AHAttr(gr=rdma.GlobalRoute(dgid=rdma.GID(gid)), is_global=1)
-    values = {"qp_access_flags": ALL, "dest_qp_num": qpn, "max_rd_atomic": 1, "max_dest_rd_atomic": 1, "timeout": 4}
-    for name, value in {**values, "retry_cnt": 2, "rnr_retry": 2, "min_rnr_timer": 10, **changes}.items():
+    values = {
+        "qp_access_flags": ALL,
+        "dest_qp_num": qpn,
+        "max_rd_atomic": 1,
+        "max_dest_rd_atomic": 1,
+        "timeout": 4,
+    }
+    for name, value in {
+        **values,
+        "retry_cnt": 2,
+        "rnr_retry": 2,
+        "min_rnr_timer": 10,
+        **changes,
+    }.items():
         setattr(attr, name, value)
     return attr
 
@@ -27,8 +39,12 @@ def side(kind=RC, size=4096, cqe=64, access=ALL, srq=0, adversary=None, **caps):
     pd = rdma.PD(ctx)
     scq, rcq, mr = rdma.CQ(ctx, cqe), rdma.CQ(ctx, cqe), rdma.MR(pd, size, access)
     shared = rdma.SRQ(pd, rdma.SrqInitAttr(rdma.SrqAttr(max_wr=srq))) if srq else None
-    cap = rdma.QPCap(**{"max_send_wr": 16, "max_send_sge": 4, "max_recv_sge": 4, "max_inline_data": 64, **caps})
-    qp = rdma.QP(pd, rdma.QPInitAttr(qp_type=kind, scq=scq, rcq=rcq, cap=cap, srq=shared, sq_sig_all=0))
+    cap = rdma.QPCap(
+        **{"max_send_wr": 16, "max_send_sge": 4, "max_recv_sge": 4, "max_inline_data": 64, **caps}
+    )
+    qp = rdma.QP(
+        pd, rdma.QPInitAttr(qp_type=kind, scq=scq, rcq=rcq, cap=cap, srq=shared, sq_sig_all=0)
+    )
     gid = ctx.query_gid(1, 0).gid
     return SimpleNamespace(ctx=ctx, pd=pd, scq=scq, rcq=rcq, mr=mr, qp=qp, gid=gid, srq=shared)
 
@@ -49,7 +65,9 @@ def pair(kind=RC, changes=None, **options):
 def request(mine, peer=None, opcode=WRITE, at=0, to=0, n=8, **fields):
     """Return a request for ``n`` bytes between ``at`` in my region and ``to`` in the peer's."""
     fields = {"send_flags": e.IBV_SEND_SIGNALED, **fields}
-    wr = rdma.SendWR(opcode=opcode, num_sge=1, sg=[rdma.SGE(mine.mr.buf + at, n, mine.mr.lkey)], **fields)
+    wr = rdma.SendWR(
+        opcode=opcode, num_sge=1, sg=[rdma.SGE(mine.mr.buf + at, n, mine.mr.lkey)], **fields
+    )
     if peer is not None:
         wr.set_wr_rdma(peer[2], peer[3] + to) if isinstance(peer, tuple) else wr.set_wr_rdma(
             peer.mr.rkey, peer.mr.buf + to

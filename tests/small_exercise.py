@@ -38,7 +38,10 @@ def name(ask, rng):
 
 def release(key, student):
     rng = exercises.draw(f"{key}{student}", "data")
-    return {"size": int(rng.integers(1, 10**9)), "faults": [int(n) for n in rng.integers(1, 10**9, 3)]}
+    return {
+        "size": int(rng.integers(1, 10**9)),
+        "faults": [int(n) for n in rng.integers(1, 10**9, 3)],
+    }
 
 
 QUESTIONS = {
@@ -56,9 +59,21 @@ ANSWERS = {
 
 def cell(id, source):
     solution = id != "ex9-setup"
-    marks = {"schema_version": 3, "grade": False, "locked": not solution, "solution": solution, "grade_id": id}
-    return {"cell_type": "code", "execution_count": None, "id": id, "metadata": {"nbgrader": marks}, "outputs": [],
-            "source": source}  # fmt: skip
+    marks = {
+        "schema_version": 3,
+        "grade": False,
+        "locked": not solution,
+        "solution": solution,
+        "grade_id": id,
+    }
+    return {
+        "cell_type": "code",
+        "execution_count": None,
+        "id": id,
+        "metadata": {"nbgrader": marks},
+        "outputs": [],
+        "source": source,
+    }
 
 
 def book(*more, **answers):
@@ -71,7 +86,9 @@ def book(*more, **answers):
 def hand_in(folder, student, made):
     """Write a notebook as a student's."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{student}.ipynb").write_bytes(made if isinstance(made, bytes) else json.dumps(made).encode())
+    (folder / f"{student}.ipynb").write_bytes(
+        made if isinstance(made, bytes) else json.dumps(made).encode()
+    )
 
 
 if __name__ == "__main__":

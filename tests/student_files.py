@@ -31,13 +31,17 @@ def student_version(source):
         except LookupError as error:
             msg = f"cell {cell.get('id')!r}: {error}; each BEGIN needs its END, and one may not be within another"
             raise ValueError(msg) from None
-        if (lines != before and not marks.get("solution")) or (after != lines and not marks.get("grade")):
+        if (lines != before and not marks.get("solution")) or (
+            after != lines and not marks.get("grade")
+        ):
             msg = f"cell {cell.get('id')!r} holds a solution or hidden tests, but its metadata does not say so"
             raise ValueError(msg)
         cell["source"] = "\n".join(after).splitlines(keepends=True)
         if marks.get("grade") or marks.get("solution") or marks.get("locked"):
             # JupyterLab then keeps the cell, and what is not to be answered.
-            cell["metadata"] |= {"deletable": False} | ({} if marks.get("solution") else {"editable": False})
+            cell["metadata"] |= {"deletable": False} | (
+                {} if marks.get("solution") else {"editable": False}
+            )
         if cell["cell_type"] == "code":
             cell |= {"outputs": [], "execution_count": None}
     return book

@@ -20,15 +20,25 @@ def binder(root, tmp_path_factory):
     clone, programs = place / "clone", place / "env" / "bin"
     wanted = (root / "binder" / "runtime.txt").read_text().strip().replace("-", "")
     subprocess.run(["git", "clone", "-q", root, clone], check=True)
-    subprocess.run([shutil.which(wanted) or sys.executable, "-m", "venv", place / "env"], check=True)
+    subprocess.run(
+        [shutil.which(wanted) or sys.executable, "-m", "venv", place / "env"], check=True
+    )
     # Without the guard that keeps tests off the network, since pip is to fetch what is pinned.
-    env = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHONPATH", "FABRICLAB_"))}
+    env = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("PYTHONPATH", "FABRICLAB_"))
+    }
     env["PATH"] = f"{programs}{os.pathsep}{env['PATH']}"
 
     def call(*command, **more):
-        done = subprocess.run(command, cwd=clone, env=env | more, capture_output=True, text=True, timeout=600)
+        done = subprocess.run(
+            command, cwd=clone, env=env | more, capture_output=True, text=True, timeout=600
+        )
         if "connection broken" in done.stderr:
-            pytest.skip(f"the pinned packages could not be fetched: {done.stderr.strip().splitlines()[-1]}")
+            pytest.skip(
+                f"the pinned packages could not be fetched: {done.stderr.strip().splitlines()[-1]}"
+            )
         assert done.returncode == 0, f"{command}: {done.stderr[-3000:]}"
         return done.stdout
 
@@ -52,7 +62,16 @@ def test_what_is_installed_fits_together(binder):
 )
 def test_a_notebook_runs_and_says_how_it_measures(binder, book, told, tmp_path):
     # With an empty home nothing that is set up for this user helps.
-    run = ("./binder/start", "jupyter", "nbconvert", "--execute", "--to", "notebook", "--stdout", book)
+    run = (
+        "./binder/start",
+        "jupyter",
+        "nbconvert",
+        "--execute",
+        "--to",
+        "notebook",
+        "--stdout",
+        book,
+    )
     said = binder(*run, HOME=str(tmp_path))
     cells = json.loads(said)["cells"]
     assert all(cell["execution_count"] for cell in cells if cell["cell_type"] == "code")
@@ -61,7 +80,9 @@ def test_a_notebook_runs_and_says_how_it_measures(binder, book, told, tmp_path):
 
 
 def test_lessons_and_exercises_keep_one_file_of_progress(binder):
-    held = json.loads(Path(binder("./binder/start", "printenv", "FABRICLAB_PROGRESS").strip()).read_text())
+    held = json.loads(
+        Path(binder("./binder/start", "printenv", "FABRICLAB_PROGRESS").strip()).read_text()
+    )
     assert "copy" in held["measurements"] and held["checks"]["ex1-c"]["right"]
 
 
@@ -69,5 +90,8 @@ def test_jupyterlab_has_its_settings(binder):
     folders = json.loads(binder("jupyter", "--paths", "--json"))
     found = binder("python", "-c", "import sys; print(sys.prefix)").strip()
     assert f"{found}/etc/jupyter" in folders["config"]
-    for name in ("share/jupyter/lab/settings/overrides.json", "etc/jupyter/jupyter_server_config.py"):
+    for name in (
+        "share/jupyter/lab/settings/overrides.json",
+        "etc/jupyter/jupyter_server_config.py",
+    ):
         assert Path(found, name).is_file()

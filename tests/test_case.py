@@ -17,16 +17,45 @@ CASE = catalog.case()
 
 # Figures of the teaching plan's table and of the text under it, as printed there: held to 1%.
 PLAN = {
-    "parameters": 70.55e9, "tokens_per_step": 4.19e6, "steps": 333786, "gpus": 1024, "leaves": 32, "spines": 16,
-    "switches": 48, "memory_unsharded": 141e9, "memory_zero1": 36e9, "memory_activations": 23e9,
-    "flop_per_step": 1.91e18, "t_compute": 3.77, "tp_message": 134e6, "tp_bytes": 301e9, "t_tp": 0.82,
-    "t_tp_h100_134MB_ring": 0.90, "t_tp_h100_134MB_nvls": 0.75, "dp_gradients": 17.6e9, "dp_bytes": 35.0e9,
-    "t_dp": 0.700, "window": 0.731, "nic_break_even": 47.9e9, "t_step": 4.60, "mfu": 0.41, "run_hours": 427,
-    "price_total": 50.4e6, "price_gpu_hour": 1.40, "price_run": 0.61e6, "mtbf": 49.5 * 3600, "interruptions": 8.6,
-    "checkpoint_bytes": 0.99e12, "ledger_fp32_gradients": 5.27, "ledger_no_overlap": 5.29,
-    "ledger_one_nic_quarter": 6.67, "ledger_tp_over_network": 9.9, "ledger_half_rate": 5.27, "ledger_one_root": 93.5,
+    "parameters": 70.55e9,
+    "tokens_per_step": 4.19e6,
+    "steps": 333786,
+    "gpus": 1024,
+    "leaves": 32,
+    "spines": 16,
+    "switches": 48,
+    "memory_unsharded": 141e9,
+    "memory_zero1": 36e9,
+    "memory_activations": 23e9,
+    "flop_per_step": 1.91e18,
+    "t_compute": 3.77,
+    "tp_message": 134e6,
+    "tp_bytes": 301e9,
+    "t_tp": 0.82,
+    "t_tp_h100_134MB_ring": 0.90,
+    "t_tp_h100_134MB_nvls": 0.75,
+    "dp_gradients": 17.6e9,
+    "dp_bytes": 35.0e9,
+    "t_dp": 0.700,
+    "window": 0.731,
+    "nic_break_even": 47.9e9,
+    "t_step": 4.60,
+    "mfu": 0.41,
+    "run_hours": 427,
+    "price_total": 50.4e6,
+    "price_gpu_hour": 1.40,
+    "price_run": 0.61e6,
+    "mtbf": 49.5 * 3600,
+    "interruptions": 8.6,
+    "checkpoint_bytes": 0.99e12,
+    "ledger_fp32_gradients": 5.27,
+    "ledger_no_overlap": 5.29,
+    "ledger_one_nic_quarter": 6.67,
+    "ledger_tp_over_network": 9.9,
+    "ledger_half_rate": 5.27,
+    "ledger_one_root": 93.5,
     "t_one_root": 89.6,
-}  # fmt: skip
+}
 
 
 def test_by_hand():
@@ -34,7 +63,9 @@ def test_by_hand():
     assert CASE["gpus"] == CASE.gpus
     assert CASE.nic_rate == 50e9
     assert CASE.t_dp == pytest.approx(2 * 127 / 128 * 2 * CASE.parameters / 8 / 50e9)
-    assert CASE.exposed(buckets=1) == pytest.approx(CASE.t_dp)  # one bucket is ready when the pass ends
+    assert CASE.exposed(buckets=1) == pytest.approx(
+        CASE.t_dp
+    )  # one bucket is ready when the pass ends
     assert last_finish([1, 2, 3], [5, 1, 1]) == 8
     assert last_finish([1, 9, 10], [2, 3, 1]) == 13
 
@@ -57,11 +88,17 @@ def test_figures_of_the_plan_that_are_made_of_rows():
     assert part * CASE.backward_share == pytest.approx(0.628, rel=0.01)
     assert CASE.t_tp / 2 / CASE.microbatches == pytest.approx(0.103, rel=0.01)
     assert CASE.window - CASE.t_dp == pytest.approx(0.031, rel=0.01)
-    assert CASE.layers * CASE.hidden * CASE.sequence / CASE.parameters == pytest.approx(0.076, rel=0.01)
+    assert CASE.layers * CASE.hidden * CASE.sequence / CASE.parameters == pytest.approx(
+        0.076, rel=0.01
+    )
     assert CASE.run_hours / 24 == pytest.approx(17.8, rel=0.01)
     assert CASE.price_run / 100 == pytest.approx(6100, rel=0.01)
-    assert CASE.t_step - CASE.t_dp_exposed + CASE.t_dp_exposed_14us == pytest.approx(4.85, rel=0.002)
-    assert CASE.t_step - CASE.t_dp_exposed + CASE.t_dp_exposed_true_sizes == pytest.approx(4.61, rel=0.002)
+    assert CASE.t_step - CASE.t_dp_exposed + CASE.t_dp_exposed_14us == pytest.approx(
+        4.85, rel=0.002
+    )
+    assert CASE.t_step - CASE.t_dp_exposed + CASE.t_dp_exposed_true_sizes == pytest.approx(
+        4.61, rel=0.002
+    )
     assert CASE.t_one_root / CASE.t_dp == pytest.approx(128)
 
 
@@ -85,7 +122,10 @@ def test_figures_of_the_plan_that_are_made_of_rows():
 def test_given_rows_repeat_the_catalog(key, table, part, attribute, where):
     spec = getattr(catalog, table)[part].spec(attribute, **where)
     assert CASE[key] == pytest.approx(spec.si, rel=1e-12)
-    assert CASE.given[key].source.split("+")[0] in spec.source or key in ("price_server", "peak_bf16")
+    assert CASE.given[key].source.split("+")[0] in spec.source or key in (
+        "price_server",
+        "peak_bf16",
+    )
 
 
 def test_given_rows_that_stand_in_words():
@@ -130,7 +170,9 @@ def test_law_exposed_time_has_its_bounds(factor, buckets, latency):
     cost = c.t_dp + buckets * 254 * latency
     exposed = c.exposed(buckets=buckets, step_latency=latency)
     assert exposed >= cost / buckets * (1 - 1e-9)  # the last bucket is ready when the pass ends
-    assert exposed >= cost - c.window * (1 - 1 / buckets) - 1e-9  # the NIC starts after the first bucket
+    assert (
+        exposed >= cost - c.window * (1 - 1 / buckets) - 1e-9
+    )  # the NIC starts after the first bucket
     assert exposed <= cost + 1e-9
 
 
@@ -149,7 +191,10 @@ def test_law_a_faster_nic_is_never_slower_or_dearer(factor):
         ({"nic_rate": "200 Gbps"}, "nic_rate has the unknown unit 'Gbps'"),
         ({"nic_rate": 200}, "nic_rate must be within"),
         ({"nic_rate": "3 m"}, "nic_rate must be a rate, got the length"),
-        ({"nic_rate": "1 MB/s"}, r'nic_rate must be near the 5e\+10 \(SI\) of the case.*write it as "50 GB/s"'),
+        (
+            {"nic_rate": "1 MB/s"},
+            r'nic_rate must be near the 5e\+10 \(SI\) of the case.*write it as "50 GB/s"',
+        ),
         ({"lifetime": 5}, 'lifetime must be near .* got 5; write it as "4 years"'),
         ({"lifetime": "x years"}, "lifetime"),
         ({"lifetime": "1.2.3 years"}, "lifetime has the unknown unit"),
@@ -172,7 +217,12 @@ def clos_of_the_sheet(c):
 
 def clos_that_is_built(c):
     fabric = topologies.build(
-        "rail_optimised", servers=c.servers, gpus=c.gpus_per_server, rails=c.rails, radix=c.switch_ports, expand=False
+        "rail_optimised",
+        servers=c.servers,
+        gpus=c.gpus_per_server,
+        rails=c.rails,
+        radix=c.switch_ports,
+        expand=False,
     )
     count = fabric.summary()
     return count["leaf"], count["spine"], count.get("core", 0), count["cables"] - c.cables_host
@@ -180,7 +230,28 @@ def clos_that_is_built(c):
 
 @pytest.mark.parametrize(
     "servers",
-    [*range(1, 34), 64, 65, 96, 97, 100, 128, 129, 130, 160, 161, 200, 255, 256, 257, 300, 512, 1000, 2048, 2049],
+    [
+        *range(1, 34),
+        64,
+        65,
+        96,
+        97,
+        100,
+        128,
+        129,
+        130,
+        160,
+        161,
+        200,
+        255,
+        256,
+        257,
+        300,
+        512,
+        1000,
+        2048,
+        2049,
+    ],
 )
 def test_switches_and_cables_are_those_that_are_built(servers):
     c = catalog.case(servers=servers, dp=servers)
@@ -191,10 +262,16 @@ def test_switches_and_cables_are_those_that_are_built(servers):
 @given(st.integers(1, 40), st.sampled_from([1, 2, 4, 8]), st.integers(1, 8), st.integers(2, 70))
 @example(servers=16, per_rail=2, rails=4, ports=9)  # one port of a leaf stays free
 @example(servers=3, per_rail=8, rails=1, ports=70)
-@example(servers=32, per_rail=1, rails=5, ports=64)  # 3 spines of 11 cables would need 33 ports of a leaf
-def test_law_a_clos_of_any_size_is_the_one_that_is_built_or_refused(servers, per_rail, rails, ports):
+@example(
+    servers=32, per_rail=1, rails=5, ports=64
+)  # 3 spines of 11 cables would need 33 ports of a leaf
+def test_law_a_clos_of_any_size_is_the_one_that_is_built_or_refused(
+    servers, per_rail, rails, ports
+):
     gpus = per_rail * rails
-    c = catalog.case(servers=servers, dp=servers, tp=gpus, gpus_per_server=gpus, rails=rails, switch_ports=ports)
+    c = catalog.case(
+        servers=servers, dp=servers, tp=gpus, gpus_per_server=gpus, rails=rails, switch_ports=ports
+    )
     try:
         built = clos_that_is_built(c)
     except ValueError:
@@ -220,7 +297,9 @@ def test_the_campus():
 
 def test_three_tiers_end():
     for row in ("leaves", "spines", "cables_spine", "price_fabric", "optics_power"):
-        with pytest.raises(ValueError, match=r"servers must be within 1\.\.8192 for 3 tiers of 64-port .* got 8193"):
+        with pytest.raises(
+            ValueError, match=r"servers must be within 1\.\.8192 for 3 tiers of 64-port .* got 8193"
+        ):
             CASE.replace(servers=8193, dp=8193)[row]
     assert CASE.replace(servers=8193, dp=8193).t_step > 0
     with pytest.raises(ValueError, match=r"rails must divide gpus \(8\), got 3"):
@@ -233,7 +312,9 @@ def test_unknown_rows():
     with pytest.raises(KeyError, match="the case has no 't_ste'"):
         CASE["t_ste"]
     for key in ([], {}, None, 3):
-        with pytest.raises(KeyError, match=r"the case has no .*; it has backward_share, .*, dp, ... \d+ in all"):
+        with pytest.raises(
+            KeyError, match=r"the case has no .*; it has backward_share, .*, dp, ... \d+ in all"
+        ):
             CASE[key]
     with pytest.raises(ValueError, match="buckets must be >= 1"):
         CASE.exposed(buckets=0)
@@ -244,14 +325,22 @@ def test_display():
     assert CASE.strip(step=False, share=False) == "step - | - | 17.8 days | USD 0.61 M"
     assert CASE.strip(days=False, bill=False) == "step 4.60 s | 41% | - days | USD -"
     assert repr(CASE) == "<Case: 1024 GPUs, NIC 50.0 GB/s, nothing changed>"
-    assert repr(CASE.replace(nic_rate="25 GB/s")) == "<Case: 1024 GPUs, NIC 25.0 GB/s, nic_rate changed>"
-    assert repr(CASE.row("t_dp")) == "<Spec case.t_dp: 0.7000251 s (derived, derived: dp_bytes / nic_rate)>"
+    assert (
+        repr(CASE.replace(nic_rate="25 GB/s"))
+        == "<Case: 1024 GPUs, NIC 25.0 GB/s, nic_rate changed>"
+    )
+    assert (
+        repr(CASE.row("t_dp"))
+        == "<Spec case.t_dp: 0.7000251 s (derived, derived: dp_bytes / nic_rate)>"
+    )
     assert CASE.row("parameters").quoted == "70,553,706,496 parameters"
     assert CASE.row("optics_power").quoted == "35.328 kW"
     page = CASE._repr_html_()
     assert "nic_rate" in page
     assert page.count("not confirmed<td>memory") == 1  # the power of a server
     assert "10.2 kW (estimate, not confirmed, memory)" in repr(CASE.row("server_power"))
-    assert "4.6" not in page  # given rows only: a lesson's answers are not shown before the question
+    assert (
+        "4.6" not in page
+    )  # given rows only: a lesson's answers are not shown before the question
     assert {"t_step", "replace"} <= set(dir(CASE))
     assert copy.deepcopy(CASE).t_step == CASE.t_step

@@ -68,9 +68,21 @@ def made(name, **more):
 def test_a_replay_of_the_trace_ends_when_the_engine_ends(name, tmp_path):
     flows = made(name)
     books = read(workload.write_chakra(tmp_path / "step", flows, STAR))
-    assert replayed(books) == pytest.approx(engines.run(STAR, routing.route(STAR, flows), flows, "ideal").end, rel=1e-6)
-    sends = [(r, value(n, "comm_dst"), n) for r, b in enumerate(books) for n in b if n.type == et.COMM_SEND_NODE]
-    receives = {value(n, "comm_tag"): (r, n) for r, b in enumerate(books) for n in b if n.type == et.COMM_RECV_NODE}
+    assert replayed(books) == pytest.approx(
+        engines.run(STAR, routing.route(STAR, flows), flows, "ideal").end, rel=1e-6
+    )
+    sends = [
+        (r, value(n, "comm_dst"), n)
+        for r, b in enumerate(books)
+        for n in b
+        if n.type == et.COMM_SEND_NODE
+    ]
+    receives = {
+        value(n, "comm_tag"): (r, n)
+        for r, b in enumerate(books)
+        for n in b
+        if n.type == et.COMM_RECV_NODE
+    }
     moves = flows.source != flows.target
     assert len(sends) == len(receives) == moves.sum()
     assert sum(value(n, "comm_size") for _, _, n in sends) == flows.size.sum()
@@ -86,7 +98,10 @@ def test_what_a_trace_cannot_say_is_refused(tmp_path):
         (lower(collectives.build("all_reduce", "ring", 4), STAR, "4 MB"), "expand=True"),
         (Flows.make([host], [switch], 1.0), "flow 0 begins or ends at a switch"),
         (Flows.make([host], [other], 1.0, start=1.0), "has a start"),
-        (Flows.make([host, STAR.endpoint[2]], [other, STAR.endpoint[3]], 1.0, after=[[], [0]]), "waits for flow 0"),
+        (
+            Flows.make([host, STAR.endpoint[2]], [other, STAR.endpoint[3]], 1.0, after=[[], [0]]),
+            "waits for flow 0",
+        ),
     ]
     for flows, said in wrong:
         with pytest.raises(ValueError, match=said):

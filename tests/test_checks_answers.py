@@ -16,16 +16,35 @@ from fabriclab.checks.shown import digits, is_rounded, named_factor, quantity, s
 @pytest.mark.parametrize(
     ("answer", "unit", "value"),
     [
-        ("0.7 s", "s", 0.7), ("700 ms", "s", 0.7), ("0.7s", "s", 0.7), (" 7e-1 s ", "s", 0.7),
+        ("0.7 s", "s", 0.7),
+        ("700 ms", "s", 0.7),
+        ("0.7s", "s", 0.7),
+        (" 7e-1 s ", "s", 0.7),
         ("50 GB/s", "GB/s", 5e10),
-        ("400 Gb/s", "GB/s", 5e10), ("64 MiB", "MB", 67108864.0), (1.6, "times", 1.6), ("1.6", "times", 1.6),
-        ("160 %", "times", 1.6), ("13%", "1", 0.13), ("16 times", "1", 16.0), ("16x", "times", 16.0),
-        (np.float32(0.5), "1", 0.5), (np.int64(7), "1", 7.0), (np.array([3.0]), "1", 3.0), ([4], "1", 4.0),
-        ((2.5,), "times", 2.5), (np.array("0.7 s"), "s", 0.7), (["0.7 s"], "s", 0.7), ("-3 s", "s", -3.0),
-        ("1/7", "1", 1 / 7), ("-3 / 4 s", "s", -0.75), ("100/3 GB/s", "GB/s", 1e11 / 3), ("22/1e3", "1", 0.022),
-        ("88 dB", "dB", 88.0), (88, "dB", 88.0),
+        ("400 Gb/s", "GB/s", 5e10),
+        ("64 MiB", "MB", 67108864.0),
+        (1.6, "times", 1.6),
+        ("1.6", "times", 1.6),
+        ("160 %", "times", 1.6),
+        ("13%", "1", 0.13),
+        ("16 times", "1", 16.0),
+        ("16x", "times", 16.0),
+        (np.float32(0.5), "1", 0.5),
+        (np.int64(7), "1", 7.0),
+        (np.array([3.0]), "1", 3.0),
+        ([4], "1", 4.0),
+        ((2.5,), "times", 2.5),
+        (np.array("0.7 s"), "s", 0.7),
+        (["0.7 s"], "s", 0.7),
+        ("-3 s", "s", -3.0),
+        ("1/7", "1", 1 / 7),
+        ("-3 / 4 s", "s", -0.75),
+        ("100/3 GB/s", "GB/s", 1e11 / 3),
+        ("22/1e3", "1", 0.022),
+        ("88 dB", "dB", 88.0),
+        (88, "dB", 88.0),
     ],
-)  # fmt: skip
+)
 def test_what_is_understood(answer, unit, value):
     read = parse_answer(answer, unit)
     assert (read.problem, read.note) == ("", "")
@@ -35,12 +54,16 @@ def test_what_is_understood(answer, unit, value):
 @pytest.mark.parametrize(
     ("answer", "value", "word"),
     [
-        ("0,7 s", 0.7, "decimal"), ("0,700 s", 0.7, "decimal"), ("1,5 s", 1.5, "decimal"),
+        ("0,7 s", 0.7, "decimal"),
+        ("0,700 s", 0.7, "decimal"),
+        ("1,5 s", 1.5, "decimal"),
         ("12,34 s", 12.34, "decimal"),
         ("7,5/1 s", 7.5, "decimal"),
-        ("1,024 s", 1024.0, "thousands"), ("1,024,000 s", 1024000.0, "thousands"), ("1,024.5 s", 1024.5, "thousands"),
+        ("1,024 s", 1024.0, "thousands"),
+        ("1,024,000 s", 1024000.0, "thousands"),
+        ("1,024.5 s", 1024.5, "thousands"),
     ],
-)  # fmt: skip
+)
 def test_a_comma_is_read_with_a_note(answer, value, word):
     read = parse_answer(answer, "s")
     assert read.value == value and word in read.note and f"{value:g}" in read.note
@@ -49,7 +72,11 @@ def test_a_comma_is_read_with_a_note(answer, value, word):
 def test_a_missing_unit_is_asked_for():
     for answer in (0.7, "0.7", np.float64(0.7), [0.7]):
         read = parse_answer(answer, "s")
-        assert math.isnan(read.value) and read.problem.startswith("Which unit?") and '"0.7 s"' in read.problem
+        assert (
+            math.isnan(read.value)
+            and read.problem.startswith("Which unit?")
+            and '"0.7 s"' in read.problem
+        )
 
 
 def test_factors_that_people_are_off_by():
@@ -64,7 +91,11 @@ def test_factors_that_people_are_off_by():
         1e9: "prefix",
     }
     for factor, name in known.items():
-        assert named_factor(truth * factor, truth, "size") == named_factor(truth / factor, truth, "rate") == name
+        assert (
+            named_factor(truth * factor, truth, "size")
+            == named_factor(truth / factor, truth, "rate")
+            == name
+        )
         for kind, of in {"": [], "time": ["prefix"]}.items():
             assert named_factor(truth * factor, truth, kind) == (name if name in of else None)
     for value in (truth * 1.5, -truth * 2, 0.0, truth * 2 * 1.0051):
@@ -73,12 +104,25 @@ def test_factors_that_people_are_off_by():
 
 
 def test_a_number_with_two_digits_is_a_rounded_one():
-    seventh = ((0.14, True), (14, False), (0.15, False), (0.16, False), (0.138, False), (0.1, False), (-0.14, False))
+    seventh = (
+        (0.14, True),
+        (14, False),
+        (0.15, False),
+        (0.16, False),
+        (0.138, False),
+        (0.1, False),
+        (-0.14, False),
+    )
     for value, rounded in seventh:
         assert is_rounded(value, 1 / 7) is rounded
     for value, truth, rounded in (
-        (7, 7.1, True), (6.8, 7.1, False), (7.2, 7.15, True), (10, 9.96, True), (-20, -20.9, True), (0.28, 0.29, False)
-    ):  # fmt: skip
+        (7, 7.1, True),
+        (6.8, 7.1, False),
+        (7.2, 7.15, True),
+        (10, 9.96, True),
+        (-20, -20.9, True),
+        (0.28, 0.29, False),
+    ):
         assert is_rounded(value, truth) is rounded
 
 
@@ -98,7 +142,13 @@ def test_three_digits_are_within_half_a_percent(value):
     assert float(digits(value).replace(",", "")) == pytest.approx(value, rel=5.01e-3)
 
 
-@given(st.text(max_size=12) | st.none() | st.booleans() | st.lists(st.integers(), max_size=3) | st.complex_numbers())
+@given(
+    st.text(max_size=12)
+    | st.none()
+    | st.booleans()
+    | st.lists(st.integers(), max_size=3)
+    | st.complex_numbers()
+)
 def test_nothing_a_learner_types_raises(answer):
     read = parse_answer(answer, "GB/s")
     assert math.isnan(read.value) == bool(read.problem)
@@ -110,17 +160,29 @@ def test_nothing_a_learner_types_raises(answer):
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        ("fast", ["one number", "'fast'"]), ("", ["one number"]), (True, ["one number"]), (None, ["one number"]),
-        ([1, 2], ["one number"]), (1j, ["one number"]), ("50 Gbps", ["Gb/s", "GB/s"]),
+        ("fast", ["one number", "'fast'"]),
+        ("", ["one number"]),
+        (True, ["one number"]),
+        (None, ["one number"]),
+        ([1, 2], ["one number"]),
+        (1j, ["one number"]),
+        ("50 Gbps", ["Gb/s", "GB/s"]),
         ("50 lumps", ["not known", "write"]),
-        ("50 GB", ["something else", "GB/s"]), ("5.5.5 GB/s", ["finite"]), ("1/0 GB/s", ["finite"]),
-        ("1/7/2 GB/s", ["got '1/7/2 GB/s'"]), ("12/7/2", ["one number"]), ("1/0 lumps", ["finite"]),
-        ("1/8 GBs", ["unknown unit 'GBs' in '0.125 GBs'"]), ("1/8 gb/s", ["0.125 Gb/s"]),
+        ("50 GB", ["something else", "GB/s"]),
+        ("5.5.5 GB/s", ["finite"]),
+        ("1/0 GB/s", ["finite"]),
+        ("1/7/2 GB/s", ["got '1/7/2 GB/s'"]),
+        ("12/7/2", ["one number"]),
+        ("1/0 lumps", ["finite"]),
+        ("1/8 GBs", ["unknown unit 'GBs' in '0.125 GBs'"]),
+        ("1/8 gb/s", ["0.125 Gb/s"]),
         ("nan GB/s", ["one number"]),
         ("1e305 GB/s", ["finite"]),
-        ("1e999 GB/s", ["finite"]), (float("nan"), ["one number"]), ("50 gb/s", ["did you mean"]),
+        ("1e999 GB/s", ["finite"]),
+        (float("nan"), ["one number"]),
+        ("50 gb/s", ["did you mean"]),
     ],
-)  # fmt: skip
+)
 def test_what_is_missing_is_said(answer, words):
     problem = parse_answer(answer, "GB/s").problem
     assert problem and any(word in problem for word in words), problem
@@ -143,11 +205,19 @@ def test_an_unknown_unit_is_refused():
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        (0.69986, "0.700"), (128, "128"), (12345, "12,345"), (0, "0"), (999.4, "999"), (999.6, "1,000"),
+        (0.69986, "0.700"),
+        (128, "128"),
+        (12345, "12,345"),
+        (0, "0"),
+        (999.4, "999"),
+        (999.6, "1,000"),
         (9.996, "10.0"),
-        (45.26, "45.3"), (0.0004, "0.0004"), (2e12, "2e+12"), (-0.5, "-0.500"),
+        (45.26, "45.3"),
+        (0.0004, "0.0004"),
+        (2e12, "2e+12"),
+        (-0.5, "-0.500"),
     ],
-)  # fmt: skip
+)
 def test_digits(value, text):
     assert digits(value) == text
 

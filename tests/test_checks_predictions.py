@@ -22,7 +22,9 @@ def own_file(tmp_path, monkeypatch):
 
 
 def copied(rate=9.8e9, obtained="measured", size=2**26):
-    return Result("copy", obtained, [size / 4, size], [size / 4 / rate, size / rate], source="a test")
+    return Result(
+        "copy", obtained, [size / 4, size], [size / 4 / rate, size / rate], source="a test"
+    )
 
 
 # By hand
@@ -34,21 +36,34 @@ def test_a_prediction_is_stored_and_compared():
         == "Stored: 10 GB/s, between 3 and 30. The next cell is open."
     )
     said = str(reveal("00-copy", copied()))
-    assert said == "You said 10 GB/s, measured 9.80 GB/s: spot on.\nIt lies in your range 3 to 30 GB/s."
+    assert (
+        said
+        == "You said 10 GB/s, measured 9.80 GB/s: spot on.\nIt lies in your range 3 to 30 GB/s."
+    )
     entry = held()["predictions"]["00-copy"]
     assert entry["factor"] == pytest.approx(10 / 9.8) and entry["truth"] == pytest.approx(9.8)
-    assert (entry["unit"], entry["how"], entry["low"], entry["high"]) == ("GB/s", "measured", 3.0, 30.0)
+    assert (entry["unit"], entry["how"], entry["low"], entry["high"]) == (
+        "GB/s",
+        "measured",
+        3.0,
+        30.0,
+    )
     assert held()["measurements"]["copy"]["busbw"] == pytest.approx(9.8e9)
 
 
 @pytest.mark.parametrize(
     ("value", "verdict"),
     [
-        (0.8, "spot on"), (0.7 * 1.149, "spot on"), (0.7 * 1.16, "1.2 times too high"),
-        (0.7 / 1.16, "1.2 times too low"), (5.6, "8.0 times too high"), (0.7 / 8, "8.0 times too low"),
-        (89.6, "128 times too high"), (0.7 * 9.96, "10 times too high"),
+        (0.8, "spot on"),
+        (0.7 * 1.149, "spot on"),
+        (0.7 * 1.16, "1.2 times too high"),
+        (0.7 / 1.16, "1.2 times too low"),
+        (5.6, "8.0 times too high"),
+        (0.7 / 8, "8.0 times too low"),
+        (89.6, "128 times too high"),
+        (0.7 * 9.96, "10 times too high"),
     ],
-)  # fmt: skip
+)
 def test_verdicts(value, verdict):
     predict("31-hall", value, "s")
     assert str(reveal("31-hall", 0.7, "s")).endswith(f"computed 0.700 s: {verdict}.")
@@ -63,8 +78,13 @@ def test_the_range_may_miss():
 
 def test_the_range_comes_in_any_unit():
     predict("31-hall", 0.7, "s", low="500 ms", high="0,9")
-    assert (held()["predictions"]["31-hall"]["low"], held()["predictions"]["31-hall"]["high"]) == (0.5, 0.9)
-    assert str(predict("31-hall", 0.5, "s", low=0.5, high=0.5)).startswith("Stored: 0.5 s, between 0.5 and 0.5.")
+    assert (held()["predictions"]["31-hall"]["low"], held()["predictions"]["31-hall"]["high"]) == (
+        0.5,
+        0.9,
+    )
+    assert str(predict("31-hall", 0.5, "s", low=0.5, high=0.5)).startswith(
+        "Stored: 0.5 s, between 0.5 and 0.5."
+    )
 
 
 @pytest.mark.parametrize("row", predictions().values(), ids=lambda row: row["id"])
@@ -72,11 +92,15 @@ def test_a_form_begins_with_a_bet_inside_its_ruler(row):
     ends = float(row["from"]), float(row["to"])
     values = _asking(row["id"], row["unit"], ends, None, None).values
     assert ends[0] < values["low"] < values["value"] < values["high"] < ends[1]
-    assert values["high"] / values["low"] < (ends[1] / ends[0]) ** 0.5  # less than half of the ruler
+    assert (
+        values["high"] / values["low"] < (ends[1] / ends[0]) ** 0.5
+    )  # less than half of the ruler
 
 
 def test_a_truth_comes_in_any_form():
-    for number, truth in enumerate([(0.7,), (700, "ms"), ("700 ms",), ("700", "ms"), ("0,7 s",), (np.float64(0.7),)]):
+    for number, truth in enumerate(
+        [(0.7,), (700, "ms"), ("700 ms",), ("700", "ms"), ("0,7 s",), (np.float64(0.7),)]
+    ):
         predict(f"a{number}", 0.7, "s")
         assert reveal(f"a{number}", *truth).data["truth"] == pytest.approx(0.7)
     predict("bits", 400, "Gb/s")
@@ -90,7 +114,9 @@ def test_a_truth_comes_in_any_form():
 def test_a_model_is_compared_too():
     predict("31-hall", 0.7, "s")
     shown = reveal("31-hall", 0.7, "s", model=1.4)
-    assert "The formula gives 1.40 s: 2.0 times too high." in str(shown) and shown.data["model"] == pytest.approx(1.4)
+    assert "The formula gives 1.40 s: 2.0 times too high." in str(shown) and shown.data[
+        "model"
+    ] == pytest.approx(1.4)
 
 
 @pytest.mark.parametrize("arguments", [(None,), (None, "GB/s")])
@@ -113,18 +139,27 @@ def test_it_may_change_until_the_reveal_and_not_after():
 def test_the_reveal_waits():
     waiting = reveal("00-copy", copied())
     said = str(waiting)
-    assert 'You have not predicted yet. Store your guess in the form above, or run fl.predict("00-copy"' in said
+    assert (
+        'You have not predicted yet. Store your guess in the form above, or run fl.predict("00-copy"'
+        in said
+    )
     assert "\n" not in said
     assert "9.8" not in str(waiting) and waiting.state == "wait"
     assert held()["predictions"] == held()["measurements"] == {}
-    assert "Without a prediction, measured 9.80 GB/s" in str(reveal("00-copy", copied(), anyway=True))
+    assert "Without a prediction, measured 9.80 GB/s" in str(
+        reveal("00-copy", copied(), anyway=True)
+    )
     assert held()["predictions"]["00-copy"]["skipped"] is True
     assert "it was shown without one" in str(predict("00-copy", 10, "GB/s"))
 
 
 def test_a_number_says_how_it_came_about():
-    assert "published 9.80 GB/s" in str(reveal("00-copy", "9.8 GB/s", anyway=True, obtained="published"))
-    with pytest.raises(ValueError, match="obtained must be one of computed, measured, published, stored"):
+    assert "published 9.80 GB/s" in str(
+        reveal("00-copy", "9.8 GB/s", anyway=True, obtained="published")
+    )
+    with pytest.raises(
+        ValueError, match="obtained must be one of computed, measured, published, stored"
+    ):
         reveal("00-copy", "9.8 GB/s", anyway=True, obtained="guessed")
 
 
@@ -137,8 +172,13 @@ def test_teachers_and_servers_skip_it(monkeypatch):
 
 
 def test_a_prediction_for_a_later_lesson_says_which():
-    assert str(predict("31-hall", 0.5, "s", opens="31")) == "Stored: 0.5 s. Lesson 31 opens this envelope."
-    assert str(reveal("31-hall", 0.7, "s")) == "You said 0.5 s, computed 0.700 s: 1.4 times too low."
+    assert (
+        str(predict("31-hall", 0.5, "s", opens="31"))
+        == "Stored: 0.5 s. Lesson 31 opens this envelope."
+    )
+    assert (
+        str(reveal("31-hall", 0.7, "s")) == "You said 0.5 s, computed 0.700 s: 1.4 times too low."
+    )
 
 
 def test_only_own_measurements_are_kept():
@@ -150,7 +190,9 @@ def test_only_own_measurements_are_kept():
     assert (kept["my copy"]["size"], kept["my copy"]["n_ranks"]) == (2**26, 1)
     remember(Result("copy", "measured", [8], [1e-6], notes=("the machine was shared",)))
     assert held()["measurements"]["copy"]["notes"] == ["the machine was shared"]
-    remember(Result("all_reduce", "measured", [8], [1e-6], n_ranks=1))  # nothing moves, so there is no rate
+    remember(
+        Result("all_reduce", "measured", [8], [1e-6], n_ranks=1)
+    )  # nothing moves, so there is no rate
     assert list(held()["measurements"]) == ["my copy", "theirs", "copy"]
 
 
@@ -184,14 +226,26 @@ def test_the_factor_does_not_depend_on_units(said, truth, unit):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ((3,), "Which unit"), (("3",), "Which unit"), ((3, "Gbps"), "Gb/s.*GB/s"), ((3, "lumps"), "lumps"),
-        ((-3, "s"), "above 0"), ((0, "s"), "above 0"), ((float("nan"), "s"), "finite"), ((True, "s"), "finite"),
-        (("fast", "s"), "one number"), ((3, "s", 4, 5), "must rise"), ((3, "s", 1, 2), "must rise"),
-        ((3, "s", 0, 5), "must rise"), ((3, "s", 1), "two ends"), ((3, "s", None, 5), "two ends"),
-        ((3, "s", "one", 5), "finite"), 
-        ((3, "s", "1 GB", 5), "something else"), (("3 GB", "s"), "something else"), ((None, "lumps"), "lumps"),
+        ((3,), "Which unit"),
+        (("3",), "Which unit"),
+        ((3, "Gbps"), "Gb/s.*GB/s"),
+        ((3, "lumps"), "lumps"),
+        ((-3, "s"), "above 0"),
+        ((0, "s"), "above 0"),
+        ((float("nan"), "s"), "finite"),
+        ((True, "s"), "finite"),
+        (("fast", "s"), "one number"),
+        ((3, "s", 4, 5), "must rise"),
+        ((3, "s", 1, 2), "must rise"),
+        ((3, "s", 0, 5), "must rise"),
+        ((3, "s", 1), "two ends"),
+        ((3, "s", None, 5), "two ends"),
+        ((3, "s", "one", 5), "finite"),
+        ((3, "s", "1 GB", 5), "something else"),
+        (("3 GB", "s"), "something else"),
+        ((None, "lumps"), "lumps"),
     ],
-)  # fmt: skip
+)
 def test_what_is_wrong_is_named(arguments, words):
     with pytest.raises(Refused, match=words):
         predict("98-any", *arguments)
@@ -201,12 +255,18 @@ def test_what_is_wrong_is_named(arguments, words):
 @pytest.mark.parametrize(
     ("id", "arguments", "words"),
     [
-        ("00-gradients", (1, "GB"), r'asks for s, and GB .*fl\.predict\("00-gradients", \.\.\., "s"\)'),
-        ("00-gradients", ("1 GB",), "asks for s, and 1 GB"), ("00-copy", (3, "s"), "asks for GB/s, and s"),
-        ("00-copy", (None, "s"), "asks for GB/s"), ("00-copy", (None, "lumps"), "lumps"),
+        (
+            "00-gradients",
+            (1, "GB"),
+            r'asks for s, and GB .*fl\.predict\("00-gradients", \.\.\., "s"\)',
+        ),
+        ("00-gradients", ("1 GB",), "asks for s, and 1 GB"),
+        ("00-copy", (3, "s"), "asks for GB/s, and s"),
+        ("00-copy", (None, "s"), "asks for GB/s"),
+        ("00-copy", (None, "lumps"), "lumps"),
         ("00-gradients", (3,), r'fl\.predict\("00-gradients", \.\.\., "s"\)'),
     ],
-)  # fmt: skip
+)
 def test_a_unit_of_another_kind_is_refused_at_once(id, arguments, words):
     with pytest.raises(Refused, match=words):
         predict(id, *arguments)
@@ -233,7 +293,9 @@ def test_a_prediction_has_a_name(id):
         predict(id, 3, "s")
 
 
-@pytest.mark.parametrize("truth", [(0.0,), (-1.0,), (float("inf"),), (1, "GB"), ("1 GB",), (float("nan"),), ("what",)])
+@pytest.mark.parametrize(
+    "truth", [(0.0,), (-1.0,), (float("inf"),), (1, "GB"), ("1 GB",), (float("nan"),), ("what",)]
+)
 def test_an_impossible_truth_is_refused(truth):
     predict("31-hall", 3, "s")
     with pytest.raises(Refused, match="finite"):

@@ -42,7 +42,7 @@ from fabriclab.checks import (
     reveal,
     ruler,
     store,
-)  # fmt: skip
+)
 from fabriclab.checks.predictions import predictions
 from fabriclab.checks.questions import questions
 from fabriclab.checks.store import held
@@ -89,9 +89,17 @@ def test_entries_of_another_notebook_stay(own_file):
 
 
 HERE = len(lesson_index.FILES)
-BROKEN = ["", "{", "[]", "3", '{"format": "other", "version": 1}', '{"format": "fabriclab-progress"}',
-          '{"format": "fabriclab-progress", "version": 1, "checks": []}',
-          '{"format": "fabriclab-progress", "version": 1, "checks": {"a": 3}}', b"\xff\xfe\x00"]  # fmt: skip
+BROKEN = [
+    "",
+    "{",
+    "[]",
+    "3",
+    '{"format": "other", "version": 1}',
+    '{"format": "fabriclab-progress"}',
+    '{"format": "fabriclab-progress", "version": 1, "checks": []}',
+    '{"format": "fabriclab-progress", "version": 1, "checks": {"a": 3}}',
+    b"\xff\xfe\x00",
+]
 
 
 @pytest.mark.parametrize("broken", BROKEN)
@@ -100,31 +108,56 @@ def test_a_broken_file_is_moved_aside_and_kept(broken, own_file, caplog):
     own_file.write_bytes(data)
     predict("a", 3, "s")
     aside = own_file.with_name("mine.broken-1.json")
-    assert aside.read_bytes() == data and "moved" in caplog.text and list(held()["predictions"]) == ["a"]
+    assert (
+        aside.read_bytes() == data
+        and "moved" in caplog.text
+        and list(held()["predictions"]) == ["a"]
+    )
     own_file.write_bytes(data)
     predict("b", 3, "s")
     assert aside.read_bytes() == data == own_file.with_name("mine.broken-2.json").read_bytes()
 
 
 ENTRY = {
-    "predictions": {"value": 3.0, "unit": "s", "low": None, "high": None, "truth": 4.0, "model": None,
-                    "how": "computed"},
+    "predictions": {
+        "value": 3.0,
+        "unit": "s",
+        "low": None,
+        "high": None,
+        "truth": 4.0,
+        "model": None,
+        "how": "computed",
+    },
     "measurements": {"time": 1.0, "busbw": 1e9},
     "checks": {"tries": 1, "right": False, "named": []},
     "drills": {"tries": 2, "right": True, "named": []},
     "ledger": {"step": 4.6, "lesson": "31"},
-}  # fmt: skip
-LACKS = [(section, {k: v for k, v in entry.items() if k != name}) for section, entry in ENTRY.items() for name in entry
-         if name != "truth"]  # fmt: skip
-ODD = [("predictions", {"value": "3"}), ("predictions", {"value": 0}), ("predictions", {"truth": -4.0}),
-       ("predictions", {"truth": float("nan")}), ("predictions", {"how": 3}), ("measurements", {"busbw": float("inf")}),
-       ("measurements", {"time": None}), ("checks", {"named": "one"}), ("drills", {"right": "yes"}),
-       ("ledger", {"step": -1})]  # fmt: skip
+}
+LACKS = [
+    (section, {k: v for k, v in entry.items() if k != name})
+    for section, entry in ENTRY.items()
+    for name in entry
+    if name != "truth"
+]
+ODD = [
+    ("predictions", {"value": "3"}),
+    ("predictions", {"value": 0}),
+    ("predictions", {"truth": -4.0}),
+    ("predictions", {"truth": float("nan")}),
+    ("predictions", {"how": 3}),
+    ("measurements", {"busbw": float("inf")}),
+    ("measurements", {"time": None}),
+    ("checks", {"named": "one"}),
+    ("drills", {"right": "yes"}),
+    ("ledger", {"step": -1}),
+]
 
 
 @pytest.mark.parametrize(("section", "entry"), [*LACKS, *((s, ENTRY[s] | odd) for s, odd in ODD)])
 def test_a_file_that_a_hand_has_damaged_is_moved_aside(section, entry, own_file, caplog):
-    own_file.write_text(json.dumps({"format": "fabriclab-progress", "version": 1, section: {"a": entry}}))
+    own_file.write_text(
+        json.dumps({"format": "fabriclab-progress", "version": 1, section: {"a": entry}})
+    )
     for call in (held, report, ruler, ledger, lambda: reveal("a", "1 s")):
         assert call() is not None
     assert caplog.text.count("moved") == 1 and own_file.with_name("mine.broken-1.json").exists()
@@ -136,7 +169,11 @@ def test_a_file_that_is_whole_stays(own_file, caplog):
     whole["drills"]["a"] = whole["drills"]["a"] | {"days": ["2026-11-21"]}
     own_file.write_text(json.dumps({"format": "fabriclab-progress", "version": 2, **whole}))
     assert {section: held()[section] for section in whole} == whole and caplog.text == ""
-    assert "4.00 s" in str(report()) and "my a" in str(ruler()) and "1.3 times too low" in str(reveal("a", "4 s"))
+    assert (
+        "4.00 s" in str(report())
+        and "my a" in str(ruler())
+        and "1.3 times too low" in str(reveal("a", "4 s"))
+    )
 
 
 WRITER = """
@@ -151,7 +188,9 @@ for n in range(200):
 
 def test_two_kernels_that_write_at_once_lose_nothing(own_file, root):
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "cwd": root}
-    kernels = [subprocess.Popen([sys.executable, "-c", WRITER, name], **pipes) for name in ("one", "two")]
+    kernels = [
+        subprocess.Popen([sys.executable, "-c", WRITER, name], **pipes) for name in ("one", "two")
+    ]
     assert [kernel.stdout.readline() for kernel in kernels] == ["ready\n"] * 2
     for kernel in kernels:
         kernel.stdin.write("go\n")
@@ -166,10 +205,10 @@ def test_a_lock_that_a_dead_kernel_left_is_free(death, own_file, root):
     lock = own_file.with_name("mine.lock.json")
     lock.touch()
     if death == "kill":
-        code = (
-            "from fabriclab.checks import store\nwith store._locked(store.path()): print('has it', flush=True); input()"
+        code = "from fabriclab.checks import store\nwith store._locked(store.path()): print('has it', flush=True); input()"  # noqa: E501
+        kernel = subprocess.Popen(
+            [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=root
         )
-        kernel = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=root)
         assert kernel.stdout.readline() == b"has it\n"
         kernel.kill()
         kernel.wait(60)
@@ -210,13 +249,24 @@ def test_two_kernels_that_find_a_broken_file_move_it_once(own_file, root):
     code += "store.put('ledger', sys.argv[1], {'step': 1, 'lesson': ''})"
     for _ in range(5):
         own_file.write_text("{")
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
-        kernels = [subprocess.Popen([sys.executable, "-c", code, n], **pipes, cwd=root) for n in ("one", "two")]
+        pipes = {
+            "stdin": subprocess.PIPE,
+            "stdout": subprocess.PIPE,
+            "stderr": subprocess.DEVNULL,
+            "text": True,
+        }
+        kernels = [
+            subprocess.Popen([sys.executable, "-c", code, n], **pipes, cwd=root)
+            for n in ("one", "two")
+        ]
         assert [kernel.stdout.readline() for kernel in kernels] == ["ready\n"] * 2
         for kernel in kernels:
             kernel.stdin.write("go\n")
             kernel.stdin.flush()
-        assert [kernel.wait(60) for kernel in kernels] == [0, 0] and held()["ledger"].keys() == {"one", "two"}
+        assert [kernel.wait(60) for kernel in kernels] == [0, 0] and held()["ledger"].keys() == {
+            "one",
+            "two",
+        }
     assert len([*own_file.parent.glob("mine.broken-*.json")]) == 5
 
 
@@ -281,16 +331,25 @@ def test_a_file_of_version_1_is_migrated(own_file, root, auckland, clock):
     clock("2026-08-16")
     old, now = json.loads(own_file.read_text()), held()
     same = old.keys() - {"version", "checks", "drills"}
-    assert (old["version"], now["version"]) == (1, 2) and all(now[name] == old[name] for name in same)
+    assert (old["version"], now["version"]) == (1, 2) and all(
+        now[name] == old[name] for name in same
+    )
     days = {id: entry["days"] for id, entry in (now["checks"] | now["drills"]).items()}
     assert days == {"00-fabric": [], "00-typical": ["2026-08-15"], "00-nic-rate": ["2026-08-16"]}
     said = str(fabriclab.progress())
-    assert "what a fabric is" not in said and re.search(r'the typical rate +fl.check\("00-typical"\)', said)
+    assert "what a fabric is" not in said and re.search(
+        r'the typical rate +fl.check\("00-typical"\)', said
+    )
     predict("a", 3, "s")
-    assert json.loads(own_file.read_text())["version"] == 2 and held()["predictions"]["00-copy"]["factor"] == 2.0
+    assert (
+        json.loads(own_file.read_text())["version"] == 2
+        and held()["predictions"]["00-copy"]["factor"] == 2.0
+    )
 
 
-@pytest.mark.parametrize("entry", [{"days": []}, {"days": ["soon"]}, {"days": [3]}, {"days": "2026"}])
+@pytest.mark.parametrize(
+    "entry", [{"days": []}, {"days": ["soon"]}, {"days": [3]}, {"days": "2026"}]
+)
 def test_days_that_are_none_are_broken(entry, own_file, caplog):
     whole = {"format": "fabriclab-progress", "version": 2, "checks": {"a": ENTRY["drills"] | entry}}
     own_file.write_text(json.dumps(whole))
@@ -312,8 +371,11 @@ def test_a_file_travels_and_the_newer_entry_stays(own_file, tmp_path, monkeypatc
         import_progress(str(tmp_path / "x.json"))
     ).count(": 0.")
     assert {name: e["step"] for name, e in held()["ledger"].items()} == {
-        "both": 2.0, "here last": 1.0, "there": 2.0, "here first": 1.0
-    }  # fmt: skip
+        "both": 2.0,
+        "here last": 1.0,
+        "there": 2.0,
+        "here first": 1.0,
+    }
 
 
 def test_what_is_no_progress_file_is_left_where_it_is(own_file, tmp_path, monkeypatch):
@@ -334,21 +396,30 @@ def test_what_is_no_progress_file_is_left_where_it_is(own_file, tmp_path, monkey
     monkeypatch.setenv("FABRICLAB_PROGRESS", str(own_file))
     with pytest.raises(FileNotFoundError, match=r"nowhere\.json"):
         import_progress(tmp_path / "nowhere.json")
-    assert own_file.read_text() == kept and {path.name for path in tmp_path.iterdir()} == {"mine.json", "other.json"}
+    assert own_file.read_text() == kept and {path.name for path in tmp_path.iterdir()} == {
+        "mine.json",
+        "other.json",
+    }
 
 
 def test_nothing_is_forgotten_by_accident(own_file):
     filled()
     before = own_file.read_text()
     for what in (None, "", "all", "0"):
-        with pytest.raises(Refused, match=r"Name what to forget.* predictions: 00-copy, 31-hall, 00-other; meas"):
+        with pytest.raises(
+            Refused, match=r"Name what to forget.* predictions: 00-copy, 31-hall, 00-other; meas"
+        ):
             forget(what)
     assert own_file.read_text() == before
     forget("00-copy")
     assert list(held()["predictions"]) == ["31-hall", "00-other"] and held()["measurements"]
     forget("predictions")
-    assert held()["predictions"] == {} and list(held()["checks"]) == ["00-fabric"] and held()["drills"]
-    assert "everything" in str(forget("everything")) and not any(held()[name] for name in store.SECTIONS)
+    assert (
+        held()["predictions"] == {} and list(held()["checks"]) == ["00-fabric"] and held()["drills"]
+    )
+    assert "everything" in str(forget("everything")) and not any(
+        held()[name] for name in store.SECTIONS
+    )
     with pytest.raises(Refused, match=r"There are -\."):
         forget()
 
@@ -357,7 +428,12 @@ def test_the_command_line_does_the_same(own_file, tmp_path, capsys):
     ledger("a", 1.0)
     file = str(tmp_path / "x.json")
     assert main(["progress"]) == main(["progress", "export", file]) == 0
-    assert main(["progress", "export", file]) == main(["progress", "forget"]) == main(["progress", "forget", "b"]) == 1
+    assert (
+        main(["progress", "export", file])
+        == main(["progress", "forget"])
+        == main(["progress", "forget", "b"])
+        == 1
+    )
     assert capsys.readouterr().err.count("Name what to forget") == 2 and held()["ledger"]
     assert main(["progress", "forget", "everything"]) == 0 and held()["ledger"] == {}
     assert main(["progress", "import", file]) == 0 and list(held()["ledger"]) == ["a"]
@@ -368,12 +444,16 @@ def test_the_command_line_does_the_same(own_file, tmp_path, capsys):
 
 
 def test_a_newer_file_is_refused_and_left(own_file):
-    newer = json.dumps({"format": "fabriclab-progress", "version": 3, "predictions": "in another form"})
+    newer = json.dumps(
+        {"format": "fabriclab-progress", "version": 3, "predictions": "in another form"}
+    )
     own_file.write_text(newer)
     for call in (lambda: predict("a", 3, "s"), report, lambda: check("00-fabric", "a")):
         with pytest.raises(NewerFile, match=r"newer fabriclab \(version 3, .* up to 2\)") as caught:
             call()
-    assert own_file.read_text() == newer and caught.value._render_traceback_() == [str(caught.value)]
+    assert own_file.read_text() == newer and caught.value._render_traceback_() == [
+        str(caught.value)
+    ]
 
 
 def test_a_file_that_cannot_be_written_lives_in_memory(tmp_path, monkeypatch, caplog):
@@ -388,14 +468,22 @@ def test_a_file_below_a_file_lives_in_memory(own_file, monkeypatch, caplog):
     own_file.write_text("mine")
     monkeypatch.setenv("FABRICLAB_PROGRESS", str(own_file / "mine.json"))
     predict("a", 3, "s")
-    assert "a" in held()["predictions"] and own_file.read_text() == "mine" and "cannot be kept" in caplog.text
+    assert (
+        "a" in held()["predictions"]
+        and own_file.read_text() == "mine"
+        and "cannot be kept" in caplog.text
+    )
 
 
 def test_a_file_that_cannot_be_read_is_left(tmp_path, monkeypatch, caplog):
     (tmp_path / "folder").mkdir()
     monkeypatch.setenv("FABRICLAB_PROGRESS", str(tmp_path / "folder"))
     predict("a", 3, "s")
-    assert "a" in held()["predictions"] and (tmp_path / "folder").is_dir() and "cannot be kept" in caplog.text
+    assert (
+        "a" in held()["predictions"]
+        and (tmp_path / "folder").is_dir()
+        and "cannot be kept" in caplog.text
+    )
 
 
 def test_a_broken_file_that_cannot_be_moved_is_left(own_file, monkeypatch, caplog):
@@ -423,7 +511,13 @@ def test_the_ruler_places_own_rates_beside_links():
     assert "60 GHz is 12 times slower than my memory copy." in shown.after
     assert list(held()["measurements"]) == ["copy", "sockets", "all_reduce"]
     rows = [row for row in shown.rows if row[0] in mine]
-    assert [row[1] for row in rows] == ["50.0 GB/s", "10.0 GB/s", "2.50 GB/s", "1.00 GB/s", "845 MB/s"]
+    assert [row[1] for row in rows] == [
+        "50.0 GB/s",
+        "10.0 GB/s",
+        "2.50 GB/s",
+        "1.00 GB/s",
+        "845 MB/s",
+    ]
     assert [len(row[2]) for row in rows] == [19, 12, 6, 2, 1]  # ten dots for ten times the rate
 
 
@@ -431,7 +525,9 @@ def test_the_ruler_is_drawn_where_html_is_shown(monkeypatch):
     shown = ruler(result("copy", 10e9))
     page = shown._repr_html_()
     assert 'role="img"' in page and "400 Gb/s NIC" in page and "memory copy" in page
-    assert page.count("<table") == 1 and "...." not in page  # the picture, with its numbers, stands for the rows
+    assert (
+        page.count("<table") == 1 and "...." not in page
+    )  # the picture, with its numbers, stands for the rows
     assert 'aria-label="60 GHz is 12 times slower than my memory copy' in page
     monkeypatch.setenv("FABRICLAB_TEXT", "1")
     assert shown._repr_html_() is None
@@ -440,7 +536,9 @@ def test_the_ruler_is_drawn_where_html_is_shown(monkeypatch):
 def test_only_what_was_measured_is_drawn_as_mine():
     model = Result("copy", "predicted", [2**26], [2**26 / 70e9])
     shown = ruler(result("copy", 10e9), model)
-    assert {name: rate for name, rate in shown.data.items() if "my" in name} == {"my memory copy": pytest.approx(10e9)}
+    assert {name: rate for name, rate in shown.data.items() if "my" in name} == {
+        "my memory copy": pytest.approx(10e9)
+    }
     assert "10.0 GB/s" in shown._repr_html_() and "70.0 GB/s" not in shown._repr_html_()
     assert list(held()["measurements"]) == ["copy"]
 
@@ -474,7 +572,11 @@ def test_what_is_no_result_is_refused_by_the_ruler():
 
 def lesson(folder, name, **header):
     path = folder / f"{name}.ipynb"
-    path.write_text(json.dumps({"cells": [], "metadata": {"fabriclab": header}, "nbformat": 4, "nbformat_minor": 5}))
+    path.write_text(
+        json.dumps(
+            {"cells": [], "metadata": {"fabriclab": header}, "nbformat": 4, "nbformat_minor": 5}
+        )
+    )
 
 
 @pytest.mark.parametrize("start", [".", "..", "../exercises"])
@@ -485,20 +587,35 @@ def test_lessons_that_are_here_are_links(tmp_path, monkeypatch, start):
     lesson(folder, "31_all_reduce", title="Add the gradients", minutes={"read": 12, "do": 15})
     monkeypatch.chdir(folder / start)
     shown = lessons("one evening")
-    assert [row[0] for row in shown.rows] == ["00_start_here", "21_fat_tree_and_rails", "31_all_reduce"] or [
-        row[0] for row in shown.rows
-    ] == ["00_start_here", "31_all_reduce", "21_fat_tree_and_rails"]
+    assert [row[0] for row in shown.rows] == [
+        "00_start_here",
+        "21_fat_tree_and_rails",
+        "31_all_reduce",
+    ] or [row[0] for row in shown.rows] == [
+        "00_start_here",
+        "31_all_reduce",
+        "21_fat_tree_and_rails",
+    ]
     title, minutes, state = next(row[1:] for row in shown.rows if row[0] == "31_all_reduce")
     assert (title[0], minutes, state) == ("Add the gradients", "12 min to read, 15 to do", "new")
     assert (store.Path.cwd() / title[1]).resolve() == folder / "31_all_reduce.ipynb"
-    assert all(row[3] == "planned" and isinstance(row[1], str) for row in shown.rows if row[0] != "31_all_reduce")
+    assert all(
+        row[3] == "planned" and isinstance(row[1], str)
+        for row in shown.rows
+        if row[0] != "31_all_reduce"
+    )
     assert f'<a href="{title[1]}">Add the gradients</a>' in shown._repr_html_() and (
         "plan: 3. Those with a link are here: 1." in str(shown)
     )
 
 
 def test_a_path_keeps_its_order_and_is_stored():
-    assert [name[:2] for name in lessons("one term").data["lessons"]][:4] == ["00", "31", "11", "21"]
+    assert [name[:2] for name in lessons("one term").data["lessons"]][:4] == [
+        "00",
+        "31",
+        "11",
+        "21",
+    ]
     assert len(lessons("the whole").rows) == len(lessons().rows) == 29
     assert "one evening" in str(choose_path("one evening"))
     assert held()["chosen"]["path"]["name"] == "one evening"
@@ -521,9 +638,17 @@ def of(lesson):
 
 def solve(question):
     """Answer a question right: with a letter where there are letters, else with the number."""
-    letters = question.options({}) if question.drill or question.kind not in ("number", "function") else {}
-    right = next((k for k, (_, wrong) in letters.items() if not wrong), None) or question.shown(question.key({}))
-    drill(int(question.drill.partition("/")[2]), right) if question.drill else check(question.id, right)
+    letters = (
+        question.options({})
+        if question.drill or question.kind not in ("number", "function")
+        else {}
+    )
+    right = next((k for k, (_, wrong) in letters.items() if not wrong), None) or question.shown(
+        question.key({})
+    )
+    drill(int(question.drill.partition("/")[2]), right) if question.drill else check(
+        question.id, right
+    )
 
 
 def test_a_lesson_is_new_begun_done():
@@ -532,27 +657,42 @@ def test_a_lesson_is_new_begun_done():
     for question in of("00_start_here"):
         states.append(checks.courses.state("00_start_here"))
         solve(question)
-    assert states[0] == "new" and set(states[1:]) == {"begun"} and checks.courses.state("00_start_here") == "done"
+    assert (
+        states[0] == "new"
+        and set(states[1:]) == {"begun"}
+        and checks.courses.state("00_start_here") == "done"
+    )
     assert checks.courses.state("31_all_reduce") == "new"
 
 
 @pytest.mark.parametrize("place", lesson_index.WRITTEN)
 def test_the_list_of_lessons_is_up_to_date(place, root):
-    assert (root / place).read_text(encoding="utf-8") == lesson_index.WRITTEN[place](), "write it anew: make index"
+    assert (root / place).read_text(encoding="utf-8") == lesson_index.WRITTEN[place](), (
+        "write it anew: make index"
+    )
 
 
 def test_the_list_of_lessons_follows_their_headers(tmp_path, monkeypatch):
-    (tmp_path / "README.md").write_text("Before\n\n| lesson | old |\n|---|---|\n| a | b |\n\n| other | table |\n")
-    lesson(tmp_path, "21_fat_tree_and_rails", title="Shuffle the rails", minutes={"read": 12, "do": 15})
+    (tmp_path / "README.md").write_text(
+        "Before\n\n| lesson | old |\n|---|---|\n| a | b |\n\n| other | table |\n"
+    )
+    lesson(
+        tmp_path, "21_fat_tree_and_rails", title="Shuffle the rails", minutes={"read": 12, "do": 15}
+    )
     monkeypatch.setattr(lesson_index, "ROOT", tmp_path)
-    monkeypatch.setattr(lesson_index, "FILES", {path.stem: path for path in tmp_path.glob("*.ipynb")})
+    monkeypatch.setattr(
+        lesson_index, "FILES", {path.stem: path for path in tmp_path.glob("*.ipynb")}
+    )
     row = "[21 Shuffle the rails](notebooks/21_fat_tree_and_rails.ipynb) | How many switches for n GPUs, and why do"
     lines = lesson_index.readme().splitlines()
     assert lines[4].startswith(f"| {row}") and lines[4].endswith("| 12 | 15 |")
     assert lines[5:] == ["", "| other | table |"] and lines[0] == "Before" and "old" not in lines[2]
     book = nbformat.reads(lesson_index.notebook(), as_version=4)
     nbformat.validate(book)
-    assert "(21_fat_tree_and_rails.ipynb)" in book.cells[0].source and "fl.lessons()" in book.cells[1].source
+    assert (
+        "(21_fat_tree_and_rails.ipynb)" in book.cells[0].source
+        and "fl.lessons()" in book.cells[1].source
+    )
 
 
 # The report
@@ -570,28 +710,50 @@ def filled():
     wrong = next(k for k, (_, wrong) in questions()["00-fabric"].options({}).items() if wrong)
     check("00-fabric", wrong)
     check("00-fabric", right)
-    drill(1, next(k for k, (_, wrong) in questions()["00-nic-rate"].options({}).items() if not wrong))
+    drill(
+        1, next(k for k, (_, wrong) in questions()["00-nic-rate"].options({}).items() if not wrong)
+    )
 
 
 def test_the_report_is_one_screen():
     filled()
     said = str(report("Ada"))
     assert f"fabriclab {fabriclab.__version__}" in said and "Ada" in said
-    assert f"0 of the {HERE} that exist so far (29 are planned). A lesson is done when all its checks are" in said
+    assert (
+        f"0 of the {HERE} that exist so far (29 are planned). A lesson is done when all its checks are"
+        in said
+    )
     first, other = len(of("00_start_here")), len(of("31_all_reduce"))
     assert re.search(rf"00_start_here +begun +1 of 2 +2 of {first}\n", said)
     assert re.search(rf"31_all_reduce +begun +0 of 1 +0 of {other}\n", said)
-    assert re.search(r"predicted: copying memory +20 GB/s, between 15 and 30 +5.00 GB/s +10.0 GB/s +2.00 +0.500", said)
+    assert re.search(
+        r"predicted: copying memory +20 GB/s, between 15 and 30 +5.00 GB/s +10.0 GB/s +2.00 +0.500",
+        said,
+    )
     assert re.search(r"31-hall +0.5 s +not revealed", said) and re.search(
         r"00-other +no idea, anything from 0.1 to 1000 +not revealed", said
     )
-    assert re.search(r"memory copy +10.0 GB/s, 6.71 ms", said) and "bits and bytes 1, what a fabric is 2." in said
-    assert "moves 50.0 GB/s one way, 5.0 times as fast as this machine copies memory (10.0 GB/s)" in said
-    assert "2.50 GB/s, 4.0 times slower than a memory copy" in said and "in 0 of 1 predictions" in said
+    assert (
+        re.search(r"memory copy +10.0 GB/s, 6.71 ms", said)
+        and "bits and bytes 1, what a fabric is 2." in said
+    )
+    assert (
+        "moves 50.0 GB/s one way, 5.0 times as fast as this machine copies memory (10.0 GB/s)"
+        in said
+    )
+    assert (
+        "2.50 GB/s, 4.0 times slower than a memory copy" in said and "in 0 of 1 predictions" in said
+    )
     assert "off by a factor" not in said and str(store.path()) in said
     again = [(row[0], row[-1]) for row in report().parts[-1].rows if row[-1]]
-    assert len(again) == 10 and again[:2] == [("both directions", "`fl.drill(2)`"), ("MiB and MB", "`fl.drill(3)`")]
-    assert ("the typical rate", '`fl.check("00-typical")`') in again and "what a fabric is" not in dict(again)
+    assert len(again) == 10 and again[:2] == [
+        ("both directions", "`fl.drill(2)`"),
+        ("MiB and MB", "`fl.drill(3)`"),
+    ]
+    assert (
+        "the typical rate",
+        '`fl.check("00-typical")`',
+    ) in again and "what a fabric is" not in dict(again)
     assert re.search(r"the typical rate +not tried +0 +fl.check", said)
     assert f"Further checks of these lessons: {first + other - 2 - 10}." in said
     assert said.count("\n") < 40
@@ -603,20 +765,30 @@ def test_the_report_stays_on_one_screen():
     for i in range(60):
         predict(f"{i:02}-any", 3, "s")
         ledger(f"change {i}", 3.0)
-    assert str(report()).count("\n") < 50 and "59-any" in str(report()) and "49-any" not in str(report())
+    assert (
+        str(report()).count("\n") < 50
+        and "59-any" in str(report())
+        and "49-any" not in str(report())
+    )
     assert "52_ethernet" in str(report()) and "00_start_here" not in str(report())
     assert len(report().data["predictions"]) == 60
 
 
 def test_a_report_of_nothing_is_short():
     said = str(report())
-    assert f"0 of the {HERE} that" in said and "take away" not in said and "look at again" not in said
+    assert (
+        f"0 of the {HERE} that" in said and "take away" not in said and "look at again" not in said
+    )
     assert "None" not in said
 
 
 def test_columns_without_a_word_are_left_out():
     predict("00-copy", 20, "GB/s")
-    assert next(part.head for part in report().parts if "came out" in part.head) == ("what", "you said", "came out")
+    assert next(part.head for part in report().parts if "came out" in part.head) == (
+        "what",
+        "you said",
+        "came out",
+    )
 
 
 def test_every_check_and_prediction_has_a_title():
@@ -639,7 +811,10 @@ def test_a_fast_machine_is_told_so():
 
 def test_the_report_can_be_taken_away(own_file):
     filled()
-    link = re.search(r'<a download="mine.json" href="data:application/json;base64,([^"]+)">', report()._repr_html_())
+    link = re.search(
+        r'<a download="mine.json" href="data:application/json;base64,([^"]+)">',
+        report()._repr_html_(),
+    )
     assert json.loads(base64.b64decode(link.group(1))) == json.loads(own_file.read_text())
     written = report().markdown()
     assert (
@@ -668,17 +843,36 @@ def test_progress_is_calibration_strength_ledger_and_reviews(clock):
     ledger("no overlap", 5.29, "35")
     check("31-ring-time", "341 ms")
     calibration, topics, changes = fabriclab.progress().parts
-    assert calibration.lines == ["Your own ranges held the truth in 0 of 1 predictions. "
-                                 "Your typical prediction was off by a factor of 2.0 (median of 2)."]  # fmt: skip
-    assert [row[0] for row in calibration.rows] == ["predicted: copying memory", "predicted: adding over one root"]
-    assert calibration.rows[0][1:] == ("20 GB/s, between 15 and 30", "5.00 GB/s", "10.0 GB/s", "2.00", "0.500")
+    assert calibration.lines == [
+        "Your own ranges held the truth in 0 of 1 predictions. "
+        "Your typical prediction was off by a factor of 2.0 (median of 2)."
+    ]
+    assert [row[0] for row in calibration.rows] == [
+        "predicted: copying memory",
+        "predicted: adding over one root",
+    ]
+    assert calibration.rows[0][1:] == (
+        "20 GB/s, between 15 and 30",
+        "5.00 GB/s",
+        "10.0 GB/s",
+        "2.00",
+        "0.500",
+    )
     assert topics.rows == [("31_all_reduce", "1 of 1", "100%"), ("00_start_here", "1 of 2", "50%")]
-    assert changes.rows == (("no overlap", "5.29", "35"),) and "Nothing to review today" in str(fabriclab.progress())
+    assert changes.rows == (("no overlap", "5.29", "35"),) and "Nothing to review today" in str(
+        fabriclab.progress()
+    )
     clock("2026-01-02")
     review = fabriclab.progress().parts[-1]
-    assert {row[0] for row in review.rows} == {"what a fabric is", "bits and bytes", "time of a ring"}
+    assert {row[0] for row in review.rows} == {
+        "what a fabric is",
+        "bits and bytes",
+        "time of a ring",
+    }
     assert ("time of a ring", '`fl.check("31-ring-time")`') in review.rows
-    assert fabriclab.progress().data == held() and "Your progress of 2026-01-02" in str(fabriclab.progress())
+    assert fabriclab.progress().data == held() and "Your progress of 2026-01-02" in str(
+        fabriclab.progress()
+    )
     assert re.search(r"what a fabric is +yes +2 +fl.check", str(report()))
     right("31-ring-time")
     assert "time of a ring" not in str(fabriclab.progress().parts[-1])
@@ -697,7 +891,8 @@ def test_a_review_is_done_by_answering_again(clock):
 def test_progress_of_nothing_says_so(monkeypatch):
     assert "No prediction of yours has been revealed" in str(fabriclab.progress())
     assert (
-        "Nothing to review" in fabriclab.progress()._repr_html_() and "<svg" not in fabriclab.progress()._repr_html_()
+        "Nothing to review" in fabriclab.progress()._repr_html_()
+        and "<svg" not in fabriclab.progress()._repr_html_()
     )
 
 
@@ -706,7 +901,9 @@ def test_the_calibration_is_drawn_where_html_is_shown(monkeypatch):
     page = fabriclab.progress()._repr_html_()
     assert page.count("<svg") == 1 and "Guesses within a factor of 2: 1 of 1" in page
     monkeypatch.setenv("FABRICLAB_TEXT", "1")
-    assert fabriclab.progress()._repr_html_() is None and "copying memory" in str(fabriclab.progress())
+    assert fabriclab.progress()._repr_html_() is None and "copying memory" in str(
+        fabriclab.progress()
+    )
 
 
 @pytest.mark.parametrize(("said", "truth"), [(1e300, 1e-300), (1e-300, 1e300)])
@@ -720,10 +917,16 @@ def test_a_lesson_that_is_done_comes_back(clock):
     clock("2026-01-01")
     for question in questions().values():
         if question.lesson == "00_start_here":
-            store.put("drills" if question.drill else "checks", question.id, {"tries": 1, "right": True, "named": []})
+            store.put(
+                "drills" if question.drill else "checks",
+                question.id,
+                {"tries": 1, "right": True, "named": []},
+            )
     assert checks.courses.state("00_start_here") == "done" and "Lessons done: 1 of" in str(report())
     clock("2026-01-02")
-    assert checks.courses.state("00_start_here") == "review" and "Lessons done: 1 of" in str(report())
+    assert checks.courses.state("00_start_here") == "review" and "Lessons done: 1 of" in str(
+        report()
+    )
     assert re.search(r"00_start_here +done, to review today", str(report()))
 
 
@@ -735,8 +938,12 @@ def test_guesses_of_all_units_share_one_scale():
     assert picture.finding == "Guesses within a factor of 2: 2 of 3" and picture.table.n_rows == 3
     assert picture.table["guess / truth"].tolist() == [2.0, 0.5, 0.49]
     assert picture.table["high / truth"][2] == 1.0 and math.isnan(picture.table["low / truth"][1])
-    layers = calibration_scene(["a", "b", "c"], [2.0, 0.5, 0.49], [1.5, NAN, 0.1], [3.0, NAN, 1.0]).layers
-    names, dots, bars, ticks, beside = (layers[k].fields for k in ("names", "dots", "ranges", "x ticks", "ratios"))
+    layers = calibration_scene(
+        ["a", "b", "c"], [2.0, 0.5, 0.49], [1.5, NAN, 0.1], [3.0, NAN, 1.0]
+    ).layers
+    names, dots, bars, ticks, beside = (
+        layers[k].fields for k in ("names", "dots", "ranges", "x ticks", "ratios")
+    )
     scale = np.polyfit(ticks["x"], np.log([float(t) for t in ticks["texts"]]), 1)
     assert np.exp(np.polyval(scale, dots["x"])) == pytest.approx([2.0, 0.5, 0.49], rel=1e-3)
     assert np.exp(np.polyval(scale, bars["x"])) == pytest.approx([1.5, 3.0, 0.1, 1.0], rel=1e-3)
@@ -750,9 +957,16 @@ def test_guesses_of_all_units_share_one_scale():
 
 
 @pytest.mark.parametrize(
-    "wrong", [([], [], [], []), (["a"], [0.0], [NAN], [NAN]), (["a"], [NAN], [1.0], [2.0]), (["a", "b"], [1], [1], [1]),
-              (["a"], [1.0], [-1.0], [2.0]), (["a"], [math.inf], [1.0], [2.0])],
-)  # fmt: skip
+    "wrong",
+    [
+        ([], [], [], []),
+        (["a"], [0.0], [NAN], [NAN]),
+        (["a"], [NAN], [1.0], [2.0]),
+        (["a", "b"], [1], [1], [1]),
+        (["a"], [1.0], [-1.0], [2.0]),
+        (["a"], [math.inf], [1.0], [2.0]),
+    ],
+)
 def test_a_calibration_of_nothing_is_refused(wrong):
     with pytest.raises(ValueError, match="ratio, low and high must hold"):
         views.calibration(*wrong)
@@ -768,36 +982,105 @@ def test_hello_is_one_line(own_file):
 
 
 def test_the_front_door_has_the_names():
-    for name in ("hello", "predict", "progress", "report", "ruler", "drill", "export_progress", "forget"):
+    for name in (
+        "hello",
+        "predict",
+        "progress",
+        "report",
+        "ruler",
+        "drill",
+        "export_progress",
+        "forget",
+    ):
         assert getattr(fabriclab, name) is getattr(checks, name)
 
 
 def test_every_text_is_used_and_every_field_is_filled():
     library = store.Path(checks.__file__).parents[1]
     graders = library.parent / "exercises"
-    code = "".join(path.read_text() for folder in (library, graders) for path in folder.rglob("*.py"))
+    code = "".join(
+        path.read_text() for folder in (library, graders) for path in folder.rglob("*.py")
+    )
     names = {name for q in questions().values() for _, name in q.wrong}
-    dynamic = (*{q.id[:3] for q in questions().values()},
-                   "q.", "lesson.", "mis.", "how.", "factor.", "state.", "measured.", "report.", "drill.", "title.",
-                   "guess.", "check.", "live.word.", "form.", "ex.", "ex1", "ex3", "ex4", "sandbox.",
-                   "kind.", "sweep.", "fabric.says_", "fabric.in_", "fabric.key_", "fabric.server", "fabric.box",
-                   "live.roulette.", "live.cut.", "live.stepper.", "live.straggler.", "live.packets.", "live.pays.",
-                    "live.pool.", "live.quantisation.", "live.beam.", "live.hybrid.", "live.latency.", "live.tiers.",
-                    "live.medium.", "live.drift.", "live.wavelengths.", "live.mzi_mesh.", "live.circuit.",
-                    "grade.title.", "grade.trouble.",
-                   "grade.kind.", "live.queue_pair.", "live.request.", "errata.source.",
-               )  # fmt: skip
-    views_of = {name: getattr(live, name) for name in live.__all__ if inspect.isfunction(getattr(live, name))}
-    by_name = {
-        f"live.{name}.{k}" for name, of in views_of.items() for k in ("title", *inspect.signature(of).parameters)
+    dynamic = (
+        *{q.id[:3] for q in questions().values()},
+        "q.",
+        "lesson.",
+        "mis.",
+        "how.",
+        "factor.",
+        "state.",
+        "measured.",
+        "report.",
+        "drill.",
+        "title.",
+        "guess.",
+        "check.",
+        "live.word.",
+        "form.",
+        "ex.",
+        "ex1",
+        "ex3",
+        "ex4",
+        "sandbox.",
+        "kind.",
+        "sweep.",
+        "fabric.says_",
+        "fabric.in_",
+        "fabric.key_",
+        "fabric.server",
+        "fabric.box",
+        "live.roulette.",
+        "live.cut.",
+        "live.stepper.",
+        "live.straggler.",
+        "live.packets.",
+        "live.pays.",
+        "live.pool.",
+        "live.quantisation.",
+        "live.beam.",
+        "live.hybrid.",
+        "live.latency.",
+        "live.tiers.",
+        "live.medium.",
+        "live.drift.",
+        "live.wavelengths.",
+        "live.mzi_mesh.",
+        "live.circuit.",
+        "grade.title.",
+        "grade.trouble.",
+        "grade.kind.",
+        "live.queue_pair.",
+        "live.request.",
+        "errata.source.",
+    )
+    views_of = {
+        name: getattr(live, name)
+        for name in live.__all__
+        if inspect.isfunction(getattr(live, name))
     }
-    by_name |= {f"live.control.{k}" for of in views_of.values() for k in inspect.signature(of).parameters}
+    by_name = {
+        f"live.{name}.{k}"
+        for name, of in views_of.items()
+        for k in ("title", *inspect.signature(of).parameters)
+    }
+    by_name |= {
+        f"live.control.{k}" for of in views_of.values() for k in inspect.signature(of).parameters
+    }
     commands = json.loads(
-        (store.Path(checks.__file__).parents[2] / "exercises" / "grading" / "arguments.json").read_bytes()
+        (
+            store.Path(checks.__file__).parents[2] / "exercises" / "grading" / "arguments.json"
+        ).read_bytes()
     )
     by_name |= {f"grade.help.{k}" for k in commands}
-    by_name |= {f"grade.help.{about['help']}" for each in commands.values() for about in each.values()}
-    unused = [key for key in keys("") if not key.startswith(dynamic) and key not in by_name and f'"{key}"' not in code]
+    by_name |= {
+        f"grade.help.{about['help']}" for each in commands.values() for about in each.values()
+    }
+    unused = [
+        key
+        for key in keys("")
+        if not key.startswith(dynamic) and key not in by_name and f'"{key}"' not in code
+    ]
     assert unused == [] and {f"mis.{name}" for name in names} <= set(keys("mis."))
     from fabriclab.exercises.graders.lessons import RING_MISTAKES
 
@@ -819,7 +1102,9 @@ def test_sentences_are_short():
 
 
 def test_a_table_shows_itself():
-    shown = Shown(("Two",), head=("a", "b"), rows=(("x", ("y<", "z.html")), ("long", "1")), after=("End",))
+    shown = Shown(
+        ("Two",), head=("a", "b"), rows=(("x", ("y<", "z.html")), ("long", "1")), after=("End",)
+    )
     assert str(shown) == "Two\na     b\nx     y<\nlong  1\nEnd"
     assert re.search(r'<td[^>]*><a href="z.html">y&lt;</a></td>', shown._repr_html_())
     assert re.search(r'<th scope="col"[^>]*>a</th>', shown._repr_html_())
@@ -830,7 +1115,10 @@ def test_a_table_shows_itself():
         str(line) == "Type a<b.\nx  y\n1  f(2)"
         and '<code style="white-space:nowrap">a&lt;b</code>.' in line._repr_html_()
     )
-    assert '<code style="white-space:nowrap">f(2)</code>' in line._repr_html_() and "`f(2)`" in line.markdown()
+    assert (
+        '<code style="white-space:nowrap">f(2)</code>' in line._repr_html_()
+        and "`f(2)`" in line.markdown()
+    )
 
 
 def test_the_ledger_is_shown_by_itself():

@@ -46,12 +46,21 @@ def ways(question):
 @pytest.mark.parametrize(
     ("id", "key"),
     [
-        ("00-nic-rate", 100e9), ("00-both-ways", 300e9), ("00-buffer", 67108864), ("00-byte-time", 0.4),
-        ("00-ruler", 9), ("00-waiting", 2.0690688), ("31-first-sum", 3), ("31-race", 44.8016036),
+        ("00-nic-rate", 100e9),
+        ("00-both-ways", 300e9),
+        ("00-buffer", 67108864),
+        ("00-byte-time", 0.4),
+        ("00-ruler", 9),
+        ("00-waiting", 2.0690688),
+        ("31-first-sum", 3),
+        ("31-race", 44.8016036),
         ("31-demand", 34.65e9),
-        ("31-ring-bytes", 175e6), ("31-ring-time", 0.341), ("31-one-root", 32), ("31-ring-growth", 1.1071429),
+        ("31-ring-bytes", 175e6),
+        ("31-ring-time", 0.341),
+        ("31-one-root", 32),
+        ("31-ring-growth", 1.1071429),
     ],
-)  # fmt: skip
+)
 def test_keys(id, key):
     assert find(id).key({}) == pytest.approx(key, rel=1e-4 if key < 50 else 1e-6)
 
@@ -60,19 +69,35 @@ def test_the_key_follows_the_case_and_what_is_given():
     case = catalog.case()
     whole = {"s": f"{case['dp_gradients']!r} B", "n": case["dp"], "r": "400 Gb/s"}
     assert find("31-ring-time").key(whole) == pytest.approx(case["t_dp"])
-    assert find("31-ring-time").key({"s": "4.4 GB", "n": 8, "r": "200 Gb/s"}) == pytest.approx(1.75 * 4.4e9 / 25e9)
-    assert "4.4 GB of gradients go through a ring over 8 ranks" in str(check("31-ring-time", s="4.4 GB", n=8))
+    assert find("31-ring-time").key({"s": "4.4 GB", "n": 8, "r": "200 Gb/s"}) == pytest.approx(
+        1.75 * 4.4e9 / 25e9
+    )
+    assert "4.4 GB of gradients go through a ring over 8 ranks" in str(
+        check("31-ring-time", s="4.4 GB", n=8)
+    )
 
 
 def test_a_right_answer_and_the_tries():
-    assert check("31-ring-time", "5 s").data == {"right": False, "counted": True, "tries": 1, "named": ""}
+    assert check("31-ring-time", "5 s").data == {
+        "right": False,
+        "counted": True,
+        "tries": 1,
+        "named": "",
+    }
     assert check("31-ring-time", 0.341).data == {"right": False, "counted": False}
     right = check("31-ring-time", "341 ms")
-    assert "\nRight, after 2 tries.\n" in str(right) and str(right).endswith("\nThe computed answer is 0.341 s.")
-    assert check("31-ring-time", "6 s").data["tries"] == 2 and not check("31-ring-time", "6 s").data["right"]
+    assert "\nRight, after 2 tries.\n" in str(right) and str(right).endswith(
+        "\nThe computed answer is 0.341 s."
+    )
+    assert (
+        check("31-ring-time", "6 s").data["tries"] == 2
+        and not check("31-ring-time", "6 s").data["right"]
+    )
     kept = progress()["checks"]["31-ring-time"]
     assert (kept["tries"], kept["right"], kept["named"]) == (2, True, [])
-    assert "at the first try" in str(check("31-ring-bytes", "175 MB")) and progress()["drills"] == {}
+    assert (
+        "at the first try" in str(check("31-ring-bytes", "175 MB")) and progress()["drills"] == {}
+    )
 
 
 def test_a_try_is_dated_and_no_line_is_empty():
@@ -90,7 +115,9 @@ def test_hints_come_one_after_another():
 def test_a_right_answer_comes_with_its_reason():
     for q in questions().values():
         assert keys(f"{q.id}.why") and len(text(f"{q.id}.why", **q.fill({})[1]).split()) >= 7, q.id
-    assert "whatever n is" in str(check("31-ring-bytes", "175 MB")) and "whatever" not in str(check("31-ring-bytes"))
+    assert "whatever n is" in str(check("31-ring-bytes", "175 MB")) and "whatever" not in str(
+        check("31-ring-bytes")
+    )
     letter = next(k for k, (_, wrong) in find("00-fabric").options({}).items() if not wrong)
     assert "These parts are the fabric" in str(check("00-fabric", letter))
     right = next(k for k, (_, wrong) in find("00-nic-rate").options({}).items() if not wrong)
@@ -102,8 +129,11 @@ def test_a_wrong_answer_after_a_right_one_takes_nothing_back():
     shown = check("31-ring-bytes", "800 MB")
     assert shown.after[0].startswith("You have solved this one before") and "Hint" not in str(shown)
     assert "every rank sending all" in str(shown) and shown.data == {
-        "right": False, "counted": False, "tries": 1, "named": "everything to everyone"
-    }  # fmt: skip
+        "right": False,
+        "counted": False,
+        "tries": 1,
+        "named": "everything to everyone",
+    }
     assert progress()["checks"]["31-ring-bytes"]["right"]
 
 
@@ -116,7 +146,9 @@ def test_a_named_mistake_and_a_named_factor():
     assert "factor of 2" not in str(shown) and shown.data["named"] == ""
     shown = check("31-ring-bytes", "350 MB")
     assert "factor of 2" in str(shown) and shown.data["named"] == "factor direction"
-    assert "unit step" in str(check("31-ring-time", "0.341 ms")) and "factor" not in str(check("31-ring-time", "0.9 s"))
+    assert "unit step" in str(check("31-ring-time", "0.341 ms")) and "factor" not in str(
+        check("31-ring-time", "0.9 s")
+    )
     assert "powers of 1,024" in str(check("00-buffer", "65.5 MB"))
     named = progress()["checks"]["31-ring-time"]["named"]
     assert named == ["one root adds everything", "bits for bytes", "factor prefix"]
@@ -127,15 +159,23 @@ def test_a_share_is_told_as_rounded_and_not_as_a_step_of_units():
         shown = check("24-share", answer)
         assert "a fraction such as 1/7" in str(shown) and "1,024" not in str(shown)
     assert check("24-share", "1/7").data["right"] and shown.data["named"] == "factor rounded"
-    assert "a fraction" not in str(check("24-domain", 71)) + str(check("24-share", "0.147"))  # exact; three digits
+    assert "a fraction" not in str(check("24-domain", 71)) + str(
+        check("24-share", "0.147")
+    )  # exact; three digits
 
 
 def test_a_wrong_answer_repeats_the_question_with_its_hint_and_the_line_to_type():
     shown = check("00-typical", "a" if find("00-typical").options({})["a"][1] else "b")
-    assert shown.lines == check("00-typical").lines and shown.rows == check("00-typical").rows and shown.rows
+    assert (
+        shown.lines == check("00-typical").lines
+        and shown.rows == check("00-typical").rows
+        and shown.rows
+    )
     assert shown.after[0] == "Not yet." and shown.after[-2].startswith("Hint 1 of 3")
     assert shown.after[-1] == 'Answer with one letter: `fl.check("00-typical", "?")`'
-    assert drill(2, "z").rows == drill(2).rows and drill(2, "z").lines == drill(2).lines  # not counted either
+    assert (
+        drill(2, "z").rows == drill(2).rows and drill(2, "z").lines == drill(2).lines
+    )  # not counted either
     given = check("31-ring-bytes", "3 MB", s="400 MB", n=4)
     assert "buffers of 400 MB over 4 ranks" in given.lines[0]
     assert given.after[-1].endswith("""`fl.check("31-ring-bytes", "? MB", s='400 MB', n=4)`""")
@@ -150,15 +190,22 @@ def test_notes_are_kept_beside_the_verdict():
 
 
 def test_tolerance_is_printed_and_held():
-    assert "within 0.5 %" in str(check("31-ring-time")) and "exactly: fl.check" in str(check("31-one-root"))
+    assert "within 0.5 %" in str(check("31-ring-time")) and "exactly: fl.check" in str(
+        check("31-one-root")
+    )
     assert "within 1 %" in str(check("31-ring-bytes"))
     for factor, right in ((1.0049, True), (1.0051, False), (0.9951, True), (0.9949, False)):
-        assert check("31-ring-time", f"{find('31-ring-time').key({}) * factor!r} s").data["right"] is right
+        assert (
+            check("31-ring-time", f"{find('31-ring-time').key({}) * factor!r} s").data["right"]
+            is right
+        )
     assert check("31-one-root", 32).data["right"] and not check("31-one-root", 32.001).data["right"]
 
 
 def test_a_drill_names_the_mistake_behind_each_wrong_letter():
-    assert str(drill(1)).startswith("1 of 4. A NIC runs at 800 Gb/s.") and "100 GB/s" in str(drill(1))
+    assert str(drill(1)).startswith("1 of 4. A NIC runs at 800 Gb/s.") and "100 GB/s" in str(
+        drill(1)
+    )
     assert str(drill(3)).endswith('Answer with one letter: fl.drill(3, "?")')
     options = find("00-nic-rate").options({})
     for letter, (_, name) in options.items():
@@ -206,7 +253,9 @@ def test_every_wrong_answer_is_wrong_and_every_right_one_right(question):
             assert not math.isclose(a, b, rel_tol=slack), (question.id, given_, a, b)
         assert check(question.id, f"{right!r} " + _si(question.unit), **given_).data["right"]
         for formula, name in question.wrong:
-            shown = check(question.id, f"{evaluate(formula, names)!r} " + _si(question.unit), **given_)
+            shown = check(
+                question.id, f"{evaluate(formula, names)!r} " + _si(question.unit), **given_
+            )
             assert not shown.data["right"] and shown.data["named"] == name
 
 
@@ -220,15 +269,23 @@ def _si(unit):
 def test_options_read_as_what_they_are(question):
     for given_ in ways(question):
         options = question.options(given_)
-        assert len({words for words, _ in options.values()}) == 4 and [n for _, n in options.values()].count("") == 1
+        assert (
+            len({words for words, _ in options.values()}) == 4
+            and [n for _, n in options.values()].count("") == 1
+        )
         for words, name in options.values():
-            assert check(question.id, words.replace(",", ""), **given_).data["right"] is (not name), words
+            assert check(question.id, words.replace(",", ""), **given_).data["right"] is (
+                not name
+            ), words
 
 
 @pytest.mark.parametrize("question", PICKS, ids=lambda q: q.id)
 def test_a_number_to_pick_has_one_right_button(question):
     options = question.options({})
-    assert len({words for words, _ in options.values()}) == 4 and [n for _, n in options.values()].count("") == 1
+    assert (
+        len({words for words, _ in options.values()}) == 4
+        and [n for _, n in options.values()].count("") == 1
+    )
     assert check(question.id).rows == [(letter, words) for letter, (words, _) in options.items()]
     for letter, (_, name) in options.items():
         assert check(question.id, letter).data["right"] is (not name)
@@ -244,7 +301,9 @@ def test_exact_answers_are_shown_as_people_write_them():
 
 
 def test_a_number_without_a_unit_is_asked_as_one():
-    assert str(check("24-rings")).endswith('Answer as a plain number, exactly: fl.check("24-rings", "?")')
+    assert str(check("24-rings")).endswith(
+        'Answer as a plain number, exactly: fl.check("24-rings", "?")'
+    )
     assert "The computed answer is 0.143.\n" in str(check("24-share", "0,143")) + "\n"
     assert check("24-share", "14.3 %").data["right"] and check("24-rings", "7").data["right"]
 
@@ -260,9 +319,14 @@ def test_a_count_may_name_what_it_counts(tmp_path, monkeypatch):
 
 def test_the_right_sentence_is_not_always_in_one_place():
     letters = {
-        q.id: [k for k, (_, n) in q.options({}).items() if not n] for q in questions().values() if q.kind == "choice"
+        q.id: [k for k, (_, n) in q.options({}).items() if not n]
+        for q in questions().values()
+        if q.kind == "choice"
     }
-    assert all(len(found) == 1 for found in letters.values()) and len({found[0] for found in letters.values()}) >= 2
+    assert (
+        all(len(found) == 1 for found in letters.values())
+        and len({found[0] for found in letters.values()}) >= 2
+    )
 
 
 def test_the_butterfly_options_are_what_the_schedules_send():
@@ -273,15 +337,17 @@ def test_the_butterfly_options_are_what_the_schedules_send():
             for a in ("recursive_doubling", "halving_doubling", "ring")
         }
         assert sent["halving_doubling"] == pytest.approx(least) == pytest.approx(sent["ring"])
-        assert sent["recursive_doubling"] == pytest.approx(math.log2(n)) and (sent["recursive_doubling"] > least) == (
-            n > 2
-        )
+        assert sent["recursive_doubling"] == pytest.approx(math.log2(n)) and (
+            sent["recursive_doubling"] > least
+        ) == (n > 2)
 
 
 def test_the_ring_questions_are_what_the_schedule_sends():
     for n in (4, 8, 16, 32):
         schedule = collectives.build("all_reduce", "ring", n)
-        assert schedule.sent().max() * 1e8 == pytest.approx(find("31-ring-bytes").key({"s": "100 MB", "n": n}))
+        assert schedule.sent().max() * 1e8 == pytest.approx(
+            find("31-ring-bytes").key({"s": "100 MB", "n": n})
+        )
     one, ring = (collectives.build("all_reduce", a, 8) for a in ("one_root", "ring"))
     through_root = one.sent()[0] + one.received()[0]
     assert through_root / ring.sent().max() == pytest.approx(find("31-one-root").key({"n": 8}))
@@ -316,32 +382,52 @@ def test_what_is_said_of_shuffles_is_true_of_all_that_the_view_offers(hall):
         hops.append(collectives.spine_crossings(hall, order))
         assert f"{hops[-1]:,} of 1,024" in view.set(seed=seed).scene.said
         for how, kept in times.items():
-            kept.append(simulate("all_reduce", "ring", hall, size, placement=order, method=how).time)
+            kept.append(
+                simulate("all_reduce", "ring", hall, size, placement=order, method=how).time
+            )
     slow = np.array(times["ecmp"])
-    assert slow[1:].min() >= 3 * slow[0] and max(times["spray"]) < 1.01 * slow[0]  # the right one; wrong2 is not
+    assert (
+        slow[1:].min() >= 3 * slow[0] and max(times["spray"]) < 1.01 * slow[0]
+    )  # the right one; wrong2 is not
     assert hops[4] > hops[20] and slow[4] < slow[20]  # wrong1 is not, as the hint says
-    assert view.set(routing="ecmp").scene.said.split(";")[0] == view.set(routing="spray").scene.said.split(";")[0]
+    assert (
+        view.set(routing="ecmp").scene.said.split(";")[0]
+        == view.set(routing="spray").scene.said.split(";")[0]
+    )
 
 
 @pytest.mark.parametrize("rate", ["100 Gb/s", "50 Gb/s"])
 def test_the_wait_is_what_the_case_says(rate):
-    assert check("00-waiting", f"{catalog.case(nic_rate=rate).t_dp_exposed} s", r=rate).data["right"]
+    assert check("00-waiting", f"{catalog.case(nic_rate=rate).t_dp_exposed} s", r=rate).data[
+        "right"
+    ]
 
 
 def test_the_median_is_what_an_outlier_does_not_move():
     calm, hit = np.array([9.0, 10, 11, 12, 12]), np.array([3.0, 10, 11, 12, 12])
-    assert np.median(calm) == np.median(hit) and calm.mean() != hit.mean() and hit.max() > np.median(hit)
+    assert (
+        np.median(calm) == np.median(hit)
+        and calm.mean() != hit.mean()
+        and hit.max() > np.median(hit)
+    )
 
 
 def test_what_is_said_of_a_relay_and_of_few_tokens_is_true():
     small = topologies.build("rail_optimised", servers=8, gpus=4, rails=4, radix=16)
     share = np.array([8] + 31 * [1]) / 39
     flows = collectives.expert_flows(small, [np.tile(share, (32, 1)) * (1 - np.eye(32))], "1 GB")
-    time = {way: run(small, route(small, flows, way), flows).end for way in ("spray", "pxn", "rail_aligned")}
-    assert time["rail_aligned"] < 0.4 * time["pxn"] and time["pxn"] == pytest.approx(time["spray"], rel=1e-3)
+    time = {
+        way: run(small, route(small, flows, way), flows).end
+        for way in ("spray", "pxn", "rail_aligned")
+    }
+    assert time["rail_aligned"] < 0.4 * time["pxn"] and time["pxn"] == pytest.approx(
+        time["spray"], rel=1e-3
+    )
     fullest = []
     for tokens in (8, 512):
-        table = collectives.expert_tables(collectives.choose_experts(64, tokens, 8), "low_latency")[0].sum(axis=0)
+        table = collectives.expert_tables(collectives.choose_experts(64, tokens, 8), "low_latency")[
+            0
+        ].sum(axis=0)
         fullest.append(table.max() / table.mean())
     assert fullest[0] > 1.15 > 1.05 > fullest[1]
 
@@ -349,16 +435,23 @@ def test_what_is_said_of_a_relay_and_of_few_tokens_is_true():
 def test_what_moves_the_mark_of_bruck():
     def mark(ranks, start):
         size = np.geomspace(1e3, 1e10, 2000)
-        two = (collectives.closed_form("all_to_all", how)(size, ranks, start, 50e9) for how in ("bruck", "pairwise"))
+        two = (
+            collectives.closed_form("all_to_all", how)(size, ranks, start, 50e9)
+            for how in ("bruck", "pairwise")
+        )
         return size[np.argmax(np.subtract(*two) > 0)]
 
-    assert mark(8, 14e-6) < mark(64, 14e-6) < mark(512, 14e-6) and mark(64, 1e-6) < mark(64, 14e-6) < mark(64, 50e-6)
+    assert mark(8, 14e-6) < mark(64, 14e-6) < mark(512, 14e-6) and mark(64, 1e-6) < mark(
+        64, 14e-6
+    ) < mark(64, 50e-6)
 
 
 # A function
 
 
-@pytest.mark.parametrize("rule", [lambda r, s, n: (r + s) % n, lambda r, s, n: (s - r) % n, lambda r, s, n: r ^ s])
+@pytest.mark.parametrize(
+    "rule", [lambda r, s, n: (r + s) % n, lambda r, s, n: (s - r) % n, lambda r, s, n: r ^ s]
+)
 def test_every_order_in_which_no_two_meet_is_right(rule):
     assert check("34-write-order", rule).data["right"]
 
@@ -368,7 +461,11 @@ def test_every_order_in_which_no_two_meet_is_right(rule):
     [
         (lambda r, s, n: s, "4 of them send to rank 0 in step 0", "all to one"),
         (lambda r, s, n: (r + 1) % n, "serves rank 1 in 4 steps", "always the same"),
-        (lambda r, s, n: (r + s) % (n - 1), "2 of them send to rank 0 in step 0", "wraps too early"),
+        (
+            lambda r, s, n: (r + s) % (n - 1),
+            "2 of them send to rank 0 in step 0",
+            "wraps too early",
+        ),
         (lambda r, s, n: (r + 2 * s) % n, "rank 0 serves rank 0 in 2 steps", ""),
     ],
 )
@@ -379,7 +476,8 @@ def test_orders_in_which_ranks_meet_are_told(rule, words, name):
 
 
 @pytest.mark.parametrize(
-    "rule", [lambda r, s, n: (r - s) % n, lambda rank, step, n: np.int64((rank + n * step - step) % n)]
+    "rule",
+    [lambda r, s, n: (r - s) % n, lambda rank, step, n: np.int64((rank + n * step - step) % n)],
 )
 def test_the_usual_ring_is_right(rule):
     assert "\nRight, at the first try.\nEach rank passes on" in str(check("31-write-ring", rule))
@@ -402,7 +500,11 @@ def test_another_ring_is_as_good():
     [
         (lambda r, s, n: r, "own block in every step", "own block every time"),
         (lambda r, s, n: (r + s) % n, "grows with the step", "against the ring"),
-        (lambda r, s, n: s % n, "of ranks: 0.\nAll ranks send the same block", "same block for all"),
+        (
+            lambda r, s, n: s % n,
+            "of ranks: 0.\nAll ranks send the same block",
+            "same block for all",
+        ),
         (lambda r, s, n: r - s, "returned -1", ""),
         (lambda r, s, n: (r - s) % (n + 1), "wrap", ""),
         (lambda r, s, n: 1 / 0, "ZeroDivisionError", ""),
@@ -413,21 +515,29 @@ def test_another_ring_is_as_good():
         (lambda r, s, n: True, "one whole number, got True", ""),
         (lambda r, s, n: (r - s) % n if s < n else 0, "wrong block", ""),
         (lambda r, s, n: (r - s) % n if n < 9 else r, "With 9 ranks", ""),
-        (lambda r, s, n: (r - s) % n if n < 3 else 0, "block 0. Counted more than once are those of ranks: 0.", ""),
+        (
+            lambda r, s, n: (r - s) % n if n < 3 else 0,
+            "block 0. Counted more than once are those of ranks: 0.",
+            "",
+        ),
         (3, "without brackets, got 3", ""),
     ],
-)  # fmt: skip
+)
 def test_a_wrong_ring_is_told_what_happened(rule, words, named):
     shown = check("31-write-ring", rule)
     assert not shown.data["right"] and words in str(shown)
-    ran = "31-write-ring" in progress()["checks"]  # what did not run to the end is no try and costs no hint
+    ran = (
+        "31-write-ring" in progress()["checks"]
+    )  # what did not run to the end is no try and costs no hint
     assert ran is shown.data["counted"] is ("Hint 1" in str(shown))
     assert shown.data.get("named", "") == named and (ran or "not counted" in str(shown))
 
 
 def test_the_ring_of_the_library_is_as_usual_as_any():
     for first in (0, -1):
-        assert "nother way" not in str(check("31-write-ring", lambda r, s, n, k=first: (r - s + k) % n))
+        assert "nother way" not in str(
+            check("31-write-ring", lambda r, s, n, k=first: (r - s + k) % n)
+        )
     assert "nother way" in str(check("31-write-ring", lambda r, s, n: (r - s + 1) % n))
 
 
@@ -452,7 +562,18 @@ def test_formulas_are_arithmetic(a, b):
 
 @pytest.mark.parametrize(
     "formula",
-    ["__import__('os')", "c", "a.real", "[a]", "a if a else a", "log10(a)", "'a'", "True < a", "a@a", "log2(a, a)"],
+    [
+        "__import__('os')",
+        "c",
+        "a.real",
+        "[a]",
+        "a if a else a",
+        "log10(a)",
+        "'a'",
+        "True < a",
+        "a@a",
+        "log2(a, a)",
+    ],
 )
 def test_nothing_else_is_evaluated(formula):
     with pytest.raises(ValueError, match="may hold"):
@@ -476,5 +597,7 @@ def test_unknown_questions_are_answered_with_the_known():
 @pytest.mark.parametrize("answer", ["e", "", 2, "50 GB/s"])
 def test_a_letter_is_asked_for_and_not_counted(answer):
     shown = drill(1, answer)
-    assert "a, b, c or d" in str(shown) and "not counted" in str(shown) and progress()["drills"] == {}
+    assert (
+        "a, b, c or d" in str(shown) and "not counted" in str(shown) and progress()["drills"] == {}
+    )
     assert "not counted" in str(check("00-fabric", answer)) and progress()["checks"] == {}

@@ -18,9 +18,17 @@ from fabriclab.errors import TooLarge
 NAMES = registry.names("collective")
 # Factor of (n - 1) / n; None stands for the whole array once.
 HOST_ONLY = {
-    "all_reduce": 2.0, "reduce_scatter": 1.0, "all_gather": 1.0, "gather": 1.0, "scatter": 1.0, "all_to_all": 1.0,
-    "broadcast": None, "reduce": None, "send_recv": None, "barrier": 0.0,
-}  # fmt: skip
+    "all_reduce": 2.0,
+    "reduce_scatter": 1.0,
+    "all_gather": 1.0,
+    "gather": 1.0,
+    "scatter": 1.0,
+    "all_to_all": 1.0,
+    "broadcast": None,
+    "reduce": None,
+    "send_recv": None,
+    "barrier": 0.0,
+}
 AT_ROOT = ("broadcast", "scatter")
 # Buffers of one rank that the blocks of a schedule make up together.
 ARRAYS = {"all_to_all": lambda n: n, "send_recv": lambda n: n, "barrier": lambda n: 0}
@@ -71,11 +79,15 @@ def crossbar(schedule, size, alpha, beta, gamma):
     """
     total, n, people = 0.0, schedule.n_ranks, schedule.n_participants
     part = ARRAYS.get(schedule.collective, lambda n: 1)(n) / (schedule.n_blocks * schedule.segments)
-    skewed = schedule.parts is not None and schedule.parts.size > 1  # then a transfer moves one block
+    skewed = (
+        schedule.parts is not None and schedule.parts.size > 1
+    )  # then a transfer moves one block
     for step in schedule.steps():
         moved = size * (schedule.parts[step.first] if skewed else step.count * part)
-        ports = [np.where(one < n, one, one * people + other) for one, other in
-                 ((step.source, step.target), (step.target, step.source))]  # fmt: skip
+        ports = [
+            np.where(one < n, one, one * people + other)
+            for one, other in ((step.source, step.target), (step.target, step.source))
+        ]
         busiest = max(np.bincount(port, weights=moved).max() for port in ports)
         added = np.bincount(step.target, weights=moved * step.reduce, minlength=n)[:n].max()
         total += alpha + busiest / beta + gamma * added
@@ -87,13 +99,17 @@ def crossbar(schedule, size, alpha, beta, gamma):
 
 def test_three_ranks_by_hand():
     a, b, c = np.array([1, 2, 3, 4]), np.array([10, 20, 30, 40]), np.array([100, 200, 300, 400])
-    assert [x.tolist() for x in execute(build("all_reduce", "ring", 3), [a, b, c])] == [[111, 222, 333, 444]] * 3
+    assert [x.tolist() for x in execute(build("all_reduce", "ring", 3), [a, b, c])] == [
+        [111, 222, 333, 444]
+    ] * 3
     # Four elements on three ranks: the first block is longer.
     scattered = execute(build("reduce_scatter", "ring", 3), [a, b, c])
     assert [x.tolist() for x in scattered] == [[111, 222], [333], [444]]
     gathered = execute(build("all_gather", "ring", 3), [a[:2], b[:1], c[:1]])
     assert [x.tolist() for x in gathered] == [[1, 2, 10, 100]] * 3
-    assert [x.tolist() for x in execute(build("broadcast", "ring", 3, root=1), a)] == [[1, 2, 3, 4]] * 3
+    assert [x.tolist() for x in execute(build("broadcast", "ring", 3, root=1), a)] == [
+        [1, 2, 3, 4]
+    ] * 3
 
 
 def test_a_step_reads_what_was_there_before_it():
@@ -104,8 +120,14 @@ def test_a_step_reads_what_was_there_before_it():
 def test_a_switch_that_adds_starts_empty():
     up, down = StepGroup.make([0, 1], 2, reduce=True), StepGroup.make(2, [0, 1], reduce=False)
     tree = Schedule("all_reduce", "by hand", 2, 1, (up, down), n_switches=1)
-    assert [x.tolist() for x in execute(tree, [np.array([3]), np.array([5])], np.maximum)] == [[5], [5]]
-    assert [x.tolist() for x in execute(tree, [np.array([-3]), np.array([-5])], np.maximum)] == [[-3], [-3]]
+    assert [x.tolist() for x in execute(tree, [np.array([3]), np.array([5])], np.maximum)] == [
+        [5],
+        [5],
+    ]
+    assert [x.tolist() for x in execute(tree, [np.array([-3]), np.array([-5])], np.maximum)] == [
+        [-3],
+        [-3],
+    ]
 
 
 def test_the_naive_root_against_the_ring_by_hand():
@@ -116,12 +138,17 @@ def test_the_naive_root_against_the_ring_by_hand():
     assert ring.sent().max() == pytest.approx(2 * 127 / 128)
     # Bytes at the busiest port differ by n / 2, times by n: the root sends only after the sum is complete.
     assert naive.sent().max() / ring.sent().max() == pytest.approx(64)
-    forms = [collectives.closed_form("all_reduce", a)(17.6e9, 128, 0, 50e9) for a in ("one_root", "ring")]
+    forms = [
+        collectives.closed_form("all_reduce", a)(17.6e9, 128, 0, 50e9) for a in ("one_root", "ring")
+    ]
     assert forms == pytest.approx([89.408, 0.6985], rel=1e-9)
 
 
 def test_the_two_butterflies_by_hand():
-    doubling, halving = build("all_reduce", "recursive_doubling", 8), build("all_reduce", "halving_doubling", 8)
+    doubling, halving = (
+        build("all_reduce", "recursive_doubling", 8),
+        build("all_reduce", "halving_doubling", 8),
+    )
     assert (doubling.n_steps, halving.n_steps) == (3, 6)
     assert doubling.sent().tolist() == [3] * 8
     assert halving.sent().tolist() == [2 * 7 / 8] * 8
@@ -141,24 +168,50 @@ def test_bounds_by_hand():
     assert bounds("all_reduce", 1, 8, alpha="1 us")[0].seconds == 0
     narrow = bounds("all_reduce", 8, "8 GB", port_rate="1 GB/s", cuts=[(2, "0.25 GB/s")])
     assert max(b.seconds for b in narrow) == 32.0
-    assert [bounds(c, 4, 4e9, port_rate=1e9)[0].seconds for c in HOST_ONLY] == [6, 3, 3, 3, 3, 3, 4, 4, 4, 0]
+    assert [bounds(c, 4, 4e9, port_rate=1e9)[0].seconds for c in HOST_ONLY] == [
+        6,
+        3,
+        3,
+        3,
+        3,
+        3,
+        4,
+        4,
+        4,
+        0,
+    ]
     # Of 8 ranks in 2 groups each sends half of its 8 GB to the other group.
     assert bounds("all_to_all", 8, 8e9, cuts=[(2, 1e9)])[0].seconds == 16.0
     assert bounds("broadcast", 9, 1, alpha=1.0, messages=2)[0].seconds == 2.0
     assert bounds("broadcast", 10, 1, alpha=1.0, messages=2)[0].seconds == 3.0
-    assert bounds("send_recv", 8, 0, alpha="1 us", messages=1)[0].seconds == 1e-6  # each hands on once
+    assert (
+        bounds("send_recv", 8, 0, alpha="1 us", messages=1)[0].seconds == 1e-6
+    )  # each hands on once
 
 
 def test_bounds_where_switches_add_by_hand():
     for n in (2, 3, 8, 64):
-        hosts, tree, nvls = (bounds("all_reduce", n, 1e9, port_rate=1e9, cuts=[(2, 1e9)], machine=m, alpha=1.0,
-                                    messages=1) for m in ("hosts", "aggregation", "nvls"))  # fmt: skip
+        hosts, tree, nvls = (
+            bounds(
+                "all_reduce",
+                n,
+                1e9,
+                port_rate=1e9,
+                cuts=[(2, 1e9)],
+                machine=m,
+                alpha=1.0,
+                messages=1,
+            )
+            for m in ("hosts", "aggregation", "nvls")
+        )
         assert [b.seconds for b in tree] == [1, 1, 1]  # one round: switches multicast
         assert nvls[0].seconds == pytest.approx(1 + 1 / n)
         assert hosts[0].seconds / nvls[0].seconds == pytest.approx(2 * (n - 1) / (n + 1))
         assert "switches add and multicast" in tree[1].model
         assert repr(nvls[0]).endswith("= S (1 + 1/n) / rate>")
-    with pytest.raises(ValueError, match="machine must be one of hosts, aggregation, nvls, got 'sharp'"):
+    with pytest.raises(
+        ValueError, match="machine must be one of hosts, aggregation, nvls, got 'sharp'"
+    ):
         bounds("all_reduce", 8, 1, machine="sharp")
 
 
@@ -166,9 +219,15 @@ def test_nvls_moves_what_its_bound_says_and_pipelines_towards_it():
     shot = build("all_reduce", "nvls_two_shot", 8)
     assert shot.sent()[:8].tolist() == shot.received()[:8].tolist() == [1 + 1 / 8] * 8
     assert build("all_reduce", "nvls_one_shot", 8).sent()[:8].tolist() == [8] * 8
-    assert build("all_reduce", "aggregation_tree", 8, radix=2).sent().tolist() == [1] * 8 + [3] * 6 + [2]
-    times = [crossbar(build("all_reduce", "nvls_two_shot", 8, segments=k, pipelined=True), 1e9, 0, 1e9, 0)
-             for k in (1, 4, 256)]  # fmt: skip
+    assert build("all_reduce", "aggregation_tree", 8, radix=2).sent().tolist() == [1] * 8 + [
+        3
+    ] * 6 + [2]
+    times = [
+        crossbar(
+            build("all_reduce", "nvls_two_shot", 8, segments=k, pipelined=True), 1e9, 0, 1e9, 0
+        )
+        for k in (1, 4, 256)
+    ]
     assert times[0] == pytest.approx(2 + 2 / 8)
     assert 1 + 1 / 8 < times[2] < 1.02 * (1 + 1 / 8) < times[1]
 
@@ -196,15 +255,24 @@ def test_a_hierarchical_all_reduce_leaves_servers_along_rails_only():
         crosses = step.source // 4 != step.target // 4
         assert np.all((step.source % 4 == step.target % 4)[crosses])
         np.add.at(out, step.source[crosses], plan.moved(step)[crosses])
-    assert out == pytest.approx(2 * 2 / 3 / 4)  # of three servers, a fourth of the array on each rail
+    assert out == pytest.approx(
+        2 * 2 / 3 / 4
+    )  # of three servers, a fourth of the array on each rail
     assert len(build("all_reduce", "hierarchical", 16_384).groups) == 4
 
 
 def test_each_link_of_a_cube_carries_one_part_at_a_time():
-    cube, place = build("all_reduce", "torus", 27, shape=(3, 3, 3)), np.indices((3, 3, 3)).reshape(3, -1)
+    cube, place = (
+        build("all_reduce", "torus", 27, shape=(3, 3, 3)),
+        np.indices((3, 3, 3)).reshape(3, -1),
+    )
     assert cube.n_blocks == 6 * 27
     for step in cube.steps():
-        assert len(set(zip(step.source.tolist(), step.target.tolist(), strict=True))) == step.n_transfers == 6 * 27
+        assert (
+            len(set(zip(step.source.tolist(), step.target.tolist(), strict=True)))
+            == step.n_transfers
+            == 6 * 27
+        )
         assert np.all((place[:, step.source] != place[:, step.target]).sum(axis=0) == 1)
 
 
@@ -213,7 +281,11 @@ def test_rails_carry_fewer_messages():
     plans = [build("all_to_all", *a) for a in (("direct", n), ("hierarchical", n))]
     found = []
     for plan in plans:
-        pairs = {(int(s), int(t)) for step in plan.steps() for s, t in zip(step.source, step.target, strict=True)}
+        pairs = {
+            (int(s), int(t))
+            for step in plan.steps()
+            for s, t in zip(step.source, step.target, strict=True)
+        }
         found.append({(s, t) for s, t in pairs if s // g != t // g})
     assert [len(p) // n for p in found] == [24, 3]  # messages of a NIC
     assert all(s % g == t % g for s, t in found[1])
@@ -222,8 +294,11 @@ def test_rails_carry_fewer_messages():
 def test_rings_of_channels_go_over_rails_by_hand():
     crossing, alternate = (collectives.channel_rings(8, 4, alternate=a) for a in (False, True))
     assert crossing.tolist() == [
-        [0, 1, 2, 3, 4, 5, 6, 7], [1, 2, 3, 0, 5, 6, 7, 4], [2, 3, 0, 1, 6, 7, 4, 5], [3, 0, 1, 2, 7, 4, 5, 6]
-    ]  # fmt: skip
+        [0, 1, 2, 3, 4, 5, 6, 7],
+        [1, 2, 3, 0, 5, 6, 7, 4],
+        [2, 3, 0, 1, 6, 7, 4, 5],
+        [3, 0, 1, 2, 7, 4, 5, 6],
+    ]
     assert alternate[0].tolist() == [0, 1, 2, 3, 7, 6, 5, 4]
     for rings, same in ((crossing, False), (alternate, True)):
         hops = rings.ravel(), np.roll(rings, -1, axis=1).ravel()
@@ -235,7 +310,8 @@ def test_rings_of_channels_go_over_rails_by_hand():
 
 
 @pytest.mark.parametrize(
-    ("alternate", "method", "kept"), [(False, "pxn", True), (False, "ecmp", False), (True, "ecmp", True)]
+    ("alternate", "method", "kept"),
+    [(False, "pxn", True), (False, "ecmp", False), (True, "ecmp", True)],
 )
 def test_rings_enter_and_leave_by_the_nics_that_nccl_cross_nic_allows(alternate, method, kept):
     """0: the NIC of the ring in every server; 1: two rails meet in every server; 2: a rail on each cable."""
@@ -259,8 +335,10 @@ def test_skew_by_hand():
     out = execute(plan, [np.arange(6), np.array([6]), np.arange(7, 12)])
     assert [o.tolist() for o in out] == [[6, 7, 8], [0, 1, 2, 3, 4, 5, 9, 10, 11], []]
     # Distance 1 waits for 6, distance 2 for 3; all at once rank 1 takes in 9.
-    forms = [collectives.closed_form("all_to_all", a, traffic=plan.parts.reshape(3, 3))(9e9, 3, 0, 1e9) for a in
-             ("pairwise", "direct")]  # fmt: skip
+    forms = [
+        collectives.closed_form("all_to_all", a, traffic=plan.parts.reshape(3, 3))(9e9, 3, 0, 1e9)
+        for a in ("pairwise", "direct")
+    ]
     assert forms == pytest.approx([9.0, 9.0])
 
 
@@ -274,10 +352,13 @@ def test_every_collective_has_the_promised_algorithms():
         "all_gather": "one_root ring binomial_tree recursive_doubling halving_doubling bruck pat",
         "reduce_scatter": "one_root ring binomial_tree halving_doubling bruck pat",
         "broadcast": "one_root ring binomial_tree halving_doubling scatter_all_gather multicast",
-        "reduce": "one_root binomial_tree", "gather": "one_root binomial_tree", "scatter": "one_root binomial_tree",
-        "all_to_all": "direct pairwise bruck hierarchical", "send_recv": "direct",
+        "reduce": "one_root binomial_tree",
+        "gather": "one_root binomial_tree",
+        "scatter": "one_root binomial_tree",
+        "all_to_all": "direct pairwise bruck hierarchical",
+        "send_recv": "direct",
         "barrier": "one_root binomial_tree dissemination",
-    }  # fmt: skip
+    }
     for collective, names in promised.items():
         assert set(names.split()) <= set(collectives.algorithms(collective))
 
@@ -298,7 +379,12 @@ def test_one_rank_is_identity_in_zero_steps(name):
 def test_schedules_carry_their_names_root_and_block_count(name):
     what, algorithm = name.split(".")
     schedule = build(what, algorithm, 6, root=4)
-    assert (schedule.collective, schedule.algorithm, schedule.n_ranks, schedule.root) == (what, algorithm, 6, 4)
+    assert (schedule.collective, schedule.algorithm, schedule.n_ranks, schedule.root) == (
+        what,
+        algorithm,
+        6,
+        4,
+    )
     if what in ("reduce_scatter", "all_gather", "gather", "scatter"):
         assert schedule.n_blocks == 6
     if what == "all_to_all":
@@ -351,10 +437,17 @@ def test_executing_it_is_the_definition(name, n, segments, pipelined, data):
 def test_many_ranks_too(name, n, data):
     what, root = name.split(".")[0], data.draw(st.integers(0, n - 1), "root")
     schedule = build(*name.split("."), n, root=root)
-    buffers = inputs(what, n, n * n if what == "all_to_all" else n + 7, np.random.default_rng(n), np.int16)
-    for a, b in zip(execute(schedule, buffers), expected(what, buffers, n_ranks=n, root=root), strict=True):
+    buffers = inputs(
+        what, n, n * n if what == "all_to_all" else n + 7, np.random.default_rng(n), np.int16
+    )
+    for a, b in zip(
+        execute(schedule, buffers), expected(what, buffers, n_ranks=n, root=root), strict=True
+    ):
         np.testing.assert_array_equal(a, b)
-    form, timed = collectives.closed_form(*name.split(".")), crossbar(schedule, 1e9, 1e-6, 1e9, 1e-10)
+    form, timed = (
+        collectives.closed_form(*name.split(".")),
+        crossbar(schedule, 1e9, 1e-6, 1e9, 1e-10),
+    )
     assert form(1e9, n, 1e-6, 1e9, 1e-10) == pytest.approx(timed, rel=1e-11)
 
 
@@ -366,16 +459,23 @@ def options(draw):
     rng = np.random.default_rng(seed)
     traffic = {"traffic": rng.random((n, n)) * rng.integers(0, 2, (n, n)) + np.eye(n)}
     rings = np.array([rng.permutation(n) for _ in range(radix)])
-    return draw(st.sampled_from([
-        ("all_reduce.bucket", int(np.prod(sides)), {"shape": sides}),
-        ("all_reduce.torus", int(np.prod(sides)), {"shape": sides}),
-        ("all_reduce.hierarchical", n, {"per_server": g}), ("all_reduce.nvls_sharp", n, {"per_server": g}),
-        ("all_reduce.collnet", n, {"per_server": g}),
-        ("all_reduce.aggregation_tree", n, {"radix": radix}), ("broadcast.multicast", n, {"radix": radix}),
-        ("all_reduce.ring", n, {"orders": rings}),
-        ("all_to_all.direct", n, traffic), ("all_to_all.pairwise", n, traffic),
-        ("all_to_all.hierarchical", n, traffic | {"per_server": g}),
-    ]))  # fmt: skip
+    return draw(
+        st.sampled_from(
+            [
+                ("all_reduce.bucket", int(np.prod(sides)), {"shape": sides}),
+                ("all_reduce.torus", int(np.prod(sides)), {"shape": sides}),
+                ("all_reduce.hierarchical", n, {"per_server": g}),
+                ("all_reduce.nvls_sharp", n, {"per_server": g}),
+                ("all_reduce.collnet", n, {"per_server": g}),
+                ("all_reduce.aggregation_tree", n, {"radix": radix}),
+                ("broadcast.multicast", n, {"radix": radix}),
+                ("all_reduce.ring", n, {"orders": rings}),
+                ("all_to_all.direct", n, traffic),
+                ("all_to_all.pairwise", n, traffic),
+                ("all_to_all.hierarchical", n, traffic | {"per_server": g}),
+            ]
+        )
+    )
 
 
 @settings(max_examples=100)
@@ -389,7 +489,9 @@ def test_options_keep_definition_closed_form_and_bound(data):
     buffers = inputs(what, n, count, np.random.default_rng(n), cut=cut)
     parts = schedule.parts if "traffic" in more else None
     for a, b in zip(
-        execute(schedule, buffers), expected(what, buffers, n_ranks=n, root=root, parts=parts), strict=True
+        execute(schedule, buffers),
+        expected(what, buffers, n_ranks=n, root=root, parts=parts),
+        strict=True,
     ):
         np.testing.assert_array_equal(a, b)
     if parts is not None:
@@ -399,12 +501,22 @@ def test_options_keep_definition_closed_form_and_bound(data):
             >= max(volume.sum(0).max(), volume.sum(1).max()) - 1e-9
         )
     else:
-        assert max(schedule.sent()[:n].max(), schedule.received()[:n].max()) >= least_part(name, n) * (1 - 1e-12)
-    form, timed = collectives.closed_form(*name.split("."), **more), crossbar(schedule, 1e9, 1e-6, 1e9, 1e-10)
+        assert max(schedule.sent()[:n].max(), schedule.received()[:n].max()) >= least_part(
+            name, n
+        ) * (1 - 1e-12)
+    form, timed = (
+        collectives.closed_form(*name.split("."), **more),
+        crossbar(schedule, 1e9, 1e-6, 1e9, 1e-10),
+    )
     assert form(1e9, n, 1e-6, 1e9, 1e-10) == pytest.approx(timed, rel=1e-11)
 
 
-@given(st.sampled_from(NAMES), st.integers(2, 17), st.sampled_from([np.float32, np.float64]), st.integers(0, 60))
+@given(
+    st.sampled_from(NAMES),
+    st.integers(2, 17),
+    st.sampled_from([np.float32, np.float64]),
+    st.integers(0, 60),
+)
 def test_floats_are_close(name, n, dtype, count):
     what, algorithm = name.split(".")
     buffers = inputs(what, n, count, np.random.default_rng(n), dtype)
@@ -437,7 +549,9 @@ def test_the_closed_form_is_the_time_on_a_crossbar(name):
         schedule = build(what, algorithm, n, root=int(rng.integers(n)))
         size, alpha, beta, gamma = 10 ** rng.uniform([3, -6, 8, -12], [9, -3, 11, -8])
         timed = crossbar(schedule, size, alpha, beta, gamma)
-        assert collectives.closed_form(what, algorithm)(size, n, alpha, beta, gamma) == pytest.approx(timed, rel=1e-12)
+        assert collectives.closed_form(what, algorithm)(
+            size, n, alpha, beta, gamma
+        ) == pytest.approx(timed, rel=1e-12)
 
 
 def _hops(n):
@@ -458,38 +572,78 @@ def _rails(n):
 
 # All bytes on the wire, as a part of the size, for n > 1 ranks.
 WIRE = {
-    **{f"all_reduce.{a}": lambda n: 2 * (n - 1) for a in
-       ("one_root", "ring", "binomial_tree", "double_tree", "bucket", "torus", "hierarchical")},
-    "all_reduce.recursive_doubling": lambda n: _low(n) * (_low(n).bit_length() - 1) + 2 * (n - _low(n)),
+    **{
+        f"all_reduce.{a}": lambda n: 2 * (n - 1)
+        for a in (
+            "one_root",
+            "ring",
+            "binomial_tree",
+            "double_tree",
+            "bucket",
+            "torus",
+            "hierarchical",
+        )
+    },
+    "all_reduce.recursive_doubling": lambda n: (
+        _low(n) * (_low(n).bit_length() - 1) + 2 * (n - _low(n))
+    ),
     "all_reduce.halving_doubling": lambda n: 2 * (n - 1),
     "all_reduce.aggregation_tree": lambda n: 2 * n,
     "all_reduce.nvls_one_shot": lambda n: n * n + n,
     "all_reduce.nvls_two_shot": lambda n: 2 * n + 2,
-    "all_reduce.nvls_sharp": lambda n: sum((2 * (n + m)) * (g > 1) + 2 * m * (m > 1) for m, g in [_rails(n)]),
+    "all_reduce.nvls_sharp": lambda n: sum(
+        (2 * (n + m)) * (g > 1) + 2 * m * (m > 1) for m, g in [_rails(n)]
+    ),
     "all_reduce.collnet": lambda n: sum(2 * m * (g - 1) + 2 * m * (m > 1) for m, g in [_rails(n)]),
-    **dict.fromkeys([f"{c}.{a}" for c in ("all_gather", "reduce_scatter") for a in ("ring", "bruck", "pat")],
-                    lambda n: n - 1),
-    **dict.fromkeys(["all_gather.one_root", "reduce_scatter.one_root"], lambda n: (n - 1) * (1 + 1 / n)),
-    **dict.fromkeys(["all_gather.binomial_tree", "reduce_scatter.binomial_tree", "broadcast.scatter_all_gather",
-                     "broadcast.halving_doubling"], lambda n: n - 1 + _hops(n) / n),
-    **dict.fromkeys(["all_gather.recursive_doubling", "all_gather.halving_doubling"], lambda n: n - 1),
+    **dict.fromkeys(
+        [f"{c}.{a}" for c in ("all_gather", "reduce_scatter") for a in ("ring", "bruck", "pat")],
+        lambda n: n - 1,
+    ),
+    **dict.fromkeys(
+        ["all_gather.one_root", "reduce_scatter.one_root"], lambda n: (n - 1) * (1 + 1 / n)
+    ),
+    **dict.fromkeys(
+        [
+            "all_gather.binomial_tree",
+            "reduce_scatter.binomial_tree",
+            "broadcast.scatter_all_gather",
+            "broadcast.halving_doubling",
+        ],
+        lambda n: n - 1 + _hops(n) / n,
+    ),
+    **dict.fromkeys(
+        ["all_gather.recursive_doubling", "all_gather.halving_doubling"], lambda n: n - 1
+    ),
     "reduce_scatter.halving_doubling": lambda n: n - 1 + (n - _low(n)) / n,
-    **dict.fromkeys(["broadcast.one_root", "broadcast.ring", "broadcast.binomial_tree", "reduce.one_root",
-                     "reduce.binomial_tree"], lambda n: n - 1),
-    "broadcast.multicast": lambda n: n, "send_recv.direct": lambda n: n,
+    **dict.fromkeys(
+        [
+            "broadcast.one_root",
+            "broadcast.ring",
+            "broadcast.binomial_tree",
+            "reduce.one_root",
+            "reduce.binomial_tree",
+        ],
+        lambda n: n - 1,
+    ),
+    "broadcast.multicast": lambda n: n,
+    "send_recv.direct": lambda n: n,
     **dict.fromkeys(["gather.one_root", "scatter.one_root"], lambda n: (n - 1) / n),
     **dict.fromkeys(["gather.binomial_tree", "scatter.binomial_tree"], lambda n: _hops(n) / n),
     **dict.fromkeys(["all_to_all.direct", "all_to_all.pairwise"], lambda n: n - 1),
     "all_to_all.bruck": _hops,
     "all_to_all.hierarchical": lambda n: sum(n - n / side for side in _rails(n)),
-    **dict.fromkeys(["barrier.one_root", "barrier.binomial_tree", "barrier.dissemination"], lambda n: 0),
-}  # fmt: skip
+    **dict.fromkeys(
+        ["barrier.one_root", "barrier.binomial_tree", "barrier.dissemination"], lambda n: 0
+    ),
+}
 
 
 @pytest.mark.parametrize("name", WIRE)
 def test_all_bytes_on_the_wire_are_those_of_the_formula(name):
     for n in (*range(2, 34), 48, 64, 65):
-        assert build(*name.split("."), n, root=n // 2).sent().sum() == pytest.approx(WIRE[name](n), rel=1e-12)
+        assert build(*name.split("."), n, root=n // 2).sent().sum() == pytest.approx(
+            WIRE[name](n), rel=1e-12
+        )
 
 
 @given(st.sampled_from(NAMES), st.integers(1, 40), st.integers(1, 4), st.booleans())
@@ -500,8 +654,15 @@ def test_no_algorithm_beats_the_bounds_of_its_machine(name, n, segments, pipelin
     assert max(schedule.sent()[:n].max(), schedule.received()[:n].max()) >= least * (1 - 1e-12)
     size, alpha, beta = 1e8, 1e-5, 1e9
     time = crossbar(schedule, size, alpha, beta, 0.0)
-    known = bounds(what, n, size, port_rate=beta, alpha=alpha, messages=max(at_once(schedule), 1),
-                   machine=machine(name))  # fmt: skip
+    known = bounds(
+        what,
+        n,
+        size,
+        port_rate=beta,
+        alpha=alpha,
+        messages=max(at_once(schedule), 1),
+        machine=machine(name),
+    )
     assert known[0].seconds == pytest.approx(least * size / beta)
     assert time >= max(b.seconds for b in known) * (1 - 1e-12)
 
@@ -525,7 +686,9 @@ def test_what_crosses_a_cut_is_at_least_the_cut_bound(name, n, data):
         k = data.draw(st.sampled_from([k for k in range(1, n + 1) if n % k == 0]), "groups")
         groups = np.array(data.draw(st.permutations(range(n)), "ranks")) % k
     else:
-        groups = np.array(data.draw(st.lists(st.integers(0, 3), min_size=n, max_size=n), "group of each rank"))
+        groups = np.array(
+            data.draw(st.lists(st.integers(0, 3), min_size=n, max_size=n), "group of each rank")
+        )
         groups = np.unique(groups, return_inverse=True)[1]
         k = int(groups.max()) + 1
     schedule = build(what, algorithm, n)
@@ -556,10 +719,14 @@ def test_no_ranks_and_wrong_roots_are_refused(name):
 
 def test_unknown_names_are_answered_with_the_list():
     with pytest.raises(
-        ValueError, match=r"collective must be one of all_gather, .* 'allreduce'; did you mean 'all_reduce'"
+        ValueError,
+        match=r"collective must be one of all_gather, .* 'allreduce'; did you mean 'all_reduce'",
     ):
         build("allreduce", "ring", 4)
-    with pytest.raises(ValueError, match=r"algorithm of reduce_scatter must be one of binomial_tree, .*, got 'rings'"):
+    with pytest.raises(
+        ValueError,
+        match=r"algorithm of reduce_scatter must be one of binomial_tree, .*, got 'rings'",
+    ):
         build("reduce_scatter", "rings", 4)
     with pytest.raises(ValueError, match="collective must be one of"):
         bounds("copy", 4, 1)
@@ -574,7 +741,9 @@ PAIRS = [name for name in NAMES if registry.info("collective", name)["per_pair"]
 def test_the_memory_of_many_transfers_is_foreseen(name, monkeypatch):
     foreseen = []
     place = "torus" if name.endswith("torus") else "_algorithm"
-    monkeypatch.setattr(f"fabriclab.collectives.{place}.check_memory", lambda needed, *_: foreseen.append(needed))
+    monkeypatch.setattr(
+        f"fabriclab.collectives.{place}.check_memory", lambda needed, *_: foreseen.append(needed)
+    )
     tracemalloc.start()
     try:
         build(*name.split("."), 320)
@@ -591,25 +760,59 @@ def test_too_many_pairs_are_refused_before_they_are_made():
 
 
 def test_options_are_refused_by_name():
-    with pytest.raises(TypeError, match="all_reduce ring has no option 'rings'; its options: orders"):
+    with pytest.raises(
+        TypeError, match="all_reduce ring has no option 'rings'; its options: orders"
+    ):
         build("all_reduce", "ring", 4, rings=2)
     with pytest.raises(TypeError, match="broadcast ring has no option 'orders'; its options: none"):
         collectives.closed_form("broadcast", "ring", orders=[[0]])
     for name, more, message in (
-        ("all_reduce.hierarchical", {"per_server": 4}, "multiple of per_server, got 6 and 4; all_reduce ring takes"),
-        ("all_reduce.nvls_sharp", {"per_server": 4}, "got 6 and 4; all_reduce aggregation_tree takes any number"),
-        ("all_to_all.hierarchical", {"per_server": 4}, "got 6 and 4; all_to_all pairwise takes any number"),
-        ("all_reduce.torus", {"shape": (2, 2)}, r"must have 6 .*got \(2, 2\) with 4; a ring needs no shape"),
+        (
+            "all_reduce.hierarchical",
+            {"per_server": 4},
+            "multiple of per_server, got 6 and 4; all_reduce ring takes",
+        ),
+        (
+            "all_reduce.nvls_sharp",
+            {"per_server": 4},
+            "got 6 and 4; all_reduce aggregation_tree takes any number",
+        ),
+        (
+            "all_to_all.hierarchical",
+            {"per_server": 4},
+            "got 6 and 4; all_to_all pairwise takes any number",
+        ),
+        (
+            "all_reduce.torus",
+            {"shape": (2, 2)},
+            r"must have 6 .*got \(2, 2\) with 4; a ring needs no shape",
+        ),
         ("all_reduce.aggregation_tree", {"radix": 1}, "radix must be >= 2, got 1"),
         ("all_reduce.ring", {"orders": [0, 1, 2, 3, 4, 4]}, "each of 6 ranks once per row"),
-        ("all_to_all.direct", {"traffic": [[1, 2]]}, r"a table \(6, 6\) of what each rank .* got shape \(1, 2\)"),
-        ("all_to_all.direct", {"traffic": [[1, 2], [1]]}, "traffic must be .* rows of different lengths"),
-        ("all_to_all.pairwise", {"traffic": np.zeros((6, 6))}, "must be >= 0, finite and not all 0, got 0 to 0"),
+        (
+            "all_to_all.direct",
+            {"traffic": [[1, 2]]},
+            r"a table \(6, 6\) of what each rank .* got shape \(1, 2\)",
+        ),
+        (
+            "all_to_all.direct",
+            {"traffic": [[1, 2], [1]]},
+            "traffic must be .* rows of different lengths",
+        ),
+        (
+            "all_to_all.pairwise",
+            {"traffic": np.zeros((6, 6))},
+            "must be >= 0, finite and not all 0, got 0 to 0",
+        ),
         ("all_to_all.pairwise", {"traffic": -np.eye(6)}, "not all 0, got -1 to -?0"),
         ("all_to_all.pairwise", {"traffic": np.full((6, 6), np.nan)}, "got nan to nan"),
-        ("all_reduce.ring", {"orders": [[0, 1, 2, 3, 4, 5], [0, 1]]}, "orders must be .* rows of different lengths"),
+        (
+            "all_reduce.ring",
+            {"orders": [[0, 1, 2, 3, 4, 5], [0, 1]]},
+            "orders must be .* rows of different lengths",
+        ),
         ("all_reduce.torus", {"shape": 8}, r"shape must have 6 ranks, one each, got \(8,\)"),
-    ):  # fmt: skip
+    ):
         with pytest.raises(ValueError, match=message):
             build(*name.split("."), 6, **more)
     with pytest.raises(ValueError, match="multiple of per_server, got 6 and 4"):
@@ -618,18 +821,32 @@ def test_options_are_refused_by_name():
         build("all_to_all", "direct", 6, traffic="x")
     with pytest.raises(ValueError, match=r"traffic must be a table \(8, 8\) of"):
         collectives.closed_form("all_to_all", "direct", traffic=[[1]])(1e6, 8, 0, 1e9)
-    assert build("all_to_all", "direct", 2, traffic=[[0, 1e308], [1e308, 1e308]]).parts.tolist() == [0, 0.5, 0.5, 0.5]
+    assert build(
+        "all_to_all", "direct", 2, traffic=[[0, 1e308], [1e308, 1e308]]
+    ).parts.tolist() == [0, 0.5, 0.5, 0.5]
 
 
 @pytest.mark.parametrize(
     ("what", "buffers", "message"),
     [
         ("all_reduce", [np.zeros(2)], r"must be 2 array\(s\).*got 1"),
-        ("all_reduce", [np.zeros(2), np.zeros(3)], r"buffers\[1\] of all_reduce must have 2 elements.*got 3"),
+        (
+            "all_reduce",
+            [np.zeros(2), np.zeros(3)],
+            r"buffers\[1\] of all_reduce must have 2 elements.*got 3",
+        ),
         ("all_reduce", [np.zeros(2), np.zeros(2, int)], "and dtype"),
         ("all_reduce", [np.zeros((2, 2))] * 2, "one dimension"),
-        ("reduce_scatter", [np.zeros(2), np.zeros(1)], r"buffers\[1\] of reduce_scatter must have 2"),
-        ("all_gather", [np.zeros(1), np.zeros(2)], r"buffers\[0\] of all_gather must have 2 elements.*got 1"),
+        (
+            "reduce_scatter",
+            [np.zeros(2), np.zeros(1)],
+            r"buffers\[1\] of reduce_scatter must have 2",
+        ),
+        (
+            "all_gather",
+            [np.zeros(1), np.zeros(2)],
+            r"buffers\[0\] of all_gather must have 2 elements.*got 1",
+        ),
         ("broadcast", 3.0, "one dimension"),
     ],
 )
@@ -654,11 +871,15 @@ def test_wrong_schedules_are_refused():
         execute(Schedule("copy", "by hand", 2, 2, ()), [np.zeros(2)] * 2)
     with pytest.raises(ValueError, match="n_ranks must be >= 1"):
         expected("broadcast", np.zeros(1))
-    with pytest.raises(ValueError, match=r"ends, and rank 0 has not got block 1, as all_gather must"):
+    with pytest.raises(
+        ValueError, match=r"ends, and rank 0 has not got block 1, as all_gather must"
+    ):
         execute(Schedule("all_gather", "by hand", 2, 2, ()), [np.zeros(2)] * 2)
 
 
-@pytest.mark.parametrize("op", [np.subtract, np.divide, np.power, np.arctan2, np.copysign, np.greater, sum])
+@pytest.mark.parametrize(
+    "op", [np.subtract, np.divide, np.power, np.arctan2, np.copysign, np.greater, sum]
+)
 def test_operations_whose_order_matters_are_refused(op):
     with pytest.raises(ValueError, match=r"op must be commutative and associative: one of np\.add"):
         execute(build("all_reduce", "ring", 2), [np.ones(2)] * 2, op)
@@ -682,7 +903,9 @@ def test_an_operation_that_does_not_know_the_type_is_refused():
         execute(build("all_reduce", "ring", 2), [np.ones(2)] * 2, np.gcd)
     with pytest.raises(ValueError, match=r"must be 2 array\(s\)"):
         execute(build("all_reduce", "ring", 2), None)
-    with pytest.raises(ValueError, match="buffers of reduce_scatter must be 2, one per rank, got 3"):
+    with pytest.raises(
+        ValueError, match="buffers of reduce_scatter must be 2, one per rank, got 3"
+    ):
         expected("reduce_scatter", [np.arange(4)] * 3, n_ranks=2)
 
 
@@ -693,9 +916,14 @@ def test_a_collective_of_ones_own_needs_one_place(monkeypatch):
 
     @define("copy", own, at_root)
     def copy(buffers, op, n, root):
-        return [np.concatenate(buffers) if r == root else np.zeros(0, buffers[0].dtype) for r in range(n)]
+        return [
+            np.concatenate(buffers) if r == root else np.zeros(0, buffers[0].dtype)
+            for r in range(n)
+        ]
 
-    star = Schedule("copy", "by hand", 3, 3, (StepGroup.make([0, 2], 1, [0, 2], reduce=False),), root=1)
+    star = Schedule(
+        "copy", "by hand", 3, 3, (StepGroup.make([0, 2], 1, [0, 2], reduce=False),), root=1
+    )
     buffers = inputs("all_gather", 3, 7, np.random.default_rng(0))
     got, wanted = execute(star, buffers), expected("copy", buffers, root=1)
     assert [a.tolist() for a in got] == [a.tolist() for a in wanted]

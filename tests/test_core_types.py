@@ -17,7 +17,20 @@ from hypothesis import strategies as st
 from oracles.routes import check_routes, from_paths
 
 from fabriclab import core
-from fabriclab.core import PATH, SPRAY, TREE, Changes, Flows, Result, Routes, Schedule, StepGroup, Timeline, load, save
+from fabriclab.core import (
+    PATH,
+    SPRAY,
+    TREE,
+    Changes,
+    Flows,
+    Result,
+    Routes,
+    Schedule,
+    StepGroup,
+    Timeline,
+    load,
+    save,
+)
 from fabriclab.core._arrays import expand, pointer, rows_of
 from fabriclab.core.save import write_atomic
 from fabriclab.errors import Deadlock, FileFormat, TooLarge
@@ -36,13 +49,28 @@ UPPER, LOWER = (0, 2, 6, 10), (0, 4, 8, 10)
 
 
 def spray(use, links=(0, 2, 4, 6, 8, 10), flow=0):
-    return Routes(ptr=[0, len(links)], link=links, use=use, flow=[flow], share=[1.0], delay=[4e-6], kind=[SPRAY],
-                  adaptive=[False])  # fmt: skip
+    return Routes(
+        ptr=[0, len(links)],
+        link=links,
+        use=use,
+        flow=[flow],
+        share=[1.0],
+        delay=[4e-6],
+        kind=[SPRAY],
+        adaptive=[False],
+    )
 
 
 def timeline(**new):
-    columns = {"start": [0.0, 1.0], "finish": [2.0, 3.0], "link_bytes": [5.0, 10.0], "group_start": [0.0],
-               "period": [3.0], "repeat": [1], "engine": "ideal"}  # fmt: skip
+    columns = {
+        "start": [0.0, 1.0],
+        "finish": [2.0, 3.0],
+        "link_bytes": [5.0, 10.0],
+        "group_start": [0.0],
+        "period": [3.0],
+        "repeat": [1],
+        "engine": "ideal",
+    }
     return Timeline(**{**columns, **new})
 
 
@@ -66,11 +94,24 @@ def sequences_of_flows(draw):
     after = []
     for size, first in zip(sizes, np.cumsum(sizes) - sizes, strict=True):
         for i in range(size):
-            after.append([int(first) + j for j in draw(st.sets(st.integers(0, i - 1) if i else st.nothing()))])
+            after.append(
+                [
+                    int(first) + j
+                    for j in draw(st.sets(st.integers(0, i - 1) if i else st.nothing()))
+                ]
+            )
     n = int(sum(sizes))
     times = st.lists(st.sampled_from([0.0, 1.0, 2.5]), min_size=n, max_size=n)
-    return Flows.make(np.zeros(n), np.ones(n), draw(times), start=draw(times), lag=draw(times), after=after,
-                      group=group, repeat=repeat)  # fmt: skip
+    return Flows.make(
+        np.zeros(n),
+        np.ones(n),
+        draw(times),
+        start=draw(times),
+        lag=draw(times),
+        after=after,
+        group=group,
+        repeat=repeat,
+    )
 
 
 def ends_of_graph(flows):
@@ -105,7 +146,9 @@ def test_compressed_rows_agree_with_python(counts):
     assert ptr.tolist() == [sum(counts[:i]) for i in range(len(counts) + 1)]
     assert rows_of(ptr).tolist() == [i for i, c in enumerate(counts) for _ in range(c)]
     start = np.arange(len(counts)) * 10
-    assert expand(start, np.array(counts)).tolist() == [10 * i + j for i, c in enumerate(counts) for j in range(c)]
+    assert expand(start, np.array(counts)).tolist() == [
+        10 * i + j for i, c in enumerate(counts) for j in range(c)
+    ]
 
 
 # routes: by hand ----------------------------------------------------------------------------------
@@ -120,7 +163,20 @@ def test_paths_by_hand():
 def test_two_paths_of_one_flow_share_it():
     r = from_paths([UPPER, LOWER], flow=[0, 0])
     assert r.share.tolist() == [0.5, 0.5]
-    assert r.link_bytes(Flows.make(0, 1, 8.0, repeat=3), 12).tolist() == [24, 0, 12, 0, 12, 0, 12, 0, 12, 0, 24, 0]
+    assert r.link_bytes(Flows.make(0, 1, 8.0, repeat=3), 12).tolist() == [
+        24,
+        0,
+        12,
+        0,
+        12,
+        0,
+        12,
+        0,
+        12,
+        0,
+        24,
+        0,
+    ]
 
 
 def test_a_spray_takes_both_ways_at_once():
@@ -142,14 +198,23 @@ def test_a_relay_may_pass_traffic_on_where_others_may_not():
 # routes: laws -------------------------------------------------------------------------------------
 @given(st.lists(st.lists(st.integers(0, 11), max_size=4), min_size=1, max_size=6), st.data())
 def test_chosen_rows_stay_what_they_are(paths, data):
-    r = from_paths(paths, flow=data.draw(st.lists(st.integers(0, 3), min_size=len(paths), max_size=len(paths))))
+    r = from_paths(
+        paths, flow=data.draw(st.lists(st.integers(0, 3), min_size=len(paths), max_size=len(paths)))
+    )
     wanted = data.draw(st.lists(st.integers(0, len(paths) - 1), max_size=6))
     taken = r.of_rows(np.array(wanted, dtype=int))
     assert [taken.row(i).tolist() for i in range(taken.n_rows)] == [list(paths[i]) for i in wanted]
-    assert taken.flow.tolist() == r.flow[wanted].tolist() and taken.share.tolist() == r.share[wanted].tolist()
+    assert (
+        taken.flow.tolist() == r.flow[wanted].tolist()
+        and taken.share.tolist() == r.share[wanted].tolist()
+    )
 
 
-@given(st.lists(st.sampled_from([UPPER, LOWER]), min_size=1, max_size=4), st.floats(0, 1e9), st.integers(1, 5))
+@given(
+    st.lists(st.sampled_from([UPPER, LOWER]), min_size=1, max_size=4),
+    st.floats(0, 1e9),
+    st.integers(1, 5),
+)
 def test_bytes_are_conserved_on_every_cut(paths, size, repeat):
     flows = Flows.make(0, 1, size, repeat=repeat)
     moved = from_paths(paths, flow=[0] * len(paths)).link_bytes(flows, 12)
@@ -158,14 +223,17 @@ def test_bytes_are_conserved_on_every_cut(paths, size, repeat):
 
 
 # routes: refusals ---------------------------------------------------------------------------------
-@pytest.mark.parametrize(("links", "message"), [
-    ((0, 2, 6), "flow 0: its route does not go from host 0 to host 1"),
-    ((2, 6, 10), "does not go from host 0"),
-    ((0, 6, 2, 10), "consecutive links of its route do not meet"),
-    ((0, 2, 3, 4, 8, 10), "passes a node twice"),
-    ((0, 1, 0, 2, 6, 10), "passes a node twice"),
-    ((0, 99), "link must be within"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("links", "message"),
+    [
+        ((0, 2, 6), "flow 0: its route does not go from host 0 to host 1"),
+        ((2, 6, 10), "does not go from host 0"),
+        ((0, 6, 2, 10), "consecutive links of its route do not meet"),
+        ((0, 2, 3, 4, 8, 10), "passes a node twice"),
+        ((0, 1, 0, 2, 6, 10), "passes a node twice"),
+        ((0, 99), "link must be within"),
+    ],
+)
 def test_a_path_that_is_none_is_refused(links, message):
     with pytest.raises(ValueError, match=message):
         check_routes(from_paths([links]), diamond(), Flows.make(0, 1, 1.0))
@@ -204,23 +272,26 @@ def test_shares_of_a_flow_make_one():
         check_routes(dataclasses.replace(r, share=[0.5, 0.25]), diamond(), Flows.make(0, 1, 1.0))
 
 
-@pytest.mark.parametrize(("new", "message"), [
-    ({"ptr": [0, 3]}, "ptr must rise from 0 to 4"),
-    ({"ptr": [1, 4]}, "ptr must rise from 0 to 4"),
-    ({"ptr": [0, 5, 4]}, "ptr must rise from 0 to 4"),
-    ({"use": [1.0]}, r"use must have shape \(4,\), got \(1,\)"),
-    ({"use": [1, 1, 1, 1.1]}, r"use must be within 0\.\.1, got 1\.\.1\.1"),
-    ({"use": [1, 1, 1, -0.1]}, r"use must be within 0\.\.1"),
-    ({"use": [1, 1, 1, np.nan]}, r"use must be within 0\.\.1"),
-    ({"share": [1.5]}, r"share must be within 0\.\.1, got 1\.5"),
-    ({"flow": [0, 1]}, r"flow must have shape \(1,\)"),
-    ({"flow": [-1]}, "flow must be >= 0, got -1"),
-    ({"link": [0, 2, 6, -1]}, "link must be >= 0, got -1"),
-    ({"kind": [3]}, r"kind must be 0, 1 or 2"),
-    ({"delay": [-1.0]}, "delay must be finite and >= 0 s, got -1"),
-    ({"delay": [np.nan]}, "delay must be finite and >= 0 s, got nan"),
-    ({"delay": [0.0, 0.0]}, r"delay must have shape \(1,\)"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("new", "message"),
+    [
+        ({"ptr": [0, 3]}, "ptr must rise from 0 to 4"),
+        ({"ptr": [1, 4]}, "ptr must rise from 0 to 4"),
+        ({"ptr": [0, 5, 4]}, "ptr must rise from 0 to 4"),
+        ({"use": [1.0]}, r"use must have shape \(4,\), got \(1,\)"),
+        ({"use": [1, 1, 1, 1.1]}, r"use must be within 0\.\.1, got 1\.\.1\.1"),
+        ({"use": [1, 1, 1, -0.1]}, r"use must be within 0\.\.1"),
+        ({"use": [1, 1, 1, np.nan]}, r"use must be within 0\.\.1"),
+        ({"share": [1.5]}, r"share must be within 0\.\.1, got 1\.5"),
+        ({"flow": [0, 1]}, r"flow must have shape \(1,\)"),
+        ({"flow": [-1]}, "flow must be >= 0, got -1"),
+        ({"link": [0, 2, 6, -1]}, "link must be >= 0, got -1"),
+        ({"kind": [3]}, r"kind must be 0, 1 or 2"),
+        ({"delay": [-1.0]}, "delay must be finite and >= 0 s, got -1"),
+        ({"delay": [np.nan]}, "delay must be finite and >= 0 s, got nan"),
+        ({"delay": [0.0, 0.0]}, r"delay must have shape \(1,\)"),
+    ],
+)
 def test_broken_routes_are_refused(new, message):
     with pytest.raises(ValueError, match=message):
         dataclasses.replace(from_paths([UPPER]), **new)
@@ -266,9 +337,14 @@ def test_order_puts_dependencies_first(flows):
 @given(graphs_of_flows(), st.data())
 def test_a_cycle_is_found_and_named(flows, data):
     order = flows.order().tolist()
-    i, j = sorted((data.draw(st.integers(0, len(order) - 1)), data.draw(st.integers(0, len(order) - 1))))
+    i, j = sorted(
+        (data.draw(st.integers(0, len(order) - 1)), data.draw(st.integers(0, len(order) - 1)))
+    )
     chain = order[i : j + 1]
-    rows = [flows.after[flows.after_ptr[f] : flows.after_ptr[f + 1]].tolist() for f in range(flows.n_flows)]
+    rows = [
+        flows.after[flows.after_ptr[f] : flows.after_ptr[f + 1]].tolist()
+        for f in range(flows.n_flows)
+    ]
     for first, then in zip(chain, [*chain[1:], chain[0]], strict=True):
         rows[then].append(first)
     looped = Flows.make(np.zeros(len(rows)), 1, 1.0, after=rows)
@@ -290,50 +366,80 @@ def test_written_out_the_traffic_ends_at_the_same_times(flows):
 
 
 # flows: refusals ----------------------------------------------------------------------------------
-@pytest.mark.parametrize(("new", "message"), [
-    ({"size": [-1.0, 1.0]}, "size must be finite and >= 0 B, got -1"),
-    ({"size": [np.inf, 1.0]}, "size must be finite and >= 0 B, got inf"),
-    ({"start": -1.0}, "start must be finite and >= 0 s"),
-    ({"lag": np.nan}, "lag must be finite and >= 0 s, got nan"),
-    ({"weight": 0.0}, "weight must be > 0, got 0"),
-    ({"weight": np.inf}, "weight must be > 0"),
-    ({"limit": 0.0}, "limit must be > 0 B/s, got 0"),
-    ({"limit": np.nan}, "limit must be > 0 B/s, got nan"),
-    ({"limit": 400}, r'limit must be within 1e\+06\.\.1e\+14 B/s, got 400\.0; write "400 Gb/s"'),
-    ({"limit": [np.inf, 400.0]}, r"limit must be within 1e\+06\.\.1e\+14 B/s, got 400"),
-    ({"size": [1e22, 1.0]}, r"size must be within 0\.\.1e\+21 B, got 1e\+22"),
-    ({"target": [1, 0, 1]}, r"the others, got the shapes source \(2,\), target \(3,\), size \(2,\)$"),
-    ({"source": [[0], [0, 1]]}, "source must be one row of numbers, got rows of different lengths"),
-    ({"after": [[[0], [0, 1]], []]}, "after must be one row of numbers, got rows of different lengths"),
-    ({"repeat": [[1], [1, 2]]}, "repeat must be one row of numbers, got rows of different lengths"),
-    ({"source": -1}, "source must be >= 0, got -1"),
-    ({"label": 1}, r"label must be within 0\.\.0, got 1"),
-    ({"after": [[], [2]]}, r"after must be within 0\.\.1, got 2"),
-    ({"after": [[]]}, r"after must have one row per flow \(2\), got 1"),
-    ({"repeat": 0}, "repeat must be >= 1, got 0"),
-    ({"repeat": []}, "repeat have one entry per group, got 0"),
-    ({"group": [0, 1]}, r"group must rise within 0\.\.0"),
-    ({"group": [1, 0], "repeat": [1, 1]}, r"group must rise within 0\.\.1"),
-    ({"group": [0, 1], "repeat": [1, 1], "after": [[], [0]]}, "after must stay within the group"),
-    ({"target": 0.5}, "whole numbers"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("new", "message"),
+    [
+        ({"size": [-1.0, 1.0]}, "size must be finite and >= 0 B, got -1"),
+        ({"size": [np.inf, 1.0]}, "size must be finite and >= 0 B, got inf"),
+        ({"start": -1.0}, "start must be finite and >= 0 s"),
+        ({"lag": np.nan}, "lag must be finite and >= 0 s, got nan"),
+        ({"weight": 0.0}, "weight must be > 0, got 0"),
+        ({"weight": np.inf}, "weight must be > 0"),
+        ({"limit": 0.0}, "limit must be > 0 B/s, got 0"),
+        ({"limit": np.nan}, "limit must be > 0 B/s, got nan"),
+        (
+            {"limit": 400},
+            r'limit must be within 1e\+06\.\.1e\+14 B/s, got 400\.0; write "400 Gb/s"',
+        ),
+        ({"limit": [np.inf, 400.0]}, r"limit must be within 1e\+06\.\.1e\+14 B/s, got 400"),
+        ({"size": [1e22, 1.0]}, r"size must be within 0\.\.1e\+21 B, got 1e\+22"),
+        (
+            {"target": [1, 0, 1]},
+            r"the others, got the shapes source \(2,\), target \(3,\), size \(2,\)$",
+        ),
+        (
+            {"source": [[0], [0, 1]]},
+            "source must be one row of numbers, got rows of different lengths",
+        ),
+        (
+            {"after": [[[0], [0, 1]], []]},
+            "after must be one row of numbers, got rows of different lengths",
+        ),
+        (
+            {"repeat": [[1], [1, 2]]},
+            "repeat must be one row of numbers, got rows of different lengths",
+        ),
+        ({"source": -1}, "source must be >= 0, got -1"),
+        ({"label": 1}, r"label must be within 0\.\.0, got 1"),
+        ({"after": [[], [2]]}, r"after must be within 0\.\.1, got 2"),
+        ({"after": [[]]}, r"after must have one row per flow \(2\), got 1"),
+        ({"repeat": 0}, "repeat must be >= 1, got 0"),
+        ({"repeat": []}, "repeat have one entry per group, got 0"),
+        ({"group": [0, 1]}, r"group must rise within 0\.\.0"),
+        ({"group": [1, 0], "repeat": [1, 1]}, r"group must rise within 0\.\.1"),
+        (
+            {"group": [0, 1], "repeat": [1, 1], "after": [[], [0]]},
+            "after must stay within the group",
+        ),
+        ({"target": 0.5}, "whole numbers"),
+    ],
+)
 def test_broken_flows_are_refused(new, message):
     columns = {"source": [0, 1], "target": [1, 0], "size": [1.0, 1.0]}
     with pytest.raises(ValueError, match=message):
         Flows.make(**{**columns, **new})
 
 
-@pytest.mark.parametrize(("new", "message"), [
-    ({"size": ["1 MB", "2 MB"]}, "size must be plain numbers in SI units, got '1 MB'; units.parse reads"),
-    ({"size": None}, "size must be plain numbers in SI units, got None"),
-    ({"size": True}, "size must be plain numbers in SI units, got True"),
-    ({"source": "a"}, r"source must be whole numbers \(int32\), got 'a'"),
-    ({"weight": "2"}, "weight must be plain numbers in SI units, got '2'"),
-    ({"after": [0, 1]}, r"after must be one list of flows per flow, such as \[\[\], \[0\]\], got 0"),
-    ({"after": 0}, "after must be one list of flows per flow"),
-    ({"after": ["0", ""]}, "after must be one list of flows per flow, .* got '0'"),
-    ({"labels": "flow"}, "labels must be a sequence of texts"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("new", "message"),
+    [
+        (
+            {"size": ["1 MB", "2 MB"]},
+            "size must be plain numbers in SI units, got '1 MB'; units.parse reads",
+        ),
+        ({"size": None}, "size must be plain numbers in SI units, got None"),
+        ({"size": True}, "size must be plain numbers in SI units, got True"),
+        ({"source": "a"}, r"source must be whole numbers \(int32\), got 'a'"),
+        ({"weight": "2"}, "weight must be plain numbers in SI units, got '2'"),
+        (
+            {"after": [0, 1]},
+            r"after must be one list of flows per flow, such as \[\[\], \[0\]\], got 0",
+        ),
+        ({"after": 0}, "after must be one list of flows per flow"),
+        ({"after": ["0", ""]}, "after must be one list of flows per flow, .* got '0'"),
+        ({"labels": "flow"}, "labels must be a sequence of texts"),
+    ],
+)
 def test_columns_of_another_type_are_refused(new, message):
     with pytest.raises(TypeError, match=message):
         Flows.make(**{"source": [0, 1], "target": [1, 0], "size": [1.0, 1.0], **new})
@@ -350,17 +456,25 @@ def test_one_value_for_all_flows_may_have_its_unit():
 
 
 def test_no_limit_and_the_ends_of_the_range_are_limits():
-    assert Flows.make([0] * 3, 1, 1.0, limit=[np.inf, 1e6, 1e14]).limit.tolist() == [np.inf, 1e6, 1e14]
+    assert Flows.make([0] * 3, 1, 1.0, limit=[np.inf, 1e6, 1e14]).limit.tolist() == [
+        np.inf,
+        1e6,
+        1e14,
+    ]
 
 
 def test_a_graph_that_does_not_fit_into_memory_is_refused_before_it_is_made():
     ring = Flows.make(np.arange(65_536), 0, 1.0, repeat=131_070)
-    with pytest.raises(TooLarge, match=r"a graph of 8589934590 flows needs about .* TB .*; keep the groups"):
+    with pytest.raises(
+        TooLarge, match=r"a graph of 8589934590 flows needs about .* TB .*; keep the groups"
+    ):
         ring.expanded()
 
 
-@pytest.mark.parametrize(("n", "waits", "start", "repeat"), [
-    (1, 0, 0.0, 2000), (100, 1, 0.0, 30), (300, 3, 0.0, 10), (2000, 0, 0.0, 1), (300, 0, 5.0, 10)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("n", "waits", "start", "repeat"),
+    [(1, 0, 0.0, 2000), (100, 1, 0.0, 30), (300, 3, 0.0, 10), (2000, 0, 0.0, 1), (300, 0, 5.0, 10)],
+)
 def test_the_memory_of_a_graph_is_foreseen(n, waits, start, repeat, monkeypatch):
     seen = []
     monkeypatch.setattr("fabriclab.core.flows.check_memory", lambda needed, *_: seen.append(needed))
@@ -378,39 +492,64 @@ def test_the_memory_of_a_graph_is_foreseen(n, waits, start, repeat, monkeypatch)
 # changes ------------------------------------------------------------------------------------------
 def test_changes_are_kept_in_order_and_the_later_of_two_stays_later():
     c = Changes([2.0, 1.0, 2.0], [5, 6, 5], [0.0, 1e9, 2e9])
-    assert (c.time.tolist(), c.link.tolist(), c.capacity.tolist()) == ([1, 2, 2], [6, 5, 5], [1e9, 0, 2e9])
+    assert (c.time.tolist(), c.link.tolist(), c.capacity.tolist()) == (
+        [1, 2, 2],
+        [6, 5, 5],
+        [1e9, 0, 2e9],
+    )
     assert Changes(1.0, [2, 3], 0.0).time.tolist() == [1.0, 1.0]
     many = Changes(np.arange(200) % 2, 0, np.arange(200.0) * 1e6)
     assert (many.capacity / 1e6).tolist() == [*range(0, 200, 2), *range(1, 200, 2)]
     assert Changes([], [], []).time.size == 0
 
 
-@pytest.mark.parametrize(("columns", "message"), [
-    ((-1.0, 0, 0.0), "time must be finite and >= 0 s, got -1"),
-    ((np.nan, 0, 0.0), "time must be finite"),
-    ((0.0, -1, 0.0), "link must be >= 0, got -1"),
-    ((0.0, 0, -1.0), "capacity must be finite and >= 0 B/s, got -1"),
-    ((0.0, 0.5, 1e9), "whole numbers"),
-    (([0.0, 1.0], [1, 2, 3], 1e9), r"one entry or as many as the others, got the shapes time \(2,\), link \(3,\)$"),
-    (([[0.0]], 1, 2e9), r"time must have shape \(1,\), got \(1, 1\)"),
-    ((0.0, [[0], [0, 1]], 1e9), r"link must be one row of numbers, got rows of different lengths, \[\[0\], \[0, 1\]\]"),
-    ((0.0, 0, 400), r'capacity must be within 1e\+06\.\.1e\+14 B/s, got 400\.0; write "400 Gb/s"'),
-    ((0.0, 0, [1e9, 1.01e14]), r"capacity must be within 1e\+06\.\.1e\+14 B/s, got 101000000000000"),
-    ((0.0, 0, [0.0, 9e5, 1e9]), r"capacity must be within 1e\+06\.\.1e\+14 B/s, got 900000\.0"),
-    (("1", 0, 0.0), "time needs its unit, got '1'"),
-    ((1.0, 0, "400 Gbps"), "read in two ways"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ((-1.0, 0, 0.0), "time must be finite and >= 0 s, got -1"),
+        ((np.nan, 0, 0.0), "time must be finite"),
+        ((0.0, -1, 0.0), "link must be >= 0, got -1"),
+        ((0.0, 0, -1.0), "capacity must be finite and >= 0 B/s, got -1"),
+        ((0.0, 0.5, 1e9), "whole numbers"),
+        (
+            ([0.0, 1.0], [1, 2, 3], 1e9),
+            r"one entry or as many as the others, got the shapes time \(2,\), link \(3,\)$",
+        ),
+        (([[0.0]], 1, 2e9), r"time must have shape \(1,\), got \(1, 1\)"),
+        (
+            (0.0, [[0], [0, 1]], 1e9),
+            r"link must be one row of numbers, got rows of different lengths, \[\[0\], \[0, 1\]\]",
+        ),
+        (
+            (0.0, 0, 400),
+            r'capacity must be within 1e\+06\.\.1e\+14 B/s, got 400\.0; write "400 Gb/s"',
+        ),
+        (
+            (0.0, 0, [1e9, 1.01e14]),
+            r"capacity must be within 1e\+06\.\.1e\+14 B/s, got 101000000000000",
+        ),
+        ((0.0, 0, [0.0, 9e5, 1e9]), r"capacity must be within 1e\+06\.\.1e\+14 B/s, got 900000\.0"),
+        (("1", 0, 0.0), "time needs its unit, got '1'"),
+        ((1.0, 0, "400 Gbps"), "read in two ways"),
+    ],
+)
 def test_broken_changes_are_refused(columns, message):
     with pytest.raises(ValueError, match=message):
         Changes(*columns)
 
 
-@pytest.mark.parametrize(("columns", "message"), [
-    ((None, 0, 0.0), "time must be plain numbers in SI units, got None"),
-    ((0.0, "a", 0.0), r"link must be whole numbers \(int32\), got 'a'"),
-    ((0.0, True, 0.0), r"link must be whole numbers \(int32\), got True"),
-    ((0.0, 0, ["1 Gb/s"]), "capacity must be plain numbers in SI units, got '1 Gb/s'; units.parse reads"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ((None, 0, 0.0), "time must be plain numbers in SI units, got None"),
+        ((0.0, "a", 0.0), r"link must be whole numbers \(int32\), got 'a'"),
+        ((0.0, True, 0.0), r"link must be whole numbers \(int32\), got True"),
+        (
+            (0.0, 0, ["1 Gb/s"]),
+            "capacity must be plain numbers in SI units, got '1 Gb/s'; units.parse reads",
+        ),
+    ],
+)
 def test_changes_of_another_type_are_refused(columns, message):
     with pytest.raises(TypeError, match=message):
         Changes(*columns)
@@ -448,12 +587,15 @@ def test_timeline_by_hand():
     assert timeline(group_start=[], period=[], repeat=[]).end == 0.0
 
 
-@pytest.mark.parametrize(("new", "message"), [
-    ({"finish": [2.0]}, r"finish must have shape \(2,\), got \(1,\)"),
-    ({"finish": [2.0, 0.5]}, r"flow 1 ends at 0\.5 s, before its start at 1\.0 s"),
-    ({"finish": [2.0, np.nan]}, "flow 1 ends at nan s"),
-    ({"period": [1.0, 2.0]}, r"period must have shape \(1,\), got \(2,\)"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("new", "message"),
+    [
+        ({"finish": [2.0]}, r"finish must have shape \(2,\), got \(1,\)"),
+        ({"finish": [2.0, 0.5]}, r"flow 1 ends at 0\.5 s, before its start at 1\.0 s"),
+        ({"finish": [2.0, np.nan]}, "flow 1 ends at nan s"),
+        ({"period": [1.0, 2.0]}, r"period must have shape \(1,\), got \(2,\)"),
+    ],
+)
 def test_broken_timelines_are_refused(new, message):
     with pytest.raises(ValueError, match=message):
         timeline(**new)
@@ -466,19 +608,40 @@ VALUES = [
     Flows.make([0, 1], 2, [8.0, 4.0], after=[[], [0]], labels=("a", "b"), label=[0, 1], repeat=3),
     Changes([2.0, 1.0], [5, 6], 0.0),
     timeline(),
-    Result("all_reduce", "measured", [8.0, 16.0], [1e-6, 2e-6], n_ranks=4, low=[1e-7, 1e-7],
-           samples=[[1e-6], [2e-6]], asked={"size": np.float64(8), "on": True, "by": None}, notes=("shared",)),
-    Schedule("all_reduce", "ring", 4, 4, (StepGroup.make([0, 1], [1, 2], reduce=True, repeat=3, shift=-1),)),
-]  # fmt: skip
+    Result(
+        "all_reduce",
+        "measured",
+        [8.0, 16.0],
+        [1e-6, 2e-6],
+        n_ranks=4,
+        low=[1e-7, 1e-7],
+        samples=[[1e-6], [2e-6]],
+        asked={"size": np.float64(8), "on": True, "by": None},
+        notes=("shared",),
+    ),
+    Schedule(
+        "all_reduce",
+        "ring",
+        4,
+        4,
+        (StepGroup.make([0, 1], [1, 2], reduce=True, repeat=3, shift=-1),),
+    ),
+]
 
 
 def same(a, b):
     if dataclasses.is_dataclass(a):
-        return type(a) is type(b) and all(same(getattr(a, f.name), getattr(b, f.name)) for f in dataclasses.fields(a))
+        return type(a) is type(b) and all(
+            same(getattr(a, f.name), getattr(b, f.name)) for f in dataclasses.fields(a)
+        )
     if isinstance(a, np.ndarray):
         return a.dtype == b.dtype and np.array_equal(a, b)
     if isinstance(a, tuple):
-        return isinstance(b, tuple) and len(a) == len(b) and all(same(x, y) for x, y in zip(a, b, strict=True))
+        return (
+            isinstance(b, tuple)
+            and len(a) == len(b)
+            and all(same(x, y) for x, y in zip(a, b, strict=True))
+        )
     return a == b
 
 
@@ -520,7 +683,9 @@ def test_what_a_result_was_asked_is_read_only():
 
 def test_a_key_that_is_no_text_is_not_saved_as_one(tmp_path):
     for asked in ({3: 1}, {"a": {None: 1}}):
-        with pytest.raises(TypeError, match=r"cannot save a mapping with the key (3|None); keys are text: write '"):
+        with pytest.raises(
+            TypeError, match=r"cannot save a mapping with the key (3|None); keys are text: write '"
+        ):
             save(dataclasses.replace(VALUES[5], asked=asked), tmp_path / "value.npz")
 
 
@@ -535,15 +700,29 @@ def stored(tmp_path, **changes):
     return path
 
 
-@pytest.mark.parametrize(("changes", "message"), [
-    ({"version": 3}, "has version 3, this fabriclab reads up to 2; update fabriclab"),
-    ({"version": "x"}, "has version 'x', this fabriclab reads up to 2"),
-    ({"format": "other"}, "has the format 'other', expected 'fabriclab'"),
-    ({"value": {"type": "Secret", "fields": {}}}, "broken"),
-    ({"value": {"type": "Changes", "fields": {"time": {"array": "a9"}}}}, "broken"),
-    ({"value": {"type": "Changes", "fields": {"time": {"plain": -1.0}, "link": {"plain": 0},
-                                              "capacity": {"plain": 0.0}}}}, "broken.*time must be finite"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"version": 3}, "has version 3, this fabriclab reads up to 2; update fabriclab"),
+        ({"version": "x"}, "has version 'x', this fabriclab reads up to 2"),
+        ({"format": "other"}, "has the format 'other', expected 'fabriclab'"),
+        ({"value": {"type": "Secret", "fields": {}}}, "broken"),
+        ({"value": {"type": "Changes", "fields": {"time": {"array": "a9"}}}}, "broken"),
+        (
+            {
+                "value": {
+                    "type": "Changes",
+                    "fields": {
+                        "time": {"plain": -1.0},
+                        "link": {"plain": 0},
+                        "capacity": {"plain": 0.0},
+                    },
+                }
+            },
+            "broken.*time must be finite",
+        ),
+    ],
+)
 def test_a_file_of_another_kind_is_refused_with_a_sentence(changes, message, tmp_path):
     with pytest.raises(FileFormat, match=rf"value\.npz.*{message}"):
         load(stored(tmp_path, **changes))
@@ -640,14 +819,20 @@ def test_others_may_read_a_saved_file_as_any_other(tmp_path):
 
 
 # display ------------------------------------------------------------------------------------------
-@pytest.mark.parametrize(("value", "text"), [
-    (from_paths([UPPER, LOWER]), "<Routes: 2 path; 8 links>"),
-    (from_paths([]), "<Routes: no rows; 0 links>"),
-    (Flows.make([0, 1], 2, 2**20), "<Flows: 2 flows, a graph, 2 MiB in all>"),
-    (Flows.make(0, 1, 2**20, repeat=4), "<Flows: 1 flows, 1 groups in order, 4 steps, 4 MiB in all>"),
-    (Changes([2.0, 1.0], 3, 0.0), "<Changes: 2 from 1 s to 2 s>"),
-    (timeline(), "<Timeline ideal: 2 flows end at 3.00 s>"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (from_paths([UPPER, LOWER]), "<Routes: 2 path; 8 links>"),
+        (from_paths([]), "<Routes: no rows; 0 links>"),
+        (Flows.make([0, 1], 2, 2**20), "<Flows: 2 flows, a graph, 2 MiB in all>"),
+        (
+            Flows.make(0, 1, 2**20, repeat=4),
+            "<Flows: 1 flows, 1 groups in order, 4 steps, 4 MiB in all>",
+        ),
+        (Changes([2.0, 1.0], 3, 0.0), "<Changes: 2 from 1 s to 2 s>"),
+        (timeline(), "<Timeline ideal: 2 flows end at 3.00 s>"),
+    ],
+)
 def test_values_show_themselves(value, text):
     assert repr(value) == text
 

@@ -22,7 +22,9 @@ def from_cells(lessons):
         for cell in nb.cells:
             for id in cell.metadata.get("covers", []):
                 one = nbformat.v4.new_notebook(
-                    cells=[nbformat.from_dict({**cell, "metadata": {**cell.metadata, "covers": [id]}})]
+                    cells=[
+                        nbformat.from_dict({**cell, "metadata": {**cell.metadata, "covers": [id]}})
+                    ]
                 )
                 if not list(gate_covers(one, name)):
                     found.setdefault(id, set()).add(name)
@@ -31,7 +33,11 @@ def from_cells(lessons):
 
 def from_pages(texts):
     """Return the ids that begin a row of a table and need no answer."""
-    ids = {id for text in texts for id in re.findall(r"^\|\s*(C\d{3})\s*\|\s*[^|\s]", text, re.MULTILINE)}
+    ids = {
+        id
+        for text in texts
+        for id in re.findall(r"^\|\s*(C\d{3})\s*\|\s*[^|\s]", text, re.MULTILINE)
+    }
     return {id for id in ids if id in ROWS and ROWS[id]["kind"] not in NEED_ANSWER}
 
 
@@ -44,28 +50,43 @@ def test_the_list_is_well_formed():
     assert len(ROWS) >= 27 and list(ROWS) == sorted(ROWS)
     assert {row["where"] for row in ROWS.values()} >= PARTS
     for id, row in ROWS.items():
-        assert re.fullmatch(r"C\d{3}", id) and row["item"] and re.fullmatch(r"\d\d_\w+|glossary|errata", row["lesson"])
+        assert (
+            re.fullmatch(r"C\d{3}", id)
+            and row["item"]
+            and re.fullmatch(r"\d\d_\w+|glossary|errata", row["lesson"])
+        )
         assert row["kind"] in {"topic", "fact", "figure", "table", *NEED_ANSWER}
 
 
 def test_every_row_of_an_existing_lesson_is_covered():
-    pages = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "notebooks").glob("*.md")}
+    pages = {
+        path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "notebooks").glob("*.md")
+    }
     covered = from_cells({name: load(name) for name in FILES}).keys() | from_pages(pages.values())
-    left = {id: f"{ROWS[id]['lesson']}: {ROWS[id]['item']}" for id in sorted(due(FILES | pages) - covered)}
+    left = {
+        id: f"{ROWS[id]['lesson']}: {ROWS[id]['item']}"
+        for id in sorted(due(FILES | pages) - covered)
+    }
     assert left == {}, "\n".join(f"{id} {item}" for id, item in left.items())
 
 
 def test_a_row_is_due_when_its_own_lesson_exists():
     assert {"C001", "C128"} <= due({"00_start_here"}) and due(set()) == set()
     assert "C016" not in due({"00_start_here"}) and "C016" in due({"31_all_reduce"})
-    assert "C142" not in due({"00_start_here", "31_all_reduce"}) and "C142" in due({"72_a_training_step"})
+    assert "C142" not in due({"00_start_here", "31_all_reduce"}) and "C142" in due(
+        {"72_a_training_step"}
+    )
 
 
 # Controls
 
 
 def cell(kind, source, *ids):
-    made = nbformat.v4.new_code_cell(source) if kind == "code" else nbformat.v4.new_markdown_cell(source)
+    made = (
+        nbformat.v4.new_code_cell(source)
+        if kind == "code"
+        else nbformat.v4.new_markdown_cell(source)
+    )
     made.metadata["covers"] = list(ids)
     return made
 
@@ -87,5 +108,12 @@ def test_only_what_a_reader_finds_counts(made, covered):
 
 
 def test_a_page_covers_by_its_tables():
-    rows = ["C001 in prose", "| C002 | matter |", "| C128 | a skill |", "| C007 |  |", "| x | C016 |", "|C024|matter|"]
+    rows = [
+        "C001 in prose",
+        "| C002 | matter |",
+        "| C128 | a skill |",
+        "| C007 |  |",
+        "| x | C016 |",
+        "|C024|matter|",
+    ]
     assert from_pages(["\n".join([*rows, "| C999 | no row |"])]) == {"C002", "C024"}

@@ -9,10 +9,13 @@ from hypothesis import strategies as st
 from fabriclab import metrics, topologies
 
 FABRICS = {
-    "fat_tree": {"k": 4}, "dragonfly": {"p": 2, "a": 4, "h": 2}, "torus": {"shape": (4, 6)},
+    "fat_tree": {"k": 4},
+    "dragonfly": {"p": 2, "a": 4, "h": 2},
+    "torus": {"shape": (4, 6)},
     "jellyfish": {"switches": 12, "degree": 4, "hosts": 2, "seed": 1},
-    "rail_optimised": {"servers": 4, "gpus": 2, "rails": 2, "radix": 4}, "dgx1v": {},
-}  # fmt: skip
+    "rail_optimised": {"servers": 4, "gpus": 2, "rails": 2, "radix": 4},
+    "dgx1v": {},
+}
 
 
 def by_networkx(fabric, side):
@@ -22,7 +25,9 @@ def by_networkx(fabric, side):
     def into(node):
         return (node, "in") if node in twice else node
 
-    for a, b, c in zip(fabric.source.tolist(), fabric.target.tolist(), fabric.capacity.tolist(), strict=True):
+    for a, b, c in zip(
+        fabric.source.tolist(), fabric.target.tolist(), fabric.capacity.tolist(), strict=True
+    ):
         more = graph.edges[a, into(b)]["capacity"] if graph.has_edge(a, into(b)) else 0.0
         graph.add_edge(a, into(b), capacity=c + more)
     for rank, node in enumerate(fabric.endpoint.tolist()):
@@ -41,7 +46,9 @@ def test_halves_by_hand():
 @given(data=st.data())
 def test_the_cut_is_the_greatest_flow_and_parts_the_ranks(family, data):
     fabric = topologies.build(family, **FABRICS[family])
-    side = data.draw(st.sets(st.integers(0, fabric.n_ranks - 1), min_size=1, max_size=fabric.n_ranks - 1))
+    side = data.draw(
+        st.sets(st.integers(0, fabric.n_ranks - 1), min_size=1, max_size=fabric.n_ranks - 1)
+    )
     links = metrics.cut(fabric, sorted(side))
     assert fabric.capacity[links].sum() == pytest.approx(by_networkx(fabric, side), rel=2e-3)
     assert metrics.cut(fabric.without(links=links), sorted(side)).size == 0

@@ -97,7 +97,9 @@ def test_a_wrong_answer_is_refused_by_name(id, name):
 def test_no_key_changes_a_verdict(id, name):
     named = "" if name in RIGHT[id] else name.partition("/")[0]
     found = {key: verdict(id, (RIGHT[id] | WRONG[id])[name], key) for key in KEYS}
-    assert {key: v for key, v in found.items() if (v.part == 1, v.mistake) != (not named, named)} == {}
+    assert {
+        key: v for key, v in found.items() if (v.part == 1, v.mistake) != (not named, named)
+    } == {}
 
 
 def test_what_is_off_is_said_with_its_unit_and_a_worked_step():
@@ -107,13 +109,25 @@ def test_what_is_off_is_said_with_its_unit_and_a_worked_step():
     said = verdict("ex1-b", WRONG_B["algbw for busbw"]).said
     assert "busbw('all_reduce'" in said[0] and "B/s" in said[0] and "With" in said[2]
     assert "None" in " ".join(verdict("ex1-c", WRONG_C["extrapolated over a change"]).said)
-    assert all("{" not in sentence for answers in WRONG_E.values() for sentence in verdict("ex1-e", answers).said)
+    assert all(
+        "{" not in sentence
+        for answers in WRONG_E.values()
+        for sentence in verdict("ex1-e", answers).said
+    )
 
 
 def test_only_a_refusal_that_is_stated_is_one():
     told = {}
     with Sandbox() as box:
-        for said in ("None", "float('nan')", "np.float32('nan')", "{1}", "float('inf')", "10**5000", "[None]"):
+        for said in (
+            "None",
+            "float('nan')",
+            "np.float32('nan')",
+            "{1}",
+            "float('inf')",
+            "10**5000",
+            "[None]",
+        ):
             code = "import numpy as np\n" + fits(refuse=f"if here.sum() < 2: return {said}")
             record, _ = grade_cells(box, PRACTICE, find("ex1-c"), [code], "")
             told[said] = record["points"]
@@ -125,29 +139,48 @@ def test_a_right_answer_without_warm_up_gets_a_remark():
     assert "mean would" in verdict("ex1-a", RIGHT_A["500 rounds, no warm-up"]).said[0]
     dropped = bench(warm=0, rounds=200, result="float(np.median(rows.max(axis=1)[20:]))")
     least = bench(warm=0, result="float(rows.max(axis=1).min())")
-    assert all(verdict("ex1-a", code).said == () for code in (RIGHT_A["five rounds"], dropped, least))
+    assert all(
+        verdict("ex1-a", code).said == () for code in (RIGHT_A["five rounds"], dropped, least)
+    )
 
 
 def test_without_the_mistake_that_is_named_the_same_calls_come_closer():
     for name, code in WRONG_A.items():
         said = verdict("ex1-a", code).said
-        numbers = [units.time(f"{n} {u}") for n, u in re.findall(r"([\d.]+) (s|ms|us|ns)\b", said[0])]
+        numbers = [
+            units.time(f"{n} {u}") for n, u in re.findall(r"([\d.]+) (s|ms|us|ns)\b", said[0])
+        ]
         undone = re.search(r"Without that, the same calls give ([\d.]+ \w+)", said[-1])
-        assert undone or name.partition("/")[0] in ("nothing timed", "another size", "too few rounds")
+        assert undone or name.partition("/")[0] in (
+            "nothing timed",
+            "another size",
+            "too few rounds",
+        )
         if undone:
-            assert abs(np.log(units.time(undone[1]) / numbers[1])) < 0.8 * abs(np.log(numbers[0] / numbers[1]))
+            assert abs(np.log(units.time(undone[1]) / numbers[1])) < 0.8 * abs(
+                np.log(numbers[0] / numbers[1])
+            )
 
 
 def test_of_several_mistakes_the_one_that_costs_most_is_named():
     naive = bench(warm=0, rounds=1, barrier="", result="float(rows.mean())")
     found = verdict("ex1-a", naive)
-    assert found.mistake == "first round only" and "more than one mistake, and this one costs most" in found.said[-1]
-    for code in (bench(warm=0, k=100, rounds=1), bench(k=100, rounds=1, barrier="", result="float(rows.mean())")):
+    assert (
+        found.mistake == "first round only"
+        and "more than one mistake, and this one costs most" in found.said[-1]
+    )
+    for code in (
+        bench(warm=0, k=100, rounds=1),
+        bench(k=100, rounds=1, barrier="", result="float(rows.mean())"),
+    ):
         assert verdict("ex1-a", code).mistake == "outliers averaged in"
 
 
 def test_too_many_calls_are_refused_alike_in_a_notebook_and_in_grading():
-    code, most = "import numpy as np\n" + bench(rounds=5000), "at most 3,000 calls; 500 rounds are plenty"
+    code, most = (
+        "import numpy as np\n" + bench(rounds=5000),
+        "at most 3,000 calls; 500 rounds are plenty",
+    )
     assert most in str(check("ex1-a", functions(code)[0]))
     with Sandbox() as box:
         record, _ = grade_cells(box, PRACTICE, find("ex1-a"), [code], "")
@@ -165,7 +198,9 @@ def test_as_many_calls_as_are_allowed_take_less_than_the_limit_of_time():
 def test_a_case_that_failed_can_be_loaded_and_gives_the_same_number():
     wrong = functions(WRONG_A["fastest rank"])[-1]
     shown = str(check("ex1-a", wrong))
-    line = re.search(r"latency\(\*fl\.(exercises\.practice\(\"ex1-a\"\)\[\"latency\"\]\[0\])\)", shown)
+    line = re.search(
+        r"latency\(\*fl\.(exercises\.practice\(\"ex1-a\"\)\[\"latency\"\]\[0\])\)", shown
+    )
     got = wrong(*eval(line[1]))
     assert f"gives {units.format_time(got)}." in shown
     for q in exercises.exercise(1):
@@ -175,15 +210,21 @@ def test_a_case_that_failed_can_be_loaded_and_gives_the_same_number():
 @pytest.mark.parametrize(
     ("id", "code", "part"),
     [
-        ("ex1-a", WRONG_A["one rank only"], 0), ("ex1-b", "def algbw(size, time): return size / time", 0.2),
-        ("ex1-b", WRONG_B["factor 2 forgotten"], 0.6), ("ex1-b", WRONG_B["busy for used"], 0.8),
+        ("ex1-a", WRONG_A["one rank only"], 0),
+        ("ex1-b", "def algbw(size, time): return size / time", 0.2),
+        ("ex1-b", WRONG_B["factor 2 forgotten"], 0.6),
+        ("ex1-b", WRONG_B["busy for used"], 0.8),
         ("ex1-c", "def half_size(alpha, beta): return alpha * beta", 0.2),
-        ("ex1-c", WRONG_C["average for the start"], 0.8), ("ex1-c", WRONG_C["refused what was measured"], 0.6),
-        ("ex1-d", WRONG_D["evidence beside the point"], 0.5), ("ex1-d", WRONG_D["full NIC means bandwidth"], 2 / 3),
-        ("ex1-d", decided('"straggler"', '"skew"'), 2 / 3), ("ex1-e", WRONG_E["one direction only"], 0.5),
-        ("ex1-e", WRONG_E["crossover invented/turned back"], 0.75), ("ex1-e", WRONG_E["crossover missed"], 0),
+        ("ex1-c", WRONG_C["average for the start"], 0.8),
+        ("ex1-c", WRONG_C["refused what was measured"], 0.6),
+        ("ex1-d", WRONG_D["evidence beside the point"], 0.5),
+        ("ex1-d", WRONG_D["full NIC means bandwidth"], 2 / 3),
+        ("ex1-d", decided('"straggler"', '"skew"'), 2 / 3),
+        ("ex1-e", WRONG_E["one direction only"], 0.5),
+        ("ex1-e", WRONG_E["crossover invented/turned back"], 0.75),
+        ("ex1-e", WRONG_E["crossover missed"], 0),
     ],
-)  # fmt: skip
+)
 def test_parts_of_a_question_count_as_the_text_states(id, code, part):
     assert verdict(id, code).part == pytest.approx(part)
 
@@ -201,7 +242,10 @@ def constants(id, key):
     for i in range(max(map(len, seen.values()))):
         yield {name: values[i % len(values)] for name, values in seen.items()}
     for i, j in itertools.combinations(range(8), 2):
-        pairs = {name: (values[i % len(values)], values[j % len(values)]) for name, values in seen.items()}
+        pairs = {
+            name: (values[i % len(values)], values[j % len(values)])
+            for name, values in seen.items()
+        }
         yield {name: between(*pair) for name, pair in pairs.items()}
 
 
@@ -212,7 +256,9 @@ def between(one, other):
 
 
 @pytest.mark.parametrize("id", list(RIGHT))
-@pytest.mark.parametrize("keys", [(PRACTICE, "1", "2"), pytest.param([*map(str, KEYS)], marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "keys", [(PRACTICE, "1", "2"), pytest.param([*map(str, KEYS)], marks=pytest.mark.slow)]
+)
 def test_an_answer_that_is_always_the_same_earns_nothing(id, keys):
     for key in keys:
         for always in constants(id, key):
@@ -220,7 +266,11 @@ def test_an_answer_that_is_always_the_same_earns_nothing(id, keys):
             def ask(name, *arguments, always=always):
                 if name == "latency":  # it may time what is asked, and then say something else
                     comm, size = arguments
-                    for call in (comm.target.now, lambda: comm.target.all_reduce(size), comm.target.now):
+                    for call in (
+                        comm.target.now,
+                        lambda: comm.target.all_reduce(size),
+                        comm.target.now,
+                    ):
                         call()
                 return always[name]
 
@@ -246,7 +296,11 @@ def test_a_time_earns_nothing_unless_all_reduces_of_that_size_were_timed():
     for timed, name in ((None, "nothing timed"), (8, "another size"), ("4 KiB", "another size")):
 
         def ask(name, comm, size, timed=timed):
-            for call in (comm.target.now, lambda: timed and comm.target.all_reduce(timed), comm.target.now):
+            for call in (
+                comm.target.now,
+                lambda: timed and comm.target.all_reduce(timed),
+                comm.target.now,
+            ):
                 call()
             return right[size, comm.target.alpha]
 
@@ -255,13 +309,22 @@ def test_a_time_earns_nothing_unless_all_reduces_of_that_size_were_timed():
 
 
 def test_no_rank_and_no_figure_over_ranks_but_the_last_gives_the_time_of_both_groups():
-    over = [np.median, np.mean, np.min, lambda spent: np.sort(spent)[-2], lambda spent: spent[len(spent) // 2]]
+    over = [
+        np.median,
+        np.mean,
+        np.min,
+        lambda spent: np.sort(spent)[-2],
+        lambda spent: spent[len(spent) // 2],
+    ]
     over += [lambda spent, rank=rank: spent[rank] for rank in (0, 1, 2, 3, -1, -2)]
     for key in (PRACTICE, *KEYS):
         comms = asked_by(key)
         for size in {size for _, size in comms}:
             groups = [comm for comm, asked in comms if asked == size]
-            assert sorted(int((comm.late > 0).sum()) for comm in groups) == [1, groups[0].n_ranks - 1]
+            assert sorted(int((comm.late > 0).sum()) for comm in groups) == [
+                1,
+                groups[0].n_ranks - 1,
+            ]
             assert all(comm.late.max() >= 1.2 * comm.alpha for comm in groups)
             spent = [comm.base(size) + comm.late.max() - comm.late for comm in groups]
             assert all(max(abs(of(s) / s.max() - 1) for s in spent) > 0.15 for of in over)
@@ -270,40 +333,68 @@ def test_no_rank_and_no_figure_over_ranks_but_the_last_gives_the_time_of_both_gr
 def asked_by(key):
     """Return the groups and sizes that a key draws."""
     asked = []
-    find("ex1-a").judge(lambda name, comm, size: asked.append((comm.target, size)), draw(str(key), "ex1-a"))
+    find("ex1-a").judge(
+        lambda name, comm, size: asked.append((comm.target, size)), draw(str(key), "ex1-a")
+    )
     return asked
 
 
 def test_every_known_wrong_way_to_foretell_is_far_off_somewhere():
-    ways = {name: functions(WRONG_C[name])[-1] for name in WRONG_C if name.partition("/")[0] in (
-        "one point for a line", "nearest size", "rate of one size", "power law", "average of a protocol",
-        "one straight line", "protocol of another size")}  # fmt: skip
+    ways = {
+        name: functions(WRONG_C[name])[-1]
+        for name in WRONG_C
+        if name.partition("/")[0]
+        in (
+            "one point for a line",
+            "nearest size",
+            "rate of one size",
+            "power law",
+            "average of a protocol",
+            "one straight line",
+            "protocol of another size",
+        )
+    }
     assert len(ways) >= 15
     for key in range(100):
         sizes, times, changes, asked = fit_cases._protocols(draw(str(key), "protocols"))
         assert sorted(points for _, _, points in asked)[:4] == [0, 1, 2, 2] and asked[0][2] > 4
         for name, predict in ways.items():
-            got = [(predict(sizes, times, changes, size), time, points) for size, time, points in asked]
-            off = [value is not None if points < 2 else abs(value / time - 1) > 0.2 for value, time, points in got]
+            got = [
+                (predict(sizes, times, changes, size), time, points) for size, time, points in asked
+            ]
+            off = [
+                value is not None if points < 2 else abs(value / time - 1) > 0.2
+                for value, time, points in got
+            ]
             assert any(off), (key, name)
 
 
 # What is no answer ---------------------------------------------------------------------------------------------------
 
 JUNK = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=12) | st.sampled_from(
-        ["0.7 s", "latency", "12 kB", "1e999", 10**400, -1, 0, "3 GB/s"]),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(
-        st.sampled_from(["alpha_share", "nic_use", "x"]), inner, max_size=3),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=12)
+    | st.sampled_from(["0.7 s", "latency", "12 kB", "1e999", 10**400, -1, 0, "3 GB/s"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["alpha_share", "nic_use", "x"]), inner, max_size=3)
+    ),
     max_leaves=6,
-)  # fmt: skip
+)
 
 
 @given(st.sampled_from(list(RIGHT)), st.lists(JUNK, min_size=1, max_size=4))
 def test_a_judge_never_raises_on_what_comes_back(id, values):
     turn = iter(range(10**9))
     found = find(id).judge(lambda *call: values[next(turn) % len(values)], draw("junk", id))
-    assert 0 <= found.part < 1 and found.said and all(isinstance(line, str) and line for line in found.said)
+    assert (
+        0 <= found.part < 1
+        and found.said
+        and all(isinstance(line, str) and line for line in found.said)
+    )
 
 
 @pytest.mark.parametrize(
@@ -311,7 +402,11 @@ def test_a_judge_never_raises_on_what_comes_back(id, values):
     [
         ("ex1-a", "def latency(comm, size): pass", "returned None"),
         ("ex1-a", "def latency(comm, size): return 10**5000", "a whole number of 16,610 bits"),
-        ("ex1-a", "def latency(comm, size): return [1, 2]", r"one number \(unit: s\), got \[1, 2\]"),
+        (
+            "ex1-a",
+            "def latency(comm, size): return [1, 2]",
+            r"one number \(unit: s\), got \[1, 2\]",
+        ),
         ("ex1-a", "def latency(comm, size): return np.nan", "finite number, got nan"),
         ("ex1-a", "def latency(comm, size): return True", "one number"),
         ("ex1-a", "def latency(comm, size): return '36 sec'", 'did you mean "36 s"'),
@@ -324,7 +419,7 @@ def test_a_judge_never_raises_on_what_comes_back(id, values):
         ("ex1-d", "def bottleneck(trace): return 'skew', {'nic_use': 1}", "exactly two of"),
         ("ex1-e", "def crossover(sizes, a, b): return 'never'", "number with a unit"),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_read_is_answered_with_a_sentence(id, code, said):
     found = verdict(id, code)
     assert found.part < 1 and re.search(said, " ".join(found.said)), found
@@ -395,7 +490,9 @@ def test_a_reading_after_an_all_reduce_brings_skew_that_a_barrier_removes():
     aside = np.array(ranks.now()) - ranks.clock
     first = np.array(ranks.now()) - ranks.clock
     assert np.ptp(aside) < 1e-15 and 20e-6 < np.ptp(first) < 250e-6
-    assert np.array(ranks.now()).tolist() == (first + ranks.clock).tolist()  # reading alone costs nothing
+    assert (
+        np.array(ranks.now()).tolist() == (first + ranks.clock).tolist()
+    )  # reading alone costs nothing
     ranks.barrier()
     assert np.ptp((np.array(ranks.now()) - ranks.clock)[:-1]) <= 0.5e-6
 
@@ -417,7 +514,9 @@ def test_the_same_calls_give_the_same_numbers_and_clocks_differ():
         ranks.barrier()
         ranks.all_reduce("1 KiB")
     assert one.now() == other.now() and np.ptp(one.clock) > 1e-3
-    assert one.proxy().methods == ("barrier", "all_reduce", "now") and set(one.proxy().values) == {"n_ranks"}
+    assert one.proxy().methods == ("barrier", "all_reduce", "now") and set(one.proxy().values) == {
+        "n_ranks"
+    }
 
 
 # Questions, keys and the check in a notebook -------------------------------------------------------------------------
@@ -425,10 +524,15 @@ def test_the_same_calls_give_the_same_numbers_and_clocks_differ():
 
 def test_questions_are_registered_and_drawn_from_their_key():
     assert [q.id for q in exercises.exercise(1)] == [f"ex1-{letter}" for letter in "abcde"]
-    assert sum(q.points for q in exercises.exercise(1)) == 100 and find("ex1-b").functions[1] == "busbw"
+    assert (
+        sum(q.points for q in exercises.exercise(1)) == 100
+        and find("ex1-b").functions[1] == "busbw"
+    )
     with pytest.raises(ValueError, match="ex1-a"):
         find("ex1-z")
-    numbers = [draw(key, id).random() for key in ("practice", "1", "2") for id in ("ex1-a", "ex1-b")]
+    numbers = [
+        draw(key, id).random() for key in ("practice", "1", "2") for id in ("ex1-a", "ex1-b")
+    ]
     assert len(set(numbers)) == 6 and numbers[0] == draw("practice", "ex1-a").random()
 
 
@@ -441,13 +545,20 @@ def test_every_sentence_of_the_questions_is_there():
 
 
 def test_a_check_counts_tries_gives_hints_and_then_tells_where_the_solution_is():
-    wrong, right = (functions(code)[0] for code in (WRONG_E["crossover missed"], RIGHT_E["size after"]))
+    wrong, right = (
+        functions(code)[0] for code in (WRONG_E["crossover missed"], RIGHT_E["size after"])
+    )
     shown = [check("ex1-e", wrong) for _ in range(3)]
-    assert [s.data["tries"] for s in shown] == [1, 2, 3] and shown[0].data["named"] == "crossover missed"
+    assert [s.data["tries"] for s in shown] == [1, 2, 3] and shown[0].data[
+        "named"
+    ] == "crossover missed"
     assert "worth 0 of 20 points" in str(shown[0]) and "Hint 3 of 3" in str(shown[2])
     assert ["solutions/exercise1.ipynb" in str(s) for s in shown] == [False, False, True]
     done = check("ex1-e", right)
-    assert done.data == {"right": True, "counted": True, "tries": 4, "named": "", "part": 1.0} and done.state == "good"
+    assert (
+        done.data == {"right": True, "counted": True, "tries": 4, "named": "", "part": 1.0}
+        and done.state == "good"
+    )
     assert "after 4 tries" in str(done) and not check("ex1-e", wrong).data["counted"]
 
 
@@ -461,18 +572,28 @@ def test_a_report_tells_how_far_an_exercise_is():
 def test_a_check_takes_functions_by_name_or_by_place_and_does_not_count_what_is_no_answer():
     algbw, busbw, utilisation = functions(RIGHT_B["edges"])
     assert check("ex1-b", [utilisation, algbw, busbw]).data["right"]
-    assert check("ex1-b", [lambda s, t: s / t, lambda *a: busbw(*a), utilisation]).data["part"] == 0.4
-    assert check("ex1-b", [lambda *a: algbw(*a), lambda *a: busbw(*a), lambda *a: utilisation(*a)]).data["right"]
-    assert "Write algbw" in str(check("ex1-b")) and 'fl.check("ex1-b", [algbw, busbw, utilisation])' in str(
-        check("ex1-b")
+    assert (
+        check("ex1-b", [lambda s, t: s / t, lambda *a: busbw(*a), utilisation]).data["part"] == 0.4
     )
+    assert check(
+        "ex1-b", [lambda *a: algbw(*a), lambda *a: busbw(*a), lambda *a: utilisation(*a)]
+    ).data["right"]
+    assert "Write algbw" in str(
+        check("ex1-b")
+    ) and 'fl.check("ex1-b", [algbw, busbw, utilisation])' in str(check("ex1-b"))
     for answer in (3, [algbw(1, 1)], functions("def algbw(s, t): raise NotImplementedError")):
         shown = check("ex1-b", answer)
-        assert shown.data == {"right": False, "counted": False, "part": 0.0} and "not counted" in str(shown)
+        assert shown.data == {
+            "right": False,
+            "counted": False,
+            "part": 0.0,
+        } and "not counted" in str(shown)
 
 
 def test_a_learner_cannot_change_the_case_that_is_judged():
-    spoiled = CROSS.format(**GOOD_E).replace("ahead = a < b", "ahead = a < b\n    sizes[:] = 1; a[:] = 1; b[:] = 2")
+    spoiled = CROSS.format(**GOOD_E).replace(
+        "ahead = a < b", "ahead = a < b\n    sizes[:] = 1; a[:] = 1; b[:] = 2"
+    )
     assert verdict("ex1-e", spoiled).part == 0
 
 
@@ -487,8 +608,14 @@ def test_an_endless_loop_is_stopped_and_an_interrupt_is_one_sentence(monkeypatch
     algbw, _, utilisation = functions(RIGHT_B["edges"])
     handler = signal.getsignal(signal.SIGALRM)
     begin = time.perf_counter()
-    shown = check("ex1-b", [algbw, functions("def busbw(*a):\n    while True: pass")[0], utilisation])
-    assert time.perf_counter() - begin < 1 and shown.data["part"] == pytest.approx(0.6) and "longer than" in str(shown)
+    shown = check(
+        "ex1-b", [algbw, functions("def busbw(*a):\n    while True: pass")[0], utilisation]
+    )
+    assert (
+        time.perf_counter() - begin < 1
+        and shown.data["part"] == pytest.approx(0.6)
+        and "longer than" in str(shown)
+    )
     assert signal.getsignal(signal.SIGALRM) is handler
     shown = check("ex1-e", functions("def crossover(*a): raise KeyboardInterrupt")[0])
     assert "You have stopped crossover" in str(shown) and not shown.data["counted"]
@@ -508,7 +635,9 @@ def test_code_that_catches_everything_is_stopped(name):
     body = "import time\nx = 0\n" + STUBBORN[name]
     code = f"import fabriclab.checks.exercises as e\ne._PATIENCE = 0.1\ndef f():\n{textwrap.indent(body, ' ')}\n"
     code += "try:\n with e._alarm(): f()\nexcept e._Late: print('stopped')"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=20, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=20, check=True
+    )
     assert done.stdout == "stopped\n"
 
 
@@ -534,7 +663,9 @@ main()
 
 
 def test_a_debugger_is_as_before_once_code_is_stopped():
-    done = subprocess.run([sys.executable, "-c", TRACED], capture_output=True, text=True, timeout=20, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", TRACED], capture_output=True, text=True, timeout=20, check=True
+    )
     assert done.stdout == "stopped\nTrue None\n"
 
 
@@ -552,7 +683,9 @@ def test_an_unknown_question_of_an_exercise_is_answered_with_the_list():
 
 @pytest.mark.alone
 def test_feedback_comes_within_a_second():
-    most = bench(warm=0, rounds=750, result="1.1 * float(np.median(rows.max(axis=1)))")  # nearly fits hundreds of ways
+    most = bench(
+        warm=0, rounds=750, result="1.1 * float(np.median(rows.max(axis=1)))"
+    )  # nearly fits hundreds of ways
     for id, answers in (RIGHT | {"wrong": WRONG_A | {"most calls": most}}).items():
         for code in answers.values():
             begin = time.process_time()  # what other programs take does not count
@@ -580,8 +713,14 @@ def test_the_notebook_runs(book, tmp_path, monkeypatch, root):
     done = run_in_text_mode(book, tmp_path, monkeypatch, root)
     shown = {cell.id: str(cell.outputs) for cell in done.cells if cell.cell_type == "code"}
     assert "NCCL" not in shown["ex1-a-test"]
-    plain = [out.get("data", {}).get("text/plain", "") for cell in done.cells for out in cell.get("outputs", [])]
+    plain = [
+        out.get("data", {}).get("text/plain", "")
+        for cell in done.cells
+        for out in cell.get("outputs", [])
+    ]
     five = next(table for table in plain if "no barrier" in table).splitlines()[1:]
     sheet = (root / "exercises" / "teacher" / "exercise_1.md").read_text()
     told = re.search(r"ranks give \*\*([\d, or]+) us\*\*", sheet)[1]
-    assert sorted(round(float(line.split()[-1])) for line in five) == [int(n) for n in re.findall(r"\d+", told)]
+    assert sorted(round(float(line.split()[-1])) for line in five) == [
+        int(n) for n in re.findall(r"\d+", told)
+    ]

@@ -74,26 +74,34 @@ def test_a_wrong_answer_loses_points_and_its_mistake_is_named(id, name):
 def test_no_key_changes_a_verdict(id, name):
     named = "" if name in RIGHT[id] else name.partition("/")[0]
     found = {key: verdict(id, (RIGHT[id] | WRONG[id])[name], key) for key in KEYS}
-    assert {key: v for key, v in found.items() if (v.part == 1, v.mistake) != (not named, named)} == {}
+    assert {
+        key: v for key, v in found.items() if (v.part == 1, v.mistake) != (not named, named)
+    } == {}
 
 
 def test_there_are_enough_of_both():
     assert all(len(all_of) >= 5 for all_of in RIGHT.values())
     assert {name.partition("/")[0] for name in [name for _, name in BAD]} >= {
-        "completion taken for delivery", "zero copy taken for no copy", "staleness speeds up a slow worker",
-    }  # fmt: skip
+        "completion taken for delivery",
+        "zero copy taken for no copy",
+        "staleness speeds up a slow worker",
+    }
 
 
 @pytest.mark.parametrize(
     ("id", "code", "part"),
     [
-        ("ex3-a", answers.WRONG_A["everything allowed"], 2 / 3), ("ex3-a", answers.WRONG_A["lkey for rkey"], 1 / 3),
-        ("ex3-d", answers.only("ex3-d", "small"), 1 / 2), ("ex3-d", answers.only("ex3-d", "large"), 1 / 2),
-        ("ex3-d", answers.WRONG_D["one chunk at a time"], 1 / 2), ("ex3-e", answers.only("ex3-e", "pace"), 1 / 7),
-        ("ex3-e", answers.WRONG_E["nobody waits"], 6 / 7), ("ex3-e", answers.WRONG_E["waits for the dead"], 27 / 35),
+        ("ex3-a", answers.WRONG_A["everything allowed"], 2 / 3),
+        ("ex3-a", answers.WRONG_A["lkey for rkey"], 1 / 3),
+        ("ex3-d", answers.only("ex3-d", "small"), 1 / 2),
+        ("ex3-d", answers.only("ex3-d", "large"), 1 / 2),
+        ("ex3-d", answers.WRONG_D["one chunk at a time"], 1 / 2),
+        ("ex3-e", answers.only("ex3-e", "pace"), 1 / 7),
+        ("ex3-e", answers.WRONG_E["nobody waits"], 6 / 7),
+        ("ex3-e", answers.WRONG_E["waits for the dead"], 27 / 35),
         ("ex3-e", answers.WRONG_E["failed completion ignored"], 28 / 35),
     ],
-)  # fmt: skip
+)
 def test_parts_of_a_question_count_as_the_text_states(id, code, part):
     assert verdict(id, code).part == pytest.approx(part)
 
@@ -115,12 +123,17 @@ def test_programs_share_nothing_but_what_they_send(name):
     try:
         assert verdict(id, code).part == 0
     except Unanswered as stop:
-        words = {"the worker has the parameters": "no attribute 'start'", "the node of another": "another program"}
+        words = {
+            "the worker has the parameters": "no attribute 'start'",
+            "the node of another": "another program",
+        }
         assert words[name] in stop.said
 
 
 def test_what_has_stopped_a_program_is_told_before_what_it_lacks():
-    said = verdict("ex3-a", but("ex3-a", ("    rights = ", "    ctx.query_nothing()\n    rights = "))).said
+    said = verdict(
+        "ex3-a", but("ex3-a", ("    rights = ", "    ctx.query_nothing()\n    rights = "))
+    ).said
     assert "query_nothing" in said[0]
 
 
@@ -229,8 +242,10 @@ def both():
     device = Device(5)
     one, other = Machine(device, 0), Machine(device, 1)
     device.machines += [one, other]
-    return device, [(machine, pair, machine.register(1, 64, 15, None))
-                    for machine, pair in zip((one, other), device.connect(one, other), strict=True)]  # fmt: skip
+    return device, [
+        (machine, pair, machine.register(1, 64, 15, None))
+        for machine, pair in zip((one, other), device.connect(one, other), strict=True)
+    ]
 
 
 def wr(opcode, at, n, key, rkey=0, to=0, **more):
@@ -247,14 +262,23 @@ def outcome(machine, pair, request):
 
 
 CASES = {
-    "write": (WRITE, {}, 0), "read": (READ, {}, 0), "add": (FAA, {}, 0), "swap": (CAS, {}, 0), "send": (SEND, {}, 0),
+    "write": (WRITE, {}, 0),
+    "read": (READ, {}, 0),
+    "add": (FAA, {}, 0),
+    "swap": (CAS, {}, 0),
+    "send": (SEND, {}, 0),
     "write with immediate": (WRITE_IMM, {}, 0),
-    "other key": (WRITE, {"rkey": 1}, 10), "bad lkey": (WRITE, {"key": 1}, 4),
-    "beyond and odd": (FAA, {"to": 68}, 10), "long without a key": (CAS, {"n": 16, "key": 1}, 4),
-    "beyond": (WRITE, {"to": 64}, 10), "before": (READ, {"to": -8}, 10), "odd atomic": (FAA, {"to": 4}, 9),
-    "long atomic": (CAS, {"n": 16}, 1), "inline": (WRITE, {"flags": 10}, 0),
+    "other key": (WRITE, {"rkey": 1}, 10),
+    "bad lkey": (WRITE, {"key": 1}, 4),
+    "beyond and odd": (FAA, {"to": 68}, 10),
+    "long without a key": (CAS, {"n": 16, "key": 1}, 4),
+    "beyond": (WRITE, {"to": 64}, 10),
+    "before": (READ, {"to": -8}, 10),
+    "odd atomic": (FAA, {"to": 4}, 9),
+    "long atomic": (CAS, {"n": 16}, 1),
+    "inline": (WRITE, {"flags": 10}, 0),
     "pair without the right": (WRITE, {"rights": 5}, 10),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -265,7 +289,9 @@ def test_the_device_says_what_that_of_the_course_says(name):
     mine.store(at, 77), far.store(to, 5)
     its.access = rights = more.get("rights", 15)
     far.post_recv(its.number, [{"wr_id": 4, "sg": [[to + 32, 8, far_key]]}])
-    request = wr(opcode, at, n, more.get("key", lkey), more.get("rkey", rkey), to + more.get("to", 0))
+    request = wr(
+        opcode, at, n, more.get("key", lkey), more.get("rkey", rkey), to + more.get("to", 0)
+    )
     simulated = outcome(mine, pair, request | {"send_flags": more.get("flags", 2)})
 
     import rdma_pairs
@@ -274,7 +300,9 @@ def test_the_device_says_what_that_of_the_course_says(name):
     words = [np.frombuffer(side.mr.memory, np.uint64) for side in (a, b)]
     words[0][0], words[1][0] = 77, 5
     b.qp.post_recv(rdma.RecvWR(4, 1, [rdma.SGE(b.mr.buf + 32, 8, b.mr.lkey)]))
-    real = rdma.SendWR(1, opcode, 1, 3, [rdma.SGE(a.mr.buf, n, more.get("key", a.mr.lkey))], more.get("flags", 2))
+    real = rdma.SendWR(
+        1, opcode, 1, 3, [rdma.SGE(a.mr.buf, n, more.get("key", a.mr.lkey))], more.get("flags", 2)
+    )
     where = more.get("rkey", b.mr.rkey), b.mr.buf + more.get("to", 0)
     real.set_wr_atomic(*where, 5, 9) if opcode >= CAS else real.set_wr_rdma(*where)
     a.qp.post_send(real)
@@ -296,13 +324,27 @@ def test_the_client_has_the_names_and_the_order_of_the_course():
     import inspect
 
     node = exercises.example("ex3-c")
-    for name in ("SGE", "SendWR", "RecvWR", "QPCap", "QPInitAttr", "MR", "CQ", "AHAttr", "GlobalRoute"):
-        mine, course = (list(inspect.signature(getattr(where, name)).parameters) for where in (node.rdma, rdma))
+    for name in (
+        "SGE",
+        "SendWR",
+        "RecvWR",
+        "QPCap",
+        "QPInitAttr",
+        "MR",
+        "CQ",
+        "AHAttr",
+        "GlobalRoute",
+    ):
+        mine, course = (
+            list(inspect.signature(getattr(where, name)).parameters) for where in (node.rdma, rdma)
+        )
         assert mine[: len(course)] == course, name
     known = {name: int(value) for name, value in vars(e).items() if name.startswith("IBV_")}
     assert vars(node.rdma.enums) == known
     fresh, real = node.rdma.QPAttr(), rdma.QPAttr()
-    assert all(getattr(fresh, name) == getattr(real, name) for name in vars(fresh) if name != "ah_attr")
+    assert all(
+        getattr(fresh, name) == getattr(real, name) for name in vars(fresh) if name != "ah_attr"
+    )
 
 
 def test_pieces_of_a_write_land_in_any_order_and_a_flag_behind_it_waits():
@@ -317,7 +359,11 @@ def test_pieces_of_a_write_land_in_any_order_and_a_flag_behind_it_waits():
         for i in range(0, 72, 8):
             mine.store(at + i, 1)
         mine.post_send(
-            pair.number, [wr(WRITE, at, 64, lkey, rkey, to, send_flags=0), wr(WRITE, at + 64, 8, lkey, rkey, to + 64)]
+            pair.number,
+            [
+                wr(WRITE, at, 64, lkey, rkey, to, send_flags=0),
+                wr(WRITE, at + 64, 8, lkey, rkey, to + 64),
+            ],
         )
         while not mine.poll(1, 1):
             words = [far.load(to + i) for i in range(0, 72, 8)]
@@ -332,7 +378,9 @@ def test_what_a_worker_reads_is_known_word_by_word():
     model = run.model
     one = np.frombuffer(model.initial(), np.uint64) + np.frombuffer(model.update(1, 2), np.uint64)
     assert all(words == {(1, 2)} for words in model.within(one.tobytes()))
-    assert model.named(model.update(0, 1)) == {(0, 1)} and None in model.named(bytes(8 * model.words))
+    assert model.named(model.update(0, 1)) == {(0, 1)} and None in model.named(
+        bytes(8 * model.words)
+    )
     twice = one + np.frombuffer(model.update(1, 2), np.uint64)
     found = model.within(twice.tobytes())
     assert found is None or len({frozenset(words) for words in found}) > 1
@@ -356,7 +404,10 @@ def test_kills_hit_pushes_in_the_middle():
 
 def test_counters_of_tickets_are_in_the_memory_of_the_server():
     run = Tickets(np.random.default_rng(0))
-    assert run.seats["server"].machine.load(run.at) == run.first and run.seats[0].about["counter"]["addr"] == run.at
+    assert (
+        run.seats["server"].machine.load(run.at) == run.first
+        and run.seats[0].about["counter"]["addr"] == run.at
+    )
 
 
 # Between real processes ----------------------------------------------------------------------------------------------
@@ -373,8 +424,13 @@ def killed(program, root, kills, seed):
     """Return how often a worker was killed at a random point before it had ended; nothing may be wrong."""
     path = f"{root}{os.pathsep}{root / 'tests'}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
     code = f"import killed_workers; killed_workers.main({str(program)!r}, {kills}, {seed})"
-    done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": path},
-                          capture_output=True, text=True, timeout=900)  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        timeout=900,
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     return int(done.stdout.split()[0])
 
@@ -420,9 +476,7 @@ def test_the_code_of_a_notebook_is_taken_with_what_it_uses():
     names = {"np": np, "__name__": "__main__"}
     import linecache
 
-    source = (
-        "LIMIT = 3\ndef helper(n):\n    return n + LIMIT\ndef server(node):\n    yield helper(1)\ndef other(): pass\n"
-    )
+    source = "LIMIT = 3\ndef helper(n):\n    return n + LIMIT\ndef server(node):\n    yield helper(1)\ndef other(): pass\n"  # noqa: E501
     linecache.cache["<cell>"] = (len(source), None, source.splitlines(True), "<cell>")
     exec(compile(source, "<cell>", "exec"), names)
     code = source_of(names["server"])
@@ -437,7 +491,9 @@ def test_the_code_of_a_notebook_is_taken_with_what_it_uses():
 def test_a_check_names_the_mistake_and_how_to_see_it():
     names = functions(answers.WRONG_B["completion taken for delivery"])
     shown = check("ex3-b", [names["serve"], names["work"]])
-    assert shown.data["named"] == "completion taken for delivery" and 'replay("ex3-b", [serve, work], 1)' in str(shown)
+    assert shown.data[
+        "named"
+    ] == "completion taken for delivery" and 'replay("ex3-b", [serve, work], 1)' in str(shown)
     log = judges.replay("ex3-b", [names["serve"], names["work"]], 1)
     assert any("compute" in line for line in log) and "was not in what it read" in " ".join(log)
     with pytest.raises(ValueError, match="runs 1 to 6"):
@@ -446,7 +502,9 @@ def test_a_check_names_the_mistake_and_how_to_see_it():
 
 def test_a_stub_is_told_apart():
     for id in RIGHT:
-        code = "\n".join(f"def {name}(*a):\n    raise NotImplementedError()" for name in find(id).functions)
+        code = "\n".join(
+            f"def {name}(*a):\n    raise NotImplementedError()" for name in find(id).functions
+        )
         with pytest.raises(Unanswered) as caught:
             verdict(id, code)
         assert caught.value.problem == "stub"
@@ -456,7 +514,10 @@ def test_an_endless_loop_is_stopped(monkeypatch):
     monkeypatch.setattr("fabriclab.checks.exercises._PATIENCE", 0.1)
     begin = time.monotonic()
     with pytest.raises(Unanswered, match="longer than"):
-        verdict("ex3-b", "def serve(node):\n    while True: pass\n    yield\ndef work(node):\n    yield\n")
+        verdict(
+            "ex3-b",
+            "def serve(node):\n    while True: pass\n    yield\ndef work(node):\n    yield\n",
+        )
     assert time.monotonic() - begin < 5
 
 
@@ -487,7 +548,11 @@ def test_a_students_file_earns_nothing(book, box):
     for q in exercises.exercise(3):
         code = next("".join(cell["source"]) for cell in empty["cells"] if cell["id"] == q.id)
         record, _ = grade_cells(box, PRACTICE, q, [SETUP, code], "")
-        assert (record["points"], record["trouble"], record["said"]) == (0, "open", [text("grade.open")])
+        assert (record["points"], record["trouble"], record["said"]) == (
+            0,
+            "open",
+            [text("grade.open")],
+        )
 
 
 @pytest.mark.alone
@@ -510,6 +575,11 @@ def test_a_change_of_the_solution_that_is_not_there_is_an_error():
 
 def test_questions_load_on_a_system_without_locks_of_files(root):
     code = "import sys; sys.modules['fcntl'] = None; from fabriclab import exercises; print(len(exercises.exercise(3)))"
-    done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(root)},
-                          capture_output=True, text=True, timeout=60)  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": str(root)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     assert done.stdout == "5\n", done.stderr

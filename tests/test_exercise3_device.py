@@ -31,7 +31,10 @@ def test_random_programs_end_alike_on_both_devices(seed):
     device = Device(seed)
     mine = [Machine(device, 0), Machine(device, 1)]
     device.machines += mine
-    pairs, real = device.connect(*mine), [rdma_pairs.side(size=SIZE, max_recv_wr=16) for _ in range(2)]
+    pairs, real = (
+        device.connect(*mine),
+        [rdma_pairs.side(size=SIZE, max_recv_wr=16) for _ in range(2)],
+    )
     places, regions = [], []
     for i in range(2):
         pairs[i].access, pairs[i].every, real[i].qp._all = rights, every, int(every)
@@ -47,9 +50,17 @@ def test_random_programs_end_alike_on_both_devices(seed):
         me, far = draw.choice([(0, 1), (1, 0)])
         (at, lkey, _), mr = places[me], regions[me]
         if draw.random() < 0.35:
-            n, offset, off = draw.choice([0, 8, 16, 40]), 8 * draw.randrange(27), int(draw.random() < 0.1)
-            mine[me].post_recv(pairs[me].number, [{"wr_id": step, "sg": [[at + offset, n, lkey + off]]}])
-            real[me].qp.post_recv(rdma.RecvWR(step, 1, [rdma.SGE(mr.buf + offset, n, mr.lkey + off)]))
+            n, offset, off = (
+                draw.choice([0, 8, 16, 40]),
+                8 * draw.randrange(27),
+                int(draw.random() < 0.1),
+            )
+            mine[me].post_recv(
+                pairs[me].number, [{"wr_id": step, "sg": [[at + offset, n, lkey + off]]}]
+            )
+            real[me].qp.post_recv(
+                rdma.RecvWR(step, 1, [rdma.SGE(mr.buf + offset, n, mr.lkey + off)])
+            )
             continue
         todo = [drawn(draw) for _ in range(draw.choice([1, 1, 2, 3]))]
         if any(one[0] >= 4 for one in todo):
@@ -60,11 +71,20 @@ def test_random_programs_end_alike_on_both_devices(seed):
         for i, (opcode, lengths, offsets, bad, wrong, to, flags) in reversed([*enumerate(todo)]):
             flags |= 2 * (i == len(todo) - 1)
             pieces = [*zip(offsets, lengths, strict=True)]
-            plain.insert(0, {
-                "wr_id": 10 * step + i, "opcode": opcode, "imm_data": 7, "send_flags": flags, "compare_add": 5,
-                "swap": 9, "rkey": places[far][2] + wrong, "remote_addr": places[far][0] + to,
-                "sg": [[at + offset, n, lkey + bad] for offset, n in pieces],
-            })  # fmt: skip
+            plain.insert(
+                0,
+                {
+                    "wr_id": 10 * step + i,
+                    "opcode": opcode,
+                    "imm_data": 7,
+                    "send_flags": flags,
+                    "compare_add": 5,
+                    "swap": 9,
+                    "rkey": places[far][2] + wrong,
+                    "remote_addr": places[far][0] + to,
+                    "sg": [[at + offset, n, lkey + bad] for offset, n in pieces],
+                },
+            )
             sg = [rdma.SGE(mr.buf + offset, n, mr.lkey + bad) for offset, n in pieces]
             chain = rdma.SendWR(10 * step + i, opcode, len(sg), 7, sg, flags, chain)
             where = regions[far].rkey + wrong, regions[far].buf + to
@@ -73,7 +93,9 @@ def test_random_programs_end_alike_on_both_devices(seed):
         real[me].qp.post_send(chain)
         while pairs[me].todo or pairs[me].done:
             device.tick()
-        while real[me].qp.done < real[me].qp.posted:  # a peer in the state of error is given up in some milliseconds
+        while (
+            real[me].qp.done < real[me].qp.posted
+        ):  # a peer in the state of error is given up in some milliseconds
             time.sleep(1e-3)
         for i in range(2):
             one = [entry[:4] for entry in mine[i].poll(1, 64)]

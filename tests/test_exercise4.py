@@ -29,7 +29,10 @@ from fabriclab.innetwork.aggregation import Aggregator, Worker
 from fabriclab.innetwork.network import aggregate
 from fabriclab.texts import table, text
 
-KEYS = {True: range(1, 21), False: range(1, 7)}  # a wrong answer is searched for its shortest trace each time
+KEYS = {
+    True: range(1, 21),
+    False: range(1, 7),
+}  # a wrong answer is searched for its shortest trace each time
 GOOD = [(id, name) for id, all_of in RIGHT.items() for name in all_of]
 BAD = [(id, name) for id, all_of in WRONG.items() for name in all_of]
 CLASSES = {"ex4-b": ("FirstSwitch", "FirstWorker"), "ex4-c": ("MySwitch", "MyWorker")}
@@ -84,28 +87,36 @@ def test_a_wrong_answer_loses_points_and_its_mistake_is_named(id, name):
 def test_no_key_changes_a_verdict(id, name):
     named = "" if name in RIGHT[id] else name.partition("/")[0]
     found = {key: verdict(id, (RIGHT[id] | WRONG[id])[name], key) for key in KEYS[not named]}
-    assert {key: v for key, v in found.items() if (v.part == 1, v.mistake) != (not named, named)} == {}
+    assert {
+        key: v for key, v in found.items() if (v.part == 1, v.mistake) != (not named, named)
+    } == {}
 
 
 def test_there_are_enough_of_both():
     assert all(len(all_of) >= 5 for all_of in RIGHT.values())
     assert {name.partition("/")[0] for _, name in BAD} >= {
-        "packets counted instead of workers", "slot reused too early", "n times faster", "no scale",
+        "packets counted instead of workers",
+        "slot reused too early",
+        "n times faster",
+        "no scale",
         "no room for the sum",
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.filterwarnings("ignore:divide by zero")
 @pytest.mark.parametrize(
     ("id", "code", "part"),
     [
-        ("ex4-a", answers.only("ex4-a", "wire"), 1 / 2), ("ex4-a", answers.WRONG_A["n times faster"], 1 / 2),
+        ("ex4-a", answers.only("ex4-a", "wire"), 1 / 2),
+        ("ex4-a", answers.WRONG_A["n times faster"], 1 / 2),
         ("ex4-c", answers.WRONG_C["header of a stranger trusted"], 18 / 30),
         ("ex4-d", answers.WRONG_D["nothing to scale"], 11.5 / 15),
-        ("ex4-e", answers.only("ex4-e", "clean"), 3 / 15), ("ex4-e", answers.WRONG_E["steps cost nothing"], 9 / 15),
-        ("ex4-f", answers.only("ex4-f", "tenants"), 3 / 10), ("ex4-f", answers.only("ex4-f", "speed"), 4 / 10),
+        ("ex4-e", answers.only("ex4-e", "clean"), 3 / 15),
+        ("ex4-e", answers.WRONG_E["steps cost nothing"], 9 / 15),
+        ("ex4-f", answers.only("ex4-f", "tenants"), 3 / 10),
+        ("ex4-f", answers.only("ex4-f", "speed"), 4 / 10),
     ],
-)  # fmt: skip
+)
 def test_parts_of_a_question_count_as_the_text_states(id, code, part):
     assert verdict(id, code).part == pytest.approx(part)
 
@@ -124,15 +135,23 @@ def test_answers_of_nothing_earn_nothing():
             assert found.part == 0 and found.said, (id, value)
 
 
-WIDER = (("self.lanes, self.last = 32", "self.lanes, self.last = 64"), ("reshape(-1, 32)", "reshape(-1, 64)"))
-TWICE = ("        again, stale", "        self.newest.access(slot, lambda old: (old, old))\n        again, stale")
+WIDER = (
+    ("self.lanes, self.last = 32", "self.lanes, self.last = 64"),
+    ("reshape(-1, 32)", "reshape(-1, 64)"),
+)
+TWICE = (
+    "        again, stale",
+    "        self.newest.access(slot, lambda old: (old, old))\n        again, stale",
+)
 RULES = {
-    "no product": [("packet.chunk + 1 ", "packet.chunk * packet.slot ")], "one access per array": [TWICE],
-    "12 stages": WIDER, "needs a field job": [('{"job": 2,', '{"tenant": 2,'), ("packet.job", "packet.tenant")],
+    "no product": [("packet.chunk + 1 ", "packet.chunk * packet.slot ")],
+    "one access per array": [TWICE],
+    "12 stages": WIDER,
+    "needs a field job": [('{"job": 2,', '{"tenant": 2,'), ("packet.job", "packet.tenant")],
     "16 to 64": [("self.lanes, self.last = 32", "self.lanes, self.last = 8")],
     "four for each slot": [("2 * pool, lanes", "5 * pool, lanes")],
     "a switch program is a class": [("class MySwitch(Program)", "class MySwitch(Bare)")],
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("words", RULES)
@@ -149,7 +168,10 @@ def test_packets_of_another_form_are_told():
     for words, change in {
         "must have the fields": ('"worker": self.me.rank,', '"rank": self.me.rank,'),
         "has 2 bits": ('"worker": self.me.rank,', '"worker": 7,'),
-        "carries 32 values": ("return header, self.chunks[chunk]", "return header, self.chunks[chunk][:-1]"),
+        "carries 32 values": (
+            "return header, self.chunks[chunk]",
+            "return header, self.chunks[chunk][:-1]",
+        ),
         "a time above 0": ('"50 us"', "0.0"),
     }.items():
         found = verdict("ex4-c", but("ex4-c", change))
@@ -171,7 +193,11 @@ def orders(code, workers, slots, chunks, most, faults, stranger):
     Another way to do it: objects are copied, nothing is kept, and no two runs are told apart.
     """
     names = functions(code)
-    switch = Switch(names["MySwitch"](type("Job", (), {"workers": workers, "jobs": 1 + stranger, "slots": slots})()))
+    switch = Switch(
+        names["MySwitch"](
+            type("Job", (), {"workers": workers, "jobs": 1 + stranger, "slots": slots})()
+        )
+    )
     lanes = switch.program.lanes
     bits = 24 // (workers * chunks)
     token = [[1 << bits * (c * workers + w) for c in range(chunks)] for w in range(workers)]
@@ -186,15 +212,30 @@ def orders(code, workers, slots, chunks, most, faults, stranger):
     plain = {f: b for f, b in switch.program.fields.items() if f != "job"}
     strange = [up[0][0][0]]
     for sent in up:
-        strange += [{**sent[0][0], f: v} for f, b in plain.items() for v in ((1 << b) - 1, sent[0][0][f] ^ 1)]
+        strange += [
+            {**sent[0][0], f: v}
+            for f, b in plain.items()
+            for v in ((1 << b) - 1, sent[0][0][f] ^ 1)
+        ]
 
     def walk(state, members, up, down, timers, events, left):
         if events == most:
             return
-        heads = [(way, w, i, copies) for way, links in (("up", up), ("down", down)) for w in range(workers)
-                 for i in range(len(links[w])) for copies in (0, 1)]  # fmt: skip
-        moves = [*heads, *(("timeout", w, i, 0) for w in range(workers) for i in range(len(timers[w])))]
-        for way, w, i, copies in [*moves, *(("stranger", 0, i, 0) for i in range(len(strange) * stranger))]:
+        heads = [
+            (way, w, i, copies)
+            for way, links in (("up", up), ("down", down))
+            for w in range(workers)
+            for i in range(len(links[w]))
+            for copies in (0, 1)
+        ]
+        moves = [
+            *heads,
+            *(("timeout", w, i, 0) for w in range(workers) for i in range(len(timers[w]))),
+        ]
+        for way, w, i, copies in [
+            *moves,
+            *(("stranger", 0, i, 0) for i in range(len(strange) * stranger)),
+        ]:
             cost = 1 if copies or way in ("timeout", "stranger") else int(i > 0)
             if cost > left:
                 continue
@@ -205,13 +246,21 @@ def orders(code, workers, slots, chunks, most, faults, stranger):
             if way in ("up", "stranger"):
                 header, values = new[1][w][i] if way == "up" else (strange[i], [1 << 24] * lanes)
                 try:
-                    action, fields, payload = switch.one({**header, "job": int(way == "stranger")}, values)
+                    action, fields, payload = switch.one(
+                        {**header, "job": int(way == "stranger")}, values
+                    )
                 except Refused:
                     yield events + 1, faults - left + cost, True
                     continue
                 if way == "up" and not copies:
                     del new[1][w][i]
-                for to in () if action == DROP or way == "stranger" else (w,) if action == REPLY else range(workers):
+                for to in (
+                    ()
+                    if action == DROP or way == "stranger"
+                    else (w,)
+                    if action == REPLY
+                    else range(workers)
+                ):
                     new[2][to].append((fields, payload))
             elif way == "down":
                 header, values = new[2][w][i] if copies else new[2][w].pop(i)
@@ -224,15 +273,22 @@ def orders(code, workers, slots, chunks, most, faults, stranger):
             wrong = total is not None and (np.asarray(total) != right).any()
             yield events + 1, faults - left + cost, wrong
             if not wrong:
-                yield from walk({n: a.copy() for n, a in switch.state.items()}, *new, events + 1, left - cost)
+                yield from walk(
+                    {n: a.copy() for n, a in switch.state.items()}, *new, events + 1, left - cost
+                )
 
-    yield from walk({n: a.copy() for n, a in switch.state.items()}, members, up, down, timers, 0, faults)
+    yield from walk(
+        {n: a.copy() for n, a in switch.state.items()}, members, up, down, timers, 0, faults
+    )
 
 
 SHORT = {
-    "packets counted instead of workers": 3, "told before all have sent": 3, "header of a stranger trusted": 1,
-    "slots shared with a tenant": 3, "old answer taken for a new one": 4,
-}  # fmt: skip
+    "packets counted instead of workers": 3,
+    "told before all have sent": 3,
+    "header of a stranger trusted": 1,
+    "slots shared with a tenant": 3,
+    "old answer taken for a new one": 4,
+}
 
 
 @pytest.mark.parametrize("name", SHORT)
@@ -246,7 +302,11 @@ def test_no_trace_is_shorter(name):
     assert not any(wrong for *_, wrong in shorter)
     calm = orders(answers.WRONG_C[name], *job, 12 if job[2] == 1 else 8, 0, stranger)
     assert not any(wrong for *_, wrong in calm)
-    as_long = [(events, cost) for events, cost, wrong in orders(answers.WRONG_C[name], *job, n, 1, stranger) if wrong]
+    as_long = [
+        (events, cost)
+        for events, cost, wrong in orders(answers.WRONG_C[name], *job, n, 1, stranger)
+        if wrong
+    ]
     assert (n, 1) in as_long
 
 
@@ -279,16 +339,22 @@ def test_who_waits_is_told_where_no_small_job_shows_it():
     place = "((packet.chunk >> self.bits) & 1)"
     found = verdict("ex4-c", but("ex4-c", (place, f"where(packet.slot == 3, 0, {place})")))
     assert 0 < found.part < 1 and not found.mistake
-    seen = r"Worker \d of job 0 waits. Its last packet had .*chunk \d+.* that it got had .*chunk \d+.*"
+    seen = (
+        r"Worker \d of job 0 waits. Its last packet had .*chunk \d+.* that it got had .*chunk \d+.*"
+    )
     assert re.fullmatch(seen, found.said[-1])
 
 
 def test_no_run_is_told_of_a_program_that_does_not_fit():
     for change in (WIDER, RULES["16 to 64"]):
-        assert not any("A run went wrong" in line for line in verdict("ex4-c", but("ex4-c", *change)).said)
+        assert not any(
+            "A run went wrong" in line for line in verdict("ex4-c", but("ex4-c", *change)).said
+        )
 
 
-@pytest.mark.parametrize("name", ["newest chunk of each worker", "sequence numbers and a bitmap", "result cache"])
+@pytest.mark.parametrize(
+    "name", ["newest chunk of each worker", "sequence numbers and a bitmap", "result cache"]
+)
 @pytest.mark.parametrize("options", [{}, {"stranger": True}, {"hangs": True}])
 def test_right_designs_have_no_trace(name, options):
     assert traces.shortest(crew_of(answers.RIGHT_C[name]), faults=2, **options) is None
@@ -301,20 +367,28 @@ def test_a_trace_is_a_picture_with_its_list():
     assert "Right is A0 + B0" in shown.finding and words.count("reaches the switch") == 2
     assert shown.svg().count("<path") > 5
     arrows = found_by(SOLVED["ex4-b"], "ex4-b").arrows
-    assert [how for *_, how in arrows].count("arrived") == 3  # two packets and an answer; the rest is on its way
+    assert [how for *_, how in arrows].count(
+        "arrived"
+    ) == 3  # two packets and an answer; the rest is on its way
     names = functions(SOLVED["ex4-c"])
-    assert switches.trace([names["MySwitch"], names["MyWorker"]], tenant=True) == text("ex4.unbroken")
+    assert switches.trace([names["MySwitch"], names["MyWorker"]], tenant=True) == text(
+        "ex4.unbroken"
+    )
     with_tenant = functions(answers.WRONG_C["slots shared with a tenant"])
     shown = switches.trace([with_tenant["MySwitch"], with_tenant["MyWorker"]], tenant=True)
     assert "of another tenant reaches the switch" in str(shown)
 
 
 def test_code_that_is_not_written_or_fails_has_a_sentence_for_a_trace():
-    stub = "\n".join(f"class {name}:\n    def __init__(self, x):\n        raise NotImplementedError()"
-                     for name in ("MySwitch", "MyWorker"))  # fmt: skip
+    stub = "\n".join(
+        f"class {name}:\n    def __init__(self, x):\n        raise NotImplementedError()"
+        for name in ("MySwitch", "MyWorker")
+    )
     names = functions(stub)
     assert "not written" in switches.trace([names["MySwitch"], names["MyWorker"]])
-    late = but("ex4-c", ("        chunk += self.me.slots\n", '        raise ValueError("never mind")\n'))
+    late = but(
+        "ex4-c", ("        chunk += self.me.slots\n", '        raise ValueError("never mind")\n')
+    )
     assert "never mind" in found_by(late).lines[-1]
     found = verdict("ex4-c", late)
     assert found.part == 0 and any("never mind" in line for line in found.said)
@@ -356,15 +430,25 @@ def test_the_program_is_the_same_after_it_was_described():
         names = functions(code)
         job = type("Job", (), {"workers": 3, "jobs": 2, "slots": 2})()
         mine, theirs = Switch(names["MySwitch"](job)), crew_of(code).switch(3, 2, 2)
-        assert (mine.stages, mine.arrays, mine.memory) == (theirs.stages, theirs.arrays, theirs.memory)
+        assert (mine.stages, mine.arrays, mine.memory) == (
+            theirs.stages,
+            theirs.arrays,
+            theirs.memory,
+        )
         rng, fields = np.random.default_rng(0), mine.program.fields
         for _ in range(300):
-            header = {f: int(rng.integers(1 << min(b, 3))) for f, b in fields.items()} | {"job": int(rng.integers(2))}
+            header = {f: int(rng.integers(1 << min(b, 3))) for f, b in fields.items()} | {
+                "job": int(rng.integers(2))
+            }
             if "slot" in header:
                 header["slot"] &= 1
             values = rng.integers(-99, 99, mine.program.lanes)
             one, other = mine.one(header, values), theirs.one(header, values)
-            assert one.action == other.action and one.fields == other.fields and (one.payload == other.payload).all()
+            assert (
+                one.action == other.action
+                and one.fields == other.fields
+                and (one.payload == other.payload).all()
+            )
 
 
 # As the name of a field it would be a line of the switch's own code.
@@ -376,8 +460,13 @@ def test_forged_descriptions_are_no_programs():
     said = right.ask("MySwitch", desk("describe", about={"workers": 2, "jobs": 2, "slots": 2}))
     placed(said, 4)
     forged = {
-        "a name that is code": lambda d: d["registers"][0].__setitem__(0, "x'] or exit() or state['x"),
-        "a field that is code": lambda d: (d["ends"].insert(len(d["fields"]), 0), d["fields"].update({_CODE: 2})),
+        "a name that is code": lambda d: d["registers"][0].__setitem__(
+            0, "x'] or exit() or state['x"
+        ),
+        "a field that is code": lambda d: (
+            d["ends"].insert(len(d["fields"]), 0),
+            d["fields"].update({_CODE: 2}),
+        ),
         "an operation that is code": lambda d: d["steps"].insert(0, ["exit()", [], []]),
         "an unknown operation": lambda d: d["steps"].append(["*", [0, 1], []]),
         "a step from later": lambda d: d["steps"][3].__setitem__(1, [99]),
@@ -422,7 +511,9 @@ def test_a_pool_of_the_right_size_fills_the_link():
     need, size = d.trip(12.5e9, 2e-6) * 12.5e9 / d.packet, 2**26
     full = worth.Design(32, 40, int(np.ceil(need))).time(size, 12.5e9, 2e-6)
     half = worth.Design(32, 40, int(need / 2)).time(size, 12.5e9, 2e-6)
-    assert full == pytest.approx(size * (1 + 40 / 128) / 12.5e9, rel=0.01) and half == pytest.approx(2 * full, rel=0.05)
+    assert full == pytest.approx(
+        size * (1 + 40 / 128) / 12.5e9, rel=0.01
+    ) and half == pytest.approx(2 * full, rel=0.05)
 
 
 # In the walls of the grader ------------------------------------------------------------------------------------------
@@ -447,13 +538,17 @@ def test_the_solution_gets_full_marks_behind_the_walls_and_without_them(id, box)
         assert (record["points"], record["said"]) == (find(id).points, [])
 
 
-@pytest.mark.parametrize("name", ["sequence numbers and a bitmap", "result cache", "one at a time, backing off"])
+@pytest.mark.parametrize(
+    "name", ["sequence numbers and a bitmap", "result cache", "one at a time, backing off"]
+)
 def test_other_designs_do_so_behind_the_walls(name, box):
     record, _ = grade_cells(box, "another", find("ex4-c"), [SETUP, answers.RIGHT_C[name]], "")
     assert (record["points"], record["said"]) == (30, [])
 
 
-@pytest.mark.parametrize("name", ["packets counted instead of workers", "slot reused too early/one place"])
+@pytest.mark.parametrize(
+    "name", ["packets counted instead of workers", "slot reused too early/one place"]
+)
 def test_traces_are_the_same_behind_the_walls(name, box):
     record, _ = grade_cells(box, PRACTICE, find("ex4-c"), [SETUP, answers.WRONG_C[name]], "")
     assert record["said"] == [*verdict("ex4-c", answers.WRONG_C[name]).said]
@@ -475,18 +570,34 @@ def test_floats_that_are_added_beside_the_switch_earn_nothing(box):
 @pytest.mark.parametrize("name", answers.LOOPS)
 def test_bad_workers_end_with_a_sentence(name, strict, box):
     code = but(
-        "ex4-b", ('        slot = header["slot"]\n', f"        {answers.LOOPS[name]}\n        slot = header['slot']\n")
+        "ex4-b",
+        (
+            '        slot = header["slot"]\n',
+            f"        {answers.LOOPS[name]}\n        slot = header['slot']\n",
+        ),
     )
     record, _ = grade_cells(strict, PRACTICE, find("ex4-b"), [SETUP, code], "")
-    assert record["points"] == (20 if name == "prints megabytes" else 0) and record["trouble"] != "judge", record
+    assert (
+        record["points"] == (20 if name == "prints megabytes" else 0)
+        and record["trouble"] != "judge"
+    ), record
     assert record["said"] or name == "prints megabytes"
     good, _ = grade_cells(box, PRACTICE, find("ex4-a"), [SETUP, SOLVED["ex4-a"]], "")
     assert good["points"] == 10
 
 
-@pytest.mark.parametrize("line", ["while True: pass", "self.register('x', 2.5)", "import os; os._exit(3)",
-                                  "self.fields = {'job': 2} | {f'f{i}': 8 for i in range(10**4)}",
-                                  "self.register('x y', 3)", "self.apply = 5", "self.registers = [1]"])  # fmt: skip
+@pytest.mark.parametrize(
+    "line",
+    [
+        "while True: pass",
+        "self.register('x', 2.5)",
+        "import os; os._exit(3)",
+        "self.fields = {'job': 2} | {f'f{i}': 8 for i in range(10**4)}",
+        "self.register('x y', 3)",
+        "self.apply = 5",
+        "self.registers = [1]",
+    ],
+)
 def test_bad_programs_end_with_a_sentence(line, strict):
     code = but("ex4-b", ("    def apply(self", f"        {line}\n\n    def apply(self"))
     record, _ = grade_cells(strict, PRACTICE, find("ex4-b"), [SETUP, code], "")
@@ -501,16 +612,32 @@ def test_nothing_that_the_judge_knows_is_in_the_learners_process(box):
         slot, last ="""
     code = but("ex4-b", ("        slot, last =", spy))
     record, _ = grade_cells(box, PRACTICE, find("ex4-b"), [SETUP, code], "")
-    names = ("", ".catalog.tables", ".errors", ".innetwork", ".innetwork.expressions", ".innetwork.pipeline", ".units")
+    names = (
+        "",
+        ".catalog.tables",
+        ".errors",
+        ".innetwork",
+        ".innetwork.expressions",
+        ".innetwork.pipeline",
+        ".units",
+    )
     assert f"{[f'fabriclab{name}' for name in names]} 0" in " ".join(record["said"])
     assert "def judged" not in PRELUDE and "Aggregator" not in PRELUDE
 
 
 def test_errors_name_the_line_of_the_learner(box):
-    code = but("ex4-b", ("        slot, last = packet.slot", "        slot, last = packet.slot * packet.slot"))
+    code = but(
+        "ex4-b",
+        ("        slot, last = packet.slot", "        slot, last = packet.slot * packet.slot"),
+    )
     record, _ = grade_cells(box, PRACTICE, find("ex4-b"), [SETUP, code], "")
-    line = 1 + code.split("\n").index(next(one for one in code.split("\n") if "* packet.slot" in one))
-    assert "no product of two values" in record["said"][0] and f"(cell 2, line {line})" in record["said"][0]
+    line = 1 + code.split("\n").index(
+        next(one for one in code.split("\n") if "* packet.slot" in one)
+    )
+    assert (
+        "no product of two values" in record["said"][0]
+        and f"(cell 2, line {line})" in record["said"][0]
+    )
 
 
 @pytest.mark.alone
@@ -534,8 +661,21 @@ def test_a_class_is_graded_in_a_minute(root, tmp_path):
         next(cell for cell in book["cells"] if cell["id"] == "ex4-c")["source"] = code
         (books / f"{re.sub('[^a-z]', '-', name)}.ipynb").write_text(json.dumps(book))
     begin = time.monotonic()
-    done = subprocess.run([sys.executable, "-m", "fabriclab", "grade", str(books), "--out", str(tmp_path / "rows.csv")],
-                          cwd=root, capture_output=True, text=True, timeout=300)  # fmt: skip
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "fabriclab",
+            "grade",
+            str(books),
+            "--out",
+            str(tmp_path / "rows.csv"),
+        ],
+        cwd=root,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
     assert done.returncode == 0, done.stderr
     assert "ada: 100 of 100 points" in done.stderr and "ben: 0 of 100 points" in done.stderr
     assert len(re.findall(r": 7\d(\.\d)? of 100 points", done.stderr)) >= len(answers.CHEATS)
@@ -549,7 +689,9 @@ def test_a_check_names_the_mistake_and_shows_the_trace():
     names = functions(answers.WRONG_C["packets counted instead of workers"])
     shown = check("ex4-c", [names["MySwitch"], names["MyWorker"]])
     assert shown.data["named"] == "packets counted instead of workers"
-    assert "1. A0 of worker 0 reaches the switch" in str(shown) and "trace([MySwitch, MyWorker])" in str(shown)
+    assert "1. A0 of worker 0 reaches the switch" in str(
+        shown
+    ) and "trace([MySwitch, MyWorker])" in str(shown)
 
 
 @pytest.mark.parametrize("id", ["ex4-a", "ex4-e", "ex4-f"])
@@ -595,10 +737,15 @@ def test_every_sentence_of_the_questions_is_there():
 def test_an_example_can_be_tried():
     job, me = exercises.example("ex4-b")
     names = functions(SOLVED["ex4-b"])
-    assert Switch(names["FirstSwitch"](job)).stages <= 12 and len(names["FirstWorker"](me).start()) == me.slots
+    assert (
+        Switch(names["FirstSwitch"](job)).stages <= 12
+        and len(names["FirstWorker"](me).start()) == me.slots
+    )
     for id in ("ex4-a", "ex4-d", "ex4-e", "ex4-f"):
         args = exercises.example(id)
-        first = functions(SOLVED[id])[{"ex4-e": "times", "ex4-f": "speed"}.get(id, find(id).functions[0])]
+        first = functions(SOLVED[id])[
+            {"ex4-e": "times", "ex4-f": "speed"}.get(id, find(id).functions[0])
+        ]
         assert first(*args) is not None
 
 
@@ -615,14 +762,21 @@ def test_a_students_file_earns_nothing(book, box):
     for q in exercises.exercise(4):
         code = next("".join(cell["source"]) for cell in empty["cells"] if cell["id"] == q.id)
         record, _ = grade_cells(box, PRACTICE, q, [SETUP, code], "")
-        assert (record["points"], record["trouble"], record["said"]) == (0, "open", [text("grade.open")])
+        assert (record["points"], record["trouble"], record["said"]) == (
+            0,
+            "open",
+            [text("grade.open")],
+        )
 
 
 @pytest.mark.alone
 def test_the_notebook_runs(book, tmp_path, monkeypatch, root):
     done = run_in_text_mode(book, tmp_path, monkeypatch, root)
     shown = {cell.id: str(cell.outputs) for cell in done.cells if cell.cell_type == "code"}
-    assert "2 A0 for chunk 0. Right is A0 + B0" in shown["ex4-two-show"] and "[0, 1, 0]" in shown["ex4-b-try"]
+    assert (
+        "2 A0 for chunk 0. Right is A0 + B0" in shown["ex4-two-show"]
+        and "[0, 1, 0]" in shown["ex4-b-try"]
+    )
     assert text("ex4.unbroken") in shown["ex4-c-show"] and "switch" in shown["ex4-e-show"]
     sheet = (root / "exercises" / "teacher" / "exercise_4.md").read_text()
     told = [int(n) for n in re.search(r"\*\*(\d+), (\d+) and (\d+) %\*\*", sheet).groups()]

@@ -6,14 +6,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabriclab import engines, routing, topologies
-from fabriclab.collectives import build, choose_experts, expert_crossover, expert_flows, expert_tables, expert_time
+from fabriclab.collectives import (
+    build,
+    choose_experts,
+    expert_crossover,
+    expert_flows,
+    expert_tables,
+    expert_time,
+)
 
 FORMS = ("high_throughput", "low_latency")
 
 
 def drawn(n, tokens, choices, seed=0):
     """Return choices of different ranks for each token."""
-    return np.random.default_rng(seed).permuted(np.tile(np.arange(n), (n, tokens, 1)), axis=2)[..., :choices]
+    return np.random.default_rng(seed).permuted(np.tile(np.arange(n), (n, tokens, 1)), axis=2)[
+        ..., :choices
+    ]
 
 
 def test_two_servers_of_two_by_hand():
@@ -27,16 +36,25 @@ def test_two_servers_of_two_by_hand():
     back = expert_tables(chosen, per_server=2, combine=True)
     assert all(np.array_equal(a, b.T) for a, b in zip(back, (forward, copy), strict=True))
     # Direct, 2 tokens pass the NIC of rank 0 in 20 us; with copies 1 in 10 us, then 1 over NVLink in 1 us.
-    found = expert_crossover(chosen, "1 MB", alpha="30 us", nic="100 GB/s", nvlink="1 TB/s", per_server=2)
+    found = expert_crossover(
+        chosen, "1 MB", alpha="30 us", nic="100 GB/s", nvlink="1 TB/s", per_server=2
+    )
     assert found == pytest.approx(30 / (20 - 10 - 1))
 
 
 def test_a_favourite_gets_its_share_and_the_experts_of_a_token_differ():
     chosen = choose_experts(8, 20_000, 1, popular=2)
     held = np.bincount(chosen.ravel(), minlength=8) / chosen.size
-    assert held == pytest.approx([2 / 9] + 7 * [1 / 9], abs=0.003)  # 3 standard deviations of 160,000 draws
+    assert held == pytest.approx(
+        [2 / 9] + 7 * [1 / 9], abs=0.003
+    )  # 3 standard deviations of 160,000 draws
     many = np.sort(choose_experts(6, 50, 4, popular=9, seed=1), axis=-1)
-    assert many.shape == (6, 50, 4) and np.all(np.diff(many) > 0) and many.min() == 0 and many.max() == 5
+    assert (
+        many.shape == (6, 50, 4)
+        and np.all(np.diff(many) > 0)
+        and many.min() == 0
+        and many.max() == 5
+    )
     for wrong in ({"popular": 0}, {"popular": np.inf}, {"choices": 9}, {"tokens": 0}):
         with pytest.raises(ValueError, match=next(iter(wrong))):
             choose_experts(**{"n_ranks": 8, "tokens": 4, "choices": 2, **wrong})
@@ -47,11 +65,18 @@ def test_time_of_steps_by_hand():
     tables = np.zeros((3, 4, 4))
     tables[0, 0, [1, 2]], tables[2, 2, 3] = (3, 2), 1
     rates = {"nic": "1 GB/s", "nvlink": "10 GB/s", "per_server": 2}
-    assert expert_time(tables, "1 MB", alpha="5 ms", **rates) == pytest.approx(5e-3 + 2e-3 + 5e-3 + 0.1e-3)
+    assert expert_time(tables, "1 MB", alpha="5 ms", **rates) == pytest.approx(
+        5e-3 + 2e-3 + 5e-3 + 0.1e-3
+    )
     assert expert_time(np.zeros((1, 4, 4)), "1 MB", alpha="5 ms", **rates) == 0
 
 
-@given(st.sampled_from([(4, 2), (6, 3), (8, 4), (5, 1)]), st.integers(1, 5), st.integers(1, 6), st.integers(0, 999))
+@given(
+    st.sampled_from([(4, 2), (6, 3), (8, 4), (5, 1)]),
+    st.integers(1, 5),
+    st.integers(1, 6),
+    st.integers(0, 999),
+)
 def test_tables_count_what_loops_over_tokens_count(size, tokens, choices, seed):
     n, g = size
     chosen = np.random.default_rng(seed).integers(0, n, (n, tokens, choices))
@@ -65,12 +90,19 @@ def test_tables_count_what_loops_over_tokens_count(size, tokens, choices, seed):
                 wanted[0][rank, relay] += relay != rank
                 for to in {int(to) for to in token if to // g == server}:
                     wanted[1][relay, to] += to != relay
-    found = [*expert_tables(chosen, per_server=g), *expert_tables(chosen, "low_latency", per_server=g)]
+    found = [
+        *expert_tables(chosen, per_server=g),
+        *expert_tables(chosen, "low_latency", per_server=g),
+    ]
     assert all(np.array_equal(a, b) for a, b in zip(found, wanted, strict=True))
 
 
 def test_the_form_with_copies_keeps_to_its_rails_and_wins_from_the_crossover_on():
-    hall, g, token = topologies.build("rail_optimised", servers=4, rate="400 Gb/s"), 8, 7168.0  # bytes in FP8
+    hall, g, token = (
+        topologies.build("rail_optimised", servers=4, rate="400 Gb/s"),
+        8,
+        7168.0,
+    )  # bytes in FP8
     n = hall.n_ranks
     copy, forward = expert_tables(drawn(n, 64, 8), per_server=g)
     source, target = np.nonzero(copy)
@@ -79,33 +111,48 @@ def test_the_form_with_copies_keeps_to_its_rails_and_wins_from_the_crossover_on(
     assert np.all(source // g == target // g)
 
     def time(tokens, form):
-        flows = expert_flows(hall, expert_tables(drawn(n, tokens, 8), form, per_server=g), token, lag="20 us")
+        flows = expert_flows(
+            hall, expert_tables(drawn(n, tokens, 8), form, per_server=g), token, lag="20 us"
+        )
         return engines.run(hall, routing.route(hall, flows, "spray"), flows).end
 
-    found = expert_crossover(drawn(n, 64, 8), token, alpha="20 us", nic="400 Gb/s", nvlink="450 GB/s", per_server=g)
+    found = expert_crossover(
+        drawn(n, 64, 8), token, alpha="20 us", nic="400 Gb/s", nvlink="450 GB/s", per_server=g
+    )
     assert 40 < found < 60
     for factor in (0.7, 1.4):
-        slower = time(int(factor * found), "high_throughput") > time(int(factor * found), "low_latency")
+        slower = time(int(factor * found), "high_throughput") > time(
+            int(factor * found), "low_latency"
+        )
         assert slower == (factor < 1)
 
 
 def test_within_one_server_no_step_is_saved():
     rates = {"alpha": "20 us", "nic": "50 GB/s", "nvlink": "450 GB/s", "per_server": 4}
     assert expert_crossover(drawn(4, 8, 2), 7168, **rates) == np.inf
-    assert expert_crossover([[[1, 1]], [[0, 0]], [[3, 3]], [[2, 2]]], 7168, **rates) == 0  # two experts on a rank
+    assert (
+        expert_crossover([[[1, 1]], [[0, 0]], [[3, 3]], [[2, 2]]], 7168, **rates) == 0
+    )  # two experts on a rank
 
 
 def test_equal_times_but_for_rounding_never_cross():
     chosen = np.random.default_rng(137).integers(0, 8, (8, 4, 2))
-    assert expert_crossover(chosen, 7168, alpha=5e-6, nic=50e9, nvlink=400e9, per_server=4) == np.inf
+    assert (
+        expert_crossover(chosen, 7168, alpha=5e-6, nic=50e9, nvlink=400e9, per_server=4) == np.inf
+    )
 
 
-@pytest.mark.parametrize(("tables", "error", "said"), [
-    (np.zeros((1, 4, 4), int), ValueError, "ranks of tables must be within 1..2, got 4"),
-    ([[1, 2], [3, 4]], ValueError, r"shape \(steps, n, n\), got \(2, 2\)"), ([], ValueError, r"got \(0,\)"),
-    ([[[0, -1], [1, 0]]], ValueError, "tokens >= 0 .* -1"), ([[[0, 1], [1]]], ValueError, "tables must be .* lengths"),
-    ([[["x"]]], TypeError, "tables must be plain numbers"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("tables", "error", "said"),
+    [
+        (np.zeros((1, 4, 4), int), ValueError, "ranks of tables must be within 1..2, got 4"),
+        ([[1, 2], [3, 4]], ValueError, r"shape \(steps, n, n\), got \(2, 2\)"),
+        ([], ValueError, r"got \(0,\)"),
+        ([[[0, -1], [1, 0]]], ValueError, "tokens >= 0 .* -1"),
+        ([[[0, 1], [1]]], ValueError, "tables must be .* lengths"),
+        ([[["x"]]], TypeError, "tables must be plain numbers"),
+    ],
+)
 def test_tables_that_are_none_are_refused(tables, error, said):
     with pytest.raises(error, match=said):
         expert_flows(topologies.build("crossbar", hosts=2, rate=1e9), tables, 1)
@@ -117,17 +164,22 @@ def test_tables_that_are_none_are_refused(tables, error, said):
 def test_a_table_is_traffic_of_an_all_to_all():
     (table,) = expert_tables(drawn(4, 10, 2), "low_latency", per_server=2)
     plan = build("all_to_all", "direct", 4, traffic=table)
-    assert plan.parts.reshape(4, 4) == pytest.approx(table / max(table.sum(axis=0).max(), table.sum(axis=1).max()))
+    assert plan.parts.reshape(4, 4) == pytest.approx(
+        table / max(table.sum(axis=0).max(), table.sum(axis=1).max())
+    )
 
 
-@pytest.mark.parametrize(("chosen", "form", "options", "said"), [
-    ([[0, 1], [1, 0]], FORMS[0], {}, "shape (n, tokens, choices), got int64 (2, 2)"),
-    ([[[0, 2]], [[0, 1]]], FORMS[0], {}, "ranks 0..n - 1"),
-    (np.zeros((2, 0, 2), int), FORMS[0], {}, "got int64 (2, 0, 2)"),
-    ([[[0.5]], [[1.0]]], FORMS[0], {}, "got float64"),
-    ([[[0]], [[1]]], "fast", {}, "one of high_throughput, low_latency, got 'fast'"),
-    ([[[0]], [[1]], [[2]]], FORMS[0], {"per_server": 2}, "multiple of per_server, got 3 and 2"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("chosen", "form", "options", "said"),
+    [
+        ([[0, 1], [1, 0]], FORMS[0], {}, "shape (n, tokens, choices), got int64 (2, 2)"),
+        ([[[0, 2]], [[0, 1]]], FORMS[0], {}, "ranks 0..n - 1"),
+        (np.zeros((2, 0, 2), int), FORMS[0], {}, "got int64 (2, 0, 2)"),
+        ([[[0.5]], [[1.0]]], FORMS[0], {}, "got float64"),
+        ([[[0]], [[1]]], "fast", {}, "one of high_throughput, low_latency, got 'fast'"),
+        ([[[0]], [[1]], [[2]]], FORMS[0], {"per_server": 2}, "multiple of per_server, got 3 and 2"),
+    ],
+)
 def test_what_does_not_fit_is_named(chosen, form, options, said):
     with pytest.raises(ValueError) as error:
         expert_tables(chosen, form, **options)

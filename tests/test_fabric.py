@@ -19,9 +19,13 @@ def star(hosts=3, radix=0, capacity=1e9, **cable):
     """Return hosts around one switch; host i is server i on rail i mod 2."""
     b = FabricBuilder(("host", "switch"), ("index",))
     host = b.add_nodes("host", hosts, tier=0, transit=False, index=np.arange(hosts))
-    switch = b.add_nodes("switch", 1, tier=1, transit=True, radix=radix, forwarding=cable.pop("forwarding", 0.0))
+    switch = b.add_nodes(
+        "switch", 1, tier=1, transit=True, radix=radix, forwarding=cable.pop("forwarding", 0.0)
+    )
     b.add_cables(host, switch, capacity=capacity, **cable)
-    return b.build("star", {"hosts": hosts}, endpoint=host, rail=np.arange(hosts) % 2, server=np.arange(hosts))
+    return b.build(
+        "star", {"hosts": hosts}, endpoint=host, rail=np.arange(hosts) % 2, server=np.arange(hosts)
+    )
 
 
 @st.composite
@@ -31,11 +35,15 @@ def graphs(draw):
     pairs = st.tuples(st.integers(0, n - 1), st.integers(0, n - 1)).filter(lambda p: p[0] != p[1])
     cables = draw(st.lists(pairs, min_size=1, max_size=20))
     b = FabricBuilder(("node",), ("index",))
-    node = b.add_nodes("node", n, tier=0, transit=True, index=np.arange(n), forwarding=np.arange(n) * 1e-9)
+    node = b.add_nodes(
+        "node", n, tier=0, transit=True, index=np.arange(n), forwarding=np.arange(n) * 1e-9
+    )
     a, c = np.array(cables).T
     rates = draw(st.lists(st.floats(1e6, 1e12), min_size=len(cables), max_size=len(cables)))
     b.add_cables(a, c, capacity=rates, delay=1e-6, ports=draw(st.integers(1, 18)))
-    return b.build("drawn", {}, endpoint=node[: n // 2], rail=[0] * (n // 2), server=np.arange(n // 2))
+    return b.build(
+        "drawn", {}, endpoint=node[: n // 2], rail=[0] * (n // 2), server=np.arange(n // 2)
+    )
 
 
 # by hand ------------------------------------------------------------------------------------------
@@ -90,9 +98,23 @@ def test_summary_counts_kinds_cables_ranks_and_servers():
 # shape --------------------------------------------------------------------------------------------
 def test_arrays_have_their_types_and_are_read_only():
     f = star()
-    types = {"kind": "i1", "tier": "i1", "transit": "?", "radix": "i4", "coord": "i4", "source": "i4", "target": "i4",
-             "capacity": "f8", "delay": "f8", "ports": "i2", "medium": "i1", "length": "f8", "endpoint": "i4",
-             "rail": "i4", "server": "i4"}  # fmt: skip
+    types = {
+        "kind": "i1",
+        "tier": "i1",
+        "transit": "?",
+        "radix": "i4",
+        "coord": "i4",
+        "source": "i4",
+        "target": "i4",
+        "capacity": "f8",
+        "delay": "f8",
+        "ports": "i2",
+        "medium": "i1",
+        "length": "f8",
+        "endpoint": "i4",
+        "rail": "i4",
+        "server": "i4",
+    }
     for name, code in types.items():
         array = getattr(f, name)
         assert array.dtype == np.dtype(code), name
@@ -153,7 +175,9 @@ def test_failing_keeps_numbers_and_the_original(f, data):
 def test_ports_are_counted_at_both_ends(f):
     assert f.ports_used.sum() == f.ports.sum()
     for node in range(f.n_nodes):
-        assert f.ports_used[node] == sum(int(p) for s, p in zip(f.source, f.ports, strict=True) if s == node)
+        assert f.ports_used[node] == sum(
+            int(p) for s, p in zip(f.source, f.ports, strict=True) if s == node
+        )
 
 
 def test_a_fabric_does_not_change_with_the_arrays_it_was_made_of():
@@ -167,8 +191,15 @@ def test_a_fabric_does_not_change_with_the_arrays_it_was_made_of():
 
     shut = writable[:]
     shut.flags.writeable = False
-    views = (writable, writable[:], np.broadcast_to(writable, writable.shape), np.asarray(writable), Own(), shut,
-             np.frombuffer(memoryview(writable).toreadonly()))  # fmt: skip
+    views = (
+        writable,
+        writable[:],
+        np.broadcast_to(writable, writable.shape),
+        np.asarray(writable),
+        Own(),
+        shut,
+        np.frombuffer(memoryview(writable).toreadonly()),
+    )
     for view in views:
         g = dataclasses.replace(f, capacity=view)
         writable[0] = 5.0
@@ -197,7 +228,9 @@ def test_an_array_whose_owner_opens_it_again_is_copied_and_a_frozen_one_is_not()
             array.flags.writeable = True
 
 
-@pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, lambda f: pickle.loads(pickle.dumps(f)), None])
+@pytest.mark.parametrize(
+    "again", [copy.copy, copy.deepcopy, lambda f: pickle.loads(pickle.dumps(f)), None]
+)
 def test_copies_are_as_frozen_and_say_the_same(again, tmp_path):
     f = topologies.build("leaf_spine", hosts=8, radix=4).without(cables=[1])
     save(f, tmp_path / "f.npz")
@@ -215,8 +248,15 @@ def test_what_was_asked_cannot_be_changed():
     f = dataclasses.replace(star(), asked=given)
     given["x"] = 2
     assert f.asked == {"x": 1}
-    ways = (lambda m: m.update(x=1), lambda m: m.pop("x"), lambda m: m.clear(), lambda m: m.setdefault("y", 1),
-            lambda m: m.popitem(), lambda m: m.__ior__({}), lambda m: m.__delitem__("x"))  # fmt: skip
+    ways = (
+        lambda m: m.update(x=1),
+        lambda m: m.pop("x"),
+        lambda m: m.clear(),
+        lambda m: m.setdefault("y", 1),
+        lambda m: m.popitem(),
+        lambda m: m.__ior__({}),
+        lambda m: m.__delitem__("x"),
+    )
     for change in ways:
         with pytest.raises(TypeError, match="this mapping is read-only; make a dict of it"):
             change(f.asked)
@@ -229,32 +269,53 @@ def change(**new):
     return dataclasses.replace(star(), **new)
 
 
-@pytest.mark.parametrize(("new", "message"), [
-    ({"capacity": [1e9] * 5}, r"capacity must have shape \(6,\), got \(5,\)"),
-    ({"tier": [0, 0, 0]}, r"tier must have shape \(4,\)"),
-    ({"rail": [0]}, r"rail must have shape \(3,\)"),
-    ({"coord": np.zeros((4, 2))}, r"coord must have shape \(4, 1\)"),
-    ({"source": [0, 3, 1, 3, 3, 2]}, "links must come in pairs"),
-    ({"target": [3, 0, 3, 1, 3, 1]}, "links must come in pairs"),
-    ({"source": [0, 4, 1, 3, 2, 3], "target": [4, 0, 3, 1, 3, 2]}, r"source must be within 0\.\.3, got 4"),
-    ({"source": [0, -1, 1, 3, 2, 3], "target": [-1, 0, 3, 1, 3, 2]}, r"source must be within 0\.\.3, got -1"),
-    ({"endpoint": [0, 1, 4]}, r"endpoint must be within 0\.\.3, got 4"),
-    ({"endpoint": [0, 1, 1]}, "endpoint must name each node once"),
-    ({"capacity": [1e9, -1.0, 1e9, 1e9, 1e9, 1e9]}, r"capacity must be finite and >= 0 B/s, got -1"),
-    ({"capacity": [1e9, np.nan, 1e9, 1e9, 1e9, 1e9]}, r"capacity must be finite and >= 0 B/s, got nan"),
-    ({"capacity": [1e9, np.inf, 1e9, 1e9, 1e9, 1e9]}, r"capacity must be finite and >= 0 B/s, got inf"),
-    ({"delay": [-1e-9] * 6}, r"delay must be finite and >= 0 s"),
-    ({"length": [-1.0] * 6}, r"length must be finite and >= 0 m"),
-    ({"ports": [-1] * 6}, r"ports must be finite and >= 0 ports"),
-    ({"kind": [0, 0, 0, 2]}, r"kind must be within 0\.\.1, got 2"),
-    ({"medium": [0, 0, 0, 0, 0, 1]}, r"medium must be within 0\.\.0, got 1"),
-    ({"radix": [0, 0, 0, 2]}, r"switch needs 3 ports and has 2; take a switch with more ports"),
-    ({"source": [0.5, 3, 1, 3, 2, 3]}, "whole numbers"),
-    ({"endpoint": [0, 1, 2**40]}, "int32"),
-    ({"tier": [0, 0, 0, 300]}, r"tier must be whole numbers \(int8\), got 300"),
-    ({"transit": [0, 0, 0, 0.5]}, r"transit must be True or False, got 0\.5"),
-    ({"source": [0, 3, 1, 1, 2, 3], "target": [3, 0, 1, 1, 3, 2]}, "cable 1 joins host 1 to itself; name two"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("new", "message"),
+    [
+        ({"capacity": [1e9] * 5}, r"capacity must have shape \(6,\), got \(5,\)"),
+        ({"tier": [0, 0, 0]}, r"tier must have shape \(4,\)"),
+        ({"rail": [0]}, r"rail must have shape \(3,\)"),
+        ({"coord": np.zeros((4, 2))}, r"coord must have shape \(4, 1\)"),
+        ({"source": [0, 3, 1, 3, 3, 2]}, "links must come in pairs"),
+        ({"target": [3, 0, 3, 1, 3, 1]}, "links must come in pairs"),
+        (
+            {"source": [0, 4, 1, 3, 2, 3], "target": [4, 0, 3, 1, 3, 2]},
+            r"source must be within 0\.\.3, got 4",
+        ),
+        (
+            {"source": [0, -1, 1, 3, 2, 3], "target": [-1, 0, 3, 1, 3, 2]},
+            r"source must be within 0\.\.3, got -1",
+        ),
+        ({"endpoint": [0, 1, 4]}, r"endpoint must be within 0\.\.3, got 4"),
+        ({"endpoint": [0, 1, 1]}, "endpoint must name each node once"),
+        (
+            {"capacity": [1e9, -1.0, 1e9, 1e9, 1e9, 1e9]},
+            r"capacity must be finite and >= 0 B/s, got -1",
+        ),
+        (
+            {"capacity": [1e9, np.nan, 1e9, 1e9, 1e9, 1e9]},
+            r"capacity must be finite and >= 0 B/s, got nan",
+        ),
+        (
+            {"capacity": [1e9, np.inf, 1e9, 1e9, 1e9, 1e9]},
+            r"capacity must be finite and >= 0 B/s, got inf",
+        ),
+        ({"delay": [-1e-9] * 6}, r"delay must be finite and >= 0 s"),
+        ({"length": [-1.0] * 6}, r"length must be finite and >= 0 m"),
+        ({"ports": [-1] * 6}, r"ports must be finite and >= 0 ports"),
+        ({"kind": [0, 0, 0, 2]}, r"kind must be within 0\.\.1, got 2"),
+        ({"medium": [0, 0, 0, 0, 0, 1]}, r"medium must be within 0\.\.0, got 1"),
+        ({"radix": [0, 0, 0, 2]}, r"switch needs 3 ports and has 2; take a switch with more ports"),
+        ({"source": [0.5, 3, 1, 3, 2, 3]}, "whole numbers"),
+        ({"endpoint": [0, 1, 2**40]}, "int32"),
+        ({"tier": [0, 0, 0, 300]}, r"tier must be whole numbers \(int8\), got 300"),
+        ({"transit": [0, 0, 0, 0.5]}, r"transit must be True or False, got 0\.5"),
+        (
+            {"source": [0, 3, 1, 1, 2, 3], "target": [3, 0, 1, 1, 3, 2]},
+            "cable 1 joins host 1 to itself; name two",
+        ),
+    ],
+)
 def test_a_broken_fabric_is_refused(new, message):
     with pytest.raises(ValueError, match=message):
         change(**new)
@@ -266,38 +327,61 @@ def test_ports_may_fill_the_radix():
         star(hosts=5, radix=4)
 
 
-@pytest.mark.parametrize(("ask", "message"), [
-    (lambda f: f.without(nodes=[[0], [0, 1]]), "nodes must be one row of numbers, got rows of different lengths"),
-    (lambda f: f.without(links=[6]), r"links must be within 0\.\.5, got 6"),
-    (lambda f: f.without(links=-1), r"links must be within 0\.\.5, got -1"),
-    (lambda f: f.without(cables=[3]), r"cables must be within 0\.\.2, got 3"),
-    (lambda f: f.without(nodes=[4]), r"nodes must be within 0\.\.3, got 4"),
-    (lambda f: f.with_capacity([0], -1.0), r"capacity must be within 1e\+06\.\.1e\+14 B/s, got -1"),
-    (lambda f: f.with_capacity([0], 400), r"capacity must be within .* got 400; write \"400 Gb/s\""),
-    (lambda f: f.links_between(0, 4), r"b must be within 0\.\.3, got 4"),
-    (lambda f: f.links_between(-1, 0), r"a must be within 0\.\.3, got -1"),
-    (lambda f: f.with_capacity([0], "400 Gbps"), "read in two ways"),
-    (lambda f: f.nodes("spine"), "kind must be one of host, switch, got 'spine'"),
-    (lambda f: f.name(4), r"node must be within 0\.\.3, got 4"),
-    (lambda f: f.link_name(6), r"link must be within 0\.\.5, got 6"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (
+            lambda f: f.without(nodes=[[0], [0, 1]]),
+            "nodes must be one row of numbers, got rows of different lengths",
+        ),
+        (lambda f: f.without(links=[6]), r"links must be within 0\.\.5, got 6"),
+        (lambda f: f.without(links=-1), r"links must be within 0\.\.5, got -1"),
+        (lambda f: f.without(cables=[3]), r"cables must be within 0\.\.2, got 3"),
+        (lambda f: f.without(nodes=[4]), r"nodes must be within 0\.\.3, got 4"),
+        (
+            lambda f: f.with_capacity([0], -1.0),
+            r"capacity must be within 1e\+06\.\.1e\+14 B/s, got -1",
+        ),
+        (
+            lambda f: f.with_capacity([0], 400),
+            r"capacity must be within .* got 400; write \"400 Gb/s\"",
+        ),
+        (lambda f: f.links_between(0, 4), r"b must be within 0\.\.3, got 4"),
+        (lambda f: f.links_between(-1, 0), r"a must be within 0\.\.3, got -1"),
+        (lambda f: f.with_capacity([0], "400 Gbps"), "read in two ways"),
+        (lambda f: f.nodes("spine"), "kind must be one of host, switch, got 'spine'"),
+        (lambda f: f.name(4), r"node must be within 0\.\.3, got 4"),
+        (lambda f: f.link_name(6), r"link must be within 0\.\.5, got 6"),
+    ],
+)
 def test_a_wrong_question_is_refused(ask, message):
     with pytest.raises(ValueError, match=message):
         ask(star())
 
 
-@pytest.mark.parametrize("links", [[0.7], [True, False, True, False, False, False], "0", [[0, 1], [2, 3]]])
+@pytest.mark.parametrize(
+    "links", [[0.7], [True, False, True, False, False, False], "0", [[0, 1], [2, 3]]]
+)
 def test_links_are_numbers_not_masks_or_fractions(links):
-    with pytest.raises(TypeError, match=r"links must be whole numbers in one row, got \S+ of shape \(.*\); of a mask"):
+    with pytest.raises(
+        TypeError,
+        match=r"links must be whole numbers in one row, got \S+ of shape \(.*\); of a mask",
+    ):
         star().without(links=links)
 
 
-@pytest.mark.parametrize(("new", "message"), [
-    ({"kinds": "gpu"}, r"kinds must be a sequence of texts such as \['gpu'\], got 'gpu'"),
-    ({"capacity": ["8 Gb/s"] * 6}, "capacity must be plain numbers in SI units, got '8 Gb/s'; units.parse reads"),
-    ({"rail": [None] * 3}, r"rail must be whole numbers \(int32\), got None"),
-    ({"ports": [True] * 6}, r"ports must be whole numbers \(int16\), got True"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("new", "message"),
+    [
+        ({"kinds": "gpu"}, r"kinds must be a sequence of texts such as \['gpu'\], got 'gpu'"),
+        (
+            {"capacity": ["8 Gb/s"] * 6},
+            "capacity must be plain numbers in SI units, got '8 Gb/s'; units.parse reads",
+        ),
+        ({"rail": [None] * 3}, r"rail must be whole numbers \(int32\), got None"),
+        ({"ports": [True] * 6}, r"ports must be whole numbers \(int16\), got True"),
+    ],
+)
 def test_text_in_place_of_numbers_is_refused(new, message):
     with pytest.raises(TypeError, match=message):
         change(**new)
@@ -309,26 +393,70 @@ def test_a_slow_cable_is_one_number():
             star().with_capacity([0, 1], wrong)
 
 
-@pytest.mark.parametrize(("ask", "message"), [
-    (lambda b: b.add_nodes("spine", 1, tier=0, transit=True), "kind must be one of host, got 'spine'; name it in"),
-    (lambda b: b.add_nodes("host", 1, tier=0, transit=True, x=0), "coordinate must be one of index, got 'x'"),
-    (lambda b: b.add_nodes("host", 1, tier=0, transit=True, index=0.5), r"index must be whole numbers .* got 0\.5"),
-    (lambda b: b.add_nodes("host", -1, tier=0, transit=True), "n must be >= 0, got -1"),
-    (lambda b: b.add_nodes("host", 2, tier=0, transit=True, index=range(3)),
-     r"must have one entry or 2 of them, got the shapes index \(3,\)$"),
-    (lambda b: b.add_nodes("host", 1, tier=0, transit=True, forwarding=330), r"forwarding must be within 0\.\.10 s"),
-    (lambda b: b.add_cables(0, 1, capacity=400), r'capacity must be within .* got 400\.0; write "400 Gb/s"'),
-    (lambda b: b.add_cables([0, 0], 1, capacity=[1e9, 2e14]), "capacity must be within .* got 200000000000000"),
-    (lambda b: b.add_cables([0, 0], 1, capacity=1e9, delay=[1e-6, 11.0]), r"delay must be within 0\.\.10 s, got 11"),
-    (lambda b: b.add_cables(0, 1, capacity=1e9, length=2e8), r"length must be within 0\.\.1e\+08 m, got 200000000"),
-    (lambda b: b.add_cables([0, 0], 1, capacity=[1e9] * 3), r"got the shapes a \(2,\), capacity \(3,\)$"),
-    (lambda b: b.add_cables(0, 2, capacity=1e9), r"b must be within 0\.\.1, got 2; add nodes first"),
-    (lambda b: b.add_cables(-1, 0, capacity=1e9), r"a must be within 0\.\.1, got -1"),
-    (lambda b: b.add_cables(0, 1, capacity="400"), "capacity needs its unit, got '400'"),
-    (lambda b: b.add_cables(0, 1, capacity=1e9, delay="3 m"), "delay must be a time, got the length '3 m'"),
-    (lambda _: star(capacity=1e9, ports=40_000), r"ports must be whole numbers \(int16\), got 40000"),
-    (lambda _: FabricBuilder(("host",), ()).build("x", {}, endpoint=[], rail=[], server=[]), "a fabric needs nodes"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (
+            lambda b: b.add_nodes("spine", 1, tier=0, transit=True),
+            "kind must be one of host, got 'spine'; name it in",
+        ),
+        (
+            lambda b: b.add_nodes("host", 1, tier=0, transit=True, x=0),
+            "coordinate must be one of index, got 'x'",
+        ),
+        (
+            lambda b: b.add_nodes("host", 1, tier=0, transit=True, index=0.5),
+            r"index must be whole numbers .* got 0\.5",
+        ),
+        (lambda b: b.add_nodes("host", -1, tier=0, transit=True), "n must be >= 0, got -1"),
+        (
+            lambda b: b.add_nodes("host", 2, tier=0, transit=True, index=range(3)),
+            r"must have one entry or 2 of them, got the shapes index \(3,\)$",
+        ),
+        (
+            lambda b: b.add_nodes("host", 1, tier=0, transit=True, forwarding=330),
+            r"forwarding must be within 0\.\.10 s",
+        ),
+        (
+            lambda b: b.add_cables(0, 1, capacity=400),
+            r'capacity must be within .* got 400\.0; write "400 Gb/s"',
+        ),
+        (
+            lambda b: b.add_cables([0, 0], 1, capacity=[1e9, 2e14]),
+            "capacity must be within .* got 200000000000000",
+        ),
+        (
+            lambda b: b.add_cables([0, 0], 1, capacity=1e9, delay=[1e-6, 11.0]),
+            r"delay must be within 0\.\.10 s, got 11",
+        ),
+        (
+            lambda b: b.add_cables(0, 1, capacity=1e9, length=2e8),
+            r"length must be within 0\.\.1e\+08 m, got 200000000",
+        ),
+        (
+            lambda b: b.add_cables([0, 0], 1, capacity=[1e9] * 3),
+            r"got the shapes a \(2,\), capacity \(3,\)$",
+        ),
+        (
+            lambda b: b.add_cables(0, 2, capacity=1e9),
+            r"b must be within 0\.\.1, got 2; add nodes first",
+        ),
+        (lambda b: b.add_cables(-1, 0, capacity=1e9), r"a must be within 0\.\.1, got -1"),
+        (lambda b: b.add_cables(0, 1, capacity="400"), "capacity needs its unit, got '400'"),
+        (
+            lambda b: b.add_cables(0, 1, capacity=1e9, delay="3 m"),
+            "delay must be a time, got the length '3 m'",
+        ),
+        (
+            lambda _: star(capacity=1e9, ports=40_000),
+            r"ports must be whole numbers \(int16\), got 40000",
+        ),
+        (
+            lambda _: FabricBuilder(("host",), ()).build("x", {}, endpoint=[], rail=[], server=[]),
+            "a fabric needs nodes",
+        ),
+    ],
+)
 def test_what_cannot_be_added_is_refused(ask, message):
     b = FabricBuilder(("host",), ("index",))
     b.add_nodes("host", 2, tier=0, transit=True, index=[0, 1])
@@ -336,11 +464,14 @@ def test_what_cannot_be_added_is_refused(ask, message):
         ask(b)
 
 
-@pytest.mark.parametrize(("columns", "message"), [
-    ({"tier": "a"}, r"tier must be whole numbers \(int8\), got 'a'"),
-    ({"transit": "no"}, "transit must be True or False, got 'no'"),
-    ({"radix": None}, r"radix must be whole numbers \(int32\), got None"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"tier": "a"}, r"tier must be whole numbers \(int8\), got 'a'"),
+        ({"transit": "no"}, "transit must be True or False, got 'no'"),
+        ({"radix": None}, r"radix must be whole numbers \(int32\), got None"),
+    ],
+)
 def test_columns_of_nodes_of_another_type_are_refused(columns, message):
     with pytest.raises(TypeError, match=message):
         FabricBuilder(("host",), ()).add_nodes("host", 2, **{"tier": 0, "transit": True, **columns})
@@ -356,17 +487,22 @@ def test_a_cable_may_be_built_dead_and_a_delay_may_last_ten_seconds():
 CHANGED = topologies.build("leaf_spine", hosts=64, rate="200 Gb/s")
 
 
-@pytest.mark.parametrize(("change", "text"), [
-    (lambda f: f.without(cables=[3, 4]), ".without(cables=[3, 4])"),
-    (lambda f: f.without(cables=range(3)).with_capacity({7}, "100 Gb/s"),
-     ".without(cables=[0, 1, 2]).with_capacity([7], 12500000000.0)"),
-    (lambda f: f.without(links=5, nodes=(n for n in [64])), ".without(links=[5], nodes=[64])"),
-    (lambda f: f.without(links=np.arange(1, 128, 1)), ".without(links=range(1, 128))"),
-    (lambda f: f.without(links=[5] * 200 + [3]), ".without(links=[3, 5])"),
-    (lambda f: f.without(links=np.arange(127, 0, -1)), ".without(links=range(1, 128))"),
-    (lambda f: f.without(links=[127, *range(100)]), None),
-    (lambda f: f.without(), ".without()"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (lambda f: f.without(cables=[3, 4]), ".without(cables=[3, 4])"),
+        (
+            lambda f: f.without(cables=range(3)).with_capacity({7}, "100 Gb/s"),
+            ".without(cables=[0, 1, 2]).with_capacity([7], 12500000000.0)",
+        ),
+        (lambda f: f.without(links=5, nodes=(n for n in [64])), ".without(links=[5], nodes=[64])"),
+        (lambda f: f.without(links=np.arange(1, 128, 1)), ".without(links=range(1, 128))"),
+        (lambda f: f.without(links=[5] * 200 + [3]), ".without(links=[3, 5])"),
+        (lambda f: f.without(links=np.arange(127, 0, -1)), ".without(links=range(1, 128))"),
+        (lambda f: f.without(links=[127, *range(100)]), None),
+        (lambda f: f.without(), ".without()"),
+    ],
+)
 def test_a_changed_fabric_says_so_and_can_be_typed_back(change, text):
     f = change(CHANGED)
     if text is None:
@@ -382,7 +518,9 @@ def test_a_changed_fabric_says_so_and_can_be_typed_back(change, text):
 def test_a_fabric_that_cannot_be_typed_back_does_not_look_as_if():
     assert repr(star()) == "<Fabric star: 3 host, 1 switch, 3 cables, 3 ranks>"
     broken = star().without(cables=[1]).with_capacity([0], 5e8)
-    assert repr(broken) == "<Fabric star: 3 host, 1 switch, 3 cables, 3 ranks, 2 links of capacity 0>"
+    assert (
+        repr(broken) == "<Fabric star: 3 host, 1 switch, 3 cables, 3 ranks, 2 links of capacity 0>"
+    )
     assert star().call == broken.call == ""
     fast = dataclasses.replace(CHANGED, capacity=2 * CHANGED.capacity)
     assert repr(fast) == "<Fabric leaf_spine: 64 host, 1 leaf, 64 cables, 64 ranks>"

@@ -29,7 +29,9 @@ def test_contracts_catch_each_kind_of_breach(root, tmp_path):
         (tmp_path / "fabriclab" / folder / "__init__.py").write_text("")
     for name in ("__init__", "units", "errors", "registry"):
         (tmp_path / "fabriclab" / f"{name}.py").write_text("")
-    (tmp_path / "fabriclab" / "views" / "__init__.py").write_text("import matplotlib\nimport fabriclab.core\n")
+    (tmp_path / "fabriclab" / "views" / "__init__.py").write_text(
+        "import matplotlib\nimport fabriclab.core\n"
+    )
     good = lint(tmp_path)
     assert good.returncode == 0, good.stdout[-3000:] + good.stderr[-1000:]
     breaches = {

@@ -18,12 +18,16 @@ from fabriclab.errors import Deadlock, NoPath, Unreachable
 from fabriclab.lower import lower
 
 inf = float("inf")
-MiB = 2.0**20  # cases by hand count in MiB: rates that parts have, and the same bits as with small whole numbers
+MiB = (
+    2.0**20
+)  # cases by hand count in MiB: rates that parts have, and the same bits as with small whole numbers
 
 
 def made(source, target, size, *, limit=inf, **columns):
     """Return flows with sizes in MiB and limits in MiB/s."""
-    return Flows.make(source, target, np.multiply(size, MiB), limit=np.multiply(limit, MiB), **columns)
+    return Flows.make(
+        source, target, np.multiply(size, MiB), limit=np.multiply(limit, MiB), **columns
+    )
 
 
 def turns(time, link, capacity):
@@ -54,7 +58,11 @@ def pack(rows):
     """Return ptr, link and use of rows given as lists of (link, use)."""
     ptr = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(int)
     flat = [entry for row in rows for entry in row]
-    return ptr, np.array([k for k, _ in flat], dtype=int), np.array([u for _, u in flat], dtype=float)
+    return (
+        ptr,
+        np.array([k for k, _ in flat], dtype=int),
+        np.array([u for _, u in flat], dtype=float),
+    )
 
 
 def merged(rows):
@@ -84,7 +92,11 @@ def test_weights_three_to_one_at_one_bottleneck():
 
 
 def test_what_a_limit_leaves_goes_to_the_others():
-    assert max_min_rates([0, 1, 2, 3], [0, 0, 0], [9.0], limit=[1.0, inf, 20.0]).tolist() == [1.0, 4.0, 4.0]
+    assert max_min_rates([0, 1, 2, 3], [0, 0, 0], [9.0], limit=[1.0, inf, 20.0]).tolist() == [
+        1.0,
+        4.0,
+        4.0,
+    ]
 
 
 def test_use_is_the_part_of_the_rate_that_a_link_carries():
@@ -99,7 +111,13 @@ def test_zero_capacity_zero_use_repeats_and_rows_without_links():
     assert max_min_rates(ptr, link, capacity).tolist() == [0.0, 6.0, 5.0, inf, inf]
     use = [0.0, 1, 1, 1, 1, 1]
     assert max_min_rates(ptr, link, capacity, use=use).tolist() == [3.0, 3.0, 5.0, inf, inf]
-    assert max_min_rates(ptr, link, capacity, limit=[9, 9, 0, 7, 8.0]).tolist() == [0.0, 6.0, 0.0, 7.0, 8.0]
+    assert max_min_rates(ptr, link, capacity, limit=[9, 9, 0, 7, 8.0]).tolist() == [
+        0.0,
+        6.0,
+        0.0,
+        7.0,
+        8.0,
+    ]
 
 
 def test_no_rows_and_no_links():
@@ -127,7 +145,12 @@ def cases(draw, top_rows=7, top_links=5, values=few):
     rows = draw(st.lists(st.lists(entry, max_size=5), min_size=1, max_size=top_rows))
     column = lambda value: draw(st.lists(value, min_size=len(rows), max_size=len(rows)))  # noqa: E731
     capacity = draw(st.lists(st.one_of(values, st.just(0.0)), min_size=n_links, max_size=n_links))
-    return rows, capacity, column(st.sampled_from([1.0, 1.0, 2.0, 3.0, 0.1])), column(st.one_of(st.just(inf), values))
+    return (
+        rows,
+        capacity,
+        column(st.sampled_from([1.0, 1.0, 2.0, 3.0, 0.1])),
+        column(st.one_of(st.just(inf), values)),
+    )
 
 
 def solve(rows, capacity, weight, limit):
@@ -139,14 +162,18 @@ def solve(rows, capacity, weight, limit):
 def test_rates_equal_exact_fractions(case):
     rows, *columns = case
     exact = by_fractions(merged(rows), *columns)
-    assert solve(*case) == pytest.approx([inf if x is None else float(x) for x in exact], rel=1e-12, abs=0)
+    assert solve(*case) == pytest.approx(
+        [inf if x is None else float(x) for x in exact], rel=1e-12, abs=0
+    )
 
 
 @given(cases(values=st.one_of(st.floats(1e-6, 1e15), st.integers(1, 9).map(lambda e: 10.0**e))))
 def test_rates_equal_exact_fractions_over_21_powers_of_ten(case):
     rows, *columns = case
     exact = by_fractions(merged(rows), *columns)
-    assert solve(*case) == pytest.approx([inf if x is None else float(x) for x in exact], rel=1e-9, abs=0)
+    assert solve(*case) == pytest.approx(
+        [inf if x is None else float(x) for x in exact], rel=1e-9, abs=0
+    )
 
 
 @given(cases(top_rows=5, top_links=4))
@@ -154,7 +181,12 @@ def test_rates_equal_linear_programming(case):
     rows, capacity, weight, limit = case
     bounded = [i for i, row in enumerate(rows) if limit[i] < inf or any(u > 0 for _, u in row)]
     if bounded:
-        part = [rows[i] for i in bounded], capacity, [weight[i] for i in bounded], [limit[i] for i in bounded]
+        part = (
+            [rows[i] for i in bounded],
+            capacity,
+            [weight[i] for i in bounded],
+            [limit[i] for i in bounded],
+        )
         program = by_linear_programming(merged(part[0]), *part[1:])
         assert solve(*part) == pytest.approx(program, rel=1e-9, abs=1e-9)
 
@@ -167,7 +199,12 @@ def large(seed, n_rows, n_links, longest=6, mixed=True):
     if not mixed:
         return ptr, link, capacity, {}
     use, weight = rng.choice([0.25, 0.5, 1.0], ptr[-1]), rng.choice([1.0, 2.0, 4.0], n_rows)
-    return ptr, link, capacity, {"use": use, "weight": weight, "limit": rng.choice([inf, 1e9, 20e9], n_rows)}
+    return (
+        ptr,
+        link,
+        capacity,
+        {"use": use, "weight": weight, "limit": rng.choice([inf, 1e9, 20e9], n_rows)},
+    )
 
 
 def flaw(ptr, link, capacity, options):
@@ -175,10 +212,22 @@ def flaw(ptr, link, capacity, options):
     use = options.get("use", np.ones(len(link)))
     rows = merged([list(zip(link[a:b], use[a:b], strict=True)) for a, b in pairwise(ptr)])
     rate = max_min_rates(ptr, link, capacity, **options)
-    return certificate(rows, capacity, options.get("weight", np.ones(n)), options.get("limit", np.full(n, inf)), rate)
+    return certificate(
+        rows,
+        capacity,
+        options.get("weight", np.ones(n)),
+        options.get("limit", np.full(n, inf)),
+        rate,
+    )
 
 
-@given(st.integers(0, 2**32), st.integers(1, 400), st.integers(1, 200), st.sampled_from([1, 6, 30]), st.booleans())
+@given(
+    st.integers(0, 2**32),
+    st.integers(1, 400),
+    st.integers(1, 200),
+    st.sampled_from([1, 6, 30]),
+    st.booleans(),
+)
 def test_every_row_has_a_full_link_on_which_none_is_higher(seed, n_rows, n_links, longest, mixed):
     assert flaw(*large(seed, n_rows, n_links, longest, mixed)) < 1e-9
 
@@ -192,7 +241,9 @@ def test_ten_thousand_rows_have_their_certificate(mixed):
 def test_order_of_rows_and_scale_do_not_matter(case, random):
     rows, capacity, weight, limit = case
     order = random.sample(range(len(rows)), len(rows))
-    mixed = solve([rows[i] for i in order], capacity, [weight[i] for i in order], [limit[i] for i in order])
+    mixed = solve(
+        [rows[i] for i in order], capacity, [weight[i] for i in order], [limit[i] for i in order]
+    )
     plain = solve(*case)
     assert mixed == pytest.approx(plain[order], rel=1e-12, abs=0)
     twice = solve(rows, np.multiply(capacity, 2), weight, np.multiply(limit, 2))
@@ -213,7 +264,11 @@ def test_order_of_rows_and_scale_do_not_matter(case, random):
         (([0, 1], [0], [-1.0]), {}, "capacity must be 1 numbers, each >= 0, got"),
         (([0, 1], [0], [inf, float("nan")]), {}, "capacity must be 2 numbers, each >= 0, got"),
         (([0, 1], [0], [[1.0]]), {}, "capacity must be 1 numbers"),
-        (([0, 1], [0], [1.0]), {"weight": [0.0]}, r"weight must be .* each finite and > 0, got \[0.0\]"),
+        (
+            ([0, 1], [0], [1.0]),
+            {"weight": [0.0]},
+            r"weight must be .* each finite and > 0, got \[0.0\]",
+        ),
         (([0, 1], [0], [1.0]), {"weight": [inf]}, "weight must be .* finite"),
         (([0, 1], [[0]], [1.0]), {}, r"link must be one row of whole numbers, got shape \(1, 1\)"),
         (([0, 1], [0], [1.0]), {"limit": [-2.0]}, "limit must be 1 numbers, each >= 0"),
@@ -242,7 +297,10 @@ def test_a_link_that_fails_and_comes_back():
 
 def test_a_faster_link_helps_only_from_then_on():
     # Two flows share 10 MiB/s; at 4 s the link doubles: 20 MiB each are gone, 30 MiB each at 10 MiB/s remain.
-    assert run_line([10.0], [[0], [0]], 50.0, changes=turns(4.0, 0, 20.0)).finish.tolist() == [7.0, 7.0]
+    assert run_line([10.0], [[0], [0]], 50.0, changes=turns(4.0, 0, 20.0)).finish.tolist() == [
+        7.0,
+        7.0,
+    ]
 
 
 def test_the_short_flow_ends_first_and_leaves_its_rate():
@@ -252,7 +310,11 @@ def test_the_short_flow_ends_first_and_leaves_its_rate():
 
 def test_two_that_end_together_make_room_at_both_their_levels():
     # At 10 s a flow of 2 MiB/s and one of 8 MiB/s end; the one that shared with the slow one goes on at 4 MiB/s.
-    assert run_line([4.0, 8.0], [[0], [0], [1]], [20.0, 40.0, 80.0]).finish.tolist() == [10.0, 15.0, 10.0]
+    assert run_line([4.0, 8.0], [[0], [0], [1]], [20.0, 40.0, 80.0]).finish.tolist() == [
+        10.0,
+        15.0,
+        10.0,
+    ]
 
 
 def test_two_that_end_almost_together_are_two_events():
@@ -266,9 +328,14 @@ def test_weights_and_limits_of_flows():
 
 def test_starts_dependencies_lag_and_delay():
     timeline = run_line(
-        [10.0], [[0], [0], [0]], [10.0, 20.0, 30.0], start=[3.0, 0.0, 0.0], lag=[0.0, 0.5, 2.0],
-        after=[[], [0], [0, 1]], delay=[0.25, 0.125, 0.0],
-    )  # fmt: skip
+        [10.0],
+        [[0], [0], [0]],
+        [10.0, 20.0, 30.0],
+        start=[3.0, 0.0, 0.0],
+        lag=[0.0, 0.5, 2.0],
+        after=[[], [0], [0, 1]],
+        delay=[0.25, 0.125, 0.0],
+    )
     assert timeline.start.tolist() == [3.0, 4.75, 8.875]
     assert timeline.finish.tolist() == [4.25, 6.875, 11.875]
     assert timeline.end == 11.875
@@ -276,7 +343,10 @@ def test_starts_dependencies_lag_and_delay():
 
 def test_a_late_flow_takes_its_share_from_then_on():
     # 10 MiB/s; the first moves 20 MiB alone, then both have 5 MiB/s until the second ends at 6 s.
-    assert run_line([10.0], [[0], [0]], [60.0, 20.0], start=[0.0, 2.0]).finish.tolist() == [8.0, 6.0]
+    assert run_line([10.0], [[0], [0]], [60.0, 20.0], start=[0.0, 2.0]).finish.tolist() == [
+        8.0,
+        6.0,
+    ]
 
 
 def test_a_late_flow_that_makes_all_flows_active_gets_its_own_rate():
@@ -286,7 +356,9 @@ def test_a_late_flow_that_makes_all_flows_active_gets_its_own_rate():
 
 
 def test_flows_of_size_zero_take_their_lag_and_their_delay():
-    timeline = run_line([10.0], [[], [0], []], [0.0, 0.0, 5.0], lag=[2.0, 1.0, 0.0], after=[[], [0], [1]], delay=0.5)
+    timeline = run_line(
+        [10.0], [[], [0], []], [0.0, 0.0, 5.0], lag=[2.0, 1.0, 0.0], after=[[], [0], [1]], delay=0.5
+    )
     assert timeline.start.tolist() == [2.0, 3.0, 3.5]
     assert timeline.finish.tolist() == [2.0, 3.5, 3.5]  # bytes that stay on their node take no time
 
@@ -294,7 +366,9 @@ def test_flows_of_size_zero_take_their_lag_and_their_delay():
 def test_subflows_go_each_at_its_own_rate_and_the_flow_ends_with_the_last():
     # 30 MiB and 10 MiB of one flow on links of 10 and 2 MiB/s: 3 s and 5 s; the second row has 1 s of delay.
     fabric = line(10.0, 2.0)
-    routes = Routes([0, 1, 2], [0, 2], [1, 1], [0, 0], [0.75, 0.25], [0.0, 1.0], [PATH, SPRAY], [False, False])
+    routes = Routes(
+        [0, 1, 2], [0, 2], [1, 1], [0, 0], [0.75, 0.25], [0.0, 1.0], [PATH, SPRAY], [False, False]
+    )
     flows = made(0, 1, 40.0)
     timeline = engines.run(fabric, routes, flows)
     assert timeline.finish.tolist() == [6.0]
@@ -307,13 +381,17 @@ def test_subflows_go_each_at_its_own_rate_and_the_flow_ends_with_the_last():
 
 def test_routes_of_another_placement_are_refused():
     fabric = line(10.0, 10.0)
-    with pytest.raises(ValueError, match=r"flow 0: its route does not go from host 0 to host 1; route these flows"):
+    with pytest.raises(
+        ValueError, match=r"flow 0: its route does not go from host 0 to host 1; route these flows"
+    ):
         engines.run(fabric, from_paths([[0, 2]]), made(0, 1, 1.0))
 
 
 def test_a_spray_puts_a_part_of_its_rate_on_each_link():
     fabric = line(4.0, 4.0)
-    routes = Routes([0, 2, 3], [0, 2, 0], [0.5, 0.5, 1.0], [0, 1], [1, 1], [0, 0], [SPRAY, PATH], [False, False])
+    routes = Routes(
+        [0, 2, 3], [0, 2, 0], [0.5, 0.5, 1.0], [0, 1], [1, 1], [0, 0], [SPRAY, PATH], [False, False]
+    )
     timeline = engines.run(fabric, routes, made(0, [2, 1], [16.0, 8.0]))
     # Both at 8/3 MiB/s until the path ends at 3 s; then the spray has 8 MiB/s for its last 8 MiB.
     assert timeline.finish == pytest.approx([4.0, 3.0], rel=1e-14)
@@ -324,7 +402,14 @@ def test_a_spray_puts_a_part_of_its_rate_on_each_link():
 
 
 def test_groups_run_one_after_another_and_repeat():
-    timeline = run_line([10.0], [[0], [0], [0]], [10.0, 30.0, 20.0], lag=[1.0, 0, 0.5], group=[0, 0, 1], repeat=[2, 3])
+    timeline = run_line(
+        [10.0],
+        [[0], [0], [0]],
+        [10.0, 30.0, 20.0],
+        lag=[1.0, 0, 0.5],
+        group=[0, 0, 1],
+        repeat=[2, 3],
+    )
     # Flow 1 moves 10 MiB alone, then both share until flow 0 ends at 3 s; 10 MiB are left: 4 s. Then 2.5 s three times.
     assert timeline.start.tolist() == [1.0, 0.0, 8.5]
     assert timeline.finish.tolist() == [3.0, 4.0, 10.5]
@@ -336,7 +421,11 @@ def test_groups_run_one_after_another_and_repeat():
 def test_equal_groups_are_solved_once(monkeypatch):
     solved = []
     flow = registry.get("engine", "flow")
-    monkeypatch.setitem(registry._found["engine"], "flow", lambda *a, **b: solved.append(a[2].n_flows) or flow(*a, **b))
+    monkeypatch.setitem(
+        registry._found["engine"],
+        "flow",
+        lambda *a, **b: solved.append(a[2].n_flows) or flow(*a, **b),
+    )
     same = run_line([10.0], [[0]] * 4, [10.0, 20.0, 10.0, 20.0], group=[0, 0, 1, 1], repeat=[1, 5])
     assert solved == [2]
     assert same.finish.tolist() == [2.0, 3.0, 5.0, 6.0]
@@ -346,13 +435,17 @@ def test_equal_groups_are_solved_once(monkeypatch):
 
 def test_changes_hold_in_later_groups_and_may_fall_into_a_group_that_runs_once():
     def ends(time, repeat):
-        return run_line([10.0], [[0], [0]], 10.0, group=[0, 1], repeat=repeat, changes=turns(time, 0, 5.0)).end
+        return run_line(
+            [10.0], [[0], [0]], 10.0, group=[0, 1], repeat=repeat, changes=turns(time, 0, 5.0)
+        ).end
 
     assert ends(0.0, [1, 3]) == 2 + 6
     assert ends(1.0, [1, 3]) == 1 + 6
     assert ends(0.5, [1, 3]) == 1.5 + 6
     assert ends(9.0, [1, 3]) == 4
-    with pytest.raises(ValueError, match=r"a change falls into group 1, .* 3 repetitions .* flows.expanded\(\)"):
+    with pytest.raises(
+        ValueError, match=r"a change falls into group 1, .* 3 repetitions .* flows.expanded\(\)"
+    ):
         ends(2.5, [1, 3])
 
 
@@ -376,25 +469,53 @@ def programs(draw):
     for f in range(n):
         after = draw(st.lists(st.integers(0, f - 1), max_size=2, unique=True)) if f else []
         limit = draw(st.sampled_from([inf, inf, 2.0, 5.0]))
-        flows.append({"size": whole(0, 4) * 6.0, "start": whole(0, 2) * 1.0, "lag": draw(st.sampled_from([0.0, 0.5])),
-                      "after": after, "weight": draw(st.sampled_from([1.0, 1.0, 3.0])), "limit": limit})  # fmt: skip
+        flows.append(
+            {
+                "size": whole(0, 4) * 6.0,
+                "start": whole(0, 2) * 1.0,
+                "lag": draw(st.sampled_from([0.0, 0.5])),
+                "after": after,
+                "weight": draw(st.sampled_from([1.0, 1.0, 3.0])),
+                "limit": limit,
+            }
+        )
         for share in draw(st.sampled_from([[1.0], [1.0], [0.5, 0.5], [0.75, 0.25]])):
             links = draw(
-                st.dictionaries(st.integers(0, n_links - 1), st.sampled_from([1.0, 0.5]), min_size=1, max_size=3)
+                st.dictionaries(
+                    st.integers(0, n_links - 1), st.sampled_from([1.0, 0.5]), min_size=1, max_size=3
+                )
             )
-            rows.append({"flow": f, "links": links, "share": share, "delay": draw(st.sampled_from([0.0, 0.25]))})
+            rows.append(
+                {
+                    "flow": f,
+                    "links": links,
+                    "share": share,
+                    "delay": draw(st.sampled_from([0.0, 0.25])),
+                }
+            )
     capacity = [float(whole(1, 8)) for _ in range(n_links)]
-    changes = sorted((whole(0, 12) / 2, whole(0, n_links - 1), float(whole(1, 8))) for _ in range(whole(0, 3)))
+    changes = sorted(
+        (whole(0, 12) / 2, whole(0, n_links - 1), float(whole(1, 8))) for _ in range(whole(0, 3))
+    )
     return capacity, rows, flows, changes
 
 
 def run_program(capacity, rows, flows, changes):
-    columns = {k: [f[k] for f in flows] for k in ("size", "start", "lag", "after", "weight", "limit")}
+    columns = {
+        k: [f[k] for f in flows] for k in ("size", "start", "lag", "after", "weight", "limit")
+    }
     # The oracle knows no nodes: every flow goes from the first to the second.
     flows = made(0, 1, **columns)
     ptr, link, use = pack([list(row["links"].items()) for row in rows])
     kind, choice = np.full(len(rows), SPRAY), np.zeros(len(rows), bool)
-    routes = Routes(ptr, link * 2, use, *([r[k] for r in rows] for k in ("flow", "share", "delay")), kind, choice)
+    routes = Routes(
+        ptr,
+        link * 2,
+        use,
+        *([r[k] for r in rows] for k in ("flow", "share", "delay")),
+        kind,
+        choice,
+    )
     times = np.array(changes).reshape(-1, 3)
     moved = turns(times[:, 0], times[:, 1].astype(int) * 2, times[:, 2])
     return engines.run(line(*capacity), routes, flows, changes=moved), routes, flows
@@ -415,7 +536,9 @@ def test_twice_the_capacity_takes_half_the_time(program):
     plain = [{**f, "start": 0.0, "lag": 0.0} for f in flows]
     still = [{**r, "delay": 0.0} for r in rows]
     slow, _, _ = run_program(capacity, still, plain, [])
-    fast, _, _ = run_program([2 * c for c in capacity], still, [{**f, "limit": 2 * f["limit"]} for f in plain], [])
+    fast, _, _ = run_program(
+        [2 * c for c in capacity], still, [{**f, "limit": 2 * f["limit"]} for f in plain], []
+    )
     assert 2 * fast.finish == pytest.approx(slow.finish, rel=1e-12)
 
 
@@ -425,10 +548,17 @@ def test_fabric_runs_keep_bytes_bounds_and_bits(seed, method, chained):
     fabric = topologies.build("leaf_spine", hosts=8, radix=4, rate=10e9)
     n = 12
     ends = fabric.endpoint[np.stack([rng.permutation(8)[:2] for _ in range(n)], axis=1)]
-    after = [[int(rng.integers(f))] if chained and f and rng.random() < 0.7 else [] for f in range(n)]
-    flows = Flows.make(*ends, rng.uniform(0, 1e9, n), start=rng.uniform(0, 0.1, n), after=after, lag=1e-6)
+    after = [
+        [int(rng.integers(f))] if chained and f and rng.random() < 0.7 else [] for f in range(n)
+    ]
+    flows = Flows.make(
+        *ends, rng.uniform(0, 1e9, n), start=rng.uniform(0, 0.1, n), after=after, lag=1e-6
+    )
     routes = routing.route(fabric, flows, method, seed=seed)
-    timeline, alone = engines.run(fabric, routes, flows), engines.run(fabric, routes, flows, "ideal")
+    timeline, alone = (
+        engines.run(fabric, routes, flows),
+        engines.run(fabric, routes, flows, "ideal"),
+    )
     into = np.bincount(flows.target, flows.size, fabric.n_nodes)
     out = np.bincount(flows.source, flows.size, fabric.n_nodes)
     kept = np.bincount(fabric.target, timeline.link_bytes, fabric.n_nodes)
@@ -446,7 +576,9 @@ def test_few_flows_on_a_large_fabric_run_as_if_all_links_were_kept(seed):
     rng = np.random.default_rng(seed)
     fabric = topologies.build("rail_optimised", servers=16)
     ends = rng.permutation(fabric.n_ranks)[:8].reshape(2, 4)
-    flows = Flows.make(*fabric.endpoint[ends], rng.integers(1, 9, 4) * 1e9, limit=rng.choice([2e9, inf], 4))
+    flows = Flows.make(
+        *fabric.endpoint[ends], rng.integers(1, 9, 4) * 1e9, limit=rng.choice([2e9, inf], 4)
+    )
     routes = routing.route(fabric, flows, "ecmp", subflows=2, seed=seed % 99)
     link = np.append(rng.choice(routes.link, 3), rng.integers(0, fabric.n_links, 2))
     changes = Changes(rng.uniform(0, 0.3, link.size), link, rng.choice([1e9, 5e9], link.size))
@@ -493,7 +625,10 @@ def test_repeat_equals_the_expanded_run_of_64_ranks_with_one_slow_link(slow):
     if slow < 1:
         assert (
             a.end
-            > 5 * engines.run(fabric.with_capacity([2 * 40], 50e9), routing.route(fabric, flows, seed=1), flows).end
+            > 5
+            * engines.run(
+                fabric.with_capacity([2 * 40], 50e9), routing.route(fabric, flows, seed=1), flows
+            ).end
         )
 
 
@@ -501,7 +636,9 @@ def test_repeat_equals_the_expanded_run_of_64_ranks_with_one_slow_link(slow):
 
 
 def test_a_flow_that_can_never_end_names_itself_and_the_link():
-    with pytest.raises(Unreachable, match=r"flow 1 can never end: it crosses host 1 -> host 2 \(link 2\)"):
+    with pytest.raises(
+        Unreachable, match=r"flow 1 can never end: it crosses host 1 -> host 2 \(link 2\)"
+    ):
         run_line([10.0, 0.0], [[0], [0, 1]], 10.0)
     with pytest.raises(Unreachable, match="flow 0 can never end"):
         run_line([10.0], [[0]], 100.0, changes=turns(1.0, 0, 0.0))
@@ -510,7 +647,9 @@ def test_a_flow_that_can_never_end_names_itself_and_the_link():
 def test_a_flow_without_route_names_its_ends():
     fabric = line(10.0, 10.0)
     routes = from_paths([[0]])
-    with pytest.raises(NoPath, match="flow 1 from host 0 to host 2 has 5 B and routes for 0 of them"):
+    with pytest.raises(
+        NoPath, match="flow 1 from host 0 to host 2 has 5 B and routes for 0 of them"
+    ):
         engines.run(fabric, routes, Flows.make(0, [1, 2], 5.0))
     part = Routes([0, 1], [0], [1], [0], [0.5], [0], [PATH], [False])
     with pytest.raises(ValueError, match=r"flow 0 .* routes for 0\.5 of them"):
@@ -536,7 +675,10 @@ def test_parts_that_do_not_fit_are_refused():
         engines.run(fabric, routes, flows, changes=turns(0.0, 5, 1.0))
     with pytest.raises(ValueError, match="unknown engine 'fluid'; choose one of flow, ideal"):
         engines.run(fabric, routes, flows, "fluid")
-    with pytest.raises(ValueError, match="config has 'mtu', which engine 'flow' does not know; it knows no settings"):
+    with pytest.raises(
+        ValueError,
+        match="config has 'mtu', which engine 'flow' does not know; it knows no settings",
+    ):
         engines.run(fabric, routes, flows, config={"mtu": 4096})
     choice = Routes([0, 1], [0], [1], [0], [1], [0], [PATH], [True])
     with pytest.raises(ValueError, match="adaptive rows"):

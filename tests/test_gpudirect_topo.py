@@ -72,10 +72,22 @@ def test_a_file_is_read_too(tmp_path):
 def test_fabrics_by_hand():
     h100, a100, v100 = (topo(topologies.build(name)) for name in ("dgx_h100", "dgx_a100", "dgx1v"))
     assert [h100.relation("GPU0", n) for n in ("GPU0", "GPU7", "NIC0", "NIC3", "NIC4")] == [
-        "X", "NV18", "PIX", "NODE", "SYS"]  # fmt: skip
+        "X",
+        "NV18",
+        "PIX",
+        "NODE",
+        "SYS",
+    ]
     assert a100.nearest("GPU2") == ("NIC2", "NIC3") and a100.relation("GPU0", "GPU1") == "NV12"
     # microsoft/msccl-tools, the matrix of a DGX-1V
-    assert [v100.relation("GPU0", f"GPU{i}") for i in range(8)] == ["X", "NV1", "NV1", "NV2", "NV2", *["SYS"] * 3]
+    assert [v100.relation("GPU0", f"GPU{i}") for i in range(8)] == [
+        "X",
+        "NV1",
+        "NV1",
+        "NV2",
+        "NV2",
+        *["SYS"] * 3,
+    ]
     assert [v100.relation("GPU0", f"NIC{i}") for i in range(4)] == ["PIX", "PHB", "SYS", "SYS"]
     pcie = topo(topologies.build("pcie_8gpu"))
     assert (pcie.relation("GPU0", "GPU3"), pcie.relation("GPU0", "GPU4")) == ("PIX", "SYS")
@@ -85,23 +97,37 @@ def test_fabrics_by_hand():
     assert topo(foreign).cells == h100.cells  # whose processors there are does not matter here
 
 
-@pytest.mark.parametrize("name", ["dgx1v", "dgx_a100", "dgx_h100", "pcie_8gpu", "gh200", "gb200", "mi300x"])
+@pytest.mark.parametrize(
+    "name", ["dgx1v", "dgx_a100", "dgx_h100", "pcie_8gpu", "gh200", "gb200", "mi300x"]
+)
 def test_law_what_a_fabric_prints_is_read_back(name):
     ours = topo(topologies.build(name))
     back = read_topo(str(ours))
     assert (back.names, back.cells) == (ours.names, ours.cells)
 
 
-@pytest.mark.parametrize(("text", "error"), [
-    ("Failed to initialize NVML\nDriver mismatch\n", "it holds none"),
-    (OLD.replace("SOC     PHB     0-9,20-29\nGPU1", "SOC\nGPU1"), "line 2: the row of GPU0 .* 4 names, got X PIX SOC;"),
-    (OLD.replace("PIX     SOC", "P1X     SOC", 1), "line 2: the row of GPU0 .* got X P1X SOC PHB;"),
-    (NICS.replace("NIC1\tSYS", "NIC2\tSYS"), "the rows of NIC1 are missing"),
-    (NICS.replace("GPU1\tNV18\t X", "GPU1\tNV18\tPIX"), "GPU1 and GPU1 must have one class, X .* got PIX and PIX"),
-    (TABS.replace("PIX", " X "), "GPU0 and GPU1 must have one class, X .* got X and X"),
-    ("", "it holds none"),
-    (NICS.replace("GPU0\t X \tNV18", "GPU0\t X \tNV12"), "GPU0 and GPU1 must have one class"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("Failed to initialize NVML\nDriver mismatch\n", "it holds none"),
+        (
+            OLD.replace("SOC     PHB     0-9,20-29\nGPU1", "SOC\nGPU1"),
+            "line 2: the row of GPU0 .* 4 names, got X PIX SOC;",
+        ),
+        (
+            OLD.replace("PIX     SOC", "P1X     SOC", 1),
+            "line 2: the row of GPU0 .* got X P1X SOC PHB;",
+        ),
+        (NICS.replace("NIC1\tSYS", "NIC2\tSYS"), "the rows of NIC1 are missing"),
+        (
+            NICS.replace("GPU1\tNV18\t X", "GPU1\tNV18\tPIX"),
+            "GPU1 and GPU1 must have one class, X .* got PIX and PIX",
+        ),
+        (TABS.replace("PIX", " X "), "GPU0 and GPU1 must have one class, X .* got X and X"),
+        ("", "it holds none"),
+        (NICS.replace("GPU0\t X \tNV18", "GPU0\t X \tNV12"), "GPU0 and GPU1 must have one class"),
+    ],
+)
 def test_broken_matrices_are_refused(text, error):
     with pytest.raises(FileFormat, match=error):
         read_topo(text)
@@ -113,7 +139,9 @@ def test_a_fabric_without_servers_has_no_matrix():
 
 
 def test_a_wrong_name_is_answered_with_the_names():
-    with pytest.raises(ValueError, match="name must be one of GPU0, GPU1, NIC0, NIC1, got 'mlx5_0'"):
+    with pytest.raises(
+        ValueError, match="name must be one of GPU0, GPU1, NIC0, NIC1, got 'mlx5_0'"
+    ):
         read_topo(NICS).relation("GPU0", "mlx5_0")
 
 
@@ -161,10 +189,14 @@ hca_id:\tmlx5_0
 def test_ibv_devinfo_by_hand():
     down, up, other = read_ibv_devinfo(PLAIN)
     assert [(p.device, p.port, p.state, p.link_layer) for p in (down, up, other)] == [
-        ("mlx5_12", 1, "DOWN", "Ethernet"), ("mlx5_12", 2, "ACTIVE", "Ethernet"), ("mlx5_13", 1, "ACTIVE", "InfiniBand")
-    ]  # fmt: skip
+        ("mlx5_12", 1, "DOWN", "Ethernet"),
+        ("mlx5_12", 2, "ACTIVE", "Ethernet"),
+        ("mlx5_13", 1, "ACTIVE", "InfiniBand"),
+    ]
     assert up.facts["active_mtu"] == "4096 (5)" and up.facts["fw_ver"] == "22.38.1900"
-    assert up.facts["transport"] == other.facts["transport"] == "InfiniBand (0)"  # only the link layer tells RoCE
+    assert (
+        up.facts["transport"] == other.facts["transport"] == "InfiniBand (0)"
+    )  # only the link layer tells RoCE
     assert up.rate is None and other.facts["vendor_part_id"] == "4129"
     (port,) = read_ibv_devinfo(VERBOSE)
     assert port.rate == 4 * 25e9 / 8 and port.facts["max_qp"] == "262144"
@@ -179,28 +211,63 @@ def test_a_speed_that_the_device_does_not_know_is_no_rate():
 
 def test_rdma_link_by_hand():
     new = "link mlx5_0/1 state ACTIVE physical_state LINK_UP netdev p1p1 \nlink rxe_0/1 state DOWN netdev p1p2\n"
-    old = ("1/1: mlx5_0/1: subnet_prefix fe80:0000:0000:0000 lid 13399 sm_lid 49151 lmc 0 state ACTIVE "
-           "physical_state LINK_UP\n")  # fmt: skip
+    old = (
+        "1/1: mlx5_0/1: subnet_prefix fe80:0000:0000:0000 lid 13399 sm_lid 49151 lmc 0 state ACTIVE "
+        "physical_state LINK_UP\n"
+    )
     first, second = read_rdma_link(new)
     assert (first.device, first.port, first.state, first.netdev) == ("mlx5_0", 1, "ACTIVE", "p1p1")
-    assert (second.device, second.state, second.netdev, second.rate) == ("rxe_0", "DOWN", "p1p2", None)
+    assert (second.device, second.state, second.netdev, second.rate) == (
+        "rxe_0",
+        "DOWN",
+        "p1p2",
+        None,
+    )
     (port,) = read_rdma_link(old)
-    assert (port.device, port.port, port.state, port.facts["lid"]) == ("mlx5_0", 1, "ACTIVE", "13399")
+    assert (port.device, port.port, port.state, port.facts["lid"]) == (
+        "mlx5_0",
+        1,
+        "ACTIVE",
+        "13399",
+    )
 
 
-@pytest.mark.parametrize(("read", "text", "error"), [
-    (read_ibv_devinfo, "No IB devices found\n", "it holds no port"),
-    (read_ibv_devinfo, "hca_id: mlx5_0\n  port: 1\n", "line 2: a port of mlx5_0 must have a number and a state"),
-    (read_ibv_devinfo, "", "it holds no port"),
-    (read_ibv_devinfo, PLAIN[PLAIN.index("      port:") :], "line 1: a port of a device must have"),
-    (read_ibv_devinfo, PLAIN[: PLAIN.index("ACTIVE (4)") + 5] + "\n", "a port of mlx5_12 .*PORT_ACTIV"),
-    (read_ibv_devinfo, PLAIN[: PLAIN.index("Ethernet") + 5] + "\n", "known link layer, got .*'Ether'"),
-    (read_ibv_devinfo, PLAIN.replace("PORT_DOWN (1)", "invalid state (0)"), "invalid state"),
-    (read_rdma_link, "link mlx5_0/1 state ACTIVE physical_state LINK_UP netdev\n", "line 1: a port of mlx5_0 .* cut"),
-    (read_rdma_link, "link mlx5_0/1 state ACTI\n", "line 1: a port of mlx5_0 .*'ACTI'"),
-    (read_rdma_link, "1: lo: <LOOPBACK>\n2: eth0: <UP>\n", "it holds none"),
-    (read_rdma_link, "link mlx5_0/1 netdev eth0\n", "line 1: a port of mlx5_0 must have"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("read", "text", "error"),
+    [
+        (read_ibv_devinfo, "No IB devices found\n", "it holds no port"),
+        (
+            read_ibv_devinfo,
+            "hca_id: mlx5_0\n  port: 1\n",
+            "line 2: a port of mlx5_0 must have a number and a state",
+        ),
+        (read_ibv_devinfo, "", "it holds no port"),
+        (
+            read_ibv_devinfo,
+            PLAIN[PLAIN.index("      port:") :],
+            "line 1: a port of a device must have",
+        ),
+        (
+            read_ibv_devinfo,
+            PLAIN[: PLAIN.index("ACTIVE (4)") + 5] + "\n",
+            "a port of mlx5_12 .*PORT_ACTIV",
+        ),
+        (
+            read_ibv_devinfo,
+            PLAIN[: PLAIN.index("Ethernet") + 5] + "\n",
+            "known link layer, got .*'Ether'",
+        ),
+        (read_ibv_devinfo, PLAIN.replace("PORT_DOWN (1)", "invalid state (0)"), "invalid state"),
+        (
+            read_rdma_link,
+            "link mlx5_0/1 state ACTIVE physical_state LINK_UP netdev\n",
+            "line 1: a port of mlx5_0 .* cut",
+        ),
+        (read_rdma_link, "link mlx5_0/1 state ACTI\n", "line 1: a port of mlx5_0 .*'ACTI'"),
+        (read_rdma_link, "1: lo: <LOOPBACK>\n2: eth0: <UP>\n", "it holds none"),
+        (read_rdma_link, "link mlx5_0/1 netdev eth0\n", "line 1: a port of mlx5_0 must have"),
+    ],
+)
 def test_broken_lists_are_refused(read, text, error):
     with pytest.raises(FileFormat, match=error):
         read(text)

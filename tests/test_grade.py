@@ -26,7 +26,9 @@ from fabriclab import __main__, exercises
 from fabriclab.exercises import Proxy, Question, Verdict
 from fabriclab.texts import text
 
-linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="learners' code is run on Linux only")
+linux = pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="learners' code is run on Linux only"
+)
 pytestmark = linux
 FULL = {"ex9-a": 10, "ex9-b": 10, "ex9-c": 5}
 OF_THE_COURSE = exercises.questions
@@ -65,7 +67,11 @@ def table(path):
 def notes(path):
     """Return what a teacher is told to look at: student -> sentences."""
     with path.open(encoding="utf-8", newline="") as file:
-        return {row["student"]: row["note"] for row in csv.DictReader(file) if row["question"] == "total"}
+        return {
+            row["student"]: row["note"]
+            for row in csv.DictReader(file)
+            if row["question"] == "total"
+        }
 
 
 def points(rows):
@@ -75,7 +81,9 @@ def points(rows):
 def shown(page):
     """Return the text of a page, after a look at what every page must have."""
     source = page.read_text(encoding="utf-8")
-    assert source.startswith('<!DOCTYPE html>\n<html lang="en">') and "<script" not in source.lower()
+    assert (
+        source.startswith('<!DOCTYPE html>\n<html lang="en">') and "<script" not in source.lower()
+    )
     words, tags = [], []
     parser = html.parser.HTMLParser()
     parser.handle_data = words.append
@@ -97,15 +105,28 @@ def test_a_class_by_hand(tmp_path, capsys):
     room, out = tmp_path / "room", tmp_path / "out" / "grades.csv"
 
     hand_in(room, "ann", book())
-    hand_in(room / "bob" / "ps9", "exercise9", book(a="def double(x):\n    return x", c="def name(): return 5"))
+    hand_in(
+        room / "bob" / "ps9",
+        "exercise9",
+        book(a="def double(x):\n    return x", c="def name(): return 5"),
+    )
     hand_in(room / "bob" / ".ipynb_checkpoints", "exercise9", book())
     (room / "eve").mkdir()
     assert run("grade", room, "--out", out) == 0
     told = table(out)
-    assert points(told["ann"]) == FULL and [row["sentence"] for row in told["ann"].values()][1] == "The clock was read."
+    assert (
+        points(told["ann"]) == FULL
+        and [row["sentence"] for row in told["ann"].values()][1] == "The clock was read."
+    )
     assert points(told["bob"]) == {"ex9-a": 0, "ex9-b": 10, "ex9-c": 0}
-    assert told["bob"]["ex9-a"]["mistake"] == "array sent once" and "is wrong" in told["bob"]["ex9-a"]["sentence"]
-    assert "could not judge" in told["bob"]["ex9-c"]["sentence"] and "TypeError" in told["bob"]["ex9-c"]["sentence"]
+    assert (
+        told["bob"]["ex9-a"]["mistake"] == "array sent once"
+        and "is wrong" in told["bob"]["ex9-a"]["sentence"]
+    )
+    assert (
+        "could not judge" in told["bob"]["ex9-c"]["sentence"]
+        and "TypeError" in told["bob"]["ex9-c"]["sentence"]
+    )
     assert {row["sentence"] for row in told["eve"].values()} == {"There is no notebook for ex9."}
     assert float(told["ann"]["ex9-a"]["seconds"]) > 0 and told["ann"]["ex9-a"]["of"] == "10"
     said = capsys.readouterr().err
@@ -120,15 +141,35 @@ def test_pages_say_what_a_reader_needs(tmp_path):
     free = cell("ex9-why", "Since <b>1 < 2</b>")
     free |= {"cell_type": "markdown"}
     hand_in(room, "ann", book(free))
-    hand_in(room, "<i>bob&", book(a='def double(x):\n    raise ValueError("<script>alert(1)</script>")'))
+    hand_in(
+        room, "<i>bob&", book(a='def double(x):\n    raise ValueError("<script>alert(1)</script>")')
+    )
     hand_in(room, "=cmd()", book(a="def double(x):\n    return 2"))
     assert run("grade", room, "--out", out) == 0
     ann, bob = shown(tmp_path / "grades" / "ann.html"), shown(tmp_path / "grades" / "<i>bob&.html")
-    assert "25 of 25 points" in ann and "Since <b>1 < 2</b>" in ann and "not graded by the program" in ann
-    assert "practice key" in ann and "no network" in ann and "Times are shown" in ann and "fabriclab replay" in ann
+    assert (
+        "25 of 25 points" in ann
+        and "Since <b>1 < 2</b>" in ann
+        and "not graded by the program" in ann
+    )
+    assert (
+        "practice key" in ann
+        and "no network" in ann
+        and "Times are shown" in ann
+        and "fabriclab replay" in ann
+    )
     assert "<script>alert(1)</script>" in bob and "15 of 25" in bob
     whole = shown(tmp_path / "grades.html")
-    for words in ("Protections", "practice key", "cores:", "ex9-a", "33%", "array sent once (1)", "=cmd()", "15 / 25"):
+    for words in (
+        "Protections",
+        "practice key",
+        "cores:",
+        "ex9-a",
+        "33%",
+        "array sent once (1)",
+        "=cmd()",
+        "15 / 25",
+    ):
         assert words in whole
     assert 'href="grades/%3Ci%3Ebob%26.html"' in (tmp_path / "grades.html").read_text()
     assert "'=cmd()" in table(out)  # no formula for a spreadsheet
@@ -148,11 +189,16 @@ def test_the_exercises_of_the_course(root, tmp_path, monkeypatch):
     monkeypatch.setattr(exercises, "questions", OF_THE_COURSE)
     for source in (root / "solutions").glob("*.ipynb"):
         hand_in(tmp_path / "room" / "solved", source.stem, source.read_bytes())
-        hand_in(tmp_path / "room" / "open", source.stem, (root / "exercises" / source.name).read_bytes())
+        hand_in(
+            tmp_path / "room" / "open", source.stem, (root / "exercises" / source.name).read_bytes()
+        )
     notebooks.new_key(tmp_path / "key")
     for n, more in enumerate(([], ["--key", tmp_path / "key"])):
         out = tmp_path / f"grades{n}.csv"
-        assert run("grade", tmp_path / "room", "--out", out, "--reference", root / "solutions", *more) == 0
+        assert (
+            run("grade", tmp_path / "room", "--out", out, "--reference", root / "solutions", *more)
+            == 0
+        )
         told = table(out)
         assert points(told["solved"]) == {q.id: q.points for q in OF_THE_COURSE().values()}
         assert set(points(told["open"]).values()) == {0}
@@ -164,7 +210,9 @@ def test_the_exercises_of_the_course(root, tmp_path, monkeypatch):
 def test_thirty_submissions_take_at_most_20_s(root, tmp_path, monkeypatch):
     monkeypatch.setattr(exercises, "questions", OF_THE_COURSE)
     for n in range(30):
-        hand_in(tmp_path / "room", f"s{n:02}", (root / "solutions" / "exercise1.ipynb").read_bytes())
+        hand_in(
+            tmp_path / "room", f"s{n:02}", (root / "solutions" / "exercise1.ipynb").read_bytes()
+        )
     begun = time.monotonic()
     assert run("grade", tmp_path / "room", "--out", tmp_path / "grades.csv") == 0
     assert time.monotonic() - begun <= 20 and len(table(tmp_path / "grades.csv")) == 30
@@ -191,7 +239,9 @@ def test_links_are_not_followed_names_stay_apart_and_the_answered_file_counts(tm
     (folder / "mallory").mkdir(parents=True)
     (folder / "mallory" / "ex9.ipynb").symlink_to(reference)
     for name in (b"M\xfcller", b"M\xf6ller"):
-        Path(os.fsdecode(os.fsencode(folder) + b"/" + name + b".ipynb")).write_bytes(reference.read_bytes())
+        Path(os.fsdecode(os.fsencode(folder) + b"/" + name + b".ipynb")).write_bytes(
+            reference.read_bytes()
+        )
     (folder / "carol").mkdir()
     stub = "def f():\n    # YOUR CODE HERE\n    raise NotImplementedError()"
     hand_in(folder / "carol", "a_handout", book(**dict.fromkeys("abc", stub)))
@@ -209,7 +259,9 @@ def test_a_class_whose_files_are_all_broken_has_a_row_for_each_question(tmp_path
     hand_in(tmp_path / "room", "ann", b"{")
     assert run("grade", tmp_path / "room", "--out", tmp_path / "grades.csv") == 0
     told = table(tmp_path / "grades.csv")["ann"]
-    assert {row["sentence"] for row in told.values()} == {text("grade.file.broken")} and told.keys() == FULL.keys()
+    assert {row["sentence"] for row in told.values()} == {
+        text("grade.file.broken")
+    } and told.keys() == FULL.keys()
 
 
 def test_a_name_that_is_missing_is_looked_for_in_the_cells_before(tmp_path):
@@ -223,7 +275,10 @@ def test_a_name_that_is_missing_is_looked_for_in_the_cells_before(tmp_path):
     assert run("grade", tmp_path / "room", "--out", tmp_path / "grades.csv") == 0
     told = table(tmp_path / "grades.csv")
     assert points(told["before"]) == FULL
-    assert points(told["after"]) == FULL | {"ex9-a": 0} and "NameError" in told["after"]["ex9-a"]["sentence"]
+    assert (
+        points(told["after"]) == FULL | {"ex9-a": 0}
+        and "NameError" in told["after"]["ex9-a"]["sentence"]
+    )
 
 
 # Hostile notebooks
@@ -237,33 +292,63 @@ HOSTILE = {  # the question's cell, and a word of the sentence; all other questi
     "sys.exit": ("import sys\ndef double(x):\n    sys.exit('10 points')", "10 points"),
     "os._exit": ("import os\ndef double(x):\n    os._exit(0)", "ended its own process"),
     "interrupt": ("def double(x):\n    raise KeyboardInterrupt", "KeyboardInterrupt"),
-    "builtins": ("import builtins\nfor n in ('abs', 'len', 'isinstance', 'type', 'print', 'float'):\n"
-                 "    setattr(builtins, n, lambda *a, **k: True)\ndef double(x):\n    return 0", "wrong"),
-    "json": ("import json\njson.dumps = json.encoder.c_make_encoder = lambda *a, **k: '{}'\ndef double(x):\n"
-             "    return 0", "wrong"),
-    "lying float": ("class F(float):\n    __eq__ = __ge__ = __le__ = lambda *a: True\n    __hash__ = None\n"
-                    "def double(x):\n    return F(1)", "wrong"),
-    "lying array": ("class A(np.ndarray):\n    def tolist(self): return 0\ndef double(x):\n"
-                    "    return np.zeros(3).view(A)", "wrong"),
+    "builtins": (
+        "import builtins\nfor n in ('abs', 'len', 'isinstance', 'type', 'print', 'float'):\n"
+        "    setattr(builtins, n, lambda *a, **k: True)\ndef double(x):\n    return 0",
+        "wrong",
+    ),
+    "json": (
+        "import json\njson.dumps = json.encoder.c_make_encoder = lambda *a, **k: '{}'\ndef double(x):\n"
+        "    return 0",
+        "wrong",
+    ),
+    "lying float": (
+        "class F(float):\n    __eq__ = __ge__ = __le__ = lambda *a: True\n    __hash__ = None\n"
+        "def double(x):\n    return F(1)",
+        "wrong",
+    ),
+    "lying array": (
+        "class A(np.ndarray):\n    def tolist(self): return 0\ndef double(x):\n"
+        "    return np.zeros(3).view(A)",
+        "wrong",
+    ),
     "nan": ("def double(x):\n    return float('nan')", "wrong"),
     "huge number": ("def double(x):\n    return 10 ** 100_000", "cannot be compared"),
-    "deep list": ("def double(x):\n    a = []\n    for _ in range(10**5): a = [a]\n    return a", "cannot be compared"),
+    "deep list": (
+        "def double(x):\n    a = []\n    for _ in range(10**5): a = [a]\n    return a",
+        "cannot be compared",
+    ),
     "long answer": ("def double(x):\n    return 'x' * 10**8", "."),
-    "outlives": ("import os, ctypes\nctypes.CDLL(None).prctl(15, b'MARKER')\ndef double(x):\n"
-                 "    if os.fork() == 0:\n        os.setsid()\n        if os.fork() == 0:\n"
-                 "            while True: pass\n        os._exit(0)\n    return 2 * x", "."),
+    "outlives": (
+        "import os, ctypes\nctypes.CDLL(None).prctl(15, b'MARKER')\ndef double(x):\n"
+        "    if os.fork() == 0:\n        os.setsid()\n        if os.fork() == 0:\n"
+        "            while True: pass\n        os._exit(0)\n    return 2 * x",
+        ".",
+    ),
     "8 GiB": ("def double(x):\n    return len(bytearray(8 << 30))", "memory"),
     "50 MB": ("def double(x):\n    for _ in range(25): print('x' * 10**6)\n    return 0", "wrong"),
     "endless output": ("def double(x):\n    while True: print('x' * 10**6)", "was stopped"),
     "reference": ("def double(x):\n    raise ValueError(open('SECRET').read())", "Error"),
-    "forged": ("import os\ndef double(x):\n    print('{\"value\": %d}' % (2 * x))\n"
-               "    os.write(3, b'{\"id\": \"0\", \"value\": %d}\\n' % (2 * x))\n    return 0", "disturbed"),
-    "network": ("import socket\ndef double(x):\n    socket.create_connection(('127.0.0.1', 9), 1)", "Error"),
-    "kills": ("import os, signal\ndef double(x):\n    os.kill(os.getppid(), signal.SIGKILL)\n    return 0", "."),
-    "signs": ("def double(x):\n    raise ValueError('\\x1b[31m \\ud800 \\u202e \\0 </pre><script>')", "."),
+    "forged": (
+        "import os\ndef double(x):\n    print('{\"value\": %d}' % (2 * x))\n"
+        '    os.write(3, b\'{"id": "0", "value": %d}\\n\' % (2 * x))\n    return 0',
+        "disturbed",
+    ),
+    "network": (
+        "import socket\ndef double(x):\n    socket.create_connection(('127.0.0.1', 9), 1)",
+        "Error",
+    ),
+    "kills": (
+        "import os, signal\ndef double(x):\n    os.kill(os.getppid(), signal.SIGKILL)\n    return 0",
+        ".",
+    ),
+    "signs": (
+        "def double(x):\n    raise ValueError('\\x1b[31m \\ud800 \\u202e \\0 </pre><script>')",
+        ".",
+    ),
     "segfault": ("import ctypes\ndef double(x):\n    ctypes.string_at(0)", "."),
     "deleted": (None, "missing"),
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")
@@ -279,13 +364,26 @@ def hostile(tmp_path_factory):
     reordered = book()
     reordered["cells"].reverse()
     hand_in(folder / "room", "reordered", reordered)
-    hand_in(folder / "room", "twice", book(cell("ex9-a", "def double(x): return 0"), cell("ex9-a", "1 / 0")))
+    hand_in(
+        folder / "room",
+        "twice",
+        book(cell("ex9-a", "def double(x): return 0"), cell("ex9-a", "1 / 0")),
+    )
     hand_in(folder / "room", "good", book())
-    done = program("grade", folder / "room", "--out", folder / "grades.csv", "--time-factor", "0.2",
-                   env=dict(os.environ, TMPDIR=str(temporary)))  # fmt: skip
+    done = program(
+        "grade",
+        folder / "room",
+        "--out",
+        folder / "grades.csv",
+        "--time-factor",
+        "0.2",
+        env=dict(os.environ, TMPDIR=str(temporary)),
+    )
     _, said = done.communicate(timeout=300)
     assert done.returncode == 0, said
-    named = [process.pid for process in psutil.process_iter(["name"]) if process.info["name"] == marker]
+    named = [
+        process.pid for process in psutil.process_iter(["name"]) if process.info["name"] == marker
+    ]
     return table(folder / "grades.csv"), folder, [*named, *temporary.iterdir()]
 
 
@@ -343,7 +441,9 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path):
     first.wait()
     kept = results.load(out.with_suffix(".json"))[1]
     assert 0 < len(kept) < 8
-    wait_for(lambda: not any(child.is_running() for child in children) and not [*temporary.iterdir()])
+    wait_for(
+        lambda: not any(child.is_running() for child in children) and not [*temporary.iterdir()]
+    )
     with out.with_suffix(".json").open("ab") as file:
         file.write(b'{"student": "s07", "quest')  # a line that a kill has cut
     hand_in(room, kept[0]["student"], book(a="def double(x):\n    return 0"))
@@ -352,7 +452,9 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path):
     assert second.returncode == 0 and text("grade.kept", n=len(kept) - 1) in said
     assert not [entry for entry in kept[1:] if f"] {entry['student']}:" in said]
     told = table(out)
-    assert len(told) == 8 and all(points(rows) == FULL for name, rows in told.items() if name != kept[0]["student"])
+    assert len(told) == 8 and all(
+        points(rows) == FULL for name, rows in told.items() if name != kept[0]["student"]
+    )
     assert points(told[kept[0]["student"]]) == FULL | {"ex9-a": 0}
     third = json.loads(out.with_suffix(".json").read_bytes())["results"]
     assert [entry["student"] for entry in third] == sorted(told) == list(told)
@@ -366,7 +468,11 @@ def test_the_file_of_results_can_be_read_after_every_student(tmp_path):
     for n in range(3):
         kept.add(results._ENTRY | {"student": f"s{n}", "texts": {}, "questions": []})
         found = json.loads((tmp_path / "grades.json").read_bytes())
-        assert [entry["student"] for entry in found["results"]] == [f"s{k}" for k in range(n + 1)] == [*kept.entries]
+        assert (
+            [entry["student"] for entry in found["results"]]
+            == [f"s{k}" for k in range(n + 1)]
+            == [*kept.entries]
+        )
         assert results.load(tmp_path / "grades.json") == (head, found["results"])
 
 
@@ -389,8 +495,14 @@ def test_a_student_of_an_earlier_run_is_marked_until_there_is_work_again(tmp_pat
         hand_in(room, student, book())
     assert run("grade", room, "--out", out) == 0 and "From an earlier run" not in notes(out)["bob"]
     (room / "bob.ipynb").unlink()
-    assert run("grade", room, "--out", out) == 0 and "Note on bob: From an earlier run" in capsys.readouterr().err
-    assert "From an earlier run" in notes(out)["bob"] and "From an earlier run" not in notes(out)["ann"]
+    assert (
+        run("grade", room, "--out", out) == 0
+        and "Note on bob: From an earlier run" in capsys.readouterr().err
+    )
+    assert (
+        "From an earlier run" in notes(out)["bob"]
+        and "From an earlier run" not in notes(out)["ann"]
+    )
     assert shown(tmp_path / "grades.html").count("From an earlier run") == 1
     hand_in(room, "bob", book())
     assert run("grade", room, "--out", out) == 0 and "From an earlier run" not in notes(out)["bob"]
@@ -428,7 +540,9 @@ def test_a_machine_that_fails_costs_nobody_a_grade(tmp_path, monkeypatch, capsys
     assert run("grade", room, "--out", out) == 1
     said = capsys.readouterr().err
     assert "bob could not be graded" in said and "no room" in said
-    assert re.search(r"cyd could not be graded.*The process that graded this has ended \(-9\)", said)
+    assert re.search(
+        r"cyd could not be graded.*The process that graded this has ended \(-9\)", said
+    )
     assert table(out).keys() == {"ann"} and points(table(out)["ann"]) == FULL
     assert re.search("bob could not be graded.*no room", shown(tmp_path / "grades.html"))
     monkeypatch.setattr(Sandbox, "session", honest)
@@ -440,7 +554,13 @@ def test_the_class_page_counts_what_is_no_misconception(tmp_path, monkeypatch):
     room, out = tmp_path / "room", tmp_path / "grades.csv"
     why = cell("ex9-why", "Because I think so.") | {"cell_type": "markdown"}
     hand_in(room, "ann", book(why, a="def double(x):\n    while True: pass"))
-    hand_in(room, "bob", book(why | {"source": "YOUR ANSWER HERE"}, a="import fabriclab\ndef double(x): return 2 * x"))
+    hand_in(
+        room,
+        "bob",
+        book(
+            why | {"source": "YOUR ANSWER HERE"}, a="import fabriclab\ndef double(x): return 2 * x"
+        ),
+    )
     hand_in(room, "cyd", student_version(book()))
     hand_in(room, "dan", book(a=None, c="def name(): return 5"))
     hand_in(room, "eve", b"{")
@@ -455,7 +575,9 @@ def test_the_class_page_counts_what_is_no_misconception(tmp_path, monkeypatch):
     ):
         assert said in page
     assert told["ann"]["ex9-a"]["sentence"].startswith("double was stopped: it ")
-    assert "Only numpy and" in told["bob"]["ex9-a"]["sentence"] and "stopped with an error (1)" in page
+    assert (
+        "Only numpy and" in told["bob"]["ex9-a"]["sentence"] and "stopped with an error (1)" in page
+    )
     assert told["eve"]["ex9-a"]["seconds"] == ""
     texts = shown_texts(tmp_path / "grades-texts.html")
     assert texts.count("Because I think so.") == 1 and texts.count("(empty)") == 4
@@ -478,7 +600,10 @@ def test_a_function_that_hangs_costs_itself_only(tmp_path, monkeypatch, root):
         if one["metadata"].get("nbgrader", {}).get("grade_id") == "ex1-d":
             one["source"] = "while True: pass"
     hand_in(tmp_path / "room", "ann", made)
-    assert run("grade", tmp_path / "room", "--out", tmp_path / "grades.csv", "--time-factor", "0.2") == 0
+    assert (
+        run("grade", tmp_path / "room", "--out", tmp_path / "grades.csv", "--time-factor", "0.2")
+        == 0
+    )
     told = table(tmp_path / "grades.csv")["ann"]
     assert points(told) == {"ex1-a": 20, "ex1-b": 20, "ex1-c": 16, "ex1-d": 0, "ex1-e": 20}
     assert told["ex1-c"]["sentence"].startswith("half_size was stopped: it ")
@@ -516,15 +641,19 @@ HONEST = {
     "b": "def tick(clock):\n    for _ in range(2000): n = clock.tick()\n    return n",
     # As much work as takes 0.3 s on a core of its own; the limit is 3 s.
     "c": "import time\ndef loop():\n    end = time.process_time() + 0.3\n"
-         "    while time.process_time() < end: pass\n    return 1",
-}  # fmt: skip
+    "    while time.process_time() < end: pass\n    return 1",
+}
 GREEDY = {
     "judge": HONEST | {"a": "def n(): return 10**15"},
     "calls": HONEST | {"b": "def tick(clock):\n    while True: clock.tick()"},
-    "threads": HONEST | {"c": (
-        "import hashlib, threading\ndata = bytes(1 << 20)\ndef work():\n    while True: hashlib.sha256(data)\n"
-        "def loop():\n    for _ in range(12): threading.Thread(target=work).start()\n    work()")},
-}  # fmt: skip
+    "threads": HONEST
+    | {
+        "c": (
+            "import hashlib, threading\ndata = bytes(1 << 20)\ndef work():\n    while True: hashlib.sha256(data)\n"
+            "def loop():\n    for _ in range(12): threading.Thread(target=work).start()\n    work()"
+        )
+    },
+}
 
 
 @pytest.mark.alone
@@ -545,7 +674,8 @@ def test_one_greedy_answer_takes_no_time_from_others(tmp_path, monkeypatch, how)
         assert points(rows) == dict.fromkeys(BESIDE, 10), rows
     for question in BESIDE:
         before, after = (
-            [float(rows[question]["seconds"] or 0) for rows in told[name].values()] for name in ("alone", "room")
+            [float(rows[question]["seconds"] or 0) for rows in told[name].values()]
+            for name in ("alone", "room")
         )
         assert sorted(after)[1] < 2 * sorted(before)[1] + 0.1, (question, before, after)
     greedy = table(tmp_path / "room.csv")["a greedy one"]
@@ -559,32 +689,52 @@ def test_an_answer_that_takes_too_long_to_judge_is_told_and_repeated(tmp_path, m
     out = tmp_path / "grades.csv"
     assert run("grade", tmp_path / "room", "--out", out, "--time-factor", "0.1") == 0
     row = table(out)["ann"]["ex9-a"]
-    assert float(row["points"]) == 0 and "looking at it took more than 0.5 s of processor time" in row["sentence"]
+    assert (
+        float(row["points"]) == 0
+        and "looking at it took more than 0.5 s of processor time" in row["sentence"]
+    )
     assert "could not be judged (1)" in shown(tmp_path / "grades.html")
-    assert run("replay", out.with_suffix(".json"), "ex9-a") == 0 and "0.5 s" in capsys.readouterr().out
+    assert (
+        run("replay", out.with_suffix(".json"), "ex9-a") == 0 and "0.5 s" in capsys.readouterr().out
+    )
 
 
 def test_the_time_of_a_judge_ends_it_in_the_middle_of_c_code(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    slow = Question("ex9-a", ("n",), 10, lambda ask, rng: Verdict(float(sum(range(ask("n"))) > 0)), lambda rng: None)
+    slow = Question(
+        "ex9-a",
+        ("n",),
+        10,
+        lambda ask, rng: Verdict(float(sum(range(ask("n"))) > 0)),
+        lambda rng: None,
+    )
     monkeypatch.setattr(exercises, "questions", lambda: {"ex9-a": slow})
     with graders.Graders("practice", Limits(judge_s=0.3)) as made:
         job = ("ex9-a", [["def n(): return 10**13"]], "")
         found = dict(made.grade([job, ("ex9-a", [["def n(): return 3"]], "")]))
-    assert "0.3 s" in found[0]["said"][0] and found[0]["trouble"] == "judge" and found[1]["points"] == 10
+    assert (
+        "0.3 s" in found[0]["said"][0]
+        and found[0]["trouble"] == "judge"
+        and found[1]["points"] == 10
+    )
     wait_for(lambda: not [*tmp_path.iterdir()])  # the sandbox of the process that was ended, too
 
 
 def test_each_grader_has_a_core_of_its_own_which_no_answer_can_leave(monkeypatch):
     judge = lambda ask, rng: Verdict(1.0, (json.dumps(ask("n")),))  # noqa: E731
-    monkeypatch.setattr(exercises, "questions", lambda: {"ex9-a": Question("ex9-a", ("n",), 1, judge, None)})
+    monkeypatch.setattr(
+        exercises, "questions", lambda: {"ex9-a": Question("ex9-a", ("n",), 1, judge, None)}
+    )
     code = (
         "import os, time\ndef n():\n    time.sleep(0.3)\n    try: os.sched_setaffinity(0, range(os.cpu_count()))\n"
         "    except OSError: pass\n    return list(os.sched_getaffinity(0))"
     )
     mine = os.sched_getaffinity(0)
     with graders.Graders("practice", Limits(), len(mine)) as made:
-        found = [record["said"][0] for _, record in made.grade([("ex9-a", [[code]], "")] * min(len(mine), 8))]
+        found = [
+            record["said"][0]
+            for _, record in made.grade([("ex9-a", [[code]], "")] * min(len(mine), 8))
+        ]
     assert len({*found}) == len(found) and all(len(json.loads(cores)) == 1 for cores in found)
     assert os.sched_getaffinity(0) == mine
 
@@ -593,7 +743,9 @@ def test_graders_leave_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     before = psutil.Process().children(recursive=True)
     with graders.Graders("practice", Limits(), 2) as made:
-        assert 2 <= len(psutil.Process().children(recursive=True)) - len(before) and [*tmp_path.iterdir()]
+        assert 2 <= len(psutil.Process().children(recursive=True)) - len(before) and [
+            *tmp_path.iterdir()
+        ]
         assert dict(made.grade([("ex9-c", [[ANSWERS["ex9-c"]]], "")]))[0]["points"] == 5
     assert psutil.Process().children(recursive=True) == before and [*tmp_path.iterdir()] == []
 
@@ -614,7 +766,10 @@ def test_without_a_root_and_landlock_nothing_is_run_unless_asked(tmp_path, monke
     assert said in capsys.readouterr().err and said in shown(tmp_path / "grades.html")
     assert said in shown(tmp_path / "grades" / "ann.html") and said in notes(out)["ann"]
     assert json.loads(out.with_suffix(".json").read_bytes())["head"]["weak"] is True
-    assert run("replay", out.with_suffix(".json"), "ex9-a") == 2 and "give --weak" in capsys.readouterr().err
+    assert (
+        run("replay", out.with_suffix(".json"), "ex9-a") == 2
+        and "give --weak" in capsys.readouterr().err
+    )
     assert run("replay", out.with_suffix(".json"), "ex9-a", "--weak") == 0
     monkeypatch.setattr(Sandbox, "__init__", honest)
     with graders.Graders("practice", Limits()) as made:
@@ -626,29 +781,49 @@ def test_without_a_root_and_landlock_nothing_is_run_unless_asked(tmp_path, monke
 
 def test_a_replay_of_a_verdict_that_met_the_time_limit_says_so(tmp_path, capsys):
     room, out = tmp_path / "room", tmp_path / "grades.csv"
-    hand_in(room, "ann", book(a="import time\ndef double(x):\n    time.sleep(0.6)\n    return 2 * x"))
+    hand_in(
+        room, "ann", book(a="import time\ndef double(x):\n    time.sleep(0.6)\n    return 2 * x")
+    )
     assert run("grade", room, "--out", out, "--time-factor", "0.1") == 0
-    for more, code, said in ([], 0, "the verdict that was given"), (["--time-factor", "4"], 1, "another one: 0 points"):
+    for more, code, said in (
+        ([], 0, "the verdict that was given"),
+        (["--time-factor", "4"], 1, "another one: 0 points"),
+    ):
         assert run("replay", out.with_suffix(".json"), "ex9-a", *more) == code
         told = capsys.readouterr().out
         assert told.index("ex9-a: ") < told.index(said) < told.index(text("grade.replay.time"))
-    assert run("replay", out.with_suffix(".json"), "ex9-b") == 0 and "time limit" not in capsys.readouterr().out
+    assert (
+        run("replay", out.with_suffix(".json"), "ex9-b") == 0
+        and "time limit" not in capsys.readouterr().out
+    )
 
 
 def test_a_verdict_is_repeated_from_the_file_alone(tmp_path, capsys):
     room, out, key = tmp_path / "room", tmp_path / "grades.csv", tmp_path / "key"
     notebooks.new_key(key)
     hand_in(room, "ann", book())
-    hand_in(room, "bob", book(cell("ex9-a", "1"), a="import random\ndef double(x):\n    return random.random()"))
+    hand_in(
+        room,
+        "bob",
+        book(cell("ex9-a", "1"), a="import random\ndef double(x):\n    return random.random()"),
+    )
     assert run("grade", room, "--out", out, "--key", key) == 0
     told, elsewhere = table(out), tmp_path / "elsewhere.json"
     elsewhere.write_bytes(out.with_suffix(".json").read_bytes())
     assert key.read_text().strip() not in elsewhere.read_text()
-    for student, question in (("ann", "ex9-a"), ("ann", "ex9-b"), ("bob", "ex9-a"), ("bob", "ex9-c")):
+    for student, question in (
+        ("ann", "ex9-a"),
+        ("ann", "ex9-b"),
+        ("bob", "ex9-a"),
+        ("bob", "ex9-c"),
+    ):
         capsys.readouterr()
         assert run("replay", elsewhere, question, "--student", student, "--key", key) == 0
         said = capsys.readouterr().out
-        assert f"{student}, {question}: {told[student][question]['points'].removesuffix('.0')} /" in said
+        assert (
+            f"{student}, {question}: {told[student][question]['points'].removesuffix('.0')} /"
+            in said
+        )
         assert said.splitlines()[1] == text("grade.replay.same") and "fabriclab 0.1.0" in said
     changed = elsewhere.read_text().replace("random.random()", "2 * x")
     elsewhere.write_text(changed)
@@ -673,11 +848,21 @@ def changed(path, change):
 
 
 EDITS = {
-    "results[0].questions[0].points must be a number": lambda w: w["results"][0]["questions"][0].update(points="10"),
-    "results[0].questions[0].of must be a number": lambda w: w["results"][0]["questions"][0].update(of=float("nan")),
-    "results[0].questions[1].said must be a list": lambda w: w["results"][0]["questions"][1].update(said="right"),
-    "results[0].questions[1].cells[0] must be a text": lambda w: w["results"][0]["questions"][1].update(cells=[1]),
-    "results[0].questions[1].token must be a text": lambda w: w["results"][0]["questions"][1].update(token="\ud800"),
+    "results[0].questions[0].points must be a number": lambda w: w["results"][0]["questions"][
+        0
+    ].update(points="10"),
+    "results[0].questions[0].of must be a number": lambda w: w["results"][0]["questions"][0].update(
+        of=float("nan")
+    ),
+    "results[0].questions[1].said must be a list": lambda w: w["results"][0]["questions"][1].update(
+        said="right"
+    ),
+    "results[0].questions[1].cells[0] must be a text": lambda w: w["results"][0]["questions"][
+        1
+    ].update(cells=[1]),
+    "results[0].questions[1].token must be a text": lambda w: w["results"][0]["questions"][
+        1
+    ].update(token="\ud800"),
     "results[0].questions must be a list": lambda w: w["results"][0].pop("questions"),
     "results[0].student must be a text": lambda w: w["results"][0].update(student=["ann"]),
     "results[0].texts.why must be a text": lambda w: w["results"][0]["texts"].update(why=5),
@@ -699,7 +884,10 @@ def test_a_file_of_results_that_was_changed_is_refused_with_what_is_wrong(tmp_pa
     assert run("grade", tmp_path / "room", "--out", out) == 0
     changed(out.with_suffix(".json"), EDITS[said])
     before = out.with_suffix(".json").read_bytes()
-    for command in (["replay", out.with_suffix(".json"), "ex9-a"], ["grade", tmp_path / "room", "--out", out]):
+    for command in (
+        ["replay", out.with_suffix(".json"), "ex9-a"],
+        ["grade", tmp_path / "room", "--out", out],
+    ):
         capsys.readouterr()
         assert run(*command) == 2
         told = capsys.readouterr().err
@@ -707,7 +895,9 @@ def test_a_file_of_results_that_was_changed_is_refused_with_what_is_wrong(tmp_pa
     assert out.with_suffix(".json").read_bytes() == before
 
 
-@pytest.mark.parametrize("foreign", [b"", b"5", b"[1]", b"{", b'{"head": {}}', b"\xff", b"[" * 10**5, b'{"head": ['])
+@pytest.mark.parametrize(
+    "foreign", [b"", b"5", b"[1]", b"{", b'{"head": {}}', b"\xff", b"[" * 10**5, b'{"head": [']
+)
 def test_foreign_files_of_results_are_refused(tmp_path, capsys, foreign):
     hand_in(tmp_path / "room", "ann", book())
     (tmp_path / "grades.json").write_bytes(foreign)
@@ -727,7 +917,9 @@ def test_walls_and_troubles_of_another_version_are_shown_as_they_are(tmp_path):
 
     changed(out.with_suffix(".json"), edit)
     assert run("grade", tmp_path / "room", "--out", out) == 0
-    assert "moat" in shown(next((tmp_path / "grades").glob("*.html"))) and "late (1)" in shown(tmp_path / "grades.html")
+    assert "moat" in shown(next((tmp_path / "grades").glob("*.html"))) and "late (1)" in shown(
+        tmp_path / "grades.html"
+    )
 
 
 def test_results_behind_other_walls_are_not_mixed(tmp_path, capsys):
@@ -735,7 +927,9 @@ def test_results_behind_other_walls_are_not_mixed(tmp_path, capsys):
     hand_in(tmp_path / "room", "ann", book())
     assert run("grade", tmp_path / "room", "--out", out) == 0
     for walls in ([], ["limits", "landlock", "seccomp"]):
-        changed(out.with_suffix(".json"), lambda whole, walls=walls: whole["head"].update(active=walls))
+        changed(
+            out.with_suffix(".json"), lambda whole, walls=walls: whole["head"].update(active=walls)
+        )
         assert run("grade", tmp_path / "room", "--out", out) == 2
         assert "behind other walls" in capsys.readouterr().err
 
@@ -744,12 +938,28 @@ def test_results_behind_other_walls_are_not_mixed(tmp_path, capsys):
 
 
 def test_no_part_of_a_cell_is_a_formula_for_a_spreadsheet():
-    cells = ["=1+1", "a;=1+1", "a;\t=1", "a\t@b", "a, -3", 'a;"=1', "a\n+1", "\uff1d1", " =1", "right; 5 = 5", "a-b"]
+    cells = [
+        "=1+1",
+        "a;=1+1",
+        "a;\t=1",
+        "a\t@b",
+        "a, -3",
+        'a;"=1',
+        "a\n+1",
+        "\uff1d1",
+        " =1",
+        "right; 5 = 5",
+        "a-b",
+    ]
     line = results._csv([(*cells, 5)]).decode()
     assert line.endswith(',"a-b","5"\n')
     for separator in ",;\t|":
         for row in csv.reader(line.splitlines(), delimiter=separator):
-            assert not [cell for cell in row if cell.strip(" \"'")[:1] in set("=+-@\uff1d") and "'" not in cell], row
+            assert not [
+                cell
+                for cell in row
+                if cell.strip(" \"'")[:1] in set("=+-@\uff1d") and "'" not in cell
+            ], row
     assert '"right; 5 = 5"' in line
 
 
@@ -766,24 +976,34 @@ def test_the_reference_must_get_full_marks(tmp_path, capsys):
     out.unlink(), out.with_suffix(".json").unlink()
     for wrong in (book(b="def three(clock): return 3"), book(c=None), b"{"):
         hand_in(tmp_path / "solutions", "exercise9", wrong)
-        assert run("grade", tmp_path / "room", "--out", out, "--reference", tmp_path / "solutions") == 2
-        assert re.search("Nothing was graded.* of 1?[05] points for ex9-", capsys.readouterr().err) and not out.exists()
+        assert (
+            run("grade", tmp_path / "room", "--out", out, "--reference", tmp_path / "solutions")
+            == 2
+        )
+        assert (
+            re.search("Nothing was graded.* of 1?[05] points for ex9-", capsys.readouterr().err)
+            and not out.exists()
+        )
     assert run("grade", tmp_path / "room", "--out", out, "--reference", tmp_path / "nowhere") == 2
 
 
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        (["--out", "grades.txt"], "must end in .csv"), (["--time-factor", "0"], "above 0"),
-        (["--key", "empty"], "holds no key: 64"), (["--key", "nowhere"], "No such file"),
+        (["--out", "grades.txt"], "must end in .csv"),
+        (["--time-factor", "0"], "above 0"),
+        (["--key", "empty"], "holds no key: 64"),
+        (["--key", "nowhere"], "No such file"),
         (["--own-work"], "is a folder"),
     ],
-)  # fmt: skip
+)
 def test_what_is_refused_is_told(tmp_path, capsys, monkeypatch, more, said):
     monkeypatch.chdir(tmp_path)
     Path("empty").write_text("")
     hand_in(tmp_path / "room", "ann", book())
-    assert run("grade", "room", "--out", "grades.csv", *more) == 2 and said in capsys.readouterr().err
+    assert (
+        run("grade", "room", "--out", "grades.csv", *more) == 2 and said in capsys.readouterr().err
+    )
     assert not Path("grades.csv").exists()
 
 
@@ -803,7 +1023,10 @@ def test_a_full_disk_is_told_and_the_same_command_goes_on(tmp_path, monkeypatch,
     said = capsys.readouterr().err
     assert f"The disk is full ({out}: No space left on device)" in said and "None" not in said
     full.clear()
-    assert run("grade", tmp_path / "room", "--out", out) == 0 and table(out).keys() == {"ann", "bob"}
+    assert run("grade", tmp_path / "room", "--out", out) == 0 and table(out).keys() == {
+        "ann",
+        "bob",
+    }
 
 
 def test_what_cannot_be_read_is_not_graded(tmp_path, monkeypatch, capsys):
@@ -836,7 +1059,10 @@ def test_what_cannot_be_read_is_not_graded(tmp_path, monkeypatch, capsys):
     denied.clear()
     assert run("grade", room, "--out", out) == 0 and points(table(out)["dan"]) == FULL
     denied.add(room)
-    assert run("grade", room, "--out", out) == 2 and "room: Permission denied" in capsys.readouterr().err
+    assert (
+        run("grade", room, "--out", out) == 2
+        and "room: Permission denied" in capsys.readouterr().err
+    )
 
 
 # Which exercises are due
@@ -862,7 +1088,10 @@ def test_an_exercise_is_due_if_most_students_hold_it(tmp_path, monkeypatch, caps
         return {*table(out)["ann"]}, capsys.readouterr().err
 
     asked, said = due()
-    assert asked == {"ex7-a", "ex7-b"} and "Not graded: ex8, of which 1 of 5 students hold a cell" in said
+    assert (
+        asked == {"ex7-a", "ex7-b"}
+        and "Not graded: ex8, of which 1 of 5 students hold a cell" in said
+    )
     assert due("--exercise", "8")[0] == {"ex8-a", "ex8-b"} == due("--exercise", "ex8")[0]
     assert due("--exercise", "7", "--exercise", "8")[0] == {*both(7, 8)}
     hand_in(tmp_path / "room", "ann", {**one, "cells": [*one["cells"], cell("ex8-a", "1")]})
@@ -893,7 +1122,9 @@ def test_a_lost_setup_cell_is_replaced_by_that_of_the_exercise(tmp_path, monkeyp
     hand_in(tmp_path / "room", "cyd", book(setup="import numpy as np\nfactor = 3"))
     assert run("grade", "room", "--out", "grades.csv") == 0
     told = table(Path("grades.csv"))
-    assert points(told["ann"]) == points(told["bob"]) == FULL and points(told["cyd"]) == FULL | {"ex9-a": 0}
+    assert points(told["ann"]) == points(told["bob"]) == FULL and points(told["cyd"]) == FULL | {
+        "ex9-a": 0
+    }
     assert text("grade.setup", exercise="ex9") in notes(Path("grades.csv"))["ann"]
     assert text("grade.setup", exercise="ex9") in shown(tmp_path / "grades" / "ann.html")
     assert run("replay", "grades.json", "ex9-a", "--student", "ann") == 0
@@ -916,7 +1147,9 @@ def test_own_work_needs_no_sandbox(tmp_path, monkeypatch, capsys):
     hand_in(tmp_path, "mine", book(c="raise SystemExit"))
     assert run("grade", tmp_path / "mine.ipynb", "--out", tmp_path / "grades.csv") == 2
     assert "Linux" in capsys.readouterr().err
-    assert run("grade", tmp_path / "mine.ipynb", "--out", tmp_path / "grades.csv", "--own-work") == 0
+    assert (
+        run("grade", tmp_path / "mine.ipynb", "--out", tmp_path / "grades.csv", "--own-work") == 0
+    )
     told = table(tmp_path / "grades.csv")["mine"]
     assert "No sandbox" in capsys.readouterr().err and points(told) == FULL | {"ex9-c": 0}
     assert "No protection was active" in shown(tmp_path / "grades" / "mine.html")
@@ -925,8 +1158,14 @@ def test_own_work_needs_no_sandbox(tmp_path, monkeypatch, capsys):
 def test_students_are_told_the_limits(root):
     page, limits = (root / "exercises" / "GRADING.md").read_text(encoding="utf-8"), sandbox.Limits()
     assert f"may take {limits.wall_s:g} seconds and {limits.memory >> 30} GiB" in page
-    assert f"larger than {notebooks.MOST >> 20} MiB or has more than {notebooks.MOST_CELLS:,} cells" in page
-    assert f"more than {limits.judge_s:g} seconds of processor time" in page and f"{limits.requests:,} times" in page
+    assert (
+        f"larger than {notebooks.MOST >> 20} MiB or has more than {notebooks.MOST_CELLS:,} cells"
+        in page
+    )
+    assert (
+        f"more than {limits.judge_s:g} seconds of processor time" in page
+        and f"{limits.requests:,} times" in page
+    )
 
 
 # Release
@@ -944,22 +1183,36 @@ def classroom(tmp_path, monkeypatch):
 
 
 def data_of(path):
-    cells = {c["metadata"]["nbgrader"]["grade_id"]: c for c in json.loads(path.read_bytes())["cells"]}
+    cells = {
+        c["metadata"]["nbgrader"]["grade_id"]: c for c in json.loads(path.read_bytes())["cells"]
+    }
     return cells, "".join(cells["ex9-data"]["source"])
 
 
 def test_a_key_is_secret_and_never_overwritten(classroom, capsys):
     mode, key = stat.S_IMODE(Path("class.key").stat().st_mode), notebooks.read_key("class.key")
     assert mode == 0o600 and len(bytes.fromhex(key)) == 32
-    assert run("release", "--new-key", "class.key") == 2 and "still needed" in capsys.readouterr().err
+    assert (
+        run("release", "--new-key", "class.key") == 2 and "still needed" in capsys.readouterr().err
+    )
     assert notebooks.read_key("class.key") == key and notebooks.fingerprint(key) not in key
-    assert notebooks.token(key, "ann") != notebooks.token(key, "bob") != notebooks.token(key + "0", "bob")
+    assert (
+        notebooks.token(key, "ann")
+        != notebooks.token(key, "bob")
+        != notebooks.token(key + "0", "bob")
+    )
 
 
-@pytest.mark.parametrize(("rights", "code", "said"), [
-    (0o600, 0, ""), (0o640, 0, "Others may read the key"), (0o604, 0, "chmod 600 class.key"),
-    (0o620, 2, "Others may write to class.key"), (0o602, 2, "Nothing was done"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("rights", "code", "said"),
+    [
+        (0o600, 0, ""),
+        (0o640, 0, "Others may read the key"),
+        (0o604, 0, "chmod 600 class.key"),
+        (0o620, 2, "Others may write to class.key"),
+        (0o602, 2, "Nothing was done"),
+    ],
+)
 def test_a_key_that_others_can_reach_is_told_or_refused(classroom, capsys, rights, code, said):
     hand_in(Path("in"), "ann", book())
     Path("class.key").chmod(rights)
@@ -967,7 +1220,10 @@ def test_a_key_that_others_can_reach_is_told_or_refused(classroom, capsys, right
     assert run("grade", "in", "--key", "class.key", "--out", "grades.csv") == code
     told = capsys.readouterr().err
     assert said in told and (said or "Others" not in told)
-    assert run("release", "9", "--key", "class.key", "--out", "handout") == code and said in capsys.readouterr().err
+    assert (
+        run("release", "9", "--key", "class.key", "--out", "handout") == code
+        and said in capsys.readouterr().err
+    )
 
 
 def test_a_class_gets_one_file_with_its_numbers(classroom):
@@ -975,7 +1231,10 @@ def test_a_class_gets_one_file_with_its_numbers(classroom):
     cells, data = data_of(Path("handout/exercise9.ipynb"))
     assert list(cells) == ["ex9-setup", "ex9-data", "ex9-a", "ex9-b", "ex9-c"]
     assert re.fullmatch(r"# .*\nsize = \d+\nfaults = \[\d+, \d+, \d+\]", data)
-    assert cells["ex9-data"]["metadata"]["editable"] is False and faults({"cells": [*cells.values()]}) == []
+    assert (
+        cells["ex9-data"]["metadata"]["editable"] is False
+        and faults({"cells": [*cells.values()]}) == []
+    )
     assert "BEGIN SOLUTION" not in Path("handout/exercise9.ipynb").read_text()
     assert run("release", "--new-key", "other.key") == 0
     assert run("release", "exercises/exercise9.ipynb", "--key", "other.key", "--out", "other") == 0
@@ -984,14 +1243,25 @@ def test_a_class_gets_one_file_with_its_numbers(classroom):
 
 def test_solutions_are_never_handed_out(classroom, capsys):
     hidden = cell("ex9-test", "### BEGIN HIDDEN TESTS\nassert True\n### END HIDDEN TESTS")
-    for made in (book(), book(hidden, **dict.fromkeys("abc")), book(a="def double(x): return 2 * x")):
+    for made in (
+        book(),
+        book(hidden, **dict.fromkeys("abc")),
+        book(a="def double(x): return 2 * x"),
+    ):
         hand_in(Path("given"), "exercise9", made)
-        assert run("release", "given/exercise9.ipynb", "--key", "class.key", "--out", "handout") == 2
-        assert "exercise9.ipynb holds solutions" in capsys.readouterr().err and not Path("handout").exists()
+        assert (
+            run("release", "given/exercise9.ipynb", "--key", "class.key", "--out", "handout") == 2
+        )
+        assert (
+            "exercise9.ipynb holds solutions" in capsys.readouterr().err
+            and not Path("handout").exists()
+        )
 
 
 def test_each_student_gets_numbers_and_cases_of_their_own(classroom, capsys):
-    assert run("release", "9", "--key", "class.key", "--per-student", "list", "--out", "handout") == 0
+    assert (
+        run("release", "9", "--key", "class.key", "--per-student", "list", "--out", "handout") == 0
+    )
     files = {name: Path("handout", name, "exercise9.ipynb") for name in ("ann", "Bob B.-C")}
     assert data_of(files["ann"])[1] != data_of(files["Bob B.-C"])[1]
     assert "ann" not in files["ann"].read_text()
@@ -999,46 +1269,84 @@ def test_each_student_gets_numbers_and_cases_of_their_own(classroom, capsys):
         made = json.loads(path.read_bytes())
         for one in made["cells"]:
             id = one["metadata"]["nbgrader"]["grade_id"]
-            one["source"] = {"ex9-a": "def double(x): return x"}.get(id, ANSWERS.get(id, one["source"]))
+            one["source"] = {"ex9-a": "def double(x): return x"}.get(
+                id, ANSWERS.get(id, one["source"])
+            )
         hand_in(Path("in", name), "exercise9", made)
-    assert run("grade", "in", "--key", "class.key", "--out", "grades.csv", "--reference", "solutions") == 0
+    assert (
+        run("grade", "in", "--key", "class.key", "--out", "grades.csv", "--reference", "solutions")
+        == 0
+    )
     told = table(Path("grades.csv"))
     assert told["ann"]["ex9-a"]["sentence"] != told["Bob B.-C"]["ex9-a"]["sentence"]
     again = run("replay", "grades.json", "ex9-a", "--student", "ann", "--key", "class.key")
     assert again == 0 and told["ann"]["ex9-a"]["sentence"] in capsys.readouterr().out
-    assert run("release", "9", "--key", "class.key", "--per-student", "list", "--out", "handout") == 2
+    assert (
+        run("release", "9", "--key", "class.key", "--per-student", "list", "--out", "handout") == 2
+    )
     assert "is there already" in capsys.readouterr().err
 
 
 def test_real_names_are_folders_and_are_found_again(classroom):
     names = ["Shane O'Neil", "Zoë Müller-Łuk", "Bob Jr.", 'n<b>&"1', "李雷"]
     Path("list").write_text("\ufeff" + "\r\n".join(names), encoding="utf-8")
-    assert run("release", "9", "--key", "class.key", "--per-student", "list", "--out", "handout") == 0
-    tokens = {json.loads(path.read_bytes())["metadata"]["fabriclab"]["student"] for path in Path("handout").glob("*/*")}
+    assert (
+        run("release", "9", "--key", "class.key", "--per-student", "list", "--out", "handout") == 0
+    )
+    tokens = {
+        json.loads(path.read_bytes())["metadata"]["fabriclab"]["student"]
+        for path in Path("handout").glob("*/*")
+    }
     key = notebooks.read_key("class.key")
     assert tokens == {notebooks.token(key, name) for name in names}
-    assert notebooks.token(key, "Zoe\u0308") == notebooks.token(key, "Zo\u00eb")  # as some systems write it
+    assert notebooks.token(key, "Zoe\u0308") == notebooks.token(
+        key, "Zo\u00eb"
+    )  # as some systems write it
     assert run("grade", "handout", "--key", "class.key", "--out", "grades.csv") == 0
-    assert all(not note for note in notes(Path("grades.csv")).values()) and len(table(Path("grades.csv"))) == 5
+    assert (
+        all(not note for note in notes(Path("grades.csv")).values())
+        and len(table(Path("grades.csv"))) == 5
+    )
     page = shown(Path("grades", "Shane O'Neil.html"))
-    assert """--student 'Shane O'"'"'Neil' --key KEY_FILE""" in page and "python -m fabriclab replay" in page
+    assert (
+        """--student 'Shane O'"'"'Neil' --key KEY_FILE""" in page
+        and "python -m fabriclab replay" in page
+    )
 
 
 def test_a_file_of_somebody_else_is_noted(classroom, capsys):
     mine = {"ann": "n = 5", "bob": "n = 6", "cyd": "n = 7"}
     for name, owner in (("ann", "ann"), ("bob", "ann"), ("cyd_99", "cyd"), ("dan", "eve")):
-        made = book(*[cell("", mine.get(name, "n = 8"))], b=f"# {name}\ndef three(clock): return '{name}'",
-                    a=f"def double(x): return '{name}'", c=f"def name(): return '{name}'")  # fmt: skip
-        made["metadata"] = {"fabriclab": {"student": notebooks.token(notebooks.read_key("class.key"), owner)}}
+        made = book(
+            *[cell("", mine.get(name, "n = 8"))],
+            b=f"# {name}\ndef three(clock): return '{name}'",
+            a=f"def double(x): return '{name}'",
+            c=f"def name(): return '{name}'",
+        )
+        made["metadata"] = {
+            "fabriclab": {"student": notebooks.token(notebooks.read_key("class.key"), owner)}
+        }
         hand_in(Path("in", name), "exercise9", made)
     Path("list").write_text("ann\nbob\ncyd\neve")
-    assert run("grade", "in", "--key", "class.key", "--per-student", "list", "--out", "grades.csv") == 0
-    told = notes(Path("grades.csv"))
-    assert "released for ann" in told["bob"] and "handed in by ann" in told["bob"] and "by bob" in told["ann"]
     assert (
-        "released for" not in told["ann"] and told["cyd_99"] == "" and told["dan"] == "The file was released for eve."
+        run("grade", "in", "--key", "class.key", "--per-student", "list", "--out", "grades.csv")
+        == 0
     )
-    assert "released for ann" in shown(Path("grades.html")) and "Note on bob: The file" in capsys.readouterr().err
+    told = notes(Path("grades.csv"))
+    assert (
+        "released for ann" in told["bob"]
+        and "handed in by ann" in told["bob"]
+        and "by bob" in told["ann"]
+    )
+    assert (
+        "released for" not in told["ann"]
+        and told["cyd_99"] == ""
+        and told["dan"] == "The file was released for eve."
+    )
+    assert (
+        "released for ann" in shown(Path("grades.html"))
+        and "Note on bob: The file" in capsys.readouterr().err
+    )
     assert "released for" not in shown(Path("grades", "bob.html"))  # it is the teacher's to ask
 
 
@@ -1050,24 +1358,40 @@ def test_the_same_code_and_the_published_solution_are_noted(classroom):
     }
     hand_in(Path("in"), "ann", book(**own))
     hand_in(
-        Path("in"), "bob", book(**own | {"a": "def double(x):  # mine\n  return x + x", "c": "def name(): return 'ef'"})
+        Path("in"),
+        "bob",
+        book(
+            **own | {"a": "def double(x):  # mine\n  return x + x", "c": "def name(): return 'ef'"}
+        ),
     )
     bare = {name: re.sub("### .*", "", ANSWERS[f"ex9-{name}"]) for name in "bc"}
     hand_in(Path("in"), "cyd", book(a="def double(x): return 2.0 * x", **bare))
-    hand_in(Path("in"), "dan", book(a="def double(x):\n    ### BEGIN SOLUTION\n    return x", b=None, c=None))
+    hand_in(
+        Path("in"),
+        "dan",
+        book(a="def double(x):\n    ### BEGIN SOLUTION\n    return x", b=None, c=None),
+    )
     for name in ("eve", "fay"):
         hand_in(Path("in"), name, student_version(book()))
     assert run("grade", "in", "--out", "grades.csv") == 0
     told, right = notes(Path("grades.csv")), points(table(Path("grades.csv"))["ann"])
-    assert told["ann"] == "The same code as bob: ex9-a, ex9-b." and "as ann: ex9-a, ex9-b" in told["bob"]
-    assert "published solution: ex9-b, ex9-c" in told["cyd"] and "published solution: ex9-a." in told["dan"]
+    assert (
+        told["ann"] == "The same code as bob: ex9-a, ex9-b."
+        and "as ann: ex9-a, ex9-b" in told["bob"]
+    )
+    assert (
+        "published solution: ex9-b, ex9-c" in told["cyd"]
+        and "published solution: ex9-a." in told["dan"]
+    )
     assert told["eve"] == told["fay"] == "" and right == FULL | {"ex9-b": 0}
 
 
 @pytest.mark.parametrize("names", ["../up", "a/b", ".hidden", "a\nA", "x" * 200, "a\\b", "nul\0"])
 def test_names_that_are_no_folders_are_refused(classroom, capsys, names):
     Path("list").write_text(names)
-    assert run("release", "9", "--key", "class.key", "--per-student", "list", "--out", "handout") == 2
+    assert (
+        run("release", "9", "--key", "class.key", "--per-student", "list", "--out", "handout") == 2
+    )
     assert "cannot be folders" in capsys.readouterr().err and not Path("handout").exists()
 
 
@@ -1080,10 +1404,16 @@ def test_what_release_lacks_is_told(classroom, capsys):
         (["7", "--key", "class.key", "--out", "x"], "no file exercises"),
     ):
         assert run("release", *given) == 2 and said in capsys.readouterr().err
-    assert run("release", "9", "--new-key", "k2", "--out", "x") == 0 and Path("x/exercise9.ipynb").exists()
+    assert (
+        run("release", "9", "--new-key", "k2", "--out", "x") == 0
+        and Path("x/exercise9.ipynb").exists()
+    )
 
 
 @pytest.mark.parametrize("more", [(), ("--own-work",)])
 def test_where_nothing_lies_nothing_is_graded(classroom, capsys, more):
     assert run("grade", "nowhere/exercise9.ipynb", *more, "--out", "grades.csv") == 2
-    assert "no notebook in nowhere/exercise9.ipynb" in capsys.readouterr().err and not Path("grades.csv").exists()
+    assert (
+        "no notebook in nowhere/exercise9.ipynb" in capsys.readouterr().err
+        and not Path("grades.csv").exists()
+    )

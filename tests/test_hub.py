@@ -46,8 +46,14 @@ c.Spawner.environment = {{"FABRICLAB_PROGRESS": lambda s: f"{place}/{{s.user.nam
 
 def call(*command, **more):
     """Run a command without the guard that keeps tests off the network: pip is to fetch the hub."""
-    env = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHONPATH", "FABRICLAB_"))}
-    return subprocess.run([*map(str, command)], env=env, capture_output=True, text=True, timeout=600, **more)
+    env = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("PYTHONPATH", "FABRICLAB_"))
+    }
+    return subprocess.run(
+        [*map(str, command)], env=env, capture_output=True, text=True, timeout=600, **more
+    )
 
 
 def python_of_all():
@@ -72,25 +78,46 @@ def hub(tmp_path_factory):
         programs = place / "env" / "bin"
         done = call(programs / "python", "-m", "pip", "install", "-q", *NEEDS, f"{ROOT}[lab]")
         if done.returncode:
-            pytest.skip(f"JupyterHub could not be installed: {(done.stderr.strip().splitlines() or ['?'])[-1]}")
+            pytest.skip(
+                f"JupyterHub could not be installed: {(done.stderr.strip().splitlines() or ['?'])[-1]}"
+            )
         for name in NAMES:
             if program:
-                call("useradd", "--no-create-home", "--home-dir", place / name, "--shell", "/bin/sh", name, check=True)
+                call(
+                    "useradd",
+                    "--no-create-home",
+                    "--home-dir",
+                    place / name,
+                    "--shell",
+                    "/bin/sh",
+                    name,
+                    check=True,
+                )
                 made.append(name)
             (place / name).mkdir(mode=0o700)
-            (place / name / ".gitconfig").write_text("[safe]\n\tdirectory = *\n")  # the class's repository is another's
+            (place / name / ".gitconfig").write_text(
+                "[safe]\n\tdirectory = *\n"
+            )  # the class's repository is another's
             if program:
                 call("chown", "-R", name, place / name, check=True)
         with contextlib.ExitStack() as stack:
             free = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(3)]
             ports = [one.getsockname()[1] for one in free]
-        given = {"ports": ports, "programs": programs, "names": {*NAMES}, "secret": secret, "place": place}
+        given = {
+            "ports": ports,
+            "programs": programs,
+            "names": {*NAMES},
+            "secret": secret,
+            "place": place,
+        }
         config = CONFIG.format(spawner="localprocess" if program else "simple", **given)
         (place / "jupyterhub_config.py").write_text(config)
         env = os.environ | {"PATH": f"{programs}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": ""}
         env.pop("FABRICLAB_PROGRESS", None)
         with (place / "hub.log").open("w") as log:
-            server = subprocess.Popen([programs / "jupyterhub"], cwd=place, env=env, stdout=log, stderr=log)
+            server = subprocess.Popen(
+                [programs / "jupyterhub"], cwd=place, env=env, stdout=log, stderr=log
+            )
         yield f"http://127.0.0.1:{ports[0]}", secret, place, bool(program)
     finally:
         if server:
@@ -119,13 +146,21 @@ class Learner:
         self.address, secret, place, _ = hub
         self.name, self.home, self.token = name, place / name, secret
         self.ask("post", f"hub/api/users/{name}", (201, 409))
-        self.token = self.ask("post", f"hub/api/users/{name}/tokens", (201,), json={}).json()["token"]
+        self.token = self.ask("post", f"hub/api/users/{name}/tokens", (201,), json={}).json()[
+            "token"
+        ]
         self.ask("post", f"hub/api/users/{name}/server", (201, 202))
-        until(lambda: self.ask("get", f"hub/api/users/{name}").json()["servers"].get("", {}).get("ready"))
+        until(
+            lambda: (
+                self.ask("get", f"hub/api/users/{name}").json()["servers"].get("", {}).get("ready")
+            )
+        )
 
     def ask(self, method, path, accepted=(200, 201, 204), **more):
         headers = {"Authorization": f"token {self.token}"}
-        answer = requests.request(method, f"{self.address}/{path}", headers=headers, timeout=120, **more)
+        answer = requests.request(
+            method, f"{self.address}/{path}", headers=headers, timeout=120, **more
+        )
         assert answer.status_code in accepted, f"{path}: {answer.status_code} {answer.text[:500]}"
         return answer
 
@@ -135,7 +170,9 @@ class Learner:
     def pull(self, repository):
         """Follow the link of the class, as nbgitpuller serves it."""
         params = {"repo": str(repository), "branch": "main", "targetpath": "course"}
-        assert '"phase": "finished"' in (said := self.own("get", "git-pull/api", params=params).text), said
+        assert '"phase": "finished"' in (
+            said := self.own("get", "git-pull/api", params=params).text
+        ), said
 
     def open(self, path):
         return self.own("get", f"api/contents/course/{path}").json()["content"]
@@ -146,14 +183,26 @@ class Learner:
     @contextlib.contextmanager
     def kernel(self, path):
         """Yield what runs a cell and keeps its outputs, in the kernel of a notebook."""
-        asked = {"path": f"course/{path}", "name": path, "type": "notebook", "kernel": {"name": "python3"}}
+        asked = {
+            "path": f"course/{path}",
+            "name": path,
+            "type": "notebook",
+            "kernel": {"name": "python3"},
+        }
         session = self.own("post", "api/sessions", json=asked).json()
-        messages, channels = Session(), f"user/{self.name}/api/kernels/{session['kernel']['id']}/channels"
+        messages, channels = (
+            Session(),
+            f"user/{self.name}/api/kernels/{session['kernel']['id']}/channels",
+        )
         header = {"Authorization": f"token {self.token}"}
-        line = websocket.create_connection(f"ws{self.address[4:]}/{channels}", header=header, timeout=120)
+        line = websocket.create_connection(
+            f"ws{self.address[4:]}/{channels}", header=header, timeout=120
+        )
 
         def run(cell):
-            asked = messages.msg("execute_request", {"code": cell["source"], "silent": False}) | {"channel": "shell"}
+            asked = messages.msg("execute_request", {"code": cell["source"], "silent": False}) | {
+                "channel": "shell"
+            }
             line.send(json.dumps(asked, default=json_default))
             cell["outputs"] = []
             while True:
@@ -186,7 +235,9 @@ def named(book):
 def study(learner):
     """Run and edit the first lesson, and solve a question of the exercise: ada at once, ben at the second try."""
     book = learner.open(LESSON)
-    named(book)["00-jitter"]["source"] = named(book)["00-jitter"]["source"].replace("8, 0.1 ", "64, 0.1", 1)
+    named(book)["00-jitter"]["source"] = named(book)["00-jitter"]["source"].replace(
+        "8, 0.1 ", "64, 0.1", 1
+    )
     with learner.kernel(LESSON) as run:
         for cell in book["cells"]:
             if cell["cell_type"] == "code":
@@ -196,7 +247,9 @@ def study(learner):
     cells = named(book)
     with learner.kernel(EXERCISE) as run:
         run(cells["ex1-setup"]), run(cells["ex1-tools"])
-        solved = "".join(named(json.loads((ROOT / "solutions/exercise1.ipynb").read_bytes()))["ex1-c"]["source"])
+        solved = "".join(
+            named(json.loads((ROOT / "solutions/exercise1.ipynb").read_bytes()))["ex1-c"]["source"]
+        )
         wrong = [solved.replace("alpha * beta", "alpha / beta")] * (learner.name == NAMES[1])
         for source in [*wrong, solved]:
             cells["ex1-c"]["source"] = source
@@ -206,7 +259,16 @@ def study(learner):
 
 
 def git(folder, *command):
-    call("git", "-c", "user.name=t", "-c", "user.email=t@example.org", *command, cwd=folder, check=True)
+    call(
+        "git",
+        "-c",
+        "user.name=t",
+        "-c",
+        "user.email=t@example.org",
+        *command,
+        cwd=folder,
+        check=True,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -218,7 +280,11 @@ def learners(hub):
     for path in (LESSON, EXERCISE, ".gitignore"):
         (course / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / path, course / path)
-    git(course, "init", "-q", "-b", "main"), git(course, "add", "."), git(course, "commit", "-qm", "Lessons")
+    (
+        git(course, "init", "-q", "-b", "main"),
+        git(course, "add", "."),
+        git(course, "commit", "-qm", "Lessons"),
+    )
 
     def first(name):
         learner = Learner(hub, name)
@@ -255,9 +321,15 @@ def test_what_was_answered_is_in_the_progress_of_each(learners):
 def test_a_corrected_lesson_keeps_what_was_edited(learners):
     for learner, _ in learners:
         lesson, exercise = learner.open(LESSON), learner.open(EXERCISE)
-        assert "64, 0.1" in named(lesson)["00-jitter"]["source"] and named(lesson)["00-jitter"]["outputs"]
+        assert (
+            "64, 0.1" in named(lesson)["00-jitter"]["source"]
+            and named(lesson)["00-jitter"]["outputs"]
+        )
         assert "Five traps" in named(lesson)["00-units"]["source"]
-        assert "np.polyfit" in named(exercise)["ex1-c"]["source"] and named(exercise)["ex1-c-test"]["outputs"]
+        assert (
+            "np.polyfit" in named(exercise)["ex1-c"]["source"]
+            and named(exercise)["ex1-c-test"]["outputs"]
+        )
         assert "foretell" in named(exercise)["ex1-c-ask"]["source"]
         for book, path in ((lesson, LESSON), (exercise, EXERCISE)):
             ids = [cell["id"] for cell in json.loads((ROOT / path).read_bytes())["cells"]]
@@ -266,7 +338,9 @@ def test_a_corrected_lesson_keeps_what_was_edited(learners):
 
 def test_a_renamed_lesson_comes_fresh(hub, learners):
     learner = learners[0][0]
-    learner.own("patch", f"api/contents/course/{LESSON}", json={"path": "course/notebooks/mine.ipynb"})
+    learner.own(
+        "patch", f"api/contents/course/{LESSON}", json={"path": "course/notebooks/mine.ipynb"}
+    )
     learner.pull(hub[2] / "upstream")
     assert "64, 0.1" in named(learner.open("notebooks/mine.ipynb"))["00-jitter"]["source"]
     assert "16, 0.2" in named(learner.open(LESSON))["00-jitter"]["source"]
@@ -278,5 +352,10 @@ def test_nobody_sees_the_progress_of_another(hub, learners):
         one.own("get", "api/contents/fabriclab-progress.json")
         one.ask("get", f"user/{other.name}/api/contents/fabriclab-progress.json", (403, 404))
         if hub[3]:  # nor past the hub, where each learner is a user of the system
-            assert call("cat", one.home / "fabriclab-progress.json", user=one.name, cwd="/").returncode == 0
-            assert call("cat", other.home / "fabriclab-progress.json", user=one.name, cwd="/").returncode
+            assert (
+                call("cat", one.home / "fabriclab-progress.json", user=one.name, cwd="/").returncode
+                == 0
+            )
+            assert call(
+                "cat", other.home / "fabriclab-progress.json", user=one.name, cwd="/"
+            ).returncode

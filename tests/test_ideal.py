@@ -13,37 +13,59 @@ from fabriclab.lower import lower
 
 
 def test_others_do_not_slow_a_flow():
-    timeline = run_line([10.0, 4.0], [[0], [0, 1], [0]], [100.0, 40.0, 20.0], engine="ideal", delay=0.5)
+    timeline = run_line(
+        [10.0, 4.0], [[0], [0, 1], [0]], [100.0, 40.0, 20.0], engine="ideal", delay=0.5
+    )
     assert timeline.finish.tolist() == [10.5, 10.5, 2.5]
 
 
 def test_the_longest_path_through_the_dependencies():
     timeline = run_line(
-        [10.0], [[0], [], [0]], [20.0, 0.0, 10.0], lag=[0.0, 3.0, 0.5], start=[0, 0, 3.25], after=[[], [], [0, 1]],
+        [10.0],
+        [[0], [], [0]],
+        [20.0, 0.0, 10.0],
+        lag=[0.0, 3.0, 0.5],
+        start=[0, 0, 3.25],
+        after=[[], [], [0, 1]],
         engine="ideal",
-    )  # fmt: skip
+    )
     assert timeline.start.tolist() == [0.0, 3.0, 3.5]
     assert timeline.finish.tolist() == [2.0, 3.0, 4.5]
 
 
 def test_the_rows_of_a_flow_share_its_links_and_its_limit():
     fabric = line(10.0, 2.0)
-    rows = Routes([0, 1, 3], [0, 0, 2], [1, 1, 1], [0, 0], [0.75, 0.25], [0, 0], [PATH, SPRAY], [False, False])
-    ends = [engines.run(fabric, rows, made(0, 1, 40.0, limit=x), "ideal").end for x in (np.inf, 5.0, 4.0)]
+    rows = Routes(
+        [0, 1, 3], [0, 0, 2], [1, 1, 1], [0, 0], [0.75, 0.25], [0, 0], [PATH, SPRAY], [False, False]
+    )
+    ends = [
+        engines.run(fabric, rows, made(0, 1, 40.0, limit=x), "ideal").end
+        for x in (np.inf, 5.0, 4.0)
+    ]
     assert ends == [5.0, 8.0, 10.0]  # 10 MiB at 2 MiB/s, 40 at 5, 40 at 4
 
 
 def test_groups_and_repeats():
-    timeline = run_line([10.0], [[0], [0]], [10.0, 30.0], group=[0, 1], repeat=[4, 2], engine="ideal")
+    timeline = run_line(
+        [10.0], [[0], [0]], [10.0, 30.0], group=[0, 1], repeat=[4, 2], engine="ideal"
+    )
     assert (timeline.end, timeline.engine) == (10.0, "ideal")
 
 
-@given(st.lists(st.floats(1e-6, 1e6), min_size=1, max_size=6), st.floats(1.0, 1e6), st.floats(0, 1.0))
+@given(
+    st.lists(st.floats(1e-6, 1e6), min_size=1, max_size=6), st.floats(1.0, 1e6), st.floats(0, 1.0)
+)
 def test_without_contention_both_engines_agree(sizes, rate, delay):
     n = len(sizes)
-    columns = {"after": [[], *([i] for i in range(n - 1))], "lag": 1e-3, "limit": [1e5, *[np.inf] * (n - 1)]}
+    columns = {
+        "after": [[], *([i] for i in range(n - 1))],
+        "lag": 1e-3,
+        "limit": [1e5, *[np.inf] * (n - 1)],
+    }
     arguments = ([rate] * 3, [[0, 1, 2][i % 3 :] for i in range(n)], sizes)
-    flow, ideal = (run_line(*arguments, delay=delay, engine=e, **columns) for e in ("flow", "ideal"))
+    flow, ideal = (
+        run_line(*arguments, delay=delay, engine=e, **columns) for e in ("flow", "ideal")
+    )
     assert flow.start == pytest.approx(ideal.start, rel=1e-12)
     assert flow.finish == pytest.approx(ideal.finish, rel=1e-12)
 
@@ -69,7 +91,9 @@ def test_no_flow_ends_sooner_than_alone(program):
 def test_what_it_cannot_do_is_refused():
     with pytest.raises(ValueError, match="engine 'ideal' takes no changes; use 'flow'"):
         run_line([10.0], [[0]], 100.0, changes=turns(5.0, 0, 5.0), engine="ideal")
-    with pytest.raises(Unreachable, match=r"flow 1 can never end: it crosses host 1 -> host 2 \(link 2\)"):
+    with pytest.raises(
+        Unreachable, match=r"flow 1 can never end: it crosses host 1 -> host 2 \(link 2\)"
+    ):
         run_line([10.0, 0.0], [[0], [0, 1]], 10.0, engine="ideal")
     with pytest.raises(Deadlock, match="0 after 1 after 0"):
         run_line([10.0], [[0]] * 2, 5.0, after=[[1], [0]], engine="ideal")

@@ -21,11 +21,21 @@ DATA = Path(__file__).parent / "data" / "nccl_tests"
     [
         ("modern.txt", ["xx_10n_g1_all_reduce"], [range(0, 10, 3)], ""),
         ("error_column.txt", ["polaris_n2_2.18_all_reduce_env3"], [range(0, 29, 7)], ""),
-        ("tag_output_noise.txt", ["sophia_n2_2.22.3_alltoall_env6"], [range(0, 25, 6)], "guessed from the columns"),
+        (
+            "tag_output_noise.txt",
+            ["sophia_n2_2.22.3_alltoall_env6"],
+            [range(0, 25, 6)],
+            "guessed from the columns",
+        ),
         ("all_gather_output.txt", ["polaris_n2_2.18_all_gather_env3"], [range(0, 24, 6)], ""),
         ("rccl_two_tables.txt", ["mi300x_1n", "mi325x_2n"], [range(0, 31, 7), range(3)], ""),
         ("first_version.txt", ["v100_8"], [range(0, 25, 6)], ""),
-        ("old_all_gather.txt", ["sophia_n2_2.22.3_all_gather_env6"], [range(1, 23, 7)], "old all-gather table"),
+        (
+            "old_all_gather.txt",
+            ["sophia_n2_2.22.3_all_gather_env6"],
+            [range(1, 23, 7)],
+            "old all-gather table",
+        ),
         ("cut_short.txt", ["xx_1n_all_reduce"], [[0, 4, 6]], "2 lines cut short, skipped"),
     ],
 )
@@ -35,30 +45,48 @@ def test_fixtures_by_hand(file, sweeps, picked, notes):
     assert len(results) == len(sweeps)
     for result, sweep, rows in zip(results, sweeps, picked, strict=True):
         wanted = published.load(sweep)
-        assert (result.what, result.n_ranks, result.obtained) == (wanted.what, wanted.n_ranks, "stored")
+        assert (result.what, result.n_ranks, result.obtained) == (
+            wanted.what,
+            wanted.n_ranks,
+            "stored",
+        )
         assert result.size.tolist() == wanted.size[list(rows)].tolist()
-        assert result.time == pytest.approx(wanted.time[list(rows)], rel=2e-2 if "first" in file else 1e-3)
+        assert result.time == pytest.approx(
+            wanted.time[list(rows)], rel=2e-2 if "first" in file else 1e-3
+        )
         assert result.source.startswith(file)
         assert notes in " ".join(result.notes)
         assert bool(result.notes) == bool(notes)
 
 
 def test_in_place_columns():
-    (out,), (inside,) = read_nccl_tests(DATA / "modern.txt"), read_nccl_tests(DATA / "modern.txt", in_place=True)
+    (out,), (inside,) = (
+        read_nccl_tests(DATA / "modern.txt"),
+        read_nccl_tests(DATA / "modern.txt", in_place=True),
+    )
     rows = published._rows()["xx_10n_g1_all_reduce"][::3]
     assert inside.time * 1e6 == pytest.approx([float(r["inplace_time_us"]) for r in rows], rel=1e-3)
     assert inside.asked["in_place"]
     assert not np.array_equal(out.time, inside.time)
-    assert out.asked == {"dtype": "double", "redop": "sum", "root": -1, "in_place": False, "line": 20}
+    assert out.asked == {
+        "dtype": "double",
+        "redop": "sum",
+        "root": -1,
+        "in_place": False,
+        "line": 20,
+    }
 
 
 # A writer of every version: rows in, text out, as the tests print them.
 KINDS = {
-    "all_reduce": ("sum", -1, 1, "all_reduce"), "reduce_scatter": ("sum", -1, 0, "reduce_scatter"),
-    "all_gather": ("none", -1, 0, "all_gather"), "all_to_all": ("none", -1, 0, "alltoall"),
-    "broadcast": ("none", 0, 1, "broadcast"), "reduce": ("sum", 0, 1, "reduce"),
+    "all_reduce": ("sum", -1, 1, "all_reduce"),
+    "reduce_scatter": ("sum", -1, 0, "reduce_scatter"),
+    "all_gather": ("none", -1, 0, "all_gather"),
+    "all_to_all": ("none", -1, 0, "alltoall"),
+    "broadcast": ("none", 0, 1, "broadcast"),
+    "reduce": ("sum", 0, 1, "reduce"),
     "send_recv": ("none", -1, 1, "sendrecv"),
-}  # fmt: skip
+}
 PREFIXES = (
     "",
     "[1,0]<stdout>:",
@@ -86,7 +114,9 @@ def write(what, ranks, rows, style):
     check, value = (f"{' ' * style['gap']}#wrong", "0") if style["wide"] else ("error", "5e-07")
     group = f"    time   algbw   busbw {check}"
     out = [
-        f"# nccl-tests version 2.17.6\n# Collective test starting: {tool}_perf" if style["named"] else "",
+        f"# nccl-tests version 2.17.6\n# Collective test starting: {tool}_perf"
+        if style["named"]
+        else "",
         f"# nThread 1 nGpus {1 if style['devices'] else ranks} minBytes 8 maxBytes 8 step: 2(factor) iters: 20",
         *(
             f"#  Rank {i:2d} Group  0 Pid {99 + i} on node01 device {i:2d} [0x1b] GPU"
@@ -112,10 +142,17 @@ def write(what, ranks, rows, style):
     return "\n".join(style["prefix"] + line for text in out for line in text.split("\n"))
 
 
-styles = st.fixed_dictionaries({
-    "wide": st.booleans(), "gap": st.integers(0, 2), "prefix": st.sampled_from(PREFIXES), "noise": st.booleans(),
-    "named": st.just(True), "devices": st.just(True), "unchecked": st.booleans(),
-})  # fmt: skip
+styles = st.fixed_dictionaries(
+    {
+        "wide": st.booleans(),
+        "gap": st.integers(0, 2),
+        "prefix": st.sampled_from(PREFIXES),
+        "noise": st.booleans(),
+        "named": st.just(True),
+        "devices": st.just(True),
+        "unchecked": st.booleans(),
+    }
+)
 tables = st.lists(
     st.tuples(st.integers(0, 2**28).map(lambda n: 64 * n), st.floats(3e-6, 1), st.floats(3e-6, 1)),
     min_size=1,
@@ -140,11 +177,24 @@ def test_law_what_is_written_is_read(tmp_path_factory, parts, style):
             assert result.notes == ()
 
 
-@given(st.sampled_from(["all_reduce", "reduce_scatter", "all_gather", "all_to_all", "broadcast", "reduce"]),
-       st.integers(3, 32), st.booleans())  # fmt: skip
+@given(
+    st.sampled_from(
+        ["all_reduce", "reduce_scatter", "all_gather", "all_to_all", "broadcast", "reduce"]
+    ),
+    st.integers(3, 32),
+    st.booleans(),
+)
 def test_law_the_columns_tell_the_collective(tmp_path_factory, what, ranks, noise):
     path = tmp_path_factory.getbasetemp() / "log.txt"
-    style = {"wide": True, "gap": 0, "prefix": "", "noise": noise, "named": False, "devices": False, "unchecked": False}
+    style = {
+        "wide": True,
+        "gap": 0,
+        "prefix": "",
+        "noise": noise,
+        "named": False,
+        "devices": False,
+        "unchecked": False,
+    }
     path.write_text(write(what, ranks, [(2**20, 1e-4, 1e-4), (2**30, 1e-2, 1e-2)], style))
     (result,) = read_nccl_tests(path)
     assert (result.what, result.n_ranks) == (what, ranks)
@@ -163,7 +213,9 @@ def test_law_a_file_cut_anywhere_is_read_or_refused(tmp_path_factory, cut):
     except FileFormat as error:
         assert re.search(r"line \d+|no line with size", str(error))
     else:
-        assert set(zip(result.size, result.time, strict=True)) <= set(zip(whole.size, whole.time, strict=True))
+        assert set(zip(result.size, result.time, strict=True)) <= set(
+            zip(whole.size, whole.time, strict=True)
+        )
 
 
 def edited(tmp_path, file, *changes):
@@ -182,10 +234,20 @@ def test_the_collective_or_the_ranks_may_be_missing(tmp_path):
         read_nccl_tests(no_ranks)
     assert read_nccl_tests(no_ranks, n_ranks=10)[0].n_ranks == 10
     ring = [(2**30, 1e-2, 1e-2)]
-    style = {"wide": True, "gap": 0, "prefix": "", "noise": False, "named": False, "devices": True, "unchecked": False}
+    style = {
+        "wide": True,
+        "gap": 0,
+        "prefix": "",
+        "noise": False,
+        "named": False,
+        "devices": True,
+        "unchecked": False,
+    }
     path = tmp_path / "log.txt"
     path.write_text(write("send_recv", 4, ring, style))
-    with pytest.raises(ValueError, match=r"does not tell its collective; give it, collective=\.\.\."):
+    with pytest.raises(
+        ValueError, match=r"does not tell its collective; give it, collective=\.\.\."
+    ):
         read_nccl_tests(path)
     assert read_nccl_tests(path, collective="SendRecv")[0].what == "send_recv"
     path = tmp_path / "sendrecv.log"
@@ -194,9 +256,19 @@ def test_the_collective_or_the_ranks_may_be_missing(tmp_path):
 
 
 def test_a_name_holds_for_one_table(tmp_path):
-    style = {"wide": True, "gap": 0, "prefix": "", "noise": False, "devices": True, "unchecked": False}
+    style = {
+        "wide": True,
+        "gap": 0,
+        "prefix": "",
+        "noise": False,
+        "devices": True,
+        "unchecked": False,
+    }
     row = [(2**30, 1e-2, 1e-2)]
-    first, second = (write(w, 4, row, {**style, "named": n}) for w, n in (("all_reduce", True), ("all_gather", False)))
+    first, second = (
+        write(w, 4, row, {**style, "named": n})
+        for w, n in (("all_reduce", True), ("all_gather", False))
+    )
     (tmp_path / "log.txt").write_text(f"{first}\n{second}")
     assert [r.what for r in read_nccl_tests(tmp_path / "log.txt")] == ["all_reduce", "all_gather"]
 
@@ -206,7 +278,9 @@ def test_figures_that_do_not_fit_are_refused(tmp_path):
     text = r"line 22: busbw 42.98 GB/s is not 0.000 x algbw 23.88 GB/s, the factor of all_reduce on 1 ranks; give col"
     with pytest.raises(ValueError, match=text):
         read_nccl_tests(one_process_of_ten)
-    with pytest.raises(ValueError, match=r"0.900 x algbw 23.88 GB/s, the factor of all_gather on 10 ranks"):
+    with pytest.raises(
+        ValueError, match=r"0.900 x algbw 23.88 GB/s, the factor of all_gather on 10 ranks"
+    ):
         read_nccl_tests(DATA / "modern.txt", collective="all_gather", n_ranks=10)
     with pytest.raises(ValueError, match="n_ranks must be >= 1"):
         read_nccl_tests(DATA / "modern.txt", n_ranks=0)
@@ -220,11 +294,27 @@ def test_figures_that_do_not_fit_are_refused(tmp_path):
     ("old", "new", "text"),
     [
         ("10062", "1o062", r"log.txt, line 23: time must be a number or N/A, got '1o062'"),
-        ("10062", "20062", r"log.txt, line 23: algbw 26.68 GB/s does not follow from size and time \(13.38 GB/s\)"),
-        ("10062", "10362", r"log.txt, line 23: algbw 26.68 GB/s does not follow from size and time \(25.91 GB/s\)"),
-        ("268435456  ", "26843545  ", r"line 23: 26.8 MB follows 32 MiB, but sizes rise: the line is broken, or"),
+        (
+            "10062",
+            "20062",
+            r"log.txt, line 23: algbw 26.68 GB/s does not follow from size and time \(13.38 GB/s\)",
+        ),
+        (
+            "10062",
+            "10362",
+            r"log.txt, line 23: algbw 26.68 GB/s does not follow from size and time \(25.91 GB/s\)",
+        ),
+        (
+            "268435456  ",
+            "26843545  ",
+            r"line 23: 26.8 MB follows 32 MiB, but sizes rise: the line is broken, or",
+        ),
         ("268435456  ", "134217728  ", r"line 23: algbw 26.68"),
-        ("algbw   busbw", "speed   other", r"line 20: this table has no time, algbw and busbw columns"),
+        (
+            "algbw   busbw",
+            "speed   other",
+            r"line 20: this table has no time, algbw and busbw columns",
+        ),
         ("time ", "zeit ", "no line with size, count, type and time"),
         (" sum ", " ", "line 20: no whole row"),
     ],
@@ -239,11 +329,15 @@ def test_broken_files_are_refused_with_their_line(tmp_path, old, new, text):
 
 @pytest.mark.parametrize(
     ("old", "new"),
-    [("1405.2   23.88   42.98", "1405.2   23.88   49.98"), ("1405.2   23.88   42.98", "1405.2   23.88   42.96"),
-     ("1405.2   23.88   42.98", "1405.2   23.88    0.00"), ("79278   27.09   48.76", "79278   27.09   27.09"),
-     # 0.016 from 1.8 x 26.67: what rounding may take is 0.005 + 1.8 x 0.005 = 0.014, and a thousandth of it.
-     ("10062   26.68   48.02", "10062   26.67   47.99")],
-)  # fmt: skip
+    [
+        ("1405.2   23.88   42.98", "1405.2   23.88   49.98"),
+        ("1405.2   23.88   42.98", "1405.2   23.88   42.96"),
+        ("1405.2   23.88   42.98", "1405.2   23.88    0.00"),
+        ("79278   27.09   48.76", "79278   27.09   27.09"),
+        # 0.016 from 1.8 x 26.67: what rounding may take is 0.005 + 1.8 x 0.005 = 0.014, and a thousandth of it.
+        ("10062   26.68   48.02", "10062   26.67   47.99"),
+    ],
+)
 def test_the_bus_bandwidth_of_every_line_follows_from_its_algbw(tmp_path, old, new):
     path, cells = edited(tmp_path, "modern.txt", (old, new)), new.split()
     line = {"1405.2": 22, "10062": 23, "79278": 24}[cells[0]]
@@ -256,16 +350,23 @@ def test_the_bus_bandwidth_of_every_line_follows_from_its_algbw(tmp_path, old, n
 @given(st.sampled_from([2, 3, 8, 72, 1000]), st.floats(1e-3, 5e5), st.integers(0, 2))
 def test_law_printed_digits_never_refuse_a_right_line(tmp_path_factory, ranks, gb, digits):
     """Bandwidths of more than 1,000 GB/s are printed with fewer decimals in new versions."""
-    path, factor = tmp_path_factory.getbasetemp() / "all_reduce.txt", bus_factor("all_reduce", ranks)
+    path, factor = (
+        tmp_path_factory.getbasetemp() / "all_reduce.txt",
+        bus_factor("all_reduce", ranks),
+    )
     size, time = 2**34, f"{2**34 / gb / 1e3:.2f}"
     line = f"{size} {size // 4} float sum -1 {time} {gb:.{digits}f} {gb * factor:.{digits}f} 0"
-    path.write_text(f"# nThread 1 nGpus {ranks}\n# size count type redop root time algbw busbw #wrong\n{line}\n")
+    path.write_text(
+        f"# nThread 1 nGpus {ranks}\n# size count type redop root time algbw busbw #wrong\n{line}\n"
+    )
     assert read_nccl_tests(path)[0].algbw[0] == pytest.approx(size / float(time) * 1e6)
 
 
 def test_figures_that_are_no_numbers_are_refused_or_skipped(tmp_path):
     for word in ("inf", "nan"):
-        with pytest.raises(FileFormat, match=f"line 23: busbw must be a number or N/A, got '{word}'"):
+        with pytest.raises(
+            FileFormat, match=f"line 23: busbw must be a number or N/A, got '{word}'"
+        ):
             read_nccl_tests(edited(tmp_path, "modern.txt", ("48.02", f"  {word}")))
     (result,) = read_nccl_tests(edited(tmp_path, "modern.txt", ("26.68   48.02", "N/A     N/A")))
     assert result.size.size == 4
@@ -278,14 +379,18 @@ def log_of(*rows, ranks=4, tool="all_reduce", per_process=1):
     out += [f"#  Rank {r} Group 0 Pid {r} on node01 device {r} [0x1b] GPU" for r in range(ranks)]
     out += ["# size count type redop root time algbw busbw #wrong"]
     for size, t, dtype, redop, root in rows:
-        out += [f"{size} {size} {dtype} {redop} {root} {t:.2f} {size / t / 1e3:.2f} {factor * size / t / 1e3:.2f} 0"]
+        out += [
+            f"{size} {size} {dtype} {redop} {root} {t:.2f} {size / t / 1e3:.2f} {factor * size / t / 1e3:.2f} 0"
+        ]
     return "\n".join(out) + "\n"
 
 
 def test_a_result_has_one_data_type_one_operation_and_one_root(tmp_path):
     """As with -d all -o all -r all: the sizes run within each."""
     asked = [(d, o, r) for d in ("int8", "half") for o in ("sum", "max") for r in (0, 3)]
-    rows = [(2**k, 10.0 * i + k, *key) for i, key in enumerate(asked, start=1) for k in (10, 20, 30)]
+    rows = [
+        (2**k, 10.0 * i + k, *key) for i, key in enumerate(asked, start=1) for k in (10, 20, 30)
+    ]
     path = tmp_path / "log.txt"
     path.write_text(log_of(*rows, tool="reduce"))
     results = read_nccl_tests(path)
@@ -327,7 +432,9 @@ def test_rows_of_one_size_are_cycles(tmp_path, per_process, size):
 
 def test_times_of_the_calls_alone_are_refused_by_name(tmp_path):
     path = tmp_path / "log.txt"
-    path.write_text(log_of((2**20, 10.0, "float", "sum", -1)).replace(" time algbw", " cputime algbw"))
+    path.write_text(
+        log_of((2**20, 10.0, "float", "sum", -1)).replace(" time algbw", " cputime algbw")
+    )
     with pytest.raises(FileFormat, match=r"log.txt, line 7: this table has cputime.*without -C 1$"):
         read_nccl_tests(path)
     with pytest.raises(TypeError, match="in_place must be True or False, got 'no'"):
@@ -336,7 +443,9 @@ def test_times_of_the_calls_alone_are_refused_by_name(tmp_path):
 
 def test_sizes_that_were_rounded_alike_are_one_sweep(tmp_path):
     path = tmp_path / "log.txt"
-    path.write_text(log_of(*((s, 10.0, "float", "sum", -1) for s in (0, 0, 1152, 1152, 2304)), ranks=72))
+    path.write_text(
+        log_of(*((s, 10.0, "float", "sum", -1) for s in (0, 0, 1152, 1152, 2304)), ranks=72)
+    )
     assert read_nccl_tests(path)[0].size.tolist() == [0, 0, 1152, 1152, 2304]
 
 
@@ -348,7 +457,11 @@ def test_law_programs_that_printed_into_each_other_are_refused(tmp_path_factory,
     """Without MPI every process prints a log of its own: whatever their turns, no two of them end up in one Result."""
     path = tmp_path_factory.getbasetemp() / "log.txt"
     logs = [
-        log_of(*((2**k, 10.0 + p, "float", "sum", -1) for k in range(3, 9)), ranks=gpus, per_process=gpus).splitlines()
+        log_of(
+            *((2**k, 10.0 + p, "float", "sum", -1) for k in range(3, 9)),
+            ranks=gpus,
+            per_process=gpus,
+        ).splitlines()
         for p in range(3)
     ]
     text = [logs[p].pop(0) for p in turns if logs[p]]
@@ -370,10 +483,14 @@ def test_files_that_are_none(tmp_path):
             read_nccl_tests(tmp_path / name)
     with pytest.raises(FileNotFoundError):
         read_nccl_tests(tmp_path / "nowhere.txt")
-    one_group = edited(tmp_path, "modern.txt", ("#wrong     time   algbw   busbw   #wrong", "#wrong"))
+    one_group = edited(
+        tmp_path, "modern.txt", ("#wrong     time   algbw   busbw   #wrong", "#wrong")
+    )
     with pytest.raises(FileFormat, match="has no in-place columns"):
         read_nccl_tests(one_group, in_place=True)
-    assert read_nccl_tests(one_group)[0].time == pytest.approx(read_nccl_tests(DATA / "modern.txt")[0].time)
+    assert read_nccl_tests(one_group)[0].time == pytest.approx(
+        read_nccl_tests(DATA / "modern.txt")[0].time
+    )
 
 
 @given(st.integers(2, 512), st.floats(0.02, 300), st.booleans())
@@ -396,7 +513,9 @@ def test_law_old_all_gather_tables_give_the_same_times(tmp_path_factory, ranks, 
     assert result.algbw[0] / 1e9 == pytest.approx(size / float(time) / 1e3)
     flagged = any("old all-gather" in n for n in result.notes)
     assert flagged <= old  # a table of today is never taken for an old one
-    assert flagged or not old or size / float(time) / 1e3 * (1 - part) < 0.02  # unless printed digits hide it
+    assert (
+        flagged or not old or size / float(time) / 1e3 * (1 - part) < 0.02
+    )  # unless printed digits hide it
 
 
 @pytest.mark.parametrize("cells", range(1, 9))
@@ -410,8 +529,15 @@ def test_a_line_without_its_last_cells_is_cut_short(tmp_path, cells):
 
 
 def test_rows_without_time_and_wrong_results_are_noted(tmp_path):
-    path = edited(tmp_path, "modern.txt", ("  10062   26.68   48.02      0", "    N/A     N/A     N/A    N/A"),
-                  (" 27.09   48.76      0", " 27.09   48.76      7"))  # fmt: skip
+    path = edited(
+        tmp_path,
+        "modern.txt",
+        ("  10062   26.68   48.02      0", "    N/A     N/A     N/A    N/A"),
+        (" 27.09   48.76      0", " 27.09   48.76      7"),
+    )
     (result,) = read_nccl_tests(path)
     assert result.size.size == 3
-    assert result.notes == ("1 rows without a time, skipped", "1 rows whose result was wrong (#wrong)")
+    assert result.notes == (
+        "1 rows without a time, skipped",
+        "1 rows whose result was wrong (#wrong)",
+    )

@@ -37,7 +37,11 @@ def test_bytes_of_nvls_on_each_port_come_from_the_engine():
 
 def test_nvls_against_rings_on_eight_h100_per_size():
     ring, switch = published.load("h100x8_ring"), published.load("h100x8_nvls")
-    errors = {s: nvls.times(8, s)["gain"] / (ring.at(s) / switch.at(s)) - 1 for s in ring.size if s >= 2**25}
+    errors = {
+        s: nvls.times(8, s)["gain"] / (ring.at(s) / switch.at(s)) - 1
+        for s in ring.size
+        if s >= 2**25
+    }
     assert len(errors) == 9 and max(map(abs, errors.values())) < 0.08  # 0.033
     assert max(map(abs, errors.values())) < 0.034
     assert nvls.times(8, "4 MiB")["gain"] < 1 and nvls.times(8, "8 MiB")["gain"] < 1
@@ -48,11 +52,16 @@ def test_nvls_against_rings_on_eight_h100_per_size():
 def test_nvls_on_four_to_eight_gpus_with_one_efficiency(generation, stops):
     counted = [n for n in range(4, 9) if n != nvls.SETS]
     for n in counted:
-        assert nvls.default_gain(n, generation) == pytest.approx(nvls.measured(n, generation), rel=0.05)
-    worst = max(abs(nvls.default_gain(n, generation) / nvls.measured(n, generation) - 1) for n in counted)
+        assert nvls.default_gain(n, generation) == pytest.approx(
+            nvls.measured(n, generation), rel=0.05
+        )
+    worst = max(
+        abs(nvls.default_gain(n, generation) / nvls.measured(n, generation) - 1) for n in counted
+    )
     assert worst == pytest.approx({"Hopper": 0.025, "Blackwell": 0.019}[generation], abs=1e-3)
     assert nvls.measured(nvls.SETS, generation) == pytest.approx(
-        nvls.efficiency(generation) * nvls.bound(nvls.SETS))  # fmt: skip
+        nvls.efficiency(generation) * nvls.bound(nvls.SETS)
+    )
     pays = [n for n in range(4, 9) if nvls.measured(n, generation) > 1.01]
     assert abs(nvls.stops(generation) - (min(pays) - 1)) <= 1 and nvls.stops(generation) == stops
 
@@ -62,23 +71,40 @@ def test_where_nvls_stops_paying_is_a_near_tie_that_two_sources_decide_different
     assert [*rows] == [3, 4, 5] and np.isnan(rows[3]["measured"]) and rows[4]["measured"] == 1
     found = {n: (round(r["NVLS"], 3), round(r["other rate"], 3)) for n, r in rows.items()}
     assert found == {3: (0.832, 0.839), 4: (0.998, 1.007), 5: (1.108, 1.119)}
-    assert nvls.conflict("Hopper") == pytest.approx(477.45 / 473.1 - 1) and np.isnan(nvls.conflict("Blackwell"))
+    assert nvls.conflict("Hopper") == pytest.approx(477.45 / 473.1 - 1) and np.isnan(
+        nvls.conflict("Blackwell")
+    )
     same = {s.name.rsplit(", ", 1)[1]: s for s in catalog.measured["h200-ar"].specs}
     ours = catalog.measured["h200-n"].spec("busbw", name="8x H200 all-reduce 8 GiB")
-    assert same["4GiB"].si == ours.si and "nccl-tests" in ours.note and "PyTorch" in same["8GiB"].note
+    assert (
+        same["4GiB"].si == ours.si and "nccl-tests" in ours.note and "PyTorch" in same["8GiB"].note
+    )
     four = catalog.measured["h200-n"].spec("busbw", name="4x H200 all-reduce 8 GiB")
-    assert "NCCL took Ring" in four.note and nvls.chosen(4, "Hopper")  # where its older rule is wrong
+    assert "NCCL took Ring" in four.note and nvls.chosen(
+        4, "Hopper"
+    )  # where its older rule is wrong
     other = nvls.efficiency("Hopper") * (1 + nvls.conflict("Hopper"))
     monkeypatch.setattr(nvls, "efficiency", lambda generation: other)
     assert nvls.stops("Hopper") == 3  # right to one; what else is asked holds with either rate
     ring, switch = published.load("h100x8_ring"), published.load("h100x8_nvls")
-    assert max(abs(nvls.times(8, s)["gain"] * switch.at(s) / ring.at(s) - 1) for s in ring.size if s >= 2**25) < 0.042
+    assert (
+        max(
+            abs(nvls.times(8, s)["gain"] * switch.at(s) / ring.at(s) - 1)
+            for s in ring.size
+            if s >= 2**25
+        )
+        < 0.042
+    )
     off = [nvls.default_gain(n, "Hopper") / nvls.measured(n, "Hopper") - 1 for n in range(4, 9)]
     assert max(map(abs, off)) == pytest.approx(0.016, abs=1e-3)
 
 
 def test_what_the_bytes_alone_say_of_five_b200_where_nccl_took_the_ring():
-    assert not nvls.chosen(5, "Blackwell") and nvls.chosen(6, "Blackwell") and nvls.measured(5, "Blackwell") == 1
+    assert (
+        not nvls.chosen(5, "Blackwell")
+        and nvls.chosen(6, "Blackwell")
+        and nvls.measured(5, "Blackwell") == 1
+    )
     assert nvls.times(5, "8 GiB", "Blackwell")["gain"] == pytest.approx(1.052, abs=1e-3)
 
 
@@ -89,7 +115,9 @@ def test_h200_per_size():
         size = float(name[:-3]) * {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30}[name[-3:]]
         errors[size] = nvls.times(8, size)["nvls"] / (size * 1.75 / rate) - 1
     assert max(abs(e) for s, e in errors.items() if s >= 2**27) < 0.05
-    assert errors[2**25] == pytest.approx(-0.106, abs=1e-3) and errors[2**26] == pytest.approx(-0.077, abs=1e-3)
+    assert errors[2**25] == pytest.approx(-0.106, abs=1e-3) and errors[2**26] == pytest.approx(
+        -0.077, abs=1e-3
+    )
 
 
 def test_nvls_refusals():
@@ -107,8 +135,12 @@ def test_nvls_refusals():
 def simulated(n, slots, loss, chunks, lanes=32, timer="50 us"):
     workers = [Worker(w, np.ones((chunks, lanes)), slots) for w in range(n)]
     switch, rng = Switch(Aggregator(n, slots, lanes=lanes)), np.random.default_rng(1)
-    found = aggregate(workers, switch, loss=loss, rate="100 Gb/s", delay="2 us", timer=timer, rng=rng)
-    mode = replace(program(n, n, slots=slots, lanes=lanes, loss=loss, timer=timer), header=0.0, seconds=0.0)
+    found = aggregate(
+        workers, switch, loss=loss, rate="100 Gb/s", delay="2 us", timer=timer, rng=rng
+    )
+    mode = replace(
+        program(n, n, slots=slots, lanes=lanes, loss=loss, timer=timer), header=0.0, seconds=0.0
+    )
     return run([grow(star(n), np.arange(n), mode)], 4 * lanes * chunks).end / found.finish.max()
 
 
@@ -128,21 +160,34 @@ def test_a_small_array_waits_for_a_timer_as_well():
     for seed in range(60):
         team = [Worker(w, np.ones((2, 4)), 512) for w in range(n)]
         rng = np.random.default_rng(seed)
-        runs.append(aggregate(team, Switch(Aggregator(n, lanes=4)), loss=0.01, timer="1 ms", rng=rng).finish.max())
+        runs.append(
+            aggregate(
+                team, Switch(Aggregator(n, lanes=4)), loss=0.01, timer="1 ms", rng=rng
+            ).finish.max()
+        )
     mode = replace(program(n, n, lanes=4, loss=0.01, timer="1 ms"), header=0.0, seconds=0.0)
     assert 0.7 < run([grow(star(n), np.arange(n), mode)], 32).end / np.mean(runs) < 1.3
 
 
 def test_packets_that_recirculate_take_passes():
     per_packet = 1 / catalog.value("switches", "tofino1", "packet_rate_per_pipe")
-    assert program(8, 8).seconds == pytest.approx(9 * per_packet)  # 7 that are consumed, and one with two passes
+    assert program(8, 8).seconds == pytest.approx(
+        9 * per_packet
+    )  # 7 that are consumed, and one with two passes
     assert program(8, 8, lanes=256).seconds == pytest.approx((7 * 4 + 4 + 7) / 4 * per_packet)
-    assert program(8, 8, 3).seconds == pytest.approx(9 * per_packet) and program(8, 8, 3, slots=512).window == 170
-    assert program(4, 4).wait() == 0 and program(4, 4, loss=1e-4, timer=1.0).wait() == pytest.approx(8e-4, rel=1e-2)
+    assert (
+        program(8, 8, 3).seconds == pytest.approx(9 * per_packet)
+        and program(8, 8, 3, slots=512).window == 170
+    )
+    assert program(4, 4).wait() == 0 and program(
+        4, 4, loss=1e-4, timer=1.0
+    ).wait() == pytest.approx(8e-4, rel=1e-2)
     again = 1 - 0.9**2  # with one worker: timer (q + 2 q^2 + 4 q^3 + ...)
     assert program(1, 1, loss=0.1, timer=1.0).wait() == pytest.approx(again / (1 - 2 * again))
     for wrong in ({"jobs": 600}, {"loss": 0.6}, {"loss": np.nan}):
-        with pytest.raises(ValueError, match=r"slots must be at least the \d+ jobs, and loss 0..0.2, got 512 and"):
+        with pytest.raises(
+            ValueError, match=r"slots must be at least the \d+ jobs, and loss 0..0.2, got 512 and"
+        ):
             program(4, 4, **wrong)
 
 
@@ -157,12 +202,17 @@ def test_bytes_and_work_are_those_of_the_closed_forms(n):
     for hosts in ("ring", "halving_doubling"):
         assert port[hosts] == pytest.approx(2 * (n - 1) / n * size)
         assert found[hosts].added == pytest.approx((n - 1) / n * size)
-    assert found["ring"].messages == 2 * (n - 1) and found["halving_doubling"].messages == 2 * np.log2(n)
+    assert found["ring"].messages == 2 * (n - 1) and found[
+        "halving_doubling"
+    ].messages == 2 * np.log2(n)
     assert port["streaming"] == pytest.approx(size) and port["low_latency"] == pytest.approx(size)
     assert port["program"] == pytest.approx(size * (256 + 76) / 256)
     assert [found[k].added for k in ("low_latency", "streaming", "program")] == [0, 0, 0]
     assert (found["program"].converted, found["program"].messages, found["streaming"].messages) == (
-        2 * size, size / 256, 1)  # fmt: skip
+        2 * size,
+        size / 256,
+        1,
+    )
     part = catalog.value("switches", "sharp2", "streaming_part")
     assert found["ring"].time / found["streaming"].time == pytest.approx(part * bound(n), rel=1e-2)
     for way in found.values():
@@ -172,17 +222,31 @@ def test_bytes_and_work_are_those_of_the_closed_forms(n):
 def test_where_it_loses():
     fabric, size = star(16), "64 MiB"
     plain = compare(fabric, size)
-    assert plain["streaming"].time < plain["program"].time < plain["ring"].time < plain["low_latency"].time
+    assert (
+        plain["streaming"].time
+        < plain["program"].time
+        < plain["ring"].time
+        < plain["low_latency"].time
+    )
     few = compare(fabric, size, slots=16)  # 4 KiB under way, and 100 KiB on 100 Gb/s in 8 us
-    assert few["program"].time > 1.5 * few["ring"].time and few["streaming"].time == plain["streaming"].time
+    assert (
+        few["program"].time > 1.5 * few["ring"].time
+        and few["streaming"].time == plain["streaming"].time
+    )
     tenants = compare(fabric, size, jobs=8, slots=128)  # 16 slots each
     assert tenants["program"].time > 1.5 * tenants["ring"].time
-    assert np.isnan(tenants["low_latency"].time) and "held are switch by job 0, job 1, job 2" in tenants[
-        "low_latency"].note  # fmt: skip
+    assert (
+        np.isnan(tenants["low_latency"].time)
+        and "held are switch by job 0, job 1, job 2" in tenants["low_latency"].note
+    )
     lossy = compare(fabric, size, loss=0.01)
     for name, more in (("program", 1 / 0.99), ("ring", 1 / 0.99), ("streaming", 1.0)):
         assert lossy[name].link_bytes.max() == pytest.approx(more * plain[name].link_bytes.max())
-    assert lossy["program"].time > 3 * lossy["halving_doubling"].time > 12 * plain["halving_doubling"].time
+    assert (
+        lossy["program"].time
+        > 3 * lossy["halving_doubling"].time
+        > 12 * plain["halving_doubling"].time
+    )
     slow = compare(fabric, size, host="2 GB/s")  # quantisation on one slow core
     assert slow["program"].time == pytest.approx(2**26 / 2e9, rel=1e-2)
 
@@ -190,17 +254,27 @@ def test_where_it_loses():
 def test_hosts_and_the_program_wait_for_the_same_timer():
     fabric, ways = star(16), ("ring", "halving_doubling", "double_tree", "program")
     plain, quick, slow = (
-        compare(fabric, "1 MiB", loss=p, timer=t) for p, t in ((0, "1 ms"), (0.01, 0), (0.01, "1 ms"))
+        compare(fabric, "1 MiB", loss=p, timer=t)
+        for p, t in ((0, "1 ms"), (0.01, 0), (0.01, "1 ms"))
     )
     for way in ways:
-        assert quick[way].time == pytest.approx(plain[way].time / (0.99 if way != "program" else 1), rel=1e-2)
+        assert quick[way].time == pytest.approx(
+            plain[way].time / (0.99 if way != "program" else 1), rel=1e-2
+        )
         twice = compare(fabric, "1 MiB", loss=0.01, timer="2 ms")[way].time - quick[way].time
-        assert twice == pytest.approx(2 * (slow[way].time - quick[way].time), rel=0.1) and twice > 1e-3
+        assert (
+            twice == pytest.approx(2 * (slow[way].time - quick[way].time), rel=0.1) and twice > 1e-3
+        )
     assert slow["streaming"].time == plain["streaming"].time
     # One packet in each of 2 steps of 2 ranks: each step loses what the slower of two packets loses.
     two, q, t = star(2), 1 - 0.99**2, 1e-3
-    late = compare(two, 4096, loss=0.01)["ring"].time - compare(two, 4096, loss=0.01, timer=0)["ring"].time
-    assert late == pytest.approx(2 * t * sum(2.0**k * (1 - (1 - q ** (k + 1)) ** 2) for k in range(40)))
+    late = (
+        compare(two, 4096, loss=0.01)["ring"].time
+        - compare(two, 4096, loss=0.01, timer=0)["ring"].time
+    )
+    assert late == pytest.approx(
+        2 * t * sum(2.0**k * (1 - (1 - q ** (k + 1)) ** 2) for k in range(40))
+    )
 
 
 def test_small_and_large_arrays_under_loss_are_as_the_lesson_says():
@@ -227,13 +301,23 @@ def test_published_gains_beside_bound_and_model():
         "switchml-rdma",  # more than 2 with any number
         "sharp-streaming",  # 2 to 5
     }
-    assert rows["nvls-h100-8"]["bound"] == pytest.approx(14 / 9) and rows["switchml-rdma"]["bound"] == 2
-    assert rows["sharp-8B"]["bound"] == 7 and rows["sharp-8B"]["error"] == pytest.approx(0.176, abs=1e-3)
+    assert (
+        rows["nvls-h100-8"]["bound"] == pytest.approx(14 / 9)
+        and rows["switchml-rdma"]["bound"] == 2
+    )
+    assert rows["sharp-8B"]["bound"] == 7 and rows["sharp-8B"]["error"] == pytest.approx(
+        0.176, abs=1e-3
+    )
     sets = rows["sharp-4096B"]  # sets the time of an operation, so it has a model, and no error
     assert (
-        sets["sets"] == "yes" and np.isnan(sets["error"]) and "sets" in sets["note"] and sets["model"] < sets["bound"]
+        sets["sets"] == "yes"
+        and np.isnan(sets["error"])
+        and "sets" in sets["note"]
+        and sets["model"] < sets["bound"]
     )
-    assert sets["model"] == pytest.approx(3.24 * 14.48 / 14.07, rel=1e-3)  # its 2.83 us of 8 B come out as 2.41 us
+    assert sets["model"] == pytest.approx(
+        3.24 * 14.48 / 14.07, rel=1e-3
+    )  # its 2.83 us of 8 B come out as 2.41 us
     assert "no independent test" in rows["sharp-8B"]["note"]
     for r in rows.values():
         assert np.isnan(r["model"]) == (r["kind"] == "training") == ("no model" in r["note"])

@@ -27,7 +27,9 @@ def walk(made=None, of=Walk, **options):
 
 
 def test_no_interleaving_of_two_workers_gives_a_wrong_sum_or_a_deadlock():
-    states = [walk(slot=slot) for slot in range(2)]  # 2 slots of 2 versions, 4 chunks, all faults of the default budget
+    states = [
+        walk(slot=slot) for slot in range(2)
+    ]  # 2 slots of 2 versions, 4 chunks, all faults of the default budget
     print(f"2 workers, 4 chunks: {states} states")
     assert states == [66_938] * 2
 
@@ -36,12 +38,18 @@ def test_no_interleaving_of_two_workers_gives_a_wrong_sum_or_a_deadlock():
 @pytest.mark.parametrize(
     ("workers", "chunks", "budget"),
     [
-        (2, 6, Budget(2, 0, 1, 1)), (2, 6, Budget(1, 1, 1, 1)), (3, 4, Budget(1, 0, 1, 1)), (3, 4, Budget(0, 1, 1, 1)),
-        (3, 6, Budget(1, 0, 0, 1)), (3, 6, Budget(0, 1, 1, 0)),  # with 6 chunks a version is used again
+        (2, 6, Budget(2, 0, 1, 1)),
+        (2, 6, Budget(1, 1, 1, 1)),
+        (3, 4, Budget(1, 0, 1, 1)),
+        (3, 4, Budget(0, 1, 1, 1)),
+        (3, 6, Budget(1, 0, 0, 1)),
+        (3, 6, Budget(0, 1, 1, 0)),  # with 6 chunks a version is used again
     ],
-)  # fmt: skip
+)
 def test_no_interleaving_of_more(workers, chunks, budget):
-    print(f"{workers} workers, {chunks} chunks, {budget}: {walk(workers=workers, chunks=chunks, budget=budget)} states")
+    print(
+        f"{workers} workers, {chunks} chunks, {budget}: {walk(workers=workers, chunks=chunks, budget=budget)} states"
+    )
 
 
 IN_ORDER = Budget(losses=2, doubles=0, overtakings=0, timers=1)
@@ -96,7 +104,9 @@ class Cells(Aggregator):
         count = self.left.access(cell, lambda left: (where(passed, left, self.counted(left)), left))
 
         def add(total):
-            new = where(passed, total, where(self.opens(count), packet.payload, total + packet.payload))
+            new = where(
+                passed, total, where(self.opens(count), packet.payload, total + packet.payload)
+            )
             return new, new
 
         packet.payload = self.sums.access(cell, add)
@@ -149,7 +159,8 @@ class ClearsEarly(Aggregator):
         bit, second = 1, packet.version == 1
         bit = where(packet.worker == 0, 1, 2)
         before = self.seen.access(
-            slot, lambda a, b: (where(second, (a & 0, b | bit), (a | bit, b & 0)), where(second, b, a))
+            slot,
+            lambda a, b: (where(second, (a & 0, b | bit), (a | bit, b & 0)), where(second, b, a)),
         )
         return (before & bit) != 0, packet.chunk < 0
 
@@ -177,7 +188,11 @@ class NoTimer(Walk):
 MISTAKES = {
     "no second version": {"made": small(OneVersion)},
     "packets counted instead of workers": {"made": small(CountsPackets)},
-    "a stale packet is taken": {"made": small(TakesStale), "chunks": 6, "budget": Budget(0, 1, 1, 1)},
+    "a stale packet is taken": {
+        "made": small(TakesStale),
+        "chunks": 6,
+        "budget": Budget(0, 1, 1, 1),
+    },
     "what is complete is never told again": {"made": small(NeverRepeats)},
     "one worker too many": {"made": small(WaitsForOneTooMany)},
     "one worker too few": {"made": small(EndsOneTooEarly)},
@@ -196,10 +211,15 @@ def test_each_mistake_is_found(mistake):
         walk(**MISTAKES[mistake])
 
 
-@pytest.mark.parametrize("options", [
-    {"made": small(Cells)}, {"made": small(Recognising), "chunks": 6, "budget": Budget(0, 1, 1, 1)},
-    {"made": small(), "chunks": 6, "budget": Budget(0, 0, 0, 0)}, {"made": small(published=True), "budget": IN_ORDER},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"made": small(Cells)},
+        {"made": small(Recognising), "chunks": 6, "budget": Budget(0, 1, 1, 1)},
+        {"made": small(), "chunks": 6, "budget": Budget(0, 0, 0, 0)},
+        {"made": small(published=True), "budget": IN_ORDER},
+    ],
+)
 def test_what_the_mistakes_are_made_of_is_right_without_them(options):
     walk(**options)
 
@@ -217,7 +237,9 @@ def run(n, chunks, slots, seed, jobs=1, lanes=2, **faults):
     workers = [Worker(w, values[j, w], slots // jobs, job=j) for j in range(jobs) for w in range(n)]
     # A timer doubles: at a loss of 0.3 one try in two fails, and after 18 in a row ten seconds have passed.
     limit = {"limit": "100000 s"} | faults
-    found = aggregate(workers, Switch(Aggregator(n, slots, lanes=lanes, jobs=jobs)), rng=rng, **limit)
+    found = aggregate(
+        workers, Switch(Aggregator(n, slots, lanes=lanes, jobs=jobs)), rng=rng, **limit
+    )
     for i, worker in enumerate(workers):
         assert np.array_equal(found.totals[i], values[worker.job].sum(0))
     return found
@@ -226,24 +248,41 @@ def run(n, chunks, slots, seed, jobs=1, lanes=2, **faults):
 @settings(max_examples=40)
 @example(5, 17, 1, 1228, 1, 0.294921875, 0.2890625, 0.2890625)
 @given(
-    st.integers(1, 5), st.integers(1, 30), st.integers(1, 4), st.integers(0, 2**32 - 1), st.integers(1, 3),
-    st.floats(0, 0.3), st.floats(0, 0.3), st.floats(0, 0.5),
-)  # fmt: skip
+    st.integers(1, 5),
+    st.integers(1, 30),
+    st.integers(1, 4),
+    st.integers(0, 2**32 - 1),
+    st.integers(1, 3),
+    st.floats(0, 0.3),
+    st.floats(0, 0.3),
+    st.floats(0, 0.5),
+)
 def test_sums_are_exact_under_any_faults(n, chunks, slots, seed, jobs, loss, double, reorder):
     run(n, chunks, slots * jobs, seed, jobs, loss=loss, double=double, reorder=reorder)
 
 
 @settings(max_examples=30)
 @given(
-    st.integers(1, 3), st.integers(1, 3), st.integers(1, 12), st.integers(1, 3), st.integers(0, 2**32 - 1),
-    st.integers(1, 2), st.floats(0, 0.2), st.floats(0, 0.2), st.floats(0, 0.4),
-)  # fmt: skip
-def test_sums_over_racks_are_exact_under_any_faults(n_racks, each, chunks, slots, seed, jobs, loss, double, reorder):
+    st.integers(1, 3),
+    st.integers(1, 3),
+    st.integers(1, 12),
+    st.integers(1, 3),
+    st.integers(0, 2**32 - 1),
+    st.integers(1, 2),
+    st.floats(0, 0.2),
+    st.floats(0, 0.2),
+    st.floats(0, 0.4),
+)
+def test_sums_over_racks_are_exact_under_any_faults(
+    n_racks, each, chunks, slots, seed, jobs, loss, double, reorder
+):
     rng = np.random.default_rng(seed)
     values = rng.integers(-(2**20), 2**20, (jobs, n_racks, each, chunks, 2))
     places = [(r, j, w) for r in range(n_racks) for j in range(jobs) for w in range(each)]
     workers = [Worker(w, values[j, r, w], slots, job=j) for r, j, w in places]
-    racks = [Switch(Aggregator(each, slots * jobs, lanes=2, jobs=jobs, rack=r)) for r in range(n_racks)]
+    racks = [
+        Switch(Aggregator(each, slots * jobs, lanes=2, jobs=jobs, rack=r)) for r in range(n_racks)
+    ]
     root = Switch(Aggregator(n_racks, slots * jobs, lanes=2, jobs=jobs))
     found = aggregate(workers, root, racks, rng=rng, loss=loss, double=double, reorder=reorder)
     for total, (_, j, _) in zip(found.totals, places, strict=True):
@@ -264,18 +303,29 @@ def test_workers_that_racks_cannot_share_are_refused():
 
 
 @settings(max_examples=60)
-@given(st.integers(0, 255), st.integers(0, 2**16 - 1), st.integers(0, 31), st.integers(0, 1), st.integers(0, 99))
+@given(
+    st.integers(0, 255),
+    st.integers(0, 2**16 - 1),
+    st.integers(0, 31),
+    st.integers(0, 1),
+    st.integers(0, 99),
+)
 def test_packets_of_a_foreign_job_slot_or_worker_change_nothing(job, slot, worker, version, chunk):
     switch = Switch(Aggregator(2, 8, lanes=1, jobs=2))
     switch.one({"job": 0, "slot": 1, "version": 0, "worker": 0, "chunk": 1}, [5])
 
     def held():
         """Return what the slots of the two jobs hold; those behind them are nobody's."""
-        return {k: cells.reshape(-1, switch.program.cells)[:, :8].copy() for k, cells in switch.state.items()}
+        return {
+            k: cells.reshape(-1, switch.program.cells)[:, :8].copy()
+            for k, cells in switch.state.items()
+        }
 
     before = held()
     inside = job < 2 and slot < 4 and worker < 2
-    out = switch.one({"job": job, "slot": slot, "version": version, "worker": worker, "chunk": chunk}, [7])
+    out = switch.one(
+        {"job": job, "slot": slot, "version": version, "worker": worker, "chunk": chunk}, [7]
+    )
     kept = held()
     if not inside:
         assert out.action == DROP
@@ -297,20 +347,29 @@ def test_what_would_never_end_or_be_wrong_is_refused():
         aggregate([Worker(w, [[w]] * 20, 8) for w in range(2)], switch)
         for first in (0, 19):
             told = rf"got {first} of worker 0 of job 0, {20 - first} or more too low; .* or clear\(\) all switches"
-            with pytest.raises(ValueError, match=f"first must be beyond what the switch has seen, {told}"):
+            with pytest.raises(
+                ValueError, match=f"first must be beyond what the switch has seen, {told}"
+            ):
                 aggregate([Worker(w, [[w]] * 20, 8, first=first) for w in range(2)], switch)
         switch.clear()
-    for options, told in (({"slots": 5}, "the 4 of .* got 5 of worker 1 of job 1; .* Aggregator 10, or more"),
-                          ({"slots": 1, "job": 2}, "the 0 of .* got 1 of worker 1 of job 2")):  # fmt: skip
+    for options, told in (
+        ({"slots": 5}, "the 4 of .* got 5 of worker 1 of job 1; .* Aggregator 10, or more"),
+        ({"slots": 1, "job": 2}, "the 0 of .* got 1 of worker 1 of job 2"),
+    ):
         with pytest.raises(ValueError, match=f"slots must be at most {told}"):
-            aggregate([Worker(1, [[1]] * 20, **{"job": 1, **options})], Switch(Aggregator(2, 8, lanes=1, jobs=2)))
+            aggregate(
+                [Worker(1, [[1]] * 20, **{"job": 1, **options})],
+                Switch(Aggregator(2, 8, lanes=1, jobs=2)),
+            )
     for wrong in ({"slots": 0}, {"slots": 8, "first": -1}, {"slots": 8, "job": -1}):
         with pytest.raises(ValueError, match=r"(slots must be >= 1|(first|job) must be >= 0), got"):
             Worker(0, [[1]], **wrong)
     with pytest.raises(ValueError, match="lanes must be >= 1, got 0"):
         Aggregator(2, lanes=0)
     for wrong in ([[0.7]], [[2**31]], [[np.nan]], [1, 2]):
-        with pytest.raises(ValueError, match=r"values must be whole numbers of 32 bits .* quantise floats first"):
+        with pytest.raises(
+            ValueError, match=r"values must be whole numbers of 32 bits .* quantise floats first"
+        ):
             Worker(0, wrong, 8)
     with pytest.raises(ValueError, match=r"jobs must be within 1..2, got 4"):
         Aggregator(2, 2, jobs=4)
@@ -320,7 +379,9 @@ def test_what_would_never_end_or_be_wrong_is_refused():
 
 def test_a_worker_that_never_comes_is_told():
     switch = Switch(Aggregator(2, 2, lanes=1))
-    with pytest.raises(FabricError, match=r"not finished after 1.00 ms; .* waited for: \{0: \[0, 1, 2, 3\]\}"):
+    with pytest.raises(
+        FabricError, match=r"not finished after 1.00 ms; .* waited for: \{0: \[0, 1, 2, 3\]\}"
+    ):
         aggregate([Worker(0, np.ones((4, 1)), 2)], switch, limit="1 ms")
 
 
@@ -329,17 +390,26 @@ def test_a_worker_that_never_comes_is_told():
 
 @settings(max_examples=40)
 @given(
-    st.sampled_from([0, 2**31 - 9, 2**32 - 9, 2**40 - 1]), st.lists(st.integers(1, 12), min_size=2, max_size=4),
-    st.integers(1, 5), st.integers(0, 2**32 - 1), st.booleans(), st.floats(0, 0.15), st.floats(0, 0.2),
+    st.sampled_from([0, 2**31 - 9, 2**32 - 9, 2**40 - 1]),
+    st.lists(st.integers(1, 12), min_size=2, max_size=4),
+    st.integers(1, 5),
+    st.integers(0, 2**32 - 1),
+    st.booleans(),
+    st.floats(0, 0.15),
+    st.floats(0, 0.2),
     st.floats(0, 0.4),
-)  # fmt: skip
-def test_one_all_reduce_follows_another_on_one_switch(first, runs, slots, seed, racks, loss, double, reorder):
+)
+def test_one_all_reduce_follows_another_on_one_switch(
+    first, runs, slots, seed, racks, loss, double, reorder
+):
     """Numbers of chunks go round on the way; job 0 ends before job 1 begins, on slots of its own."""
     n, rng = 4, np.random.default_rng(seed)
     below = [Switch(Aggregator(2, 2 * slots, lanes=1, jobs=2, rack=r)) for r in range(2 * racks)]
     root = Switch(Aggregator(2 if racks else n, 2 * slots, lanes=1, jobs=2))
     for switch in (*below, root):  # as if so many chunks had been added
-        switch.state["seen_a"].reshape(32, -1)[: switch.program.workers] = np.int64(first).astype(np.int32)
+        switch.state["seen_a"].reshape(32, -1)[: switch.program.workers] = np.int64(first).astype(
+            np.int32
+        )
     for job in range(2):
         at = first
         for chunks in runs:
@@ -373,6 +443,10 @@ def test_one_pipe_adds_what_the_model_of_times_takes_for_a_pass():
     assert fits(compare._ONE_PIPE) and fits(compare._ONE_PIPE, jobs=8, published=True)
     assert fits(56, jobs=8) and not fits(57, jobs=8)  # as the docstrings say
     everything = compare.PIPES * compare._ONE_PIPE
-    assert fits(everything, "tofino1_recirculating") and not fits(everything + 1, "tofino1_recirculating")
-    with pytest.raises(ValueError, match=f"lanes must be within 1..{everything}, got {everything + 1}"):
+    assert fits(everything, "tofino1_recirculating") and not fits(
+        everything + 1, "tofino1_recirculating"
+    )
+    with pytest.raises(
+        ValueError, match=f"lanes must be within 1..{everything}, got {everything + 1}"
+    ):
         compare.program(8, 8, lanes=everything + 1)

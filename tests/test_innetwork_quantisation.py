@@ -8,7 +8,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fabriclab.innetwork.aggregation import LARGEST
-from fabriclab.innetwork.quantisation import block_scale, dequantise, error_bound, overflows, quantise
+from fabriclab.innetwork.quantisation import (
+    block_scale,
+    dequantise,
+    error_bound,
+    overflows,
+    quantise,
+)
 
 SINGLE = st.floats(width=32, allow_nan=False, allow_infinity=False, allow_subnormal=True)
 JUST_BELOW = float(np.nextafter(np.float32(1), np.float32(0)))
@@ -45,7 +51,10 @@ def test_by_hand():
     values = np.array([[[1.0, -0.25]], [[1.5, 0.75]]], np.float32)  # below 2^1, two workers
     scale = block_scale(values)
     assert scale.tolist() == [LARGEST / 4]
-    assert quantise(values, scale)[:, 0, 0].tolist() == [round(LARGEST / 4), round(LARGEST / 4 * 1.5)]
+    assert quantise(values, scale)[:, 0, 0].tolist() == [
+        round(LARGEST / 4),
+        round(LARGEST / 4 * 1.5),
+    ]
     assert error_bound(2, scale)[0] == pytest.approx(2**2 * 2 / (2 * LARGEST), rel=2e-6)
 
 
@@ -60,33 +69,48 @@ def test_the_bound_is_tight_and_a_large_neighbour_drowns_small_ones():
 
 def test_a_scale_known_in_advance_wraps_or_saturates():
     scale = 2.0**20
-    assert not overflows(2047.9, 1, scale) and overflows(2048.0, 1, scale) and overflows(1024.0, 2, scale)
+    assert (
+        not overflows(2047.9, 1, scale)
+        and overflows(2048.0, 1, scale)
+        and overflows(1024.0, 2, scale)
+    )
     values = np.array([[2048.0, -2048.0, -2049.0, 3.0]], np.float32)
     assert quantise(values, scale).tolist() == [[LARGEST, -LARGEST - 1, -LARGEST - 1, 3 * 2**20]]
-    assert quantise(values, scale, wrap=True).tolist() == [[-(2**31), -(2**31), 2**31 - 2**20, 3 * 2**20]]
+    assert quantise(values, scale, wrap=True).tolist() == [
+        [-(2**31), -(2**31), 2**31 - 2**20, 3 * 2**20]
+    ]
 
 
 def test_what_nobody_can_say_of_an_overflow_is_refused():
     for largest in (np.nan, np.inf, -1.0):
-        with pytest.raises(ValueError, match=r"largest must be .* 0 or more and finite, got (nan|inf|-1.0)"):
+        with pytest.raises(
+            ValueError, match=r"largest must be .* 0 or more and finite, got (nan|inf|-1.0)"
+        ):
             overflows(largest, 2, 1.0)
     with pytest.raises(ValueError, match="scale must be positive and finite, got nan"):
         overflows(1.0, 2, np.nan)
 
 
 @settings(max_examples=200)
-@given(st.lists(SINGLE.filter(lambda x: abs(x) < 1000), min_size=2, max_size=40), st.floats(1, 2.0**24))
+@given(
+    st.lists(SINGLE.filter(lambda x: abs(x) < 1000), min_size=2, max_size=40), st.floats(1, 2.0**24)
+)
 def test_what_does_not_overflow_on_a_known_scale_keeps_the_bound(numbers, scale):
     values = np.array(numbers, np.float32)[:, None]
     if not overflows(float(np.abs(values).max()), len(numbers), scale):
         total = np.add.reduce(quantise(values, scale), axis=0, dtype=np.int32)
         exact = sum(Fraction(float(v)) for v in values[:, 0])
-        assert abs(Fraction(float(dequantise(total, scale)[0])) - exact) <= Fraction(error_bound(len(numbers), scale))
+        assert abs(Fraction(float(dequantise(total, scale)[0])) - exact) <= Fraction(
+            error_bound(len(numbers), scale)
+        )
 
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf, 1e39])
 def test_what_no_integer_stands_for_is_refused(wrong):
-    with pytest.raises(ValueError, match=r"values must be finite in float32, got (nan|-?inf|1e\+39): .* add on the ho"):
+    with pytest.raises(
+        ValueError,
+        match=r"values must be finite in float32, got (nan|-?inf|1e\+39): .* add on the ho",
+    ):
         block_scale([[[1.0, wrong]]])
     with pytest.raises(ValueError, match="finite in float32"):
         quantise([[wrong]], 1.0)

@@ -18,12 +18,14 @@ from fabriclab.innetwork import (
     look_up,
     saturating_add,
     where,
-)  # fmt: skip
+)
 
 
 def program(apply, fields=None, lanes=4, **registers):
     """Return a program of a function of (program, packet)."""
-    made = type("Made", (Program,), {"fields": fields or {"x": 8, "y": 8}, "lanes": lanes, "apply": apply})()
+    made = type(
+        "Made", (Program,), {"fields": fields or {"x": 8, "y": 8}, "lanes": lanes, "apply": apply}
+    )()
     for name, options in registers.items():
         setattr(made, name, made.register(name, **options))
     return made
@@ -59,14 +61,27 @@ def test_three_packets_by_hand():
             assert out.payload.tolist() == [6, -6, 0, 2**31 - 3]  # 3 (2^31 - 1) wraps
     assert switch.state["seen_a"].tolist() == [0] * 5 + [1] + [0] * 10
     switch.clear()
-    assert not switch.state["sums_a"].any() and switch.one({"kind": 5}, [1] * 4).payload.tolist() == [1] * 4
+    assert (
+        not switch.state["sums_a"].any()
+        and switch.one({"kind": 5}, [1] * 4).payload.tolist() == [1] * 4
+    )
 
 
 def test_stages_and_memory():
     switch = Switch(Counter())
-    assert switch.arrays[:3] == [1, 2, 0] and switch.memory[:3] == [64, 2 * 16 * 8, 0] and switch.stages == 2
-    wide = program(lambda s, p: s.r.access(p.x, lambda a: (a + p.payload, a)), lanes=32, r={"size": 8, "lanes": 32})
-    assert Switch(wide).arrays == [4, 4, 4, 4] + [0] * 8  # 32 values of 32 bits in pairs, four arrays a stage
+    assert (
+        switch.arrays[:3] == [1, 2, 0]
+        and switch.memory[:3] == [64, 2 * 16 * 8, 0]
+        and switch.stages == 2
+    )
+    wide = program(
+        lambda s, p: s.r.access(p.x, lambda a: (a + p.payload, a)),
+        lanes=32,
+        r={"size": 8, "lanes": 32},
+    )
+    assert (
+        Switch(wide).arrays == [4, 4, 4, 4] + [0] * 8
+    )  # 32 values of 32 bits in pairs, four arrays a stage
 
 
 REFUSED = {
@@ -88,10 +103,22 @@ REFUSED = {
     "condition as a number": (lambda s, p: p.x + (p.y == 1), r"where\(condition, 1, 0\)"),
     "number as a condition": (lambda s, p: where(p.x, 1, 2), "needs a condition"),
     "unknown field": (lambda s, p: p.set("z", 1), "no field 'z' in the header; it has x, y"),
-    "twice": (lambda s, p: [s.r.access(0, lambda a: (a, a)) for _ in range(2)], "stage 0, register 'r': one access"),
-    "far back": (lambda s, p: s.r.access(0, lambda a: (a + 1 + 1 + 1 + 1 + 1, a)), "at most 4 operations"),
-    "one value": (lambda s, p: s.r.access(0, lambda a: a + 1), "update must return two values, the new content"),
-    "table inside": (lambda s, p: s.r.access(0, lambda a: (look_up(a, [1]), a)), "an update has no table: look up out"),
+    "twice": (
+        lambda s, p: [s.r.access(0, lambda a: (a, a)) for _ in range(2)],
+        "stage 0, register 'r': one access",
+    ),
+    "far back": (
+        lambda s, p: s.r.access(0, lambda a: (a + 1 + 1 + 1 + 1 + 1, a)),
+        "at most 4 operations",
+    ),
+    "one value": (
+        lambda s, p: s.r.access(0, lambda a: a + 1),
+        "update must return two values, the new content",
+    ),
+    "table inside": (
+        lambda s, p: s.r.access(0, lambda a: (look_up(a, [1]), a)),
+        "an update has no table: look up out",
+    ),
     "long": (lambda s, p: p.set("x", sum([p.x] * 13)), "stage 13: tofino1 has 12 stages"),
 }
 
@@ -105,15 +132,23 @@ def test_what_a_switch_cannot_do_is_refused_with_the_rule(case):
 
 def test_what_does_not_fit_is_refused():
     many = program(
-        lambda s, p: [r.access(0, lambda a: (a, a)) for r in s.registers], **{f"r{i}": {"size": 1} for i in range(49)}
+        lambda s, p: [r.access(0, lambda a: (a, a)) for r in s.registers],
+        **{f"r{i}": {"size": 1} for i in range(49)},
     )
-    with pytest.raises(Refused, match=r"stage 12, register 'r48': tofino1 has 12 stages of 4 arrays"):
+    with pytest.raises(
+        Refused, match=r"stage 12, register 'r48': tofino1 has 12 stages of 4 arrays"
+    ):
         Switch(many)
     with pytest.raises(Refused, match=r"register 'r': 720900 B; a stage has 720896 B"):
         Switch(program(lambda s, p: s.r.access(0, lambda a: (a, a)), r={"size": 11 * 2**14 + 1}))
-    with pytest.raises(Refused, match="stage 0: a table of 180225 entries needs 720900 B; a stage has 720896 B"):
+    with pytest.raises(
+        Refused, match="stage 0: a table of 180225 entries needs 720900 B; a stage has 720896 B"
+    ):
         Switch(program(lambda s, p: p.set("x", look_up(p.x, range(11 * 2**14 + 1)))))
-    with pytest.raises(Refused, match="parser: small reads a header of at most 64 bits and 16 values, not 16 and 32"):
+    with pytest.raises(
+        Refused,
+        match="parser: small reads a header of at most 64 bits and 16 values, not 16 and 32",
+    ):
         Switch(program(lambda s, p: None, lanes=32), "small")
     with pytest.raises(Refused, match="a name of its own"):
         program(lambda s, p: None, **{"no name": {"size": 1}})
@@ -122,8 +157,12 @@ def test_what_does_not_fit_is_refused():
 
 def test_the_largest_power_of_two_of_pairs_in_a_stage_is_that_of_the_published_program():
     def first(size):
-        return Switch(program(lambda s, p: [r.access(0, lambda a, b: ((a, b), a)) for r in s.registers],
-                              **{f"r{i}": {"size": size, "pair": True} for i in range(4)})).arrays[0]  # fmt: skip
+        return Switch(
+            program(
+                lambda s, p: [r.access(0, lambda a, b: ((a, b), a)) for r in s.registers],
+                **{f"r{i}": {"size": size, "pair": True} for i in range(4)},
+            )
+        ).arrays[0]
 
     assert first(16_384) == 4 and first(32_768) < 4  # source: p4app-switchML, configuration.p4
 
@@ -135,21 +174,30 @@ def test_fields_leave_with_their_bits():
 
     switch = Switch(program(apply))
     out = switch.one({"x": 255, "y": 0}, [0] * 4)
-    assert out.fields == {"x": 0, "y": 255} and switch.one(out.fields, [0] * 4).fields == {"x": 1, "y": 254}
+    assert out.fields == {"x": 0, "y": 255} and switch.one(out.fields, [0] * 4).fields == {
+        "x": 1,
+        "y": 254,
+    }
     many = switch.many({"x": [255, 1], "y": [0, 2]}, np.zeros((2, 4)))
     assert many.fields["x"].tolist() == [0, 2] and many.fields["y"].tolist() == [255, 1]
 
 
 def test_an_access_outside_a_register_is_refused_with_its_stage():
     for index, where_ in ((lambda p: p.x, 0), (lambda p: p.x + 0, 1)):
-        switch = Switch(program(lambda s, p, index=index: s.r.access(index(p), lambda a: (a + 1, a)), r={"size": 8}))
+        switch = Switch(
+            program(
+                lambda s, p, index=index: s.r.access(index(p), lambda a: (a + 1, a)), r={"size": 8}
+            )
+        )
         with pytest.raises(Refused, match=f"stage {where_}, register 'r': cell 8 of 8"):
             switch.one({"x": 8, "y": 0}, [0] * 4)
         with pytest.raises(Refused, match=f"stage {where_}, register 'r': cells 1 to 8 of 8"):
             switch.many({"x": [1, 8], "y": [0, 0]}, np.zeros((2, 4)))
 
 
-@pytest.mark.parametrize("fields", [{"x": 1}, {"x": 1, "y": 256}, {"x": 1, "y": -1}, {"x": 1, "y": 1, "z": 1}])
+@pytest.mark.parametrize(
+    "fields", [{"x": 1}, {"x": 1, "y": 256}, {"x": 1, "y": -1}, {"x": 1, "y": 1, "z": 1}]
+)
 def test_a_packet_that_the_parser_cannot_read(fields):
     with pytest.raises(ValueError, match="'x': 8, 'y': 8"):
         Switch(program(lambda s, p: None)).one(fields, [0] * 4)
@@ -177,8 +225,14 @@ TREES = st.recursive(
     ),
     max_leaves=6,
 )
-PLAIN = {"+": lambda a, b: a + b, "-": lambda a, b: a - b, "&": lambda a, b: a & b, "|": lambda a, b: a | b,
-         "^": lambda a, b: a ^ b, "sat": saturating_add}  # fmt: skip
+PLAIN = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "&": lambda a, b: a & b,
+    "|": lambda a, b: a | b,
+    "^": lambda a, b: a ^ b,
+    "sat": saturating_add,
+}
 
 
 def build(tree, names):
@@ -218,7 +272,11 @@ def direct(tree, names):
         a = signed(names["y"] + a) if isinstance(tree[1], int) else a
         return signed(a * 8) if op == "<<" else a // 4
     a = names["x"] ^ a if isinstance(tree[1], int) else a
-    return signed({"+": a + rest[0], "-": a - rest[0], "&": a & rest[0], "|": a | rest[0], "^": a ^ rest[0]}[op])
+    return signed(
+        {"+": a + rest[0], "-": a - rest[0], "&": a & rest[0], "|": a | rest[0], "^": a ^ rest[0]}[
+            op
+        ]
+    )
 
 
 def signed(number):
@@ -275,7 +333,9 @@ class Drawn(Program):
         names["old"] = old
         after = build(self.second, names)
         index = old & 7 if self.chained else p.y
-        p.payload = self.b.access(index, lambda total: (where(old == 0, p.payload, total + p.payload), total))
+        p.payload = self.b.access(
+            index, lambda total: (where(old == 0, p.payload, total + p.payload), total)
+        )
         p.set("z", after)
         p.reply(old < 3)
         p.multicast(p.y == 1)
@@ -292,10 +352,17 @@ def test_batches_give_what_single_packets_give(first, second, chained, seed):
     n = int(rng.integers(1, 40))
     fields = {name: rng.integers(0, 1 << bits, n) for name, bits in FIELDS.items()}
     payload = rng.integers(-(2**31), 2**31, (n, 2)).astype(np.int32)
-    lo, hi, sums = [0] * 8, [0] * 8, np.zeros((8, 2), np.int32)  # the registers, computed without the library
+    lo, hi, sums = (
+        [0] * 8,
+        [0] * 8,
+        np.zeros((8, 2), np.int32),
+    )  # the registers, computed without the library
     cut = int(rng.integers(0, n + 1))
-    batches = [many.many({f: v[part] for f, v in fields.items()}, payload[part])
-               for part in (slice(0, cut), slice(cut, n)) if len(payload[part])]  # fmt: skip
+    batches = [
+        many.many({f: v[part] for f, v in fields.items()}, payload[part])
+        for part in (slice(0, cut), slice(cut, n))
+        if len(payload[part])
+    ]
     for i, (batch, k) in enumerate((b, k) for b in batches for k in range(len(b.payload))):
         single = one.one({f: int(v[i]) for f, v in fields.items()}, payload[i])
         assert single.action == batch.action[k] and np.array_equal(single.payload, batch.payload[k])
@@ -321,7 +388,10 @@ def test_what_comes_out_goes_in_again(tree, x, y, z):
     batch = switch.many({"x": [x], "y": [y], "z": [z]}, [[0]])
     again, anew = switch.one(out.fields, out.payload), switch.many(batch.fields, batch.payload)
     assert again.fields == {f: v[0] for f, v in anew.fields.items()}
-    assert again.fields == switch.one({f: v[0] for f, v in batch.fields.items()}, batch.payload[0]).fields
+    assert (
+        again.fields
+        == switch.one({f: v[0] for f, v in batch.fields.items()}, batch.payload[0]).fields
+    )
 
 
 def test_some_packets_are_dropped_replied_and_multicast():

@@ -15,7 +15,9 @@ from fabriclab.innetwork import Refused, udp
 
 
 def numbers(n, chunks, lanes, seed=0):
-    return np.random.default_rng(seed).integers(-(2**31), 2**31, (n, chunks, lanes)).astype(np.int32)
+    return (
+        np.random.default_rng(seed).integers(-(2**31), 2**31, (n, chunks, lanes)).astype(np.int32)
+    )
 
 
 def exact(values, **options):
@@ -32,7 +34,9 @@ def exact(values, **options):
 def held():
     """Return the sockets for UDP of this process, and its children but for Python's own."""
     me = psutil.Process()
-    return me.net_connections("udp"), [c for c in me.children() if "resource_tracker" not in "".join(c.cmdline())]
+    return me.net_connections("udp"), [
+        c for c in me.children() if "resource_tracker" not in "".join(c.cmdline())
+    ]
 
 
 @pytest.mark.parametrize(
@@ -79,7 +83,11 @@ def strange(port, to):
     """Send what has the size of a packet and is none of the run."""
     packets = np.zeros(6, port.layout)
     packets["worker"], packets["slot"] = (2, 2**31, 0, 0, 0, 0), (0, 0, 8, 2**16 - 1, 0, 0)
-    packets["version"], packets["job"], packets["chunk"] = (0, 0, 0, 1, 7, 0), (0, 0, 0, 0, 0, 1), (0, 0, 0, 9, 8, 0)
+    packets["version"], packets["job"], packets["chunk"] = (
+        (0, 0, 0, 1, 7, 0),
+        (0, 0, 0, 0, 0, 1),
+        (0, 0, 0, 9, 8, 0),
+    )
     port.send(packets, to)
 
 
@@ -134,11 +142,15 @@ def dying(role, victim, connection, port, *rest):
     getattr(udp, role)(connection, port, *rest)
 
 
-@pytest.mark.parametrize(("role", "victim", "name"), [("_work", 1, "worker 1"), ("_switch", None, "the switch")])
+@pytest.mark.parametrize(
+    ("role", "victim", "name"), [("_work", 1, "worker 1"), ("_switch", None, "the switch")]
+)
 def test_who_ends_is_named_and_nobody_is_left(monkeypatch, role, victim, name):
     before, start = held(), time.monotonic()
     monkeypatch.setattr(udp, role, partial(dying, role, victim))
-    with pytest.raises(FabricError, match=rf"^{name} \(process \d+\) ended before all had their sums$"):
+    with pytest.raises(
+        FabricError, match=rf"^{name} \(process \d+\) ended before all had their sums$"
+    ):
         udp.exchange(numbers(2, 20_000, 8))
     assert time.monotonic() - start < 30  # half of the patience
     assert held() == before
@@ -169,7 +181,9 @@ def test_a_worker_that_is_stopped_while_it_hands_over_holds_nobody_up(monkeypatc
     monkeypatch.setattr(udp, "_work", partial(stopping, False))
     exact(numbers(2, 2000, 32), patience="20 s")
     monkeypatch.setattr(udp, "_work", partial(stopping, True))
-    with pytest.raises(TimeoutError, match="not finished in time: worker 0, worker 1; give it more patience"):
+    with pytest.raises(
+        TimeoutError, match="not finished in time: worker 0, worker 1; give it more patience"
+    ):
         udp.exchange(numbers(2, 2000, 32), patience="5 s")
     assert time.monotonic() - start < 25 and held() == before
 
@@ -187,18 +201,33 @@ ONE = np.ones((4, 2), np.int32)
 @pytest.mark.parametrize(
     ("error", "match", "values", "options"),
     [
-        (ValueError, r"of one shape; got \['int32 \(4, 2\)', 'int32 \(3, 2\)'\]", [ONE, ONE[:3]], {}),
+        (
+            ValueError,
+            r"of one shape; got \['int32 \(4, 2\)', 'int32 \(3, 2\)'\]",
+            [ONE, ONE[:3]],
+            {},
+        ),
         (ValueError, r"got \['int32 \(2,\)'", [ONE[0], ONE[0]], {}),
         (ValueError, r"got \['int32 \(0, 2\)'", [ONE[:0]], {}),
         (ValueError, r"whole numbers of 32 bits.* got \['float64 \(4, 2\)'", [ONE / 3], {}),
-        (ValueError, r"whole numbers of 32 bits.* got \['int64 \(4, 2\)'", [ONE.astype(np.int64) << 31], {}),
+        (
+            ValueError,
+            r"whole numbers of 32 bits.* got \['int64 \(4, 2\)'",
+            [ONE.astype(np.int64) << 31],
+            {},
+        ),
         (ValueError, r"workers must be within 1..32, got 0", [], {}),
         (ValueError, r"workers must be within 1..32, got 33", [ONE] * 33, {}),
         (Refused, r"parser: .* 256 values, not 62 and 257", [np.ones((1, 257), np.int32)], {}),
         (Refused, r"register 'seen': .* a stage has 720896 B", [ONE], {"slots": 20_000}),
         (ValueError, r"slots must be >= 1, got 0", [ONE], {"slots": 0}),
         (ValueError, r"loss must be a probability within 0..0.2, got 0.3", [ONE], {"loss": 0.3}),
-        (ValueError, r"loss must be a probability within 0..0.2, got nan", [ONE], {"loss": float("nan")}),
+        (
+            ValueError,
+            r"loss must be a probability within 0..0.2, got nan",
+            [ONE],
+            {"loss": float("nan")},
+        ),
         (ValueError, r"seed must be >= 0, got -1", [ONE], {"seed": -1}),
         (ValueError, r"patience", [ONE], {"patience": "5 m"}),
     ],
@@ -215,5 +244,7 @@ def test_what_is_refused_starts_no_process(monkeypatch, error, match, values, op
 @pytest.mark.alone
 def test_64_mib_at_five_percent_in_twelve_seconds():
     found = exact(numbers(2, 65_536, 256), loss=0.05, seed=1)
-    print(f"64 MiB at 5% loss: {found.time:.2f} s, {found.again} of {found.sent} packets sent again")
+    print(
+        f"64 MiB at 5% loss: {found.time:.2f} s, {found.again} of {found.sent} packets sent again"
+    )
     assert found.time <= 12

@@ -24,7 +24,11 @@ SHOTS = Path(__file__).resolve().parents[1] / "build" / "screens"
 def place(root, tmp_path_factory):
     """Return the address of a server on a copy of the lessons."""
     folder = tmp_path_factory.mktemp("lab")
-    shutil.copytree(root / "notebooks", folder / "notebooks", ignore=shutil.ignore_patterns("*progress*", ".ipynb*"))
+    shutil.copytree(
+        root / "notebooks",
+        folder / "notebooks",
+        ignore=shutil.ignore_patterns("*progress*", ".ipynb*"),
+    )
     with lab(folder, FABRICLAB_PROGRESS=folder / "progress.json") as address:
         yield address, folder
 
@@ -54,7 +58,9 @@ def run_all(page):
         if cell["type"] != "code":
             continue
         outputs = run(page, index)
-        views = sum("application/vnd.jupyter.widget-view+json" in o.get("data", {}) for o in outputs)
+        views = sum(
+            "application/vnd.jupyter.widget-view+json" in o.get("data", {}) for o in outputs
+        )
         if views:
             assert len(live(page, index)) == views
             found[cell["id"]] = views
@@ -79,7 +85,9 @@ def test_a_prediction_is_made_by_hand_and_revealed(chrome, place):
                 page.keyboard.press("ArrowRight")
             shot(page, "00-form", form)
             form.query_selector("[data-press='Store my guess']").click()
-            page.wait_for_function("(f) => f.querySelector('.fl-said').textContent.includes('Stored')", arg=form)
+            page.wait_for_function(
+                "(f) => f.querySelector('.fl-said').textContent.includes('Stored')", arg=form
+            )
             shot(page, "00-stored", form)
             asked = True
         elif asked and "fl.reveal(" in cell["source"]:
@@ -117,8 +125,12 @@ def test_the_ring_is_stepped_by_hand(chrome, place):
     pixels = "(v) => v.querySelector('.fl-canvas').toDataURL()"
     before, said = view.evaluate(pixels), view.query_selector(".fl-said").inner_text()
     view.query_selector("[data-press=forward]").click()
-    page.wait_for_function("([v, old]) => v.querySelector('.fl-said').innerText !== old", arg=[view, said])
-    page.wait_for_function("([v, old]) => v.querySelector('.fl-canvas').toDataURL() !== old", arg=[view, before])
+    page.wait_for_function(
+        "([v, old]) => v.querySelector('.fl-said').innerText !== old", arg=[view, said]
+    )
+    page.wait_for_function(
+        "([v, old]) => v.querySelector('.fl-canvas').toDataURL() !== old", arg=[view, before]
+    )
     shot(page, "31-stepped", view)
     page.close()
 
@@ -158,8 +170,14 @@ def test_keys_stay_with_the_control_that_has_the_focus(chrome, place, tmp_path):
     """JupyterLab takes single keys as commands: d d deletes a cell, an arrow goes to the next."""
     address, folder = place
     code = "import fabriclab as fl\nfl.live.placement(fl.topologies.build('rail_optimised', servers=8))"
-    book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code), nbformat.v4.new_code_cell("1")])
-    book.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    book = nbformat.v4.new_notebook(
+        cells=[nbformat.v4.new_code_cell(code), nbformat.v4.new_code_cell("1")]
+    )
+    book.metadata["kernelspec"] = {
+        "name": "python3",
+        "display_name": "Python 3",
+        "language": "python",
+    }
     nbformat.write(book, folder / "notebooks" / "keys.ipynb")
     page = opened(chrome, address, "keys")
     run(page, 0)
@@ -167,10 +185,13 @@ def test_keys_stay_with_the_control_that_has_the_focus(chrome, place, tmp_path):
     values = "() => document.querySelector('.fl-code').textContent"
     here = "() => window.jupyterapp.shell.currentWidget.content.activeCellIndex"
     for control, key, shown in (
-        ("seed", "ArrowUp", "seed=1"), ("seed", "ArrowDown", "seed=0"), ("seed", "ArrowRight", "seed=1"),
-        ("routing", "ArrowDown", "routing='spray'"), ("routing", "ArrowUp", "routing='ecmp'"),
+        ("seed", "ArrowUp", "seed=1"),
+        ("seed", "ArrowDown", "seed=0"),
+        ("seed", "ArrowRight", "seed=1"),
+        ("routing", "ArrowDown", "routing='spray'"),
+        ("routing", "ArrowUp", "routing='ecmp'"),
         ("colour", "t", "colour='tier'"),
-    ):  # fmt: skip
+    ):
         view.query_selector(f"[data-control={control}]").focus()
         page.keyboard.press(key)
         page.wait_for_function(f"(shown) => ({values})().includes(shown)", arg=shown)
@@ -204,7 +225,11 @@ def test_a_saved_lesson_opens_again_with_its_pictures_and_says_what_to_do(chrome
     ruler = "import fabriclab as fl\nfl.live.ruler({'copy': '10 GB/s'}, {})"
     sources = [ruler, "fl.check('31-butterfly')", "fl.__name__"]
     book = nbformat.v4.new_notebook(cells=list(map(nbformat.v4.new_code_cell, sources)))
-    book.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    book.metadata["kernelspec"] = {
+        "name": "python3",
+        "display_name": "Python 3",
+        "language": "python",
+    }
     file = folder / "notebooks" / "again.ipynb"
     nbformat.write(book, file)
     page = opened(chrome, address, "again")
@@ -222,7 +247,9 @@ def test_a_saved_lesson_opens_again_with_its_pictures_and_says_what_to_do(chrome
     words = [cell.inner_text() for cell in page.query_selector_all(".jp-Notebook .jp-Cell")]
     assert [kept in cell for cell in words] == [True, True, False]
     assert not any("Error displaying" in cell or "Loading widget" in cell for cell in words)
-    assert page.is_visible(".jp-Notebook .jp-Cell >> nth=0 >> .jp-OutputArea-output svg, .jp-OutputArea-output img")
+    assert page.is_visible(
+        ".jp-Notebook .jp-Cell >> nth=0 >> .jp-OutputArea-output svg, .jp-OutputArea-output img"
+    )
     assert "butterfly all-reduce" in words[1]
     shot(page, "again")
     run(page, 0)
@@ -245,22 +272,33 @@ def test_a_saved_lesson_opens_again_with_its_pictures_and_says_what_to_do(chrome
 )
 def test_every_lesson_in_every_dress(chrome, root, tmp_path, pseudo, name, environment, look):
     """At 200% zoom, on a dark page, in a language 40% longer, and as text."""
-    shutil.copytree(root / "notebooks", tmp_path / "notebooks", ignore=shutil.ignore_patterns("*progress*", ".ipynb*"))
+    shutil.copytree(
+        root / "notebooks",
+        tmp_path / "notebooks",
+        ignore=shutil.ignore_patterns("*progress*", ".ipynb*"),
+    )
     environment = environment | ({"FABRICLAB_LANGUAGE": pseudo} if name == "pseudo" else {})
-    with lab(tmp_path, FABRICLAB_PROGRESS=tmp_path / "progress.json", FABRICLAB_REVEAL=1, **environment) as address:
+    with lab(
+        tmp_path, FABRICLAB_PROGRESS=tmp_path / "progress.json", FABRICLAB_REVEAL=1, **environment
+    ) as address:
         for lesson in sorted(p.stem for p in (root / "notebooks").glob("[0-9]*.ipynb")):
             page = chrome.new_page(**{"viewport": {"width": 1440, "height": 900}, **look})
             page.set_default_timeout(30_000)
             visit(page, address, f"notebooks/{lesson}.ipynb")
             found = run_all(page)
             assert bool(found) == (name != "text")
-            assert (page.get_attribute("body", "data-jp-theme-light") == "false") == (name == "dark")
+            assert (page.get_attribute("body", "data-jp-theme-light") == "false") == (
+                name == "dark"
+            )
             for number, view in enumerate(page.query_selector_all(".fl-live")):
                 view.scroll_into_view_if_needed()
                 for part in view.query_selector_all("button, select, input, summary"):
                     if part.is_visible():
                         inside = "([p, v]) => p.getBoundingClientRect().right <= v.getBoundingClientRect().right + 1"
-                        assert page.evaluate(inside, [part, view]), (lesson, part.evaluate("(p) => p.outerHTML"))
+                        assert page.evaluate(inside, [part, view]), (
+                            lesson,
+                            part.evaluate("(p) => p.outerHTML"),
+                        )
                 shot(page, f"{name}-{lesson[:2]}-{number}", view)
             page.close()
 

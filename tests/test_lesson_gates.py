@@ -43,18 +43,30 @@ def control():
     nb = nbformat.v4.new_notebook()
     nb.metadata.kernelspec = {"name": "python3", "display_name": "Python 3", "language": "python"}
     nb.metadata.fabriclab = {
-        "title": "Add two numbers", "minutes": {"read": 5, "do": 7}, "needs": ["00_start_here"], "version": "0.1",
-        "facts": "2026-11-21", "shape": "duel", "given": ["400 Gb/s"],
+        "title": "Add two numbers",
+        "minutes": {"read": 5, "do": 7},
+        "needs": ["00_start_here"],
+        "version": "0.1",
+        "facts": "2026-11-21",
+        "shape": "duel",
+        "given": ["400 Gb/s"],
         "objectives": [{"text": text, "check": check} for text, check in goals],
-    }  # fmt: skip
+    }
     nb.cells = [
         said(HEADER),
         said(
             "## How long does a sum take?\n\nA NIC runs at 400 Gb/s. It moves 12 GB of data.",
             cites={"12 GB": "a source"},
         ),
-        code('import fabriclab as fl\nfl.checks.predict("98-sum", 0.5, "s")', duty="predict", learner=True),
-        code('t = 0.7\nprint(f"took {t:.2f} s")\nfl.checks.reveal("98-sum", t, "s")', duty=["experiment", "compare"]),
+        code(
+            'import fabriclab as fl\nfl.checks.predict("98-sum", 0.5, "s")',
+            duty="predict",
+            learner=True,
+        ),
+        code(
+            't = 0.7\nprint(f"took {t:.2f} s")\nfl.checks.reveal("98-sum", t, "s")',
+            duty=["experiment", "compare"],
+        ),
         said("The sum took 0.70 s, as measured."),
         code(
             'from IPython.display import HTML\nHTML(\'<img alt="The sum takes 0.70 s on any day" src="data:,">\')',
@@ -85,11 +97,19 @@ def head(**changes):
 
 BROKEN = {
     "old format": (gates.gate_format, lambda nb: nb.update(nbformat_minor=4), "4.4"),
-    "other kernel": (gates.gate_format, lambda nb: nb.metadata.kernelspec.update(name="ir"), "python3"),
+    "other kernel": (
+        gates.gate_format,
+        lambda nb: nb.metadata.kernelspec.update(name="ir"),
+        "python3",
+    ),
     "same id": (gates.gate_format, lambda nb: nb.cells[1].update(id=nb.cells[2].id), "unique"),
     "an output": (gates.gate_format, lambda nb: nb.cells[2].update(execution_count=1), "output"),
     "no date": (gates.gate_header, head(facts="November"), "no date"),
-    "two objectives": (gates.gate_header, lambda nb: nb.metadata.fabriclab.objectives.pop(), "three"),
+    "two objectives": (
+        gates.gate_header,
+        lambda nb: nb.metadata.fabriclab.objectives.pop(),
+        "three",
+    ),
     "other title": (gates.gate_header, head(title="Add numbers"), "does not show"),
     "unseen minutes": (gates.gate_header, head(minutes={"read": 33, "do": 7}), "33"),
     "later need": (gates.gate_header, head(needs=["99_later"]), "99_later"),
@@ -98,12 +118,24 @@ BROKEN = {
     "late experiment": (gates.gate_duties, add(2, code("1")), "[3] of 5"),
     "unknown duty": (gates.gate_duties, tag(2, duty=["predict", "play"]), "play"),
     "no end": (gates.gate_size, tag(7, section=""), "core"),
-    "13 cells": (gates.gate_size, lambda nb: [nb.cells.insert(5, code("1")) for _ in range(9)], "13 code cells"),
+    "13 cells": (
+        gates.gate_size,
+        lambda nb: [nb.cells.insert(5, code("1")) for _ in range(9)],
+        "13 code cells",
+    ),
     "1001 words": (gates.gate_size, add(1, said("word " * 970)), "words"),
-    "13 more cells": (gates.gate_size, lambda nb: nb.cells.extend(said("more") for _ in range(12)), "13 cells"),
+    "13 more cells": (
+        gates.gate_size,
+        lambda nb: nb.cells.extend(said("more") for _ in range(12)),
+        "13 cells",
+    ),
     "13 lines": (gates.gate_size, set_source(3, "\n".join("1" * 13)), "13 lines"),
     "73 characters": (gates.gate_size, set_source(3, f"1  # {'x' * 68}"), "73 characters"),
-    "few learner cells": (gates.gate_learner, lambda nb: [tag(i, learner=False)(nb) for i in (6, 8)], "1 of 5"),
+    "few learner cells": (
+        gates.gate_learner,
+        lambda nb: [tag(i, learner=False)(nb) for i in (6, 8)],
+        "1 of 5",
+    ),
     "a class": (gates.gate_learner, set_source(2, "class Model:\n    pass"), "class"),
     "a function": (gates.gate_learner, set_source(3, "def model(n):\n    return n"), "function"),
     "a banned word": (gates.gate_prose, add(4, said("It is just a sum.")), "just"),
@@ -114,7 +146,11 @@ BROKEN = {
         add(4, said("word " * 140 + "end. " + "word " * 40 + "end.")),
         "mean sentence",
     ),
-    "unknown question": (gates.gate_questions, set_source(3, 'fl.check("98-nothing")'), "98-nothing"),
+    "unknown question": (
+        gates.gate_questions,
+        set_source(3, 'fl.check("98-nothing")'),
+        "98-nothing",
+    ),
     "unproved goal": (gates.gate_questions, lambda nb: nb.cells.pop(8), "00-fabric"),
     "unknown row": (gates.gate_covers, tag(3, covers=["C999"]), "C999"),
     "prose covers": (gates.gate_covers, tag(4, covers=["C001"]), "prose alone"),
@@ -144,9 +180,13 @@ def test_the_table_of_questions_is_used_up():
     assert "00-nic-rate" in faults[0] and "no cell asks" in faults[0]
     with_drill = control()
     with_drill.cells.append(code("[fl.drill(1), fl.drill(2), fl.drill(3), fl.drill(4)]"))
-    assert not any("00-nic-rate" in fault for fault in gates.gate_questions(with_drill, "00_start_here"))
+    assert not any(
+        "00-nic-rate" in fault for fault in gates.gate_questions(with_drill, "00_start_here")
+    )
     with_drill.cells[-1].source = "fl.drill(1)"
-    assert any("00-both-ways" in fault for fault in gates.gate_questions(with_drill, "00_start_here"))
+    assert any(
+        "00-both-ways" in fault for fault in gates.gate_questions(with_drill, "00_start_here")
+    )
 
 
 def test_order_of_predictions():
@@ -192,7 +232,9 @@ def test_a_failing_cell_is_an_error(folder, tmp_path):
     assert "no question" in execute(nb, tmp_path).error
 
 
-@pytest.mark.parametrize("number", ["0.71 s", "13 GB", "0.700 ms", "3 times", "17 %", "USD 5 M", "2 days"])
+@pytest.mark.parametrize(
+    "number", ["0.71 s", "13 GB", "0.700 ms", "3 times", "17 %", "USD 5 M", "2 days"]
+)
 def test_a_number_that_nothing_prints_is_found(done, number):
     nb = copy.deepcopy(done.nb)
     nb.cells.append(said(f"It took {number} in all."))
@@ -213,7 +255,13 @@ def test_a_cited_number_needs_its_source(done):
 
 
 @pytest.mark.parametrize(
-    "place", ["It takes 0.70 s.", "About 690 ms.", "| sum |\n|---|\n| 0.702 s |", "| t [ms] |\n|---|\n| 702 |"]
+    "place",
+    [
+        "It takes 0.70 s.",
+        "About 690 ms.",
+        "| sum |\n|---|\n| 0.702 s |",
+        "| t [ms] |\n|---|\n| 702 |",
+    ],
 )
 def test_an_answer_before_its_prediction_is_found(done, place):
     nb = copy.deepcopy(done.nb)
@@ -230,7 +278,9 @@ def test_an_answer_before_its_prediction_is_found(done, place):
 def test_a_reveal_without_a_prediction_says_nothing(done, tmp_path):
     predictions = done.progress["predictions"]
     nb = copy.deepcopy(done.nb)
-    assert "0.70 s" in " ".join(findings.gate_patience(nb, predictions))  # its cell prints the time beside the reveal
+    assert "0.70 s" in " ".join(
+        findings.gate_patience(nb, predictions)
+    )  # its cell prints the time beside the reveal
     nb.cells[3].outputs = []
     assert list(findings.gate_patience(nb, predictions)) == []
 

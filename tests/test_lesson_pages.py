@@ -46,7 +46,9 @@ def test_each_term_has_one_id_one_meaning_and_names_of_its_own():
     ids = Counter(row["id"] for row in words)
     assert [key for counted in (names, ids) for key, n in counted.items() if n > 1] == []
     assert all(text(f"lesson.{row['lesson']}") for row in words if row["lesson"])
-    assert all(cite(key) for row in words for key in row["source"].split("+") if key and key != "derived")
+    assert all(
+        cite(key) for row in words for key in row["source"].split("+") if key and key != "derived"
+    )
 
 
 def test_french_headings_lead_to_their_entry():
@@ -59,11 +61,17 @@ def test_french_headings_lead_to_their_entry():
 def test_every_statement_is_numbered_sourced_and_placed():
     assert list(rows()) == [f"E{n:02}" for n in range(1, 75)]
     for row in rows().values():
-        assert row["statement"] and row["test"] and row["truth"] and row["group"] in pages.GROUPS, row["id"]
+        assert row["statement"] and row["test"] and row["truth"] and row["group"] in pages.GROUPS, (
+            row["id"]
+        )
         assert set(row["said"]) <= set(pages.TEXTS) and pages.cited(row)
         assert all(text(f"lesson.{lesson}") for lesson in row["lessons"].split())
-        assert ("memory" in row["source"]) >= ("not confirmed" in row["truth"]) or row["id"] == "E63"
-        for id in set(row["coverage"].split()) & ROWS.keys():  # the list and the table name the same lesson
+        assert ("memory" in row["source"]) >= ("not confirmed" in row["truth"]) or row[
+            "id"
+        ] == "E63"
+        for id in (
+            set(row["coverage"].split()) & ROWS.keys()
+        ):  # the list and the table name the same lesson
             lesson = ROWS[id]["lesson"]
             assert lesson in (*row["lessons"].split(), "glossary", "errata") or row["id"] == "E69"
     assert {row["erratum"] for row in pages.table("questions")} - {""} <= rows().keys()
@@ -77,10 +85,20 @@ def shown(lesson):
     nb, asked = load(lesson), set()
     found = [pages.OURS.sub(r"\1", cell.source) for cell in cells(nb, "markdown")]
     for cell in cells(nb, "code"):
-        found += [n.value for n in ast.walk(tree(cell)) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+        found += [
+            n.value
+            for n in ast.walk(tree(cell))
+            if isinstance(n, ast.Constant) and isinstance(n.value, str)
+        ]
         for function, first in calls(cell):
-            asked |= {("live", function)} | ({first} if function in ("check", "predict", "reveal") else set())
-            asked |= {q.id for q in questions().values() if function == "drill" and q.drill == f"units/{first}"}
+            asked |= {("live", function)} | (
+                {first} if function in ("check", "predict", "reveal") else set()
+            )
+            asked |= {
+                q.id
+                for q in questions().values()
+                if function == "drill" and q.drill == f"units/{first}"
+            }
     for key, words in table().items():
         parts = key.split(".")
         found += [words] if tuple(parts[:2]) in asked or asked & set(parts) else []
@@ -91,7 +109,10 @@ def says(names, words):
     """Tell whether a text has a name of a term, as link_words reads one, or with a space for a hyphen."""
     parts = [part for name in names for part in name.split(" / ")]
     forms = [r"[\s-]".join(map(re.escape, re.split(r"[\s-]", part))) for part in parts]
-    either = (f"(?i:{form})" if part == part.lower() else form for form, part in zip(forms, parts, strict=True))
+    either = (
+        f"(?i:{form})" if part == part.lower() else form
+        for form, part in zip(forms, parts, strict=True)
+    )
     return re.search(rf"(?<!\w)(?:{'|'.join(either)})(?:s|es)?(?!\w)", words) is not None
 
 
@@ -147,13 +168,19 @@ def test_anchors_are_unique_and_headings_in_order(page):
     source = PAGES[page]()
     assert [a for a, n in Counter(anchors(source)).items() if n > 1] == []
     levels = [len(marks) for marks in re.findall(r"^(#+) ", source, re.MULTILINE)]
-    assert levels[0] == 1 and levels.count(1) == 1 and all(b <= a + 1 for a, b in itertools.pairwise(levels))
+    assert (
+        levels[0] == 1
+        and levels.count(1) == 1
+        and all(b <= a + 1 for a, b in itertools.pairwise(levels))
+    )
     letters = re.findall(r"^\*\*(\S+)\*\* \[", source, re.MULTILINE)
     assert letters == sorted(letters) and len(letters) >= 24 * (page == "glossary")
 
 
 def test_a_lesson_that_does_not_exist_is_planned_and_needs_no_edit_when_it_comes(monkeypatch):
-    lesson = next(row["lesson"] for row in pages.words() if row["lesson"] and row["lesson"] not in FILES)
+    lesson = next(
+        row["lesson"] for row in pages.words() if row["lesson"] and row["lesson"] not in FILES
+    )
     words = lesson.replace("_", " ")
     for make in PAGES.values():
         assert f"{words} (planned)" in make() and f"({lesson}.ipynb)" not in make()
@@ -171,7 +198,11 @@ def test_the_pages_cover_their_rows_and_only_the_errata_page_names_authors():
     names = re.compile("AI Infrastructure Lab|AI Training Networks|Deterministic Data")
     assert names.search(pages.errata())
     shown = (repr(fl.errata(id)) for id in rows())
-    for source in (pages.glossary(), *shown, *("\n".join(prose_of(path)) for path in FILES.values())):
+    for source in (
+        pages.glossary(),
+        *shown,
+        *("\n".join(prose_of(path)) for path in FILES.values()),
+    ):
         assert not names.search(source)
 
 
@@ -179,9 +210,16 @@ def test_the_pages_cover_their_rows_and_only_the_errata_page_names_authors():
 
 
 def test_a_term_is_linked_once_where_prose_first_uses_it():
-    first, second = pages.link_words(["# The NIC\n\n`NIC` and [NIC](x.md): NICs, a NIC", "Radix and NIC; $radix$"])
-    assert re.findall(r"\[(\w+)\]\(glossary\.md#(\S*) ", first + second) == [("NICs", "hca"), ("Radix", "radix")]
-    assert first.startswith("# The NIC\n\n`NIC` and [NIC](x.md): [NICs]") and second.endswith("and NIC; $radix$")
+    first, second = pages.link_words(
+        ["# The NIC\n\n`NIC` and [NIC](x.md): NICs, a NIC", "Radix and NIC; $radix$"]
+    )
+    assert re.findall(r"\[(\w+)\]\(glossary\.md#(\S*) ", first + second) == [
+        ("NICs", "hca"),
+        ("Radix", "radix"),
+    ]
+    assert first.startswith("# The NIC\n\n`NIC` and [NIC](x.md): [NICs]") and second.endswith(
+        "and NIC; $radix$"
+    )
 
 
 @pytest.mark.parametrize("words", ["NVLink SHARP", "GPUDirect RDMA"])
@@ -212,7 +250,9 @@ def test_every_question_on_a_statement_stands_in_a_lesson_that_names_it():
     for row in (row for row in pages.table("questions") if row["erratum"]):
         assert row["lesson"] in {q.lesson for q in questions().values()}
         if row["lesson"] in FILES:
-            assert f"(errata.md#{row['erratum'].lower()} " in "\n".join(prose_of(FILES[row["lesson"]])), row["id"]
+            assert f"(errata.md#{row['erratum'].lower()} " in "\n".join(
+                prose_of(FILES[row["lesson"]])
+            ), row["id"]
 
 
 # What a lesson shows

@@ -79,7 +79,9 @@ def hold(seconds, limit):
     """Hold a time to its limit; over it on a machine where programs wait for a core, nothing is concluded."""
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
     if seconds > limit and load > os.cpu_count():
-        pytest.skip(f"not conclusive: {seconds:.1f} s, limit {limit:g} s, at load {load:.1f} on {os.cpu_count()} cores")
+        pytest.skip(
+            f"not conclusive: {seconds:.1f} s, limit {limit:g} s, at load {load:.1f} on {os.cpu_count()} cores"
+        )
     assert seconds <= limit
 
 
@@ -99,7 +101,11 @@ def test_make_copies_lessons_and_loses_nothing_of_a_learner(root, tmp_path):
 
     def copies():
         done = subprocess.run(
-            ["make", "--no-print-directory", "copies"], cwd=tmp_path, capture_output=True, text=True, check=True
+            ["make", "--no-print-directory", "copies"],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=True,
         )
         files = sorted(path for path in work.iterdir() if path.suffix == ".ipynb")
         return done.stdout, {path.name: path.read_text() for path in files}
@@ -110,7 +116,9 @@ def test_make_copies_lessons_and_loses_nothing_of_a_learner(root, tmp_path):
     assert progress[1].read_text() == "begun beside the lessons"
     progress[1].write_text("went on")
     (work / "00_a.ipynb").write_text("mine")
-    assert copies()[1]["00_a.ipynb"] == "mine"  # the lesson is as it was, so the learner's copy stays
+    assert (
+        copies()[1]["00_a.ipynb"] == "mine"
+    )  # the lesson is as it was, so the learner's copy stays
     for name in ("00_a.ipynb", "31_b.ipynb"):
         (tmp_path / "notebooks" / name).write_text("second")
     said, files = copies()
@@ -139,9 +147,17 @@ def test_predictions_come_before_their_reveal(name):
 def test_the_lessons_ask_the_predictions_of_the_table():
     asked = {}
     for name in FILES:
-        calls = (node for cell in gates.cells(load(name), "code") for node in ast.walk(gates.tree(cell)))
-        for call in (node for node in calls if isinstance(node, ast.Call) and ast.unparse(node.func) == "fl.predict"):
-            asked[ast.literal_eval(*call.args)] = name  # nothing but the id: the form asks for the rest
+        calls = (
+            node for cell in gates.cells(load(name), "code") for node in ast.walk(gates.tree(cell))
+        )
+        for call in (
+            node
+            for node in calls
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "fl.predict"
+        ):
+            asked[ast.literal_eval(*call.args)] = (
+                name  # nothing but the id: the form asks for the rest
+            )
     assert asked == {id: row["lesson"] for id, row in predictions().items()}
 
 
@@ -154,7 +170,9 @@ def test_neighbours_have_different_shapes():
 @pytest.mark.parametrize("name", FILES)
 def test_a_lesson_runs_and_shows_what_it_says(name, folder):
     done = run(name, load(name), folder, earlier(name))
-    others = {other: run(other, nb, folder, earlier(other)).nb for other, nb in earlier(name).items()}
+    others = {
+        other: run(other, nb, folder, earlier(other)).nb for other, nb in earlier(name).items()
+    }
     assert done.error == ""
     assert list(findings.gate_numbers(done.nb)) == []
     assert list(findings.gate_secrets(done.nb, done.progress["predictions"], others)) == []
@@ -175,14 +193,19 @@ def test_a_lesson_runs_as_text(name, folder):
 @pytest.mark.alone
 @pytest.mark.parametrize("name", FILES)
 def test_a_lesson_is_quick(name, folder):
-    both = [run(name, load(name), folder, earlier(name), text=text).seconds for text in (False, True)]
+    both = [
+        run(name, load(name), folder, earlier(name), text=text).seconds for text in (False, True)
+    ]
     hold(min(both), LONGEST)
 
 
 @pytest.mark.alone
 def test_the_typical_lesson_is_quick(folder):
     best = {
-        name: min(run(name, load(name), folder, earlier(name), text=text).seconds for text in (False, True))
+        name: min(
+            run(name, load(name), folder, earlier(name), text=text).seconds
+            for text in (False, True)
+        )
         for name in FILES
     }
     hold(statistics.median(best.values()) if best else 0.0, TYPICAL)
@@ -190,7 +213,10 @@ def test_the_typical_lesson_is_quick(folder):
 
 @pytest.mark.alone
 @pytest.mark.skipif("00_start_here" not in FILES, reason="the first lesson is not there")
-@pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="this system does not tell shared pages apart")
+@pytest.mark.skipif(
+    not Path("/proc/self/smaps_rollup").exists(),
+    reason="this system does not tell shared pages apart",
+)
 def test_the_first_lesson_needs_little_memory(folder):
     peak = run("00_start_here", load("00_start_here"), folder, {}).peak
     assert 30e6 < peak < MEMORY

@@ -19,8 +19,12 @@ from fabriclab.views.scene import COLOUR, PALETTE, Layer, Scene, ink_on, printed
 HALL = topologies.build("rail_optimised")
 RAILS = np.array(collectives.rail_groups(HALL))
 STAR = topologies.build("crossbar", hosts=16)
-REPEATED = fl.simulate("all_reduce", "ring", topologies.build("crossbar", hosts=8), "1 MB", lag="5 us")
-RUN = fl.simulate("all_reduce", "ring", topologies.build("crossbar", hosts=8), "1 MB", expand=True, lag="5 us")
+REPEATED = fl.simulate(
+    "all_reduce", "ring", topologies.build("crossbar", hosts=8), "1 MB", lag="5 us"
+)
+RUN = fl.simulate(
+    "all_reduce", "ring", topologies.build("crossbar", hosts=8), "1 MB", expand=True, lag="5 us"
+)
 
 
 def shuffled(seed):
@@ -39,15 +43,22 @@ def counted(n):
 
 def two_ways(alpha, size):
     sizes = ["1 KiB", "64 KiB", "1 MiB", f"{size} MiB"]
-    return {a: fl.sweep("all_reduce", a, STAR, sizes, lag=alpha * 1e-6) for a in ("ring", "binomial_tree")}
+    return {
+        a: fl.sweep("all_reduce", a, STAR, sizes, lag=alpha * 1e-6)
+        for a in ("ring", "binomial_tree")
+    }
 
 
 def kept(obtained, **more):
-    return fl.core.Result("copy", obtained, [2**20, 2**24], [1e-3, 2e-3], n_ranks=1, source="a paper", **more)
+    return fl.core.Result(
+        "copy", obtained, [2**20, 2**24], [1e-3, 2e-3], n_ranks=1, source="a paper", **more
+    )
 
 
 def favoured(popular, choices):
-    return collectives.expert_tables(collectives.choose_experts(9, 16, choices, popular=popular), "low_latency")[0]
+    return collectives.expert_tables(
+        collectives.choose_experts(9, 16, choices, popular=popular), "low_latency"
+    )[0]
 
 
 def counts_packets(packet, slot):
@@ -60,8 +71,12 @@ SHUFFLE = {"seed": live.Slider(0, 9)}
 ALPHA = {"alpha": live.Slider(1, 20, unit="us"), "size": live.Choice((4, 64))}
 VIEWS = {
     "stepper": lambda: live.stepper("all_reduce", "ring", 4),
-    "tree": lambda: live.stepper("all_reduce", "binomial_tree", 8, segments=4, pipelined=True, step=2),
-    "switches": lambda: live.stepper("all_reduce", "nvls_sharp", 8, options={"per_server": 4}, step=3),
+    "tree": lambda: live.stepper(
+        "all_reduce", "binomial_tree", 8, segments=4, pipelined=True, step=2
+    ),
+    "switches": lambda: live.stepper(
+        "all_reduce", "nvls_sharp", 8, options={"per_server": 4}, step=3
+    ),
     "fabric": lambda: live.fabric(HALL, shuffled, controls=SHUFFLE),
     "opened": lambda: live.fabric(HALL, shuffled, controls=SHUFFLE, seed=3, open=0, colour="rail"),
     "small fabric": lambda: live.fabric(topologies.build("fat_tree", k=4).without(cables=[20])),
@@ -69,14 +84,21 @@ VIEWS = {
     "repeated": lambda: live.timeline(REPEATED.timeline, REPEATED.flows, REPEATED.fabric, at=95),
     "timeline": lambda: live.timeline(RUN.timeline, RUN.flows, RUN.fabric, at=50),
     "floor": lambda: live.fabric(
-        HALL, rooted, controls={"root": live.Slider(0, 1023)}, layout="floor", root=9, said="One sends to all."
+        HALL,
+        rooted,
+        controls={"root": live.Slider(0, 1023)},
+        layout="floor",
+        root=9,
+        said="One sends to all.",
     ),
     "table": lambda: live.table(counted, {"n": live.Slider(2, 9)}, "Rings"),
     "race": lambda: live.race(SMALL),
     "placement": lambda: live.placement(HALL),
     "wirings": lambda: live.wirings(
         {
-            f"{n} rails": topologies.build("rail_optimised", servers=8, gpus=4, rails=n, radix=8, expand=False)
+            f"{n} rails": topologies.build(
+                "rail_optimised", servers=8, gpus=4, rails=n, radix=8, expand=False
+            )
             for n in (4, 1)
         }
     ),
@@ -88,7 +110,9 @@ VIEWS = {
     "twist": lambda: live.twist((2, 4)),
     "failures": lambda: live.failures(topologies.build("fat_tree", k=4), count=3),
     "cut": lambda: live.cut(topologies.build("mesh", shape=(3, 5))),
-    "mix": lambda: live.mix(topologies.build("rail_optimised", servers=4, gpus=4, rails=4, radix=8), 50),
+    "mix": lambda: live.mix(
+        topologies.build("rail_optimised", servers=4, gpus=4, rails=4, radix=8), 50
+    ),
     "traffic": lambda: live.traffic(
         favoured, controls={"popular": live.Slider(1, 8), "choices": live.Choice((1, 3))}, popular=2
     ),
@@ -104,7 +128,9 @@ VIEWS = {
     "slow link": lambda: live.straggler(ranks=7, what="link", way="binomial_tree"),
     "queue pair": lambda: live.queue_pair(),
     "request": lambda: live.request(step=9),
-    "packets": lambda: live.packets(counts_packets, keeps="yours", story="a copy comes late", step=7),
+    "packets": lambda: live.packets(
+        counts_packets, keeps="yours", story="a copy comes late", step=7
+    ),
     "pool": lambda: live.pool(),
     "quantisation": lambda: live.quantisation(22, 10),
     "tenants": lambda: live.tenants(5, "low latency", 2),
@@ -130,19 +156,35 @@ CURVES = {
     "elements",
     "servers per rack",
 }  # what curves with a point follow
-MEASURED = {"here": kept("measured", samples=[[1e-3, 1e-3, 2e-3], [2e-3, 2e-3, 3e-3]]), "there": kept("published")}
+MEASURED = {
+    "here": kept("measured", samples=[[1e-3, 1e-3, 2e-3], [2e-3, 2e-3, 3e-3]]),
+    "there": kept("published"),
+}
 LINKS = {"NVLink 4": "450 GB/s"}
 # Further views whose line of code must give them again.
 CODES = VIEWS | {
     "bounded": lambda: live.sweep(two_ways, controls=ALPHA, bounds={"floor": np.float64(1e-5)}),
     "no fabric": lambda: live.timeline(RUN.timeline, RUN.flows),
     "results": lambda: live.ruler(MEASURED, LINKS),
-    "numpy": lambda: live.fabric(HALL, shuffled, controls={"seed": live.Slider(np.int64(0), np.int64(9))},
-                                 open=HALL.endpoint[300]),
-}  # fmt: skip
-NAMES = {"fl": fl, "shuffled": shuffled, "two_ways": two_ways, "counted": counted, "favoured": favoured,
-         "rooted": rooted, "counts_packets": counts_packets, "runs": SMALL, "measured": MEASURED,
-         "links": LINKS}  # fmt: skip
+    "numpy": lambda: live.fabric(
+        HALL,
+        shuffled,
+        controls={"seed": live.Slider(np.int64(0), np.int64(9))},
+        open=HALL.endpoint[300],
+    ),
+}
+NAMES = {
+    "fl": fl,
+    "shuffled": shuffled,
+    "two_ways": two_ways,
+    "counted": counted,
+    "favoured": favoured,
+    "rooted": rooted,
+    "counts_packets": counts_packets,
+    "runs": SMALL,
+    "measured": MEASURED,
+    "links": LINKS,
+}
 
 
 def arrays(scene):
@@ -154,7 +196,9 @@ def arrays(scene):
 
 
 def same(one, other):
-    return one.keys() == other.keys() and all(np.array_equal(one[k], other[k], equal_nan=True) for k in one)
+    return one.keys() == other.keys() and all(
+        np.array_equal(one[k], other[k], equal_nan=True) for k in one
+    )
 
 
 # by hand ------------------------------------------------------------------------------------------
@@ -192,11 +236,16 @@ def test_every_algorithm_can_be_stepped_and_ends_as_its_definition_says(name, n)
         assert [found[r, r - 1] for r in range(n)] == [r or n for r in range(n)]
     else:  # the root is rank 0
         assert (found[0] == {"reduce": whole, "gather": np.arange(1, n + 1)}.get(what, 1)).all()
-        assert what in ("reduce", "gather") or (np.diag(found) if what == "scatter" else found == 1).all()
+        assert (
+            what in ("reduce", "gather")
+            or (np.diag(found) if what == "scatter" else found == 1).all()
+        )
 
 
 def test_chunks_move_along_the_links_of_their_route():
-    view = live.stepper("all_reduce", "ring", 4, fabric=topologies.build("leaf_spine", hosts=8, radix=4), step=1)
+    view = live.stepper(
+        "all_reduce", "ring", 4, fabric=topologies.build("leaf_spine", hosts=8, radix=4), step=1
+    )
     movers = view.scene.layers["movers"].fields
     # Cell, host, leaf, host, cell; between the leaves also spine and leaf.
     ptr, over = movers["ptr"].astype(int), view.scene.layers["ranks"].fields["x"]
@@ -208,9 +257,23 @@ def test_chunks_move_along_the_links_of_their_route():
 def test_values_add_up_in_a_switch_by_hand():
     view = live.stepper("all_reduce", "nvls_two_shot", 2, step=1)
     assert view.scene.table["rank"].tolist() == ["0"] * 2 + ["1"] * 2 + ["switch 0"] * 2
-    assert [view.set(step=s).scene.table["holds"].tolist()[-2:] for s in range(3)] == [[0, 0], [3, 3], [3, 3]]
-    assert view.set(step=1).scene.layers["numbers"].fields["texts"] == ["1", "1", "2", "2", "3", "3"]
-    assert "rank 1 to switch 0: blocks 0..1, added" in view.scene.alt and "from 2 on are switches" in str(view)
+    assert [view.set(step=s).scene.table["holds"].tolist()[-2:] for s in range(3)] == [
+        [0, 0],
+        [3, 3],
+        [3, 3],
+    ]
+    assert view.set(step=1).scene.layers["numbers"].fields["texts"] == [
+        "1",
+        "1",
+        "2",
+        "2",
+        "3",
+        "3",
+    ]
+    assert (
+        "rank 1 to switch 0: blocks 0..1, added" in view.scene.alt
+        and "from 2 on are switches" in str(view)
+    )
     movers = view.scene.layers["movers"].fields  # both chunks meet in one place, above the switch
     end = movers["ptr"][1:].astype(int) - 1
     assert np.ptp(movers["x"][end]) == np.ptp(movers["y"][end]) == 0 and len(end) == 2
@@ -221,7 +284,9 @@ def test_values_add_up_in_a_switch_by_hand():
 def test_switches_stand_where_they_are_placed():
     fabric = topologies.build("leaf_spine", hosts=8, radix=4)
     nodes = [*fabric.nodes("leaf"), *fabric.nodes("spine")[[0, 0, 0]]]
-    view = live.stepper("all_reduce", "aggregation_tree", 8, fabric=fabric, switches=nodes, options={"radix": 2})
+    view = live.stepper(
+        "all_reduce", "aggregation_tree", 8, fabric=fabric, switches=nodes, options={"radix": 2}
+    )
     sums = [3, 7, 11, 15, 10, 26, 36]
     for step, known in ((1, 4), (2, 6), (3, 7)):
         scene = view.set(step=step).scene
@@ -234,7 +299,11 @@ def test_switches_stand_where_they_are_placed():
 
 
 def test_colours_of_loads_go_from_end_to_end_of_the_map():
-    assert shade([0.0, 1.0, 2.0]).tolist() == [len(PALETTE) - 64, len(PALETTE) - 1, len(PALETTE) - 1]
+    assert shade([0.0, 1.0, 2.0]).tolist() == [
+        len(PALETTE) - 64,
+        len(PALETTE) - 1,
+        len(PALETTE) - 1,
+    ]
     assert shade([np.nan]).tolist() == [COLOUR["grey"]]
 
 
@@ -274,7 +343,9 @@ def test_lines_that_change_places_are_marked_where_they_do():
     assert said == ["lines cross near 190 kB"]
 
 
-@pytest.mark.parametrize(("way", "opcode"), [("WRITE", 0), ("WRITE with immediate", 1), ("SEND", 2), ("READ", 4)])
+@pytest.mark.parametrize(
+    ("way", "opcode"), [("WRITE", 0), ("WRITE with immediate", 1), ("SEND", 2), ("READ", 4)]
+)
 def test_a_request_counts_what_the_device_counts(way, opcode):
     a, b = rdma_pairs.pair()
     if opcode in (1, 2):
@@ -282,34 +353,69 @@ def test_a_request_counts_what_the_device_counts(way, opcode):
     assert rdma_pairs.outcome(a, rdma_pairs.request(a, b, opcode)) == rdma_pairs.OK
     b.rcq.poll()
     whole = live.request(way, 13)
-    device = {k: getattr(a.ctx.counters, k) + getattr(b.ctx.counters, k)
-              for k in ("copies", "doorbells", "transfers", "polled")}  # fmt: skip
-    assert [whole.scene.table[k][-1] for k in ("copies", "doorbells", "transfers")] == [*device.values()][:3]
-    assert f"completions polled {device['polled']}" in whole.scene.said and whole.scene.table["calls"].sum() == 0
+    device = {
+        k: getattr(a.ctx.counters, k) + getattr(b.ctx.counters, k)
+        for k in ("copies", "doorbells", "transfers", "polled")
+    }
+    assert [whole.scene.table[k][-1] for k in ("copies", "doorbells", "transfers")] == [
+        *device.values()
+    ][:3]
+    assert (
+        f"completions polled {device['polled']}" in whole.scene.said
+        and whole.scene.table["calls"].sum() == 0
+    )
     assert ("program B" in whole.scene.table["who"]) == (opcode in (1, 2))
 
 
 def test_steps_of_a_queue_pair_are_judged_by_the_device():
     view = live.queue_pair("RC", "RESET", "RTS")
-    assert "is refused: no step leads from RESET to RTS" in view.scene.said and "Errno" not in view.scene.said
-    assert view.scene.table["attribute"].tolist() == ["none"] and not len(view.scene.layers["attributes"].fields["x"])
+    assert (
+        "is refused: no step leads from RESET to RTS" in view.scene.said
+        and "Errno" not in view.scene.said
+    )
+    assert view.scene.table["attribute"].tolist() == ["none"] and not len(
+        view.scene.layers["attributes"].fields["x"]
+    )
     assert view.set(now="RTR").scene.table["attribute"].tolist() == [
-        "TIMEOUT", "RETRY_CNT", "RNR_RETRY", "MAX_QP_RD_ATOMIC", "SQ_PSN"]  # fmt: skip
+        "TIMEOUT",
+        "RETRY_CNT",
+        "RNR_RETRY",
+        "MAX_QP_RD_ATOMIC",
+        "SQ_PSN",
+    ]
     assert view.set(kind="UD").scene.table["attribute"].tolist() == ["SQ_PSN"]
 
 
 def test_a_bubble_of_two_stages_by_hand():
     table = live.bubble(2, 2, "1F1B").scene.table
-    rows = zip(*(table[k].tolist() for k in ("stage", "what", "number", "start [s]", "finish [s]")), strict=True)
+    rows = zip(
+        *(table[k].tolist() for k in ("stage", "what", "number", "start [s]", "finish [s]")),
+        strict=True,
+    )
     found = sorted((round(a), round(b), s, w[0], n) for s, w, n, a, b in rows)
     assert found == [
-        (0, 1, 0, "f", 1), (1, 2, 0, "f", 2), (1, 2, 1, "f", 1), (2, 4, 1, "b", 1),
-        (4, 5, 1, "f", 2), (4, 6, 0, "b", 1), (5, 7, 1, "b", 2), (7, 9, 0, "b", 2),
-    ]  # fmt: skip
-    assert "33.3 % of the time is bubble, the closed form says 33.3 %" in live.bubble(2, 2, "1F1B").scene.said
+        (0, 1, 0, "f", 1),
+        (1, 2, 0, "f", 2),
+        (1, 2, 1, "f", 1),
+        (2, 4, 1, "b", 1),
+        (4, 5, 1, "f", 2),
+        (4, 6, 0, "b", 1),
+        (5, 7, 1, "b", 2),
+        (7, 9, 0, "b", 2),
+    ]
+    assert (
+        "33.3 % of the time is bubble, the closed form says 33.3 %"
+        in live.bubble(2, 2, "1F1B").scene.said
+    )
     assert "so 10 are shown" in live.bubble(5, 7, "interleaved").scene.said
-    for schedule, held in (("GPipe", 8), ("1F1B", 4)):  # all micro-batches, or one for each stage from here on
-        assert f"holds activations of at most {held} micro-batches" in live.bubble(4, 8, schedule).scene.said
+    for schedule, held in (
+        ("GPipe", 8),
+        ("1F1B", 4),
+    ):  # all micro-batches, or one for each stage from here on
+        assert (
+            f"holds activations of at most {held} micro-batches"
+            in live.bubble(4, 8, schedule).scene.said
+        )
 
 
 def test_synchronous_workers_begin_together_and_stale_ones_when_they_may():
@@ -321,7 +427,9 @@ def test_synchronous_workers_begin_together_and_stale_ones_when_they_may():
     assert np.ptp(start, axis=1) == pytest.approx(0, abs=1e-5)
     start, finish = steps(2)
     last = finish.max(axis=1, keepdims=True)
-    assert np.all(start[3:] >= last[:-3]) and np.any(start[2:] < last[:-2])  # as far ahead as allowed, and no further
+    assert np.all(start[3:] >= last[:-3]) and np.any(
+        start[2:] < last[:-2]
+    )  # as far ahead as allowed, and no further
 
 
 def test_flows_of_repeated_steps_run_at_every_time():
@@ -331,14 +439,22 @@ def test_flows_of_repeated_steps_run_at_every_time():
         time = at / 100 * t.end
         # Each step waits 5 us and then all 8 flows move; the delay at the end is none.
         waits = np.mod(time, t.period[0]) < 5e-6
-        assert view.set(at=at).scene.said.split(": ")[1].startswith(f"{0 if waits else 8} of 16"), at
+        assert view.set(at=at).scene.said.split(": ")[1].startswith(f"{0 if waits else 8} of 16"), (
+            at
+        )
     assert view.scene.layers["repeats"].fields["texts"] == ["x 7", "x 7"]
 
 
 def test_a_press_takes_the_values_that_stand_on_the_page():
     seen = []
-    view = Live("x(", lambda n: Scene(str(n)), {"n": live.Slider(0, 9)}, {"n": 1}, "t",
-                buttons={"Go": lambda v: seen.append(dict(v.values))})  # fmt: skip
+    view = Live(
+        "x(",
+        lambda n: Scene(str(n)),
+        {"n": live.Slider(0, 9)},
+        {"n": 1},
+        "t",
+        buttons={"Go": lambda v: seen.append(dict(v.values))},
+    )
     view.widget.asked = {"seq": 1, "values": {"n": 7}, "press": "Go"}
     assert seen == [{"n": 7}]
 
@@ -382,26 +498,49 @@ def test_only_a_change_of_values_is_shown_as_motion():
 def test_traffic_by_hand():
     view = live.traffic([[0, 6, 0], [0, 0, 0], [0, 3, 0]])
     assert view.scene.said == "Rank 1 takes in most: 3 times the mean."
-    assert (view.scene.table["takes in"].tolist(), view.scene.table["sends"].tolist()) == ([0, 9, 0], [6, 0, 3])
+    assert (view.scene.table["takes in"].tolist(), view.scene.table["sends"].tolist()) == (
+        [0, 9, 0],
+        [6, 0, 3],
+    )
     for wrong in ([[0, 1]], [[0, 0], [0, 0]], [[0, -1], [1, 0]], [[1]]):
-        with pytest.raises(ValueError, match=r"table must be \(n, n\) of what each of 2..128 ranks has for each"):
+        with pytest.raises(
+            ValueError, match=r"table must be \(n, n\) of what each of 2..128 ranks has for each"
+        ):
             live.traffic(wrong)
 
 
 def test_packets_by_hand():
     view = live.packets(counts_packets, keeps="yours", story="a packet comes twice", step=2)
-    assert view.scene.said.endswith("Wrong sums so far: 1. Packet A 0: sum 2 goes to both; right is 11.")
+    assert view.scene.said.endswith(
+        "Wrong sums so far: 1. Packet A 0: sum 2 goes to both; right is 11."
+    )
     assert view.scene.table["sums"].tolist() == ["1 | 0", "2 | 0"]
-    rows = {k: view.set(keeps=k, story="all well", step=8).scene.table for k in ("yours", "bitmaps", "last chunks")}
-    assert {k: t["seen"][-1] for k, t in rows.items()} == {"yours": " | ", "bitmaps": "AB | ", "last chunks": "2 | 2"}
+    rows = {
+        k: view.set(keeps=k, story="all well", step=8).scene.table
+        for k in ("yours", "bitmaps", "last chunks")
+    }
+    assert {k: t["seen"][-1] for k, t in rows.items()} == {
+        "yours": " | ",
+        "bitmaps": "AB | ",
+        "last chunks": "2 | 2",
+    }
     for t in rows.values():
         assert t["sums"].tolist() == ["1 | 0", "11 | 0", "11 | 2", "11 | 22", "3 | 22", "33 | 22"]
         assert t["left"].tolist() == ["1 | 0", "0 | 0", "0 | 1", "0 | 0", "1 | 0", "0 | 0"]
-    told = {story: [view.set(keeps=k, story=story, step=8).scene.said.count("so far: 0.")
-                    for k in ("yours", "bitmaps", "last chunks")]
-            for story in view.controls["story"].options}  # fmt: skip
-    assert told == {"all well": [1, 1, 1], "a packet is lost": [0, 1, 1], "a result is lost": [0, 1, 1],
-                    "a packet comes twice": [0, 1, 1], "a copy comes late": [0, 0, 1]}  # fmt: skip
+    told = {
+        story: [
+            view.set(keeps=k, story=story, step=8).scene.said.count("so far: 0.")
+            for k in ("yours", "bitmaps", "last chunks")
+        ]
+        for story in view.controls["story"].options
+    }
+    assert told == {
+        "all well": [1, 1, 1],
+        "a packet is lost": [0, 1, 1],
+        "a result is lost": [0, 1, 1],
+        "a packet comes twice": [0, 1, 1],
+        "a copy comes late": [0, 0, 1],
+    }
 
 
 def test_a_pool_is_full_at_the_bandwidth_delay_product():
@@ -423,16 +562,24 @@ def test_a_pool_is_full_at_the_bandwidth_delay_product():
 
 def test_errors_of_sums_stay_within_their_bound_up_to_the_agreed_scale():
     table = live.quantisation(20, 10).scene.table
-    error, bound = (table["error"][table["series"] == s] for s in ("largest error", "bound without overflow"))
+    error, bound = (
+        table["error"][table["series"] == s] for s in ("largest error", "bound without overflow")
+    )
     fits = 2.0 ** np.arange(4, 37) <= 2.0**17
     assert np.all(error[fits] <= bound[fits]) and np.all(error[-10:] > 1e3 * bound[-10:])
-    crowd = live.quantisation(27, 3, 32).scene.table  # each number fits into 32 bits, their sums do not
+    crowd = live.quantisation(
+        27, 3, 32
+    ).scene.table  # each number fits into 32 bits, their sums do not
     assert crowd["error"][crowd["series"] == "your scale"][0] > 0.5
 
 
 def test_a_tenant_without_a_tree_is_told_why():
     said = live.tenants(5, "streaming", 1).scene.said
-    assert said.startswith("4 of 5 jobs have a tree") and "Without a tree: E." in said and "core 0 by A" in said
+    assert (
+        said.startswith("4 of 5 jobs have a tree")
+        and "Without a tree: E." in said
+        and "core 0 by A" in said
+    )
     assert "held are links by A" in live.tenants(5, "streaming", 2).scene.said
     assert live.tenants(5, "low latency", 2).scene.said.startswith("5 of 5 jobs have a tree")
     assert all("Without" not in live.tenants(jobs).scene.said for jobs in range(1, 5))
@@ -445,11 +592,17 @@ def test_what_pays_follows_loss_and_the_rate_of_hosts():
     lossy = view.set(loss=0.01).scene.said  # hosts wait for timers, too
     assert "program wins from 8 B to 2 MiB" in lossy and "streaming wins from 8 B to 1 GiB" in lossy
     slow = view.set(loss=0.0, converts="2 GB/s").scene.said
-    assert "program wins from 8 B to 1 GiB" not in slow and "streaming wins from 8 B to 1 GiB" in slow
+    assert (
+        "program wins from 8 B to 1 GiB" not in slow and "streaming wins from 8 B to 1 GiB" in slow
+    )
 
 
 def test_the_medium_is_the_least_of_those_that_reach():
-    for far, medium, watts in ((1.5, "copper", 0), (3.0, "active copper", 3), (30.0, "multimode", 30)):
+    for far, medium, watts in (
+        (1.5, "copper", 0),
+        (3.0, "active copper", 3),
+        (30.0, "multimode", 30),
+    ):
         scene = live.medium(far).scene
         assert f"{medium} is least by power, {watts} W" in scene.said
         full = scene.layers["reach"].fields["colour"] >= 0
@@ -459,16 +612,28 @@ def test_the_medium_is_the_least_of_those_that_reach():
 
 
 def test_so_many_wavelengths_fill_so_many_fibres():
-    assert "fibres in use: 3" in live.wavelengths(128).scene.said and "12.8 Tb/s" in live.wavelengths(128).scene.said
-    assert [live.wavelengths(n).scene.table["wavelengths"].tolist() for n in (44, 45)] == [[44], [44, 1]]
+    assert (
+        "fibres in use: 3" in live.wavelengths(128).scene.said
+        and "12.8 Tb/s" in live.wavelengths(128).scene.said
+    )
+    assert [live.wavelengths(n).scene.table["wavelengths"].tolist() for n in (44, 45)] == [
+        [44],
+        [44, 1],
+    ]
     symbols = {"C 50 GHz": 87 * 50, "C 100 GHz": 44 * 100, "C 200 GHz": 22 * 200}
     for grid, full in symbols.items():  # of PAM4
-        assert live.wavelengths(256, 2, grid).scene.table["rate [B/s]"][0] == pytest.approx(full * 1e9 / 8)
-    assert live.wavelengths(32, 8).scene.table["rate [B/s]"].tolist() == [pytest.approx(12.8e12 / 8)]
+        assert live.wavelengths(256, 2, grid).scene.table["rate [B/s]"][0] == pytest.approx(
+            full * 1e9 / 8
+        )
+    assert live.wavelengths(32, 8).scene.table["rate [B/s]"].tolist() == [
+        pytest.approx(12.8e12 / 8)
+    ]
 
 
 def test_a_ring_that_warms_by_20_kelvin_is_nearly_on_its_neighbour():
-    scene = live.drift(20, 200).scene  # 20 x 1.55 um x 1.86e-4 / 4.2, of 1.60 nm; 77 mW move a filter by 13.1 nm
+    scene = live.drift(
+        20, 200
+    ).scene  # 20 x 1.55 um x 1.86e-4 / 4.2, of 1.60 nm; 77 mW move a filter by 13.1 nm
     assert "1.37 nm, or 0.86 of a spacing of 200 GHz" in scene.said and "takes 8.1 mW" in scene.said
     drifts = scene.table["drift"]  # at 1, 2, 4 and so on to 64 K, then at 20 K
     assert drifts[[2, 7]] == pytest.approx([0.1713, 0.8565], abs=1e-4)
@@ -477,14 +642,18 @@ def test_a_ring_that_warms_by_20_kelvin_is_nearly_on_its_neighbour():
 def test_a_beam_falls_by_two_bits_per_hertz_at_twice_the_distance():
     near, far = (live.beam(d).scene.table["carried [Gb/s]"][25] for d in (2, 4))
     assert near - far == pytest.approx(6 * 2.16 * 2, rel=0.01)
-    assert "12.7 degrees wide" in live.beam().scene.said and "over" in live.beam(over="elements").code
+    assert (
+        "12.7 degrees wide" in live.beam().scene.said and "over" in live.beam(over="elements").code
+    )
 
 
 def test_media_of_a_tier_are_counted_by_hand():
     said = live.hybrid("copper, fibre", "fibre", 4).scene.said
     assert "To NICs: copper 344, fibre 680. Between switches: fibre 1024." in said
     # A short cable to a NIC saves the module there and half of a twin module: 344 x (9 + 8.5) W of 35,328 W.
-    assert live.hybrid("copper, fibre", "fibre").scene.table["power [kW]"][2] == pytest.approx(35.328 - 0.344 * 17.5)
+    assert live.hybrid("copper, fibre", "fibre").scene.table["power [kW]"][2] == pytest.approx(
+        35.328 - 0.344 * 17.5
+    )
 
 
 # laws ---------------------------------------------------------------------------------------------
@@ -504,7 +673,9 @@ def test_the_printed_code_reproduces_the_state(name):
     view = CODES[name]()
     for control, kind in view.controls.items():
         view.set(**{control: kind.samples()[-1]})
-    again = eval(view.code, NAMES | vars(REPEATED if name == "repeated" else RUN))  # the view's own line
+    again = eval(
+        view.code, NAMES | vars(REPEATED if name == "repeated" else RUN)
+    )  # the view's own line
     assert again.values == view.values
     assert same(arrays(again.scene), arrays(view.scene))
     assert str(again.scene.table) == str(view.scene.table)
@@ -516,14 +687,29 @@ def test_the_table_holds_the_numbers_that_are_drawn(name):
     scene = VIEWS[name]().scene
     table, drawn = scene.table, scene.layers
     if "cut" in table.columns:
-        shown = {n for part in ("cables", "stubs") if part in drawn
-                 for n, c in zip(*(drawn[part].fields[k] for k in ("names", "colour")), strict=True)
-                 if c != COLOUR["grey"]}  # fmt: skip
-        assert shown == {f"{a} – {b}" for a, b, n in zip(*(table[k] for k in ("from", "to", "cut")), strict=True) if n}
+        shown = {
+            n
+            for part in ("cables", "stubs")
+            if part in drawn
+            for n, c in zip(*(drawn[part].fields[k] for k in ("names", "colour")), strict=True)
+            if c != COLOUR["grey"]
+        }
+        assert shown == {
+            f"{a} – {b}"
+            for a, b, n in zip(*(table[k] for k in ("from", "to", "cut")), strict=True)
+            if n
+        }
     elif "over" in table.columns:
         rows = zip(*(table[k] for k in ("by", "over", "rate [B/s]", "time [s]")), strict=True)
-        told = [f"{by}: {over}, {fl.units.format_rate(r)}, {fl.units.format_time(t)}" for by, over, r, t in rows]
-        assert drawn["words"].fields["texts"][-table.n_rows :] == told == drawn["copies"].fields["names"]
+        told = [
+            f"{by}: {over}, {fl.units.format_rate(r)}, {fl.units.format_time(t)}"
+            for by, over, r, t in rows
+        ]
+        assert (
+            drawn["words"].fields["texts"][-table.n_rows :]
+            == told
+            == drawn["copies"].fields["names"]
+        )
     elif "who" in table.columns:
         assert drawn["actors"].fields["names"] == table["who"].tolist()
         assert drawn["what"].fields["texts"] == table["what"].tolist()
@@ -531,7 +717,9 @@ def test_the_table_holds_the_numbers_that_are_drawn(name):
         bars, ticks = drawn["bars"].fields, drawn["x ticks"].fields
         slope = np.polyfit([fl.units.time(t) for t in ticks["texts"]], ticks["x"], 1)
         last = np.cumsum(table["copies"]) - 1
-        assert (bars["x"] + bars["w"])[last] == pytest.approx(np.polyval(slope, table["time [s]"]), abs=0.5)
+        assert (bars["x"] + bars["w"])[last] == pytest.approx(
+            np.polyval(slope, table["time [s]"]), abs=0.5
+        )
     elif "words" in drawn and "cables" in drawn:  # a map: each cable as a line, or as two stubs
         layers = [drawn[part].fields for part in ("cables", "stubs") if part in drawn]
         shown = {n: c for f in layers for n, c in zip(f["names"], f["colour"], strict=True)}
@@ -555,11 +743,15 @@ def test_the_table_holds_the_numbers_that_are_drawn(name):
             return  # its axis is folded; test_flows_of_repeated_steps reads it
         slope = np.polyfit([fl.units.time(t) for t in ticks["texts"]], ticks["x"], 1)
         assert bars["x"] == pytest.approx(np.polyval(slope, table["start [s]"]), abs=0.5)
-        assert bars["x"] + bars["w"] == pytest.approx(np.polyval(slope, table["finish [s]"]), abs=0.5)
+        assert bars["x"] + bars["w"] == pytest.approx(
+            np.polyval(slope, table["finish [s]"]), abs=0.5
+        )
     elif "source" in table.columns or "tier" in table.columns:
         bars, ticks = drawn["bars"].fields, drawn["x ticks"].fields
         slope = np.polyfit([fl.units.time(t) for t in ticks["texts"]], ticks["x"], 1)[0]
-        times = np.concatenate([table[k] for k in ("time [s]", "least [s]", "most [s]") if k in table.columns])
+        times = np.concatenate(
+            [table[k] for k in ("time [s]", "least [s]", "most [s]") if k in table.columns]
+        )
         assert np.sort(bars["w"]) == pytest.approx(np.sort(times[times > 0]) * slope, abs=0.5)
     elif "takes in" in table.columns:
         bars, most = drawn["taken"].fields["h"], max(table["takes in"].max(), table["sends"].max())
@@ -573,10 +765,14 @@ def test_the_table_holds_the_numbers_that_are_drawn(name):
     elif "reach [m]" in table.columns:
         bars, ticks = drawn["reach"].fields, drawn["x ticks"].fields
         slope = np.polyfit(np.log([fl.units.length(t) for t in ticks["texts"]]), ticks["x"], 1)
-        assert bars["x"] + bars["w"] == pytest.approx(np.polyval(slope, np.log(table["reach [m]"])), abs=0.5)
+        assert bars["x"] + bars["w"] == pytest.approx(
+            np.polyval(slope, np.log(table["reach [m]"])), abs=0.5
+        )
         assert bars["names"] == tuple(table["medium"])
         price = table["price [USD]"]  # at half of the fastest rate
-        assert drawn["cost"].fields["w"] == pytest.approx(1 + 110 / 2 * price / price.max(), rel=1e-5)
+        assert drawn["cost"].fields["w"] == pytest.approx(
+            1 + 110 / 2 * price / price.max(), rel=1e-5
+        )
     elif "wavelengths" in table.columns:
         filled = drawn["slots"].fields["colour"].reshape(table.n_rows, -1) != COLOUR["none"]
         assert filled.sum(axis=1).tolist() == table["wavelengths"].tolist()
@@ -587,7 +783,9 @@ def test_the_table_holds_the_numbers_that_are_drawn(name):
         to = np.asarray if values[0] == 0 else np.log  # an axis from 0 is even
         slope = np.polyfit(to(values), ticks["y"], 1)
         both = np.concatenate([drawn["dots"].fields["y"], drawn["lines"].fields["y"]])
-        order = np.argsort(table["series"] != drawn["dots"].fields["names"][0].partition(",")[0], kind="stable")
+        order = np.argsort(
+            table["series"] != drawn["dots"].fields["names"][0].partition(",")[0], kind="stable"
+        )
         assert both == pytest.approx(np.polyval(slope, to(seen[order])), abs=0.5)
     elif "rate [B/s]" in table.columns:
         ticks = drawn["x ticks"].fields
@@ -607,7 +805,11 @@ def test_the_table_holds_the_numbers_that_are_drawn(name):
     else:
         assert name in ("opened", "small fabric", "failures", "table")
     if "margins" in drawn and "over" not in table.columns:
-        assert drawn["cables"].fields["ptr"].size - 1 == len(drawn["cables"].fields["names"]) == table.n_rows
+        assert (
+            drawn["cables"].fields["ptr"].size - 1
+            == len(drawn["cables"].fields["names"])
+            == table.n_rows
+        )
         assert drawn["failed"].fields["x"].size == np.count_nonzero(table["failed"])
 
 
@@ -699,15 +901,21 @@ def test_a_way_is_told_in_the_order_of_travel():
     view = live.paths(small, target=8, routing="minimal", routings=("minimal", "valiant"))
     said = "minimal takes 4 links: host 0.0.0 → switch 0.0 → switch 1.3 → switch 1.0 → host 1.0.0."
     assert view.scene.said == said
-    assert view.set(routing="valiant").scene.said.endswith("6 links on average, spread over 25 links in all.")
+    assert view.set(routing="valiant").scene.said.endswith(
+        "6 links on average, spread over 25 links in all."
+    )
 
 
 def test_a_learners_function_may_return_the_fabric_and_the_sentence():
     def half(part):
-        return (STAR.without(cables=[0]), np.full(STAR.n_links, part / 10), f"Set to {part}.")[: 3 if part > 5 else 2]
+        return (STAR.without(cables=[0]), np.full(STAR.n_links, part / 10), f"Set to {part}.")[
+            : 3 if part > 5 else 2
+        ]
 
     view = live.fabric(STAR, half, controls={"part": live.Slider(0, 10)}, said="All alike.")
-    assert view.set(part=2).scene.said == "All alike." and view.set(part=8).scene.said == "Set to 8."
+    assert (
+        view.set(part=2).scene.said == "All alike." and view.set(part=8).scene.said == "Set to 8."
+    )
     assert view.scene.table["load"].max() == 0.8 and view.scene.table["failed"].sum() == 1
 
 
@@ -722,7 +930,11 @@ def test_an_error_is_shown_again_in_words_and_no_text_tells_of_the_state_before(
 
 
 def test_a_form_whose_ends_are_close_begins_within_them():
-    assert _asking("x", "s", (1.2, 1.4), None, None).values == {"low": 1.2, "value": 1.2, "high": 1.2}
+    assert _asking("x", "s", (1.2, 1.4), None, None).values == {
+        "low": 1.2,
+        "value": 1.2,
+        "high": 1.2,
+    }
 
 
 # display ------------------------------------------------------------------------------------------
@@ -730,7 +942,12 @@ def test_text_mode_shows_words_table_and_code(monkeypatch):
     monkeypatch.setenv("FABRICLAB_TEXT", "1")
     bundle = live.stepper("all_reduce", "ring", 4, step=3)._repr_mimebundle_()
     assert set(bundle) == {"text/plain", "text/html"}
-    for words in ("Step 3 of 6", "from ranks", "step: 0 .. 6", "fl.live.stepper('all_reduce', 'ring', 4, step=3)"):
+    for words in (
+        "Step 3 of 6",
+        "from ranks",
+        "step: 0 .. 6",
+        "fl.live.stepper('all_reduce', 'ring', 4, step=3)",
+    ):
         assert words in bundle["text/plain"]
 
 
@@ -742,7 +959,9 @@ def test_a_page_without_a_kernel_gets_a_printed_picture():
 
 def test_buttons_are_pressed_by_hand():
     pressed = []
-    view = Live("x(", lambda: Scene("ready"), {}, {}, "buttons", buttons={"Go": lambda v: pressed.append(v)})
+    view = Live(
+        "x(", lambda: Scene("ready"), {}, {}, "buttons", buttons={"Go": lambda v: pressed.append(v)}
+    )
     view.widget.asked = {"seq": 1, "values": {}, "press": "Go"}
     view.widget.asked = {"seq": 2, "values": {}, "press": "Stop"}  # there is no such button
     assert pressed == [view]
@@ -752,4 +971,6 @@ def test_layers_hold_float32_as_the_browser_does():
     layer = Layer("dots", {"x": np.arange(3), "names": ["a", "b", "c"], "size": 4.0, "shape": None})
     assert layer.fields["x"].dtype == np.float32
     assert "shape" not in layer.fields
-    assert printed(Scene("a dot", None, {"dots": Layer("dots", {"x": np.ones(1), "y": np.ones(1)})}, 20.0)).table
+    assert printed(
+        Scene("a dot", None, {"dots": Layer("dots", {"x": np.ones(1), "y": np.ones(1)})}, 20.0)
+    ).table

@@ -38,7 +38,9 @@ def page(chrome):
 def test_every_control_moved_by_keyboard_gives_another_picture_and_another_text(page, name):
     show(page, VIEWS[name]())
     for control in page.query_selector_all("[data-control]"):
-        page.click("[data-press=reset]")  # each from the start: where two ends meet, no routing makes a difference
+        page.click(
+            "[data-press=reset]"
+        )  # each from the start: where two ends meet, no routing makes a difference
         settled(page)
         kind = control.get_attribute("type") or "select-one"
         control.focus()
@@ -138,7 +140,9 @@ def test_a_bet_beside_its_own_range_is_marked_at_once(page):
 
 
 @pytest.mark.parametrize("way", ["typed", "slid"])
-def test_the_guess_that_a_form_begins_with_is_stored_once_a_hand_has_set_it(page, monkeypatch, tmp_path, way):
+def test_the_guess_that_a_form_begins_with_is_stored_once_a_hand_has_set_it(
+    page, monkeypatch, tmp_path, way
+):
     monkeypatch.setenv("FABRICLAB_PROGRESS", str(tmp_path / "progress.json"))
     view = fl.predict("00-copy").live()
     begins = dict(view.values)
@@ -268,8 +272,14 @@ def test_presses_wait_for_their_turn_with_the_values_of_their_moment(page):
                    set(1); set(2); document.querySelector("[data-press=One]").click();
                    set(3); document.querySelector("[data-press=Two]").click(); set(5); }"""
     )
-    page.wait_for_function("() => window.model.state.frame.values.step === 5 && !window.model.state.asked.press")
-    presses = [(question.get("press"), question["values"]["step"]) for question in asked if question.get("press")]
+    page.wait_for_function(
+        "() => window.model.state.frame.values.step === 5 && !window.model.state.asked.press"
+    )
+    presses = [
+        (question.get("press"), question["values"]["step"])
+        for question in asked
+        if question.get("press")
+    ]
     assert presses == [("One", 2), ("Two", 3)]
 
 
@@ -320,7 +330,9 @@ def test_parts_are_read_by_arrow_keys_and_by_pointer(page, name):
     box = page.query_selector(".fl-canvas").bounding_box()
     told = set()
     for part in range(1, 60):
-        page.mouse.move(box["x"] + box["width"] * part / 60, box["y"] + box["height"] * (part * 7 % 60) / 60)
+        page.mouse.move(
+            box["x"] + box["width"] * part / 60, box["y"] + box["height"] * (part * 7 % 60) / 60
+        )
         told.add(page.inner_text(".fl-hint"))
     assert len(told) > 1
 
@@ -331,7 +343,9 @@ def test_a_block_opens_by_enter_and_closes_by_a_click(page):
     page.focus(".fl-canvas")
     for _ in range(200):
         page.keyboard.press("ArrowRight")
-        if "128 GPUs, rail 2" in page.inner_text(".fl-hint") and "–" not in page.inner_text(".fl-hint"):
+        if "128 GPUs, rail 2" in page.inner_text(".fl-hint") and "–" not in page.inner_text(
+            ".fl-hint"
+        ):
             break
     page.keyboard.press("Enter")
     settled(page)
@@ -347,7 +361,9 @@ def test_the_numbers_unfold_and_follow(page):
     page.wait_for_selector(".fl-table table")
     before = page.inner_text(".fl-table table")
     page.click("[data-press=forward]")
-    page.wait_for_function("(old) => document.querySelector('.fl-table table').innerText !== old", arg=before)
+    page.wait_for_function(
+        "(old) => document.querySelector('.fl-table table').innerText !== old", arg=before
+    )
 
 
 def test_a_live_table_is_open_and_follows_the_keyboard(page):
@@ -364,7 +380,9 @@ def test_play_steps_to_the_end_and_reset_goes_back(page):
     page.click("[data-press=play]")
     assert page.inner_text("[data-press=play]") == "Pause"
     page.wait_for_function("() => window.model.state.frame.values.step === 6")
-    page.wait_for_function("() => document.querySelector('[data-press=play]').textContent === 'Play'")
+    page.wait_for_function(
+        "() => document.querySelector('[data-press=play]').textContent === 'Play'"
+    )
     page.click("[data-press=reset]")
     page.wait_for_function("() => window.model.state.frame.values.step === 0")
     assert page.inner_text(".fl-code").endswith("step=0)")
@@ -413,7 +431,9 @@ def test_a_picture_wider_than_its_place_says_so(page):
     for width, wider in ((1024, False), (348, True), (620, False)):
         page.set_viewport_size({"width": width, "height": 700})
         page.wait_for_timeout(100)
-        cut = page.evaluate("(([f]) => f.scrollWidth > f.clientWidth)(document.querySelectorAll('.fl-frame'))")
+        cut = page.evaluate(
+            "(([f]) => f.scrollWidth > f.clientWidth)(document.querySelectorAll('.fl-frame'))"
+        )
         assert cut == page.is_visible(f"text={text('live.word.wider')}") == wider
 
 
@@ -425,8 +445,13 @@ def test_the_pseudo_language_breaks_no_layout(page, monkeypatch, pseudo):
     assert page.evaluate("() => document.documentElement.scrollWidth") <= 720
     boxes = [p.bounding_box() for p in page.query_selector_all("button, select, input, summary")]
     for one, other in itertools.combinations(boxes, 2):
-        apart = one["x"] + one["width"] <= other["x"] + 1 or other["x"] + other["width"] <= one["x"] + 1
-        below = one["y"] + one["height"] <= other["y"] + 1 or other["y"] + other["height"] <= one["y"] + 1
+        apart = (
+            one["x"] + one["width"] <= other["x"] + 1 or other["x"] + other["width"] <= one["x"] + 1
+        )
+        below = (
+            one["y"] + one["height"] <= other["y"] + 1
+            or other["y"] + other["height"] <= one["y"] + 1
+        )
         assert apart or below, (one, other)
 
 
@@ -453,5 +478,7 @@ def test_words_say_what_a_screen_reader_needs(page):
     assert "rank 0 to rank 1: block 3, added" in alt(page)
     assert page.get_attribute("[data-control=step]", "aria-valuetext") == "1"
     for field in page.query_selector_all("input, select"):
-        label = field.get_attribute("aria-label") or page.inner_text(f"label[for={field.get_attribute('id')}]")
+        label = field.get_attribute("aria-label") or page.inner_text(
+            f"label[for={field.get_attribute('id')}]"
+        )
         assert label.strip()

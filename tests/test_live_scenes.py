@@ -33,7 +33,9 @@ FABRICS = {
 BUSY = {
     "fabric": lambda: live.fabric(LARGE.without(cables=[20]), np.linspace(0, 0.5, LARGE.n_links)),
     "rails": lambda: live.fabric(RAILS.without(cables=[5000]), np.linspace(0, 0.5, RAILS.n_links)),
-    "floor": lambda: live.fabric(RAILS.without(cables=[5000]), np.linspace(0, 0.5, RAILS.n_links), layout="floor"),
+    "floor": lambda: live.fabric(
+        RAILS.without(cables=[5000]), np.linspace(0, 0.5, RAILS.n_links), layout="floor"
+    ),
     "placement": lambda: live.placement(topologies.build("rail_optimised", servers=4), seed=1),
 }
 
@@ -46,7 +48,9 @@ def ends_of(layer):
     wide = np.array(
         [
             0.6 * s * len(t)
-            for s, t in zip(np.broadcast_to(f.get("size", 12.0), len(f["texts"])), f["texts"], strict=True)
+            for s, t in zip(
+                np.broadcast_to(f.get("size", 12.0), len(f["texts"])), f["texts"], strict=True
+            )
         ]
     )
     part = np.broadcast_to(f.get("align", 0), wide.size) / 2
@@ -71,17 +75,24 @@ def test_every_colour_is_told_to_those_who_do_not_see_it(name):
     colours = BUSY[name]().controls["colour"].options
     told = [BUSY[name]().set(colour=colour).scene.alt for colour in colours]
     assert len({*told}) == len(told) > 2
-    assert all(f"The colour says the {word}" in alt for alt, word in zip(told, ("load: from ", "row: "), strict=False))
+    assert all(
+        f"The colour says the {word}" in alt
+        for alt, word in zip(told, ("load: from ", "row: "), strict=False)
+    )
 
 
 def test_what_the_colour_says_by_hand():
     load = np.full(LARGE.n_links, 0.5)
     hurt = LARGE.without(cables=[20])
     alts = {
-        c: live.fabric(hurt, load, colour=c).scene.alt.split("The colour says ")[1] for c in ("load", "tier", "failure")
+        c: live.fabric(hurt, load, colour=c).scene.alt.split("The colour says ")[1]
+        for c in ("load", "tier", "failure")
     }
-    assert alts == {"load": "the load: from 50% to 50%.", "tier": "the row: 4 of them.",
-                    "failure": "what has failed: 1 of 384."}  # fmt: skip
+    assert alts == {
+        "load": "the load: from 50% to 50%.",
+        "tier": "the row: 4 of them.",
+        "failure": "what has failed: 1 of 384.",
+    }
     alt = live.fabric(RAILS, colour="rail", layout="floor").scene.alt
     assert alt.endswith("The colour says the rail: 8 of them.")
 
@@ -102,18 +113,24 @@ def test_cables_of_a_map_that_carry_nothing_are_pale():
         assert faint[:-used].all()  # what is used is drawn last, on top
         assert look["width"][faint].max() < look["width"][~faint].min()
         key = layers["idle"].fields
-        assert np.unique([look["alpha"][faint], look["colour"][faint]], axis=1).ravel().tolist() == pytest.approx(
-            [key["alpha"], key["colour"]]
-        )
+        assert np.unique(
+            [look["alpha"][faint], look["colour"][faint]], axis=1
+        ).ravel().tolist() == pytest.approx([key["alpha"], key["colour"]])
     plain = live.fabric(small).scene.layers["cables"].fields["alpha"]
     assert np.all(plain == 1)
 
 
-@pytest.mark.parametrize(("family", "sizes"), [
-    ("dragonfly", {"p": 2, "a": 4, "h": 2}), ("dragonfly", {"p": 4, "a": 8, "h": 4}), ("full_mesh", {"switches": 9}),
-    ("hyperx", {"shape": (5, 4)}), ("jellyfish", {"switches": 52, "degree": 10}),
-    *(("hypercube", {"dimensions": d}) for d in range(3, 7)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("family", "sizes"),
+    [
+        ("dragonfly", {"p": 2, "a": 4, "h": 2}),
+        ("dragonfly", {"p": 4, "a": 8, "h": 4}),
+        ("full_mesh", {"switches": 9}),
+        ("hyperx", {"shape": (5, 4)}),
+        ("jellyfish", {"switches": 52, "degree": 10}),
+        *(("hypercube", {"dimensions": d}) for d in range(3, 7)),
+    ],
+)
 def test_no_cable_of_a_map_passes_behind_a_box(family, sizes):
     layers = live.fabric(topologies.build(family, **sizes)).scene.layers
     box, drawn = layers["nodes"].fields, layers["cables"].fields
@@ -123,7 +140,9 @@ def test_no_cable_of_a_map_passes_behind_a_box(family, sizes):
     for names, path in zip(ends, points, strict=True):
         here = np.linspace(path[:-1], path[1:], 60).reshape(-1, 1, 2)
         x, y = here[..., 0], here[..., 1]
-        behind = (x > box["x"]) & (x < box["x"] + box["w"]) & (y > box["y"]) & (y < box["y"] + box["h"])
+        behind = (
+            (x > box["x"]) & (x < box["x"] + box["w"]) & (y > box["y"]) & (y < box["y"] + box["h"])
+        )
         assert sorted(box["names"][i] for i in np.flatnonzero(behind.any(axis=0))) == sorted(names)
 
 
@@ -171,24 +190,37 @@ def test_a_legend_names_every_colour_once_and_what_shares_it():
     legend = key(100.0, "rail", [str(r) for r in range(9)])
     colours, texts = legend["scale"].fields["colour"], legend["ends"].fields["texts"]
     assert texts == ["rail", "0, 8", *(str(r) for r in range(1, 8))]
-    assert [*colours] == [*KEYS] and legend["scale"].fields["x"].min() > ends_of(legend["ends"])[1][0]
+    assert [*colours] == [*KEYS] and legend["scale"].fields["x"].min() > ends_of(legend["ends"])[1][
+        0
+    ]
     drawn = live.fabric(RAILS, colour="rail").scene.layers
-    assert {*drawn["cables"].fields["colour"]} - {COLOUR["grey"]} == {*drawn["scale"].fields["colour"]}
+    assert {*drawn["cables"].fields["colour"]} - {COLOUR["grey"]} == {
+        *drawn["scale"].fields["colour"]
+    }
 
 
-@pytest.mark.parametrize(("shape", "axis"), [((4, 4, 8), 0), ((8, 4), 1), ((8, 8, 4), 2), ((2, 4), 0)])
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((4, 4, 8), 0), ((8, 4), 1), ((8, 8, 4), 2), ((2, 4), 0)]
+)
 def test_the_ring_of_a_twist_is_drawn_along_its_cables(shape, axis):
     for shift in (0, 1, max(shape) // 2):
-        view, f = live.twist(shape, shift), topologies.build("twisted_torus", shape=shape, shift=shift)
+        view, f = (
+            live.twist(shape, shift),
+            topologies.build("twisted_torus", shape=shape, shift=shift),
+        )
         layers = view.scene.layers
         ring, box = layers["ring"].fields, layers["nodes"].fields
         middle = np.stack([box["x"] + box["w"] / 2, box["y"] + box["h"] / 2], axis=1)
-        ends = [np.stack([ring[k][at] for k in "xy"], axis=1) for at in
-                (ring["ptr"][:-1].astype(int), ring["ptr"][1:].astype(int) - 1)]  # fmt: skip
+        ends = [
+            np.stack([ring[k][at] for k in "xy"], axis=1)
+            for at in (ring["ptr"][:-1].astype(int), ring["ptr"][1:].astype(int) - 1)
+        ]
         a, b = (np.abs(middle - e[:, None]).sum(axis=2).argmin(axis=1) for e in ends)
         assert np.allclose(middle[a], ends[0], atol=1e-3) and np.array_equal(np.roll(a, -1), b)
         along = np.arange(f.n_nodes * axis, f.n_nodes * (axis + 1))  # cables of this direction
-        assert {*zip(a, b, strict=True)} <= {*zip(f.source[2 * along], f.target[2 * along], strict=True)}
+        assert {*zip(a, b, strict=True)} <= {
+            *zip(f.source[2 * along], f.target[2 * along], strict=True)
+        }
         around = max(shape) // np.gcd(shift, max(shape)) * min(shape)
         assert a.size == around and f"along {'xyz'[axis]} has {around} chips." in view.scene.said
 
@@ -197,16 +229,34 @@ def test_halves_are_told_apart_and_a_full_fat_tree_says_why_all_cuts_are_alike()
     view = live.cut(FAT, 2)
     box = view.scene.layers["nodes"].fields
     hosts = [f"host {FAT.name(int(e)).split()[1]}" for e in FAT.endpoint[2:10]]
-    assert {n for n, c in zip(box["names"], box["colour"], strict=True) if c == COLOUR["tint"]} == {*hosts}
-    assert view.scene.table["cut"].sum() == 8 and "(in order, from rank 2) are parted by 8 links" in view.scene.said
-    assert all(view.set(first=i, order=order).scene.said.endswith("which ranks are in which half.")
-               for i in (0, 5) for order in view.controls["order"].options)  # fmt: skip
+    assert {n for n, c in zip(box["names"], box["colour"], strict=True) if c == COLOUR["tint"]} == {
+        *hosts
+    }
+    assert (
+        view.scene.table["cut"].sum() == 8
+        and "(in order, from rank 2) are parted by 8 links" in view.scene.said
+    )
+    assert all(
+        view.set(first=i, order=order).scene.said.endswith("which ranks are in which half.")
+        for i in (0, 5)
+        for order in view.controls["order"].options
+    )
     thin = live.cut(topologies.build("leaf_spine", hosts=24, radix=16, oversubscription=3))
     assert "parted by 4 links: 200 GB/s each way, 33.3% of" in thin.scene.said
     assert "which half" not in thin.scene.said and thin.scene.table["cut"].sum() == 4
     assert "100% of" in thin.set(order="shuffled").scene.said
-    assert thin.scene.layers["ends"].fields["texts"] == ["", "first half", "other half", "both or neither", "cut"]
-    mixed = live.cut(topologies.build("rail_optimised", expand=False)).scene.layers["ends"].fields["texts"]
+    assert thin.scene.layers["ends"].fields["texts"] == [
+        "",
+        "first half",
+        "other half",
+        "both or neither",
+        "cut",
+    ]
+    mixed = (
+        live.cut(topologies.build("rail_optimised", expand=False))
+        .scene.layers["ends"]
+        .fields["texts"]
+    )
     assert mixed == ["", "both or neither", "cut"]
 
 
@@ -217,7 +267,9 @@ def test_failures_say_of_what_the_part_is_and_count_one_rank_as_one():
     assert "1 of 8 leaves failed, 2 ranks cut off. Ranks that have a path, " in view.scene.said
     assert f"carry {part:.3g}% of" in view.scene.said
     said = [view.set(what="cable", count=n).scene.said for n in range(9)]
-    assert any(" 1 rank cut off" in words for words in said) and not any(" 1 ranks" in words for words in said)
+    assert any(" 1 rank cut off" in words for words in said) and not any(
+        " 1 ranks" in words for words in said
+    )
 
 
 def test_a_choice_of_one_is_no_control():
@@ -226,14 +278,21 @@ def test_a_choice_of_one_is_no_control():
     assert view.values == {"open": None, "colour": "tier", "layout": "tiers"}
     assert list(live.fabric(FAT.without(cables=[1])).controls) == ["colour", "layout"]
     one = live.failures(FAT, kinds=("leaf",), what="leaf")
-    assert list(one.controls) == ["count", "seed"] and "kinds=('leaf',), what='leaf', count=1" in one.code
+    assert (
+        list(one.controls) == ["count", "seed"]
+        and "kinds=('leaf',), what='leaf', count=1" in one.code
+    )
     with pytest.raises(ValueError, match="server must be one of 'dgx1v', got 'mi300x'"):
         live.server(servers=("dgx1v",))
     three = {name: live.Slider(0, 3) for name in "abc"}
-    assert list(live.fabric(FAT, lambda a, b, c: np.zeros(FAT.n_links), controls=three).controls) == ["a", "b", "c"]
+    assert list(
+        live.fabric(FAT, lambda a, b, c: np.zeros(FAT.n_links), controls=three).controls
+    ) == ["a", "b", "c"]
     for wrong in ({"colour": "load"}, {"layout": "hall", "controls": three}):
         with pytest.raises(ValueError, match=f"{next(iter(wrong))} must be one of '"):
-            live.fabric(FAT, (lambda **_: np.zeros(FAT.n_links)) if "controls" in wrong else None, **wrong)
+            live.fabric(
+                FAT, (lambda **_: np.zeros(FAT.n_links)) if "controls" in wrong else None, **wrong
+            )
 
 
 def test_the_busy_cables_of_a_fabric_lie_on_top():
@@ -245,28 +304,58 @@ def test_the_busy_cables_of_a_fabric_lie_on_top():
 def test_boxes_of_gpus_are_no_servers_and_makers_names_are_explained():
     scene = live.gigaio().scene
     assert scene.layers["places"].fields["texts"] == ["box 0", "box 1"]
-    rows = [row for row in scene.layers["margins"].fields["texts"] if row[0].isdigit() and " x" not in row]
-    assert {"16 GPUs", "8 box switches (apa)", "2 switches (draco)", "2 root ports", "1 CPU"} <= {*rows}
+    rows = [
+        row
+        for row in scene.layers["margins"].fields["texts"]
+        if row[0].isdigit() and " x" not in row
+    ]
+    assert {"16 GPUs", "8 box switches (apa)", "2 switches (draco)", "2 root ports", "1 CPU"} <= {
+        *rows
+    }
     assert "16 GPUs in 2 boxes meet" in scene.alt and "server" not in scene.alt
 
 
-@pytest.mark.parametrize(("flows", "cables", "said", "marks"), [
-    (32, 32, "32 flows on 32 cables, 13 of them idle: the fullest has 4 flows, so the last flow takes 4 times as long "
-             "as with spraying. Over all seeds the fullest has 3.53 on average.", {"fullest, mean": 3.53, "spray": 1}),
-    (48, 32, "48 flows on 32 cables, ", {"spray": 1.5}),
-    (8, 32, "8 flows on 32 cables, 25 of them idle: the fullest has 2 flows, so the last flow takes 2 times as long "
-            "as with spraying. Over all seeds", {"fullest, mean": 1.66, "one flow": 1}),
-    (1, 2, "1 flow on 2 cables, 1 of them idle: the fullest has 1 flow, so the last flow takes as long as with "
-           "spraying. Over all seeds the fullest has 1 on average.", {"fullest, mean": 1, "one flow": 1}),
-])  # fmt: skip
-def test_lines_of_the_roulette_are_named_and_no_fullest_cable_is_below_them(flows, cables, said, marks):
+@pytest.mark.parametrize(
+    ("flows", "cables", "said", "marks"),
+    [
+        (
+            32,
+            32,
+            "32 flows on 32 cables, 13 of them idle: the fullest has 4 flows, so the last flow takes 4 times as long "
+            "as with spraying. Over all seeds the fullest has 3.53 on average.",
+            {"fullest, mean": 3.53, "spray": 1},
+        ),
+        (48, 32, "48 flows on 32 cables, ", {"spray": 1.5}),
+        (
+            8,
+            32,
+            "8 flows on 32 cables, 25 of them idle: the fullest has 2 flows, so the last flow takes 2 times as long "
+            "as with spraying. Over all seeds",
+            {"fullest, mean": 1.66, "one flow": 1},
+        ),
+        (
+            1,
+            2,
+            "1 flow on 2 cables, 1 of them idle: the fullest has 1 flow, so the last flow takes as long as with "
+            "spraying. Over all seeds the fullest has 1 on average.",
+            {"fullest, mean": 1, "one flow": 1},
+        ),
+    ],
+)
+def test_lines_of_the_roulette_are_named_and_no_fullest_cable_is_below_them(
+    flows, cables, said, marks
+):
     scene = live.roulette(flows, cables).scene
     assert scene.said.startswith(said)
     bars, words, rules = (scene.layers[name].fields for name in ("bars", "words", "rules"))
     unit = bars["h"].max() / scene.table["flows"].max()
     height = dict(zip(words["texts"], (190 - rules["y"][::2]) / unit, strict=False))
     assert {name: height[name] for name in marks} == pytest.approx(marks, abs=0.01)
-    assert min(height["fullest, mean"], scene.table["flows"].max()) >= min(height.values()) - 1e-6 >= 1 - 2e-6
+    assert (
+        min(height["fullest, mean"], scene.table["flows"].max())
+        >= min(height.values()) - 1e-6
+        >= 1 - 2e-6
+    )
     beside = words["y"][:2]
     assert abs(beside[0] - beside[1]) >= 14.9
     assert bars["notes"] == ["1 flow" if n == 1 else f"{n} flows" for n in scene.table["flows"]]
@@ -282,10 +371,15 @@ def test_what_some_gpus_of_a_server_get():
     )
     assert view.set(gpus=6).scene.said.endswith("GPU 0 sends over 4 of its 6 links.")
     said = [live.server("pcie_8gpu", n, servers=("pcie_8gpu",)).scene.said for n in (4, 5)]
-    assert ["processors" in words for words in said] == [False, True] and all("GPU 0" not in words for words in said)
+    assert ["processors" in words for words in said] == [False, True] and all(
+        "GPU 0" not in words for words in said
+    )
     idle = view.set(server="mi300x", gpus=5).scene.table
     assert (
-        np.sum((idle["load"] == 0) & [a[:3] == b[:3] == "gpu" for a, b in zip(idle["from"], idle["to"], strict=True)])
+        np.sum(
+            (idle["load"] == 0)
+            & [a[:3] == b[:3] == "gpu" for a, b in zip(idle["from"], idle["to"], strict=True)]
+        )
         == 18
     )
     assert list(live.server(servers=("dgx1v",), server="dgx1v").controls) == ["gpus"]
@@ -299,7 +393,9 @@ def passes_behind(scene):
     seen = []
     for name, start, end, half in zip(cables["names"], ptr[:-1], ptr[1:], wide, strict=True):
         points = np.stack([cables["x"], cables["y"]])[:, start:end]
-        at = np.concatenate([np.linspace(a, b, 200) for a, b in zip(points.T[:-1], points.T[1:], strict=True)])
+        at = np.concatenate(
+            [np.linspace(a, b, 200) for a, b in zip(points.T[:-1], points.T[1:], strict=True)]
+        )
         other = [box not in name.split(" – ") for box in nodes["names"]]
         over = np.abs(at[:, :1] - x - w / 2) < w / 2 + half - 0.5
         over &= np.abs(at[:, 1:] - y - h / 2) < h / 2 - 0.5
@@ -307,7 +403,17 @@ def passes_behind(scene):
     return seen
 
 
-SERVERS = ("dgx1v", "dgx_a100", "dgx_h100", "dgx_h200", "mi300x", "pcie_8gpu", "gh200", "gb200", "nvl72")
+SERVERS = (
+    "dgx1v",
+    "dgx_a100",
+    "dgx_h100",
+    "dgx_h200",
+    "mi300x",
+    "pcie_8gpu",
+    "gh200",
+    "gb200",
+    "nvl72",
+)
 SERVED = {name: topologies.build(name) for name in SERVERS} | {
     "two layers of NVLink": topologies.build("nvl72", gpus=144),
     "half a server": topologies.build("dgx_h100").without(nodes=[3, 9]),
@@ -321,20 +427,31 @@ def test_no_cable_of_a_server_passes_behind_a_box_that_is_not_its_end(name):
 
 
 def test_cables_through_one_gap_of_a_row_stand_apart():
-    cables, nodes = (live.fabric(SERVED["dgx_h100"]).scene.layers[name].fields for name in ("cables", "nodes"))
+    cables, nodes = (
+        live.fabric(SERVED["dgx_h100"]).scene.layers[name].fields for name in ("cables", "nodes")
+    )
     long = np.flatnonzero(np.diff(cables["ptr"]) == 4)
     x = cables["x"][cables["ptr"][long].astype(int) + 1]
     nics = [name.startswith("nic") for name in nodes["names"]]
     assert x.size == 8 and np.diff(np.sort(x)).min() > 10
-    assert {texts for texts, nic in zip(nodes["texts"], nics, strict=True) if nic} == {f"0.{i}" for i in range(8)}
+    assert {texts for texts, nic in zip(nodes["texts"], nics, strict=True) if nic} == {
+        f"0.{i}" for i in range(8)
+    }
 
 
 def test_cables_round_a_row_say_what_they_join():
-    words = [live.fabric(SERVED[name]).scene.layers["margins"].fields["texts"] for name in ("dgx1v", "dgx_h100")]
+    words = [
+        live.fabric(SERVED[name]).scene.layers["margins"].fields["texts"]
+        for name in ("dgx1v", "dgx_h100")
+    ]
     after = [{a: b for a, b in itertools.pairwise(row) if "–" in a} for row in words]
     assert after[0] == {
-        "CPU–CPU": "1 x 6 GB/s", "PCIe–CPU": "4 x", "PCIe–NIC": "4 x", "GPU–PCIe": "8 x", "GPU–GPU": "16 x",
-    }  # fmt: skip
+        "CPU–CPU": "1 x 6 GB/s",
+        "PCIe–CPU": "4 x",
+        "PCIe–NIC": "4 x",
+        "GPU–PCIe": "8 x",
+        "GPU–GPU": "16 x",
+    }
     assert after[1]["PCIe–NIC"] == after[1]["PCIe–CPU"] == after[1]["GPU–PCIe"] == "8 x 63 GB/s"
     plain = live.fabric(SERVED["1 on rails"]).scene.layers["margins"].fields
     assert not any("–" in text for text in plain["texts"])
@@ -346,7 +463,9 @@ def test_many_cables_within_the_lowest_row_have_more_room():
     def deepest(name):
         layers = live.fabric(topologies.build(name)).scene.layers
         nodes = layers["nodes"].fields
-        return (layers["cables"].fields["y"].max() - (nodes["y"] + nodes["h"]).max()) / nodes["h"][0]
+        return (layers["cables"].fields["y"].max() - (nodes["y"] + nodes["h"]).max()) / nodes["h"][
+            0
+        ]
 
     assert deepest("mi300x") > 3 > 2 > deepest("gh200") > 1
 
@@ -358,12 +477,17 @@ def test_copies_run_over_the_cables_of_their_parts_and_stand_apart():
     middle = dict(zip(box["names"], box["x"] + box["w"] / 2, strict=True))
     ptr = over["ptr"].astype(int)
     ends = [(over["x"][a], over["x"][b - 1]) for a, b in itertools.pairwise(ptr)]
-    for (start, end), (a, b) in zip(ends, [("nic 0.7", "cpu 0.0"), *[("cpu 0.0",) * 2] * 2, ("cpu 0.0", "gpu 0.0")],
-                                    strict=True):  # fmt: skip
-        assert abs(start - middle[a]) < 115 and abs(end - middle[b]) < 115  # a processor is 155 wide
+    for (start, end), (a, b) in zip(
+        ends, [("nic 0.7", "cpu 0.0"), *[("cpu 0.0",) * 2] * 2, ("cpu 0.0", "gpu 0.0")], strict=True
+    ):
+        assert (
+            abs(start - middle[a]) < 115 and abs(end - middle[b]) < 115
+        )  # a processor is 155 wide
     assert number["texts"] == ["1", "2", "3", "4"] * 2
     spots = np.stack([number["x"], number["y"]], axis=1)
-    assert np.all(np.abs(spots[:, None] - spots).max(axis=2) + 99 * np.eye(8) >= 18)  # no number hides another
+    assert np.all(
+        np.abs(spots[:, None] - spots).max(axis=2) + 99 * np.eye(8) >= 18
+    )  # no number hides another
     assert drawn["words"].fields["y"].max() < live.copies("pageable").scene.height
 
 
@@ -379,7 +503,9 @@ def test_the_last_chunk_arrives_when_the_path_says():
 STEPPERS = {
     "ring of 4": lambda: live.stepper("all_reduce", "ring", 4, step=2),
     "ring of 16": lambda: live.stepper("all_reduce", "ring", 16, step=2),
-    "tree of 16": lambda: live.stepper("all_reduce", "binomial_tree", 16, segments=4, pipelined=True, step=3),
+    "tree of 16": lambda: live.stepper(
+        "all_reduce", "binomial_tree", 16, segments=4, pipelined=True, step=3
+    ),
     "leaves": lambda: live.stepper(
         "all_reduce", "ring", 16, fabric=topologies.build("leaf_spine", hosts=32, radix=8), step=1
     ),
@@ -405,7 +531,9 @@ def test_chunks_of_a_step_hide_nothing_where_they_start_and_where_they_rest(name
         if blocks > 16 and n not in (5, 16):
             continue  # many small cells take their time
         for segments in {1, min(3, 16 // blocks), 16 // blocks} - {0}:
-            view = live.stepper(what, algorithm, n, root=n - 1, segments=segments, pipelined=segments > 1)
+            view = live.stepper(
+                what, algorithm, n, root=n - 1, segments=segments, pipelined=segments > 1
+            )
             for step in range(1, view.controls["step"].high + 1):
                 hide_nothing(view.set(step=step).scene.layers)
 
@@ -416,13 +544,19 @@ def hide_nothing(layers):
     w, h, low = movers["w"], movers["h"], (nodes["y"] + nodes["h"]).max()
     for point in (movers["ptr"][:-1].astype(int), movers["ptr"][1:].astype(int) - 1):
         x, y, at = movers["x"][point], movers["y"][point], movers["y"][point] > low
-        assert np.all(y + h / 2 < ranks["y"].min() - 7)  # letters of 11 px, a quarter larger on a narrow page
+        assert np.all(
+            y + h / 2 < ranks["y"].min() - 7
+        )  # letters of 11 px, a quarter larger on a narrow page
         assert np.all(y[at] - h / 2 > low)
-        assert np.all(y[~at] + h / 2 < nodes["y"].min()) and np.all(y - h / 2 > (key["y"] + key["h"]).max())
+        assert np.all(y[~at] + h / 2 < nodes["y"].min()) and np.all(
+            y - h / 2 > (key["y"] + key["h"]).max()
+        )
         assert np.all(x - w / 2 >= 0) and np.all(x + w / 2 <= 700)
         near = (np.abs(x[:, None] - x) < w + 0.9) & (np.abs(y[:, None] - y) < h + 0.9)
         one = np.array(movers.get("texts", []), dtype=object)
-        met = (x[:, None] == x) & (y[:, None] == y) & (one[:, None] == one) & ~at  # equal blocks meet in a switch
+        met = (
+            (x[:, None] == x) & (y[:, None] == y) & (one[:, None] == one) & ~at
+        )  # equal blocks meet in a switch
         assert np.array_equal(near, met | np.eye(x.size, dtype=bool))
 
 
@@ -439,15 +573,23 @@ def test_names_of_ranks_and_blocks_have_their_room(name):
 
 
 def test_the_word_rank_stands_once_where_sixteen_would_run_together():
-    assert STEPPERS["ring of 16"]().scene.layers["ranks"].fields["texts"] == ["rank", *map(str, range(16))]
-    assert STEPPERS["ring of 4"]().scene.layers["ranks"].fields["texts"] == [f"rank {r}" for r in range(4)]
+    assert STEPPERS["ring of 16"]().scene.layers["ranks"].fields["texts"] == [
+        "rank",
+        *map(str, range(16)),
+    ]
+    assert STEPPERS["ring of 4"]().scene.layers["ranks"].fields["texts"] == [
+        f"rank {r}" for r in range(4)
+    ]
 
 
 def test_segments_of_blocks_are_named():
     view = STEPPERS["tree of 16"]()
     layers = view.scene.layers
     assert layers["beside ranks"].fields["texts"] == [f"block 0.{s}" for s in range(4)]
-    assert layers["cells"].fields["names"][:5] == [*(f"rank 0, block 0.{s}" for s in range(4)), "rank 1, block 0.0"]
+    assert layers["cells"].fields["names"][:5] == [
+        *(f"rank 0, block 0.{s}" for s in range(4)),
+        "rank 1, block 0.0",
+    ]
     assert {*layers["movers"].fields["texts"]} == {"0.0", "0.1", "0.2"}
     assert "rank 4 to rank 0: block 0.0, added" in view.scene.alt
     assert "Block 0.1 is segment 1 of block 0; " in view.set(step=0).scene.said
@@ -465,7 +607,10 @@ SIZES = ["64 KiB", "1 MiB", "4 MiB"]
 
 def swept():
     star = FABRICS["crossbar"]
-    made = {name: fl.sweep("all_reduce", name, star, SIZES, lag="5 us") for name in ("ring", "binomial_tree")}
+    made = {
+        name: fl.sweep("all_reduce", name, star, SIZES, lag="5 us")
+        for name in ("ring", "binomial_tree")
+    }
     here = Result("all_reduce", "measured", [2**16, 2**20, 2**22], [1e-3, 2e-3, 3e-3], n_ranks=16)
     return {**made, LONG: here}
 
@@ -504,11 +649,15 @@ def gathered(obtained, n, spread=False):
     times = [(1 + i) * np.array([1e-3, 2e-3, 3e-3]) for i in range(n)]
     ends = [{"low": 0.9 * t, "high": 1.2 * t} if spread else {} for t in times]
     size = [2**16, 2**20, 2**22]
-    return {f"s{i}": Result("copy", obtained, size, t, n_ranks=16, source="a paper", **more)
-            for i, (t, more) in enumerate(zip(times, ends, strict=True))}  # fmt: skip
+    return {
+        f"s{i}": Result("copy", obtained, size, t, n_ranks=16, source="a paper", **more)
+        for i, (t, more) in enumerate(zip(times, ends, strict=True))
+    }
 
 
-@pytest.mark.parametrize(("obtained", "shapes"), [("measured", [0, 3, 4, 5, 6]), ("published", [1, 7, 8, 9, 10])])
+@pytest.mark.parametrize(
+    ("obtained", "shapes"), [("measured", [0, 3, 4, 5, 6]), ("published", [1, 7, 8, 9, 10])]
+)
 def test_dots_of_one_kind_differ_in_shape_and_lines_of_one_kind_in_dash(obtained, shapes):
     layers = live.sweep(gathered(obtained, 5)).scene.layers
     assert layers["sample dots"].fields["shape"].tolist() == shapes
@@ -550,11 +699,17 @@ def test_long_names_of_a_race_stay_within_the_picture():
 # words --------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     "make",
-    [lambda: live.fabric(LARGE.without(cables=[20])), lambda: live.stepper("all_reduce", "ring", 4, step=1),
-     lambda: live.sweep(swept), lambda: live.placement(topologies.build("rail_optimised", servers=2)),
-     lambda: live.ruler({"copy": "10 GB/s"}, {"NVLink 4": "450 GB/s"})],
-)  # fmt: skip
-def test_titles_and_labels_of_controls_come_from_the_table_of_the_language(make, monkeypatch, pseudo):
+    [
+        lambda: live.fabric(LARGE.without(cables=[20])),
+        lambda: live.stepper("all_reduce", "ring", 4, step=1),
+        lambda: live.sweep(swept),
+        lambda: live.placement(topologies.build("rail_optimised", servers=2)),
+        lambda: live.ruler({"copy": "10 GB/s"}, {"NVLink 4": "450 GB/s"}),
+    ],
+)
+def test_titles_and_labels_of_controls_come_from_the_table_of_the_language(
+    make, monkeypatch, pseudo
+):
     monkeypatch.setenv("FABRICLAB_LANGUAGE", pseudo)
     view = make()
     assert "~" in view.title
@@ -563,7 +718,10 @@ def test_titles_and_labels_of_controls_come_from_the_table_of_the_language(make,
 
 def test_words_of_pictures_come_from_the_table_of_the_language(monkeypatch, pseudo):
     monkeypatch.setenv("FABRICLAB_LANGUAGE", pseudo)
-    assert all("~" in note for note in live.fabric(RAILS, layout="floor").scene.layers["nodes"].fields["notes"])
+    assert all(
+        "~" in note
+        for note in live.fabric(RAILS, layout="floor").scene.layers["nodes"].fields["notes"]
+    )
     assert live.sweep(swept).scene.said.count("~") > 2
     ranks = live.stepper("all_reduce", "ring", 16).scene.layers["ranks"].fields["texts"]
     assert "~" in ranks[0] and ranks[1:] == [*map(str, range(16))]
@@ -586,7 +744,9 @@ def test_an_entry_with_the_name_of_a_section_is_not_forgotten_with_it(own_file):
     fl.predict("31-hall", 3, "s")
     fl.ledger("predictions", 1.0)
     fl.ledger("other", 1.0)
-    with pytest.raises(Refused, match=r"There are predictions: 31-hall; ledger: predictions, other\."):
+    with pytest.raises(
+        Refused, match=r"There are predictions: 31-hall; ledger: predictions, other\."
+    ):
         fl.forget("predictions")
     assert [*store.held()["predictions"]] == ["31-hall"]
     fl.forget("ledger: predictions")
@@ -604,11 +764,17 @@ def test_what_has_failed_has_a_colour_of_its_own():
     drawn, rows = scene.layers["cables"].fields, scene.table
     pairs = [f"{a} – {b}" for a, b in zip(rows["from"], rows["to"], strict=True)]
     failed = {pair for pair, n in zip(pairs, rows["failed"], strict=True) if n}
-    red = {name for name, c in zip(drawn["names"], drawn["colour"], strict=True) if c == COLOUR["failed"]}
+    red = {
+        name
+        for name, c in zip(drawn["names"], drawn["colour"], strict=True)
+        if c == COLOUR["failed"]
+    }
     assert failed and red == failed and {*drawn["colour"]} == {COLOUR["failed"], COLOUR["grey"]}
     floor = live.fabric(hurt, colour="failure", layout="floor").scene
     dead = floor.table["failed links"] > 0
-    assert dead.any() and np.array_equal(floor.layers["nodes"].fields["colour"] == COLOUR["failed"], dead)
+    assert dead.any() and np.array_equal(
+        floor.layers["nodes"].fields["colour"] == COLOUR["failed"], dead
+    )
 
 
 def test_a_sentence_says_how_its_numbers_are_written(monkeypatch, tmp_path):

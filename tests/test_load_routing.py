@@ -52,16 +52,22 @@ def test_a_pair_by_hand():
     one, other = (int(SMALL.endpoint[r]) for r in (0, 8 * 8 + 2))
     routes = routing.route(SMALL, Flows.make([one], [other], 1.0), "minimal")
     way = ["host 0.0.0", "switch 0.0", "switch 0.3", "switch 8.0", "switch 8.1", "host 8.1.0"]
-    assert sorted(names_of(SMALL, routes)) == sorted(f"{a} -> {b}" for a, b in itertools.pairwise(way))
+    assert sorted(names_of(SMALL, routes)) == sorted(
+        f"{a} -> {b}" for a, b in itertools.pairwise(way)
+    )
     assert routes.use.tolist() == [1] * 5
 
 
 def test_a_switch_takes_its_own_cable_by_hand():
     """In 3 groups each switch has a cable to the one of its number in both others."""
     fabric = topologies.build("dragonfly", p=1, a=4, h=2, groups=3)
-    routes = routing.route(fabric, Flows.make(fabric.endpoint[[0]], fabric.endpoint[[6]], 1.0), "minimal")
+    routes = routing.route(
+        fabric, Flows.make(fabric.endpoint[[0]], fabric.endpoint[[6]], 1.0), "minimal"
+    )
     way = ["host 0.0.0", "switch 0.0", "switch 1.0", "switch 1.2", "host 1.2.0"]
-    assert sorted(names_of(fabric, routes)) == sorted(f"{a} -> {b}" for a, b in itertools.pairwise(way))
+    assert sorted(names_of(fabric, routes)) == sorted(
+        f"{a} -> {b}" for a, b in itertools.pairwise(way)
+    )
     assert routes.use.tolist() == [1] * 4
 
 
@@ -70,8 +76,12 @@ def test_a_detour_leaves_both_groups_out():
     routes = routing.route(SMALL, flows, "valiant")
     group = SMALL.coord[:, SMALL.coord_names.index("group")]
     across = group[SMALL.source[routes.link]] != group[SMALL.target[routes.link]]
-    pairs = {(int(group[SMALL.source[x]]), int(group[SMALL.target[x]])) for x in routes.link[across]}
-    assert pairs == {(0, g) for g in range(9) if g not in (0, 4)} | {(g, 4) for g in range(9) if g not in (0, 4)}
+    pairs = {
+        (int(group[SMALL.source[x]]), int(group[SMALL.target[x]])) for x in routes.link[across]
+    }
+    assert pairs == {(0, g) for g in range(9) if g not in (0, 4)} | {
+        (g, 4) for g in range(9) if g not in (0, 4)
+    }
     assert routes.use[across] == pytest.approx(np.full(14, 1 / 7))
 
 
@@ -90,7 +100,9 @@ def test_with_little_to_gain_the_way_is_direct(method):
     one = Flows.make(SMALL.endpoint[:1], SMALL.endpoint[31:32], 1.0)
     routes = routing.route(SMALL, one, method)
     way = ["host 0.0.0", "switch 0.0", "switch 0.1", "switch 3.2", "switch 3.3", "host 3.3.1"]
-    assert sorted(names_of(SMALL, routes)) == sorted(f"{a} -> {b}" for a, b in itertools.pairwise(way))
+    assert sorted(names_of(SMALL, routes)) == sorted(
+        f"{a} -> {b}" for a, b in itertools.pairwise(way)
+    )
     assert (routes.n_rows, routes.share.tolist(), routes.use.tolist()) == (1, [1], [1] * 5)
 
 
@@ -117,7 +129,9 @@ def test_one_lane_has_a_circle():
 @given(seed=st.integers(0, 10**6))
 def test_the_global_choice_lies_between_the_best_shares_and_each_way_alone(seed):
     for flows in (permutation(SMALL, seed), shift(SMALL, 8 * (seed % 8 + 1))):
-        direct, detour, _, whole = (load(SMALL, flows, routing.route(SMALL, flows, m)) for m in MODES)
+        direct, detour, _, whole = (
+            load(SMALL, flows, routing.route(SMALL, flows, m)) for m in MODES
+        )
         assert best_possible(SMALL, flows) * (1 - 1e-9) <= whole.max()
         assert potential(whole) < min(potential(direct), potential(detour))
 
@@ -129,9 +143,11 @@ def test_the_global_choice_is_that_of_the_least_potential(by, monkeypatch):
     rows = [routing.route(SMALL, flows, m) for m in ("minimal", "valiant")]
     ways = Routes(
         ptr=np.append(rows[0].ptr, rows[0].ptr[-1] + rows[1].ptr[1:]),
-        **{k: np.concatenate([getattr(r, k) for r in rows])
-           for k in ("link", "use", "flow", "share", "delay", "kind", "adaptive")},
-    )  # fmt: skip
+        **{
+            k: np.concatenate([getattr(r, k) for r in rows])
+            for k in ("link", "use", "flow", "share", "delay", "kind", "adaptive")
+        },
+    )
     monkeypatch.setattr(routing, "_REST", 1e-5)
     monkeypatch.setattr(routing, "_ROUNDS", 20_000)
     found = load(SMALL, flows, routing.settle(SMALL, flows, ways).routes)
@@ -146,11 +162,17 @@ def test_settled_shares_have_nothing_left_to_gain(method):
     """What is left is reckoned again, row by row, from the loads of the settled routes."""
     for fabric, flows in ((CASE, shift(CASE, 32)), (SMALL, permutation(SMALL, 0))):
         found = routing.settled(fabric, flows, method)
-        assert 1 < found.iterations < 999  # so that no share is below 1 / 1000, where a row is left out
+        assert (
+            1 < found.iterations < 999
+        )  # so that no share is below 1 / 1000, where a row is left out
         assert np.bincount(found.routes.flow, found.routes.share, flows.n_flows) == pytest.approx(
-            (flows.source != flows.target).astype(float))  # fmt: skip
-        ways = [routing.route(fabric, flows, "ecmp", subflows=8)] if method == "adaptive" else [
-            routing.route(fabric, flows, m) for m in ("minimal", "valiant")]  # fmt: skip
+            (flows.source != flows.target).astype(float)
+        )
+        ways = (
+            [routing.route(fabric, flows, "ecmp", subflows=8)]
+            if method == "adaptive"
+            else [routing.route(fabric, flows, m) for m in ("minimal", "valiant")]
+        )
         left = left_to_gain(fabric, flows, found.routes, ways, method == "ugal_l")
         assert 0 <= left < 0.002
         assert left == pytest.approx(found.change, rel=1e-6)
@@ -165,7 +187,9 @@ def test_flowlets_spread_almost_as_well_as_packets():
     fabric = topologies.build("leaf_spine", hosts=1024, radix=64)
     flows = permutation(fabric, 0)
     assert fullest(fabric, flows, "spray") == pytest.approx(1)
-    alike = load(fabric, flows, routing.route(fabric, flows, "ecmp", subflows=8)).max()  # the same 8 paths, unchosen
+    alike = load(
+        fabric, flows, routing.route(fabric, flows, "ecmp", subflows=8)
+    ).max()  # the same 8 paths, unchosen
     assert 1 <= fullest(fabric, flows, "adaptive") < alike < fullest(fabric, flows, "ecmp")
     # A leaf draws a spine for each of its 32 flows, and 32 leaves do.
     assert fullest(fabric, flows, "ecmp") > expected_fullest(32, 32)
@@ -242,29 +266,40 @@ def test_a_group_out_of_reach_of_a_gate_is_passed_by(method):
     leaf, spine = fabric.nodes("leaf")[0], fabric.nodes("spine")[0]
     dead = np.flatnonzero((fabric.source == leaf) & (fabric.target == spine)) // 2
     hurt, ends = fabric.without(cables=dead), fabric.endpoint
-    flows = Flows.make(np.append(np.full(29, ends[0]), ends[1:]), np.append(ends[1:], np.full(29, ends[0])), 1.0)
+    flows = Flows.make(
+        np.append(np.full(29, ends[0]), ends[1:]), np.append(ends[1:], np.full(29, ends[0])), 1.0
+    )
     routes = routing.route(hurt, flows, method)
     check_routes(routes, hurt, flows)
     assert np.all(hurt.capacity[routes.link] > 0)
-    with pytest.raises(NoPath, match=r"from switch 0\.0 to switch 0\.1: .* more links than .* route by ecmp"):
+    with pytest.raises(
+        NoPath, match=r"from switch 0\.0 to switch 0\.1: .* more links than .* route by ecmp"
+    ):
         apart = HURT["a=2"].without(cables=inner_links(HURT["a=2"], True)[:1] // 2)
         routing.route(apart, Flows.make(apart.endpoint[:1], apart.endpoint[1:2], 1.0), method)
 
 
 def test_a_failed_cable_by_hand():
-    local = next(x for x in inner_links(SMALL, True) if SMALL.link_name(int(x)) == "switch 0.0 -> switch 0.1")
+    local = next(
+        x for x in inner_links(SMALL, True) if SMALL.link_name(int(x)) == "switch 0.0 -> switch 0.1"
+    )
     one = Flows.make(SMALL.endpoint[[0]], SMALL.endpoint[[2]], 1.0)
     routes = routing.route(SMALL.without(cables=[local // 2]), one, "minimal")
     names = {SMALL.link_name(int(x)): u for x, u in zip(routes.link, routes.use, strict=True)}
     assert names == {"host 0.0.0 -> switch 0.0": 1, "switch 0.1 -> host 0.1.0": 1} | {
-        f"switch 0.{a} -> switch 0.{b}": 0.5 for a, b in ((0, 2), (2, 1), (0, 3), (3, 1))}  # fmt: skip
-    across = next(x for x in inner_links(SMALL, False) if SMALL.link_name(int(x)).endswith("switch 1.3"))
+        f"switch 0.{a} -> switch 0.{b}": 0.5 for a, b in ((0, 2), (2, 1), (0, 3), (3, 1))
+    }
+    across = next(
+        x for x in inner_links(SMALL, False) if SMALL.link_name(int(x)).endswith("switch 1.3")
+    )
     hurt = SMALL.without(cables=[across // 2])
     flows = Flows.make(SMALL.endpoint[[0]], SMALL.endpoint[[8]], 1.0)
     ways = [routing.route(hurt, flows, m) for m in ("minimal", "valiant")]
     assert np.array_equal(ways[0].link, ways[1].link)
     group = groups_of(SMALL)
-    assert not np.any((group[SMALL.source[ways[0].link]] == 0) & (group[SMALL.target[ways[0].link]] == 1))
+    assert not np.any(
+        (group[SMALL.source[ways[0].link]] == 0) & (group[SMALL.target[ways[0].link]] == 1)
+    )
 
 
 @pytest.mark.parametrize("method", MODES)
@@ -294,7 +329,9 @@ def test_an_end_that_is_cut_off_is_named():
     flows = shift(SMALL, 8)
     with pytest.raises(NoPath, match=r"no path from host 0\.0\.0 to host 1\.0\.0"):
         routing.route(SMALL.without(cables=[0]), flows, "valiant")
-    alone = SMALL.without(links=[x for x in inner_links(SMALL, False) if groups_of(SMALL)[SMALL.target[x]] == 1])
+    alone = SMALL.without(
+        links=[x for x in inner_links(SMALL, False) if groups_of(SMALL)[SMALL.target[x]] == 1]
+    )
     with pytest.raises(NoPath, match=r"no path from switch 0\.0 to switch 1\.0"):
         routing.route(alone, flows, "minimal")
 

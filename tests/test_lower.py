@@ -46,7 +46,10 @@ def alone(schedule, size, alpha, gamma):
 
 def waits(flows):
     """Return for each flow the flows that it waits for, as sets."""
-    return [set(flows.after[flows.after_ptr[f] : flows.after_ptr[f + 1]].tolist()) for f in range(flows.n_flows)]
+    return [
+        set(flows.after[flows.after_ptr[f] : flows.after_ptr[f + 1]].tolist())
+        for f in range(flows.n_flows)
+    ]
 
 
 def by_definition(schedule):
@@ -79,7 +82,9 @@ def two_leaves():
 
 def test_a_ring_of_four_by_hand():
     fabric = crossbar(6)
-    flows = lower(build("all_reduce", "ring", 4), fabric, "4 kB", placement=[5, 0, 3, 1], lag="2 us", weight=3)
+    flows = lower(
+        build("all_reduce", "ring", 4), fabric, "4 kB", placement=[5, 0, 3, 1], lag="2 us", weight=3
+    )
     assert flows.is_sequence
     assert flows.repeat.tolist() == [3, 3]
     assert flows.source.tolist() == fabric.endpoint[[5, 0, 3, 1] * 2].tolist()
@@ -104,7 +109,9 @@ def test_an_adder_adds_one_buffer_after_another():
     ring = lower(build("all_reduce", "ring", 4), crossbar(4), 4e3, gamma=1e-9)
     assert ring.lag.tolist() == pytest.approx([1e-6] * 4 + [0.0] * 4)
     # In the middle step each rank takes a copy and adds: only what is added costs.
-    both = lower(build("all_reduce", "ring", 2, segments=2, pipelined=True), crossbar(2), 4e3, gamma=1e-9)
+    both = lower(
+        build("all_reduce", "ring", 2, segments=2, pipelined=True), crossbar(2), 4e3, gamma=1e-9
+    )
     assert both.lag.tolist() == pytest.approx([1e-6] * 2 + [0.0] * 2 + [1e-6] * 2 + [0.0] * 2)
 
 
@@ -113,7 +120,10 @@ def test_a_rank_waits_for_all_that_it_received_since_it_last_sent():
     # would let it send a sum with parts missing.
     flows = lower(build("all_reduce", "binomial_tree", 5), crossbar(5), 1e3, expand=True)
     rank = {node: r for r, node in enumerate(crossbar(5).endpoint.tolist())}
-    moves = [(rank[s], rank[t]) for s, t in zip(flows.source.tolist(), flows.target.tolist(), strict=True)]
+    moves = [
+        (rank[s], rank[t])
+        for s, t in zip(flows.source.tolist(), flows.target.tolist(), strict=True)
+    ]
     assert moves == [(1, 0), (3, 2), (2, 0), (4, 0), (0, 4), (0, 2), (0, 1), (2, 3)]
     assert waits(flows) == [set(), set(), {1}, set(), {0, 2, 3}, {4}, {5}, {2, 5}]
 
@@ -129,7 +139,9 @@ def test_rows_of_a_placement_run_side_by_side():
         for name in ("source", "target", "size", "group"):
             assert np.array_equal(getattr(both, name)[both.label == row], getattr(alone, name))
     graph, single = (lower(plan, fabric, 4e6, placement=p, expand=True) for p in (rows, rows[1]))
-    assert waits(graph)[single.n_flows :] == [{x + single.n_flows for x in w} for w in waits(single)]
+    assert waits(graph)[single.n_flows :] == [
+        {x + single.n_flows for x in w} for w in waits(single)
+    ]
     assert end(fabric, graph) == pytest.approx(end(fabric, both), rel=1e-12)
 
 
@@ -150,7 +162,9 @@ def test_the_leaf_above_is_the_nearest_and_of_several_the_one_on_the_rail():
     leaf = b.add_nodes("leaf", 4, tier=3, transit=True, rail=[1, 0, 2, 3])
     # GPUs 0 to 2 share a PCIe switch with the NICs of leaves 0 and 1; the NIC of leaf 2 is one switch further.
     b.add_cables(gpu[:3], pcie[0], capacity=BETA)
-    b.add_cables([pcie[0], pcie[0], pcie[0], pcie[1]], [nic[0], nic[1], pcie[1], nic[2]], capacity=BETA)
+    b.add_cables(
+        [pcie[0], pcie[0], pcie[0], pcie[1]], [nic[0], nic[1], pcie[1], nic[2]], capacity=BETA
+    )
     b.add_cables(nic, leaf[:3], capacity=BETA)
     # GPU 3 is itself on leaf 3, and GPU 2 beside it: near, but GPU 3 lets nothing pass. GPU 4 has no way out.
     b.add_cables([gpu[3], gpu[2], gpu[4]], [leaf[3], gpu[3], gpu[3]], capacity=BETA)
@@ -175,7 +189,9 @@ def test_the_hall_by_hand():
     rail = fabric.coord[:, fabric.coord_names.index("rail")]
     assert np.array_equal(rail[leaves], fabric.rail)
     rng = np.random.default_rng(0)
-    shuffled = [collectives.spine_crossings(fabric, [rng.permutation(g) for g in groups]) for _ in range(20)]
+    shuffled = [
+        collectives.spine_crossings(fabric, [rng.permutation(g) for g in groups]) for _ in range(20)
+    ]
     assert np.mean(shuffled) == pytest.approx(1024 * 96 / 127, rel=0.02)
 
 
@@ -194,13 +210,17 @@ def test_a_ring_of_65536_stays_two_groups():
     flows = lower(build("all_reduce", "ring", 65_536), fabric, "1 GiB")
     assert flows.n_flows == 2 * 65_536
     assert flows.repeat.tolist() == [65_535, 65_535]
-    with pytest.raises(TooLarge, match=r"graph of 8589803520 flows needs about .* let expand be False"):
+    with pytest.raises(
+        TooLarge, match=r"graph of 8589803520 flows needs about .* let expand be False"
+    ):
         lower(build("all_reduce", "ring", 65_536), fabric, "1 GiB", expand=True)
     with pytest.raises(TooLarge, match=r"graph with 4294836225 dependencies needs about"):
         lower(build("all_reduce", "one_root", 65_536), fabric, "1 GiB", expand=True)
 
 
-@pytest.mark.parametrize(("algorithm", "expand"), [("ring", False), ("ring", True), ("one_root", True)])
+@pytest.mark.parametrize(
+    ("algorithm", "expand"), [("ring", False), ("ring", True), ("one_root", True)]
+)
 def test_the_memory_estimate_is_above_the_peak(algorithm, expand):
     n = {("ring", False): 20_000, ("ring", True): 200, ("one_root", True): 500}[algorithm, expand]
     fabric, plan = crossbar(n), build("all_reduce", algorithm, n)
@@ -215,12 +235,27 @@ def test_the_memory_estimate_is_above_the_peak(algorithm, expand):
 # ------------------------------------------------------------------ laws
 
 
-@given(st.sampled_from(NAMES), st.integers(1, 17), st.integers(1, 4), st.booleans(), st.booleans(), st.data())
+@given(
+    st.sampled_from(NAMES),
+    st.integers(1, 17),
+    st.integers(1, 4),
+    st.booleans(),
+    st.booleans(),
+    st.data(),
+)
 def test_each_rank_sends_what_the_schedule_says(name, n, segments, pipelined, expand, data):
-    schedule = build(*name.split("."), n, root=data.draw(st.integers(0, n - 1)), segments=segments, pipelined=pipelined)
+    schedule = build(
+        *name.split("."),
+        n,
+        root=data.draw(st.integers(0, n - 1)),
+        segments=segments,
+        pipelined=pipelined,
+    )
     place = data.draw(st.permutations(range(n + 3)))[:n]
     fabric = crossbar(n + 3)
-    flows = lower(schedule, fabric, 1e6, placement=place, expand=expand, switches=inner(schedule, fabric))
+    flows = lower(
+        schedule, fabric, 1e6, placement=place, expand=expand, switches=inner(schedule, fabric)
+    )
     moved = flows.size * flows.repeat[flows.group]
     for end_of, volume in ((flows.source, schedule.sent()), (flows.target, schedule.received())):
         per_node = np.bincount(end_of, weights=moved, minlength=fabric.n_nodes)
@@ -230,7 +265,13 @@ def test_each_rank_sends_what_the_schedule_says(name, n, segments, pipelined, ex
 
 @given(st.sampled_from(NAMES), st.integers(1, 9), st.integers(1, 3), st.booleans(), st.data())
 def test_dependencies_are_those_of_the_rule(name, n, segments, pipelined, data):
-    schedule = build(*name.split("."), n, root=data.draw(st.integers(0, n - 1)), segments=segments, pipelined=pipelined)
+    schedule = build(
+        *name.split("."),
+        n,
+        root=data.draw(st.integers(0, n - 1)),
+        segments=segments,
+        pipelined=pipelined,
+    )
     flows = lower(schedule, crossbar(n), 1e6, expand=True, switches=inner(schedule, crossbar(n)))
     assert not flows.is_sequence
     assert waits(flows) == by_definition(schedule)
@@ -247,20 +288,28 @@ def test_data_arrive_before_they_are_sent_on(name, n, segments, pipelined):
         for before in flows.after[flows.after_ptr[f] : flows.after_ptr[f + 1]]:
             reach[f] |= reach[before]
             reach[f, before] = True
-    step = np.concatenate([np.full(g.n_transfers, t) for t, g in enumerate(schedule.steps())] or [np.zeros(0)])
+    step = np.concatenate(
+        [np.full(g.n_transfers, t) for t, g in enumerate(schedule.steps())] or [np.zeros(0)]
+    )
     needed = (flows.target[None, :] == flows.source[:, None]) & (step[None, :] < step[:, None])
     assert np.all(reach | ~needed)
 
 
 @pytest.mark.parametrize("name", NAMES)
 @given(
-    n=st.integers(1, 17), size=st.floats(0, 1e9), alpha=st.floats(0, 1e-3), gamma=st.floats(0, 1e-8),
-    engine=st.sampled_from(["ideal", "flow"]), data=st.data(),
-)  # fmt: skip
+    n=st.integers(1, 17),
+    size=st.floats(0, 1e9),
+    alpha=st.floats(0, 1e-3),
+    gamma=st.floats(0, 1e-8),
+    engine=st.sampled_from(["ideal", "flow"]),
+    data=st.data(),
+)
 def test_engines_give_the_closed_form_on_a_crossbar(name, n, size, alpha, gamma, engine, data):
     what, algorithm = name.split(".")
     schedule = build(what, algorithm, n, root=data.draw(st.integers(0, n - 1)))
-    flows = lower(schedule, crossbar(n), size, lag=alpha, gamma=gamma, switches=inner(schedule, crossbar(n)))
+    flows = lower(
+        schedule, crossbar(n), size, lag=alpha, gamma=gamma, switches=inner(schedule, crossbar(n))
+    )
     # The engine flow shares ports; the engine ideal gives every transfer the whole port.
     by_form = closed_form(what, algorithm)(size, n, alpha, BETA, gamma)
     wanted = by_form if engine == "flow" else alone(schedule, size, alpha, gamma)
@@ -275,7 +324,9 @@ def test_one_root_differs_between_the_engines_by_the_root_port():
 
 
 @settings(max_examples=30)
-@given(st.sampled_from(NAMES), st.integers(2, 12), st.floats(1e3, 1e9), st.booleans(), st.booleans())
+@given(
+    st.sampled_from(NAMES), st.integers(2, 12), st.floats(1e3, 1e9), st.booleans(), st.booleans()
+)
 def test_no_run_beats_the_bounds_of_its_machine(name, n, size, expand, cut):
     what, algorithm = name.split(".")
     machine = registry.info("collective", name)["machine"]
@@ -285,9 +336,20 @@ def test_no_run_beats_the_bounds_of_its_machine(name, n, size, expand, cut):
     alpha = 1e-6
     ends = [e for g in schedule.steps() for e in (g.source, g.target)]
     most = max([np.bincount(e)[: schedule.n_ranks].max() for e in ends], default=1)
-    known = bounds(what, schedule.n_ranks, size, port_rate=BETA, alpha=alpha, messages=int(most),
-                   machine=machine, cuts=[(2, BETA / 4)] if cut and schedule.n_ranks == 4 else [])  # fmt: skip
-    time = end(fabric, lower(schedule, fabric, size, lag=alpha, expand=expand, switches=inner(schedule, fabric)))
+    known = bounds(
+        what,
+        schedule.n_ranks,
+        size,
+        port_rate=BETA,
+        alpha=alpha,
+        messages=int(most),
+        machine=machine,
+        cuts=[(2, BETA / 4)] if cut and schedule.n_ranks == 4 else [],
+    )
+    time = end(
+        fabric,
+        lower(schedule, fabric, size, lag=alpha, expand=expand, switches=inner(schedule, fabric)),
+    )
     assert time >= max(b.seconds for b in known) * (1 - 1e-9)
 
 
@@ -348,7 +410,9 @@ def test_switches_need_a_node_each():
     up, down = StepGroup.make([0, 1], 2, reduce=True), StepGroup.make(2, [0, 1], reduce=False)
     tree = Schedule("all_reduce", "by hand", 2, 1, (up, down), n_switches=1)
     for wrong in (None, [4, 4], [0.0]):
-        with pytest.raises(ValueError, match="a node of the fabric for each switch of the schedule"):
+        with pytest.raises(
+            ValueError, match="a node of the fabric for each switch of the schedule"
+        ):
             lower(tree, crossbar(4), 1.0, switches=wrong)
     with pytest.raises(ValueError, match=r"switches must be within 0\.\.4, got 5"):
         lower(tree, crossbar(4), 1.0, switches=[5])

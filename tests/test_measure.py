@@ -25,7 +25,13 @@ from fabriclab.measure import _collectives, _host, _launch, _rounds, _shm
 
 FOUR = ("all_reduce", "reduce_scatter", "all_gather", "broadcast")
 SHORT = {"rounds": 5, "warmup": 1}
-ODD_SIZES = ["0 B", "8 B", "36 B", 4 * 1001, "64 KiB"]  # none, fewer items than ranks, not a multiple, a multiple
+ODD_SIZES = [
+    "0 B",
+    "8 B",
+    "36 B",
+    4 * 1001,
+    "64 KiB",
+]  # none, fewer items than ranks, not a multiple, a multiple
 needs_mpi = pytest.mark.skipif(not _launch.has_mpi(), reason="mpi4py or mpiexec is not installed")
 
 
@@ -49,7 +55,11 @@ class Alone:
     rank, size, about = 0, 1, "nothing"
 
     def __init__(self, items, rows=((0.0,),)):
-        self.send, self.recv, self.rows = np.zeros(items, np.float32), np.zeros(items, np.float32), np.array(rows)
+        self.send, self.recv, self.rows = (
+            np.zeros(items, np.float32),
+            np.zeros(items, np.float32),
+            np.array(rows),
+        )
 
     def barrier(self):
         pass
@@ -93,7 +103,9 @@ def test_memory_copy_counts_each_byte_once():
 
 
 def test_load_note_by_hand():
-    assert _launch.load_note(np.array([3.12, math.nan, -2])).startswith("load 3.1 on 2 cores: the machine is sh")
+    assert _launch.load_note(np.array([3.12, math.nan, -2])).startswith(
+        "load 3.1 on 2 cores: the machine is sh"
+    )
     assert _launch.load_note(np.array([3.1, 0.02, -2])) == (
         "load 3.1 on 2 cores, other programs took 2% of the processor time"
     )
@@ -223,7 +235,9 @@ def test_the_shared_memory_collectives_can_be_read_in_one_go():
         assert len(file.readlines()) <= 80
 
 
-@given(what=st.sampled_from(FOUR), size=st.integers(1, 5), n=st.integers(0, 40), seed=st.integers(0, 9))
+@given(
+    what=st.sampled_from(FOUR), size=st.integers(1, 5), n=st.integers(0, 40), seed=st.integers(0, 9)
+)
 def test_shared_memory_collectives_equal_numpy(what, size, n, seed):
     block = -(-n // size)
     data = np.random.default_rng(seed).integers(0, 99, (size, max(n, 1))).astype(np.float32)
@@ -240,7 +254,9 @@ def test_shared_memory_collectives_equal_numpy(what, size, n, seed):
         right = {
             "all_reduce": data[:, :n].sum(axis=0),
             "reduce_scatter": data[:, mine].sum(axis=0),
-            "all_gather": np.concatenate([data[r, : p.stop - p.start] for r, p in enumerate(parts)]),
+            "all_gather": np.concatenate(
+                [data[r, : p.stop - p.start] for r, p in enumerate(parts)]
+            ),
             "broadcast": data[0, :n],
         }[what]
         if what != "broadcast" or rank:
@@ -266,7 +282,9 @@ def test_one_wrong_number_on_one_rank_is_found(what, size):
                 comm.recv[2] += 1
 
         setattr(comm, what, bad)
-        with pytest.raises(measure.WrongAnswer, match=rf"{what} of 48 B on {size} ranks .* 1 wrong number"):
+        with pytest.raises(
+            measure.WrongAnswer, match=rf"{what} of 48 B on {size} ranks .* 1 wrong number"
+        ):
             list(_rounds.timed(comm, what, [12], 2, 0, lambda done: None))
         return True
 
@@ -283,7 +301,9 @@ def test_a_collective_that_does_nothing_is_found_though_its_warm_up_was_right():
 
 def test_the_pattern_is_checked_beyond_one_step():
     comm = Alone(_rounds._STEP + 9)
-    assert len(list(_rounds.timed(comm, "all_reduce", [comm.send.size], 1, 0, lambda done: None))) == 1
+    assert (
+        len(list(_rounds.timed(comm, "all_reduce", [comm.send.size], 1, 0, lambda done: None))) == 1
+    )
     comm.recv[-1] += 1
     assert _rounds._wrong(comm, "all_reduce", comm.send.size) == 1
 
@@ -293,9 +313,12 @@ def test_a_wrong_answer_between_processes_is_raised_here(monkeypatch):
         "from fabriclab.measure import _shm, _worker\n"
         "_shm.SharedMemoryRanks.all_reduce = lambda self, n: self.barrier()\n_worker.main()"
     )
-    monkeypatch.setattr(_launch, "worker", lambda ask: [sys.executable, "-P", "-c", code, json.dumps(ask)])
+    monkeypatch.setattr(
+        _launch, "worker", lambda ask: [sys.executable, "-P", "-c", code, json.dumps(ask)]
+    )
     with pytest.raises(
-        measure.WrongAnswer, match=r"all_reduce of 40 B on 2 ranks over shared memory .* 20 wrong numbers"
+        measure.WrongAnswer,
+        match=r"all_reduce of 40 B on 2 ranks over shared memory .* 20 wrong numbers",
     ):
         measure.all_reduce(40, 2, "shm", **SHORT)
 
@@ -304,7 +327,10 @@ def test_waiting_ranks_yield_where_not_each_has_a_core_to_itself(monkeypatch):
     for load, n, crowded in ((0.2, 4, "0"), (0.8, 4, "1"), (0.0, 5, "1"), (math.nan, 4, "0")):
         monkeypatch.setattr(_launch, "cores", lambda: 4)
         monkeypatch.setattr(_launch, "load_average", lambda load=load: load)
-        assert _launch.environment({"transport": "mpi", "ranks": n, "scratch": ""})[_launch.YIELDS] == crowded
+        assert (
+            _launch.environment({"transport": "mpi", "ranks": n, "scratch": ""})[_launch.YIELDS]
+            == crowded
+        )
 
 
 # ------------------------------------------------------------------ refusals
@@ -330,28 +356,64 @@ def test_waiting_ranks_yield_where_not_each_has_a_core_to_itself(monkeypatch):
     ],
 )
 def test_wrong_arguments_are_refused_before_anything_starts(settings, words, monkeypatch):
-    monkeypatch.setattr(_launch, "Popen", lambda *args, **more: pytest.fail("a process was started"))
+    monkeypatch.setattr(
+        _launch, "Popen", lambda *args, **more: pytest.fail("a process was started")
+    )
     for function in (measure.all_reduce, measure.broadcast):
         with pytest.raises((ValueError, TypeError, TooLarge), match=words):
             function(**settings)
 
 
-@pytest.mark.parametrize("function", [measure.copy, measure.sockets, *(getattr(measure, what) for what in FOUR)])
+@pytest.mark.parametrize(
+    "function", [measure.copy, measure.sockets, *(getattr(measure, what) for what in FOUR)]
+)
 def test_what_is_no_size_is_refused_before_anything_starts(function, monkeypatch):
-    monkeypatch.setattr(_launch, "Popen", lambda *args, **more: pytest.fail("a process was started"))
-    for size in (None, True, b"4 MiB", {4: 8}, {4}, [[4, 8]], np.array([[4, 8]]), 3j, [None], iter([4])):
-        with pytest.raises(TypeError, match=r'size must be a number or a string with a unit, got .*write "1 MiB"'):
+    monkeypatch.setattr(
+        _launch, "Popen", lambda *args, **more: pytest.fail("a process was started")
+    )
+    for size in (
+        None,
+        True,
+        b"4 MiB",
+        {4: 8},
+        {4},
+        [[4, 8]],
+        np.array([[4, 8]]),
+        3j,
+        [None],
+        iter([4]),
+    ):
+        with pytest.raises(
+            TypeError, match=r'size must be a number or a string with a unit, got .*write "1 MiB"'
+        ):
             function(size)
-    for size in ("4", "4 Mbps", "1 s", math.nan, -8, 1e30, np.int64(-8), np.array([]), np.array(["x"])):
+    for size in (
+        "4",
+        "4 Mbps",
+        "1 s",
+        math.nan,
+        -8,
+        1e30,
+        np.int64(-8),
+        np.array([]),
+        np.array(["x"]),
+    ):
         with pytest.raises(ValueError, match=r"size (must|needs|has)"):
             function(size)
 
 
 @pytest.mark.parametrize(
     ("size", "right"),
-    [(np.int64(1000), [1000]), (np.float32(64), [64]), (np.array(8), [8]), (np.array([8, 16]), [8, 16]),
-     (["1 KiB", np.int32(4)], [1024, 4]), (np.array(["1 KiB", "4 B"]), [1024, 4]), (range(4, 12, 4), [4, 8])],
-)  # fmt: skip
+    [
+        (np.int64(1000), [1000]),
+        (np.float32(64), [64]),
+        (np.array(8), [8]),
+        (np.array([8, 16]), [8, 16]),
+        (["1 KiB", np.int32(4)], [1024, 4]),
+        (np.array(["1 KiB", "4 B"]), [1024, 4]),
+        (range(4, 12, 4), [4, 8]),
+    ],
+)
 def test_numbers_of_numpy_are_numbers(size, right):
     assert measure.copy(size, repeats=np.int64(1)).size.tolist() == right
     assert _rounds.sizes_of(size, 4, 0) == right
@@ -383,7 +445,9 @@ def test_a_copy_that_copies_nothing_is_found(monkeypatch):
 
 
 def test_bytes_that_change_on_the_way_are_found(monkeypatch):
-    monkeypatch.setattr(_host, "_pattern", lambda n: np.zeros(n, np.uint8))  # here, not in the other process
+    monkeypatch.setattr(
+        _host, "_pattern", lambda n: np.zeros(n, np.uint8)
+    )  # here, not in the other process
     with pytest.raises(measure.WrongAnswer, match="100 B through a socket"):
         measure.sockets(100)
 
@@ -400,7 +464,9 @@ def test_an_early_end_of_the_connection_is_no_measurement():
 
 def test_an_mpiexec_that_hangs_is_given_up_once(monkeypatch, tmp_path):
     starts = tmp_path / "starts"
-    monkeypatch.setenv("FABRICLAB_MPIEXEC", program(tmp_path / "mpiexec", f"echo x >> {starts}; sleep 300"))
+    monkeypatch.setenv(
+        "FABRICLAB_MPIEXEC", program(tmp_path / "mpiexec", f"echo x >> {starts}; sleep 300")
+    )
     monkeypatch.setattr(_launch, "START_LIMIT", 0.5)
     monkeypatch.setattr(_launch, "_NEEDS", {"mpi": ("numpy", "")})  # mpi4py itself is never reached
     begin = time.monotonic()
@@ -408,7 +474,10 @@ def test_an_mpiexec_that_hangs_is_given_up_once(monkeypatch, tmp_path):
         measure.all_reduce("8 B", transport="mpi", **SHORT)
     assert time.monotonic() - begin < 6
     monkeypatch.setattr(_launch, "START_LIMIT", 10)
-    monkeypatch.setenv("FABRICLAB_MPIEXEC", program(tmp_path / "mpiexec", f"echo x >> {starts}; echo boom >&2; exit 3"))
+    monkeypatch.setenv(
+        "FABRICLAB_MPIEXEC",
+        program(tmp_path / "mpiexec", f"echo x >> {starts}; echo boom >&2; exit 3"),
+    )
     for _ in range(2):
         result = measure.all_reduce("8 B", **SHORT)
         assert result.asked["transport"] == "shm"
@@ -444,7 +513,9 @@ def test_one_sided_refusals_and_stored_measurement(monkeypatch):
 
 def test_a_time_is_that_of_one_transfer_and_stands_at_its_way(monkeypatch):
     receive = _host._receive
-    monkeypatch.setattr(_host, "_receive", lambda link, room: (time.sleep(0.05), receive(link, room)))
+    monkeypatch.setattr(
+        _host, "_receive", lambda link, room: (time.sleep(0.05), receive(link, room))
+    )
     found = measure.one_sided(8, repeats=1)
     assert [way for way, result in found.items() if result.time[0] > 0.05] == ["tcp"]
     monkeypatch.setattr(_host, "timeit", lambda do, number: 1e-5 * number)
@@ -468,7 +539,10 @@ def test_no_process_at_all_leads_to_the_stored_measurement(monkeypatch, tmp_path
     monkeypatch.setenv("FABRICLAB_MPIEXEC", str(tmp_path / "mpiexec"))
     result = measure.sockets("1 MiB", repeats=2)
     assert (result.obtained, result.size.tolist()) == ("stored", [2**20])
-    assert "not measured here: no bytes from another process (no process could be started" in result.notes[0]
+    assert (
+        "not measured here: no bytes from another process (no process could be started"
+        in result.notes[0]
+    )
     result = measure.all_reduce(["4 MiB", "100 kB"])
     assert (result.obtained, result.n_ranks) == ("stored", 2)
     assert result.size.tolist() == [2**22, 2**17]
@@ -492,7 +566,8 @@ def test_what_is_not_installed_is_named(monkeypatch):
     monkeypatch.setattr(_launch, "has", lambda module: module == "numpy")
     for transport in ("mpi", "gloo"):
         with pytest.raises(
-            measure.NotMeasured, match=rf"{transport} is not installed: pip install 'fabriclab\[{transport}"
+            measure.NotMeasured,
+            match=rf"{transport} is not installed: pip install 'fabriclab\[{transport}",
         ):
             measure.all_reduce("8 B", transport=transport)
     assert measure.all_reduce("8 B", **SHORT).asked["transport"] == "shm"

@@ -30,7 +30,10 @@ TRANSPORTS = ["shm", pytest.param("mpi", marks=needs_mpi), pytest.param("gloo", 
 
 def left_by(pid):
     """Return what in shared memory and in the temporary folder carries the mark of process ``pid``."""
-    places = (Path("/dev/shm"), Path(os.environ.get("TMPDIR", "/") if "TMPDIR" in os.environ else "/dev/shm"))
+    places = (
+        Path("/dev/shm"),
+        Path(os.environ.get("TMPDIR", "/") if "TMPDIR" in os.environ else "/dev/shm"),
+    )
     return [p for place in places for p in place.glob(f"fabriclab-{pid}-*")]
 
 
@@ -49,7 +52,9 @@ def alive(processes):
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_interrupt_and_sudden_death_leave_nothing(transport, how, root):
     command = [sys.executable, "-c", RUN, transport]
-    with subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
+    with subprocess.Popen(
+        command, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as run:
         me, expected = psutil.Process(run.pid), 3 if transport == "mpi" else 2
         try:
             wait_until(lambda: len(me.children(recursive=True)) >= expected)
@@ -81,7 +86,9 @@ def test_workers_that_hang_are_ended_with_advice(monkeypatch):
             family[0].suspend()
 
     monkeypatch.setattr(_launch, "text_bar", lambda: stop_one)
-    with pytest.raises(TimeoutError, match=r'no sign of life for 1\.5 s.*smaller size.*transport="shm"'):
+    with pytest.raises(
+        TimeoutError, match=r'no sign of life for 1\.5 s.*smaller size.*transport="shm"'
+    ):
         measure.all_reduce("64 KiB", 2, "shm", rounds=1_000_000)
     assert alive(family) == []
     assert left_by(os.getpid()) == []
@@ -98,7 +105,15 @@ def test_what_a_deaf_mpiexec_started_is_ended_too(monkeypatch, tmp_path):
         measure.all_reduce("8 B", 2, "mpi")
     # A killed process takes a moment to end on a busy machine.
     found = psutil.process_iter
-    wait_until(lambda: not [p for p in found(["cmdline"]) if (p.info["cmdline"] or [""])[-1] in ("86397", "86398")])
+    wait_until(
+        lambda: (
+            not [
+                p
+                for p in found(["cmdline"])
+                if (p.info["cmdline"] or [""])[-1] in ("86397", "86398")
+            ]
+        )
+    )
 
 
 def test_a_worker_that_dies_is_reported_with_its_last_words(monkeypatch):
@@ -109,10 +124,13 @@ def test_a_worker_that_dies_is_reported_with_its_last_words(monkeypatch):
 
     monkeypatch.setattr(_launch, "text_bar", lambda: kill_one)
     with pytest.raises(
-        measure.NotMeasured, match="2 ranks over shm ended before their answer, one of them with code -9"
+        measure.NotMeasured,
+        match="2 ranks over shm ended before their answer, one of them with code -9",
     ):
         measure.all_reduce("64 KiB", 2, "shm", rounds=1_000_000)
     monkeypatch.setitem(_launch._NEEDS, "shm", ("numpy", ""))
-    monkeypatch.setattr(_launch, "worker", lambda ask: [sys.executable, "-c", "raise RuntimeError('out of ideas')"])
+    monkeypatch.setattr(
+        _launch, "worker", lambda ask: [sys.executable, "-c", "raise RuntimeError('out of ideas')"]
+    )
     with pytest.raises(measure.NotMeasured, match=r"last words: .*out of ideas"):
         measure.all_reduce("8 B", 2, "shm")

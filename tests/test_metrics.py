@@ -25,7 +25,13 @@ from fabriclab.metrics.traffic import uniform_load
 
 SMALL = {name: registry.info("topology", name)["small"] for name in topologies.names()}
 JOINED = [name for name in SMALL if registry.info("topology", name).get("connected", True)]
-PATTERNS = [metrics.uniform, metrics.all_to_all, metrics.permutation, metrics.longest_matching, metrics.shift]
+PATTERNS = [
+    metrics.uniform,
+    metrics.all_to_all,
+    metrics.permutation,
+    metrics.longest_matching,
+    metrics.shift,
+]
 REFERENCE = list(csv.DictReader((Path(__file__).parent / "data" / "topology_reference.csv").open()))
 
 
@@ -51,9 +57,13 @@ def test_ways_by_hand():
     ways = metrics.diversity(tree, [[0, 1], [0, 2], [0, 15]])
     assert ways.shortest.tolist() == [1, 2, 4]
     assert ways.disjoint.tolist() == [1, 1, 1]  # a host has one cable
-    planes = topologies.build("multi_plane", servers=4, gpus=1, rails=1, planes=4, radix=4, expand=False)
+    planes = topologies.build(
+        "multi_plane", servers=4, gpus=1, rails=1, planes=4, radix=4, expand=False
+    )
     assert metrics.diversity(planes, [[0, 3]]).disjoint.tolist() == [4]
-    parallel = topologies.build("leaf_spine", hosts=16, radix=12)  # 3 cables from each leaf to each of 2 spines
+    parallel = topologies.build(
+        "leaf_spine", hosts=16, radix=12
+    )  # 3 cables from each leaf to each of 2 spines
     assert metrics.diversity(parallel, [[0, 15]]).shortest.tolist() == [2 * 3 * 3]
 
 
@@ -72,23 +82,32 @@ def test_throughput_by_hand():
     over = topologies.build("leaf_spine", hosts=72, radix=16, oversubscription=3)
     found = metrics.throughput(over)
     assert found.part == pytest.approx(71 / 60 / 3)
-    assert over.tier[[over.source[found.link], over.target[found.link]]].tolist() in ([1, 2], [2, 1])
+    assert over.tier[[over.source[found.link], over.target[found.link]]].tolist() in (
+        [1, 2],
+        [2, 1],
+    )
     far = metrics.shift(over, 12)
     assert metrics.throughput(over, far).part == pytest.approx(1 / 3)
     near = Flows.make(over.endpoint[:12], np.roll(over.endpoint[:12], 1), 50e9)
     assert metrics.throughput(over, near).part == pytest.approx(1)
     chips = topologies.build("torus", shape=(4, 4, 4))
-    assert metrics.throughput(chips).part == pytest.approx(1 / metrics.hops(chips).mean)  # all links alike
+    assert metrics.throughput(chips).part == pytest.approx(
+        1 / metrics.hops(chips).mean
+    )  # all links alike
 
 
 def test_an_exchange_in_rounds_waits_for_each_round():
     ring = topologies.build("torus", shape=(5,))
     rounds = [metrics.throughput(ring, metrics.shift(ring, k)).part for k in range(1, 5)]
-    assert metrics.throughput(ring, metrics.all_to_all(ring)).part == pytest.approx(4 / np.sum(1 / np.array(rounds)))
+    assert metrics.throughput(ring, metrics.all_to_all(ring)).part == pytest.approx(
+        4 / np.sum(1 / np.array(rounds))
+    )
 
 
 def test_cables_and_ports_by_hand():
-    fabric = topologies.build("leaf_spine", hosts=12, radix=8, host_length="2 m", switch_length="5 m")
+    fabric = topologies.build(
+        "leaf_spine", hosts=12, radix=8, host_length="2 m", switch_length="5 m"
+    )
     assert fabric.summary()["leaf"] == 3
     up = fabric.n_cables - 12
     assert metrics.cables(fabric) == {"fibre": (fabric.n_cables, 2.0 * 12 + 5.0 * up)}
@@ -107,30 +126,51 @@ def of_reference(name):
     shape = [int(x) for x in rest.split("x")] if rest.replace("x", "").isdigit() else [0]
     if family == "hyperx":
         return "hyperx", {"shape": shape, "hosts": {8: 8, 16: 16, 12: 7, 4: 4, 2: 1}[shape[0]]}
-    known = {"torus": ("torus", {"shape": shape}), "hypercube": ("hypercube", {"dimensions": shape[0], "hosts": 0})}
+    known = {
+        "torus": ("torus", {"shape": shape}),
+        "hypercube": ("hypercube", {"dimensions": shape[0], "hosts": 0}),
+    }
     if rest[1:].isdigit():
         n = int(rest[1:])
-        known |= {"fattree": ("fat_tree", {"k": n}), "leafspine": ("fat_tree", {"k": n, "tiers": 2}),
-                  "slimfly": ("slim_fly", {"q": n, "hosts": 1}),
-                  "dragonfly": ("dragonfly", {"p": 1, "a": 2 * n, "h": n})}  # fmt: skip
+        known |= {
+            "fattree": ("fat_tree", {"k": n}),
+            "leafspine": ("fat_tree", {"k": n, "tiers": 2}),
+            "slimfly": ("slim_fly", {"q": n, "hosts": 1}),
+            "dragonfly": ("dragonfly", {"p": 1, "a": 2 * n, "h": n}),
+        }
     return known.get(family)
 
 
 # Attribute -> links from an end to its switch and back, which the reference leaves out.
-HOPS = {"diameter": 0, "mean_hops": 0, "diameter_host_links": 0, "mean_hops_host_links": 0, "diameter_switch": 2,
-        "mean_hops_switch": 2, "mean_hops_switch_palmtree": 2}  # fmt: skip
+HOPS = {
+    "diameter": 0,
+    "mean_hops": 0,
+    "diameter_host_links": 0,
+    "mean_hops_host_links": 0,
+    "diameter_switch": 2,
+    "mean_hops_switch": 2,
+    "mean_hops_switch_palmtree": 2,
+}
 
 
 def rows_of(attributes, largest):
-    rows = [(*of_reference(r["id"]), r) for r in REFERENCE if r["attribute"] in attributes and of_reference(r["id"])]
+    rows = [
+        (*of_reference(r["id"]), r)
+        for r in REFERENCE
+        if r["attribute"] in attributes and of_reference(r["id"])
+    ]
     too_large = {f"{f}_{n}" for f, n in largest.items()}
     keep = [row for row in rows if row[2]["id"] not in too_large]
     return [pytest.param(*row, id=f"{row[2]['id']}-{row[2]['attribute']}") for row in keep]
 
 
-@pytest.mark.parametrize(("family", "asked", "row"), rows_of(HOPS, {"dragonfly": "h16", "fattree": "k64"}))
+@pytest.mark.parametrize(
+    ("family", "asked", "row"), rows_of(HOPS, {"dragonfly": "h16", "fattree": "k64"})
+)
 def test_hops_of_the_reference(family, asked, row):
-    ends = 1 if family == "hyperx" else asked.get("hosts", 0)  # the reference counts switches, so one host on each
+    ends = (
+        1 if family == "hyperx" else asked.get("hosts", 0)
+    )  # the reference counts switches, so one host on each
     fabric = topologies.build(family, **asked | ({"hosts": ends} if "hosts" in asked else {}))
     found, value = metrics.hops(fabric), float(row["value"]) + HOPS[row["attribute"]]
     assert (found.mean if "mean" in row["attribute"] else found.diameter) == pytest.approx(
@@ -179,7 +219,10 @@ def test_ways_are_those_of_the_adjacency_matrix_and_of_max_flow(seed):
     flat = nx.from_numpy_array(matrix, create_using=nx.DiGraph, edge_attr="capacity")
     hops = hops_between(fabric)
     for (s, t), shortest, disjoint in zip(pairs, found.shortest, found.disjoint, strict=True):
-        a, b = place[end(fabric, fabric.endpoint[s], "out")], place[end(fabric, fabric.endpoint[t], "in")]
+        a, b = (
+            place[end(fabric, fabric.endpoint[s], "out")],
+            place[end(fabric, fabric.endpoint[t], "in")],
+        )
         assert disjoint == nx.maximum_flow_value(flat, a, b)
         walks = np.linalg.matrix_power(matrix, hops[s, t])[a, b] if hops[s, t] > 0 else 0
         assert shortest == walks  # as short as the shortest path, so each is one
@@ -195,7 +238,9 @@ def halves(fabric):
     links = [(place[a], place[b], round(c / unit)) for a, b, c in graph.edges(data="capacity")]
     n, size, most = fabric.n_ranks, len(place), 2**30
     least = most
-    for one in itertools.chain(*(itertools.combinations(range(n), k) for k in {n // 2, n - n // 2})):
+    for one in itertools.chain(
+        *(itertools.combinations(range(n), k) for k in {n // 2, n - n // 2})
+    ):
         ends = [(place["from"], place[out[i]], most) for i in one]
         ends += [(place[into[i]], place["to"], most) for i in set(range(n)) - set(one)]
         rows, columns, data = np.array(links + ends).T
@@ -222,7 +267,9 @@ def test_bisection_of_every_small_family_against_all_halves(family):
     fabric = small(family)
     truth = check_bounds(fabric, metrics.bisection(fabric))
     assert check_bounds(fabric, metrics.bisection(unknown(fabric))) == truth
-    assert metrics.bisection(unknown(fabric)).upper == pytest.approx(truth, rel=1e-4)  # the cut found is a least one
+    assert metrics.bisection(unknown(fabric)).upper == pytest.approx(
+        truth, rel=1e-4
+    )  # the cut found is a least one
 
 
 @given(st.integers(0, 2**32))
@@ -240,7 +287,11 @@ def test_bounds_hold_the_closed_form_between_them(family):
 
 def test_a_changed_fabric_has_no_closed_form():
     fabric = topologies.build("torus", shape=(4, 4))
-    for changed in (fabric.without(cables=[3]), fabric.with_capacity([0, 1], "400 Gb/s"), unknown(fabric)):
+    for changed in (
+        fabric.without(cables=[3]),
+        fabric.with_capacity([0, 1], "400 Gb/s"),
+        unknown(fabric),
+    ):
         assert "closed form" not in metrics.bisection(changed).how
     assert metrics.bisection(fabric.without(cables=[3])).upper < metrics.bisection(fabric).upper
 
@@ -274,7 +325,10 @@ def test_uniform_load_is_that_of_sprayed_flows(seed):
             metrics.throughput(fabric, metrics.uniform(fabric)).part
         )
     else:
-        with pytest.raises(NoPath, match=f"{fabric.n_ranks * (fabric.n_ranks - 1) - met} pairs of ranks have no path"):
+        with pytest.raises(
+            NoPath,
+            match=f"{fabric.n_ranks * (fabric.n_ranks - 1) - met} pairs of ranks have no path",
+        ):
             metrics.throughput(fabric)
 
 
@@ -284,7 +338,10 @@ def best_part(fabric, flows):
     place, links = {n: i for i, n in enumerate(nodes)}, list(graph.edges(data="capacity"))
     sources = np.unique(flows.source)
     size, each = len(nodes), len(links)
-    equal, bound = np.zeros((sources.size * size, sources.size * each + 1)), np.zeros((each, sources.size * each + 1))
+    equal, bound = (
+        np.zeros((sources.size * size, sources.size * each + 1)),
+        np.zeros((each, sources.size * each + 1)),
+    )
     for k, source in enumerate(sources):
         for x, (a, b, _) in enumerate(links):
             equal[k * size + place[a], k * each + x] += 1
@@ -299,12 +356,21 @@ def best_part(fabric, flows):
     return -done.fun
 
 
-@pytest.mark.parametrize("pattern", [metrics.uniform, metrics.permutation, metrics.longest_matching])
-@pytest.mark.parametrize(("family", "asked", "best"), [
-    ("crossbar", {"hosts": 4}, True), ("torus", {"shape": (4,)}, False), ("torus", {"shape": (3, 3)}, False),
-    ("hypercube", {"dimensions": 3}, False), ("leaf_spine", {"hosts": 8, "radix": 4}, True),
-    ("jellyfish", {"switches": 6, "degree": 3, "hosts": 1, "seed": 2}, False), ("full_mesh", {"switches": 4}, False),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "pattern", [metrics.uniform, metrics.permutation, metrics.longest_matching]
+)
+@pytest.mark.parametrize(
+    ("family", "asked", "best"),
+    [
+        ("crossbar", {"hosts": 4}, True),
+        ("torus", {"shape": (4,)}, False),
+        ("torus", {"shape": (3, 3)}, False),
+        ("hypercube", {"dimensions": 3}, False),
+        ("leaf_spine", {"hosts": 8, "radix": 4}, True),
+        ("jellyfish", {"switches": 6, "degree": 3, "hosts": 1, "seed": 2}, False),
+        ("full_mesh", {"switches": 4}, False),
+    ],
+)
 def test_no_routing_carries_more_than_the_linear_programme(family, asked, best, pattern):
     fabric = topologies.build(family, **asked)
     flows = pattern(fabric)
@@ -321,7 +387,10 @@ def test_the_longest_matching_has_most_hops(family):
     most = max(hops[np.arange(n), list(p)].sum() for p in itertools.permutations(range(n)))
     rank = {node: i for i, node in enumerate(fabric.endpoint.tolist())}
     flows = metrics.longest_matching(fabric)
-    pairs = [(rank[a], rank[b]) for a, b in zip(flows.source.tolist(), flows.target.tolist(), strict=True)]
+    pairs = [
+        (rank[a], rank[b])
+        for a, b in zip(flows.source.tolist(), flows.target.tolist(), strict=True)
+    ]
     assert sum(hops[p] for p in pairs) == most
 
 
@@ -359,7 +428,9 @@ def test_a_fabric_without_cables_is_refused():
     host = b.add_nodes("host", 3, tier=0, transit=False, index=np.arange(3))
     fabric = b.build("bare", {}, endpoint=host, rail=np.zeros(3), server=np.arange(3))
     for measure in (metrics.hops, metrics.bisection, metrics.throughput, *PATTERNS):
-        with pytest.raises(ValueError, match="at least 2 ranks, got 3, and a cable, got 0; take a larger one"):
+        with pytest.raises(
+            ValueError, match="at least 2 ranks, got 3, and a cable, got 0; take a larger one"
+        ):
             measure(fabric)
 
 
@@ -367,7 +438,9 @@ def test_a_fabric_without_cables_is_refused():
 def test_flows_that_load_nothing_are_refused():
     fabric = topologies.build("crossbar", hosts=3)
     for flows in (Flows.make(0, 0, 1.0), Flows.make(0, 1, 0.0)):
-        with pytest.raises(ValueError, match=r"flows must send bytes between nodes, got <Flows: 1 flows"):
+        with pytest.raises(
+            ValueError, match=r"flows must send bytes between nodes, got <Flows: 1 flows"
+        ):
             metrics.throughput(fabric, flows)
     both = metrics.throughput(fabric, Flows.make([0, 1], [0, 2], 50e9))
     assert both.part == pytest.approx(1)
@@ -388,11 +461,16 @@ def test_rank_without_a_path_is_named():
     assert [x.tolist() for x in metrics.diversity(fabric, [[0, 2]])] == [[0.0], [0]]
 
 
-@pytest.mark.parametrize(("pairs", "message"), [
-    ([[0, 0]], r"rows of two different ranks, got \[\[0, 0\]\]"),
-    ([0, 1], "rows of two ranks such as"), ([[0, 1, 2]], r"of shape \(any, 2\)"),
-    ([[0, 16]], "pairs must be within 0..15, got 16"), ([[0, -1]], "pairs must be within 0..15, got -1"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("pairs", "message"),
+    [
+        ([[0, 0]], r"rows of two different ranks, got \[\[0, 0\]\]"),
+        ([0, 1], "rows of two ranks such as"),
+        ([[0, 1, 2]], r"of shape \(any, 2\)"),
+        ([[0, 16]], "pairs must be within 0..15, got 16"),
+        ([[0, -1]], "pairs must be within 0..15, got -1"),
+    ],
+)
 def test_wrong_pairs_are_refused(pairs, message):
     with pytest.raises(ValueError, match=message):
         metrics.diversity(topologies.build("fat_tree", k=4), pairs)
@@ -416,17 +494,25 @@ def test_flows_of_all_pairs_that_do_not_fit_are_refused(monkeypatch):
 def test_measures_show_themselves():
     fabric = topologies.build("torus", shape=(4, 4), rate="50 GB/s")
     assert repr(metrics.hops(fabric)) == "hops: diameter 4, mean way 2.13"
-    assert repr(metrics.bisection(fabric)) == "<Bisection: 400 GB/s, by the closed form of the family>"
+    assert (
+        repr(metrics.bisection(fabric)) == "<Bisection: 400 GB/s, by the closed form of the family>"
+    )
     assert "between" in repr(metrics.bisection(topologies.build("slim_fly", q=5, hosts=4)))
 
 
 # scale --------------------------------------------------------------------------------------------
 @pytest.mark.alone
-@pytest.mark.parametrize(("family", "asked", "seconds"), [
-    ("leaf_spine", {"hosts": 10_000, "radix": 144}, 0.5), ("fat_tree", {"k": 36}, 0.5),
-    ("rail_optimised", {"servers": 1250}, 0.5), ("dragonfly", {"p": 7, "a": 14, "h": 7}, 0.5),
-    ("torus", {"shape": (20, 20, 25)}, 2), ("torus", {"shape": (100, 100)}, 2),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("family", "asked", "seconds"),
+    [
+        ("leaf_spine", {"hosts": 10_000, "radix": 144}, 0.5),
+        ("fat_tree", {"k": 36}, 0.5),
+        ("rail_optimised", {"servers": 1250}, 0.5),
+        ("dragonfly", {"p": 7, "a": 14, "h": 7}, 0.5),
+        ("torus", {"shape": (20, 20, 25)}, 2),
+        ("torus", {"shape": (100, 100)}, 2),
+    ],
+)
 def test_hops_of_ten_thousand_ranks_are_counted_in_time(family, asked, seconds):
     fabric = topologies.build(family, **asked)
     metrics.hops(small(family))

@@ -59,7 +59,9 @@ def replay(text, memory, rng):
             assert came.size == target.size == count
             target[:] = {"r": came, "rrc": came + target}[step["type"]]
         done[at] += 1
-    assert all(done[at] == len(steps) for at, (_, _, steps) in blocks.items())  # else some wait for each other
+    assert all(
+        done[at] == len(steps) for at, (_, _, steps) in blocks.items()
+    )  # else some wait for each other
     assert not any(wires.values())
 
 
@@ -69,15 +71,25 @@ def test_what_is_read_back_does_the_collective(name, n, segments, seed, data):
     root, rng = data.draw(st.integers(0, n - 1)), np.random.default_rng(seed)
     plan = build(*name.split("."), n, root=root, segments=segments)
     about = definition(plan.collective)
-    before, after = (np.repeat(f(n, plan.n_blocks, root), segments, axis=1) for f in (about.before, about.after))
+    before, after = (
+        np.repeat(f(n, plan.n_blocks, root), segments, axis=1) for f in (about.before, about.after)
+    )
     values = rng.integers(-99, 99, before.shape)
     given = [row[has] for row, has in zip(values, before, strict=True)]
-    wanted = expected(plan.collective, given[root] if about.before is at_root else [g for g in given if g.size],
-                      n_ranks=n, root=root)  # fmt: skip
+    wanted = expected(
+        plan.collective,
+        given[root] if about.before is at_root else [g for g in given if g.size],
+        n_ranks=n,
+        root=root,
+    )
     text = collectives.msccl_xml(plan)
     tree = ElementTree.fromstring(text)
     one = tree.get("inplace") == "1"
-    memory = {(r, b): np.full(int(gpu.get(f"{b}_chunks")), 10**6) for r, gpu in enumerate(tree) for b in "ios"}
+    memory = {
+        (r, b): np.full(int(gpu.get(f"{b}_chunks")), 10**6)
+        for r, gpu in enumerate(tree)
+        for b in "ios"
+    }
     home = "o" if one and not before[root].all() else "i"
     for r in range(n):
         memory[r, home][np.flatnonzero(before[r]) if one else slice(None)] = given[r]
@@ -91,11 +103,23 @@ def test_a_ring_of_two_by_hand():
     assert (tree.get("coll"), tree.get("nchunksperloop"), len(tree)) == ("reducescatter", "2", 2)
     assert (tree.get("minBytes"), tree.get("maxBytes")) == ("0", "0")  # 0: no limit
     send, receive = tree[0]
-    assert (send.get("send"), send.get("recv"), receive.get("send"), receive.get("recv")) == ("1", "-1", "-1", "1")
+    assert (send.get("send"), send.get("recv"), receive.get("send"), receive.get("recv")) == (
+        "1",
+        "-1",
+        "-1",
+        "1",
+    )
     assert {k: send[0].get(k) for k in ("type", "srcbuf", "srcoff", "cnt")} == {
-        "type": "s", "srcbuf": "i", "srcoff": "1", "cnt": "1"
-    }  # fmt: skip
-    assert (receive[0].get("type"), receive[0].get("dstoff"), receive[0].get("depid")) == ("rrc", "0", "-1")
+        "type": "s",
+        "srcbuf": "i",
+        "srcoff": "1",
+        "cnt": "1",
+    }
+    assert (receive[0].get("type"), receive[0].get("dstoff"), receive[0].get("depid")) == (
+        "rrc",
+        "0",
+        "-1",
+    )
 
 
 def test_it_is_said_what_has_no_place_in_it(monkeypatch):
@@ -104,14 +128,18 @@ def test_it_is_said_what_has_no_place_in_it(monkeypatch):
     with pytest.raises(ValueError, match="switches or blocks of several"):
         collectives.msccl_xml(build("all_to_all", "direct", 2, traffic=[[0, 1], [2, 0]]))
     for name in ("barrier.dissemination", "send_recv.direct"):
-        with pytest.raises(ValueError, match=f"collective must be one of all_reduce, .* got '{name.split('.')[0]}'"):
+        with pytest.raises(
+            ValueError, match=f"collective must be one of all_reduce, .* got '{name.split('.')[0]}'"
+        ):
             collectives.msccl_xml(build(*name.split("."), 4))
     monkeypatch.setenv("FABRICLAB_MEMORY", "1 GiB")
     with pytest.raises(TooLarge, match="take fewer ranks or segments"):
         collectives.msccl_xml(build("all_reduce", "ring", 1024))
 
 
-@pytest.mark.parametrize("name", ["all_reduce.ring", "all_gather.halving_doubling", "all_to_all.direct"])
+@pytest.mark.parametrize(
+    "name", ["all_reduce.ring", "all_gather.halving_doubling", "all_to_all.direct"]
+)
 def test_the_memory_estimate_is_above_the_peak(name):
     plan = build(*name.split("."), 32)
     tracemalloc.start()

@@ -20,7 +20,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(not SOURCES, reason="there is
 def call(*command, cwd, **more):
     """Run a command without the guard that keeps tests off the network: pip is to fetch nbgrader."""
     env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | more
-    return subprocess.run([*map(str, command)], cwd=cwd, env=env, capture_output=True, text=True, timeout=900)
+    return subprocess.run(
+        [*map(str, command)], cwd=cwd, env=env, capture_output=True, text=True, timeout=900
+    )
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +33,9 @@ def nbgrader(tmp_path_factory):
     programs = place / "bin"
     done = call(programs / "python", "-m", "pip", "install", "-q", "nbgrader", ROOT, cwd=place)
     if done.returncode:
-        pytest.skip(f"nbgrader could not be installed: {(done.stderr.strip().splitlines() or ['?'])[-1]}")
+        pytest.skip(
+            f"nbgrader could not be installed: {(done.stderr.strip().splitlines() or ['?'])[-1]}"
+        )
     yield programs
     shutil.rmtree(place)  # 0.4 GB
 
@@ -40,15 +44,24 @@ def nbgrader(tmp_path_factory):
 def course(nbgrader, tmp_path_factory):
     """Return a course after generate_assignment and autograde, and the grades by assignment and student."""
     folder = tmp_path_factory.mktemp("course")
-    (folder / "nbgrader_config.py").write_text('get_config().CourseDirectory.course_id = "fabrics"\n')
-    more = {"FABRICLAB_PROGRESS": str(folder / "progress.json"), "PATH": f"{nbgrader}{os.pathsep}{os.environ['PATH']}"}
+    (folder / "nbgrader_config.py").write_text(
+        'get_config().CourseDirectory.course_id = "fabrics"\n'
+    )
+    more = {
+        "FABRICLAB_PROGRESS": str(folder / "progress.json"),
+        "PATH": f"{nbgrader}{os.pathsep}{os.environ['PATH']}",
+    }
 
     def nb(*command):
         done = call(nbgrader / "nbgrader", *command, cwd=folder, **more)
         assert done.returncode == 0, done.stderr[-3000:]
 
     for source in SOURCES:
-        files = {"source": source, "submitted/solved": source, "submitted/open": ROOT / "exercises" / source.name}
+        files = {
+            "source": source,
+            "submitted/solved": source,
+            "submitted/open": ROOT / "exercises" / source.name,
+        }
         for part, file in files.items():
             (folder / part / source.stem).mkdir(parents=True)
             shutil.copy(file, folder / part / source.stem)
@@ -62,9 +75,14 @@ def course(nbgrader, tmp_path_factory):
 @pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.stem)
 def test_nbgrader_makes_the_same_students_file(course, source):
     found = []
-    for path in (course[0] / "release" / source.stem / source.name, ROOT / "exercises" / source.name):
+    for path in (
+        course[0] / "release" / source.stem / source.name,
+        ROOT / "exercises" / source.name,
+    ):
         cells = json.loads(path.read_bytes())["cells"]
-        found.append([("".join(cell["source"]), cell["metadata"].get("editable", True)) for cell in cells])
+        found.append(
+            [("".join(cell["source"]), cell["metadata"].get("editable", True)) for cell in cells]
+        )
     assert found[0] == found[1]
 
 

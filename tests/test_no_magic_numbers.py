@@ -16,37 +16,70 @@ from fabriclab.core.spec import si_factor
 from fabriclab.texts import table
 
 ROOT = Path(__file__).parents[1]
-BINARY_SIZE = re.compile(r"[\d.]+ [KMGT]iB")  # sizes of messages and buffers are questions, not facts of hardware
+BINARY_SIZE = re.compile(
+    r"[\d.]+ [KMGT]iB"
+)  # sizes of messages and buffers are questions, not facts of hardware
 COMMENT = re.compile(r"#\s*(source|illustrative):\s*\S")
 QUANTITIES = ("rate", "time", "size", "length", "power", "price", "frequency", "speed")
 # "400-800 Gb/s" and "2 m to 5 m": what stands before the last number.
-RANGE = re.compile(r"\s*[\d.]+(?:e[-+]?\d+)?(?: ?(?!e[-+]?\d)[^\s\d.–-]+)?\s*(?:-|–|\.\.\.?|to|and|or)\s*(?=[\d.])")
+RANGE = re.compile(
+    r"\s*[\d.]+(?:e[-+]?\d+)?(?: ?(?!e[-+]?\d)[^\s\d.–-]+)?\s*(?:-|–|\.\.\.?|to|and|or)\s*(?=[\d.])"
+)
 OPACITY = 0.05  # of a colour: no start-up latency, which is alpha too, takes so many seconds
 # A name that bears a unit: the quantity as its last word, or a unit after an underscore or in brackets.
-NAMED = re.compile(r"(?i:(?:^|_)(?:(?:rate|bandwidth|throughput|delay|latency|lag|timer|timeout|length|reach|power"
-                   r"|price|distance|speed|cost|frequency|baud)s?"
-                   r"|alpha|beta|capacity|rtt|seconds|metres|watts|dollars|hertz|bw|busbw|algbw|freqs?)$)"
-                   r"|(?<=[a-z0-9])_(?:[munp]?s|k?m|[mkM]?W|k?USD|[kMGT]?B_s|[kmgt]?bps|[kMGT]?Hz)$"
-                   r"|\[(?:[mun]?s|[kMGT]?B/s|k?m|[mkM]?W|USD|[kMGT]?Hz)\]$")  # fmt: skip
+NAMED = re.compile(
+    r"(?i:(?:^|_)(?:(?:rate|bandwidth|throughput|delay|latency|lag|timer|timeout|length|reach|power"
+    r"|price|distance|speed|cost|frequency|baud)s?"
+    r"|alpha|beta|capacity|rtt|seconds|metres|watts|dollars|hertz|bw|busbw|algbw|freqs?)$)"
+    r"|(?<=[a-z0-9])_(?:[munp]?s|k?m|[mkM]?W|k?USD|[kMGT]?B_s|[kmgt]?bps|[kMGT]?Hz)$"
+    r"|\[(?:[mun]?s|[kMGT]?B/s|k?m|[mkM]?W|USD|[kMGT]?Hz)\]$"
+)
 MADE = {
-    **dict.fromkeys(("array", "asarray", "float", "float64", "int", "list", "repeat", "round", "sorted", "sum", "tile",
-                     "tuple"), slice(1)),
+    **dict.fromkeys(
+        (
+            "array",
+            "asarray",
+            "float",
+            "float64",
+            "int",
+            "list",
+            "repeat",
+            "round",
+            "sorted",
+            "sum",
+            "tile",
+            "tuple",
+        ),
+        slice(1),
+    ),
     **dict.fromkeys(("full", "full_like"), slice(1, 2)),
     **dict.fromkeys(("arange", "geomspace", "linspace", "logspace", "range"), slice(2)),
     **dict.fromkeys(("max", "min", "maximum", "minimum"), slice(None)),
     **dict.fromkeys(("empty", "eye", "ones", "ones_like", "zeros", "zeros_like"), slice(0)),
-}  # calls that hold such numbers, and which of their arguments: in the last row none  # fmt: skip
-DOCUMENTED = re.compile(r"\[(?:s|B/s|m|W|USD)\b[^\]]*\]")  # the unit that ends a parameter's description
+}  # calls that hold such numbers, and which of their arguments: in the last row none
+DOCUMENTED = re.compile(
+    r"\[(?:s|B/s|m|W|USD)\b[^\]]*\]"
+)  # the unit that ends a parameter's description
 
 
 def hardware_rates():
     """Return the rates of the catalog as floats: in SI, and as quoted where the digits are telling."""
     specs = [s for t in catalog.tables() if t != "measured" for s in getattr(catalog, t).specs]
-    rates = [s for s in specs if s.si and units.UNITS.get(s.unit.split(" per ")[0], ("",))[0] in ("rate", "speed")]
+    rates = [
+        s
+        for s in specs
+        if s.si and units.UNITS.get(s.unit.split(" per ")[0], ("",))[0] in ("rate", "speed")
+    ]
     si = {s.si for s in rates} | {s.value * si_factor(s.unit) for s in rates}
     quoted = {float(s.value) for s in rates}
-    telling = {v for v in quoted if len(f"{v:.10g}".replace(".", "").strip("0")) >= 3 and (v % 1 or v >= 300)}
-    return {v for v in si if not f"{v:e}".startswith("1.000000e")} | {v for v in telling if not _power(v)}
+    telling = {
+        v
+        for v in quoted
+        if len(f"{v:.10g}".replace(".", "").strip("0")) >= 3 and (v % 1 or v >= 300)
+    }
+    return {v for v in si if not f"{v:e}".startswith("1.000000e")} | {
+        v for v in telling if not _power(v)
+    }
 
 
 def _power(v):
@@ -79,7 +112,11 @@ def signature(node):
     if isinstance(node, ast.ClassDef):
         made = [n for n in node.body if isinstance(n, ast.FunctionDef) and n.name == "__init__"]
         if not made:
-            return [n.target.id for n in node.body if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name)]
+            return [
+                n.target.id
+                for n in node.body
+                if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name)
+            ]
         node = made[0]
     return [a.arg for a in node.args.posonlyargs + node.args.args if a.arg not in ("self", "cls")]
 
@@ -93,8 +130,11 @@ def with_units(doc):
         brackets = re.findall(r"\[[^\]]+\]", field)
         plain = bool(brackets) and all(map(DOCUMENTED.match, brackets))
         several = any(map(DOCUMENTED.match, brackets))
-        yield from (n for n, kind in zip(names, kinds, strict=True)
-                    if kind != "int" and (plain or (several and NAMED.search(n))))  # fmt: skip
+        yield from (
+            n
+            for n, kind in zip(names, kinds, strict=True)
+            if kind != "int" and (plain or (several and NAMED.search(n)))
+        )
 
 
 def documented():
@@ -105,7 +145,11 @@ def documented():
             if isinstance(node, ast.ClassDef | ast.FunctionDef) and "Parameters\n" in (
                 doc := ast.get_docstring(node) or ""
             ):
-                found = {*path.relative_to(ROOT).with_suffix("").parts}, signature(node), set(with_units(doc))
+                found = (
+                    {*path.relative_to(ROOT).with_suffix("").parts},
+                    signature(node),
+                    set(with_units(doc)),
+                )
                 out.setdefault(node.name, []).append(found)
     return out
 
@@ -115,7 +159,11 @@ UNITS_OF = documented()
 
 def called(node):
     """Return the name of what a node calls, or nothing."""
-    return getattr(node.func, "id", getattr(node.func, "attr", "")) if isinstance(node, ast.Call) else ""
+    return (
+        getattr(node.func, "id", getattr(node.func, "attr", ""))
+        if isinstance(node, ast.Call)
+        else ""
+    )
 
 
 def amounts(node, of=None):
@@ -132,15 +180,24 @@ def amounts(node, of=None):
     if isinstance(node, ast.UnaryOp | ast.Starred):
         parts = [node.operand if isinstance(node, ast.UnaryOp) else node.value]
     elif isinstance(node, ast.BinOp):
-        parts, part = [node.left, node.right], isinstance(node.op, ast.Mult) and isinstance(node.left, ast.List)
+        parts, part = (
+            [node.left, node.right],
+            isinstance(node.op, ast.Mult) and isinstance(node.left, ast.List),
+        )
     elif isinstance(node, ast.IfExp | ast.BoolOp):
-        parts, part = ([node.body, node.orelse] if isinstance(node, ast.IfExp) else node.values), True
+        parts, part = (
+            ([node.body, node.orelse] if isinstance(node, ast.IfExp) else node.values),
+            True,
+        )
     elif isinstance(node, ast.List | ast.Tuple | ast.Set):
         parts, part = node.elts, isinstance(node, ast.List)
     elif isinstance(node, ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp):
         for loop in node.generators:
-            of = of | {name: held for name, over in looped(loop.target, loop.iter)
-                       if (held := amounts(over, of)) is not None}  # fmt: skip
+            of = of | {
+                name: held
+                for name, over in looped(loop.target, loop.iter)
+                if (held := amounts(over, of)) is not None
+            }
         parts = [node.value if isinstance(node, ast.DictComp) else node.elt]
     elif isinstance(node, ast.Subscript) and getattr(node.value, "attr", "") in ("r_", "c_"):
         parts = [node.slice]
@@ -149,7 +206,11 @@ def amounts(node, of=None):
         parts, part = given[MADE[name]], True
         if isinstance(node.func, ast.Attribute) and not isinstance(node.func.value, ast.Name):
             parts = [node.func.value]  # a method of what was made of numbers
-    elif name and isinstance(node.func, ast.Attribute) and name in ("astype", "cumsum", "ravel", "reshape", "tolist"):
+    elif (
+        name
+        and isinstance(node.func, ast.Attribute)
+        and name in ("astype", "cumsum", "ravel", "reshape", "tolist")
+    ):
         parts = [node.func.value]
     inside = [amounts(item, of) for item in parts or ()]
     if parts is None or (None in inside and not (part and any(inside))):
@@ -160,7 +221,11 @@ def amounts(node, of=None):
 def looped(target, over):
     """Yield (name, expression) for each name that a loop binds, with what it takes values from."""
     name, args = called(over), getattr(over, "args", [])
-    table = over.func.value if name in ("items", "values") and isinstance(over.func, ast.Attribute) else None
+    table = (
+        over.func.value
+        if name in ("items", "values") and isinstance(over.func, ast.Attribute)
+        else None
+    )
     if isinstance(table, ast.Dict) and name == "values":
         yield from looped(target, ast.Tuple(table.values))
     elif not isinstance(target, ast.Tuple | ast.List):
@@ -181,8 +246,12 @@ def looped(target, over):
 
 def bound(tree):
     """Yield (name, value) of each assignment, default and keyword, and each argument that numpydoc gives a unit."""
-    brought = {alias.name: (node.module or "").split(".")[-1] for node in ast.walk(tree)
-               if isinstance(node, ast.ImportFrom) for alias in node.names}  # fmt: skip
+    brought = {
+        alias.name: (node.module or "").split(".")[-1]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign | ast.AugAssign):
             for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
@@ -191,26 +260,42 @@ def bound(tree):
                 pairs = [(target, node.value)]
                 if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
                     pairs = zip(target.elts, node.value.elts, strict=False)
-                yield from ((getattr(to, "id", getattr(to, "attr", "")), value) for to, value in pairs)
+                yield from (
+                    (getattr(to, "id", getattr(to, "attr", "")), value) for to, value in pairs
+                )
         elif isinstance(node, ast.For | ast.comprehension):
             yield from looped(node.target, node.iter)
         elif isinstance(node, ast.AnnAssign | ast.NamedExpr):
             yield getattr(node.target, "id", getattr(node.target, "attr", "")), node.value
         elif isinstance(node, ast.Dict):
-            yield from ((k.value, v) for k, v in zip(node.keys, node.values, strict=True)
-                        if isinstance(k, ast.Constant) and isinstance(k.value, str))  # fmt: skip
+            yield from (
+                (k.value, v)
+                for k, v in zip(node.keys, node.values, strict=True)
+                if isinstance(k, ast.Constant) and isinstance(k.value, str)
+            )
         elif isinstance(node, ast.arguments):
             given = (node.posonlyargs + node.args)[::-1]
-            yield from ((arg.arg, value) for arg, value in zip(given, node.defaults[::-1], strict=False))
-            yield from ((arg.arg, value) for arg, value in zip(node.kwonlyargs, node.kw_defaults, strict=True))
+            yield from (
+                (arg.arg, value) for arg, value in zip(given, node.defaults[::-1], strict=False)
+            )
+            yield from (
+                (arg.arg, value)
+                for arg, value in zip(node.kwonlyargs, node.kw_defaults, strict=True)
+            )
         elif isinstance(node, ast.Call):
             yield from ((word.arg or "", word.value) for word in node.keywords)
             name = called(node)
             first = getattr(node.args[0], "value", None) if node.args else None
-            of_family = name in ("build", "simulate") and isinstance(first, str)  # build("torus", ...)
+            of_family = name in ("build", "simulate") and isinstance(
+                first, str
+            )  # build("torus", ...)
             for where, names, told in UNITS_OF.get(first if of_family else name, []):
-                if of_family or brought.get(name, "fabriclab") in where:  # not another of the same name
-                    plain = itertools.takewhile(lambda arg: not isinstance(arg, ast.Starred), node.args)
+                if (
+                    of_family or brought.get(name, "fabriclab") in where
+                ):  # not another of the same name
+                    plain = itertools.takewhile(
+                        lambda arg: not isinstance(arg, ast.Starred), node.args
+                    )
                     by_place = [] if of_family else zip(names, plain, strict=False)
                     given = [*by_place, *((w.arg, w.value) for w in node.keywords)]
                     yield from ((DOCUMENTED, value) for name, value in given if name in told)
@@ -219,8 +304,14 @@ def bound(tree):
 def written(node):
     """Return the text of an f-string, a sum or a formatted text that holds constants alone; else nothing."""
     if isinstance(node, ast.JoinedStr):
-        parts = [part.value if isinstance(part, ast.FormattedValue) else part for part in node.values]
-        return "".join(str(part.value) for part in parts) if all(isinstance(p, ast.Constant) for p in parts) else ""
+        parts = [
+            part.value if isinstance(part, ast.FormattedValue) else part for part in node.values
+        ]
+        return (
+            "".join(str(part.value) for part in parts)
+            if all(isinstance(p, ast.Constant) for p in parts)
+            else ""
+        )
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
         sides = [written(side) for side in (node.left, node.right)]
         return "".join(sides) if all(sides) else ""
@@ -240,7 +331,11 @@ def findings(code, name):
     lines, tree = ["", *code.splitlines()], ast.parse(code)
     skip, found = docstrings(tree), {}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and id(node) not in skip and not isinstance(node.value, bool):
+        if (
+            isinstance(node, ast.Constant)
+            and id(node) not in skip
+            and not isinstance(node.value, bool)
+        ):
             text, number = isinstance(node.value, str), isinstance(node.value, int | float)
             if (text and is_quantity(node.value)) or (number and float(node.value) in RATES):
                 found[id(node)] = node
@@ -248,11 +343,15 @@ def findings(code, name):
             found[id(node)] = node
     for word, value in bound(tree):
         if value is not None and (word is DOCUMENTED or NAMED.search(word)):
-            found |= {id(n): n for n in amounts(value) or () if word != "alpha" or n.value < OPACITY}
+            found |= {
+                id(n): n for n in amounts(value) or () if word != "alpha" or n.value < OPACITY
+            }
     out = []
     for node in sorted(found.values(), key=lambda n: (n.lineno, n.col_offset)):
         near = (lines[node.lineno], lines[node.lineno - 1])
-        if not COMMENT.search(near[0]) and not (near[1].lstrip().startswith("#") and COMMENT.search(near[1])):
+        if not COMMENT.search(near[0]) and not (
+            near[1].lstrip().startswith("#") and COMMENT.search(near[1])
+        ):
             out.append(f"{name}:{node.lineno}: {ast.unparse(node)}")
     return out
 
@@ -267,7 +366,9 @@ def cells(path):
     for i, cell in enumerate(json.loads(path.read_text(encoding="utf-8"))["cells"]):
         source = "".join(cell["source"])
         head, _, rest = source.partition("\n")
-        if cell["cell_type"] == "code" and (head.split(" ")[0] in PYTHON or not head.startswith("%%")):
+        if cell["cell_type"] == "code" and (
+            head.split(" ")[0] in PYTHON or not head.startswith("%%")
+        ):
             source = f"pass\n{rest}" if head.startswith("%%") else source
             source = LINE.sub(r"\1", source)
             yield f"{path.name} cell {i}", re.sub(r"(?m)^(\s*)[%!].*$", r"\1pass", source)
@@ -278,7 +379,11 @@ MEND = "take these from the catalog, or comment them with # source: or # illustr
 
 def test_library_has_no_unsourced_hardware_constant():
     paths = sorted([*(ROOT / "fabriclab").rglob("*.py"), *(ROOT / "exercises").rglob("*.py")])
-    found = [f for p in paths for f in findings(p.read_text(encoding="utf-8"), p.relative_to(ROOT).as_posix())]
+    found = [
+        f
+        for p in paths
+        for f in findings(p.read_text(encoding="utf-8"), p.relative_to(ROOT).as_posix())
+    ]
     assert len(paths) > 150 and not found, MEND + "\n".join(found)
 
 
@@ -295,8 +400,14 @@ def test_a_lesson_shows_what_is_illustrative():
     for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
         for name, code in cells(path):
             tree = ast.parse(code)
-            shown = [n.value for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
-            if re.search(r"#\s*illustrative:", code) and not any("illustrative" in text.lower() for text in shown):
+            shown = [
+                n.value
+                for n in ast.walk(tree)
+                if isinstance(n, ast.Constant) and isinstance(n.value, str)
+            ]
+            if re.search(r"#\s*illustrative:", code) and not any(
+                "illustrative" in text.lower() for text in shown
+            ):
                 bare.append(name)
     assert not bare, f"print the word illustrative, or write it into a caption: {bare}"
 
@@ -306,14 +417,31 @@ def test_a_live_view_shows_what_is_illustrative():
     for path in sorted((ROOT / "fabriclab" / "views" / "live").glob("*.py")):
         code = path.read_text(encoding="utf-8")
         lines, tree = code.splitlines(), ast.parse(code)
-        given = [node for node in tree.body if isinstance(node, ast.Assign) and COMMENT.search(lines[node.lineno - 1])]
-        marked = {n.id for node in given if "# illustrative:" in lines[node.lineno - 1] for target in node.targets
-                  for n in ast.walk(target) if isinstance(n, ast.Name)}  # fmt: skip
+        given = [
+            node
+            for node in tree.body
+            if isinstance(node, ast.Assign) and COMMENT.search(lines[node.lineno - 1])
+        ]
+        marked = {
+            n.id
+            for node in given
+            if "# illustrative:" in lines[node.lineno - 1]
+            for target in node.targets
+            for n in ast.walk(target)
+            if isinstance(n, ast.Name)
+        }
         made = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
-        used = {name: {n.id for n in ast.walk(node) if isinstance(n, ast.Name)} for name, node in made.items()}
+        used = {
+            name: {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+            for name, node in made.items()
+        }
         for name, node in made.items():
             names = used[name].union(*(used[helper] for helper in used[name] & set(used)))
-            calls = [n for n in ast.walk(node) if isinstance(n, ast.Call) and getattr(n.func, "id", "") == "live_view"]
+            calls = [
+                n
+                for n in ast.walk(node)
+                if isinstance(n, ast.Call) and getattr(n.func, "id", "") == "live_view"
+            ]
             if calls and names & marked:
                 assert "illustrative" in table()[f"live.{calls[0].args[0].value}.said"], name
                 views += 1
@@ -322,41 +450,110 @@ def test_a_live_view_shows_what_is_illustrative():
 
 @pytest.mark.parametrize(
     "code",
-    ["nic = 50e9", "nic = 50_000_000_000", "link = dict(rate=450e9)", "f(400e9)", "hbm = 3.35e12", "peak = 989",
-     "both = 900e9", "x = f(rate='400 Gb/s')", "t = ['500 ns']", "buffer = '64 MB'", "eff = 31.508",
-     "cable = '3 m'", "laser = '9 W'", "part = '700 USD'", "rate = 7.1e9", "nic_rate: float = 7.1e9", "delay_s = 3e-6",
-     "hop_ns = 230", "module_W = 15", "part_USD = 36", "length = 2.5", "price = -3", "link.latency = 4",
-     "alpha = 38e-6", "f(lag=2e-6)", "reach = [3]", "power = 3 * 5", "rate = 7.1e9 if fast else 0",
-     "rates = np.array([7.1e9])",
-     "RATE = 7.1e9", "_LATENCY = 3e-6", "link['rate'] = 7.1e9", "rate += 7.1e9", "rates = np.full(3, 7.1e9)",
-     "x = f'{400} Gb/s'", "x = '400' + ' Gb/s'", "rate = int(7.1e9)",
-     "dict(price=12)", "{'power': 12}", "{'wait [s]': 3}", "def f(lag=3): pass", "def f(*, lag=3): pass",
-     "(rate := 7.1e9)", "n, rate = 3, 7.1e9", "crossbar(8, 7.1e9)", "build('torus', rate=7.1e9)", 
-     "economics.floor_plan(f, slack=3)", "workload.build('parameter_server', compute=3)",
-     # loops and comprehensions
-     "for rate in (7.1e9, 8.3e9): pass", "for lag in range(1, 5): pass", "for i, reach in enumerate([3]): pass",
-     "for name, delay_s in (('a', 3e-6), ('b', 4e-6)): pass", "for name, (n, lag) in (('a', (2, 3)),): pass",
-     "for n, rate in zip(ns, (7.1e9, 8.3e9)): pass", "for k, power in {'a': 12}.items(): pass",
-     "for power in {'a': 12}.values(): pass", "t = [8 / rate for rate in (7.1e9, 8.3e9)]",
-     "rates = [x * 1e6 for x in (7, 8)]", "rates = {k: 7.1e9 for k in names}",
-     "rates = [x for k, x in (('a', 7.1e9),)]",
-     # expressions of literals
-     "rates = 7.1e9 * np.ones(3)", "rates = np.ones(n) * 7.1e9", "rates = [7.1e9] * n", "rates = 7.1e9 + np.zeros(n)",
-     "rates = np.r_[7.1e9, 8.3e9]", "rates = np.array((7, 8)).astype(float)", "rates = np.full(3, fill_value=7.1e9)",
-     "rate = sum([7.1e9, 8.3e9])", "rate = 0 + 7.1e9", "rate = given or 7.1e9", "rate = np.maximum(given, 7.1e9)",
-     "rates = np.tile([7.1e9], 3)", "rates = (*[7.1e9], 8.3e9)",
-     # ranges, and texts that are put together
-     "x = '400-800 Gb/s'", "x = '0.5–1.5 us'", "x = '2 m to 5 m'", "x = '1e-6-2e-6 s'", "x = '%d Gb/s' % 400",
-     "x = '%d-%d Gb/s' % (400, 800)", "x = '{} Gb/s'.format(400)", "x = '{r} Gb/s'.format(r=400)",
-     # further names and quantities
-     "bw = 7.1e9", "nic_bw = 7.1e9", "distance = 3", "speed = 2.1e8", "cost = 12", "clock_GHz = 7", "frequency = 7.1e9",
-     "band = '60 GHz'", "peak = '7 TFLOP/s'"],
-)  # fmt: skip
+    [
+        "nic = 50e9",
+        "nic = 50_000_000_000",
+        "link = dict(rate=450e9)",
+        "f(400e9)",
+        "hbm = 3.35e12",
+        "peak = 989",
+        "both = 900e9",
+        "x = f(rate='400 Gb/s')",
+        "t = ['500 ns']",
+        "buffer = '64 MB'",
+        "eff = 31.508",
+        "cable = '3 m'",
+        "laser = '9 W'",
+        "part = '700 USD'",
+        "rate = 7.1e9",
+        "nic_rate: float = 7.1e9",
+        "delay_s = 3e-6",
+        "hop_ns = 230",
+        "module_W = 15",
+        "part_USD = 36",
+        "length = 2.5",
+        "price = -3",
+        "link.latency = 4",
+        "alpha = 38e-6",
+        "f(lag=2e-6)",
+        "reach = [3]",
+        "power = 3 * 5",
+        "rate = 7.1e9 if fast else 0",
+        "rates = np.array([7.1e9])",
+        "RATE = 7.1e9",
+        "_LATENCY = 3e-6",
+        "link['rate'] = 7.1e9",
+        "rate += 7.1e9",
+        "rates = np.full(3, 7.1e9)",
+        "x = f'{400} Gb/s'",
+        "x = '400' + ' Gb/s'",
+        "rate = int(7.1e9)",
+        "dict(price=12)",
+        "{'power': 12}",
+        "{'wait [s]': 3}",
+        "def f(lag=3): pass",
+        "def f(*, lag=3): pass",
+        "(rate := 7.1e9)",
+        "n, rate = 3, 7.1e9",
+        "crossbar(8, 7.1e9)",
+        "build('torus', rate=7.1e9)",
+        "economics.floor_plan(f, slack=3)",
+        "workload.build('parameter_server', compute=3)",
+        # loops and comprehensions
+        "for rate in (7.1e9, 8.3e9): pass",
+        "for lag in range(1, 5): pass",
+        "for i, reach in enumerate([3]): pass",
+        "for name, delay_s in (('a', 3e-6), ('b', 4e-6)): pass",
+        "for name, (n, lag) in (('a', (2, 3)),): pass",
+        "for n, rate in zip(ns, (7.1e9, 8.3e9)): pass",
+        "for k, power in {'a': 12}.items(): pass",
+        "for power in {'a': 12}.values(): pass",
+        "t = [8 / rate for rate in (7.1e9, 8.3e9)]",
+        "rates = [x * 1e6 for x in (7, 8)]",
+        "rates = {k: 7.1e9 for k in names}",
+        "rates = [x for k, x in (('a', 7.1e9),)]",
+        # expressions of literals
+        "rates = 7.1e9 * np.ones(3)",
+        "rates = np.ones(n) * 7.1e9",
+        "rates = [7.1e9] * n",
+        "rates = 7.1e9 + np.zeros(n)",
+        "rates = np.r_[7.1e9, 8.3e9]",
+        "rates = np.array((7, 8)).astype(float)",
+        "rates = np.full(3, fill_value=7.1e9)",
+        "rate = sum([7.1e9, 8.3e9])",
+        "rate = 0 + 7.1e9",
+        "rate = given or 7.1e9",
+        "rate = np.maximum(given, 7.1e9)",
+        "rates = np.tile([7.1e9], 3)",
+        "rates = (*[7.1e9], 8.3e9)",
+        # ranges, and texts that are put together
+        "x = '400-800 Gb/s'",
+        "x = '0.5–1.5 us'",
+        "x = '2 m to 5 m'",
+        "x = '1e-6-2e-6 s'",
+        "x = '%d Gb/s' % 400",
+        "x = '%d-%d Gb/s' % (400, 800)",
+        "x = '{} Gb/s'.format(400)",
+        "x = '{r} Gb/s'.format(r=400)",
+        # further names and quantities
+        "bw = 7.1e9",
+        "nic_bw = 7.1e9",
+        "distance = 3",
+        "speed = 2.1e8",
+        "cost = 12",
+        "clock_GHz = 7",
+        "frequency = 7.1e9",
+        "band = '60 GHz'",
+        "peak = '7 TFLOP/s'",
+    ],
+)
 def test_the_scan_bites(code):
     assert findings(code, "x")
     assert findings(f"{code}  # source: catalog links", "x") == []
     assert findings(f"# illustrative: an invented part\n{code}", "x") == []
-    assert findings(f"{code}  # source:", "x") and findings(f"y = 1  # source: another line\n{code}", "x")
+    assert findings(f"{code}  # source:", "x") and findings(
+        f"y = 1  # source: another line\n{code}", "x"
+    )
 
 
 @pytest.mark.parametrize(
@@ -404,7 +601,9 @@ def test_what_is_no_hardware_constant_passes(code):
     assert findings(f"def f():\n    {code}", "x") == []
 
 
-@pytest.mark.parametrize("magic", ["%%time\n", "%%capture out\n", "%%writefile x.py\n", "%time ", "%timeit ", ""])
+@pytest.mark.parametrize(
+    "magic", ["%%time\n", "%%capture out\n", "%%writefile x.py\n", "%time ", "%timeit ", ""]
+)
 def test_a_magic_hides_nothing_from_the_scan(magic, tmp_path):
     book = tmp_path / "x.ipynb"
     for text, hits in (
@@ -412,7 +611,9 @@ def test_a_magic_hides_nothing_from_the_scan(magic, tmp_path):
         ("%%bash\necho 400 Gb/s", 0),
         ("%matplotlib inline\nx = 1", 0),
     ):
-        book.write_text(json.dumps({"cells": [{"cell_type": "code", "source": [text]}]}), encoding="utf-8")
+        book.write_text(
+            json.dumps({"cells": [{"cell_type": "code", "source": [text]}]}), encoding="utf-8"
+        )
         assert sum(len(findings(code, name)) for name, code in cells(book)) == hits, text
 
 

@@ -19,8 +19,12 @@ CASES = [*ALWAYS, *(pytest.param(name, marks=pytest.mark.slow) for name in OTHER
 def attempts(book: nbformat.NotebookNode, folder: Path, log: Path, progress: Path) -> list[str]:
     """Run a notebook in a guarded kernel and return what it tried to reach."""
     # The kernel inherits PYTHONPATH with the guard from conftest.py, and so do its child processes.
-    env = dict(os.environ, NETWORK_LOG=str(log), FABRICLAB_REVEAL="1", FABRICLAB_PROGRESS=str(progress))
-    client = NotebookClient(book, timeout=180, kernel_name="python3", resources={"metadata": {"path": str(folder)}})
+    env = dict(
+        os.environ, NETWORK_LOG=str(log), FABRICLAB_REVEAL="1", FABRICLAB_PROGRESS=str(progress)
+    )
+    client = NotebookClient(
+        book, timeout=180, kernel_name="python3", resources={"metadata": {"path": str(folder)}}
+    )
     client.execute(env=env)
     return log.read_text().splitlines() if log.exists() else []
 
@@ -40,9 +44,13 @@ def test_lesson_reaches_for_no_network(lesson, tmp_path):
 def test_guard_sees_a_kernel_and_its_children(tmp_path):
     direct = "import socket\ntry:\n    socket.create_connection(('192.0.2.1', 9), timeout=0.1)\nexcept OSError: pass"
     name = "try:\n    socket.getaddrinfo('fabriclab.invalid', 80)\nexcept OSError: pass"
-    child = f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {direct!r}], check=True)"
+    child = (
+        f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {direct!r}], check=True)"
+    )
     local = "s = socket.create_server(('127.0.0.1', 0))\nsocket.create_connection(s.getsockname()).close()\ns.close()"
-    found = attempts(book_of(direct, name, child, local), tmp_path, tmp_path / "log", tmp_path / "progress.json")
+    found = attempts(
+        book_of(direct, name, child, local), tmp_path, tmp_path / "log", tmp_path / "progress.json"
+    )
     # create_connection asks for the address first, so each attempt is stopped at the question already.
     assert [line.split(" (")[0] for line in found] == ["network blocked: socket.getaddrinfo"] * 3
     assert ["192.0.2.1" in line for line in found] == [True, False, True]
@@ -59,7 +67,10 @@ def test_guard_refuses_here_too():
 
 
 def test_guard_lets_this_machine_talk_to_itself():
-    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.create_connection(server.getsockname()) as client,
+    ):
         client.sendall(b"x")
         assert server.accept()[0].recv(1) == b"x"
     if hasattr(socket, "AF_UNIX") and sys.platform == "linux":

@@ -19,12 +19,26 @@ from fabriclab.texts import text
 
 
 def marks(id, **about):
-    return {"schema_version": 3, "grade": False, "locked": False, "solution": False, "grade_id": id} | about
+    return {
+        "schema_version": 3,
+        "grade": False,
+        "locked": False,
+        "solution": False,
+        "grade_id": id,
+    } | about
 
 
 def cell(source, id="", kind="code", **about):
-    made = {"cell_type": kind, "id": id or "plain", "metadata": {"nbgrader": marks(id, **about)} if id else {}}
-    return made | {"source": source} | ({"outputs": ["x"], "execution_count": 3} if kind == "code" else {})
+    made = {
+        "cell_type": kind,
+        "id": id or "plain",
+        "metadata": {"nbgrader": marks(id, **about)} if id else {},
+    }
+    return (
+        made
+        | {"source": source}
+        | ({"outputs": ["x"], "execution_count": 3} if kind == "code" else {})
+    )
 
 
 def book(*cells, **metadata):
@@ -34,13 +48,22 @@ def book(*cells, **metadata):
 SOURCE = book(
     cell("import numpy as np", "ex9-setup", locked=True),
     cell("Twice a number.", kind="markdown"),
-    cell('def double(x):\n    """Return 2x."""\n    ### BEGIN SOLUTION\n    y = x + x\n    return y\n'
-         "    ### END SOLUTION\nprint(double(2))", "ex9-a", solution=True),
-    cell("check(double)\n### BEGIN HIDDEN TESTS\nassert double(3) == 6\n### END HIDDEN TESTS", "ex9-a-test",
-         grade=True, locked=True, points=10),
+    cell(
+        'def double(x):\n    """Return 2x."""\n    ### BEGIN SOLUTION\n    y = x + x\n    return y\n'
+        "    ### END SOLUTION\nprint(double(2))",
+        "ex9-a",
+        solution=True,
+    ),
+    cell(
+        "check(double)\n### BEGIN HIDDEN TESTS\nassert double(3) == 6\n### END HIDDEN TESTS",
+        "ex9-a-test",
+        grade=True,
+        locked=True,
+        points=10,
+    ),
     cell("Because 1 + 1 = 2.", "ex9-why", "markdown", grade=True, solution=True, points=0),
     cell("def all_mine(): return 1", "ex9-b", solution=True),
-)  # fmt: skip
+)
 
 
 @pytest.fixture
@@ -69,8 +92,18 @@ def test_a_student_version_by_hand():
         "YOUR ANSWER HERE",
         "# YOUR CODE HERE\nraise NotImplementedError()",
     ]
-    assert all(cell.get("outputs", []) == [] and cell.get("execution_count") is None for cell in made["cells"])
-    assert [cell["metadata"].get("editable", True) for cell in made["cells"]] == [False, True, True, False, True, True]
+    assert all(
+        cell.get("outputs", []) == [] and cell.get("execution_count") is None
+        for cell in made["cells"]
+    )
+    assert [cell["metadata"].get("editable", True) for cell in made["cells"]] == [
+        False,
+        True,
+        True,
+        False,
+        True,
+        True,
+    ]
     assert SOURCE["cells"][0]["outputs"] == ["x"] and "### BEGIN" not in json.dumps(made)
 
 
@@ -94,12 +127,20 @@ def test_cells_are_found_by_their_name(given_file):
 
 def test_a_notebook_is_run_in_three_ways(given_file):
     held = given_file(
-        book(cell("k = 2\n%time 1"), cell("a = 1", "ex9-setup"), cell("%matplotlib inline\nb = (5\n  % k)", "ex9-a"))
+        book(
+            cell("k = 2\n%time 1"),
+            cell("a = 1", "ex9-setup"),
+            cell("%matplotlib inline\nb = (5\n  % k)", "ex9-a"),
+        )
     )
     own, bare, whole = held.variants("ex9-a")
-    assert own == ["a = 1", "%matplotlib inline\nb = (5\n  % k)"] and bare[1].startswith("pass\nb = (5")
+    assert own == ["a = 1", "%matplotlib inline\nb = (5\n  % k)"] and bare[1].startswith(
+        "pass\nb = (5"
+    )
     assert whole == ["k = 2\npass", "a = 1", bare[1]]
-    assert [*given_file(book(cell("a = 1", "ex9-setup"), cell("b", "ex9-a"))).variants("ex9-a")] == [["a = 1", "b"]]
+    assert [
+        *given_file(book(cell("a = 1", "ex9-setup"), cell("b", "ex9-a"))).variants("ex9-a")
+    ] == [["a = 1", "b"]]
 
 
 @pytest.mark.parametrize(
@@ -124,11 +165,19 @@ def test_of_cells_with_one_name_the_first_that_answers_counts(given_file, source
 @pytest.mark.parametrize(
     ("content", "key"),
     [
-        (b"", "broken"), (b"{", "broken"), (b"\xff\xfe\x00", "encoding"), (b'{"cells": "\xe4"}', "encoding"),
-        (b"[" * 100_000, "broken"), (b"[]", "format"), (b"null", "format"), ({"cells": 1}, "format"),
-        ({"worksheets": [], "nbformat": 3}, "format"), (b"PK\x03\x04", "broken"), (b"1" * 5000, "broken"),
+        (b"", "broken"),
+        (b"{", "broken"),
+        (b"\xff\xfe\x00", "encoding"),
+        (b'{"cells": "\xe4"}', "encoding"),
+        (b"[" * 100_000, "broken"),
+        (b"[]", "format"),
+        (b"null", "format"),
+        ({"cells": 1}, "format"),
+        ({"worksheets": [], "nbformat": 3}, "format"),
+        (b"PK\x03\x04", "broken"),
+        (b"1" * 5000, "broken"),
     ],
-)  # fmt: skip
+)
 def test_a_broken_file_is_told(given_file, content, key):
     held = given_file(content)
     assert (held.cells, held.problem) == ((), text(f"grade.file.{key}")) and len(held.digest) == 64
@@ -173,7 +222,11 @@ def test_what_is_missing_in_a_notebook_is_left_out(given_file):
     odd = [{"source": ["a", 1], "metadata": []}, {"metadata": {"nbgrader": {"grade_id": 3}}}]
     numbers = {"cell_type": "code", "source": 5, "metadata": {"nbgrader": {"grade_id": "ex9-a"}}}
     held = given_file({"cells": [None, 1, {}, *odd, numbers]})
-    assert held.problem == "" and [c.source for c in held.cells] == ["", "a", "", ""] and held.student == ""
+    assert (
+        held.problem == ""
+        and [c.source for c in held.cells] == ["", "a", "", ""]
+        and held.student == ""
+    )
     assert [*held.variants("ex9-a")] == [[""]]
 
 
@@ -183,10 +236,28 @@ def test_the_token_of_a_student_is_read_only_if_it_is_one(given_file):
         assert given_file(book(fabriclab={"student": other})).student == ""
 
 
-names = ["cells", "source", "metadata", "nbgrader", "grade_id", "cell_type", "solution", "fabriclab", "student"]
-plain = st.none() | st.booleans() | st.integers() | st.text() | st.sampled_from(["code", "ex9-a", "def f(): 1", *names])
+names = [
+    "cells",
+    "source",
+    "metadata",
+    "nbgrader",
+    "grade_id",
+    "cell_type",
+    "solution",
+    "fabriclab",
+    "student",
+]
+plain = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.text()
+    | st.sampled_from(["code", "ex9-a", "def f(): 1", *names])
+)
 json_values = st.recursive(
-    plain, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(names), inner), max_leaves=20
+    plain,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(names), inner),
+    max_leaves=20,
 )
 
 
@@ -210,9 +281,17 @@ def test_nothing_that_json_can_hold_raises(tmp_path_factory, value):
     [
         ("### BEGIN SOLUTION\nx = 1", {"solution": True}, "needs its END"),
         ("### END SOLUTION", {"solution": True}, "needs its END"),
-        ("### BEGIN SOLUTION\n### BEGIN SOLUTION\n### END SOLUTION", {"solution": True}, "needs its END"),
+        (
+            "### BEGIN SOLUTION\n### BEGIN SOLUTION\n### END SOLUTION",
+            {"solution": True},
+            "needs its END",
+        ),
         ("### BEGIN SOLUTION\n### END SOLUTION", {}, "metadata does not say so"),
-        ("### BEGIN HIDDEN TESTS\n### END HIDDEN TESTS", {"locked": True}, "metadata does not say so"),
+        (
+            "### BEGIN HIDDEN TESTS\n### END HIDDEN TESTS",
+            {"locked": True},
+            "metadata does not say so",
+        ),
     ],
 )
 def test_a_source_with_wrong_marks_is_refused(source, about, said):
@@ -221,11 +300,16 @@ def test_a_source_with_wrong_marks_is_refused(source, about, said):
 
 
 BAD = [
-    ({"schema_version": 2}, "schema_version must be 3"), ({"grade_id": "ex 9"}, "letters, digits"),
-    ({"grade_id": ""}, "letters, digits"), ({"grade": True}, "needs points"), ({"points": True}, "points may not"),
-    ({"grade": True, "points": -1}, "needs points"), ({"extra": 1}, "extra may"), ({"solution": "yes"}, "solution may"),
+    ({"schema_version": 2}, "schema_version must be 3"),
+    ({"grade_id": "ex 9"}, "letters, digits"),
+    ({"grade_id": ""}, "letters, digits"),
+    ({"grade": True}, "needs points"),
+    ({"points": True}, "points may not"),
+    ({"grade": True, "points": -1}, "needs points"),
+    ({"extra": 1}, "extra may"),
+    ({"solution": "yes"}, "solution may"),
     ({"task": True}, "must be a text"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("about", "said"), BAD)
@@ -253,23 +337,36 @@ def exercises_of(root):
 def test_students_files_are_in_step_with_their_sources(root):
     for path in exercises_of(root):
         made = as_bytes(student_version(json.loads(path.read_bytes())))
-        assert (root / "exercises" / path.name).read_bytes() == made, f"{path.name}: run make exercises"
-    assert {p.name for p in exercises_of(root)} == {p.name for p in (root / "exercises").glob("*.ipynb")}
+        assert (root / "exercises" / path.name).read_bytes() == made, (
+            f"{path.name}: run make exercises"
+        )
+    assert {p.name for p in exercises_of(root)} == {
+        p.name for p in (root / "exercises").glob("*.ipynb")
+    }
 
 
 def test_no_line_of_a_solution_is_in_a_students_file(root):
     for path in exercises_of(root):
-        lines = {True: [], False: []}  # within the marks, and outside them, where everybody may read
+        lines = {
+            True: [],
+            False: [],
+        }  # within the marks, and outside them, where everybody may read
         for one in json.loads(path.read_bytes())["cells"]:
             inside = False
             for line in "".join(one["source"]).split("\n"):
                 inside = "### BEGIN " in line or (inside and "### END " not in line)
                 lines[inside].append(line.strip())
         public = "\n".join(lines[False])
-        hidden = {line for line in lines[True] if len(line) > 11 and "### " not in line and line not in public}
+        hidden = {
+            line
+            for line in lines[True]
+            if len(line) > 11 and "### " not in line and line not in public
+        }
         given_out = (root / "exercises" / path.name).read_text(encoding="utf-8")
         assert len(hidden) > 10, f"{path.name} has no solution"
-        assert [line for line in hidden if json.dumps(line, ensure_ascii=False)[1:-1] in given_out] == []
+        assert [
+            line for line in hidden if json.dumps(line, ensure_ascii=False)[1:-1] in given_out
+        ] == []
         assert "### " not in given_out
         assert faults(json.loads(path.read_bytes())) == faults(json.loads(given_out)) == []
 
@@ -277,9 +374,18 @@ def test_no_line_of_a_solution_is_in_a_students_file(root):
 def test_the_command_of_make_writes_the_files(root, tmp_path):
     (tmp_path / "in").mkdir(), (tmp_path / "out").mkdir()
     (tmp_path / "in" / "exercise9.ipynb").write_bytes(as_bytes(SOURCE))
-    command = [sys.executable, root / "tests" / "student_files.py", tmp_path / "in", tmp_path / "out"]
-    done = subprocess.run(command, cwd=root, env=dict(os.environ), capture_output=True, text=True, check=True)
-    assert (tmp_path / "out" / "exercise9.ipynb").read_bytes() == as_bytes(student_version(SOURCE)), done.stdout
+    command = [
+        sys.executable,
+        root / "tests" / "student_files.py",
+        tmp_path / "in",
+        tmp_path / "out",
+    ]
+    done = subprocess.run(
+        command, cwd=root, env=dict(os.environ), capture_output=True, text=True, check=True
+    )
+    assert (tmp_path / "out" / "exercise9.ipynb").read_bytes() == as_bytes(
+        student_version(SOURCE)
+    ), done.stdout
 
 
 def test_the_sheet_of_exercise_1_says_what_its_solution_prints(root, tmp_path, monkeypatch):
@@ -289,6 +395,8 @@ def test_the_sheet_of_exercise_1_says_what_its_solution_prints(root, tmp_path, m
     for one in json.loads((root / "solutions" / "exercise1.ipynb").read_bytes())["cells"]:
         if one["cell_type"] == "code" and "five" not in space:
             exec("".join(one["source"]), space)
-    said = re.search(r"\*\*([\d, ]+) or (\d+) us\*\*", (root / "exercises/teacher/exercise_1.md").read_text())
+    said = re.search(
+        r"\*\*([\d, ]+) or (\d+) us\*\*", (root / "exercises/teacher/exercise_1.md").read_text()
+    )
     printed = sorted(round(1e6 * float(value)) for value in space["five"].values())
     assert [int(number) for number in (said[1] + ", " + said[2]).split(", ")] == printed

@@ -26,7 +26,8 @@ STORED = {
     "dragonfly_a4h1p2_minhop": (topologies.build("dragonfly", p=2, a=4, h=1), "shortest"),
 }
 needs_sm = pytest.mark.skipif(
-    not all(map(shutil.which, ("opensm", "ibsim", "ibnetdiscover"))), reason="opensm, ibsim or infiniband-diags missing"
+    not all(map(shutil.which, ("opensm", "ibsim", "ibnetdiscover"))),
+    reason="opensm, ibsim or infiniband-diags missing",
 )
 
 
@@ -43,11 +44,14 @@ def figures(fabric, routing_of):
     inner = fabric.transit[fabric.source] & fabric.transit[fabric.target]
     hops = routes.hops() - 1
     return {
-        "hosts": fabric.n_ranks, "switches": int(fabric.transit.sum()), "unreachable": flows.n_flows - routes.n_rows,
-        "max_sw_hops": hops.max(), "mean_sw_hops": round(hops.mean(), 3),
+        "hosts": fabric.n_ranks,
+        "switches": int(fabric.transit.sum()),
+        "unreachable": flows.n_flows - routes.n_rows,
+        "max_sw_hops": hops.max(),
+        "mean_sw_hops": round(hops.mean(), 3),
         "one_vl_deadlock_free": routing.deadlock(fabric, routes) == (),
         "max_pairs_per_link": routes.link_bytes(flows, fabric.n_links)[inner].max(),
-    }  # fmt: skip
+    }
 
 
 def shifts(fabric, routing_of):
@@ -100,7 +104,11 @@ def test_stored_tables_have_the_figures_that_another_program_reads(name, read_of
 def test_our_routing_has_the_same_hops_on_its_fabric(name):
     subnet, table = read(DATA / name)
     theirs = routing.from_tables(subnet.fabric, every_pair(subnet.fabric), table)
-    ours = routing.route(subnet.fabric, every_pair(subnet.fabric), STORED[name][1] if "dor" not in name else "shortest")
+    ours = routing.route(
+        subnet.fabric,
+        every_pair(subnet.fabric),
+        STORED[name][1] if "dor" not in name else "shortest",
+    )
     assert np.array_equal(theirs.hops(), ours.hops())
 
 
@@ -109,8 +117,10 @@ def test_our_fabric_is_theirs(name):
     subnet, _ = read(DATA / name)
     fabric = STORED[name][0]
     assert fabric.summary()["cables"] == subnet.fabric.n_cables
-    ours, theirs = (np.sort(hop_matrix(f, routing.route(f, every_pair(f), "shortest")), axis=None)
-                    for f in (fabric, subnet.fabric))  # fmt: skip
+    ours, theirs = (
+        np.sort(hop_matrix(f, routing.route(f, every_pair(f), "shortest")), axis=None)
+        for f in (fabric, subnet.fabric)
+    )
     assert np.array_equal(ours, theirs)
 
 
@@ -121,7 +131,9 @@ def test_our_routing_is_as_good_on_our_fabric(name, read_off):
     def own(flows):
         return routing.route(fabric, flows, method)
 
-    assert figures(fabric, own) | shifts(fabric, own) == read_off[name]  # names put their ranks into our order
+    assert (
+        figures(fabric, own) | shifts(fabric, own) == read_off[name]
+    )  # names put their ranks into our order
 
 
 def test_names_and_rates_are_kept():
@@ -148,14 +160,23 @@ def text(name="fattree_k4_ftree", file="ibnetdiscover.txt"):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda t: t.replace("4xSDR", "4xZDR", 1), r"line 11: the catalog knows no InfiniBand speed 'ZDR'"),
-        (lambda t: t.replace("4xSDR", "4xFDR10", 1), r"line 11: .* no InfiniBand speed 'FDR10'; it has SDR, .*XDR"),
+        (
+            lambda t: t.replace("4xSDR", "4xZDR", 1),
+            r"line 11: the catalog knows no InfiniBand speed 'ZDR'",
+        ),
+        (
+            lambda t: t.replace("4xSDR", "4xFDR10", 1),
+            r"line 11: .* no InfiniBand speed 'FDR10'; it has SDR, .*XDR",
+        ),
         (lambda t: t.replace("4xSDR", "0xSDR", 1), r"line 11 must be a port"),
-        (lambda t: t.replace('[1]\t"H-', '[one]\t"H-', 1), r'line 11 must be a port such as \[1\]'),
-        (lambda t: t.replace('10001c"[1](', '10001c"[7](', 1), r"line 11: .*which does not lead back"),
+        (lambda t: t.replace('[1]\t"H-', '[one]\t"H-', 1), r"line 11 must be a port such as \[1\]"),
+        (
+            lambda t: t.replace('10001c"[1](', '10001c"[7](', 1),
+            r"line 11: .*which does not lead back",
+        ),
         (lambda t: "nothing\nhere\n", r"holds no port of any node; give what ibnetdiscover prints"),
     ],
-)  # fmt: skip
+)
 def test_a_spoiled_fabric_is_refused_by_line(change, said):
     with pytest.raises(FileFormat, match=said):
         read_ibnetdiscover(change(text()))
@@ -164,11 +185,17 @@ def test_a_spoiled_fabric_is_refused_by_line(change, said):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda t: t.replace("guid 0x0000000000200000", "guid 0x0000000000999999"), r"line 1: switch 0+999999"),
-        (lambda t: t.replace("0x0001 001", "0x0001 009", 1), r"line 2: port 9 of E0_0 has no cable"),
+        (
+            lambda t: t.replace("guid 0x0000000000200000", "guid 0x0000000000999999"),
+            r"line 1: switch 0+999999",
+        ),
+        (
+            lambda t: t.replace("0x0001 001", "0x0001 009", 1),
+            r"line 2: port 9 of E0_0 has no cable",
+        ),
         (lambda t: "nothing\nhere\n", r"holds no forwarding table"),
     ],
-)  # fmt: skip
+)
 def test_spoiled_tables_are_refused_by_line(change, said):
     subnet = read_ibnetdiscover(text())
     with pytest.raises(FileFormat, match=said):
@@ -185,7 +212,10 @@ def net_file(fabric):
     for node in np.argsort(fabric.transit, kind="stable").tolist():
         kind = "Switch" if fabric.transit[node] else "Hca"
         out.append(f'{kind} {ptr[node + 1] - ptr[node]} "n{node}"')
-        out += [f'[{port[x]}] "n{fabric.target[x]}"[{port[x ^ 1]}]' for x in order[ptr[node] : ptr[node + 1]].tolist()]
+        out += [
+            f'[{port[x]}] "n{fabric.target[x]}"[{port[x ^ 1]}]'
+            for x in order[ptr[node] : ptr[node + 1]].tolist()
+        ]
         out.append("")
     return "\n".join(out)
 
@@ -195,7 +225,9 @@ def ask(fabric, engine, folder):
     net = folder / "fabric.net"
     net.write_text(net_file(fabric))
     command = ["bash", DATA / "run_sm.sh", net, engine, folder]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True, env=os.environ)
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=120, check=True, env=os.environ
+    )
     subnet, table = read(folder)
     return subnet, table, re.search(r"([\w-]+) tables configured", done.stdout)[1]
 
@@ -209,7 +241,11 @@ def ask(fabric, engine, folder):
         (topologies.build("fat_tree", k=8), "ftree", "d_mod_k"),
         (topologies.build("torus", shape=(5, 5), hosts=1), "dor", "dimension_order"),
         (topologies.build("dragonfly", p=2, a=4, h=1), "minhop", "shortest"),
-        (topologies.build("jellyfish", switches=12, degree=4, hosts=2, seed=1), "minhop", "shortest"),
+        (
+            topologies.build("jellyfish", switches=12, degree=4, hosts=2, seed=1),
+            "minhop",
+            "shortest",
+        ),
     ],
     ids=lambda v: v if isinstance(v, str) else v.family,
 )
@@ -217,12 +253,18 @@ def test_the_subnet_manager_finds_the_same_hops(fabric, engine, method, tmp_path
     subnet, table, used = ask(fabric, engine, tmp_path)
     assert used == engine  # some engines fall back to minhop and say so in the log only
     theirs = routing.from_tables(subnet.fabric, every_pair(subnet.fabric), table)
-    name = [int(n[1:]) for n in np.array(subnet.names)[subnet.fabric.endpoint]]  # their order of ranks
+    name = [
+        int(n[1:]) for n in np.array(subnet.names)[subnet.fabric.endpoint]
+    ]  # their order of ranks
     rank = np.array([fabric.endpoint.tolist().index(n) for n in name])
     ours = routing.route(fabric, every_pair(fabric), method)
-    assert np.array_equal(hop_matrix(subnet.fabric, theirs), hop_matrix(fabric, ours)[np.ix_(rank, rank)])
+    assert np.array_equal(
+        hop_matrix(subnet.fabric, theirs), hop_matrix(fabric, ours)[np.ix_(rank, rank)]
+    )
     if engine != "minhop":  # their choice among equal ways is theirs
-        found = figures(subnet.fabric, lambda flows: routing.from_tables(subnet.fabric, flows, table))
+        found = figures(
+            subnet.fabric, lambda flows: routing.from_tables(subnet.fabric, flows, table)
+        )
         assert found == figures(fabric, lambda flows: routing.route(fabric, flows, method))
     if engine == "ftree":
         back = np.argsort(rank)
@@ -230,7 +272,11 @@ def test_the_subnet_manager_finds_the_same_hops(fabric, engine, method, tmp_path
 
         def loads(by):
             flows = Flows.make(order, np.roll(order, -by), 1.0)
-            return routing.from_tables(subnet.fabric, flows, table).link_bytes(flows, subnet.fabric.n_links).max()
+            return (
+                routing.from_tables(subnet.fabric, flows, table)
+                .link_bytes(flows, subnet.fabric.n_links)
+                .max()
+            )
 
         assert [loads(by) for by in range(1, fabric.n_ranks)] == [1] * (fabric.n_ranks - 1)
         assert shifts(fabric, lambda f: routing.route(fabric, f, "d_mod_k"))["shift_worst"] == 1

@@ -29,12 +29,20 @@ def test_parts_by_hand():
     assert len(cables) == 8 + 8 and all(c.tolist() == [k] for k, c in cables.items())
     assert {fabric.link_name(2 * k).split()[0] for k in cables} == {"nic", "leaf"}
     assert operations.parts(fabric, {"row A": [3, 1, 3]})["row A"].tolist() == [1, 3]
-    assert len(operations.parts(topologies.build("dgx1v"), "cable")) == topologies.build("dgx1v").n_cables
+    assert (
+        len(operations.parts(topologies.build("dgx1v"), "cable"))
+        == topologies.build("dgx1v").n_cables
+    )
 
 
 def test_what_fails_loses_all_its_links():
     fabric = hall()
-    for what, which in (("spine", [0]), ("rail", [1]), ("server", [0, 2]), ({"x": [5], "y": [6, 7]}, ["y"])):
+    for what, which in (
+        ("spine", [0]),
+        ("rail", [1]),
+        ("server", [0, 2]),
+        ({"x": [5], "y": [6, 7]}, ["y"]),
+    ):
         gone = np.concatenate([operations.parts(fabric, what)[k] for k in which])
         dead = np.isin(fabric.source, gone) | np.isin(fabric.target, gone)
         hurt = operations.fail(fabric, what, which)
@@ -54,12 +62,16 @@ def test_bandwidth_by_hand():
     left = operations.report(fabric, operations.fail(fabric, "spine", [1]))
     assert left.bandwidth == pytest.approx(7 / 12)
     assert left.cut_off.size == left.alone.size == 0
-    assert {fabric.kinds[fabric.kind[n]] for n in (fabric.source[left.link], fabric.target[left.link])} == {
+    assert {
+        fabric.kinds[fabric.kind[n]] for n in (fabric.source[left.link], fabric.target[left.link])
+    } == {
         "leaf",
         "spine",
     }
     same = operations.report(fabric, fabric)
-    assert same.bandwidth == 1 and repr(same).startswith("<Report: 100% of the bandwidth, 0 ranks cut off, 0 alone")
+    assert same.bandwidth == 1 and repr(same).startswith(
+        "<Report: 100% of the bandwidth, 0 ranks cut off, 0 alone"
+    )
 
 
 def test_a_lost_leaf_takes_its_pairs_with_it():
@@ -95,14 +107,20 @@ def test_rails_without_spines_are_joined_by_the_servers():
 def test_an_island_is_cut_off_though_its_ranks_reach_each_other():
     fabric = topologies.build("leaf_spine", hosts=12, radix=8, oversubscription=1)
     spines = fabric.nodes("spine")
-    up = [int(x) // 2 for n in spines for x in fabric.links_between(int(fabric.nodes("leaf")[0]), int(n))]
+    up = [
+        int(x) // 2
+        for n in spines
+        for x in fabric.links_between(int(fabric.nodes("leaf")[0]), int(n))
+    ]
     left = operations.report(fabric, fabric.without(cables=up))
     assert left.cut_off.tolist() == left.alone.tolist() == [0, 1, 2, 3]
     assert 0 < left.bandwidth < 1
 
 
 def test_a_plane_halves_the_rate_and_cuts_nobody_off():
-    fabric = topologies.build("multi_plane", servers=4, gpus=1, rails=1, planes=2, radix=4, expand=False)
+    fabric = topologies.build(
+        "multi_plane", servers=4, gpus=1, rails=1, planes=2, radix=4, expand=False
+    )
     left = operations.report(fabric, operations.fail(fabric, "plane", [0]))
     assert left.bandwidth == pytest.approx(0.5) and left.cut_off.size == 0
 
@@ -144,13 +162,24 @@ def lost(fabric):
     for graph, passes in ((relayed, fabric.transit | gpu), (bare, fabric.transit)):
         graph.add_nodes_from(range(fabric.n_nodes))
         graph.add_edges_from((a, b) for a, b in pairs if passes[a] and passes[b])
-    hangs = [{e} if fabric.transit[e] else {b for a, b in pairs if a == e and fabric.transit[b]} for e in ends]
+    hangs = [
+        {e} if fabric.transit[e] else {b for a, b in pairs if a == e and fabric.transit[b]}
+        for e in ends
+    ]
     there = [set().union(*(nx.node_connected_component(bare, n) for n in mine)) for mine in hangs]
-    parts = [{r for r, e in enumerate(ends) if e in part} for part in nx.connected_components(relayed)]
+    parts = [
+        {r for r, e in enumerate(ends) if e in part} for part in nx.connected_components(relayed)
+    ]
     every, out = set(range(len(ends))), []
     for main in (p for p in parts if len(p) == max(map(len, parts))):
-        alone = [r for r in every if not any(r in main and fabric.server[s] != fabric.server[r] and
-                                             there[r] & there[s] for s in main)]  # fmt: skip
+        alone = [
+            r
+            for r in every
+            if not any(
+                r in main and fabric.server[s] != fabric.server[r] and there[r] & there[s]
+                for s in main
+            )
+        ]
         out.append((sorted(every - main), alone))
     return out
 
@@ -179,8 +208,12 @@ def test_draws_follow_the_exact_probabilities():
     assert set(drawn.cut_off) == set(exact)
     for size, n in exact.items():
         p = n / pairs
-        assert np.mean(drawn.cut_off == size) == pytest.approx(p, abs=4 * np.sqrt(p * (1 - p) / draws))
-    assert drawn.bandwidth.mean() == pytest.approx(bandwidth / pairs, abs=4 * drawn.bandwidth.std() / np.sqrt(draws))
+        assert np.mean(drawn.cut_off == size) == pytest.approx(
+            p, abs=4 * np.sqrt(p * (1 - p) / draws)
+        )
+    assert drawn.bandwidth.mean() == pytest.approx(
+        bandwidth / pairs, abs=4 * drawn.bandwidth.std() / np.sqrt(draws)
+    )
 
 
 def test_a_draw_is_what_the_report_says_and_repeats_with_its_seed():
@@ -189,7 +222,8 @@ def test_a_draw_is_what_the_report_says_and_repeats_with_its_seed():
     for a, b in zip(one, again, strict=True):
         assert np.array_equal(a, b)
     reports = [
-        operations.report(fabric, operations.fail(fabric, "nic", p)) for p in itertools.combinations(range(8), 2)
+        operations.report(fabric, operations.fail(fabric, "nic", p))
+        for p in itertools.combinations(range(8), 2)
     ]
     seen = {(round(r.bandwidth, 12), r.cut_off.size, r.alone.size) for r in reports}
     assert {(round(b, 12), c, a) for b, c, a in zip(*one, strict=True)} == seen
@@ -207,15 +241,24 @@ def test_unknown_parts_are_refused():
     fabric = hall()
     with pytest.raises(ValueError, match=r"what must be one of cable, gpu, .*rail.*, got 'row'"):
         operations.parts(fabric, "row")
-    with pytest.raises(ValueError, match=r"which must list some of 2 parts, such as \[0, 1\], got 2"):
+    with pytest.raises(
+        ValueError, match=r"which must list some of 2 parts, such as \[0, 1\], got 2"
+    ):
         operations.fail(fabric, "rail", [2])
     with pytest.raises(ValueError, match=r"such as \['A'\], got 'B'"):
         operations.fail(fabric, {"A": [0]}, ["B"])
     with pytest.raises(ValueError, match="nodes must be within"):
         operations.fail(fabric, {"A": [10_000]}, ["A"])
     assert operations.fail(fabric, {("row", 1): [0]}, [("row", 1)]).capacity.min() == 0
-    for alone, shown in ((1, "1"), ("leaf", "'leaf'"), ([[0]], r"\[0\]"), (np.array([[0, 1]]), r"array\(\[0, 1\]\)")):
-        with pytest.raises(ValueError, match=rf"which must list some of 2 parts, such as \[0, 1\], got {shown}"):
+    for alone, shown in (
+        (1, "1"),
+        ("leaf", "'leaf'"),
+        ([[0]], r"\[0\]"),
+        (np.array([[0, 1]]), r"array\(\[0, 1\]\)"),
+    ):
+        with pytest.raises(
+            ValueError, match=rf"which must list some of 2 parts, such as \[0, 1\], got {shown}"
+        ):
             operations.fail(fabric, "rail", alone)
     with pytest.raises(ValueError, match=r"k must be within 0..2, got 3"):
         operations.monte_carlo(fabric, "rail", 3)
@@ -226,7 +269,9 @@ def test_unknown_parts_are_refused():
 def test_two_different_fabrics_are_refused():
     with pytest.raises(ValueError, match="hurt must have the nodes and links of healthy"):
         operations.report(hall(), topologies.build("fat_tree", k=4))
-    with pytest.raises(ValueError, match=r"the healthy fabric must have two ranks with a path .*; restore links"):
+    with pytest.raises(
+        ValueError, match=r"the healthy fabric must have two ranks with a path .*; restore links"
+    ):
         operations.monte_carlo(hall().without(cables=range(hall().n_cables)), "rail", 1)
     with pytest.raises(ValueError, match="at least 2 ranks"):
         operations.report(*[topologies.build("crossbar", hosts=1)] * 2)

@@ -16,14 +16,26 @@ import pytest
 
 import fabriclab
 
-HEAVY = ("matplotlib", "networkx", "scipy", "ipywidgets", "anywidget", "numba", "pandas", "torch", "mpi4py")
+HEAVY = (
+    "matplotlib",
+    "networkx",
+    "scipy",
+    "ipywidgets",
+    "anywidget",
+    "numba",
+    "pandas",
+    "torch",
+    "mpi4py",
+)
 TIMED = "import time; t = time.perf_counter(); import {}; print(time.perf_counter() - t)"
 LOADED = f"import sys; print([m for m in {HEAVY!r} if m in sys.modules])"
 
 
 def python(code: str, *, cwd) -> str:
     """Return what a fresh interpreter prints."""
-    done = subprocess.run([sys.executable, "-c", code], cwd=cwd, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=cwd, capture_output=True, text=True, timeout=120
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
@@ -76,7 +88,9 @@ def test_a_wrong_name_is_answered_with_the_list():
 
 
 def test_module_prints_its_version(root):
-    done = subprocess.run([sys.executable, "-m", "fabriclab", "--version"], cwd=root, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "fabriclab", "--version"], cwd=root, capture_output=True, text=True
+    )
     assert done.stdout.strip() == f"fabriclab {fabriclab.__version__}"
 
 
@@ -84,7 +98,10 @@ def test_readme_example_gives_what_it_says(root, monkeypatch, capsys):
     code = (root / "README.md").read_text().split("```python\n")[1].split("```")[0]
     monkeypatch.setattr(fabriclab.measure, "copy", lambda: None)
     exec(code, {})
-    assert capsys.readouterr().out.splitlines()[0] == re.search(r"# ([\d.]+ us)$", code, re.MULTILINE)[1]
+    assert (
+        capsys.readouterr().out.splitlines()[0]
+        == re.search(r"# ([\d.]+ us)$", code, re.MULTILINE)[1]
+    )
 
 
 # ------------------------------------------------------------------ cost of the import
@@ -93,7 +110,10 @@ def test_readme_example_gives_what_it_says(root, monkeypatch, capsys):
 @pytest.mark.alone
 def test_import_takes_at_most_twice_numpy(root):
     pairs = [
-        (float(python(TIMED.format("fabriclab"), cwd=root)), float(python(TIMED.format("numpy"), cwd=root)))
+        (
+            float(python(TIMED.format("fabriclab"), cwd=root)),
+            float(python(TIMED.format("numpy"), cwd=root)),
+        )
         for _ in range(7)
     ]
     ratio = statistics.median(ours / numpy for ours, numpy in pairs)
@@ -107,7 +127,10 @@ def test_import_loads_nothing_heavy(root):
 def test_no_module_but_views_loads_anything_heavy(root):
     package = root / "fabriclab"
     paths = sorted(package.rglob("*.py"))
-    names = [".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__") for path in paths]
+    names = [
+        ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__")
+        for path in paths
+    ]
     light = [name for name in names if ".views" not in name and not name.endswith("__main__")]
     code = f"import importlib\nfor name in {light!r}: importlib.import_module(name)\n{LOADED}"
     assert python(code, cwd=root) == "[]"
@@ -123,7 +146,10 @@ def test_wheel_holds_every_tracked_file_of_the_package(wheel, tracked):
 
 
 def test_wheel_holds_the_package_and_nothing_else(wheel):
-    assert {name.split("/")[0] for name in wheel} == {"fabriclab", f"fabriclab-{fabriclab.__version__}.dist-info"}
+    assert {name.split("/")[0] for name in wheel} == {
+        "fabriclab",
+        f"fabriclab-{fabriclab.__version__}.dist-info",
+    }
 
 
 # ------------------------------------------------------------------ what is committed
@@ -149,12 +175,18 @@ def test_pins_are_exact_and_in_one_place(root):
 
 
 def test_no_path_or_host_of_one_machine_is_committed(tracked):
-    places = re.compile(r"(?<![\w.~}/-])/(?:root|work|opt|tmp)/|/home/\w+/|/Users/\w+/|python(?:hosted)?\.org/simple")
-    secrets = {value for key, value in os.environ.items() if key.startswith("PIP_") and "/" in value}
+    places = re.compile(
+        r"(?<![\w.~}/-])/(?:root|work|opt|tmp)/|/home/\w+/|/Users/\w+/|python(?:hosted)?\.org/simple"
+    )
+    secrets = {
+        value for key, value in os.environ.items() if key.startswith("PIP_") and "/" in value
+    }
     for name, text in tracked.items():
         if name != "tests/test_package.py":
             assert not places.search(text), f"{name}: {places.search(text)[0]!r}"
-            assert not [value for value in secrets if value in text and value != "binder/dev.txt"], name
+            assert not [
+                value for value in secrets if value in text and value != "binder/dev.txt"
+            ], name
 
 
 def test_notebooks_are_committed_clean(tracked):
@@ -169,7 +201,9 @@ def test_notebooks_are_committed_clean(tracked):
             assert all(re.fullmatch(r"[A-Za-z0-9_-]{1,64}", id) for id in ids), f"{name}: {ids}"
             for cell in book["cells"]:
                 assert not cell.get("outputs"), f"{name}: cell {cell['id']} has outputs; clear them"
-                assert cell.get("execution_count") is None, f"{name}: cell {cell['id']} has a count; clear it"
+                assert cell.get("execution_count") is None, (
+                    f"{name}: cell {cell['id']} has a count; clear it"
+                )
 
 
 def test_the_library_stays_small(root):
@@ -177,12 +211,25 @@ def test_the_library_stays_small(root):
     for path in (root / "fabriclab").rglob("*.py"):
         tree, told = ast.parse(path.read_text(encoding="utf-8")), set()
         for node in ast.walk(tree):
-            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None:
+            if (
+                isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+                and ast.get_docstring(node) is not None
+            ):
                 told |= {*range(node.body[0].lineno, node.body[0].end_lineno + 1)}
-        code = {n for token in tokenize.generate_tokens(path.open(encoding="utf-8").readline)
-                if token.type not in (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT,
-                                      tokenize.DEDENT, tokenize.ENDMARKER)
-                for n in range(token.start[0], token.end[0] + 1)}  # fmt: skip
+        code = {
+            n
+            for token in tokenize.generate_tokens(path.open(encoding="utf-8").readline)
+            if token.type
+            not in (
+                tokenize.COMMENT,
+                tokenize.NL,
+                tokenize.NEWLINE,
+                tokenize.INDENT,
+                tokenize.DEDENT,
+                tokenize.ENDMARKER,
+            )
+            for n in range(token.start[0], token.end[0] + 1)
+        }
         lines += len(code - told)
     assert 5_000 < lines < 14_000  # lines that hold code: see the decisions in CONTRIBUTING.md
 

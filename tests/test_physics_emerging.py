@@ -28,13 +28,25 @@ def haar(n, rng):
 
 
 def test_a_load_is_the_sum_of_its_parts():
-    assert memory.load("CXL") == pytest.approx(fact("cxl-idle", "latency"), abs=1e-12)  # sets the controller
-    assert memory.load("CXL") - memory.load("DDR") == pytest.approx(2 * 25e-9 + fact("cxl-path", "controller"))
-    assert memory.load("CXL switch") - memory.load("CXL") == pytest.approx(fact("cxl-path", "switch"))
-    assert memory.load("ddr port port controller retimer retimer") == pytest.approx(memory.load("CXL") + 40e-9)
-    loads, rates = zip(*map(memory.tier, ("DDR", "remote socket", "CXL", "CXL switch")), strict=True)
+    assert memory.load("CXL") == pytest.approx(
+        fact("cxl-idle", "latency"), abs=1e-12
+    )  # sets the controller
+    assert memory.load("CXL") - memory.load("DDR") == pytest.approx(
+        2 * 25e-9 + fact("cxl-path", "controller")
+    )
+    assert memory.load("CXL switch") - memory.load("CXL") == pytest.approx(
+        fact("cxl-path", "switch")
+    )
+    assert memory.load("ddr port port controller retimer retimer") == pytest.approx(
+        memory.load("CXL") + 40e-9
+    )
+    loads, rates = zip(
+        *map(memory.tier, ("DDR", "remote socket", "CXL", "CXL switch")), strict=True
+    )
     assert list(loads) == sorted(loads)
-    assert rates[2] / memory.tier("HBM")[1] == pytest.approx(0.014, abs=1e-3)  # 2 % before flits and coding
+    assert rates[2] / memory.tier("HBM")[1] == pytest.approx(
+        0.014, abs=1e-3
+    )  # 2 % before flits and coding
     with pytest.raises(KeyError, match="no 'portt'; did you mean 'port'"):
         memory.load("portt")
 
@@ -53,16 +65,26 @@ def test_memory_against_published_figures():
     held = {
         "reads of one link": (peak, fact("cxl-16", "bandwidth"), -0.01),
         "two threads": (memory.throughput(2 * lines, idle, peak), fact("cxl-2", "bandwidth"), 0.03),
-        "latency under 16 threads": (memory.loaded(16 * lines, idle, peak), fact("cxl-16", "latency"), 0.01),
+        "latency under 16 threads": (
+            memory.loaded(16 * lines, idle, peak),
+            fact("cxl-16", "latency"),
+            0.01,
+        ),
         "another expander": (idle / memory.load("DDR"), fact("cxl-asic", "ratio"), 0.16),
         "reads of two x8 links": (peak, fact("cxl-xconn", "bandwidth"), 0.01),
-        "behind a switch, NSDI 2026": (memory.load("CXL switch"), fact("cxl-xconn", "latency"), 0.43),
+        "behind a switch, NSDI 2026": (
+            memory.load("CXL switch"),
+            fact("cxl-xconn", "latency"),
+            0.43,
+        ),
         "behind a switch": (memory.load("CXL switch"), fact("cxl-switched", "latency"), -0.48),
     }
     for what, (model, published, error) in held.items():
         print(f"{what}: {model:.4g} for {published:.4g}, {model / published - 1:+.1%}")
         assert model / published - 1 == pytest.approx(error, abs=0.006), what
-        assert f"{error:+.0%}".replace("%", " %") in memory.__doc__, what  # the docstring says the same
+        assert f"{error:+.0%}".replace("%", " %") in memory.__doc__, (
+            what
+        )  # the docstring says the same
 
 
 @given(st.floats(1, 1e4), st.floats(1e-8, 1e-5), st.floats(1e8, 1e12))
@@ -87,10 +109,17 @@ def brute_force(objects, tiers, cuts):
 
 
 @settings(max_examples=30, deadline=None)
-@given(st.lists(st.tuples(st.integers(1, 3), st.integers(0, 9)), min_size=1, max_size=3), st.integers(0, 9))
+@given(
+    st.lists(st.tuples(st.integers(1, 3), st.integers(0, 9)), min_size=1, max_size=3),
+    st.integers(0, 9),
+)
 def test_place_is_the_least_time(sizes, room):
     """With whole units of room every object is cut at units, so brute force over units is exact."""
-    objects = {f"o{i}-{u}": (1, touched / size, 0) for i, (size, touched) in enumerate(sizes) for u in range(size)}
+    objects = {
+        f"o{i}-{u}": (1, touched / size, 0)
+        for i, (size, touched) in enumerate(sizes)
+        for u in range(size)
+    }
     whole = {f"o{i}": (size, touched, 0) for i, (size, touched) in enumerate(sizes)}
     tiers = {"slow": (9, 1.0), "mid": (2, 3.0), "fast": (room, 10.0)}
     shares, time = memory.place(whole, tiers)
@@ -102,7 +131,10 @@ def test_place_is_the_least_time(sizes, room):
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 9), st.sampled_from([0, 2, 5])), min_size=1, max_size=5), st.integers(0, 3))
+@given(
+    st.lists(st.tuples(st.integers(0, 9), st.sampled_from([0, 2, 5])), min_size=1, max_size=5),
+    st.integers(0, 3),
+)
 def test_place_finds_a_way_whenever_there_is_one(units, room):
     objects = {f"o{i}": (1, touched, need) for i, (touched, need) in enumerate(units)}
     tiers = {"fast": (room, 10.0), "mid": (2, 3.0), "slow": (2, 1.0)}
@@ -115,16 +147,26 @@ def test_place_finds_a_way_whenever_there_is_one(units, room):
 
 
 def test_greedy_is_not_exact_where_a_needed_rate_shuts_a_tier():
-    objects, tiers = {"cold": (1, 1, 5), "hot": (1, 9, 0)}, {"fast": (1, 10.0), "mid": (1, 6.0), "slow": (1, 1.0)}
+    objects, tiers = (
+        {"cold": (1, 1, 5), "hot": (1, 9, 0)},
+        {"fast": (1, 10.0), "mid": (1, 6.0), "slow": (1, 1.0)},
+    )
     assert memory.place(objects, tiers)[1] == pytest.approx(1 / 10 + 9 / 6)
     assert brute_force(objects, tiers, 1) == pytest.approx(9 / 10 + 1 / 6)
 
 
 def test_where_the_state_of_the_case_lives():
     """Weights, optimiser, KV cache and features of one H100: what is touched most a byte stays in HBM."""
-    tiers = {name: (room, memory.tier(name)[1]) for name, room in (("HBM", 80e9), ("DDR", 256e9), ("CXL", 1e12))}
-    objects = {"weights": (17.6e9, 35e9, 0), "KV cache": (70e9, 70e9, 0), "optimiser": (106e9, 10e9, 0),
-               "features": (400e9, 1e8, 0)}  # fmt: skip
+    tiers = {
+        name: (room, memory.tier(name)[1])
+        for name, room in (("HBM", 80e9), ("DDR", 256e9), ("CXL", 1e12))
+    }
+    objects = {
+        "weights": (17.6e9, 35e9, 0),
+        "KV cache": (70e9, 70e9, 0),
+        "optimiser": (106e9, 10e9, 0),
+        "features": (400e9, 1e8, 0),
+    }
     shares, _ = memory.place(objects, tiers)
     assert shares["weights"] == {"HBM": 1}
     assert set(shares["KV cache"]) == {"HBM", "DDR"}
@@ -145,11 +187,18 @@ def test_a_pool_strands_less_by_the_root_of_its_hosts():
 
 def test_a_pool_against_a_published_saving():
     """Demand is normal with the median and the 95th percentile of published stranding; pools of 16 hosts."""
-    median, deviation = fact("stranding", "median"), (fact("stranding", "p95") - fact("stranding", "median")) / 1.645
-    alone, pooled = (memory.bought_normal(1 - median, deviation, 16, pool, spill=0.05) for pool in (1, 16))
+    median, deviation = (
+        fact("stranding", "median"),
+        (fact("stranding", "p95") - fact("stranding", "median")) / 1.645,
+    )
+    alone, pooled = (
+        memory.bought_normal(1 - median, deviation, 16, pool, spill=0.05) for pool in (1, 16)
+    )
     print(f"saved by a pool: {1 - pooled / alone:.3f} for {fact('pond', 'saved')}")
     assert 1 - pooled / alone == pytest.approx(0.107, abs=0.002)
-    assert 1 - pooled / alone > fact("pond", "saved")  # a bound: all memory in the pool, hosts independent
+    assert 1 - pooled / alone > fact(
+        "pond", "saved"
+    )  # a bound: all memory in the pool, hosts independent
     for part in ("pond", "pond-v1"):
         off = (1 - pooled / alone) / np.mean(catalog.emerging[part]["saved"].ends) - 1
         assert f"(error {off:+.0%})".replace("%", " %") in memory.bought_normal.__doc__, off
@@ -181,7 +230,9 @@ def test_one_writer_or_many_readers(accesses):
 
 
 def test_mesi_by_hand():
-    trace = memory.mesi([("device", "load"), ("device", "store"), ("host", "load"), ("host", "store")])
+    trace = memory.mesi(
+        [("device", "load"), ("device", "store"), ("host", "load"), ("host", "store")]
+    )
     assert trace == [
         (("I", "E"), ("RdAny", "GO", "Data")),
         (("I", "M"), ()),  # E to M is silent
@@ -238,7 +289,9 @@ def test_any_matrix_by_two_meshes(shape):
 
 def test_a_phase_is_set_in_steps():
     rng = np.random.default_rng(0)
-    assert photonic.disturb(np.array([0.1, 1.5, 3.0, 6.2]), 0, 2, rng) / np.pi == pytest.approx([0, 0.5, 1, 2])
+    assert photonic.disturb(np.array([0.1, 1.5, 3.0, 6.2]), 0, 2, rng) / np.pi == pytest.approx(
+        [0, 0.5, 1, 2]
+    )
     assert photonic.disturb(np.zeros(10_000), 0.02, 48, rng).std() == pytest.approx(0.02, rel=0.05)
 
 
@@ -254,7 +307,9 @@ def test_bits_of_a_product_follow_bits_of_a_phase():
     some = rng.standard_normal((20, 16, 16))
     assert np.mean([bits(m, 12) - bits(m, 8) for m in some]) == pytest.approx(4, abs=0.15)
     assert np.mean([bits(m, 8) for m in some]) < 8 - 2  # the errors of 480 phases add up
-    assert [bits(m, 48, 1e-4) - bits(m, 48, 2e-4) for m in some] == pytest.approx([1] * 20, abs=0.01)
+    assert [bits(m, 48, 1e-4) - bits(m, 48, 2e-4) for m in some] == pytest.approx(
+        [1] * 20, abs=0.01
+    )
     assert photonic.effective_bits(x, x) == np.inf
 
 
@@ -264,7 +319,10 @@ def fidelity(n, sigma, tries, permute=False):
     for _ in range(tries):
         u = np.eye(n)[rng.permutation(n)] if permute else haar(n, rng)
         v = photonic.mesh(
-            *(photonic.disturb(p, s, 48, rng) for p, s in zip(photonic.settings(u), (sigma, 0), strict=True))
+            *(
+                photonic.disturb(p, s, 48, rng)
+                for p, s in zip(photonic.settings(u), (sigma, 0), strict=True)
+            )
         )
         out.append((abs(u) * abs(v)).sum(axis=0).mean())
     return np.mean(out)
@@ -272,10 +330,16 @@ def fidelity(n, sigma, tries, permute=False):
 
 def test_photonic_against_published_figures():
     sigma = 0.1
-    assert fidelity(20, sigma, 30) == pytest.approx(fact("mzi-20", "fidelity_random"), abs=0.002)  # sets sigma
+    assert fidelity(20, sigma, 30) == pytest.approx(
+        fact("mzi-20", "fidelity_random"), abs=0.002
+    )  # sets sigma
     held = {
         "SU(4)": (fidelity(4, sigma, 200), fact("mzi-4", "fidelity"), -0.001),
-        "permutations": (fidelity(20, sigma, 30, True), fact("mzi-20", "fidelity_permutation"), -0.018),
+        "permutations": (
+            fidelity(20, sigma, 30, True),
+            fact("mzi-20", "fidelity_permutation"),
+            -0.018,
+        ),
     }
     for what, (model, published, error) in held.items():
         print(f"{what}: {model:.4f} for {published:.4f}")
@@ -309,16 +373,23 @@ def test_when_a_circuit_pays():
 
 
 def test_switches_in_order_and_against_published_shares():
-    setups = [fact(f"ocs-{k}", "setup") for k in ("piezo", "mems", "thermo-optic", "silicon-mems", "wavelength")]
+    setups = [
+        fact(f"ocs-{k}", "setup")
+        for k in ("piezo", "mems", "thermo-optic", "silicon-mems", "wavelength")
+    ]
     assert setups == sorted(setups, reverse=True)
     for part in ("ocs-mordia", "ocs-rotornet"):
         hold = fact(part, "slot") - fact(part, "setup")
-        assert switching.duty(hold, fact(part, "setup")) == pytest.approx(fact(part, "duty"), rel=0.01)
+        assert switching.duty(hold, fact(part, "setup")) == pytest.approx(
+            fact(part, "duty"), rel=0.01
+        )
 
 
 # --- quantum
 
-AXES = np.array([[1, 0], [0, 1], [1, 1], [1, -1], [1, 1j], [1, -1j]]) / np.sqrt([[1], [1], [2], [2], [2], [2]])
+AXES = np.array([[1, 0], [0, 1], [1, 1], [1, -1], [1, 1j], [1, -1j]]) / np.sqrt(
+    [[1], [1], [2], [2], [2], [2]]
+)
 
 
 def some_state(rng):
@@ -341,7 +412,9 @@ def test_nothing_that_alice_does_reaches_bob(seed, k):
 
 
 def test_what_is_no_probability_and_nobody_are_refused():
-    with pytest.raises(ValueError, match=r"p must be a probability within 0\.\.1, got 2; 1 is noise"):
+    with pytest.raises(
+        ValueError, match=r"p must be a probability within 0\.\.1, got 2; 1 is noise"
+    ):
         quantum.depolarising(2)
     with pytest.raises(ValueError, match="who must be one of alice, bob, got 'eve'"):
         quantum.reduced(quantum.pair(), "eve")
@@ -368,48 +441,79 @@ def test_teleportation_needs_both_bits(seed, f):
     q = haar(2, rng)[0]
     given = np.outer(q, q.conj())
     assert abs(quantum.teleport(q, quantum.pair()) - given).max() < 1e-12
-    assert abs(quantum.teleport(q, quantum.pair(f), 0) - np.eye(2) / 2).max() < 1e-12  # Bob before any news
+    assert (
+        abs(quantum.teleport(q, quantum.pair(f), 0) - np.eye(2) / 2).max() < 1e-12
+    )  # Bob before any news
     got = [(q.conj() @ quantum.teleport(q, quantum.pair(f), bits) @ q).real for bits in (2, 0)]
     assert got == pytest.approx([(2 * f + 1) / 3, 0.5])
 
 
 def test_one_bit_is_not_enough():
     got = np.mean([(q.conj() @ quantum.teleport(q, quantum.pair(), 1) @ q).real for q in AXES])
-    assert got == pytest.approx(2 / 3)  # no better than measuring the qubit and telling what was seen
+    assert got == pytest.approx(
+        2 / 3
+    )  # no better than measuring the qubit and telling what was seen
 
 
 def test_repeaterless_bound():
     km = np.array([1, 10, 34, 50, 100, 200])
-    want = [4.4737, 1.4381, 0.33812, 0.152, 0.0145, 0.00014428]  # computed for the targets of the course
+    want = [
+        4.4737,
+        1.4381,
+        0.33812,
+        0.152,
+        0.0145,
+        0.00014428,
+    ]  # computed for the targets of the course
     assert quantum.repeaterless(1e3 * km) == pytest.approx(want, rel=1e-3)
-    assert quantum.repeaterless(1e6) == pytest.approx(1e-20 / np.log(2), rel=1e-9, abs=0)  # 1 - eta is 1 as a float
+    assert quantum.repeaterless(1e6) == pytest.approx(
+        1e-20 / np.log(2), rel=1e-9, abs=0
+    )  # 1 - eta is 1 as a float
 
 
 def test_quantum_against_published_figures():
     """33 km sets chance and overhead, 6 and 33 km the memory; nothing else is set."""
     chance, overhead, wait = (fact("munich", key) for key in ("chance", "overhead", "memory"))
-    assert quantum.pair_rate(33e3, chance, overhead, 0.22, 1) == pytest.approx(fact("munich-33", "pair_rate"), rel=1e-3)
+    assert quantum.pair_rate(33e3, chance, overhead, 0.22, 1) == pytest.approx(
+        fact("munich-33", "pair_rate"), rel=1e-3
+    )
     assert overhead + 16.5e3 / quantum.GLASS == pytest.approx(1 / 9.7e3, rel=1e-3)
 
     def after(km):
-        return quantum.stored(fact("munich-6", "fidelity"), (km - 6) * 1e3 / 2 / quantum.GLASS, wait)
+        return quantum.stored(
+            fact("munich-6", "fidelity"), (km - 6) * 1e3 / 2 / quantum.GLASS, wait
+        )
 
     assert after(33) == pytest.approx(fact("munich-33", "fidelity"), abs=1e-3)
     pair = quantum.pair(fact("hermans", "pair_fidelity"))
     teleported = np.mean([(q.conj() @ quantum.teleport(q, pair) @ q).real for q in AXES])
     held = {
-        "pairs over 6 km": (quantum.pair_rate(6e3, chance, overhead, 0.22, 1), fact("munich-6", "pair_rate"), 0.04),
+        "pairs over 6 km": (
+            quantum.pair_rate(6e3, chance, overhead, 0.22, 1),
+            fact("munich-6", "pair_rate"),
+            0.04,
+        ),
         "fidelity after 11 km": (after(11), fact("munich-11", "fidelity"), -0.02),
         "fidelity after 23 km": (after(23), fact("munich-23", "fidelity"), -0.04),
         "teleported": (teleported, fact("hermans", "teleported"), 0.05),
-        "CHSH": (quantum.chsh(quantum.pair(fact("hensen", "pair_fidelity"))), fact("hensen", "chsh"), 0.04),
+        "CHSH": (
+            quantum.chsh(quantum.pair(fact("hensen", "pair_fidelity"))),
+            fact("hensen", "chsh"),
+            0.04,
+        ),
     }
-    ends = zip(*(catalog.emerging["berlin"].spec(k).ends for k in ("fidelity", "chsh")), (-0.04, 0.02), strict=True)
+    ends = zip(
+        *(catalog.emerging["berlin"].spec(k).ends for k in ("fidelity", "chsh")),
+        (-0.04, 0.02),
+        strict=True,
+    )
     held |= {f"CHSH of {f}": (quantum.chsh(quantum.pair(f)), s, error) for f, s, error in ends}
     for what, (model, published, error) in held.items():
         print(f"{what}: {model:.4g} for {published:.4g}, {model / published - 1:+.1%}")
         assert model / published - 1 == pytest.approx(error, abs=0.006), what
-        assert f"{error:+.0%}".replace("%", "") in quantum.__doc__, what  # the docstring says the same
+        assert f"{error:+.0%}".replace("%", "") in quantum.__doc__, (
+            what
+        )  # the docstring says the same
     with pytest.raises(ValueError, match=r"fidelity within 0\.25"):
         quantum.pair(0.2)
 
@@ -424,7 +528,9 @@ def test_a_port_carries_800_000_bits_in_the_time_of_one_pair():
 def test_every_announcement_has_a_date_and_a_status():
     parts = catalog.roadmap
     assert {p["status"].value for p in parts.values()} == {"shipping", "announced", "research"}
-    assert set("uec ualink sue esun cpo-ib lpo cxl3 pcie7 nvlink6 e1600 photonic quantum".split()) <= set(parts)
+    assert set(
+        "uec ualink sue esun cpo-ib lpo cxl3 pcie7 nvlink6 e1600 photonic quantum".split()
+    ) <= set(parts)
     for name, part in parts.items():
         assert str(part["since"].value)[:2] == "20", name
         assert part["status"].source == part["since"].source, name
@@ -433,10 +539,12 @@ def test_every_announcement_has_a_date_and_a_status():
 @pytest.mark.parametrize(
     ("call", "name"),
     [
-        (lambda: memory.throughput(10, 0), "latency"), (lambda: memory.throughput(-1, 1e-7), "lines"),
-        (lambda: memory.loaded(10, 1e-7, 0), "peak"), (lambda: memory.loaded(np.nan, 1e-7, 1e9), "lines"),
+        (lambda: memory.throughput(10, 0), "latency"),
+        (lambda: memory.throughput(-1, 1e-7), "lines"),
+        (lambda: memory.loaded(10, 1e-7, 0), "peak"),
+        (lambda: memory.loaded(np.nan, 1e-7, 1e9), "lines"),
     ],
-)  # fmt: skip
+)
 def test_loads_that_cannot_be_are_refused(call, name):
     with pytest.raises(ValueError, match=f"{name} must be finite"):
         call()

@@ -18,14 +18,31 @@ CASE = catalog.case()
 # A source of its own behind the model: what is farther off than the rest, as it was found to be. Such a bound guards
 # only against a change of the model.
 WORST = {
-    "coding.frame_loss": 0.03, "coding.gain": 0.25, "coding.fec_latency": 0.2, "electrical.loss": 2.7,
-    "electrical.reach": 0.5, "electrical.bit_energy": 0.04, "electrical.beachfront": 0.02, "optical.budget": 0.31,
-    "optical.channels": 0.03, "optical.drift": 0.18, "optical.heater": 0.31, "optical.delay": 0.09,
-    "optical.module": 0.23, "wireless.array_gain": 1.6, "switching.duty": 1e-4,
-    "electrical.beachfront Nubis-PIC": 0.61, "optical.heater Dahlem-2011": 0.76,
-    "optical.drift Ptasinski-2014": 0.22, "optical.budget TIA-FR1": 1.51,
-}  # fmt: skip
-HELD = [held for model in ("coding", "electrical", "optical", "switching", "wireless") for held in _facts.held(model)]
+    "coding.frame_loss": 0.03,
+    "coding.gain": 0.25,
+    "coding.fec_latency": 0.2,
+    "electrical.loss": 2.7,
+    "electrical.reach": 0.5,
+    "electrical.bit_energy": 0.04,
+    "electrical.beachfront": 0.02,
+    "optical.budget": 0.31,
+    "optical.channels": 0.03,
+    "optical.drift": 0.18,
+    "optical.heater": 0.31,
+    "optical.delay": 0.09,
+    "optical.module": 0.23,
+    "wireless.array_gain": 1.6,
+    "switching.duty": 1e-4,
+    "electrical.beachfront Nubis-PIC": 0.61,
+    "optical.heater Dahlem-2011": 0.76,
+    "optical.drift Ptasinski-2014": 0.22,
+    "optical.budget TIA-FR1": 1.51,
+}
+HELD = [
+    held
+    for model in ("coding", "electrical", "optical", "switching", "wireless")
+    for held in _facts.held(model)
+]
 MODELS = {row["model"] for row, _, _ in HELD}
 
 
@@ -49,14 +66,17 @@ MODELS = {row["model"] for row, _, _ in HELD}
         ("nvlink4", "bandwidth_per_link", 2, "53.125 GHz", 2, ["RS(544,514)", "256b/257b"]),
     ],
 )
-def test_rates_of_links_follow_from_lanes_symbols_and_coding(part, attribute, lanes, symbol_rate, bits, codes):
+def test_rates_of_links_follow_from_lanes_symbols_and_coding(
+    part, attribute, lanes, symbol_rate, bits, codes
+):
     told = coding.rates(lanes, symbol_rate, bits, *codes)
     assert told.encoded == pytest.approx(catalog.value("links", part, attribute), rel=5e-4)
     assert told.signalled > told.encoded > told.achievable
 
 
 @pytest.mark.parametrize(
-    ("bits", "code", "mbps"), [(1, 3 / 4, 1155), (2, 1 / 2, 1540), (2, 13 / 16, 2502.5), (4, 3 / 4, 4620)]
+    ("bits", "code", "mbps"),
+    [(1, 3 / 4, 1155), (2, 1 / 2, 1540), (2, 13 / 16, 2502.5), (4, 3 / 4, 4620)],
 )
 def test_rates_of_80211ad_are_below_shannons(bits, code, mbps):
     """Symbols of 1.76 GHz in blocks of 512, of which 64 are no data: rates as tensorcom.com lists them."""
@@ -82,15 +102,22 @@ def test_row_13_of_the_plan():
     assert round(n * gbps(lost=10 * math.log10(n))) == 214
     assert round(n * gbps(noise_figure=0, implementation=0)) == 299
     assert wireless.radios("400 Gb/s") == 60
-    assert wireless.radios(59 * catalog.value("wireless60", "w60", "phy_rate_max", name="802.11ad")) == 59
+    assert (
+        wireless.radios(59 * catalog.value("wireless60", "w60", "phy_rate_max", name="802.11ad"))
+        == 59
+    )
     for metres in (2, 10):
         row = catalog.wireless60["w60"].spec(
             "snr", name=f"example budget {metres} m, 40 dBm EIRP, 23 dBi Rx, NF 7, IL 5"
         )
-        assert float(wireless.link(metres).snr) == pytest.approx(row.value, abs=0.2)  # the row leaves out oxygen
+        assert float(wireless.link(metres).snr) == pytest.approx(
+            row.value, abs=0.2
+        )  # the row leaves out oxygen
         loss = catalog.wireless60["w60"].spec(f"at_{metres}_m").value
         assert float(wireless.path_loss(metres)) == pytest.approx(loss + 0.015 * metres, abs=0.05)
-    assert float(wireless.path_loss(1.0) - wireless.path_loss(1.0, "5 GHz")) == pytest.approx(21.6, abs=0.06)
+    assert float(wireless.path_loss(1.0) - wireless.path_loss(1.0, "5 GHz")) == pytest.approx(
+        21.6, abs=0.06
+    )
 
 
 def test_row_12_of_the_plan():
@@ -104,9 +131,15 @@ def test_row_12_of_the_plan():
     assert media.hall(rails)["fibre"][0] == CASE.cables_host + CASE.cables_spine == 2048
     assert watts(rails) == pytest.approx(CASE.optics_power, rel=1e-12) == 35328
     laid = economics.floor_plan(rails, media=both)
-    near = int(np.sum((laid.length[::2] == 3) & (laid.endpoint[:, None] == laid.source[::2]).any(axis=0)))
+    near = int(
+        np.sum((laid.length[::2] == 3) & (laid.endpoint[:, None] == laid.source[::2]).any(axis=0))
+    )
     assert media.hall(laid)["copper"] == (CASE.gpus / 8 + near, 0.0, pytest.approx(34400))
-    assert watts(laid) == pytest.approx(CASE.optics_power_rails_copper - near * (9 + 17 / 2), rel=1e-12) == 29308
+    assert (
+        watts(laid)
+        == pytest.approx(CASE.optics_power_rails_copper - near * (9 + 17 / 2), rel=1e-12)
+        == 29308
+    )
     laid = economics.floor_plan(racks, media=both)
     assert watts(laid) == pytest.approx(CASE.optics_power_leaf_per_rack, rel=1e-12) == 17408
     five = media.hall(economics.floor_plan(rails), media=list(media._MEDIA))
@@ -128,10 +161,19 @@ def test_a_hall_by_hand():
         "multimode": (3, 9 + 15 / 2 + 2 * 2 * 15, pytest.approx(700 + 600 / 2 + 2 * 2 * 600))
     }
     assert media.hall(fabric, media=list(media._MEDIA))["active copper"][:2] == (2, 2 * 2 * 1.5)
-    for metres, at_nic, between in ((2, "copper", "copper"), (3, "copper", "fibre"), (3.5, "fibre", "fibre")):
+    for metres, at_nic, between in (
+        (2, "copper", "copper"),
+        (3, "copper", "fibre"),
+        (3.5, "fibre", "fibre"),
+    ):
         cables = media.hall(fabric.shown_as("", length=np.where(fabric.length, metres, 0.0)))
-        assert cables[at_nic][0] - 2 * (at_nic == between) == 1 and cables[between][0] - (at_nic == between) == 2
-    ring = topologies.build("torus", shape=(4,), rate="400 Gb/s")  # no switch: each end is a NIC's, no splitter
+        assert (
+            cables[at_nic][0] - 2 * (at_nic == between) == 1
+            and cables[between][0] - (at_nic == between) == 2
+        )
+    ring = topologies.build(
+        "torus", shape=(4,), rate="400 Gb/s"
+    )  # no switch: each end is a NIC's, no splitter
     assert [*media.hall(ring.shown_as("", length=np.where(ring.length, 3.0, 0.0)))] == ["fibre"]
     ends = {medium: watts for medium, (_, watts, _) in media.hall(ring, media=("fibre",)).items()}
     assert ends == {"fibre": np.count_nonzero(ring.length[::2]) * 2 * 9}
@@ -141,7 +183,9 @@ def test_a_hall_by_hand():
 def test_wavelengths_of_a_fibre():
     lanes = optical.channels("O", "20 nm")
     four = coding.rates(4, "53.125 GHz", 2, "RS(544,514)", "256b/257b")
-    assert lanes == 5 and 8e-9 * four.encoded == pytest.approx(400)  # 400GBASE-FR4 uses four of them
+    assert lanes == 5 and 8e-9 * four.encoded == pytest.approx(
+        400
+    )  # 400GBASE-FR4 uses four of them
     assert optical.channels("C", "50 GHz") == 87 and optical.channels("C", "200 GHz") == 22
 
 
@@ -149,22 +193,35 @@ def test_light_by_hand():
     made = optical.budget(0.0, -5.0, "1 km", {"connections": 1.0}, attenuation=0.5)
     assert made == pytest.approx((-1.5, 3.5, 8000))
     assert optical.budget(-9.0, -5.0, 0).reach == 0
-    assert float(optical.drift(10.0, spacing="100 GHz")) == pytest.approx(0.856, rel=1e-3)  # 8.56 GHz for each K
-    assert electrical.energy("2 mm")[0] == "UCIe 2.5D" and electrical.energy("2.1 mm")[0] == "UCIe 2D"
-    assert float(optical.delay("10 m")) == pytest.approx(10 * catalog.value("media", "fibre", "propagation"), rel=1e-3)
+    assert float(optical.drift(10.0, spacing="100 GHz")) == pytest.approx(
+        0.856, rel=1e-3
+    )  # 8.56 GHz for each K
+    assert (
+        electrical.energy("2 mm")[0] == "UCIe 2.5D" and electrical.energy("2.1 mm")[0] == "UCIe 2D"
+    )
+    assert float(optical.delay("10 m")) == pytest.approx(
+        10 * catalog.value("media", "fibre", "propagation"), rel=1e-3
+    )
     assert float(optical.heater(optical.drift(40.0))) == pytest.approx(0.0161, rel=1e-2)
     kinds = {kind: optical.module(kind) for kind in ("dsp", "lpo", "cpo")}
-    assert kinds["dsp"].power - kinds["lpo"].power == 7 and kinds["dsp"].electrical_loss == kinds["lpo"].electrical_loss
+    assert (
+        kinds["dsp"].power - kinds["lpo"].power == 7
+        and kinds["dsp"].electrical_loss == kinds["lpo"].electrical_loss
+    )
     assert kinds["lpo"].equaliser.endswith("host") and kinds["cpo"].electrical_loss == 4
 
 
 # Published
 
 
-@pytest.mark.parametrize(("row", "got", "error"), HELD, ids=lambda x: x["source"] if isinstance(x, dict) else "")
+@pytest.mark.parametrize(
+    ("row", "got", "error"), HELD, ids=lambda x: x["source"] if isinstance(x, dict) else ""
+)
 def test_each_model_against_published_figures(row, got, error):
     off = got - float(row["published"]) if row["unit"].startswith("dB") else error
-    print(f"{row['model']} {row['given']}: {got:.4g}, published {row['published']} {row['unit']}, off by {off:+.3g}")
+    print(
+        f"{row['model']} {row['given']}: {got:.4g}, published {row['published']} {row['unit']}, off by {off:+.3g}"
+    )
     assert abs(off) <= WORST.get(f"{row['model']} {row['source']}", WORST[row["model"]])
 
 
@@ -188,7 +245,12 @@ def test_a_figure_is_no_check_of_the_source_that_set_the_constant(monkeypatch):
     used = []
 
     def spied(part, attribute, table="link_physics", **where):
-        used.append((attribute, *catalog.__getattr__(table)[part].spec(attribute, **where).source.split("+")))
+        used.append(
+            (
+                attribute,
+                *catalog.__getattr__(table)[part].spec(attribute, **where).source.split("+"),
+            )
+        )
         return fact(part, attribute, table, **where)
 
     for module in (electrical, optical, wireless):
@@ -196,8 +258,15 @@ def test_a_figure_is_no_check_of_the_source_that_set_the_constant(monkeypatch):
     shared, read = set(), 0
     for row in (r for r in _facts.rows("") if r["role"] == "check"):
         used.clear()
-        getattr(getattr(physics, row["model"].split(".")[0]), row["model"].split(".")[1])(**json.loads(row["given"]))
-        named = {source for attribute, *sources in used if attribute != "electrical_loss" for source in sources}
+        getattr(getattr(physics, row["model"].split(".")[0]), row["model"].split(".")[1])(
+            **json.loads(row["given"])
+        )
+        named = {
+            source
+            for attribute, *sources in used
+            if attribute != "electrical_loss"
+            for source in sources
+        }
         read += len(named)
         shared |= {row["source"]} & named
     assert read > 20 and shared == SAME - {
@@ -209,11 +278,16 @@ def test_a_figure_is_no_check_of_the_source_that_set_the_constant(monkeypatch):
 def test_codes_of_ethernet_keep_its_line_rates(code):
     """Lanes of 26.5625 GBd and PAM4 carry 50 Gb/s with either code; 528 symbols fit lanes of 25.78125 GBd."""
     lane = ("25.78125 GHz", 1, 25) if code == "RS(528,514)" else ("26.5625 GHz", 2, 50)
-    assert 8e-9 * coding.rates(1, *lane[:2], code, "256b/257b").encoded == pytest.approx(lane[2], rel=1e-12)
+    assert 8e-9 * coding.rates(1, *lane[:2], code, "256b/257b").encoded == pytest.approx(
+        lane[2], rel=1e-12
+    )
 
 
 def test_lists_are_read_with_their_units():
-    assert electrical.loss("10 GHz", ["1 m", "2 m"]).tolist() == electrical.loss("10 GHz", [1, 2]).tolist()
+    assert (
+        electrical.loss("10 GHz", ["1 m", "2 m"]).tolist()
+        == electrical.loss("10 GHz", [1, 2]).tolist()
+    )
 
 
 def test_docstrings_state_the_errors():
@@ -222,7 +296,10 @@ def test_docstrings_state_the_errors():
         by[row["model"]].append(error)
     loss = np.abs(by["electrical.loss"])
     for text, told in [
-        (electrical.loss.__doc__, [f"{np.median(loss):.0%} off (median)", f"worst {loss.max():.0%}"]),
+        (
+            electrical.loss.__doc__,
+            [f"{np.median(loss):.0%} off (median)", f"worst {loss.max():.0%}"],
+        ),
         (electrical.reach.__doc__, [f"(+{e:.0%})" for e in by["electrical.reach"]]),
         (coding.frame_loss.__doc__, ["{:.0%} and {:.0%} off".format(*by["coding.frame_loss"])]),
         (
@@ -233,15 +310,22 @@ def test_docstrings_state_the_errors():
         (
             optical.budget.__doc__,
             [
-                "{:.0%}, {:.0%} and {:.0%} too far".format(*by["optical.budget"][:3]).replace("%", "", 2),
-                "{:g}, {:g} and {:g}% too far".format(*(round(100 * e, 1) for e in by["optical.budget"][4:7])),
+                "{:.0%}, {:.0%} and {:.0%} too far".format(*by["optical.budget"][:3]).replace(
+                    "%", "", 2
+                ),
+                "{:g}, {:g} and {:g}% too far".format(
+                    *(round(100 * e, 1) for e in by["optical.budget"][4:7])
+                ),
                 *(f"{by['optical.budget'][i]:.0%} too far" for i in (3, 7)),
             ],
         ),
         (optical.heater.__doc__, [f"{e:.0%} above" for e in by["optical.heater"]]),
         (
             electrical.beachfront.__doc__,
-            [f"{by['electrical.beachfront'][-1]:.0%} above", f". {-by['electrical.beachfront'][0]:.0%} below"],
+            [
+                f"{by['electrical.beachfront'][-1]:.0%} above",
+                f". {-by['electrical.beachfront'][0]:.0%} below",
+            ],
         ),
         (optical.module.__doc__, [f"{by['optical.module'][0]:.0%} above"]),
     ]:
@@ -269,7 +353,9 @@ def test_law_the_tail_is_the_sum_of_its_terms():
 def test_law_a_cable_as_long_as_its_reach_spends_its_budget(f, metres, gauge):
     lost = float(electrical.loss(f, metres, gauge))
     assert float(electrical.reach(2 * f, lost, gauge)) == pytest.approx(metres)
-    assert lost < electrical.loss(1.1 * f, metres, gauge) and lost < electrical.loss(f, metres, gauge + 1)
+    assert lost < electrical.loss(1.1 * f, metres, gauge) and lost < electrical.loss(
+        f, metres, gauge + 1
+    )
     assert electrical.reach(2 * f, 0.0, gauge) == 0
 
 
@@ -286,22 +372,37 @@ def test_law_at_half_of_its_width_a_beam_has_half_its_power(side):
     n = side**2
     assert float(wireless.misalignment(0.0, n)) == 0
     if side >= 4:
-        assert float(wireless.misalignment(wireless.beam_width(n) / 2, n)) == pytest.approx(3.01, abs=0.25)
-    assert float(wireless.array_gain(4 * n) - wireless.array_gain(n)) == pytest.approx(6.02, abs=0.01)
+        assert float(wireless.misalignment(wireless.beam_width(n) / 2, n)) == pytest.approx(
+            3.01, abs=0.25
+        )
+    assert float(wireless.array_gain(4 * n) - wireless.array_gain(n)) == pytest.approx(
+        6.02, abs=0.01
+    )
 
 
 @given(st.floats(0.5, 1999), st.floats(1e9, 1e11), st.sampled_from(["power", "price"]))
 def test_law_no_other_medium_that_reaches_is_cheaper(metres, rate, by):
     best = media.choose(metres, rate, by)
     assert best.reach >= metres
-    others = [media.choose(metres, rate, by, [m]) for m in media._MEDIA if media._option(m, 1).reach >= metres]
+    others = [
+        media.choose(metres, rate, by, [m])
+        for m in media._MEDIA
+        if media._option(m, 1).reach >= metres
+    ]
     assert getattr(best, by) == min(getattr(other, by) for other in others)
 
 
 def test_law_curves_keep_their_shape():
     x = np.geomspace(0.1, 10, 5)
-    for curve in (electrical.loss("12.9 GHz", x), wireless.path_loss(x), wireless.link(x).rate, optical.delay(x),
-                  optical.drift(x), wireless.beam_width(x + 1), electrical.reach(x * 1e10, 20.0)):  # fmt: skip
+    for curve in (
+        electrical.loss("12.9 GHz", x),
+        wireless.path_loss(x),
+        wireless.link(x).rate,
+        optical.delay(x),
+        optical.drift(x),
+        wireless.beam_width(x + 1),
+        electrical.reach(x * 1e10, 20.0),
+    ):
         assert curve.shape == (5,) and np.isfinite(curve).all()
 
 
@@ -319,23 +420,44 @@ def test_law_curves_keep_their_shape():
             lambda: media.choose("30 m", "1.6 Tb/s"),
             "no medium serves 200 GB/s over 30 m; nearest is multimode: 800 Gb/s",
         ),
-        (lambda: media.choose("3 m", media=("copper",)), "over 3 m; nearest is copper: 800 Gb/s over 2 m; shorten"),
+        (
+            lambda: media.choose("3 m", media=("copper",)),
+            "over 3 m; nearest is copper: 800 Gb/s over 2 m; shorten",
+        ),
         (lambda: media.choose("3 m", media=()), "media must name at least one of copper"),
         (lambda: media.choose("3 m", by="weight"), "by must be one of power, price"),
         (lambda: media.choose("3 m", media=["fiber"]), "did you mean 'fibre'"),
         (lambda: coding.rates(4, "25 GHz", 1, "64/66"), "code must be one of 8b/10b"),
         (lambda: coding.rates(4, "25 Gb/s", 1), "symbol_rate must be a frequency"),
-        (lambda: coding.word_error(0.0, "RS(544,514)"), "ber must be > 0 and at most 0.5, got 0.0; write a ratio"),
+        (
+            lambda: coding.word_error(0.0, "RS(544,514)"),
+            "ber must be > 0 and at most 0.5, got 0.0; write a ratio",
+        ),
         (lambda: coding.gain("RS(544,514)", 0.1), "ber must be within 1e-18..1e-6, got 0.1"),
-        (lambda: electrical.loss("-1 GHz", 1.0), "frequency must be finite and >= 0 in SI, got '-1 GHz'"),
-        (lambda: electrical.energy("2 m"), "no electrical interface without a cable spans 2 m; LR spans 1 m"),
+        (
+            lambda: electrical.loss("-1 GHz", 1.0),
+            "frequency must be finite and >= 0 in SI, got '-1 GHz'",
+        ),
+        (
+            lambda: electrical.energy("2 m"),
+            "no electrical interface without a cable spans 2 m; LR spans 1 m",
+        ),
         (lambda: electrical.beachfront("SerDes"), "interface must be one of UCIe 2.5D"),
-        (lambda: optical.budget(0, -5, 1.0, {"coupling": -3}), "losses must be >= 0 dB.*'coupling': -3"),
-        (lambda: optical.budget(math.nan, -5, 1.0), "launch and sensitivity in dBm, got .*nan and -5; give numbers"),
+        (
+            lambda: optical.budget(0, -5, 1.0, {"coupling": -3}),
+            "losses must be >= 0 dB.*'coupling': -3",
+        ),
+        (
+            lambda: optical.budget(math.nan, -5, 1.0),
+            "launch and sensitivity in dBm, got .*nan and -5; give numbers",
+        ),
         (lambda: optical.budget(0, -5, 1.0, attenuation=math.nan), "attenuation > 0 dB/km"),
         (lambda: optical.drift(math.nan), "kelvin must be finite"),
         (lambda: optical.drift("20 K"), "kelvin has the unknown unit 'K'"),
-        (lambda: electrical.loss(["1 GHz", "x"], 1.0), "frequency must be a number with a unit, got 'x'"),
+        (
+            lambda: electrical.loss(["1 GHz", "x"], 1.0),
+            "frequency must be a number with a unit, got 'x'",
+        ),
         (lambda: electrical.loss(1e9, 1.0, gauge=-3), "gauge must be finite and >= 0"),
         (lambda: electrical.reach("26 GHz", math.nan), "budget must be finite"),
         (lambda: wireless.link("2 m", eirp=math.nan), "FCC indoor EIRP must be finite"),

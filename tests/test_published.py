@@ -8,10 +8,26 @@ from fabriclab.catalog.tables import read_rows
 from fabriclab.core.result import Result
 
 KEYS = [
-    "sweep_id", "system", "collective", "algo", "nodes", "gpus_per_node", "ranks", "dtype", "source", "accelerator",
-    "server", "scale_up", "scale_up_domain_gpus", "nics_per_node", "nic_gbps", "transport", "launch", "confidence",
+    "sweep_id",
+    "system",
+    "collective",
+    "algo",
+    "nodes",
+    "gpus_per_node",
+    "ranks",
+    "dtype",
+    "source",
+    "accelerator",
+    "server",
+    "scale_up",
+    "scale_up_domain_gpus",
+    "nics_per_node",
+    "nic_gbps",
+    "transport",
+    "launch",
+    "confidence",
     "note",
-]  # fmt: skip
+]
 
 
 def test_by_hand():
@@ -31,7 +47,14 @@ def test_shape():
     assert sum(published.load(n).size.size for n in names) == 1328
     rows = published.systems()
     assert all(list(r) == KEYS for r in rows)
-    counts = ("nodes", "gpus_per_node", "ranks", "scale_up_domain_gpus", "nics_per_node", "nic_gbps")
+    counts = (
+        "nodes",
+        "gpus_per_node",
+        "ranks",
+        "scale_up_domain_gpus",
+        "nics_per_node",
+        "nic_gbps",
+    )
     assert all(type(r[k]) is int for r in rows for k in counts)
     rows[0]["ranks"] = -1
     assert published.systems()[0]["ranks"] == 4  # a caller cannot change the table
@@ -39,7 +62,10 @@ def test_shape():
 
 @pytest.mark.parametrize("name", [s["sweep_id"] for s in published.systems()])
 def test_law_figures_of_a_sweep_fit_each_other(name):
-    result, about = published.load(name), next(s for s in published.systems() if s["sweep_id"] == name)
+    result, about = (
+        published.load(name),
+        next(s for s in published.systems() if s["sweep_id"] == name),
+    )
     assert isinstance(result, Result)
     assert result.n_ranks == about["nodes"] * about["gpus_per_node"]
     assert np.all(np.diff(result.size) > 0)
@@ -52,7 +78,9 @@ def test_law_figures_of_a_sweep_fit_each_other(name):
 
 def test_every_file_has_its_source():
     sources = published.sources()
-    assert sorted(s["file"] for s in sources) == sorted(p.name for p in published._HERE.glob("nccl_*.csv"))
+    assert sorted(s["file"] for s in sources) == sorted(
+        p.name for p in published._HERE.glob("nccl_*.csv")
+    )
     assert all(all(row.values()) for row in sources)
     assert {s["licence"].split(";")[0].split(",")[0] for s in sources} == {"figures only"}
     rows = [r for s in sources for r in read_rows(published._HERE / s["file"])]
@@ -61,15 +89,24 @@ def test_every_file_has_its_source():
 
 @pytest.mark.parametrize(
     ("spelling", "name"),
-    [("alltoall", "all_to_all"), ("sendrecv", "send_recv"), ("AllReduce", "all_reduce"), ("all-gather", "all_gather"),
-     ("reduce_scatter", "reduce_scatter"), ("broadcast", "broadcast"), ("reduce", "reduce")],
-)  # fmt: skip
+    [
+        ("alltoall", "all_to_all"),
+        ("sendrecv", "send_recv"),
+        ("AllReduce", "all_reduce"),
+        ("all-gather", "all_gather"),
+        ("reduce_scatter", "reduce_scatter"),
+        ("broadcast", "broadcast"),
+        ("reduce", "reduce"),
+    ],
+)
 def test_spellings_of_tools(spelling, name):
     assert published.identifier(spelling) == name
 
 
 def test_refusals():
-    with pytest.raises(KeyError, match="the published sweeps has no 'h100x8_rng'; did you mean 'h100x8_ring'"):
+    with pytest.raises(
+        KeyError, match="the published sweeps has no 'h100x8_rng'; did you mean 'h100x8_ring'"
+    ):
         published.load("h100x8_rng")
     with pytest.raises(ValueError, match="has no 'hypercube'"):
         published.identifier("hypercube")

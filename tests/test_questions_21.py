@@ -41,7 +41,10 @@ def test_the_spine_stays_dark_by_rail_in_any_order_and_never_by_rack():
         for seed in range(21):
             scene = view.set(wiring=wiring, seed=seed).scene
             up = ["leaf" in node for node in scene.table["from"]]
-            assert [scene.table["load"][up].max() == 0, ": 0 of 32 hops" in scene.said] == [dark, dark]
+            assert [scene.table["load"][up].max() == 0, ": 0 of 32 hops" in scene.said] == [
+                dark,
+                dark,
+            ]
 
 
 def test_what_is_said_of_hashes_is_true():
@@ -51,7 +54,9 @@ def test_what_is_said_of_hashes_is_true():
     for seed in range(100):
         seen.append(view.set(seed=seed).scene.table["flows"])
     assert min(np.sum(held == 0) for held in seen) > 0
-    assert max(live.roulette(flows=8, seed=seed).scene.table["flows"].max() for seed in range(5)) > 1
+    assert (
+        max(live.roulette(flows=8, seed=seed).scene.table["flows"].max() for seed in range(5)) > 1
+    )
 
 
 def test_an_all_to_all_crosses_the_spine_unless_relays_change_the_rail():
@@ -71,7 +76,9 @@ def test_traffic_between_leaves_pays_the_blocking_factor(down):
 
 def test_rails_spare_the_spine_to_rings_and_need_it():
     assert [collectives.spine_crossings(f, GROUPS) for f in (RAIL, RACK)] == [32, 256]
-    assert len({float(f.capacity[f.out[1][f.out[0][f.endpoint]]].max()) for f in (RAIL, RACK)}) == 1  # of a NIC
+    assert (
+        len({float(f.capacity[f.out[1][f.out[0][f.endpoint]]].max()) for f in (RAIL, RACK)}) == 1
+    )  # of a NIC
     servers = topologies.build("rail_optimised")
     assert economics.legality(servers) == ()
     (apart,) = economics.legality(servers.without(nodes=servers.nodes("spine")))
@@ -82,7 +89,10 @@ def test_three_flows_meet_by_rack_and_none_by_rail():
     runs = [simulate("all_reduce", "ring", f, "100 GB", placement=GROUPS) for f in (RAIL, RACK)]
     assert [run.sharers().max() for run in runs] == [1, 3]
     assert runs[1].time / runs[0].time == pytest.approx(3, rel=1e-3)
-    sprayed = [simulate("all_reduce", "ring", f, "100 GB", placement=GROUPS, method="spray") for f in (RAIL, RACK)]
+    sprayed = [
+        simulate("all_reduce", "ring", f, "100 GB", placement=GROUPS, method="spray")
+        for f in (RAIL, RACK)
+    ]
     assert sprayed[1].time == pytest.approx(sprayed[0].time, rel=1e-3)
 
 
@@ -102,7 +112,10 @@ def test_two_tiers_end_where_the_answer_says(ports):
     with pytest.raises(ValueError, match="two tiers"):
         topologies.build("leaf_spine", hosts=most + 1, radix=ports)
     assert topologies.build("leaf_spine", hosts=most + 1, radix=2 * ports).n_ranks == most + 1
-    assert topologies.build("leaf_spine", hosts=most + 1, radix=ports, oversubscription=3).n_ranks == most + 1
+    assert (
+        topologies.build("leaf_spine", hosts=most + 1, radix=ports, oversubscription=3).n_ranks
+        == most + 1
+    )
 
 
 @pytest.mark.parametrize("k", [8, 16, 24])

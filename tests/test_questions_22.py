@@ -46,14 +46,18 @@ def test_one_cable_serves_a_group(a, p):
     assert share(f, a * p, "minimal") == pytest.approx(find("22-one-cable").key({"a": a, "p": p}))
 
 
-@pytest.mark.parametrize(("n", "shape"), [(9, {"p": 2, "a": 4, "h": 2}), (17, {"p": 2, "a": 8, "h": 2}),
-                                          (33, {"p": 4, "a": 8, "h": 4})])  # fmt: skip
+@pytest.mark.parametrize(
+    ("n", "shape"),
+    [(9, {"p": 2, "a": 4, "h": 2}), (17, {"p": 2, "a": 8, "h": 2}), (33, {"p": 4, "a": 8, "h": 4})],
+)
 def test_detours_leave_what_the_answer_says(n, shape):
     f = build("dragonfly", **shape)
     assert f.n_ranks == n * (n - 1)
     assert share(f, n - 1, "valiant") == pytest.approx(find("22-detours").key({"n": n}))
     flows = metrics.shift(f, n - 1)
-    direct, detour = (routing.route(f, flows, m).link_bytes(flows, f.n_links) for m in ("minimal", "valiant"))
+    direct, detour = (
+        routing.route(f, flows, m).link_bytes(flows, f.n_links) for m in ("minimal", "valiant")
+    )
     mixed = ((2 * direct + (n - 2) * detour) / n / f.capacity).max()
     assert 1 / mixed == pytest.approx(named("22-detours", "own groups drawn too", n=n))
 
@@ -61,13 +65,21 @@ def test_detours_leave_what_the_answer_says(n, shape):
 def test_detours_help_near_groups_most_and_local_cables_stop_the_others():
     part = {k: metrics.throughput(NET, metrics.shift(NET, 32 * k), "valiant") for k in range(1, 33)}
     near = [k for k, found in part.items() if found.part > 0.25]
-    assert near == [1, 2, 31, 32] and part[1].part == pytest.approx(31 / 64) == pytest.approx(part[32].part)
-    assert part[4].part == pytest.approx(31 / 160) == pytest.approx(min(p.part for p in part.values()))
+    assert near == [1, 2, 31, 32] and part[1].part == pytest.approx(31 / 64) == pytest.approx(
+        part[32].part
+    )
+    assert (
+        part[4].part == pytest.approx(31 / 160) == pytest.approx(min(p.part for p in part.values()))
+    )
     group = NET.coord[:, 0]
     same = {k: group[NET.source[p.link]] == group[NET.target[p.link]] for k, p in part.items()}
     assert all(same[k] for k in range(2, 32))
     flows = metrics.shift(NET, 32 * 4)
-    load = routing.route(NET, flows, "valiant").link_bytes(flows, NET.n_links) / NET.capacity * part[4].part
+    load = (
+        routing.route(NET, flows, "valiant").link_bytes(flows, NET.n_links)
+        / NET.capacity
+        * part[4].part
+    )
     assert 0.3 < load[group[NET.source] != group[NET.target]].max() < 0.5
     direct = NET.link_name(metrics.throughput(NET, metrics.shift(NET, 32), "minimal").link)
     flows = metrics.shift(NET, 32)
@@ -80,8 +92,10 @@ def test_the_view_of_ways_shows_why_the_longer_one_is_faster():
     between = {}
     for name in ("minimal", "valiant", "ugal_g"):
         table = view.set(routing=name).scene.table
-        far = [a.split(".")[0] != b.split(".")[0] and b != "within"
-               for a, b in zip(table["from"], table["to"], strict=True)]  # fmt: skip
+        far = [
+            a.split(".")[0] != b.split(".")[0] and b != "within"
+            for a, b in zip(table["from"], table["to"], strict=True)
+        ]
         between[name] = int(np.sum((table["load"] > 0) & far))
     assert between == {"minimal": 1, "valiant": 14, "ugal_g": 1}  # 7 groups, by two cables each
     assert np.unique(SMALL.capacity).size == 1
@@ -126,7 +140,12 @@ def test_no_network_is_first_everywhere(lesson):
     assert max(nets, key=lambda k: nets[k][0].n_cables) == "torus"
     far = {k: metrics.hops(f).diameter for k, (f, _) in nets.items()}
     assert min(far, key=far.get) in ("HyperX", "fat tree") and far["HyperX"] == far["fat tree"] == 4
-    assert [f.transit.sum() for f, _ in nets.values()] == [12, 32, 64, 16]  # as the comments of the cell say
+    assert [f.transit.sum() for f, _ in nets.values()] == [
+        12,
+        32,
+        64,
+        16,
+    ]  # as the comments of the cell say
 
 
 def test_what_is_said_of_non_blocking_is_true(lesson):
@@ -134,7 +153,9 @@ def test_what_is_said_of_non_blocking_is_true(lesson):
     assert fat.n_ranks == fly.n_ranks == 64
     assert time(fat, "spray", "all to all") == pytest.approx(1, rel=1e-4)
     assert time(fat, "ecmp", "all to all") > 1.2
-    assert time(fly, "minimal", "next group") == pytest.approx(1 / find("22-one-cable").key({"a": 4, "p": 2}), rel=1e-4)
+    assert time(fly, "minimal", "next group") == pytest.approx(
+        1 / find("22-one-cable").key({"a": 4, "p": 2}), rel=1e-4
+    )
     assert 0.4 < 1 / time(fly, "ugal_g", "next group") < 0.55
     assert 1 / time(fly, "minimal", "all to all") > 0.9
 
@@ -147,7 +168,10 @@ def test_one_lane_closes_a_circle_and_lanes_open_it(method):
     circle, group = routing.deadlock(SMALL, routes), SMALL.coord[:, 0]
     local = [group[SMALL.source[i]] == group[SMALL.target[i]] for i in circle]
     assert any(local) and not all(local)
-    assert routing.deadlock(SMALL, routes, lane) == () and lane.max() == {"minimal": 1, "valiant": 2}[method]
+    assert (
+        routing.deadlock(SMALL, routes, lane) == ()
+        and lane.max() == {"minimal": 1, "valiant": 2}[method]
+    )
 
 
 def test_frontier_is_built_as_published():

@@ -16,7 +16,9 @@ SEVEN = "05721643 04562731 01465237 07153426 06324175 03547612 02513674"
 def test_idle_cables_are_those_of_the_view():
     table = live.server("mi300x", 5).scene.table
     between = [a[:3] == b[:3] == "gpu" for a, b in zip(table["from"], table["to"], strict=True)]
-    assert np.sum(between) == 28 and np.sum((table["load"] == 0) & between) == find("24-idle").key({})
+    assert np.sum(between) == 28 and np.sum((table["load"] == 0) & between) == find("24-idle").key(
+        {}
+    )
 
 
 @pytest.mark.parametrize("n", [5, 7, 8])
@@ -24,7 +26,9 @@ def test_as_many_rings_share_no_link_as_the_answer_says(n):
     orders = [[k * i % n for i in range(n)] for k in range(1, n)]
     if n == 8:
         orders = [[int(gpu) for gpu in ring] for ring in SEVEN.split()]
-    hops = {(a, b) for order in orders for a, b in zip(order, np.roll(order, -1).tolist(), strict=True)}
+    hops = {
+        (a, b) for order in orders for a, b in zip(order, np.roll(order, -1).tolist(), strict=True)
+    }
     assert len(hops) == n * (n - 1) and len(orders) == find("24-rings").key({"n": n})
     assert ring_busbw("all_reduce", MESH, orders) == pytest.approx((n - 1) * 64e9)
 
@@ -38,14 +42,27 @@ def test_a_pair_has_its_share_on_a_mesh_and_all_behind_chips():
 
 def test_the_fifth_v100_has_one_neighbour():
     table = links_between_gpus("dgx1v")
-    assert np.flatnonzero(table[4, :4]).tolist() == [0] and np.flatnonzero(table[4]).tolist() == [0, 5, 6, 7]
+    assert np.flatnonzero(table[4, :4]).tolist() == [0] and np.flatnonzero(table[4]).tolist() == [
+        0,
+        5,
+        6,
+        7,
+    ]
     rings = {n: best_rings(CUBE, range(n)) for n in range(2, 9)}
-    assert [n for n, found in rings.items() if found.outside] == [5]  # so PCIe was not in use before
-    assert rings[3].rate > rings[2].rate and rings[7].rate > rings[6].rate and rings[8].rate > rings[4].rate
+    assert [n for n, found in rings.items() if found.outside] == [
+        5
+    ]  # so PCIe was not in use before
+    assert (
+        rings[3].rate > rings[2].rate
+        and rings[7].rate > rings[6].rate
+        and rings[8].rate > rings[4].rate
+    )
 
 
 def test_the_bisection_is_that_of_the_graph_and_of_the_data_sheet():
-    joined = SWITCHED.without(nodes=SWITCHED.nodes("cpu"))  # the link between processors adds 22 GB/s
+    joined = SWITCHED.without(
+        nodes=SWITCHED.nodes("cpu")
+    )  # the link between processors adds 22 GB/s
     both = 2 * metrics.bisection(joined).upper
     assert both == pytest.approx(find("24-bisection").key({}))
     assert both == pytest.approx(catalog.systems["dgxh100"]["bisection"].value * 1e12)
@@ -53,7 +70,8 @@ def test_the_bisection_is_that_of_the_graph_and_of_the_data_sheet():
 
 def test_a_gpu_reaches_all_chips_and_every_chip_serves_all():
     links = [
-        SWITCHED.ports[SWITCHED.links_between(SWITCHED.endpoint[0], chip)].sum() for chip in SWITCHED.nodes("nvswitch")
+        SWITCHED.ports[SWITCHED.links_between(SWITCHED.endpoint[0], chip)].sum()
+        for chip in SWITCHED.nodes("nvswitch")
     ]
     assert links == [5, 4, 4, 5]
     hurt = SWITCHED.without(nodes=SWITCHED.nodes("nvswitch")[:1])
@@ -63,7 +81,8 @@ def test_a_gpu_reaches_all_chips_and_every_chip_serves_all():
 def test_one_layer_holds_as_many_gpus_as_a_chip_has_ports():
     most = int(find("24-domain").key({}))
     tiers = [
-        np.unique((f := topologies.build("nvl72", gpus=n)).tier[f.nodes("nvswitch")]).size for n in (most, most + 4)
+        np.unique((f := topologies.build("nvl72", gpus=n)).tier[f.nodes("nvswitch")]).size
+        for n in (most, most + 4)
     ]
     assert most == catalog.value("switches", "nvswitch4", "ports") and tiers == [1, 2]
 

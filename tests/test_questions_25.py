@@ -27,19 +27,31 @@ def test_rings_that_share_a_link_have_its_rate(wiring, k):
 def test_the_view_counts_the_rings_of_each_link():
     for wiring, f in FABRICS.items():
         table = live.gigaio(wiring).scene.table
-        up = [n for a, b, n in zip(table["from"], table["to"], table["load"], strict=True)
-              if {a.split()[0], b.split()[0]} == {"draco", "root"}]  # fmt: skip
+        up = [
+            n
+            for a, b, n in zip(table["from"], table["to"], table["load"], strict=True)
+            if {a.split()[0], b.split()[0]} == {"draco", "root"}
+        ]
         shared = RATES[wiring] < PORT * len(rings(f)) * 0.99
         assert (max(up) == pytest.approx(1)) == shared and (max(up) == 0) != shared
     table = live.gigaio("2s-2rp-std-flat").scene.table
-    xgmi = [n for a, b, n in zip(table["from"], table["to"], table["load"], strict=True) if a[:3] == b[:3] == "gpu"]
+    xgmi = [
+        n
+        for a, b, n in zip(table["from"], table["to"], table["load"], strict=True)
+        if a[:3] == b[:3] == "gpu"
+    ]
     own = catalog.value("links", "xgmi-mi300x", "bandwidth_per_link")
-    assert len(xgmi) == 56 and max(xgmi) == pytest.approx(PORT / (4 * own))  # one ring here, four on the fullest link
+    assert len(xgmi) == 56 and max(xgmi) == pytest.approx(
+        PORT / (4 * own)
+    )  # one ring here, four on the fullest link
 
 
 def test_the_order_is_that_of_the_model_and_of_the_publication():
-    groups = [["2s-2rp-split-flat"], ["1s-2rp-split-cascade", "1s-1rp-std-cascade"],
-              ["1s-2rp-std-cascade", "2s-2rp-std-flat"]]  # fmt: skip
+    groups = [
+        ["2s-2rp-split-flat"],
+        ["1s-2rp-split-cascade", "1s-1rp-std-cascade"],
+        ["1s-2rp-std-cascade", "2s-2rp-std-flat"],
+    ]
     told = {w: catalog.value("systems", f"gigaio-{w}", "busbw_all_reduce") for w in WIRINGS}
     for rates in (RATES, told):
         for fast, slow in itertools.pairwise(groups):
@@ -50,9 +62,14 @@ def test_the_order_is_that_of_the_model_and_of_the_publication():
 def test_no_cheaper_wiring_reaches_80_gb_per_s():
     """A ring for each card, all on one link where they cross the processor; eight of twelve forms find their ports."""
     copied, link = catalog.value("memory_path", "p2p-pcie", "bandwidth"), catalog.links["pcie5"]
-    part, room = copied / link["bandwidth_after_encoding"].si, catalog.value("switches", "draco", "connections")
+    part, room = (
+        copied / link["bandwidth_after_encoding"].si,
+        catalog.value("switches", "draco", "connections"),
+    )
     built = []
-    for form in itertools.product(("1s-1rp", "1s-2rp", "2s-2rp"), ("std", "split"), ("cascade", "flat")):
+    for form in itertools.product(
+        ("1s-1rp", "1s-2rp", "2s-2rp"), ("std", "split"), ("cascade", "flat")
+    ):
         wiring, switches, cards = "-".join(form), int(form[0][0]), 4 if form[2] == "flat" else 2
         ports = find("25-ports").key({"b": 2, "c": cards, "p": int(wiring[3])})
         if ports / switches > room:
@@ -72,11 +89,21 @@ def test_the_two_tables_disagree_on_one_wiring():
     def told(what):
         return catalog.value("systems", "gigaio-2s-2rp-split-flat", what)
 
-    gains = {what: told(f"busbw_{what}_own_rings") / told(f"busbw_{what}_default_rings") - 1
-             for what in ("all_reduce", "reduce_scatter", "all_gather")}  # fmt: skip
-    assert {k: round(100 * v) for k, v in gains.items()} == {"all_reduce": 17, "reduce_scatter": 30, "all_gather": 50}
+    gains = {
+        what: told(f"busbw_{what}_own_rings") / told(f"busbw_{what}_default_rings") - 1
+        for what in ("all_reduce", "reduce_scatter", "all_gather")
+    }
+    assert {k: round(100 * v) for k, v in gains.items()} == {
+        "all_reduce": 17,
+        "reduce_scatter": 30,
+        "all_gather": 50,
+    }
     assert told("busbw_all_reduce") > told("busbw_all_reduce_own_rings")
-    assert told("busbw_all_gather_default_rings") < told("busbw_all_gather") < told("busbw_all_gather_own_rings")
+    assert (
+        told("busbw_all_gather_default_rings")
+        < told("busbw_all_gather")
+        < told("busbw_all_gather_own_rings")
+    )
 
 
 def test_rail_only_has_no_way_from_rail_to_rail_of_another_server():
@@ -125,7 +152,10 @@ def test_circuits_along_the_job_meet_the_bound_and_no_others_do():
     job = np.random.default_rng(0).permutation(8)
     share = matrix(job)
     assert (share.sum(axis=1) == 100).all() and (share == share.T).all()
-    mine = [*((job[i], job[(i + 1) % 8]) for i in range(8)), *((job[i], job[i + 4]) for i in range(4))]
+    mine = [
+        *((job[i], job[(i + 1) % 8]) for i in range(8)),
+        *((job[i], job[i + 4]) for i in range(4)),
+    ]
     graphs = np.array([*cubic_graphs()])
     joined = np.zeros((len(graphs), 8, 8), dtype=int)
     for one, other in (graphs.T, graphs.T[::-1]):

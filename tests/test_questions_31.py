@@ -18,14 +18,18 @@ def test_a_port_sends_in_two_shots_what_the_answer_says(n):
     question, given = find("31-two-shot"), {"s": "400 MB", "n": str(n)}
     assert question.key(given) == pytest.approx(4e8 * sent["nvls_two_shot"])
     wrong = [evaluate(formula, question.fill(given)[0]) for formula, _ in question.wrong]
-    assert wrong == pytest.approx([4e8 * sent[way] for way in ("ring", "aggregation_tree", "nvls_one_shot")])
+    assert wrong == pytest.approx(
+        [4e8 * sent[way] for way in ("ring", "aggregation_tree", "nvls_one_shot")]
+    )
 
 
 @pytest.mark.parametrize(("n", "r"), [(4, 150e9), (8, 450e9), (16, 900e9)])
 def test_no_busbw_passes_the_answer_and_pieces_come_near_it(n, r):
     key = find("31-busbw-most").key({"n": str(n), "r": f"{r / 1e9:g} GB/s"})
     star = topologies.build("crossbar", hosts=n, rate=r, delay=0)
-    run = simulate("all_reduce", "nvls_two_shot", star, 1e9, switches=[n], segments=256, pipelined=True)
+    run = simulate(
+        "all_reduce", "nvls_two_shot", star, 1e9, switches=[n], segments=256, pipelined=True
+    )
     (bound,) = run.bounds(port_rate=r)
     assert key == pytest.approx(core.bus_factor("all_reduce", n) * 1e9 / bound.seconds)
     assert 0.98 * key < run.result.busbw[0] < key
@@ -51,7 +55,10 @@ def test_half_of_the_bytes_go_farthest_with_bruck_and_nearest_with_pat(what):
     total = by_hop["bruck"].sum()
     assert by_hop["bruck"][8] == pytest.approx(8 / 15 * total) == pytest.approx(by_hop["pat"][1])
     assert by_hop["pat"][8] == pytest.approx(total / 15)  # the longest hop carries one block of 15
-    most = {way: max(np.bincount(s.source).max() for s in collectives.build(what, way, n).steps()) for way in sent}
+    most = {
+        way: max(np.bincount(s.source).max() for s in collectives.build(what, way, n).steps())
+        for way in sent
+    }
     assert most == {"bruck": 1, "pat": 8}  # messages of a rank in a step
 
 
@@ -60,7 +67,9 @@ def test_a_hash_slows_bruck_more_than_pat_and_spraying_neither():
     rail, times = collectives.rail_groups(hall)[0], {}
     for way in ("ring", "bruck", "pat"):
         for how in ("spray", "ecmp"):
-            times[way, how] = simulate("all_gather", way, hall, 1e9, placement=rail, method=how).time
+            times[way, how] = simulate(
+                "all_gather", way, hall, 1e9, placement=rail, method=how
+            ).time
     assert times["bruck", "spray"] == pytest.approx(times["pat", "spray"], rel=1e-3)
     assert times["bruck", "ecmp"] > 2 * times["pat", "ecmp"] > 2.5 * times["ring", "ecmp"]
     assert times["ring", "ecmp"] == pytest.approx(times["ring", "spray"])
@@ -71,7 +80,9 @@ def test_only_the_torus_fills_four_ports():
     for way in ("torus", "bucket", "ring", "halving_doubling"):
         time[way] = simulate("all_reduce", way, grid, 1e9, segments=16, pipelined=True).time
     least = collectives.bounds("all_reduce", 16, 1e9, port_rate=4 * case().nic_rate)[0].seconds
-    assert least <= time["torus"] < 1.01 * least < min(time[way] for way in time if way != "torus") / 3
+    assert (
+        least <= time["torus"] < 1.01 * least < min(time[way] for way in time if way != "torus") / 3
+    )
 
 
 def test_each_shuffle_slows_a_hashed_ring_three_times_and_a_sprayed_one_not():
@@ -82,7 +93,9 @@ def test_each_shuffle_slows_a_hashed_ring_three_times_and_a_sprayed_one_not():
         rng = np.random.default_rng(seed)
         order, slow = [rng.permutation(rail) for rail in rails], {}
         for how in ("ecmp", "spray")[: 1 + (seed < 4)]:
-            slow[how] = simulate("all_reduce", "ring", hall, 1e9, placement=order, method=how).time / usual
+            slow[how] = (
+                simulate("all_reduce", "ring", hall, 1e9, placement=order, method=how).time / usual
+            )
         assert slow["ecmp"] >= 3 and slow.get("spray", 1) == pytest.approx(1, rel=1e-3)
 
 
@@ -90,7 +103,10 @@ def test_eight_rings_win_at_8_servers_and_two_levels_at_128():
     ring, job = collectives.closed_form("all_reduce", "ring"), case()
     layer, lag, rate = 8 * job.dp_gradients / job.layers, job.ring_step_latency, job.nic_rate
     inside = ring(layer, 8, lag, job.nvlink_per_gpu)
-    ahead = [ring(layer / 8, 8 * n, lag, rate) < inside + ring(layer / 8, n, lag, rate) for n in (8, 32, 64, 128)]
+    ahead = [
+        ring(layer / 8, 8 * n, lag, rate) < inside + ring(layer / 8, n, lag, rate)
+        for n in (8, 32, 64, 128)
+    ]
     assert ahead == [True, True, False, False]
 
 

@@ -33,8 +33,10 @@ def test_a_chain_takes_as_many_copies_as_the_answer_says(n, c):
 
 def test_a_tree_beats_the_other_schedules_of_whole_files_and_a_chain_in_pieces_beats_it():
     ways = {"chain": 256, "tree": 1, "one_root": 1}
-    pieces, tree, one = (run("broadcast", star(N), MODEL, ranks=range(N), way=w, segments=s).end
-                         for w, s in ways.items())  # fmt: skip
+    pieces, tree, one = (
+        run("broadcast", star(N), MODEL, ranks=range(N), way=w, segments=s).end
+        for w, s in ways.items()
+    )
     whole = run("broadcast", star(N), MODEL, ranks=range(N), way="chain").end
     at_once = simulate("broadcast", "one_root", star(N), MODEL).time
     assert 4 * pieces < tree < one / 10 and tree * RATE / MODEL == pytest.approx(7, rel=1e-3)
@@ -44,11 +46,18 @@ def test_a_tree_beats_the_other_schedules_of_whole_files_and_a_chain_in_pieces_b
 
 
 @pytest.mark.parametrize(
-    ("n", "s", "b", "a"), [*itertools.product((102, 27), (100e9, 400e9), (50e9, 25e9), (20e-6, 5e-6))]
+    ("n", "s", "b", "a"),
+    [*itertools.product((102, 27), (100e9, 400e9), (50e9, 25e9), (20e-6, 5e-6))],
 )
-def test_no_other_number_of_pieces_is_quicker_and_the_best_is_as_flat_as_the_question_says(n, s, b, a):
-    key = find("33-pieces").key({"n": n, "s": f"{s / 1e9} GB", "b": f"{b / 1e9} GB/s", "a": f"{a * 1e6} us"})
-    ends = key * np.array([1, 0.95, 1.05, 1 - find("33-pieces").tolerance, 1 + find("33-pieces").tolerance])
+def test_no_other_number_of_pieces_is_quicker_and_the_best_is_as_flat_as_the_question_says(
+    n, s, b, a
+):
+    key = find("33-pieces").key(
+        {"n": n, "s": f"{s / 1e9} GB", "b": f"{b / 1e9} GB/s", "a": f"{a * 1e6} us"}
+    )
+    ends = key * np.array(
+        [1, 0.95, 1.05, 1 - find("33-pieces").tolerance, 1 + find("33-pieces").tolerance]
+    )
     at, fewer, more, least, most = (float(HOPS(s / c, n + c - 1, a, b)) for c in map(round, ends))
     assert at < min(fewer, more) and max(least, most) < 1.01 * at
 
@@ -56,9 +65,14 @@ def test_no_other_number_of_pieces_is_quicker_and_the_best_is_as_flat_as_the_que
 def test_a_small_file_wants_few_starts_and_a_large_one_all_cards():
     m, a = 1024, CASE.ring_step_latency
     tree = collectives.closed_form("broadcast", "binomial_tree")
-    assert float(tree(1e3, m, a, RATE)) < 0.011 * float(HOPS(1e3, m, a, RATE))  # chain, or one by one
+    assert float(tree(1e3, m, a, RATE)) < 0.011 * float(
+        HOPS(1e3, m, a, RATE)
+    )  # chain, or one by one
     c = round(((m - 2) * 10e9 / (a * RATE)) ** 0.5)
-    chain, dealt = float(HOPS(10e9 / c, m + c - 1, a, RATE)), collectives.closed_form("broadcast", "scatter_all_gather")
+    chain, dealt = (
+        float(HOPS(10e9 / c, m + c - 1, a, RATE)),
+        collectives.closed_form("broadcast", "scatter_all_gather"),
+    )
     assert chain < 0.2 * float(tree(10e9, m, a, RATE)) and chain < float(dealt(10e9, m, a, RATE))
 
 
@@ -67,8 +81,12 @@ def test_a_slow_card_holds_up_those_behind_it_only():
     for place in (1, 32, 63):
         fabric = star(64)
         bad = fabric.endpoint[place]
-        fabric = fabric.with_capacity(np.flatnonzero((fabric.source == bad) | (fabric.target == bad)), RATE / 4)
-        got = run("broadcast", fabric, MODEL, ranks=range(64), way="chain", segments=64).finish[-63:]
+        fabric = fabric.with_capacity(
+            np.flatnonzero((fabric.source == bad) | (fabric.target == bad)), RATE / 4
+        )
+        got = run("broadcast", fabric, MODEL, ranks=range(64), way="chain", segments=64).finish[
+            -63:
+        ]
         half[place], last[place] = np.sort(got)[25], got.max()
     assert half[63] == half[32] < half[1] / 2
     assert last[63] == pytest.approx(last[1], rel=0.02)
@@ -84,10 +102,16 @@ def test_servers_tie_with_a_ring_in_bytes_where_the_answer_says_and_in_time_at_t
         return t.link_bytes.max(), t.end
 
     load = ring.timeline.link_bytes.max()
-    assert served(int(key))[0] == pytest.approx(w / int(key) * job) and w / key * job == pytest.approx(load)
+    assert served(int(key))[0] == pytest.approx(
+        w / int(key) * job
+    ) and w / key * job == pytest.approx(load)
     assert served(int(key))[0] > load > served(int(key) + 1)[0]
-    assert served(w // 2)[1] > 1.9 * ring.time and served(w)[1] == pytest.approx(ring.time, rel=0.05)
-    shared = run("parameter_server", star(w), job, servers=range(w), workers=range(w))  # no server more
+    assert served(w // 2)[1] > 1.9 * ring.time and served(w)[1] == pytest.approx(
+        ring.time, rel=0.05
+    )
+    shared = run(
+        "parameter_server", star(w), job, servers=range(w), workers=range(w)
+    )  # no server more
     assert shared.end == pytest.approx(ring.time) and shared.link_bytes.max() == pytest.approx(load)
 
 
@@ -108,15 +132,23 @@ def test_one_root_is_held_up_by_its_link_though_adding_takes_no_time():
 def test_every_schedule_has_the_bubble_of_its_closed_form(p, m):
     key = find("33-bubble").key({"p": p, "m": m})
     said = {s: live.bubble(p, m, s).scene.said for s in ("GPipe", "1F1B", "interleaved")}
-    assert f"{100 * key:.1f} % of the time is bubble, the closed form says {100 * key:.1f} %" in said["GPipe"]
-    assert said["1F1B"].split("%")[0].removeprefix("1F1B") == said["GPipe"].split("%")[0].removeprefix("GPipe")
+    assert (
+        f"{100 * key:.1f} % of the time is bubble, the closed form says {100 * key:.1f} %"
+        in said["GPipe"]
+    )
+    assert said["1F1B"].split("%")[0].removeprefix("1F1B") == said["GPipe"].split("%")[
+        0
+    ].removeprefix("GPipe")
     assert f"{100 * (p - 1) / (2 * m + p - 1):.1f} % of the time is bubble" in said["interleaved"]
 
 
 def test_schedules_change_what_the_answer_says():
     gpipe, f1b, inter = (live.bubble(4, 8, s).scene.said for s in ("GPipe", "1F1B", "interleaved"))
-    for said, parts in ((gpipe, ("27.3 %", "most 8", "48 m")), (f1b, ("27.3 %", "most 4", "48 m")),
-                        (inter, ("15.8 %", "most 5.5", "112 m"))):  # fmt: skip
+    for said, parts in (
+        (gpipe, ("27.3 %", "most 8", "48 m")),
+        (f1b, ("27.3 %", "most 4", "48 m")),
+        (inter, ("15.8 %", "most 5.5", "112 m")),
+    ):
         assert all(part in said for part in parts), said
 
 
@@ -125,13 +157,19 @@ def test_gradients_of_activations_come_back(m, a):
     t = run("pipeline", star(2), a, stages=range(2), microbatches=m, forward=1.0, backward=2.0)
     key = find("33-both-ways").key({"m": m, "a": f"{a / 1e6} MB"})
     assert t.link_bytes.sum() / 2 == pytest.approx(key)  # each message passes two links
-    four = run("pipeline", star(4), a, stages=range(4), microbatches=m, forward=1.0, backward=2.0).link_bytes
-    assert np.sort(four) == pytest.approx(np.repeat([key / 2, key], 4))  # both ends, then the middle
+    four = run(
+        "pipeline", star(4), a, stages=range(4), microbatches=m, forward=1.0, backward=2.0
+    ).link_bytes
+    assert np.sort(four) == pytest.approx(
+        np.repeat([key / 2, key], 4)
+    )  # both ends, then the middle
 
 
 def test_staleness_helps_who_is_late_by_chance():
     def step(staleness, late):
-        return float(live.staleness(staleness, late, 4).scene.said.split("takes ")[1].split(" s")[0])
+        return float(
+            live.staleness(staleness, late, 4).scene.said.split("takes ")[1].split(" s")[0]
+        )
 
     assert step(3, "by chance") < 0.9 * step(0, "by chance")
     assert step(3, "nobody") == step(0, "nobody")
@@ -141,12 +179,18 @@ def test_staleness_helps_who_is_late_by_chance():
 @pytest.mark.parametrize(("g", "r", "s"), [(1024, 2500, 110e3), (256, 1000, 600e3)])
 def test_storage_must_give_what_the_answer_says(g, r, s):
     key = find("33-stream").key({"g": g, "r": r, "s": f"{s / 1e3} kB"})
-    fabric = topologies.build("crossbar", hosts=9, rate=key * 8 / g)  # one storage server for eight of the GPUs
-    t = run("streaming", fabric, s, sources=[8], workers=range(8), compute=1 / r, steps=200, buffers=4)
+    fabric = topologies.build(
+        "crossbar", hosts=9, rate=key * 8 / g
+    )  # one storage server for eight of the GPUs
+    t = run(
+        "streaming", fabric, s, sources=[8], workers=range(8), compute=1 / r, steps=200, buffers=4
+    )
     assert t.end / 200 == pytest.approx(1 / r, rel=0.01)  # exactly as fast as they compute
 
 
 def test_one_neighbour_gets_half_of_a_card_where_other_patterns_get_nearly_all():
     kinds = ("sendrecv", "alltoall", "all_gather", "all_reduce")
-    pair, all_to_all, gather, add = (max(published.load(f"xx_10n_g1_{what}").busbw) / RATE for what in kinds)
+    pair, all_to_all, gather, add = (
+        max(published.load(f"xx_10n_g1_{what}").busbw) / RATE for what in kinds
+    )
     assert 0.45 < pair < 0.52 and 0.88 < all_to_all < 0.9 and min(gather, add) > 0.95

@@ -18,9 +18,9 @@ TOKEN = 2 * CASE.hidden
 LINKS = {"nic": CASE.nic_rate, "nvlink": CASE.nvlink_per_gpu}
 CELLS = {
     cell["id"]: "".join(cell["source"])
-    for cell in json.loads((Path(__file__).parents[1] / "notebooks/34_all_to_all_and_skew.ipynb").read_text("utf-8"))[
-        "cells"
-    ]
+    for cell in json.loads(
+        (Path(__file__).parents[1] / "notebooks/34_all_to_all_and_skew.ipynb").read_text("utf-8")
+    )["cells"]
 }
 
 
@@ -38,7 +38,9 @@ def rails():
 
 def dispatch(rails, popular, way="spray", tokens=4096):
     share = np.array([popular] + 63 * [1]) / (63 + popular)
-    flows = collectives.expert_flows(rails, [np.tile(tokens * share, (64, 1)) * (1 - np.eye(64))], TOKEN)
+    flows = collectives.expert_flows(
+        rails, [np.tile(tokens * share, (64, 1)) * (1 - np.eye(64))], TOKEN
+    )
     return run(rails, route(rails, flows, way), flows).end
 
 
@@ -64,7 +66,9 @@ def test_a_relay_at_the_target_takes_the_favourite_in_over_other_cards(rails):
 def test_a_relay_divides_the_messages_as_the_answer_says(s, g):
     by_card = []
     for way in ("direct", "hierarchical"):
-        plan = collectives.build("all_to_all", way, s * g, **{"per_server": g} if way == "hierarchical" else {})
+        plan = collectives.build(
+            "all_to_all", way, s * g, **{"per_server": g} if way == "hierarchical" else {}
+        )
         pairs = [set(zip(p.source.tolist(), p.target.tolist(), strict=True)) for p in plan.steps()]
         by_card.append(sum(a // g != b // g for step in pairs for a, b in step))
     assert by_card[0] / by_card[1] == find("34-messages").key({"s": s, "g": g})
@@ -79,28 +83,41 @@ def test_the_sentence_names_the_tokens_from_which_one_copy_pays(start):
         gap = np.interp([(n - 1) * TOKEN, (n + 1) * TOKEN], low.size, low.time - high.time)
         assert gap[0] < 0 < gap[1]
     drawn, said = told("34-crossover", "forms", choices=2, start=start)
-    assert said.endswith("never pays.") and np.all(drawn["high_throughput"].time > drawn["low_latency"].time)
+    assert said.endswith("never pays.") and np.all(
+        drawn["high_throughput"].time > drawn["low_latency"].time
+    )
 
 
 @pytest.mark.parametrize("ranks", [8, 64, 512])
 def test_the_sentence_names_where_pairwise_overtakes_bruck(ranks):
-    view = live.sweep(lambda ranks: told("34-starts", "ways", ranks=ranks, start=14.0),
-                      controls={"ranks": live.Choice((8, 64, 512))}, ranks=ranks)  # fmt: skip
+    view = live.sweep(
+        lambda ranks: told("34-starts", "ways", ranks=ranks, start=14.0),
+        controls={"ranks": live.Choice((8, 64, 512))},
+        ranks=ranks,
+    )
     size = units.size(re.search(r"up to (.+)\.$", view.scene.said)[1])
-    bruck, pairwise = (collectives.closed_form("all_to_all", way)(size, ranks, 14e-6, CASE.nic_rate)
-                       for way in ("bruck", "pairwise"))  # fmt: skip
+    bruck, pairwise = (
+        collectives.closed_form("all_to_all", way)(size, ranks, 14e-6, CASE.nic_rate)
+        for way in ("bruck", "pairwise")
+    )
     assert bruck == pytest.approx(pairwise, rel=0.01)
     mark = view.scene.layers["crossing"].fields["texts"][0]
-    assert units.size(mark.split("near ")[1]) == pytest.approx(size, rel=0.05) and view.scene.said in str(view)
+    assert units.size(mark.split("near ")[1]) == pytest.approx(
+        size, rel=0.05
+    ) and view.scene.said in str(view)
 
 
 def test_nvlink_makes_the_forecast_later_than_the_check():
     question, chosen = find("34-crossover"), collectives.choose_experts(64, 128, 8)
-    pays, free = (collectives.expert_crossover(chosen, 7168, alpha=45e-6, **LINKS | more)
-                  for more in ({}, {"nvlink": 1e14}))  # fmt: skip
+    pays, free = (
+        collectives.expert_crossover(chosen, 7168, alpha=45e-6, **LINKS | more)
+        for more in ({}, {"nvlink": 1e14})
+    )
     assert 1.3 < pays / free < 1.6
     inside = collectives.expert_tables(chosen)[1].sum() / (64 * 128)
-    assert inside == pytest.approx(7, rel=0.01)  # copies of a token that NVLink passes on, as the question says
+    assert inside == pytest.approx(
+        7, rel=0.01
+    )  # copies of a token that NVLink passes on, as the question says
     slow = {"a": 45e-6, "b": 50e9, "c": 2, "s": 8e3, "v": LINKS["nvlink"]}
     counted = next(formula for formula, name in question.wrong if name == "NVLink counted")
     assert fl.formulas.evaluate(counted, slow) > 1.3 * question.key({})

@@ -6,13 +6,27 @@ import re
 import numpy as np
 import pytest
 
-from fabriclab import catalog, collectives, engines, estimate, live, routing, simulate, topologies, workload
+from fabriclab import (
+    catalog,
+    collectives,
+    engines,
+    estimate,
+    live,
+    routing,
+    simulate,
+    topologies,
+    workload,
+)
 from fabriclab.catalog import published
 from fabriclab.checks.questions import find
 
 CASE = catalog.case()
 START = CASE.ring_step_latency
-RAIL = {**next(r for r in published.systems() if r["sweep_id"] == "xx_10n_g1_all_reduce"), "ranks": 128, "nodes": 128}
+RAIL = {
+    **next(r for r in published.systems() if r["sweep_id"] == "xx_10n_g1_all_reduce"),
+    "ranks": 128,
+    "nodes": 128,
+}
 NUMBERS = range(1, 100)
 
 
@@ -24,7 +38,9 @@ def by(way, start=START, ranks=128):
 def waits(n, cost, **more):
     """Return how long the next forward pass waits for n equal buckets of the case."""
     forward, one = (CASE.t_compute + CASE.t_tp) / CASE.microbatches - CASE.window, np.full(n, 1 / n)
-    step = workload.build("data_parallel", forward * one, CASE.window * one, CASE.dp_gradients * one, cost, **more)
+    step = workload.build(
+        "data_parallel", forward * one, CASE.window * one, CASE.dp_gradients * one, cost, **more
+    )
     lanes, sums = workload.streams(step), workload.labelled(step, "all-reduce")
     timeline = engines.run(lanes, routing.route(lanes, step), step, "ideal")
     return workload.exposed(timeline, step, ~sums, sums)
@@ -33,20 +49,26 @@ def waits(n, cost, **more):
 def told(view, **values):
     """Return the number of buckets and the waiting that an overlap view tells."""
     said = view.set(**values).scene.said
-    return int(re.search(r"([\d,]+) in all", said)[1].replace(",", "")), float(re.search(r"waits ([\d.]+) s", said)[1])
+    return int(re.search(r"([\d,]+) in all", said)[1].replace(",", "")), float(
+        re.search(r"waits ([\d.]+) s", said)[1]
+    )
 
 
 @pytest.mark.parametrize("n", [1, 14, 80, 706])
 @pytest.mark.parametrize("start", [0.0, 2.7e-6, 14e-6])
 def test_the_waiting_is_that_of_the_case(n, start):
-    assert waits(n, by("ring", start)) == pytest.approx(CASE.exposed(buckets=n, step_latency=start), rel=1e-9)
+    assert waits(n, by("ring", start)) == pytest.approx(
+        CASE.exposed(buckets=n, step_latency=start), rel=1e-9
+    )
 
 
 def test_the_numbers_of_the_experiment():
     found = [waits(n, by("ring")) for n in (1, 14, 706)]
     assert found == pytest.approx([0.70, 0.07, 2.48], abs=0.005)
     assert waits(706, by("halving_doubling")) == pytest.approx(0.11, abs=0.005)
-    assert waits(80, by("ring", 0.0)) > 0 < CASE.window - CASE.t_dp  # idle though the sum is the shorter one
+    assert (
+        waits(80, by("ring", 0.0)) > 0 < CASE.window - CASE.t_dp
+    )  # idle though the sum is the shorter one
 
 
 def test_starts_of_all_buckets():
@@ -57,8 +79,12 @@ def test_starts_of_all_buckets():
 
 
 def test_small_buckets_wait_for_their_starts_and_for_nothing_else():
-    assert 706 * by("ring", 0.0)(CASE.dp_gradients / 706) == pytest.approx(by("ring", 0.0)(CASE.dp_gradients))
-    assert waits(706, by("ring", 0.0)) == pytest.approx(CASE.t_dp / 706)  # without starts all but the last is hidden
+    assert 706 * by("ring", 0.0)(CASE.dp_gradients / 706) == pytest.approx(
+        by("ring", 0.0)(CASE.dp_gradients)
+    )
+    assert waits(706, by("ring", 0.0)) == pytest.approx(
+        CASE.t_dp / 706
+    )  # without starts all but the last is hidden
 
 
 @pytest.mark.parametrize("start", ["14 us", "10 us", "20 us"])
@@ -67,12 +93,17 @@ def test_the_best_number_of_buckets(start):
     key, cost = question.key({"l": start}), by("ring", float(start.split()[0]) * 1e-6)
     best = min(NUMBERS, key=lambda n: waits(n, cost))
     assert abs(best / key - 1) < question.tolerance
-    assert waits(best, cost) < min(waits(n, cost) for n in (1, 80, 205)) / 2  # what the wrong answers name
+    assert (
+        waits(best, cost) < min(waits(n, cost) for n in (1, 80, 205)) / 2
+    )  # what the wrong answers name
 
 
 def test_the_view_of_an_overlap_shows_the_best_bucket():
     view = live.overlap()
-    assert told(view) == (1, pytest.approx(0.704)) and told(view, bucket=25) == (706, pytest.approx(2.481))
+    assert told(view) == (1, pytest.approx(0.704)) and told(view, bucket=25) == (
+        706,
+        pytest.approx(2.481),
+    )
     seen = [told(view, bucket=CASE.dp_gradients / 1e6 / n) for n in range(1, 40)]
     lowest = [n for n, waiting in seen if waiting == min(w for _, w in seen)]  # to a millisecond
     assert min(NUMBERS, key=lambda n: waits(n, by("ring"))) in lowest
@@ -93,7 +124,10 @@ def test_the_grey_of_an_overlap_is_as_wide_as_the_waiting():
 
 def test_no_more_than_the_window_is_hidden():
     for given in ({}, {"t": "1100 ms", "w": "600 ms"}):
-        t, w = (float(given.get(k, d).split()[0]) / 1e3 for k, d in (("t", "900 ms"), ("w", f"{CASE.window * 1e3} ms")))
+        t, w = (
+            float(given.get(k, d).split()[0]) / 1e3
+            for k, d in (("t", "900 ms"), ("w", f"{CASE.window * 1e3} ms"))
+        )
         key = find("35-exposed").key(given)
         assert key == pytest.approx(t - w)
         for n in (1, 14, 706):  # the bound of the answer, and how near many buckets come
@@ -106,7 +140,9 @@ def test_a_sum_overlaps_with_all_but_its_own_next_forward():
     step = workload.build("data_parallel", one, one, one * 1e6, lambda b: b / 1e6, priority=True)
     lanes = workload.streams(step)
     t = workload.spans(engines.run(lanes, routing.route(lanes, step), step), step)
-    back, sums, ahead = (np.flatnonzero(workload.labelled(step, k)) for k in ("backward", "all-reduce", "forward"))
+    back, sums, ahead = (
+        np.flatnonzero(workload.labelled(step, k)) for k in ("backward", "all-reduce", "forward")
+    )
 
     def overlaps(a, b):
         return t.start[a] < t.finish[b] - 1e-9 and t.start[b] < t.finish[a] - 1e-9
@@ -115,9 +151,15 @@ def test_a_sum_overlaps_with_all_but_its_own_next_forward():
     assert not any(overlaps(sums[n - 1 - i], ahead[i]) for i in range(n))
     assert any(overlaps(s, b) for s in sums for b in back)
     late = waits(80, by("ring")), waits(80, by("ring"), priority=True)
-    assert late == pytest.approx((0.263, 0.018), abs=5e-4)  # the rest goes on under other forward passes
-    assert 1 < late[1] / by("ring")(CASE.dp_gradients / 80) < 2  # the sum of layer 1, and the rest of the one that runs
-    assert waits(14, by("ring"), priority=True) == pytest.approx(waits(14, by("ring")))  # no queue, no order to choose
+    assert late == pytest.approx(
+        (0.263, 0.018), abs=5e-4
+    )  # the rest goes on under other forward passes
+    assert (
+        1 < late[1] / by("ring")(CASE.dp_gradients / 80) < 2
+    )  # the sum of layer 1, and the rest of the one that runs
+    assert waits(14, by("ring"), priority=True) == pytest.approx(
+        waits(14, by("ring"))
+    )  # no queue, no order to choose
     sums = 160 * by("ring")(CASE.dp_gradients / 160)
     assert sums > (CASE.t_compute + CASE.t_tp) / CASE.microbatches  # both passes together
     assert waits(160, by("ring"), priority=True) > 5 * late[1]
@@ -139,23 +181,36 @@ def test_one_slow_card_in_the_step():
 @pytest.mark.parametrize(("rank", "tree"), [(3, 1.0), (0, 2.46), (32, 2.46)])
 def test_which_slow_cable_a_tree_hides(rank, tree):
     star = topologies.build("crossbar", hosts=64, rate=CASE.nic_rate)
-    narrow = star.with_capacity(np.flatnonzero(star.source == star.endpoint[rank]), CASE.nic_rate / 4)
+    narrow = star.with_capacity(
+        np.flatnonzero(star.source == star.endpoint[rank]), CASE.nic_rate / 4
+    )
     quiet, late = {}, {}
     for way in ("ring", "binomial_tree", "halving_doubling"):
         run = simulate("all_reduce", way, star, "24 MiB", lag=START, expand=True, engine="ideal")
         quiet[way], late[way] = run.time, engines.run(narrow, run.routes, run.flows, "ideal").end
     assert late["binomial_tree"] / quiet["binomial_tree"] == pytest.approx(tree, abs=0.005)
-    assert max(quiet, key=quiet.get) == "binomial_tree" and min(late, key=late.get) == "halving_doubling"
+    assert (
+        max(quiet, key=quiet.get) == "binomial_tree"
+        and min(late, key=late.get) == "halving_doubling"
+    )
     assert max(late, key=lambda way: late[way] / quiet[way]) == "halving_doubling"
 
 
 def test_a_trace_of_a_profiler_has_lanes_that_do_not_compute(tmp_path):
-    lanes = {"thread 9 (python)": [("ProfilerStep#3", 0, 300), ("c10d::allreduce_", 20, 5)],
-             "stream 7": [("ProfilerStep#3", 10, 280), ("gemm", 10, 100), ("gemm", 150, 100)],
-             "stream 20": [("ncclDevKernel_AllReduce", 60, 90)]}  # fmt: skip
-    events = [{"name": "thread_name", "ph": "M", "tid": i, "args": {"name": name}} for i, name in enumerate(lanes)]
-    events += [{"name": name, "ph": "X", "tid": i, "ts": ts, "dur": dur}
-               for i, rows in enumerate(lanes.values()) for name, ts, dur in rows]  # fmt: skip
+    lanes = {
+        "thread 9 (python)": [("ProfilerStep#3", 0, 300), ("c10d::allreduce_", 20, 5)],
+        "stream 7": [("ProfilerStep#3", 10, 280), ("gemm", 10, 100), ("gemm", 150, 100)],
+        "stream 20": [("ncclDevKernel_AllReduce", 60, 90)],
+    }
+    events = [
+        {"name": "thread_name", "ph": "M", "tid": i, "args": {"name": name}}
+        for i, name in enumerate(lanes)
+    ]
+    events += [
+        {"name": name, "ph": "X", "tid": i, "ts": ts, "dur": dur}
+        for i, rows in enumerate(lanes.values())
+        for name, ts, dur in rows
+    ]
     path = tmp_path / "trace.json"
     path.write_text(json.dumps(events), encoding="utf-8")
     fabric, flows, t = workload.read_trace(path)
@@ -171,11 +226,16 @@ def test_which_rank_hurts_a_tree_most():
     for rank in range(16):
         ends[rank] = view.set(rank=rank, slow=4).scene.table["finish [s]"].max()
     assert ends[8] == pytest.approx(max(ends.values())) and ends[0] == pytest.approx(ends[8])
-    assert all(ends[rank] < ends[8] - 1e-4 for rank in (7, 15)) and len({round(e, 9) for e in ends.values()}) > 5
+    assert (
+        all(ends[rank] < ends[8] - 1e-4 for rank in (7, 15))
+        and len({round(e, 9) for e in ends.values()}) > 5
+    )
 
 
 def test_a_slow_cable_and_a_healthy_rank():
-    card, link = (live.straggler(what=what, ranks=4, rank=1, slow=1).scene.table for what in ("card", "link"))
+    card, link = (
+        live.straggler(what=what, ranks=4, rank=1, slow=1).scene.table for what in ("card", "link")
+    )
     assert np.all(card["late [s]"] == 0) and np.all(link["late [s]"] < 1e-12)
     said = live.straggler(what="link", rank=8).scene.said
     assert "458 us become 570 us" in said and "272 us become 512 us" in said  # the tree loses more
@@ -183,22 +243,34 @@ def test_a_slow_cable_and_a_healthy_rank():
     # Each of the 6 steps takes its start and a chunk of 2 MB at a quarter of the rate.
     assert slow["finish [s]"].max() == pytest.approx(6 * (START + 2e6 / (CASE.nic_rate / 4)))
     refused = [({"what": "cable"}, "what must be one of card, link, got 'cable'")]
-    for wrong, words in refused + [({"ranks": n}, rf"ranks must be within 2\.\.16, got {n}") for n in (1, 17)]:
+    for wrong, words in refused + [
+        ({"ranks": n}, rf"ranks must be within 2\.\.16, got {n}") for n in (1, 17)
+    ]:
         with pytest.raises(ValueError, match=words):
             live.straggler(**wrong)
 
 
 def test_25_mb_wait_longest_with_every_sum():
     seen = published.load("alps_N032_ofi1.13.0")
-    costs = [by("ring"), by("halving_doubling"), lambda b: np.full(b.size, estimate(RAIL, size=b[0]).time),
-             lambda b: np.interp(b, seen.size, seen.time)]  # fmt: skip
+    costs = [
+        by("ring"),
+        by("halving_doubling"),
+        lambda b: np.full(b.size, estimate(RAIL, size=b[0]).time),
+        lambda b: np.interp(b, seen.size, seen.time),
+    ]
     table = np.array([[waits(n, cost) for cost in costs] for n in (706, 69, 8)])
     assert seen.n_ranks == 128 and CASE.dp_gradients / 8 < seen.size[-1]
-    assert np.all(table[0] > table[1:]) and table[0] == pytest.approx([2.48, 0.108, 0.58, 0.488], abs=5e-3)
-    assert table[1].argmin() == 1 and table[1, 3] < table[2, 3] and table[1, 0] > table[2, 0]  # the best one differs
+    assert np.all(table[0] > table[1:]) and table[0] == pytest.approx(
+        [2.48, 0.108, 0.58, 0.488], abs=5e-3
+    )
+    assert (
+        table[1].argmin() == 1 and table[1, 3] < table[2, 3] and table[1, 0] > table[2, 0]
+    )  # the best one differs
     assert min(waits(n, costs[3]) for n in (80, 100, 160, 320)) == pytest.approx(4.5e-3, abs=5e-5)
     at = np.interp(CASE.dp_gradients / 8, seen.size, seen.time)
-    assert at < 0.55 * by("ring")(CASE.dp_gradients / 8)  # Alps wins by its rate: four cards of 200 Gb/s
+    assert at < 0.55 * by("ring")(
+        CASE.dp_gradients / 8
+    )  # Alps wins by its rate: four cards of 200 Gb/s
     chosen = [estimate(RAIL, size=size) for size in (25e6, 2.2e9)]
     assert [(e.algorithm, e.protocol) for e in chosen] == [("Tree", "LL128"), ("Ring", "Simple")]
     assert chosen[1].time > by("ring")(2.2e9) and "PCIe binds" in repr(chosen[1])

@@ -31,7 +31,10 @@ def test_pairs_are_connected_with_themselves_and_over_a_pipe():
     thread.join()
     assert (rkey, place) == (other.mr.rkey, other.mr.buf) and other.qp.qp_state == enums.IBV_QPS_RTS
     one.mr.memory[:8] = b"over it!"
-    assert pairs.outcome(one, pairs.request(one, other)) == pairs.OK and other.mr.read(8, 0) == b"over it!"
+    assert (
+        pairs.outcome(one, pairs.request(one, other)) == pairs.OK
+        and other.mr.read(8, 0) == b"over it!"
+    )
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="this device needs memfd and /proc")
@@ -42,7 +45,9 @@ def test_the_target_checks_the_key_and_a_completion_tells_the_poster_only():
     a, b = pairs.pair()
     assert pairs.outcome(a, pairs.request(a, b)) == pairs.OK and b.rcq.poll() == (0, [])
     b.qp.post_recv(pairs.receive(b))
-    assert pairs.outcome(a, pairs.request(a, b, pairs.WRITE_IMM)) == pairs.OK and b.rcq.poll()[0] == 1
+    assert (
+        pairs.outcome(a, pairs.request(a, b, pairs.WRITE_IMM)) == pairs.OK and b.rcq.poll()[0] == 1
+    )
     with pytest.raises(rdma.PyverbsRDMAError, match="it sends in IBV_QPS_RTS"):
         (one := pairs.side()).qp.post_send(pairs.request(one))
 
@@ -57,7 +62,9 @@ def test_program_b_and_the_kernels_act_where_the_answers_say():
 
 
 def test_types_of_pairs_need_what_the_answer_says():
-    rc, uc, ud = (set(live.queue_pair(kind).scene.table["attribute"]) for kind in ("RC", "UC", "UD"))
+    rc, uc, ud = (
+        set(live.queue_pair(kind).scene.table["attribute"]) for kind in ("RC", "UC", "UD")
+    )
     assert rc - uc == {"MAX_DEST_RD_ATOMIC", "MIN_RNR_TIMER"} and len(rc) == 6
     assert uc > {"AV", "DEST_QPN"} and ud == {"none"}
 
@@ -66,8 +73,15 @@ def test_types_of_pairs_need_what_the_answer_says():
 def test_cores_and_host_memory_are_those_of_the_model(rate):
     asked = {"r": rate, "p": "9 kB", "c": 5800, "h": "3.4 GHz"}
     model = timing.offload("1 MB", rate)
-    assert find("41-cores").key(asked) == pytest.approx(model["kernel"]["cores"]) and model["RDMA"]["cores"] < 0.01
-    assert find("41-bus").key({"s": "1 MB"}) == model["kernel"]["memory bytes"] == 3 * model["RDMA"]["memory bytes"]
+    assert (
+        find("41-cores").key(asked) == pytest.approx(model["kernel"]["cores"])
+        and model["RDMA"]["cores"] < 0.01
+    )
+    assert (
+        find("41-bus").key({"s": "1 MB"})
+        == model["kernel"]["memory bytes"]
+        == 3 * model["RDMA"]["memory bytes"]
+    )
 
 
 def test_copies_grow_with_the_size_and_asking_does_not():
@@ -90,13 +104,18 @@ def test_the_stack_of_a_kernel_is_longer_than_a_whole_write_and_a_card_is_not():
 
 
 def test_times_of_idle_cards_are_met_to_a_fifth_and_not_to_the_median():
-    off = [abs(model / real - 1) for row, real, model in timing.published() if row["role"] == "counts"]
+    off = [
+        abs(model / real - 1) for row, real, model in timing.published() if row["role"] == "counts"
+    ]
     assert np.median(off) < 0.05 < 0.15 < max(off) < 0.21
 
 
 def test_memory_of_gpus_needs_more_than_rdma():
     server = topologies.build("dgx_h100")
-    assert [gpudirect.path(server, "gpu 0", "nic 0", how).copies for how in ("pinned", "peer")] == [2, 1]
+    assert [gpudirect.path(server, "gpu 0", "nic 0", how).copies for how in ("pinned", "peer")] == [
+        2,
+        1,
+    ]
     assert gpudirect.path(server, "gpu 0", "nic 0", "pinned").host_traffic == 2
 
 
@@ -105,7 +124,10 @@ def test_posters_and_pairs():
     assert told["host"]["time"] < told["proxy"]["time"] < told["gpu"]["time"]
     assert told["gpu"]["rate"] > 20 * told["host"]["rate"] > 20 * told["proxy"]["rate"]
     n, g = 64, 8
-    assert find("41-pairs").key({"n": n, "g": g}) * n / g == timing.connections(n)["reliable"]["queue pairs"]
+    assert (
+        find("41-pairs").key({"n": n, "g": g}) * n / g
+        == timing.connections(n)["reliable"]["queue pairs"]
+    )
 
 
 def test_a_port_is_read_as_the_answers_say():
@@ -113,14 +135,21 @@ def test_a_port_is_read_as_the_answers_say():
     text += "active_mtu: 1024 (3)\nlink_layer: Ethernet\nactive_width: 4X (2)\nactive_speed: 25.0 Gbps (32)\n"
     (port,) = gpudirect.read_ibv_devinfo(text)
     assert port.rate == find("41-rate").key({"w": 4, "s": "25 Gb/s"})
-    assert (port.link_layer, port.facts["active_mtu"][:4], port.state) == ("Ethernet", "1024", "ACTIVE")
+    assert (port.link_layer, port.facts["active_mtu"][:4], port.state) == (
+        "Ethernet",
+        "1024",
+        "ACTIVE",
+    )
 
 
 def test_a_small_message_waits_behind_large_ones():
     star = topologies.build("crossbar", hosts=33)
     late = []
     for others in (0, 31):
-        flows = core.Flows.make(star.endpoint[1 : others + 2], star.endpoint[np.zeros(others + 1, int)],
-                                np.r_[2**16, np.full(others, 2**24)])  # fmt: skip
+        flows = core.Flows.make(
+            star.endpoint[1 : others + 2],
+            star.endpoint[np.zeros(others + 1, int)],
+            np.r_[2**16, np.full(others, 2**24)],
+        )
         late.append(engines.run(star, routing.route(star, flows), flows).finish[0])
     assert late[1] == pytest.approx(32 * late[0])

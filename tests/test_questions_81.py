@@ -21,19 +21,25 @@ def test_the_puzzle_is_above_every_list_and_carries_nothing():
     assert catalog.emerging["hensen"]["chsh"].value > 2
     zero = np.kron([[1, 0], [0, 0]], np.eye(2))
     kept = zero @ quantum.pair() @ zero
-    assert kept[::2, ::2].trace() / kept.trace() == pytest.approx(1)  # what Bob reads where Alice found 0
+    assert kept[::2, ::2].trace() / kept.trace() == pytest.approx(
+        1
+    )  # what Bob reads where Alice found 0
     assert np.allclose(quantum.reduced(quantum.pair()), np.eye(2) / 2)
 
 
 @pytest.mark.parametrize(("r", "q"), [("400 Gb/s", 5e5), ("800 Gb/s", 2e4)])
 def test_a_port_carries_so_many_bits_in_the_time_of_a_pair(r, q):
-    assert 8 * find("81-port").key({"r": r, "q": q}) == pytest.approx(quantum.bits_per_pair(r, q))  # SI: bytes
+    assert 8 * find("81-port").key({"r": r, "q": q}) == pytest.approx(
+        quantum.bits_per_pair(r, q)
+    )  # SI: bytes
 
 
 def trusted(size, bits, noise):
     """Return the bits that the view says can be trusted."""
     scene = live.mzi_mesh(size, bits, noise).scene
-    return -np.log2(scene.table["off"][np.flatnonzero(scene.table["series"] == text("live.mzi_mesh.here"))[0]])
+    return -np.log2(
+        scene.table["off"][np.flatnonzero(scene.table["series"] == text("live.mzi_mesh.here"))[0]]
+    )
 
 
 def test_of_the_orders_for_a_mesh_one_has_8_bits():
@@ -68,7 +74,9 @@ def test_colours_add_products_and_no_exactness():
         made = [photonic.product(m, k, noise, leak) for m, k in zip(a, y, strict=True)]
         return photonic.effective_bits(a @ y, made)
 
-    assert bits(16, 0) == pytest.approx(bits(8, 0), abs=0.3)  # one bit more would be half of the error
+    assert bits(16, 0) == pytest.approx(
+        bits(8, 0), abs=0.3
+    )  # one bit more would be half of the error
     assert bits(16, 0) - bits(16, 0.01) > 1  # a leak of 1 % costs more than all else
 
 
@@ -102,7 +110,9 @@ def test_a_circuit_pays_from_the_bytes_that_the_answer_says(percent):
 
 
 def test_a_message_pays_with_all_kinds_and_its_pieces_not_with_mirrors():
-    setups = {k: catalog.value("emerging", f"ocs-{k}", "setup") for k in ("piezo", "mems", "thermo-optic")}
+    setups = {
+        k: catalog.value("emerging", f"ocs-{k}", "setup") for k in ("piezo", "mems", "thermo-optic")
+    }
     least = {k: switching.break_even(50e9, s, 25e9, 1.8e-6) for k, s in setups.items()}
     whole = catalog.case().dp_gradients
     piece = whole / catalog.case().layers
@@ -120,15 +130,24 @@ def test_lpo_scores_best_by_equal_weights_and_cpo_draws_least():
     lost = catalog.value("switches", "quantumx-photonics", "ports") / catalog.value(
         "emerging", "q3450", "laser_modules"
     )
-    assert find("81-blast").key({"p": 144, "m": 18}) == lost == 8 != find("81-blast").key({})  # the table shows 8
-    score = {k: np.mean([watts["cpo"] / w, *((1 / lost, 1 / 144) if k == "cpo" else (1, 1))]) for k, w in watts.items()}
+    assert (
+        find("81-blast").key({"p": 144, "m": 18}) == lost == 8 != find("81-blast").key({})
+    )  # the table shows 8
+    score = {
+        k: np.mean([watts["cpo"] / w, *((1 / lost, 1 / 144) if k == "cpo" else (1, 1))])
+        for k, w in watts.items()
+    }
     assert max(score, key=score.get) == "lpo" and min(watts, key=watts.get) == "cpo"
     assert find("81-power").key({}) == pytest.approx(262.2)
 
 
 def test_the_roadmap_bears_out_what_is_ready():
     status = {k: p["status"].value for k, p in catalog.roadmap.items()}
-    assert (status["memories"], status["ualink2"], status["uec"]) == ("research", "announced", "announced")
+    assert (status["memories"], status["ualink2"], status["uec"]) == (
+        "research",
+        "announced",
+        "announced",
+    )
     assert status["ocs-ns"] == status["quantum"] == status["photonic"] == "research"
     assert status["ocs"] == status["cpo-ib"] == "shipping"
 
@@ -148,10 +167,16 @@ def added(nvlink, rate="400 Gb/s", lag="5 us", size="1 GiB", pcie=None):
 def test_the_level_inside_decides_and_a_new_generation_brings_less_than_twice():
     five, six = (catalog.value("links", k, "bandwidth_after_encoding") for k in ("pcie5", "pcie6"))
     now = added(five)
-    better = {"inside": added(450e9), "between": added(five, rate="800 Gb/s"), "latency": added(five, lag="2.5 us")}
+    better = {
+        "inside": added(450e9),
+        "between": added(five, rate="800 Gb/s"),
+        "latency": added(five, lag="2.5 us"),
+    }
     assert min(better, key=better.get) == "inside" and better["between"] > 0.9 * now
     share = 1 - added(9e13) / now
-    assert now / added(2 * five) == pytest.approx(1 / (1 - share / 2), rel=1e-3)  # the formula of 81-linear
+    assert now / added(2 * five) == pytest.approx(
+        1 / (1 - share / 2), rel=1e-3
+    )  # the formula of 81-linear
     assert find("81-linear").key({"s": "75 %"}) == 1.6
     assert now / added(six) < now / added(2 * five) < 2
 
@@ -159,7 +184,9 @@ def test_the_level_inside_decides_and_a_new_generation_brings_less_than_twice():
 def test_a_slot_of_pcie_4_holds_its_port_back():
     four, five = (catalog.value("links", k, "bandwidth_after_encoding") for k in ("pcie4", "pcie5"))
     assert four < 50e9 < five and added(five) == added(five, pcie=five)
-    assert added(four, pcie=four) == pytest.approx(67.9e-3, rel=1e-3) and added(four, pcie=four) > 1.04 * added(four)
+    assert added(four, pcie=four) == pytest.approx(67.9e-3, rel=1e-3) and added(
+        four, pcie=four
+    ) > 1.04 * added(four)
     assert "pcie=speed[k] if k in slots" in PROSE
 
 
@@ -180,9 +207,18 @@ def test_the_roadmap_is_sorted_before_its_answers_are_shown():
 def test_the_pool_of_the_lesson_leaves_room_for_43_more_below_44_bits():
     cell = next("".join(c["source"]) for c in LESSON["cells"] if c["id"] == "81-pool")
     pool = {"h100": 12, "mi300x": 8, "gaudi3": 8, "fpga": 4}
-    assert str(pool).replace("'", '"') in cell and "With 43 more MI300X a Vega 10 still reaches the whole pool" in PROSE
-    size = {k: 64e9 if k == "fpga" else catalog.value("accelerators", k, "hbm_capacity") for k in pool}
+    assert (
+        str(pool).replace("'", '"') in cell
+        and "With 43 more MI300X a Vega 10 still reaches the whole pool" in PROSE
+    )
+    size = {
+        k: 64e9 if k == "fpga" else catalog.value("accelerators", k, "hbm_capacity") for k in pool
+    }
     bar = {k: 2 ** int(np.ceil(np.log2(s))) for k, s in size.items()}
-    left = 2**44 - catalog.value("emerging", "pool", "window_base") - sum(n * bar[k] for k, n in pool.items())
+    left = (
+        2**44
+        - catalog.value("emerging", "pool", "window_base")
+        - sum(n * bar[k] for k, n in pool.items())
+    )
     assert left // bar["mi300x"] == 43 and catalog.emerging["pool"]["address_bits_vega"].value == 44
     assert pool["h100"] - 1 == 11 and catalog.emerging["pool"]["peers_cuda"].value == 8

@@ -29,7 +29,7 @@ from rdma_pairs import (
     receive,
     request,
     side,
-)  # fmt: skip
+)
 
 from fabriclab import rdma
 from fabriclab.errors import TooLarge
@@ -38,14 +38,14 @@ from fabriclab.rdma import enums as e
 # What pyverbs has and this device has not.
 NOT_DONE = {
     "Context": "cmd_fd context get_async_event num_comp_vectors query_device_ex query_gid_ex query_gid_table "
-               "query_gid_type query_rt_values_ex",
+    "query_gid_type query_rt_values_ex",
     "PD": "advise_mr handle pd unimport",
     "MR": "handle rereg unimport",
     "CQ": "resize",
     "QP": "bind_mw query_data_in_order query_ece set_ece",
     "SRQ": "get_srq_num modify post_srq_ops query",
     "QPAttr": "alt_ah_attr alt_pkey_index alt_port_num alt_timeout cap en_sqd_async_notify path_mig_state rate_limit "
-              "sq_draining",
+    "sq_draining",
     "QPInitAttr": "max_inline_data max_recv_sge max_recv_wr max_send_sge max_send_wr",
     "AHAttr": "dgid flow_label hop_limit sgid_index traffic_class",
     "WC": "dlid_path_bits pkey_index sl slid",
@@ -53,7 +53,7 @@ NOT_DONE = {
     "RecvWR": "close",
     "SGE": "close read",
     "SrqInitAttr": "max_sge max_wr srq_limit",
-}  # fmt: skip
+}
 
 # ------------------------------------------------------------------ by hand
 
@@ -68,7 +68,9 @@ def test_a_write_and_a_read_move_bytes():
 
 
 @pytest.mark.parametrize("n", [8, 13])
-@pytest.mark.parametrize(("opcode", "told"), [(WRITE, e.IBV_WC_RDMA_WRITE), (READ, e.IBV_WC_RDMA_READ)])
+@pytest.mark.parametrize(
+    ("opcode", "told"), [(WRITE, e.IBV_WC_RDMA_WRITE), (READ, e.IBV_WC_RDMA_READ)]
+)
 def test_what_was_done_before_moves_and_tells_the_same_again(opcode, told, n):
     a, b = pair()
     source, target = (a, b) if opcode == WRITE else (b, a)
@@ -85,11 +87,17 @@ def test_counters_tell_what_moved_and_nothing_of_the_target():
     a, b = pair()
     outcome(a, request(a, b, n=1000))
     counters = a.ctx.counters
-    assert repr(counters) == "Counters(bytes=1000, copies=0, doorbells=1, polled=1, posted=1, transfers=1)"
+    assert (
+        repr(counters)
+        == "Counters(bytes=1000, copies=0, doorbells=1, polled=1, posted=1, transfers=1)"
+    )
     assert outcome(a, request(a, b, n=10, send_flags=e.IBV_SEND_INLINE | e.IBV_SEND_SIGNALED)) == OK
     a.mr.write("four", 4)
     assert (counters.copies, counters.transfers, counters.bytes) == (2, 2, 1010)
-    assert repr(b.ctx.counters) == "Counters(bytes=0, copies=0, doorbells=0, polled=0, posted=0, transfers=0)"
+    assert (
+        repr(b.ctx.counters)
+        == "Counters(bytes=0, copies=0, doorbells=0, polled=0, posted=0, transfers=0)"
+    )
 
 
 def test_one_doorbell_posts_a_chain():
@@ -121,7 +129,12 @@ def test_a_write_with_immediate_takes_a_buffer_and_leaves_it_alone():
     a.mr.write(b"payload.", 8)
     assert outcome(a, request(a, b, WRITE_IMM, to=200, imm_data=17)) == OK
     [wc] = completions(b.rcq)
-    assert (wc.wr_id, wc.opcode, wc.imm_data, wc.byte_len) == (5, e.IBV_WC_RECV_RDMA_WITH_IMM, 17, 8)
+    assert (wc.wr_id, wc.opcode, wc.imm_data, wc.byte_len) == (
+        5,
+        e.IBV_WC_RECV_RDMA_WITH_IMM,
+        17,
+        8,
+    )
     assert b.mr.read(8, 200) == b"payload."
     assert b.mr.read(16, 0) == bytes(16)
 
@@ -158,8 +171,12 @@ def test_datagrams_carry_the_way_back_and_are_dropped_without_a_word():
         one.qp.to_rts(attributes(qkey=11))
     ah = rdma.AH(a.pd, attr=attributes(b.gid).ah_attr)
     a.mr.write(b"datagram", 8)
-    for buffers, qkey, qpn, arrives in ((0, 11, b.qp.qp_num, 0), (1, 12, b.qp.qp_num, 0), (1, 11, 9999, 0),
-                                        (1, 11, b.qp.qp_num, 1)):  # fmt: skip
+    for buffers, qkey, qpn, arrives in (
+        (0, 11, b.qp.qp_num, 0),
+        (1, 12, b.qp.qp_num, 0),
+        (1, 11, 9999, 0),
+        (1, 11, b.qp.qp_num, 1),
+    ):
         if buffers and not arrives:
             b.qp.post_recv(receive(b, 0, 100))
         wr = request(a, opcode=SEND)
@@ -184,7 +201,10 @@ def test_a_shared_receive_queue_serves_many():
     b.srq.post_recv(receive(b, 8, 8, wr_id=2))
     assert outcome(c, request(c, opcode=SEND)) == OK
     assert outcome(a, request(a, opcode=SEND)) == OK
-    assert [(wc.wr_id, wc.qp_num) for wc in completions(b.rcq, 2)] == [(1, d.qp_num), (2, b.qp.qp_num)]
+    assert [(wc.wr_id, wc.qp_num) for wc in completions(b.rcq, 2)] == [
+        (1, d.qp_num),
+        (2, b.qp.qp_num),
+    ]
     with pytest.raises(rdma.PyverbsRDMAError, match="in its SRQ only"):
         b.qp.post_recv(receive(b))
 
@@ -193,7 +213,9 @@ def test_a_channel_wakes_once_for_each_time_it_is_armed():
     a = side()
     channel = rdma.CompChannel(a.ctx)
     cq, other = rdma.CQ(a.ctx, 8, None, channel), rdma.CQ(a.ctx, 8, None, channel)
-    qp = rdma.QP(a.pd, rdma.QPInitAttr(qp_type=RC, scq=cq, rcq=other, cap=rdma.QPCap(max_send_wr=8)))
+    qp = rdma.QP(
+        a.pd, rdma.QPInitAttr(qp_type=RC, scq=cq, rcq=other, cap=rdma.QPCap(max_send_wr=8))
+    )
     qp.to_rts(attributes(a.gid, qp.qp_num))
     a.qp = qp
     cq.req_notify()
@@ -328,12 +350,31 @@ def test_names_and_values_are_those_of_pyverbs(root):
         assert ours.items() <= members.items(), name
         assert all(getattr(e, member) == value for member, value in ours.items())
     one = side(UD, srq=1)
-    made = [one.ctx, one.pd, one.mr, one.scq, one.qp, one.srq, rdma.CompChannel(one.ctx), one.qp.query(0)[1].cap]
-    made += [attributes(), *one.qp.query(0), attributes().ah_attr, attributes().ah_attr.gr, rdma.GID(), rdma.WC()]
+    made = [
+        one.ctx,
+        one.pd,
+        one.mr,
+        one.scq,
+        one.qp,
+        one.srq,
+        rdma.CompChannel(one.ctx),
+        one.qp.query(0)[1].cap,
+    ]
+    made += [
+        attributes(),
+        *one.qp.query(0),
+        attributes().ah_attr,
+        attributes().ah_attr.gr,
+        rdma.GID(),
+        rdma.WC(),
+    ]
     made += [request(one), receive(one), rdma.SGE(0, 0, 0), rdma.SrqAttr(), rdma.SrqInitAttr()]
     made += [rdma.AH(one.pd, attr=attributes(one.gid).ah_attr)]
     lacks = {
-        type(m).__name__: " ".join(n for n in known["classes"][type(m).__name__] if not hasattr(m, n)) for m in made
+        type(m).__name__: " ".join(
+            n for n in known["classes"][type(m).__name__] if not hasattr(m, n)
+        )
+        for m in made
     }
     assert {name: names for name, names in lacks.items() if names} == NOT_DONE
 
@@ -372,11 +413,16 @@ ENDS = {
     "of another domain": (not_mine, e.IBV_WC_LOC_PROT_ERR),
     "local end": (lambda a, b: request(a, b, at=4089), e.IBV_WC_LOC_PROT_ERR),
     "misaligned": (misaligned, e.IBV_WC_REM_INV_REQ_ERR),
-    "atomic of 4 B": (lambda a, b: with_(misaligned(a, b), sg=[rdma.SGE(a.mr.buf, 4, a.mr.lkey)]),
-                      e.IBV_WC_LOC_LEN_ERR),
+    "atomic of 4 B": (
+        lambda a, b: with_(misaligned(a, b), sg=[rdma.SGE(a.mr.buf, 4, a.mr.lkey)]),
+        e.IBV_WC_LOC_LEN_ERR,
+    ),
     "nobody receives": (lambda a, b: request(a, opcode=SEND), e.IBV_WC_RNR_RETRY_EXC_ERR),
-    "nobody receives the immediate": (lambda a, b: request(a, b, WRITE_IMM), e.IBV_WC_RNR_RETRY_EXC_ERR),
-}  # fmt: skip
+    "nobody receives the immediate": (
+        lambda a, b: request(a, b, WRITE_IMM),
+        e.IBV_WC_RNR_RETRY_EXC_ERR,
+    ),
+}
 
 
 @pytest.mark.parametrize("case", ENDS)
@@ -395,9 +441,13 @@ def test_what_is_wrong_ends_in_its_status_and_in_the_error_state(case):
 
 @pytest.mark.parametrize(
     ("opcode", "lacks", "status"),
-    [(WRITE, 2, e.IBV_WC_REM_ACCESS_ERR), (READ, 4, e.IBV_WC_REM_ACCESS_ERR), (FAA, 8, e.IBV_WC_REM_ACCESS_ERR),
-     (CAS, 8, e.IBV_WC_REM_ACCESS_ERR)],
-)  # fmt: skip
+    [
+        (WRITE, 2, e.IBV_WC_REM_ACCESS_ERR),
+        (READ, 4, e.IBV_WC_REM_ACCESS_ERR),
+        (FAA, 8, e.IBV_WC_REM_ACCESS_ERR),
+        (CAS, 8, e.IBV_WC_REM_ACCESS_ERR),
+    ],
+)
 def test_every_operation_needs_its_right_of_the_region_and_of_the_pair(opcode, lacks, status):
     a, b = pair()
     less = rdma.MR(b.pd, 64, ALL & ~lacks)
@@ -422,8 +472,10 @@ def test_reads_and_atomics_need_local_write_and_a_place():
 
 
 def test_a_buffer_too_short_or_not_writable_fails_both_sides():
-    for access, n, mine, theirs in ((ALL, 4, e.IBV_WC_REM_INV_REQ_ERR, e.IBV_WC_LOC_LEN_ERR),
-                                    (0, 8, e.IBV_WC_REM_OP_ERR, e.IBV_WC_LOC_PROT_ERR)):  # fmt: skip
+    for access, n, mine, theirs in (
+        (ALL, 4, e.IBV_WC_REM_INV_REQ_ERR, e.IBV_WC_LOC_LEN_ERR),
+        (0, 8, e.IBV_WC_REM_OP_ERR, e.IBV_WC_LOC_PROT_ERR),
+    ):
         a, b = pair()
         region = rdma.MR(b.pd, 64, access)
         b.qp.post_recv(rdma.RecvWR(1, 1, [rdma.SGE(region.buf, n, region.lkey)]))
@@ -482,7 +534,9 @@ def test_requests_that_cannot_be_posted_are_refused_at_once():
     with pytest.raises(rdma.PyverbsUserError, match="at least one SGE"):
         rdma.SendWR()
     fresh = side(max_recv_wr=1)
-    with pytest.raises(rdma.PyverbsRDMAError, match=r"is in .*IBV_QPS_RESET: 0>; it sends in IBV_QPS_RTS"):
+    with pytest.raises(
+        rdma.PyverbsRDMAError, match=r"is in .*IBV_QPS_RESET: 0>; it sends in IBV_QPS_RTS"
+    ):
         fresh.qp.post_send(request(fresh))
     with pytest.raises(rdma.PyverbsRDMAError, match="state INIT or later"):
         fresh.qp.post_recv(receive(fresh))
@@ -495,7 +549,10 @@ def test_requests_that_cannot_be_posted_are_refused_at_once():
 def test_a_step_says_what_it_lacks():
     a, b = side(), side()
     state = e.IBV_QP_STATE
-    with pytest.raises(rdma.PyverbsRDMAError, match="RESET to INIT: the mask lacks IBV_QP_ACCESS_FLAGS, IBV_QP_PORT"):
+    with pytest.raises(
+        rdma.PyverbsRDMAError,
+        match="RESET to INIT: the mask lacks IBV_QP_ACCESS_FLAGS, IBV_QP_PORT",
+    ):
         a.qp.modify(attributes(), state | e.IBV_QP_PKEY_INDEX)
     with pytest.raises(rdma.PyverbsRDMAError, match="must not have IBV_QP_TIMEOUT"):
         full = e.IBV_QP_PKEY_INDEX | e.IBV_QP_PORT | e.IBV_QP_ACCESS_FLAGS

@@ -24,7 +24,7 @@ from rdma_pairs import (
     request,
     side,
     target,
-)  # fmt: skip
+)
 from test_rdma_processes import connected
 
 from fabriclab import rdma
@@ -174,7 +174,10 @@ def test_a_write_overtakes_a_read_or_atomic_unless_it_is_fenced(first):
 
 def arrivals(kind, seed, opcode, count=40):
     """Send ``count`` numbers with one doorbell; return those that came, in their order."""
-    a, b = (side(kind, adversary=seed, cqe=count, max_send_wr=count, max_recv_wr=count) for _ in range(2))
+    a, b = (
+        side(kind, adversary=seed, cqe=count, max_send_wr=count, max_recv_wr=count)
+        for _ in range(2)
+    )
     for one, peer in ((a, b), (b, a)):
         one.qp.to_rts(attributes(peer.gid, peer.qp.qp_num, qkey=5))
     ah, wrs = rdma.AH(a.pd, attr=attributes(b.gid).ah_attr), []
@@ -185,11 +188,16 @@ def arrivals(kind, seed, opcode, count=40):
         if kind == UD:
             wrs[-1].set_wr_ud(ah, b.qp.qp_num, 5)
     chain(a, wrs)
-    assert [(wc.wr_id, wc.status) for wc in completions(a.scq, count)] == [(i, OK) for i in range(count)]
+    assert [(wc.wr_id, wc.status) for wc in completions(a.scq, count)] == [
+        (i, OK) for i in range(count)
+    ]
     if opcode == WRITE:
         return [n for n in np.frombuffer(b.mr.memory, np.uint64)[:count] if n]
     header = 40 if kind == UD else 0
-    return [int(np.frombuffer(b.mr.read(8, 64 * wc.wr_id + header), np.uint64)[0]) for wc in b.rcq.poll(count)[1]]
+    return [
+        int(np.frombuffer(b.mr.read(8, 64 * wc.wr_id + header), np.uint64)[0])
+        for wc in b.rcq.poll(count)[1]
+    ]
 
 
 @pytest.mark.parametrize(("kind", "opcode"), [(UC, SEND), (UC, WRITE), (UD, SEND)])
@@ -239,7 +247,11 @@ def test_what_is_announced_is_there(seed):
 def test_faults_are_told_in_order_and_the_rest_is_flushed():
     for seed in SEEDS:
         a, b = pair(adversary=seed)
-        wrs = [request(a, b, READ, wr_id=0), request(a, b, to=4090, wr_id=1), request(a, b, wr_id=2, send_flags=0)]
+        wrs = [
+            request(a, b, READ, wr_id=0),
+            request(a, b, to=4090, wr_id=1),
+            request(a, b, wr_id=2, send_flags=0),
+        ]
         chain(a, wrs)
         told = [(wc.wr_id, wc.status) for wc in completions(a.scq, 3)]
         assert told == [(0, OK), (1, e.IBV_WC_REM_ACCESS_ERR), (2, e.IBV_WC_WR_FLUSH_ERR)]

@@ -13,7 +13,9 @@ import pytest
 
 from fabriclab import rdma
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the device in software needs memfd and /proc")
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="the device in software needs memfd and /proc"
+)
 DEVICES = list(dict.fromkeys([rdma.DEVICE, rdma.use().DEVICE]))
 
 
@@ -22,13 +24,18 @@ def pair(request):
     """Connect two queue pairs of one device, each with a region of 4 KiB, by what both kinds of device have."""
     verbs = rdma.use(request.param)
     print(f"\n{verbs!r}, {sys.version.split()[0]}, {' '.join(os.uname()[2:5:2])}")
-    e, gid = verbs.enums, int(os.environ.get("FABRICLAB_GID", "0")) if request.param != rdma.DEVICE else 0
+    e, gid = (
+        verbs.enums,
+        int(os.environ.get("FABRICLAB_GID", "0")) if request.param != rdma.DEVICE else 0,
+    )
     ctx = verbs.Context(name=verbs.DEVICE)
     port, sides = ctx.query_port(1), []
     for _ in range(2):
         pd, cq = verbs.PD(ctx), verbs.CQ(ctx, 16)
         cap = verbs.QPCap(max_send_wr=8, max_recv_wr=8, max_inline_data=32)
-        qp = verbs.QP(pd, verbs.QPInitAttr(qp_type=e.IBV_QPT_RC, scq=cq, rcq=cq, cap=cap, sq_sig_all=1))
+        qp = verbs.QP(
+            pd, verbs.QPInitAttr(qp_type=e.IBV_QPT_RC, scq=cq, rcq=cq, cap=cap, sq_sig_all=1)
+        )
         sides.append(SimpleNamespace(cq=cq, qp=qp, mr=verbs.MR(pd, 4096, 15), verbs=verbs, pd=pd))
     for mine, peer in (sides, sides[::-1]):
         attr, route = verbs.QPAttr(), verbs.GlobalRoute(dgid=ctx.query_gid(1, gid), sgid_index=gid)
@@ -51,7 +58,13 @@ def told(side):
 
 def done(a, b, opcode, n=8, flags=2, rkey=None, atomic=()):
     """Post a request between the first bytes of two regions, and return the status and opcode of its completion."""
-    wr = a.verbs.SendWR(wr_id=7, opcode=opcode, num_sge=1, sg=[a.verbs.SGE(a.mr.buf, n, a.mr.lkey)], send_flags=flags)
+    wr = a.verbs.SendWR(
+        wr_id=7,
+        opcode=opcode,
+        num_sge=1,
+        sg=[a.verbs.SGE(a.mr.buf, n, a.mr.lkey)],
+        send_flags=flags,
+    )
     if atomic:
         wr.set_wr_atomic(b.mr.rkey, b.mr.buf, *atomic)
     else:
@@ -66,7 +79,10 @@ def test_write_and_read(pair):
     assert done(a, b, e.IBV_WR_RDMA_WRITE) == (e.IBV_WC_SUCCESS, e.IBV_WC_RDMA_WRITE)
     assert b.mr.read(8, 0) == b"12345678"
     a.mr.write(b"abcdefgh", 8)
-    assert done(a, b, e.IBV_WR_RDMA_WRITE, flags=e.IBV_SEND_SIGNALED | e.IBV_SEND_INLINE)[0] == e.IBV_WC_SUCCESS
+    assert (
+        done(a, b, e.IBV_WR_RDMA_WRITE, flags=e.IBV_SEND_SIGNALED | e.IBV_SEND_INLINE)[0]
+        == e.IBV_WC_SUCCESS
+    )
     b.mr.write(b"ABCD", 4)
     assert done(a, b, e.IBV_WR_RDMA_READ) == (e.IBV_WC_SUCCESS, e.IBV_WC_RDMA_READ)
     assert a.mr.read(8, 0) == b"ABCDefgh"
@@ -75,8 +91,14 @@ def test_write_and_read(pair):
 def test_atomics(pair):
     (a, b), e = pair, pair[0].verbs.enums
     b.mr.write((5).to_bytes(8, sys.byteorder), 8)
-    assert done(a, b, e.IBV_WR_ATOMIC_FETCH_AND_ADD, atomic=(3, 0)) == (e.IBV_WC_SUCCESS, e.IBV_WC_FETCH_ADD)
-    assert done(a, b, e.IBV_WR_ATOMIC_CMP_AND_SWP, atomic=(8, 1)) == (e.IBV_WC_SUCCESS, e.IBV_WC_COMP_SWAP)
+    assert done(a, b, e.IBV_WR_ATOMIC_FETCH_AND_ADD, atomic=(3, 0)) == (
+        e.IBV_WC_SUCCESS,
+        e.IBV_WC_FETCH_ADD,
+    )
+    assert done(a, b, e.IBV_WR_ATOMIC_CMP_AND_SWP, atomic=(8, 1)) == (
+        e.IBV_WC_SUCCESS,
+        e.IBV_WC_COMP_SWAP,
+    )
     assert [int.from_bytes(s.mr.read(8, 0), sys.byteorder) for s in pair] == [8, 1]
 
 
@@ -86,7 +108,12 @@ def test_send_and_receive(pair):
     a.mr.write(b"a message", 9)
     assert done(a, b, e.IBV_WR_SEND, n=9) == (e.IBV_WC_SUCCESS, e.IBV_WC_SEND)
     got = told(b)
-    assert (got.wr_id, got.status, got.opcode, got.byte_len) == (9, e.IBV_WC_SUCCESS, e.IBV_WC_RECV, 9)
+    assert (got.wr_id, got.status, got.opcode, got.byte_len) == (
+        9,
+        e.IBV_WC_SUCCESS,
+        e.IBV_WC_RECV,
+        9,
+    )
     assert b.mr.read(9, 64) == b"a message"
 
 

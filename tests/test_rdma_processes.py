@@ -26,7 +26,7 @@ from rdma_pairs import (
     request,
     side,
     target,
-)  # fmt: skip
+)
 
 from fabriclab import rdma
 from fabriclab.rdma import _arena
@@ -48,7 +48,11 @@ def ran(pid):
     """Return the state of a process, and how much it has run."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     status = Path(f"/proc/{pid}/status").read_text()
-    return fields[0], fields[11:13], [line for line in status.splitlines() if "ctxt_switches" in line]
+    return (
+        fields[0],
+        fields[11:13],
+        [line for line in status.splitlines() if "ctxt_switches" in line],
+    )
 
 
 def wait_until(true, seconds=10.0):
@@ -62,15 +66,22 @@ def test_the_memory_of_a_stopped_process_changes():
     mine = side(size=2**20)
     with rdma.Process(target, 2**20) as process:
         peer = connected(process, mine)
-        process.send("[mine.qp.post_recv(receive(mine, 100)), mine.mr.write(b'readable', 8, 64)] and None")
+        process.send(
+            "[mine.qp.post_recv(receive(mine, 100)), mine.mr.write(b'readable', 8, 64)] and None"
+        )
         process.recv()
         process.stop()
         before = ran(process.pid)
         mine.mr.write(b"written!", 8)
         add = request(mine, at=16, opcode=FAA)
         add.set_wr_atomic(peer[2], peer[3] + 32, 5, 0)
-        for wr in (request(mine, peer), request(mine, peer, n=2**19, at=2**19, to=2**19), add,
-                   request(mine, peer, READ, at=8, to=64), request(mine, opcode=SEND)):  # fmt: skip
+        for wr in (
+            request(mine, peer),
+            request(mine, peer, n=2**19, at=2**19, to=2**19),
+            add,
+            request(mine, peer, READ, at=8, to=64),
+            request(mine, opcode=SEND),
+        ):
             assert outcome(mine, wr) == OK
         assert mine.mr.read(8, 8) == b"readable"
         assert before == ran(process.pid)
@@ -125,7 +136,9 @@ def test_workers_that_die_lose_and_double_nothing():
         number[:] = 0
         pairs, workers = [], []
         srq = rdma.SRQ(mine.pd, rdma.SrqInitAttr(rdma.SrqAttr(max_wr=900)))
-        init = rdma.QPInitAttr(qp_type=e.IBV_QPT_RC, scq=mine.scq, rcq=mine.rcq, srq=srq, sq_sig_all=0)
+        init = rdma.QPInitAttr(
+            qp_type=e.IBV_QPT_RC, scq=mine.scq, rcq=mine.rcq, srq=srq, sq_sig_all=0
+        )
         for i in range(900):
             srq.post_recv(receive(mine, 64, wr_id=i))
         try:
@@ -144,7 +157,9 @@ def test_workers_that_die_lose_and_double_nothing():
             for worker in workers:
                 worker.kill()
         told = [wc for _ in range(4) for wc in mine.rcq.poll(300)[1]]
-        assert [wc.wr_id for wc in told] == list(range(len(told))), "a buffer was used twice, or lost"
+        assert [wc.wr_id for wc in told] == list(range(len(told))), (
+            "a buffer was used twice, or lost"
+        )
         done = {qp.qp_num: sum(wc.qp_num == qp.qp_num for wc in told) for qp in pairs}
         assert done[pairs[1].qp_num] == 300
         # The one that was killed may have added without having sent.
@@ -206,14 +221,20 @@ def test_nothing_is_left(tmp_path, root):
     (tmp_path / "orphan.py").write_text(ORPHAN)
     command = [sys.executable, str(tmp_path / "orphan.py"), str(root / "tests")]
     done = subprocess.run(
-        command, env={**os.environ, "PYTHONPATH": str(root)}, capture_output=True, text=True, timeout=60
+        command,
+        env={**os.environ, "PYTHONPATH": str(root)},
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
     assert done.returncode == -9, done.stderr
     pids = done.stdout.split()
     for pid in pids:
         wait_until(lambda pid=pid: not Path(f"/proc/{pid}/cmdline").exists() or ran(pid)[0] == "Z")
     places = ("/dev/shm", tempfile.gettempdir(), tmp_path)
-    left = [name for place in places for name in os.listdir(place) if any(pid in name for pid in pids)]
+    left = [
+        name for place in places for name in os.listdir(place) if any(pid in name for pid in pids)
+    ]
     assert left == []
 
 
@@ -239,7 +260,9 @@ def test_without_memfd_a_file_without_a_name_serves_and_without_both_the_error_s
         assert completions(mine.rcq)[0].byte_len == 8
         process.send(None)
     monkeypatch.delattr(os, "O_TMPFILE")
-    with pytest.raises(rdma.PyverbsRDMAError, match=r"needs Linux, with files without a name and /proc.*container"):
+    with pytest.raises(
+        rdma.PyverbsRDMAError, match=r"needs Linux, with files without a name and /proc.*container"
+    ):
         rdma.Context()
 
 

@@ -6,7 +6,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from rdma_pairs import ALL, CAS, FAA, OK, RC, READ, SEND, WRITE, attributes, completions, pair, receive, request, side
+from rdma_pairs import (
+    ALL,
+    CAS,
+    FAA,
+    OK,
+    RC,
+    READ,
+    SEND,
+    WRITE,
+    attributes,
+    completions,
+    pair,
+    receive,
+    request,
+    side,
+)
 
 from fabriclab import rdma
 from fabriclab.rdma import enums as e
@@ -15,8 +30,16 @@ from fabriclab.rdma.records import needs
 SIZE = 256
 LENGTHS = st.integers(0, 40) | st.just(8)
 PLACES = st.integers(-8, SIZE) | st.integers(0, SIZE // 8).map(lambda n: 8 * n)
-STEPS = st.tuples(st.sampled_from([WRITE, READ, FAA, CAS, SEND]), st.booleans(), PLACES, PLACES, LENGTHS,
-                  st.integers(0, 3), st.booleans(), st.integers(1, 3))  # fmt: skip
+STEPS = st.tuples(
+    st.sampled_from([WRITE, READ, FAA, CAS, SEND]),
+    st.booleans(),
+    PLACES,
+    PLACES,
+    LENGTHS,
+    st.integers(0, 3),
+    st.booleans(),
+    st.integers(1, 3),
+)
 
 
 class Model:
@@ -139,7 +162,9 @@ class LifeOfAQueuePair(RuleBasedStateMachine):
     @rule(signaled=st.booleans(), right=st.integers(0, 7))
     def send(self, signaled, right):
         self.id += 1
-        wr = request(self.a, self.b, wr_id=self.id, send_flags=2 * signaled, to=0 if right else SIZE**2)
+        wr = request(
+            self.a, self.b, wr_id=self.id, send_flags=2 * signaled, to=0 if right else SIZE**2
+        )
         if self.state not in (3, 6) or self.posted - self.retired == 4:
             with pytest.raises(rdma.PyverbsRDMAError):
                 self.a.qp.post_send(wr)
@@ -190,7 +215,9 @@ class LifeOfAQueuePair(RuleBasedStateMachine):
         else:
             self.buffers.append(self.id)
 
-    @precondition(lambda self: self.state in (2, 3) and self.buffers and self.b.qp.qp_state == e.IBV_QPS_RTS)
+    @precondition(
+        lambda self: self.state in (2, 3) and self.buffers and self.b.qp.qp_state == e.IBV_QPS_RTS
+    )
     @rule()
     def peer_sends(self):
         self.b.qp.post_send(request(self.b, opcode=SEND))
@@ -206,7 +233,9 @@ class LifeOfAQueuePair(RuleBasedStateMachine):
     @invariant()
     def state_is_known(self):
         assert self.a.qp.qp_state == self.state
-        assert self.a.qp.query(e.IBV_QP_ACCESS_FLAGS)[0].qp_access_flags == (ALL if self.state else 0)
+        assert self.a.qp.query(e.IBV_QP_ACCESS_FLAGS)[0].qp_access_flags == (
+            ALL if self.state else 0
+        )
 
 
 TestLifeOfAQueuePair = LifeOfAQueuePair.TestCase

@@ -51,7 +51,9 @@ def test_without_pyverbs_one_gets_the_device_in_software_and_is_told_why(monkeyp
     verbs = rdma.use()
     assert repr(verbs).startswith("<Verbs: the device in software: pyverbs finds no device (")
     assert (verbs.MR, verbs.enums, verbs.DEVICE) == (rdma.MR, rdma.enums, rdma.DEVICE)
-    with pytest.raises(rdma.PyverbsUserError, match="there is no device 'mlx5_0'; there are fabriclab0"):
+    with pytest.raises(
+        rdma.PyverbsUserError, match="there is no device 'mlx5_0'; there are fabriclab0"
+    ):
         rdma.use("mlx5_0")
     with pytest.raises(AttributeError, match="has no 'Process'; it has AH"):
         _ = verbs.Process
@@ -73,7 +75,11 @@ def fake(monkeypatch):
 def test_where_a_device_is_one_gets_it(fake):
     verbs = rdma.use()
     assert (repr(verbs), verbs.DEVICE) == ("<Verbs: mlx5_0, by pyverbs>", "mlx5_0")
-    assert (verbs.Context, verbs.WC, verbs.enums) == ("device.Context", "cq.WC", fake["pyverbs.enums"])
+    assert (verbs.Context, verbs.WC, verbs.enums) == (
+        "device.Context",
+        "cq.WC",
+        fake["pyverbs.enums"],
+    )
     assert rdma.use("mlx5_1").DEVICE == "mlx5_1"
     assert rdma.use(rdma.DEVICE).Context is rdma.Context
     with pytest.raises(rdma.PyverbsUserError, match="there are mlx5_0, mlx5_1, fabriclab0"):
@@ -85,7 +91,9 @@ def test_a_list_of_devices_that_fails_leads_to_software(fake):
         raise OSError("no driver")
 
     fake["pyverbs.device"].get_device_list = fails
-    assert repr(rdma.use()) == "<Verbs: the device in software: pyverbs finds no device (no driver)>"
+    assert (
+        repr(rdma.use()) == "<Verbs: the device in software: pyverbs finds no device (no driver)>"
+    )
 
 
 @pytest.fixture
@@ -98,13 +106,20 @@ def test_what_needs_no_device_takes_the_arguments_of_pyverbs_and_holds_the_same(
     ours = dict(vars(rdma.use(rdma.DEVICE)))
     exec(LOOK, ours)
     assert ours["look"](known["made"], ours) == known["made"]
-    assert {name: list(inspect.signature(getattr(rdma, name)).parameters) for name in known["takes"]} == known["takes"]
+    assert {
+        name: list(inspect.signature(getattr(rdma, name)).parameters) for name in known["takes"]
+    } == known["takes"]
 
 
 @pytest.mark.slow
 def test_the_table_is_what_debians_pyverbs_says(known):
-    if not Path(PYTHON).exists() or subprocess.run([PYTHON, "-c", "import pyverbs.qp"], capture_output=True).returncode:
-        pytest.skip("the system's Python has no pyverbs; on Debian and Ubuntu: apt install python3-pyverbs")
+    if (
+        not Path(PYTHON).exists()
+        or subprocess.run([PYTHON, "-c", "import pyverbs.qp"], capture_output=True).returncode
+    ):
+        pytest.skip(
+            "the system's Python has no pyverbs; on Debian and Ubuntu: apt install python3-pyverbs"
+        )
     asked = json.dumps({**known, "homes": adapter._HOMES})
     run = subprocess.run([PYTHON, "-c", LOOK + LIVE], input=asked, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr

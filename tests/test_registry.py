@@ -31,16 +31,24 @@ def write(package, name, body):
 
 # by hand ------------------------------------------------------------------------------------------
 def test_a_file_in_the_folder_is_enough(empty):
-    write(empty, "star", """
+    write(
+        empty,
+        "star",
+        """
         @register("topology", "star", small={"n": 3})
         def star(n):
             return "star", n
-    """)  # fmt: skip
-    write(empty, "mesh", """
+    """,
+    )
+    write(
+        empty,
+        "mesh",
+        """
         @register("topology", "mesh")
         def mesh(n):
             return "mesh", n
-    """)  # fmt: skip
+    """,
+    )
     assert registry.names("topology") == ("mesh", "star")
     assert registry.get("topology", "star")(3) == ("star", 3)
     assert registry.info("topology", "star") == {"small": {"n": 3}}
@@ -48,14 +56,18 @@ def test_a_file_in_the_folder_is_enough(empty):
 
 
 def test_files_are_loaded_on_first_use_and_once(empty):
-    write(empty, "star", """
+    write(
+        empty,
+        "star",
+        """
         import builtins
         builtins.star_was_loaded = getattr(builtins, "star_was_loaded", 0) + 1
 
         @register("topology", "star")
         def star(n):
             return n
-    """)  # fmt: skip
+    """,
+    )
     import builtins
 
     try:
@@ -97,12 +109,18 @@ def test_a_file_may_be_loaded_again(empty):
 # refusals -----------------------------------------------------------------------------------------
 def test_a_name_is_given_once(empty):
     for name in ("star", "other"):
-        write(empty, name, """
+        write(
+            empty,
+            name,
+            """
             @register("topology", "star")
             def star(n):
                 return n
-        """)  # fmt: skip
-    with pytest.raises(ValueError, match=r"topology 'star' is registered by .*other already; choose another name"):
+        """,
+        )
+    with pytest.raises(
+        ValueError, match=r"topology 'star' is registered by .*other already; choose another name"
+    ):
         registry.names("topology")
 
 
@@ -118,7 +136,9 @@ def test_an_unknown_name_is_answered_with_the_list(empty):
 def test_an_unknown_kind_is_answered_with_the_list():
     asks = (registry.names, lambda k: registry.get(k, "x"), lambda k: registry.info(k, "x"))
     for ask in (*asks, lambda k: registry.register(k, "x")):
-        with pytest.raises(ValueError, match=r"kind must be one of topology, collective, .*got 'color'"):
+        with pytest.raises(
+            ValueError, match=r"kind must be one of topology, collective, .*got 'color'"
+        ):
             ask("color")
 
 
@@ -126,11 +146,15 @@ def test_a_broken_file_is_no_secret_and_is_tried_again(empty):
     write(empty, "star", "raise RuntimeError('half written')\n")
     with pytest.raises(RuntimeError, match="half written"):
         registry.names("topology")
-    write(empty, "star", """
+    write(
+        empty,
+        "star",
+        """
         @register("topology", "star")
         def star(n):
             return n
-    """)  # fmt: skip
+    """,
+    )
     import importlib
 
     importlib.invalidate_caches()

@@ -37,7 +37,9 @@ def doubled(fabric):
     """Return an oracle that sees each endpoint twice, as sender and as receiver, so that no path can cross one."""
     graph = nx.DiGraph()
     for a, b in zip(fabric.source.tolist(), fabric.target.tolist(), strict=True):
-        graph.add_edge(a if fabric.transit[a] else ("out", a), b if fabric.transit[b] else ("in", b))
+        graph.add_edge(
+            a if fabric.transit[a] else ("out", a), b if fabric.transit[b] else ("in", b)
+        )
     return graph
 
 
@@ -109,7 +111,10 @@ def test_closed_node_is_walked_around(n, method):
 def test_routes_obey_the_law_and_are_as_short_as_networkx_says(family, method):
     fabric = topologies.build(family, **SMALL[family])
     flows, graph = all_pairs(fabric), doubled(fabric)
-    out, into = ({a: a if fabric.transit[a] else (side, a) for a in fabric.endpoint.tolist()} for side in ("out", "in"))
+    out, into = (
+        {a: a if fabric.transit[a] else (side, a) for a in fabric.endpoint.tolist()}
+        for side in ("out", "in")
+    )
     lengths = {a: nx.single_source_shortest_path_length(graph, out[a]) for a in out}
     ends = zip(flows.source.tolist(), flows.target.tolist(), strict=True)
     expected = np.array([lengths[s].get(into[t], 0) for s, t in ends])
@@ -125,7 +130,11 @@ def test_routes_obey_the_law_and_are_as_short_as_networkx_says(family, method):
 def broken(fabric, data):
     """Return the fabric without a few random cables between nodes that let others pass."""
     inner = np.flatnonzero(fabric.transit[fabric.source[::2]] & fabric.transit[fabric.target[::2]])
-    dead = data.draw(st.lists(st.sampled_from(inner.tolist()), max_size=3, unique=True)) if inner.size else []
+    dead = (
+        data.draw(st.lists(st.sampled_from(inner.tolist()), max_size=3, unique=True))
+        if inner.size
+        else []
+    )
     return fabric.without(cables=dead)
 
 
@@ -147,7 +156,9 @@ def test_both_forms_of_shortest_ways_agree(data):
         return
     two = Tables(fabric).walk(s, t)
     while pair.size:
-        (n1, x1), (n2, x2) = ((found.count, found.all()) for found in (w(pair, node) for w in (one, two)))
+        (n1, x1), (n2, x2) = (
+            (found.count, found.all()) for found in (w(pair, node) for w in (one, two))
+        )
         assert n1.tolist() == n2.tolist()
         owner = np.repeat(np.arange(pair.size), n1)
         assert [set(x1[owner == i]) for i in range(0, pair.size, 7)] == [
@@ -162,7 +173,9 @@ def test_both_forms_of_shortest_ways_agree(data):
 def test_spraying_splits_in_proportion_to_capacity():
     fabric = topologies.build("leaf_spine", hosts=8, radix=4, rate="10 GB/s")
     up = next(
-        x for x in fabric.out[1] if fabric.source[x] == fabric.nodes("leaf")[0] and fabric.tier[fabric.target[x]] == 2
+        x
+        for x in fabric.out[1]
+        if fabric.source[x] == fabric.nodes("leaf")[0] and fabric.tier[fabric.target[x]] == 2
     )
     slow = fabric.with_capacity([up], 5e9)
     routes = routing.route(slow, Flows.make(slow.endpoint[0], slow.endpoint[7], 1.0), "spray")
@@ -220,7 +233,9 @@ def test_bytes_that_leave_a_node_are_those_that_came_in():
     flows = all_pairs(fabric)
     for method in MINIMAL:
         carried = routing.route(fabric, flows, method).link_bytes(flows, fabric.n_links)
-        net = np.bincount(fabric.source, weights=carried) - np.bincount(fabric.target, weights=carried)
+        net = np.bincount(fabric.source, weights=carried) - np.bincount(
+            fabric.target, weights=carried
+        )
         assert np.abs(net).max() < 1e-9  # every rank sends as much as it receives
 
 
@@ -291,7 +306,10 @@ def test_two_planes_share_the_traffic():
 
 def valley(hosts, lower, upper, seed):
     """Return hosts on switches of tier 1 that meet over switches below them and, perhaps, above."""
-    b, rng = FabricBuilder(("host", "lower", "middle", "upper"), ("index",)), np.random.default_rng(seed)
+    b, rng = (
+        FabricBuilder(("host", "lower", "middle", "upper"), ("index",)),
+        np.random.default_rng(seed),
+    )
     ends = b.add_nodes("host", hosts, tier=0, transit=False, index=np.arange(hosts))
     below = b.add_nodes("lower", lower, tier=0, transit=True, index=np.arange(lower))
     middle = b.add_nodes("middle", hosts, tier=1, transit=True, index=np.arange(hosts))
@@ -308,9 +326,14 @@ def test_switches_that_meet_below_their_hosts_are_searched(method, hosts, lower,
     """Going down and up again is no way of a Clos: read off the tiers such a way has no end."""
     fabric = valley(hosts, lower, upper, seed)
     source, target = (~np.eye(hosts, dtype=bool)).nonzero()
-    routes = routing.route(fabric, Flows.make(fabric.endpoint[source], fabric.endpoint[target], 1.0), method)
+    routes = routing.route(
+        fabric, Flows.make(fabric.endpoint[source], fabric.endpoint[target], 1.0), method
+    )
     graph = fabric.to_networkx()
-    wanted = [nx.shortest_path_length(graph, a, b) for a, b in fabric.endpoint[np.stack([source, target], 1)].tolist()]
+    wanted = [
+        nx.shortest_path_length(graph, a, b)
+        for a, b in fabric.endpoint[np.stack([source, target], 1)].tolist()
+    ]
     assert np.add.reduceat(routes.use, routes.ptr[:-1]) == pytest.approx(wanted)
 
 

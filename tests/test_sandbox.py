@@ -65,7 +65,9 @@ def alive(processes):
 
 
 def test_a_function_is_called_and_its_value_comes_back_exactly(box):
-    with closing(box.session(["n = 2**80 + 1", "def f(x, y): return [x + n, y / 3, (None, True), 'µ']"])) as session:
+    with closing(
+        box.session(["n = 2**80 + 1", "def f(x, y): return [x + n, y / 3, (None, True), 'µ']"])
+    ) as session:
         assert session.cells.ok
         for x in (1, -1):
             assert session.call("f", x, 1.0).value == [x + 2**80 + 1, 1 / 3, [None, True], "µ"]
@@ -75,14 +77,20 @@ def test_a_function_is_called_and_its_value_comes_back_exactly(box):
 
 
 def test_arguments_arrive_as_they_are(box):
-    code = "def f(x, kind): return [type(x).__name__, str(getattr(x, 'dtype', '')), repr(x) == kind]"
+    code = (
+        "def f(x, kind): return [type(x).__name__, str(getattr(x, 'dtype', '')), repr(x) == kind]"
+    )
     array = np.arange(6, dtype=np.int32).reshape(2, 3)
     given = [
-        (array, repr(array), "ndarray", "int32"), (np.array([]), "array([], dtype=float64)", "ndarray", "float64"),
-        ({"__array__": [1.0]}, "array([1.])", "ndarray", "float64"), ({"a": [1.5]}, "{'a': [1.5]}", "dict", ""),
-        ({0: "x", 2: []}, "{0: 'x', 2: []}", "dict", ""), ((1, 2), "[1, 2]", "list", ""),
-        (float("inf"), "inf", "float", ""), (np.float64(0.1), "0.1", "float", ""),
-    ]  # fmt: skip
+        (array, repr(array), "ndarray", "int32"),
+        (np.array([]), "array([], dtype=float64)", "ndarray", "float64"),
+        ({"__array__": [1.0]}, "array([1.])", "ndarray", "float64"),
+        ({"a": [1.5]}, "{'a': [1.5]}", "dict", ""),
+        ({0: "x", 2: []}, "{0: 'x', 2: []}", "dict", ""),
+        ((1, 2), "[1, 2]", "list", ""),
+        (float("inf"), "inf", "float", ""),
+        (np.float64(0.1), "0.1", "float", ""),
+    ]
     with closing(box.session([code])) as session:
         for x, shown, *kind in given:
             assert session.call("f", x, shown).value == [*kind, True], x
@@ -91,11 +99,17 @@ def test_arguments_arrive_as_they_are(box):
 @pytest.mark.parametrize(
     ("made", "value"),
     [
-        ("np.arange(3)", [0, 1, 2]), ("np.float32(0.5)", 0.5), ("np.longdouble(2)", 2.0), ("np.bool_(True)", True),
-        ("{np.int64(1): 2, 'a': (3,)}", {1: 2, "a": [3]}), ("collections.Counter('aab')", {"a": 2, "b": 1}),
-        ("enum.IntEnum('E', 'A').A", 1), ("np.array([[True], [False]])", [[True], [False]]), ("-0.0", 0.0),
+        ("np.arange(3)", [0, 1, 2]),
+        ("np.float32(0.5)", 0.5),
+        ("np.longdouble(2)", 2.0),
+        ("np.bool_(True)", True),
+        ("{np.int64(1): 2, 'a': (3,)}", {1: 2, "a": [3]}),
+        ("collections.Counter('aab')", {"a": 2, "b": 1}),
+        ("enum.IntEnum('E', 'A').A", 1),
+        ("np.array([[True], [False]])", [[True], [False]]),
+        ("-0.0", 0.0),
     ],
-)  # fmt: skip
+)
 def test_values_of_numpy_and_of_subclasses_come_back_plain(box, made, value):
     found = ask(box, f"import collections, enum\nimport numpy as np\ndef f(): return {made}")
     assert found.ok, found
@@ -104,7 +118,18 @@ def test_values_of_numpy_and_of_subclasses_come_back_plain(box, made, value):
 
 
 @pytest.mark.parametrize(
-    "made", ["float('inf')", "[1e308 * 10]", "{1}", "10**5000", "1j", "object", "nest()", "[ring]", "np.array([1j])"]
+    "made",
+    [
+        "float('inf')",
+        "[1e308 * 10]",
+        "{1}",
+        "10**5000",
+        "1j",
+        "object",
+        "nest()",
+        "[ring]",
+        "np.array([1j])",
+    ],
 )
 def test_what_cannot_be_compared_is_named(box, made):
     code = (
@@ -127,21 +152,47 @@ def test_a_number_that_lies_about_itself_is_its_plain_value(box):
 
 
 def test_problems_name_the_cell_and_the_line(box):
-    bad = ["x = 1", "def f():\n  y = 2\n  return x / 0", "def g(:\n  pass", "z = undefined", "def h(): return x"]
+    bad = [
+        "x = 1",
+        "def f():\n  y = 2\n  return x / 0",
+        "def g(:\n  pass",
+        "z = undefined",
+        "def h(): return x",
+    ]
     with closing(box.session(bad)) as session:
-        assert (session.cells.problem, session.cells.said) == ("syntax", "SyntaxError: invalid syntax (cell 3, line 1)")
+        assert (session.cells.problem, session.cells.said) == (
+            "syntax",
+            "SyntaxError: invalid syntax (cell 3, line 1)",
+        )
         assert session.call("f").said == "ZeroDivisionError: division by zero (cell 2, line 3)"
         assert session.call("h").value == 1  # cells after a bad one run
         assert session.call("g").said == session.cells.said  # it is missing because of that cell
     missing = ask(box, "x = 1")
-    assert (missing.problem, missing.said, missing.sentence) == ("missing", "f", text("sandbox.missing", said="f"))
+    assert (missing.problem, missing.said, missing.sentence) == (
+        "missing",
+        "f",
+        text("sandbox.missing", said="f"),
+    )
 
 
 def test_every_problem_has_a_sentence():
-    named = set(re.findall(r'(?:problem=|")(\w+)"', Path(_walls.__file__).with_name("_session.py").read_text()))
-    problems = {key.partition(".")[2] for key in keys("sandbox.")} - {"linux", "start", "refused", "at"}
+    named = set(
+        re.findall(
+            r'(?:problem=|")(\w+)"', Path(_walls.__file__).with_name("_session.py").read_text()
+        )
+    )
+    problems = {key.partition(".")[2] for key in keys("sandbox.")} - {
+        "linux",
+        "start",
+        "refused",
+        "at",
+    }
     problems = {name for name in problems if "." not in name}
-    assert {"time", "cpu", "protocol", "killed", "requests", "long", "raised", "value"} <= problems <= named
+    assert (
+        {"time", "cpu", "protocol", "killed", "requests", "long", "raised", "value"}
+        <= problems
+        <= named
+    )
 
 
 def test_what_a_learner_says_cannot_act_on_a_terminal(box):
@@ -151,16 +202,19 @@ def test_what_a_learner_says_cannot_act_on_a_terminal(box):
 
 def test_long_messages_are_cut_between_words_and_marked(box):
     found = ask(box, "def f(): raise ValueError('word ' * 10**6)")
-    assert re.fullmatch(r"ValueError:( word)+ \.\.\. \(cell 1, line 1\)", found.said) and len(found.said) < 530
+    assert (
+        re.fullmatch(r"ValueError:( word)+ \.\.\. \(cell 1, line 1\)", found.said)
+        and len(found.said) < 530
+    )
     assert cut("one two three", 9) == "one two ..." and cut("one two three", 13) == "one two three"
-    assert cut("x" * 900, 500) == "x" * 500 + " ..." and cut("x" * 300 + " " + "y" * 300, 500).endswith("yy ...")
+    assert cut("x" * 900, 500) == "x" * 500 + " ..." and cut(
+        "x" * 300 + " " + "y" * 300, 500
+    ).endswith("yy ...")
     assert cut("one two", 3) == "one ..."
 
 
 def test_what_is_printed_goes_nowhere(walled):
-    code = (
-        "import os\ndef f():\n  for _ in range(50): print('x' * 1_000_000)\n  os.write(2, b'x' * 1_000_000); return 1"
-    )
+    code = "import os\ndef f():\n  for _ in range(50): print('x' * 1_000_000)\n  os.write(2, b'x' * 1_000_000); return 1"  # noqa: E501
     assert ask(walled, code).value == 1
 
 
@@ -196,9 +250,17 @@ def test_methods_of_a_proxy_are_answered_here(box):
 
 def test_nothing_else_of_a_proxy_can_be_reached(box):
     for name in ("secret", "now", "again", "__init__.__globals__"):
-        assert ask(box, f"def f(clock): return clock.{name}", Proxy(Clock(), ("wait",))).problem in ("raised", "value")
+        assert ask(
+            box, f"def f(clock): return clock.{name}", Proxy(Clock(), ("wait",))
+        ).problem in ("raised", "value")
     forged = 'import os\ndef f(clock): os.write(3, b\'{"proxy":%s,"method":"%s","args":[],"options":{}}\\n\')'
-    for number, method in ((0, "again"), (0, "__class__"), (1, "wait"), (-1, "wait"), ("[]", "wait")):
+    for number, method in (
+        (0, "again"),
+        (0, "__class__"),
+        (1, "wait"),
+        (-1, "wait"),
+        ("[]", "wait"),
+    ):
         found = ask(box, forged % (number, method), Proxy(Clock(), ("wait",)))
         assert found.problem == "protocol"
 
@@ -216,7 +278,11 @@ def test_time_that_passes_here_is_not_the_learners():
             time.sleep(0.4)
 
     with Sandbox(SHORT) as made:
-        found = ask(made, "def f(slow):\n  for _ in range(3): slow.answer()\n  return 1", Proxy(Slow(), ("answer",)))
+        found = ask(
+            made,
+            "def f(slow):\n  for _ in range(3): slow.answer()\n  return 1",
+            Proxy(Slow(), ("answer",)),
+        )
     assert found.value == 1
     assert found.seconds < 0.4
 
@@ -240,7 +306,9 @@ def test_a_session_sees_nothing_of_the_one_before(walled):
     )
     before = family(walled)
     assert ask(walled, leave).value == 1
-    assert ask(walled, "import os\ndef f(): return [os.listdir(), hasattr(__builtins__, 'mark')]").value == [[], False]
+    assert ask(
+        walled, "import os\ndef f(): return [os.listdir(), hasattr(__builtins__, 'mark')]"
+    ).value == [[], False]
     assert family(walled) == before
 
 
@@ -278,13 +346,19 @@ ENDS = {
     "list": ("[bytearray(1 << 20) for _ in range(9999)]", "memory time"),  # on a crowded machine
     "open files": ("[open('/dev/null') for _ in range(99)]", "raised"),
     "a big file": ("open('big', 'wb').write(bytes(17 << 20))", "raised"),
-    "threads": ("[threading.Thread(target=time.sleep, args=(9,), daemon=True).start() for _ in range(999)]", "raised"),
+    "threads": (
+        "[threading.Thread(target=time.sleep, args=(9,), daemon=True).start() for _ in range(999)]",
+        "raised",
+    ),
     "input": ("input()", "raised"),
     "a flood": ("while True: print('x' * 100_000)", "time"),
     "loop": ("for _ in iter(int, 1): pass", "time"),
     "sleep": ("time.sleep(9)", "time"),
     "stop": ("os.kill(os.getpid(), signal.SIGSTOP)", "time"),
-    "deaf": ("[signal.signal(n, signal.SIG_IGN) for n in range(1, 32) if n not in (9, 19)]; time.sleep(9)", "time"),
+    "deaf": (
+        "[signal.signal(n, signal.SIG_IGN) for n in range(1, 32) if n not in (9, 19)]; time.sleep(9)",
+        "time",
+    ),
     "garbage": ("os.write(3, b'garbage\\n')", "protocol"),
     "a list": ("os.write(3, b'[]\\n')", "protocol"),
     "another's token": ("os.write(3, b'{}\\n')", "protocol"),
@@ -295,11 +369,20 @@ ENDS = {
     "no end of line": ("[os.write(3, b'x' * 1000) for _ in range(9999)]", "long"),
     "a long answer": ("return 'x' * (2 << 20)", "long"),
     "half a sign": ("return chr(0xd800)", "raised"),
-    "other processes": ("[open(f'/proc/{p}/environ').read(1) for p in os.listdir('/proc') if p.isdigit()]", "raised"),
+    "other processes": (
+        "[open(f'/proc/{p}/environ').read(1) for p in os.listdir('/proc') if p.isdigit()]",
+        "raised",
+    ),
     "parent's memory": ("open(f'/proc/{os.getppid()}/mem', 'rb')", "raised"),
     "write in the installation": ("open(np.__file__, 'a')", "raised"),
-    "fork and leave": ("os.fork() or os.setsid(); os.fork() or time.sleep(99); time.sleep(0.1)", "raised "),
-    "fork bomb": ("for _ in iter(int, 1):\n    try: os.fork()\n    except BlockingIOError: pass", "raised time"),
+    "fork and leave": (
+        "os.fork() or os.setsid(); os.fork() or time.sleep(99); time.sleep(0.1)",
+        "raised ",
+    ),
+    "fork bomb": (
+        "for _ in iter(int, 1):\n    try: os.fork()\n    except BlockingIOError: pass",
+        "raised time",
+    ),
 }
 PRELUDE = (
     "import ctypes, os, signal, sys, threading, time\nimport numpy as np\n"
@@ -342,7 +425,13 @@ def test_processor_time_is_limited():
     assert Limits().scaled(3) == Limits(wall_s=15, cpu_s=15, judge_s=15)
 
 
-FORGED = ['"value": 1', '"value": 1e999', '"value": NaN', r'"value": "\ud800"', '"problem": "ok", "said": ""']
+FORGED = [
+    '"value": 1',
+    '"value": 1e999',
+    '"value": NaN',
+    r'"value": "\ud800"',
+    '"problem": "ok", "said": ""',
+]
 
 
 @pytest.mark.parametrize("forged", FORGED)
@@ -353,7 +442,9 @@ def test_a_token_found_buys_one_answer_and_then_the_session_is_over(box, forged)
         "  os.write(3, line.encode()); return 2"
     )
     first, second = ask(box, f"FORGED = {forged!r}\n{code}", calls=2)
-    assert (first.value, first.problem) == ((1, "") if forged.endswith(" 1") else (None, "protocol"))
+    assert (first.value, first.problem) == (
+        (1, "") if forged.endswith(" 1") else (None, "protocol")
+    )
     assert second.problem == "protocol"
     assert ask(box, HONEST).value == 42
 
@@ -409,7 +500,9 @@ def test_the_filter_alone_guards_processes_of_the_same_user(name):
         if "seccomp" not in made.active:
             pytest.skip("this machine does not have it")
         code = "import fcntl, os, resource\ndef f(): return bool({}) or 1"
-        assert ask(made, code.format(OTHERS[name].replace("{}", "os.getppid()"))).problem == "raised"
+        assert (
+            ask(made, code.format(OTHERS[name].replace("{}", "os.getppid()"))).problem == "raised"
+        )
         if name in ("signals", "limits"):
             assert ask(made, code.format(OTHERS[name].replace("{}", "os.getpid()"))).ok
 
@@ -438,12 +531,18 @@ def test_files_of_others_cannot_be_written_or_read(walled, tmp_path):
 def test_no_signal_reaches_anything_but_the_session(walls):
     with Sandbox(SHORT, without=walls) as made:
         before = family(made)
-        codes = ["os.kill(os.getppid(), 9)", "os.kill(-1, 9)", "resource.prlimit(os.getppid(), 0, (1, 1))"]
+        codes = [
+            "os.kill(os.getppid(), 9)",
+            "os.kill(-1, 9)",
+            "resource.prlimit(os.getppid(), 0, (1, 1))",
+        ]
         codes += [f"os.kill({os.getpid()}, 9)", f"os.killpg({os.getpgid(0)}, 9)"]
         for code in codes if {"pidns", "seccomp"} & set(made.active) else []:
             ask(made, f"import os, resource\ndef f(): {code}")
             assert ask(made, HONEST).value == 42
-        assert family(made) == before or "seccomp" not in made.active  # then limits can be changed, and it starts anew
+        assert (
+            family(made) == before or "seccomp" not in made.active
+        )  # then limits can be changed, and it starts anew
 
 
 def test_files_left_behind_are_removed_however_deep():
@@ -469,7 +568,10 @@ def test_a_sandbox_that_was_killed_starts_again(walls):
                 before = family(made)
                 before[victim].kill()
                 psutil.wait_procs(before[victim : victim + 1], 5)
-                assert session.call("f").problem in ("killed", "")  # dying may take longer than an answer
+                assert session.call("f").problem in (
+                    "killed",
+                    "",
+                )  # dying may take longer than an answer
             assert ask(made, HONEST).value == 42
             assert len(family(made)) == 2
             if victim < 2:
@@ -522,7 +624,9 @@ with Sandbox(without={walls}) as box:
 @pytest.mark.parametrize("walls", [(), WALLS["bare"]])
 def test_interrupt_and_sudden_death_leave_nothing(how, walls, root):
     command = [sys.executable, "-c", RUN.format(walls=walls)]
-    with subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
+    with subprocess.Popen(
+        command, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as run:
         folder = Path(run.stdout.readline().strip())
         time.sleep(0.2)
         below = psutil.Process(run.pid).children(recursive=True)
@@ -537,7 +641,9 @@ def test_interrupt_and_sudden_death_leave_nothing(how, walls, root):
 
 
 def test_what_keeps_it_from_starting_is_told(monkeypatch):
-    monkeypatch.setattr("fabriclab.exercises.grading.sandbox._BOOT", "raise RuntimeError('no child today')")
+    monkeypatch.setattr(
+        "fabriclab.exercises.grading.sandbox._BOOT", "raise RuntimeError('no child today')"
+    )
     with pytest.raises(SandboxError, match="no child today"), Sandbox():
         pass
 
@@ -546,13 +652,22 @@ def test_protections_are_told(box):
     assert all(f"sandbox.has.{name}" in keys("sandbox.has.") for name in box.active)
     assert {"session", "limits"} <= set(box.active)
     users = ["-U", "-r"] if os.getuid() else []
-    if not subprocess.run(["unshare", *users, "-m", "-n", "-p", "-f", "true"], capture_output=True).returncode:
+    if not subprocess.run(
+        ["unshare", *users, "-m", "-n", "-p", "-f", "true"], capture_output=True
+    ).returncode:
         assert {"userns" if users else "user", "root", "netns", "pidns"} <= set(box.active)
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root to become another user")
 def test_a_plain_user_can_run_it_too(root):
-    run = {"cwd": root, "user": 12345, "group": 12345, "capture_output": True, "text": True, "timeout": 60}
+    run = {
+        "cwd": root,
+        "user": 12345,
+        "group": 12345,
+        "capture_output": True,
+        "text": True,
+        "timeout": 60,
+    }
     code = "from fabriclab.exercises.grading.sandbox import Sandbox\n"
     try:
         if subprocess.run([sys.executable, "-c", "import numpy, fabriclab"], **run).returncode:
@@ -610,7 +725,9 @@ def test_the_library_is_not_there_where_it_is_installed_beside_numpy(kind, tmp_p
         folder.chmod(0o755)
     env = {"PYTHONPATH": str(site), "PATH": os.environ["PATH"]}
     command = [sys.executable, "-c", run]
-    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60
+    )
     assert done.stdout.strip() == "[(None, 'raised'), (7, ''), (None, 'raised')]", done.stderr
 
 

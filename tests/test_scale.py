@@ -41,7 +41,9 @@ print(json.dumps({"ranks": fabric.n_ranks, "build": build, "added": added, "cold
 
 @pytest.fixture(scope="module")
 def seen():
-    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True
+    )
     return json.loads(done.stdout)
 
 
@@ -85,16 +87,24 @@ print(json.dumps([fabric.n_ranks, fabric.n_nodes, min(seconds), added]))
 RAILS = "topologies.build('rail_optimised', servers=8192, expand=False)"
 
 
-@pytest.mark.parametrize(("call", "nodes", "most", "memory"), [
-    ("topologies.build('fat_tree', k=64)", 70656, 0.3, 2**28),
-    ("topologies.build('xgft', m=(32, 32, 64), w=(1, 32, 32))", 70656, 0.3, 2**28),
-    ("topologies.build('leaf_spine', hosts=65536, radix=512)", 65920, 0.3, 2**28), (RAILS, 70656, 0.3, 2**28),
-    *((f"topologies.build('{name}', servers=8192, expand=False)", 70656, 0.3, 2**28)
-      for name in ("rail_only", "multi_plane", "dual_tor")),
-    (f"topologies.compose(topologies.build('dgx_h100'), {RAILS}, 8192)", 250880, 2.0, 2**30),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("call", "nodes", "most", "memory"),
+    [
+        ("topologies.build('fat_tree', k=64)", 70656, 0.3, 2**28),
+        ("topologies.build('xgft', m=(32, 32, 64), w=(1, 32, 32))", 70656, 0.3, 2**28),
+        ("topologies.build('leaf_spine', hosts=65536, radix=512)", 65920, 0.3, 2**28),
+        (RAILS, 70656, 0.3, 2**28),
+        *(
+            (f"topologies.build('{name}', servers=8192, expand=False)", 70656, 0.3, 2**28)
+            for name in ("rail_only", "multi_plane", "dual_tor")
+        ),
+        (f"topologies.compose(topologies.build('dgx_h100'), {RAILS}, 8192)", 250880, 2.0, 2**30),
+    ],
+)
 def test_65536_endpoints_of_any_clos_and_with_their_servers(call, nodes, most, memory):
-    done = subprocess.run([sys.executable, "-c", BUILD, call], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", BUILD, call], capture_output=True, text=True, check=True
+    )
     ranks, seen, seconds, added = json.loads(done.stdout)
     assert (ranks, seen) == (65536, nodes)
     assert seconds <= most
@@ -119,13 +129,24 @@ print(json.dumps([min(seconds), run.time]))
 """
 
 
-@pytest.mark.parametrize(("algorithm", "n", "order", "most", "end"), [
-    ("ring", 65536, "in order", 0.2, 0.349), ("ring", 65536, "shuffled", 1.5, 0.650),
-    ("halving_doubling", 16384, "in order", 0.4, 0.301), ("halving_doubling", 16384, "shuffled", 1.0, 0.189),
-])  # fmt: skip
-def test_a_collective_with_contention_is_built_lowered_routed_and_solved_in_time(algorithm, n, order, most, end):
+@pytest.mark.parametrize(
+    ("algorithm", "n", "order", "most", "end"),
+    [
+        ("ring", 65536, "in order", 0.2, 0.349),
+        ("ring", 65536, "shuffled", 1.5, 0.650),
+        ("halving_doubling", 16384, "in order", 0.4, 0.301),
+        ("halving_doubling", 16384, "shuffled", 1.0, 0.189),
+    ],
+)
+def test_a_collective_with_contention_is_built_lowered_routed_and_solved_in_time(
+    algorithm, n, order, most, end
+):
     """Seconds by the clock, the best of ten: what a learner waits for after the first run on a fabric."""
-    done = subprocess.run([sys.executable, "-c", COLLECTIVES, algorithm, str(n), order], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", COLLECTIVES, algorithm, str(n), order],
+        capture_output=True,
+        text=True,
+    )
     seconds, seen = json.loads(done.stdout)
     assert seen == pytest.approx(end, rel=0.01)
     assert seconds <= most

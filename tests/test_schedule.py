@@ -38,8 +38,16 @@ def test_a_ring_of_three_by_hand():
     assert ring.n_steps == 2
     first, second = ring.steps()
     # Block 2 leaves rank 0 and ends, two hops on, at rank 2.
-    assert list(zip(first.source, first.target, first.first, strict=True)) == [(0, 1, 2), (1, 2, 0), (2, 0, 1)]
-    assert list(zip(second.source, second.target, second.first, strict=True)) == [(0, 1, 1), (1, 2, 2), (2, 0, 0)]
+    assert list(zip(first.source, first.target, first.first, strict=True)) == [
+        (0, 1, 2),
+        (1, 2, 0),
+        (2, 0, 1),
+    ]
+    assert list(zip(second.source, second.target, second.first, strict=True)) == [
+        (0, 1, 1),
+        (1, 2, 2),
+        (2, 0, 0),
+    ]
     assert first.reduce.all()
     assert second.reduce.all()
 
@@ -53,8 +61,12 @@ def test_repetitions_count_in_what_is_sent_and_received():
 
 
 def test_a_switch_takes_part_after_the_ranks():
-    schedule = pair(StepGroup.make([0, 1], 2, reduce=True), StepGroup.make(2, [0, 1], reduce=False),
-                    n_blocks=1, n_switches=1)  # fmt: skip
+    schedule = pair(
+        StepGroup.make([0, 1], 2, reduce=True),
+        StepGroup.make(2, [0, 1], reduce=False),
+        n_blocks=1,
+        n_switches=1,
+    )
     assert schedule.n_participants == 3
     assert schedule.sent().tolist() == [1, 1, 2]
     assert schedule.received().tolist() == [1, 1, 2]
@@ -126,7 +138,9 @@ def test_segments_change_the_steps_and_nothing_else(name, n, segments, pipelined
     assert np.allclose(cut.sent(), whole.sent(), rtol=1e-12)
     assert np.allclose(cut.received(), whole.received(), rtol=1e-12)
     if whole.n_steps:
-        assert cut.n_steps == (whole.n_steps + segments - 1 if pipelined else whole.n_steps * segments)
+        assert cut.n_steps == (
+            whole.n_steps + segments - 1 if pipelined else whole.n_steps * segments
+        )
     wanted = [(*row[:4], s, row[5]) for row in moves(whole) for s in range(segments)]
     assert moves(cut) == sorted(wanted)
 
@@ -204,8 +218,14 @@ def test_two_that_write_to_one_block_in_one_step_are_refused_unless_both_add(fir
 def test_writing_twice_is_found_as_counting_finds_it(data):
     n, blocks = data.draw(st.integers(1, 5)), data.draw(st.integers(1, 6))
     draw = lambda low, high: data.draw(st.lists(st.integers(low, high), min_size=n, max_size=n))  # noqa: E731
-    group = StepGroup.make(9, draw(0, 1), draw(0, blocks - 1), draw(1, blocks), segment=draw(0, 1),
-                           reduce=[bool(x) for x in draw(0, 1)])  # fmt: skip
+    group = StepGroup.make(
+        9,
+        draw(0, 1),
+        draw(0, blocks - 1),
+        draw(1, blocks),
+        segment=draw(0, 1),
+        reduce=[bool(x) for x in draw(0, 1)],
+    )
     writes = {}
     for i in range(n):
         for b in range(group.count[i]):
@@ -220,7 +240,9 @@ def test_writing_twice_is_found_as_counting_finds_it(data):
 
 def test_steps_that_do_not_fit_into_memory_are_refused_before_they_are_made():
     ring = collectives.build("all_reduce", "ring", 65_536)
-    with pytest.raises(TooLarge, match=r"65536 ranks, 131070 steps> in 4 segments needs .*; take fewer segments"):
+    with pytest.raises(
+        TooLarge, match=r"65536 ranks, 131070 steps> in 4 segments needs .*; take fewer segments"
+    ):
         ring.segmented(4, pipelined=True)
 
 
@@ -228,7 +250,9 @@ def test_steps_that_do_not_fit_into_memory_are_refused_before_they_are_made():
 @pytest.mark.parametrize(("n", "segments"), [(128, 40), (4, 2000), (16, 400)])
 def test_the_memory_of_segments_is_foreseen(n, segments, pipelined, monkeypatch):
     seen = []
-    monkeypatch.setattr("fabriclab.core.schedule.check_memory", lambda needed, *_: seen.append(needed))
+    monkeypatch.setattr(
+        "fabriclab.core.schedule.check_memory", lambda needed, *_: seen.append(needed)
+    )
     ring = collectives.build("all_reduce", "ring", n)
     tracemalloc.start()
     try:
@@ -239,11 +263,14 @@ def test_the_memory_of_segments_is_foreseen(n, segments, pipelined, monkeypatch)
     assert peak <= seen[0] <= 2 * peak
 
 
-@pytest.mark.parametrize(("wrong", "error", "message"), [
-    ({"source": "a"}, TypeError, "source must be whole numbers .* got 'a'"),
-    ({"reduce": "no"}, TypeError, "reduce must be True or False, got 'no'"),
-    ({"count": 0.5}, ValueError, r"count must be whole numbers .* got 0\.5"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("wrong", "error", "message"),
+    [
+        ({"source": "a"}, TypeError, "source must be whole numbers .* got 'a'"),
+        ({"reduce": "no"}, TypeError, "reduce must be True or False, got 'no'"),
+        ({"count": 0.5}, ValueError, r"count must be whole numbers .* got 0\.5"),
+    ],
+)
 def test_columns_that_are_no_numbers_are_refused(wrong, error, message):
     with pytest.raises(error, match=message):
         StepGroup.make(**({"source": 0, "target": 1, "reduce": False} | wrong))
@@ -260,7 +287,10 @@ def test_display():
     lines = tree.draw().splitlines()
     assert lines[1] == "step 0: 0->2 =2..3"
     assert lines[2] == "step 1: 0->1 =1  2->3 =3"
-    assert tree.segmented(2, pipelined=True).draw().splitlines()[2] == "step 1: 0->1 =1.0  2->3 =3.0  0->2 =2.1..3.1"
+    assert (
+        tree.segmented(2, pipelined=True).draw().splitlines()[2]
+        == "step 1: 0->1 =1.0  2->3 =3.0  0->2 =2.1..3.1"
+    )
     reduce = collectives.build("reduce_scatter", "ring", 66).draw().splitlines()
     assert reduce[1].startswith("step 0: 0->1 +65  1->2 +0")
     assert reduce[1].endswith("... 54 more")

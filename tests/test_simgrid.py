@@ -6,7 +6,9 @@ from oracles.simgrid_runs import CASES, installed, kept, ours, parts, simgrid
 from fabriclab import engines
 
 WITHIN = 0.01
-needs_simgrid = pytest.mark.skipif(not installed(), reason="the system's Python has no simgrid (python3-simgrid)")
+needs_simgrid = pytest.mark.skipif(
+    not installed(), reason="the system's Python has no simgrid (python3-simgrid)"
+)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -29,10 +31,14 @@ def test_simgrid_says_again_what_is_kept(name):
 
 @pytest.mark.slow
 @needs_simgrid
-@pytest.mark.parametrize("case", [
-    ("ring", 8, 96, 4, "ecmp", False), ("halving_doubling", 16, 1024, 4, "ecmp", False),
-    ("halving_doubling", 8, 64, 5, "d_mod_k", True),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "case",
+    [
+        ("ring", 8, 96, 4, "ecmp", False),
+        ("halving_doubling", 16, 1024, 4, "ecmp", False),
+        ("halving_doubling", 8, 64, 5, "d_mod_k", True),
+    ],
+)
 def test_other_orders_and_a_larger_tree_agree_too(case):
     made = parts(*case)
     assert ours(*made) == pytest.approx(simgrid(*made)["ends"], rel=WITHIN)

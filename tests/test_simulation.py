@@ -21,7 +21,9 @@ def test_gradients_of_the_case_over_one_root_and_over_a_ring():
     root = simulate("all_reduce", "one_root", HALL, c.dp_gradients, placement=RAILS)
     ring = simulate("all_reduce", "ring", HALL, c.dp_gradients, placement=RAILS)
     assert root.time == pytest.approx(c.t_one_root, rel=1e-3)
-    assert ring.time == pytest.approx(c.t_dp, rel=2e-3)  # 254 steps of cable and switch delay on top
+    assert ring.time == pytest.approx(
+        c.t_dp, rel=2e-3
+    )  # 254 steps of cable and switch delay on top
     assert ring.time > c.t_dp
     assert root.time / ring.time == pytest.approx(128, rel=2e-3)
 
@@ -38,9 +40,17 @@ def test_options_and_switches_reach_the_schedule():
     two = simulate("all_reduce", "hierarchical", star, "8 GB", options={"per_server": 4})
     assert (two.flows.repeat.tolist(), two.time) == ([3, 1, 1, 3], pytest.approx(14))
     assert two.result.asked["options"] == {"per_server": 4}
-    shot = simulate("all_reduce", "nvls_two_shot", star, "8 GB", switches=[8], segments=256, pipelined=True)
+    shot = simulate(
+        "all_reduce", "nvls_two_shot", star, "8 GB", switches=[8], segments=256, pipelined=True
+    )
     assert 9 < shot.time < 9.2  # S (1 + 1/n), and three steps of 259 to fill the pipeline
-    times = sweep("all_to_all", "direct", star, ["1 GB", "8 GB"], options={"traffic": np.roll(np.eye(8), 1, axis=1)})
+    times = sweep(
+        "all_to_all",
+        "direct",
+        star,
+        ["1 GB", "8 GB"],
+        options={"traffic": np.roll(np.eye(8), 1, axis=1)},
+    )
     assert times.time.tolist() == pytest.approx([1, 8])
     assert times.busbw.tolist() == pytest.approx([7e9 / 8] * 2)
     with pytest.raises(TypeError, match="all_reduce ring has no option 'radix'"):
@@ -55,7 +65,9 @@ def test_no_run_is_faster_than_the_bound_of_its_own_machine(way):
     part = {"hosts": 2 * 7 / 8, "aggregation": 1, "nvls": 1 + 1 / 8}
     own = "nvls" if way.endswith("shot") else "aggregation" if at or way == "collnet" else "hosts"
     (port,) = run.bounds(port_rate="400 Gb/s")
-    assert port.seconds == pytest.approx(part[own] * 1e9 / 50e9) and run.time >= port.seconds * (1 - 1e-9)
+    assert port.seconds == pytest.approx(part[own] * 1e9 / 50e9) and run.time >= port.seconds * (
+        1 - 1e-9
+    )
 
 
 def test_order_of_the_ring_decides_with_hashing_and_not_with_spraying():
@@ -64,7 +76,8 @@ def test_order_of_the_ring_decides_with_hashing_and_not_with_spraying():
     assert collectives.spine_crossings(HALL, RAILS) == 32
     assert abs(collectives.spine_crossings(HALL, shuffled) - 1024 * 96 / 127) < 40
     time = {
-        m: simulate("all_reduce", "ring", HALL, "1 GB", placement=shuffled, method=m).time for m in ("ecmp", "spray")
+        m: simulate("all_reduce", "ring", HALL, "1 GB", placement=shuffled, method=m).time
+        for m in ("ecmp", "spray")
     }
     in_order = simulate("all_reduce", "ring", HALL, "1 GB", placement=RAILS).time
     assert time["spray"] == pytest.approx(in_order, rel=0.05)
@@ -79,11 +92,21 @@ def best(fabric, *counts):
 
 
 def test_rings_that_reach_most_by_hand():
-    assert best(MESH, *range(2, 9)) == [64, 128, 192, 256, 320, 384, 448]  # all links between those that take part
+    assert best(MESH, *range(2, 9)) == [
+        64,
+        128,
+        192,
+        256,
+        320,
+        384,
+        448,
+    ]  # all links between those that take part
     # Of five GPUs, number 4 has links to number 0 only; of six, number 5 must stand beside it, over one link.
     assert best(CUBE, *range(2, 9)) == [25, 50, 100, 12, 50, 100, 150]
     assert best(topologies.build("dgx_h100"), 2, 5, 8) == [450] * 3
-    assert ring_busbw("all_reduce", topologies.build("dgx_h100"), range(8)) == pytest.approx(450e9)  # over all chips
+    assert ring_busbw("all_reduce", topologies.build("dgx_h100"), range(8)) == pytest.approx(
+        450e9
+    )  # over all chips
     assert best(topologies.build("pcie_8gpu"), 4, 5) == [63.015, 22]
     assert best(topologies.build("gh200"), 4) == [450]
     assert best_rings(CUBE, [0, 1, 2, 3, 4]).outside and not best_rings(CUBE, [3, 0, 4, 7]).outside
@@ -105,7 +128,9 @@ def test_the_rings_of_a_real_library_reach_the_best_on_the_mesh():
 
 
 # laws ---------------------------------------------------------------------------------------------
-@given(st.integers(2, 8), st.sampled_from(["ring", "halving_doubling", "binomial_tree", "one_root"]))
+@given(
+    st.integers(2, 8), st.sampled_from(["ring", "halving_doubling", "binomial_tree", "one_root"])
+)
 def test_no_run_beats_the_bound_of_its_machine(n, algorithm):
     star = topologies.build("crossbar", hosts=n)
     run = simulate("all_reduce", algorithm, star, "1 GB")
@@ -126,12 +151,17 @@ def test_a_sweep_is_its_single_runs():
 def test_more_subflows_share_the_load_better():
     rng = np.random.default_rng(0)
     order = rng.permutation(RAILS[0])
-    one, many = (simulate("all_reduce", "ring", HALL, "1 GB", placement=order, subflows=k).time for k in (1, 16))
+    one, many = (
+        simulate("all_reduce", "ring", HALL, "1 GB", placement=order, subflows=k).time
+        for k in (1, 16)
+    )
     assert many < one
 
 
 def test_one_rank_takes_no_time():
-    run = simulate("all_reduce", "ring", topologies.build("crossbar", hosts=2), "1 GB", placement=[1])
+    run = simulate(
+        "all_reduce", "ring", topologies.build("crossbar", hosts=2), "1 GB", placement=[1]
+    )
     assert run.time == 0
     assert run.result.algbw[0] == np.inf
 
@@ -144,15 +174,23 @@ def test_the_best_rings_fit_on_their_links(name, data):
     n = data.draw(st.integers(2, min(6, fabric.n_ranks)))
     ranks = data.draw(st.permutations(range(fabric.n_ranks)))[:n]
     found = best_rings(fabric, ranks)
-    assert found.orders.shape == (found.rates.size, n) and np.all(np.sort(found.orders) == np.sort(ranks))
-    source, target = (fabric.endpoint[x.ravel()] for x in (found.orders, np.roll(found.orders, -1, axis=1)))
+    assert found.orders.shape == (found.rates.size, n) and np.all(
+        np.sort(found.orders) == np.sort(ranks)
+    )
+    source, target = (
+        fabric.endpoint[x.ravel()] for x in (found.orders, np.roll(found.orders, -1, axis=1))
+    )
     routes = routing.route(fabric, Flows.make(source, target, np.repeat(found.rates, n)), "spray")
     flow = routes.flow[rows_of(routes.ptr)]
     carried = np.bincount(routes.link, routes.use * np.repeat(found.rates, n)[flow], fabric.n_links)
-    assert found.load == pytest.approx(carried / fabric.capacity) and found.load.max() == pytest.approx(1)
+    assert found.load == pytest.approx(
+        carried / fabric.capacity
+    ) and found.load.max() == pytest.approx(1)
     assert found.rate == pytest.approx(found.rates.sum())
     alone = max(ring_busbw("all_reduce", fabric, order) for order in found.orders)
-    leaves = np.bincount(fabric.source, fabric.capacity, fabric.n_nodes)[fabric.endpoint[ranks]].min()
+    leaves = np.bincount(fabric.source, fabric.capacity, fabric.n_nodes)[
+        fabric.endpoint[ranks]
+    ].min()
     assert alone * (1 - 1e-6) <= found.rate <= leaves * (1 + 1e-9)
 
 
@@ -162,11 +200,19 @@ def test_a_sweep_finds_its_routes_once(monkeypatch):
     monkeypatch.setattr(routing, "route", lambda *a, **k: found.append(one(*a, **k)) or found[-1])
     times = sweep("all_reduce", "ring", star, ["1 MB", "2 MB", "4 MB"]).time
     assert len(found) == 1
-    assert times.tolist() == [simulate("all_reduce", "ring", star, size).time for size in ("1 MB", "2 MB", "4 MB")]
+    assert times.tolist() == [
+        simulate("all_reduce", "ring", star, size).time for size in ("1 MB", "2 MB", "4 MB")
+    ]
 
 
 def test_each_size_of_a_sweep_is_a_run_with_all_its_options():
-    more = {"lag": "3 us", "gamma": 1e-11, "placement": [[3, 1], [0, 2]], "method": "spray", "engine": "ideal"}
+    more = {
+        "lag": "3 us",
+        "gamma": 1e-11,
+        "placement": [[3, 1], [0, 2]],
+        "method": "spray",
+        "engine": "ideal",
+    }
     fabric = topologies.build("leaf_spine", hosts=4, radix=4)
     runs = [simulate("all_reduce", "ring", fabric, size, **more).time for size in ("1 MB", "2 MB")]
     assert sweep("all_reduce", "ring", fabric, ["1 MB", "2 MB"], **more).time.tolist() == runs
@@ -183,7 +229,8 @@ def test_a_dead_card_is_named():
 
 
 @pytest.mark.parametrize(
-    ("size", "said"), [("1 Gbps", "size"), (-1.0, r"size must be within"), ("1 s", "must be a size")]
+    ("size", "said"),
+    [("1 Gbps", "size"), (-1.0, r"size must be within"), ("1 s", "must be a size")],
 )
 def test_wrong_sizes_are_refused(size, said):
     with pytest.raises(ValueError, match=said):
@@ -209,21 +256,27 @@ def test_one_root_meets_the_latency_bound_of_many_messages_at_once():
 
 # display ------------------------------------------------------------------------------------------
 def test_display():
-    run = simulate("all_reduce", "ring", topologies.build("crossbar", hosts=4, rate="400 Gb/s"), "1 GB")
+    run = simulate(
+        "all_reduce", "ring", topologies.build("crossbar", hosts=4, rate="400 Gb/s"), "1 GB"
+    )
     assert "all_reduce ring, 4 ranks: 30" in repr(run)
 
 
 @pytest.mark.parametrize("order", [[-1, 0], [0, 8], [0.5, 1.0], [[[0]]], [[0, 1], [2]]])
 def test_rings_over_endpoints_that_do_not_exist_are_refused(order):
     fabric = topologies.build("rail_optimised", servers=4, gpus=2, rails=2, radix=4)
-    with pytest.raises(ValueError, match=r"order must be (whole numbers of shape|within 0\.\.7|one row of numbers)"):
+    with pytest.raises(
+        ValueError, match=r"order must be (whole numbers of shape|within 0\.\.7|one row of numbers)"
+    ):
         collectives.spine_crossings(fabric, order)
 
 
 def test_odd_arguments_of_simulate_and_sweep_are_named():
     fabric = topologies.build("crossbar", hosts=4)
     for place in (3, [], [[[0, 1]]], [[0, 1], [2]]):
-        with pytest.raises(ValueError, match=r"placement must be (a row of endpoints|one row of numbers)"):
+        with pytest.raises(
+            ValueError, match=r"placement must be (a row of endpoints|one row of numbers)"
+        ):
             simulate("all_reduce", "ring", fabric, "1 GB", placement=place)
     for sizes in ("1 GB", [], 8):
         with pytest.raises(ValueError, match="sizes must be a list of at least one size"):
@@ -236,7 +289,9 @@ def test_odd_arguments_of_simulate_and_sweep_are_named():
 
 
 def test_a_result_says_with_which_costs_it_was_computed():
-    run = simulate("all_reduce", "ring", topologies.build("crossbar", hosts=4), "1 GB", lag="2 us", gamma=1e-12)
+    run = simulate(
+        "all_reduce", "ring", topologies.build("crossbar", hosts=4), "1 GB", lag="2 us", gamma=1e-12
+    )
     assert {k: run.result.asked[k] for k in ("lag", "gamma")} == {"lag": "2 us", "gamma": 1e-12}
 
 

@@ -9,7 +9,9 @@ from fabriclab.core.spec import DIRECTIONS, EVIDENCE, KINDS, Spec, html_table, s
 
 
 def spec(value=450.0, unit="GB/s", **more):
-    return Spec("nvlink4", "NVLink 4", "bandwidth_per_gpu", value, unit, **{"kind": "illustrative", **more})
+    return Spec(
+        "nvlink4", "NVLink 4", "bandwidth_per_gpu", value, unit, **{"kind": "illustrative", **more}
+    )
 
 
 @pytest.mark.parametrize(
@@ -42,8 +44,16 @@ def test_si_value_by_hand(value, unit, direction, si):
 
 
 def test_a_row_of_text_cells():
-    row = {"id": "a", "name": "A", "attribute": "b", "value": "16", "unit": "Tb/s", "key": "not a field",
-           "direction": "aggregate_bidirectional_sum", "kind": "derived"}  # fmt: skip
+    row = {
+        "id": "a",
+        "name": "A",
+        "attribute": "b",
+        "value": "16",
+        "unit": "Tb/s",
+        "key": "not a field",
+        "direction": "aggregate_bidirectional_sum",
+        "kind": "derived",
+    }
     made = Spec.from_row(row)
     assert made == Spec("a", "A", "b", 16.0, "Tb/s", "aggregate_bidirectional_sum", "derived")
     assert made.si == 1e12
@@ -53,11 +63,13 @@ def test_a_row_of_text_cells():
 @pytest.mark.parametrize(
     ("value", "unit", "direction", "ends"),
     [
-        ("14-18", "GB/s", "per_direction", (14e9, 18e9)), ("20-30", "dB", "n/a", (20, 30)),
-        ("100-200", "GB/s", "bidirectional_sum", (50e9, 100e9)), (1e-7, "s", "n/a", (1e-7, 1e-7)),
+        ("14-18", "GB/s", "per_direction", (14e9, 18e9)),
+        ("20-30", "dB", "n/a", (20, 30)),
+        ("100-200", "GB/s", "bidirectional_sum", (50e9, 100e9)),
+        (1e-7, "s", "n/a", (1e-7, 1e-7)),
         (-40.0, "dBm", "n/a", (-40, -40)),
     ],
-)  # fmt: skip
+)
 def test_ends_by_hand(value, unit, direction, ends):
     assert spec(value, unit, direction=direction).ends == pytest.approx(ends, rel=1e-15)
 
@@ -77,7 +89,9 @@ def test_law_the_ends_of_a_number_are_its_si_value(value, unit):
 @given(st.floats(-1e9, 1e9), st.sampled_from(sorted(units.UNITS)))
 def test_law_si_agrees_with_the_parser_at_the_door(value, unit):
     quantity, _ = units.UNITS[unit]
-    assert spec(value, unit).si == pytest.approx(units.parse(f"{value!r} {unit}", quantity), rel=1e-12, abs=1e-300)
+    assert spec(value, unit).si == pytest.approx(
+        units.parse(f"{value!r} {unit}", quantity), rel=1e-12, abs=1e-300
+    )
     assert si_factor(f"{unit} per end") == si_factor(unit) == si_factor(f"{unit} (as printed)")
 
 
@@ -128,11 +142,22 @@ def test_it_is_frozen():
 
 def test_display():
     fact = spec(
-        direction="per_direction", kind="datasheet", source="MLE-net", confidence="A", note="18 links < 25 & up"
+        direction="per_direction",
+        kind="datasheet",
+        source="MLE-net",
+        confidence="A",
+        note="18 links < 25 & up",
     )
-    assert repr(fact) == "<Spec nvlink4.bandwidth_per_gpu: 450 GB/s per_direction (datasheet, MLE-net, A)>"
-    assert repr(spec(1310720.0, "B")) == "<Spec nvlink4.bandwidth_per_gpu: 1,310,720 B (illustrative)>"
+    assert (
+        repr(fact)
+        == "<Spec nvlink4.bandwidth_per_gpu: 450 GB/s per_direction (datasheet, MLE-net, A)>"
+    )
+    assert (
+        repr(spec(1310720.0, "B")) == "<Spec nvlink4.bandwidth_per_gpu: 1,310,720 B (illustrative)>"
+    )
     assert spec("full mesh", "text").quoted == "full mesh"
     page = fact._repr_html_()
-    assert all(x in page for x in ("<caption>NVLink 4", "450 GB/s", "MLE-net", "18 links &lt; 25 &amp; up"))
+    assert all(
+        x in page for x in ("<caption>NVLink 4", "450 GB/s", "MLE-net", "18 links &lt; 25 &amp; up")
+    )
     assert html_table([fact, fact], "two").count("<tr>") == 3

@@ -27,7 +27,11 @@ def leaf_spines(draw):
     up = int(radix / (1 + over) + 1e-9)
     down = int(up * over + 1e-9)
     assume(up and radix * down > radix)
-    return {"hosts": draw(st.integers(radix + 1, radix * down)), "radix": radix, "oversubscription": over}, down
+    return {
+        "hosts": draw(st.integers(radix + 1, radix * down)),
+        "radix": radix,
+        "oversubscription": over,
+    }, down
 
 
 @st.composite
@@ -40,8 +44,14 @@ def rail_fabrics(draw):
     per_leaf = int(up * over + 1e-9) // (gpus // rails)
     most = per_leaf * (radix // rails if tiers == 2 else radix // 2 // rails * radix)
     assume(most >= 1)
-    return {"servers": draw(st.integers(1, min(most, 4000 // gpus))), "gpus": gpus, "rails": rails, "radix": radix,
-            "oversubscription": over, "tiers": tiers}  # fmt: skip
+    return {
+        "servers": draw(st.integers(1, min(most, 4000 // gpus))),
+        "gpus": gpus,
+        "rails": rails,
+        "radix": radix,
+        "oversubscription": over,
+        "tiers": tiers,
+    }
 
 
 def between(fabric, low, high):
@@ -49,7 +59,9 @@ def between(fabric, low, high):
     a, b = fabric.nodes(low), fabric.nodes(high)
     up = np.isin(fabric.source, a) & np.isin(fabric.target, b)
     table = np.zeros((a.size, b.size), dtype=int)
-    np.add.at(table, (np.searchsorted(a, fabric.source[up]), np.searchsorted(b, fabric.target[up])), 1)
+    np.add.at(
+        table, (np.searchsorted(a, fabric.source[up]), np.searchsorted(b, fabric.target[up])), 1
+    )
     return table
 
 
@@ -129,25 +141,51 @@ def test_rails_by_hand():
     assert f.rail.tolist() == [0, 1, 0, 1]
     assert f.server.tolist() == [0, 0, 1, 1]
     nic, leaf = f.nodes("nic"), f.nodes("leaf")
-    met = {f.name(n): f.name(leaf[row.argmax()]) for n, row in zip(nic, between(f, "nic", "leaf"), strict=True)}
-    assert met == {"nic 0.0": "leaf 0.0", "nic 0.1": "leaf 1.0", "nic 1.0": "leaf 0.0", "nic 1.1": "leaf 1.0"}
+    met = {
+        f.name(n): f.name(leaf[row.argmax()])
+        for n, row in zip(nic, between(f, "nic", "leaf"), strict=True)
+    }
+    assert met == {
+        "nic 0.0": "leaf 0.0",
+        "nic 0.1": "leaf 1.0",
+        "nic 1.0": "leaf 0.0",
+        "nic 1.1": "leaf 1.0",
+    }
     gpu = int(f.endpoint[2])
-    assert sorted(f.name(int(f.target[x])) for x in np.flatnonzero(f.source == gpu)) == ["nvlink 1", "pcie 1.0"]
-    assert f.summary() == {"gpu": 4, "nvlink": 2, "pcie": 4, "nic": 4, "leaf": 2, "spine": 1, "cables": 20, "ranks": 4,
-                           "servers": 2}  # fmt: skip
+    assert sorted(f.name(int(f.target[x])) for x in np.flatnonzero(f.source == gpu)) == [
+        "nvlink 1",
+        "pcie 1.0",
+    ]
+    assert f.summary() == {
+        "gpu": 4,
+        "nvlink": 2,
+        "pcie": 4,
+        "nic": 4,
+        "leaf": 2,
+        "spine": 1,
+        "cables": 20,
+        "ranks": 4,
+        "servers": 2,
+    }
 
 
 def test_the_running_case_is_the_default():
     """48 switches, 1,024 cables to servers, 1,024 between switches, two from each leaf to each spine."""
     f, case = topologies.build("rail_optimised"), catalog.case()
     count = f.summary()
-    assert (count["gpu"], count["nic"], count["nvlink"]) == (1024, 1024, 128) == (case.gpus, case.gpus, case.servers)
+    assert (
+        (count["gpu"], count["nic"], count["nvlink"])
+        == (1024, 1024, 128)
+        == (case.gpus, case.gpus, case.servers)
+    )
     assert (count["leaf"], count["spine"]) == (32, 16) == (case.leaves, case.spines)
     assert count["leaf"] + count["spine"] == 48 == case.switches
     assert between(f, "nic", "leaf").sum() == 1024 == case.cables_host
     assert between(f, "leaf", "spine").sum() == 1024 == case.cables_spine
     assert np.all(between(f, "leaf", "spine") == 2)
-    assert np.all(f.ports_used[f.nodes("leaf")] == 64) and np.all(f.ports_used[f.nodes("spine")] == 64)
+    assert np.all(f.ports_used[f.nodes("leaf")] == 64) and np.all(
+        f.ports_used[f.nodes("spine")] == 64
+    )
     assert np.all(between(f, "nic", "leaf").sum(axis=0) == 32)
     at = np.flatnonzero(np.isin(f.source, f.nodes("gpu")) & np.isin(f.target, f.nodes("nvlink")))
     assert set(f.capacity[at]) == {case.nvlink_per_gpu} and set(f.ports[at]) == {18}
@@ -164,8 +202,10 @@ def test_leaf_i_of_a_rail_has_32_servers():
         assert below == [f"nic {s}.{rail}" for s in range(32 * index, 32 * index + 32)]
 
 
-@pytest.mark.parametrize(("servers", "counts"), [
-    (256, (64, 32, 0)), (257, (96, 96, 64)), (2048, (512, 512, 256)), (8192, (2048, 2048, 1024))])  # fmt: skip
+@pytest.mark.parametrize(
+    ("servers", "counts"),
+    [(256, (64, 32, 0)), (257, (96, 96, 64)), (2048, (512, 512, 256)), (8192, (2048, 2048, 1024))],
+)
 def test_larger_halls(servers, counts):
     """The campus of 16,384 GPUs has 1,280 switches, and 65,536 GPUs fill three tiers: 5 N / 64 switches.
 
@@ -194,19 +234,31 @@ def test_delays_are_propagation_and_the_switch_ahead():
     first = f.links_between(0, f.nodes("leaf")[0])[0]
     up = f.links_between(f.nodes("leaf")[0], f.nodes("spine")[0])[0]
     assert f.delay[[first, first ^ 1, up, up ^ 1]] == pytest.approx(
-        [20 * metre + box, 20 * metre, 100 * metre + box, 100 * metre + box])  # fmt: skip
+        [20 * metre + box, 20 * metre, 100 * metre + box, 100 * metre + box]
+    )
     assert f.length[[first, up]].tolist() == [20, 100]
-    g = topologies.build("leaf_spine", hosts=8, radix=4, switch_delay="1 us", rate="200 Gb/s", host_length=0)
+    g = topologies.build(
+        "leaf_spine", hosts=8, radix=4, switch_delay="1 us", rate="200 Gb/s", host_length=0
+    )
     assert g.delay[first] == 1e-6 and g.delay[first ^ 1] == 0
     assert set(g.capacity) == {25e9}
 
 
 def test_rates_inside_the_server_can_be_given():
     f = topologies.build(
-        "rail_optimised", servers=1, gpus=2, rails=1, nvlink="900 GB/s", pcie="32 GB/s", rate="10 GB/s"
+        "rail_optimised",
+        servers=1,
+        gpus=2,
+        rails=1,
+        nvlink="900 GB/s",
+        pcie="32 GB/s",
+        rate="10 GB/s",
     )
     assert {f.media[m]: c for m, c in zip(f.medium, f.capacity, strict=True)} == {
-        "nvlink": 9e11, "pcie": 3.2e10, "fibre": 1e10}  # fmt: skip
+        "nvlink": 9e11,
+        "pcie": 3.2e10,
+        "fibre": 1e10,
+    }
 
 
 def test_crossbar_by_hand():
@@ -219,15 +271,39 @@ def test_crossbar_by_hand():
 def test_tiers_and_transit():
     f = topologies.build("rail_optimised", servers=4, gpus=2, rails=2, radix=4, tiers=3)
     tier = {k: set(f.tier[f.nodes(k)]) for k in f.kinds}
-    assert tier == {"gpu": {0}, "nvlink": {1}, "pcie": {1}, "nic": {2}, "leaf": {3}, "spine": {4}, "core": {5}}
+    assert tier == {
+        "gpu": {0},
+        "nvlink": {1},
+        "pcie": {1},
+        "nic": {2},
+        "leaf": {3},
+        "spine": {4},
+        "core": {5},
+    }
     assert np.array_equal(f.transit, f.kind != f.kinds.index("gpu"))
-    g = topologies.build("rail_optimised", servers=4, gpus=2, rails=2, radix=4, tiers=3, expand=False)
-    assert {k: set(g.tier[g.nodes(k)]) for k in g.kinds} == {"nic": {0}, "leaf": {1}, "spine": {2}, "core": {3}}
+    g = topologies.build(
+        "rail_optimised", servers=4, gpus=2, rails=2, radix=4, tiers=3, expand=False
+    )
+    assert {k: set(g.tier[g.nodes(k)]) for k in g.kinds} == {
+        "nic": {0},
+        "leaf": {1},
+        "spine": {2},
+        "core": {3},
+    }
     assert np.array_equal(g.transit, g.kind != g.kinds.index("nic"))
 
 
 # Tiers one above the other; others may have none.
-CLOS = ("crossbar", "dual_tor", "fat_tree", "leaf_spine", "multi_plane", "rail_only", "rail_optimised", "xgft")
+CLOS = (
+    "crossbar",
+    "dual_tor",
+    "fat_tree",
+    "leaf_spine",
+    "multi_plane",
+    "rail_only",
+    "rail_optimised",
+    "xgft",
+)
 
 
 # laws over the registry ---------------------------------------------------------------------------
@@ -235,7 +311,18 @@ CLOS = ("crossbar", "dual_tor", "fat_tree", "leaf_spine", "multi_plane", "rail_o
 def test_every_family(name, small):
     f = topologies.build(name, **small)
     again = eval(repr(f), {"topologies": topologies})
-    for x in ("kind", "coord", "source", "target", "capacity", "delay", "ports", "medium", "endpoint", "rail"):
+    for x in (
+        "kind",
+        "coord",
+        "source",
+        "target",
+        "capacity",
+        "delay",
+        "ports",
+        "medium",
+        "endpoint",
+        "rail",
+    ):
         assert np.array_equal(getattr(f, x), getattr(again, x)), x
     assert (again.asked, again.family, again.kinds) == (small, name, f.kinds)
     if name in CLOS:
@@ -271,8 +358,12 @@ def assert_names_are_unique(f):
 def test_evenly_spread_with_the_fewest(lower, up, spare_ports, spare_room):
     """Against every pair of counts that would do."""
     ports, room = lower + spare_ports, up + spare_room
-    fit = [(upper, per) for upper in range(1, up + 1) for per in range(1, ports // lower + 1)
-           if up <= upper * per <= room]  # fmt: skip
+    fit = [
+        (upper, per)
+        for upper in range(1, up + 1)
+        for per in range(1, ports // lower + 1)
+        if up <= upper * per <= room
+    ]
     assert even(lower, up, ports, room) == min(fit)
 
 
@@ -311,10 +402,14 @@ def test_rails_of_any_size(asked):
     leaf = f.nodes("leaf")[between_first(f)]
     coord = dict(zip(f.coord_names, f.coord[leaf].T, strict=True))
     assert np.array_equal(coord["rail"], np.arange(f.n_ranks) % gpus % rails)
-    assert np.array_equal(coord["rail"], f.rail) and np.array_equal(f.server, np.arange(f.n_ranks) // gpus)
+    assert np.array_equal(coord["rail"], f.rail) and np.array_equal(
+        f.server, np.arange(f.n_ranks) // gpus
+    )
     down, up = between(f, "nic", "leaf").sum(axis=0), between(f, "leaf", "spine")
     assert down.max() <= asked["oversubscription"] * up[0].sum() + 1e-9
-    of_rail = f.coord[f.nodes("leaf"), f.coord_names.index("index")].max() + 1  # leaves of a rail in a pod
+    of_rail = (
+        f.coord[f.nodes("leaf"), f.coord_names.index("index")].max() + 1
+    )  # leaves of a rail in a pod
     up_ports = int(asked["radix"] / (1 + asked["oversubscription"]) + 1e-9)
     per_leaf = min(int(up_ports * asked["oversubscription"] + 1e-9) // per_rail, asked["servers"])
     place = np.maximum(coord["pod"], 0) * of_rail + coord["index"]
@@ -352,19 +447,32 @@ def test_an_expanded_server_hangs_on_the_same_switches(asked):
 
 
 # oracle: networkx ---------------------------------------------------------------------------------
-@pytest.mark.parametrize(("name", "asked", "diameter", "bisection"), [
-    ("crossbar", {"hosts": 6}, 2, 3),
-    ("leaf_spine", {"hosts": 6, "radix": 6}, 2, 3),
-    ("leaf_spine", {"hosts": 18, "radix": 6}, 4, 9),
-    ("leaf_spine", {"hosts": 24, "radix": 8, "oversubscription": 3}, 4, 4),
-    ("leaf_spine", {"hosts": 32, "radix": 12, "oversubscription": 2}, 4, 8),
-    ("fat_tree", {"k": 4}, 6, 8),
-    ("fat_tree", {"k": 8}, 6, 64),
-    ("fat_tree", {"k": 6, "tiers": 2}, 4, 9),
-    ("rail_optimised", {"servers": 8, "gpus": 2, "rails": 2, "radix": 8, "expand": False}, 4, 8),
-    ("rail_optimised", {"servers": 8, "gpus": 2, "rails": 2, "radix": 4, "expand": False}, 6, 8),
-    ("rail_optimised", {"servers": 8, "gpus": 2, "rails": 2, "radix": 4}, 10, 8),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "asked", "diameter", "bisection"),
+    [
+        ("crossbar", {"hosts": 6}, 2, 3),
+        ("leaf_spine", {"hosts": 6, "radix": 6}, 2, 3),
+        ("leaf_spine", {"hosts": 18, "radix": 6}, 4, 9),
+        ("leaf_spine", {"hosts": 24, "radix": 8, "oversubscription": 3}, 4, 4),
+        ("leaf_spine", {"hosts": 32, "radix": 12, "oversubscription": 2}, 4, 8),
+        ("fat_tree", {"k": 4}, 6, 8),
+        ("fat_tree", {"k": 8}, 6, 64),
+        ("fat_tree", {"k": 6, "tiers": 2}, 4, 9),
+        (
+            "rail_optimised",
+            {"servers": 8, "gpus": 2, "rails": 2, "radix": 8, "expand": False},
+            4,
+            8,
+        ),
+        (
+            "rail_optimised",
+            {"servers": 8, "gpus": 2, "rails": 2, "radix": 4, "expand": False},
+            6,
+            8,
+        ),
+        ("rail_optimised", {"servers": 8, "gpus": 2, "rails": 2, "radix": 4}, 10, 8),
+    ],
+)
 def test_diameter_and_bisection(name, asked, diameter, bisection):
     """Between ranks, in links; bisection from the first half of the ranks to the second, in links each way."""
     f = topologies.build(name, **asked)
@@ -388,9 +496,13 @@ print(took, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit, before * 
 
 
 @pytest.mark.alone
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows does not tell the peak of a process this way")
+@pytest.mark.skipif(
+    sys.platform == "win32", reason="Windows does not tell the peak of a process this way"
+)
 def test_65536_gpus_with_their_servers():
-    out = subprocess.run([sys.executable, "-c", BUILD], capture_output=True, text=True, check=True).stdout.split()
+    out = subprocess.run(
+        [sys.executable, "-c", BUILD], capture_output=True, text=True, check=True
+    ).stdout.split()
     took, peak, before = (float(x) for x in out[:3])
     assert out[3:] == ["65536", "209920"]
     assert took < 2
@@ -398,21 +510,38 @@ def test_65536_gpus_with_their_servers():
     assert peak - before < 256 * 2**20
 
 
-@pytest.mark.parametrize(("name", "asked"), [
-    ("rail_optimised", {"servers": 1024}), ("rail_optimised", {"servers": 2048, "expand": False}),
-    ("fat_tree", {"k": 32}), ("crossbar", {"hosts": 20000}), ("leaf_spine", {"hosts": 8000, "radix": 128}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "asked"),
+    [
+        ("rail_optimised", {"servers": 1024}),
+        ("rail_optimised", {"servers": 2048, "expand": False}),
+        ("fat_tree", {"k": 32}),
+        ("crossbar", {"hosts": 20000}),
+        ("leaf_spine", {"hosts": 8000, "radix": 128}),
+    ],
+)
 def test_the_estimate_of_memory_is_near_and_not_below(name, asked):
     estimate_holds(lambda: topologies.build(name, **asked))
 
 
-@pytest.mark.parametrize(("name", "asked", "text"), [
-    ("rail_optimised", {"servers": 8192}, r"a fabric of 8192 servers with 8 GPUs each needs about 147 MB of memory and "
-     r"64 MiB can be had; build a smaller one.*expand=False"),
-    ("leaf_spine", {"hosts": 10**12, "radix": 2 * 10**6}, r"a fabric of 1000000000000 hosts needs about"),
-    ("fat_tree", {"k": 10**4}, r"a fabric of 250000000000 hosts needs about .* TB"),
-    ("crossbar", {"hosts": 10**12}, r"a crossbar of 1000000000000 hosts needs about"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "asked", "text"),
+    [
+        (
+            "rail_optimised",
+            {"servers": 8192},
+            r"a fabric of 8192 servers with 8 GPUs each needs about 147 MB of memory and "
+            r"64 MiB can be had; build a smaller one.*expand=False",
+        ),
+        (
+            "leaf_spine",
+            {"hosts": 10**12, "radix": 2 * 10**6},
+            r"a fabric of 1000000000000 hosts needs about",
+        ),
+        ("fat_tree", {"k": 10**4}, r"a fabric of 250000000000 hosts needs about .* TB"),
+        ("crossbar", {"hosts": 10**12}, r"a crossbar of 1000000000000 hosts needs about"),
+    ],
+)
 def test_a_fabric_too_large_is_refused_before_it_is_made(name, asked, text, monkeypatch):
     monkeypatch.setenv("FABRICLAB_MEMORY", "64 MiB")
     tracemalloc.start()
@@ -431,7 +560,9 @@ def test_memory_at_hand(monkeypatch, tmp_path):
     monkeypatch.setenv("FABRICLAB_MEMORY", "1 MiB")
     assert _memory.available_memory() == 2**20
     _memory.check_memory(2**20, "this", "do that")
-    with pytest.raises(TooLarge, match=r"this needs about .* of memory and 1 MiB can be had; do that"):
+    with pytest.raises(
+        TooLarge, match=r"this needs about .* of memory and 1 MiB can be had; do that"
+    ):
         _memory.check_memory(2**20 + 1, "this", "do that")
     _memory.check_memory(2**20 + 1, "this", "do that", available=2**21)
     monkeypatch.setenv("FABRICLAB_MEMORY", "much")
@@ -446,55 +577,127 @@ def test_memory_at_hand(monkeypatch, tmp_path):
 
 
 # refusals -----------------------------------------------------------------------------------------
-test_what_cannot_be_built_is_refused = refused([
-    ("no_such", {}, f"unknown topology 'no_such'; choose one of {', '.join(topologies.names())}"),
-    ("fat_tree", {"k": 5}, r"k must be even .* got 5; take 4 or 6"),
-    ("fat_tree", {"k": 7}, "k must be even"),
-    ("fat_tree", {"k": 0}, "k must be >= 2, got 0"),
-    ("fat_tree", {"k": 4, "tiers": 4}, r"tiers must be within 2\.\.3, got 4"),
-    ("leaf_spine", {"hosts": 0}, "hosts must be >= 1, got 0"),
-    ("leaf_spine", {"hosts": 4, "radix": 1}, "radix must be >= 2, got 1"),
-    ("leaf_spine", {"hosts": 9, "radix": 4}, r"hosts must be within 1\.\.8 for two tiers of 4-port .* got 9; take a"),
-    ("leaf_spine", {"hosts": 4, "oversubscription": 0.5}, r"oversubscription must be within 1\.\.63 .* got 0\.5"),
-    ("leaf_spine", {"hosts": 4, "radix": 4, "oversubscription": 4}, r"oversubscription must be within 1\.\.3"),
-    ("leaf_spine", {"hosts": 4, "oversubscription": float("nan")}, r"oversubscription must be within 1\.\.63"),
-    ("leaf_spine", {"hosts": 4, "rate": "400"}, "rate needs its unit, got '400'"),
-    ("leaf_spine", {"hosts": 4, "rate": 400}, r"rate must be within .* got 400"),
-    ("leaf_spine", {"hosts": 4, "rate": "400 Gbps"}, "read in two ways"),
-    ("leaf_spine", {"hosts": 4, "host_length": -1}, "host_length must be within"),
-    ("leaf_spine", {"hosts": 4, "switch_length": "3 s"}, "switch_length must be a length"),
-    ("leaf_spine", {"hosts": 4, "switch_delay": "-1 ns"}, "switch_delay must be within"),
-    ("crossbar", {"hosts": -1}, "hosts must be >= 1, got -1"),
-    ("crossbar", {"hosts": 2, "delay": "1 m"}, "delay must be a time"),
-    ("rail_optimised", {"rails": 3}, r"rails must divide gpus \(8\), got 3"),
-    ("rail_optimised", {"gpus": 4}, r"rails must divide gpus \(4\), got 8"),
-    ("rail_optimised", {"servers": 0}, "servers must be >= 1, got 0"),
-    ("rail_optimised", {"servers": 8193}, r"servers must be within 1\.\.8192 for 3 tiers .* got 8193; take a larger"),
-    ("rail_optimised", {"servers": 257, "tiers": 2}, r"servers must be within 1\.\.256 for 2 tiers .* tiers=3"),
-    ("rail_optimised", {"tiers": 1}, r"tiers must be within 2\.\.3, got 1"),
-    ("rail_optimised", {"gpus": 8, "rails": 1, "radix": 8},
-     r"gpus must be within 1\.\.4 \(1 rails, 4 ports down of a leaf\), got 8; add rails"),
-    ("rail_optimised", {"servers": 1, "gpus": 16}, r"gpus must be within 1\.\.14 .*256 NVLink ports, a GPU takes 18"),
-    ("rail_optimised", {"gpus": 80}, r"gpus must be within 1\.\.14 .* got 80; take more servers, .* expand=False"),
-    ("rail_optimised", {"gpus": 264, "expand": False}, r"gpus must be within 1\.\.256 \(8 rails.* got 264; add"),
-    ("rail_optimised", {"gpus": 80, "rails": 80, "expand": False}, r"rails must be within 1\.\.32 for 3 tiers"),
-    ("rail_optimised", {"gpus": 80, "rails": 80, "expand": False, "tiers": 2}, r"rails must be within 1\.\.64 for 2"),
-    ("rail_optimised", {"nvlink": "900"}, "nvlink needs its unit"),
-    ("rail_optimised", {"pcie": "64 GBps"}, "pcie has the unknown unit"),
-])  # fmt: skip
+test_what_cannot_be_built_is_refused = refused(
+    [
+        (
+            "no_such",
+            {},
+            f"unknown topology 'no_such'; choose one of {', '.join(topologies.names())}",
+        ),
+        ("fat_tree", {"k": 5}, r"k must be even .* got 5; take 4 or 6"),
+        ("fat_tree", {"k": 7}, "k must be even"),
+        ("fat_tree", {"k": 0}, "k must be >= 2, got 0"),
+        ("fat_tree", {"k": 4, "tiers": 4}, r"tiers must be within 2\.\.3, got 4"),
+        ("leaf_spine", {"hosts": 0}, "hosts must be >= 1, got 0"),
+        ("leaf_spine", {"hosts": 4, "radix": 1}, "radix must be >= 2, got 1"),
+        (
+            "leaf_spine",
+            {"hosts": 9, "radix": 4},
+            r"hosts must be within 1\.\.8 for two tiers of 4-port .* got 9; take a",
+        ),
+        (
+            "leaf_spine",
+            {"hosts": 4, "oversubscription": 0.5},
+            r"oversubscription must be within 1\.\.63 .* got 0\.5",
+        ),
+        (
+            "leaf_spine",
+            {"hosts": 4, "radix": 4, "oversubscription": 4},
+            r"oversubscription must be within 1\.\.3",
+        ),
+        (
+            "leaf_spine",
+            {"hosts": 4, "oversubscription": float("nan")},
+            r"oversubscription must be within 1\.\.63",
+        ),
+        ("leaf_spine", {"hosts": 4, "rate": "400"}, "rate needs its unit, got '400'"),
+        ("leaf_spine", {"hosts": 4, "rate": 400}, r"rate must be within .* got 400"),
+        ("leaf_spine", {"hosts": 4, "rate": "400 Gbps"}, "read in two ways"),
+        ("leaf_spine", {"hosts": 4, "host_length": -1}, "host_length must be within"),
+        ("leaf_spine", {"hosts": 4, "switch_length": "3 s"}, "switch_length must be a length"),
+        ("leaf_spine", {"hosts": 4, "switch_delay": "-1 ns"}, "switch_delay must be within"),
+        ("crossbar", {"hosts": -1}, "hosts must be >= 1, got -1"),
+        ("crossbar", {"hosts": 2, "delay": "1 m"}, "delay must be a time"),
+        ("rail_optimised", {"rails": 3}, r"rails must divide gpus \(8\), got 3"),
+        ("rail_optimised", {"gpus": 4}, r"rails must divide gpus \(4\), got 8"),
+        ("rail_optimised", {"servers": 0}, "servers must be >= 1, got 0"),
+        (
+            "rail_optimised",
+            {"servers": 8193},
+            r"servers must be within 1\.\.8192 for 3 tiers .* got 8193; take a larger",
+        ),
+        (
+            "rail_optimised",
+            {"servers": 257, "tiers": 2},
+            r"servers must be within 1\.\.256 for 2 tiers .* tiers=3",
+        ),
+        ("rail_optimised", {"tiers": 1}, r"tiers must be within 2\.\.3, got 1"),
+        (
+            "rail_optimised",
+            {"gpus": 8, "rails": 1, "radix": 8},
+            r"gpus must be within 1\.\.4 \(1 rails, 4 ports down of a leaf\), got 8; add rails",
+        ),
+        (
+            "rail_optimised",
+            {"servers": 1, "gpus": 16},
+            r"gpus must be within 1\.\.14 .*256 NVLink ports, a GPU takes 18",
+        ),
+        (
+            "rail_optimised",
+            {"gpus": 80},
+            r"gpus must be within 1\.\.14 .* got 80; take more servers, .* expand=False",
+        ),
+        (
+            "rail_optimised",
+            {"gpus": 264, "expand": False},
+            r"gpus must be within 1\.\.256 \(8 rails.* got 264; add",
+        ),
+        (
+            "rail_optimised",
+            {"gpus": 80, "rails": 80, "expand": False},
+            r"rails must be within 1\.\.32 for 3 tiers",
+        ),
+        (
+            "rail_optimised",
+            {"gpus": 80, "rails": 80, "expand": False, "tiers": 2},
+            r"rails must be within 1\.\.64 for 2",
+        ),
+        ("rail_optimised", {"nvlink": "900"}, "nvlink needs its unit"),
+        ("rail_optimised", {"pcie": "64 GBps"}, "pcie has the unknown unit"),
+    ]
+)
 
 
-test_wrong_types_are_refused = refused([
-    ("leaf_spine", {}, r"leaf_spine: .*hosts.*; its arguments are hosts, radix, oversubscription, rate"),
-    ("leaf_spine", {"hots": 4, "hosts": 4}, "leaf_spine: .*hots.*; its arguments are hosts"),
-    ("leaf_spine", {"hosts": 4.0}, r"hosts must be a whole number, got 4\.0"),
-    ("leaf_spine", {"hosts": "4"}, "hosts must be a whole number"),
-    ("leaf_spine", {"hosts": 4, "oversubscription": "2"}, "oversubscription must be one number such as 2"),
-    ("leaf_spine", {"hosts": 4, "oversubscription": np.array([1, 2])}, r"must be one number .* got array\(\[1, 2\]\)"),
-    ("rail_optimised", {"servers": 2, "expand": "no"}, "expand must be True or False, got 'no'"),
-    ("rail_optimised", {"servers": 2, "expand": 0}, "expand must be True or False, got 0"),
-    ("fat_tree", {"k": True}, "k must be a whole number, got True"),
-], TypeError)  # fmt: skip
+test_wrong_types_are_refused = refused(
+    [
+        (
+            "leaf_spine",
+            {},
+            r"leaf_spine: .*hosts.*; its arguments are hosts, radix, oversubscription, rate",
+        ),
+        ("leaf_spine", {"hots": 4, "hosts": 4}, "leaf_spine: .*hots.*; its arguments are hosts"),
+        ("leaf_spine", {"hosts": 4.0}, r"hosts must be a whole number, got 4\.0"),
+        ("leaf_spine", {"hosts": "4"}, "hosts must be a whole number"),
+        (
+            "leaf_spine",
+            {"hosts": 4, "oversubscription": "2"},
+            "oversubscription must be one number such as 2",
+        ),
+        (
+            "leaf_spine",
+            {"hosts": 4, "oversubscription": np.array([1, 2])},
+            r"must be one number .* got array\(\[1, 2\]\)",
+        ),
+        (
+            "rail_optimised",
+            {"servers": 2, "expand": "no"},
+            "expand must be True or False, got 'no'",
+        ),
+        ("rail_optimised", {"servers": 2, "expand": 0}, "expand must be True or False, got 0"),
+        ("fat_tree", {"k": True}, "k must be a whole number, got True"),
+    ],
+    TypeError,
+)
 
 
 # display ------------------------------------------------------------------------------------------
@@ -506,6 +709,17 @@ def test_a_fabric_shows_the_call_that_builds_it():
 def test_names_are_short():
     f = topologies.build("rail_optimised")
     assert [f.name(int(f.nodes(k)[-1])) for k in f.kinds] == [
-        "gpu 127.7", "nvlink 127", "pcie 127.7", "nic 127.7", "leaf 7.3", "spine 15"]  # fmt: skip
+        "gpu 127.7",
+        "nvlink 127",
+        "pcie 127.7",
+        "nic 127.7",
+        "leaf 7.3",
+        "spine 15",
+    ]
     g = topologies.build("rail_optimised", servers=2048, expand=False)
-    assert [g.name(int(g.nodes(k)[-1])) for k in g.kinds] == ["nic 2047.7", "leaf 15.7.3", "spine 15.31", "core 255"]
+    assert [g.name(int(g.nodes(k)[-1])) for k in g.kinds] == [
+        "nic 2047.7",
+        "leaf 15.7.3",
+        "spine 15.31",
+        "core 255",
+    ]

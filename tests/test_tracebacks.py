@@ -33,12 +33,16 @@ def calls(f): return f()
 def shown(tmp_path_factory):
     """Return a function that runs code in one kernel and returns the lines of the error that it shows."""
     nb = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(SETUP)])
-    client = nbclient.NotebookClient(nb, resources={"metadata": {"path": str(tmp_path_factory.mktemp("kernel"))}})
+    client = nbclient.NotebookClient(
+        nb, resources={"metadata": {"path": str(tmp_path_factory.mktemp("kernel"))}}
+    )
 
     def run(code):
         cell = nbformat.v4.new_code_cell(code)
         nb.cells.append(cell)
-        with pytest.raises(nbclient.exceptions.CellExecutionError):  # the kernel still says that the cell failed
+        with pytest.raises(
+            nbclient.exceptions.CellExecutionError
+        ):  # the kernel still says that the cell failed
             client.execute_cell(cell, len(nb.cells) - 1)
         return next(output for output in cell.outputs if output.output_type == "error")
 
@@ -58,7 +62,9 @@ def test_a_refused_argument_shows_the_own_line_and_the_sentence(shown, kind):
     assert "2 inside.deeper(" in text and text.rstrip().endswith("n must be > 0, got 0")
     assert "inside.py" not in text and "ZeroDivision" not in text and text.count("\n") < 10
     assert (output.ename, output.evalue) == (kind.split(".")[-1], "n must be > 0, got 0")
-    assert words(shown("%tb\nraise KeyError")).count("inside.py") >= 3  # %tb shows what was left out
+    assert (
+        words(shown("%tb\nraise KeyError")).count("inside.py") >= 3
+    )  # %tb shows what was left out
 
 
 def test_a_real_call_is_short(shown):
@@ -66,7 +72,9 @@ def test_a_real_call_is_short(shown):
     assert "2 fl.topologies.build" in text and "fabriclab/" not in text
 
 
-@pytest.mark.parametrize("call", ["broken()", "numpys()", "calls(lambda: int('x'))", "refuse(KeyError)"])
+@pytest.mark.parametrize(
+    "call", ["broken()", "numpys()", "calls(lambda: int('x'))", "refuse(KeyError)"]
+)
 def test_an_error_that_is_no_refusal_is_shown_whole(shown, call):
     assert "inside.py" in words(shown(f"inside.{call}"))
 
@@ -104,5 +112,7 @@ def test_the_error_itself_is_not_changed():
 
 def test_without_a_notebook_nothing_is_loaded(root):
     code = "import sys, fabriclab; print('fabriclab.tracebacks' in sys.modules, 'IPython' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True
+    )
     assert done.stdout.split() == ["False", "False"]

@@ -29,7 +29,9 @@ def of(name, **change):
 
 
 def plan(name, which, **change):
-    return next(p for p in plans(read(of(name, **change))) if f"{p.algorithm}/{p.protocol}" == which)
+    return next(
+        p for p in plans(read(of(name, **change))) if f"{p.algorithm}/{p.protocol}" == which
+    )
 
 
 def chosen(row, collective, size):
@@ -55,7 +57,8 @@ def test_rates_by_hand():
     assert read(of("mi325x_2n")).ring == pytest.approx(mi300 * 8 / 7)
     assert read(of("4090x8_p2p_off")).own == pytest.approx(24e9)
     sophia, alps, p4de = (
-        read(of(n)) for n in ("sophia_n2_2.22.3_all_reduce_env6", "alps_N008_ofi1.13.0", "aws_p4de_2n")
+        read(of(n))
+        for n in ("sophia_n2_2.22.3_all_reduce_env6", "alps_N008_ofi1.13.0", "aws_p4de_2n")
     )
     assert (sophia.node, sophia.nic < sophia.wire) == (8 * 24e9, True)
     assert (alps.node, alps.nic < alps.wire) == (4 * 25e9, False)
@@ -75,22 +78,40 @@ def test_terms_by_hand():
         return tuner.terms(system, plan(name, which), size, plain)
 
     tree = plan("alps_N008_ofi1.13.0", "Tree/LL")
-    assert [tree.tree_part(n) for n in (1, 64, 512, 1023, 1024, 2**18, 2**40)] == [1, 1, 1, 1, 0.9, 0.4, 1]
+    assert [tree.tree_part(n) for n in (1, 64, 512, 1023, 1024, 2**18, 2**40)] == [
+        1,
+        1,
+        1,
+        1,
+        0.9,
+        0.4,
+        1,
+    ]
     # six times on to another server at half of a NIC's 25 GB/s, in chunks of 4 x 32 KiB
-    assert parts("alps_N008_ofi1.13.0", "Tree/LL", 2**18)["protocol"] == pytest.approx((5 * 2**17 + 2**18) / 12.5e9)
+    assert parts("alps_N008_ofi1.13.0", "Tree/LL", 2**18)["protocol"] == pytest.approx(
+        (5 * 2**17 + 2**18) / 12.5e9
+    )
     # 16 channels x 128 KiB x 8 GPUs: half of 16 MiB goes first
-    assert parts("xx_1n_all_reduce", "NVLS/Simple", GIB)["NVLink"] == pytest.approx((GIB + 2**23) / 320e9 / 0.85)
-    assert parts("xx_1n_all_reduce", "NVLS/Simple", 2**20)["NVLink"] == pytest.approx(1.5 * 2**20 / 320e9 / 0.85)
+    assert parts("xx_1n_all_reduce", "NVLS/Simple", GIB)["NVLink"] == pytest.approx(
+        (GIB + 2**23) / 320e9 / 0.85
+    )
+    assert parts("xx_1n_all_reduce", "NVLS/Simple", 2**20)["NVLink"] == pytest.approx(
+        1.5 * 2**20 / 320e9 / 0.85
+    )
     assert parts("h100x8_ring", "Ring/LL", 8)["launch"] == pytest.approx(6.6e-6 + 8 * 2e-6)
     name = "sophia_n2_2.22.3_alltoall_env6"
     for size, posts in ((16 * 2**14, 1), (17 * 2**14, 3)):
-        assert parts(name, "P2P/Simple", size)["network latency"] == pytest.approx(8 * (2.7e-6 + posts * 2e-6))
+        assert parts(name, "P2P/Simple", size)["network latency"] == pytest.approx(
+            8 * (2.7e-6 + posts * 2e-6)
+        )
 
 
 def test_plans_by_hand():
     """Eight H100: 14 steps of 0.6 us after 6.6 us by LL at a quarter of the rate; LL128 at 92%; NVLS after 25 us."""
     ll, long, simple = (plan("xx_1n_all_reduce", f"Ring/{p}") for p in ("LL", "LL128", "Simple"))
-    assert ll.expected(read(of("xx_1n_all_reduce")), 1e5) == pytest.approx(6.6e-6 + 14 * 0.6e-6 + 1e5 * 1.75 / 87.7e9)
+    assert ll.expected(read(of("xx_1n_all_reduce")), 1e5) == pytest.approx(
+        6.6e-6 + 14 * 0.6e-6 + 1e5 * 1.75 / 87.7e9
+    )
     assert 1 / ll.own == pytest.approx(370.8e9 / 4 / 1.75)  # of all-gather a third
     assert 1 / plan("xx_1n_all_gather", "Ring/LL").own == pytest.approx(370.8e9 / 3 / 0.875)
     assert (long.own, simple.own) == pytest.approx((1.75 / (370.8e9 * 0.92), 1.75 / 370.8e9))
@@ -113,8 +134,12 @@ def test_plans_by_hand():
 
 def test_the_make_of_cpu_sets_the_limit_of_ll_and_the_time_to_post():
     """Between servers 39 GB/s (two) or 20.4 on Intel's and Grace, 22.5 or 19 on AMD's, which post in twice the time."""
-    for name, limit, wait in (("oci_h100_2n", 39e9, 1e-6), ("alps_N008_ofi1.13.0", 20.4e9, 1e-6),
-                              ("aws_p4de_2n", 22.5e9, 2e-6), ("mi325x_4n", 19e9, 2e-6)):  # fmt: skip
+    for name, limit, wait in (
+        ("oci_h100_2n", 39e9, 1e-6),
+        ("alps_N008_ofi1.13.0", 20.4e9, 1e-6),
+        ("aws_p4de_2n", 22.5e9, 2e-6),
+        ("mi325x_4n", 19e9, 2e-6),
+    ):
         system = read(of(name, collective="all_reduce", algo="default"))
         assert 1 / plan(name, "Tree/LL", algo="default").copy == pytest.approx(limit)
         assert post(system) == wait
@@ -139,10 +164,18 @@ def test_nccl_chooses_a_broadcast_by_one_hop_and_a_plateau_by_size():
 def test_what_nccl_does_not_time_and_wrong_words_are_refused():
     row = SYSTEMS["h100x8_ring"]
     for what in ("barrier", "copy", "sockets"):
-        with pytest.raises(ValueError, match=f"collective must be one of all_reduce, .* got '{what}'"):
+        with pytest.raises(
+            ValueError, match=f"collective must be one of all_reduce, .* got '{what}'"
+        ):
             tuner.estimate(row, what, 8)
-    for ask in (lambda **more: tuner.estimate(row, size=8, **more), lambda **more: validate.predict(row, 8, **more)):
-        with pytest.raises(ValueError, match=r"without must be one of .* got 'Alps GH2000'; did you mean 'Alps GH200'"):
+    for ask in (
+        lambda **more: tuner.estimate(row, size=8, **more),
+        lambda **more: validate.predict(row, 8, **more),
+    ):
+        with pytest.raises(
+            ValueError,
+            match=r"without must be one of .* got 'Alps GH2000'; did you mean 'Alps GH200'",
+        ):
             ask(without="Alps GH2000")
     with pytest.raises(TypeError, match="calibrated must be True or False"):
         tuner.estimate(row, size=8, calibrated="no")
@@ -157,10 +190,22 @@ def test_what_nccl_does_not_time_and_wrong_words_are_refused():
     [
         ("xx_1n_all_reduce", "all_reduce", 1024, {}, "Ring/LL"),
         ("xx_1n_all_reduce", "all_reduce", GIB, {}, "NVLS/Simple"),
-        ("xx_1n_all_reduce", "all_reduce", GIB, {"ranks": 2}, "Ring/Simple"),  # NVLS takes three at the least
+        (
+            "xx_1n_all_reduce",
+            "all_reduce",
+            GIB,
+            {"ranks": 2},
+            "Ring/Simple",
+        ),  # NVLS takes three at the least
         ("xx_1n_all_reduce", "all_reduce", GIB, {"algo": "ring"}, "Ring/Simple"),
         ("xx_1n_all_reduce", "all_gather", GIB, {}, "Ring/Simple"),
-        ("dgxa100_4gpu_nvswitch", "all_reduce", GIB, {}, "Ring/Simple"),  # Ampere's switches do not add
+        (
+            "dgxa100_4gpu_nvswitch",
+            "all_reduce",
+            GIB,
+            {},
+            "Ring/Simple",
+        ),  # Ampere's switches do not add
         ("oci_h100_2n", "all_reduce", GIB, {}, "NVLSTree/Simple"),
         ("oci_h100_2n", "all_reduce", GIB, {"algo": "collnet"}, "CollNet/Simple"),
         ("aws_p4de_2n", "all_reduce", GIB, {}, "Tree/Simple"),
@@ -237,7 +282,11 @@ def test_what_no_fit_has_seen_stands_first_and_beats_both_baselines():
     ]
     for ours, ring, near in zip(rows[::3], rows[1::3], rows[2::3], strict=True):
         # Where nothing was fitted, a neighbour may know a start better than the catalog.
-        assert all(ours[g] <= min(ring[g], near[g]) for g in ("mid", "bw") if g == "bw" or ours is not rows[6])
+        assert all(
+            ours[g] <= min(ring[g], near[g])
+            for g in ("mid", "bw")
+            if g == "bw" or ours is not rows[6]
+        )
     assert str(report()).index("not seen it") < str(report()).index("calibrated")
     told = {g: (round(rows[0][g], 2), round(rows[0][f"{g}_p90"], 2)) for g in validate.REGIMES}
     assert told == {"lat": (0.13, 0.41), "mid": (0.3, 0.56), "bw": (0.06, 0.26)}
@@ -268,7 +317,9 @@ def test_a_fit_without_a_system_falls_back_to_the_catalog_where_it_was_the_only_
     tcp = SYSTEMS["polaris_n2_2.18_all_reduce_env1"]
     blind = tuner.estimate(tcp, size=GIB, without=tcp["system"]).time
     alone = tuner.estimate(tcp, size=GIB, calibrated=False).time
-    assert blind == pytest.approx(alone, rel=0.05)  # but for the links inside the server, which others were fitted on
+    assert blind == pytest.approx(
+        alone, rel=0.05
+    )  # but for the links inside the server, which others were fitted on
     assert tuner.estimate(tcp, size=GIB).time > 5 * blind
     assert tuner.calibration("Alps GH200")["cxi"] != tuner.calibration()["cxi"]
     assert tuner.calibration("Alps GH200")["tcp"] == tuner.calibration()["tcp"]
@@ -281,7 +332,9 @@ def test_law_names_and_order_do_not_matter():
     before = {(row["sweep_id"], size): validate.predict(row, size) for row, size in points}
     rng.shuffle(points)
     for row, size in points:
-        noise = {k: "".join(rng.choices("abcdefgh ", k=9)) for k in ("sweep_id", "system", "source")}
+        noise = {
+            k: "".join(rng.choices("abcdefgh ", k=9)) for k in ("sweep_id", "system", "source")
+        }
         shuffled = list({**row, **noise}.items())
         rng.shuffle(shuffled)
         assert validate.predict(dict(shuffled), size) == before[row["sweep_id"], size]
@@ -294,7 +347,9 @@ def test_law_terms_add_up_to_a_time_in_its_band(name, size, calibrated):
     assert 0 < found.low <= found.time <= found.high < math.inf
     assert found.binds in found.terms
     assert min(found.expected, key=found.expected.get) == f"{found.algorithm}/{found.protocol}"
-    assert validate.predict(SYSTEMS[name], size, calibrated=calibrated) == pytest.approx(1e6 * found.time)
+    assert validate.predict(SYSTEMS[name], size, calibrated=calibrated) == pytest.approx(
+        1e6 * found.time
+    )
 
 
 @given(st.sampled_from(sorted(SYSTEMS)), st.floats(1, 1e10))
@@ -307,37 +362,88 @@ def test_law_one_plan_takes_longer_with_size_and_with_slower_links(name, size):
         assert sum(both[0].values()) <= sum(tuner.terms(system, one, size, slow).values())
 
 
-UNSEEN = {"launch": "mpi", "collective": "all_reduce", "accelerator": "H200", "scale_up": "nvlink4-nvswitch",
-          "scale_up_domain_gpus": 8, "gpus_per_node": 8, "ranks": 8, "nic_gbps": 0, "nics_per_node": 0,
-          "transport": "none"}  # fmt: skip
+UNSEEN = {
+    "launch": "mpi",
+    "collective": "all_reduce",
+    "accelerator": "H200",
+    "scale_up": "nvlink4-nvswitch",
+    "scale_up_domain_gpus": 8,
+    "gpus_per_node": 8,
+    "ranks": 8,
+    "nic_gbps": 0,
+    "nics_per_node": 0,
+    "transport": "none",
+}
 
 
 @pytest.mark.parametrize(
     ("part", "name", "change"),
     [("h200-n", f"{n}x H200 all-reduce 8 GiB", {"ranks": n}) for n in (5, 6, 7, 8)]
-    + [("b200-n", f"{n}x B200 all-reduce 8 GiB", {"ranks": n, "scale_up": "nvlink5-nvswitch"}) for n in (4, 5, 6, 7, 8)]
-    + [("a100", "8x A100 all-reduce 16 GiB", {"scale_up": "nvlink3-nvswitch"}),
-       ("mi300x-8", "8x MI300X all-reduce 4 GiB", {"scale_up": "xgmi-full-mesh", "accelerator": "MI300X"}),
-       ("h200-ring", "8x H200 all-reduce 16 GiB ring", {"algo": "ring"}),
-       ("h200-ag", "8x H200 all-gather (ring)", {"collective": "all_gather"}),
-       ("p5en-32", "4 nodes x 8 H200, EFA v3, 32 ranks, 4 GiB, Ring",
-        {"ranks": 32, "nic_gbps": 200, "nics_per_node": 16, "transport": "efa", "algo": "ring"})],
-)  # fmt: skip
+    + [
+        ("b200-n", f"{n}x B200 all-reduce 8 GiB", {"ranks": n, "scale_up": "nvlink5-nvswitch"})
+        for n in (4, 5, 6, 7, 8)
+    ]
+    + [
+        ("a100", "8x A100 all-reduce 16 GiB", {"scale_up": "nvlink3-nvswitch"}),
+        (
+            "mi300x-8",
+            "8x MI300X all-reduce 4 GiB",
+            {"scale_up": "xgmi-full-mesh", "accelerator": "MI300X"},
+        ),
+        ("h200-ring", "8x H200 all-reduce 16 GiB ring", {"algo": "ring"}),
+        ("h200-ag", "8x H200 all-gather (ring)", {"collective": "all_gather"}),
+        (
+            "p5en-32",
+            "4 nodes x 8 H200, EFA v3, 32 ranks, 4 GiB, Ring",
+            {"ranks": 32, "nic_gbps": 200, "nics_per_node": 16, "transport": "efa", "algo": "ring"},
+        ),
+    ],
+)
 def test_systems_that_no_sweep_has(part, name, change):
     """Bus bandwidths of the catalog that no constant was fitted to, met within 10%."""
-    size = 16 * GIB if "16 GiB" in name or "gather" in name else 4 * GIB if "4 GiB" in name else 8 * GIB
+    size = (
+        16 * GIB
+        if "16 GiB" in name or "gather" in name
+        else 4 * GIB
+        if "4 GiB" in name
+        else 8 * GIB
+    )
     found = tuner.estimate({**UNSEEN, **change}, size=size)
     busbw = fabriclab.core.result.bus_factor(found.what, found.ranks) * size / found.time
     assert busbw == pytest.approx(catalog.value("measured", part, "busbw", name=name), rel=0.10)
 
 
-@pytest.mark.parametrize("collective", ["all_reduce", "all_gather", "reduce_scatter", "alltoall", "broadcast", "reduce",
-                                        "gather", "scatter", "sendrecv"])  # fmt: skip
+@pytest.mark.parametrize(
+    "collective",
+    [
+        "all_reduce",
+        "all_gather",
+        "reduce_scatter",
+        "alltoall",
+        "broadcast",
+        "reduce",
+        "gather",
+        "scatter",
+        "sendrecv",
+    ],
+)
 @pytest.mark.parametrize(
     "change",
     [
-        {"scale_up": "nvlink5-nvswitch", "ranks": 256, "nics_per_node": 8, "nic_gbps": 400, "transport": "ib"},
-        {"scale_up": "nvlink6-nvswitch", "ranks": 16, "nics_per_node": 8, "nic_gbps": 800, "transport": "spectrum-x"},
+        {
+            "scale_up": "nvlink5-nvswitch",
+            "ranks": 256,
+            "nics_per_node": 8,
+            "nic_gbps": 400,
+            "transport": "ib",
+        },
+        {
+            "scale_up": "nvlink6-nvswitch",
+            "ranks": 16,
+            "nics_per_node": 8,
+            "nic_gbps": 800,
+            "transport": "spectrum-x",
+        },
         {
             "scale_up": "xgmi-full-mesh",
             "accelerator": "MI250X",
@@ -348,7 +454,13 @@ def test_systems_that_no_sweep_has(part, name, change):
         },
         {"scale_up": "xgmi-full-mesh", "accelerator": "MI999X"},
         {"scale_up": "pcie6", "accelerator": "an unknown card"},
-        {"scale_up": "nvlink1-hybrid-cube-mesh", "transport": "tcp", "ranks": 32, "nics_per_node": 1, "nic_gbps": 100},
+        {
+            "scale_up": "nvlink1-hybrid-cube-mesh",
+            "transport": "tcp",
+            "ranks": 32,
+            "nics_per_node": 1,
+            "nic_gbps": 100,
+        },
         {
             "scale_up": "",
             "scale_up_domain_gpus": 1,
@@ -377,8 +489,18 @@ def test_unknown_systems_have_a_time_where_the_facts_suffice(change, collective)
     ("system", "size", "error", "text"),
     [
         ("h100x8_rong", 1, KeyError, "did you mean 'h100x8_ring'"),
-        (UNSEEN | {"scale_up": "cxl"}, 1, ValueError, "must begin with a link of the catalog .*, got 'cxl'"),
-        (UNSEEN | {"ranks": 16}, 1, ValueError, "16 ranks in 2 servers need NICs, got nics_per_node 0"),
+        (
+            UNSEEN | {"scale_up": "cxl"},
+            1,
+            ValueError,
+            "must begin with a link of the catalog .*, got 'cxl'",
+        ),
+        (
+            UNSEEN | {"ranks": 16},
+            1,
+            ValueError,
+            "16 ranks in 2 servers need NICs, got nics_per_node 0",
+        ),
         (UNSEEN | {"ranks": 0}, 1, ValueError, "ranks must be >= 1, got 0"),
         (UNSEEN | {"collective": "all_redcue"}, 1, ValueError, "did you mean 'all_reduce'"),
         (UNSEEN, 0, ValueError, "size must be above 0 B, got 0"),
@@ -427,15 +549,22 @@ def test_the_command_prints_it(capsys):
 
 def test_the_nearest_system_is_scaled_by_its_port_rate():
     """Eight H100 are nearest to those of another site; four A100 (240 GB/s) to the four of Alps (370.8 GB/s)."""
-    for name, near, ratio in (("h100x8_ring", "xx_1n_all_reduce", 1.0),
-                              ("dgxa100_4gpu_nvswitch", "alps_N001_ofi1.13.0", 370.8 / 240)):  # fmt: skip
+    for name, near, ratio in (
+        ("h100x8_ring", "xx_1n_all_reduce", 1.0),
+        ("dgxa100_4gpu_nvswitch", "alps_N001_ofi1.13.0", 370.8 / 240),
+    ):
         other = published.load(near)
-        for size, time in ((other.size[3], other.time[3]), (4 * other.size[-1], 4 * other.time[-1])):
+        for size, time in (
+            (other.size[3], other.time[3]),
+            (4 * other.size[-1], 4 * other.time[-1]),
+        ):
             assert validate.nearest(SYSTEMS[name], size) == pytest.approx(1e6 * time * ratio)
     # It begins at this size or below: the first size of a sweep from 32 MB on says nothing of 1 KiB.
     for name, row in SYSTEMS.items():
         seen = published.load(name)
-        assert all(validate.nearest(row, n) < 20e6 * t for n, t in zip(seen.size, seen.time, strict=True))
+        assert all(
+            validate.nearest(row, n) < 20e6 * t for n, t in zip(seen.size, seen.time, strict=True)
+        )
     assert validate.nearest(SYSTEMS["h100x8_ring"], 0) is None
     sites = {SYSTEMS[name]["system"] for name in ("xx_1n_all_reduce", "xx_10n_g1_all_reduce")}
     assert len(sites) == 1  # one cluster: a fold leaves out all of it

@@ -29,9 +29,13 @@ def test_predictions_by_hand():
     assert us("xx_1n_all_gather", n) == pytest.approx(7 * 0.6 + 1e6 * 7 / 8 * n / 450e9)
     assert us("xx_1n_sendrecv", n) == pytest.approx(0.6 + 1e6 * n / 450e9)
     assert us("oci_h100_2n", n) == pytest.approx(30 * 2.7 + 1e6 * 30 / 16 * n / 400e9)
-    assert us("polaris_n2_2.18_all_gather_env3", n) == pytest.approx(7 * 2.7 + 1e6 * 7 / 8 * n / 50e9)
+    assert us("polaris_n2_2.18_all_gather_env3", n) == pytest.approx(
+        7 * 2.7 + 1e6 * 7 / 8 * n / 50e9
+    )
     # 8 of 16 blocks leave the server, and a GPU has one of its eight NICs (200 Gb/s).
-    assert us("sophia_n2_2.22.3_alltoall_env6", n) == pytest.approx(15 * 2.7 + 1e6 * 8 / 16 * n / 25e9)
+    assert us("sophia_n2_2.22.3_alltoall_env6", n) == pytest.approx(
+        15 * 2.7 + 1e6 * 8 / 16 * n / 25e9
+    )
     assert us("xx_10n_g2_sendrecv", n) == pytest.approx(2.7 + 1e6 * n / 50e9)
 
 
@@ -56,7 +60,11 @@ def test_the_narrow_place_by_hand(sweep, change, rate):
     ("change", "part", "rate"),
     [
         ({}, 8 / 16, 25e9),  # 8 of 16 blocks leave the server by the GPU's share of the NICs
-        ({"nic_gbps": 1200}, 8 / 16, 150e9),  # 8/16 at 150 GB/s outside still takes longer than 15/16 at 300 inside
+        (
+            {"nic_gbps": 1200},
+            8 / 16,
+            150e9,
+        ),  # 8/16 at 150 GB/s outside still takes longer than 15/16 at 300 inside
         ({"nic_gbps": 1600}, 15 / 16, 300e9),  # 8/16 at 200 GB/s does not
         ({"nics_per_node": 64, "nic_gbps": 400}, 15 / 16, 300e9),
     ],
@@ -81,11 +89,18 @@ def test_quantiles_by_hand():
 
 def test_regimes_by_hand():
     result = Result(
-        "all_reduce", "measured", [8, 64, 1024, 2**20, 2**24, 2**25], [1e-5, 1.1e-5, 2.5e-5, 1e-4, 4e-4, 7e-4], 4
+        "all_reduce",
+        "measured",
+        [8, 64, 1024, 2**20, 2**24, 2**25],
+        [1e-5, 1.1e-5, 2.5e-5, 1e-4, 4e-4, 7e-4],
+        4,
     )
     assert validate.regimes(result).tolist() == ["lat", "lat", "mid", "mid", "bw", "bw"]
     large = Result("all_reduce", "measured", [2**17, 2**20], [1e-5, 1.2e-5], 4)
-    assert validate.regimes(large).tolist() == ["mid", "bw"]  # begins above 64 KiB: no latency regime
+    assert validate.regimes(large).tolist() == [
+        "mid",
+        "bw",
+    ]  # begins above 64 KiB: no latency regime
 
 
 def test_shape():
@@ -93,8 +108,17 @@ def test_shape():
     assert [r["sweep"] for r in made.rows] == [s["sweep_id"] for s in published.systems()]
     assert {r["cover"] for r in made.rows} == {1.0}
     assert list(made.rows[0]) == [
-        "sweep", "collective", "ranks", "cover", "lat", "lat_p90", "mid", "mid_p90", "bw", "bw_p90",
-    ]  # fmt: skip
+        "sweep",
+        "collective",
+        "ranks",
+        "cover",
+        "lat",
+        "lat_p90",
+        "mid",
+        "mid_p90",
+        "bw",
+        "bw_p90",
+    ]
 
 
 def test_the_textbook_is_as_wrong_as_it_is():
@@ -118,7 +142,9 @@ def test_law_the_measured_time_has_no_error_and_twice_of_it_one_of_100_percent()
 
 
 def test_law_a_missing_prediction_counts_as_wrong():
-    half = validate.table(lambda about, size: None if size < 2**20 else validate.textbook(about, size))
+    half = validate.table(
+        lambda about, size: None if size < 2**20 else validate.textbook(about, size)
+    )
     assert np.nanmedian([r["lat"] for r in half.rows]) > 1e6
     assert 0 < min(r["cover"] for r in half.rows) < max(r["cover"] for r in half.rows) == 1
     for bad in (math.inf, math.nan, 0.0, -1.0):
@@ -141,16 +167,27 @@ def test_law_the_bandwidth_term_is_linear(name):
 
 @pytest.mark.parametrize(
     "change",
-    [{"collective": "hypercube"}, {"scale_up": "cxl"}, {"ranks": 0}, {"ranks": ""}, {"scale_up": ""},
-     {"nodes": 4, "ranks": 32, "nics_per_node": 0}, {"ranks": 32, "nic_gbps": 0}],
-)  # fmt: skip
+    [
+        {"collective": "hypercube"},
+        {"scale_up": "cxl"},
+        {"ranks": 0},
+        {"ranks": ""},
+        {"scale_up": ""},
+        {"nodes": 4, "ranks": 32, "nics_per_node": 0},
+        {"ranks": 32, "nic_gbps": 0},
+    ],
+)
 def test_a_row_that_cannot_be_understood_has_no_prediction(change):
     assert validate.textbook({**SYSTEMS["h100x8_ring"], **change}, 2**20) is None
     assert us("h100x8_ring", 0) is None
 
 
 def test_sizes_with_a_unit():
-    assert us("h100x8_ring", "1 MiB") == us("h100x8_ring", np.int64(2**20)) == us("h100x8_ring", 2.0**20)
+    assert (
+        us("h100x8_ring", "1 MiB")
+        == us("h100x8_ring", np.int64(2**20))
+        == us("h100x8_ring", 2.0**20)
+    )
 
 
 @pytest.mark.parametrize(
@@ -173,15 +210,35 @@ def test_sizes_that_are_none(size, error, text):
 @pytest.mark.parametrize(
     ("sweep", "error", "text"),
     [
-        ({}, ValueError, r"row of catalog.published.systems\(\), got {} without collective, scale_up"),
-        ({k: v for k, v in SYSTEMS["h100x8_ring"].items() if k != "nic_gbps"}, ValueError, "without nic_gbps$"),
+        (
+            {},
+            ValueError,
+            r"row of catalog.published.systems\(\), got {} without collective, scale_up",
+        ),
+        (
+            {k: v for k, v in SYSTEMS["h100x8_ring"].items() if k != "nic_gbps"},
+            ValueError,
+            "without nic_gbps$",
+        ),
         ("h100x8_ring", ValueError, r"got 'h100x8_ring' without keys at all"),
         (None, ValueError, "got None without keys at all"),
         ({**SYSTEMS["h100x8_ring"], "collective": 3}, TypeError, "collective must be text, got 3"),
-        ({**SYSTEMS["h100x8_ring"], "scale_up": None}, TypeError, "scale_up must be text, got None"),
-        ({**SYSTEMS["h100x8_ring"], "ranks": "8"}, TypeError, "ranks must be a whole number, got '8'"),
+        (
+            {**SYSTEMS["h100x8_ring"], "scale_up": None},
+            TypeError,
+            "scale_up must be text, got None",
+        ),
+        (
+            {**SYSTEMS["h100x8_ring"], "ranks": "8"},
+            TypeError,
+            "ranks must be a whole number, got '8'",
+        ),
         ({**SYSTEMS["h100x8_ring"], "ranks": -8}, ValueError, "ranks must be >= 0, got -8"),
-        ({**SYSTEMS["h100x8_ring"], "nic_gbps": "400 Gb/s"}, TypeError, "nic_gbps must be a whole number"),
+        (
+            {**SYSTEMS["h100x8_ring"], "nic_gbps": "400 Gb/s"},
+            TypeError,
+            "nic_gbps must be a whole number",
+        ),
     ],
 )
 def test_rows_that_are_none(sweep, error, text):
@@ -190,15 +247,28 @@ def test_rows_that_are_none(sweep, error, text):
 
 
 def test_a_model_is_a_function():
-    with pytest.raises(TypeError, match=r"model must be a function of a sweep and a size.*got 3\.0"):
+    with pytest.raises(
+        TypeError, match=r"model must be a function of a sweep and a size.*got 3\.0"
+    ):
         validate.table(3.0)
 
 
 def test_no_measured_value_is_needed():
-    keys = ("collective", "ranks", "scale_up", "accelerator", "scale_up_domain_gpus", "gpus_per_node", "transport",
-            "nic_gbps", "nics_per_node")  # fmt: skip
+    keys = (
+        "collective",
+        "ranks",
+        "scale_up",
+        "accelerator",
+        "scale_up_domain_gpus",
+        "gpus_per_node",
+        "transport",
+        "nic_gbps",
+        "nics_per_node",
+    )
     for about in SYSTEMS.values():
-        assert validate.textbook({k: about[k] for k in keys}, 2**24) == validate.textbook(about, 2**24)
+        assert validate.textbook({k: about[k] for k in keys}, 2**24) == validate.textbook(
+            about, 2**24
+        )
 
 
 def test_display():

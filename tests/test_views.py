@@ -36,19 +36,43 @@ SIZES = 2.0 ** np.arange(3, 34, 3)
 
 
 def predicted(name="ring", alpha=38e-6, beta=366e9, **more):
-    return Result("all_reduce", "predicted", SIZES, alpha + SIZES / beta, n_ranks=8, asked={"algorithm": name}, **more)
+    return Result(
+        "all_reduce",
+        "predicted",
+        SIZES,
+        alpha + SIZES / beta,
+        n_ranks=8,
+        asked={"algorithm": name},
+        **more,
+    )
 
 
 def measured():
     size = 2.0 ** np.arange(10, 23, 4)
     time = 30e-6 + size / 2e9
-    return Result("all_reduce", "measured", size, time, n_ranks=2, low=0.8 * time, high=1.9 * time,
-                  samples=np.outer(time, [0.9, 1.0, 1.2]), notes=("the machine was shared",))  # fmt: skip
+    return Result(
+        "all_reduce",
+        "measured",
+        size,
+        time,
+        n_ranks=2,
+        low=0.8 * time,
+        high=1.9 * time,
+        samples=np.outer(time, [0.9, 1.0, 1.2]),
+        notes=("the machine was shared",),
+    )
 
 
 def published():
-    return Result("all_reduce", "published", SIZES, 36e-6 + SIZES / 479e9, n_ranks=8, source="A. Author, sweep of 2026",
-                  asked={"algorithm": "nvls"})  # fmt: skip
+    return Result(
+        "all_reduce",
+        "published",
+        SIZES,
+        36e-6 + SIZES / 479e9,
+        n_ranks=8,
+        source="A. Author, sweep of 2026",
+        asked={"algorithm": "nvls"},
+    )
 
 
 def table_zoom():
@@ -80,18 +104,32 @@ def ring_run(n=4, repeat=127):
     source = np.tile(np.arange(n), 2)
     labels = ("reduce-scatter", "all-gather")
     flows = Flows.make(
-        source, (source + 1) % n, 137e6, group=group, repeat=[repeat, repeat], label=group, labels=labels
+        source,
+        (source + 1) % n,
+        137e6,
+        group=group,
+        repeat=[repeat, repeat],
+        label=group,
+        labels=labels,
     )
     start = np.where(group == 0, 0.0, 2.76e-3 * repeat)
     finish = start + 2.76e-3 * (1 - 0.02 * source)
     period = np.full(2, 2.76e-3)
-    return Timeline(start, finish, np.zeros(8), [0, 2.76e-3 * repeat], period, [repeat, repeat], "flow"), flows
+    return Timeline(
+        start, finish, np.zeros(8), [0, 2.76e-3 * repeat], period, [repeat, repeat], "flow"
+    ), flows
 
 
 def graph_run():
     rng = np.random.default_rng(3)
     source, start = rng.integers(0, 8, 40), rng.random(40) * 8e-3
-    flows = Flows.make(source, (source + 1) % 8, 1e6, label=rng.integers(0, 3, 40), labels=("grads", "acts", "saves"))
+    flows = Flows.make(
+        source,
+        (source + 1) % 8,
+        1e6,
+        label=rng.integers(0, 3, 40),
+        labels=("grads", "acts", "saves"),
+    )
     finish = start + rng.random(40) * 2e-3
     return Timeline(start, finish, np.zeros(16), [0.0], [finish.max()], [1], "flow"), flows
 
@@ -104,29 +142,42 @@ RATES = {"PCIe 5 x16": 63e9, "400 Gb/s NIC": "400 Gb/s", "60 GHz radio": 0.57e9}
 PICTURES = {
     "sweep": lambda: views.sweep([predicted(), published(), measured()]),
     "sweep busbw": lambda: views.sweep(
-        [predicted(), published(), measured()], y="busbw", bounds={"NVLink 4": 450e9},
-        finding="Half of the peak comes only above 8 MiB: 181 of 368 GB/s"),
+        [predicted(), published(), measured()],
+        y="busbw",
+        bounds={"NVLink 4": 450e9},
+        finding="Half of the peak comes only above 8 MiB: 181 of 368 GB/s",
+    ),
     "sweep of many": lambda: views.sweep(
         {f"algorithm number {i}": predicted(beta=1e9 * 1.3**i) for i in range(8)},
-        bounds={"bound": "1 ms"}),
+        bounds={"bound": "1 ms"},
+    ),
     "sweep of ranks": lambda: views.sweep(
-        [Result("all_reduce", "predicted", [17.6e9], [0.35 * n], n_ranks=n) for n in (2, 8, 128)], x="ranks"),
+        [Result("all_reduce", "predicted", [17.6e9], [0.35 * n], n_ranks=n) for n in (2, 8, 128)],
+        x="ranks",
+    ),
     "sweep of one": lambda: views.sweep(Result("copy", "measured", [2**26], [6e-3])),
     "ruler": lambda: views.ruler(
-        {"memory copy": Result("copy", "measured", [2**26], [6.4e-3]), "all-reduce": measured()}, RATES,
-        caption="Links: datasheets."),
-    "comparison": lambda: views.comparison(catalog.links.compare("NDR", "nvlink4", "QDR", "CXL 3.0", "nvlink6")),
+        {"memory copy": Result("copy", "measured", [2**26], [6.4e-3]), "all-reduce": measured()},
+        RATES,
+        caption="Links: datasheets.",
+    ),
+    "comparison": lambda: views.comparison(
+        catalog.links.compare("NDR", "nvlink4", "QDR", "CXL 3.0", "nvlink6")
+    ),
     "table zoom": lambda: views.fabric(table_zoom()),
     "loaded": lambda: views.fabric(table_zoom().without(cables=[34]), load=loads(table_zoom())),
     "hall": lambda: views.fabric(hall()),
     "hall with a fault": lambda: views.fabric(hall().without(cables=[5000])),
     "crossbar": lambda: views.fabric(star(8)),
     "nine servers": lambda: views.fabric(
-        topologies.build("rail_optimised", servers=9, gpus=3, rails=3, radix=8).without(cables=range(60))),
+        topologies.build("rail_optimised", servers=9, gpus=3, rails=3, radix=8).without(
+            cables=range(60)
+        )
+    ),
     "mesh": lambda: views.fabric(mesh()),
     "ring": lambda: views.timeline(*ring_run()),
     "graph": lambda: views.timeline(*graph_run()),
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")
@@ -135,22 +186,34 @@ def pictures():
 
 
 # by hand ------------------------------------------------------------------------------------------
-@pytest.mark.parametrize(("value", "text"), [
-    (0.0, "0"), (7, "7.00"), (9.996, "10.0"), (999.6, "1,000"), (-0.0123456, "-0.0123"), (40890.0, "40,900"),
-    (float("nan"), "–"), (float("inf"), "inf"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0"),
+        (7, "7.00"),
+        (9.996, "10.0"),
+        (999.6, "1,000"),
+        (-0.0123456, "-0.0123"),
+        (40890.0, "40,900"),
+        (float("nan"), "–"),
+        (float("inf"), "inf"),
+    ],
+)
 def test_three_significant_digits(value, text):
     assert three(value) == text
 
 
 def test_table_aligns_scales_and_marks():
-    rows = [{"link": "NIC", "rate [B/s]": 50e9, "cables": 1024}, {"link": "NVLink 4", "rate [B/s]": 450e9, "cables": 8}]
+    rows = [
+        {"link": "NIC", "rate [B/s]": 50e9, "cables": 1024},
+        {"link": "NVLink 4", "rate [B/s]": 450e9, "cables": 8},
+    ]
     assert str(views.table(rows, bold=1, caption="Two links")).splitlines() == [
         "Two links",
         "  link      rate [GB/s]  cables",
         "  NIC              50.0   1,024",
         "> NVLink 4          450       8",
-    ]  # fmt: skip
+    ]
     shown = views.table(rows, bold=1)._repr_html_()
     assert "<td style='text-align:right'>450</td>" in shown
     assert shown.count("font-weight:bold") == 1
@@ -159,7 +222,14 @@ def test_table_aligns_scales_and_marks():
 
 def test_columns_of_one_unit_share_a_prefix_unless_they_are_far_apart():
     near, far = ({"busbw [B/s]": [2.46e9], "low [B/s]": [low]} for low in (164e6, 1e5))
-    assert [*str(views.table(near)).split()] == ["busbw", "[GB/s]", "low", "[GB/s]", "2.46", "0.164"]
+    assert [*str(views.table(near)).split()] == [
+        "busbw",
+        "[GB/s]",
+        "low",
+        "[GB/s]",
+        "2.46",
+        "0.164",
+    ]
     assert "low [kB/s]" in str(views.table(far))
 
 
@@ -178,7 +248,10 @@ def test_table_of_a_result_and_of_a_fabric():
     result = views.table(predicted())
     assert np.array_equal(result["busbw [B/s]"], predicted().busbw)
     assert "8 GiB" in str(result)
-    assert dict(zip(*views.table(star(3)).columns.values(), strict=True)) | {"cables": 3} == star(3).summary()
+    assert (
+        dict(zip(*views.table(star(3)).columns.values(), strict=True)) | {"cables": 3}
+        == star(3).summary()
+    )
 
 
 def test_spread_by_hand():
@@ -220,11 +293,17 @@ def test_a_cable_dead_in_one_direction_counts_as_failed():
 
 def test_rails_are_columns_and_scale_up_stands_below():
     picture = views.fabric(hall())
-    ends = {text.get_text(): text.get_position() for text in picture.axes.texts if text.get_text().startswith("rail ")}
+    ends = {
+        text.get_text(): text.get_position()
+        for text in picture.axes.texts
+        if text.get_text().startswith("rail ")
+    }
     gaps = np.diff([ends[f"rail {r}"][0] for r in range(8)])
     assert np.allclose(gaps, gaps[0]) and gaps[0] > 44
     left = [t for t in picture.axes.texts if t.get_ha() == "right" and t.get_text()[0].isdigit()]
-    rows = [t.get_text().split()[1] for t in sorted(left, key=lambda t: -t.get_position()[1])]  # from the lowest up
+    rows = [
+        t.get_text().split()[1] for t in sorted(left, key=lambda t: -t.get_position()[1])
+    ]  # from the lowest up
     assert rows == ["NVLink", "GPUs", "PCIe", "NICs", "leaves", "spines"]
 
 
@@ -248,7 +327,10 @@ def test_a_column_without_any_value_is_left_out():
 
 def test_a_ruler_compares_the_fastest_with_the_first():
     rates = {"copy": "10 GB/s", "disc": "1 GB/s", "cache": "50 GB/s"}
-    assert views.ruler(rates).alt == "Cache moves 50.0 GB/s, 5.00 times copy with 10.0 GB/s; disc 1.00 GB/s"
+    assert (
+        views.ruler(rates).alt
+        == "Cache moves 50.0 GB/s, 5.00 times copy with 10.0 GB/s; disc 1.00 GB/s"
+    )
     alt = views.ruler({"copy": "10 GB/s"}, {"disc": "1 GB/s"}).alt
     assert alt == "Copy moves 10.0 GB/s, 10.0 times disc with 1.00 GB/s"
     assert views.ruler({"copy": "10 GB/s"}).finding == "Copy moves 10.0 GB/s"
@@ -256,19 +338,28 @@ def test_a_ruler_compares_the_fastest_with_the_first():
 
 def test_boxes_of_a_row_stand_evenly_above_their_servers():
     lines = views.fabric(table_zoom()).table
-    assert lines["from"][0] == "nvlink 0" and lines["to"][-1] == "spine 0"  # from the lowest row to the highest
+    assert (
+        lines["from"][0] == "nvlink 0" and lines["to"][-1] == "spine 0"
+    )  # from the lowest row to the highest
     marks = marks_of(table_zoom(), fold=False)
     place = dict(zip(marks.names, marks.x, strict=True))
-    assert np.allclose([place[f"gpu 1.{i}"] for i in range(4)], 4.9 + np.arange(4))  # 0.9 between two servers
+    assert np.allclose(
+        [place[f"gpu 1.{i}"] for i in range(4)], 4.9 + np.arange(4)
+    )  # 0.9 between two servers
     assert np.allclose([place[f"nic 0.{i}"] for i in range(4)], np.arange(4))
-    assert place["nvlink 1"] == pytest.approx(6.4) and place["spine 0"] == pytest.approx((0 + 7.9) / 2)
+    assert place["nvlink 1"] == pytest.approx(6.4) and place["spine 0"] == pytest.approx(
+        (0 + 7.9) / 2
+    )
     gaps = np.diff([place[f"leaf {i}.0"] for i in range(4)])
     assert np.allclose(gaps, 8.9 / 4)
 
 
 def test_only_the_spread_that_is_drawn_is_in_the_table():
     table = views.sweep({f"run {i}": measured() for i in range(6)}, bounds={"bound": "1 ms"}).table
-    known = [np.isfinite(table["low [s]"][table["series"] == name]).all() for name in ("run 4", "run 5", "bound")]
+    known = [
+        np.isfinite(table["low [s]"][table["series"] == name]).all()
+        for name in ("run 4", "run 5", "bound")
+    ]
     assert known == [True, False, False]
 
 
@@ -277,24 +368,32 @@ def test_repetitions_are_drawn_once():
     grey, ticks = drawn["repeats"].fields, drawn["x ticks"].fields
     assert grey["texts"] == ["x 127", "x 127"]
     spans = np.stack([grey["x"], grey["x"] + grey["w"]], axis=1)
-    assert np.allclose(spans, ticks["x"][1:].reshape(2, 2), atol=1e-2)  # from the end of the first one on
+    assert np.allclose(
+        spans, ticks["x"][1:].reshape(2, 2), atol=1e-2
+    )  # from the end of the first one on
     assert ticks["texts"] == ["0 s", "2.76 ms", "351 ms", "353 ms", "701 ms"]
 
 
 def test_only_the_lanes_that_end_last_are_drawn():
     picture = views.timeline(*ring_run(40))
-    assert scene_of(*ring_run(40)).layers["lanes"].fields["texts"] == [f"node {i}" for i in range(16)]
+    assert scene_of(*ring_run(40)).layers["lanes"].fields["texts"] == [
+        f"node {i}" for i in range(16)
+    ]
     assert "16 of 40" in picture.caption
 
 
 def test_too_many_bars_are_cut_and_said_in_words():
     flows = Flows.make(np.zeros(9000, int), np.ones(9000, int), 1e6)
     start = np.arange(9000) % 50 * 1e-3
-    run = Timeline(start, start + 1e-3 * (1 + np.arange(9000) / 9e3), [0.0], [0.0], [0.06], [1], "flow")
+    run = Timeline(
+        start, start + 1e-3 * (1 + np.arange(9000) / 9e3), [0.0], [0.0], [0.06], [1], "flow"
+    )
     scene = scene_of(run, flows)
     assert scene.layers["bars"].fields["x"].size == scene.table.n_rows == 4096
     assert "4,096 of 9,000" in scene.caption and scene.table["finish [s]"].max() == run.finish.max()
-    assert not scene.layers["bars"].fields["hatch"].any()  # thinner than 4 px: edges would make them black
+    assert (
+        not scene.layers["bars"].fields["hatch"].any()
+    )  # thinner than 4 px: edges would make them black
 
 
 def test_kinds_beyond_the_last_colour_are_named_others():
@@ -307,11 +406,16 @@ def test_kinds_beyond_the_last_colour_are_named_others():
 
 
 def test_a_ruler_of_two_rates_with_one_name_tells_the_fastest():
-    assert views.ruler({"copy": "10 GB/s"}, {"copy": "450 GB/s"}).finding.startswith("Copy moves 450 GB/s, 45.0 times")
+    assert views.ruler({"copy": "10 GB/s"}, {"copy": "450 GB/s"}).finding.startswith(
+        "Copy moves 450 GB/s, 45.0 times"
+    )
 
 
 def test_long_captions_take_no_room_from_the_drawing():
-    short, long = (views.ruler({"copy": "10 GB/s"}, caption=words) for words in ("", "A source of facts. " * 40))
+    short, long = (
+        views.ruler({"copy": "10 GB/s"}, caption=words)
+        for words in ("", "A source of facts. " * 40)
+    )
     for picture in (short, long):
         picture.figure.draw_without_rendering()
     heights = [p.axes.get_window_extent().height for p in (short, long)]
@@ -325,12 +429,18 @@ def test_draw_chooses_the_view():
     assert views.draw([predicted(), measured()]).table.n_rows == SIZES.size + 4
     assert views.draw({"a": predicted()}).table["series"][0] == "a"
     assert views.draw(run, flows=flows).table.n_rows == 8
-    assert list(views.draw(catalog.links.compare("NDR", "nvlink4")).table["encoded [B/s]"]) == [50e9, 450e9]
+    assert list(views.draw(catalog.links.compare("NDR", "nvlink4")).table["encoded [B/s]"]) == [
+        50e9,
+        450e9,
+    ]
 
 
 def test_draw_on_given_axes_returns_them():
     axes = Figure(figsize=(9, 4)).subplots(1, 2)
-    assert views.draw(star(4), axes[0], finding="Four hosts meet over 1 switch and 4 cables") is axes[0]
+    assert (
+        views.draw(star(4), axes[0], finding="Four hosts meet over 1 switch and 4 cables")
+        is axes[0]
+    )
     assert views.draw(predicted(), axes[1]) is axes[1]
     assert axes[0].get_title(loc="left").startswith("Four hosts")
 
@@ -338,7 +448,9 @@ def test_draw_on_given_axes_returns_them():
 def test_five_series_in_colour_and_the_rest_grey():
     runs = {f"algorithm number {i}": predicted(beta=1e9 * 1.3**i) for i in range(8)}
     colours = sweep_scene(runs, bounds={"bound": "1 ms"}).layers["lines"].fields["colour"].tolist()
-    assert sorted(colours.count(c) for c in set(colours)) == [1] * 5 + [4]  # five predicted; three others and the bound
+    assert sorted(colours.count(c) for c in set(colours)) == [1] * 5 + [
+        4
+    ]  # five predicted; three others and the bound
 
 
 def test_two_results_of_one_name_stay_two_series():
@@ -353,15 +465,21 @@ def test_two_results_of_one_name_stay_two_series():
 def test_alternative_text_names_the_crossover():
     curves = {"early": predicted(alpha=1e-6, beta=1e9), "late": predicted(alpha=100e-6, beta=1e12)}
     at = crossover(*(np.array([r.size, r.time]) for r in curves.values()))
-    assert at == pytest.approx(99.1e3, rel=0.3)  # 99 us times 1.001 GB/s; lines between points lie a little higher
+    assert at == pytest.approx(
+        99.1e3, rel=0.3
+    )  # 99 us times 1.001 GB/s; lines between points lie a little higher
     alt = sweep_scene(curves, cross=True).alt
     assert alt.endswith(f"; the lines change places at {units.format_size(at)}")
 
 
-@pytest.mark.parametrize(("low", "high"), [(321e9, 603e9), (480e9, 520e9), (1e9, 4.9e9), (2e6, 3e9)])
+@pytest.mark.parametrize(
+    ("low", "high"), [(321e9, 603e9), (480e9, 520e9), (1e9, 4.9e9), (2e6, 3e9)]
+)
 def test_an_axis_has_values_enough_to_read_others_by(low, high):
     sizes = np.array([1e6, 1e9])
-    run = Result("all_reduce", "predicted", sizes, sizes / np.array([low, high]), 2)  # two ranks: busbw is size / time
+    run = Result(
+        "all_reduce", "predicted", sizes, sizes / np.array([low, high]), 2
+    )  # two ranks: busbw is size / time
     _, ends, _, ticks = axes_of(collect({"run": [run]}, {}, "size", "busbw"), "size")
     assert 3 <= len(ticks) <= 12 and ends[0] <= min(ticks) and max(ticks) <= ends[1]
 
@@ -399,8 +517,18 @@ def test_alternative_text_states_a_finding(pictures, name):
 def texts_of(figure):
     renderer = figure.canvas.get_renderer()
     figure.draw_without_rendering()
-    seen = (t for t in figure.findobj(Text) if t.get_visible() and t.get_text().strip() and t.figure is not None)
-    hidden = {t for ax in figure.axes if not ax.axison for axis in (ax.xaxis, ax.yaxis) for t in axis.findobj(Text)}
+    seen = (
+        t
+        for t in figure.findobj(Text)
+        if t.get_visible() and t.get_text().strip() and t.figure is not None
+    )
+    hidden = {
+        t
+        for ax in figure.axes
+        if not ax.axison
+        for axis in (ax.xaxis, ax.yaxis)
+        for t in axis.findobj(Text)
+    }
     return [(t, t.get_window_extent(renderer)) for t in seen if t not in hidden]
 
 
@@ -418,7 +546,10 @@ def test_texts_are_large_inside_and_apart(pictures, name, language, monkeypatch,
         assert box.x0 >= -1 and box.y0 >= -1, text.get_text()
         assert box.x1 <= figure.bbox.width + 1 and box.y1 <= figure.bbox.height + 1, text.get_text()
     for (a, box), (b, other) in itertools.combinations(texts, 2):
-        inner = (min(box.x1, other.x1) - max(box.x0, other.x0), min(box.y1, other.y1) - max(box.y0, other.y0))
+        inner = (
+            min(box.x1, other.x1) - max(box.x0, other.x0),
+            min(box.y1, other.y1) - max(box.y0, other.y0),
+        )
         assert min(inner) < 1, (a.get_text(), b.get_text())
 
 
@@ -433,7 +564,9 @@ def test_table_of_a_sweep_is_what_was_drawn(y):
     scene = sweep_scene([predicted(), published(), measured()], y)
     series, across, up, low, high = scene.table.columns.values()
     line, dots, strokes = (scene.layers[k].fields for k in ("lines", "dots", "spread"))
-    assert [n.partition(" at 8 B and ")[0].split()[:2] for n in line["names"]] == [["ring", "(predicted)"]]
+    assert [n.partition(" at 8 B and ")[0].split()[:2] for n in line["names"]] == [
+        ["ring", "(predicted)"]
+    ]
     assert " at 8 B and " in line["names"][0]  # both ends can be read with the keys
     first, rest = series == "ring (predicted)", np.isfinite(low)
     drawn = [np.concatenate([line[k], dots[k]]) for k in "xy"]
@@ -444,10 +577,14 @@ def test_table_of_a_sweep_is_what_was_drawn(y):
     assert positions(np.append(ends, up), np.append(strokes["y"], drawn[1])) < 0.01
 
 
-@pytest.mark.parametrize("name", ["table zoom", "loaded", "hall", "hall with a fault", "crossbar", "mesh"])
+@pytest.mark.parametrize(
+    "name", ["table zoom", "loaded", "hall", "hall with a fault", "crossbar", "mesh"]
+)
 def test_table_of_a_fabric_is_what_was_drawn(pictures, name):
     axes, table = pictures[name].axes, pictures[name].table
-    lines = [c for c in axes.collections if isinstance(c, LineCollection) and len(c.get_segments())][-1]
+    lines = [
+        c for c in axes.collections if isinstance(c, LineCollection) and len(c.get_segments())
+    ][-1]
     assert len(lines.get_segments()) == table.n_rows
     more, width = table["together [B/s]"], np.asarray(lines.get_linewidths())
     order = np.argsort(more, kind="stable")
@@ -482,7 +619,9 @@ def test_flows_at_one_time_share_a_lane_without_overlap():
         assert min(min(a.x1, b.x1) - max(a.x0, b.x0), min(a.y1, b.y1) - max(a.y0, b.y0)) < 1e-3
     after = Timeline([0, 1], [1, 2], [0.0], [0.0], [2.0], [1], "flow")
     alone = bars_of(scene_of(after, Flows.make([0, 0], [1, 1], 1.0)))
-    assert [box.height for box in alone] == pytest.approx([0.78 * 22] * 2)  # one after the other: each has the lane
+    assert [box.height for box in alone] == pytest.approx(
+        [0.78 * 22] * 2
+    )  # one after the other: each has the lane
 
 
 def test_a_comparison_shows_the_rates_of_each_link():
@@ -502,7 +641,9 @@ def test_table_of_a_ruler_is_what_was_drawn():
     assert np.all(np.diff(scene.table["rate [B/s]"]) < 0)
     row = scene.table["what"].tolist().index("memory copy")
     ends = [scene.table[f"{k} round [B/s]"][row] for k in ("slowest", "fastest")]
-    assert np.allclose(np.polyval(slope, np.log(ends)), [strokes["x"].min(), strokes["x"].max()], atol=0.5)
+    assert np.allclose(
+        np.polyval(slope, np.log(ends)), [strokes["x"].min(), strokes["x"].max()], atol=0.5
+    )
 
 
 @pytest.mark.parametrize("family", registry.names("topology"))
@@ -517,12 +658,28 @@ def test_every_topology_can_be_drawn_whole_and_folded(family):
 # Visualization and Computer Graphics 15(6), 2009, table 1.
 BLINDNESS = {
     "none": np.eye(3),
-    "protanopia": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
-    "deuteranopia": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
-    "tritanopia": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]],
+    "protanopia": [
+        [0.152286, 1.052583, -0.204868],
+        [0.114503, 0.786281, 0.099216],
+        [-0.003882, -0.048116, 1.051998],
+    ],
+    "deuteranopia": [
+        [0.367322, 0.860646, -0.227968],
+        [0.280085, 0.672501, 0.047413],
+        [-0.011820, 0.042940, 0.968881],
+    ],
+    "tritanopia": [
+        [1.255528, -0.076749, -0.178779],
+        [-0.078411, 0.930809, 0.147602],
+        [0.004733, 0.691367, 0.303900],
+    ],
 }
 LEAST = 12.0  # CIE 1976 difference; about 2.3 is just noticeable
-TO_XYZ = [[0.4124564, 0.3575761, 0.1804375], [0.2126729, 0.7151522, 0.0721750], [0.0193339, 0.1191920, 0.9503041]]
+TO_XYZ = [
+    [0.4124564, 0.3575761, 0.1804375],
+    [0.2126729, 0.7151522, 0.0721750],
+    [0.0193339, 0.1191920, 0.9503041],
+]
 
 
 def linear(colour):
@@ -531,8 +688,10 @@ def linear(colour):
 
 
 def lab(light):
-    x, y, z = (f if (f := v ** (1 / 3)) > 6 / 29 else v * 841 / 108 + 4 / 29
-               for v in (np.array(TO_XYZ) @ light) / [0.95047, 1.0, 1.08883])  # fmt: skip
+    x, y, z = (
+        f if (f := v ** (1 / 3)) > 6 / 29 else v * 841 / 108 + 4 / 29
+        for v in (np.array(TO_XYZ) @ light) / [0.95047, 1.0, 1.08883]
+    )
     return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
 
 
@@ -544,8 +703,12 @@ def contrast(a, b):
 @pytest.mark.parametrize("kind", BLINDNESS)
 @pytest.mark.parametrize("ink", [INK, "white"])
 def test_role_colours_stay_apart_for_colour_blind_readers(kind, ink):
-    colours = {n: ink if r.colour == INK else r.colour for n, r in ROLES.items()} | {c: c for c in COLOURS}
-    seen = {n: lab(np.clip(np.array(BLINDNESS[kind]) @ linear(c), 0, 1)) for n, c in colours.items()}
+    colours = {n: ink if r.colour == INK else r.colour for n, r in ROLES.items()} | {
+        c: c for c in COLOURS
+    }
+    seen = {
+        n: lab(np.clip(np.array(BLINDNESS[kind]) @ linear(c), 0, 1)) for n, c in colours.items()
+    }
     for a, b in itertools.combinations(seen, 2):
         assert np.linalg.norm(seen[a] - seen[b]) > LEAST, (a, b)
 
@@ -564,28 +727,52 @@ def test_contrast_on_light_and_dark_pages(page):
     for colour in (GREY, *COLOURS, *NODE.values(), *roles):
         assert contrast(colour, page) >= 3
     assert all(contrast("white", fill) >= 4.5 for fill in NODE.values())
-    best = max(min(contrast(str(g), "#ffffff"), contrast(str(g), "#111111")) for g in np.linspace(0, 1, 256))
+    best = max(
+        min(contrast(str(g), "#ffffff"), contrast(str(g), "#111111"))
+        for g in np.linspace(0, 1, 256)
+    )
     assert best < 4.5  # so text takes the colour of the page
 
 
 # refusals -----------------------------------------------------------------------------------------
-@pytest.mark.parametrize(("call", "words"), [
-    (lambda: views.sweep([]), "nothing to draw"),
-    (lambda: views.sweep(Result("all_reduce", "measured", [8.0], [1e-6]), y="busbw"), "one rank has busbw 0"),
-    (lambda: views.sweep(predicted(), y="speed"), "y must be one of time, busbw, got 'speed'"),
-    (lambda: views.sweep(predicted(), x="hosts"), "x must be one of size, ranks"),
-    (lambda: views.sweep(predicted(), finding="Figure 3: time against size"), "finding must be a sentence"),
-    (lambda: views.ruler({}), "at least one rate"),
-    (lambda: views.ruler({"copy": 10.0}), "copy must be within 1e"),
-    (lambda: views.ruler({"sum": Result("all_reduce", "predicted", [1e6], [1e-3])}), "sum must have a rate above 0"),
-    (lambda: views.fabric(star(3), load=np.full(6, np.nan)), "load must hold one finite number >= 0 for each of 6"),
-    (lambda: views.fabric(star(3), load=[1.0]), r"got shape \(1,\)"),
-    (lambda: views.timeline(ring_run()[0], graph_run()[1]), "must be of one run"),
-    (lambda: views.draw(catalog.links.compare("KP4")), r"links with an encoded rate, got RS.*catalog.links.compare"),
-    (lambda: views.table([]), "nothing to show"),
-    (lambda: views.table({"a": [1], "b": [1, 2]}), "columns of one length"),
-    (lambda: views.table([dict.fromkeys("abcdefgh", 1)]), r"g, h\) must be within 1\.\.7, got 8"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: views.sweep([]), "nothing to draw"),
+        (
+            lambda: views.sweep(Result("all_reduce", "measured", [8.0], [1e-6]), y="busbw"),
+            "one rank has busbw 0",
+        ),
+        (lambda: views.sweep(predicted(), y="speed"), "y must be one of time, busbw, got 'speed'"),
+        (lambda: views.sweep(predicted(), x="hosts"), "x must be one of size, ranks"),
+        (
+            lambda: views.sweep(predicted(), finding="Figure 3: time against size"),
+            "finding must be a sentence",
+        ),
+        (lambda: views.ruler({}), "at least one rate"),
+        (lambda: views.ruler({"copy": 10.0}), "copy must be within 1e"),
+        (
+            lambda: views.ruler({"sum": Result("all_reduce", "predicted", [1e6], [1e-3])}),
+            "sum must have a rate above 0",
+        ),
+        (
+            lambda: views.fabric(star(3), load=np.full(6, np.nan)),
+            "load must hold one finite number >= 0 for each of 6",
+        ),
+        (lambda: views.fabric(star(3), load=[1.0]), r"got shape \(1,\)"),
+        (lambda: views.timeline(ring_run()[0], graph_run()[1]), "must be of one run"),
+        (
+            lambda: views.draw(catalog.links.compare("KP4")),
+            r"links with an encoded rate, got RS.*catalog.links.compare",
+        ),
+        (lambda: views.table([]), "nothing to show"),
+        (lambda: views.table({"a": [1], "b": [1, 2]}), "columns of one length"),
+        (
+            lambda: views.table([dict.fromkeys("abcdefgh", 1)]),
+            r"g, h\) must be within 1\.\.7, got 8",
+        ),
+    ],
+)
 def test_errors_say_what_and_how_to_mend_it(call, words):
     with pytest.raises(ValueError, match=words):
         call()
@@ -612,7 +799,9 @@ def test_notebook_shows_theme_colours_alt_text_and_table(pictures, name):
     assert "currentColor" in shown and INK not in shown
     assert "<style" not in shown and "<table>" in shown
     ids = re.findall(r' id="([^"]+)"', shown)
-    assert all(re.fullmatch(r"\w*[0-9a-f]{8,}", i) for i in ids)  # made from content: twice on a page is the same
+    assert all(
+        re.fullmatch(r"\w*[0-9a-f]{8,}", i) for i in ids
+    )  # made from content: twice on a page is the same
     assert 'width="700"' in shown
 
 
@@ -667,7 +856,9 @@ def test_views_use_no_window():
         "import sys, fabriclab; print('matplotlib' in sys.modules); "
         "fabriclab.views; print('matplotlib.pyplot' in sys.modules)"
     )
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ)
+    out = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ
+    )
     assert out.stdout.split() == ["False", "False"]
 
 

@@ -50,7 +50,9 @@ def test_the_incast_at_the_servers(shards):
     # 4 workers push 1 GB each into the ports of the servers and pull it again: 4 s / shards, but no less than 1 s.
     options = {"servers": range(shards), "workers": range(4, 8), "compute": 0.5, "steps": 3}
     assert end("parameter_server", GB, **options) == pytest.approx(3 * (0.5 + 2 * 4 / shards))
-    assert end("parameter_server", GB, engine="ideal", **options) == pytest.approx(3 * (0.5 + 2 / shards))
+    assert end("parameter_server", GB, engine="ideal", **options) == pytest.approx(
+        3 * (0.5 + 2 / shards)
+    )
 
 
 def test_a_worker_that_is_a_server_too_sends_the_rest_only():
@@ -61,11 +63,21 @@ def test_a_worker_that_is_a_server_too_sends_the_rest_only():
 @pytest.mark.parametrize("staleness", [0, 1, 3, None])
 def test_bounded_staleness_hides_no_slow_worker(staleness):
     compute = np.ones((30, 3)) * [1.0, 1.0, 3.0]
-    flows = workload.build("parameter_server", STAR, 0, servers=[0], workers=[1, 2, 3], compute=compute, steps=30,
-                           staleness=staleness)  # fmt: skip
+    flows = workload.build(
+        "parameter_server",
+        STAR,
+        0,
+        servers=[0],
+        workers=[1, 2, 3],
+        compute=compute,
+        steps=30,
+        staleness=staleness,
+    )
     timeline = run(flows, STAR, "ideal")
     done = timeline.finish[workload.labelled(flows, "compute")].reshape(30, 3)
-    ahead = 29 if staleness is None else staleness  # the fast one ends step t when the slow one has ended t - 1 - ahead
+    ahead = (
+        29 if staleness is None else staleness
+    )  # the fast one ends step t when the slow one has ended t - 1 - ahead
     fast = [t + 1.0 if t <= ahead else max(t + 1.0, 3.0 * (t - ahead) + 1) for t in range(30)]
     assert done[:, 0].tolist() == fast
     assert done[:, 2].tolist() == [3.0 * (t + 1) for t in range(30)]
@@ -74,8 +86,19 @@ def test_bounded_staleness_hides_no_slow_worker(staleness):
 def test_a_synchronous_step_waits_for_the_slowest_of_random_workers():
     # The largest of n exponential delays of mean 1 is 1 + 1/2 + ... + 1/n in the mean.
     compute = np.random.default_rng(0).exponential(1.0, (400, 8))
-    ends = [end("parameter_server", 0, servers=[0], workers=range(1, 9), compute=compute, steps=400, staleness=s,
-                engine="ideal") for s in (0, 4, 16)]  # fmt: skip
+    ends = [
+        end(
+            "parameter_server",
+            0,
+            servers=[0],
+            workers=range(1, 9),
+            compute=compute,
+            steps=400,
+            staleness=s,
+            engine="ideal",
+        )
+        for s in (0, 4, 16)
+    ]
     assert ends[0] == pytest.approx(compute.max(axis=1).sum())
     assert ends[0] / 400 == pytest.approx(sum(1 / k for k in range(1, 9)), rel=0.05)
     assert ends[0] > ends[1] > ends[2] > compute.sum(axis=0).max()
@@ -85,9 +108,13 @@ def test_a_synchronous_step_waits_for_the_slowest_of_random_workers():
 @light
 @given(st.integers(1, 6), st.integers(1, 8), few, time, time, st.booleans())
 def test_the_bubble_of_a_pipeline(p, m, chunks, f, b, gpipe):
-    m, options = (m, {"order": "gpipe"}) if gpipe else (m * p if chunks > 1 else m, {"chunks": chunks})
+    m, options = (
+        (m, {"order": "gpipe"}) if gpipe else (m * p if chunks > 1 else m, {"chunks": chunks})
+    )
     v = options.get("chunks", 1)
-    flows = workload.build("pipeline", STAR, 0, stages=range(p), microbatches=m, forward=f, backward=b, **options)
+    flows = workload.build(
+        "pipeline", STAR, 0, stages=range(p), microbatches=m, forward=f, backward=b, **options
+    )
     timeline = run(flows, STAR)
     assert timeline.end == pytest.approx((m * v + p - 1) * (f + b) / v)
     for node in STAR.endpoint[:p] if timeline.end > 1e-6 else ():
@@ -97,11 +124,16 @@ def test_the_bubble_of_a_pipeline(p, m, chunks, f, b, gpipe):
 
 @pytest.mark.parametrize(("order", "most"), [("gpipe", [8, 8, 8, 8]), ("1f1b", [4, 3, 2, 1])])
 def test_how_many_activations_a_stage_holds(order, most):
-    flows = workload.build("pipeline", STAR, 0, stages=range(4), microbatches=8, forward=1.0, backward=2.0, order=order)
+    flows = workload.build(
+        "pipeline", STAR, 0, stages=range(4), microbatches=8, forward=1.0, backward=2.0, order=order
+    )
     seen = workload.spans(run(flows, STAR), flows)
     for node, expected in zip(STAR.endpoint, most, strict=False):
         here, back = flows.source == node, workload.labelled(flows, "backward")
-        begin, over = np.sort(seen.start[here & workload.labelled(flows, "forward")]), np.sort(seen.finish[here & back])
+        begin, over = (
+            np.sort(seen.start[here & workload.labelled(flows, "forward")]),
+            np.sort(seen.finish[here & back]),
+        )
         held = [(begin <= t).sum() - (over <= t).sum() for t in begin]
         assert max(held) == expected
 
@@ -170,7 +202,9 @@ def test_bucket_size_as_the_course_plans_it():
     left = {}
     for n in (1, 14, 706):
         sizes = np.full(n, 17.6e9 / n)
-        left[n] = step("data_parallel", 0.0, 0.73 / n, sizes, lambda b: cost(b, 128, 14e-6, 50e9))[1]
+        left[n] = step("data_parallel", 0.0, 0.73 / n, sizes, lambda b: cost(b, 128, 14e-6, 50e9))[
+            1
+        ]
         each = 254 * 14e-6 + 17.6e9 / n / 50e9 * 254 / 128
         assert left[n] == pytest.approx(max(0.73 / n + n * each, 0.73 + each) - 0.73)
     assert [round(x, 2) for x in left.values()] == [0.70, 0.07, 2.48]
@@ -196,7 +230,11 @@ def test_gathers_ahead_of_their_layers():
 def test_chunks_of_a_tensor_parallel_layer():
     # 4 s of computation and 2 s of sum per layer; in two chunks only the last sum of 1 s is seen, four end 0.5 s after.
     layers, cost = ([4.0, 4.0], [2e6, 2e6]), lambda b: b / 1e6
-    assert [step("tensor_parallel", *layers, cost, chunks=c) for c in (1, 2, 4)] == [(12, 4), (9, 1), (8.5, 0.5)]
+    assert [step("tensor_parallel", *layers, cost, chunks=c) for c in (1, 2, 4)] == [
+        (12, 4),
+        (9, 1),
+        (8.5, 0.5),
+    ]
 
 
 # by hand: stragglers ------------------------------------------------------------------------------
@@ -217,20 +255,26 @@ def test_who_sends_is_late_and_not_who_receives():
 
 def test_a_slow_link_slows_all_of_a_ring():
     flows = lower(collectives.build("all_reduce", "ring", 8), STAR, 8 * GB, expand=True)
-    slow = STAR.with_capacity(STAR.links_between(int(STAR.endpoint[3]), int(STAR.nodes("switch")[0])), GB / 4)
+    slow = STAR.with_capacity(
+        STAR.links_between(int(STAR.endpoint[3]), int(STAR.nodes("switch")[0])), GB / 4
+    )
     assert run(flows, slow).end == pytest.approx(14 * 4)
 
 
 def test_noise_of_256_ranks_and_its_bounds():
     star = topologies.build("crossbar", hosts=256, rate=GB)
-    flows = lower(collectives.build("all_reduce", "halving_doubling", 256), star, GB, lag="1 ms", expand=True)
+    flows = lower(
+        collectives.build("all_reduce", "halving_doubling", 256), star, GB, lag="1 ms", expand=True
+    )
     noisy = workload.slowed(flows, star.endpoint, jitter="1 ms", seed=1)
     quiet, loud = (run(f, star, "ideal").end for f in (flows, noisy))
     noise = (noisy.lag - flows.lag).reshape(16, 256)  # by step and rank
     assert noise.mean() == pytest.approx(1e-3, rel=0.05)
     # No rank ends before its own delays, and none later than if all waited for the latest of each step.
     assert quiet + noise.sum(axis=0).max() < loud < quiet + noise.max(axis=1).sum()
-    assert run(workload.slowed(flows, star.endpoint, jitter="1 ms", seed=1), star, "ideal").end == loud
+    assert (
+        run(workload.slowed(flows, star.endpoint, jitter="1 ms", seed=1), star, "ideal").end == loud
+    )
 
 
 # laws ---------------------------------------------------------------------------------------------
@@ -243,13 +287,17 @@ def test_every_pattern_builds_runs_and_conserves_bytes(name):
     routes = routing.route(place, flows)
     timeline, alone = (engines.run(place, routes, flows, engine) for engine in ("flow", "ideal"))
     assert timeline.end >= alone.end * (1 - 1e-12) > 0
-    assert timeline.link_bytes.sum() == pytest.approx(2 * flows.size[flows.source != flows.target].sum())
+    assert timeline.link_bytes.sum() == pytest.approx(
+        2 * flows.size[flows.source != flows.target].sum()
+    )
     assert (flows.size.sum() > 0) == on_fabric
     assert np.all(workload.spans(timeline, flows).start >= -1e-12)
     assert "Parameters" in registry.get("workload", name).__doc__
 
 
-layers = st.integers(1, 6).flatmap(lambda n: st.tuples(*(st.lists(time, min_size=n, max_size=n) for _ in range(3))))
+layers = st.integers(1, 6).flatmap(
+    lambda n: st.tuples(*(st.lists(time, min_size=n, max_size=n) for _ in range(3)))
+)
 
 
 def streams_do_one_thing_at_a_time(flows, timeline):
@@ -265,11 +313,20 @@ def streams_do_one_thing_at_a_time(flows, timeline):
 def test_bounds_of_a_data_parallel_step(times, bucket, priority, ranks):
     forward, backward, moved = map(np.array, times)
     slow = 1.0 + 0.1 * np.arange(ranks)[:, None]
-    flows = workload.build("data_parallel", slow * forward, slow * backward, moved * 1e6, linear, bucket=bucket * 1e6,
-                           priority=priority)  # fmt: skip
+    flows = workload.build(
+        "data_parallel",
+        slow * forward,
+        slow * backward,
+        moved * 1e6,
+        linear,
+        bucket=bucket * 1e6,
+        priority=priority,
+    )
     timeline, sums = run(flows, engine="ideal"), workload.labelled(flows, "reduce")
     streams_do_one_thing_at_a_time(flows, timeline)
-    shown = [workload.exposed(timeline, flows, ~sums & (flows.source == r), sums) for r in range(ranks)]
+    shown = [
+        workload.exposed(timeline, flows, ~sums & (flows.source == r), sums) for r in range(ranks)
+    ]
     compute = slow[-1] * (forward.sum() + backward.sum())
     # The first bucket is not ready before the last layer, and the last layer computes after its sum.
     bound = max(compute + 0.5, slow[-1] * (backward[-1] + forward[-1]) + flows.lag[sums].sum())
@@ -282,15 +339,20 @@ def test_bounds_of_a_data_parallel_step(times, bucket, priority, ranks):
 @given(layers, st.integers(0, 4))
 def test_bounds_of_a_sharded_step(times, prefetch):
     forward, backward, moved = map(np.array, times)
-    flows, more = (workload.build("sharded", forward, backward, moved * 1e6, linear, prefetch=d)
-                   for d in (prefetch, prefetch + 1))  # fmt: skip
+    flows, more = (
+        workload.build("sharded", forward, backward, moved * 1e6, linear, prefetch=d)
+        for d in (prefetch, prefetch + 1)
+    )
     timeline, compute = run(flows, engine="ideal"), workload.labelled(flows, "ward")
     streams_do_one_thing_at_a_time(flows, timeline)
     takes = linear(moved * 1e6)
     assert timeline.end == pytest.approx(
         forward.sum() + backward.sum() + workload.exposed(timeline, flows, compute, ~compute)
     )
-    assert timeline.end >= max(3 * takes.sum(), takes[0] + forward.sum() + backward.sum() + takes[0]) - 1e-9
+    assert (
+        timeline.end
+        >= max(3 * takes.sum(), takes[0] + forward.sum() + backward.sum() + takes[0]) - 1e-9
+    )
     if prefetch == 0:
         held = workload.spans(timeline, flows)
         gathers = np.flatnonzero(workload.labelled(flows, "all-gather"))
@@ -302,7 +364,9 @@ def test_bounds_of_a_sharded_step(times, prefetch):
 @light
 @given(st.lists(time, min_size=1, max_size=4), few, st.floats(0.0, 3.0))
 def test_bounds_of_a_tensor_parallel_step(compute, chunks, moved):
-    flows = workload.build("tensor_parallel", compute, np.full(len(compute), moved * 1e6), linear, chunks=chunks)
+    flows = workload.build(
+        "tensor_parallel", compute, np.full(len(compute), moved * 1e6), linear, chunks=chunks
+    )
     timeline = run(flows, engine="ideal")
     streams_do_one_thing_at_a_time(flows, timeline)
     each = 0.5 + moved / chunks
@@ -318,10 +382,14 @@ def test_a_trace_comes_back_as_it_went(tmp_path):
     timeline, file = run(flows), tmp_path / "step.json"
     workload.write_trace(file, timeline, flows, workload.streams(flows))
     events = [e for e in json.loads(file.read_text())["traceEvents"] if e["ph"] == "X"]
-    assert {"name": "all-reduce", "pid": 0, "tid": 1, "ts": 2e6, "dur": 1.5e6}.items() <= events[3].items()
+    assert {"name": "all-reduce", "pid": 0, "tid": 1, "ts": 2e6, "dur": 1.5e6}.items() <= events[
+        3
+    ].items()
     fabric, again, seen = workload.read_trace(file)
     assert [fabric.name(n) for n in range(2)] == ["compute 0", "communication"]
-    assert engines.run(fabric, routing.route(fabric, again), again).finish == pytest.approx(seen.finish)
+    assert engines.run(fabric, routing.route(fabric, again), again).finish == pytest.approx(
+        seen.finish
+    )
     waits = workload.labelled(again, "reduce")
     assert workload.exposed(seen, again, ~waits, waits) == pytest.approx(4.5)
     assert seen.end == pytest.approx(timeline.end)
@@ -336,23 +404,35 @@ def test_a_trace_of_a_profiler(tmp_path):
         {"ph": "X", "name": "ncclAllReduce", "pid": 3, "tid": "20", "ts": base + 6.0, "dur": 8.0},
         {"ph": "X", "name": "gemm", "pid": 3, "tid": 7, "ts": base + 11, "dur": 1},
     ]
-    (tmp_path / "t.json").write_text(json.dumps(events)[:-1] + ",\n")  # the last bracket may be missing
+    (tmp_path / "t.json").write_text(
+        json.dumps(events)[:-1] + ",\n"
+    )  # the last bracket may be missing
     fabric, flows, seen = workload.read_trace(tmp_path / "t.json")
     assert [fabric.name(n) for n in range(fabric.n_nodes)] == ["stream 7", "lane 3 20"]
     nccl = workload.labelled(flows, "nccl")
     assert workload.busy(seen, flows, nccl) == pytest.approx(8e-6)
-    assert workload.exposed(seen, flows, ~nccl, nccl) == pytest.approx(3e-6)  # 10 to 11 and 12 to 14 us
+    assert workload.exposed(seen, flows, ~nccl, nccl) == pytest.approx(
+        3e-6
+    )  # 10 to 11 and 12 to 14 us
     assert seen.end == pytest.approx(14e-6)
 
 
 @pytest.mark.parametrize(
     ("text", "says"),
-    [("no json", "t.json is no trace, expected JSON with events"), ('{"a": 1}', "is no trace.*traceEvents"),
-     ("[1, 2]", "is no trace"), ("[]", "complete events .* must have ts and dur .* got none"),
-     ('[{"ph": "X", "name": "a", "ts": 1}]', "in microseconds; got .*'name': 'a'"),
-     ('[{"ph": "X", "ts": 1, "dur": -1}]', "dur >= 0"), ('[{"ph": "X", "ts": "x", "dur": 1}]', "is no trace.*'x'"),
-     (json.dumps([{"ph": "X", "tid": i, "ts": 1, "dur": 1} for i in range(128)]), "128 lanes, expected at most 127")],
-)  # fmt: skip
+    [
+        ("no json", "t.json is no trace, expected JSON with events"),
+        ('{"a": 1}', "is no trace.*traceEvents"),
+        ("[1, 2]", "is no trace"),
+        ("[]", "complete events .* must have ts and dur .* got none"),
+        ('[{"ph": "X", "name": "a", "ts": 1}]', "in microseconds; got .*'name': 'a'"),
+        ('[{"ph": "X", "ts": 1, "dur": -1}]', "dur >= 0"),
+        ('[{"ph": "X", "ts": "x", "dur": 1}]', "is no trace.*'x'"),
+        (
+            json.dumps([{"ph": "X", "tid": i, "ts": 1, "dur": 1} for i in range(128)]),
+            "128 lanes, expected at most 127",
+        ),
+    ],
+)
 def test_files_that_are_no_trace(tmp_path, text, says):
     (tmp_path / "t.json").write_text(text)
     with pytest.raises(FileFormat, match=says):
@@ -374,7 +454,9 @@ def test_stragglers_that_are_nobody_or_by_no_number_are_refused():
         workload.slowed(flows, [0], factor="2")
 
 
-@pytest.mark.parametrize(("pattern", "times"), [("data_parallel", 2), ("sharded", 2), ("tensor_parallel", 1)])
+@pytest.mark.parametrize(
+    ("pattern", "times"), [("data_parallel", 2), ("sharded", 2), ("tensor_parallel", 1)]
+)
 def test_steps_without_layers_are_refused(pattern, times):
     with pytest.raises(ValueError, match="layers in sizes must be >= 1, got 0"):
         workload.build(pattern, *[[]] * (times + 1), linear)
@@ -382,32 +464,62 @@ def test_steps_without_layers_are_refused(pattern, times):
 
 @pytest.mark.parametrize(
     ("pattern", "options", "says"),
-    [("pipelin", {}, "unknown workload 'pipelin'; choose one of broadcast, "),
-     ("broadcast", {"ranks": range(3), "way": "trees"}, "one of one_root, chain, tree, got 'trees'; did you mean"),
-     ("broadcast", {"ranks": [0]}, "ranks must be 2 or more different ranks"),
-     ("broadcast", {"ranks": [0, 9]}, "ranks must be within 0..8, got 9"),
-     ("streaming", {"sources": [], "workers": [1]}, "sources must be 1 or more different ranks"),
-     ("streaming", {"sources": [0], "workers": [1], "buffers": 0}, "buffers must be >= 1"),
-     ("parameter_server", {"servers": [0], "workers": [1, 1]}, "workers must be 1 or more different"),
-     ("parameter_server", {"servers": [0], "workers": [1], "staleness": -1}, "staleness must be >= 0"),
-     ("parameter_server", {"servers": [0], "workers": [1, 2], "compute": [1, 2, 3]}, r"shape \(1, 2\), got shape \(3"),
-     ("pipeline", {"stages": [0, 1], "microbatches": 3, "forward": 1, "backward": 1, "chunks": 2}, "multiple of 2"),
-     ("pipeline", {"stages": [0], "microbatches": 3, "forward": 1, "backward": 1, "order": "x"}, "gpipe.*got 'x'")],
-)  # fmt: skip
+    [
+        ("pipelin", {}, "unknown workload 'pipelin'; choose one of broadcast, "),
+        (
+            "broadcast",
+            {"ranks": range(3), "way": "trees"},
+            "one of one_root, chain, tree, got 'trees'; did you mean",
+        ),
+        ("broadcast", {"ranks": [0]}, "ranks must be 2 or more different ranks"),
+        ("broadcast", {"ranks": [0, 9]}, "ranks must be within 0..8, got 9"),
+        ("streaming", {"sources": [], "workers": [1]}, "sources must be 1 or more different ranks"),
+        ("streaming", {"sources": [0], "workers": [1], "buffers": 0}, "buffers must be >= 1"),
+        (
+            "parameter_server",
+            {"servers": [0], "workers": [1, 1]},
+            "workers must be 1 or more different",
+        ),
+        (
+            "parameter_server",
+            {"servers": [0], "workers": [1], "staleness": -1},
+            "staleness must be >= 0",
+        ),
+        (
+            "parameter_server",
+            {"servers": [0], "workers": [1, 2], "compute": [1, 2, 3]},
+            r"shape \(1, 2\), got shape \(3",
+        ),
+        (
+            "pipeline",
+            {"stages": [0, 1], "microbatches": 3, "forward": 1, "backward": 1, "chunks": 2},
+            "multiple of 2",
+        ),
+        (
+            "pipeline",
+            {"stages": [0], "microbatches": 3, "forward": 1, "backward": 1, "order": "x"},
+            "gpipe.*got 'x'",
+        ),
+    ],
+)
 def test_what_does_not_fit_is_refused(pattern, options, says):
     with pytest.raises(ValueError, match=says):
         workload.build(pattern, STAR, GB, **options)
 
 
 def test_steps_refuse_layers_that_do_not_match():
-    with pytest.raises(ValueError, match=r"forward must be one time or times of shape \(1, 3\), got shape \(2,\)"):
+    with pytest.raises(
+        ValueError, match=r"forward must be one time or times of shape \(1, 3\), got shape \(2,\)"
+    ):
         workload.build("data_parallel", [1, 2], 1.0, [1, 2, 3], linear)
     with pytest.raises(ValueError, match="lag must be finite and >= 0 s"):
         workload.build("tensor_parallel", [1.0], [1.0], lambda b: -b)
     with pytest.raises(ValueError, match="prefetch must be >= 0"):
         workload.build("sharded", [1.0], [1.0], [1.0], linear, prefetch=-1)
 
-    with pytest.raises(ValueError, match=r"cost must be one time or times of shape \(1,\), got shape \(2,\)"):
+    with pytest.raises(
+        ValueError, match=r"cost must be one time or times of shape \(1,\), got shape \(2,\)"
+    ):
         workload.build("sharded", [1.0], [1.0], [1.0], lambda b: [1.0, 2.0])
 
 
@@ -423,7 +535,9 @@ def test_what_memory_does_not_hold_is_refused(monkeypatch):
         ("broadcast", {"ranks": range(9), "segments": 4000}),
         ("parameter_server", {"servers": [0], "workers": range(1, 9), "steps": 2000}),
     ):
-        with pytest.raises(TooLarge, match=r"flows and dependencies needs about .* take fewer ranks, steps"):
+        with pytest.raises(
+            TooLarge, match=r"flows and dependencies needs about .* take fewer ranks, steps"
+        ):
             workload.build(pattern, STAR, GB, **options)
 
 

@@ -40,7 +40,9 @@ class Part:
     name: str  # ex1.<name>.step is its worked step, ex1.<name>.off says what is off where no two numbers do
     share: float  # of the question, for all cases right
     calls: Sequence[tuple[Any, ...]]  # a function and its arguments
-    facts: Callable[[int, Any], Mapping[str, Any]]  # of a case and its answer, for formulas and sentences
+    facts: Callable[
+        [int, Any], Mapping[str, Any]
+    ]  # of a case and its answer, for formulas and sentences
     within: float  # relative
     kind: str = ""  # time, size, rate, or "" for a plain number
     place: int | None = None  # in the pair that the function returns
@@ -52,25 +54,43 @@ class Part:
     read: Callable[[Any], Any] | None = None
     right: Callable[[int, Any], bool] | None = None
     remark: Callable[[int, Any], str] | None = None  # on a right answer
-    step: Callable[[int, Any, str], str] | None = None  # the worked step where no sentence of the table does
+    step: Callable[[int, Any, str], str] | None = (
+        None  # the worked step where no sentence of the table does
+    )
 
     def true(self, i: int) -> Any:
         """Return what is right in a case."""
-        return self.truth[i] if self.truth else evaluate(_formulas()[self.name, ""][0], self.facts(i, None))
+        return (
+            self.truth[i]
+            if self.truth
+            else evaluate(_formulas()[self.name, ""][0], self.facts(i, None))
+        )
 
     def holds(self, i: int, got: Any) -> bool:
         """Return whether an answer that could be read is right."""
         true = self.true(i)
-        return self.right(i, got) if self.right else bool(got == true or near(got, true, self.within))
+        return (
+            self.right(i, got) if self.right else bool(got == true or near(got, true, self.within))
+        )
 
     def mistakes(self, i: int, got: Any) -> list[str]:
         """Return the mistakes that fit an answer."""
         if self.tags:
             return [*self.tags(i, got)]
         names = {**self.facts(i, got), "truth": self.true(i)}
-        known = [(slip, formulas) for (part, slip), formulas in _formulas().items() if part == self.name and slip]
-        near_by = self.within if self.within > 0.05 else _SAME  # an answer that is noisy is as noisy when it is wrong
-        return [slip for slip, formulas in known if any(near(got, evaluate(f, names), near_by) for f in formulas)]
+        known = [
+            (slip, formulas)
+            for (part, slip), formulas in _formulas().items()
+            if part == self.name and slip
+        ]
+        near_by = (
+            self.within if self.within > 0.05 else _SAME
+        )  # an answer that is noisy is as noisy when it is wrong
+        return [
+            slip
+            for slip, formulas in known
+            if any(near(got, evaluate(f, names), near_by) for f in formulas)
+        ]
 
 
 @functools.cache
@@ -92,7 +112,9 @@ def judge(ask: Ask, *parts: Part) -> Verdict:
     """
     earned, said, mistakes, answers = 0.0, list[str](), list[str](), dict[int, Any]()
     failed, good = dict[tuple[str, int], None](), set[int]()
-    for call in {id(call): call for part in parts for call in part.calls}.values():  # some stand in two parts
+    for call in {
+        id(call): call for part in parts for call in part.calls
+    }.values():  # some stand in two parts
         try:
             answers[id(call)] = ask(*call)
         except Unanswered as error:
@@ -108,7 +130,9 @@ def judge(ask: Ask, *parts: Part) -> Verdict:
                 unread.append(f"{_written(part, i)}: {error}")
         wrong = {i: answer for i, answer in got.items() if not part.holds(i, answer)}
         off = [i for i in range(len(part.calls)) if i in wrong or i not in got]
-        good = ({*range(part.sets)} - {i % part.sets for i in off}) & (good if part.after else {*range(part.sets)})
+        good = ({*range(part.sets)} - {i % part.sets for i in off}) & (
+            good if part.after else {*range(part.sets)}
+        )
         earned += part.share * len(good) / part.sets
         if wrong:
             name = _named(part, wrong)
@@ -134,7 +158,9 @@ def _read(part: Part, value: Any) -> Any:
     return part.read(value) if part.read else number(value, part.kind)
 
 
-def apart(draw: Callable[[], Case], numbers: Callable[[Case], Sequence[float]], factor: float) -> list[Case]:
+def apart(
+    draw: Callable[[], Case], numbers: Callable[[Case], Sequence[float]], factor: float
+) -> list[Case]:
     """Draw two cases whose right numbers are all further apart than a factor: no constant is right in both."""
     while True:
         pair = [draw(), draw()]
@@ -168,16 +194,29 @@ def _named(part: Part, wrong: Mapping[int, Any]) -> str:
 def _told(part: Part, i: int, got: Any, name: str) -> list[str]:
     truth, facts = part.true(i), part.facts(i, got)
     words = {key: Shown(fact) if isinstance(fact, float) else fact for key, fact in facts.items()}
-    words |= {"call": _written(part, i), "percent": f"{100 * part.within:g}", "got": shown(got, part.kind)}
-    plain = isinstance(got, float) and isinstance(truth, float) and not near(got, truth, part.within)
-    off = text("ex.off" if plain else f"ex1.{part.name}.off", **words, truth=shown(truth, part.kind))
+    words |= {
+        "call": _written(part, i),
+        "percent": f"{100 * part.within:g}",
+        "got": shown(got, part.kind),
+    }
+    plain = (
+        isinstance(got, float) and isinstance(truth, float) and not near(got, truth, part.within)
+    )
+    off = text(
+        "ex.off" if plain else f"ex1.{part.name}.off", **words, truth=shown(truth, part.kind)
+    )
     step = part.step(i, got, name) if part.step else text(f"ex1.{part.name}.step", **words)
     return [off, text(f"mis.{name.partition('/')[0]}") if name else "", step]
 
 
 def _written(part: Part, i: int) -> str:
     """Return a call as a learner would type it, with long arguments left out, and which of two values is meant."""
-    plain: dict[type, Callable[[Any], str]] = {Proxy: lambda a: "comm", str: repr, int: str, float: "{:g}".format}
+    plain: dict[type, Callable[[Any], str]] = {
+        Proxy: lambda a: "comm",
+        str: repr,
+        int: str,
+        float: "{:g}".format,
+    }
     name, *arguments = part.calls[i]
     place = "" if part.place is None else f"[{part.place}]"
     return f"{name}({', '.join(plain.get(type(a), lambda a: '...')(a) for a in arguments)}){place}"

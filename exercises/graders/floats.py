@@ -53,10 +53,17 @@ def _blocks(rng: Rng) -> list[tuple[str, Block]]:
         if kind == "largest":
             x = np.full((n, _LANES), 1.0) * rng.choice([-1, 1], _LANES)
         elif kind == "mixed":  # on the way to a small sum, all that is positive comes first
-            x = np.where(np.arange(n)[:, None] < n // 2, 1.0, -1.0) * rng.uniform(0.9, 1, (n, _LANES))
+            x = np.where(np.arange(n)[:, None] < n // 2, 1.0, -1.0) * rng.uniform(
+                0.9, 1, (n, _LANES)
+            )
         elif kind in ("zero", "tiny"):
             x = x * (1e-7 if kind == "tiny" else 0.0)
-        out.append(("plain" if kind == "plain" else "hard", Block(kind, (x * limit).astype(np.float32), limit)))
+        out.append(
+            (
+                "plain" if kind == "plain" else "hard",
+                Block(kind, (x * limit).astype(np.float32), limit),
+            )
+        )
     return out
 
 
@@ -80,9 +87,15 @@ def summed(ask: Ask, block: Block, spare: int = 0) -> Sum:
         got = ask("dequantise", total.astype(np.int32), _known(about))
         if got is None:
             continue
-        if not isinstance(got, list) or len(got) != _LANES or not all(isinstance(v, int | float) for v in got):
+        if (
+            not isinstance(got, list)
+            or len(got) != _LANES
+            or not all(isinstance(v, int | float) for v in got)
+        ):
             raise Misread(text("ex4.floats", lanes=_LANES, got=f"{got!r:.60}"))
-        return Sum(whole, about["hit"], np.array(got, float), number(ask("bound", _known(about)), ""))
+        return Sum(
+            whole, about["hit"], np.array(got, float), number(ask("bound", _known(about)), "")
+        )
     raise Misread(text("ex4.turns", most=_TURNS))
 
 
@@ -95,7 +108,13 @@ def _whole(values: Any, name: str, n: int = 0) -> list[int]:
     """Return whole numbers of 32 bits."""
     fits = isinstance(values, list) and (not n or len(values) == n)
     for v in values if fits else ():
-        fits = fits and isinstance(v, int | float) and v == v and float(v).is_integer() and _LEAST <= v <= _MOST
+        fits = (
+            fits
+            and isinstance(v, int | float)
+            and v == v
+            and float(v).is_integer()
+            and _LEAST <= v <= _MOST
+        )
     if not fits:
         raise Misread(text("ex4.whole", name=name, n=n or 1, got=f"{values!r:.60}"))
     return [*map(int, values)]
@@ -113,7 +132,9 @@ def _slip(block: Block, found: Sum, off: float) -> str:
         return "no scale"
     if scales.size and np.ptp(scales) > 0.001 * scales.max():
         return "a scale for each worker"
-    coarse = np.array(found.whole) - block.x.astype(float) * scales.max(initial=0)  # 2 at most, if rounded once
+    coarse = np.array(found.whole) - block.x.astype(float) * scales.max(
+        initial=0
+    )  # 2 at most, if rounded once
     if scales.size and np.abs(coarse).max() > 2.5:
         return "computed in 32 bits"
     if np.allclose(found.got * len(block.x), exact, rtol=1e-3, atol=1e-6 * block.limit):
@@ -123,7 +144,14 @@ def _slip(block: Block, found: Sum, off: float) -> str:
 
 def _fault(ask: Ask, block: Block, spare: int) -> tuple[list[str], str] | None:
     """Return what is wrong with a block and the name of the mistake, or None."""
-    said = [text("ex4.block", kind=text(f"ex4.block.{block.kind}"), n=len(block.x), limit=f"{block.limit:.4g}")]
+    said = [
+        text(
+            "ex4.block",
+            kind=text(f"ex4.block.{block.kind}"),
+            n=len(block.x),
+            limit=f"{block.limit:.4g}",
+        )
+    ]
     try:
         found = summed(ask, block, spare)
     except (Misread, Unanswered) as error:
@@ -132,18 +160,33 @@ def _fault(ask: Ask, block: Block, spare: int) -> tuple[list[str], str] | None:
     exact = np.array([math.fsum(column) for column in block.x.astype(float).T])
     off, most = float(np.abs(found.got - exact).max()), len(block.x) * block.limit
     if not off <= found.bound + _ROUNDED * most:
-        return [*said, text("ex4.off", off=f"{off:.3g}", bound=f"{found.bound:.3g}")], _slip(block, found, off)
+        return [*said, text("ex4.off", off=f"{off:.3g}", bound=f"{found.bound:.3g}")], _slip(
+            block, found, off
+        )
     if found.bound > _USEFUL * most:
-        slip = "no scale" if np.abs(found.whole).max() <= block.limit + 1 else "a bound that says nothing"
-        return [*said, text("ex4.wide", bound=f"{found.bound:.3g}", most=f"{_USEFUL * most:.3g}")], slip
+        slip = (
+            "no scale"
+            if np.abs(found.whole).max() <= block.limit + 1
+            else "a bound that says nothing"
+        )
+        return [
+            *said,
+            text("ex4.wide", bound=f"{found.bound:.3g}", most=f"{_USEFUL * most:.3g}"),
+        ], slip
     return None
 
 
 @register(
-    "question", "ex4-d", functions=FUNCTIONS, points=15,
-    example=lambda rng: (_blocks(rng)[0][1].x[0], SimpleNamespace(n=4, limit=1.0, top=0, turn=0, hit=False)),
+    "question",
+    "ex4-d",
+    functions=FUNCTIONS,
+    points=15,
+    example=lambda rng: (
+        _blocks(rng)[0][1].x[0],
+        SimpleNamespace(n=4, limit=1.0, top=0, turn=0, hit=False),
+    ),
     prelude=PRELUDE,
-)  # fmt: skip
+)
 def floats(ask: Ask, rng: Rng) -> Verdict:
     """Judge whether sums of floats keep to the bound that is declared, and the bound says something."""
     bad: dict[str, set[int]] = {"plain": set(), "hard": set()}
@@ -158,7 +201,10 @@ def floats(ask: Ask, rng: Rng) -> Verdict:
         if found := _fault(ask, block, int(rng.integers(1, len(block.x)))):
             bad[share].add(i // 2 % 2)
             first = first or found
-    part = sum(points * (1 - len(bad[share]) / 2) for share, points in (("plain", 8 / 15), ("hard", 7 / 15)))
+    part = sum(
+        points * (1 - len(bad[share]) / 2)
+        for share, points in (("plain", 8 / 15), ("hard", 7 / 15))
+    )
     if problem and not part:
         raise problem
     said, mistake = first or ((), "")

@@ -21,13 +21,17 @@ def sets(faults: Sequence[Sequence[Fault]], n: int) -> float:
     return 1 - len({i % n for i, found in enumerate(faults) if found}) / n
 
 
-def verdict(parts: Sequence[tuple[float, Sequence[Sequence[Fault]], int]], stopped: Sequence[Unanswered]) -> Verdict:
+def verdict(
+    parts: Sequence[tuple[float, Sequence[Sequence[Fault]], int]], stopped: Sequence[Unanswered]
+) -> Verdict:
     """Return what shares are worth, each with the faults of its runs and the number of its sets."""
     part = sum(share * sets(faults, n) for share, faults, n in parts)
     if stopped and not part:
         raise stopped[0]
     first = [fault for _, faults, _ in parts for found in faults for fault in found[:1]][:2]
-    said = [one for name, sentence in first for one in (sentence, text(f"mis.{name}") if name else "")]
+    said = [
+        one for name, sentence in first for one in (sentence, text(f"mis.{name}") if name else "")
+    ]
     named = [name for name, _ in first if name]
     return Verdict(round(part, 9), tuple(filter(None, dict.fromkeys(said))), (named or [""])[0])
 
@@ -35,7 +39,9 @@ def verdict(parts: Sequence[tuple[float, Sequence[Sequence[Fault]], int]], stopp
 class Lone(Run):
     """A run whose programs are not a parameter server: nodes with something to do each."""
 
-    def __init__(self, seed: int, workers: int, about: Mapping[str, Any], more: Sequence[str] = ()) -> None:
+    def __init__(
+        self, seed: int, workers: int, about: Mapping[str, Any], more: Sequence[str] = ()
+    ) -> None:
         super().__init__(seed, workers, 4)
         self.got, self.ahead = dict[Any, list[Any]](), (0,)
         for name, seat in self.seats.items():
@@ -43,12 +49,16 @@ class Lone(Run):
             seat.more = ("tell", "hear", "load", "store", "event", *more)
         self.seats[SERVER].machine.domains.add(1)
 
-    def go(self, ask: Ask, function: str, names: Sequence[Any], stopped: list[Unanswered]) -> list[Fault]:
+    def go(
+        self, ask: Ask, function: str, names: Sequence[Any], stopped: list[Unanswered]
+    ) -> list[Fault]:
         """Play a function on some nodes, unless something has stopped it for all runs; return what did."""
         if not stopped:
             self.play(ask, dict.fromkeys(names, function))
         stopped += [self.problem] if self.problem and stops(self.problem) else []
-        return [("", sentence) for sentence in self.faults.values()] or [("", error.said) for error in stopped[:1]]
+        return [("", sentence) for sentence in self.faults.values()] or [
+            ("", error.said) for error in stopped[:1]
+        ]
 
     def left(self) -> list[Fault]:
         """Return the fault of completions that nobody has polled."""
@@ -68,7 +78,10 @@ class Lone(Run):
                 name = "own key for the peer's"
             elif status == REM_ACCESS and any(op.wr["rkey"] == r.lkey for r in far):
                 name = "lkey for rkey"
-            ended, asked = enums.ibv_wc_status(status).name, enums.ibv_wr_opcode(op.wr["opcode"]).name
+            ended, asked = (
+                enums.ibv_wc_status(status).name,
+                enums.ibv_wr_opcode(op.wr["opcode"]).name,
+            )
             out.append((name, text("ex3.status", status=ended, opcode=asked)))
         return out
 
@@ -93,23 +106,43 @@ class Meeting(Lone):
 
     def regions(self) -> list[Fault]:
         """Return what is wrong with the rights of regions."""
-        want = 1 * ("write" in self.rights or "atomic" in self.rights) + sum(_RIGHTS[right] for right in self.rights)
+        want = 1 * ("write" in self.rights or "atomic" in self.rights) + sum(
+            _RIGHTS[right] for right in self.rights
+        )
         for rank in range(2):
-            open_to_peers = [r for r in self.seats[rank].machine.regions if r.access > 0 and r.access & 14]
+            open_to_peers = [
+                r for r in self.seats[rank].machine.regions if r.access > 0 and r.access & 14
+            ]
             if wide := [r for r in open_to_peers if r.access & 14 & ~want]:
                 said = text("ex3.rights.wide", access=f"{wide[0].access:#x}", want=f"{want:#x}")
                 return [("everything allowed", said)]
-            if not any(r.access & 15 in (want, want | 1) and r.length >= self.length for r in open_to_peers):
-                given = ", ".join(f"{r.length} B {r.access:#x}" for r in self.seats[rank].machine.regions) or "-"
-                return [("", text("ex3.rights.none", want=f"{want:#x}", length=self.length, given=given))]
+            if not any(
+                r.access & 15 in (want, want | 1) and r.length >= self.length for r in open_to_peers
+            ):
+                given = (
+                    ", ".join(
+                        f"{r.length} B {r.access:#x}" for r in self.seats[rank].machine.regions
+                    )
+                    or "-"
+                )
+                return [
+                    (
+                        "",
+                        text("ex3.rights.none", want=f"{want:#x}", length=self.length, given=given),
+                    )
+                ]
         return []
 
     def connected(self) -> list[Fault]:
         """Return what is wrong with the queue pairs."""
         for rank in range(2):
             states = [pair.state for pair in self.seats[rank].machine.pairs.values()]
-            if not any(pair.state == RTS and pair.peer for pair in self.seats[rank].machine.pairs.values()):
-                return self.statuses() or [("", text("ex3.connected", rank=rank, states=states or "-"))]
+            if not any(
+                pair.state == RTS and pair.peer for pair in self.seats[rank].machine.pairs.values()
+            ):
+                return self.statuses() or [
+                    ("", text("ex3.connected", rank=rank, states=states or "-"))
+                ]
         return []
 
     def arrived(self) -> list[Fault]:
@@ -136,8 +169,12 @@ def meet(ask: Ask, rng: Rng) -> Verdict:
     stopped = list[Unanswered]()
     for run in runs:
         stop = run.go(ask, "meet", [0, 1], stopped)
-        first = stop if run.problem and not run.device.statuses else []  # it explains what is missing
-        for part, found in zip(faults, (run.regions(), run.connected(), run.arrived() or stop), strict=True):
+        first = (
+            stop if run.problem and not run.device.statuses else []
+        )  # it explains what is missing
+        for part, found in zip(
+            faults, (run.regions(), run.connected(), run.arrived() or stop), strict=True
+        ):
             part.append(found and (first or found))
     return verdict([(1 / 3, part, 1) for part in faults], stopped)
 
@@ -171,14 +208,20 @@ class Tickets(Lone):
             elif sorted(n for n in numbers if isinstance(n, int)) == [n + 1 for n in want]:
                 name = "new value for the old one"
             shown = f"{sorted(numbers, key=str)[:8]}"
-            return [(name, text("ex3.tickets", want=f"{want[0]} to {want[-1]}", n=len(want), got=shown))]
+            return [
+                (name, text("ex3.tickets", want=f"{want[0]} to {want[-1]}", n=len(want), got=shown))
+            ]
         if self.seats[SERVER].machine.load(self.at) != self.first + len(want):
             return [("", text("ex3.counter", want=self.first + len(want)))]
         return []
 
 
 @register(
-    "question", "ex3-c", functions=("ticket",), points=10, example=lambda rng: Tickets(rng).seats[0].proxy().here()
+    "question",
+    "ex3-c",
+    functions=("ticket",),
+    points=10,
+    example=lambda rng: Tickets(rng).seats[0].proxy().here(),
 )
 def ticket(ask: Ask, rng: Rng) -> Verdict:
     """Judge a counter that several workers draw numbers from at the same time."""

@@ -42,7 +42,10 @@ class Ladder:
         self.notes = list[tuple[int, int, str]]()  # lane, row, words
         n = search.n
         state = search.start(99)
-        self.overtaken, newest = False, [-1] * n  # whether an older chunk's packet comes after a newer one
+        self.overtaken, newest = (
+            False,
+            [-1] * n,
+        )  # whether an older chunk's packet comes after a newer one
         rows = {way: [[0] * len(sent) for sent in getattr(state, way)] for way in ("up", "down")}
         for row, (kind, w, i) in enumerate(moves, 1):
             way = kind.partition(" ")[0]
@@ -89,7 +92,10 @@ class Ladder:
     def named(self, values: Sequence[int]) -> str:
         """Return what a payload holds, such as A0 + B0: the values of workers A and B of their chunks 0."""
         found = sorted(self.counts(values[0]).items(), key=lambda one: one[0][::-1])
-        parts = ((f"{m} " if m > 1 else "") + (f"{_LETTERS[w]}{c}" if w >= 0 else "X") for (w, c), m in found)
+        parts = (
+            (f"{m} " if m > 1 else "") + (f"{_LETTERS[w]}{c}" if w >= 0 else "X")
+            for (w, c), m in found
+        )
         return " + ".join(parts) or "0"
 
     def _line(self, row: int, kind: str, w: int, number: int, before: State, after: State) -> str:
@@ -123,10 +129,15 @@ class Ladder:
 
     def _wrong_chunk(self) -> int | None:
         s, total = self.search, self.broken.total
-        if len(total) != len(s.right) or not all(isinstance(v, int | float) and v == int(v) for v in total):
+        if len(total) != len(s.right) or not all(
+            isinstance(v, int | float) and v == int(v) for v in total
+        ):
             return None
         self.broken = self.broken._replace(total=[*map(int, total)])
-        return next(i for i, (a, b) in enumerate(zip(total, s.right, strict=True)) if a != b) // s.lanes
+        return (
+            next(i for i, (a, b) in enumerate(zip(total, s.right, strict=True)) if a != b)
+            // s.lanes
+        )
 
     def numbered(self) -> list[str]:
         """Return the lines with the numbers of the events."""
@@ -157,12 +168,19 @@ class Ladder:
         if (-1, -1) in found:
             return "slots shared with a tenant"
         if any(m > 1 for m in here.values()):
-            return "old packet taken for a new one" if self.overtaken else "packets counted instead of workers"
+            return (
+                "old packet taken for a new one"
+                if self.overtaken
+                else "packets counted instead of workers"
+            )
         if others:
             whole = {(w, others[0][1]): 1 for w in range(s.n)}
             calm = not any(map(is_fault, self.moves))
-            return "old answer taken for a new one" if found == whole else (
-                "old sum kept" if calm else "slot reused too early")  # fmt: skip
+            return (
+                "old answer taken for a new one"
+                if found == whole
+                else ("old sum kept" if calm else "slot reused too early")
+            )
         return "told before all have sent" if len(here) < s.n else ""
 
     # Picture ---------------------------------------------------------------------------------------------------------
@@ -173,31 +191,63 @@ class Ladder:
         from fabriclab.views.scene import COLOUR, Layer, Scene, lines, printed, texts
 
         s = self.search
-        order = [0, s.n, *range(1, s.n)] + [s.n + 1] * (s.jobs > 1)  # the switch stands beside the first worker
-        x = {lane: float(at) for lane, at in zip(order, np.linspace(_LEFT, _RIGHT, len(order)), strict=True)}
+        order = [0, s.n, *range(1, s.n)] + [s.n + 1] * (
+            s.jobs > 1
+        )  # the switch stands beside the first worker
+        x = {
+            lane: float(at)
+            for lane, at in zip(order, np.linspace(_LEFT, _RIGHT, len(order)), strict=True)
+        }
         names = {s.n: text("ex4.trace.switch"), s.n + 1: text("ex4.trace.tenant")}
         y = [_TOP + _ROW * row for row in range(len(self.moves) + 2)]
         paths = [np.array([[x[a], y[i]], [x[b], y[j]]]) for (a, i), (b, j), _, _ in self.arrows]
         for path, (*_, how) in zip(paths, self.arrows, strict=True):
             if how in ("lost", "on its way"):
                 path[1] = path[0] + 0.6 * (path[1] - path[0])
-        colour = np.array([COLOUR["failed" if how in ("lost", "strange") else "predicted"] for *_, how in self.arrows])
+        colour = np.array(
+            [
+                COLOUR["failed" if how in ("lost", "strange") else "predicted"]
+                for *_, how in self.arrows
+            ]
+        )
         dash = np.array([float(how in ("lost", "on its way")) for *_, how in self.arrows])
         starts, tips = (np.array([path[end] for path in paths]).reshape(-1, 2) for end in (0, 1))
-        earlier = [[a for a, *_ in self.arrows[:i]].count(one[0]) for i, one in enumerate(self.arrows)]
-        part = np.array([[0.3 + 0.25 * min(same, 2)] for same in earlier])  # where arrows from one place are apart
+        earlier = [
+            [a for a, *_ in self.arrows[:i]].count(one[0]) for i, one in enumerate(self.arrows)
+        ]
+        part = np.array(
+            [[0.3 + 0.25 * min(same, 2)] for same in earlier]
+        )  # where arrows from one place are apart
         places = starts + part * (tips - starts)  # of the words: near whoever sends
         layers = {
-            "lanes": lines([np.array([[x[k], _TOP - 16], [x[k], y[-1]]]) for k in order], colour=COLOUR["grey"]),
-            "names": texts([x[lane] for lane in order], _TOP - 28,
-                           [names.get(lane, text("ex4.trace.worker", worker=lane, letter=_LETTERS[lane % 8]))
-                            for lane in order], align=1.0, bold=1.0),
+            "lanes": lines(
+                [np.array([[x[k], _TOP - 16], [x[k], y[-1]]]) for k in order], colour=COLOUR["grey"]
+            ),
+            "names": texts(
+                [x[lane] for lane in order],
+                _TOP - 28,
+                [
+                    names.get(
+                        lane, text("ex4.trace.worker", worker=lane, letter=_LETTERS[lane % 8])
+                    )
+                    for lane in order
+                ],
+                align=1.0,
+                bold=1.0,
+            ),
             "arrows": lines(paths, width=2.0, colour=colour, dash=dash),
             "ends": Layer("dots", {"x": tips[:, 0], "y": tips[:, 1], "colour": colour}),
-            "what": texts(places[:, 0], places[:, 1] - 9, [words for _, _, words, _ in self.arrows], align=1.0),
-            "timers": texts([x[lane] + 6 for lane, _, _ in self.notes], [y[row] for _, row, _ in self.notes],
-                            [words for *_, words in self.notes]),
-            "numbers": texts(_LEFT - 60, y[1:-1], [f"{row}" for row in range(1, len(self.moves) + 1)]),
-        }  # fmt: skip
+            "what": texts(
+                places[:, 0], places[:, 1] - 9, [words for _, _, words, _ in self.arrows], align=1.0
+            ),
+            "timers": texts(
+                [x[lane] + 6 for lane, _, _ in self.notes],
+                [y[row] for _, row, _ in self.notes],
+                [words for *_, words in self.notes],
+            ),
+            "numbers": texts(
+                _LEFT - 60, y[1:-1], [f"{row}" for row in range(1, len(self.moves) + 1)]
+            ),
+        }
         table = Table({"event": [*map(str, range(1, len(self.lines))), ""], "what": self.lines})
         return printed(Scene(self.lines[-1], table, layers, y[-1] + 10, " ".join(self.lines)))

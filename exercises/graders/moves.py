@@ -2,7 +2,9 @@
 
 from typing import Any, NamedTuple
 
-Move = tuple[str, int, int]  # what happens, to which worker, and with which of its packets or timers
+Move = tuple[
+    str, int, int
+]  # what happens, to which worker, and with which of its packets or timers
 
 
 class State(NamedTuple):

@@ -36,7 +36,9 @@ class Bits:
     def __init__(self, workers: int, steps: int, length: int) -> None:
         self.steps, self.n = steps, workers * steps
         if not 0 < self.n < 62 or length < 8 * self.n or length % 8:
-            raise ValueError(text("ex3.group", most=61, least=8 * self.n, got=f"{workers}, {steps}, {length}"))
+            raise ValueError(
+                text("ex3.group", most=61, least=8 * self.n, got=f"{workers}, {steps}, {length}")
+            )
         self._place = np.arange(length // 8, dtype=np.uint64)
 
     def update(self, worker: int, step: int) -> Words:
@@ -56,15 +58,24 @@ class Bits:
 
 def pair(pd: rdma.PD, cq: rdma.CQ) -> rdma.QP:
     """Return a queue pair with the room that it has in grading."""
-    room = rdma.QPCap(max_send_wr=16, max_recv_wr=16, max_send_sge=4, max_recv_sge=4, max_inline_data=64)
-    return rdma.QP(pd, rdma.QPInitAttr(qp_type=e.IBV_QPT_RC, scq=cq, rcq=cq, sq_sig_all=0, cap=room))
+    room = rdma.QPCap(
+        max_send_wr=16, max_recv_wr=16, max_send_sge=4, max_recv_sge=4, max_inline_data=64
+    )
+    return rdma.QP(
+        pd, rdma.QPInitAttr(qp_type=e.IBV_QPT_RC, scq=cq, rcq=cq, sq_sig_all=0, cap=room)
+    )
 
 
 def connect(qp: rdma.QP, gid: str, number: int) -> None:
     """Connect a queue pair with a peer's."""
     attr = rdma.QPAttr()
     attr.ah_attr = rdma.AHAttr(gr=rdma.GlobalRoute(dgid=rdma.GID(gid)), is_global=1)
-    attr.dest_qp_num, attr.qp_access_flags, attr.max_rd_atomic, attr.max_dest_rd_atomic = number, ALL, 1, 1
+    attr.dest_qp_num, attr.qp_access_flags, attr.max_rd_atomic, attr.max_dest_rd_atomic = (
+        number,
+        ALL,
+        1,
+        1,
+    )
     # illustrative: 4.096 us x 2^10, three times
     attr.timeout, attr.retry_cnt, attr.rnr_retry, attr.min_rnr_timer = 10, 3, 7, 1
     qp.to_rts(attr)
@@ -127,7 +138,9 @@ class Node:
             kind, *rest = self._line.recv()
             self._take(kind, rest)
 
-    def _register(self, creator: rdma.PD, length: int = 0, access: int = 0, address: int | None = None) -> rdma.MR:
+    def _register(
+        self, creator: rdma.PD, length: int = 0, access: int = 0, address: int | None = None
+    ) -> rdma.MR:
         self._regions.append(rdma.MR(creator, length, access, address))
         return self._regions[-1]
 

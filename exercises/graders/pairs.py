@@ -17,7 +17,10 @@ _RIGHTS = (2, 2, 0, 0, 4, 8, 8)  # what it needs of the remote region and queue 
 FENCE, SIGNALED, SOLICITED, INLINE = 1, 2, 4, 8
 OK, LOC_LEN, LOC_PROT, FLUSH, REM_INV_REQ, REM_ACCESS, RETRY_EXC = 0, 1, 4, 5, 9, 10, 12
 RESET, INIT, RTR, RTS, ERR = 0, 1, 2, 3, 6
-_TRIES, _PATIENCE = 8, 400  # turns of a queue pair until it gives up on a peer that is dead, or not connected yet
+_TRIES, _PATIENCE = (
+    8,
+    400,
+)  # turns of a queue pair until it gives up on a peer that is dead, or not connected yet
 
 
 @dataclass
@@ -67,8 +70,16 @@ class Op:
 class Pair:
     """A queue pair of type RC."""
 
-    def __init__(self, node: Machine, number: int, pd: int, queues: list[Queue], room: list[int], every: int) -> None:
-        self.node, self.number, self.pd, (self.scq, self.rcq), self.every = node, number, pd, queues, every
+    def __init__(
+        self, node: Machine, number: int, pd: int, queues: list[Queue], room: list[int], every: int
+    ) -> None:
+        self.node, self.number, self.pd, (self.scq, self.rcq), self.every = (
+            node,
+            number,
+            pd,
+            queues,
+            every,
+        )
         self.max_send, self.max_recv, self.max_sge, self.max_inline = room
         self.state, self.access, self.dest, self.tries = RESET, 0, (0, 0), 0
         self.todo, self.done, self.recv = deque[Op](), deque[Op](), deque[dict[str, Any]]()
@@ -125,7 +136,9 @@ class Pair:
         while self.todo:
             self.finish(self.todo.popleft(), FLUSH)
         while self.recv:
-            self.complete(self.rcq, [self.recv.popleft()["wr_id"], FLUSH, 128, 0, self.number, 0, 0, 0, 0])
+            self.complete(
+                self.rcq, [self.recv.popleft()["wr_id"], FLUSH, 128, 0, self.number, 0, 0, 0, 0]
+            )
 
     def clear(self) -> None:
         """Forget all that was posted."""
@@ -136,7 +149,11 @@ class Pair:
     def advance(self) -> None:
         """Do one thing that may be done now, drawn where there is a choice."""
         rng = self.node.device.rng
-        waits = self.todo and self.todo[0].wr["send_flags"] & FENCE and any(op.fetches for op in self.done)
+        waits = (
+            self.todo
+            and self.todo[0].wr["send_flags"] & FENCE
+            and any(op.fetches for op in self.done)
+        )
         if self.done and (waits or not self.todo or rng.random() < 0.4):
             self.finish(self.done.popleft(), OK)
         elif self.todo and self.state != RTS:
@@ -172,7 +189,9 @@ class Pair:
     def _local(self, op: Op) -> int:
         """Return the status of a request that fails before anything is sent, else 0."""
         need = 1 if op.fetches else 0
-        if op.inline is None and not all(self.node.find(key, at, n, need, self.pd) for at, n, key in op.wr["sg"]):
+        if op.inline is None and not all(
+            self.node.find(key, at, n, need, self.pd) for at, n, key in op.wr["sg"]
+        ):
             return LOC_PROT
         return LOC_LEN if op.wr["opcode"] >= CAS and op.total != 8 else OK
 
@@ -190,14 +209,21 @@ class Pair:
         if kind >= CAS:
             old = far.load(wr["remote_addr"])
             if kind == FAA or old == wr["compare_add"]:
-                far.store(wr["remote_addr"], (old + wr["compare_add"]) % 2**64 if kind == FAA else wr["swap"])
+                far.store(
+                    wr["remote_addr"],
+                    (old + wr["compare_add"]) % 2**64 if kind == FAA else wr["swap"],
+                )
             op.result[:], op.pieces = old.to_bytes(8, "little"), []
         elif op.pieces:
             at, n = op.pieces.pop()
             if kind == READ:
                 op.result[at : at + n] = far.peek(wr["remote_addr"] + at, n)
             else:  # a buffer is read when its bytes leave
-                data = self.node.gather(wr["sg"])[at : at + n] if op.inline is None else op.inline[at : at + n]
+                data = (
+                    self.node.gather(wr["sg"])[at : at + n]
+                    if op.inline is None
+                    else op.inline[at : at + n]
+                )
                 if kind in (WRITE, WRITE_IMM):
                     far.put(wr["remote_addr"] + at, data)
                 else:
@@ -214,12 +240,24 @@ class Pair:
             if kind != WRITE_IMM:
                 sound = all(peer.node.find(key, at, n, 1, peer.pd) for at, n, key in waiting["sg"])
                 status = (
-                    OK if sound and sum(n for _, n, _ in waiting["sg"]) >= total else LOC_LEN if sound else LOC_PROT
+                    OK
+                    if sound and sum(n for _, n, _ in waiting["sg"]) >= total
+                    else LOC_LEN
+                    if sound
+                    else LOC_PROT
                 )
                 if status == OK:
                     peer.node.scatter(waiting["sg"], op.result)
             imm = op.wr["imm_data"] if kind != SEND else 0
-            entry = [waiting["wr_id"], status, 128 + (kind == WRITE_IMM), total, peer.number, self.number, imm]
+            entry = [
+                waiting["wr_id"],
+                status,
+                128 + (kind == WRITE_IMM),
+                total,
+                peer.number,
+                self.number,
+                imm,
+            ]
             peer.complete(peer.rcq, [*entry, 2 * (kind != SEND), 0])
             if status:
                 peer.error()

@@ -27,7 +27,11 @@ def number(value: Any, kind: str) -> float:
         raise Misread(text("ex.number", unit=UNIT[kind] or "1", got=f"{value!r:.60}"))
     if not abs(value) < 1e300:  # NaN, infinity and whole numbers that no float can hold
         # Python refuses to write very long whole numbers.
-        got = f"{value:g}" if isinstance(value, float) else text("ex.long", bits=f"{value.bit_length():,}")
+        got = (
+            f"{value:g}"
+            if isinstance(value, float)
+            else text("ex.long", bits=f"{value.bit_length():,}")
+        )
         raise Misread(text("ex.finite", got=got))
     return float(value)
 

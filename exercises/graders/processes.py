@@ -35,12 +35,19 @@ class Group:
     """
 
     def __init__(
-        self, server: Callable[..., Any], worker: Callable[..., Any], workers: int = 3, path: str = ""
+        self,
+        server: Callable[..., Any],
+        worker: Callable[..., Any],
+        workers: int = 3,
+        path: str = "",
     ) -> None:
         for one in (server, worker):
             if "NotImplementedError" in getattr(getattr(one, "__code__", None), "co_names", ()):
                 raise NotImplementedError(text("ex.stub", name=one.__name__))
-        self.workers, self._names = workers, tuple(getattr(one, "__name__", one) for one in (server, worker))
+        self.workers, self._names = (
+            workers,
+            tuple(getattr(one, "__name__", one) for one in (server, worker)),
+        )
         self._folder = tempfile.TemporaryDirectory(prefix="fabriclab-")
         self._path = path or str(Path(self._folder.name, "programs.py"))
         if not path:
@@ -67,8 +74,17 @@ class Group:
         """The processes that there are."""
         return [process.pid for process in self._spare]
 
-    def run(self, steps: int = 12, bound: int = 1, length: Any = "64 KiB", *, kill: int = -1, after: float = 0.0,
-            delays: Mapping[int, Any] | None = None, adversary: int | None = None) -> dict[str, Any]:  # fmt: skip
+    def run(
+        self,
+        steps: int = 12,
+        bound: int = 1,
+        length: Any = "64 KiB",
+        *,
+        kill: int = -1,
+        after: float = 0.0,
+        delays: Mapping[int, Any] | None = None,
+        adversary: int | None = None,
+    ) -> dict[str, Any]:
         """Train once; return the time, the counters of each node, and what was wrong.
 
         Parameters
@@ -90,8 +106,15 @@ class Group:
         crew = dict(zip(names, self._spare, strict=False))
         pauses = {rank: units.time(delay) for rank, delay in (delays or {}).items()}
         options = {} if adversary is None else {"adversary": adversary}
-        about = {"workers": self.workers, "steps": steps, "bound": bound, "length": int(units.size(length)),
-                 "delays": pauses, "kills": {kill: after}, "options": options}  # fmt: skip
+        about = {
+            "workers": self.workers,
+            "steps": steps,
+            "bound": bound,
+            "length": int(units.size(length)),
+            "delays": pauses,
+            "kills": {kill: after},
+            "options": options,
+        }
         for name, process in crew.items():
             process.send(["run", name, self._names[name != SERVER], about])
         return self._led(crew, bound, kill)
@@ -106,7 +129,9 @@ class Group:
         while waiting:
             if time.monotonic() > end:
                 out["problems"].append(
-                    text("ex3.fault.hangs", who=", ".join(map(str, waiting)), why=out["dead"] or "-")
+                    text(
+                        "ex3.fault.hangs", who=", ".join(map(str, waiting)), why=out["dead"] or "-"
+                    )
                 )
                 for name in waiting:
                     self._spare.remove(crew[name])
@@ -148,15 +173,21 @@ class Group:
                 elif what == "ended":
                     out["counters"][name] = rest[0]
                     waiting.discard(name)
-        self._tell(crew, {line: name for line, name in lines.items() if name in out["counters"]}, ["over"])
+        self._tell(
+            crew, {line: name for line, name in lines.items() if name in out["counters"]}, ["over"]
+        )
         out["seconds"] = time.monotonic() - begun
         stale = [(who, step, of, k) for who, step, of, k in late if of not in out["dead"]][:1]
-        out["problems"] += [text("ex3.fault.stale", worker=who, step=step, bound=out["bound"], of=of, missing=k)
-                            for who, step, of, k in stale]  # fmt: skip
+        out["problems"] += [
+            text("ex3.fault.stale", worker=who, step=step, bound=out["bound"], of=of, missing=k)
+            for who, step, of, k in stale
+        ]
         out["problems"] += self._off(final, out)
         return out
 
-    def _tell(self, crew: Mapping[Any, rdma.Process], lines: Mapping[Any, Any], what: list[Any]) -> None:
+    def _tell(
+        self, crew: Mapping[Any, rdma.Process], lines: Mapping[Any, Any], what: list[Any]
+    ) -> None:
         for name in lines.values():
             with contextlib.suppress(OSError):
                 crew[name].send(what)
@@ -168,7 +199,9 @@ class Group:
         elif final is None or any(every != some for every, some in final.values()):
             yield text("ex3.fault.wrong")
         else:
-            lost = [one for one, (every, _) in final.items() if not every and one[0] not in out["dead"]]
+            lost = [
+                one for one, (every, _) in final.items() if not every and one[0] not in out["dead"]
+            ]
             if lost:
                 yield text("ex3.fault.lost", worker=lost[0][0], step=lost[0][1], n=len(lost))
 

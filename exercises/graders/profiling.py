@@ -18,7 +18,12 @@ from .parts import Misread, near, number
 from .readings import FEW, WITHIN, Readings
 from .virtual import VirtualRanks
 
-_WHOLE = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")  # their factor has (n - 1) / n in it
+_WHOLE = (
+    "all_reduce",
+    "all_gather",
+    "reduce_scatter",
+    "all_to_all",
+)  # their factor has (n - 1) / n in it
 
 
 # ex1-a -----------------------------------------------------------------------------------------------------------
@@ -40,7 +45,13 @@ def _late(rng: Rng) -> NDArray[np.bool_]:
     return who
 
 
-@register("question", "ex1-a", functions=("latency",), points=20, example=lambda rng: VirtualRanks(rng, _late(rng)))
+@register(
+    "question",
+    "ex1-a",
+    functions=("latency",),
+    points=20,
+    example=lambda rng: VirtualRanks(rng, _late(rng)),
+)
 def latency(ask: Ask, rng: Rng) -> Verdict:
     """Judge a benchmark on two machines at three sizes.
 
@@ -48,9 +59,16 @@ def latency(ask: Ask, rng: Rng) -> Verdict:
     ranks, that tells the right time on one of them does not on the other.
     """
     who, sizes = _late(rng), [int(step * rng.integers(lo, hi)) for step, lo, hi in _SIZES]
-    seeds = apart(lambda: int(rng.integers(2**32)), lambda seed: [_machine(seed, who).true(s) for s in sizes], 1.12)
-    calls = [("latency", _machine(seed, late).proxy(), size)
-             for seed, late in zip(seeds, (who, ~who), strict=True) for size in sizes]  # fmt: skip
+    seeds = apart(
+        lambda: int(rng.integers(2**32)),
+        lambda seed: [_machine(seed, who).true(s) for s in sizes],
+        1.12,
+    )
+    calls = [
+        ("latency", _machine(seed, late).proxy(), size)
+        for seed, late in zip(seeds, (who, ~who), strict=True)
+        for size in sizes
+    ]
 
     @functools.cache  # all calls are made before the first is looked at
     def read(i: int) -> Readings:
@@ -58,12 +76,21 @@ def latency(ask: Ask, rng: Rng) -> Verdict:
 
     return judge(
         ask,
-        Part("latency", 1.0, calls, lambda i, got: {}, WITHIN, "time", sets=3,
-             truth=[comm.target.true(size) for _, comm, size in calls],
-             right=lambda i, got: len(read(i).rounds) >= FEW and near(got, read(i).truth, WITHIN),
-             tags=lambda i, got: [*read(i).mistakes(got)], step=lambda i, got, name: read(i).step(got, name),
-             remark=lambda i, got: read(i).remark(got)),
-    )  # fmt: skip
+        Part(
+            "latency",
+            1.0,
+            calls,
+            lambda i, got: {},
+            WITHIN,
+            "time",
+            sets=3,
+            truth=[comm.target.true(size) for _, comm, size in calls],
+            right=lambda i, got: len(read(i).rounds) >= FEW and near(got, read(i).truth, WITHIN),
+            tags=lambda i, got: [*read(i).mistakes(got)],
+            step=lambda i, got, name: read(i).step(got, name),
+            remark=lambda i, got: read(i).remark(got),
+        ),
+    )
 
 
 # ex1-b -----------------------------------------------------------------------------------------------------------
@@ -71,13 +98,20 @@ def latency(ask: Ask, rng: Rng) -> Verdict:
 
 def _trace(rng: Rng) -> tuple[list[list[Any]], float]:
     """Return events of a training loop, two at a time of both kinds, and the rate of the link."""
-    rate, at, events = float(rng.uniform(10e9, 90e9)), float(rng.uniform(0.02, 0.06)), list[list[Any]]()
+    rate, at, events = (
+        float(rng.uniform(10e9, 90e9)),
+        float(rng.uniform(0.02, 0.06)),
+        list[list[Any]](),
+    )
     for _ in range(4):
         work = rng.uniform(8e-3, 14e-3)
         for what, start, part in (
-            ("compute", 0.0, 1.0), ("compute", 0.8, 0.4), ("all_reduce", 0.5, rng.uniform(0.45, 0.5)),
-            ("all_gather", 0.85, rng.uniform(0.65, 0.7)), ("reduce_scatter", 1.1, rng.uniform(0.2, 0.25)),
-        ):  # fmt: skip
+            ("compute", 0.0, 1.0),
+            ("compute", 0.8, 0.4),
+            ("all_reduce", 0.5, rng.uniform(0.45, 0.5)),
+            ("all_gather", 0.85, rng.uniform(0.65, 0.7)),
+            ("reduce_scatter", 1.1, rng.uniform(0.2, 0.25)),
+        ):
             begin, end = at + work * start, at + work * (start + part)
             moved = 0 if what == "compute" else int(rate * (end - begin) * rng.uniform(0.3, 0.45))
             events.append([what, float(begin), float(end), moved])
@@ -91,20 +125,42 @@ def _times(events: list[list[Any]], rate: float) -> dict[str, float]:
     runs = np.array([(start <= edges[:-1]) & (edges[:-1] < end) for _, start, end, _ in events])
     link = np.array([event[0] != "compute" for event in events])
     comm, comp, length = runs[link].sum(axis=0), runs[~link].any(axis=0), np.diff(edges)
-    parts = {"whole": comm >= 0, "comm": comm > 0, "each": comm, "alone": (comm > 0) & ~comp, "hidden":
-             (comm > 0) & comp, "twice": comm * ~comp, "idle": ~comp}  # fmt: skip
+    parts = {
+        "whole": comm >= 0,
+        "comm": comm > 0,
+        "each": comm,
+        "alone": (comm > 0) & ~comp,
+        "hidden": (comm > 0) & comp,
+        "twice": comm * ~comp,
+        "idle": ~comp,
+    }
     out = {name: float(length @ part) for name, part in parts.items()}
     moved = sum(event[3] for event in events) / rate
     return out | {"moved": moved, "last": events[-1][2] - events[0][1], "end": float(edges[-1])}
 
 
-@register("question", "ex1-b", functions=("algbw", "busbw", "utilisation"), points=20, example=_trace)
+@register(
+    "question", "ex1-b", functions=("algbw", "busbw", "utilisation"), points=20, example=_trace
+)
 def rates(ask: Ask, rng: Rng) -> Verdict:
     """Judge the definitions of nccl-tests for six collectives, and the use of a link in two traces."""
-    cases = [(name, int(2 ** rng.integers(20, 31)), float(rng.uniform(1e-3, 0.05)), int(n))
-             for name in (*_WHOLE, "broadcast", "reduce") for n in rng.choice([3, 4, 6, 8], 2, False)]  # fmt: skip
-    rows = [{"size": float(size), "time": time, "plain": size / time, "n": n, "factor": bus_factor(name, n),
-             "whole": name in _WHOLE, "pair": name == "all_reduce"} for name, size, time, n in cases]  # fmt: skip
+    cases = [
+        (name, int(2 ** rng.integers(20, 31)), float(rng.uniform(1e-3, 0.05)), int(n))
+        for name in (*_WHOLE, "broadcast", "reduce")
+        for n in rng.choice([3, 4, 6, 8], 2, False)
+    ]
+    rows = [
+        {
+            "size": float(size),
+            "time": time,
+            "plain": size / time,
+            "n": n,
+            "factor": bus_factor(name, n),
+            "whole": name in _WHOLE,
+            "pair": name == "all_reduce",
+        }
+        for name, size, time, n in cases
+    ]
 
     def numbers(trace: Any) -> list[float]:
         times = _times(*trace)
@@ -114,8 +170,17 @@ def rates(ask: Ask, rng: Rng) -> Verdict:
     spent, use = [_times(*trace) for trace in traces], [("utilisation", *trace) for trace in traces]
     return judge(
         ask,
-        Part("algbw", 0.2, [("algbw", *case[1:3]) for case in cases], lambda i, got: rows[i], 0.01, "rate"),
-        Part("busbw", 0.4, [("busbw", *case) for case in cases], lambda i, got: rows[i], 0.01, "rate"),
+        Part(
+            "algbw",
+            0.2,
+            [("algbw", *case[1:3]) for case in cases],
+            lambda i, got: rows[i],
+            0.01,
+            "rate",
+        ),
+        Part(
+            "busbw", 0.4, [("busbw", *case) for case in cases], lambda i, got: rows[i], 0.01, "rate"
+        ),
         Part("used", 0.2, use, lambda i, got: spent[i], 0.01, place=0),
         Part("exposed", 0.2, use, lambda i, got: spent[i], 0.01, place=1),
     )
@@ -127,7 +192,9 @@ _FIGURES = ("alpha_share", "nic_use", "uplink_use", "late_share", "byte_skew")
 # illustrative: cause -> its decisive figure, and from where to where each figure of such a job may lie
 _CAUSES = {row["cause"]: row for row in rows_of("causes.csv", __file__)}
 _ALIKE = (("bandwidth", "skew"), ("bandwidth", "oversubscription"), ("latency", "straggler"))
-_CONFUSED = {(row["cause"], row["answer"]): row["mistake"] for row in rows_of("confused.csv", __file__)}
+_CONFUSED = {
+    (row["cause"], row["answer"]): row["mistake"] for row in rows_of("confused.csv", __file__)
+}
 
 
 def _job(rng: Rng, cause: str) -> dict[str, Any]:
@@ -150,15 +217,23 @@ def _job(rng: Rng, cause: str) -> dict[str, Any]:
     sent[hot] = skew * (sent.sum() - sent[hot]) / (n - skew)
     trunks = rng.permutation([1, *rng.uniform(0.8, 0.95, 3)])
     return {
-        "enter": (at + enter).tolist(), "leave": (at + leave).tolist(), "alpha": float(alpha), "steps": steps,
+        "enter": (at + enter).tolist(),
+        "leave": (at + leave).tolist(),
+        "alpha": float(alpha),
+        "steps": steps,
         "bytes": [int(b) for b in sent / sent.max() * nic * rate * length.sum()],
-        "nic_rate": float(rate), "uplink_bytes": [int(b) for b in trunks * uplink * trunk * length.sum()],
+        "nic_rate": float(rate),
+        "uplink_bytes": [int(b) for b in trunks * uplink * trunk * length.sum()],
         "uplink_rate": float(trunk),
-    }  # fmt: skip
+    }
 
 
-def _figures(job: Mapping[str, Any], start: Callable[..., Any] = np.max, over: Callable[..., Any] = np.max,
-             least: Callable[..., Any] = np.mean) -> dict[str, float]:  # fmt: skip
+def _figures(
+    job: Mapping[str, Any],
+    start: Callable[..., Any] = np.max,
+    over: Callable[..., Any] = np.max,
+    least: Callable[..., Any] = np.mean,
+) -> dict[str, float]:
     """Return the five figures; other choices of ``start``, ``over`` and ``least`` give known wrong ones."""
     enter, end = np.array(job["enter"]), np.array(job["leave"]).max(axis=1)
     busy = float((end - start(enter, axis=1)).sum())
@@ -185,12 +260,20 @@ def _cause(value: Any) -> str:
     return value.strip().lower()
 
 
-@register("question", "ex1-d", functions=("bottleneck",), points=20,
-          example=lambda rng: {cause: _job(rng, cause) for cause in _CAUSES})  # fmt: skip
+@register(
+    "question",
+    "ex1-d",
+    functions=("bottleneck",),
+    points=20,
+    example=lambda rng: {cause: _job(rng, cause) for cause in _CAUSES},
+)
 def bottleneck(ask: Ask, rng: Rng) -> Verdict:
     """Judge a diagnosis of jobs that look alike in twos: the cause, and two true figures, the decisive one among."""
     causes = [str(cause) for cause in rng.permutation(rng.permuted(_ALIKE, axis=1)).T.flat]
-    jobs, proofs = [_job(rng, cause) for cause in causes], [_CAUSES[cause]["decisive"] for cause in causes]
+    jobs, proofs = (
+        [_job(rng, cause) for cause in causes],
+        [_CAUSES[cause]["decisive"] for cause in causes],
+    )
     true, calls = [_figures(job) for job in jobs], [("bottleneck", job) for job in jobs]
 
     def facts(i: int, got: Any) -> dict[str, Any]:
@@ -200,23 +283,60 @@ def bottleneck(ask: Ask, rng: Rng) -> Verdict:
     def spoiled(i: int, got: dict[str, float]) -> list[str]:
         job, f = jobs[i], true[i]
         slips = {
-            "waiting counted as work": _figures(job, start=np.min), "mean for the fullest": _figures(job, over=np.mean),
+            "waiting counted as work": _figures(job, start=np.min),
+            "mean for the fullest": _figures(job, over=np.mean),
             "largest over smallest": _figures(job, least=np.min),
             "steps forgotten": {**f, "alpha_share": f["alpha_share"] / job["steps"]},
-            **{name: {key: factor * value for key, value in f.items()} for name, factor in
-               (("bits for bytes/x", 8), ("bits for bytes", 1 / 8), ("percent for a part", 100))},
-        }  # fmt: skip
+            **{
+                name: {key: factor * value for key, value in f.items()}
+                for name, factor in (
+                    ("bits for bytes/x", 8),
+                    ("bits for bytes", 1 / 8),
+                    ("percent for a part", 100),
+                )
+            },
+        }
         off = {name: value for name, value in got.items() if not near(value, f[name], 0.02)}
-        fits = [slip for slip, g in slips.items() if all(near(value, g[name], 0.02) for name, value in off.items())]
+        fits = [
+            slip
+            for slip, g in slips.items()
+            if all(near(value, g[name], 0.02) for name, value in off.items())
+        ]
         return fits if off else ["evidence beside the point"]
 
     def right(i: int, got: Any) -> bool:
-        return proofs[i] in got and all(near(value, true[i][name], 0.02) for name, value in got.items())
+        return proofs[i] in got and all(
+            near(value, true[i][name], 0.02) for name, value in got.items()
+        )
 
     return judge(
         ask,
-        Part("cause", 0.5, calls, facts, 0.02, place=0, sets=3, truth=causes, read=_cause,
-             tags=lambda i, got: [_CONFUSED[pair] for pair in [(causes[i], got)] if pair in _CONFUSED]),
-        Part("evidence", 0.5, calls, facts, 0.02, place=1, sets=3, after=True, truth=true, read=_evidence, right=right,
-             tags=spoiled),
-    )  # fmt: skip
+        Part(
+            "cause",
+            0.5,
+            calls,
+            facts,
+            0.02,
+            place=0,
+            sets=3,
+            truth=causes,
+            read=_cause,
+            tags=lambda i, got: [
+                _CONFUSED[pair] for pair in [(causes[i], got)] if pair in _CONFUSED
+            ],
+        ),
+        Part(
+            "evidence",
+            0.5,
+            calls,
+            facts,
+            0.02,
+            place=1,
+            sets=3,
+            after=True,
+            truth=true,
+            read=_evidence,
+            right=right,
+            tags=spoiled,
+        ),
+    )

@@ -11,8 +11,24 @@ from typing import Any
 
 from fabriclab import errors, units
 from fabriclab.exercises import Proxy
-from fabriclab.innetwork import MULTICAST, REPLY, Packet, Program, Switch, expressions, look_up, pipeline
-from fabriclab.innetwork.expressions import ARITHMETIC, CONDITIONS, Refused, Value, combine, value_of
+from fabriclab.innetwork import (
+    MULTICAST,
+    REPLY,
+    Packet,
+    Program,
+    Switch,
+    expressions,
+    look_up,
+    pipeline,
+)
+from fabriclab.innetwork.expressions import (
+    ARITHMETIC,
+    CONDITIONS,
+    Refused,
+    Value,
+    combine,
+    value_of,
+)
 from fabriclab.texts import text
 
 from .parts import Misread
@@ -26,7 +42,9 @@ _NAME = re.compile("[A-Za-z][A-Za-z0-9_]{0,30}")
 # What a switch program is made of, for the process of a learner, where the library is hidden.
 _OFFERED = {
     "fabriclab.errors": inspect.getsource(errors),
-    "fabriclab.units": "import numbers\n" + inspect.getsource(units.count) + inspect.getsource(units._is_flag),
+    "fabriclab.units": "import numbers\n"
+    + inspect.getsource(units.count)
+    + inspect.getsource(units._is_flag),
     "fabriclab": "import sys\nunits = sys.modules['fabriclab.units']",
     "fabriclab.catalog.tables": "read_rows = None",
     "fabriclab.innetwork.expressions": inspect.getsource(expressions),
@@ -123,12 +141,17 @@ def placed(said: Any, cells: int, device: str = "tofino1") -> Switch:
         program = Recorded(said)
     except ValueError as error:  # the size of a register
         raise Refused(str(error)) from error
-    sound = all(0 <= bits <= _WORD for bits in program.fields.values()) and _LEAST <= program.lanes <= _MOST
+    sound = (
+        all(0 <= bits <= _WORD for bits in program.fields.values())
+        and _LEAST <= program.lanes <= _MOST
+    )
     if program.fields.get("job") != _JOB_BITS or not sound:
         given = f"{dict(program.fields)}, {program.lanes}"
         raise Refused(text("ex4.layout", bits=_JOB_BITS, least=_LEAST, most=_MOST, given=given))
     wide = [r for r in program.registers if r.lanes]
-    if sum(r.size * (1 + r.pair) for r in wide) > _CELLS * cells or any(r.lanes != program.lanes for r in wide):
+    if sum(r.size * (1 + r.pair) for r in wide) > _CELLS * cells or any(
+        r.lanes != program.lanes for r in wide
+    ):
         given = ", ".join(f"{r.name}: {r.size} x {r.lanes}" for r in wide)
         raise Refused(text("ex4.cells", most=_CELLS * cells, got=given))
     try:
@@ -142,15 +165,34 @@ def placed(said: Any, cells: int, device: str = "tofino1") -> Switch:
 def _well_formed(said: Any) -> bool:
     """Return whether a description has the form that the client gives it, and names nothing that is not there."""
     try:
-        fields, registers, steps, ends = (said[key] for key in ("fields", "registers", "steps", "ends"))
+        fields, registers, steps, ends = (
+            said[key] for key in ("fields", "registers", "steps", "ends")
+        )
         names = [*fields, *(row[0] for row in registers)]
         kinds = [type(name) is str and _NAME.fullmatch(name) for name in names]
-        numbers = [*fields.values(), said["lanes"], *ends, *(n for row in registers for n in (row[1], row[3]))]
+        numbers = [
+            *fields.values(),
+            said["lanes"],
+            *ends,
+            *(n for row in registers for n in (row[1], row[3])),
+        ]
         numbers += [n for _, args, entries in steps for n in (*args, *entries)]
-        sound = all(op in ("begin", "memory", "end", "look") or (op in ARITHMETIC | CONDITIONS if args else _leaf(op))
-                    for op, args, _ in steps)  # fmt: skip
-        sound = sound and all(kinds) and all(type(row[2]) is bool for row in registers) and len(steps) <= _STEPS
-        sound = sound and all(type(n) is int for n in numbers) and len(ends) == len(fields) + 1 + len(said["actions"])
+        sound = all(
+            op in ("begin", "memory", "end", "look")
+            or (op in ARITHMETIC | CONDITIONS if args else _leaf(op))
+            for op, args, _ in steps
+        )
+        sound = (
+            sound
+            and all(kinds)
+            and all(type(row[2]) is bool for row in registers)
+            and len(steps) <= _STEPS
+        )
+        sound = (
+            sound
+            and all(type(n) is int for n in numbers)
+            and len(ends) == len(fields) + 1 + len(said["actions"])
+        )
         sound = sound and set(said["actions"]) <= {REPLY, MULTICAST}
         return sound and all(0 <= i < n for n, (_, args, _) in enumerate(steps) for i in args)
     except (TypeError, KeyError, ValueError, AttributeError):

@@ -18,19 +18,32 @@ WITHIN = 0.05
 FEW = 5  # rounds: the median of fewer is moved by two outliers
 _MOST = 25  # rounds that a learner may have left out at the start, of those that were timed
 _WAYS: Mapping[str, Callable[..., Any]] = {
-    "median": np.median, "mean": np.mean, "min": np.min, "max": np.max, "first": lambda a, axis=0: a[0], "sum": np.sum,
-    "p99": lambda a, axis=0: np.percentile(a, 99, axis), "spread": np.ptp,
-}  # fmt: skip
+    "median": np.median,
+    "mean": np.mean,
+    "min": np.min,
+    "max": np.max,
+    "first": lambda a, axis=0: a[0],
+    "sum": np.sum,
+    "p99": lambda a, axis=0: np.percentile(a, 99, axis),
+    "spread": np.ptp,
+}
 # A mistake with the whole number, and what the right one was divided by.
-_SCALES = (*(("other unit of time", unit) for unit in (1e-3, 1e-6, 1e-9)), ("time doubled", 0.5),
-                  ("half of the time", 2.0))  # fmt: skip
+_SCALES = (
+    *(("other unit of time", unit) for unit in (1e-3, 1e-6, 1e-9)),
+    ("time doubled", 0.5),
+    ("half of the time", 2.0),
+)
 _SPREAD = "spread for the time"
 _TOO_FEW = "too few rounds"
 _WAY_FLAWS = dict.fromkeys(("max", "p99"), "slowest round as typical") | {"spread": _SPREAD}
 # The mistake with ranks -> the figure over ranks; without one it is the last rank.
 _OVER: Mapping[str, Callable[..., Any]] = {
-    "": np.max, "fastest rank": np.min, "average over ranks": np.mean, "median over ranks": np.median, _SPREAD: np.ptp,
-}  # fmt: skip
+    "": np.max,
+    "fastest rank": np.min,
+    "average over ranks": np.mean,
+    "median over ranks": np.median,
+    _SPREAD: np.ptp,
+}
 
 
 class Round(NamedTuple):
@@ -76,10 +89,23 @@ def _rounds(ranks: VirtualRanks) -> list[Round]:
         else:
             if begin is not None and ops:
                 skew = ops[0].ready - early - (begin - ranks.clock)
-                undo = {"barrier timed": cost + skew * leading, "no barrier": skew * (not aligned and not leading)}
-                undo["first round only" if len(ops) == 1 and ops[0].number < WARM else "warm-up averaged in"] = sum(
-                    op.cold for op in ops)  # fmt: skip
-                out.append(Round(begin, about, ops, undo | {"outliers averaged in": sum(op.slow for op in ops)}))
+                undo = {
+                    "barrier timed": cost + skew * leading,
+                    "no barrier": skew * (not aligned and not leading),
+                }
+                undo[
+                    "first round only"
+                    if len(ops) == 1 and ops[0].number < WARM
+                    else "warm-up averaged in"
+                ] = sum(op.cold for op in ops)
+                out.append(
+                    Round(
+                        begin,
+                        about,
+                        ops,
+                        undo | {"outliers averaged in": sum(op.slow for op in ops)},
+                    )
+                )
             begin, aligned, leading, cost, ops = about, before == "barrier", False, 0.0, []
         before = call
     return out
@@ -96,18 +122,31 @@ class Readings:
         self._scales = (("", 1.0), *_SCALES, ("divided by the ranks", float(n)))
         (last, *over), clocks = _OVER, ["two clocks compared"] * (n * (n - 1) + 2)
         one = [f"one rank only/{r}" for r in range(n)]
-        self._kinds = [last, *one, *over, *clocks, *_OVER, "median over ranks"]  # of the numbers that `_boiled` returns
-        self.begin, self.end = (np.array([getattr(r, side) for r in self.rounds]) for side in ("begin", "end"))
+        self._kinds = [
+            last,
+            *one,
+            *over,
+            *clocks,
+            *_OVER,
+            "median over ranks",
+        ]  # of the numbers that `_boiled` returns
+        self.begin, self.end = (
+            np.array([getattr(r, side) for r in self.rounds]) for side in ("begin", "end")
+        )
         self.count = np.array([[len(r.ops)] for r in self.rounds])
 
     def _times(self, each: bool, undo: tuple[str, ...] = ()) -> Floats:
         """Return what one could read off each round, as in `_read_off`."""
         count = self.count if each else 1
-        begin = np.array([sum((r.undo.get(name, 0.0) for name in undo), r.begin) for r in self.rounds])
+        begin = np.array(
+            [sum((r.undo.get(name, 0.0) for name in undo), r.begin) for r in self.rounds]
+        )
         return _read_off(begin / count, self.end / count)
 
     def _value(self, recipe: Recipe, undo: tuple[str, ...] = ()) -> float:
-        numbers = _boiled(self._times(recipe.each, undo)[recipe.start :], recipe.way, self.begin.shape[1])
+        numbers = _boiled(
+            self._times(recipe.each, undo)[recipe.start :], recipe.way, self.begin.shape[1]
+        )
         return float(numbers[recipe.column] / recipe.scale[1])
 
     def recipes(self, got: float) -> list[Recipe]:
@@ -116,20 +155,32 @@ class Readings:
         values = np.array(rows)
 
         def matching(those: Any, scale: tuple[str, float] = ("", 1.0)) -> list[Recipe]:
-            return [Recipe(self._kinds[j], int(j), *ways[i])._replace(scale=scale) for i, j in np.argwhere(those)]
+            return [
+                Recipe(self._kinds[j], int(j), *ways[i])._replace(scale=scale)
+                for i, j in np.argwhere(those)
+            ]
 
-        found = [recipe for scale in self._scales
-                 for recipe in matching(abs(got * scale[1] - values) <= 1e-6 * abs(values), scale)]  # fmt: skip
+        found = [
+            recipe
+            for scale in self._scales
+            for recipe in matching(abs(got * scale[1] - values) <= 1e-6 * abs(values), scale)
+        ]
         # Of those that differ only in the rounds left out, the one that leaves out fewest; one rank before all ranks.
         found = [*{recipe._replace(start=0): recipe for recipe in reversed(found)}.values()][::-1]
         found.sort(key=lambda recipe: recipe.column)
         if found:
-            strange = [len(r.without()) + (r.way == "first") + 0.5 * bool(r.scale[0]) for r in found]
+            strange = [
+                len(r.without()) + (r.way == "first") + 0.5 * bool(r.scale[0]) for r in found
+            ]
             return [recipe for recipe, n in zip(found, strange, strict=True) if n == min(strange)]
         near_by = (values > 0) & (abs(values - got) < 0.2 * got)
-        far = [(distance + 0.05 * len(recipe.without()), recipe)
-               for distance, recipe in zip(abs(np.log(values[near_by] / got)), matching(near_by), strict=True)
-               if recipe.ranks != "two clocks compared"]  # fmt: skip
+        far = [
+            (distance + 0.05 * len(recipe.without()), recipe)
+            for distance, recipe in zip(
+                abs(np.log(values[near_by] / got)), matching(near_by), strict=True
+            )
+            if recipe.ranks != "two clocks compared"
+        ]
         return [recipe for distance, recipe in sorted(far)[:1] if distance < 0.15]
 
     def _all(self) -> Iterator[tuple[tuple[str, int, bool], Floats]]:
@@ -137,7 +188,9 @@ class Readings:
             times = self._times(each)
             for start in range(min(len(self.rounds), _MOST)):
                 for way in _WAYS:
-                    if (way != "first" or start == 0) and (way != "sum" or len(self.rounds) - start > 1):
+                    if (way != "first" or start == 0) and (
+                        way != "sum" or len(self.rounds) - start > 1
+                    ):
                         yield (way, start, each), _boiled(times[start:], way, self.begin.shape[1])
 
     def off(self, value: float) -> float:
@@ -165,7 +218,11 @@ class Readings:
             least = min(map(self.off, less.values()))
             if least < 0.8 * self.off(got) or least <= WITHIN:
                 most = 1.1 * max(least, WITHIN)
-                out |= {name: value for name, value in less.items() if self.off(value) <= most and name not in out}
+                out |= {
+                    name: value
+                    for name, value in less.items()
+                    if self.off(value) <= most and name not in out
+                }
         if not out and any(abs(got * unit / self.truth - 1) < 0.25 for _, unit in _SCALES[:3]):
             out["other unit of time"] = self.truth
         return out | few
@@ -191,7 +248,9 @@ class Readings:
     def remark(self, got: float) -> str:
         """Return what to say to a right answer that is a median with slow first rounds in it."""
         found = self.recipes(got) if self.rounds else []
-        cold = all(r.way == "median" and self.rounds[r.start].ops[0].number < WARM // 2 for r in found)
+        cold = all(
+            r.way == "median" and self.rounds[r.start].ops[0].number < WARM // 2 for r in found
+        )
         return text("ex1.latency.cold") if found and cold else ""
 
 

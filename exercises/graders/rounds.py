@@ -28,7 +28,9 @@ _RATE, _DELAY, _LATE, _LIMIT = 12.5e9, 2e-6, 200e-6, 50e-3  # [B/s], [s]
 _SHORT = 2e-3  # so many calls in less time come from timers below a round trip [s]
 _MOST = 2000  # calls of workers' methods in a run
 _TWICE = 2  # times its values, that a worker may receive where nothing is lost
-_SMALLEST = 2**16  # of the values, so that numbers of slots or chunks in a payload are not taken for them
+_SMALLEST = (
+    2**16
+)  # of the values, so that numbers of slots or chunks in a payload are not taken for them
 
 
 class Crew:
@@ -43,19 +45,33 @@ class Crew:
         key = workers, jobs, slots
         if key not in self._switches:
             about = dict(zip(("workers", "jobs", "slots"), key, strict=True))
-            self._switches[key] = placed(self.ask(self.program, desk("describe", about=about)), jobs * slots)
+            self._switches[key] = placed(
+                self.ask(self.program, desk("describe", about=about)), jobs * slots
+            )
         self._switches[key].clear()
         return self._switches[key]
 
 
-def checked(answer: Any, bits: Mapping[str, int], lanes: int) -> tuple[list[Packet], list[int] | None, float | None]:
+def checked(
+    answer: Any, bits: Mapping[str, int], lanes: int
+) -> tuple[list[Packet], list[int] | None, float | None]:
     """Return packets, total and timer [s] of a worker's answer; Misread says what is wrong with them."""
     packets, total, timer = answer
     for header, values in packets:
         if header.keys() != bits.keys() - {"job"}:
-            raise Misread(text("ex4.header", want=", ".join(bits.keys() - {"job"}), got=", ".join(map(str, header))))
-        if wrong := [f for f, v in header.items() if type(v) is not int or not 0 <= v < 1 << bits[f]]:
-            raise Misread(text("ex4.bits", field=wrong[0], bits=bits[wrong[0]], got=header[wrong[0]]))
+            raise Misread(
+                text(
+                    "ex4.header",
+                    want=", ".join(bits.keys() - {"job"}),
+                    got=", ".join(map(str, header)),
+                )
+            )
+        if wrong := [
+            f for f, v in header.items() if type(v) is not int or not 0 <= v < 1 << bits[f]
+        ]:
+            raise Misread(
+                text("ex4.bits", field=wrong[0], bits=bits[wrong[0]], got=header[wrong[0]])
+            )
         if len(values) != lanes or any(not -(2**31) <= v < 2**31 for v in values):
             raise Misread(text("ex4.values", lanes=lanes, got=len(values)))
     wait = None if timer is None else units.time(timer, "timer")
@@ -83,8 +99,19 @@ class Run:
         Whether `timeout` is called.
     """
 
-    def __init__(self, seed: int, workers: int = 3, slots: int = 3, jobs: int = 1, *, faults: float = 0.0,
-                 late: int = -1, dead: int = -1, stranger: bool = False, timers: bool = True) -> None:  # fmt: skip
+    def __init__(
+        self,
+        seed: int,
+        workers: int = 3,
+        slots: int = 3,
+        jobs: int = 1,
+        *,
+        faults: float = 0.0,
+        late: int = -1,
+        dead: int = -1,
+        stranger: bool = False,
+        timers: bool = True,
+    ) -> None:
         self.rng, self.workers, self.slots, self.jobs = random.Random(seed), workers, slots, jobs
         self.faulty, self.late, self.stranger, self.timers = faults, late, stranger, timers
         self.dead, self.dies = dead, self.rng.randrange(2, 9) if dead >= 0 else 0
@@ -113,19 +140,25 @@ class Run:
         """Draw what workers hold, and what stands for it on the wire."""
         n, each = len(self.members), 12 * self.switch.program.lanes
         draw = np.random.default_rng(self.rng.randrange(2**32))
-        self.given = (_SMALLEST + 4 * draw.permutation(n * each).reshape(n, each)) * draw.choice([-1, 1], (n, each))
+        self.given = (_SMALLEST + 4 * draw.permutation(n * each).reshape(n, each)) * draw.choice(
+            [-1, 1], (n, each)
+        )
         wire = draw.integers(-(2**26), 2**26, (n, each))
         self.wire = dict(zip(self.given.ravel().tolist(), wire.ravel().tolist(), strict=True))
         jobs = np.array([job for job, _ in self.members])
-        self.right, self.held = ([values[jobs == job].sum(0).tolist() for job in set(jobs.tolist())]
-                                 for values in (wire, self.given))  # fmt: skip
+        self.right, self.held = (
+            [values[jobs == job].sum(0).tolist() for job in set(jobs.tolist())]
+            for values in (wire, self.given)
+        )
         self.events = list[tuple[float, int, str, int, tuple[Any, ...]]]()
         self.serial, self.now, self.free = itertools.count(), 0.0, Counter[tuple[str, int]]()
         self.totals, self.finish = dict[int, Any](), dict[int, float]()
         self.burst = False  # whether one timer has sent several packets
         self.calls, self.words = Counter[int](), Counter[tuple[str, int]]()
         self.heard = [set[int]() for _ in self.members]  # what answers have carried to each
-        self.last = [dict[str, Header]() for _ in self.members]  # headers of the last packet and the last answer
+        self.last = [
+            dict[str, Header]() for _ in self.members
+        ]  # headers of the last packet and the last answer
 
     def next(self, answer: Any) -> Any:
         """Take what a worker has returned; return the next call of a worker's method, or None."""
@@ -154,20 +187,31 @@ class Run:
                 self.burst |= kind == "timeout" and sent > 1
                 if sum(self.calls.values()) > _MOST or len(self.events) > 10 * _MOST:
                     name = "storm" if self.burst or self.now < _SHORT else "hangs"
-                    self.faults[name] = text("ex4.storm", most=f"{_MOST:,}", time=units.format_time(self.now))
+                    self.faults[name] = text(
+                        "ex4.storm", most=f"{_MOST:,}", time=units.format_time(self.now)
+                    )
 
     def _at(self, time: float, kind: str, who: int, *what: Any) -> None:
         heapq.heappush(self.events, (time, next(self.serial), kind, who, what))
 
     def _over(self) -> bool:
-        must = [who for who, (job, _) in enumerate(self.members) if self.dead < 0 or job != self.members[self.dead][0]]
+        must = [
+            who
+            for who, (job, _) in enumerate(self.members)
+            if self.dead < 0 or job != self.members[self.dead][0]
+        ]
         # Where one is dead, the others of its job get some time to report what cannot be right.
-        return all(who in self.finish and self.now > (1 + (self.dead >= 0)) * self.finish[who] for who in must)
+        return all(
+            who in self.finish and self.now > (1 + (self.dead >= 0)) * self.finish[who]
+            for who in must
+        )
 
     def _took(self, who: int, answer: Any) -> list[Packet]:
         """Send the packets of a worker, judge its total, and return the packets."""
         try:
-            packets, total, timer = checked(answer, self.switch.program.fields, self.switch.program.lanes)
+            packets, total, timer = checked(
+                answer, self.switch.program.fields, self.switch.program.lanes
+            )
         except (Misread, ValueError, TypeError, AttributeError) as error:
             self.faults["packet"] = str(error)
             return []
@@ -192,7 +236,9 @@ class Run:
         size = 4 * self.switch.program.lanes
         self.free[way, link] = begin = max(self.now, self.free[way, link]) + size / _RATE  # type: ignore[assignment]
         self.words[way, link] += self.switch.program.lanes
-        lost, doubled, slow = (self.rng.random() < p for p in (self.faulty, self.faulty, self.faulty / 2))
+        lost, doubled, slow = (
+            self.rng.random() < p for p in (self.faulty, self.faulty, self.faulty / 2)
+        )
         for copy in range((1 + doubled) * (not lost)):
             late = self.rng.expovariate(1 / (4 * _DELAY)) if slow or copy else 0.0
             late += self.rng.expovariate(1 / _LATE) * 0.1 if link == self.late else 0.0
@@ -203,9 +249,15 @@ class Run:
         if self.stranger and self.rng.random() < 0.5:
             bits = self.switch.program.fields
             like = self.rng.random() < 0.5  # what it has overheard, with something changed
-            drawn = {f: header[f] if like and self.rng.random() < 0.8 else self.rng.randrange(1 << bits[f])
-                     for f in header}  # fmt: skip
-            self._through(-1, self.jobs - 1, drawn, [self.rng.randrange(-(2**31), 2**31)] * len(values))
+            drawn = {
+                f: header[f]
+                if like and self.rng.random() < 0.8
+                else self.rng.randrange(1 << bits[f])
+                for f in header
+            }
+            self._through(
+                -1, self.jobs - 1, drawn, [self.rng.randrange(-(2**31), 2**31)] * len(values)
+            )
         if not self.faults:
             self._through(who, self.members[who][0], header, values)
 
@@ -219,7 +271,11 @@ class Run:
             self.faults[name] = text(f"ex4.{name}", error=error, header=header)
             return
         if action != DROP and who >= 0:
-            for to in [who] if action == REPLY else [i for i, (j, _) in enumerate(self.members) if j == job]:
+            for to in (
+                [who]
+                if action == REPLY
+                else [i for i, (j, _) in enumerate(self.members) if j == job]
+            ):
                 self._move("down", to, "take", {**out, "job": job}, words)
 
     # Afterwards ------------------------------------------------------------------------------------------------------
@@ -227,14 +283,21 @@ class Run:
     def _waiting(self) -> list[int]:
         """Return who has no total, in jobs of which nobody is dead."""
         over = {job for who, (job, _) in enumerate(self.members) if who == self.dead}
-        return [who for who, (job, _) in enumerate(self.members) if who not in self.finish and job not in over]
+        return [
+            who
+            for who, (job, _) in enumerate(self.members)
+            if who not in self.finish and job not in over
+        ]
 
     def last_seen(self) -> list[str]:
         """Return what the first worker without a total has sent and heard last; nothing if all have one."""
         out = list[str]()
         for who in self._waiting()[:1]:
             headers = (self.last[who].get(way, {}).items() for way in ("up", "take"))
-            told = [", ".join(f"{f} {v}" for f, v in h if f != "job") or text("ex4.nothing") for h in headers]
+            told = [
+                ", ".join(f"{f} {v}" for f, v in h if f != "job") or text("ex4.nothing")
+                for h in headers
+            ]
             job, rank = self.members[who]
             out.append(text("ex4.last", worker=rank, job=job, sent=told[0], heard=told[1]))
         return out
@@ -246,4 +309,6 @@ class Run:
             self.faults["hangs"] = text("ex4.hangs", who=who, time=units.format_time(self.now))
         most = _TWICE * len(self.given[0])
         if not self.faulty and not self.faults and max(self.words.values()) > most:
-            self.faults["copies"] = text("ex4.copies", n=max(self.words.values()), have=len(self.given[0]))
+            self.faults["copies"] = text(
+                "ex4.copies", n=max(self.words.values()), have=len(self.given[0])
+            )

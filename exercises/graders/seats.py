@@ -26,9 +26,21 @@ _APP = ("tell", "hear", "gone", "load", "store", "event", "reconnect")
 class Seat:
     """What one program may ask for: the verbs, and what the training around it does."""
 
-    def __init__(self, run: Run, machine: Machine, peers: Mapping[Any, int], about: Mapping[str, Any],
-                 more: Sequence[str]) -> None:  # fmt: skip
-        self.run, self.machine, self.letters, self.sent, self.peers = run, machine, list[list[Any]](), 0, peers
+    def __init__(
+        self,
+        run: Run,
+        machine: Machine,
+        peers: Mapping[Any, int],
+        about: Mapping[str, Any],
+        more: Sequence[str],
+    ) -> None:
+        self.run, self.machine, self.letters, self.sent, self.peers = (
+            run,
+            machine,
+            list[list[Any]](),
+            0,
+            peers,
+        )
         self.about, self.more, self.steps, self.got = about, (*_APP, *more), 0, list[Any]()
 
     def __getattr__(self, name: str) -> Any:
@@ -38,7 +50,12 @@ class Seat:
     def proxy(self) -> Proxy:
         """Return what the learner's code may use."""
         ready = {"pd": 1, "cq": 1, "qps": dict(self.peers)} if self.peers else None
-        values = {"enums": ENUMS, "about": dict(self.about), "ready": ready, "more": list(self.more)}
+        values = {
+            "enums": ENUMS,
+            "about": dict(self.about),
+            "ready": ready,
+            "more": list(self.more),
+        }
         return Proxy(self, (*VERBS, *self.more), values, CLIENT)
 
     # Around the verbs ------------------------------------------------------------------------------------------------
@@ -48,7 +65,14 @@ class Seat:
         self.machine.turn()
         self.sent += 1
         if self.sent > _LETTERS or who not in self.run.seats or len(json.dumps(thing)) > 4096:
-            raise Refused(text("ex3.tell", most=_LETTERS, who=", ".join(map(repr, self.run.seats)), got=f"{who!r:.40}"))
+            raise Refused(
+                text(
+                    "ex3.tell",
+                    most=_LETTERS,
+                    who=", ".join(map(repr, self.run.seats)),
+                    got=f"{who!r:.40}",
+                )
+            )
         me = next(name for name, seat in self.run.seats.items() if seat is self)
         self.run.seats[who].letters.append([me, thing])
 
@@ -60,7 +84,11 @@ class Seat:
     def gone(self) -> list[Any]:
         """Return which nodes the launcher has seen die."""
         self.machine.turn()
-        return [name for name, seat in self.run.seats.items() if seat.machine.dead and self.run.late(seat)]
+        return [
+            name
+            for name, seat in self.run.seats.items()
+            if seat.machine.dead and self.run.late(seat)
+        ]
 
     def load(self, at: int) -> int:
         """Return a word of registered memory."""

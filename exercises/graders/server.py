@@ -11,21 +11,28 @@ from .parts import Misread, near, number
 from .training import SERVER, Run
 
 _NAMED = {
-    "reused": "buffer reused before its completion", "copied": "copied by the processor",
-    "torn": "last word taken for all", "doubled": "repeated what had arrived", "left": "completions left",
+    "reused": "buffer reused before its completion",
+    "copied": "copied by the processor",
+    "torn": "last word taken for all",
+    "doubled": "repeated what had arrived",
+    "left": "completions left",
     **dict.fromkeys(("lost", "stale", "overrun"), "completion taken for delivery"),
-}  # fmt: skip
+}
 _ITS_OWN = ("raised", "value", "exited", "asked")  # trouble that one run may have and another not
 _INSTEAD = {
     "calm": {"stale": "staleness not bounded"},
     "killed": {"stale": "staleness not bounded", "hangs": "waits for the dead"},
-    "lost": dict.fromkeys(("hangs", "lost", "stale", "short", "nothing", "overrun"), "failed completion ignored"),
-}  # fmt: skip
+    "lost": dict.fromkeys(
+        ("hangs", "lost", "stale", "short", "nothing", "overrun"), "failed completion ignored"
+    ),
+}
 
 
 def stops(problem: Unanswered | None) -> bool:
     """Return whether what stopped a run would stop all others, too."""
-    return problem is not None and (problem.problem not in _ITS_OWN or "NotImplementedError" in problem.said)
+    return problem is not None and (
+        problem.problem not in _ITS_OWN or "NotImplementedError" in problem.said
+    )
 
 
 def seed(rng: Rng) -> int:
@@ -50,19 +57,33 @@ def _cases_e(rng: Rng) -> list[tuple[str, Run]]:
     """Return runs with bounds, with a worker killed, and with a lost answer."""
     out = list[tuple[str, Run]]()
     for i, kind in enumerate(("calm",) * 4 + ("killed",) * 4 + ("lost",) * 2):
-        workers, steps, bound = 3, int(rng.integers(4, 6 + (kind != "calm"))), int(rng.integers(i in (2, 3), 3))
+        workers, steps, bound = (
+            3,
+            int(rng.integers(4, 6 + (kind != "calm"))),
+            int(rng.integers(i in (2, 3), 3)),
+        )
         one = int(rng.integers(workers))
         more: dict[str, Any] = {"slow": one if i < 2 else SERVER} if kind == "calm" else {}
         if kind == "killed":
-            more = {"dies": one, "dies_at": int(rng.integers(12, 90)), "pushes": int(rng.integers(0, 6))}
+            more = {
+                "dies": one,
+                "dies_at": int(rng.integers(12, 90)),
+                "pushes": int(rng.integers(0, 6)),
+            }
         if kind == "lost":
             more = {"loses": _losses(rng, workers)}
         out.append((kind, Run(seed(rng), workers, steps, bound, **more)))
     return out
 
 
-def played(ask: Ask, cases: Sequence[tuple[str, Run]], functions: tuple[str, str], id: str,
-           shares: Mapping[str, float], sets: Mapping[str, int]) -> Verdict:  # fmt: skip
+def played(
+    ask: Ask,
+    cases: Sequence[tuple[str, Run]],
+    functions: tuple[str, str],
+    id: str,
+    shares: Mapping[str, float],
+    sets: Mapping[str, int],
+) -> Verdict:
     """Play the runs of a question and judge what came of them; a set of runs of a kind counts when all are right."""
     said, mistakes, bad = list[str](), list[str](), {kind: set[int]() for kind in shares}
     problems, stopped = list[Unanswered](), False
@@ -72,7 +93,9 @@ def played(ask: Ask, cases: Sequence[tuple[str, Run]], functions: tuple[str, str
             continue
         faults: Mapping[str, str] = {}
         if not stopped:
-            run.play(ask, {SERVER: functions[0], **dict.fromkeys(range(run.model.workers), functions[1])})
+            run.play(
+                ask, {SERVER: functions[0], **dict.fromkeys(range(run.model.workers), functions[1])}
+            )
             faults = run.judge()
             problems += [run.problem] if run.problem else []
             stopped = stops(run.problem)
@@ -82,10 +105,15 @@ def played(ask: Ask, cases: Sequence[tuple[str, Run]], functions: tuple[str, str
             first, named = next(iter(faults)), _NAMED | _INSTEAD.get(kind, {})
             mistakes += [named[first]] if first in named else []
             if not said:
-                said = [text("ex3.run", n=i + 1, kind=text(f"ex3.kind.{kind}")), *list(faults.values())[:2]]
+                said = [
+                    text("ex3.run", n=i + 1, kind=text(f"ex3.kind.{kind}")),
+                    *list(faults.values())[:2],
+                ]
                 said += [text(f"mis.{named[first]}")] if first in named else []
                 said += [text("ex3.again", id=id, functions=", ".join(functions), n=i + 1)]
-    if (stopped or len(problems) == sum(sets.values())) and all(len(bad[kind]) == sets[kind] for kind in sets):
+    if (stopped or len(problems) == sum(sets.values())) and all(
+        len(bad[kind]) == sets[kind] for kind in sets
+    ):
         raise problems[-1]
     whole = sum(share * (1 - len(bad[kind]) / sets[kind]) for kind, share in shares.items())
     return Verdict(round(whole, 9), tuple(dict.fromkeys(said)), (mistakes or [""])[0])
@@ -104,8 +132,10 @@ def finish(times: Sequence[Sequence[float]], bound: int) -> float:
     """Return when the last of the workers has done its last step: none is ever more than ``bound`` steps ahead."""
     ends = list[list[float]]()
     for k in range(len(times[0])):
-        start = [max(ends[-1][w], max(ends[k - 1 - bound])) if k > bound else ends[-1][w] if k else 0.0
-                 for w in range(len(times))]  # fmt: skip
+        start = [
+            max(ends[-1][w], max(ends[k - 1 - bound])) if k > bound else ends[-1][w] if k else 0.0
+            for w in range(len(times))
+        ]
         ends.append([t + row[k] for t, row in zip(start, times, strict=True)])
     return max(ends[-1])
 
@@ -116,7 +146,10 @@ def _times(rng: Rng, steady: bool) -> list[list[float]]:
     if not steady:
         return [[float(t) for t in row] for row in rng.exponential(1, (workers, steps))]
     slow = int(rng.integers(workers))
-    return [[float(rng.uniform(0.9, 1.1)) * (3 if w == slow else 1) for _ in range(steps)] for w in range(workers)]
+    return [
+        [float(rng.uniform(0.9, 1.1)) * (3 if w == slow else 1) for _ in range(steps)]
+        for w in range(workers)
+    ]
 
 
 def _pace(ask: Ask, rng: Rng) -> tuple[float, list[str], str]:
@@ -143,9 +176,13 @@ def _pace(ask: Ask, rng: Rng) -> tuple[float, list[str], str]:
         if near(got, want, 0.01):
             continue
         good -= {i // 2}
-        slips = {"bound ignored": finish(times, 0), "bound off by one": finish(times, bound + 1),
-                 "bound off by one/less": finish(times, bound - 1), "nobody waits": finish(times, 10**6),
-                 "staleness speeds up a slow worker": mean}  # fmt: skip
+        slips = {
+            "bound ignored": finish(times, 0),
+            "bound off by one": finish(times, bound + 1),
+            "bound off by one/less": finish(times, bound - 1),
+            "nobody waits": finish(times, 10**6),
+            "staleness speeds up a slow worker": mean,
+        }
         name = next((slip for slip, value in slips.items() if near(got, value, 1e-6)), "")
         name = name or ("staleness speeds up a slow worker" if steady and got < 0.99 * want else "")
         if not said:
@@ -155,22 +192,36 @@ def _pace(ask: Ask, rng: Rng) -> tuple[float, list[str], str]:
     return len(good) / 2, said, mistake
 
 
-@register("question", "ex3-e", functions=("server", "worker", "pace"), points=35, example=lambda rng: replay)
+@register(
+    "question",
+    "ex3-e",
+    functions=("server", "worker", "pace"),
+    points=35,
+    example=lambda rng: replay,
+)
 def many_workers(ask: Ask, rng: Rng) -> Verdict:
     """Judge bounded staleness, a worker that is killed, a lost answer, and what a bound is good for."""
     cases, paces = _cases_e(rng), draw("pace", str(rng.integers(2**32)))
     trouble: Unanswered | None = None
     whole = Verdict(0.0)
     try:
-        whole = played(ask, cases, ("server", "worker"), "ex3-e", {"calm": 15 / 35, "killed": 8 / 35, "lost": 7 / 35},
-                       {"calm": 2, "killed": 2, "lost": 1})  # fmt: skip
+        whole = played(
+            ask,
+            cases,
+            ("server", "worker"),
+            "ex3-e",
+            {"calm": 15 / 35, "killed": 8 / 35, "lost": 7 / 35},
+            {"calm": 2, "killed": 2, "lost": 1},
+        )
     except Unanswered as error:
         trouble = error
     part, said, mistake = _pace(ask, paces)
     if trouble and not part:
         raise trouble
     said = [*([trouble.said] if trouble else whole.said), *said]
-    return Verdict(round(whole.part + part * 5 / 35, 9), tuple(dict.fromkeys(said)), whole.mistake or mistake)
+    return Verdict(
+        round(whole.part + part * 5 / 35, 9), tuple(dict.fromkeys(said)), whole.mistake or mistake
+    )
 
 
 def replay(id: str, functions: Sequence[Callable[..., Any]], n: int, last: int = 30) -> list[str]:

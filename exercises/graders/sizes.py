@@ -16,14 +16,18 @@ from .verbs import Refused
 class Transfer(Lone):
     """A source that sends to a region of the server, which looks at it once it is told."""
 
-    def __init__(self, rng: Rng, size: int, about: Mapping[str, Any], more: Sequence[str] = ()) -> None:
+    def __init__(
+        self, rng: Rng, size: int, about: Mapping[str, Any], more: Sequence[str] = ()
+    ) -> None:
         super().__init__(seed(rng), 1, about, more)
         self.told: bytes | None = None
         server, mine = self.seats[SERVER].machine, self.seats[0].machine
         self.size = size
         _, self.to, _, rkey = server.register(1, size + 8, 15, None)
         pair = next(iter(server.pairs.values()))
-        pair.recv.extend({"wr_id": i, "sg": [[self.to + size, 8, server.regions[0].lkey]]} for i in range(4))
+        pair.recv.extend(
+            {"wr_id": i, "sg": [[self.to + size, 8, server.regions[0].lkey]]} for i in range(4)
+        )
         target = {"addr": self.to, "rkey": rkey, "flag": self.to + size}
         self.seats[0].about = {**self.seats[0].about, "target": target}
         self.mine, self.server = mine, server
@@ -50,7 +54,9 @@ class Small(Transfer):
         lengths = [8 * int(k) for k in rng.integers(1, 9, n)]
         places = 64 * rng.permutation(n)
         super().__init__(
-            rng, 64 * n, {"pieces": [[int(at), length] for at, length in zip(places, lengths, strict=True)]}
+            rng,
+            64 * n,
+            {"pieces": [[int(at), length] for at, length in zip(places, lengths, strict=True)]},
         )
         self.n, self.data = n, rng.bytes(64 * n)
         self.seats[0].about = {**self.seats[0].about, "source": self.source(self.data)}
@@ -63,11 +69,23 @@ class Small(Transfer):
         if any(self.told[at : at + n] != self.data[at : at + n] for at, n in pieces):
             return self.statuses() or [("told before the data", text("ex3.early"))]
         if self.mine.inlined < self.n:
-            return [("zero copy taken for no copy", text("ex3.inline", n=self.n, got=self.mine.inlined))]
+            return [
+                ("zero copy taken for no copy", text("ex3.inline", n=self.n, got=self.mine.inlined))
+            ]
         if self.mine.doorbells > most:
-            return [("one doorbell each", text("ex3.doorbells", n=self.n, most=most, got=self.mine.doorbells))]
+            return [
+                (
+                    "one doorbell each",
+                    text("ex3.doorbells", n=self.n, most=most, got=self.mine.doorbells),
+                )
+            ]
         if self.device.completions > most + 4:
-            return [("every request signalled", text("ex3.signalled", most=most, got=self.device.completions))]
+            return [
+                (
+                    "every request signalled",
+                    text("ex3.signalled", most=most, got=self.device.completions),
+                )
+            ]
         return self.left()
 
 
@@ -91,7 +109,9 @@ class Large(Small):
         if i != self.filled:
             raise Refused(text("ex3.fill", want=self.filled, got=i))
         ops = [op for pair in self.mine.pairs.values() for op in pair.todo if op.inline is None]
-        if any(at < place + n and place < at + self.chunk for op in ops for place, n, _ in op.wr["sg"]):
+        if any(
+            at < place + n and place < at + self.chunk for op in ops for place, n, _ in op.wr["sg"]
+        ):
             self.early = text("ex3.reused", i=i)
         self.overlaps += bool(ops) or any(pair.done for pair in self.mine.pairs.values())
         self.mine.put(at, self.data[i * self.chunk : (i + 1) * self.chunk])
@@ -113,7 +133,11 @@ class Large(Small):
 
 
 @register(
-    "question", "ex3-d", functions=("small", "large"), points=20, example=lambda rng: Small(rng).seats[0].proxy().here()
+    "question",
+    "ex3-d",
+    functions=("small", "large"),
+    points=20,
+    example=lambda rng: Small(rng).seats[0].proxy().here(),
 )
 def sizes(ask: Ask, rng: Rng) -> Verdict:
     """Judge how many small pieces and how a large message is sent."""

@@ -22,11 +22,20 @@ if TYPE_CHECKING:
     from fabriclab.views import Picture
 
 _NAMED = {
-    "around": "sum made without the switch", "copies": "the switch only copies", "added": "the switch only copies",
+    "around": "sum made without the switch",
+    "copies": "the switch only copies",
+    "added": "the switch only copies",
     "storm": "storm of packets",
-}  # fmt: skip
+}
 _MOST_LINES = 14  # of a trace in a verdict
-_FATAL = ("time", "cpu", "slow", "interrupted", "missing", "stub")  # what one more run would meet, too
+_FATAL = (
+    "time",
+    "cpu",
+    "slow",
+    "interrupted",
+    "missing",
+    "stub",
+)  # what one more run would meet, too
 
 
 class Kind(NamedTuple):
@@ -47,13 +56,19 @@ HARD = {
 }
 
 
-def played(ask: Ask, rng: Rng, id: str, functions: Sequence[str], kinds: Mapping[str, Kind]) -> Verdict:
+def played(
+    ask: Ask, rng: Rng, id: str, functions: Sequence[str], kinds: Mapping[str, Kind]
+) -> Verdict:
     """Play all runs; a set counts when all of it is right. The first run that is wrong is explained."""
     crew, whole, first, problem = Crew(ask, functions), 0.0, None, None
     for name, kind in kinds.items():
         bad = set[int]()
         for i in range(kind.runs):
-            seed, workers, slots = int(rng.integers(2**31)), int(rng.integers(2, 5)), int(2 ** rng.integers(3))
+            seed, workers, slots = (
+                int(rng.integers(2**31)),
+                int(rng.integers(2, 5)),
+                int(2 ** rng.integers(3)),
+            )
             if i % kind.sets in bad or (problem and problem.problem in _FATAL):
                 bad.add(i % kind.sets)
                 continue
@@ -72,26 +87,38 @@ def played(ask: Ask, rng: Rng, id: str, functions: Sequence[str], kinds: Mapping
     return Verdict(round(whole, 9), tuple(said), mistake)
 
 
-def _explained(crew: Crew, kind: str, run: Run, *, calm: bool) -> tuple[list[str], str, Ladder | None]:
+def _explained(
+    crew: Crew, kind: str, run: Run, *, calm: bool
+) -> tuple[list[str], str, Ladder | None]:
     """Return what was wrong in a run, the name of the mistake, and the shortest trace to it, if there is one."""
     fault, sentence = next(iter(run.faults.items()))
     ladder = None
-    said, mistake = [text("ex4.run", kind=text(f"ex4.kind.{kind}")), sentence], _NAMED.get(fault, "")
+    said, mistake = (
+        [text("ex4.run", kind=text(f"ex4.kind.{kind}")), sentence],
+        _NAMED.get(fault, ""),
+    )
     if fault == "fit":  # no packet was sent
         del said[0]
     if fault in ("wrong", "hangs", "outside") or (run.problem and run.problem.problem == "raised"):
-        if found := shortest(crew, faults=0 if calm else 3, stranger=run.jobs > 1, hangs=fault == "hangs"):
+        if found := shortest(
+            crew, faults=0 if calm else 3, stranger=run.jobs > 1, hangs=fault == "hangs"
+        ):
             ladder = Ladder(*found)
             mistake = ladder.mistake()
             faults = sum(map(is_fault, ladder.moves))
-            said += [text("ex4.trace", n=len(ladder.moves), faults=faults), *ladder.numbered()[:_MOST_LINES]]
+            said += [
+                text("ex4.trace", n=len(ladder.moves), faults=faults),
+                *ladder.numbered()[:_MOST_LINES],
+            ]
             said += [text("ex4.see", functions=f"{crew.program}, {crew.worker}")]
     if not ladder and fault in ("hangs", "storm"):
         said += run.last_seen()
     return [*said, *([text(f"mis.{mistake}")] if mistake else [])], mistake, ladder
 
 
-def trace(functions: Sequence[Callable[..., Any]], *, tenant: bool = False, calm: bool = False) -> "Picture | str":
+def trace(
+    functions: Sequence[Callable[..., Any]], *, tenant: bool = False, calm: bool = False
+) -> "Picture | str":
     """Return the shortest trace that breaks a switch program and its worker, as a picture with its lines.
 
     Parameters
@@ -122,13 +149,27 @@ def _example(rng: Rng) -> Any:
     return job, SimpleNamespace(rank=0, workers=2, job=0, slots=2, values=values)
 
 
-@register("question", "ex4-b", functions=("FirstSwitch", "FirstWorker"), points=20, example=_example, prelude=PRELUDE)
+@register(
+    "question",
+    "ex4-b",
+    functions=("FirstSwitch", "FirstWorker"),
+    points=20,
+    example=_example,
+    prelude=PRELUDE,
+)
 def calm(ask: Ask, rng: Rng) -> Verdict:
     """Judge a program and a worker on a network that loses nothing."""
     return played(ask, rng, "ex4-b", ("FirstSwitch", "FirstWorker"), CALM)
 
 
-@register("question", "ex4-c", functions=("MySwitch", "MyWorker"), points=30, example=_example, prelude=PRELUDE)
+@register(
+    "question",
+    "ex4-c",
+    functions=("MySwitch", "MyWorker"),
+    points=30,
+    example=_example,
+    prelude=PRELUDE,
+)
 def hard(ask: Ask, rng: Rng) -> Verdict:
     """Judge a program and a worker under loss, copies, reordering, slow and dead workers, and a hostile tenant."""
     return played(ask, rng, "ex4-c", ("MySwitch", "MyWorker"), HARD)

@@ -25,9 +25,18 @@ from .rounds import Crew, checked
 Found = tuple[list[Move], Broken]
 _TOKEN_BITS = 24  # of all workers' values together; the stranger's is above
 STRANGER = 1 << _TOKEN_BITS
-_STATES, _HANGS = 45_000, 1000  # most states; most, for each number of faults, of which it is asked if they hang
-_ROUNDS, _CALM = 10, 300  # of timers that run out, and moves, until it is said that somebody waits for ever
-_AT_ONCE, _BATCH = 32, 200  # packets of a worker in one call of its methods; histories that are asked for at once
+_STATES, _HANGS = (
+    45_000,
+    1000,
+)  # most states; most, for each number of faults, of which it is asked if they hang
+_ROUNDS, _CALM = (
+    10,
+    300,
+)  # of timers that run out, and moves, until it is said that somebody waits for ever
+_AT_ONCE, _BATCH = (
+    32,
+    200,
+)  # packets of a worker in one call of its methods; histories that are asked for at once
 _MEMORY = 1 << 26  # of all snapshots of the registers [B]
 
 
@@ -44,12 +53,16 @@ class Search:
         Whether another tenant sends.
     """
 
-    def __init__(self, crew: Crew, workers: int, slots: int, chunks: int, *, stranger: bool = False) -> None:
+    def __init__(
+        self, crew: Crew, workers: int, slots: int, chunks: int, *, stranger: bool = False
+    ) -> None:
         self.crew, self.n, self.chunks = crew, workers, chunks
         self.slots, self.jobs = slots, 1 + stranger
         self.switch = crew.switch(workers, self.jobs, slots)
         self.lanes, self.bits = self.switch.program.lanes, _TOKEN_BITS // (workers * chunks)
-        self.token = [[1 << self.bits * (c * workers + w) for c in range(chunks)] for w in range(workers)]
+        self.token = [
+            [1 << self.bits * (c * workers + w) for c in range(chunks)] for w in range(workers)
+        ]
         self.right = np.repeat(np.sum(self.token, axis=0), self.lanes).tolist()
         self.packets, self._snapshots = Numbers(), Numbers()
         self._histories, self._answers = list[list[tuple[Any, ...]]](), list[tuple[Any, ...]]()
@@ -71,8 +84,11 @@ class Search:
         number = self._numbers[key]
         sent, total, timers = self._answers[number]
         wrong = Broken("wrong", w, total) if total is not None and total != self.right else None
-        return state._replace(workers=put(state.workers, w, number), up=put(state.up, w, state.up[w] + sent),
-                              timers=put(state.timers, w, state.timers[w] + timers)), wrong  # fmt: skip
+        return state._replace(
+            workers=put(state.workers, w, number),
+            up=put(state.up, w, state.up[w] + sent),
+            timers=put(state.timers, w, state.timers[w] + timers),
+        ), wrong
 
     def _learn(self, keys: Sequence[tuple[int, int, tuple[Any, ...]]]) -> None:
         """Ask what workers answer to a new event after a history that is known, all at once."""
@@ -87,7 +103,10 @@ class Search:
             packets, total, timer = checked(answer, self.switch.program.fields, self.lanes)
             if len(packets) > _AT_ONCE:
                 raise Misread("too many to try all orders")
-            sent = tuple(self.packets.of((tuple(sorted(header.items())), tuple(values))) for header, values in packets)
+            sent = tuple(
+                self.packets.of((tuple(sorted(header.items())), tuple(values)))
+                for header, values in packets
+            )
             self._numbers[key] = len(self._histories)
             self._histories.append(history)
             self._answers.append((sent, total, sent if timer is not None else ()))
@@ -95,9 +114,14 @@ class Search:
     def _prepare(self, states: Sequence[State]) -> None:
         """Learn at once what the next moves from some states need; code that fails is asked one by one later."""
         events = {"down": "take", "timers": "timeout"}
-        keys = dict.fromkeys((w, state.workers[w], (event, number)) for state in states for way, event in events.items()
-                             if way == "down" or state.faults for w in range(self.n)
-                             for number in getattr(state, way)[w][: None if state.faults else 1])  # fmt: skip
+        keys = dict.fromkeys(
+            (w, state.workers[w], (event, number))
+            for state in states
+            for way, event in events.items()
+            if way == "down" or state.faults
+            for w in range(self.n)
+            for number in getattr(state, way)[w][: None if state.faults else 1]
+        )
         new = [key for key in keys if key not in self._numbers]
         with contextlib.suppress(Unanswered):
             for first in range(0, len(new), _BATCH):
@@ -116,16 +140,25 @@ class Search:
         if key not in self._passed:
             at, packet = 0, self.packets[number]
             for array in (self.switch.state[name] for name in self._names):
-                array[...] = np.frombuffer(self._snapshots[registers], np.int32, array.size, at).reshape(array.shape)
+                array[...] = np.frombuffer(
+                    self._snapshots[registers], np.int32, array.size, at
+                ).reshape(array.shape)
                 at += array.nbytes
             action, fields, payload = self.switch.one({**dict(packet[0]), "job": job}, packet[1])
-            masked = {f: int(fields[f]) & (1 << b) - 1 for f, b in self.switch.program.fields.items()} | {"job": job}
-            out = tuple(sorted(masked.items())), tuple(np.broadcast_to(payload, self.lanes).tolist())
+            masked = {
+                f: int(fields[f]) & (1 << b) - 1 for f, b in self.switch.program.fields.items()
+            } | {"job": job}
+            out = (
+                tuple(sorted(masked.items())),
+                tuple(np.broadcast_to(payload, self.lanes).tolist()),
+            )
             self._passed[key] = self._snapshot(), action, self.packets.of(out)
         return self._passed[key]
 
     def _snapshot(self) -> int:
-        return self._snapshots.of(b"".join(self.switch.state[name].tobytes() for name in self._names))
+        return self._snapshots.of(
+            b"".join(self.switch.state[name].tobytes() for name in self._names)
+        )
 
     def waiting(self, state: State) -> list[int]:
         """Return the workers that have no total."""
@@ -140,8 +173,13 @@ class Search:
             state, _ = self.react(state, w, "start")
         bits = {f: b for f, b in self.switch.program.fields.items() if f != "job"}
         heard = dict.fromkeys(self.packets[number][0] for sent in state.up for number in sent)
-        changed = (tuple({**dict(header), field: new}.items()) for header in heard for field, b in bits.items()
-                   for new in ((1 << b) - 1, dict(header)[field] ^ 1) if b)  # fmt: skip
+        changed = (
+            tuple({**dict(header), field: new}.items())
+            for header in heard
+            for field, b in bits.items()
+            for new in ((1 << b) - 1, dict(header)[field] ^ 1)
+            if b
+        )
         headers = dict.fromkeys((*heard, *changed)) if self.jobs > 1 else ()
         self.strange = [self.packets.of((header, (STRANGER,) * self.lanes)) for header in headers]
         return state
@@ -150,12 +188,18 @@ class Search:
 
     def moves(self, state: State, losses: bool = False) -> Iterator[Move]:
         """Yield what can happen, what needs no fault first."""
-        queues = [(way, w, queue) for way in ("up", "down") for w, queue in enumerate(getattr(state, way))]
+        queues = [
+            (way, w, queue) for way in ("up", "down") for w, queue in enumerate(getattr(state, way))
+        ]
         yield from ((way, w, 0) for way, w, queue in queues if queue)
         if not state.faults:
             return
         for w in range(self.n):
-            yield from (("timeout", w, i) for i, one in enumerate(state.timers[w]) if one not in state.timers[w][:i])
+            yield from (
+                ("timeout", w, i)
+                for i, one in enumerate(state.timers[w])
+                if one not in state.timers[w][:i]
+            )
         for way, w, queue in queues:
             for i in range(len(queue)):
                 if queue[i] not in queue[:i]:
@@ -171,7 +215,12 @@ class Search:
             state = state._replace(faults=state.faults - 1)
         if way == "timeout":
             number = state.timers[w][i]
-            return self.react(state._replace(timers=put(state.timers, w, without(state.timers[w], i))), w, way, number)
+            return self.react(
+                state._replace(timers=put(state.timers, w, without(state.timers[w], i))),
+                w,
+                way,
+                number,
+            )
         number = self.strange[i] if way == "stranger" else getattr(state, way)[w][i]
         if way == "up" and how != "twice":
             state = state._replace(up=put(state.up, w, without(state.up[w], i)))
@@ -182,7 +231,9 @@ class Search:
         if way == "down":
             return self.react(state, w, "take", number)
         try:
-            registers, action, out = self.through(state.registers, self.jobs - 1 if w < 0 else 0, number)
+            registers, action, out = self.through(
+                state.registers, self.jobs - 1 if w < 0 else 0, number
+            )
         except Exception as error:  # what the program does with this packet no switch can do
             return state, Broken("outside", w, error)
         down = state.down
@@ -246,20 +297,25 @@ class Search:
 _SMALL = ((2, 1, 1), (2, 1, 2), (2, 1, 3), (2, 2, 3), (3, 1, 2))
 
 
-def shortest(crew: Crew, *, faults: int = 3, stranger: bool = False, hangs: bool = False
-             ) -> tuple[Search, list[Move], Broken] | None:  # fmt: skip
+def shortest(
+    crew: Crew, *, faults: int = 3, stranger: bool = False, hangs: bool = False
+) -> tuple[Search, list[Move], Broken] | None:
     """Return a small job, and the fewest moves that break it with the fewest faults; with as many, a wrong sum first.
 
     ``hangs`` says whether runs that never end are looked for, too.
     """
     left, searches = {False: _STATES, True: 0}, dict[Any, Search]()
     for many, waits in itertools.product(range(faults + 1), (False, True)[: 1 + hangs]):
-        left[True] = _HANGS  # for each number of faults, so that large jobs with few take nothing from small ones
+        left[True] = (
+            _HANGS  # for each number of faults, so that large jobs with few take nothing from small ones
+        )
         for small in _SMALL:
             if left[waits] <= 0:
                 break
             try:
-                search = searches[small] = searches.get(small) or Search(crew, *small, stranger=stranger)
+                search = searches[small] = searches.get(small) or Search(
+                    crew, *small, stranger=stranger
+                )
                 if found := search.run(many, waits, left[waits]):
                     return search, *found
             except (Unanswered, Misread, ValueError, TypeError, AttributeError):

@@ -16,9 +16,17 @@ from .seats import Seat
 from .verbs import Device, Machine
 
 SERVER = "server"
-_AHEAD = (0, 0, 4, 16)  # turns that the device goes on between two programs, so that few of these wait in vain
+_AHEAD = (
+    0,
+    0,
+    4,
+    16,
+)  # turns that the device goes on between two programs, so that few of these wait in vain
 _LATE, _SLOW = 0.35, {SERVER: 0.12}  # how often a slow worker or server has its turn
-_IDLE, _MOST = 1500, 15_000  # turns without anything computed or added (all wait for each other), and in all
+_IDLE, _MOST = (
+    1500,
+    15_000,
+)  # turns without anything computed or added (all wait for each other), and in all
 _HANDLE = re.compile(r"\w{1,60}/\d{1,9}")  # the name of a program that has begun
 
 
@@ -33,7 +41,9 @@ class Model:
 
     def update(self, worker: int, step: int) -> bytes:
         """Return the gradient of a worker's step."""
-        return b"".join((1 << bits[worker * self.steps + step]).to_bytes(8, "little") for bits in self.bits)
+        return b"".join(
+            (1 << bits[worker * self.steps + step]).to_bytes(8, "little") for bits in self.bits
+        )
 
     def initial(self) -> bytes:
         """Return the first parameters."""
@@ -46,7 +56,9 @@ class Model:
             value = (int.from_bytes(parameters[8 * i : 8 * i + 8], "little") - start) % 2**64
             if value >> len(bits):
                 return None
-            found.append({one for one, bit in zip(self.updates, bits, strict=True) if value >> bit & 1})
+            found.append(
+                {one for one, bit in zip(self.updates, bits, strict=True) if value >> bit & 1}
+            )
         return found
 
     def named(self, gradient: bytes) -> set[tuple[int, int] | None]:
@@ -55,15 +67,30 @@ class Model:
         for i, bits in enumerate(self.bits):
             value = int.from_bytes(gradient[8 * i : 8 * i + 8], "little")
             bit = value.bit_length() - 1
-            found.add(self.updates[bits.index(bit)] if value == 1 << max(bit, 0) and bit < len(bits) else None)
+            found.add(
+                self.updates[bits.index(bit)]
+                if value == 1 << max(bit, 0) and bit < len(bits)
+                else None
+            )
         return found
 
 
 class Run:
     """A group of programs on one device: workers by their rank, and the server."""
 
-    def __init__(self, seed: int, workers: int, steps: int, bound: int = 0, *, dies: int = -1, dies_at: int = 0,
-                 pushes: int = 0, loses: Sequence[tuple[int, int, bool]] = (), slow: Any = None) -> None:  # fmt: skip
+    def __init__(
+        self,
+        seed: int,
+        workers: int,
+        steps: int,
+        bound: int = 0,
+        *,
+        dies: int = -1,
+        dies_at: int = 0,
+        pushes: int = 0,
+        loses: Sequence[tuple[int, int, bool]] = (),
+        slow: Any = None,
+    ) -> None:
         self.rng = random.Random(seed + 2)
         self.device = Device(seed, self.rng.choice([0.25, 0.5, 0.9]))
         self.bound, self.dies, self.slow, self.loses = bound, dies, slow, loses
@@ -73,26 +100,40 @@ class Run:
         self.problem: Unanswered | None = None
         self.applied, self.deaths = dict[tuple[int, int], int](), dict[int, int]()
         self.seats: dict[Any, Seat] = {}
-        self.unread = dict[Any, int]()  # completions of messages that had arrived when a program ended
+        self.unread = dict[
+            Any, int
+        ]()  # completions of messages that had arrived when a program ended
         self.turns = self.busy = 0
         self.ahead: Sequence[int] = _AHEAD
         for _ in range(workers + 1):
             self.device.machines.append(Machine(self.device, len(self.device.machines)))
-        links = {rank: self.device.connect(self.device.machines[0], self.device.machines[rank + 1])
-                 for rank in range(workers)}  # fmt: skip
+        links = {
+            rank: self.device.connect(self.device.machines[0], self.device.machines[rank + 1])
+            for rank in range(workers)
+        }
         about = {"workers": workers, "steps": steps, "bound": bound, "length": 8 * self.model.words}
         peers = {rank: mine.number for rank, (mine, _) in links.items()}
         self.seats[SERVER] = Seat(
-            self, self.device.machines[0], peers, {**about, "rank": SERVER}, ("start", "add", "result")
+            self,
+            self.device.machines[0],
+            peers,
+            {**about, "rank": SERVER},
+            ("start", "add", "result"),
         )
         for rank, (_, mine) in links.items():
-            self.seats[rank] = Seat(self, mine.node, {SERVER: mine.number}, {**about, "rank": rank}, ("compute", "add"))
+            self.seats[rank] = Seat(
+                self, mine.node, {SERVER: mine.number}, {**about, "rank": rank}, ("compute", "add")
+            )
         for rank, which, done in loses:
             for end in links[rank]:  # whoever of the two posts
                 end.losses[which] = done
         if dies >= 0:
             links[dies][1].node.dies_at = dies_at
-            links[dies][1].node.dies_after = [pushes, 8 * self.model.words, 1 + self.rng.randrange(3)]
+            links[dies][1].node.dies_after = [
+                pushes,
+                8 * self.model.words,
+                1 + self.rng.randrange(3),
+            ]
 
     # What programs do ------------------------------------------------------------------------------------------------
 
@@ -130,12 +171,16 @@ class Run:
                     del going[name]
                     self.note(seat, "ended")
                 self.turns += 1
-                self.busy += 1 if self.device.now > before else 20  # a turn without a verb leads nowhere
+                self.busy += (
+                    1 if self.device.now > before else 20
+                )  # a turn without a verb leads nowhere
         except Unanswered as error:
             self._stop(error)
             return
         if going:
-            self.fault("hangs", who=", ".join(map(str, going)), why=", ".join(map(str, self.deaths)) or "-")
+            self.fault(
+                "hangs", who=", ".join(map(str, going)), why=", ".join(map(str, self.deaths)) or "-"
+            )
 
     def _stop(self, error: Unanswered) -> None:
         self.problem = error
@@ -165,7 +210,14 @@ class Run:
         for worker in range(self.model.workers):
             must = {(worker, k) for k in range(step - self.bound)} if worker not in dead else set()
             if missing := [one for word in found for one in must - word]:
-                self.fault("stale", worker=rank, step=step, bound=self.bound, of=worker, missing=min(missing)[1])
+                self.fault(
+                    "stale",
+                    worker=rank,
+                    step=step,
+                    bound=self.bound,
+                    of=worker,
+                    missing=min(missing)[1],
+                )
             if any(k >= self.seats[worker].steps for word in found for w, k in word if w == worker):
                 self.fault("corrupt", worker=rank, step=step)
 
@@ -175,8 +227,14 @@ class Run:
         one = next(iter(parts))
         if len(parts) == 1 and one:
             self.applied[one] = self.applied.get(one, 0) + 1
-        elif None not in parts and not parts & self.applied.keys() and set(self.applied.values()) <= {1}:  # all is new
-            self.fault("overrun", parts=", ".join(str(part[1]) for part in sorted(filter(None, parts))))
+        elif (
+            None not in parts
+            and not parts & self.applied.keys()
+            and set(self.applied.values()) <= {1}
+        ):  # all is new
+            self.fault(
+                "overrun", parts=", ".join(str(part[1]) for part in sorted(filter(None, parts)))
+            )
         else:
             self.fault("torn")
 
@@ -185,7 +243,11 @@ class Run:
     def drain(self) -> None:
         """Let the device finish what was posted."""
         for _ in range(1000):
-            if any(pair.todo or pair.done for machine in self.device.machines for pair in machine.pairs.values()):
+            if any(
+                pair.todo or pair.done
+                for machine in self.device.machines
+                for pair in machine.pairs.values()
+            ):
                 self.device.tick()
 
     def judge(self) -> dict[str, str]:
@@ -194,18 +256,29 @@ class Run:
         self.drain()
         live = [rank for rank in range(model.workers) if not self.seats[rank].machine.dead]
         if "stopped" not in self.faults:
-            if any(self.seats[rank].steps < model.steps for rank in live) and "hangs" not in self.faults:
+            if (
+                any(self.seats[rank].steps < model.steps for rank in live)
+                and "hangs" not in self.faults
+            ):
                 self.fault("short", steps=model.steps)
             if not self.final and "hangs" not in self.faults:
                 self.fault("nothing")
         if self.final:
             sums = [set.intersection(*found), set.union(*found)] if found else []
             missing = sorted(
-                (w, k) for w in live for k in range(self.seats[w].steps) if found and (w, k) not in sums[0]
+                (w, k)
+                for w in live
+                for k in range(self.seats[w].steps)
+                if found and (w, k) not in sums[0]
             )
             twice = [one for one, count in self.applied.items() if count > 1]
             if found is None or sums[0] != sums[1]:
-                never = sorted((w, k) for w in live for k in range(self.seats[w].steps) if (w, k) not in self.applied)
+                never = sorted(
+                    (w, k)
+                    for w in live
+                    for k in range(self.seats[w].steps)
+                    if (w, k) not in self.applied
+                )
                 if twice and never and not self.loses:
                     self.fault("overrun", parts=f"{never[0][1]}, {twice[0][1]}")
                 elif twice:
@@ -219,7 +292,9 @@ class Run:
                     self.faults.pop(name, None)  # what a killed worker had begun, and nobody used
         for name, seat in self.seats.items():
             areas = self.areas.get(seat.machine.number, [])
-            if any(at < end + n and end < at + m for at, m in seat.machine.touched for end, n in areas):
+            if any(
+                at < end + n and end < at + m for at, m in seat.machine.touched for end, n in areas
+            ):
                 self.fault("copied", who=name)
             left = seat.machine.waiting(received=False) + self.unread.get(name, 0)
             if left and not seat.machine.dead and not {"stopped", "hangs"} & {*self.faults}:
@@ -237,4 +312,9 @@ class Run:
             "stale",
             "hangs",
         )
-        return dict(sorted(self.faults.items(), key=lambda fault: order.index(fault[0]) if fault[0] in order else 99))
+        return dict(
+            sorted(
+                self.faults.items(),
+                key=lambda fault: order.index(fault[0]) if fault[0] in order else 99,
+            )
+        )

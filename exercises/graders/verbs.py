@@ -29,7 +29,11 @@ class Machine:
         self.memory, self.regions = bytearray(), list[Region]()
         self.queues, self.pairs, self.domains = dict[int, Queue](), dict[int, Pair](), set[int]()
         self.dead, self.calls, self.dies_at = False, 0, -1
-        self.dies_after = [0, 0, 0]  # requests that bring so many bytes or more, and then so many calls
+        self.dies_after = [
+            0,
+            0,
+            0,
+        ]  # requests that bring so many bytes or more, and then so many calls
         self.events = self.moved = self.doorbells = self.posted = self.inlined = 0
         self.touched: list[tuple[int, int]] = []  # what the processor copied: address and length
 
@@ -64,9 +68,13 @@ class Machine:
     def find(self, key: int, at: int, n: int, need: int, pd: int, *, remote: bool = False) -> bool:
         """Return whether a key allows it."""
         return any(
-            (r.rkey if remote else r.lkey) == key and r.at <= at and at + n <= r.at + r.length
-            and r.access & need == need and r.pd == pd for r in self.regions
-        )  # fmt: skip
+            (r.rkey if remote else r.lkey) == key
+            and r.at <= at
+            and at + n <= r.at + r.length
+            and r.access & need == need
+            and r.pd == pd
+            for r in self.regions
+        )
 
     def own(self, at: int, n: int) -> None:
         """Refuse what is not registered memory of this node."""
@@ -85,7 +93,9 @@ class Machine:
         if self.dead:
             raise Refused("killed")
         if self.device.caller not in (None, self):
-            raise Refused("this is the node of another program, and programs are processes of their own")
+            raise Refused(
+                "this is the node of another program, and programs are processes of their own"
+            )
         self.calls += 1
         self.device.tick()
         if self.calls == self.dies_at:
@@ -97,8 +107,10 @@ class Machine:
         self.turn()
         unwritten = access & 10 and not access & 1
         if pd not in self.domains or not 0 < length <= ROOM or access & ~(2**20 + 15) or unwritten:
-            raise Refused("a region needs a PD, a length > 0, and LOCAL_WRITE if peers may write to it: got length "
-                          f"{length}, access {access:#x}")  # fmt: skip
+            raise Refused(
+                "a region needs a PD, a length > 0, and LOCAL_WRITE if peers may write to it: got length "
+                f"{length}, access {access:#x}"
+            )
         if address is not None:
             self.own(address, length)
         elif len(self.memory) + length > ROOM:
@@ -107,13 +119,17 @@ class Machine:
             address = self.base + len(self.memory)
             self.memory += bytes(-(-length // 64) * 64)
         number, draw = len(self.regions) + 1, self.device.keys.randrange
-        self.regions.append(Region(number, address, length, access, pd, draw(1, 2**32), draw(1, 2**32)))
+        self.regions.append(
+            Region(number, address, length, access, pd, draw(1, 2**32), draw(1, 2**32))
+        )
         return [number, address, self.regions[-1].lkey, self.regions[-1].rkey]
 
     def forget(self, number: int) -> None:
         """Forget the keys of a region."""
         self.turn()
-        self.regions[number - 1].access = self.regions[number - 1].lkey = self.regions[number - 1].rkey = -1
+        self.regions[number - 1].access = self.regions[number - 1].lkey = self.regions[
+            number - 1
+        ].rkey = -1
 
     def domain(self) -> int:
         """Make a protection domain."""
@@ -133,7 +149,9 @@ class Machine:
         """Make a queue pair."""
         self.turn()
         if kind != e.IBV_QPT_RC:
-            raise Refused(f"the device of the grader makes queue pairs of type IBV_QPT_RC only, got {kind}")
+            raise Refused(
+                f"the device of the grader makes queue pairs of type IBV_QPT_RC only, got {kind}"
+            )
         number = 100 * (self.number + 1) + len(self.pairs) + self.device.keys.randrange(7)
         while number in self.pairs:
             number += 1
@@ -154,7 +172,9 @@ class Machine:
         self.turn()
         pair = self.pairs[number]
         if (pair.state, state) not in _STEPS and state not in (RESET, ERR):
-            raise Refused(f"no step leads from state {pair.state} to {state}; the way is RESET, INIT, RTR, RTS")
+            raise Refused(
+                f"no step leads from state {pair.state} to {state}; the way is RESET, INIT, RTR, RTS"
+            )
         if state == INIT:
             pair.access = attr["qp_access_flags"]
         elif state == RTR:
@@ -175,16 +195,25 @@ class Machine:
         self.doorbells += 1
         for wr in wrs:
             op = Op(wr, pair.posted + 1)
-            inline, rooms = wr["send_flags"] & INLINE, (pair.max_inline, pair.max_sge, pair.max_send)
+            inline, rooms = (
+                wr["send_flags"] & INLINE,
+                (pair.max_inline, pair.max_sge, pair.max_send),
+            )
             if pair.state not in (RTS, ERR):
                 raise Refused(f"QP {number} is in state {pair.state}; it sends in IBV_QPS_RTS")
             if not WRITE <= wr["opcode"] <= FAA or len(wr["sg"]) > pair.max_sge:
-                raise Refused(f"opcode {wr['opcode']} with {len(wr['sg'])} SGEs, and max_send_sge is {rooms[1]}")
+                raise Refused(
+                    f"opcode {wr['opcode']} with {len(wr['sg'])} SGEs, and max_send_sge is {rooms[1]}"
+                )
             if inline and (op.total > pair.max_inline or op.fetches):
-                raise Refused(f"{op.total} B inline: a SEND or WRITE takes max_inline_data={rooms[0]}")
+                raise Refused(
+                    f"{op.total} B inline: a SEND or WRITE takes max_inline_data={rooms[0]}"
+                )
             if pair.posted - pair.retired >= pair.max_send:
-                raise Refused(f"the send queue is full (max_send_wr={rooms[2]}): poll a completion; unsignaled "
-                              "requests give their places back with the next signaled one")  # fmt: skip
+                raise Refused(
+                    f"the send queue is full (max_send_wr={rooms[2]}): poll a completion; unsignaled "
+                    "requests give their places back with the next signaled one"
+                )
             if inline:
                 for at, n, _ in wr["sg"]:
                     self.own(at, n)
@@ -205,7 +234,9 @@ class Machine:
         pair = self.pairs[number]
         for wr in wrs:
             if pair.state == RESET or len(pair.recv) >= pair.max_recv:
-                raise Refused(f"QP {number} in state {pair.state} has {len(pair.recv)} buffers of {pair.max_recv}")
+                raise Refused(
+                    f"QP {number} in state {pair.state} has {len(pair.recv)} buffers of {pair.max_recv}"
+                )
             pair.recv.append(wr)
             if pair.state == ERR:
                 pair.error()
@@ -219,7 +250,9 @@ class Machine:
             pair.retired = max(pair.retired, index)
             found.append(entry)
         if not found and queue.broken:
-            raise Refused(f"the completion queue was full ({queue.room}) when more completed: poll more often")
+            raise Refused(
+                f"the completion queue was full ({queue.room}) when more completed: poll more often"
+            )
         return found
 
     def arm(self, number: int) -> None:
@@ -245,9 +278,21 @@ class Machine:
 
 
 VERBS = (
-    "register", "forget", "domain", "queue", "pair", "state", "gid", "modify", "post_send", "post_recv", "poll", "arm",
-    "read", "write",
-)  # fmt: skip
+    "register",
+    "forget",
+    "domain",
+    "queue",
+    "pair",
+    "state",
+    "gid",
+    "modify",
+    "post_send",
+    "post_recv",
+    "poll",
+    "arm",
+    "read",
+    "write",
+)
 
 
 class Device:
@@ -257,7 +302,9 @@ class Device:
         self.rng, self.keys, self.pace = random.Random(seed), random.Random(seed + 1), pace
         self.machines, self.completions, self.now = list[Machine](), 0, 0
         self.opcodes = set[int]()  # that were posted
-        self.statuses = list[tuple[Pair, Op, int]]()  # of requests that have failed, but for those flushed
+        self.statuses = list[
+            tuple[Pair, Op, int]
+        ]()  # of requests that have failed, but for those flushed
         self.watch: Callable[[], None] = lambda: None
         self.caller: Machine | None = None  # whose program has its turn
 
@@ -293,7 +340,9 @@ class Device:
                 machine.domains.add(1)
                 machine.queues[1] = Queue(64)
             number = 100 * (machine.number + 1) + len(machine.pairs)
-            machine.pairs[number] = Pair(machine, number, 1, [machine.queues[1]] * 2, [16, 16, 4, 64], 0)
+            machine.pairs[number] = Pair(
+                machine, number, 1, [machine.queues[1]] * 2, [16, 16, 4, 64], 0
+            )
             made.append(machine.pairs[number])
         for mine, peer in (made, made[::-1]):
             mine.access, mine.state, mine.dest = 15, RTS, (peer.node.number, peer.number)

@@ -15,7 +15,11 @@ from fabriclab.texts import text
 
 # illustrative: all figures of this file make a virtual machine, none is of a real one. [s]
 _BARRIER, _START, _SKEW, _CLOCKS = 8e-6, 0.5e-6, 200e-6, 0.7e-3
-_FIRST, _DECAY, WARM = 20.0, 1.5, 9  # the first round is 20 times longer; after 9 rounds less than 5% is left of that
+_FIRST, _DECAY, WARM = (
+    20.0,
+    1.5,
+    9,
+)  # the first round is 20 times longer; after 9 rounds less than 5% is left of that
 _OUTLIER, _FROM, _EVERY, _NOISE = 40.0, 12, 33, 0.02  # one round of 33, never one of the first 12
 MOST_CALLS = 3_000  # of all methods of one group: a count, since no seconds pass here
 
@@ -40,7 +44,9 @@ class VirtualRanks:
         self.alpha, self.rate = rng.uniform(16e-6, 24e-6), rng.uniform(4e9, 6e9)
         self.late = self.alpha * rng.uniform(1.2, 1.4) * who  # (n,)
         self._done, self._calls, self._last = 0, 0, "now"
-        self.clock = _CLOCKS * (1 + rng.permutation(self.n_ranks)) + rng.uniform(0, _CLOCKS / 10, self.n_ranks)
+        self.clock = _CLOCKS * (1 + rng.permutation(self.n_ranks)) + rng.uniform(
+            0, _CLOCKS / 10, self.n_ranks
+        )
         self._true = rng.uniform(0, _SKEW, self.n_ranks)
         self._slow = _FROM
         self.log: list[tuple[str, Any]] = []
@@ -72,7 +78,10 @@ class VirtualRanks:
         length = self.base(size) * (1 + _NOISE * min(max(self._rng.normal(), -2.5), 2.5))
         if self._last == "all_reduce":
             self._true += self.late
-        ready, cold = float(self._true.max()), length * (_FIRST - 1) * float(np.exp(-self._done / _DECAY))
+        ready, cold = (
+            float(self._true.max()),
+            length * (_FIRST - 1) * float(np.exp(-self._done / _DECAY)),
+        )
         slow = (length + cold) * (_OUTLIER - 1) * (self._done == self._slow)
         self._true[:] = ready + length + cold + slow
         self._note("all_reduce", Op(self._done, size, ready, cold, slow))

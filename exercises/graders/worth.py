@@ -26,7 +26,9 @@ class Want(NamedTuple):
     apart: float = 0.0  # that it may be off in any case
 
 
-Case = tuple[tuple[Any, ...], Sequence[Want]]  # arguments of a call, and the numbers that it must return
+Case = tuple[
+    tuple[Any, ...], Sequence[Want]
+]  # arguments of a call, and the numbers that it must return
 
 
 class Part(NamedTuple):
@@ -38,7 +40,13 @@ class Part(NamedTuple):
 
 
 def _shown(value: float, kind: str) -> str:
-    return units.format_time(value) if kind == "time" else f"{value:,.0f} B" if kind == "size" else f"{value:.6g}"
+    return (
+        units.format_time(value)
+        if kind == "time"
+        else f"{value:,.0f} B"
+        if kind == "size"
+        else f"{value:.6g}"
+    )
 
 
 def _called(ask: Ask, part: Part, n: int) -> tuple[list[str], str] | None:
@@ -55,10 +63,20 @@ def _called(ask: Ask, part: Part, n: int) -> tuple[list[str], str] | None:
     for value, want in zip(found, wants, strict=True):
         if near(value, want.value, want.within) or abs(value - want.value) <= want.apart:
             continue
-        name = next((slip for slip, wrong in want.slips.items() if near(value, wrong, 1e-3)), "").partition("/")[0]
+        name = next(
+            (slip for slip, wrong in want.slips.items() if near(value, wrong, 1e-3)), ""
+        ).partition("/")[0]
         call = f"{part.name}({', '.join(f'{a:.6g}' if isinstance(a, float) else str(a) for a in args)})"
         shown = [_shown(v, want.kind) for v in (value, want.value)]
-        said = [text("ex4.number", call=call, got=shown[0], truth=shown[1], percent=f"{100 * want.within:g}")]
+        said = [
+            text(
+                "ex4.number",
+                call=call,
+                got=shown[0],
+                truth=shown[1],
+                percent=f"{100 * want.within:g}",
+            )
+        ]
         return [*said, *([text(f"mis.{name}")] if name else [])], name
     return None
 
@@ -88,15 +106,24 @@ def _cases(rng: Rng, make: Callable[..., Case]) -> list[Case]:
 
 
 def _wire(rng: Rng) -> Case:
-    n, lanes, header = int(rng.integers(3, 65)), int(16 * 2 ** rng.integers(3)), int(rng.integers(20, 80))
+    n, lanes, header = (
+        int(rng.integers(3, 65)),
+        int(16 * 2 ** rng.integers(3)),
+        int(rng.integers(20, 80)),
+    )
     size = int(rng.integers(100, 1000)) * 64 * 2**10
-    ring = {"one phase only": (n - 1) / n * size, "factor taken as 2": 2.0 * size, "array sent once": 1.0 * size,
-            "everything to everyone": (n - 1.0) * size}  # fmt: skip
+    ring = {
+        "one phase only": (n - 1) / n * size,
+        "factor taken as 2": 2.0 * size,
+        "array sent once": 1.0 * size,
+        "everything to everyone": (n - 1.0) * size,
+    }
     switch = {"headers forgotten": 1.0 * size, "everything to everyone": (n - 1.0) * size}
     sent = size * (1 + header / (4 * lanes))
     return (n, size, lanes, header), (
-        Want(2 * (n - 1) / n * size, "size", 0.005, ring), Want(sent, "size", 0.005, switch),
-    )  # fmt: skip
+        Want(2 * (n - 1) / n * size, "size", 0.005, ring),
+        Want(sent, "size", 0.005, switch),
+    )
 
 
 def _gain(rng: Rng) -> Case:
@@ -108,11 +135,18 @@ def _gain(rng: Rng) -> Case:
 
 
 @register(
-    "question", "ex4-a", functions=("wire", "gain"), points=10, example=lambda rng: _wire(rng)[0], prelude=PRELUDE
+    "question",
+    "ex4-a",
+    functions=("wire", "gain"),
+    points=10,
+    example=lambda rng: _wire(rng)[0],
+    prelude=PRELUDE,
 )
 def bounds(ask: Ask, rng: Rng) -> Verdict:
     """Judge bytes on a worker's link and the best possible gain, before anything is written."""
-    return judged(ask, [Part("wire", 0.5, _cases(rng, _wire)), Part("gain", 0.5, _cases(rng, _gain))])
+    return judged(
+        ask, [Part("wire", 0.5, _cases(rng, _wire)), Part("gain", 0.5, _cases(rng, _gain))]
+    )
 
 
 # ex4-e -----------------------------------------------------------------------------------------------------------
@@ -137,7 +171,9 @@ class Design(NamedTuple):
     def time(self, size: float, rate: float, delay: float) -> float:
         """Return the time of an all-reduce through the switch [s]: the link is full, or the pool is used up."""
         packets, trip = math.ceil(size / (4 * self.lanes)), self.trip(rate, delay)
-        return max((packets - 1) * self.packet / rate + trip, math.ceil(packets / self.slots) * trip)
+        return max(
+            (packets - 1) * self.packet / rate + trip, math.ceil(packets / self.slots) * trip
+        )
 
 
 def ring(size: float, n: int, rate: float, delay: float) -> float:
@@ -159,11 +195,19 @@ def _design(ask: Ask) -> Design:
 def _times(rng: Rng, d: Design, large: bool) -> Case:
     size, (rate, delay) = int(2 ** rng.uniform(*((23, 26) if large else (13, 16)))), _link(rng)
     n = int(rng.integers(4, 33))
-    full = {"pool ignored": (math.ceil(size / (4 * d.lanes)) - 1) * d.packet / rate + d.trip(rate, delay),
-            "headers forgotten": size / rate}  # fmt: skip
-    other = {"steps cost nothing": 2 * (n - 1) / n * size / rate, "one phase only": ring(size, n, rate, delay) / 2}
-    return (size, n, rate, delay), (Want(ring(size, n, rate, delay), "time", 0.1, other),
-                                    Want(d.time(size, rate, delay), "time", 0.1, full))  # fmt: skip
+    full = {
+        "pool ignored": (math.ceil(size / (4 * d.lanes)) - 1) * d.packet / rate
+        + d.trip(rate, delay),
+        "headers forgotten": size / rate,
+    }
+    other = {
+        "steps cost nothing": 2 * (n - 1) / n * size / rate,
+        "one phase only": ring(size, n, rate, delay) / 2,
+    }
+    return (size, n, rate, delay), (
+        Want(ring(size, n, rate, delay), "time", 0.1, other),
+        Want(d.time(size, rate, delay), "time", 0.1, full),
+    )
 
 
 def _link(rng: Rng) -> tuple[float, float]:
@@ -175,9 +219,12 @@ def _pool(rng: Rng, d: Design) -> Case:
     rate, delay = _link(rng)
     need = d.trip(rate, delay) * rate / d.packet
     one = delay * rate / d.packet
-    slips = {"one way taken for the round trip": math.ceil(one), "one way taken for the round trip/": one,
-             "one way taken for the round trip/packet": math.ceil(one + 1),
-             "bytes for packets": need * d.packet}  # fmt: skip
+    slips = {
+        "one way taken for the round trip": math.ceil(one),
+        "one way taken for the round trip/": one,
+        "one way taken for the round trip/packet": math.ceil(one + 1),
+        "bytes for packets": need * d.packet,
+    }
     return (rate, delay), (Want(math.ceil(need), "", 0.05, slips, 2.0),)
 
 
@@ -191,24 +238,36 @@ def _fewest(rng: Rng, d: Design) -> Case:
 
 def _clean(rng: Rng) -> Case:
     n, loss = int(rng.integers(3, 33)), float(rng.integers(10, 60)) * 1e-3
-    slips = {"one worker taken for all": (1 - loss) ** 2, "one way only": (1 - loss) ** n,
-             "one worker taken for all/": 1 - loss, "losses added": 1 - 2 * n * loss}  # fmt: skip
+    slips = {
+        "one worker taken for all": (1 - loss) ** 2,
+        "one way only": (1 - loss) ** n,
+        "one worker taken for all/": 1 - loss,
+        "losses added": 1 - 2 * n * loss,
+    }
     return (n, loss), (Want((1 - loss) ** (2 * n), "", 0.01, slips),)
 
 
 @register(
-    "question", "ex4-e", functions=("design", "times", "pool", "fewest", "clean"), points=15,
-    example=lambda rng: _times(rng, Design(32, 12, 64), True)[0], prelude=PRELUDE,
-)  # fmt: skip
+    "question",
+    "ex4-e",
+    functions=("design", "times", "pool", "fewest", "clean"),
+    points=15,
+    example=lambda rng: _times(rng, Design(32, 12, 64), True)[0],
+    prelude=PRELUDE,
+)
 def pays(ask: Ask, rng: Rng) -> Verdict:
     """Judge where a declared design beats a ring, and where it stops: in size, pool, and loss."""
     draws = rng.spawn(4)
     parts, wrong = [Part("clean", 0.2, _cases(draws[0], _clean))], list[str]()
     try:
         d = _design(ask)
-        parts += [Part("times", 0.4, [_times(draws[1], d, large) for large in (False, False, True, True)]),
-                  Part("pool", 0.2, _cases(draws[2], lambda rng: _pool(rng, d))),
-                  Part("fewest", 0.2, _cases(draws[3], lambda rng: _fewest(rng, d)))]  # fmt: skip
+        parts += [
+            Part(
+                "times", 0.4, [_times(draws[1], d, large) for large in (False, False, True, True)]
+            ),
+            Part("pool", 0.2, _cases(draws[2], lambda rng: _pool(rng, d))),
+            Part("fewest", 0.2, _cases(draws[3], lambda rng: _fewest(rng, d))),
+        ]
     except (Misread, Unanswered) as error:
         wrong = [error.said if isinstance(error, Unanswered) else str(error)]
     found = judged(ask, parts)
@@ -219,38 +278,71 @@ def pays(ask: Ask, rng: Rng) -> Verdict:
 
 
 def _tenants(rng: Rng) -> Case:
-    lanes, places, need = int(16 * 2 ** rng.integers(3)), int(rng.integers(2, 4)), int(rng.integers(20, 200))
+    lanes, places, need = (
+        int(16 * 2 ** rng.integers(3)),
+        int(rng.integers(2, 4)),
+        int(rng.integers(20, 200)),
+    )
     memory = int(rng.integers(200, 2000)) * 4096
-    slips = {"one place for each slot": memory // (4 * lanes * need),
-             "bytes for values": memory // (lanes * places * need)}  # fmt: skip
-    return (memory, lanes, places, need), (Want(memory // (4 * lanes * places * need), "", 0.0, slips),)
+    slips = {
+        "one place for each slot": memory // (4 * lanes * need),
+        "bytes for values": memory // (lanes * places * need),
+    }
+    return (memory, lanes, places, need), (
+        Want(memory // (4 * lanes * places * need), "", 0.0, slips),
+    )
 
 
 def _speed(rng: Rng) -> Case:
     up, repair = float(rng.integers(10, 50)) * 3600, float(rng.integers(5, 40)) * 3600
     detect, gain = float(rng.integers(10, 60)) * 60, float(rng.uniform(1.2, 1.9))
     cycle = up + repair
-    slips = {"a switch that never fails": gain, "fallback at once": (up * gain + repair) / cycle,
-             "no fallback": up * gain / cycle}  # fmt: skip
-    return (up, repair, detect, gain), (Want((up * gain + repair - detect) / cycle, "", 0.0005, slips),)
+    slips = {
+        "a switch that never fails": gain,
+        "fallback at once": (up * gain + repair) / cycle,
+        "no fallback": up * gain / cycle,
+    }
+    return (up, repair, detect, gain), (
+        Want((up * gain + repair - detect) / cycle, "", 0.0005, slips),
+    )
 
 
 def _extra(rng: Rng) -> Case:
     plain, watts = float(rng.integers(100, 300)) * 100, float(rng.integers(3, 10)) * 100
     price, more = plain * float(rng.uniform(1.2, 1.8)), float(rng.integers(1, 6)) * 100
-    ports, years, tariff = int(2 ** rng.integers(4, 7)), int(rng.integers(2, 6)), float(rng.integers(5, 30)) / 100
+    ports, years, tariff = (
+        int(2 ** rng.integers(4, 7)),
+        int(rng.integers(2, 6)),
+        float(rng.integers(5, 30)) / 100,
+    )
     energy = more / 1000 * 8760 * years * tariff
-    slips = {"energy forgotten": (price - plain) / ports, "whole price for the difference": price / ports,
-             "whole price for the difference/": (price + (watts + more) / 1000 * 8760 * years * tariff) / ports,
-             "of the whole switch": price - plain + energy}  # fmt: skip
+    slips = {
+        "energy forgotten": (price - plain) / ports,
+        "whole price for the difference": price / ports,
+        "whole price for the difference/": (price + (watts + more) / 1000 * 8760 * years * tariff)
+        / ports,
+        "of the whole switch": price - plain + energy,
+    }
     return (price, plain, watts + more, watts, ports, years, tariff), (
         Want((price - plain + energy) / ports, "", 0.01, slips),
     )
 
 
-@register("question", "ex4-f", functions=("tenants", "speed", "extra"), points=10, example=lambda rng: _speed(rng)[0],
-          prelude=PRELUDE)  # fmt: skip
+@register(
+    "question",
+    "ex4-f",
+    functions=("tenants", "speed", "extra"),
+    points=10,
+    example=lambda rng: _speed(rng)[0],
+    prelude=PRELUDE,
+)
 def run_it(ask: Ask, rng: Rng) -> Verdict:
     """Judge slots of tenants, failures with a fallback, and costs."""
-    return judged(ask, [Part("tenants", 0.3, _cases(rng, _tenants)), Part("speed", 0.4, _cases(rng, _speed)),
-                        Part("extra", 0.3, _cases(rng, _extra))])  # fmt: skip
+    return judged(
+        ask,
+        [
+            Part("tenants", 0.3, _cases(rng, _tenants)),
+            Part("speed", 0.4, _cases(rng, _speed)),
+            Part("extra", 0.3, _cases(rng, _extra)),
+        ],
+    )

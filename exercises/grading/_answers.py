@@ -10,7 +10,9 @@ import types
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
-globals()["__builtins__"] = dict(vars(builtins))  # a learner may patch builtins; the functions below keep these
+globals()["__builtins__"] = dict(
+    vars(builtins)
+)  # a learner may patch builtins; the functions below keep these
 BITS, DEPTH, MOST = 4096, 50, 1000  # of an int; of lists in lists; characters of a message
 
 
@@ -23,16 +25,26 @@ class Answers:
     def __init__(self, refused: str) -> None:
         """Keep functions of modules under names of our own."""
         numpy = sys.modules["numpy"]
-        self.refused, self.rest, self.array, self.socket = refused, bytearray(), numpy.array, socket.socket
+        self.refused, self.rest, self.array, self.socket = (
+            refused,
+            bytearray(),
+            numpy.array,
+            socket.socket,
+        )
         self.generator, self.clients = types.GeneratorType, {"": lambda thing: thing}
         self.leave, self.limit = os._exit, resource.setrlimit
         coder, text = json.encoder.c_make_encoder, json.encoder.encode_basestring_ascii  # type: ignore[attr-defined]
         self.code = coder(None, None, text, None, ":", ",", False, False, True)
         self.scan = json.JSONDecoder(object_hook=self.loaded).scan_once  # type: ignore[attr-defined]
         self.bare: dict[type, Callable[[Any], Any]] = {
-            numpy.floating: float, numpy.integer: int, numpy.bool_: bool, numpy.ndarray: numpy.ndarray.tolist,
-            int: int.__pos__, float: float.__pos__, str: str.__str__,
-        }  # fmt: skip
+            numpy.floating: float,
+            numpy.integer: int,
+            numpy.bool_: bool,
+            numpy.ndarray: numpy.ndarray.tolist,
+            int: int.__pos__,
+            float: float.__pos__,
+            str: str.__str__,
+        }
         self.space = types.ModuleType("__main__")
         self.names = vars(self.space)
         self.names["__builtins__"] = builtins  # not the copy of ours
@@ -40,16 +52,28 @@ class Answers:
     def serve(self, active: list[str]) -> None:
         """Say which protections hold; run the cells that come first; call what the parent names, until it hangs up."""
         line, most = self.socket(fileno=3), resource.getrlimit(resource.RLIMIT_AS)[1]
-        self.send, self.receive, self.headroom = line.sendall, line.recv, (resource.RLIMIT_AS, (most, most))
+        self.send, self.receive, self.headroom = (
+            line.sendall,
+            line.recv,
+            (resource.RLIMIT_AS, (most, most)),
+        )
         sys.modules["__main__"] = self.space
         self.say({"active": active})
         while True:
             ask = self.hear()
-            found = [self.attempt(self.run, code, f"cell {n}") for n, code in enumerate(ask.get("cells", []))]
+            found = [
+                self.attempt(self.run, code, f"cell {n}")
+                for n, code in enumerate(ask.get("cells", []))
+            ]
             if "call" in ask:
-                deed, missing = self.names.get(ask["call"]), {"problem": "missing", "said": ask["call"]}
+                deed, missing = (
+                    self.names.get(ask["call"]),
+                    {"problem": "missing", "said": ask["call"]},
+                )
                 found.append(self.attempt(deed, *ask["args"]) if callable(deed) else missing)
-            first = next((answer for answer in found if "problem" in answer), found[-1] if found else {})
+            first = next(
+                (answer for answer in found if "problem" in answer), found[-1] if found else {}
+            )
             self.say({"id": ask["id"], **first})
 
     def run(self, code: str, name: str) -> None:
@@ -60,9 +84,14 @@ class Answers:
         """Return the value of a call, or what went wrong in it."""
         try:
             value = getattr([*args, 0][0], "alone", lambda deed: deed)(deed)(*args)
-            if type(value) is self.generator:  # it goes on when the parent calls it by a name of its own
+            if (
+                type(value) is self.generator
+            ):  # it goes on when the parent calls it by a name of its own
                 name = f"{value.__name__}/{len(self.names)}"
-                self.names[name], value = lambda program=value: next((False for _ in program), True), name
+                self.names[name], value = (
+                    lambda program=value: next((False for _ in program), True),
+                    name,
+                )
         except BaseException as error:
             return self.described(error)
         try:
@@ -82,7 +111,9 @@ class Answers:
                 place = (int(step.tb_frame.f_code.co_filename[5:]), step.tb_lineno)
             step = step.tb_next
         kinds = {MemoryError: "memory", SystemExit: "exited"}
-        problem = next((problem for kind, problem in kinds.items() if isinstance(error, kind)), "raised")
+        problem = next(
+            (problem for kind, problem in kinds.items() if isinstance(error, kind)), "raised"
+        )
         if isinstance(error, SyntaxError) and not place:
             problem, place = "syntax", (int((error.filename or "cell 0")[5:]), error.lineno or 0)
         try:
@@ -115,12 +146,21 @@ class Answers:
             return dict(item["__pairs__"])
         return self.stand_in(**item["__proxy__"]) if "__proxy__" in item else item
 
-    def stand_in(self, number: int, name: str, methods: list[str], fields: dict[str, Any], client: str) -> Any:
+    def stand_in(
+        self, number: int, name: str, methods: list[str], fields: dict[str, Any], client: str
+    ) -> Any:
         """Return an object whose methods are answered by the parent."""
 
         def method(called: str) -> Callable[..., Any]:
             def ask(*args: Any, **options: Any) -> Any:
-                self.say({"proxy": number, "method": called, "args": self.plain(args), "options": self.plain(options)})
+                self.say(
+                    {
+                        "proxy": number,
+                        "method": called,
+                        "args": self.plain(args),
+                        "options": self.plain(options),
+                    }
+                )
                 answer = self.hear()
                 if "error" in answer:
                     raise ValueError(answer["error"])
@@ -128,7 +168,9 @@ class Answers:
 
             return ask
 
-        thing = type(name, (), {**fields, **{called: staticmethod(method(called)) for called in methods}})()
+        thing = type(
+            name, (), {**fields, **{called: staticmethod(method(called)) for called in methods}}
+        )()
         if client and client not in self.clients:
             exec(client, names := dict[str, Any]())
             self.clients[client] = names["client"]
@@ -155,7 +197,11 @@ class Answers:
             return [self.plain(item, depth + 1) for item in value]
         if depth <= DEPTH and isinstance(value, dict):
             each = dict.items(value)
-            return {"__pairs__": [[self.plain(key, DEPTH + 1), self.plain(item, depth + 1)] for key, item in each]}
+            return {
+                "__pairs__": [
+                    [self.plain(key, DEPTH + 1), self.plain(item, depth + 1)] for key, item in each
+                ]
+            }
         for base, bare in self.bare.items():
             if isinstance(value, base):
                 return self.plain(bare(value), depth + 1)

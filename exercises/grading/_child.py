@@ -23,7 +23,9 @@ from typing import Any
 from . import _walls as walls
 from ._answers import Answers
 
-Order = Mapping[str, Any]  # folder, limits, paths, hidden, without, refused: what the parent asks for at the start
+Order = Mapping[
+    str, Any
+]  # folder, limits, paths, hidden, without, refused: what the parent asks for at the start
 # Loaded before there is a learner, whose user may not be able to read it: what answers may need.
 PRELOAD = (
     "numpy numpy.fft numpy.polynomial numpy.random array asyncio concurrent.futures copy csv dataclasses datetime "
@@ -52,7 +54,9 @@ def keep() -> None:
     user = os.getuid() if "user" in order["without"] else walls.free_user()
     if user == os.getuid():
         # The kernel will count all that this user runs.
-        order["limits"]["processes"] += sum(map(walls.tasks_of, filter(str.isdigit, os.listdir("/proc"))))
+        order["limits"]["processes"] += sum(
+            map(walls.tasks_of, filter(str.isdigit, os.listdir("/proc")))
+        )
         holds("userns", order, active, walls.own_users)
     holds("pidns", order, active, lambda: walls.c("unshare", walls.NEWPID))
     zygote = os.fork()
@@ -84,11 +88,18 @@ def be_zygote(control: socket.socket, order: Order, active: list[str], user: int
     memory = os.open("/proc/self/statm", os.O_RDONLY)
     holds("netns", order, active, lambda: walls.c("unshare", walls.NEWNET | walls.NEWIPC))
     root, work = order["folder"] + "/root", order["folder"] + "/work"
-    rooted = holds("root", order, active, lambda: walls.own_root(root, work, order["paths"], order["hidden"]))
+    rooted = holds(
+        "root", order, active, lambda: walls.own_root(root, work, order["paths"], order["hidden"])
+    )
     # The limit is for what a learner adds.
     order["limits"]["memory"] += int(os.read(memory, 100).split()[0]) * resource.getpagesize()
     made: dict[str, Any] = {"limits": walls.limits_for_children(order["limits"])}
-    holds("landlock", order, [], lambda: made.update(landlock=walls.rules_of_landlock(order["paths"], order["hidden"])))
+    holds(
+        "landlock",
+        order,
+        [],
+        lambda: made.update(landlock=walls.rules_of_landlock(order["paths"], order["hidden"])),
+    )
     holds("seccomp", order, [], lambda: made.update(seccomp=walls.filter_of_calls()))
     answers = Answers(order["refused"])
 
@@ -105,10 +116,14 @@ def be_zygote(control: socket.socket, order: Order, active: list[str], user: int
         walls.remove(work)
 
 
-def fork_sessions(control: socket.socket, user: int, clear: Callable[[], None], start: Callable[[int], None]) -> None:
+def fork_sessions(
+    control: socket.socket, user: int, clear: Callable[[], None], start: Callable[[int], None]
+) -> None:
     """Run one session after another, until the parent is gone."""
     limits = walls.limits_here()
-    while limits == walls.limits_here():  # else a child of the same user has changed them, and others would suffer
+    while (
+        limits == walls.limits_here()
+    ):  # else a child of the same user has changed them, and others would suffer
         message, files, _, _ = socket.recv_fds(control, 100, 1)
         if not message:
             return
@@ -130,7 +145,9 @@ def fork_sessions(control: socket.socket, user: int, clear: Callable[[], None], 
         control.send(json.dumps(walls.sweep(pid, user)).encode())
 
 
-def wall_in(line: int, order: Order, active: list[str], user: int, work: str, made: Mapping[str, Any]) -> None:
+def wall_in(
+    line: int, order: Order, active: list[str], user: int, work: str, made: Mapping[str, Any]
+) -> None:
     """Give up all rights of this process, and every file but the line to the parent; what it prints goes nowhere."""
     os.setsid()
     for here, there in ((0, 1), (0, 2), (line, 3)):

@@ -26,9 +26,18 @@ PATIENCE = 20.0  # s for what costs milliseconds on a quiet machine: a start, an
 LONGEST = 500  # characters of a message
 _DIGITS = 1300  # of an integer: more than a child sends
 _MOST_PAIRS = 1000
-_HIDDEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_HIDDEN = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
 _ENCODE = json.JSONEncoder(separators=(",", ":")).encode
-_REPORTED = ("exited", "memory", "missing", "raised", "syntax", "value")  # what a child may say of itself
+_REPORTED = (
+    "exited",
+    "memory",
+    "missing",
+    "raised",
+    "syntax",
+    "value",
+)  # what a child may say of itself
 
 
 class SandboxError(FabricError):
@@ -150,12 +159,27 @@ class Session:
         self._requests += 1
         if self._requests > self._limits.requests:
             raise _Over(Outcome(problem="requests", said=f"{self._limits.requests}"))
-        number, method, args, options = (request.get(key) for key in ("proxy", "method", "args", "options"))
-        proxy = self._proxies[number] if isinstance(number, int) and 0 <= number < len(self._proxies) else None
-        if not proxy or method not in proxy.methods or not isinstance(args, list) or not isinstance(options, dict):
+        number, method, args, options = (
+            request.get(key) for key in ("proxy", "method", "args", "options")
+        )
+        proxy = (
+            self._proxies[number]
+            if isinstance(number, int) and 0 <= number < len(self._proxies)
+            else None
+        )
+        if (
+            not proxy
+            or method not in proxy.methods
+            or not isinstance(args, list)
+            or not isinstance(options, dict)
+        ):
             raise _Over(Outcome(problem="protocol"))
         try:
-            return {"value": _packed(getattr(proxy.target, str(method))(*args, **options), self._proxies)}
+            return {
+                "value": _packed(
+                    getattr(proxy.target, str(method))(*args, **options), self._proxies
+                )
+            }
         except Exception as error:
             return {"error": cut(str(error))}
 
@@ -177,7 +201,9 @@ class Session:
         found, _, self._rest = self._rest.partition(b"\n")
         try:
             reply = _DECODER.decode(found.decode())
-            json.dumps(reply, ensure_ascii=False).encode()  # half of a sign, which no file can hold, is a ValueError
+            json.dumps(
+                reply, ensure_ascii=False
+            ).encode()  # half of a sign, which no file can hold, is a ValueError
         except (ValueError, TypeError, RecursionError):
             reply = None
         if not isinstance(reply, dict):
@@ -215,14 +241,31 @@ def _packed(value: Any, proxies: list[Proxy]) -> Any:
         return value.item()
     if isinstance(value, Proxy):
         proxies.append(value)
-        about = {"number": len(proxies) - 1, "name": type(value.target).__name__, "methods": value.methods}
+        about = {
+            "number": len(proxies) - 1,
+            "name": type(value.target).__name__,
+            "methods": value.methods,
+        }
         about["client"] = value.client
-        return {"__proxy__": {**about, "fields": {key: _packed(field, proxies) for key, field in value.values.items()}}}
+        return {
+            "__proxy__": {
+                **about,
+                "fields": {key: _packed(field, proxies) for key, field in value.values.items()},
+            }
+        }
     if isinstance(value, list | tuple):
         return [_packed(item, proxies) for item in value]
     if isinstance(value, dict) and not all(type(key) is str for key in value):
-        return {"__pairs__": [[_packed(key, proxies), _packed(item, proxies)] for key, item in value.items()]}
-    return {key: _packed(item, proxies) for key, item in value.items()} if isinstance(value, dict) else value
+        return {
+            "__pairs__": [
+                [_packed(key, proxies), _packed(item, proxies)] for key, item in value.items()
+            ]
+        }
+    return (
+        {key: _packed(item, proxies) for key, item in value.items()}
+        if isinstance(value, dict)
+        else value
+    )
 
 
 def _finite(digits: str) -> float:
@@ -241,12 +284,16 @@ def _unpaired(item: dict[str, Any]) -> Any:
     """Return the dictionary that was sent as pairs, so that its keys may be numbers; or NaN, which JSON lacks."""
     if "__pairs__" not in item:
         return math.nan if "__nan__" in item else item
-    if len(item["__pairs__"]) > _MOST_PAIRS:  # many keys could be chosen so that each takes the time of all others
+    if (
+        len(item["__pairs__"]) > _MOST_PAIRS
+    ):  # many keys could be chosen so that each takes the time of all others
         raise ValueError
     return dict(item["__pairs__"])
 
 
-_DECODER = json.JSONDecoder(object_hook=_unpaired, parse_float=_finite, parse_int=_whole, parse_constant=_whole)
+_DECODER = json.JSONDecoder(
+    object_hook=_unpaired, parse_float=_finite, parse_int=_whole, parse_constant=_whole
+)
 
 
 def cut(words: str, most: int = LONGEST) -> str:

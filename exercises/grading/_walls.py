@@ -30,14 +30,21 @@ def _calls(refused: str) -> dict[str, tuple[int, int]]:
     """Return the numbers of system calls that are refused so, on x86-64 and 64-bit Arm; the own group is no other."""
     with open(os.path.join(os.path.dirname(__file__), "calls.csv")) as file:
         rows = [line.split(",") for line in file]
-    return {name: (int(x86 or NONE), int(arm or NONE)) for name, x86, arm, how, _ in rows if how == refused}
+    return {
+        name: (int(x86 or NONE), int(arm or NONE))
+        for name, x86, arm, how, _ in rows
+        if how == refused
+    }
 
 
 CALLS = _calls("always")
 OWN = _calls("on others")
 # These are refused with such a second argument: it would have the kernel send signals to another process.
 ASKED = {"fcntl": (72, 25, (8, 15)), "ioctl": (16, 29, (0x8901, 0x8902))}
-MACHINES = {"x86_64": (0, 0xC000003E, 56), "aarch64": (1, 0xC00000B7, 220)}  # column, AUDIT_ARCH, clone
+MACHINES = {
+    "x86_64": (0, 0xC000003E, 56),
+    "aarch64": (1, 0xC00000B7, 220),
+}  # column, AUDIT_ARCH, clone
 MYSELF = 0x4D594944  # stands for the process number in a filter
 LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -68,7 +75,11 @@ def own_users() -> None:
     """Enter a user namespace, where anybody may make the others."""
     user, group = os.getuid(), os.getgid()
     c("unshare", NEWUSER)
-    for name, line in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
+    for name, line in (
+        ("setgroups", "deny"),
+        ("uid_map", f"{user} {user} 1"),
+        ("gid_map", f"{group} {group} 1"),
+    ):
         with open(f"/proc/self/{name}", "w") as file:
             file.write(line)
 
@@ -81,7 +92,11 @@ def mount(source: str, target: str, kind: str | None, flags: int, data: str = ""
 def readable(paths: Iterable[str]) -> set[str]:
     """Return the folders and devices that a child may read."""
     installed = {sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix}
-    return {os.path.abspath(path) for path in (*installed, *LIBRARIES, *DEVICES, *paths) if os.path.exists(path)}
+    return {
+        os.path.abspath(path)
+        for path in (*installed, *LIBRARIES, *DEVICES, *paths)
+        if os.path.exists(path)
+    }
 
 
 def own_root(root: str, work: str, paths: Iterable[str], hidden: str) -> None:
@@ -113,7 +128,13 @@ def fresh_folder(work: str, user: int, size: int) -> None:
     if size:
         with contextlib.suppress(OSError):  # the first time there is none
             c("umount2", work.encode(), DETACH)
-        mount("tmpfs", work, "tmpfs", NOSUID | NODEV, f"size={size},nr_inodes=1000,mode=700,uid={user}")
+        mount(
+            "tmpfs",
+            work,
+            "tmpfs",
+            NOSUID | NODEV,
+            f"size={size},nr_inodes=1000,mode=700,uid={user}",
+        )
         return
     remove(work)
     os.mkdir(work, stat.S_IRWXU)
@@ -126,12 +147,18 @@ def limits_for_children(limits: Mapping[str, Any]) -> list[tuple[int, tuple[int,
     cpu, memory = math.ceil(limits["cpu_s"]), limits["memory"]
     size, tasks, files = (limits[name] for name in ("file_size", "processes", "files"))
     wanted = {
-        resource.RLIMIT_CPU: (cpu, cpu + 1), resource.RLIMIT_AS: (memory, memory + HEADROOM),
-        resource.RLIMIT_FSIZE: (size, size), resource.RLIMIT_NPROC: (tasks, tasks),
-        resource.RLIMIT_NOFILE: (files, files), resource.RLIMIT_CORE: (0, 0),
-    }  # fmt: skip
+        resource.RLIMIT_CPU: (cpu, cpu + 1),
+        resource.RLIMIT_AS: (memory, memory + HEADROOM),
+        resource.RLIMIT_FSIZE: (size, size),
+        resource.RLIMIT_NPROC: (tasks, tasks),
+        resource.RLIMIT_NOFILE: (files, files),
+        resource.RLIMIT_CORE: (0, 0),
+    }
     most = {kind: resource.getrlimit(kind)[1] % 2**64 for kind in wanted}  # -1 stands for none
-    return [(kind, (min(soft, most[kind]), min(hard, most[kind]))) for kind, (soft, hard) in wanted.items()]
+    return [
+        (kind, (min(soft, most[kind]), min(hard, most[kind])))
+        for kind, (soft, hard) in wanted.items()
+    ]
 
 
 def limits_here() -> list[tuple[int, int]]:
@@ -146,7 +173,10 @@ def around(path: str, hidden: str) -> Iterator[tuple[str, int]]:
         for name in os.listdir(path):
             yield from around(os.path.join(path, name), hidden)
     elif hidden != path:
-        yield path, 13 if os.path.isdir(path) and not os.path.islink(path) else 4  # run, read and list; read
+        yield (
+            path,
+            13 if os.path.isdir(path) and not os.path.islink(path) else 4,
+        )  # run, read and list; read
 
 
 def rules_of_landlock(paths: Iterable[str], hidden: str) -> list[bytes]:

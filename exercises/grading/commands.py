@@ -33,13 +33,19 @@ def _walled(graders: Graders, allowed: bool) -> None:
 def _grade(given: argparse.Namespace) -> int:
     """Grade a folder; return 0 if every student has a grade, 1 if some could not be graded, 130 after Ctrl-C."""
     out, folder, key = Path(given.out), Path(given.folder), notebooks.read_key(given.key, _say)
-    limits, names, begun = Limits().scaled(given.time_factor), notebooks.read_names(given.per_student), time.monotonic()
+    limits, names, begun = (
+        Limits().scaled(given.time_factor),
+        notebooks.read_names(given.per_student),
+        time.monotonic(),
+    )
     refuse_if(out.suffix != ".csv", "grade.out", out=out)
     refuse_if(given.own_work and folder.is_dir(), "grade.own_folder", folder=folder)
     room = works.collect(folder, out.with_suffix("").resolve())
     here = folder.exists() and any(room.values())
     refuse_if(not here, "grade.no_notebook", folder=folder)
-    due, others = works.due(room, [f"ex{name}" if name.isdigit() else name for name in given.exercise or ()])
+    due, others = works.due(
+        room, [f"ex{name}" if name.isdigit() else name for name in given.exercise or ()]
+    )
     answers, setups = works.reference(Path(given.reference or "solutions"))
     solved = works.chosen("", answers, due, {})
     handed_in = [works.chosen(student, held, due, setups) for student, held in room.items()]
@@ -76,13 +82,22 @@ def _check_reference(graders: Graders, solved: works.Work, folder: str) -> None:
     if isinstance(entry, str):
         raise SandboxError(entry)
     for q in entry["questions"]:
-        refuse_if(q["points"] < q["of"], "grade.reference", folder=folder, **q | {"said": " ".join(q["said"])})
+        refuse_if(
+            q["points"] < q["of"],
+            "grade.reference",
+            folder=folder,
+            **q | {"said": " ".join(q["said"])},
+        )
     _say(text("grade.reference.right", folder=folder))
 
 
-def _grade_class(graders: Graders, room: Sequence[works.Work], results: Results, failed: dict[str, str]) -> int:
+def _grade_class(
+    graders: Graders, room: Sequence[works.Work], results: Results, failed: dict[str, str]
+) -> int:
     """Grade what was not graded before, keep results and failures as they come, and say so; return how many were."""
-    left = [work for work in room if results.entries.get(work.student, {}).get("digest") != work.digest]
+    left = [
+        work for work in room if results.entries.get(work.student, {}).get("digest") != work.digest
+    ]
     if len(left) < len(room):
         _say(text("grade.kept", n=len(room) - len(left)))
     for work, entry in grade_all(graders, left):
@@ -104,7 +119,9 @@ def _replay(given: argparse.Namespace) -> int:
     refuse_if(head["key"] != own, "grade.replay.key", key=head["key"], given=own)
     students = {entry["student"]: entry for entry in entries}
     name = given.student or (next(iter(students)) if len(students) == 1 else None)
-    refuse_if(name not in students, "grade.replay.student", student=name or "-", known=", ".join(students))
+    refuse_if(
+        name not in students, "grade.replay.student", student=name or "-", known=", ".join(students)
+    )
     asked = {q["question"]: q for q in students[name]["questions"]}
     id, known = given.question, asked.keys() & exercises.questions().keys()
     refuse_if(id not in known, "grade.replay.question", question=id, known=", ".join(asked))
@@ -136,7 +153,9 @@ def _release(given: argparse.Namespace) -> int:
     key = given.key or given.new_key
     if lacks := " ".join(["--key"] * (not key) + ["--out"] * (not given.out)):
         raise Refused(text("grade.release.missing", lacks=lacks))
-    source = Path(f"exercises/exercise{given.exercise}.ipynb" if given.exercise.isdigit() else given.exercise)
+    source = Path(
+        f"exercises/exercise{given.exercise}.ipynb" if given.exercise.isdigit() else given.exercise
+    )
     refuse_if(not source.is_file(), "grade.release.source", source=source)
     names = notebooks.read_names(given.per_student)
     written = notebooks.release(source, notebooks.read_key(key, _say), Path(given.out), names)
@@ -163,7 +182,10 @@ def run(given: argparse.Namespace) -> int:
         _say(text("grade.stopped"))
         return 130
     except OSError as error:
-        path, full = error.filename or getattr(given, "out", "-"), error.errno in (errno.ENOSPC, errno.EDQUOT)
+        path, full = (
+            error.filename or getattr(given, "out", "-"),
+            error.errno in (errno.ENOSPC, errno.EDQUOT),
+        )
         _say(text("grade.full" if full else "grade.file", path=path, error=error.strerror or error))
     except (Refused, SandboxError) as error:
         _say(str(error))

@@ -31,7 +31,9 @@ from .works import Work
 
 Line: TypeAlias = "Connection[Any, Any]"
 Box: TypeAlias = "Sandbox | Own"
-Job = tuple[str, list[list[str]], str]  # a question, the ways to run its cells, and the token of the student
+Job = tuple[
+    str, list[list[str]], str
+]  # a question, the ways to run its cells, and the token of the student
 
 
 class Own:
@@ -80,7 +82,9 @@ def grade_question(box: Box, key: str, id: str, ways: Sequence[list[str]], stude
     return max(found, key=lambda one: float(one["points"]))  # of equal ones the first
 
 
-def grade_cells(box: Box, key: str, question: Question, cells: list[str], student: str) -> tuple[Record, bool]:
+def grade_cells(
+    box: Box, key: str, question: Question, cells: list[str], student: str
+) -> tuple[Record, bool]:
     """Run cells and judge what their functions return; say whether a name or the code itself could not be read.
 
     The record holds all that a replay needs besides the key and the limits.
@@ -104,28 +108,59 @@ def grade_cells(box: Box, key: str, question: Question, cells: list[str], studen
 
     part, said, mistake, trouble = 0.0, list[str](), "", ""
     try:
-        verdict = question.judge(ask, exercises.draw(f"{key}/{student}" if student else key, question.id))
-        part, said, mistake = min(max(float(verdict.part), 0.0), 1.0), [*verdict.said], verdict.mistake
+        verdict = question.judge(
+            ask, exercises.draw(f"{key}/{student}" if student else key, question.id)
+        )
+        part, said, mistake = (
+            min(max(float(verdict.part), 0.0), 1.0),
+            [*verdict.said],
+            verdict.mistake,
+        )
     except Unanswered as error:
         said = [text("grade.open") if STUB in error.said else error.said]
     except SandboxError:
         raise
     except Exception as error:  # a judge that an answer has surprised
-        trouble, said = "judge", [text("grade.judge", error=f"{type(error).__name__}: {shown(str(error), 200)}")]
+        trouble, said = (
+            "judge",
+            [text("grade.judge", error=f"{type(error).__name__}: {shown(str(error), 200)}")],
+        )
     finally:
         session.close()
-    again = any(one.problem in ("syntax", "missing") or one.said.startswith("NameError") for one in outcomes)
-    if part < 1:  # the name of what kept the code from answering, as in the texts grade.trouble.<name>
+    again = any(
+        one.problem in ("syntax", "missing") or one.said.startswith("NameError") for one in outcomes
+    )
+    if (
+        part < 1
+    ):  # the name of what kept the code from answering, as in the texts grade.trouble.<name>
         kinds, open = {one.problem for one in outcomes}, any(STUB in one.said for one in outcomes)
-        trouble = trouble or ("time" if kinds & {"time", "cpu"} else "open" if open else "code" * any(kinds))
-        said += [text("grade.module")] * any(one.said.startswith("ModuleNotFoundError") for one in outcomes)
-    about = {"points": round(part * question.points, 2), "mistake": mistake, "trouble": trouble, "token": student}
-    return record(question, said, cells, seconds=round(sum(one.seconds for one in outcomes), 4), **about), again
+        trouble = trouble or (
+            "time" if kinds & {"time", "cpu"} else "open" if open else "code" * any(kinds)
+        )
+        said += [text("grade.module")] * any(
+            one.said.startswith("ModuleNotFoundError") for one in outcomes
+        )
+    about = {
+        "points": round(part * question.points, 2),
+        "mistake": mistake,
+        "trouble": trouble,
+        "token": student,
+    }
+    return record(
+        question, said, cells, seconds=round(sum(one.seconds for one in outcomes), 4), **about
+    ), again
 
 
 def record(question: Question, said: list[str], cells: Sequence[str] = (), **more: Any) -> Record:
     """Return what the file of results keeps of a question; what is not given is 0 or empty."""
-    return {**RECORD, "question": question.id, "of": question.points, "said": said, "cells": [*cells], **more}
+    return {
+        **RECORD,
+        "question": question.id,
+        "of": question.points,
+        "said": said,
+        "cells": [*cells],
+        **more,
+    }
 
 
 class Graders:
@@ -147,10 +182,14 @@ class Graders:
             return self
         if not sys.platform.startswith("linux"):
             raise SandboxError(text("sandbox.linux"))
-        ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)  # PR_SET_DUMPABLE: no process of the same user looks into these
+        ctypes.CDLL(None).prctl(
+            4, 0, 0, 0, 0
+        )  # PR_SET_DUMPABLE: no process of the same user looks into these
         cores = sorted(os.sched_getaffinity(0))
         try:
-            lines = [self._start(core) for core in random.sample(cores, min(self._most, len(cores), 8))]
+            lines = [
+                self._start(core) for core in random.sample(cores, min(self._most, len(cores), 8))
+            ]
             first, *others = [self._greeted(line) for line in lines]
             self.active = tuple(name for name in first if all(name in other for other in others))
         except BaseException:
@@ -168,7 +207,9 @@ class Graders:
     def _start(self, core: int) -> Line:
         context = multiprocessing.get_context("fork")
         line, theirs = context.Pipe()
-        process = context.Process(target=_serve, args=(theirs, core, self._key, self._limits), daemon=True)
+        process = context.Process(
+            target=_serve, args=(theirs, core, self._key, self._limits), daemon=True
+        )
         process.start()
         theirs.close()
         self._workers[line] = process, core
@@ -222,7 +263,9 @@ class Graders:
 def _serve(line: Line, core: int, key: str, limits: Limits) -> None:
     """Grade what comes, in a process of its own; all that it starts runs on the same core."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit())
-    signal.signal(signal.SIGINT, lambda *_: None)  # Ctrl-C reaches the parent, too; to ignore it would be inherited
+    signal.signal(
+        signal.SIGINT, lambda *_: None
+    )  # Ctrl-C reaches the parent, too; to ignore it would be inherited
     ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG: end with the parent
     os.sched_setaffinity(0, {core})
     try:
@@ -230,7 +273,9 @@ def _serve(line: Line, core: int, key: str, limits: Limits) -> None:
             line.send(box.active)
             while True:
                 job = line.recv()
-                signal.setitimer(signal.ITIMER_PROF, limits.judge_s)  # ends this process, even in the middle of C code
+                signal.setitimer(
+                    signal.ITIMER_PROF, limits.judge_s
+                )  # ends this process, even in the middle of C code
                 try:
                     found: Record | str = grade_question(box, key, *job)
                 except SandboxError as error:
@@ -248,8 +293,13 @@ def grade_all(graders: Graders, works: Sequence[Work]) -> Iterator[tuple[Work, E
         mine = found[work.student] = {}
         for question, book in work.due if not work.unread else ():
             ways = [*book.variants(question.id, question.functions)]
-            said, trouble = [book.problem or text("grade.deleted", id=question.id)], "cell" if book.cells else "file"
-            mine[question.id] = None if ways else record(question, said, token=book.student, trouble=trouble)
+            said, trouble = (
+                [book.problem or text("grade.deleted", id=question.id)],
+                "cell" if book.cells else "file",
+            )
+            mine[question.id] = (
+                None if ways else record(question, said, token=book.student, trouble=trouble)
+            )
             jobs += [(work, (question.id, ways, book.student))] if ways else []
         if None not in mine.values():
             yield work, work.unread or _entry(work, mine, graders.active)
@@ -269,5 +319,10 @@ def _entry(work: Work, records: dict[str, Any], active: Sequence[str]) -> Entry 
     for question, book in work.due:
         if len(book.places(question.id)) > 1:
             records[question.id]["said"].append(text("grade.twice", id=question.id))
-    about = {"student": work.student, "digest": work.digest, "active": [*active], "notes": [*work.notes]}
+    about = {
+        "student": work.student,
+        "digest": work.digest,
+        "active": [*active],
+        "notes": [*work.notes],
+    }
     return {**about, "remarks": [], "texts": texts, "questions": [*records.values()]}

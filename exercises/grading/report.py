@@ -27,10 +27,22 @@ _MARK = "### BEGIN SOLUTION"
 def _made(head: Mapping[str, Any], active: Sequence[str]) -> list[str]:
     """Return how the results were made: protections, key, version, date and machine."""
     walls = ", ".join(table().get(f"sandbox.has.{name}", name) for name in active)
-    key = text("grade.made.practice") if head["key"] == "practice" else text("grade.made.key", key=head["key"])
-    limits = text("grade.made.limits", wall=f"{head['limits']['wall_s']:g}", memory=head["limits"]["memory"] >> 20)
+    key = (
+        text("grade.made.practice")
+        if head["key"] == "practice"
+        else text("grade.made.key", key=head["key"])
+    )
+    limits = text(
+        "grade.made.limits",
+        wall=f"{head['limits']['wall_s']:g}",
+        memory=head["limits"]["memory"] >> 20,
+    )
     found = [text("grade.made.walls", walls=walls) if walls else text("grade.made.none")]
-    found += [text("grade.made.weak")] * head["weak"] + [key, text("grade.made.with", **head), limits]
+    found += [text("grade.made.weak")] * head["weak"] + [
+        key,
+        text("grade.made.with", **head),
+        limits,
+    ]
     return [_tag("p", line) for line in (*found, text("grade.made.times"))]
 
 
@@ -51,24 +63,37 @@ def write(results: Results, failed: Mapping[str, str]) -> None:
     for entry in results.entries.values():
         _write_student(results.table.with_suffix(""), results.head, entry)
     _write_class(results, failed)
-    _write_texts(results.table.with_name(f"{results.table.stem}-texts.html"), [*results.entries.values()])
+    _write_texts(
+        results.table.with_name(f"{results.table.stem}-texts.html"), [*results.entries.values()]
+    )
 
 
 def _write_student(folder: Path, head: Mapping[str, Any], entry: Entry) -> None:
     """Write the page of one student."""
     rows, told = [], list[str]()
     for q in entry["questions"]:
-        title, seconds = _title(q["question"]), f"{q['seconds']:.1f}" if q["seconds"] >= 0.05 else "-"
+        title, seconds = (
+            _title(q["question"]),
+            f"{q['seconds']:.1f}" if q["seconds"] >= 0.05 else "-",
+        )
         rows.append((title, f"{q['points']:g} / {q['of']:g}", q["mistake"] or "-", seconds))
-        told += [_tag("h2", title)] * bool(q["said"]) + [_tag("p", sentence) for sentence in q["said"]]
+        told += [_tag("h2", title)] * bool(q["said"]) + [
+            _tag("p", sentence) for sentence in q["said"]
+        ]
     points, of = totals(entry)
     total = text("grade.page.total", points=points, of=of)
     about = f"{_titles(q['question'] for q in entry['questions'])}. {total}"
     body = [_tag("p", line) for line in (about, *entry["notes"])]
-    body += [as_html([text("grade.page.columns").split("|"), *rows], text("grade.page.each")), *told]
+    body += [
+        as_html([text("grade.page.columns").split("|"), *rows], text("grade.page.each")),
+        *told,
+    ]
     for name, words in entry["texts"].items():
         if words:
-            body += [_tag("h2", text("grade.page.text", id=name)), _tag("p", text("grade.page.unscored"))]
+            body += [
+                _tag("h2", text("grade.page.text", id=name)),
+                _tag("p", text("grade.page.unscored")),
+            ]
             body += [_tag("pre", words)]
     key = "" if head["key"] == "practice" else " --key KEY_FILE"
     replay = _tag("p", text("grade.page.replay", student=shlex.quote(entry["student"]), key=key))
@@ -88,12 +113,24 @@ def _write_class(results: Results, failed: Mapping[str, str]) -> None:
         mistakes = Counter(q["mistake"] for q in all_of if q["mistake"]).most_common(3)
         often = "; ".join(f"{mistake} ({n})" for mistake, n in mistakes) or "-"
         kinds = Counter(q["trouble"] for q in all_of if q["trouble"]).most_common()
-        trouble = "; ".join(f"{table().get(f'grade.trouble.{kind}', kind)} ({n})" for kind, n in kinds) or "-"
-        rows.append((_title(name), f"{right:.0%}", f"{mean:.1f} / {all_of[0]['of']:g}", often, trouble))
+        trouble = (
+            "; ".join(f"{table().get(f'grade.trouble.{kind}', kind)} ({n})" for kind, n in kinds)
+            or "-"
+        )
+        rows.append(
+            (_title(name), f"{right:.0%}", f"{mean:.1f} / {all_of[0]['of']:g}", often, trouble)
+        )
     body = _made(results.head, results.head["active"])
-    body += [_tag("p", text("grade.failed", student=student, said=said)) for student, said in failed.items()]
+    body += [
+        _tag("p", text("grade.failed", student=student, said=said))
+        for student, said in failed.items()
+    ]
     body += [_tag("h2", text("grade.page.questions"))]
-    body += [as_html([text("grade.page.shares").split("|"), *rows], text("grade.page.share", n=len(entries)))]
+    body += [
+        as_html(
+            [text("grade.page.shares").split("|"), *rows], text("grade.page.share", n=len(entries))
+        )
+    ]
     students = []
     for entry in entries:
         notes = "".join(_tag("p", note) for note in noted(entry))
@@ -111,7 +148,10 @@ def _write_texts(path: Path, entries: Sequence[Entry]) -> None:
         body += [_tag("h2", name)]
         for entry in entries:
             words = entry["texts"].get(name)
-            body += [_tag("h3", entry["student"]), _tag("pre", words) if words else _tag("p", text("grade.page.empty"))]
+            body += [
+                _tag("h3", entry["student"]),
+                _tag("pre", words) if words else _tag("p", text("grade.page.empty")),
+            ]
     _write(path, text("grade.page.texts"), body)
 
 
@@ -130,7 +170,9 @@ def _write(path: Path, title: str, body: Sequence[str]) -> None:
     write_atomic(path, whole.encode(errors="backslashreplace"))
 
 
-def remark(entries: Sequence[Entry], key: str, names: Iterable[str], solved: Work, room: Container[str]) -> None:
+def remark(
+    entries: Sequence[Entry], key: str, names: Iterable[str], solved: Work, room: Container[str]
+) -> None:
     """Set ``remarks`` of each entry: an earlier run, somebody else's file, published or equal code.
 
     ``names`` is the list of the class, ``solved`` has the published solutions, and ``room`` who hands in now. It costs
@@ -144,10 +186,16 @@ def remark(entries: Sequence[Entry], key: str, names: Iterable[str], solved: Wor
         student, alike = entry["student"], dict[str, list[str]]()
         remarks = [] if student in room else [text("grade.note.earlier")]
         for id, what in marks[student]:
-            others = [other for other, theirs in marks.items() if other != student and (id, what) in theirs]
+            others = [
+                other
+                for other, theirs in marks.items()
+                if other != student and (id, what) in theirs
+            ]
             shown = ", ".join(others[:5]) + ", ..." * (len(others) > 5)
             owner = owners.get(what) or student
-            if not id and owner.casefold() not in student.casefold():  # platforms put numbers behind a name
+            if (
+                not id and owner.casefold() not in student.casefold()
+            ):  # platforms put numbers behind a name
                 remarks.append(text("grade.note.owner", owner=owner))
             if not id and others:
                 remarks.append(text("grade.note.token", others=shown))

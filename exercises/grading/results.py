@@ -43,9 +43,18 @@ def weak(active: Sequence[str]) -> bool:
 
 def heading(key: str, limits: Limits, active: Sequence[str]) -> dict[str, Any]:
     """Return what stands above all results: how they were made, and where."""
-    versions = {"fabriclab": fabriclab.__version__, "python": platform.python_version(), "numpy": np.__version__}
+    versions = {
+        "fabriclab": fabriclab.__version__,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+    }
     cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
-    made = {"date": time.strftime("%Y-%m-%d"), "cores": cores, "active": [*active], "weak": weak(active)}
+    made = {
+        "date": time.strftime("%Y-%m-%d"),
+        "cores": cores,
+        "active": [*active],
+        "weak": weak(active),
+    }
     return {"format": _FORMAT, **versions, "key": key, "limits": asdict(limits), **made}
 
 
@@ -54,8 +63,14 @@ def load(path: Path) -> tuple[dict[str, Any], list[Entry]]:
     first, *lines = path.read_bytes().split(b"\n")
     whole = _json(first + b"]}")
     if isinstance(whole, dict):
-        entries = [_json(line.strip().removesuffix(b",")) for line in lines if line.strip() not in (b"", _END.strip())]
-        whole["results"] = entries[: -1 if entries and entries[-1] is None else None]  # what a killed run had begun
+        entries = [
+            _json(line.strip().removesuffix(b","))
+            for line in lines
+            if line.strip() not in (b"", _END.strip())
+        ]
+        whole["results"] = entries[
+            : -1 if entries and entries[-1] is None else None
+        ]  # what a killed run had begun
     fault = _fault(whole, {"head": heading("", Limits(), [""]), "results": [_ENTRY]})
     fault = fault or f"head.format must be {_FORMAT}" * (whole["head"]["format"] != _FORMAT)
     refuse_if(fault, "grade.results.foreign", path=path, fault=fault)
@@ -70,7 +85,9 @@ def _json(line: bytes) -> Any:
 
 def _fault(value: Any, like: Any, at: str = "") -> str:
     """Return what is wrong with a value that should be made like an example, or nothing."""
-    fits = like is not None and (type(value) is type(like) or (type(value) is int and type(like) is float))
+    fits = like is not None and (
+        type(value) is type(like) or (type(value) is int and type(like) is float)
+    )
     if fits and isinstance(value, int | float):
         fits = 0 <= value < 1e15  # and no NaN
     if fits and isinstance(value, str):
@@ -81,7 +98,11 @@ def _fault(value: Any, like: Any, at: str = "") -> str:
     if isinstance(like, list):
         inside = [(item, like[0], f"{at}[{n}]") for n, item in enumerate(value)]
     if isinstance(like, dict):
-        inside = [(value.get(name), like.get(name, like.get("")), f"{at}.{name}") for name in {**like, **value} if name]
+        inside = [
+            (value.get(name), like.get(name, like.get("")), f"{at}.{name}")
+            for name in {**like, **value}
+            if name
+        ]
     return next(filter(None, (_fault(*one) for one in inside)), "")
 
 
@@ -98,7 +119,9 @@ class Results:
         self.head = dict(head)
         if self.file.exists():
             self.head, entries = load(self.file)
-            if any(self.head[name] != head[name] for name in _SAME) or {*self.head["active"]} != {*head["active"]}:
+            if any(self.head[name] != head[name] for name in _SAME) or {*self.head["active"]} != {
+                *head["active"]
+            }:
                 raise Refused(text("grade.results.other", path=self.file))
             self.entries = {entry["student"]: entry for entry in entries}
         self.write()
@@ -110,7 +133,10 @@ class Results:
         first = b'{"head": ' + _line(self.head) + b', "results": [' + (b"\n" if lines else b"")
         write_atomic(self.file, first + lines + _END)
         weak = [text("grade.made.weak")] * self.head["weak"]
-        write_atomic(self.table, _csv([_COLUMNS, *(row for e in self.entries.values() for row in _rows(e, weak))]))
+        write_atomic(
+            self.table,
+            _csv([_COLUMNS, *(row for e in self.entries.values() for row in _rows(e, weak))]),
+        )
 
     def add(self, entry: Entry) -> None:
         """Append what one student got to the JSON file; of two lines of a student, the last one counts."""
@@ -139,8 +165,18 @@ def totals(entry: Entry) -> tuple[str, str]:
 
 def _rows(entry: Entry, weak: list[str]) -> list[tuple[Any, ...]]:
     """Return the rows of a student in the CSV file: one for each question, and the total."""
-    each = [(q["question"], q["points"], q["of"], q["mistake"], " ".join(q["said"]), "", q["seconds"] or "")
-            for q in entry["questions"]]  # fmt: skip
+    each = [
+        (
+            q["question"],
+            q["points"],
+            q["of"],
+            q["mistake"],
+            " ".join(q["said"]),
+            "",
+            q["seconds"] or "",
+        )
+        for q in entry["questions"]
+    ]
     total = ("total", *totals(entry), "", "", " ".join(weak + noted(entry)), "")
     return [(entry["student"], *row) for row in (*each, total)]
 
@@ -148,6 +184,9 @@ def _rows(entry: Entry, weak: list[str]) -> list[tuple[Any, ...]]:
 def _csv(rows: Sequence[tuple[Any, ...]]) -> bytes:
     """Return rows of CSV; no part of a cell is a formula for a spreadsheet."""
     out = io.StringIO()
-    safe = [[_FORMULA.sub(r"\1'", cell) if isinstance(cell, str) else cell for cell in row] for row in rows]
+    safe = [
+        [_FORMULA.sub(r"\1'", cell) if isinstance(cell, str) else cell for cell in row]
+        for row in rows
+    ]
     csv.writer(out, lineterminator="\n", quoting=csv.QUOTE_ALL).writerows(safe)
     return out.getvalue().encode(errors="backslashreplace")

@@ -38,12 +38,16 @@ _BOOT = (
 class Limits:
     """What one session may use, and what judging one question may."""
 
-    wall_s: float = 5.0  # illustrative: waiting for the learner's code, cells and calls together [s]
+    wall_s: float = (
+        5.0  # illustrative: waiting for the learner's code, cells and calls together [s]
+    )
     cpu_s: float = 5.0  # illustrative: its processor time [s]
     judge_s: float = 5.0  # illustrative: processor time of judging, and of answering the code about its arguments [s]
     memory: int = 1 << 30  # on top of Python and numpy [B]
     files: int = 32
-    file_size: int = 16 << 20  # all files together may have four times as much, where a child has its own root [B]
+    file_size: int = (
+        16 << 20
+    )  # all files together may have four times as much, where a child has its own root [B]
     processes: int = 16  # and threads
     reply: int = 1 << 20  # one answer [B]
     requests: int = 50_000  # calls of methods of all arguments together
@@ -75,14 +79,18 @@ class Sandbox:
         self.active: tuple[str, ...] = ()
         # The library holds the judges; where it is installed beside numpy, a learner's code would find it.
         self._asked: dict[str, Any] = {
-            "paths": [str(Path(np.__file__).parents[1])], "hidden": fabriclab.__path__[0], "without": [*without],
-        }  # fmt: skip
+            "paths": [str(Path(np.__file__).parents[1])],
+            "hidden": fabriclab.__path__[0],
+            "without": [*without],
+        }
         self._process: subprocess.Popen[bytes] | None = None
         self._open: Session | None = None
 
     def __enter__(self) -> Self:
         """Start, and find out which protections hold."""
-        ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)  # PR_SET_DUMPABLE: no process of the same user looks into this one
+        ctypes.CDLL(None).prctl(
+            4, 0, 0, 0, 0
+        )  # PR_SET_DUMPABLE: no process of the same user looks into this one
         first = self.session([])
         self.active = first.active
         first.close()
@@ -107,7 +115,11 @@ class Sandbox:
 
     def control(self) -> socket.socket:
         """Return the line to the process that forks, which is started anew if it has died."""
-        if self._process is None or self._process.poll() is not None or select.select([self._control], [], [], 0)[0]:
+        if (
+            self._process is None
+            or self._process.poll() is not None
+            or select.select([self._control], [], [], 0)[0]
+        ):
             self.close()
             self._start()
         return self._control
@@ -121,12 +133,24 @@ class Sandbox:
         env["PYTHONHASHSEED"] = "0"  # a replay goes through sets in the same order
         # Where Python is one of many on a cluster.
         env |= {name: value for name, value in os.environ.items() if name == "LD_LIBRARY_PATH"}
-        command = [sys.executable, "-s", "-P", "-B", "-X", "utf8", "-c", _BOOT, str(Path(__file__).parent)]
+        command = [
+            sys.executable,
+            "-s",
+            "-P",
+            "-B",
+            "-X",
+            "utf8",
+            "-c",
+            _BOOT,
+            str(Path(__file__).parent),
+        ]
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._log = tempfile.TemporaryFile()
         with theirs as line:
             ends = (line.fileno(), self._log, subprocess.STDOUT)
-            self._process = subprocess.Popen(command, -1, None, *ends, env=env, cwd="/", start_new_session=True)
+            self._process = subprocess.Popen(
+                command, -1, None, *ends, env=env, cwd="/", start_new_session=True
+            )
         self._control.send(json.dumps(order).encode())
 
     def close(self) -> None:

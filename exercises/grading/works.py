@@ -48,7 +48,9 @@ def collect(folder: Path, skip: Path | None = None) -> dict[str, Held]:
         if not path and Path(error.filename) == folder:
             raise error
         name, of = held(path or Path(error.filename, "_"))
-        of[name] = Submission(unread=text("grade.file.unread", file=name.removesuffix("/_"), error=error.strerror))
+        of[name] = Submission(
+            unread=text("grade.file.unread", file=name.removesuffix("/_"), error=error.strerror)
+        )
 
     for path in _notebooks(folder, skip, failed):
         name, of = held(path)
@@ -68,16 +70,22 @@ def reference(folder: Path) -> tuple[Held, dict[str, str]]:
     return books, {exercise(cell.id): cell.source for cell in cells if cell.id.endswith("-setup")}
 
 
-def _notebooks(folder: Path, skip: Path | None, failed: Callable[[OSError], None]) -> Iterator[Path]:
+def _notebooks(
+    folder: Path, skip: Path | None, failed: Callable[[OSError], None]
+) -> Iterator[Path]:
     """Yield the notebooks, and the folders right below that may have none; nothing hidden, and no link to a folder."""
     if not folder.is_dir():
         yield folder
         return
     for place, folders, files in os.walk(folder, onerror=failed):
-        folders[:] = sorted(name for name in folders if name[0] != "." and Path(place, name).resolve() != skip)
+        folders[:] = sorted(
+            name for name in folders if name[0] != "." and Path(place, name).resolve() != skip
+        )
         if Path(place) == folder:
             yield from (folder / name / "_" for name in folders)
-        yield from (Path(place, n) for n in sorted(files) if n[0] != "." and n.lower().endswith(".ipynb"))
+        yield from (
+            Path(place, n) for n in sorted(files) if n[0] != "." and n.lower().endswith(".ipynb")
+        )
 
 
 def _printable(name: str) -> str:
@@ -108,21 +116,31 @@ def chosen(student: str, held: Held, due: Sequence[str], setups: Mapping[str, st
     In place of a setup cell that is lost there is the one of ``setups``, by exercise.
     """
     books, notes = dict[str, Submission](), list[str]()
-    asked = [question for question in exercises.questions().values() if exercise(question.id) in due]
+    asked = [
+        question for question in exercises.questions().values() if exercise(question.id) in due
+    ]
     for name in due:
         ids = {question.id for question in asked if exercise(question.id) == name}
-        having = {file: book for file, book in held.items() if any(cell.id in ids for cell in book.cells)}
+        having = {
+            file: book for file, book in held.items() if any(cell.id in ids for cell in book.cells)
+        }
         if len(having) > 1:
             notes.append(text("grade.several", exercise=name, files=", ".join(having)))
         broken = [book for book in held.values() if book.problem]
-        nothing = Submission(problem=text("grade.no_cells" if held else "grade.nothing", exercise=name))
+        nothing = Submission(
+            problem=text("grade.no_cells" if held else "grade.nothing", exercise=name)
+        )
         best = max(having.values(), key=partial(_filled, ids), default=(broken or [nothing])[0])
         if having and name in setups and not best.places(f"{name}-setup"):
             notes.append(text("grade.setup", exercise=name))
-            best = replace(best, cells=(Cell(f"{name}-setup", "code", setups[name], False), *best.cells))
+            best = replace(
+                best, cells=(Cell(f"{name}-setup", "code", setups[name], False), *best.cells)
+            )
         books[name] = best
     both = tuple((question, books[exercise(question.id)]) for question in asked)
-    return Work(student, both, tuple(notes), " ".join(book.unread for book in held.values() if book.unread))
+    return Work(
+        student, both, tuple(notes), " ".join(book.unread for book in held.values() if book.unread)
+    )
 
 
 def _filled(ids: set[str], book: Submission) -> tuple[int, int]:

@@ -20,7 +20,18 @@ from fabriclab.catalog.running_case import Case, case
 from fabriclab.catalog.tables import Comparison, Part, Table, data_rows, load_table, near
 from fabriclab.catalog.tables import table_names as tables
 
-__all__ = ["Case", "Comparison", "Part", "Table", "case", "cite", "search", "sources", "tables", "value"]
+__all__ = [
+    "Case",
+    "Comparison",
+    "Part",
+    "Table",
+    "case",
+    "cite",
+    "search",
+    "sources",
+    "tables",
+    "value",
+]
 
 
 def value(table: str, part: str, attribute: str, **where: str) -> float:
@@ -59,19 +70,32 @@ def search(words: str) -> dict[str, Table]:
     for name in tables():
         table = load_table(name)
         also = {key: [a for a, k in table.aliases.items() if k == key] for key in table}
-        told = [(s, f"{s.id} {s.name} {s.attribute} {s.note} {also[s.id]}".lower()) for s in table.specs]
+        told = [
+            (s, f"{s.id} {s.name} {s.attribute} {s.note} {also[s.id]}".lower()) for s in table.specs
+        ]
         if hits := [s for s, text in told if asked and all(word in text for word in asked)]:
             found[name] = Table(name, hits)
     if not found:
-        raise KeyError(near(words, {key for t in map(load_table, tables()) for key in (*t, *t.aliases)}, "the catalog"))
+        raise KeyError(
+            near(
+                words,
+                {key for t in map(load_table, tables()) for key in (*t, *t.aliases)},
+                "the catalog",
+            )
+        )
     return found
 
 
 def sources() -> dict[str, str]:
     """Return key -> citation of every source that the tables name, with its date, or the day it was seen."""
     plain = ("estimate", "derived")
-    dated = {r["key"]: r["date"] not in r["citation"] and r["kind"] not in plain for r in data_rows("sources")}
-    return {r["key"]: r["citation"] + f", {r['date']}" * dated[r["key"]] for r in data_rows("sources")}
+    dated = {
+        r["key"]: r["date"] not in r["citation"] and r["kind"] not in plain
+        for r in data_rows("sources")
+    }
+    return {
+        r["key"]: r["citation"] + f", {r['date']}" * dated[r["key"]] for r in data_rows("sources")
+    }
 
 
 def cite(source: str) -> str:

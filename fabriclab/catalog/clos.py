@@ -40,8 +40,16 @@ def even(lower: int, need: float, ports: int, room: int) -> tuple[int, int]:
     return next((upper, per) for upper, per in pairs if upper * per <= room)
 
 
-def rail_plan(servers: int, gpus: int, rails: int, radix: int, room: int, oversubscription: float = 1,
-              tiers: int | None = None, joined: int | None = None) -> tuple[Plan, int, int]:  # fmt: skip
+def rail_plan(
+    servers: int,
+    gpus: int,
+    rails: int,
+    radix: int,
+    room: int,
+    oversubscription: float = 1,
+    tiers: int | None = None,
+    joined: int | None = None,
+) -> tuple[Plan, int, int]:
     """Return the plan of the topology ``rail_optimised``, and the servers of a leaf and of a pod.
 
     ``gpus`` are those of a server, ``radix`` the ports of a switch, of which ``room`` face down on a leaf. As
@@ -60,19 +68,31 @@ def rail_plan(servers: int, gpus: int, rails: int, radix: int, room: int, oversu
         msg += "add rails"
         raise ValueError(msg)
     per_rail, half = -(-servers // per_leaf), radix // 2
-    wanted = (2 if joined * per_rail <= radix else 3) if tiers is None else units.count(tiers, "tiers", 2, 3)
+    wanted = (
+        (2 if joined * per_rail <= radix else 3)
+        if tiers is None
+        else units.count(tiers, "tiers", 2, 3)
+    )
     most = radix // joined if wanted == 2 else half // joined * radix
     if not most:
         high = (radix if wanted == 2 else half) * rails // joined
-        raise ValueError(f"rails must be within 1..{high} for {wanted} tiers of {radix}-port switches, got {rails}")
+        raise ValueError(
+            f"rails must be within 1..{high} for {wanted} tiers of {radix}-port switches, got {rails}"
+        )
     if per_rail > most:
         ways_out = ["a larger radix", *["tiers=3"] * (wanted == 2), *["fewer rails"] * (joined > 1)]
         limit = f"1..{most * per_leaf} for {wanted} tiers of {radix}-port switches on {rails} rails"
-        raise ValueError(f"servers must be within {limit}, got {servers}; take {' or '.join(ways_out)}")
+        raise ValueError(
+            f"servers must be within {limit}, got {servers}; take {' or '.join(ways_out)}"
+        )
     down = per_leaf * (gpus // rails)
     need, free = down / oversubscription, radix - down
     if wanted == 2:
-        return Plan(1, joined * per_rail, *even(joined * per_rail, need, radix, free)), per_leaf, servers
+        return (
+            Plan(1, joined * per_rail, *even(joined * per_rail, need, radix, free)),
+            per_leaf,
+            servers,
+        )
     pod_rail = min(half // joined, per_rail)
     pods, leaves = -(-per_rail // pod_rail), joined * pod_rail
     spines, per_spine = even(leaves, need, half, free)

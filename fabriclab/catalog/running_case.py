@@ -91,7 +91,9 @@ _COMPUTED: dict[str, Callable[[Any], float]] = {
     "ledger_half_rate": lambda c: c.replace(nic_rate=c.nic_rate / 2).t_step,
     "ledger_one_root": lambda c: c.t_compute + c.t_tp + c.exposed(t_dp=c.t_one_root),
 }
-FORMULAS = _COMPUTED | {r["key"]: partial(evaluate, r["formula"]) for r in data_rows("case") if r["formula"]}
+FORMULAS = _COMPUTED | {
+    r["key"]: partial(evaluate, r["formula"]) for r in data_rows("case") if r["formula"]
+}
 
 
 _NAME = "the running case"
@@ -113,7 +115,9 @@ def case(**changes: float | str) -> Case:
     (1024, 25000000000.0)
     """
     rows = [{**r, "id": "case", "name": _NAME, "attribute": r["key"]} for r in data_rows("case")]
-    return Case({r["key"]: Spec.from_row(r) for r in rows if r["kind"] != "derived"}).replace(**changes)
+    return Case({r["key"]: Spec.from_row(r) for r in rows if r["kind"] != "derived"}).replace(
+        **changes
+    )
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -137,7 +141,9 @@ class Case:
         if not isinstance(name, str) or (name not in self.given and name not in FORMULAS):
             raise KeyError(near(name, self, "the case"))
         if name not in self._known:
-            self._known[name] = _number(self.given[name]) if name in self.given else FORMULAS[name](self)
+            self._known[name] = (
+                _number(self.given[name]) if name in self.given else FORMULAS[name](self)
+            )
         return self._known[name]
 
     def __getattr__(self, name: str) -> float:
@@ -169,15 +175,24 @@ class Case:
             if name not in self.given:
                 hint = "; it is derived: change what it follows from" if name in FORMULAS else ""
                 raise ValueError(near(name, self.given, "the given part of the case") + hint)
-        given = {**self.given, **{name: _changed(self.given[name], value) for name, value in changes.items()}}
+        given = {
+            **self.given,
+            **{name: _changed(self.given[name], value) for name, value in changes.items()},
+        }
         new = dataclasses.replace(self, given=ReadOnly(given))
         if new.tp * new.dp != new.gpus:
             msg = f"tp x dp must be the number of GPUs, got {new.tp} x {new.dp} for {new.gpus}; change them together"
             raise ValueError(msg)
         return new
 
-    def exposed(self, *, buckets: int | None = None, step_latency: float | str = 0.0, t_dp: float | str | None = None,
-                window: float | str | None = None) -> float:  # fmt: skip
+    def exposed(
+        self,
+        *,
+        buckets: int | None = None,
+        step_latency: float | str = 0.0,
+        t_dp: float | str | None = None,
+        window: float | str | None = None,
+    ) -> float:
         """Return the time [s] of the gradient sum that the backward pass does not hide.
 
         Equal buckets become ready one after another during the last backward pass and are summed in
@@ -196,7 +211,9 @@ class Case:
         total = units.time(self.t_dp if t_dp is None else t_dp, "t_dp")
         span = units.time(self.window if window is None else window, "window")
         cost = total / n + 2 * (self.dp - 1) * units.time(step_latency, "step_latency")
-        return max(span / n + n * cost, span + cost) - span  # `last_finish` of equal buckets: the first, or the last
+        return (
+            max(span / n + n * cost, span + cost) - span
+        )  # `last_finish` of equal buckets: the first, or the last
 
     def row(self, name: str) -> Spec:
         """Return a row with unit, kind, source and note; of a derived one the formula is the source."""
@@ -206,22 +223,43 @@ class Case:
         text = next(row for row in data_rows("case") if row["key"] == name)
         factor = si_factor(text["unit"])
         value = number if factor == 1 else number / (factor or 1)
-        return Spec("case", _NAME, name, value, text["unit"], kind="derived", source=text["source"], note=text["note"])
+        return Spec(
+            "case",
+            _NAME,
+            name,
+            value,
+            text["unit"],
+            kind="derived",
+            source=text["source"],
+            note=text["note"],
+        )
 
-    def strip(self, *, step: bool = True, share: bool = True, days: bool = True, bill: bool = True) -> str:
+    def strip(
+        self, *, step: bool = True, share: bool = True, days: bool = True, bill: bool = True
+    ) -> str:
         """Return the line that opens every lesson; a field that is switched off shows a dash."""
-        fields = (f"step {self.t_step:.2f} s" if step else "step -", f"{100 * self.mfu:.0f}%" if share else "-",
-                  f"{self.run_hours / 24:.1f} days" if days else "- days",
-                  f"USD {self.price_run / 1e6:.2f} M" if bill else "USD -")  # fmt: skip
+        fields = (
+            f"step {self.t_step:.2f} s" if step else "step -",
+            f"{100 * self.mfu:.0f}%" if share else "-",
+            f"{self.run_hours / 24:.1f} days" if days else "- days",
+            f"USD {self.price_run / 1e6:.2f} M" if bill else "USD -",
+        )
         return " | ".join(fields)
 
     def __repr__(self) -> str:
         """Show what is given, never what a lesson lets the reader predict."""
-        changed = ", ".join(key for key, spec in self.given.items() if spec.source == _CHANGED) or "nothing"
-        return f"<Case: {self.gpus} GPUs, NIC {units.format_rate(self.nic_rate)}, {changed} changed>"
+        changed = (
+            ", ".join(key for key, spec in self.given.items() if spec.source == _CHANGED)
+            or "nothing"
+        )
+        return (
+            f"<Case: {self.gpus} GPUs, NIC {units.format_rate(self.nic_rate)}, {changed} changed>"
+        )
 
     def _repr_html_(self) -> str:
-        return html_table(self.given.values(), f"{_NAME}: given rows; see a derived one with row(name)")
+        return html_table(
+            self.given.values(), f"{_NAME}: given rows; see a derived one with row(name)"
+        )
 
 
 def _number(spec: Spec) -> float:
@@ -235,11 +273,20 @@ def _changed(old: Spec, value: float | str) -> Spec:
     quantity, name, factor, given = "", old.attribute, si_factor(old.unit) or 1.0, old.si or 0.0
     if old.unit in units.UNITS:
         quantity = units.UNITS[old.unit][0]
-        number = units.rate(value, name) if quantity == "rate" else units.parse(value, quantity, name)
+        number = (
+            units.rate(value, name) if quantity == "rate" else units.parse(value, quantity, name)
+        )
     else:
         bare = value.removesuffix(old.unit).strip() if isinstance(value, str) else ""
-        number = float(bare) * factor if bare.replace(".", "", 1).isdigit() else units.parse(value, "count", name)
-    zero, most = number == 0 and quantity in _MAY_BE_ZERO, 1.0 if old.unit == "fraction" else given * 1e4
+        number = (
+            float(bare) * factor
+            if bare.replace(".", "", 1).isdigit()
+            else units.parse(value, "count", name)
+        )
+    zero, most = (
+        number == 0 and quantity in _MAY_BE_ZERO,
+        1.0 if old.unit == "fraction" else given * 1e4,
+    )
     if not (zero or given / 1e4 <= number <= most):
         msg = f'{name} must be near the {given:g} (SI) of the case, got {value!r}; write it as "{old.quoted}"'
         raise ValueError(msg)

@@ -17,7 +17,12 @@ from fabriclab.core import Floats, ReadOnly, Spec, as_html, as_text, html_table
 _DATA = Path(__file__).parent / "data"
 _OTHER = ("aliases", "calibration", "case", "exclusions", "sources")
 _SHOWN = 8  # names that an error lists
-RATES = ("signalled", "encoded", "achievable", "quoted")  # of a link: on the wire, of data, reached, as its vendor says
+RATES = (
+    "signalled",
+    "encoded",
+    "achievable",
+    "quoted",
+)  # of a link: on the wire, of data, reached, as its vendor says
 _WAYS = {"per_direction": " each way", "bidirectional_sum": " both ways together"}
 
 
@@ -27,7 +32,11 @@ def near(name: object, known: Iterable[str], what: str) -> str:
     spelt = {n.lower(): n for n in names}
     hits = [spelt[h] for h in difflib.get_close_matches(str(name).lower(), spelt, n=3, cutoff=0.5)]
     rest = f", ... {len(names)} in all" if len(names) > _SHOWN else ""
-    advice = f"did you mean {' or '.join(map(repr, hits))}?" if hits else f"it has {', '.join(names[:_SHOWN])}{rest}"
+    advice = (
+        f"did you mean {' or '.join(map(repr, hits))}?"
+        if hits
+        else f"it has {', '.join(names[:_SHOWN])}{rest}"
+    )
     return f"{what} has no {name!r:.60}; {advice}"
 
 
@@ -72,7 +81,9 @@ class Part(ReadOnly[str, Spec]):
         known = [s for s in self.specs if s.attribute == attribute]
         if not known:
             raise KeyError(near(attribute, {s.attribute for s in self.specs}, self.label))
-        listed = "; ".join(f"name={s.name!r}, source={s.source!r}: {s.quoted}" for s in rows or known)
+        listed = "; ".join(
+            f"name={s.name!r}, source={s.source!r}: {s.quoted}" for s in rows or known
+        )
         msg = f"{self.label} has {len(rows)} rows of {attribute!r} with {where}; choose by name or source: {listed}"
         raise KeyError(msg)
 
@@ -96,17 +107,27 @@ class Comparison:
     @property
     def rates(self) -> Floats:
         """Rates of one direction: signalled, encoded and achievable, NaN where there is none, (P, 3), in B/s."""
-        return np.array([[p[a].si if a in p else np.nan for a in RATES[:3]] for p in self.parts], dtype=np.float64)
+        return np.array(
+            [[p[a].si if a in p else np.nan for a in RATES[:3]] for p in self.parts],
+            dtype=np.float64,
+        )
 
     def rows(self) -> list[list[str]]:
         """Return the table with its head: each value with its evidence, the rates of links one way, in B/s."""
         head = ["part", *self.attributes]
-        return [head, *([part.name, *(self._cell(part, a) for a in self.attributes)] for part in self.parts)]
+        return [
+            head,
+            *([part.name, *(self._cell(part, a) for a in self.attributes)] for part in self.parts),
+        ]
 
     def _cell(self, part: Part, attribute: str) -> str:
         told = []
         for s in (s for s in part.specs if s.attribute == attribute):
-            rate = units.format_rate(s.si) if s.si and attribute in RATES[:3] else s.quoted + _WAYS.get(s.direction, "")
+            rate = (
+                units.format_rate(s.si)
+                if s.si and attribute in RATES[:3]
+                else s.quoted + _WAYS.get(s.direction, "")
+            )
             told.append(f"{rate} ({s.evidence}, {s.source})")
         return " or ".join(told) or "not published"
 
@@ -134,7 +155,9 @@ class Table(ReadOnly[str, Part]):
         rows = data_rows("aliases")
         self.aliases = {r["alias"]: r["id"] for r in rows if r["table"] == name and r["id"] in ids}
         self._spelt = {_plain(p.name): key for key, p in reversed(self.items())}
-        self._spelt |= {_plain(alias): key for alias, key in self.aliases.items()} | {_plain(key): key for key in self}
+        self._spelt |= {_plain(alias): key for alias, key in self.aliases.items()} | {
+            _plain(key): key for key in self
+        }
 
     def __contains__(self, part: object) -> bool:
         """Tell whether a part has this id, name or alias."""

@@ -11,6 +11,26 @@ from fabriclab.checks.shown import NewerFile, Refused, Shown, parse_answer
 from fabriclab.checks.statements import errata
 from fabriclab.checks.store import export_progress, forget, import_progress
 
-__all__ = ["NewerFile", "Refused", "Shown", "check", "choose_path", "drill", "errata", "export_progress", "forget",
-           "hello", "import_progress", "ledger", "lessons", "parse_answer", "paths", "predict", "progress", "remember",
-           "report", "reveal", "ruler"]  # fmt: skip
+__all__ = [
+    "NewerFile",
+    "Refused",
+    "Shown",
+    "check",
+    "choose_path",
+    "drill",
+    "errata",
+    "export_progress",
+    "forget",
+    "hello",
+    "import_progress",
+    "ledger",
+    "lessons",
+    "parse_answer",
+    "paths",
+    "predict",
+    "progress",
+    "remember",
+    "report",
+    "reveal",
+    "ruler",
+]

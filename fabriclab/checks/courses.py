@@ -24,9 +24,15 @@ from fabriclab.texts import keys, text
 def hello() -> Shown:
     """Say in one line which version runs, on what, what works here and where progress is kept."""
     memory, mpi, gpu = available_memory(), fabriclab.measure.has_mpi(), shutil.which("nvidia-smi")
-    line = text("hello", version=fabriclab.__version__, cores=fabriclab.measure.cores(), path=store.path(),
-                memory=units.format_size(memory) if memory < math.inf else text("word.unknown"),
-                mpi=text("word.yes" if mpi else "word.no"), gpu=text("word.yes" if gpu else "word.no_gpu"))  # fmt: skip
+    line = text(
+        "hello",
+        version=fabriclab.__version__,
+        cores=fabriclab.measure.cores(),
+        path=store.path(),
+        memory=units.format_size(memory) if memory < math.inf else text("word.unknown"),
+        mpi=text("word.yes" if mpi else "word.no"),
+        gpu=text("word.yes" if gpu else "word.no_gpu"),
+    )
     return Shown((line,), "good")
 
 
@@ -48,11 +54,19 @@ def lessons(path: str | None = None) -> Shown:
     names = [key.removeprefix("lesson.") for key in keys("lesson.")]
     if path is not None:
         known = {row["path"]: row["lessons"].split() for row in rows_of("paths.csv", __file__)}
-        refuse_if(path not in known, "paths.unknown", path=path, known=", ".join(f'"{name}"' for name in known))
+        refuse_if(
+            path not in known,
+            "paths.unknown",
+            path=path,
+            known=", ".join(f'"{name}"' for name in known),
+        )
         if known[path] != ["all"]:
             names = [name for number in known[path] for name in names if name.startswith(number)]
     here = _here()
-    rows = [(name, *here.get(name, (text(f"lesson.{name}"), "", text("state.planned")))) for name in names]
+    rows = [
+        (name, *here.get(name, (text(f"lesson.{name}"), "", text("state.planned"))))
+        for name in names
+    ]
     title = text("lessons.title", n=len(rows), here=sum(name in here for name in names))
     return Shown((title,), head=text("lessons.head").split("|"), rows=rows, data={"lessons": names})
 
@@ -74,13 +88,19 @@ def _here() -> dict[str, tuple[Any, ...]]:
 def answered(lesson: str) -> dict[str, bool]:
     """Return id -> whether it is answered right, for each check of a lesson, those of its drills included."""
     tried = answers()
-    return {q.id: tried.get(q.id, {}).get("right", False) for q in questions().values() if q.lesson == lesson}
+    return {
+        q.id: tried.get(q.id, {}).get("right", False)
+        for q in questions().values()
+        if q.lesson == lesson
+    }
 
 
 def answers() -> dict[str, dict[str, Any]]:
     """Return id -> what is kept of each check that was tried, those of drills included."""
     held = store.held()
-    return {id: entry for id, entry in (held["checks"] | held["drills"]).items() if id in questions()}
+    return {
+        id: entry for id, entry in (held["checks"] | held["drills"]).items() if id in questions()
+    }
 
 
 def state(lesson: str) -> str:
@@ -117,13 +137,26 @@ def ruler(*results: Result) -> Shown:
     links = _links()
     rates = dict(sorted((mine | links).items(), key=lambda pair: -pair[1]))
     # In text the dots are the ruler: ten of them for ten times the rate, from the slowest on.
-    dots = {name: 1 + round(10 * math.log10(rate / min(rates.values()))) for name, rate in rates.items()}
+    dots = {
+        name: 1 + round(10 * math.log10(rate / min(rates.values()))) for name, rate in rates.items()
+    }
     rows = [(name, units.format_rate(rate), "." * dots[name]) for name, rate in rates.items()]
     head, after = text("ruler.head").split("|"), _findings(mine, links)
     # A result has its rounds and its source with it, which the progress file has not.
     own = {**mine} | {_mine(r.what): r for r in results if r.busbw[-1] == mine.get(_mine(r.what))}
-    drawn, live = functools.partial(_picture, own, links, after), lambda: fabriclab.live.ruler(own, links)
-    return Shown([text("ruler.title")], head=head, rows=rows, after=after, data=rates, picture=drawn, live=live)
+    drawn, live = (
+        functools.partial(_picture, own, links, after),
+        lambda: fabriclab.live.ruler(own, links),
+    )
+    return Shown(
+        [text("ruler.title")],
+        head=head,
+        rows=rows,
+        after=after,
+        data=rates,
+        picture=drawn,
+        live=live,
+    )
 
 
 @functools.cache
@@ -142,7 +175,9 @@ def _mine(name: str) -> str:
 
 def _picture(own: Mapping[str, float | Result], links: Mapping[str, float], said: list[str]) -> Any:
     first, *rest = [said[0].rstrip("."), *said[1:]] if own else [None, *said]
-    return fabriclab.views.ruler(own, links, finding=first, caption=" ".join([*rest, text("ruler.source")]))
+    return fabriclab.views.ruler(
+        own, links, finding=first, caption=" ".join([*rest, text("ruler.source")])
+    )
 
 
 def _findings(mine: Mapping[str, float], links: Mapping[str, float]) -> list[str]:
@@ -150,5 +185,11 @@ def _findings(mine: Mapping[str, float], links: Mapping[str, float]) -> list[str
     if not mine:
         return [text("ruler.nothing")]
     best = max(mine, key=lambda name: mine[name])
-    key = {name: "ruler.faster" if rate >= mine[best] else "ruler.slower" for name, rate in links.items()}
-    return [text(key[name], name=name, mine=best, factor=times(rate, mine[best])) for name, rate in links.items()]
+    key = {
+        name: "ruler.faster" if rate >= mine[best] else "ruler.slower"
+        for name, rate in links.items()
+    }
+    return [
+        text(key[name], name=name, mine=best, factor=times(rate, mine[best]))
+        for name, rate in links.items()
+    ]

@@ -68,21 +68,31 @@ def _turn(question: Question, kind: str, answer: Any, given: Mapping[str, Any]) 
     words = question.fill(given)[1]
     model = text("check.key", key=question.shown(question.key(given))) if question.formula else ""
     why = [text(f"{question.id}.why", **words), model]
-    return _told(asked, data, [*said, *why] if right else said, _hints(question.id, data["tries"], words))
+    return _told(
+        asked, data, [*said, *why] if right else said, _hints(question.id, data["tries"], words)
+    )
 
 
-def _told(asked: Shown, data: Mapping[str, Any], said: Sequence[str], hints: Sequence[str]) -> Shown:
+def _told(
+    asked: Shown, data: Mapping[str, Any], said: Sequence[str], hints: Sequence[str]
+) -> Shown:
     """Return the verdict below the question; hints go with what is counted."""
     if data["right"]:
         tries = text("check.first" if data["tries"] == 1 else "check.tries", n=data["tries"])
-        return Shown(asked.lines, "good", after=[text("check.right", tries=tries), *said], data=data)
-    told = [text("check.wrong"), *said, *hints] if data["counted"] else [text("check.solved"), *said]
+        return Shown(
+            asked.lines, "good", after=[text("check.right", tries=tries), *said], data=data
+        )
+    told = (
+        [text("check.wrong"), *said, *hints] if data["counted"] else [text("check.solved"), *said]
+    )
     return replace(asked, after=[*told, *asked.after], state="wait", data=data)
 
 
 def _uncounted(asked: Shown, said: Sequence[str], **more: Any) -> Shown:
     after = [*said, text("check.uncounted"), *asked.after]
-    return replace(asked, after=after, state="wait", data={"right": False, "counted": False, **more})
+    return replace(
+        asked, after=after, state="wait", data={"right": False, "counted": False, **more}
+    )
 
 
 def _kept(section: str, id: str, right: bool, mistake: str) -> dict[str, Any]:
@@ -93,13 +103,17 @@ def _kept(section: str, id: str, right: bool, mistake: str) -> dict[str, Any]:
         named = [*held["named"], mistake] if mistake else held["named"]
         held = {"tries": held["tries"] + 1, "right": right, "named": named}
     if right or not solved:
-        store.put(section, id, held)  # of one that is right again it notes the day, so that a review is done
+        store.put(
+            section, id, held
+        )  # of one that is right again it notes the day, so that a review is done
     return {"right": right, "counted": not solved, "tries": held["tries"], "named": mistake}
 
 
 def _hints(id: str, tries: int, words: Mapping[str, str]) -> list[str]:
     level = min(tries, _HINTS)
-    return [text("check.hint", level=level, hint=text(k, **words)) for k in keys(f"{id}.hint{level}")]
+    return [
+        text("check.hint", level=level, hint=text(k, **words)) for k in keys(f"{id}.hint{level}")
+    ]
 
 
 def _graded(question: exercises.Question, answer: Any) -> Shown:
@@ -122,8 +136,13 @@ def _graded(question: exercises.Question, answer: Any) -> Shown:
     first = next((f"{question.id}.{name}" for name, _ in verdict.failed), question.id)
     part = first if keys(f"{first}.hint") else question.id
     hints = _hints(part, data["tries"], {})
-    hints += [text("ex.solution", file=f"solutions/exercise{question.id[2]}.ipynb")] * (data["tries"] >= _HINTS)
-    cases = (f'`{name}(*fl.exercises.practice("{question.id}")["{name}"][{i}])`' for name, i in verdict.failed)
+    hints += [text("ex.solution", file=f"solutions/exercise{question.id[2]}.ipynb")] * (
+        data["tries"] >= _HINTS
+    )
+    cases = (
+        f'`{name}(*fl.exercises.practice("{question.id}")["{name}"][{i}])`'
+        for name, i in verdict.failed
+    )
     again = [text("ex.practice", calls=", ".join(cases))] if verdict.failed else []
     return _told(asked, data, [worth, *verdict.said, *again], hints)
 
@@ -140,10 +159,17 @@ def _alarm() -> Iterator[None]:
     than the last time: sooner or later that line stands outside of every try. Not stopped is code whose handlers call
     it again, deeper and deeper: a learner interrupts it, and in grading its process ends with its time.
     """
-    if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
+    if (
+        not hasattr(signal, "setitimer")
+        or threading.current_thread() is not threading.main_thread()
+    ):
         yield
         return
-    alarms, over, caller = itertools.count(), False, sys._getframe(2)  # what called __enter__, which called this
+    alarms, over, caller = (
+        itertools.count(),
+        False,
+        sys._getframe(2),
+    )  # what called __enter__, which called this
 
     def stop(number: int, frame: types.FrameType | None) -> None:
         lines = next(alarms)
@@ -181,7 +207,9 @@ def _alarm() -> Iterator[None]:
 def _asker(names: tuple[str, ...], functions: list[Callable[..., Any]]) -> exercises.Ask:
     """Return what runs a call of a learner's function in this process; functions go by name, else by place."""
     if strange := [f for f in functions if not callable(f)]:
-        raise exercises.Unanswered(problem="kind", said=text("function.kind", got=f"{strange[0]!r:.60}"))
+        raise exercises.Unanswered(
+            problem="kind", said=text("function.kind", got=f"{strange[0]!r:.60}")
+        )
     known = {getattr(f, "__name__", ""): f for f in functions}
     known = known if known.keys() & set(names) else dict(zip(names, functions, strict=False))
 
@@ -210,7 +238,9 @@ def _asker(names: tuple[str, ...], functions: list[Callable[..., Any]]) -> exerc
 
 
 def _unanswered(name: str, problem: str, **words: str) -> exercises.Unanswered:
-    return exercises.Unanswered(problem, text(f"ex.{problem}", name=name, limit=f"{_PATIENCE:g}", **words))
+    return exercises.Unanswered(
+        problem, text(f"ex.{problem}", name=name, limit=f"{_PATIENCE:g}", **words)
+    )
 
 
 def handed(argument: Any) -> Any:
@@ -247,28 +277,51 @@ def _ask(question: Question, kind: str, given: Mapping[str, Any]) -> Shown:
     if question.drill:
         n = sum(bool(q.drill) for q in questions().values())
         asked = text("drill.ask", number=question.drill.removeprefix("units/"), n=n, asked=asked)
-    answer = {"choice": '"?"', "function": "your_function"}.get(kind, f'"? {question.unit}"'.replace(' 1"', '"'))
+    answer = {"choice": '"?"', "function": "your_function"}.get(
+        kind, f'"? {question.unit}"'.replace(' 1"', '"')
+    )
     call = question.call(answer, *(f"{name}={value!r}" for name, value in given.items()))
     if kind == "choice":
         options = {letter: option for letter, (option, _) in question.options(given).items()}
         plain = Shown([asked], rows=[*options.items()], after=[text("check.choice", call=call)])
         answered = functools.partial(_turn, question, kind, given=given)
-        return replace(plain, live=functools.partial(_choosing, question.call(), plain, options, answered))
+        return replace(
+            plain, live=functools.partial(_choosing, question.call(), plain, options, answered)
+        )
     if kind != "number":
         return Shown([asked], after=[text(f"check.{kind}", call=call)])
-    form = text({"times": "check.factor", "1": "check.plain"}.get(question.unit, "check.unit"), unit=question.unit)
-    within = text("check.within" if question.tolerance else "check.exact", percent=100 * question.tolerance)
+    form = text(
+        {"times": "check.factor", "1": "check.plain"}.get(question.unit, "check.unit"),
+        unit=question.unit,
+    )
+    within = text(
+        "check.within" if question.tolerance else "check.exact", percent=100 * question.tolerance
+    )
     return Shown([asked], after=[text("check.number", form=form, within=within, call=call)])
 
 
-def _choosing(call: str, asked: Shown, options: Mapping[str, str], answer: Callable[[str], Shown]) -> Any:
+def _choosing(
+    call: str, asked: Shown, options: Mapping[str, str], answer: Callable[[str], Shown]
+) -> Any:
     """Return a form with a button for each option; ``answer`` takes the letter."""
     from fabriclab.views.live import Live, Scene
 
     def pressed(letter: str, view: Live) -> Scene:
         shown, above = answer(letter), "\n".join([*asked.lines, f"{letter}: {options[letter]}"])
         more = [line for line in shown.after if line and line not in asked.after]
-        return Scene("\n".join([above, *more]), wrong=shown.state != "good", verdict=above.count("\n") + 1)
+        return Scene(
+            "\n".join([above, *more]), wrong=shown.state != "good", verdict=above.count("\n") + 1
+        )
 
-    buttons = {f"{letter}: {option}": functools.partial(pressed, letter) for letter, option in options.items()}
-    return Live(call.removesuffix(")"), lambda: Scene("\n".join(asked.lines)), {}, {}, asked.lines[0], buttons=buttons)
+    buttons = {
+        f"{letter}: {option}": functools.partial(pressed, letter)
+        for letter, option in options.items()
+    }
+    return Live(
+        call.removesuffix(")"),
+        lambda: Scene("\n".join(asked.lines)),
+        {},
+        {},
+        asked.lines[0],
+        buttons=buttons,
+    )

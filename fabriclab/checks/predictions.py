@@ -9,7 +9,18 @@ from typing import Any
 from fabriclab import units
 from fabriclab.catalog.tables import rows_of
 from fabriclab.checks import store
-from fabriclab.checks.shown import SI, Refused, Shown, digits, parse_answer, quantity, refuse_if, shown, times, unit_in
+from fabriclab.checks.shown import (
+    SI,
+    Refused,
+    Shown,
+    digits,
+    parse_answer,
+    quantity,
+    refuse_if,
+    shown,
+    times,
+    unit_in,
+)
 from fabriclab.core import Result
 from fabriclab.texts import switched_on, table, text
 
@@ -36,8 +47,15 @@ def _fits(id: str, unit: str | None) -> bool:
     return kind is None or not _asked(id) or kind == quantity(_asked(id))[0]
 
 
-def predict(id: str, value: float | str | None = _FORM, unit: str | None = None, low: float | str | None = None,
-            high: float | str | None = None, *, opens: str | None = None) -> Shown:  # fmt: skip
+def predict(
+    id: str,
+    value: float | str | None = _FORM,
+    unit: str | None = None,
+    low: float | str | None = None,
+    high: float | str | None = None,
+    *,
+    opens: str | None = None,
+) -> Shown:
     """Store what you expect, before the cell that shows it: ``predict("00-copy", 10, "GB/s", low=3, high=30)``.
 
     Parameters
@@ -79,12 +97,17 @@ def _form(id: str, unit: str | None, opens: str | None) -> Shown:
     asked = unit or _asked(id)
     refuse_if(not asked, "predict.unit", **_call(id, "GB/s"))
     row = predictions().get(id, {"from": "0.001", "to": "1000"})
-    put, ends = functools.partial(predict, id, unit=asked, opens=opens), (float(row["from"]), float(row["to"]))
+    put, ends = (
+        functools.partial(predict, id, unit=asked, opens=opens),
+        (float(row["from"]), float(row["to"])),
+    )
     live = functools.partial(_asking, id, asked, ends, put, opens)
     return Shown((text("predict.form", **_call(id, asked)),), "wait", live=live)
 
 
-def _asking(id: str, unit: str, ends: tuple[float, float], put: Callable[..., Shown], opens: str | None) -> Any:
+def _asking(
+    id: str, unit: str, ends: tuple[float, float], put: Callable[..., Shown], opens: str | None
+) -> Any:
     """Return a form for a prediction: low, best and high on a logarithmic ruler, and a button for "no idea".
 
     ``put`` takes value, low and high, and says what it has stored.
@@ -92,10 +115,17 @@ def _asking(id: str, unit: str, ends: tuple[float, float], put: Callable[..., Sh
     from fabriclab.views.live import Live, Scene, Slider
     from fabriclab.views.live.runs import range_scene
 
-    wide, middle = (ends[1] / ends[0]) ** (1 / 6), (ends[0] * ends[1]) ** 0.5  # the middle third of the ruler
+    wide, middle = (
+        (ends[1] / ends[0]) ** (1 / 6),
+        (ends[0] * ends[1]) ** 0.5,
+    )  # the middle third of the ruler
     first = {"low": 1 / min(wide, 10), "value": 1.0, "high": min(wide, 10)}
-    names = {name: min(max(float(f"{middle * x:.1g}"), ends[0]), ends[1]) for name, x in first.items()}
-    controls = {name: Slider(*ends, label=text(f"form.{name}"), unit=unit, log=True) for name in names}
+    names = {
+        name: min(max(float(f"{middle * x:.1g}"), ends[0]), ends[1]) for name, x in first.items()
+    }
+    controls = {
+        name: Slider(*ends, label=text(f"form.{name}"), unit=unit, log=True) for name in names
+    }
 
     def scene(low: float, value: float, high: float) -> Scene:
         order = "" if low <= value <= high else "\n" + text("form.order")
@@ -110,7 +140,10 @@ def _asking(id: str, unit: str, ends: tuple[float, float], put: Callable[..., Sh
         refuse_if(view.values == names and not view.moved, "form.move")
         return told(put(**view.values), view)
 
-    buttons = {text("form.commit"): commit, text("form.no_idea"): lambda view: told(put(value=None), view)}
+    buttons = {
+        text("form.commit"): commit,
+        text("form.no_idea"): lambda view: told(put(value=None), view),
+    }
     call = f"fl.predict({id!r}, unit={unit!r}" + (f", opens={opens!r}" if opens else "")
     return Live(call, scene, controls, names, text("form.title", id=id), buttons=buttons)
 
@@ -121,7 +154,9 @@ def _call(id: str, unit: str = "") -> dict[str, str]:
     return {"unit": unit, "call": f'fl.predict("{id}", ..., "{unit}")'}
 
 
-def _guess(id: str, value: float | str | None, unit: str | None, *ends: float | str | None) -> dict[str, Any]:
+def _guess(
+    id: str, value: float | str | None, unit: str | None, *ends: float | str | None
+) -> dict[str, Any]:
     asked = unit or unit_in(value)
     refuse_if(not asked, "predict.unit", **_call(id, "GB/s"))
     read = [parse_answer(number, asked, asked) for number in (value, *ends) if number is not None]
@@ -143,15 +178,24 @@ def guessed(entry: dict[str, Any]) -> str:
     low, high = (f"{entry[end]:g}" if entry[end] else "" for end in ("low", "high"))
     if entry["value"] is None:
         return text("predict.nothing", low=low, high=high, unit=entry["unit"] or "").rstrip()
-    return _typed(entry["value"], entry["unit"]) + (text("predict.span", low=low, high=high) if low else "")
+    return _typed(entry["value"], entry["unit"]) + (
+        text("predict.span", low=low, high=high) if low else ""
+    )
 
 
 def _typed(number: float, unit: str | None) -> str:
     return f"{number:g}" if unit in (None, "1") else f"{number:g} {unit}"
 
 
-def reveal(id: str, truth: float | str | Result, unit: str | None = None, *, model: float | None = None,
-           anyway: bool = False, obtained: str = "computed") -> Shown:  # fmt: skip
+def reveal(
+    id: str,
+    truth: float | str | Result,
+    unit: str | None = None,
+    *,
+    model: float | None = None,
+    anyway: bool = False,
+    obtained: str = "computed",
+) -> Shown:
     """Compare a stored prediction with what came out, and keep both.
 
     Parameters
@@ -185,10 +229,14 @@ def reveal(id: str, truth: float | str | Result, unit: str | None = None, *, mod
     asked = entry["unit"] or asked
     found = _in(asked, truth, unit)
     entry |= {
-        "unit": asked, "truth": found, "factor": entry["value"] and entry["value"] / found,
+        "unit": asked,
+        "truth": found,
+        "factor": entry["value"] and entry["value"] / found,
         "model": None if model is None else _in(asked, model, unit),
-        "how": truth.obtained if isinstance(truth, Result) else units.choice(obtained, "obtained", _OBTAINED),
-    }  # fmt: skip
+        "how": truth.obtained
+        if isinstance(truth, Result)
+        else units.choice(obtained, "obtained", _OBTAINED),
+    }
     if held is not None or anyway:
         store.put("predictions", id, entry)
     if isinstance(truth, Result):
@@ -202,7 +250,9 @@ def _in(asked: str, truth: Any, unit: str | None = None) -> float:
     if isinstance(truth, Result):
         truth, unit = float((truth.time if kind == "time" else truth.busbw)[-1]), None
     number = parse_answer(truth, asked, unit or SI[kind]).value / factor
-    refuse_if(not 0 < number < math.inf, "reveal.truth", got=f"{truth} {unit or ''}".strip(), unit=asked)
+    refuse_if(
+        not 0 < number < math.inf, "reveal.truth", got=f"{truth} {unit or ''}".strip(), unit=asked
+    )
     return number
 
 
@@ -212,7 +262,9 @@ def _compared(entry: dict[str, Any]) -> list[str]:
     if said is None:
         lines = [text("reveal.skipped" if entry.get("skipped") else "reveal.no_idea", **words)]
     else:
-        lines = [text("reveal.compared", said=_typed(said, unit), verdict=_verdict(said, found), **words)]
+        lines = [
+            text("reveal.compared", said=_typed(said, unit), verdict=_verdict(said, found), **words)
+        ]
     if said and entry["low"] and entry["high"]:
         key = "reveal.held" if entry["low"] <= found <= entry["high"] else "reveal.missed"
         lines.append(text(key, low=entry["low"], high=_typed(entry["high"], unit)))
@@ -231,7 +283,11 @@ def remember(result: Result, name: str | None = None) -> None:
     """Keep a measured rate in the progress file, for `ruler` and `report`; other results are left alone."""
     if result.obtained in ("measured", "stored") and result.busbw[-1] > 0:
         kept = {key: float(getattr(result, key)[-1]) for key in ("size", "time", "busbw")}
-        about = {"obtained": result.obtained, "n_ranks": result.n_ranks, "notes": list(result.notes)}
+        about = {
+            "obtained": result.obtained,
+            "n_ranks": result.n_ranks,
+            "notes": list(result.notes),
+        }
         store.put("measurements", name or result.what, kept | about)
 
 
@@ -241,7 +297,12 @@ def ledger(change: str | None = None, step: float | str | None = None, lesson: s
         store.put("ledger", change, {"step": _in("s", step), "lesson": lesson})
     kept = store.held()["ledger"]
     rows = tuple((name, digits(e["step"]), e["lesson"]) for name, e in kept.items())
-    return Shown([text("ledger.title", n=len(rows))], head=text("ledger.head").split("|"), rows=rows, data=kept)
+    return Shown(
+        [text("ledger.title", n=len(rows))],
+        head=text("ledger.head").split("|"),
+        rows=rows,
+        data=kept,
+    )
 
 
 def label(name: str) -> str:

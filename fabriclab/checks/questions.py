@@ -14,7 +14,16 @@ from typing import Any
 from fabriclab import exercises
 from fabriclab.catalog import case
 from fabriclab.catalog.tables import rows_of
-from fabriclab.checks.shown import Refused, digits, is_rounded, named_factor, parse_answer, quantity, shown, unit_in
+from fabriclab.checks.shown import (
+    Refused,
+    digits,
+    is_rounded,
+    named_factor,
+    parse_answer,
+    quantity,
+    shown,
+    unit_in,
+)
 from fabriclab.formulas import evaluate
 from fabriclab.registry import get
 from fabriclab.texts import table, text
@@ -33,21 +42,31 @@ class Question:
     lesson: str  # its file name
     kind: str  # number, pick (a number by a button), choice or function
     drill: str  # units/ and its number in the drill on units, or empty
-    params: Mapping[str, tuple[str, ...]]  # name -> ways to fill it: 17.6 GB, 128, case.dp or case.nic_rate in Gb/s
+    params: Mapping[
+        str, tuple[str, ...]
+    ]  # name -> ways to fill it: 17.6 GB, 128, case.dp or case.nic_rate in Gb/s
     formula: str  # the right answer in SI
     unit: str  # in which it is asked
     tolerance: float  # relative; 0 asks for the exact number
-    wrong: tuple[tuple[str, str], ...]  # formula of a known wrong answer (empty for a choice), name of the mistake
+    wrong: tuple[
+        tuple[str, str], ...
+    ]  # formula of a known wrong answer (empty for a choice), name of the mistake
 
     def call(self, *arguments: str) -> str:
         """Return the line to type that asks this question, or answers it with ``arguments``."""
-        name, number = ("drill", self.drill.removeprefix("units/")) if self.drill else ("check", f'"{self.id}"')
+        name, number = (
+            ("drill", self.drill.removeprefix("units/"))
+            if self.drill
+            else ("check", f'"{self.id}"')
+        )
         return f"fl.{name}({', '.join([number, *arguments])})"
 
     def fill(self, given: Mapping[str, Any]) -> tuple[dict[str, float], dict[str, str]]:
         """Return the parameters as SI numbers and as words: ``given`` ones, else the first way of each."""
         if strange := given.keys() - self.params:
-            raise Refused(text("check.param", name=strange.pop(), known=", ".join(self.params) or "-"))
+            raise Refused(
+                text("check.param", name=strange.pop(), known=", ".join(self.params) or "-")
+            )
         pairs = {name: _read(str(given.get(name, ways[0]))) for name, ways in self.params.items()}
         return {n: p[0] for n, p in pairs.items()}, {n: p[1] for n, p in pairs.items()}
 
@@ -58,17 +77,25 @@ class Question:
     def shown(self, value: float) -> str:
         """Return an SI value in the unit of the question; where the answer is exact, with all its digits."""
         number = value / quantity(self.unit)[1]
-        return shown(number, self.unit) if self.tolerance else f"{number:g} {self.unit}".removesuffix(" 1")
+        return (
+            shown(number, self.unit)
+            if self.tolerance
+            else f"{number:g} {self.unit}".removesuffix(" 1")
+        )
 
     def options(self, given: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
         """Return letter -> (option, name of the mistake or ""): numbers by size, sentences mixed."""
         if self.kind == "choice":
             pairs = [(text(f"{self.id}.right"), "")]
-            pairs += [(text(f"{self.id}.wrong{i}"), name) for i, (_, name) in enumerate(self.wrong, 1)]
+            pairs += [
+                (text(f"{self.id}.wrong{i}"), name) for i, (_, name) in enumerate(self.wrong, 1)
+            ]
             random.Random(zlib.crc32(self.id.encode())).shuffle(pairs)
         else:
             names, _ = self.fill(given)
-            numbers = sorted((evaluate(f, names), name) for f, name in ((self.formula, ""), *self.wrong))
+            numbers = sorted(
+                (evaluate(f, names), name) for f, name in ((self.formula, ""), *self.wrong)
+            )
             pairs = [(self.shown(value), name) for value, name in numbers]
         return dict(zip("abcd", pairs, strict=True))
 
@@ -92,9 +119,10 @@ def questions() -> Mapping[str, Question]:
         slips = (part.partition("#") for part in row["misformulas"].split(";"))
         found[row["id"]] = Question(
             **{key: row[key] for key in ("id", "lesson", "kind", "drill", "formula", "unit")},
-            params={name: tuple(values.split("|")) for name, _, values in ways}, tolerance=float(row["tolerance"] or 0),
+            params={name: tuple(values.split("|")) for name, _, values in ways},
+            tolerance=float(row["tolerance"] or 0),
             wrong=tuple((formula.strip(), mistake.strip()) for formula, _, mistake in slips),
-        )  # fmt: skip
+        )
     return found
 
 
@@ -117,7 +145,11 @@ def _chosen(question: Question, answer: Any, given: Mapping[str, Any]) -> Verdic
 
 
 def _measured(question: Question, answer: Any, given: Mapping[str, Any]) -> Verdict:
-    if question.unit == "1" and len(noun := unit_in(answer)) > 2 and noun in table()[f"q.{question.id}"].split():
+    if (
+        question.unit == "1"
+        and len(noun := unit_in(answer)) > 2
+        and noun in table()[f"q.{question.id}"].split()
+    ):
         answer = answer.strip().removesuffix(noun)  # what the question counts, such as ports
     read = parse_answer(answer, question.unit)
     if read.problem:
@@ -133,7 +165,11 @@ def _measured(question: Question, answer: Any, given: Mapping[str, Any]) -> Verd
     factor = named_factor(read.value, truth, kind)
     if factor is None and question.tolerance and is_rounded(read.value / si, truth / si):
         factor = "rounded"
-    return False, [read.note, text(f"factor.{factor}") if factor else ""], f"factor {factor}" if factor else ""
+    return (
+        False,
+        [read.note, text(f"factor.{factor}") if factor else ""],
+        f"factor {factor}" if factor else "",
+    )
 
 
 def _tried(question: Question, answer: Any, given: Mapping[str, Any]) -> Verdict:

@@ -35,7 +35,9 @@ def report(name: str | None = None) -> Shown:
     """
     held = store.held()
     findings = [f"- {line}" for line in itertools.islice(_takeaways(held), 3)]
-    lessons = {key.removeprefix("lesson."): state(key.removeprefix("lesson.")) for key in keys("lesson.")}
+    lessons = {
+        key.removeprefix("lesson."): state(key.removeprefix("lesson.")) for key in keys("lesson.")
+    }
     begun = [lesson for lesson, how in lessons.items() if how != "new"]
     here = len({q.lesson for q in questions().values()})
     done = sum(how in ("done", "review") for how in lessons.values())
@@ -43,15 +45,23 @@ def report(name: str | None = None) -> Shown:
     made = {"version": fabriclab.__version__, "facts": _facts(), "day": str(store.now().date())}
     head = text("report.head", **made, name=f", {name}" if name else "")
     every = [*_checks(begun)]
-    checks = sorted((row for row in every if row[3]), key=lambda row: row[2] == "0")  # what was tried comes first
+    checks = sorted(
+        (row for row in every if row[3]), key=lambda row: row[2] == "0"
+    )  # what was tried comes first
     right = [f"{row[0]} {row[2]}" for row in every if not row[3]]
     over = [text("report.over", n=len(right) - _MOST)] * (len(right) > _MOST)
-    told = {"lessons": [*_lessons(begun, held)][-_MOST:], "numbers": [*_numbers(held)][-_MOST:],
-            "checks": checks[:_MOST]}  # fmt: skip
+    told = {
+        "lessons": [*_lessons(begun, held)][-_MOST:],
+        "numbers": [*_numbers(held)][-_MOST:],
+        "checks": checks[:_MOST],
+    }
     parts = [part for key, rows in told.items() for part in _part(key, rows)]
     after = [text("report.more", n=len(checks) - _MOST)] * (len(checks) > _MOST)
     after += [text("report.right", list=", ".join([*right[-_MOST:], *over]))] * bool(right)
-    after += [text("report.takeaways")] * bool(findings) + [*findings, text("report.file", path=store.path())]
+    after += [text("report.takeaways")] * bool(findings) + [
+        *findings,
+        text("report.file", path=store.path()),
+    ]
     data = held | {"name": name, "made_with": made}
     return Shown([head, counts], parts=parts, extra=_download, after=after, data=data)
 
@@ -62,10 +72,16 @@ def progress() -> Shown:
     ``progress().data`` holds everything that is kept.
     """
     held = store.held()
-    due = [(text(f"title.{id}"), f"`{questions()[id].call()}`") for id, e in answers().items() if store.due(e)]
+    due = [
+        (text(f"title.{id}"), f"`{questions()[id].call()}`")
+        for id, e in answers().items()
+        if store.due(e)
+    ]
     parts = [*_calibration(held), *_part("topics", _topics()), ledger(), *_part("review", due)]
     after = [] if due else [text("progress.resting")]
-    return Shown([text("progress.title", day=store.now().date())], parts=parts, after=after, data=held)
+    return Shown(
+        [text("progress.title", day=store.now().date())], parts=parts, after=after, data=held
+    )
 
 
 def _opened(held: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -94,7 +110,11 @@ def _topics() -> Iterator[tuple[str, ...]]:
     for id, e in answers().items():
         first[questions()[id].lesson].append(e["right"] and e["tries"] == 1)
     for lesson, hits in sorted(first.items(), key=lambda pair: -statistics.mean(pair[1])):
-        yield lesson, text("report.of", n=sum(hits), total=len(hits)), f"{statistics.mean(hits):.0%}"
+        yield (
+            lesson,
+            text("report.of", n=sum(hits), total=len(hits)),
+            f"{statistics.mean(hits):.0%}",
+        )
 
 
 def _facts() -> str:
@@ -115,11 +135,20 @@ def _part(key: str, rows: Iterable[tuple[str, ...]]) -> list[Shown]:
 def _lessons(begun: Iterable[str], held: dict[str, Any]) -> Iterator[tuple[str, ...]]:
     """Yield a row per lesson or exercise begun: its state, and how many of its predictions and checks are there."""
     for lesson in begun:
-        made = [id in held["predictions"] for id, row in predictions().items() if row["lesson"] == lesson]
-        counts = (text("report.of", n=sum(have), total=len(have)) for have in (made, answered(lesson).values()))
+        made = [
+            id in held["predictions"]
+            for id, row in predictions().items()
+            if row["lesson"] == lesson
+        ]
+        counts = (
+            text("report.of", n=sum(have), total=len(have))
+            for have in (made, answered(lesson).values())
+        )
         yield lesson, text(f"state.{state(lesson)}"), *counts
     kept = held["checks"]
-    for number in sorted({int(id[2:].partition("-")[0]) for id in kept if id in exercises.questions()}):
+    for number in sorted(
+        {int(id[2:].partition("-")[0]) for id in kept if id in exercises.questions()}
+    ):
         right = [kept.get(q.id, {}).get("right", False) for q in exercises.exercise(number)]
         how = text("state.done" if all(right) else "state.begun")
         yield f"exercise{number}", how, "", text("report.of", n=sum(right), total=len(right))
@@ -140,7 +169,10 @@ def _numbers(held: dict[str, Any]) -> Iterator[tuple[str, ...]]:
     for id, e in held["predictions"].items():
         said, model, found = e["value"], e.get("model"), e.get("truth")
         words = ["" if number is None else shown(number, e["unit"]) for number in (model, found)]
-        off = ["" if found is None or number is None else digits(number / found) for number in (said, model)]
+        off = [
+            "" if found is None or number is None else digits(number / found)
+            for number in (said, model)
+        ]
         what = text("report.predicted", title=table().get(f"guess.{id}", id))
         yield what, guessed(e), words[0], words[1] or text("report.sealed"), *off
     for name, e in held["measurements"].items():
@@ -170,7 +202,9 @@ def _calibrated(held: dict[str, Any]) -> Iterator[str]:
     if ranges := [e["low"] <= e["truth"] <= e["high"] for e in opened if e["low"] and e["high"]]:
         yield text("take.ranges", held=sum(ranges), n=len(ranges))
     if opened:
-        factor = statistics.median(max(e["value"] / e["truth"], e["truth"] / e["value"]) for e in opened)
+        factor = statistics.median(
+            max(e["value"] / e["truth"], e["truth"] / e["value"]) for e in opened
+        )
         yield text("take.factor", factor=factor, n=len(opened))
 
 

@@ -59,7 +59,9 @@ class Shown:
     data: Mapping[str, Any] = field(default_factory=dict)
     parts: Sequence["Shown"] = ()  # further tables, between the first and ``after``
     extra: Callable[[], str] = str  # makes HTML for the end when it is shown, such as a link
-    picture: Callable[[], Any] | None = None  # draws a picture that says the same as lines, rows and ``after``
+    picture: Callable[[], Any] | None = (
+        None  # draws a picture that says the same as lines, rows and ``after``
+    )
     live: Callable[[], Any] | None = None  # makes a live view that asks the same
 
     def __repr__(self) -> str:
@@ -70,9 +72,15 @@ class Shown:
 
     def markdown(self) -> str:
         """Return everything as Markdown."""
-        rows = [self.head or [""] * len(self.rows[0]), ["---"] * len(self.rows[0]), *self.rows] if self.rows else []
+        rows = (
+            [self.head or [""] * len(self.rows[0]), ["---"] * len(self.rows[0]), *self.rows]
+            if self.rows
+            else []
+        )
         table = "\n".join(f"| {' | '.join(map(_words, row))} |" for row in rows)
-        return "\n\n".join(filter(None, [*self.lines, table, *(p.markdown() for p in self.parts), *self.after]))
+        return "\n\n".join(
+            filter(None, [*self.lines, table, *(p.markdown() for p in self.parts), *self.after])
+        )
 
     def json(self) -> str:
         """Return ``data`` as JSON."""
@@ -91,11 +99,22 @@ class Shown:
     def _repr_html_(self) -> str | None:
         if switched_on("FABRICLAB_TEXT"):
             return None
-        above, below = ("".join(f"<div>{_html(s)}</div>" for s in x if s) for x in (self.lines, self.after))
-        cells = [[_cell("th", c, ' scope="col"') for c in self.head], *([_cell("td", c) for c in r] for r in self.rows)]
+        above, below = (
+            "".join(f"<div>{_html(s)}</div>" for s in x if s) for x in (self.lines, self.after)
+        )
+        cells = [
+            [_cell("th", c, ' scope="col"') for c in self.head],
+            *([_cell("td", c) for c in r] for r in self.rows),
+        ]
         rows = "".join("<tr>" + "".join(row) + "</tr>" for row in cells)
         table = f"<table>{rows}</table>" if self.rows else ""
-        inner = above + table + "".join(part._repr_html_() or "" for part in self.parts) + below + self.extra()
+        inner = (
+            above
+            + table
+            + "".join(part._repr_html_() or "" for part in self.parts)
+            + below
+            + self.extra()
+        )
         inner = self.picture()._repr_mimebundle_()["text/html"] if self.picture else inner
         return f'<div style="border-left:4px solid {STRIPES[self.state]};padding-left:8px">{inner}</div>'
 
@@ -116,15 +135,27 @@ def _cell(tag: str, cell: Any, scope: str = "") -> str:
 
 
 # Unit -> quantity ("" for a plain number) and factor to SI.
-_KNOWN = units.UNITS | {"dB": ("level", 1.0), "x": ("", 1.0), "times": ("", 1.0), "1": ("", 1.0), "%": ("", 0.01)}
+_KNOWN = units.UNITS | {
+    "dB": ("level", 1.0),
+    "x": ("", 1.0),
+    "times": ("", 1.0),
+    "1": ("", 1.0),
+    "%": ("", 0.01),
+}
 SI = {kind: unit for unit, (kind, factor) in _KNOWN.items() if factor == 1.0}
 _DIGITS = r"[\d.,_]*\d\.?(?:[eE][-+]?\d+)?"
 _FORM = re.compile(rf"\s*([-+]?{_DIGITS}(?:\s*/\s*{_DIGITS})?)\s*(\S.*?)?\s*\Z")
 # Ratios that people are off by, either way, each within half a percent.
-_FACTORS = {2.0: "direction", 8.0: "bits", **{1.024**exponent: "binary" for exponent in range(1, 5)}}
+_FACTORS = {
+    2.0: "direction",
+    8.0: "bits",
+    **{1.024**exponent: "binary" for exponent in range(1, 5)},
+}
 _FACTORS |= dict.fromkeys((1e3, 1024.0, 1e6, 1e9), "prefix")
 # Only what is measured in bytes has directions, bits and powers of 1,024; a plain number has no prefix either.
-_KINDS = dict.fromkeys(("direction", "bits", "binary"), ("size", "rate")) | {"prefix": ("size", "rate", "time")}
+_KINDS = dict.fromkeys(("direction", "bits", "binary"), ("size", "rate")) | {
+    "prefix": ("size", "rate", "time")
+}
 
 
 @dataclass(frozen=True)
@@ -156,7 +187,9 @@ def parse_answer(answer: Any, unit: str, bare: str = "") -> Answer:
     asked = quantity(unit)[0]
     if isinstance(answer, (list, tuple, np.ndarray)) and np.size(answer) == 1:
         answer = np.asarray(answer, dtype=object).item()
-    readable = isinstance(answer, str) or (hasattr(answer, "__float__") and not isinstance(answer, (bool, np.bool_)))
+    readable = isinstance(answer, str) or (
+        hasattr(answer, "__float__") and not isinstance(answer, (bool, np.bool_))
+    )
     match = _FORM.match(str(answer)) if readable else None
     example = (match[1] if match else "0.7") + f" {unit}" * bool(asked)
     if match is None or (match[2] or "").startswith("/"):
@@ -172,7 +205,9 @@ def parse_answer(answer: Any, unit: str, bare: str = "") -> Answer:
     except Refused as error:
         return Answer(problem=str(error))
     if kind != asked:
-        return Answer(problem=text("answer.other", got=written, unit=unit if asked else text("answer.number")))
+        return Answer(
+            problem=text("answer.other", got=written, unit=unit if asked else text("answer.number"))
+        )
     si = number * factor
     return Answer(si, note) if math.isfinite(si) else Answer(problem=text("answer.finite"))
 
@@ -182,7 +217,13 @@ def _number(written: str) -> tuple[float, str]:
     if "/" in written:
         (above, note), (below, other) = map(_number, re.split(r"\s*/\s*", written))
         return above / below if below else math.nan, note or other
-    key = "answer.thousands" if units.GROUPED.fullmatch(written) else "answer.comma" if "," in written else ""
+    key = (
+        "answer.thousands"
+        if units.GROUPED.fullmatch(written)
+        else "answer.comma"
+        if "," in written
+        else ""
+    )
     try:
         number = float(written.replace(",", "" if key == "answer.thousands" else "."))
     except ValueError:
@@ -220,7 +261,9 @@ def is_rounded(value: float, truth: float) -> bool:
     """Return whether a number is the right one, rounded or cut off to one digit or two, and within 5 % of it."""
     near = math.isclose(value, truth, rel_tol=0.05) and value != 0
     steps = [10.0 ** (math.floor(math.log10(abs(truth))) - k) for k in (0, 1)] if near else []
-    counts = ((step, math.floor(abs(truth) / step + up)) for step in steps for up in (1e-9, 0.5 + 1e-9))
+    counts = (
+        (step, math.floor(abs(truth) / step + up)) for step in steps for up in (1e-9, 0.5 + 1e-9)
+    )
     return any(math.isclose(abs(value), step * count) for step, count in counts)
 
 

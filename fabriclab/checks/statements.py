@@ -18,7 +18,10 @@ def rows() -> Mapping[str, Mapping[str, str]]:
 def cited(row: Mapping[str, str]) -> dict[str, str]:
     """Return key -> citation of each source of a row."""
     own = table()
-    return {key: own.get(f"errata.source.{key}") or catalog.cite(key) for key in row["source"].split("+")}
+    return {
+        key: own.get(f"errata.source.{key}") or catalog.cite(key)
+        for key in row["source"].split("+")
+    }
 
 
 def errata(id: str) -> Shown:
@@ -39,4 +42,6 @@ def errata(id: str) -> Shown:
         raise Refused(near(id, rows(), text("errata.table")))
     title = text("errata.title", id=row["id"], kind=row["kind"])
     values = (row["statement"], row["test"], row["truth"], "; ".join(cited(row).values()))
-    return Shown((title,), rows=[*zip(text("errata.rows").split("|"), values, strict=True)], data=dict(row))
+    return Shown(
+        (title,), rows=[*zip(text("errata.rows").split("|"), values, strict=True)], data=dict(row)
+    )

@@ -28,10 +28,18 @@ _NUMBER = int | float
 _TRIED = {"tries": _NUMBER, "right": bool, "named": list, "days": list}
 # The sections, with the fields of an entry that other code relies on: a hand may have changed the file.
 SECTIONS: dict[str, dict[str, Any]] = {
-    "predictions": {"value": _NUMBER | None, "unit": str | None, "low": _NUMBER | None, "high": _NUMBER | None},
+    "predictions": {
+        "value": _NUMBER | None,
+        "unit": str | None,
+        "low": _NUMBER | None,
+        "high": _NUMBER | None,
+    },
     "measurements": {"time": _NUMBER, "busbw": _NUMBER},
-    "checks": _TRIED, "drills": _TRIED, "ledger": {"step": _NUMBER, "lesson": str}, "chosen": {},
-}  # fmt: skip
+    "checks": _TRIED,
+    "drills": _TRIED,
+    "ledger": {"step": _NUMBER, "lesson": str},
+    "chosen": {},
+}
 _REVEALED = {"truth": _NUMBER, "model": _NUMBER | None, "how": str}
 _REVIEWS = (1, 7, 30)  # days from one right answer to the next review
 _log = logging.getLogger("fabriclab")
@@ -70,7 +78,10 @@ def _read(place: Path) -> dict[str, Any]:
     try:
         found = _parsed(place)
         if found is None:
-            names = (place.with_name(f"{place.stem}.broken-{n}{place.suffix}") for n in itertools.count(1))
+            names = (
+                place.with_name(f"{place.stem}.broken-{n}{place.suffix}")
+                for n in itertools.count(1)
+            )
             aside = next(name for name in names if not name.exists())
             place.rename(aside)
             _log.warning(text("progress.broken", path=place, aside=aside))
@@ -88,7 +99,9 @@ def _parsed(place: Path) -> dict[str, Any] | None:
     with contextlib.suppress(AttributeError, LookupError, TypeError, ValueError):
         found = dict(json.loads(data))
         if found["version"] > VERSION:
-            raise NewerFile(text("progress.newer", path=place, found=found["version"], known=VERSION))
+            raise NewerFile(
+                text("progress.newer", path=place, found=found["version"], known=VERSION)
+            )
         if found["format"] == FORMAT and _sound(found := _migrated(found)):
             return found
     return None
@@ -97,7 +110,9 @@ def _parsed(place: Path) -> dict[str, Any] | None:
 def _migrated(found: dict[str, Any]) -> dict[str, Any]:
     """Return an older file in today's form: version 1 kept only the moment of the last try."""
     if found["version"] < 2:
-        for entry in itertools.chain.from_iterable(found.get(name, {}).values() for name in ("checks", "drills")):
+        for entry in itertools.chain.from_iterable(
+            found.get(name, {}).values() for name in ("checks", "drills")
+        ):
             when = datetime.fromisoformat(entry["when"]).astimezone() if "when" in entry else now()
             entry["days"] = [str(when.date())] if entry["right"] else []
     return found | {"version": VERSION}
@@ -105,11 +120,20 @@ def _migrated(found: dict[str, Any]) -> dict[str, Any]:
 
 def _sound(found: dict[str, Any]) -> bool:
     """Return whether the fields of all entries are of their type, and their numbers finite and above 0."""
-    entries = [(fields, e) for name, fields in SECTIONS.items() for e in found.get(name, {}).values()]
+    entries = [
+        (fields, e) for name, fields in SECTIONS.items() for e in found.get(name, {}).values()
+    ]
     wanted = [(e, fields | (_REVEALED if "truth" in e else {})) for fields, e in entries]
     values = [(e[field], kind) for e, fields in wanted for field, kind in fields.items()]
-    _ = [date.fromisoformat(e["days"][-1]) for fields, e in entries if fields is _TRIED and e["right"]]  # or it fails
-    return all(isinstance(x, kind) and (type(x) not in (int, float) or 0 < x < math.inf) for x, kind in values)
+    _ = [
+        date.fromisoformat(e["days"][-1])
+        for fields, e in entries
+        if fields is _TRIED and e["right"]
+    ]  # or it fails
+    return all(
+        isinstance(x, kind) and (type(x) not in (int, float) or 0 < x < math.inf)
+        for x, kind in values
+    )
 
 
 def _keep_in_memory(place: Path, whole: dict[str, Any], error: OSError) -> dict[str, Any]:
@@ -174,7 +198,11 @@ def import_progress(path: str | os.PathLike[str]) -> Shown:
     with _changed() as whole:
         for name in SECTIONS:
             own, other = whole[name], found.get(name, {})
-            newer = {k: e for k, e in other.items() if k not in own or e.get("when", "") > own[k].get("when", "")}
+            newer = {
+                k: e
+                for k, e in other.items()
+                if k not in own or e.get("when", "") > own[k].get("when", "")
+            }
             whole[name] = own | newer
             n += len(newer)
     return Shown((text("progress.imported", path=path, n=n),), "good")
@@ -186,13 +214,21 @@ def forget(what: str | None = None) -> Shown:
     An entry that has the name of a section is ``"ledger: predictions"``; its name alone could mean either.
     """
     known = {name: list(held()[name]) for name in SECTIONS}
-    entries = {called for name, keys in known.items() for k in keys for called in (k, f"{name}: {k}")}
+    entries = {
+        called for name, keys in known.items() for k in keys for called in (k, f"{name}: {k}")
+    }
     if (what in ("everything", *known)) == (what in entries):  # neither, or both
-        listed = "; ".join(f"{name}: {', '.join(entries)}" for name, entries in known.items() if entries)
+        listed = "; ".join(
+            f"{name}: {', '.join(entries)}" for name, entries in known.items() if entries
+        )
         raise Refused(text("progress.forget", known=listed or "-"))
     with _changed() as whole:
         for name in SECTIONS:
-            whole[name] = {k: e for k, e in whole[name].items() if what not in ("everything", name, k, f"{name}: {k}")}
+            whole[name] = {
+                k: e
+                for k, e in whole[name].items()
+                if what not in ("everything", name, k, f"{name}: {k}")
+            }
     return Shown((text("progress.forgotten", what=what),), "good")
 
 
@@ -222,7 +258,11 @@ def _taken(lock: Path) -> BinaryIO:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if os.path.samestat(os.fstat(file.fileno()), lock.stat()):
                 return file
-        except (BlockingIOError, PermissionError, FileNotFoundError):  # taken, or its last holder has removed it
+        except (
+            BlockingIOError,
+            PermissionError,
+            FileNotFoundError,
+        ):  # taken, or its last holder has removed it
             time.sleep(0.005)
         file.close()
     raise TimeoutError(lock)

@@ -10,14 +10,38 @@ from fabriclab import registry, units
 from fabriclab.collectives._algorithm import ClosedForm
 from fabriclab.collectives._lower_bounds import Bound, bounds, loggp
 from fabriclab.collectives._running import execute, expected, trace
-from fabriclab.collectives.all_to_all import choose_experts, expert_crossover, expert_flows, expert_tables, expert_time
+from fabriclab.collectives.all_to_all import (
+    choose_experts,
+    expert_crossover,
+    expert_flows,
+    expert_tables,
+    expert_time,
+)
 from fabriclab.collectives.msccl import msccl_xml
 from fabriclab.collectives.ring import channel_rings, leaf_of, rail_groups, spine_crossings
 from fabriclab.core import Schedule
 
-__all__ = ["Bound", "algorithms", "bounds", "build", "channel_rings", "choose_experts", "closed_form", "execute",
-           "expected", "expert_crossover", "expert_flows", "expert_tables", "expert_time", "leaf_of", "loggp",
-           "msccl_xml", "rail_groups", "spine_crossings", "trace"]  # fmt: skip
+__all__ = [
+    "Bound",
+    "algorithms",
+    "bounds",
+    "build",
+    "channel_rings",
+    "choose_experts",
+    "closed_form",
+    "execute",
+    "expected",
+    "expert_crossover",
+    "expert_flows",
+    "expert_tables",
+    "expert_time",
+    "leaf_of",
+    "loggp",
+    "msccl_xml",
+    "rail_groups",
+    "spine_crossings",
+    "trace",
+]
 
 
 def algorithms(collective: str) -> tuple[str, ...]:
@@ -37,8 +61,16 @@ def _name(collective: str, algorithm: str) -> str:
     return f"{collective}.{units.choice(algorithm, f'algorithm of {collective}', algorithms(collective))}"
 
 
-def build(collective: str, algorithm: str, n_ranks: int, *, root: int = 0, segments: int = 1, pipelined: bool = False,
-          **options: Any) -> Schedule:  # fmt: skip
+def build(
+    collective: str,
+    algorithm: str,
+    n_ranks: int,
+    *,
+    root: int = 0,
+    segments: int = 1,
+    pipelined: bool = False,
+    **options: Any,
+) -> Schedule:
     """Return the Schedule of a collective, without a network and without a size.
 
     Parameters
@@ -66,7 +98,9 @@ def build(collective: str, algorithm: str, n_ranks: int, *, root: int = 0, segme
     >>> build("all_reduce", "ring", 8)
     <Schedule all_reduce ring: 8 ranks, 14 steps>
     """
-    schedule: Schedule = registry.get("collective", _name(collective, algorithm))(n_ranks, root, **options)
+    schedule: Schedule = registry.get("collective", _name(collective, algorithm))(
+        n_ranks, root, **options
+    )
     return schedule.segmented(segments, pipelined=pipelined)
 
 
@@ -92,5 +126,7 @@ def closed_form(collective: str, algorithm: str, **options: Any) -> ClosedForm:
     about = registry.info("collective", _name(collective, algorithm))
     form: Callable[..., ClosedForm] | None = about.get("closed_form")
     if form is None:
-        raise ValueError(f"{collective} {algorithm} registers no closed form; lower it and run an engine")
+        raise ValueError(
+            f"{collective} {algorithm} registers no closed form; lower it and run an engine"
+        )
     return form(**options)

@@ -51,7 +51,9 @@ def define(
 def definition(collective: str) -> Definition:
     """Return what a collective does; a wrong name is answered with the list."""
     units.choice(collective, "collective", registry.names("definition"))
-    return Definition(**registry.info("definition", collective), result=registry.get("definition", collective))
+    return Definition(
+        **registry.info("definition", collective), result=registry.get("definition", collective)
+    )
 
 
 def everywhere(n: int, blocks: int, root: int) -> Flags:
@@ -74,7 +76,9 @@ def _next(n: int, blocks: int, root: int) -> Flags:
 def _pairs(n: int, blocks: int, root: int) -> Flags:
     """Block s n + t goes from rank s to rank t: rank r has row r."""
     if blocks != n * n:
-        raise ValueError(f"this collective must have one block per pair of ranks ({n * n}), got {blocks} blocks")
+        raise ValueError(
+            f"this collective must have one block per pair of ranks ({n * n}), got {blocks} blocks"
+        )
     return np.repeat(np.eye(n, dtype=np.bool_), n, axis=1)
 
 
@@ -89,7 +93,9 @@ def cuts(count: Any, blocks: int, parts: Any = None) -> Ints:
     Without, or where all are equal, as `numpy.array_split` cuts: lengths differ by one, the longer ones first.
     """
     if parts is not None and np.size(parts) > 1:
-        return np.asarray(np.rint(np.append(0.0, np.cumsum(parts)) * (count / np.sum(parts))), dtype=np.int64)
+        return np.asarray(
+            np.rint(np.append(0.0, np.cumsum(parts)) * (count / np.sum(parts))), dtype=np.int64
+        )
     size, longer = np.divmod(np.asarray(count, dtype=np.int64)[..., None], blocks)
     k = np.arange(blocks + 1)
     return np.asarray(k * size + np.minimum(k, longer))
@@ -108,23 +114,31 @@ def _keep(whole: Array, n: int, root: int) -> list[Array]:
     return [whole if r == root else whole[:0] for r in range(n)]
 
 
-def _exchanged(buffers: list[Array], op: np.ufunc, n: int, root: int, parts: Any = None) -> list[Array]:
+def _exchanged(
+    buffers: list[Array], op: np.ufunc, n: int, root: int, parts: Any = None
+) -> list[Array]:
     whole = np.concatenate(buffers)
     blocks = np.split(whole, cuts(whole.size, n * n, parts)[1:-1])
     return [np.concatenate(blocks[r::n]) for r in range(n)]
 
 
 define("all_reduce", everywhere, everywhere)(lambda given, op, n, root: [_total(given, op)] * n)
-define("reduce_scatter", everywhere, own)(lambda given, op, n, root: np.array_split(_total(given, op), n))
+define("reduce_scatter", everywhere, own)(
+    lambda given, op, n, root: np.array_split(_total(given, op), n)
+)
 define("all_gather", own, everywhere)(lambda given, op, n, root: [np.concatenate(given)] * n)
 define("broadcast", at_root, everywhere)(lambda given, op, n, root: given * n)
 define("reduce", everywhere, at_root)(lambda given, op, n, root: _keep(_total(given, op), n, root))
 define("gather", own, at_root)(lambda given, op, n, root: _keep(np.concatenate(given), n, root))
 define("scatter", at_root, own)(lambda given, op, n, root: np.array_split(given[0], n))
 define("all_to_all", _pairs, _columns, arrays=lambda n: n)(_exchanged)
-define("send_recv", own, _next, arrays=lambda n: n)(lambda given, op, n, root: given[-1:] + given[:-1])
+define("send_recv", own, _next, arrays=lambda n: n)(
+    lambda given, op, n, root: given[-1:] + given[:-1]
+)
 # Every rank must have heard of every other; nothing has a size.
-define("barrier", own, everywhere, arrays=lambda n: 0)(lambda given, op, n, root: [np.concatenate(given)] * n)
+define("barrier", own, everywhere, arrays=lambda n: 0)(
+    lambda given, op, n, root: [np.concatenate(given)] * n
+)
 
 
 ClosedForm = Callable[..., Floats]
@@ -135,7 +149,9 @@ Built = tuple[int, Steps] | tuple[int, Steps, Any]
 Recipe = Callable[..., Built]
 
 
-def algorithm(name: str, cost: Cost, *, machine: str = "hosts", per_pair: float = 0.0) -> Callable[[Recipe], Recipe]:
+def algorithm(
+    name: str, cost: Cost, *, machine: str = "hosts", per_pair: float = 0.0
+) -> Callable[[Recipe], Recipe]:
     """Register a function (n_ranks, root, *, options) -> (number of blocks, steps) as one algorithm of a collective.
 
     Participants from n_ranks on are switches. An algorithm that skews adds the parts of a `Schedule`.
@@ -155,12 +171,16 @@ def algorithm(name: str, cost: Cost, *, machine: str = "hosts", per_pair: float 
     collective, how = name.split(".", 1)
 
     def keep(steps: Recipe) -> Recipe:
-        declared = {k: p.default for k, p in signature(steps).parameters.items() if p.kind is p.KEYWORD_ONLY}
+        declared = {
+            k: p.default for k, p in signature(steps).parameters.items() if p.kind is p.KEYWORD_ONLY
+        }
 
         def chosen(given: dict[str, Any]) -> dict[str, Any]:
             if wrong := [option for option in given if option not in declared]:
                 takes = ", ".join(declared) or "none"
-                raise TypeError(f"{collective} {how} has no option {wrong[0]!r}; its options: {takes}")
+                raise TypeError(
+                    f"{collective} {how} has no option {wrong[0]!r}; its options: {takes}"
+                )
             return declared | given
 
         @wraps(steps)
@@ -172,12 +192,24 @@ def algorithm(name: str, cost: Cost, *, machine: str = "hosts", per_pair: float 
             people = max((1 + int(max(g.source.max(), g.target.max())) for g in kept), default=n)
             arrays = definition(collective).arrays(n)
             even = None if arrays == 1 else np.array([arrays / blocks])
-            return Schedule(collective, how, n, blocks, kept, 1, max(0, people - n), root, parts[0] if parts else even)
+            return Schedule(
+                collective,
+                how,
+                n,
+                blocks,
+                kept,
+                1,
+                max(0, people - n),
+                root,
+                parts[0] if parts else even,
+            )
 
         def form(**given: Any) -> ClosedForm:
             return _closed(partial(cost, **chosen(given)))
 
-        registry.register("collective", name, per_pair=per_pair, closed_form=form, machine=machine)(build)
+        registry.register("collective", name, per_pair=per_pair, closed_form=form, machine=machine)(
+            build
+        )
         return steps
 
     return keep
@@ -185,14 +217,22 @@ def algorithm(name: str, cost: Cost, *, machine: str = "hosts", per_pair: float 
 
 def each(cost: Cost) -> Cost:
     """Return a cost over an array of one that takes a single whole number of ranks."""
-    return lambda n, **options: np.vectorize(lambda k: cost(int(k), **options), otypes=[float] * 3)(n)
+    return lambda n, **options: np.vectorize(lambda k: cost(int(k), **options), otypes=[float] * 3)(
+        n
+    )
 
 
 def server_size(n: int, per_server: int | None, instead: str) -> int:
     """Return the ranks of a server: the most up to 8 that divide n unless given; refuse what does not divide."""
-    size = max(g for g in range(1, 9) if n % g == 0) if per_server is None else units.count(per_server, "per_server")
+    size = (
+        max(g for g in range(1, 9) if n % g == 0)
+        if per_server is None
+        else units.count(per_server, "per_server")
+    )
     if n % size:
-        raise ValueError(f"n_ranks must be a multiple of per_server, got {n} and {size}; {instead} takes any number")
+        raise ValueError(
+            f"n_ranks must be a multiple of per_server, got {n} and {size}; {instead} takes any number"
+        )
     return size
 
 
@@ -207,7 +247,9 @@ def _closed(cost: Cost) -> ClosedForm:
         if np.any(n != np.rint(n)):
             raise ValueError(f"n_ranks must be whole numbers, got {n_ranks!r}")
         steps, moved, added = cost(n)
-        transfer = number(n_bytes, "n_bytes") * (moved / number(beta, "beta") + added * number(gamma, "gamma"))
+        transfer = number(n_bytes, "n_bytes") * (
+            moved / number(beta, "beta") + added * number(gamma, "gamma")
+        )
         out: Floats = steps * number(alpha, "alpha") + transfer
         return out
 
@@ -216,9 +258,13 @@ def _closed(cost: Cost) -> ClosedForm:
 
 # Quantity, range and unit of each number, so that 400 for 400 Gb/s or 5 for 5 us does not pass as SI.
 # illustrative: ends of what is plausible, no part of hardware
-_RANGES = {"n_ranks": ("", 1.0, 2.0**31, "ranks"), "n_bytes": ("size", 0.0, 1e21, "B"),
-           "alpha": ("time", 0.0, 10.0, "s"), "beta": ("rate", 1e6, 1e14, "B/s"),
-           "gamma": ("", 0.0, 1e-6, "s/B (1 / rate of adding)")}  # fmt: skip
+_RANGES = {
+    "n_ranks": ("", 1.0, 2.0**31, "ranks"),
+    "n_bytes": ("size", 0.0, 1e21, "B"),
+    "alpha": ("time", 0.0, 10.0, "s"),
+    "beta": ("rate", 1e6, 1e14, "B/s"),
+    "gamma": ("", 0.0, 1e-6, "s/B (1 / rate of adding)"),
+}
 
 
 def number(value: ArrayLike, name: str) -> Floats:

@@ -9,8 +9,11 @@ from fabriclab import units
 from fabriclab.collectives._algorithm import definition
 from fabriclab.core import BUS_FACTORS, Schedule, bus_factor, distinct_pairs
 
-MACHINES = {"hosts": "only hosts add and copy", "aggregation": "switches add and multicast",
-            "nvls": "only a switch adds, what one host reads, and it multicasts what one host writes"}  # fmt: skip
+MACHINES = {
+    "hosts": "only hosts add and copy",
+    "aggregation": "switches add and multicast",
+    "nvls": "only a switch adds, what one host reads, and it multicasts what one host writes",
+}
 
 
 class Bound(NamedTuple):
@@ -38,9 +41,17 @@ class Bound(NamedTuple):
         return f"<Bound {self.name}: {units.format_time(self.seconds)} = {self.formula}>"
 
 
-def bounds(collective: str, n_ranks: int, n_bytes: units.Quantity, *, port_rate: units.Quantity | None = None,
-           alpha: units.Quantity = 0.0, cuts: Sequence[tuple[int, units.Quantity]] = (), messages: int | None = None,
-           machine: str = "hosts") -> tuple[Bound, ...]:  # fmt: skip
+def bounds(
+    collective: str,
+    n_ranks: int,
+    n_bytes: units.Quantity,
+    *,
+    port_rate: units.Quantity | None = None,
+    alpha: units.Quantity = 0.0,
+    cuts: Sequence[tuple[int, units.Quantity]] = (),
+    messages: int | None = None,
+    machine: str = "hosts",
+) -> tuple[Bound, ...]:
     """Return the lower bounds of a collective, one per part of the machine that is given.
 
     Why they hold, for k groups of ranks that reach the others only through their cuts (a rank with its
@@ -106,21 +117,30 @@ def bounds(collective: str, n_ranks: int, n_bytes: units.Quantity, *, port_rate:
         cut(n, port_rate, "n", "port", "each rank has one port, full duplex")
     for level in cuts:
         if not isinstance(level, Sequence) or isinstance(level, str) or len(level) != 2:
-            raise TypeError(f'cuts must be pairs of (groups, rate), such as (4, "12.8 Tb/s"), got {level!r}')
+            raise TypeError(
+                f'cuts must be pairs of (groups, rate), such as (4, "12.8 Tb/s"), got {level!r}'
+            )
         groups, rate = level
         k = units.count(groups, "cuts: groups", 1, n)
         cut(k, rate, "k", f"cut of {k} groups", "each group has one shared way in and out")
     wait = units.latency(alpha, "alpha")
     if wait:
         most = None if messages is None else units.count(messages, "messages")
-        found.append(_rounds(n, wait, most if machine == "hosts" and collective != "send_recv" else None))
+        found.append(
+            _rounds(n, wait, most if machine == "hosts" and collective != "send_recv" else None)
+        )
     return tuple(found)
 
 
 def _rounds(n: int, alpha: float, messages: int | None) -> Bound:
     """Every rank's data must reach another: with m messages at once, m + 1 times as many have it per round."""
     if messages is None:
-        return Bound("latency", "a rank sends and takes in any number of messages at once", alpha * (n > 1), "alpha")
+        return Bound(
+            "latency",
+            "a rank sends and takes in any number of messages at once",
+            alpha * (n > 1),
+            "alpha",
+        )
     rounds, reached = 0, 1
     while reached < n:
         rounds, reached = rounds + 1, reached * (messages + 1)
@@ -129,8 +149,15 @@ def _rounds(n: int, alpha: float, messages: int | None) -> Bound:
     return Bound("latency", model, rounds * alpha, f"ceil({base}) alpha")
 
 
-def loggp(schedule: Schedule, n_bytes: units.Quantity, *, latency: units.Quantity, overhead: units.Quantity,
-          gap: units.Quantity, rate: units.Quantity) -> float:  # fmt: skip
+def loggp(
+    schedule: Schedule,
+    n_bytes: units.Quantity,
+    *,
+    latency: units.Quantity,
+    overhead: units.Quantity,
+    gap: units.Quantity,
+    rate: units.Quantity,
+) -> float:
     """Return the time of a schedule in the LogGP model, step after step [s].
 
     m messages of k bytes that one rank sends, or takes in, in a step need 2 o + L + m (k - 1) G + (m - 1) max(g, o)
@@ -168,9 +195,13 @@ def loggp(schedule: Schedule, n_bytes: units.Quantity, *, latency: units.Quantit
     for group in schedule.groups:
         ends = np.append(group.source, group.target + people)  # a port each way
         busy = np.tile(np.arange(people) < schedule.n_ranks, 2)
-        source, target = distinct_pairs(group.source.astype(np.int64), group.target.astype(np.int64))
+        source, target = distinct_pairs(
+            group.source.astype(np.int64), group.target.astype(np.int64)
+        )
         messages = np.bincount(np.append(source, target + people), minlength=busy.size)[busy]
         moved = np.bincount(ends, np.tile(size * schedule.moved(group), 2), busy.size)[busy]
-        port = np.maximum(moved - messages, 0) * per_byte + np.maximum(messages - 1, 0) * max(least, own)
+        port = np.maximum(moved - messages, 0) * per_byte + np.maximum(messages - 1, 0) * max(
+            least, own
+        )
         total += group.repeat * (2 * own + wait + float(port.max()))
     return total

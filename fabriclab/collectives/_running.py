@@ -13,8 +13,22 @@ from fabriclab.collectives._algorithm import Array, at_root, cuts, definition
 from fabriclab.core import Flags, Ints, Schedule, expand, pointer
 
 # Of numpy's own operations, those that give the same in any order and grouping.
-_OPS = ("add", "multiply", "maximum", "minimum", "fmax", "fmin", "bitwise_and", "bitwise_or", "bitwise_xor",
-        "logical_and", "logical_or", "logical_xor", "gcd", "lcm")  # fmt: skip
+_OPS = (
+    "add",
+    "multiply",
+    "maximum",
+    "minimum",
+    "fmax",
+    "fmin",
+    "bitwise_and",
+    "bitwise_or",
+    "bitwise_xor",
+    "logical_and",
+    "logical_or",
+    "logical_xor",
+    "gcd",
+    "lcm",
+)
 
 
 def execute(schedule: Schedule, buffers: Any, op: np.ufunc = np.add) -> list[Array]:
@@ -53,7 +67,10 @@ def execute(schedule: Schedule, buffers: Any, op: np.ufunc = np.add) -> list[Arr
     [[111, 222], [111, 222], [111, 222]]
     """
     about = definition(schedule.collective)
-    before, after = (holds(schedule.n_ranks, schedule.n_blocks, schedule.root) for holds in (about.before, about.after))
+    before, after = (
+        holds(schedule.n_ranks, schedule.n_blocks, schedule.root)
+        for holds in (about.before, about.after)
+    )
     arrays, count = _inputs(schedule, before, buffers, one=about.before is at_root)
     # The elements in the order segment, block: the blocks first, first + 1, ... of one segment follow each other.
     block = cuts(count, schedule.n_blocks, schedule.parts)
@@ -70,10 +87,14 @@ def execute(schedule: Schedule, buffers: Any, op: np.ufunc = np.add) -> list[Arr
     lacks = np.argwhere(np.tile(after, schedule.segments) & ~held[: schedule.n_ranks])
     if lacks.size:
         rank, block = lacks[0][0], lacks[0][1] % schedule.n_blocks
-        raise ValueError(f"{schedule!r} ends, and rank {rank} has not got block {block}, as {schedule.collective} must")
+        raise ValueError(
+            f"{schedule!r} ends, and rank {rank} has not got block {block}, as {schedule.collective} must"
+        )
     whole = np.empty_like(data)
     whole[:, order] = data
-    return [whole[r] if has.all() else whole[r, np.repeat(has, length)] for r, has in enumerate(after)]
+    return [
+        whole[r] if has.all() else whole[r, np.repeat(has, length)] for r, has in enumerate(after)
+    ]
 
 
 def trace(schedule: Schedule, numbers: Any, op: np.ufunc = np.add) -> tuple[Array, Flags]:
@@ -102,16 +123,22 @@ def trace(schedule: Schedule, numbers: Any, op: np.ufunc = np.add) -> tuple[Arra
     >>> numbers[:, 0, 0].tolist()
     [[1, 1], [3, 1], [3, 3]]
     """
-    before = definition(schedule.collective).before(schedule.n_ranks, schedule.n_blocks, schedule.root)
+    before = definition(schedule.collective).before(
+        schedule.n_ranks, schedule.n_blocks, schedule.root
+    )
     pieces = schedule.segments * schedule.n_blocks
     held = _held(schedule, before, pieces)
     data = np.zeros(held.shape, dtype=np.asarray(numbers).dtype)
-    data[: schedule.n_ranks] = np.where(held[: schedule.n_ranks], np.reshape(numbers, (schedule.n_ranks, 1)), 0)
+    data[: schedule.n_ranks] = np.where(
+        held[: schedule.n_ranks], np.reshape(numbers, (schedule.n_ranks, 1)), 0
+    )
     states = [(data.copy(), held.copy())]
     for _ in _steps(schedule, data, held, np.arange(pieces + 1), op):
         states.append((data.copy(), held.copy()))
     shape = (len(states), schedule.n_participants, schedule.segments, schedule.n_blocks)
-    return np.stack([d for d, _ in states]).reshape(shape), np.stack([h for _, h in states]).reshape(shape)
+    return np.stack([d for d, _ in states]).reshape(shape), np.stack(
+        [h for _, h in states]
+    ).reshape(shape)
 
 
 def _held(schedule: Schedule, before: Flags, pieces: int) -> Flags:
@@ -128,12 +155,17 @@ def _steps(schedule: Schedule, data: Array, held: Flags, edge: Ints, op: np.ufun
     for number, step in enumerate(schedule.steps()):
         sent: list[tuple[int, slice, slice, bool, Array]] = []
         columns = (step.source, step.target, step.first, step.count, step.segment, step.reduce)
-        for source, target, first, size, segment, reduce in zip(*(c.tolist() for c in columns), strict=True):
+        for source, target, first, size, segment, reduce in zip(
+            *(c.tolist() for c in columns), strict=True
+        ):
             base = segment * n_blocks
             # A range that passes the last block goes on at block 0: two spans.
             for low, high in ((first, min(first + size, n_blocks)), (0, first + size - n_blocks)):
                 if low < high:
-                    span, part = slice(base + low, base + high), slice(edge[base + low], edge[base + high])
+                    span, part = (
+                        slice(base + low, base + high),
+                        slice(edge[base + low], edge[base + high]),
+                    )
                     if not held[source, span].all():
                         msg = f"step {number}: {source} sends blocks {low}..{high - 1} to {target}, but lacks some"
                         raise ValueError(msg)
@@ -142,7 +174,9 @@ def _steps(schedule: Schedule, data: Array, held: Flags, edge: Ints, op: np.ufun
             if reduce and held[target, span].all():
                 op(data[target, part], moved, out=data[target, part])
             elif reduce and held[target, span].any():
-                raise ValueError(f"step {number}: {target} has only a part of the blocks to which it adds")
+                raise ValueError(
+                    f"step {number}: {target} has only a part of the blocks to which it adds"
+                )
             else:  # the first contribution to a switch that adds, or a copy
                 data[target, part] = moved
             held[target, span] = True
@@ -151,33 +185,54 @@ def _steps(schedule: Schedule, data: Array, held: Flags, edge: Ints, op: np.ufun
 
 def check_op(op: np.ufunc, dtype: np.dtype[Any]) -> None:
     """Refuse what is not the same in every order; of a ufunc that is not numpy's own nothing is known."""
-    if not isinstance(op, np.ufunc) or (getattr(np, op.__name__, None) is op and op.__name__ not in _OPS):
-        raise ValueError(f"op must be commutative and associative: one of np.{', np.'.join(_OPS)}; got {op!r}")
+    if not isinstance(op, np.ufunc) or (
+        getattr(np, op.__name__, None) is op and op.__name__ not in _OPS
+    ):
+        raise ValueError(
+            f"op must be commutative and associative: one of np.{', np.'.join(_OPS)}; got {op!r}"
+        )
     try:
         op(np.zeros(1, dtype), np.zeros(1, dtype))
     except TypeError:
-        raise ValueError(f"op {op.__name__} does not work on {dtype}; take another type, or np.add") from None
+        raise ValueError(
+            f"op {op.__name__} does not work on {dtype}; take another type, or np.add"
+        ) from None
 
 
-def _inputs(schedule: Schedule, before: Flags, buffers: Any, *, one: bool) -> tuple[list[Array], int]:
+def _inputs(
+    schedule: Schedule, before: Flags, buffers: Any, *, one: bool
+) -> tuple[list[Array], int]:
     """Return the buffers as flat arrays of one dtype, and the elements of the whole array; or refuse them by name."""
     what, n = schedule.collective, int(before.any(axis=1).sum())
-    arrays = [np.asarray(b) for b in ([buffers] if one else buffers if np.iterable(buffers) else ())]
+    arrays = [
+        np.asarray(b) for b in ([buffers] if one else buffers if np.iterable(buffers) else ())
+    ]
     if len(arrays) != n or any(a.ndim != 1 or a.dtype != arrays[0].dtype for a in arrays):
         got = ", ".join(f"{a.dtype}{list(a.shape)}" for a in arrays[:4])
-        raise ValueError(f"buffers of {what} must be {n} array(s) of one dimension and dtype, got {len(arrays)}: {got}")
+        raise ValueError(
+            f"buffers of {what} must be {n} array(s) of one dimension and dtype, got {len(arrays)}: {got}"
+        )
     sizes = np.array([a.size for a in arrays])
     count = int(sizes[0] if before[0].all() else sizes.sum())
     right = before[before.any(axis=1)] @ np.diff(cuts(count, schedule.n_blocks, schedule.parts))
     wrong = np.flatnonzero(right != sizes)
     if wrong.size:
         r = wrong[0]
-        raise ValueError(f"buffers[{r}] of {what} must have {right[r]} elements to go with the others, got {sizes[r]}")
+        raise ValueError(
+            f"buffers[{r}] of {what} must have {right[r]} elements to go with the others, got {sizes[r]}"
+        )
     return arrays, count
 
 
-def expected(collective: str, buffers: Any, *, n_ranks: int | None = None, root: int = 0, op: np.ufunc = np.add,
-             parts: ArrayLike | None = None) -> list[Array]:  # fmt: skip
+def expected(
+    collective: str,
+    buffers: Any,
+    *,
+    n_ranks: int | None = None,
+    root: int = 0,
+    op: np.ufunc = np.add,
+    parts: ArrayLike | None = None,
+) -> list[Array]:
     """Return what a collective must give, straight from its definition; `execute` has no part in it.
 
     Parameters
@@ -201,4 +256,7 @@ def expected(collective: str, buffers: Any, *, n_ranks: int | None = None, root:
     if not one and n != len(arrays):
         raise ValueError(f"buffers of {collective} must be {n}, one per rank, got {len(arrays)}")
     check_op(op, arrays[0].dtype)
-    return [np.array(result) for result in about.result(arrays, op, n, root, *[] if parts is None else [parts])]
+    return [
+        np.array(result)
+        for result in about.result(arrays, op, n, root, *[] if parts is None else [parts])
+    ]

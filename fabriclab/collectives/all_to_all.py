@@ -29,9 +29,13 @@ def _table(n: Any, traffic: ArrayLike) -> Floats:
     """Return the table of parts of the size, (n, n)."""
     k, table = int(np.max(n)), frozen(traffic, np.float64, "traffic")
     if table.shape != (k, k) or np.any(n != k):
-        raise ValueError(f"traffic must be a table ({k}, {k}) of what each rank has for each, got shape {table.shape}")
+        raise ValueError(
+            f"traffic must be a table ({k}, {k}) of what each rank has for each, got shape {table.shape}"
+        )
     if not np.all((table >= 0) & (table < np.inf)) or not table.any():
-        raise ValueError(f"traffic must be >= 0, finite and not all 0, got {table.min():g} to {table.max():g}")
+        raise ValueError(
+            f"traffic must be >= 0, finite and not all 0, got {table.min():g} to {table.max():g}"
+        )
     part: Floats = table / table.max()  # else sums may overflow
     return part / float(max(part.sum(axis=0).max(), part.sum(axis=1).max()))
 
@@ -70,7 +74,9 @@ def pairwise(n: int, root: int, *, traffic: ArrayLike | None = None) -> Built:
     """Send to the rank at distance 1, then 2, ...: each port has one message at a time; with skew all wait for one."""
     rank = np.arange(n)
     ends = [(rank + k) % n for k in range(1, n)]
-    return _skewed(n, tuple(StepGroup.make(rank, t, rank * n + t, reduce=False) for t in ends), traffic)
+    return _skewed(
+        n, tuple(StepGroup.make(rank, t, rank * n + t, reduce=False) for t in ends), traffic
+    )
 
 
 def _hierarchical(n: Any, traffic: ArrayLike | None, per_server: int | None) -> Costs:
@@ -81,11 +87,17 @@ def _hierarchical(n: Any, traffic: ArrayLike | None, per_server: int | None) -> 
     if traffic is None:
         return steps, (g - 1) / g + (m - 1) / m, 0
     table = _table(n, traffic).reshape(m, g, m, g)  # server and place of the source, of the target
-    return steps, _port(table.sum(axis=2) * inside) + _port(table.sum(axis=1).transpose(2, 0, 1) * between), 0
+    return (
+        steps,
+        _port(table.sum(axis=2) * inside) + _port(table.sum(axis=1).transpose(2, 0, 1) * between),
+        0,
+    )
 
 
 @algorithm("all_to_all.hierarchical", each(_hierarchical), per_pair=130)
-def hierarchical(n: int, root: int, *, traffic: ArrayLike | None = None, per_server: int | None = None) -> Built:
+def hierarchical(
+    n: int, root: int, *, traffic: ArrayLike | None = None, per_server: int | None = None
+) -> Built:
     """Hand each block over NVLink to the GPU on the rail of its target, then send along the rails only (PXN).
 
     A NIC sends one message to each other server instead of one to each other GPU, and no rail meets another. Servers
@@ -99,15 +111,20 @@ def hierarchical(n: int, root: int, *, traffic: ArrayLike | None = None, per_ser
     source, target = (x.ravel() for x in np.indices((n, n)))
     relay = source // g * g + target % g  # in the server of the source, on the rail of the target
     hops = [(a, b, a != b) for a, b in ((source, relay), (relay, target))]
-    steps = [StepGroup.make(a[on], b[on], (source * n + target)[on], reduce=False) for a, b, on in hops if on.any()]
+    steps = [
+        StepGroup.make(a[on], b[on], (source * n + target)[on], reduce=False)
+        for a, b, on in hops
+        if on.any()
+    ]
     return _skewed(n, tuple(steps), traffic)
 
 
 _FORMS = ("high_throughput", "low_latency")
 
 
-def choose_experts(n_ranks: int, tokens: int, choices: int, *, popular: float = 1.0,
-                   seed: int = 0) -> Ints:  # fmt: skip
+def choose_experts(
+    n_ranks: int, tokens: int, choices: int, *, popular: float = 1.0, seed: int = 0
+) -> Ints:
     """Return the experts that a random gate chooses for each token, (n_ranks, tokens, choices), one expert per rank.
 
     Those of a token differ; expert 0 is ``popular`` times as likely as each other one to be drawn next. Leaves out
@@ -126,7 +143,11 @@ def choose_experts(n_ranks: int, tokens: int, choices: int, *, popular: float = 
 
 
 def expert_tables(
-    chosen: ArrayLike, form: str = "high_throughput", *, per_server: int | None = None, combine: bool = False
+    chosen: ArrayLike,
+    form: str = "high_throughput",
+    *,
+    per_server: int | None = None,
+    combine: bool = False,
 ) -> list[Ints]:
     """Return for each step how many tokens each rank sends to each, (n, n); those that stay are left out.
 
@@ -151,39 +172,68 @@ def expert_tables(
     """
     table = np.asarray(chosen)
     n = len(table)
-    if table.ndim != 3 or not table.size or table.dtype.kind not in "iu" or np.any((table < 0) | (table >= n)):
-        raise ValueError(f"chosen must be ranks 0..n - 1, shape (n, tokens, choices), got {table.dtype} {table.shape}")
+    if (
+        table.ndim != 3
+        or not table.size
+        or table.dtype.kind not in "iu"
+        or np.any((table < 0) | (table >= n))
+    ):
+        raise ValueError(
+            f"chosen must be ranks 0..n - 1, shape (n, tokens, choices), got {table.dtype} {table.shape}"
+        )
     g, tokens = server_size(n, per_server, "per_server=1"), table.shape[1]
     token, to = np.indices((n * tokens, table.shape[2]))[0].ravel(), table.ravel().astype(np.int64)
     hops = [(token // tokens, to)]
     if units.choice(form, "form", _FORMS) == "high_throughput":
         token, to = np.divmod(np.unique(token * n + to), n)  # a rank takes a token once
-        relay = to // g * g + token // tokens % g  # in the server of the target, on the rail of the source
+        relay = (
+            to // g * g + token // tokens % g
+        )  # in the server of the target, on the rail of the source
         copy, at = np.divmod(np.unique(token * n + relay), n)
         hops = [(copy // tokens, at), (relay, to)]
-    tables = [np.bincount(a * n + b, minlength=n * n).reshape(n, n) * ~np.eye(n, dtype=np.bool_) for a, b in hops]
+    tables = [
+        np.bincount(a * n + b, minlength=n * n).reshape(n, n) * ~np.eye(n, dtype=np.bool_)
+        for a, b in hops
+    ]
     return [t.T for t in reversed(tables)] if units.flag(combine, "combine") else tables
 
 
 def _steps(tables: ArrayLike) -> Floats:
     """Return `expert_tables` as one array (steps, n, n), or refuse what is none."""
     steps = frozen(tables, np.float64, "tables")
-    if not steps.size or steps.shape[1:] != steps.shape[-1:] * 2 or not np.all((steps >= 0) & (steps < np.inf)):
-        raise ValueError(f"tables must be tokens >= 0 of shape (steps, n, n), got {steps.shape} of {tables!r:.60}")
+    if (
+        not steps.size
+        or steps.shape[1:] != steps.shape[-1:] * 2
+        or not np.all((steps >= 0) & (steps < np.inf))
+    ):
+        raise ValueError(
+            f"tables must be tokens >= 0 of shape (steps, n, n), got {steps.shape} of {tables!r:.60}"
+        )
     return steps
 
 
-def expert_flows(fabric: Fabric, tables: ArrayLike, token: units.Quantity, lag: units.Quantity = 0.0) -> Flows:
+def expert_flows(
+    fabric: Fabric, tables: ArrayLike, token: units.Quantity, lag: units.Quantity = 0.0
+) -> Flows:
     """Return `expert_tables` as flows between endpoints, with barriers; ``token`` [B], ``lag`` [s] of each message."""
     tokens = _steps(tables)
     units.count(tokens.shape[1], "ranks of tables", 1, fabric.n_ranks)
     step, source, target = np.nonzero(tokens)
     size, end = tokens[tokens > 0] * units.size(token, "token"), fabric.endpoint
-    return Flows.make(end[source], end[target], size, lag=lag, group=step, repeat=np.ones(len(tokens), int))
+    return Flows.make(
+        end[source], end[target], size, lag=lag, group=step, repeat=np.ones(len(tokens), int)
+    )
 
 
-def expert_time(tables: ArrayLike, token: units.Quantity, *, alpha: units.Quantity, nic: units.Quantity,
-                nvlink: units.Quantity, per_server: int | None = None) -> float:  # fmt: skip
+def expert_time(
+    tables: ArrayLike,
+    token: units.Quantity,
+    *,
+    alpha: units.Quantity,
+    nic: units.Quantity,
+    nvlink: units.Quantity,
+    per_server: int | None = None,
+) -> float:
     """Return the time of `expert_tables` [s]: a step takes ``alpha`` [s] and what its busiest port passes.
 
     That is a NIC between servers, or NVLink inside, at once. A step without tokens takes none. Leaves out contention
@@ -193,18 +243,31 @@ def expert_time(tables: ArrayLike, token: units.Quantity, *, alpha: units.Quanti
     steps, n = [t for t in table if t.any()], table.shape[1]
     server = np.arange(n) // server_size(n, per_server, "per_server=1")
     inside, rates = np.subtract.outer(server, server) == 0, (units.rate(nvlink), units.rate(nic))
-    spent = [max(_port(t * on) / rate for on, rate in zip((inside, ~inside), rates, strict=True)) for t in steps]
+    spent = [
+        max(_port(t * on) / rate for on, rate in zip((inside, ~inside), rates, strict=True))
+        for t in steps
+    ]
     return len(steps) * units.latency(alpha, "alpha") + sum(spent) * units.size(token, "token")
 
 
-def expert_crossover(chosen: ArrayLike, token: units.Quantity, *, alpha: units.Quantity, nic: units.Quantity,
-                     nvlink: units.Quantity, per_server: int | None = None) -> float:  # fmt: skip
+def expert_crossover(
+    chosen: ArrayLike,
+    token: units.Quantity,
+    *,
+    alpha: units.Quantity,
+    nic: units.Quantity,
+    nvlink: units.Quantity,
+    per_server: int | None = None,
+) -> float:
     """Return from how many tokens per rank on the high-throughput form takes less time, inf if never.
 
     By `expert_time`, with what it leaves out. Further tokens are taken to choose as these do.
     """
     found = [expert_tables(chosen, form, per_server=per_server) for form in _FORMS]
-    spent = [expert_time(t, token, alpha=0.0, nic=nic, nvlink=nvlink, per_server=per_server) for t in found]
+    spent = [
+        expert_time(t, token, alpha=0.0, nic=nic, nvlink=nvlink, per_server=per_server)
+        for t in found
+    ]
     more = sum(bool(t.any()) for t in found[0]) - sum(bool(t.any()) for t in found[1])
     start, gain = more * units.latency(alpha, "alpha"), (spent[1] - spent[0]) / np.shape(chosen)[1]
     return start / gain if gain > 1e-12 * spent[1] else np.inf  # less is rounding

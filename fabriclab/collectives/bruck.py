@@ -37,7 +37,9 @@ def _bits(n: int) -> Costs:
 
 def _backwards(steps: Steps) -> Steps:
     """Return the steps of an all-gather as a reduce-scatter: in reverse order, each the other way and with sums."""
-    return tuple(replace(s, source=s.target, target=s.source, reduce=~s.reduce) for s in reversed(steps))
+    return tuple(
+        replace(s, source=s.target, target=s.source, reduce=~s.reduce) for s in reversed(steps)
+    )
 
 
 @algorithm("barrier.dissemination", lambda n: (ceil_log2(n), 0, 0))
@@ -45,7 +47,9 @@ def _backwards(steps: Steps) -> Steps:
 def all_gather(n: int, root: int) -> tuple[int, Steps]:
     """Send all blocks so far to the rank at distance 1, 2, 4, ... before; as a barrier, only the news of them."""
     rank, hops = np.arange(n), [1 << k for k in range((n - 1).bit_length())]
-    return n, tuple(StepGroup.make(rank, (rank - d) % n, rank, min(d, n - d), reduce=False) for d in hops)
+    return n, tuple(
+        StepGroup.make(rank, (rank - d) % n, rank, min(d, n - d), reduce=False) for d in hops
+    )
 
 
 @algorithm("reduce_scatter.bruck", partial(_cost, adds=1))
@@ -60,7 +64,9 @@ def pat_all_gather(n: int, root: int) -> tuple[int, Steps]:
 
     NCCL's PAT moreover limits how many blocks one message holds, which takes more steps.
     """
-    return n, tuple(StepGroup.make((to - hop) % n, to, rank, reduce=False) for hop, rank, to, _ in _far_first(n))
+    return n, tuple(
+        StepGroup.make((to - hop) % n, to, rank, reduce=False) for hop, rank, to, _ in _far_first(n)
+    )
 
 
 @algorithm("reduce_scatter.pat", partial(_cost, adds=1), per_pair=42)
@@ -79,5 +85,7 @@ def all_to_all(n: int, root: int) -> tuple[int, Steps]:
         over = start + count > n
         source, target = (np.append(x, x[over]) for x in ((start - hop) % n, start))
         first, low = np.append(rank * n + start, rank[over] * n), np.minimum(count, n - start)
-        steps.append(StepGroup.make(source, target, first, np.append(low, (count - low)[over]), reduce=False))
+        steps.append(
+            StepGroup.make(source, target, first, np.append(low, (count - low)[over]), reduce=False)
+        )
     return n * n, tuple(steps)

@@ -52,7 +52,11 @@ def _exchange(n: int, way: str, edges: Ints | None = None) -> Steps:
 def _doubling(n: int) -> Steps:
     """Return the steps of an all-gather: guests give their block and get all others."""
     edges, guest = _hosts(n)
-    return _visit(n, "in", guest, 1) + _exchange(n, "double", edges) + _visit(n, "out", (guest + 1) % n, n - 1)
+    return (
+        _visit(n, "in", guest, 1)
+        + _exchange(n, "double", edges)
+        + _visit(n, "out", (guest + 1) % n, n - 1)
+    )
 
 
 def _guests(n: Any) -> Any:
@@ -82,7 +86,10 @@ def all_reduce_whole(n: int, root: int) -> tuple[int, Steps]:
     return 1, _visit(n, "in", 0, 1, reduce=True) + _exchange(n, "whole") + _visit(n, "out", 0, 1)
 
 
-@algorithm("all_reduce.halving_doubling", lambda n: (2 * (floor_log2(n) + _guests(n)), 2 * _even(n), _even(n)))
+@algorithm(
+    "all_reduce.halving_doubling",
+    lambda n: (2 * (floor_log2(n) + _guests(n)), 2 * _even(n), _even(n)),
+)
 def all_reduce(n: int, root: int) -> tuple[int, Steps]:
     """Reduce-scatter by halving, then all-gather by doubling: few steps and, at powers of two, fewest bytes."""
     p = _hosts(n)[0].size - 1
@@ -90,11 +97,15 @@ def all_reduce(n: int, root: int) -> tuple[int, Steps]:
     return p, _visit(n, "in", 0, p, reduce=True) + inner + _visit(n, "out", 0, p)
 
 
-@algorithm("reduce_scatter.halving_doubling", lambda n: (_rounds(n), _most(n) + _guests(n) / n, _most(n)))
+@algorithm(
+    "reduce_scatter.halving_doubling", lambda n: (_rounds(n), _most(n) + _guests(n) / n, _most(n))
+)
 def reduce_scatter(n: int, root: int) -> tuple[int, Steps]:
     """Exchange and add halves with the farthest partner first, then halves of the half."""
     edges, guest = _hosts(n)
-    return n, _visit(n, "in", 0, n, reduce=True) + _exchange(n, "halve", edges) + _visit(n, "out", guest, 1)
+    return n, _visit(n, "in", 0, n, reduce=True) + _exchange(n, "halve", edges) + _visit(
+        n, "out", guest, 1
+    )
 
 
 @algorithm("all_gather.halving_doubling", lambda n: (_rounds(n), _most(n), 0))
@@ -104,7 +115,9 @@ def all_gather(n: int, root: int) -> tuple[int, Steps]:
     return n, _doubling(n)
 
 
-@algorithm("broadcast.halving_doubling", lambda n: (ceil_log2(n) + _rounds(n), (n - 1) / n + _most(n), 0))
+@algorithm(
+    "broadcast.halving_doubling", lambda n: (ceil_log2(n) + _rounds(n), (n - 1) / n + _most(n), 0)
+)
 def broadcast(n: int, root: int) -> tuple[int, Steps]:
     """Send each subtree its blocks, then exchange them by doubling."""
     return n, tree(n, root, "down", 0) + _doubling(n)

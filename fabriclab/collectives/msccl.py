@@ -10,7 +10,16 @@ from fabriclab import units
 from fabriclab.collectives._algorithm import definition
 from fabriclab.core import Ints, Schedule, StepGroup, check_memory
 
-_KNOWN = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce", "gather", "scatter")
+_KNOWN = (
+    "all_reduce",
+    "all_gather",
+    "reduce_scatter",
+    "all_to_all",
+    "broadcast",
+    "reduce",
+    "gather",
+    "scatter",
+)
 _MOVE_BYTES = 10_000  # measured peak per block that is moved, rounded up; a test holds it
 
 
@@ -41,15 +50,27 @@ def msccl_xml(schedule: Schedule) -> str:
     >>> print(msccl_xml(collectives.build("broadcast", "binomial_tree", 2))[:77])
     <algo name="broadcast binomial_tree" proto="Simple" nchannels="1" ngpus="2" c
     """
-    n, m, parts, about = schedule.n_ranks, schedule.n_blocks, schedule.segments, definition(schedule.collective)
+    n, m, parts, about = (
+        schedule.n_ranks,
+        schedule.n_blocks,
+        schedule.segments,
+        definition(schedule.collective),
+    )
     if schedule.n_switches or (schedule.parts is not None and schedule.parts.size > 1):
-        raise ValueError(f"MSCCL knows GPUs and chunks of one size, {schedule!r} has switches or blocks of several")
+        raise ValueError(
+            f"MSCCL knows GPUs and chunks of one size, {schedule!r} has switches or blocks of several"
+        )
     units.choice(schedule.collective, "collective", _KNOWN)
     moved = sum(int(g.count.sum()) * g.repeat for g in schedule.groups)
     check_memory(moved * _MOVE_BYTES, f"the XML of {schedule!r}", "take fewer ranks or segments")
-    before, after = (np.repeat(f(n, m, schedule.root), parts, axis=1) for f in (about.before, about.after))
+    before, after = (
+        np.repeat(f(n, m, schedule.root), parts, axis=1) for f in (about.before, about.after)
+    )
     one, chunks, kept = about.arrays(n) == 1, m * parts, (before, after, ~(before | after))
-    buffer, number = np.where(before, 0, np.where(after, 1, 2)), [x.cumsum(axis=1) - 1 for x in kept]
+    buffer, number = (
+        np.where(before, 0, np.where(after, 1, 2)),
+        [x.cumsum(axis=1) - 1 for x in kept],
+    )
     if one:
         buffer[:], number = 0 if before[schedule.root].all() else 1, [np.arange(chunks)] * 3
     # Where each chunk is on each GPU. Those of different buffers never follow each other.
@@ -63,9 +84,21 @@ def msccl_xml(schedule: Schedule) -> str:
             gpus[a].add((b, -1), "s", *what)
         for a, b, kind, *what in moves:
             gpus[b].add((-1, a), kind, *what)
-    text = [_tag("algo", name=f"{schedule.collective} {schedule.algorithm}", proto="Simple", nchannels=1, ngpus=n,
-                 coll=schedule.collective.replace("_", ""), inplace=int(one), outofplace=int(not one), minBytes=0,
-                 maxBytes=0, nchunksperloop=max(int(x.sum(axis=1).max()) for x in (before, after)))]  # fmt: skip
+    text = [
+        _tag(
+            "algo",
+            name=f"{schedule.collective} {schedule.algorithm}",
+            proto="Simple",
+            nchannels=1,
+            ngpus=n,
+            coll=schedule.collective.replace("_", ""),
+            inplace=int(one),
+            outofplace=int(not one),
+            minBytes=0,
+            maxBytes=0,
+            nchunksperloop=max(int(x.sum(axis=1).max()) for x in (before, after)),
+        )
+    ]
     for r, gpu in enumerate(gpus):
         i, o, s = (chunks, chunks, 0) if one else (int(x[r].sum()) for x in kept)
         text.append(_tag("gpu", id=r, i_chunks=i, o_chunks=o, s_chunks=s))
@@ -83,7 +116,14 @@ def _moves(schedule: Schedule, step: StepGroup, place: Ints) -> Iterator[tuple[A
         chunk = (first + np.arange(count)) % schedule.n_blocks * schedule.segments + segment
         breaks = np.any(np.diff(place[[[a], [b]], chunk]) != 1, axis=0)
         for span in np.split(chunk, np.flatnonzero(breaks) + 1):
-            yield a, b, "rrc" if reduce else "r", place[a, span[0]], place[b, span[0]], span.tolist()
+            yield (
+                a,
+                b,
+                "rrc" if reduce else "r",
+                place[a, span[0]],
+                place[b, span[0]],
+                span.tolist(),
+            )
 
 
 def _tag(tag: str, **facts: Any) -> str:
@@ -99,18 +139,35 @@ class _Gpu:
     def __init__(self, width: int) -> None:
         self.width = width  # numbers of places per buffer
         self.blocks: dict[tuple[int, int], list[dict[str, Any]]] = {}
-        self.wrote, self.read = (defaultdict[int, dict[tuple[int, int], int]](dict) for _ in range(2))
+        self.wrote, self.read = (
+            defaultdict[int, dict[tuple[int, int], int]](dict) for _ in range(2)
+        )
 
-    def add(self, peers: tuple[int, int], kind: str, source: int, target: int, span: list[int]) -> None:
+    def add(
+        self, peers: tuple[int, int], kind: str, source: int, target: int, span: list[int]
+    ) -> None:
         """Add a step that takes chunks from one place to another, after those that it waits for."""
-        steps, tables = self.blocks.setdefault(peers, []), (self.wrote,) if kind == "s" else (self.wrote, self.read)
+        steps, tables = (
+            self.blocks.setdefault(peers, []),
+            (self.wrote,) if kind == "s" else (self.wrote, self.read),
+        )
         # Of each thread block the last step; its own are done in order.
-        waits = dict(sorted(x for table in tables for c in span for x in table[c].items() if x[0] != peers))
-        facts = {"type": "nop", "srcbuf": "ios"[source // self.width], "srcoff": source % self.width,
-                 "dstbuf": "ios"[target // self.width], "dstoff": target % self.width, "cnt": len(span)}  # fmt: skip
+        waits = dict(
+            sorted(x for table in tables for c in span for x in table[c].items() if x[0] != peers)
+        )
+        facts = {
+            "type": "nop",
+            "srcbuf": "ios"[source // self.width],
+            "srcoff": source % self.width,
+            "dstbuf": "ios"[target // self.width],
+            "dstoff": target % self.width,
+            "cnt": len(span),
+        }
         for block, last in waits.items():
             self.blocks[block][last]["hasdep"] = 1
-        wanted = [(list(self.blocks).index(block), last) for block, last in waits.items()] or [(-1, -1)]
+        wanted = [(list(self.blocks).index(block), last) for block, last in waits.items()] or [
+            (-1, -1)
+        ]
         steps += [{**facts, "depid": block, "deps": last, "hasdep": 0} for block, last in wanted]
         steps[-1]["type"] = kind
         for c in span:

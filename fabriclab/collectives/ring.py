@@ -23,14 +23,20 @@ def phase(n: int, orders: ArrayLike | None = None, *, reduce: bool) -> Steps:
     rings, place = np.indices(table.shape)
     ends = table.ravel(), np.roll(table, -1, axis=1).ravel()
     first = ((place - reduce) % n * len(table) + rings).ravel()
-    return (StepGroup.make(*ends, first, reduce=reduce, repeat=n - 1, shift=-len(table)),) if n > 1 else ()
+    return (
+        (StepGroup.make(*ends, first, reduce=reduce, repeat=n - 1, shift=-len(table)),)
+        if n > 1
+        else ()
+    )
 
 
 def _orders(n: int, orders: ArrayLike | None) -> Ints:
     """Return the ranks in the order of each ring, (channels, n)."""
     table = np.atleast_2d(np.arange(n) if orders is None else frozen(orders, np.int64, "orders"))
     if table.ndim != 2 or table.shape[1] != n or np.any(np.sort(table, axis=1) != np.arange(n)):
-        raise ValueError(f"orders must have each of {n} ranks once per row, as channel_rings gives, got {orders!r}")
+        raise ValueError(
+            f"orders must have each of {n} ranks once per row, as channel_rings gives, got {orders!r}"
+        )
     return table
 
 
@@ -44,7 +50,9 @@ def all_reduce(n: int, root: int, *, orders: ArrayLike | None = None) -> tuple[i
     ----------
     .. [1] P. Patarasuk, X. Yuan, J. Parallel and Distributed Computing 69(2), 2009, pp. 117-124.
     """
-    return n * len(_orders(n, orders)), phase(n, orders, reduce=True) + phase(n, orders, reduce=False)
+    return n * len(_orders(n, orders)), phase(n, orders, reduce=True) + phase(
+        n, orders, reduce=False
+    )
 
 
 @algorithm("reduce_scatter.ring", lambda n: (n - 1, (n - 1) / n, (n - 1) / n))
@@ -62,7 +70,9 @@ def all_gather(n: int, root: int) -> tuple[int, Steps]:
 @algorithm("broadcast.ring", lambda n: (n - 1, n - 1, 0))
 def broadcast(n: int, root: int) -> tuple[int, Steps]:
     """Hand the array from rank to rank along a chain; many pipelined segments make it fast."""
-    return 1, tuple(StepGroup.make((root + k) % n, (root + k + 1) % n, reduce=False) for k in range(n - 1))
+    return 1, tuple(
+        StepGroup.make((root + k) % n, (root + k + 1) % n, reduce=False) for k in range(n - 1)
+    )
 
 
 @algorithm("send_recv.direct", lambda n: (n > 1, n > 1, 0))
@@ -99,7 +109,10 @@ def leaf_of(fabric: Fabric) -> Ints:
     seen = rank * fabric.n_nodes + node
     while rank.size:
         degree = ptr[node + 1] - ptr[node]
-        rank, node = np.repeat(rank, degree), fabric.target[links[expand(ptr[node], degree)]].astype(np.int64)
+        rank, node = (
+            np.repeat(rank, degree),
+            fabric.target[links[expand(ptr[node], degree)]].astype(np.int64),
+        )
         hit = np.flatnonzero(is_leaf[node])
         # Written from the worst choice to the best, so that the best stays.
         order = np.lexsort((-node[hit], leaf_rail[node[hit]] == fabric.rail[rank[hit]]))
@@ -148,4 +161,6 @@ def spine_crossings(fabric: Fabric, order: ArrayLike) -> int:
     given = np.atleast_2d(column(order, "order"))
     rings = whole(given, "order", (-1, -1), "endpoints, each ring a row", fabric.n_ranks)
     leaf, server = leaf_of(fabric)[rings], fabric.server[rings]
-    return int(np.sum((leaf != np.roll(leaf, -1, axis=1)) & (server != np.roll(server, -1, axis=1))))
+    return int(
+        np.sum((leaf != np.roll(leaf, -1, axis=1)) & (server != np.roll(server, -1, axis=1)))
+    )

@@ -45,7 +45,10 @@ def aggregation_tree(n: int, root: int, *, radix: int | None = None) -> tuple[in
     """
     levels = _tree(n, radix)
     up = [StepGroup.make(child, parent, reduce=True) for child, parent in levels]
-    return 1, (*up, *(StepGroup.make(parent, child, reduce=False) for child, parent in reversed(levels)))
+    return 1, (
+        *up,
+        *(StepGroup.make(parent, child, reduce=False) for child, parent in reversed(levels)),
+    )
 
 
 @algorithm("broadcast.multicast", each(_depth), machine="aggregation")
@@ -60,7 +63,12 @@ def multicast(n: int, root: int, *, radix: int | None = None) -> tuple[int, Step
     return 1, (*up, *reversed(down))
 
 
-@algorithm("all_reduce.nvls_one_shot", lambda n: (2 * (n > 1), (n + 1) * (n > 1), 0), machine="nvls", per_pair=52)
+@algorithm(
+    "all_reduce.nvls_one_shot",
+    lambda n: (2 * (n > 1), (n + 1) * (n > 1), 0),
+    machine="nvls",
+    per_pair=52,
+)
 def one_shot(n: int, root: int) -> tuple[int, Steps]:
     """Let every GPU read the sum of the whole array: fewest steps, but each port sends the array n times.
 
@@ -68,7 +76,10 @@ def one_shot(n: int, root: int) -> tuple[int, Steps]:
     """
     rank = np.arange(n)
     source, reader = (x.ravel() for x in np.indices((n, n)))
-    return 1, (StepGroup.make(source, n + reader, reduce=True), StepGroup.make(n + rank, rank, reduce=False))
+    return 1, (
+        StepGroup.make(source, n + reader, reduce=True),
+        StepGroup.make(n + rank, rank, reduce=False),
+    )
 
 
 def _between(n: int, g: int, *, nvls: bool = True) -> Steps:
@@ -76,9 +87,18 @@ def _between(n: int, g: int, *, nvls: bool = True) -> Steps:
     m, rank = n // g, np.arange(n)
     server, rail = n + rank // g, n + m * nvls + rank % g
     own = rank % g
-    read: Steps = (StepGroup.make(rank, server, 0, g, reduce=True), StepGroup.make(server, rank, own, reduce=False))
-    meet = StepGroup.make(rank, rail, own, reduce=True), StepGroup.make(rail, rank, own, reduce=False)
-    write: Steps = (StepGroup.make(rank, server, own, reduce=False), StepGroup.make(server, rank, 0, g, reduce=False))
+    read: Steps = (
+        StepGroup.make(rank, server, 0, g, reduce=True),
+        StepGroup.make(server, rank, own, reduce=False),
+    )
+    meet = (
+        StepGroup.make(rank, rail, own, reduce=True),
+        StepGroup.make(rail, rank, own, reduce=False),
+    )
+    write: Steps = (
+        StepGroup.make(rank, server, own, reduce=False),
+        StepGroup.make(server, rank, 0, g, reduce=False),
+    )
     if not nvls:
         one = np.repeat(rank, g - 1)
         other = one // g * g + (one + np.tile(np.arange(1, g), n)) % g
@@ -87,7 +107,9 @@ def _between(n: int, g: int, *, nvls: bool = True) -> Steps:
     return (*(read if g > 1 else ()), *(meet if m > 1 else ()), *(write if g > 1 else ()))
 
 
-@algorithm("all_reduce.nvls_two_shot", lambda n: (4 * (n > 1), (2 + 2 / n) * (n > 1), 0), machine="nvls")
+@algorithm(
+    "all_reduce.nvls_two_shot", lambda n: (4 * (n > 1), (2 + 2 / n) * (n > 1), 0), machine="nvls"
+)
 def two_shot(n: int, root: int) -> tuple[int, Steps]:
     """Let every GPU read the sum of its block, then write it to all."""
     return n, _between(n, n)

@@ -26,7 +26,9 @@ def _shape(n: int, shape: Shape) -> tuple[int, ...]:
         return rows, n // rows
     sides = tuple(units.count(side, "shape") for side in np.atleast_1d(shape))
     if prod(sides) != n:
-        raise ValueError(f"shape must have {n} ranks, one each, got {sides} with {prod(sides)}; a ring needs no shape")
+        raise ValueError(
+            f"shape must have {n} ranks, one each, got {sides} with {prod(sides)}; a ring needs no shape"
+        )
     return sides
 
 
@@ -47,8 +49,18 @@ def _grid(shape: tuple[int, ...], dims: Sequence[int], part: int = 0, way: int =
         for steps, ahead, reduce in ((there, way, True), (back, 0, False)):
             first = base + (at - ahead) % side * left
             if side > 1:
-                steps.append(StepGroup.make(np.arange(n), after, first, left, reduce=reduce, repeat=side - 1,
-                                            shift=-way * left, window=window))  # fmt: skip
+                steps.append(
+                    StepGroup.make(
+                        np.arange(n),
+                        after,
+                        first,
+                        left,
+                        reduce=reduce,
+                        repeat=side - 1,
+                        shift=-way * left,
+                        window=window,
+                    )
+                )
         base = base + at * left
     return (*there, *reversed(back))
 
@@ -87,7 +99,9 @@ def torus(n: int, root: int, *, shape: Shape = None) -> tuple[int, Steps]:
     """
     grid = _shape(n, shape)
     dims, steps = list(range(len(grid))), int(_cost(n, shape)[0])
-    turns = [(dims[d:] + dims[:d], way) for d in dims for way in (1, -1)]  # order of the dimensions, and way round
+    turns = [
+        (dims[d:] + dims[:d], way) for d in dims for way in (1, -1)
+    ]  # order of the dimensions, and way round
     size, advice = n * len(turns) * steps * _BYTES, "take fewer ranks, or all_reduce bucket"
     check_memory(size, f"a torus {grid}, step by step", advice)
     parts = [_grid(grid, order, part, way) for part, (order, way) in enumerate(turns)]

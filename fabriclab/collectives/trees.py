@@ -24,16 +24,27 @@ from fabriclab.collectives.ring import phase
 from fabriclab.core import StepGroup
 
 # What goes up to the root, and then down: the whole array (on its way up it is added), or each rank's own blocks.
-_PHASES = {"all_reduce": ("whole", "whole"), "reduce_scatter": ("whole", "own"), "all_gather": ("own", "whole"),
-           "barrier": ("own", "whole"), "broadcast": ("", "whole"), "reduce": ("whole", ""), "gather": ("own", ""),
-           "scatter": ("", "own")}  # fmt: skip
+_PHASES = {
+    "all_reduce": ("whole", "whole"),
+    "reduce_scatter": ("whole", "own"),
+    "all_gather": ("own", "whole"),
+    "barrier": ("own", "whole"),
+    "broadcast": ("", "whole"),
+    "reduce": ("whole", ""),
+    "gather": ("own", ""),
+    "scatter": ("", "own"),
+}
 
 
 def star(n: int, root: int, way: str, whole: int) -> Steps:
     """Return one step between the root and all others, ``way`` up or down: ``whole`` blocks, or the other's own."""
     others: Any = np.delete(np.arange(n), root)
     source, target = (others, root) if way == "up" else (root, others)
-    return (StepGroup.make(source, target, 0 if whole else others, whole or 1, reduce=way == "up" and whole > 0),)
+    return (
+        StepGroup.make(
+            source, target, 0 if whole else others, whole or 1, reduce=way == "up" and whole > 0
+        ),
+    )
 
 
 def tree(n: int, root: int, way: str, whole: int) -> Steps:
@@ -50,7 +61,9 @@ def tree(n: int, root: int, way: str, whole: int) -> Steps:
         parent, child = (parent + root) % n, (child + root) % n
         source, target = (parent, child) if way == "down" else (child, parent)
         adds = way == "up" and whole > 0
-        steps.append(StepGroup.make(source, target, 0 if whole else child, whole or below, reduce=adds))
+        steps.append(
+            StepGroup.make(source, target, 0 if whole else child, whole or below, reduce=adds)
+        )
     return tuple(steps if way == "down" else steps[::-1])
 
 
@@ -61,16 +74,25 @@ def _through(collective: str, up: str, down: str) -> None:
 
     def both(shape: Callable[..., Steps], n: int, root: int) -> tuple[int, Steps]:
         blocks = n if "own" in (up, down) else 1
-        return blocks, sum((shape(n, root, way, blocks * (what == "whole")) for way, what in ways), ())
+        return blocks, sum(
+            (shape(n, root, way, blocks * (what == "whole")) for way, what in ways), ()
+        )
 
-    @algorithm(f"{collective}.one_root", lambda n: (len(ways) * (n > 1), (wholes + owns / n) * (n - 1), adds * (n - 1)))
+    @algorithm(
+        f"{collective}.one_root",
+        lambda n: (len(ways) * (n > 1), (wholes + owns / n) * (n - 1), adds * (n - 1)),
+    )
     def one_root(n: int, root: int) -> tuple[int, Steps]:
         """Send to the root what goes up, then from the root what goes down: one step each."""
         return both(star, n, root)
 
     @algorithm(
         f"{collective}.binomial_tree",
-        lambda n: (len(ways) * ceil_log2(n), wholes * ceil_log2(n) + owns * (n - 1) / n, adds * ceil_log2(n)),
+        lambda n: (
+            len(ways) * ceil_log2(n),
+            wholes * ceil_log2(n) + owns * (n - 1) / n,
+            adds * ceil_log2(n),
+        ),
     )
     def binomial_tree(n: int, root: int) -> tuple[int, Steps]:
         """Send what goes up over a tree, level by level, then what goes down."""

@@ -34,16 +34,22 @@ def distinct(key: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.asarray(key[np.diff(key, prepend=-1) != 0], dtype=np.int64)
 
 
-def distinct_pairs(one: NDArray[np.int64], other: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def distinct_pairs(
+    one: NDArray[np.int64], other: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return each pair of numbers >= 0 once, in order."""
     most = int(other.max(initial=0)) + 1
     return np.divmod(distinct(one * most + other), most)
 
 
-def parts_of(n: int, one: NDArray[np.integer], other: NDArray[np.integer], *, both_ways: bool = False) -> Ints:
+def parts_of(
+    n: int, one: NDArray[np.integer], other: NDArray[np.integer], *, both_ways: bool = False
+) -> Ints:
     """Return the part of each of ``n`` things (n,) that pairs of them join, numbered from 0; perhaps there and back."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
     joined = coo_array((np.ones(one.size, np.int8), (one, other)), shape=(n, n))
-    return np.asarray(connected_components(joined, directed=both_ways, connection="strong")[1], dtype=np.int64)
+    return np.asarray(
+        connected_components(joined, directed=both_ways, connection="strong")[1], dtype=np.int64
+    )

@@ -31,15 +31,27 @@ def spread(columns: Mapping[str, Any], n: int | None = None) -> dict[str, NDArra
         shape = np.broadcast_shapes(*(a.shape for a in arrays.values())) if n is None else (n,)
         return {name: np.broadcast_to(array, shape) for name, array in arrays.items()}
     except ValueError:
-        sizes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items() if array.size != 1)
+        sizes = ", ".join(
+            f"{name} {array.shape}" for name, array in arrays.items() if array.size != 1
+        )
         many = "as many as the others" if n is None else f"{n} of them"
-        raise ValueError(f"each column must have one entry or {many}, got the shapes {sizes}") from None
+        raise ValueError(
+            f"each column must have one entry or {many}, got the shapes {sizes}"
+        ) from None
 
 
 def check_pointer(ptr: NDArray[np.integer], entries: int, name: str) -> None:
     """Refuse a row pointer that does not rise from 0 to the number of entries."""
-    if ptr.ndim != 1 or ptr.size < 1 or ptr[0] != 0 or ptr[-1] != entries or np.any(np.diff(ptr) < 0):
-        raise ValueError(f"{name} must rise from 0 to {entries} (one more entry than rows), got {ptr[:4]}..{ptr[-1:]}")
+    if (
+        ptr.ndim != 1
+        or ptr.size < 1
+        or ptr[0] != 0
+        or ptr[-1] != entries
+        or np.any(np.diff(ptr) < 0)
+    ):
+        raise ValueError(
+            f"{name} must rise from 0 to {entries} (one more entry than rows), got {ptr[:4]}..{ptr[-1:]}"
+        )
 
 
 def frozen(value: ArrayLike, dtype: DTypeLike, name: str = "an array") -> NDArray[Any]:
@@ -55,7 +67,9 @@ def frozen(value: ArrayLike, dtype: DTypeLike, name: str = "an array") -> NDArra
         If ``dtype`` is of whole numbers or of bool and cannot hold the values as they are.
     """
     given, kind = column(value, name), np.dtype(dtype)
-    wanted = {"i": f"whole numbers ({kind})", "b": "True or False"}.get(kind.kind, "plain numbers in SI units")
+    wanted = {"i": f"whole numbers ({kind})", "b": "True or False"}.get(
+        kind.kind, "plain numbers in SI units"
+    )
     if given.size and given.dtype.kind not in ("biuf" if kind.kind == "b" else "iuf"):
         hint = "; units.parse reads text with a unit" if kind.kind == "f" else ""
         raise TypeError(f"{name} must be {wanted}, got {given.ravel().tolist()[0]!r}{hint}")
@@ -77,7 +91,13 @@ def freeze(value: Any, kinds: Mapping[str, Any]) -> None:
     """Set the named fields of a frozen dataclass to frozen arrays of a dtype, texts (str) or a mapping (dict)."""
     for name, kind in kinds.items():
         given = getattr(value, name)
-        kept = ReadOnly(given) if kind is dict else texts(given, name) if kind is str else frozen(given, kind, name)
+        kept = (
+            ReadOnly(given)
+            if kind is dict
+            else texts(given, name)
+            if kind is str
+            else frozen(given, kind, name)
+        )
         object.__setattr__(value, name, kept)
 
 
@@ -97,7 +117,9 @@ def check_finite(value: Any, units: Mapping[str, str]) -> None:
             raise ValueError(f"{name} must be finite and >= 0{unit}, got {column[wrong][0]}")
 
 
-def check_within(column: NDArray[Any], name: str, low: int, high: int = 2**31 - 1, hint: str = "") -> None:
+def check_within(
+    column: NDArray[Any], name: str, low: int, high: int = 2**31 - 1, hint: str = ""
+) -> None:
     """Refuse whole numbers outside ``low..high``."""
     wrong = column[(column < low) | (column > high)]
     if wrong.size:
@@ -118,13 +140,19 @@ def si(value: ArrayLike, name: str, read: Callable[[units.Quantity, str], float]
     return array
 
 
-def whole(value: ArrayLike, name: str, shape: tuple[int, ...], what: str, bound: int = 2**31) -> NDArray[np.int64]:
+def whole(
+    value: ArrayLike, name: str, shape: tuple[int, ...], what: str, bound: int = 2**31
+) -> NDArray[np.int64]:
     """Return whole numbers below ``bound``, which are ``what``, of this shape (-1 for any length), or refuse them."""
     given = column(value, name)
-    fits = given.ndim == len(shape) and all(n in (-1, found) for n, found in zip(shape, given.shape, strict=True))
+    fits = given.ndim == len(shape) and all(
+        n in (-1, found) for n, found in zip(shape, given.shape, strict=True)
+    )
     if not fits or given.dtype.kind not in "iu":
         wanted = str(shape).replace("-1", "any")
-        raise ValueError(f"{name} must be whole numbers of shape {wanted} ({what}), got {given.dtype} {given.shape}")
+        raise ValueError(
+            f"{name} must be whole numbers of shape {wanted} ({what}), got {given.dtype} {given.shape}"
+        )
     if bound < 2**31:
         check_within(given, name, 0, bound - 1)
     return given.astype(np.int64)
@@ -133,7 +161,9 @@ def whole(value: ArrayLike, name: str, shape: tuple[int, ...], what: str, bound:
 def texts(value: Iterable[str], name: str) -> tuple[str, ...]:
     """Return names as a tuple; a single text, which would fall into letters, is refused."""
     if isinstance(value, str) or not isinstance(value, Iterable):
-        raise TypeError(f"{name} must be a sequence of texts such as [{str(value)!r:.80}], got {value!r:.80}")
+        raise TypeError(
+            f"{name} must be a sequence of texts such as [{str(value)!r:.80}], got {value!r:.80}"
+        )
     return tuple(value)
 
 
@@ -150,7 +180,9 @@ class ReadOnly(dict[Key, Item]):
         return _restored, (type(self), dict(self), vars(self))
 
 
-def _restored(cls: type[ReadOnly[Any, Any]], items: dict[Any, Any], attributes: dict[str, Any]) -> Any:
+def _restored(
+    cls: type[ReadOnly[Any, Any]], items: dict[Any, Any], attributes: dict[str, Any]
+) -> Any:
     new = cls.__new__(cls)
     dict.update(new, items)
     vars(new).update(attributes)

@@ -10,7 +10,9 @@ LIMIT = "FABRICLAB_MEMORY"
 _CGROUP = Path("/sys/fs/cgroup")
 
 
-def check_memory(bytes_needed: float, what: str, advice: str, *, available: float | None = None) -> None:
+def check_memory(
+    bytes_needed: float, what: str, advice: str, *, available: float | None = None
+) -> None:
     """Refuse ``what`` if it needs more memory than there is.
 
     Parameters
@@ -59,7 +61,9 @@ def _machine() -> float:
 def _container(root: Path = _CGROUP) -> float:
     """Return limit minus what processes hold; files that the kernel caches are given back when needed."""
     try:
-        held = dict(r.split() for r in (root / "memory.stat").read_text(encoding="ascii").splitlines())
+        held = dict(
+            r.split() for r in (root / "memory.stat").read_text(encoding="ascii").splitlines()
+        )
         return float((root / "memory.max").read_text(encoding="ascii")) - float(held["anon"])
     except (OSError, KeyError, ValueError):  # no container, or no limit: the file says "max"
         return float("inf")

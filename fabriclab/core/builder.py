@@ -27,7 +27,11 @@ def check_size(what: str, nodes: int, cables: int) -> None:
         With ``what`` it is, how much it needs, and how much there is.
     """
     needed = nodes * _NODE_BYTES + 2 * cables * _LINK_BYTES
-    check_memory(needed, what, "build a smaller one, or leave out what the family can leave out (expand=False)")
+    check_memory(
+        needed,
+        what,
+        "build a smaller one, or leave out what the family can leave out (expand=False)",
+    )
 
 
 class FabricBuilder:
@@ -48,26 +52,55 @@ class FabricBuilder:
         self._media: list[str] = []
         self.n_nodes = 0
 
-    def add_nodes(self, kind: str, n: int, *, tier: ArrayLike, transit: ArrayLike, radix: ArrayLike = 0,
-                  forwarding: ArrayLike = 0.0, **coord: ArrayLike) -> NDArray[np.int64]:  # fmt: skip
+    def add_nodes(
+        self,
+        kind: str,
+        n: int,
+        *,
+        tier: ArrayLike,
+        transit: ArrayLike,
+        radix: ArrayLike = 0,
+        forwarding: ArrayLike = 0.0,
+        **coord: ArrayLike,
+    ) -> NDArray[np.int64]:
         """Add ``n`` nodes of one kind with coordinates by name; return their numbers (n,).
 
         ``forwarding`` is added to the delay of every link that ends at the node. [s]
         """
-        for what, name, known in (("kind", kind, self.kinds), *(("coordinate", c, self.coord_names) for c in coord)):
+        for what, name, known in (
+            ("kind", kind, self.kinds),
+            *(("coordinate", c, self.coord_names) for c in coord),
+        ):
             units.choice(name, what, known, "; name it in FabricBuilder(...)")
         table = np.full((units.count(n, "n", 0), len(self.coord_names)), -1, dtype=np.int32)
-        given = {"kind": self.kinds.index(kind), "tier": tier, "transit": transit, "radix": radix, **coord}
+        given = {
+            "kind": self.kinds.index(kind),
+            "tier": tier,
+            "transit": transit,
+            "radix": radix,
+            **coord,
+        }
         columns = {k: frozen(v, NODE_ARRAYS.get(k, np.int32), k) for k, v in given.items()}
-        block = spread({**columns, "forwarding": si(forwarding, "forwarding", units.latency)}, len(table))
+        block = spread(
+            {**columns, "forwarding": si(forwarding, "forwarding", units.latency)}, len(table)
+        )
         for name in coord:
             table[:, self.coord_names.index(name)] = block.pop(name)
         self._nodes.append({**block, "coord": table})
         first, self.n_nodes = self.n_nodes, self.n_nodes + n
         return np.arange(first, self.n_nodes)
 
-    def add_cables(self, a: ArrayLike, b: ArrayLike, *, capacity: ArrayLike, delay: ArrayLike = 0.0,
-                   ports: ArrayLike = 1, medium: str = "board", length: ArrayLike = 0.0) -> None:  # fmt: skip
+    def add_cables(
+        self,
+        a: ArrayLike,
+        b: ArrayLike,
+        *,
+        capacity: ArrayLike,
+        delay: ArrayLike = 0.0,
+        ports: ArrayLike = 1,
+        medium: str = "board",
+        length: ArrayLike = 0.0,
+    ) -> None:
         """Add cables between nodes ``a`` and ``b`` (broadcast together), each as two links.
 
         One capacity, delay or length for all may be text with its unit. [B/s], [s], [m]
@@ -77,25 +110,56 @@ class FabricBuilder:
             check_within(end, name, 0, self.n_nodes - 1, "; add nodes first")
         if medium not in self._media:
             self._media.append(medium)
-        columns = spread({
-            "a": ends[0], "b": ends[1], "capacity": si(capacity, "capacity", partial(units.rate, may_be_zero=True)),
-            "delay": si(delay, "delay", units.latency), "ports": frozen(ports, np.int16, "ports"),
-            "medium": np.int8(self._media.index(medium)), "length": si(length, "length", units.length),
-        })  # fmt: skip
-        self._cables.append({k: v.ravel() for k, v in zip(LINK_ARRAYS, columns.values(), strict=True)})
+        columns = spread(
+            {
+                "a": ends[0],
+                "b": ends[1],
+                "capacity": si(capacity, "capacity", partial(units.rate, may_be_zero=True)),
+                "delay": si(delay, "delay", units.latency),
+                "ports": frozen(ports, np.int16, "ports"),
+                "medium": np.int8(self._media.index(medium)),
+                "length": si(length, "length", units.length),
+            }
+        )
+        self._cables.append(
+            {k: v.ravel() for k, v in zip(LINK_ARRAYS, columns.values(), strict=True)}
+        )
 
     def build(
-        self, family: str, asked: Mapping[str, Any], *, endpoint: ArrayLike, rail: ArrayLike, server: ArrayLike
+        self,
+        family: str,
+        asked: Mapping[str, Any],
+        *,
+        endpoint: ArrayLike,
+        rail: ArrayLike,
+        server: ArrayLike,
     ) -> Fabric:
         """Return the `Fabric` with all that was added."""
         if not self._nodes:
             raise ValueError("a fabric needs nodes; add some with add_nodes before build")
-        column = {k: np.concatenate([block[k] for block in self._nodes]) for k in (*NODE_ARRAYS, "coord", "forwarding")}
+        column = {
+            k: np.concatenate([block[k] for block in self._nodes])
+            for k in (*NODE_ARRAYS, "coord", "forwarding")
+        }
         forwarding, cables = column.pop("forwarding"), self._cables
-        parts = {k: [np.zeros(0, t), *(block[k] for block in cables)] for k, t in LINK_ARRAYS.items()}
+        parts = {
+            k: [np.zeros(0, t), *(block[k] for block in cables)] for k, t in LINK_ARRAYS.items()
+        }
         link: dict[str, Any] = {k: np.repeat(np.concatenate(v), 2) for k, v in parts.items()}
-        link["source"][1::2], link["target"][1::2] = link["target"][0::2], link["source"][0::2].copy()
+        link["source"][1::2], link["target"][1::2] = (
+            link["target"][0::2],
+            link["source"][0::2].copy(),
+        )
         link["delay"] += forwarding[link["target"]]
-        return Fabric(kinds=self.kinds, coord_names=self.coord_names, media=tuple(self._media),
-                      endpoint=np.asarray(endpoint), rail=np.asarray(rail), server=np.asarray(server), family=family,
-                      asked=asked, **column, **link)  # fmt: skip
+        return Fabric(
+            kinds=self.kinds,
+            coord_names=self.coord_names,
+            media=tuple(self._media),
+            endpoint=np.asarray(endpoint),
+            rail=np.asarray(rail),
+            server=np.asarray(server),
+            family=family,
+            asked=asked,
+            **column,
+            **link,
+        )

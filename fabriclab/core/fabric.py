@@ -12,11 +12,26 @@ from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import units
 from fabriclab.core._arrays import Floats, Ids, pointer
-from fabriclab.core._frozen import Value, check_finite, check_shape, check_within, column, freeze, frozen
+from fabriclab.core._frozen import (
+    Value,
+    check_finite,
+    check_shape,
+    check_within,
+    column,
+    freeze,
+    frozen,
+)
 
 NODE_ARRAYS = {"kind": np.int8, "tier": np.int8, "transit": np.bool_, "radix": np.int32}
-LINK_ARRAYS = {"source": np.int32, "target": np.int32, "capacity": np.float64, "delay": np.float64, "ports": np.int16,
-               "medium": np.int8, "length": np.float64}  # fmt: skip
+LINK_ARRAYS = {
+    "source": np.int32,
+    "target": np.int32,
+    "capacity": np.float64,
+    "delay": np.float64,
+    "ports": np.int16,
+    "medium": np.int8,
+    "length": np.float64,
+}
 _END_ARRAYS = {"endpoint": np.int32, "rail": np.int32, "server": np.int32}
 _SHOWN = 100  # numbers that a text form has in full
 
@@ -101,9 +116,15 @@ class Fabric(Value):
 
     def __post_init__(self) -> None:
         """Freeze all arrays, then check shapes, ranges and ports."""
-        freeze(self, {**NODE_ARRAYS, **LINK_ARRAYS, **_END_ARRAYS, "coord": np.int32, "asked": dict})
+        freeze(
+            self, {**NODE_ARRAYS, **LINK_ARRAYS, **_END_ARRAYS, "coord": np.int32, "asked": dict}
+        )
         freeze(self, dict.fromkeys(("kinds", "coord_names", "media"), str))
-        groups = ((NODE_ARRAYS, self.kind.size), (LINK_ARRAYS, self.source.size), (_END_ARRAYS, self.endpoint.size))
+        groups = (
+            (NODE_ARRAYS, self.kind.size),
+            (LINK_ARRAYS, self.source.size),
+            (_END_ARRAYS, self.endpoint.size),
+        )
         for names, n in groups:
             check_shape(self, names, (n,))
         check_shape(self, ["coord"], (self.kind.size, len(self.coord_names)))
@@ -112,13 +133,17 @@ class Fabric(Value):
     def _check_links(self) -> None:
         there, back = (self.source[0::2], self.target[0::2]), (self.target[1::2], self.source[1::2])
         if not all(map(np.array_equal, there, back)):
-            raise ValueError("links must come in pairs: link 2c + 1 is link 2c in the other direction")
+            raise ValueError(
+                "links must come in pairs: link 2c + 1 is link 2c in the other direction"
+            )
         bounds = dict.fromkeys(("source", "target", "endpoint"), self.kind.size)
         for name, n in (bounds | {"kind": len(self.kinds), "medium": len(self.media)}).items():
             check_within(getattr(self, name), name, 0, n - 1)
         loops = np.flatnonzero(self.source == self.target)
         if loops.size:
-            raise ValueError(f"cable {loops[0] // 2} joins {self.name(int(self.source[loops[0]]))} to itself; name two")
+            raise ValueError(
+                f"cable {loops[0] // 2} joins {self.name(int(self.source[loops[0]]))} to itself; name two"
+            )
         if np.unique(self.endpoint).size != self.endpoint.size:
             raise ValueError("endpoint must name each node once: one rank per endpoint")
         check_finite(self, {"capacity": " B/s", "delay": " s", "length": " m", "ports": " ports"})
@@ -127,7 +152,9 @@ class Fabric(Value):
         if over.size:
             node = int(over[0])
             msg = f"{self.name(node)} needs {used[node]} ports and has {self.radix[node]}; "
-            raise ValueError(msg + "take a switch with more ports, fewer hosts per switch, or a further tier")
+            raise ValueError(
+                msg + "take a switch with more ports, fewer hosts per switch, or a further tier"
+            )
 
     @property
     def n_nodes(self) -> int:
@@ -152,13 +179,17 @@ class Fabric(Value):
     @cached_property
     def ports_used(self) -> NDArray[np.int64]:
         """Ports in use at each node, (N,)."""
-        return frozen(np.bincount(self.source, weights=self.ports, minlength=self.n_nodes), np.int64)
+        return frozen(
+            np.bincount(self.source, weights=self.ports, minlength=self.n_nodes), np.int64
+        )
 
     @cached_property
     def out(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Links by source node as compressed rows: pointer (N + 1,), link numbers (L,)."""
         order = np.argsort(self.source, kind="stable")
-        return frozen(pointer(np.bincount(self.source, minlength=self.n_nodes)), np.int64), frozen(order, np.int64)
+        return frozen(pointer(np.bincount(self.source, minlength=self.n_nodes)), np.int64), frozen(
+            order, np.int64
+        )
 
     @cached_property
     def rank_of(self) -> NDArray[np.int64]:
@@ -170,7 +201,11 @@ class Fabric(Value):
     def coordinate(self, name: str) -> NDArray[np.int64]:
         """Return one coordinate of each node, -1 where it has none, (N,)."""
         known = name in self.coord_names
-        return self.coord[:, self.coord_names.index(name)].astype(np.int64) if known else np.full(self.n_nodes, -1)
+        return (
+            self.coord[:, self.coord_names.index(name)].astype(np.int64)
+            if known
+            else np.full(self.n_nodes, -1)
+        )
 
     def nodes(self, kind: str) -> NDArray[np.int64]:
         """Return the numbers of all nodes of one kind."""
@@ -190,22 +225,36 @@ class Fabric(Value):
 
     def links_between(self, a: int, b: int) -> NDArray[np.int64]:
         """Return all links from node ``a`` to node ``b``."""
-        first, last = (units.count(n, name, 0, self.n_nodes - 1) for name, n in (("a", a), ("b", b)))
+        first, last = (
+            units.count(n, name, 0, self.n_nodes - 1) for name, n in (("a", a), ("b", b))
+        )
         return np.flatnonzero((self.source == first) & (self.target == last))
 
     def with_capacity(self, links: ArrayLike, capacity: units.Quantity) -> Self:
         """Return this fabric with another capacity on some links [B/s], such as a slow cable's two links."""
-        number, value = _numbers(links, "links", self.n_links), units.rate(capacity, "capacity", may_be_zero=True)
+        number, value = (
+            _numbers(links, "links", self.n_links),
+            units.rate(capacity, "capacity", may_be_zero=True),
+        )
         return self._with(number, value, f"with_capacity({_listed(number)}, {value!r})")
 
-    def without(self, *, links: ArrayLike = (), cables: ArrayLike = (), nodes: ArrayLike = ()) -> Self:
+    def without(
+        self, *, links: ArrayLike = (), cables: ArrayLike = (), nodes: ArrayLike = ()
+    ) -> Self:
         """Return this fabric with links, cables (both directions) or all links of nodes at capacity 0."""
-        link, cable = _numbers(links, "links", self.n_links), _numbers(cables, "cables", self.n_cables)
+        link, cable = (
+            _numbers(links, "links", self.n_links),
+            _numbers(cables, "cables", self.n_cables),
+        )
         node = _numbers(nodes, "nodes", self.n_nodes)
         of_nodes = np.flatnonzero(np.isin(self.source, node) | np.isin(self.target, node))
         every = np.concatenate([link, 2 * cable, 2 * cable + 1, of_nodes])
         named = {"links": link, "cables": cable, "nodes": node}
-        return self._with(every, 0.0, f"without({', '.join(f'{k}={_listed(v)}' for k, v in named.items() if v.size)})")
+        return self._with(
+            every,
+            0.0,
+            f"without({', '.join(f'{k}={_listed(v)}' for k, v in named.items() if v.size)})",
+        )
 
     def _with(self, links: NDArray[np.int64], capacity: float, change: str) -> Self:
         changed = self.capacity.copy()
@@ -233,9 +282,15 @@ class Fabric(Value):
             facts = {c: getattr(self, c)[i].item() for c in ("tier", "transit", "radix")}
             graph.add_node(i, name=self.name(i), kind=self.kinds[kind], **facts)
         for rank, node in enumerate(self.endpoint.tolist()):
-            graph.add_node(node, endpoint=True, server=int(self.server[rank]), rail=int(self.rail[rank]))
+            graph.add_node(
+                node, endpoint=True, server=int(self.server[rank]), rail=int(self.rail[rank])
+            )
         for i, ends in enumerate(zip(self.source.tolist(), self.target.tolist(), strict=True)):
-            graph.add_edge(*ends, key=i, **{c: getattr(self, c)[i].item() for c in ("capacity", "delay", "ports")})
+            graph.add_edge(
+                *ends,
+                key=i,
+                **{c: getattr(self, c)[i].item() for c in ("capacity", "delay", "ports")},
+            )
         return graph
 
     def __repr__(self) -> str:
@@ -243,7 +298,9 @@ class Fabric(Value):
         if self.call:
             return self.call
         counts = [f"{n} {what}" for what, n in self.summary().items() if what != "servers"]
-        counts += [f"{failed} links of capacity 0"] if (failed := int(np.sum(self.capacity == 0))) else []
+        counts += (
+            [f"{failed} links of capacity 0"] if (failed := int(np.sum(self.capacity == 0))) else []
+        )
         return f"<Fabric {self.family}: {', '.join(counts)}>"
 
     def _repr_html_(self) -> str:
@@ -255,7 +312,9 @@ def _numbers(value: ArrayLike, name: str, bound: int) -> NDArray[np.int64]:
     """Return node, link or cable numbers in order, each once; a mask or a fraction is refused."""
     number = column(list(value) if isinstance(value, (Set, Iterator)) else value, name)
     if number.ndim > 1 or (number.size and number.dtype.kind not in "iu"):
-        msg = f"{name} must be whole numbers in one row, got {number.dtype} of shape {number.shape}; "
+        msg = (
+            f"{name} must be whole numbers in one row, got {number.dtype} of shape {number.shape}; "
+        )
         raise TypeError(msg + "of a mask take np.flatnonzero")
     check_within(number := np.unique(number.astype(np.int64)), name, 0, bound - 1)
     return number

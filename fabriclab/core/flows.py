@@ -13,11 +13,22 @@ from numpy.typing import ArrayLike
 
 from fabriclab import units
 from fabriclab.core._arrays import Floats, Ids, Ints, pointer, rows_of
-from fabriclab.core._frozen import Value, check_finite, check_pointer, check_shape, check_within, freeze, si, spread
+from fabriclab.core._frozen import (
+    Value,
+    check_finite,
+    check_pointer,
+    check_shape,
+    check_within,
+    freeze,
+    si,
+    spread,
+)
 from fabriclab.core._memory import check_memory
 from fabriclab.errors import Deadlock
 
-_FLOW_BYTES = 400  # peak of `expanded` per flow and per dependency, measured and rounded up; a test holds it
+_FLOW_BYTES = (
+    400  # peak of `expanded` per flow and per dependency, measured and rounded up; a test holds it
+)
 _ROW_BYTES = 50
 
 
@@ -71,52 +82,90 @@ class Flows(Value):
     repeat: Ints
 
     @classmethod
-    def make(cls, source: ArrayLike, target: ArrayLike, size: ArrayLike, *, start: ArrayLike = 0.0,
-             lag: ArrayLike = 0.0, after: Sequence[Sequence[int]] | None = None, weight: ArrayLike = 1.0,
-             limit: ArrayLike = np.inf, label: ArrayLike = 0, labels: tuple[str, ...] = ("flow",), group: ArrayLike = 0,
-             repeat: ArrayLike = 1) -> Self:  # fmt: skip
+    def make(
+        cls,
+        source: ArrayLike,
+        target: ArrayLike,
+        size: ArrayLike,
+        *,
+        start: ArrayLike = 0.0,
+        lag: ArrayLike = 0.0,
+        after: Sequence[Sequence[int]] | None = None,
+        weight: ArrayLike = 1.0,
+        limit: ArrayLike = np.inf,
+        label: ArrayLike = 0,
+        labels: tuple[str, ...] = ("flow",),
+        group: ArrayLike = 0,
+        repeat: ArrayLike = 1,
+    ) -> Self:
         """Return flows from columns that broadcast together; ``after`` is one list of flows per flow.
 
         One size, start, lag or limit for all may be text with its unit; a limit is inf or 1e6..1e14 B/s.
         """
-        given: dict[str, ArrayLike] = {"source": source, "target": target, "size": si(size, "size", units.size),
-                                       "start": si(start, "start", units.time), "lag": si(lag, "lag", units.time),
-                                       "weight": weight, "limit": si(limit, "limit", units.rate), "label": label,
-                                       "group": group}  # fmt: skip
+        given: dict[str, ArrayLike] = {
+            "source": source,
+            "target": target,
+            "size": si(size, "size", units.size),
+            "start": si(start, "start", units.time),
+            "lag": si(lag, "lag", units.time),
+            "weight": weight,
+            "limit": si(limit, "limit", units.rate),
+            "label": label,
+            "group": group,
+        }
         columns = spread(given)
         rows = [] if after is None else list(after if hasattr(after, "__iter__") else [after])
         if wrong := [r for r in rows if isinstance(r, str) or not hasattr(r, "__len__")]:
-            raise TypeError(f"after must be one list of flows per flow, such as [[], [0]], got {wrong[0]!r} in it")
+            raise TypeError(
+                f"after must be one list of flows per flow, such as [[], [0]], got {wrong[0]!r} in it"
+            )
         counts = np.zeros(columns["size"].size) if after is None else [len(r) for r in rows]
         lists = spread({"after": [x for r in rows for x in r]}) | spread({"repeat": repeat})
         return cls(**columns, **lists, after_ptr=pointer(counts), labels=labels)
 
     def __post_init__(self) -> None:
         """Freeze the arrays and check shapes and ranges."""
-        kinds: dict[str, Any] = dict.fromkeys(("size", "start", "lag", "weight", "limit"), np.float64)
+        kinds: dict[str, Any] = dict.fromkeys(
+            ("size", "start", "lag", "weight", "limit"), np.float64
+        )
         kinds |= dict.fromkeys(("source", "target", "label", "group", "after"), np.int32)
         freeze(self, kinds | {"after_ptr": np.int64, "repeat": np.int64, "labels": str})
         n = self.size.size
-        check_shape(self, ("source", "target", "start", "lag", "weight", "limit", "label", "group"), (n,))
+        check_shape(
+            self, ("source", "target", "start", "lag", "weight", "limit", "label", "group"), (n,)
+        )
         check_pointer(self.after_ptr, self.after.size, "after_ptr")
         self._check_ranges(n)
 
     def _check_ranges(self, n: int) -> None:
         if self.after_ptr.size != n + 1:
-            raise ValueError(f"after must have one row per flow ({n}), got {self.after_ptr.size - 1}")
+            raise ValueError(
+                f"after must have one row per flow ({n}), got {self.after_ptr.size - 1}"
+            )
         check_finite(self, {"size": " B", "start": " s", "lag": " s"})
         for name, unit in (("weight", ""), ("limit", " B/s")):
             value = getattr(self, name)
             if not np.all(value > 0) or (name == "weight" and not np.all(np.isfinite(value))):
                 raise ValueError(f"{name} must be > 0{unit}, got {value.min()}")
-        for name, values in (("label", len(self.labels)), ("after", n), ("source", 2**31), ("target", 2**31)):
+        for name, values in (
+            ("label", len(self.labels)),
+            ("after", n),
+            ("source", 2**31),
+            ("target", 2**31),
+        ):
             check_within(getattr(self, name), name, 0, values - 1)
         check_within(self.repeat, "repeat", 1)
         last = self.repeat.size - 1
         if last < 0 or np.any(np.diff(self.group, prepend=0, append=last) < 0):
-            raise ValueError(f"group must rise within 0..{last}, and repeat have one entry per group, got {last + 1}")
-        if self.after.size and np.any(self.group[self.after] != self.group[rows_of(self.after_ptr)]):
-            raise ValueError("after must stay within the group: a later group waits for the whole group before it")
+            raise ValueError(
+                f"group must rise within 0..{last}, and repeat have one entry per group, got {last + 1}"
+            )
+        if self.after.size and np.any(
+            self.group[self.after] != self.group[rows_of(self.after_ptr)]
+        ):
+            raise ValueError(
+                "after must stay within the group: a later group waits for the whole group before it"
+            )
 
     @property
     def n_flows(self) -> int:
@@ -130,7 +179,9 @@ class Flows(Value):
 
     def of_group(self, g: int) -> slice:
         """Return the flows of group ``g`` as a slice."""
-        return slice(int(np.searchsorted(self.group, g)), int(np.searchsorted(self.group, g, side="right")))
+        return slice(
+            int(np.searchsorted(self.group, g)), int(np.searchsorted(self.group, g, side="right"))
+        )
 
     def order(self) -> Ints:
         """Return the flows in an order in which each comes after its dependencies.
@@ -140,7 +191,10 @@ class Flows(Value):
         Deadlock
             If flows wait for each other in a cycle; the message names one.
         """
-        rows = {f: self.after[a:b].tolist() for f, (a, b) in enumerate(pairwise(self.after_ptr.tolist()))}
+        rows = {
+            f: self.after[a:b].tolist()
+            for f, (a, b) in enumerate(pairwise(self.after_ptr.tolist()))
+        }
         try:
             return np.fromiter(TopologicalSorter(rows).static_order(), np.int64, len(rows))
         except CycleError as error:
@@ -158,27 +212,52 @@ class Flows(Value):
         flows = int(np.sum(times * (1 + (self.start > self.lag)))) + int(self.repeat.sum())
         entries = int(np.sum(np.diff(self.after_ptr) * times) + 2 * flows)
         advice = "keep the groups (no expand), or take fewer ranks or another algorithm"
-        check_memory(flows * _FLOW_BYTES + entries * _ROW_BYTES, f"a graph of {flows} flows", advice)
-        graph: list[tuple[list[int], int, float, bool]] = []  # waits for, of which flow, lag, whether its bytes move
+        check_memory(
+            flows * _FLOW_BYTES + entries * _ROW_BYTES, f"a graph of {flows} flows", advice
+        )
+        graph: list[
+            tuple[list[int], int, float, bool]
+        ] = []  # waits for, of which flow, lag, whether its bytes move
         for g, often in enumerate(self.repeat.tolist()):
             span = self.of_group(g)
             members = range(span.start, span.stop)
             late = [f for f in members if self.start[f] > self.lag[f]]
-            inner = {f: (self.after[self.after_ptr[f] : self.after_ptr[f + 1]] - span.start).tolist() for f in members}
+            inner = {
+                f: (self.after[self.after_ptr[f] : self.after_ptr[f + 1]] - span.start).tolist()
+                for f in members
+            }
             for _ in range(often if members else 0):
                 barrier = [len(graph) - 1] if graph else []
-                timer, first = {f: [len(graph) + i] for i, f in enumerate(late)}, len(graph) + len(late)
+                timer, first = (
+                    {f: [len(graph) + i] for i, f in enumerate(late)},
+                    len(graph) + len(late),
+                )
                 graph += [(barrier, f, float(self.start[f] - self.lag[f]), False) for f in late]
-                waits = [[*barrier, *timer.get(f, []), *(x + first for x in inner[f])] for f in members]
-                graph += [(row, f, float(self.lag[f]), True) for f, row in zip(members, waits, strict=True)]
+                waits = [
+                    [*barrier, *timer.get(f, []), *(x + first for x in inner[f])] for f in members
+                ]
+                graph += [
+                    (row, f, float(self.lag[f]), True)
+                    for f, row in zip(members, waits, strict=True)
+                ]
                 graph.append((list(range(first, len(graph))), members[0], 0.0, False))
         rows, origin, lag, moves = zip(*graph, strict=True) if graph else ((),) * 4
-        pick = {k: getattr(self, k)[list(origin)] for k in ("source", "target", "size", "weight", "limit", "label")}
-        target, size = np.where(moves, pick.pop("target"), pick["source"]), np.where(moves, pick.pop("size"), 0.0)
+        pick = {
+            k: getattr(self, k)[list(origin)]
+            for k in ("source", "target", "size", "weight", "limit", "label")
+        }
+        target, size = (
+            np.where(moves, pick.pop("target"), pick["source"]),
+            np.where(moves, pick.pop("size"), 0.0),
+        )
         return self.make(target=target, size=size, lag=lag, after=rows, labels=self.labels, **pick)
 
     def __repr__(self) -> str:
         """Show how many flows and bytes there are."""
         total = float(np.sum(self.size * self.repeat[self.group])) if self.n_flows else 0.0
-        form = f"{self.repeat.size} groups in order, {int(self.repeat.sum())} steps" if self.is_sequence else "a graph"
+        form = (
+            f"{self.repeat.size} groups in order, {int(self.repeat.sum())} steps"
+            if self.is_sequence
+            else "a graph"
+        )
         return f"<Flows: {self.n_flows} flows, {form}, {units.format_size(total)} in all>"

@@ -16,9 +16,13 @@ OBTAINED = ("predicted", "measured", "published", "stored")
 # busbw / algbw of each collective, as nccl-tests counts them; (a, b) stands for a (P - 1) / P + b.
 BUS_FACTORS: Mapping[str, tuple[float, float]] = {
     "all_reduce": (2.0, 0.0),
-    **dict.fromkeys(("reduce_scatter", "all_gather", "all_to_all", "gather", "scatter"), (1.0, 0.0)),
+    **dict.fromkeys(
+        ("reduce_scatter", "all_gather", "all_to_all", "gather", "scatter"), (1.0, 0.0)
+    ),
     **dict.fromkeys(("broadcast", "reduce", "send_recv", "copy", "sockets"), (0.0, 1.0)),
-    **dict.fromkeys(("write", "read", "shared_copy", "tcp", "pickle"), (0.0, 1.0)),  # of `measure.one_sided`
+    **dict.fromkeys(
+        ("write", "read", "shared_copy", "tcp", "pickle"), (0.0, 1.0)
+    ),  # of `measure.one_sided`
     "barrier": (0.0, 0.0),
 }
 
@@ -91,17 +95,33 @@ class Result(Value):
         bus_factor(self.what, self.n_ranks)
         units.choice(self.obtained, "obtained", OBTAINED)
         if self.obtained in ("published", "stored") and not self.source:
-            raise ValueError(f"a {self.obtained} result needs its source: who measured it, where it stands")
-        given = [name for name in ("size", "time", "low", "high", "samples") if getattr(self, name) is not None]
+            raise ValueError(
+                f"a {self.obtained} result needs its source: who measured it, where it stands"
+            )
+        given = [
+            name
+            for name in ("size", "time", "low", "high", "samples")
+            if getattr(self, name) is not None
+        ]
         freeze(self, {**dict.fromkeys(given, np.float64), "asked": dict, "notes": str})
-        check_shape(self, [n for n in ("time", "low", "high") if getattr(self, n) is not None], self.size.shape)
+        check_shape(
+            self,
+            [n for n in ("time", "low", "high") if getattr(self, n) is not None],
+            self.size.shape,
+        )
         check_finite(self, {"size": " B"})
         # Only a prediction may take no time: one rank has nobody to talk to.
         good = self.time >= 0 if self.obtained == "predicted" else self.time > 0
         if not np.all(np.isfinite(self.time) & good):
-            raise ValueError(f"time must be finite and > 0 s, got {self.time[~(np.isfinite(self.time) & good)][0]}")
-        if self.samples is not None and (self.samples.ndim != 2 or len(self.samples) != self.size.size):
-            raise ValueError(f"samples must have one row per size ({self.size.size}), got {self.samples.shape}")
+            raise ValueError(
+                f"time must be finite and > 0 s, got {self.time[~(np.isfinite(self.time) & good)][0]}"
+            )
+        if self.samples is not None and (
+            self.samples.ndim != 2 or len(self.samples) != self.size.size
+        ):
+            raise ValueError(
+                f"samples must have one row per size ({self.size.size}), got {self.samples.shape}"
+            )
 
     @property
     def algbw(self) -> NDArray[np.float64]:
@@ -130,17 +150,27 @@ class Result(Value):
 
     def __repr__(self) -> str:
         """Show kind, sizes and typical figure in one line."""
-        sizes = units.format_size(self.size[0]) if self.size.size == 1 else f"{self.size.size} sizes"
+        sizes = (
+            units.format_size(self.size[0]) if self.size.size == 1 else f"{self.size.size} sizes"
+        )
         best = int(np.argmax(self.busbw)) if self.size.size else 0
-        figure = f"{units.format_time(self.time[best])}, busbw {units.format_rate(self.busbw[best])}"
+        figure = (
+            f"{units.format_time(self.time[best])}, busbw {units.format_rate(self.busbw[best])}"
+        )
         return f"<Result {self._who}, {sizes}: {figure}>"
 
     def _repr_html_(self) -> str:
         spread = [("fastest", self.low), ("99th percentile", self.high)]
         columns = {"size": self.size, "median" if self.samples is not None else "time": self.time}
-        columns |= {name: value for name, value in spread if value is not None and self.samples is not None}
+        columns |= {
+            name: value for name, value in spread if value is not None and self.samples is not None
+        }
         columns |= {"algbw": self.algbw, "busbw": self.busbw}
         show = {"size": units.format_size, "algbw": units.format_rate, "busbw": units.format_rate}
-        cells = [[show.get(name, units.format_time)(v) for v in value] for name, value in columns.items()]
-        notes = "".join(f"<div>{html.escape(line)}</div>" for line in (self.source, *self.notes) if line)
+        cells = [
+            [show.get(name, units.format_time)(v) for v in value] for name, value in columns.items()
+        ]
+        notes = "".join(
+            f"<div>{html.escape(line)}</div>" for line in (self.source, *self.notes) if line
+        )
         return as_html([columns, *zip(*cells, strict=True)], self._who) + notes

@@ -13,7 +13,16 @@ from numpy.typing import NDArray
 
 from fabriclab import units
 from fabriclab.core._arrays import Floats, Ids, Ints, expand, pointer, rows_of
-from fabriclab.core._frozen import Value, check_finite, check_pointer, check_shape, check_within, freeze, si, spread
+from fabriclab.core._frozen import (
+    Value,
+    check_finite,
+    check_pointer,
+    check_shape,
+    check_within,
+    freeze,
+    si,
+    spread,
+)
 from fabriclab.core.flows import Flows
 
 PATH = 0
@@ -65,18 +74,33 @@ class Routes(Value):
 
     def __post_init__(self) -> None:
         """Freeze the arrays and check shapes and ranges."""
-        freeze(self, {"ptr": np.int64, "link": np.int32, "use": np.float64, "flow": np.int32, "share": np.float64,
-                      "delay": np.float64, "kind": np.int8, "adaptive": np.bool_})  # fmt: skip
+        freeze(
+            self,
+            {
+                "ptr": np.int64,
+                "link": np.int32,
+                "use": np.float64,
+                "flow": np.int32,
+                "share": np.float64,
+                "delay": np.float64,
+                "kind": np.int8,
+                "adaptive": np.bool_,
+            },
+        )
         check_pointer(self.ptr, self.link.size, "ptr")
         check_shape(self, ("flow", "share", "delay", "kind", "adaptive"), (self.n_rows,))
         check_shape(self, ["use"], self.link.shape)
         for name, value in (("use", self.use), ("share", self.share)):
             if not np.all((value >= 0) & (value <= 1 + 1e-9)):
-                raise ValueError(f"{name} must be within 0..1, got {value.min():g}..{value.max():g}")
+                raise ValueError(
+                    f"{name} must be within 0..1, got {value.min():g}..{value.max():g}"
+                )
         check_within(self.flow, "flow", 0)
         check_within(self.link, "link", 0)
         if not np.all(np.isin(self.kind, (PATH, SPRAY, TREE))):
-            raise ValueError(f"kind must be {PATH}, {SPRAY} or {TREE} (PATH, SPRAY, TREE), got {np.unique(self.kind)}")
+            raise ValueError(
+                f"kind must be {PATH}, {SPRAY} or {TREE} (PATH, SPRAY, TREE), got {np.unique(self.kind)}"
+            )
         check_finite(self, {"delay": " s"})
 
     @property
@@ -92,22 +116,33 @@ class Routes(Value):
         """Return some of the rows, with these columns in place of theirs; as in `cut`, they are checked no more."""
         lengths = np.diff(self.ptr)[rows]
         entries = expand(self.ptr[rows], lengths)
-        kept = {name: getattr(self, name)[rows] for name in ("flow", "share", "delay", "kind", "adaptive")}
+        kept = {
+            name: getattr(self, name)[rows]
+            for name in ("flow", "share", "delay", "kind", "adaptive")
+        }
         kept |= {"ptr": pointer(lengths), "link": self.link[entries], "use": self.use[entries]}
         return self.cut(**kept | columns)
 
     def hops(self) -> Floats:
         """Return the links that each row crosses, in the mean over its paths, (R,)."""
-        return np.bincount(rows_of(self.ptr), weights=self.use, minlength=self.n_rows).astype(np.float64)
+        return np.bincount(rows_of(self.ptr), weights=self.use, minlength=self.n_rows).astype(
+            np.float64
+        )
 
     def link_bytes(self, flows: Flows, n_links: int) -> Floats:
         """Return the bytes that all flows (with their repeats) put on each link, (n_links,)."""
         moved = (flows.size * flows.repeat[flows.group])[self.flow] * self.share
-        return np.bincount(self.link, moved[rows_of(self.ptr)] * self.use, n_links).astype(np.float64)
+        return np.bincount(self.link, moved[rows_of(self.ptr)] * self.use, n_links).astype(
+            np.float64
+        )
 
     def __repr__(self) -> str:
         """Show how many rows of which kind there are."""
-        kinds = ", ".join(f"{np.count_nonzero(self.kind == k)} {n}" for k, n in enumerate(_KINDS) if k in self.kind)
+        kinds = ", ".join(
+            f"{np.count_nonzero(self.kind == k)} {n}"
+            for k, n in enumerate(_KINDS)
+            if k in self.kind
+        )
         return f"<Routes: {kinds or 'no rows'}; {self.link.size} links>"
 
 
@@ -191,13 +226,18 @@ class Timeline(Value):
 
     def __post_init__(self) -> None:
         """Freeze the arrays and check them."""
-        freeze(self, dict.fromkeys(("start", "finish", "link_bytes", "group_start", "period"), np.float64))
+        freeze(
+            self,
+            dict.fromkeys(("start", "finish", "link_bytes", "group_start", "period"), np.float64),
+        )
         freeze(self, {"repeat": np.int64})
         check_shape(self, ["finish"], self.start.shape)
         check_shape(self, ("period", "repeat"), self.group_start.shape)
         if not np.all(self.finish >= self.start):
             flow = int(np.flatnonzero(~(self.finish >= self.start))[0])
-            raise ValueError(f"flow {flow} ends at {self.finish[flow]} s, before its start at {self.start[flow]} s")
+            raise ValueError(
+                f"flow {flow} ends at {self.finish[flow]} s, before its start at {self.start[flow]} s"
+            )
 
     @property
     def end(self) -> float:
@@ -207,7 +247,9 @@ class Timeline(Value):
     def utilisation(self, capacity: Floats) -> Floats:
         """Return the mean load of each link as a part of its ``capacity`` (L,), over the whole run."""
         possible = np.asarray(capacity) * self.end
-        return np.divide(self.link_bytes, possible, out=np.zeros_like(self.link_bytes), where=possible > 0)
+        return np.divide(
+            self.link_bytes, possible, out=np.zeros_like(self.link_bytes), where=possible > 0
+        )
 
     def __repr__(self) -> str:
         """Show the engine, the number of flows and the end."""

@@ -61,7 +61,9 @@ def _pack(value: Any, arrays: dict[str, Any]) -> Any:
         return {"items": [_pack(v, arrays) for v in value]}
     if isinstance(value, dict):
         if other := [k for k in value if not isinstance(k, str)]:
-            raise TypeError(f"cannot save a mapping with the key {other[0]!r}; keys are text: write {str(other[0])!r}")
+            raise TypeError(
+                f"cannot save a mapping with the key {other[0]!r}; keys are text: write {str(other[0])!r}"
+            )
         return {"table": {k: _pack(v, arrays) for k, v in value.items()}}
     plain = value.item() if isinstance(value, np.generic) else value
     if plain is None or isinstance(plain, (str, int, float, bool)):
@@ -88,7 +90,9 @@ def load(path: str | os.PathLike[str]) -> Any:
     if header.get("format") != FORMAT:
         raise FileFormat(f"{name} has the format {header.get('format')!r}, expected {FORMAT!r}")
     if not isinstance(version := header.get("version"), int) or version > VERSION:
-        raise FileFormat(f"{name} has version {version!r}, this fabriclab reads up to {VERSION}; update fabriclab")
+        raise FileFormat(
+            f"{name} has version {version!r}, this fabriclab reads up to {VERSION}; update fabriclab"
+        )
     try:
         return _unpack(header["value"], arrays)
     except Exception as error:

@@ -50,11 +50,27 @@ class StepGroup(Value):
     window: int = 0
 
     @classmethod
-    def make(cls, source: ArrayLike, target: ArrayLike, first: ArrayLike = 0, count: ArrayLike = 1, *,
-             reduce: ArrayLike, segment: ArrayLike = 0, repeat: int = 1, shift: int = 0,
-             window: int = 0) -> Self:  # fmt: skip
+    def make(
+        cls,
+        source: ArrayLike,
+        target: ArrayLike,
+        first: ArrayLike = 0,
+        count: ArrayLike = 1,
+        *,
+        reduce: ArrayLike,
+        segment: ArrayLike = 0,
+        repeat: int = 1,
+        shift: int = 0,
+        window: int = 0,
+    ) -> Self:
         """Return a group from columns that broadcast together."""
-        given = {"source": source, "target": target, "first": first, "count": count, "segment": segment}
+        given = {
+            "source": source,
+            "target": target,
+            "first": first,
+            "count": count,
+            "segment": segment,
+        }
         return cls(**spread({**given, "reduce": reduce}), repeat=repeat, shift=shift, window=window)
 
     @classmethod
@@ -67,7 +83,9 @@ class StepGroup(Value):
 
     def __post_init__(self) -> None:
         """Freeze the arrays and check shapes and repeat."""
-        kinds: dict[str, Any] = dict.fromkeys(("source", "target", "first", "count", "segment"), np.int32)
+        kinds: dict[str, Any] = dict.fromkeys(
+            ("source", "target", "first", "count", "segment"), np.int32
+        )
         freeze(self, kinds | {"reduce": np.bool_})
         check_shape(self, (*kinds, "reduce"), (self.source.size,))
         units.count(self.repeat, "repeat")
@@ -89,7 +107,12 @@ class StepGroup(Value):
 
 def check_group(g: int, group: StepGroup, people: int, blocks: int, segments: int) -> None:
     """Refuse a transfer of group ``g`` between participants or of blocks that do not exist, or one that clashes."""
-    for name, n in (("source", people), ("target", people), ("first", blocks), ("segment", segments)):
+    for name, n in (
+        ("source", people),
+        ("target", people),
+        ("first", blocks),
+        ("segment", segments),
+    ):
         check_within(getattr(group, name), f"group {g}: {name}", 0, n - 1)
     check_within(group.count, f"group {g}: count", 1, blocks)
     if group.window and blocks % group.window:
@@ -116,12 +139,16 @@ def _check_writes(g: int, group: StepGroup, blocks: int, segments: int) -> None:
     copy = ~np.append(group.reduce, group.reduce[over])
     order = np.argsort(start, kind="stable")
     start, stop, copy = start[order], stop[order], copy[order]
-    latest, copied = (np.maximum.accumulate(np.append(-1, x[:-1])) for x in (stop, np.where(copy, stop, -1)))
+    latest, copied = (
+        np.maximum.accumulate(np.append(-1, x[:-1])) for x in (stop, np.where(copy, stop, -1))
+    )
     hit = np.flatnonzero((start < copied) | (copy & (start < latest)))
     if hit.size:
         at, block = divmod(int(start[hit[0]]), blocks + 1)
         where = f"block {block} of participant {at // segments}"
-        raise ValueError(f"group {g}: two transfers of one step write to {where}; take two steps, or let both reduce")
+        raise ValueError(
+            f"group {g}: two transfers of one step write to {where}; take two steps, or let both reduce"
+        )
 
 
 _MOST_SEGMENTS = 2**16
@@ -187,7 +214,9 @@ class Schedule(Value):
             check_finite(self, {"parts": ""})
             check_shape(self, ["parts"], (1 if self.parts.size == 1 else self.n_blocks,))
             if self.parts.size > 1 and any(g.repeat > 1 and g.shift for g in self.groups):
-                raise ValueError("blocks of several sizes cannot be shifted: repetitions would differ; write it out")
+                raise ValueError(
+                    "blocks of several sizes cannot be shifted: repetitions would differ; write it out"
+                )
 
     @property
     def n_participants(self) -> int:
@@ -236,7 +265,10 @@ class Schedule(Value):
         if self.parts is not None and self.parts.size > 1:
             first, last = group.first, group.first + group.count.astype(np.int64)
             return np.subtract(self._edge[last], self._edge[first]) / self.segments
-        return np.multiply(group.count, 1 / self.n_blocks if self.parts is None else self.parts[0]) / self.segments
+        return (
+            np.multiply(group.count, 1 / self.n_blocks if self.parts is None else self.parts[0])
+            / self.segments
+        )
 
     @cached_property
     def _edge(self) -> NDArray[np.float64]:
@@ -259,19 +291,35 @@ class Schedule(Value):
         n = units.count(segments, "segments", 1, _MOST_SEGMENTS)
         pipelined = units.flag(pipelined, "pipelined")
         if self.segments != 1:
-            raise ValueError(f"segments must be set once, this schedule has {self.segments} already")
+            raise ValueError(
+                f"segments must be set once, this schedule has {self.segments} already"
+            )
         if n == 1:
             return self
         moves = (n + 1) * sum(g.n_transfers * (g.repeat if pipelined else 1) for g in self.groups)
         per_group, per_transfer = _BYTES[bool(pipelined)]
-        memory = (self.n_steps + n if pipelined else n * len(self.groups)) * per_group + moves * per_transfer
-        check_memory(memory, f"{self!r} in {n} segments", "take fewer segments, fewer ranks, or pipelined=False")
+        memory = (
+            self.n_steps + n if pipelined else n * len(self.groups)
+        ) * per_group + moves * per_transfer
+        check_memory(
+            memory,
+            f"{self!r} in {n} segments",
+            "take fewer segments, fewer ranks, or pipelined=False",
+        )
         if not pipelined:
-            groups = [replace(g, segment=np.full(g.n_transfers, s)) for s in range(n) for g in self.groups]
+            groups = [
+                replace(g, segment=np.full(g.n_transfers, s)) for s in range(n) for g in self.groups
+            ]
         else:
             flat = tuple(self.steps())
-            begun = [range(max(0, t - len(flat) + 1), min(n, t + 1)) for t in range(len(flat) + n - 1 if flat else 0)]
-            groups = [StepGroup.together([flat[t - s] for s in which], which) for t, which in enumerate(begun)]
+            begun = [
+                range(max(0, t - len(flat) + 1), min(n, t + 1))
+                for t in range(len(flat) + n - 1 if flat else 0)
+            ]
+            groups = [
+                StepGroup.together([flat[t - s] for s in which], which)
+                for t, which in enumerate(begun)
+            ]
         return replace(self, groups=tuple(groups), segments=n)
 
     def __repr__(self) -> str:

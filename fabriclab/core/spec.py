@@ -10,10 +10,23 @@ from fabriclab import units
 
 EVIDENCE = ("datasheet", "standard", "measured", "literature")
 KINDS = (*EVIDENCE, "estimate", "derived", "illustrative")
-DIRECTIONS = ("n/a", "per_direction", "bidirectional_sum", "aggregate_per_direction", "aggregate_bidirectional_sum",
-              "unstated")  # fmt: skip
+DIRECTIONS = (
+    "n/a",
+    "per_direction",
+    "bidirectional_sum",
+    "aggregate_per_direction",
+    "aggregate_bidirectional_sum",
+    "unstated",
+)
 # Units that tables quote and the parser at the door does not take.
-_EXTRA = {"ns/m": 1e-9, "GBd": 1e9, "pJ/bit": 1e-12, "Gpkt/s": 1e9, "billion": 1e9, "years": 8766 * 3600.0}
+_EXTRA = {
+    "ns/m": 1e-9,
+    "GBd": 1e9,
+    "pJ/bit": 1e-12,
+    "Gpkt/s": 1e9,
+    "billion": 1e9,
+    "years": 8766 * 3600.0,
+}
 _REMARK = re.compile(r" (?:per|of) .*| \(.*\)")
 
 
@@ -82,13 +95,22 @@ class Spec:
 
     def __post_init__(self) -> None:
         """Check the laws of evidence and work out the SI value."""
-        factor, number = si_factor(self.unit), None if isinstance(self.value, str) else float(self.value)
+        factor, number = (
+            si_factor(self.unit),
+            None if isinstance(self.value, str) else float(self.value),
+        )
         problem = ""
-        for key, known in (("kind", KINDS), ("direction", DIRECTIONS), ("confidence", ("", "A", "B", "C"))):
+        for key, known in (
+            ("kind", KINDS),
+            ("direction", DIRECTIONS),
+            ("confidence", ("", "A", "B", "C")),
+        ):
             if getattr(self, key) not in known:
                 problem = f"{key} must be one of {', '.join(filter(None, known))}, got {getattr(self, key)!r}"
         if self.kind in EVIDENCE and not self.source:
-            problem = f"kind {self.kind} needs a source; name it, or make this an estimate with a note"
+            problem = (
+                f"kind {self.kind} needs a source; name it, or make this an estimate with a note"
+            )
         if self.kind == "estimate" and not self.note:
             problem = "an estimate needs a note that says where the number comes from"
         if number is not None and not math.isfinite(number):
@@ -96,7 +118,9 @@ class Spec:
         if problem:
             raise ValueError(f"{self.id}.{self.attribute}: {problem}")
         ways = 2 if self.direction.endswith("bidirectional_sum") else 1
-        object.__setattr__(self, "si", None if number is None or factor is None else number * factor / ways)
+        object.__setattr__(
+            self, "si", None if number is None or factor is None else number * factor / ways
+        )
 
     @classmethod
     def from_row(cls, row: Mapping[str, str]) -> "Spec":
@@ -146,7 +170,18 @@ class Spec:
 
 def html_table(specs: Iterable[Spec], caption: str) -> str:
     """Return Specs as a small HTML table with value as quoted, evidence, source, its date, and note."""
-    head = ("id", "name", "attribute", "quoted", "direction", "evidence", "source", "date", "confidence", "note")
+    head = (
+        "id",
+        "name",
+        "attribute",
+        "quoted",
+        "direction",
+        "evidence",
+        "source",
+        "date",
+        "confidence",
+        "note",
+    )
     return as_html([head, *([getattr(s, key) for key in head] for s in specs)], caption)
 
 

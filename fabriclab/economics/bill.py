@@ -13,7 +13,11 @@ from fabriclab.core import Fabric, ReadOnly, Spec, as_html, as_text
 from fabriclab.economics.floor import MEDIA, of_kind, switches
 
 # What stands at both ends of a cable; the price of the cable is with it.
-_ENDS = {"fibre": "transceiver", "long fibre": "long transceiver", "active copper": "active copper end"}
+_ENDS = {
+    "fibre": "transceiver",
+    "long fibre": "long transceiver",
+    "active copper": "active copper end",
+}
 _HEAD = ("item", "quantity", "USD each", "USD", "source", "date", "W each", "W", "source", "date")
 
 
@@ -25,16 +29,29 @@ def price_list() -> Mapping[str, tuple[Spec | None, Spec | None]]:
     cables, so the price of a fibre is that with the transceivers at both ends. Sources that give a range are left
     out, such as USD 1,100 to 1,400 for a transceiver of 800 Gb/s (``catalog.media["dr8"]``).
     """
-    dates, case, media = {r["key"]: r["date"] for r in data_rows("sources")}, catalog.case(), catalog.media
+    dates, case, media = (
+        {r["key"]: r["date"] for r in data_rows("sources")},
+        catalog.case(),
+        catalog.media,
+    )
     rows = (case.row("price_switch"), case.row("price_cables_per_server"))
     switch, server = (replace(row, date=dates[row.source]) for row in rows)
     cables = 2 * case.gpus_per_server  # of a server: to the leaves, and as many between switches
-    fibre = replace(server, value=float(server.value) / cables, kind="derived", note=f"{server.quoted} / {cables}")
-    return ReadOnly({"switch 64 x 400 Gb/s": (switch, catalog.switches["quantum2"]["system_power_passive"]),
-                     "fibre 400 Gb/s": (fibre, None),
-                     "transceiver 400 Gb/s": (None, media["sr4"]["power_max"]),
-                     "transceiver 2 x 400 Gb/s": (None, media["dr4x2"]["power_max"]),
-                     "active copper end 2 x 400 Gb/s": (None, media["acc800"]["power"])})  # fmt: skip
+    fibre = replace(
+        server,
+        value=float(server.value) / cables,
+        kind="derived",
+        note=f"{server.quoted} / {cables}",
+    )
+    return ReadOnly(
+        {
+            "switch 64 x 400 Gb/s": (switch, catalog.switches["quantum2"]["system_power_passive"]),
+            "fibre 400 Gb/s": (fibre, None),
+            "transceiver 400 Gb/s": (None, media["sr4"]["power_max"]),
+            "transceiver 2 x 400 Gb/s": (None, media["dr4x2"]["power_max"]),
+            "active copper end 2 x 400 Gb/s": (None, media["acc800"]["power"]),
+        }
+    )
 
 
 @dataclass(frozen=True)
@@ -91,7 +108,12 @@ class Bill:
     @property
     def missing(self) -> tuple[str, ...]:
         """What the sums leave out, such as ``"price of copper 400 Gb/s, 2 m"``."""
-        both = [(k, what) for what in ("price", "power") for k, item in self.items.items() if not getattr(item, what)]
+        both = [
+            (k, what)
+            for what in ("price", "power")
+            for k, item in self.items.items()
+            if not getattr(item, what)
+        ]
         return tuple(f"{what} of {name}" for name, what in both)
 
     @property
@@ -108,8 +130,15 @@ class Bill:
         return self.capital / (8e-9 * self.bisection), self.power / (8e-9 * self.bisection)
 
     def _rows(self) -> list[list[str]]:
-        lines = [[name, f"{i.quantity:,}", *_cells(i, "price"), *_cells(i, "power")] for name, i in self.items.items()]
-        return [[*_HEAD], *lines, ["total", "", "", f"{self.capital:,.0f}", "", "", "", f"{self.power:,.0f}", "", ""]]
+        lines = [
+            [name, f"{i.quantity:,}", *_cells(i, "price"), *_cells(i, "power")]
+            for name, i in self.items.items()
+        ]
+        return [
+            [*_HEAD],
+            *lines,
+            ["total", "", "", f"{self.capital:,.0f}", "", "", "", f"{self.power:,.0f}", "", ""],
+        ]
 
     def draw(self) -> str:
         """Return the bill as text, one line per item."""
@@ -131,8 +160,13 @@ def _cells(item: Item, what: str) -> list[str]:
     return [f"{spec.value:,.7g}", f"{item.total(what):,.7g}", source, spec.date]
 
 
-def bill(fabric: Fabric, prices: Mapping[str, units.Quantity] | None = None, powers: Mapping[str, units.Quantity]
-         | None = None, *, bisection: units.Quantity | None = None) -> Bill:  # fmt: skip
+def bill(
+    fabric: Fabric,
+    prices: Mapping[str, units.Quantity] | None = None,
+    powers: Mapping[str, units.Quantity] | None = None,
+    *,
+    bisection: units.Quantity | None = None,
+) -> Bill:
     """Return what a fabric costs and draws.
 
     Bought are cables that have a length and a capacity, the switches and NICs at their ends, and a transceiver
@@ -170,29 +204,47 @@ def bill(fabric: Fabric, prices: Mapping[str, units.Quantity] | None = None, pow
         short = name.split(", ")[0]
         price, power = price_list().get(short, (None, None))
         if within:
-            price = None if within in split else Spec(name, name, "price", 0.0, "USD", source=f"in {within}")
+            price = (
+                None
+                if within in split
+                else Spec(name, name, "price", 0.0, "USD", source=f"in {within}")
+            )
         elif short in split:
             price = None
         if short.rsplit(" ", 2)[0] in MEDIA:
             power = Spec(name, name, "power", 0.0, "W", source="passive, or at its ends")
         mine, draws = (own.get(name) or own.get(short) for own in (priced, drawn))
         items[name] = Item(quantity, mine or price, draws or power)
-    return Bill(ReadOnly(items), fabric.n_ranks, None if bisection is None else units.rate(bisection, "bisection"))
+    return Bill(
+        ReadOnly(items),
+        fabric.n_ranks,
+        None if bisection is None else units.rate(bisection, "bisection"),
+    )
 
 
 def _parts(fabric: Fabric) -> dict[str, tuple[int, str]]:
     """Return name -> quantity, and the cable whose price covers the part, of all that is bought."""
     live = np.maximum(fabric.capacity[::2], fabric.capacity[1::2]) * (fabric.length[::2] > 0)
     ports = np.maximum(fabric.ports[::2], 1)
-    cable = np.repeat(np.arange(fabric.n_cables), ports * (live > 0))  # one entry for each that is bought
+    cable = np.repeat(
+        np.arange(fabric.n_cables), ports * (live > 0)
+    )  # one entry for each that is bought
     rate, medium, metres = (live / ports)[cable], fabric.medium[2 * cable], fabric.length[2 * cable]
-    node, fastest = np.stack([fabric.source[2 * cable], fabric.target[2 * cable]]), np.zeros(fabric.n_nodes)
+    node, fastest = (
+        np.stack([fabric.source[2 * cable], fabric.target[2 * cable]]),
+        np.zeros(fabric.n_nodes),
+    )
     np.maximum.at(fastest, node, np.stack([rate, rate]))
     used, box, out = np.bincount(node.ravel(), minlength=fabric.n_nodes), switches(fabric), {}
     size = np.where(fabric.radix > 0, fabric.radix, fabric.ports_used)
-    for what, these, number in (("switch", box, size), ("nic", of_kind(fabric, "nic", "host"), used)):
+    for what, these, number in (
+        ("switch", box, size),
+        ("nic", of_kind(fabric, "nic", "host"), used),
+    ):
         here = these & (used > 0)
-        for (k, r), n in sorted(Counter(zip(number[here].tolist(), fastest[here].tolist(), strict=True)).items()):
+        for (k, r), n in sorted(
+            Counter(zip(number[here].tolist(), fastest[here].tolist(), strict=True)).items()
+        ):
             out[f"{what} {k} x {_gbps(r)}"] = n, ""
     for code, r in sorted(set(zip(medium.tolist(), rate.tolist(), strict=True))):
         mine, kind, speed = (medium == code) & (rate == r), fabric.media[code], _gbps(r)
@@ -202,7 +254,10 @@ def _parts(fabric: Fabric) -> dict[str, tuple[int, str]]:
             single = int(at[~box].sum() if pairs else at.sum())
             ends = {f"{end} {speed}": single, f"{end} 2 x {speed}": pairs}
             out |= {name: (n, f"{kind} {speed}") for name, n in ends.items() if n}
-        out |= {f"{kind} {speed}, {m:g} m": (n, "") for m, n in sorted(Counter(metres[mine].tolist()).items())}
+        out |= {
+            f"{kind} {speed}, {m:g} m": (n, "")
+            for m, n in sorted(Counter(metres[mine].tolist()).items())
+        }
     return out
 
 
@@ -210,7 +265,9 @@ def _gbps(rate: float) -> str:
     return f"{rate * 8e-9:.6g} Gb/s"
 
 
-def _own(values: Mapping[str, units.Quantity] | None, what: str, unit: str, parts: Iterable[str]) -> dict[str, Spec]:
+def _own(
+    values: Mapping[str, units.Quantity] | None, what: str, unit: str, parts: Iterable[str]
+) -> dict[str, Spec]:
     """Return the reader's figures by name, checked against the names on the bill."""
     known, out = {k for name in parts for k in (name, name.split(", ")[0])}, {}
     if not isinstance(values, Mapping | None):

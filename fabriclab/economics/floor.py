@@ -15,8 +15,12 @@ from fabriclab.metrics.hops import joined
 
 # Medium -> the parts of catalog.media with its reach and its propagation, the cheapest medium first: copper costs
 # least (source: LinkX-LACC), and optics cost more the farther they reach (source: Lux-cost).
-MEDIA = {"copper": ("dac800", "acc800"), "active copper": ("acc800", "acc800"), "fibre": ("dr4x2", "fibre"),
-         "long fibre": ("fr4x2", "fibre")}  # fmt: skip
+MEDIA = {
+    "copper": ("dac800", "acc800"),
+    "active copper": ("acc800", "acc800"),
+    "fibre": ("dr4x2", "fibre"),
+    "long fibre": ("fr4x2", "fibre"),
+}
 # illustrative: racks of 0.6 m, 3 m from row to row, and 2 m of each cable inside the racks of its ends
 _WIDTH, _PITCH, _SLACK = "0.6 m", "3 m", "2 m"
 _FAR = 2**31 - 1
@@ -44,9 +48,17 @@ def switches(fabric: Fabric) -> Flags:
     return out
 
 
-def floor_plan(fabric: Fabric, servers_per_rack: int = 4, *, switches_per_rack: int = 8, racks_per_row: int = 16,
-               rack_width: units.Quantity = _WIDTH, row_pitch: units.Quantity = _PITCH, slack: units.Quantity = _SLACK,
-               media: Sequence[str] = tuple(MEDIA)) -> Fabric:  # fmt: skip
+def floor_plan(
+    fabric: Fabric,
+    servers_per_rack: int = 4,
+    *,
+    switches_per_rack: int = 8,
+    racks_per_row: int = 16,
+    rack_width: units.Quantity = _WIDTH,
+    row_pitch: units.Quantity = _PITCH,
+    slack: units.Quantity = _SLACK,
+    media: Sequence[str] = tuple(MEDIA),
+) -> Fabric:
     """Return the fabric with racks in rows: lengths, media and propagation of its cables follow from the places.
 
     Servers fill racks in order. A switch with cables to servers stands in one of their racks, and those that
@@ -74,31 +86,52 @@ def floor_plan(fabric: Fabric, servers_per_rack: int = 4, *, switches_per_rack: 
     """
     if not media or (wrong := [m for m in texts(media, "media") if m not in MEDIA]):
         raise ValueError(near(wrong[0] if media else media, MEDIA, "the table of media"))
-    per_rack = units.count(servers_per_rack, "servers_per_rack"), units.count(switches_per_rack, "switches_per_rack")
+    per_rack = (
+        units.count(servers_per_rack, "servers_per_rack"),
+        units.count(switches_per_rack, "switches_per_rack"),
+    )
     row, column = np.divmod(_racks(fabric, *per_rack), units.count(racks_per_row, "racks_per_row"))
-    known, box = [code for code, medium in enumerate(fabric.media) if medium in MEDIA], switches(fabric)
+    known, box = (
+        [code for code, medium in enumerate(fabric.media) if medium in MEDIA],
+        switches(fabric),
+    )
     laid = (fabric.length > 0) & np.isin(fabric.medium, known)
     a, b = fabric.source[laid], fabric.target[laid]
     along = units.length(rack_width, "rack_width") * np.abs(column[a] - column[b])
     across = units.length(row_pitch, "row_pitch") * np.abs(row[a] - row[b])
     metres = np.ceil(along + across + units.length(slack, "slack") - 1e-9)
     metres += metres == 0  # the shortest that is bought: a cable of no length would be a board
-    fits = np.array([(metres <= reach(m)) & ((m != "active copper") | (box[a] & box[b])) for m in media])
+    fits = np.array(
+        [(metres <= reach(m)) & ((m != "active copper") | (box[a] & box[b])) for m in media]
+    )
     fits[-1] = True
     names = (*fabric.media, *(m for m in media if m not in fabric.media))
-    length, medium, per_metre = fabric.length.copy(), fabric.medium.copy(), np.array([*map(propagation, names)])
-    length[laid], medium[laid] = metres, np.array([*map(names.index, media)])[np.argmax(fits, axis=0)]
+    length, medium, per_metre = (
+        fabric.length.copy(),
+        fabric.medium.copy(),
+        np.array([*map(propagation, names)]),
+    )
+    length[laid], medium[laid] = (
+        metres,
+        np.array([*map(names.index, media)])[np.argmax(fits, axis=0)],
+    )
     delay = fabric.delay + length * per_metre[medium] - fabric.length * per_metre[fabric.medium]
     places = f"{servers_per_rack=}, {switches_per_rack=}, {racks_per_row=}, {rack_width=}, {row_pitch=}, {slack=}"
     call = fabric.call and f"economics.floor_plan({fabric.call}, {places}, {media=})"
-    return fabric.shown_as(call, length=length, medium=medium, media=names, delay=np.maximum(delay, 0.0))
+    return fabric.shown_as(
+        call, length=length, medium=medium, media=names, delay=np.maximum(delay, 0.0)
+    )
 
 
 def _racks(fabric: Fabric, servers: int, boxes: int) -> Ints:
     """Return the rack of every node, (N,)."""
     a, b, wire = fabric.source, fabric.target, fabric.length == 0
     box = parts_of(fabric.n_nodes, a[wire], b[wire])  # what boards join is one box
-    own = np.where(fabric.server < 0, fabric.server.max(initial=0) + 1 + np.arange(fabric.n_ranks), fabric.server)
+    own = np.where(
+        fabric.server < 0,
+        fabric.server.max(initial=0) + 1 + np.arange(fabric.n_ranks),
+        fabric.server,
+    )
     n = int(box.max()) + 1
     rack = np.full(n, -1)
     rack[box[fabric.endpoint]] = np.unique(own, return_inverse=True)[1] // servers
@@ -125,7 +158,9 @@ class Violation:
     limit: float
 
 
-def legality(fabric: Fabric, *, radix: int | None = None, may_lose: int = 0) -> tuple[Violation, ...]:
+def legality(
+    fabric: Fabric, *, radix: int | None = None, may_lose: int = 0
+) -> tuple[Violation, ...]:
     """Return what speaks against building a fabric; empty if nothing does.
 
     Ranks are cut off if no path joins them to the largest part of all ranks; a failure cuts off as many as it
@@ -152,16 +187,30 @@ def legality(fabric: Fabric, *, radix: int | None = None, may_lose: int = 0) -> 
     ValueError, TypeError
         If ``radix`` or ``may_lose`` is no whole number in its range.
     """
-    most, spare = units.count(_FAR if radix is None else radix, "radix"), units.count(may_lose, "may_lose", 0)
+    most, spare = (
+        units.count(_FAR if radix is None else radix, "radix"),
+        units.count(may_lose, "may_lose", 0),
+    )
     limit = np.array([*map(reach, fabric.media)])[fabric.medium]
-    long, big = np.flatnonzero(fabric.length > limit)[::2], switches(fabric) & (fabric.ports_used > most)
+    long, big = (
+        np.flatnonzero(fabric.length > limit)[::2],
+        switches(fabric) & (fabric.ports_used > most),
+    )
     apart, nodes, cables = _survey(fabric)
-    found = [(fabric.name(n), "radix", fabric.ports_used[n], most) for n in np.flatnonzero(big).tolist()]
+    found = [
+        (fabric.name(n), "radix", fabric.ports_used[n], most) for n in np.flatnonzero(big).tolist()
+    ]
     found += [(fabric.link_name(c), "reach", fabric.length[c], limit[c]) for c in long.tolist()]
-    found += [(fabric.name(n), "connectivity", apart.size, 0) for n in fabric.endpoint[apart[:1]].tolist()]
-    lost = [(fabric.name, n, k) for n, k in nodes] + [(fabric.link_name, 2 * c, k) for c, k in cables]
+    found += [
+        (fabric.name(n), "connectivity", apart.size, 0) for n in fabric.endpoint[apart[:1]].tolist()
+    ]
+    lost = [(fabric.name, n, k) for n, k in nodes] + [
+        (fabric.link_name, 2 * c, k) for c, k in cables
+    ]
     found += [(name(i), "single failure", k, spare) for name, i, k in lost if k > spare]
-    return tuple(Violation(where, rule, float(figure), float(bound)) for where, rule, figure, bound in found)
+    return tuple(
+        Violation(where, rule, float(figure), float(bound)) for where, rule, figure, bound in found
+    )
 
 
 def _survey(fabric: Fabric) -> tuple[Ints, list[tuple[int, int]], list[tuple[int, int]]]:
@@ -174,10 +223,15 @@ def _survey(fabric: Fabric) -> tuple[Ints, list[tuple[int, int]], list[tuple[int
     main, (second, whole) = size.argmax(), np.sort(size)[-2:].tolist()
     apart = np.setdiff1d(np.arange(fabric.n_ranks), rank[where == main])
     who, on, by = (x[part[on] == main] for x in (who, on, by))
-    cables = dict.fromkeys(by[(by >= 0) & (np.bincount(who)[who] == 1)].tolist(), min(1, whole - second))
+    cables = dict.fromkeys(
+        by[(by >= 0) & (np.bincount(who)[who] == 1)].tolist(), min(1, whole - second)
+    )
     who, on = distinct_pairs(who, on)
     inner = inner[part[fabric.source[2 * inner]] == main]
-    ends, graph = (fabric.source[2 * inner].tolist(), fabric.target[2 * inner].tolist()), nx.MultiGraph()
+    ends, graph = (
+        (fabric.source[2 * inner].tolist(), fabric.target[2 * inner].tolist()),
+        nx.MultiGraph(),
+    )
     graph.add_edges_from(zip(*ends, inner.tolist(), strict=True))
     # Blocks, which no single node parts, and nodes are a tree, lowest blocks first. Of a node or block and all below:
     # ranks with all of their ways there, ways of other ranks, and the most ranks that one branch has.
@@ -188,7 +242,9 @@ def _survey(fabric: Fabric) -> tuple[Ints, list[tuple[int, int]], list[tuple[int
     for r, node in zip(who[ways[who] > 1].tolist(), on[ways[who] > 1].tolist(), strict=True):
         partly[node][r] = 1
     for i, block in enumerate(blocks, n):
-        steps = [(node, i) for node in block if above[node] == i] + [(i, node) for node in block if above[node] > i]
+        steps = [(node, i) for node in block if above[node] == i] + [
+            (i, node) for node in block if above[node] > i
+        ]
         for branch, at in steps:
             most[at] = max(most[at], inside[branch] + len(partly[branch]))
             inside[at] += inside[branch]
@@ -203,4 +259,8 @@ def _survey(fabric: Fabric) -> tuple[Ints, list[tuple[int, int]], list[tuple[int
         if not more and len(graph[u][v]) == 1:
             cables[next(iter(graph[u][v]))] = k
     lost[fabric.endpoint] = 0
-    return apart, [(i, int(lost[i])) for i in np.flatnonzero(lost[:n]).tolist()], sorted(cables.items())
+    return (
+        apart,
+        [(i, int(lost[i])) for i in np.flatnonzero(lost[:n]).tolist()],
+        sorted(cables.items()),
+    )

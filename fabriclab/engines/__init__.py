@@ -26,8 +26,15 @@ def names() -> tuple[str, ...]:
     return registry.names("engine")
 
 
-def run(fabric: Fabric, routes: Routes, flows: Flows, engine: str = "flow", changes: Changes | None = None,
-        config: Mapping[str, Any] | None = None, rng: np.random.Generator | None = None) -> Timeline:  # fmt: skip
+def run(
+    fabric: Fabric,
+    routes: Routes,
+    flows: Flows,
+    engine: str = "flow",
+    changes: Changes | None = None,
+    config: Mapping[str, Any] | None = None,
+    rng: np.random.Generator | None = None,
+) -> Timeline:
     """Return when each flow starts and ends on a fabric.
 
     A flow starts at its ``start``, but not before its last dependency has ended and its ``lag`` has passed
@@ -76,9 +83,13 @@ def run(fabric: Fabric, routes: Routes, flows: Flows, engine: str = "flow", chan
     unknown = [key for key in settings if key not in about.get("settings", ())]
     if unknown:
         known = ", ".join(about.get("settings", ())) or "no settings"
-        raise ValueError(f"config has {unknown[0]!r}, which engine {engine!r} does not know; it knows {known}")
+        raise ValueError(
+            f"config has {unknown[0]!r}, which engine {engine!r} does not know; it knows {known}"
+        )
     if isinstance(changes, Changes) and changes.time.size and not about.get("changes", True):
-        raise ValueError(f"engine {engine!r} takes no changes; use 'flow', or fabric.with_capacity for the whole run")
+        raise ValueError(
+            f"engine {engine!r} takes no changes; use 'flow', or fabric.with_capacity for the whole run"
+        )
     _check_parts(fabric, routes, flows, changes)
     _check_routes(fabric, routes, flows)
 
@@ -88,13 +99,17 @@ def run(fabric: Fabric, routes: Routes, flows: Flows, engine: str = "flow", chan
     else:
         start, finish = solve(routes, flows, changes)
         begin, period = np.zeros(1), np.array([finish.max(initial=0.0)])
-    return Timeline(start, finish, routes.link_bytes(flows, fabric.n_links), begin, period, flows.repeat, engine)
+    return Timeline(
+        start, finish, routes.link_bytes(flows, fabric.n_links), begin, period, flows.repeat, engine
+    )
 
 
 def _check_parts(fabric: Fabric, routes: Routes, flows: Flows, changes: Changes | None) -> None:
     """Refuse numbers of nodes, links and flows that do not exist."""
     if changes is not None and not isinstance(changes, Changes):
-        raise TypeError(f"changes must be a fabriclab.core.Changes (time, link, capacity), got {changes!r}")
+        raise TypeError(
+            f"changes must be a fabriclab.core.Changes (time, link, capacity), got {changes!r}"
+        )
     for name, value, bound in (
         ("routes.link", routes.link, fabric.n_links),
         ("routes.flow", routes.flow, flows.n_flows),
@@ -112,14 +127,20 @@ def _check_routes(fabric: Fabric, routes: Routes, flows: Flows) -> None:
         return f"{fabric.name(int(flows.source[f]))} to {fabric.name(int(flows.target[f]))}"
 
     if routes.adaptive.any():
-        raise ValueError("routes hold adaptive rows, and no engine here chooses among rows; route by 'spray' or 'ecmp'")
+        raise ValueError(
+            "routes hold adaptive rows, and no engine here chooses among rows; route by 'spray' or 'ecmp'"
+        )
     path = np.flatnonzero((routes.kind == PATH) & (np.diff(routes.ptr) > 0))
     owner = routes.flow[path]
     first, last = routes.link[routes.ptr[path]], routes.link[routes.ptr[path + 1] - 1]
-    lost = (fabric.source[first] != flows.source[owner]) | (fabric.target[last] != flows.target[owner])
+    lost = (fabric.source[first] != flows.source[owner]) | (
+        fabric.target[last] != flows.target[owner]
+    )
     if lost.any():
         f = int(owner[lost][0])
-        raise ValueError(f"flow {f}: its route does not go from {ends(f)}; route these flows on this fabric")
+        raise ValueError(
+            f"flow {f}: its route does not go from {ends(f)}; route these flows on this fabric"
+        )
     moving = (flows.size > 0) & (flows.source != flows.target)
     share = np.bincount(routes.flow, routes.share * (np.diff(routes.ptr) > 0), flows.n_flows)
     wrong = np.flatnonzero(moving & (np.abs(share - 1) > 1e-9))
@@ -145,15 +166,23 @@ def _sequence(
         alike = solved.setdefault((part.n_flows, crc32(ways.link.data), crc32(part.size.data)), [])
         times = next((t for w, p, t in alike if _same(w, ways) and _same(p, part)), None)
         if times is None or changes is not None:
-            ahead = changes and Changes(np.maximum(changes.time - now, 0.0), changes.link, changes.capacity)
+            ahead = changes and Changes(
+                np.maximum(changes.time - now, 0.0), changes.link, changes.capacity
+            )
             times = solve(ways, part, ahead)  # on a clock that starts now
             alike.append((ways, part, times))
         start[span], finish[span] = times[0] + now, times[1] + now
         begin[g], period[g] = now, times[1].max(initial=0.0)
         now += period[g] * repeat
-        if repeat > 1 and changes is not None and np.any((changes.time > begin[g]) & (changes.time < now)):
+        if (
+            repeat > 1
+            and changes is not None
+            and np.any((changes.time > begin[g]) & (changes.time < now))
+        ):
             msg = f"a change falls into group {g}, whose {repeat} repetitions from {begin[g]:g} s to {now:g} s are "
-            raise ValueError(msg + "solved once; write them out with flows.expanded() and route the result")
+            raise ValueError(
+                msg + "solved once; write them out with flows.expanded() and route the result"
+            )
     return start, finish, begin, period
 
 
@@ -164,9 +193,12 @@ def _part(routes: Routes, flows: Flows, span: slice) -> tuple[Routes, Flows]:
     columns = ("source", "target", "size", "start", "lag", "weight", "limit", "label")
     ptr = flows.after_ptr[span.start : span.stop + 1]
     part = flows.cut(
-        **{name: getattr(flows, name)[span] for name in columns}, group=np.zeros(span.stop - span.start, np.int32),
-        repeat=np.ones(1, dtype=np.int64), after_ptr=ptr - ptr[0], after=flows.after[ptr[0] : ptr[-1]] - span.start,
-    )  # fmt: skip
+        **{name: getattr(flows, name)[span] for name in columns},
+        group=np.zeros(span.stop - span.start, np.int32),
+        repeat=np.ones(1, dtype=np.int64),
+        after_ptr=ptr - ptr[0],
+        after=flows.after[ptr[0] : ptr[-1]] - span.start,
+    )
     return ways, part
 
 

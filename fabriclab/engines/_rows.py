@@ -5,7 +5,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fabriclab.core import Fabric, Floats, Ints, check_pointer, check_within, expand, frozen, pointer, rows_of
+from fabriclab.core import (
+    Fabric,
+    Floats,
+    Ints,
+    check_pointer,
+    check_within,
+    expand,
+    frozen,
+    pointer,
+    rows_of,
+)
 from fabriclab.errors import Unreachable
 
 _SPARSE = 4  # links are numbered anew where the rows have fewer entries than 1 / _SPARSE of them
@@ -36,7 +46,14 @@ class Rows:
     """
 
     def __init__(
-        self, ptr: Ints, link: Ints, capacity: Floats, use: Floats, weight: Floats, limit: Floats, owner: Ints
+        self,
+        ptr: Ints,
+        link: Ints,
+        capacity: Floats,
+        use: Floats,
+        weight: Floats,
+        limit: Floats,
+        owner: Ints,
     ) -> None:
         n, capped = ptr.size - 1, np.flatnonzero(np.isfinite(limit[owner]))
         if capped.size:
@@ -49,7 +66,9 @@ class Rows:
         coef = np.repeat(weight, np.diff(ptr)) * use
         keep = np.isfinite(capacity)[link] & (coef > 0)
         self.ptr, self.link = pointer(np.bincount(rows_of(ptr)[keep], minlength=n)), link[keep]
-        self.coef = None if (coef[keep] == 1.0).all() else coef[keep]  # counting is faster than adding
+        self.coef = (
+            None if (coef[keep] == 1.0).all() else coef[keep]
+        )  # counting is faster than adding
         self.capacity = capacity
 
     def levels(self, rows: Ints, room: Floats) -> Floats:
@@ -71,24 +90,37 @@ class Rows:
         level, left, share = np.empty(rows.size), np.arange(rows.size), np.zeros(room.size)
         while left.size:
             with np.errstate(divide="ignore", invalid="ignore"):
-                np.fmax(share, room / np.bincount(link, coef, room.size), out=share)  # rounding shall not lower a level
+                np.fmax(
+                    share, room / np.bincount(link, coef, room.size), out=share
+                )  # rounding shall not lower a level
             each, first = share[link], pointer(counts)[:-1]
             least = np.minimum.reduceat(each, first)
             low = np.repeat(least, counts)
-            waits = np.zeros(room.size, dtype=bool)  # links with a row that has a lower level elsewhere
+            waits = np.zeros(
+                room.size, dtype=bool
+            )  # links with a row that has a lower level elsewhere
             waits[link[each > low]] = True
             stays = np.logical_and.reduceat(waits[link], first)
             level[left[~stays]] = least[~stays]
             kept = np.repeat(stays, counts)
-            room = room - np.bincount(link[~kept], low[~kept] if coef is None else (low * coef)[~kept], room.size)
-            left, counts, link, coef = left[stays], counts[stays], link[kept], None if coef is None else coef[kept]
+            room = room - np.bincount(
+                link[~kept], low[~kept] if coef is None else (low * coef)[~kept], room.size
+            )
+            left, counts, link, coef = (
+                left[stays],
+                counts[stays],
+                link[kept],
+                None if coef is None else coef[kept],
+            )
         return level
 
     def load(self, rows: Ints, level: Floats) -> NDArray[Any]:
         """Return what some rows at these levels put on each link. [B/s], (L,)."""
         at, counts = self.entries(rows)
         each = np.repeat(level, counts)
-        return np.bincount(self.link[at], each if self.coef is None else each * self.coef[at], self.capacity.size)
+        return np.bincount(
+            self.link[at], each if self.coef is None else each * self.coef[at], self.capacity.size
+        )
 
     def entries(self, rows: Ints) -> tuple[Ints, Ints]:
         """Return the entries of some rows, one row after another, and how many each has."""
@@ -96,8 +128,15 @@ class Rows:
         return expand(self.ptr[rows], counts), counts
 
 
-def max_min_rates(ptr: ArrayLike, link: ArrayLike, capacity: ArrayLike, *, use: ArrayLike | None = None,
-                  weight: ArrayLike | None = None, limit: ArrayLike | None = None) -> Floats:  # fmt: skip
+def max_min_rates(
+    ptr: ArrayLike,
+    link: ArrayLike,
+    capacity: ArrayLike,
+    *,
+    use: ArrayLike | None = None,
+    weight: ArrayLike | None = None,
+    limit: ArrayLike | None = None,
+) -> Floats:
     """Share links among rows so that no rate can rise without lowering one of lower rate per weight.
 
     Leaves out delay, packets and the way in which real transports approach this state.
@@ -126,18 +165,28 @@ def max_min_rates(ptr: ArrayLike, link: ArrayLike, capacity: ArrayLike, *, use: 
     >>> max_min_rates([0, 1, 3], [0, 0, 1], [10.0, 2.0])
     array([8., 2.])
     """
-    starts, links, rate = frozen(ptr, np.int64, "ptr"), frozen(link, np.int64, "link"), np.asarray(capacity)
+    starts, links, rate = (
+        frozen(ptr, np.int64, "ptr"),
+        frozen(link, np.int64, "link"),
+        np.asarray(capacity),
+    )
     check_pointer(starts, links.size, "ptr")
     check_within(links, "link", 0, rate.size - 1)
     n, part = starts.size - 1, dict[str, Floats]()
     if links.ndim != 1:
         raise ValueError(f"link must be one row of whole numbers, got shape {links.shape}")
     for name, value, usual, size, bound in (
-        ("capacity", rate, 0.0, rate.size, ">= 0"), ("use", use, 1.0, links.size, "finite and >= 0"),
-        ("weight", weight, 1.0, n, "finite and > 0"), ("limit", limit, np.inf, n, ">= 0"),
-    ):  # fmt: skip
-        column = part[name] = np.full(size, usual) if value is None else frozen(value, np.float64, name)
-        right = (column > 0 if name == "weight" else column >= 0) & (np.isfinite(column) | ("finite" not in bound))
+        ("capacity", rate, 0.0, rate.size, ">= 0"),
+        ("use", use, 1.0, links.size, "finite and >= 0"),
+        ("weight", weight, 1.0, n, "finite and > 0"),
+        ("limit", limit, np.inf, n, ">= 0"),
+    ):
+        column = part[name] = (
+            np.full(size, usual) if value is None else frozen(value, np.float64, name)
+        )
+        right = (column > 0 if name == "weight" else column >= 0) & (
+            np.isfinite(column) | ("finite" not in bound)
+        )
         if column.shape != (size,) or not right.all():
             raise ValueError(f"{name} must be {size} numbers, each {bound}, got {value!r:.60}")
     rows, out = Rows(starts, links, owner=np.arange(n), **part), np.full(n, np.inf)
@@ -149,5 +198,7 @@ def max_min_rates(ptr: ArrayLike, link: ArrayLike, capacity: ArrayLike, *, use: 
 def never_ends(fabric: Fabric, flow: int, link: int) -> Unreachable:
     """Return the error of a flow that waits for ever at a link of capacity 0."""
     msg = f"flow {flow} can never end: it crosses {fabric.link_name(link)} (link {link}), which has no capacity and "
-    msg += "gets none later; route around it (routing avoids links of capacity 0) or give it capacity"
+    msg += (
+        "gets none later; route around it (routing avoids links of capacity 0) or give it capacity"
+    )
     return Unreachable(msg)

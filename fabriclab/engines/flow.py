@@ -6,21 +6,36 @@ from typing import Any
 
 import numpy as np
 
-from fabriclab.core import Changes, Fabric, Floats, Flows, Ints, Routes, distinct, expand, pointer, rows_of
+from fabriclab.core import (
+    Changes,
+    Fabric,
+    Floats,
+    Flows,
+    Ints,
+    Routes,
+    distinct,
+    expand,
+    pointer,
+    rows_of,
+)
 from fabriclab.engines._rows import Rows, max_min_rates, never_ends
 from fabriclab.registry import register
 
 __all__ = ["Events", "flow", "max_min_rates"]
 
 _TIE = 1e-13  # relative: times closer than this are one event
-_FEW = 4  # links of the fabric per entry of the routes, from which on only the links in use are kept
+_FEW = (
+    4  # links of the fabric per entry of the routes, from which on only the links in use are kept
+)
 _CLOSE = 1e-9  # relative: levels closer than this are shared anew together
 
 
 class Events:
     """The state between two events; a rate changes at events only, so the end of a row is known till then."""
 
-    def __init__(self, fabric: Fabric, routes: Routes, flows: Flows, changes: Changes | None) -> None:
+    def __init__(
+        self, fabric: Fabric, routes: Routes, flows: Flows, changes: Changes | None
+    ) -> None:
         self.fabric, self.flows = fabric, flows
         n = flows.n_flows
         self.start, self.finish = np.full(n, np.inf), np.zeros(n)
@@ -35,20 +50,29 @@ class Events:
         if _FEW * link.size < fabric.n_links:  # a step of a chain shall not cost the whole fabric
             self.used, link = np.unique(link, return_inverse=True)
         self._take_rows(routes, link)
-        self.changes: list[tuple[float, int, float]] = []  # with the number of the link in `used`; the next is the last
+        self.changes: list[
+            tuple[float, int, float]
+        ] = []  # with the number of the link in `used`; the next is the last
         if changes is not None:
             seen = np.isin(changes.link, self.used)
             place = np.searchsorted(self.used, changes.link[seen])
-            self.changes = list(zip(changes.time[seen], place, changes.capacity[seen], strict=True))[::-1]
+            self.changes = list(
+                zip(changes.time[seen], place, changes.capacity[seen], strict=True)
+            )[::-1]
 
     def _take_rows(self, routes: Routes, link: Ints) -> None:
         """Keep the rows that take time, by flow; the others end with their delay."""
         flows, n = self.flows, self.flows.n_flows
         self.owner = routes.flow.astype(np.int64)
-        self.left, self.delay = flows.size[self.owner] * routes.share, routes.delay  # left: bytes at `since`
+        self.left, self.delay = (
+            flows.size[self.owner] * routes.share,
+            routes.delay,
+        )  # left: bytes at `since`
         self.weight = flows.weight[self.owner]
         capacity = self.fabric.capacity[self.used]
-        self.rows = Rows(routes.ptr, link, capacity, routes.use, self.weight, flows.limit, self.owner)
+        self.rows = Rows(
+            routes.ptr, link, capacity, routes.use, self.weight, flows.limit, self.owner
+        )
         slow = (self.left > 0) & (np.diff(self.rows.ptr) > 0)
         at_once = np.flatnonzero(~slow & (routes.share > 0))
         self.quick = np.zeros(n)
@@ -65,11 +89,17 @@ class Events:
         self._schedule(np.flatnonzero(self.waiting == 0))
         while self.active.size or self.queue:
             now = float(self.ends[self.active].min(initial=np.inf))
-            now = min(now, self.queue[0][0] if self.queue else np.inf, self.changes[-1][0] if self.changes else np.inf)
+            now = min(
+                now,
+                self.queue[0][0] if self.queue else np.inf,
+                self.changes[-1][0] if self.changes else np.inf,
+            )
             if now == np.inf:
                 at, _ = self.rows.entries(self.active[:1])
                 dead = self.rows.link[at[self.rows.capacity[self.rows.link[at]] == 0]]
-                raise never_ends(self.fabric, int(self.owner[self.active[0]]), int(self.used[dead[0]]))
+                raise never_ends(
+                    self.fabric, int(self.owner[self.active[0]]), int(self.used[dead[0]])
+                )
             horizon = now * (1 + _TIE)
             floor = self._end_rows(horizon)
             self._share(now, 0.0 if self._start_flows(horizon) | self._change(horizon) else floor)
@@ -135,18 +165,28 @@ class Events:
         above = self.level[self.active] >= floor * (1 - _CLOSE)
         rows, fixed = self.active[above], self.active[~above]
         if rows.size:
-            self.level[rows] = self.rows.levels(rows, self.rows.capacity - self.rows.load(fixed, self.level[fixed]))
+            self.level[rows] = self.rows.levels(
+                rows, self.rows.capacity - self.rows.load(fixed, self.level[fixed])
+            )
             since = self.since[rows]
             left = self.left[rows] - self.rate[rows] * (now - since)
             self.left[rows] = left = np.maximum(left, 0.0)
             self.since[rows] = since = np.maximum(since, now)
             self.rate[rows] = rate = self.level[rows] * self.weight[rows]
-            self.ends[rows] = since + np.divide(left, rate, out=np.full(rows.size, np.inf), where=rate > 0)
+            self.ends[rows] = since + np.divide(
+                left, rate, out=np.full(rows.size, np.inf), where=rate > 0
+            )
 
 
 @register("engine", "flow")
-def flow(fabric: Fabric, routes: Routes, flows: Flows, changes: Changes | None, config: Mapping[str, Any],
-         rng: np.random.Generator | None) -> tuple[Floats, Floats]:  # fmt: skip
+def flow(
+    fabric: Fabric,
+    routes: Routes,
+    flows: Flows,
+    changes: Changes | None,
+    config: Mapping[str, Any],
+    rng: np.random.Generator | None,
+) -> tuple[Floats, Floats]:
     """Return start and finish of each flow of a graph [s], (F,); see `fabriclab.engines.run`."""
     events = Events(fabric, routes, flows, changes)
     events.go()

@@ -11,8 +11,14 @@ from fabriclab.registry import register
 
 
 @register("engine", "ideal", changes=False)
-def ideal(fabric: Fabric, routes: Routes, flows: Flows, changes: Changes | None, config: Mapping[str, Any],
-          rng: np.random.Generator | None) -> tuple[Floats, Floats]:  # fmt: skip
+def ideal(
+    fabric: Fabric,
+    routes: Routes,
+    flows: Flows,
+    changes: Changes | None,
+    config: Mapping[str, Any],
+    rng: np.random.Generator | None,
+) -> tuple[Floats, Floats]:
     """Return start and finish of each flow of a graph [s], (F,); see `fabriclab.engines.run`.
 
     No engine ends a flow sooner on these routes: contention only adds.
@@ -34,7 +40,9 @@ def _alone(fabric: Fabric, routes: Routes, flows: Flows) -> Floats:
     Rows of one flow share their links with each other, so the bytes are added over the rows first.
     """
     row = rows_of(routes.ptr)
-    key, same = np.unique(routes.flow.astype(np.int64)[row] * fabric.n_links + routes.link, return_inverse=True)
+    key, same = np.unique(
+        routes.flow.astype(np.int64)[row] * fabric.n_links + routes.link, return_inverse=True
+    )
     flow, link = np.divmod(key, fabric.n_links)
     size = flows.size[flow] * np.bincount(same, routes.share[row] * routes.use, key.size)
     with np.errstate(divide="ignore"):

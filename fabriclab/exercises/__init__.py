@@ -35,7 +35,9 @@ class Verdict:
     part: float  # 0..1 of the points of the question
     said: tuple[str, ...] = ()  # what is off, the misconception, a worked step
     mistake: str = ""  # the name of the misconception, as in mis.<name> of the texts
-    failed: tuple[tuple[str, int], ...] = ()  # the first case of each part that was not right: function and number
+    failed: tuple[
+        tuple[str, int], ...
+    ] = ()  # the first case of each part that was not right: function and number
 
 
 class Unanswered(Exception):
@@ -54,7 +56,9 @@ class Proxy:
     target: Any
     methods: tuple[str, ...]
     values: Mapping[str, Any] = field(default_factory=dict)  # plain attributes
-    client: str = ""  # code that defines client(object), which makes of it what the learner's code gets
+    client: str = (
+        ""  # code that defines client(object), which makes of it what the learner's code gets
+    )
 
     def here(self) -> Any:
         """Return what the learner's code gets where it runs in this process."""
@@ -85,7 +89,10 @@ class Question:
 @functools.cache
 def questions() -> Mapping[str, Question]:
     """Return all questions by id; each file of this folder registers the judges of its own, with what they judge."""
-    return {id: Question(id=id, judge=get("question", id), **info("question", id)) for id in names("question")}
+    return {
+        id: Question(id=id, judge=get("question", id), **info("question", id))
+        for id in names("question")
+    }
 
 
 def exercise(number: int) -> tuple[Question, ...]:
@@ -115,7 +122,9 @@ def practice(id: str) -> dict[str, list[tuple[Any, ...]]]:
     cases: dict[str, list[tuple[Any, ...]]] = {}
 
     def ask(name: str, *arguments: Any) -> Any:
-        cases.setdefault(name, []).append(tuple(a.target if isinstance(a, Proxy) else a for a in arguments))
+        cases.setdefault(name, []).append(
+            tuple(a.target if isinstance(a, Proxy) else a for a in arguments)
+        )
         raise Unanswered(*["asked"] * 2)
 
     with contextlib.suppress(Unanswered):

@@ -25,8 +25,14 @@ def fact(part: str, attribute: str, table: str = "memory_path", **where: str) ->
     return sum(load_table(table)[part].spec(attribute, **where).ends) / 2
 
 
-def pcie_part(kind: str = "write", *, size: units.Quantity | None = None, payload: int | None = None,
-              lanes: int = 16, back: str = "none") -> float:  # fmt: skip
+def pcie_part(
+    kind: str = "write",
+    *,
+    size: units.Quantity | None = None,
+    payload: int | None = None,
+    lanes: int = 16,
+    back: str = "none",
+) -> float:
     """Return which part of a PCIe link's rate after coding carries data, in one direction.
 
     A write sends packets with data; a read sends requests one way, and completions with data come back. Every
@@ -63,14 +69,22 @@ def pcie_part(kind: str = "write", *, size: units.Quantity | None = None, payloa
     units.choice(kind, "kind", _KINDS)
     units.choice(back, "back", ("none", *_KINDS))
     name = units.choice(f"x{lanes}", "lanes", ("x4", "x8", "x16"))
-    most = int(fact("pcie-tlp", "max_payload")) if payload is None else units.count(payload, "payload", LINE, 4096)
+    most = (
+        int(fact("pcie-tlp", "max_payload"))
+        if payload is None
+        else units.count(payload, "payload", LINE, 4096)
+    )
     ask = fact("pcie-tlp", "max_read_request")
     n = float(max(most, ask)) if size is None else units.size(size, may_be_zero=False)
     packets, requests = math.ceil(n / most), math.ceil(n / ask)
     bytes_of = {k: fact("pcie-tlp", f"overhead_{k}") for k in (*_KINDS, "request")}
-    met = packets * (back != "none") + requests * (kind == "read")  # packets that come the other way
+    met = packets * (back != "none") + requests * (
+        kind == "read"
+    )  # packets that come the other way
     answers = 2 * fact("pcie-tlp", "dllp") * met / fact("pcie-tlp", "packets_per_answer", name=name)
-    return n / (n + packets * bytes_of[kind] + requests * bytes_of["request"] * (back == "read") + answers)
+    return n / (
+        n + packets * bytes_of[kind] + requests * bytes_of["request"] * (back == "read") + answers
+    )
 
 
 @dataclass(frozen=True)
@@ -101,7 +115,9 @@ class End:
     def latency(self) -> float:
         """Return what the memory there adds [s]; what NICs and drives add is left out."""
         near, gpu = fact("ddr", "latency"), fact("gpu-bar", "round_trip") / 2
-        return {"cpu": near, "cxl": near * fact("cxl", "ratio_to_local"), "gpu": gpu}.get(self.kind, 0.0)
+        return {"cpu": near, "cxl": near * fact("cxl", "ratio_to_local"), "gpu": gpu}.get(
+            self.kind, 0.0
+        )
 
 
 @dataclass(frozen=True)
@@ -164,8 +180,14 @@ class Server:
 
     def splits(self) -> bool:
         """Whether the root complex splits packets between devices into lines, as Intel's does."""
-        made, known = self.maker or _MAKERS.get(self.parts().get("sockets", ""), ""), sorted(set(_MAKERS.values()))
-        return units.choice(made, "maker", known, " for this fabric: say whose processors it has") == "intel"
+        made, known = (
+            self.maker or _MAKERS.get(self.parts().get("sockets", ""), ""),
+            sorted(set(_MAKERS.values())),
+        )
+        return (
+            units.choice(made, "maker", known, " for this fabric: say whose processors it has")
+            == "intel"
+        )
 
     def end(self, text: str) -> End:
         """Return the end that a name such as ``"gpu 0"`` means; drive i hangs where NIC i hangs, CXL on a processor."""
@@ -173,7 +195,9 @@ class Server:
         units.choice(kind, "end", ("gpu", "nic", "nvme", "cpu", "cxl"), "; name it as in 'gpu 0'")
         nodes = self.fabric.nodes({"nvme": "nic", "cxl": "cpu"}.get(kind, kind))
         if not number.isdecimal() or int(number) >= nodes.size:
-            raise ValueError(f"end must be {kind} 0 to {kind} {nodes.size - 1}, got {text!r}; the server has no other")
+            raise ValueError(
+                f"end must be {kind} 0 to {kind} {nodes.size - 1}, got {text!r}; the server has no other"
+            )
         node = int(nodes[int(number)])
         rate = catalog.value("links", "cxl2.0", "x16_raw_bandwidth") if kind == "cxl" else np.inf
         if kind == "nvme":
@@ -183,7 +207,9 @@ class Server:
 
     def processor(self, end: End) -> End:
         """Return the memory of the nearest processor."""
-        near = min((_way(self.fabric, end.node, int(n)).size, int(n)) for n in self.fabric.nodes("cpu"))[1]
+        near = min(
+            (_way(self.fabric, end.node, int(n)).size, int(n)) for n in self.fabric.nodes("cpu")
+        )[1]
         return End("cpu", self.fabric.name(near), near)
 
     def walk(self, a: End, b: End, *via: int) -> tuple[NDArray[np.int64], tuple[str, ...], float]:
@@ -193,7 +219,10 @@ class Server:
         """
         link = _way(self.fabric, a.node, *via, b.node)
         first, last = (end.kind not in ("nvme", "cxl") for end in (a, b))
-        names = [self.fabric.name(n) for n in [a.node, *self.fabric.target[link]][first : link.size + 1 - last]]
+        names = [
+            self.fabric.name(n)
+            for n in [a.node, *self.fabric.target[link]][first : link.size + 1 - last]
+        ]
         over = (a.name, *(n for n in names if not n.startswith("port")), b.name)
         passed = sum(part.startswith(("pcie", "cpu")) for part in over[1:-1])
         sockets = sum(self.fabric.media[m] == "socket" for m in self.fabric.medium[link])
@@ -203,13 +232,21 @@ class Server:
     def dma(self, a: End, b: End) -> Move:
         """Return a copy by an engine: of the NIC or drive, else of the GPU, which writes, but reads host memory."""
         peer = not (a.in_host or b.in_host)
-        link, over, latency = self.walk(a, b, *[self.processor(a).node] * (peer and (self.asks or self.acs)))
+        link, over, latency = self.walk(
+            a, b, *[self.processor(a).node] * (peer and (self.asks or self.acs))
+        )
         split = peer and any(part.startswith("cpu") for part in over) and self.splits()
         kind = "read" if b.kind in ("nic", "nvme") or a.in_host else "write"
         engine = {"nic", "nvme"} & {a.kind, b.kind} or not self.kernel
         lanes = pcie_part(kind, lanes=4, back=self.back) if "nvme" in (a.kind, b.kind) else 1.0
-        rate = min(self._pcie(link, kind, LINE if split else None, not engine), min(a.rate, b.rate) * lanes)
-        issue = fact("net-sw", "latency", "nics") if "nic" in (a.kind, b.kind) else fact("launch", "latency")
+        rate = min(
+            self._pcie(link, kind, LINE if split else None, not engine), min(a.rate, b.rate) * lanes
+        )
+        issue = (
+            fact("net-sw", "latency", "nics")
+            if "nic" in (a.kind, b.kind)
+            else fact("launch", "latency")
+        )
         latency += fact("iommu", "extra_latency") * self.asks
         return Move("DMA", over, rate, latency, issue, a.in_host + b.in_host)
 
@@ -219,7 +256,14 @@ class Server:
         Of pageable memory a core copies all to or from pinned memory.
         """
         at = a if a.in_host else b if b.in_host else self.processor(a if a.kind == "gpu" else b)
-        core = Move("CPU", (at.name, at.name), fact("cpu-copy", "bandwidth"), 2 * fact("ddr", "latency"), 0.0, 2)
+        core = Move(
+            "CPU",
+            (at.name, at.name),
+            fact("cpu-copy", "bandwidth"),
+            2 * fact("ddr", "latency"),
+            0.0,
+            2,
+        )
         there = () if a.in_host else (self.dma(a, at), *[core] * pageable)
         return there + (() if b.in_host else (*[core] * pageable, self.dma(at, b)))
 
@@ -231,11 +275,21 @@ class Server:
         ring.
         """
         if not (link := self.parts().get("link", "")):
-            raise ValueError(f"fabric must be a server whose GPUs are joined, got the family {self.fabric.family!r}")
+            raise ValueError(
+                f"fabric must be a server whose GPUs are joined, got the family {self.fabric.family!r}"
+            )
         xgmi = link.startswith("xgmi")
-        got = ("measured", "mi300x-2", "busbw") if xgmi else ("links", link, "nccl_effective_per_link")
-        around = catalog.value("links", link, "bandwidth_per_link") / catalog.value(*got) - 1  # for each byte of data
-        kernel, engine = (fact("nvlink-packet", "max_payload", name=n) for n in ("a kernel", "a copy engine"))
+        got = (
+            ("measured", "mi300x-2", "busbw")
+            if xgmi
+            else ("links", link, "nccl_effective_per_link")
+        )
+        around = (
+            catalog.value("links", link, "bandwidth_per_link") / catalog.value(*got) - 1
+        )  # for each byte of data
+        kernel, engine = (
+            fact("nvlink-packet", "max_payload", name=n) for n in ("a kernel", "a copy engine")
+        )
         part = 1 / (1 + around * (1.0 if self.kernel or xgmi else kernel / engine))
         alone = _halves(self.fabric)[1]
         way = routing.route(alone, Flows.make(a.node, b.node, 1.0), "spray")
@@ -252,13 +306,17 @@ class Server:
         rate = reads if b.in_host else self._pcie(link, "write", LINE)
         return Move("CPU", over, rate, once * (1 + b.in_host), 0.0, 1)
 
-    def _pcie(self, link: NDArray[np.int64], kind: str, payload: int | None, kernel: bool = False) -> float:
+    def _pcie(
+        self, link: NDArray[np.int64], kind: str, payload: int | None, kernel: bool = False
+    ) -> float:
         """Return the least rate of some links; those between processors have NCCL's already."""
         c2c = fact("h2d-gh200", "bandwidth") / catalog.value("links", "nvlink-c2c", "bandwidth")
         size = fact("nvlink-packet", "max_payload", name="a kernel") if kernel else None
         part = {"pcie": pcie_part(kind, size=size, payload=payload, back=self.back), "c2c": c2c}
         share = np.array([part.get(m, 1.0) for m in self.fabric.media])
-        return float(np.min(self.fabric.capacity[link] * share[self.fabric.medium[link]], initial=np.inf))
+        return float(
+            np.min(self.fabric.capacity[link] * share[self.fabric.medium[link]], initial=np.inf)
+        )
 
 
 @lru_cache(maxsize=8)
@@ -271,4 +329,6 @@ def _halves(fabric: Fabric) -> tuple[Fabric, Fabric]:
 @lru_cache(maxsize=1024)
 def _way(fabric: Fabric, *nodes: int) -> NDArray[np.int64]:
     """Return the links of a way through some nodes that leaves out links between GPUs."""
-    return routing.route(_halves(fabric)[0], Flows.make(nodes[:-1], nodes[1:], 1.0)).link.astype(np.int64)
+    return routing.route(_halves(fabric)[0], Flows.make(nodes[:-1], nodes[1:], 1.0)).link.astype(
+        np.int64
+    )

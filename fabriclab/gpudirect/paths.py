@@ -59,7 +59,9 @@ class Path:
         """Bytes that host memory reads and writes for each byte of the transfer."""
         return sum(m.host for m in self.moves)
 
-    def cores(self, chunk: units.Quantity, rate: units.Quantity = "400 Gb/s") -> float:  # source: nics, cx7
+    def cores(
+        self, chunk: units.Quantity, rate: units.Quantity = "400 Gb/s"
+    ) -> float:  # source: nics, cx7
         """Return how many cores a rate keeps busy in transfers of ``chunk`` each; what only polls is left out."""
         size, asked = units.size(chunk, "chunk", may_be_zero=False), units.rate(rate)
         return asked * sum(m.issue / size + (m.by == "CPU") / m.rate for m in self.moves)
@@ -70,9 +72,15 @@ class Path:
         Without ``chunk`` each copy waits for the one before.
         """
         n = units.size(size)
-        pieces = 1 if chunk is None else max(1, math.ceil(n / units.size(chunk, "chunk", may_be_zero=False)))
+        pieces = (
+            1
+            if chunk is None
+            else max(1, math.ceil(n / units.size(chunk, "chunk", may_be_zero=False)))
+        )
         step = [m.issue + n / pieces / m.rate for m in self.moves]
-        return sum(step) + (pieces - 1) * max(step) + sum(m.latency for m in self.moves) + self.flush
+        return (
+            sum(step) + (pieces - 1) * max(step) + sum(m.latency for m in self.moves) + self.flush
+        )
 
     def __repr__(self) -> str:
         """Show copies, rate, latency and host traffic in one line."""
@@ -85,8 +93,19 @@ class Path:
         return "\n".join([repr(self), *lines, *filter(None, [self.note])])
 
 
-def path(fabric: Fabric, source: str, target: str, mechanism: str, *, maker: str = "", iommu: str = "off",
-         acs: bool = False, module: bool = True, back: str = "none", kernel: bool = False) -> Path:  # fmt: skip
+def path(
+    fabric: Fabric,
+    source: str,
+    target: str,
+    mechanism: str,
+    *,
+    maker: str = "",
+    iommu: str = "off",
+    acs: bool = False,
+    module: bool = True,
+    back: str = "none",
+    kernel: bool = False,
+) -> Path:
     """Return how a transfer goes from one end to another.
 
     Leaves out other traffic, the rate of host memory and of NICs and drives themselves, and IOTLB misses in a row.
@@ -141,13 +160,24 @@ def path(fabric: Fabric, source: str, target: str, mechanism: str, *, maker: str
     kinds = a.kind, b.kind
     if a.name == b.name or "gpu" not in kinds or a.in_host + b.in_host not in _HOST_ENDS[mechanism]:
         msg = f"source and target must be two ends that {mechanism!r} joins, got {a.name!r} and {b.name!r}; "
-        raise ValueError(msg + "nvlink joins GPUs, peer a GPU and a device, cpu a GPU and host memory")
-    lost = not units.flag(module, "module") and mechanism == "peer" and bool({"nic", "nvme"} & {*kinds})
+        raise ValueError(
+            msg + "nvlink joins GPUs, peer a GPU and a device, cpu a GPU and host memory"
+        )
+    lost = (
+        not units.flag(module, "module")
+        and mechanism == "peer"
+        and bool({"nic", "nvme"} & {*kinds})
+    )
     if lost or mechanism in ("pinned", "pageable"):
-        note = "the kernel cannot give the GPU's memory to the device: through pinned host memory" * lost
+        note = (
+            "the kernel cannot give the GPU's memory to the device: through pinned host memory"
+            * lost
+        )
         return Path(server.bounce(a, b, mechanism == "pageable"), 0.0, note)
     move = {"nvlink": server.between_gpus, "peer": server.dma, "cpu": server.loads}[mechanism](a, b)
-    return Path((move,), 2 * move.latency if mechanism == "peer" and kinds == ("nic", "gpu") else 0.0)
+    return Path(
+        (move,), 2 * move.latency if mechanism == "peer" and kinds == ("nic", "gpu") else 0.0
+    )
 
 
 def calls(way: str) -> tuple[tuple[str, str, tuple[str, ...]], ...]:
@@ -160,7 +190,9 @@ def calls(way: str) -> tuple[tuple[str, str, tuple[str, ...]], ...]:
     """
     rows = read_rows(File(__file__).with_name("calls.csv"))
     units.choice(way, "way", dict.fromkeys(row["way"] for row in rows))
-    return tuple((row["call"], row["does"], tuple(row["needs"].split())) for row in rows if row["way"] == way)
+    return tuple(
+        (row["call"], row["does"], tuple(row["needs"].split())) for row in rows if row["way"] == way
+    )
 
 
 def misplaced(way: str, order: list[str]) -> tuple[tuple[str, str], ...]:
@@ -180,8 +212,12 @@ def misplaced(way: str, order: list[str]) -> tuple[tuple[str, str], ...]:
     """
     known, place = calls(way), {name: i for i, name in enumerate(order)}
     if sorted(order) != sorted(name for name, *_ in known):
-        raise ValueError(f"order must name each of {', '.join(n for n, *_ in known)} once, got {', '.join(order)}")
-    return tuple((name, other) for name, _, needs in known for other in needs if place[other] > place[name])
+        raise ValueError(
+            f"order must name each of {', '.join(n for n, *_ in known)} once, got {', '.join(order)}"
+        )
+    return tuple(
+        (name, other) for name, _, needs in known for other in needs if place[other] > place[name]
+    )
 
 
 def register(memory: str, call: str = "ibv_reg_mr", *, module: bool = True) -> str:
@@ -202,7 +238,10 @@ def register(memory: str, call: str = "ibv_reg_mr", *, module: bool = True) -> s
         With the errno of the call.
     """
     rows = read_rows(File(__file__).with_name("registrations.csv"))
-    asked = {k: units.choice(v, k, {r[k]: k for r in rows}) for k, v in (("memory", memory), ("call", call))}
+    asked = {
+        k: units.choice(v, k, {r[k]: k for r in rows})
+        for k, v in (("memory", memory), ("call", call))
+    }
     asked["module"] = "yes" if units.flag(module, "module") else "no"
     row = next(r for r in rows if asked.items() <= r.items())
     if row["errno"]:
@@ -233,8 +272,14 @@ def published() -> tuple[tuple[Spec, float, str], ...]:
     for r in read_rows(File(__file__).with_name("published.csv")):
         spec = getattr(catalog, r["table"])[r["part"]].spec(r["attribute"], name=r["name"])
         asked = (r[k] for k in ("source", "target", "mechanism"))
-        way = path(topologies.build(r["server"]), *asked, back=r["back"], kernel=r["by"] == "kernel")
-        rate = int(r["factor"]) * _LONG / way.time(_LONG, fact(r["chunk"], "chunk") if r["chunk"] else None)
+        way = path(
+            topologies.build(r["server"]), *asked, back=r["back"], kernel=r["by"] == "kernel"
+        )
+        rate = (
+            int(r["factor"])
+            * _LONG
+            / way.time(_LONG, fact(r["chunk"], "chunk") if r["chunk"] else None)
+        )
         model = 2 * way.moves[0].latency if r["attribute"] == "latency_min" else rate
         rows.append((spec, model, r["why"] if r["role"] == "sets" else ""))
     return tuple(rows)

@@ -51,12 +51,19 @@ class Topology:
 
     def nearest(self, gpu: str) -> tuple[str, ...]:
         """Return the NICs that no other is nearer to a GPU than."""
-        far = {n: CLASSES.index(self.relation(gpu, n).rstrip("0123456789")) for n in self.names if n[:3] != "GPU"}
+        far = {
+            n: CLASSES.index(self.relation(gpu, n).rstrip("0123456789"))
+            for n in self.names
+            if n[:3] != "GPU"
+        }
         return tuple(n for n, rank in far.items() if rank == min(far.values()))
 
     def __str__(self) -> str:
         """Return the matrix as nvidia-smi prints it, without affinities and legend."""
-        rows = [("", *self.names), *((n, *row) for n, row in zip(self.names, self.cells, strict=True))]
+        rows = [
+            ("", *self.names),
+            *((n, *row) for n, row in zip(self.names, self.cells, strict=True)),
+        ]
         return "\n".join("\t".join(" X " if cell == "X" else cell for cell in row) for row in rows)
 
 
@@ -81,9 +88,13 @@ def topo(fabric: Fabric) -> Topology:
     ('NV18', 'PIX', 'SYS')
     """
     server, nodes = Server(fabric), {k: fabric.coord[fabric.nodes(k)] for k in ("gpu", "nic")}
-    first = {k: np.sum(where[:, fabric.coord_names.index("server")] == 0) for k, where in nodes.items()}
+    first = {
+        k: np.sum(where[:, fabric.coord_names.index("server")] == 0) for k, where in nodes.items()
+    }
     ends = [server.end(f"{k} {i}") for k, n in first.items() for i in range(int(n))]
-    cells = tuple(tuple(_relation(server, *sorted((a, b), key=lambda e: e.node)) for b in ends) for a in ends)
+    cells = tuple(
+        tuple(_relation(server, *sorted((a, b), key=lambda e: e.node)) for b in ends) for a in ends
+    )
     return Topology(tuple(e.name.upper().replace(" ", "") for e in ends), cells)
 
 
@@ -92,14 +103,22 @@ def _relation(server: Server, a: End, b: End) -> str:
     fabric = server.fabric
     if "nvlink" in fabric.media and a.kind == b.kind == "gpu" and a.node != b.node:
         mine = (fabric.source == a.node) & (fabric.medium == fabric.media.index("nvlink"))
-        mine &= np.isin(fabric.target, [b.node, *(fabric.nodes("nvswitch") if "nvswitch" in fabric.kinds else [])])
+        mine &= np.isin(
+            fabric.target,
+            [b.node, *(fabric.nodes("nvswitch") if "nvswitch" in fabric.kinds else [])],
+        )
         if ports := int(fabric.ports[mine].sum()):
             return f"NV{ports}"
     link, over, _ = server.walk(a, b)
-    passed, far = " ".join(over[1:-1]), "PHB" if server.parts().get("sockets") == "upi-bdw" else "NODE"
+    passed, far = (
+        " ".join(over[1:-1]),
+        "PHB" if server.parts().get("sockets") == "upi-bdw" else "NODE",
+    )
     if passed.count("cpu") > 1 or "c2c" in [fabric.media[m] for m in fabric.medium[link]]:
         return "SYS"
-    return far if "cpu" in passed else "PIX" if passed.count("pcie") == 1 else "PXB" if passed else "X"
+    return (
+        far if "cpu" in passed else "PIX" if passed.count("pcie") == 1 else "PXB" if passed else "X"
+    )
 
 
 def read_topo(source: str | os.PathLike[str]) -> Topology:
@@ -116,18 +135,32 @@ def read_topo(source: str | os.PathLike[str]) -> Topology:
         If there is no matrix, or a row is cut, missing, has an unknown class, or differs from its column.
     """
     lines = [_STYLE.sub("", line) for line in text_lines(source)]
-    head, top = next(((i, line) for i, line in enumerate(lines, 1) if _HEAD.match(line)), (len(lines), ""))
+    head, top = next(
+        ((i, line) for i, line in enumerate(lines, 1) if _HEAD.match(line)), (len(lines), "")
+    )
     names = _COLUMNS.split(top)[0].split()
     found = [(number, line.split()) for number, line in enumerate(lines[head:], head + 1)]
-    rows = {words[0]: (number, words[1:]) for number, words in reversed(found) if words and words[0] in names}
+    rows = {
+        words[0]: (number, words[1:])
+        for number, words in reversed(found)
+        if words and words[0] in names
+    }
     if not names or len(rows) < len(names):
-        lost = f"the rows of {', '.join(n for n in names if n not in rows)} are missing" if names else "it holds none"
-        raise FileFormat(f"the text must hold the matrix of nvidia-smi topo -m, a row for each name: {lost}")
+        lost = (
+            f"the rows of {', '.join(n for n in names if n not in rows)} are missing"
+            if names
+            else "it holds none"
+        )
+        raise FileFormat(
+            f"the text must hold the matrix of nvidia-smi topo -m, a row for each name: {lost}"
+        )
     for name, (number, words) in rows.items():
         if not all(map(_CELL.fullmatch, (cells := words[: len(names)]))) or len(cells) < len(names):
             got = f"the row of {name} must have a class for each of {len(names)} names, got {' '.join(cells)}"
             raise FileFormat.at(number, f"{got}; is it cut, or from a tool of another maker?")
-    table = tuple(tuple("SYS" if c == "SOC" else c for c in rows[name][1][: len(names)]) for name in names)
+    table = tuple(
+        tuple("SYS" if c == "SOC" else c for c in rows[name][1][: len(names)]) for name in names
+    )
     for (i, a), (j, b) in itertools.combinations_with_replacement(enumerate(names), 2):
         if table[i][j] != table[j][i] or (table[i][j] == "X") != (i == j):
             got = f"{a} and {b} must have one class, X for a name and itself only, got {table[i][j]} and {table[j][i]}"
@@ -167,7 +200,9 @@ class RdmaPort:
 
 def _port(device: str, port: str, facts: dict[str, str], line: int) -> RdmaPort:
     state, layer = _STATE.fullmatch(facts.get("state", "")), facts.get("link_layer", "")
-    if not (state and device and port.isdecimal() and layer in ("", "InfiniBand", "Ethernet", "Unknown")):
+    if not (
+        state and device and port.isdecimal() and layer in ("", "InfiniBand", "Ethernet", "Unknown")
+    ):
         got = f"a port of {device or 'a device'} must have a number and a state, and a known link layer, got {facts}"
         raise FileFormat.at(line, f"{got}; was it cut?")
     lanes, speed = (_NUMBER.match(facts.get(f"active_{k}", "")) for k in ("width", "speed"))
@@ -185,15 +220,21 @@ def read_ibv_devinfo(source: str | os.PathLike[str]) -> tuple[RdmaPort, ...]:
     """
     device = now = dict[str, str]()  # what the next lines tell of: the device, or its last port
     found = list[tuple[int, dict[str, str]]]()
-    for number, match in ((n, m) for n, m in enumerate(map(_FIELD.match, text_lines(source)), 1) if m):
+    for number, match in (
+        (n, m) for n, m in enumerate(map(_FIELD.match, text_lines(source)), 1) if m
+    ):
         if match[1] == "hca_id":
             device = now = {}
         elif match[1] == "port":
             found.append((number, now := dict(device)))
         now[match[1]] = match[2]
     if not found:
-        raise FileFormat("the text must hold what ibv_devinfo prints, with a line hca_id and a port; it holds no port")
-    return tuple(_port(facts.get("hca_id", ""), facts["port"], facts, number) for number, facts in found)
+        raise FileFormat(
+            "the text must hold what ibv_devinfo prints, with a line hca_id and a port; it holds no port"
+        )
+    return tuple(
+        _port(facts.get("hca_id", ""), facts["port"], facts, number) for number, facts in found
+    )
 
 
 def read_rdma_link(source: str | os.PathLike[str]) -> tuple[RdmaPort, ...]:
@@ -204,8 +245,18 @@ def read_rdma_link(source: str | os.PathLike[str]) -> tuple[RdmaPort, ...]:
     FileFormat
         If there is no such line, or one is cut, naming it.
     """
-    found = [(n, m[1], m[2], m[3].split()) for n, m in enumerate(map(_LINK.match, text_lines(source)), 1) if m]
+    found = [
+        (n, m[1], m[2], m[3].split())
+        for n, m in enumerate(map(_LINK.match, text_lines(source)), 1)
+        if m
+    ]
     if not found:
-        raise FileFormat("the text must hold lines of rdma link, such as link mlx5_0/1 state ACTIVE; it holds none")
-    pairs = [dict(zip(w[::2], w[1::2], strict=False)) if len(w) % 2 == 0 else {} for *_, w in found]  # odd: it was cut
-    return tuple(_port(d, p, facts, number) for (number, d, p, _), facts in zip(found, pairs, strict=True))
+        raise FileFormat(
+            "the text must hold lines of rdma link, such as link mlx5_0/1 state ACTIVE; it holds none"
+        )
+    pairs = [
+        dict(zip(w[::2], w[1::2], strict=False)) if len(w) % 2 == 0 else {} for *_, w in found
+    ]  # odd: it was cut
+    return tuple(
+        _port(d, p, facts, number) for (number, d, p, _), facts in zip(found, pairs, strict=True)
+    )

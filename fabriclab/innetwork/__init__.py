@@ -1,8 +1,31 @@
 """In-network computing: switches that add."""
 
 from fabriclab.innetwork.expressions import Refused, look_up, saturating_add, where
-from fabriclab.innetwork.pipeline import DROP, MULTICAST, REPLY, UP, Packet, Program, Register, devices
+from fabriclab.innetwork.pipeline import (
+    DROP,
+    MULTICAST,
+    REPLY,
+    UP,
+    Packet,
+    Program,
+    Register,
+    devices,
+)
 from fabriclab.innetwork.switch import Outcome, Switch
 
-__all__ = ["DROP", "MULTICAST", "REPLY", "UP", "Outcome", "Packet", "Program", "Refused", "Register", "Switch",
-           "devices", "look_up", "saturating_add", "where"]  # fmt: skip
+__all__ = [
+    "DROP",
+    "MULTICAST",
+    "REPLY",
+    "UP",
+    "Outcome",
+    "Packet",
+    "Program",
+    "Refused",
+    "Register",
+    "Switch",
+    "devices",
+    "look_up",
+    "saturating_add",
+    "where",
+]

@@ -68,8 +68,16 @@ class Aggregator(Program):
     fabriclab.innetwork.expressions.Refused: stage 12, register 'sums': ...
     """
 
-    def __init__(self, workers: int, slots: int = 512, *, lanes: int = 32, jobs: int = 1, rack: int | None = None,
-                 published: bool = False) -> None:  # fmt: skip
+    def __init__(
+        self,
+        workers: int,
+        slots: int = 512,
+        *,
+        lanes: int = 32,
+        jobs: int = 1,
+        rack: int | None = None,
+        published: bool = False,
+    ) -> None:
         """Make the registers; the cells of the second version follow those of the first."""
         self.workers = units.count(workers, "workers", high=MOST_WORKERS)
         self.quota = units.count(slots, "slots") // units.count(jobs, "jobs", high=slots)
@@ -78,26 +86,38 @@ class Aggregator(Program):
         self.fields = {"job": 8, "slot": 16, "version": 1, "worker": 5, "chunk": 32}
         # The cells behind the slots, one for each job, are those of packets that are refused.
         self.slots, self.cells = slots, slots + self.quota * (jobs - 1) + 1
-        self.seen = self.register("seen", self.cells * (1 if published else MOST_WORKERS), pair=published)
+        self.seen = self.register(
+            "seen", self.cells * (1 if published else MOST_WORKERS), pair=published
+        )
         self.left = self.register("left", 2 * self.cells)
         self.sums = self.register("sums", 2 * self.cells, lanes=lanes)
 
     def apply(self, packet: Packet) -> None:
         """Add a first packet of a worker; answer all with the last, and whoever repeats one that is complete."""
-        mine = (packet.job < self.jobs) & (packet.slot < self.quota) & (packet.worker < self.workers)
-        slot, first = where(mine, packet.slot, self.slots), [job * self.quota for job in range(self.jobs)]
+        mine = (
+            (packet.job < self.jobs) & (packet.slot < self.quota) & (packet.worker < self.workers)
+        )
+        slot, first = (
+            where(mine, packet.slot, self.slots),
+            [job * self.quota for job in range(self.jobs)],
+        )
         slot = slot + look_up(packet.job, first) if self.jobs > 1 else slot
         again, stale = self.recognise(packet, slot)
         passed = again | stale | ~mine
         cell = slot + where(packet.version == 1, self.cells, 0)
-        count = self.left.access(cell, lambda n: (where(passed, n, where(n == 0, self.workers - 1, n - 1)), n))
+        count = self.left.access(
+            cell, lambda n: (where(passed, n, where(n == 0, self.workers - 1, n - 1)), n)
+        )
 
         def add(total: Any) -> tuple[Any, Any]:
             new = where(passed, total, where(count == 0, packet.payload, total + packet.payload))
             return new, new
 
         packet.payload = self.sums.access(cell, add)
-        full, repeated = (count == (1 if self.workers > 1 else 0)) & ~passed, (count == 0) & again & mine
+        full, repeated = (
+            (count == (1 if self.workers > 1 else 0)) & ~passed,
+            (count == 0) & again & mine,
+        )
         if self.rack is None:
             packet.multicast(full)
             packet.reply(repeated)
@@ -108,30 +128,52 @@ class Aggregator(Program):
     def recognise(self, packet: Packet, slot: Any) -> tuple[Any, Any]:
         """Return whether a packet repeats the newest one of its worker in its slot, and whether it is older."""
         if self.published:
-            bit, second = look_up(packet.worker, [1 << w for w in range(MOST_WORKERS)]), packet.version == 1
+            bit, second = (
+                look_up(packet.worker, [1 << w for w in range(MOST_WORKERS)]),
+                packet.version == 1,
+            )
 
-            def note(a: Any, b: Any) -> tuple[Any, Any]:  # the worker in its version, and no longer in the other one
+            def note(
+                a: Any, b: Any
+            ) -> tuple[Any, Any]:  # the worker in its version, and no longer in the other one
                 own, other = where(second, b, a), where(second, a, b) & ~bit
                 return where(second, (other, own | bit), (own | bit, other)), own & bit
 
             return self.seen.access(slot, note) != 0, packet.version > 1
-        new, own = packet.chunk + 1, look_up(packet.worker, [w * self.cells for w in range(MOST_WORKERS)])
-        late = self.seen.access(slot + own, lambda last: (where(last - new < 0, new, last), last - new))
+        new, own = (
+            packet.chunk + 1,
+            look_up(packet.worker, [w * self.cells for w in range(MOST_WORKERS)]),
+        )
+        late = self.seen.access(
+            slot + own, lambda last: (where(last - new < 0, new, last), last - new)
+        )
         return late == 0, late > 0
 
     def admit(self, worker: "Worker", state: Mapping[str, Words]) -> None:
         """Refuse a worker whose packets a switch with these registers would drop, or take for old ones."""
-        who, quota = f"worker {worker.number} of job {worker.job}", self.quota * (worker.job < self.jobs)
+        who, quota = (
+            f"worker {worker.number} of job {worker.job}",
+            self.quota * (worker.job < self.jobs),
+        )
         if worker.slots > quota:
             msg = f"slots must be at most the {quota} of its job in the switch, got {worker.slots} of {who}; give it "
-            raise ValueError(msg + f"fewer, or the Aggregator {worker.slots * self.jobs}, or more jobs")
-        old = int(any(cells.any() for cells in state.values()))  # bitmaps do not say how many chunks
+            raise ValueError(
+                msg + f"fewer, or the Aggregator {worker.slots * self.jobs}, or more jobs"
+            )
+        old = int(
+            any(cells.any() for cells in state.values())
+        )  # bitmaps do not say how many chunks
         if not self.published:
-            mine = state["seen_a"].reshape(MOST_WORKERS, -1)[: self.workers, worker.job * self.quota :]
+            mine = state["seen_a"].reshape(MOST_WORKERS, -1)[
+                : self.workers, worker.job * self.quota :
+            ]
             old = (mine[:, : worker.slots] - np.int64(worker.first).astype(np.int32)).max()
         if old > 0:
             msg = f"first must be beyond what the switch has seen, got {worker.first} of {who}, {old} or more too low; "
-            raise ValueError(msg + "give the number of chunks that its job has added there, or clear() all switches")
+            raise ValueError(
+                msg
+                + "give the number of chunks that its job has added there, or clear() all switches"
+            )
 
 
 class Chunk(NamedTuple):
@@ -163,7 +205,9 @@ class Worker:
         The sum, chunk by chunk as it arrives.
     """
 
-    def __init__(self, number: int, values: ArrayLike, slots: int, job: int = 0, first: int = 0) -> None:
+    def __init__(
+        self, number: int, values: ArrayLike, slots: int, job: int = 0, first: int = 0
+    ) -> None:
         """Start with nothing sent."""
         self.number, self.job = units.count(number, "number", 0), units.count(job, "job", 0)
         self.slots, self.first = units.count(slots, "slots"), units.count(first, "first", 0)
@@ -178,7 +222,13 @@ class Worker:
     def packet(self, chunk: int) -> Chunk:
         """Return the packet of a chunk of ``values``; its slot and version follow from its number on the switch."""
         turn, slot = divmod(number := self.first + chunk, self.slots)
-        header = {"job": self.job, "slot": slot, "version": turn % 2, "worker": self.number, "chunk": number % 2**32}
+        header = {
+            "job": self.job,
+            "slot": slot,
+            "version": turn % 2,
+            "worker": self.number,
+            "chunk": number % 2**32,
+        }
         return Chunk(header, self.values[chunk])
 
     def place(self, packet: Chunk) -> int:

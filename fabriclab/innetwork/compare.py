@@ -16,7 +16,9 @@ from fabriclab.simulation import simulate
 
 HOSTS = ("ring", "halving_doubling", "double_tree")
 PIPES = 4  # source: p4app-switchML, which adds 256 values in all of them, one after the other
-_HEADER = 18 + 20 + 20 + 8 + 10  # B: Ethernet, gap and preamble, IP, UDP, SwitchML with its exponents
+_HEADER = (
+    18 + 20 + 20 + 8 + 10
+)  # B: Ethernet, gap and preamble, IP, UDP, SwitchML with its exponents
 _ONE_PIPE = 64  # values that one pipe adds in one pass; source: p4app-switchML, packets of 256 B
 _PIECE = 2**16  # B of a tree's pipeline among hosts, of at most 16 pieces
 _LONGEST = 2**30 - 32  # B; source: SHARP-261, of a streaming all-reduce
@@ -35,8 +37,17 @@ class Way(NamedTuple):
     note: str = ""
 
 
-def program(children: int, ranks: int, jobs: int = 1, *, slots: int = 512, lanes: int = 64, loss: float = 0.0,
-            timer: units.Quantity = _TIMER, host: units.Quantity = np.inf) -> Mode:  # fmt: skip
+def program(
+    children: int,
+    ranks: int,
+    jobs: int = 1,
+    *,
+    slots: int = 512,
+    lanes: int = 64,
+    loss: float = 0.0,
+    timer: units.Quantity = _TIMER,
+    host: units.Quantity = np.inf,
+) -> Mode:
     """Return how a programmable switch adds, as SwitchML: one chunk for each slot under way.
 
     A chunk loses a ``timer`` each time that one of the packets that it still lacks is lost. Packets of more than 64
@@ -60,16 +71,36 @@ def program(children: int, ranks: int, jobs: int = 1, *, slots: int = 512, lanes
     """
     share = units.count(slots, "slots") // units.count(jobs, "jobs")
     if not share or not 0 <= loss <= 0.2:
-        raise ValueError(f"slots must be at least the {jobs} jobs, and loss 0..0.2, got {slots} and {loss}")
-    again = 1 - (1 - loss) ** 2  # a worker sends again if its packet or the answer is lost, and waits twice as long
+        raise ValueError(
+            f"slots must be at least the {jobs} jobs, and loss 0..0.2, got {slots} and {loss}"
+        )
+    again = (
+        1 - (1 - loss) ** 2
+    )  # a worker sends again if its packet or the answer is lost, and waits twice as long
     passes = (children + 1) if lanes <= _ONE_PIPE else (PIPES * children + 7) / PIPES
     seconds = passes / catalog.value("switches", "tofino1", "packet_rate_per_pipe")
-    return Mode(4 * units.count(lanes, "lanes", high=PIPES * _ONE_PIPE), _HEADER, share, seconds, again,
-                units.time(timer), ranks, host=host if host == np.inf else units.rate(host, "host"))  # fmt: skip
+    return Mode(
+        4 * units.count(lanes, "lanes", high=PIPES * _ONE_PIPE),
+        _HEADER,
+        share,
+        seconds,
+        again,
+        units.time(timer),
+        ranks,
+        host=host if host == np.inf else units.rate(host, "host"),
+    )
 
 
-def compare(fabric: Fabric, size: units.Quantity, *, jobs: int = 1, lag: units.Quantity = _LAG, loss: float = 0.0,
-            timer: units.Quantity = _TIMER, **pool: Any) -> dict[str, Way]:  # fmt: skip
+def compare(
+    fabric: Fabric,
+    size: units.Quantity,
+    *,
+    jobs: int = 1,
+    lag: units.Quantity = _LAG,
+    loss: float = 0.0,
+    timer: units.Quantity = _TIMER,
+    **pool: Any,
+) -> dict[str, Way]:
     """Return what the ways of an all-reduce cost, one of ``jobs`` that run at once on every so many-th rank.
 
     Hosts use all shortest ways. Who has lost a packet waits for the same timer with all ways, twice as long each time;
@@ -94,7 +125,10 @@ def compare(fabric: Fabric, size: units.Quantity, *, jobs: int = 1, lag: units.Q
         By algorithm of the hosts, and ``low_latency``, ``streaming`` and ``program`` for the network.
     """
     total, n, out = units.size(size), fabric.n_ranks // units.count(jobs, "jobs"), dict[str, Way]()
-    rows, lossy = np.arange(n * jobs).reshape(n, jobs).T, Mode(_MTU, again=1 - (1 - loss) ** 2, timer=units.time(timer))
+    rows, lossy = (
+        np.arange(n * jobs).reshape(n, jobs).T,
+        Mode(_MTU, again=1 - (1 - loss) ** 2, timer=units.time(timer)),
+    )
     for name in HOSTS:
         pieces = int(np.clip(total // _PIECE, 1, 16)) if "tree" in name else 1
         cut: dict[str, Any] = {"segments": pieces, "pipelined": pieces > 1, "method": "spray"}
@@ -105,12 +139,17 @@ def compare(fabric: Fabric, size: units.Quantity, *, jobs: int = 1, lag: units.Q
         carried = sim.timeline.link_bytes / (1 - loss)
         packets = np.bincount(sim.flows.group, np.ceil(sim.flows.size / _MTU))
         late = sum(r * lossy.wait(p) for r, p in zip(sim.flows.repeat, packets, strict=True))
-        out[name] = Way(sim.time / (1 - loss) + late, carried, float(added.max()), 0.0, float(sent.max()))
+        out[name] = Way(
+            sim.time / (1 - loss) + late, carried, float(added.max()), 0.0, float(sent.max())
+        )
     load, trees = np.zeros(fabric.n_links), dict[str, list[Tree]]()
     for name in ("low_latency", "streaming"):
         manager = Manager(fabric)
         try:
-            trees[name] = [manager.start(f"job {j}", row, streaming=name == "streaming") for j, row in enumerate(rows)]
+            trees[name] = [
+                manager.start(f"job {j}", row, streaming=name == "streaming")
+                for j, row in enumerate(rows)
+            ]
         except OutOfSlots as refused:
             out[name] = Way(np.nan, np.zeros(fabric.n_links), 0.0, 0.0, 0.0, str(refused))
     trees["program"] = []
@@ -121,8 +160,13 @@ def compare(fabric: Fabric, size: units.Quantity, *, jobs: int = 1, lag: units.Q
         load[tree.links] += 1
     for name, used in trees.items():
         found, mode = run(used, total, lag=lag), used[0].mode
-        own, messages = name == "program", np.ceil(total / (_LONGEST if name == "streaming" else mode.payload))
-        out[name] = Way(found.end, found.link_bytes / (1 - loss * own), 0.0, 2 * total * own, float(messages))
+        own, messages = (
+            name == "program",
+            np.ceil(total / (_LONGEST if name == "streaming" else mode.payload)),
+        )
+        out[name] = Way(
+            found.end, found.link_bytes / (1 - loss * own), 0.0, 2 * total * own, float(messages)
+        )
     return out
 
 
@@ -146,20 +190,38 @@ def gains() -> list[dict[str, Any]]:
         n, low, high = (float(r[k] or np.inf) for k in ("ranks", "low", "high"))
         base, one, further = (float(r[k] or np.nan) for k in ("base", "one", "further"))
         most, model = {
-            "latency": (np.log2(n), base / (one / np.log2(n) + (2 + further) * step)),  # two tiers of switches add
+            "latency": (
+                np.log2(n),
+                base / (one / np.log2(n) + (2 + further) * step),
+            ),  # two tiers of switches add
             "streaming": (bound(n), bound(n) * Mode.sharp(True).part),
             "program": (bound(n), bound(n) * wire.payload / (wire.payload + wire.header)),
             "training": (bound(n), np.nan),
-            "nvls": (nvls.bound(n), nvls.default_gain(int(n), "Hopper") if r["kind"] == "nvls" else np.nan),
+            "nvls": (
+                nvls.bound(n),
+                nvls.default_gain(int(n), "Hopper") if r["kind"] == "nvls" else np.nan,
+            ),
         }[r["kind"]]
         error = np.nan if r["sets"] == "yes" else model / np.clip(model, low, high) - 1
-        out.append(r | {"ranks": n, "low": low, "high": high, "bound": most, "model": model, "error": error,
-                        "above": low >= most if np.isinf(high) else high > most,
-                        "source": catalog.cite(r["source"])})  # fmt: skip
+        out.append(
+            r
+            | {
+                "ranks": n,
+                "low": low,
+                "high": high,
+                "bound": most,
+                "model": model,
+                "error": error,
+                "above": low >= most if np.isinf(high) else high > most,
+                "source": catalog.cite(r["source"]),
+            }
+        )
     return out
 
 
-def deployment(fabric: Fabric, jobs: int = 1, *, slots: int = 512, **over: float) -> dict[str, float]:
+def deployment(
+    fabric: Fabric, jobs: int = 1, *, slots: int = 512, **over: float
+) -> dict[str, float]:
     """Return what programmable switches add to the bill of a fabric, and what a tenant gets of them.
 
     Parameters
@@ -172,7 +234,9 @@ def deployment(fabric: Fabric, jobs: int = 1, *, slots: int = 512, **over: float
         ``price`` and ``power`` of a programmable switch over those of an ordinary one. No price of such a switch is
         public, so any is illustrative; unless given 1, what a vendor claims of the chip alone.
     """
-    boxes = [item for name, item in economics.bill(fabric).items.items() if name.startswith("switch ")]
+    boxes = [
+        item for name, item in economics.bill(fabric).items.items() if name.startswith("switch ")
+    ]
     out = {"slots per tenant": float(slots // units.count(jobs, "jobs"))}
     for what in ("price", "power"):
         factor = over.get(what, catalog.value("switches", "tofino1", f"{what}_over_ordinary"))

@@ -5,7 +5,9 @@ from typing import Any, NoReturn
 
 from fabriclab.errors import FabricError
 
-ARITHMETIC = frozenset(("+", "-", "<<", ">>", "&", "|", "^", "~", "saturating", "least", "most", "where", "look"))
+ARITHMETIC = frozenset(
+    ("+", "-", "<<", ">>", "&", "|", "^", "~", "saturating", "least", "most", "where", "look")
+)
 CONDITIONS = frozenset(("==", "!=", "<", "<=", ">", ">="))
 LOGIC = frozenset("&|^~")  # of numbers bit by bit, of conditions as a condition
 
@@ -48,8 +50,16 @@ class Value:
         Of the table of constants that is looked up.
     """
 
-    def __init__(self, op: str, args: tuple["Value", ...] = (), ready: int = 0, *, gate: bool = False,
-                 wide: bool = False, entries: tuple[int, ...] = ()) -> None:  # fmt: skip
+    def __init__(
+        self,
+        op: str,
+        args: tuple["Value", ...] = (),
+        ready: int = 0,
+        *,
+        gate: bool = False,
+        wide: bool = False,
+        entries: tuple[int, ...] = (),
+    ) -> None:
         """Keep what the class describes."""
         self.op, self.args, self.ready, self.gate = op, args, ready, gate
         self.wide: bool = wide or any(a.wide for a in args)
@@ -58,17 +68,29 @@ class Value:
     __add__, __sub__, __and__, __or__, __xor__ = map(_operator, "+-&|^")
     __radd__, __rsub__, __rand__, __ror__, __rxor__ = map(_swapped, "+-&|^")
     __lshift__, __rshift__, __invert__ = map(_operator, ("<<", ">>", "~"))
-    __rlshift__ = __rrshift__ = _refusal("a switch shifts by a constant: look 1 << worker up in a table")
+    __rlshift__ = __rrshift__ = _refusal(
+        "a switch shifts by a constant: look 1 << worker up in a table"
+    )
     __lt__, __le__, __gt__, __ge__ = map(_operator, ("<", "<=", ">", ">="))
     __eq__, __ne__ = map(_operator, ("==", "!="))  # type: ignore[assignment]
     __hash__ = None  # type: ignore[assignment]
-    __bool__ = _refusal("a stage cannot branch on what a packet carries: write where(condition, this, that), "
-                        "and & | ~ for and, or, not")  # fmt: skip
-    __mul__ = __rmul__ = _refusal("a switch has no product of two values: shift by a constant, or use a table")
-    __truediv__ = __rtruediv__ = _refusal("a switch cannot divide and knows no fractions: let the workers divide")
+    __bool__ = _refusal(
+        "a stage cannot branch on what a packet carries: write where(condition, this, that), "
+        "and & | ~ for and, or, not"
+    )
+    __mul__ = __rmul__ = _refusal(
+        "a switch has no product of two values: shift by a constant, or use a table"
+    )
+    __truediv__ = __rtruediv__ = _refusal(
+        "a switch cannot divide and knows no fractions: let the workers divide"
+    )
     __floordiv__ = __rfloordiv__ = _refusal("a switch cannot divide: shift right by a constant")
-    __mod__ = __rmod__ = _refusal("a switch has no remainder: mask with & where the divisor is a power of two")
-    __float__ = _refusal("a switch has no floating point: let the workers send integers with a common scale")
+    __mod__ = __rmod__ = _refusal(
+        "a switch has no remainder: mask with & where the divisor is a power of two"
+    )
+    __float__ = _refusal(
+        "a switch has no floating point: let the workers send integers with a common scale"
+    )
     __index__ = __iter__ = _refusal(
         "a program cannot loop or index by what a packet carries: use a register or a table"
     )
@@ -89,10 +111,14 @@ def combine(name: str, *operands: Any) -> Value:
     """Return the value of an operation; arithmetic takes a stage, a condition is evaluated where it is used."""
     args = tuple(map(value_of, operands))
     if name in ("<<", ">>") and (not isinstance(operands[1], int) or not 0 <= operands[1] < 32):
-        raise Refused(f"a switch shifts by a constant from 0 to 31, not by {operands[1]!r}: use a table")
+        raise Refused(
+            f"a switch shifts by a constant from 0 to 31, not by {operands[1]!r}: use a table"
+        )
     gate = name in CONDITIONS or (name in LOGIC and all(a.gate for a in args))
     if not gate and any(a.gate for a in args[name == "where" :]):
-        raise Refused(f"{name} computes with numbers: turn a condition into one by where(condition, 1, 0)")
+        raise Refused(
+            f"{name} computes with numbers: turn a condition into one by where(condition, 1, 0)"
+        )
     return Value(name, args, max(a.ready for a in args) + (not gate), gate=gate)
 
 

@@ -25,12 +25,19 @@ class Aggregated(NamedTuple):
 
 
 def aggregate(
-    workers: Sequence[Worker], switch: Switch, racks: Sequence[Switch] = (), *,
-    loss: float = 0.0, double: float = 0.0, reorder: float = 0.0,
-    rate: float | str = "100 Gb/s", delay: float | str = "2 us",  # illustrative: a link of a host
-    timer: float | str = "50 us", limit: float | str = "10 s",  # illustrative: some round trips, and far more
+    workers: Sequence[Worker],
+    switch: Switch,
+    racks: Sequence[Switch] = (),
+    *,
+    loss: float = 0.0,
+    double: float = 0.0,
+    reorder: float = 0.0,
+    rate: float | str = "100 Gb/s",
+    delay: float | str = "2 us",  # illustrative: a link of a host
+    timer: float | str = "50 us",
+    limit: float | str = "10 s",  # illustrative: some round trips, and far more
     rng: np.random.Generator | None = None,
-) -> Aggregated:  # fmt: skip
+) -> Aggregated:
     """Run an all-reduce through a switch over a network with faults.
 
     Leaves out headers, queues of the switch, and the time that workers need to compute.
@@ -66,7 +73,9 @@ def aggregate(
     rate_, delay_ = units.rate(rate, "rate"), units.latency(delay, "delay")
     timer_, limit_ = units.time(timer, "timer"), units.time(limit, "limit")
     if racks and len(workers) % len(racks):
-        raise ValueError(f"racks: {len(workers)} workers cannot be dealt to {len(racks)} racks in equal parts")
+        raise ValueError(
+            f"racks: {len(workers)} workers cannot be dealt to {len(racks)} racks in equal parts"
+        )
     for worker, one in itertools.product(workers, (switch, *racks)):
         cast(Aggregator, one.program).admit(worker, one.state)
     chances = {"lost": loss, "doubled": double, "reordered": reorder}
@@ -74,7 +83,9 @@ def aggregate(
     events: list[tuple[float, int, str, int, Chunk, float]] = []
     serial, packets, finish = itertools.count(), Counter[str](), np.full(len(workers), np.nan)
     n = len(workers)  # the links of racks follow theirs
-    free = {way: np.zeros(n + len(racks)) for way in ("up", "down")}  # when each link is free again [s]
+    free = {
+        way: np.zeros(n + len(racks)) for way in ("up", "down")
+    }  # when each link is free again [s]
     above = [n + i * len(racks) // n for i in range(n)] if racks else [-1] * n  # -1: the switch
 
     def send(way: str, now: float, at: int, packet: Chunk) -> None:
@@ -100,15 +111,21 @@ def aggregate(
     while np.isnan(finish).any():
         now, _, kind, at, packet, wait = heapq.heappop(events)
         if now > limit_:
-            waiting = {w.number: np.flatnonzero(~w.done)[:5].tolist() for w in workers if not w.done.all()}
-            raise FabricError(f"not finished after {units.format_time(limit_)}; chunks that are waited for: {waiting}")
+            waiting = {
+                w.number: np.flatnonzero(~w.done)[:5].tolist() for w in workers if not w.done.all()
+            }
+            raise FabricError(
+                f"not finished after {units.format_time(limit_)}; chunks that are waited for: {waiting}"
+            )
         if kind == "timer":
             if not workers[at].done[workers[at].place(packet)]:
                 packets["again"] += 1
                 ask(now, at, packet, 2 * wait)
         elif kind == "up":
             here = above[at] if at < n else -1
-            action, header, payload = (racks[here - n] if here >= 0 else switch).one(packet.header, packet.payload)
+            action, header, payload = (racks[here - n] if here >= 0 else switch).one(
+                packet.header, packet.payload
+            )
             answer = Chunk({**packet.header, **header}, payload)
             if action == UP:
                 send("up", now, here, answer)

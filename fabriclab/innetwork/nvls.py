@@ -12,14 +12,22 @@ from fabriclab.tuner.system import System, read
 # come from one program, nccl-tests. Another one, of PyTorch, has 1% more for 8 H200, and no rings of 8 GiB beside it.
 _ROWS = {"Hopper": ("h200-n", "nvlink4", "H200"), "Blackwell": ("b200-n", "nvlink5", "B200")}
 SETS = 8  # GPUs whose row sets the efficiency, and counts in no error
-_OTHER = "8x H200 all-reduce, NCCL 2.27.7, default (Ring/LL <=1MiB, NVLS >=2MiB), 8GiB"  # row of h200-ar
+_OTHER = (
+    "8x H200 all-reduce, NCCL 2.27.7, default (Ring/LL <=1MiB, NVLS >=2MiB), 8GiB"  # row of h200-ar
+)
 _RULE = "bus to algorithm bandwidth NVLS and NVLSTree"  # of the NCCL versions that the rows ran
 
 
 def _system(ranks: int, generation: str) -> System:
     _, links, name = _ROWS[units.choice(generation, "generation", _ROWS)]
-    row = published.system("h100x8_nvls") | {"ranks": units.count(ranks, "ranks", 3), "accelerator": name}
-    return read(row | {"scale_up": f"{links}-nvswitch", "gpus_per_node": ranks, "scale_up_domain_gpus": ranks})
+    row = published.system("h100x8_nvls") | {
+        "ranks": units.count(ranks, "ranks", 3),
+        "accelerator": name,
+    }
+    return read(
+        row
+        | {"scale_up": f"{links}-nvswitch", "gpus_per_node": ranks, "scale_up_domain_gpus": ranks}
+    )
 
 
 def bound(ranks: float) -> float:
@@ -40,7 +48,9 @@ def measured(ranks: int, generation: str) -> float:
     """
     row, _, name = _ROWS[generation]
     where = {"name": f"{ranks}x {name} all-reduce 8 GiB"}
-    by_default, by_ring = (catalog.value("measured", row, f"busbw{x}", **where) for x in ("", "_ring"))
+    by_default, by_ring = (
+        catalog.value("measured", row, f"busbw{x}", **where) for x in ("", "_ring")
+    )
     return by_default / by_ring
 
 
@@ -68,7 +78,9 @@ def chosen(ranks: int, generation: str) -> bool:
     took rings. The B200 were measured with the chooser of their cloud, which agrees with it from 4 to 8.
     """
     part = catalog.value("nccl_model", "nvls", "factor", name=f"NVLS efficiency {generation}")
-    return part * catalog.value("nccl_model", "algbw", "factor", name=_RULE) > 1 / bus_factor("all_reduce", ranks)
+    return part * catalog.value("nccl_model", "algbw", "factor", name=_RULE) > 1 / bus_factor(
+        "all_reduce", ranks
+    )
 
 
 def times(ranks: int, size: units.Quantity, generation: str = "Hopper") -> dict[str, float]:
@@ -92,7 +104,9 @@ def times(ranks: int, size: units.Quantity, generation: str = "Hopper") -> dict[
     start, per_byte = published.load("h100x8_ring").time[0], bus_factor("all_reduce", ranks) / s.own
     loop = next(p.loop for p in plans(s) if p.loop)
     ring = start + total * per_byte
-    nvls = start + (total + min(total, loop) / 2) * per_byte / (efficiency(generation) * bound(ranks))
+    nvls = start + (total + min(total, loop) / 2) * per_byte / (
+        efficiency(generation) * bound(ranks)
+    )
     return {"ring": ring, "nvls": nvls, "gain": ring / nvls}
 
 
@@ -120,5 +134,12 @@ def around(generation: str) -> list[dict[str, float]]:
     """
     last, more = stops(generation), 1 + conflict(generation)
     gains = {n: times(n, "8 GiB", generation)["gain"] for n in range(last - 1, last + 2)}
-    return [{"GPUs": n, "NVLS": gain, "other rate": gain * more,
-             "measured": measured(n, generation) if n > 3 else float("nan")} for n, gain in gains.items()]  # fmt: skip
+    return [
+        {
+            "GPUs": n,
+            "NVLS": gain,
+            "other rate": gain * more,
+            "measured": measured(n, generation) if n > 3 else float("nan"),
+        }
+        for n, gain in gains.items()
+    ]

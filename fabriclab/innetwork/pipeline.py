@@ -34,7 +34,9 @@ def devices() -> Mapping[str, Device]:
     rows = read_rows(Path(__file__).with_name("data") / "devices.csv")
     numbers = ("stages", "arrays", "memory", "header", "lanes")
     return {
-        r["device"]: Device(r["device"], r["approximate"] == "yes", r["source"], **{n: int(r[n]) for n in numbers})
+        r["device"]: Device(
+            r["device"], r["approximate"] == "yes", r["source"], **{n: int(r[n]) for n in numbers}
+        )
         for r in rows
     }
 
@@ -46,8 +48,12 @@ class Register:
         """Keep the name, how many cells, whether they are pairs, and how many arrays of them."""
         self.name, self.size, self.pair, self.lanes = name, units.count(size, "size"), pair, lanes
         self.stage = -1
-        self.arrays = 1 if not lanes else lanes if pair else -(-lanes // 2)  # a stateful unit has 64 bits
-        self.place: Callable[[Register], int] = lambda register: register.stage  # of the switch: gives the last stage
+        self.arrays = (
+            1 if not lanes else lanes if pair else -(-lanes // 2)
+        )  # a stateful unit has 64 bits
+        self.place: Callable[[Register], int] = lambda register: (
+            register.stage
+        )  # of the switch: gives the last stage
 
     def access(self, index: Any, update: Callable[..., tuple[Any, Any]]) -> Value:
         """Read, change and write one cell in one step; return what the packet takes along to later stages.
@@ -66,20 +72,34 @@ class Register:
                 "another array, or a second pass"
             )
         self.index, wide = value_of(index), bool(self.lanes)
-        self.memory = tuple(Value(f"{self.name}_{half}", wide=wide) for half in ("ab" if self.pair else "a"))
+        self.memory = tuple(
+            Value(f"{self.name}_{half}", wide=wide) for half in ("ab" if self.pair else "a")
+        )
         given = update(*self.memory)
         if not _two(given) or (self.pair and not _two(given[0])):
             content = "a tuple of two new contents" if self.pair else "the new content"
-            raise Refused(f"register {self.name!r}: update must return two values, {content} and what the packet takes "
-                          "along; write `return n + 1, n` to count and take the old count along")  # fmt: skip
-        self.new, self.out = tuple(map(value_of, given[0] if self.pair else given[:1])), value_of(given[1])
+            raise Refused(
+                f"register {self.name!r}: update must return two values, {content} and what the packet takes "
+                "along; write `return n + 1, n` to count and take the old count along"
+            )
+        self.new, self.out = (
+            tuple(map(value_of, given[0] if self.pair else given[:1])),
+            value_of(given[1]),
+        )
         inside = _computed_from(self.memory, (*self.new, self.out))
-        work, conditions = [v for v in inside if not v.gate and v.op != "where"], [v for v in inside if v.gate]
+        work, conditions = (
+            [v for v in inside if not v.gate and v.op != "where"],
+            [v for v in inside if v.gate],
+        )
         inputs = [a for v in inside for a in v.args if not any(a is x for x in inside)]
-        direct = [v for v in (*self.new, self.out) if not any(v is x for x in (*inside, *self.memory))]
+        direct = [
+            v for v in (*self.new, self.out) if not any(v is x for x in (*inside, *self.memory))
+        ]
         self.stage = max(v.ready for v in (self.index, *inputs, *direct))
         if any(v.op == "look" for v in inside):
-            raise Refused(f"stage {self.stage}, register {self.name!r}: an update has no table: look up outside it")
+            raise Refused(
+                f"stage {self.stage}, register {self.name!r}: an update has no table: look up outside it"
+            )
         if max(len(work), len(conditions)) > _OPERATIONS:
             raise Refused(
                 f"stage {self.stage}, register {self.name!r}: an update has at most {_OPERATIONS} operations and "

@@ -25,8 +25,10 @@ def _single(values: ArrayLike) -> NDArray[np.float32]:
     with np.errstate(over="ignore"):
         out = given.astype(np.float32)
     if (wrong := ~np.isfinite(out)).any():
-        raise ValueError(f"values must be finite in float32, got {given[wrong][0]}: a switch adds integers only; "
-                         "clip or replace it, or add on the hosts")  # fmt: skip
+        raise ValueError(
+            f"values must be finite in float32, got {given[wrong][0]}: a switch adds integers only; "
+            "clip or replace it, or add on the hosts"
+        )
     return out
 
 
@@ -34,7 +36,9 @@ def _factor(scale: ArrayLike) -> Floats:
     """Return a scale as an array, or refuse it."""
     factor = np.asarray(scale, np.float64)
     if not (np.isfinite(factor) & (factor > 0)).all():
-        raise ValueError(f"scale must be positive and finite, got {scale!r:.80}; `block_scale` gives one")
+        raise ValueError(
+            f"scale must be positive and finite, got {scale!r:.80}; `block_scale` gives one"
+        )
     return factor
 
 
@@ -59,7 +63,10 @@ def block_scale(values: ArrayLike) -> Floats:
         If a value is not finite in float32, or there are more workers.
     """
     exponent = np.frexp(np.abs(_single(values)).max(axis=(0, 2)))[1]
-    return np.asarray(np.ldexp(LARGEST / units.count(np.shape(values)[0], "workers", high=MOST), -exponent), np.float64)
+    return np.asarray(
+        np.ldexp(LARGEST / units.count(np.shape(values)[0], "workers", high=MOST), -exponent),
+        np.float64,
+    )
 
 
 def quantise(values: ArrayLike, scale: ArrayLike, *, wrap: bool = False) -> Words:
@@ -75,7 +82,9 @@ def quantise(values: ArrayLike, scale: ArrayLike, *, wrap: bool = False) -> Word
         What becomes of a number beyond 32 bits: its lowest 32 bits, or (False) the largest or smallest integer.
     """
     number = np.rint(_single(values) * _factor(scale)[..., None])
-    fitted = (number + 2.0**31) % 2.0**32 - 2.0**31 if wrap else np.clip(number, -LARGEST - 1, LARGEST)
+    fitted = (
+        (number + 2.0**31) % 2.0**32 - 2.0**31 if wrap else np.clip(number, -LARGEST - 1, LARGEST)
+    )
     return fitted.astype(np.int32)
 
 
@@ -87,7 +96,9 @@ def dequantise(total: ArrayLike, scale: ArrayLike) -> Floats:
 def overflows(largest: float, workers: int, scale: ArrayLike) -> Any:
     """Return whether n workers with values up to ``largest`` can leave 32 bits on a scale: n round(largest scale)."""
     if not 0 <= largest < np.inf:
-        raise ValueError(f"largest must be the largest of the absolute values, 0 or more and finite, got {largest!r}")
+        raise ValueError(
+            f"largest must be the largest of the absolute values, 0 or more and finite, got {largest!r}"
+        )
     return units.count(workers, "workers") * np.rint(largest * _factor(scale)) > LARGEST
 
 

@@ -19,8 +19,13 @@ from fabriclab.innetwork.pipeline import DROP, Device, Packet, Program, Register
 _WRAPPED = f"(({{}}) + {2**31} & {2**32 - 1}) - {2**31}"  # a whole number as it looks in 32 bits with a sign
 Words = NDArray[np.int32]
 # The name of a function for numbers, and for arrays.
-_CALLS = {"least": ("min", "np.minimum"), "most": ("max", "np.maximum"), "where": ("choose", "np.where"),
-          "saturating": ("saturate", "saturate_all"), "look": ("look", "look_all")}  # fmt: skip
+_CALLS = {
+    "least": ("min", "np.minimum"),
+    "most": ("max", "np.maximum"),
+    "where": ("choose", "np.where"),
+    "saturating": ("saturate", "saturate_all"),
+    "look": ("look", "look_all"),
+}
 
 
 def _check_one(index: int, name: str, stage: int, size: int) -> None:
@@ -30,7 +35,9 @@ def _check_one(index: int, name: str, stage: int, size: int) -> None:
 
 def _check_all(index: Words, name: str, stage: int, size: int) -> None:
     if np.size(index) and not (0 <= np.min(index) and np.max(index) < size):
-        raise Refused(f"stage {stage}, register {name!r}: cells {np.min(index)} to {np.max(index)} of {size}")
+        raise Refused(
+            f"stage {stage}, register {name!r}: cells {np.min(index)} to {np.max(index)} of {size}"
+        )
 
 
 def _saturate_all(a: Words, b: Words) -> Words:
@@ -50,10 +57,15 @@ class Outcome(NamedTuple):
     payload: Words  # (lanes,), or (P, lanes)
 
 
-_TOOLS = {"np": np, "Outcome": Outcome, "saturate_all": _saturate_all, "look_all": _look_all,
-          "choose": lambda c, a, b: a if c else b,
-          "saturate": lambda a, b: min(max(a + b, -(2**31)), 2**31 - 1),
-          "look": lambda rows, key: rows[key] if 0 <= key < len(rows) else 0}  # fmt: skip
+_TOOLS = {
+    "np": np,
+    "Outcome": Outcome,
+    "saturate_all": _saturate_all,
+    "look_all": _look_all,
+    "choose": lambda c, a, b: a if c else b,
+    "saturate": lambda a, b: min(max(a + b, -(2**31)), 2**31 - 1),
+    "look": lambda rows, key: rows[key] if 0 <= key < len(rows) else 0,
+}
 
 
 class Switch:
@@ -78,7 +90,11 @@ class Switch:
     def __init__(self, program: Program, device: str | Device = "tofino1") -> None:
         """Record the program, place it and set all registers to 0."""
         profiles = devices()
-        self.device = device if isinstance(device, Device) else profiles[units.choice(device, "device", profiles)]
+        self.device = (
+            device
+            if isinstance(device, Device)
+            else profiles[units.choice(device, "device", profiles)]
+        )
         self.program, self.packet = program, Packet(program.fields)
         bits = sum(program.fields.values())
         if bits > self.device.header or program.lanes > self.device.lanes:
@@ -86,36 +102,50 @@ class Switch:
                 f"parser: {self.device.name} reads a header of at most {self.device.header} bits and "
                 f"{self.device.lanes} values, not {bits} and {program.lanes}"
             )
-        self.arrays, self.memory = ([0] * self.device.stages for _ in range(2))  # of each stage: used, and [B]
+        self.arrays, self.memory = (
+            [0] * self.device.stages for _ in range(2)
+        )  # of each stage: used, and [B]
         self.accessed: list[Register] = []
         for register in program.registers:
             register.place = self._place
         program.apply(self.packet)
         results = [self.packet.payload, *self.packet.fields.values()]
         results += [when for _, when in self.packet.actions]
-        self.stages = max([v.ready for v in results] + [r.stage + 1 for r in self.accessed], default=0)
+        self.stages = max(
+            [v.ready for v in results] + [r.stage + 1 for r in self.accessed], default=0
+        )
         if self.stages > self.device.stages:
-            raise Refused(f"stage {self.stages}: {self.device.name} has {self.device.stages} stages; shorten the chain")
+            raise Refused(
+                f"stage {self.stages}: {self.device.name} has {self.device.stages} stages; shorten the chain"
+            )
         self._one, self._many = self._compile(many=False), self._compile(many=True)
         self._where = self._cells_of()
         self.clear()
 
     def clear(self) -> None:
         """Set all registers to 0."""
-        self.state: dict[str, Words] = {f"{r.name}_{half}": np.zeros((r.size, r.lanes) if r.lanes else r.size, np.int32)
-                                        for r in self.accessed for half in "ab"[: 1 + r.pair]}  # fmt: skip
+        self.state: dict[str, Words] = {
+            f"{r.name}_{half}": np.zeros((r.size, r.lanes) if r.lanes else r.size, np.int32)
+            for r in self.accessed
+            for half in "ab"[: 1 + r.pair]
+        }
         # A memory view hands out Python's numbers, three times faster than an array does.
-        self._cells = {name: memoryview(a.data) if a.ndim == 1 else a for name, a in self.state.items()}
+        self._cells = {
+            name: memoryview(a.data) if a.ndim == 1 else a for name, a in self.state.items()
+        }
 
     def _place(self, register: Register) -> int:
         """Give each array of a register a stage with room, from the first that it may have; return the last."""
         self.accessed.append(register)
         stage, need = register.stage, register.size * (8 if register.pair or register.lanes else 4)
         if need > self.device.memory:
-            raise Refused(f"register {register.name!r}: {need} B; a stage has {self.device.memory} B")
+            raise Refused(
+                f"register {register.name!r}: {need} B; a stage has {self.device.memory} B"
+            )
         for _ in range(register.arrays):
             while stage < self.device.stages and (
-                self.arrays[stage] == self.device.arrays or self.memory[stage] + need > self.device.memory
+                self.arrays[stage] == self.device.arrays
+                or self.memory[stage] + need > self.device.memory
             ):
                 stage += 1
             if stage >= self.device.stages:
@@ -146,11 +176,17 @@ class Switch:
             If the packet is not one that the parser reads.
         """
         bits = self.program.fields
-        if fields.keys() != bits.keys() or any(not 0 <= fields[f] < 1 << b for f, b in bits.items()):
-            raise ValueError(f"a header has {dict(bits)} bits, unsigned; this one is {dict(fields)}")
+        if fields.keys() != bits.keys() or any(
+            not 0 <= fields[f] < 1 << b for f, b in bits.items()
+        ):
+            raise ValueError(
+                f"a header has {dict(bits)} bits, unsigned; this one is {dict(fields)}"
+            )
         words = np.asarray(payload, np.int32)
         if words.shape != (self.program.lanes,):
-            raise ValueError(f"a packet carries {self.program.lanes} values, not an array of shape {words.shape}")
+            raise ValueError(
+                f"a packet carries {self.program.lanes} values, not an array of shape {words.shape}"
+            )
         return self._one(self._cells, fields, words, DROP)
 
     def many(self, fields: Mapping[str, ArrayLike], payload: ArrayLike) -> Outcome:
@@ -166,23 +202,35 @@ class Switch:
         words = np.asarray(payload, np.int32)
         columns = {f: np.asarray(fields[f], np.int64) for f in self.program.fields}
         for f, b in self.program.fields.items():
-            if columns[f].shape != words.shape[:1] or np.any((columns[f] < 0) | (columns[f] >= 1 << b)):
+            if columns[f].shape != words.shape[:1] or np.any(
+                (columns[f] < 0) | (columns[f] >= 1 << b)
+            ):
                 raise ValueError(f"field {f!r}: give {len(words)} numbers of {b} bits, unsigned")
         if words.shape[1:] != (self.program.lanes,):
-            raise ValueError(f"packets carry {self.program.lanes} values each, not an array of shape {words.shape}")
+            raise ValueError(
+                f"packets carry {self.program.lanes} values each, not an array of shape {words.shape}"
+            )
         narrow = {f: c.astype(np.int32) for f, c in columns.items()}  # which wraps
         turn = _turns(self._where and self._where(None, narrow, None, None), len(words))
         parts = []
         order, drop = np.argsort(turn, kind="stable"), np.full(len(words), DROP)
         for at in np.split(order, np.flatnonzero(np.diff(turn[order])) + 1):
-            parts.append(self._many(self.state, {f: c[at] for f, c in narrow.items()}, words[at], drop[at]))
+            parts.append(
+                self._many(self.state, {f: c[at] for f, c in narrow.items()}, words[at], drop[at])
+            )
         back = np.argsort(order, kind="stable")
 
         def whole(values: list[Any]) -> Any:
-            full = [np.broadcast_to(v, (len(p.payload), *np.shape(v)[1:])) for v, p in zip(values, parts, strict=True)]
+            full = [
+                np.broadcast_to(v, (len(p.payload), *np.shape(v)[1:]))
+                for v, p in zip(values, parts, strict=True)
+            ]
             return np.concatenate(full)[back]
 
-        out = {f: whole([p.fields[f] for p in parts]) & np.int64((1 << b) - 1) for f, b in self.program.fields.items()}
+        out = {
+            f: whole([p.fields[f] for p in parts]) & np.int64((1 << b) - 1)
+            for f, b in self.program.fields.items()
+        }
         return Outcome(whole([p.action for p in parts]), out, whole([p.payload for p in parts]))
 
     def _compile(self, *, many: bool) -> Callable[..., Outcome]:
@@ -191,17 +239,26 @@ class Switch:
         for r in self.accessed:
             index = code.name(r.index)
             code.lines.append(f"check({index}, {r.name!r}, {r.stage}, {r.size})")
-            cells = {f"{r.name}_{half}": f"state['{r.name}_{half}'][{index}]" for half in "ab"[: 1 + r.pair]}
+            cells = {
+                f"{r.name}_{half}": f"state['{r.name}_{half}'][{index}]"
+                for half in "ab"[: 1 + r.pair]
+            }
             copy = ".copy()" if r.lanes and not many else ""
             code.lines += [f"{variable} = {cell}{copy}" for variable, cell in cells.items()]
             new = [code.name(v, wide=bool(r.lanes)) for v in r.new]
             code.lines.append(f"{r.name}_out = {code.name(r.out, wide=bool(r.lanes))}")
             code.lines += [f"{cell} = {n}" for cell, n in zip(cells.values(), new, strict=True)]
         for action, when in self.packet.actions:
-            code.lines.append(f"drop = {'np.where' if many else 'choose'}({code.name(when)}, {action}, drop)")
+            code.lines.append(
+                f"drop = {'np.where' if many else 'choose'}({code.name(when)}, {action}, drop)"
+            )
         # A field that leaves has its bits and no more, unsigned; `many` sees to that itself, in 64 bits.
-        cut = {f: "" if many else f" & {(1 << bits) - 1}" for f, bits in self.program.fields.items()}
-        fields = ", ".join(f"{f!r}: {code.name(self.packet.fields[f])}{mask}" for f, mask in cut.items())
+        cut = {
+            f: "" if many else f" & {(1 << bits) - 1}" for f, bits in self.program.fields.items()
+        }
+        fields = ", ".join(
+            f"{f!r}: {code.name(self.packet.fields[f])}{mask}" for f, mask in cut.items()
+        )
         for v in code.kept:
             if 4 * len(v.entries) > self.device.memory:
                 need = f"a table of {len(v.entries)} entries needs {4 * len(v.entries)} B"
@@ -237,7 +294,11 @@ class _Code:
         else:
             name = self.names[id(v)] = self._emit(v)
             self.kept.append(v)
-        return f"{name}[:, None]" if self.many and wide and not v.wide and name.isidentifier() else name
+        return (
+            f"{name}[:, None]"
+            if self.many and wide and not v.wide and name.isidentifier()
+            else name
+        )
 
     def _emit(self, v: Value) -> str:
         args = [self.name(a, wide=v.wide) for a in v.args]

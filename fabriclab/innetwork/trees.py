@@ -19,7 +19,19 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fabriclab import catalog, engines, units
-from fabriclab.core import TREE, Fabric, Flags, Flows, Ints, Routes, Schedule, StepGroup, Timeline, Value, pointer
+from fabriclab.core import (
+    TREE,
+    Fabric,
+    Flags,
+    Flows,
+    Ints,
+    Routes,
+    Schedule,
+    StepGroup,
+    Timeline,
+    Value,
+    pointer,
+)
 from fabriclab.economics.floor import of_kind, switches
 from fabriclab.errors import NoPath, OutOfSlots
 from fabriclab.routing._ways import FAR, Search
@@ -64,8 +76,16 @@ class Mode:
         """Return SHARP's streaming mode, or its low-latency mode with a ``part`` of the operations of a switch."""
         if streaming:
             return cls(_fact("sharp2", "operation_payload"), part=_fact("sharp2", "streaming_part"))
-        window = min(_fact("sharp3", "operations_per_group"), max(part * _fact("sharp3", "operations_per_switch"), 1.0))
-        return cls(_fact("sharp3", "operation_payload"), 0.0, window // 1, _fact("sharp1", "operation_time"))
+        window = min(
+            _fact("sharp3", "operations_per_group"),
+            max(part * _fact("sharp3", "operations_per_switch"), 1.0),
+        )
+        return cls(
+            _fact("sharp3", "operation_payload"),
+            0.0,
+            window // 1,
+            _fact("sharp1", "operation_time"),
+        )
 
     def wait(self, operations: float = 1) -> float:
         """Return the mean time that the slowest of some operations loses to retransmissions [s]."""
@@ -113,13 +133,21 @@ class Tree(Value):
     @property
     def schedule(self) -> Schedule:
         """The all-reduce step by step, without overlap; placement and switches are those of the tree."""
-        n, child, height = self.ranks.size, np.arange(self.parent.size), np.zeros(self.parent.size + 1, np.int64)
-        for c, p in zip(child.tolist(), self.parent.tolist(), strict=True):  # children stand before their parents
+        n, child, height = (
+            self.ranks.size,
+            np.arange(self.parent.size),
+            np.zeros(self.parent.size + 1, np.int64),
+        )
+        for c, p in zip(
+            child.tolist(), self.parent.tolist(), strict=True
+        ):  # children stand before their parents
             height[p] = max(height[p], height[c] + 1)
         levels = [height[child] == h for h in range(height.max())]
         up = [StepGroup.make(child[at], self.parent[at], reduce=True) for at in levels]
         down = [StepGroup.make(self.parent[at], child[at], reduce=False) for at in reversed(levels)]
-        return Schedule("all_reduce", "aggregation_tree", n, 1, (*up, *down), n_switches=self.switches.size)
+        return Schedule(
+            "all_reduce", "aggregation_tree", n, 1, (*up, *down), n_switches=self.switches.size
+        )
 
     def round_trip(self, size: float) -> float:
         """Return the time from an operation's first byte sent to its last byte back, each switch adding all of it [s].
@@ -136,7 +164,12 @@ class Tree(Value):
         m, rate = self.mode, float(self.fabric.capacity[[self.links, self.links ^ 1]].min())
         wire = m.payload + m.header
         trip = wire * m.window / (self.round_trip(wire) + m.wait())
-        return min(trip, wire / m.seconds if m.seconds else np.inf, m.part * rate, m.host * wire / m.payload)
+        return min(
+            trip,
+            wire / m.seconds if m.seconds else np.inf,
+            m.part * rate,
+            m.host * wire / m.payload,
+        )
 
 
 def adders(fabric: Fabric) -> Flags:
@@ -145,7 +178,9 @@ def adders(fabric: Fabric) -> Flags:
     return able & (fabric.coord[:, names.index("server")] < 0) if "server" in names else able
 
 
-def grow(fabric: Fabric, ranks: ArrayLike, mode: Mode, *, load: ArrayLike = 0, radix: int | None = None) -> Tree:
+def grow(
+    fabric: Fabric, ranks: ArrayLike, mode: Mode, *, load: ArrayLike = 0, radix: int | None = None
+) -> Tree:
     """Return the flattest tree over some ranks: of the roots with the shortest way to all, the one with the least load.
 
     Leaves out trees with more than one way up at a time, and several rails of one job: take a tree for each.
@@ -184,13 +219,22 @@ def grow(fabric: Fabric, ranks: ArrayLike, mode: Mode, *, load: ArrayLike = 0, r
     rank, able = np.asarray(ranks), adders(fabric)
     if rank.ndim != 1 or rank.size < 2 or np.unique(rank).size < rank.size:
         raise ValueError(f"ranks must be two or more different ones in a row, got {ranks!r:.80}")
-    ends, both = fabric.endpoint[rank].astype(np.int64), np.repeat(fabric.capacity.reshape(-1, 2).min(axis=1) > 0, 2)
+    ends, both = (
+        fabric.endpoint[rank].astype(np.int64),
+        np.repeat(fabric.capacity.reshape(-1, 2).min(axis=1) > 0, 2),
+    )
     search = Search(fabric.without(links=np.flatnonzero(~both)))
-    far = np.where(able, np.max([search.table(goals).max(axis=1) for goals in search.blocks(ends)], axis=0), FAR)
+    far = np.where(
+        able,
+        np.max([search.table(goals).max(axis=1) for goals in search.blocks(ends)], axis=0),
+        FAR,
+    )
     busy = np.broadcast_to(load, fabric.n_links)
     root = int(np.lexsort((np.bincount(fabric.target, busy, fabric.n_nodes), far))[0])
     if far[root] >= FAR:
-        raise NoPath(f"no switch that adds reaches all {rank.size} ranks; restore links, or add on the hosts")
+        raise NoPath(
+            f"no switch that adds reaches all {rank.size} ranks; restore links, or add on the hosts"
+        )
     live = np.flatnonzero(both & fabric.transit[fabric.source])[::-1]
     live = live[np.argsort(-busy[live ^ 1], kind="stable")]  # of parallel links the last stays
     pairs = zip(fabric.source[live].tolist(), fabric.target[live].tolist(), strict=True)
@@ -198,16 +242,24 @@ def grow(fabric: Fabric, ranks: ArrayLike, mode: Mode, *, load: ArrayLike = 0, r
     way = single_source_shortest_path(DiGraph([*down]), root)  # the nodes from the root to each
     paths = [[*pairwise(way[end])] for end in ends.tolist()]
     children = Counter(above for above, _ in {edge for path in paths for edge in path})
-    joints = sorted({root} | {node for node, n in children.items() if n > 1}, key=lambda node: (-len(way[node]), node))
+    joints = sorted(
+        {root} | {node for node, n in children.items() if n > 1},
+        key=lambda node: (-len(way[node]), node),
+    )
     most = int(_fact("sharp3", "tree_radix")) if radix is None else units.count(radix, "radix", 2)
     for node in joints:
         if not able[node] or children[node] > most:
             why = f"adds {most} at most" if able[node] else "does not add"
-            raise ValueError(f"{children[node]} branches meet at {fabric.name(node)}, which {why}; take fewer ranks")
+            raise ValueError(
+                f"{children[node]} branches meet at {fabric.name(node)}, which {why}; take fewer ranks"
+            )
     number = {node: rank.size + i for i, node in enumerate(joints)}
     senders = [*ends.tolist(), *joints[:-1]]
     parent = [next(number[x] for x in reversed(way[node][:-1]) if x in number) for node in senders]
-    up = [[down[edge] ^ 1 for edge in reversed(path)] + [-1] * (far[root] - len(path)) for path in paths]
+    up = [
+        [down[edge] ^ 1 for edge in reversed(path)] + [-1] * (far[root] - len(path))
+        for path in paths
+    ]
     return Tree(fabric, rank, np.array(joints), np.array(parent), np.array(up), mode)
 
 
@@ -238,18 +290,32 @@ def run(trees: Sequence[Tree], size: units.Quantity, *, lag: units.Quantity = 0.
         Software time of a host. [s]
     """
     if not trees:
-        raise ValueError("trees must be one or more, got none; `grow` makes one, and a Manager one for each job")
+        raise ValueError(
+            "trees must be one or more, got none; `grow` makes one, and a Manager one for each job"
+        )
     total, fabric, trees = units.size(size), trees[0].fabric, shared(trees)
     sent = [total * (1 + t.mode.header / t.mode.payload) for t in trees]
     rows = [np.concatenate([t.links, t.links ^ 1]) for t in trees]
     first = [min(s, t.mode.payload + t.mode.header) for s, t in zip(sent, trees, strict=True)]
-    delay = [t.round_trip(p) - p / fabric.capacity[r].min() + t.mode.wait(min(s // p, t.mode.window) if p else 0)
-             for t, p, r, s in zip(trees, first, rows, sent, strict=True)]  # fmt: skip
+    delay = [
+        t.round_trip(p)
+        - p / fabric.capacity[r].min()
+        + t.mode.wait(min(s // p, t.mode.window) if p else 0)
+        for t, p, r, s in zip(trees, first, rows, sent, strict=True)
+    ]
     source, target = np.transpose([(fabric.endpoint[t.ranks[0]], t.switches[-1]) for t in trees])
     flows = Flows.make(source, target, sent, lag=lag, limit=[t.limit() for t in trees])
     link, n = np.concatenate(rows), len(trees)
-    routes = Routes(pointer([r.size for r in rows]), link, np.ones(link.size), np.arange(n, dtype=np.int32), np.ones(n),
-                    np.maximum(delay, 0.0), np.full(n, TREE, np.int8), np.zeros(n, bool))  # fmt: skip
+    routes = Routes(
+        pointer([r.size for r in rows]),
+        link,
+        np.ones(link.size),
+        np.arange(n, dtype=np.int32),
+        np.ones(n),
+        np.maximum(delay, 0.0),
+        np.full(n, TREE, np.int8),
+        np.zeros(n, bool),
+    )
     return engines.run(fabric, routes, flows)
 
 
@@ -276,13 +342,20 @@ class Manager:
     """
 
     def __init__(
-        self, fabric: Fabric, *, trees: float = np.inf, streams: float = np.inf, radix: int | None = None
+        self,
+        fabric: Fabric,
+        *,
+        trees: float = np.inf,
+        streams: float = np.inf,
+        radix: int | None = None,
     ) -> None:
         """Begin without jobs."""
         self.fabric, self.jobs, self.parts = fabric, dict[str, Tree](), dict[str, float]()
         self.trees, self.streams, self.radix = trees, streams, radix
 
-    def start(self, job: str, ranks: ArrayLike, *, streaming: bool = False, part: float | None = None) -> Tree:
+    def start(
+        self, job: str, ranks: ArrayLike, *, streaming: bool = False, part: float | None = None
+    ) -> Tree:
         """Return a tree for a job, or refuse it.
 
         Parameters
@@ -301,15 +374,31 @@ class Manager:
         OutOfSlots
             If a switch that it needs has no room, with the jobs that hold it.
         """
-        mine = _fact("sharp3", f"quota_{'streaming' if streaming else 'low_latency'}") if part is None else part
+        mine = (
+            _fact("sharp3", f"quota_{'streaming' if streaming else 'low_latency'}")
+            if part is None
+            else part
+        )
         if job in self.jobs or not 0 < mine <= 1:
-            raise ValueError(f"job must have a name of its own and 0 < part <= 1, got {job!r} and {mine!r}")
-        held, streams = self.holders(), [name for name, t in self.jobs.items() if streaming and t.mode.window == np.inf]
-        full = [node for node, names in held.items()
-                if sum(self.parts[name] for name in names) + mine > 1 + 1e-9 or len(names) >= self.trees
-                or (streaming and sum(name in streams for name in names) >= self.streams)]  # fmt: skip
+            raise ValueError(
+                f"job must have a name of its own and 0 < part <= 1, got {job!r} and {mine!r}"
+            )
+        held, streams = (
+            self.holders(),
+            [name for name, t in self.jobs.items() if streaming and t.mode.window == np.inf],
+        )
+        full = [
+            node
+            for node, names in held.items()
+            if sum(self.parts[name] for name in names) + mine > 1 + 1e-9
+            or len(names) >= self.trees
+            or (streaming and sum(name in streams for name in names) >= self.streams)
+        ]
         taken = [link // 2 for name in streams for link in self.jobs[name].links]
-        load = np.bincount([link for tree in self.jobs.values() for link in tree.links], minlength=self.fabric.n_links)
+        load = np.bincount(
+            [link for tree in self.jobs.values() for link in tree.links],
+            minlength=self.fabric.n_links,
+        )
         try:
             free, mode = self.fabric.without(nodes=full, cables=taken), Mode.sharp(streaming, mine)
             tree = grow(free, ranks, mode, load=load, radix=self.radix)
@@ -318,7 +407,9 @@ class Manager:
             if not who and not taken:
                 raise
             msg = f"job {job!r} finds no room, held are {'; '.join(who) or 'links by ' + ', '.join(streams)}; "
-            raise OutOfSlots(msg + "end a job, ask for a smaller part, or add on the hosts") from None
+            raise OutOfSlots(
+                msg + "end a job, ask for a smaller part, or add on the hosts"
+            ) from None
         self.jobs[job], self.parts[job] = replace(tree, fabric=self.fabric), mine
         return self.jobs[job]
 
@@ -333,7 +424,9 @@ class Manager:
     def end(self, job: str) -> tuple[Tree, float]:
         """Give back what a job holds; return its tree and its part."""
         if job not in self.jobs:
-            raise ValueError(f"job must be one that runs, got {job!r}; give one of {[*self.jobs]}, or start it first")
+            raise ValueError(
+                f"job must be one that runs, got {job!r}; give one of {[*self.jobs]}, or start it first"
+            )
         return self.jobs.pop(job), self.parts.pop(job)
 
     def fail(self, node: int) -> Mapping[str, Tree | None]:
@@ -345,7 +438,9 @@ class Manager:
         hit = [job for job, tree in self.jobs.items() if node in self.fabric.target[tree.links]]
         for job, (tree, part) in {job: self.end(job) for job in hit}.items():
             try:
-                out[job] = self.start(job, tree.ranks, streaming=tree.mode.window == np.inf, part=part)
+                out[job] = self.start(
+                    job, tree.ranks, streaming=tree.mode.window == np.inf, part=part
+                )
             except (NoPath, OutOfSlots):
                 out[job] = None
         self.jobs = {job: replace(tree, fabric=self.fabric) for job, tree in self.jobs.items()}
@@ -358,5 +453,10 @@ def recovery() -> dict[str, float]:
     The hosts notice that nothing is answered and give up; meanwhile the manager reads the new state of the fabric, and
     then plans anew. Left out: the job's own restart, for a job that has lost a switch is stopped.
     """
-    found = {part: _fact("sharp3", part) for part in ("hosts_give_up", "manager_sees", "manager_plans")}
-    return {**found, "all": max(found["hosts_give_up"], found["manager_sees"]) + found["manager_plans"]}
+    found = {
+        part: _fact("sharp3", part) for part in ("hosts_give_up", "manager_sees", "manager_plans")
+    }
+    return {
+        **found,
+        "all": max(found["hosts_give_up"], found["manager_sees"]) + found["manager_plans"],
+    }

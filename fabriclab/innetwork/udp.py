@@ -95,8 +95,12 @@ def exchange(
         raise ValueError(f"loss must be a probability within 0..0.2, got {loss!r}")
     n, end = len(rows), time.monotonic() + units.time(patience, "patience")
     lanes, seed = rows[0].shape[1] if rows else 1, units.count(seed, "seed", low=0)
-    Switch(Aggregator(n, slots, lanes=lanes), _DEVICE)  # refuses what does not fit before a process starts
-    ports = [_Port(lanes, loss, (seed, number), (n, slots, len(rows[0]))) for number in range(n + 1)]
+    Switch(
+        Aggregator(n, slots, lanes=lanes), _DEVICE
+    )  # refuses what does not fit before a process starts
+    ports = [
+        _Port(lanes, loss, (seed, number), (n, slots, len(rows[0]))) for number in range(n + 1)
+    ]
     # Arrays go there and back in common memory, messages are short: who stops while it sends holds up nobody.
     shared = [RawArray("i", row.size) for row in rows]
     totals = [np.frombuffer(memory, np.int32).reshape(-1, lanes) for memory in shared]
@@ -104,7 +108,9 @@ def exchange(
     try:
         for w, row in enumerate(rows):
             totals[w][...] = row
-            members[f"worker {w}"] = Process(_work, ports[w], homes[n], w, ports[n].room // n, slots, shared[w])
+            members[f"worker {w}"] = Process(
+                _work, ports[w], homes[n], w, ports[n].room // n, slots, shared[w]
+            )
         members["the switch"] = Process(_switch, ports[n], homes[:n], slots, lanes)
         _hear(members, n + 1, end)
         for member in [*members.values()][:n]:
@@ -119,7 +125,9 @@ def exchange(
             port.socket.close()
     starts, ends, sent = zip(*(found[f"worker {w}"] for w in range(n)), strict=True)
     strays = sum(port.strays.value for port in ports)
-    return Exchanged(totals, max(ends) - min(starts), sum(sent), sum(sent) - n * len(rows[0]), strays)
+    return Exchanged(
+        totals, max(ends) - min(starts), sum(sent), sum(sent) - n * len(rows[0]), strays
+    )
 
 
 def _hear(members: dict[str, Process], wanted: int, end: float) -> dict[str, Any]:
@@ -135,20 +143,32 @@ def _hear(members: dict[str, Process], wanted: int, end: float) -> dict[str, Any
             try:
                 found[name] = members[name].recv()
             except (EOFError, OSError):
-                raise FabricError(f"{name} (process {members[name].pid}) ended before all had their sums") from None
+                raise FabricError(
+                    f"{name} (process {members[name].pid}) ended before all had their sums"
+                ) from None
     return found
 
 
 class _Port:
     """A socket that loses some of the packets that come, and all that are none of a run's workers, slots and chunks."""
 
-    def __init__(self, lanes: int, loss: float, seed: Sequence[int], run: tuple[int, int, int]) -> None:
-        self.run, self.strays = run, RawValue("q")  # common memory: the process that counts is killed
+    def __init__(
+        self, lanes: int, loss: float, seed: Sequence[int], run: tuple[int, int, int]
+    ) -> None:
+        self.run, self.strays = (
+            run,
+            RawValue("q"),
+        )  # common memory: the process that counts is killed
         self.layout, self.loss = np.dtype([*_HEADER.items(), ("payload", "<i4", lanes)]), loss
-        self.rng, self.buffer = np.random.default_rng(seed), bytearray(_BATCH * self.layout.itemsize)
+        self.rng, self.buffer = (
+            np.random.default_rng(seed),
+            bytearray(_BATCH * self.layout.itemsize),
+        )
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER)
-        self.room = self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) // _ROOM  # [packets]
+        self.room = (
+            self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) // _ROOM
+        )  # [packets]
         self.socket.bind(("127.0.0.1", 0))
         self.address = self.socket.getsockname()
 
@@ -162,7 +182,11 @@ class _Port:
                 came += 1
         found, (workers, slots, chunks) = np.frombuffer(view[:filled], self.layout), self.run
         chunk, mine = found["chunk"], (found["worker"] < workers) & (found["job"] == 0)
-        mine &= (chunk < chunks) & (found["slot"] == chunk % slots) & (found["version"] == chunk // slots % 2)
+        mine &= (
+            (chunk < chunks)
+            & (found["slot"] == chunk % slots)
+            & (found["version"] == chunk // slots % 2)
+        )
         self.strays.value += came - np.count_nonzero(mine)
         return found[np.flatnonzero(mine & (self.rng.random(len(found)) >= self.loss))]
 
@@ -185,7 +209,15 @@ def _switch(connection: Connection, port: _Port, homes: list[Any], slots: int, l
                 port.send(packets[(out.action == MULTICAST) | asked], home)
 
 
-def _work(connection: Connection, port: _Port, server: Any, number: int, room: int, slots: int, memory: Any) -> None:
+def _work(
+    connection: Connection,
+    port: _Port,
+    server: Any,
+    number: int,
+    room: int,
+    slots: int,
+    memory: Any,
+) -> None:
     """Send the chunks in ``memory`` and put sums there; ``room`` of these packets fit into the buffer of the switch."""
     total = np.frombuffer(memory, np.int32).reshape(-1, *port.layout["payload"].shape)
     left = chunks = len(total)
@@ -200,7 +232,10 @@ def _work(connection: Connection, port: _Port, server: Any, number: int, room: i
     connection.recv()
     start = now = heard = time.perf_counter()
     while left:
-        idle, away = np.flatnonzero(np.isinf(since) & (chunk < chunks)), np.count_nonzero(np.isfinite(since))
+        idle, away = (
+            np.flatnonzero(np.isinf(since) & (chunk < chunks)),
+            np.count_nonzero(np.isfinite(since)),
+        )
         going = idle[np.argsort(chunk[idle])][: max(int(window) - away, 0)]
         port.send(packets[chunk[going]], server)
         since[going], sent = now, sent + going.size
@@ -219,7 +254,12 @@ def _work(connection: Connection, port: _Port, server: Any, number: int, room: i
             left, heard, window = left - told.size, now, min(window + told.size / window, most)
             chunk[told], since[told], again[told] = chunk[told] + slots, np.inf, False
         elif now > heard + limit:  # silence: all is lost, and the next one may last twice as long
-            newest, heard, window, limit = now, now, max(window / 2, min(_WINDOW, most)), min(2 * limit, _LONGEST)
+            newest, heard, window, limit = (
+                now,
+                now,
+                max(window / 2, min(_WINDOW, most)),
+                min(2 * limit, _LONGEST),
+            )
         lost = since < newest - smooth / 2  # sent well before a packet whose answer is here
         since[lost], again[lost] = np.inf, True
     connection.send((start, time.perf_counter(), sent))

@@ -5,5 +5,17 @@ from fabriclab.measure._host import copy, one_sided, sockets
 from fabriclab.measure._launch import NotMeasured, cores, has_mpi
 from fabriclab.measure._rounds import WrongAnswer, stored
 
-__all__ = ["NotMeasured", "WrongAnswer", "all_gather", "all_reduce", "broadcast", "copy", "cores", "has_mpi",
-           "one_sided", "reduce_scatter", "sockets", "stored"]  # fmt: skip
+__all__ = [
+    "NotMeasured",
+    "WrongAnswer",
+    "all_gather",
+    "all_reduce",
+    "broadcast",
+    "copy",
+    "cores",
+    "has_mpi",
+    "one_sided",
+    "reduce_scatter",
+    "sockets",
+    "stored",
+]

@@ -8,16 +8,43 @@ from numpy.typing import ArrayLike
 
 from fabriclab import units
 from fabriclab.core import Result, check_memory
-from fabriclab.measure._launch import Ask, Load, NotMeasured, cores, has, load_note, mpiexec, run_ranks
-from fabriclab.measure._rounds import GlooRanks, MpiRanks, Sizes, nearest, sizes_of, summed_up, timed
+from fabriclab.measure._launch import (
+    Ask,
+    Load,
+    NotMeasured,
+    cores,
+    has,
+    load_note,
+    mpiexec,
+    run_ranks,
+)
+from fabriclab.measure._rounds import (
+    GlooRanks,
+    MpiRanks,
+    Sizes,
+    nearest,
+    sizes_of,
+    summed_up,
+    timed,
+)
 from fabriclab.texts import text
 
 TRANSPORTS = ("mpi", "gloo", "shm")
-_failed: dict[str | None, list[str]] = {}  # why an mpiexec did not start: nobody waits for it a second time
+_failed: dict[
+    str | None, list[str]
+] = {}  # why an mpiexec did not start: nobody waits for it a second time
 
 
-def all_reduce(size: Sizes = "4 MiB", ranks: int | None = None, transport: str | None = None, *, rounds: int = 100,
-               warmup: int = 10, oversubscribe: bool = False, _what: str = "all_reduce") -> Result:  # fmt: skip
+def all_reduce(
+    size: Sizes = "4 MiB",
+    ranks: int | None = None,
+    transport: str | None = None,
+    *,
+    rounds: int = 100,
+    warmup: int = 10,
+    oversubscribe: bool = False,
+    _what: str = "all_reduce",
+) -> Result:
     """Time an all-reduce (sum of float32) between processes, and check its answer.
 
     Processes are started here: over MPI if that starts within 10 s, otherwise over built-in shared
@@ -57,7 +84,12 @@ def all_reduce(size: Sizes = "4 MiB", ranks: int | None = None, transport: str |
         If a receive buffer holds a wrong number.
     """
     sizes = sizes_of(size, 4, 0)
-    units.choice("mpi" if transport is None else transport, "transport", TRANSPORTS, "; or None for what works here")
+    units.choice(
+        "mpi" if transport is None else transport,
+        "transport",
+        TRANSPORTS,
+        "; or None for what works here",
+    )
     oversubscribe = units.flag(oversubscribe, "oversubscribe")
     ask: dict[str, Any] = {"what": _what, "counts": [n // 4 for n in sizes]}
     ask |= {"rounds": units.count(rounds, "rounds"), "warmup": units.count(warmup, "warmup", 0)}
@@ -81,7 +113,9 @@ def all_reduce(size: Sizes = "4 MiB", ranks: int | None = None, transport: str |
             why.append(str(error).split(" (its last words")[0])
             _failed[mpiexec()] = why[:1]
             continue
-        notes = [f'{w}; measured over shared memory instead (transport="mpi" tells more)' for w in why]
+        notes = [
+            f'{w}; measured over shared memory instead (transport="mpi" tells more)' for w in why
+        ]
         return _reported(ask, sizes, times, about, [*notes, load_note(load.figures())])
     return nearest(_what, sizes, why[-1])
 
@@ -93,19 +127,25 @@ def reduce_scatter(
     return all_reduce(size, ranks, transport, _what="reduce_scatter", **more)
 
 
-def all_gather(size: Sizes = "4 MiB", ranks: int | None = None, transport: str | None = None, **more: Any) -> Result:
+def all_gather(
+    size: Sizes = "4 MiB", ranks: int | None = None, transport: str | None = None, **more: Any
+) -> Result:
     """Time an all-gather; ``size`` is the receive buffer of a rank, all else as in `all_reduce`."""
     return all_reduce(size, ranks, transport, _what="all_gather", **more)
 
 
-def broadcast(size: Sizes = "4 MiB", ranks: int | None = None, transport: str | None = None, **more: Any) -> Result:
+def broadcast(
+    size: Sizes = "4 MiB", ranks: int | None = None, transport: str | None = None, **more: Any
+) -> Result:
     """Time a broadcast; ``size`` is the buffer of the root, rank 0, all else as in `all_reduce`."""
     return all_reduce(size, ranks, transport, _what="broadcast", **more)
 
 
 def _job(transport: str | None) -> str:
     """Return mpi or gloo if this process is a rank of a running job that has more than one."""
-    sizes = (os.environ.get(k, "1") for k in ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"))
+    sizes = (
+        os.environ.get(k, "1") for k in ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS")
+    )
     if transport in (None, "mpi") and any(n not in ("", "1") for n in sizes) and has("mpi4py"):
         return "mpi"
     torchrun = "RANK" in os.environ and os.environ.get("WORLD_SIZE", "1") != "1"
@@ -120,9 +160,13 @@ def _in_job(job: str, sizes: list[int], ranks: int | None, ask: dict[str, Any]) 
         msg = f"the job has several ranks and {comm.about} sees one: start it with the mpiexec of that library"
         raise NotMeasured(msg)
     if ranks not in (None, comm.size):
-        raise ValueError(f"ranks must be {comm.size}, the size of the job, or None inside it; got {ranks!r}")
+        raise ValueError(
+            f"ranks must be {comm.size}, the size of the job, or None inside it; got {ranks!r}"
+        )
     ask |= {"ranks": comm.size, "transport": job}
-    times = list(timed(comm, ask["what"], ask["counts"], ask["rounds"], ask["warmup"], lambda done: None))
+    times = list(
+        timed(comm, ask["what"], ask["counts"], ask["rounds"], ask["warmup"], lambda done: None)
+    )
     figures = comm.gather(load.figures()).max(axis=0)
     figures[1] = math.nan  # a rank cannot tell the other ranks from other programs
     return _reported(ask, sizes, times, comm.about, [load_note(figures)])

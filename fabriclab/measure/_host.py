@@ -96,7 +96,9 @@ def sockets(size: Sizes = "64 MiB", repeats: int = 5) -> Result:
     try:
         with socket.create_server(("127.0.0.1", 0)) as server, tempfile.TemporaryFile() as log:
             # illustrative: patience of this program [s]
-            socket.create_connection(server.getsockname(), timeout=1).close()  # is there a loopback at all?
+            socket.create_connection(
+                server.getsockname(), timeout=1
+            ).close()  # is there a loopback at all?
             server.accept()[0].close()
             ask = {"transport": "tcp", "port": server.getsockname()[1], "name": "", "scratch": ""}
             with _launch.started([_launch.worker(ask)], _launch.environment(ask), log):
@@ -111,7 +113,11 @@ def _transfers(server: socket.socket, sizes: Sequence[int], repeats: int) -> NDA
     """Return the times [s] (sizes, repeats) of what the first to connect sends."""
     server.settimeout(_launch.START_LIMIT)
     link, _ = server.accept()
-    times, buffer, right = np.zeros((len(sizes), repeats + 1)), np.zeros(max(sizes), np.uint8), _pattern(max(sizes))
+    times, buffer, right = (
+        np.zeros((len(sizes), repeats + 1)),
+        np.zeros(max(sizes), np.uint8),
+        _pattern(max(sizes)),
+    )
     with link:
         link.settimeout(_launch.SILENCE_LIMIT)
         for i, j in np.ndindex(times.shape):
@@ -119,7 +125,9 @@ def _transfers(server: socket.socket, sizes: Sequence[int], repeats: int) -> NDA
             buffer[:n] = 255  # what the last transfer left must not pass for this one
             times[i, j] = _receive(link, buffer.data[:n])
             if not np.array_equal(buffer[:n], right[:n]):
-                raise WrongAnswer(f"of {n} B through a socket not all are what was sent: do not use their time")
+                raise WrongAnswer(
+                    f"of {n} B through a socket not all are what was sent: do not use their time"
+                )
     return times[:, 1:]
 
 
@@ -147,7 +155,9 @@ def _pattern(n: int) -> NDArray[np.uint8]:
     return np.tile(np.arange(251, dtype=np.uint8), n // 251 + 1)[:n]
 
 
-def one_sided(size: Sizes = (8, 512, "8 KiB", "128 KiB", "2 MiB", "16 MiB"), repeats: int = 5) -> dict[str, Result]:
+def one_sided(
+    size: Sizes = (8, 512, "8 KiB", "128 KiB", "2 MiB", "16 MiB"), repeats: int = 5
+) -> dict[str, Result]:
     """Time RDMA WRITE and READ between two processes, and what else moves bytes: all in turns, in one run.
 
     Where no process can be started, stored measurements are returned; a note says so. A script calls it under
@@ -176,9 +186,14 @@ def one_sided(size: Sizes = (8, 512, "8 KiB", "128 KiB", "2 MiB", "16 MiB"), rep
         If bytes differ from what was sent.
     """
     sizes, load, repeats = sizes_of(size, 1, 1), Load(), units.count(repeats, "repeats")
-    check_memory(7 * (most := max(sizes)), "transfers between two processes", "ask for a smaller size")
+    check_memory(
+        7 * (most := max(sizes)), "transfers between two processes", "ask for a smaller size"
+    )
     try:
-        with socket.create_server(("127.0.0.1", 0)) as s, fl.rdma.Process(_other, s.getsockname()[1], most) as other:
+        with (
+            socket.create_server(("127.0.0.1", 0)) as s,
+            fl.rdma.Process(_other, s.getsockname()[1], most) as other,
+        ):
             s.settimeout(_launch.START_LIMIT)
             mine = _Side(most, other)
             with s.accept()[0] as link:
@@ -186,12 +201,20 @@ def one_sided(size: Sizes = (8, 512, "8 KiB", "128 KiB", "2 MiB", "16 MiB"), rep
             other.send(None)
     except WrongAnswer:
         raise
-    except (FabricError, OSError, EOFError, ImportError) as error:  # a system may lack what the verbs need
+    except (
+        FabricError,
+        OSError,
+        EOFError,
+        ImportError,
+    ) as error:  # a system may lack what the verbs need
         why = f"no bytes from another process ({str(error) or 'it ended'})"
         return {way: nearest(way, sizes, why) for way in _WAYS}
     how = "two processes; the ways in turn, each request as the one before; the bytes were checked once"
     notes = [load_note(load.figures())]
-    return {way: summed_up(way, sizes, times[:, i], {"repeats": repeats}, how, notes) for i, way in enumerate(_WAYS)}
+    return {
+        way: summed_up(way, sizes, times[:, i], {"repeats": repeats}, how, notes)
+        for i, way in enumerate(_WAYS)
+    }
 
 
 class _Side:
@@ -201,7 +224,9 @@ class _Side:
         ctx = fl.rdma.Context()
         pd, self.cq = fl.rdma.PD(ctx), fl.rdma.CQ(ctx, 8)
         self.mr, self.copy = fl.rdma.MR(pd, size, 15), fl.rdma.MR(pd, size, 15)
-        self.qp = fl.rdma.QP(pd, fl.rdma.QPInitAttr(qp_type=fl.rdma.enums.IBV_QPT_RC, scq=self.cq, rcq=self.cq))
+        self.qp = fl.rdma.QP(
+            pd, fl.rdma.QPInitAttr(qp_type=fl.rdma.enums.IBV_QPT_RC, scq=self.cq, rcq=self.cq)
+        )
         self.memory = fl.rdma.connect(self.qp, self.mr, link)
 
     def runs(self, opcode: int, mr: Any, n: int) -> Callable[[], None]:
@@ -222,7 +247,10 @@ class _Side:
 def _ways(mine: _Side, other: Any, link: socket.socket, n: int) -> list[Callable[[], object]]:
     """Return what moves ``n`` bytes, each way checked once."""
     source, target = (np.frombuffer(mr.memory, np.uint8)[:n] for mr in (mine.mr, mine.copy))
-    source[:], sent = _pattern(n)[::-1] ^ 255, _pattern(n)  # zeros and what was there before differ from both
+    source[:], sent = (
+        _pattern(n)[::-1] ^ 255,
+        _pattern(n),
+    )  # zeros and what was there before differ from both
     put = mine.runs(fl.rdma.enums.IBV_WR_RDMA_WRITE, mine.mr, n)
     get = mine.runs(fl.rdma.enums.IBV_WR_RDMA_READ, mine.copy, n)
     tcp = partial(_receive, link, target.data)
@@ -236,14 +264,21 @@ def _ways(mine: _Side, other: Any, link: socket.socket, n: int) -> list[Callable
     arrived = np.array_equal(target, source) and pipe() == sent.tobytes()
     tcp()
     if not (arrived and np.array_equal(target, sent)):
-        raise WrongAnswer(f"of {n} B between two processes not all are what was sent: do not use their time")
+        raise WrongAnswer(
+            f"of {n} B between two processes not all are what was sent: do not use their time"
+        )
     return [put, get, partial(np.copyto, target, source), tcp, pipe]
 
 
 def _in_turns(ways: Sequence[Callable[[], object]], repeats: int) -> NDArray[np.float64]:
     """Return times [s] (ways, repeats) of one transfer; a sample takes a millisecond at least."""
     calls = [1 + int(1e-3 / timeit(do, number=1)) for do in ways]
-    return np.transpose([[timeit(do, number=k) / k for do, k in zip(ways, calls, strict=True)] for _ in range(repeats)])
+    return np.transpose(
+        [
+            [timeit(do, number=k) / k for do, k in zip(ways, calls, strict=True)]
+            for _ in range(repeats)
+        ]
+    )
 
 
 def _other(link: Any, port: int, size: int) -> None:

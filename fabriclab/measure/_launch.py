@@ -45,12 +45,16 @@ def has_mpi() -> bool:
 def mpiexec() -> str | None:
     """Return the path of mpiexec: named by FABRICLAB_MPIEXEC, beside this Python, or on the search path."""
     beside = os.path.dirname(sys.executable or "")
-    return os.environ.get(MPIEXEC) or shutil.which("mpiexec", path=beside) or shutil.which("mpiexec")
+    return (
+        os.environ.get(MPIEXEC) or shutil.which("mpiexec", path=beside) or shutil.which("mpiexec")
+    )
 
 
 def cores(quota_file: Path = _QUOTA) -> int:
     """Return the number of cores that this process may use; a container's quota is rounded up."""
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    usable = (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
     try:
         quota, period = quota_file.read_text(encoding="ascii").split()
         return max(1, min(usable, math.ceil(float(quota) / float(period))))
@@ -73,7 +77,9 @@ class Load:
         """Return load average at the start, share of processor time that others took, -cores; NaN if unknown."""
         taken, total, own = (now - then for now, then in zip(_ticks(), self._then, strict=True))
         # A tick lasts 10 ms: a few of them say nothing.
-        return np.array([self._load, max(0.0, taken - own) / total if total >= 50 else math.nan, -cores()])
+        return np.array(
+            [self._load, max(0.0, taken - own) / total if total >= 50 else math.nan, -cores()]
+        )
 
 
 def load_note(figures: NDArray[np.float64]) -> str:
@@ -81,24 +87,37 @@ def load_note(figures: NDArray[np.float64]) -> str:
     load, others, n = float(figures[0]), float(figures[1]), -int(figures[2])
     took = "" if math.isnan(others) else f", other programs took {others:.0%} of the processor time"
     shared = load > 0.5 * n if math.isnan(others) else others > 0.1
-    verdict = ": the machine is shared, times are upper bounds and rates lower bounds" if shared else ""
+    verdict = (
+        ": the machine is shared, times are upper bounds and rates lower bounds" if shared else ""
+    )
     return f"load {load:.1f} on {n} core{'s' * (n > 1)}{took}{verdict}"
 
 
 def _ticks() -> tuple[float, float, float]:
     """Return processor ticks of all cores: taken (by other guests of the host too), in all, and by this process."""
     try:
-        field = [float(f) for f in Path("/proc/stat").read_text(encoding="ascii").split("\n")[0].split()[1:9]]
+        field = [
+            float(f)
+            for f in Path("/proc/stat").read_text(encoding="ascii").split("\n")[0].split()[1:9]
+        ]
     except OSError:
         return 0.0, 0.0, 0.0
     own = os.times()  # of its ended children too
-    mine = (own.user + own.system + own.children_user + own.children_system) * os.sysconf("SC_CLK_TCK")
-    return sum(field) - field[3] - field[4], sum(field), mine  # taken is all without idle and waiting for disks
+    mine = (own.user + own.system + own.children_user + own.children_system) * os.sysconf(
+        "SC_CLK_TCK"
+    )
+    return (
+        sum(field) - field[3] - field[4],
+        sum(field),
+        mine,
+    )  # taken is all without idle and waiting for disks
 
 
 Progress = Callable[[int, int], None]
 START_LIMIT = 10.0  # s until the ranks are ready
-SILENCE_LIMIT = 60.0  # s between two signs of life; the first rank gives one every half second, between rounds
+SILENCE_LIMIT = (
+    60.0  # s between two signs of life; the first rank gives one every half second, between rounds
+)
 _SHM = Path("/dev/shm")
 _NEEDS = {"mpi": ("mpi4py", "fabriclab[mpi]"), "gloo": ("torch", "fabriclab[gloo]")}
 # Open MPI on one machine, without privileges, network or a core for each rank. Other MPIs ignore these names.
@@ -131,10 +150,17 @@ def run_ranks(ask: Ask) -> tuple[str, Floats]:
     if ask["transport"] == "shm" and _SHM.exists():
         need = 2**20 + 8 * (max(ask["counts"]) + ask["rounds"]) * ask["ranks"]
         room = shutil.disk_usage(_SHM).free
-        advice = "ask for a smaller size, or give the container more shared memory (docker: --shm-size)"
+        advice = (
+            "ask for a smaller size, or give the container more shared memory (docker: --shm-size)"
+        )
         check_memory(need, f"shared by {ask['ranks']} ranks, {ask['what']}", advice, available=room)
-    base = str(_SHM) if os.access(_SHM, os.W_OK) else None  # what Open MPI maps: in memory, gone with the folder
-    with tempfile.TemporaryDirectory("", f"{token}-", base, True) as scratch, tempfile.TemporaryFile() as log:
+    base = (
+        str(_SHM) if os.access(_SHM, os.W_OK) else None
+    )  # what Open MPI maps: in memory, gone with the folder
+    with (
+        tempfile.TemporaryDirectory("", f"{token}-", base, True) as scratch,
+        tempfile.TemporaryFile() as log,
+    ):
         full, line = {**ask, "scratch": scratch, "name": token}, None
         try:
             if ask["transport"] == "mpi" and hasattr(os, "mkfifo"):
@@ -145,8 +171,14 @@ def run_ranks(ask: Ask) -> tuple[str, Floats]:
                 return _listen(ranks, ask, text_bar())
         except NotMeasured as error:
             log.seek(0)
-            lines = [line.strip() for line in log.read().decode(errors="replace").splitlines() if line.strip(" -")]
-            raise NotMeasured(f"{error} (its last words: {' / '.join(lines[-8:])})" if lines else str(error)) from None
+            lines = [
+                line.strip()
+                for line in log.read().decode(errors="replace").splitlines()
+                if line.strip(" -")
+            ]
+            raise NotMeasured(
+                f"{error} (its last words: {' / '.join(lines[-8:])})" if lines else str(error)
+            ) from None
 
 
 def _commands(ask: Ask) -> list[list[str]]:
@@ -167,7 +199,10 @@ def environment(ask: Ask) -> dict[str, str]:
     """Return the environment of the processes that do what ``ask`` says."""
     env = {k: v for k, v in os.environ.items() if not k.startswith(_OUTER) or "_MCA_" in k}
     here = str(Path(__file__).parents[2])  # this very package, wherever the notebook found it
-    env |= {"PYTHONPATH": os.pathsep.join(filter(None, [here, env.get("PYTHONPATH")])), "OMP_NUM_THREADS": "1"}
+    env |= {
+        "PYTHONPATH": os.pathsep.join(filter(None, [here, env.get("PYTHONPATH")])),
+        "OMP_NUM_THREADS": "1",
+    }
     if ask["transport"] == "mpi":
         # Ranks wait by polling. Without a free core for each, one that waits would hold it for a time slice.
         crowded = ask["ranks"] + load_average() > cores() + 0.5
@@ -190,7 +225,16 @@ def started(
     try:
         for command in commands:
             try:
-                ranks.append(Popen(command, env=env, stdin=given, stdout=PIPE, stderr=log, start_new_session=True))
+                ranks.append(
+                    Popen(
+                        command,
+                        env=env,
+                        stdin=given,
+                        stdout=PIPE,
+                        stderr=log,
+                        start_new_session=True,
+                    )
+                )
             except OSError as error:
                 raise NotMeasured(f"no process could be started ({error})") from error
             ranks[-1].stdin = ranks[-1].stdin or line
@@ -249,7 +293,10 @@ def _listen(ranks: Ranks, ask: Ask, progress: Progress) -> tuple[str, Floats]:
         if said:
             heard, about = time.monotonic(), said.get("ready", about)
             rows += [said["times"]] if "times" in said else []
-            progress(max(said.get("done", 0), len(rows) * ask["rounds"]), ask["rounds"] * len(ask["counts"]))
+            progress(
+                max(said.get("done", 0), len(rows) * ask["rounds"]),
+                ask["rounds"] * len(ask["counts"]),
+            )
     return about, np.array(rows)
 
 
@@ -266,12 +313,16 @@ def _who(ask: Ask) -> str:
 
 def _check_alive(ranks: Ranks, ask: Ask, ready: bool, silent: float) -> None:
     if broken := [code for rank in ranks if (code := rank.poll())]:
-        raise NotMeasured(f"{_who(ask)} ended before their answer, one of them with code {broken[0]}")
+        raise NotMeasured(
+            f"{_who(ask)} ended before their answer, one of them with code {broken[0]}"
+        )
     if not ready and silent > START_LIMIT:
         raise NotMeasured(f"{_who(ask)} did not start within {START_LIMIT:g} s")
     if silent > SILENCE_LIMIT:
         msg = f"{ask['what']} among {_who(ask)} gave no sign of life for {SILENCE_LIMIT:g} s and was ended; ask for a "
-        raise TimeoutError(msg + 'smaller size or fewer ranks, or for another transport, such as transport="shm"')
+        raise TimeoutError(
+            msg + 'smaller size or fewer ranks, or for another transport, such as transport="shm"'
+        )
 
 
 def text_bar() -> Progress:
@@ -283,7 +334,9 @@ def text_bar() -> Progress:
 
     def show(done: int, of: int) -> None:
         if seen and time.monotonic() - start > 2:
-            out.write(f"\rround {done} of {of} [{'#' * (30 * done // of):.<30}]" + "\n" * (done == of))
+            out.write(
+                f"\rround {done} of {of} [{'#' * (30 * done // of):.<30}]" + "\n" * (done == of)
+            )
             out.flush()
 
     return show

@@ -108,14 +108,24 @@ class GlooRanks(_Buffers):
 
     def reduce_scatter(self, n: int) -> None:
         block = -(-n // self.size)  # Gloo takes equal blocks only, so the last one is filled up
-        self._scatter(self._tensor(self.recv[:block]), self._tensor(self.send[: block * self.size]), group=self.group)
+        self._scatter(
+            self._tensor(self.recv[:block]),
+            self._tensor(self.send[: block * self.size]),
+            group=self.group,
+        )
 
     def all_gather(self, n: int) -> None:
         block = -(-n // self.size)
-        self._gather(self._tensor(self.recv[: block * self.size]), self._tensor(self.send[:block]), group=self.group)
+        self._gather(
+            self._tensor(self.recv[: block * self.size]),
+            self._tensor(self.send[:block]),
+            group=self.group,
+        )
 
     def broadcast(self, n: int) -> None:
-        self.dist.broadcast(self._tensor((self.recv if self.rank else self.send)[:n]), 0, group=self.group)
+        self.dist.broadcast(
+            self._tensor((self.recv if self.rank else self.send)[:n]), 0, group=self.group
+        )
 
     def gather(self, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
         table = np.empty((self.size, numbers.size))
@@ -124,7 +134,12 @@ class GlooRanks(_Buffers):
 
 
 def timed(
-    comm: Communicator, what: str, counts: Sequence[int], rounds: int, warmup: int, report: Callable[[int], None]
+    comm: Communicator,
+    what: str,
+    counts: Sequence[int],
+    rounds: int,
+    warmup: int,
+    report: Callable[[int], None],
 ) -> Iterator[NDArray[np.float64]]:
     """Yield the time of every round [s] (rounds,), maximum over ranks, for each number of float32 in ``counts``.
 
@@ -151,7 +166,9 @@ def timed(
         table = comm.gather(times)
         if bad := int(table[:, rounds].sum()):
             size = units.format_size(4 * n)
-            raise WrongAnswer(f"{what} of {size} on {comm.size} ranks over {comm.about} left {bad} wrong numbers")
+            raise WrongAnswer(
+                f"{what} of {size} on {comm.size} ranks over {comm.about} left {bad} wrong numbers"
+            )
         yield table[:, :rounds].max(axis=0)
 
 
@@ -175,7 +192,9 @@ def _wrong(comm: Communicator, what: str, n: int) -> int:
     """Return how many numbers of the receive buffer differ from the definition of the collective."""
     parts, everyone = slices(n, comm.size), range(comm.size)
     mine = parts[comm.rank]
-    owed: dict[str, list[tuple[int, slice, Sequence[int]]]] = {  # place in recv, items, ranks whose items are added
+    owed: dict[
+        str, list[tuple[int, slice, Sequence[int]]]
+    ] = {  # place in recv, items, ranks whose items are added
         "all_reduce": [(0, slice(0, n), everyone)],
         "reduce_scatter": [(0, mine, everyone)],
         "all_gather": [(part.start, part, [r]) for r, part in enumerate(parts)],
@@ -192,7 +211,9 @@ def _wrong(comm: Communicator, what: str, n: int) -> int:
 
 def sizes_of(size: Sizes, step: int, low: int) -> list[int]:
     """Return one or more sizes as whole bytes; each a multiple of ``step`` and at least ``low``."""
-    plain: Any = size.tolist() if hasattr(size, "tolist") else size  # numpy's numbers and arrays, and other arrays
+    plain: Any = (
+        size.tolist() if hasattr(size, "tolist") else size
+    )  # numpy's numbers and arrays, and other arrays
     out = []
     many = isinstance(plain, Sequence) and not isinstance(plain, str | bytes)
     for one in plain if many else [plain]:
@@ -207,12 +228,30 @@ def sizes_of(size: Sizes, step: int, low: int) -> list[int]:
     return out
 
 
-def summed_up(what: str, sizes: Sequence[int], times: ArrayLike, asked: Mapping[str, Any], how: str,
-              notes: Sequence[str], n: int = 1) -> Result:  # fmt: skip
+def summed_up(
+    what: str,
+    sizes: Sequence[int],
+    times: ArrayLike,
+    asked: Mapping[str, Any],
+    how: str,
+    notes: Sequence[str],
+    n: int = 1,
+) -> Result:
     """Return rounds (sizes, rounds) [s] of ``n`` ranks as a Result: median, minimum, 99th percentile."""
     t = np.asarray(times, dtype=float)
-    return Result(what, "measured", np.array(sizes), np.median(t, axis=1), n, low=t.min(axis=1),
-                  high=np.percentile(t, 99, axis=1), samples=t, asked=asked, how=how, notes=tuple(notes))  # fmt: skip
+    return Result(
+        what,
+        "measured",
+        np.array(sizes),
+        np.median(t, axis=1),
+        n,
+        low=t.min(axis=1),
+        high=np.percentile(t, 99, axis=1),
+        samples=t,
+        asked=asked,
+        how=how,
+        notes=tuple(notes),
+    )
 
 
 def stored(what: str) -> Result:
@@ -223,10 +262,16 @@ def stored(what: str) -> Result:
     ValueError
         If nothing is stored under that name.
     """
-    file: dict[str, Any] = json.loads((files(__package__) / "stored.json").read_text(encoding="utf-8"))
+    file: dict[str, Any] = json.loads(
+        (files(__package__) / "stored.json").read_text(encoding="utf-8")
+    )
     if not isinstance(what, str) or what not in file["results"]:
-        raise ValueError(f"nothing is stored for {what!r}; choose one of {', '.join(file['results'])}")
-    return Result(what, "stored", **file["results"][what], source=f"{file['machine']}, {file['date']}")
+        raise ValueError(
+            f"nothing is stored for {what!r}; choose one of {', '.join(file['results'])}"
+        )
+    return Result(
+        what, "stored", **file["results"][what], source=f"{file['machine']}, {file['date']}"
+    )
 
 
 def nearest(what: str, sizes: Iterable[float], why: str) -> Result:
@@ -235,5 +280,7 @@ def nearest(what: str, sizes: Iterable[float], why: str) -> Result:
     near = [int(np.argmin(np.abs(np.log2(full.size + 1) - np.log2(size + 1)))) for size in sizes]
     shown = ", ".join(units.format_size(full.size[i]) for i in near)
     note = f"not measured here: {why}; shown is what a {full.source} took for {shown}"
-    columns: dict[str, Any] = {name: getattr(full, name)[near] for name in ("size", "time", "low", "high")}
+    columns: dict[str, Any] = {
+        name: getattr(full, name)[near] for name in ("size", "time", "low", "high")
+    }
     return replace(full, **columns, notes=(note, *full.notes))

@@ -16,12 +16,16 @@ class SharedMemoryRanks:
     about = "shared memory (built in)"
 
     def __init__(self, rank: int, size: int, items: int, numbers: int, name: str) -> None:
-        resource_tracker.register = resource_tracker.unregister = lambda *_: None  # they unlink it under the others
+        resource_tracker.register = resource_tracker.unregister = lambda *_: (
+            None
+        )  # they unlink it under the others
         self.rank, self.size, self._epoch, self._fence = rank, size, 0, threading.Lock()
         room = 8 * size * items
         while not hasattr(self, "_memory"):
             try:
-                self._memory = shared_memory.SharedMemory(name, rank == 0, room + 8 * size * (8 + numbers))
+                self._memory = shared_memory.SharedMemory(
+                    name, rank == 0, room + 8 * size * (8 + numbers)
+                )
             except (FileNotFoundError, ValueError):  # not there yet, or still empty
                 time.sleep(0.002)
         self._sends, self._recvs = np.ndarray((2, size, items), np.float32, self._memory.buf)
@@ -34,7 +38,9 @@ class SharedMemoryRanks:
 
     def barrier(self) -> None:
         self._epoch += 1
-        with self._fence:  # a lock is a memory fence: what was written before is seen before the flag
+        with (
+            self._fence
+        ):  # a lock is a memory fence: what was written before is seen before the flag
             pass
         with self._fence:
             self._flags[self.rank, 0] = self._epoch

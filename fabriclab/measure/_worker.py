@@ -35,8 +35,12 @@ def _leave_with_parent(ask: Mapping[str, Any]) -> None:
     """End this process when the other end of its lifeline closes, and with it what it may leave behind."""
     line = 0
     with contextlib.suppress(OSError):
-        if "lifeline" in ask:  # mpiexec keeps the end of its standard input to itself, so its ranks have a named pipe
-            line = os.open(ask["lifeline"], os.O_RDONLY | os.O_NONBLOCK)  # returns though the other end is gone
+        if (
+            "lifeline" in ask
+        ):  # mpiexec keeps the end of its standard input to itself, so its ranks have a named pipe
+            line = os.open(
+                ask["lifeline"], os.O_RDONLY | os.O_NONBLOCK
+            )  # returns though the other end is gone
             os.set_blocking(line, True)
         while os.read(line, 1):
             pass
@@ -58,7 +62,9 @@ def _communicator(ask: Mapping[str, Any]) -> Communicator:
 def _measure(ask: Mapping[str, Any]) -> None:
     comm = _communicator(ask)
     if comm.size != ask["ranks"]:
-        sys.exit(f"{ask['ranks']} ranks were started, {comm.size} met: mpiexec is not of the MPI that mpi4py found")
+        sys.exit(
+            f"{ask['ranks']} ranks were started, {comm.size} met: mpiexec is not of the MPI that mpi4py found"
+        )
     comm.barrier()
     say = _say if comm.rank == 0 else lambda **_: None
     last = time.monotonic()

@@ -16,8 +16,32 @@ hops: diameter 4, mean way 3.69
 
 from fabriclab.metrics.cuts import Bisection, bisection, cut
 from fabriclab.metrics.hops import Diversity, Hops, Ports, cables, diversity, hops, ports
-from fabriclab.metrics.traffic import Throughput, all_to_all, longest_matching, permutation, shift, throughput, uniform
+from fabriclab.metrics.traffic import (
+    Throughput,
+    all_to_all,
+    longest_matching,
+    permutation,
+    shift,
+    throughput,
+    uniform,
+)
 
-__all__ = ["Bisection", "Diversity", "Hops", "Ports", "Throughput", "all_to_all", "bisection", "cables", "cut",
-           "diversity", "hops", "longest_matching", "permutation", "ports", "shift", "throughput",
-           "uniform"]  # fmt: skip
+__all__ = [
+    "Bisection",
+    "Diversity",
+    "Hops",
+    "Ports",
+    "Throughput",
+    "all_to_all",
+    "bisection",
+    "cables",
+    "cut",
+    "diversity",
+    "hops",
+    "longest_matching",
+    "permutation",
+    "ports",
+    "shift",
+    "throughput",
+    "uniform",
+]

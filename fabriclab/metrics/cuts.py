@@ -81,7 +81,9 @@ def bisection(fabric: Fabric) -> Bisection:
     side = min(_halves(fabric), key=lambda side: _capacity(fabric, side))
     lower, upper = _from_below(fabric), _capacity(fabric, side)
     met = lower > upper * (1 - 1e-9)
-    how = f"by an exchange of all with all and {'a cut that agree' if met else 'the best cut found'}"
+    how = (
+        f"by an exchange of all with all and {'a cut that agree' if met else 'the best cut found'}"
+    )
     return Bisection(upper if met else lower, upper, how, frozen(side, np.bool_))
 
 
@@ -89,7 +91,10 @@ def _closed_form(fabric: Fabric) -> float | None:
     asked = ", ".join([repr(fabric.family), *(f"{k}={v!r}" for k, v in fabric.asked.items())])
     if fabric.call != f"topologies.build({asked})":  # made by hand, or changed since
         return None
-    form, rates = registry.info("topology", fabric.family).get("bisection"), np.unique(fabric.capacity[outside(fabric)])
+    form, rates = (
+        registry.info("topology", fabric.family).get("bisection"),
+        np.unique(fabric.capacity[outside(fabric)]),
+    )
     links = form(**fabric.asked) if form and rates.size == 1 else None
     return None if links is None else float(links * rates[0])
 
@@ -102,13 +107,19 @@ def _from_below(fabric: Fabric) -> float:
     load[hung] = 0.0
     slowest = float(times(fabric, load).max())
     between = half * (n - half) / slowest if slowest else np.inf
-    return float(min(between, half * fabric.capacity[hung].min(initial=np.inf))) if met == n * (n - 1) else 0.0
+    return (
+        float(min(between, half * fabric.capacity[hung].min(initial=np.inf)))
+        if met == n * (n - 1)
+        else 0.0
+    )
 
 
 def _capacity(fabric: Fabric, side: Flags) -> float:
     """Return the capacity from one side to the other, in the direction that has less. [B/s]."""
     ahead, behind = side[fabric.source], side[fabric.target]
-    return float(min(fabric.capacity[ahead & ~behind].sum(), fabric.capacity[behind & ~ahead].sum()))
+    return float(
+        min(fabric.capacity[ahead & ~behind].sum(), fabric.capacity[behind & ~ahead].sum())
+    )
 
 
 def _halves(fabric: Fabric) -> Iterator[Flags]:
@@ -157,7 +168,10 @@ def _refined(graph: Any, weight: Ints, fine: float, side: Flags, may_move: Flags
     side = side.copy()
     while True:
         sign, free, moved = np.where(side, 1.0, -1.0), may_move.copy(), []
-        gain, spare = -sign * (graph @ sign), int(weight @ sign)  # what the cut loses if the node moves
+        gain, spare = (
+            -sign * (graph @ sign),
+            int(weight @ sign),
+        )  # what the cut loses if the node moves
         cut = (graph.sum() + gain.sum()) / 4
         costs = [cut + (fine * (abs(spare) // 2) if abs(spare) > 1 else 0.0)]
         while len(costs) - np.argmin(costs) <= _PATIENCE:
@@ -165,7 +179,11 @@ def _refined(graph: Any, weight: Ints, fine: float, side: Flags, may_move: Flags
             i = int(np.argmax(np.where(may, gain, -np.inf)))
             if not may[i]:
                 break
-            cut, spare, near = cut - gain[i], spare - 2 * int(weight[i] * sign[i]), slice(*graph.indptr[i : i + 2])
+            cut, spare, near = (
+                cut - gain[i],
+                spare - 2 * int(weight[i] * sign[i]),
+                slice(*graph.indptr[i : i + 2]),
+            )
             gain[graph.indices[near]] += 2 * graph.data[near] * sign[graph.indices[near]] * sign[i]
             sign[i], free[i] = -sign[i], False
             moved.append(i)
@@ -211,22 +229,30 @@ def cut(fabric: Fabric, ranks: ArrayLike) -> Ints:
     side = np.unique(frozen(list(ranks) if isinstance(ranks, range) else ranks, np.int64, "ranks"))
     check_within(side, "ranks", 0, fabric.n_ranks - 1)
     if not 0 < side.size < fabric.n_ranks:
-        raise ValueError(f"ranks must be some of {fabric.n_ranks}, not none and not all, got {side.size}")
+        raise ValueError(
+            f"ranks must be some of {fabric.n_ranks}, not none and not all, got {side.size}"
+        )
     n, live = fabric.n_nodes, np.flatnonzero(fabric.capacity > 0)
     rates = fabric.capacity[live]
     units = np.rint(rates * min(_FINE / rates.min(initial=np.inf), _MOST / max(rates.sum(), 1.0)))
     # A rank forbids transit: it stands twice, as a sender and as a receiver.
     ends = fabric.endpoint.astype(np.int64)
     inner = np.isin(np.arange(n), ends) & ~fabric.transit
-    target = np.where(inner[fabric.target[live]], fabric.target[live] + n, fabric.target[live]).astype(np.int64)
+    target = np.where(
+        inner[fabric.target[live]], fabric.target[live] + n, fabric.target[live]
+    ).astype(np.int64)
     other = np.delete(ends, side)
     last = np.where(inner[other], other + n, other)
     much = np.full(fabric.n_ranks, units.sum() + 1)
     rows = np.concatenate([fabric.source[live], np.full(side.size, 2 * n), last])
     columns = np.concatenate([target, ends[side], np.full(other.size, 2 * n + 1)])
-    graph = csr_array((np.concatenate([units, much]), (rows, columns)), shape=(2 * n + 2, 2 * n + 2)).astype(np.int32)
+    graph = csr_array(
+        (np.concatenate([units, much]), (rows, columns)), shape=(2 * n + 2, 2 * n + 2)
+    ).astype(np.int32)
     left = graph - maximum_flow(graph, 2 * n, 2 * n + 1).flow
     left.data[left.data < 0] = 0
     left.eliminate_zeros()
-    near = np.isin(np.arange(2 * n + 2), breadth_first_order(left, 2 * n, return_predecessors=False))
+    near = np.isin(
+        np.arange(2 * n + 2), breadth_first_order(left, 2 * n, return_predecessors=False)
+    )
     return np.asarray(live[near[fabric.source[live]] & ~near[target]])

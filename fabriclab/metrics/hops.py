@@ -24,7 +24,11 @@ def doors(fabric: Fabric) -> tuple[Ints, Ints]:
 
     A rank that lets traffic pass, or with another number of links, is its own door, by no link (-1).
     """
-    ends, live, n = fabric.endpoint.astype(np.int64), np.flatnonzero(fabric.capacity > 0), fabric.n_nodes
+    ends, live, n = (
+        fabric.endpoint.astype(np.int64),
+        np.flatnonzero(fabric.capacity > 0),
+        fabric.n_nodes,
+    )
     last = np.zeros(n, dtype=np.int64)
     last[fabric.target[live]] = live
     link, door = last[ends], fabric.source[last[ends]]
@@ -55,7 +59,9 @@ def joined(fabric: Fabric, *, relay: bool) -> tuple[Ints, Ints, Ints]:
 def outside(fabric: Fabric) -> NDArray[np.bool_]:
     """Return which links lead from one server to another, or to what is in no server, (L,); if none does, all."""
     server = fabric.coordinate("server")
-    out: NDArray[np.bool_] = (server[fabric.source] != server[fabric.target]) | (server[fabric.source] < 0)
+    out: NDArray[np.bool_] = (server[fabric.source] != server[fabric.target]) | (
+        server[fabric.source] < 0
+    )
     return out if out.any() else ~out
 
 
@@ -98,9 +104,16 @@ def hops(fabric: Fabric) -> Hops:
     >>> hops(topologies.build("fat_tree", k=4))
     hops: diameter 6, mean way 5.47
     """
-    n, search, ends, pairs = check_ranks(fabric), Search(fabric), fabric.endpoint.astype(np.int64), [0]
+    n, search, ends, pairs = (
+        check_ranks(fabric),
+        Search(fabric),
+        fabric.endpoint.astype(np.int64),
+        [0],
+    )
     door, link = doors(fabric)
-    _, first, alike = np.unique(np.where(link < 0, -1 - door, door), return_index=True, return_counts=True)
+    _, first, alike = np.unique(
+        np.where(link < 0, -1 - door, door), return_index=True, return_counts=True
+    )
     for many in np.unique(alike):
         for goals in search.blocks(ends[first[alike == many]]):
             met = goals.size  # every goal reaches itself
@@ -148,13 +161,19 @@ def diversity(fabric: Fabric, pairs: ArrayLike) -> Diversity:
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import maximum_flow
 
-    given = whole(pairs, "pairs", (-1, 2), "rows of two ranks such as [[0, 5], [0, 9]]", fabric.n_ranks)
+    given = whole(
+        pairs, "pairs", (-1, 2), "rows of two ranks such as [[0, 5], [0, 9]]", fabric.n_ranks
+    )
     if np.any(given[:, 0] == given[:, 1]):
         raise ValueError(f"pairs must be rows of two different ranks, got {given.tolist()!r:.80}")
     live, size = np.flatnonzero(fabric.capacity > 0), (fabric.n_nodes,) * 2
     source, target, transit = fabric.source[live], fabric.target[live], fabric.transit
     start, goal = fabric.endpoint[given].astype(np.int64).T
-    graph, table, most = csr_array((np.ones(live.size), (source, target)), shape=size), Search(fabric).table(goal), []
+    graph, table, most = (
+        csr_array((np.ones(live.size), (source, target)), shape=size),
+        Search(fabric).table(goal),
+        [],
+    )
     step = ways = (table == 0).astype(np.float64)
     for h in range(1, 1 + int(table.max(where=table < FAR, initial=0))):
         step = np.where(table == h, graph @ step, 0.0)
@@ -169,7 +188,10 @@ def diversity(fabric: Fabric, pairs: ArrayLike) -> Diversity:
 def cables(fabric: Fabric) -> dict[str, tuple[int, float]]:
     """Return the number of cables and their length together [m] by medium, failed ones too."""
     medium, length = fabric.medium[::2], fabric.length[::2]
-    return {m: (int(np.sum(medium == i)), float(length[medium == i].sum())) for i, m in enumerate(fabric.media)}
+    return {
+        m: (int(np.sum(medium == i)), float(length[medium == i].sum()))
+        for i, m in enumerate(fabric.media)
+    }
 
 
 class Ports(NamedTuple):
@@ -184,4 +206,8 @@ def ports(fabric: Fabric) -> dict[str, Ports]:
     """Return nodes and ports by kind, where the number of ports is known; a fabric never uses more than there are."""
     mine = {k: (fabric.kind == i) & (fabric.radix > 0) for i, k in enumerate(fabric.kinds)}
     used, left = fabric.ports_used, fabric.radix - fabric.ports_used
-    return {k: Ports(int(m.sum()), int(used[m].sum()), int(left[m].sum())) for k, m in mine.items() if m.any()}
+    return {
+        k: Ports(int(m.sum()), int(used[m].sum()), int(left[m].sum()))
+        for k, m in mine.items()
+        if m.any()
+    }

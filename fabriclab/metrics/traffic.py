@@ -18,10 +18,14 @@ _PAIR_BYTES = 200  # peak for each pair of ranks, measured and rounded up
 
 def _rates(fabric: Fabric) -> Floats:
     """Return what each rank can send over all its links. [B/s], (R,)."""
-    return np.bincount(fabric.source, fabric.capacity, fabric.n_nodes)[fabric.endpoint].astype(np.float64)
+    return np.bincount(fabric.source, fabric.capacity, fabric.n_nodes)[fabric.endpoint].astype(
+        np.float64
+    )
 
 
-def _flows(fabric: Fabric, source: Ints, target: Ints, group: Ints | int = 0, groups: int = 1) -> Flows:
+def _flows(
+    fabric: Fabric, source: Ints, target: Ints, group: Ints | int = 0, groups: int = 1
+) -> Flows:
     """Return flows between ranks, each of which sends in all what it can in one second; weights let all end at once."""
     size, ends = _rates(fabric)[source] * fabric.n_ranks / source.size, fabric.endpoint
     weight, often = np.where(size > 0, size, 1.0), np.ones(groups, np.int64)
@@ -31,7 +35,11 @@ def _flows(fabric: Fabric, source: Ints, target: Ints, group: Ints | int = 0, gr
 def _rounds(fabric: Fabric) -> tuple[Ints, Ints, Ints]:
     """Return all pairs of ranks in rounds: round, source and target."""
     n = check_ranks(fabric)
-    check_memory(_PAIR_BYTES * n * n, f"traffic of all pairs of {n} ranks", "take a smaller fabric, or no flows at all")
+    check_memory(
+        _PAIR_BYTES * n * n,
+        f"traffic of all pairs of {n} ranks",
+        "take a smaller fabric, or no flows at all",
+    )
     k, source = np.divmod(np.arange(n * (n - 1)), n)
     return k, source, (source + k + 1) % n
 
@@ -87,7 +95,9 @@ class Throughput(NamedTuple):
     link: int
 
 
-def throughput(fabric: Fabric, flows: Flows | None = None, method: str = "spray", *, seed: int = 0) -> Throughput:
+def throughput(
+    fabric: Fabric, flows: Flows | None = None, method: str = "spray", *, seed: int = 0
+) -> Throughput:
     """Return at which part of their rate all ranks can send a pattern at once.
 
     It is one second over the time in which the fullest link moves its bytes; for groups that wait for each other
@@ -114,16 +124,25 @@ def throughput(fabric: Fabric, flows: Flows | None = None, method: str = "spray"
     if flows is None and method == "spray":
         load, met = uniform_load(fabric, _rates(fabric) / (check_ranks(fabric) - 1))
         if (lost := fabric.n_ranks * (fabric.n_ranks - 1) - met) > 0:
-            raise NoPath(f"{lost} pairs of ranks have no path; restore links, or ask operations.report what is left")
+            raise NoPath(
+                f"{lost} pairs of ranks have no path; restore links, or ask operations.report what is left"
+            )
         often = np.ones(1)
     else:
         traffic = uniform(fabric) if flows is None else flows
-        routes, often = routing.route(fabric, traffic, method, seed=seed), traffic.repeat.astype(np.float64)
+        routes, often = (
+            routing.route(fabric, traffic, method, seed=seed),
+            traffic.repeat.astype(np.float64),
+        )
         size = (traffic.size[routes.flow] * routes.share)[rows_of(routes.ptr)] * routes.use
-        place = traffic.group[routes.flow][rows_of(routes.ptr)] * np.int64(fabric.n_links) + routes.link
+        place = (
+            traffic.group[routes.flow][rows_of(routes.ptr)] * np.int64(fabric.n_links) + routes.link
+        )
         load = np.bincount(place, size, often.size * fabric.n_links).astype(np.float64)
         if not load.any():
-            raise ValueError(f"flows must send bytes between nodes, got {traffic!r}; take one such as shift(fabric)")
+            raise ValueError(
+                f"flows must send bytes between nodes, got {traffic!r}; take one such as shift(fabric)"
+            )
     each = times(fabric, load.reshape(often.size, -1))
     return Throughput(float(1 / (often @ each.max(axis=1))), int(each.argmax()) % fabric.n_links)
 
@@ -141,7 +160,11 @@ def uniform_load(fabric: Fabric, sends: Floats) -> tuple[Floats, int]:
     sends to each other.
     """
     search, ends, live = Search(fabric), fabric.endpoint, np.flatnonzero(fabric.capacity > 0)
-    (door, last), load, met = doors(fabric), np.zeros(fabric.n_links + 1), 0  # the last is for no link, -1
+    (door, last), load, met = (
+        doors(fabric),
+        np.zeros(fabric.n_links + 1),
+        0,
+    )  # the last is for no link, -1
     goals, goal, many = np.unique(door, return_inverse=True, return_counts=True)
     step = max(1, _ENTRIES // max(live.size, 1))
     for some in np.split(np.arange(goals.size), range(step, goals.size, step)):
@@ -157,7 +180,9 @@ def uniform_load(fabric: Fabric, sends: Floats) -> tuple[Floats, int]:
     return load[:-1], met
 
 
-def _carried(fabric: Fabric, links: Ints, goals: Ints, table: NDArray[np.uint16], sent: Floats) -> Floats:
+def _carried(
+    fabric: Fabric, links: Ints, goals: Ints, table: NDArray[np.uint16], sent: Floats
+) -> Floats:
     """Return the load of every link if ranks send ``sent`` (R, goals) to the goals, those furthest away first."""
     n = goals.size
     ahead = np.where(fabric.transit[:, None], table, np.uint16(FAR))

@@ -7,7 +7,28 @@ Examples
 'copper'
 """
 
-from fabriclab.physics import coding, electrical, media, memory, optical, photonic, quantum, switching, wireless
+from fabriclab.physics import (
+    coding,
+    electrical,
+    media,
+    memory,
+    optical,
+    photonic,
+    quantum,
+    switching,
+    wireless,
+)
 from fabriclab.physics._facts import held
 
-__all__ = ["coding", "electrical", "held", "media", "memory", "optical", "photonic", "quantum", "switching", "wireless"]
+__all__ = [
+    "coding",
+    "electrical",
+    "held",
+    "media",
+    "memory",
+    "optical",
+    "photonic",
+    "quantum",
+    "switching",
+    "wireless",
+]

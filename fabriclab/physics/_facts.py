@@ -37,7 +37,9 @@ def si(value: Any, quantity: str, name: str, least: float = 0.0, most: float = _
     got = np.asarray(value if plain else read(value), dtype=float)
     if not ((got >= least) & (got <= most)).all():
         bound = f">= {least:g}" + f" and <= {most:g}" * bool(most < _MOST or (got > most).any())
-        raise ValueError(f"{name} must be finite and {bound} in SI, got {value!r:.80}; give a value within that")
+        raise ValueError(
+            f"{name} must be finite and {bound} in SI, got {value!r:.80}; give a value within that"
+        )
     return got
 
 
@@ -50,7 +52,9 @@ def one(value: Any, quantity: str, name: str, least: float = 0.0, most: float = 
 def numbers(value: ArrayLike, name: str, *shape: int) -> NDArray[Any]:
     """Return finite numbers, real or complex, as an array of this shape (-1 for any length, none for any shape)."""
     given = column(value, name)
-    fits = given.ndim == len(shape) and all(n in (-1, m) for n, m in zip(shape, given.shape, strict=True))
+    fits = given.ndim == len(shape) and all(
+        n in (-1, m) for n, m in zip(shape, given.shape, strict=True)
+    )
     if (shape and not fits) or given.dtype.kind not in "iufc" or not np.isfinite(given).all():
         wanted = f"{shape or 'any'}".replace("-1", "any")
         raise ValueError(
@@ -62,7 +66,11 @@ def numbers(value: ArrayLike, name: str, *shape: int) -> NDArray[Any]:
 @cache
 def rows(model: str) -> tuple[dict[str, str], ...]:
     """Return the published figures of a model, those that set its constants (role "fit") among them."""
-    return tuple(r for r in read_rows(Path(__file__).with_name("published.csv")) if r["model"].startswith(model))
+    return tuple(
+        r
+        for r in read_rows(Path(__file__).with_name("published.csv"))
+        if r["model"].startswith(model)
+    )
 
 
 def held(model: str) -> list[Held]:
@@ -80,7 +88,9 @@ def held(model: str) -> list[Held]:
     for r in rows(units.choice(model, "model", sorted(known))):
         if r["role"] == "check":
             module, name = r["model"].split(".")
-            got: Any = getattr(importlib.import_module(f"fabriclab.physics.{module}"), name)(**json.loads(r["given"]))
+            got: Any = getattr(importlib.import_module(f"fabriclab.physics.{module}"), name)(
+                **json.loads(r["given"])
+            )
             got = float(getattr(got, r["field"]) if r["field"] else got)
             out.append((r, got, got / float(r["published"]) - 1))
     return out

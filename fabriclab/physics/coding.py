@@ -14,8 +14,13 @@ from fabriclab.physics._facts import Floats, Numbers, one, si
 # Data over what is sent, by definition; a codeword of RS(n,k) has n symbols of 10 bits of which k are data. RS codes
 # of Ethernet carry whole blocks of 256b/257b, into which those of 64b/66b are packed before: the last symbol of
 # RS(272,258) stays empty, RS(272,257+1) in LLFEC-1.0.
-FRACTIONS = {"8b/10b": 8 / 10, "64b/66b": 64 / 66, "128b/130b": 128 / 130, "256b/257b": 256 / 257,
-             "242B/256B": 242 / 256}  # fmt: skip
+FRACTIONS = {
+    "8b/10b": 8 / 10,
+    "64b/66b": 64 / 66,
+    "128b/130b": 128 / 130,
+    "256b/257b": 256 / 257,
+    "242B/256B": 242 / 256,
+}
 RS = {f"RS({n},{k})": (n, k) for n, k in ((528, 514), (544, 514), (272, 258))}
 _SYMBOL = 10  # bits
 FRACTIONS |= {name: _SYMBOL * k // 257 * 257 / (_SYMBOL * n) for name, (n, k) in RS.items()}
@@ -30,7 +35,9 @@ class Rates(NamedTuple):
     achievable: float
 
 
-def rates(lanes: int, symbol_rate: units.Quantity, bits: float, *codes: str, packet: int = 4096) -> Rates:
+def rates(
+    lanes: int, symbol_rate: units.Quantity, bits: float, *codes: str, packet: int = 4096
+) -> Rates:
     """Return the three rates of a link.
 
     Leaves out acknowledgements, flow control, gaps for clocks, and waiting: measured rates are lower.
@@ -72,12 +79,16 @@ def word_error(ber: Numbers, code: str) -> Floats:
     n, k = RS[units.choice(code, "code", RS)]
     bad = si(ber, "count", "ber")
     if not ((bad > 0) & (bad <= 0.5)).all():
-        raise ValueError(f"ber must be > 0 and at most 0.5, got {ber!r:.80}; write a ratio such as 2.4e-4")
+        raise ValueError(
+            f"ber must be > 0 and at most 0.5, got {ber!r:.80}; write a ratio such as 2.4e-4"
+        )
     errors = (n - k) // 2 + 1
     return np.asarray(betainc(errors, n - errors + 1, -np.expm1(_SYMBOL * np.log1p(-bad))))
 
 
-def frame_loss(ber: Numbers, code: str = "RS(544,514)", size: int = 64, interleaved: int = 1) -> Floats:
+def frame_loss(
+    ber: Numbers, code: str = "RS(544,514)", size: int = 64, interleaved: int = 1
+) -> Floats:
     """Return the probability that a frame of Ethernet is lost after correction.
 
     A frame is lost with each codeword that it lies in: the words that are interleaved, and one more now and
@@ -97,9 +108,13 @@ def frame_loss(ber: Numbers, code: str = "RS(544,514)", size: int = 64, interlea
     .. [1] 25G/50G Ethernet Consortium, Low Latency Reed Solomon FEC Specification 1.0, 2018, annex A.
     .. [2] Ultra Ethernet Specification 1.0, section 6.3: FLR = UCR (CIR + 1 / FPC).
     """
-    bits = RS[units.choice(code, "code", RS)][0] * _SYMBOL * FRACTIONS[code] * FRACTIONS["256b/257b"]
+    bits = (
+        RS[units.choice(code, "code", RS)][0] * _SYMBOL * FRACTIONS[code] * FRACTIONS["256b/257b"]
+    )
     frames = bits / (8 * (units.count(size, "size") + _GAP))
-    return np.minimum(word_error(ber, code) * (units.count(interleaved, "interleaved") + 1 / frames), 1.0)
+    return np.minimum(
+        word_error(ber, code) * (units.count(interleaved, "interleaved") + 1 / frames), 1.0
+    )
 
 
 def gain(code: str, ber: float = 1e-12) -> float:
@@ -114,8 +129,12 @@ def gain(code: str, ber: float = 1e-12) -> float:
     n, k = RS[units.choice(code, "code", RS)]
     each = ((n - k) // 2 + 1) / (n * _SYMBOL)  # wrong bits of a word that is not corrected
     if not 1e-18 <= (ber := units.parse(ber, "count", "ber")) <= 1e-6:
-        raise ValueError(f"ber must be within 1e-18..1e-6, got {ber!r}; it is that after correction")
-    before = 10 ** optimize.brentq(lambda x: math.log10(each * float(word_error(10**x, code)) / ber), -6, -2)
+        raise ValueError(
+            f"ber must be within 1e-18..1e-6, got {ber!r}; it is that after correction"
+        )
+    before = 10 ** optimize.brentq(
+        lambda x: math.log10(each * float(word_error(10**x, code)) / ber), -6, -2
+    )
     return 20 * math.log10(special.ndtri(ber) / special.ndtri(before))
 
 

@@ -10,13 +10,23 @@ from fabriclab.physics._facts import DB, Floats, Numbers, fact, rows, si
 
 # Interfaces by how far they reach, with the table and part of the catalog that has each figure.
 _REACH = {"UCIe 2.5D": "ucie-a", "UCIe 2D": "ucie-s", "XSR": "xsr", "LR": "lr"}
-_EDGE = {"UCIe 2.5D": "ucie-a", "UCIe 2D": "ucie-s", "LR": "lr", "co-packaged": "cpo", "pluggable": "pluggable"}
+_EDGE = {
+    "UCIe 2.5D": "ucie-a",
+    "UCIe 2D": "ucie-s",
+    "LR": "lr",
+    "co-packaged": "cpo",
+    "pluggable": "pluggable",
+}
 
 
 def _terms(frequency: Numbers, length: Numbers, gauge: Numbers) -> list[Floats]:
     """Return what skin, dielectric and both connectors grow with: gauge 26 is 1 across, 39 less is 92."""
     ghz, far = si(frequency, "frequency", "frequency") / 1e9, si(length, "length", "length")
-    return [far * np.sqrt(ghz) * 92 ** ((si(gauge, "count", "gauge", 0, 60) - 26) / 39), far * ghz, np.sqrt(ghz)]
+    return [
+        far * np.sqrt(ghz) * 92 ** ((si(gauge, "count", "gauge", 0, 60) - 26) / 39),
+        far * ghz,
+        np.sqrt(ghz),
+    ]
 
 
 @cache
@@ -24,7 +34,9 @@ def coefficients() -> Floats:
     """Return the least-squares terms of the cables in published.csv [dB]: per m and root GHz, m and GHz, root GHz."""
     cables = [r for r in rows("electrical.loss") if r["role"] == "fit"]
     terms = np.array([_terms(**json.loads(r["given"])) for r in cables])
-    return np.asarray(np.linalg.lstsq(terms, np.array([float(r["published"]) for r in cables]), rcond=None)[0])
+    return np.asarray(
+        np.linalg.lstsq(terms, np.array([float(r["published"]) for r in cables]), rcond=None)[0]
+    )
 
 
 def loss(frequency: Numbers, length: Numbers, gauge: Numbers = 26) -> Floats:
@@ -50,7 +62,12 @@ def loss(frequency: Numbers, length: Numbers, gauge: Numbers = 26) -> Floats:
     >>> round(float(loss("12.9 GHz", "2 m", 30)), 1)
     15.3
     """
-    return np.asarray(sum(k * term for k, term in zip(coefficients(), _terms(frequency, length, gauge), strict=True)))
+    return np.asarray(
+        sum(
+            k * term
+            for k, term in zip(coefficients(), _terms(frequency, length, gauge), strict=True)
+        )
+    )
 
 
 def reach(symbol_rate: Numbers, budget: float, gauge: Numbers = 26) -> Floats:
@@ -78,7 +95,11 @@ def energy(length: units.Quantity) -> tuple[str, float]:
     (('UCIe 2.5D', 3e-13), 'XSR')
     """
     far = units.length(length, "length")
-    fits = {name: fact(part, "energy") for name, part in _REACH.items() if fact(part, "reach_max") >= far}
+    fits = {
+        name: fact(part, "energy")
+        for name, part in _REACH.items()
+        if fact(part, "reach_max") >= far
+    }
     if not fits:
         name, part = max(_REACH.items(), key=lambda item: fact(item[1], "reach_max"))
         msg = f"no electrical interface without a cable spans {far:g} m; {name} spans {fact(part, 'reach_max'):g} m; "
@@ -93,7 +114,9 @@ def bit_energy(length: units.Quantity) -> float:
 
 
 # source: 1 mm is the unit in which densities are quoted
-def beachfront(interface: str, edge: units.Quantity = "1 mm", lane_rate: units.Quantity | None = None) -> float:
+def beachfront(
+    interface: str, edge: units.Quantity = "1 mm", lane_rate: units.Quantity | None = None
+) -> float:
     """Return the rate [B/s] of one direction that an edge of a chip, or of a faceplate, carries.
 
     Edge times published density, in proportion to the rate of a lane [B/s] (that of the source unless given): the
@@ -109,5 +132,7 @@ def beachfront(interface: str, edge: units.Quantity = "1 mm", lane_rate: units.Q
     [35, 434, 800, 5200]
     """
     part = _EDGE[units.choice(interface, "interface", _EDGE)]
-    share = 1.0 if lane_rate is None else units.rate(lane_rate, "lane_rate") / fact(part, "lane_rate")
+    share = (
+        1.0 if lane_rate is None else units.rate(lane_rate, "lane_rate") / fact(part, "lane_rate")
+    )
     return fact(part, "edge_density") * 1e3 * units.length(edge, "edge") * share

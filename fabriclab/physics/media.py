@@ -14,8 +14,16 @@ from fabriclab.physics._facts import fact
 _M, _P = "media", "link_physics"
 _MEDIA = {
     "copper": ((_M, "dac800", "reach_max"), (_P, "copper", "power"), (_P, "copper", "price")),
-    "active copper": ((_M, "acc800", "reach_max"), (_M, "acc800", "power"), (_P, "active", "price")),
-    "multimode": ((_M, "sr4x2", "reach_max"), (_M, "sr4x2", "power_max"), (_P, "multimode", "price")),
+    "active copper": (
+        (_M, "acc800", "reach_max"),
+        (_M, "acc800", "power"),
+        (_P, "active", "price"),
+    ),
+    "multimode": (
+        (_M, "sr4x2", "reach_max"),
+        (_M, "sr4x2", "power_max"),
+        (_P, "multimode", "price"),
+    ),
     "fibre": ((_M, "dr4x2", "reach_max"), (_M, "dr4x2", "power_max"), (_M, "dr8", "price")),
     "long fibre": ((_M, "fr4x2", "reach_max"), (_P, "long", "power"), (_P, "long", "price")),
 }
@@ -32,8 +40,12 @@ class Choice(NamedTuple):
     reach: float
 
 
-def choose(length: units.Quantity, rate: units.Quantity = _PORT, by: str = "power",
-           media: Sequence[str] = MEDIA) -> Choice:  # fmt: skip
+def choose(
+    length: units.Quantity,
+    rate: units.Quantity = _PORT,
+    by: str = "power",
+    media: Sequence[str] = MEDIA,
+) -> Choice:
     """Return the medium of least power or price that reaches, for a link of one ``rate`` between two switches.
 
     A link takes its share of modules of 800 Gb/s. Prices of copper, multimode and long fibre, and the power of long
@@ -63,26 +75,36 @@ def choose(length: units.Quantity, rate: units.Quantity = _PORT, by: str = "powe
     """
     far, fast, whole = units.length(length, "length"), units.rate(rate, "rate"), units.rate(_MODULE)
     units.choice(by, "by", ("power", "price"))
-    known = [_option(units.choice(m, "medium", _MEDIA), min(fast / whole, 1.0)) for m in texts(media, "media")]
+    known = [
+        _option(units.choice(m, "medium", _MEDIA), min(fast / whole, 1.0))
+        for m in texts(media, "media")
+    ]
     if not known:
         raise ValueError(f"media must name at least one of {', '.join(_MEDIA)}, got none")
     fits = [option for option in known if option.reach >= far]
     if fast > whole or not fits:
         best = min(fits, key=lambda o: o.power) if fits else max(known, key=lambda o: o.reach)
-        msg = f"no medium serves {units.format_rate(fast)} over {far:g} m; nearest is {best.medium}: "
+        msg = (
+            f"no medium serves {units.format_rate(fast)} over {far:g} m; nearest is {best.medium}: "
+        )
         msg += f"{_MODULE} over {best.reach:g} m; "
-        raise ValueError(msg + ("take several links" if fits else "shorten the cable, or allow more media"))
+        raise ValueError(
+            msg + ("take several links" if fits else "shorten the cable, or allow more media")
+        )
     return min(fits, key=lambda o: (getattr(o, by), o.power, o.price))
 
 
 def _option(medium: str, share: float) -> Choice:
     """Return a medium with the power and price of both ends, of which a link uses a share."""
-    far, watts, dollars = (fact(part, attribute, table) for table, part, attribute in _MEDIA[medium])
+    far, watts, dollars = (
+        fact(part, attribute, table) for table, part, attribute in _MEDIA[medium]
+    )
     return Choice(medium, 2 * share * watts, 2 * share * dollars, far)
 
 
-def hall(fabric: Fabric, by: str = "power", media: Sequence[str] = ("copper", "fibre")
-         ) -> dict[str, tuple[int, float, float]]:  # fmt: skip
+def hall(
+    fabric: Fabric, by: str = "power", media: Sequence[str] = ("copper", "fibre")
+) -> dict[str, tuple[int, float, float]]:
     """Return, for each medium chosen, the cables of a fabric, their power [W] and their price [USD].
 
     Each cable gets what `choose` takes for its length and the rate of a port; at a NIC a module for one port, a
@@ -105,16 +127,27 @@ def hall(fabric: Fabric, by: str = "power", media: Sequence[str] = ("copper", "f
     {'fibre': (2048, 35328)}
     """
     if not isinstance(fabric, Fabric):
-        raise TypeError(f"fabric must be a Fabric, got {fabric!r:.80}; make one with topologies.build(...)")
+        raise TypeError(
+            f"fabric must be a Fabric, got {fabric!r:.80}; make one with topologies.build(...)"
+        )
     some = [units.choice(m, "medium", _MEDIA) for m in texts(media, "media")]
-    ports, most = np.maximum(fabric.ports[::2], 1), np.maximum(fabric.capacity[::2], fabric.capacity[1::2])
-    end = ~fabric.transit | np.isin(fabric.kind, [i for i, kind in enumerate(fabric.kinds) if kind in ("nic", "host")])
+    ports, most = (
+        np.maximum(fabric.ports[::2], 1),
+        np.maximum(fabric.capacity[::2], fabric.capacity[1::2]),
+    )
+    end = ~fabric.transit | np.isin(
+        fabric.kind, [i for i, kind in enumerate(fabric.kinds) if kind in ("nic", "host")]
+    )
     end[fabric.endpoint] = True
     live = (fabric.length[::2] > 0) & (most > 0)
-    every = np.stack([fabric.length[::2], most / ports, end[fabric.source].reshape(-1, 2).sum(1)], axis=1)[live]
+    every = np.stack(
+        [fabric.length[::2], most / ports, end[fabric.source].reshape(-1, 2).sum(1)], axis=1
+    )[live]
     out: dict[str, tuple[int, float, float]] = {}
     cases, which = np.unique(every, axis=0, return_inverse=True)
-    for (far, rate, single), n in zip(cases.tolist(), np.bincount(which, ports[live]).tolist(), strict=True):
+    for (far, rate, single), n in zip(
+        cases.tolist(), np.bincount(which, ports[live]).tolist(), strict=True
+    ):
         if single == 1 and far <= fact("dac800-split", "reach_max", _M):
             far = 0.0  # copper serves it: to NICs it is a splitter, not the straight cable that `choose` knows
         link = choose(far, rate, by, [m for m in some if m != "active copper" or not single])

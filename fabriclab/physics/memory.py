@@ -44,10 +44,18 @@ from fabriclab.physics._facts import Floats, Numbers, one, si
 
 LINE = 64  # bytes of a cache line, by definition of the protocols
 Table = Mapping[str, tuple[float, ...]]
-TIERS = {"HBM": "hbm", "DDR": "ddr", "remote socket": "ddr socket", "CXL": "ddr port port controller",
-         "CXL switch": "ddr port port controller switch"}  # fmt: skip
-_RATES = {"HBM": ("accelerators", "h100", "hbm_bandwidth"), "DDR": ("emerging", "ddr-2", "bandwidth"),
-          "remote socket": ("memory_path", "upi-spr", "bandwidth")}  # fmt: skip
+TIERS = {
+    "HBM": "hbm",
+    "DDR": "ddr",
+    "remote socket": "ddr socket",
+    "CXL": "ddr port port controller",
+    "CXL switch": "ddr port port controller switch",
+}
+_RATES = {
+    "HBM": ("accelerators", "h100", "hbm_bandwidth"),
+    "DDR": ("emerging", "ddr-2", "bandwidth"),
+    "remote socket": ("memory_path", "upi-spr", "bandwidth"),
+}
 
 
 def load(path: str) -> float:
@@ -59,7 +67,10 @@ def load(path: str) -> float:
         A name of `TIERS`, or parts with blanks between: ddr (of a core), hbm (of a GPU), socket, port, controller,
         retimer, switch.
     """
-    return sum(catalog.value("emerging", "cxl-path", x) for x in TIERS.get(str(path), str(path)).split() or [""])
+    return sum(
+        catalog.value("emerging", "cxl-path", x)
+        for x in TIERS.get(str(path), str(path)).split() or [""]
+    )
 
 
 def tier(name: str) -> tuple[float, float]:
@@ -76,14 +87,18 @@ def read_rate(flit: str = "flit68", link: str = "cxl2.0") -> float:
 
     One header for each line is assumed; headers that serve two give up to 11 % more. CXL 3 has ``"flit256"``.
     """
-    slots, size, coding = (catalog.value("emerging", flit, key) for key in ("slots", "size", "coding"))
+    slots, size, coding = (
+        catalog.value("emerging", flit, key) for key in ("slots", "size", "coding")
+    )
     return catalog.value("links", link, "x16_raw_bandwidth") * coding * slots / 5 * LINE / size
 
 
 def throughput(lines: Numbers, latency: Numbers, peak: Numbers | None = None) -> Floats:
     """Return the rate [B/s] of ``lines`` loads in flight, each ``latency`` [s], at most ``peak`` (Little's law)."""
     most = np.inf if peak is None else si(peak, "rate", "peak", 1.0)
-    return np.asarray(np.minimum(si(lines, "count", "lines") * LINE / si(latency, "time", "latency", 1e-12), most))
+    return np.asarray(
+        np.minimum(si(lines, "count", "lines") * LINE / si(latency, "time", "latency", 1e-12), most)
+    )
 
 
 def loaded(lines: Numbers, latency: Numbers, peak: Numbers) -> Floats:
@@ -97,10 +112,14 @@ def _rows(table: Table, name: str, **least: float) -> Table:
     told = f"{name}, a dict of name: ({', '.join(least)}),"
     for key, row in table.items() if isinstance(table, Mapping) else ():
         if np.shape(column(row, f"{name}[{key!r}]")) != (len(least),):
-            raise ValueError(f"{told} must have {len(least)} numbers in each row, got {key!r}: {row!r:.60}; mend it")
+            raise ValueError(
+                f"{told} must have {len(least)} numbers in each row, got {key!r}: {row!r:.60}; mend it"
+            )
     rows = si([*table.values()] if isinstance(table, Mapping) else [], "count", told)
     if not rows.size or (rows < [*least.values()]).any():
-        raise ValueError(f"{told} must be at least {[*least.values()]}, got {table!r:.80}; write SI numbers")
+        raise ValueError(
+            f"{told} must be at least {[*least.values()]}, got {table!r:.80}; write SI numbers"
+        )
     return dict(zip(table, map(tuple, rows.tolist()), strict=True))
 
 
@@ -123,7 +142,10 @@ def place(objects: Table, tiers: Table) -> tuple[dict[str, dict[str, float]], fl
         If an object finds no room in the tiers that are fast enough.
     """
     # source: less than 1 B, or than 1 B/s, is no object and no tier
-    own, has = _rows(objects, "objects", size=1, touched=0, rate=0), _rows(tiers, "tiers", room=0, rate=1)
+    own, has = (
+        _rows(objects, "objects", size=1, touched=0, rate=0),
+        _rows(tiers, "tiers", room=0, rate=1),
+    )
     fast, room = sorted(has, key=lambda t: -has[t][1]), {t: has[t][0] for t in has}
     shares: dict[str, dict[str, float]] = {}
     choices = {name: [t for t in fast if has[t][1] >= own[name][2]] for name in own}
@@ -133,8 +155,12 @@ def place(objects: Table, tiers: Table) -> tuple[dict[str, dict[str, float]], fl
             if part := min(left, room[tier]):
                 room[tier], left, shares[name][tier] = room[tier] - part, left - part, part / size
         if left > 0:
-            raise ValueError(f"{name} must fit into {choices[name]}, got {left:g} B too much; add room or a fast tier")
-    return shares, sum(own[o][1] * part / has[t][1] for o in shares for t, part in shares[o].items())
+            raise ValueError(
+                f"{name} must fit into {choices[name]}, got {left:g} B too much; add room or a fast tier"
+            )
+    return shares, sum(
+        own[o][1] * part / has[t][1] for o in shares for t, part in shares[o].items()
+    )
 
 
 def bought(demand: Floats, pool: int = 1, spill: float = 0.01) -> float:
@@ -147,21 +173,32 @@ def bought(demand: Floats, pool: int = 1, spill: float = 0.01) -> float:
     demand : array_like
         Bytes wanted at each time by each host. (times, hosts), hosts a multiple of ``pool``
     """
-    wanted, part = si(column(demand, "demand"), "size", "demand"), 1 - one(spill, "count", "spill", 0, 1)
+    wanted, part = (
+        si(column(demand, "demand"), "size", "demand"),
+        1 - one(spill, "count", "spill", 0, 1),
+    )
     if wanted.ndim != 2 or not wanted.size or wanted.shape[1] % units.count(pool, "pool"):
-        raise ValueError(f"demand must be (times, hosts) with hosts a multiple of pool = {pool}, got {wanted.shape}")
+        raise ValueError(
+            f"demand must be (times, hosts) with hosts a multiple of pool = {pool}, got {wanted.shape}"
+        )
     return float(np.quantile(wanted.reshape(len(wanted), -1, pool).sum(axis=2), part, axis=0).sum())
 
 
-def bought_normal(mean: float, deviation: float, hosts: int, pool: int = 1, spill: float = 0.01) -> float:
+def bought_normal(
+    mean: float, deviation: float, hosts: int, pool: int = 1, spill: float = 0.01
+) -> float:
     """Return `bought` for independent normal demand: the margin of a pool grows with the root of its hosts only.
 
     From the stranding that Pond saw (median 10 %, 95th percentile 25 %) pools of 16 save 11 % of the memory; Pond
     saved 7 % (error +53 %), for what cannot bear the latency stays out of the pool, and hosts peak together. Its first
     version has 9 to 10 %, with pools of 8 to 32 (error +13 %). No figure of other authors was found.
     """
-    margin = NormalDist().inv_cdf(1 - one(spill, "count", "spill", 1e-9, 0.999)) * one(deviation, "size", "deviation")
-    return units.count(hosts, "hosts") * (one(mean, "size", "mean") + margin / math.sqrt(units.count(pool, "pool")))
+    margin = NormalDist().inv_cdf(1 - one(spill, "count", "spill", 1e-9, 0.999)) * one(
+        deviation, "size", "deviation"
+    )
+    return units.count(hosts, "hosts") * (
+        one(mean, "size", "mean") + margin / math.sqrt(units.count(pool, "pool"))
+    )
 
 
 def mesi(accesses: Iterable[tuple[str, str]]) -> list[tuple[tuple[str, str], tuple[str, ...]]]:
@@ -204,7 +241,9 @@ def queue_messages(items: int, batch: int = 1) -> tuple[int, int]:
     answer, and one completion. A device that polls an empty queue, and the interrupt, are left out.
     """
     trace = mesi([("host", "store"), ("device", "load")] * units.count(items, "items", 1, 10**6))
-    return sum(len(messages) for _, messages in trace), 3 * -(-items // units.count(batch, "batch")) + 3 * items
+    return sum(len(messages) for _, messages in trace), 3 * -(
+        -items // units.count(batch, "batch")
+    ) + 3 * items
 
 
 def moved(size: float, share: float, record: float = LINE) -> tuple[float, float]:

@@ -9,7 +9,13 @@ from fabriclab import catalog, units
 from fabriclab.physics._facts import DB, LIGHT, Floats, Numbers, fact, one, si
 
 # Bands of ITU-T [nm], its coarse grid of 20 nm and its dense grid, anchored at 193.1 THz.
-BANDS = {"O": (1260, 1360), "E": (1360, 1460), "S": (1460, 1530), "C": (1530, 1565), "L": (1565, 1625)}
+BANDS = {
+    "O": (1260, 1360),
+    "E": (1360, 1460),
+    "S": (1460, 1530),
+    "C": (1530, 1565),
+    "L": (1565, 1625),
+}
 _COARSE, _DENSE = 1271e-9, 193.1e12
 _WHOLE = "800 Gb/s"  # source: catalog media, dr8
 
@@ -31,8 +37,13 @@ class Module(NamedTuple):
     electrical_loss: float
 
 
-def budget(launch: float, sensitivity: float, length: Numbers, losses: Mapping[str, float] | None = None,
-           attenuation: float | None = None) -> Budget:  # fmt: skip
+def budget(
+    launch: float,
+    sensitivity: float,
+    length: Numbers,
+    losses: Mapping[str, float] | None = None,
+    attenuation: float | None = None,
+) -> Budget:
     """Return the power budget of a lane of light.
 
     Received = launch - losses - attenuation x length. Leaves out dispersion, which ends a link of 100 Gb/s lanes
@@ -62,12 +73,22 @@ def budget(launch: float, sensitivity: float, length: Numbers, losses: Mapping[s
     lost = {"connections": fact("osmf", "connections")} if losses is None else losses
     per_km = fact("osmf", "attenuation") if attenuation is None else attenuation
     given = [launch, sensitivity, per_km, *(lost.values() if isinstance(lost, Mapping) else [None])]
-    if not (all(units.is_number(x) and abs(x) <= DB for x in given) and per_km > 0 and min([0, *given[3:]]) >= 0):
+    if not (
+        all(units.is_number(x) and abs(x) <= DB for x in given)
+        and per_km > 0
+        and min([0, *given[3:]]) >= 0
+    ):
         msg = f"got {lost!r:.80}, {per_km!r:.20}, {launch!r:.20} and {sensitivity!r:.20}; give numbers that are finite"
-        raise ValueError(f"losses must be >= 0 dB, attenuation > 0 dB/km, launch and sensitivity in dBm, {msg}")
+        raise ValueError(
+            f"losses must be >= 0 dB, attenuation > 0 dB/km, launch and sensitivity in dBm, {msg}"
+        )
     spare = launch - sum(lost.values()) - sensitivity
     far = one(length, "length", "length")
-    return Budget(spare + sensitivity - per_km * far / 1e3, spare - per_km * far / 1e3, max(spare, 0) / per_km * 1e3)
+    return Budget(
+        spare + sensitivity - per_km * far / 1e3,
+        spare - per_km * far / 1e3,
+        max(spare, 0) / per_km * 1e3,
+    )
 
 
 def channels(band: str, spacing: units.Quantity) -> int:
@@ -85,8 +106,12 @@ def channels(band: str, spacing: units.Quantity) -> int:
     low, high = (nm * 1e-9 for nm in BANDS[units.choice(band, "band", BANDS)])
     coarse = isinstance(spacing, str) and spacing.strip().endswith("m")
     first, last, anchor = (low, high, _COARSE) if coarse else (LIGHT / high, LIGHT / low, _DENSE)
-    step = one(spacing, *(("length", "spacing", 1e-12) if coarse else ("frequency", "spacing", 1e9)))
-    return int(np.floor((last - anchor) / step + 1e-9) - np.ceil((first - anchor) / step - 1e-9)) + 1
+    step = one(
+        spacing, *(("length", "spacing", 1e-12) if coarse else ("frequency", "spacing", 1e9))
+    )
+    return (
+        int(np.floor((last - anchor) / step + 1e-9) - np.ceil((first - anchor) / step - 1e-9)) + 1
+    )
 
 
 def delay(length: Numbers, index: float = 1.468) -> Floats:
@@ -94,11 +119,15 @@ def delay(length: Numbers, index: float = 1.468) -> Floats:
 
     Within 0.5% of two other fibres; one vendor says 4.5 ns/m, most round to 5.
     """
-    return np.asarray(si(length, "length", "length") * si(index, "count", "index", 1.0, 10.0) / LIGHT)
+    return np.asarray(
+        si(length, "length", "length") * si(index, "count", "index", 1.0, 10.0) / LIGHT
+    )
 
 
 # source: 1550 nm is the middle of the C band of ITU-T, about
-def drift(kelvin: Numbers, wavelength: units.Quantity = "1550 nm", spacing: units.Quantity | None = None) -> Floats:
+def drift(
+    kelvin: Numbers, wavelength: units.Quantity = "1550 nm", spacing: units.Quantity | None = None
+) -> Floats:
     """Return how far the resonance of a silicon ring moves [m] when its temperature rises by ``kelvin``.
 
     wavelength / group index x thermo-optic coefficient, all light in silicon. With a ``spacing`` of channels [Hz]
@@ -124,7 +153,11 @@ def heater(shift: Numbers) -> Floats:
     the middle of the 0.1 to 0.25 nm/mW of usual rings, 30% above a second heater of its own paper; undercut ones 1 to 4
     mW for a whole FSR, ten to a hundred times less.
     """
-    return np.asarray(si(shift, "length", "shift") * fact("silicon", "heater_power") / fact("silicon", "heater_shift"))
+    return np.asarray(
+        si(shift, "length", "shift")
+        * fact("silicon", "heater_power")
+        / fact("silicon", "heater_shift")
+    )
 
 
 def module(kind: str, rate: units.Quantity = _WHOLE) -> Module:
@@ -144,4 +177,9 @@ def module(kind: str, rate: units.Quantity = _WHOLE) -> Module:
     whole, dsp = fact("dr8", "power", "media"), fact("dsp800", "power", "media")
     watts = {"dsp": whole, "lpo": whole - dsp, "cpo": fact("cpo", "power")}[kind]
     out, who = (str(catalog.link_physics[kind][name].value) for name in ("left_out", "equaliser"))
-    return Module(watts * units.rate(rate, "rate") / units.rate(_WHOLE), out, who, fact(kind, "electrical_loss"))
+    return Module(
+        watts * units.rate(rate, "rate") / units.rate(_WHOLE),
+        out,
+        who,
+        fact(kind, "electrical_loss"),
+    )

@@ -62,7 +62,9 @@ def settings(unitary: ArrayLike) -> tuple[Float, Float]:
     work = numbers(unitary, "unitary", -1, -1).astype(complex)
     n = len(work)
     if work.shape != (n, n) or not np.allclose(work @ work.conj().T, np.eye(n), atol=1e-9):
-        raise ValueError(f"unitary must have orthonormal rows (n, n), got {work.shape}; for any other use product")
+        raise ValueError(
+            f"unitary must have orthonormal rows (n, n), got {work.shape}; for any other use product"
+        )
     phases = np.zeros((n * (n - 1) // 2, 2))
     for i, (row, mode) in enumerate(_places(n)):
         a, b = work[row, mode : mode + 2]
@@ -76,7 +78,9 @@ def mesh(phases: Float, out: Float) -> Complex:
     behind = numbers(out, "out", -1)
     n = len(behind)
     light = np.eye(n, dtype=complex)
-    for (_, mode), pair in zip(_places(n), numbers(phases, "phases", n * (n - 1) // 2, 2), strict=True):
+    for (_, mode), pair in zip(
+        _places(n), numbers(phases, "phases", n * (n - 1) // 2, 2), strict=True
+    ):
         light[mode : mode + 2] = _mzi(*pair) @ light[mode : mode + 2]
     return np.asarray(np.exp(1j * behind)[:, None] * light)
 
@@ -90,7 +94,9 @@ def disturb(phases: Float, sigma: float, bits: int, rng: np.random.Generator) ->
     return np.asarray(np.round(exact / step) * step + wide * rng.standard_normal(exact.shape))
 
 
-def product(matrix: ArrayLike, vectors: Complex, noise: Callable[[Float], Float], leak: float = 0.0) -> Complex:
+def product(
+    matrix: ArrayLike, vectors: Complex, noise: Callable[[Float], Float], leak: float = 0.0
+) -> Complex:
     """Return ``matrix @ vectors`` as two meshes with ``noise`` compute it, a wavelength for each column.
 
     The singular values sit between the meshes as exact attenuators. All wavelengths meet the same phases, so their
@@ -106,7 +112,9 @@ def product(matrix: ArrayLike, vectors: Complex, noise: Callable[[Float], Float]
         Part of the amplitude of a wavelength that lands in each neighbour.
     """
     if not callable(noise):
-        raise TypeError(f"noise must be a function of phases, got {noise!r:.80}; lambda x: x leaves them alone")
+        raise TypeError(
+            f"noise must be a function of phases, got {noise!r:.80}; lambda x: x leaves them alone"
+        )
     left, scale, right = np.linalg.svd(numbers(matrix, "matrix", -1, -1))
     sent, part = numbers(vectors, "vectors", len(right), -1), one(leak, "count", "leak", 0, 1)
     a, b = (mesh(*map(noise, settings(side))) for side in (left, right))
@@ -122,7 +130,9 @@ def effective_bits(exact: ArrayLike, actual: ArrayLike) -> float:
     return float(np.log2(np.linalg.norm(right) / wrong)) if wrong else np.inf
 
 
-def io(rows: int, columns: int, clock: float, conversion: float, cores: int = 1) -> tuple[float, float]:
+def io(
+    rows: int, columns: int, clock: float, conversion: float, cores: int = 1
+) -> tuple[float, float]:
     """Return products a second and energy [J] per product of a mesh between ``columns`` and ``rows`` converters.
 
     The light multiplies for nothing; ``conversion`` [J] is paid for each element that goes in or out, so the energy of

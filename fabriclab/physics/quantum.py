@@ -37,23 +37,36 @@ from fabriclab.physics._facts import Floats, Numbers, numbers, one, si
 
 Matrix = NDArray[np.complex128]
 PAULI = np.array([[[1, 0], [0, 1]], [[0, 1], [1, 0]], [[0, -1j], [1j, 0]], [[1, 0], [0, -1]]])
-BELL = np.einsum("kij,jl->kil", PAULI, np.eye(2)).reshape(4, 4) / np.sqrt(2)  # rows: (P x 1) on |00> + |11>
+BELL = np.einsum("kij,jl->kil", PAULI, np.eye(2)).reshape(4, 4) / np.sqrt(
+    2
+)  # rows: (P x 1) on |00> + |11>
 GLASS = 2e8  # m/s, light in fibre, 2/3 of c
 
 
 def pair(quality: float = 1.0) -> Matrix:
     """Return a Werner pair of this fidelity, 1/4..1: the Bell state (|00> + |11>) / sqrt 2 mixed with noise."""
     if not 0.25 <= units.parse(quality, "count", "quality") <= 1:
-        raise ValueError(f"quality must be a fidelity within 0.25..1, got {quality!r}; 0.25 is noise alone")
-    return np.asarray((4 * quality - 1) / 3 * np.outer(BELL[0], BELL[0]) + (1 - quality) / 3 * np.eye(4))
+        raise ValueError(
+            f"quality must be a fidelity within 0.25..1, got {quality!r}; 0.25 is noise alone"
+        )
+    return np.asarray(
+        (4 * quality - 1) / 3 * np.outer(BELL[0], BELL[0]) + (1 - quality) / 3 * np.eye(4)
+    )
 
 
 def channel(state: ArrayLike, kraus: ArrayLike, who: str) -> Matrix:
     """Return the state after a local channel or unread measurement: ``kraus`` (k, 2, 2) acts on one qubit."""
     ops, eye, both = numbers(kraus, "kraus", -1, 2, 2), np.eye(2), numbers(state, "state", 4, 4)
     if not np.allclose(np.einsum("kji,kjl->il", ops.conj(), ops), eye, atol=1e-9):
-        raise ValueError("kraus must keep the trace: the sum of K^H K must be 1; for one outcome alone divide by hand")
-    wide = [np.kron(k, eye) if units.choice(who, "who", ("alice", "bob")) == "alice" else np.kron(eye, k) for k in ops]
+        raise ValueError(
+            "kraus must keep the trace: the sum of K^H K must be 1; for one outcome alone divide by hand"
+        )
+    wide = [
+        np.kron(k, eye)
+        if units.choice(who, "who", ("alice", "bob")) == "alice"
+        else np.kron(eye, k)
+        for k in ops
+    ]
     return np.asarray(sum(k @ both @ k.conj().T for k in wide))
 
 
@@ -94,7 +107,9 @@ def teleport(qubit: ArrayLike, state: ArrayLike, bits: int = 2) -> Matrix:
     """
     sent, told = numbers(qubit, "qubit", 2), units.count(bits, "bits", 0, 2)
     if not np.isclose(np.linalg.norm(sent), 1):
-        raise ValueError(f"qubit must have length 1, got {np.linalg.norm(sent):g}; divide it by its length")
+        raise ValueError(
+            f"qubit must have length 1, got {np.linalg.norm(sent):g}; divide it by its length"
+        )
     whole = np.kron(np.outer(sent, sent.conj()), _density(state))
     bob = np.zeros((2, 2), dtype=complex)
     for outcome in range(4):
@@ -112,11 +127,15 @@ def _density(state: ArrayLike) -> Matrix:
             f"state must be Hermitian of trace 1, got trace {np.trace(both):g}; take one of pair or channel"
         )
     if (least := np.linalg.eigvalsh(both)[0]) < -1e-9:
-        raise ValueError(f"state must have no negative eigenvalue, got {least:g}; take one of pair or channel")
+        raise ValueError(
+            f"state must have no negative eigenvalue, got {least:g}; take one of pair or channel"
+        )
     return both
 
 
-def pair_rate(length: Numbers, chance: float, overhead: float, loss: float = 0.2, flights: int = 2) -> Floats:
+def pair_rate(
+    length: Numbers, chance: float, overhead: float, loss: float = 0.2, flights: int = 2
+) -> Floats:
     """Return heralded pairs a second between two memories with a station in the middle.
 
     Each try sends two photons half way and waits for the news: both must arrive, 10^(-loss length / 10).
@@ -133,7 +152,9 @@ def pair_rate(length: Numbers, chance: float, overhead: float, loss: float = 0.2
         Half lengths that a try waits for: 2 with the news by the same way, 1 where the fibre is a coil at the node.
     """
     far, takes = si(length, "length", "length"), one(overhead, "time", "overhead", 1e-12)
-    arrive = one(chance, "count", "chance", 0, 1) * 10 ** (-one(loss, "count", "loss", 0, 1e4) * far / 1e4)
+    arrive = one(chance, "count", "chance", 0, 1) * 10 ** (
+        -one(loss, "count", "loss", 0, 1e4) * far / 1e4
+    )
     return np.asarray(arrive / (takes + units.count(flights, "flights") * far / 2 / GLASS))
 
 

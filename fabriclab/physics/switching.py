@@ -27,11 +27,15 @@ def duty(hold: Quantity, reconfiguration: Quantity) -> float:
 def bytes_for(share: float, reconfiguration: Quantity, rate: Quantity) -> float:
     """Return the bytes that a circuit must carry between two set-ups to be used for ``share`` of the time."""
     if not 0 <= units.parse(share, "count", "share") < 1:
-        raise ValueError(f"share must be within 0..1 without 1, got {share!r}; no circuit is used all of the time")
+        raise ValueError(
+            f"share must be within 0..1 without 1, got {share!r}; no circuit is used all of the time"
+        )
     return units.rate(rate) * units.time(reconfiguration, "reconfiguration") * share / (1 - share)
 
 
-def break_even(circuit: Quantity, reconfiguration: Quantity, packets: Quantity, latency: Quantity) -> float:
+def break_even(
+    circuit: Quantity, reconfiguration: Quantity, packets: Quantity, latency: Quantity
+) -> float:
     """Return the least bytes for which a circuit ends first: inf where packets are as fast, or faster.
 
     0 where the circuit is no slower and is set up within ``latency``.
@@ -45,4 +49,10 @@ def break_even(circuit: Quantity, reconfiguration: Quantity, packets: Quantity, 
     """
     fast, slow = units.rate(circuit, "circuit"), units.rate(packets, "packets")
     late = units.time(reconfiguration, "reconfiguration") - units.time(latency, "latency")
-    return 0.0 if late <= 0 and fast >= slow else late * slow / (fast - slow) * fast if fast > slow else math.inf
+    return (
+        0.0
+        if late <= 0 and fast >= slow
+        else late * slow / (fast - slow) * fast
+        if fast > slow
+        else math.inf
+    )

@@ -16,8 +16,12 @@ from fabriclab.physics._facts import DB, LIGHT, Floats, Numbers, fact, si
 _NOISE = 10 * math.log10(1.380649e-23 * 290 * 1e3)  # Boltzmann's constant at 290 K [dBm/Hz]
 _CARRIER = "60.48 GHz"  # source: catalog wireless60, channel 2 of 802.11ad
 # What a link has unless told: sender, receiving antenna, noise figure, implementation loss.
-_DEFAULTS = {"FCC indoor EIRP": "average_limit", "horn antenna gain": "value", "receiver noise figure": "value",
-             "implementation loss": "value"}  # fmt: skip
+_DEFAULTS = {
+    "FCC indoor EIRP": "average_limit",
+    "horn antenna gain": "value",
+    "receiver noise figure": "value",
+    "implementation loss": "value",
+}
 
 
 class Link(NamedTuple):
@@ -54,20 +58,33 @@ def beam_width(elements: Numbers) -> Floats:
     With `array_gain` it gives a beam of 30 degrees 15.6 dBi where a horn has 15, and one of 15 degrees 21.6 where
     one has 20: real antennas lose 0.6 and 1.6 dB.
     """
-    return np.asarray(2 * np.arcsin(np.minimum(0.886 / np.sqrt(si(elements, "count", "elements", 1.0)), 1.0)))
+    return np.asarray(
+        2 * np.arcsin(np.minimum(0.886 / np.sqrt(si(elements, "count", "elements", 1.0)), 1.0))
+    )
 
 
 def misalignment(angle: Numbers, elements: Numbers) -> Floats:
     """Return the loss [dB] of a beam that points ``angle`` [rad] off, in the plane of one side of the array."""
     side = np.sqrt(si(elements, "count", "elements", 1.0))
-    step = np.pi / 2 * np.sin(si(angle, "count", "angle", -np.inf))  # half of the phase between neighbours
-    whole = np.where(np.abs(step) < 1e-9, 1.0, np.sin(side * step) / np.where(step == 0, 1, side * np.sin(step)))
+    step = (
+        np.pi / 2 * np.sin(si(angle, "count", "angle", -np.inf))
+    )  # half of the phase between neighbours
+    whole = np.where(
+        np.abs(step) < 1e-9, 1.0, np.sin(side * step) / np.where(step == 0, 1, side * np.sin(step))
+    )
     return np.asarray(-20 * np.log10(np.maximum(np.abs(whole), 1e-6)))
 
 
-def link(distance: Numbers, *, eirp: Numbers | None = None, gain: Numbers | None = None, lost: Numbers = 0.0,
-         noise_figure: float | None = None, implementation: float | None = None,
-         bandwidth: units.Quantity | None = None) -> Link:  # fmt: skip
+def link(
+    distance: Numbers,
+    *,
+    eirp: Numbers | None = None,
+    gain: Numbers | None = None,
+    lost: Numbers = 0.0,
+    noise_figure: float | None = None,
+    implementation: float | None = None,
+    bandwidth: units.Quantity | None = None,
+) -> Link:
     """Return what arrives over a distance, and the most that one channel could carry.
 
     Shannon's rate is a bound for perfect coding: the 6.76 Gb/s of 802.11ad at 2 m are a sixth of it. Noise figure,
@@ -95,8 +112,15 @@ def link(distance: Numbers, *, eirp: Numbers | None = None, gain: Numbers | None
     (57.5, 41.3)
     """
     own = zip((eirp, gain, noise_figure, implementation), _DEFAULTS.items(), strict=True)
-    sent, caught, worse, poor = (_w60(*row) if x is None else si(x, "count", row[0], -DB, DB) for x, row in own)
-    width = si(_w60("802.11ad channel", "bandwidth") if bandwidth is None else bandwidth, "frequency", "bandwidth", 1e6)
+    sent, caught, worse, poor = (
+        _w60(*row) if x is None else si(x, "count", row[0], -DB, DB) for x, row in own
+    )
+    width = si(
+        _w60("802.11ad channel", "bandwidth") if bandwidth is None else bandwidth,
+        "frequency",
+        "bandwidth",
+        1e6,
+    )
     received = np.asarray(sent + caught - path_loss(distance) - si(lost, "count", "lost", -DB, DB))
     snr = np.asarray(received - poor - worse - _NOISE - 10 * np.log10(width))
     return Link(received, snr, np.asarray(width / 8 * np.log2(1 + 10 ** (snr / 10))))

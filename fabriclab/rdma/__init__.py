@@ -8,7 +8,6 @@ References
 .. [1] rdma-core, pyverbs 44.0, and ibverbs(7); what they leave open follows the InfiniBand Architecture Specification.
 """
 
-# ruff: noqa: I001
 import importlib
 from typing import Any
 
@@ -19,14 +18,57 @@ from fabriclab.rdma.device import AH, DEVICE, MR, PD, Context
 from fabriclab.rdma.qp import QP
 from fabriclab.rdma.queues import CQ, SRQ, CompChannel
 from fabriclab.rdma.records import (
-    GID, SGE, WC, AHAttr, Counters, GlobalRoute, PyverbsError, PyverbsRDMAError, PyverbsUserError, QPAttr, QPCap,
-    QPInitAttr, RecvWR, SendWR, SrqAttr, SrqInitAttr,
-)  # fmt: skip
+    GID,
+    SGE,
+    WC,
+    AHAttr,
+    Counters,
+    GlobalRoute,
+    PyverbsError,
+    PyverbsRDMAError,
+    PyverbsUserError,
+    QPAttr,
+    QPCap,
+    QPInitAttr,
+    RecvWR,
+    SendWR,
+    SrqAttr,
+    SrqInitAttr,
+)
 
-__all__ = ["AH", "CQ", "DEVICE", "GID", "MR", "PD", "QP", "SGE", "SRQ", "WC", "AHAttr", "CompChannel", "Context",
-           "Counters", "GlobalRoute", "Process", "PyverbsError", "PyverbsRDMAError", "PyverbsUserError", "QPAttr",
-           "QPCap", "QPInitAttr", "RecvWR", "SendWR", "SrqAttr", "SrqInitAttr", "Verbs", "connect", "enums", "timing",
-           "use"]  # fmt: skip
+__all__ = [
+    "AH",
+    "CQ",
+    "DEVICE",
+    "GID",
+    "MR",
+    "PD",
+    "QP",
+    "SGE",
+    "SRQ",
+    "WC",
+    "AHAttr",
+    "CompChannel",
+    "Context",
+    "Counters",
+    "GlobalRoute",
+    "Process",
+    "PyverbsError",
+    "PyverbsRDMAError",
+    "PyverbsUserError",
+    "QPAttr",
+    "QPCap",
+    "QPInitAttr",
+    "RecvWR",
+    "SendWR",
+    "SrqAttr",
+    "SrqInitAttr",
+    "Verbs",
+    "connect",
+    "enums",
+    "timing",
+    "use",
+]
 
 
 def __getattr__(name: str) -> Any:

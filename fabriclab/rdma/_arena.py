@@ -30,9 +30,13 @@ PAGE, ROWS = mmap.PAGESIZE, 1 << 16  # ROWS of each table
 # change of a table; REDO and the three words after it are a step that a dead process may have left undone.
 CHANGES, TOKEN, BASE, REDO = range(1, 5)
 STATE, PD, ACCESS, RQ, RCQ, SHARED, TYPE, DEST, DEST_TOKEN, PSN, QKEY, RNR_TIMER, READS = range(13)
-HEAD, TAIL, ARMED, OVERRUN, SIZE, SGES, PIPE, NUMBER = range(8)  # SGES of receive queues, four of completion queues
+HEAD, TAIL, ARMED, OVERRUN, SIZE, SGES, PIPE, NUMBER = range(
+    8
+)  # SGES of receive queues, four of completion queues
 QUEUE = struct.Struct("<4Q")  # the first four of them
-MR_ROW = struct.Struct("<IIQQQ")  # key, access, first address, address after the last, protection domain
+MR_ROW = struct.Struct(
+    "<IIQQQ"
+)  # key, access, first address, address after the last, protection domain
 QP_ROW = struct.Struct("<10Q")  # the first ten of them
 CQE = struct.Struct("<Q7I")
 CQE_FIELDS = ("wr_id", "status", "opcode", "byte_len", "qp_num", "src_qp", "imm_data", "wc_flags")
@@ -44,7 +48,9 @@ _SPAN = 1 << 38  # addresses, not memory: a page is there once it is written
 _FLOCK = struct.Struct("hhqqi4x")
 Spans = Sequence[tuple[int, int]]  # (offset, bytes) in a segment
 
-_open: "weakref.WeakValueDictionary[int, Arena]" = weakref.WeakValueDictionary()  # by token: one for each in a process
+_open: "weakref.WeakValueDictionary[int, Arena]" = (
+    weakref.WeakValueDictionary()
+)  # by token: one for each in a process
 _watched: set[int] = set()  # tokens of segments whose process has a thread that waits for its end
 
 
@@ -67,7 +73,9 @@ class Arena:
         at = self._end
         self._end = at + -(-max(size, 1) // PAGE) * PAGE
         if self._end > _SPAN:
-            raise PyverbsRDMAError(f"all addresses of this context are used up, {size} B more were asked", errno.ENOMEM)
+            raise PyverbsRDMAError(
+                f"all addresses of this context are used up, {size} B more were asked", errno.ENOMEM
+            )
         return at
 
     def free(self, at: int, size: int) -> None:
@@ -77,7 +85,9 @@ class Arena:
     def queue(self, room: int, sges: int = 0) -> int:
         """Return the row of a new queue for completions, or for buffers of ``sges`` pieces."""
         if room < 1 or sges < 0:
-            raise PyverbsRDMAError(f"a queue has room for 1 at least, got {room} (of {sges} SGEs)", errno.EINVAL)
+            raise PyverbsRDMAError(
+                f"a queue has room for 1 at least, got {room} (of {sges} SGEs)", errno.EINVAL
+            )
         row = self.alloc(QUEUE_ROOM + room * max(CQE_ROOM, 16 + 24 * sges)) // 8
         self.words[row + SIZE], self.words[row + SGES] = room, sges
         return row
@@ -97,7 +107,13 @@ class Arena:
     def find(self, key: int, addr: int, length: int, access: int, pd: int) -> int:
         """Return the offset of registered memory, or -1 if key, bounds, access or protection domain forbid it."""
         known, granted, start, end, owner = self.region(key)
-        if known != key or addr < start or addr + length > end or granted & access != access or owner != pd:
+        if (
+            known != key
+            or addr < start
+            or addr + length > end
+            or granted & access != access
+            or owner != pd
+        ):
             return -1
         return int(addr - self.base)
 
@@ -109,13 +125,19 @@ class Arena:
         The kernel frees them when the holder dies; a holder that is only stopped keeps them, and the others wait.
         """
         with self._thread:
-            fcntl.fcntl(self.fd, fcntl.F_OFD_SETLKW, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, at, length, 0))
+            fcntl.fcntl(
+                self.fd, fcntl.F_OFD_SETLKW, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, at, length, 0)
+            )
             try:
                 if not at:
                     self._redo()
                 yield
             finally:
-                fcntl.fcntl(self.fd, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_UNLCK, os.SEEK_SET, at, length, 0))
+                fcntl.fcntl(
+                    self.fd,
+                    fcntl.F_OFD_SETLK,
+                    _FLOCK.pack(fcntl.F_UNLCK, os.SEEK_SET, at, length, 0),
+                )
 
     def _redo(self) -> None:
         """Finish a receive: the completion becomes visible and its buffer is used up, both or neither."""
@@ -127,16 +149,26 @@ class Arena:
 
     def _buffer(self, rq: int, number: int) -> int:
         """Return where a receive queue keeps a buffer: number, count of pieces, and address, length, key of each."""
-        return rq + QUEUE_ROOM // 8 + number % self.words[rq + SIZE] * (2 + 3 * self.words[rq + SGES])
+        return (
+            rq + QUEUE_ROOM // 8 + number % self.words[rq + SIZE] * (2 + 3 * self.words[rq + SGES])
+        )
 
     def post(self, rq: int, wr: RecvWR) -> None:
         """Add a buffer; the device looks at its keys when a message comes."""
         words, tail = self.words, self.words[rq + TAIL]
         if len(wr.sg) > words[rq + SGES]:
-            raise PyverbsRDMAError(f"the receive queue takes {words[rq + SGES]} SGEs, got {len(wr.sg)}", errno.EINVAL)
+            raise PyverbsRDMAError(
+                f"the receive queue takes {words[rq + SGES]} SGEs, got {len(wr.sg)}", errno.EINVAL
+            )
         if tail - words[rq + HEAD] >= words[rq + SIZE]:
-            raise PyverbsRDMAError(f"the receive queue has its {words[rq + SIZE]} buffers (max_recv_wr)", errno.ENOMEM)
-        fields = wr.wr_id, len(wr.sg), *(n for piece in wr.sg for n in (piece.addr, piece.length, piece.lkey))
+            raise PyverbsRDMAError(
+                f"the receive queue has its {words[rq + SIZE]} buffers (max_recv_wr)", errno.ENOMEM
+            )
+        fields = (
+            wr.wr_id,
+            len(wr.sg),
+            *(n for piece in wr.sg for n in (piece.addr, piece.length, piece.lkey)),
+        )
         for i, value in enumerate(fields, self._buffer(rq, tail)):
             words[i] = value
         words[rq + TAIL] = tail + 1
@@ -144,7 +176,10 @@ class Arena:
     def receive(self, rq: int) -> tuple[int, list[tuple[int, int, int]]]:
         """Return number and pieces of the oldest buffer; the queue must hold one."""
         words, at = self.words, self._buffer(rq, self.words[rq + HEAD])
-        return words[at], [(words[i], words[i + 1], words[i + 2]) for i in range(at + 2, at + 2 + 3 * words[at + 1], 3)]
+        return words[at], [
+            (words[i], words[i + 1], words[i + 2])
+            for i in range(at + 2, at + 2 + 3 * words[at + 1], 3)
+        ]
 
     def complete(self, cq: int, rq: int, entry: Sequence[int], solicited: bool = False) -> bool:
         """Use up the oldest buffer of ``rq`` and tell ``cq``; False if there is no room. The lock must be held."""
@@ -165,7 +200,9 @@ class Arena:
         if words[cq + ARMED] == 1 or (words[cq + ARMED] and solicited):
             words[cq + ARMED] = 0
             with contextlib.suppress(OSError):  # its owner is gone
-                pipe = os.open(f"/proc/{self.pid}/fd/{words[cq + PIPE]}", os.O_WRONLY | os.O_NONBLOCK)
+                pipe = os.open(
+                    f"/proc/{self.pid}/fd/{words[cq + PIPE]}", os.O_WRONLY | os.O_NONBLOCK
+                )
                 os.write(pipe, words[cq + NUMBER].to_bytes(8, "little"))
                 os.close(pipe)
 
@@ -174,7 +211,11 @@ class Arena:
         words, row = self.words, qp_row(qp_num)
         words[row + STATE] = e.ibv_qp_state.IBV_QPS_ERR
         self.changed()
-        rq, fits, told = words[row + RQ], True, (e.IBV_WC_WR_FLUSH_ERR, e.IBV_WC_RECV, 0, qp_num, 0, 0, 0)
+        rq, fits, told = (
+            words[row + RQ],
+            True,
+            (e.IBV_WC_WR_FLUSH_ERR, e.IBV_WC_RECV, 0, qp_num, 0, 0, 0),
+        )
         with self.lock():
             while fits and not words[row + SHARED] and words[rq + HEAD] != words[rq + TAIL]:
                 fits = self.complete(words[row + RCQ], rq, (self.receive(rq)[0], *told))
@@ -208,7 +249,11 @@ def own() -> Arena:
     """
     try:  # a Python built for an old C library has no memfd_create
         has_memfd = hasattr(os, "memfd_create")
-        fd = os.memfd_create("rdma") if has_memfd else os.open(tempfile.gettempdir(), os.O_TMPFILE | os.O_RDWR)
+        fd = (
+            os.memfd_create("rdma")
+            if has_memfd
+            else os.open(tempfile.gettempdir(), os.O_TMPFILE | os.O_RDWR)
+        )
         os.ftruncate(fd, _SPAN)
     except (AttributeError, OSError) as cause:
         msg = f"this device needs Linux, with files without a name and /proc: {cause!r}; use the container or Binder"

@@ -27,7 +27,11 @@ FENCE, SIGNALED, SOLICITED, INLINE = 1, 2, 4, 8
 OK, LOC_LEN, LOC_QP_OP, LOC_PROT, FLUSH = 0, 1, 2, 4, 5
 REM_INV_REQ, REM_ACCESS, REM_OP, RETRY_EXC, RNR_EXC = 9, 10, 11, 12, 13
 RNR, LOST = -1, -2  # not ends: the receiver has no buffer, or does not answer
-GRH, MTU, LONGEST = 40, 4096, 2**31  # [B] header before a datagram, its longest payload, and the longest message
+GRH, MTU, LONGEST = (
+    40,
+    4096,
+    2**31,
+)  # [B] header before a datagram, its longest payload, and the longest message
 KNOWN = 1024  # pairs of keys of which the outcome of the checks is kept
 LOSS, PAUSE = 0.2, 3e-4  # of a NIC at its worst: share of messages that it loses, longest pause [s]
 RESET, INIT, RTR, RTS, SQD, SQE, ERR = range(7)
@@ -52,7 +56,9 @@ class Posted:
 
     def overtakes(self, first: Self, kind: int) -> bool:
         """Return whether it is done before the one that was posted before it."""
-        free = first.wr.opcode >= READ and self.wr.opcode == WRITE and not self.wr.send_flags & FENCE
+        free = (
+            first.wr.opcode >= READ and self.wr.opcode == WRITE and not self.wr.send_flags & FENCE
+        )
         return self.eager and (free or kind == UD)
 
     def pause(self) -> None:
@@ -73,7 +79,9 @@ class Posted:
         """Return what to copy; at worst small pieces in any order, none of which ends within a word of the target."""
         if not self.draws:
             return _arena.pieces(spans, targets)
-        found = list(_arena.pieces(spans, targets, 8 * max(1, self.total // (8 * self.draws.randint(4, 8)))))
+        found = list(
+            _arena.pieces(spans, targets, 8 * max(1, self.total // (8 * self.draws.randint(4, 8))))
+        )
         self.draws.shuffle(found)
         return found
 
@@ -116,7 +124,9 @@ def _connected(qp: Any, one: Posted, spans: Spans) -> int:
         return LOC_QP_OP
     to = 0
     if need and total:
-        to = peer.find(wr.rkey, wr.remote_addr, total, need, domain) if access & need == need else -1
+        to = (
+            peer.find(wr.rkey, wr.remote_addr, total, need, domain) if access & need == need else -1
+        )
     no_reads = op >= READ and not peer.words[qp.peer_row + _arena.READS]
     if to < 0 or no_reads or (op >= CAS and to & 7):
         if one.early:
@@ -138,12 +148,30 @@ def _connected(qp: Any, one: Posted, spans: Spans) -> int:
         one.land(peer, [(to, total)], own, spans)
     else:
         one.land(own, spans, peer, [(to, total)])
-    plain = op in (WRITE, READ) and len(wr.sg) == 1 and total and not (one.draws or wr.send_flags & INLINE)
+    plain = (
+        op in (WRITE, READ)
+        and len(wr.sg) == 1
+        and total
+        and not (one.draws or wr.send_flags & INLINE)
+    )
     if plain:  # what the next one needs
         if len(qp.known) > KNOWN:
             qp.known.clear()
-        bounds = *own.region(key := wr.sg[0].lkey)[2:4], *peer.region(wr.rkey)[2:4], own.base, peer.base
-        qp.known[op, key, wr.rkey] = *seen, own.words, peer.words, *bounds, qp.scq, qp.cap.max_send_wr, qp.counters
+        bounds = (
+            *own.region(key := wr.sg[0].lkey)[2:4],
+            *peer.region(wr.rkey)[2:4],
+            own.base,
+            peer.base,
+        )
+        qp.known[op, key, wr.rkey] = (
+            *seen,
+            own.words,
+            peer.words,
+            *bounds,
+            qp.scq,
+            qp.cap.max_send_wr,
+            qp.counters,
+        )
     return OK
 
 
@@ -163,7 +191,9 @@ def _datagram(qp: Any, one: Posted, spans: Spans) -> int:
 def _deliver(qp: Any, one: Posted, spans: Spans, peer: Arena, qpn: int, to: int = 0) -> int:
     """Put a message into the receiver's oldest buffer (WRITE with immediate: to ``to``), and tell the receiver."""
     wr, total = one.wr, sum([n for _, n in spans])
-    domain, rq, rcq = (peer.words[_arena.qp_row(qpn) + field] for field in (_arena.PD, _arena.RQ, _arena.RCQ))
+    domain, rq, rcq = (
+        peer.words[_arena.qp_row(qpn) + field] for field in (_arena.PD, _arena.RQ, _arena.RCQ)
+    )
     status, with_imm, opcode = OK, wr.opcode != SEND, e.IBV_WC_RECV + (wr.opcode == WRITE_IMM)
     flags = (qp.qp_type == UD) | with_imm << 1
     with peer.lock():

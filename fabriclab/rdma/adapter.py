@@ -46,15 +46,26 @@ def use(device: str = "") -> Verbs:
     """
     here, found, why = importlib.import_module(__package__), list[str](), "pyverbs finds no device"
     try:
-        found = [entry.name.decode() for entry in importlib.import_module("pyverbs.device").get_device_list()]
+        found = [
+            entry.name.decode()
+            for entry in importlib.import_module("pyverbs.device").get_device_list()
+        ]
     except Exception as error:  # pyverbs is not here, or finds no driver
         why = f"{why} ({error})"
     if device in ("", *found) and found:
         homes = {home: importlib.import_module(f"pyverbs.{home}") for home in (*_HOMES, "enums")}
-        names = {name: getattr(homes[home], name) for home in _HOMES for name in _HOMES[home].split()}
-        return Verbs(device or found[0], f"{device or found[0]}, by pyverbs", {**names, "enums": homes["enums"]})
+        names = {
+            name: getattr(homes[home], name) for home in _HOMES for name in _HOMES[home].split()
+        }
+        return Verbs(
+            device or found[0],
+            f"{device or found[0]}, by pyverbs",
+            {**names, "enums": homes["enums"]},
+        )
     if device not in ("", here.DEVICE):
-        raise here.PyverbsUserError(f"there is no device {device!r}; there are {', '.join([*found, here.DEVICE])}")
+        raise here.PyverbsUserError(
+            f"there is no device {device!r}; there are {', '.join([*found, here.DEVICE])}"
+        )
     names = {name: getattr(here, name) for names in _HOMES.values() for name in names.split()}
     about = "the device in software" + (f": {why}" if not device else "")
     return Verbs(here.DEVICE, about, {**names, "enums": here.enums})

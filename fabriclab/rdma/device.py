@@ -24,7 +24,9 @@ class Closes:
         self.closed = False
         for maker in makers:
             if maker.closed:
-                raise PyverbsUserError(f"the {type(maker).__name__} that this {type(self).__name__} needs is closed")
+                raise PyverbsUserError(
+                    f"the {type(maker).__name__} that this {type(self).__name__} needs is closed"
+                )
             maker._made.add(self)
 
     def close(self) -> None:
@@ -68,10 +70,14 @@ class Context(Closes):
 
     def __init__(self, *, name: str = DEVICE, adversary: int | None = None) -> None:
         if name != DEVICE:
-            raise PyverbsUserError(f"there is no device {name!r} here; the device in software is {DEVICE!r}")
+            raise PyverbsUserError(
+                f"there is no device {name!r} here; the device in software is {DEVICE!r}"
+            )
         super().__init__()
         self.name, self.counters, self.arena = name, Counters(), _arena.own()
-        self.adversary = str(os.environ.get("FABRICLAB_ADVERSARY", "0") if adversary is None else adversary)
+        self.adversary = str(
+            os.environ.get("FABRICLAB_ADVERSARY", "0") if adversary is None else adversary
+        )
         self._numbers = iter(range(17, _arena.ROWS))  # of queue pairs and of other objects
         self.freed = list[int]()  # keys of regions, each with another tag than it had
 
@@ -79,21 +85,29 @@ class Context(Closes):
         """Return a number that no object of this context had before."""
         if number := next(self._numbers, 0):
             return number
-        raise PyverbsRDMAError(f"a context makes {_arena.ROWS - 17} queues and regions; all are used up", errno.ENOMEM)
+        raise PyverbsRDMAError(
+            f"a context makes {_arena.ROWS - 17} queues and regions; all are used up", errno.ENOMEM
+        )
 
     def query_device(self) -> SimpleNamespace:
         """Return the limits of the device."""
-        return SimpleNamespace(max_qp=_arena.ROWS - 17, max_mr=_arena.ROWS - 17, max_sge=32, max_qp_rd_atom=16)
+        return SimpleNamespace(
+            max_qp=_arena.ROWS - 17, max_mr=_arena.ROWS - 17, max_sge=32, max_qp_rd_atom=16
+        )
 
     def query_port(self, port_num: int) -> SimpleNamespace:
         """Return what the only port says of itself."""
         self.query_gid(port_num, 0)
-        return SimpleNamespace(state=4, max_mtu=e.IBV_MTU_4096, active_mtu=e.IBV_MTU_4096, lid=0, gid_tbl_len=1)
+        return SimpleNamespace(
+            state=4, max_mtu=e.IBV_MTU_4096, active_mtu=e.IBV_MTU_4096, lid=0, gid_tbl_len=1
+        )
 
     def query_gid(self, port_num: int, index: int) -> GID:
         """Return the address that peers need to reach this context."""
         if (port_num, index) != (1, 0):
-            raise PyverbsRDMAError(f"the device has port 1 with GID 0, got {port_num} and {index}", errno.EINVAL)
+            raise PyverbsRDMAError(
+                f"the device has port 1 with GID 0, got {port_num} and {index}", errno.EINVAL
+            )
         return GID(self.arena.gid)
 
     def query_pkey(self, port_num: int, index: int) -> int:
@@ -142,9 +156,15 @@ class MR(Closes):
         If there is not that much memory.
     """
 
-    def __init__(self, creator: PD, length: int = 0, access: int = 0, address: int | None = None) -> None:
+    def __init__(
+        self, creator: PD, length: int = 0, access: int = 0, address: int | None = None
+    ) -> None:
         super().__init__(creator)
-        if length <= 0 or access & ~_ACCESS or (access & _WRITES and not access & e.IBV_ACCESS_LOCAL_WRITE):
+        if (
+            length <= 0
+            or access & ~_ACCESS
+            or (access & _WRITES and not access & e.IBV_ACCESS_LOCAL_WRITE)
+        ):
             msg = "a region has a length > 0, flags of the device, and LOCAL_WRITE if peers may write: got length "
             raise PyverbsRDMAError(f"{msg}{length}, access {access:#x}", errno.EINVAL)
         self.pd, self.length, self.context = creator, length, creator.context
@@ -154,11 +174,17 @@ class MR(Closes):
         self.at = arena.alloc(length) if address is None else arena.inside(address, length)
         if self.at < 0:
             msg = f"address {address:#x} with {length} B is not in a region of this context, so no peer could map it; "
-            raise PyverbsRDMAError(msg + "leave address out, and use the memory that is made", errno.EFAULT)
-        self.lkey = self.rkey = self.context.freed.pop() if self.context.freed else self.context.number() << 8 | 0x41
+            raise PyverbsRDMAError(
+                msg + "leave address out, and use the memory that is made", errno.EFAULT
+            )
+        self.lkey = self.rkey = (
+            self.context.freed.pop() if self.context.freed else self.context.number() << 8 | 0x41
+        )
         self._place = _arena.MR_TABLE + (self.lkey >> 8) * _arena.MR_ROW.size
         self.buf = arena.base + self.at
-        _arena.MR_ROW.pack_into(arena.map, self._place, self.lkey, access, self.buf, self.buf + length, creator.number)
+        _arena.MR_ROW.pack_into(
+            arena.map, self._place, self.lkey, access, self.buf, self.buf + length, creator.number
+        )
         arena.changed()
 
     @property

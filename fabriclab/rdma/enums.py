@@ -11,7 +11,9 @@ from typing import Any
 TABLE = json.loads(Path(__file__).with_name("verbs.json").read_text(encoding="utf-8"))
 for _name, _members in TABLE["enums"].items():
     _make: Any = IntEnum
-    globals().update({_name: (_made := _make(_name, _members, module=__name__)), **_made.__members__})
+    globals().update(
+        {_name: (_made := _make(_name, _members, module=__name__)), **_made.__members__}
+    )
 
 
 def __getattr__(name: str) -> Any:

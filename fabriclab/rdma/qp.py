@@ -56,23 +56,43 @@ class QP(Closes):
     """
 
     def __init__(self, creator: PD, init_attr: Any, qp_attr: Any = None) -> None:
-        scq, rcq, srq, cap, ctx = init_attr.scq, init_attr.rcq, init_attr.srq, init_attr.cap, creator.context
+        scq, rcq, srq, cap, ctx = (
+            init_attr.scq,
+            init_attr.rcq,
+            init_attr.srq,
+            init_attr.cap,
+            creator.context,
+        )
         if scq is None or rcq is None or {ctx} != {scq.context, rcq.context, (srq or scq).context}:
-            raise PyverbsUserError("a queue pair needs scq and rcq, and all its queues in the context of its PD")
+            raise PyverbsUserError(
+                "a queue pair needs scq and rcq, and all its queues in the context of its PD"
+            )
         if init_attr.qp_type not in _OPS or cap.max_send_wr < 1 or not 1 <= cap.max_send_sge <= 32:
             msg = f"qp_type must be RC, UC or UD, max_send_wr >= 1, max_send_sge 1 to 32; got {init_attr.qp_type}, "
             raise PyverbsRDMAError(f"{msg}{cap.max_send_wr}, {cap.max_send_sge}", errno.EINVAL)
         super().__init__(creator, scq, rcq, *([srq] if srq else []))
-        self.qp_num, self.qp_type, self.pd, self._init = ctx.number(), init_attr.qp_type, creator, init_attr
+        self.qp_num, self.qp_type, self.pd, self._init = (
+            ctx.number(),
+            init_attr.qp_type,
+            creator,
+            init_attr,
+        )
         self.own, self._words, self.counters = ctx.arena, ctx.arena.words, ctx.counters
         self._all, self.cap, self.scq = init_attr.sq_sig_all, cap, scq
         # Send requests so far, how many of them have ended, and how many gave their place back.
         self.posted = self.done = self.retired = 0
         self._waiting: deque[w.Posted] = deque()
-        self._draws = random.Random(f"{ctx.adversary}/{self.qp_num}") if ctx.adversary != "0" else None
-        self.known: dict[tuple[int, int, int], tuple[Any, ...]] = {}  # by operation and keys, see `_wire`
+        self._draws = (
+            random.Random(f"{ctx.adversary}/{self.qp_num}") if ctx.adversary != "0" else None
+        )
+        self.known: dict[
+            tuple[int, int, int], tuple[Any, ...]
+        ] = {}  # by operation and keys, see `_wire`
         self.peer, self._peer_words, self.attr = self.own, self._words, QPAttr()
-        self._lock, self._acts = threading.Lock(), threading.Lock()  # the latter while a thread does what waits
+        self._lock, self._acts = (
+            threading.Lock(),
+            threading.Lock(),
+        )  # the latter while a thread does what waits
         self._tries, self._row = 0, _arena.qp_row(self.qp_num)
         self._rq = srq.row if srq else self.own.queue(cap.max_recv_wr, cap.max_recv_sge)
         fields = 0, creator.number, 0, self._rq, rcq.row, int(srq is not None), 0, 0, 0, 0
@@ -111,12 +131,24 @@ class QP(Closes):
             peer = _arena.attach(qp_attr.ah_attr.gr.dgid.gid) if mask & e.IBV_QP_AV else self.peer
             records.take(self.attr, qp_attr, mask)
             attr, words = self.attr, self._words
-            self.peer, self._peer_words, self.peer_row = peer, peer.words, _arena.qp_row(attr.dest_qp_num)
+            self.peer, self._peer_words, self.peer_row = (
+                peer,
+                peer.words,
+                _arena.qp_row(attr.dest_qp_num),
+            )
             # What the peer's row must say: type, number, token and packet number of mine.
             self.expected = self.qp_type, self.qp_num, self.own.token, attr.sq_psn
-            row = {_arena.ACCESS: attr.qp_access_flags, _arena.DEST: attr.dest_qp_num, _arena.DEST_TOKEN: peer.token,
-                   _arena.PSN: attr.rq_psn, _arena.QKEY: attr.qkey, _arena.RNR_TIMER: attr.min_rnr_timer,
-                   _arena.READS: attr.max_dest_rd_atomic, _arena.TYPE: self.qp_type, STATE: new}  # fmt: skip
+            row = {
+                _arena.ACCESS: attr.qp_access_flags,
+                _arena.DEST: attr.dest_qp_num,
+                _arena.DEST_TOKEN: peer.token,
+                _arena.PSN: attr.rq_psn,
+                _arena.QKEY: attr.qkey,
+                _arena.RNR_TIMER: attr.min_rnr_timer,
+                _arena.READS: attr.max_dest_rd_atomic,
+                _arena.TYPE: self.qp_type,
+                STATE: new,
+            }
             for field, value in row.items():
                 words[self._row + field] = value
             self.own.changed()
@@ -172,7 +204,13 @@ class QP(Closes):
         changed = words[CHANGES] != mine or peer[CHANGES] != theirs
         outside = at < start or at + n > end or to < first or to + n > last
         full = len(scq.local) >= scq.cqe or words[scq.row + TAIL] != scq.calm
-        if changed or outside or full or self.posted != self.done or self.posted - self.retired >= room:
+        if (
+            changed
+            or outside
+            or full
+            or self.posted != self.done
+            or self.posted - self.retired >= room
+        ):
             return ring(self._lock, self.counters, wr, bad_wr, self._post_send)
         at, to = at - near, to - far  # to `append`, Python lets no other thread have a turn
         source, target = self.own, self.peer
@@ -193,11 +231,22 @@ class QP(Closes):
         counters.bytes += n
 
     def _post_send(self, wr: SendWR) -> None:
-        state, op, cap, total = self._words[self._row], wr.opcode, self.cap, sum([p.length for p in wr.sg])
+        state, op, cap, total = (
+            self._words[self._row],
+            wr.opcode,
+            self.cap,
+            sum([p.length for p in wr.sg]),
+        )
         too_long = wr.send_flags & w.INLINE and (total > cap.max_inline_data or op >= w.READ)
         self.posted += 1  # which keeps other threads off the quick way
         full = self.posted - self.retired > cap.max_send_wr
-        wrong = state < RTS, op not in _OPS[self.qp_type], len(wr.sg) > cap.max_send_sge, too_long, full
+        wrong = (
+            state < RTS,
+            op not in _OPS[self.qp_type],
+            len(wr.sg) > cap.max_send_sge,
+            too_long,
+            full,
+        )
         for msg in itertools.compress(_REFUSED, wrong):
             self.posted -= 1
             msg = msg.format(qp=self, wr=wr, cap=cap, total=total)
@@ -207,12 +256,17 @@ class QP(Closes):
             status = w.FLUSH if state != RTS else w.execute(self, one)
             if status >= 0:
                 return self._finish(one, status)
-        if wr.send_flags & w.INLINE and (spans := w.local(self, wr, 0)):  # its buffer may be used again at once
+        if wr.send_flags & w.INLINE and (
+            spans := w.local(self, wr, 0)
+        ):  # its buffer may be used again at once
             one.kept = [(self.own.alloc(total), total)]
             one.land(self.own, spans, self.own, one.kept)
         one.wr = wr.as_posted()
         if self._draws:
-            one.draws, one.eager = random.Random(self._draws.getrandbits(64)), self._draws.random() < 0.5
+            one.draws, one.eager = (
+                random.Random(self._draws.getrandbits(64)),
+                self._draws.random() < 0.5,
+            )
         self._waiting.append(one)
         if len(self._waiting) == 1:
             threading.Thread(target=self._work, args=(self._waiting,), daemon=True).start()
@@ -223,7 +277,13 @@ class QP(Closes):
         if one.kept:
             self.own.free(*one.kept[0])
         if status or self._all or wr.send_flags & w.SIGNALED:
-            told = WC(wr_id=wr.wr_id, status=status, opcode=w.TOLD[wr.opcode], byte_len=one.total, qp_num=self.qp_num)
+            told = WC(
+                wr_id=wr.wr_id,
+                status=status,
+                opcode=w.TOLD[wr.opcode],
+                byte_len=one.total,
+                qp_num=self.qp_num,
+            )
             told.qp, told.index = self, one.index
             fits = self.scq.add(told, bool(wr.send_flags & w.SOLICITED))
         self.done += 1
@@ -250,7 +310,9 @@ class QP(Closes):
                 with self._lock:
                     if self._waiting is not waiting:
                         return
-                    one = waiting[len(waiting) > 1 and waiting[1].overtakes(waiting[0], self.qp_type)]
+                    one = waiting[
+                        len(waiting) > 1 and waiting[1].overtakes(waiting[0], self.qp_type)
+                    ]
                     one.early, active = one is not waiting[0], self._words[self._row] == RTS
                 if (status := one.status) is None:
                     status = w.execute(self, one) if active else w.FLUSH
@@ -284,7 +346,11 @@ class QP(Closes):
         """
         attr = self.attr
         if status == w.LOST:
-            return (4.096e-6 * 2**attr.timeout, attr.retry_cnt) if attr.timeout else (1e-3, float("inf"))
+            return (
+                (4.096e-6 * 2**attr.timeout, attr.retry_cnt)
+                if attr.timeout
+                else (1e-3, float("inf"))
+            )
         code = self._peer_words[self.peer_row + _arena.RNR_TIMER] or 32
         steps = 1 if code == 1 else 2 ** (code // 2) * (1.5 if code % 2 else 1)
         return 1e-5 * steps, float("inf") if attr.rnr_retry == 7 else attr.rnr_retry

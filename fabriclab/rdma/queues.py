@@ -25,7 +25,9 @@ class CompChannel(Closes):
         """Sleep until a completion queue of this channel has an event; another queue's is an error."""
         number = int.from_bytes(os.read(self._read, 8), "little")
         if number != expected_cq.number:
-            raise PyverbsRDMAError(f"Received event on an unexpected CQ: number {number}, not {expected_cq.number}")
+            raise PyverbsRDMAError(
+                f"Received event on an unexpected CQ: number {number}, not {expected_cq.number}"
+            )
 
     def _close(self) -> None:
         os.close(self._read)
@@ -43,17 +45,31 @@ class CQ(Closes):
         If ``cqe`` is less than 1.
     """
 
-    def __init__(self, context: Context, cqe: int, cq_context: Any = None, channel: CompChannel | None = None,
-                 comp_vector: int = 0) -> None:  # fmt: skip
+    def __init__(
+        self,
+        context: Context,
+        cqe: int,
+        cq_context: Any = None,
+        channel: CompChannel | None = None,
+        comp_vector: int = 0,
+    ) -> None:
         super().__init__(context, *([channel] if channel else []))
-        self.context, self.cqe, self.comp_channel, self.number = context, cqe, channel, context.number()
+        self.context, self.cqe, self.comp_channel, self.number = (
+            context,
+            cqe,
+            channel,
+            context.number(),
+        )
         self.local, self._polls = collections.deque[WC](), threading.Lock()
         self._arena, self._words = arena, words = context.arena, context.arena.words
         self.row = row = arena.queue(cqe)
         self.state = functools.partial(_arena.QUEUE.unpack_from, arena.map, 8 * row)
         # What peers have completed when nothing of it waits; -1 where a completion may do more than to take a place.
         self.calm = 0 if channel is None else -1
-        words[row + _arena.NUMBER], words[row + _arena.PIPE] = self.number, channel.write if channel else 0
+        words[row + _arena.NUMBER], words[row + _arena.PIPE] = (
+            self.number,
+            channel.write if channel else 0,
+        )
 
     def add(self, wc: WC, solicited: bool) -> bool:
         """Take a completion of this process; False if the queue is broken, or breaks now because it is full."""
@@ -100,8 +116,11 @@ class CQ(Closes):
             self._words[self.row + _arena.HEAD] = tail
             self.calm = -1 if broken or self.comp_channel else tail
         if not found and broken:
-            raise PyverbsRDMAError(f"the completion queue was full ({self.cqe}) when more completed: poll more often, "
-                                   "or make it larger", errno.EOVERFLOW)  # fmt: skip
+            raise PyverbsRDMAError(
+                f"the completion queue was full ({self.cqe}) when more completed: poll more often, "
+                "or make it larger",
+                errno.EOVERFLOW,
+            )
         if not found and self.context.adversary != "0":
             time.sleep(1e-5)  # threads that play a NIC get their turn
 

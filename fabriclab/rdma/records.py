@@ -18,7 +18,9 @@ class PyverbsError(FabricError):
 
     def __init__(self, msg: str, error_code: int = -1) -> None:
         self.error_code = error_code
-        super().__init__(f"{msg}. Errno: {error_code}, {os.strerror(error_code)}" if error_code != -1 else msg)
+        super().__init__(
+            f"{msg}. Errno: {error_code}, {os.strerror(error_code)}" if error_code != -1 else msg
+        )
 
 
 class PyverbsRDMAError(PyverbsError):
@@ -34,7 +36,9 @@ class GID:
 
     def __init__(self, val: str = "0000:0000:0000:0000:0000:0000:0000:0000") -> None:
         if not re.fullmatch(r"[0-9a-fA-F]{4}(:[0-9a-fA-F]{4}){7}", val):
-            raise PyverbsUserError(f"a GID is eight groups of four hexadecimal digits with colons, got {val!r}")
+            raise PyverbsUserError(
+                f"a GID is eight groups of four hexadecimal digits with colons, got {val!r}"
+            )
         self.gid = val.lower()
 
 
@@ -45,18 +49,24 @@ def _record(name: str, **more: Any) -> Any:
     for i, (what, default) in enumerate(fields.items()):
         make = globals()[default] if isinstance(default, str) else lambda value=default: value
         made.append((what, Any, field(init=i < arguments, default_factory=make)))
-    return make_dataclass(name, made, slots=True, namespace={"__doc__": doc, "__module__": __name__, **more})
+    return make_dataclass(
+        name, made, slots=True, namespace={"__doc__": doc, "__module__": __name__, **more}
+    )
 
 
 QPCap, GlobalRoute, SrqAttr = _record("QPCap"), _record("GlobalRoute"), _record("SrqAttr")
 AHAttr, SrqInitAttr = _record("AHAttr"), _record("SrqInitAttr")
 QPAttr = _record("QPAttr")
-QPInitAttr = _record("QPInitAttr", send_cq=property(lambda self: self.scq), recv_cq=property(lambda self: self.rcq))
+QPInitAttr = _record(
+    "QPInitAttr", send_cq=property(lambda self: self.scq), recv_cq=property(lambda self: self.rcq)
+)
 
 
 def shown(*names: str) -> Callable[[Any], str]:
     """Make a ``__repr__`` as a person would type it."""
-    return lambda self: f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)}' for name in names)})"
+    return lambda self: (
+        f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)}' for name in names)})"
+    )
 
 
 class SGE:
@@ -66,7 +76,9 @@ class SGE:
 
     def __init__(self, addr: int, length: int, lkey: int) -> None:
         if not (0 <= addr < 2**64 and 0 <= length < 2**32 and 0 <= lkey < 2**32):
-            raise PyverbsUserError(f"an SGE has 64 bits of addr, 32 of length and lkey; got {addr}, {length}, {lkey}")
+            raise PyverbsUserError(
+                f"an SGE has 64 bits of addr, 32 of length and lkey; got {addr}, {length}, {lkey}"
+            )
         self.addr, self.length, self.lkey = addr, length, lkey
 
     __repr__ = shown("addr", "length", "lkey")
@@ -77,12 +89,15 @@ class RecvWR:
 
     __slots__ = ("next_wr", "sg", "wr_id")
 
-    def __init__(self, wr_id: int = 0, num_sge: int = 0, sg: Sequence[SGE] | None = None,
-                 next_wr: Any = None) -> None:  # fmt: skip
+    def __init__(
+        self, wr_id: int = 0, num_sge: int = 0, sg: Sequence[SGE] | None = None, next_wr: Any = None
+    ) -> None:
         if not 0 <= wr_id < 2**64:
             raise PyverbsUserError(f"wr_id has 64 bits, got {wr_id}")
         if not sg or not 0 < num_sge <= len(sg):
-            raise PyverbsUserError(f"A WR needs at least one SGE, num_sge of sg; got num_sge={num_sge}, sg={sg!r}")
+            raise PyverbsUserError(
+                f"A WR needs at least one SGE, num_sge of sg; got num_sge={num_sge}, sg={sg!r}"
+            )
         self.wr_id, self.sg, self.next_wr = wr_id, sg[:num_sge], next_wr
 
     @property
@@ -94,11 +109,20 @@ class RecvWR:
 class SendWR(RecvWR):
     """One operation of the sender's side; more of them on ``next_wr`` go with the same doorbell."""
 
-    __slots__ = tuple("ah compare_add imm_data opcode qkey qpn remote_addr rkey send_flags swap".split())
+    __slots__ = tuple(
+        "ah compare_add imm_data opcode qkey qpn remote_addr rkey send_flags swap".split()
+    )
 
-    def __init__(self, wr_id: int = 0, opcode: int = e.IBV_WR_SEND, num_sge: int = 0, imm_data: int = 0,
-                 sg: Sequence[SGE] | None = None, send_flags: int = e.IBV_SEND_SIGNALED,
-                 next_wr: Any = None) -> None:  # fmt: skip
+    def __init__(
+        self,
+        wr_id: int = 0,
+        opcode: int = e.IBV_WR_SEND,
+        num_sge: int = 0,
+        imm_data: int = 0,
+        sg: Sequence[SGE] | None = None,
+        send_flags: int = e.IBV_SEND_SIGNALED,
+        next_wr: Any = None,
+    ) -> None:
         RecvWR.__init__(self, wr_id, num_sge, sg, next_wr)
         if not 0 <= imm_data < 2**32:
             raise PyverbsUserError(f"imm_data has 32 bits, got {imm_data}")
@@ -111,7 +135,12 @@ class SendWR(RecvWR):
 
     def set_wr_atomic(self, rkey: int, addr: int, compare_add: int, swap: int) -> None:
         """Name the remote 8 bytes of an atomic, what to compare with or to add, and what to put there."""
-        self.rkey, self.remote_addr, self.compare_add, self.swap = rkey, addr, compare_add % 2**64, swap % 2**64
+        self.rkey, self.remote_addr, self.compare_add, self.swap = (
+            rkey,
+            addr,
+            compare_add % 2**64,
+            swap % 2**64,
+        )
 
     def set_wr_ud(self, ah: Any, rqpn: int, rqkey: int) -> None:
         """Name the receiver of a datagram."""
@@ -127,7 +156,9 @@ class SendWR(RecvWR):
 class WC:
     """A work completion. After an error only ``wr_id``, ``status``, ``qp_num`` and ``vendor_err`` mean something."""
 
-    wr_id = status = opcode = byte_len = qp_num = src_qp = imm_data = wc_flags = vendor_err = index = 0
+    wr_id = status = opcode = byte_len = qp_num = src_qp = imm_data = wc_flags = vendor_err = (
+        index
+    ) = 0
     qp: Any = None  # whose send queue gets places back, up to number ``index``, when this is polled
 
     def __init__(self, **fields: int) -> None:
@@ -141,7 +172,10 @@ class WC:
 
 def _counter(name: str) -> Any:
     """Make a counter that the quick way of `QP.post_send` counts, too."""
-    return property(lambda self: getattr(self, name) + self.quick, lambda self, n: setattr(self, name, n - self.quick))
+    return property(
+        lambda self: getattr(self, name) + self.quick,
+        lambda self, n: setattr(self, name, n - self.quick),
+    )
 
 
 class Counters:
@@ -153,10 +187,16 @@ class Counters:
     """
 
     __slots__ = ("_doorbells", "_posted", "_transfers", "bytes", "copies", "polled", "quick")
-    doorbells, posted, transfers = _counter("_doorbells"), _counter("_posted"), _counter("_transfers")
+    doorbells, posted, transfers = (
+        _counter("_doorbells"),
+        _counter("_posted"),
+        _counter("_transfers"),
+    )
 
     def __init__(self) -> None:
-        self._transfers = self.copies = self.bytes = self._posted = self.polled = self._doorbells = self.quick = 0
+        self._transfers = self.copies = self.bytes = self._posted = self.polled = (
+            self._doorbells
+        ) = self.quick = 0
 
     __repr__ = shown("bytes", "copies", "doorbells", "polled", "posted", "transfers")
 
@@ -175,7 +215,9 @@ def take(mine: Any, other: Any, mask: int) -> None:
     for bit, (name, low, high) in e.TABLE["bounds"].items():
         if mask & _bits(bit):
             if not low <= (value := getattr(other, name)) <= high:
-                raise PyverbsRDMAError(f"{name} must be from {low} to {high}, got {value}", errno.EINVAL)
+                raise PyverbsRDMAError(
+                    f"{name} must be from {low} to {high}, got {value}", errno.EINVAL
+                )
             setattr(mine, name, value)
     mine.ah_attr = other.ah_attr if mask & e.IBV_QP_AV else mine.ah_attr
 
@@ -196,15 +238,26 @@ def check_step(kind: int, now: int, attr: Any, mask: int) -> int:
     new = int(attr.qp_state) if mask & e.IBV_QP_STATE else now
     here, there = _STATES[now], _STATES.get(new, str(new))
     if mask & e.IBV_QP_CUR_STATE and attr.cur_qp_state != now:
-        raise PyverbsRDMAError(f"cur_qp_state says {attr.cur_qp_state}, and the QP is in {here}", errno.EINVAL)
+        raise PyverbsRDMAError(
+            f"cur_qp_state says {attr.cur_qp_state}, and the QP is in {here}", errno.EINVAL
+        )
     step = f"{here} {there}" in e.TABLE["steps"]
     if not (step or there == "RESET" or (there == "ERR" and here != "RESET")):
         msg = f"no step leads from {here} to {there}; the way is RESET, INIT, RTR, RTS"
         raise PyverbsRDMAError(msg, errno.EINVAL)
     must = needs(new, kind) if step and new == now + 1 else 0
-    may = _bits(e.TABLE["may"][_TYPES[kind]]) | needs(new, kind) * (here == there == "INIT") if step and now else 0
-    for bits, what in ((must & ~mask, "lacks"), (mask & ~(must | may | _bits("STATE CUR_STATE")), "must not have")):
+    may = (
+        _bits(e.TABLE["may"][_TYPES[kind]]) | needs(new, kind) * (here == there == "INIT")
+        if step and now
+        else 0
+    )
+    for bits, what in (
+        (must & ~mask, "lacks"),
+        (mask & ~(must | may | _bits("STATE CUR_STATE")), "must not have"),
+    ):
         if bits:
             told = ", ".join(m.name for m in e.ibv_qp_attr_mask if m & bits)
-            raise PyverbsRDMAError(f"the step from {here} to {there}: the mask {what} {told}", errno.EINVAL)
+            raise PyverbsRDMAError(
+                f"the step from {here} to {there}: the mask {what} {told}", errno.EINVAL
+            )
     return new

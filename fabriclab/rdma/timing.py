@@ -16,9 +16,16 @@ from fabriclab.catalog.tables import read_rows
 from fabriclab.gpudirect.copies import fact, pcie_part
 
 # Switch and whose figure for it, whether errors are corrected forward (25 Gb/s lanes can do without), PCIe of the time.
-_LINKS = {"ib-edr": ("quantum1", "memory", 0, "pcie3"), "ib-hdr": ("quantum1", "memory", 1, "pcie4"),
-          "ib-ndr": ("quantum2", "Q2-yobi", 1, "pcie5")}  # fmt: skip
-_BY = {"host": "post by a thread", "proxy": "post by way of a proxy thread", "gpu": "post by a kernel"}
+_LINKS = {
+    "ib-edr": ("quantum1", "memory", 0, "pcie3"),
+    "ib-hdr": ("quantum1", "memory", 1, "pcie4"),
+    "ib-ndr": ("quantum2", "Q2-yobi", 1, "pcie5"),
+}
+_BY = {
+    "host": "post by a thread",
+    "proxy": "post by way of a proxy thread",
+    "gpu": "post by a kernel",
+}
 OPERATIONS, POSTERS = ("WRITE", "SEND", "READ", "ATOMIC"), tuple(_BY)
 
 
@@ -57,17 +64,34 @@ class Budget:
 
     def __repr__(self) -> str:
         """Show operation, size and both times in one line."""
-        size, time, way = units.format_size(self.size), units.format_time(self.time), units.format_time(self.one_way)
+        size, time, way = (
+            units.format_size(self.size),
+            units.format_time(self.time),
+            units.format_time(self.one_way),
+        )
         return f"<Budget: {self.op} of {size} in {time}, data there after {way}>"
 
     def _repr_html_(self) -> str:
-        rows = "".join(f"<tr><td>{name}<td>{units.format_time(t)}" for name, t in (*self.terms, ("sum", self.time)))
-        return f"<table><caption>{self.op} of {units.format_size(self.size)}</caption>{rows}</table>"
+        rows = "".join(
+            f"<tr><td>{name}<td>{units.format_time(t)}"
+            for name, t in (*self.terms, ("sum", self.time))
+        )
+        return (
+            f"<table><caption>{self.op} of {units.format_size(self.size)}</caption>{rows}</table>"
+        )
 
 
-def budget(op: str = "WRITE", size: units.Quantity = 8, *, inline: bool = False, poster: str = "host",
-           doorbell: bool = False, link: str = "ib-ndr", switches: int = 1,
-           cable: units.Quantity = 2.0) -> Budget:  # fmt: skip
+def budget(
+    op: str = "WRITE",
+    size: units.Quantity = 8,
+    *,
+    inline: bool = False,
+    poster: str = "host",
+    doorbell: bool = False,
+    link: str = "ib-ndr",
+    switches: int = 1,
+    cable: units.Quantity = 2.0,
+) -> Budget:
     """Return what an operation takes, term by term.
 
     Payload passes PCIe, wire and PCIe in pieces, one after another for the first piece and as a pipeline for the rest.
@@ -100,14 +124,18 @@ def budget(op: str = "WRITE", size: units.Quantity = 8, *, inline: bool = False,
     asks = units.choice(op, "op", OPERATIONS) in ("READ", "ATOMIC")
     if units.flag(inline, "inline") and (asks or gpu or n > _of("host-post", "max_inline")):
         most = f"at most {_of('host-post', 'max_inline'):g} B"
-        raise ValueError(f"inline is for a WRITE or SEND by the host of {most}, got {op} of {n:g} B by {poster}")
+        raise ValueError(
+            f"inline is for a WRITE or SEND by the host of {most}, got {op} of {n:g} B by {poster}"
+        )
     if op == "ATOMIC" and n != 8:
         raise ValueError(f"size must be 8 B for an ATOMIC, got {n:g}")
     switch, source, corrects, pcie = _LINKS[units.choice(link, "link", _LINKS)]
     hop, nic, poll = _of("pcie-hop", "latency"), _of("nic", "latency"), _of("poll", "latency")
     read = fact("gpu-bar", "round_trip") if gpu else 2 * hop + fact("ddr", "latency")
     write = read / 2 if gpu else hop + _of("memory-write", "latency")
-    passed = units.count(switches, "switches", 0) * fact(switch, "latency_port_to_port", "switches", source=source)
+    passed = units.count(switches, "switches", 0) * fact(
+        switch, "latency_port_to_port", "switches", source=source
+    )
     each = units.length(cable, "cable") * value("media", "acc800", "propagation")
     net = passed + (switches + 1) * (each + corrects * value("links", "eth-fec", "latency_typical"))
     first = min(n, _of("nic", "chunk"))
@@ -118,15 +146,25 @@ def budget(op: str = "WRITE", size: units.Quantity = 8, *, inline: bool = False,
     parts += [("request fetched", read)] * (units.flag(doorbell, "doorbell") or poster == "gpu")
     parts += [("NIC, wire, switches: question", nic + net), ("the other NIC", nic)] * asks
     parts += [("remote memory read" if asks else "payload fetched", into)] * (not inline)
-    parts += [("and written", write)] * (op == "ATOMIC") + [("NIC, wire, switches", nic + net + first * wire)]
+    parts += [("and written", write)] * (op == "ATOMIC") + [
+        ("NIC, wire, switches", nic + net + first * wire)
+    ]
     parts += [("rest, as a pipeline", (n - first) * max(bus, wire))] * (n > first)
-    parts += [("the other NIC", nic), ("written to memory", out)] + [("receiver's poll", poll)] * (op == "SEND")
+    parts += [("the other NIC", nic), ("written to memory", out)] + [("receiver's poll", poll)] * (
+        op == "SEND"
+    )
     told = [("acknowledgement", net + nic), ("completion written", write)] * (not asks)
     return Budget(op, n, (*parts, *told, ("poll", poll)), len(parts))
 
 
-def limits(size: units.Quantity = 8, *, poster: str = "host", threads: int = 1, batch: int = 1,
-           link: str = "ib-ndr") -> dict[str, float]:  # fmt: skip
+def limits(
+    size: units.Quantity = 8,
+    *,
+    poster: str = "host",
+    threads: int = 1,
+    batch: int = 1,
+    link: str = "ib-ndr",
+) -> dict[str, float]:
     """Return how many WRITEs a second each part allows; the least decides, and times ``size`` it is the bandwidth.
 
     ``batch`` requests of a host's thread go with one doorbell. The NIC's own rate is that of ConnectX-6.
@@ -138,23 +176,45 @@ def limits(size: units.Quantity = 8, *, poster: str = "host", threads: int = 1, 
     ('poster', True)
     """
     n, many = units.size(size), units.count(threads, "threads")
-    thread = _of("host-post", "latency") - _of("host-post", "mmio") * (1 - 1 / units.count(batch, "batch"))
-    own = _of(f"{units.choice(poster, 'poster', POSTERS)}-post", "message_rate") if poster != "host" else 1 / thread
+    thread = _of("host-post", "latency") - _of("host-post", "mmio") * (
+        1 - 1 / units.count(batch, "batch")
+    )
+    own = (
+        _of(f"{units.choice(poster, 'poster', POSTERS)}-post", "message_rate")
+        if poster != "host"
+        else 1 / thread
+    )
     around = max(1, math.ceil(n / _of("nic", "chunk"))) * _of("ib-packet", "overhead")
-    pcie = value("links", _LINKS[units.choice(link, "link", _LINKS)][-1], "bandwidth_after_encoding")
+    pcie = value(
+        "links", _LINKS[units.choice(link, "link", _LINKS)][-1], "bandwidth_after_encoding"
+    )
     wire = value("links", link, "4x_data_rate") / (n + around)
     bus = {"PCIe": pcie * pcie_part("read", size=n) / n} if n else {}
-    return {"poster": own if poster == "gpu" else own * many, "NIC": _of("nic", "message_rate"), "wire": wire, **bus}
+    return {
+        "poster": own if poster == "gpu" else own * many,
+        "NIC": _of("nic", "message_rate"),
+        "wire": wire,
+        **bus,
+    }
 
 
 def posters(size: units.Quantity = 8, link: str = "ib-ndr") -> dict[str, dict[str, float]]:
     """Return for each of `POSTERS` the time of a WRITE [s], messages per second, and cores and SMs that it keeps."""
     rate = {p: min(limits(size, poster=p, link=link).values()) for p in POSTERS}
-    return {p: {"time": budget("WRITE", size, poster=p, link=link).time, "rate": rate[p], "cores": float(p != "gpu"),
-                "SMs": _of("gpu-post", "sms") * (p == "gpu")} for p in POSTERS}  # fmt: skip
+    return {
+        p: {
+            "time": budget("WRITE", size, poster=p, link=link).time,
+            "rate": rate[p],
+            "cores": float(p != "gpu"),
+            "SMs": _of("gpu-post", "sms") * (p == "gpu"),
+        }
+        for p in POSTERS
+    }
 
 
-def protocols(size: units.Quantity, *, link: str = "ib-ndr", register: bool = False) -> dict[str, float]:
+def protocols(
+    size: units.Quantity, *, link: str = "ib-ndr", register: bool = False
+) -> dict[str, float]:
     """Return the time of a message by each protocol [s], until it is in the buffer that the receiver named.
 
     Eager is a SEND between buffers that are registered already, and a copy by a core at each end. Rendezvous is a SEND
@@ -168,7 +228,9 @@ def protocols(size: units.Quantity, *, link: str = "ib-ndr", register: bool = Fa
 
 def crossover(*, link: str = "ib-ndr", register: bool = False) -> int:
     """Return the size [B] from which rendezvous is faster; 2**30 if it is not below that."""
-    return bisect(range(2**30), False, key=lambda n: gt(*protocols(n, link=link, register=register).values()))
+    return bisect(
+        range(2**30), False, key=lambda n: gt(*protocols(n, link=link, register=register).values())
+    )
 
 
 def registration(size: units.Quantity, page: units.Quantity = "4 KiB") -> float:
@@ -188,11 +250,17 @@ def connections(ranks: int, depth: int = 128, initiators: int = 1) -> dict[str, 
     entries = units.count(depth, "depth") * (_of("qp", "send_entry") + _of("qp", "receive_entry"))
     own = {"reliable": n - 1, "dynamic": units.count(initiators, "initiators") + 1}
     sizes = {"bytes in the NIC": _of("qp", "context"), "bytes of queues": entries}
-    return {kind: {"queue pairs": k * n, **{name: k * b for name, b in sizes.items()}} for kind, k in own.items()}
+    return {
+        kind: {"queue pairs": k * n, **{name: k * b for name, b in sizes.items()}}
+        for kind, k in own.items()
+    }
 
 
-def offload(size: units.Quantity = "1 MiB", rate: units.Quantity = "400 Gb/s",  # source: nics, cx7
-            packet: units.Quantity = 9000) -> dict[str, dict[str, float]]:  # fmt: skip
+def offload(
+    size: units.Quantity = "1 MiB",
+    rate: units.Quantity = "400 Gb/s",  # source: nics, cx7
+    packet: units.Quantity = 9000,
+) -> dict[str, dict[str, float]]:
     """Return what a message costs with the kernel's TCP and with a NIC that does the work, both ends together.
 
     Cores are those of one end at ``rate``; the kernel's are cycles per packet, a NIC's what posting takes. Bytes that
@@ -203,9 +271,28 @@ def offload(size: units.Quantity = "1 MiB", rate: units.Quantity = "400 Gb/s",  
     cores = packets * _of("kernel-tcp", "cycles_per_packet") / _of("kernel-tcp", "clock")
     stack = _of("kernel-tcp", "latency") + 2 * n / fact("cpu-copy", "bandwidth")
     kernel = (2, 2, 2, 6 * n, cores, stack, 2 * _of("kernel-tcp", "context_switch"))
-    nic = (0, 0, 0, 2 * n, load / max(n, 1.0) * _of("host-post", "latency"), budget("WRITE", n).one_way, 0.0)
-    names = ("copies", "system calls", "context switches", "memory bytes", "cores", "time", "of it switches")
-    return {"kernel": dict(zip(names, kernel, strict=True)), "RDMA": dict(zip(names, nic, strict=True))}
+    nic = (
+        0,
+        0,
+        0,
+        2 * n,
+        load / max(n, 1.0) * _of("host-post", "latency"),
+        budget("WRITE", n).one_way,
+        0.0,
+    )
+    names = (
+        "copies",
+        "system calls",
+        "context switches",
+        "memory bytes",
+        "cores",
+        "time",
+        "of it switches",
+    )
+    return {
+        "kernel": dict(zip(names, kernel, strict=True)),
+        "RDMA": dict(zip(names, nic, strict=True)),
+    }
 
 
 def published() -> tuple[tuple[dict[str, str], float, float], ...]:
@@ -214,6 +301,18 @@ def published() -> tuple[tuple[dict[str, str], float, float], ...]:
     Of those that count one is missed by more than 15 %: 32 B over EDR (+20 %), whose processor and NIC are not told.
     """
     rows = read_rows(Path(__file__).with_name("published.csv"))
-    return tuple((r, float(r["time_us"]) * 1e-6, budget(
-        r["op"], float(r["size"]), inline=r["inline"] == "1", poster=r["poster"], link=r["link"],
-        switches=int(r["switches"])).one_way) for r in rows)  # fmt: skip
+    return tuple(
+        (
+            r,
+            float(r["time_us"]) * 1e-6,
+            budget(
+                r["op"],
+                float(r["size"]),
+                inline=r["inline"] == "1",
+                poster=r["poster"],
+                link=r["link"],
+                switches=int(r["switches"]),
+            ).one_way,
+        )
+        for r in rows
+    )

@@ -16,11 +16,32 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import registry, units
-from fabriclab.core import Fabric, Floats, Flows, Ints, Routes, check_within, expand, parts_of, rows_of, whole
+from fabriclab.core import (
+    Fabric,
+    Floats,
+    Flows,
+    Ints,
+    Routes,
+    check_within,
+    expand,
+    parts_of,
+    rows_of,
+    whole,
+)
 from fabriclab.routing._clos import from_tables, tables, ways
 from fabriclab.routing._ways import Rows, by_pair
 
-__all__ = ["Settled", "deadlock", "from_tables", "lanes", "names", "route", "settle", "settled", "tables"]
+__all__ = [
+    "Settled",
+    "deadlock",
+    "from_tables",
+    "lanes",
+    "names",
+    "route",
+    "settle",
+    "settled",
+    "tables",
+]
 
 
 def names() -> tuple[str, ...]:
@@ -28,8 +49,15 @@ def names() -> tuple[str, ...]:
     return registry.names("routing")
 
 
-def route(fabric: Fabric, flows: Flows, method: str = "ecmp", *, subflows: int = 1, seed: int = 0,
-          entropy: ArrayLike | None = None) -> Routes:  # fmt: skip
+def route(
+    fabric: Fabric,
+    flows: Flows,
+    method: str = "ecmp",
+    *,
+    subflows: int = 1,
+    seed: int = 0,
+    entropy: ArrayLike | None = None,
+) -> Routes:
     """Return routes for all flows; nodes that forbid transit are never crossed, but by a relay that takes a copy.
 
     Leaves out load, but for methods that choose by it ("adaptive", "ugal_l", "ugal_g"): they see all flows sent at
@@ -69,8 +97,15 @@ def route(fabric: Fabric, flows: Flows, method: str = "ecmp", *, subflows: int =
     return settled(fabric, flows, method, subflows=subflows, seed=seed, entropy=entropy).routes
 
 
-def settled(fabric: Fabric, flows: Flows, method: str, *, subflows: int = 1, seed: int = 0,
-            entropy: ArrayLike | None = None) -> Settled:  # fmt: skip
+def settled(
+    fabric: Fabric,
+    flows: Flows,
+    method: str,
+    *,
+    subflows: int = 1,
+    seed: int = 0,
+    entropy: ArrayLike | None = None,
+) -> Settled:
     """Return routes as `route` does, with the iterations and the rest of a choice by load (0 for other methods)."""
     choose: Callable[..., Rows] = registry.get("routing", method)
     n_sub, number = units.count(subflows, "subflows"), units.count(seed, "seed", 0)
@@ -83,7 +118,11 @@ def settled(fabric: Fabric, flows: Flows, method: str, *, subflows: int = 1, see
 def lanes(fabric: Fabric, flows: Flows, routes: Routes, method: str) -> Ints:
     """Return the virtual lane that ``method`` uses on each entry of its ``routes``, (E,); 0 where it names none."""
     rule = registry.info("routing", method).get("lanes")
-    return np.zeros(routes.link.size, dtype=np.int64) if rule is None else np.asarray(rule(fabric, flows, routes))
+    return (
+        np.zeros(routes.link.size, dtype=np.int64)
+        if rule is None
+        else np.asarray(rule(fabric, flows, routes))
+    )
 
 
 def deadlock(fabric: Fabric, routes: Routes, lanes: ArrayLike | None = None) -> tuple[int, ...]:
@@ -120,7 +159,10 @@ def deadlock(fabric: Fabric, routes: Routes, lanes: ArrayLike | None = None) -> 
     """
     from networkx import DiGraph, find_cycle
 
-    what, none = "those of routing.lanes(fabric, flows, routes, method)", np.zeros(routes.link.size, int)
+    what, none = (
+        "those of routing.lanes(fabric, flows, routes, method)",
+        np.zeros(routes.link.size, int),
+    )
     lane = whole(none if lanes is None else lanes, "lanes", none.shape, what)
     check_within(lane, "lanes", 0)
     buffers, at = np.unique(lane * fabric.n_links + routes.link, return_inverse=True)
@@ -151,7 +193,10 @@ def _waits(fabric: Fabric, routes: Routes) -> tuple[Ints, Ints]:
 # at most.
 _STEEP = 8
 _IDLE = 3.0
-_REST, _ROUNDS = 0.002, 1000  # rounds end below this `Settled.change`, or when there have been so many
+_REST, _ROUNDS = (
+    0.002,
+    1000,
+)  # rounds end below this `Settled.change`, or when there have been so many
 
 
 class Settled(NamedTuple):
@@ -195,8 +240,16 @@ def settle(fabric: Fabric, flows: Flows, routes: Routes, cost: str = "global") -
     .. [2] Y. Sheffi, Urban transportation networks, Prentice-Hall 1985, chapters 3 and 5 (equilibrium, averages).
     """
     units.choice(cost, "cost", ("global", "local"))
-    check_within(routes.flow, "flow of a row", 0, flows.n_flows - 1, "; make the routes by route(fabric, flows)")
-    check_within(routes.link, "link", 0, fabric.n_links - 1, "; make the routes by route(fabric, flows)")
+    check_within(
+        routes.flow,
+        "flow of a row",
+        0,
+        flows.n_flows - 1,
+        "; make the routes by route(fabric, flows)",
+    )
+    check_within(
+        routes.link, "link", 0, fabric.n_links - 1, "; make the routes by route(fabric, flows)"
+    )
     entry = rows_of(routes.ptr)
     size = (flows.size * flows.repeat[flows.group])[routes.flow]
     seen, hops = routes.use, routes.hops()
@@ -210,9 +263,13 @@ def settle(fabric: Fabric, flows: Flows, routes: Routes, cost: str = "global") -
     change, t = 0.0, 0
     for t in range(1, _ROUNDS + 1):
         load = np.bincount(routes.link, (size * share)[entry] * routes.use, fabric.n_links) * scale
-        paid = np.bincount(entry, seen * (_IDLE + load[routes.link] ** _STEEP), routes.n_rows).astype(np.float64)
+        paid = np.bincount(
+            entry, seen * (_IDLE + load[routes.link] ** _STEEP), routes.n_rows
+        ).astype(np.float64)
         best = _cheapest(paid, routes.flow)
-        met = paid ** (1 / _STEEP)  # as a load, in which the steep cost does not drown what is left to gain
+        met = paid ** (
+            1 / _STEEP
+        )  # as a load, in which the steep cost does not drown what is left to gain
         now, least = np.sum(size * share * met), np.sum(size * best * met)
         change = float((now - least) / now) if now > 0 else 0.0
         if change < _REST:

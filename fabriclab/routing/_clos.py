@@ -15,9 +15,30 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fabriclab import registry
-from fabriclab.core import Fabric, Flows, Ints, Routes, check_memory, distinct_pairs, parts_of, pointer, rows_of, whole
+from fabriclab.core import (
+    Fabric,
+    Flows,
+    Ints,
+    Routes,
+    check_memory,
+    distinct_pairs,
+    parts_of,
+    pointer,
+    rows_of,
+    whole,
+)
 from fabriclab.errors import NoPath
-from fabriclab.routing._ways import Links, Tables, Walk, Ways, by_pair, check_paths, first, follow, kept
+from fabriclab.routing._ways import (
+    Links,
+    Tables,
+    Walk,
+    Ways,
+    by_pair,
+    check_paths,
+    first,
+    follow,
+    kept,
+)
 
 _FAR = 127  # above every tier, which is an int8
 
@@ -67,9 +88,14 @@ class Clos(Ways):
         for i in range(int(degree[source].max(initial=0))):
             for j in range(int(degree[target].max(initial=0))):
                 pairs = np.flatnonzero((degree[source] > i) & (degree[target] > j))
-                a, b = self.up[self.up_ptr[source[pairs]] + i], self.up[self.up_ptr[target[pairs]] + j]
+                a, b = (
+                    self.up[self.up_ptr[source[pairs]] + i],
+                    self.up[self.up_ptr[target[pairs]] + j],
+                )
                 here = self._turn(fabric.target[a], fabric.target[b])
-                if np.any((here == fabric.tier[fabric.target[b]]) & (fabric.target[a] != fabric.target[b])):
+                if np.any(
+                    (here == fabric.tier[fabric.target[b]]) & (fabric.target[a] != fabric.target[b])
+                ):
                     return Tables(fabric).walk(source, target)
                 tied[pairs[here < turn[pairs]]] = False
                 tied[pairs[(here == turn[pairs]) & (here < _FAR)]] = True
@@ -79,7 +105,12 @@ class Clos(Ways):
         check_paths(fabric, turn == _FAR, source, target)
         if tied.any():
             return Tables(fabric).walk(source, target)
-        return partial(self._next_links, source, fabric.source[arrive], np.concatenate([self.links, first, arrive]))
+        return partial(
+            self._next_links,
+            source,
+            fabric.source[arrive],
+            np.concatenate([self.links, first, arrive]),
+        )
 
     def _next_links(self, source: Ints, last: Ints, table: Ints, pair: Ints, node: Ints) -> Links:
         """Return the links up until the last node's component is reached, then the links down to it.
@@ -117,10 +148,15 @@ def _components(fabric: Fabric, up: Ints) -> NDArray[np.int32] | None:
     inner = up[transit[fabric.source[up]]]
     for h in range(comp.shape[0]):
         links = inner[tier[fabric.target[inner]] <= h]
-        label, below = parts_of(n, fabric.source[links], fabric.target[links]), np.flatnonzero(transit & (tier < h))
+        label, below = (
+            parts_of(n, fabric.source[links], fabric.target[links]),
+            np.flatnonzero(transit & (tier < h)),
+        )
         wanted = np.bincount(distinct_pairs(label[below], comp[h - 1, below])[0], minlength=n)
         new = links[tier[fabric.target[links]] == h]
-        reached = distinct_pairs(fabric.target[new].astype(np.int64), comp[h - 1, fabric.source[new]])[0]
+        reached = distinct_pairs(
+            fabric.target[new].astype(np.int64), comp[h - 1, fabric.source[new]]
+        )[0]
         here = np.flatnonzero(transit & (tier == h))
         if np.any(np.bincount(reached, minlength=n)[here] != wanted[label[here]]):
             return None
@@ -158,22 +194,35 @@ def tables(fabric: Fabric, method: str) -> NDArray[np.int32]:
         If the tables do not fit into memory.
     """
     n, r = fabric.n_nodes, fabric.n_ranks
-    check_memory(4 * n * r + 1200 * min(_ROWS, n * r), f"tables of {n} nodes", "take a smaller fabric")
+    check_memory(
+        4 * n * r + 1200 * min(_ROWS, n * r), f"tables of {n} nodes", "take a smaller fabric"
+    )
     choose, found, search = registry.get("routing", method), ways(fabric), Tables(fabric)
     table = np.full((n, r), -1, dtype=np.int32)
-    step, other_way = max(1, _ROWS // max(1, r)), "; name a method that looks at the target alone, such as d_mod_k"
+    step, other_way = (
+        max(1, _ROWS // max(1, r)),
+        "; name a method that looks at the target alone, such as d_mod_k",
+    )
     # What ranks send first, since a tree has its ways at hand for that; then from where none of it passed.
-    for low, nodes in itertools.product(range(0, r, step), (fabric.endpoint.astype(np.int64), np.arange(n))):
+    for low, nodes in itertools.product(
+        range(0, r, step), (fabric.endpoint.astype(np.int64), np.arange(n))
+    ):
         i, k = np.nonzero(table[nodes, low : low + step] < 0)
         source, rank, target = nodes[i], low + k, fabric.endpoint[low + k].astype(np.int64)
         joined = search.reaches(source, target) & (source != target)
         rows = choose(fabric, found, source[joined], target[joined])
         if rows.ptr.size - 1 != np.count_nonzero(joined):
-            raise ValueError(f"{method} has no forwarding tables: it gives several ways for each pair{other_way}")
+            raise ValueError(
+                f"{method} has no forwarding tables: it gives several ways for each pair{other_way}"
+            )
         at, towards = fabric.source[rows.link], rank[joined][rows_of(rows.ptr)]
         before = table[at, towards]
         table[at, towards] = rows.link
-        if (other := np.flatnonzero((table[at, towards] != rows.link) | ((before >= 0) & (before != rows.link)))).size:
+        if (
+            other := np.flatnonzero(
+                (table[at, towards] != rows.link) | ((before >= 0) & (before != rows.link))
+            )
+        ).size:
             msg = f"{method} has no forwarding tables here: from {fabric.name(int(at[other[0]]))} to rank "
             msg += f"{towards[other[0]]} it takes two links, by the source of the flow{other_way}"
             raise ValueError(msg)
@@ -201,7 +250,9 @@ def from_tables(fabric: Fabric, flows: Flows, table: ArrayLike) -> Routes:
     """
     given = whole(table, "table", (fabric.n_nodes, fabric.n_ranks), "nodes, ranks")
     rows, ranks = np.nonzero(given >= 0)
-    wrong = (given[rows, ranks] >= fabric.n_links) | (fabric.source[given[rows, ranks] % fabric.n_links] != rows)
+    wrong = (given[rows, ranks] >= fabric.n_links) | (
+        fabric.source[given[rows, ranks] % fabric.n_links] != rows
+    )
     if wrong.any():
         i = int(np.argmax(wrong))
         msg = f"table[{rows[i]}, {ranks[i]}] must be a link that leaves {fabric.name(int(rows[i]))}, got "
@@ -210,7 +261,9 @@ def from_tables(fabric: Fabric, flows: Flows, table: ArrayLike) -> Routes:
     if (off := np.flatnonzero(fabric.rank_of[flows.target] < 0)).size:
         msg = f"flow {off[0]} ends at {fabric.name(int(flows.target[off[0]]))}, no rank: tables lead to ranks"
         raise ValueError(msg)
-    return by_pair(fabric, flows, lambda s, t, _: follow(fabric, _Static(fabric, given), s, t, 1, first))
+    return by_pair(
+        fabric, flows, lambda s, t, _: follow(fabric, _Static(fabric, given), s, t, 1, first)
+    )
 
 
 class _Static(Ways):
@@ -226,7 +279,9 @@ class _Static(Ways):
     def _next_links(self, goal: Ints, pair: Ints, node: Ints) -> Links:
         self.hops += 1
         link = self.table[node, goal[pair]].astype(np.int64)
-        lost = np.flatnonzero(link < 0) if self.hops <= self.graph.n_nodes else np.zeros(1, np.int64)
+        lost = (
+            np.flatnonzero(link < 0) if self.hops <= self.graph.n_nodes else np.zeros(1, np.int64)
+        )
         if lost.size:
             why = "goes in a circle through" if self.hops > self.graph.n_nodes else "ends at"
             rank, name = goal[pair[lost[0]]], self.fabric.name(int(node[lost[0]]))

@@ -11,7 +11,18 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fabriclab.core import PATH, Fabric, Flows, Ints, Routes, check_within, expand, pointer, rows_of, whole
+from fabriclab.core import (
+    PATH,
+    Fabric,
+    Flows,
+    Ints,
+    Routes,
+    check_within,
+    expand,
+    pointer,
+    rows_of,
+    whole,
+)
 from fabriclab.errors import NoPath
 
 Found = TypeVar("Found")
@@ -57,7 +68,9 @@ Walk = Callable[[Ints, Ints], Links]
 class Ways(Protocol):
     """Shortest ways of a fabric; pairs are given in batches."""
 
-    graph: Fabric | Copies  # where the walk goes: links and nodes are taken modulo those of the fabric
+    graph: (
+        Fabric | Copies
+    )  # where the walk goes: links and nodes are taken modulo those of the fabric
 
     def batches(self, source: Ints, target: Ints) -> list[Ints]:
         """Return the pairs in batches that fit into memory together: all at once where no table is needed."""
@@ -72,7 +85,9 @@ class Ways(Protocol):
 Pick = Callable[[Ints, Ints, Links], NDArray[np.integer]]
 
 
-def follow(fabric: Fabric, ways: Ways, source: Ints, target: Ints, subflows: int, pick: Pick) -> Rows:
+def follow(
+    fabric: Fabric, ways: Ways, source: Ints, target: Ints, subflows: int, pick: Pick
+) -> Rows:
     """Walk all pairs at once, link by link, on the links that ``pick`` chooses; ``subflows`` paths per pair."""
     columns: list[NDArray[np.int32]] = []
     n, graph = source.size * subflows, ways.graph
@@ -121,16 +136,25 @@ def kept(fabric: Fabric, name: str, make: Callable[[Fabric], Found]) -> Found:
     return found
 
 
-def check_paths(fabric: Fabric, lost: NDArray[np.bool_], source: Ints, target: Ints, more: str = "") -> None:
+def check_paths(
+    fabric: Fabric, lost: NDArray[np.bool_], source: Ints, target: Ints, more: str = ""
+) -> None:
     """Refuse pairs that are ``lost``, each of which has no path; the first is named."""
     if lost.any():
         one, other = (fabric.name(int(end[lost][0])) for end in (source, target))
-        why = f"every way has a failed link (capacity 0) or passes a node that forbids transit{more}"
+        why = (
+            f"every way has a failed link (capacity 0) or passes a node that forbids transit{more}"
+        )
         raise NoPath(f"no path from {one} to {other}: {why}; restore a link, or route other ends")
 
 
-def by_pair(fabric: Fabric, flows: Flows, choose: Callable[[Ints, Ints, Seed], Rows], seed: int = 0,
-            entropy: ArrayLike | None = None) -> Routes:  # fmt: skip
+def by_pair(
+    fabric: Fabric,
+    flows: Flows,
+    choose: Callable[[Ints, Ints, Seed], Rows],
+    seed: int = 0,
+    entropy: ArrayLike | None = None,
+) -> Routes:
     """Return the routes that ``choose(source, target, seed)`` gives, as many rows for each pair as for the others."""
     for name in ("source", "target"):
         check_within(getattr(flows, name), f"{name} of a flow", 0, fabric.n_nodes - 1)
@@ -146,15 +170,32 @@ def by_pair(fabric: Fabric, flows: Flows, choose: Callable[[Ints, Ints, Seed], R
     rows = choose(ends // fabric.n_nodes, ends % fabric.n_nodes, own)
     n, each = rows.ptr.size - 1, (rows.ptr.size - 1) // max(pairs.size, 1)
     delay: Any = np.bincount(rows_of(rows.ptr), fabric.delay[rows.link] * rows.use, n)
-    share, kind, fixed = np.full(n, 1.0 / max(each, 1)), np.full(n, rows.kind), np.zeros(n, dtype=np.bool_)
-    routes = Routes(rows.ptr, rows.link.astype(np.int32), rows.use, np.zeros(n, np.int32), share, delay, kind, fixed)
-    wanted = (inverse[:, None] * each + np.arange(each)).ravel()  # of each flow the rows of its pair
+    share, kind, fixed = (
+        np.full(n, 1.0 / max(each, 1)),
+        np.full(n, rows.kind),
+        np.zeros(n, dtype=np.bool_),
+    )
+    routes = Routes(
+        rows.ptr,
+        rows.link.astype(np.int32),
+        rows.use,
+        np.zeros(n, np.int32),
+        share,
+        delay,
+        kind,
+        fixed,
+    )
+    wanted = (
+        inverse[:, None] * each + np.arange(each)
+    ).ravel()  # of each flow the rows of its pair
     return routes.of_rows(wanted, flow=np.repeat(moving, each).astype(np.int32))
 
 
 FAR = 2**15  # no way
 _CACHE = 2**18  # words that a sweep works on, 2 MiB: they stay in the cache
-_BATCH = 2**24  # hop counts that are held at once (2 MiB for each bit of them: they stay in the cache)
+_BATCH = (
+    2**24
+)  # hop counts that are held at once (2 MiB for each bit of them: they stay in the cache)
 
 
 def bit(column: Ints) -> NDArray[np.uint64]:
@@ -177,7 +218,9 @@ class Search:
         self.passes = np.where(graph.transit[by_degree], ~np.uint64(0), np.uint64(0))[:, None]
         # Where link j of each row leads, for the rows that have so many.
         counts = [np.count_nonzero(degree > j) for j in range(int(degree.max()))]
-        self.ahead = [self.row[graph.target[order[first[by_degree[:n]] + j]]] for j, n in enumerate(counts)]
+        self.ahead = [
+            self.row[graph.target[order[first[by_degree[:n]] + j]]] for j, n in enumerate(counts)
+        ]
 
     def blocks(self, goals: Ints) -> list[Ints]:
         """Return the goals in blocks that the cache holds."""
@@ -187,7 +230,9 @@ class Search:
     def start(self, goals: Ints, copies: int = 1) -> NDArray[np.uint64]:
         """Return the goals that each row reaches in 0 hops: itself, in each of the copies; (N, goals / 64) words."""
         # numpy copies rows of 1, 2, 4, ... words several times faster than those between.
-        reached = np.zeros((self.row.size, 1 << ((goals.size - 1) // 64).bit_length()), dtype=np.uint64)
+        reached = np.zeros(
+            (self.row.size, 1 << ((goals.size - 1) // 64).bit_length()), dtype=np.uint64
+        )
         column = np.arange(goals.size)
         for first in range(0, self.row.size, self.row.size // copies):
             np.bitwise_or.at(reached, (self.row[first + goals], column >> 6), bit(column))
@@ -200,7 +245,9 @@ class Search:
         while True:
             new[:] = 0
             for ahead in self.ahead:
-                new[: ahead.size] |= np.take(passes, ahead, axis=0, out=there[: ahead.size], mode="clip")
+                new[: ahead.size] |= np.take(
+                    passes, ahead, axis=0, out=there[: ahead.size], mode="clip"
+                )
             new &= np.invert(reached, out=there)
             if not new.any():
                 return

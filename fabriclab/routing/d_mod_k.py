@@ -8,7 +8,9 @@ from fabriclab.routing._ways import Links, Pick, Rows, Seed, Ways, follow, kept
 
 
 @register("routing", "d_mod_k", minimal=True)
-def d_mod_k(fabric: Fabric, ways: Ways, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0) -> Rows:
+def d_mod_k(
+    fabric: Fabric, ways: Ways, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0
+) -> Rows:
     """Return for each pair the path that the place of its target chooses; ``seed`` has no effect.
 
     Targets are counted leaf by leaf. Where c links lead on, the one to take is floor(D / W) modulo c, with D the
@@ -58,4 +60,6 @@ def _places(fabric: Fabric) -> tuple[Ints, Ints]:
         path.append(above[path[-1]])
     place = np.arange(n)
     place[fabric.endpoint[np.lexsort(path)]] = np.arange(fabric.n_ranks)
-    return place, np.append(1, np.cumprod(np.maximum(width, 1))[:-1])  # a tier that all cables skip has no links
+    return place, np.append(
+        1, np.cumprod(np.maximum(width, 1))[:-1]
+    )  # a tier that all cables skip has no links

@@ -21,7 +21,9 @@ def _datelines(fabric: Fabric, flows: Flows, routes: Routes) -> Ints:
 
 
 @register("routing", "dimension_order", lanes=_datelines)
-def by_dimension(fabric: Fabric, ways: Ways, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0) -> Rows:
+def by_dimension(
+    fabric: Fabric, ways: Ways, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0
+) -> Rows:
     """Return for each pair the shortest path that takes the lowest dimension first; ``seed`` has no effect.
 
     For torus, mesh, hypercube and HyperX. Half way round a ring both directions are as short, and the one that
@@ -54,16 +56,27 @@ def _grid(fabric: Fabric) -> tuple[Ints, Flags, Flags]:
     a, b = fabric.source[inner].astype(np.int64), fabric.target[inner]
     step = fabric.coord[b] - fabric.coord[a]
     along = np.argmax(step != 0, axis=1) if step.size else np.zeros(inner.size, dtype=np.int64)
-    by, size = step[np.arange(inner.size), along], fabric.coord[fabric.transit].max(axis=0, initial=0) + 1
+    by, size = (
+        step[np.arange(inner.size), along],
+        fabric.coord[fabric.transit].max(axis=0, initial=0) + 1,
+    )
     pairs = np.unique(a * fabric.n_nodes + b, return_index=True)[1]
-    meshed = np.bincount(along[pairs], minlength=size.size) == np.count_nonzero(fabric.transit) * (size - 1)
+    meshed = np.bincount(along[pairs], minlength=size.size) == np.count_nonzero(fabric.transit) * (
+        size - 1
+    )
     near = (np.abs(by) == 1) | (np.abs(by) == size[along] - 1)
     wrong = np.flatnonzero((np.count_nonzero(step, axis=1) != 1) | ~(near | meshed[along]))
     if wrong.size:
         msg = "dimension_order needs a grid (torus, mesh, hypercube, hyperx): each link changes one coordinate; "
-        raise ValueError(msg + f"{fabric.link_name(int(inner[wrong[0]]))} does not fit; take updown, or shortest")
+        raise ValueError(
+            msg + f"{fabric.link_name(int(inner[wrong[0]]))} does not fit; take updown, or shortest"
+        )
     wraps = (np.abs(by) > 1) & ~meshed[along]
-    every = np.full(fabric.n_links, -1), np.zeros(fabric.n_links, np.bool_), np.zeros(fabric.n_links, np.bool_)
+    every = (
+        np.full(fabric.n_links, -1),
+        np.zeros(fabric.n_links, np.bool_),
+        np.zeros(fabric.n_links, np.bool_),
+    )
     for out, value in zip(every, (along, (by < 0) != wraps, wraps), strict=True):
         out[inner] = value
     return every

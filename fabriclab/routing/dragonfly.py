@@ -11,7 +11,19 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from fabriclab.core import SPRAY, Fabric, Floats, Flows, Ints, Routes, check_memory, distinct, expand, pointer, rows_of
+from fabriclab.core import (
+    SPRAY,
+    Fabric,
+    Floats,
+    Flows,
+    Ints,
+    Routes,
+    check_memory,
+    distinct,
+    expand,
+    pointer,
+    rows_of,
+)
 from fabriclab.registry import register
 from fabriclab.routing._ways import Rows, Seed, Ways, check_paths, kept
 
@@ -33,7 +45,9 @@ def lanes(fabric: Fabric, flows: Flows, routes: Routes) -> Ints:
 
 
 @register("routing", "minimal", lanes=lanes)
-def minimal(fabric: Fabric, ways: Ways, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0) -> Rows:
+def minimal(
+    fabric: Fabric, ways: Ways, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0
+) -> Rows:
     """Return the direct way of each pair: to a switch with a cable to the target's group, across, to the target.
 
     If the own switch has such a cable it is taken. Several share alike, so the row is a spray; ``seed`` has no effect.
@@ -42,7 +56,9 @@ def minimal(fabric: Fabric, ways: Ways, source: Ints, target: Ints, *, subflows:
 
 
 @register("routing", "valiant", lanes=lanes)
-def valiant(fabric: Fabric, ways: Ways, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0) -> Rows:
+def valiant(
+    fabric: Fabric, ways: Ways, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0
+) -> Rows:
     """Return the detour of each pair over all groups but its own two, in equal parts, as packets that draw one each.
 
     Within a group, and where there are two groups only, the way is the direct one. ``seed`` has no effect.
@@ -56,7 +72,9 @@ def valiant(fabric: Fabric, ways: Ways, source: Ints, target: Ints, *, subflows:
 
 @register("routing", "ugal_l", lanes=lanes, cost="local")
 @register("routing", "ugal_g", lanes=lanes, cost="global")
-def ugal(fabric: Fabric, ways: Ways, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0) -> Rows:
+def ugal(
+    fabric: Fabric, ways: Ways, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0
+) -> Rows:
     """Return both ways of each pair as candidates.
 
     The choice of "ugal_l" sees the first link between switches only, that of "ugal_g" all links of both.
@@ -89,14 +107,18 @@ class _Map:
         self.fabric = fabric
         self.group = group = fabric.coordinate("group")
         self.n = int(group.max()) + 1
-        inner = np.flatnonzero(fabric.transit[fabric.source] & fabric.transit[fabric.target] & (fabric.capacity > 0))
+        inner = np.flatnonzero(
+            fabric.transit[fabric.source] & fabric.transit[fabric.target] & (fabric.capacity > 0)
+        )
         a, b = group[fabric.source[inner]], group[fabric.target[inner]]
         across = inner[a != b]
         # Cables of one switch to a group, then all of its group: sorted by key, which is switch or group and group.
         goal = group[fabric.target[across]]
         starts = (fabric.source[across].astype(np.int64), group[fabric.source[across]])
         self.across = [_sorted(across, at * self.n + goal) for at in starts]
-        self.joined = np.zeros((self.n, self.n), dtype=np.bool_)  # whether a group has a working link to another
+        self.joined = np.zeros(
+            (self.n, self.n), dtype=np.bool_
+        )  # whether a group has a working link to another
         self.joined[group[fabric.source[across]], goal] = True
         local = inner[a == b]
         pair = fabric.source[local].astype(np.int64) * fabric.n_nodes + fabric.target[local]
@@ -107,16 +129,28 @@ class _Map:
         self.place = np.zeros(fabric.n_nodes, dtype=np.int64)  # of a switch in its group
         self.place[switch] = np.arange(switch.size) - ptr[group[switch]]
         wide = int(np.diff(ptr).max())
-        check_memory(9 * self.n * wide**2, f"ways within {self.n} groups of {wide} switches", "take smaller groups")
+        check_memory(
+            9 * self.n * wide**2,
+            f"ways within {self.n} groups of {wide} switches",
+            "take smaller groups",
+        )
         one = np.tile(np.eye(wide, dtype=np.float32), (self.n, 1, 1))
-        one[group[fabric.source[local]], self.place[fabric.source[local]], self.place[fabric.target[local]]] = 1
-        self.near = one @ one > 0  # whether two switches of a group are at most two working links apart
+        one[
+            group[fabric.source[local]],
+            self.place[fabric.source[local]],
+            self.place[fabric.target[local]],
+        ] = 1
+        self.near = (
+            one @ one > 0
+        )  # whether two switches of a group are at most two working links apart
 
     @classmethod
     def of(cls, fabric: Fabric) -> Self:
         """Return the map of a fabric, or refuse one that has no groups."""
         if "group" not in fabric.coord_names or "router" not in fabric.coord_names:
-            raise ValueError(f"this routing needs groups of routers (dragonfly), got {fabric.family!r}; use ecmp")
+            raise ValueError(
+                f"this routing needs groups of routers (dragonfly), got {fabric.family!r}; use ecmp"
+            )
         return kept(fabric, "_dragonfly", cls)
 
     def rows(self, source: Ints, target: Ints, detours: list[bool]) -> Rows:
@@ -134,9 +168,16 @@ class _Map:
         first = np.stack([after + pair, core.ptr[which], after + source.size + pair], axis=1)
         length = np.stack([up[pair] >= 0, np.diff(core.ptr)[which], down[pair] >= 0], axis=1)
         ptr = pointer(length.sum(axis=1))
-        check_memory(60 * int(ptr[-1]), f"routes of {source.size} pairs over {self.n} groups", "route fewer flows")
+        check_memory(
+            60 * int(ptr[-1]),
+            f"routes of {source.size} pairs over {self.n} groups",
+            "route fewer flows",
+        )
         entries = expand(first.ravel(), length.ravel())
-        link, use = np.concatenate([core.link, up, down]), np.append(core.use, np.ones(2 * source.size))
+        link, use = (
+            np.concatenate([core.link, up, down]),
+            np.append(core.use, np.ones(2 * source.size)),
+        )
         return Rows(ptr, link[entries], use[entries], SPRAY)
 
     def _door(self, end: Ints) -> tuple[Ints, Ints]:
@@ -163,15 +204,24 @@ class _Map:
         check_paths(self.fabric, ~direct & (used == 0), at, to, more)
         far = self._cross(_Front(row, at[row], 1 / np.maximum(used, 1)[row]), which, link, entries)
         near = np.flatnonzero(used == 0)
-        front = _Front(np.append(near, far.row), np.append(at[near], far.at), np.append(np.ones(near.size), far.part))
+        front = _Front(
+            np.append(near, far.row),
+            np.append(at[near], far.at),
+            np.append(np.ones(near.size), far.part),
+        )
         stays = self.group[front.at] == last[front.row]
         gone = self._cross(front, *self._gates(front.at, to[front.row], last[front.row]), entries)
-        front = _Front(*(np.append(getattr(front, k)[stays], getattr(gone, k)) for k in ("row", "at", "part")))
+        front = _Front(
+            *(np.append(getattr(front, k)[stays], getattr(gone, k)) for k in ("row", "at", "part"))
+        )
         self._walk(front, to[front.row], entries)
         row, link, use = (np.concatenate(column) for column in zip(*entries, strict=True))
         key, inverse = np.unique(row * self.fabric.n_links + link, return_inverse=True)
         row, link = np.divmod(key, self.fabric.n_links)
-        ptr, part = pointer(np.bincount(row, minlength=pair.size)), np.bincount(inverse, use, key.size)
+        ptr, part = (
+            pointer(np.bincount(row, minlength=pair.size)),
+            np.bincount(inverse, use, key.size),
+        )
         return Rows(ptr, link, part.astype(np.float64), SPRAY)
 
     def _leads(self, at: Ints, to: Ints) -> NDArray[np.bool_]:
@@ -205,7 +255,9 @@ class _Map:
 
     def _cross(self, front: _Front, which: Ints, link: Ints, entries: list[Entries]) -> _Front:
         """Take the parts that have gates over them, in equal parts."""
-        gate = _Front(front.row[which], front.at[which], front.part[which] / np.bincount(which)[which])
+        gate = _Front(
+            front.row[which], front.at[which], front.part[which] / np.bincount(which)[which]
+        )
         self._walk(gate, self.fabric.source[link].astype(np.int64), entries)
         entries.append((gate.row, link, gate.part))
         return _Front(gate.row, self.fabric.target[link].astype(np.int64), gate.part)

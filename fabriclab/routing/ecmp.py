@@ -12,7 +12,9 @@ _SUMS = 4096  # flows on all cables together, above which none of the Poisson pr
 
 
 @register("routing", "ecmp", minimal=True)
-def ecmp(fabric: Fabric, ways: Ways, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0) -> Rows:
+def ecmp(
+    fabric: Fabric, ways: Ways, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0
+) -> Rows:
     """Return ``subflows`` paths per pair, each chosen link by link by a hash.
 
     The hash takes the ends, the number of the subflow and the node where it is asked, as a switch does
@@ -33,7 +35,9 @@ def ecmp(fabric: Fabric, ways: Ways, source: Ints, target: Ints, *, subflows: in
 
 
 @register("routing", "shortest", minimal=True)
-def shortest(fabric: Fabric, ways: Ways, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0) -> Rows:
+def shortest(
+    fabric: Fabric, ways: Ways, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0
+) -> Rows:
     """Return for each pair the shortest path that takes the lowest link number at every node.
 
     So all targets of a tree climb to the same switch; ``seed`` has no effect.
@@ -42,7 +46,9 @@ def shortest(fabric: Fabric, ways: Ways, source: Ints, target: Ints, *, subflows
 
 
 @register("routing", "adaptive", cost="global")
-def adaptive(fabric: Fabric, ways: Ways, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0) -> Rows:
+def adaptive(
+    fabric: Fabric, ways: Ways, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0
+) -> Rows:
     """Return 8 shortest paths of each pair, or ``subflows`` if more, drawn by a hash, as candidates for its flowlets.
 
     Bursts of a flow, so far apart that none overtakes another, each take the path that is least loaded [1]_; in the

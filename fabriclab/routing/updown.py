@@ -10,7 +10,9 @@ from fabriclab.routing.d_mod_k import by_digit
 
 
 @register("routing", "updown")
-def updown(fabric: Fabric, ways: Ways, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0) -> Rows:
+def updown(
+    fabric: Fabric, ways: Ways, source: Ints, target: Ints, *, subflows: int = 1, seed: Seed = 0
+) -> Rows:
     """Return for each pair a shortest way that climbs first and then comes down; ``seed`` has no effect.
 
     Up is nearer to the roots, and of two nodes as near, the one with the lower number. Roots are the top tier of a
@@ -26,10 +28,15 @@ def updown(fabric: Fabric, ways: Ways, source: Ints, target: Ints, *, subflows: 
     """
     climbs, n = _climbs(fabric), fabric.n_nodes
     # The first copy is for those who may still climb; links down lead to the second, and there is no way back.
-    start, end = np.append(fabric.source, fabric.source + n), np.append(fabric.target + n * ~climbs, fabric.target + n)
+    start, end = (
+        np.append(fabric.source, fabric.source + n),
+        np.append(fabric.target + n * ~climbs, fabric.target + n),
+    )
     capacity = np.append(fabric.capacity, np.where(climbs, 0.0, fabric.capacity))
     copies = Copies(2 * n, start, end, capacity, np.tile(fabric.transit, 2))
-    return follow(fabric, Tables(fabric, copies), source, target, subflows, by_digit(fabric, target, subflows))
+    return follow(
+        fabric, Tables(fabric, copies), source, target, subflows, by_digit(fabric, target, subflows)
+    )
 
 
 def _climbs(fabric: Fabric) -> NDArray[np.bool_]:
@@ -53,7 +60,10 @@ def _climbs(fabric: Fabric) -> NDArray[np.bool_]:
         """Return the links up, and the roots, if the parts ``single`` have one root each."""
         kept = roots[alone | ~np.isin(part[roots], single)]
         far = dijkstra(joined, directed=False, indices=kept, unweighted=True, min_only=True)
-        ahead, here = far[fabric.target], far[fabric.source]  # infinite for ends that let nothing pass
+        ahead, here = (
+            far[fabric.target],
+            far[fabric.source],
+        )  # infinite for ends that let nothing pass
         return (ahead < here) | ((ahead == here) & (fabric.target < fabric.source)), kept
 
     up, kept = climbs(flat)
@@ -61,15 +71,30 @@ def _climbs(fabric: Fabric) -> NDArray[np.bool_]:
     return climbs(np.append(flat, torn))[0] if torn.size else up
 
 
-def _torn(fabric: Fabric, up: NDArray[np.bool_], roots: Ints, part: NDArray[np.integer]) -> NDArray[np.integer]:
+def _torn(
+    fabric: Fabric, up: NDArray[np.bool_], roots: Ints, part: NDArray[np.integer]
+) -> NDArray[np.integer]:
     """Return the parts with several roots in which two ranks climb to none in common, as damage can do."""
     roots = roots[np.bincount(part[roots])[part[roots]] > 1]
-    ladder = Copies(fabric.n_nodes, fabric.source, fabric.target, np.where(up, fabric.capacity, 0.0), fabric.transit)
+    ladder = Copies(
+        fabric.n_nodes,
+        fabric.source,
+        fabric.target,
+        np.where(up, fabric.capacity, 0.0),
+        fabric.transit,
+    )
     search = Search(ladder)
     seen = search.hops(roots).seen
     kinds = np.unique(seen[search.row[fabric.endpoint]], axis=0)  # one, in a whole tree
-    bits = np.unpackbits(kinds.astype("<u8").view(np.uint8), axis=1, count=roots.size, bitorder="little")
-    reach, (names, place) = bits.astype(np.float32), np.unique(part[roots], return_inverse=True)  # (K, roots)
-    within = (reach @ np.eye(names.size, dtype=np.float32)[place] > 0).astype(np.float32)  # (K, parts)
+    bits = np.unpackbits(
+        kinds.astype("<u8").view(np.uint8), axis=1, count=roots.size, bitorder="little"
+    )
+    reach, (names, place) = (
+        bits.astype(np.float32),
+        np.unique(part[roots], return_inverse=True),
+    )  # (K, roots)
+    within = (reach @ np.eye(names.size, dtype=np.float32)[place] > 0).astype(
+        np.float32
+    )  # (K, parts)
     lost = (within @ within.T > 0) & (reach @ reach.T == 0)
     return np.asarray(names[((lost @ within > 0) & (within > 0)).any(axis=0)])

@@ -56,14 +56,21 @@ def build(family: str, /, **arguments: Any) -> Fabric:
     try:
         signature.bind(**arguments)
     except TypeError as error:
-        raise TypeError(f"{family}: {error}; its arguments are {', '.join(signature.parameters)}") from None
-    asked = {k: v.item() if isinstance(v, (np.generic, np.ndarray)) and not v.ndim else v for k, v in arguments.items()}
+        raise TypeError(
+            f"{family}: {error}; its arguments are {', '.join(signature.parameters)}"
+        ) from None
+    asked = {
+        k: v.item() if isinstance(v, (np.generic, np.ndarray)) and not v.ndim else v
+        for k, v in arguments.items()
+    }
     fabric: Fabric = function(**asked)
     call = ", ".join([repr(family), *(f"{k}={v!r}" for k, v in asked.items())])
     return fabric.shown_as(f"topologies.build({call})", family=family, asked=asked)
 
 
-def from_networkx(graph: Any, capacity: units.Quantity | None = None, *, endpoints: str = "endpoint") -> Fabric:
+def from_networkx(
+    graph: Any, capacity: units.Quantity | None = None, *, endpoints: str = "endpoint"
+) -> Fabric:
     """Return a graph as a fabric: an edge is a cable, and in a directed graph one of the two links of a cable.
 
     Leaves out names, coordinates, media and lengths. Nodes are numbered in the order of ``graph.nodes``, and so are
@@ -96,20 +103,32 @@ def from_networkx(graph: Any, capacity: units.Quantity | None = None, *, endpoin
     import networkx as nx
 
     if not isinstance(graph, nx.Graph):
-        raise TypeError(f"graph must be a networkx graph, got {type(graph).__name__}; build one with networkx.Graph()")
-    found = nx.weakly_connected_components(graph) if graph.is_directed() else nx.connected_components(graph)
+        raise TypeError(
+            f"graph must be a networkx graph, got {type(graph).__name__}; build one with networkx.Graph()"
+        )
+    found = (
+        nx.weakly_connected_components(graph)
+        if graph.is_directed()
+        else nx.connected_components(graph)
+    )
     parts = sorted(found, key=len)
     if len(parts) != 1:
         lone = f", such as the {len(parts[0])} nodes with {next(iter(parts[0]))!r}" if parts else ""
-        raise ValueError(f"graph must be connected, got {len(parts)} parts{lone}; join them, or make a fabric of each")
+        raise ValueError(
+            f"graph must be connected, got {len(parts)} parts{lone}; join them, or make a fabric of each"
+        )
     is_end = np.array([bool(d.get(endpoints)) for _, d in graph.nodes(data=True)])
     if not is_end.any():
         msg = f"graph must have endpoints, got no node whose attribute {endpoints!r} is true; set it with "
-        raise ValueError(msg + f"networkx.set_node_attributes(graph, {{node: True, ...}}, {endpoints!r})")
+        raise ValueError(
+            msg + f"networkx.set_node_attributes(graph, {{node: True, ...}}, {endpoints!r})"
+        )
 
     bare = [node for node, d in graph.nodes(data=True) if d.get(endpoints) and "server" not in d]
     if 0 < len(bare) < is_end.sum():
-        raise ValueError(f"server must be set for all endpoints or for none, got none for {bare[0]!r}; set it too")
+        raise ValueError(
+            f"server must be set for all endpoints or for none, got none for {bare[0]!r}; set it too"
+        )
 
     def of_nodes(name: str, default: Iterable[Any]) -> list[Any]:
         return [d.get(name, x) for (_, d), x in zip(graph.nodes(data=True), default, strict=True)]
@@ -118,13 +137,20 @@ def from_networkx(graph: Any, capacity: units.Quantity | None = None, *, endpoin
     kind = of_nodes("kind", np.where(is_end, "host", "switch").tolist())
     kinds = tuple(dict.fromkeys(kind))
     return Fabric(
-        kinds=kinds, kind=np.array([kinds.index(k) for k in kind]), coord_names=("index",),
+        kinds=kinds,
+        kind=np.array([kinds.index(k) for k in kind]),
+        coord_names=("index",),
         coord=np.arange(n, dtype=np.int32)[:, None],
-        tier=np.array(of_nodes("tier", np.where(is_end, 0, 1))), transit=np.array(of_nodes("transit", ~is_end)),
-        radix=np.array(of_nodes("radix", [0] * n)), media=("cable",), endpoint=end,
-        rail=np.array(of_nodes("rail", [0] * n))[end], server=np.array(of_nodes("server", np.cumsum(is_end) - 1))[end],
-        family="from_networkx", **_links(graph, capacity),
-    )  # fmt: skip
+        tier=np.array(of_nodes("tier", np.where(is_end, 0, 1))),
+        transit=np.array(of_nodes("transit", ~is_end)),
+        radix=np.array(of_nodes("radix", [0] * n)),
+        media=("cable",),
+        endpoint=end,
+        rail=np.array(of_nodes("rail", [0] * n))[end],
+        server=np.array(of_nodes("server", np.cumsum(is_end) - 1))[end],
+        family="from_networkx",
+        **_links(graph, capacity),
+    )
 
 
 def _links(graph: Any, capacity: units.Quantity | None) -> dict[str, Any]:
@@ -134,9 +160,13 @@ def _links(graph: Any, capacity: units.Quantity | None) -> dict[str, Any]:
     for u, v, d in graph.edges(data=True):
         edge, rate = f"of the edge {u!r} - {v!r}", d.get("capacity", capacity)
         if u == v:
-            raise ValueError(f"graph must have no edge from a node to itself, got one at {u!r}; remove it")
+            raise ValueError(
+                f"graph must have no edge from a node to itself, got one at {u!r}; remove it"
+            )
         if rate is None:
-            raise ValueError(f"capacity {edge} is missing; set it (capacity='400 Gb/s'), or give one for all without")
+            raise ValueError(
+                f"capacity {edge} is missing; set it (capacity='400 Gb/s'), or give one for all without"
+            )
         rate = units.rate(rate, f"capacity {edge}", may_be_zero=True)
         delay = units.latency(d.get("delay", 0.0), f"delay {edge}")
         rows.append((number[u], number[v], rate, delay, d.get("ports", 1)))
@@ -147,11 +177,20 @@ def _links(graph: Any, capacity: units.Quantity | None) -> dict[str, Any]:
     a, b = table[:, :2].astype(np.int64).T
     if graph.is_directed():
         key = np.minimum(a, b) * len(names) + np.maximum(a, b)
-        there, back = (x[np.argsort(key[x], kind="stable")] for x in (np.flatnonzero(a < b), np.flatnonzero(a > b)))
-        if lone := [(u, v) for u, v in graph.edges() if graph.number_of_edges(u, v) != graph.number_of_edges(v, u)]:
+        there, back = (
+            x[np.argsort(key[x], kind="stable")]
+            for x in (np.flatnonzero(a < b), np.flatnonzero(a > b))
+        )
+        if lone := [
+            (u, v)
+            for u, v in graph.edges()
+            if graph.number_of_edges(u, v) != graph.number_of_edges(v, u)
+        ]:
             u, v = lone[0]
             msg = f"graph must have as many edges from {u!r} to {v!r} as back: a cable has two directions; add the "
-            raise ValueError(msg + "other one (capacity=0, if it is dead), or give an undirected graph")
+            raise ValueError(
+                msg + "other one (capacity=0, if it is dead), or give an undirected graph"
+            )
         table = table[np.stack([there, back], axis=1).ravel()]
     columns = dict(zip(("source", "target", "capacity", "delay", "ports"), table.T, strict=True))
     return {**columns, "medium": 0 * table[:, 0], "length": 0 * table[:, 0]}
@@ -183,7 +222,9 @@ def compose(server: Fabric, fabric: Fabric, count: int) -> Fabric:
     """
     for name, value in (("server", server), ("fabric", fabric)):
         if not isinstance(value, Fabric):
-            raise TypeError(f"{name} must be a Fabric, got {value!r:.80}; make one with topologies.build(...)")
+            raise TypeError(
+                f"{name} must be a Fabric, got {value!r:.80}; make one with topologies.build(...)"
+            )
     n, nodes = units.count(count, "count"), server.n_nodes
     nic = server.nodes("nic") if "nic" in server.kinds else np.zeros(0, np.int64)
     if not nic.size or not server.transit[nic].all():
@@ -193,7 +234,9 @@ def compose(server: Fabric, fabric: Fabric, count: int) -> Fabric:
         msg = f"fabric must have {n * nic.size} endpoints ({n} servers with {nic.size} NICs each), got {fabric.n_ranks}"
         raise ValueError(msg + "; build it for as many hosts, or change count")
     rest = np.setdiff1d(np.arange(fabric.n_nodes), fabric.endpoint)
-    check_size(f"a fabric of {n} servers", n * nodes + rest.size, n * server.n_cables + fabric.n_cables)
+    check_size(
+        f"a fabric of {n} servers", n * nodes + rest.size, n * server.n_cables + fabric.n_cables
+    )
     first = np.arange(n)[:, None] * nodes  # node 0 of every copy
     place = np.zeros(fabric.n_nodes, dtype=np.int64)
     place[rest], place[fabric.endpoint] = n * nodes + np.arange(rest.size), (first + nic).ravel()
@@ -201,11 +244,15 @@ def compose(server: Fabric, fabric: Fabric, count: int) -> Fabric:
     def both(name: str, keep: Any = slice(None)) -> NDArray[Any]:
         return np.concatenate([np.tile(getattr(server, name), n), getattr(fabric, name)[keep]])
 
-    column: dict[str, Any] = {k: both(k, rest) for k in NODE_ARRAYS} | {k: both(k) for k in LINK_ARRAYS}
+    column: dict[str, Any] = {k: both(k, rest) for k in NODE_ARRAYS} | {
+        k: both(k) for k in LINK_ARRAYS
+    }
     inside, links = n * nodes, n * server.n_links
     column["tier"][inside:] += server.tier[nic].max()
     for name in ("source", "target"):
-        column[name] = np.concatenate([(first + getattr(server, name)).ravel(), place[getattr(fabric, name)]])
+        column[name] = np.concatenate(
+            [(first + getattr(server, name)).ravel(), place[getattr(fabric, name)]]
+        )
     kinds, column["kind"][inside:] = _joined(server.kinds, fabric.kinds, column["kind"][inside:])
     media, column["medium"][links:] = _joined(server.media, fabric.media, column["medium"][links:])
     names = [*["server"] * ("server" not in fabric.coord_names), *fabric.coord_names]
@@ -215,17 +262,33 @@ def compose(server: Fabric, fabric: Fabric, count: int) -> Fabric:
     coord[inside:, [names.index(c) for c in fabric.coord_names]] = fabric.coord[rest]
     each = int(server.server.max(initial=0)) + 1  # servers of a copy: a rack has several
     copy = np.repeat(np.arange(n) * each, nodes)
-    coord[:inside, names.index("server")] = copy + np.maximum(coord[:inside, names.index("server")], 0)
+    coord[:inside, names.index("server")] = copy + np.maximum(
+        coord[:inside, names.index("server")], 0
+    )
     near = np.arange(server.n_ranks) * nic.size // server.n_ranks
-    joined = Fabric(kinds=kinds, media=media, coord=coord, coord_names=tuple(names), **column,
-                    endpoint=(first + server.endpoint).ravel(), rail=fabric.rail.reshape(n, -1)[:, near].ravel(),
-                    server=(np.arange(n)[:, None] * each + server.server).ravel(), family="compose",
-                    asked={"server": server.family, "fabric": fabric.family, "count": n})  # fmt: skip
+    joined = Fabric(
+        kinds=kinds,
+        media=media,
+        coord=coord,
+        coord_names=tuple(names),
+        **column,
+        endpoint=(first + server.endpoint).ravel(),
+        rail=fabric.rail.reshape(n, -1)[:, near].ravel(),
+        server=(np.arange(n)[:, None] * each + server.server).ravel(),
+        family="compose",
+        asked={"server": server.family, "fabric": fabric.family, "count": n},
+    )
     calls = server.call and fabric.call
-    return joined.shown_as(f"topologies.compose({server.call}, {fabric.call}, {n})") if calls else joined
+    return (
+        joined.shown_as(f"topologies.compose({server.call}, {fabric.call}, {n})")
+        if calls
+        else joined
+    )
 
 
-def _joined(one: tuple[str, ...], other: tuple[str, ...], code: NDArray[Any]) -> tuple[tuple[str, ...], NDArray[Any]]:
+def _joined(
+    one: tuple[str, ...], other: tuple[str, ...], code: NDArray[Any]
+) -> tuple[tuple[str, ...], NDArray[Any]]:
     """Return the names of both and what the numbers ``code`` of the other become; a name not in use is left out."""
     used = np.unique(code)
     names = tuple(dict.fromkeys([*one, *(other[i] for i in used)]))

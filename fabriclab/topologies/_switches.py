@@ -26,8 +26,20 @@ HOST_LENGTH, SWITCH_LENGTH = "10 m", "30 m"
 _Build = Callable[..., Fabric]
 _COORD = ("pod", "server", "local", "plane", "rail", "index")
 # Arguments of the families of servers on rails, for those that are not given.
-_DEFAULT = {"servers": 128, "gpus": 8, "rails": 8, "radix": None, "oversubscription": 1, "tiers": None, "expand": True,
-            "planes": 1, "dual_plane": True, "apart": False, "rate": None, "pcie": None}  # fmt: skip
+_DEFAULT = {
+    "servers": 128,
+    "gpus": 8,
+    "rails": 8,
+    "radix": None,
+    "oversubscription": 1,
+    "tiers": None,
+    "expand": True,
+    "planes": 1,
+    "dual_plane": True,
+    "apart": False,
+    "rate": None,
+    "pcie": None,
+}
 
 
 @dataclass(frozen=True)
@@ -41,9 +53,15 @@ class Parts:
     switch_length: float
 
     @classmethod
-    def parse(cls, *, radix: int | None = None, rate: units.Quantity | None = None,
-              switch_delay: units.Quantity | None = None, host_length: units.Quantity = HOST_LENGTH,
-              switch_length: units.Quantity = SWITCH_LENGTH) -> Self:  # fmt: skip
+    def parse(
+        cls,
+        *,
+        radix: int | None = None,
+        rate: units.Quantity | None = None,
+        switch_delay: units.Quantity | None = None,
+        host_length: units.Quantity = HOST_LENGTH,
+        switch_length: units.Quantity = SWITCH_LENGTH,
+    ) -> Self:
         """Read the arguments; None stands for 64-port NDR switches (Quantum-2) and NICs (ConnectX-7).
 
         Two resellers give 330 ns and at most 150 ns as the forwarding time of that switch and its maker
@@ -53,8 +71,16 @@ class Parts:
         delay = catalog.value("switches", "quantum2", "latency_port_to_port", source="Q2-yobi")
         capacity = catalog.value("nics", "cx7", "throughput") if rate is None else units.rate(rate)
         forwarding = delay if switch_delay is None else units.latency(switch_delay, "switch_delay")
-        lengths = units.length(host_length, "host_length"), units.length(switch_length, "switch_length")
-        return cls(units.count(ports if radix is None else radix, "radix", 2), capacity, forwarding, *lengths)
+        lengths = (
+            units.length(host_length, "host_length"),
+            units.length(switch_length, "switch_length"),
+        )
+        return cls(
+            units.count(ports if radix is None else radix, "radix", 2),
+            capacity,
+            forwarding,
+            *lengths,
+        )
 
     def join(self, b: FabricBuilder, one: Ints, other: Ints, length: float) -> None:
         """Add fibres between nodes, broadcast together."""
@@ -66,7 +92,9 @@ class Parts:
         return replace(self, radix=self.radix * planes, rate=self.rate / planes)
 
 
-def family(name: str, *of: Callable[..., Any], fixed: str = "", **about: Any) -> Callable[[_Build], _Build]:
+def family(
+    name: str, *of: Callable[..., Any], fixed: str = "", **about: Any
+) -> Callable[[_Build], _Build]:
     """Return a decorator that registers a family of switches.
 
     What its function takes as ``**asked`` and hands on are the keywords of ``of`` and of `Parts.parse`, but for one
@@ -74,7 +102,9 @@ def family(name: str, *of: Callable[..., Any], fixed: str = "", **about: Any) ->
     """
 
     def keep(build: _Build) -> _Build:
-        own = [p for p in inspect.signature(build).parameters.values() if p.kind is not p.VAR_KEYWORD]
+        own = [
+            p for p in inspect.signature(build).parameters.values() if p.kind is not p.VAR_KEYWORD
+        ]
         every = {p.name: p for p in own}
         for p in (p for f in (*of, Parts.parse) for p in inspect.signature(f).parameters.values()):
             if p.kind is p.KEYWORD_ONLY and p.name != fixed:
@@ -93,7 +123,10 @@ def check(switches: int, cables: int, hosts: int, spines: int = 0) -> None:
 
 
 def assemble(
-    asked: Mapping[str, Any], hosts: int, cables: Iterable[tuple[Ints, Ints]], *layers: Mapping[str, Any]
+    asked: Mapping[str, Any],
+    hosts: int,
+    cables: Iterable[tuple[Ints, Ints]],
+    *layers: Mapping[str, Any],
 ) -> Fabric:
     """Return a fabric of switches with these coordinates; ``cables`` join them by number, ``asked`` is as in `Parts`.
 
@@ -102,16 +135,29 @@ def assemble(
     """
     parts = Parts.parse(**asked)
     kinds = ("leaf", "spine") if len(layers) > 1 else ("switch",) if hosts else ("chip",)
-    b = FabricBuilder(("host", *kinds) if hosts else kinds, (*layers[0], "local") if hosts else tuple(layers[0]))
+    b = FabricBuilder(
+        ("host", *kinds) if hosts else kinds, (*layers[0], "local") if hosts else tuple(layers[0])
+    )
     n, end = len(next(iter(layers[0].values()))), np.zeros(0, dtype=np.int64)
     if hosts:
         where: dict[str, Any] = {name: np.repeat(c, hosts) for name, c in layers[0].items()}
-        end = b.add_nodes("host", n * hosts, tier=0, transit=False, **where, local=np.tile(np.arange(hosts), n))
-    node = np.concatenate([
-        b.add_nodes(kind, len(next(iter(layer.values()))), tier=tier, transit=True, radix=parts.radix if hosts else 0,
-                    forwarding=parts.forwarding, **layer)
-        for tier, (kind, layer) in enumerate(zip(kinds, layers, strict=True), start=hosts > 0)
-    ])  # fmt: skip
+        end = b.add_nodes(
+            "host", n * hosts, tier=0, transit=False, **where, local=np.tile(np.arange(hosts), n)
+        )
+    node = np.concatenate(
+        [
+            b.add_nodes(
+                kind,
+                len(next(iter(layer.values()))),
+                tier=tier,
+                transit=True,
+                radix=parts.radix if hosts else 0,
+                forwarding=parts.forwarding,
+                **layer,
+            )
+            for tier, (kind, layer) in enumerate(zip(kinds, layers, strict=True), start=hosts > 0)
+        ]
+    )
     parts.join(b, end, np.repeat(node[:n], hosts), parts.host_length)
     for one, other in cables:
         parts.join(b, node[one], node[other], parts.switch_length)
@@ -123,21 +169,39 @@ def down_ports(radix: int, oversubscription: float) -> int:
     """Return the ports of a leaf that face down, so that down : up is at most ``oversubscription``."""
     number = hasattr(oversubscription, "__float__") and not isinstance(oversubscription, bool)
     if not number or np.ndim(oversubscription):
-        raise TypeError(f"oversubscription must be one number such as 2 (down : up), got {oversubscription!r:.80}")
+        raise TypeError(
+            f"oversubscription must be one number such as 2 (down : up), got {oversubscription!r:.80}"
+        )
     up = math.floor(radix / (1 + oversubscription) + 1e-9) if oversubscription >= 1 else 0
     if up < 1:
-        raise ValueError(f"oversubscription must be within 1..{radix - 1} (down : up), got {oversubscription!r}")
+        raise ValueError(
+            f"oversubscription must be within 1..{radix - 1} (down : up), got {oversubscription!r}"
+        )
     return math.floor(up * oversubscription + 1e-9)
 
 
-def start(kinds: tuple[str, ...], plan: Plan, nodes: int, cables: int, what: str, networks: int = 1) -> FabricBuilder:
+def start(
+    kinds: tuple[str, ...], plan: Plan, nodes: int, cables: int, what: str, networks: int = 1
+) -> FabricBuilder:
     """Return a builder for networks of this plan with that many further nodes and cables, if memory allows."""
     check_size(what, nodes + networks * sum(plan.switches), cables + networks * plan.cables)
-    return FabricBuilder((*kinds, *("leaf", "spine", "core")[: 1 + (plan.spines > 0) + (plan.cores > 0)]), _COORD)
+    return FabricBuilder(
+        (*kinds, *("leaf", "spine", "core")[: 1 + (plan.spines > 0) + (plan.cores > 0)]), _COORD
+    )
 
 
-def add_switches(b: FabricBuilder, plan: Plan, parts: Parts, ends: Ints, leaf_of: Ints, *, tier: int = 1,
-                 rails: int = 0, ports: int = 1, **where: int) -> None:  # fmt: skip
+def add_switches(
+    b: FabricBuilder,
+    plan: Plan,
+    parts: Parts,
+    ends: Ints,
+    leaf_of: Ints,
+    *,
+    tier: int = 1,
+    rails: int = 0,
+    ports: int = 1,
+    **where: int,
+) -> None:
     """Add all switches, the cables from ``ends`` (hosts or NICs) to their leaves, and those between switches.
 
     The leaves of a pod stand rail by rail, and this once for each of the ``ports`` of a NIC that meet at the spines;
@@ -152,8 +216,16 @@ def add_switches(b: FabricBuilder, plan: Plan, parts: Parts, ends: Ints, leaf_of
         if rails and kind == "leaf":
             block, index = np.divmod(index, leaves // (rails * ports))
             coord |= {"rail": block % rails} | ({"plane": block // rails} if ports > 1 else {})
-        return b.add_nodes(kind, n, tier=height, transit=True, radix=parts.radix, forwarding=parts.forwarding,
-                           index=index, **coord)  # fmt: skip
+        return b.add_nodes(
+            kind,
+            n,
+            tier=height,
+            transit=True,
+            radix=parts.radix,
+            forwarding=parts.forwarding,
+            index=index,
+            **coord,
+        )
 
     def join(lower: Ints, upper: Ints, length: float, copies: int = 1) -> None:
         parts.join(b, lower[..., None] + np.zeros(copies, dtype=np.int64), upper[..., None], length)
@@ -162,10 +234,20 @@ def add_switches(b: FabricBuilder, plan: Plan, parts: Parts, ends: Ints, leaf_of
     join(ends, leaf[leaf_of], parts.host_length)
     if spines:
         spine = add("spine", pods * spines, tier + 1)
-        join(leaf.reshape(pods, leaves, 1), spine.reshape(pods, 1, spines), parts.switch_length, plan.per_spine)
+        join(
+            leaf.reshape(pods, leaves, 1),
+            spine.reshape(pods, 1, spines),
+            parts.switch_length,
+            plan.per_spine,
+        )
     if plan.cores:
         core = add("core", spines * plan.cores, tier + 2)
-        join(spine.reshape(pods, spines, 1), core.reshape(1, spines, plan.cores), parts.switch_length, plan.per_core)
+        join(
+            spine.reshape(pods, spines, 1),
+            core.reshape(1, spines, plan.cores),
+            parts.switch_length,
+            plan.per_core,
+        )
 
 
 def networks(**asked: Any) -> tuple[SimpleNamespace, Plan, int, int]:
@@ -175,11 +257,15 @@ def networks(**asked: Any) -> tuple[SimpleNamespace, Plan, int, int]:
     in one network, and ``joined`` the rails that meet at its spines, times those. Rails ``apart`` are networks too.
     """
     a = SimpleNamespace(**_DEFAULT | asked)
-    radix = a.planes * (int(catalog.value("switches", "quantum2", "ports")) if a.radix is None else a.radix)
+    radix = a.planes * (
+        int(catalog.value("switches", "quantum2", "ports")) if a.radix is None else a.radix
+    )
     a.ports, room = 1 if a.dual_plane else a.planes, down_ports(radix, a.oversubscription)
     a.joined = 1 if a.apart else a.rails * a.ports
     joined = a.joined if a.apart or a.planes > 1 else None
-    return a, *rail_plan(a.servers, a.gpus, a.rails, radix, room, a.oversubscription, a.tiers, joined)
+    return a, *rail_plan(
+        a.servers, a.gpus, a.rails, radix, room, a.oversubscription, a.tiers, joined
+    )
 
 
 def bisection(**asked: Any) -> int | None:
@@ -190,10 +276,16 @@ def bisection(**asked: Any) -> int | None:
     """
     a, plan, per_leaf, _ = networks(**asked)
     up, (full, rest) = plan.spines * plan.per_spine, divmod(a.servers, per_leaf)
-    if a.expand and (a.servers % 2 or a.rate is not None or a.pcie is not None):  # a cut may pass a server or its PCIe
+    if a.expand and (
+        a.servers % 2 or a.rate is not None or a.pcie is not None
+    ):  # a cut may pass a server or its PCIe
         return None
     if a.apart and a.rails > 1:
         return None if a.expand or a.rails % 2 else 0
     if not plan.spines or up >= per_leaf * (a.gpus // a.rails):
         return int(a.planes * (a.servers * a.gpus // 2))
-    return None if rest or (full if a.expand else full * a.rails) % 2 else int(a.planes * full * a.rails * up // 2)
+    return (
+        None
+        if rest or (full if a.expand else full * a.rails) % 2
+        else int(a.planes * full * a.rails * up // 2)
+    )

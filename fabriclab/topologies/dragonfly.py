@@ -10,8 +10,9 @@ from fabriclab.topologies._switches import assemble, check, family
 
 
 @family("dragonfly", small={"p": 1, "a": 2, "h": 1})
-def dragonfly(p: int, a: int, h: int, groups: int | None = None, arrangement: str = "palm_tree",
-              **parts: Any) -> Fabric:  # fmt: skip
+def dragonfly(
+    p: int, a: int, h: int, groups: int | None = None, arrangement: str = "palm_tree", **parts: Any
+) -> Fabric:
     """Return a dragonfly: all switches of a group are joined with each other, and so are all groups.
 
     With g groups: a g switches, p a g hosts, g a (a - 1) / 2 cables within groups; any two groups have
@@ -62,8 +63,15 @@ def dragonfly(p: int, a: int, h: int, groups: int | None = None, arrangement: st
 
 
 @family("dragonfly_plus", small={"hosts": 1, "leaves": 2, "spines": 2, "h": 1})
-def dragonfly_plus(hosts: int, leaves: int, spines: int, h: int, groups: int | None = None,
-                   arrangement: str = "palm_tree", **parts: Any) -> Fabric:  # fmt: skip
+def dragonfly_plus(
+    hosts: int,
+    leaves: int,
+    spines: int,
+    h: int,
+    groups: int | None = None,
+    arrangement: str = "palm_tree",
+    **parts: Any,
+) -> Fabric:
     """Return a dragonfly+: in a group every leaf is joined with every spine, and spines join the groups.
 
     With g groups: g leaves and g spines times their number in a group, hosts x leaves x g hosts; any two groups
@@ -102,7 +110,10 @@ def dragonfly_plus(hosts: int, leaves: int, spines: int, h: int, groups: int | N
     leaf, spine = np.arange(g * low), np.arange(g * top)
     up = (np.repeat(leaf, top), g * low + np.repeat(spine.reshape(g, 1, top), low, axis=1).ravel())
     one, other = _between_groups(g, top, ports, arrangement)
-    where = [dict(zip(("group", "router"), np.divmod(i, n), strict=True)) for i, n in ((leaf, low), (spine, top))]
+    where = [
+        dict(zip(("group", "router"), np.divmod(i, n), strict=True))
+        for i, n in ((leaf, low), (spine, top))
+    ]
     return assemble(parts, hosts, (up, (g * low + one, g * low + other)), *where)
 
 
@@ -116,8 +127,13 @@ def _between_groups(groups: int, each: int, ports: int, arrangement: str) -> tup
     units.choice(arrangement, "arrangement", ("palm_tree", "absolute"))
     low, high = np.triu_indices(groups, 1)
     palm = arrangement == "palm_tree"
-    at_low, at_high = ((high - low - 1) % groups, (low - high - 1) % groups) if palm else (high - 1, low)
+    at_low, at_high = (
+        ((high - low - 1) % groups, (low - high - 1) % groups) if palm else (high - 1, low)
+    )
     used = ports - ports % (groups - 1)
     first = np.arange(0, used, groups - 1)[:, None]
-    one, other = (group * each + (first + port) * each // used for group, port in ((low, at_low), (high, at_high)))
+    one, other = (
+        group * each + (first + port) * each // used
+        for group, port in ((low, at_low), (high, at_high))
+    )
     return one.ravel(), other.ravel()

@@ -52,7 +52,9 @@ def slim_fly(q: int, hosts: int | None = None, **parts: Any) -> Fabric:
     # Switches of a column are joined where y differs by an even power of the root (in half 1: times the root), up to
     # sign; only one sign is listed, so that each cable is there once.
     even = np.array([pow(root, 2 * i, q) for i in range((q + 1) // 4)])[:, None]
-    within = np.broadcast_arrays(number, (half * q + x) * q + (y + even * np.where(half, root, 1)) % q)
+    within = np.broadcast_arrays(
+        number, (half * q + x) * q + (y + even * np.where(half, root, 1)) % q
+    )
     # Switch (0, x, y) is joined with (1, m, c) where y = m x + c.
     x, m, c = np.unravel_index(np.arange(q**3), (q, q, q))
     across = (x * q + (m * x + c) % q, (q + m) * q + c)

@@ -50,14 +50,22 @@ def complete(k: int) -> Axis:
 
 def _sizes(shape: Sequence[int]) -> list[int]:
     """Return the sizes of all dimensions, or refuse them by name."""
-    row = isinstance(shape, (Sequence, np.ndarray)) and not isinstance(shape, (str, bytes, bytearray))
+    row = isinstance(shape, (Sequence, np.ndarray)) and not isinstance(
+        shape, (str, bytes, bytearray)
+    )
     if not row or not 1 <= len(shape) <= _DIMENSIONS:
-        raise ValueError(f"shape must be 1 to {_DIMENSIONS} whole numbers such as (8, 8, 16), got {shape!r:.80}")
+        raise ValueError(
+            f"shape must be 1 to {_DIMENSIONS} whole numbers such as (8, 8, 16), got {shape!r:.80}"
+        )
     return [units.count(k, f"shape[{i}]") for i, k in enumerate(shape)]
 
 
 def _grid(
-    shape: Sequence[int], kind: Callable[[int], Axis], hosts: int, asked: dict[str, Any], names: Sequence[str] = ()
+    shape: Sequence[int],
+    kind: Callable[[int], Axis],
+    hosts: int,
+    asked: dict[str, Any],
+    names: Sequence[str] = (),
 ) -> Fabric:
     """Return the product of dimensions of one kind: nodes differ in one coordinate and are joined along it."""
     axes = [kind(k) for k in _sizes(shape)]
@@ -151,7 +159,9 @@ def mesh(shape: Sequence[int], hosts: int = 0, **parts: Any) -> Fabric:
 
 
 @family("twisted_torus", small={"shape": (2, 4)})
-def twisted_torus(shape: Sequence[int], hosts: int = 0, shift: int | None = None, **parts: Any) -> Fabric:
+def twisted_torus(
+    shape: Sequence[int], hosts: int = 0, shift: int | None = None, **parts: Any
+) -> Fabric:
     """Return a torus with sides k and 2k in which each wrap of a short side shifts every long side, by k.
 
     With n nodes: one cable per dimension and node, degree 2 per dimension, as in the torus, and all nodes alike;
@@ -183,7 +193,9 @@ def twisted_torus(shape: Sequence[int], hosts: int = 0, shift: int | None = None
     side = np.array(_sizes(shape), dtype=object)
     k, n = min(side), math.prod(side)
     if k < 2 or set(side) != {k, 2 * k}:
-        raise ValueError(f"shape must have sides k and 2k (k >= 2) and no other, such as (8, 8, 16), got {shape!r:.80}")
+        raise ValueError(
+            f"shape must have sides k and 2k (k >= 2) and no other, such as (8, 8, 16), got {shape!r:.80}"
+        )
     by = k if shift is None else units.count(shift, "shift", 0, 2 * k - 1)
     check(n, n * side.size, hosts)
     side = side.astype(np.int64)
@@ -199,7 +211,11 @@ def twisted_torus(shape: Sequence[int], hosts: int = 0, shift: int | None = None
     return assemble(parts, hosts, cables, where)
 
 
-@family("hypercube", small={"dimensions": 3}, bisection=lambda dimensions, **asked: _rows((2,) * dimensions, **asked))
+@family(
+    "hypercube",
+    small={"dimensions": 3},
+    bisection=lambda dimensions, **asked: _rows((2,) * dimensions, **asked),
+)
 def hypercube(dimensions: int, hosts: int = 1, **parts: Any) -> Fabric:
     """Return a hypercube; its coordinates are the binary digits of a switch, the highest first.
 
@@ -241,7 +257,11 @@ def hyperx(shape: Sequence[int], hosts: int = 1, **parts: Any) -> Fabric:
     return _grid(shape, complete, hosts, parts)
 
 
-@family("full_mesh", small={"switches": 5}, bisection=lambda switches, **asked: _rows((switches,), **asked))
+@family(
+    "full_mesh",
+    small={"switches": 5},
+    bisection=lambda switches, **asked: _rows((switches,), **asked),
+)
 def full_mesh(switches: int, hosts: int = 1, **parts: Any) -> Fabric:
     """Return n switches, each joined with each.
 

@@ -15,9 +15,22 @@ from fabriclab.topologies._switches import Parts, add_switches, bisection, famil
 _Given = units.Quantity | None
 
 
-def _of_servers(planes: int = 1, dual_plane: bool = True, apart: bool = False, *, servers: int = 128, gpus: int = 8,
-                rails: int = 8, radix: int | None = None, oversubscription: float = 1, tiers: int | None = None,
-                expand: bool = True, nvlink: _Given = None, pcie: _Given = None, **asked: Any) -> Fabric:  # fmt: skip
+def _of_servers(
+    planes: int = 1,
+    dual_plane: bool = True,
+    apart: bool = False,
+    *,
+    servers: int = 128,
+    gpus: int = 8,
+    rails: int = 8,
+    radix: int | None = None,
+    oversubscription: float = 1,
+    tiers: int | None = None,
+    expand: bool = True,
+    nvlink: _Given = None,
+    pcie: _Given = None,
+    **asked: Any,
+) -> Fabric:
     """Return servers on one network, on one per rail (``apart``), or with their NICs on several (``planes``).
 
     A NIC has a port for each plane, with its part of the rate. The planes are networks of their own, or, unless
@@ -25,18 +38,34 @@ def _of_servers(planes: int = 1, dual_plane: bool = True, apart: bool = False, *
     """
     whole = Parts.parse(radix=radix, **asked)
     parts = whole.split(planes)
-    n, g, r = units.count(servers, "servers"), units.count(gpus, "gpus"), units.count(rails, "rails")
+    n, g, r = (
+        units.count(servers, "servers"),
+        units.count(gpus, "gpus"),
+        units.count(rails, "rails"),
+    )
     nvports, links = _nvlinks()
     if (expand := units.flag(expand, "expand")) and g * links > nvports:
         most = nvports // links
         msg = f"gpus must be within 1..{most} (a server has {nvports} NVLink ports, a GPU takes {links}), got {g}"
         raise ValueError(msg + "; take more servers, or leave out their inside with expand=False")
-    a, plan, per_leaf, per_pod = networks(servers=n, gpus=g, rails=r, radix=whole.radix,
-                                          oversubscription=oversubscription, tiers=tiers, planes=planes,
-                                          dual_plane=dual_plane, apart=apart)  # fmt: skip
-    kinds, nodes, inside = (("gpu", "nvlink", "pcie", "nic"), 3 * g + 1, 3 * g) if expand else (("nic",), g, 0)
+    a, plan, per_leaf, per_pod = networks(
+        servers=n,
+        gpus=g,
+        rails=r,
+        radix=whole.radix,
+        oversubscription=oversubscription,
+        tiers=tiers,
+        planes=planes,
+        dual_plane=dual_plane,
+        apart=apart,
+    )
+    kinds, nodes, inside = (
+        (("gpu", "nvlink", "pcie", "nic"), 3 * g + 1, 3 * g) if expand else (("nic",), g, 0)
+    )
     cables, copies = inside + planes * g, r if apart else planes // a.ports
-    b = start(kinds, plan, nodes * n, cables * n, f"a fabric of {n} servers with {g} GPUs each", copies)
+    b = start(
+        kinds, plan, nodes * n, cables * n, f"a fabric of {n} servers with {g} GPUs each", copies
+    )
     server, local = np.divmod(np.arange(n * g), g)
     where: dict[str, Any] = {"server": server, "local": local}
     if expand:
@@ -49,23 +78,44 @@ def _of_servers(planes: int = 1, dual_plane: bool = True, apart: bool = False, *
     for i in range(copies):
         mine = rail == i if apart else slice(None)
         each = {"rail" if apart else "plane": i} if copies > 1 else {}
-        add_switches(b, plan, parts, nic[mine], leaf_of[:, mine], tier=3 if expand else 1, rails=0 if apart else r,
-                     ports=a.ports, **each)  # fmt: skip
+        add_switches(
+            b,
+            plan,
+            parts,
+            nic[mine],
+            leaf_of[:, mine],
+            tier=3 if expand else 1,
+            rails=0 if apart else r,
+            ports=a.ports,
+            **each,
+        )
     return b.build("rails", {}, endpoint=endpoint, rail=rail, server=server)
 
 
 def _nvlinks() -> tuple[int, int]:
     """Return the NVLink ports of a server's switches, and the NVLinks of a GPU."""
-    ports = catalog.value("systems", "dgxh100", "nvswitch_chips") * catalog.value("switches", "nvswitch3", "ports")
+    ports = catalog.value("systems", "dgxh100", "nvswitch_chips") * catalog.value(
+        "switches", "nvswitch3", "ports"
+    )
     return int(ports), int(catalog.value("links", "nvlink4", "links_per_gpu"))
 
 
-def _add_servers(b: FabricBuilder, n: int, where: dict[str, Any], nvlink: _Given, pcie: _Given) -> tuple[Ints, Ints]:
+def _add_servers(
+    b: FabricBuilder, n: int, where: dict[str, Any], nvlink: _Given, pcie: _Given
+) -> tuple[Ints, Ints]:
     """Add the inside of ``n`` servers; return the GPUs and the NICs."""
     fact, ends = catalog.value, where["server"].size
     ports, links = _nvlinks()
-    bus = fact("links", "pcie5", "bandwidth_after_encoding") if pcie is None else units.rate(pcie, "pcie")
-    fast = fact("links", "nvlink4", "bandwidth_per_gpu") if nvlink is None else units.rate(nvlink, "nvlink")
+    bus = (
+        fact("links", "pcie5", "bandwidth_after_encoding")
+        if pcie is None
+        else units.rate(pcie, "pcie")
+    )
+    fast = (
+        fact("links", "nvlink4", "bandwidth_per_gpu")
+        if nvlink is None
+        else units.rate(nvlink, "nvlink")
+    )
     gpu = b.add_nodes("gpu", ends, tier=0, transit=False, **where)
     domain = b.add_nodes("nvlink", n, tier=1, transit=True, radix=ports, server=np.arange(n))
     switch = b.add_nodes("pcie", ends, tier=1, transit=True, **where)
@@ -76,7 +126,12 @@ def _add_servers(b: FabricBuilder, n: int, where: dict[str, Any], nvlink: _Given
     return gpu, nic
 
 
-@family("rail_optimised", _of_servers, small={"servers": 4, "gpus": 2, "rails": 2, "radix": 4}, bisection=bisection)
+@family(
+    "rail_optimised",
+    _of_servers,
+    small={"servers": 4, "gpus": 2, "rails": 2, "radix": 4},
+    bisection=bisection,
+)
 def rail_optimised(**asked: Any) -> Fabric:
     """Return servers with one NIC per GPU; the NIC of local GPU i hangs on rail i modulo ``rails``.
 
@@ -118,9 +173,12 @@ def rail_optimised(**asked: Any) -> Fabric:
 
 
 @family(
-    "rail_only", _of_servers, small={"servers": 5, "gpus": 2, "rails": 2, "radix": 4}, connected=False,
+    "rail_only",
+    _of_servers,
+    small={"servers": 5, "gpus": 2, "rails": 2, "radix": 4},
+    connected=False,
     bisection=partial(bisection, servers=64, apart=True),
-)  # fmt: skip
+)
 def rail_only(servers: int = 64, **asked: Any) -> Fabric:
     """Return servers whose rails are networks of their own: no spine joins two rails [1]_.
 
@@ -150,10 +208,14 @@ def rail_only(servers: int = 64, **asked: Any) -> Fabric:
 
 
 @family(
-    "multi_plane", _of_servers, small={"servers": 5, "gpus": 2, "rails": 2, "planes": 2, "radix": 4},
+    "multi_plane",
+    _of_servers,
+    small={"servers": 5, "gpus": 2, "rails": 2, "planes": 2, "radix": 4},
     bisection=partial(bisection, planes=4),
-)  # fmt: skip
-def multi_plane(planes: int = 4, *, rate: _Given = None, pcie: _Given = None, **asked: Any) -> Fabric:
+)
+def multi_plane(
+    planes: int = 4, *, rate: _Given = None, pcie: _Given = None, **asked: Any
+) -> Fabric:
     """Return servers whose NICs have one port in each of several planes: networks that never meet.
 
     A switch of ``radix`` ports at the rate of the NIC is split into ``radix`` x ``planes`` ports at the rate of the
@@ -191,9 +253,11 @@ def multi_plane(planes: int = 4, *, rate: _Given = None, pcie: _Given = None, **
 
 
 @family(
-    "dual_tor", _of_servers, small={"servers": 5, "gpus": 2, "rails": 2, "radix": 4, "dual_plane": False},
+    "dual_tor",
+    _of_servers,
+    small={"servers": 5, "gpus": 2, "rails": 2, "radix": 4, "dual_plane": False},
     bisection=partial(bisection, planes=2),
-)  # fmt: skip
+)
 def dual_tor(dual_plane: bool = True, **asked: Any) -> Fabric:
     """Return servers whose NICs hang on two leaves each, as in HPN 7.0 [1]_ (there with uplinks of twice the rate).
 

@@ -29,7 +29,9 @@ def links_between_gpus(server: str) -> Ints:
     >>> links_between_gpus("dgx1v")[0].tolist()
     [0, 1, 1, 2, 2, 0, 0, 0]
     """
-    return np.array([[int(x) for x in row] for row in str(catalog.systems[server]["gpu_links"].value).split()])
+    return np.array(
+        [[int(x) for x in row] for row in str(catalog.systems[server]["gpu_links"].value).split()]
+    )
 
 
 def _build(name: str, servers: int = 1) -> Fabric:
@@ -43,16 +45,28 @@ def _build(name: str, servers: int = 1) -> Fabric:
     plans with. Several servers have one set of switch chips.
     """
     parts = _SERVERS[name]
-    fact, bus = catalog.systems[parts["facts"]], catalog.value("links", parts["pcie"], "bandwidth_after_encoding")
+    fact, bus = (
+        catalog.systems[parts["facts"]],
+        catalog.value("links", parts["pcie"], "bandwidth_after_encoding"),
+    )
     names = ("gpus", "sockets", "pcie_switches", "scaleout_nics")
     gpus, sockets, switches, nics = (int(fact[k].si or 0) for k in names)
     ported = bool(parts["chip"]) and gpus > (switches or sockets)
-    used = {"gpu": True, "port": ported, "nvswitch": parts["chip"], "pcie": switches, "nic": True, "cpu": True}
+    used = {
+        "gpu": True,
+        "port": ported,
+        "nvswitch": parts["chip"],
+        "pcie": switches,
+        "nic": True,
+        "cpu": True,
+    }
     b = FabricBuilder([kind for kind, there in used.items() if there], ("server", "plane", "local"))
 
     def add(kind: str, each: int, tier: int) -> Ints:
         server, local = np.divmod(np.arange(servers * each), each)
-        node = b.add_nodes(kind, server.size, tier=tier, transit=kind != "gpu", server=server, local=local)
+        node = b.add_nodes(
+            kind, server.size, tier=tier, transit=kind != "gpu", server=server, local=local
+        )
         return node.reshape(servers, each)
 
     def join(lower: Ints, upper: Ints, rate: float, medium: str = "pcie") -> None:
@@ -61,7 +75,12 @@ def _build(name: str, servers: int = 1) -> Fabric:
         b.add_cables(lower, upper[:, to], capacity=rate, medium=medium)
 
     gpu = add("gpu", gpus, 0)
-    near, speed = gpu, (catalog.value("links", parts["host"], "bandwidth"), "c2c") if parts["host"] else (bus, "pcie")
+    near, speed = (
+        gpu,
+        (catalog.value("links", parts["host"], "bandwidth"), "c2c")
+        if parts["host"]
+        else (bus, "pcie"),
+    )
     if ported:
         near = add("port", gpus, 1)
         join(gpu, near, *speed)
@@ -72,8 +91,12 @@ def _build(name: str, servers: int = 1) -> Fabric:
     join(near, host, *speed)
     join(add("nic", nics, 2 + ported), host, bus)
     one, other = np.triu_indices(sockets, 1)
-    b.add_cables(cpu[:, one], cpu[:, other], capacity=catalog.value("memory_path", parts["sockets"], "bandwidth"),
-                 medium="socket")  # fmt: skip
+    b.add_cables(
+        cpu[:, one],
+        cpu[:, other],
+        capacity=catalog.value("memory_path", parts["sockets"], "bandwidth"),
+        medium="socket",
+    )
     if parts["link"]:
         _join_gpus(b, parts, gpu)
     number = np.arange(gpu.size)
@@ -100,7 +123,9 @@ def _join_gpus(b: FabricBuilder, parts: Mapping[str, str], gpu: Ints) -> None:
     def chips(each: int, tier: int) -> Ints:
         plane, local = np.divmod(np.arange(planes * each), each)
         number = local if low > 1 else -1  # one chip is named by its plane alone
-        node = b.add_nodes("nvswitch", plane.size, tier=tier, transit=True, radix=radix, plane=plane, local=number)
+        node = b.add_nodes(
+            "nvswitch", plane.size, tier=tier, transit=True, radix=radix, plane=plane, local=number
+        )
         return node.reshape(planes, each)
 
     lower = chips(low, 1)
@@ -116,7 +141,9 @@ def _register(name: str) -> None:
         return _build(name)
 
     build.__name__ = build.__qualname__ = name
-    build.__doc__ = (_build.__doc__ or "").replace("servers of a kind", f"one server: {_SERVERS[name]['what']}", 1)
+    build.__doc__ = (_build.__doc__ or "").replace(
+        "servers of a kind", f"one server: {_SERVERS[name]['what']}", 1
+    )
     register("topology", name, small={})(build)
 
 
@@ -124,7 +151,9 @@ for _name in _SERVERS:
     _register(_name)
 
 
-@register("topology", "nvl72", small={"gpus": 8}, bisection=lambda gpus=72: None if gpus % 8 else 9 * gpus)
+@register(
+    "topology", "nvl72", small={"gpus": 8}, bisection=lambda gpus=72: None if gpus % 8 else 9 * gpus
+)
 def nvl72(gpus: int = 72) -> Fabric:
     """Return an NVLink domain of trays with 4 GPUs and 2 Grace processors, as ``gb200``.
 
@@ -143,7 +172,12 @@ def nvl72(gpus: int = 72) -> Fabric:
     ValueError
         If there are too many GPUs, or they fill no trays.
     """
-    tray, most = int(catalog.value("systems", "gb200", "gpus")), int(catalog.value("systems", "nvl576", "max_gpus"))
+    tray, most = (
+        int(catalog.value("systems", "gb200", "gpus")),
+        int(catalog.value("systems", "nvl576", "max_gpus")),
+    )
     if units.count(gpus, "gpus", tray, most) % tray:
-        raise ValueError(f"gpus must be a multiple of {tray} (GPUs of a tray), got {gpus}; take {gpus - gpus % tray}")
+        raise ValueError(
+            f"gpus must be a multiple of {tray} (GPUs of a tray), got {gpus}; take {gpus - gpus % tray}"
+        )
     return _build("gb200", gpus // tray)

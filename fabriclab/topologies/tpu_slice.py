@@ -21,8 +21,13 @@ def _bisection(shape: Sequence[int], twisted: bool = False, **_: Any) -> float |
 
 
 @register("topology", "tpu_slice", small={"shape": (4, 4, 4)}, bisection=_bisection)
-def tpu_slice(shape: Sequence[int], twisted: bool = False, *, rate: units.Quantity | None = None,
-              switch_length: units.Quantity = SWITCH_LENGTH) -> Fabric:  # fmt: skip
+def tpu_slice(
+    shape: Sequence[int],
+    twisted: bool = False,
+    *,
+    rate: units.Quantity | None = None,
+    switch_length: units.Quantity = SWITCH_LENGTH,
+) -> Fabric:
     """Return a slice of a TPU v4 pod: a torus of chips, regular or twisted, whose cubes are set up by OCSes.
 
     Counts and distances are those of ``torus`` and ``twisted_torus``. Of the 3n cables of n chips 9n/4 are inside
@@ -53,18 +58,33 @@ def tpu_slice(shape: Sequence[int], twisted: bool = False, *, rate: units.Quanti
        hardware support for embeddings, ISCA 2023.
     """
     chips = int(catalog.value("systems", "tpu4pod", "chips"))
-    whole = np.ndim(shape) == 1 and len(shape) == 3 and all(units.count(k, "shape") % _SIDE == 0 for k in shape)
+    whole = (
+        np.ndim(shape) == 1
+        and len(shape) == 3
+        and all(units.count(k, "shape") % _SIDE == 0 for k in shape)
+    )
     if not whole or np.prod(shape, dtype=float) > chips:
-        raise ValueError(f"shape must be 3 multiples of {_SIDE}, up to {chips} chips, as (4, 4, 8), got {shape!r:.80}")
-    capacity = catalog.value("links", "ici-tpu4", "bandwidth_per_link") if rate is None else units.rate(rate)
+        raise ValueError(
+            f"shape must be 3 multiples of {_SIDE}, up to {chips} chips, as (4, 4, 8), got {shape!r:.80}"
+        )
+    capacity = (
+        catalog.value("links", "ici-tpu4", "bandwidth_per_link")
+        if rate is None
+        else units.rate(rate)
+    )
     build = twisted_torus if units.flag(twisted, "twisted") else torus
     grid = build(shape, rate=capacity, switch_delay=0.0, switch_length=switch_length)
     outside = np.repeat(ocs_of_cables(grid) >= 0, 2)
     cube = np.unique(grid.coord // _SIDE, axis=0, return_inverse=True)[1]
     per_metre = catalog.value("media", "acc800", "propagation")
-    return replace(grid, media=("copper", "fibre"), medium=outside.astype(np.int8),
-                   server=cube.ravel().astype(np.int32), length=np.where(outside, grid.length, _CUBE_LENGTH),
-                   delay=np.where(outside, grid.delay, _CUBE_LENGTH * per_metre))  # fmt: skip
+    return replace(
+        grid,
+        media=("copper", "fibre"),
+        medium=outside.astype(np.int8),
+        server=cube.ravel().astype(np.int32),
+        length=np.where(outside, grid.length, _CUBE_LENGTH),
+        delay=np.where(outside, grid.delay, _CUBE_LENGTH * per_metre),
+    )
 
 
 def ocs_of_cables(fabric: Fabric) -> Ints:
@@ -76,6 +96,10 @@ def ocs_of_cables(fabric: Fabric) -> Ints:
     48
     """
     at, cable = fabric.coord[fabric.source[::2]], np.arange(fabric.n_cables)
-    dimension = cable // fabric.n_ranks  # a torus has its cables by dimension, each from a chip to the next one up
+    dimension = (
+        cable // fabric.n_ranks
+    )  # a torus has its cables by dimension, each from a chip to the next one up
     one, other = (at[cable, (dimension + i) % 3] % _SIDE for i in (1, 2))
-    return np.where(at[cable, dimension] % _SIDE == _SIDE - 1, _SIDE**2 * dimension + _SIDE * one + other, -1)
+    return np.where(
+        at[cable, dimension] % _SIDE == _SIDE - 1, _SIDE**2 * dimension + _SIDE * one + other, -1
+    )

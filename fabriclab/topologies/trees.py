@@ -44,7 +44,9 @@ def _of_one_rail(hosts: int, **asked: Any) -> int | None:
 
 
 @family("leaf_spine", small={"hosts": 16, "radix": 8}, bisection=_of_one_rail)
-def leaf_spine(hosts: int, radix: int | None = None, oversubscription: float = 1, **asked: Any) -> Fabric:
+def leaf_spine(
+    hosts: int, radix: int | None = None, oversubscription: float = 1, **asked: Any
+) -> Fabric:
     """Return two tiers of switches, or one switch where it has ports for all hosts.
 
     With radix k and 1:1 a leaf has k/2 hosts and k/2 uplinks. Full size: k leaves, k/2 spines, k^2/2 hosts
@@ -84,9 +86,11 @@ def leaf_spine(hosts: int, radix: int | None = None, oversubscription: float = 1
 
 
 @family(
-    "fat_tree", fixed="radix", small={"k": 4},
+    "fat_tree",
+    fixed="radix",
+    small={"k": 4},
     bisection=lambda k, tiers=3, **_: (k**3 if tiers == 3 else 2 * k * k) // 8,
-)  # fmt: skip
+)
 def fat_tree(k: int, tiers: int = 3, **asked: Any) -> Fabric:
     """Return a k-ary fat tree of full size; leaves and spines are the edge and aggregation switches of [1]_.
 
@@ -116,7 +120,9 @@ def fat_tree(k: int, tiers: int = 3, **asked: Any) -> Fabric:
     """
     half = units.count(k, "k", 2) // 2
     if k % 2:
-        raise ValueError(f"k must be even (half of the ports face up), got {k}; take {k - 1} or {k + 1}")
+        raise ValueError(
+            f"k must be even (half of the ports face up), got {k}; take {k - 1} or {k + 1}"
+        )
     parts = Parts.parse(radix=k, **asked)
     two = units.count(tiers, "tiers", 2, 3) == 2
     plan = Plan(1, k, half, 1) if two else Plan(k, half, half, 1, half, 1)
@@ -133,11 +139,16 @@ def _of_hosts(n: int, down: int, plan: Plan, parts: Parts) -> Fabric:
 
 
 def _narrowest(m: Sequence[int], w: Sequence[int], **_: Any) -> int | None:
-    subtrees = [prod(m[i:]) for i in range(len(m))]  # that hang on the cables of each tier, the hosts first
+    subtrees = [
+        prod(m[i:]) for i in range(len(m))
+    ]  # that hang on the cables of each tier, the hosts first
     cables = [n * prod(w[: i + 1]) for i, n in enumerate(subtrees)]
     if cables[0] == min(cables):
         return w[0] * (subtrees[0] // 2)
-    return next((c // 2 for c, n in zip(cables, subtrees, strict=True) if c == min(cables) and n % 2 == 0), None)
+    return next(
+        (c // 2 for c, n in zip(cables, subtrees, strict=True) if c == min(cables) and n % 2 == 0),
+        None,
+    )
 
 
 @family("xgft", small={"m": (3, 2, 2), "w": (1, 2, 2)}, bisection=_narrowest)
@@ -172,7 +183,9 @@ def xgft(m: Sequence[int], w: Sequence[int], **asked: Any) -> Fabric:
     .. [1] S. R. Öhring, M. Ibel, S. K. Das, M. J. Kumar, On generalized fat trees, IPPS 1995.
     """
     parts = Parts.parse(**asked)
-    children, parents = ([units.count(x, name) for x in column(v, name).tolist()] for name, v in (("m", m), ("w", w)))
+    children, parents = (
+        [units.count(x, name) for x in column(v, name).tolist()] for name, v in (("m", m), ("w", w))
+    )
     h = len(children)
     if h != len(parents) or not h:
         msg = f"m and w must have one number for each tier of switches, got {h} and {len(parents)}; write m=(4, 8), "
@@ -182,18 +195,34 @@ def xgft(m: Sequence[int], w: Sequence[int], **asked: Any) -> Fabric:
             msg = f"radix must be >= {down + up} (a switch of tier {i} has {down} children and {up} parents), got "
             raise ValueError(msg + f"{parts.radix}; take a larger radix, or a smaller m or w")
     size = [prod(parents[:i]) * prod(children[i:]) for i in range(h + 1)]
-    check_size(f"a fabric of {size[0]} hosts", sum(size), sum(n * up for n, up in zip(size[:-1], parents, strict=True)))
+    check_size(
+        f"a fabric of {size[0]} hosts",
+        sum(size),
+        sum(n * up for n, up in zip(size[:-1], parents, strict=True)),
+    )
     kinds = ("host", "leaf", "spine", "core", *(f"tier{i}" for i in range(4, h + 1)))[: h + 1]
     b = FabricBuilder(kinds, [f"digit {i}" for i in range(h, 0, -1)])
     below = np.zeros(0, dtype=np.int64)
     for i, kind in enumerate(kinds):
-        digits = np.unravel_index(np.arange(size[i]), (*reversed(children[i:]), *reversed(parents[:i])))
+        digits = np.unravel_index(
+            np.arange(size[i]), (*reversed(children[i:]), *reversed(parents[:i]))
+        )
         coord = dict(zip(b.coord_names, digits, strict=True))
         ports, forwarding = (parts.radix, parts.forwarding) if i else (0, 0.0)
-        node = b.add_nodes(kind, size[i], tier=i, transit=i > 0, radix=ports, forwarding=forwarding, **coord)
+        node = b.add_nodes(
+            kind, size[i], tier=i, transit=i > 0, radix=ports, forwarding=forwarding, **coord
+        )
         if i:
-            length, same = (parts.switch_length if i > 1 else parts.host_length), prod(parents[: i - 1])
-            lower, upper = below.reshape(-1, children[i - 1], 1, same), node.reshape(-1, 1, parents[i - 1], same)
+            length, same = (
+                (parts.switch_length if i > 1 else parts.host_length),
+                prod(parents[: i - 1]),
+            )
+            lower, upper = (
+                below.reshape(-1, children[i - 1], 1, same),
+                node.reshape(-1, 1, parents[i - 1], same),
+            )
             parts.join(b, lower, upper, length)
         below = node
-    return b.build("xgft", {}, endpoint=range(size[0]), rail=np.zeros(size[0]), server=range(size[0]))
+    return b.build(
+        "xgft", {}, endpoint=range(size[0]), rail=np.zeros(size[0]), server=range(size[0])
+    )

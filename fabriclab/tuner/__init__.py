@@ -22,8 +22,18 @@ from fabriclab.core import ReadOnly, Value, as_html
 from fabriclab.tuner.plans import EAGER, LL_CHUNK, Plan, plans, post
 from fabriclab.tuner.system import System, check, read
 
-__all__ = ["CONSTANTS", "Constants", "Estimate", "calibration", "check", "choose", "classify", "constants", "estimate",
-           "terms"]  # fmt: skip
+__all__ = [
+    "CONSTANTS",
+    "Constants",
+    "Estimate",
+    "calibration",
+    "check",
+    "choose",
+    "classify",
+    "constants",
+    "estimate",
+    "terms",
+]
 
 Constants = Mapping[str, float]
 # Without a fit: the low end of 2 to 10 us for a launch (of each GPU that one process starts [s]; source:
@@ -87,14 +97,21 @@ class Estimate(Value):
 
     def _repr_html_(self) -> str:
         times = {**self.terms, **{f"NCCL expects of {k}": v for k, v in self.expected.items()}}
-        return as_html([("part", "time"), *((k, units.format_time(v)) for k, v in times.items())], repr(self))
+        return as_html(
+            [("part", "time"), *((k, units.format_time(v)) for k, v in times.items())], repr(self)
+        )
 
 
 @cache
 def calibration(without: str = "") -> Mapping[str, Constants]:
     """Return the constants of each family of transport, fitted on all its systems or ``without`` one of them."""
-    units.choice(without or "largest", "without", ["largest", *{r["system"]: 0 for r in published.systems()}])
-    rows = sorted((r for r in data_rows("calibration") if r["without"] in ("", without)), key=lambda r: r["without"])
+    units.choice(
+        without or "largest", "without", ["largest", *{r["system"]: 0 for r in published.systems()}]
+    )
+    rows = sorted(
+        (r for r in data_rows("calibration") if r["without"] in ("", without)),
+        key=lambda r: r["without"],
+    )
     return {r["family"]: {k: float(r[k]) for k in CONSTANTS if r[k]} for r in rows if r["family"]}
 
 
@@ -110,7 +127,9 @@ def constants(system: System, fitted: Mapping[str, Constants] | None = None) -> 
     """
     known = fitted or {}
     own = known.get(system.kind, {}).get("rate", 1.0)
-    launch = known.get("nvlink", CONSTANTS).get("launch", CONSTANTS["launch"])  # no matter what links the GPUs
+    launch = known.get("nvlink", CONSTANTS).get(
+        "launch", CONSTANTS["launch"]
+    )  # no matter what links the GPUs
     return {**CONSTANTS, "launch": launch, **known.get(system.family, {}), "own": own}
 
 
@@ -131,14 +150,26 @@ def terms(system: System, plan: Plan, size: float, c: Constants) -> dict[str, fl
     behind = system.nic < system.wire  # PCIe, not the NIC, is the narrow place
     narrow = c["pcie"] if behind else _fact("links", "eth-ovh", "goodput_fraction_mtu4096")
     nic = data * plan.nic / (narrow * c["all_to_all" if plan.peers > 1 else "rate"])
-    own = (data + min(size, plan.loop) / 2) * plan.own / (1.0 if plan.algorithm.startswith("NVLS") else c["own"])
+    own = (
+        (data + min(size, plan.loop) / 2)
+        * plan.own
+        / (1.0 if plan.algorithm.startswith("NVLS") else c["own"])
+    )
     copy = data * plan.copy
     if plan.forwards:  # through one NIC, and half of its bytes are flags
         handed = (plan.forwards - 1) * min(size, LL_CHUNK * system.nics) + size
-        copy = max(copy, handed / (system.nic * _fact("nccl_model", "ll", "factor") * c["rate"] * c["forward"]))
+        copy = max(
+            copy,
+            handed / (system.nic * _fact("nccl_model", "ll", "factor") * c["rate"] * c["forward"]),
+        )
     outside = "fabric" if plan.peers > 1 else "PCIe" if behind else "NIC"
-    longest, name = max((own, _LABELS.get(system.kind, "NVLink")), (nic, outside), (copy, "protocol"))
-    launch, hops = plan.start + system.started * c["launch"], plan.steps * max(plan.hop, plan.posts * posting) * slow
+    longest, name = max(
+        (own, _LABELS.get(system.kind, "NVLink")), (nic, outside), (copy, "protocol")
+    )
+    launch, hops = (
+        plan.start + system.started * c["launch"],
+        plan.steps * max(plan.hop, plan.posts * posting) * slow,
+    )
     between = {"network latency": network} if network else {}
     return {"launch": launch, "hop latency": hops, **between, name: longest}
 
@@ -149,8 +180,14 @@ def classify(parts: Mapping[str, float]) -> str:
     return CLASSES[sum(share > limit for limit in _SHARES)]
 
 
-def estimate(system: str | Mapping[str, Any], collective: str | None = None, size: units.Quantity = "1 MiB", *,
-             calibrated: bool = True, without: str = "") -> Estimate:  # fmt: skip
+def estimate(
+    system: str | Mapping[str, Any],
+    collective: str | None = None,
+    size: units.Quantity = "1 MiB",
+    *,
+    calibrated: bool = True,
+    without: str = "",
+) -> Estimate:
     """Return the time of a collective on a system, with the algorithm and protocol that NCCL takes, and why.
 
     Left out are the version of the library, its tuner plugins, what other jobs send, and the size of chunks beyond
@@ -190,8 +227,18 @@ def estimate(system: str | Mapping[str, Any], collective: str | None = None, siz
     parts = terms(facts, plan, n, constants(facts, fitted))
     time = sum(parts.values())
     low, high = _band(facts.family if facts.family in fitted else "", classify(parts))
-    return Estimate(facts.what, facts.ranks, n, time, time * low, time * high, plan.algorithm, plan.protocol,
-                    ReadOnly(parts), ReadOnly(expected))  # fmt: skip
+    return Estimate(
+        facts.what,
+        facts.ranks,
+        n,
+        time,
+        time * low,
+        time * high,
+        plan.algorithm,
+        plan.protocol,
+        ReadOnly(parts),
+        ReadOnly(expected),
+    )
 
 
 @cache

@@ -28,8 +28,14 @@ _PLATEAU = (1.9, 1.4)  # Volta and later, from 64 B on for each rank and channel
 _ARITY = 0.4e-6  # s for each GPU of a server that CollNet gathers from
 _PAT_RATE, _PAT_NET, _PAT_RANK = 0.75, 3.5, 2.8e-6  # source: NCCL-tune-old
 _POST = (1e-6, 2e-6)  # Intel's and other hosts, AMD's
-_HOPPER, _NVLS_HEADS, _NVLS_CHUNK = 2, 32, 2**17  # 16 channels on Hopper, 24 on Blackwell; source: NCCL-tune-old
-_NVLS_CHANNELS = 8 * 40 / (18 * 20.6)  # source: NCCL-tune-new, NCCL-topo: its channels in parts of the links'
+_HOPPER, _NVLS_HEADS, _NVLS_CHUNK = (
+    2,
+    32,
+    2**17,
+)  # 16 channels on Hopper, 24 on Blackwell; source: NCCL-tune-old
+_NVLS_CHANNELS = (
+    8 * 40 / (18 * 20.6)
+)  # source: NCCL-tune-new, NCCL-topo: its channels in parts of the links'
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +89,9 @@ class Plan:
         waits = self.chain or self.steps * max(self.hop, self.posts * post(system)) + self.network
         per_byte = max(self.own, self.nic, self.copy) / self.tree_part(size)
         # A NIC has two channels.
-        return (self.start + waits) * self.plateau ** (size >= 64 * 2 * system.nics * system.ranks) + size * per_byte
+        return (self.start + waits) * self.plateau ** (
+            size >= 64 * 2 * system.nics * system.ranks
+        ) + size * per_byte
 
     def tree_part(self, size: float) -> float:
         """Return the part of its rate that a tree reaches at a size."""
@@ -108,27 +116,43 @@ def plans(system: System) -> tuple[Plan, ...]:
     if system.what in P2P:
         return (_peers(system),)
     shapes = (_ring, _tree) if system.what == "all_reduce" else (_ring,)
-    found = [shape(system, p) for shape in shapes for p in PROTOCOLS if p != "LL128" or system.long_lines]
+    found = [
+        shape(system, p) for shape in shapes for p in PROTOCOLS if p != "LL128" or system.long_lines
+    ]
     found += _special(system)
     forced = [p for p in found if p.algorithm.lower() in system.algo.lower().split()]
-    return tuple(forced or [p for p in found if p.algorithm != "CollNet"])  # whether switches add is in no table
+    return tuple(
+        forced or [p for p in found if p.algorithm != "CollNet"]
+    )  # whether switches add is in no table
 
 
 @cache
 def _latency(link: str, algorithm: str, protocol: str) -> float:
     name = f"baseLat {algorithm}" if link == "base" else f"hwLat {link} {algorithm}"
-    return catalog.value("nccl_model", "base" if link == "base" else "hw", f"latency_{protocol}", name=name)
+    return catalog.value(
+        "nccl_model", "base" if link == "base" else "hw", f"latency_{protocol}", name=name
+    )
 
 
 @cache
 def _tree_parts(protocol: str) -> tuple[float, ...]:
-    row = catalog.nccl_model["treefit"].spec("bandwidth_part_by_size", name=f"treeCorrectionFactor {protocol}")
+    row = catalog.nccl_model["treefit"].spec(
+        "bandwidth_part_by_size", name=f"treeCorrectionFactor {protocol}"
+    )
     return tuple(map(float, str(row.value).split()))
 
 
 def _limit(s: System, part: str, attribute: str) -> float:
-    row = min(s.generation, 2) if part == "treemax" else min(s.generation, 1) if s.servers == 1 else _amd(s)
-    return catalog.value("nccl_model", part, attribute, name=f"{_GENERATIONS[row]} {_SCALES[min(s.servers, 3) - 1]}")
+    row = (
+        min(s.generation, 2)
+        if part == "treemax"
+        else min(s.generation, 1)
+        if s.servers == 1
+        else _amd(s)
+    )
+    return catalog.value(
+        "nccl_model", part, attribute, name=f"{_GENERATIONS[row]} {_SCALES[min(s.servers, 3) - 1]}"
+    )
 
 
 def _inside(s: System) -> str:
@@ -140,18 +164,42 @@ def _logs(s: System) -> int:
 
 
 def _ring(s: System, protocol: str) -> Plan:
-    many, twice, ll, simple = s.servers > 1, 1 + (s.what == "all_reduce"), protocol == "LL", protocol == "Simple"
+    many, twice, ll, simple = (
+        s.servers > 1,
+        1 + (s.what == "all_reduce"),
+        protocol == "LL",
+        protocol == "Simple",
+    )
     sums = s.what in ("all_reduce", "reduce")
-    part = 1.0 if simple else _LL_PARTS[many or sums] if ll else catalog.value("nccl_model", "ll128", "factor")
+    part = (
+        1.0
+        if simple
+        else _LL_PARTS[many or sums]
+        if ll
+        else catalog.value("nccl_model", "ll128", "factor")
+    )
     factor, out = bus_factor(s.what, s.ranks), twice * (s.servers - 1)
-    hops = (1 if s.switched else s.ranks) * (s.what in ("broadcast", "reduce"))  # with switches all channels are alike
-    chain = hops * _latency("NET" if many else _inside(s), "Tree" if simple and hops > 1 else "Ring", protocol)
-    return Plan("Ring", protocol, _latency("base", "Ring", protocol), twice * (s.ranks - 1) - out,
-                _latency(_inside(s), "Ring", protocol), (1 + 2 * simple) * many,
-                out * _latency("NET", "Ring", protocol), factor / (s.ring * part),
-                factor / (s.node * part) if many else 0.0, forwards=2 * (many and twice == 2 and ll), chain=chain,
-                copy=factor / _limit(s, "llmax", "bandwidth_LL_max") if ll else 0.0,
-                plateau=_PLATEAU[s.generation > 0] if many and twice == 2 and simple else 1.0)  # fmt: skip
+    hops = (1 if s.switched else s.ranks) * (
+        s.what in ("broadcast", "reduce")
+    )  # with switches all channels are alike
+    chain = hops * _latency(
+        "NET" if many else _inside(s), "Tree" if simple and hops > 1 else "Ring", protocol
+    )
+    return Plan(
+        "Ring",
+        protocol,
+        _latency("base", "Ring", protocol),
+        twice * (s.ranks - 1) - out,
+        _latency(_inside(s), "Ring", protocol),
+        (1 + 2 * simple) * many,
+        out * _latency("NET", "Ring", protocol),
+        factor / (s.ring * part),
+        factor / (s.node * part) if many else 0.0,
+        forwards=2 * (many and twice == 2 and ll),
+        chain=chain,
+        copy=factor / _limit(s, "llmax", "bandwidth_LL_max") if ll else 0.0,
+        plateau=_PLATEAU[s.generation > 0] if many and twice == 2 and simple else 1.0,
+    )
 
 
 def _tree(s: System, protocol: str) -> Plan:
@@ -161,17 +209,28 @@ def _tree(s: System, protocol: str) -> Plan:
     if many:  # a server of two sends up or down; of more, both ways at once through the same NICs
         most = _limit(s, "treemax", "bandwidth_per_channel_max")
         nic = 2 / (s.nics * min(_TREE * s.nic * (2 if s.servers == 2 else 1), most) * part)
-    return Plan("Tree", protocol, _latency("base", "Tree", protocol), 2 * (s.local - 1),
-                _latency(_inside(s), "Tree", protocol) * (_LL_HOP if many and ll else 1.0), 0,
-                2 * _logs(s) * _latency("NET", "Tree", protocol), 2 / (s.own * _TREE * part) if s.local > 1 else 0.0,
-                nic, 1 / _limit(s, "llmax", "bandwidth_LL_max") if ll else 0.0, forwards=2 * _logs(s) * ll)  # fmt: skip
+    return Plan(
+        "Tree",
+        protocol,
+        _latency("base", "Tree", protocol),
+        2 * (s.local - 1),
+        _latency(_inside(s), "Tree", protocol) * (_LL_HOP if many and ll else 1.0),
+        0,
+        2 * _logs(s) * _latency("NET", "Tree", protocol),
+        2 / (s.own * _TREE * part) if s.local > 1 else 0.0,
+        nic,
+        1 / _limit(s, "llmax", "bandwidth_LL_max") if ll else 0.0,
+        forwards=2 * _logs(s) * ll,
+    )
 
 
 def _special(s: System) -> list[Plan]:
     """Return NVLS in one domain, NVLSTree between several, CollNet, or PAT, of which NCCL runs one rank a server."""
     many, found = s.servers > 1, []
     if s.what == "all_reduce" and s.switched and s.generation > 1 and s.local > 2 - many:
-        part = catalog.value("nccl_model", "nvls", "factor", name=f"NVLS efficiency {_GENERATIONS[s.generation]}")
+        part = catalog.value(
+            "nccl_model", "nvls", "factor", name=f"NVLS efficiency {_GENERATIONS[s.generation]}"
+        )
         found = [
             Plan(
                 "NVLSTree" if many else "NVLS",
@@ -183,17 +242,41 @@ def _special(s: System) -> list[Plan]:
                 2 * _logs(s) * _latency("NET", "NVLSTree", "Simple"),
                 1 / (s.own * _NVLS_CHANNELS * part),
                 min(s.servers - 1, 2) / s.node if many else 0.0,
-                loop=min(s.local, _NVLS_HEADS) * (16 if s.generation == _HOPPER else 24) * _NVLS_CHUNK,
+                loop=min(s.local, _NVLS_HEADS)
+                * (16 if s.generation == _HOPPER else 24)
+                * _NVLS_CHUNK,
             )
         ]
     if s.what == "all_reduce" and many:  # S up and S down for each server
         network = _latency("NET", "CollNetDirect", "Simple") + 2 * (s.local - 1) * _ARITY
-        found += [Plan("CollNet", "Simple", 0.0, 2 * (s.local > 1), _latency(_inside(s), "Tree", "Simple"), 0, network,
-                       2 * (s.local - 1) / s.local / s.own, 1 / s.node)]  # fmt: skip
+        found += [
+            Plan(
+                "CollNet",
+                "Simple",
+                0.0,
+                2 * (s.local > 1),
+                _latency(_inside(s), "Tree", "Simple"),
+                0,
+                network,
+                2 * (s.local - 1) / s.local / s.own,
+                1 / s.node,
+            )
+        ]
     if s.local == 1 and many and s.what in ("all_gather", "reduce_scatter"):
         network = _logs(s) * _latency("NET", "Ring", "Simple") / _PAT_NET + s.ranks * _PAT_RANK
-        found += [Plan("PAT", "Simple", _latency("base", "PAT", "Simple"), 0, 0.0, 0, network, 0.0,
-                       bus_factor(s.what, s.ranks) / (s.node * _PAT_RATE))]  # fmt: skip
+        found += [
+            Plan(
+                "PAT",
+                "Simple",
+                _latency("base", "PAT", "Simple"),
+                0,
+                0.0,
+                0,
+                network,
+                0.0,
+                bus_factor(s.what, s.ranks) / (s.node * _PAT_RATE),
+            )
+        ]
     return found
 
 
@@ -202,6 +285,15 @@ def _peers(s: System) -> Plan:
     outside, inside, parts, nic = s.ranks - s.local, s.local - 1, s.ranks, s.node / s.local
     if s.what == "send_recv":
         outside, inside, parts, nic = min(outside, 1), min(inside, 1), 1, max(s.nic, nic)
-    return Plan("P2P", "Simple", _latency("base", "Ring", "Simple"), min(inside, 1),
-                _latency(_inside(s), "Ring", "Simple"), 0, outside * _latency("NET", "Ring", "LL"),
-                inside / parts / s.own, outside / parts / nic if outside else 0.0, peers=outside)  # fmt: skip
+    return Plan(
+        "P2P",
+        "Simple",
+        _latency("base", "Ring", "Simple"),
+        min(inside, 1),
+        _latency(_inside(s), "Ring", "Simple"),
+        0,
+        outside * _latency("NET", "Ring", "LL"),
+        inside / parts / s.own,
+        outside / parts / nic if outside else 0.0,
+        peers=outside,
+    )

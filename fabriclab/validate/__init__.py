@@ -3,5 +3,16 @@
 from fabriclab.validate.crossed import Report, excluded, nearest, report
 from fabriclab.validate.tables import REGIMES, Rows, gigaio, predict, regimes, table, textbook
 
-__all__ = ["REGIMES", "Report", "Rows", "excluded", "gigaio", "nearest", "predict", "regimes", "report", "table",
-           "textbook"]  # fmt: skip
+__all__ = [
+    "REGIMES",
+    "Report",
+    "Rows",
+    "excluded",
+    "gigaio",
+    "nearest",
+    "predict",
+    "regimes",
+    "report",
+    "table",
+    "textbook",
+]

@@ -41,7 +41,12 @@ def nearest(about: dict[str, Any], size_bytes: units.Quantity) -> float | None:
     n = units.size(size_bytes, "size_bytes")
     for time, size, scale in _others(about["sweep_id"]):
         if size[0] <= n:
-            return float(1e6 * scale * np.exp(np.interp(np.log(n), np.log(size), np.log(time))) * max(1, n / size[-1]))
+            return float(
+                1e6
+                * scale
+                * np.exp(np.interp(np.log(n), np.log(size), np.log(time)))
+                * max(1, n / size[-1])
+            )
     return None
 
 
@@ -53,11 +58,17 @@ def _others(sweep_id: str) -> list[tuple[Floats, Floats, float]]:
 
     def distance(row: dict[str, Any]) -> tuple[bool, bool, bool, float]:
         its = read(row)
-        return ((its.servers > 1) != (mine.servers > 1), its.what != mine.what, its.family != mine.family,
-                abs(float(np.log(its.ranks / mine.ranks))))  # fmt: skip
+        return (
+            (its.servers > 1) != (mine.servers > 1),
+            its.what != mine.what,
+            its.family != mine.family,
+            abs(float(np.log(its.ranks / mine.ranks))),
+        )
 
     found = []
-    for row in sorted((r for r in published.systems() if r["system"] != about["system"]), key=distance):
+    for row in sorted(
+        (r for r in published.systems() if r["system"] != about["system"]), key=distance
+    ):
         its, result = read(row), published.load(row["sweep_id"])
         port, own = (system.node if system.servers > 1 else system.own for system in (its, mine))
         scale = port / own * bus_factor(mine.what, mine.ranks) / bus_factor(its.what, its.ranks)
@@ -91,7 +102,9 @@ def report() -> Report:
     """Return the errors of our model: cross-validated first, beside the textbook ring and the nearest other system."""
     main = [r for r in data_rows("calibration") if r["family"] and not r["without"]]
     systems = {r["family"]: r["systems"].split("; ") for r in main}
-    most = {r["family"]: int(r["ranks"]) for r in data_rows("calibration") if r["without"] == "largest"}
+    most = {
+        r["family"]: int(r["ranks"]) for r in data_rows("calibration") if r["without"] == "largest"
+    }
     rows = [(r, read(r).family) for r in published.systems()]
     crossed = [r for r, family in rows if len(systems[family]) > 1]
     single = [r for r, family in rows if len(systems[family]) == 1]
@@ -99,35 +112,65 @@ def report() -> Report:
     native = [r for r, family in rows if family in _NATIVE]
     every = [r for r, _ in rows]
     catalog_only = partial(predict, calibrated=False)
-    held = [*_beside("each system", lambda r, n: predict(r, n, without=r["system"]), crossed),
-            *_beside("largest rank count", partial(predict, without="largest"), largest),
-            *_beside("only system of its family: catalog", catalog_only, single)]  # fmt: skip
-    seen = [_score("catalog alone, vendor-native paths", catalog_only, native),
-            _score("catalog alone", catalog_only, every), _score("calibrated", predict, every),
-            _score("textbook ring", textbook, every)]  # fmt: skip
+    held = [
+        *_beside("each system", lambda r, n: predict(r, n, without=r["system"]), crossed),
+        *_beside("largest rank count", partial(predict, without="largest"), largest),
+        *_beside("only system of its family: catalog", catalog_only, single),
+    ]
+    seen = [
+        _score("catalog alone, vendor-native paths", catalog_only, native),
+        _score("catalog alone", catalog_only, every),
+        _score("calibrated", predict, every),
+        _score("textbook ring", textbook, every),
+    ]
     sizes = {r["sweep_id"]: published.load(r["sweep_id"]).size for r in every}
     gone: list[dict[str, Any]] = [dict(r) for r in data_rows("exclusions")]
-    points, out = sum(map(len, sizes.values())), int(sum(excluded(k, n).sum() for k, n in sizes.items()))
-    fitted, known = sum(bool(r[k]) for r in main for k in CONSTANTS), {s for names in systems.values() for s in names}
-    counts = f"{fitted} constants in {len(main)} families of transport, fitted on {len(known)} systems; "
+    points, out = (
+        sum(map(len, sizes.values())),
+        int(sum(excluded(k, n).sum() for k, n in sizes.items())),
+    )
+    fitted, known = (
+        sum(bool(r[k]) for r in main for k in CONSTANTS),
+        {s for names in systems.values() for s in names},
+    )
+    counts = (
+        f"{fitted} constants in {len(main)} families of transport, fitted on {len(known)} systems; "
+    )
     counts += f"{out} of {points} points ({out / points:.1%}) excluded"
     cells = ("lat", "lat_p90", "bw", "bw_p90")
-    both = [{**{k: ours[k] for k in ("sweep", "collective", "ranks", *cells)}, **{f"ring {k}": ring[k] for k in cells}}
-            for ours, ring in zip(table().rows, table(textbook).rows, strict=True)]  # fmt: skip
-    heads = ("predicted from fits that have not seen it, beside baselines",
-             "catalog alone, and one calibration for each family", "each sweep: our model, and the textbook ring",
-             "points that public facts cannot carry")  # fmt: skip
-    return Report({head: Rows(tuple(p)) for head, p in zip(heads, (held, seen, both, gone), strict=True)}, counts)
+    both = [
+        {
+            **{k: ours[k] for k in ("sweep", "collective", "ranks", *cells)},
+            **{f"ring {k}": ring[k] for k in cells},
+        }
+        for ours, ring in zip(table().rows, table(textbook).rows, strict=True)
+    ]
+    heads = (
+        "predicted from fits that have not seen it, beside baselines",
+        "catalog alone, and one calibration for each family",
+        "each sweep: our model, and the textbook ring",
+        "points that public facts cannot carry",
+    )
+    return Report(
+        {head: Rows(tuple(p)) for head, p in zip(heads, (held, seen, both, gone), strict=True)},
+        counts,
+    )
 
 
 def _beside(name: str, model: Model, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the scores of a model and of both baselines."""
-    return [_score(name, model, rows), _score("  textbook ring", textbook, rows), _score("  nearest", nearest, rows)]
+    return [
+        _score(name, model, rows),
+        _score("  textbook ring", textbook, rows),
+        _score("  nearest", nearest, rows),
+    ]
 
 
 def _score(name: str, model: Model, rows: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the scores of a model, excluded points left out."""
     held = [(about["sweep_id"], *errors(model, about)) for about in rows]
-    sweeps = [(np.where(excluded(id, seen.size), "", regimes(seen)), error) for id, seen, error in held]
+    sweeps = [
+        (np.where(excluded(id, seen.size), "", regimes(seen)), error) for id, seen, error in held
+    ]
     points = sum(np.count_nonzero(kind != "") for kind, _ in sweeps)
     return {"model": name, "sweeps": len(rows), "points": points, **score(sweeps)}

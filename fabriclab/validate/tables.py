@@ -25,8 +25,13 @@ _FORMS = {"published": units.format_rate, "model": units.format_rate, "error": "
 CAP = 1e9  # stands for the infinite error of a missing prediction, so that quantiles stay defined
 
 
-def predict(sweep: Mapping[str, Any], size_bytes: units.Quantity, *, calibrated: bool = True,
-            without: str = "") -> float | None:  # fmt: skip
+def predict(
+    sweep: Mapping[str, Any],
+    size_bytes: units.Quantity,
+    *,
+    calibrated: bool = True,
+    without: str = "",
+) -> float | None:
     """Return the time that `fabriclab.estimate` gives a collective, in microseconds.
 
     Parameters
@@ -85,7 +90,9 @@ def textbook(sweep: Mapping[str, Any], size_bytes: units.Quantity) -> float | No
         return None
     rate, factor, gpus = s.peak, bus_factor(s.what, s.ranks), sweep["gpus_per_node"] or 1
     link = "NET" if s.servers > 1 else "PCI" if s.kind == "shm" else "NVLINK"
-    if s.servers > 1 and s.what == "all_to_all":  # a GPU sends its blocks for other servers through its share of NICs
+    if (
+        s.servers > 1 and s.what == "all_to_all"
+    ):  # a GPU sends its blocks for other servers through its share of NICs
         across = ((s.ranks - s.local) / s.ranks, s.wire * sweep["nics_per_node"] / gpus)
         factor, rate = max((factor, rate), across, key=lambda way: way[0] / way[1])
     elif s.servers > 1:  # one GPU of a server talks to the next server, or all do
@@ -160,7 +167,9 @@ def table(model: Model = predict) -> Rows:
         If ``model`` is no function.
     """
     if not callable(model):
-        raise TypeError(f"model must be a function of a sweep and a size, such as validate.predict, got {model!r}")
+        raise TypeError(
+            f"model must be a function of a sweep and a size, such as validate.predict, got {model!r}"
+        )
     return Rows(tuple(_of_sweep(model, about) for about in published.systems()))
 
 
@@ -224,7 +233,11 @@ def gigaio(efficiency: float | None = None) -> Rows:
        on it of 2025.
     """
     copied = catalog.value("memory_path", "p2p-pcie", "bandwidth")
-    part = copied / catalog.value("links", "pcie5", "bandwidth_after_encoding") if efficiency is None else efficiency
+    part = (
+        copied / catalog.value("links", "pcie5", "bandwidth_after_encoding")
+        if efficiency is None
+        else efficiency
+    )
     if not hasattr(part, "__float__") or not 0 < part <= 1:
         raise ValueError(f"efficiency must be a number above 0 and at most 1, got {efficiency!r}")
     rows = []
@@ -233,6 +246,13 @@ def gigaio(efficiency: float | None = None) -> Rows:
         for what in ("all_gather", "all_reduce", "broadcast"):
             seen = catalog.value("systems", f"gigaio-{wiring}", f"busbw_{what}")
             model = part * ring_busbw(what, fabric, rings(fabric))
-            rows.append({"wiring": wiring, "collective": what, "published": seen, "model": model,
-                         "error": model / seen - 1})  # fmt: skip
+            rows.append(
+                {
+                    "wiring": wiring,
+                    "collective": what,
+                    "published": seen,
+                    "model": model,
+                    "error": model / seen - 1,
+                }
+            )
     return Rows(tuple(rows), part)

@@ -15,8 +15,19 @@ from fabriclab.views.rulers import calibration, comparison, ruler
 from fabriclab.views.sweeps import sweep
 from fabriclab.views.timelines import timeline
 
-__all__ = ["ROLES", "Picture", "Table", "calibration", "comparison", "draw", "fabric", "ruler", "sweep", "table",
-           "timeline"]  # fmt: skip
+__all__ = [
+    "ROLES",
+    "Picture",
+    "Table",
+    "calibration",
+    "comparison",
+    "draw",
+    "fabric",
+    "ruler",
+    "sweep",
+    "table",
+    "timeline",
+]
 
 
 def draw(value: Any, ax: Axes | None = None, **options: Any) -> Picture | Axes:
@@ -36,18 +47,28 @@ def draw(value: Any, ax: Axes | None = None, **options: Any) -> Picture | Axes:
     TypeError
         If no view draws this type.
     """
-    many = list(value.values()) if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else [value]
+    many = (
+        list(value.values())
+        if isinstance(value, Mapping)
+        else value
+        if isinstance(value, list | tuple)
+        else [value]
+    )
     if isinstance(value, Fabric):
         picture = fabric(value, ax=ax, **options)
     elif isinstance(value, Timeline):
         picture = timeline(value, ax=ax, **options)
     elif isinstance(value, Comparison):
         picture = comparison(value, ax=ax, **options)
-    elif many and all(isinstance(r, Result) for v in many for r in (v if isinstance(v, list | tuple) else [v])):
+    elif many and all(
+        isinstance(r, Result) for v in many for r in (v if isinstance(v, list | tuple) else [v])
+    ):
         picture = sweep(value, ax=ax, **options)
     elif isinstance(getattr(value, "timeline", None), Timeline):
         picture = timeline(value.timeline, value.flows, value.fabric, ax=ax, **options)
     else:
         msg = "value must be a Fabric, Result, list of Results, Timeline, Comparison or simulation, got "
-        raise TypeError(f"{msg}{type(value).__name__}; views.table shows rows, and a Schedule has its own draw()")
+        raise TypeError(
+            f"{msg}{type(value).__name__}; views.table shows rows, and a Schedule has its own draw()"
+        )
     return picture if ax is None else picture.axes

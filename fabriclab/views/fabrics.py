@@ -18,7 +18,19 @@ from fabriclab.views import layout
 from fabriclab.views.layout import Lines, Marks, counted
 from fabriclab.views.maps import crosses, is_direct, map_scene, scale
 from fabriclab.views.page import Axes, Picture, Table, plain
-from fabriclab.views.scene import COLOUR, WIDTH, Layer, Scene, boxes, coloured, ink_on, key, lines, printed, texts_at
+from fabriclab.views.scene import (
+    COLOUR,
+    WIDTH,
+    Layer,
+    Scene,
+    boxes,
+    coloured,
+    ink_on,
+    key,
+    lines,
+    printed,
+    texts_at,
+)
 
 MOST_NODES = 200
 MOST_BOXES = 4096  # that a browser still redraws in time
@@ -26,8 +38,13 @@ _LEFT, _RIGHT, _ROW, _HALF = 176.0, 96.0, 70.0, 12.0
 _SHORT = 11  # letters of a line that fit at the right
 
 
-def fabric(fabric: Fabric, *, load: Timeline | ArrayLike | None = None, ax: Axes | None = None,
-           finding: str | None = None) -> Picture:  # fmt: skip
+def fabric(
+    fabric: Fabric,
+    *,
+    load: Timeline | ArrayLike | None = None,
+    ax: Axes | None = None,
+    finding: str | None = None,
+) -> Picture:
     """Draw a fabric: endpoints at the bottom, their servers as rounded boxes, switches above; or, if direct, a map.
 
     Parallel cables are one line, as wide as their capacity asks. Above 200 nodes each tier is drawn as blocks, one per
@@ -47,20 +64,31 @@ def fabric(fabric: Fabric, *, load: Timeline | ArrayLike | None = None, ax: Axes
     ValueError
         If there is no link or no endpoint, or load does not fit.
     """
-    return printed(fabric_scene(fabric, None if load is None else share_of(fabric, load)), ax=ax, finding=finding)
+    return printed(
+        fabric_scene(fabric, None if load is None else share_of(fabric, load)),
+        ax=ax,
+        finding=finding,
+    )
 
 
 def share_of(fabric: Fabric, load: Timeline | ArrayLike) -> Floats:
     """Return the load of each link as a part of its capacity, (L,), or refuse what does not fit."""
-    share = np.asarray(load.utilisation(fabric.capacity) if isinstance(load, Timeline) else load, dtype=np.float64)
+    share = np.asarray(
+        load.utilisation(fabric.capacity) if isinstance(load, Timeline) else load, dtype=np.float64
+    )
     if share.shape != (fabric.n_links,) or not np.all(np.isfinite(share) & (share >= 0)):
         msg = f"load must hold one finite number >= 0 for each of {fabric.n_links} links, got shape {share.shape}; "
         raise ValueError(msg + "give a Timeline of this fabric, or bytes / (capacity * time)")
     return share
 
 
-def fabric_scene(f: Fabric, share: Floats | None = None, colour: str = "load", open: int | None = None,
-                 said: str = "") -> Scene:  # fmt: skip
+def fabric_scene(
+    f: Fabric,
+    share: Floats | None = None,
+    colour: str = "load",
+    open: int | None = None,
+    said: str = "",
+) -> Scene:
     """Return one picture of a fabric with loads (L,); the block with the node ``open`` shows its members."""
     if not f.n_links or not f.n_ranks:
         return Scene(text("fabric.empty", links=f.n_links, ends=f.n_ranks), wrong=True)
@@ -76,7 +104,10 @@ def fabric_scene(f: Fabric, share: Floats | None = None, colour: str = "load", o
     # Room below the lowest row: names of servers or rails, and the arcs of cables within a row.
     foot = 0.32 + 0.36 * (marks.server.max() >= 0) + layout.arc_room(marks, cables)
     low, high = marks.row.min() - foot, marks.row.max() + 0.5
-    left, right = float((marks.x - marks.width / 2).min() - 0.3), float((marks.x + marks.width / 2).max() + 0.3)
+    left, right = (
+        float((marks.x - marks.width / 2).min() - 0.3),
+        float((marks.x + marks.width / 2).max() + 0.3),
+    )
     unit = (WIDTH - _LEFT - _RIGHT) / (right - left)
 
     def across(x: Any) -> Floats:
@@ -85,14 +116,29 @@ def fabric_scene(f: Fabric, share: Floats | None = None, colour: str = "load", o
     def down(y: Any) -> Floats:
         return np.asarray((high - np.asarray(y)) * _ROW)
 
-    paths = [np.stack([across(p[:, 0]), down(p[:, 1])], axis=1) for p in layout.paths_of(marks, cables)]
+    paths = [
+        np.stack([across(p[:, 0]), down(p[:, 1])], axis=1) for p in layout.paths_of(marks, cables)
+    ]
     order = np.argsort(np.nan_to_num(cables.load), kind="stable")  # what is full lies on top
     cables, paths = Lines._make(column[order] for column in cables), [paths[i] for i in order]
-    width = 1.5 * np.clip(cables.total / max(cables.total[cables.total > 0].min(initial=np.inf), 1.0), 1.0, 40.0) ** 0.4
+    width = (
+        1.5
+        * np.clip(
+            cables.total / max(cables.total[cables.total > 0].min(initial=np.inf), 1.0), 1.0, 40.0
+        )
+        ** 0.4
+    )
     # A line is never wider than its box: an open block has narrow ones.
-    width = np.minimum(width, np.maximum(0.9 * unit * np.minimum(marks.width[cables.a], marks.width[cables.b]), 1.0))
+    width = np.minimum(
+        width,
+        np.maximum(0.9 * unit * np.minimum(marks.width[cables.a], marks.width[cables.b]), 1.0),
+    )
     place = marks.row if colour == "tier" else marks.rail
-    upper = marks.row[cables.b] if colour == "tier" else np.maximum(marks.rail[cables.a], marks.rail[cables.b])
+    upper = (
+        marks.row[cables.b]
+        if colour == "tier"
+        else np.maximum(marks.rail[cables.a], marks.rail[cables.b])
+    )
     # A line is pale if it is dead or, where the colour is not the load, idle.
     dead = cables.failed == cables.cables
     idle = 0.0 if colour == "load" else 1 - np.clip(np.nan_to_num(cables.load, nan=1.0), 0, 1)
@@ -100,14 +146,34 @@ def fabric_scene(f: Fabric, share: Floats | None = None, colour: str = "load", o
     keys = np.where(f.transit[marks.first], COLOUR["switch"], COLOUR["host"])
     keys = coloured(place, keys) if colour in ("tier", "rail") else keys
     layers = {
-        "servers": _servers(marks, foot, across, down), "places": _server_names(f, marks, low, across, down),
-        "case": lines(paths, width=width + 2.5, colour=COLOUR["grey"], alpha=0.6 * (colour == "load")),
-        "cables": lines(paths, width=width, colour=layout.colours_of(colour, cables.load, cables.failed, upper),
-                        **layout.readable(marks, cables), alpha=np.where(dead, 0.35, 1 - 0.75 * idle), dash=2 * dead),
-        "nodes": boxes(x0, down(marks.row) - _HALF, np.maximum(x1 - x0, 1.5), 2 * _HALF, colour=keys, ink=ink_on(keys),
-                       texts=_fitting(marks, x1 - x0), names=list(marks.names), pick="open" if marks.folded else None,
-                       picks=_picks(marks, open)), **_crosses(paths, cables),
-        "margins": _margins(f, marks, cables, down)}  # fmt: skip
+        "servers": _servers(marks, foot, across, down),
+        "places": _server_names(f, marks, low, across, down),
+        "case": lines(
+            paths, width=width + 2.5, colour=COLOUR["grey"], alpha=0.6 * (colour == "load")
+        ),
+        "cables": lines(
+            paths,
+            width=width,
+            colour=layout.colours_of(colour, cables.load, cables.failed, upper),
+            **layout.readable(marks, cables),
+            alpha=np.where(dead, 0.35, 1 - 0.75 * idle),
+            dash=2 * dead,
+        ),
+        "nodes": boxes(
+            x0,
+            down(marks.row) - _HALF,
+            np.maximum(x1 - x0, 1.5),
+            2 * _HALF,
+            colour=keys,
+            ink=ink_on(keys),
+            texts=_fitting(marks, x1 - x0),
+            names=list(marks.names),
+            pick="open" if marks.folded else None,
+            picks=_picks(marks, open),
+        ),
+        **_crosses(paths, cables),
+        "margins": _margins(f, marks, cables, down),
+    }
     if colour != "load":
         rails = [str(r) for r in range(1 + int(marks.rail.max()))] if colour == "rail" else []
         layers |= key(float(down(low)) + 14, text(f"fabric.key_{colour}"), rails)
@@ -122,7 +188,10 @@ def _fitting(m: Marks, room: Floats) -> list[str]:
     """Return the texts in the boxes: a row is named in full or not at all."""
     names = [name.split()[0 if m.folded else -1] for name in m.names]
     fits = np.array([7.0 * len(name) for name in names]) < room
-    return [name * bool(fits[m.row == row].all() or m.folded) for name, row in zip(names, m.row, strict=True)]
+    return [
+        name * bool(fits[m.row == row].all() or m.folded)
+        for name, row in zip(names, m.row, strict=True)
+    ]
 
 
 def _picks(m: Marks, open: int | None) -> list[int | None]:
@@ -132,20 +201,32 @@ def _picks(m: Marks, open: int | None) -> list[int | None]:
     return [None if close else int(i) for i, close in zip(m.first, closes, strict=True)]
 
 
-def _servers(m: Marks, foot: float, across: Callable[..., Floats], down: Callable[..., Floats]) -> Layer:
+def _servers(
+    m: Marks, foot: float, across: Callable[..., Floats], down: Callable[..., Floats]
+) -> Layer:
     """Return servers as rounded boxes and scale-up domains as tinted ones; one stack stands for many servers."""
     ends = np.array(layout.boxes_of(m, foot), dtype=np.float64).reshape(-1, 5)
     deep = np.where(ends[:, 4] > 0, 0, 2 * m.folded)
     which = np.repeat(np.arange(len(ends)), deep + 1)
-    back = np.concatenate([np.arange(d, -1, -1) for d in deep] or [np.zeros(0)])  # the front one is drawn last
+    back = np.concatenate(
+        [np.arange(d, -1, -1) for d in deep] or [np.zeros(0)]
+    )  # the front one is drawn last
     left, right, low, high, tinted = ends[which].T
-    return boxes(across(left + 0.05 * back), down(high - 0.05 * back), across(right) - across(left),
-                 down(low) - down(high), colour=np.where(tinted > 0, COLOUR["tint"], COLOUR["none"]),
-                 alpha=np.where(tinted > 0, 0.3, np.where(back > 0, 0.35, 0.8)), round=7.0,
-                 edge=np.where(tinted > 0, 0, -1))  # fmt: skip
+    return boxes(
+        across(left + 0.05 * back),
+        down(high - 0.05 * back),
+        across(right) - across(left),
+        down(low) - down(high),
+        colour=np.where(tinted > 0, COLOUR["tint"], COLOUR["none"]),
+        alpha=np.where(tinted > 0, 0.3, np.where(back > 0, 0.35, 0.8)),
+        round=7.0,
+        edge=np.where(tinted > 0, 0, -1),
+    )
 
 
-def _server_names(f: Fabric, m: Marks, low: float, across: Callable[..., Floats], down: Callable[..., Floats]) -> Layer:
+def _server_names(
+    f: Fabric, m: Marks, low: float, across: Callable[..., Floats], down: Callable[..., Floats]
+) -> Layer:
     """Return the names below the boxes: of servers, or how many there are and which rail stands where."""
     if m.folded:
         ends = np.flatnonzero((m.server >= 0) & (m.row == 0) & (m.rail >= 0))
@@ -156,7 +237,10 @@ def _server_names(f: Fabric, m: Marks, low: float, across: Callable[..., Floats]
         x, align = across(lefts + 0.05), 0
         numbers = [int(m.server[(m.server >= 0) & (m.x > left)][0]) for left in lefts]
         word, lead = f"fabric.{layout.holder(f)}", text("fabric.servers")
-    names, room = [text(word, s=n, r=n) for n in numbers], float(np.diff(np.sort(x)).min(initial=WIDTH))
+    names, room = (
+        [text(word, s=n, r=n) for n in numbers],
+        float(np.diff(np.sort(x)).min(initial=WIDTH)),
+    )
     narrow = 8.0 * max(map(len, names), default=0) > room
     if narrow:  # then the number alone, or nothing in an open block
         names = [str(n) if room > 24 else "" for n in numbers]
@@ -168,7 +252,9 @@ def _server_names(f: Fabric, m: Marks, low: float, across: Callable[..., Floats]
 def _crosses(paths: Sequence[NDArray[Any]], k: Lines) -> dict[str, Layer]:
     """Return a cross on each line with failed cables; its note says how many of them failed."""
     here = np.flatnonzero(k.failed)
-    middle = np.array([paths[i][len(paths[i]) // 2 - 1 :][:2].mean(axis=0) for i in here.tolist()]).reshape(-1, 2)
+    middle = np.array(
+        [paths[i][len(paths[i]) // 2 - 1 :][:2].mean(axis=0) for i in here.tolist()]
+    ).reshape(-1, 2)
     return crosses("failed", *middle.T)
 
 
@@ -184,16 +270,28 @@ def _margins(f: Fabric, m: Marks, k: Lines, down: Callable[..., Floats]) -> Laye
         out += [(_LEFT - 16, top + 16 * i, word, 2) for i, word in enumerate(words)]
     blocks, joined = [], np.unique([m.row[k.a], m.row[k.b]], axis=1)
     # Where cables pass a row, or join boxes of an upper one, their place does not say what they join.
-    named = np.any((joined[1] > joined[0] + 1) | (joined[1] == joined[0]) & (joined[0] > m.row.min()))
+    named = np.any(
+        (joined[1] > joined[0] + 1) | (joined[1] == joined[0]) & (joined[0] > m.row.min())
+    )
     kind = dict(zip(m.row.tolist(), f.kind[m.first].tolist(), strict=True))
     for low, high in joined.T.tolist():
         here = (m.row[k.a] == low) & (m.row[k.b] == high)
-        rates = [plain(units.format_rate(v)) for v in (k.slowest[here].min(), k.fastest[here].max()) if np.isfinite(v)]
+        rates = [
+            plain(units.format_rate(v))
+            for v in (k.slowest[here].min(), k.fastest[here].max())
+            if np.isfinite(v)
+        ]
         rates = list(dict.fromkeys(rates))
         each = np.unique(k.cables[here])
         rates[:-1] = [text("fabric.to", rate=rate) for rate in rates[:-1]]
-        rates += [text("fabric.per_line", n=each[0])] * bool(each.size == 1 < min(each[0], here.sum()))
-        ends = [layout.short(f.kinds[kind[low]]) + "–", layout.short(f.kinds[kind[high]])] if named else []
+        rates += [text("fabric.per_line", n=each[0])] * bool(
+            each.size == 1 < min(each[0], here.sum())
+        )
+        ends = (
+            [layout.short(f.kinds[kind[low]]) + "–", layout.short(f.kinds[kind[high]])]
+            if named
+            else []
+        )
         words = [*_joined(ends, ""), *_joined([f"{k.cables[here].sum():,} x", *rates], " ")]
         blocks.append((high - 0.5 if low != high or low == m.row.min() else high, words))
     end = -np.inf  # of the block above, which none may touch
@@ -208,8 +306,14 @@ def _joined(words: list[str], by: str) -> list[str]:
     return [by.join(words)] if words and len(by.join(words)) <= _SHORT else words
 
 
-def scene_of(f: Fabric, load: Any = None, colour: str = "load", open: int | None = None, said: str = "",
-             layout: str = "tiers") -> Scene:  # fmt: skip
+def scene_of(
+    f: Fabric,
+    load: Any = None,
+    colour: str = "load",
+    open: int | None = None,
+    said: str = "",
+    layout: str = "tiers",
+) -> Scene:
     """Return one picture of a fabric, in rows or as a floor; ``load`` is as in `live.fabric`."""
     if isinstance(load, tuple):
         f, load, said = (*load, said)[:3]
@@ -241,13 +345,34 @@ def _floor(f: Fabric, share: Floats, colour: str, said: str) -> Scene:
     place = f.rail if colour == "rail" else f.tier[f.endpoint]
     keys = layout.colours_of(colour, full, dead, place)
     names = [f.name(int(e)) for e in f.endpoint]
-    notes = [text("fabric.load", percent=100 * v) if np.isfinite(v) else text("fabric.rail", r=r)
-             for v, r in zip(full, f.rail, strict=True)]  # fmt: skip
+    notes = [
+        text("fabric.load", percent=100 * v) if np.isfinite(v) else text("fabric.rail", r=r)
+        for v, r in zip(full, f.rail, strict=True)
+    ]
     bottom = 10 + high * (int(row.max()) + 1)
-    layers = {"nodes": boxes(10 + wide * column, 10 + high * row, max(wide - 1, 1.0), high - 2, colour=keys,
-                             hatch=3 * dead, round=1.0, names=names, notes=notes)}  # fmt: skip
+    layers = {
+        "nodes": boxes(
+            10 + wide * column,
+            10 + high * row,
+            max(wide - 1, 1.0),
+            high - 2,
+            colour=keys,
+            hatch=3 * dead,
+            round=1.0,
+            names=names,
+            notes=notes,
+        )
+    }
     layers |= scale(bottom + 8) if colour == "load" and np.isfinite(full).any() else {}
-    table = Table({"endpoint": names, "server": f.server, "rail": f.rail, "load": full, "failed links": 1 * dead})
+    table = Table(
+        {
+            "endpoint": names,
+            "server": f.server,
+            "rail": f.rail,
+            "load": full,
+            "failed links": 1 * dead,
+        }
+    )
     cut = int(dead.sum())
     words = text("live.fabric.floor", ends=f.n_ranks, servers=np.unique(f.server).size, cut=cut)
     top = int(np.argmax(np.nan_to_num(full, nan=-1)))

@@ -70,9 +70,13 @@ def marks_of(f: Fabric, fold: bool, open: int | None = None) -> Marks:
     key = row * 64 + rail if fold else row * f.n_nodes + np.arange(f.n_nodes)
     if fold and open is not None:
         inside = key == key[units.count(open, "open", 0, f.n_nodes - 1)]
-        key = key * f.n_nodes + np.where(inside, np.arange(f.n_nodes), 0)  # they keep the place of their block
+        key = key * f.n_nodes + np.where(
+            inside, np.arange(f.n_nodes), 0
+        )  # they keep the place of their block
         server = np.where(inside, server[inside].min(), server)
-    _, first, of_node, count = np.unique(key, return_index=True, return_inverse=True, return_counts=True)
+    _, first, of_node, count = np.unique(
+        key, return_index=True, return_inverse=True, return_counts=True
+    )
     names = []
     for n, i in zip(count.tolist(), first.tolist(), strict=True):
         rails = ", " + text("fabric.rail", r=rail[i]) if rail[i] >= 0 else ""
@@ -107,7 +111,9 @@ def _rails(f: Fabric, row: Ints) -> Ints:
     """Return the rail of each node (N,): its own, or that of all its neighbours in the rows below."""
     rail = _coordinate(f, "rail", f.rail)
     for r in range(1, int(row.max()) + 1):
-        down = (row[f.source] == r) & (row[f.target] < r) & (row[f.target] >= 0) & (rail[f.source] < 0)
+        down = (
+            (row[f.source] == r) & (row[f.target] < r) & (row[f.target] >= 0) & (rail[f.source] < 0)
+        )
         low, high = np.full(f.n_nodes, f.n_nodes), np.full(f.n_nodes, -1)
         np.minimum.at(low, f.source[down], rail[f.target[down]])
         np.maximum.at(high, f.source[down], rail[f.target[down]])
@@ -115,7 +121,9 @@ def _rails(f: Fabric, row: Ints) -> Ints:
     return rail if 2 <= np.unique(f.rail[f.rail >= 0]).size <= 16 else np.full(f.n_nodes, -1)
 
 
-def _places(row: Ints, server: Ints, end: Flags, fold: bool, single: Flags, passed: list[int]) -> tuple[Floats, Floats]:
+def _places(
+    row: Ints, server: Ints, end: Flags, fold: bool, single: Flags, passed: list[int]
+) -> tuple[Floats, Floats]:
     """Return centre and width of boxes: endpoints side by side, others evenly above those of their server.
 
     The members of an open block, ``single``, share the room of six blocks, if they need more. Boxes of the
@@ -125,7 +133,11 @@ def _places(row: Ints, server: Ints, end: Flags, fold: bool, single: Flags, pass
     room = 8.0 if ends.size == 1 else 1.0
     x, width = np.zeros(row.size), np.full(row.size, room - 0.28 if fold else 0.8 * room)
     boxed = 1 < np.unique(server[ends]).size < ends.size
-    each = np.where(single[ends], min(1.0, 6.0 / max(1, int(single[ends].sum()))), 1.0) if fold else np.ones(ends.size)
+    each = (
+        np.where(single[ends], min(1.0, 6.0 / max(1, int(single[ends].sum()))), 1.0)
+        if fold
+        else np.ones(ends.size)
+    )
     width[ends] = np.where(each < 1, 0.8 * each, width[ends])
     x[ends] = np.cumsum(each) - each / 2 - 0.5
     x[ends] += 0.9 * boxed * np.cumsum(np.diff(server[ends], prepend=server[ends[0]]) != 0)
@@ -148,7 +160,10 @@ def boxes_of(m: Marks, foot: float) -> list[tuple[float, float, float, float, bo
         group = m.server == s
         if group.sum() == 1:
             continue
-        left, right = (m.x - m.width / 2)[group].min() - 0.14, (m.x + m.width / 2)[group].max() + 0.14
+        left, right = (
+            (m.x - m.width / 2)[group].min() - 0.14,
+            (m.x + m.width / 2)[group].max() + 0.14,
+        )
         if m.row[group].min() < 0:
             out.append((left + 0.06, right - 0.06, low + 0.06, 0.26, True))
         out.append((left, right, low, m.row[group].max() + 0.36, False))
@@ -158,7 +173,9 @@ def boxes_of(m: Marks, foot: float) -> list[tuple[float, float, float, float, bo
 def lines_of(f: Fabric, m: Marks, share: Floats) -> Lines:
     """Return a line for each pair of boxes with cables between them; a cable is as fast as its slower direction."""
     ends = np.sort(m.of_node[[f.source[::2], f.target[::2]]], axis=0)
-    pair, line, cables = np.unique(ends[0] * m.row.size + ends[1], return_inverse=True, return_counts=True)
+    pair, line, cables = np.unique(
+        ends[0] * m.row.size + ends[1], return_inverse=True, return_counts=True
+    )
     order, start = np.argsort(line, kind="stable"), np.cumsum(cables) - cables
     rate = np.minimum(f.capacity[::2], f.capacity[1::2])[order]
     failed = np.add.reduceat(rate == 0, start, dtype=np.int64)
@@ -166,7 +183,9 @@ def lines_of(f: Fabric, m: Marks, share: Floats) -> Lines:
     fastest, total = np.maximum.reduceat(rate, start), np.add.reduceat(rate, start)
     fuller = np.maximum(share[::2], share[1::2])[order]
     load, fullest = np.add.reduceat(fuller, start) / cables, np.maximum.reduceat(fuller, start)
-    return Lines(*np.divmod(pair, m.row.size), cables, failed, slowest, fastest, total, load, fullest)
+    return Lines(
+        *np.divmod(pair, m.row.size), cables, failed, slowest, fastest, total, load, fullest
+    )
 
 
 def _ports(m: Marks, box: Ints, other: Ints, towards: Floats) -> Floats:
@@ -215,8 +234,12 @@ def paths_of(m: Marks, k: Lines) -> list[Floats]:
         path = np.array([[xa, ya], *between, [xb, yb]])
         if m.row[a] == m.row[b]:
             half = max(xb - xa, m.width[a] * 0.5) / 2
-            depth = 0.08 + (room - 0.05 if m.row[a] == lowest else 0.45) * min(2 * half / longest, 1.0)
-            path = np.stack([(xa + xb) / 2 - half * np.cos(turn), yb - depth * np.sin(turn)], axis=1)
+            depth = 0.08 + (room - 0.05 if m.row[a] == lowest else 0.45) * min(
+                2 * half / longest, 1.0
+            )
+            path = np.stack(
+                [(xa + xb) / 2 - half * np.cos(turn), yb - depth * np.sin(turn)], axis=1
+            )
         out.append(path)
     return out
 
@@ -234,8 +257,17 @@ def told(colour: str, load: Floats, places: NDArray[Any], failed: int, parts: in
     if colour == "load" and not seen.size:
         return ""
     n = np.unique(places[places >= 0]).size
-    said = text(SAYS[colour], low=seen.min(initial=1e9), high=seen.max(initial=0), failed=failed, all=parts, n=n)
-    return said + (" " + text("fabric.repeats", n=len(KEYS))) * (colour in ("tier", "rail") and n > len(KEYS))
+    said = text(
+        SAYS[colour],
+        low=seen.min(initial=1e9),
+        high=seen.max(initial=0),
+        failed=failed,
+        all=parts,
+        n=n,
+    )
+    return said + (" " + text("fabric.repeats", n=len(KEYS))) * (
+        colour in ("tier", "rail") and n > len(KEYS)
+    )
 
 
 def readable(m: Marks, k: Lines) -> dict[str, list[str]]:
@@ -243,13 +275,19 @@ def readable(m: Marks, k: Lines) -> dict[str, list[str]]:
     notes = []
     inside = (m.server[k.a] >= 0) & (m.server[k.a] == m.server[k.b])
     for i in range(k.a.size):
-        words = [counted(int(k.cables[i]), "link" if inside[i] else "cable"), units.format_rate(float(k.fastest[i]))]
+        words = [
+            counted(int(k.cables[i]), "link" if inside[i] else "cable"),
+            units.format_rate(float(k.fastest[i])),
+        ]
         words += [text("fabric.failed_here", n=k.failed[i])] * bool(k.failed[i])
         if not np.isnan(load := 100 * k.load[i]):
             several = "fabric.mean" if k.cables[i] > 1 else "fabric.load"
             words.append(text(several, percent=load, most=100 * k.fullest[i]))
         notes.append(", ".join(words))
-    return {"names": [f"{m.names[a]} – {m.names[b]}" for a, b in zip(k.a, k.b, strict=True)], "notes": notes}
+    return {
+        "names": [f"{m.names[a]} – {m.names[b]}" for a, b in zip(k.a, k.b, strict=True)],
+        "notes": notes,
+    }
 
 
 def _listed(f: Fabric, nodes: Any, *more: str) -> str:
@@ -282,13 +320,31 @@ def said_of(f: Fabric, m: Marks, k: Lines, share: Floats) -> list[str]:
     return said
 
 
-def worded(f: Fabric, m: Marks, k: Lines, share: Floats, layers: Mapping[str, Layer], height: float, said: str,
-           colours: str, within: str = "") -> Scene:  # fmt: skip
+def worded(
+    f: Fabric,
+    m: Marks,
+    k: Lines,
+    share: Floats,
+    layers: Mapping[str, Layer],
+    height: float,
+    said: str,
+    colours: str,
+    within: str = "",
+) -> Scene:
     """Return the scene of a fabric with its words and its table; ``colours`` is what the colours say."""
     words = said_of(f, m, k, share)
     first = said or words[0][:1].upper() + words[0][1:] + "."
     alt = "; ".join([first.rstrip("."), *words[not said :]]) + f". {colours}"
     to = [(within if a == b else "") or m.names[b] for a, b in zip(k.a, k.b, strict=True)]
-    table = Table({"from": [m.names[i] for i in k.a], "to": to, "cables": k.cables, "failed": k.failed,
-                   "together [B/s]": k.total, "load": k.load, "fullest": k.fullest})  # fmt: skip
+    table = Table(
+        {
+            "from": [m.names[i] for i in k.a],
+            "to": to,
+            "cables": k.cables,
+            "failed": k.failed,
+            "together [B/s]": k.total,
+            "load": k.load,
+            "fullest": k.fullest,
+        }
+    )
     return Scene(first, table, layers, height, alt)

@@ -27,8 +27,24 @@ from fabriclab import units
 from fabriclab.core import Floats, Result
 from fabriclab.texts import switched_on, text
 
-__all__ = ["COLOURS", "GREY", "HERE", "INK", "NODE", "ROLES", "STYLE", "TINT", "Axes", "Picture", "Table", "plain",
-           "spread", "styled", "table", "three"]  # fmt: skip
+__all__ = [
+    "COLOURS",
+    "GREY",
+    "HERE",
+    "INK",
+    "NODE",
+    "ROLES",
+    "STYLE",
+    "TINT",
+    "Axes",
+    "Picture",
+    "Table",
+    "plain",
+    "spread",
+    "styled",
+    "table",
+    "three",
+]
 
 _FAR = 1e3  # medians of columns further apart have a prefix each
 _MOST_COLUMNS = 7
@@ -85,10 +101,17 @@ class Table:
     def _shown(self) -> tuple[list[tuple[str, ...]], list[bool], str]:
         """Return the rows of cells, the heads first, whether a column holds numbers, and what is left out."""
         typical = _typical(self.columns)
-        shown = [_column(name, values[:_MOST_ROWS], typical.get(name, 0.0)) for name, values in self.columns.items()]
+        shown = [
+            _column(name, values[:_MOST_ROWS], typical.get(name, 0.0))
+            for name, values in self.columns.items()
+        ]
         left = self.n_rows - _MOST_ROWS
         rest = text("table.more", n=left, name=repr(next(iter(self.columns)))) if left > 0 else ""
-        return list(zip(*shown, strict=True)), [v.dtype.kind not in "OU" for v in self.columns.values()], rest
+        return (
+            list(zip(*shown, strict=True)),
+            [v.dtype.kind not in "OU" for v in self.columns.values()],
+            rest,
+        )
 
     def __str__(self) -> str:
         """Return the table as text; a row that matters begins with ``>``."""
@@ -96,7 +119,10 @@ class Table:
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = []
         for i, row in enumerate(rows):
-            cells = [c.rjust(w) if n else c.ljust(w) for c, w, n in zip(row, widths, numeric, strict=True)]
+            cells = [
+                c.rjust(w) if n else c.ljust(w)
+                for c, w, n in zip(row, widths, numeric, strict=True)
+            ]
             mark = ("> " if i - 1 in self.bold else "  ") if self.bold else ""
             lines.append(mark + "  ".join(cells).rstrip())
         return "\n".join(x for x in (self.caption, *lines, rest) if x)
@@ -113,9 +139,15 @@ class Table:
         rows, numeric, rest = self._shown()
         lines = []
         for i, row in enumerate(rows):
-            tag, look = "td" if i else 'th scope="col"', " style='font-weight:bold'" if i - 1 in self.bold else ""
+            tag, look = (
+                "td" if i else 'th scope="col"',
+                " style='font-weight:bold'" if i - 1 in self.bold else "",
+            )
             sides = zip(row, np.where(numeric, "right", "left"), strict=True)
-            cells = [f"<{tag} style='text-align:{side}'>{html.escape(cell)}</{tag[:2]}>" for cell, side in sides]
+            cells = [
+                f"<{tag} style='text-align:{side}'>{html.escape(cell)}</{tag[:2]}>"
+                for cell, side in sides
+            ]
             lines.append(f"<tr{look}>{''.join(cells)}</tr>")
         caption = f"<caption>{html.escape(self.caption)}</caption>" if self.caption else ""
         below = f"<p>{html.escape(rest)}</p>" if rest else ""
@@ -126,11 +158,19 @@ def _typical(columns: Mapping[str, NDArray[Any]]) -> dict[str, float]:
     """Return the number that sets the prefix of each column: one for all of a unit, unless they are far apart."""
     own: dict[str, dict[str, float]] = {}
     for name, values in columns.items():
-        size = np.abs(values[np.isfinite(values) & (values != 0)]) if values.dtype.kind == "f" else np.zeros(0)
+        size = (
+            np.abs(values[np.isfinite(values) & (values != 0)])
+            if values.dtype.kind == "f"
+            else np.zeros(0)
+        )
         if (unit := _NAME.fullmatch(name).groups()[1]) and size.size:  # type: ignore[union-attr]
             own.setdefault(unit, {})[name] = float(np.median(size))
     shared = {unit: max(m.values()) / min(m.values()) < _FAR for unit, m in own.items()}
-    return {n: float(np.median([*m.values()])) if shared[unit] else v for unit, m in own.items() for n, v in m.items()}
+    return {
+        n: float(np.median([*m.values()])) if shared[unit] else v
+        for unit, m in own.items()
+        for n, v in m.items()
+    }
 
 
 def _column(name: str, values: NDArray[Any], typical: float) -> list[str]:
@@ -178,7 +218,9 @@ def table(value: Any, *, bold: int | Iterable[int] = (), caption: str = "") -> T
         value = {"what": [*value.summary()], "number": [*value.summary().values()]}
     if not isinstance(value, Mapping):
         rows = list(value)
-        value = {k: [r.get(k, math.nan) for r in rows] for k in dict.fromkeys(k for r in rows for k in r)}
+        value = {
+            k: [r.get(k, math.nan) for r in rows] for k in dict.fromkeys(k for r in rows for k in r)
+        }
     return Table(value, bold=(bold,) if isinstance(bold, int) else tuple(bold), caption=caption)
 
 
@@ -198,19 +240,37 @@ class Role(NamedTuple):
     filled: bool = True
 
 
-ROLES = {"predicted": Role("#0072B2"), "measured": Role("#E69F00", "o"), "published": Role(INK, "o", filled=False),
-         "bound": Role(GREY), "guess": Role("#009E73"), "failed": Role("#D55E00", "X")}  # fmt: skip
+ROLES = {
+    "predicted": Role("#0072B2"),
+    "measured": Role("#E69F00", "o"),
+    "published": Role(INK, "o", filled=False),
+    "bound": Role(GREY),
+    "guess": Role("#009E73"),
+    "failed": Role("#D55E00", "X"),
+}
 HERE = {"measured": "measured here", "stored": "measured elsewhere"}
-NODE = {True: "#5c6878", False: "#766a5a"}  # passes traffic on, or not; white text on both has 5.6 and 5.3
+NODE = {
+    True: "#5c6878",
+    False: "#766a5a",
+}  # passes traffic on, or not; white text on both has 5.6 and 5.3
 TINT = "#56B4E9"  # NVLink domain
 
 # Sizes in points: a figure is 7 inches = 504 pt and is shown 700 px wide, so 8.5 pt are 11.8 px.
-STYLE: dict[Any, Any] = {"font.family": "sans-serif", "font.sans-serif": ["DejaVu Sans", "Verdana", "sans-serif"],
-                         "font.size": 8.5, "text.color": INK, "figure.facecolor": "none", "hatch.linewidth": 0.6,
-                         "svg.fonttype": "none", "svg.hashsalt": "fabriclab"}  # fmt: skip
+STYLE: dict[Any, Any] = {
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans", "Verdana", "sans-serif"],
+    "font.size": 8.5,
+    "text.color": INK,
+    "figure.facecolor": "none",
+    "hatch.linewidth": 0.6,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "fabriclab",
+}
 
 WIDTH = 7.0
-styled = matplotlib.rc_context(STYLE)  # a decorator: what is drawn inside has the look of the course
+styled = matplotlib.rc_context(
+    STYLE
+)  # a decorator: what is drawn inside has the look of the course
 
 
 @dataclass(frozen=True, eq=False)
@@ -279,7 +339,9 @@ def spread(wanted: ArrayLike, gap: float, low: float = 0.0, high: float = 1.0) -
 
     wish = np.asarray(wanted, dtype=np.float64)
     order, rank, out = np.argsort(wish, kind="stable"), np.arange(wish.size), np.empty_like(wish)
-    level = isotonic_regression(wish[order] - rank * gap).x  # positions minus rank times gap must not fall
+    level = isotonic_regression(
+        wish[order] - rank * gap
+    ).x  # positions minus rank times gap must not fall
     # Labels that need more room than there is go past the upper end.
     out[order] = np.clip(level, low, max(low, high - gap * rank[-1])) + rank * gap
     return out

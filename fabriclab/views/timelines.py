@@ -11,7 +11,17 @@ from fabriclab.core import Fabric, Flags, Floats, Flows, Ints, Timeline
 from fabriclab.texts import text
 from fabriclab.views.page import Axes, Picture, Table
 from fabriclab.views.rulers import fitted
-from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, lines, printed, texts, texts_at, tick_layers
+from fabriclab.views.scene import (
+    COLOUR,
+    Layer,
+    Scene,
+    boxes,
+    lines,
+    printed,
+    texts,
+    texts_at,
+    tick_layers,
+)
 
 _MOST, _MOST_BARS = 16, 4096  # lanes, and bars that a browser still redraws in time
 _REST = 0.13  # room for all further repetitions, as a part of all first ones together
@@ -20,8 +30,14 @@ Namer = Callable[[int], str]
 FILLS = ("predicted", "tint", "other2", "other3", "grey")  # and a hatch for each kind of flow
 
 
-def timeline(timeline: Timeline, flows: Flows, fabric: Fabric | None = None, *, ax: Axes | None = None,
-             finding: str | None = None) -> Picture:  # fmt: skip
+def timeline(
+    timeline: Timeline,
+    flows: Flows,
+    fabric: Fabric | None = None,
+    *,
+    ax: Axes | None = None,
+    finding: str | None = None,
+) -> Picture:
     """Draw when each flow sends, one lane per source.
 
     Of a repeated group the first repetition is drawn, then how many follow. At most 16 lanes are drawn: those that
@@ -45,7 +61,9 @@ def timeline(timeline: Timeline, flows: Flows, fabric: Fabric | None = None, *, 
     return printed(timeline_scene(timeline, flows, name), ax=ax, finding=finding)
 
 
-def timeline_scene(t: Timeline, flows: Flows, name: Namer | None = None, at: float | None = None) -> Scene:
+def timeline_scene(
+    t: Timeline, flows: Flows, name: Namer | None = None, at: float | None = None
+) -> Scene:
     """Return one picture of a timeline, with a line after ``at`` per cent of its time if that is given.
 
     ``name`` gives the lane of a source its name, such as that of its node in a fabric.
@@ -69,15 +87,25 @@ def timeline_scene(t: Timeline, flows: Flows, name: Namer | None = None, at: flo
     busy = np.ones(flow.size, dtype=bool) if at is None else _busy(t, flows, flow, time)
     bottom = _TOP + _ROW * len(names)
     row = _TOP + _ROW * (np.arange(len(names)) + 0.5)
-    layers = {**_axis(t, places, times, bottom), **_legend(flows, np.unique(flows.label[flow])),
-              "bars": _bars(t, flows, flow, lane, names, busy, across),
-              "lanes": texts(_LEFT - 8, row, names, align=2.0)}  # fmt: skip
+    layers = {
+        **_axis(t, places, times, bottom),
+        **_legend(flows, np.unique(flows.label[flow])),
+        "bars": _bars(t, flows, flow, lane, names, busy, across),
+        "lanes": texts(_LEFT - 8, row, names, align=2.0),
+    }
     words = [text("timeline.flows", n=flows.n_flows, lanes=total, end=t.end)]
     repeated = np.flatnonzero(t.repeat[:8] > 1)
     words += [text("timeline.group", g=g, time=t.period[g], n=t.repeat[g]) for g in repeated]
-    table = Table({"lane": [names[i] for i in lane], "what": [flows.labels[i] for i in flows.label[flow]],
-                   "size [B]": flows.size[flow], "start [s]": t.start[flow], "finish [s]": t.finish[flow],
-                   "times": flows.repeat[flows.group[flow]]})  # fmt: skip
+    table = Table(
+        {
+            "lane": [names[i] for i in lane],
+            "what": [flows.labels[i] for i in flows.label[flow]],
+            "size [B]": flows.size[flow],
+            "start [s]": t.start[flow],
+            "finish [s]": t.finish[flow],
+            "times": flows.repeat[flows.group[flow]],
+        }
+    )
     if at is None:
         return Scene(words[0], table, layers, bottom + 40, "; ".join(words), caption=cut)
     line = float(across(time))
@@ -85,7 +113,9 @@ def timeline_scene(t: Timeline, flows: Flows, name: Namer | None = None, at: flo
     kinds = zip(*np.unique(flows.label[flow[busy]], return_counts=True), strict=True)
     said = text("timeline.said", now=time, end=t.end, busy=int(busy.sum()), n=flow.size)
     said += f" {', '.join(f'{n} {flows.labels[i]}' for i, n in kinds)}." if busy.any() else ""
-    return Scene(f"{said} {cut}".rstrip(), table, layers, bottom + 40, f"{said} " + "; ".join(words))
+    return Scene(
+        f"{said} {cut}".rstrip(), table, layers, bottom + 40, f"{said} " + "; ".join(words)
+    )
 
 
 def _axis(t: Timeline, places: Floats, times: Floats, bottom: float) -> dict[str, Layer]:
@@ -105,33 +135,68 @@ def _axis(t: Timeline, places: Floats, times: Floats, bottom: float) -> dict[str
         (_TOP - 4, bottom),
         True,
     )
-    return {**ticks, "axis": texts_at((_RIGHT, bottom + 29, text("sweep.axis_time"), 2)),
-            "repeats": boxes(a, _TOP - 4, b - a, bottom + 4 - _TOP, round=0.0, colour=COLOUR["grey"], alpha=0.2,
-                             texts=[f"x {t.repeat[g]:,}" for g in rest], ink=COLOUR["ink"])}  # fmt: skip
+    return {
+        **ticks,
+        "axis": texts_at((_RIGHT, bottom + 29, text("sweep.axis_time"), 2)),
+        "repeats": boxes(
+            a,
+            _TOP - 4,
+            b - a,
+            bottom + 4 - _TOP,
+            round=0.0,
+            colour=COLOUR["grey"],
+            alpha=0.2,
+            texts=[f"x {t.repeat[g]:,}" for g in rest],
+            ink=COLOUR["ink"],
+        ),
+    }
 
 
-def _bars(t: Timeline, flows: Flows, flow: Ints, lane: Ints, names: list[str], busy: Flags,
-          across: Callable[[Any], Floats]) -> Layer:  # fmt: skip
+def _bars(
+    t: Timeline,
+    flows: Flows,
+    flow: Ints,
+    lane: Ints,
+    names: list[str],
+    busy: Flags,
+    across: Callable[[Any], Floats],
+) -> Layer:
     """Return a bar for each flow; those of a lane that overlap share its height."""
     left, right = across(t.start[flow]), across(t.finish[flow])
     slot, slots = slots_of(lane, left, right)
     high = 0.78 * _ROW / slots[lane]
     roomy = (high > 4) & (right - left > 6)  # edges and strokes would make thin bars black
     label = np.minimum(flows.label[flow], len(FILLS) - 1)
-    sizes = [units.format_size(float(size)) if size else "" for size in flows.size[flow]]  # computations have none
+    sizes = [
+        units.format_size(float(size)) if size else "" for size in flows.size[flow]
+    ]  # computations have none
     whose = [f"{names[k]}, {flows.labels[flows.label[i]]}" for k, i in zip(lane, flow, strict=True)]
-    notes = [text("timeline.bar", size=size, start=t.start[i], end=t.finish[i]).strip()
-             for size, i in zip(sizes, flow, strict=True)]  # fmt: skip
-    return boxes(left, _TOP + _ROW * (lane + 0.11) + slot * high, np.maximum(right - left, 1.0), high, round=1.0,
-                 colour=np.array([COLOUR[FILLS[i]] for i in label]), alpha=np.where(busy, 1.0, 0.55),
-                 hatch=label * roomy, edge=np.where(busy & roomy, -1.0, 0.0), names=whose, notes=notes)  # fmt: skip
+    notes = [
+        text("timeline.bar", size=size, start=t.start[i], end=t.finish[i]).strip()
+        for size, i in zip(sizes, flow, strict=True)
+    ]
+    return boxes(
+        left,
+        _TOP + _ROW * (lane + 0.11) + slot * high,
+        np.maximum(right - left, 1.0),
+        high,
+        round=1.0,
+        colour=np.array([COLOUR[FILLS[i]] for i in label]),
+        alpha=np.where(busy, 1.0, 0.55),
+        hatch=label * roomy,
+        edge=np.where(busy & roomy, -1.0, 0.0),
+        names=whose,
+        notes=notes,
+    )
 
 
 def idle_of(bars: Layer, rows: Any) -> Layer:
     """Return grey bars behind lanes, whose upper ends are ``rows``, from the first bar to the last."""
     b = bars.fields
     left, right = np.min(b["x"]), np.max(b["x"] + b["w"])
-    return boxes(left, rows, right - left, np.max(b["h"]), round=0.0, colour=COLOUR["grey"], alpha=0.5)
+    return boxes(
+        left, rows, right - left, np.max(b["h"]), round=0.0, colour=COLOUR["grey"], alpha=0.5
+    )
 
 
 def _legend(flows: Flows, shown: Ints) -> dict[str, Layer]:
@@ -169,9 +234,14 @@ def _lanes(t: Timeline, flows: Flows, name: Namer | None) -> tuple[Ints, Ints, l
 
 def slots_of(lane: Ints, left: Floats, right: Floats) -> tuple[Ints, Ints]:
     """Return the slot of each bar within its lane, and the number of slots of each lane."""
-    slot, ends = np.zeros(lane.size, dtype=np.int64), np.full((int(lane.max()) + 1, lane.size), -np.inf)
+    slot, ends = (
+        np.zeros(lane.size, dtype=np.int64),
+        np.full((int(lane.max()) + 1, lane.size), -np.inf),
+    )
     for i in np.lexsort((right, left)):
-        slot[i] = np.argmax(ends[lane[i]] <= left[i] + 1e-12)  # the first that has ended, or was never used
+        slot[i] = np.argmax(
+            ends[lane[i]] <= left[i] + 1e-12
+        )  # the first that has ended, or was never used
         ends[lane[i], slot[i]] = right[i]
     return slot, np.count_nonzero(np.isfinite(ends), axis=1)
 

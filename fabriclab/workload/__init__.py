@@ -32,8 +32,19 @@ from fabriclab.workload._work import busy, exposed, labelled, slowed, spans
 from fabriclab.workload.steps import streams
 from fabriclab.workload.trace import read_trace, write_chakra, write_trace
 
-__all__ = ["build", "busy", "exposed", "labelled", "names", "read_trace", "slowed", "spans", "streams", "write_chakra",
-           "write_trace"]  # fmt: skip
+__all__ = [
+    "build",
+    "busy",
+    "exposed",
+    "labelled",
+    "names",
+    "read_trace",
+    "slowed",
+    "spans",
+    "streams",
+    "write_chakra",
+    "write_trace",
+]
 
 
 def names() -> tuple[str, ...]:

@@ -9,14 +9,28 @@ from fabriclab.registry import register
 from fabriclab.workload._work import Work, nodes_of, times_of
 
 # Who hands the model to the k-th node: the first node; the one before; in a binomial tree k without its highest bit.
-_PARENT = {"one_root": lambda k: np.zeros_like(k),
-           "chain": lambda k: k - 1,
-           "tree": lambda k: k - 2 ** (np.frexp(k)[1] - 1)}  # fmt: skip
+_PARENT = {
+    "one_root": lambda k: np.zeros_like(k),
+    "chain": lambda k: k - 1,
+    "tree": lambda k: k - 2 ** (np.frexp(k)[1] - 1),
+}
 
 
-@register("workload", "parameter_server", small={"size": 2.0**20, "servers": [0, 1], "workers": [1, 2, 3], "steps": 3})
-def parameter_server(fabric: Fabric, size: units.Quantity, *, servers: ArrayLike, workers: ArrayLike,
-                     compute: ArrayLike = 0.0, steps: int = 1, staleness: int | None = 0) -> Flows:  # fmt: skip
+@register(
+    "workload",
+    "parameter_server",
+    small={"size": 2.0**20, "servers": [0, 1], "workers": [1, 2, 3], "steps": 3},
+)
+def parameter_server(
+    fabric: Fabric,
+    size: units.Quantity,
+    *,
+    servers: ArrayLike,
+    workers: ArrayLike,
+    compute: ArrayLike = 0.0,
+    steps: int = 1,
+    staleness: int | None = 0,
+) -> Flows:
     """Return the steps of training over a parameter server.
 
     Each server holds an equal part (shard) of the model. A worker computes, pushes a part of its gradient to each
@@ -62,9 +76,21 @@ def parameter_server(fabric: Fabric, size: units.Quantity, *, servers: ArrayLike
     return work.flows()
 
 
-@register("workload", "streaming", small={"size": 2.0**20, "sources": [0], "workers": [1, 2, 3], "steps": 4})
-def streaming(fabric: Fabric, size: units.Quantity, *, sources: ArrayLike, workers: ArrayLike, compute: ArrayLike = 0.0,
-              steps: int = 1, buffers: int = 2) -> Flows:  # fmt: skip
+@register(
+    "workload",
+    "streaming",
+    small={"size": 2.0**20, "sources": [0], "workers": [1, 2, 3], "steps": 4},
+)
+def streaming(
+    fabric: Fabric,
+    size: units.Quantity,
+    *,
+    sources: ArrayLike,
+    workers: ArrayLike,
+    compute: ArrayLike = 0.0,
+    steps: int = 1,
+    buffers: int = 2,
+) -> Flows:
     """Return steps that each read a batch from storage and compute on it.
 
     With loads of time l that no other disturbs and computations of time c, one buffer takes steps (l + c), two or
@@ -100,14 +126,23 @@ def streaming(fabric: Fabric, size: units.Quantity, *, sources: ArrayLike, worke
     number, work = np.arange(steps * n).reshape(steps, n), Work()
     free = np.append(np.full((min(room, steps), n), -1), number.size + number[:-room], axis=0)
     part = np.full(number.shape, units.size(size))
-    load = work.add("load", np.resize(source, n), worker, size=part, stream=worker, after=[free[..., None]])
+    load = work.add(
+        "load", np.resize(source, n), worker, size=part, stream=worker, after=[free[..., None]]
+    )
     work.add("compute", worker, lag=takes, stream=fabric.n_nodes + worker, after=[load[..., None]])
     return work.flows()
 
 
 @register("workload", "broadcast", small={"size": 2.0**20, "ranks": range(4), "segments": 3})
-def broadcast(fabric: Fabric, size: units.Quantity, *, ranks: ArrayLike, way: str = "chain", segments: int = 1,
-              lag: units.Quantity = 0.0) -> Flows:  # fmt: skip
+def broadcast(
+    fabric: Fabric,
+    size: units.Quantity,
+    *,
+    ranks: ArrayLike,
+    way: str = "chain",
+    segments: int = 1,
+    lag: units.Quantity = 0.0,
+) -> Flows:
     """Return the flows that bring a model from the first rank to all others, each rank sending one at a time.
 
     With hops of equal rate it takes n - 1 times the time of one copy from one root, ceil(log2 n) times over the tree
@@ -140,14 +175,34 @@ def broadcast(fabric: Fabric, size: units.Quantity, *, ranks: ArrayLike, way: st
     part = np.full(number.shape, units.size(size) / s)
     work = Work()
     wait = units.latency(lag, "lag")
-    work.add("segment", node[parent], node[k], size=part, lag=wait, stream=parent, after=[have[..., None]])
+    work.add(
+        "segment",
+        node[parent],
+        node[k],
+        size=part,
+        lag=wait,
+        stream=parent,
+        after=[have[..., None]],
+    )
     return work.flows()
 
 
-@register("workload", "pipeline", small={"size": 2.0**20, "stages": range(4), "microbatches": 8, "forward": 1.0,
-                                         "backward": 2.0})  # fmt: skip
-def pipeline(fabric: Fabric, size: units.Quantity, *, stages: ArrayLike, microbatches: int, forward: ArrayLike,
-             backward: ArrayLike, order: str = "1f1b", chunks: int = 1) -> Flows:  # fmt: skip
+@register(
+    "workload",
+    "pipeline",
+    small={"size": 2.0**20, "stages": range(4), "microbatches": 8, "forward": 1.0, "backward": 2.0},
+)
+def pipeline(
+    fabric: Fabric,
+    size: units.Quantity,
+    *,
+    stages: ArrayLike,
+    microbatches: int,
+    forward: ArrayLike,
+    backward: ArrayLike,
+    order: str = "1f1b",
+    chunks: int = 1,
+) -> Flows:
     """Return one step of a pipeline.
 
     Activations and their gradients are sent beside the computation. Without sending time and with equal stages, each
@@ -200,10 +255,21 @@ def pipeline(fabric: Fabric, size: units.Quantity, *, stages: ArrayLike, microba
     work, come = Work(), np.full(turn.shape, -1)
     come[:, 1:] = 2 * m * p * v + np.arange(m * (2 * p * v - 1)).reshape(m, -1)
     done = []
-    for label, takes, span in (("forward", forward, slice(0, p * v)), ("backward", backward, slice(p * v, None))):
+    for label, takes, span in (
+        ("forward", forward, slice(0, p * v)),
+        ("backward", backward, slice(p * v, None)),
+    ):
         lag, here = times_of(takes, label, p) / v, device[span]
-        done.append(work.add(label, node[here], lag=np.broadcast_to(lag[here], turn[:, span].shape), stream=here,
-                             turn=turn[:, span], after=[come[:, span, None]]))  # fmt: skip
+        done.append(
+            work.add(
+                label,
+                node[here],
+                lag=np.broadcast_to(lag[here], turn[:, span].shape),
+                stream=here,
+                turn=turn[:, span],
+                after=[come[:, span, None]],
+            )
+        )
     ready = np.concatenate(done, axis=1)[:, :-1]
     a, b = device[:-1], device[1:]  # the last stage turns round and sends nothing
     sent = np.broadcast_to(np.where(a == b, 0.0, units.size(size)), ready.shape)

@@ -14,7 +14,12 @@ from fabriclab.registry import register
 from fabriclab.workload._work import Work, times_of
 
 Cost = Callable[[Floats], ArrayLike]
-_SMALL = {"forward": [1.0, 2.0, 1.0], "backward": [2.0, 4.0, 2.0], "sizes": [4e6, 1e6, 3e6], "cost": lambda b: b / 1e6}
+_SMALL = {
+    "forward": [1.0, 2.0, 1.0],
+    "backward": [2.0, 4.0, 2.0],
+    "sizes": [4e6, 1e6, 3e6],
+    "cost": lambda b: b / 1e6,
+}
 
 
 def streams(flows: Flows) -> Fabric:
@@ -23,12 +28,21 @@ def streams(flows: Flows) -> Fabric:
     b = FabricBuilder(("compute", "communication"), ("rank",))
     b.add_nodes("compute", n, tier=0, transit=False, rank=np.arange(n))
     b.add_nodes("communication", 1, tier=0, transit=False)
-    return b.build("streams", {}, endpoint=np.arange(n + 1), rail=np.zeros(n + 1), server=np.arange(n + 1))
+    return b.build(
+        "streams", {}, endpoint=np.arange(n + 1), rail=np.zeros(n + 1), server=np.arange(n + 1)
+    )
 
 
 @register("workload", "data_parallel", small=_SMALL)
-def data_parallel(forward: ArrayLike, backward: ArrayLike, sizes: ArrayLike, cost: Cost, *,
-                  bucket: units.Quantity = 0.0, priority: bool = False) -> Flows:  # fmt: skip
+def data_parallel(
+    forward: ArrayLike,
+    backward: ArrayLike,
+    sizes: ArrayLike,
+    cost: Cost,
+    *,
+    bucket: units.Quantity = 0.0,
+    priority: bool = False,
+) -> Flows:
     """Return the backward of a step and the forward of the next one, with gradients all-reduced in buckets.
 
     Gradients are ready from the last layer to the first; a bucket is full with the layer that brings it to its size,
@@ -61,9 +75,16 @@ def data_parallel(forward: ArrayLike, backward: ArrayLike, sizes: ArrayLike, cos
     """
     moved = si(sizes, "sizes", units.size)
     full = np.inf if bucket == np.inf else units.size(bucket, "bucket")
-    ranks, n = max(len(np.atleast_2d(t)) for t in (forward, backward)), units.count(moved.size, "layers in sizes")
+    ranks, n = (
+        max(len(np.atleast_2d(t)) for t in (forward, backward)),
+        units.count(moved.size, "layers in sizes"),
+    )
     ahead, back = times_of(forward, "forward", ranks, n), times_of(backward, "backward", ranks, n)
-    own, filled, here = np.zeros(n, dtype=np.int64), 0.0, 0  # bucket of each layer, in the order of the backward
+    own, filled, here = (
+        np.zeros(n, dtype=np.int64),
+        0.0,
+        0,
+    )  # bucket of each layer, in the order of the backward
     for i, part in enumerate(moved[::-1]):
         own[i], filled = here, filled + part
         here, filled = (here + 1, 0.0) if filled >= full else (here, filled)
@@ -72,10 +93,16 @@ def data_parallel(forward: ArrayLike, backward: ArrayLike, sizes: ArrayLike, cos
     work, rank = Work(), np.arange(ranks)
     done = work.add("backward", rank[:, None], lag=back[:, ::-1], stream=rank[:, None])
     ready = np.cumsum(back[:, ::-1], axis=1).max(axis=0)[last]
-    turn = _served(ready, takes, -np.arange(takes.size)) if units.flag(priority, "priority") else 0.0
-    sums = work.add("all-reduce", ranks, lag=takes, stream=ranks, turn=turn, after=[done[:, last].T])
+    turn = (
+        _served(ready, takes, -np.arange(takes.size)) if units.flag(priority, "priority") else 0.0
+    )
+    sums = work.add(
+        "all-reduce", ranks, lag=takes, stream=ranks, turn=turn, after=[done[:, last].T]
+    )
     needs = sums[own[::-1]] if priority else sums[-1:]
-    work.add("forward", rank[:, None], lag=ahead, stream=rank[:, None], turn=1.0, after=[needs[:, None]])
+    work.add(
+        "forward", rank[:, None], lag=ahead, stream=rank[:, None], turn=1.0, after=[needs[:, None]]
+    )
     return work.flows()
 
 
@@ -90,7 +117,9 @@ def _served(ready: Floats, takes: Floats, rank: Ints) -> Floats:
 
 
 @register("workload", "sharded", small=_SMALL)
-def sharded(forward: ArrayLike, backward: ArrayLike, sizes: ArrayLike, cost: Cost, *, prefetch: int = 1) -> Flows:
+def sharded(
+    forward: ArrayLike, backward: ArrayLike, sizes: ArrayLike, cost: Cost, *, prefetch: int = 1
+) -> Flows:
     """Return a step whose ranks each hold a part of all parameters (ZeRO stage 3, FSDP).
 
     A layer is gathered before its forward and again before its backward; then its gradients are reduce-scattered.
@@ -127,7 +156,11 @@ def sharded(forward: ArrayLike, backward: ArrayLike, sizes: ArrayLike, cost: Cos
     return work.flows()
 
 
-@register("workload", "tensor_parallel", small={"compute": [2.0, 3.0], "sizes": [4e6, 1e6], "cost": _SMALL["cost"]})
+@register(
+    "workload",
+    "tensor_parallel",
+    small={"compute": [2.0, 3.0], "sizes": [4e6, 1e6], "cost": _SMALL["cost"]},
+)
 def tensor_parallel(compute: ArrayLike, sizes: ArrayLike, cost: Cost, *, chunks: int = 1) -> Flows:
     """Return layers that each compute and then all-reduce, cut into chunks of the batch.
 

@@ -45,45 +45,76 @@ def read_trace(path: str | os.PathLike[str]) -> tuple[Fabric, Flows, Timeline]:
         events = data["traceEvents"] if isinstance(data, dict) else data
         called = {_lane(e): e["args"]["name"] for e in events if e.get("name") == "thread_name"}
         whole = [e for e in events if e.get("ph") == "X"]
-        times = np.array([[e.get("ts"), e.get("dur")] for e in whole], dtype=np.float64).reshape(-1, 2)
+        times = np.array([[e.get("ts"), e.get("dur")] for e in whole], dtype=np.float64).reshape(
+            -1, 2
+        )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         msg = f"{name} is no trace, expected JSON with events in a list or under traceEvents: {error!r:.80}"
         raise FileFormat(msg) from None
     wrong = np.flatnonzero(~np.all(np.isfinite(times), axis=1) | (times[:, 1] < 0))
     if wrong.size or not whole:
         found = f"got {whole[wrong[0]]!r:.80}" if whole else "got none"
-        raise FileFormat(f'{name}: complete events ("ph": "X") must have ts and dur >= 0, in microseconds; {found}')
+        raise FileFormat(
+            f'{name}: complete events ("ph": "X") must have ts and dur >= 0, in microseconds; {found}'
+        )
     lanes = {lane: i for i, lane in enumerate(dict.fromkeys(map(_lane, whole)))}
     if len(lanes) > _MOST:
-        raise FileFormat(f"{name} has {len(lanes)} lanes, expected at most {_MOST}; keep the events of one process")
+        raise FileFormat(
+            f"{name} has {len(lanes)} lanes, expected at most {_MOST}; keep the events of one process"
+        )
     names = [str(called.get(lane, "lane " + " ".join(lane))) for lane in lanes]
     builder, every = FabricBuilder(names, ()), np.arange(len(names))
     for kind in names:
         builder.add_nodes(kind, 1, tier=0, transit=False)
     labels, label = np.unique([str(e.get("name")) for e in whole], return_inverse=True)
-    node, (begin, lasts) = [lanes[_lane(e)] for e in whole], (times - [times[:, 0].min(), 0.0]).T / _MICRO
-    flows = Flows.make(node, node, 0.0, start=begin + lasts, lag=lasts, label=label, labels=tuple(labels.tolist()))
-    one, fabric = np.ones(1, np.int64), builder.build("trace", {}, endpoint=every, rail=0 * every, server=every)
+    node, (begin, lasts) = (
+        [lanes[_lane(e)] for e in whole],
+        (times - [times[:, 0].min(), 0.0]).T / _MICRO,
+    )
+    flows = Flows.make(
+        node, node, 0.0, start=begin + lasts, lag=lasts, label=label, labels=tuple(labels.tolist())
+    )
+    one, fabric = (
+        np.ones(1, np.int64),
+        builder.build("trace", {}, endpoint=every, rail=0 * every, server=every),
+    )
     end = flows.start.max(keepdims=True)
-    return fabric, flows, Timeline(flows.start, flows.start, np.zeros(0), np.zeros(1), end, one, "trace")
+    return (
+        fabric,
+        flows,
+        Timeline(flows.start, flows.start, np.zeros(0), np.zeros(1), end, one, "trace"),
+    )
 
 
 def _lane(event: dict[str, Any]) -> tuple[str, str]:
     return str(event.get("pid", 0)), str(event.get("tid", 0))
 
 
-def write_trace(path: str | os.PathLike[str], timeline: Timeline, flows: Flows, fabric: Fabric) -> None:
+def write_trace(
+    path: str | os.PathLike[str], timeline: Timeline, flows: Flows, fabric: Fabric
+) -> None:
     """Write a run of a graph as a trace: a lane for each node that sends or computes.
 
     What takes no time is left out.
     """
     seen = spans(timeline, flows)
     about: dict[str, Any] = {"name": "thread_name", "ph": "M", "pid": 0}
-    events = [about | {"tid": n, "args": {"name": fabric.name(n)}} for n in np.unique(flows.source).tolist()]
+    events = [
+        about | {"tid": n, "args": {"name": fabric.name(n)}}
+        for n in np.unique(flows.source).tolist()
+    ]
     for f in np.flatnonzero(seen.finish > seen.start).tolist():
-        events.append({"name": flows.labels[flows.label[f]], "ph": "X", "pid": 0, "tid": int(flows.source[f]),
-                       "ts": seen.start[f] * _MICRO, "dur": (seen.finish[f] - seen.start[f]) * _MICRO,
-                       "args": {"bytes": flows.size[f], "to": fabric.name(int(flows.target[f]))}})  # fmt: skip
+        events.append(
+            {
+                "name": flows.labels[flows.label[f]],
+                "ph": "X",
+                "pid": 0,
+                "tid": int(flows.source[f]),
+                "ts": seen.start[f] * _MICRO,
+                "dur": (seen.finish[f] - seen.start[f]) * _MICRO,
+                "args": {"bytes": flows.size[f], "to": fabric.name(int(flows.target[f]))},
+            }
+        )
     Path(path).write_text(json.dumps({"traceEvents": events}), encoding="utf-8")
 
 
@@ -126,12 +157,18 @@ def write_chakra(prefix: str | os.PathLike[str], flows: Flows, fabric: Fabric) -
         msg = f"a trace of Chakra has ranks and no starts; flow {wrong[0]} begins or ends at a switch, or has a start"
         raise ValueError(msg)
     books: list[list[Any]] = [[] for _ in range(fabric.n_ranks)]
-    seen: dict[tuple[int, int], Any] = {}  # the node of a rank after which a flow has begun or ended there
+    seen: dict[
+        tuple[int, int], Any
+    ] = {}  # the node of a rank after which a flow has begun or ended there
 
     def add(rank: int, f: int, kind: str, **attributes: int) -> Any:
-        node = et.Node(id=len(books[rank]), name=flows.labels[flows.label[f]], type=getattr(et, f"{kind}_NODE"))
+        node = et.Node(
+            id=len(books[rank]), name=flows.labels[flows.label[f]], type=getattr(et, f"{kind}_NODE")
+        )
         node.attr.append(et.AttributeProto(name="is_cpu_op", bool_val=False))
-        node.attr.extend(et.AttributeProto(name=key, int64_val=value) for key, value in attributes.items())
+        node.attr.extend(
+            et.AttributeProto(name=key, int64_val=value) for key, value in attributes.items()
+        )
         books[rank].append(node)
         return node
 

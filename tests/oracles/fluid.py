@@ -43,8 +43,16 @@ def settle(flows, rows, left, landed, start, finish, now):
             ready = max((finish[d] for d in flow["after"]), default=Fraction(0))
             start[f] = max(Fraction(flow["start"]), ready + Fraction(flow["lag"]))
         mine = [r for r, row in enumerate(rows) if row["flow"] == f]
-        if finish[f] is None and start[f] is not None and start[f] <= now and not any(left[r] for r in mine):
-            ends = [start[f] + Fraction(rows[r]["delay"]) if landed[r] is None else landed[r] for r in mine]
+        if (
+            finish[f] is None
+            and start[f] is not None
+            and start[f] <= now
+            and not any(left[r] for r in mine)
+        ):
+            ends = [
+                start[f] + Fraction(rows[r]["delay"]) if landed[r] is None else landed[r]
+                for r in mine
+            ]
             finish[f] = max(ends, default=start[f])
     return start.count(None) + finish.count(None) < before
 
@@ -53,6 +61,11 @@ def share(room, rows, flows):
     """Return the exact rates of rows; the limit of a flow holds for the sum of its rows."""
     limited = sorted({row["flow"] for row in rows if flows[row["flow"]]["limit"] != float("inf")})
     extra = {f: len(room) + i for i, f in enumerate(limited)}
-    wide = [{**row["links"], **({extra[row["flow"]]: 1} if row["flow"] in extra else {})} for row in rows]
+    wide = [
+        {**row["links"], **({extra[row["flow"]]: 1} if row["flow"] in extra else {})}
+        for row in rows
+    ]
     wider = [*room, *(Fraction(flows[f]["limit"]) for f in limited)]
-    return by_fractions(wide, wider, [flows[row["flow"]]["weight"] for row in rows], [float("inf")] * len(rows))
+    return by_fractions(
+        wide, wider, [flows[row["flow"]]["weight"] for row in rows], [float("inf")] * len(rows)
+    )

@@ -37,7 +37,10 @@ def rails(**asked):
     leaf, pod = a.rails * within(a.servers * nics, per_leaf * nics), within(n, per_pod * a.gpus)
     if not a.expand:
         return climb((2, leaf), (4, pod), (6, n * (n - 1)))
-    server, both = within(n, a.gpus), a.servers * a.rails * nics * (nics - 1)  # on one server, and one leaf too
+    server, both = (
+        within(n, a.gpus),
+        a.servers * a.rails * nics * (nics - 1),
+    )  # on one server, and one leaf too
     return climb((2, server), (6, leaf + server - both), (8, pod), (10, n * (n - 1)))
 
 
@@ -87,9 +90,18 @@ def slim_fly(q, hosts=None, **_):
 
 
 HOPS = {
-    "xgft": xgft, "fat_tree": fat_tree, "leaf_spine": leaf_spine, "rail_optimised": rails,
-    "multi_plane": partial(rails, planes=4), "dual_tor": partial(rails, planes=2), "torus": torus,
-    "mesh": partial(torus, axis=path), "hypercube": lambda dimensions, **asked: hyperx((2,) * dimensions, **asked),
-    "hyperx": hyperx, "full_mesh": lambda switches, **asked: hyperx((switches,), **asked),
-    "dragonfly_plus": dragonfly_plus, "slim_fly": slim_fly, "tpu_slice": torus,
-}  # fmt: skip
+    "xgft": xgft,
+    "fat_tree": fat_tree,
+    "leaf_spine": leaf_spine,
+    "rail_optimised": rails,
+    "multi_plane": partial(rails, planes=4),
+    "dual_tor": partial(rails, planes=2),
+    "torus": torus,
+    "mesh": partial(torus, axis=path),
+    "hypercube": lambda dimensions, **asked: hyperx((2,) * dimensions, **asked),
+    "hyperx": hyperx,
+    "full_mesh": lambda switches, **asked: hyperx((switches,), **asked),
+    "dragonfly_plus": dragonfly_plus,
+    "slim_fly": slim_fly,
+    "tpu_slice": torus,
+}

@@ -70,13 +70,17 @@ class Walk:
         """Return whether no cell is accessed by chunks of two slots."""
         used = {}
         for w, c in itertools.product(range(self.n), range(self.chunks)):
-            header = {f: np.array([v], np.int32) for f, v in self.workers[w].packet(c).header.items()}
+            header = {
+                f: np.array([v], np.int32) for f, v in self.workers[w].packet(c).header.items()
+            }
             for register, cell in enumerate(self.switch._where(None, header, None, None)):
                 used.setdefault((register, int(np.ravel(cell)[0])), set()).add(c % self.slots)
         return all(len(slots) == 1 for slots in used.values())
 
     def start(self):
-        registers = b"".join(np.zeros_like(self.switch.state[name]).tobytes() for name in self.names)
+        registers = b"".join(
+            np.zeros_like(self.switch.state[name]).tobytes() for name in self.names
+        )
         up = (tuple(self.mine[:1]),) * self.n
         down = ((),) * self.n
         done = (0,) * self.n  # a bit for each chunk
@@ -117,14 +121,20 @@ class Walk:
             sent = worker.take(Chunk({"chunk": chunk}, np.array([total], np.int32)))
             for c in np.flatnonzero(worker.done):
                 if not done >> c & 1 and worker.total[c, 0] != self.right[c]:
-                    raise Wrong(f"worker {w} takes {worker.total[c, 0]} for chunk {c}, whose sum is {self.right[c]}")
+                    raise Wrong(
+                        f"worker {w} takes {worker.total[c, 0]} for chunk {c}, whose sum is {self.right[c]}"
+                    )
             after = sum(1 << int(c) for c in np.flatnonzero(worker.done))
             self.taken[key] = after, (sent.header["chunk"],) if sent else ()
         return self.taken[key]
 
     def outstanding(self, done, w):
         """Return the chunks that worker w has sent and has no sum of."""
-        return [c for c in self.mine if not done[w] >> c & 1 and (c < self.slots or done[w] >> (c - self.slots) & 1)]
+        return [
+            c
+            for c in self.mine
+            if not done[w] >> c & 1 and (c < self.slots or done[w] >> (c - self.slots) & 1)
+        ]
 
     def steps(self, state):
         """Yield (what happens, the state after it)."""
@@ -133,12 +143,18 @@ class Walk:
             for w in range(self.n):
                 if not links[w]:
                     continue
-                yield f"{name} {w}: {links[w][0]} arrives", lambda w=w, arrive=arrive: arrive(state, w, 0)
+                yield (
+                    f"{name} {w}: {links[w][0]} arrives",
+                    lambda w=w, arrive=arrive: arrive(state, w, 0),
+                )
                 link = w + self.n * (name == "down")
                 if over[link] and len(links[w]) > 1 and links[w][0] != links[w][1]:
                     less = put(over, link, over[link] - 1)
                     changed = (registers, done, up, down, losses, doubles, less, timers)
-                    yield f"{name} {w}: {links[w][1]} overtakes", lambda w=w, a=arrive, c=changed: a(c, w, 1)
+                    yield (
+                        f"{name} {w}: {links[w][1]} overtakes",
+                        lambda w=w, a=arrive, c=changed: a(c, w, 1),
+                    )
                 head, rest = links[w][0], links[w][1:]
                 ways = []
                 if losses:
@@ -153,7 +169,16 @@ class Walk:
             for c in self.outstanding(done, w):
                 if timers[w] >> (4 * c) & 15 < self.budget.timers:
                     fired = put(timers, w, timers[w] + (1 << 4 * c))
-                    after = (registers, done, put(up, w, (*up[w], c)), down, losses, doubles, over, fired)
+                    after = (
+                        registers,
+                        done,
+                        put(up, w, (*up[w], c)),
+                        down,
+                        losses,
+                        doubles,
+                        over,
+                        fired,
+                    )
                     yield f"timer of worker {w} for chunk {c}", lambda after=after: after
 
     def finishes(self, state):
@@ -168,7 +193,12 @@ class Walk:
             if all(d == self.all for d in state[1]):
                 return True
             registers, done, _, *rest = state
-            state = registers, done, tuple(tuple(self.outstanding(done, w)) for w in range(self.n)), *rest
+            state = (
+                registers,
+                done,
+                tuple(tuple(self.outstanding(done, w)) for w in range(self.n)),
+                *rest,
+            )
         return False
 
     def run(self, most=None):

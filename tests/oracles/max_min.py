@@ -14,7 +14,8 @@ def by_fractions(rows, capacity, weight, limit):
     private = {len(capacity) + r: Fraction(x) for r, x in enumerate(limit) if x != float("inf")}
     room = {**{i: Fraction(c) for i, c in enumerate(capacity)}, **private}
     uses = [
-        {k: Fraction(u) * Fraction(w) for k, u in row.items() if u > 0} for row, w in zip(rows, weight, strict=True)
+        {k: Fraction(u) * Fraction(w) for k, u in row.items() if u > 0}
+        for row, w in zip(rows, weight, strict=True)
     ]
     for r, use in enumerate(uses):
         if len(capacity) + r in private:
@@ -46,15 +47,21 @@ def by_linear_programming(rows, capacity, weight, limit):
 
     def best(goal, least):
         """Return the maximum of goal . (rates, level) when every open row has at least ``least`` times its weight."""
-        low = [(fixed[r], fixed[r]) if r in fixed else (weight[r] * least, limit[r]) for r in range(n)]
+        low = [
+            (fixed[r], fixed[r]) if r in fixed else (weight[r] * least, limit[r]) for r in range(n)
+        ]
         if goal[-1]:  # the level itself is raised: rate >= weight x level
-            above = np.hstack([-np.eye(n), weight[:, None]])[[r for r in range(n) if r not in fixed]]
+            above = np.hstack([-np.eye(n), weight[:, None]])[
+                [r for r in range(n) if r not in fixed]
+            ]
         else:
             above = np.zeros((0, n + 1))
         left = np.vstack([np.hstack([matrix, np.zeros((len(capacity), 1))]), above])
         right = np.concatenate([capacity, np.zeros(len(above))])
         tight = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
-        answer = linprog(-np.asarray(goal), left, right, bounds=[*low, (0, None)], method="highs", options=tight)
+        answer = linprog(
+            -np.asarray(goal), left, right, bounds=[*low, (0, None)], method="highs", options=tight
+        )
         assert answer.status == 0, answer.message
         return -answer.fun
 
@@ -64,7 +71,8 @@ def by_linear_programming(rows, capacity, weight, limit):
         stuck = [
             r
             for r in range(n)
-            if r not in fixed and best(np.eye(n + 1)[r], level * slack) <= weight[r] * level * (1 + 1e-7) + 1e-12
+            if r not in fixed
+            and best(np.eye(n + 1)[r], level * slack) <= weight[r] * level * (1 + 1e-7) + 1e-12
         ]
         assert stuck
         fixed |= {r: weight[r] * level for r in stuck}
@@ -81,7 +89,9 @@ def certificate(rows, capacity, weight, limit, rate):
             peak[k] = max(peak[k], level[r] if u > 0 else 0.0)
     capacity = np.asarray(capacity, float)
     scale = np.where(capacity > 0, capacity, 1.0)
-    flaw = max(np.max((load - capacity) / scale, initial=0.0), np.max(rate / limit - 1, initial=0.0))
+    flaw = max(
+        np.max((load - capacity) / scale, initial=0.0), np.max(rate / limit - 1, initial=0.0)
+    )
     for r, row in enumerate(rows):
         reasons = [
             max((capacity[k] - load[k]) / scale[k], peak[k] / max(level[r], 1e-300) - 1)

@@ -89,7 +89,9 @@ def read_ibnetdiscover(source: str | os.PathLike[str]) -> Subnet:
             rate = _rate(found[6], int(found[5]), number)
             ports[here, int(found[1])] = (found[2], int(found[3]), rate, number)
     if not ports:
-        raise FileFormat("the text holds no port of any node; give what ibnetdiscover prints without options")
+        raise FileFormat(
+            "the text holds no port of any node; give what ibnetdiscover prints without options"
+        )
     for end, (node_, port, _, number) in ports.items():
         if ports.get((node_, port), ("", 0))[:2] != end:
             way = f"port {end[1]} of {end[0]} leads to port {port} of {node_}"
@@ -101,13 +103,20 @@ def _rate(speed: str, width: int, number: int) -> float:
     """Return the rate of so many lanes after coding [B/s]."""
     known, wanted = load_table("links"), "4x_data_rate"
     if wanted not in known.get(f"ib-{speed.lower()}", {}):
-        names = ", ".join(part[3:].upper() for part in known if part.startswith("ib-") and wanted in known[part])
-        raise FileFormat.at(number, f"the catalog knows no InfiniBand speed {speed!r}; it has {names}")
+        names = ", ".join(
+            part[3:].upper() for part in known if part.startswith("ib-") and wanted in known[part]
+        )
+        raise FileFormat.at(
+            number, f"the catalog knows no InfiniBand speed {speed!r}; it has {names}"
+        )
     return width / 4 * float(catalog.value("links", f"ib-{speed.lower()}", wanted))
 
 
-def _subnet(nodes: Mapping[str, tuple[str, int, str]], lids: Mapping[int, str],
-            ports: Mapping[tuple[str, int], tuple[str, int, float, int]]) -> Subnet:  # fmt: skip
+def _subnet(
+    nodes: Mapping[str, tuple[str, int, str]],
+    lids: Mapping[int, str],
+    ports: Mapping[tuple[str, int], tuple[str, int, float, int]],
+) -> Subnet:
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import dijkstra
 
@@ -117,14 +126,18 @@ def _subnet(nodes: Mapping[str, tuple[str, int, str]], lids: Mapping[int, str],
     once = [(a, b) for a, b in ports.items() if (place[a[0]], a[1]) < (place[b[0]], b[1])]
     a, b = (np.array([place[end[0]] for end in ends]) for ends in zip(*once, strict=True))
     cables = coo_array((np.ones(a.size), (a, b)), shape=(len(order), len(order)))
-    way = dijkstra(cables, directed=False, indices=np.flatnonzero(~switch), unweighted=True, min_only=True)
+    way = dijkstra(
+        cables, directed=False, indices=np.flatnonzero(~switch), unweighted=True, min_only=True
+    )
     tier = np.minimum(way, _FAR).astype(np.int64)
     builder = FabricBuilder(("host", "switch"), ("index",))
     n = int(np.sum(~switch))
     radix = np.array([nodes[g][1] for g in order])
     host = builder.add_nodes("host", n, tier=0, transit=False, radix=radix[:n], index=np.arange(n))
     index = np.arange(switch.sum())
-    builder.add_nodes("switch", index.size, tier=tier[n:], transit=True, radix=radix[n:], index=index)
+    builder.add_nodes(
+        "switch", index.size, tier=tier[n:], transit=True, radix=radix[n:], index=index
+    )
     builder.add_cables(a, b, capacity=np.array([far[2] for _, far in once]), medium="infiniband")
     fabric = builder.build("subnet", {}, endpoint=host, rail=np.zeros(n), server=host)
     port = np.array([number for near, far in once for number in (near[1], far[1])], dtype=np.int32)
@@ -150,7 +163,9 @@ def read_forwarding_tables(source: str | os.PathLike[str], subnet: Subnet) -> ND
     fabric = subnet.fabric
     link_at = {(int(fabric.source[x]), int(p)): x for x, p in enumerate(subnet.port)}
     place = {int(guid, 16): i for i, guid in enumerate(subnet.guid)}
-    lowest = {subnet.lid[lid]: lid for lid in sorted(subnet.lid, reverse=True)}  # which is written last
+    lowest = {
+        subnet.lid[lid]: lid for lid in sorted(subnet.lid, reverse=True)
+    }  # which is written last
     column = {lowest[int(node)]: r for r, node in enumerate(fabric.endpoint) if int(node) in lowest}
     table = np.full((fabric.n_nodes, fabric.n_ranks), -1, dtype=np.int32)
     near, here = -1, False
@@ -158,14 +173,25 @@ def read_forwarding_tables(source: str | os.PathLike[str], subnet: Subnet) -> ND
         if head := _TABLE.match(line):
             near, here = place.get(int(head[1], 16), -1), True
             if near < 0:
-                raise FileFormat.at(number, f"switch {head[1]} is not in the subnet; take both files from one sweep")
-        elif (row := _ROW.match(line.strip())) and here and int(row[1], 16) in column and int(row[2]) > 0:
+                raise FileFormat.at(
+                    number, f"switch {head[1]} is not in the subnet; take both files from one sweep"
+                )
+        elif (
+            (row := _ROW.match(line.strip()))
+            and here
+            and int(row[1], 16) in column
+            and int(row[2]) > 0
+        ):
             link = link_at.get((near, int(row[2])))
             if link is None:
-                raise FileFormat.at(number, f"port {int(row[2])} of {subnet.names[near]} has no cable in the subnet")
+                raise FileFormat.at(
+                    number, f"port {int(row[2])} of {subnet.names[near]} has no cable in the subnet"
+                )
             table[near, column[int(row[1], 16)]] = link
     if not here:
-        raise FileFormat("the text holds no forwarding table; give opensm-lfts.dump, or what dump_fts prints")
+        raise FileFormat(
+            "the text holds no forwarding table; give opensm-lfts.dump, or what dump_fts prints"
+        )
     ptr, order = fabric.out
     ends = fabric.endpoint
     table[ends] = order[ptr[ends]][:, None]  # an adapter has its first link

@@ -14,7 +14,14 @@ def from_paths(paths, flow=None, delay=0.0):
     share = 1.0 / np.bincount(owner, minlength=1)[owner]
     delays, use = np.broadcast_to(delay, n), np.ones(len(link))
     return Routes(
-        pointer([len(p) for p in paths]), link, use, owner, share, delays, np.full(n, PATH), np.zeros(n, bool)
+        pointer([len(p) for p in paths]),
+        link,
+        use,
+        owner,
+        share,
+        delays,
+        np.full(n, PATH),
+        np.zeros(n, bool),
     )
 
 
@@ -27,7 +34,9 @@ def check_routes(routes, fabric, flows, relays=()):
     check_within(routes.link, "link", 0, fabric.n_links - 1)
     fixed = ~np.isin(routes.flow, routes.flow[routes.adaptive])
     total = np.bincount(routes.flow[fixed], weights=routes.share[fixed])
-    wrong = np.setdiff1d(np.flatnonzero(np.abs(total - 1) > 1e-9), np.setdiff1d(np.arange(total.size), routes.flow))
+    wrong = np.setdiff1d(
+        np.flatnonzero(np.abs(total - 1) > 1e-9), np.setdiff1d(np.arange(total.size), routes.flow)
+    )
     if wrong.size:
         msg = f"flow {wrong[0]}: the shares of its routes sum to {total[wrong[0]]:g}, not to 1"
         raise ValueError(msg)
@@ -35,7 +44,9 @@ def check_routes(routes, fabric, flows, relays=()):
     for r in range(routes.n_rows):
         links, flow = routes.row(r), int(routes.flow[r])
         if routes.kind[r] == PATH and links.size:
-            inner = _check_path(fabric, links, flow, (int(flows.source[flow]), int(flows.target[flow])))
+            inner = _check_path(
+                fabric, links, flow, (int(flows.source[flow]), int(flows.target[flow]))
+            )
             _check_transit(fabric, np.setdiff1d(inner, relay), f"flow {flow}: its route")
         elif routes.kind[r] == SPRAY and links.size:
             _check_spray(fabric, links, routes.use[routes.ptr[r] : routes.ptr[r + 1]], flow, flows)

@@ -62,7 +62,11 @@ def left_to_gain(fabric, flows, routes, ways, local):
         for row, flow in enumerate(of.flow):
             links, use = of.row(row), of.use[of.ptr[row] : of.ptr[row + 1]]
             # All that a switch sees by itself: its own links, on the way of so many.
-            seen = fabric.source[links] == fabric.target[fabric.source == flows.source[flow]] if local else True
+            seen = (
+                fabric.source[links] == fabric.target[fabric.source == flows.source[flow]]
+                if local
+                else True
+            )
             out[row] = np.sum(use * price(at[links]) * seen) * (use.sum() if local else 1)
         return out ** (1 / 8)
 

@@ -13,7 +13,12 @@ import time
 
 import simgrid
 
-MODEL = ["network/model:CM02", "network/crosstraffic:0", "network/TCP-gamma:0", "network/weight-S:0"]
+MODEL = [
+    "network/model:CM02",
+    "network/crosstraffic:0",
+    "network/TCP-gamma:0",
+    "network/weight-S:0",
+]
 
 
 def platform(ask):
@@ -30,7 +35,9 @@ def platform(ask):
 def main():
     """Answer the question on standard input."""
     ask = json.load(sys.stdin)
-    engine = simgrid.Engine(["replay", "--log=root.thres:critical", *[f"--cfg={item}" for item in MODEL]])
+    engine = simgrid.Engine(
+        ["replay", "--log=root.thres:critical", *[f"--cfg={item}" for item in MODEL]]
+    )
     with tempfile.NamedTemporaryFile("w", suffix=".xml") as file:
         file.write(platform(ask))
         file.flush()

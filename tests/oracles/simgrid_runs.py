@@ -36,7 +36,11 @@ def parts(algorithm, k, ranks, seed, method, graph):
     fabric = topologies.build("fat_tree", k=k)
     if graph:  # SimGrid weighs flows by delay, as TCP does, which decides nothing while all of a step wait for the last
         fabric = replace(fabric, delay=np.zeros(fabric.n_links))
-    order = np.arange(fabric.n_ranks) if seed is None else np.random.default_rng(seed).permutation(fabric.n_ranks)
+    order = (
+        np.arange(fabric.n_ranks)
+        if seed is None
+        else np.random.default_rng(seed).permutation(fabric.n_ranks)
+    )
     plan = build("all_reduce", algorithm, ranks)
     flows = lower(plan, fabric, SIZE, placement=order[:ranks], expand=graph)
     return fabric, routing.route(fabric, flows, method), flows
@@ -56,16 +60,32 @@ def question(fabric, routes, flows):
     host = np.full(fabric.n_nodes, -1)
     host[fabric.endpoint] = np.arange(fabric.n_ranks)
     each = list(
-        zip(host[flows.source].tolist(), host[flows.target].tolist(), flows.size.astype(int).tolist(), strict=True)
+        zip(
+            host[flows.source].tolist(),
+            host[flows.target].tolist(),
+            flows.size.astype(int).tolist(),
+            strict=True,
+        )
     )
     ways = {each[f][:2]: routes.row(r).tolist() for r, f in enumerate(routes.flow.tolist())}
     used = np.unique(routes.link)
     ask = {
-        "hosts": fabric.n_ranks, "routes": [(*ends, links) for ends, links in ways.items()],
-        "links": list(zip(used.tolist(), fabric.capacity[used].tolist(), fabric.delay[used].tolist(), strict=True)),
-    }  # fmt: skip
+        "hosts": fabric.n_ranks,
+        "routes": [(*ends, links) for ends, links in ways.items()],
+        "links": list(
+            zip(
+                used.tolist(),
+                fabric.capacity[used].tolist(),
+                fabric.delay[used].tolist(),
+                strict=True,
+            )
+        ),
+    }
     if flows.is_sequence:
-        return {**ask, "steps": [(n, each[flows.of_group(g)]) for g, n in enumerate(flows.repeat.tolist())]}
+        return {
+            **ask,
+            "steps": [(n, each[flows.of_group(g)]) for g, n in enumerate(flows.repeat.tolist())],
+        }
     rows = np.split(flows.after, flows.after_ptr[1:-1])
     return {**ask, "flows": each, "after": [row.tolist() for row in rows]}
 
@@ -73,14 +93,19 @@ def question(fabric, routes, flows):
 def installed():
     """Return whether the system has SimGrid's binding."""
     there = Path(PYTHON).exists()
-    return there and not subprocess.run([PYTHON, "-c", "import simgrid"], capture_output=True).returncode
+    return (
+        there
+        and not subprocess.run([PYTHON, "-c", "import simgrid"], capture_output=True).returncode
+    )
 
 
 def simgrid(*case):
     """Return SimGrid's answer: ``ends`` [s] and the ``wall`` time of its run [s]."""
     file = Path(__file__).with_name("simgrid_replay.py")
     text = json.dumps(question(*case))
-    done = subprocess.run([PYTHON, str(file)], input=text, capture_output=True, check=True, text=True)
+    done = subprocess.run(
+        [PYTHON, str(file)], input=text, capture_output=True, check=True, text=True
+    )
     return json.loads(done.stdout.splitlines()[-1])
 
 
@@ -93,5 +118,8 @@ def kept(name):
 if __name__ == "__main__":
     for name, case in CASES.items():
         ends = simgrid(*parts(*case))["ends"]
-        lines = [f"{'flow' if case[-1] else 'step'},end_s", *(f"{i},{end:.9e}" for i, end in enumerate(ends))]
+        lines = [
+            f"{'flow' if case[-1] else 'step'},end_s",
+            *(f"{i},{end:.9e}" for i, end in enumerate(ends)),
+        ]
         (DATA / f"{name}.csv").write_text("\n".join(lines) + "\n")

@@ -50,23 +50,39 @@ class GlobalRoute:
 class AHAttr:
     """A path."""
 
-    def __init__(self, dlid=0, sl=0, src_path_bits=0, static_rate=0, is_global=0, port_num=1, gr=None):
+    def __init__(
+        self, dlid=0, sl=0, src_path_bits=0, static_rate=0, is_global=0, port_num=1, gr=None
+    ):
         self.gr, self.is_global, self.port_num = gr or GlobalRoute(), is_global, port_num
 
 
 class QPCap:
     """Room of the queues of a queue pair."""
 
-    def __init__(self, max_send_wr=1, max_recv_wr=10, max_send_sge=1, max_recv_sge=1, max_inline_data=0):
-        self.max_send_wr, self.max_recv_wr, self.max_inline_data = max_send_wr, max_recv_wr, max_inline_data
+    def __init__(
+        self, max_send_wr=1, max_recv_wr=10, max_send_sge=1, max_recv_sge=1, max_inline_data=0
+    ):
+        self.max_send_wr, self.max_recv_wr, self.max_inline_data = (
+            max_send_wr,
+            max_recv_wr,
+            max_inline_data,
+        )
         self.max_send_sge, self.max_recv_sge = max_send_sge, max_recv_sge
 
 
 class QPInitAttr:
     """What a queue pair is made from."""
 
-    def __init__(self, qp_type=4, qp_context=None, scq=None, rcq=None, srq=None, cap=None, sq_sig_all=1):
-        self.qp_type, self.send_cq, self.recv_cq, self.cap, self.sq_sig_all = qp_type, scq, rcq, cap, sq_sig_all
+    def __init__(
+        self, qp_type=4, qp_context=None, scq=None, rcq=None, srq=None, cap=None, sq_sig_all=1
+    ):
+        self.qp_type, self.send_cq, self.recv_cq, self.cap, self.sq_sig_all = (
+            qp_type,
+            scq,
+            rcq,
+            cap,
+            sq_sig_all,
+        )
 
 
 class QPAttr:
@@ -74,7 +90,9 @@ class QPAttr:
 
     def __init__(self, qp_state=1, cur_qp_state=0):
         self.qp_state, self.cur_qp_state, self.ah_attr = qp_state, cur_qp_state, AHAttr()
-        self.qp_access_flags = self.pkey_index = self.qkey = self.dest_qp_num = self.rq_psn = self.sq_psn = 0
+        self.qp_access_flags = self.pkey_index = self.qkey = self.dest_qp_num = self.rq_psn = (
+            self.sq_psn
+        ) = 0
         self.timeout = self.retry_cnt = self.rnr_retry = self.min_rnr_timer = 0
         self.max_rd_atomic = self.max_dest_rd_atomic = 0
         self.port_num, self.path_mtu = 1, 3
@@ -101,8 +119,15 @@ class RecvWR:
 class SendWR:
     """One operation of the sender's side."""
 
-    def __init__(self, wr_id=0, opcode=2, num_sge=0, imm_data=0, sg=None, send_flags=2, next_wr=None):
-        self.wr_id, self.opcode, self.imm_data, self.sg = wr_id, opcode, imm_data, pieces(sg, num_sge)
+    def __init__(
+        self, wr_id=0, opcode=2, num_sge=0, imm_data=0, sg=None, send_flags=2, next_wr=None
+    ):
+        self.wr_id, self.opcode, self.imm_data, self.sg = (
+            wr_id,
+            opcode,
+            imm_data,
+            pieces(sg, num_sge),
+        )
         self.send_flags, self.next_wr = send_flags, next_wr
         self.rkey = self.remote_addr = self.compare_add = self.swap = 0
 
@@ -112,11 +137,25 @@ class SendWR:
 
     def set_wr_atomic(self, rkey, addr, compare_add, swap):
         """Name the remote 8 bytes, what to compare with or to add, and what to put there."""
-        self.rkey, self.remote_addr, self.compare_add, self.swap = rkey, addr, compare_add % 2**64, swap % 2**64
+        self.rkey, self.remote_addr, self.compare_add, self.swap = (
+            rkey,
+            addr,
+            compare_add % 2**64,
+            swap % 2**64,
+        )
 
     def plain(self):
         """Return it as plain numbers."""
-        names = ("wr_id", "opcode", "imm_data", "send_flags", "rkey", "remote_addr", "compare_add", "swap")
+        names = (
+            "wr_id",
+            "opcode",
+            "imm_data",
+            "send_flags",
+            "rkey",
+            "remote_addr",
+            "compare_add",
+            "swap",
+        )
         numbers = {name: int(getattr(self, name)) for name in names}
         return numbers | {"sg": [[s.addr, s.length, s.lkey] for s in self.sg]}
 
@@ -142,7 +181,9 @@ class MR:
 
     def __init__(self, creator, length=0, access=0, address=None):
         self.raw, self.length = creator.raw, length
-        self.number, self.buf, self.lkey, self.rkey = asked(self.raw.register, creator.number, length, access, address)
+        self.number, self.buf, self.lkey, self.rkey = asked(
+            self.raw.register, creator.number, length, access, address
+        )
 
     def read(self, length, offset):
         """Return a copy of bytes."""
@@ -156,7 +197,9 @@ class MR:
     @property
     def memory(self):
         """Say what stands in its place here."""
-        raise PyverbsUserError("use node.load, node.store, node.add and node.compute: they do the same in grading")
+        raise PyverbsUserError(
+            "use node.load, node.store, node.add and node.compute: they do the same in grading"
+        )
 
     def close(self):
         """Forget the keys."""
@@ -197,7 +240,9 @@ class QP:
                 raise PyverbsUserError("a queue pair needs scq and rcq")
             room = [cap.max_send_wr, cap.max_recv_wr, cap.max_send_sge, cap.max_inline_data]
             queues = [i.send_cq.number, i.recv_cq.number]
-            self.qp_num = asked(self.raw.pair, creator.number, i.qp_type, queues, room, int(i.sq_sig_all))
+            self.qp_num = asked(
+                self.raw.pair, creator.number, i.qp_type, queues, room, int(i.sq_sig_all)
+            )
         if qp_attr is not None:
             self.to_init(qp_attr)
 
@@ -256,10 +301,15 @@ def alone(program):
     if type(program) is not FunctionType:
         return program
     shared = program.__globals__
-    names = {name: thing.copy() if hasattr(type(thing), "copy") else thing for name, thing in shared.items()}
+    names = {
+        name: thing.copy() if hasattr(type(thing), "copy") else thing
+        for name, thing in shared.items()
+    }
 
     def mine(function):
-        made = FunctionType(function.__code__, names, function.__name__, function.__defaults__, function.__closure__)
+        made = FunctionType(
+            function.__code__, names, function.__name__, function.__defaults__, function.__closure__
+        )
         made.__kwdefaults__ = function.__kwdefaults__
         return made
 
@@ -274,15 +324,33 @@ def client(raw):
     mine = Context(raw)
     names = {**raw.enums}
     rdma = SimpleNamespace(
-        AHAttr=AHAttr, GID=GID, GlobalRoute=GlobalRoute, QPCap=QPCap, QPInitAttr=QPInitAttr, QPAttr=QPAttr, SGE=SGE,
-        RecvWR=RecvWR, SendWR=SendWR, MR=MR, PD=PD, CQ=CQ, QP=QP, WC=WC, Context=lambda name="": mine,
-        enums=SimpleNamespace(**names), DEVICE="fabriclab0", PyverbsError=PyverbsError,
-        PyverbsRDMAError=PyverbsRDMAError, PyverbsUserError=PyverbsUserError,
-    )  # fmt: skip
+        AHAttr=AHAttr,
+        GID=GID,
+        GlobalRoute=GlobalRoute,
+        QPCap=QPCap,
+        QPInitAttr=QPInitAttr,
+        QPAttr=QPAttr,
+        SGE=SGE,
+        RecvWR=RecvWR,
+        SendWR=SendWR,
+        MR=MR,
+        PD=PD,
+        CQ=CQ,
+        QP=QP,
+        WC=WC,
+        Context=lambda name="": mine,
+        enums=SimpleNamespace(**names),
+        DEVICE="fabriclab0",
+        PyverbsError=PyverbsError,
+        PyverbsRDMAError=PyverbsRDMAError,
+        PyverbsUserError=PyverbsUserError,
+    )
     node = SimpleNamespace(rdma=rdma, alone=alone, **raw.about)
     if raw.ready:
         node.pd, node.cq = PD(mine, raw.ready["pd"]), CQ(mine, 64, number=raw.ready["cq"])
-        node.qps = {peer: QP(node.pd, None, number=number) for peer, number in raw.ready["qps"].items()}
+        node.qps = {
+            peer: QP(node.pd, None, number=number) for peer, number in raw.ready["qps"].items()
+        }
 
     def verb(method):
         return lambda *args: asked(method, *args)

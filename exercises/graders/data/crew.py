@@ -40,10 +40,15 @@ def described(made):
     wanted = [*packet.fields.values(), packet.payload, *(when for _, when in packet.actions)]
     ends = [number(value_of(value)) for value in wanted]
     return {
-        "fields": dict(made.fields), "lanes": index(made.lanes), "steps": steps, "ends": ends,
-        "registers": [[r.name, index(r.size), bool(r.pair), index(r.lanes)] for r in made.registers],
+        "fields": dict(made.fields),
+        "lanes": index(made.lanes),
+        "steps": steps,
+        "ends": ends,
+        "registers": [
+            [r.name, index(r.size), bool(r.pair), index(r.lanes)] for r in made.registers
+        ],
         "actions": [action for action, _ in packet.actions],
-    }  # fmt: skip
+    }
 
 
 def obey(crew, cls, order):
@@ -57,9 +62,16 @@ def obey(crew, cls, order):
     else:
         sent = getattr(crew[who], what, lambda *_: ())(*map(dict, rest))
     worker = crew[who]
-    packets = [[{f: index(v) for f, v in dict(header).items()}, [*map(index, values)]] for header, values in sent or ()]
+    packets = [
+        [{f: index(v) for f, v in dict(header).items()}, [*map(index, values)]]
+        for header, values in sent or ()
+    ]
     total = getattr(worker, "total", None)
-    return [packets, None if total is None else np.ravel(total).tolist(), getattr(worker, "timer", None)]
+    return [
+        packets,
+        None if total is None else np.ravel(total).tolist(),
+        getattr(worker, "timer", None),
+    ]
 
 
 def served(cls):
@@ -78,13 +90,19 @@ def played(cls):
     """Return what obeys lists of orders, each with a fresh worker, and returns the last answer of each."""
 
     def play(node):
-        return [[obey(crew, cls, order) for order in orders][-1] for crew, orders in (({}, o) for o in node.raw.orders)]
+        return [
+            [obey(crew, cls, order) for order in orders][-1]
+            for crew, orders in (({}, o) for o in node.raw.orders)
+        ]
 
     return play
 
 
 def client(raw):
     """Return what a learner's class is called with."""
-    ways = {"describe": lambda cls: lambda node: described(cls(SimpleNamespace(**node.raw.about))),
-            "serve": served, "play": played}  # fmt: skip
+    ways = {
+        "describe": lambda cls: lambda node: described(cls(SimpleNamespace(**node.raw.about))),
+        "serve": served,
+        "play": played,
+    }
     return SimpleNamespace(raw=raw, alone=ways[raw.way])

@@ -19,7 +19,17 @@ from fabriclab.core import BUS_FACTORS, Result
 __all__ = ["identifier", "load", "sources", "system", "systems"]
 
 _HERE = Path(__file__).parent
-_KEYS = ("sweep_id", "system", "collective", "algo", "nodes", "gpus_per_node", "ranks", "dtype", "source")
+_KEYS = (
+    "sweep_id",
+    "system",
+    "collective",
+    "algo",
+    "nodes",
+    "gpus_per_node",
+    "ranks",
+    "dtype",
+    "source",
+)
 _INTEGERS = ("nodes", "gpus_per_node", "ranks", "scale_up_domain_gpus", "nics_per_node", "nic_gbps")
 _SPELLINGS = {key.replace("_", ""): key for key in BUS_FACTORS}
 
@@ -92,6 +102,14 @@ def load(sweep_id: str) -> Result:
     about, rows = system(sweep_id), _rows()[sweep_id]
     size, time = (np.array([float(r[key]) for r in rows]) for key in ("size_bytes", "time_us"))
     by = next(s["measured_by"] for s in sources() if s["file"] == rows[0]["file"])
-    return Result(identifier(about["collective"]), "published", size, time * 1e-6, about["ranks"], asked=about,
-                  how="nccl-tests or rccl-tests, out of place, mean of its rounds", source=f"{by}: {rows[0]['source']}",
-                  notes=(about["note"],) if about["note"] else ())  # fmt: skip
+    return Result(
+        identifier(about["collective"]),
+        "published",
+        size,
+        time * 1e-6,
+        about["ranks"],
+        asked=about,
+        how="nccl-tests or rccl-tests, out of place, mean of its rounds",
+        source=f"{by}: {rows[0]['source']}",
+        notes=(about["note"],) if about["note"] else (),
+    )

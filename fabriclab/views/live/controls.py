@@ -31,20 +31,29 @@ class Slider:
     def __post_init__(self) -> None:
         """Refuse ends and steps that no slider can have."""
         low = 0.0 if self.log else -np.inf
-        if not (low < self.low < self.high < np.inf and self.step > 0) and not 0 <= self.low == self.high:
+        if (
+            not (low < self.low < self.high < np.inf and self.step > 0)
+            and not 0 <= self.low == self.high
+        ):
             above = "0 < low < high" if self.log else "low < high"
             msg = f"a slider needs {above} and step > 0, got {self.low!r}, {self.high!r}, step {self.step!r}"
             raise ValueError(msg)
 
     def check(self, value: Any, name: str) -> float:
         """Return a value within the ends, or refuse it by name."""
-        if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not np.isfinite(value):
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, int | float | np.number)
+            or not np.isfinite(value)
+        ):
             raise TypeError(f"{name} must be a number, got {value!r}")
         if not self.low <= value <= self.high:
             raise ValueError(f"{name} must be within {self.low:g}..{self.high:g}, got {value:g}")
         if self.log or any(v != int(v) for v in (self.low, self.step)):
             return float(value)
-        return min(int(self.low + round((value - self.low) / self.step) * self.step), int(self.high))
+        return min(
+            int(self.low + round((value - self.low) / self.step) * self.step), int(self.high)
+        )
 
     def __repr__(self) -> str:
         """Show the call that makes it."""
@@ -68,8 +77,12 @@ class Choice:
     def check(self, value: Any, name: str) -> Any:
         """Return the option, or refuse it with the list."""
         if value not in self.options:
-            raise ValueError(f"{name} must be one of {', '.join(map(repr, self.options))}, got {value!r}")
-        return self.options[self.options.index(value)]  # of Python's own type, so that it can be typed back
+            raise ValueError(
+                f"{name} must be one of {', '.join(map(repr, self.options))}, got {value!r}"
+            )
+        return self.options[
+            self.options.index(value)
+        ]  # of Python's own type, so that it can be typed back
 
     def __repr__(self) -> str:
         """Show the call that makes it."""

@@ -27,12 +27,18 @@ FAMILIES: dict[str, list[dict[str, Any]]] = json.loads(_FILE.read_text(encoding=
 
 def _uniform(f: Fabric) -> tuple[Floats, dict[str, Any]]:
     """Return the load of each link if all send to all as fast as the fullest link allows, and the figures to tell."""
-    hops, sends = metrics.hops(f), np.bincount(f.source, f.capacity, f.n_nodes)[f.endpoint] / (f.n_ranks - 1)
+    hops, sends = (
+        metrics.hops(f),
+        np.bincount(f.source, f.capacity, f.n_nodes)[f.endpoint] / (f.n_ranks - 1),
+    )
     load = metrics.traffic.uniform_load(f, sends)[0] / np.maximum(f.capacity, 1.0)
     part = 1 / load.max()
     load *= part
     figures = {"diameter": hops.diameter, "mean": hops.mean, "part": 100 * part}
-    return load, figures | {"rate": part * (f.n_ranks - 1) * sends.mean(), "cables": counted(f.n_cables, "cable")}
+    return load, figures | {
+        "rate": part * (f.n_ranks - 1) * sends.mean(),
+        "cables": counted(f.n_cables, "cable"),
+    }
 
 
 @cache
@@ -41,13 +47,26 @@ def _facts(family: str, size: int) -> tuple[Fabric, Any, str]:
     f = topologies.build(family, **FAMILIES[family][SIZES.index(size)])
     load, figures = _uniform(f)
     ports = np.bincount(f.source, minlength=f.n_nodes)[f.endpoint]
-    links = (text("fabric.to", rate=ports.min()) + " ") * bool(np.ptp(ports)) + counted(int(ports.max()), "link")
+    links = (text("fabric.to", rate=ports.min()) + " ") * bool(np.ptp(ports)) + counted(
+        int(ports.max()), "link"
+    )
     figures |= {"links": links, "switches": counted(int(np.sum(f.tier > 0)), "switch")}
-    return f, load, text("live.explorer.said", ends=counted(f.n_ranks, f.kinds[f.kind[f.endpoint[0]]]), **figures)
+    return (
+        f,
+        load,
+        text(
+            "live.explorer.said", ends=counted(f.n_ranks, f.kinds[f.kind[f.endpoint[0]]]), **figures
+        ),
+    )
 
 
-def explorer(family: str = "fat_tree", size: int = 64, colour: str = "load", *,
-             families: tuple[str, ...] = tuple(FAMILIES)) -> Live:  # fmt: skip
+def explorer(
+    family: str = "fat_tree",
+    size: int = 64,
+    colour: str = "load",
+    *,
+    families: tuple[str, ...] = tuple(FAMILIES),
+) -> Live:
     """Show families of networks at about equal size: what they need, how far it is, what uniform traffic gets.
 
     Parameters
@@ -67,8 +86,12 @@ def explorer(family: str = "fat_tree", size: int = 64, colour: str = "load", *,
         f, load, said = _facts(family, size)
         return scene_of(f, load if colour == "load" else None, colour, said=said)
 
-    return live_view("explorer", locals(), scene, {"family": Choice(families), "size": Choice(SIZES),
-                                                   "colour": Choice(("load", "tier"))})  # fmt: skip
+    return live_view(
+        "explorer",
+        locals(),
+        scene,
+        {"family": Choice(families), "size": Choice(SIZES), "colour": Choice(("load", "tier"))},
+    )
 
 
 def twist(shape: tuple[int, ...] = (4, 4, 8), shift: int = 0, colour: str = "load") -> Live:
@@ -89,10 +112,18 @@ def twist(shape: tuple[int, ...] = (4, 4, 8), shift: int = 0, colour: str = "loa
         f = topologies.build("twisted_torus", shape=shape, shift=shift, rate=rate)
         load, figures = _uniform(f)
         full = 100 * load.reshape(len(shape), -1).max(axis=1)  # cables are numbered by direction
-        along = ", ".join(f"{name} {part:.3g}%" for name, part in zip(f.coord_names, full, strict=True))
+        along = ", ".join(
+            f"{name} {part:.3g}%" for name, part in zip(f.coord_names, full, strict=True)
+        )
         # It begins at the edge of the map below which, or beside which, there is room for cables that close it.
         side, further = int(short == 0), f.target[::2].reshape(len(shape), -1)[short]
-        ring = [int(np.flatnonzero((f.coord[:, short] == 0) & (f.coord[:, side] == f.coord[:, side].max()))[0])]
+        ring = [
+            int(
+                np.flatnonzero(
+                    (f.coord[:, short] == 0) & (f.coord[:, side] == f.coord[:, side].max())
+                )[0]
+            )
+        ]
         while (to := int(further[ring[-1]])) != ring[0]:
             ring.append(to)
         figures |= {"axis": f.coord_names[short], "ring": counted(len(ring), "chip")}
@@ -102,22 +133,44 @@ def twist(shape: tuple[int, ...] = (4, 4, 8), shift: int = 0, colour: str = "loa
             return made
         box, turn = made.layers["nodes"].fields, np.linspace(0, 1, 24)
         place = box["x"] + box["w"] / 2 + 1j * (box["y"] + box["h"] / 2)
-        out = np.sort(np.abs(place - place[ring[0]]))[1] * ((1.6 + 1.2j) if short == 1 else (1.2 + 1.6j))
+        out = np.sort(np.abs(place - place[ring[0]]))[1] * (
+            (1.6 + 1.2j) if short == 1 else (1.2 + 1.6j)
+        )
         back = out.conjugate() * (1 if short == 1 else -1)
-        bend = np.stack([(1 - turn) ** 3, 3 * (1 - turn) ** 2 * turn, 3 * (1 - turn) * turn**2, turn**3])  # of Bezier
+        bend = np.stack(
+            [(1 - turn) ** 3, 3 * (1 - turn) ** 2 * turn, 3 * (1 - turn) * turn**2, turn**3]
+        )  # of Bezier
         paths = []
         for a, b in pairwise([*ring, ring[0]]):
             closes = f.coord[a, short] == min(shape) - 1  # other cables are straight
             points = place[[a, a, b, b]] + np.array([0, out, back, 0]) * closes
             paths.append(np.stack([(points @ bend).real, (points @ bend).imag], axis=1))
         below = {name: made.layers[name] for name in ("cables", "stubs")}
-        return replace(made, layers={**below, "ring": lines(paths, width=3.0, colour=COLOUR["other1"]), **made.layers})
+        return replace(
+            made,
+            layers={
+                **below,
+                "ring": lines(paths, width=3.0, colour=COLOUR["other1"]),
+                **made.layers,
+            },
+        )
 
-    return live_view("twist", locals(), scene, {"shift": Slider(0, max(shape) - 1), "colour": Choice(("load", "tier"))})
+    return live_view(
+        "twist",
+        locals(),
+        scene,
+        {"shift": Slider(0, max(shape) - 1), "colour": Choice(("load", "tier"))},
+    )
 
 
-def mix(fabric: Fabric, share: int = 0, routing: str = "spray", colour: str = "load", *,
-        routings: tuple[str, ...] = ("spray", "pxn")) -> Live:  # fmt: skip
+def mix(
+    fabric: Fabric,
+    share: int = 0,
+    routing: str = "spray",
+    colour: str = "load",
+    *,
+    routings: tuple[str, ...] = ("spray", "pxn"),
+) -> Live:
     """Show rings on the rails mixed with all-to-all: what stays on a leaf and what crosses the spine.
 
     Every GPU hands the same bytes to the network, a part of them to all GPUs of other servers alike, the rest to the
@@ -139,7 +192,9 @@ def mix(fabric: Fabric, share: int = 0, routing: str = "spray", colour: str = "l
     server, n = fabric.server, fabric.n_ranks
     source, target = np.nonzero(server[:, None] != server[None, :])
     leaf = np.isin(np.arange(fabric.n_nodes), fabric.nodes("leaf"))
-    up = np.flatnonzero(leaf[fabric.source] & (fabric.tier[fabric.target] > fabric.tier[fabric.source]))
+    up = np.flatnonzero(
+        leaf[fabric.source] & (fabric.tier[fabric.target] > fabric.tier[fabric.source])
+    )
 
     @cache
     def load_of(kind: str, routing: str) -> Any:
@@ -148,19 +203,41 @@ def mix(fabric: Fabric, share: int = 0, routing: str = "spray", colour: str = "l
         return route(fabric, flows, routing).link_bytes(flows, fabric.n_links) * n / one.size
 
     def scene(share: int, routing: str, colour: str) -> Scene:
-        carried = (1 - share / 100) * load_of("ring", routing) + share / 100 * load_of("all", routing)
+        carried = (1 - share / 100) * load_of("ring", routing) + share / 100 * load_of(
+            "all", routing
+        )
         over = float(carried[up].sum()) / n
         time = carried / fabric.capacity
-        said = text("live.mix.said", share=share, routing=routing, spine=100 * over, leaf=100 * (1 - over),
-                    link=fabric.link_name(int(time.argmax())))  # fmt: skip
+        said = text(
+            "live.mix.said",
+            share=share,
+            routing=routing,
+            spine=100 * over,
+            leaf=100 * (1 - over),
+            link=fabric.link_name(int(time.argmax())),
+        )
         return scene_of(fabric, time / time.max(), colour, said=said)
 
-    return live_view("mix", locals(), scene, {"share": Slider(0, 100, 5, unit="%"), "routing": Choice(routings),
-                                              "colour": Choice(("load", "tier", "rail"))})  # fmt: skip
+    return live_view(
+        "mix",
+        locals(),
+        scene,
+        {
+            "share": Slider(0, 100, 5, unit="%"),
+            "routing": Choice(routings),
+            "colour": Choice(("load", "tier", "rail")),
+        },
+    )
 
 
-def failures(fabric: Fabric, what: str = "cable", count: int = 1, seed: int = 0, *,
-             kinds: tuple[str, ...] = ("cable", "leaf", "spine")) -> Live:  # fmt: skip
+def failures(
+    fabric: Fabric,
+    what: str = "cable",
+    count: int = 1,
+    seed: int = 0,
+    *,
+    kinds: tuple[str, ...] = ("cable", "leaf", "spine"),
+) -> Live:
     """Show what is left of a fabric when some of its parts fail, drawn at random.
 
     Parameters
@@ -182,14 +259,22 @@ def failures(fabric: Fabric, what: str = "cable", count: int = 1, seed: int = 0,
         drawn = np.random.default_rng(seed).permutation(len(there[what]))[:count]
         hurt = operations.fail(fabric, what, [there[what][i] for i in drawn])
         left = operations.report(fabric, hurt)
-        said = text("live.failures.said", seed=seed, n=drawn.size, what=counted(len(there[what]), what),
-                    part=100 * left.bandwidth, cut=counted(left.cut_off.size, "rank"))  # fmt: skip
+        said = text(
+            "live.failures.said",
+            seed=seed,
+            n=drawn.size,
+            what=counted(len(there[what]), what),
+            part=100 * left.bandwidth,
+            cut=counted(left.cut_off.size, "rank"),
+        )
         if helped := np.setdiff1d(left.alone, left.cut_off).size:
             said += " " + text("live.failures.alone", ranks=counted(helped, "rank"))
         return scene_of(hurt, None, "failure", said=said)
 
     most = Slider(0, min(32, *map(len, there.values())))
-    return live_view("failures", locals(), scene, {"what": Choice(kinds), "count": most, "seed": Slider(0, 20)})
+    return live_view(
+        "failures", locals(), scene, {"what": Choice(kinds), "count": most, "seed": Slider(0, 20)}
+    )
 
 
 def _halved(fabric: Fabric, made: Scene, half: Ints) -> Scene:
@@ -197,22 +282,49 @@ def _halved(fabric: Fabric, made: Scene, half: Ints) -> Scene:
     table = dict(made.table.columns) if made.table else {}
     table["cut"] = np.rint(table.pop("load") * table["cables"]).astype(int)
     del table["fullest"]
-    at = places_of(fabric)[1] if is_direct(fabric) else marks_of(fabric, fabric.n_nodes > MOST_NODES).of_node
+    at = (
+        places_of(fabric)[1]
+        if is_direct(fabric)
+        else marks_of(fabric, fabric.n_nodes > MOST_NODES).of_node
+    )
     box = made.layers["nodes"].fields
-    ranks, first = (np.bincount(at[fabric.endpoint[r]], minlength=box["x"].size) for r in (slice(None), half))
-    looks = {"one": COLOUR["tint"], "other": COLOUR["host"], "both": COLOUR["switch"], "cut": COLOUR["other1"]}
+    ranks, first = (
+        np.bincount(at[fabric.endpoint[r]], minlength=box["x"].size) for r in (slice(None), half)
+    )
+    looks = {
+        "one": COLOUR["tint"],
+        "other": COLOUR["host"],
+        "both": COLOUR["switch"],
+        "cut": COLOUR["other1"],
+    }
     one, other, both, line = looks.values()
-    shades = np.select([(first > 0) & (first == ranks), (first == 0) & (ranks > 0)], [one, other], both)
-    layers = {**made.layers, "nodes": Layer("boxes", {**box, "colour": shades, "ink": ink_on(shades)})}
-    notes = {f"{a} – {b}": (n, text("live.cut.note", cables=counted(int(k), "cable"), n=n)) for a, b, k, n in
-             zip(table["from"], table["to"], table["cables"], table["cut"], strict=True)}  # fmt: skip
+    shades = np.select(
+        [(first > 0) & (first == ranks), (first == 0) & (ranks > 0)], [one, other], both
+    )
+    layers = {
+        **made.layers,
+        "nodes": Layer("boxes", {**box, "colour": shades, "ink": ink_on(shades)}),
+    }
+    notes = {
+        f"{a} – {b}": (n, text("live.cut.note", cables=counted(int(k), "cable"), n=n))
+        for a, b, k, n in zip(
+            table["from"], table["to"], table["cables"], table["cut"], strict=True
+        )
+    }
     for name in {"cables", "stubs"} & layers.keys():
         drawn = layers[name].fields
         is_cut = np.array([notes[x][0] > 0 for x in drawn["names"]])
-        look = {"colour": np.where(is_cut, line, COLOUR["grey"]), "alpha": np.where(is_cut, 1.0, 0.4),
-                "width": np.where(is_cut, np.maximum(drawn["width"], 2.0), drawn["width"])}  # fmt: skip
-        layers[name] = Layer("lines", {**drawn, **look, "notes": [notes[x][1] for x in drawn["names"]]})
-    names = [text(f"live.cut.{name}") if c in shades or c == line else "" for name, c in looks.items()]
+        look = {
+            "colour": np.where(is_cut, line, COLOUR["grey"]),
+            "alpha": np.where(is_cut, 1.0, 0.4),
+            "width": np.where(is_cut, np.maximum(drawn["width"], 2.0), drawn["width"]),
+        }
+        layers[name] = Layer(
+            "lines", {**drawn, **look, "notes": [notes[x][1] for x in drawn["names"]]}
+        )
+    names = [
+        text(f"live.cut.{name}") if c in shades or c == line else "" for name, c in looks.items()
+    ]
     layers |= key(float(layers["scale"].fields["y"][0]), "", names, [*looks.values()])
     layers = {name: layer for name, layer in layers.items() if name not in ("case", "idle")}
     return replace(made, layers=layers, alt=made.said, table=Table(table))
@@ -230,20 +342,35 @@ def cut(fabric: Fabric, first: int = 0, order: str = "in order") -> Live:
     order : str
         "in order", "every other" rank, or "shuffled".
     """
-    n, own = fabric.n_ranks, np.bincount(fabric.source, fabric.capacity, fabric.n_nodes)[fabric.endpoint]
-    orders = {"in order": np.arange(n), "every other": np.argsort(np.arange(n) % 2, kind="stable"),
-              "shuffled": np.random.default_rng(0).permutation(n)}  # fmt: skip
+    n, own = (
+        fabric.n_ranks,
+        np.bincount(fabric.source, fabric.capacity, fabric.n_nodes)[fabric.endpoint],
+    )
+    orders = {
+        "in order": np.arange(n),
+        "every other": np.argsort(np.arange(n) % 2, kind="stable"),
+        "shuffled": np.random.default_rng(0).permutation(n),
+    }
     bound = metrics.bisection(fabric).lower
 
     def scene(first: int, order: str) -> Scene:
         half = np.roll(orders[order], -first)[: n // 2]
         links = metrics.cut(fabric, half)
         rate = float(fabric.capacity[links].sum())
-        said = text("live.cut.said", order=order, first=half[0], links=counted(links.size, "link"),
-                    rate=rate, part=100 * rate / own[half].sum(), least=bound)  # fmt: skip
+        said = text(
+            "live.cut.said",
+            order=order,
+            first=half[0],
+            links=counted(links.size, "link"),
+            rate=rate,
+            part=100 * rate / own[half].sum(),
+            least=bound,
+        )
         # No cut is more than the ranks of a half can send, and none is less than the bound.
         said += " " + text("live.cut.full") if bound >= np.sort(own)[-(n // 2) :].sum() else ""
         made = scene_of(fabric, np.isin(np.arange(fabric.n_links), links).astype(float), said=said)
         return made if made.wrong else _halved(fabric, made, half)
 
-    return live_view("cut", locals(), scene, {"first": Slider(0, n - 1), "order": Choice(tuple(orders))})
+    return live_view(
+        "cut", locals(), scene, {"first": Slider(0, n - 1), "order": Choice(tuple(orders))}
+    )

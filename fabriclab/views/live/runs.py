@@ -19,15 +19,34 @@ from fabriclab.views.fabrics import scene_of
 from fabriclab.views.layout import SAYS
 from fabriclab.views.live.widget import Choice, Control, Live, Slider, Table, live_view
 from fabriclab.views.maps import scale
-from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, lines, log_axis, shade, texts, texts_at, tick_layers
+from fabriclab.views.scene import (
+    COLOUR,
+    Layer,
+    Scene,
+    boxes,
+    lines,
+    log_axis,
+    shade,
+    texts,
+    texts_at,
+    tick_layers,
+)
 from fabriclab.views.timelines import timeline_scene
 
 _LEFT, _TOP, _SIDE, _BAR, _MOST = 130.0, 110.0, 320.0, 80.0, 128  # [px], and ranks
 
 
-def fabric(fabric: Fabric, load: Callable[..., Any] | Any = None, *, colour: str | None = None, layout: str = "tiers",
-           open: int | None = None, said: str = "", controls: dict[str, Control] | None = None,
-           **values: Any) -> Live:  # fmt: skip
+def fabric(
+    fabric: Fabric,
+    load: Callable[..., Any] | Any = None,
+    *,
+    colour: str | None = None,
+    layout: str = "tiers",
+    open: int | None = None,
+    said: str = "",
+    controls: dict[str, Control] | None = None,
+    **values: Any,
+) -> Live:
     """Show a fabric that follows controls: hover or walk with the arrow keys to read links and nodes.
 
     Above 200 nodes each tier is drawn as blocks; Enter or a click opens a block, and closes it again.
@@ -54,18 +73,26 @@ def fabric(fabric: Fabric, load: Callable[..., Any] | Any = None, *, colour: str
     **values
         Where they stand.
     """
-    here = {"load": load is not None, "rail": np.any(fabric.rail > 0), "failure": np.any(fabric.capacity == 0)}
+    here = {
+        "load": load is not None,
+        "rail": np.any(fabric.rail > 0),
+        "failure": np.any(fabric.capacity == 0),
+    }
     modes = tuple(mode for mode in SAYS if here.get(mode, True))
     colour = colour or modes[0]
 
     def scene(colour: str, layout: str, open: int | None, **values: Any) -> Scene:
-        return scene_of(fabric, load(**values) if callable(load) else load, colour, open, said, layout)
+        return scene_of(
+            fabric, load(**values) if callable(load) else load, colour, open, said, layout
+        )
 
     own = {"colour": Choice(modes), "layout": Choice(("tiers", "floor"))}
     return live_view("fabric", locals(), scene, own, hidden=("open",), held=("load",))
 
 
-def timeline(timeline: Timeline, flows: Flows, fabric: Fabric | None = None, *, at: float = 0.0) -> Live:
+def timeline(
+    timeline: Timeline, flows: Flows, fabric: Fabric | None = None, *, at: float = 0.0
+) -> Live:
     """Show flows as bars, one lane per sender, and scrub through the time.
 
     Parameters
@@ -80,7 +107,9 @@ def timeline(timeline: Timeline, flows: Flows, fabric: Fabric | None = None, *, 
         return timeline_scene(timeline, flows, None if fabric is None else fabric.name, at)
 
     held = ("timeline", "flows", "fabric")
-    return live_view("timeline", locals(), scene, {"at": Slider(0, 100, unit="%", play=True)}, held=held)
+    return live_view(
+        "timeline", locals(), scene, {"at": Slider(0, 100, unit="%", play=True)}, held=held
+    )
 
 
 def race(runs: Mapping[str, Any], *, seconds: float | None = None) -> Live:
@@ -94,7 +123,9 @@ def race(runs: Mapping[str, Any], *, seconds: float | None = None) -> Live:
         Time to show; 1% of that of the fastest unless given. [s]
     """
     if not runs or min(run.time for run in runs.values()) <= 0:
-        raise ValueError(f"runs must be simulations that take time, by name, got {dict(runs)!r:.80}")
+        raise ValueError(
+            f"runs must be simulations that take time, by name, got {dict(runs)!r:.80}"
+        )
     times = [float(run.time) for run in runs.values()]
     first = float(f"{min(times) / 100:.2g}")
     seconds = first if seconds is None else seconds
@@ -104,20 +135,43 @@ def race(runs: Mapping[str, Any], *, seconds: float | None = None) -> Live:
         parts, steps, state = [], [], []
         for run in runs.values():
             t = run.timeline
-            done = np.clip((seconds - t.group_start) / np.where(t.period > 0, t.period, np.inf), 0, t.repeat)
+            done = np.clip(
+                (seconds - t.group_start) / np.where(t.period > 0, t.period, np.inf), 0, t.repeat
+            )
             over, total = seconds >= t.end, int(t.repeat.sum())
             parts.append(1.0 if over else float(done.sum()) / total)
             steps.append(f"{total if over else int(done.sum() + 1e-9):,} / {total:,}")
             state.append(text("live.race.done", time=t.end) if over else f"{parts[-1]:.1%}")
         n, x0, wide, row = len(parts), 150.0, 420.0, 34.0
         y = 8 + row * np.arange(n)
-        middle, notes = y + (row - 10) / 2, [", ".join(words) for words in zip(state, steps, strict=True)]
-        layers = {"way": boxes(x0, y, wide, row - 10, colour=COLOUR["none"], edge=COLOUR["grey"]),
-                  "bars": boxes(x0, y, np.maximum(wide * np.array(parts), 1.0), row - 10, colour=COLOUR["predicted"],
-                                names=list(runs), notes=notes),
-                  "names": texts(x0 - 8, middle, [rulers.fitted(name, x0 - 8) for name in runs], align=2.0),
-                  "state": texts(x0 + wide + 8, middle, state)}  # fmt: skip
-        table = Table({"run": list(runs), "part [%]": 100 * np.array(parts), "steps ended": steps, "end [s]": times})
+        middle, notes = (
+            y + (row - 10) / 2,
+            [", ".join(words) for words in zip(state, steps, strict=True)],
+        )
+        layers = {
+            "way": boxes(x0, y, wide, row - 10, colour=COLOUR["none"], edge=COLOUR["grey"]),
+            "bars": boxes(
+                x0,
+                y,
+                np.maximum(wide * np.array(parts), 1.0),
+                row - 10,
+                colour=COLOUR["predicted"],
+                names=list(runs),
+                notes=notes,
+            ),
+            "names": texts(
+                x0 - 8, middle, [rulers.fitted(name, x0 - 8) for name in runs], align=2.0
+            ),
+            "state": texts(x0 + wide + 8, middle, state),
+        }
+        table = Table(
+            {
+                "run": list(runs),
+                "part [%]": 100 * np.array(parts),
+                "steps ended": steps,
+                "end [s]": times,
+            }
+        )
         words = ", ".join(f"{name} {how}" for name, how in zip(runs, state, strict=True))
         said = text("live.race.said", time=seconds, list=words)
         return Scene(said, table, layers, float(y[-1]) + row, said)
@@ -125,9 +179,16 @@ def race(runs: Mapping[str, Any], *, seconds: float | None = None) -> Live:
     return live_view("race", locals(), scene, {"seconds": control}, held=("runs",))
 
 
-def sweep(results: Callable[..., Any] | sweeps.Results, *, y: str = "time", x: str = "size",
-          controls: Mapping[str, Control] | None = None, bounds: sweeps.Bounds | None = None, said: str = "",
-          **values: Any) -> Live:  # fmt: skip
+def sweep(
+    results: Callable[..., Any] | sweeps.Results,
+    *,
+    y: str = "time",
+    x: str = "size",
+    controls: Mapping[str, Control] | None = None,
+    bounds: sweeps.Bounds | None = None,
+    said: str = "",
+    **values: Any,
+) -> Live:
     """Show sweeps that follow controls: time or busbw against size or ranks; hover or arrow keys read the points.
 
     Parameters
@@ -147,14 +208,21 @@ def sweep(results: Callable[..., Any] | sweeps.Results, *, y: str = "time", x: s
 
     def scene(**values: Any) -> Scene:
         made = results(**values) if callable(results) else results
-        made, words = made if isinstance(made, tuple) and isinstance(made[-1], str) else (made, said)
+        made, words = (
+            made if isinstance(made, tuple) and isinstance(made[-1], str) else (made, said)
+        )
         return sweeps.sweep_scene(made, y, x, bounds, words, cross=True)
 
     return live_view("sweep", locals(), scene, {}, held=("results",))
 
 
-def traffic(table: Callable[..., Any] | ArrayLike, *, controls: Mapping[str, Control] | None = None, said: str = "",
-            **values: Any) -> Live:  # fmt: skip
+def traffic(
+    table: Callable[..., Any] | ArrayLike,
+    *,
+    controls: Mapping[str, Control] | None = None,
+    said: str = "",
+    **values: Any,
+) -> Live:
     """Show a table of what each rank has for each, such as one of `collectives.expert_tables`, that follows controls.
 
     Parameters
@@ -180,36 +248,77 @@ def traffic(table: Callable[..., Any] | ArrayLike, *, controls: Mapping[str, Con
 def _map(table: ArrayLike, said: str = "") -> Scene:
     t = np.asarray(table, dtype=np.float64)
     n = len(t) if t.ndim == 2 else 0
-    if t.shape != (n, n) or not 1 < n <= _MOST or not np.all(np.isfinite(t) & (t >= 0)) or not t.any():
+    if (
+        t.shape != (n, n)
+        or not 1 < n <= _MOST
+        or not np.all(np.isfinite(t) & (t >= 0))
+        or not t.any()
+    ):
         msg = f"table must be (n, n) of what each of 2..{_MOST} ranks has for each, >= 0, got shape {t.shape}"
         raise ValueError(msg)
     taken, sent, cell = t.sum(axis=0), t.sum(axis=1), _SIDE / n
     most, mean, top = max(taken.max(), sent.max()), taken.mean(), int(taken.argmax())
     places, right, foot, base = cell * np.arange(n), _LEFT + _SIDE, _TOP + _SIDE, _TOP - 8
     row, column = np.indices((n, n)).reshape(2, -1)
-    ends = np.stack([_LEFT + cell * np.array([column, column + 1]), _TOP + cell * np.array([row, row]) + cell / 2])
+    ends = np.stack(
+        [
+            _LEFT + cell * np.array([column, column + 1]),
+            _TOP + cell * np.array([row, row]) + cell / 2,
+        ]
+    )
     times = [text("live.traffic.note", times=x) for x in (np.concatenate([taken, sent]) / mean)]
     names = [text("live.traffic.rank", rank=r) for r in range(n)]
-    rule, look = base - _BAR * mean / most, {"round": 0.0, "colour": COLOUR["predicted"], "names": names}
+    rule, look = (
+        base - _BAR * mean / most,
+        {"round": 0.0, "colour": COLOUR["predicted"], "names": names},
+    )
     layers = {  # the map is of lines as thick as a cell is high: thousands of boxes take seconds to print
         "map": lines([*ends.transpose(2, 1, 0)], width=cell, colour=shade(t.ravel() / t.max())),
-        "taken": boxes(_LEFT + places, base - _BAR * taken / most, max(cell - 1, 1.0), _BAR * taken / most,
-                       notes=times[:n], **look),
-        "sent": boxes(right + 8, _TOP + places, _BAR * sent / most, max(cell - 1, 1.0), notes=times[n:], **look),
-        "mean": lines([np.array([[_LEFT - 6, rule], [right + 6, rule]])], width=1.5, colour=COLOUR["ink"], dash=2.0),
+        "taken": boxes(
+            _LEFT + places,
+            base - _BAR * taken / most,
+            max(cell - 1, 1.0),
+            _BAR * taken / most,
+            notes=times[:n],
+            **look,
+        ),
+        "sent": boxes(
+            right + 8,
+            _TOP + places,
+            _BAR * sent / most,
+            max(cell - 1, 1.0),
+            notes=times[n:],
+            **look,
+        ),
+        "mean": lines(
+            [np.array([[_LEFT - 6, rule], [right + 6, rule]])],
+            width=1.5,
+            colour=COLOUR["ink"],
+            dash=2.0,
+        ),
         "words": texts_at(
-            (_LEFT - 12, rule, text("live.traffic.mean"), 2), (right + 12, base - 8, text("live.traffic.in"), 0),
-            (_LEFT - 8, _TOP + 8, text("live.traffic.from"), 2), (_LEFT - 8, foot - 8, str(n - 1), 2),
-            (_LEFT, foot + 12, text("live.traffic.to"), 0), (right, foot + 12, str(n - 1), 2),
-            (right + 8, foot + 12, text("live.traffic.out"), 0), (510.0, foot + 36, text("live.traffic.scale"), 0),
-        ), **scale(foot + 30)}  # fmt: skip
+            (_LEFT - 12, rule, text("live.traffic.mean"), 2),
+            (right + 12, base - 8, text("live.traffic.in"), 0),
+            (_LEFT - 8, _TOP + 8, text("live.traffic.from"), 2),
+            (_LEFT - 8, foot - 8, str(n - 1), 2),
+            (_LEFT, foot + 12, text("live.traffic.to"), 0),
+            (right, foot + 12, str(n - 1), 2),
+            (right + 8, foot + 12, text("live.traffic.out"), 0),
+            (510.0, foot + 36, text("live.traffic.scale"), 0),
+        ),
+        **scale(foot + 30),
+    }
     words = text("live.traffic.said", rank=top, times=taken[top] / mean)
     columns = {"rank": np.arange(n), "takes in": taken, "sends": sent}
     return Scene(said or words, Table(columns), layers, foot + 56, f"{words} {said}".strip())
 
 
-def ruler(measured: Mapping[str, Result | units.Quantity], links: Mapping[str, units.Quantity], *,
-          rate: float | None = None) -> Live:  # fmt: skip
+def ruler(
+    measured: Mapping[str, Result | units.Quantity],
+    links: Mapping[str, units.Quantity],
+    *,
+    rate: float | None = None,
+) -> Live:
     """Show rates on a logarithmic ruler, with one that a slider moves.
 
     Parameters
@@ -221,7 +330,9 @@ def ruler(measured: Mapping[str, Result | units.Quantity], links: Mapping[str, u
     """
     # A result is more than its rate: then the line of code names the variables.
     held = ("measured", "links") * any(isinstance(value, Result) for value in measured.values())
-    if not held:  # rounded to what is shown, so that the line of code stays short and gives the same picture
+    if (
+        not held
+    ):  # rounded to what is shown, so that the line of code stays short and gives the same picture
         shown = [(mark[1], units.format_rate(mark[0])) for mark in rulers.marks_of(measured, links)]
         measured, links = dict(shown[: len(measured)]), dict(shown[len(measured) :])
     marks = rulers.marks_of(measured, links)
@@ -235,17 +346,31 @@ def ruler(measured: Mapping[str, Result | units.Quantity], links: Mapping[str, u
     return live_view("ruler", locals(), scene, {"rate": control}, held=held)
 
 
-def range_scene(ends: tuple[float, float], marks: tuple[float, float, float], unit: str, said: str) -> Scene:
+def range_scene(
+    ends: tuple[float, float], marks: tuple[float, float, float], unit: str, said: str
+) -> Scene:
     """Return a logarithmic ruler with a range and a best value, in ``unit``."""
     low, best, high = marks
     to_x = log_axis(*ends, 40.0, 660.0)
     places = 10.0 ** np.arange(np.ceil(np.log10(ends[0])), np.log10(ends[1]) + 0.01)
-    layers = tick_layers(places, to_x, lambda v: f"{v:,g}" if v < 1e6 else f"{v:g}", (6.0, 46.0), True)
+    layers = tick_layers(
+        places, to_x, lambda v: f"{v:,g}" if v < 1e6 else f"{v:g}", (6.0, 46.0), True
+    )
     a, b = sorted((float(to_x(low)), float(to_x(high))))
     layers["range"] = boxes(a, 14.0, max(b - a, 2.0), 24.0, colour=COLOUR["guess"], alpha=0.35)
-    layers["best"] = Layer("dots", {"x": to_x(np.array([best])), "y": np.array([26.0]), "size": 7.0,
-                                    "colour": COLOUR["guess"], "drag": ["value"],
-                                    "drag_ends": np.array([40.0, 660.0])})  # fmt: skip
+    layers["best"] = Layer(
+        "dots",
+        {
+            "x": to_x(np.array([best])),
+            "y": np.array([26.0]),
+            "size": 7.0,
+            "colour": COLOUR["guess"],
+            "drag": ["value"],
+            "drag_ends": np.array([40.0, 660.0]),
+        },
+    )
     layers["unit"] = texts_at((680.0, 74.0, f"[{unit}]", 2))
-    table = Table({"what": [text(f"form.{k}") for k in ("low", "value", "high")], unit: np.array(marks)})
+    table = Table(
+        {"what": [text(f"form.{k}") for k in ("low", "value", "high")], unit: np.array(marks)}
+    )
     return Scene(said, table, layers, 84.0, said)

@@ -23,15 +23,31 @@ _TALL, _READ = 512.0, 14.0  # of many cells together, and of the least that hold
 _LEFT = 72.0  # room for the names of the blocks
 _REST = 25.0  # a chunk that has arrived stands so far above the cells, between node and rank
 _BESIDE = (0, *(side for k in range(1, 13) for side in (-k, k)))  # columns of a pile
-_HIGH, _GAP, _LOW = 17.0, 3.0, 3  # of a chunk, between two, and how many stand above each other before they spread
+_HIGH, _GAP, _LOW = (
+    17.0,
+    3.0,
+    3,
+)  # of a chunk, between two, and how many stand above each other before they spread
 # Row and column of the places of a pile, the best first: three columns at a rank, in pairs of rows at a switch.
 _AT_RANK = [(row, side) for row in range(2 * _CELLS) for side in _BESIDE[: 1 if row < _LOW else 3]]
-_AT_SWITCH = [(row, side) for k in range(0, 2 * _CELLS, 2) for side in _BESIDE for row in (k, k + 1)]
+_AT_SWITCH = [
+    (row, side) for k in range(0, 2 * _CELLS, 2) for side in _BESIDE for row in (k, k + 1)
+]
 
 
-def stepper(collective: str, algorithm: str, n_ranks: int = 4, *, fabric: Fabric | None = None, root: int = 0,
-            segments: int = 1, pipelined: bool = False, switches: ArrayLike | None = None,
-            options: Mapping[str, Any] | None = None, step: int = 0) -> Live:  # fmt: skip
+def stepper(
+    collective: str,
+    algorithm: str,
+    n_ranks: int = 4,
+    *,
+    fabric: Fabric | None = None,
+    root: int = 0,
+    segments: int = 1,
+    pipelined: bool = False,
+    switches: ArrayLike | None = None,
+    options: Mapping[str, Any] | None = None,
+    step: int = 0,
+) -> Live:
     """Step through any registered algorithm: which chunk goes where, and what each rank and switch then holds.
 
     Rank r begins with the number r + 1 in each of its blocks. A cell shows the number that a block has reached; its
@@ -57,9 +73,17 @@ def stepper(collective: str, algorithm: str, n_ranks: int = 4, *, fabric: Fabric
     """
     cut = {"segments": segments, "pipelined": pipelined, **(options or {})}
     plan = collectives.build(collective, algorithm, n_ranks, root=root, **cut)
-    show = _Stepper(plan, topologies.build("crossbar", hosts=max(2, n_ranks)) if fabric is None else fabric, switches)
-    listed = plan.draw(first=1) + (text("live.stepper.listed", n=n_ranks) if plan.n_switches else "")
-    return live_view("stepper", locals(), show.scene, {"step": Slider(0, plan.n_steps, play=True)}, listed=listed)
+    show = _Stepper(
+        plan,
+        topologies.build("crossbar", hosts=max(2, n_ranks)) if fabric is None else fabric,
+        switches,
+    )
+    listed = plan.draw(first=1) + (
+        text("live.stepper.listed", n=n_ranks) if plan.n_switches else ""
+    )
+    return live_view(
+        "stepper", locals(), show.scene, {"step": Slider(0, plan.n_steps, play=True)}, listed=listed
+    )
 
 
 class _Stepper:
@@ -85,7 +109,10 @@ class _Stepper:
         """Set where nodes, cables and cells stand; the endpoints in use spread over the width."""
         f, n = self.fabric, self.plan.n_ranks
         marks = self.marks = marks_of(f, False)
-        left, right = float((marks.x - marks.width / 2).min()), float((marks.x + marks.width / 2).max())
+        left, right = (
+            float((marks.x - marks.width / 2).min()),
+            float((marks.x + marks.width / 2).max()),
+        )
         high, unit = float(marks.row.max()), (WIDTH - _LEFT - 8) / (right - left)
         self.x = _LEFT + (marks.x - left) * unit
         self.half = marks.width / 2 * unit
@@ -96,15 +123,24 @@ class _Stepper:
         # Chunks rest at the column of a rank, or above the switch that a participant is; all ranks are one level.
         self.over = np.append(self.column, self.x[box[n:]])
         self.level = np.append(np.full(n, -9), marks.row[box[n:]])
-        rests = [(who < n, self._rest(who, s)[:, 1]) for s in self.steps for who in (s.source, s.target)]
-        pile, room = (min((float(y[at == rank].min(initial=0.0)) for at, y in rests), default=0.0) for rank in (1, 0))
+        rests = [
+            (who < n, self._rest(who, s)[:, 1]) for s in self.steps for who in (s.source, s.target)
+        ]
+        pile, room = (
+            min((float(y[at == rank].min(initial=0.0)) for at, y in rests), default=0.0)
+            for rank in (1, 0)
+        )
         top = _TOP - room + (self.plan.n_switches > 0) * (_HIGH + _GAP)
         self.y = top + (high - marks.row) * _ROW
         cables = lines_of(f, marks, np.full(f.n_links, np.nan))
         zero, scale = np.array([left, high]), np.array([unit, -_ROW])
-        self.cables = [(path - zero) * scale + np.array([_LEFT, top]) for path in paths_of(marks, cables)]
+        self.cables = [
+            (path - zero) * scale + np.array([_LEFT, top]) for path in paths_of(marks, cables)
+        ]
         self.deep = float(self.y.max()) + 46 - pile
-        self.base = np.append(np.full(n, self.deep - _REST), self.y[box[n:]] - 12 - _GAP - _HIGH / 2)
+        self.base = np.append(
+            np.full(n, self.deep - _REST), self.y[box[n:]] - 12 - _GAP - _HIGH / 2
+        )
         self._bands()
 
     def _bands(self) -> None:
@@ -113,18 +149,25 @@ class _Stepper:
         rows, people = plan.n_blocks * plan.segments, range(plan.n_participants)
         self.blocks = [plan.block_name(b % plan.n_blocks, b // plan.n_blocks) for b in range(rows)]
         self.cell = min(_CELL, _TALL / rows)
-        blocks, heads = [text("live.stepper.block", b=b) for b in self.blocks], [self._who(p) for p in people]
+        blocks, heads = (
+            [text("live.stepper.block", b=b) for b in self.blocks],
+            [self._who(p) for p in people],
+        )
         self.at, self.wide = np.zeros((2, len(people), rows)), np.zeros((len(people), rows))
         self.words: dict[str, Layer] = {}
         self.foot = self.deep
-        for word, group in (("ranks", slice(0, n)), ("switches", slice(n, None)))[: 1 + (plan.n_switches > 0)]:
+        for word, group in (("ranks", slice(0, n)), ("switches", slice(n, None)))[
+            : 1 + (plan.n_switches > 0)
+        ]:
             across, down, column = heads[group], blocks, self.column
             turned = word == "switches" and len(across) < rows  # each of a few switches has a row
             if word == "switches":
                 across, down = (down, across) if turned else (across, down)
                 column, self.foot = _evenly(len(across)), self.foot + 30
             room = float(np.diff(np.sort(column)).min(initial=70.0))
-            grid = np.array(np.broadcast_arrays(column, self.foot + self.cell * np.arange(len(down))[:, None]))
+            grid = np.array(
+                np.broadcast_arrays(column, self.foot + self.cell * np.arange(len(down))[:, None])
+            )
             self.at[:, group] = grid if turned else grid.transpose(0, 2, 1)
             self.wide[group] = wide = min(room - 6, 64.0)
             left, over, align = float(column.min()) - wide / 2 - 6, column, np.ones(len(across))
@@ -132,10 +175,15 @@ class _Stepper:
                 short = self.blocks if turned else [str(k) for k in range(len(across))]
                 across = [text(f"live.stepper.{'blocks' if turned else word}"), *short]
                 over, align = np.append(left, over), np.append(2, align)
-            middle, every = self.foot + self.cell * (np.arange(len(down)) + 0.5) - 1.5, int(np.ceil(_READ / self.cell))
+            middle, every = (
+                self.foot + self.cell * (np.arange(len(down)) + 0.5) - 1.5,
+                int(np.ceil(_READ / self.cell)),
+            )
             some = slice(every // 2, None, every)
             self.words[word] = texts(over, self.foot - 8, across, align=align, size=11.0)
-            self.words[f"beside {word}"] = texts(left, middle[some], down[some], align=2.0, size=11.0)
+            self.words[f"beside {word}"] = texts(
+                left, middle[some], down[some], align=2.0, size=11.0
+            )
             self.foot += self.cell * len(down)
 
     def scene(self, step: int) -> Scene:
@@ -146,15 +194,35 @@ class _Stepper:
         value, held, ranks = (a[step].ravel() for a in (self.value, self.held, self.ranks))
         part, people = np.bitwise_count(ranks) / n, plan.n_participants
         key = np.where(self.fabric.transit[self.marks.first], COLOUR["switch"], COLOUR["host"])
-        layers = {"cables": lines(self.cables, width=1.5, colour=COLOUR["grey"], alpha=0.7),
-                  "nodes": boxes(self.x - self.half, self.y - 11, 2 * self.half, 22.0, ink=COLOUR["white"],
-                                 colour=key, texts=self.marks.names),
-                  **self._cells(value, held, part, done), "movers": self._movers(done)}  # fmt: skip
+        layers = {
+            "cables": lines(self.cables, width=1.5, colour=COLOUR["grey"], alpha=0.7),
+            "nodes": boxes(
+                self.x - self.half,
+                self.y - 11,
+                2 * self.half,
+                22.0,
+                ink=COLOUR["white"],
+                colour=key,
+                texts=self.marks.names,
+            ),
+            **self._cells(value, held, part, done),
+            "movers": self._movers(done),
+        }
         segment, block = np.divmod(np.tile(np.arange(rows), people), plan.n_blocks)
-        who: Any = [str(r) if r < n else self._who(r) for r in range(people)] if people > n else np.arange(n)
-        table = Table({"rank": np.repeat(who, rows), "block": block,
-                       "segment": segment if plan.segments > 1 else np.nan * segment, "holds": np.where(held, value, 0),
-                       "from ranks": np.where(held, n * part, 0).astype(int)})  # fmt: skip
+        who: Any = (
+            [str(r) if r < n else self._who(r) for r in range(people)]
+            if people > n
+            else np.arange(n)
+        )
+        table = Table(
+            {
+                "rank": np.repeat(who, rows),
+                "block": block,
+                "segment": segment if plan.segments > 1 else np.nan * segment,
+                "holds": np.where(held, value, 0),
+                "from ranks": np.where(held, n * part, 0).astype(int),
+            }
+        )
         said, listed = self._said(step, done, part[: n * rows], held[: n * rows])
         return Scene(said, table, layers, self.foot + 8, f"{said} {listed}", moves=done is not None)
 
@@ -167,23 +235,48 @@ class _Stepper:
         """Return the cells of all; those that the last step has written have a thick edge."""
         plan, n, new = self.plan, self.plan.n_ranks, np.zeros(self.wide.shape, dtype=bool)
         if done is not None:
-            for target, first, count, segment in zip(done.target, done.first, done.count, done.segment, strict=True):
-                new[target, (first + np.arange(count)) % plan.n_blocks + segment * plan.n_blocks] = True
-        names = [text("live.stepper.cell", who=self._who(p), b=b) for p in range(self.node.size) for b in self.blocks]
-        notes = [text("live.stepper.holds", value=v, n=round(n * p)) if h else text("live.stepper.empty")
-                 for v, p, h in zip(value, part, held, strict=True)]  # fmt: skip
+            for target, first, count, segment in zip(
+                done.target, done.first, done.count, done.segment, strict=True
+            ):
+                new[
+                    target, (first + np.arange(count)) % plan.n_blocks + segment * plan.n_blocks
+                ] = True
+        names = [
+            text("live.stepper.cell", who=self._who(p), b=b)
+            for p in range(self.node.size)
+            for b in self.blocks
+        ]
+        notes = [
+            text("live.stepper.holds", value=v, n=round(n * p)) if h else text("live.stepper.empty")
+            for v, p, h in zip(value, part, held, strict=True)
+        ]
         large = self.cell >= _READ
         numbers = [str(v) if h and large else "" for v, h in zip(value, held, strict=True)]
         key = np.array([12.0, 112.0])
         legend = [text("live.stepper.legend_added"), text("live.stepper.legend_copied")]
         (x, y), wide, high = self.at.reshape(2, -1), self.wide.ravel(), self.cell - 3 * large
         edge = np.where(new.ravel(), COLOUR["failed"], COLOUR["grey"]) if large else None
-        return {"key": boxes(key, 6.0, 12.0, 12.0, colour=np.array([COLOUR["predicted"], COLOUR["other1"]])),
-                "key words": texts(key + 18, 12.0, legend, size=11.0), **self.words,
-                "cells": boxes(x - wide / 2, y, wide, high, edge=edge, round=3.0 * large, names=names, notes=notes,
-                               colour=np.where(held, shade(part), COLOUR["none"])),
-                "numbers": texts(x, y + self.cell / 2 - 1.5, numbers, align=1.0,
-                                 colour=ink_on(shade(part)))}  # fmt: skip
+        return {
+            "key": boxes(
+                key, 6.0, 12.0, 12.0, colour=np.array([COLOUR["predicted"], COLOUR["other1"]])
+            ),
+            "key words": texts(key + 18, 12.0, legend, size=11.0),
+            **self.words,
+            "cells": boxes(
+                x - wide / 2,
+                y,
+                wide,
+                high,
+                edge=edge,
+                round=3.0 * large,
+                names=names,
+                notes=notes,
+                colour=np.where(held, shade(part), COLOUR["none"]),
+            ),
+            "numbers": texts(
+                x, y + self.cell / 2 - 1.5, numbers, align=1.0, colour=ink_on(shade(part))
+            ),
+        }
 
     def _movers(self, done: StepGroup | None) -> Layer:
         """Return the chunks of a step on the links that they take; at both ends none hides another block."""
@@ -192,13 +285,17 @@ class _Stepper:
         ends = self.node[np.stack([done.source, done.target])]
         flows = np.flatnonzero(ends[0] != ends[1])  # switches may stand in one node
         routes = routing.route(self.fabric, Flows.make(ends[0, flows], ends[1, flows], 1.0))
-        ways: dict[int, Any] = {int(i): self.fabric.target[routes.row(r)] for r, i in enumerate(flows)}
+        ways: dict[int, Any] = {
+            int(i): self.fabric.target[routes.row(r)] for r, i in enumerate(flows)
+        }
         here = np.array([self._rest(who, done) for who in (done.source, done.target)])
         here[..., 1] += self.base[np.stack([done.source, done.target])]
         paths = []
         for i in range(done.n_transfers):
             mark = self.marks.of_node[[ends[0, i], *ways.get(i, ())]]
-            paths.append(np.vstack([here[0, i], np.stack([self.x[mark], self.y[mark]], axis=1), here[1, i]]))
+            paths.append(
+                np.vstack([here[0, i], np.stack([self.x[mark], self.y[mark]], axis=1), here[1, i]])
+            )
         key = np.where(done.reduce, COLOUR["predicted"], COLOUR["other1"])
         fields = {"w": self._wide(done), "h": _HIGH, "texts": self._names(done), "colour": key}
         return Layer("movers", {**lines(paths).fields, **fields})
@@ -241,14 +338,28 @@ class _Stepper:
         added = int(done.count[done.reduce].sum())
         moved, cells = int(done.count.sum()), plan.n_blocks * plan.segments
         chunk = text("live.stepper.chunk", n=cells) if cells > 1 else text("live.stepper.array")
-        said = text("live.stepper.said", step=step, steps=plan.n_steps, n=moved, chunk=chunk, added=added,
-                    copied=moved - added)  # fmt: skip
+        said = text(
+            "live.stepper.said",
+            step=step,
+            steps=plan.n_steps,
+            n=moved,
+            chunk=chunk,
+            added=added,
+            copied=moved - added,
+        )
         if any(s.reduce.any() for s in self.steps):
             said += " " + text("live.stepper.whole", ranks=n, whole=whole, cells=n * cells)
         columns = (done.source, done.target, self._names(done), done.count, done.reduce)
-        moves = [text("live.stepper.moves" if c > 1 else "live.stepper.move", source=self._who(s),
-                      target=self._who(t), blocks=b) + text("live.stepper.added") * bool(r)
-                 for s, t, b, c, r in zip(*columns, strict=True)]  # fmt: skip
+        moves = [
+            text(
+                "live.stepper.moves" if c > 1 else "live.stepper.move",
+                source=self._who(s),
+                target=self._who(t),
+                blocks=b,
+            )
+            + text("live.stepper.added") * bool(r)
+            for s, t, b, c, r in zip(*columns, strict=True)
+        ]
         return said, "; ".join(moves)
 
 

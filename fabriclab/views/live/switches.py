@@ -19,16 +19,22 @@ from fabriclab.views.scene import COLOUR, Layer, Scene, boxes, ink_on, lines, te
 from fabriclab.views.sweeps import curve, sweep_scene
 
 # What reaches a switch: worker and chunk; "-": lost on its way there, "/A": the answer to A is lost.
-_STORIES = {"all well": "A0 B0 A1 B1 A2 B2", "a packet is lost": "A0- B0 B0 A0 A1 B1 A2 B2",
-            "a result is lost": "A0 B0/A B1 A0 A1 A2 B2", "a packet comes twice": "A0 A0 B0 A1 B1 A2 B2",
-            "a copy comes late": "A0 B0 A1 B1 A0 B2 A2"}  # fmt: skip
+_STORIES = {
+    "all well": "A0 B0 A1 B1 A2 B2",
+    "a packet is lost": "A0- B0 B0 A0 A1 B1 A2 B2",
+    "a result is lost": "A0 B0/A B1 A0 A1 A2 B2",
+    "a packet comes twice": "A0 A0 B0 A1 B1 A2 B2",
+    "a copy comes late": "A0 B0 A1 B1 A0 B2 A2",
+}
 _X = 72.0 + 46.0 * np.arange(6) + 16.0 * (np.arange(6) // 2)  # of cells [px]
 _PARTS = ("seen", "left", "sums")
 _LINK = 12.5e9  # illustrative: a link of 100 Gb/s
 _HOSTS, _VALUES = 16, 256  # of a block
 
 
-def packets(recognise: Any = None, *, keeps: str = "last chunks", story: str = "all well", step: int = 0) -> Live:
+def packets(
+    recognise: Any = None, *, keeps: str = "last chunks", story: str = "all well", step: int = 0
+) -> Live:
     """Step through packets of two workers in a switch: what each finds in the registers of a slot, and leaves there.
 
     Worker A adds 1, 2 and 3 in its three chunks, B adds 10, 20 and 30. Even chunks use version 0 of the slot, odd
@@ -50,20 +56,38 @@ def packets(recognise: Any = None, *, keeps: str = "last chunks", story: str = "
     def scene(keeps: str, story: str, step: int) -> Scene:
         made = Aggregator(2, 1, lanes=1, published=keeps == "bitmaps")
         made.recognise = recognise if keeps == "yours" else made.recognise  # type: ignore[method-assign]
-        switch, team = Switch(made), [Worker(i, 10**i * np.arange(1, 4)[:, None], 1) for i in range(2)]
+        switch, team = (
+            Switch(made),
+            [Worker(i, 10**i * np.arange(1, 4)[:, None], 1) for i in range(2)],
+        )
         cells, what, wrong, events = [_cells(switch)], [], [], _STORIES[story].split()[:step]
         for event in events:
-            right, packet = 11 * (int(event[1]) + 1), team["AB".index(event[0])].packet(int(event[1]))
+            right, packet = (
+                11 * (int(event[1]) + 1),
+                team["AB".index(event[0])].packet(int(event[1])),
+            )
             out = None if event[2:] == "-" else switch.one(*packet)
             cells.append(_cells(switch))
-            kind, value = "lost" if out is None else "added" if cells[-1] != cells[-2] else "nothing", 0
+            kind, value = (
+                "lost" if out is None else "added" if cells[-1] != cells[-2] else "nothing",
+                0,
+            )
             if out and out.action in (MULTICAST, REPLY):
                 kind, value = "sum" if out.action == MULTICAST else "again", int(out.payload[0])
             wrong.append(value not in (0, right))
-            words = text(f"live.packets.{kind}", value=value) + text("live.packets.wrong", right=right) * wrong[-1]
+            words = (
+                text(f"live.packets.{kind}", value=value)
+                + text("live.packets.wrong", right=right) * wrong[-1]
+            )
             what.append(words + text("live.packets.missed") * ("/" in event))
-        n, most, names = len(events), len(_STORIES[story].split()), [f"{e[0]} {e[1]}" for e in events]
-        said = text("live.packets.said", keeps=keeps, story=story, step=n, all=most, wrong=sum(wrong))
+        n, most, names = (
+            len(events),
+            len(_STORIES[story].split()),
+            [f"{e[0]} {e[1]}" for e in events],
+        )
+        said = text(
+            "live.packets.said", keeps=keeps, story=story, step=n, all=most, wrong=sum(wrong)
+        )
         said += " " + text("live.packets.last", who=names[-1], what=what[-1]) if events else ""
         y, held, last = 58 + 26.0 * np.arange(n), np.array(cells), np.arange(n) == n - 1
         key = np.where(wrong, COLOUR["failed"], np.where(last, COLOUR["predicted"], COLOUR["grey"]))
@@ -72,28 +96,72 @@ def packets(recognise: Any = None, *, keeps: str = "last chunks", story: str = "
         heads = [text(f"live.packets.{r}", stage=stage.get(r, "-")) for r in _PARTS]
         heads += [*(("v0", "v1") if keeps == "bitmaps" else "AB"), *["v0", "v1"] * 2]
         layers = {
-            "heads": texts(np.append(_X[::2] + 44, _X + 21), np.repeat([12, 38], [3, 6]), heads, align=1.0, size=11.0),
-            "cells": boxes(np.tile(_X, n), np.repeat(y, 6), 42.0, 20.0, colour=full, edge=COLOUR["grey"],
-                           texts=held[1:].ravel().tolist(), ink=np.where(full < 0, COLOUR["ink"], ink_on(full))),
-            "actors": boxes(0 * y + 12, y, 42.0, 20.0, colour=key, ink=ink_on(key), texts=names, names=names),
+            "heads": texts(
+                np.append(_X[::2] + 44, _X + 21),
+                np.repeat([12, 38], [3, 6]),
+                heads,
+                align=1.0,
+                size=11.0,
+            ),
+            "cells": boxes(
+                np.tile(_X, n),
+                np.repeat(y, 6),
+                42.0,
+                20.0,
+                colour=full,
+                edge=COLOUR["grey"],
+                texts=held[1:].ravel().tolist(),
+                ink=np.where(full < 0, COLOUR["ink"], ink_on(full)),
+            ),
+            "actors": boxes(
+                0 * y + 12, y, 42.0, 20.0, colour=key, ink=ink_on(key), texts=names, names=names
+            ),
             "what": texts(_X[-1] + 68, y + 10, what, bold=last * 1.0),
-            "movers": Layer("movers", {**lines([np.array([[33, v], [_X[-1] + 55, v]]) for v in y[-1:] + 10]).fields,
-                                       "w": 12.0, "h": 12.0, "colour": COLOUR["predicted"]}),
-        }  # fmt: skip
-        columns = {k: [" | ".join(c[2 * i : 2 * i + 2]) for c in cells[1:]] for i, k in enumerate(_PARTS)}
+            "movers": Layer(
+                "movers",
+                {
+                    **lines([np.array([[33, v], [_X[-1] + 55, v]]) for v in y[-1:] + 10]).fields,
+                    "w": 12.0,
+                    "h": 12.0,
+                    "colour": COLOUR["predicted"],
+                },
+            ),
+        }
+        columns = {
+            k: [" | ".join(c[2 * i : 2 * i + 2]) for c in cells[1:]] for i, k in enumerate(_PARTS)
+        }
         table = Table({"who": names, **columns, "what": what}) if n else None
         return Scene(said, table, layers, 274.0, f"{said} {'; '.join(what)}", moves=n > 0)
 
-    return live_view("packets", locals(), scene, {"keeps": Choice(kinds), "story": Choice(tuple(_STORIES)),
-                                                  "step": Slider(0, 8, play=True)}, held=("recognise",))  # fmt: skip
+    return live_view(
+        "packets",
+        locals(),
+        scene,
+        {"keeps": Choice(kinds), "story": Choice(tuple(_STORIES)), "step": Slider(0, 8, play=True)},
+        held=("recognise",),
+    )
 
 
 def _cells(switch: Switch) -> list[str]:
     """Return what the registers of slot 0 hold: who has sent, how many are left, and the sums."""
-    s, step = switch.state, switch.state["left_a"].size // 2  # so far apart are versions, and workers
-    bits = ["".join(w for k, w in enumerate("AB") if s[f"seen_{v}"][0] >> k & 1) for v in "ab" if "seen_b" in s]
-    last = [str(v - 1) if v else "" for v in s.get("seen_a", np.zeros(2 * step, int))[: 2 * step : step].tolist()]
-    return [*(bits or last), *map(str, s["left_a"][::step].tolist()), *map(str, s["sums_a"][::step, 0].tolist())]
+    s, step = (
+        switch.state,
+        switch.state["left_a"].size // 2,
+    )  # so far apart are versions, and workers
+    bits = [
+        "".join(w for k, w in enumerate("AB") if s[f"seen_{v}"][0] >> k & 1)
+        for v in "ab"
+        if "seen_b" in s
+    ]
+    last = [
+        str(v - 1) if v else ""
+        for v in s.get("seen_a", np.zeros(2 * step, int))[: 2 * step : step].tolist()
+    ]
+    return [
+        *(bits or last),
+        *map(str, s["left_a"][::step].tolist()),
+        *map(str, s["sums_a"][::step, 0].tolist()),
+    ]
 
 
 # illustrative: a delay of 1 us, which the slider changes
@@ -108,17 +176,37 @@ def pool(slots: float = 16, delay: float = 1, jobs: int = 1) -> Live:
 
     def scene(slots: float, delay: float, jobs: int) -> Scene:
         star = topologies.build("crossbar", hosts=_HOSTS, rate=_LINK, delay=delay * 1e-6)
-        at = np.append(np.round(2.0 ** np.arange(3, 10.1, 0.25)), slots)  # close enough to show where it is full
-        grown = [trees.grow(star, range(_HOSTS), program(_HOSTS, _HOSTS, jobs, slots=int(k))) for k in at]
+        at = np.append(
+            np.round(2.0 ** np.arange(3, 10.1, 0.25)), slots
+        )  # close enough to show where it is full
+        grown = [
+            trees.grow(star, range(_HOSTS), program(_HOSTS, _HOSTS, jobs, slots=int(k))) for k in at
+        ]
         ways = [trees.shared([tree] * jobs)[0] for tree in grown]
         rate, wire = [w.limit() for w in ways], ways[0].mode.payload + ways[0].mode.header
-        trip, most = ways[0].round_trip(wire), min(_LINK, wire / ways[0].mode.seconds)  # the switch's packets, too
-        figures = {"rate": units.format_rate(rate[-1]), "trip": units.format_time(trip), "jobs": jobs}
-        said = text("live.pool.said", slots=int(slots) // jobs, need=int(np.ceil(most * trip / wire)), **figures)
-        return curve("live.pool", "slots", "rate", at, (rate, np.full(at.size, most)), said, (1e7, 1.5e10))
+        trip, most = (
+            ways[0].round_trip(wire),
+            min(_LINK, wire / ways[0].mode.seconds),
+        )  # the switch's packets, too
+        figures = {
+            "rate": units.format_rate(rate[-1]),
+            "trip": units.format_time(trip),
+            "jobs": jobs,
+        }
+        said = text(
+            "live.pool.said",
+            slots=int(slots) // jobs,
+            need=int(np.ceil(most * trip / wire)),
+            **figures,
+        )
+        return curve(
+            "live.pool", "slots", "rate", at, (rate, np.full(at.size, most)), said, (1e7, 1.5e10)
+        )
 
     delays = Slider(0.1, 10, unit="us", log=True)
-    return live_view("pool", locals(), scene, {"slots": Slider(8, 1024), "delay": delays, "jobs": Slider(1, 8)})
+    return live_view(
+        "pool", locals(), scene, {"slots": Slider(8, 1024), "delay": delays, "jobs": Slider(1, 8)}
+    )
 
 
 def quantisation(bits: int = 20, largest: int = 3, workers: int = 8) -> Live:
@@ -136,18 +224,35 @@ def quantisation(bits: int = 20, largest: int = 3, workers: int = 8) -> Live:
     def scene(bits: int, largest: int, workers: int) -> Scene:
         values = np.random.default_rng(0).standard_normal((workers, 1, _VALUES)).astype(np.float32)
         values[0, 0, 0] = 2.0**largest
-        at, error, whole = 2.0 ** np.append(np.arange(4, 37), bits), [], values.sum(axis=0, dtype=np.float64)
+        at, error, whole = (
+            2.0 ** np.append(np.arange(4, 37), bits),
+            [],
+            values.sum(axis=0, dtype=np.float64),
+        )
         for scale in at:
             sent = quantise(values, [scale]).astype(np.int64)
             total = reduce(lambda a, b: np.clip(a + b, -LARGEST - 1, LARGEST), sent)
             error.append(float(np.abs(dequantise(total, [scale]) - whole).max()))
         bound, agreed = error_bound(workers, at), float(block_scale(values)[0])
-        figures = {"error": f"{error[-1]:.2g}", "bound": f"{bound[-1]:.2g}", "agreed": f"{np.log2(agreed):.1f}"}
-        said = text("live.quantisation.said", bits=bits, best=f"{error_bound(workers, agreed):.2g}", **figures)
+        figures = {
+            "error": f"{error[-1]:.2g}",
+            "bound": f"{bound[-1]:.2g}",
+            "agreed": f"{np.log2(agreed):.1f}",
+        }
+        said = text(
+            "live.quantisation.said",
+            bits=bits,
+            best=f"{error_bound(workers, agreed):.2g}",
+            **figures,
+        )
         return curve("live.quantisation", "scale", "error", at, (error, bound), said)
 
-    return live_view("quantisation", locals(), scene, {"bits": Slider(4, 36), "largest": Slider(3, 20),
-                                                       "workers": Slider(2, 32)})  # fmt: skip
+    return live_view(
+        "quantisation",
+        locals(),
+        scene,
+        {"bits": Slider(4, 36), "largest": Slider(3, 20), "workers": Slider(2, 32)},
+    )
 
 
 def tenants(jobs: int = 4, mode: str = "streaming", quota: int = 1) -> Live:
@@ -170,15 +275,22 @@ def tenants(jobs: int = 4, mode: str = "streaming", quota: int = 1) -> Live:
             except OutOfSlots as refused:
                 without[job] = str(refused)
         got = manager.jobs.items()
-        load = np.sum([np.bincount([*t.links, *t.links ^ 1], minlength=fabric.n_links) for _, t in got], axis=0)
+        load = np.sum(
+            [np.bincount([*t.links, *t.links ^ 1], minlength=fabric.n_links) for _, t in got],
+            axis=0,
+        )
         roots = ", ".join(f"{job}: {fabric.name(int(t.switches[-1]))}" for job, t in got)
         said = text("live.tenants.said", n=len(got), jobs=jobs, roots=roots, most=load.max())
         if without:
-            said += " " + text("live.tenants.refused", list=", ".join(without), why=next(iter(without.values())))
+            said += " " + text(
+                "live.tenants.refused", list=", ".join(without), why=next(iter(without.values()))
+            )
         return scene_of(fabric, load / load.max(), said=said)
 
     modes = Choice(("streaming", "low latency"))
-    return live_view("tenants", locals(), scene, {"jobs": Slider(1, 5), "mode": modes, "quota": Choice((1, 2))})
+    return live_view(
+        "tenants", locals(), scene, {"jobs": Slider(1, 5), "mode": modes, "quota": Choice((1, 2))}
+    )
 
 
 def pays(jobs: int = 1, loss: float = 0.0, converts: str = "as fast as it sends") -> Live:
@@ -191,7 +303,10 @@ def pays(jobs: int = 1, loss: float = 0.0, converts: str = "as fast as it sends"
     converts : str
         Rate at which a host makes integers of floats and back, for the programmable switch.
     """
-    sizes, fabric = 8.0 ** np.arange(1.0, 11.0), topologies.build("leaf_spine", hosts=_HOSTS, radix=8)
+    sizes, fabric = (
+        8.0 ** np.arange(1.0, 11.0),
+        topologies.build("leaf_spine", hosts=_HOSTS, radix=8),
+    )
 
     @cache  # a way back shows at once
     def at(jobs: int, loss: float, host: float) -> list[dict[str, Way]]:
@@ -201,13 +316,28 @@ def pays(jobs: int = 1, loss: float = 0.0, converts: str = "as fast as it sends"
         host, words = np.inf if "as" in converts else units.rate(converts), list[str]()
         ways = at(jobs, loss, host)
         times = {"hosts": np.array([min(w[name].time for name in HOSTS) for w in ways])}
-        times |= {k.replace("_", " "): np.array([w[k].time for w in ways]) for k in ways[0] if k not in HOSTS}
+        times |= {
+            k.replace("_", " "): np.array([w[k].time for w in ways])
+            for k in ways[0]
+            if k not in HOSTS
+        }
         for name in [*times][1:]:
-            low, *_, high = [units.format_size(s) for s in sizes[times[name] < times["hosts"]]] * 2 or ["", ""]
-            words.append(text(f"live.pays.{'range' if low else 'never'}", way=name, low=low, high=high))
-        drawn = {k: Result("all_reduce", "predicted", sizes, time, _HOSTS // jobs) for k, time in times.items()}
+            low, *_, high = [
+                units.format_size(s) for s in sizes[times[name] < times["hosts"]]
+            ] * 2 or ["", ""]
+            words.append(
+                text(f"live.pays.{'range' if low else 'never'}", way=name, low=low, high=high)
+            )
+        drawn = {
+            k: Result("all_reduce", "predicted", sizes, time, _HOSTS // jobs)
+            for k, time in times.items()
+        }
         return sweep_scene(drawn, said=text("live.pays.said", list=" ".join(words)))
 
-    rates = Choice(("as fast as it sends", "10 GB/s", "2 GB/s"))  # illustrative: fast and slow processors
+    rates = Choice(
+        ("as fast as it sends", "10 GB/s", "2 GB/s")
+    )  # illustrative: fast and slow processors
     losses = Choice((0.0, 0.001, 0.01, 0.05))
-    return live_view("pays", locals(), scene, {"jobs": Choice((1, 2, 4)), "loss": losses, "converts": rates})
+    return live_view(
+        "pays", locals(), scene, {"jobs": Choice((1, 2, 4)), "loss": losses, "converts": rates}
+    )

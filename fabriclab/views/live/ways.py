@@ -22,8 +22,14 @@ from fabriclab.views.scene import COLOUR, Scene, boxes, lines, shade, texts_at
 SERVERS = ("mi300x", "dgx1v", "dgx_h100")
 
 
-def paths(fabric: Fabric, source: int = 0, target: int | None = None, routing: str = "ecmp", *,
-          routings: tuple[str, ...] = ("ecmp", "spray")) -> Live:  # fmt: skip
+def paths(
+    fabric: Fabric,
+    source: int = 0,
+    target: int | None = None,
+    routing: str = "ecmp",
+    *,
+    routings: tuple[str, ...] = ("ecmp", "spray"),
+) -> Live:
     """Show the links that a flow between two endpoints takes, by each routing.
 
     Parameters
@@ -41,23 +47,38 @@ def paths(fabric: Fabric, source: int = 0, target: int | None = None, routing: s
     def scene(source: int, target: int, routing: str) -> Scene:
         ends = [fabric.name(int(fabric.endpoint[r])) for r in (source, target)]
         if source == target:
-            return scene_of(fabric, np.zeros(fabric.n_links), said=text("live.paths.same", a=ends[0]))
+            return scene_of(
+                fabric, np.zeros(fabric.n_links), said=text("live.paths.same", a=ends[0])
+            )
         flows = Flows.make(fabric.endpoint[[source]], fabric.endpoint[[target]], 1.0)
         routes = route(fabric, flows, routing)
-        use = np.bincount(routes.link, routes.use * np.repeat(routes.share, np.diff(routes.ptr)), fabric.n_links)
+        use = np.bincount(
+            routes.link, routes.use * np.repeat(routes.share, np.diff(routes.ptr)), fabric.n_links
+        )
         on = np.flatnonzero(use)
-        said = text("live.paths.said", a=ends[0], b=ends[1], hops=use.sum(), links=on.size, routing=routing)
+        said = text(
+            "live.paths.said", a=ends[0], b=ends[1], hops=use.sum(), links=on.size, routing=routing
+        )
         if routes.n_rows == 1 and np.all(routes.use == 1):
-            ahead = dict(zip(fabric.source[on].tolist(), fabric.target[on].tolist(), strict=True))  # in any order
+            ahead = dict(
+                zip(fabric.source[on].tolist(), fabric.target[on].tolist(), strict=True)
+            )  # in any order
             way = [int(fabric.endpoint[source])]
             while way[-1] in ahead:
                 way.append(ahead[way[-1]])
-            said = text("live.paths.way", way=" → ".join(map(fabric.name, way)), hops=routes.link.size, routing=routing)
+            said = text(
+                "live.paths.way",
+                way=" → ".join(map(fabric.name, way)),
+                hops=routes.link.size,
+                routing=routing,
+            )
         return scene_of(fabric, use, said=said)
 
     ranks = Slider(0, fabric.n_ranks - 1)
     target = fabric.n_ranks - 1 if target is None else target
-    return live_view("paths", locals(), scene, {"source": ranks, "target": ranks, "routing": Choice(routings)})
+    return live_view(
+        "paths", locals(), scene, {"source": ranks, "target": ranks, "routing": Choice(routings)}
+    )
 
 
 def roulette(flows: int = 32, cables: int = 32, seed: int = 0) -> Live:
@@ -75,33 +96,72 @@ def roulette(flows: int = 32, cables: int = 32, seed: int = 0) -> Live:
         number = np.arange(flows)
         pick = hashed(seed, number) % np.uint64(cables)
         held = np.bincount(pick.astype(np.int64), minlength=cables)
-        least, most = max(flows / cables, 1.0), int(held.max())  # spraying splits a flow, but its sender is no faster
+        least, most = (
+            max(flows / cables, 1.0),
+            int(held.max()),
+        )  # spraying splits a flow, but its sender is no faster
         left, wide, foot, tall = 60.0, 510.0 / cables, 190.0, 160.0 / max(most, 4)
-        x, scale = left + wide * np.arange(cables), np.arange(0, max(most, 4) + 1, max(1, most // 6))
+        x, scale = (
+            left + wide * np.arange(cables),
+            np.arange(0, max(most, 4) + 1, max(1, most // 6)),
+        )
         names = [text("live.roulette.cable", n=i) for i in range(cables)]
         notes = [counted(int(n), "flow") for n in held]
         mean = expected_fullest(flows, cables)
-        marks = {"expected": foot - tall * mean, "spray" if flows >= cables else "one": foot - tall * least}
+        marks = {
+            "expected": foot - tall * mean,
+            "spray" if flows >= cables else "one": foot - tall * least,
+        }
         rules = [np.array([[left - 6, y], [left + 516, y]]) for y in marks.values()]
         beside = zip(marks, spread([*marks.values()], 15.0, 0.0, foot).tolist(), strict=True)
-        layers = {"bars": boxes(x, foot - tall * held, max(wide - 2, 2.0), np.maximum(tall * held, 1.0), round=0.0,
-                                colour=shade(held / most), names=names, notes=notes),
-                  "rules": lines(rules, width=1.5, colour=COLOUR["ink"], dash=np.array([1.0, 2.0])),
-                  "words": texts_at(*((left + 520, y, text(f"live.roulette.{mark}"), 0) for mark, y in beside),
-                                    *((left - 12, foot - tall * int(v), str(v), 2) for v in scale),
-                                    (left, foot + 16, text("live.roulette.below", cables=cables), 0))}  # fmt: skip
-        slow = text("live.roulette.slow" if most > least else "live.roulette.even", slow=most / least)
-        said = text("live.roulette.said", flows=counted(flows, "flow"), cables=counted(cables, "cable"), slow=slow,
-                    most=counted(most, "flow"), idle=int(np.sum(held == 0)), mean=mean)  # fmt: skip
-        return Scene(said, Table({"cable": np.arange(cables), "flows": held}), layers, foot + 30, said)
+        layers = {
+            "bars": boxes(
+                x,
+                foot - tall * held,
+                max(wide - 2, 2.0),
+                np.maximum(tall * held, 1.0),
+                round=0.0,
+                colour=shade(held / most),
+                names=names,
+                notes=notes,
+            ),
+            "rules": lines(rules, width=1.5, colour=COLOUR["ink"], dash=np.array([1.0, 2.0])),
+            "words": texts_at(
+                *((left + 520, y, text(f"live.roulette.{mark}"), 0) for mark, y in beside),
+                *((left - 12, foot - tall * int(v), str(v), 2) for v in scale),
+                (left, foot + 16, text("live.roulette.below", cables=cables), 0),
+            ),
+        }
+        slow = text(
+            "live.roulette.slow" if most > least else "live.roulette.even", slow=most / least
+        )
+        said = text(
+            "live.roulette.said",
+            flows=counted(flows, "flow"),
+            cables=counted(cables, "cable"),
+            slow=slow,
+            most=counted(most, "flow"),
+            idle=int(np.sum(held == 0)),
+            mean=mean,
+        )
+        return Scene(
+            said, Table({"cable": np.arange(cables), "flows": held}), layers, foot + 30, said
+        )
 
     controls = {"flows": Slider(1, 256), "cables": Slider(2, 64), "seed": Slider(0, 99, play=True)}
     return live_view("roulette", locals(), scene, controls)
 
 
 # illustrative: a size large enough for rates alone to count
-def placement(fabric: Fabric, size: units.Quantity = "1 GB", *, seed: int = 0, routing: str = "ecmp",
-              colour: str = "load", open: int | None = None) -> Live:  # fmt: skip
+def placement(
+    fabric: Fabric,
+    size: units.Quantity = "1 GB",
+    *,
+    seed: int = 0,
+    routing: str = "ecmp",
+    colour: str = "load",
+    open: int | None = None,
+) -> Live:
     """Show rings over the rails of a fabric, in order (seed 0) or shuffled, and the load that each order brings.
 
     Parameters
@@ -119,13 +179,25 @@ def placement(fabric: Fabric, size: units.Quantity = "1 GB", *, seed: int = 0, r
         run, hops = _rings(fabric, groups, seed, size, routing)
         # Of the bytes of one flow: all flows of a ring have one size.
         full = run.timeline.link_bytes.max() / (run.flows.size[0] * run.timeline.repeat.sum())
-        said = text("live.placement.shuffled" if seed else "live.placement.order", hops=hops, all=groups.size,
-                    time=run.time, routing=routing, seed=seed)  # fmt: skip
+        said = text(
+            "live.placement.shuffled" if seed else "live.placement.order",
+            hops=hops,
+            all=groups.size,
+            time=run.time,
+            routing=routing,
+            seed=seed,
+        )
         said += " " + text("live.placement.full", n=full)
         return scene_of(fabric, run, colour, open, said)
 
     seeds, ways, says = Slider(0, 20), Choice(("ecmp", "spray")), Choice(("load", "tier", "rail"))
-    return live_view("placement", locals(), scene, {"seed": seeds, "routing": ways, "colour": says}, hidden=("open",))
+    return live_view(
+        "placement",
+        locals(),
+        scene,
+        {"seed": seeds, "routing": ways, "colour": says},
+        hidden=("open",),
+    )
 
 
 def wirings(fabrics: Mapping[str, Fabric], wiring: str | None = None, seed: int = 0) -> Live:
@@ -150,10 +222,14 @@ def wirings(fabrics: Mapping[str, Fabric], wiring: str | None = None, seed: int 
         said = text(key, wiring=wiring, seed=seed, hops=hops, all=groups.size)
         return scene_of(fabrics[wiring], run, said=said)
 
-    return live_view("wirings", locals(), scene, {"wiring": Choice(tuple(fabrics)), "seed": Slider(0, 20)})
+    return live_view(
+        "wirings", locals(), scene, {"wiring": Choice(tuple(fabrics)), "seed": Slider(0, 20)}
+    )
 
 
-def _rings(fabric: Fabric, groups: Ints, seed: int, size: units.Quantity, routing: str) -> tuple[Simulation, int]:
+def _rings(
+    fabric: Fabric, groups: Ints, seed: int, size: units.Quantity, routing: str
+) -> tuple[Simulation, int]:
     """Return rings over groups, each in a random order or, with seed 0, as it is, and how many hops cross the spine."""
     rng = np.random.default_rng(seed)
     order = np.array([rng.permutation(group) for group in groups]) if seed else groups
@@ -178,13 +254,23 @@ def server(server: str = "mi300x", gpus: int = 2, *, servers: tuple[str, ...] = 
     def scene(server: str, gpus: int) -> Scene:
         f = topologies.build(server)
         found = best_rings(f, range(gpus))
-        own = (f.source == f.endpoint[0]) & np.isin(np.array(f.kinds)[f.kind[f.target]], ("gpu", "nvswitch"))
+        own = (f.source == f.endpoint[0]) & np.isin(
+            np.array(f.kinds)[f.kind[f.target]], ("gpu", "nvswitch")
+        )
         said = text("live.server.said", n=gpus, server=server, rate=found.rate) + " "
         if found.outside:
-            full = np.concatenate([f.kind[ends[found.load > 1 - 1e-6]] for ends in (f.source, f.target)])
-            said += text("live.server.cpu" if "cpu" in np.array(f.kinds)[full] else "live.server.pcie")
+            full = np.concatenate(
+                [f.kind[ends[found.load > 1 - 1e-6]] for ends in (f.source, f.target)]
+            )
+            said += text(
+                "live.server.cpu" if "cpu" in np.array(f.kinds)[full] else "live.server.pcie"
+            )
         else:
-            said += text("live.server.own", used=f.ports[own & (found.load > 0)].sum(), all=f.ports[own].sum())
+            said += text(
+                "live.server.own",
+                used=f.ports[own & (found.load > 0)].sum(),
+                all=f.ports[own].sum(),
+            )
         return scene_of(f, np.minimum(found.load, 1.0), said=said)
 
     return live_view("server", locals(), scene, {"server": Choice(servers), "gpus": Slider(2, 8)})
@@ -210,8 +296,14 @@ def gigaio(wiring: str = "2s-2rp-std-flat", *, wirings: tuple[str, ...] = WIRING
         shared = route(f, hops).link_bytes(hops, f.n_links)  # rings on each link
         load = shared / f.capacity
         full = int(load.argmax())
-        said = text("live.gigaio.said", wiring=wiring, n=len(order), rate=ring_busbw("all_reduce", f, order),
-                    most=shared[full], link=f.link_name(full))  # fmt: skip
+        said = text(
+            "live.gigaio.said",
+            wiring=wiring,
+            n=len(order),
+            rate=ring_busbw("all_reduce", f, order),
+            most=shared[full],
+            link=f.link_name(full),
+        )
         return scene_of(f, load / load[full], said=said)
 
     return live_view("gigaio", locals(), scene, {"wiring": Choice(wirings)})

@@ -64,16 +64,27 @@ class Live:
         All states as a list to read, such as the steps of an animation.
     """
 
-    def __init__(self, code: str, scene: Callable[..., Scene], controls: Mapping[str, Control],
-                 values: Mapping[str, Any], title: str, *,
-                 buttons: Mapping[str, Callable[["Live"], Scene | None]] | None = None,
-                 hidden: Mapping[str, Any] | None = None, listed: str = "") -> None:  # fmt: skip
+    def __init__(
+        self,
+        code: str,
+        scene: Callable[..., Scene],
+        controls: Mapping[str, Control],
+        values: Mapping[str, Any],
+        title: str,
+        *,
+        buttons: Mapping[str, Callable[["Live"], Scene | None]] | None = None,
+        hidden: Mapping[str, Any] | None = None,
+        listed: str = "",
+    ) -> None:
         if len(controls) > MOST_CONTROLS:
             msg = f"a view has at most {MOST_CONTROLS} controls, got {', '.join(controls)}; fix one in the function"
             raise ValueError(msg)
         self._code, self._make, self.title = code, scene, title
         self.controls, self._buttons, self._listed = dict(controls), dict(buttons or {}), listed
-        self._start = {**(hidden or {}), **{name: c.check(values[name], name) for name, c in self.controls.items()}}
+        self._start = {
+            **(hidden or {}),
+            **{name: c.check(values[name], name) for name, c in self.controls.items()},
+        }
         self.values = dict(self._start)
         self.moved = False  # whether a hand has set a control, even to where it stood
         self.scene = scene(**self.values)
@@ -94,9 +105,15 @@ class Live:
     @property
     def code(self) -> str:
         """The line of code that reproduces this state."""
-        line = self._code + "".join(f", {k}={v!r}" for k, v in self.values.items() if v is not None) + ")"
+        line = (
+            self._code
+            + "".join(f", {k}={v!r}" for k, v in self.values.items() if v is not None)
+            + ")"
+        )
         line = line.replace("(, ", "(", 1) if self._code.endswith("(") else line
-        return re.sub(r"\bnp\.\w+\(([^()]*)\)", r"\1", line)  # a number of numpy's is typed as any other
+        return re.sub(
+            r"\bnp\.\w+\(([^()]*)\)", r"\1", line
+        )  # a number of numpy's is typed as any other
 
     def picture(self) -> Picture:
         """Return this state as a picture for print; ``picture().save(path)`` writes it."""
@@ -132,9 +149,18 @@ class Live:
                 about["beyond"] = text("live.beyond", low=control.low, high=high)
             controls.append({**about, "name": name, "label": control.label or name})
         words = {key.removeprefix("live.word."): text(key) for key in keys("live.word.")}
-        return {"title": self.title, "controls": controls, "start": self._start, "reset": len(self.controls) > 0,
-                "listed": self._listed, "buttons": [{"name": label, "label": label} for label in self._buttons],
-                "palette": PALETTE, "dashes": DASHES, "white": COLOUR["white"], "words": words}  # fmt: skip
+        return {
+            "title": self.title,
+            "controls": controls,
+            "start": self._start,
+            "reset": len(self.controls) > 0,
+            "listed": self._listed,
+            "buttons": [{"name": label, "label": label} for label in self._buttons],
+            "palette": PALETTE,
+            "dashes": DASHES,
+            "white": COLOUR["white"],
+            "words": words,
+        }
 
     def _answer(self, change: Mapping[str, Any]) -> None:
         """Answer the browser: whatever happens, a frame goes back."""
@@ -144,15 +170,24 @@ class Live:
             values = {k: v for k, v in asked["values"].items() if k in self._start}
             values |= {k: c.check(values[k], k) for k, c in self.controls.items() if k in values}
             if self.values | values != self.values or (self.scene.wrong and not self._buttons):
-                self.values |= values  # also where the function fails, so that a slider can go past it
+                self.values |= (
+                    values  # also where the function fails, so that a slider can go past it
+                )
                 self.scene, moved = self._make(**self.values), True
             if asked.get("press") in self._buttons:
                 self.scene = self._buttons[asked["press"]](self) or self.scene
         except Exception as error:  # the learner's function may raise anything; the page says what
             # A sentence that is meant for the learner stands alone, as it does below a cell.
             kind = "" if hasattr(error, "_render_traceback_") else f"{type(error).__name__}: "
-            self.scene = replace(self.scene, said=f"{kind}{error}", alt="", table=None, moves=False, wrong=True,
-                                 verdict=None)  # fmt: skip
+            self.scene = replace(
+                self.scene,
+                said=f"{kind}{error}",
+                alt="",
+                table=None,
+                moves=False,
+                wrong=True,
+                verdict=None,
+            )
         self._show(whole=bool(asked.get("whole")), table=bool(asked.get("table")), moved=moved)
 
     def _show(self, *, whole: bool = False, table: bool = False, moved: bool = False) -> None:
@@ -168,14 +203,32 @@ class Live:
             new = {k: v for k, v in layer.fields.items() if k not in same}
             arrays = {k: v for k, v in new.items() if isinstance(v, np.ndarray)}
             sent += arrays.values()
-            layers.append({"id": id, "kind": layer.kind, "fields": {k: v for k, v in new.items() if k not in arrays},
-                           "arrays": [[k, v.size] for k, v in arrays.items()], "same": same})  # fmt: skip
+            layers.append(
+                {
+                    "id": id,
+                    "kind": layer.kind,
+                    "fields": {k: v for k, v in new.items() if k not in arrays},
+                    "arrays": [[k, v.size] for k, v in arrays.items()],
+                    "same": same,
+                }
+            )
         self._sent = dict(self.scene.layers)
         scene = self.scene
-        frame = {"seq": self._widget.asked["seq"], "values": self.values, "said": scene.said,
-                 "alt": scene.alt or scene.said, "code": self.code, "width": WIDTH, "height": scene.height,
-                 "wrong": scene.wrong, "moves": scene.moves and moved, "counted": scene.table is not None,
-                 "verdict": scene.verdict, "layers": layers, "whole": whole}  # fmt: skip
+        frame = {
+            "seq": self._widget.asked["seq"],
+            "values": self.values,
+            "said": scene.said,
+            "alt": scene.alt or scene.said,
+            "code": self.code,
+            "width": WIDTH,
+            "height": scene.height,
+            "wrong": scene.wrong,
+            "moves": scene.moves and moved,
+            "counted": scene.table is not None,
+            "verdict": scene.verdict,
+            "layers": layers,
+            "whole": whole,
+        }
         if table:
             frame["table"] = "" if scene.table is None else scene.table._repr_html_()
         with self._widget.hold_sync():
@@ -192,8 +245,16 @@ class Live:
         return {**data, "text/plain": str(self), "text/html": still}, meta
 
 
-def live_view(name: str, given: Mapping[str, Any], scene: Callable[..., Scene], controls: Mapping[str, Control], *,
-              hidden: tuple[str, ...] = (), held: tuple[str, ...] = (), listed: str = "") -> Live:  # fmt: skip
+def live_view(
+    name: str,
+    given: Mapping[str, Any],
+    scene: Callable[..., Scene],
+    controls: Mapping[str, Control],
+    *,
+    hidden: tuple[str, ...] = (),
+    held: tuple[str, ...] = (),
+    listed: str = "",
+) -> Live:
     """Return the view of the function ``live.name`` from its arguments: those that no control sets stand in its code.
 
     Those in ``held`` stand there by a name. Title and labels come from the language table, by the names of the function
@@ -215,9 +276,13 @@ def live_view(name: str, given: Mapping[str, Any], scene: Callable[..., Scene], 
             fixed[k] = c.check(given[k], k)
         else:
             label = f"live.{name}.{k}"
-            moved[k] = replace(c, label=text(label if label in keys(label) else f"live.control.{k}"))
+            moved[k] = replace(
+                c, label=text(label if label in keys(label) else f"live.control.{k}")
+            )
     title = text(f"live.{name}.title", **given)
-    return Live(f"fl.live.{name}({', '.join(call)}", scene, moved, start, title, hidden=fixed, listed=listed)
+    return Live(
+        f"fl.live.{name}({', '.join(call)}", scene, moved, start, title, hidden=fixed, listed=listed
+    )
 
 
 def _typed(value: Any) -> str:
@@ -227,7 +292,9 @@ def _typed(value: Any) -> str:
     return f"{'fl.' * isinstance(value, Fabric)}{value!r}"
 
 
-def table(function: Callable[..., Table], controls: Mapping[str, Control], said: str = "", **values: Any) -> Live:
+def table(
+    function: Callable[..., Table], controls: Mapping[str, Control], said: str = "", **values: Any
+) -> Live:
     """Show a table that follows controls.
 
     Parameters

@@ -25,7 +25,9 @@ def read(d):
             lft[cur] = {}
             name[cur] = m[3]
             continue
-        m = re.match(r"(0x[0-9a-f]+) (\d+) # (Switch|Channel Adapter) portguid (0x[0-9a-f]+): '(.*)'", line)
+        m = re.match(
+            r"(0x[0-9a-f]+) (\d+) # (Switch|Channel Adapter) portguid (0x[0-9a-f]+): '(.*)'", line
+        )
         if m:
             lid = int(m[1], 16)
             lft[cur][lid] = int(m[2])
