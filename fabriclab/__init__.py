@@ -13,37 +13,80 @@ import importlib
 import sys
 from typing import Any
 
+from fabriclab import moved
+
 __version__ = "0.1.0"
 
-_SUBMODULES = (
-    "catalog checks collectives core economics engines errors exercises gpudirect importers innetwork lower measure "
-    "metrics operations physics rdma registry routing simulation topologies tuner units validate views workload"
-).split()
-_NAMES = {
-    "catalog": "case",
-    "engines": "run",
-    "simulation": "simulate sweep",
-    "tuner": "estimate",
-    "views": "draw",
-    "checks": "check choose_path drill errata export_progress forget hello import_progress ledger lessons paths "
-    "predict progress remember report reveal ruler",
+# Public name -> the module that defines it.
+_HOME = {
+    "case": "catalog",
+    "run": "engines",
+    "simulate": "simulation",
+    "sweep": "simulation",
+    "estimate": "tuner",
+    "draw": "views",
+    "check": "course.checks",
+    "choose_path": "course.checks",
+    "drill": "course.checks",
+    "errata": "course.checks",
+    "export_progress": "course.checks",
+    "forget": "course.checks",
+    "hello": "course.checks",
+    "import_progress": "course.checks",
+    "ledger": "course.checks",
+    "lessons": "course.checks",
+    "paths": "course.checks",
+    "predict": "course.checks",
+    "progress": "course.checks",
+    "remember": "course.checks",
+    "report": "course.checks",
+    "reveal": "course.checks",
+    "ruler": "course.checks",
 }
-_HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
+# Public name -> the module that it is.
+_MODULES = {
+    "catalog": "catalog",
+    "checks": "course.checks",
+    "collectives": "collectives",
+    "core": "core",
+    "economics": "economics",
+    "engines": "engines",
+    "errors": "errors",
+    "exercises": "course.judges",
+    "gpudirect": "gpudirect",
+    "importers": "importers",
+    "innetwork": "innetwork",
+    "live": "views.live",
+    "lower": "lower",
+    "measure": "measure",
+    "metrics": "metrics",
+    "operations": "operations",
+    "physics": "physics",
+    "rdma": "rdma",
+    "registry": "registry",
+    "routing": "routing",
+    "simulation": "simulation",
+    "topologies": "topologies",
+    "tuner": "tuner",
+    "units": "units",
+    "validate": "validate",
+    "views": "views",
+    "workload": "workload",
+}
 
-__all__ = ["__version__", "live", *_HOME, *_SUBMODULES]
+__all__ = ["__version__", *_HOME, *_MODULES]
 
 
 def __getattr__(name: str) -> Any:
     """Import a public name on first use and keep it."""
-    if name in _SUBMODULES:
-        return importlib.import_module(f"{__name__}.{name}")
-    if name == "live":
-        return importlib.import_module(f"{__name__}.views.live")
-    if name not in _HOME:
-        raise AttributeError(
-            f"fabriclab has no {name!r}; its names are {', '.join(sorted(__all__))}"
-        )
-    value = getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
+    if name in _MODULES:
+        value: Any = importlib.import_module(f"{__name__}.{_MODULES[name]}")
+    elif name in _HOME:
+        module = importlib.import_module(f"{__name__}.{_HOME[name]}")
+        value = getattr(module, name)
+    else:
+        known = ", ".join(sorted(__all__))
+        raise AttributeError(f"fabriclab has no {name!r}; its names are {known}")
     globals()[name] = value
     return value
 
@@ -52,6 +95,9 @@ def __dir__() -> list[str]:
     """Return the public names, so that completion shows what is there."""
     return sorted(__all__)
 
+
+if moved not in sys.meta_path:
+    sys.meta_path.append(moved)
 
 if "IPython" in sys.modules:  # in a notebook; elsewhere Python's own traceback stays
     from fabriclab import tracebacks

@@ -4,8 +4,9 @@ import argparse
 import sys
 
 import fabriclab
-from fabriclab import checks, validate
-from fabriclab.exercises.grading import commands
+from fabriclab import validate
+from fabriclab.course import checks
+from fabriclab.course.grading import commands
 
 
 def main(argv: list[str] | None = None) -> int:

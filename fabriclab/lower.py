@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fabriclab import units
-from fabriclab.collectives._algorithm import number
+from fabriclab.collectives.algorithm import number
 from fabriclab.core import Fabric, Flows, Ints, Schedule, check_memory, column, pointer, whole
 from fabriclab.core import expand as spread
 

@@ -12,7 +12,7 @@ from fabriclab import units
 from fabriclab.core import Fabric, Flags, Floats, Ints, distinct_pairs
 from fabriclab.metrics.hops import check_ranks, joined, outside
 from fabriclab.metrics.traffic import times, uniform_load
-from fabriclab.routing._ways import FAR, Search
+from fabriclab.routing.shortest import FAR, Search
 
 __all__ = ["MonteCarlo", "Report", "fail", "monte_carlo", "parts", "report"]
 

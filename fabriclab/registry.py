@@ -18,12 +18,31 @@ FOLDERS = {
     "routing": "fabriclab.routing",
     "engine": "fabriclab.engines",
     "workload": "fabriclab.workload",
-    "question": "fabriclab.exercises.graders",
-    "check": "fabriclab.exercises.graders",
 }
 _found: dict[str, dict[str, Callable[..., Any]]] = {}
 _about: dict[tuple[str, str], dict[str, Any]] = {}
 _listed: set[str] = set()
+
+
+def add_kind(kind: str, folder: str) -> None:
+    """Make a kind known whose folder stands on a higher floor, which calls this when it is imported.
+
+    Parameters
+    ----------
+    kind : str
+        Its name.
+    folder : str
+        The package whose files register the variants, such as ``"fabriclab.course.judges"``.
+
+    Raises
+    ------
+    ValueError
+        If the kind has another folder already.
+    """
+    if FOLDERS.setdefault(kind, folder) != folder:
+        raise ValueError(
+            f"kind {kind!r} has the folder {FOLDERS[kind]} already; choose another name"
+        )
 
 
 def register(
@@ -68,8 +87,8 @@ def _list_folder(kind: str) -> dict[str, Callable[..., Any]]:
     units.choice(kind, "kind", FOLDERS)
     if kind not in _listed:
         package = importlib.import_module(FOLDERS[kind])
-        for module in pkgutil.iter_modules(package.__path__):
-            importlib.import_module(f"{FOLDERS[kind]}.{module.name}")
+        for module in pkgutil.walk_packages(package.__path__, f"{FOLDERS[kind]}."):
+            importlib.import_module(module.name)
         _listed.add(kind)
     return _found.setdefault(kind, {})
 

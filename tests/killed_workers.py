@@ -6,16 +6,16 @@ A program of its own, started with ``-c``: what starts by spawn would load pytes
 from pathlib import Path
 
 import numpy as np
-from fabriclab.exercises.graders.processes import Group
 
-from fabriclab import exercises
+from fabriclab.course import judges
+from fabriclab.course.judges.exercise3.processes import Group
 
 STEPS, LENGTH, WORKERS = 5, "8 KiB", 3
 
 
 def main(path, kills, seed):
     """Train until a worker has died so many times before it had ended; anything that is wrong is an error."""
-    assert exercises.exercise(3)
+    assert judges.exercise(3)
     rng, pids, dead, runs = np.random.default_rng(seed), set(), 0, 0
     with Group("server", "worker", WORKERS, path) as group:
         # How many functions a worker calls, on the device as it is and in its adversarial mode, and how long it takes.

@@ -12,7 +12,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from fabriclab.checks.questions import questions
+from fabriclab.course.questions import questions
 
 DUTIES = ("predict", "experiment", "compare", "break", "check")
 SHAPES = ("measurement", "puzzle", "detective", "design", "duel", "build")

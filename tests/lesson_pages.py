@@ -13,8 +13,9 @@ from lesson_gates import ROWS
 from lesson_runs import FILES, ROOT
 
 from fabriclab.catalog.tables import rows_of
-from fabriclab.checks import statements
-from fabriclab.checks.statements import cited, rows
+from fabriclab.course import questions
+from fabriclab.course.checks import statements
+from fabriclab.course.checks.statements import cited, rows
 
 GROUPS = {
     "00-start": "First steps",
@@ -45,8 +46,9 @@ SKIP = r"```[\s\S]*?```|``[^`]*``|`[^`]*`|!?\[[^\]]*\]\([^)]*\)|</?\w[^>]*>|\$[^
 
 @cache
 def table(name):
-    """Return the rows of a table of the package."""
-    return rows_of(f"{name}.csv", statements.__file__)
+    """Return the rows of a table of the course."""
+    home = questions if name == "questions" else statements
+    return rows_of(f"{name}.csv", home.__file__)
 
 
 @cache

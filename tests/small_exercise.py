@@ -3,8 +3,9 @@
 import json
 import sys
 
-from fabriclab import __main__, exercises
-from fabriclab.exercises import Proxy, Question, Verdict
+from fabriclab import __main__
+from fabriclab.course import judges
+from fabriclab.course.judges import Proxy, Question, Verdict
 
 
 class Clock:
@@ -37,7 +38,7 @@ def name(ask, rng):
 
 
 def release(key, student):
-    rng = exercises.draw(f"{key}{student}", "data")
+    rng = judges.draw(f"{key}{student}", "data")
     return {
         "size": int(rng.integers(1, 10**9)),
         "faults": [int(n) for n in rng.integers(1, 10**9, 3)],
@@ -92,5 +93,5 @@ def hand_in(folder, student, made):
 
 
 if __name__ == "__main__":
-    exercises.questions = lambda: QUESTIONS
+    judges.questions = lambda: QUESTIONS
     sys.exit(__main__.main())

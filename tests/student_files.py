@@ -5,9 +5,8 @@ import json
 import sys
 from pathlib import Path
 
-from fabriclab.exercises.grading.notebooks import CODE_STUB, TEXT_STUB, as_bytes
-
 from fabriclab.core import write_atomic
+from fabriclab.course.grading.notebooks import CODE_STUB, TEXT_STUB, as_bytes
 
 
 def student_version(source):

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fabriclab.routing._ways import hashed
 from fabriclab.routing.ecmp import expected_fullest
+from fabriclab.routing.shortest import hashed
 
 ROWS = list(
     csv.DictReader(

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabriclab.checks import Refused, parse_answer
-from fabriclab.checks.shown import digits, is_rounded, named_factor, quantity, shown, unit_in
+from fabriclab.course.checks import Refused, parse_answer
+from fabriclab.course.shown import digits, is_rounded, named_factor, quantity, shown, unit_in
 
 # By hand
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabriclab.checks import Refused, ledger, predict, remember, reveal
-from fabriclab.checks.predictions import _asking, predictions
-from fabriclab.checks.store import held
 from fabriclab.core.result import Result
+from fabriclab.course.checks import Refused, ledger, predict, remember, reveal
+from fabriclab.course.checks.predictions import _asking, predictions
+from fabriclab.course.progress.store import held
 
 
 @pytest.fixture(autouse=True)

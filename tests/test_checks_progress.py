@@ -22,7 +22,8 @@ import fabriclab
 from fabriclab import catalog, checks, views
 from fabriclab.__main__ import main
 from fabriclab.catalog.tables import rows_of
-from fabriclab.checks import (
+from fabriclab.core.result import Result
+from fabriclab.course.checks import (
     NewerFile,
     Refused,
     Shown,
@@ -41,12 +42,11 @@ from fabriclab.checks import (
     report,
     reveal,
     ruler,
-    store,
 )
-from fabriclab.checks.predictions import predictions
-from fabriclab.checks.questions import questions
-from fabriclab.checks.store import held
-from fabriclab.core.result import Result
+from fabriclab.course.checks.predictions import predictions
+from fabriclab.course.progress import store
+from fabriclab.course.progress.store import held
+from fabriclab.course.questions import questions
 from fabriclab.texts import keys, table, text
 from fabriclab.views import live
 from fabriclab.views.rulers import calibration_scene
@@ -178,7 +178,7 @@ def test_a_file_that_is_whole_stays(own_file, caplog):
 
 WRITER = """
 import sys
-from fabriclab.checks import store
+from fabriclab.course.progress import store
 print("ready", flush=True)
 sys.stdin.readline()
 for n in range(200):
@@ -205,7 +205,7 @@ def test_a_lock_that_a_dead_kernel_left_is_free(death, own_file, root):
     lock = own_file.with_name("mine.lock.json")
     lock.touch()
     if death == "kill":
-        code = "from fabriclab.checks import store\nwith store._locked(store.path()): print('has it', flush=True); input()"  # noqa: E501
+        code = "from fabriclab.course.progress import store\nwith store._locked(store.path()): print('has it', flush=True); input()"  # noqa: E501
         kernel = subprocess.Popen(
             [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=root
         )
@@ -245,7 +245,7 @@ def test_where_a_folder_knows_no_locks_it_goes_on(own_file, monkeypatch):
 
 
 def test_two_kernels_that_find_a_broken_file_move_it_once(own_file, root):
-    code = "import sys\nfrom fabriclab.checks import store\nprint('ready', flush=True)\nsys.stdin.readline()\n"
+    code = "import sys\nfrom fabriclab.course.progress import store\nprint('ready', flush=True)\nsys.stdin.readline()\n"
     code += "store.put('ledger', sys.argv[1], {'step': 1, 'lesson': ''})"
     for _ in range(5):
         own_file.write_text("{")
@@ -996,11 +996,8 @@ def test_the_front_door_has_the_names():
 
 
 def test_every_text_is_used_and_every_field_is_filled():
-    library = store.Path(checks.__file__).parents[1]
-    graders = library.parent / "exercises"
-    code = "".join(
-        path.read_text() for folder in (library, graders) for path in folder.rglob("*.py")
-    )
+    library = store.Path(fabriclab.__file__).parent
+    code = "".join(path.read_text() for path in library.rglob("*.py"))
     names = {name for q in questions().values() for _, name in q.wrong}
     dynamic = (
         *{q.id[:3] for q in questions().values()},
@@ -1068,9 +1065,7 @@ def test_every_text_is_used_and_every_field_is_filled():
         f"live.control.{k}" for of in views_of.values() for k in inspect.signature(of).parameters
     }
     commands = json.loads(
-        (
-            store.Path(checks.__file__).parents[2] / "exercises" / "grading" / "arguments.json"
-        ).read_bytes()
+        (store.Path(checks.__file__).parents[1] / "grading" / "arguments.json").read_bytes()
     )
     by_name |= {f"grade.help.{k}" for k in commands}
     by_name |= {
@@ -1082,11 +1077,11 @@ def test_every_text_is_used_and_every_field_is_filled():
         if not key.startswith(dynamic) and key not in by_name and f'"{key}"' not in code
     ]
     assert unused == [] and {f"mis.{name}" for name in names} <= set(keys("mis."))
-    from fabriclab.exercises.graders.lessons import RING_MISTAKES
+    from fabriclab.course.judges.lessons import RING_MISTAKES
 
     named = {key.removeprefix("mis.") for key in keys("mis.")} - names - set(RING_MISTAKES)
-    folders = (library / "exercises", graders)
-    tables = "".join(path.read_text() for folder in folders for path in folder.rglob("*.*s*"))
+    judges = library / "course" / "judges"
+    tables = "".join(path.read_text() for path in judges.rglob("*.*s*"))
     assert [name for name in named if f'"{name}' not in code and f",{name}," not in tables] == []
 
 

@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabriclab import catalog, checks, collectives, live, run, simulate, topologies
+from fabriclab import catalog, collectives, live, run, simulate, topologies
 from fabriclab.catalog.tables import rows_of
-from fabriclab.checks import Refused, check, drill, predict, ruler
-from fabriclab.checks.questions import evaluate, find, questions
-from fabriclab.checks.store import held as progress
+from fabriclab.course import questions as course_questions
+from fabriclab.course.checks import Refused, check, drill, predict, ruler
+from fabriclab.course.progress.store import held as progress
+from fabriclab.course.questions import evaluate, find, questions
 from fabriclab.routing import route
 from fabriclab.texts import keys, text
 
@@ -219,7 +220,7 @@ def test_a_drill_names_the_mistake_behind_each_wrong_letter():
 
 def test_the_table_is_whole():
     assert [q.drill for q in DRILLS] == [f"units/{n}" for n in (1, 2, 3, 4)]
-    assert {row["row"] for row in rows_of("questions.csv", checks.__file__)} >= {
+    assert {row["row"] for row in rows_of("questions.csv", course_questions.__file__)} >= {
         "Q57",
         "Q58",
         "Q59",

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from fabriclab import collectives, registry, routing, topologies, units
 from fabriclab.collectives import bounds, build, execute, expected
-from fabriclab.collectives._algorithm import at_root, cuts, define, own
 from fabriclab.collectives._running import _OPS
+from fabriclab.collectives.algorithm import at_root, cuts, define, own
 from fabriclab.core import Flows, Schedule, StepGroup
 from fabriclab.errors import TooLarge
 
@@ -740,7 +740,7 @@ PAIRS = [name for name in NAMES if registry.info("collective", name)["per_pair"]
 @pytest.mark.parametrize("name", [*PAIRS, "all_reduce.torus"])
 def test_the_memory_of_many_transfers_is_foreseen(name, monkeypatch):
     foreseen = []
-    place = "torus" if name.endswith("torus") else "_algorithm"
+    place = "torus" if name.endswith("torus") else "algorithm"
     monkeypatch.setattr(
         f"fabriclab.collectives.{place}.check_memory", lambda needed, *_: foreseen.append(needed)
     )

@@ -10,7 +10,7 @@ import pytest
 
 import fabriclab as fl
 from fabriclab.catalog import case, load_table, published, value
-from fabriclab.checks.statements import rows
+from fabriclab.course.checks.statements import rows
 
 
 def giga(table, part, attribute, **where):

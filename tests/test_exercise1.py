@@ -31,18 +31,20 @@ from exercise1_answers import (
     jobs,
     rates,
 )
-from fabriclab.exercises.graders import fits as fit_cases
-from fabriclab.exercises.graders.virtual import VirtualRanks
-from fabriclab.exercises.grading.graders import grade_cells
-from fabriclab.exercises.grading.sandbox import Sandbox
 from hypothesis import given
 from hypothesis import strategies as st
 from test_exercise_notebooks import book_of, run_in_text_mode
 
-from fabriclab import check, exercises, units
-from fabriclab.checks import Refused, report
-from fabriclab.checks.exercises import _asker
-from fabriclab.exercises import PRACTICE, Unanswered, draw, find
+import fabriclab
+from fabriclab import check, units
+from fabriclab.course import judges
+from fabriclab.course.checks import Refused, report
+from fabriclab.course.grading.graders import grade_cells
+from fabriclab.course.grading.sandbox import Sandbox
+from fabriclab.course.judges import PRACTICE, Unanswered, draw, find
+from fabriclab.course.judges.exercise1 import fits as fit_cases
+from fabriclab.course.judges.exercise1.virtual import VirtualRanks
+from fabriclab.course.judges.shared.calls import asker
 from fabriclab.texts import table, text
 
 KEYS = range(1, 51)
@@ -57,7 +59,7 @@ def functions(code):
 
 def verdict(id, code, key=PRACTICE):
     question = find(id)
-    return question.judge(_asker(question.functions, functions(code)), draw(str(key), id))
+    return question.judge(asker(question.functions, functions(code)), draw(str(key), id))
 
 
 GOOD = [(id, name) for id, answers in RIGHT.items() for name in answers]
@@ -199,12 +201,12 @@ def test_a_case_that_failed_can_be_loaded_and_gives_the_same_number():
     wrong = functions(WRONG_A["fastest rank"])[-1]
     shown = str(check("ex1-a", wrong))
     line = re.search(
-        r"latency\(\*fl\.(exercises\.practice\(\"ex1-a\"\)\[\"latency\"\]\[0\])\)", shown
+        r"latency\(\*(fl\.exercises\.practice\(\"ex1-a\"\)\[\"latency\"\]\[0\])\)", shown
     )
-    got = wrong(*eval(line[1]))
+    got = wrong(*eval(line[1], {"fl": fabriclab}))
     assert f"gives {units.format_time(got)}." in shown
-    for q in exercises.exercise(1):
-        assert {*exercises.practice(q.id)} == {*q.functions}
+    for q in judges.exercise(1):
+        assert {*judges.practice(q.id)} == {*q.functions}
 
 
 @pytest.mark.parametrize(
@@ -232,7 +234,7 @@ def test_parts_of_a_question_count_as_the_text_states(id, code, part):
 def constants(id, key):
     """Yield answers that are always the same: each right one of the key, and what lies between two of them."""
     question, seen = find(id), {}
-    solve = _asker(question.functions, functions(next(iter(RIGHT[id].values()))))
+    solve = asker(question.functions, functions(next(iter(RIGHT[id].values()))))
 
     def ask(name, *arguments):
         seen.setdefault(name, []).append(solve(name, *arguments))
@@ -286,7 +288,7 @@ def test_a_cause_that_is_always_the_same_earns_nothing_even_with_true_figures(ca
 
 def test_a_time_earns_nothing_unless_all_reduces_of_that_size_were_timed():
     question, right = find("ex1-a"), {}
-    solve = _asker(question.functions, functions(RIGHT_A["median of the last rank"]))
+    solve = asker(question.functions, functions(RIGHT_A["median of the last rank"]))
 
     def keep(name, comm, size):
         right[size, comm.target.alpha] = solve(name, comm, size)
@@ -445,7 +447,7 @@ def test_what_cannot_be_read_is_answered_with_a_sentence(id, code, said):
     ],
 )
 def test_what_is_not_answered_at_all_is_told_apart(code, problem, said, monkeypatch):
-    monkeypatch.setattr("fabriclab.checks.exercises._PATIENCE", 0.05)
+    monkeypatch.setattr("fabriclab.course.judges.shared.calls._PATIENCE", 0.05)
     with pytest.raises(Unanswered) as caught:
         verdict("ex1-a", code.replace("exit()", "raise SystemExit(1)"))
     assert caught.value.problem == problem and said in caught.value.said
@@ -523,10 +525,9 @@ def test_the_same_calls_give_the_same_numbers_and_clocks_differ():
 
 
 def test_questions_are_registered_and_drawn_from_their_key():
-    assert [q.id for q in exercises.exercise(1)] == [f"ex1-{letter}" for letter in "abcde"]
+    assert [q.id for q in judges.exercise(1)] == [f"ex1-{letter}" for letter in "abcde"]
     assert (
-        sum(q.points for q in exercises.exercise(1)) == 100
-        and find("ex1-b").functions[1] == "busbw"
+        sum(q.points for q in judges.exercise(1)) == 100 and find("ex1-b").functions[1] == "busbw"
     )
     with pytest.raises(ValueError, match="ex1-a"):
         find("ex1-z")
@@ -537,7 +538,7 @@ def test_questions_are_registered_and_drawn_from_their_key():
 
 
 def test_every_sentence_of_the_questions_is_there():
-    for q in exercises.exercise(1):
+    for q in judges.exercise(1):
         assert {f"q.{q.id}", f"{q.id}.why"} <= table().keys()
         for part in (f"{q.id}.{name}" for name in q.functions):
             start = part if f"{part}.hint1" in table() else q.id
@@ -604,7 +605,7 @@ def test_the_hint_is_of_the_part_that_failed():
 
 
 def test_an_endless_loop_is_stopped_and_an_interrupt_is_one_sentence(monkeypatch):
-    monkeypatch.setattr("fabriclab.checks.exercises._PATIENCE", 0.1)
+    monkeypatch.setattr("fabriclab.course.judges.shared.calls._PATIENCE", 0.1)
     algbw, _, utilisation = functions(RIGHT_B["edges"])
     handler = signal.getsignal(signal.SIGALRM)
     begin = time.perf_counter()
@@ -633,7 +634,8 @@ STUBBORN = {
 def test_code_that_catches_everything_is_stopped(name):
     """In a process of its own, since a loop that is not stopped would hold the tests up for ever."""
     body = "import time\nx = 0\n" + STUBBORN[name]
-    code = f"import fabriclab.checks.exercises as e\ne._PATIENCE = 0.1\ndef f():\n{textwrap.indent(body, ' ')}\n"
+    code = "import fabriclab.course.judges.shared.calls as e\ne._PATIENCE = 0.1\n"
+    code += f"def f():\n{textwrap.indent(body, ' ')}\n"
     code += "try:\n with e._alarm(): f()\nexcept e._Late: print('stopped')"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=20, check=True
@@ -643,7 +645,7 @@ def test_code_that_catches_everything_is_stopped(name):
 
 TRACED = """
 import sys
-import fabriclab.checks.exercises as e
+import fabriclab.course.judges.shared.calls as e
 e._PATIENCE = 0.1
 def trace(*_): return trace
 def f():
@@ -702,7 +704,7 @@ def book(root):
 
 
 def test_the_solution_gets_full_marks_with_numpy_alone(book):
-    for q in exercises.exercise(1):
+    for q in judges.exercise(1):
         code = next(cell.source for cell in book.cells if cell.id == q.id)
         for key in (PRACTICE, "another"):
             assert verdict(q.id, code, key).part == 1

@@ -10,20 +10,29 @@ import exercise3_answers as answers
 import numpy as np
 import pytest
 from exercise3_answers import RIGHT, SOLVED, WRONG, but
-from fabriclab.exercises.graders import server as judges
-from fabriclab.exercises.graders.keys import Tickets
-from fabriclab.exercises.graders.pairs import CAS, FAA, READ, SEND, WRITE, WRITE_IMM
-from fabriclab.exercises.graders.processes import Group, source_of
-from fabriclab.exercises.graders.training import Run
-from fabriclab.exercises.graders.verbs import Device, Machine
-from fabriclab.exercises.grading.graders import Own, grade_cells
-from fabriclab.exercises.grading.sandbox import Limits, Sandbox
 from student_files import student_version
 from test_exercise_notebooks import book_of, run_in_text_mode
 
-from fabriclab import check, exercises, rdma
-from fabriclab.checks.exercises import _asker
-from fabriclab.exercises import PRACTICE, Unanswered, draw, find
+from fabriclab import check, rdma
+from fabriclab.course import judges
+from fabriclab.course.grading.graders import Own, grade_cells
+from fabriclab.course.grading.sandbox import Limits, Sandbox
+from fabriclab.course.judges import PRACTICE, Unanswered, draw, find
+from fabriclab.course.judges.exercise3 import server
+from fabriclab.course.judges.exercise3.device import (
+    CAS,
+    FAA,
+    READ,
+    SEND,
+    WRITE,
+    WRITE_IMM,
+    Device,
+    Machine,
+)
+from fabriclab.course.judges.exercise3.keys import Tickets
+from fabriclab.course.judges.exercise3.processes import Group, source_of
+from fabriclab.course.judges.exercise3.training import Run
+from fabriclab.course.judges.shared.calls import asker
 from fabriclab.rdma import enums as e
 from fabriclab.texts import table, text
 
@@ -41,7 +50,7 @@ def functions(code):
 
 def verdict(id, code, key=PRACTICE):
     question, names = find(id), functions(code)
-    ask = _asker(question.functions, [names[name] for name in question.functions if name in names])
+    ask = asker(question.functions, [names[name] for name in question.functions if name in names])
     return question.judge(ask, draw(str(key), id))
 
 
@@ -184,8 +193,8 @@ def test_an_answer_asks_the_device_far_less_often_than_it_may(name):
     for key in (PRACTICE, "1"):
         asked, names = 0, functions(answers.RIGHT_E[name])
         question = find("ex3-e")
-        cases = judges._cases_e(draw(key, "ex3-e"))
-        ask = _asker(question.functions, [names[one] for one in question.functions])
+        cases = server._cases_e(draw(key, "ex3-e"))
+        ask = asker(question.functions, [names[one] for one in question.functions])
         for _, run in cases:
             run.play(ask, {"server": "server", 0: "worker", 1: "worker", 2: "worker"})
             asked += sum(machine.calls for machine in run.device.machines)
@@ -323,7 +332,7 @@ def test_the_device_says_what_that_of_the_course_says(name):
 def test_the_client_has_the_names_and_the_order_of_the_course():
     import inspect
 
-    node = exercises.example("ex3-c")
+    node = judges.example("ex3-c")
     for name in (
         "SGE",
         "SendWR",
@@ -390,10 +399,10 @@ def test_kills_hit_pushes_in_the_middle():
     torn = 0
     for key in range(12):
         names = functions(SOLVED["ex3-e"])
-        for kind, run in judges._cases_e(draw(str(key), "ex3-e")):
+        for kind, run in server._cases_e(draw(str(key), "ex3-e")):
             if kind == "killed":
                 question = find("ex3-e")
-                ask = _asker(question.functions, [names[name] for name in question.functions])
+                ask = asker(question.functions, [names[name] for name in question.functions])
                 run.play(ask, {"server": "server", 0: "worker", 1: "worker", 2: "worker"})
                 for rank in run.deaths:
                     machine, size = run.device.machines[0], 8 * run.model.words
@@ -494,10 +503,10 @@ def test_a_check_names_the_mistake_and_how_to_see_it():
     assert shown.data[
         "named"
     ] == "completion taken for delivery" and 'replay("ex3-b", [serve, work], 1)' in str(shown)
-    log = judges.replay("ex3-b", [names["serve"], names["work"]], 1)
+    log = server.replay("ex3-b", [names["serve"], names["work"]], 1)
     assert any("compute" in line for line in log) and "was not in what it read" in " ".join(log)
     with pytest.raises(ValueError, match="runs 1 to 6"):
-        judges.replay("ex3-b", [names["serve"], names["work"]], 7)
+        server.replay("ex3-b", [names["serve"], names["work"]], 7)
 
 
 def test_a_stub_is_told_apart():
@@ -511,7 +520,7 @@ def test_a_stub_is_told_apart():
 
 
 def test_an_endless_loop_is_stopped(monkeypatch):
-    monkeypatch.setattr("fabriclab.checks.exercises._PATIENCE", 0.1)
+    monkeypatch.setattr("fabriclab.course.judges.shared.calls._PATIENCE", 0.1)
     begin = time.monotonic()
     with pytest.raises(Unanswered, match="longer than"):
         verdict(
@@ -530,7 +539,7 @@ def test_programs_that_go_on_for_ever_are_ended_in_a_notebook_too():
 
 
 def test_every_sentence_of_the_questions_is_there():
-    for q in exercises.exercise(3):
+    for q in judges.exercise(3):
         assert {f"q.{q.id}", f"{q.id}.why", f"grade.title.{q.id}"} <= table().keys()
         assert {f"{q.id}.hint{n}" for n in (1, 2, 3)} <= table().keys()
 
@@ -545,7 +554,7 @@ def book(root):
 
 def test_a_students_file_earns_nothing(book, box):
     empty = student_version(book)
-    for q in exercises.exercise(3):
+    for q in judges.exercise(3):
         code = next("".join(cell["source"]) for cell in empty["cells"] if cell["id"] == q.id)
         record, _ = grade_cells(box, PRACTICE, q, [SETUP, code], "")
         assert (record["points"], record["trouble"], record["said"]) == (
@@ -574,7 +583,8 @@ def test_a_change_of_the_solution_that_is_not_there_is_an_error():
 
 
 def test_questions_load_on_a_system_without_locks_of_files(root):
-    code = "import sys; sys.modules['fcntl'] = None; from fabriclab import exercises; print(len(exercises.exercise(3)))"
+    code = "import sys; sys.modules['fcntl'] = None\n"
+    code += "from fabriclab.course import judges; print(len(judges.exercise(3)))"
     done = subprocess.run(
         [sys.executable, "-c", code],
         env={**os.environ, "PYTHONPATH": str(root)},

@@ -5,9 +5,9 @@ import time
 
 import pytest
 import rdma_pairs
-from fabriclab.exercises.graders.verbs import Device, Machine
 
 from fabriclab import rdma
+from fabriclab.course.judges.exercise3.device import Device, Machine
 
 SIZE = 256
 

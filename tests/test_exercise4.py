@@ -11,19 +11,20 @@ import exercise4_answers as answers
 import numpy as np
 import pytest
 from exercise4_answers import RIGHT, SETUP, SOLVED, WRONG, but
-from fabriclab.exercises.graders import floats, switches, traces, worth
-from fabriclab.exercises.graders.ladders import Ladder
-from fabriclab.exercises.graders.moves import is_fault
-from fabriclab.exercises.graders.programs import PRELUDE, Misread, Recorded, desk, placed
-from fabriclab.exercises.graders.rounds import Crew, Run
-from fabriclab.exercises.grading.graders import Own, grade_cells
-from fabriclab.exercises.grading.sandbox import Limits, Sandbox
 from student_files import student_version
 from test_exercise_notebooks import book_of, run_in_text_mode
 
-from fabriclab import check, exercises
-from fabriclab.checks.exercises import _asker
-from fabriclab.exercises import PRACTICE, Unanswered, draw, find
+from fabriclab import check
+from fabriclab.course import judges
+from fabriclab.course.grading.graders import Own, grade_cells
+from fabriclab.course.grading.sandbox import Limits, Sandbox
+from fabriclab.course.judges import PRACTICE, Unanswered, draw, find
+from fabriclab.course.judges.exercise4 import floats, switches, traces, worth
+from fabriclab.course.judges.exercise4.ladders import Ladder
+from fabriclab.course.judges.exercise4.moves import is_fault
+from fabriclab.course.judges.exercise4.programs import PRELUDE, Misread, Recorded, desk, placed
+from fabriclab.course.judges.exercise4.rounds import Crew, Run
+from fabriclab.course.judges.shared.calls import asker
 from fabriclab.innetwork import DROP, REPLY, Refused, Switch
 from fabriclab.innetwork.aggregation import Aggregator, Worker
 from fabriclab.innetwork.network import aggregate
@@ -47,13 +48,13 @@ def functions(code):
 
 def verdict(id, code, key=PRACTICE):
     question, names = find(id), functions(code)
-    ask = _asker(question.functions, [names[name] for name in question.functions if name in names])
+    ask = asker(question.functions, [names[name] for name in question.functions if name in names])
     return question.judge(ask, draw(str(key), id))
 
 
 def crew_of(code, id="ex4-c"):
     names = functions(code)
-    return Crew(_asker(CLASSES[id], [names[name] for name in CLASSES[id]]), CLASSES[id])
+    return Crew(asker(CLASSES[id], [names[name] for name in CLASSES[id]]), CLASSES[id])
 
 
 @pytest.fixture(autouse=True)
@@ -501,7 +502,7 @@ def test_times_are_those_of_the_simulated_network():
 def test_sums_of_floats_saturate_on_the_way():
     x = np.repeat([[1.0], [1.0], [-1.0], [-1.0]], 64, axis=1).astype(np.float32)
     names = functions(answers.KNOWN.replace("/ block.n / block.limit", "/ block.limit"))
-    ask = _asker(floats.FUNCTIONS, [names[name] for name in floats.FUNCTIONS])
+    ask = asker(floats.FUNCTIONS, [names[name] for name in floats.FUNCTIONS])
     found = floats.summed(ask, floats.Block("mixed", x, 1.0))
     assert found.hit and found.got == pytest.approx(-1, abs=1e-6)  # 2**31 - 1, less twice as much
 
@@ -698,13 +699,13 @@ def test_a_check_names_the_mistake_and_shows_the_trace():
 def test_a_case_that_is_named_can_be_run(id):
     for code in WRONG[id].values():
         for name, i in verdict(id, code).failed:
-            case = exercises.practice(id)[name][i]
+            case = judges.practice(id)[name][i]
             assert functions(code)[name](*case) is not None
 
 
 def test_a_stub_is_told_apart(root):
     empty = student_version(book_of(root, 4))
-    for q in exercises.exercise(4):
+    for q in judges.exercise(4):
         code = next("".join(cell["source"]) for cell in empty["cells"] if cell["id"] == q.id)
         with pytest.raises(Unanswered) as caught:
             verdict(q.id, code)
@@ -712,7 +713,7 @@ def test_a_stub_is_told_apart(root):
 
 
 def test_an_endless_loop_is_stopped(monkeypatch):
-    monkeypatch.setattr("fabriclab.checks.exercises._PATIENCE", 0.1)
+    monkeypatch.setattr("fabriclab.course.judges.shared.calls._PATIENCE", 0.1)
     begin = time.monotonic()
     with pytest.raises(Unanswered, match="longer than"):
         verdict(
@@ -729,20 +730,20 @@ def test_an_endless_loop_is_stopped(monkeypatch):
 
 
 def test_every_sentence_of_the_questions_is_there():
-    for q in exercises.exercise(4):
+    for q in judges.exercise(4):
         assert {f"q.{q.id}", f"{q.id}.why", f"grade.title.{q.id}"} <= table().keys()
         assert {f"{q.id}.hint{n}" for n in (1, 2, 3)} <= table().keys()
 
 
 def test_an_example_can_be_tried():
-    job, me = exercises.example("ex4-b")
+    job, me = judges.example("ex4-b")
     names = functions(SOLVED["ex4-b"])
     assert (
         Switch(names["FirstSwitch"](job)).stages <= 12
         and len(names["FirstWorker"](me).start()) == me.slots
     )
     for id in ("ex4-a", "ex4-d", "ex4-e", "ex4-f"):
-        args = exercises.example(id)
+        args = judges.example(id)
         first = functions(SOLVED[id])[
             {"ex4-e": "times", "ex4-f": "speed"}.get(id, find(id).functions[0])
         ]
@@ -759,7 +760,7 @@ def book(root):
 
 def test_a_students_file_earns_nothing(book, box):
     empty = student_version(book)
-    for q in exercises.exercise(4):
+    for q in judges.exercise(4):
         code = next("".join(cell["source"]) for cell in empty["cells"] if cell["id"] == q.id)
         record, _ = grade_cells(box, PRACTICE, q, [SETUP, code], "")
         assert (record["points"], record["trouble"], record["said"]) == (

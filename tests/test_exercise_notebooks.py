@@ -7,7 +7,7 @@ import nbclient
 import nbformat
 import pytest
 
-from fabriclab import exercises
+from fabriclab.course import judges
 
 # Of each exercise: words at most, and columns of code at most.
 MOST = {1: (1300, 75), 3: (1600, 80), 4: (1600, 80)}
@@ -39,7 +39,7 @@ def test_every_exercise_is_here(root):
 
 @pytest.mark.parametrize("number", MOST)
 def test_the_notebook_asks_every_question_and_marks_it(root, number):
-    book, asked = book_of(root, number), exercises.exercise(number)
+    book, asked = book_of(root, number), judges.exercise(number)
     nbformat.validate(book)
     marks = {cell.id: cell.metadata.nbgrader for cell in book.cells if "nbgrader" in cell.metadata}
     for q in asked:

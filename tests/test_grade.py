@@ -16,14 +16,15 @@ from pathlib import Path
 import psutil
 import pytest
 import small_exercise
-from fabriclab.exercises.grading import graders, notebooks, results, sandbox, works
-from fabriclab.exercises.grading.sandbox import Limits, Sandbox, SandboxError
 from nbgrader_rules import faults
 from small_exercise import ANSWERS, QUESTIONS, book, cell, hand_in
 from student_files import student_version
 
-from fabriclab import __main__, exercises
-from fabriclab.exercises import Proxy, Question, Verdict
+from fabriclab import __main__
+from fabriclab.course import judges
+from fabriclab.course.grading import graders, notebooks, results, sandbox, works
+from fabriclab.course.grading.sandbox import Limits, Sandbox, SandboxError
+from fabriclab.course.judges import Proxy, Question, Verdict
 from fabriclab.texts import text
 
 linux = pytest.mark.skipif(
@@ -31,12 +32,12 @@ linux = pytest.mark.skipif(
 )
 pytestmark = linux
 FULL = {"ex9-a": 10, "ex9-b": 10, "ex9-c": 5}
-OF_THE_COURSE = exercises.questions
+OF_THE_COURSE = judges.questions
 
 
 @pytest.fixture(autouse=True)
 def one_exercise(monkeypatch):
-    monkeypatch.setattr(exercises, "questions", lambda: QUESTIONS)
+    monkeypatch.setattr(judges, "questions", lambda: QUESTIONS)
 
 
 def run(*command):
@@ -186,7 +187,7 @@ def test_a_student_file_gets_nothing_and_its_source_everything(tmp_path):
 
 
 def test_the_exercises_of_the_course(root, tmp_path, monkeypatch):
-    monkeypatch.setattr(exercises, "questions", OF_THE_COURSE)
+    monkeypatch.setattr(judges, "questions", OF_THE_COURSE)
     for source in (root / "solutions").glob("*.ipynb"):
         hand_in(tmp_path / "room" / "solved", source.stem, source.read_bytes())
         hand_in(
@@ -208,7 +209,7 @@ def test_the_exercises_of_the_course(root, tmp_path, monkeypatch):
 
 @pytest.mark.alone
 def test_thirty_submissions_take_at_most_20_s(root, tmp_path, monkeypatch):
-    monkeypatch.setattr(exercises, "questions", OF_THE_COURSE)
+    monkeypatch.setattr(judges, "questions", OF_THE_COURSE)
     for n in range(30):
         hand_in(
             tmp_path / "room", f"s{n:02}", (root / "solutions" / "exercise1.ipynb").read_bytes()
@@ -581,7 +582,7 @@ def test_the_class_page_counts_what_is_no_misconception(tmp_path, monkeypatch):
     assert told["eve"]["ex9-a"]["seconds"] == ""
     texts = shown_texts(tmp_path / "grades-texts.html")
     assert texts.count("Because I think so.") == 1 and texts.count("(empty)") == 4
-    monkeypatch.setattr(exercises, "questions", OF_THE_COURSE)
+    monkeypatch.setattr(judges, "questions", OF_THE_COURSE)
     hand_in(tmp_path / "one", "ann", book(cell("ex1-a", "1")))
     assert run("grade", tmp_path / "one", "--out", tmp_path / "one.csv") == 0
     page = shown(tmp_path / "one.html")
@@ -592,7 +593,7 @@ HANGS = "def {}(sizes, *more):\n    while True: pass\n"
 
 
 def test_a_function_that_hangs_costs_itself_only(tmp_path, monkeypatch, root):
-    monkeypatch.setattr(exercises, "questions", OF_THE_COURSE)
+    monkeypatch.setattr(judges, "questions", OF_THE_COURSE)
     made = json.loads((root / "solutions" / "exercise1.ipynb").read_bytes())
     for one in made["cells"]:
         if one["metadata"].get("nbgrader", {}).get("grade_id") == "ex1-c":
@@ -659,7 +660,7 @@ GREEDY = {
 @pytest.mark.alone
 @pytest.mark.parametrize("how", GREEDY)
 def test_one_greedy_answer_takes_no_time_from_others(tmp_path, monkeypatch, how):
-    monkeypatch.setattr(exercises, "questions", lambda: BESIDE)
+    monkeypatch.setattr(judges, "questions", lambda: BESIDE)
     room, alone = tmp_path / "room", tmp_path / "alone"
     hand_in(room, "a greedy one", book(**GREEDY[how]))
     for folder in (room, alone):
@@ -684,7 +685,7 @@ def test_one_greedy_answer_takes_no_time_from_others(tmp_path, monkeypatch, how)
 
 
 def test_an_answer_that_takes_too_long_to_judge_is_told_and_repeated(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(exercises, "questions", lambda: BESIDE)
+    monkeypatch.setattr(judges, "questions", lambda: BESIDE)
     hand_in(tmp_path / "room", "ann", book(**GREEDY["judge"]))
     out = tmp_path / "grades.csv"
     assert run("grade", tmp_path / "room", "--out", out, "--time-factor", "0.1") == 0
@@ -708,7 +709,7 @@ def test_the_time_of_a_judge_ends_it_in_the_middle_of_c_code(tmp_path, monkeypat
         lambda ask, rng: Verdict(float(sum(range(ask("n"))) > 0)),
         lambda rng: None,
     )
-    monkeypatch.setattr(exercises, "questions", lambda: {"ex9-a": slow})
+    monkeypatch.setattr(judges, "questions", lambda: {"ex9-a": slow})
     with graders.Graders("practice", Limits(judge_s=0.3)) as made:
         job = ("ex9-a", [["def n(): return 10**13"]], "")
         found = dict(made.grade([job, ("ex9-a", [["def n(): return 3"]], "")]))
@@ -723,7 +724,7 @@ def test_the_time_of_a_judge_ends_it_in_the_middle_of_c_code(tmp_path, monkeypat
 def test_each_grader_has_a_core_of_its_own_which_no_answer_can_leave(monkeypatch):
     judge = lambda ask, rng: Verdict(1.0, (json.dumps(ask("n")),))  # noqa: E731
     monkeypatch.setattr(
-        exercises, "questions", lambda: {"ex9-a": Question("ex9-a", ("n",), 1, judge, None)}
+        judges, "questions", lambda: {"ex9-a": Question("ex9-a", ("n",), 1, judge, None)}
     )
     code = (
         "import os, time\ndef n():\n    time.sleep(0.3)\n    try: os.sched_setaffinity(0, range(os.cpu_count()))\n"
@@ -1075,7 +1076,7 @@ def both(*numbers):
 
 
 def test_an_exercise_is_due_if_most_students_hold_it(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(exercises, "questions", lambda: both(7, 8))
+    monkeypatch.setattr(judges, "questions", lambda: both(7, 8))
     one = {"cells": [cell("ex7-a", "def name(): return 'ab'")], "metadata": {}, "nbformat": 4}
     for name in ("ann", "bob", "cyd"):
         hand_in(tmp_path / "room", name, one)
@@ -1103,7 +1104,7 @@ def test_an_exercise_is_due_if_most_students_hold_it(tmp_path, monkeypatch, caps
 
 
 def test_where_no_exercise_is_held_by_most_all_that_occur_are_due(tmp_path, monkeypatch):
-    monkeypatch.setattr(exercises, "questions", lambda: both(6, 7, 8))
+    monkeypatch.setattr(judges, "questions", lambda: both(6, 7, 8))
     for name, number in (("ann", 7), ("bob", 8)):
         hand_in(tmp_path / "room", name, book(cell(f"ex{number}-a", "1"), a=None, b=None, c=None))
     assert run("grade", tmp_path / "room", "--out", tmp_path / "grades.csv") == 0

@@ -17,8 +17,8 @@ from test_coverage import from_pages
 
 import fabriclab as fl
 from fabriclab.catalog import cite
-from fabriclab.checks.questions import questions
-from fabriclab.checks.statements import rows
+from fabriclab.course.checks.statements import rows
+from fabriclab.course.questions import questions
 from fabriclab.texts import table, text
 
 BOOKS = ROOT / "notebooks"

@@ -18,7 +18,7 @@ Notebook metadata (beside ``kernelspec`` with name ``python3``)::
       "unlinked": ["channel"]                       ids of the glossary that mean something else in this lesson
     }
 
-``check`` names a question of ``fabriclab/checks/data/questions.csv`` or a drill (``"drill:units"``), and a
+``check`` names a question of ``fabriclab/course/questions/data/questions.csv`` or a drill (``"drill:units"``), and a
 code cell of the lesson asks it. Every question that the table gives to a lesson is asked in it.
 
 Cell metadata::
@@ -69,7 +69,7 @@ import lesson_gates as gates
 import pytest
 from lesson_runs import FILES, earlier, folder, load, run
 
-from fabriclab.checks.predictions import predictions
+from fabriclab.course.checks.predictions import predictions
 
 __all__ = ["folder"]
 LONGEST, TYPICAL, MEMORY = 15.0, 4.0, 700e6

@@ -10,7 +10,7 @@ from test_views import BLINDNESS, contrast, lab, linear
 
 import fabriclab as fl
 from fabriclab import collectives, registry, topologies
-from fabriclab.checks.predictions import _asking
+from fabriclab.course.checks.predictions import _asking
 from fabriclab.views import live
 from fabriclab.views.live.widget import Live
 from fabriclab.views.page import ROLES

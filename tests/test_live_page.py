@@ -8,7 +8,7 @@ from browser import alt, browser, picture, reply, settled, show
 from test_live import VIEWS
 
 import fabriclab as fl
-from fabriclab.checks.questions import questions
+from fabriclab.course.questions import questions
 from fabriclab.texts import text
 from fabriclab.views import live
 from fabriclab.views.scene import Layer, Scene

@@ -8,8 +8,9 @@ import pytest
 
 import fabriclab as fl
 from fabriclab import collectives, metrics, operations, registry, topologies
-from fabriclab.checks import Refused, store
 from fabriclab.core import Result
+from fabriclab.course.checks import Refused
+from fabriclab.course.progress import store
 from fabriclab.texts import text
 from fabriclab.views import live
 from fabriclab.views.scene import COLOUR, KEYS, key

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fabriclab import collectives, registry
 from fabriclab.collectives import build, expected, msccl
-from fabriclab.collectives._algorithm import at_root, definition
+from fabriclab.collectives.algorithm import at_root, definition
 from fabriclab.errors import TooLarge
 
 NAMES = [

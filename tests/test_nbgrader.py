@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fabriclab import exercises
+from fabriclab.course import judges
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = sorted((ROOT / "solutions").glob("*.ipynb"))
@@ -95,5 +95,5 @@ def test_nbgrader_gives_the_solution_everything_and_the_students_file_nothing(co
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.stem)
 def test_points_under_nbgrader_are_the_points_of_the_grader(course, source):
-    points = sum(q.points for q in exercises.exercise(int(source.stem.removeprefix("exercise"))))
+    points = sum(q.points for q in judges.exercise(int(source.stem.removeprefix("exercise"))))
     assert float(course[1][source.stem, "solved"]["max_score"]) == points

@@ -8,13 +8,13 @@ import sys
 import time
 
 import pytest
-from fabriclab.exercises.grading import notebooks
-from fabriclab.exercises.grading.notebooks import as_bytes, read
 from hypothesis import given
 from hypothesis import strategies as st
 from nbgrader_rules import faults
 from student_files import student_version
 
+from fabriclab.course.grading import notebooks
+from fabriclab.course.grading.notebooks import as_bytes, read
 from fabriclab.texts import text
 
 

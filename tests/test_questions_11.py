@@ -10,7 +10,7 @@ from lesson_runs import FILES
 
 from fabriclab import catalog, live
 from fabriclab.catalog import published
-from fabriclab.checks.questions import find
+from fabriclab.course.questions import find
 from fabriclab.formulas import evaluate
 from fabriclab.physics import coding, electrical, memory
 from fabriclab.rdma import timing

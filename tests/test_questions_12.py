@@ -8,7 +8,7 @@ import pytest
 from lesson_runs import FILES
 
 from fabriclab import catalog, economics, live, topologies
-from fabriclab.checks.questions import find
+from fabriclab.course.questions import find
 from fabriclab.physics import coding, media, optical
 from fabriclab.texts import text
 

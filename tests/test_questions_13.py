@@ -8,8 +8,8 @@ import pytest
 from lesson_runs import FILES
 
 from fabriclab import catalog, metrics, topologies
-from fabriclab.checks.questions import find
 from fabriclab.core import Flows
+from fabriclab.course.questions import find
 from fabriclab.physics import held, optical, wireless
 from fabriclab.texts import text
 from fabriclab.views import live

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from fabriclab import catalog, collectives, economics, live, metrics, simulate, topologies
-from fabriclab.checks.questions import find
 from fabriclab.core import Flows
+from fabriclab.course.questions import find
 from fabriclab.errors import NoPath
 from fabriclab.routing import route
 from fabriclab.routing.ecmp import expected_fullest

@@ -7,8 +7,8 @@ import pytest
 from lesson_runs import ROOT
 
 from fabriclab import catalog, live, metrics, routing, run, topologies
-from fabriclab.checks.questions import evaluate, find
 from fabriclab.core import Flows
+from fabriclab.course.questions import evaluate, find
 
 build = topologies.build
 NET, SMALL = build("dragonfly", p=4, a=8, h=4), build("dragonfly", p=2, a=4, h=2)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fabriclab import catalog, live, metrics, routing, topologies
-from fabriclab.checks.questions import find
+from fabriclab.course.questions import find
 
 RATE = catalog.value("links", "ici-tpu4", "bandwidth_per_link")
 ROWS = csv.DictReader(

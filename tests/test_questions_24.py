@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fabriclab import catalog, live, metrics, topologies
-from fabriclab.checks.questions import find
+from fabriclab.course.questions import find
 from fabriclab.simulation import best_rings, ring_busbw
 from fabriclab.topologies.servers import links_between_gpus
 

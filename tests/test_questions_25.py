@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from fabriclab import catalog, live, metrics, routing, topologies
-from fabriclab.checks.questions import find
 from fabriclab.core import Flows
+from fabriclab.course.questions import find
 from fabriclab.errors import NoPath
 from fabriclab.simulation import ring_busbw
 from fabriclab.topologies.gigaio import WIRINGS, rings

@@ -5,7 +5,8 @@ import pytest
 
 from fabriclab import case, collectives, core, simulate, topologies
 from fabriclab.catalog import published
-from fabriclab.checks.questions import JUDGES, find
+from fabriclab.course.judges.answers import JUDGES
+from fabriclab.course.questions import find
 from fabriclab.formulas import evaluate
 
 

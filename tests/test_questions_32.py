@@ -8,7 +8,7 @@ from lesson_runs import load
 
 from fabriclab import catalog, collectives, core, estimate, live, simulate, validate
 from fabriclab.catalog import published
-from fabriclab.checks.questions import find
+from fabriclab.course.questions import find
 from fabriclab.views.sweeps import crossover
 
 RING, SWITCH = published.load("h100x8_ring"), published.load("h100x8_nvls")

@@ -7,7 +7,8 @@ import pytest
 
 from fabriclab import catalog, collectives, engines, live, routing, simulate, topologies, workload
 from fabriclab.catalog import published
-from fabriclab.checks.questions import JUDGES, find
+from fabriclab.course.judges.answers import JUDGES
+from fabriclab.course.questions import find
 
 CASE = catalog.case()
 MODEL, N, RATE = 2 * CASE.parameters, CASE.servers, CASE.nic_rate

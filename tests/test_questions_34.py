@@ -9,7 +9,7 @@ import pytest
 
 import fabriclab as fl
 from fabriclab import catalog, collectives, live, topologies, units
-from fabriclab.checks.questions import find
+from fabriclab.course.questions import find
 from fabriclab.engines import run
 from fabriclab.routing import route
 

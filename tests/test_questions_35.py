@@ -18,7 +18,7 @@ from fabriclab import (
     workload,
 )
 from fabriclab.catalog import published
-from fabriclab.checks.questions import find
+from fabriclab.course.questions import find
 
 CASE = catalog.case()
 START = CASE.ring_step_latency

@@ -9,7 +9,7 @@ import pytest
 import rdma_pairs as pairs
 
 from fabriclab import catalog, core, engines, gpudirect, live, rdma, routing, topologies
-from fabriclab.checks.questions import find
+from fabriclab.course.questions import find
 from fabriclab.rdma import enums, timing
 
 WAYS = live.request().controls["way"].options

@@ -10,7 +10,7 @@ from lesson_runs import FILES
 import fabriclab as fl
 from fabriclab import catalog, live, topologies
 from fabriclab.catalog import published
-from fabriclab.checks.questions import find
+from fabriclab.course.questions import find
 from fabriclab.gpudirect import path, read_topo
 from fabriclab.texts import text
 

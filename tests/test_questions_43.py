@@ -8,7 +8,7 @@ import pytest
 from lesson_runs import FILES
 
 from fabriclab import catalog, simulate, topologies
-from fabriclab.checks.questions import find
+from fabriclab.course.questions import find
 from fabriclab.innetwork import Switch, compare, nvls, quantisation, trees
 from fabriclab.innetwork.aggregation import Aggregator, Worker
 from fabriclab.innetwork.network import aggregate

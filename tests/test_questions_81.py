@@ -7,7 +7,7 @@ import pytest
 from lesson_runs import FILES
 
 from fabriclab import catalog, simulate, topologies
-from fabriclab.checks.questions import find
+from fabriclab.course.questions import find
 from fabriclab.physics import optical, photonic, quantum, switching
 from fabriclab.texts import text
 from fabriclab.views import live

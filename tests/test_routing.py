@@ -16,7 +16,7 @@ from fabriclab import registry, routing, topologies
 from fabriclab.core import PATH, SPRAY, FabricBuilder, Flows
 from fabriclab.errors import NoPath, TooLarge
 from fabriclab.routing._clos import Clos, ways
-from fabriclab.routing._ways import Tables
+from fabriclab.routing.shortest import Tables
 
 SMALL = {name: registry.info("topology", name)["small"] for name in topologies.names()}
 # Methods that route any fabric on shortest ways; tests/test_routing_methods.py has the others.

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fabriclab.exercises.grading import _walls, sandbox
-from fabriclab.exercises.grading._session import cut
-from fabriclab.exercises.grading.sandbox import Limits, Sandbox, SandboxError
 
 import fabriclab
-from fabriclab.exercises import Proxy
+from fabriclab.course.grading import _walls
+from fabriclab.course.grading._session import cut
+from fabriclab.course.grading.sandbox import Limits, Sandbox, SandboxError
+from fabriclab.course.judges import Proxy
 from fabriclab.texts import keys, text
 
 psutil = pytest.importorskip("psutil")
@@ -612,7 +612,7 @@ def test_two_sandboxes_work_at_once():
 RUN = """
 import shutil
 import signal
-from fabriclab.exercises.grading.sandbox import Sandbox
+from fabriclab.course.grading.sandbox import Sandbox
 signal.signal(signal.SIGINT, signal.default_int_handler)
 with Sandbox(without={walls}) as box:
     print(box._folder, flush=True)
@@ -642,7 +642,7 @@ def test_interrupt_and_sudden_death_leave_nothing(how, walls, root):
 
 def test_what_keeps_it_from_starting_is_told(monkeypatch):
     monkeypatch.setattr(
-        "fabriclab.exercises.grading.sandbox._BOOT", "raise RuntimeError('no child today')"
+        "fabriclab.course.grading.sandbox._BOOT", "raise RuntimeError('no child today')"
     )
     with pytest.raises(SandboxError, match="no child today"), Sandbox():
         pass
@@ -668,7 +668,7 @@ def test_a_plain_user_can_run_it_too(root):
         "text": True,
         "timeout": 60,
     }
-    code = "from fabriclab.exercises.grading.sandbox import Sandbox\n"
+    code = "from fabriclab.course.grading.sandbox import Sandbox\n"
     try:
         if subprocess.run([sys.executable, "-c", "import numpy, fabriclab"], **run).returncode:
             pytest.skip("another user cannot read this installation")
@@ -708,16 +708,15 @@ def test_the_library_is_not_there_where_it_is_installed_beside_numpy(kind, tmp_p
             folder.chmod(0o711)  # the learner's user may pass
     site = tmp_path / "site"
     shutil.copytree(fabriclab.__path__[0], site / "fabriclab")
-    shutil.copytree(Path(sandbox.__file__).parent, site / "fabriclab/exercises/grading")
     (site / "neighbour.py").write_text("number = 7")
     code = (
         "import sys; sys.path.insert(0, SITE)\nimport neighbour\n"
-        "def f():\n    import fabriclab.exercises\n    return fabriclab.exercises.PRACTICE\n"
+        "def f():\n    import fabriclab.course.judges\n    return fabriclab.course.judges.PRACTICE\n"
         "def g(): return neighbour.number\n"
         "def h(): return open(SITE + '/fabriclab/units.py').read()\n"
     ).replace("SITE", repr(str(site)))
     run = (
-        "import sys; from fabriclab.exercises.grading.sandbox import Sandbox\n"
+        "import sys; from fabriclab.course.grading.sandbox import Sandbox\n"
         f"box = Sandbox(without={WALLS[kind]!r})\nbox._asked['paths'].append({str(site)!r})\nwith box:\n"
         f"    session = box.session([{code!r}])\n    print([(o.value, o.problem) for o in map(session.call, 'fgh')])"
     )

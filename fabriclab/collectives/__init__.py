@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from fabriclab import registry, units
-from fabriclab.collectives._algorithm import ClosedForm
 from fabriclab.collectives._lower_bounds import Bound, bounds, loggp
 from fabriclab.collectives._running import execute, expected, trace
+from fabriclab.collectives.algorithm import ClosedForm
 from fabriclab.collectives.all_to_all import (
     choose_experts,
     expert_crossover,

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fabriclab import units
-from fabriclab.collectives._algorithm import definition
+from fabriclab.collectives.algorithm import definition
 from fabriclab.core import BUS_FACTORS, Schedule, bus_factor, distinct_pairs
 
 MACHINES = {

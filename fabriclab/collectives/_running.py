@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fabriclab import units
-from fabriclab.collectives._algorithm import Array, at_root, cuts, definition
+from fabriclab.collectives.algorithm import Array, at_root, cuts, definition
 from fabriclab.core import Flags, Ints, Schedule, expand, pointer
 
 # Of numpy's own operations, those that give the same in any order and grouping.

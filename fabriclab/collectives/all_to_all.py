@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fabriclab import units
-from fabriclab.collectives._algorithm import Built, Costs, Steps, algorithm, each, server_size
+from fabriclab.collectives.algorithm import Built, Costs, Steps, algorithm, each, server_size
 from fabriclab.core import Fabric, Floats, Flows, Ints, StepGroup, frozen
 
 

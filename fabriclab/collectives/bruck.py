@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from fabriclab.collectives._algorithm import Costs, Steps, algorithm, ceil_log2, each
+from fabriclab.collectives.algorithm import Costs, Steps, algorithm, ceil_log2, each
 from fabriclab.core import Ints, StepGroup
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fabriclab.collectives._algorithm import Steps, algorithm, ceil_log2, floor_log2
+from fabriclab.collectives.algorithm import Steps, algorithm, ceil_log2, floor_log2
 from fabriclab.collectives.trees import tree
 from fabriclab.core import Ints, StepGroup
 

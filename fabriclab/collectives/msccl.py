@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from fabriclab import units
-from fabriclab.collectives._algorithm import definition
+from fabriclab.collectives.algorithm import definition
 from fabriclab.core import Ints, Schedule, StepGroup, check_memory
 
 _KNOWN = (

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fabriclab import units
-from fabriclab.collectives._algorithm import Steps, algorithm
+from fabriclab.collectives.algorithm import Steps, algorithm
 from fabriclab.core import Fabric, Ints, StepGroup, column, expand, frozen, whole
 
 

@@ -15,7 +15,7 @@ References
 import numpy as np
 
 from fabriclab import units
-from fabriclab.collectives._algorithm import Costs, Steps, algorithm, each, server_size
+from fabriclab.collectives.algorithm import Costs, Steps, algorithm, each, server_size
 from fabriclab.core import Ints, StepGroup
 
 Hops = list[tuple[Ints, Ints]]

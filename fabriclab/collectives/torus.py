@@ -12,7 +12,7 @@ from math import isqrt, prod
 import numpy as np
 
 from fabriclab import units
-from fabriclab.collectives._algorithm import Steps, algorithm, each, server_size
+from fabriclab.collectives.algorithm import Steps, algorithm, each, server_size
 from fabriclab.core import StepGroup, check_memory
 
 Shape = Sequence[int] | None

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from fabriclab.collectives._algorithm import Costs, Steps, algorithm, ceil_log2
+from fabriclab.collectives.algorithm import Costs, Steps, algorithm, ceil_log2
 from fabriclab.collectives.ring import phase
 from fabriclab.core import StepGroup
 

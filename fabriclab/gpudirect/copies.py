@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fabriclab import catalog, routing, units
 from fabriclab.catalog.tables import load_table
 from fabriclab.core import Fabric, Flows
-from fabriclab.topologies.servers import _SERVERS
+from fabriclab.topologies.servers import SERVERS
 
 _MAKERS = {"upi-bdw": "intel", "upi-spr": "intel", "amd-if": "amd", "grace-grace": "arm"}
 LINE = 64  # bytes of a cache line: a load of a processor, and what an Intel root complex makes of packets
@@ -176,7 +176,7 @@ class Server:
 
     def parts(self) -> dict[str, str]:
         """Return the row of this family in the table of servers; empty for a fabric that is none of them."""
-        return _SERVERS.get(self.fabric.family.replace("nvl72", "gb200"), {})
+        return SERVERS.get(self.fabric.family.replace("nvl72", "gb200"), {})
 
     def splits(self) -> bool:
         """Whether the root complex splits packets between devices into lines, as Intel's does."""

@@ -34,7 +34,7 @@ from fabriclab.core import (
 )
 from fabriclab.economics.floor import of_kind, switches
 from fabriclab.errors import NoPath, OutOfSlots
-from fabriclab.routing._ways import FAR, Search
+from fabriclab.routing.shortest import FAR, Search
 
 _fact = partial(catalog.value, "switches")
 

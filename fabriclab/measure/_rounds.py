@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib.resources import files
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,9 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from fabriclab import units
 from fabriclab.core import Result
 from fabriclab.errors import FabricError
-
-if TYPE_CHECKING:
-    from fabriclab.measure._shm import SharedMemoryRanks
+from fabriclab.measure._shm import SharedMemoryRanks, slices
 
 Sizes: TypeAlias = "float | str | Sequence[float | str] | NDArray[Any]"
 YIELDS = "OMPI_MCA_mpi_yield_when_idle"
@@ -30,12 +28,6 @@ _UNTOUCHED = -1.0  # no sum of the test pattern is negative
 
 class WrongAnswer(FabricError):
     """A collective left a wrong number in a receive buffer."""
-
-
-def slices(n: int, size: int) -> list[slice]:
-    """Return the slice of ``n`` items that each rank owns: equal blocks, the last ones shorter or empty."""
-    block = -(-n // size)
-    return [slice(min(r * block, n), min((r + 1) * block, n)) for r in range(size)]
 
 
 class _Buffers:

@@ -7,7 +7,11 @@ from multiprocessing import resource_tracker, shared_memory
 import numpy as np
 from numpy.typing import NDArray
 
-from fabriclab.measure._rounds import slices
+
+def slices(n: int, size: int) -> list[slice]:
+    """Return the slice of ``n`` items that each rank owns: equal blocks, the last ones shorter or empty."""
+    block = -(-n // size)
+    return [slice(min(r * block, n), min((r + 1) * block, n)) for r in range(size)]
 
 
 class SharedMemoryRanks:

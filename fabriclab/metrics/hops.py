@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fabriclab.core import Fabric, Ints, frozen, parts_of, whole
-from fabriclab.routing._ways import FAR, Search, check_paths
+from fabriclab.routing.shortest import FAR, Search, check_paths
 
 
 def check_ranks(fabric: Fabric) -> int:

@@ -10,7 +10,7 @@ from fabriclab import routing, units
 from fabriclab.core import Fabric, Floats, Flows, Ints, check_memory, pointer, rows_of
 from fabriclab.errors import NoPath
 from fabriclab.metrics.hops import check_ranks, doors
-from fabriclab.routing._ways import FAR, Search
+from fabriclab.routing.shortest import FAR, Search
 
 _ENTRIES = 2**20  # links times goals that are looked at together: they stay in the cache
 _PAIR_BYTES = 200  # peak for each pair of ranks, measured and rounded up

@@ -29,7 +29,7 @@ from fabriclab.core import (
     whole,
 )
 from fabriclab.routing._clos import from_tables, tables, ways
-from fabriclab.routing._ways import Rows, by_pair
+from fabriclab.routing.shortest import Rows, by_pair
 
 __all__ = [
     "Settled",

@@ -28,7 +28,7 @@ from fabriclab.core import (
     whole,
 )
 from fabriclab.errors import NoPath
-from fabriclab.routing._ways import (
+from fabriclab.routing.shortest import (
     Links,
     Tables,
     Walk,

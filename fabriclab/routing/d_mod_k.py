@@ -4,7 +4,7 @@ import numpy as np
 
 from fabriclab.core import Fabric, Ints
 from fabriclab.registry import register
-from fabriclab.routing._ways import Links, Pick, Rows, Seed, Ways, follow, kept
+from fabriclab.routing.shortest import Links, Pick, Rows, Seed, Ways, follow, kept
 
 
 @register("routing", "d_mod_k", minimal=True)

@@ -4,7 +4,7 @@ import numpy as np
 
 from fabriclab.core import Fabric, Flags, Flows, Ints, Routes, pointer, rows_of
 from fabriclab.registry import register
-from fabriclab.routing._ways import Links, Rows, Seed, Ways, follow
+from fabriclab.routing.shortest import Links, Rows, Seed, Ways, follow
 
 
 def _datelines(fabric: Fabric, flows: Flows, routes: Routes) -> Ints:

@@ -25,7 +25,7 @@ from fabriclab.core import (
     rows_of,
 )
 from fabriclab.registry import register
-from fabriclab.routing._ways import Rows, Seed, Ways, check_paths, kept
+from fabriclab.routing.shortest import Rows, Seed, Ways, check_paths, kept
 
 Entries = tuple[Ints, Ints, Floats]  # row, link, use
 

@@ -5,7 +5,7 @@ import numpy as np
 from fabriclab import units
 from fabriclab.core import Fabric, Ints
 from fabriclab.registry import register
-from fabriclab.routing._ways import Links, Rows, Seed, Ways, first, follow, hashed
+from fabriclab.routing.shortest import Links, Rows, Seed, Ways, first, follow, hashed
 
 _PATHS = 8  # illustrative: that a switch compares for one target
 _SUMS = 4096  # flows on all cables together, above which none of the Poisson probabilities counts

@@ -4,8 +4,8 @@ import numpy as np
 
 from fabriclab.core import Fabric, Ints, expand, pointer, rows_of
 from fabriclab.registry import register
-from fabriclab.routing._ways import Rows, Seed, Ways
 from fabriclab.routing.ecmp import ecmp
+from fabriclab.routing.shortest import Rows, Seed, Ways
 
 
 @register("routing", "pxn", relays=True)

@@ -4,7 +4,7 @@ import numpy as np
 
 from fabriclab.core import SPRAY, Fabric, Floats, Ints, check_memory, pointer
 from fabriclab.registry import register
-from fabriclab.routing._ways import Rows, Seed, Walk, Ways
+from fabriclab.routing.shortest import Rows, Seed, Walk, Ways
 
 
 @register("routing", "spray", minimal=True)

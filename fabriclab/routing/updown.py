@@ -5,8 +5,8 @@ from numpy.typing import NDArray
 
 from fabriclab.core import Fabric, Ints
 from fabriclab.registry import register
-from fabriclab.routing._ways import Copies, Rows, Search, Seed, Tables, Ways, follow
 from fabriclab.routing.d_mod_k import by_digit
+from fabriclab.routing.shortest import Copies, Rows, Search, Seed, Tables, Ways, follow
 
 
 @register("routing", "updown")

@@ -18,7 +18,7 @@ from fabriclab.registry import register
 # What each server is, and its parts: ``facts`` of catalog.systems, ``sockets`` of catalog.memory_path (between
 # processors), ``chip`` of catalog.switches; of catalog.links ``pcie``, ``link`` (between GPUs, or to a switch chip),
 # and ``host`` (between GPU and processor, where that is no PCIe).
-_SERVERS = {row["name"]: row for row in read_rows(Path(__file__).with_suffix(".csv"))}
+SERVERS = {row["name"]: row for row in read_rows(Path(__file__).with_suffix(".csv"))}
 
 
 def links_between_gpus(server: str) -> Ints:
@@ -44,7 +44,7 @@ def _build(name: str, servers: int = 1) -> Fabric:
     "spray". GPUs are the ranks, and GPU i has rail i. Links between Intel or AMD processors have the rates that NCCL
     plans with. Several servers have one set of switch chips.
     """
-    parts = _SERVERS[name]
+    parts = SERVERS[name]
     fact, bus = (
         catalog.systems[parts["facts"]],
         catalog.value("links", parts["pcie"], "bandwidth_after_encoding"),
@@ -142,12 +142,12 @@ def _register(name: str) -> None:
 
     build.__name__ = build.__qualname__ = name
     build.__doc__ = (_build.__doc__ or "").replace(
-        "servers of a kind", f"one server: {_SERVERS[name]['what']}", 1
+        "servers of a kind", f"one server: {SERVERS[name]['what']}", 1
     )
     register("topology", name, small={})(build)
 
 
-for _name in _SERVERS:
+for _name in SERVERS:
     _register(_name)
 
 

@@ -8,8 +8,8 @@ import numpy as np
 from fabriclab import collectives, topologies, units
 from fabriclab.core import Fabric, Flows, Ints
 from fabriclab.routing import route
-from fabriclab.routing._ways import hashed
 from fabriclab.routing.ecmp import expected_fullest
+from fabriclab.routing.shortest import hashed
 from fabriclab.simulation import Simulation, best_rings, ring_busbw, simulate
 from fabriclab.texts import text
 from fabriclab.topologies.gigaio import WIRINGS, rings

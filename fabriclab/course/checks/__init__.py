@@ -1,0 +1,36 @@
+"""What a learner types in lessons: predictions, checked answers, drills, progress and reports.
+
+Nothing here prints: each function returns a value that shows itself when it ends a cell.
+"""
+
+from fabriclab.course.checks.courses import choose_path, hello, lessons, paths, ruler
+from fabriclab.course.checks.feedback import check, drill
+from fabriclab.course.checks.predictions import ledger, predict, remember, reveal
+from fabriclab.course.checks.reports import progress, report
+from fabriclab.course.checks.statements import errata
+from fabriclab.course.progress.store import export_progress, forget, import_progress
+from fabriclab.course.shown import NewerFile, Refused, Shown, parse_answer
+
+__all__ = [
+    "NewerFile",
+    "Refused",
+    "Shown",
+    "check",
+    "choose_path",
+    "drill",
+    "errata",
+    "export_progress",
+    "forget",
+    "hello",
+    "import_progress",
+    "ledger",
+    "lessons",
+    "parse_answer",
+    "paths",
+    "predict",
+    "progress",
+    "remember",
+    "report",
+    "reveal",
+    "ruler",
+]

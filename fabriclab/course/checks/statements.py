@@ -1,0 +1,47 @@
+"""Statements that one often reads, each with a test of it and the truth: the table behind the errata page."""
+
+import functools
+from collections.abc import Mapping
+
+from fabriclab import catalog
+from fabriclab.catalog.tables import near, rows_of
+from fabriclab.course.shown import Refused, Shown
+from fabriclab.texts import table, text
+
+
+@functools.cache
+def rows() -> Mapping[str, Mapping[str, str]]:
+    """Return id -> row of the table, in its order; ``lessons`` and ``coverage`` are lists with spaces."""
+    return {row["id"]: row for row in rows_of("errata.csv", __file__)}
+
+
+def cited(row: Mapping[str, str]) -> dict[str, str]:
+    """Return key -> citation of each source of a row."""
+    own = table()
+    return {
+        key: own.get(f"errata.source.{key}") or catalog.cite(key)
+        for key in row["source"].split("+")
+    }
+
+
+def errata(id: str) -> Shown:
+    """Show a row of the errata page: the statement, how to test it, and the truth with its sources.
+
+    Parameters
+    ----------
+    id : str
+        Such as ``"E27"``.
+
+    Raises
+    ------
+    Refused
+        A ValueError: there is no such row; the sentence names the nearest.
+    """
+    row = rows().get(str(id).upper())
+    if row is None:
+        raise Refused(near(id, rows(), text("errata.table")))
+    title = text("errata.title", id=row["id"], kind=row["kind"])
+    values = (row["statement"], row["test"], row["truth"], "; ".join(cited(row).values()))
+    return Shown(
+        (title,), rows=[*zip(text("errata.rows").split("|"), values, strict=True)], data=dict(row)
+    )

@@ -1,0 +1,328 @@
+"""Answers -> verdicts: cells are run, behind walls but for one's own work, and judged, by processes side by side.
+
+No answer takes time from another, whatever it does to its judge.
+"""
+
+import contextlib
+import ctypes
+import multiprocessing
+import os
+import random
+import signal
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from typing import Any, Self, TypeAlias
+
+from fabriclab.course import judges
+from fabriclab.course.judges import Question, Unanswered
+from fabriclab.course.judges.shared.calls import called, handed, kept
+from fabriclab.texts import text
+
+from ._session import shown
+from .notebooks import STUB
+from .results import RECORD, Entry, Record
+from .sandbox import PATIENCE, Limits, Outcome, Sandbox, SandboxError
+from .works import Work
+
+Line: TypeAlias = "Connection[Any, Any]"
+Box: TypeAlias = "Sandbox | Own"
+Job = tuple[
+    str, list[list[str]], str
+]  # a question, the ways to run its cells, and the token of the student
+
+
+class Own:
+    """What grading asks of a `Sandbox` and its session, in this process: for one's own work, on systems without walls.
+
+    ``cells`` is the first problem that the cells had.
+    """
+
+    ended_by = ""
+
+    def session(self, cells: Sequence[str], prelude: str = "") -> Self:
+        """Run the cells in a new namespace; the library is here, so the prelude is not needed."""
+        self._names: dict[str, Any] = {"__name__": "__main__"}
+        found = [self._attempt(exec, code, self._names) for code in cells]
+        self.cells = next((outcome for outcome in found if not outcome.ok), Outcome())
+        return self
+
+    def close(self) -> None:
+        """Do nothing: the namespace goes with the next session."""
+
+    def call(self, name: str, /, *args: Any) -> Outcome:
+        """Call a function by its name."""
+        deed = self._names.get(name)
+        if not callable(deed):
+            return Outcome(None, "missing", name, name=name) if self.cells.ok else self.cells
+        return replace(self._attempt(deed, *map(handed, args)), name=name)
+
+    def _attempt(self, deed: Callable[..., Any], *args: Any) -> Outcome:
+        begin = time.perf_counter()
+        try:
+            found = Outcome(kept(called(deed, *args), self._names))
+        except (Exception, SystemExit) as error:
+            problem = "syntax" if isinstance(error, SyntaxError) else "raised"
+            found = Outcome(None, problem, shown(f"{type(error).__name__}: {error}"))
+        return replace(found, seconds=time.perf_counter() - begin)
+
+
+def grade_question(box: Box, key: str, id: str, ways: Sequence[list[str]], student: str) -> Record:
+    """Try the ways to run a question's cell while a name is missing, and keep the best verdict."""
+    found = list[Record]()
+    for cells in ways:
+        one, again = grade_cells(box, key, judges.find(id), cells, student)
+        found.append(one)
+        if not again:
+            break
+    return max(found, key=lambda one: float(one["points"]))  # of equal ones the first
+
+
+def grade_cells(
+    box: Box, key: str, question: Question, cells: list[str], student: str
+) -> tuple[Record, bool]:
+    """Run cells and judge what their functions return; say whether a name or the code itself could not be read.
+
+    The record holds all that a replay needs besides the key and the limits.
+    """
+    session = box.session(cells, question.prelude)
+    outcomes, ended = [session.cells], dict[str, Outcome]()
+
+    def ask(name: str, /, *args: Any) -> Any:
+        nonlocal session
+        if name not in ended:
+            if session.ended_by:  # a function that ended its session costs the others nothing
+                session = box.session(cells, question.prelude)
+                outcomes.append(session.cells)
+            outcomes.append(session.call(name, *args))
+            if session.ended_by:
+                ended[name] = outcomes[-1]
+        found = ended.get(name, outcomes[-1])
+        if found.problem:
+            raise Unanswered(found.problem, found.sentence)
+        return found.value
+
+    part, said, mistake, trouble = 0.0, list[str](), "", ""
+    try:
+        verdict = question.judge(
+            ask, judges.draw(f"{key}/{student}" if student else key, question.id)
+        )
+        part, said, mistake = (
+            min(max(float(verdict.part), 0.0), 1.0),
+            [*verdict.said],
+            verdict.mistake,
+        )
+    except Unanswered as error:
+        said = [text("grade.open") if STUB in error.said else error.said]
+    except SandboxError:
+        raise
+    except Exception as error:  # a judge that an answer has surprised
+        trouble, said = (
+            "judge",
+            [text("grade.judge", error=f"{type(error).__name__}: {shown(str(error), 200)}")],
+        )
+    finally:
+        session.close()
+    again = any(
+        one.problem in ("syntax", "missing") or one.said.startswith("NameError") for one in outcomes
+    )
+    if (
+        part < 1
+    ):  # the name of what kept the code from answering, as in the texts grade.trouble.<name>
+        kinds, open = {one.problem for one in outcomes}, any(STUB in one.said for one in outcomes)
+        trouble = trouble or (
+            "time" if kinds & {"time", "cpu"} else "open" if open else "code" * any(kinds)
+        )
+        said += [text("grade.module")] * any(
+            one.said.startswith("ModuleNotFoundError") for one in outcomes
+        )
+    about = {
+        "points": round(part * question.points, 2),
+        "mistake": mistake,
+        "trouble": trouble,
+        "token": student,
+    }
+    return record(
+        question, said, cells, seconds=round(sum(one.seconds for one in outcomes), 4), **about
+    ), again
+
+
+def record(question: Question, said: list[str], cells: Sequence[str] = (), **more: Any) -> Record:
+    """Return what the file of results keeps of a question; what is not given is 0 or empty."""
+    return {
+        **RECORD,
+        "question": question.id,
+        "of": question.points,
+        "said": said,
+        "cells": [*cells],
+        **more,
+    }
+
+
+class Graders:
+    """Processes that grade one answer at a time, each with a sandbox and a core of its own.
+
+    They judge, too. If that takes more than its share of processor time, the kernel ends the process, and a new one
+    goes on with the next answer. One's ``own`` work is graded in this process, without any wall; the rest needs Linux.
+    """
+
+    def __init__(self, key: str, limits: Limits, most: int = 1, *, own: bool = False) -> None:
+        """Keep what is asked, and that no more than ``most`` processes are of use; they start with ``with``."""
+        self._key, self._limits, self._most, self._own = key, limits, most, own
+        self._workers: dict[Line, tuple[BaseProcess, int]] = {}
+        self.active: tuple[str, ...] = ()
+
+    def __enter__(self) -> Self:
+        """Start the processes, and find out which protections hold."""
+        if self._own:
+            return self
+        if not sys.platform.startswith("linux"):
+            raise SandboxError(text("sandbox.linux"))
+        ctypes.CDLL(None).prctl(
+            4, 0, 0, 0, 0
+        )  # PR_SET_DUMPABLE: no process of the same user looks into these
+        cores = sorted(os.sched_getaffinity(0))
+        try:
+            lines = [
+                self._start(core) for core in random.sample(cores, min(self._most, len(cores), 8))
+            ]
+            first, *others = [self._greeted(line) for line in lines]
+            self.active = tuple(name for name in first if all(name in other for other in others))
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """End all processes, and wait until they have left nothing behind."""
+        for process, _ in self._workers.values():
+            process.terminate()
+        for process, _ in self._workers.values():
+            process.join(PATIENCE)
+
+    def _start(self, core: int) -> Line:
+        context = multiprocessing.get_context("fork")
+        line, theirs = context.Pipe()
+        process = context.Process(
+            target=_serve, args=(theirs, core, self._key, self._limits), daemon=True
+        )
+        process.start()
+        theirs.close()
+        self._workers[line] = process, core
+        return line
+
+    def _greeted(self, line: Line) -> tuple[str, ...]:
+        """Return which protections hold in a new process."""
+        try:
+            said = line.recv()
+        except EOFError:
+            said = text("grade.died", code="-")
+        if isinstance(said, str):
+            raise SandboxError(said)
+        return tuple(said)
+
+    def grade(self, jobs: Sequence[Job]) -> Iterator[tuple[int, Record | str]]:
+        """Yield the number of each job and its record, or a sentence that says why there is none, as they are done."""
+        if self._own:
+            yield from ((n, grade_question(Own(), self._key, *job)) for n, job in enumerate(jobs))
+        idle, left, busy = [*self._workers], deque(enumerate(jobs)), dict[Line, int]()
+        while busy or (left and idle):
+            while left and idle:
+                line = idle.pop()
+                busy[line], job = left.popleft()
+                with contextlib.suppress(OSError):  # it is dead, which is seen below
+                    line.send(job)
+            ready = wait([*busy])
+            for line in [line for line in busy if line in ready]:
+                n = busy.pop(line)
+                try:
+                    found = line.recv()
+                except (EOFError, OSError):
+                    line, found = self._died(line, jobs[n])
+                idle.append(line)
+                yield n, found
+
+    def _died(self, line: Line, job: Job) -> tuple[Line, Record | str]:
+        """Return another process in the place of a dead one, and what its death means for the job."""
+        process, core = self._workers.pop(line)
+        process.join()
+        line.close()
+        line, (id, (cells, *_), student) = self._start(core), job
+        if not {*self.active} <= {*self._greeted(line)}:
+            raise SandboxError(text("grade.fewer"))
+        if process.exitcode != -signal.SIGPROF:
+            return line, text("grade.died", code=process.exitcode)
+        said = [text("grade.judge.long", seconds=f"{self._limits.judge_s:g}")]
+        return line, record(judges.find(id), said, cells, token=student, trouble="judge")
+
+
+def _serve(line: Line, core: int, key: str, limits: Limits) -> None:
+    """Grade what comes, in a process of its own; all that it starts runs on the same core."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())
+    signal.signal(
+        signal.SIGINT, lambda *_: None
+    )  # Ctrl-C reaches the parent, too; to ignore it would be inherited
+    ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG: end with the parent
+    os.sched_setaffinity(0, {core})
+    try:
+        with Sandbox(limits) as box:
+            line.send(box.active)
+            while True:
+                job = line.recv()
+                signal.setitimer(
+                    signal.ITIMER_PROF, limits.judge_s
+                )  # ends this process, even in the middle of C code
+                try:
+                    found: Record | str = grade_question(box, key, *job)
+                except SandboxError as error:
+                    found = str(error)
+                signal.setitimer(signal.ITIMER_PROF, 0)
+                line.send(found)
+    except (SandboxError, OSError) as error:
+        line.send(str(error))
+
+
+def grade_all(graders: Graders, works: Sequence[Work]) -> Iterator[tuple[Work, Entry | str]]:
+    """Yield every work with its entry, or with a sentence that says why there is none, as soon as it is complete."""
+    jobs, found = list[tuple[Work, Job]](), dict[str, dict[str, Any]]()
+    for work in works:
+        mine = found[work.student] = {}
+        for question, book in work.due if not work.unread else ():
+            ways = [*book.variants(question.id, question.functions)]
+            said, trouble = (
+                [book.problem or text("grade.deleted", id=question.id)],
+                "cell" if book.cells else "file",
+            )
+            mine[question.id] = (
+                None if ways else record(question, said, token=book.student, trouble=trouble)
+            )
+            jobs += [(work, (question.id, ways, book.student))] if ways else []
+        if None not in mine.values():
+            yield work, work.unread or _entry(work, mine, graders.active)
+    for n, one in graders.grade([job for _, job in jobs]):
+        work, (id, *_) = jobs[n]
+        mine = found[work.student]
+        mine[id] = one
+        if None not in mine.values():
+            yield work, _entry(work, mine, graders.active)
+
+
+def _entry(work: Work, records: dict[str, Any], active: Sequence[str]) -> Entry | str:
+    """Return what the file of results keeps of a student, or why a question has no record."""
+    if failed := [one for one in records.values() if isinstance(one, str)]:
+        return failed[0]
+    texts = {name: words for _, book in work.due for name, words in book.written().items()}
+    for question, book in work.due:
+        if len(book.places(question.id)) > 1:
+            records[question.id]["said"].append(text("grade.twice", id=question.id))
+    about = {
+        "student": work.student,
+        "digest": work.digest,
+        "active": [*active],
+        "notes": [*work.notes],
+    }
+    return {**about, "remarks": [], "texts": texts, "questions": [*records.values()]}

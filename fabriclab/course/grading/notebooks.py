@@ -1,0 +1,294 @@
+"""Notebooks as grading sees them: cells by their nbgrader id, never by position.
+
+A submission is read without raising, whatever the file holds. What a class gets are students' files whose numbers and
+hidden cases are drawn from a key.
+"""
+
+import copy
+import hashlib
+import hmac
+import importlib
+import json
+import os
+import re
+import secrets
+import stat
+import unicodedata
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fabriclab.core import write_atomic
+from fabriclab.course import judges
+from fabriclab.course.shown import Refused, refuse_if
+from fabriclab.texts import text
+
+Book = dict[str, Any]
+MOST = 16 << 20  # B of a file with its pictures
+MOST_CELLS = 5_000
+MOST_CODE = 1 << 20  # characters of all code
+CODE_STUB = ("# YOUR CODE HERE", "raise NotImplementedError()")  # as nbgrader writes them
+STUB = "NotImplementedError"
+TEXT_STUB = "YOUR ANSWER HERE"
+_MAGIC = re.compile(r"^([ \t]*)[%!].*", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One cell of a submission: its nbgrader id or ``""``, ``code`` or ``markdown``, its source, and its mark."""
+
+    id: str
+    kind: str
+    source: str
+    solution: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """What a notebook holds. A file that cannot be read has no cells, and ``problem`` says why."""
+
+    cells: tuple[Cell, ...] = ()
+    problem: str = ""
+    unread: str = ""  # why this machine cannot read the file, which is not the student's doing
+    digest: str = ""  # of the file
+    student: str = ""  # what `release` put there: it selects the student's hidden cases
+
+    def places(self, id: str) -> list[int]:
+        """Return where the code cells with an id are: none if it was deleted, several if it was copied or split."""
+        return [n for n, cell in enumerate(self.cells) if cell.id == id and cell.kind == "code"]
+
+    def place(self, id: str, functions: Sequence[str] = ()) -> int | None:
+        """Return where the code cell with an id is.
+
+        Of several, the first one counts that defines one of the functions and is not the stub; without such a cell
+        the first one that is not the stub, else the first.
+        """
+        any_of = "|".join(functions) or "(?!)"
+        named = re.compile(rf"^(?:(?:def|class)\s+(?:{any_of})\b|(?:{any_of})\s*=)", re.MULTILINE)
+
+        def rank(n: int) -> tuple[bool, bool, int]:
+            source = self.cells[n].source
+            stub = not source.strip() or f"raise {STUB}" in source
+            return stub, not named.search(source), n
+
+        return min(self.places(id), key=rank, default=None)
+
+    def variants(self, id: str, functions: Sequence[str] = ()) -> Iterator[list[str]]:
+        """Yield the cells to run for a question, to be tried in turn while a name is missing or cannot be read.
+
+        First the setup and the question's own cell; then both without the commands of a notebook (``%time``); then
+        all code before the cell, in the order of the file.
+        """
+        at = self.place(id, functions)
+        if at is None:
+            return
+        first = [
+            self.cells[n].source
+            for part in ("setup", "data")
+            for n in self.places(f"{exercise(id)}-{part}")[:1]
+        ]
+        own = [*first, self.cells[at].source]
+        yield own
+        bare = [_MAGIC.sub(r"\1pass", source) for source in own]
+        if bare != own:
+            yield bare
+        before = [
+            _MAGIC.sub(r"\1pass", cell.source) for cell in self.cells[:at] if cell.kind == "code"
+        ]
+        if before != bare[:-1]:
+            yield [*before, bare[-1]]
+
+    def written(self) -> dict[str, str]:
+        """Return the free texts by id, empty where they were left as they were."""
+        texts = {
+            cell.id: cell.source
+            for cell in self.cells
+            if cell.kind == "markdown" and cell.solution and cell.id
+        }
+        return {
+            id: "" if source.strip() in ("", TEXT_STUB) else source for id, source in texts.items()
+        }
+
+
+def exercise(id: str) -> str:
+    """Return the exercise of a question's or a cell's id: ``ex1`` of ``ex1-a``."""
+    return id.partition("-")[0]
+
+
+def read(path: Path) -> Submission:
+    """Read a notebook of format 4; what is missing in it is left out, what is broken is said. Raises OSError only."""
+    about, digest = path.lstat(), ""
+    try:
+        refuse_if(
+            stat.S_ISLNK(about.st_mode), "grade.file.link"
+        )  # to the solution, or to somebody else's file
+        refuse_if(
+            not stat.S_ISREG(about.st_mode), "grade.file.format"
+        )  # reading a pipe would never end
+        digest = f"{about.st_size}"
+        refuse_if(about.st_size > MOST, "grade.file.huge", most=MOST >> 20)
+        data = path.read_bytes()
+        digest = hashlib.sha256(data).hexdigest()
+        book = json.loads(data)
+        strange = (
+            not isinstance(book, dict)
+            or not isinstance(book.get("cells"), list)
+            or book.get("nbformat", 4) != 4
+        )
+        refuse_if(strange, "grade.file.format")
+        refuse_if(len(book["cells"]) > MOST_CELLS, "grade.file.cells", most=f"{MOST_CELLS:,}")
+        cells = tuple(_cell(cell) for cell in book["cells"] if isinstance(cell, dict))
+        refuse_if(
+            sum(len(cell.source) for cell in cells) > MOST_CODE, "grade.file.long", most=MOST_CODE
+        )
+    except (ValueError, RecursionError, MemoryError) as error:
+        broken = text(
+            "grade.file.encoding" if isinstance(error, UnicodeDecodeError) else "grade.file.broken"
+        )
+        return Submission(
+            problem=str(error) if isinstance(error, Refused) else broken, digest=digest
+        )
+    token = str(_part(_part(book, "metadata"), "fabriclab").get("student"))
+    return Submission(
+        cells, digest=digest, student=token if re.fullmatch("[0-9a-f]{16}", token) else ""
+    )
+
+
+def _part(book: Mapping[str, Any], name: str) -> dict[str, Any]:
+    found = book.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def _cell(cell: Mapping[str, Any]) -> Cell:
+    marks = _part(_part(cell, "metadata"), "nbgrader")
+    id, kind, lines = marks.get("grade_id"), cell.get("cell_type"), cell.get("source")
+    words = "".join(
+        line for line in (lines if isinstance(lines, list) else [lines]) if isinstance(line, str)
+    )
+    source = words.encode(
+        errors="replace"
+    ).decode()  # half of a sign could not be written to any file
+    return Cell(id if isinstance(id, str) else "", str(kind), source, marks.get("solution") is True)
+
+
+def as_bytes(book: Book) -> bytes:
+    """Return a notebook as nbformat writes it: the same bytes for the same content."""
+    return (json.dumps(book, ensure_ascii=False, indent=1, sort_keys=True) + "\n").encode()
+
+
+def new_key(path: Path) -> None:
+    """Write a new key of 32 random bytes, which only the owner may read; a file that exists is left as it is."""
+    try:
+        with open(
+            path, "x", encoding="ascii", opener=lambda name, flags: os.open(name, flags, 0o600)
+        ) as key:
+            key.write(secrets.token_hex(32) + "\n")
+    except FileExistsError:
+        raise Refused(text("grade.key.exists", path=path)) from None
+
+
+def read_key(path: str | Path | None, say: Callable[[str], object] = str) -> str:
+    """Return the key in a file that nobody else may write; without one the practice key, which everybody knows."""
+    if path is None:
+        return judges.PRACTICE
+    rights = Path(path).stat().st_mode if os.name == "posix" else 0
+    refuse_if(rights & 0o022, "grade.key.open", path=path)
+    if rights & 0o044:
+        say(text("grade.key.told", path=path))
+    key = Path(path).read_text(encoding="ascii", errors="replace").strip()
+    refuse_if(not re.fullmatch("[0-9a-f]{64}", key), "grade.key.broken", path=path, n=len(key))
+    return key
+
+
+def fingerprint(key: str) -> str:
+    """Return a name for a key, from which it cannot be found."""
+    return (
+        key
+        if key == judges.PRACTICE
+        else hashlib.sha256(f"fabriclab key {key}".encode()).hexdigest()[:12]
+    )
+
+
+def token(key: str, student: str) -> str:
+    """Return what stands for a student in a notebook: nobody without the key can tell whom."""
+    name = unicodedata.normalize(
+        "NFC", student
+    )  # some systems take the accents of a folder's name apart
+    return hmac.new(key.encode(), name.encode(errors="replace"), "sha256").hexdigest()[:16]
+
+
+def read_names(path: str | Path | None) -> list[str]:
+    """Return the names in a list of a class, one a line, if all can be folders; lines with # are left out."""
+    lines = Path(path).read_text(encoding="utf-8-sig", errors="replace").split("\n") if path else []
+    names = [name for line in lines if (name := line.strip()) and name[0] != "#"]
+    strange = {*"/\\\N{REPLACEMENT CHARACTER}"}
+    wrong = [
+        n
+        for n in names
+        if n[0] == "." or not n.isprintable() or strange & {*n} or len(n.encode()) >= 200
+    ]
+    if wrong or len({name.casefold() for name in names}) < len(names):
+        raise Refused(text("grade.release.names", names=", ".join(map(repr, wrong or names))))
+    return names
+
+
+def release(source: Path, key: str, out: Path, students: Sequence[str] = ()) -> list[Path]:
+    """Write the class's file of an exercise, or one folder with a file for each student, where nothing is yet."""
+    for cell in read(source).cells:
+        solved = cell.solution and STUB not in cell.source and TEXT_STUB not in cell.source
+        refuse_if(
+            solved or "BEGIN HIDDEN TESTS" in cell.source, "grade.release.solved", source=source
+        )
+    book = json.loads(source.read_bytes())
+    made = {
+        out / name / source.name: token(key, name) if name else "" for name in students or ("",)
+    }
+    for path in made:
+        refuse_if(path.exists(), "grade.release.exists", path=path)
+    for path, student in made.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(path, as_bytes(_with_data(book, key, student)))
+    return [*made]
+
+
+def _with_data(book: Book, key: str, student: str) -> Book:
+    """Return a student's file with the student's token, and what the function ``release`` of the graders draws."""
+    book = copy.deepcopy(book)
+    if student:
+        book["metadata"].setdefault("fabriclab", {})["student"] = student
+    ids = {
+        cell["metadata"].get("nbgrader", {}).get("grade_id", ""): n
+        for n, cell in enumerate(book["cells"])
+    }
+    for name in sorted({exercise(id) for id in judges.questions() if id in ids}):
+        modules = sorted(
+            {q.judge.__module__ for id, q in judges.questions().items() if exercise(id) == name}
+        )
+        hooks = (getattr(importlib.import_module(module), "release", None) for module in modules)
+        numbers = {
+            word: value for hook in hooks if hook for word, value in hook(key, student).items()
+        }
+        lines = [
+            text("grade.release.data"),
+            *(f"{word} = {value!r}" for word, value in numbers.items()),
+        ]
+        marks = {
+            "grade": False,
+            "grade_id": f"{name}-data",
+            "locked": True,
+            "schema_version": 3,
+            "solution": False,
+        }
+        cell = {
+            "cell_type": "code",
+            "execution_count": None,
+            "id": f"{name}-data",
+            "outputs": [],
+            "metadata": {"deletable": False, "editable": False, "nbgrader": marks},
+            "source": "\n".join(lines).splitlines(keepends=True),
+        }
+        if numbers:
+            at = ids.get(f"{name}-data", ids.get(f"{name}-setup", -1) + 1)
+            book["cells"][at : at + (f"{name}-data" in ids)] = [cell]
+    return book

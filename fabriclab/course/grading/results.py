@@ -1,0 +1,192 @@
+"""The file of results: a line for each student, appended when it is ready, so that a killed run loses nothing."""
+
+import contextlib
+import csv
+import io
+import json
+import os
+import platform
+import re
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import fabriclab
+from fabriclab.core import write_atomic
+from fabriclab.course.shown import Refused, refuse_if
+from fabriclab.texts import text
+
+from .sandbox import Limits
+
+Entry = dict[str, Any]  # of a student
+Record = dict[str, Any]  # of a question that a student was asked
+_COLUMNS = ("student", "question", "points", "of", "mistake", "sentence", "note", "seconds")
+_FORMAT = "fabriclab-grades-1"
+_END = b"\n]}\n"
+_SAME = ("format", "fabriclab", "key", "limits", "weak")  # of the head: what a verdict depends on
+# Where spreadsheets see a formula, whatever sign they split a line at; full-width signs count for them, too.
+_FORMULA = re.compile("((?:^|[;,|\t\r\n])[\\s\"']*)(?=[=+@\\-\uff1d\uff0b\uff20\uff0d])")
+# What the file is made of, by example; a list has any number of items, and "" stands for all names.
+_ENTRY = json.loads(Path(__file__).with_name("entry.json").read_bytes())
+RECORD = _ENTRY["questions"][0]
+
+
+def weak(active: Sequence[str]) -> bool:
+    """Return whether learners' code could read files of this machine; one's own work may."""
+    return bool(active) and not {"root", "landlock"} & {*active}
+
+
+def heading(key: str, limits: Limits, active: Sequence[str]) -> dict[str, Any]:
+    """Return what stands above all results: how they were made, and where."""
+    versions = {
+        "fabriclab": fabriclab.__version__,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+    }
+    cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+    made = {
+        "date": time.strftime("%Y-%m-%d"),
+        "cores": cores,
+        "active": [*active],
+        "weak": weak(active),
+    }
+    return {"format": _FORMAT, **versions, "key": key, "limits": asdict(limits), **made}
+
+
+def load(path: Path) -> tuple[dict[str, Any], list[Entry]]:
+    """Return the head and the entries of a file of results, without a last line that was cut; say what is wrong."""
+    first, *lines = path.read_bytes().split(b"\n")
+    whole = _json(first + b"]}")
+    if isinstance(whole, dict):
+        entries = [
+            _json(line.strip().removesuffix(b","))
+            for line in lines
+            if line.strip() not in (b"", _END.strip())
+        ]
+        whole["results"] = entries[
+            : -1 if entries and entries[-1] is None else None
+        ]  # what a killed run had begun
+    fault = _fault(whole, {"head": heading("", Limits(), [""]), "results": [_ENTRY]})
+    fault = fault or f"head.format must be {_FORMAT}" * (whole["head"]["format"] != _FORMAT)
+    refuse_if(fault, "grade.results.foreign", path=path, fault=fault)
+    return whole["head"], whole["results"]
+
+
+def _json(line: bytes) -> Any:
+    """Return what a line of JSON holds, or nothing if it is none."""
+    with contextlib.suppress(ValueError, RecursionError):
+        return json.loads(line)
+
+
+def _fault(value: Any, like: Any, at: str = "") -> str:
+    """Return what is wrong with a value that should be made like an example, or nothing."""
+    fits = like is not None and (
+        type(value) is type(like) or (type(value) is int and type(like) is float)
+    )
+    if fits and isinstance(value, int | float):
+        fits = 0 <= value < 1e15  # and no NaN
+    if fits and isinstance(value, str):
+        fits = value.encode(errors="replace").decode() == value  # half of a sign cannot be printed
+    if not fits:
+        return f"{at[1:] or 'it'} must be {text(f'grade.kind.{type(like).__name__}')}"
+    inside: list[tuple[Any, Any, str]] = []
+    if isinstance(like, list):
+        inside = [(item, like[0], f"{at}[{n}]") for n, item in enumerate(value)]
+    if isinstance(like, dict):
+        inside = [
+            (value.get(name), like.get(name, like.get("")), f"{at}.{name}")
+            for name in {**like, **value}
+            if name
+        ]
+    return next(filter(None, (_fault(*one) for one in inside)), "")
+
+
+class Results:
+    """The results in a JSON file, and in a CSV file of the same name.
+
+    Those of another key, version or time limit, or of other walls, are not mixed with what there is.
+    """
+
+    def __init__(self, table: Path, head: Mapping[str, Any]) -> None:
+        """Read what an earlier run has left, and write it anew without what was cut."""
+        self.table, self.file = table, table.with_suffix(".json")
+        self.entries: dict[str, Entry] = {}
+        self.head = dict(head)
+        if self.file.exists():
+            self.head, entries = load(self.file)
+            if any(self.head[name] != head[name] for name in _SAME) or {*self.head["active"]} != {
+                *head["active"]
+            }:
+                raise Refused(text("grade.results.other", path=self.file))
+            self.entries = {entry["student"]: entry for entry in entries}
+        self.write()
+
+    def write(self) -> None:
+        """Write both files anew, sorted by student."""
+        self.entries = dict(sorted(self.entries.items()))
+        lines = b",\n".join(map(_line, self.entries.values()))
+        first = b'{"head": ' + _line(self.head) + b', "results": [' + (b"\n" if lines else b"")
+        write_atomic(self.file, first + lines + _END)
+        weak = [text("grade.made.weak")] * self.head["weak"]
+        write_atomic(
+            self.table,
+            _csv([_COLUMNS, *(row for e in self.entries.values() for row in _rows(e, weak))]),
+        )
+
+    def add(self, entry: Entry) -> None:
+        """Append what one student got to the JSON file; of two lines of a student, the last one counts."""
+        start = b",\n" if self.entries else b"\n"
+        self.entries[entry["student"]] = entry
+        with self.file.open("r+b") as file:
+            file.seek(-len(_END), os.SEEK_END)
+            file.write(start + _line(entry) + _END)
+            os.fsync(file.fileno())
+
+
+def _line(value: Mapping[str, Any]) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+def noted(entry: Entry) -> list[str]:
+    """Return what a teacher may want to look at."""
+    return [*entry["notes"], *entry["remarks"]]
+
+
+def totals(entry: Entry) -> tuple[str, str]:
+    """Return a student's points, and how many there are."""
+    points, of = (sum(q[name] for q in entry["questions"]) for name in ("points", "of"))
+    return f"{points:g}", f"{of:g}"
+
+
+def _rows(entry: Entry, weak: list[str]) -> list[tuple[Any, ...]]:
+    """Return the rows of a student in the CSV file: one for each question, and the total."""
+    each = [
+        (
+            q["question"],
+            q["points"],
+            q["of"],
+            q["mistake"],
+            " ".join(q["said"]),
+            "",
+            q["seconds"] or "",
+        )
+        for q in entry["questions"]
+    ]
+    total = ("total", *totals(entry), "", "", " ".join(weak + noted(entry)), "")
+    return [(entry["student"], *row) for row in (*each, total)]
+
+
+def _csv(rows: Sequence[tuple[Any, ...]]) -> bytes:
+    """Return rows of CSV; no part of a cell is a formula for a spreadsheet."""
+    out = io.StringIO()
+    safe = [
+        [_FORMULA.sub(r"\1'", cell) if isinstance(cell, str) else cell for cell in row]
+        for row in rows
+    ]
+    csv.writer(out, lineterminator="\n", quoting=csv.QUOTE_ALL).writerows(safe)
+    return out.getvalue().encode(errors="backslashreplace")

@@ -1,0 +1,170 @@
+"""Run a learner's code in a process with limits, and call functions in it.
+
+Nothing secret enters that process: it gets code, and then one call at a time. What it sends back is a line of JSON,
+checked here. What it can reach is walled off by whatever this machine offers, and ``Sandbox.active`` says by what.
+"""
+
+import ctypes
+import json
+import os
+import select
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Collection, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+import fabriclab
+from fabriclab.course.shown import refuse_if
+from fabriclab.texts import text
+
+from ._session import PATIENCE, Outcome, SandboxError, Session, cut
+
+__all__ = ["PATIENCE", "Limits", "Outcome", "Sandbox", "SandboxError", "Session"]
+# The program is loaded as a package of another name, so that nothing of fabriclab is in its memory.
+_BOOT = (
+    "import sys, types; p = types.ModuleType('child'); p.__path__ = sys.argv[1:]; sys.modules['child'] = p; "
+    "from child._child import keep; keep()"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one session may use, and what judging one question may."""
+
+    wall_s: float = (
+        5.0  # illustrative: waiting for the learner's code, cells and calls together [s]
+    )
+    cpu_s: float = 5.0  # illustrative: its processor time [s]
+    judge_s: float = 5.0  # illustrative: processor time of judging, and of answering the code about its arguments [s]
+    memory: int = 1 << 30  # on top of Python and numpy [B]
+    files: int = 32
+    file_size: int = (
+        16 << 20
+    )  # all files together may have four times as much, where a child has its own root [B]
+    processes: int = 16  # and threads
+    reply: int = 1 << 20  # one answer [B]
+    requests: int = 50_000  # calls of methods of all arguments together
+
+    def scaled(self, factor: float) -> Self:
+        """Return the same with ``factor`` times the time, for a slower machine."""
+        refuse_if(not 0 < factor <= 100, "grade.factor", factor=factor)
+        times = {name: getattr(self, name) * factor for name in ("wall_s", "cpu_s", "judge_s")}
+        return replace(self, **times)
+
+
+class Sandbox:
+    """A process with numpy loaded that forks a child for each learner's code; one session at a time.
+
+    Leaves out what the kernel does not offer here: ``active`` has the names of the walls that stand, and the texts
+    ``sandbox.has.<name>`` say what they are. Linux only.
+
+    Parameters
+    ----------
+    limits : Limits
+        What each session may use.
+    without : collection of str
+        Protections to leave out, by their names in ``active``: for tests.
+    """
+
+    def __init__(self, limits: Limits | None = None, without: Collection[str] = ()) -> None:
+        """Keep what is asked; nothing runs before ``with``."""
+        self.limits, self.last_words = limits or Limits(), ""
+        self.active: tuple[str, ...] = ()
+        # The library holds the judges; where it is installed beside numpy, a learner's code would find it.
+        self._asked: dict[str, Any] = {
+            "paths": [str(Path(np.__file__).parents[1])],
+            "hidden": fabriclab.__path__[0],
+            "without": [*without],
+        }
+        self._process: subprocess.Popen[bytes] | None = None
+        self._open: Session | None = None
+
+    def __enter__(self) -> Self:
+        """Start, and find out which protections hold."""
+        ctypes.CDLL(None).prctl(
+            4, 0, 0, 0, 0
+        )  # PR_SET_DUMPABLE: no process of the same user looks into this one
+        first = self.session([])
+        self.active = first.active
+        first.close()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """End every process and remove the folder."""
+        self.close()
+
+    def session(self, cells: Sequence[str], prelude: str = "") -> Session:
+        """Return a new child that has run prelude and cells in one namespace, to be called then; one before is over."""
+        if self._open:
+            self._open.close()
+        try:
+            self._open = Session(self, cells, prelude)
+        except SandboxError:  # the process that forks may have been harmed
+            self.close()
+            if not self.active:  # at the start: a machine that allows half of what namespaces need
+                self._asked["without"] += ["userns", "pidns", "netns", "root"]
+            self._open = Session(self, cells, prelude)
+        return self._open
+
+    def control(self) -> socket.socket:
+        """Return the line to the process that forks, which is started anew if it has died."""
+        if (
+            self._process is None
+            or self._process.poll() is not None
+            or select.select([self._control], [], [], 0)[0]
+        ):
+            self.close()
+            self._start()
+        return self._control
+
+    def _start(self) -> None:
+        self._folder = tempfile.mkdtemp(prefix="fabriclab-")
+        os.chmod(self._folder, 0o711)  # the child's user passes on its way to its own folder in it
+        order = {"limits": asdict(self.limits), "folder": self._folder, **self._asked}
+        order["refused"] = text("sandbox.refused", said="{said}")
+        env = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+        env["PYTHONHASHSEED"] = "0"  # a replay goes through sets in the same order
+        # Where Python is one of many on a cluster.
+        env |= {name: value for name, value in os.environ.items() if name == "LD_LIBRARY_PATH"}
+        command = [
+            sys.executable,
+            "-s",
+            "-P",
+            "-B",
+            "-X",
+            "utf8",
+            "-c",
+            _BOOT,
+            str(Path(__file__).parent),
+        ]
+        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._log = tempfile.TemporaryFile()
+        with theirs as line:
+            ends = (line.fileno(), self._log, subprocess.STDOUT)
+            self._process = subprocess.Popen(
+                command, -1, None, *ends, env=env, cwd="/", start_new_session=True
+            )
+        self._control.send(json.dumps(order).encode())
+
+    def close(self) -> None:
+        """End every process and remove the folder; may be called twice, and a new session starts all again."""
+        if self._process is None:
+            return
+        self._control.close()  # they end when they see this
+        try:
+            self._process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process = None
+        self._log.seek(0)
+        self.last_words = cut("".join(self._log.read().decode(errors="replace").splitlines()[-1:]))
+        self._log.close()
+        shutil.rmtree(self._folder, ignore_errors=True)

@@ -1,0 +1,132 @@
+"""What is graded: questions with a judge each, without any user interface and without any process.
+
+A judge is handed ``ask``, which runs one call of the learner's code wherever that is safe, and a generator from
+which it draws its cases. It never raises on anything that a learner returns.
+"""
+
+import contextlib
+import functools
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fabriclab.registry import add_kind, get, info, names
+from fabriclab.texts import text
+
+add_kind("question", __name__)
+add_kind("check", __name__)  # of a lesson, judged by running a function
+
+Floats = NDArray[np.float64]
+Rng = np.random.Generator
+# ask("latency", Proxy(...), 4096): a plain value (None, bool, int, float, str, list, dict), or Unanswered.
+Ask = Callable[..., Any]
+PRACTICE = "practice"  # the key of the cases that everybody may see
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What an answer is worth, and what the learner is told."""
+
+    part: float  # 0..1 of the points of the question
+    said: tuple[str, ...] = ()  # what is off, the misconception, a worked step
+    mistake: str = ""  # the name of the misconception, as in mis.<name> of the texts
+    failed: tuple[
+        tuple[str, int], ...
+    ] = ()  # the first case of each part that was not right: function and number
+
+
+class Unanswered(Exception):
+    """The learner's function is missing, raised, ran too long or returned what cannot be sent."""
+
+    def __init__(self, problem: str, said: str) -> None:
+        """Keep the kind of problem (such as missing, raised or slow) and the sentence for the learner."""
+        super().__init__(problem, said)
+        self.problem, self.said = problem, said
+
+
+@dataclass(frozen=True)
+class Proxy:
+    """An object for the learner's code whose methods are answered here, so that its secrets stay here."""
+
+    target: Any
+    methods: tuple[str, ...]
+    values: Mapping[str, Any] = field(default_factory=dict)  # plain attributes
+    client: str = (
+        ""  # code that defines client(object), which makes of it what the learner's code gets
+    )
+
+    def here(self) -> Any:
+        """Return what the learner's code gets where it runs in this process."""
+        methods = {method: getattr(self.target, method) for method in self.methods}
+        thing = SimpleNamespace(**self.values, **methods)
+        return _client(self.client)(thing) if self.client else thing
+
+
+@functools.cache
+def _client(code: str) -> Callable[[Any], Any]:
+    names: dict[str, Any] = {}
+    exec(code, names)
+    return cast(Callable[[Any], Any], names["client"])
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question of an exercise: the functions that a learner writes, and the judge of their answers."""
+
+    id: str
+    functions: tuple[str, ...]
+    points: int
+    judge: Callable[[Ask, Rng], Verdict]
+    example: Callable[[Rng], Any]  # makes something to try a function on
+    prelude: str = ""  # code that runs before a learner's cells where the library is hidden
+
+
+@functools.cache
+def questions() -> Mapping[str, Question]:
+    """Return all questions by id; each file of this folder registers the judges of its own, with what they judge."""
+    return {
+        id: Question(id=id, judge=get("question", id), **info("question", id))
+        for id in names("question")
+    }
+
+
+def exercise(number: int) -> tuple[Question, ...]:
+    """Return the questions of one exercise in their order."""
+    return tuple(q for q in questions().values() if q.id.startswith(f"ex{number}-"))
+
+
+def find(id: str) -> Question:
+    """Return the question ``id``; a wrong one is answered with the list."""
+    if id not in questions():
+        raise ValueError(text("check.unknown", id=id, known=", ".join(questions())))
+    return questions()[id]
+
+
+def draw(key: str, id: str) -> Rng:
+    """Return the generator of the cases of a question: the same key and question give the same cases."""
+    return np.random.default_rng(int.from_bytes(hashlib.sha256(f"{key}\n{id}".encode()).digest()))
+
+
+def example(id: str) -> Any:
+    """Return something to try your function on; it is never what is graded."""
+    return find(id).example(draw("example", id))
+
+
+def practice(id: str) -> dict[str, list[tuple[Any, ...]]]:
+    """Return the cases that `check` judges: by the name of the function, the arguments of each of its calls."""
+    cases: dict[str, list[tuple[Any, ...]]] = {}
+
+    def ask(name: str, *arguments: Any) -> Any:
+        cases.setdefault(name, []).append(
+            tuple(a.target if isinstance(a, Proxy) else a for a in arguments)
+        )
+        raise Unanswered(*["asked"] * 2)
+
+    with contextlib.suppress(Unanswered):
+        find(id).judge(ask, draw(PRACTICE, id))
+    return cases

@@ -1,0 +1,72 @@
+"""Judges of answers to the questions of lessons: a letter, a number, or a function, which is run.
+
+Any way that works is right. Each judge returns whether the answer is right (None: it could not be read, so it is not
+counted), what to say, and the mistake by name.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from fabriclab.course.judges import Unanswered
+from fabriclab.course.questions import Question
+from fabriclab.course.shown import is_rounded, named_factor, parse_answer, quantity, unit_in
+from fabriclab.formulas import evaluate
+from fabriclab.registry import get
+from fabriclab.texts import table, text
+
+# Right or not (None: could not be read, so not counted), what to say, and the mistake by name.
+Verdict = tuple[bool | None, list[str], str]
+_EXACT = 1e-9
+_NAMED = 5e-3  # a known wrong answer is recognised within this, even where the answer must be exact
+
+
+def _chosen(question: Question, answer: Any, given: Mapping[str, Any]) -> Verdict:
+    options = question.options(given)
+    letter = str(answer).strip().lower().rstrip(".)")
+    if letter not in options:
+        return None, [text("check.choices", got=repr(answer))], ""
+    mistake = options[letter][1]
+    return not mistake, [text(f"mis.{mistake}")] if mistake else [], mistake
+
+
+def _measured(question: Question, answer: Any, given: Mapping[str, Any]) -> Verdict:
+    if (
+        question.unit == "1"
+        and len(noun := unit_in(answer)) > 2
+        and noun in table()[f"q.{question.id}"].split()
+    ):
+        answer = answer.strip().removesuffix(noun)  # what the question counts, such as ports
+    read = parse_answer(answer, question.unit)
+    if read.problem:
+        return None, [read.problem], ""
+    truth, names = question.key(given), question.fill(given)[0]
+    if math.isclose(read.value, truth, rel_tol=question.tolerance or _EXACT):
+        return True, [read.note], ""
+    near = max(question.tolerance, _NAMED)
+    for formula, mistake in question.wrong:
+        if math.isclose(read.value, evaluate(formula, names), rel_tol=near):
+            return False, [read.note, text(f"mis.{mistake}")], mistake
+    kind, si = quantity(question.unit)
+    factor = named_factor(read.value, truth, kind)
+    if factor is None and question.tolerance and is_rounded(read.value / si, truth / si):
+        factor = "rounded"
+    return (
+        False,
+        [read.note, text(f"factor.{factor}") if factor else ""],
+        f"factor {factor}" if factor else "",
+    )
+
+
+def _tried(question: Question, answer: Any, given: Mapping[str, Any]) -> Verdict:
+    """Judge a learner's function; an exception of it is an answer too, told with the call that caused it."""
+    if not callable(answer):
+        return False, [text("function.kind", got=f"{answer!r:.60}")], ""
+    try:
+        judged: Verdict = get("check", question.id)(answer)
+    except Unanswered as error:
+        return None, [error.said], ""
+    return judged
+
+
+JUDGES = {"choice": _chosen, "number": _measured, "function": _tried}

@@ -1,0 +1,1 @@
+"""Exercise 1, profile collectives: the judges of its questions."""

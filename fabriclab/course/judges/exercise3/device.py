@@ -1,0 +1,617 @@
+"""The device of the grader: memory, keys and queue pairs of a few nodes in one process, in an order that a seed draws.
+
+It does what `fabriclab.rdma` does between processes, for queue pairs of type RC, with the same statuses (a test holds
+them together), and everything that reliable connections leave open as badly as they allow: pieces of a WRITE land in
+any order, a buffer is read late, results and completions come late, and a node that is killed stops in the middle.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from fabriclab.rdma import enums as e
+
+WRITE, WRITE_IMM, SEND, SEND_IMM, READ, CAS, FAA = range(7)
+_TOLD = (1, 1, 0, 0, 2, 3, 4)  # the opcode of its completion
+_RIGHTS = (2, 2, 0, 0, 4, 8, 8)  # what it needs of the remote region and queue pair
+FENCE, SIGNALED, SOLICITED, INLINE = 1, 2, 4, 8
+OK, LOC_LEN, LOC_PROT, FLUSH, REM_INV_REQ, REM_ACCESS, RETRY_EXC = 0, 1, 4, 5, 9, 10, 12
+RESET, INIT, RTR, RTS, ERR = 0, 1, 2, 3, 6
+_TRIES, _PATIENCE = (
+    8,
+    400,
+)  # turns of a queue pair until it gives up on a peer that is dead, or not connected yet
+
+
+@dataclass
+class Region:
+    """Registered memory of a node."""
+
+    number: int
+    at: int
+    length: int
+    access: int
+    pd: int
+    lkey: int
+    rkey: int
+
+
+@dataclass
+class Queue:
+    """A completion queue."""
+
+    room: int
+    entries: deque[tuple[list[int], Any, int]] = field(default_factory=deque)
+    broken: bool = False
+    armed: bool = False
+
+
+@dataclass
+class Op:
+    """A posted request, and how far it is."""
+
+    wr: dict[str, Any]
+    index: int
+    inline: bytes | None = None
+    pieces: list[tuple[int, int]] | None = None  # that have not moved yet: offset and length
+    result: bytearray = field(default_factory=bytearray)  # of a READ or atomic, until it is done
+
+    @property
+    def total(self) -> int:
+        """Bytes of the request."""
+        return sum(length for _, length, _ in self.wr["sg"])
+
+    @property
+    def fetches(self) -> bool:
+        """Whether something comes back."""
+        return bool(self.wr["opcode"] >= READ)
+
+
+class Pair:
+    """A queue pair of type RC."""
+
+    def __init__(
+        self, node: Machine, number: int, pd: int, queues: list[Queue], room: list[int], every: int
+    ) -> None:
+        self.node, self.number, self.pd, (self.scq, self.rcq), self.every = (
+            node,
+            number,
+            pd,
+            queues,
+            every,
+        )
+        self.max_send, self.max_recv, self.max_sge, self.max_inline = room
+        self.state, self.access, self.dest, self.tries = RESET, 0, (0, 0), 0
+        self.todo, self.done, self.recv = deque[Op](), deque[Op](), deque[dict[str, Any]]()
+        self.posted = self.retired = self.changes = 0
+        # Of which requests that change remote memory the answer is lost, and whether they are done all the same.
+        self.losses = dict[int, bool]()
+
+    @property
+    def peer(self) -> Pair | None:
+        """The other end, if it is there and connected to this one."""
+        machine, number = self.dest
+        found = self.node.device.machines[machine].pairs.get(number)
+        there = found and not found.node.dead and found.state in (RTR, RTS)
+        return found if there and found and found.dest == (self.node.number, self.number) else None
+
+    @property
+    def gone(self) -> bool:
+        """Whether the node at the other end is dead."""
+        return self.node.device.machines[self.dest[0]].dead
+
+    def complete(self, queue: Queue, entry: list[int], index: int = 0) -> None:
+        """Put a completion into a queue; one that is full breaks, and with it the pair."""
+        if queue.broken or len(queue.entries) >= queue.room:
+            queue.broken = True
+            self.state = ERR
+            return
+        queue.entries.append((entry, self, index))
+        self.node.device.completions += 1
+        self.node.events += queue.armed
+        queue.armed = False
+
+    def finish(self, op: Op, status: int) -> None:
+        """Say how a request ended, where that is to be said; what it fetched is in its place now."""
+        wr = op.wr
+        if status == OK and op.fetches:
+            self.node.scatter(wr["sg"], op.result)
+        if status or self.every or wr["send_flags"] & SIGNALED:
+            entry = [wr["wr_id"], status, _TOLD[wr["opcode"]], op.total, self.number, 0, 0, 0, 0]
+            self.complete(self.scq, entry, op.index)
+
+    def fail(self, status: int) -> None:
+        """End the first request that has not been done with a status, and flush the rest."""
+        while self.done:
+            self.finish(self.done.popleft(), OK)
+        self.node.device.failed(self, self.todo[0], status)
+        self.finish(self.todo.popleft(), status)
+        self.error()
+
+    def error(self) -> None:
+        """Go into the state of error: all that was posted ends there."""
+        self.state = ERR
+        while self.done:
+            self.finish(self.done.popleft(), OK)
+        while self.todo:
+            self.finish(self.todo.popleft(), FLUSH)
+        while self.recv:
+            self.complete(
+                self.rcq, [self.recv.popleft()["wr_id"], FLUSH, 128, 0, self.number, 0, 0, 0, 0]
+            )
+
+    def clear(self) -> None:
+        """Forget all that was posted."""
+        self.todo.clear()
+        self.done.clear()
+        self.recv.clear()
+
+    def advance(self) -> None:
+        """Do one thing that may be done now, drawn where there is a choice."""
+        rng = self.node.device.rng
+        waits = (
+            self.todo
+            and self.todo[0].wr["send_flags"] & FENCE
+            and any(op.fetches for op in self.done)
+        )
+        if self.done and (waits or not self.todo or rng.random() < 0.4):
+            self.finish(self.done.popleft(), OK)
+        elif self.todo and self.state != RTS:
+            self.fail(FLUSH)
+        elif self.todo and not waits:
+            self._advance(self.todo[0], rng)
+
+    def _advance(self, op: Op, rng: random.Random) -> None:
+        peer, kind, number = self.peer, op.wr["opcode"], self.changes
+        if op.pieces is None and (status := self._local(op)):
+            self.fail(status)
+            return
+        if peer is None:
+            self.tries += 1
+            if self.tries > (_TRIES if self.gone else _PATIENCE):
+                self.fail(RETRY_EXC)
+            return
+        self.tries = 0
+        if kind in (WRITE_IMM, SEND, SEND_IMM) and not peer.recv:
+            return  # the receiver is not ready, and is asked again
+        if kind == READ or number not in self.losses:
+            self._move(op, peer, rng)
+            return
+        done = self.losses.pop(number)
+        while self.state == RTS and self.changes == number and (done or rng.random() < 0.5):
+            self._move(op, peer, rng)
+        if self.state == RTS:
+            if self.changes > number:
+                self.todo.appendleft(self.done.pop())
+            self.changes = number + 1
+            self.fail(RETRY_EXC)
+
+    def _local(self, op: Op) -> int:
+        """Return the status of a request that fails before anything is sent, else 0."""
+        need = 1 if op.fetches else 0
+        if op.inline is None and not all(
+            self.node.find(key, at, n, need, self.pd) for at, n, key in op.wr["sg"]
+        ):
+            return LOC_PROT
+        return LOC_LEN if op.wr["opcode"] >= CAS and op.total != 8 else OK
+
+    def _move(self, op: Op, peer: Pair, rng: random.Random) -> None:
+        """Move a piece of a request, or say why not; after its last piece it is done."""
+        wr, kind, total, far = op.wr, op.wr["opcode"], op.total, peer.node
+        if op.pieces is None:
+            needs = _RIGHTS[kind]
+            known = far.find(wr["rkey"], wr["remote_addr"], total, needs, peer.pd, remote=True)
+            denied = needs and total and not (known and peer.access & needs)
+            if denied or (kind >= CAS and wr["remote_addr"] % 8):
+                peer.error()
+                return self.fail(REM_ACCESS if denied else REM_INV_REQ)
+            op.pieces, op.result = _cut(total, rng), bytearray(total)
+        if kind >= CAS:
+            old = far.load(wr["remote_addr"])
+            if kind == FAA or old == wr["compare_add"]:
+                far.store(
+                    wr["remote_addr"],
+                    (old + wr["compare_add"]) % 2**64 if kind == FAA else wr["swap"],
+                )
+            op.result[:], op.pieces = old.to_bytes(8, "little"), []
+        elif op.pieces:
+            at, n = op.pieces.pop()
+            if kind == READ:
+                op.result[at : at + n] = far.peek(wr["remote_addr"] + at, n)
+            else:  # a buffer is read when its bytes leave
+                data = (
+                    self.node.gather(wr["sg"])[at : at + n]
+                    if op.inline is None
+                    else op.inline[at : at + n]
+                )
+                if kind in (WRITE, WRITE_IMM):
+                    far.put(wr["remote_addr"] + at, data)
+                else:
+                    op.result[at : at + n] = data
+        if not op.pieces:
+            self._told(op, peer)
+
+    def _told(self, op: Op, peer: Pair) -> None:
+        """Tell the receiver, if the request does; it is done then."""
+        kind, total = op.wr["opcode"], op.total
+        if kind in (WRITE_IMM, SEND, SEND_IMM):
+            waiting = peer.recv.popleft()
+            status = OK
+            if kind != WRITE_IMM:
+                sound = all(peer.node.find(key, at, n, 1, peer.pd) for at, n, key in waiting["sg"])
+                status = (
+                    OK
+                    if sound and sum(n for _, n, _ in waiting["sg"]) >= total
+                    else LOC_LEN
+                    if sound
+                    else LOC_PROT
+                )
+                if status == OK:
+                    peer.node.scatter(waiting["sg"], op.result)
+            imm = op.wr["imm_data"] if kind != SEND else 0
+            entry = [
+                waiting["wr_id"],
+                status,
+                128 + (kind == WRITE_IMM),
+                total,
+                peer.number,
+                self.number,
+                imm,
+            ]
+            peer.complete(peer.rcq, [*entry, 2 * (kind != SEND), 0])
+            if status:
+                peer.error()
+                return self.fail(REM_INV_REQ if status == LOC_LEN else 11)
+        self.node.moved += total
+        self.changes += kind != READ
+        self.done.append(self.todo.popleft())
+        return None
+
+
+def _cut(total: int, rng: random.Random) -> list[tuple[int, int]]:
+    """Return pieces of whole words in a drawn order."""
+    cuts = sorted({0, total, *(8 * rng.randrange(total // 8) for _ in range(3 * (total > 8)))})
+    found = [(a, b - a) for a, b in itertools.pairwise(cuts)]
+    rng.shuffle(found)
+    return found
+
+
+_STEPS = {(RESET, INIT), (INIT, INIT), (INIT, RTR), (RTR, RTS), (RTS, RTS)}
+ROOM = 1 << 20  # B of memory that a node may register
+
+
+class Refused(ValueError):
+    """A call that the device refuses, in words for the learner."""
+
+
+class Machine:
+    """A node: memory, and the calls of its process to the device."""
+
+    def __init__(self, device: Device, number: int) -> None:
+        self.device, self.number, self.base = device, number, (0x7000 + number) << 32
+        self.memory, self.regions = bytearray(), list[Region]()
+        self.queues, self.pairs, self.domains = dict[int, Queue](), dict[int, Pair](), set[int]()
+        self.dead, self.calls, self.dies_at = False, 0, -1
+        self.dies_after = [
+            0,
+            0,
+            0,
+        ]  # requests that bring so many bytes or more, and then so many calls
+        self.events = self.moved = self.doorbells = self.posted = self.inlined = 0
+        self.touched: list[tuple[int, int]] = []  # what the processor copied: address and length
+
+    # Memory ----------------------------------------------------------------------------------------------------------
+
+    def peek(self, at: int, n: int) -> bytes:
+        """Return bytes of registered memory."""
+        return bytes(self.memory[at - self.base : at - self.base + n])
+
+    def put(self, at: int, data: bytes) -> None:
+        """Change bytes of registered memory."""
+        self.memory[at - self.base : at - self.base + len(data)] = data
+
+    def load(self, at: int) -> int:
+        """Return a word."""
+        return int.from_bytes(self.peek(at, 8), "little")
+
+    def store(self, at: int, value: int) -> None:
+        """Change a word."""
+        self.put(at, (value % 2**64).to_bytes(8, "little"))
+
+    def gather(self, sg: list[list[int]]) -> bytes:
+        """Return the bytes of pieces."""
+        return b"".join(self.peek(at, n) for at, n, _ in sg)
+
+    def scatter(self, sg: list[list[int]], data: bytes | bytearray) -> None:
+        """Put bytes into pieces."""
+        for at, n, _ in sg:
+            self.put(at, bytes(data[:n]))
+            data = data[n:]
+
+    def find(self, key: int, at: int, n: int, need: int, pd: int, *, remote: bool = False) -> bool:
+        """Return whether a key allows it."""
+        return any(
+            (r.rkey if remote else r.lkey) == key
+            and r.at <= at
+            and at + n <= r.at + r.length
+            and r.access & need == need
+            and r.pd == pd
+            for r in self.regions
+        )
+
+    def own(self, at: int, n: int) -> None:
+        """Refuse what is not registered memory of this node."""
+        if n < 0 or not any(r.at <= at and at + n <= r.at + r.length for r in self.regions):
+            raise Refused(f"{n} B at address {at:#x} are not in a registered region of this node")
+
+    def waiting(self, *, received: bool) -> int:
+        """Return how many completions nobody has polled: of messages that came, or of own requests."""
+        entries = [entry for queue in self.queues.values() for entry, *_ in queue.entries]
+        return sum((entry[2] >= 128) == received for entry in entries)
+
+    # Calls -----------------------------------------------------------------------------------------------------------
+
+    def turn(self) -> None:
+        """Let the device go on, as it does between any two calls of a process; a dead one makes no more calls."""
+        if self.dead:
+            raise Refused("killed")
+        if self.device.caller not in (None, self):
+            raise Refused(
+                "this is the node of another program, and programs are processes of their own"
+            )
+        self.calls += 1
+        self.device.tick()
+        if self.calls == self.dies_at:
+            self.device.cut(self)
+            raise Refused("killed")
+
+    def register(self, pd: int, length: int, access: int, address: int | None) -> list[int]:
+        """Register memory that is made here, or a part of it once more."""
+        self.turn()
+        unwritten = access & 10 and not access & 1
+        if pd not in self.domains or not 0 < length <= ROOM or access & ~(2**20 + 15) or unwritten:
+            raise Refused(
+                "a region needs a PD, a length > 0, and LOCAL_WRITE if peers may write to it: got length "
+                f"{length}, access {access:#x}"
+            )
+        if address is not None:
+            self.own(address, length)
+        elif len(self.memory) + length > ROOM:
+            raise Refused(f"a node here has {ROOM} B of memory")
+        else:
+            address = self.base + len(self.memory)
+            self.memory += bytes(-(-length // 64) * 64)
+        number, draw = len(self.regions) + 1, self.device.keys.randrange
+        self.regions.append(
+            Region(number, address, length, access, pd, draw(1, 2**32), draw(1, 2**32))
+        )
+        return [number, address, self.regions[-1].lkey, self.regions[-1].rkey]
+
+    def forget(self, number: int) -> None:
+        """Forget the keys of a region."""
+        self.turn()
+        self.regions[number - 1].access = self.regions[number - 1].lkey = self.regions[
+            number - 1
+        ].rkey = -1
+
+    def domain(self) -> int:
+        """Make a protection domain."""
+        self.turn()
+        self.domains.add(number := len(self.domains) + 1)
+        return number
+
+    def queue(self, room: int) -> int:
+        """Make a completion queue."""
+        if not 1 <= room <= 4096:
+            raise Refused(f"a completion queue here has room for 1 to 4096, got {room}")
+        self.turn()
+        self.queues[number := len(self.queues) + 1] = Queue(room)
+        return number
+
+    def pair(self, pd: int, kind: int, queues: list[int], room: list[int], every: int) -> int:
+        """Make a queue pair."""
+        self.turn()
+        if kind != e.IBV_QPT_RC:
+            raise Refused(
+                f"the device of the grader makes queue pairs of type IBV_QPT_RC only, got {kind}"
+            )
+        number = 100 * (self.number + 1) + len(self.pairs) + self.device.keys.randrange(7)
+        while number in self.pairs:
+            number += 1
+        self.pairs[number] = Pair(self, number, pd, [self.queues[q] for q in queues], room, every)
+        return number
+
+    def state(self, number: int) -> int:
+        """Return the state of a pair."""
+        self.turn()
+        return self.pairs[number].state
+
+    def gid(self) -> str:
+        """Return the address of this node."""
+        return f"fe80:0000:0000:0000:0000:0000:0000:{self.number + 1:04x}"
+
+    def modify(self, number: int, state: int, attr: dict[str, Any]) -> None:
+        """Change the state of a pair."""
+        self.turn()
+        pair = self.pairs[number]
+        if (pair.state, state) not in _STEPS and state not in (RESET, ERR):
+            raise Refused(
+                f"no step leads from state {pair.state} to {state}; the way is RESET, INIT, RTR, RTS"
+            )
+        if state == INIT:
+            pair.access = attr["qp_access_flags"]
+        elif state == RTR:
+            pair.dest = int(attr["gid"][-4:], 16) - 1, attr["dest_qp_num"]
+            if pair.dest[0] < 0 or pair.dest[0] >= len(self.device.machines) or not pair.dest[1]:
+                raise Refused(f"no context answers to GID {attr['gid']} with QP {pair.dest[1]}")
+        elif state == RESET:
+            pair.clear()
+            pair.retired = pair.posted
+        pair.state = state
+        if state == ERR:
+            pair.error()
+
+    def post_send(self, number: int, wrs: list[dict[str, Any]]) -> None:
+        """Post a chain of requests."""
+        self.turn()
+        pair = self.pairs[number]
+        self.doorbells += 1
+        for wr in wrs:
+            op = Op(wr, pair.posted + 1)
+            inline, rooms = (
+                wr["send_flags"] & INLINE,
+                (pair.max_inline, pair.max_sge, pair.max_send),
+            )
+            if pair.state not in (RTS, ERR):
+                raise Refused(f"QP {number} is in state {pair.state}; it sends in IBV_QPS_RTS")
+            if not WRITE <= wr["opcode"] <= FAA or len(wr["sg"]) > pair.max_sge:
+                raise Refused(
+                    f"opcode {wr['opcode']} with {len(wr['sg'])} SGEs, and max_send_sge is {rooms[1]}"
+                )
+            if inline and (op.total > pair.max_inline or op.fetches):
+                raise Refused(
+                    f"{op.total} B inline: a SEND or WRITE takes max_inline_data={rooms[0]}"
+                )
+            if pair.posted - pair.retired >= pair.max_send:
+                raise Refused(
+                    f"the send queue is full (max_send_wr={rooms[2]}): poll a completion; unsignaled "
+                    "requests give their places back with the next signaled one"
+                )
+            if inline:
+                for at, n, _ in wr["sg"]:
+                    self.own(at, n)
+                op.inline = self.gather(wr["sg"])
+                self.inlined += 1
+            pair.posted += 1
+            self.posted += 1
+            pair.todo.append(op)
+            count, size, calls = self.dies_after
+            if count and op.total >= size and not op.fetches:
+                self.dies_after = [count - 1, size, calls]
+                self.dies_at = self.dies_at if count > 1 else self.calls + calls
+            self.device.opcodes.add(wr["opcode"])
+
+    def post_recv(self, number: int, wrs: list[dict[str, Any]]) -> None:
+        """Add buffers for messages to come."""
+        self.turn()
+        pair = self.pairs[number]
+        for wr in wrs:
+            if pair.state == RESET or len(pair.recv) >= pair.max_recv:
+                raise Refused(
+                    f"QP {number} in state {pair.state} has {len(pair.recv)} buffers of {pair.max_recv}"
+                )
+            pair.recv.append(wr)
+            if pair.state == ERR:
+                pair.error()
+
+    def poll(self, number: int, most: int) -> list[list[int]]:
+        """Take completions off a queue."""
+        self.turn()
+        queue, found = self.queues[number], list[list[int]]()
+        while queue.entries and len(found) < most:
+            entry, pair, index = queue.entries.popleft()
+            pair.retired = max(pair.retired, index)
+            found.append(entry)
+        if not found and queue.broken:
+            raise Refused(
+                f"the completion queue was full ({queue.room}) when more completed: poll more often"
+            )
+        return found
+
+    def arm(self, number: int) -> None:
+        """Make the next completion an event."""
+        self.turn()
+        self.queues[number].armed = True
+
+    def read(self, number: int, n: int, offset: int) -> list[int]:
+        """Copy bytes out of a region."""
+        self.turn()
+        at = self.regions[number - 1].at + offset
+        self.own(at, n)
+        self.touched.append((at, n))
+        return list(self.peek(at, n))
+
+    def write(self, number: int, data: list[int], offset: int) -> None:
+        """Copy bytes into a region."""
+        self.turn()
+        at = self.regions[number - 1].at + offset
+        self.own(at, len(data))
+        self.touched.append((at, len(data)))
+        self.put(at, bytes(data))
+
+
+VERBS = (
+    "register",
+    "forget",
+    "domain",
+    "queue",
+    "pair",
+    "state",
+    "gid",
+    "modify",
+    "post_send",
+    "post_recv",
+    "poll",
+    "arm",
+    "read",
+    "write",
+)
+
+
+class Device:
+    """All nodes, and the order of everything that happens."""
+
+    def __init__(self, seed: int, pace: float = 0.5) -> None:
+        self.rng, self.keys, self.pace = random.Random(seed), random.Random(seed + 1), pace
+        self.machines, self.completions, self.now = list[Machine](), 0, 0
+        self.opcodes = set[int]()  # that were posted
+        self.statuses = list[
+            tuple[Pair, Op, int]
+        ]()  # of requests that have failed, but for those flushed
+        self.watch: Callable[[], None] = lambda: None
+        self.caller: Machine | None = None  # whose program has its turn
+
+    def failed(self, pair: Pair, op: Op, status: int) -> None:
+        """Note a request that has failed."""
+        if status != FLUSH:
+            self.statuses.append((pair, op, status))
+
+    def tick(self) -> None:
+        """Let some queue pairs do something."""
+        self.now += 1
+        for machine in self.machines:
+            for pair in machine.pairs.values():
+                if (pair.todo or pair.done) and self.rng.random() < self.pace:
+                    pair.advance()
+        self.watch()
+
+    def cut(self, machine: Machine) -> None:
+        """End a process: its queue pairs stop wherever they are, and some pieces that were on their way still land."""
+        for pair in machine.pairs.values():
+            for _ in range(self.rng.randrange(4)):
+                if pair.todo and pair.peer:
+                    pair.advance()
+            pair.clear()
+            pair.state = RESET
+        machine.dead = True
+
+    def connect(self, one: Machine, other: Machine) -> tuple[Pair, Pair]:
+        """Make a connected pair of queue pairs, as a launcher does."""
+        made = []
+        for machine in (one, other):
+            if not machine.queues:
+                machine.domains.add(1)
+                machine.queues[1] = Queue(64)
+            number = 100 * (machine.number + 1) + len(machine.pairs)
+            machine.pairs[number] = Pair(
+                machine, number, 1, [machine.queues[1]] * 2, [16, 16, 4, 64], 0
+            )
+            made.append(machine.pairs[number])
+        for mine, peer in (made, made[::-1]):
+            mine.access, mine.state, mine.dest = 15, RTS, (peer.node.number, peer.number)
+        return made[0], made[1]

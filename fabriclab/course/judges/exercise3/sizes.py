@@ -1,0 +1,153 @@
+"""Exercise 3, the judge of small and large transfers (d): doorbells, completions, and chunks that overlap."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fabriclab.course.judges import Ask, Rng, Unanswered, Verdict
+from fabriclab.registry import register
+from fabriclab.texts import text
+
+from .device import Refused
+from .keys import Fault, Lone, verdict
+from .server import seed
+from .training import SERVER
+
+
+class Transfer(Lone):
+    """A source that sends to a region of the server, which looks at it once it is told."""
+
+    def __init__(
+        self, rng: Rng, size: int, about: Mapping[str, Any], more: Sequence[str] = ()
+    ) -> None:
+        super().__init__(seed(rng), 1, about, more)
+        self.told: bytes | None = None
+        server, mine = self.seats[SERVER].machine, self.seats[0].machine
+        self.size = size
+        _, self.to, _, rkey = server.register(1, size + 8, 15, None)
+        pair = next(iter(server.pairs.values()))
+        pair.recv.extend(
+            {"wr_id": i, "sg": [[self.to + size, 8, server.regions[0].lkey]]} for i in range(4)
+        )
+        target = {"addr": self.to, "rkey": rkey, "flag": self.to + size}
+        self.seats[0].about = {**self.seats[0].about, "target": target}
+        self.mine, self.server = mine, server
+        self.device.watch = self._look
+
+    def _look(self) -> None:
+        """Copy the region at the moment at which its owner is told."""
+        told = self.server.load(self.to + self.size) or self.server.queues[1].entries
+        if self.told is None and told:
+            self.told = self.server.peek(self.to, self.size)
+
+    def source(self, data: bytes) -> dict[str, int]:
+        """Register memory of the sender with something in it."""
+        _, at, lkey, _ = self.mine.register(1, len(data), 1, None)
+        self.mine.put(at, data)
+        return {"addr": at, "lkey": lkey}
+
+
+class Small(Transfer):
+    """Many pieces of a few bytes, scattered over both sides."""
+
+    def __init__(self, rng: Rng) -> None:
+        n = int(rng.integers(40, 61))
+        lengths = [8 * int(k) for k in rng.integers(1, 9, n)]
+        places = 64 * rng.permutation(n)
+        super().__init__(
+            rng,
+            64 * n,
+            {"pieces": [[int(at), length] for at, length in zip(places, lengths, strict=True)]},
+        )
+        self.n, self.data = n, rng.bytes(64 * n)
+        self.seats[0].about = {**self.seats[0].about, "source": self.source(self.data)}
+
+    def wrong(self) -> list[Fault]:
+        """Return what is wrong."""
+        pieces, most = self.seats[0].about["pieces"], -(-self.n // 8) + 2
+        if self.told is None:
+            return self.statuses() or [("", text("ex3.told"))]
+        if any(self.told[at : at + n] != self.data[at : at + n] for at, n in pieces):
+            return self.statuses() or [("told before the data", text("ex3.early"))]
+        if self.mine.inlined < self.n:
+            return [
+                ("zero copy taken for no copy", text("ex3.inline", n=self.n, got=self.mine.inlined))
+            ]
+        if self.mine.doorbells > most:
+            return [
+                (
+                    "one doorbell each",
+                    text("ex3.doorbells", n=self.n, most=most, got=self.mine.doorbells),
+                )
+            ]
+        if self.device.completions > most + 4:
+            return [
+                (
+                    "every request signalled",
+                    text("ex3.signalled", most=most, got=self.device.completions),
+                )
+            ]
+        return self.left()
+
+
+class Large(Small):
+    """A long message, made chunk by chunk in a few buffers."""
+
+    def __init__(self, rng: Rng) -> None:
+        chunk, chunks = 8 * int(rng.integers(12, 25)), int(rng.integers(10, 16))
+        about = {"chunk": chunk, "chunks": chunks, "buffers": 3}
+        Transfer.__init__(self, rng, chunk * chunks, about, ("fill",))
+        self.data, self.chunk, self.chunks = rng.bytes(chunk * chunks), chunk, chunks
+        self.early, self.overlaps, self.filled = "", 0, 0
+        self.device.pace = 0.25  # so that a chunk takes longer than what a program does with it
+        self.seats[0].about = {**self.seats[0].about, "source": self.source(bytes(3 * chunk))}
+        self.seats[0].fill = self._fill  # type: ignore[attr-defined]
+
+    def _fill(self, i: int, at: int) -> None:
+        """Make chunk ``i`` at an address."""
+        self.mine.turn()
+        self.mine.own(at, self.chunk)
+        if i != self.filled:
+            raise Refused(text("ex3.fill", want=self.filled, got=i))
+        ops = [op for pair in self.mine.pairs.values() for op in pair.todo if op.inline is None]
+        if any(
+            at < place + n and place < at + self.chunk for op in ops for place, n, _ in op.wr["sg"]
+        ):
+            self.early = text("ex3.reused", i=i)
+        self.overlaps += bool(ops) or any(pair.done for pair in self.mine.pairs.values())
+        self.mine.put(at, self.data[i * self.chunk : (i + 1) * self.chunk])
+        self.filled += 1
+
+    def wrong(self) -> list[Fault]:
+        """Return what is wrong."""
+        if self.told is None:
+            return self.statuses() or [("", text("ex3.told"))]
+        if self.early and self.told != self.data:
+            return [("buffer reused before its completion", self.early)]
+        if self.told != self.data:
+            return self.statuses() or [("told before the data", text("ex3.early"))]
+        if self.early:
+            return [("buffer reused before its completion", self.early)]
+        if 2 * self.overlaps < self.chunks:
+            return [("one chunk at a time", text("ex3.overlap", n=self.chunks, got=self.overlaps))]
+        return self.left()
+
+
+@register(
+    "question",
+    "ex3-d",
+    functions=("small", "large"),
+    points=20,
+    example=lambda rng: Small(rng).seats[0].proxy().here(),
+)
+def sizes(ask: Ask, rng: Rng) -> Verdict:
+    """Judge how many small pieces and how a large message is sent."""
+    parts, stopped = list[tuple[float, list[list[Fault]], int]](), list[Unanswered]()
+    for function, kind in (("small", Small), ("large", Large)):
+        faults, ended = list[list[Fault]](), list[Unanswered]()
+        for _ in range(4):
+            run = kind(rng)
+            stop = run.go(ask, function, [0], ended)
+            faults.append(run.statuses() or stop or run.wrong())
+        parts.append((0.5, faults, 2))
+        stopped += ended
+    return verdict(parts, stopped)

@@ -1,0 +1,174 @@
+"""Exercise 4, the judges of a switch program and its worker: without faults (b), and with all of them (c)."""
+
+from collections.abc import Callable, Mapping, Sequence
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from fabriclab.course.judges import Ask, Rng, Unanswered, Verdict
+from fabriclab.course.judges.shared.calls import asker
+from fabriclab.course.judges.shared.numbers import Misread
+from fabriclab.innetwork import Refused
+from fabriclab.registry import register
+from fabriclab.texts import text
+
+from .ladders import Ladder
+from .moves import is_fault
+from .programs import PRELUDE
+from .rounds import Crew, Run
+from .traces import shortest
+
+if TYPE_CHECKING:
+    from fabriclab.views import Picture
+
+_NAMED = {
+    "around": "sum made without the switch",
+    "copies": "the switch only copies",
+    "added": "the switch only copies",
+    "storm": "storm of packets",
+}
+_MOST_LINES = 14  # of a trace in a verdict
+_FATAL = (
+    "time",
+    "cpu",
+    "slow",
+    "interrupted",
+    "missing",
+    "stub",
+)  # what one more run would meet, too
+
+
+class Kind(NamedTuple):
+    """Runs of one kind: what they are worth, how many, in how many sets, and what goes wrong in them."""
+
+    share: float
+    runs: int
+    sets: int
+    options: Mapping[str, Any]
+
+
+CALM = {"calm": Kind(1.0, 6, 2, {"timers": False})}
+HARD = {
+    "lossy": Kind(0.4, 12, 2, {"faults": 0.05}),
+    "late": Kind(0.1, 4, 1, {"faults": 0.02, "late": 0}),
+    "dead": Kind(0.1, 4, 1, {"faults": 0.02, "dead": 0, "jobs": 2}),
+    "stranger": Kind(0.4, 12, 2, {"faults": 0.03, "stranger": True, "jobs": 3}),
+}
+
+
+def played(
+    ask: Ask, rng: Rng, id: str, functions: Sequence[str], kinds: Mapping[str, Kind]
+) -> Verdict:
+    """Play all runs; a set counts when all of it is right. The first run that is wrong is explained."""
+    crew, whole, first, problem = Crew(ask, functions), 0.0, None, None
+    for name, kind in kinds.items():
+        bad = set[int]()
+        for i in range(kind.runs):
+            seed, workers, slots = (
+                int(rng.integers(2**31)),
+                int(rng.integers(2, 5)),
+                int(2 ** rng.integers(3)),
+            )
+            if i % kind.sets in bad or (problem and problem.problem in _FATAL):
+                bad.add(i % kind.sets)
+                continue
+            run = Run(seed, workers, slots, **kind.options)
+            run.play(crew)
+            problem = run.problem or problem
+            if run.faults:
+                bad.add(i % kind.sets)
+                first = first or (name, run)
+        whole += kind.share * (1 - len(bad) / kind.sets)
+    if not first:
+        return Verdict(round(whole, 9))
+    said, mistake, ladder = _explained(crew, *first, calm=kinds is CALM)
+    if first[1].problem and not whole and not ladder:
+        raise first[1].problem
+    return Verdict(round(whole, 9), tuple(said), mistake)
+
+
+def _explained(
+    crew: Crew, kind: str, run: Run, *, calm: bool
+) -> tuple[list[str], str, Ladder | None]:
+    """Return what was wrong in a run, the name of the mistake, and the shortest trace to it, if there is one."""
+    fault, sentence = next(iter(run.faults.items()))
+    ladder = None
+    said, mistake = (
+        [text("ex4.run", kind=text(f"ex4.kind.{kind}")), sentence],
+        _NAMED.get(fault, ""),
+    )
+    if fault == "fit":  # no packet was sent
+        del said[0]
+    if fault in ("wrong", "hangs", "outside") or (run.problem and run.problem.problem == "raised"):
+        if found := shortest(
+            crew, faults=0 if calm else 3, stranger=run.jobs > 1, hangs=fault == "hangs"
+        ):
+            ladder = Ladder(*found)
+            mistake = ladder.mistake()
+            faults = sum(map(is_fault, ladder.moves))
+            said += [
+                text("ex4.trace", n=len(ladder.moves), faults=faults),
+                *ladder.numbered()[:_MOST_LINES],
+            ]
+            said += [text("ex4.see", functions=f"{crew.program}, {crew.worker}")]
+    if not ladder and fault in ("hangs", "storm"):
+        said += run.last_seen()
+    return [*said, *([text(f"mis.{mistake}")] if mistake else [])], mistake, ladder
+
+
+def trace(
+    functions: Sequence[Callable[..., Any]], *, tenant: bool = False, calm: bool = False
+) -> "Picture | str":
+    """Return the shortest trace that breaks a switch program and its worker, as a picture with its lines.
+
+    Parameters
+    ----------
+    functions : two classes
+        The program and the worker.
+    tenant : bool
+        Whether another job's packets come, too.
+    calm : bool
+        Whether nothing is lost, doubled or overtaken.
+    """
+    names = [cls.__name__ for cls in functions]
+    crew = Crew(asker(tuple(names), list(functions)), names)
+    try:
+        crew.switch(2, 1 + tenant, 1)
+        found = shortest(crew, faults=0 if calm else 3, stranger=tenant, hangs=True)
+    except (Unanswered, Refused, Misread) as error:
+        return error.said if isinstance(error, Unanswered) else str(error)
+    return Ladder(*found).picture() if found else text("ex4.unbroken")
+
+
+def _example(rng: Rng) -> Any:
+    """Return what classes are made with: a job and a worker of it."""
+    job = SimpleNamespace(workers=2, jobs=2, slots=2)
+    values = rng.integers(-99, 100, 128).astype(np.int32)
+    return job, SimpleNamespace(rank=0, workers=2, job=0, slots=2, values=values)
+
+
+@register(
+    "question",
+    "ex4-b",
+    functions=("FirstSwitch", "FirstWorker"),
+    points=20,
+    example=_example,
+    prelude=PRELUDE,
+)
+def calm(ask: Ask, rng: Rng) -> Verdict:
+    """Judge a program and a worker on a network that loses nothing."""
+    return played(ask, rng, "ex4-b", ("FirstSwitch", "FirstWorker"), CALM)
+
+
+@register(
+    "question",
+    "ex4-c",
+    functions=("MySwitch", "MyWorker"),
+    points=30,
+    example=_example,
+    prelude=PRELUDE,
+)
+def hard(ask: Ask, rng: Rng) -> Verdict:
+    """Judge a program and a worker under loss, copies, reordering, slow and dead workers, and a hostile tenant."""
+    return played(ask, rng, "ex4-c", ("MySwitch", "MyWorker"), HARD)

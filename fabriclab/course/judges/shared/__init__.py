@@ -1,0 +1,1 @@
+"""What judges of several exercises and lessons share."""

@@ -1,0 +1,140 @@
+"""Call a learner's functions in this process: on copies of what is asked, and not for longer than a learner waits."""
+
+import contextlib
+import copy
+import itertools
+import signal
+import sys
+import threading
+import time
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from fabriclab.course.judges import Ask, Proxy, Unanswered
+from fabriclab.texts import text
+
+_PATIENCE = 2.0  # s, for one call of a learner's function
+_AGAIN = 0.05  # s, until the next alarm, if code goes on all the same
+
+
+class _Late(BaseException):
+    """A call took too long; what catches it meets it again, see `_alarm`."""
+
+
+@contextlib.contextmanager
+def _alarm() -> Iterator[None]:
+    """Stop what runs within when the patience is over, where the system can.
+
+    A bare ``except:`` in a loop catches an alarm. So each alarm is raised once more some lines later, one line later
+    than the last time: sooner or later that line stands outside of every try. Not stopped is code whose handlers call
+    it again, deeper and deeper: a learner interrupts it, and in grading its process ends with its time.
+    """
+    if (
+        not hasattr(signal, "setitimer")
+        or threading.current_thread() is not threading.main_thread()
+    ):
+        yield
+        return
+    alarms, over, caller = (
+        itertools.count(),
+        False,
+        sys._getframe(2),
+    )  # what called __enter__, which called this
+
+    def stop(number: int, frame: types.FrameType | None) -> None:
+        lines = next(alarms)
+
+        def again(frame: types.FrameType, event: str, value: object) -> Any:
+            nonlocal lines
+            if over:
+                return None
+            if event == "line":
+                lines -= 1
+                if lines < 0:
+                    raise _Late
+            return again
+
+        if over:
+            return
+        sys.settrace(lambda *_: None)
+        while frame is not None and frame is not caller:  # a debugger may trace the caller
+            if not frame.f_globals.get("__name__", "").startswith("fabriclab."):
+                frame.f_trace = again
+            frame = frame.f_back
+        raise _Late
+
+    old, trace = signal.signal(signal.SIGALRM, stop), sys.gettrace()
+    rest = signal.setitimer(signal.ITIMER_REAL, _PATIENCE, _AGAIN)
+    try:
+        yield
+    finally:
+        over = True
+        sys.settrace(trace)
+        signal.setitimer(signal.ITIMER_REAL, *rest)
+        signal.signal(signal.SIGALRM, old)
+
+
+def asker(names: tuple[str, ...], functions: list[Callable[..., Any]]) -> Ask:
+    """Return what runs a call of a learner's function in this process; functions go by name, else by place."""
+    if strange := [f for f in functions if not callable(f)]:
+        raise Unanswered(problem="kind", said=text("function.kind", got=f"{strange[0]!r:.60}"))
+    known = {getattr(f, "__name__", ""): f for f in functions}
+    known = known if known.keys() & set(names) else dict(zip(names, functions, strict=False))
+
+    gone: dict[str, Unanswered] = {}  # a function that ran too long is not called again
+
+    def ask(name: str, *arguments: Any) -> Any:
+        if name in gone:
+            raise gone[name]
+        if name not in known:
+            raise _unanswered(name, "missing")
+        begin = time.perf_counter()
+        try:
+            with _alarm():
+                found = kept(called(known[name], *map(handed, arguments)), known)
+            if time.perf_counter() > begin + _PATIENCE:
+                raise _Late
+        except (_Late, KeyboardInterrupt) as error:
+            gone[name] = _unanswered(name, "slow" if isinstance(error, _Late) else "interrupted")
+            raise gone[name] from None
+        except (Exception, SystemExit) as error:
+            problem = "stub" if isinstance(error, NotImplementedError) else "raised"
+            raise _unanswered(name, problem, error=type(error).__name__, words=str(error)) from None
+        return found
+
+    return ask
+
+
+def _unanswered(name: str, problem: str, **words: str) -> Unanswered:
+    return Unanswered(problem, text(f"ex.{problem}", name=name, limit=f"{_PATIENCE:g}", **words))
+
+
+def handed(argument: Any) -> Any:
+    """Return a copy of an argument, or an object with the methods of a proxy."""
+    return argument.here() if isinstance(argument, Proxy) else copy.deepcopy(argument)
+
+
+def called(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function; if its first argument says so, with variables of its own."""
+    return getattr([*arguments, 0][0], "alone", lambda same: same)(function)(*arguments)
+
+
+def kept(value: Any, names: dict[str, Any]) -> Any:
+    """Return a plain value; of a generator, the new name of a function that lets it go on and says if it has ended."""
+    if not isinstance(value, types.GeneratorType):
+        return plain(value)
+    name = f"{value.__name__}/{len(names)}"
+    names[name] = lambda: next((False for _ in value), True)
+    return name
+
+
+def plain(value: Any) -> Any:
+    """Return a value made of plain numbers, lists and dicts, as a judge gets it."""
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return {key: plain(item) for key, item in value.items()} if isinstance(value, dict) else value

@@ -1,0 +1,1 @@
+"""What a learner has predicted and answered, kept in one file."""

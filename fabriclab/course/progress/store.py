@@ -1,0 +1,268 @@
+"""The learner's own progress: one JSON file beside the notebooks, which only the learner owns."""
+
+import contextlib
+import itertools
+import json
+import logging
+import math
+import os
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from fabriclab.core import write_atomic
+from fabriclab.course.shown import NewerFile, Refused, Shown
+from fabriclab.texts import text
+
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
+
+FORMAT = "fabriclab-progress"
+VERSION = 2
+_NUMBER = int | float
+_TRIED = {"tries": _NUMBER, "right": bool, "named": list, "days": list}
+# The sections, with the fields of an entry that other code relies on: a hand may have changed the file.
+SECTIONS: dict[str, dict[str, Any]] = {
+    "predictions": {
+        "value": _NUMBER | None,
+        "unit": str | None,
+        "low": _NUMBER | None,
+        "high": _NUMBER | None,
+    },
+    "measurements": {"time": _NUMBER, "busbw": _NUMBER},
+    "checks": _TRIED,
+    "drills": _TRIED,
+    "ledger": {"step": _NUMBER, "lesson": str},
+    "chosen": {},
+}
+_REVEALED = {"truth": _NUMBER, "model": _NUMBER | None, "how": str}
+_REVIEWS = (1, 7, 30)  # days from one right answer to the next review
+_log = logging.getLogger("fabriclab")
+# Where the file cannot be read or written, entries live here until the kernel ends, so that a lesson goes on.
+_memory: dict[Path, dict[str, Any]] = {}
+
+
+def path() -> Path:
+    """Return where progress is kept: ``FABRICLAB_PROGRESS``, or a file in the current folder."""
+    return Path(os.environ.get("FABRICLAB_PROGRESS") or "fabriclab-progress.json").absolute()
+
+
+def now() -> datetime:
+    """Return the local time; a test sets another."""
+    return datetime.now().astimezone()
+
+
+def held() -> dict[str, Any]:
+    """Return everything in the progress file: a dict for each section, and whatever else the file holds.
+
+    A broken file is moved aside and never overwritten.
+
+    Raises
+    ------
+    NewerFile
+        If a newer fabriclab wrote the file; it is left as it is.
+    """
+    with _locked(path()):
+        return _read(path())
+
+
+def _read(place: Path) -> dict[str, Any]:
+    if place in _memory:
+        return _memory[place]
+    whole: dict[str, Any] = {"format": FORMAT, "version": VERSION} | {name: {} for name in SECTIONS}
+    try:
+        found = _parsed(place)
+        if found is None:
+            names = (
+                place.with_name(f"{place.stem}.broken-{n}{place.suffix}")
+                for n in itertools.count(1)
+            )
+            aside = next(name for name in names if not name.exists())
+            place.rename(aside)
+            _log.warning(text("progress.broken", path=place, aside=aside))
+    except FileNotFoundError:
+        return whole
+    except OSError as error:
+        return _keep_in_memory(place, whole, error)
+    return whole | (found or {})
+
+
+def _parsed(place: Path) -> dict[str, Any] | None:
+    """Return what a file holds, in today's form, or None if it is broken."""
+    data = place.read_bytes()
+    # What is nested in another way fails at the first step into it.
+    with contextlib.suppress(AttributeError, LookupError, TypeError, ValueError):
+        found = dict(json.loads(data))
+        if found["version"] > VERSION:
+            raise NewerFile(
+                text("progress.newer", path=place, found=found["version"], known=VERSION)
+            )
+        if found["format"] == FORMAT and _sound(found := _migrated(found)):
+            return found
+    return None
+
+
+def _migrated(found: dict[str, Any]) -> dict[str, Any]:
+    """Return an older file in today's form: version 1 kept only the moment of the last try."""
+    if found["version"] < 2:
+        for entry in itertools.chain.from_iterable(
+            found.get(name, {}).values() for name in ("checks", "drills")
+        ):
+            when = datetime.fromisoformat(entry["when"]).astimezone() if "when" in entry else now()
+            entry["days"] = [str(when.date())] if entry["right"] else []
+    return found | {"version": VERSION}
+
+
+def _sound(found: dict[str, Any]) -> bool:
+    """Return whether the fields of all entries are of their type, and their numbers finite and above 0."""
+    entries = [
+        (fields, e) for name, fields in SECTIONS.items() for e in found.get(name, {}).values()
+    ]
+    wanted = [(e, fields | (_REVEALED if "truth" in e else {})) for fields, e in entries]
+    values = [(e[field], kind) for e, fields in wanted for field, kind in fields.items()]
+    _ = [
+        date.fromisoformat(e["days"][-1])
+        for fields, e in entries
+        if fields is _TRIED and e["right"]
+    ]  # or it fails
+    return all(
+        isinstance(x, kind) and (type(x) not in (int, float) or 0 < x < math.inf)
+        for x, kind in values
+    )
+
+
+def _keep_in_memory(place: Path, whole: dict[str, Any], error: OSError) -> dict[str, Any]:
+    _log.warning(text("progress.unwritable", path=place, error=error.strerror))
+    _memory[place] = whole
+    return whole
+
+
+@contextlib.contextmanager
+def _changed() -> Iterator[dict[str, Any]]:
+    """Yield what is kept, read anew so that entries of other kernels stay, and write it when it has been changed."""
+    place = path()
+    with _locked(place):
+        whole = _read(place)
+        yield whole
+        try:
+            if place not in _memory:
+                write_atomic(place, json.dumps(whole, indent=1).encode())
+        except OSError as error:
+            _keep_in_memory(place, whole, error)
+
+
+def put(section: str, key: str, entry: Mapping[str, Any]) -> None:
+    """Store ``entry`` as ``key`` of a section; of a check, the days on which it was right and due are kept."""
+    new = {**entry, "when": now().astimezone(UTC).isoformat(timespec="milliseconds")}
+    with _changed() as whole:
+        if SECTIONS[section] is _TRIED:
+            old = whole[section].get(key, {"right": False, "days": []})
+            noted = entry["right"] and (not old["right"] or due(old))
+            new["days"] = [*old["days"], *[str(now().date())] * noted]
+        whole[section] = whole[section] | {key: new}
+
+
+def due(entry: Mapping[str, Any]) -> bool:
+    """Return whether a check is to be reviewed: 1 day after it was first right, 7 days after that, then 30."""
+    days = entry["days"]
+    if not entry["right"] or len(days) > len(_REVIEWS):
+        return False
+    return now().date() >= date.fromisoformat(days[-1]) + timedelta(_REVIEWS[len(days) - 1])
+
+
+def export_progress(path: str | os.PathLike[str]) -> Shown:
+    """Write everything that is kept to a new file; one that exists raises FileExistsError."""
+    data = json.dumps(held(), indent=1).encode()
+    with Path(path).open("xb") as file:
+        file.write(data)
+    return Shown((text("progress.exported", path=path),), "good")
+
+
+def import_progress(path: str | os.PathLike[str]) -> Shown:
+    """Merge a file that `export_progress` wrote: of two entries of one name the newer stays.
+
+    Raises
+    ------
+    Refused, NewerFile
+        It is no progress file, or one of a newer fabriclab. It is left as it is, as is your own.
+    """
+    found = _parsed(Path(path))
+    if found is None:
+        raise Refused(text("progress.foreign", path=path))
+    n = 0
+    with _changed() as whole:
+        for name in SECTIONS:
+            own, other = whole[name], found.get(name, {})
+            newer = {
+                k: e
+                for k, e in other.items()
+                if k not in own or e.get("when", "") > own[k].get("when", "")
+            }
+            whole[name] = own | newer
+            n += len(newer)
+    return Shown((text("progress.imported", path=path, n=n),), "good")
+
+
+def forget(what: str | None = None) -> Shown:
+    """Forget ``"everything"``, a section such as ``"ledger"`` or an entry such as ``"00-copy"``; else Refused.
+
+    An entry that has the name of a section is ``"ledger: predictions"``; its name alone could mean either.
+    """
+    known = {name: list(held()[name]) for name in SECTIONS}
+    entries = {
+        called for name, keys in known.items() for k in keys for called in (k, f"{name}: {k}")
+    }
+    if (what in ("everything", *known)) == (what in entries):  # neither, or both
+        listed = "; ".join(
+            f"{name}: {', '.join(entries)}" for name, entries in known.items() if entries
+        )
+        raise Refused(text("progress.forget", known=listed or "-"))
+    with _changed() as whole:
+        for name in SECTIONS:
+            whole[name] = {
+                k: e
+                for k, e in whole[name].items()
+                if what not in ("everything", name, k, f"{name}: {k}")
+            }
+    return Shown((text("progress.forgotten", what=what),), "good")
+
+
+@contextlib.contextmanager
+def _locked(place: Path) -> Iterator[None]:
+    """Keep other kernels out; the system itself frees the lock of one that has died."""
+    lock, file = place.with_name(f"{place.stem}.lock{place.suffix}"), None
+    with contextlib.suppress(OSError):  # nothing can be written there: who writes says so
+        file = _taken(lock)
+    try:
+        yield
+    finally:
+        if file:
+            with contextlib.suppress(OSError):  # Windows leaves it: it is open
+                lock.unlink()
+            file.close()
+
+
+def _taken(lock: Path) -> BinaryIO:
+    """Return the lock file once nobody else has it; after 10 s its holder is taken for stopped."""
+    for _ in range(2000):
+        file = lock.open("ab")
+        try:
+            if sys.platform == "win32":
+                msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+            else:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.samestat(os.fstat(file.fileno()), lock.stat()):
+                return file
+        except (
+            BlockingIOError,
+            PermissionError,
+            FileNotFoundError,
+        ):  # taken, or its last holder has removed it
+            time.sleep(0.005)
+        file.close()
+    raise TimeoutError(lock)

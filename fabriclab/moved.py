@@ -1,0 +1,38 @@
+"""What stood elsewhere in earlier versions: an import of it says which line to write instead.
+
+Notebooks that were handed out before keep their old imports. This module is the last finder of imports, so it is
+asked only for names that nobody else knows.
+"""
+
+_NOW = {
+    "fabriclab.checks": """fabriclab.checks is now fabriclab.course.checks. Instead of
+    from fabriclab.checks import ...
+write
+    from fabriclab.course.checks import ...""",
+    "fabriclab.exercises": """The tools of exercises have moved. Instead of
+    from fabriclab.exercises.graders.processes import Group, Link
+    from fabriclab.exercises.graders.server import replay
+    from fabriclab.exercises.graders.switches import trace
+write
+    from fabriclab.course.judges.exercise3.processes import Group, Link
+    from fabriclab.course.judges.exercise3.server import replay
+    from fabriclab.course.judges.exercise4.switches import trace
+and fabriclab.course.judges for fabriclab.exercises. Calls such as fl.exercises.example("ex3-a") stay as they are.""",
+    "fabriclab.routing._ways": "fabriclab.routing._ways is now fabriclab.routing.shortest; change the import.",
+    "fabriclab.collectives._algorithm": (
+        "fabriclab.collectives._algorithm is now fabriclab.collectives.algorithm; change the import."
+    ),
+}
+
+
+def find_spec(name: str, path: object = None, target: object = None) -> None:
+    """Refuse the import of a module that has moved; of any other name this finder knows nothing.
+
+    Raises
+    ------
+    ModuleNotFoundError
+        With the line to write instead.
+    """
+    if name in _NOW:
+        raise ModuleNotFoundError(_NOW[name], name=name)
+    return None
