@@ -99,6 +99,14 @@ def readable(paths: Iterable[str]) -> set[str]:
     }
 
 
+def within(path: str, hidden: str) -> str:
+    """Return by which name ``hidden`` is found below ``path``, however links lead there; empty if it is not there."""
+    inner = os.path.relpath(os.path.realpath(hidden), os.path.realpath(path))
+    return (
+        "" if inner.split(os.sep)[0] == os.pardir else os.path.normpath(os.path.join(path, inner))
+    )
+
+
 def own_root(root: str, work: str, paths: Iterable[str], hidden: str) -> None:
     """Make ``root`` the root of this process: installation without ``hidden``, libraries and devices, and ``work``."""
     c("unshare", NEWNS)
@@ -116,8 +124,10 @@ def own_root(root: str, work: str, paths: Iterable[str], hidden: str) -> None:
         mount(path, target, None, BIND | REC)
         # The kernel wants the flags of the original again: no programs, no devices.
         mount("none", target, None, REMOUNT | BIND | RDONLY | (os.statvfs(path).f_flag & 0xE))
-    if os.path.isdir(root + hidden):
-        mount("tmpfs", root + hidden, "tmpfs", RDONLY | NOSUID | NODEV, "size=4k,mode=755")
+    for path in readable(paths):
+        inside = within(path, hidden)
+        if inside and os.path.isdir(root + inside):
+            mount("tmpfs", root + inside, "tmpfs", RDONLY | NOSUID | NODEV, "size=4k,mode=755")
     mount("none", root, None, REMOUNT | BIND | RDONLY | NOSUID | NODEV)
     os.chroot(root)
     os.chdir("/")
@@ -167,16 +177,22 @@ def limits_here() -> list[tuple[int, int]]:
 
 
 def around(path: str, hidden: str) -> Iterator[tuple[str, int]]:
-    """Return the parts of a path that may be read without ``hidden``, each with Landlock's rights."""
-    if hidden != path and hidden.startswith(f"{path}/"):
+    """Return the parts of a path that may be read without ``hidden``, each with Landlock's rights.
+
+    A right to list a folder holds for all that is below it, too: names of ``hidden`` can be listed, and not read.
+    """
+    inside = within(path, hidden)
+    if not inside:
+        # Run, read and list; or read.
+        yield path, 13 if os.path.isdir(path) and not os.path.islink(path) else 4
+    elif inside != path:
         yield path, 8  # listing it
         for name in os.listdir(path):
-            yield from around(os.path.join(path, name), hidden)
-    elif hidden != path:
-        yield (
-            path,
-            13 if os.path.isdir(path) and not os.path.islink(path) else 4,
-        )  # run, read and list; read
+            part = os.path.join(path, name)
+            # A link to a folder on the way to what is hidden, or in it, would allow to read what is below its target.
+            if os.path.islink(part) and (within(part, hidden) or within(hidden, part)):
+                continue
+            yield from around(part, hidden)
 
 
 def rules_of_landlock(paths: Iterable[str], hidden: str) -> list[bytes]:
