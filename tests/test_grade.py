@@ -1418,3 +1418,34 @@ def test_where_nothing_lies_nothing_is_graded(classroom, capsys, more):
         "no notebook in nowhere/exercise9.ipynb" in capsys.readouterr().err
         and not Path("grades.csv").exists()
     )
+
+
+def test_a_folder_without_a_notebook_is_no_student_where_files_are_handed_in(
+    tmp_path, monkeypatch, capsys
+):
+    for name in ("ann", "bob"):
+        hand_in(tmp_path / "room", name, book(a=None, b=None, c=None))
+    (tmp_path / "room" / "teacher").mkdir()
+    (tmp_path / "room" / "teacher" / "sheet.md").write_text("a sheet")
+    assert [*works.collect(tmp_path / "room")] == ["ann", "bob", "teacher"]
+    (tmp_path / "room" / "fay").mkdir()
+    room = works.collect(tmp_path / "room")
+    assert works.left_out(tmp_path / "room", room) == ["teacher"]
+    assert run("grade", tmp_path / "room", "--out", tmp_path / "grades.csv") == 0
+    assert "Not graded: the folder teacher." in capsys.readouterr().err
+    assert "teacher" not in (tmp_path / "grades.csv").read_text()
+
+
+def test_a_folder_without_a_notebook_is_a_student_where_each_has_a_folder(tmp_path):
+    hand_in(tmp_path / "ann", "mine", book(a=None, b=None, c=None))
+    (tmp_path / "bob").mkdir()
+    (tmp_path / "bob" / "report.pdf").write_text("no notebook")
+    room = works.collect(tmp_path)
+    assert [*room] == ["ann", "bob"]
+    assert works.left_out(tmp_path, room) == []
+
+
+def test_the_folder_of_the_exercises_lists_exercises_only(root):
+    room = works.collect(root / "exercises")
+    names = room.keys() - {*works.left_out(root / "exercises", room)}
+    assert names == {"exercise1", "exercise3", "exercise4"}

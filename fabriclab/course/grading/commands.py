@@ -43,6 +43,9 @@ def _grade(given: argparse.Namespace) -> int:
     room = works.collect(folder, out.with_suffix("").resolve())
     here = folder.exists() and any(room.values())
     refuse_if(not here, "grade.no_notebook", folder=folder)
+    for name in works.left_out(folder, room):
+        del room[name]
+        _say(text("grade.left_out", name=name, folder=folder))
     due, others = works.due(
         room, [f"ex{name}" if name.isdigit() else name for name in given.exercise or ()]
     )

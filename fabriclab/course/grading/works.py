@@ -61,6 +61,16 @@ def collect(folder: Path, skip: Path | None = None) -> dict[str, Held]:
     return dict(sorted(found.items()))
 
 
+def left_out(folder: Path, room: Mapping[str, Held]) -> list[str]:
+    """Return who of ``room`` is no student: folders with other files only, where notebooks are handed in beside them.
+
+    An empty folder stands for a student who has handed in nothing.
+    """
+    beside = any("/" not in file for held in room.values() for file in held)
+    without = [name for name, held in room.items() if not held]
+    return [name for name in without if beside and any(Path(folder, name).glob("[!.]*"))]
+
+
 def reference(folder: Path) -> tuple[Held, dict[str, str]]:
     """Return all notebooks of a folder together, and the source of each exercise's setup cell."""
     books = {file: book for held in collect(folder).values() for file, book in held.items()}
