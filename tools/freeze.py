@@ -1,0 +1,292 @@
+"""Freeze what the code does today, and say later what has changed.
+
+The modules of this library are about to be reformatted and moved, and nothing that a learner sees may change by
+that. This program runs every live view, question, exercise and engine with fixed seeds and writes what comes out::
+
+    python tools/freeze.py --write FILE      write what the working tree does
+    python tools/freeze.py --compare FILE    say what differs from that, by key
+    python tools/freeze.py --compare         the same, against the commit `BASELINE`
+
+Without a file the baseline is made once from a checkout of `BASELINE` and kept in the user's cache. Differences that
+are meant stand in ``freeze_expected.toml`` with their reason. The exit code is 1 if another one is found.
+
+Nothing that measures this machine is run, and no progress file of a user is touched. Numbers are frozen to the last
+bit, so both sides must be made on the same kind of machine with the same packages.
+
+This program, ``freezing/`` and ``freeze_expected.toml`` can be deleted once the modules have moved and the tests
+that stay hold what they do.
+"""
+
+import argparse
+import fnmatch
+import gzip
+import hashlib
+import importlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+BASELINE = "9396a5b95d04d8f7d5f7605d25112210543e75d0"
+SECTIONS = ("interface", "engines", "questions", "exercises", "scenes")
+EXPECTED = HERE / "freeze_expected.toml"
+FIXED = {
+    "PYTHONHASHSEED": "0",
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "MPLBACKEND": "agg",
+    "COLUMNS": "80",
+    "LC_ALL": "C.UTF-8",
+    "TZ": "UTC",
+}
+OURS = ("FABRICLAB_TEXT", "FABRICLAB_REVEAL", "FABRICLAB_LANGUAGE")  # switches that must be off
+_SHOWN = 160  # characters of a value that a difference shows
+_MOST = 40  # differences shown of one section, unless all are asked for
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A key whose value is not what it was; None where there is no value."""
+
+    key: str
+    before: str | None
+    after: str | None
+
+
+@dataclass(frozen=True)
+class Expected:
+    """Differences that are meant, and why."""
+
+    name: str
+    keys: tuple[str, ...]
+    why: str
+
+    def covers(self, key: str) -> bool:
+        """Return whether a key is one of these."""
+        return any(fnmatch.fnmatchcase(key, pattern) for pattern in self.keys)
+
+
+# Making --------------------------------------------------------------------------------------------
+
+
+def make(file: Path, tree: Path, sections: tuple[str, ...] = SECTIONS) -> None:
+    """Write what the library in a tree does, in a fresh process with everything fixed that could vary.
+
+    Raises
+    ------
+    SystemExit
+        If that process fails.
+    """
+    with tempfile.TemporaryDirectory(prefix="fabriclab-freeze-") as folder:
+        kept = {name: value for name, value in os.environ.items() if name not in OURS}
+        own = {
+            "FABRICLAB_PROGRESS": str(Path(folder, "progress.json")),
+            "XDG_CACHE_HOME": str(Path(folder, "cache")),
+            "PYTHONPATH": os.pathsep.join([str(tree), str(HERE)]),
+        }
+        # matplotlib builds its list of fonts anew in an empty cache, which takes long: it keeps its own.
+        own["MPLCONFIGDIR"] = os.environ.get("MPLCONFIGDIR") or _matplotlib_folder()
+        command = [sys.executable, "-X", "utf8", str(HERE / "freeze.py")]
+        command += ["--inner", str(file.resolve()), "--sections", ",".join(sections)]
+        work = Path(folder, "work")
+        work.mkdir()
+        done = subprocess.run(command, cwd=work, env=kept | FIXED | own, check=False)
+    if done.returncode:
+        sys.exit(f"freezing {tree} failed with exit code {done.returncode}")
+
+
+def _matplotlib_folder() -> str:
+    """Return where matplotlib keeps its list of fonts."""
+    import matplotlib
+
+    return matplotlib.get_configdir()
+
+
+def freeze(file: Path, sections: tuple[str, ...]) -> None:
+    """Run the sections in this process and write what they give."""
+    import fabriclab
+
+    _say(f"fabriclab from {Path(fabriclab.__file__).parents[1]}")
+    frozen: dict[str, Any] = {}
+    for name in sections:
+        begun = time.monotonic()
+        module = importlib.import_module(f"freezing.{name}")
+        frozen[name] = module.frozen()
+        count = sum(1 for _ in leaves(frozen[name]))
+        parts = ", ".join(f"{len(part)} {key}" for key, part in frozen[name].items())
+        _say(f"{name}: {count:,} values in {time.monotonic() - begun:.1f} s ({parts})")
+    write(file, frozen)
+    _say(f"written: {file.name}, {file.stat().st_size / 1e6:.1f} MB")
+
+
+def _say(sentence: str) -> None:
+    """Tell how far it is."""
+    sys.stderr.write(f"{sentence}\n")
+    sys.stderr.flush()
+
+
+def write(file: Path, frozen: Mapping[str, Any]) -> None:
+    """Write frozen values as JSON, compressed if the file is named so."""
+    data = json.dumps(frozen, indent=0, ensure_ascii=False, sort_keys=True).encode()
+    if file.suffix == ".gz":
+        data = gzip.compress(data, mtime=0)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(data)
+
+
+def read(file: Path) -> dict[str, Any]:
+    """Return frozen values from a file."""
+    data = file.read_bytes()
+    if file.suffix == ".gz":
+        data = gzip.decompress(data)
+    return json.loads(data)
+
+
+def baseline() -> Path:
+    """Return the frozen values of `BASELINE`, made from a checkout of it if this program has not done so yet."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "fabriclab")
+    # Another version of this program asks other things, so its answers are others.
+    file = cache / f"freeze-{BASELINE[:12]}-{_own_hash()}.json.gz"
+    if file.exists():
+        return file
+    _say(f"making the baseline from commit {BASELINE[:12]}")
+    repository = HERE.parent
+    with tempfile.TemporaryDirectory(prefix="fabriclab-baseline-") as folder:
+        tree = Path(folder, "tree")
+        add = ["git", "worktree", "add", "--quiet", "--detach", str(tree), BASELINE]
+        subprocess.run(add, cwd=repository, check=True)
+        try:
+            part = file.with_name(f"part-{file.name}")
+            part.parent.mkdir(parents=True, exist_ok=True)
+            make(part, tree)
+            part.replace(file)
+        finally:
+            remove = ["git", "worktree", "remove", "--force", str(tree)]
+            subprocess.run(remove, cwd=repository, check=True)
+    return file
+
+
+def _own_hash() -> str:
+    """Return a hash of this program and of what it asks."""
+    files = [HERE / "freeze.py", *sorted(HERE.glob("freezing/*.py")), *sorted(HERE.glob("freezing/data/*"))]
+    whole = hashlib.sha256()
+    for file in files:
+        whole.update(file.read_bytes())
+    return whole.hexdigest()[:8]
+
+
+# Comparing -----------------------------------------------------------------------------------------
+
+
+def leaves(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the key and the text of every value within nested tables; a list counts as one value."""
+    if isinstance(value, Mapping) and value:
+        for name, part in value.items():
+            yield from leaves(part, f"{key}/{name}" if key else name)
+    else:
+        yield key, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Difference]:
+    """Return every key whose value is not the same in both, in the order of keys."""
+    old, new = dict(leaves(before)), dict(leaves(after))
+    found = []
+    for key in sorted(old.keys() | new.keys()):
+        if old.get(key) != new.get(key):
+            found.append(Difference(key, old.get(key), new.get(key)))
+    return found
+
+
+def expected() -> list[Expected]:
+    """Return the differences that are meant, as ``freeze_expected.toml`` lists them."""
+    rows = tomllib.loads(EXPECTED.read_text(encoding="utf-8"))
+    return [Expected(name, tuple(row["keys"]), row["why"]) for name, row in rows.items()]
+
+
+def report(found: list[Difference], meant: list[Expected], every: bool) -> int:
+    """Print differences, the unexpected ones first, and return how many those are."""
+    unexpected = [d for d in found if not any(row.covers(d.key) for row in meant)]
+    for section in dict.fromkeys(d.key.split("/")[0] for d in unexpected):
+        part = [d for d in unexpected if d.key.split("/")[0] == section]
+        print(f"\n== {section}: {len(part)} different")
+        for difference in part if every else part[:_MOST]:
+            _show(difference)
+        if len(part) > _MOST and not every:
+            print(f"  … and {len(part) - _MOST} more; --all shows them")
+    for row in meant:
+        part = [d for d in found if row.covers(d.key)]
+        if not part:
+            print(f"\n== expected, but not found: {row.name} ({', '.join(row.keys)}); remove this row")
+            continue
+        print(f"\n== expected: {row.name}, {len(part)} different. {row.why}")
+        for difference in part if every else part[:_MOST]:
+            _show(difference)
+        if len(part) > _MOST and not every:
+            print(f"  … and {len(part) - _MOST} more; --all shows them")
+    print(f"\n{len(found)} differences, {len(unexpected)} of them not expected")
+    return len(unexpected)
+
+
+def _show(difference: Difference) -> None:
+    """Print one difference, from a little before the place where the two values part."""
+    before, after = difference.before, difference.after
+    start = 0
+    if before is not None and after is not None:
+        same = os.path.commonprefix([before, after])
+        start = max(0, len(same) - _SHOWN // 4)
+    print(f"  {difference.key}")
+    print(f"    before: {_short(before, start)}")
+    print(f"    after:  {_short(after, start)}")
+
+
+def _short(value: str | None, start: int) -> str:
+    """Return a part of a value that fits on a line."""
+    if value is None:
+        return "(not there)"
+    part = value[start : start + _SHOWN].replace("\n", "⏎")
+    return f"{'…' if start else ''}{part}{'…' if start + _SHOWN < len(value) else ''}"
+
+
+# Command line --------------------------------------------------------------------------------------
+
+
+def main() -> int:
+    """Do what the command line asks, and return the exit code."""
+    parser = argparse.ArgumentParser(description="Freeze what the code does, and say what has changed.")
+    parser.add_argument("--write", metavar="FILE", type=Path, help="write what the working tree does")
+    parser.add_argument("--compare", metavar="FILE", type=Path, nargs="?", const=Path(), help="say what differs")
+    parser.add_argument("--sections", default=",".join(SECTIONS), help="only these, such as scenes,questions")
+    parser.add_argument("--all", action="store_true", help="show every difference, however many there are")
+    parser.add_argument("--inner", metavar="FILE", type=Path, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    sections = tuple(given.sections.split(","))
+    if given.inner:
+        freeze(given.inner, sections)
+        return 0
+    tree = HERE.parent
+    if given.write:
+        make(given.write, tree, sections)
+        return 0
+    if given.compare is None:
+        parser.error("one of --write and --compare is needed")
+    before = read(given.compare if given.compare.name else baseline())
+    with tempfile.TemporaryDirectory(prefix="fabriclab-compare-") as folder:
+        file = Path(folder, "now.json")
+        make(file, tree, sections)
+        after = read(file)
+    asked = {name: before[name] for name in sections if name in before}
+    found = differences(asked, after)
+    return 1 if report(found, expected(), given.all) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
