@@ -122,7 +122,7 @@ def freeze(file: Path, sections: tuple[str, ...]) -> None:
         module = importlib.import_module(f"freezing.{name}")
         frozen[name] = module.frozen()
         count = sum(1 for _ in leaves(frozen[name]))
-        parts = ", ".join(f"{len(part)} {key}" for key, part in frozen[name].items())
+        parts = ", ".join(f"{key} {len(part)}" for key, part in frozen[name].items() if isinstance(part, dict))
         _say(f"{name}: {count:,} values in {time.monotonic() - begun:.1f} s ({parts})")
     write(file, frozen)
     _say(f"written: {file.name}, {file.stat().st_size / 1e6:.1f} MB")
