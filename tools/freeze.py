@@ -122,7 +122,9 @@ def freeze(file: Path, sections: tuple[str, ...]) -> None:
         module = importlib.import_module(f"freezing.{name}")
         frozen[name] = module.frozen()
         count = sum(1 for _ in leaves(frozen[name]))
-        parts = ", ".join(f"{key} {len(part)}" for key, part in frozen[name].items() if isinstance(part, dict))
+        parts = ", ".join(
+            f"{key} {len(part)}" for key, part in frozen[name].items() if isinstance(part, dict)
+        )
         _say(f"{name}: {count:,} values in {time.monotonic() - begun:.1f} s ({parts})")
     write(file, frozen)
     _say(f"written: {file.name}, {file.stat().st_size / 1e6:.1f} MB")
@@ -177,7 +179,11 @@ def baseline() -> Path:
 
 def _own_hash() -> str:
     """Return a hash of this program and of what it asks."""
-    files = [HERE / "freeze.py", *sorted(HERE.glob("freezing/*.py")), *sorted(HERE.glob("freezing/data/*"))]
+    files = [
+        HERE / "freeze.py",
+        *sorted(HERE.glob("freezing/*.py")),
+        *sorted(HERE.glob("freezing/data/*")),
+    ]
     whole = hashlib.sha256()
     for file in files:
         whole.update(file.read_bytes())
@@ -225,7 +231,9 @@ def report(found: list[Difference], meant: list[Expected], every: bool) -> int:
     for row in meant:
         part = [d for d in found if row.covers(d.key)]
         if not part:
-            print(f"\n== expected, but not found: {row.name} ({', '.join(row.keys)}); remove this row")
+            print(
+                f"\n== expected, but not found: {row.name} ({', '.join(row.keys)}); remove this row"
+            )
             continue
         print(f"\n== expected: {row.name}, {len(part)} different. {row.why}")
         for difference in part if every else part[:_MOST]:
@@ -261,11 +269,21 @@ def _short(value: str | None, start: int) -> str:
 
 def main() -> int:
     """Do what the command line asks, and return the exit code."""
-    parser = argparse.ArgumentParser(description="Freeze what the code does, and say what has changed.")
-    parser.add_argument("--write", metavar="FILE", type=Path, help="write what the working tree does")
-    parser.add_argument("--compare", metavar="FILE", type=Path, nargs="?", const=Path(), help="say what differs")
-    parser.add_argument("--sections", default=",".join(SECTIONS), help="only these, such as scenes,questions")
-    parser.add_argument("--all", action="store_true", help="show every difference, however many there are")
+    parser = argparse.ArgumentParser(
+        description="Freeze what the code does, and say what has changed."
+    )
+    parser.add_argument(
+        "--write", metavar="FILE", type=Path, help="write what the working tree does"
+    )
+    parser.add_argument(
+        "--compare", metavar="FILE", type=Path, nargs="?", const=Path(), help="say what differs"
+    )
+    parser.add_argument(
+        "--sections", default=",".join(SECTIONS), help="only these, such as scenes,questions"
+    )
+    parser.add_argument(
+        "--all", action="store_true", help="show every difference, however many there are"
+    )
     parser.add_argument("--inner", metavar="FILE", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
     sections = tuple(given.sections.split(","))

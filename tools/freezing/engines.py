@@ -44,10 +44,17 @@ BUILT: dict[str, list[dict[str, Any]]] = {
     "dual_tor": [{"servers": 4}, {"servers": 4, "dual_plane": False}],
     "fat_tree": [{"k": 4}, {"k": 8, "tiers": 2}, {"k": 3}],
     "full_mesh": [{"switches": 5, "hosts": 2}],
-    "gigaio": [{"wiring": "2s-2rp-split-flat"}, {"wiring": "2s-2rp-std-flat", "pcie": "63 GB/s"}, {"wiring": "no"}],
+    "gigaio": [
+        {"wiring": "2s-2rp-split-flat"},
+        {"wiring": "2s-2rp-std-flat", "pcie": "63 GB/s"},
+        {"wiring": "no"},
+    ],
     "hypercube": [{"dimensions": 4}],
     "hyperx": [{"shape": (3, 4), "hosts": 2}],
-    "jellyfish": [{"switches": 8, "degree": 3, "seed": 367}, {"switches": 12, "degree": 4, "hosts": 2}],
+    "jellyfish": [
+        {"switches": 8, "degree": 3, "seed": 367},
+        {"switches": 12, "degree": 4, "hosts": 2},
+    ],
     "leaf_spine": [{"hosts": 12, "radix": 8, "oversubscription": 3}, {"hosts": 64, "radix": 16}],
     "mesh": [{"shape": (3, 4)}, {"shape": (2, 3), "hosts": 2}],
     "multi_plane": [{"servers": 2}],
@@ -60,7 +67,11 @@ BUILT: dict[str, list[dict[str, Any]]] = {
     ],
     "slim_fly": [{"q": 5}, {"q": 4, "hosts": 1}, {"q": 6}],
     "torus": [{"shape": (4, 4)}, {"shape": (2, 3)}, {"shape": (2, 2, 4), "hosts": 1}],
-    "tpu_slice": [{"shape": (4, 4, 8)}, {"shape": (4, 4, 8), "twisted": True}, {"shape": (4, 4, 5)}],
+    "tpu_slice": [
+        {"shape": (4, 4, 8)},
+        {"shape": (4, 4, 8), "twisted": True},
+        {"shape": (4, 4, 5)},
+    ],
     "twisted_torus": [{"shape": (2, 4)}, {"shape": (2, 4, 4)}],
     "xgft": [{"m": (2, 3), "w": (1, 2)}],
 }
@@ -76,8 +87,8 @@ def frozen() -> dict[str, Any]:
         "routes": routes(),
         "fabrics": fabrics(),
         "workloads": workloads(),
-        "case": attempt(lambda: dict(fl.case())),
-        "validation": validation(),
+        "case": {"shown": attempt(lambda: str(fl.case())), "fields": attempt(fl.case)},
+        "validation": {"report": attempt(lambda: str(fl.validate.report()))},
     }
 
 
@@ -105,7 +116,9 @@ def estimates() -> dict[str, Any]:
                 label = f"{collective or 'its own'} of {size}"
                 found[name][label] = attempt(estimate_of(name, collective, size))
         found[name]["not calibrated"] = attempt(estimate_of(name, None, "16 MiB", calibrated=False))
-        found[name]["by the others"] = attempt(estimate_of(name, None, "16 MiB", without=name))
+        found[name]["by the others"] = attempt(
+            estimate_of(name, None, "16 MiB", without=row["system"])
+        )
     return found
 
 
@@ -117,11 +130,6 @@ def estimate_of(name: str, collective: str | None, size: str, **more: Any) -> Ca
         return {"fields": plain(estimate), "shown": repr(estimate), "binds": estimate.binds}
 
     return made
-
-
-def validation() -> Any:
-    """Return the report on how far predictions are from published measurements."""
-    return attempt(lambda: str(fl.validate.report()))
 
 
 # Collectives ---------------------------------------------------------------------------------------
@@ -141,7 +149,9 @@ def schedules() -> dict[str, Any]:
             found[name][f"{ranks} ranks"] = attempt(schedule_of(name, ranks, {}))
         if options_of(name):
             found[name]["16 ranks, options"] = attempt(schedule_of(name, 16, options_of(name)))
-        found[name]["8 ranks, segments"] = attempt(schedule_of(name, 8, {"segments": 3, "pipelined": True}))
+        found[name]["8 ranks, segments"] = attempt(
+            schedule_of(name, 8, {"segments": 3, "pipelined": True})
+        )
         found[name]["closed form"] = attempt(closed_form_of(name))
     return found
 
@@ -166,8 +176,8 @@ def executed(schedule: Any) -> list[Any]:
     if schedule.collective in ("all_gather", "gather", "barrier"):
         numbers = numbers[:, : 2 * schedule.n_blocks // schedule.n_ranks or 1]
     buffers = [row.copy() for row in numbers]
-    if schedule.collective in ("broadcast", "scatter"):
-        buffers = buffers[:1]
+    if schedule.collective in ("broadcast", "scatter"):  # the array of the root alone
+        buffers = numbers[0].copy()
     return fl.collectives.execute(schedule, buffers)
 
 
@@ -176,11 +186,14 @@ def closed_form_of(name: str) -> Callable[[], Any]:
 
     def made() -> dict[str, Any]:
         form = fl.collectives.closed_form(*name.split("."), **options_of(name))
-        return {
-            f"{size} on {ranks}": float(form(fl.units.size(size), ranks, 5e-6, 50e9, 1e-11))
-            for size in TIMED
-            for ranks in (2, 16)
-        }
+        found: dict[str, Any] = {}
+        for size in TIMED:
+            for ranks in (2, 16):
+                arguments = (fl.units.size(size), ranks, 5e-6, 50e9, 1e-11)
+                found[f"{size} on {ranks}"] = attempt(
+                    lambda arguments=arguments: float(form(*arguments))
+                )
+        return found
 
     return made
 
@@ -200,14 +213,29 @@ def simulations() -> dict[str, Any]:
             for how, more in runs.items():
                 key = f"{name} on {label}, {how}"
                 found[key] = attempt(simulation_of(name, fabric, {"options": own, **more}))
+            found[f"{name} on {label}, no switches"] = attempt(without_switches(name, fabric, own))
     return found
+
+
+def without_switches(name: str, fabric: Any, options: dict[str, Any]) -> Callable[[], Any]:
+    """Return a call that gives the time of a collective where no nodes are named for its switches."""
+    return lambda: fl.simulate(*name.split("."), fabric, "1 MB", options=options).time
+
+
+def switches_of(name: str, fabric: Any, options: dict[str, Any]) -> Any:
+    """Return a node of the fabric for each switch that a schedule asks for, or None."""
+    schedule = fl.collectives.build(*name.split("."), fabric.n_ranks, **options)
+    wanted = schedule.n_participants - schedule.n_ranks
+    passing = np.flatnonzero(fabric.transit)
+    return passing[np.arange(wanted) % passing.size] if wanted else None
 
 
 def simulation_of(name: str, fabric: Any, more: dict[str, Any]) -> Callable[[], Any]:
     """Return a call that gives everything that led to the time of a collective."""
 
     def made() -> dict[str, Any]:
-        run = fl.simulate(*name.split("."), fabric, "1 MB", **more)
+        switches = switches_of(name, fabric, more["options"])
+        run = fl.simulate(*name.split("."), fabric, "1 MB", switches=switches, **more)
         carried = run.routes.link_bytes(run.flows, fabric.n_links)
         return {
             "time": run.time,
@@ -237,7 +265,9 @@ def routes() -> dict[str, Any]:
                 "shift by 3": attempt(route_of(fabric, pairs_of(fabric, shift=3), method)),
                 "all pairs": attempt(route_of(fabric, pairs_of(fabric), method)),
                 "subflows": attempt(route_of(fabric, pairs_of(fabric), method, subflows=4, seed=7)),
-                "with a fault": attempt(route_of(fabric.without(cables=[fabric.n_cables - 1]), pairs_of(fabric), method)),
+                "with a fault": attempt(
+                    route_of(fabric.without(cables=[fabric.n_cables - 1]), pairs_of(fabric), method)
+                ),
             }
     return found
 

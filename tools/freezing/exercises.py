@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import numpy as np
+
 import fabriclab as fl
 from freezing import homes
 from freezing.questions import shown_of
@@ -39,8 +41,8 @@ NO_ANSWERS: dict[str, Callable[[str], Any]] = {
 def frozen() -> dict[str, Any]:
     """Return the questions, their cases, and the verdicts."""
     module = homes.exercises()
-    found: dict[str, Any] = {"questions": {}, "verdicts": {}}
-    with unhurried():
+    found: dict[str, Any] = {"questions": {}, "verdicts": {}, "sequences": {}}
+    with unhurried(), np.errstate(divide="ignore"):
         for id, question in module.questions().items():
             found["questions"][id] = of_question(id, question)
         for number in NUMBERS:
@@ -48,6 +50,7 @@ def frozen() -> dict[str, Any]:
                 label = f"{entry['kind']}: {entry['name']}"
                 verdicts = found["verdicts"].setdefault(entry["question"], {})
                 verdicts[label] = of_answer(entry["question"], entry["setup"], entry["code"])
+            found["sequences"] |= sequences(number)
     return found
 
 
@@ -140,9 +143,29 @@ def of_answer(id: str, setup: str, code: str) -> dict[str, Any]:
     """Return what a learner is told, and the verdict of the judge on each set of cases."""
     question = homes.exercises().find(id)
     fresh_progress()
-    found: dict[str, Any] = {"check": shown_of(lambda: fl.check(id, functions_of(question, setup, code)))}
+    found: dict[str, Any] = {
+        "check": shown_of(lambda: fl.check(id, functions_of(question, setup, code)))
+    }
     for key in KEYS:
         found[f"key {key}"] = attempt(lambda key=key: judged(question, setup, code, key))
+    return found
+
+
+def sequences(number: int) -> dict[str, Any]:
+    """Return what is said to three tries with a mistake, to a right one, and to the mistake again."""
+    first: dict[str, dict[str, dict[str, str]]] = {}
+    for entry in answers(number):
+        first.setdefault(entry["question"], {}).setdefault(entry["kind"], entry)
+    found: dict[str, Any] = {}
+    for id, entries in first.items():
+        fresh_progress()
+        found[id] = {}
+        for place, kind in enumerate(("wrong", "wrong", "wrong", "right", "wrong"), 1):
+            entry = entries[kind]
+            functions = functions_of(homes.exercises().find(id), entry["setup"], entry["code"])
+            found[id][f"try {place}, {kind}"] = shown_of(
+                lambda functions=functions: fl.check(id, functions)
+            )
     return found
 
 

@@ -37,7 +37,9 @@ def home(*modules: str) -> ModuleType:
             inside = error.name is not None and module.startswith(error.name)
             if not inside:
                 raise
-    raise ImportError(f"none of {', '.join(modules)} is there; add its new place to {Path(__file__).name}")
+    raise ImportError(
+        f"none of {', '.join(modules)} is there; add its new place to {Path(__file__).name}"
+    )
 
 
 def member(*places: tuple[str, str]) -> Any:

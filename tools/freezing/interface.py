@@ -81,7 +81,12 @@ def described(value: Any) -> dict[str, Any]:
         return {"kind": "module"}
     if inspect.isclass(value):
         bases = [base.__name__ for base in value.__mro__[1:]]
-        return {"kind": "class", "signature": signature(value), "bases": bases, "members": members(value)}
+        return {
+            "kind": "class",
+            "signature": signature(value),
+            "bases": bases,
+            "members": members(value),
+        }
     if isinstance(value, BaseException):
         return {"kind": "error", **error_line(value)}
     if callable(value):

@@ -93,7 +93,10 @@ def frozen() -> dict[str, Any]:
     tried = tries()
     ids = [row["id"] for row in rows_of("questions.csv")]
     return {
-        "number": {"of questions": len(ids), "of those with tries": len(tried.keys() | RULES.keys())},
+        "number": {
+            "of questions": len(ids),
+            "of those with tries": len(tried.keys() | RULES.keys()),
+        },
         "without tries": {"ids": sorted(set(ids) - tried.keys() - RULES.keys())},
         "checks": {id: of_question(id, tried.get(id, [])) for id in [*tried, *RULES]},
         "drills": drills(tried),
@@ -147,7 +150,9 @@ def form_of(shown: Any) -> Any:
     if shown.live is None:
         return None
     view = shown.live()
-    spec = {name: part for name, part in view.widget.spec.items() if name not in ("words", "palette")}
+    spec = {
+        name: part for name, part in view.widget.spec.items() if name not in ("words", "palette")
+    }
     return {"spec": spec, "code": view.code, "said": view.scene.said, "alt": view.scene.alt}
 
 
@@ -169,12 +174,17 @@ def of_question(id: str, rows: list[dict[str, str]]) -> dict[str, Any]:
         if row["try"].startswith("drill "):
             continue
         if given and row["try"] == "right":
-            found[f"asked, {label.partition(', ')[2]}"] = shown_of(lambda given=given: fl.check(id, **given))
+            found[f"asked, {label.partition(', ')[2]}"] = shown_of(
+                lambda given=given: fl.check(id, **given)
+            )
         fresh_progress()
         if row["try"] == "sequence":
             answers = row["answer"].split(" | ")
             found[label] = {
-                f"try {n}": {"answer": answer, **shown_of(lambda answer=answer: fl.check(id, answer))}
+                f"try {n}": {
+                    "answer": answer,
+                    **shown_of(lambda answer=answer: fl.check(id, answer)),
+                }
                 for n, answer in enumerate(answers, 1)
             }
             continue
@@ -195,7 +205,9 @@ def of_question(id: str, rows: list[dict[str, str]]) -> dict[str, Any]:
 
 def drills(tried: dict[str, list[dict[str, str]]]) -> dict[str, Any]:
     """Return each question of the drill with its letters, and one that is not there."""
-    numbered = [id for id, rows in tried.items() if any(row["try"].startswith("drill ") for row in rows)]
+    numbered = [
+        id for id, rows in tried.items() if any(row["try"].startswith("drill ") for row in rows)
+    ]
     found: dict[str, Any] = {}
     for number in range(1, len(numbered) + 2):
         fresh_progress()
@@ -212,7 +224,10 @@ def drills(tried: dict[str, list[dict[str, str]]]) -> dict[str, Any]:
 
 def refusals() -> dict[str, Any]:
     """Return what is said to names that no question has; the first of them lists all."""
-    return {name: attempt(lambda name=name: fl.check(name, 3)) for name in ("nothing", "31-ring-tim", "ex1-z", "")}
+    return {
+        name: attempt(lambda name=name: fl.check(name, 3))
+        for name in ("nothing", "31-ring-tim", "ex1-z", "")
+    }
 
 
 # Predictions and the course ------------------------------------------------------------------------
@@ -233,14 +248,18 @@ def of_prediction(id: str, unit: str) -> dict[str, Any]:
     for label, (values, more) in GUESSES.items():
         fresh_progress()
         typed = [value.format(unit=unit) if isinstance(value, str) else value for value in values]
-        said = shown_of(lambda typed=typed, more=more: fl.predict(id, *typed, **more), whole=label == "form")
+        said = shown_of(
+            lambda typed=typed, more=more: fl.predict(id, *typed, **more), whole=label == "form"
+        )
         found[label] = said
     for guess in ("none", "number and unit", "range", "no idea"):
         for label, truth in TRUTHS.items():
             fresh_progress()
             if guess != "none":
                 values, more = GUESSES[guess]
-                typed = [value.format(unit=unit) if isinstance(value, str) else value for value in values]
+                typed = [
+                    value.format(unit=unit) if isinstance(value, str) else value for value in values
+                ]
                 fl.predict(id, *typed, **more)
             said = shown_of(lambda truth=truth: fl.reveal(id, **{"unit": unit, **truth}))
             found[f"revealed after {guess}, {label}"] = said
@@ -293,7 +312,9 @@ def answered() -> None:
         fl.reveal(row["id"], truth, row["unit"], model=2.0)
     fl.ledger("one change", "17 s", "31_all_reduce")
     fl.ledger("another change", 16.5)
-    result = fl.core.Result("copy", "measured", [2**20, 2**24], [1e-3, 2e-3], n_ranks=1, source="a table")
+    result = fl.core.Result(
+        "copy", "measured", [2**20, 2**24], [1e-3, 2e-3], n_ranks=1, source="a table"
+    )
     fl.remember(result)
 
 

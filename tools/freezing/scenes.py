@@ -49,7 +49,10 @@ def two_ways(alpha: float, size: int) -> dict[str, Any]:
     """Return two algorithms over sizes."""
     sizes = ["1 KiB", "64 KiB", "1 MiB", f"{size} MiB"]
     lag = alpha * 1e-6
-    return {name: fl.sweep("all_reduce", name, STAR, sizes, lag=lag) for name in ("ring", "binomial_tree")}
+    return {
+        name: fl.sweep("all_reduce", name, STAR, sizes, lag=lag)
+        for name in ("ring", "binomial_tree")
+    }
 
 
 def favoured(popular: float, choices: int) -> Any:
@@ -202,7 +205,9 @@ def frozen() -> dict[str, Any]:
         made[f"steps of {full}"] = of_view(f"steps of {full}", code)
     shown = {name: of_picture(code) for name, code in PICTURES.items()}
     names = " ".join([*VIEWS.values()])
-    missing = [name for name in live.__all__ if f"live.{name}(" not in names and name not in NO_VIEWS]
+    missing = [
+        name for name in live.__all__ if f"live.{name}(" not in names and name not in NO_VIEWS
+    ]
     return {"views": made, "pictures": shown, "constructors": {"without a view here": missing}}
 
 
@@ -215,7 +220,12 @@ def of_view(name: str, code: str) -> dict[str, Any]:
     """Return a view as it is first shown and at each setting, and what a page gets of it."""
     try:
         view = built(code)
-        first = {"expression": code, "default": of_state(view), "text": str(view), "repr": repr(view)}
+        first = {
+            "expression": code,
+            "default": of_state(view),
+            "text": str(view),
+            "repr": repr(view),
+        }
         settings = settings_of(view, f"fabriclab {name}", _draws(name))
         first["settings"] = {label: of_setting(view, values) for label, values in settings.items()}
         first["page"] = of_page(built(code))
@@ -242,7 +252,9 @@ def settings_of(view: Any, seed: str, draws: int) -> dict[str, dict[str, Any]]:
     if view.controls:
         rng = random.Random(seed)
         for number in range(1, draws + 1):
-            found[f"drawn {number:02}"] = {name: drawn(control, rng) for name, control in view.controls.items()}
+            found[f"drawn {number:02}"] = {
+                name: drawn(control, rng) for name, control in view.controls.items()
+            }
     return found
 
 
@@ -288,26 +300,44 @@ def of_scene(scene: Any) -> dict[str, Any]:
         "wrong": bool(scene.wrong),
         "verdict": plain(scene.verdict),
         "table": None if table is None else of_table(table),
-        "layers": {name: {"kind": layer.kind, **plain(layer.fields)} for name, layer in scene.layers.items()},
+        "layers": {
+            name: {"kind": layer.kind, **plain(layer.fields)}
+            for name, layer in scene.layers.items()
+        },
         "order": list(scene.layers),
     }
 
 
 def of_table(table: Any) -> dict[str, Any]:
     """Return a table as text, and its columns with their full precision."""
-    return {"text": str(table), "columns": plain(table.columns), "html": hashed(table._repr_html_().encode())}
+    return {
+        "text": str(table),
+        "columns": plain(table.columns),
+        "html": hashed(table._repr_html_().encode()),
+    }
 
 
 def of_page(view: Any) -> dict[str, Any]:
     """Return what the page of a notebook gets: the controls, the first frame, and that of each button."""
-    spec = {name: part for name, part in view.widget.spec.items() if name not in ("words", "palette")}
-    found = {"spec": plain(spec), "title": view.title, "controls": [repr(c) for c in view.controls.values()]}
+    spec = {
+        name: part for name, part in view.widget.spec.items() if name not in ("words", "palette")
+    }
+    found = {
+        "spec": plain(spec),
+        "title": view.title,
+        "controls": [repr(c) for c in view.controls.values()],
+    }
     found["frame"] = of_frame(view)
     values = {name: ends_of(control)[1] for name, control in view.controls.items()}
     view.widget.asked = {"seq": 1, "values": values, "table": True}
     found["answer"] = of_frame(view)
     for number, button in enumerate(spec["buttons"], 2):
-        view.widget.asked = {"seq": number, "values": values, "press": button["name"], "whole": True}
+        view.widget.asked = {
+            "seq": number,
+            "values": values,
+            "press": button["name"],
+            "whole": True,
+        }
         found[f"pressed {button['name']}"] = of_frame(view)
     return found
 
