@@ -1,20 +1,23 @@
 """Freeze what the code does today, and say later what has changed.
 
-The modules of this library are about to be reformatted and moved, and nothing that a learner sees may change by
-that. This program runs every live view, question, exercise and engine with fixed seeds and writes what comes out::
+The modules of this library are about to be reformatted and moved, and nothing that a learner
+sees may change by that. This program runs every live view, question, exercise and engine with
+fixed seeds and writes what comes out::
 
     python tools/freeze.py --write FILE      write what the working tree does
     python tools/freeze.py --compare FILE    say what differs from that, by key
     python tools/freeze.py --compare         the same, against the commit `BASELINE`
 
-Without a file the baseline is made once from a checkout of `BASELINE` and kept in the user's cache. Differences that
-are meant stand in ``freeze_expected.toml`` with their reason. The exit code is 1 if another one is found.
+Without a file the baseline is made once from a checkout of `BASELINE` and kept in the user's
+cache. Differences that are meant stand in ``freeze_expected.toml`` with their reason. The exit
+code is 1 if another one is found.
 
-Nothing that measures this machine is run, and no progress file of a user is touched. Numbers are frozen to the last
-bit, so both sides must be made on the same kind of machine with the same packages.
+Nothing that measures this machine is run, and no progress file of a user is touched. Numbers
+are frozen to the last bit, so both sides must be made on the same kind of machine with the same
+packages.
 
-This program, ``freezing/`` and ``freeze_expected.toml`` can be deleted once the modules have moved and the tests
-that stay hold what they do.
+This program, ``freezing/`` and ``freeze_expected.toml`` can be deleted once the modules have
+moved and the tests that stay hold what they do.
 """
 
 import argparse
@@ -22,6 +25,7 @@ import fnmatch
 import gzip
 import hashlib
 import importlib
+import itertools
 import json
 import os
 import subprocess
@@ -49,7 +53,10 @@ FIXED = {
     "TZ": "UTC",
 }
 OURS = ("FABRICLAB_TEXT", "FABRICLAB_REVEAL", "FABRICLAB_LANGUAGE")  # switches that must be off
+_GZIP = b"\x1f\x8b"  # how a compressed file begins
+_LARGEST = 20_000_000  # bytes of a file that is not compressed
 _SHOWN = 160  # characters of a value that a difference shows
+_FEW = 12  # parts of a section that are counted one by one
 _MOST = 40  # differences shown of one section, unless all are asked for
 
 
@@ -75,11 +82,11 @@ class Expected:
         return any(fnmatch.fnmatchcase(key, pattern) for pattern in self.keys)
 
 
-# Making --------------------------------------------------------------------------------------------
+# Making -----------------------------------------------------------------------------------------
 
 
 def make(file: Path, tree: Path, sections: tuple[str, ...] = SECTIONS) -> None:
-    """Write what the library in a tree does, in a fresh process with everything fixed that could vary.
+    """Write what the library in a tree does, in a fresh process with fixed seeds.
 
     Raises
     ------
@@ -93,10 +100,17 @@ def make(file: Path, tree: Path, sections: tuple[str, ...] = SECTIONS) -> None:
             "XDG_CACHE_HOME": str(Path(folder, "cache")),
             "PYTHONPATH": os.pathsep.join([str(tree), str(HERE)]),
         }
-        # matplotlib builds its list of fonts anew in an empty cache, which takes long: it keeps its own.
+        # In an empty folder matplotlib would list all fonts anew, which takes long.
         own["MPLCONFIGDIR"] = os.environ.get("MPLCONFIGDIR") or _matplotlib_folder()
         command = [sys.executable, "-X", "utf8", str(HERE / "freeze.py")]
-        command += ["--inner", str(file.resolve()), "--sections", ",".join(sections)]
+        command += [
+            "--inner",
+            str(file.resolve()),
+            "--tree",
+            str(tree),
+            "--sections",
+            ",".join(sections),
+        ]
         work = Path(folder, "work")
         work.mkdir()
         done = subprocess.run(command, cwd=work, env=kept | FIXED | own, check=False)
@@ -111,23 +125,35 @@ def _matplotlib_folder() -> str:
     return matplotlib.get_configdir()
 
 
-def freeze(file: Path, sections: tuple[str, ...]) -> None:
-    """Run the sections in this process and write what they give."""
+def freeze(file: Path, tree: Path, sections: tuple[str, ...]) -> None:
+    """Run the sections in this process and write what they give.
+
+    Raises
+    ------
+    SystemExit
+        If the library comes from elsewhere than the tree.
+    """
     import fabriclab
 
-    _say(f"fabriclab from {Path(fabriclab.__file__).parents[1]}")
+    place = Path(fabriclab.__file__).resolve().parents[1]
+    if place != tree.resolve():
+        sys.exit(f"fabriclab must come from {tree}, got {place}")
+    _say(f"fabriclab from {place}")
     frozen: dict[str, Any] = {}
     for name in sections:
         begun = time.monotonic()
         module = importlib.import_module(f"freezing.{name}")
         frozen[name] = module.frozen()
         count = sum(1 for _ in leaves(frozen[name]))
-        parts = ", ".join(
-            f"{key} {len(part)}" for key, part in frozen[name].items() if isinstance(part, dict)
-        )
-        _say(f"{name}: {count:,} values in {time.monotonic() - begun:.1f} s ({parts})")
+        _say(f"{name}: {count:,} values in {time.monotonic() - begun:.1f} s{_parts(frozen[name])}")
     write(file, frozen)
     _say(f"written: {file.name}, {file.stat().st_size / 1e6:.1f} MB")
+
+
+def _parts(section: Mapping[str, Any]) -> str:
+    """Return how many entries each part of a section has, if that fits on a line."""
+    counts = [f"{key} {len(part)}" for key, part in section.items() if isinstance(part, Mapping)]
+    return f" ({', '.join(counts)})" if len(counts) <= _FEW else ""
 
 
 def _say(sentence: str) -> None:
@@ -137,9 +163,9 @@ def _say(sentence: str) -> None:
 
 
 def write(file: Path, frozen: Mapping[str, Any]) -> None:
-    """Write frozen values as JSON, compressed if the file is named so."""
+    """Write frozen values as JSON, compressed if they are many or the file is named so."""
     data = json.dumps(frozen, indent=0, ensure_ascii=False, sort_keys=True).encode()
-    if file.suffix == ".gz":
+    if file.suffix == ".gz" or len(data) > _LARGEST:
         data = gzip.compress(data, mtime=0)
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(data)
@@ -148,13 +174,13 @@ def write(file: Path, frozen: Mapping[str, Any]) -> None:
 def read(file: Path) -> dict[str, Any]:
     """Return frozen values from a file."""
     data = file.read_bytes()
-    if file.suffix == ".gz":
+    if data.startswith(_GZIP):
         data = gzip.decompress(data)
     return json.loads(data)
 
 
 def baseline() -> Path:
-    """Return the frozen values of `BASELINE`, made from a checkout of it if this program has not done so yet."""
+    """Return the frozen values of `BASELINE`; what is not in the cache is made first."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "fabriclab")
     # Another version of this program asks other things, so its answers are others.
     file = cache / f"freeze-{BASELINE[:12]}-{_own_hash()}.json.gz"
@@ -190,11 +216,11 @@ def _own_hash() -> str:
     return whole.hexdigest()[:8]
 
 
-# Comparing -----------------------------------------------------------------------------------------
+# Comparing --------------------------------------------------------------------------------------
 
 
 def leaves(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the key and the text of every value within nested tables; a list counts as one value."""
+    """Yield key and text of every value within nested tables; a list is one value."""
     if isinstance(value, Mapping) and value:
         for name, part in value.items():
             yield from leaves(part, f"{key}/{name}" if key else name)
@@ -249,8 +275,9 @@ def _show(difference: Difference) -> None:
     before, after = difference.before, difference.after
     start = 0
     if before is not None and after is not None:
-        same = os.path.commonprefix([before, after])
-        start = max(0, len(same) - _SHOWN // 4)
+        pairs = zip(before, after, strict=False)
+        same = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
+        start = max(0, same - _SHOWN // 4)
     print(f"  {difference.key}")
     print(f"    before: {_short(before, start)}")
     print(f"    after:  {_short(after, start)}")
@@ -264,7 +291,7 @@ def _short(value: str | None, start: int) -> str:
     return f"{'…' if start else ''}{part}{'…' if start + _SHOWN < len(value) else ''}"
 
 
-# Command line --------------------------------------------------------------------------------------
+# Command line -----------------------------------------------------------------------------------
 
 
 def main() -> int:
@@ -285,25 +312,30 @@ def main() -> int:
         "--all", action="store_true", help="show every difference, however many there are"
     )
     parser.add_argument("--inner", metavar="FILE", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--tree", type=Path, default=HERE.parent, help=argparse.SUPPRESS)
     given = parser.parse_args()
     sections = tuple(given.sections.split(","))
+    if strange := set(sections) - set(SECTIONS):
+        parser.error(
+            f"--sections must be of {', '.join(SECTIONS)}, got {', '.join(sorted(strange))}"
+        )
     if given.inner:
-        freeze(given.inner, sections)
+        freeze(given.inner, given.tree, sections)
         return 0
-    tree = HERE.parent
     if given.write:
-        make(given.write, tree, sections)
+        make(given.write, given.tree, sections)
         return 0
     if given.compare is None:
         parser.error("one of --write and --compare is needed")
+    meant = expected()
     before = read(given.compare if given.compare.name else baseline())
     with tempfile.TemporaryDirectory(prefix="fabriclab-compare-") as folder:
         file = Path(folder, "now.json")
-        make(file, tree, sections)
+        make(file, given.tree, sections)
         after = read(file)
     asked = {name: before[name] for name in sections if name in before}
     found = differences(asked, after)
-    return 1 if report(found, expected(), given.all) else 0
+    return 1 if report(found, meant, given.all) else 0
 
 
 if __name__ == "__main__":

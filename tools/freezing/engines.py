@@ -1,4 +1,4 @@
-"""What is computed: estimates, schedules and their time on fabrics, routes, fabrics and workloads."""
+"""What is computed: estimates, schedules and their time, routes, fabrics and workloads."""
 
 from collections.abc import Callable
 from typing import Any
@@ -102,11 +102,11 @@ def labelled(asked: dict[str, Any]) -> str:
     return ", ".join(f"{name}={value}" for name, value in asked.items()) or "defaults"
 
 
-# Estimates -----------------------------------------------------------------------------------------
+# Estimates --------------------------------------------------------------------------------------
 
 
 def estimates() -> dict[str, Any]:
-    """Return the estimate of each published system, collective and size, then those without a fit."""
+    """Return the estimate of each published system, by collective and size."""
     found: dict[str, Any] = {}
     for row in published.systems():
         name = row["sweep_id"]
@@ -132,7 +132,7 @@ def estimate_of(name: str, collective: str | None, size: str, **more: Any) -> Ca
     return made
 
 
-# Collectives ---------------------------------------------------------------------------------------
+# Collectives ------------------------------------------------------------------------------------
 
 
 def options_of(name: str) -> dict[str, Any]:
@@ -141,7 +141,7 @@ def options_of(name: str) -> dict[str, Any]:
 
 
 def schedules() -> dict[str, Any]:
-    """Return each algorithm for several numbers of ranks: its transfers, its result and its closed form."""
+    """Return each algorithm for several numbers of ranks: transfers, result and closed form."""
     found: dict[str, Any] = {}
     for name in fl.registry.names("collective"):
         found[name] = {"facts": attempt(lambda name=name: fl.registry.info("collective", name))}
@@ -170,7 +170,7 @@ def schedule_of(name: str, ranks: int, options: dict[str, Any]) -> Callable[[], 
 
 
 def executed(schedule: Any) -> list[Any]:
-    """Return what each rank holds after a schedule ran on buffers of 24 numbers a rank and block."""
+    """Return what each rank holds after a schedule ran on real buffers."""
     count = 2 * schedule.n_ranks * schedule.n_blocks
     numbers = np.arange(schedule.n_ranks * count, dtype=np.int64).reshape(schedule.n_ranks, count)
     if schedule.collective in ("all_gather", "gather", "barrier"):
@@ -199,7 +199,7 @@ def closed_form_of(name: str) -> Callable[[], Any]:
 
 
 def simulations() -> dict[str, Any]:
-    """Return each algorithm on each fabric, as a sequence of steps, as a graph, and in the ideal engine."""
+    """Return each algorithm on each fabric: in steps, as a graph, and in the ideal engine."""
     found: dict[str, Any] = {}
     runs = {
         "in steps": {},
@@ -218,7 +218,7 @@ def simulations() -> dict[str, Any]:
 
 
 def without_switches(name: str, fabric: Any, options: dict[str, Any]) -> Callable[[], Any]:
-    """Return a call that gives the time of a collective where no nodes are named for its switches."""
+    """Return a call that times a collective and names no nodes for its switches."""
     return lambda: fl.simulate(*name.split("."), fabric, "1 MB", options=options).time
 
 
@@ -252,11 +252,11 @@ def simulation_of(name: str, fabric: Any, more: dict[str, Any]) -> Callable[[], 
     return made
 
 
-# Networks ------------------------------------------------------------------------------------------
+# Networks ---------------------------------------------------------------------------------------
 
 
 def routes() -> dict[str, Any]:
-    """Return the routes of each method on each fabric: of neighbours, of all pairs, and of several subflows."""
+    """Return the routes of each method on each fabric, for several patterns of traffic."""
     found: dict[str, Any] = {}
     for label, (family, asked) in ROUTED.items():
         fabric = built(family, asked)
@@ -298,7 +298,7 @@ def route_of(fabric: Any, flows: Any, method: str, **more: Any) -> Callable[[], 
 
 
 def fabrics() -> dict[str, Any]:
-    """Return each family at its defaults and at the sizes above: arrays, counts, and how it measures."""
+    """Return each family at its defaults and at the sizes above: arrays, counts and metrics."""
     found: dict[str, Any] = {}
     for family in fl.topologies.names():
         for asked in [{}, *BUILT.get(family, [])]:

@@ -1,11 +1,12 @@
 """Verdicts on known answers to the exercises: right ones of many kinds, and typical mistakes.
 
-``data/exercise*.json`` holds the answers, copied once from the tests. Most are another answer with a few lines changed
-and are stored so: ``like`` names that answer, and each change says which of its lines (from, to) are replaced by what.
-The first entry is what runs before every answer.
+``data/exercise*.json`` holds the answers, copied once from the tests. Most are another answer
+with a few lines changed and are stored so: ``like`` names that answer, and each change says
+which of its lines (from, to) are replaced by what. The first entry is what runs before every
+answer.
 
-A call of a learner's function normally has two seconds. Here the clock stands still, so that no verdict depends on
-how busy the machine is; an answer that never ends must not be in the data.
+A call of a learner's function normally has two seconds. Here the clock stands still, so that no
+verdict depends on how busy the machine is; an answer that never ends must not be in the data.
 """
 
 import contextlib
@@ -13,6 +14,7 @@ import json
 import signal
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -54,7 +56,7 @@ def frozen() -> dict[str, Any]:
     return found
 
 
-# The clock -----------------------------------------------------------------------------------------
+# The clock --------------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
@@ -69,13 +71,13 @@ def unhurried() -> Iterator[None]:
 
 
 def without_alarm(which: int, seconds: float, interval: float | None = None) -> tuple[float, float]:
-    """Stand for `signal.setitimer`: an alarm that repeats, which ends calls, never goes off; another does."""
+    """Stand for `signal.setitimer`: a repeated alarm, which ends calls, never goes off."""
     if interval is None:  # a worker that a judge kills at a set time
         return _SET_TIMER(which, seconds)
     return 0.0, 0.0
 
 
-# What is no answer ---------------------------------------------------------------------------------
+# What is no answer ------------------------------------------------------------------------------
 
 
 def not_written(*given: Any) -> Any:
@@ -89,7 +91,7 @@ def renamed(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-# Answers -------------------------------------------------------------------------------------------
+# Answers ----------------------------------------------------------------------------------------
 
 
 def answers(number: int) -> Iterator[dict[str, str]]:
@@ -110,18 +112,18 @@ def answers(number: int) -> Iterator[dict[str, str]]:
 
 
 def functions_of(question: Any, setup: str, code: str) -> list[Any]:
-    """Return the functions and classes that an answer defines, of those that a question asks for."""
+    """Return what an answer defines of the functions that a question asks for."""
     names: dict[str, Any] = {}
     exec(setup, names)
     exec(code, names)
     return [names[name] for name in question.functions if name in names]
 
 
-# Verdicts ------------------------------------------------------------------------------------------
+# Verdicts ---------------------------------------------------------------------------------------
 
 
 def of_question(id: str, question: Any) -> dict[str, Any]:
-    """Return what a question asks for, its example and cases, and what is said to what is no answer."""
+    """Return a question with its example and cases, and what is said to what is no answer."""
     module = homes.exercises()
     fresh_progress()
     found = {
@@ -152,7 +154,7 @@ def of_answer(id: str, setup: str, code: str) -> dict[str, Any]:
 
 
 def sequences(number: int) -> dict[str, Any]:
-    """Return what is said to three tries with a mistake, to a right one, and to the mistake again."""
+    """Return what is said to a mistake three times, to a right answer, and to the mistake again."""
     first: dict[str, dict[str, dict[str, str]]] = {}
     for entry in answers(number):
         first.setdefault(entry["question"], {}).setdefault(entry["kind"], entry)
@@ -163,9 +165,8 @@ def sequences(number: int) -> dict[str, Any]:
         for place, kind in enumerate(("wrong", "wrong", "wrong", "right", "wrong"), 1):
             entry = entries[kind]
             functions = functions_of(homes.exercises().find(id), entry["setup"], entry["code"])
-            found[id][f"try {place}, {kind}"] = shown_of(
-                lambda functions=functions: fl.check(id, functions)
-            )
+            answer = partial(fl.check, id, functions)
+            found[id][f"try {place}, {kind}"] = shown_of(answer)
     return found
 
 

@@ -1,7 +1,7 @@
-"""Where things live: the only place that knows which modules of the library move, and under which names.
+"""Where things live: only this file knows which modules of the library move.
 
-Everything else is reached through the front door (``fl.check``, ``fl.live``, ``fl.registry``, ``fl.exercises``),
-so after a move only the table below may need another row.
+Everything else is reached through the front door (``fl.check``, ``fl.live``, ``fl.registry``,
+``fl.exercises``), so after a move only the table below may need another row.
 """
 
 import importlib

@@ -1,4 +1,4 @@
-"""Public names with their signatures, the command line, and what an import loads; docstrings are free to change."""
+"""Public names with their signatures, the command line, and what an import loads."""
 
 import inspect
 import re
@@ -11,16 +11,13 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 import fabriclab as fl
-from freezing.values import error_line, hashed, plain, scrubbed
+from freezing.values import error_line, hashed, plain, scrubbed, unplaced
 
 _OURS = "fabriclab"
 _DEEPEST = 3  # fabriclab.physics.optical
-# Where a type of the library lives is no matter of its users.
-_PLACE = re.compile(r"\bfabriclab(?:\.\w+)*\.(\w+)")
 _ARRAY_LIKE = inspect.formatannotation(ArrayLike)
-_HEAVY = (
-    "IPython", "anywidget", "ipywidgets", "matplotlib", "networkx", "numba", "numpy", "pandas", "scipy", "torch",
-)  # fmt: skip
+_HEAVY = ("IPython", "anywidget", "ipywidgets", "matplotlib", "networkx")
+_HEAVY += ("numba", "numpy", "pandas", "scipy", "torch")
 _LOADED = """
 import sys
 import fabriclab
@@ -39,11 +36,11 @@ def frozen() -> dict[str, Any]:
     return found
 
 
-# Names ---------------------------------------------------------------------------------------------
+# Names ------------------------------------------------------------------------------------------
 
 
 def add_module(found: dict[str, Any], module: types.ModuleType, path: str, depth: int) -> None:
-    """Add the public names of a module under the path by which a user reaches it, then those of its modules."""
+    """Add the public names of a module under the path of a user, then those of its modules."""
     names = {name: value_of(module, name) for name in public_names(module)}
     found[path] = {name: described(value) for name, value in names.items()}
     for name, value in names.items():
@@ -61,7 +58,7 @@ def public_names(module: types.ModuleType) -> list[str]:
 
 
 def is_own(value: Any) -> bool:
-    """Return whether a value was made in this library; modules and what is imported from others are not."""
+    """Return whether a value was made in this library and is no module."""
     if isinstance(value, types.ModuleType):
         return False
     return str(getattr(value, "__module__", _OURS)).split(".")[0] == _OURS
@@ -126,14 +123,14 @@ def signature(function: Callable[..., Any]) -> str:
         except (TypeError, ValueError):
             return "(not known)"
     words = str(found).replace(_ARRAY_LIKE, "ArrayLike")
-    return scrubbed(_PLACE.sub(r"\1", words))
+    return scrubbed(unplaced(words))
 
 
-# Outside -------------------------------------------------------------------------------------------
+# Outside ----------------------------------------------------------------------------------------
 
 
 def command_line() -> dict[str, Any]:
-    """Return the help of the command and of each of its parts, and what is said to a wrong command."""
+    """Return the help of the command and of its parts, and what is said to a wrong one."""
     found = {"--help": said("--help"), "--version": said("--version"), "nonsense": said("nonsense")}
     for part in parts_of(found["--help"]["out"]):
         found[part] = said(part, "--help")

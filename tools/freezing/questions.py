@@ -1,9 +1,10 @@
-"""Checks, drills, predictions and the tables of the course: what is asked, and what is said to each answer.
+"""Checks, drills, predictions and tables: what is asked, and what is said to each answer.
 
-``data/tries.csv`` lists the answers to try, as a learner types them: the right one, each known mistake, just within and
-just outside the tolerance, off by factors that have a name, and what cannot be read. It was made once from the table of
-questions, so that this module needs nothing of the library but `check`. A row ``sequence`` is a list of tries, one
-after another, by which the hints and the counting show.
+``data/tries.csv`` lists the answers to try, as a learner types them: the right one, each known
+mistake, just within and just outside the tolerance, off by factors that have a name, and what
+cannot be read. It was made once from the table of questions, so that this module needs nothing
+of the library but `check`. A row ``sequence`` is a list of tries, one after another, by which
+the hints and the counting show.
 """
 
 import csv
@@ -124,11 +125,11 @@ def tries() -> dict[str, list[dict[str, str]]]:
     return found
 
 
-# What is shown -------------------------------------------------------------------------------------
+# What is shown ----------------------------------------------------------------------------------
 
 
 def shown_of(make: Callable[[], Any], *, whole: bool = False) -> dict[str, Any]:
-    """Return text, state and data of what a learner sees; if asked for, also the HTML and the live form."""
+    """Return text, state and data of what a learner sees; of the ``whole`` also its live form."""
     try:
         shown = make()
     except (Exception, SystemExit) as error:
@@ -146,7 +147,7 @@ def shown_of(make: Callable[[], Any], *, whole: bool = False) -> dict[str, Any]:
 
 
 def form_of(shown: Any) -> Any:
-    """Return the controls, the buttons and the first sentence of the live form, where there is one."""
+    """Return controls, buttons and the first sentence of the live form, if there is one."""
     if shown.live is None:
         return None
     view = shown.live()
@@ -161,11 +162,11 @@ def without_days(words: str) -> str:
     return _DAY.sub("<day>", scrubbed(words))
 
 
-# Questions -----------------------------------------------------------------------------------------
+# Questions --------------------------------------------------------------------------------------
 
 
 def of_question(id: str, rows: list[dict[str, str]]) -> dict[str, Any]:
-    """Return what is asked, and what is said to each answer by a learner who has not answered before."""
+    """Return what is asked, and what is said to each answer if it is the first."""
     fresh_progress()
     found: dict[str, Any] = {"asked": shown_of(lambda: fl.check(id), whole=True)}
     for row in rows:
@@ -230,11 +231,11 @@ def refusals() -> dict[str, Any]:
     }
 
 
-# Predictions and the course ------------------------------------------------------------------------
+# Predictions and the course ---------------------------------------------------------------------
 
 
 def predictions() -> dict[str, Any]:
-    """Return each prediction: the form, what is said to guesses, and how each is compared with the truth."""
+    """Return each prediction: its form, what is said to guesses, and how they compare."""
     found: dict[str, Any] = {}
     for row in rows_of("predictions.csv"):
         found[row["id"]] = of_prediction(row["id"], row["unit"])
@@ -269,7 +270,7 @@ def of_prediction(id: str, unit: str) -> dict[str, Any]:
 
 
 def course() -> dict[str, Any]:
-    """Return the lists of the course, and what is told of a learner who has answered a few things."""
+    """Return the lists of the course, and what is told to one who has answered a few things."""
     fresh_progress()
     found = {
         "lessons": shown_of(fl.lessons, whole=True),

@@ -13,8 +13,7 @@ from freezing.values import attempt, error_line, hashed, plain
 
 live = fl.live
 DRAWS = 20  # drawn settings of a view
-# Views of a large fabric, or that run an engine at each setting: these take long.
-FEWER_DRAWS: dict[str, int] = {}
+STEP_DRAWS = 2  # of the view of each algorithm's steps: there are many, and they differ little
 
 HALL = topologies.build("rail_optimised")
 RAILS = np.array(collectives.rail_groups(HALL))
@@ -26,6 +25,7 @@ REPEATED = fl.simulate("all_reduce", "ring", EIGHT, "1 MB", lag="5 us")
 RUN = fl.simulate("all_reduce", "ring", EIGHT, "1 MB", expand=True, lag="5 us")
 RUNS = {"ring": RUN, "tree": fl.simulate("all_reduce", "binomial_tree", STAR, "1 MB")}
 LINKS = {"NVLink 4": "450 GB/s"}
+ALPHA_AND_SIZE = {"alpha": live.Slider(1, 20, unit="us"), "size": live.Choice((4, 64))}
 
 
 def shuffled(seed: int) -> Any:
@@ -94,7 +94,8 @@ VIEWS = {
     ),
     "fabric": "live.fabric(HALL, shuffled, controls={'seed': live.Slider(0, 9)})",
     "opened": (
-        "live.fabric(HALL, shuffled, controls={'seed': live.Slider(0, 9)}, seed=3, open=0, colour='rail')"
+        "live.fabric(HALL, shuffled, controls={'seed': live.Slider(0, 9)}, seed=3, open=0,"
+        " colour='rail')"
     ),
     "small fabric": "live.fabric(topologies.build('fat_tree', k=4).without(cables=[20]))",
     "loaded fabric": "live.fabric(TREE, np.linspace(0, 1, TREE.n_links))",
@@ -103,10 +104,9 @@ VIEWS = {
         "live.fabric(HALL, rooted, controls={'root': live.Slider(0, 1023)}, layout='floor', root=9,"
         " said='One sends to all.')"
     ),
-    "sweep": "live.sweep(two_ways, controls={'alpha': live.Slider(1, 20, unit='us'), 'size': live.Choice((4, 64))})",
+    "sweep": "live.sweep(two_ways, controls=ALPHA_AND_SIZE)",
     "bounded": (
-        "live.sweep(two_ways, controls={'alpha': live.Slider(1, 20, unit='us'), 'size': live.Choice((4, 64))},"
-        " bounds={'floor': np.float64(1e-5)})"
+        "live.sweep(two_ways, controls=ALPHA_AND_SIZE, bounds={'floor': np.float64(1e-5)})"
     ),
     "empty sweep": "live.sweep({})",
     "repeated": "live.timeline(REPEATED.timeline, REPEATED.flows, REPEATED.fabric, at=95)",
@@ -130,7 +130,8 @@ VIEWS = {
     "cut": "live.cut(topologies.build('mesh', shape=(3, 5)))",
     "mix": "live.mix(SMALL_HALL, 50)",
     "traffic": (
-        "live.traffic(favoured, controls={'popular': live.Slider(1, 8), 'choices': live.Choice((1, 3))}, popular=2)"
+        "live.traffic(favoured, controls={'popular': live.Slider(1, 8),"
+        " 'choices': live.Choice((1, 3))}, popular=2)"
     ),
     "server": "live.server()",
     "copies": "live.copies('peer')",
@@ -182,14 +183,18 @@ PICTURES = {
     "simulation": "fl.draw(REPEATED)",
     "timeline": "fl.draw(RUN.timeline, flows=RUN.flows, fabric=RUN.fabric)",
     "timeline without a fabric": "fl.draw(RUN.timeline, flows=RUN.flows)",
-    "result": "fl.draw(fl.sweep('all_reduce', 'ring', EIGHT, ['1 KiB', '1 MiB', '1 GiB'], lag='5 us'))",
+    "result": (
+        "fl.draw(fl.sweep('all_reduce', 'ring', EIGHT, ['1 KiB', '1 MiB', '1 GiB'], lag='5 us'))"
+    ),
     "results": "fl.draw(two_ways(2, 64))",
     "results by bus bandwidth": "fl.views.sweep(two_ways(2, 64), y='busbw')",
     "bounded": "fl.views.sweep(two_ways(2, 64), bounds={'bound': '1 ms'})",
     "kept results": "fl.draw(list(MEASURED.values()))",
     "comparison": "fl.draw(fl.catalog.links.compare('NDR', 'nvlink4'))",
     "ruler": "fl.views.ruler({'copy': '10 GB/s'}, {'NVLink 4': '450 GB/s'})",
-    "calibration": "fl.views.calibration(['one', 'two'], [0.5, 2.0], [0.25, 1.0], [1.0, 4.0], finding='Half')",
+    "calibration": (
+        "fl.views.calibration(['one', 'two'], [0.5, 2.0], [0.25, 1.0], [1.0, 4.0], finding='Half')"
+    ),
     "found": "fl.draw(EIGHT, finding='Eight hosts meet over 1 switch and 8 cables')",
     "nothing": "fl.draw(3)",
     "no results": "fl.views.sweep([])",
@@ -237,9 +242,7 @@ def of_view(name: str, code: str) -> dict[str, Any]:
 
 def _draws(name: str) -> int:
     """Return how many settings are drawn for a view."""
-    if name.startswith("steps of "):
-        return 2
-    return FEWER_DRAWS.get(name, DRAWS)
+    return STEP_DRAWS if name.startswith("steps of ") else DRAWS
 
 
 def settings_of(view: Any, seed: str, draws: int) -> dict[str, dict[str, Any]]:
@@ -318,7 +321,7 @@ def of_table(table: Any) -> dict[str, Any]:
 
 
 def of_page(view: Any) -> dict[str, Any]:
-    """Return what the page of a notebook gets: the controls, the first frame, and that of each button."""
+    """Return what a notebook's page gets: controls, the first frame, and that of each button."""
     spec = {
         name: part for name, part in view.widget.spec.items() if name not in ("words", "palette")
     }

@@ -1,4 +1,4 @@
-"""Values as JSON: arrays by hash, everything else in full, and nothing that differs from run to run."""
+"""Values as JSON: arrays by hash, all else in full, nothing that differs from run to run."""
 
 import contextlib
 import dataclasses
@@ -15,6 +15,8 @@ import numpy as np
 
 _DIGEST = 24  # hexadecimal digits of a hash; two arrays that differ never share so many by chance
 _DEPTH = 12  # values nested deeper than this are cut, since something refers to itself
+# Where a type of the library lives is no matter of its users.
+_PLACE = re.compile(r"\bfabriclab(?:\.\w+)*\.(\w+)")
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
@@ -49,7 +51,7 @@ def _library() -> Path:
 
 
 def plain(value: Any, depth: int = 0) -> Any:
-    """Return a value as JSON can hold it; dataclasses by field, arrays by hash, objects by their text."""
+    """Return a value as JSON can hold it: dataclasses by field, arrays by hash."""
     if depth > _DEPTH:
         return "…"
     if value is None or isinstance(value, bool):
@@ -79,8 +81,13 @@ def plain(value: Any, depth: int = 0) -> Any:
             for field in dataclasses.fields(value)
         }
     if callable(value):
-        return f"<callable {getattr(value, '__name__', type(value).__name__)}>"
-    return scrubbed(repr(value))
+        return "<callable>"
+    return scrubbed(unplaced(repr(value)))
+
+
+def unplaced(words: str) -> str:
+    """Return a text with the types of this library by name alone, wherever they live."""
+    return _PLACE.sub(r"\1", words)
 
 
 def error_line(error: BaseException) -> dict[str, str]:
