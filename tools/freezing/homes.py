@@ -4,10 +4,14 @@ Everything else is reached through the front door (``fl.check``, ``fl.live``, ``
 ``fl.exercises``), so after a move only the table below may need another row.
 """
 
+import contextlib
 import importlib
+from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from unittest import mock
 
 import fabriclab
 
@@ -19,6 +23,8 @@ ASKERS = (
     ("fabriclab.course.checks", "_asker"),
     ("fabriclab.checks.exercises", "_asker"),
 )
+# Modules with ``now()``, by which answers get their day.
+CLOCKS = ("fabriclab.course.progress", "fabriclab.checks.store")
 EXERCISES = ("fabriclab.course.exercises", "fabriclab.exercises")
 
 
@@ -57,6 +63,14 @@ def member(*places: tuple[str, str]) -> Any:
             continue
     listed = ", ".join(f"{module}.{name}" for module, name in places)
     raise ImportError(f"none of {listed} is there; add its new place to {Path(__file__).name}")
+
+
+@contextlib.contextmanager
+def one_moment() -> Iterator[None]:
+    """Make every answer of the same moment, so that no day or time of the clock is frozen."""
+    moment = datetime(2026, 1, 5, 12, tzinfo=UTC)
+    with mock.patch.object(home(*CLOCKS), "now", lambda: moment):
+        yield
 
 
 def exercises() -> ModuleType:

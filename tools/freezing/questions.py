@@ -9,12 +9,12 @@ the hints and the counting show.
 
 import csv
 import json
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import fabriclab as fl
+from freezing import homes
 from freezing.homes import library_file
 from freezing.values import attempt, error_line, fresh_progress, hashed, plain, scrubbed
 
@@ -28,7 +28,6 @@ TABLES = {
     "ruler.csv": "name",
     "slips.csv": "",
 }
-_DAY = re.compile(r"\b\d{4}-\d{2}-\d{2}\b")
 STATEMENTS = range(1, 100)  # numbers of errata
 # Functions of learners, by question: right ones, known mistakes, and what is no answer.
 RULES: dict[str, dict[str, Any]] = {
@@ -90,6 +89,12 @@ TRUTHS: dict[str, dict[str, Any]] = {
 
 
 def frozen() -> dict[str, Any]:
+    """Return everything by part, as if all was answered at one moment."""
+    with homes.one_moment():
+        return answered_questions()
+
+
+def answered_questions() -> dict[str, Any]:
     """Return everything by part."""
     tried = tries()
     ids = [row["id"] for row in rows_of("questions.csv")]
@@ -135,13 +140,13 @@ def shown_of(make: Callable[[], Any], *, whole: bool = False) -> dict[str, Any]:
     except (Exception, SystemExit) as error:
         return error_line(error)
     found = {
-        "text": without_days(str(shown)),
+        "text": scrubbed(str(shown)),
         "state": shown.state,
         "data": plain(shown.data),
-        "html": hashed(without_days(shown._repr_html_() or "").encode()),
+        "html": hashed(scrubbed(shown._repr_html_() or "").encode()),
     }
     if whole:
-        found["markdown"] = without_days(shown.markdown())
+        found["markdown"] = scrubbed(shown.markdown())
         found["form"] = attempt(lambda: form_of(shown))
     return found
 
@@ -155,11 +160,6 @@ def form_of(shown: Any) -> Any:
         name: part for name, part in view.widget.spec.items() if name not in ("words", "palette")
     }
     return {"spec": spec, "code": view.code, "said": view.scene.said, "alt": view.scene.alt}
-
-
-def without_days(words: str) -> str:
-    """Return a text without dates and without the place of the progress file."""
-    return _DAY.sub("<day>", scrubbed(words))
 
 
 # Questions --------------------------------------------------------------------------------------
