@@ -57,7 +57,7 @@ _GZIP = b"\x1f\x8b"  # how a compressed file begins
 _LARGEST = 20_000_000  # bytes of a file that is not compressed
 _SHOWN = 160  # characters of a value that a difference shows
 _FEW = 12  # parts of a section that are counted one by one
-_MOST = 40  # differences shown of one section, unless all are asked for
+_MOST = 5  # differences shown of one part of a section, unless all are asked for
 
 
 @dataclass(frozen=True)
@@ -250,24 +250,31 @@ def report(found: list[Difference], meant: list[Expected], every: bool) -> int:
     for section in dict.fromkeys(d.key.split("/")[0] for d in unexpected):
         part = [d for d in unexpected if d.key.split("/")[0] == section]
         print(f"\n== {section}: {len(part)} different")
-        for difference in part if every else part[:_MOST]:
-            _show(difference)
-        if len(part) > _MOST and not every:
-            print(f"  … and {len(part) - _MOST} more; --all shows them")
+        _list(part, every)
     for row in meant:
         part = [d for d in found if row.covers(d.key)]
-        if not part:
-            print(
-                f"\n== expected, but not found: {row.name} ({', '.join(row.keys)}); remove this row"
-            )
-            continue
-        print(f"\n== expected: {row.name}, {len(part)} different. {row.why}")
-        for difference in part if every else part[:_MOST]:
-            _show(difference)
-        if len(part) > _MOST and not every:
-            print(f"  … and {len(part) - _MOST} more; --all shows them")
+        if part:
+            print(f"\n== expected: {row.name}, {len(part)} different. {row.why}")
+            _list(part, every)
+        else:
+            patterns = ", ".join(row.keys)
+            print(f"\n== expected, but not found: {row.name} ({patterns}); remove this row")
     print(f"\n{len(found)} differences, {len(unexpected)} of them not expected")
     return len(unexpected)
+
+
+def _list(found: list[Difference], every: bool) -> None:
+    """Print differences, of each part of a section the first few."""
+    parts: dict[str, list[Difference]] = {}
+    for difference in found:
+        part = "/".join(difference.key.split("/")[:2])
+        parts.setdefault(part, []).append(difference)
+    for part, of_part in parts.items():
+        shown = of_part if every else of_part[:_MOST]
+        for difference in shown:
+            _show(difference)
+        if len(of_part) > len(shown):
+            print(f"  … and {len(of_part) - len(shown)} more in {part}; --all shows them")
 
 
 def _show(difference: Difference) -> None:
