@@ -26,7 +26,6 @@ TABLES = {
     "predictions.csv": "id",
     "questions.csv": "id",
     "ruler.csv": "name",
-    "slips.csv": "",
 }
 STATEMENTS = range(1, 100)  # numbers of errata
 # Functions of learners, by question: right ones, known mistakes, and what is no answer.
@@ -327,5 +326,5 @@ def tables() -> dict[str, Any]:
             rows = rows_of(file)
         except FileNotFoundError:
             continue
-        found[file] = {row.get(key) or f"row {n:03}": row for n, row in enumerate(rows, 1)}
+        found[file] = {row[key]: row for row in rows}
     return found
