@@ -24,6 +24,7 @@ import fabriclab
 from fabriclab.checks.shown import refuse_if
 from fabriclab.texts import text
 
+from ._clock import Spent
 from ._session import PATIENCE, Outcome, SandboxError, Session, cut
 
 __all__ = ["PATIENCE", "Limits", "Outcome", "Sandbox", "SandboxError", "Session"]
@@ -32,16 +33,20 @@ _BOOT = (
     "import sys, types; p = types.ModuleType('child'); p.__path__ = sys.argv[1:]; sys.modules['child'] = p; "
     "from child._child import keep; keep()"
 )
+_MOST_PARTS = 16  # of a question: its functions and its cells
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one session may use, and what judging one question may."""
+    """What a part of a question may use, what a session may, and what judging one question may.
+
+    A part is a function that is asked, or the cells, each time that they run.
+    """
 
     wall_s: float = (
-        5.0  # illustrative: waiting for the learner's code, cells and calls together [s]
+        60.0  # illustrative: waiting for a part's answers, for code that sleeps or waits [s]
     )
-    cpu_s: float = 5.0  # illustrative: its processor time [s]
+    cpu_s: float = 5.0  # illustrative: processor time of a part [s]
     judge_s: float = 5.0  # illustrative: processor time of judging, and of answering the code about its arguments [s]
     memory: int = 1 << 30  # on top of Python and numpy [B]
     files: int = 32
@@ -51,6 +56,11 @@ class Limits:
     processes: int = 16  # and threads
     reply: int = 1 << 20  # one answer [B]
     requests: int = 50_000  # calls of methods of all arguments together
+
+    @property
+    def process_s(self) -> float:
+        """Return the processor time [s] of one process that serves all parts, which the kernel limits."""
+        return _MOST_PARTS * self.cpu_s
 
     def scaled(self, factor: float) -> Self:
         """Return the same with ``factor`` times the time, for a slower machine."""
@@ -100,17 +110,22 @@ class Sandbox:
         """End every process and remove the folder."""
         self.close()
 
-    def session(self, cells: Sequence[str], prelude: str = "") -> Session:
-        """Return a new child that has run prelude and cells in one namespace, to be called then; one before is over."""
+    def session(
+        self, cells: Sequence[str], prelude: str = "", spent: dict[str, Spent] | None = None
+    ) -> Session:
+        """Return a new child that has run prelude and cells in one namespace, to be called then; one before is over.
+
+        What the functions have used is added up in ``spent``; sessions that share it share their time, too.
+        """
         if self._open:
             self._open.close()
         try:
-            self._open = Session(self, cells, prelude)
+            self._open = Session(self, cells, prelude, spent)
         except SandboxError:  # the process that forks may have been harmed
             self.close()
             if not self.active:  # at the start: a machine that allows half of what namespaces need
                 self._asked["without"] += ["userns", "pidns", "netns", "root"]
-            self._open = Session(self, cells, prelude)
+            self._open = Session(self, cells, prelude, spent)
         return self._open
 
     def control(self) -> socket.socket:
@@ -127,7 +142,8 @@ class Sandbox:
     def _start(self) -> None:
         self._folder = tempfile.mkdtemp(prefix="fabriclab-")
         os.chmod(self._folder, 0o711)  # the child's user passes on its way to its own folder in it
-        order = {"limits": asdict(self.limits), "folder": self._folder, **self._asked}
+        limits = asdict(self.limits) | {"cpu_s": self.limits.process_s}
+        order = {"limits": limits, "folder": self._folder, **self._asked}
         order["refused"] = text("sandbox.refused", said="{said}")
         env = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
         env["PYTHONHASHSEED"] = "0"  # a replay goes through sets in the same order
