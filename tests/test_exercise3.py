@@ -16,7 +16,8 @@ from test_exercise_notebooks import book_of, run_in_text_mode
 from fabriclab import check, rdma
 from fabriclab.course import judges
 from fabriclab.course.grading.graders import Own, grade_cells
-from fabriclab.course.grading.sandbox import Limits, Sandbox
+from fabriclab.course.grading.limits import Limits
+from fabriclab.course.grading.sandbox import Sandbox
 from fabriclab.course.judges import PRACTICE, Unanswered, draw, find
 from fabriclab.course.judges.exercise3 import server
 from fabriclab.course.judges.exercise3.device import (

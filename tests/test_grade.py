@@ -22,8 +22,9 @@ from student_files import student_version
 
 from fabriclab import __main__
 from fabriclab.course import judges
-from fabriclab.course.grading import graders, notebooks, results, sandbox, works
-from fabriclab.course.grading.sandbox import Limits, Sandbox, SandboxError
+from fabriclab.course.grading import graders, notebooks, results, works
+from fabriclab.course.grading.limits import Limits
+from fabriclab.course.grading.sandbox import Sandbox, SandboxError
 from fabriclab.course.judges import Proxy, Question, Verdict
 from fabriclab.texts import text
 
@@ -464,7 +465,7 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path):
 
 
 def test_the_file_of_results_can_be_read_after_every_student(tmp_path):
-    head = results.heading("practice", sandbox.Limits(), ("session",))
+    head = results.heading("practice", Limits(), ("session",))
     kept = results.Results(tmp_path / "grades.csv", head)
     for n in range(3):
         kept.add(results._ENTRY | {"student": f"s{n}", "texts": {}, "questions": []})
@@ -610,6 +611,42 @@ def test_a_function_that_hangs_costs_itself_only(tmp_path, monkeypatch, root):
     assert told["ex1-c"]["sentence"].startswith("half_size was stopped: it ")
     assert told["ex1-d"]["sentence"].startswith("The code of the cell was stopped: it ")
     assert float(told["ex1-c"]["seconds"]) < 2 and float(told["ex1-d"]["seconds"]) < 2
+
+
+def each(ask, rng):
+    """Three functions that are asked in turns, 20 times each: a third of the points for each."""
+    right = dict.fromkeys(("first", "second", "third"), True)
+    for number in range(20):
+        for function in right:
+            try:
+                found = ask(function, number)
+                if isinstance(found, str):  # of a generator: what lets it go on
+                    found = ask(found)
+                right[function] &= found == number
+            except judges.Unanswered:
+                right[function] = False
+    return Verdict(sum(right.values()) / 3)
+
+
+WORKS = "def {}(n):\n    end = time.process_time() + 0.04\n    while time.process_time() < end: pass\n    return n\n"
+STALLS = {
+    "spins at once": "def second(n):\n    while True: pass\n",
+    "spins at the end": "def second(n):\n    while n == 19: pass\n    return n\n",
+    "spends it bit by bit": WORKS.replace("0.04", "0.1").format("second"),
+    "spins behind a generator": "def second(n):\n    while True: pass\n    yield\n",
+    "leaves its process": "import os\ndef second(n): os._exit(0)\n",
+}
+
+
+@pytest.mark.parametrize("name", STALLS)
+def test_a_function_that_stalls_leaves_the_others_all_of_their_time(name):
+    question = Question("ex9-a", ("first", "second", "third"), 30, each, lambda rng: None)
+    code = "import time\n" + WORKS.format("first") + STALLS[name] + WORKS.format("third")
+    with Sandbox(Limits(cpu_s=1)) as box:  # of which the other two need 0.8 s each
+        record, _ = graders.grade_cells(box, "practice", question, [code], "")
+    assert record["points"] == 20
+    assert record["trouble"] == ("code" if name == "leaves its process" else "time")
+    assert record["seconds"] < 3.1
 
 
 # Side by side
@@ -783,9 +820,9 @@ def test_without_a_root_and_landlock_nothing_is_run_unless_asked(tmp_path, monke
 def test_a_replay_of_a_verdict_that_met_the_time_limit_says_so(tmp_path, capsys):
     room, out = tmp_path / "room", tmp_path / "grades.csv"
     hand_in(
-        room, "ann", book(a="import time\ndef double(x):\n    time.sleep(0.6)\n    return 2 * x")
+        room, "ann", book(a="import time\ndef double(x):\n    time.sleep(0.9)\n    return 2 * x")
     )
-    assert run("grade", room, "--out", out, "--time-factor", "0.1") == 0
+    assert run("grade", room, "--out", out, "--time-factor", "0.02") == 0
     for more, code, said in (
         ([], 0, "the verdict that was given"),
         (["--time-factor", "4"], 1, "another one: 0 points"),
@@ -797,6 +834,26 @@ def test_a_replay_of_a_verdict_that_met_the_time_limit_says_so(tmp_path, capsys)
         run("replay", out.with_suffix(".json"), "ex9-b") == 0
         and "time limit" not in capsys.readouterr().out
     )
+
+
+@pytest.mark.parametrize("factor", [1, 0.2])
+def test_results_of_a_strict_clock_on_the_wall_are_replayed_with_a_fair_one(
+    tmp_path, capsys, factor
+):
+    """Earlier versions wrote files whose limit on the wall was that of processor time."""
+    room, out = tmp_path / "room", tmp_path / "grades.csv"
+    slow = "import time\ndef double(x):\n    time.sleep(1.2)\n    return 2 * x"
+    hand_in(room, "ann", book(a=slow))
+    assert run("grade", room, "--out", out) == 0
+    assert points(table(out)["ann"]) == FULL
+
+    def as_before(whole):
+        limits = whole["head"]["limits"]
+        limits["wall_s"] = limits["cpu_s"] = factor * 5.0
+
+    changed(out.with_suffix(".json"), as_before)
+    assert run("replay", out.with_suffix(".json"), "ex9-a") == 0
+    assert "the verdict that was given" in capsys.readouterr().out
 
 
 def test_a_verdict_is_repeated_from_the_file_alone(tmp_path, capsys):
@@ -1157,8 +1214,10 @@ def test_own_work_needs_no_sandbox(tmp_path, monkeypatch, capsys):
 
 
 def test_students_are_told_the_limits(root):
-    page, limits = (root / "exercises" / "GRADING.md").read_text(encoding="utf-8"), sandbox.Limits()
-    assert f"may take {limits.wall_s:g} seconds and {limits.memory >> 30} GiB" in page
+    page, limits = (root / "exercises" / "GRADING.md").read_text(encoding="utf-8"), Limits()
+    assert f"may use {limits.cpu_s:g} seconds of processor time" in page
+    assert f"more than {limits.wall_s:g} seconds" in page
+    assert f"has {limits.memory >> 30} GiB of memory" in page
     assert (
         f"larger than {notebooks.MOST >> 20} MiB or has more than {notebooks.MOST_CELLS:,} cells"
         in page

@@ -16,9 +16,11 @@ import numpy as np
 import pytest
 
 import fabriclab
+from fabriclab.course import judges
 from fabriclab.course.grading import _walls
 from fabriclab.course.grading._session import cut
-from fabriclab.course.grading.sandbox import Limits, Sandbox, SandboxError
+from fabriclab.course.grading.limits import Limits
+from fabriclab.course.grading.sandbox import Sandbox, SandboxError
 from fabriclab.course.judges import Proxy
 from fabriclab.texts import keys, text
 
@@ -28,7 +30,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux can 
 NAMESPACES = ("userns", "pidns", "netns", "root")
 # What stands: everything this machine has; what a container without rights leaves; hardly anything.
 WALLS = {"all": (), "container": NAMESPACES, "bare": (*NAMESPACES, "landlock", "seccomp")}
-SHORT = Limits(wall_s=0.6, memory=128 << 20)
+SHORT = Limits(wall_s=2, cpu_s=0.5, memory=128 << 20)
 HONEST = "def f(): return 42"
 
 
@@ -277,14 +279,14 @@ def test_time_that_passes_here_is_not_the_learners():
         def answer(self):
             time.sleep(0.4)
 
-    with Sandbox(SHORT) as made:
+    with Sandbox(Limits(wall_s=1, cpu_s=0.5)) as made:
         found = ask(
             made,
             "def f(slow):\n  for _ in range(3): slow.answer()\n  return 1",
             Proxy(Slow(), ("answer",)),
         )
     assert found.value == 1
-    assert found.seconds < 0.4
+    assert found.seconds < 0.1
 
 
 # What a child finds
@@ -339,11 +341,14 @@ ENDS = {
     "abort": ("os.abort()", "killed"),
     "bad address": ("ctypes.string_at(0)", "killed"),
     "recursion": ("f()", "raised"),
-    "recursion in C": ("sys.setrecursionlimit(10**9); repr(deep())", "killed raised memory time"),
+    "recursion in C": (
+        "sys.setrecursionlimit(10**9); repr(deep())",
+        "killed raised memory cpu",
+    ),
     "an exception without text": ("raise Mute", "raised"),
     "close all": ("os.closerange(0, 1000); time.sleep(9)", "killed exited"),
     "8 GiB": ("np.ones(1 << 30)", "memory"),
-    "list": ("[bytearray(1 << 20) for _ in range(9999)]", "memory time"),  # on a crowded machine
+    "list": ("[bytearray(1 << 20) for _ in range(9999)]", "memory cpu"),
     "open files": ("[open('/dev/null') for _ in range(99)]", "raised"),
     "a big file": ("open('big', 'wb').write(bytes(17 << 20))", "raised"),
     "threads": (
@@ -351,8 +356,8 @@ ENDS = {
         "raised",
     ),
     "input": ("input()", "raised"),
-    "a flood": ("while True: print('x' * 100_000)", "time"),
-    "loop": ("for _ in iter(int, 1): pass", "time"),
+    "a flood": ("while True: print('x' * 100_000)", "cpu"),
+    "loop": ("for _ in iter(int, 1): pass", "cpu"),
     "sleep": ("time.sleep(9)", "time"),
     "stop": ("os.kill(os.getpid(), signal.SIGSTOP)", "time"),
     "deaf": (
@@ -381,7 +386,7 @@ ENDS = {
     ),
     "fork bomb": (
         "for _ in iter(int, 1):\n    try: os.fork()\n    except BlockingIOError: pass",
-        "raised time",
+        "raised cpu",
     ),
 }
 PRELUDE = (
@@ -403,26 +408,130 @@ def test_an_attack_costs_only_its_own_question(walled, name):
     assert ask(walled, HONEST).value == 42
 
 
-def test_endless_cells_are_stopped_too(box):
+def test_endless_cells_are_stopped_too():
     with Sandbox(SHORT) as made, closing(made.session(["while True: pass", HONEST])) as session:
-        assert session.cells.problem == "time"
-        assert (session.call("f").problem, session.call("f").seconds) == ("time", 0.0)
+        assert session.cells.problem == "cpu"
+        assert (session.call("f").problem, session.call("f").seconds) == ("cpu", 0.0)
 
 
-def test_cells_and_calls_share_the_time():
-    code = "import time\ntime.sleep(0.2)\ndef f(): time.sleep(0.2)"
+# The clock
+
+SPIN = (
+    "import time\ndef spin(seconds):\n  end = time.thread_time() + seconds\n"
+    "  while time.thread_time() < end: pass\n"
+)
+
+
+def test_calls_of_a_function_share_its_time_and_the_cells_have_their_own():
+    code = f"{SPIN}spin(0.4)\ndef f(): spin(0.2)\ndef g(): spin(0.4)\n"
+    with Sandbox(SHORT) as made, closing(made.session([code])) as session:
+        assert session.cells.seconds == pytest.approx(0.4, abs=0.05)
+        first, second = session.call("f"), session.call("f")
+        assert first.ok and second.ok and first.seconds == pytest.approx(0.2, abs=0.05)
+        assert session.call("g").ok  # which f has taken nothing from
+        third = session.call("f")
+        assert (third.problem, third.said) == ("cpu", "0.5 s")
+        assert third.seconds == pytest.approx(0.1, abs=0.1)
+        assert session.ended_by == "f"
+
+
+def test_a_part_has_no_more_time_in_another_session_but_the_others_have_theirs():
+    code = f"{SPIN}def f():\n  while True: pass\ndef g(): spin(0.3)\n"
+    spent = {}
     with Sandbox(SHORT) as made:
-        first, *_, third = ask(made, code, calls=3)
-    assert (first.problem, third.problem) == ("", "time") and 0.2 <= first.seconds < SHORT.wall_s
+        with closing(made.session([code], spent=spent)) as session:
+            assert session.call("g").ok
+            assert session.call("f").problem == "cpu"
+        with closing(made.session([code], spent=spent)) as session:
+            assert session.call("f").problem == "cpu" and session.ended_by == "f"
+        with closing(made.session([code], spent=spent)) as session:
+            assert session.call("g").problem == "cpu"
+    assert spent["f"].processor < SHORT.cpu_s + 0.1
+    assert spent["g"].processor < SHORT.cpu_s + 0.1
+
+
+def test_turns_of_a_program_take_the_time_of_the_function_that_began_it():
+    code = f"{SPIN}def f():\n  while True:\n    spin(0.2)\n    yield\n"
+    with Sandbox(SHORT) as made, closing(made.session([code])) as session:
+        programs = [session.call("f").value, session.call("f").value]
+        found = [session.call(program) for program in [*programs, *programs]]
+    assert [outcome.problem for outcome in found] == ["", "", "cpu", "cpu"]
 
 
 def test_processor_time_is_limited():
-    with Sandbox(Limits(wall_s=9, cpu_s=1)) as made:
-        found = ask(made, "def f():\n  while True: pass")
-        assert (found.problem, found.said) == ("cpu", "1 s")
-        deaf = "import signal\nsignal.signal(signal.SIGXCPU, signal.SIG_IGN)\ndef f():\n  while True: pass"
-        assert ask(made, deaf).problem == "cpu"
-    assert Limits().scaled(3) == Limits(wall_s=15, cpu_s=15, judge_s=15)
+    with Sandbox(Limits(wall_s=20, cpu_s=1)) as made:
+        deaf = "import signal\nsignal.signal(signal.SIGXCPU, signal.SIG_IGN)\n"
+        for before in ("", deaf):
+            found = ask(made, f"{before}def f():\n  while True: pass")
+            assert (found.problem, found.said) == ("cpu", "1 s")
+            assert 1 <= found.seconds < 1.1
+    assert Limits().scaled(3) == Limits(wall_s=180, cpu_s=15, judge_s=15)
+
+
+def test_a_sleeper_meets_the_limit_on_the_wall():
+    code = "import time\ndef f(): time.sleep(0.6)\ndef g(): return 1"
+    with Sandbox(Limits(wall_s=1)) as made, closing(made.session([code])) as session:
+        assert session.call("f").ok and session.call("g").ok
+        found = session.call("f")
+        assert (found.problem, found.said) == ("time", "1 s")
+        assert found.seconds < 0.05
+
+
+@pytest.mark.parametrize("walls", WALLS.values())
+def test_a_thread_that_spins_is_charged_and_one_that_sleeps_is_not(walls):
+    threads = (
+        "import threading\ndef begin(deed, *args):\n"
+        "  threading.Thread(target=deed, args=args, daemon=True).start()\n"
+        "def f(): begin(spin, 99); time.sleep(0.2)\n"
+        "def g(): begin(time.sleep, 99); time.sleep(0.2)\n"
+    )
+    with Sandbox(Limits(cpu_s=0.5), without=walls) as made:
+        with closing(made.session([SPIN + threads])) as session:
+            assert session.call("g").ok and session.call("g").seconds < 0.05
+            assert session.call("f").seconds > 0.05
+            time.sleep(1)  # between the calls it spins on
+            assert session.call("f").problem == "cpu"
+        code = SPIN + threads.replace("time.sleep(0.2)", "time.sleep(9)")
+        found = ask(made, code)
+        assert found.problem == "cpu" and found.seconds < 0.6
+
+
+@pytest.mark.parametrize("walls", [("seccomp",), (*NAMESPACES, "seccomp")])
+def test_where_code_can_fork_its_children_are_charged_too(walls):
+    child = "import os\ndef f():\n  if not os.fork():\n    {}spin(9)\n    os._exit(0)\n  {}\n"
+    ways = {
+        "waited for": ("", "os.wait()"),
+        "left alone": ("", "time.sleep(9)"),
+        "an orphan": ("os.fork() and os._exit(0); os.setsid(); ", "os.wait(); time.sleep(9)"),
+    }
+    with Sandbox(Limits(cpu_s=0.5), without=walls) as made:
+        for name, way in ways.items():
+            found = ask(made, SPIN + child.format(*way))
+            assert found.problem == "cpu", name
+            assert 0.45 < found.seconds < 0.5 + 0.15, name
+        brief = SPIN + child.replace("spin(9)", "spin(0.3)").format("", "os.wait()")
+        first, second = ask(made, brief, calls=2)
+        assert (first.problem, second.problem) == ("", "cpu")
+
+
+def test_what_a_dying_process_has_used_is_charged():
+    with Sandbox(SHORT) as made:
+        found = ask(made, f"import os\n{SPIN}def f(): spin(0.2); os._exit(0)")
+    assert found.problem == "exited" and found.seconds == pytest.approx(0.2, abs=0.05)
+
+
+def test_a_session_knows_its_process_whatever_that_says_of_itself(walled):
+    with closing(walled.session([HONEST])) as session:
+        *_, child = family(walled)
+        assert session._clock._pid == child.pid
+
+
+def test_the_kernel_stops_no_process_whose_parts_have_time_left():
+    for question in judges.questions().values():
+        assert len(question.functions) + 1 <= Limits().process_s / Limits().cpu_s
+    functions = "".join(f"def f{n}(): spin(0.4)\n" for n in range(6))
+    with Sandbox(SHORT) as made, closing(made.session([SPIN + functions])) as session:
+        assert all(session.call(f"f{n}").ok for n in range(6))
 
 
 FORGED = [

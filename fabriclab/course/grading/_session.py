@@ -8,6 +8,7 @@ import secrets
 import select
 import signal
 import socket
+import struct
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +20,13 @@ from fabriclab.course.judges import Proxy
 from fabriclab.errors import FabricError
 from fabriclab.texts import text
 
-PATIENCE = 20.0  # s for what costs milliseconds on a quiet machine: a start, an end
+from ._clock import ProcessorClock, Spent
+from .limits import Limits
+
+PATIENCE = 60.0  # s on the wall for what costs milliseconds on a quiet machine: a start, an end
+CELLS = ""  # the name of the part of a question that is its cells; the others have those of its functions
+_SHORTEST = 0.005  # s between two looks at the clock while an answer is waited for
+_CREDENTIALS = struct.Struct("3i")  # what the kernel says of a sender: process, user, group
 LONGEST = 500  # characters of a message
 _DIGITS = 1300  # of an integer: more than a child sends
 _MOST_PAIRS = 1000
@@ -47,7 +54,7 @@ class _Over(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a call: a value of JSON's types, or a problem by its key; and the learner's time [s]."""
+    """What came of a call: a value of JSON's types, or a problem by its key; and its processor time [s]."""
 
     value: Any = None
     problem: str = ""
@@ -70,7 +77,7 @@ class Outcome:
 class Forks(Protocol):
     """What a session asks of the sandbox that made it."""
 
-    limits: Any
+    limits: Limits
     active: tuple[str, ...]
     last_words: str
 
@@ -88,21 +95,34 @@ class Session:
     the function that has ended the session: empty while it goes on, or if the cells have ended it.
     """
 
-    def __init__(self, box: Forks, cells: Sequence[str], prelude: str = "") -> None:
+    def __init__(
+        self,
+        box: Forks,
+        cells: Sequence[str],
+        prelude: str = "",
+        spent: dict[str, Spent] | None = None,
+    ) -> None:
         """Have a child forked, and run the prelude and the cells in it."""
         self._box, self._limits, self._over, self.ended_by = box, box.limits, Outcome(), ""
-        self._rest, self._requests, self._left = b"", 0, PATIENCE
+        self._rest, self._requests, self._final = b"", 0, 0.0
         self._proxies: list[Proxy] = []
+        self._spent = {} if spent is None else spent
+        # As many of the child's threads can run at once.
+        self._cores = min(os.cpu_count() or 1, self._limits.processes)
         self._control: socket.socket | None = box.control()
         self._line, theirs = socket.socketpair()
+        self._line.setblocking(False)
+        self._line.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         try:
             with theirs:
                 socket.send_fds(self._control, [b"run"], [theirs.fileno()])
-            self.active = tuple(self._exchange({}).get("active", ()))
+            self.active, pid = self._greeting()
             if box.active not in ((), self.active):
                 raise _Over(Outcome(problem="start", said=f"{box.active} {self.active}"))
-            self._left = self._limits.wall_s
-            self.cells = self._ask({"cells": [prelude, *cells]})
+            self._clock = ProcessorClock(pid, family="seccomp" not in self.active)
+            self._charged = self._told = self._clock.read()
+            self._part = self._spent[CELLS] = Spent()  # each time that they run
+            self.cells = self._ask({"cells": [prelude, *cells]}, CELLS)
         except BaseException as error:
             self.close()
             if not isinstance(error, _Over | OSError):
@@ -116,7 +136,9 @@ class Session:
         """
         if self._over.problem:
             return replace(self._over, seconds=0.0, name=self.ended_by)
-        found = replace(self._ask({"call": name, "args": _packed(args, self._proxies)}), name=name)
+        question = {"call": name, "args": _packed(args, self._proxies)}
+        part = name.partition("/")[0]  # "server/12" goes on with what the function server has begun
+        found = replace(self._ask(question, part), name=name)
         self.ended_by = name if self._over.problem else ""
         if found.problem == "missing" and not self.cells.ok:  # a cell that failed is the reason
             return replace(self.cells, seconds=found.seconds)
@@ -133,20 +155,51 @@ class Session:
             control.settimeout(PATIENCE)
             status, cpu = json.loads(control.recv(100))
             control.settimeout(None)
+            self._final = cpu
         except (OSError, ValueError):  # its parent is dead or stuck
             self._box.close()
         self._line.close()
         return status, cpu
 
-    def _ask(self, ask: dict[str, Any]) -> Outcome:
-        """Send one question; return its answer, or the problem that ended the session."""
-        before = self._left
+    def _greeting(self) -> tuple[tuple[str, ...], int]:
+        """Return which protections hold, and the number of the child's process, as it is here.
+
+        The kernel adds that number to the message, which the child sends before any code of a learner runs.
+        """
+        end = time.monotonic() + PATIENCE
+        found, pid = b"", 0
+        while b"\n" not in found:
+            if not self._wait(end - time.monotonic()):
+                raise TimeoutError(f"{PATIENCE:g} s")
+            piece, about, _, _ = self._line.recvmsg(
+                self._limits.reply, socket.CMSG_SPACE(_CREDENTIALS.size)
+            )
+            if not piece:
+                raise self._ended()
+            found += piece
+            pid, _, _ = _CREDENTIALS.unpack(about[0][2])
+        self._line.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 0)
+        return tuple(json.loads(found)["active"]), pid
+
+    def _ask(self, ask: dict[str, Any], part: str) -> Outcome:
+        """Send one question to a part; return its answer, or the problem that ended the session."""
+        self._charge()  # what ran since the last answer is charged to the part that gave it
+        self._part = self._spent.setdefault(part, Spent())
         try:
             found = self._answer(ask)
         except _Over as error:
             found = self._over = error.args[0]
             self.close()
-        return replace(found, seconds=before - self._left)
+        self._charge()
+        before, self._told = self._told, self._charged
+        return replace(found, seconds=self._told - before)
+
+    def _charge(self) -> None:
+        """Charge what the child has used since the last time to the part that is asked."""
+        used = self._clock.read() if self._control else self._final
+        new = max(used - self._charged, 0.0)
+        self._part.processor += new
+        self._charged += new
 
     def _answer(self, ask: dict[str, Any]) -> Outcome:
         token = secrets.token_hex(8)
@@ -195,20 +248,24 @@ class Session:
             return {"error": cut(str(error))}
 
     def _exchange(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Send a message, if any, and return the next that comes: the learner's clock runs here, and nowhere else."""
-        line = _ENCODE(message).encode() + b"\n" if message else b""
-        end = time.monotonic() + self._left
+        """Send a message and return the next that comes: what goes by on the wall is counted here, and nowhere else."""
+        begin = time.monotonic()
+        end = begin + self._limits.wall_s - self._part.wall
+        unsent = _ENCODE(message).encode() + b"\n"
         try:
-            self._line.settimeout(max(self._left, 1e-3))
-            self._line.sendall(line)
+            while unsent:
+                longest = self._longest_wait(end)
+                try:
+                    unsent = unsent[self._line.send(unsent) :]
+                except BlockingIOError:
+                    self._wait(longest, sending=True)
             while b"\n" not in self._rest:
-                self._rest += self._piece(end - time.monotonic())
-        except TimeoutError:
-            raise _Over(Outcome(problem="time", said=f"{self._limits.wall_s:g} s")) from None
+                if self._wait(self._longest_wait(end)):
+                    self._rest += self._piece()
         except OSError:
             raise self._ended() from None
         finally:
-            self._left = end - time.monotonic()
+            self._part.wall += time.monotonic() - begin
         found, _, self._rest = self._rest.partition(b"\n")
         try:
             reply = _DECODER.decode(found.decode())
@@ -221,13 +278,34 @@ class Session:
             raise _Over(Outcome(problem="protocol"))
         return reply
 
-    def _piece(self, left: float) -> bytes:
-        """Return the next bytes that come while there is time."""
-        ends = [self._line, *filter(None, [self._control])]
-        ready = select.select(ends, [], [], left)[0] if left > 0 else []
-        if not ready:
-            raise TimeoutError
-        piece = self._line.recv(1 << 16) if self._line in ready else b""
+    def _longest_wait(self, end: float) -> float:
+        """Return how long the child may be waited for before the next look at its clock, if its part has time left.
+
+        By then the part could have used up its processor time, on all cores that it may have.
+        """
+        self._charge()
+        processor_left = self._limits.cpu_s - self._part.processor
+        wall_left = end - time.monotonic()
+        if processor_left <= 0:
+            raise _Over(Outcome(problem="cpu", said=f"{self._limits.cpu_s:g} s"))
+        if wall_left <= 0:
+            raise _Over(Outcome(problem="time", said=f"{self._limits.wall_s:g} s"))
+        return min(max(processor_left / self._cores, _SHORTEST), wall_left)
+
+    def _wait(self, seconds: float, *, sending: bool = False) -> bool:
+        """Wait until the line can be read, or written to; say whether it can."""
+        if self._control is None:  # another session was opened since
+            raise self._ended()
+        reading, writing = ([], [self._line]) if sending else ([self._line], [])
+        found = select.select([*reading, self._control], writing, [], max(seconds, 0.0))
+        ready = [*found[0], *found[1]]
+        if ready and self._line not in ready:  # the parent of the child says that it is dead
+            raise self._ended()
+        return bool(ready)
+
+    def _piece(self) -> bytes:
+        """Return the next bytes, which are there."""
+        piece = self._line.recv(1 << 16)
         if not piece:  # the child is dead, or has closed its end
             raise self._ended()
         if len(self._rest) + len(piece) > self._limits.reply:
@@ -239,7 +317,7 @@ class Session:
         status, cpu = self.close()
         if os.WIFEXITED(status):
             return _Over(Outcome(problem="exited", said=f"{os.WEXITSTATUS(status)}"))
-        if os.WTERMSIG(status) == signal.SIGXCPU or cpu >= self._limits.cpu_s:
+        if os.WTERMSIG(status) == signal.SIGXCPU or cpu >= self._limits.process_s:
             return _Over(Outcome(problem="cpu", said=f"{self._limits.cpu_s:g} s"))
         return _Over(Outcome(problem="killed", said=signal.Signals(os.WTERMSIG(status)).name))
 

@@ -5,7 +5,8 @@ import errno
 import json
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,9 @@ from fabriclab.texts import text
 
 from . import notebooks, report, works
 from .graders import Graders, grade_all
+from .limits import Limits
 from .results import Results, heading, load, noted, totals, weak
-from .sandbox import Limits, SandboxError
+from .sandbox import SandboxError
 
 
 def _say(sentence: str) -> None:
@@ -115,6 +117,18 @@ def _grade_class(
     return len(left) - len(failed)
 
 
+def _limits_of(head: Mapping[str, Any]) -> Limits:
+    """Return the limits with which results were made, but never less time on the wall than is fair now.
+
+    Earlier versions limited time on the wall as strictly as processor time, and a busy machine then cost points. So
+    that limit is no smaller, beside the one of processor time, than it is by default.
+    """
+    limits = Limits(**head["limits"])
+    usual = Limits()
+    fair = limits.cpu_s / usual.cpu_s * usual.wall_s
+    return replace(limits, wall_s=max(limits.wall_s, fair))
+
+
 def _replay(given: argparse.Namespace) -> int:
     """Repeat one verdict from a file of results alone; return 0 if it is the same, 1 if not."""
     key, (head, entries) = notebooks.read_key(given.key, _say), load(Path(given.results))
@@ -130,7 +144,7 @@ def _replay(given: argparse.Namespace) -> int:
     refuse_if(id not in known, "grade.replay.question", question=id, known=", ".join(asked))
     old = new = asked[id]
     if old["cells"]:
-        with Graders(key, Limits(**head["limits"]).scaled(given.time_factor)) as graders:
+        with Graders(key, _limits_of(head).scaled(given.time_factor)) as graders:
             _walled(graders, given.weak)
             ((_, new),) = graders.grade([(id, [old["cells"]], old["token"])])
         if isinstance(new, str):

@@ -23,10 +23,12 @@ from fabriclab.course.judges import Question, Unanswered
 from fabriclab.course.judges.shared.calls import called, handed, kept
 from fabriclab.texts import text
 
+from ._clock import Spent
 from ._session import shown
+from .limits import Limits
 from .notebooks import STUB
 from .results import RECORD, Entry, Record
-from .sandbox import PATIENCE, Limits, Outcome, Sandbox, SandboxError
+from .sandbox import PATIENCE, Outcome, Sandbox, SandboxError
 from .works import Work
 
 Line: TypeAlias = "Connection[Any, Any]"
@@ -44,8 +46,10 @@ class Own:
 
     ended_by = ""
 
-    def session(self, cells: Sequence[str], prelude: str = "") -> Self:
-        """Run the cells in a new namespace; the library is here, so the prelude is not needed."""
+    def session(
+        self, cells: Sequence[str], prelude: str = "", spent: dict[str, Spent] | None = None
+    ) -> Self:
+        """Run the cells in a new namespace, without limits; the library is here, so the prelude is not needed."""
         self._names: dict[str, Any] = {"__name__": "__main__"}
         found = [self._attempt(exec, code, self._names) for code in cells]
         self.cells = next((outcome for outcome in found if not outcome.ok), Outcome())
@@ -62,13 +66,13 @@ class Own:
         return replace(self._attempt(deed, *map(handed, args)), name=name)
 
     def _attempt(self, deed: Callable[..., Any], *args: Any) -> Outcome:
-        begin = time.perf_counter()
+        begin = time.process_time()
         try:
             found = Outcome(kept(called(deed, *args), self._names))
         except (Exception, SystemExit) as error:
             problem = "syntax" if isinstance(error, SyntaxError) else "raised"
             found = Outcome(None, problem, shown(f"{type(error).__name__}: {error}"))
-        return replace(found, seconds=time.perf_counter() - begin)
+        return replace(found, seconds=time.process_time() - begin)
 
 
 def grade_question(box: Box, key: str, id: str, ways: Sequence[list[str]], student: str) -> Record:
@@ -89,14 +93,15 @@ def grade_cells(
 
     The record holds all that a replay needs besides the key and the limits.
     """
-    session = box.session(cells, question.prelude)
+    spent = dict[str, Spent]()
+    session = box.session(cells, question.prelude, spent)
     outcomes, ended = [session.cells], dict[str, Outcome]()
 
     def ask(name: str, /, *args: Any) -> Any:
         nonlocal session
         if name not in ended:
             if session.ended_by:  # a function that ended its session costs the others nothing
-                session = box.session(cells, question.prelude)
+                session = box.session(cells, question.prelude, spent)
                 outcomes.append(session.cells)
             outcomes.append(session.call(name, *args))
             if session.ended_by:

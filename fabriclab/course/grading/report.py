@@ -34,6 +34,7 @@ def _made(head: Mapping[str, Any], active: Sequence[str]) -> list[str]:
     )
     limits = text(
         "grade.made.limits",
+        cpu=f"{head['limits']['cpu_s']:g}",
         wall=f"{head['limits']['wall_s']:g}",
         memory=head["limits"]["memory"] >> 20,
     )

@@ -21,7 +21,7 @@ from fabriclab.core import write_atomic
 from fabriclab.course.shown import Refused, refuse_if
 from fabriclab.texts import text
 
-from .sandbox import Limits
+from .limits import Limits
 
 Entry = dict[str, Any]  # of a student
 Record = dict[str, Any]  # of a question that a student was asked

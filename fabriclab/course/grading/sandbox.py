@@ -4,6 +4,7 @@ Nothing secret enters that process: it gets code, and then one call at a time. W
 checked here. What it can reach is walled off by whatever this machine offers, and ``Sandbox.active`` says by what.
 """
 
+import contextlib
 import ctypes
 import json
 import os
@@ -14,49 +15,25 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
 import fabriclab
-from fabriclab.course.shown import refuse_if
 from fabriclab.texts import text
 
+from ._clock import Spent
 from ._session import PATIENCE, Outcome, SandboxError, Session, cut
+from .limits import Limits
 
-__all__ = ["PATIENCE", "Limits", "Outcome", "Sandbox", "SandboxError", "Session"]
+__all__ = ["PATIENCE", "Outcome", "Sandbox", "SandboxError", "Session"]
 # The program is loaded as a package of another name, so that nothing of fabriclab is in its memory.
 _BOOT = (
     "import sys, types; p = types.ModuleType('child'); p.__path__ = sys.argv[1:]; sys.modules['child'] = p; "
     "from child._child import keep; keep()"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What one session may use, and what judging one question may."""
-
-    wall_s: float = (
-        5.0  # illustrative: waiting for the learner's code, cells and calls together [s]
-    )
-    cpu_s: float = 5.0  # illustrative: its processor time [s]
-    judge_s: float = 5.0  # illustrative: processor time of judging, and of answering the code about its arguments [s]
-    memory: int = 1 << 30  # on top of Python and numpy [B]
-    files: int = 32
-    file_size: int = (
-        16 << 20
-    )  # all files together may have four times as much, where a child has its own root [B]
-    processes: int = 16  # and threads
-    reply: int = 1 << 20  # one answer [B]
-    requests: int = 50_000  # calls of methods of all arguments together
-
-    def scaled(self, factor: float) -> Self:
-        """Return the same with ``factor`` times the time, for a slower machine."""
-        refuse_if(not 0 < factor <= 100, "grade.factor", factor=factor)
-        times = {name: getattr(self, name) * factor for name in ("wall_s", "cpu_s", "judge_s")}
-        return replace(self, **times)
 
 
 class Sandbox:
@@ -100,17 +77,22 @@ class Sandbox:
         """End every process and remove the folder."""
         self.close()
 
-    def session(self, cells: Sequence[str], prelude: str = "") -> Session:
-        """Return a new child that has run prelude and cells in one namespace, to be called then; one before is over."""
+    def session(
+        self, cells: Sequence[str], prelude: str = "", spent: dict[str, Spent] | None = None
+    ) -> Session:
+        """Return a new child that has run prelude and cells in one namespace, to be called then; one before is over.
+
+        What the functions have used is added up in ``spent``; sessions that share it share their time, too.
+        """
         if self._open:
             self._open.close()
         try:
-            self._open = Session(self, cells, prelude)
+            self._open = Session(self, cells, prelude, spent)
         except SandboxError:  # the process that forks may have been harmed
             self.close()
             if not self.active:  # at the start: a machine that allows half of what namespaces need
                 self._asked["without"] += ["userns", "pidns", "netns", "root"]
-            self._open = Session(self, cells, prelude)
+            self._open = Session(self, cells, prelude, spent)
         return self._open
 
     def control(self) -> socket.socket:
@@ -127,7 +109,8 @@ class Sandbox:
     def _start(self) -> None:
         self._folder = tempfile.mkdtemp(prefix="fabriclab-")
         os.chmod(self._folder, 0o711)  # the child's user passes on its way to its own folder in it
-        order = {"limits": asdict(self.limits), "folder": self._folder, **self._asked}
+        limits = asdict(self.limits) | {"cpu_s": self.limits.process_s}
+        order = {"limits": limits, "folder": self._folder, **self._asked}
         order["refused"] = text("sandbox.refused", said="{said}")
         env = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
         env["PYTHONHASHSEED"] = "0"  # a replay goes through sets in the same order
@@ -151,7 +134,8 @@ class Sandbox:
             self._process = subprocess.Popen(
                 command, -1, None, *ends, env=env, cwd="/", start_new_session=True
             )
-        self._control.send(json.dumps(order).encode())
+        with contextlib.suppress(BrokenPipeError):  # it is dead already, and the session says why
+            self._control.send(json.dumps(order).encode())
 
     def close(self) -> None:
         """End every process and remove the folder; may be called twice, and a new session starts all again."""
