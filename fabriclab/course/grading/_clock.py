@@ -10,7 +10,6 @@ import time
 from dataclasses import dataclass
 
 _APART = 0.05  # s on the wall between two looks for descendants; each costs 13 us for every process
-_TICKS = os.sysconf("SC_CLK_TCK")  # of /proc, in one second
 
 
 @dataclass(slots=True)
@@ -65,9 +64,8 @@ class ProcessorClock:
         self._seen = dict[tuple[int, int], float]()  # the last known time of each descendant
         self._above = 0
         if family:
-            with contextlib.suppress(
-                OSError
-            ):  # where /proc hides it, only the process itself is counted
+            # Where /proc hides it, only the process itself is counted.
+            with contextlib.suppress(OSError):
                 self._above = _process(pid).parent
         self._next_look = time.monotonic()
 
@@ -117,14 +115,15 @@ def _process(pid: int) -> _Process:
     """Return what /proc says of a process; OSError if there is no such process."""
     with open(f"/proc/{pid}/stat", "rb") as file:
         line = file.read()
-    fields = line.rpartition(b")")[
-        2
-    ].split()  # the name before may hold anything; the state is field 0
+    # The name, in brackets, may hold anything; what stands behind it begins with the state.
+    _, _, behind = line.rpartition(b")")
+    fields = behind.split()
+    reaped_ticks = int(fields[13]) + int(fields[14])
     return _Process(
         pid=pid,
         parent=int(fields[1]),
         started=int(fields[19]),
-        reaped=(int(fields[13]) + int(fields[14])) / _TICKS,
+        reaped=reaped_ticks / os.sysconf("SC_CLK_TCK"),
     )
 
 

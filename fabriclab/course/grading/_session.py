@@ -92,7 +92,8 @@ class Session:
     """One child with a learner's cells; made by `Sandbox.session`, and over with `close`.
 
     Its attribute ``cells`` is what came of the cells: the first problem, if there was one; ``ended_by`` is the name of
-    the function that has ended the session: empty while it goes on, or if the cells have ended it.
+    the function that has ended the session: empty while it goes on, or if the cells have ended it. What each part has
+    used is added up in ``spent``, which sessions of one question share.
     """
 
     def __init__(
