@@ -42,7 +42,7 @@ NO_ANSWERS: dict[str, Callable[[str], Any]] = {
 
 def frozen() -> dict[str, Any]:
     """Return the questions, their cases, and the verdicts."""
-    module = homes.exercises()
+    module = fl.exercises
     found: dict[str, Any] = {"questions": {}, "verdicts": {}, "sequences": {}}
     with unhurried(), np.errstate(divide="ignore"):
         for id, question in module.questions().items():
@@ -62,7 +62,8 @@ def frozen() -> dict[str, Any]:
 @contextlib.contextmanager
 def unhurried() -> Iterator[None]:
     """Stop the clock by which a call of a learner's function is ended."""
-    with mock.patch.object(time, "perf_counter", lambda: 0.0):
+    clocks = {"perf_counter": lambda: 0.0, "process_time": lambda: 0.0}
+    with mock.patch.multiple(time, **clocks):
         if not hasattr(signal, "setitimer"):
             yield
             return
@@ -124,7 +125,7 @@ def functions_of(question: Any, setup: str, code: str) -> list[Any]:
 
 def of_question(id: str, question: Any) -> dict[str, Any]:
     """Return a question with its example and cases, and what is said to what is no answer."""
-    module = homes.exercises()
+    module = fl.exercises
     fresh_progress()
     found = {
         "functions": list(question.functions),
@@ -143,7 +144,7 @@ def of_question(id: str, question: Any) -> dict[str, Any]:
 
 def of_answer(id: str, setup: str, code: str) -> dict[str, Any]:
     """Return what a learner is told, and the verdict of the judge on each set of cases."""
-    question = homes.exercises().find(id)
+    question = fl.exercises.find(id)
     fresh_progress()
     found: dict[str, Any] = {
         "check": shown_of(lambda: fl.check(id, functions_of(question, setup, code)))
@@ -164,7 +165,7 @@ def sequences(number: int) -> dict[str, Any]:
         found[id] = {}
         for place, kind in enumerate(("wrong", "wrong", "wrong", "right", "wrong"), 1):
             entry = entries[kind]
-            functions = functions_of(homes.exercises().find(id), entry["setup"], entry["code"])
+            functions = functions_of(fl.exercises.find(id), entry["setup"], entry["code"])
             answer = partial(fl.check, id, functions)
             found[id][f"try {place}, {kind}"] = shown_of(answer)
     return found
@@ -172,6 +173,6 @@ def sequences(number: int) -> dict[str, Any]:
 
 def judged(question: Any, setup: str, code: str, key: str) -> Any:
     """Return the verdict of a judge on one set of cases."""
-    asker = homes.member(*homes.ASKERS)
+    asker = homes.asker()
     ask = asker(question.functions, functions_of(question, setup, code))
-    return question.judge(ask, homes.exercises().draw(key, question.id))
+    return question.judge(ask, fl.exercises.draw(key, question.id))

@@ -1,7 +1,6 @@
-"""Where things live: only this file knows which modules of the library move.
+"""Where things live that the front door does not offer: here, and in the commit that is the baseline.
 
-Everything else is reached through the front door (``fl.check``, ``fl.live``, ``fl.registry``,
-``fl.exercises``), so after a move only the table below may need another row.
+Everything else is reached through names such as ``fl.check``, ``fl.live``, ``fl.registry`` and ``fl.exercises``.
 """
 
 import contextlib
@@ -9,76 +8,45 @@ import importlib
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 from unittest import mock
 
 import fabriclab
 
-# Where judges get their callers for functions in this process: newest place first.
-ASKERS = (
-    ("fabriclab.course.judging", "asker"),
-    ("fabriclab.course.judges.shared", "asker"),
-    ("fabriclab.course.checks", "asker"),
-    ("fabriclab.course.checks", "_asker"),
-    ("fabriclab.checks.exercises", "_asker"),
-)
-# Modules with ``now()``, by which answers get their day.
-CLOCKS = ("fabriclab.course.progress", "fabriclab.checks.store")
-EXERCISES = ("fabriclab.course.exercises", "fabriclab.exercises")
+# Of each, the place of today and that of the baseline.
+ASKER = ("fabriclab.course.judges.shared.calls:asker", "fabriclab.checks.exercises:_asker")
+STORE = ("fabriclab.course.progress.store", "fabriclab.checks.store")
 
 
-def home(*modules: str) -> ModuleType:
-    """Return the first of some modules that can be imported.
+def home(*places: str) -> Any:
+    """Return the first module, or member of a module (``module:name``), that is there.
 
     Raises
     ------
     ImportError
-        If there is none; add the new place to the table of this file.
+        If there is none; the new place belongs into the table of this file.
     """
-    for module in modules:
+    for place in places:
+        module, _, name = place.partition(":")
         try:
-            return importlib.import_module(module)
-        except ModuleNotFoundError as error:
-            inside = error.name is not None and module.startswith(error.name)
-            if not inside:
-                raise
-    raise ImportError(
-        f"none of {', '.join(modules)} is there; add its new place to {Path(__file__).name}"
-    )
-
-
-def member(*places: tuple[str, str]) -> Any:
-    """Return the first of some (module, name) pairs that is there.
-
-    Raises
-    ------
-    ImportError
-        If there is none; add the new place to the table of this file.
-    """
-    for module, name in places:
-        try:
-            return getattr(home(module), name)
-        except (ImportError, AttributeError):
+            found = importlib.import_module(module)
+        except ModuleNotFoundError:
             continue
-    listed = ", ".join(f"{module}.{name}" for module, name in places)
-    raise ImportError(f"none of {listed} is there; add its new place to {Path(__file__).name}")
+        return getattr(found, name) if name else found
+    raise ImportError(f"none of {', '.join(places)} is there; add the new place to {__file__}")
+
+
+def asker() -> Any:
+    """Return what makes, of a learner's functions, the callable that a judge asks."""
+    return home(*ASKER)
 
 
 @contextlib.contextmanager
 def one_moment() -> Iterator[None]:
     """Make every answer of the same moment, so that no day or time of the clock is frozen."""
     moment = datetime(2026, 1, 5, 12, tzinfo=UTC)
-    with mock.patch.object(home(*CLOCKS), "now", lambda: moment):
+    with mock.patch.object(home(*STORE), "now", lambda: moment):
         yield
-
-
-def exercises() -> ModuleType:
-    """Return the module with the questions of the exercises."""
-    try:
-        return fabriclab.exercises
-    except AttributeError:
-        return home(*EXERCISES)
 
 
 def library_file(name: str) -> Path:
