@@ -9,6 +9,7 @@ A call of a learner's function normally has two seconds. Here the clock stands s
 verdict depends on how busy the machine is; an answer that never ends must not be in the data.
 """
 
+import ast
 import contextlib
 import json
 import signal
@@ -130,7 +131,7 @@ def of_question(id: str, question: Any) -> dict[str, Any]:
     found = {
         "functions": list(question.functions),
         "points": question.points,
-        "prelude": question.prelude,
+        "prelude": ast.dump(ast.parse(question.prelude)),  # however its lines are laid out
         "asked": shown_of(lambda: fl.check(id), whole=True),
         "example": attempt(lambda: module.example(id)),
         "practice": attempt(lambda: module.practice(id)),
