@@ -216,9 +216,18 @@ def test_a_wheel_grades_a_class_in_an_empty_folder(installed, root):
     assert rows["ann", "total"] == "100"
     assert rows["bob", "total"] == "0"
     again = ran(
-        installed, "-m", "fabriclab", "replay", "grades.json", "ex1-b", "--student", "ann",
-        "--key", "class.key", "--weak",
-    )  # fmt: skip
+        installed,
+        "-m",
+        "fabriclab",
+        "replay",
+        "grades.json",
+        "ex1-b",
+        "--student",
+        "ann",
+        "--key",
+        "class.key",
+        "--weak",
+    )
     assert again.returncode == 0, again.stdout + again.stderr
 
 
