@@ -166,10 +166,8 @@ def main():
             ]
             if left == "largest" and not seen:
                 continue
-            others = {
-                **main_of,
-                **{f: c for (f, out), c in folds.items() if out == left},
-            }  # have not seen it, too
+            # have not seen it, too
+            others = {**main_of, **{f: c for (f, out), c in folds.items() if out == left}}
             folds[family, left] = fit(family, seen, others) if seen else {}
             rows.append(
                 {

@@ -9,10 +9,8 @@ from pathlib import Path
 from time import monotonic, sleep
 
 HERE = Path(__file__).resolve().parent
-CALM, PATIENCE = (
-    0.8,
-    180,
-)  # the 1-minute load at which a benchmark begins, and how long to wait for it [s]
+# the 1-minute load at which a benchmark begins, and how long to wait for it [s]
+CALM, PATIENCE = (0.8, 180)
 
 
 def settle() -> None:

@@ -22,9 +22,8 @@ def evaluate(formula: str, names: Mapping[str, float]) -> float:
             case ast.Constant(value=int() | float() as number):
                 return number
             case ast.Name(id=name) if name in names:
-                return (
-                    names[name] if isinstance(names[name], int) else float(names[name])
-                )  # whole numbers stay whole
+                # whole numbers stay whole
+                return names[name] if isinstance(names[name], int) else float(names[name])
             case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
                 return _OPERATORS[type(op)](value(left), value(right))
             case ast.Call(func=ast.Name(id="log2" | "ceil" as name), args=[inner], keywords=[]):

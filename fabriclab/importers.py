@@ -159,9 +159,8 @@ def _scan(text: str) -> list[_Table]:
         if found := _RANK.search(content):
             ranks = max(ranks, int(found[1]) + 1)
         if found := _HEADER.search(content):
-            scale = (
-                1e-3 if found[1] == "bytes" else 1e-6
-            )  # the first versions wrote "bytes", and milliseconds
+            # the first versions wrote "bytes", and milliseconds
+            scale = 1e-3 if found[1] == "bytes" else 1e-6
             tables.append(
                 _Table(line, found[2].split(), found[3].split(), scale, test, ranks, per_process)
             )
@@ -176,9 +175,8 @@ def _scan(text: str) -> list[_Table]:
 def _sweeps(t: _Table) -> list[_Table]:
     """Return a table for each data type, operation, root and cycle; in each the sizes rise."""
     sweeps: dict[tuple[str, str, int], list[list[_Row]]] = {}
-    fixed = (
-        len({row.size for row in t.rows}) == 1
-    )  # -b and -e alike: nothing rises, and only a cycle repeats a size
+    # -b and -e alike: nothing rises, and only a cycle repeats a size
+    fixed = len({row.size for row in t.rows}) == 1
     for row in t.rows:
         cycles = sweeps.setdefault((row.dtype, row.redop, row.root), [[]])
         last = cycles[-1][-1].size if cycles[-1] else -1.0
@@ -290,9 +288,8 @@ def _check(t: _Table, figures: Floats, what: str, ranks: int, notes: list[str]) 
     """Refuse figures that do not fit each other: shifted columns, another collective or number of ranks."""
     (time, algbw, busbw), (_, algbw_rounded, busbw_rounded) = figures
     factor, computed = bus_factor(what, ranks), t.sizes / (time * t.scale) / 1e9
-    slack = 0.02 + (
-        0.0006 / time if t.scale == 1e-3 else 0.0
-    )  # milliseconds are printed with three decimals
+    # milliseconds are printed with three decimals
+    slack = 0.02 + (0.0006 / time if t.scale == 1e-3 else 0.0)
 
     def misfit(part: float, factor: float) -> Flags:
         """Return which algbw is not ``part`` of size / time, and which busbw not ``factor`` x algbw, shape (2, K)."""

@@ -149,16 +149,14 @@ def _whole(healthy: Fabric) -> float:
 def _apart(fabric: Fabric) -> tuple[Flags, Flags]:
     """Return which ranks are cut off with the help of their server, and which reach no other server alone, (R,)."""
     own, (part, _, (rank, on, _)) = np.arange(fabric.n_ranks), joined(fabric, relay=True)
-    where, rank = distinct_pairs(
-        part[np.append(on, fabric.endpoint)], np.append(rank, own)
-    )  # one alone is a part too
+    # one alone is a part too
+    where, rank = distinct_pairs(part[np.append(on, fabric.endpoint)], np.append(rank, own))
     main = np.isin(own, rank[where == np.bincount(where).argmax()])
     part, _, (rank, on, _) = joined(fabric, relay=False)
     names, server = np.unique(fabric.server, return_inverse=True)
     near, server = main[rank], server if names.size > 1 else own
-    met, _ = distinct_pairs(
-        part[on[near]], server[rank[near]]
-    )  # parts, once for each server that meets there
+    # parts, once for each server that meets there
+    met, _ = distinct_pairs(part[on[near]], server[rank[near]])
     return ~main, ~np.isin(own, rank[np.bincount(met, minlength=fabric.n_nodes)[part[on]] > 1])
 
 

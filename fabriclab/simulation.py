@@ -331,9 +331,8 @@ def best_rings(fabric: Fabric, ranks: ArrayLike | None = None) -> Rings:
     load = np.sum([use[orders[:, k - 1], orders[:, k]] for k in range(n)], axis=0) / np.maximum(
         fabric.capacity, 1.0
     )
-    load, first = np.unique(
-        load, axis=0, return_index=True
-    )  # rings with the same links at each rank count once
+    # rings with the same links at each rank count once
+    load, first = np.unique(load, axis=0, return_index=True)
     on = load.any(axis=0)
     scale = load.max()  # so that the solver sees numbers near 1
     found = (

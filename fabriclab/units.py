@@ -191,9 +191,8 @@ def count(value: int, name: str, low: int = 1, high: int | None = None) -> int:
 def is_number(value: object) -> bool:
     """Tell whether ``value`` is one real number, and neither text nor True or False."""
     other = isinstance(value, bool) or getattr(value, "ndim", False)
-    kind = getattr(
-        getattr(value, "dtype", None), "kind", "f"
-    )  # NumPy gives text, dates and complex a __float__ too
+    # NumPy gives text, dates and complex a __float__ too
+    kind = getattr(getattr(value, "dtype", None), "kind", "f")
     return hasattr(value, "__float__") and kind in "iuf" and not other
 
 
@@ -231,9 +230,8 @@ def scale(value: float, prefixes: dict[str, float] | None = None) -> tuple[float
 def _three(value: float, prefixes: dict[str, float] | None, unit: str) -> str:
     if value == 0 or not math.isfinite(value):
         return f"{value:g} {unit}"
-    number, prefix = scale(
-        float(f"{value:.2e}"), prefixes
-    )  # rounded first: 999.6 MB/s is shown as 1.00 GB/s
+    # rounded first: 999.6 MB/s is shown as 1.00 GB/s
+    number, prefix = scale(float(f"{value:.2e}"), prefixes)
     digits = max(0, 2 - math.floor(math.log10(abs(number)) + 1e-12))
     return f"{number:.{digits}f} {prefix}{unit}"
 

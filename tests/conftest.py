@@ -11,10 +11,8 @@ from hypothesis import HealthCheck, settings
 
 ROOT = Path(__file__).resolve().parent.parent
 GUARD = ROOT / "tests" / "guard"
-collect_ignore = [
-    "guard",
-    "oracles/simgrid_replay.py",
-]  # the latter runs where SimGrid is installed
+# the latter runs where SimGrid is installed
+collect_ignore = ["guard", "oracles/simgrid_replay.py"]
 
 # Tests and every Python process that they start are kept from leaving this machine.
 os.environ["PYTHONPATH"] = os.pathsep.join([str(GUARD), os.environ.get("PYTHONPATH", "")]).rstrip(

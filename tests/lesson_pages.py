@@ -119,9 +119,8 @@ def glossary():
     index = [f"**{letter}** {' · '.join(links)}" for letter, links in letters.items()]
     parts, groups = [], dict.fromkeys(row["group"] for row in words())
     for group in groups:
-        lines = [
-            f"## {group}\n"
-        ]  # a list: the top of a link's goal stands at the top, which a cell of a table may not
+        # a list: the top of a link's goal stands at the top, which a cell of a table may not
+        lines = [f"## {group}\n"]
         for row in (row for row in words() if row["group"] == group):
             lesson = place(row["lesson"]) if row["lesson"] else "none of its own"
             source = f" Source: {keyed(row)}." if row["source"] else ""
@@ -218,9 +217,8 @@ def link_words(sources, unlinked=()):
 def linked(lesson):
     """Return a lesson with the links of today; what else it holds stays as it is."""
     nb = json.loads((ROOT / "notebooks" / f"{lesson}.ipynb").read_text(encoding="utf-8"))
-    prose = [
-        cell for cell in nb["cells"][1:] if cell["cell_type"] == "markdown"
-    ]  # the first shows the header
+    # the first shows the header
+    prose = [cell for cell in nb["cells"][1:] if cell["cell_type"] == "markdown"]
     bare = [LINE.sub("", OURS.sub(r"\1", "".join(cell["source"]))) for cell in prose]
     made = link_words(bare, nb["metadata"]["fabriclab"].get("unlinked", ()))
     if shown := treated(lesson, nb):

@@ -63,9 +63,8 @@ def test_by_hand():
     assert CASE["gpus"] == CASE.gpus
     assert CASE.nic_rate == 50e9
     assert CASE.t_dp == pytest.approx(2 * 127 / 128 * 2 * CASE.parameters / 8 / 50e9)
-    assert CASE.exposed(buckets=1) == pytest.approx(
-        CASE.t_dp
-    )  # one bucket is ready when the pass ends
+    # one bucket is ready when the pass ends
+    assert CASE.exposed(buckets=1) == pytest.approx(CASE.t_dp)
     assert last_finish([1, 2, 3], [5, 1, 1]) == 8
     assert last_finish([1, 9, 10], [2, 3, 1]) == 13
 
@@ -170,9 +169,8 @@ def test_law_exposed_time_has_its_bounds(factor, buckets, latency):
     cost = c.t_dp + buckets * 254 * latency
     exposed = c.exposed(buckets=buckets, step_latency=latency)
     assert exposed >= cost / buckets * (1 - 1e-9)  # the last bucket is ready when the pass ends
-    assert (
-        exposed >= cost - c.window * (1 - 1 / buckets) - 1e-9
-    )  # the NIC starts after the first bucket
+    # the NIC starts after the first bucket
+    assert exposed >= cost - c.window * (1 - 1 / buckets) - 1e-9
     assert exposed <= cost + 1e-9
 
 
@@ -339,8 +337,7 @@ def test_display():
     assert "nic_rate" in page
     assert page.count("not confirmed<td>memory") == 1  # the power of a server
     assert "10.2 kW (estimate, not confirmed, memory)" in repr(CASE.row("server_power"))
-    assert (
-        "4.6" not in page
-    )  # given rows only: a lesson's answers are not shown before the question
+    # given rows only: a lesson's answers are not shown before the question
+    assert "4.6" not in page
     assert {"t_step", "replace"} <= set(dir(CASE))
     assert copy.deepcopy(CASE).t_step == CASE.t_step

@@ -92,9 +92,8 @@ def test_a_form_begins_with_a_bet_inside_its_ruler(row):
     ends = float(row["from"]), float(row["to"])
     values = _asking(row["id"], row["unit"], ends, None, None).values
     assert ends[0] < values["low"] < values["value"] < values["high"] < ends[1]
-    assert (
-        values["high"] / values["low"] < (ends[1] / ends[0]) ** 0.5
-    )  # less than half of the ruler
+    # less than half of the ruler
+    assert values["high"] / values["low"] < (ends[1] / ends[0]) ** 0.5
 
 
 def test_a_truth_comes_in_any_form():
@@ -190,9 +189,8 @@ def test_only_own_measurements_are_kept():
     assert (kept["my copy"]["size"], kept["my copy"]["n_ranks"]) == (2**26, 1)
     remember(Result("copy", "measured", [8], [1e-6], notes=("the machine was shared",)))
     assert held()["measurements"]["copy"]["notes"] == ["the machine was shared"]
-    remember(
-        Result("all_reduce", "measured", [8], [1e-6], n_ranks=1)
-    )  # nothing moves, so there is no rate
+    # nothing moves, so there is no rate
+    remember(Result("all_reduce", "measured", [8], [1e-6], n_ranks=1))
     assert list(held()["measurements"]) == ["my copy", "theirs", "copy"]
 
 

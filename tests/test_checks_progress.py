@@ -525,9 +525,8 @@ def test_the_ruler_is_drawn_where_html_is_shown(monkeypatch):
     shown = ruler(result("copy", 10e9))
     page = shown._repr_html_()
     assert 'role="img"' in page and "400 Gb/s NIC" in page and "memory copy" in page
-    assert (
-        page.count("<table") == 1 and "...." not in page
-    )  # the picture, with its numbers, stands for the rows
+    # the picture, with its numbers, stands for the rows
+    assert page.count("<table") == 1 and "...." not in page
     assert 'aria-label="60 GHz is 12 times slower than my memory copy' in page
     monkeypatch.setenv("FABRICLAB_TEXT", "1")
     assert shown._repr_html_() is None

@@ -160,9 +160,8 @@ def test_a_share_is_told_as_rounded_and_not_as_a_step_of_units():
         shown = check("24-share", answer)
         assert "a fraction such as 1/7" in str(shown) and "1,024" not in str(shown)
     assert check("24-share", "1/7").data["right"] and shown.data["named"] == "factor rounded"
-    assert "a fraction" not in str(check("24-domain", 71)) + str(
-        check("24-share", "0.147")
-    )  # exact; three digits
+    # exact; three digits
+    assert "a fraction" not in str(check("24-domain", 71)) + str(check("24-share", "0.147"))
 
 
 def test_a_wrong_answer_repeats_the_question_with_its_hint_and_the_line_to_type():
@@ -174,9 +173,8 @@ def test_a_wrong_answer_repeats_the_question_with_its_hint_and_the_line_to_type(
     )
     assert shown.after[0] == "Not yet." and shown.after[-2].startswith("Hint 1 of 3")
     assert shown.after[-1] == 'Answer with one letter: `fl.check("00-typical", "?")`'
-    assert (
-        drill(2, "z").rows == drill(2).rows and drill(2, "z").lines == drill(2).lines
-    )  # not counted either
+    # not counted either
+    assert drill(2, "z").rows == drill(2).rows and drill(2, "z").lines == drill(2).lines
     given = check("31-ring-bytes", "3 MB", s="400 MB", n=4)
     assert "buffers of 400 MB over 4 ranks" in given.lines[0]
     assert given.after[-1].endswith("""`fl.check("31-ring-bytes", "? MB", s='400 MB', n=4)`""")
@@ -387,9 +385,8 @@ def test_what_is_said_of_shuffles_is_true_of_all_that_the_view_offers(hall):
                 simulate("all_reduce", "ring", hall, size, placement=order, method=how).time
             )
     slow = np.array(times["ecmp"])
-    assert (
-        slow[1:].min() >= 3 * slow[0] and max(times["spray"]) < 1.01 * slow[0]
-    )  # the right one; wrong2 is not
+    # the right one; wrong2 is not
+    assert slow[1:].min() >= 3 * slow[0] and max(times["spray"]) < 1.01 * slow[0]
     assert hops[4] > hops[20] and slow[4] < slow[20]  # wrong1 is not, as the hint says
     assert (
         view.set(routing="ecmp").scene.said.split(";")[0]
@@ -527,9 +524,8 @@ def test_another_ring_is_as_good():
 def test_a_wrong_ring_is_told_what_happened(rule, words, named):
     shown = check("31-write-ring", rule)
     assert not shown.data["right"] and words in str(shown)
-    ran = (
-        "31-write-ring" in progress()["checks"]
-    )  # what did not run to the end is no try and costs no hint
+    # what did not run to the end is no try and costs no hint
+    ran = "31-write-ring" in progress()["checks"]
     assert ran is shown.data["counted"] is ("Hint 1" in str(shown))
     assert shown.data.get("named", "") == named and (ran or "not counted" in str(shown))
 

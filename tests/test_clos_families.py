@@ -271,9 +271,8 @@ def test_xgft_of_any_shape(asked):
             assert [degrees(f, node, k) for k in f.kinds[i + 1 : i + 2]] == w[i : i + 1]
     assert len({f.name(i) for i in range(f.n_nodes)}) == f.n_nodes
     graph = nx.Graph(f.to_networkx())
-    there = int(
-        np.flatnonzero(np.arange(hosts) // np.prod(m[:-1]) == m[-1] - 1)[0]
-    )  # differs in digit h alone
+    # differs in digit h alone
+    there = int(np.flatnonzero(np.arange(hosts) // np.prod(m[:-1]) == m[-1] - 1)[0])
     if m[-1] > 1:
         assert sum(1 for _ in nx.all_shortest_paths(graph, 0, there)) == np.prod(w)
     for a, b in zip(f.source, f.target, strict=True):
@@ -747,9 +746,8 @@ def test_gpus_take_the_rail_of_the_nic_that_serves_them():
     rails = topologies.build("rail_optimised", servers=5, gpus=4, rails=4, radix=8, expand=False)
     f = topologies.compose(server, rails.without(cables=[3]), 5)
     assert f.rail.tolist() == [0, 0, 1, 1, 2, 2, 3, 3] * 5
-    assert (
-        f.name(int(f.source[f.capacity == 0][0])) == "nic 0.3"
-    )  # a cable that failed before stays so
+    # a cable that failed before stays so
+    assert f.name(int(f.source[f.capacity == 0][0])) == "nic 0.3"
     assert repr(f).startswith("<Fabric compose: 40 gpu, 20 nic,")
     g = topologies.compose(server, topologies.build("dragonfly", p=4, a=2, h=1, groups=2), 4)
     assert [g.name(int(g.endpoint[-1])), g.name(int(g.nodes("switch")[-1]))] == [

@@ -79,9 +79,8 @@ def crossbar(schedule, size, alpha, beta, gamma):
     """
     total, n, people = 0.0, schedule.n_ranks, schedule.n_participants
     part = ARRAYS.get(schedule.collective, lambda n: 1)(n) / (schedule.n_blocks * schedule.segments)
-    skewed = (
-        schedule.parts is not None and schedule.parts.size > 1
-    )  # then a transfer moves one block
+    # then a transfer moves one block
+    skewed = schedule.parts is not None and schedule.parts.size > 1
     for step in schedule.steps():
         moved = size * (schedule.parts[step.first] if skewed else step.count * part)
         ports = [
@@ -184,9 +183,8 @@ def test_bounds_by_hand():
     assert bounds("all_to_all", 8, 8e9, cuts=[(2, 1e9)])[0].seconds == 16.0
     assert bounds("broadcast", 9, 1, alpha=1.0, messages=2)[0].seconds == 2.0
     assert bounds("broadcast", 10, 1, alpha=1.0, messages=2)[0].seconds == 3.0
-    assert (
-        bounds("send_recv", 8, 0, alpha="1 us", messages=1)[0].seconds == 1e-6
-    )  # each hands on once
+    # each hands on once
+    assert bounds("send_recv", 8, 0, alpha="1 us", messages=1)[0].seconds == 1e-6
 
 
 def test_bounds_where_switches_add_by_hand():
@@ -255,9 +253,8 @@ def test_a_hierarchical_all_reduce_leaves_servers_along_rails_only():
         crosses = step.source // 4 != step.target // 4
         assert np.all((step.source % 4 == step.target % 4)[crosses])
         np.add.at(out, step.source[crosses], plan.moved(step)[crosses])
-    assert out == pytest.approx(
-        2 * 2 / 3 / 4
-    )  # of three servers, a fourth of the array on each rail
+    # of three servers, a fourth of the array on each rail
+    assert out == pytest.approx(2 * 2 / 3 / 4)
     assert len(build("all_reduce", "hierarchical", 16_384).groups) == 4
 
 

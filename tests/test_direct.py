@@ -210,9 +210,8 @@ def test_all_axes_of_a_twisted_torus_are_equally_loaded(shape):
     for cable, ends in enumerate(zip(f.source[::2].tolist(), f.target[::2].tolist(), strict=True)):
         load[cable // f.n_nodes] += used.get(ends, used.get(ends[::-1]))
     mean = distances(f, "chip", [0]).sum()
-    assert load * len(shape) * 2 == pytest.approx(
-        np.full(len(shape), mean)
-    )  # networkx counts pairs once
+    # networkx counts pairs once
+    assert load * len(shape) * 2 == pytest.approx(np.full(len(shape), mean))
     gain = max(shape) / 8 * f.n_nodes / (mean / (2 * len(shape)))
     wanted = [
         r
@@ -309,9 +308,8 @@ class Measured:
     @property
     def mean_hops_switch_absolute(self):
         f = topologies.build("dragonfly", **self.asked, arrangement="absolute")
-        some = f.nodes("switch")[
-            :: 1 if self.routers < 2000 else 13
-        ]  # 13: every group, and every switch of a group
+        # 13: every group, and every switch of a group
+        some = f.nodes("switch")[:: 1 if self.routers < 2000 else 13]
         return distances(f, "switch", some).sum() / some.size / (self.routers - 1)
 
     @property
@@ -365,9 +363,8 @@ class Measured:
     def _across(self):
         group = self.f.coord[:, 0]
         a, b = group[self.f.source], group[self.f.target]
-        assert (
-            np.unique(np.bincount((a * 74 + b)[a != b])).size == 2
-        )  # none within a group, else all the same
+        # none within a group, else all the same
+        assert np.unique(np.bincount((a * 74 + b)[a != b])).size == 2
         return np.flatnonzero((a == 0) & (b != 0))
 
     @property
@@ -602,9 +599,8 @@ def test_twisted_tori(k, long, data):
     step = (
         f.coord[f.target[::2]] - f.coord[f.source[::2]] - np.repeat(np.eye(len(shape)), n, axis=0)
     )
-    assert np.allclose(
-        step @ cells, np.round(step @ cells)
-    )  # each step is one ahead, up to whole turns
+    # each step is one ahead, up to whole turns
+    assert np.allclose(step @ cells, np.round(step @ cells))
 
 
 @pytest.mark.parametrize("q", [3, 5, 7, 11, 13, 17])

@@ -21,9 +21,8 @@ from fabriclab.economics.floor import MEDIA, propagation, reach
 
 CASE = catalog.case()
 HALL = topologies.build("rail_optimised", expand=False)
-SERVERS = topologies.build(
-    "rail_optimised", servers=8
-)  # with their inside: GPUs, NVLink, PCIe, NICs
+# with their inside: GPUs, NVLink, PCIe, NICs
+SERVERS = topologies.build("rail_optimised", servers=8)
 SMALL = [(name, registry.info("topology", name)["small"]) for name in topologies.names()]
 FIBRE, SWITCH, NIC = "fibre 400 Gb/s", "switch 64 x 400 Gb/s", "nic 1 x 400 Gb/s"
 ONE, TWIN = "transceiver 400 Gb/s", "transceiver 2 x 400 Gb/s"
@@ -92,18 +91,16 @@ def test_ends_cables_and_ports():
         4,
         4,
     )
-    assert (
-        quantities(topologies.build("leaf_spine", hosts=3))[TWIN] == 2
-    )  # three ports fill two of two
+    # three ports fill two of two
+    assert quantities(topologies.build("leaf_spine", hosts=3))[TWIN] == 2
     slow = quantities(tree(capacity="200 Gb/s"))  # no twin module of that rate is in the catalog
     assert (
         slow["transceiver 200 Gb/s"],
         slow["switch 8 x 200 Gb/s"],
         slow["switch 8 x 400 Gb/s"],
     ) == (8, 2, 2)
-    bundle = quantities(
-        tree(ports=2, capacity="800 Gb/s")
-    )  # a link of two ports is two cables of half its rate
+    # a link of two ports is two cables of half its rate
+    bundle = quantities(tree(ports=2, capacity="800 Gb/s"))
     assert (bundle[f"{FIBRE}, 30 m"], bundle[TWIN]) == (8, 2 * 3 + 2 * 2)
     board = quantities(tree(length=0))  # boards and what carries nothing are not bought
     assert (
@@ -399,9 +396,8 @@ def test_two_planes_outlast_each_other():
     b.add_cables(host[:, None], plane, capacity="400 Gb/s")
     planes = b.build("planes", {}, endpoint=host, rail=np.zeros(3), server=np.arange(3))
     assert legality(planes) == ()
-    left = {
-        v.where: v.figure for v in legality(planes.without(cables=[0]))
-    }  # plane 1 alone has all three
+    # plane 1 alone has all three
+    left = {v.where: v.figure for v in legality(planes.without(cables=[0]))}
     assert left == {
         "switch 1": 1,
         "host 0 -> switch 1": 1,
@@ -468,9 +464,8 @@ def test_failures_of_a_long_chain_take_time_in_step_with_its_length():
     """Ranks left of a node in the middle of n chips: the shorter end is lost, and with it the chip's own rank."""
     chain, start = topologies.build("mesh", shape=(3000,), hosts=1), time.process_time()
     lost = {v.where: v.figure for v in legality(chain)}
-    assert (
-        time.process_time() - start < 5
-    )  # 0.2 s; a search for each of its nodes and cables takes as long for 300
+    # 0.2 s; a search for each of its nodes and cables takes as long for 300
+    assert time.process_time() - start < 5
     assert [lost[f"switch {i}"] for i in (0, 1, 1400, 2999)] == [1, 2, 1401, 1]
     assert [lost[f"switch {i} -> switch {i + 1}"] for i in (0, 1499, 2998)] == [1, 1500, 1]
 

@@ -526,9 +526,8 @@ def test_a_reading_after_an_all_reduce_brings_skew_that_a_barrier_removes():
     aside = np.array(ranks.now()) - ranks.clock
     first = np.array(ranks.now()) - ranks.clock
     assert np.ptp(aside) < 1e-15 and 20e-6 < np.ptp(first) < 250e-6
-    assert (
-        np.array(ranks.now()).tolist() == (first + ranks.clock).tolist()
-    )  # reading alone costs nothing
+    # reading alone costs nothing
+    assert np.array(ranks.now()).tolist() == (first + ranks.clock).tolist()
     ranks.barrier()
     assert np.ptp((np.array(ranks.now()) - ranks.clock)[:-1]) <= 0.5e-6
 
@@ -735,9 +734,8 @@ def test_an_unknown_question_of_an_exercise_is_answered_with_the_list():
 
 @pytest.mark.alone
 def test_feedback_comes_within_a_second():
-    most = bench(
-        warm=0, rounds=750, result="1.1 * float(np.median(rows.max(axis=1)))"
-    )  # nearly fits hundreds of ways
+    # nearly fits hundreds of ways
+    most = bench(warm=0, rounds=750, result="1.1 * float(np.median(rows.max(axis=1)))")
     for id, answers in (RIGHT | {"wrong": WRONG_A | {"most calls": most}}).items():
         for code in answers.values():
             begin = time.process_time()  # what other programs take does not count

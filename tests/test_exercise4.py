@@ -31,10 +31,8 @@ from fabriclab.innetwork.aggregation import Aggregator, Worker
 from fabriclab.innetwork.network import aggregate
 from fabriclab.texts import table, text
 
-KEYS = {
-    True: range(1, 21),
-    False: range(1, 7),
-}  # a wrong answer is searched for its shortest trace each time
+# a wrong answer is searched for its shortest trace each time
+KEYS = {True: range(1, 21), False: range(1, 7)}
 GOOD = [(id, name) for id, all_of in RIGHT.items() for name in all_of]
 BAD = [(id, name) for id, all_of in WRONG.items() for name in all_of]
 CLASSES = {"ex4-b": ("FirstSwitch", "FirstWorker"), "ex4-c": ("MySwitch", "MyWorker")}
@@ -369,9 +367,8 @@ def test_a_trace_is_a_picture_with_its_list():
     assert "Right is A0 + B0" in shown.finding and words.count("reaches the switch") == 2
     assert shown.svg().count("<path") > 5
     arrows = found_by(SOLVED["ex4-b"], "ex4-b").arrows
-    assert [how for *_, how in arrows].count(
-        "arrived"
-    ) == 3  # two packets and an answer; the rest is on its way
+    # two packets and an answer; the rest is on its way
+    assert [how for *_, how in arrows].count("arrived") == 3
     names = functions(SOLVED["ex4-c"])
     assert switches.trace([names["MySwitch"], names["MyWorker"]], tenant=True) == text(
         "ex4.unbroken"

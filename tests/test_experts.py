@@ -45,9 +45,8 @@ def test_two_servers_of_two_by_hand():
 def test_a_favourite_gets_its_share_and_the_experts_of_a_token_differ():
     chosen = choose_experts(8, 20_000, 1, popular=2)
     held = np.bincount(chosen.ravel(), minlength=8) / chosen.size
-    assert held == pytest.approx(
-        [2 / 9] + 7 * [1 / 9], abs=0.003
-    )  # 3 standard deviations of 160,000 draws
+    # 3 standard deviations of 160,000 draws
+    assert held == pytest.approx([2 / 9] + 7 * [1 / 9], abs=0.003)
     many = np.sort(choose_experts(6, 50, 4, popular=9, seed=1), axis=-1)
     assert (
         many.shape == (6, 50, 4)
@@ -98,11 +97,8 @@ def test_tables_count_what_loops_over_tokens_count(size, tokens, choices, seed):
 
 
 def test_the_form_with_copies_keeps_to_its_rails_and_wins_from_the_crossover_on():
-    hall, g, token = (
-        topologies.build("rail_optimised", servers=4, rate="400 Gb/s"),
-        8,
-        7168.0,
-    )  # bytes in FP8
+    # bytes in FP8
+    hall, g, token = (topologies.build("rail_optimised", servers=4, rate="400 Gb/s"), 8, 7168.0)
     n = hall.n_ranks
     copy, forward = expert_tables(drawn(n, 64, 8), per_server=g)
     source, target = np.nonzero(copy)
@@ -130,9 +126,8 @@ def test_the_form_with_copies_keeps_to_its_rails_and_wins_from_the_crossover_on(
 def test_within_one_server_no_step_is_saved():
     rates = {"alpha": "20 us", "nic": "50 GB/s", "nvlink": "450 GB/s", "per_server": 4}
     assert expert_crossover(drawn(4, 8, 2), 7168, **rates) == np.inf
-    assert (
-        expert_crossover([[[1, 1]], [[0, 0]], [[3, 3]], [[2, 2]]], 7168, **rates) == 0
-    )  # two experts on a rank
+    # two experts on a rank
+    assert expert_crossover([[[1, 1]], [[0, 0]], [[3, 3]], [[2, 2]]], 7168, **rates) == 0
 
 
 def test_equal_times_but_for_rounding_never_cross():

@@ -18,9 +18,8 @@ from fabriclab.errors import Deadlock, NoPath, Unreachable
 from fabriclab.lower import lower
 
 inf = float("inf")
-MiB = (
-    2.0**20
-)  # cases by hand count in MiB: rates that parts have, and the same bits as with small whole numbers
+# cases by hand count in MiB: rates that parts have, and the same bits as with small whole numbers
+MiB = 2.0**20
 
 
 def made(source, target, size, *, limit=inf, **columns):

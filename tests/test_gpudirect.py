@@ -28,9 +28,8 @@ def over(p):
 
 # by hand: PCIe ------------------------------------------------------------------------------------------
 def test_packets_by_hand():
-    assert pcie_part("write") == 256 / (
-        256 + 24
-    )  # a long write: each packet 256 B and 24 around it
+    # a long write: each packet 256 B and 24 around it
+    assert pcie_part("write") == 256 / (256 + 24)
     assert pcie_part("write", payload=64) == 64 / 88
     assert pcie_part("write", size=300) == 300 / (300 + 2 * 24)  # two packets, of 256 B and 44 B
     # A long read: two completions of 256 B for each request of 512 B, which one pair of answers of 8 B serves thrice.
@@ -116,12 +115,10 @@ def test_eight_nics_through_bounce_buffers_ask_host_memory_for_more_than_it_has(
 def test_rates_by_hand():
     whole, split = 256 / 280, 64 / 88
     assert path(PCIE8, "gpu 0", "gpu 1", "peer").rate == pytest.approx(GEN5 * whole)
-    assert path(H100, "gpu 0", "gpu 1", "peer").rate == pytest.approx(
-        GEN5 * split
-    )  # Intel's root complex
-    assert path(A100, "gpu 0", "gpu 2", "peer").rate == pytest.approx(
-        GEN4 * whole
-    )  # AMD's leaves packets whole
+    # Intel's root complex
+    assert path(H100, "gpu 0", "gpu 1", "peer").rate == pytest.approx(GEN5 * split)
+    # AMD's leaves packets whole
+    assert path(A100, "gpu 0", "gpu 2", "peer").rate == pytest.approx(GEN4 * whole)
     assert path(A100, "gpu 0", "gpu 2", "peer", maker="intel").rate == pytest.approx(GEN4 * split)
     for far in ("gpu 7", "nic 7"):
         limit = catalog.value("memory_path", "upi-spr", "bandwidth")
@@ -135,9 +132,8 @@ def test_rates_by_hand():
         (("gpu 0", "cpu 0"), 128 / (128 + 24)),
         (("cpu 0", "gpu 0"), 128 / (128 + 20 + 16 / 3)),
     ):
-        assert path(H100, *ends, "pinned", kernel=True).rate == pytest.approx(
-            GEN5 * part
-        )  # lines of 128 B
+        # lines of 128 B
+        assert path(H100, *ends, "pinned", kernel=True).rate == pytest.approx(GEN5 * part)
     ratio = kernel / catalog.value("links", "nvlink4", "bandwidth_per_gpu")
     assert engine / kernel == pytest.approx(2 / (1 + ratio))  # the same around twice the data
 
@@ -148,16 +144,14 @@ def test_an_iommu_sends_what_is_between_devices_to_the_root_complex_unless_devic
     )
     assert over(through) == [("gpu 0", "pcie 0.0", "cpu 0.0", "pcie 0.0", "gpu 1")]
     assert with_ats == direct and through.rate < direct.rate
-    assert through.latency - direct.latency == pytest.approx(
-        330e-9 + 2 * 127.5e-9
-    )  # a miss, and two parts more
+    # a miss, and two parts more
+    assert through.latency - direct.latency == pytest.approx(330e-9 + 2 * 127.5e-9)
     host = [path(PCIE8, "cpu 0", "gpu 0", "pinned", iommu=i) for i in ("off", "on")]
     assert over(host[0]) == over(host[1]) and host[1].latency - host[0].latency == pytest.approx(
         330e-9
     )
-    redirected = path(
-        PCIE8, "gpu 0", "gpu 1", "peer", acs=True
-    )  # as far, and no translation is missed
+    # as far, and no translation is missed
+    redirected = path(PCIE8, "gpu 0", "gpu 1", "peer", acs=True)
     assert over(redirected) == over(
         through
     ) and through.latency - redirected.latency == pytest.approx(330e-9)
@@ -171,9 +165,8 @@ def test_latency_is_a_sum_of_named_hops():
     assert near == pytest.approx(launch + 2 * gpu + 3 * switch)
     assert far - near == pytest.approx(switch + socket)
     write = switch + gpu
-    assert path(H100, "nic 0", "gpu 0", "peer").latency == pytest.approx(
-        post + write + 2 * write
-    )  # and a flush
+    # and a flush
+    assert path(H100, "nic 0", "gpu 0", "peer").latency == pytest.approx(post + write + 2 * write)
     assert path(H100, "gpu 0", "nic 0", "peer").latency == pytest.approx(post + write)
     assert path(H100, "cxl 0", "gpu 0", "pinned").latency == pytest.approx(
         launch + gpu + 2 * switch + 3.5 * memory
@@ -187,9 +180,8 @@ def test_latency_is_a_sum_of_named_hops():
 
 def test_loads_of_a_core_wait_and_stores_do_not():
     read, write = path(H100, "gpu 0", "cpu 0", "cpu"), path(H100, "cpu 0", "gpu 0", "cpu")
-    assert read.latency == 2 * write.latency and read.rate == pytest.approx(
-        10 * 64 / read.latency
-    )  # lines under way
+    # lines under way
+    assert read.latency == 2 * write.latency and read.rate == pytest.approx(10 * 64 / read.latency)
     assert write.rate == pytest.approx(GEN5 * 64 / 88)
     by_engine = path(H100, "cpu 0", "gpu 0", "pinned")
     assert write.time(64) < by_engine.time(64) and write.time("64 MiB") > by_engine.time("64 MiB")
@@ -235,9 +227,8 @@ def test_chunks_pass_the_copies_as_a_pipeline_by_hand():
     assert p.time(n, "1 MiB") == pytest.approx(
         first + second + 7 * max(first, second) + a.latency + b.latency
     )
-    assert p.time(n, "1 MiB") < p.time(n) and p.time(n, 4096) > p.time(
-        n
-    )  # too small a chunk only starts copies
+    # too small a chunk only starts copies
+    assert p.time(n, "1 MiB") < p.time(n) and p.time(n, 4096) > p.time(n)
     assert p.time(100, "1 MiB") == p.time(100)
 
 
@@ -401,17 +392,15 @@ def test_a_fabric_of_unknown_processors_is_asked_for_them():
     assert path(foreign, "gpu 0", "gpu 2", "peer", maker="amd") == path(
         A100, "gpu 0", "gpu 2", "peer"
     )
-    assert path(foreign, "gpu 0", "gpu 1", "peer") == path(
-        A100, "gpu 0", "gpu 1", "peer"
-    )  # crosses none
+    # crosses none
+    assert path(foreign, "gpu 0", "gpu 1", "peer") == path(A100, "gpu 0", "gpu 1", "peer")
     with pytest.raises(
         ValueError, match="fabric must be a server whose GPUs are joined, got the family 'mine'"
     ):
         path(foreign, "gpu 0", "gpu 1", "nvlink")
     with pytest.raises(NoPath, match=r"no path from gpu 0\.0 to gpu 0\.7"):
-        path(
-            SERVERS["dgx1v"], "gpu 0", "gpu 7", "nvlink"
-        )  # not joined, and a GPU lets nothing pass
+        # not joined, and a GPU lets nothing pass
+        path(SERVERS["dgx1v"], "gpu 0", "gpu 7", "nvlink")
     with pytest.raises(NoPath, match=r"no path from gpu 0\.0 to nic 0\.0"):
         path(H100, "gpu 0", "nic 0", "nvlink")
 

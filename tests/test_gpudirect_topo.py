@@ -194,9 +194,8 @@ def test_ibv_devinfo_by_hand():
         ("mlx5_13", 1, "ACTIVE", "InfiniBand"),
     ]
     assert up.facts["active_mtu"] == "4096 (5)" and up.facts["fw_ver"] == "22.38.1900"
-    assert (
-        up.facts["transport"] == other.facts["transport"] == "InfiniBand (0)"
-    )  # only the link layer tells RoCE
+    # only the link layer tells RoCE
+    assert up.facts["transport"] == other.facts["transport"] == "InfiniBand (0)"
     assert up.rate is None and other.facts["vendor_part_id"] == "4129"
     (port,) = read_ibv_devinfo(VERBOSE)
     assert port.rate == 4 * 25e9 / 8 and port.facts["max_qp"] == "262144"

@@ -1361,9 +1361,8 @@ def test_real_names_are_folders_and_are_found_again(classroom):
     }
     key = notebooks.read_key("class.key")
     assert tokens == {notebooks.token(key, name) for name in names}
-    assert notebooks.token(key, "Zoe\u0308") == notebooks.token(
-        key, "Zo\u00eb"
-    )  # as some systems write it
+    # as some systems write it
+    assert notebooks.token(key, "Zoe\u0308") == notebooks.token(key, "Zo\u00eb")
     assert run("grade", "handout", "--key", "class.key", "--out", "grades.csv") == 0
     assert (
         all(not note for note in notes(Path("grades.csv")).values())

@@ -95,9 +95,8 @@ def hub(tmp_path_factory):
                 )
                 made.append(name)
             (place / name).mkdir(mode=0o700)
-            (place / name / ".gitconfig").write_text(
-                "[safe]\n\tdirectory = *\n"
-            )  # the class's repository is another's
+            # the class's repository is another's
+            (place / name / ".gitconfig").write_text("[safe]\n\tdirectory = *\n")
             if program:
                 call("chown", "-R", name, place / name, check=True)
         with contextlib.ExitStack() as stack:

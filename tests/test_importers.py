@@ -513,9 +513,8 @@ def test_law_old_all_gather_tables_give_the_same_times(tmp_path_factory, ranks, 
     assert result.algbw[0] / 1e9 == pytest.approx(size / float(time) / 1e3)
     flagged = any("old all-gather" in n for n in result.notes)
     assert flagged <= old  # a table of today is never taken for an old one
-    assert (
-        flagged or not old or size / float(time) / 1e3 * (1 - part) < 0.02
-    )  # unless printed digits hide it
+    # unless printed digits hide it
+    assert flagged or not old or size / float(time) / 1e3 * (1 - part) < 0.02
 
 
 @pytest.mark.parametrize("cells", range(1, 9))

@@ -80,9 +80,8 @@ def test_where_nvls_stops_paying_is_a_near_tie_that_two_sources_decide_different
         same["4GiB"].si == ours.si and "nccl-tests" in ours.note and "PyTorch" in same["8GiB"].note
     )
     four = catalog.measured["h200-n"].spec("busbw", name="4x H200 all-reduce 8 GiB")
-    assert "NCCL took Ring" in four.note and nvls.chosen(
-        4, "Hopper"
-    )  # where its older rule is wrong
+    # where its older rule is wrong
+    assert "NCCL took Ring" in four.note and nvls.chosen(4, "Hopper")
     other = nvls.efficiency("Hopper") * (1 + nvls.conflict("Hopper"))
     monkeypatch.setattr(nvls, "efficiency", lambda generation: other)
     assert nvls.stops("Hopper") == 3  # right to one; what else is asked holds with either rate
@@ -171,9 +170,8 @@ def test_a_small_array_waits_for_a_timer_as_well():
 
 def test_packets_that_recirculate_take_passes():
     per_packet = 1 / catalog.value("switches", "tofino1", "packet_rate_per_pipe")
-    assert program(8, 8).seconds == pytest.approx(
-        9 * per_packet
-    )  # 7 that are consumed, and one with two passes
+    # 7 that are consumed, and one with two passes
+    assert program(8, 8).seconds == pytest.approx(9 * per_packet)
     assert program(8, 8, lanes=256).seconds == pytest.approx((7 * 4 + 4 + 7) / 4 * per_packet)
     assert (
         program(8, 8, 3).seconds == pytest.approx(9 * per_packet)
@@ -315,9 +313,8 @@ def test_published_gains_beside_bound_and_model():
         and "sets" in sets["note"]
         and sets["model"] < sets["bound"]
     )
-    assert sets["model"] == pytest.approx(
-        3.24 * 14.48 / 14.07, rel=1e-3
-    )  # its 2.83 us of 8 B come out as 2.41 us
+    # its 2.83 us of 8 B come out as 2.41 us
+    assert sets["model"] == pytest.approx(3.24 * 14.48 / 14.07, rel=1e-3)
     assert "no independent test" in rows["sharp-8B"]["note"]
     for r in rows.values():
         assert np.isnan(r["model"]) == (r["kind"] == "training") == ("no model" in r["note"])

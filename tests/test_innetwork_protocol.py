@@ -27,9 +27,8 @@ def walk(made=None, of=Walk, **options):
 
 
 def test_no_interleaving_of_two_workers_gives_a_wrong_sum_or_a_deadlock():
-    states = [
-        walk(slot=slot) for slot in range(2)
-    ]  # 2 slots of 2 versions, 4 chunks, all faults of the default budget
+    # 2 slots of 2 versions, 4 chunks, all faults of the default budget
+    states = [walk(slot=slot) for slot in range(2)]
     print(f"2 workers, 4 chunks: {states} states")
     assert states == [66_938] * 2
 

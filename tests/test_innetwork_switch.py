@@ -79,9 +79,8 @@ def test_stages_and_memory():
         lanes=32,
         r={"size": 8, "lanes": 32},
     )
-    assert (
-        Switch(wide).arrays == [4, 4, 4, 4] + [0] * 8
-    )  # 32 values of 32 bits in pairs, four arrays a stage
+    # 32 values of 32 bits in pairs, four arrays a stage
+    assert Switch(wide).arrays == [4, 4, 4, 4] + [0] * 8
 
 
 REFUSED = {
@@ -352,11 +351,8 @@ def test_batches_give_what_single_packets_give(first, second, chained, seed):
     n = int(rng.integers(1, 40))
     fields = {name: rng.integers(0, 1 << bits, n) for name, bits in FIELDS.items()}
     payload = rng.integers(-(2**31), 2**31, (n, 2)).astype(np.int32)
-    lo, hi, sums = (
-        [0] * 8,
-        [0] * 8,
-        np.zeros((8, 2), np.int32),
-    )  # the registers, computed without the library
+    # the registers, computed without the library
+    lo, hi, sums = ([0] * 8, [0] * 8, np.zeros((8, 2), np.int32))
     cut = int(rng.integers(0, n + 1))
     batches = [
         many.many({f: v[part] for f, v in fields.items()}, payload[part])

@@ -66,9 +66,8 @@ def test_the_root_gets_the_sum_of_all_once_and_each_link_carries_the_array_once(
 @pytest.mark.parametrize("name", ["leaf_spine", "fat_tree", "crossbar"])
 def test_the_fluid_tree_is_the_limit_of_its_pipelined_schedule(name):
     fabric, size = FABRICS[name], 1e8
-    fabric = replace(
-        fabric, delay=np.zeros(fabric.n_links)
-    )  # a barrier after each step would add them up
+    # a barrier after each step would add them up
+    fabric = replace(fabric, delay=np.zeros(fabric.n_links))
     tree = grow(fabric, np.arange(8), Mode(size / 256))
     plan = tree.schedule.segmented(256, pipelined=True)
     flows = lower(plan, fabric, size, placement=tree.ranks, switches=tree.switches)
@@ -149,9 +148,8 @@ def test_streaming_wins_for_large_arrays_and_loses_nothing_for_small_ones():
     assert run([low], "1 GiB").end > 20 * run([stream], "1 GiB").end
     ring = collectives.closed_form("all_reduce", "ring")
     assert run([low], 8).end < 1e-5 < float(ring(8, 32, 1e-6, 5e10))
-    assert run([low], "1 GiB").end > float(
-        ring(2**30, 32, 1e-6, 5e10)
-    )  # low latency, large messages
+    # low latency, large messages
+    assert run([low], "1 GiB").end > float(ring(2**30, 32, 1e-6, 5e10))
 
 
 # ------------------------------------------------------------------ quotas
@@ -173,9 +171,8 @@ def test_jobs_share_switches_until_the_quota_refuses_and_says_who_holds_it():
         manager.start("small", np.arange(8), part=0.01)
     many = Manager(star(8))
     assert many.start("all", np.arange(8), part=1.0).mode.window == 8
-    assert (
-        Manager(star(8)).start("few", np.arange(8), part=0.004).mode.window == 3
-    )  # 0.4 % of 767 operations
+    # 0.4 % of 767 operations
+    assert Manager(star(8)).start("few", np.arange(8), part=0.004).mode.window == 3
 
 
 def test_a_full_spine_is_avoided_while_there_is_another():

@@ -278,9 +278,8 @@ def test_an_answer_before_its_prediction_is_found(done, place):
 def test_a_reveal_without_a_prediction_says_nothing(done, tmp_path):
     predictions = done.progress["predictions"]
     nb = copy.deepcopy(done.nb)
-    assert "0.70 s" in " ".join(
-        findings.gate_patience(nb, predictions)
-    )  # its cell prints the time beside the reveal
+    # its cell prints the time beside the reveal
+    assert "0.70 s" in " ".join(findings.gate_patience(nb, predictions))
     nb.cells[3].outputs = []
     assert list(findings.gate_patience(nb, predictions)) == []
 

@@ -116,9 +116,8 @@ def test_make_copies_lessons_and_loses_nothing_of_a_learner(root, tmp_path):
     assert progress[1].read_text() == "begun beside the lessons"
     progress[1].write_text("went on")
     (work / "00_a.ipynb").write_text("mine")
-    assert (
-        copies()[1]["00_a.ipynb"] == "mine"
-    )  # the lesson is as it was, so the learner's copy stays
+    # the lesson is as it was, so the learner's copy stays
+    assert copies()[1]["00_a.ipynb"] == "mine"
     for name in ("00_a.ipynb", "31_b.ipynb"):
         (tmp_path / "notebooks" / name).write_text("second")
     said, files = copies()

@@ -147,15 +147,8 @@ VIEWS = {
     "latency": lambda: live.latency(switches=3),
     "tiers": lambda: live.tiers(cache="CXL"),
 }
-CURVES = {
-    "slots",
-    "scale",
-    "drift",
-    "noise [mrad]",
-    "distance [m]",
-    "elements",
-    "servers per rack",
-}  # what curves with a point follow
+# what curves with a point follow
+CURVES = {"slots", "scale", "drift", "noise [mrad]", "distance [m]", "elements", "servers per rack"}
 MEASURED = {
     "here": kept("measured", samples=[[1e-3, 1e-3, 2e-3], [2e-3, 2e-3, 3e-3]]),
     "there": kept("published"),
@@ -427,9 +420,8 @@ def test_synchronous_workers_begin_together_and_stale_ones_when_they_may():
     assert np.ptp(start, axis=1) == pytest.approx(0, abs=1e-5)
     start, finish = steps(2)
     last = finish.max(axis=1, keepdims=True)
-    assert np.all(start[3:] >= last[:-3]) and np.any(
-        start[2:] < last[:-2]
-    )  # as far ahead as allowed, and no further
+    # as far ahead as allowed, and no further
+    assert np.all(start[3:] >= last[:-3]) and np.any(start[2:] < last[:-2])
 
 
 def test_flows_of_repeated_steps_run_at_every_time():
@@ -567,9 +559,8 @@ def test_errors_of_sums_stay_within_their_bound_up_to_the_agreed_scale():
     )
     fits = 2.0 ** np.arange(4, 37) <= 2.0**17
     assert np.all(error[fits] <= bound[fits]) and np.all(error[-10:] > 1e3 * bound[-10:])
-    crowd = live.quantisation(
-        27, 3, 32
-    ).scene.table  # each number fits into 32 bits, their sums do not
+    # each number fits into 32 bits, their sums do not
+    crowd = live.quantisation(27, 3, 32).scene.table
     assert crowd["error"][crowd["series"] == "your scale"][0] > 0.5
 
 
@@ -631,9 +622,8 @@ def test_so_many_wavelengths_fill_so_many_fibres():
 
 
 def test_a_ring_that_warms_by_20_kelvin_is_nearly_on_its_neighbour():
-    scene = live.drift(
-        20, 200
-    ).scene  # 20 x 1.55 um x 1.86e-4 / 4.2, of 1.60 nm; 77 mW move a filter by 13.1 nm
+    # 20 x 1.55 um x 1.86e-4 / 4.2, of 1.60 nm; 77 mW move a filter by 13.1 nm
+    scene = live.drift(20, 200).scene
     assert "1.37 nm, or 0.86 of a spacing of 200 GHz" in scene.said and "takes 8.1 mW" in scene.said
     drifts = scene.table["drift"]  # at 1, 2, 4 and so on to 64 K, then at 20 K
     assert drifts[[2, 7]] == pytest.approx([0.1713, 0.8565], abs=1e-4)
@@ -673,9 +663,8 @@ def test_the_printed_code_reproduces_the_state(name):
     view = CODES[name]()
     for control, kind in view.controls.items():
         view.set(**{control: kind.samples()[-1]})
-    again = eval(
-        view.code, NAMES | vars(REPEATED if name == "repeated" else RUN)
-    )  # the view's own line
+    # the view's own line
+    again = eval(view.code, NAMES | vars(REPEATED if name == "repeated" else RUN))
     assert again.values == view.values
     assert same(arrays(again.scene), arrays(view.scene))
     assert str(again.scene.table) == str(view.scene.table)

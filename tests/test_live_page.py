@@ -38,9 +38,8 @@ def page(chrome):
 def test_every_control_moved_by_keyboard_gives_another_picture_and_another_text(page, name):
     show(page, VIEWS[name]())
     for control in page.query_selector_all("[data-control]"):
-        page.click(
-            "[data-press=reset]"
-        )  # each from the start: where two ends meet, no routing makes a difference
+        # each from the start: where two ends meet, no routing makes a difference
+        page.click("[data-press=reset]")
         settled(page)
         kind = control.get_attribute("type") or "select-one"
         control.focus()

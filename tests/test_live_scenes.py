@@ -481,14 +481,12 @@ def test_copies_run_over_the_cables_of_their_parts_and_stand_apart():
     for (start, end), (a, b) in zip(
         ends, [("nic 0.7", "cpu 0.0"), *[("cpu 0.0",) * 2] * 2, ("cpu 0.0", "gpu 0.0")], strict=True
     ):
-        assert (
-            abs(start - middle[a]) < 115 and abs(end - middle[b]) < 115
-        )  # a processor is 155 wide
+        # a processor is 155 wide
+        assert abs(start - middle[a]) < 115 and abs(end - middle[b]) < 115
     assert number["texts"] == ["1", "2", "3", "4"] * 2
     spots = np.stack([number["x"], number["y"]], axis=1)
-    assert np.all(
-        np.abs(spots[:, None] - spots).max(axis=2) + 99 * np.eye(8) >= 18
-    )  # no number hides another
+    # no number hides another
+    assert np.all(np.abs(spots[:, None] - spots).max(axis=2) + 99 * np.eye(8) >= 18)
     assert drawn["words"].fields["y"].max() < live.copies("pageable").scene.height
 
 
@@ -545,9 +543,8 @@ def hide_nothing(layers):
     w, h, low = movers["w"], movers["h"], (nodes["y"] + nodes["h"]).max()
     for point in (movers["ptr"][:-1].astype(int), movers["ptr"][1:].astype(int) - 1):
         x, y, at = movers["x"][point], movers["y"][point], movers["y"][point] > low
-        assert np.all(
-            y + h / 2 < ranks["y"].min() - 7
-        )  # letters of 11 px, a quarter larger on a narrow page
+        # letters of 11 px, a quarter larger on a narrow page
+        assert np.all(y + h / 2 < ranks["y"].min() - 7)
         assert np.all(y[at] - h / 2 > low)
         assert np.all(y[~at] + h / 2 < nodes["y"].min()) and np.all(
             y - h / 2 > (key["y"] + key["h"]).max()
@@ -555,9 +552,8 @@ def hide_nothing(layers):
         assert np.all(x - w / 2 >= 0) and np.all(x + w / 2 <= 700)
         near = (np.abs(x[:, None] - x) < w + 0.9) & (np.abs(y[:, None] - y) < h + 0.9)
         one = np.array(movers.get("texts", []), dtype=object)
-        met = (
-            (x[:, None] == x) & (y[:, None] == y) & (one[:, None] == one) & ~at
-        )  # equal blocks meet in a switch
+        # equal blocks meet in a switch
+        met = (x[:, None] == x) & (y[:, None] == y) & (one[:, None] == one) & ~at
         assert np.array_equal(near, met | np.eye(x.size, dtype=bool))
 
 

@@ -162,9 +162,8 @@ def test_settled_shares_have_nothing_left_to_gain(method):
     """What is left is reckoned again, row by row, from the loads of the settled routes."""
     for fabric, flows in ((CASE, shift(CASE, 32)), (SMALL, permutation(SMALL, 0))):
         found = routing.settled(fabric, flows, method)
-        assert (
-            1 < found.iterations < 999
-        )  # so that no share is below 1 / 1000, where a row is left out
+        # so that no share is below 1 / 1000, where a row is left out
+        assert 1 < found.iterations < 999
         assert np.bincount(found.routes.flow, found.routes.share, flows.n_flows) == pytest.approx(
             (flows.source != flows.target).astype(float)
         )
@@ -187,9 +186,8 @@ def test_flowlets_spread_almost_as_well_as_packets():
     fabric = topologies.build("leaf_spine", hosts=1024, radix=64)
     flows = permutation(fabric, 0)
     assert fullest(fabric, flows, "spray") == pytest.approx(1)
-    alike = load(
-        fabric, flows, routing.route(fabric, flows, "ecmp", subflows=8)
-    ).max()  # the same 8 paths, unchosen
+    # the same 8 paths, unchosen
+    alike = load(fabric, flows, routing.route(fabric, flows, "ecmp", subflows=8)).max()
     assert 1 <= fullest(fabric, flows, "adaptive") < alike < fullest(fabric, flows, "ecmp")
     # A leaf draws a spine for each of its 32 flows, and 32 leaves do.
     assert fullest(fabric, flows, "ecmp") > expected_fullest(32, 32)

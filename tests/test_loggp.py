@@ -24,9 +24,8 @@ def test_messages_of_one_rank_are_a_gap_apart():
     assert time("broadcast", "one_root", 8, 1001, overhead=4 * US) == pytest.approx(
         (4 + 7 + 6 * 4 + 5 + 4) * US
     )
-    assert time("gather", "one_root", 8, 8008) == pytest.approx(
-        (2 + 7 + 6 * 3 + 5 + 2) * US
-    )  # as many come in
+    # as many come in
+    assert time("gather", "one_root", 8, 8008) == pytest.approx((2 + 7 + 6 * 3 + 5 + 2) * US)
 
 
 def test_all_blocks_for_one_receiver_are_one_message():

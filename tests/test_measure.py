@@ -25,13 +25,8 @@ from fabriclab.measure import _collectives, _host, _launch, _rounds, _shm
 
 FOUR = ("all_reduce", "reduce_scatter", "all_gather", "broadcast")
 SHORT = {"rounds": 5, "warmup": 1}
-ODD_SIZES = [
-    "0 B",
-    "8 B",
-    "36 B",
-    4 * 1001,
-    "64 KiB",
-]  # none, fewer items than ranks, not a multiple, a multiple
+# none, fewer items than ranks, not a multiple, a multiple
+ODD_SIZES = ["0 B", "8 B", "36 B", 4 * 1001, "64 KiB"]
 needs_mpi = pytest.mark.skipif(not _launch.has_mpi(), reason="mpi4py or mpiexec is not installed")
 
 
@@ -445,9 +440,8 @@ def test_a_copy_that_copies_nothing_is_found(monkeypatch):
 
 
 def test_bytes_that_change_on_the_way_are_found(monkeypatch):
-    monkeypatch.setattr(
-        _host, "_pattern", lambda n: np.zeros(n, np.uint8)
-    )  # here, not in the other process
+    # here, not in the other process
+    monkeypatch.setattr(_host, "_pattern", lambda n: np.zeros(n, np.uint8))
     with pytest.raises(measure.WrongAnswer, match="100 B through a socket"):
         measure.sockets(100)
 

@@ -61,9 +61,8 @@ def test_ways_by_hand():
         "multi_plane", servers=4, gpus=1, rails=1, planes=4, radix=4, expand=False
     )
     assert metrics.diversity(planes, [[0, 3]]).disjoint.tolist() == [4]
-    parallel = topologies.build(
-        "leaf_spine", hosts=16, radix=12
-    )  # 3 cables from each leaf to each of 2 spines
+    # 3 cables from each leaf to each of 2 spines
+    parallel = topologies.build("leaf_spine", hosts=16, radix=12)
     assert metrics.diversity(parallel, [[0, 15]]).shortest.tolist() == [2 * 3 * 3]
 
 
@@ -91,9 +90,8 @@ def test_throughput_by_hand():
     near = Flows.make(over.endpoint[:12], np.roll(over.endpoint[:12], 1), 50e9)
     assert metrics.throughput(over, near).part == pytest.approx(1)
     chips = topologies.build("torus", shape=(4, 4, 4))
-    assert metrics.throughput(chips).part == pytest.approx(
-        1 / metrics.hops(chips).mean
-    )  # all links alike
+    # all links alike
+    assert metrics.throughput(chips).part == pytest.approx(1 / metrics.hops(chips).mean)
 
 
 def test_an_exchange_in_rounds_waits_for_each_round():
@@ -168,14 +166,14 @@ def rows_of(attributes, largest):
     ("family", "asked", "row"), rows_of(HOPS, {"dragonfly": "h16", "fattree": "k64"})
 )
 def test_hops_of_the_reference(family, asked, row):
-    ends = (
-        1 if family == "hyperx" else asked.get("hosts", 0)
-    )  # the reference counts switches, so one host on each
+    # the reference counts switches, so one host on each
+    ends = 1 if family == "hyperx" else asked.get("hosts", 0)
     fabric = topologies.build(family, **asked | ({"hosts": ends} if "hosts" in asked else {}))
     found, value = metrics.hops(fabric), float(row["value"]) + HOPS[row["attribute"]]
+    # six digits
     assert (found.mean if "mean" in row["attribute"] else found.diameter) == pytest.approx(
         value, rel=5e-6
-    )  # six digits
+    )
 
 
 @pytest.mark.parametrize(("family", "asked", "row"), rows_of(["bisection"], {}))
@@ -267,9 +265,8 @@ def test_bisection_of_every_small_family_against_all_halves(family):
     fabric = small(family)
     truth = check_bounds(fabric, metrics.bisection(fabric))
     assert check_bounds(fabric, metrics.bisection(unknown(fabric))) == truth
-    assert metrics.bisection(unknown(fabric)).upper == pytest.approx(
-        truth, rel=1e-4
-    )  # the cut found is a least one
+    # the cut found is a least one
+    assert metrics.bisection(unknown(fabric)).upper == pytest.approx(truth, rel=1e-4)
 
 
 @given(st.integers(0, 2**32))

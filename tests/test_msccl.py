@@ -59,9 +59,8 @@ def replay(text, memory, rng):
             assert came.size == target.size == count
             target[:] = {"r": came, "rrc": came + target}[step["type"]]
         done[at] += 1
-    assert all(
-        done[at] == len(steps) for at, (_, _, steps) in blocks.items()
-    )  # else some wait for each other
+    # else some wait for each other
+    assert all(done[at] == len(steps) for at, (_, _, steps) in blocks.items())
     assert not any(wires.values())
 
 

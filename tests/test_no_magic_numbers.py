@@ -16,9 +16,8 @@ from fabriclab.core.spec import si_factor
 from fabriclab.texts import table
 
 ROOT = Path(__file__).parents[1]
-BINARY_SIZE = re.compile(
-    r"[\d.]+ [KMGT]iB"
-)  # sizes of messages and buffers are questions, not facts of hardware
+# sizes of messages and buffers are questions, not facts of hardware
+BINARY_SIZE = re.compile(r"[\d.]+ [KMGT]iB")
 COMMENT = re.compile(r"#\s*(source|illustrative):\s*\S")
 QUANTITIES = ("rate", "time", "size", "length", "power", "price", "frequency", "speed")
 # "400-800 Gb/s" and "2 m to 5 m": what stands before the last number.
@@ -34,6 +33,7 @@ NAMED = re.compile(
     r"|(?<=[a-z0-9])_(?:[munp]?s|k?m|[mkM]?W|k?USD|[kMGT]?B_s|[kmgt]?bps|[kMGT]?Hz)$"
     r"|\[(?:[mun]?s|[kMGT]?B/s|k?m|[mkM]?W|USD|[kMGT]?Hz)\]$"
 )
+# calls that hold such numbers, and which of their arguments: in the last row none
 MADE = {
     **dict.fromkeys(
         (
@@ -56,10 +56,9 @@ MADE = {
     **dict.fromkeys(("arange", "geomspace", "linspace", "logspace", "range"), slice(2)),
     **dict.fromkeys(("max", "min", "maximum", "minimum"), slice(None)),
     **dict.fromkeys(("empty", "eye", "ones", "ones_like", "zeros", "zeros_like"), slice(0)),
-}  # calls that hold such numbers, and which of their arguments: in the last row none
-DOCUMENTED = re.compile(
-    r"\[(?:s|B/s|m|W|USD)\b[^\]]*\]"
-)  # the unit that ends a parameter's description
+}
+# the unit that ends a parameter's description
+DOCUMENTED = re.compile(r"\[(?:s|B/s|m|W|USD)\b[^\]]*\]")
 
 
 def hardware_rates():
@@ -286,9 +285,8 @@ def bound(tree):
             yield from ((word.arg or "", word.value) for word in node.keywords)
             name = called(node)
             first = getattr(node.args[0], "value", None) if node.args else None
-            of_family = name in ("build", "simulate") and isinstance(
-                first, str
-            )  # build("torus", ...)
+            # build("torus", ...)
+            of_family = name in ("build", "simulate") and isinstance(first, str)
             for where, names, told in UNITS_OF.get(first if of_family else name, []):
                 if (
                     of_family or brought.get(name, "fabriclab") in where

@@ -347,10 +347,8 @@ def test_students_files_are_in_step_with_their_sources(root):
 
 def test_no_line_of_a_solution_is_in_a_students_file(root):
     for path in exercises_of(root):
-        lines = {
-            True: [],
-            False: [],
-        }  # within the marks, and outside them, where everybody may read
+        # within the marks, and outside them, where everybody may read
+        lines = {True: [], False: []}
         for one in json.loads(path.read_bytes())["cells"]:
             inside = False
             for line in "".join(one["source"]).split("\n"):

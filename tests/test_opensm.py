@@ -131,9 +131,8 @@ def test_our_routing_is_as_good_on_our_fabric(name, read_off):
     def own(flows):
         return routing.route(fabric, flows, method)
 
-    assert (
-        figures(fabric, own) | shifts(fabric, own) == read_off[name]
-    )  # names put their ranks into our order
+    # names put their ranks into our order
+    assert figures(fabric, own) | shifts(fabric, own) == read_off[name]
 
 
 def test_names_and_rates_are_kept():
@@ -253,9 +252,8 @@ def test_the_subnet_manager_finds_the_same_hops(fabric, engine, method, tmp_path
     subnet, table, used = ask(fabric, engine, tmp_path)
     assert used == engine  # some engines fall back to minhop and say so in the log only
     theirs = routing.from_tables(subnet.fabric, every_pair(subnet.fabric), table)
-    name = [
-        int(n[1:]) for n in np.array(subnet.names)[subnet.fabric.endpoint]
-    ]  # their order of ranks
+    # their order of ranks
+    name = [int(n[1:]) for n in np.array(subnet.names)[subnet.fabric.endpoint]]
     rank = np.array([fabric.endpoint.tolist().index(n) for n in name])
     ours = routing.route(fabric, every_pair(fabric), method)
     assert np.array_equal(

@@ -28,9 +28,8 @@ def haar(n, rng):
 
 
 def test_a_load_is_the_sum_of_its_parts():
-    assert memory.load("CXL") == pytest.approx(
-        fact("cxl-idle", "latency"), abs=1e-12
-    )  # sets the controller
+    # sets the controller
+    assert memory.load("CXL") == pytest.approx(fact("cxl-idle", "latency"), abs=1e-12)
     assert memory.load("CXL") - memory.load("DDR") == pytest.approx(
         2 * 25e-9 + fact("cxl-path", "controller")
     )
@@ -44,9 +43,8 @@ def test_a_load_is_the_sum_of_its_parts():
         *map(memory.tier, ("DDR", "remote socket", "CXL", "CXL switch")), strict=True
     )
     assert list(loads) == sorted(loads)
-    assert rates[2] / memory.tier("HBM")[1] == pytest.approx(
-        0.014, abs=1e-3
-    )  # 2 % before flits and coding
+    # 2 % before flits and coding
+    assert rates[2] / memory.tier("HBM")[1] == pytest.approx(0.014, abs=1e-3)
     with pytest.raises(KeyError, match="no 'portt'; did you mean 'port'"):
         memory.load("portt")
 
@@ -82,9 +80,8 @@ def test_memory_against_published_figures():
     for what, (model, published, error) in held.items():
         print(f"{what}: {model:.4g} for {published:.4g}, {model / published - 1:+.1%}")
         assert model / published - 1 == pytest.approx(error, abs=0.006), what
-        assert f"{error:+.0%}".replace("%", " %") in memory.__doc__, (
-            what
-        )  # the docstring says the same
+        # the docstring says the same
+        assert f"{error:+.0%}".replace("%", " %") in memory.__doc__, what
 
 
 @given(st.floats(1, 1e4), st.floats(1e-8, 1e-5), st.floats(1e8, 1e12))
@@ -196,9 +193,8 @@ def test_a_pool_against_a_published_saving():
     )
     print(f"saved by a pool: {1 - pooled / alone:.3f} for {fact('pond', 'saved')}")
     assert 1 - pooled / alone == pytest.approx(0.107, abs=0.002)
-    assert 1 - pooled / alone > fact(
-        "pond", "saved"
-    )  # a bound: all memory in the pool, hosts independent
+    # a bound: all memory in the pool, hosts independent
+    assert 1 - pooled / alone > fact("pond", "saved")
     for part in ("pond", "pond-v1"):
         off = (1 - pooled / alone) / np.mean(catalog.emerging[part]["saved"].ends) - 1
         assert f"(error {off:+.0%})".replace("%", " %") in memory.bought_normal.__doc__, off
@@ -330,9 +326,8 @@ def fidelity(n, sigma, tries, permute=False):
 
 def test_photonic_against_published_figures():
     sigma = 0.1
-    assert fidelity(20, sigma, 30) == pytest.approx(
-        fact("mzi-20", "fidelity_random"), abs=0.002
-    )  # sets sigma
+    # sets sigma
+    assert fidelity(20, sigma, 30) == pytest.approx(fact("mzi-20", "fidelity_random"), abs=0.002)
     held = {
         "SU(4)": (fidelity(4, sigma, 200), fact("mzi-4", "fidelity"), -0.001),
         "permutations": (
@@ -441,34 +436,25 @@ def test_teleportation_needs_both_bits(seed, f):
     q = haar(2, rng)[0]
     given = np.outer(q, q.conj())
     assert abs(quantum.teleport(q, quantum.pair()) - given).max() < 1e-12
-    assert (
-        abs(quantum.teleport(q, quantum.pair(f), 0) - np.eye(2) / 2).max() < 1e-12
-    )  # Bob before any news
+    # Bob before any news
+    assert abs(quantum.teleport(q, quantum.pair(f), 0) - np.eye(2) / 2).max() < 1e-12
     got = [(q.conj() @ quantum.teleport(q, quantum.pair(f), bits) @ q).real for bits in (2, 0)]
     assert got == pytest.approx([(2 * f + 1) / 3, 0.5])
 
 
 def test_one_bit_is_not_enough():
     got = np.mean([(q.conj() @ quantum.teleport(q, quantum.pair(), 1) @ q).real for q in AXES])
-    assert got == pytest.approx(
-        2 / 3
-    )  # no better than measuring the qubit and telling what was seen
+    # no better than measuring the qubit and telling what was seen
+    assert got == pytest.approx(2 / 3)
 
 
 def test_repeaterless_bound():
     km = np.array([1, 10, 34, 50, 100, 200])
-    want = [
-        4.4737,
-        1.4381,
-        0.33812,
-        0.152,
-        0.0145,
-        0.00014428,
-    ]  # computed for the targets of the course
+    # computed for the targets of the course
+    want = [4.4737, 1.4381, 0.33812, 0.152, 0.0145, 0.00014428]
     assert quantum.repeaterless(1e3 * km) == pytest.approx(want, rel=1e-3)
-    assert quantum.repeaterless(1e6) == pytest.approx(
-        1e-20 / np.log(2), rel=1e-9, abs=0
-    )  # 1 - eta is 1 as a float
+    # 1 - eta is 1 as a float
+    assert quantum.repeaterless(1e6) == pytest.approx(1e-20 / np.log(2), rel=1e-9, abs=0)
 
 
 def test_quantum_against_published_figures():
@@ -511,9 +497,8 @@ def test_quantum_against_published_figures():
     for what, (model, published, error) in held.items():
         print(f"{what}: {model:.4g} for {published:.4g}, {model / published - 1:+.1%}")
         assert model / published - 1 == pytest.approx(error, abs=0.006), what
-        assert f"{error:+.0%}".replace("%", "") in quantum.__doc__, (
-            what
-        )  # the docstring says the same
+        # the docstring says the same
+        assert f"{error:+.0%}".replace("%", "") in quantum.__doc__, what
     with pytest.raises(ValueError, match=r"fidelity within 0\.25"):
         quantum.pair(0.2)
 

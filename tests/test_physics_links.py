@@ -110,9 +110,8 @@ def test_row_13_of_the_plan():
         row = catalog.wireless60["w60"].spec(
             "snr", name=f"example budget {metres} m, 40 dBm EIRP, 23 dBi Rx, NF 7, IL 5"
         )
-        assert float(wireless.link(metres).snr) == pytest.approx(
-            row.value, abs=0.2
-        )  # the row leaves out oxygen
+        # the row leaves out oxygen
+        assert float(wireless.link(metres).snr) == pytest.approx(row.value, abs=0.2)
         loss = catalog.wireless60["w60"].spec(f"at_{metres}_m").value
         assert float(wireless.path_loss(metres)) == pytest.approx(loss + 0.015 * metres, abs=0.05)
     assert float(wireless.path_loss(1.0) - wireless.path_loss(1.0, "5 GHz")) == pytest.approx(
@@ -171,9 +170,8 @@ def test_a_hall_by_hand():
             cables[at_nic][0] - 2 * (at_nic == between) == 1
             and cables[between][0] - (at_nic == between) == 2
         )
-    ring = topologies.build(
-        "torus", shape=(4,), rate="400 Gb/s"
-    )  # no switch: each end is a NIC's, no splitter
+    # no switch: each end is a NIC's, no splitter
+    ring = topologies.build("torus", shape=(4,), rate="400 Gb/s")
     assert [*media.hall(ring.shown_as("", length=np.where(ring.length, 3.0, 0.0)))] == ["fibre"]
     ends = {medium: watts for medium, (_, watts, _) in media.hall(ring, media=("fibre",)).items()}
     assert ends == {"fibre": np.count_nonzero(ring.length[::2]) * 2 * 9}
@@ -183,9 +181,8 @@ def test_a_hall_by_hand():
 def test_wavelengths_of_a_fibre():
     lanes = optical.channels("O", "20 nm")
     four = coding.rates(4, "53.125 GHz", 2, "RS(544,514)", "256b/257b")
-    assert lanes == 5 and 8e-9 * four.encoded == pytest.approx(
-        400
-    )  # 400GBASE-FR4 uses four of them
+    # 400GBASE-FR4 uses four of them
+    assert lanes == 5 and 8e-9 * four.encoded == pytest.approx(400)
     assert optical.channels("C", "50 GHz") == 87 and optical.channels("C", "200 GHz") == 22
 
 
@@ -193,9 +190,8 @@ def test_light_by_hand():
     made = optical.budget(0.0, -5.0, "1 km", {"connections": 1.0}, attenuation=0.5)
     assert made == pytest.approx((-1.5, 3.5, 8000))
     assert optical.budget(-9.0, -5.0, 0).reach == 0
-    assert float(optical.drift(10.0, spacing="100 GHz")) == pytest.approx(
-        0.856, rel=1e-3
-    )  # 8.56 GHz for each K
+    # 8.56 GHz for each K
+    assert float(optical.drift(10.0, spacing="100 GHz")) == pytest.approx(0.856, rel=1e-3)
     assert (
         electrical.energy("2 mm")[0] == "UCIe 2.5D" and electrical.energy("2.1 mm")[0] == "UCIe 2D"
     )
@@ -269,9 +265,8 @@ def test_a_figure_is_no_check_of_the_source_that_set_the_constant(monkeypatch):
         }
         read += len(named)
         shared |= {row["source"]} & named
-    assert read > 20 and shared == SAME - {
-        "UCIe-1.0"
-    }  # the papers of 1317 GB/s/mm at 32 GT/s are two, the figure is one
+    # the papers of 1317 GB/s/mm at 32 GT/s are two, the figure is one
+    assert read > 20 and shared == SAME - {"UCIe-1.0"}
 
 
 @pytest.mark.parametrize("code", sorted(coding.RS))

@@ -28,9 +28,8 @@ def test_41_percent_of_the_label_arrives_and_37_at_the_size_of_the_case():
     sweep = published.load("h100x8_ring")
     assert (label, round(ring / label, 2)) == (900e9, 0.41)
     assert round(1.75 * 2**27 / sweep.at(2**27) / label, 2) == 0.37
-    assert (
-        'reveal("11-arrives", run / label, ' in CELLS["11-peel"]
-    )  # a part: without a unit 100 times that is wrong
+    # a part: without a unit 100 times that is wrong
+    assert 'reveal("11-arrives", run / label, ' in CELLS["11-peel"]
     assert (
         abs(1.75 * 2**33 / sweep.at(2**33) / ring - 1) < 0.01 and "less than one per cent" in PROSE
     )
@@ -142,10 +141,11 @@ def test_the_sum_gains_about_two():
     assert (slow[0], fast[0]) == pytest.approx((48.77e-6, 26.29e-6)) and round(
         slow[0] / fast[0], 2
     ) == 1.86
+    # to 1 KiB
     assert (
         np.median(slow[:9] / fast[:9]) == pytest.approx(2, rel=0.05)
         and "the sum by about two" in PROSE
-    )  # to 1 KiB
+    )
     steps = catalog.nccl_model["hw"]
     for way, us in (("LL", 2.7), ("Simple", 14.0)):
         assert steps.spec(f"latency_{way}", name="hwLat NET Ring").si == pytest.approx(us * 1e-6)

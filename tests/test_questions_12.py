@@ -13,9 +13,10 @@ from fabriclab.physics import coding, media, optical
 from fabriclab.texts import text
 
 CASE = catalog.case()
+# of the running case
 RAILS, RACKS = (
     topologies.build("rail_optimised", expand=False, **more) for more in ({}, {"rails": 1})
-)  # of the running case
+)
 LAID = {fabric: economics.floor_plan(fabric) for fabric in (RAILS, RACKS)}
 
 
@@ -28,9 +29,8 @@ def watts(fabric, allowed=("copper", "fibre"), **plan):
 def prose():
     lesson = json.loads(FILES["12_optical_links"].read_text("utf-8"))
     words = " ".join(" ".join("".join(c["source"]) for c in lesson["cells"]).split())
-    return re.sub(
-        r"\[([^\]]+)\]\(glossary\.md#[^ ]* \"[^\"]*\"\)", r"\1", words
-    )  # terms without their links
+    # terms without their links
+    return re.sub(r"\[([^\]]+)\]\(glossary\.md#[^ ]* \"[^\"]*\"\)", r"\1", words)
 
 
 def test_the_optics_of_the_hall_are_those_of_the_answer():
@@ -96,9 +96,8 @@ def test_metres_inside_racks_take_the_copper_away():
     )
     assert watts(RAILS, slack="4 m") == watts(RACKS, slack="4 m") == CASE.optics_power
     assert "both halls are back at the start" in prose()
-    touching = media.hall(
-        economics.floor_plan(RACKS, slack="0 m")
-    )  # a cable of 0 m would be a board
+    # a cable of 0 m would be a board
+    touching = media.hall(economics.floor_plan(RACKS, slack="0 m"))
     assert sum(cables for cables, _, _ in touching.values()) == 2048
 
 

@@ -48,9 +48,8 @@ def test_the_beam_wins_by_the_hertz_and_loses_by_their_number():
         lanes * catalog.value("link_physics", "cr-100g", "nyquist"),
         catalog.value("links", "NDR", "encoded"),
     )
-    assert one.rate / width * wires / cable == pytest.approx(
-        5.1, abs=0.05
-    )  # "five times as many bits per hertz"
+    # "five times as many bits per hertz"
+    assert one.rate / width * wires / cable == pytest.approx(5.1, abs=0.05)
     assert wires / (channels * width) == pytest.approx(8.2, abs=0.05)  # "eight times as many hertz"
     assert "106 GHz against 13 GHz" in text("13-why.hint3")
     assert (round(wires / 1e9), round(channels * width / 1e9)) == (106, 13)
@@ -86,9 +85,8 @@ def test_without_the_person_comes_back_most():
             {"distance": 10, "elements": 256} | person,
         )
     ]
-    assert (
-        heights == sorted(heights) and heights[0] < heights[1]
-    )  # more stands higher, whatever else is set
+    # more stands higher, whatever else is set
+    assert heights == sorted(heights) and heights[0] < heights[1]
     assert max(ways, key=ways.get) == "right" and min(ways.values()) > now
     assert (ways["right"] - now) / (ways["wrong2"] - now) > 1.7
     # "No setting reaches it, in one polarisation": not at the shortest way with the most elements.
@@ -143,9 +141,8 @@ def test_which_tier_saves_more_depends_on_the_servers_of_a_rack(servers):
     if servers in (2, 4):
         assert f"{nics:.1f} kW or {switches:.1f} kW with {servers}" in text("13-tier.hint3")
     drawn = live.hybrid("all", "all", servers).scene.layers["dots"].fields["y"][0]
-    assert (
-        drawn > live.hybrid("fibre", "fibre", servers).scene.layers["dots"].fields["y"][0]
-    )  # less stands lower
+    # less stands lower
+    assert drawn > live.hybrid("fibre", "fibre", servers).scene.layers["dots"].fields["y"][0]
 
 
 def test_a_domain_sends_what_the_answer_says():
@@ -153,9 +150,8 @@ def test_a_domain_sends_what_the_answer_says():
         topologies.build("nvl72"),
         catalog.value("accelerators", "gb200", "scaleup_bandwidth"),
     )
-    sent = Flows.make(
-        rack.endpoint, np.roll(rack.endpoint, 1), each
-    )  # all at once, and none gets less
+    # all at once, and none gets less
+    sent = Flows.make(rack.endpoint, np.roll(rack.endpoint, 1), each)
     assert metrics.throughput(rack, sent).part == pytest.approx(1.0)
     assert sent.size.sum() == find("13-total").key({"n": 72, "r": "900 GB/s"})
 

@@ -76,9 +76,8 @@ def test_traffic_between_leaves_pays_the_blocking_factor(down):
 
 def test_rails_spare_the_spine_to_rings_and_need_it():
     assert [collectives.spine_crossings(f, GROUPS) for f in (RAIL, RACK)] == [32, 256]
-    assert (
-        len({float(f.capacity[f.out[1][f.out[0][f.endpoint]]].max()) for f in (RAIL, RACK)}) == 1
-    )  # of a NIC
+    # of a NIC
+    assert len({float(f.capacity[f.out[1][f.out[0][f.endpoint]]].max()) for f in (RAIL, RACK)}) == 1
     servers = topologies.build("rail_optimised")
     assert economics.legality(servers) == ()
     (apart,) = economics.legality(servers.without(nodes=servers.nodes("spine")))

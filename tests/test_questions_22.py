@@ -140,12 +140,8 @@ def test_no_network_is_first_everywhere(lesson):
     assert max(nets, key=lambda k: nets[k][0].n_cables) == "torus"
     far = {k: metrics.hops(f).diameter for k, (f, _) in nets.items()}
     assert min(far, key=far.get) in ("HyperX", "fat tree") and far["HyperX"] == far["fat tree"] == 4
-    assert [f.transit.sum() for f, _ in nets.values()] == [
-        12,
-        32,
-        64,
-        16,
-    ]  # as the comments of the cell say
+    # as the comments of the cell say
+    assert [f.transit.sum() for f, _ in nets.values()] == [12, 32, 64, 16]
 
 
 def test_what_is_said_of_non_blocking_is_true(lesson):

@@ -39,9 +39,8 @@ def test_the_diameter_is_that_of_the_graph(side):
 def test_bisection_and_all_to_all_are_those_of_the_graph(k):
     f, given = built("torus", (k, k, k)), {"k": k, "b": "45 GB/s"}
     assert metrics.bisection(f).upper == pytest.approx(find("23-bisection").key(given))
-    exact = (
-        each_sends(f) * f.n_ranks / (f.n_ranks - 1)
-    )  # the question leaves the chip itself among its targets
+    # the question leaves the chip itself among its targets
+    exact = each_sends(f) * f.n_ranks / (f.n_ranks - 1)
     assert exact == pytest.approx(find("23-all-to-all").key(given))
 
 
@@ -50,9 +49,8 @@ def test_what_the_view_says_of_all_shifts():
     assert set(live.twist((4, 4, 8)).scene.table["together [B/s]"]) == {RATE}
     mean = [float(words.split("mean ")[1].split(" ")[0]) for words in said]
     rate = [float(words.split("gets ")[1].split("%")[0]) for words in said]
-    assert (
-        mean[3] == min(mean) < mean[4] and rate[3] < rate[4]
-    )  # right, and wrong1 and wrong3 are not
+    # right, and wrong1 and wrong3 are not
+    assert mean[3] == min(mean) < mean[4] and rate[3] < rate[4]
     assert int(np.argmax(rate)) == 4 and rate[7] < rate[6] < rate[5]  # wrong2 is not
     full = [words.split("full to: x ")[1] for words in said]
     assert full[0] == "50%, y 50%, z 100%." and full[4] == "100%, y 100%, z 100%."

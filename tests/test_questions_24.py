@@ -49,9 +49,8 @@ def test_the_fifth_v100_has_one_neighbour():
         7,
     ]
     rings = {n: best_rings(CUBE, range(n)) for n in range(2, 9)}
-    assert [n for n, found in rings.items() if found.outside] == [
-        5
-    ]  # so PCIe was not in use before
+    # so PCIe was not in use before
+    assert [n for n, found in rings.items() if found.outside] == [5]
     assert (
         rings[3].rate > rings[2].rate
         and rings[7].rate > rings[6].rate
@@ -60,9 +59,8 @@ def test_the_fifth_v100_has_one_neighbour():
 
 
 def test_the_bisection_is_that_of_the_graph_and_of_the_data_sheet():
-    joined = SWITCHED.without(
-        nodes=SWITCHED.nodes("cpu")
-    )  # the link between processors adds 22 GB/s
+    # the link between processors adds 22 GB/s
+    joined = SWITCHED.without(nodes=SWITCHED.nodes("cpu"))
     both = 2 * metrics.bisection(joined).upper
     assert both == pytest.approx(find("24-bisection").key({}))
     assert both == pytest.approx(catalog.systems["dgxh100"]["bisection"].value * 1e12)

@@ -41,9 +41,8 @@ def test_the_view_counts_the_rings_of_each_link():
         if a[:3] == b[:3] == "gpu"
     ]
     own = catalog.value("links", "xgmi-mi300x", "bandwidth_per_link")
-    assert len(xgmi) == 56 and max(xgmi) == pytest.approx(
-        PORT / (4 * own)
-    )  # one ring here, four on the fullest link
+    # one ring here, four on the fullest link
+    assert len(xgmi) == 56 and max(xgmi) == pytest.approx(PORT / (4 * own))
 
 
 def test_the_order_is_that_of_the_model_and_of_the_publication():

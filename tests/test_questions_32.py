@@ -94,9 +94,8 @@ def test_each_control_moves_the_crossing_as_the_answer_says():
     assert crossing(ranks=128) > 5 * at
     assert crossing(start=20.0) > 5 * at and crossing(rate=100.0) > 1.8 * at
     wide = {how: made.time for how, made in cell["lines"](128, 2.7, 50.0).items()}
-    assert all(
-        np.all(wide["halving_doubling"] < wide[how]) for how in ("ring", "binomial_tree")
-    )  # as the prose says
+    # as the prose says
+    assert all(np.all(wide["halving_doubling"] < wide[how]) for how in ("ring", "binomial_tree"))
 
 
 @pytest.mark.parametrize(("b", "d"), [(50e9, 10e-6), (25e9, 5e-6), (400e9, 20e-6)])
@@ -164,9 +163,8 @@ def test_busbw_of_a_ring_is_held_against_one_direction():
         catalog.links["nvlink4"].spec("bandwidth_per_gpu", direction=way).value * 1e9
         for way in ("per_direction", "bidirectional_sum")
     )
-    assert (
-        0.8 < max(RING.busbw) / one < 1 and max(RING.algbw) / label < 0.25
-    )  # the wrong answer sees a quarter
+    # the wrong answer sees a quarter
+    assert 0.8 < max(RING.busbw) / one < 1 and max(RING.algbw) / label < 0.25
     assert catalog.value("nccl_model", "ll128", "factor") == pytest.approx(0.92)
     assert RING.time[0] == pytest.approx(SWITCH.time[0], rel=0.5) and max(
         SWITCH.busbw

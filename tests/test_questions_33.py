@@ -66,9 +66,8 @@ def test_no_other_number_of_pieces_is_quicker_and_the_best_is_as_flat_as_the_que
 def test_a_small_file_wants_few_starts_and_a_large_one_all_cards():
     m, a = 1024, CASE.ring_step_latency
     tree = collectives.closed_form("broadcast", "binomial_tree")
-    assert float(tree(1e3, m, a, RATE)) < 0.011 * float(
-        HOPS(1e3, m, a, RATE)
-    )  # chain, or one by one
+    # chain, or one by one
+    assert float(tree(1e3, m, a, RATE)) < 0.011 * float(HOPS(1e3, m, a, RATE))
     c = round(((m - 2) * 10e9 / (a * RATE)) ** 0.5)
     chain, dealt = (
         float(HOPS(10e9 / c, m + c - 1, a, RATE)),
@@ -110,9 +109,8 @@ def test_servers_tie_with_a_ring_in_bytes_where_the_answer_says_and_in_time_at_t
     assert served(w // 2)[1] > 1.9 * ring.time and served(w)[1] == pytest.approx(
         ring.time, rel=0.05
     )
-    shared = run(
-        "parameter_server", star(w), job, servers=range(w), workers=range(w)
-    )  # no server more
+    # no server more
+    shared = run("parameter_server", star(w), job, servers=range(w), workers=range(w))
     assert shared.end == pytest.approx(ring.time) and shared.link_bytes.max() == pytest.approx(load)
 
 
@@ -161,9 +159,8 @@ def test_gradients_of_activations_come_back(m, a):
     four = run(
         "pipeline", star(4), a, stages=range(4), microbatches=m, forward=1.0, backward=2.0
     ).link_bytes
-    assert np.sort(four) == pytest.approx(
-        np.repeat([key / 2, key], 4)
-    )  # both ends, then the middle
+    # both ends, then the middle
+    assert np.sort(four) == pytest.approx(np.repeat([key / 2, key], 4))
 
 
 def test_staleness_helps_who_is_late_by_chance():
@@ -180,9 +177,8 @@ def test_staleness_helps_who_is_late_by_chance():
 @pytest.mark.parametrize(("g", "r", "s"), [(1024, 2500, 110e3), (256, 1000, 600e3)])
 def test_storage_must_give_what_the_answer_says(g, r, s):
     key = find("33-stream").key({"g": g, "r": r, "s": f"{s / 1e3} kB"})
-    fabric = topologies.build(
-        "crossbar", hosts=9, rate=key * 8 / g
-    )  # one storage server for eight of the GPUs
+    # one storage server for eight of the GPUs
+    fabric = topologies.build("crossbar", hosts=9, rate=key * 8 / g)
     t = run(
         "streaming", fabric, s, sources=[8], workers=range(8), compute=1 / r, steps=200, buffers=4
     )

@@ -66,9 +66,8 @@ def test_the_numbers_of_the_experiment():
     found = [waits(n, by("ring")) for n in (1, 14, 706)]
     assert found == pytest.approx([0.70, 0.07, 2.48], abs=0.005)
     assert waits(706, by("halving_doubling")) == pytest.approx(0.11, abs=0.005)
-    assert (
-        waits(80, by("ring", 0.0)) > 0 < CASE.window - CASE.t_dp
-    )  # idle though the sum is the shorter one
+    # idle though the sum is the shorter one
+    assert waits(80, by("ring", 0.0)) > 0 < CASE.window - CASE.t_dp
 
 
 def test_starts_of_all_buckets():
@@ -82,9 +81,8 @@ def test_small_buckets_wait_for_their_starts_and_for_nothing_else():
     assert 706 * by("ring", 0.0)(CASE.dp_gradients / 706) == pytest.approx(
         by("ring", 0.0)(CASE.dp_gradients)
     )
-    assert waits(706, by("ring", 0.0)) == pytest.approx(
-        CASE.t_dp / 706
-    )  # without starts all but the last is hidden
+    # without starts all but the last is hidden
+    assert waits(706, by("ring", 0.0)) == pytest.approx(CASE.t_dp / 706)
 
 
 @pytest.mark.parametrize("start", ["14 us", "10 us", "20 us"])
@@ -93,9 +91,8 @@ def test_the_best_number_of_buckets(start):
     key, cost = question.key({"l": start}), by("ring", float(start.split()[0]) * 1e-6)
     best = min(NUMBERS, key=lambda n: waits(n, cost))
     assert abs(best / key - 1) < question.tolerance
-    assert (
-        waits(best, cost) < min(waits(n, cost) for n in (1, 80, 205)) / 2
-    )  # what the wrong answers name
+    # what the wrong answers name
+    assert waits(best, cost) < min(waits(n, cost) for n in (1, 80, 205)) / 2
 
 
 def test_the_view_of_an_overlap_shows_the_best_bucket():
@@ -151,15 +148,12 @@ def test_a_sum_overlaps_with_all_but_its_own_next_forward():
     assert not any(overlaps(sums[n - 1 - i], ahead[i]) for i in range(n))
     assert any(overlaps(s, b) for s in sums for b in back)
     late = waits(80, by("ring")), waits(80, by("ring"), priority=True)
-    assert late == pytest.approx(
-        (0.263, 0.018), abs=5e-4
-    )  # the rest goes on under other forward passes
-    assert (
-        1 < late[1] / by("ring")(CASE.dp_gradients / 80) < 2
-    )  # the sum of layer 1, and the rest of the one that runs
-    assert waits(14, by("ring"), priority=True) == pytest.approx(
-        waits(14, by("ring"))
-    )  # no queue, no order to choose
+    # the rest goes on under other forward passes
+    assert late == pytest.approx((0.263, 0.018), abs=5e-4)
+    # the sum of layer 1, and the rest of the one that runs
+    assert 1 < late[1] / by("ring")(CASE.dp_gradients / 80) < 2
+    # no queue, no order to choose
+    assert waits(14, by("ring"), priority=True) == pytest.approx(waits(14, by("ring")))
     sums = 160 * by("ring")(CASE.dp_gradients / 160)
     assert sums > (CASE.t_compute + CASE.t_tp) / CASE.microbatches  # both passes together
     assert waits(160, by("ring"), priority=True) > 5 * late[1]
@@ -263,14 +257,12 @@ def test_25_mb_wait_longest_with_every_sum():
     assert np.all(table[0] > table[1:]) and table[0] == pytest.approx(
         [2.48, 0.108, 0.58, 0.488], abs=5e-3
     )
-    assert (
-        table[1].argmin() == 1 and table[1, 3] < table[2, 3] and table[1, 0] > table[2, 0]
-    )  # the best one differs
+    # the best one differs
+    assert table[1].argmin() == 1 and table[1, 3] < table[2, 3] and table[1, 0] > table[2, 0]
     assert min(waits(n, costs[3]) for n in (80, 100, 160, 320)) == pytest.approx(4.5e-3, abs=5e-5)
     at = np.interp(CASE.dp_gradients / 8, seen.size, seen.time)
-    assert at < 0.55 * by("ring")(
-        CASE.dp_gradients / 8
-    )  # Alps wins by its rate: four cards of 200 Gb/s
+    # Alps wins by its rate: four cards of 200 Gb/s
+    assert at < 0.55 * by("ring")(CASE.dp_gradients / 8)
     chosen = [estimate(RAIL, size=size) for size in (25e6, 2.2e9)]
     assert [(e.algorithm, e.protocol) for e in chosen] == [("Tree", "LL128"), ("Ring", "Simple")]
     assert chosen[1].time > by("ring")(2.2e9) and "PCIe binds" in repr(chosen[1])

@@ -35,10 +35,8 @@ def test_one_setting_costs_45_times_and_the_copies_explain_18():
     assert on < nvlink and off < bounce / 2  # both are bounds
     # Two GPUs share the link of a switch: the one from GPU 0 to GPU 1 is theirs alone.
     uplinks = [n for n in A100.nodes("pcie") if A100.links_between(n, A100.nodes("cpu")[0]).size]
-    assert [int(np.sum(A100.target == n) - 1) for n in uplinks] == [
-        4,
-        4,
-    ]  # two GPUs and two NICs below each
+    # two GPUs and two NICs below each
+    assert [int(np.sum(A100.target == n) - 1) for n in uplinks] == [4, 4]
 
 
 def test_host_memory_carries_as_much_as_the_answers_say():
@@ -123,9 +121,8 @@ def test_small_chunks_pay_starts_and_the_best_lie_between():
     way = path(H100, "gpu 0", "gpu 1", "pinned")
     small, best, whole = (way.time("8 MiB", chunk) for chunk in ("32 KiB", "2 MiB", "8 MiB"))
     assert best < whole < small and 256 * way.moves[0].issue > whole
-    assert way.moves[0].issue * way.moves[0].rate == pytest.approx(
-        340e3, rel=0.03
-    )  # as the reason says
+    # as the reason says
+    assert way.moves[0].issue * way.moves[0].rate == pytest.approx(340e3, rel=0.03)
     assert "2 MiB" in live.chunks(8192.0).scene.said
 
 

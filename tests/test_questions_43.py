@@ -50,9 +50,8 @@ def test_eight_gpus_gain_129_of_156_and_four_gain_nothing_of_120():
         for way in ("_ring", "")
     )
     port = catalog.case().nvlink_per_gpu  # of H100 and H200
-    own = (
-        free / 1.75 * 9 / 8
-    )  # bus bandwidth counts 2 (n - 1) / n of the array, NVLS passes (n + 1) / n
+    # bus bandwidth counts 2 (n - 1) / n of the array, NVLS passes (n + 1) / n
+    own = free / 1.75 * 9 / 8
     assert (round(ring / port, 2), round(own / port, 2)) == (0.81, 0.68)
 
 
@@ -120,9 +119,8 @@ def test_the_log_says_what_the_answers_say():
         "NCCL_ALGO set by environment" in CELLS["43-log"]
         and "multicast support is available" in CELLS["43-log"]
     )
-    assert nvls.chosen(8, "Blackwell") and not nvls.chosen(
-        4, "Blackwell"
-    )  # by the library's own rule
+    # by the library's own rule
+    assert nvls.chosen(8, "Blackwell") and not nvls.chosen(4, "Blackwell")
 
 
 def test_a_host_of_a_ring_adds_what_the_answer_says_and_in_the_network_nothing():

@@ -21,17 +21,15 @@ def test_the_puzzle_is_above_every_list_and_carries_nothing():
     assert catalog.emerging["hensen"]["chsh"].value > 2
     zero = np.kron([[1, 0], [0, 0]], np.eye(2))
     kept = zero @ quantum.pair() @ zero
-    assert kept[::2, ::2].trace() / kept.trace() == pytest.approx(
-        1
-    )  # what Bob reads where Alice found 0
+    # what Bob reads where Alice found 0
+    assert kept[::2, ::2].trace() / kept.trace() == pytest.approx(1)
     assert np.allclose(quantum.reduced(quantum.pair()), np.eye(2) / 2)
 
 
 @pytest.mark.parametrize(("r", "q"), [("400 Gb/s", 5e5), ("800 Gb/s", 2e4)])
 def test_a_port_carries_so_many_bits_in_the_time_of_a_pair(r, q):
-    assert 8 * find("81-port").key({"r": r, "q": q}) == pytest.approx(
-        quantum.bits_per_pair(r, q)
-    )  # SI: bytes
+    # SI: bytes
+    assert 8 * find("81-port").key({"r": r, "q": q}) == pytest.approx(quantum.bits_per_pair(r, q))
 
 
 def trusted(size, bits, noise):
@@ -74,9 +72,8 @@ def test_colours_add_products_and_no_exactness():
         made = [photonic.product(m, k, noise, leak) for m, k in zip(a, y, strict=True)]
         return photonic.effective_bits(a @ y, made)
 
-    assert bits(16, 0) == pytest.approx(
-        bits(8, 0), abs=0.3
-    )  # one bit more would be half of the error
+    # one bit more would be half of the error
+    assert bits(16, 0) == pytest.approx(bits(8, 0), abs=0.3)
     assert bits(16, 0) - bits(16, 0.01) > 1  # a leak of 1 % costs more than all else
 
 
@@ -130,9 +127,8 @@ def test_lpo_scores_best_by_equal_weights_and_cpo_draws_least():
     lost = catalog.value("switches", "quantumx-photonics", "ports") / catalog.value(
         "emerging", "q3450", "laser_modules"
     )
-    assert (
-        find("81-blast").key({"p": 144, "m": 18}) == lost == 8 != find("81-blast").key({})
-    )  # the table shows 8
+    # the table shows 8
+    assert find("81-blast").key({"p": 144, "m": 18}) == lost == 8 != find("81-blast").key({})
     score = {
         k: np.mean([watts["cpo"] / w, *((1 / lost, 1 / 144) if k == "cpo" else (1, 1))])
         for k, w in watts.items()
@@ -174,9 +170,8 @@ def test_the_level_inside_decides_and_a_new_generation_brings_less_than_twice():
     }
     assert min(better, key=better.get) == "inside" and better["between"] > 0.9 * now
     share = 1 - added(9e13) / now
-    assert now / added(2 * five) == pytest.approx(
-        1 / (1 - share / 2), rel=1e-3
-    )  # the formula of 81-linear
+    # the formula of 81-linear
+    assert now / added(2 * five) == pytest.approx(1 / (1 - share / 2), rel=1e-3)
     assert find("81-linear").key({"s": "75 %"}) == 1.6
     assert now / added(six) < now / added(2 * five) < 2
 

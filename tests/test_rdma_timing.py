@@ -37,9 +37,8 @@ def test_published_times():
     assert max(error["sets"]) < 0.01
     assert len(error["counts"]) == 15
     assert statistics.median(error["counts"]) < 0.05
-    assert (
-        sorted(error["counts"])[-2] < 0.15
-    )  # all within 15 %, but for 32 B over EDR, whose processor is not told
+    # all within 15 %, but for 32 B over EDR, whose processor is not told
+    assert sorted(error["counts"])[-2] < 0.15
     assert (worst := max(error["counts"])) < 0.21
     said = " ".join(timing.published.__doc__.split())
     assert f"one is missed by more than 15 %: 32 B over EDR (+{100 * worst:.0f} %)" in said
@@ -56,9 +55,8 @@ def test_the_latency_that_adapters_are_sold_with():
 
 def test_registration_against_figures_that_set_nothing():
     assert registration("256 GB") > 20  # libfabric-4738: "more than 20 seconds"
-    assert registration("8 KiB") == pytest.approx(
-        54.54e-6, rel=0.15
-    )  # torchcomms, and deregistered again
+    # torchcomms, and deregistered again
+    assert registration("8 KiB") == pytest.approx(54.54e-6, rel=0.15)
     assert registration("1 GiB", "2 MiB") < registration("1 GiB") / 100
 
 
@@ -79,9 +77,8 @@ def test_limits():
     assert batched["poster"] == pytest.approx(1e9 / (175 - 94 * 15 / 16))
     assert limits(8, threads=4)["poster"] == 4 * alone["poster"]
     bus = catalog.value("links", "pcie5", "bandwidth_after_encoding")
-    assert alone["PCIe"] == pytest.approx(
-        bus / (8 + 20 + 16 / 3)
-    )  # a completion, and what answers it
+    # a completion, and what answers it
+    assert alone["PCIe"] == pytest.approx(bus / (8 + 20 + 16 / 3))
     long = limits("1 MiB")
     assert min(long, key=long.get) == "wire"
     assert 0.95 * 50e9 < 2**20 * long["wire"] < 50e9
@@ -96,9 +93,8 @@ def test_eager_against_rendezvous():
     )
     assert 4096 < n < 65536 < crossover(register=True)
     both, kept = (protocols("1 MiB", register=k)["rendezvous"] for k in (True, False))
-    assert both - kept == pytest.approx(
-        2 * registration("1 MiB")
-    )  # the receiver waits for the sender's
+    # the receiver waits for the sender's
+    assert both - kept == pytest.approx(2 * registration("1 MiB"))
 
 
 def test_connections_and_offload():

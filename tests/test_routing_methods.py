@@ -132,9 +132,8 @@ def test_a_tier_that_cables_skip_changes_no_digit(method):
     b.add_cables(host, low[[0, 0, 1, 1]], capacity=1e9)
     b.add_cables(np.append(low, high[[0, 0]]), np.append(high, high[[1, 1]]), capacity=1e9)
     fabric = b.build("skipped", {}, endpoint=host, rail=[0] * 4, server=range(4))
-    assert (
-        inner_load(fabric, routing.route(fabric, shift(fabric, 2), method)) == 2
-    )  # on the cables of the leaves
+    # on the cables of the leaves
+    assert inner_load(fabric, routing.route(fabric, shift(fabric, 2), method)) == 2
     load = np.bincount(
         routing.route(fabric, shift(fabric, 2), method).link, minlength=fabric.n_links
     )
@@ -159,12 +158,8 @@ def test_planes_get_equally_many_targets():
 def test_dimension_order_by_hand():
     fabric = topologies.build("torus", shape=(4, 5))
     assert way(fabric, 0, 13, "dimension_order") == ["chip 1.0", "chip 2.0", "chip 2.4", "chip 2.3"]
-    assert way(fabric, 13, 0, "dimension_order") == [
-        "chip 3.3",
-        "chip 0.3",
-        "chip 0.4",
-        "chip 0.0",
-    ]  # half way: up
+    # half way: up
+    assert way(fabric, 13, 0, "dimension_order") == ["chip 3.3", "chip 0.3", "chip 0.4", "chip 0.0"]
 
 
 def test_lanes_change_on_the_link_that_closes_a_ring_and_back_in_the_next_dimension():
@@ -212,9 +207,8 @@ def test_flows_with_the_same_ends_part_by_their_entropy():
     for seed in range(200):
         routes = routing.route(fabric, flows, seed=seed, entropy=np.arange(32))
         fullest.append(np.bincount(routes.link[up[routes.link]]).max())
-    assert np.mean(fullest) == pytest.approx(
-        expected_fullest(32, 32), abs=0.18
-    )  # 3.5 standard errors
+    # 3.5 standard errors
+    assert np.mean(fullest) == pytest.approx(expected_fullest(32, 32), abs=0.18)
 
 
 def test_equal_entropy_is_one_way_and_entropy_comes_back_in_the_order_of_the_flows():

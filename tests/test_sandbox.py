@@ -653,9 +653,8 @@ def test_no_signal_reaches_anything_but_the_session(walls):
         for code in codes if {"pidns", "seccomp"} & set(made.active) else []:
             ask(made, f"import os, resource\ndef f(): {code}")
             assert ask(made, HONEST).value == 42
-        assert (
-            family(made) == before or "seccomp" not in made.active
-        )  # then limits can be changed, and it starts anew
+        # then limits can be changed, and it starts anew
+        assert family(made) == before or "seccomp" not in made.active
 
 
 def test_files_left_behind_are_removed_however_deep():
@@ -681,10 +680,8 @@ def test_a_sandbox_that_was_killed_starts_again(walls):
                 before = family(made)
                 before[victim].kill()
                 psutil.wait_procs(before[victim : victim + 1], 5)
-                assert session.call("f").problem in (
-                    "killed",
-                    "",
-                )  # dying may take longer than an answer
+                # dying may take longer than an answer
+                assert session.call("f").problem in ("killed", "")
             assert ask(made, HONEST).value == 42
             assert len(family(made)) == 2
             if victim < 2:

@@ -184,10 +184,8 @@ def test_the_cube_mesh_is_as_published():
     lengths = [
         n for a, row in nx.all_pairs_shortest_path_length(g) for b, n in row.items() if a != b
     ]
-    assert (max(lengths), np.mean(lengths)) == (
-        2,
-        pytest.approx(1.42857, abs=1e-5),
-    )  # topology_reference.csv
+    # topology_reference.csv
+    assert (max(lengths), np.mean(lengths)) == (2, pytest.approx(1.42857, abs=1e-5))
 
 
 @pytest.mark.parametrize(("pair", "rate"), [((0, 3), 50e9), ((0, 1), 25e9)])
@@ -227,9 +225,8 @@ def test_bisection_of_dgx_h100():
     )
     assert 2 * between_halves(build("dgx_h100"), "nvlink") == pytest.approx(3.6e12)
     assert between_halves(build("dgx_h100"), "nvlink") == pytest.approx(both_ways.si)
-    assert between_halves(build("dgx1v"), "nvlink") == pytest.approx(
-        6 * 25e9
-    )  # 2 x 2 + 2 x 1 links
+    # 2 x 2 + 2 x 1 links
+    assert between_halves(build("dgx1v"), "nvlink") == pytest.approx(6 * 25e9)
 
 
 @pytest.mark.parametrize(
@@ -349,9 +346,8 @@ def check_circuits(f, cubes):
     )
     for end, side in ((f.source[2 * optical], 3), (f.target[2 * optical], 0)):
         at, cube = f.coord[end] % 4, f.server[end]
-        assert (
-            np.unique(ocs[optical] * cubes + cube).size == optical.size
-        )  # each cube once at each OCS
+        # each cube once at each OCS
+        assert np.unique(ocs[optical] * cubes + cube).size == optical.size
         dimension, place = np.divmod(ocs[optical], 16)
         assert np.all(at[np.arange(optical.size), dimension] == side)
         rest = np.stack([at[np.arange(optical.size), (dimension + i) % 3] for i in (1, 2)])

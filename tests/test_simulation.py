@@ -21,9 +21,8 @@ def test_gradients_of_the_case_over_one_root_and_over_a_ring():
     root = simulate("all_reduce", "one_root", HALL, c.dp_gradients, placement=RAILS)
     ring = simulate("all_reduce", "ring", HALL, c.dp_gradients, placement=RAILS)
     assert root.time == pytest.approx(c.t_one_root, rel=1e-3)
-    assert ring.time == pytest.approx(
-        c.t_dp, rel=2e-3
-    )  # 254 steps of cable and switch delay on top
+    # 254 steps of cable and switch delay on top
+    assert ring.time == pytest.approx(c.t_dp, rel=2e-3)
     assert ring.time > c.t_dp
     assert root.time / ring.time == pytest.approx(128, rel=2e-3)
 
@@ -92,21 +91,13 @@ def best(fabric, *counts):
 
 
 def test_rings_that_reach_most_by_hand():
-    assert best(MESH, *range(2, 9)) == [
-        64,
-        128,
-        192,
-        256,
-        320,
-        384,
-        448,
-    ]  # all links between those that take part
+    # all links between those that take part
+    assert best(MESH, *range(2, 9)) == [64, 128, 192, 256, 320, 384, 448]
     # Of five GPUs, number 4 has links to number 0 only; of six, number 5 must stand beside it, over one link.
     assert best(CUBE, *range(2, 9)) == [25, 50, 100, 12, 50, 100, 150]
     assert best(topologies.build("dgx_h100"), 2, 5, 8) == [450] * 3
-    assert ring_busbw("all_reduce", topologies.build("dgx_h100"), range(8)) == pytest.approx(
-        450e9
-    )  # over all chips
+    # over all chips
+    assert ring_busbw("all_reduce", topologies.build("dgx_h100"), range(8)) == pytest.approx(450e9)
     assert best(topologies.build("pcie_8gpu"), 4, 5) == [63.015, 22]
     assert best(topologies.build("gh200"), 4) == [450]
     assert best_rings(CUBE, [0, 1, 2, 3, 4]).outside and not best_rings(CUBE, [3, 0, 4, 7]).outside

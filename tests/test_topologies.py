@@ -407,9 +407,8 @@ def test_rails_of_any_size(asked):
     )
     down, up = between(f, "nic", "leaf").sum(axis=0), between(f, "leaf", "spine")
     assert down.max() <= asked["oversubscription"] * up[0].sum() + 1e-9
-    of_rail = (
-        f.coord[f.nodes("leaf"), f.coord_names.index("index")].max() + 1
-    )  # leaves of a rail in a pod
+    # leaves of a rail in a pod
+    of_rail = f.coord[f.nodes("leaf"), f.coord_names.index("index")].max() + 1
     up_ports = int(asked["radix"] / (1 + asked["oversubscription"]) + 1e-9)
     per_leaf = min(int(up_ports * asked["oversubscription"] + 1e-9) // per_rail, asked["servers"])
     place = np.maximum(coord["pod"], 0) * of_rail + coord["index"]

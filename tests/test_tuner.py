@@ -317,9 +317,8 @@ def test_a_fit_without_a_system_falls_back_to_the_catalog_where_it_was_the_only_
     tcp = SYSTEMS["polaris_n2_2.18_all_reduce_env1"]
     blind = tuner.estimate(tcp, size=GIB, without=tcp["system"]).time
     alone = tuner.estimate(tcp, size=GIB, calibrated=False).time
-    assert blind == pytest.approx(
-        alone, rel=0.05
-    )  # but for the links inside the server, which others were fitted on
+    # but for the links inside the server, which others were fitted on
+    assert blind == pytest.approx(alone, rel=0.05)
     assert tuner.estimate(tcp, size=GIB).time > 5 * blind
     assert tuner.calibration("Alps GH200")["cxi"] != tuner.calibration()["cxi"]
     assert tuner.calibration("Alps GH200")["tcp"] == tuner.calibration()["tcp"]

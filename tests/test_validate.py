@@ -97,10 +97,8 @@ def test_regimes_by_hand():
     )
     assert validate.regimes(result).tolist() == ["lat", "lat", "mid", "mid", "bw", "bw"]
     large = Result("all_reduce", "measured", [2**17, 2**20], [1e-5, 1.2e-5], 4)
-    assert validate.regimes(large).tolist() == [
-        "mid",
-        "bw",
-    ]  # begins above 64 KiB: no latency regime
+    # begins above 64 KiB: no latency regime
+    assert validate.regimes(large).tolist() == ["mid", "bw"]
 
 
 def test_shape():

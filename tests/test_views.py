@@ -301,9 +301,8 @@ def test_rails_are_columns_and_scale_up_stands_below():
     gaps = np.diff([ends[f"rail {r}"][0] for r in range(8)])
     assert np.allclose(gaps, gaps[0]) and gaps[0] > 44
     left = [t for t in picture.axes.texts if t.get_ha() == "right" and t.get_text()[0].isdigit()]
-    rows = [
-        t.get_text().split()[1] for t in sorted(left, key=lambda t: -t.get_position()[1])
-    ]  # from the lowest up
+    # from the lowest up
+    rows = [t.get_text().split()[1] for t in sorted(left, key=lambda t: -t.get_position()[1])]
     assert rows == ["NVLink", "GPUs", "PCIe", "NICs", "leaves", "spines"]
 
 
@@ -338,14 +337,12 @@ def test_a_ruler_compares_the_fastest_with_the_first():
 
 def test_boxes_of_a_row_stand_evenly_above_their_servers():
     lines = views.fabric(table_zoom()).table
-    assert (
-        lines["from"][0] == "nvlink 0" and lines["to"][-1] == "spine 0"
-    )  # from the lowest row to the highest
+    # from the lowest row to the highest
+    assert lines["from"][0] == "nvlink 0" and lines["to"][-1] == "spine 0"
     marks = marks_of(table_zoom(), fold=False)
     place = dict(zip(marks.names, marks.x, strict=True))
-    assert np.allclose(
-        [place[f"gpu 1.{i}"] for i in range(4)], 4.9 + np.arange(4)
-    )  # 0.9 between two servers
+    # 0.9 between two servers
+    assert np.allclose([place[f"gpu 1.{i}"] for i in range(4)], 4.9 + np.arange(4))
     assert np.allclose([place[f"nic 0.{i}"] for i in range(4)], np.arange(4))
     assert place["nvlink 1"] == pytest.approx(6.4) and place["spine 0"] == pytest.approx(
         (0 + 7.9) / 2
@@ -368,9 +365,8 @@ def test_repetitions_are_drawn_once():
     grey, ticks = drawn["repeats"].fields, drawn["x ticks"].fields
     assert grey["texts"] == ["x 127", "x 127"]
     spans = np.stack([grey["x"], grey["x"] + grey["w"]], axis=1)
-    assert np.allclose(
-        spans, ticks["x"][1:].reshape(2, 2), atol=1e-2
-    )  # from the end of the first one on
+    # from the end of the first one on
+    assert np.allclose(spans, ticks["x"][1:].reshape(2, 2), atol=1e-2)
     assert ticks["texts"] == ["0 s", "2.76 ms", "351 ms", "353 ms", "701 ms"]
 
 
@@ -391,9 +387,8 @@ def test_too_many_bars_are_cut_and_said_in_words():
     scene = scene_of(run, flows)
     assert scene.layers["bars"].fields["x"].size == scene.table.n_rows == 4096
     assert "4,096 of 9,000" in scene.caption and scene.table["finish [s]"].max() == run.finish.max()
-    assert (
-        not scene.layers["bars"].fields["hatch"].any()
-    )  # thinner than 4 px: edges would make them black
+    # thinner than 4 px: edges would make them black
+    assert not scene.layers["bars"].fields["hatch"].any()
 
 
 def test_kinds_beyond_the_last_colour_are_named_others():
@@ -448,9 +443,8 @@ def test_draw_on_given_axes_returns_them():
 def test_five_series_in_colour_and_the_rest_grey():
     runs = {f"algorithm number {i}": predicted(beta=1e9 * 1.3**i) for i in range(8)}
     colours = sweep_scene(runs, bounds={"bound": "1 ms"}).layers["lines"].fields["colour"].tolist()
-    assert sorted(colours.count(c) for c in set(colours)) == [1] * 5 + [
-        4
-    ]  # five predicted; three others and the bound
+    # five predicted; three others and the bound
+    assert sorted(colours.count(c) for c in set(colours)) == [1] * 5 + [4]
 
 
 def test_two_results_of_one_name_stay_two_series():
@@ -465,9 +459,8 @@ def test_two_results_of_one_name_stay_two_series():
 def test_alternative_text_names_the_crossover():
     curves = {"early": predicted(alpha=1e-6, beta=1e9), "late": predicted(alpha=100e-6, beta=1e12)}
     at = crossover(*(np.array([r.size, r.time]) for r in curves.values()))
-    assert at == pytest.approx(
-        99.1e3, rel=0.3
-    )  # 99 us times 1.001 GB/s; lines between points lie a little higher
+    # 99 us times 1.001 GB/s; lines between points lie a little higher
+    assert at == pytest.approx(99.1e3, rel=0.3)
     alt = sweep_scene(curves, cross=True).alt
     assert alt.endswith(f"; the lines change places at {units.format_size(at)}")
 
@@ -477,9 +470,8 @@ def test_alternative_text_names_the_crossover():
 )
 def test_an_axis_has_values_enough_to_read_others_by(low, high):
     sizes = np.array([1e6, 1e9])
-    run = Result(
-        "all_reduce", "predicted", sizes, sizes / np.array([low, high]), 2
-    )  # two ranks: busbw is size / time
+    # two ranks: busbw is size / time
+    run = Result("all_reduce", "predicted", sizes, sizes / np.array([low, high]), 2)
     _, ends, _, ticks = axes_of(collect({"run": [run]}, {}, "size", "busbw"), "size")
     assert 3 <= len(ticks) <= 12 and ends[0] <= min(ticks) and max(ticks) <= ends[1]
 
@@ -619,9 +611,8 @@ def test_flows_at_one_time_share_a_lane_without_overlap():
         assert min(min(a.x1, b.x1) - max(a.x0, b.x0), min(a.y1, b.y1) - max(a.y0, b.y0)) < 1e-3
     after = Timeline([0, 1], [1, 2], [0.0], [0.0], [2.0], [1], "flow")
     alone = bars_of(scene_of(after, Flows.make([0, 0], [1, 1], 1.0)))
-    assert [box.height for box in alone] == pytest.approx(
-        [0.78 * 22] * 2
-    )  # one after the other: each has the lane
+    # one after the other: each has the lane
+    assert [box.height for box in alone] == pytest.approx([0.78 * 22] * 2)
 
 
 def test_a_comparison_shows_the_rates_of_each_link():
@@ -799,9 +790,8 @@ def test_notebook_shows_theme_colours_alt_text_and_table(pictures, name):
     assert "currentColor" in shown and INK not in shown
     assert "<style" not in shown and "<table>" in shown
     ids = re.findall(r' id="([^"]+)"', shown)
-    assert all(
-        re.fullmatch(r"\w*[0-9a-f]{8,}", i) for i in ids
-    )  # made from content: twice on a page is the same
+    # made from content: twice on a page is the same
+    assert all(re.fullmatch(r"\w*[0-9a-f]{8,}", i) for i in ids)
     assert 'width="700"' in shown
 
 

@@ -75,9 +75,8 @@ def test_bounded_staleness_hides_no_slow_worker(staleness):
     )
     timeline = run(flows, STAR, "ideal")
     done = timeline.finish[workload.labelled(flows, "compute")].reshape(30, 3)
-    ahead = (
-        29 if staleness is None else staleness
-    )  # the fast one ends step t when the slow one has ended t - 1 - ahead
+    # the fast one ends step t when the slow one has ended t - 1 - ahead
+    ahead = 29 if staleness is None else staleness
     fast = [t + 1.0 if t <= ahead else max(t + 1.0, 3.0 * (t - ahead) + 1) for t in range(30)]
     assert done[:, 0].tolist() == fast
     assert done[:, 2].tolist() == [3.0 * (t + 1) for t in range(30)]
@@ -404,16 +403,14 @@ def test_a_trace_of_a_profiler(tmp_path):
         {"ph": "X", "name": "ncclAllReduce", "pid": 3, "tid": "20", "ts": base + 6.0, "dur": 8.0},
         {"ph": "X", "name": "gemm", "pid": 3, "tid": 7, "ts": base + 11, "dur": 1},
     ]
-    (tmp_path / "t.json").write_text(
-        json.dumps(events)[:-1] + ",\n"
-    )  # the last bracket may be missing
+    # the last bracket may be missing
+    (tmp_path / "t.json").write_text(json.dumps(events)[:-1] + ",\n")
     fabric, flows, seen = workload.read_trace(tmp_path / "t.json")
     assert [fabric.name(n) for n in range(fabric.n_nodes)] == ["stream 7", "lane 3 20"]
     nccl = workload.labelled(flows, "nccl")
     assert workload.busy(seen, flows, nccl) == pytest.approx(8e-6)
-    assert workload.exposed(seen, flows, ~nccl, nccl) == pytest.approx(
-        3e-6
-    )  # 10 to 11 and 12 to 14 us
+    # 10 to 11 and 12 to 14 us
+    assert workload.exposed(seen, flows, ~nccl, nccl) == pytest.approx(3e-6)
     assert seen.end == pytest.approx(14e-6)
 
 

@@ -211,9 +211,8 @@ class Case:
         total = units.time(self.t_dp if t_dp is None else t_dp, "t_dp")
         span = units.time(self.window if window is None else window, "window")
         cost = total / n + 2 * (self.dp - 1) * units.time(step_latency, "step_latency")
-        return (
-            max(span / n + n * cost, span + cost) - span
-        )  # `last_finish` of equal buckets: the first, or the last
+        # `last_finish` of equal buckets: the first, or the last
+        return max(span / n + n * cost, span + cost) - span
 
     def row(self, name: str) -> Spec:
         """Return a row with unit, kind, source and note; of a derived one the formula is the source."""

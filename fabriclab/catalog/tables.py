@@ -17,12 +17,8 @@ from fabriclab.core import Floats, ReadOnly, Spec, as_html, as_text, html_table
 _DATA = Path(__file__).parent / "data"
 _OTHER = ("aliases", "calibration", "case", "exclusions", "sources")
 _SHOWN = 8  # names that an error lists
-RATES = (
-    "signalled",
-    "encoded",
-    "achievable",
-    "quoted",
-)  # of a link: on the wire, of data, reached, as its vendor says
+# of a link: on the wire, of data, reached, as its vendor says
+RATES = ("signalled", "encoded", "achievable", "quoted")
 _WAYS = {"per_direction": " each way", "bidirectional_sum": " both ways together"}
 
 

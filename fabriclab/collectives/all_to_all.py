@@ -186,9 +186,8 @@ def expert_tables(
     hops = [(token // tokens, to)]
     if units.choice(form, "form", _FORMS) == "high_throughput":
         token, to = np.divmod(np.unique(token * n + to), n)  # a rank takes a token once
-        relay = (
-            to // g * g + token // tokens % g
-        )  # in the server of the target, on the rail of the source
+        # in the server of the target, on the rail of the source
+        relay = to // g * g + token // tokens % g
         copy, at = np.divmod(np.unique(token * n + relay), n)
         hops = [(copy // tokens, at), (relay, to)]
     tables = [

@@ -99,9 +99,8 @@ def torus(n: int, root: int, *, shape: Shape = None) -> tuple[int, Steps]:
     """
     grid = _shape(n, shape)
     dims, steps = list(range(len(grid))), int(_cost(n, shape)[0])
-    turns = [
-        (dims[d:] + dims[:d], way) for d in dims for way in (1, -1)
-    ]  # order of the dimensions, and way round
+    # order of the dimensions, and way round
+    turns = [(dims[d:] + dims[:d], way) for d in dims for way in (1, -1)]
     size, advice = n * len(turns) * steps * _BYTES, "take fewer ranks, or all_reduce bucket"
     check_memory(size, f"a torus {grid}, step by step", advice)
     parts = [_grid(grid, order, part, way) for part, (order, way) in enumerate(turns)]

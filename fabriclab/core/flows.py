@@ -215,9 +215,8 @@ class Flows(Value):
         check_memory(
             flows * _FLOW_BYTES + entries * _ROW_BYTES, f"a graph of {flows} flows", advice
         )
-        graph: list[
-            tuple[list[int], int, float, bool]
-        ] = []  # waits for, of which flow, lag, whether its bytes move
+        # waits for, of which flow, lag, whether its bytes move
+        graph: list[tuple[list[int], int, float, bool]] = []
         for g, often in enumerate(self.repeat.tolist()):
             span = self.of_group(g)
             members = range(span.start, span.stop)

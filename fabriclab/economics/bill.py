@@ -226,9 +226,8 @@ def _parts(fabric: Fabric) -> dict[str, tuple[int, str]]:
     """Return name -> quantity, and the cable whose price covers the part, of all that is bought."""
     live = np.maximum(fabric.capacity[::2], fabric.capacity[1::2]) * (fabric.length[::2] > 0)
     ports = np.maximum(fabric.ports[::2], 1)
-    cable = np.repeat(
-        np.arange(fabric.n_cables), ports * (live > 0)
-    )  # one entry for each that is bought
+    # one entry for each that is bought
+    cable = np.repeat(np.arange(fabric.n_cables), ports * (live > 0))
     rate, medium, metres = (live / ports)[cable], fabric.medium[2 * cable], fabric.length[2 * cable]
     node, fastest = (
         np.stack([fabric.source[2 * cable], fabric.target[2 * cable]]),

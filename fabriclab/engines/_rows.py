@@ -66,9 +66,8 @@ class Rows:
         coef = np.repeat(weight, np.diff(ptr)) * use
         keep = np.isfinite(capacity)[link] & (coef > 0)
         self.ptr, self.link = pointer(np.bincount(rows_of(ptr)[keep], minlength=n)), link[keep]
-        self.coef = (
-            None if (coef[keep] == 1.0).all() else coef[keep]
-        )  # counting is faster than adding
+        # counting is faster than adding
+        self.coef = None if (coef[keep] == 1.0).all() else coef[keep]
         self.capacity = capacity
 
     def levels(self, rows: Ints, room: Floats) -> Floats:
@@ -90,15 +89,13 @@ class Rows:
         level, left, share = np.empty(rows.size), np.arange(rows.size), np.zeros(room.size)
         while left.size:
             with np.errstate(divide="ignore", invalid="ignore"):
-                np.fmax(
-                    share, room / np.bincount(link, coef, room.size), out=share
-                )  # rounding shall not lower a level
+                # rounding shall not lower a level
+                np.fmax(share, room / np.bincount(link, coef, room.size), out=share)
             each, first = share[link], pointer(counts)[:-1]
             least = np.minimum.reduceat(each, first)
             low = np.repeat(least, counts)
-            waits = np.zeros(
-                room.size, dtype=bool
-            )  # links with a row that has a lower level elsewhere
+            # links with a row that has a lower level elsewhere
+            waits = np.zeros(room.size, dtype=bool)
             waits[link[each > low]] = True
             stays = np.logical_and.reduceat(waits[link], first)
             level[left[~stays]] = least[~stays]

@@ -50,9 +50,8 @@ class Events:
         if _FEW * link.size < fabric.n_links:  # a step of a chain shall not cost the whole fabric
             self.used, link = np.unique(link, return_inverse=True)
         self._take_rows(routes, link)
-        self.changes: list[
-            tuple[float, int, float]
-        ] = []  # with the number of the link in `used`; the next is the last
+        # with the number of the link in `used`; the next is the last
+        self.changes: list[tuple[float, int, float]] = []
         if changes is not None:
             seen = np.isin(changes.link, self.used)
             place = np.searchsorted(self.used, changes.link[seen])
@@ -64,10 +63,8 @@ class Events:
         """Keep the rows that take time, by flow; the others end with their delay."""
         flows, n = self.flows, self.flows.n_flows
         self.owner = routes.flow.astype(np.int64)
-        self.left, self.delay = (
-            flows.size[self.owner] * routes.share,
-            routes.delay,
-        )  # left: bytes at `since`
+        # left: bytes at `since`
+        self.left, self.delay = (flows.size[self.owner] * routes.share, routes.delay)
         self.weight = flows.weight[self.owner]
         capacity = self.fabric.capacity[self.used]
         self.rows = Rows(

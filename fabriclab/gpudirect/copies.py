@@ -78,9 +78,8 @@ def pcie_part(
     n = float(max(most, ask)) if size is None else units.size(size, may_be_zero=False)
     packets, requests = math.ceil(n / most), math.ceil(n / ask)
     bytes_of = {k: fact("pcie-tlp", f"overhead_{k}") for k in (*_KINDS, "request")}
-    met = packets * (back != "none") + requests * (
-        kind == "read"
-    )  # packets that come the other way
+    # packets that come the other way
+    met = packets * (back != "none") + requests * (kind == "read")
     answers = 2 * fact("pcie-tlp", "dllp") * met / fact("pcie-tlp", "packets_per_answer", name=name)
     return n / (
         n + packets * bytes_of[kind] + requests * bytes_of["request"] * (back == "read") + answers
@@ -284,9 +283,8 @@ class Server:
             if xgmi
             else ("links", link, "nccl_effective_per_link")
         )
-        around = (
-            catalog.value("links", link, "bandwidth_per_link") / catalog.value(*got) - 1
-        )  # for each byte of data
+        # for each byte of data
+        around = catalog.value("links", link, "bandwidth_per_link") / catalog.value(*got) - 1
         kernel, engine = (
             fact("nvlink-packet", "max_payload", name=n) for n in ("a kernel", "a copy engine")
         )

@@ -60,8 +60,10 @@ class Path:
         return sum(m.host for m in self.moves)
 
     def cores(
-        self, chunk: units.Quantity, rate: units.Quantity = "400 Gb/s"
-    ) -> float:  # source: nics, cx7
+        self,
+        chunk: units.Quantity,
+        rate: units.Quantity = "400 Gb/s",  # source: nics, cx7
+    ) -> float:
         """Return how many cores a rate keeps busy in transfers of ``chunk`` each; what only polls is left out."""
         size, asked = units.size(chunk, "chunk", may_be_zero=False), units.rate(rate)
         return asked * sum(m.issue / size + (m.by == "CPU") / m.rate for m in self.moves)

@@ -254,9 +254,8 @@ def read_rdma_link(source: str | os.PathLike[str]) -> tuple[RdmaPort, ...]:
         raise FileFormat(
             "the text must hold lines of rdma link, such as link mlx5_0/1 state ACTIVE; it holds none"
         )
-    pairs = [
-        dict(zip(w[::2], w[1::2], strict=False)) if len(w) % 2 == 0 else {} for *_, w in found
-    ]  # odd: it was cut
+    # odd: it was cut
+    pairs = [dict(zip(w[::2], w[1::2], strict=False)) if len(w) % 2 == 0 else {} for *_, w in found]
     return tuple(
         _port(d, p, facts, number) for (number, d, p, _), facts in zip(found, pairs, strict=True)
     )

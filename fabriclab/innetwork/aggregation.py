@@ -160,9 +160,8 @@ class Aggregator(Program):
             raise ValueError(
                 msg + f"fewer, or the Aggregator {worker.slots * self.jobs}, or more jobs"
             )
-        old = int(
-            any(cells.any() for cells in state.values())
-        )  # bitmaps do not say how many chunks
+        # bitmaps do not say how many chunks
+        old = int(any(cells.any() for cells in state.values()))
         if not self.published:
             mine = state["seen_a"].reshape(MOST_WORKERS, -1)[
                 : self.workers, worker.job * self.quota :

@@ -16,9 +16,8 @@ from fabriclab.simulation import simulate
 
 HOSTS = ("ring", "halving_doubling", "double_tree")
 PIPES = 4  # source: p4app-switchML, which adds 256 values in all of them, one after the other
-_HEADER = (
-    18 + 20 + 20 + 8 + 10
-)  # B: Ethernet, gap and preamble, IP, UDP, SwitchML with its exponents
+# B: Ethernet, gap and preamble, IP, UDP, SwitchML with its exponents
+_HEADER = 18 + 20 + 20 + 8 + 10
 _ONE_PIPE = 64  # values that one pipe adds in one pass; source: p4app-switchML, packets of 256 B
 _PIECE = 2**16  # B of a tree's pipeline among hosts, of at most 16 pieces
 _LONGEST = 2**30 - 32  # B; source: SHARP-261, of a streaming all-reduce
@@ -74,9 +73,8 @@ def program(
         raise ValueError(
             f"slots must be at least the {jobs} jobs, and loss 0..0.2, got {slots} and {loss}"
         )
-    again = (
-        1 - (1 - loss) ** 2
-    )  # a worker sends again if its packet or the answer is lost, and waits twice as long
+    # a worker sends again if its packet or the answer is lost, and waits twice as long
+    again = 1 - (1 - loss) ** 2
     passes = (children + 1) if lanes <= _ONE_PIPE else (PIPES * children + 7) / PIPES
     seconds = passes / catalog.value("switches", "tofino1", "packet_rate_per_pipe")
     return Mode(

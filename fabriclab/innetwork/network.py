@@ -32,10 +32,10 @@ def aggregate(
     loss: float = 0.0,
     double: float = 0.0,
     reorder: float = 0.0,
-    rate: float | str = "100 Gb/s",
+    rate: float | str = "100 Gb/s",  # illustrative: a link of a host
     delay: float | str = "2 us",  # illustrative: a link of a host
-    timer: float | str = "50 us",
-    limit: float | str = "10 s",  # illustrative: some round trips, and far more
+    timer: float | str = "50 us",  # illustrative: some round trips
+    limit: float | str = "10 s",  # illustrative: far more than some round trips
     rng: np.random.Generator | None = None,
 ) -> Aggregated:
     """Run an all-reduce through a switch over a network with faults.
@@ -83,9 +83,8 @@ def aggregate(
     events: list[tuple[float, int, str, int, Chunk, float]] = []
     serial, packets, finish = itertools.count(), Counter[str](), np.full(len(workers), np.nan)
     n = len(workers)  # the links of racks follow theirs
-    free = {
-        way: np.zeros(n + len(racks)) for way in ("up", "down")
-    }  # when each link is free again [s]
+    # when each link is free again [s]
+    free = {way: np.zeros(n + len(racks)) for way in ("up", "down")}
     above = [n + i * len(racks) // n for i in range(n)] if racks else [-1] * n  # -1: the switch
 
     def send(way: str, now: float, at: int, packet: Chunk) -> None:

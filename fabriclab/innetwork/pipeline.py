@@ -48,12 +48,10 @@ class Register:
         """Keep the name, how many cells, whether they are pairs, and how many arrays of them."""
         self.name, self.size, self.pair, self.lanes = name, units.count(size, "size"), pair, lanes
         self.stage = -1
-        self.arrays = (
-            1 if not lanes else lanes if pair else -(-lanes // 2)
-        )  # a stateful unit has 64 bits
-        self.place: Callable[[Register], int] = lambda register: (
-            register.stage
-        )  # of the switch: gives the last stage
+        # a stateful unit has 64 bits
+        self.arrays = 1 if not lanes else lanes if pair else -(-lanes // 2)
+        # of the switch: gives the last stage
+        self.place: Callable[[Register], int] = lambda register: register.stage
 
     def access(self, index: Any, update: Callable[..., tuple[Any, Any]]) -> Value:
         """Read, change and write one cell in one step; return what the packet takes along to later stages.

@@ -102,9 +102,8 @@ class Switch:
                 f"parser: {self.device.name} reads a header of at most {self.device.header} bits and "
                 f"{self.device.lanes} values, not {bits} and {program.lanes}"
             )
-        self.arrays, self.memory = (
-            [0] * self.device.stages for _ in range(2)
-        )  # of each stage: used, and [B]
+        # of each stage: used, and [B]
+        self.arrays, self.memory = ([0] * self.device.stages for _ in range(2))
         self.accessed: list[Register] = []
         for register in program.registers:
             register.place = self._place

@@ -95,9 +95,8 @@ def exchange(
         raise ValueError(f"loss must be a probability within 0..0.2, got {loss!r}")
     n, end = len(rows), time.monotonic() + units.time(patience, "patience")
     lanes, seed = rows[0].shape[1] if rows else 1, units.count(seed, "seed", low=0)
-    Switch(
-        Aggregator(n, slots, lanes=lanes), _DEVICE
-    )  # refuses what does not fit before a process starts
+    # refuses what does not fit before a process starts
+    Switch(Aggregator(n, slots, lanes=lanes), _DEVICE)
     ports = [
         _Port(lanes, loss, (seed, number), (n, slots, len(rows[0]))) for number in range(n + 1)
     ]
@@ -155,10 +154,8 @@ class _Port:
     def __init__(
         self, lanes: int, loss: float, seed: Sequence[int], run: tuple[int, int, int]
     ) -> None:
-        self.run, self.strays = (
-            run,
-            RawValue("q"),
-        )  # common memory: the process that counts is killed
+        # common memory: the process that counts is killed
+        self.run, self.strays = (run, RawValue("q"))
         self.layout, self.loss = np.dtype([*_HEADER.items(), ("payload", "<i4", lanes)]), loss
         self.rng, self.buffer = (
             np.random.default_rng(seed),
@@ -166,9 +163,8 @@ class _Port:
         )
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER)
-        self.room = (
-            self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) // _ROOM
-        )  # [packets]
+        # [packets]
+        self.room = self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) // _ROOM
         self.socket.bind(("127.0.0.1", 0))
         self.address = self.socket.getsockname()
 

@@ -30,9 +30,8 @@ from fabriclab.measure._rounds import (
 from fabriclab.texts import text
 
 TRANSPORTS = ("mpi", "gloo", "shm")
-_failed: dict[
-    str | None, list[str]
-] = {}  # why an mpiexec did not start: nobody waits for it a second time
+# why an mpiexec did not start: nobody waits for it a second time
+_failed: dict[str | None, list[str]] = {}
 
 
 def all_reduce(

@@ -95,10 +95,9 @@ def sockets(size: Sizes = "64 MiB", repeats: int = 5) -> Result:
     check_memory(3 * max(sizes), "a transfer through a socket", "ask for a smaller size")
     try:
         with socket.create_server(("127.0.0.1", 0)) as server, tempfile.TemporaryFile() as log:
-            # illustrative: patience of this program [s]
-            socket.create_connection(
-                server.getsockname(), timeout=1
-            ).close()  # is there a loopback at all?
+            # Is there a loopback at all?
+            patience = 1  # illustrative: of this program [s]
+            socket.create_connection(server.getsockname(), timeout=patience).close()
             server.accept()[0].close()
             ask = {"transport": "tcp", "port": server.getsockname()[1], "name": "", "scratch": ""}
             with _launch.started([_launch.worker(ask)], _launch.environment(ask), log):
@@ -247,10 +246,8 @@ class _Side:
 def _ways(mine: _Side, other: Any, link: socket.socket, n: int) -> list[Callable[[], object]]:
     """Return what moves ``n`` bytes, each way checked once."""
     source, target = (np.frombuffer(mr.memory, np.uint8)[:n] for mr in (mine.mr, mine.copy))
-    source[:], sent = (
-        _pattern(n)[::-1] ^ 255,
-        _pattern(n),
-    )  # zeros and what was there before differ from both
+    # zeros and what was there before differ from both
+    source[:], sent = (_pattern(n)[::-1] ^ 255, _pattern(n))
     put = mine.runs(fl.rdma.enums.IBV_WR_RDMA_WRITE, mine.mr, n)
     get = mine.runs(fl.rdma.enums.IBV_WR_RDMA_READ, mine.copy, n)
     tcp = partial(_receive, link, target.data)

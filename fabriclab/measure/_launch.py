@@ -106,11 +106,8 @@ def _ticks() -> tuple[float, float, float]:
     mine = (own.user + own.system + own.children_user + own.children_system) * os.sysconf(
         "SC_CLK_TCK"
     )
-    return (
-        sum(field) - field[3] - field[4],
-        sum(field),
-        mine,
-    )  # taken is all without idle and waiting for disks
+    # taken is all without idle and waiting for disks
+    return (sum(field) - field[3] - field[4], sum(field), mine)
 
 
 Progress = Callable[[int, int], None]
@@ -154,9 +151,8 @@ def run_ranks(ask: Ask) -> tuple[str, Floats]:
             "ask for a smaller size, or give the container more shared memory (docker: --shm-size)"
         )
         check_memory(need, f"shared by {ask['ranks']} ranks, {ask['what']}", advice, available=room)
-    base = (
-        str(_SHM) if os.access(_SHM, os.W_OK) else None
-    )  # what Open MPI maps: in memory, gone with the folder
+    # what Open MPI maps: in memory, gone with the folder
+    base = str(_SHM) if os.access(_SHM, os.W_OK) else None
     with (
         tempfile.TemporaryDirectory("", f"{token}-", base, True) as scratch,
         tempfile.TemporaryFile() as log,

@@ -203,9 +203,8 @@ def _wrong(comm: Communicator, what: str, n: int) -> int:
 
 def sizes_of(size: Sizes, step: int, low: int) -> list[int]:
     """Return one or more sizes as whole bytes; each a multiple of ``step`` and at least ``low``."""
-    plain: Any = (
-        size.tolist() if hasattr(size, "tolist") else size
-    )  # numpy's numbers and arrays, and other arrays
+    # numpy's numbers and arrays, and other arrays
+    plain: Any = size.tolist() if hasattr(size, "tolist") else size
     out = []
     many = isinstance(plain, Sequence) and not isinstance(plain, str | bytes)
     for one in plain if many else [plain]:

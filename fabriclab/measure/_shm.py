@@ -20,9 +20,8 @@ class SharedMemoryRanks:
     about = "shared memory (built in)"
 
     def __init__(self, rank: int, size: int, items: int, numbers: int, name: str) -> None:
-        resource_tracker.register = resource_tracker.unregister = lambda *_: (
-            None
-        )  # they unlink it under the others
+        # they unlink it under the others
+        resource_tracker.register = resource_tracker.unregister = lambda *_: None
         self.rank, self.size, self._epoch, self._fence = rank, size, 0, threading.Lock()
         room = 8 * size * items
         while not hasattr(self, "_memory"):

@@ -38,9 +38,8 @@ def _leave_with_parent(ask: Mapping[str, Any]) -> None:
         if (
             "lifeline" in ask
         ):  # mpiexec keeps the end of its standard input to itself, so its ranks have a named pipe
-            line = os.open(
-                ask["lifeline"], os.O_RDONLY | os.O_NONBLOCK
-            )  # returns though the other end is gone
+            # returns though the other end is gone
+            line = os.open(ask["lifeline"], os.O_RDONLY | os.O_NONBLOCK)
             os.set_blocking(line, True)
         while os.read(line, 1):
             pass

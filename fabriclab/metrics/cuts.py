@@ -168,10 +168,8 @@ def _refined(graph: Any, weight: Ints, fine: float, side: Flags, may_move: Flags
     side = side.copy()
     while True:
         sign, free, moved = np.where(side, 1.0, -1.0), may_move.copy(), []
-        gain, spare = (
-            -sign * (graph @ sign),
-            int(weight @ sign),
-        )  # what the cut loses if the node moves
+        # what the cut loses if the node moves
+        gain, spare = (-sign * (graph @ sign), int(weight @ sign))
         cut = (graph.sum() + gain.sum()) / 4
         costs = [cut + (fine * (abs(spare) // 2) if abs(spare) > 1 else 0.0)]
         while len(costs) - np.argmin(costs) <= _PATIENCE:

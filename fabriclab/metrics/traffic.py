@@ -160,11 +160,8 @@ def uniform_load(fabric: Fabric, sends: Floats) -> tuple[Floats, int]:
     sends to each other.
     """
     search, ends, live = Search(fabric), fabric.endpoint, np.flatnonzero(fabric.capacity > 0)
-    (door, last), load, met = (
-        doors(fabric),
-        np.zeros(fabric.n_links + 1),
-        0,
-    )  # the last is for no link, -1
+    # the last is for no link, -1
+    (door, last), load, met = (doors(fabric), np.zeros(fabric.n_links + 1), 0)
     goals, goal, many = np.unique(door, return_inverse=True, return_counts=True)
     step = max(1, _ENTRIES // max(live.size, 1))
     for some in np.split(np.arange(goals.size), range(step, goals.size, step)):

@@ -113,9 +113,10 @@ def bit_energy(length: units.Quantity) -> float:
     return energy(length)[1]
 
 
-# source: 1 mm is the unit in which densities are quoted
 def beachfront(
-    interface: str, edge: units.Quantity = "1 mm", lane_rate: units.Quantity | None = None
+    interface: str,
+    edge: units.Quantity = "1 mm",  # source: the unit in which densities are quoted
+    lane_rate: units.Quantity | None = None,
 ) -> float:
     """Return the rate [B/s] of one direction that an edge of a chip, or of a faceplate, carries.
 

@@ -141,11 +141,8 @@ def place(objects: Table, tiers: Table) -> tuple[dict[str, dict[str, float]], fl
     ValueError
         If an object finds no room in the tiers that are fast enough.
     """
-    # source: less than 1 B, or than 1 B/s, is no object and no tier
-    own, has = (
-        _rows(objects, "objects", size=1, touched=0, rate=0),
-        _rows(tiers, "tiers", room=0, rate=1),
-    )
+    own = _rows(objects, "objects", size=1, touched=0, rate=0)  # source: below 1 B it is no object
+    has = _rows(tiers, "tiers", room=0, rate=1)  # source: below 1 B/s it is no tier
     fast, room = sorted(has, key=lambda t: -has[t][1]), {t: has[t][0] for t in has}
     shares: dict[str, dict[str, float]] = {}
     choices = {name: [t for t in fast if has[t][1] >= own[name][2]] for name in own}

@@ -124,9 +124,10 @@ def delay(length: Numbers, index: float = 1.468) -> Floats:
     )
 
 
-# source: 1550 nm is the middle of the C band of ITU-T, about
 def drift(
-    kelvin: Numbers, wavelength: units.Quantity = "1550 nm", spacing: units.Quantity | None = None
+    kelvin: Numbers,
+    wavelength: units.Quantity = "1550 nm",  # source: about the middle of the C band of ITU-T
+    spacing: units.Quantity | None = None,
 ) -> Floats:
     """Return how far the resonance of a silicon ring moves [m] when its temperature rises by ``kelvin``.
 

@@ -37,9 +37,8 @@ from fabriclab.physics._facts import Floats, Numbers, numbers, one, si
 
 Matrix = NDArray[np.complex128]
 PAULI = np.array([[[1, 0], [0, 1]], [[0, 1], [1, 0]], [[0, -1j], [1j, 0]], [[1, 0], [0, -1]]])
-BELL = np.einsum("kij,jl->kil", PAULI, np.eye(2)).reshape(4, 4) / np.sqrt(
-    2
-)  # rows: (P x 1) on |00> + |11>
+# rows: (P x 1) on |00> + |11>
+BELL = np.einsum("kij,jl->kil", PAULI, np.eye(2)).reshape(4, 4) / np.sqrt(2)
 GLASS = 2e8  # m/s, light in fibre, 2/3 of c
 
 

@@ -66,9 +66,8 @@ def beam_width(elements: Numbers) -> Floats:
 def misalignment(angle: Numbers, elements: Numbers) -> Floats:
     """Return the loss [dB] of a beam that points ``angle`` [rad] off, in the plane of one side of the array."""
     side = np.sqrt(si(elements, "count", "elements", 1.0))
-    step = (
-        np.pi / 2 * np.sin(si(angle, "count", "angle", -np.inf))
-    )  # half of the phase between neighbours
+    # half of the phase between neighbours
+    step = np.pi / 2 * np.sin(si(angle, "count", "angle", -np.inf))
     whole = np.where(
         np.abs(step) < 1e-9, 1.0, np.sin(side * step) / np.where(step == 0, 1, side * np.sin(step))
     )

@@ -30,13 +30,11 @@ PAGE, ROWS = mmap.PAGESIZE, 1 << 16  # ROWS of each table
 # change of a table; REDO and the three words after it are a step that a dead process may have left undone.
 CHANGES, TOKEN, BASE, REDO = range(1, 5)
 STATE, PD, ACCESS, RQ, RCQ, SHARED, TYPE, DEST, DEST_TOKEN, PSN, QKEY, RNR_TIMER, READS = range(13)
-HEAD, TAIL, ARMED, OVERRUN, SIZE, SGES, PIPE, NUMBER = range(
-    8
-)  # SGES of receive queues, four of completion queues
+# SGES of receive queues, four of completion queues
+HEAD, TAIL, ARMED, OVERRUN, SIZE, SGES, PIPE, NUMBER = range(8)
 QUEUE = struct.Struct("<4Q")  # the first four of them
-MR_ROW = struct.Struct(
-    "<IIQQQ"
-)  # key, access, first address, address after the last, protection domain
+# key, access, first address, address after the last, protection domain
+MR_ROW = struct.Struct("<IIQQQ")
 QP_ROW = struct.Struct("<10Q")  # the first ten of them
 CQE = struct.Struct("<Q7I")
 CQE_FIELDS = ("wr_id", "status", "opcode", "byte_len", "qp_num", "src_qp", "imm_data", "wc_flags")
@@ -48,9 +46,8 @@ _SPAN = 1 << 38  # addresses, not memory: a page is there once it is written
 _FLOCK = struct.Struct("hhqqi4x")
 Spans = Sequence[tuple[int, int]]  # (offset, bytes) in a segment
 
-_open: "weakref.WeakValueDictionary[int, Arena]" = (
-    weakref.WeakValueDictionary()
-)  # by token: one for each in a process
+# by token: one for each in a process
+_open: "weakref.WeakValueDictionary[int, Arena]" = weakref.WeakValueDictionary()
 _watched: set[int] = set()  # tokens of segments whose process has a thread that waits for its end
 
 

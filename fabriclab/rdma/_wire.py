@@ -27,11 +27,8 @@ FENCE, SIGNALED, SOLICITED, INLINE = 1, 2, 4, 8
 OK, LOC_LEN, LOC_QP_OP, LOC_PROT, FLUSH = 0, 1, 2, 4, 5
 REM_INV_REQ, REM_ACCESS, REM_OP, RETRY_EXC, RNR_EXC = 9, 10, 11, 12, 13
 RNR, LOST = -1, -2  # not ends: the receiver has no buffer, or does not answer
-GRH, MTU, LONGEST = (
-    40,
-    4096,
-    2**31,
-)  # [B] header before a datagram, its longest payload, and the longest message
+# [B] header before a datagram, its longest payload, and the longest message
+GRH, MTU, LONGEST = (40, 4096, 2**31)
 KNOWN = 1024  # pairs of keys of which the outcome of the checks is kept
 LOSS, PAUSE = 0.2, 3e-4  # of a NIC at its worst: share of messages that it loses, longest pause [s]
 RESET, INIT, RTR, RTS, SQD, SQE, ERR = range(7)

@@ -85,14 +85,11 @@ class QP(Closes):
         self._draws = (
             random.Random(f"{ctx.adversary}/{self.qp_num}") if ctx.adversary != "0" else None
         )
-        self.known: dict[
-            tuple[int, int, int], tuple[Any, ...]
-        ] = {}  # by operation and keys, see `_wire`
+        # by operation and keys, see `_wire`
+        self.known: dict[tuple[int, int, int], tuple[Any, ...]] = {}
         self.peer, self._peer_words, self.attr = self.own, self._words, QPAttr()
-        self._lock, self._acts = (
-            threading.Lock(),
-            threading.Lock(),
-        )  # the latter while a thread does what waits
+        # the latter while a thread does what waits
+        self._lock, self._acts = (threading.Lock(), threading.Lock())
         self._tries, self._row = 0, _arena.qp_row(self.qp_num)
         self._rq = srq.row if srq else self.own.queue(cap.max_recv_wr, cap.max_recv_sge)
         fields = 0, creator.number, 0, self._rq, rcq.row, int(srq is not None), 0, 0, 0, 0

@@ -193,10 +193,8 @@ def _waits(fabric: Fabric, routes: Routes) -> tuple[Ints, Ints]:
 # at most.
 _STEEP = 8
 _IDLE = 3.0
-_REST, _ROUNDS = (
-    0.002,
-    1000,
-)  # rounds end below this `Settled.change`, or when there have been so many
+# rounds end below this `Settled.change`, or when there have been so many
+_REST, _ROUNDS = (0.002, 1000)
 
 
 class Settled(NamedTuple):
@@ -267,9 +265,8 @@ def settle(fabric: Fabric, flows: Flows, routes: Routes, cost: str = "global") -
             entry, seen * (_IDLE + load[routes.link] ** _STEEP), routes.n_rows
         ).astype(np.float64)
         best = _cheapest(paid, routes.flow)
-        met = paid ** (
-            1 / _STEEP
-        )  # as a load, in which the steep cost does not drown what is left to gain
+        # as a load, in which the steep cost does not drown what is left to gain
+        met = paid ** (1 / _STEEP)
         now, least = np.sum(size * share * met), np.sum(size * best * met)
         change = float((now - least) / now) if now > 0 else 0.0
         if change < _REST:

@@ -60,6 +60,5 @@ def _places(fabric: Fabric) -> tuple[Ints, Ints]:
         path.append(above[path[-1]])
     place = np.arange(n)
     place[fabric.endpoint[np.lexsort(path)]] = np.arange(fabric.n_ranks)
-    return place, np.append(
-        1, np.cumprod(np.maximum(width, 1))[:-1]
-    )  # a tier that all cables skip has no links
+    # a tier that all cables skip has no links
+    return place, np.append(1, np.cumprod(np.maximum(width, 1))[:-1])

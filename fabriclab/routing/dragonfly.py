@@ -116,9 +116,8 @@ class _Map:
         goal = group[fabric.target[across]]
         starts = (fabric.source[across].astype(np.int64), group[fabric.source[across]])
         self.across = [_sorted(across, at * self.n + goal) for at in starts]
-        self.joined = np.zeros(
-            (self.n, self.n), dtype=np.bool_
-        )  # whether a group has a working link to another
+        # whether a group has a working link to another
+        self.joined = np.zeros((self.n, self.n), dtype=np.bool_)
         self.joined[group[fabric.source[across]], goal] = True
         local = inner[a == b]
         pair = fabric.source[local].astype(np.int64) * fabric.n_nodes + fabric.target[local]
@@ -140,9 +139,8 @@ class _Map:
             self.place[fabric.source[local]],
             self.place[fabric.target[local]],
         ] = 1
-        self.near = (
-            one @ one > 0
-        )  # whether two switches of a group are at most two working links apart
+        # whether two switches of a group are at most two working links apart
+        self.near = one @ one > 0
 
     @classmethod
     def of(cls, fabric: Fabric) -> Self:

@@ -51,9 +51,8 @@ def _two_legs(
         raise ValueError(
             f"a relay serves flows between ranks, and {fabric.name(int(node))} is none; take ecmp"
         )
-    home, other = (
-        (a, b) if at_source else (b, a)
-    )  # the relay: in the server of the one, on the rail of the other
+    # the relay: in the server of the one, on the rail of the other
+    home, other = (a, b) if at_source else (b, a)
     direct = (fabric.server[a] == fabric.server[b]) | (fabric.rail[a] == fabric.rail[b])
     relay = np.where(
         direct, fabric.endpoint[home], fabric.endpoint[_mates(fabric, home, other, direct)]
@@ -67,9 +66,8 @@ def _two_legs(
     first[legs], length[legs] = (
         x.reshape(-1, subflows) for x in (found.ptr[:-1], np.diff(found.ptr))
     )
-    first, length = (
-        x.reshape(2, -1).T for x in (first, length)
-    )  # a row: both legs of a pair and subflow
+    # a row: both legs of a pair and subflow
+    first, length = (x.reshape(2, -1).T for x in (first, length))
     entries = expand(first.ravel(), length.ravel())
     return Rows(pointer(length.sum(axis=1)), found.link[entries], found.use[entries], found.kind)
 

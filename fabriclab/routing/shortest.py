@@ -68,9 +68,8 @@ Walk = Callable[[Ints, Ints], Links]
 class Ways(Protocol):
     """Shortest ways of a fabric; pairs are given in batches."""
 
-    graph: (
-        Fabric | Copies
-    )  # where the walk goes: links and nodes are taken modulo those of the fabric
+    # where the walk goes: links and nodes are taken modulo those of the fabric
+    graph: Fabric | Copies
 
     def batches(self, source: Ints, target: Ints) -> list[Ints]:
         """Return the pairs in batches that fit into memory together: all at once where no table is needed."""
@@ -185,17 +184,15 @@ def by_pair(
         kind,
         fixed,
     )
-    wanted = (
-        inverse[:, None] * each + np.arange(each)
-    ).ravel()  # of each flow the rows of its pair
+    # of each flow the rows of its pair
+    wanted = (inverse[:, None] * each + np.arange(each)).ravel()
     return routes.of_rows(wanted, flow=np.repeat(moving, each).astype(np.int32))
 
 
 FAR = 2**15  # no way
 _CACHE = 2**18  # words that a sweep works on, 2 MiB: they stay in the cache
-_BATCH = (
-    2**24
-)  # hop counts that are held at once (2 MiB for each bit of them: they stay in the cache)
+# hop counts that are held at once (2 MiB for each bit of them: they stay in the cache)
+_BATCH = 2**24
 
 
 def bit(column: Ints) -> NDArray[np.uint64]:

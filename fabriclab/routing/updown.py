@@ -60,10 +60,8 @@ def _climbs(fabric: Fabric) -> NDArray[np.bool_]:
         """Return the links up, and the roots, if the parts ``single`` have one root each."""
         kept = roots[alone | ~np.isin(part[roots], single)]
         far = dijkstra(joined, directed=False, indices=kept, unweighted=True, min_only=True)
-        ahead, here = (
-            far[fabric.target],
-            far[fabric.source],
-        )  # infinite for ends that let nothing pass
+        # infinite for ends that let nothing pass
+        ahead, here = (far[fabric.target], far[fabric.source])
         return (ahead < here) | ((ahead == here) & (fabric.target < fabric.source)), kept
 
     up, kept = climbs(flat)
@@ -89,12 +87,9 @@ def _torn(
     bits = np.unpackbits(
         kinds.astype("<u8").view(np.uint8), axis=1, count=roots.size, bitorder="little"
     )
-    reach, (names, place) = (
-        bits.astype(np.float32),
-        np.unique(part[roots], return_inverse=True),
-    )  # (K, roots)
-    within = (reach @ np.eye(names.size, dtype=np.float32)[place] > 0).astype(
-        np.float32
-    )  # (K, parts)
+    # (K, roots)
+    reach, (names, place) = (bits.astype(np.float32), np.unique(part[roots], return_inverse=True))
+    # (K, parts)
+    within = (reach @ np.eye(names.size, dtype=np.float32)[place] > 0).astype(np.float32)
     lost = (within @ within.T > 0) & (reach @ reach.T == 0)
     return np.asarray(names[((lost @ within > 0) & (within > 0)).any(axis=0)])

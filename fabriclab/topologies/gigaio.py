@@ -115,8 +115,7 @@ def rings(fabric: Fabric) -> Ints:
         fabric.target, fabric.nodes("draco")
     )
     cards = np.count_nonzero(carded) // _BOXES
-    zigzag = (
-        np.where(np.arange(n) % 2, np.arange(n) + 1, -np.arange(n)) // 2
-    )  # 0, 1, -1, 2, -2, 3, -3, 4
+    # 0, 1, -1, 2, -2, 3, -3, 4
+    zigzag = np.where(np.arange(n) % 2, np.arange(n) + 1, -np.arange(n)) // 2
     path = (np.arange(cards)[:, None] + zigzag) % n
     return np.concatenate([path + n * box for box in range(_BOXES)], axis=1)

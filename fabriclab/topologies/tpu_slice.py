@@ -96,9 +96,8 @@ def ocs_of_cables(fabric: Fabric) -> Ints:
     48
     """
     at, cable = fabric.coord[fabric.source[::2]], np.arange(fabric.n_cables)
-    dimension = (
-        cable // fabric.n_ranks
-    )  # a torus has its cables by dimension, each from a chip to the next one up
+    # a torus has its cables by dimension, each from a chip to the next one up
+    dimension = cable // fabric.n_ranks
     one, other = (at[cable, (dimension + i) % 3] % _SIDE for i in (1, 2))
     return np.where(
         at[cable, dimension] % _SIDE == _SIDE - 1, _SIDE**2 * dimension + _SIDE * one + other, -1

@@ -139,9 +139,8 @@ def _of_hosts(n: int, down: int, plan: Plan, parts: Parts) -> Fabric:
 
 
 def _narrowest(m: Sequence[int], w: Sequence[int], **_: Any) -> int | None:
-    subtrees = [
-        prod(m[i:]) for i in range(len(m))
-    ]  # that hang on the cables of each tier, the hosts first
+    # that hang on the cables of each tier, the hosts first
+    subtrees = [prod(m[i:]) for i in range(len(m))]
     cables = [n * prod(w[: i + 1]) for i, n in enumerate(subtrees)]
     if cables[0] == min(cables):
         return w[0] * (subtrees[0] // 2)

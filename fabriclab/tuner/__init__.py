@@ -127,9 +127,8 @@ def constants(system: System, fitted: Mapping[str, Constants] | None = None) -> 
     """
     known = fitted or {}
     own = known.get(system.kind, {}).get("rate", 1.0)
-    launch = known.get("nvlink", CONSTANTS).get(
-        "launch", CONSTANTS["launch"]
-    )  # no matter what links the GPUs
+    # no matter what links the GPUs
+    launch = known.get("nvlink", CONSTANTS).get("launch", CONSTANTS["launch"])
     return {**CONSTANTS, "launch": launch, **known.get(system.family, {}), "own": own}
 
 

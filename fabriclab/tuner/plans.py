@@ -28,14 +28,10 @@ _PLATEAU = (1.9, 1.4)  # Volta and later, from 64 B on for each rank and channel
 _ARITY = 0.4e-6  # s for each GPU of a server that CollNet gathers from
 _PAT_RATE, _PAT_NET, _PAT_RANK = 0.75, 3.5, 2.8e-6  # source: NCCL-tune-old
 _POST = (1e-6, 2e-6)  # Intel's and other hosts, AMD's
-_HOPPER, _NVLS_HEADS, _NVLS_CHUNK = (
-    2,
-    32,
-    2**17,
-)  # 16 channels on Hopper, 24 on Blackwell; source: NCCL-tune-old
-_NVLS_CHANNELS = (
-    8 * 40 / (18 * 20.6)
-)  # source: NCCL-tune-new, NCCL-topo: its channels in parts of the links'
+# 16 channels on Hopper, 24 on Blackwell; source: NCCL-tune-old
+_HOPPER, _NVLS_HEADS, _NVLS_CHUNK = (2, 32, 2**17)
+# source: NCCL-tune-new, NCCL-topo; its channels in parts of those of the links
+_NVLS_CHANNELS = 8 * 40 / (18 * 20.6)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +117,8 @@ def plans(system: System) -> tuple[Plan, ...]:
     ]
     found += _special(system)
     forced = [p for p in found if p.algorithm.lower() in system.algo.lower().split()]
-    return tuple(
-        forced or [p for p in found if p.algorithm != "CollNet"]
-    )  # whether switches add is in no table
+    # whether switches add is in no table
+    return tuple(forced or [p for p in found if p.algorithm != "CollNet"])
 
 
 @cache
@@ -179,9 +174,8 @@ def _ring(s: System, protocol: str) -> Plan:
         else catalog.value("nccl_model", "ll128", "factor")
     )
     factor, out = bus_factor(s.what, s.ranks), twice * (s.servers - 1)
-    hops = (1 if s.switched else s.ranks) * (
-        s.what in ("broadcast", "reduce")
-    )  # with switches all channels are alike
+    # with switches all channels are alike
+    hops = (1 if s.switched else s.ranks) * (s.what in ("broadcast", "reduce"))
     chain = hops * _latency(
         "NET" if many else _inside(s), "Tree" if simple and hops > 1 else "Ring", protocol
     )

@@ -11,20 +11,13 @@ from fabriclab import catalog, units
 from fabriclab.catalog import published
 
 TEXTS = ("collective", "scale_up", "accelerator", "transport")
-_TIMED = (
-    "all_reduce",
-    "all_gather",
-    "reduce_scatter",
-    "broadcast",
-    "reduce",
-)  # by NCCL's cost model
+# by NCCL's cost model
+_TIMED = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce")
 P2P = ("all_to_all", "send_recv", "gather", "scatter")
 _ALGORITHMS = ("default", "unknown", "ring", "tree", "nvls", "nvlstree", "collnet", "pat")
 COUNTS = ("ranks", "scale_up_domain_gpus", "gpus_per_node", "nic_gbps", "nics_per_node")
-_SWITCHES = (
-    "ib",
-    "roce",
-)  # servers where GPU and NIC share a PCIe switch, as LL128 across servers asks for
+# servers where GPU and NIC share a PCIe switch, as LL128 across servers asks for
+_SWITCHES = ("ib", "roce")
 _AMPERE = 1
 _XGMI = "xgmi-mi300x"  # the accelerator of most such systems
 _NEWEST_PCIE = 5  # of servers in the catalog
@@ -122,9 +115,8 @@ def read(row: Mapping[str, Any]) -> System:
         _links(kind, row["accelerator"]) if local > 1 or kind in catalog.links else (2, inf, inf)
     )
     mesh = local > 1 and "mesh" in rest and "cube" not in rest
-    own *= (
-        (local - 1) / (domain - 1) if mesh else 1
-    )  # each pair has links of its own: fewer GPUs, fewer in use
+    # each pair has links of its own: fewer GPUs, fewer in use
+    own *= (local - 1) / (domain - 1) if mesh else 1
     # P - 1 hops in place of P on links that nobody else takes: the rings of a mesh that go on to other servers
     ring = own * local / (local - 1) if mesh and kind == "xgmi" and servers > 1 else own
     wire = units.rate(f"{row['nic_gbps'] or 0} Gb/s", "nic_gbps", may_be_zero=True)
@@ -188,9 +180,8 @@ def _links(kind: str, accelerator: str) -> tuple[int, float, float]:
             value("links", kind, a) for a in ("bandwidth_after_encoding", "nccl_effective")
         )
         return min(max(int(kind[-1]) - 3, 0), 3), counted, peak
-    known = (
-        kind if "nccl_effective_per_link" in links[kind] else "nvlink5"
-    )  # newer: the same part of the rate
+    # newer: the same part of the rate
+    known = kind if "nccl_effective_per_link" in links[kind] else "nvlink5"
     counted = value("links", known, "nccl_effective_per_link") * value(
         "links", known, "links_per_gpu"
     )

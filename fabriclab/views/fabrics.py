@@ -208,9 +208,8 @@ def _servers(
     ends = np.array(layout.boxes_of(m, foot), dtype=np.float64).reshape(-1, 5)
     deep = np.where(ends[:, 4] > 0, 0, 2 * m.folded)
     which = np.repeat(np.arange(len(ends)), deep + 1)
-    back = np.concatenate(
-        [np.arange(d, -1, -1) for d in deep] or [np.zeros(0)]
-    )  # the front one is drawn last
+    # the front one is drawn last
+    back = np.concatenate([np.arange(d, -1, -1) for d in deep] or [np.zeros(0)])
     left, right, low, high, tinted = ends[which].T
     return boxes(
         across(left + 0.05 * back),

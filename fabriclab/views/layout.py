@@ -70,9 +70,8 @@ def marks_of(f: Fabric, fold: bool, open: int | None = None) -> Marks:
     key = row * 64 + rail if fold else row * f.n_nodes + np.arange(f.n_nodes)
     if fold and open is not None:
         inside = key == key[units.count(open, "open", 0, f.n_nodes - 1)]
-        key = key * f.n_nodes + np.where(
-            inside, np.arange(f.n_nodes), 0
-        )  # they keep the place of their block
+        # they keep the place of their block
+        key = key * f.n_nodes + np.where(inside, np.arange(f.n_nodes), 0)
         server = np.where(inside, server[inside].min(), server)
     _, first, of_node, count = np.unique(
         key, return_index=True, return_inverse=True, return_counts=True

@@ -121,9 +121,8 @@ def _look(
 ) -> dict[str, Any]:
     """Return how the cables of a map look and what they say, ``wide`` pixels each unless that is too much or little."""
     differs = f.coord[node[k.a]] != f.coord[node[k.b]]
-    axis = (
-        np.argmax(differs, axis=1) if differs.size else np.full(k.a.size, -1)
-    )  # the first in which its ends differ
+    # the first in which its ends differ
+    axis = np.argmax(differs, axis=1) if differs.size else np.full(k.a.size, -1)
     dead, idle = k.failed == k.cables, ~_busy(k, colour)
     # What carries nothing is pale and thin, and what is full a little thicker: a few ways stand out among many cables.
     part = 0.7 + 0.5 * np.nan_to_num(k.load, nan=0.6) ** 2 if colour == "load" else 1.0
@@ -145,10 +144,8 @@ def _look(
 
 def _box_colours(f: Fabric, marks: Marks, every: Lines, loaded: bool) -> Floats:
     """Return the colour of each box: its kind, or with ``loaded`` the load of the fullest cable within its block."""
-    inside, own = (
-        np.full(len(marks.names), np.nan),
-        every.a == every.b,
-    )  # cables to hosts, or within a group
+    # cables to hosts, or within a group
+    inside, own = (np.full(len(marks.names), np.nan), every.a == every.b)
     inside[every.a[own]] = every.fullest[own]
     kind = np.where(f.tier[marks.first] > 0, COLOUR["switch"], COLOUR["host"])
     return shade(inside) if loaded and np.isfinite(inside).any() else kind
@@ -323,16 +320,14 @@ def _bends(
     )
     if place.size > MOST_SINGLE:
         return np.zeros(start.size)
-    at = (place - start[:, None]) / way[
-        :, None
-    ]  # its real part is along the way, the imaginary one beside it
+    # its real part is along the way, the imaginary one beside it
+    at = (place - start[:, None]) / way[:, None]
     long = np.abs(way)[:, None]
     free = []
     for far in tries:
         off = at.imag * long - 4 * far * at.real * (1 - at.real)
-        steep = np.hypot(
-            1, 4 * far / long * (1 - 2 * at.real)
-        )  # a steep line is nearer than it is below or above
+        # a steep line is nearer than it is below or above
+        steep = np.hypot(1, 4 * far / long * (1 - 2 * at.real))
         free.append(
             np.all(
                 (at.real < 1e-9) | (at.real > 1 - 1e-9) | (np.abs(off) > 1.4 * half * steep), axis=1

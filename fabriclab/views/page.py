@@ -249,10 +249,11 @@ ROLES = {
     "failed": Role("#D55E00", "X"),
 }
 HERE = {"measured": "measured here", "stored": "measured elsewhere"}
+# passes traffic on, or not; white text on both has 5.6 and 5.3
 NODE = {
     True: "#5c6878",
     False: "#766a5a",
-}  # passes traffic on, or not; white text on both has 5.6 and 5.3
+}
 TINT = "#56B4E9"  # NVLink domain
 
 # Sizes in points: a figure is 7 inches = 504 pt and is shown 700 px wide, so 8.5 pt are 11.8 px.
@@ -268,9 +269,8 @@ STYLE: dict[Any, Any] = {
 }
 
 WIDTH = 7.0
-styled = matplotlib.rc_context(
-    STYLE
-)  # a decorator: what is drawn inside has the look of the course
+# a decorator: what is drawn inside has the look of the course
+styled = matplotlib.rc_context(STYLE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -339,9 +339,8 @@ def spread(wanted: ArrayLike, gap: float, low: float = 0.0, high: float = 1.0) -
 
     wish = np.asarray(wanted, dtype=np.float64)
     order, rank, out = np.argsort(wish, kind="stable"), np.arange(wish.size), np.empty_like(wish)
-    level = isotonic_regression(
-        wish[order] - rank * gap
-    ).x  # positions minus rank times gap must not fall
+    # positions minus rank times gap must not fall
+    level = isotonic_regression(wish[order] - rank * gap).x
     # Labels that need more room than there is go past the upper end.
     out[order] = np.clip(level, low, max(low, high - gap * rank[-1])) + rank * gap
     return out

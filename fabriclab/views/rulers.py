@@ -26,9 +26,8 @@ from fabriclab.views.scene import (
     tick_layers,
 )
 
-Mark = tuple[
-    float, str, str, Sequence[float]
-]  # rate, name, how it was obtained, rates of its rounds
+# rate, name, how it was obtained, rates of its rounds
+Mark = tuple[float, str, str, Sequence[float]]
 
 
 def ruler(

@@ -117,9 +117,8 @@ def ink_on(colour: ArrayLike) -> Floats:
         [matplotlib.colors.to_rgb(PALETTE[int(c)]) for c in np.atleast_1d(colour)]
     ).reshape(-1, 3)
     linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
-    return np.where(
-        linear @ [0.2126, 0.7152, 0.0722] > 0.179, COLOUR["black"], COLOUR["white"]
-    )  # WCAG 2.2
+    # WCAG 2.2
+    return np.where(linear @ [0.2126, 0.7152, 0.0722] > 0.179, COLOUR["black"], COLOUR["white"])
 
 
 def coloured(place: NDArray[Any], otherwise: ArrayLike = COLOUR["grey"]) -> Floats:

@@ -335,9 +335,8 @@ def axes_of(
 def crossover(one: Floats, other: Floats) -> float | None:
     """Return the first x at which two curves (2, K) of x and y change places, straight between points on log axes."""
     at = np.log(np.unique(np.concatenate([one[0], other[0]])))
-    here, there = (
-        np.interp(at, np.log(c[0]), np.log(c[1]), np.nan, np.nan) for c in (one, other)
-    )  # NaN beyond ends
+    # NaN beyond ends
+    here, there = (np.interp(at, np.log(c[0]), np.log(c[1]), np.nan, np.nan) for c in (one, other))
     ahead = here - there
     turn = np.flatnonzero(ahead[:-1] * ahead[1:] < 0)
     if not turn.size:

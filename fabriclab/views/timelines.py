@@ -167,9 +167,8 @@ def _bars(
     high = 0.78 * _ROW / slots[lane]
     roomy = (high > 4) & (right - left > 6)  # edges and strokes would make thin bars black
     label = np.minimum(flows.label[flow], len(FILLS) - 1)
-    sizes = [
-        units.format_size(float(size)) if size else "" for size in flows.size[flow]
-    ]  # computations have none
+    # computations have none
+    sizes = [units.format_size(float(size)) if size else "" for size in flows.size[flow]]
     whose = [f"{names[k]}, {flows.labels[flows.label[i]]}" for k, i in zip(lane, flow, strict=True)]
     notes = [
         text("timeline.bar", size=size, start=t.start[i], end=t.finish[i]).strip()
@@ -239,9 +238,8 @@ def slots_of(lane: Ints, left: Floats, right: Floats) -> tuple[Ints, Ints]:
         np.full((int(lane.max()) + 1, lane.size), -np.inf),
     )
     for i in np.lexsort((right, left)):
-        slot[i] = np.argmax(
-            ends[lane[i]] <= left[i] + 1e-12
-        )  # the first that has ended, or was never used
+        # the first that has ended, or was never used
+        slot[i] = np.argmax(ends[lane[i]] <= left[i] + 1e-12)
         ends[lane[i], slot[i]] = right[i]
     return slot, np.count_nonzero(np.isfinite(ends), axis=1)
 

@@ -39,11 +39,8 @@ class Work:
     """
 
     def __init__(self) -> None:
-        self.n, self.held, self.room = (
-            0,
-            0,
-            0.0,
-        )  # held: flows and dependencies, of which room fit into memory
+        # held: flows and dependencies, of which room fit into memory
+        self.n, self.held, self.room = (0, 0, 0.0)
         self.labels, self.parts = list[str](), list[dict[str, Any]]()
         self.waits = [np.zeros((2, 0), dtype=np.int64)]  # who waits, and for whom
 
@@ -88,9 +85,8 @@ class Work:
         # Each is a flow, waits for the one before it in its stream, and for some more.
         self.held += columns[0].size * (2 + sum(np.shape(row)[-1] for row in after))
         if self.held > self.room:
-            self.room = (
-                1.1 * self.held
-            )  # asking for the memory that there is takes longer than a small step
+            # asking for the memory that there is takes longer than a small step
+            self.room = 1.1 * self.held
             what = f"a graph of {self.held} flows and dependencies"
             check_memory(
                 _BYTES * self.room, what, "take fewer ranks, steps, segments or micro-batches"

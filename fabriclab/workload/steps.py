@@ -80,11 +80,8 @@ def data_parallel(
         units.count(moved.size, "layers in sizes"),
     )
     ahead, back = times_of(forward, "forward", ranks, n), times_of(backward, "backward", ranks, n)
-    own, filled, here = (
-        np.zeros(n, dtype=np.int64),
-        0.0,
-        0,
-    )  # bucket of each layer, in the order of the backward
+    # bucket of each layer, in the order of the backward
+    own, filled, here = (np.zeros(n, dtype=np.int64), 0.0, 0)
     for i, part in enumerate(moved[::-1]):
         own[i], filled = here, filled + part
         here, filled = (here + 1, 0.0) if filled >= full else (here, filled)

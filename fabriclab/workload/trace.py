@@ -157,9 +157,8 @@ def write_chakra(prefix: str | os.PathLike[str], flows: Flows, fabric: Fabric) -
         msg = f"a trace of Chakra has ranks and no starts; flow {wrong[0]} begins or ends at a switch, or has a start"
         raise ValueError(msg)
     books: list[list[Any]] = [[] for _ in range(fabric.n_ranks)]
-    seen: dict[
-        tuple[int, int], Any
-    ] = {}  # the node of a rank after which a flow has begun or ended there
+    # the node of a rank after which a flow has begun or ended there
+    seen: dict[tuple[int, int], Any] = {}
 
     def add(rank: int, f: int, kind: str, **attributes: int) -> Any:
         node = et.Node(

@@ -37,10 +37,8 @@ def rails(**asked):
     leaf, pod = a.rails * within(a.servers * nics, per_leaf * nics), within(n, per_pod * a.gpus)
     if not a.expand:
         return climb((2, leaf), (4, pod), (6, n * (n - 1)))
-    server, both = (
-        within(n, a.gpus),
-        a.servers * a.rails * nics * (nics - 1),
-    )  # on one server, and one leaf too
+    # on one server, and one leaf too
+    server, both = (within(n, a.gpus), a.servers * a.rails * nics * (nics - 1))
     return climb((2, server), (6, leaf + server - both), (8, pod), (10, n * (n - 1)))
 
 

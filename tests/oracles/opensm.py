@@ -163,9 +163,8 @@ def read_forwarding_tables(source: str | os.PathLike[str], subnet: Subnet) -> ND
     fabric = subnet.fabric
     link_at = {(int(fabric.source[x]), int(p)): x for x, p in enumerate(subnet.port)}
     place = {int(guid, 16): i for i, guid in enumerate(subnet.guid)}
-    lowest = {
-        subnet.lid[lid]: lid for lid in sorted(subnet.lid, reverse=True)
-    }  # which is written last
+    # which is written last
+    lowest = {subnet.lid[lid]: lid for lid in sorted(subnet.lid, reverse=True)}
     column = {lowest[int(node)]: r for r, node in enumerate(fabric.endpoint) if int(node) in lowest}
     table = np.full((fabric.n_nodes, fabric.n_ranks), -1, dtype=np.int32)
     near, here = -1, False

@@ -95,9 +95,8 @@ def _kept(section: str, id: str, right: bool, mistake: str) -> dict[str, Any]:
         named = [*held["named"], mistake] if mistake else held["named"]
         held = {"tries": held["tries"] + 1, "right": right, "named": named}
     if right or not solved:
-        store.put(
-            section, id, held
-        )  # of one that is right again it notes the day, so that a review is done
+        # of one that is right again it notes the day, so that a review is done
+        store.put(section, id, held)
     return {"right": right, "counted": not solved, "tries": held["tries"], "named": mistake}
 
 

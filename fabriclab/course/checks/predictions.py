@@ -115,10 +115,8 @@ def _asking(
     from fabriclab.views.live import Live, Scene, Slider
     from fabriclab.views.live.runs import range_scene
 
-    wide, middle = (
-        (ends[1] / ends[0]) ** (1 / 6),
-        (ends[0] * ends[1]) ** 0.5,
-    )  # the middle third of the ruler
+    # the middle third of the ruler
+    wide, middle = ((ends[1] / ends[0]) ** (1 / 6), (ends[0] * ends[1]) ** 0.5)
     first = {"low": 1 / min(wide, 10), "value": 1.0, "high": min(wide, 10)}
     names = {
         name: min(max(float(f"{middle * x:.1g}"), ends[0]), ends[1]) for name, x in first.items()

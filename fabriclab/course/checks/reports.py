@@ -46,9 +46,8 @@ def report(name: str | None = None) -> Shown:
     made = {"version": fabriclab.__version__, "facts": _facts(), "day": str(store.now().date())}
     head = text("report.head", **made, name=f", {name}" if name else "")
     every = [*_checks(begun)]
-    checks = sorted(
-        (row for row in every if row[3]), key=lambda row: row[2] == "0"
-    )  # what was tried comes first
+    # what was tried comes first
+    checks = sorted((row for row in every if row[3]), key=lambda row: row[2] == "0")
     right = [f"{row[0]} {row[2]}" for row in every if not row[3]]
     over = [text("report.over", n=len(right) - _MOST)] * (len(right) > _MOST)
     told = {

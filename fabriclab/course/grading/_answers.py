@@ -10,9 +10,8 @@ import types
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
-globals()["__builtins__"] = dict(
-    vars(builtins)
-)  # a learner may patch builtins; the functions below keep these
+# a learner may patch builtins; the functions below keep these
+globals()["__builtins__"] = dict(vars(builtins))
 BITS, DEPTH, MOST = 4096, 50, 1000  # of an int; of lists in lists; characters of a message
 
 

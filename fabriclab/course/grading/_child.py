@@ -23,9 +23,8 @@ from typing import Any
 from . import _walls as walls
 from ._answers import Answers
 
-Order = Mapping[
-    str, Any
-]  # folder, limits, paths, hidden, without, refused: what the parent asks for at the start
+# folder, limits, paths, hidden, without, refused: what the parent asks for at the start
+Order = Mapping[str, Any]
 # Loaded before there is a learner, whose user may not be able to read it: what answers may need.
 PRELOAD = (
     "numpy numpy.fft numpy.polynomial numpy.random array asyncio concurrent.futures copy csv dataclasses datetime "

@@ -34,14 +34,8 @@ _HIDDEN = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 )
 _ENCODE = json.JSONEncoder(separators=(",", ":")).encode
-_REPORTED = (
-    "exited",
-    "memory",
-    "missing",
-    "raised",
-    "syntax",
-    "value",
-)  # what a child may say of itself
+# what a child may say of itself
+_REPORTED = ("exited", "memory", "missing", "raised", "syntax", "value")
 
 
 class SandboxError(FabricError):
@@ -270,9 +264,8 @@ class Session:
         found, _, self._rest = self._rest.partition(b"\n")
         try:
             reply = _DECODER.decode(found.decode())
-            json.dumps(
-                reply, ensure_ascii=False
-            ).encode()  # half of a sign, which no file can hold, is a ValueError
+            # half of a sign, which no file can hold, is a ValueError
+            json.dumps(reply, ensure_ascii=False).encode()
         except (ValueError, TypeError, RecursionError):
             reply = None
         if not isinstance(reply, dict):

@@ -41,10 +41,8 @@ CALLS = _calls("always")
 OWN = _calls("on others")
 # These are refused with such a second argument: it would have the kernel send signals to another process.
 ASKED = {"fcntl": (72, 25, (8, 15)), "ioctl": (16, 29, (0x8901, 0x8902))}
-MACHINES = {
-    "x86_64": (0, 0xC000003E, 56),
-    "aarch64": (1, 0xC00000B7, 220),
-}  # column, AUDIT_ARCH, clone
+# column, AUDIT_ARCH, clone
+MACHINES = {"x86_64": (0, 0xC000003E, 56), "aarch64": (1, 0xC00000B7, 220)}
 MYSELF = 0x4D594944  # stands for the process number in a filter
 LIBC = ctypes.CDLL(None, use_errno=True)
 

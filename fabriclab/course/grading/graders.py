@@ -33,9 +33,8 @@ from .works import Work
 
 Line: TypeAlias = "Connection[Any, Any]"
 Box: TypeAlias = "Sandbox | Own"
-Job = tuple[
-    str, list[list[str]], str
-]  # a question, the ways to run its cells, and the token of the student
+# a question, the ways to run its cells, and the token of the student
+Job = tuple[str, list[list[str]], str]
 
 
 class Own:
@@ -187,9 +186,8 @@ class Graders:
             return self
         if not sys.platform.startswith("linux"):
             raise SandboxError(text("sandbox.linux"))
-        ctypes.CDLL(None).prctl(
-            4, 0, 0, 0, 0
-        )  # PR_SET_DUMPABLE: no process of the same user looks into these
+        # PR_SET_DUMPABLE: no process of the same user looks into these
+        ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
         cores = sorted(os.sched_getaffinity(0))
         try:
             lines = [
@@ -268,9 +266,8 @@ class Graders:
 def _serve(line: Line, core: int, key: str, limits: Limits) -> None:
     """Grade what comes, in a process of its own; all that it starts runs on the same core."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit())
-    signal.signal(
-        signal.SIGINT, lambda *_: None
-    )  # Ctrl-C reaches the parent, too; to ignore it would be inherited
+    # Ctrl-C reaches the parent, too; to ignore it would be inherited
+    signal.signal(signal.SIGINT, lambda *_: None)
     ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG: end with the parent
     os.sched_setaffinity(0, {core})
     try:
@@ -278,9 +275,8 @@ def _serve(line: Line, core: int, key: str, limits: Limits) -> None:
             line.send(box.active)
             while True:
                 job = line.recv()
-                signal.setitimer(
-                    signal.ITIMER_PROF, limits.judge_s
-                )  # ends this process, even in the middle of C code
+                # ends this process, even in the middle of C code
+                signal.setitimer(signal.ITIMER_PROF, limits.judge_s)
                 try:
                     found: Record | str = grade_question(box, key, *job)
                 except SandboxError as error:

@@ -22,9 +22,8 @@ class Limits:
     judge_s: float = 5.0  # illustrative: processor time of judging, and of answering the code about its arguments [s]
     memory: int = 1 << 30  # on top of Python and numpy [B]
     files: int = 32
-    file_size: int = (
-        16 << 20
-    )  # all files together may have four times as much, where a child has its own root [B]
+    # all files together may have four times as much, where a child has its own root [B]
+    file_size: int = 16 << 20
     processes: int = 16  # and threads
     reply: int = 1 << 20  # one answer [B]
     requests: int = 50_000  # calls of methods of all arguments together

@@ -120,12 +120,10 @@ def read(path: Path) -> Submission:
     """Read a notebook of format 4; what is missing in it is left out, what is broken is said. Raises OSError only."""
     about, digest = path.lstat(), ""
     try:
-        refuse_if(
-            stat.S_ISLNK(about.st_mode), "grade.file.link"
-        )  # to the solution, or to somebody else's file
-        refuse_if(
-            not stat.S_ISREG(about.st_mode), "grade.file.format"
-        )  # reading a pipe would never end
+        # to the solution, or to somebody else's file
+        refuse_if(stat.S_ISLNK(about.st_mode), "grade.file.link")
+        # reading a pipe would never end
+        refuse_if(not stat.S_ISREG(about.st_mode), "grade.file.format")
         digest = f"{about.st_size}"
         refuse_if(about.st_size > MOST, "grade.file.huge", most=MOST >> 20)
         data = path.read_bytes()
@@ -166,9 +164,8 @@ def _cell(cell: Mapping[str, Any]) -> Cell:
     words = "".join(
         line for line in (lines if isinstance(lines, list) else [lines]) if isinstance(line, str)
     )
-    source = words.encode(
-        errors="replace"
-    ).decode()  # half of a sign could not be written to any file
+    # half of a sign could not be written to any file
+    source = words.encode(errors="replace").decode()
     return Cell(id if isinstance(id, str) else "", str(kind), source, marks.get("solution") is True)
 
 
@@ -212,9 +209,8 @@ def fingerprint(key: str) -> str:
 
 def token(key: str, student: str) -> str:
     """Return what stands for a student in a notebook: nobody without the key can tell whom."""
-    name = unicodedata.normalize(
-        "NFC", student
-    )  # some systems take the accents of a folder's name apart
+    # some systems take the accents of a folder's name apart
+    name = unicodedata.normalize("NFC", student)
     return hmac.new(key.encode(), name.encode(errors="replace"), "sha256").hexdigest()[:16]
 
 

@@ -68,9 +68,8 @@ def load(path: Path) -> tuple[dict[str, Any], list[Entry]]:
             for line in lines
             if line.strip() not in (b"", _END.strip())
         ]
-        whole["results"] = entries[
-            : -1 if entries and entries[-1] is None else None
-        ]  # what a killed run had begun
+        # what a killed run had begun
+        whole["results"] = entries[: -1 if entries and entries[-1] is None else None]
     fault = _fault(whole, {"head": heading("", Limits(), [""]), "results": [_ENTRY]})
     fault = fault or f"head.format must be {_FORMAT}" * (whole["head"]["format"] != _FORMAT)
     refuse_if(fault, "grade.results.foreign", path=path, fault=fault)

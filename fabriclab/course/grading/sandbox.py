@@ -65,9 +65,8 @@ class Sandbox:
 
     def __enter__(self) -> Self:
         """Start, and find out which protections hold."""
-        ctypes.CDLL(None).prctl(
-            4, 0, 0, 0, 0
-        )  # PR_SET_DUMPABLE: no process of the same user looks into this one
+        # PR_SET_DUMPABLE: no process of the same user looks into this one
+        ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
         first = self.session([])
         self.active = first.active
         first.close()

@@ -35,9 +35,8 @@ class Verdict:
     part: float  # 0..1 of the points of the question
     said: tuple[str, ...] = ()  # what is off, the misconception, a worked step
     mistake: str = ""  # the name of the misconception, as in mis.<name> of the texts
-    failed: tuple[
-        tuple[str, int], ...
-    ] = ()  # the first case of each part that was not right: function and number
+    # the first case of each part that was not right: function and number
+    failed: tuple[tuple[str, int], ...] = ()
 
 
 class Unanswered(Exception):

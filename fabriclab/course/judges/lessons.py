@@ -52,9 +52,8 @@ def ring(answer: Rule) -> Verdict:
 def order(answer: Rule) -> Verdict:
     """Judge ``answer(rank, step, n)``, whom a rank serves in a step: no two the same one, and each one once."""
     for n in (4, 8, 16):  # powers of two, since swapping with rank ^ step is an order, too
-        to = np.array(
-            [[_block(answer, rank, step, n) for rank in range(n)] for step in range(n)]
-        )  # (step, rank)
+        # (step, rank)
+        to = np.array([[_block(answer, rank, step, n) for rank in range(n)] for step in range(n)])
         for key, rows in (("function.meet", to), ("function.pair", to.T)):
             held = np.array([np.bincount(row, minlength=n) for row in rows])
             if (held > 1).any():

@@ -125,11 +125,12 @@ def _sound(found: dict[str, Any]) -> bool:
     ]
     wanted = [(e, fields | (_REVEALED if "truth" in e else {})) for fields, e in entries]
     values = [(e[field], kind) for e, fields in wanted for field, kind in fields.items()]
+    # or it fails
     _ = [
         date.fromisoformat(e["days"][-1])
         for fields, e in entries
         if fields is _TRIED and e["right"]
-    ]  # or it fails
+    ]
     return all(
         isinstance(x, kind) and (type(x) not in (int, float) or 0 < x < math.inf)
         for x, kind in values

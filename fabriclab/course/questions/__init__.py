@@ -22,15 +22,13 @@ class Question:
     lesson: str  # its file name
     kind: str  # number, pick (a number by a button), choice or function
     drill: str  # units/ and its number in the drill on units, or empty
-    params: Mapping[
-        str, tuple[str, ...]
-    ]  # name -> ways to fill it: 17.6 GB, 128, case.dp or case.nic_rate in Gb/s
+    # name -> ways to fill it: 17.6 GB, 128, case.dp or case.nic_rate in Gb/s
+    params: Mapping[str, tuple[str, ...]]
     formula: str  # the right answer in SI
     unit: str  # in which it is asked
     tolerance: float  # relative; 0 asks for the exact number
-    wrong: tuple[
-        tuple[str, str], ...
-    ]  # formula of a known wrong answer (empty for a choice), name of the mistake
+    # formula of a known wrong answer (empty for a choice), name of the mistake
+    wrong: tuple[tuple[str, str], ...]
 
     def call(self, *arguments: str) -> str:
         """Return the line to type that asks this question, or answers it with ``arguments``."""

@@ -80,9 +80,8 @@ class Choice:
             raise ValueError(
                 f"{name} must be one of {', '.join(map(repr, self.options))}, got {value!r}"
             )
-        return self.options[
-            self.options.index(value)
-        ]  # of Python's own type, so that it can be typed back
+        # of Python's own type, so that it can be typed back
+        return self.options[self.options.index(value)]
 
     def __repr__(self) -> str:
         """Show the call that makes it."""

@@ -25,12 +25,11 @@ from fabriclab.views.sweeps import curve, sweep_scene
 
 _FASTEST = "800 Gb/s"  # source: catalog links, InfiniBand XDR
 # Grid -> the fastest symbol rate that fits its spacing, as a signal is at least as wide as its symbol rate.
-# source: catalog links, symbol rates of InfiniBand HDR, NDR and XDR
 _GRIDS = {
-    "C 50 GHz": "26.5625 GHz",
-    "C 100 GHz": "53.125 GHz",
-    "C 200 GHz": "106.25 GHz",
-    "O 20 nm": "106.25 GHz",
+    "C 50 GHz": "26.5625 GHz",  # source: catalog links, InfiniBand HDR
+    "C 100 GHz": "53.125 GHz",  # source: catalog links, InfiniBand NDR
+    "C 200 GHz": "106.25 GHz",  # source: catalog links, InfiniBand XDR
+    "O 20 nm": "106.25 GHz",  # source: catalog links, InfiniBand XDR
 }
 _CODES = ("RS(544,514)", "256b/257b")
 _SWITCHES = {
@@ -90,9 +89,8 @@ def medium(length: float = 30.0, rate: str = "800 Gb/s", by: str = "power") -> L
         said = text("live.medium.said", length=length, rate=rate, best=best, by=by)
         return Scene(said, table, layers, 208.0, said)
 
-    rates = Choice(
-        ("100 Gb/s", "200 Gb/s", "400 Gb/s", _FASTEST)
-    )  # source: catalog links, InfiniBand EDR to XDR
+    # source: catalog links, InfiniBand EDR to XDR
+    rates = Choice(("100 Gb/s", "200 Gb/s", "400 Gb/s", _FASTEST))
     far, least = Slider(0.5, 2000, unit="m", log=True), Choice(("power", "price"))
     return live_view("medium", locals(), scene, {"length": far, "rate": rates, "by": least})
 
@@ -111,15 +109,11 @@ def wavelengths(count: int = 16, bits: int = 2, grid: str = "C 100 GHz") -> Live
             optical.channels(*grid.split(" ", 1)),
             coding.rates(1, _GRIDS[grid], bits, *_CODES).encoded,
         )
-        full = np.minimum(
-            most, count - most * np.arange(-(-count // most))
-        )  # wavelengths of each fibre
+        # wavelengths of each fibre
+        full = np.minimum(most, count - most * np.arange(-(-count // most)))
         fibre, place = np.divmod(np.arange(full.size * most), most)
-        high, wide, one = (
-            min(24.0, 260 / full.size),
-            600 / most,
-            text("live.wavelengths.fibre"),
-        )  # [px], and its name
+        # [px], and its name
+        high, wide, one = (min(24.0, 260 / full.size), 600 / most, text("live.wavelengths.fibre"))
         on = np.where(place < full[fibre], shade(bits / 8), COLOUR["none"])  # brighter: more bits
         told = {
             "each": 8e-9 * each,
@@ -176,9 +170,12 @@ def drift(kelvin: int = 20, spacing: int = 200) -> Live:
     )
 
 
-# illustrative: 2 m, which the slider changes
 def beam(
-    distance: float = 2, elements: int = 64, way: str = "clear", *, over: str = "distance"
+    distance: float = 2,  # illustrative: the slider changes it
+    elements: int = 64,
+    way: str = "clear",
+    *,
+    over: str = "distance",
 ) -> Live:
     """Show what a beam in all channels at 60 GHz carries, against a cable.
 
@@ -297,9 +294,8 @@ def mzi_mesh(size: int = 16, bits: int = 8, noise: float = 10.0) -> Live:
 
     def scene(size: int, bits: int, noise: float) -> Scene:
         at, off = np.append(np.geomspace(0.1, 100, 6), noise), list[float]()
-        a, x = np.random.default_rng(0).standard_normal(
-            (2, 32 // size, size, size)
-        )  # 32 rows in all
+        # 32 rows in all
+        a, x = np.random.default_rng(0).standard_normal((2, 32 // size, size, size))
         for sigma in at:
             # The same noise for all, scaled: a smooth curve.
             noisy = partial(
@@ -339,10 +335,8 @@ def circuit(kind: str = "3D MEMS", left: int = 50) -> Live:
         Which part of the rate of a port packets get beside other traffic, 10..100 [%]; a circuit has all of it.
     """
     rate = catalog.value("nics", "cx7", "throughput")
-    sizes, wait = (
-        np.geomspace(64, 2**34, 15),
-        3 * catalog.value("switches", "th5", "latency"),
-    )  # leaf, spine, leaf
+    # leaf, spine, leaf
+    sizes, wait = (np.geomspace(64, 2**34, 15), 3 * catalog.value("switches", "th5", "latency"))
 
     def scene(kind: str, left: int) -> Scene:
         setup, slow = catalog.value("emerging", _SWITCHES[kind], "setup"), rate * left / 100

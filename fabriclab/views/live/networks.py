@@ -137,9 +137,10 @@ def twist(shape: tuple[int, ...] = (4, 4, 8), shift: int = 0, colour: str = "loa
             (1.6 + 1.2j) if short == 1 else (1.2 + 1.6j)
         )
         back = out.conjugate() * (1 if short == 1 else -1)
+        # of Bezier
         bend = np.stack(
             [(1 - turn) ** 3, 3 * (1 - turn) ** 2 * turn, 3 * (1 - turn) * turn**2, turn**3]
-        )  # of Bezier
+        )
         paths = []
         for a, b in pairwise([*ring, ring[0]]):
             closes = f.coord[a, short] == min(shape) - 1  # other cables are straight

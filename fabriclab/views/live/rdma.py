@@ -382,9 +382,8 @@ def chunks(
         way = gpudirect.path(fabric, "gpu 0", "gpu 1", mechanism)
         pieces = max(1, math.ceil(total / (chunk * 1024)))
         step = np.array([m.issue + total / pieces / m.rate for m in way.moves])
-        late = np.cumsum(step) + np.cumsum(
-            [m.latency for m in way.moves]
-        )  # when the first chunk has passed a copy
+        # when the first chunk has passed a copy
+        late = np.cumsum(step) + np.cumsum([m.latency for m in way.moves])
         last = late[:, None] + np.maximum.accumulate(step)[:, None] * np.arange(pieces)
         bars = [(i, 0, b - step[i], b) for i, row in enumerate(last) for b in row]
         lanes = [f"{i + 1} {m.by} {m.over[-1]}" for i, m in enumerate(way.moves)]
@@ -444,10 +443,8 @@ def _numbered(
         if names[0] not in spots:  # a drive: below what it hangs on
             spots[names[0]] = spots[names[1]] + np.array([25.0, 34.0])
             beside.append((*(spots[names[0]] + 4.0), move.over[0], 0))
-        within, legs = (
-            len({*names}) == 1,
-            [],
-        )  # a copy within host memory stands beside its processor
+        # a copy within host memory stands beside its processor
+        within, legs = (len({*names}) == 1, [])
         for a, b in itertools.pairwise(names):  # the port of a GPU is no part, but it is drawn
             ports = [m for m in spots if (a, m) in ways and (m, b) in ways][
                 : not within and (a, b) not in ways

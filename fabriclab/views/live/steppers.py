@@ -23,11 +23,8 @@ _TALL, _READ = 512.0, 14.0  # of many cells together, and of the least that hold
 _LEFT = 72.0  # room for the names of the blocks
 _REST = 25.0  # a chunk that has arrived stands so far above the cells, between node and rank
 _BESIDE = (0, *(side for k in range(1, 13) for side in (-k, k)))  # columns of a pile
-_HIGH, _GAP, _LOW = (
-    17.0,
-    3.0,
-    3,
-)  # of a chunk, between two, and how many stand above each other before they spread
+# of a chunk, between two, and how many stand above each other before they spread
+_HIGH, _GAP, _LOW = (17.0, 3.0, 3)
 # Row and column of the places of a pile, the best first: three columns at a rank, in pairs of rows at a switch.
 _AT_RANK = [(row, side) for row in range(2 * _CELLS) for side in _BESIDE[: 1 if row < _LOW else 3]]
 _AT_SWITCH = [

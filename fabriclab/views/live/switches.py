@@ -144,10 +144,8 @@ def packets(
 
 def _cells(switch: Switch) -> list[str]:
     """Return what the registers of slot 0 hold: who has sent, how many are left, and the sums."""
-    s, step = (
-        switch.state,
-        switch.state["left_a"].size // 2,
-    )  # so far apart are versions, and workers
+    # so far apart are versions, and workers
+    s, step = (switch.state, switch.state["left_a"].size // 2)
     bits = [
         "".join(w for k, w in enumerate("AB") if s[f"seen_{v}"][0] >> k & 1)
         for v in "ab"
@@ -176,18 +174,15 @@ def pool(slots: float = 16, delay: float = 1, jobs: int = 1) -> Live:
 
     def scene(slots: float, delay: float, jobs: int) -> Scene:
         star = topologies.build("crossbar", hosts=_HOSTS, rate=_LINK, delay=delay * 1e-6)
-        at = np.append(
-            np.round(2.0 ** np.arange(3, 10.1, 0.25)), slots
-        )  # close enough to show where it is full
+        # close enough to show where it is full
+        at = np.append(np.round(2.0 ** np.arange(3, 10.1, 0.25)), slots)
         grown = [
             trees.grow(star, range(_HOSTS), program(_HOSTS, _HOSTS, jobs, slots=int(k))) for k in at
         ]
         ways = [trees.shared([tree] * jobs)[0] for tree in grown]
         rate, wire = [w.limit() for w in ways], ways[0].mode.payload + ways[0].mode.header
-        trip, most = (
-            ways[0].round_trip(wire),
-            min(_LINK, wire / ways[0].mode.seconds),
-        )  # the switch's packets, too
+        # the switch's packets, too
+        trip, most = (ways[0].round_trip(wire), min(_LINK, wire / ways[0].mode.seconds))
         figures = {
             "rate": units.format_rate(rate[-1]),
             "trip": units.format_time(trip),
@@ -334,9 +329,8 @@ def pays(jobs: int = 1, loss: float = 0.0, converts: str = "as fast as it sends"
         }
         return sweep_scene(drawn, said=text("live.pays.said", list=" ".join(words)))
 
-    rates = Choice(
-        ("as fast as it sends", "10 GB/s", "2 GB/s")
-    )  # illustrative: fast and slow processors
+    # illustrative: fast and slow processors
+    rates = Choice(("as fast as it sends", "10 GB/s", "2 GB/s"))
     losses = Choice((0.0, 0.001, 0.01, 0.05))
     return live_view(
         "pays", locals(), scene, {"jobs": Choice((1, 2, 4)), "loss": losses, "converts": rates}

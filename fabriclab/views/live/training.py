@@ -154,9 +154,8 @@ def _computing(
     )
     time = replace(t, start=t.start[at], finish=t.finish[at])
     scene = timeline_scene(time, own, f"{lane} {{}}".format)
-    number = (
-        np.arange(at.size) - np.searchsorted(own.label, own.label)
-    ) // each + 1  # kinds follow each other
+    # kinds follow each other
+    number = (np.arange(at.size) - np.searchsorted(own.label, own.label)) // each + 1
     bars, kinds = (scene.layers[k].fields for k in ("bars", "kinds"))
     names = [f"{who} {n}" for who, n in zip(bars["names"], number, strict=True)]
     layers = {
@@ -253,9 +252,8 @@ def overlap(
     )
 
 
-# illustrative: a small array, whose starts count
 def straggler(
-    size: units.Quantity = "1 MB",
+    size: units.Quantity = "1 MB",  # illustrative: a small array, whose starts count
     ranks: int = 16,
     *,
     what: str = "card",

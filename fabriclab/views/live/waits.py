@@ -14,15 +14,15 @@ from fabriclab.views.scene import Scene
 
 # Facts of each part of a message's way: the least and the most count.
 _FACTS = read_rows(Path(__file__).with_name("latency.csv"))
-_SEQUENCES, _STATE = (
-    16,
-    12,
-)  # illustrative: sequences served at once; bytes of optimiser state of a parameter
+_SEQUENCES = 16  # illustrative: served at once
+_STATE = 12  # illustrative: bytes of optimiser state of a parameter
 
 
 def latency(
-    way: str = "InfiniBand, RDMA", switches: int = 2, metres: float = 5.0
-) -> Live:  # illustrative: a cable
+    way: str = "InfiniBand, RDMA",
+    switches: int = 2,
+    metres: float = 5.0,  # illustrative: a cable
+) -> Live:
     """Show what the latency of a small message between two servers is made of, at least and at most.
 
     The message's own bytes, waiting in queues and lost packets are left out.
@@ -100,9 +100,8 @@ def tiers(weights: str = "HBM", cache: str = "HBM", optimiser: str = "HBM") -> L
         t: memory.tier(t)[1] if t == "HBM" else min(memory.tier(t)[1], copy)
         for t in ("HBM", "DDR", "CXL")
     }
-    token = (
-        2 * c.layers * c.kv_heads * c.head_dim * c.gradient_bytes * c.sequence / c.tp
-    )  # of a sequence
+    # of a sequence
+    token = 2 * c.layers * c.kv_heads * c.head_dim * c.gradient_bytes * c.sequence / c.tp
     size = np.array(
         [c.parameters * c.gradient_bytes / c.tp, _SEQUENCES * token, _STATE * c.parameters / c.gpus]
     )

@@ -60,9 +60,8 @@ def paths(
             "live.paths.said", a=ends[0], b=ends[1], hops=use.sum(), links=on.size, routing=routing
         )
         if routes.n_rows == 1 and np.all(routes.use == 1):
-            ahead = dict(
-                zip(fabric.source[on].tolist(), fabric.target[on].tolist(), strict=True)
-            )  # in any order
+            # in any order
+            ahead = dict(zip(fabric.source[on].tolist(), fabric.target[on].tolist(), strict=True))
             way = [int(fabric.endpoint[source])]
             while way[-1] in ahead:
                 way.append(ahead[way[-1]])
@@ -96,10 +95,8 @@ def roulette(flows: int = 32, cables: int = 32, seed: int = 0) -> Live:
         number = np.arange(flows)
         pick = hashed(seed, number) % np.uint64(cables)
         held = np.bincount(pick.astype(np.int64), minlength=cables)
-        least, most = (
-            max(flows / cables, 1.0),
-            int(held.max()),
-        )  # spraying splits a flow, but its sender is no faster
+        # spraying splits a flow, but its sender is no faster
+        least, most = (max(flows / cables, 1.0), int(held.max()))
         left, wide, foot, tall = 60.0, 510.0 / cables, 190.0, 160.0 / max(most, 4)
         x, scale = (
             left + wide * np.arange(cables),
@@ -152,10 +149,9 @@ def roulette(flows: int = 32, cables: int = 32, seed: int = 0) -> Live:
     return live_view("roulette", locals(), scene, controls)
 
 
-# illustrative: a size large enough for rates alone to count
 def placement(
     fabric: Fabric,
-    size: units.Quantity = "1 GB",
+    size: units.Quantity = "1 GB",  # illustrative: large enough for rates alone to count
     *,
     seed: int = 0,
     routing: str = "ecmp",

@@ -111,9 +111,8 @@ class Live:
             + ")"
         )
         line = line.replace("(, ", "(", 1) if self._code.endswith("(") else line
-        return re.sub(
-            r"\bnp\.\w+\(([^()]*)\)", r"\1", line
-        )  # a number of numpy's is typed as any other
+        # a number of numpy's is typed as any other
+        return re.sub(r"\bnp\.\w+\(([^()]*)\)", r"\1", line)
 
     def picture(self) -> Picture:
         """Return this state as a picture for print; ``picture().save(path)`` writes it."""

@@ -39,9 +39,8 @@ class Part:
     name: str  # ex1.<name>.step is its worked step, ex1.<name>.off says what is off where no two numbers do
     share: float  # of the question, for all cases right
     calls: Sequence[tuple[Any, ...]]  # a function and its arguments
-    facts: Callable[
-        [int, Any], Mapping[str, Any]
-    ]  # of a case and its answer, for formulas and sentences
+    # of a case and its answer, for formulas and sentences
+    facts: Callable[[int, Any], Mapping[str, Any]]
     within: float  # relative
     kind: str = ""  # time, size, rate, or "" for a plain number
     place: int | None = None  # in the pair that the function returns
@@ -82,9 +81,8 @@ class Part:
             for (part, slip), formulas in _formulas().items()
             if part == self.name and slip
         ]
-        near_by = (
-            self.within if self.within > 0.05 else _SAME
-        )  # an answer that is noisy is as noisy when it is wrong
+        # an answer that is noisy is as noisy when it is wrong
+        near_by = self.within if self.within > 0.05 else _SAME
         return [
             slip
             for slip, formulas in known

@@ -80,12 +80,10 @@ def _protocols(rng: Rng) -> tuple[Any, Any, list[int], list[tuple[int, float, in
     """
     while True:
         alpha = rng.uniform(4e-6, 8e-6) * np.cumprod([1, *rng.uniform(3, 4, 3)])
-        beta = rng.uniform(1e9, 2e9) * np.cumprod(
-            [1, *rng.uniform(4, 6, 3)]
-        )  # illustrative: of no real library
-        changes = (
-            np.diff(alpha) / -np.diff(1 / beta) * rng.uniform(0.75, 0.9, 3)
-        )  # time jumps up a little there
+        # illustrative: of no real library
+        beta = rng.uniform(1e9, 2e9) * np.cumprod([1, *rng.uniform(4, 6, 3)])
+        # Time jumps up a little there.
+        changes = np.diff(alpha) / -np.diff(1 / beta) * rng.uniform(0.75, 0.9, 3)
         sizes, gap = 2.0 ** np.arange(6, 29), int(rng.integers(1, 3))
         home = np.searchsorted(changes, sizes, "right")
         single = rng.permutation([gap, 3])[0]
@@ -248,10 +246,8 @@ def _drawn(rng: Rng, flips: int, noise: float) -> Two:
             2.0 ** np.arange(6, 27),
             rng.uniform(1.15, 1.5, 2) ** (1, 1 if flips % 2 else -0.3),
         )
-        start, rate = (
-            rng.uniform(8e-6, 20e-6),
-            10 ** rng.uniform(8.5, 11),
-        )  # illustrative: of no real library
+        # illustrative: of no real library
+        start, rate = (rng.uniform(8e-6, 20e-6), 10 ** rng.uniform(8.5, 11))
         one = (start + sizes / rate) * _noise(rng, sizes.size, noise)
         other = (a * start + sizes / rate / b) * _noise(rng, sizes.size, noise)
         turns = np.flatnonzero(np.diff(one < other))

@@ -18,12 +18,8 @@ from .cases import Part, apart, judge, shown
 from .readings import FEW, WITHIN, Readings
 from .virtual import VirtualRanks
 
-_WHOLE = (
-    "all_reduce",
-    "all_gather",
-    "reduce_scatter",
-    "all_to_all",
-)  # their factor has (n - 1) / n in it
+# their factor has (n - 1) / n in it
+_WHOLE = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
 
 
 # ex1-a -----------------------------------------------------------------------------------------------------------

@@ -122,14 +122,8 @@ class Readings:
         self._scales = (("", 1.0), *_SCALES, ("divided by the ranks", float(n)))
         (last, *over), clocks = _OVER, ["two clocks compared"] * (n * (n - 1) + 2)
         one = [f"one rank only/{r}" for r in range(n)]
-        self._kinds = [
-            last,
-            *one,
-            *over,
-            *clocks,
-            *_OVER,
-            "median over ranks",
-        ]  # of the numbers that `_boiled` returns
+        # of the numbers that `_boiled` returns
+        self._kinds = [last, *one, *over, *clocks, *_OVER, "median over ranks"]
         self.begin, self.end = (
             np.array([getattr(r, side) for r in self.rounds]) for side in ("begin", "end")
         )

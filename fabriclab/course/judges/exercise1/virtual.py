@@ -15,11 +15,8 @@ from fabriclab.texts import text
 
 # illustrative: all figures of this file make a virtual machine, none is of a real one. [s]
 _BARRIER, _START, _SKEW, _CLOCKS = 8e-6, 0.5e-6, 200e-6, 0.7e-3
-_FIRST, _DECAY, WARM = (
-    20.0,
-    1.5,
-    9,
-)  # the first round is 20 times longer; after 9 rounds less than 5% is left of that
+# the first round is 20 times longer; after 9 rounds less than 5% is left of that
+_FIRST, _DECAY, WARM = (20.0, 1.5, 9)
 _OUTLIER, _FROM, _EVERY, _NOISE = 40.0, 12, 33, 0.02  # one round of 33, never one of the first 12
 MOST_CALLS = 3_000  # of all methods of one group: a count, since no seconds pass here
 

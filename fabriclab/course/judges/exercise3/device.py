@@ -22,10 +22,8 @@ _RIGHTS = (2, 2, 0, 0, 4, 8, 8)  # what it needs of the remote region and queue 
 FENCE, SIGNALED, SOLICITED, INLINE = 1, 2, 4, 8
 OK, LOC_LEN, LOC_PROT, FLUSH, REM_INV_REQ, REM_ACCESS, RETRY_EXC = 0, 1, 4, 5, 9, 10, 12
 RESET, INIT, RTR, RTS, ERR = 0, 1, 2, 3, 6
-_TRIES, _PATIENCE = (
-    8,
-    400,
-)  # turns of a queue pair until it gives up on a peer that is dead, or not connected yet
+# turns of a queue pair until it gives up on a peer that is dead, or not connected yet
+_TRIES, _PATIENCE = (8, 400)
 
 
 @dataclass
@@ -297,11 +295,8 @@ class Machine:
         self.memory, self.regions = bytearray(), list[Region]()
         self.queues, self.pairs, self.domains = dict[int, Queue](), dict[int, Pair](), set[int]()
         self.dead, self.calls, self.dies_at = False, 0, -1
-        self.dies_after = [
-            0,
-            0,
-            0,
-        ]  # requests that bring so many bytes or more, and then so many calls
+        # requests that bring so many bytes or more, and then so many calls
+        self.dies_after = [0, 0, 0]
         self.events = self.moved = self.doorbells = self.posted = self.inlined = 0
         self.touched: list[tuple[int, int]] = []  # what the processor copied: address and length
 
@@ -570,9 +565,8 @@ class Device:
         self.rng, self.keys, self.pace = random.Random(seed), random.Random(seed + 1), pace
         self.machines, self.completions, self.now = list[Machine](), 0, 0
         self.opcodes = set[int]()  # that were posted
-        self.statuses = list[
-            tuple[Pair, Op, int]
-        ]()  # of requests that have failed, but for those flushed
+        # of requests that have failed, but for those flushed
+        self.statuses = list[tuple[Pair, Op, int]]()
         self.watch: Callable[[], None] = lambda: None
         self.caller: Machine | None = None  # whose program has its turn
 

@@ -169,9 +169,8 @@ def meet(ask: Ask, rng: Rng) -> Verdict:
     stopped = list[Unanswered]()
     for run in runs:
         stop = run.go(ask, "meet", [0, 1], stopped)
-        first = (
-            stop if run.problem and not run.device.statuses else []
-        )  # it explains what is missing
+        # it explains what is missing
+        first = stop if run.problem and not run.device.statuses else []
         for part, found in zip(
             faults, (run.regions(), run.connected(), run.arrived() or stop), strict=True
         ):

@@ -175,17 +175,11 @@ class Seat:
 
 
 SERVER = "server"
-_AHEAD = (
-    0,
-    0,
-    4,
-    16,
-)  # turns that the device goes on between two programs, so that few of these wait in vain
+# turns that the device goes on between two programs, so that few of these wait in vain
+_AHEAD = (0, 0, 4, 16)
 _LATE, _SLOW = 0.35, {SERVER: 0.12}  # how often a slow worker or server has its turn
-_IDLE, _MOST = (
-    1500,
-    15_000,
-)  # turns without anything computed or added (all wait for each other), and in all
+# turns without anything computed or added (all wait for each other), and in all
+_IDLE, _MOST = (1500, 15_000)
 _HANDLE = re.compile(r"\w{1,60}/\d{1,9}")  # the name of a program that has begun
 
 
@@ -259,9 +253,8 @@ class Run:
         self.problem: Unanswered | None = None
         self.applied, self.deaths = dict[tuple[int, int], int](), dict[int, int]()
         self.seats: dict[Any, Seat] = {}
-        self.unread = dict[
-            Any, int
-        ]()  # completions of messages that had arrived when a program ended
+        # completions of messages that had arrived when a program ended
+        self.unread = dict[Any, int]()
         self.turns = self.busy = 0
         self.ahead: Sequence[int] = _AHEAD
         for _ in range(workers + 1):
@@ -330,9 +323,8 @@ class Run:
                     del going[name]
                     self.note(seat, "ended")
                 self.turns += 1
-                self.busy += (
-                    1 if self.device.now > before else 20
-                )  # a turn without a verb leads nowhere
+                # a turn without a verb leads nowhere
+                self.busy += 1 if self.device.now > before else 20
         except Unanswered as error:
             self._stop(error)
             return

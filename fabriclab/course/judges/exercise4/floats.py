@@ -132,9 +132,8 @@ def _slip(block: Block, found: Sum, off: float) -> str:
         return "no scale"
     if scales.size and np.ptp(scales) > 0.001 * scales.max():
         return "a scale for each worker"
-    coarse = np.array(found.whole) - block.x.astype(float) * scales.max(
-        initial=0
-    )  # 2 at most, if rounded once
+    # 2 at most, if rounded once
+    coarse = np.array(found.whole) - block.x.astype(float) * scales.max(initial=0)
     if scales.size and np.abs(coarse).max() > 2.5:
         return "computed in 32 bits"
     if np.allclose(found.got * len(block.x), exact, rtol=1e-3, atol=1e-6 * block.limit):

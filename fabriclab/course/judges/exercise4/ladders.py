@@ -42,10 +42,8 @@ class Ladder:
         self.notes = list[tuple[int, int, str]]()  # lane, row, words
         n = search.n
         state = search.start(99)
-        self.overtaken, newest = (
-            False,
-            [-1] * n,
-        )  # whether an older chunk's packet comes after a newer one
+        # whether an older chunk's packet comes after a newer one
+        self.overtaken, newest = (False, [-1] * n)
         rows = {way: [[0] * len(sent) for sent in getattr(state, way)] for way in ("up", "down")}
         for row, (kind, w, i) in enumerate(moves, 1):
             way = kind.partition(" ")[0]
@@ -191,9 +189,8 @@ class Ladder:
         from fabriclab.views.scene import COLOUR, Layer, Scene, lines, printed, texts
 
         s = self.search
-        order = [0, s.n, *range(1, s.n)] + [s.n + 1] * (
-            s.jobs > 1
-        )  # the switch stands beside the first worker
+        # the switch stands beside the first worker
+        order = [0, s.n, *range(1, s.n)] + [s.n + 1] * (s.jobs > 1)
         x = {
             lane: float(at)
             for lane, at in zip(order, np.linspace(_LEFT, _RIGHT, len(order)), strict=True)
@@ -215,9 +212,8 @@ class Ladder:
         earlier = [
             [a for a, *_ in self.arrows[:i]].count(one[0]) for i, one in enumerate(self.arrows)
         ]
-        part = np.array(
-            [[0.3 + 0.25 * min(same, 2)] for same in earlier]
-        )  # where arrows from one place are apart
+        # where arrows from one place are apart
+        part = np.array([[0.3 + 0.25 * min(same, 2)] for same in earlier])
         places = starts + part * (tips - starts)  # of the words: near whoever sends
         layers = {
             "lanes": lines(

@@ -2,9 +2,8 @@
 
 from typing import Any, NamedTuple
 
-Move = tuple[
-    str, int, int
-]  # what happens, to which worker, and with which of its packets or timers
+# what happens, to which worker, and with which of its packets or timers
+Move = tuple[str, int, int]
 
 
 class State(NamedTuple):

@@ -28,9 +28,8 @@ _RATE, _DELAY, _LATE, _LIMIT = 12.5e9, 2e-6, 200e-6, 50e-3  # [B/s], [s]
 _SHORT = 2e-3  # so many calls in less time come from timers below a round trip [s]
 _MOST = 2000  # calls of workers' methods in a run
 _TWICE = 2  # times its values, that a worker may receive where nothing is lost
-_SMALLEST = (
-    2**16
-)  # of the values, so that numbers of slots or chunks in a payload are not taken for them
+# of the values, so that numbers of slots or chunks in a payload are not taken for them
+_SMALLEST = 2**16
 
 
 class Crew:
@@ -156,9 +155,8 @@ class Run:
         self.burst = False  # whether one timer has sent several packets
         self.calls, self.words = Counter[int](), Counter[tuple[str, int]]()
         self.heard = [set[int]() for _ in self.members]  # what answers have carried to each
-        self.last = [
-            dict[str, Header]() for _ in self.members
-        ]  # headers of the last packet and the last answer
+        # headers of the last packet and the last answer
+        self.last = [dict[str, Header]() for _ in self.members]
 
     def next(self, answer: Any) -> Any:
         """Take what a worker has returned; return the next call of a worker's method, or None."""

@@ -29,14 +29,8 @@ _NAMED = {
     "storm": "storm of packets",
 }
 _MOST_LINES = 14  # of a trace in a verdict
-_FATAL = (
-    "time",
-    "cpu",
-    "slow",
-    "interrupted",
-    "missing",
-    "stub",
-)  # what one more run would meet, too
+# what one more run would meet, too
+_FATAL = ("time", "cpu", "slow", "interrupted", "missing", "stub")
 
 
 class Kind(NamedTuple):

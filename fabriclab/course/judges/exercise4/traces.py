@@ -25,18 +25,12 @@ from .rounds import Crew, checked
 Found = tuple[list[Move], Broken]
 _TOKEN_BITS = 24  # of all workers' values together; the stranger's is above
 STRANGER = 1 << _TOKEN_BITS
-_STATES, _HANGS = (
-    45_000,
-    1000,
-)  # most states; most, for each number of faults, of which it is asked if they hang
-_ROUNDS, _CALM = (
-    10,
-    300,
-)  # of timers that run out, and moves, until it is said that somebody waits for ever
-_AT_ONCE, _BATCH = (
-    32,
-    200,
-)  # packets of a worker in one call of its methods; histories that are asked for at once
+# most states; most, for each number of faults, of which it is asked if they hang
+_STATES, _HANGS = (45_000, 1000)
+# of timers that run out, and moves, until it is said that somebody waits for ever
+_ROUNDS, _CALM = (10, 300)
+# packets of a worker in one call of its methods; histories that are asked for at once
+_AT_ONCE, _BATCH = (32, 200)
 _MEMORY = 1 << 26  # of all snapshots of the registers [B]
 
 

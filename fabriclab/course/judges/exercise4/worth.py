@@ -26,9 +26,8 @@ class Want(NamedTuple):
     apart: float = 0.0  # that it may be off in any case
 
 
-Case = tuple[
-    tuple[Any, ...], Sequence[Want]
-]  # arguments of a call, and the numbers that it must return
+# arguments of a call, and the numbers that it must return
+Case = tuple[tuple[Any, ...], Sequence[Want]]
 
 
 class Part(NamedTuple):

@@ -39,11 +39,8 @@ def _alarm() -> Iterator[None]:
     ):
         yield
         return
-    alarms, over, caller = (
-        itertools.count(),
-        False,
-        sys._getframe(2),
-    )  # what called __enter__, which called this
+    # what called __enter__, which called this
+    alarms, over, caller = (itertools.count(), False, sys._getframe(2))
 
     def stop(number: int, frame: types.FrameType | None) -> None:
         lines = next(alarms)
