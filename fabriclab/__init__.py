@@ -97,7 +97,9 @@ def __dir__() -> list[str]:
 
 
 if moved not in sys.meta_path:
-    sys.meta_path.append(moved)
+    sys.meta_path.insert(
+        0, moved
+    )  # an empty folder that an earlier version has left is a package, too
 
 if "IPython" in sys.modules:  # in a notebook; elsewhere Python's own traceback stays
     from fabriclab import tracebacks

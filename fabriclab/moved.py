@@ -1,7 +1,8 @@
 """What stood elsewhere in earlier versions: an import of it says which line to write instead.
 
-Notebooks that were handed out before keep their old imports. This module is the last finder of imports, so it is
-asked only for names that nobody else knows.
+Notebooks that were handed out before keep their old imports. This module is the first finder of imports: where a
+checkout was updated, folders of compiled files are left behind, and Python would take them for packages. Tools that ask
+whether such a module exists get the error, too.
 """
 
 _NOW = {

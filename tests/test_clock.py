@@ -61,7 +61,7 @@ def used(body, *, family=True):
         clock = ProcessorClock(pid, family=family)
         begin = clock.read()
         wait()
-        time.sleep(0.1)  # what lives is looked for again
+        time.sleep(0.6)  # what lives is looked for again
         return clock.read() - begin
 
 

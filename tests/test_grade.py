@@ -1491,6 +1491,7 @@ def test_a_folder_without_a_notebook_is_no_student_where_files_are_handed_in(
     (tmp_path / "room" / "fay").mkdir()
     room = works.collect(tmp_path / "room")
     assert works.left_out(tmp_path / "room", room) == ["teacher"]
+    assert works.left_out(tmp_path / "room", room, ["ann", "teacher"]) == []
     assert run("grade", tmp_path / "room", "--out", tmp_path / "grades.csv") == 0
     assert "Not graded: the folder teacher." in capsys.readouterr().err
     assert "teacher" not in (tmp_path / "grades.csv").read_text()

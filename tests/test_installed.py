@@ -109,10 +109,10 @@ def passable(folder: Path) -> None:
             above.chmod(0o755)
 
 
-@pytest.fixture(scope="module", params=["checkout", "editable", "wheel"])
+@pytest.fixture(scope="module", params=["checkout", "checkout beside a wheel", "editable", "wheel"])
 def installed(request, root, tmp_path_factory):
     """Return a way to install: the Python, the folder to work in, and the variables of the environment."""
-    place = tmp_path_factory.mktemp(request.param)
+    place = tmp_path_factory.mktemp(request.param.replace(" ", "-"))
     empty = place / "empty"
     empty.mkdir()
     passable(empty)
@@ -121,6 +121,10 @@ def installed(request, root, tmp_path_factory):
     clean["FABRICLAB_PROGRESS"] = str(empty / "progress.json")
     if request.param == "checkout":
         return python, root, clean
+    if (
+        request.param == "checkout beside a wheel"
+    ):  # where an install was followed by commands in the checkout
+        clean["PYTHONPATH"] = str(root)
     what = ["-e", root] if request.param == "editable" else [request.getfixturevalue("wheel")]
     pip = [
         sys.executable,
@@ -141,7 +145,7 @@ def installed(request, root, tmp_path_factory):
         timeout=300,
     )
     assert done.returncode == 0, done.stderr
-    return python, empty, clean
+    return python, empty if "PYTHONPATH" not in clean else root, clean
 
 
 def ran(installed, *arguments: object, **more: object) -> subprocess.CompletedProcess[str]:

@@ -2,6 +2,8 @@
 
 import importlib
 import re
+import subprocess
+import sys
 
 import pytest
 
@@ -24,6 +26,18 @@ OLD = [
 def test_an_import_of_an_earlier_version_is_told_where_to_go(line):
     with pytest.raises(ModuleNotFoundError, match=r"fabriclab\.(course|routing|collectives)\."):
         exec(line, {})
+
+
+def test_folders_that_an_earlier_version_has_left_are_no_packages(tmp_path):
+    """After an update of a checkout, folders of compiled files stay, which Python takes for packages."""
+    for folder in ("checks", "exercises/graders"):
+        (tmp_path / folder / "__pycache__").mkdir(parents=True)
+    code = f"import fabriclab; fabriclab.__path__.append({str(tmp_path)!r})\n"
+    for line in OLD[:6]:
+        done = subprocess.run([sys.executable, "-c", code + line], capture_output=True, text=True)
+        assert "fabriclab.course." in done.stderr, (line, done.stderr)
+    code += "import contextlib\nwith contextlib.suppress(ImportError): import fabriclab.checks\n"
+    done = subprocess.run([sys.executable, "-c", code + "fabriclab.checks.progress"], check=True)
 
 
 def test_what_the_sentences_offer_can_be_imported():

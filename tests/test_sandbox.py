@@ -447,8 +447,8 @@ def test_a_part_has_no_more_time_in_another_session_but_the_others_have_theirs()
             assert session.call("f").problem == "cpu" and session.ended_by == "f"
         with closing(made.session([code], spent=spent)) as session:
             assert session.call("g").problem == "cpu"
-    assert spent["f"].processor < SHORT.cpu_s + 0.1
-    assert spent["g"].processor < SHORT.cpu_s + 0.1
+    assert spent["f"].processor < SHORT.cpu_s + 0.5
+    assert spent["g"].processor < SHORT.cpu_s + 0.5
 
 
 def test_turns_of_a_program_take_the_time_of_the_function_that_began_it():
@@ -459,22 +459,62 @@ def test_turns_of_a_program_take_the_time_of_the_function_that_began_it():
     assert [outcome.problem for outcome in found] == ["", "", "cpu", "cpu"]
 
 
+def test_a_program_is_charged_to_who_began_it_whatever_its_name_is():
+    """Two functions share a helper, or a program calls itself by the name of another function."""
+    shared = "def loop():\n  while True:\n    spin(0.2)\n    yield\ndef f(): return loop()\ndef g(): return loop()\n"
+    renamed = shared.replace(
+        "def f(): return loop()", "def f():\n  made = loop()\n  made.__name__ = 'g'\n  return made"
+    )
+    for code in (shared, renamed):
+        spent = {}
+        with (
+            Sandbox(Limits(cpu_s=0.5)) as made,
+            closing(made.session([SPIN + code], "", spent)) as session,
+        ):
+            mine, other = session.call("f").value, session.call("g").value
+            assert [session.call(name).problem for name in (mine, mine, other, other)] == [""] * 4
+            assert spent.keys() == {"/", "", "f", "g"}
+            assert spent["f"].processor == pytest.approx(0.4, abs=0.1)
+            assert session.call(mine).problem == "cpu"
+            assert session.call(other).problem == "cpu"  # over with the process
+
+
+def test_a_string_that_names_a_function_changes_nothing():
+    code = f"{SPIN}def f():\n  spin(0.3)\n  return 'g'\ndef g():\n  spin(0.3)\n  return 1"
+    with Sandbox(Limits(cpu_s=0.5)) as made, closing(made.session([code])) as session:
+        assert session.call("f").value == "g"
+        assert session.call("g").value == 1
+
+
+def test_a_question_is_waited_for_no_longer_than_it_says():
+    """Also if each function sleeps, in new processes, and whatever its cells do."""
+    limits = Limits(wall_s=0.4)
+    functions = "".join(f"def f{n}(): time.sleep(9)\n" for n in range(9))
+    spent, found = {}, []
+    with Sandbox(limits) as made:
+        for n in range(9):
+            with closing(made.session(["import time\n" + functions], "", spent)) as session:
+                found.append(session.call(f"f{n}"))
+    assert {outcome.problem for outcome in found} == {"time"}
+    assert spent["/"].wall == pytest.approx(limits.question_s, rel=0.3)
+
+
 def test_processor_time_is_limited():
     with Sandbox(Limits(wall_s=20, cpu_s=1)) as made:
         deaf = "import signal\nsignal.signal(signal.SIGXCPU, signal.SIG_IGN)\n"
         for before in ("", deaf):
             found = ask(made, f"{before}def f():\n  while True: pass")
             assert (found.problem, found.said) == ("cpu", "1 s")
-            assert 1 <= found.seconds < 1.1
+            assert 1 <= found.seconds < 1.5
     assert Limits().scaled(3) == Limits(wall_s=180, cpu_s=15, judge_s=15)
 
 
 def test_a_sleeper_meets_the_limit_on_the_wall():
-    code = "import time\ndef f(): time.sleep(0.6)\ndef g(): return 1"
-    with Sandbox(Limits(wall_s=1)) as made, closing(made.session([code])) as session:
+    code = "import time\ndef f(): time.sleep(1.2)\ndef g(): return 1"
+    with Sandbox(Limits(wall_s=2)) as made, closing(made.session([code])) as session:
         assert session.call("f").ok and session.call("g").ok
         found = session.call("f")
-        assert (found.problem, found.said) == ("time", "1 s")
+        assert (found.problem, found.said) == ("time", "2 s")
         assert found.seconds < 0.05
 
 

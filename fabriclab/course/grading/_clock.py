@@ -9,6 +9,7 @@ import os
 import time
 from dataclasses import dataclass
 
+_MOST_APART = 0.5  # s on the wall between two looks, however many processes there are
 _APART = 0.05  # s on the wall between two looks for descendants; each costs 13 us for every process
 
 
@@ -76,11 +77,11 @@ class ProcessorClock:
         except OSError:  # it is dead
             pass
         if self._above and time.monotonic() >= self._next_look:
-            begin = time.monotonic()
+            begin = time.thread_time()
             self._look()
-            now = time.monotonic()
-            # On a machine with thousands of processes a look takes longer, and is taken less often.
-            self._next_look = now + max(_APART, 10 * (now - begin))
+            cost = time.thread_time() - begin
+            # On a machine with thousands of processes a look costs more, and is taken less often.
+            self._next_look = time.monotonic() + min(max(_APART, 10 * cost), _MOST_APART)
         self._used = max(self._used, self._own + self._others)
         return self._used
 

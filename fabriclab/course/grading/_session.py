@@ -24,7 +24,8 @@ from ._clock import ProcessorClock, Spent
 from .limits import Limits
 
 PATIENCE = 60.0  # s on the wall for what costs milliseconds on a quiet machine: a start, an end
-CELLS = ""  # the name of the part of a question that is its cells; the others have those of its functions
+# What time is charged to: a function by its name, the cells, and all together.
+CELLS, QUESTION = "", "/"
 _SHORTEST = 0.005  # s between two looks at the clock while an answer is waited for
 _CREDENTIALS = struct.Struct("3i")  # what the kernel says of a sender: process, user, group
 LONGEST = 500  # characters of a message
@@ -102,6 +103,8 @@ class Session:
         self._rest, self._requests, self._final = b"", 0, 0.0
         self._proxies: list[Proxy] = []
         self._spent = {} if spent is None else spent
+        self._question = self._spent.setdefault(QUESTION, Spent())
+        self._begun = dict[str, str]()
         # As many of the child's threads can run at once.
         self._cores = min(os.cpu_count() or 1, self._limits.processes)
         self._control: socket.socket | None = box.control()
@@ -132,8 +135,11 @@ class Session:
         if self._over.problem:
             return replace(self._over, seconds=0.0, name=self.ended_by)
         question = {"call": name, "args": _packed(args, self._proxies)}
-        part = name.partition("/")[0]  # "server/12" goes on with what the function server has begun
+        part = self._begun.get(name, name)
         found = replace(self._ask(question, part), name=name)
+        if isinstance(found.value, str) and "/" in found.value:
+            # The name of a program that this function has begun: its turns are charged to the function.
+            self._begun[found.value] = part
         self.ended_by = name if self._over.problem else ""
         if found.problem == "missing" and not self.cells.ok:  # a cell that failed is the reason
             return replace(self.cells, seconds=found.seconds)
@@ -173,6 +179,8 @@ class Session:
                 raise self._ended()
             found += piece
             pid, _, _ = _CREDENTIALS.unpack(about[0][2])
+            if pid <= 0:  # it cannot be seen from here, and 0 would be this process
+                raise OSError(f"process {pid}")
         self._line.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 0)
         return tuple(json.loads(found)["active"]), pid
 
@@ -245,22 +253,23 @@ class Session:
     def _exchange(self, message: dict[str, Any]) -> dict[str, Any]:
         """Send a message and return the next that comes: what goes by on the wall is counted here, and nowhere else."""
         begin = time.monotonic()
-        end = begin + self._limits.wall_s - self._part.wall
         unsent = _ENCODE(message).encode() + b"\n"
         try:
             while unsent:
-                longest = self._longest_wait(end)
+                longest = self._longest_wait(begin)
                 try:
                     unsent = unsent[self._line.send(unsent) :]
                 except BlockingIOError:
                     self._wait(longest, sending=True)
             while b"\n" not in self._rest:
-                if self._wait(self._longest_wait(end)):
+                if self._wait(self._longest_wait(begin)):
                     self._rest += self._piece()
         except OSError:
             raise self._ended() from None
         finally:
-            self._part.wall += time.monotonic() - begin
+            waited = time.monotonic() - begin
+            self._part.wall += waited
+            self._question.wall += waited
         found, _, self._rest = self._rest.partition(b"\n")
         try:
             reply = _DECODER.decode(found.decode())
@@ -272,19 +281,25 @@ class Session:
             raise _Over(Outcome(problem="protocol"))
         return reply
 
-    def _longest_wait(self, end: float) -> float:
+    def _longest_wait(self, begin: float) -> float:
         """Return how long the child may be waited for before the next look at its clock, if its part has time left.
 
-        By then the part could have used up its processor time, on all cores that it may have.
+        By then the part could have used up its processor time, on all cores that it may have. The waiting for this
+        answer has begun at ``begin``.
         """
         self._charge()
         processor_left = self._limits.cpu_s - self._part.processor
-        wall_left = end - time.monotonic()
         if processor_left <= 0:
             raise _Over(Outcome(problem="cpu", said=f"{self._limits.cpu_s:g} s"))
-        if wall_left <= 0:
+
+        waited = time.monotonic() - begin
+        part_left = self._limits.wall_s - self._part.wall - waited
+        question_left = self._limits.question_s - self._question.wall - waited
+        if part_left <= 0:
             raise _Over(Outcome(problem="time", said=f"{self._limits.wall_s:g} s"))
-        return min(max(processor_left / self._cores, _SHORTEST), wall_left)
+        if question_left <= 0:
+            raise _Over(Outcome(problem="time", said=f"{self._limits.question_s:g} s"))
+        return min(max(processor_left / self._cores, _SHORTEST), part_left, question_left)
 
     def _wait(self, seconds: float, *, sending: bool = False) -> bool:
         """Wait until the line can be read, or written to; say whether it can."""

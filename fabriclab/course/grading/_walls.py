@@ -5,6 +5,7 @@ Loaded by the program that runs learners' code, so it imports nothing of the pac
 
 import contextlib
 import ctypes
+import itertools
 import math
 import os
 import resource
@@ -13,7 +14,7 @@ import stat
 import struct
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 NEWNS, NEWIPC, NEWUSER, NEWPID, NEWNET = 0x20000, 0x8000000, 0x10000000, 0x20000000, 0x40000000
@@ -105,7 +106,7 @@ def within(path: str, hidden: str) -> str:
     )
 
 
-def own_root(root: str, work: str, paths: Iterable[str], hidden: str) -> None:
+def own_root(root: str, work: str, paths: Iterable[str], hidden: Collection[str]) -> None:
     """Make ``root`` the root of this process: installation without ``hidden``, libraries and devices, and ``work``."""
     c("unshare", NEWNS)
     mount("none", "/", None, REC | PRIVATE)
@@ -122,8 +123,8 @@ def own_root(root: str, work: str, paths: Iterable[str], hidden: str) -> None:
         mount(path, target, None, BIND | REC)
         # The kernel wants the flags of the original again: no programs, no devices.
         mount("none", target, None, REMOUNT | BIND | RDONLY | (os.statvfs(path).f_flag & 0xE))
-    for path in readable(paths):
-        inside = within(path, hidden)
+    for path, folder in itertools.product(readable(paths), hidden):
+        inside = within(path, folder)
         if inside and os.path.isdir(root + inside):
             mount("tmpfs", root + inside, "tmpfs", RDONLY | NOSUID | NODEV, "size=4k,mode=755")
     mount("none", root, None, REMOUNT | BIND | RDONLY | NOSUID | NODEV)
@@ -174,26 +175,26 @@ def limits_here() -> list[tuple[int, int]]:
     return [resource.getrlimit(kind) for kind in range(16)]
 
 
-def around(path: str, hidden: str) -> Iterator[tuple[str, int]]:
+def around(path: str, hidden: Collection[str]) -> Iterator[tuple[str, int]]:
     """Return the parts of a path that may be read without ``hidden``, each with Landlock's rights.
 
     A right to list a folder holds for all that is below it, too: names of ``hidden`` can be listed, and not read.
     """
-    inside = within(path, hidden)
-    if not inside:
+    inside = [within(path, folder) for folder in hidden]
+    if not any(inside):
         # Run, read and list; or read.
         yield path, 13 if os.path.isdir(path) and not os.path.islink(path) else 4
-    elif inside != path:
+    elif path not in inside:
         yield path, 8  # listing it
         for name in os.listdir(path):
             part = os.path.join(path, name)
             # A link to a folder on the way to what is hidden, or in it, would allow to read what is below its target.
-            if os.path.islink(part) and (within(part, hidden) or within(hidden, part)):
-                continue
-            yield from around(part, hidden)
+            leads_there = any(within(part, folder) or within(folder, part) for folder in hidden)
+            if not (os.path.islink(part) and leads_there):
+                yield from around(part, hidden)
 
 
-def rules_of_landlock(paths: Iterable[str], hidden: str) -> list[bytes]:
+def rules_of_landlock(paths: Iterable[str], hidden: Collection[str]) -> list[bytes]:
     """Return what Landlock is to allow: all rights to be asked for, then reading each of the paths."""
     version = c("syscall", 444, None, 0, 1)
     files = (1 << (13 if version < 2 else 14 if version < 3 else 15 if version < 5 else 16)) - 1

@@ -24,7 +24,7 @@ from fabriclab.course.judges.shared.calls import called, handed, kept
 from fabriclab.texts import text
 
 from ._clock import Spent
-from ._session import shown
+from ._session import QUESTION, shown
 from .limits import Limits
 from .notebooks import STUB
 from .results import RECORD, Entry, Record
@@ -77,8 +77,9 @@ class Own:
 def grade_question(box: Box, key: str, id: str, ways: Sequence[list[str]], student: str) -> Record:
     """Try the ways to run a question's cell while a name is missing, and keep the best verdict."""
     found = list[Record]()
+    waited = Spent()
     for cells in ways:
-        one, again = grade_cells(box, key, judges.find(id), cells, student)
+        one, again = grade_cells(box, key, judges.find(id), cells, student, waited)
         found.append(one)
         if not again:
             break
@@ -86,13 +87,19 @@ def grade_question(box: Box, key: str, id: str, ways: Sequence[list[str]], stude
 
 
 def grade_cells(
-    box: Box, key: str, question: Question, cells: list[str], student: str
+    box: Box,
+    key: str,
+    question: Question,
+    cells: list[str],
+    student: str,
+    waited: Spent | None = None,
 ) -> tuple[Record, bool]:
     """Run cells and judge what their functions return; say whether a name or the code itself could not be read.
 
-    The record holds all that a replay needs besides the key and the limits.
+    The record holds all that a replay needs besides the key and the limits. In ``waited`` the time is added up for
+    which the question has been waited for, in other runs of it, too.
     """
-    spent = dict[str, Spent]()
+    spent = {QUESTION: waited or Spent()}
     session = box.session(cells, question.prelude, spent)
     outcomes, ended = [session.cells], dict[str, Outcome]()
 

@@ -10,6 +10,7 @@ import json
 import os
 import select
 import shutil
+import site
 import socket
 import subprocess
 import sys
@@ -36,6 +37,16 @@ _BOOT = (
 )
 
 
+def _copies_of_this(*places: str) -> list[str]:
+    """Return all folders with this package in them that an import could find: they hold the judges.
+
+    Where one is installed, and another one runs from a checkout, a learner's code would find the first.
+    """
+    searched = [*places, *sys.path, *site.getsitepackages()]
+    copies = {fabriclab.__path__[0], *(os.path.join(place, "fabriclab") for place in searched)}
+    return sorted(copy for copy in map(os.path.abspath, copies) if os.path.isdir(copy))
+
+
 class Sandbox:
     """A process with numpy loaded that forks a child for each learner's code; one session at a time.
 
@@ -54,10 +65,10 @@ class Sandbox:
         """Keep what is asked; nothing runs before ``with``."""
         self.limits, self.last_words = limits or Limits(), ""
         self.active: tuple[str, ...] = ()
-        # The library holds the judges; where it is installed beside numpy, a learner's code would find it.
+        beside_numpy = str(Path(np.__file__).parents[1])
         self._asked: dict[str, Any] = {
-            "paths": [str(Path(np.__file__).parents[1])],
-            "hidden": fabriclab.__path__[0],
+            "paths": [beside_numpy],
+            "hidden": _copies_of_this(beside_numpy),
             "without": [*without],
         }
         self._process: subprocess.Popen[bytes] | None = None

@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
@@ -61,13 +61,13 @@ def collect(folder: Path, skip: Path | None = None) -> dict[str, Held]:
     return dict(sorted(found.items()))
 
 
-def left_out(folder: Path, room: Mapping[str, Held]) -> list[str]:
+def left_out(folder: Path, room: Mapping[str, Held], known: Collection[str] = ()) -> list[str]:
     """Return who of ``room`` is no student: folders with other files only, where notebooks are handed in beside them.
 
-    An empty folder stands for a student who has handed in nothing.
+    An empty folder stands for a student who has handed in nothing, and one with a ``known`` name is a student's.
     """
     beside = any("/" not in file for held in room.values() for file in held)
-    without = [name for name, held in room.items() if not held]
+    without = [name for name, held in room.items() if not held and name not in known]
     return [name for name in without if beside and any(Path(folder, name).glob("[!.]*"))]
 
 

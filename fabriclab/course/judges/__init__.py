@@ -15,11 +15,11 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from fabriclab.registry import add_kind, get, info, names
+from fabriclab import registry
 from fabriclab.texts import text
 
-add_kind("question", __name__)
-add_kind("check", __name__)  # of a lesson, judged by running a function
+registry.add_kind("question", __name__)
+registry.add_kind("check", __name__)  # of a lesson, judged by running a function
 
 Floats = NDArray[np.float64]
 Rng = np.random.Generator
@@ -89,8 +89,8 @@ class Question:
 def questions() -> Mapping[str, Question]:
     """Return all questions by id; each file of this folder registers the judges of its own, with what they judge."""
     return {
-        id: Question(id=id, judge=get("question", id), **info("question", id))
-        for id in names("question")
+        id: Question(id=id, judge=registry.get("question", id), **registry.info("question", id))
+        for id in registry.names("question")
     }
 
 

@@ -30,7 +30,7 @@ _NAMED = {
 }
 _MOST_LINES = 14  # of a trace in a verdict
 # what one more run would meet, too
-_FATAL = ("time", "cpu", "slow", "interrupted", "missing", "stub")
+_FATAL = ("time", "cpu", "slow", "waits", "interrupted", "missing", "stub")
 
 
 class Kind(NamedTuple):

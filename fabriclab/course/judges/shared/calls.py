@@ -17,12 +17,17 @@ from fabriclab.course.judges import Ask, Proxy, Unanswered
 from fabriclab.texts import text
 
 _PATIENCE = 2.0  # s of processor time, for one call of a learner's function
-_WAITING = 10  # times as long on the wall, for code that sleeps: other programs may have the cores
+_WAITING = 5  # times as long on the wall, for code that sleeps: other programs may have the cores
 _AGAIN = 0.05  # s, until the next alarm, if code goes on all the same
 
 
 class _Late(BaseException):
     """A call took too long; what catches it meets it again, see `_alarm`."""
+
+    def __init__(self, problem: str) -> None:
+        """Keep whether it was slow, or waits."""
+        super().__init__(problem)
+        self.problem = problem
 
 
 @contextlib.contextmanager
@@ -39,11 +44,13 @@ def _alarm() -> Iterator[None]:
     ):
         yield
         return
-    # what called __enter__, which called this
-    alarms, over, caller = (itertools.count(), False, sys._getframe(2))
+    alarms = itertools.count()
+    over = False
+    caller = sys._getframe(2)  # what called __enter__, which called this
 
     def stop(number: int, frame: types.FrameType | None) -> None:
         lines = next(alarms)
+        problem = "waits" if number == signal.SIGALRM else "slow"
 
         def again(frame: types.FrameType, event: str, value: object) -> Any:
             nonlocal lines
@@ -52,7 +59,7 @@ def _alarm() -> Iterator[None]:
             if event == "line":
                 lines -= 1
                 if lines < 0:
-                    raise _Late
+                    raise _Late(problem)
             return again
 
         if over:
@@ -62,10 +69,10 @@ def _alarm() -> Iterator[None]:
             if not frame.f_globals.get("__name__", "").startswith("fabriclab."):
                 frame.f_trace = again
             frame = frame.f_back
-        raise _Late
+        raise _Late(problem)
 
     trace = sys.gettrace()
-    works, waits = signal.signal(signal.SIGPROF, stop), signal.signal(signal.SIGALRM, stop)
+    before = {number: signal.signal(number, stop) for number in (signal.SIGPROF, signal.SIGALRM)}
     worked = signal.setitimer(signal.ITIMER_PROF, _PATIENCE, _AGAIN)
     waited = signal.setitimer(signal.ITIMER_REAL, _WAITING * _PATIENCE, _AGAIN)
     try:
@@ -75,8 +82,9 @@ def _alarm() -> Iterator[None]:
         sys.settrace(trace)
         signal.setitimer(signal.ITIMER_PROF, *worked)
         signal.setitimer(signal.ITIMER_REAL, *waited)
-        signal.signal(signal.SIGPROF, works)
-        signal.signal(signal.SIGALRM, waits)
+        for number, handler in before.items():
+            if handler is not None:  # one that Python has not installed cannot be put back
+                signal.signal(number, handler)
 
 
 def asker(names: tuple[str, ...], functions: list[Callable[..., Any]]) -> Ask:
@@ -99,10 +107,15 @@ def asker(names: tuple[str, ...], functions: list[Callable[..., Any]]) -> Ask:
                 found = kept(called(known[name], *map(handed, arguments)), known)
             worked = time.process_time() - worked
             waited = time.perf_counter() - waited
-            if worked > _PATIENCE or waited > _WAITING * _PATIENCE:
-                raise _Late
-        except (_Late, KeyboardInterrupt) as error:
-            gone[name] = _unanswered(name, "slow" if isinstance(error, _Late) else "interrupted")
+            if worked > _PATIENCE:
+                raise _Late("slow")
+            if waited > _WAITING * _PATIENCE:
+                raise _Late("waits")
+        except _Late as error:
+            gone[name] = _unanswered(name, error.problem)
+            raise gone[name] from None
+        except KeyboardInterrupt:
+            gone[name] = _unanswered(name, "interrupted")
             raise gone[name] from None
         except (Exception, SystemExit) as error:
             problem = "stub" if isinstance(error, NotImplementedError) else "raised"
@@ -113,7 +126,8 @@ def asker(names: tuple[str, ...], functions: list[Callable[..., Any]]) -> Ask:
 
 
 def _unanswered(name: str, problem: str, **words: str) -> Unanswered:
-    return Unanswered(problem, text(f"ex.{problem}", name=name, limit=f"{_PATIENCE:g}", **words))
+    limit = _WAITING * _PATIENCE if problem == "waits" else _PATIENCE
+    return Unanswered(problem, text(f"ex.{problem}", name=name, limit=f"{limit:g}", **words))
 
 
 def handed(argument: Any) -> Any:
