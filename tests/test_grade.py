@@ -1216,9 +1216,11 @@ def test_own_work_needs_no_sandbox(tmp_path, monkeypatch, capsys):
 
 
 def test_students_are_told_the_limits(root):
-    page, limits = (root / "exercises" / "GRADING.md").read_text(encoding="utf-8"), Limits()
+    page = " ".join((root / "exercises" / "GRADING.md").read_text(encoding="utf-8").split())
+    limits = Limits()
     assert f"may use {limits.cpu_s:g} seconds of processor time" in page
     assert f"more than {limits.wall_s:g} seconds" in page
+    assert f"longer than {limits.question_s / 60:g} minutes" in page
     assert f"has {limits.memory >> 30} GiB of memory" in page
     assert (
         f"larger than {notebooks.MOST >> 20} MiB or has more than {notebooks.MOST_CELLS:,} cells"

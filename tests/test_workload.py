@@ -196,7 +196,7 @@ def test_what_the_next_forward_needs_first_goes_first():
 
 
 def test_bucket_size_as_the_course_plans_it():
-    # shared/teaching-plan.md, lesson 35: 17.6 GB over 128 ranks at 50 GB/s, 14 us a ring step, a backward of 0.73 s.
+    # The case of lesson 35: 17.6 GB over 128 ranks at 50 GB/s, 14 us a ring step, a backward of 0.73 s.
     cost = collectives.closed_form("all_reduce", "ring")
     left = {}
     for n in (1, 14, 706):
