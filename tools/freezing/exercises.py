@@ -124,6 +124,21 @@ def functions_of(question: Any, setup: str, code: str) -> list[Any]:
 # Verdicts ---------------------------------------------------------------------------------------
 
 
+class _Sources(ast.NodeTransformer):
+    """Replaces every string that is a program by its syntax tree, as text."""
+
+    def visit_Constant(self, node: ast.Constant) -> ast.Constant:
+        if isinstance(node.value, str) and "\n" in node.value:
+            with contextlib.suppress(SyntaxError):
+                return ast.Constant(syntax(node.value))
+        return node
+
+
+def syntax(source: str) -> str:
+    """Return what a program says, however its lines are laid out, programs in its strings included."""
+    return ast.dump(_Sources().visit(ast.parse(source)))
+
+
 def of_question(id: str, question: Any) -> dict[str, Any]:
     """Return a question with its example and cases, and what is said to what is no answer."""
     module = fl.exercises
@@ -131,7 +146,7 @@ def of_question(id: str, question: Any) -> dict[str, Any]:
     found = {
         "functions": list(question.functions),
         "points": question.points,
-        "prelude": ast.dump(ast.parse(question.prelude)),  # however its lines are laid out
+        "prelude": syntax(question.prelude),
         "asked": shown_of(lambda: fl.check(id), whole=True),
         "example": attempt(lambda: module.example(id)),
         "practice": attempt(lambda: module.practice(id)),
