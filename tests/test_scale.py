@@ -1,6 +1,7 @@
 """Sizes of real clusters: what a learner waits for and what it holds in memory.
 
-Seconds of processor time, so that other programs on the machine decide nothing; nothing here runs in parallel.
+Processor time, so that other programs on the machine decide nothing, in units of what numpy takes to sort a million
+numbers there, so that a slow machine decides nothing either: 0.1 s or so. Nothing here runs in parallel.
 """
 
 import json
@@ -10,6 +11,19 @@ import sys
 import pytest
 
 pytestmark = pytest.mark.alone
+SORT = """
+import time
+import numpy as np
+
+def sort():
+    numbers = np.random.default_rng(0).permutation(2**20)
+    seconds = []
+    for _ in range(10):
+        t0 = time.process_time()
+        np.argsort(numbers, kind="stable")
+        seconds.append(time.process_time() - t0)
+    return min(seconds)
+"""
 PROGRAM = """
 import json, resource, time
 from fabriclab import collectives, engines, routing, topologies
@@ -18,15 +32,18 @@ from fabriclab.lower import lower
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
-before, t0 = peak(), time.process_time()
-fabric = topologies.build("rail_optimised", servers=8192)
-build, added = time.process_time() - t0, peak() - before
-ring = []
-for _ in range(4):
+before = peak()
+builds, cold, warm = [], [], []
+for _ in range(3):
     t0 = time.process_time()
-    flows = lower(collectives.build("all_reduce", "ring", fabric.n_ranks), fabric, "1 GiB")
-    timeline = engines.run(fabric, routing.route(fabric, flows), flows)
-    ring.append(time.process_time() - t0)
+    fabric = topologies.build("rail_optimised", servers=8192)
+    builds.append(time.process_time() - t0)
+    added = peak() - before if len(builds) == 1 else added
+    for seconds in (cold, warm):
+        t0 = time.process_time()
+        flows = lower(collectives.build("all_reduce", "ring", fabric.n_ranks), fabric, "1 GiB")
+        timeline = engines.run(fabric, routing.route(fabric, flows), flows)
+        seconds.append(time.process_time() - t0)
 hall = topologies.build("rail_optimised", servers=1024)
 leaf, spine = hall.nodes("leaf")[0], hall.nodes("spine")[0]
 hall = hall.with_capacity([*hall.links_between(leaf, spine), *hall.links_between(spine, leaf)], 0.0)
@@ -34,28 +51,29 @@ flows = lower(collectives.build("all_reduce", "ring", hall.n_ranks), hall, "1 Gi
 t0 = time.process_time()
 routing.route(hall, flows)
 hurt = time.process_time() - t0
-print(json.dumps({"ranks": fabric.n_ranks, "build": build, "added": added, "cold": ring[0], "warm": min(ring[1:]),
-                  "hurt": hurt, "end": timeline.end}))
+unit = sort()
+print(json.dumps({"ranks": fabric.n_ranks, "build": min(builds) / unit, "added": added, "cold": min(cold) / unit,
+                  "warm": min(warm) / unit, "hurt": hurt / unit, "end": timeline.end}))
 """
 
 
 @pytest.fixture(scope="module")
 def seen():
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True
+        [sys.executable, "-c", SORT + PROGRAM], capture_output=True, text=True, check=True
     )
     return json.loads(done.stdout)
 
 
-def test_65536_gpus_with_servers_expanded_are_built_in_2_s_and_1_gib(seen):
+def test_65536_gpus_with_servers_expanded_are_built_in_time_and_1_gib(seen):
     assert seen["ranks"] == 65536
-    assert seen["build"] <= 2.0
+    assert seen["build"] <= 20
     assert seen["added"] <= 2**30
 
 
 def test_a_ring_over_65536_ranks_is_lowered_routed_and_solved_in_time(seen):
-    assert seen["warm"] <= 0.3
-    assert seen["cold"] <= 0.6  # the first run also reads the ways off the tiers
+    assert seen["warm"] <= 3
+    assert seen["cold"] <= 6  # the first run also reads the ways off the tiers
 
 
 def test_its_time_is_that_of_the_closed_form_with_collisions_on_the_way(seen):
@@ -65,7 +83,7 @@ def test_its_time_is_that_of_the_closed_form_with_collisions_on_the_way(seen):
 
 
 def test_a_ring_over_8192_ranks_finds_its_way_round_failed_cables_in_time(seen):
-    assert seen["hurt"] <= 3.0
+    assert seen["hurt"] <= 30
 
 
 BUILD = """
@@ -82,7 +100,7 @@ for _ in range(3):
     fabric = eval(sys.argv[1])
     seconds.append(time.process_time() - t0)
     added = peak() - before if len(seconds) == 1 else added
-print(json.dumps([fabric.n_ranks, fabric.n_nodes, min(seconds), added]))
+print(json.dumps([fabric.n_ranks, fabric.n_nodes, min(seconds) / sort(), added]))
 """
 RAILS = "topologies.build('rail_optimised', servers=8192, expand=False)"
 
@@ -90,24 +108,24 @@ RAILS = "topologies.build('rail_optimised', servers=8192, expand=False)"
 @pytest.mark.parametrize(
     ("call", "nodes", "most", "memory"),
     [
-        ("topologies.build('fat_tree', k=64)", 70656, 0.3, 2**28),
-        ("topologies.build('xgft', m=(32, 32, 64), w=(1, 32, 32))", 70656, 0.3, 2**28),
-        ("topologies.build('leaf_spine', hosts=65536, radix=512)", 65920, 0.3, 2**28),
-        (RAILS, 70656, 0.3, 2**28),
+        ("topologies.build('fat_tree', k=64)", 70656, 3, 2**28),
+        ("topologies.build('xgft', m=(32, 32, 64), w=(1, 32, 32))", 70656, 3, 2**28),
+        ("topologies.build('leaf_spine', hosts=65536, radix=512)", 65920, 3, 2**28),
+        (RAILS, 70656, 3, 2**28),
         *(
-            (f"topologies.build('{name}', servers=8192, expand=False)", 70656, 0.3, 2**28)
+            (f"topologies.build('{name}', servers=8192, expand=False)", 70656, 3, 2**28)
             for name in ("rail_only", "multi_plane", "dual_tor")
         ),
-        (f"topologies.compose(topologies.build('dgx_h100'), {RAILS}, 8192)", 250880, 2.0, 2**30),
+        (f"topologies.compose(topologies.build('dgx_h100'), {RAILS}, 8192)", 250880, 20, 2**30),
     ],
 )
 def test_65536_endpoints_of_any_clos_and_with_their_servers(call, nodes, most, memory):
     done = subprocess.run(
-        [sys.executable, "-c", BUILD, call], capture_output=True, text=True, check=True
+        [sys.executable, "-c", SORT + BUILD, call], capture_output=True, text=True, check=True
     )
-    ranks, seen, seconds, added = json.loads(done.stdout)
+    ranks, seen, sorts, added = json.loads(done.stdout)
     assert (ranks, seen) == (65536, nodes)
-    assert seconds <= most
+    assert sorts <= most
     assert added <= memory
 
 
@@ -120,16 +138,12 @@ simulate("all_reduce", "halving_doubling", fabric, "1 GiB", placement=range(64))
 algorithm, n, order = sys.argv[1], int(sys.argv[2]), np.arange(fabric.n_ranks)
 if sys.argv[3] == "shuffled":
     order = np.random.default_rng(0).permutation(order)
-numbers = np.random.default_rng(0).permutation(2**20)
-seconds, sorts = [], []
+seconds = []
 for _ in range(10):
     t0 = time.process_time()
     run = simulate("all_reduce", algorithm, fabric, "1 GiB", placement=order[:n])
-    t1 = time.process_time()
-    np.argsort(numbers, kind="stable")
-    seconds.append(t1 - t0)
-    sorts.append(time.process_time() - t1)
-print(json.dumps([min(seconds) / min(sorts), run.time]))
+    seconds.append(time.process_time() - t0)
+print(json.dumps([min(seconds) / sort(), run.time]))
 """
 
 
@@ -145,13 +159,13 @@ print(json.dumps([min(seconds) / min(sorts), run.time]))
 def test_a_collective_with_contention_is_built_lowered_routed_and_solved_in_time(
     algorithm, n, order, most, end
 ):
-    """What a learner waits for after the first run on a fabric, in units of what numpy takes to sort a million numbers.
+    """What a learner waits for after the first run on a fabric.
 
-    So a slow machine decides nothing. On 23 November 2026 the best of ten were 0.8 to 1.0, 1.8 to 2.0, 3.7 to 4.8 and
-    4.9 to 7.0 sorts of 0.11 to 0.13 s each, in three runs.
+    On 23 November 2026 the best of ten were 0.8 to 1.0, 1.8 to 2.0, 3.7 to 4.8 and 4.9 to 7.0 sorts of 0.11 to 0.13 s
+    each, in three runs.
     """
     done = subprocess.run(
-        [sys.executable, "-c", COLLECTIVES, algorithm, str(n), order],
+        [sys.executable, "-c", SORT + COLLECTIVES, algorithm, str(n), order],
         capture_output=True,
         text=True,
     )
