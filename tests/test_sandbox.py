@@ -436,6 +436,7 @@ def test_calls_of_a_function_share_its_time_and_the_cells_have_their_own():
         assert session.ended_by == "f"
 
 
+@pytest.mark.alone
 def test_a_part_has_no_more_time_in_another_session_but_the_others_have_theirs():
     code = f"{SPIN}def f():\n  while True: pass\ndef g(): spin(0.3)\n"
     spent = {}
@@ -447,8 +448,8 @@ def test_a_part_has_no_more_time_in_another_session_but_the_others_have_theirs()
             assert session.call("f").problem == "cpu" and session.ended_by == "f"
         with closing(made.session([code], spent=spent)) as session:
             assert session.call("g").problem == "cpu"
-    assert spent["f"].processor < SHORT.cpu_s + 0.5
-    assert spent["g"].processor < SHORT.cpu_s + 0.5
+    assert spent["f"].processor < SHORT.cpu_s + 0.1
+    assert spent["g"].processor < SHORT.cpu_s + 0.1
 
 
 def test_turns_of_a_program_take_the_time_of_the_function_that_began_it():
@@ -499,13 +500,14 @@ def test_a_question_is_waited_for_no_longer_than_it_says():
     assert spent["/"].wall == pytest.approx(limits.question_s, rel=0.3)
 
 
+@pytest.mark.alone
 def test_processor_time_is_limited():
     with Sandbox(Limits(wall_s=20, cpu_s=1)) as made:
         deaf = "import signal\nsignal.signal(signal.SIGXCPU, signal.SIG_IGN)\n"
         for before in ("", deaf):
             found = ask(made, f"{before}def f():\n  while True: pass")
             assert (found.problem, found.said) == ("cpu", "1 s")
-            assert 1 <= found.seconds < 1.5
+            assert 1 <= found.seconds < 1.1
     assert Limits().scaled(3) == Limits(wall_s=180, cpu_s=15, judge_s=15)
 
 
