@@ -10,12 +10,32 @@ _OPERATORS: Mapping[type[ast.AST], Callable[..., float]] = {
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
     ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
     ast.Pow: operator.pow,
 }
+_FUNCTIONS: Mapping[str, Callable[..., float]] = {
+    "ceil": math.ceil,
+    "log2": math.log2,
+    "log10": math.log10,
+}
+_CONSTANTS = {"pi": math.pi}
 
 
 def evaluate(formula: str, names: Mapping[str, float]) -> float:
-    """Return the value of a formula of + - * / ** log2() ceil(), numbers and ``names``; all else is a ValueError."""
+    """Return the value of a formula.
+
+    Parameters
+    ----------
+    formula : str
+        An expression of numbers, ``names``, pi, + - * / // **, and ceil, log2, log10 and max.
+    names : mapping of str to number
+        The quantities that it may name.
+
+    Raises
+    ------
+    ValueError
+        It holds something else; the sentence says what.
+    """
 
     def value(node: ast.AST) -> float:
         match node:
@@ -24,11 +44,26 @@ def evaluate(formula: str, names: Mapping[str, float]) -> float:
             case ast.Name(id=name) if name in names:
                 # whole numbers stay whole
                 return names[name] if isinstance(names[name], int) else float(names[name])
+            case ast.Name(id=name) if name in _CONSTANTS:
+                return _CONSTANTS[name]
             case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
                 return _OPERATORS[type(op)](value(left), value(right))
-            case ast.Call(func=ast.Name(id="log2" | "ceil" as name), args=[inner], keywords=[]):
-                return float(getattr(math, name)(value(inner)))
-        msg = f"formula {formula!r} may hold + - * / ** log2 ceil, numbers and {', '.join(names)}; got {ast.dump(node)}"
+            case ast.Call(func=ast.Name(id="max"), args=[one, other], keywords=[]):
+                return float(max(value(one), value(other)))
+            case ast.Call(func=ast.Name(id=name), args=[inner], keywords=[]) if name in _FUNCTIONS:
+                return float(_FUNCTIONS[name](value(inner)))
+        known = ", ".join((*names, *_CONSTANTS, *_FUNCTIONS, "max"))
+        msg = (
+            f"formula {formula!r} may hold + - * / // **, numbers and {known}; got {ast.dump(node)}"
+        )
         raise ValueError(msg)
 
     return value(ast.parse(formula, mode="eval").body)
+
+
+def evaluate_all(formulas: Mapping[str, str], names: Mapping[str, float]) -> dict[str, float]:
+    """Return ``names`` and the values of formulas by name; each may use those before it."""
+    found = dict(names)
+    for name, formula in formulas.items():
+        found[name] = evaluate(formula, found)
+    return found

@@ -46,7 +46,12 @@ def table() -> Mapping[str, str]:
 
 def text(key: str, /, **fields: object) -> str:
     """Return the sentence ``key`` with its fields filled in."""
-    return table()[key].format(
+    return fill(table()[key], **fields)
+
+
+def fill(sentence: str, /, **fields: object) -> str:
+    """Return a sentence with its fields filled in."""
+    return sentence.format(
         **{k: _Number(v) if isinstance(v, float) else v for k, v in fields.items()}
     )
 

@@ -13,9 +13,9 @@ from lesson_gates import ROWS
 from lesson_runs import FILES, ROOT
 
 from fabriclab.catalog.tables import rows_of
-from fabriclab.course import questions
 from fabriclab.course.checks import statements
 from fabriclab.course.checks.statements import cited, rows
+from fabriclab.course.questions import questions
 
 GROUPS = {
     "00-start": "First steps",
@@ -47,8 +47,7 @@ SKIP = r"```[\s\S]*?```|``[^`]*``|`[^`]*`|!?\[[^\]]*\]\([^)]*\)|</?\w[^>]*>|\$[^
 @cache
 def table(name):
     """Return the rows of a table of the course."""
-    home = questions if name == "questions" else statements
-    return rows_of(f"{name}.csv", home.__file__)
+    return rows_of(f"{name}.csv", statements.__file__)
 
 
 @cache
@@ -173,7 +172,7 @@ def errata():
 def treated(lesson, nb):
     """Return the rows that a lesson treats: a cell covers their matter, or a question of it rests on them."""
     covers = {id for cell in nb["cells"] for id in cell["metadata"].get("covers", [])}
-    asked = {row["erratum"] for row in table("questions") if row["lesson"] == lesson}
+    asked = {question.erratum for question in questions().values() if question.lesson == lesson}
     return [
         row
         for id, row in rows().items()

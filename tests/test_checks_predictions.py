@@ -87,10 +87,10 @@ def test_the_range_comes_in_any_unit():
     )
 
 
-@pytest.mark.parametrize("row", predictions().values(), ids=lambda row: row["id"])
-def test_a_form_begins_with_a_bet_inside_its_ruler(row):
-    ends = float(row["from"]), float(row["to"])
-    values = _asking(row["id"], row["unit"], ends, None, None).values
+@pytest.mark.parametrize("asked", predictions().values(), ids=lambda asked: asked.id)
+def test_a_form_begins_with_a_bet_inside_its_ruler(asked):
+    ends = asked.lowest, asked.highest
+    values = _asking(asked.id, asked.unit, ends, None, None).values
     assert ends[0] < values["low"] < values["value"] < values["high"] < ends[1]
     # less than half of the ruler
     assert values["high"] / values["low"] < (ends[1] / ends[0]) ** 0.5

@@ -48,7 +48,7 @@ from fabriclab.course.judges import PRACTICE, Unanswered, draw, find
 from fabriclab.course.judges.exercise1 import fits as fit_cases
 from fabriclab.course.judges.exercise1.virtual import VirtualRanks
 from fabriclab.course.judges.shared.calls import asker
-from fabriclab.texts import table, text
+from fabriclab.course.questions import misconception
 
 KEYS = range(1, 51)
 
@@ -94,7 +94,7 @@ def test_a_wrong_answer_is_refused_by_name(id, name):
     for key in (PRACTICE, *KEYS[:2]):
         found = verdict(id, WRONG[id][name], key)
         assert found.part < 1 and found.mistake == name.partition("/")[0], (key, found)
-        assert text(f"mis.{found.mistake}") in found.said and len(found.said) >= 2
+        assert misconception(id, found.mistake) in found.said and len(found.said) >= 2
 
 
 @pytest.mark.slow
@@ -392,7 +392,7 @@ def test_every_known_wrong_way_to_foretell_is_far_off_somewhere():
     }
     assert len(ways) >= 15
     for key in range(100):
-        sizes, times, changes, asked = fit_cases._protocols(draw(str(key), "protocols"))
+        (sizes, times, changes), asked = fit_cases._protocols(draw(str(key), "protocols"))
         assert sorted(points for _, _, points in asked)[:4] == [0, 1, 2, 2] and asked[0][2] > 4
         for name, predict in ways.items():
             got = [
@@ -570,12 +570,11 @@ def test_questions_are_registered_and_drawn_from_their_key():
     assert len(set(numbers)) == 6 and numbers[0] == draw("practice", "ex1-a").random()
 
 
-def test_every_sentence_of_the_questions_is_there():
+def test_every_question_has_three_hints_for_each_of_its_functions():
     for q in judges.exercise(1):
-        assert {f"q.{q.id}", f"{q.id}.why"} <= table().keys()
-        for part in (f"{q.id}.{name}" for name in q.functions):
-            start = part if f"{part}.hint1" in table() else q.id
-            assert {f"{start}.hint{n}" for n in (1, 2, 3)} <= table().keys()
+        for function in q.functions:
+            hints = [q.words.hint(level, {}, function) for level in (1, 2, 3)]
+            assert all(hints) or len(q.words.hints_of[function]) == 1
 
 
 def test_a_check_counts_tries_gives_hints_and_then_tells_where_the_solution_is():
@@ -632,9 +631,10 @@ def test_a_learner_cannot_change_the_case_that_is_judged():
 
 
 def test_the_hint_is_of_the_part_that_failed():
+    hints = judges.find("ex1-b").words.hints_of
     busbw = check("ex1-b", functions(WRONG_B["factor 2 forgotten"]))
     trace = check("ex1-b", functions(WRONG_B["busy for used"]))
-    assert text("ex1-b.busbw.hint1") in str(busbw) and text("ex1-b.utilisation.hint2") in str(trace)
+    assert hints["busbw"][0] in str(busbw) and hints["utilisation"][1] in str(trace)
 
 
 def test_an_endless_loop_is_stopped_and_an_interrupt_is_one_sentence(monkeypatch):

@@ -34,8 +34,9 @@ from fabriclab.course.judges.exercise3.keys import Tickets
 from fabriclab.course.judges.exercise3.processes import Group, source_of
 from fabriclab.course.judges.exercise3.training import Run
 from fabriclab.course.judges.shared.calls import asker
+from fabriclab.course.questions import misconception
 from fabriclab.rdma import enums as e
-from fabriclab.texts import table, text
+from fabriclab.texts import text
 
 KEYS = range(1, 31)
 GOOD = [(id, name) for id, all_of in RIGHT.items() for name in all_of]
@@ -75,7 +76,7 @@ def test_a_wrong_answer_loses_points_and_its_mistake_is_named(id, name):
     for key in (PRACTICE, 1):
         found = verdict(id, WRONG[id][name], key)
         assert found.part < 1 and found.mistake == name.partition("/")[0], (key, found)
-        assert text(f"mis.{found.mistake}") in found.said and len(found.said) >= 2
+        assert misconception(id, found.mistake) in found.said and len(found.said) >= 2
         assert all("{" not in sentence for sentence in found.said)
 
 
@@ -539,10 +540,11 @@ def test_programs_that_go_on_for_ever_are_ended_in_a_notebook_too():
         assert time.process_time() - begin < 10
 
 
-def test_every_sentence_of_the_questions_is_there():
+def test_every_question_has_three_hints_for_each_of_its_functions():
     for q in judges.exercise(3):
-        assert {f"q.{q.id}", f"{q.id}.why", f"grade.title.{q.id}"} <= table().keys()
-        assert {f"{q.id}.hint{n}" for n in (1, 2, 3)} <= table().keys()
+        for function in q.functions:
+            hints = [q.words.hint(level, {}, function) for level in (1, 2, 3)]
+            assert all(hints) or len(q.words.hints_of[function]) == 1
 
 
 # The notebook --------------------------------------------------------------------------------------------------------

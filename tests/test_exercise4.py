@@ -26,10 +26,13 @@ from fabriclab.course.judges.exercise4.moves import is_fault
 from fabriclab.course.judges.exercise4.programs import PRELUDE, Misread, Recorded, desk, placed
 from fabriclab.course.judges.exercise4.rounds import Crew, Run
 from fabriclab.course.judges.shared.calls import asker
+from fabriclab.course.judges.shared.parts import Case, NumberPart
+from fabriclab.course.questions import misconception
+from fabriclab.course.questions.files import message
 from fabriclab.innetwork import DROP, REPLY, Refused, Switch
 from fabriclab.innetwork.aggregation import Aggregator, Worker
 from fabriclab.innetwork.network import aggregate
-from fabriclab.texts import table, text
+from fabriclab.texts import text
 
 # a wrong answer is searched for its shortest trace each time
 KEYS = {True: range(1, 21), False: range(1, 7)}
@@ -77,7 +80,7 @@ def test_a_wrong_answer_loses_points_and_its_mistake_is_named(id, name):
     for key in (PRACTICE, 1):
         found = verdict(id, WRONG[id][name], key)
         assert found.part < 1 and found.mistake == name.partition("/")[0], (key, found)
-        assert text(f"mis.{found.mistake}") in found.said and len(found.said) >= 2
+        assert misconception(id, found.mistake) in found.said and len(found.said) >= 2
         assert all("{" not in re.sub(r"header: \{.*\}", "", sentence) for sentence in found.said)
 
 
@@ -370,8 +373,8 @@ def test_a_trace_is_a_picture_with_its_list():
     # two packets and an answer; the rest is on its way
     assert [how for *_, how in arrows].count("arrived") == 3
     names = functions(SOLVED["ex4-c"])
-    assert switches.trace([names["MySwitch"], names["MyWorker"]], tenant=True) == text(
-        "ex4.unbroken"
+    assert switches.trace([names["MySwitch"], names["MyWorker"]], tenant=True) == message(
+        4, "unbroken"
     )
     with_tenant = functions(answers.WRONG_C["slots shared with a tenant"])
     shown = switches.trace([with_tenant["MySwitch"], with_tenant["MyWorker"]], tenant=True)
@@ -486,6 +489,12 @@ def test_forged_descriptions_are_no_programs():
         Recorded([1, 2])
 
 
+def key_to(part, design, **quantities):
+    """Return the last right number of a part of ex4-e, for a design."""
+    case = Case((), {**design._asdict(), **quantities})
+    return NumberPart("ex4-e", part, [case]).true(0)[-1]
+
+
 def test_times_are_those_of_the_simulated_network():
     for lanes, slots, chunks in ((32, 4, 400), (32, 64, 400), (16, 16, 300)):
         rate, delay, n = 12.5e9, 2e-6, 3
@@ -494,7 +503,8 @@ def test_times_are_those_of_the_simulated_network():
         switch = Switch(Aggregator(n, slots, lanes=lanes))
         took = aggregate(workers, switch, rate=rate, delay=delay).finish.max()
         design = worth.Design(lanes, 0, slots)  # the library's network leaves out headers
-        assert design.time(4 * lanes * chunks, rate, delay) == pytest.approx(took, rel=0.06)
+        time = key_to("times", design, size=4 * lanes * chunks, n=n, rate=rate, delay=delay)
+        assert time == pytest.approx(took, rel=0.06)
 
 
 def test_sums_of_floats_saturate_on_the_way():
@@ -506,13 +516,15 @@ def test_sums_of_floats_saturate_on_the_way():
 
 
 def test_a_pool_of_the_right_size_fills_the_link():
-    d = worth.Design(32, 40, 64)
-    need, size = d.trip(12.5e9, 2e-6) * 12.5e9 / d.packet, 2**26
-    full = worth.Design(32, 40, int(np.ceil(need))).time(size, 12.5e9, 2e-6)
-    half = worth.Design(32, 40, int(need / 2)).time(size, 12.5e9, 2e-6)
-    assert full == pytest.approx(
-        size * (1 + 40 / 128) / 12.5e9, rel=0.01
-    ) and half == pytest.approx(2 * full, rel=0.05)
+    link = {"rate": 12.5e9, "delay": 2e-6}
+    need = int(key_to("pool", worth.Design(32, 40, 64), **link))
+    size = 2**26
+
+    def time(slots):
+        return key_to("times", worth.Design(32, 40, slots), size=size, n=8, **link)
+
+    assert time(need) == pytest.approx(size * (1 + 40 / 128) / 12.5e9, rel=0.01)
+    assert time(need // 2) == pytest.approx(2 * time(need), rel=0.05)
 
 
 # In the walls of the grader ------------------------------------------------------------------------------------------
@@ -727,10 +739,11 @@ def test_an_endless_loop_is_stopped(monkeypatch):
     assert time.process_time() - begin < 5
 
 
-def test_every_sentence_of_the_questions_is_there():
+def test_every_question_has_three_hints_for_each_of_its_functions():
     for q in judges.exercise(4):
-        assert {f"q.{q.id}", f"{q.id}.why", f"grade.title.{q.id}"} <= table().keys()
-        assert {f"{q.id}.hint{n}" for n in (1, 2, 3)} <= table().keys()
+        for function in q.functions:
+            hints = [q.words.hint(level, {}, function) for level in (1, 2, 3)]
+            assert all(hints) or len(q.words.hints_of[function]) == 1
 
 
 def test_an_example_can_be_tried():
@@ -776,7 +789,7 @@ def test_the_notebook_runs(book, tmp_path, monkeypatch, root):
         "2 A0 for chunk 0. Right is A0 + B0" in shown["ex4-two-show"]
         and "[0, 1, 0]" in shown["ex4-b-try"]
     )
-    assert text("ex4.unbroken") in shown["ex4-c-show"] and "switch" in shown["ex4-e-show"]
+    assert message(4, "unbroken") in shown["ex4-c-show"] and "switch" in shown["ex4-e-show"]
     sheet = (root / "exercises" / "teacher" / "exercise_4.md").read_text()
     told = [int(n) for n in re.search(r"\*\*(\d+), (\d+) and (\d+) %\*\*", sheet).groups()]
     assert told == [round(100 * 0.95 ** (2 * n)) for n in (4, 16, 64)]

@@ -41,7 +41,7 @@ print(json.dumps({"package": package, "active": box.active, "problems": problems
 INSIDE = """
 import os, sys
 
-FILES = ["__init__.py", "units.py", "texts_en.json", "course/questions/data/questions.csv",
+FILES = ["__init__.py", "units.py", "texts_en.json", "course/questions/31.toml",
          "course/judges/__init__.py", "course/judges/exercise1/profiling.py", "course/grading/sandbox.py"]
 
 def loaded():

@@ -18,7 +18,7 @@ from test_coverage import from_pages
 import fabriclab as fl
 from fabriclab.catalog import cite
 from fabriclab.course.checks.statements import rows
-from fabriclab.course.questions import questions
+from fabriclab.course.questions import find, misconception, questions
 from fabriclab.texts import table, text
 
 BOOKS = ROOT / "notebooks"
@@ -74,7 +74,7 @@ def test_every_statement_is_numbered_sourced_and_placed():
         ):  # the list and the table name the same lesson
             lesson = ROWS[id]["lesson"]
             assert lesson in (*row["lessons"].split(), "glossary", "errata") or row["id"] == "E69"
-    assert {row["erratum"] for row in pages.table("questions")} - {""} <= rows().keys()
+    assert {question.erratum for question in questions().values()} - {""} <= rows().keys()
 
 
 # The lessons that the table names
@@ -99,10 +99,20 @@ def shown(lesson):
                 for q in questions().values()
                 if function == "drill" and q.drill == f"units/{first}"
             }
-    for key, words in table().items():
-        parts = key.split(".")
-        found += [words] if tuple(parts[:2]) in asked or asked & set(parts) else []
+    found += [words for key, words in table().items() if tuple(key.split(".")[:2]) in asked]
+    for id in asked & questions().keys():
+        found += sentences(id)
     return "\n".join(map(str, found))
+
+
+def sentences(id):
+    """Return all sentences of a question."""
+    question = find(id)
+    words = question.words
+    options = [question.right, *(wrong.option for wrong in question.wrong)]
+    because = [misconception(id, wrong.mistake) for wrong in question.wrong]
+    own = [words.title, words.prompt, *words.hints, words.explanation]
+    return [*own, *options, *because]
 
 
 def says(names, words):
@@ -140,10 +150,11 @@ def test_a_name_is_found_as_a_word(names, words, found):
 
 def test_what_a_lesson_shows_has_its_questions_and_views():
     words = shown("11_electrical_links")
-    assert all(table()[key] in words for key in ("11-share.why", "q.11-share"))
+    share = find("11-share").words
+    assert share.explanation in words and share.prompt in words
     assert "Rates, one way (1)" in words
     assert next(said for key, said in table().items() if key.startswith("live.latency.")) in words
-    assert text("12-lpo.why") not in words
+    assert find("12-lpo").words.explanation not in words
 
 
 # The pages
@@ -247,12 +258,10 @@ def test_a_lesson_is_what_it_was_but_for_its_links(name):
 
 
 def test_every_question_on_a_statement_stands_in_a_lesson_that_names_it():
-    for row in (row for row in pages.table("questions") if row["erratum"]):
-        assert row["lesson"] in {q.lesson for q in questions().values()}
-        if row["lesson"] in FILES:
-            assert f"(errata.md#{row['erratum'].lower()} " in "\n".join(
-                prose_of(FILES[row["lesson"]])
-            ), row["id"]
+    for question in questions().values():
+        if question.erratum and question.lesson in FILES:
+            prose = "\n".join(prose_of(FILES[question.lesson]))
+            assert f"(errata.md#{question.erratum.lower()} " in prose, question.id
 
 
 # What a lesson shows

@@ -18,7 +18,7 @@ Notebook metadata (beside ``kernelspec`` with name ``python3``)::
       "unlinked": ["channel"]                       ids of the glossary that mean something else in this lesson
     }
 
-``check`` names a question of ``fabriclab/course/questions/data/questions.csv`` or a drill (``"drill:units"``), and a
+``check`` names a question of ``fabriclab/course/questions/*.toml`` or a drill (``"drill:units"``), and a
 code cell of the lesson asks it. Every question that the table gives to a lesson is asked in it.
 
 Cell metadata::

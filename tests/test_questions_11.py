@@ -44,7 +44,7 @@ def test_labels_of_nvlink_are_sums_over_links_and_directions(g, n, r):
     assert (part["links_per_gpu"].si, part["bandwidth_per_link"].si) == (n, r * 1e9)
     assert find("11-label").key({"n": n, "r": f"{r} GB/s"}) == 2 * part["quoted"].si
     assert (
-        "18 links of 25 GB/s" in text("11-links.right")
+        "18 links of 25 GB/s" in find("11-links").right
         and find("11-label").key({"n": 18, "r": "25 GB/s"}) == 900e9
     )
 
@@ -57,7 +57,7 @@ def test_slots_of_pcie_are_those_of_the_model(generation, rate):
     assert key == pytest.approx(coding.rates(16, rate * 1e9, 1, "128b/130b").encoded)
     assert (key < catalog.case().nic_rate) is (generation < 5)  # 11-series
     assert (
-        "31.5" in text("11-series.right") and round(LINKS["pcie4"]["encoded"].si / 1e9, 1) == 31.5
+        "31.5" in find("11-series").right and round(LINKS["pcie4"]["encoded"].si / 1e9, 1) == 31.5
     )
 
 
@@ -99,7 +99,7 @@ def test_the_figure_of_adapters_is_one_for_both_ends():
     low = sum(t[0] for t in parts(switches=0, metres=2.0).values())
     assert low < seen < low + catalog.value("links", "ib-edr", "adapter_latency")
     assert (
-        "0.6 us for two adapters" in text("q.11-what")
+        "0.6 us for two adapters" in find("11-what").words.prompt
         and "Two cards together take 0.5 to 0.6 us" in PROSE
     )
 
@@ -149,13 +149,13 @@ def test_the_sum_gains_about_two():
     steps = catalog.nccl_model["hw"]
     for way, us in (("LL", 2.7), ("Simple", 14.0)):
         assert steps.spec(f"latency_{way}", name="hwLat NET Ring").si == pytest.approx(us * 1e-6)
-        assert f"{us:g} us" in text("q.11-what")
+        assert f"{us:g} us" in find("11-what").words.prompt
 
 
 def test_one_slot_of_pcie_5_feeds_one_card():
     feed, rate = find("11-feed"), catalog.case().nic_rate
     assert feed.key({}) == pytest.approx(LINKS["pcie5"]["quoted"].si / rate) == 1.28
-    formula, mistake = feed.wrong[-1]  # who takes the code off, as two cells before, is told so
+    mistake, formula, _ = feed.wrong[-1]  # who takes the code off, as two cells before, is told so
     assert mistake == "code taken off a label"
     assert evaluate(formula, feed.fill({})[0]) == pytest.approx(LINKS["pcie5"]["encoded"].si / rate)
 
@@ -168,7 +168,7 @@ def test_the_domain_that_ships_is_the_only_one():
         if p["max_accelerators"].si > 72
         and all(str(p[a].value).startswith(word) for a, word in starts.items())
     ]
-    assert found == ["cloudmatrix384"] and "CloudMatrix384" in text("11-domain.right")
+    assert found == ["cloudmatrix384"] and "CloudMatrix384" in find("11-domain").right
 
 
 def test_no_passive_copper_of_2_m_at_200_gbps():
@@ -195,8 +195,9 @@ def test_only_the_optimiser_state_may_leave():
         for k in ("weights", "cache", "optimiser")
     }
     assert [k for k, v in lost.items() if max(v) < 0.01] == ["optimiser"]
-    assert f"{memory.tier('CXL')[1] / memory.tier('HBM')[1]:.1%}".replace("%", " %") in text(
-        "11-tiers.why"
+    assert (
+        f"{memory.tier('CXL')[1] / memory.tier('HBM')[1]:.1%}".replace("%", " %")
+        in find("11-tiers").words.explanation
     )
 
 
@@ -220,14 +221,15 @@ def test_pools_coherence_and_lines_are_those_of_the_model():
     assert find("11-strand").key({}) == pytest.approx(pooled) and alone == pytest.approx(40e9)
     assert (
         memory.mesi([("host", "store"), ("device", "load")])[1][0][0]
-        == text("11-mesi.right")[0]
+        == find("11-mesi").right[0]
         == "S"
     )
     for n, b in ((64, 16), (128, 8)):
         assert memory.queue_messages(n, b)[1] == find("11-queue").key({"n": n, "b": b})
-    assert math.isclose(
-        memory.queue_messages(64)[0] / 64, 5, rel_tol=0.01
-    ) and "five messages" in text("11-queue.why")
+    assert (
+        math.isclose(memory.queue_messages(64)[0] / 64, 5, rel_tol=0.01)
+        and "five messages" in find("11-queue").words.explanation
+    )
     assert find("11-lines").key({}) == memory.moved(1e9, 0.01, 16)[0]
     took = [catalog.value("emerging", f"cxl-{box}", "latency") for box in ("xconn", "switched")]
     assert [round(t / memory.load("CXL switch"), 1) for t in took] == [0.7, 1.9]  # 0.7 to 1.9 times

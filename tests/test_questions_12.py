@@ -8,9 +8,8 @@ import pytest
 from lesson_runs import FILES
 
 from fabriclab import catalog, economics, live, topologies
-from fabriclab.course.questions import find
+from fabriclab.course.questions import find, misconception
 from fabriclab.physics import coding, media, optical
-from fabriclab.texts import text
 
 CASE = catalog.case()
 # of the running case
@@ -46,7 +45,7 @@ def test_one_cable_in_eight_stays_in_its_rack():
     assert [*short.values()] == [CASE.gpus / 8, CASE.gpus]
     assert (
         CASE.leaves == CASE.servers / CASE.servers_per_rack == 32
-        and "32 leaves stand in 32" in text("12-stays.hint2")
+        and "32 leaves stand in 32" in find("12-stays").words.hints[1]
     )
     assert media.hall(LAID[RAILS])["copper"][0] / CASE.gpus == pytest.approx(1 / 3, abs=0.01)
     assert 1 - watts(RAILS) / CASE.optics_power == pytest.approx(1 / 6, abs=0.01)
@@ -61,15 +60,16 @@ def test_one_cable_in_eight_stays_in_its_rack():
 def test_media_are_those_of_the_answers(id, far, medium, power):
     for by in ("power", "price"):
         assert media.choose(far, "800 Gb/s", by)[:2] == (medium, power)
-    assert medium in text(f"{id}.right").lower() and (
-        not power or f"{power} W" in text(f"{id}.right")
-    )
+    right = find(id).right
+    assert medium in right.lower() and (not power or f"{power} W" in right)
 
 
 def test_power_and_price_name_the_same_medium_at_every_length():
     for far in np.geomspace(0.5, 2000, 200):
         assert media.choose(far, "800 Gb/s").medium == media.choose(far, "800 Gb/s", "price").medium
-    assert "both name the same medium at every length" in text("mis.watts and dollars disagree")
+    assert "both name the same medium at every length" in misconception(
+        "12-thirty", "watts and dollars disagree"
+    )
 
 
 def test_media_mend_more_of_a_hall_with_rails_than_copper_does():
@@ -77,14 +77,20 @@ def test_media_mend_more_of_a_hall_with_rails_than_copper_does():
     assert (
         saved["active copper"] == 208 * 2 * 15.5 / 2 > saved["multimode"] > saved["long fibre"] == 0
     )
-    assert round(watts(RAILS, media.MEDIA) / 1e3, 1) == 23.8 and "23.8 kW" in text("12-mend.hint3")
-    assert round(
-        watts(RAILS, ["copper", "fibre", "multimode"]) / 1e3, 1
-    ) == 26.6 and "26.6 kW" in text("12-mend.hint3")
+    assert (
+        round(watts(RAILS, media.MEDIA) / 1e3, 1) == 23.8
+        and "23.8 kW" in find("12-mend").words.hints[2]
+    )
+    assert (
+        round(watts(RAILS, ["copper", "fibre", "multimode"]) / 1e3, 1) == 26.6
+        and "26.6 kW" in find("12-mend").words.hints[2]
+    )
     assert "17 W" in catalog.media["sr4x2"]["power_max"].note
     assert watts(RAILS, ["copper", "fibre", "long fibre"]) == watts(RAILS)
     lengths = LAID[RAILS].length[(LAID[RAILS].length > 2)]
-    assert (lengths.min(), lengths.max()) == (3, 14) and "3 to 14 m" in text("12-mend.why")
+    assert (lengths.min(), lengths.max()) == (3, 14) and "3 to 14 m" in find(
+        "12-mend"
+    ).words.explanation
 
 
 def test_metres_inside_racks_take_the_copper_away():
@@ -103,21 +109,22 @@ def test_metres_inside_racks_take_the_copper_away():
 
 def test_modules_draw_what_the_answers_say():
     dsp, lpo, cpo = (optical.module(k) for k in ("dsp", "lpo", "cpo"))
-    assert (dsp.power, lpo.power, cpo.power) == (16, 9, 5.5) and "16, 9 and 5.5 W" in text(
-        "mis.rate decides power"
+    assert (dsp.power, lpo.power, cpo.power) == (16, 9, 5.5) and "16, 9 and 5.5 W" in misconception(
+        "12-cpo", "rate decides power"
     )
     assert (
         dsp.power - lpo.power == 7
-        and "7 W less" in text("q.12-lpo")
+        and "7 W less" in find("12-lpo").words.prompt
         and "about 7 of 16 W" in prose()
     )
     assert (
         lpo.equaliser == "long-reach SerDes of the host"
         and lpo.electrical_loss == dsp.electrical_loss == 22
     )
-    assert f"{dsp.power / cpo.power:.1f}" in text(
-        "12-cpo.hint3"
-    ) and f"{lpo.power / cpo.power:.1f}" in text("12-cpo.hint3")
+    assert (
+        f"{dsp.power / cpo.power:.1f}" in find("12-cpo").words.hints[2]
+        and f"{lpo.power / cpo.power:.1f}" in find("12-cpo").words.hints[2]
+    )
     assert (
         catalog.roadmap["cpo-ib"]["status"].value == "shipping"
         and "one *co-packaged optics switch* ships, for InfiniBand" in prose()
@@ -148,7 +155,7 @@ def test_wavelengths_and_grids():
 
 def test_at_15_kelvin_only_the_widest_spacing_is_near():
     share = {s: float(optical.drift(15.0, spacing=s * 1e9)) for s in (50, 100, 200, 400)}
-    assert f"{share[400]:.2f} of 400 GHz, {share[200]:.2f} of 200" in text("12-ring.hint3")
+    assert f"{share[400]:.2f} of 400 GHz, {share[200]:.2f} of 200" in find("12-ring").words.hints[2]
     for measured in (
         60e-12,
         68.6e-12,
@@ -158,4 +165,4 @@ def test_at_15_kelvin_only_the_widest_spacing_is_near():
         part = measured / float(optical.drift(1.0))
         assert [s for s, of in share.items() if part * of < 0.5] == [
             400
-        ] and "400 GHz alone" in text("12-ring.right")
+        ] and "400 GHz alone" in find("12-ring").right

@@ -11,7 +11,6 @@ from fabriclab import catalog, metrics, topologies
 from fabriclab.core import Flows
 from fabriclab.course.questions import find
 from fabriclab.physics import held, optical, wireless
-from fabriclab.texts import text
 from fabriclab.views import live
 
 LESSON = json.loads(FILES["13_wireless_and_hybrid"].read_text("utf-8"))
@@ -51,7 +50,7 @@ def test_the_beam_wins_by_the_hertz_and_loses_by_their_number():
     # "five times as many bits per hertz"
     assert one.rate / width * wires / cable == pytest.approx(5.1, abs=0.05)
     assert wires / (channels * width) == pytest.approx(8.2, abs=0.05)  # "eight times as many hertz"
-    assert "106 GHz against 13 GHz" in text("13-why.hint3")
+    assert "106 GHz against 13 GHz" in find("13-why").words.hints[2]
     assert (round(wires / 1e9), round(channels * width / 1e9)) == (106, 13)
 
 
@@ -139,7 +138,9 @@ def test_which_tier_saves_more_depends_on_the_servers_of_a_rack(servers):
     assert max(nics, switches) < power("fibre", "fibre", servers) < 40
     assert (nics < switches) == (servers >= 4)
     if servers in (2, 4):
-        assert f"{nics:.1f} kW or {switches:.1f} kW with {servers}" in text("13-tier.hint3")
+        assert (
+            f"{nics:.1f} kW or {switches:.1f} kW with {servers}" in find("13-tier").words.hints[2]
+        )
     drawn = live.hybrid("all", "all", servers).scene.layers["dots"].fields["y"][0]
     # less stands lower
     assert drawn > live.hybrid("fibre", "fibre", servers).scene.layers["dots"].fields["y"][0]
@@ -198,7 +199,7 @@ def test_a_full_buffer_is_told_by_credits_or_by_a_pause():
         ib.specs
     ) == 4
     assert (
-        text("13-full.right")
+        find("13-full").right
         == "InfiniBand: no credits are left, so nothing is sent. RoCE: a pause is sent"
     )
 

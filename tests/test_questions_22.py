@@ -21,7 +21,7 @@ def share(fabric, k, method):
 def named(id, mistake, **given):
     """Return a known wrong answer by its name."""
     q = find(id)
-    return evaluate(next(f for f, name in q.wrong if name == mistake), q.fill(given)[0])
+    return evaluate(next(f for name, f, _ in q.wrong if name == mistake), q.fill(given)[0])
 
 
 @pytest.mark.parametrize(("a", "p", "h"), [(16, 8, 8), (8, 4, 4)])

@@ -18,7 +18,7 @@ def test_a_port_sends_in_two_shots_what_the_answer_says(n):
     }
     question, given = find("31-two-shot"), {"s": "400 MB", "n": str(n)}
     assert question.key(given) == pytest.approx(4e8 * sent["nvls_two_shot"])
-    wrong = [evaluate(formula, question.fill(given)[0]) for formula, _ in question.wrong]
+    wrong = [evaluate(formula, question.fill(given)[0]) for _, formula, _ in question.wrong]
     assert wrong == pytest.approx(
         [4e8 * sent[way] for way in ("ring", "aggregation_tree", "nvls_one_shot")]
     )

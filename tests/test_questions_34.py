@@ -118,5 +118,5 @@ def test_nvlink_makes_the_forecast_later_than_the_check():
     # copies of a token that NVLink passes on, as the question says
     assert inside == pytest.approx(7, rel=0.01)
     slow = {"a": 45e-6, "b": 50e9, "c": 2, "s": 8e3, "v": LINKS["nvlink"]}
-    counted = next(formula for formula, name in question.wrong if name == "NVLink counted")
+    counted = next(formula for name, formula, _ in question.wrong if name == "NVLink counted")
     assert fl.formulas.evaluate(counted, slow) > 1.3 * question.key({})

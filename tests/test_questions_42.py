@@ -12,7 +12,6 @@ from fabriclab import catalog, live, topologies
 from fabriclab.catalog import published
 from fabriclab.course.questions import find
 from fabriclab.gpudirect import path, read_topo
-from fabriclab.texts import text
 
 H100, A100 = (topologies.build(name) for name in ("dgx_h100", "dgx_a100"))
 CELLS = {
@@ -22,7 +21,7 @@ CELLS = {
 
 
 def right(id):
-    return text(f"{id}.right")
+    return find(id).right
 
 
 def test_one_setting_costs_45_times_and_the_copies_explain_18():

@@ -12,7 +12,6 @@ from fabriclab.course.questions import find
 from fabriclab.innetwork import Switch, compare, nvls, quantisation, trees
 from fabriclab.innetwork.aggregation import Aggregator, Worker
 from fabriclab.innetwork.network import aggregate
-from fabriclab.texts import text
 
 LESSON = json.loads(FILES["43_in_network_computing"].read_text("utf-8"))
 CELLS = {c["id"]: "".join(c["source"]) for c in LESSON["cells"]}
@@ -44,7 +43,7 @@ def test_gains_by_bytes_are_those_of_schedules_and_of_both_bounds(n):
 def test_eight_gpus_gain_129_of_156_and_four_gain_nothing_of_120():
     assert [round(nvls.bound(n), 2) for n in (8, 4, 2)] == [1.56, 1.2, 0.67]
     assert [round(nvls.measured(n, "Hopper"), 2) for n in (8, 4)] == [1.29, 1.0]
-    assert "1.29" in text("q.43-gap") and "1.56" in text("q.43-gap")
+    assert "1.29" in find("43-gap").words.prompt and "1.56" in find("43-gap").words.prompt
     ring, free = (
         catalog.value("measured", "h200-n", f"busbw{way}", name="8x H200 all-reduce 8 GiB")
         for way in ("_ring", "")
@@ -59,10 +58,11 @@ def test_the_lesson_says_how_near_a_tie_four_gpus_are_and_what_no_source_has():
     four = nvls.around("Hopper")[1]
     prose = " ".join(" ".join(CELLS.values()).split())
     assert f"{four['NVLS']:.3f}, or {four['other rate']:.3f}" in prose and "nvls.around" in prose
-    assert "tie" in text("q.43-four") and f"{nvls.efficiency('Hopper'):.2f} x 1.20" in text(
-        "43-four.hint3"
+    assert (
+        "tie" in find("43-four").words.prompt
+        and f"{nvls.efficiency('Hopper'):.2f} x 1.20" in find("43-four").words.hints[2]
     )
-    assert "stops paying at 4, or at 3" in text("43-four.why")
+    assert "stops paying at 4, or at 3" in find("43-four").words.explanation
     above = (
         CELLS["43-above"]
         if "43-above" in CELLS
@@ -94,7 +94,7 @@ def test_gains_above_their_bound_are_published():
     assert (
         (5.5, 2.0) in [(r["low"], r["bound"]) for r in above]
         and len(above) == 3
-        and "5.5" in text("q.43-above")
+        and "5.5" in find("43-above").words.prompt
     )
 
 
@@ -114,7 +114,7 @@ def test_first_tries_fail_as_often_as_the_answer_says(n, p):
 def test_the_log_says_what_the_answers_say():
     log = re.findall(r"nranks (\d+)|AllReduce: 536870912 Bytes -> Algo (\w+)", CELLS["43-log"])
     assert [ranks or way for ranks, way in log] == ["8", "NVLS", "4", "RING"]
-    assert text("43-ran.right") == "NVLS with 8 ranks, a ring with 4"
+    assert find("43-ran").right == "NVLS with 8 ranks, a ring with 4"
     assert (
         "NCCL_ALGO set by environment" in CELLS["43-log"]
         and "multicast support is available" in CELLS["43-log"]

@@ -41,12 +41,12 @@ def trusted(size, bits, noise):
 
 
 def test_of_the_orders_for_a_mesh_one_has_8_bits():
-    assert text("81-phase.right") == "12 bits each, noise of 0.1 mrad"
+    assert find("81-phase").right == "12 bits each, noise of 0.1 mrad"
     assert trusted(16, 12, 0.1) > trusted(16, 12, 0.3) > 8 > trusted(16, 12, 0.5)
     assert "12 bits and a noise up to 0.3" in PROSE
     wrong = {1: (8, 0.1), 2: (16, 1.0), 3: (16, 100.0)}
     for i, (bits, noise) in wrong.items():
-        assert text(f"81-phase.wrong{i}") == f"{bits} bits each, noise of {noise:g} mrad"
+        assert find("81-phase").wrong[i - 1].option == f"{bits} bits each, noise of {noise:g} mrad"
         assert trusted(16, bits, noise) < 8
     assert 7 < trusted(16, 16, 1.0) < 7.5  # as the last hint says
     assert trusted(16, 16, 100.0) < 1 and "thousandths" in PROSE

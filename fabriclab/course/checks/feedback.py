@@ -9,9 +9,9 @@ from fabriclab.course import judges
 from fabriclab.course.judges.answers import JUDGES
 from fabriclab.course.judges.shared.calls import asker
 from fabriclab.course.progress import store
-from fabriclab.course.questions import Question, find, questions, unknown
+from fabriclab.course.questions import Question, Words, find, questions, unknown
 from fabriclab.course.shown import Shown, refuse_if
-from fabriclab.texts import keys, text
+from fabriclab.texts import text
 
 _HINTS = 3
 
@@ -57,12 +57,11 @@ def _turn(question: Question, kind: str, answer: Any, given: Mapping[str, Any]) 
     if right is None:
         return _uncounted(asked, said)
     data = _kept("drills" if question.drill else "checks", question.id, right, mistake)
-    words = question.fill(given)[1]
+    quantities = question.fill(given)[1]
     model = text("check.key", key=question.shown(question.key(given))) if question.formula else ""
-    why = [text(f"{question.id}.why", **words), model]
-    return _told(
-        asked, data, [*said, *why] if right else said, _hints(question.id, data["tries"], words)
-    )
+    why = [question.words.explained(quantities), model]
+    hints = _hints(question.words, data["tries"], quantities)
+    return _told(asked, data, [*said, *why] if right else said, hints)
 
 
 def _told(
@@ -100,18 +99,20 @@ def _kept(section: str, id: str, right: bool, mistake: str) -> dict[str, Any]:
     return {"right": right, "counted": not solved, "tries": held["tries"], "named": mistake}
 
 
-def _hints(id: str, tries: int, words: Mapping[str, str]) -> list[str]:
+def _hints(
+    words: Words, tries: int, quantities: Mapping[str, str], function: str = ""
+) -> list[str]:
+    """Return the hint that is due after so many tries."""
     level = min(tries, _HINTS)
-    return [
-        text("check.hint", level=level, hint=text(k, **words)) for k in keys(f"{id}.hint{level}")
-    ]
+    hint = words.hint(level, quantities, function)
+    return [text("check.hint", level=level, hint=hint)] if hint else []
 
 
 def _graded(question: judges.Question, answer: Any) -> Shown:
     """Judge the functions of an exercise here, on the cases that everybody may see."""
     names = ", ".join(question.functions)
     call = f'fl.check("{question.id}", {names if len(question.functions) == 1 else f"[{names}]"})'
-    asked = Shown([text(f"q.{question.id}")], after=[text("check.function", call=call)])
+    asked = Shown([question.words.asked({})], after=[text("check.function", call=call)])
     if answer is None:
         return asked
     functions = list(answer) if isinstance(answer, list | tuple) else [answer]
@@ -122,11 +123,10 @@ def _graded(question: judges.Question, answer: Any) -> Shown:
         return _uncounted(asked, [error.said], part=0.0)
     data = _kept("checks", question.id, verdict.part == 1, verdict.mistake) | {"part": verdict.part}
     if data["right"]:
-        return _told(asked, data, [*verdict.said, text(f"{question.id}.why")], [])
+        return _told(asked, data, [*verdict.said, question.words.explained({})], [])
     worth = text("ex.worth", points=verdict.part * question.points, of=question.points)
-    first = next((f"{question.id}.{name}" for name, _ in verdict.failed), question.id)
-    part = first if keys(f"{first}.hint") else question.id
-    hints = _hints(part, data["tries"], {})
+    function = next((name for name, _ in verdict.failed), "")
+    hints = _hints(question.words, data["tries"], {}, function)
     hints += [text("ex.solution", file=f"solutions/exercise{question.id[2]}.ipynb")] * (
         data["tries"] >= _HINTS
     )
@@ -140,7 +140,7 @@ def _graded(question: judges.Question, answer: Any) -> Shown:
 
 def _ask(question: Question, kind: str, given: Mapping[str, Any]) -> Shown:
     """Return the question, its options, and the line to type as an answer."""
-    asked = text(f"q.{question.id}", **question.fill(given)[1])
+    asked = question.words.asked(question.fill(given)[1])
     if question.drill:
         n = sum(bool(q.drill) for q in questions().values())
         asked = text("drill.ask", number=question.drill.removeprefix("units/"), n=n, asked=asked)

@@ -2,14 +2,14 @@
 
 import functools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from fabriclab import units
-from fabriclab.catalog.tables import rows_of
 from fabriclab.core import Result
 from fabriclab.course.progress import store
+from fabriclab.course.questions import predictions
 from fabriclab.course.shown import (
     SI,
     Refused,
@@ -27,18 +27,18 @@ from fabriclab.texts import switched_on, table, text
 _NO_IDEA = {"value": None, "low": 0.1, "high": 1000.0}
 _OBTAINED = ("computed", "measured", "published", "stored")
 _SPOT_ON = 1.15
+_ENDS = (0.001, 1000.0)  # of the sliders, where no lesson says more
 _FORM = "form"  # stands for a value that the learner sets by hand
 
 
-@functools.cache
-def predictions() -> Mapping[str, Mapping[str, str]]:
-    """Return what the lessons ask to predict: id -> its lesson and unit, in the order of the table."""
-    return {row["id"]: row for row in rows_of("predictions.csv", __file__)}
+def named(id: str) -> str:
+    """Return what lists call a prediction; one that no lesson asks for goes by its id."""
+    return predictions()[id].name() if id in predictions() else id
 
 
 def _asked(id: str) -> str:
     """Return the unit in which a lesson asks for a prediction, or an empty text."""
-    return predictions().get(id, {}).get("unit", "")
+    return predictions()[id].unit if id in predictions() else ""
 
 
 def _fits(id: str, unit: str | None) -> bool:
@@ -96,11 +96,9 @@ def _form(id: str, unit: str | None, opens: str | None) -> Shown:
     """Return the form for a prediction; as text it is the line to type."""
     asked = unit or _asked(id)
     refuse_if(not asked, "predict.unit", **_call(id, "GB/s"))
-    row = predictions().get(id, {"from": "0.001", "to": "1000"})
-    put, ends = (
-        functools.partial(predict, id, unit=asked, opens=opens),
-        (float(row["from"]), float(row["to"])),
-    )
+    put = functools.partial(predict, id, unit=asked, opens=opens)
+    known = predictions().get(id)
+    ends = (float(known.lowest), float(known.highest)) if known else _ENDS
     live = functools.partial(_asking, id, asked, ends, put, opens)
     return Shown((text("predict.form", **_call(id, asked)),), "wait", live=live)
 

@@ -17,11 +17,11 @@ from fabriclab import catalog, units
 from fabriclab.catalog.tables import data_rows
 from fabriclab.course import judges
 from fabriclab.course.checks.courses import answered, answers, state
-from fabriclab.course.checks.predictions import guessed, label, ledger, predictions
+from fabriclab.course.checks.predictions import guessed, label, ledger, named
 from fabriclab.course.progress import store
-from fabriclab.course.questions import questions
+from fabriclab.course.questions import predictions, questions
 from fabriclab.course.shown import Shown, digits, shown, times
-from fabriclab.texts import keys, table, text
+from fabriclab.texts import keys, text
 
 _MOST = 10  # rows of a table, so that a report stays on one screen
 
@@ -73,7 +73,7 @@ def progress() -> Shown:
     """
     held = store.held()
     due = [
-        (text(f"title.{id}"), f"`{questions()[id].call()}`")
+        (questions()[id].words.name(), f"`{questions()[id].call()}`")
         for id, e in answers().items()
         if store.due(e)
     ]
@@ -95,7 +95,7 @@ def _calibration(held: dict[str, Any]) -> list[Shown]:
     finding = " ".join(_calibrated(held)) or text("progress.unopened")
 
     def drawn() -> Any:
-        names, ends = [table().get(f"guess.{id}", id) for id in opened], ("value", "low", "high")
+        names, ends = [named(id) for id in opened], ("value", "low", "high")
         told = [[(e[end] or math.nan) / e["truth"] for e in opened.values()] for end in ends]
         ratios = np.clip(told, 1e-12, 1e12)  # what is further off stands at the edge
         return fabriclab.views.calibration(names, *ratios, finding=finding)
@@ -137,8 +137,8 @@ def _lessons(begun: Iterable[str], held: dict[str, Any]) -> Iterator[tuple[str, 
     for lesson in begun:
         made = [
             id in held["predictions"]
-            for id, row in predictions().items()
-            if row["lesson"] == lesson
+            for id, asked in predictions().items()
+            if asked.lesson == lesson
         ]
         counts = (
             text("report.of", n=sum(have), total=len(have))
@@ -161,7 +161,8 @@ def _checks(begun: Iterable[str]) -> Iterator[tuple[str, ...]]:
         tries = tried.get(id, {}).get("tries", 0)
         state = text("word.yes" if right else "word.not_yet" if tries else "word.not_tried")
         again = not right or store.due(tried[id])
-        yield text(f"title.{id}"), state, str(tries), f"`{questions()[id].call()}`" if again else ""
+        question = questions()[id]
+        yield question.words.name(), state, str(tries), f"`{question.call()}`" if again else ""
 
 
 def _numbers(held: dict[str, Any]) -> Iterator[tuple[str, ...]]:
@@ -173,7 +174,7 @@ def _numbers(held: dict[str, Any]) -> Iterator[tuple[str, ...]]:
             "" if found is None or number is None else digits(number / found)
             for number in (said, model)
         ]
-        what = text("report.predicted", title=table().get(f"guess.{id}", id))
+        what = text("report.predicted", title=named(id))
         yield what, guessed(e), words[0], words[1] or text("report.sealed"), *off
     for name, e in held["measurements"].items():
         came = f"{units.format_rate(e['busbw'])}, {units.format_time(e['time'])}"

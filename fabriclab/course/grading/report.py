@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import quote
 
 from fabriclab.core import as_html, write_atomic
+from fabriclab.course.questions.files import heading
 from fabriclab.texts import table, text
 
 from .notebooks import CODE_STUB, exercise, token
@@ -48,7 +49,7 @@ def _made(head: Mapping[str, Any], active: Sequence[str]) -> list[str]:
 
 
 def _title(id: str) -> str:
-    return table().get(f"grade.title.{id}", id)
+    return heading(id)
 
 
 def _titles(asked: Iterable[str]) -> str:

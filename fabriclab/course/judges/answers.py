@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from fabriclab.course.judges import Unanswered
-from fabriclab.course.questions import Question
+from fabriclab.course.questions import Question, misconception
 from fabriclab.course.shown import is_rounded, named_factor, parse_answer, quantity, unit_in
 from fabriclab.formulas import evaluate
 from fabriclab.registry import get
-from fabriclab.texts import table, text
+from fabriclab.texts import text
 
 # Right or not (None: could not be read, so not counted), what to say, and the mistake by name.
 Verdict = tuple[bool | None, list[str], str]
@@ -27,14 +27,14 @@ def _chosen(question: Question, answer: Any, given: Mapping[str, Any]) -> Verdic
     if letter not in options:
         return None, [text("check.choices", got=repr(answer))], ""
     mistake = options[letter][1]
-    return not mistake, [text(f"mis.{mistake}")] if mistake else [], mistake
+    return not mistake, [misconception(question.id, mistake)] if mistake else [], mistake
 
 
 def _measured(question: Question, answer: Any, given: Mapping[str, Any]) -> Verdict:
     if (
         question.unit == "1"
         and len(noun := unit_in(answer)) > 2
-        and noun in table()[f"q.{question.id}"].split()
+        and noun in question.words.asked(question.fill(given)[1]).split()
     ):
         answer = answer.strip().removesuffix(noun)  # what the question counts, such as ports
     read = parse_answer(answer, question.unit)
@@ -44,9 +44,10 @@ def _measured(question: Question, answer: Any, given: Mapping[str, Any]) -> Verd
     if math.isclose(read.value, truth, rel_tol=question.tolerance or _EXACT):
         return True, [read.note], ""
     near = max(question.tolerance, _NAMED)
-    for formula, mistake in question.wrong:
-        if math.isclose(read.value, evaluate(formula, names), rel_tol=near):
-            return False, [read.note, text(f"mis.{mistake}")], mistake
+    for wrong in question.wrong:
+        if math.isclose(read.value, evaluate(wrong.formula, names), rel_tol=near):
+            because = misconception(question.id, wrong.mistake)
+            return False, [read.note, because], wrong.mistake
     kind, si = quantity(question.unit)
     factor = named_factor(read.value, truth, kind)
     if factor is None and question.tolerance and is_rounded(read.value / si, truth / si):

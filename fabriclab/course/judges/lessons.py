@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from fabriclab.collectives import execute
 from fabriclab.core import Schedule, StepGroup
 from fabriclab.course.judges import Unanswered
+from fabriclab.course.questions import misconception
 from fabriclab.registry import register
 from fabriclab.texts import text
 
@@ -65,7 +66,7 @@ def order(answer: Rule) -> Verdict:
                 }
                 name = next((mistake for mistake, seen in fits.items() if seen.all()), "")
                 line = text(key, n=n, of=of, at=at, count=held[of, at])
-                return False, [line, text(f"mis.{name}") if name else ""], name
+                return False, [line, misconception("34-write-order", name)], name
     return True, [], ""
 
 
@@ -102,7 +103,6 @@ def _ring_fault(sent: dict[tuple[int, int, int], int], counts: NDArray[np.float6
         for name, rule in RING_MISTAKES.items()
         if all(rule(*at) == block for at, block in sent.items())
     ]
-    # With few ranks several mistakes look alike: name one only where it alone fits.
-    return (
-        (False, [line, text(f"mis.{fits[0]}")], fits[0]) if len(fits) == 1 else (False, [line], "")
-    )
+    if len(fits) != 1:  # with few ranks several mistakes look alike
+        return False, [line], ""
+    return False, [line, misconception("31-write-ring", fits[0])], fits[0]

@@ -1,34 +1,61 @@
-"""The table of questions of lessons, with formulas for right and known wrong answers, never typed numbers."""
+"""The questions of lessons: formulas for right and known wrong answers, never typed numbers, and their words.
+
+`files` says where they stand.
+"""
 
 import functools
 import random
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from fabriclab.catalog import case
-from fabriclab.catalog.tables import rows_of
+from fabriclab.course.questions import files
+from fabriclab.course.questions.files import Words, misconception, translated
 from fabriclab.course.shown import Refused, digits, quantity, shown
 from fabriclab.formulas import evaluate
 from fabriclab.texts import text
 
+__all__ = [
+    "Prediction",
+    "Question",
+    "Words",
+    "Wrong",
+    "find",
+    "misconception",
+    "predictions",
+    "questions",
+    "unknown",
+]
+
+
+class Wrong(NamedTuple):
+    """A known wrong answer: its formula, or its sentence among the options, and the name of the mistake."""
+
+    mistake: str
+    formula: str = ""
+    option: str = ""
+
 
 @dataclass(frozen=True)
 class Question:
-    """One row of the table; the words stand in the language table under ``q.<id>``."""
+    """A question of a lesson."""
 
     id: str
     lesson: str  # its file name
     kind: str  # number, pick (a number by a button), choice or function
-    drill: str  # units/ and its number in the drill on units, or empty
+    words: Words
     # name -> ways to fill it: 17.6 GB, 128, case.dp or case.nic_rate in Gb/s
     params: Mapping[str, tuple[str, ...]]
-    formula: str  # the right answer in SI
-    unit: str  # in which it is asked
-    tolerance: float  # relative; 0 asks for the exact number
-    # formula of a known wrong answer (empty for a choice), name of the mistake
-    wrong: tuple[tuple[str, str], ...]
+    wrong: tuple[Wrong, ...]
+    formula: str = ""  # the right answer in SI
+    right: str = ""  # the right option of a choice
+    unit: str = ""  # in which it is asked
+    tolerance: float = 0  # relative; 0 asks for the exact number
+    drill: str = ""  # units/ and its number in the drill on units, or empty
+    row: str = ""  # of the list of questions that the course must ask, such as Q27
+    erratum: str = ""  # the statement that it tests, such as E06
 
     def call(self, *arguments: str) -> str:
         """Return the line to type that asks this question, or answers it with ``arguments``."""
@@ -64,17 +91,16 @@ class Question:
     def options(self, given: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
         """Return letter -> (option, name of the mistake or ""): numbers by size, sentences mixed."""
         if self.kind == "choice":
-            pairs = [(text(f"{self.id}.right"), "")]
-            pairs += [
-                (text(f"{self.id}.wrong{i}"), name) for i, (_, name) in enumerate(self.wrong, 1)
-            ]
+            pairs = [(translated(f"{self.id}.right", self.right), "")]
+            for place, wrong in enumerate(self.wrong, 1):
+                option = translated(f"{self.id}.wrong{place}", wrong.option)
+                pairs.append((option, wrong.mistake))
             random.Random(zlib.crc32(self.id.encode())).shuffle(pairs)
         else:
             names, _ = self.fill(given)
-            numbers = sorted(
-                (evaluate(f, names), name) for f, name in ((self.formula, ""), *self.wrong)
-            )
-            pairs = [(self.shown(value), name) for value, name in numbers]
+            numbers = [(evaluate(self.formula, names), "")]
+            numbers += [(evaluate(wrong.formula, names), wrong.mistake) for wrong in self.wrong]
+            pairs = [(self.shown(value), mistake) for value, mistake in sorted(numbers)]
         return dict(zip("abcd", pairs, strict=True))
 
 
@@ -90,18 +116,30 @@ def _read(way: str) -> tuple[float, str]:
 
 @functools.cache
 def questions() -> Mapping[str, Question]:
-    """Return all questions by id, in the order of the table."""
-    found = {}
-    for row in rows_of("questions.csv", __file__):
-        ways = (part.partition("=") for part in row["params"].split(";") if part)
-        slips = (part.partition("#") for part in row["misformulas"].split(";"))
-        found[row["id"]] = Question(
-            **{key: row[key] for key in ("id", "lesson", "kind", "drill", "formula", "unit")},
-            params={name: tuple(values.split("|")) for name, _, values in ways},
-            tolerance=float(row["tolerance"] or 0),
-            wrong=tuple((formula.strip(), mistake.strip()) for formula, _, mistake in slips),
-        )
-    return found
+    """Return all questions of lessons by id, in the order of lessons."""
+    return {
+        id: _question(id, files.load(name)["lesson"], entry)
+        for name in files.names()
+        if "lesson" in files.load(name)
+        for id, entry in files.entries(name).items()
+    }
+
+
+def _question(id: str, lesson: str, entry: Mapping[str, Any]) -> Question:
+    known = ("mistake", "formula", "option")
+    plain = ("formula", "right", "unit", "tolerance", "drill", "row", "erratum")
+    return Question(
+        id=id,
+        lesson=lesson,
+        kind=entry["kind"],
+        words=Words.of(id, entry),
+        params={name: tuple(ways) for name, ways in entry.get("quantities", {}).items()},
+        wrong=tuple(
+            Wrong(**{key: wrong[key] for key in known if key in wrong})
+            for wrong in entry.get("wrong", ())
+        ),
+        **{key: entry[key] for key in plain if key in entry},
+    )
 
 
 def find(id: str) -> Question:
@@ -115,3 +153,28 @@ def unknown(id: str, known: Iterable[str]) -> Refused:
     """Return the refusal of an id that is not among the ``known``: it names those of the same lesson or exercise."""
     near = [k for k in known if k.split("-")[0] == str(id).split("-")[0]] or list(known)
     return Refused(text("check.unknown", id=id, known=", ".join(near)))
+
+
+class Prediction(NamedTuple):
+    """What a lesson asks to predict, and from where to where its sliders reach."""
+
+    id: str
+    lesson: str
+    unit: str
+    lowest: float
+    highest: float
+    title: str
+
+    def name(self) -> str:
+        """Return what lists call it."""
+        return translated(f"guess.{self.id}", self.title)
+
+
+@functools.cache
+def predictions() -> Mapping[str, Prediction]:
+    """Return what the lessons ask to predict, by id, in the order of lessons."""
+    return {
+        id: Prediction(id=id, lesson=files.load(name)["lesson"], **entry)
+        for name in files.names()
+        for id, entry in files.load(name).get("predictions", {}).items()
+    }

@@ -2,8 +2,8 @@
 
 import itertools
 import math
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -11,11 +11,18 @@ from fabriclab.catalog import published
 from fabriclab.catalog.tables import rows_of
 from fabriclab.course.judges import Ask, Floats, Rng, Verdict
 from fabriclab.course.judges.shared.numbers import near, number
+from fabriclab.course.judges.shared.parts import (
+    Call,
+    Case,
+    NumberPart,
+    Part,
+    apart,
+    judge,
+    shown,
+)
+from fabriclab.course.questions.files import message
 from fabriclab.registry import register
-from fabriclab.texts import text
 from fabriclab.units import format_size, format_time
-
-from .cases import Part, apart, judge
 
 # ex1-c -----------------------------------------------------------------------------------------------------------
 
@@ -24,8 +31,17 @@ def _noise(rng: Rng, n: int, width: float = 0.015) -> Floats:
     return 1 + width * np.clip(rng.normal(size=n), -2, 2)
 
 
-def _sweep(rng: Rng) -> tuple[Any, Floats, float, float]:
-    """Return sizes, times, alpha and beta, such that the plain straight line misses alpha by half or more."""
+class Fitted(NamedTuple):
+    """A sweep of one protocol, and what a fit of it must give."""
+
+    sizes: Any
+    times: Any
+    alpha: float  # [s]
+    beta: float  # [B/s]
+
+
+def _sweep(rng: Rng) -> Fitted:
+    """Return a sweep of which the plain straight line misses alpha by half or more."""
     while True:
         alpha, beta, sizes = (
             float(rng.uniform(5e-6, 30e-6)),
@@ -34,7 +50,7 @@ def _sweep(rng: Rng) -> tuple[Any, Floats, float, float]:
         )
         times = (alpha + sizes / beta) * _noise(rng, sizes.size)
         if not 0.5 < np.polyfit(sizes, times, 1)[1] / alpha < 1.5:
-            return sizes, times, alpha, beta
+            return Fitted(sizes, times, alpha, beta)
 
 
 def _lines(sizes: Any, times: Any) -> list[Any]:
@@ -72,8 +88,19 @@ def _ways(sizes: Floats, times: Floats, home: Any, h: int, size: float) -> list[
     ]
 
 
-def _protocols(rng: Rng) -> tuple[Any, Any, list[int], list[tuple[int, float, int]]]:
-    """Return sizes, times, changes, and sizes to ask with their times and at how many sizes their protocol is known.
+Sweep = tuple[Any, Any, list[int]]  # sizes, times, and the sizes at which the protocol changes
+
+
+class Asked(NamedTuple):
+    """A size to predict."""
+
+    size: int
+    time: float  # that is right [s]
+    points: int  # sizes at which its protocol was measured
+
+
+def _protocols(rng: Rng) -> tuple[Sweep, list[Asked]]:
+    """Return a sweep of four protocols, and sizes to ask.
 
     One protocol is measured at each power of two, one at two sizes, one at one size and one at none. Each of the known
     wrong ways misses by more than 20 % somewhere.
@@ -108,121 +135,139 @@ def _protocols(rng: Rng) -> tuple[Any, Any, list[int], list[tuple[int, float, in
             (gap, changes[gap - 1] * rng.uniform(2.1, 3)),
             (3, changes[2] * rng.uniform(2.1, 6)),
         ]
-        out = [(int(s), float(alpha[h] + s / beta[h]), int((home == h).sum())) for h, s in asked]
+        out = [
+            Asked(int(s), float(alpha[h] + s / beta[h]), int((home == h).sum())) for h, s in asked
+        ]
         off = [
             [abs(value / time - 1) for _, value in _ways(sizes, times, home, h, size)]
             for (h, _), (size, time, points) in zip(asked, out, strict=True)
             if points > 1
         ]
         if np.max(off, axis=0).min() > 0.2:
-            return sizes, times, [int(c) for c in changes], out
+            return (sizes, times, [int(c) for c in changes]), out
 
 
-def _foretold(value: Any) -> Any:
-    """Read a time, an interval as a pair, or None; NaN says the same as None."""
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return None
-    if isinstance(value, list | tuple) and len(value) == 2:
-        return tuple(number(end, "time") for end in value)
-    return number(value, "time")
+class PredictPart(Part):
+    """A time at a size that was not measured: a number where two points make a line, else none or an interval."""
+
+    within = 0.1
+
+    def __init__(self, sweep: Sweep, asked: Sequence[Asked]) -> None:
+        sizes, times, changes = sweep
+        calls = [Call("predict", (sizes, times, changes, one.size)) for one in asked]
+        super().__init__("ex1-c", "predict", 0.4, calls)
+        self.sizes = sizes
+        self.times = times
+        self.asked = asked
+        self.ends = [0.0, *map(float, changes), math.inf]
+        self.protocols = np.searchsorted(changes, sizes, "right")  # of the sizes that were measured
+        self.places = [int(np.searchsorted(changes, one.size, "right")) for one in asked]
+
+    def read(self, case: int, value: Any) -> Any:
+        """Return a time, an interval as a pair, or None; NaN says the same as None."""
+        if value is None or (isinstance(value, float) and math.isnan(value)):
+            return None
+        if isinstance(value, list | tuple) and len(value) == 2:
+            return tuple(number(end, "time") for end in value)
+        return number(value, "time")
+
+    def is_right(self, case: int, answer: Any) -> bool:
+        """Return whether a prediction is right."""
+        asked = self.asked[case]
+        if asked.points > 1:
+            return near(answer, asked.time, self.within)
+        if not isinstance(answer, tuple):
+            return answer is None
+        low, high = answer
+        return bool(low <= asked.time <= high <= 3 * low)
+
+    def mistakes(self, case: int, answer: Any) -> list[str]:
+        """Return what is wrong with the kind of answer, and which known ways foretell this time."""
+        asked = self.asked[case]
+        span = isinstance(answer, tuple)
+        kinds = {
+            "refused what was measured": asked.points > 1 and answer is None,
+            "interval for a number": asked.points > 1 and span,
+            "interval too wide": span and answer[1] > 3 * answer[0],
+            "interval misses": span,
+            "one point for a line": asked.points == 1,
+            "extrapolated over a change": asked.points < 2,
+        }
+        of_kind = [mistake for mistake, fits in kinds.items() if fits]
+        foretold = _ways(self.sizes, self.times, self.protocols, self.places[case], asked.size)
+        ways = sorted(
+            (abs(answer - value), mistake)
+            for mistake, value in foretold
+            if near(answer, value, 0.01)
+        )
+        of_way = [mistake for _, mistake in ways]
+        found = [*of_kind, *of_way] if asked.points < 2 else [*of_way, *of_kind]
+        if any(near(answer, asked.time * factor, 0.1) for factor in (1e3, 1e6)):
+            return ["other unit of time", *found]
+        return found
+
+    def off(self, case: int, answer: Any) -> str:
+        """Return what is right: the time, or that nobody can know it."""
+        asked = self.asked[case]
+        words = {"call": self.written(case), "got": shown(answer, "time")}
+        want = format_time(asked.time) if asked.points > 1 else message(1, "predict.none")
+        return message(1, "predict.off", **words, want=want)
+
+    def step(self, case: int, answer: Any, mistake: str) -> str:
+        """Return what was measured in the protocol of this size, and what follows from it."""
+        asked, place = self.asked[case], self.places[case]
+        here = self.protocols == place
+        end = message(1, "predict.few")
+        if asked.points > 1:
+            line = np.polyval(_lines(self.sizes[here], self.times[here])[1], asked.size)
+            end = message(1, "predict.line", line=format_time(float(line)))
+        high = self.ends[place + 1]
+        return message(
+            1,
+            "predict.step",
+            n=asked.points,
+            size=float(asked.size),
+            low=self.ends[place],
+            high=format_size(high) if high < math.inf else "∞",
+            end=end,
+        )
 
 
-def _stands(got: Any, time: float, points: int) -> bool:
-    """Return whether a prediction is right: a number where two points make a line, else none or an interval."""
-    if points > 1 or not isinstance(got, tuple):
-        return near(got, time, 0.1) if points > 1 else got is None
-    return bool(got[0] <= time <= got[1] <= 3 * got[0])
+def _fitted(sweep: Fitted) -> dict[str, float]:
+    """Return the quantities that right and wrong fits of a sweep are made of."""
+    s, t = sweep.sizes, sweep.times
+    return {
+        "alpha": sweep.alpha,
+        "beta": sweep.beta,
+        "line": _lines(s, t)[0][1],
+        "mean": np.mean(t),
+        "rates": np.mean(s / t),
+        "small": s[0],
+        "first": t[0],
+        "large": s[-1],
+        "last": t[-1],
+        "most": s[-1] / (t[-1] - t[0]),
+    }
 
 
-@register(
-    "question",
-    "ex1-c",
-    functions=("fit", "half_size", "predict"),
-    points=20,
-    example=lambda rng: _protocols(rng)[:3],
-)
+@register("question", "ex1-c", example=lambda rng: _protocols(rng)[0])
 def model(ask: Ask, rng: Rng) -> Verdict:
     """Judge a fit of alpha and beta, the size of half the rate, and when a fit may be used."""
-    sweeps = apart(lambda: _sweep(rng), lambda sweep: sweep[2:], 1.4)
-    fits = [("fit", *sweep[:2]) for sweep in sweeps]
-    # illustrative: from quick to slow starts and links
+    sweeps = apart(lambda: _sweep(rng), lambda sweep: [sweep.alpha, sweep.beta], 1.4)
+    fits = [Case((sweep.sizes, sweep.times), _fitted(sweep)) for sweep in sweeps]
+    # illustrative: from fast to slow starts and links
     pairs = [(float(rng.uniform(2e-6, 40e-6)), float(rng.uniform(5e9, 90e9))) for _ in range(3)]
-    sizes, times, changes, asked = _protocols(rng)
-    ends, home = [0.0, *map(float, changes), math.inf], np.searchsorted(changes, sizes, "right")
-    places = [int(np.searchsorted(changes, size, "right")) for size, _, _ in asked]
-
-    def fitted(i: int, got: Any) -> dict[str, Any]:
-        s, t, alpha, beta = sweeps[i]
-        return {
-            "alpha": alpha,
-            "beta": beta,
-            "line": _lines(s, t)[0][1],
-            "mean": np.mean(t),
-            "rates": np.mean(s / t),
-            "small": s[0],
-            "first": t[0],
-            "large": s[-1],
-            "last": t[-1],
-            "most": s[-1] / (t[-1] - t[0]),
-        }
-
-    def multiplied(i: int, got: Any) -> dict[str, Any]:
-        alpha, beta = pairs[i]
-        return {"alpha": alpha, "beta": beta, "product": alpha * beta}
-
-    def around(i: int, got: Any) -> dict[str, Any]:
-        size, time, points = asked[i]
-        here, high = home == places[i], ends[places[i] + 1]
-        want, end = text("ex1.predict.none"), text("ex1.predict.few")
-        if points > 1:
-            line = np.polyval(_lines(sizes[here], times[here])[1], size)
-            want, end = format_time(time), text("ex1.predict.line", line=format_time(float(line)))
-        return {
-            "n": points,
-            "low": ends[places[i]],
-            "size": float(size),
-            "want": want,
-            "end": end,
-            "high": format_size(high) if high < math.inf else "∞",
-        }
-
-    def spoiled(i: int, got: Any) -> list[str]:
-        (size, time, points), span = asked[i], isinstance(got, tuple)
-        close = [
-            (abs(got - v), name)
-            for name, v in _ways(sizes, times, home, places[i], size)
-            if near(got, v, 0.01)
-        ]
-        ways = [name for _, name in sorted(close)]
-        unit = any(near(got, time * factor, 0.1) for factor in (1e3, 1e6))
-        facts = {
-            "refused what was measured": points > 1 and got is None,
-            "interval for a number": points > 1 and span,
-            "interval too wide": span and got[1] > 3 * got[0],
-            "interval misses": span,
-            "one point for a line": points == 1,
-            "extrapolated over a change": points < 2,
-        }
-        found = [[name for name, holds in facts.items() if holds], ways][:: 1 if points < 2 else -1]
-        return ["other unit of time"] * unit + found[0] + found[1]
-
+    halves = [
+        Case((alpha, beta), {"alpha": alpha, "beta": beta, "product": alpha * beta})
+        for alpha, beta in pairs
+    ]
+    sweep, asked = _protocols(rng)
     return judge(
         ask,
-        Part("alpha", 0.2, fits, fitted, 0.15, "time", place=0),
-        Part("beta", 0.2, fits, fitted, 0.1, "rate", place=1),
-        Part("half", 0.2, [("half_size", *pair) for pair in pairs], multiplied, 0.01, "size"),
-        Part(
-            "predict",
-            0.4,
-            [("predict", sizes, times, changes, size) for size, _, _ in asked],
-            around,
-            0.1,
-            "time",
-            truth=asked,
-            tags=spoiled,
-            read=_foretold,
-            right=lambda i, got: _stands(got, *asked[i][1:]),
-        ),
+        NumberPart("ex1-c", "alpha", fits),
+        NumberPart("ex1-c", "beta", fits),
+        NumberPart("ex1-c", "half", halves),
+        PredictPart(sweep, asked),
     )
 
 
@@ -295,78 +340,85 @@ def _pairs(rng: Rng) -> list[Two]:
             return pairs
 
 
-@register("question", "ex1-e", functions=("crossover",), points=20, example=_pairs)
-def crossover(ask: Ask, rng: Rng) -> Verdict:
-    """Judge where two libraries change places, in five published pairs of sweeps and three drawn ones."""
-    pairs = _pairs(rng)
-    truth = [_places(*pair) for pair in pairs]
+class CrossoverPart(Part):
+    """The size at which the faster of two libraries changes for good, or None."""
 
-    def holds(got: Any, region: Any) -> bool:
-        if got is None or region is None:
-            return got is region
-        return bool(region[0] * (1 - 1e-9) <= got <= region[1] * (1 + 1e-9))
+    def __init__(self, pairs: Sequence[Two]) -> None:
+        calls = [Call("crossover", pair) for pair in pairs]
+        super().__init__("ex1-e", "crossover", 1.0, calls, sets=4)
+        self.pairs = pairs
+        self.regions = [_places(*pair) for pair in pairs]
 
-    def spoiled(i: int, got: Any) -> list[str]:
-        (sizes, a, b), region = pairs[i], truth[i]
-        if got is None:
-            return [*["one direction only"] * bool(a[0] > b[0]), "crossover missed"]
+    def read(self, case: int, value: Any) -> float | None:
+        """Return a size [B], or None."""
+        return None if value is None else number(value, "size")
+
+    def is_right(self, case: int, answer: float | None) -> bool:
+        """Return whether a size lies where the two change places, or whether they never do."""
+        return self._holds(answer, self.regions[case])
+
+    def _holds(self, size: float | None, region: tuple[float, float] | None) -> bool:
+        if size is None or region is None:
+            return size is None and region is None
+        return bool(region[0] * (1 - 1e-9) <= size <= region[1] * (1 + 1e-9))
+
+    def mistakes(self, case: int, answer: float | None) -> list[str]:
+        """Return the known ways to this size."""
+        (sizes, a, b), region = self.pairs[case], self.regions[case]
+        if answer is None:
+            missed = ["crossover missed"]
+            return ["one direction only", *missed] if a[0] > b[0] else missed
         low, high = np.searchsorted(sizes, region) if region else (0, sizes.size - 1)
         one, other = (np.polyfit(sizes, t, 1) for t in (a, b))
-        turns = np.flatnonzero(np.diff(a < b))
-        back = region is None and turns.size and sizes[turns[0]] <= got <= sizes[turns[-1] + 1]
-        ahead = {
-            f"ahead somewhere/{name}": sizes[np.argmax(first)]
-            for name, first in (("a", a < b), ("b", b < a))
-        }
-        facts = {
-            "smallest gap for the crossover": near(got, sizes[np.argmin(abs(a - b))], 1e-6),
-            "one straight line": near(got, (other[1] - one[1]) / (one[0] - other[0]), 0.01),
-            "end for no crossover": region is None and got in (0, sizes[0], sizes[-1], -1),
-            **{name: near(got, size, 1e-6) for name, size in ahead.items()},
+        lines_meet = (other[1] - one[1]) / (one[0] - other[0])
+        gaps = (a / b, b / a, abs(a - b))
+        known = {
+            "smallest gap for the crossover": near(answer, sizes[np.argmin(abs(a - b))], 1e-6),
+            "one straight line": near(answer, lines_meet, 0.01),
+            "end for no crossover": region is None and answer in (0, sizes[0], sizes[-1], -1),
+            "ahead somewhere/a": near(answer, sizes[np.argmax(a < b)], 1e-6),
+            "ahead somewhere/b": near(answer, sizes[np.argmax(b < a)], 1e-6),
             "crossover invented": region is None,
             "largest gap for the crossover": any(
-                near(got, sizes[np.argmax(gap)], 1e-6) for gap in (a / b, b / a, abs(a - b))
+                near(answer, sizes[np.argmax(gap)], 1e-6) for gap in gaps
             ),
-            "time for size": np.min((a, b)) <= got <= np.max((a, b)) < sizes[0],
-            "place for size": low <= got <= high + 1,
+            "time for size": np.min((a, b)) <= answer <= np.max((a, b)) < sizes[0],
+            "place for size": low <= answer <= high + 1,
             "other unit of size": any(
-                holds(got * unit, region) for unit in (1e3, 1e6, 2**10, 2**20)
+                self._holds(answer * unit, region) for unit in (1e3, 1e6, 2**10, 2**20)
             ),
         }
-        return [
-            *["crossover invented"] * bool(back),
-            *(name for name, fits in facts.items() if fits),
-        ]
+        found = [mistake for mistake, fits in known.items() if fits]
+        turns = np.flatnonzero(np.diff(a < b))
+        changed_back = region is None and turns.size
+        if changed_back and sizes[turns[0]] <= answer <= sizes[turns[-1] + 1]:
+            return ["crossover invented", *found]
+        return found
 
-    def facts(i: int, got: Any) -> dict[str, Any]:
-        sizes, a, b = pairs[i]
-        faster, ends = np.where(a < b, "a", "b"), sizes[[0, -1]]
-        low, high = map(format_size, truth[i] or ends)
-        right = text(
-            "ex1.crossover.between" if truth[i] else "ex1.crossover.never", low=low, high=high
+    def off(self, case: int, answer: float | None) -> str:
+        """Return what is right: a size in the region, or None."""
+        region = self.regions[case]
+        right = message(1, "crossover.never")
+        if region:
+            low, high = map(format_size, region)
+            right = message(1, "crossover.between", low=low, high=high)
+        return message(1, "crossover.off", got=shown(answer, "size"), right=right)
+
+    def step(self, case: int, answer: float | None, mistake: str) -> str:
+        """Return which library is ahead at both ends."""
+        sizes, a, b = self.pairs[case]
+        faster = np.where(a < b, "a", "b")
+        return message(
+            1,
+            "crossover.step",
+            small=sizes[0],
+            large=sizes[-1],
+            first=faster[0],
+            last=faster[-1],
         )
-        return {
-            "right": right,
-            "small": ends[0],
-            "large": ends[1],
-            "first": faster[0],
-            "last": faster[-1],
-        }
 
-    calls = [("crossover", *pair) for pair in pairs]
-    return judge(
-        ask,
-        Part(
-            "crossover",
-            1.0,
-            calls,
-            facts,
-            0.0,
-            "size",
-            sets=4,
-            truth=truth,
-            tags=spoiled,
-            right=lambda i, got: holds(got, truth[i]),
-            read=lambda value: None if value is None else number(value, "size"),
-        ),
-    )
+
+@register("question", "ex1-e", example=_pairs)
+def crossover(ask: Ask, rng: Rng) -> Verdict:
+    """Judge where two libraries change places, in five published pairs of sweeps and three drawn ones."""
+    return judge(ask, CrossoverPart(_pairs(rng)))

@@ -1,7 +1,6 @@
 """Exercise 1, profile collectives: the cases of its five questions, and what each known mistake gives in them."""
 
-import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,10 +10,20 @@ from fabriclab.catalog.tables import rows_of
 from fabriclab.core import bus_factor
 from fabriclab.course.judges import Ask, Rng, Verdict
 from fabriclab.course.judges.shared.numbers import Misread, near, number
+from fabriclab.course.judges.shared.parts import (
+    Call,
+    Case,
+    NumberPart,
+    Part,
+    apart,
+    judge,
+    one_of_pair,
+    shown,
+)
+from fabriclab.course.questions.files import message
 from fabriclab.registry import register
 from fabriclab.texts import text
 
-from .cases import Part, apart, judge, shown
 from .readings import FEW, WITHIN, Readings
 from .virtual import VirtualRanks
 
@@ -41,13 +50,56 @@ def _late(rng: Rng) -> NDArray[np.bool_]:
     return who
 
 
-@register(
-    "question",
-    "ex1-a",
-    functions=("latency",),
-    points=20,
-    example=lambda rng: VirtualRanks(rng, _late(rng)),
-)
+class LatencyPart(Part):
+    """The time of an all-reduce, read off the clocks of virtual ranks."""
+
+    def __init__(self, machines: Sequence[VirtualRanks], calls: Sequence[Call]) -> None:
+        super().__init__("ex1-a", "latency", 1.0, calls, sets=3)
+        self.machines = machines
+        self.sizes = [call.arguments[1] for call in calls]
+        self._readings: dict[int, Readings] = {}
+
+    def readings(self, case: int) -> Readings:
+        """Return what the learner's calls have read; all of them are made before the first is looked at."""
+        if case not in self._readings:
+            self._readings[case] = Readings(self.machines[case], self.sizes[case])
+        return self._readings[case]
+
+    def read(self, case: int, value: Any) -> float:
+        """Return the time [s]."""
+        return number(value, "time")
+
+    def is_right(self, case: int, answer: float) -> bool:
+        """Return whether the time is right and comes from enough rounds."""
+        readings = self.readings(case)
+        return len(readings.rounds) >= FEW and near(answer, readings.truth, WITHIN)
+
+    def mistakes(self, case: int, answer: float) -> list[str]:
+        """Return what a reading of the clocks with that result did wrong."""
+        return [*self.readings(case).mistakes(answer)]
+
+    def off(self, case: int, answer: float) -> str:
+        """Return how far off the time is, or that too few rounds were timed."""
+        truth = self.machines[case].true(self.sizes[case])
+        words = {
+            "call": self.written(case),
+            "got": shown(answer, "time"),
+            "percent": f"{100 * WITHIN:g}",
+        }
+        if near(answer, truth, WITHIN):
+            return message(1, "latency.off", **words)
+        return text("ex.off", **words, truth=shown(truth, "time"))
+
+    def step(self, case: int, answer: float, mistake: str) -> str:
+        """Return what the same calls give without the mistake."""
+        return self.readings(case).step(answer, mistake)
+
+    def remark(self, case: int, answer: float) -> str:
+        """Return a remark on slow first rounds."""
+        return self.readings(case).remark(answer)
+
+
+@register("question", "ex1-a", example=lambda rng: VirtualRanks(rng, _late(rng)))
 def latency(ask: Ask, rng: Rng) -> Verdict:
     """Judge a benchmark on two machines at three sizes.
 
@@ -60,33 +112,14 @@ def latency(ask: Ask, rng: Rng) -> Verdict:
         lambda seed: [_machine(seed, who).true(s) for s in sizes],
         1.12,
     )
-    calls = [
-        ("latency", _machine(seed, late).proxy(), size)
-        for seed, late in zip(seeds, (who, ~who), strict=True)
-        for size in sizes
+    machines = [
+        _machine(seed, late) for seed, late in zip(seeds, (who, ~who), strict=True) for _ in sizes
     ]
-
-    @functools.cache  # all calls are made before the first is looked at
-    def read(i: int) -> Readings:
-        return Readings(calls[i][1].target, calls[i][2])
-
-    return judge(
-        ask,
-        Part(
-            "latency",
-            1.0,
-            calls,
-            lambda i, got: {},
-            WITHIN,
-            "time",
-            sets=3,
-            truth=[comm.target.true(size) for _, comm, size in calls],
-            right=lambda i, got: len(read(i).rounds) >= FEW and near(got, read(i).truth, WITHIN),
-            tags=lambda i, got: [*read(i).mistakes(got)],
-            step=lambda i, got, name: read(i).step(got, name),
-            remark=lambda i, got: read(i).remark(got),
-        ),
-    )
+    calls = [
+        Call("latency", (machine.proxy(), size))
+        for machine, size in zip(machines, 2 * sizes, strict=True)
+    ]
+    return judge(ask, LatencyPart(machines, calls))
 
 
 # ex1-b -----------------------------------------------------------------------------------------------------------
@@ -135,61 +168,64 @@ def _times(events: list[list[Any]], rate: float) -> dict[str, float]:
     return out | {"moved": moved, "last": events[-1][2] - events[0][1], "end": float(edges[-1])}
 
 
-@register(
-    "question", "ex1-b", functions=("algbw", "busbw", "utilisation"), points=20, example=_trace
-)
+def _rates(name: str, size: int, time: float, n: int) -> dict[str, float]:
+    """Return the quantities that right and wrong rates of a collective are made of."""
+    factor = bus_factor(name, n)
+    passes = 2 if name == "all_reduce" else 1  # of the array through the port of a rank
+    return {
+        "size": float(size),
+        "time": time,
+        "plain": size / time,
+        "n": n,
+        "factor": factor,
+        "passes": passes,
+        "part": factor / passes,  # of the array that a pass moves
+        "factor_as_2": 2.0 if name == "all_reduce" else factor,
+        "blocks": n if name in _WHOLE else 1,
+    }
+
+
+@register("question", "ex1-b", example=_trace)
 def rates(ask: Ask, rng: Rng) -> Verdict:
     """Judge the definitions of nccl-tests for six collectives, and the use of a link in two traces."""
-    cases = [
+    timed = [
         (name, int(2 ** rng.integers(20, 31)), float(rng.uniform(1e-3, 0.05)), int(n))
         for name in (*_WHOLE, "broadcast", "reduce")
         for n in rng.choice([3, 4, 6, 8], 2, False)
     ]
-    rows = [
-        {
-            "size": float(size),
-            "time": time,
-            "plain": size / time,
-            "n": n,
-            "factor": bus_factor(name, n),
-            "whole": name in _WHOLE,
-            "pair": name == "all_reduce",
-        }
-        for name, size, time, n in cases
-    ]
+    quantities = [_rates(*one) for one in timed]
 
     def numbers(trace: Any) -> list[float]:
         times = _times(*trace)
         return [times[name] / times["whole"] for name in ("moved", "alone")]
 
     traces = apart(lambda: _trace(rng), numbers, 1.03)
-    spent, use = [_times(*trace) for trace in traces], [("utilisation", *trace) for trace in traces]
+    loops = [Case(trace, _times(*trace)) for trace in traces]
+    plain = [Case((size, time), q) for (_, size, time, _), q in zip(timed, quantities, strict=True)]
+    bus = [Case(arguments, q) for arguments, q in zip(timed, quantities, strict=True)]
     return judge(
         ask,
-        Part(
-            "algbw",
-            0.2,
-            [("algbw", *case[1:3]) for case in cases],
-            lambda i, got: rows[i],
-            0.01,
-            "rate",
-        ),
-        Part(
-            "busbw", 0.4, [("busbw", *case) for case in cases], lambda i, got: rows[i], 0.01, "rate"
-        ),
-        Part("used", 0.2, use, lambda i, got: spent[i], 0.01, place=0),
-        Part("exposed", 0.2, use, lambda i, got: spent[i], 0.01, place=1),
+        NumberPart("ex1-b", "algbw", plain),
+        NumberPart("ex1-b", "busbw", bus),
+        NumberPart("ex1-b", "used", loops),
+        NumberPart("ex1-b", "exposed", loops),
     )
 
 
 # ex1-d -----------------------------------------------------------------------------------------------------------
 
+Job = Mapping[str, Any]  # what was recorded of it
+Figures = Mapping[str, float]  # by name
+
 _FIGURES = ("alpha_share", "nic_use", "uplink_use", "late_share", "byte_skew")
 # illustrative: cause -> its decisive figure, and from where to where each figure of such a job may lie
 _CAUSES = {row["cause"]: row for row in rows_of("causes.csv", __file__)}
 _ALIKE = (("bandwidth", "skew"), ("bandwidth", "oversubscription"), ("latency", "straggler"))
+# The cause and what was answered -> why; see also `_confusion`.
 _CONFUSED = {
-    (row["cause"], row["answer"]): row["mistake"] for row in rows_of("confused.csv", __file__)
+    ("skew", "bandwidth"): "full NIC means bandwidth",
+    ("oversubscription", "bandwidth"): "NIC blamed for the uplink",
+    ("latency", "bandwidth"): "bandwidth blamed for many steps",
 }
 
 
@@ -243,96 +279,150 @@ def _figures(
     }
 
 
-def _evidence(value: Any) -> dict[str, float]:
-    """Read two figures by name."""
-    if not isinstance(value, dict) or len(value) != 2 or not value.keys() <= set(_FIGURES):
-        raise Misread(text("ex1.evidence.kind", known=", ".join(_FIGURES), got=f"{value!r:.60}"))
-    return {str(name): number(figure, "") for name, figure in value.items()}
+class CausePart(Part):
+    """What slows a job down."""
+
+    def __init__(
+        self, calls: Sequence[Call], causes: Sequence[str], figures: Sequence[Figures]
+    ) -> None:
+        super().__init__("ex1-d", "cause", 0.5, calls, sets=3)
+        self.causes = causes
+        self.figures = figures
+
+    def read(self, case: int, value: Any) -> str:
+        """Return the cause that is named."""
+        value = one_of_pair(value, 0)
+        if not isinstance(value, str) or value.strip().lower() not in _CAUSES:
+            raise Misread(message(1, "cause.kind", known=", ".join(_CAUSES), got=f"{value!r:.60}"))
+        return value.strip().lower()
+
+    def is_right(self, case: int, answer: str) -> bool:
+        """Return whether it is the cause."""
+        return answer == self.causes[case]
+
+    def mistakes(self, case: int, answer: str) -> list[str]:
+        """Return why one takes this cause for another."""
+        mistake = _confusion(self.causes[case], answer)
+        return [mistake] if mistake else []
+
+    def off(self, case: int, answer: str) -> str:
+        """Return which cause it is."""
+        return message(1, "cause.off", got=answer, cause=self.causes[case])
+
+    def step(self, case: int, answer: str, mistake: str) -> str:
+        """Return the figure that stands out."""
+        decisive = _CAUSES[self.causes[case]]["decisive"]
+        return message(
+            1, "cause.step", decisive=decisive, proof=shown(self.figures[case][decisive])
+        )
+
+    def written(self, case: int) -> str:
+        """Return the call, and which of the two values is meant."""
+        return f"{super().written(case)}[0]"
 
 
-def _cause(value: Any) -> str:
-    if not isinstance(value, str) or value.strip().lower() not in _CAUSES:
-        raise Misread(text("ex1.cause.kind", known=", ".join(_CAUSES), got=f"{value!r:.60}"))
-    return value.strip().lower()
+class EvidencePart(Part):
+    """Two true figures of a job, among them the one that proves the cause; it counts if the cause is right."""
+
+    within = 0.02
+
+    def __init__(
+        self,
+        calls: Sequence[Call],
+        jobs: Sequence[Job],
+        causes: Sequence[str],
+        figures: Sequence[Figures],
+    ) -> None:
+        super().__init__("ex1-d", "evidence", 0.5, calls, sets=3, after=True)
+        self.jobs = jobs
+        self.causes = causes
+        self.figures = figures
+        self.decisive = [_CAUSES[cause]["decisive"] for cause in causes]
+
+    def read(self, case: int, value: Any) -> Figures:
+        """Return the two figures by name."""
+        value = one_of_pair(value, 1)
+        if not isinstance(value, dict) or len(value) != 2 or not value.keys() <= set(_FIGURES):
+            known = ", ".join(_FIGURES)
+            raise Misread(message(1, "evidence.kind", known=known, got=f"{value!r:.60}"))
+        return {str(name): number(figure, "") for name, figure in value.items()}
+
+    def is_right(self, case: int, answer: Figures) -> bool:
+        """Return whether both figures are true and the decisive one is among them."""
+        return self.decisive[case] in answer and not self._untrue(case, answer)
+
+    def _untrue(self, case: int, answer: Figures) -> Figures:
+        true = self.figures[case]
+        return {
+            name: value
+            for name, value in answer.items()
+            if not near(value, true[name], self.within)
+        }
+
+    def mistakes(self, case: int, answer: Figures) -> list[str]:
+        """Return the mistakes that give all figures that are not true."""
+        untrue = self._untrue(case, answer)
+        if not untrue:
+            return ["evidence beside the point"]
+        return [
+            mistake
+            for mistake, spoiled in _spoiled(self.jobs[case], self.figures[case]).items()
+            if all(near(value, spoiled[name], self.within) for name, value in untrue.items())
+        ]
+
+    def off(self, case: int, answer: Figures) -> str:
+        """Return the two figures, and what they must be."""
+        return message(
+            1,
+            "evidence.off",
+            got=shown(answer),
+            percent=f"{100 * self.within:g}",
+            decisive=self.decisive[case],
+        )
+
+    def step(self, case: int, answer: Figures, mistake: str) -> str:
+        """Return the cause and all figures."""
+        figures = shown(self.figures[case])
+        return message(1, "evidence.step", cause=self.causes[case], all=figures)
+
+    def written(self, case: int) -> str:
+        """Return the call, and which of the two values is meant."""
+        return f"{super().written(case)}[1]"
 
 
-@register(
-    "question",
-    "ex1-d",
-    functions=("bottleneck",),
-    points=20,
-    example=lambda rng: {cause: _job(rng, cause) for cause in _CAUSES},
-)
+def _confusion(cause: str, answer: str) -> str:
+    """Return the name of the mistake that takes a cause for another one, if it is known."""
+    if cause == "straggler" and answer != "skew":
+        return "straggler taken for the network"
+    if answer == "skew":
+        return "byte_skew taken for a part"
+    return _CONFUSED.get((cause, answer), "")
+
+
+def _spoiled(job: Job, true: Figures) -> dict[str, Figures]:
+    """Return the figures that known mistakes give."""
+    scaled = {
+        "bits for bytes/x": 8,
+        "bits for bytes": 1 / 8,
+        "percent for a part": 100,
+    }
+    return {
+        "waiting counted as work": _figures(job, start=np.min),
+        "mean for the fullest": _figures(job, over=np.mean),
+        "largest over smallest": _figures(job, least=np.min),
+        "steps forgotten": {**true, "alpha_share": true["alpha_share"] / job["steps"]},
+        **{
+            name: {key: factor * value for key, value in true.items()}
+            for name, factor in scaled.items()
+        },
+    }
+
+
+@register("question", "ex1-d", example=lambda rng: {cause: _job(rng, cause) for cause in _CAUSES})
 def bottleneck(ask: Ask, rng: Rng) -> Verdict:
     """Judge a diagnosis of jobs that look alike in twos: the cause, and two true figures, the decisive one among."""
     causes = [str(cause) for cause in rng.permutation(rng.permuted(_ALIKE, axis=1)).T.flat]
-    jobs, proofs = (
-        [_job(rng, cause) for cause in causes],
-        [_CAUSES[cause]["decisive"] for cause in causes],
-    )
-    true, calls = [_figures(job) for job in jobs], [("bottleneck", job) for job in jobs]
-
-    def facts(i: int, got: Any) -> dict[str, Any]:
-        proof = shown(true[i][proofs[i]])
-        return {"cause": causes[i], "decisive": proofs[i], "proof": proof, "all": shown(true[i])}
-
-    def spoiled(i: int, got: dict[str, float]) -> list[str]:
-        job, f = jobs[i], true[i]
-        slips = {
-            "waiting counted as work": _figures(job, start=np.min),
-            "mean for the fullest": _figures(job, over=np.mean),
-            "largest over smallest": _figures(job, least=np.min),
-            "steps forgotten": {**f, "alpha_share": f["alpha_share"] / job["steps"]},
-            **{
-                name: {key: factor * value for key, value in f.items()}
-                for name, factor in (
-                    ("bits for bytes/x", 8),
-                    ("bits for bytes", 1 / 8),
-                    ("percent for a part", 100),
-                )
-            },
-        }
-        off = {name: value for name, value in got.items() if not near(value, f[name], 0.02)}
-        fits = [
-            slip
-            for slip, g in slips.items()
-            if all(near(value, g[name], 0.02) for name, value in off.items())
-        ]
-        return fits if off else ["evidence beside the point"]
-
-    def right(i: int, got: Any) -> bool:
-        return proofs[i] in got and all(
-            near(value, true[i][name], 0.02) for name, value in got.items()
-        )
-
-    return judge(
-        ask,
-        Part(
-            "cause",
-            0.5,
-            calls,
-            facts,
-            0.02,
-            place=0,
-            sets=3,
-            truth=causes,
-            read=_cause,
-            tags=lambda i, got: [
-                _CONFUSED[pair] for pair in [(causes[i], got)] if pair in _CONFUSED
-            ],
-        ),
-        Part(
-            "evidence",
-            0.5,
-            calls,
-            facts,
-            0.02,
-            place=1,
-            sets=3,
-            after=True,
-            truth=true,
-            read=_evidence,
-            right=right,
-            tags=spoiled,
-        ),
-    )
+    jobs = [_job(rng, cause) for cause in causes]
+    figures = [_figures(job) for job in jobs]
+    calls = [Call("bottleneck", (job,)) for job in jobs]
+    return judge(ask, CausePart(calls, causes, figures), EvidencePart(calls, jobs, causes, figures))

@@ -10,7 +10,7 @@ import numpy as np
 
 from fabriclab import units
 from fabriclab.course.judges import Floats
-from fabriclab.texts import text
+from fabriclab.course.questions.files import message
 
 from .virtual import WARM, Op, VirtualRanks
 
@@ -229,14 +229,16 @@ class Readings:
         if name not in found:
             everything = tuple({name for r in self.rounds for name in r.undo})
             right = self._value(Recipe("", 0, "median", 0, True), everything)
-            return text("ex1.latency.all", right=units.format_time(right))
-        said = [text("ex1.latency.step", undone=units.format_time(found[name]))]
+            return message(1, "latency.all", right=units.format_time(right))
+        said = [message(1, "latency.step", undone=units.format_time(found[name]))]
         if name.partition("/")[0] in ("one rank only", *_OVER):
             spent = (self.end - self.begin) / self.count
             one = spent[np.argsort(spent.max(axis=1))[len(spent) // 2]]
-            said.insert(0, text("ex1.latency.ranks", times=", ".join(map(units.format_time, one))))
+            said.insert(
+                0, message(1, "latency.ranks", times=", ".join(map(units.format_time, one)))
+            )
         if self.off(found[name]) > WITHIN:
-            said.append(text("ex1.latency.more"))
+            said.append(message(1, "latency.more"))
         return " ".join(said)
 
     def remark(self, got: float) -> str:
@@ -245,7 +247,7 @@ class Readings:
         cold = all(
             r.way == "median" and self.rounds[r.start].ops[0].number < WARM // 2 for r in found
         )
-        return text("ex1.latency.cold") if found and cold else ""
+        return message(1, "latency.cold") if found and cold else ""
 
 
 def _read_off(begin: Floats, end: Floats) -> Floats:

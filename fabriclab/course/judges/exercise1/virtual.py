@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fabriclab import units
 from fabriclab.course.judges import Proxy, Rng
-from fabriclab.texts import text
+from fabriclab.course.questions.files import message
 
 # illustrative: all figures of this file make a virtual machine, none is of a real one. [s]
 _BARRIER, _START, _SKEW, _CLOCKS = 8e-6, 0.5e-6, 200e-6, 0.7e-3
@@ -98,7 +98,7 @@ class VirtualRanks:
     def _count(self) -> None:
         self._calls += 1
         if self._calls > MOST_CALLS:
-            raise ValueError(text("ex1.latency.calls", most=f"{MOST_CALLS:,}"))
+            raise ValueError(message(1, "latency.calls", most=f"{MOST_CALLS:,}"))
 
     def _note(self, call: str, about: Any) -> None:
         self._last = call

@@ -4,36 +4,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fabriclab.course.judges import Ask, Rng, Unanswered, Verdict
+from fabriclab.course.judges.shared.runs import Fault, RunsPart, verdict
+from fabriclab.course.questions.files import message
 from fabriclab.rdma import enums
 from fabriclab.registry import register
-from fabriclab.texts import text
 
 from .device import CAS, FAA, READ, REM_ACCESS, RTS
 from .server import seed, stops
 from .training import SERVER, Run
 
-Fault = tuple[str, str]  # the name of a mistake, or "", and a sentence
 _RIGHTS = {"write": 2, "read": 4, "atomic": 8}
-
-
-def sets(faults: Sequence[Sequence[Fault]], n: int) -> float:
-    """Return the part of the sets in which no run has a fault; run i is in set i % n."""
-    return 1 - len({i % n for i, found in enumerate(faults) if found}) / n
-
-
-def verdict(
-    parts: Sequence[tuple[float, Sequence[Sequence[Fault]], int]], stopped: Sequence[Unanswered]
-) -> Verdict:
-    """Return what shares are worth, each with the faults of its runs and the number of its sets."""
-    part = sum(share * sets(faults, n) for share, faults, n in parts)
-    if stopped and not part:
-        raise stopped[0]
-    first = [fault for _, faults, _ in parts for found in faults for fault in found[:1]][:2]
-    said = [
-        one for name, sentence in first for one in (sentence, text(f"mis.{name}") if name else "")
-    ]
-    named = [name for name, _ in first if name]
-    return Verdict(round(part, 9), tuple(filter(None, dict.fromkeys(said))), (named or [""])[0])
 
 
 class Lone(Run):
@@ -65,7 +45,7 @@ class Lone(Run):
         self.drain()
         for name, seat in self.seats.items():
             if n := seat.machine.waiting(received=False) + self.unread.get(name, 0):
-                return [("completions left", text("ex3.fault.left", who=name, n=n))]
+                return [("completions left", message(3, "fault.left", who=name, n=n))]
         return []
 
     def statuses(self) -> list[Fault]:
@@ -82,7 +62,7 @@ class Lone(Run):
                 enums.ibv_wc_status(status).name,
                 enums.ibv_wr_opcode(op.wr["opcode"]).name,
             )
-            out.append((name, text("ex3.status", status=ended, opcode=asked)))
+            out.append((name, message(3, "status", status=ended, opcode=asked)))
         return out
 
 
@@ -114,7 +94,7 @@ class Meeting(Lone):
                 r for r in self.seats[rank].machine.regions if r.access > 0 and r.access & 14
             ]
             if wide := [r for r in open_to_peers if r.access & 14 & ~want]:
-                said = text("ex3.rights.wide", access=f"{wide[0].access:#x}", want=f"{want:#x}")
+                said = message(3, "rights.wide", access=f"{wide[0].access:#x}", want=f"{want:#x}")
                 return [("everything allowed", said)]
             if not any(
                 r.access & 15 in (want, want | 1) and r.length >= self.length for r in open_to_peers
@@ -128,7 +108,9 @@ class Meeting(Lone):
                 return [
                     (
                         "",
-                        text("ex3.rights.none", want=f"{want:#x}", length=self.length, given=given),
+                        message(
+                            3, "rights.none", want=f"{want:#x}", length=self.length, given=given
+                        ),
                     )
                 ]
         return []
@@ -141,7 +123,7 @@ class Meeting(Lone):
                 pair.state == RTS and pair.peer for pair in self.seats[rank].machine.pairs.values()
             ):
                 return self.statuses() or [
-                    ("", text("ex3.connected", rank=rank, states=states or "-"))
+                    ("", message(3, "connected", rank=rank, states=states or "-"))
                 ]
         return []
 
@@ -151,15 +133,13 @@ class Meeting(Lone):
             seat, word = self.seats[1 - rank], self.words[rank]
             starts = [r.at for r in seat.machine.regions if r.access & 2]
             if not any(seat.machine.load(at) == word for at in starts):
-                return self.statuses() or [("", text("ex3.word", rank=rank))]
+                return self.statuses() or [("", message(3, "word", rank=rank))]
         return self.left()
 
 
 @register(
     "question",
     "ex3-a",
-    functions=("meet",),
-    points=15,
     example=lambda rng: Meeting(rng, ["write"]).seats[0].proxy().here(),
 )
 def meet(ask: Ask, rng: Rng) -> Verdict:
@@ -175,7 +155,7 @@ def meet(ask: Ask, rng: Rng) -> Verdict:
             faults, (run.regions(), run.connected(), run.arrived() or stop), strict=True
         ):
             part.append(found and (first or found))
-    return verdict([(1 / 3, part, 1) for part in faults], stopped)
+    return verdict("ex3-a", [RunsPart(1 / 3, part) for part in faults], stopped)
 
 
 # ex3-c -----------------------------------------------------------------------------------------------------------
@@ -208,18 +188,19 @@ class Tickets(Lone):
                 name = "new value for the old one"
             shown = f"{sorted(numbers, key=str)[:8]}"
             return [
-                (name, text("ex3.tickets", want=f"{want[0]} to {want[-1]}", n=len(want), got=shown))
+                (
+                    name,
+                    message(3, "tickets", want=f"{want[0]} to {want[-1]}", n=len(want), got=shown),
+                )
             ]
         if self.seats[SERVER].machine.load(self.at) != self.first + len(want):
-            return [("", text("ex3.counter", want=self.first + len(want)))]
+            return [("", message(3, "counter", want=self.first + len(want)))]
         return []
 
 
 @register(
     "question",
     "ex3-c",
-    functions=("ticket",),
-    points=10,
     example=lambda rng: Tickets(rng).seats[0].proxy().here(),
 )
 def ticket(ask: Ask, rng: Rng) -> Verdict:
@@ -229,4 +210,4 @@ def ticket(ask: Ask, rng: Rng) -> Verdict:
         run = Tickets(rng)
         stop = run.go(ask, "ticket", range(3), stopped)
         faults.append((stop if run.problem else run.drawn()) or run.left() or stop)
-    return verdict([(1.0, faults, 2)], stopped)
+    return verdict("ex3-c", [RunsPart(1.0, faults, sets=2)], stopped)

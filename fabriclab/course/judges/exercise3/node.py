@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabriclab import rdma
+from fabriclab.course.questions.files import message
 from fabriclab.rdma import enums as e
-from fabriclab.texts import text
 
 from .training import SERVER
 
@@ -37,7 +37,7 @@ class Bits:
         self.steps, self.n = steps, workers * steps
         if not 0 < self.n < 62 or length < 8 * self.n or length % 8:
             raise ValueError(
-                text("ex3.group", most=61, least=8 * self.n, got=f"{workers}, {steps}, {length}")
+                message(3, "group", most=61, least=8 * self.n, got=f"{workers}, {steps}, {length}")
             )
         self._place = np.arange(length // 8, dtype=np.uint64)
 

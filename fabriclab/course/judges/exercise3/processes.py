@@ -15,6 +15,7 @@ from types import FunctionType
 from typing import Any, Self
 
 from fabriclab import rdma, units
+from fabriclab.course.questions.files import message
 from fabriclab.texts import text
 
 from .node import ALL, pair, serve
@@ -129,8 +130,8 @@ class Group:
         while waiting:
             if time.monotonic() > end:
                 out["problems"].append(
-                    text(
-                        "ex3.fault.hangs", who=", ".join(map(str, waiting)), why=out["dead"] or "-"
+                    message(
+                        3, "fault.hangs", who=", ".join(map(str, waiting)), why=out["dead"] or "-"
                     )
                 )
                 for name in waiting:
@@ -149,7 +150,7 @@ class Group:
                     crew[name].connection.close()
                     out["dead"].append(name)
                     if name != kill:
-                        out["problems"].append(text("ex3.died", who=name))
+                        out["problems"].append(message(3, "died", who=name))
                     self._tell(crew, lines, ["gone", name])
                     continue
                 if what == "cards":
@@ -179,7 +180,7 @@ class Group:
         out["seconds"] = time.monotonic() - begun
         stale = [(who, step, of, k) for who, step, of, k in late if of not in out["dead"]][:1]
         out["problems"] += [
-            text("ex3.fault.stale", worker=who, step=step, bound=out["bound"], of=of, missing=k)
+            message(3, "fault.stale", worker=who, step=step, bound=out["bound"], of=of, missing=k)
             for who, step, of, k in stale
         ]
         out["problems"] += self._off(final, out)
@@ -195,15 +196,15 @@ class Group:
     def _off(self, final: Any, out: Mapping[str, Any]) -> Iterator[str]:
         """Yield what is wrong with the result."""
         if final == "none":
-            yield text("ex3.fault.nothing")
+            yield message(3, "fault.nothing")
         elif final is None or any(every != some for every, some in final.values()):
-            yield text("ex3.fault.wrong")
+            yield message(3, "fault.wrong")
         else:
             lost = [
                 one for one, (every, _) in final.items() if not every and one[0] not in out["dead"]
             ]
             if lost:
-                yield text("ex3.fault.lost", worker=lost[0][0], step=lost[0][1], n=len(lost))
+                yield message(3, "fault.lost", worker=lost[0][0], step=lost[0][1], n=len(lost))
 
 
 class Link:

@@ -4,9 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from fabriclab.course.judges import PRACTICE, Ask, Rng, Unanswered, Verdict, draw
-from fabriclab.course.judges.shared.numbers import Misread, near, number
+from fabriclab.course.judges.shared.numbers import near, number
+from fabriclab.course.judges.shared.parts import Call, Part, judge
+from fabriclab.course.questions import misconception
+from fabriclab.course.questions.files import message
 from fabriclab.registry import register
-from fabriclab.texts import text
 
 from .training import SERVER, Run
 
@@ -106,11 +108,11 @@ def played(
             mistakes += [named[first]] if first in named else []
             if not said:
                 said = [
-                    text("ex3.run", n=i + 1, kind=text(f"ex3.kind.{kind}")),
+                    message(3, "run", n=i + 1, kind=message(3, f"kind.{kind}")),
                     *list(faults.values())[:2],
                 ]
-                said += [text(f"mis.{named[first]}")] if first in named else []
-                said += [text("ex3.again", id=id, functions=", ".join(functions), n=i + 1)]
+                said += [misconception(id, named[first])] if first in named else []
+                said += [message(3, "again", id=id, functions=", ".join(functions), n=i + 1)]
     if (stopped or len(problems) == sum(sets.values())) and all(
         len(bad[kind]) == sets[kind] for kind in sets
     ):
@@ -119,7 +121,7 @@ def played(
     return Verdict(round(whole, 9), tuple(dict.fromkeys(said)), (mistakes or [""])[0])
 
 
-@register("question", "ex3-b", functions=("serve", "work"), points=20, example=lambda rng: replay)
+@register("question", "ex3-b", example=lambda rng: replay)
 def one_worker(ask: Ask, rng: Rng) -> Verdict:
     """Judge a server with one worker: nothing torn, lost, doubled or copied, and every update seen at once."""
     return played(ask, _cases_b(rng), ("serve", "work"), "ex3-b", {"one": 1.0}, {"one": 2})
@@ -152,51 +154,63 @@ def _times(rng: Rng, steady: bool) -> list[list[float]]:
     ]
 
 
-def _pace(ask: Ask, rng: Rng) -> tuple[float, list[str], str]:
-    """Judge the time that a bound gives in four cases: the part that is right, what to say, and the mistake."""
-    cases = list[tuple[bool, list[list[float]], int]]()
-    for steady in (True, False, True, False):
-        while True:
-            times, bound = _times(rng, steady), int(rng.integers(1, 4))
-            other = [finish(times, b) for b in (0, bound - 1, bound + 1, 10**6)]
-            apart = [*(o / finish(times, bound) for o in other), other[2] / other[3]]
-            if steady or min(abs(ratio - 1) for ratio in apart) > 0.02:
-                break
-        cases.append((steady, times, bound))
-    good, said, mistake = set(range(2)), list[str](), ""
-    for i, (steady, times, bound) in enumerate(cases):
-        want, mean = finish(times, bound), sum(map(sum, times)) / len(times)
-        try:
-            got = number(ask("pace", times, bound), "time")
-        except Misread as error:
-            said, good = said or [f"pace: {error}"], good - {i // 2}
-            continue
-        except Unanswered as error:
-            return 0.0, [error.said], ""
-        if near(got, want, 0.01):
-            continue
-        good -= {i // 2}
-        slips = {
+class PacePart(Part):
+    """The time that a bound on staleness gives, in four cases; the steps of a worker are steady in every other one."""
+
+    def __init__(self, rng: Rng) -> None:
+        self.steady = (True, False, True, False)
+        self.asked = [_pace_case(rng, steady) for steady in self.steady]
+        calls = [Call("pace", case) for case in self.asked]
+        super().__init__("ex3-e", "pace", 1.0, calls, sets=2)
+
+    def set_of(self, case: int) -> int:
+        """Return which set a case is in: each has both kinds."""
+        return case // 2
+
+    def read(self, case: int, value: Any) -> float:
+        """Return the time [s]."""
+        return number(value, "time")
+
+    def is_right(self, case: int, answer: float) -> bool:
+        """Return whether the time is right."""
+        return near(answer, finish(*self.asked[case]), 0.01)
+
+    def mistakes(self, case: int, answer: float) -> list[str]:
+        """Return the mistakes that give this time; a steadily slow worker is not made faster by a bound."""
+        times, bound = self.asked[case]
+        mean = sum(map(sum, times)) / len(times)
+        known = {
             "bound ignored": finish(times, 0),
             "bound off by one": finish(times, bound + 1),
             "bound off by one/less": finish(times, bound - 1),
             "nobody waits": finish(times, 10**6),
             "staleness speeds up a slow worker": mean,
         }
-        name = next((slip for slip, value in slips.items() if near(got, value, 1e-6)), "")
-        name = name or ("staleness speeds up a slow worker" if steady and got < 0.99 * want else "")
-        if not said:
-            said = [text("ex3.pace.off", got=f"{got:.4g} s", want=f"{want:.4g} s", bound=bound)]
-            said += [text(f"mis.{name.partition('/')[0]}")] if name else []
-            mistake = name.partition("/")[0]
-    return len(good) / 2, said, mistake
+        found = [mistake for mistake, time in known.items() if near(answer, time, 1e-6)]
+        if not found and self.steady[case] and answer < 0.99 * finish(times, bound):
+            return ["staleness speeds up a slow worker"]
+        return found
+
+    def off(self, case: int, answer: float) -> str:
+        """Return the right time."""
+        times, bound = self.asked[case]
+        want = finish(times, bound)
+        return message(3, "pace.off", got=f"{answer:.4g} s", want=f"{want:.4g} s", bound=bound)
+
+
+def _pace_case(rng: Rng, steady: bool) -> tuple[list[list[float]], int]:
+    """Return times and a bound that no other bound within one gives the same time with."""
+    while True:
+        times, bound = _times(rng, steady), int(rng.integers(1, 4))
+        other = [finish(times, b) for b in (0, bound - 1, bound + 1, 10**6)]
+        apart = [*(time / finish(times, bound) for time in other), other[2] / other[3]]
+        if steady or min(abs(ratio - 1) for ratio in apart) > 0.02:
+            return times, bound
 
 
 @register(
     "question",
     "ex3-e",
-    functions=("server", "worker", "pace"),
-    points=35,
     example=lambda rng: replay,
 )
 def many_workers(ask: Ask, rng: Rng) -> Verdict:
@@ -215,12 +229,17 @@ def many_workers(ask: Ask, rng: Rng) -> Verdict:
         )
     except Unanswered as error:
         trouble = error
-    part, said, mistake = _pace(ask, paces)
-    if trouble and not part:
+    try:
+        pace = judge(ask, PacePart(paces))
+    except Unanswered as error:
+        pace = Verdict(0.0, (error.said,))
+    if trouble and not pace.part:
         raise trouble
-    said = [*([trouble.said] if trouble else whole.said), *said]
+    said = [*([trouble.said] if trouble else whole.said), *pace.said]
     return Verdict(
-        round(whole.part + part * 5 / 35, 9), tuple(dict.fromkeys(said)), whole.mistake or mistake
+        part=round(whole.part + pace.part * 5 / 35, 9),
+        said=tuple(dict.fromkeys(said)),
+        mistake=whole.mistake or pace.mistake,
     )
 
 
@@ -228,7 +247,7 @@ def replay(id: str, functions: Sequence[Callable[..., Any]], n: int, last: int =
     """Play a practice run once more and return what happened in it: turn of the device, who, and what."""
     cases = {"ex3-b": _cases_b, "ex3-e": _cases_e}[id](draw(PRACTICE, id))
     if not 1 <= n <= len(cases):
-        raise ValueError(text("ex3.replay", n=len(cases), got=n))
+        raise ValueError(message(3, "replay", n=len(cases), got=n))
     run, begun = cases[n - 1][1], list[Any]()
 
     def ask(name: str, *node: Any) -> Any:

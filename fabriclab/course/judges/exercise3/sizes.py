@@ -4,11 +4,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fabriclab.course.judges import Ask, Rng, Unanswered, Verdict
+from fabriclab.course.judges.shared.runs import Fault, RunsPart, verdict
+from fabriclab.course.questions.files import message
 from fabriclab.registry import register
-from fabriclab.texts import text
 
 from .device import Refused
-from .keys import Fault, Lone, verdict
+from .keys import Lone
 from .server import seed
 from .training import SERVER
 
@@ -65,25 +66,28 @@ class Small(Transfer):
         """Return what is wrong."""
         pieces, most = self.seats[0].about["pieces"], -(-self.n // 8) + 2
         if self.told is None:
-            return self.statuses() or [("", text("ex3.told"))]
+            return self.statuses() or [("", message(3, "told"))]
         if any(self.told[at : at + n] != self.data[at : at + n] for at, n in pieces):
-            return self.statuses() or [("told before the data", text("ex3.early"))]
+            return self.statuses() or [("told before the data", message(3, "early"))]
         if self.mine.inlined < self.n:
             return [
-                ("zero copy taken for no copy", text("ex3.inline", n=self.n, got=self.mine.inlined))
+                (
+                    "zero copy taken for no copy",
+                    message(3, "inline", n=self.n, got=self.mine.inlined),
+                )
             ]
         if self.mine.doorbells > most:
             return [
                 (
                     "one doorbell each",
-                    text("ex3.doorbells", n=self.n, most=most, got=self.mine.doorbells),
+                    message(3, "doorbells", n=self.n, most=most, got=self.mine.doorbells),
                 )
             ]
         if self.device.completions > most + 4:
             return [
                 (
                     "every request signalled",
-                    text("ex3.signalled", most=most, got=self.device.completions),
+                    message(3, "signalled", most=most, got=self.device.completions),
                 )
             ]
         return self.left()
@@ -107,12 +111,12 @@ class Large(Small):
         self.mine.turn()
         self.mine.own(at, self.chunk)
         if i != self.filled:
-            raise Refused(text("ex3.fill", want=self.filled, got=i))
+            raise Refused(message(3, "fill", want=self.filled, got=i))
         ops = [op for pair in self.mine.pairs.values() for op in pair.todo if op.inline is None]
         if any(
             at < place + n and place < at + self.chunk for op in ops for place, n, _ in op.wr["sg"]
         ):
-            self.early = text("ex3.reused", i=i)
+            self.early = message(3, "reused", i=i)
         self.overlaps += bool(ops) or any(pair.done for pair in self.mine.pairs.values())
         self.mine.put(at, self.data[i * self.chunk : (i + 1) * self.chunk])
         self.filled += 1
@@ -120,34 +124,35 @@ class Large(Small):
     def wrong(self) -> list[Fault]:
         """Return what is wrong."""
         if self.told is None:
-            return self.statuses() or [("", text("ex3.told"))]
+            return self.statuses() or [("", message(3, "told"))]
         if self.early and self.told != self.data:
             return [("buffer reused before its completion", self.early)]
         if self.told != self.data:
-            return self.statuses() or [("told before the data", text("ex3.early"))]
+            return self.statuses() or [("told before the data", message(3, "early"))]
         if self.early:
             return [("buffer reused before its completion", self.early)]
         if 2 * self.overlaps < self.chunks:
-            return [("one chunk at a time", text("ex3.overlap", n=self.chunks, got=self.overlaps))]
+            return [
+                ("one chunk at a time", message(3, "overlap", n=self.chunks, got=self.overlaps))
+            ]
         return self.left()
 
 
 @register(
     "question",
     "ex3-d",
-    functions=("small", "large"),
-    points=20,
     example=lambda rng: Small(rng).seats[0].proxy().here(),
 )
 def sizes(ask: Ask, rng: Rng) -> Verdict:
     """Judge how many small pieces and how a large message is sent."""
-    parts, stopped = list[tuple[float, list[list[Fault]], int]](), list[Unanswered]()
+    parts = list[RunsPart]()
+    stopped = list[Unanswered]()
     for function, kind in (("small", Small), ("large", Large)):
         faults, ended = list[list[Fault]](), list[Unanswered]()
         for _ in range(4):
             run = kind(rng)
             stop = run.go(ask, function, [0], ended)
             faults.append(run.statuses() or stop or run.wrong())
-        parts.append((0.5, faults, 2))
+        parts.append(RunsPart(0.5, faults, sets=2))
         stopped += ended
-    return verdict(parts, stopped)
+    return verdict("ex3-d", parts, stopped)

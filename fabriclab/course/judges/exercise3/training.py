@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from fabriclab.course.judges import Ask, Proxy, Unanswered
+from fabriclab.course.questions.files import message
 from fabriclab.rdma import enums as e
-from fabriclab.texts import text
 
 from .device import RESET, RTS, VERBS, Device, Machine, Refused
 
@@ -68,8 +68,9 @@ class Seat:
         self.sent += 1
         if self.sent > _LETTERS or who not in self.run.seats or len(json.dumps(thing)) > 4096:
             raise Refused(
-                text(
-                    "ex3.tell",
+                message(
+                    3,
+                    "tell",
                     most=_LETTERS,
                     who=", ".join(map(repr, self.run.seats)),
                     got=f"{who!r:.40}",
@@ -121,7 +122,7 @@ class Seat:
         self.machine.turn()
         self.machine.own(at, n)
         if at % 8:
-            raise Refused(text("ex3.aligned", at=f"{at:#x}"))
+            raise Refused(message(3, "aligned", at=f"{at:#x}"))
         self.machine.touched.append((at, n))
 
     # Training --------------------------------------------------------------------------------------------------------
@@ -137,7 +138,7 @@ class Seat:
         run, rank, machine = self.run, self.about["rank"], self.machine
         machine.own(gradient, 8 * run.model.words)
         if self.steps >= run.model.steps:
-            raise Refused(text("ex3.enough", steps=run.model.steps))
+            raise Refused(message(3, "enough", steps=run.model.steps))
         end = gradient + 8 * run.model.words
         for pair in machine.pairs.values():
             for op in pair.todo:
@@ -349,7 +350,7 @@ class Run:
 
     def fault(self, name: str, **words: Any) -> None:
         """Note the first fault of a kind."""
-        self.faults.setdefault(name, text(f"ex3.fault.{name}", **words))
+        self.faults.setdefault(name, message(3, f"fault.{name}", **words))
 
     def read(self, seat: Seat, parameters: bytes) -> None:
         """Judge what a worker has read before its next step."""

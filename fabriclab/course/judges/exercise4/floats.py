@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from fabriclab.core import Floats
 from fabriclab.course.judges import Ask, Proxy, Rng, Unanswered, Verdict
 from fabriclab.course.judges.shared.numbers import Misread, number
+from fabriclab.course.questions.files import message, misconception
 from fabriclab.registry import register
-from fabriclab.texts import text
 
 from .programs import PRELUDE
 
@@ -92,11 +92,11 @@ def summed(ask: Ask, block: Block, spare: int = 0) -> Sum:
             or len(got) != _LANES
             or not all(isinstance(v, int | float) for v in got)
         ):
-            raise Misread(text("ex4.floats", lanes=_LANES, got=f"{got!r:.60}"))
+            raise Misread(message(4, "floats", lanes=_LANES, got=f"{got!r:.60}"))
         return Sum(
             whole, about["hit"], np.array(got, float), number(ask("bound", _known(about)), "")
         )
-    raise Misread(text("ex4.turns", most=_TURNS))
+    raise Misread(message(4, "turns", most=_TURNS))
 
 
 def _known(about: dict[str, Any]) -> Proxy:
@@ -116,7 +116,7 @@ def _whole(values: Any, name: str, n: int = 0) -> list[int]:
             and _LEAST <= v <= _MOST
         )
     if not fits:
-        raise Misread(text("ex4.whole", name=name, n=n or 1, got=f"{values!r:.60}"))
+        raise Misread(message(4, "whole", name=name, n=n or 1, got=f"{values!r:.60}"))
     return [*map(int, values)]
 
 
@@ -144,9 +144,10 @@ def _slip(block: Block, found: Sum, off: float) -> str:
 def _fault(ask: Ask, block: Block, spare: int) -> tuple[list[str], str] | None:
     """Return what is wrong with a block and the name of the mistake, or None."""
     said = [
-        text(
-            "ex4.block",
-            kind=text(f"ex4.block.{block.kind}"),
+        message(
+            4,
+            "block",
+            kind=message(4, f"block.{block.kind}"),
             n=len(block.x),
             limit=f"{block.limit:.4g}",
         )
@@ -159,7 +160,7 @@ def _fault(ask: Ask, block: Block, spare: int) -> tuple[list[str], str] | None:
     exact = np.array([math.fsum(column) for column in block.x.astype(float).T])
     off, most = float(np.abs(found.got - exact).max()), len(block.x) * block.limit
     if not off <= found.bound + _ROUNDED * most:
-        return [*said, text("ex4.off", off=f"{off:.3g}", bound=f"{found.bound:.3g}")], _slip(
+        return [*said, message(4, "off", off=f"{off:.3g}", bound=f"{found.bound:.3g}")], _slip(
             block, found, off
         )
     if found.bound > _USEFUL * most:
@@ -170,7 +171,7 @@ def _fault(ask: Ask, block: Block, spare: int) -> tuple[list[str], str] | None:
         )
         return [
             *said,
-            text("ex4.wide", bound=f"{found.bound:.3g}", most=f"{_USEFUL * most:.3g}"),
+            message(4, "wide", bound=f"{found.bound:.3g}", most=f"{_USEFUL * most:.3g}"),
         ], slip
     return None
 
@@ -178,8 +179,6 @@ def _fault(ask: Ask, block: Block, spare: int) -> tuple[list[str], str] | None:
 @register(
     "question",
     "ex4-d",
-    functions=FUNCTIONS,
-    points=15,
     example=lambda rng: (
         _blocks(rng)[0][1].x[0],
         SimpleNamespace(n=4, limit=1.0, top=0, turn=0, hit=False),
@@ -207,4 +206,5 @@ def floats(ask: Ask, rng: Rng) -> Verdict:
     if problem and not part:
         raise problem
     said, mistake = first or ((), "")
-    return Verdict(round(part, 9), (*said, *([text(f"mis.{mistake}")] if mistake else [])), mistake)
+    because = (misconception("ex4-d", mistake),) if mistake else ()
+    return Verdict(round(part, 9), (*said, *because), mistake)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fabriclab.course.questions.files import message
 from fabriclab.innetwork import DROP, REPLY
-from fabriclab.texts import text
 
 from .moves import Broken, Move, State, is_fault
 from .traces import STRANGER, Search
@@ -63,7 +63,7 @@ class Ladder:
             elif way == "stranger":
                 self.arrows.append(((n + 1, row), (n, row), words, "strange"))
             else:
-                self.notes.append((w, row, text("ex4.trace.timer")))
+                self.notes.append((w, row, message(4, "trace.timer")))
             for to in range(n):
                 rows["up"][to] += [row] * (len(state.up[to]) - len(rows["up"][to]))
                 rows["down"][to] += [row] * (len(state.down[to]) - len(rows["down"][to]))
@@ -102,28 +102,28 @@ class Ladder:
         about = {"worker": w, "what": self.named(values), "header": header}
         if kind in ("up", "up twice", "stranger"):
             if self.broken.kind == "outside" and row == len(self.moves):
-                return text("ex4.trace." + kind.replace(" ", "_"), **about)
+                return message(4, "trace." + kind.replace(" ", "_"), **about)
             _, action, out = s.through(before.registers, s.jobs - 1 if w < 0 else 0, number)
             deed = "keeps" if action == DROP else "replies" if action == REPLY else "tells"
-            then = text(f"ex4.trace.{deed}", what=self.named(s.packets[out][1]))
+            then = message(4, f"trace.{deed}", what=self.named(s.packets[out][1]))
         else:
             new = after.up[w][len(before.up[w]) :] if w >= 0 else ()
             sent = ", ".join(self.named(s.packets[one][1]) for one in new)
-            then = text("ex4.trace.sends", what=sent) if sent else ""
-        return f"{text('ex4.trace.' + kind.replace(' ', '_'), **about)} {then}".rstrip()
+            then = message(4, "trace.sends", what=sent) if sent else ""
+        return f"{message(4, 'trace.' + kind.replace(' ', '_'), **about)} {then}".rstrip()
 
     def _end(self) -> str:
         kind, w, total, _ = self.broken
         if kind == "outside":
-            return text("ex4.trace.outside", error=total)
+            return message(4, "trace.outside", error=total)
         if kind in ("hangs", "stopped"):
-            return text(f"ex4.trace.{kind}", worker=w, error=total)
+            return message(4, f"trace.{kind}", worker=w, error=total)
         chunk = self._wrong_chunk()
         s = self.search
         if chunk is None:
-            return text("ex4.trace.length", worker=w, got=len(total), want=len(s.right))
+            return message(4, "trace.length", worker=w, got=len(total), want=len(s.right))
         got, want = (self.named([part[chunk * s.lanes]]) for part in (total, s.right))
-        return text("ex4.trace.wrong", worker=w, chunk=chunk, got=got, want=want)
+        return message(4, "trace.wrong", worker=w, chunk=chunk, got=got, want=want)
 
     def _wrong_chunk(self) -> int | None:
         s, total = self.search, self.broken.total
@@ -195,7 +195,7 @@ class Ladder:
             lane: float(at)
             for lane, at in zip(order, np.linspace(_LEFT, _RIGHT, len(order)), strict=True)
         }
-        names = {s.n: text("ex4.trace.switch"), s.n + 1: text("ex4.trace.tenant")}
+        names = {s.n: message(4, "trace.switch"), s.n + 1: message(4, "trace.tenant")}
         y = [_TOP + _ROW * row for row in range(len(self.moves) + 2)]
         paths = [np.array([[x[a], y[i]], [x[b], y[j]]]) for (a, i), (b, j), _, _ in self.arrows]
         for path, (*_, how) in zip(paths, self.arrows, strict=True):
@@ -224,7 +224,7 @@ class Ladder:
                 _TOP - 28,
                 [
                     names.get(
-                        lane, text("ex4.trace.worker", worker=lane, letter=_LETTERS[lane % 8])
+                        lane, message(4, "trace.worker", worker=lane, letter=_LETTERS[lane % 8])
                     )
                     for lane in order
                 ],

@@ -12,6 +12,7 @@ from typing import Any
 from fabriclab import errors, units
 from fabriclab.course.judges import Proxy
 from fabriclab.course.judges.shared.numbers import Misread
+from fabriclab.course.questions.files import message
 from fabriclab.innetwork import (
     MULTICAST,
     REPLY,
@@ -30,7 +31,6 @@ from fabriclab.innetwork.expressions import (
     combine,
     value_of,
 )
-from fabriclab.texts import text
 
 CLIENT = Path(__file__).with_name("data").joinpath("crew.py").read_text(encoding="utf-8")
 _LEAST, _MOST = 16, 64  # values of a packet
@@ -79,7 +79,7 @@ class Recorded(Program):
     def __init__(self, said: Any) -> None:
         """Check the form and make the registers; the rules of the pipeline are checked where the program is placed."""
         if not _well_formed(said):
-            raise Misread(text("ex4.program"))
+            raise Misread(message(4, "program"))
         self.said, self.fields, self.lanes = said, dict(said["fields"]), said["lanes"]
         for name, size, pair, lanes in said["registers"]:
             self.register(name, size, pair=pair, lanes=lanes)
@@ -146,19 +146,19 @@ def placed(said: Any, cells: int, device: str = "tofino1") -> Switch:
     )
     if program.fields.get("job") != _JOB_BITS or not sound:
         given = f"{dict(program.fields)}, {program.lanes}"
-        raise Refused(text("ex4.layout", bits=_JOB_BITS, least=_LEAST, most=_MOST, given=given))
+        raise Refused(message(4, "layout", bits=_JOB_BITS, least=_LEAST, most=_MOST, given=given))
     wide = [r for r in program.registers if r.lanes]
     if sum(r.size * (1 + r.pair) for r in wide) > _CELLS * cells or any(
         r.lanes != program.lanes for r in wide
     ):
         given = ", ".join(f"{r.name}: {r.size} x {r.lanes}" for r in wide)
-        raise Refused(text("ex4.cells", most=_CELLS * cells, got=given))
+        raise Refused(message(4, "cells", most=_CELLS * cells, got=given))
     try:
         return Switch(program, device)
     except Refused:
         raise
     except Exception as error:  # steps that no client writes
-        raise Misread(text("ex4.program")) from error
+        raise Misread(message(4, "program")) from error
 
 
 def _well_formed(said: Any) -> bool:

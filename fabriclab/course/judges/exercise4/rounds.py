@@ -16,8 +16,8 @@ import numpy as np
 from fabriclab import units
 from fabriclab.course.judges import Ask, Proxy, Unanswered
 from fabriclab.course.judges.shared.numbers import Misread
+from fabriclab.course.questions.files import message
 from fabriclab.innetwork import DROP, REPLY, Refused, Switch
-from fabriclab.texts import text
 
 from .programs import CLIENT, desk, placed
 
@@ -59,8 +59,9 @@ def checked(
     for header, values in packets:
         if header.keys() != bits.keys() - {"job"}:
             raise Misread(
-                text(
-                    "ex4.header",
+                message(
+                    4,
+                    "header",
                     want=", ".join(bits.keys() - {"job"}),
                     got=", ".join(map(str, header)),
                 )
@@ -69,13 +70,13 @@ def checked(
             f for f, v in header.items() if type(v) is not int or not 0 <= v < 1 << bits[f]
         ]:
             raise Misread(
-                text("ex4.bits", field=wrong[0], bits=bits[wrong[0]], got=header[wrong[0]])
+                message(4, "bits", field=wrong[0], bits=bits[wrong[0]], got=header[wrong[0]])
             )
         if len(values) != lanes or any(not -(2**31) <= v < 2**31 for v in values):
-            raise Misread(text("ex4.values", lanes=lanes, got=len(values)))
+            raise Misread(message(4, "values", lanes=lanes, got=len(values)))
     wait = None if timer is None else units.time(timer, "timer")
     if wait is not None and not wait > 0:
-        raise Misread(text("ex4.timer", got=f"{timer!r:.40}"))
+        raise Misread(message(4, "timer", got=f"{timer!r:.40}"))
     return packets, total, wait
 
 
@@ -185,8 +186,8 @@ class Run:
                 self.burst |= kind == "timeout" and sent > 1
                 if sum(self.calls.values()) > _MOST or len(self.events) > 10 * _MOST:
                     name = "storm" if self.burst or self.now < _SHORT else "hangs"
-                    self.faults[name] = text(
-                        "ex4.storm", most=f"{_MOST:,}", time=units.format_time(self.now)
+                    self.faults[name] = message(
+                        4, "storm", most=f"{_MOST:,}", time=units.format_time(self.now)
                     )
 
     def _at(self, time: float, kind: str, who: int, *what: Any) -> None:
@@ -222,11 +223,11 @@ class Run:
             self.totals[who], self.finish[who] = total, self.now
             job, rank = self.members[who]
             if total == self.held[job]:
-                self.faults["around"] = text("ex4.around", worker=rank)
+                self.faults["around"] = message(4, "around", worker=rank)
             elif total != self.right[job]:
-                self.faults["wrong"] = text("ex4.wrong", worker=rank, job=job)
+                self.faults["wrong"] = message(4, "wrong", worker=rank, job=job)
             elif not self.heard[who].issuperset(total):
-                self.faults["added"] = text("ex4.added", worker=rank)
+                self.faults["added"] = message(4, "added", worker=rank)
         return packets
 
     def _move(self, way: str, link: int, kind: str, *packet: Any) -> None:
@@ -266,7 +267,7 @@ class Run:
             words = np.broadcast_to(np.asarray(payload, np.int32), len(values)).tolist()
         except Exception as error:  # outside of a register, or a shape that a switch cannot hold
             name = "outside" if isinstance(error, Refused) and who < 0 else "rule"
-            self.faults[name] = text(f"ex4.{name}", error=error, header=header)
+            self.faults[name] = message(4, f"{name}", error=error, header=header)
             return
         if action != DROP and who >= 0:
             for to in (
@@ -293,20 +294,20 @@ class Run:
         for who in self._waiting()[:1]:
             headers = (self.last[who].get(way, {}).items() for way in ("up", "take"))
             told = [
-                ", ".join(f"{f} {v}" for f, v in h if f != "job") or text("ex4.nothing")
+                ", ".join(f"{f} {v}" for f, v in h if f != "job") or message(4, "nothing")
                 for h in headers
             ]
             job, rank = self.members[who]
-            out.append(text("ex4.last", worker=rank, job=job, sent=told[0], heard=told[1]))
+            out.append(message(4, "last", worker=rank, job=job, sent=told[0], heard=told[1]))
         return out
 
     def _afterwards(self) -> None:
         """Note who has not finished, and who did the work of the switch."""
         if (waiting := self._waiting()) and not self.faults:
             who = ", ".join(str(self.members[i][1]) for i in waiting)
-            self.faults["hangs"] = text("ex4.hangs", who=who, time=units.format_time(self.now))
+            self.faults["hangs"] = message(4, "hangs", who=who, time=units.format_time(self.now))
         most = _TWICE * len(self.given[0])
         if not self.faulty and not self.faults and max(self.words.values()) > most:
-            self.faults["copies"] = text(
-                "ex4.copies", n=max(self.words.values()), have=len(self.given[0])
+            self.faults["copies"] = message(
+                4, "copies", n=max(self.words.values()), have=len(self.given[0])
             )

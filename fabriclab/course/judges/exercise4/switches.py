@@ -9,9 +9,9 @@ import numpy as np
 from fabriclab.course.judges import Ask, Rng, Unanswered, Verdict
 from fabriclab.course.judges.shared.calls import asker
 from fabriclab.course.judges.shared.numbers import Misread
+from fabriclab.course.questions.files import message, misconception
 from fabriclab.innetwork import Refused
 from fabriclab.registry import register
-from fabriclab.texts import text
 
 from .ladders import Ladder
 from .moves import is_fault
@@ -89,7 +89,7 @@ def _explained(
     fault, sentence = next(iter(run.faults.items()))
     ladder = None
     said, mistake = (
-        [text("ex4.run", kind=text(f"ex4.kind.{kind}")), sentence],
+        [message(4, "run", kind=message(4, f"kind.{kind}")), sentence],
         _NAMED.get(fault, ""),
     )
     if fault == "fit":  # no packet was sent
@@ -102,13 +102,14 @@ def _explained(
             mistake = ladder.mistake()
             faults = sum(map(is_fault, ladder.moves))
             said += [
-                text("ex4.trace", n=len(ladder.moves), faults=faults),
+                message(4, "trace", n=len(ladder.moves), faults=faults),
                 *ladder.numbered()[:_MOST_LINES],
             ]
-            said += [text("ex4.see", functions=f"{crew.program}, {crew.worker}")]
+            said += [message(4, "see", functions=f"{crew.program}, {crew.worker}")]
     if not ladder and fault in ("hangs", "storm"):
         said += run.last_seen()
-    return [*said, *([text(f"mis.{mistake}")] if mistake else [])], mistake, ladder
+    because = [misconception("ex4-c", mistake)] if mistake else []
+    return [*said, *because], mistake, ladder
 
 
 def trace(
@@ -132,7 +133,7 @@ def trace(
         found = shortest(crew, faults=0 if calm else 3, stranger=tenant, hangs=True)
     except (Unanswered, Refused, Misread) as error:
         return error.said if isinstance(error, Unanswered) else str(error)
-    return Ladder(*found).picture() if found else text("ex4.unbroken")
+    return Ladder(*found).picture() if found else message(4, "unbroken")
 
 
 def _example(rng: Rng) -> Any:
@@ -145,8 +146,6 @@ def _example(rng: Rng) -> Any:
 @register(
     "question",
     "ex4-b",
-    functions=("FirstSwitch", "FirstWorker"),
-    points=20,
     example=_example,
     prelude=PRELUDE,
 )
@@ -158,8 +157,6 @@ def calm(ask: Ask, rng: Rng) -> Verdict:
 @register(
     "question",
     "ex4-c",
-    functions=("MySwitch", "MyWorker"),
-    points=30,
     example=_example,
     prelude=PRELUDE,
 )

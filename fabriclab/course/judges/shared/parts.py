@@ -1,0 +1,365 @@
+"""The framework of judges: a question is made of parts, and a part says what is right in each of its cases.
+
+The judge of a question draws its cases, makes a `Part` for each thing that is asked, and calls `judge`, which asks
+all cases, counts what is right, and says what is wrong and which mistake explains it. A kind of part is a class with
+the methods below; the commonest is `NumberPart`, whose right answers and known mistakes are formulas in the file of
+the question. To add a question, see CONTRIBUTING.md.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from fabriclab import units
+from fabriclab.course.judges import Ask, Proxy, Unanswered, Verdict
+from fabriclab.course.judges.shared.numbers import UNIT, Misread, near, number
+from fabriclab.course.questions import misconception
+from fabriclab.course.questions.files import entries, load, name_of
+from fabriclab.formulas import evaluate, evaluate_all
+from fabriclab.texts import fill, text
+
+_SHOW = {"time": units.format_time, "size": units.format_size, "rate": units.format_rate}
+_KIND_OF = {unit: kind for kind, unit in UNIT.items() if kind} | {"1": ""}
+_RECOGNISED = 2e-3  # relative distance within which a number is that of a known mistake
+_Drawn = TypeVar("_Drawn")
+
+
+class Call(NamedTuple):
+    """A call of a learner's function; parts that share the tuple of arguments share the answer."""
+
+    function: str
+    arguments: tuple[Any, ...]
+
+
+class Part:
+    """What a function must return in several cases, and what that is worth.
+
+    A subclass says what is right. Its methods get the number of a case and the answer to it.
+
+    Parameters
+    ----------
+    question, name : str
+        The id of the question, and the name of the part in it.
+    share : float
+        Of the points of the question, for all cases right. [0..1]
+    calls : sequence of Call
+        One for each case.
+    sets : int
+        Case i is in set i % sets. A set counts when all cases in it are right, so that no constant answer earns.
+    after : bool
+        Whether a set counts only if it was right in the part before, too.
+    """
+
+    def __init__(
+        self,
+        question: str,
+        name: str,
+        share: float,
+        calls: Sequence[Call],
+        *,
+        sets: int = 1,
+        after: bool = False,
+    ) -> None:
+        self.question = question
+        self.name = name
+        self.share = share
+        self.calls = calls
+        self.sets = sets
+        self.after = after
+
+    def set_of(self, case: int) -> int:
+        """Return which set a case is in."""
+        return case % self.sets
+
+    def read(self, case: int, value: Any) -> Any:
+        """Return the answer in what the function returned; Misread says what was expected."""
+        raise NotImplementedError
+
+    def is_right(self, case: int, answer: Any) -> bool:
+        """Return whether an answer is right."""
+        raise NotImplementedError
+
+    def mistakes(self, case: int, answer: Any) -> Sequence[str]:
+        """Return the names of mistakes that fit a wrong answer, the likeliest first; name/x is a variant."""
+        return ()
+
+    def off(self, case: int, answer: Any) -> str:
+        """Return the sentence that says what is wrong."""
+        raise NotImplementedError
+
+    def step(self, case: int, answer: Any, mistake: str) -> str:
+        """Return a worked step towards the right answer, or nothing."""
+        return ""
+
+    def remark(self, case: int, answer: Any) -> str:
+        """Return what to say of a right answer, or nothing."""
+        return ""
+
+    def written(self, case: int) -> str:
+        """Return a call as a learner would type it, with long arguments left out."""
+        plain: dict[type, Callable[[Any], str]] = {
+            Proxy: lambda a: "comm",
+            str: repr,
+            int: str,
+            float: "{:g}".format,
+        }
+        call = self.calls[case]
+        words = [plain.get(type(a), lambda a: "...")(a) for a in call.arguments]
+        return f"{call.function}({', '.join(words)})"
+
+
+# Numbers ---------------------------------------------------------------------------------------------------------
+
+
+class Case(NamedTuple):
+    """A case of a `NumberPart`: the arguments of the call, and the quantities that formulas name."""
+
+    arguments: tuple[Any, ...]
+    quantities: Mapping[str, float]
+
+
+class Returned(NamedTuple):
+    """A number that a function must return, as the file of the question describes it."""
+
+    formula: str  # of the right number, in SI
+    unit: str  # "s", "B", "B/s", or "1" for a plain number
+    within: float  # relative
+    apart: float = 0.0  # that it may be off in any case
+    mistakes_within: float = _RECOGNISED
+    whole: bool = False  # whether a size is shown in whole bytes
+    digits: int = 3  # of a plain number, as it is shown
+    step: str = ""  # a worked step, with quantities in braces
+    wrong: Sequence[Mapping[str, Any]] = ()  # a mistake, and the formulas of what it gives
+
+    def is_near(self, got: float, true: float) -> bool:
+        """Return whether a number is right."""
+        return got == true or near(got, true, self.within) or abs(got - true) <= self.apart
+
+    def shown(self, value: float) -> str:
+        """Return a number as people write it."""
+        if self.whole:
+            return f"{value:,.0f} {self.unit}"
+        return shown(value, _KIND_OF[self.unit], self.digits)
+
+
+class NumberPart(Part):
+    """Numbers whose right values and known mistakes are formulas in the file of the question.
+
+    The file holds ``[<question>.parts.<name>]`` with the share, the name of the function where it is another than the
+    part's, and with ``place`` where one of two returned values is judged; derived quantities; and a table
+    ``returns`` for each number, with its known mistakes.
+
+    Parameters
+    ----------
+    question, name : str
+        The id of the question, and the name of the part in its file.
+    cases : sequence of Case
+        What is asked.
+    sets, after
+        As for `Part`.
+    """
+
+    def __init__(
+        self, question: str, name: str, cases: Sequence[Case], *, sets: int = 1, after: bool = False
+    ) -> None:
+        about = entries(name_of(question))[question]["parts"][name]
+        function = about.get("function", name)
+        calls = [Call(function, case.arguments) for case in cases]
+        super().__init__(question, name, about["share"], calls, sets=sets, after=after)
+        self.place: int | None = about.get("place")  # in the pair that the function returns
+        self.returns = [Returned(**returned) for returned in about["returns"]]
+        derived = about.get("quantities", {})
+        self.quantities = [evaluate_all(derived, case.quantities) for case in cases]
+
+    def true(self, case: int) -> list[float]:
+        """Return the right numbers of a case."""
+        return [evaluate(one.formula, self.quantities[case]) for one in self.returns]
+
+    def read(self, case: int, value: Any) -> list[float]:
+        """Return the numbers that a function returned, in SI."""
+        values = [value]
+        if self.place is not None:
+            values = [one_of_pair(value, self.place)]
+        elif len(self.returns) > 1:
+            values = value if isinstance(value, list) else [value]
+        if len(values) != len(self.returns):
+            raise Misread(text("ex.numbers", n=len(self.returns), got=f"{value!r:.60}"))
+        return [
+            number(one, _KIND_OF[returned.unit])
+            for one, returned in zip(values, self.returns, strict=True)
+        ]
+
+    def _first_off(self, case: int, answer: Sequence[float]) -> int | None:
+        """Return the place of the first number that is wrong."""
+        for place, (got, true) in enumerate(zip(answer, self.true(case), strict=True)):
+            if not self.returns[place].is_near(got, true):
+                return place
+        return None
+
+    def is_right(self, case: int, answer: Sequence[float]) -> bool:
+        """Return whether all numbers are right."""
+        return self._first_off(case, answer) is None
+
+    def mistakes(self, case: int, answer: Sequence[float]) -> list[str]:
+        """Return the known mistakes that give the first number that is wrong."""
+        place = self._first_off(case, answer)
+        if place is None:
+            return []
+        returned = self.returns[place]
+        names = {**self.quantities[case], "truth": self.true(case)[place]}
+        return [
+            wrong["mistake"]
+            for wrong in returned.wrong
+            if any(
+                near(answer[place], evaluate(formula, names), returned.mistakes_within)
+                for formula in wrong["formulas"]
+            )
+        ]
+
+    def off(self, case: int, answer: Sequence[float]) -> str:
+        """Return the call, the first number that is wrong, and the right one."""
+        place = self._first_off(case, answer) or 0
+        returned = self.returns[place]
+        words = {
+            "call": self.written(case),
+            "got": returned.shown(answer[place]),
+            "truth": returned.shown(self.true(case)[place]),
+            "percent": f"{100 * returned.within:g}",
+        }
+        own = load(name_of(self.question)).get("messages", {}).get("number")
+        return fill(own, **words) if own else text("ex.off", **words)
+
+    def step(self, case: int, answer: Sequence[float], mistake: str) -> str:
+        """Return the worked step of the file, with the quantities of the case."""
+        place = self._first_off(case, answer) or 0
+        return fill(self.returns[place].step, **self.quantities[case])
+
+    def written(self, case: int) -> str:
+        """Return a call as a learner would type it, and which of two values is meant."""
+        place = "" if self.place is None else f"[{self.place}]"
+        return super().written(case) + place
+
+
+def one_of_pair(value: Any, place: int) -> Any:
+    """Return one of two values that a function returned."""
+    if not isinstance(value, list | tuple) or len(value) != 2:
+        raise Misread(text("ex.pair", got=f"{value!r:.60}"))
+    return value[place]
+
+
+def shown(value: Any, kind: str = "", digits: int = 3) -> str:
+    """Return an answer as people write it: numbers with their unit, intervals, figures by name."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {shown(figure)}" for key, figure in value.items())
+    if isinstance(value, tuple):
+        return " to ".join(shown(end, kind) for end in value)
+    if not isinstance(value, float):
+        return str(value)
+    if kind and (value == 0 or (1e-13 if kind == "time" else 1e-3) <= abs(value) < 1e21):
+        return _SHOW[kind](value)
+    return f"{value:.{digits}g} {UNIT[kind]}".strip()
+
+
+# Verdicts --------------------------------------------------------------------------------------------------------
+
+
+def judge(ask: Ask, *parts: Part) -> Verdict:
+    """Return what the parts are worth together; what cannot be read or answered costs its own share only.
+
+    Raises
+    ------
+    Unanswered
+        If no call was answered.
+    """
+    answers = _answers(ask, parts)
+    earned = 0.0
+    said = list[str]()
+    named = list[str]()
+    failed = list[tuple[str, int]]()
+    good = set[int]()
+    for part in parts:
+        read, unread = _read(part, [answers[_key(call)] for call in part.calls])
+        wrong = {case: answer for case, answer in read.items() if not part.is_right(case, answer)}
+        off = [case for case in range(len(part.calls)) if case in wrong or case not in read]
+        before = good if part.after else {*range(part.sets)}
+        good = before - {part.set_of(case) for case in off}
+        earned += part.share * len(good) / part.sets
+        if wrong:
+            mistake = _likeliest(part, wrong)
+            if mistake:
+                named.append(mistake.partition("/")[0])
+            said += _explained(part, *next(iter(wrong.items())), mistake)
+        elif read:
+            said.append(part.remark(*next(iter(read.items()))))
+        said += unread[:1]
+        if off:
+            failed.append((part.calls[0].function, off[0]))
+    if all(isinstance(answer, Unanswered) for answer in answers.values()):
+        raise next(iter(answers.values()))
+    return Verdict(
+        part=min(1.0, round(earned, 9)),
+        said=tuple(filter(None, dict.fromkeys(said))),
+        mistake=named[0] if named else "",
+        failed=tuple(dict.fromkeys(failed)),
+    )
+
+
+def _key(call: Call) -> tuple[str, int]:
+    return call.function, id(call.arguments)
+
+
+def _answers(ask: Ask, parts: Sequence[Part]) -> dict[tuple[str, int], Any]:
+    """Ask each call once, those first that come first, and return what came of each."""
+    answers = dict[tuple[str, int], Any]()
+    for part in parts:
+        for call in part.calls:
+            if _key(call) in answers:  # it stands in two parts
+                continue
+            try:
+                answers[_key(call)] = ask(call.function, *call.arguments)
+            except Unanswered as error:
+                answers[_key(call)] = error
+    return answers
+
+
+def _read(part: Part, values: Sequence[Any]) -> tuple[dict[int, Any], list[str]]:
+    """Return case -> answer of those that can be read, and what to say of the others."""
+    read, unread = dict[int, Any](), list[str]()
+    for case, value in enumerate(values):
+        if isinstance(value, Unanswered):
+            unread.append(value.said)
+            continue
+        try:
+            read[case] = part.read(case, value)
+        except Misread as error:
+            unread.append(f"{part.written(case)}: {error}")
+    return read, unread
+
+
+def _likeliest(part: Part, wrong: Mapping[int, Any]) -> str:
+    """Return the likeliest of the mistakes that fit all wrong cases, else of those that fit the first."""
+    each = [list(part.mistakes(case, answer)) for case, answer in wrong.items()]
+    common = [name for name in each[0] if all(name in names for names in each)]
+    if common:
+        return min(common, key=lambda name: sum(names.index(name) for names in each))
+    return each[0][0] if each[0] else ""
+
+
+def _explained(part: Part, case: int, answer: Any, mistake: str) -> list[str]:
+    because = misconception(part.question, mistake.partition("/")[0]) if mistake else ""
+    return [part.off(case, answer), because, part.step(case, answer, mistake)]
+
+
+# Cases -----------------------------------------------------------------------------------------------------------
+
+
+def apart(
+    draw: Callable[[], _Drawn], numbers: Callable[[_Drawn], Sequence[float]], factor: float
+) -> list[_Drawn]:
+    """Draw two cases whose right numbers are all further apart than a factor: no constant is right in both."""
+    while True:
+        pair = [draw(), draw()]
+        one, other = (np.log(numbers(case)) for case in pair)
+        if np.abs(one - other).min() > np.log(factor):
+            return pair

@@ -1,0 +1,215 @@
+"""Reads the questions: one file for each lesson and exercise, such as ``31.toml`` and ``exercise4.toml``.
+
+All that belongs to a question stands in its file: what is asked, the formula of the right answer, known wrong
+answers with the misconception behind each, hints and the explanation. ``misconceptions.toml`` holds the
+misconceptions that several questions know.
+
+A table of another language (see `fabriclab.texts`) may translate any sentence under the key that `translated` gets,
+such as ``31-ring-time.hint1``.
+"""
+
+import functools
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fabriclab import units
+from fabriclab.texts import fill, table
+
+FOLDER = Path(__file__).parent
+SHARED = "misconceptions"
+HINTS = (1, 2, 3)
+# The keys of an entry: those that it must have, then those that it may have.
+WORDS = ("title", "prompt", "explanation")
+KINDS = {
+    "choice": (("right", *WORDS), ()),
+    "number": (("formula", "unit", *WORDS), ("tolerance", "drill")),
+    "pick": (("formula", "unit", *WORDS), ("tolerance",)),
+    "function": (WORDS, ()),
+}
+OF_LESSON = ("kind", "hints", "quantities", "wrong", "misconceptions", "row", "erratum")
+OF_EXERCISE = ("hints", "hints_of", "parts", "misconceptions")
+OF_PREDICTION = ("title", "unit", "lowest", "highest")
+
+
+@dataclass(frozen=True)
+class Words:
+    """What people read of a question.
+
+    Sentences may name quantities in braces, such as ``{n}``.
+    """
+
+    id: str
+    title: str
+    prompt: str
+    explanation: str
+    hints: tuple[str, ...] = ()
+    hints_of: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # a function -> its own
+
+    @classmethod
+    def of(cls, id: str, entry: Mapping[str, Any]) -> "Words":
+        """Return the words of an entry of a file."""
+        return cls(
+            id=id,
+            title=entry["title"],
+            prompt=entry["prompt"],
+            explanation=entry["explanation"],
+            hints=tuple(entry.get("hints", ())),
+            hints_of={name: tuple(hints) for name, hints in entry.get("hints_of", {}).items()},
+        )
+
+    def name(self) -> str:
+        """Return what lists call the question."""
+        return translated(f"title.{self.id}", self.title)
+
+    def asked(self, quantities: Mapping[str, str]) -> str:
+        """Return what is asked."""
+        return fill(translated(f"q.{self.id}", self.prompt), **quantities)
+
+    def explained(self, quantities: Mapping[str, str]) -> str:
+        """Return why the right answer is right."""
+        return fill(translated(f"{self.id}.why", self.explanation), **quantities)
+
+    def hint(self, level: int, quantities: Mapping[str, str], function: str = "") -> str:
+        """Return hint 1, 2 or 3, of one function if it has hints of its own; empty if there is none."""
+        own = f"{self.id}.{function}" if function in self.hints_of else self.id
+        hints = self.hints_of.get(function, self.hints)
+        if level > len(hints):
+            return ""
+        return fill(translated(f"{own}.hint{level}", hints[level - 1]), **quantities)
+
+
+def translated(key: str, sentence: str) -> str:
+    """Return a sentence in the language in use: what its table holds under ``key``, else the sentence itself."""
+    return table().get(key, sentence)
+
+
+# Files -----------------------------------------------------------------------------------------------------------
+
+
+def names() -> list[str]:
+    """Return the names of the files, in the order of lessons, then of exercises."""
+    return sorted(file.stem for file in FOLDER.glob("*.toml") if file.stem != SHARED)
+
+
+def name_of(id: str) -> str:
+    """Return the name of the file that holds a question: ``31`` of 31-ring-time, ``exercise4`` of ex4-a."""
+    start = str(id).partition("-")[0]
+    return start.replace("ex", "exercise", 1) if start.startswith("ex") else start
+
+
+@functools.cache
+def load(name: str) -> Mapping[str, Any]:
+    """Return a file as it stands, with each entry checked; an empty one if there is no such file.
+
+    Raises
+    ------
+    ValueError
+        The file is no TOML, or an entry lacks a key or has one that nothing reads; the sentence names it.
+    """
+    if name != SHARED and name not in names():
+        return {}
+    path = FOLDER / f"{name}.toml"
+    try:
+        held = tomllib.loads(path.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"{path.name} is no TOML: {error}") from None
+    if name != SHARED:
+        _check_file(path.name, held)
+    return held
+
+
+def entries(name: str) -> dict[str, Mapping[str, Any]]:
+    """Return the questions of a file by id, in its order."""
+    return {id: entry for id, entry in load(name).items() if "-" in id}
+
+
+def _check_file(file: str, held: Mapping[str, Any]) -> None:
+    of_exercise = "exercise" in held
+    for id, entry in held.items():
+        if "-" not in id:
+            continue
+        where = f"{file}, [{id}]"
+        if of_exercise:
+            _check(where, entry, ("functions", "points", *WORDS), OF_EXERCISE)
+            continue
+        _check(where, entry, ("kind",), None)
+        needed, allowed = KINDS[units.choice(entry["kind"], f"{where}: kind", KINDS)]
+        _check(where, entry, needed, (*OF_LESSON, *allowed))
+        for wrong in entry.get("wrong", ()):
+            _check(f"{where}, wrong", wrong, ("mistake",), ("formula", "option", "misconception"))
+    for id, entry in held.get("predictions", {}).items():
+        _check(f"{file}, [predictions.{id}]", entry, OF_PREDICTION, ())
+    head = {key for key in held if "-" not in key}
+    _check(f"{file}, the head", dict.fromkeys(head), (), _HEAD_OF[of_exercise])
+
+
+_HEAD_OF = {
+    True: ("exercise", "title", "messages"),
+    False: ("lesson", "predictions"),
+}
+
+
+def _check(
+    where: str, entry: Mapping[str, Any], needed: Iterable[str], allowed: Iterable[str] | None
+) -> None:
+    """Refuse an entry that lacks a needed key, or has one that is neither needed nor allowed (None: any is)."""
+    if lacking := [key for key in needed if key not in entry]:
+        raise ValueError(f"{where} lacks {', '.join(lacking)}")
+    if allowed is not None:
+        for key in entry:
+            units.choice(key, f"{where}: each key", (*needed, *allowed))
+
+
+# Misconceptions --------------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def _misconceptions(name: str) -> Mapping[tuple[str, str], str]:
+    """Return the misconceptions of a file, by question and name of the mistake."""
+    found: dict[tuple[str, str], str] = {}
+    for id, entry in entries(name).items():
+        known = [*entry.get("wrong", ())]
+        for part in entry.get("parts", {}).values():
+            for returned in part["returns"]:
+                known += returned.get("wrong", ())
+        found |= {
+            (id, wrong["mistake"]): wrong["misconception"]
+            for wrong in known
+            if "misconception" in wrong
+        }
+        found |= {(id, name): said for name, said in entry.get("misconceptions", {}).items()}
+    return found
+
+
+def misconception(id: str, mistake: str) -> str:
+    """Return the sentence about a mistake in a question; empty if nobody has written one."""
+    own = _misconceptions(name_of(id)).get((id, mistake), "")
+    return translated(f"mis.{mistake}", own or load(SHARED)["misconceptions"].get(mistake, ""))
+
+
+def mistakes() -> set[tuple[str, str]]:
+    """Return all misconceptions that are written, as (question, mistake); those of several have no question."""
+    own = {pair for name in names() for pair in _misconceptions(name)}
+    return own | {("", mistake) for mistake in load(SHARED)["misconceptions"]}
+
+
+# Exercises -------------------------------------------------------------------------------------------------------
+
+
+def message(exercise: int, key: str, /, **fields: object) -> str:
+    """Return a sentence of the judges of an exercise, from ``[messages]`` of its file, with its fields filled in."""
+    sentence = load(f"exercise{exercise}")["messages"][key]
+    return fill(translated(f"ex{exercise}.{key}", sentence), **fields)
+
+
+def heading(id: str) -> str:
+    """Return what a question of an exercise, or an exercise such as ``ex1``, is headed by."""
+    if "-" in id:
+        known = entries(name_of(id)).get(id)
+        own = f"{id} {known['title']}" if known else id
+    else:
+        own = load(name_of(id)).get("title", id)
+    return translated(f"grade.title.{id}", own)

@@ -1,0 +1,184 @@
+"""The files of questions: entries are whole, misconceptions and messages used, and one edit changes a question."""
+
+import ast
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+import fabriclab
+from fabriclab import check
+from fabriclab.course import judges
+from fabriclab.course.questions import files, find, misconception, predictions, questions
+from fabriclab.formulas import evaluate
+
+LIBRARY = Path(fabriclab.__file__).parent
+JUDGES = "".join(
+    path.read_text(encoding="utf-8") for path in (LIBRARY / "course" / "judges").rglob("*.py")
+)
+LITERALS = {
+    node.value
+    for path in (LIBRARY / "course" / "judges").rglob("*.py")
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    if isinstance(node, ast.Constant) and isinstance(node.value, str)
+}
+
+
+@pytest.fixture(autouse=True)
+def own_file(tmp_path, monkeypatch):
+    monkeypatch.setenv("FABRICLAB_PROGRESS", str(tmp_path / "mine.json"))
+    monkeypatch.setenv("FABRICLAB_TEXT", "1")
+
+
+def clear():
+    """Forget what was read."""
+    for cached in (files.load, files._misconceptions, questions, predictions, judges.questions):
+        cached.cache_clear()
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Return a copy of the folder of questions, which is read instead of it."""
+    copy = tmp_path / "questions"
+    shutil.copytree(files.FOLDER, copy)
+    monkeypatch.setattr(files, "FOLDER", copy)
+    clear()
+    yield copy
+    clear()
+
+
+def edit(folder, name, before, after):
+    path = folder / f"{name}.toml"
+    held = path.read_text(encoding="utf-8")
+    assert before in held
+    path.write_text(held.replace(before, after, 1), encoding="utf-8")
+
+
+# One file ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_question_of_a_lesson_is_changed_by_one_edit(folder):
+    edit(folder, "31", 'prompt = "A ring all-reduce adds', 'prompt = "In a ring, add')
+    edit(folder, "31", 'formula = "2 * (n - 1) / n * s"', 'formula = "3 * (n - 1) / n * s"')
+    edit(folder, "31", '"A ring cuts the buffer', '"It cuts the buffer')
+    assert str(check("31-ring-bytes")).startswith("In a ring, add buffers of 100 MB over 8 ranks.")
+    wrong = check("31-ring-bytes", "175 MB")
+    assert not wrong.data["right"] and "Hint 1 of 3: It cuts the buffer" in str(wrong)
+    assert check("31-ring-bytes", "262.5 MB").data["right"]
+
+
+def test_a_question_of_an_exercise_is_changed_by_one_edit(folder):
+    code = [lambda n, size, lanes, header: (2 * (n - 1) / n * size, size), lambda n: (n, n)]
+    before = check("ex4-a", code)
+    edit(folder, "exercise4", 'formulas = ["(n - 1) / n * size"]', 'formulas = ["size / 3"]')
+    edit(folder, "exercise4", "points = 10", "points = 12")
+    clear()
+    assert "of 10 points" in str(before) and "of 12 points" in str(check("ex4-a", code))
+    third = [lambda n, size, lanes, header: (size / 3, size), code[1]]
+    assert check("ex4-a", third).data["named"] == "one phase only"
+
+
+def test_a_misconception_is_changed_where_the_wrong_answer_stands(folder):
+    edit(folder, "31", "That is recursive doubling:", "You doubled:")
+    shown = check("31-ring-bytes", "300 MB")
+    assert shown.data["named"] == "recursive doubling" and "You doubled:" in str(shown)
+
+
+def test_another_language_may_translate_each_sentence(tmp_path, monkeypatch):
+    sentences = dict(fabriclab.texts.table())
+    sentences |= {
+        "q.31-ring-bytes": "Combien d'octets par rang, pour {s} et {n} rangs ?",
+        "31-ring-bytes.hint1": "Combien de blocs ?",
+        "mis.recursive doubling": "C'est un doublement.",
+    }
+    file = tmp_path / "fr.json"
+    file.write_text(fabriclab.texts.json.dumps(sentences), encoding="utf-8")
+    monkeypatch.setenv("FABRICLAB_LANGUAGE", str(file))
+    shown = str(check("31-ring-bytes", "300 MB"))
+    for part in ("pour 100 MB et 8 rangs", "Combien de blocs ?", "C'est un doublement."):
+        assert part in shown
+
+
+# What is wrong is said by name -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        (
+            'explanation = "Each of',
+            'explaination = "Each of',
+            "31.toml, [31-ring-bytes] lacks expl",
+        ),
+        ('row = "Q27"\n', 'rows = "Q27"\n', "31.toml, [31-ring-bytes]: each key must be one of"),
+        ('kind = "pick"', 'kind = "pickk"', "31.toml, [31-first-sum]: kind must be one of"),
+        (
+            'mistake = "everything to',
+            'slip = "everything to',
+            "[31-ring-bytes], wrong lacks mistake",
+        ),
+        ('formula = "n * s"', 'formulas = "n * s"', "[31-ring-bytes], wrong: each key must be one"),
+        ("lowest = 0.0001", "low = 0.0001", "31.toml, [predictions.31-one-root] lacks lowest"),
+        ('lesson = "31_all_reduce"', 'lesso = "31_all_reduce"', "31.toml, the head: each key must"),
+        ("[31-ring-bytes]", "[31-ring-bytes", "31.toml is no TOML"),
+    ],
+)
+def test_a_slip_of_the_pen_is_told_with_its_place(folder, before, after, said):
+    edit(folder, "31", before, after)
+    with pytest.raises(ValueError, match=re.escape(said)):
+        find("31-ring-bytes")
+
+
+def test_an_entry_of_an_exercise_that_is_missing_is_told(folder):
+    edit(folder, "exercise4", "[ex4-b]", "[ex4-x]")
+    with pytest.raises(ValueError, match=r"ex4-b has a judge and no entry in .*exercise4\.toml"):
+        judges.questions()
+
+
+# All of it is used ---------------------------------------------------------------------------------------------------
+
+
+def test_every_wrong_answer_has_a_misconception_and_every_misconception_a_wrong_answer():
+    named = {(q.id, wrong.mistake) for q in questions().values() for wrong in q.wrong}
+    for name in files.names():
+        for id, entry in files.entries(name).items():
+            for part in entry.get("parts", {}).values():
+                for returned in part["returns"]:
+                    named |= {(id, wrong["mistake"]) for wrong in returned.get("wrong", ())}
+    assert [pair for pair in named if not misconception(*pair)] == []
+    mistakes = {mistake for _, mistake in named}
+    for id, mistake in files.mistakes():
+        by_code = mistake in LITERALS or any(one.startswith(f"{mistake}/") for one in LITERALS)
+        assert (id, mistake) in named or by_code or (not id and mistake in mistakes), (id, mistake)
+
+
+def test_a_misconception_of_several_questions_stands_once():
+    shared = files.load(files.SHARED)["misconceptions"]
+    own = [mistake for id, mistake in files.mistakes() if id]
+    assert len(own) == len(set(own)) and shared.keys().isdisjoint(own)
+
+
+@pytest.mark.parametrize("number", [1, 3, 4])
+def test_every_message_of_the_judges_is_used(number):
+    made = (f'message({number}, "', f'message({number}, f"')
+    assert all(start in JUDGES for start in made[:1])
+    dynamic = ("kind.", "block.", "trace.", "fault.")
+    for key in files.load(f"exercise{number}")["messages"]:
+        assert key.startswith(dynamic) or key in LITERALS, key
+
+
+def formulas():
+    for question in questions().values():
+        if question.formula:
+            for formula in (question.formula, *(wrong.formula for wrong in question.wrong)):
+                yield question, formula
+
+
+def test_a_formula_has_no_term_that_is_nothing():
+    for question, formula in formulas():
+        quantities, _ = question.fill({})
+        for node in ast.walk(ast.parse(formula)):
+            if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+                assert 0 not in (getattr(node.left, "value", 1), getattr(node.right, "value", 1))
+        assert evaluate(formula, quantities) > 0
