@@ -53,7 +53,7 @@ def test_the_list_is_well_formed():
         assert (
             re.fullmatch(r"C\d{3}", id)
             and row["item"]
-            and re.fullmatch(r"\d\d_\w+|glossary|errata", row["lesson"])
+            and re.fullmatch(r"\d\d_\w+|glossary|errata|exercise[1-4]", row["lesson"])
         )
         assert row["kind"] in {"topic", "fact", "figure", "table", *NEED_ANSWER}
 
