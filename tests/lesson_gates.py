@@ -4,14 +4,17 @@
 """
 
 import ast
+import builtins
 import csv
 import math
 import re
 from collections.abc import Iterator, Mapping
 from datetime import date
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+from fabriclab.course.checks import statements
 from fabriclab.course.questions import questions
 
 DUTIES = ("predict", "experiment", "compare", "break", "check")
@@ -24,6 +27,8 @@ STALE = re.compile(
 LIST = Path(__file__).parent / "data" / "coverage.csv"
 ROWS = {row["id"]: row for row in csv.DictReader(LIST.read_text(encoding="utf-8").splitlines())}
 NEED_ANSWER = ("skill", "question", "exercise", "demo")
+NEED_PROOF = ("fact", "figure", "table")
+CLAIMS, NEAR = 4, 2  # rows that a cell claims at most; how many cells away a proof may stand
 CORE_CODE, CORE_WORDS, MORE_CELLS, CELL_LINES, MEAN_WORDS = 12, 1000, 12, 12, 17
 LINE_LENGTH = 72  # JupyterLab shows it whole in a window of 1,024 pixels, beside the file browser and a scroll bar
 
@@ -44,14 +49,18 @@ def duties(cell: Any) -> list[str]:
     return [found] if isinstance(found, str) else list(found)
 
 
-def tree(cell: Any) -> ast.AST:
+def tree(cell: Any) -> ast.Module:
     """Return the parsed code of a cell; lines of the notebook's own commands are left out."""
-    if cell.source.startswith("%%"):
+    return parsed(cell.source)
+
+
+@cache
+def parsed(source: str) -> ast.Module:
+    """Return parsed code, as `tree` does."""
+    if source.startswith("%%"):
         return ast.parse("")
     return ast.parse(
-        "\n".join(
-            "pass" if re.match(r"\s*[%!]", line) else line for line in cell.source.split("\n")
-        )
+        "\n".join("pass" if re.match(r"\s*[%!]", line) else line for line in source.split("\n"))
     )
 
 
@@ -258,20 +267,107 @@ def gate_questions(nb: Any, name: str) -> Iterator[str]:
 
 
 def gate_covers(nb: Any, name: str) -> Iterator[str]:
-    for cell in nb.cells:
-        answers = cell.cell_type == "code" and {f for f, _ in calls(cell)} & {
-            "check",
-            "drill",
-            "predict",
-            "interact",
-        }
-        for id in cell.metadata.get("covers", []):
+    for cell, id, fault in unfounded(nb):
+        yield f"cell {cell.id} covers {id}: {fault}"
+
+
+def unfounded(nb: Any) -> Iterator[tuple[Any, str, str]]:
+    """Yield the cell, the row and the fault of each claim that does not hold.
+
+    ``covers`` names with each row the words of the cell that teach it, so that a claim moved to another cell is
+    found: the id of a question, a piece of code, or words of one row of a table.
+    """
+    for number, cell in enumerate(nb.cells):
+        claims = cell.metadata.get("covers", {})
+        if not isinstance(claims, Mapping):
+            yield from ((cell, id, "no words of the cell are named") for id in claims)
+            continue
+        rows = table_rows(cell)
+        for id, said in claims.items():
             if id not in ROWS:
-                yield f"cell {cell.id} covers {id}, which is no row of the list"
-            elif cell.cell_type == "markdown" and "\n|" not in "\n" + cell.source:
-                yield f"cell {cell.id} covers {id} with prose alone"
-            elif ROWS[id]["kind"] in NEED_ANSWER and not answers:
-                yield f"{id} is of kind {ROWS[id]['kind']}: cell {cell.id} must check, drill or predict"
+                yield cell, id, "it is no row of the list"
+            elif len(claims) > CLAIMS and not rows:
+                yield cell, id, f"one of {len(claims)} rows, and a cell claims {CLAIMS} at most"
+            elif fault := (
+                fault_in_table(nb, number, id, said)
+                if cell.cell_type == "markdown"
+                else fault_in_code(nb, cell, id, said)
+            ):
+                yield cell, id, fault
+
+
+def fault_in_code(nb: Any, cell: Any, id: str, said: str) -> str:
+    """Return what is wrong with a claim of a code cell, or nothing."""
+    kind = ROWS[id]["kind"]
+    if kind in NEED_ANSWER:
+        demo = views if kind == "demo" else lambda each: set()
+        held = [each for each in cells(nb, "code") if said in asked(each) | demo(each)]
+        missing = f"a row of kind {kind} names a question of the cell, and {said!r} is none"
+    else:
+        held = [each for each in cells(nb, "code") if said in each.source]
+        missing = f"the cell does not hold {said!r}"
+    if cell not in held:
+        return missing
+    if len(held) > 1:
+        return f"{len(held)} cells hold {said!r}"
+    return "" if asked(cell) or shows(cell) else "the cell asks nothing, and shows nothing computed"
+
+
+def fault_in_table(nb: Any, number: int, id: str, said: str) -> str:
+    """Return what is wrong with a claim of a Markdown cell, or nothing."""
+    cell, kind = nb.cells[number], ROWS[id]["kind"]
+    if not table_rows(cell):
+        return "it is covered with prose alone"
+    if kind in NEED_ANSWER:
+        return f"a row of kind {kind} needs a question"
+    mine = [row for row in table_rows(cell) if said in row]
+    held = [row for each in cells(nb, "markdown") for row in table_rows(each) if said in row]
+    if len(mine) != 1 or len(held) != 1:
+        return f"{said!r} stands in {len(mine)} rows of its table, {len(held)} of the lesson's"
+    claims = cell.metadata["covers"]
+    if any(other != id and words in mine[0] for other, words in claims.items()):
+        return "another claim names the same row of the table"
+    near = nb.cells[max(0, number - NEAR) : number + NEAR + 1]
+    if kind in NEED_PROOF and not any(proves(each, id) for each in near):
+        return f"no question, output or erratum stands within {NEAR} cells"
+    return ""
+
+
+def table_rows(cell: Any) -> list[str]:
+    """Return the rows of the tables of a Markdown cell, as a reader sees them."""
+    if cell.cell_type != "markdown":
+        return []
+    return [line for line in prose(cell.source).split("\n") if re.match(r"\|(?![-:| ]*$)", line)]
+
+
+def asked(cell: Any) -> set[str]:
+    """Return the ids of the questions, drills and predictions that a cell asks."""
+    return {str(first) for f, first in calls(cell) if f in ("check", "drill", "predict")}
+
+
+def views(cell: Any) -> set[str]:
+    """Return the live views that a cell opens, such as ``fl.live.mix``."""
+    nodes = [node for node in ast.walk(tree(cell)) if isinstance(node, ast.Call)]
+    return {view for node in nodes if (view := ast.unparse(node.func)).startswith("fl.live.")}
+
+
+def shows(cell: Any) -> bool:
+    """Tell whether code shows what it has not itself written down, as ``print(1)`` does."""
+    body = tree(cell).body
+    names = [node for node in ast.walk(tree(cell)) if isinstance(node, ast.Name)]
+    own = {node.id for node in names if isinstance(node.ctx, ast.Store)}
+    others = {node.id for node in names} - own - {*dir(builtins), "display"}
+    told = {function for function, _ in calls(cell)} & {"print", "display"}
+    return bool(others and (told or isinstance(body[-1], ast.Expr)))
+
+
+def proves(cell: Any, id: str) -> bool:
+    """Tell whether a cell asks or shows something, or leads to an erratum of the row."""
+    if cell.cell_type == "code" and (asked(cell) or shows(cell)):
+        return True
+    linked = re.findall(r"(?i)errata(?:\.md#|\(\")(e\d\d)", cell.source)
+    found = (statements.rows().get(key.upper(), {"coverage": ""}) for key in linked)
+    return any(id in row["coverage"].split() for row in found)
 
 
 STATIC = (

@@ -81,9 +81,16 @@ def place(lesson):
 
 
 def covered(page):
-    """Return the table of rows of the coverage list whose answer is this page."""
-    lines = [f"| {id} | {row['item']} |" for id, row in ROWS.items() if row["lesson"] == page]
-    return "\n".join(["| row | matter |", "|---|---|", *lines])
+    """Return the table of rows of the coverage list whose answer is this page, each with the entry that holds it."""
+    entry = {id: key for key, row in rows().items() for id in row["coverage"].split()}
+    entry["C155"] = "materiel"  # a term of the glossary; all others are errata
+    terms = {row["id"]: row["all"][0] for row in words()}
+    lines = [
+        f"| {id} | {row['item']} | [{terms.get(entry[id], entry[id])}](#{entry[id].lower()}) |"
+        for id, row in ROWS.items()
+        if row["lesson"] == page
+    ]
+    return "\n".join(["| row | matter | what holds |", "|---|---|---|", *lines])
 
 
 def sources(keys):

@@ -72,7 +72,9 @@ def control():
             'from IPython.display import HTML\nHTML(\'<img alt="The sum takes 0.70 s on any day" src="data:,">\')',
             duty="break",
         ),
-        code('fl.checks.check("00-buffer")', duty="check", learner=True, covers=["C128"]),
+        code(
+            'fl.checks.check("00-buffer")', duty="check", learner=True, covers={"C128": "00-buffer"}
+        ),
         said("Now you have the core.", section="core-end"),
         code('fl.checks.check("00-fabric")\nfl.checks.check("00-typical")', learner=True),
     ]
@@ -93,6 +95,16 @@ def tag(number, **metadata):
 
 def head(**changes):
     return lambda nb: nb.metadata.fabriclab.update(changes)
+
+
+def table(**claims):
+    """Return a reference table that claims a row of the coverage list for one of its rows."""
+    return said("| part | rate |\n|---|---|\n| NIC | 50 GB/s |", covers=claims)
+
+
+def lone(nb):
+    """Put a table with a fact behind the last cell, and two of prose between."""
+    nb.cells += [said("And."), said("So."), table(C029="NIC")]
 
 
 BROKEN = {
@@ -152,9 +164,26 @@ BROKEN = {
         "98-nothing",
     ),
     "unproved goal": (gates.gate_questions, lambda nb: nb.cells.pop(8), "00-fabric"),
-    "unknown row": (gates.gate_covers, tag(3, covers=["C999"]), "C999"),
-    "prose covers": (gates.gate_covers, tag(4, covers=["C001"]), "prose alone"),
-    "skill without check": (gates.gate_covers, tag(3, covers=["C128"]), "skill"),
+    "unknown row": (gates.gate_covers, tag(3, covers={"C999": "took"}), "C999"),
+    "no words": (gates.gate_covers, tag(3, covers=["C001"]), "no words"),
+    "words of another cell": (gates.gate_covers, tag(3, covers={"C001": "alt="}), "does not hold"),
+    "words of two cells": (gates.gate_covers, tag(3, covers={"C001": "98-sum"}), "2 cells"),
+    "five rows": (
+        gates.gate_covers,
+        tag(3, covers=dict.fromkeys(("C001", "C002", "C003", "C004", "C005"), "took")),
+        "one of 5 rows",
+    ),
+    "prose covers": (gates.gate_covers, tag(4, covers={"C001": "0.70 s"}), "prose alone"),
+    "skill without check": (gates.gate_covers, tag(3, covers={"C128": "took"}), "skill"),
+    "skill in a table": (gates.gate_covers, add(4, table(C128="NIC")), "needs a question"),
+    "one row twice": (gates.gate_covers, add(4, table(C001="NIC", C002="50")), "same row"),
+    "no such row": (gates.gate_covers, add(4, table(C001="GPU")), "0 rows"),
+    "a constant": (
+        gates.gate_covers,
+        add(4, code("print(1)", covers={"C001": "print(1)"})),
+        "shows nothing",
+    ),
+    "a fact far from a proof": (gates.gate_covers, lone, "within 2 cells"),
 }
 
 

@@ -27,9 +27,13 @@ Cell metadata::
                                 occur. On a code cell; compare and break may stand on several
     "learner": true             a code cell that the learner changes, writes or answers by hand: one in three.
                                 Only such a cell may hold a ``def`` (the learner's answer); no cell a class
-    "covers": ["C001"]          rows of the coverage list, on a code cell or a Markdown cell with a table.
-                                Rows of kind skill, question, exercise and demo: a code cell that calls
-                                check, drill or predict, or a widget
+    "covers": {"C001": "31-ring-bytes", "C002": "busiest link"}
+                                rows of the coverage list that this cell teaches, each with words that no other
+                                cell holds: a piece of code, or the id of a question (rows of kind skill, question
+                                and exercise name one that the cell asks; a demo may name a view, fl.live.mix).
+                                At most four, on code that asks or shows something computed. In a Markdown cell
+                                each row of a table is claimed by itself: the words stand in it, and a fact or a
+                                figure has a question, an output or a link to its erratum within two cells
     "section": "core-end"       on the one Markdown cell that says "you have the core"
     "cites": {"365.6 GB/s": "published/..., 8 GPUs, 8 GiB, ring"}
                                 numbers of this Markdown cell that come from a source, with the source
