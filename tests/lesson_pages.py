@@ -1,8 +1,15 @@
 """The glossary and the errata page, from their tables, and in each lesson the links to both: ``make index`` writes all.
 
-A word of the glossary is a link where a lesson first uses it in prose; the definition is its title, so hovering shows
-it, and a click, or Tab and Enter, opens the page at the word. Markdown and not a notebook: JupyterLab opens a link
-to it as a page, at anchors that do not depend on headings, and starts no kernel for it.
+A name of the glossary is a link where a lesson first uses it in prose. The title of the link is the tip of that very
+name, one sentence from the table of tips: hovering shows it, and a click, or Tab and Enter, opens the page at the
+term. Markdown and not a notebook: JupyterLab opens a link to it as a page, at anchors that do not depend on headings,
+and starts no kernel for it.
+
+Some names have several senses, such as "channel" (of NCCL, of light, of radio). The table of tips has a row for each
+of them, with the id of its term and a word for the ``sense``. Such a name is a link only in a lesson whose header says
+which sense it means, and so is a name with ``~`` in the glossary, which is often an ordinary word::
+
+    "senses": {"channel": "optical-channel", "lane": "lane"}
 """
 
 import json
@@ -39,6 +46,7 @@ TEXTS = {
     "E": "*AI Training Fabrics*, chapter 31 of *AI Training Networks*; it names no author",
 }
 OURS = re.compile(r'\[([^\]]*)\]\(glossary\.md#[^ )]* "[^"]*"\)')
+LINKED = re.compile(r'\[([^\]]*)\]\(glossary\.md#([^ )]*) "([^"]*)"\)')
 LINE = re.compile(r"\n\nCommon statements that this lesson tests[^\n]*")
 # Where no word becomes a link: code, what is a link or a picture, tags, formulas, headings.
 SKIP = r"```[\s\S]*?```|``[^`]*``|`[^`]*`|!?\[[^\]]*\]\([^)]*\)|</?\w[^>]*>|\$[^$\n]*\$|^#[^\n]*"
@@ -57,6 +65,49 @@ def words():
     for row in found:  # ~ marks a name that often has another meaning
         row["all"] = [name.removeprefix("~") for name in row["list"]]
         row["link"] = [name for name in row["list"] if not name.startswith("~")]
+    return found
+
+
+@cache
+def tips():
+    """Return the rows of tips, with ``all`` names (forms of one word) that share the sentence."""
+    return [row | {"all": row["names"].split("|")} for row in table("tips")]
+
+
+@cache
+def senses():
+    """Return each name of the glossary with its tips, one for each sense of the name."""
+    found: dict[str, list[dict]] = {}
+    for tip in tips():
+        for name in tip["all"]:
+            found.setdefault(name, []).append(tip)
+    return found
+
+
+def linkable(stated):
+    """Return the names that become links in a lesson, each with its tip.
+
+    Parameters
+    ----------
+    stated : Mapping[str, str]
+        The senses that the header of the lesson states: a name, and the id of the term that it means there.
+
+    Raises
+    ------
+    ValueError
+        The glossary has no such name, or the name does not have this sense.
+    """
+    for name, id in stated.items():
+        known = [tip["id"] for tip in senses().get(name, [])]
+        if id not in known:
+            raise ValueError(f"the glossary has {name!r} with the ids {known}, got {id!r}")
+    certain = {(row["id"], name) for row in words() for name in row["link"]}
+    found = {}
+    for name, several in senses().items():
+        if name in stated:
+            found[name] = next(tip for tip in several if tip["id"] == stated[name])
+        elif len(several) == 1 and (several[0]["id"], name) in certain:
+            found[name] = several[0]
     return found
 
 
@@ -112,12 +163,16 @@ def keyed(row):
     )
 
 
+def named(name, tip):
+    """Return a name with its sense behind it, if it has several: channel (NCCL)."""
+    return f"{name} ({tip['sense']})" if tip["sense"] else name
+
+
 def glossary():
-    """Return the glossary: an index by letter, then the terms by group."""
+    """Return the glossary: an index by letter, then the terms by group, with a tip for each of several names."""
     letters: dict[str, list[str]] = {}
-    for name, id in sorted(
-        ((n, r["id"]) for r in words() for n in r["all"]), key=lambda pair: pair[0].lower()
-    ):
+    entries = [(named(name, tip), tip["id"]) for tip in tips() for name in tip["all"]]
+    for name, id in sorted(entries, key=lambda pair: pair[0].lower()):
         letter = name.lstrip("$.").upper()[0]
         letters.setdefault(letter if letter.isalpha() else "0-9", []).append(
             f"[{plain(name)}](#{id})"
@@ -134,12 +189,18 @@ def glossary():
             lines.append(
                 f'- <a id="{row["id"]}"></a>**{plain(row["term"])}**: {meaning}. Lesson: {lesson}.{source}'
             )
+            mine = [tip for tip in tips() if tip["id"] == row["id"]]
+            if len(mine) > 1:  # a row with one name has its definition
+                lines += [
+                    f"  - *{plain(', '.join(named(name, tip) for name in tip['all']))}*: {plain(tip['tip'])}"
+                    for tip in mine
+                ]
         parts.append("\n".join(lines))
     known = {key: words for row in words() if row["source"] for key, words in cited(row).items()}
     top = (
         f"# Glossary\n\n{len(words())} terms in {len(groups)} groups. Below the head of a lesson, the first use "
-        "of a term in prose is a link to this page. The index has every name of a term; French ones have their "
-        "place in it. [Errata](errata.md) has common statements with a test of each. "
+        "of a name in prose is a link to this page. The index has every name of a term, once for each of its senses; "
+        "French names have their place in it. [Errata](errata.md) has common statements with a test of each. "
         "[List of lessons](index.ipynb)"
     )
     end = f"## Sources\n\n{sources(known)}\n\n## Matter of the course that this page covers\n\n{covered('glossary')}"
@@ -188,36 +249,68 @@ def treated(lesson, nb):
     ]
 
 
-@cache
-def finder():
-    """Return what finds a name, or what holds none, and the row of each name."""
-    row_of = {name: row for row in words() for name in row["link"]}
+def finder(names):
+    """Return a pattern that finds a name in Markdown, or a piece of it that may hold no link."""
     forms = []
-    for name in sorted(row_of, key=len, reverse=True):  # NVLink SHARP before NVLink
+    for name in sorted(names, key=len, reverse=True):  # NVLink SHARP before NVLink
         # A name in small letters may begin a sentence; any may stand in the plural.
         begin = f"[{name[0]}{name[0].upper()}]" if name == name.lower() else re.escape(name[0])
         forms.append(begin + re.escape(name[1:]) + ("s?" if name[-1].isalpha() else ""))
-    return re.compile(
-        rf"{SKIP}|(?<![\w/.-])(?P<name>{'|'.join(forms)})(?![\w/-])", re.MULTILINE
-    ), row_of
+    return re.compile(rf"{SKIP}|(?<![\w/.-])(?P<name>{'|'.join(forms)})(?![\w/-])", re.MULTILINE)
 
 
-def link_words(sources, unlinked=()):
-    """Return Markdown sources with a link at the first use of each term, but those that mean something else here."""
-    form, row_of = finder()
-    seen = set(unlinked)
+def name_of(used, names):
+    """Return the name of which prose uses a form (a plural, a capital), or None."""
+    ways = (used, used[:-1], used[:1].lower() + used[1:], used[:1].lower() + used[1:-1])
+    return next((way for way in ways if way in names), None)
+
+
+def link_words(sources, unlinked=(), stated=None):
+    """Return Markdown sources with a link at the first use of each name, in the sense that a lesson states.
+
+    Parameters
+    ----------
+    sources : list[str]
+        Cells of a lesson, in order.
+    unlinked : Iterable[str]
+        Ids of terms that get no link in this lesson.
+    stated : Mapping[str, str], optional
+        Names and the ids of the terms that they mean here; see `linkable`.
+    """
+    tip_of = linkable(stated or {})
+    form = finder(tip_of)
+    seen = set()
 
     def link(match):
-        used = match["name"] or ""
-        ways = (used, used[:-1], used[:1].lower() + used[1:], used[:1].lower() + used[1:-1])
-        row = next((row_of[way] for way in ways if way in row_of), None)
-        if row is None or row["id"] in seen:
+        name = name_of(match["name"] or "", tip_of)
+        if name is None:
             return match[0]
-        seen.add(row["id"])
-        title = row["definition"].replace('"', "'").replace("$", "USD ")
-        return f'[{used}](glossary.md#{row["id"]} "{title}")'
+        tip = tip_of[name]
+        if tip["id"] in unlinked or tip["tip"] in seen:
+            return match[0]
+        seen.add(tip["tip"])
+        return f'[{match[0]}](glossary.md#{tip["id"]} "{tip["tip"]}")'
 
     return [form.sub(link, source) for source in sources]
+
+
+def wrong_links(nb):
+    """Return a sentence for each link of a lesson that shows another tip than its name has in this lesson."""
+    header = nb["metadata"]["fabriclab"]
+    tip_of = linkable(header.get("senses", {}))
+    faults = []
+    for cell in nb["cells"]:
+        if cell["cell_type"] != "markdown":
+            continue
+        for used, id, title in LINKED.findall("".join(cell["source"])):
+            name = name_of(used, tip_of)
+            if name is None:
+                faults.append(f"{used!r} leads to {id!r}, and the header states no sense of it")
+            elif tip_of[name]["id"] != id:
+                faults.append(f"{used!r} leads to {id!r} and means {tip_of[name]['id']!r}")
+            elif tip_of[name]["tip"] != title:
+                faults.append(f"{used!r} has the title {title!r}, which is not its tip")
+    return faults
 
 
 def linked(lesson):
@@ -226,7 +319,8 @@ def linked(lesson):
     # the first shows the header
     prose = [cell for cell in nb["cells"][1:] if cell["cell_type"] == "markdown"]
     bare = [LINE.sub("", OURS.sub(r"\1", "".join(cell["source"]))) for cell in prose]
-    made = link_words(bare, nb["metadata"]["fabriclab"].get("unlinked", ()))
+    header = nb["metadata"]["fabriclab"]
+    made = link_words(bare, header.get("unlinked", ()), header.get("senses", {}))
     if shown := treated(lesson, nb):
         links = ", ".join(
             f'[{row["id"]}](errata.md#{row["id"].lower()} "{row["statement"]}")' for row in shown

@@ -40,15 +40,52 @@ def prose_of(path):
 
 def test_each_term_has_one_id_one_meaning_and_names_of_its_own():
     words = pages.words()
-    assert len(words) == 278 and {row["definition"] for row in words}.isdisjoint({""})
+    assert len(words) == 284 and {row["definition"] for row in words}.isdisjoint({""})
     assert all(re.fullmatch(r"[a-z0-9-]+", row["id"]) for row in words)
-    names = Counter(name for row in words for name in row["all"])
     ids = Counter(row["id"] for row in words)
-    assert [key for counted in (names, ids) for key, n in counted.items() if n > 1] == []
+    assert [id for id, n in ids.items() if n > 1] == []
+    assert [row["id"] for row in words if len(set(row["all"])) < len(row["all"])] == []
     assert all(text(f"lesson.{row['lesson']}") for row in words if row["lesson"])
     assert all(
         cite(key) for row in words for key in row["source"].split("+") if key and key != "derived"
     )
+
+
+def test_each_name_has_one_tip_for_each_of_its_senses():
+    given = Counter((row["id"], name) for row in pages.words() for name in row["all"])
+    tipped = Counter((tip["id"], name) for tip in pages.tips() for name in tip["all"])
+    assert tipped == given and set(tipped.values()) == {1}
+    for name, several in pages.senses().items():
+        labels = [tip["sense"] for tip in several]
+        assert len(set(labels)) == len(labels), name
+        assert ("" in labels) == (len(labels) == 1), (
+            f"{name}: a sense is named if there are several"
+        )
+    assert {tip["id"] for tip in pages.senses()["channel"]} == {
+        "nccl-channel",
+        "optical-channel",
+        "radio-channel",
+    }
+
+
+def test_a_tip_is_one_short_sentence_about_one_name():
+    said = Counter(tip["tip"] for tip in pages.tips())
+    assert [words for words, n in said.items() if n > 1] == []
+    for words in said:
+        assert len(words.split()) <= 22, words
+        assert words.endswith(".") and not re.search(r"[.!?] ", words), words
+        assert words[0].isupper() or words.startswith("nvidia-"), words
+        assert not re.search(r'["$`*<>|\[\]]', words), f"a title of a link cannot show {words}"
+
+
+def test_beta_is_a_bandwidth_in_every_formula():
+    told = [tip["tip"] for tip in pages.tips()] + [row["definition"] for row in pages.words()]
+    formulas = [words for words in told if re.search(r"\bbeta\b", words)]
+    wrong = r"(?i)\b(?:S|n|bytes|size) ?[*x\u00d7] ?beta|alpha ?/ ?beta|alpha over beta|inverse bandwidth"
+    assert [words for words in told if re.search(wrong, words)] == []
+    assert sum("alpha x beta" in words for words in formulas) == 2  # n_half: tip and definition
+    assert sum("alpha + S / beta" in words for words in formulas) == 2
+    assert re.search(wrong, "t = alpha + S*beta") and re.search(wrong, "half of peak = alpha/beta")
 
 
 def test_french_headings_lead_to_their_entry():
@@ -224,6 +261,17 @@ def test_the_pages_cover_their_rows_and_only_the_errata_page_names_authors():
         assert not names.search(source)
 
 
+def test_the_glossary_shows_each_name_with_its_own_tip_and_each_sense_in_the_index():
+    page = pages.glossary()
+    assert "[channel (NCCL)](#nccl-channel) · [channel (optical)](#optical-channel)" in page
+    entry = page.split('<a id="ecmp">')[1].split("\n- <a")[0]
+    assert "Per-flow hashing; correlated hashes at tiers" in entry
+    for name in ("ECMP", "hash polarisation", "entropy"):
+        (tip,) = pages.senses()[name]
+        assert f"  - *{name}*: {tip['tip']}" in entry
+    assert "  - " not in page.split('<a id="pareto-front">')[1].split("\n- <a")[0].split("\n## ")[0]
+
+
 # The links in lessons
 
 
@@ -238,6 +286,88 @@ def test_a_term_is_linked_once_where_prose_first_uses_it():
     assert first.startswith("# The NIC\n\n`NIC` and [NIC](x.md): [NICs]") and second.endswith(
         "and NIC; $radix$"
     )
+
+
+def test_forms_of_one_name_are_linked_once_and_show_its_tip():
+    (made,) = pages.link_words(["A bus bandwidth (busbw), an lkey, an rkey, Bus bandwidths"])
+    tips = [pages.senses()[name][0]["tip"] for name in ("busbw", "lkey", "rkey")]
+    assert pages.LINKED.findall(made) == [
+        ("bus bandwidth", "busbw", tips[0]),
+        ("lkey", "pd", tips[1]),
+        ("rkey", "pd", tips[2]),
+    ]
+
+
+def made_up(source, **header):
+    """Return a lesson with one cell of prose below its head."""
+    shown = [{"cell_type": "markdown", "source": [words]} for words in ("# A lesson", source)]
+    return {"metadata": {"fabriclab": header}, "cells": shown}
+
+
+@pytest.mark.parametrize(
+    ("senses", "id"),
+    [
+        ({}, None),
+        ({"channel": "nccl-channel"}, "nccl-channel"),
+        ({"channel": "optical-channel"}, "optical-channel"),
+        ({"channel": "radio-channel"}, "radio-channel"),
+    ],
+)
+def test_a_name_with_several_senses_is_linked_in_the_sense_that_the_lesson_states(senses, id):
+    (made,) = pages.link_words(["Channels have a rate"], stated=senses)
+    found = pages.LINKED.findall(made)
+    assert [goal for _, goal, _ in found] == ([id] if id else [])
+    assert pages.wrong_links(made_up(made, senses=senses)) == []
+    for other in ("nccl-channel", "optical-channel", "radio-channel"):
+        if id and other != id:
+            (fault,) = pages.wrong_links(made_up(made, senses={"channel": other}))
+            assert fault == f"'Channels' leads to '{id}' and means '{other}'"
+    if id:
+        (fault,) = pages.wrong_links(made_up(made))
+        assert "states no sense" in fault
+
+
+def test_an_ordinary_word_is_linked_only_where_the_lesson_says_what_it_means():
+    source = "A plane of switches"
+    assert pages.link_words([source]) == [source]
+    (made,) = pages.link_words([source], stated={"plane": "rail"})
+    assert pages.LINKED.findall(made)[0][:2] == ("plane", "rail")
+
+
+def test_a_title_that_is_not_the_tip_of_its_name_is_refused():
+    (made,) = pages.link_words(["An lkey"])
+    swapped = made.replace(pages.senses()["lkey"][0]["tip"], pages.senses()["rkey"][0]["tip"])
+    assert pages.wrong_links(made_up(made)) == []
+    (fault,) = pages.wrong_links(made_up(swapped))
+    assert "is not its tip" in fault
+
+
+@pytest.mark.parametrize(
+    ("stated", "said"),
+    [
+        ({"channel": "rail"}, r"'channel' with the ids \['optical-channel', .*got 'rail'"),
+        ({"chanel": "nccl-channel"}, r"'chanel' with the ids \[\], got 'nccl-channel'"),
+    ],
+)
+def test_a_sense_that_the_glossary_does_not_have_is_refused(stated, said):
+    with pytest.raises(ValueError, match=said):
+        pages.link_words(["A channel"], stated=stated)
+
+
+def test_a_term_that_a_lesson_leaves_unlinked_gets_no_link():
+    assert pages.link_words(["Low latency"], unlinked=["latency"]) == ["Low latency"]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_each_link_of_a_lesson_shows_the_tip_of_its_name_in_the_sense_that_the_lesson_states(name):
+    nb = json.loads(FILES[name].read_text(encoding="utf-8"))
+    assert pages.wrong_links(nb) == []
+    linked = {
+        title for cell in nb["cells"] for *_, title in pages.LINKED.findall("".join(cell["source"]))
+    }
+    for word, id in nb["metadata"]["fabriclab"].get("senses", {}).items():
+        meant = next(tip["tip"] for tip in pages.senses()[word] if tip["id"] == id)
+        assert meant in linked, f"the header states what {word!r} means, and no link shows it"
 
 
 @pytest.mark.parametrize("words", ["NVLink SHARP", "GPUDirect RDMA"])
@@ -258,8 +388,8 @@ def test_a_lesson_is_what_it_was_but_for_its_links(name):
     assert any("glossary.md#" in source for source in bare)
     headings = re.findall(r"^#.*$", "\n".join(bare), re.MULTILINE)
     assert not any("glossary.md" in source for source in (bare[0], *headings))
-    used = re.findall(r"\(glossary\.md#(\S*) ", "\n".join(bare))
-    assert len(used) == len(set(used))
+    used = [title for *_, title in pages.LINKED.findall("\n".join(bare))]
+    assert len(used) == len(set(used))  # each name once
     named = re.findall(r'\[(E\d\d)\]\(errata\.md#e\d\d "([^"]*)"\)', "\n".join(bare))
     assert dict(named) == {row["id"]: row["statement"] for row in pages.treated(name, made)}
 

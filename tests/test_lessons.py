@@ -15,7 +15,9 @@ Notebook metadata (beside ``kernelspec`` with name ``python3``)::
       "shape": "build",                             measurement, puzzle, detective, design, duel or build;
                                                     no two neighbours in file order have the same
       "given": ["400 Gb/s", "128 servers"],         numbers that prose may use before anything prints them
-      "unlinked": ["channel"]                       ids of the glossary that mean something else in this lesson
+      "unlinked": ["latency"],                      ids of the glossary that get no link in this lesson
+      "senses": {"channel": "optical-channel"}      what a name with several meanings means in this lesson, by its
+                                                    id in the glossary; no such name is a link without it
     }
 
 ``check`` names a question of ``fabriclab/course/questions/*.toml`` or a drill (``"drill:units"``), and a
