@@ -93,7 +93,7 @@ class Shown:
             return words
         if self.live is None:
             return words | {"text/html": html}
-        data, about = self.live().widget._repr_mimebundle_()
+        data, about = self.live().page_bundle()
         return {**data, **words, "text/html": html}, about
 
     def _repr_html_(self) -> str | None:
