@@ -119,6 +119,24 @@ class Shown:
         return f'<div style="border-left:4px solid {STRIPES[self.state]};padding-left:8px">{inner}</div>'
 
 
+@dataclass(frozen=True)
+class Together:
+    """Several values that show themselves one below the other, each as if it ended a cell of its own."""
+
+    things: tuple[Any, ...]
+
+    def __repr__(self) -> str:
+        """Show the words of each, with an empty line between."""
+        return "\n\n".join(map(str, self.things))
+
+    def _ipython_display_(self) -> None:
+        """Show each in a notebook, in its own form: live view, picture, table or text."""
+        from IPython.display import display
+
+        for thing in self.things:
+            display(thing)
+
+
 def _html(sentence: str) -> str:
     return re.sub("`([^`]+)`", r'<code style="white-space:nowrap">\1</code>', html.escape(sentence))
 
