@@ -6,8 +6,6 @@ Which ranks form a ring on rails, and how often it leaves its leaf switch, is to
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -93,7 +91,7 @@ def rail_groups(fabric: Fabric) -> list[Ints]:
     return np.split(order, np.flatnonzero(np.diff(fabric.rail[order])) + 1)
 
 
-def shuffled(groups: ArrayLike | Sequence[ArrayLike], seed: int) -> list[Ints]:
+def shuffled(groups: ArrayLike, seed: int) -> list[Ints]:
     """Return each group with its members in a random order, as a scheduler may hand out servers after a restart.
 
     No member changes its group, and the groups are shuffled one after another by one generator. The same seed always

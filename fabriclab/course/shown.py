@@ -134,7 +134,7 @@ class Together:
         from IPython.display import display
 
         for thing in self.things:
-            display(thing)
+            display(thing)  # type: ignore[no-untyped-call]
 
 
 def _html(sentence: str) -> str:

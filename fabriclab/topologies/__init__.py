@@ -111,7 +111,7 @@ def two_wirings(servers: int = 128, gpus: int = 8, radix: int = 64) -> dict[str,
     if g > down:
         raise ValueError(
             f"gpus must be within 1..{down}, since by rack one leaf takes all NICs of a server and has {down} of its "
-            f"{ports} ports for them, got {g}; take radix={2 * g} or more"
+            f"{ports} ports for them, got {g}; take radix={2 * g} and a multiple of {g} servers"
         )
 
     size = {"servers": n, "gpus": g, "radix": ports, "expand": False}

@@ -202,7 +202,7 @@ def _times_column(name: str, values: NDArray[Any]) -> list[str]:
 
 
 def _own_unit(seconds: float) -> str:
-    """Return a time with three significant digits: in seconds from 0.1 s up, which people compare, else with a prefix."""
+    """Return a time with three significant digits: in seconds from 0.1 s up, else with a prefix."""
     if math.isnan(seconds):
         return "–"
     return f"{three(seconds)} s" if seconds >= _IN_SECONDS else units.format_time(seconds)
@@ -286,7 +286,9 @@ def times(
             f'times needs names with times, such as {{"ring": 0.7, "tree": "9.4 ms"}}, got {named!r:.60}'
         )
     if not named:
-        raise ValueError('times needs at least one name with its time, such as {"ring": 0.7}, got none')
+        raise ValueError(
+            'times needs at least one name with its time, such as {"ring": 0.7}, got none'
+        )
     seconds = np.array([units.time(value, f"time of {name!r}") for name, value in named.items()])
     columns: dict[str, Any] = {"what": [str(name) for name in named], "time [s]": seconds}
     if ratio:

@@ -160,7 +160,7 @@ class Live(Model):
 
     @property
     def widget(self) -> Self:
-        """This view itself, with all that the browser needs at first."""
+        """The view itself, with all that the browser needs at first."""
         self._prepare()
         return self
 
