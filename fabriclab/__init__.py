@@ -25,6 +25,7 @@ _HOME = {
     "sweep": "simulation",
     "estimate": "tuner",
     "draw": "views",
+    "after_guess": "course.checks",
     "check": "course.checks",
     "choose_path": "course.checks",
     "drill": "course.checks",

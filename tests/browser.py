@@ -72,7 +72,7 @@ def reply(view):
     return {"frame": widget.frame, "numbers": base64.b64encode(widget.numbers).decode()}
 
 
-def show(page, view, *, style="", answer=None):
+def show(page, view, *, style="", answer=None, drawn=".fl-live[data-drawn]"):
     """Show a live view on a plain page; ``answer`` may stand in for Python."""
 
     def asked(text):
@@ -101,7 +101,7 @@ def show(page, view, *, style="", answer=None):
         ),
         [code, {"spec": widget.spec, "asked": widget.asked}, reply(view)],
     )
-    page.wait_for_selector(".fl-live[data-drawn]")
+    page.wait_for_selector(drawn)
 
 
 def picture(page):

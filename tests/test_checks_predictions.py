@@ -7,8 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fabriclab import views
 from fabriclab.core.result import Result
-from fabriclab.course.checks import Refused, ledger, predict, remember, reveal
+from fabriclab.course.checks import (
+    Refused,
+    after_guess,
+    check,
+    ledger,
+    predict,
+    remember,
+    reveal,
+)
 from fabriclab.course.checks.predictions import _asking, predictions
 from fabriclab.course.progress.store import held
 
@@ -318,3 +327,72 @@ def test_a_sentence_shows_itself(monkeypatch):
     assert "&lt;" in reveal("c<d", 1, "s")._repr_html_()
     monkeypatch.setenv("FABRICLAB_TEXT", "1")
     assert shown._repr_html_() is None and repr(shown).startswith("Stored")
+
+
+# After the guess
+
+
+def test_nothing_is_shown_before_the_guess_is_in():
+    times = views.times({"by rack": 2.1})
+    for things in ((times,), (times, "a secret")):
+        said = str(after_guess("21-by-rack", *things))
+        assert said.startswith("Your guess comes first") and "\n" not in said
+        assert 'fl.predict("21-by-rack", ..., "s")' in said
+        assert "2.10" not in said and "secret" not in said
+    assert held()["predictions"] == {}
+
+
+@pytest.mark.parametrize("value", [3, None])
+def test_a_guess_opens_what_waits_for_it(value):
+    predict("21-by-rack", value, "s")
+    shown = after_guess("21-by-rack", views.times({"by rack": 2.1}), "So `x` it is.", 3)
+    assert str(shown) == "what       time\nby rack  2.10 s\n\nSo x it is.\n\n3"
+    assert len(shown.things) == 3 and shown.things[2] == 3
+
+
+def test_a_reveal_without_a_guess_opens_it_too(monkeypatch):
+    assert "comes first" in str(after_guess("21-by-rack", "open"))
+    reveal("21-by-rack", 2.1, "s", anyway=True)
+    assert str(after_guess("21-by-rack", "open")) == "open"
+    monkeypatch.setenv("FABRICLAB_REVEAL", "1")
+    assert str(after_guess("21-eight-times", "open")) == "open"
+
+
+def test_a_guess_of_ones_own_opens_what_waits_for_it():
+    with pytest.raises(Refused, match="of your own has to be stored first"):
+        after_guess("my-own", "open")
+    predict("my-own", 3, "s")
+    assert str(after_guess("my-own", "open")) == "open"
+
+
+def test_a_guess_of_an_older_file_in_another_unit_does_not_count(own_file):
+    predict("mine", 3, "GB/s")
+    kept = json.loads(own_file.read_text())
+    kept["predictions"]["21-by-rack"] = kept["predictions"].pop("mine")
+    own_file.write_text(json.dumps(kept))
+    assert "comes first" in str(after_guess("21-by-rack", "open"))
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (("21-by-rak", 1), "has no '21-by-rak'; did you mean '21-by-rack'"),
+        (("21-by-rack",), "needs something to show"),
+        (("", 1), "names the prediction"),
+        ((3, 1), "names the prediction"),
+    ],
+)
+def test_what_cannot_wait_for_a_guess_is_refused(given, words):
+    with pytest.raises(Refused, match=words):
+        after_guess(*given)
+
+
+@pytest.mark.parametrize("mode", ["", "1"])
+def test_a_notebook_shows_each_thing_in_its_own_form(monkeypatch, mode):
+    monkeypatch.setenv("FABRICLAB_TEXT", mode)
+    predict("21-by-rack", 3, "s")
+    seen = []
+    monkeypatch.setattr("IPython.display.display", seen.append)
+    things = views.times({"by rack": 2.1}), views.live.roulette(), check("21-dice")
+    after_guess("21-by-rack", *things, "words")._ipython_display_()
+    assert tuple(seen[:3]) == things and str(seen[3]) == "words"

@@ -5,6 +5,7 @@ import inspect
 import json
 import logging
 import math
+import os
 import re
 import shutil
 import subprocess
@@ -66,6 +67,56 @@ def result(what, rate, n_ranks=1):
 
 
 # The file
+
+
+SCRIPT = """
+import fabriclab as fl
+
+fl.check("21-dice")
+print("asked")
+fl.check("21-dice", "a")
+fl.predict("00-copy", 3, "GB/s")
+print(fl.check("21-dice", "b").state)
+"""
+
+
+def ran(folder, code, **more):
+    """Return what a script of a learner's own prints, and what it says on the error stream."""
+    file = folder / "script.py"
+    file.write_text(code)
+    left_out = ("FABRICLAB_PROGRESS", "PYTHONPATH")
+    kept = {name: value for name, value in os.environ.items() if name not in left_out}
+    guard = os.environ.get("PYTHONPATH", "")
+    library = str(store.Path(fabriclab.__file__).parents[1])
+    env = kept | {"PYTHONPATH": os.pathsep.join(filter(None, [library, guard]))} | more
+    command = [sys.executable, str(file)]
+    done = subprocess.run(
+        command, cwd=folder, env=env, capture_output=True, text=True, timeout=120, check=True
+    )
+    return done.stdout, done.stderr
+
+
+def test_a_script_is_told_once_where_progress_is_kept(tmp_path):
+    out, said = ran(tmp_path, SCRIPT)
+    place = tmp_path / "fabriclab-progress.json"
+    assert out == "asked\nwait\n" and said.count("\n") == 1
+    assert said == text("progress.place", path=place) + "\n" and str(place) in said
+    assert json.loads(place.read_text())["checks"]["21-dice"]["tries"] == 2
+    other = tmp_path / "other.json"
+    assert str(other) in ran(tmp_path, SCRIPT, FABRICLAB_PROGRESS=str(other))[1]
+
+
+def test_a_script_that_stores_nothing_is_told_nothing(tmp_path):
+    asks = "import fabriclab as fl\nprint(fl.check('21-dice').state)\nfl.report()\n"
+    assert ran(tmp_path, asks) == ("plain\n", "")
+
+
+def test_a_notebook_is_not_told(tmp_path):
+    # the shell of a notebook, without its page
+    shell = "from IPython.core.interactiveshell import InteractiveShell as Shell\n"
+    shell += f"Shell.instance().run_cell({SCRIPT!r})\n"
+    out, said = ran(tmp_path, shell, IPYTHONDIR=str(tmp_path / "ipython"))
+    assert "asked\nwait\n" in out and "fabriclab keeps" not in out + said
 
 
 def test_it_stands_beside_the_notebooks(tmp_path, monkeypatch):

@@ -19,6 +19,7 @@ from oracles.routes import check_routes
 from test_topologies import hops_from
 
 from fabriclab import catalog, registry, routing, topologies, units
+from fabriclab.collectives import leaf_of
 from fabriclab.core import FabricBuilder, Flows, load, save
 from fabriclab.errors import TooLarge
 
@@ -979,3 +980,61 @@ def test_a_rank_out_of_range_is_refused():
         f.name(7)
     with pytest.raises(ValueError, match="capacity must be within"):
         f.with_capacity([0], -1)
+
+
+# Two wirings of the same parts --------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("servers", "gpus", "radix", "leaves", "spines", "cables"),
+    [(128, 8, 64, 32, 16, 2048), (8, 4, 16, 4, 2, 64)],
+)
+def test_two_wirings_by_hand(servers, gpus, radix, leaves, spines, cables):
+    wired = topologies.two_wirings(servers=servers, gpus=gpus, radix=radix)
+    assert list(wired) == ["by rail", "by rack"]
+    for fabric in wired.values():
+        made = fabric.summary()
+        assert (made["leaf"], made["spine"], made["cables"]) == (leaves, spines, cables)
+        assert (made["ranks"], made["servers"]) == (servers * gpus, servers)
+    leaf = {name: leaf_of(f).reshape(servers, gpus) for name, f in wired.items()}
+    # by rail the NICs of a server hang on as many leaves, by rack on one
+    assert all(len({*row}) == gpus for row in leaf["by rail"].tolist())
+    assert all(len({*row}) == 1 for row in leaf["by rack"].tolist())
+
+
+def test_two_wirings_are_those_of_the_running_case_unless_told():
+    first, second = topologies.two_wirings(), topologies.two_wirings(128, 8, 64)
+    assert repr(first) == repr(second)
+
+
+@given(st.integers(1, 8), st.integers(1, 4), st.integers(1, 3))
+def test_law_two_wirings_have_equal_parts(gpus, times, rows):
+    down = gpus * times  # ports of a leaf for NICs
+    assume(rows <= down * down)
+    wired = topologies.two_wirings(servers=rows * down, gpus=gpus, radix=2 * down)
+    rail, rack = wired["by rail"], wired["by rack"]
+    assert rail.summary() == rack.summary()
+    assert np.array_equal(rail.server, rack.server)
+    assert np.array_equal(np.sort(rail.capacity), np.sort(rack.capacity))
+
+
+@pytest.mark.parametrize(
+    ("size", "words"),
+    [
+        (
+            (9, 4, 16),
+            "8 leaf switches.* by rail, but 5 leaf switches.*; take servers=16 or another",
+        ),
+        ((8, 3, 16), "; take radix=18 and a multiple of 9 servers"),
+        ((8, 16, 16), r"gpus must be within 1\.\.8, .* got 16; take radix=32 and a multiple of 16"),
+        ((65, 2, 8), r"servers must be within 1\.\.64 for 3 tiers .* got 65; take a larger radix"),
+        ((0, 4, 16), "servers must be >= 1, got 0"),
+        ((8, 4, 1), "radix must be >= 2, got 1"),
+    ],
+)
+def test_sizes_without_two_wirings_are_refused(size, words):
+    with pytest.raises(ValueError, match=words):
+        topologies.two_wirings(*size)
+
+
+def test_what_a_refusal_of_two_wirings_proposes_works():
+    for servers, gpus, radix in ((16, 4, 16), (9, 3, 18), (16, 16, 32), (64, 2, 8)):
+        assert len(topologies.two_wirings(servers, gpus, radix)) == 2

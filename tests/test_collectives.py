@@ -964,3 +964,58 @@ def test_bounds_show_themselves():
     assert repr(port) == "<Bound port: 45.0 ms = (n-1)/n S / rate>"
     assert "only hosts add" in port.model
     assert port.seconds == 3 / 4 * 3e9 / units.rate("400 Gb/s")
+
+
+# Shuffled groups ----------------------------------------------------------------------------------
+def test_shuffle_1_is_that_of_the_views_and_lessons():
+    wired = topologies.two_wirings(servers=128, gpus=8, radix=64)
+    rings = collectives.rail_groups(wired["by rail"])
+    order = collectives.shuffled(rings, seed=1)
+    rng = np.random.default_rng(1)
+    assert all(np.array_equal(a, rng.permutation(b)) for a, b in zip(order, rings, strict=True))
+    crossings = {name: collectives.spine_crossings(f, order) for name, f in wired.items()}
+    assert crossings == {"by rail": 775, "by rack": 988}
+    in_order = [collectives.shuffled(rings, seed=0), np.array(rings)]
+    for groups in in_order:
+        assert collectives.spine_crossings(wired["by rail"], groups) == 32
+        assert collectives.spine_crossings(wired["by rack"], groups) == 256
+
+
+@given(
+    st.lists(st.lists(st.integers(0, 10**6), max_size=12), min_size=1, max_size=5),
+    st.integers(0, 99),
+)
+def test_law_a_shuffle_keeps_the_members_of_each_group(groups, seed):
+    given_before = [list(group) for group in groups]
+    order = collectives.shuffled(groups, seed)
+    assert [sorted(group.tolist()) for group in order] == [sorted(group) for group in groups]
+    assert groups == given_before
+    again = collectives.shuffled(groups, seed)
+    assert [group.tolist() for group in again] == [group.tolist() for group in order]
+    if seed == 0:
+        assert [group.tolist() for group in order] == groups
+
+
+def test_a_shuffle_leaves_what_it_was_given():
+    groups = np.arange(12).reshape(3, 4)
+    order = collectives.shuffled(groups, 0)
+    order[0][0] = 99
+    assert groups[0, 0] == 0
+    assert [group.dtype for group in order] == [np.int64] * 3
+
+
+@pytest.mark.parametrize(
+    ("groups", "seed", "error", "words"),
+    [
+        ([0, 1, 2], 1, ValueError, r"write a single group as \[group\]"),
+        ([], 1, ValueError, r"one or more rows of endpoints, got \[\]; rail_groups"),
+        (5, 1, ValueError, "one or more rows of endpoints, got 5"),
+        ([[0.5, 1.5]], 1, TypeError, "numbers of endpoints, such as .* got"),
+        ([[True, False]], 1, TypeError, "numbers of endpoints"),
+        ([[0, 1]], -1, ValueError, "seed must be >= 0, got -1"),
+        ([[0, 1]], 1.0, TypeError, "seed must be a whole number, got 1.0"),
+    ],
+)
+def test_what_cannot_be_shuffled_is_refused(groups, seed, error, words):
+    with pytest.raises(error, match=words):
+        collectives.shuffled(groups, seed)

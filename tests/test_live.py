@@ -1,8 +1,11 @@
 """Live views: by hand, the law on widgets, refusals, text mode."""
 
+import gc
 import itertools
 import re
+import weakref
 
+import ipywidgets
 import numpy as np
 import pytest
 import rdma_pairs
@@ -944,6 +947,52 @@ def test_a_page_without_a_kernel_gets_a_printed_picture():
     data, _ = live.stepper("all_reduce", "ring", 4)._repr_mimebundle_()
     assert data["text/html"].startswith("<figure")
     assert "application/vnd.jupyter.widget-view+json" in data
+
+
+def test_a_view_is_a_widget_that_boxes_take():
+    view, other = live.stepper("all_reduce", "ring", 4), live.roulette()
+    assert isinstance(view, ipywidgets.Widget) and isinstance(view, Live)
+    for box in (ipywidgets.VBox([view]), ipywidgets.HBox([view, other])):
+        data = box._repr_mimebundle_()
+        assert "application/vnd.jupyter.widget-view+json" in data
+        addresses = [f"IPY_MODEL_{child.model_id}" for child in box.children]
+        assert box.get_state("children") == {"children": addresses}
+    assert "Before step 1 of 6" in repr(ipywidgets.VBox([view]))
+    state = view.get_state()
+    assert state["frame"]["said"] == view.scene.said and state["numbers"]
+    assert view.widget is view
+    view.set(step=2)
+    assert view.frame["said"].startswith("Step 2 of 6")
+    view.asked = {"seq": 1, "values": {"step": 3}}
+    assert view.scene.said.startswith("Step 3 of 6")
+
+
+def test_a_view_that_is_not_shown_sends_nothing_and_is_freed():
+    view = live.stepper("all_reduce", "ring", 4).set(step=2)
+    assert view.comm is None and not view.frame
+    gone = weakref.ref(view)
+    del view
+    gc.collect()
+    assert gone() is None
+
+
+def test_a_view_can_be_asked_for_before_it_is_shown():
+    view = live.roulette()
+    said = view.widget.frame["said"]
+    data, _ = view._repr_mimebundle_()
+    assert data["application/vnd.jupyter.widget-view+json"]["model_id"] == view.model_id
+    assert view.frame["said"] == said
+
+
+def test_in_text_mode_a_box_holds_the_words_of_a_view(monkeypatch):
+    monkeypatch.setenv("FABRICLAB_TEXT", "1")
+    view = live.stepper("all_reduce", "ring", 4)
+    box = ipywidgets.VBox([view])
+    assert "application/vnd.jupyter.widget-view+json" in box._repr_mimebundle_()
+    assert box.get_state("children")["children"] == [f"IPY_MODEL_{view.model_id}"]
+    assert view.spec["as_text"] and view.frame["text"] == str(view)
+    view.set(step=3)
+    assert "Step 3 of 6" in view.frame["text"]
 
 
 def test_buttons_are_pressed_by_hand():

@@ -481,3 +481,14 @@ def test_words_say_what_a_screen_reader_needs(page):
             f"label[for={field.get_attribute('id')}]"
         )
         assert label.strip()
+
+
+def test_in_text_mode_the_words_stand_on_the_page_and_follow_code(page, monkeypatch):
+    monkeypatch.setenv("FABRICLAB_TEXT", "1")
+    view = live.stepper("all_reduce", "ring", 4)
+    show(page, view, drawn="pre.fl-text")
+    assert page.inner_text(".fl-text") == str(view)
+    assert page.query_selector("canvas") is None
+    view.set(step=3)
+    page.evaluate("reply => window.model.take(reply)", reply(view))
+    assert page.inner_text(".fl-text") == str(view) and "Step 3 of 6" in str(view)

@@ -854,3 +854,64 @@ def test_views_use_no_window():
 
 def test_style_names_are_settings():
     assert set(STYLE) <= set(matplotlib.rcParams)
+
+
+# Named times --------------------------------------------------------------------------------------
+def test_times_have_a_unit_each():
+    table = views.times(
+        {"one root": 89.6, "ring": 0.70035, "step": "5.83 ms", "start": 22e-6, "none": 0}
+    )
+    assert str(table).splitlines() == [
+        "what         time",
+        "one root   89.6 s",
+        "ring      0.700 s",
+        "step      5.83 ms",
+        "start     22.0 us",
+        "none          0 s",
+    ]
+    assert table["time [s]"].tolist() == [89.6, 0.70035, 5.83e-3, 22e-6, 0]
+    page = table._repr_html_()
+    assert all(f">{words}</td>" in page for words in ("89.6 s", "0.700 s", "22.0 us"))
+    assert isinstance(table, views.Table) and repr(table) == "<Table of 5 rows: what, time [s]>"
+
+
+def test_times_can_be_told_as_multiples_of_the_shortest():
+    table = views.times({"hashed": 2.1, "sprayed": 0.7}, ratio=True, bold=1, caption="By rack")
+    assert table["times the shortest"] == pytest.approx([3, 1])
+    assert str(table).startswith("By rack\n") and "\n> sprayed  0.700 s" in str(table)
+
+
+@given(
+    st.dictionaries(
+        st.text("abc", min_size=1, max_size=3), st.floats(1e-9, 1e6), min_size=1, max_size=8
+    )
+)
+def test_law_a_shown_time_is_the_time(named):
+    table = views.times(named)
+    lines = str(table).splitlines()[1:]
+    assert table["what"].tolist() == list(named)
+    for line, seconds in zip(lines, named.values(), strict=True):
+        shown = " ".join(line.split()[1:]).replace(",", "")
+        assert units.time(shown) == pytest.approx(seconds, rel=6e-3)
+
+
+@pytest.mark.parametrize(
+    ("named", "error", "words"),
+    [
+        ({}, ValueError, "at least one name with its time, such as .* got none"),
+        ([0.7], TypeError, r"names with times, such as .* got \[0.7\]"),
+        ({"ring": -1}, ValueError, "time of 'ring' must be within .* got -1"),
+        ({"ring": np.nan}, ValueError, "time of 'ring' must be finite, got nan"),
+        ({"ring": "3"}, ValueError, "time of 'ring' needs its unit, got '3'"),
+        ({"ring": "3 GB"}, ValueError, "time of 'ring' must be a time, got the size"),
+        ({"ring": None}, TypeError, "time of 'ring' must be a number or a string"),
+    ],
+)
+def test_what_is_no_time_is_refused(named, error, words):
+    with pytest.raises(error, match=words):
+        views.times(named)
+
+
+def test_a_ratio_to_nothing_is_refused():
+    with pytest.raises(ValueError, match="got 'b' with 0 s; leave that one out, or write ratio"):
+        views.times({"a": 1, "b": 0}, ratio=True)

@@ -18,7 +18,13 @@ from fabriclab.collectives.all_to_all import (
     expert_time,
 )
 from fabriclab.collectives.msccl import msccl_xml
-from fabriclab.collectives.ring import channel_rings, leaf_of, rail_groups, spine_crossings
+from fabriclab.collectives.ring import (
+    channel_rings,
+    leaf_of,
+    rail_groups,
+    shuffled,
+    spine_crossings,
+)
 from fabriclab.core import Schedule
 
 __all__ = [
@@ -39,6 +45,7 @@ __all__ = [
     "loggp",
     "msccl_xml",
     "rail_groups",
+    "shuffled",
     "spine_crossings",
     "trace",
 ]

@@ -85,10 +85,68 @@ def send_recv(n: int, root: int) -> tuple[int, Steps]:
 def rail_groups(fabric: Fabric) -> list[Ints]:
     """Return the endpoints of each rail in the order of their servers: the data-parallel groups of a rail fabric.
 
-    ``rng.permutation(group)`` shuffles one.
+    `shuffled` puts each of them in a random order.
     """
     order = np.lexsort((fabric.server, fabric.rail))
     return np.split(order, np.flatnonzero(np.diff(fabric.rail[order])) + 1)
+
+
+def shuffled(groups: ArrayLike, seed: int) -> list[Ints]:
+    """Return each group with its members in a random order, as a scheduler may hand out servers after a restart.
+
+    No member changes its group, and the groups are shuffled one after another by one generator. The same seed always
+    gives the same order, which is that of "shuffle" 1, 2, ... in ``live.placement`` and ``live.wirings``.
+
+    Parameters
+    ----------
+    groups : sequence of G sequences, or array_like of shape (G, n)
+        Endpoints of each group, as `rail_groups` returns them; they need not be equally long.
+    seed : int
+        Which shuffle; 0 leaves every group in the order in which it is given. >= 0
+
+    Returns
+    -------
+    list of G arrays of int64
+        New arrays; what was given stays as it is.
+
+    Raises
+    ------
+    TypeError
+        If a group holds anything but whole numbers, or the seed is none.
+    ValueError
+        If there is no group, one of them is no row, or the seed is negative.
+
+    Examples
+    --------
+    >>> [group.tolist() for group in shuffled([[0, 2, 4, 6], [1, 3, 5, 7]], seed=3)]
+    [[6, 4, 2, 0], [7, 3, 1, 5]]
+    """
+    rows = [_group(group) for group in groups] if np.iterable(groups) else []
+    if not rows:
+        raise ValueError(
+            f"groups must be one or more rows of endpoints, got {groups!r:.60}; rail_groups(fabric) returns "
+            "those of a fabric"
+        )
+    number = units.count(seed, "seed", 0)
+    if number == 0:
+        return rows
+    rng = np.random.default_rng(number)
+    return [rng.permutation(row) for row in rows]
+
+
+def _group(group: ArrayLike) -> Ints:
+    """Return the endpoints of one group as a new array, or refuse what is no row of whole numbers."""
+    row = np.array(group)
+    if row.ndim != 1:
+        raise ValueError(
+            "groups must be rows of endpoints, as rail_groups returns them, and one of them is "
+            f"{group!r:.60}; write a single group as [group]"
+        )
+    if row.size and row.dtype.kind not in "iu":
+        raise TypeError(
+            f"groups must hold numbers of endpoints, such as [[0, 8, 16], [1, 9, 17]], got {group!r:.60}"
+        )
+    return row.astype(np.int64)
 
 
 def leaf_of(fabric: Fabric) -> Ints:

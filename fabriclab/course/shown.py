@@ -93,7 +93,7 @@ class Shown:
             return words
         if self.live is None:
             return words | {"text/html": html}
-        data, about = self.live().widget._repr_mimebundle_()
+        data, about = self.live().page_bundle()
         return {**data, **words, "text/html": html}, about
 
     def _repr_html_(self) -> str | None:
@@ -117,6 +117,24 @@ class Shown:
         )
         inner = self.picture()._repr_mimebundle_()["text/html"] if self.picture else inner
         return f'<div style="border-left:4px solid {STRIPES[self.state]};padding-left:8px">{inner}</div>'
+
+
+@dataclass(frozen=True)
+class Together:
+    """Several values that show themselves one below the other, each as if it ended a cell of its own."""
+
+    things: tuple[Any, ...]
+
+    def __repr__(self) -> str:
+        """Show the words of each, with an empty line between."""
+        return "\n\n".join(map(str, self.things))
+
+    def _ipython_display_(self) -> None:
+        """Show each in a notebook, in its own form: live view, picture, table or text."""
+        from IPython.display import display
+
+        for thing in self.things:
+            display(thing)  # type: ignore[no-untyped-call]
 
 
 def _html(sentence: str) -> str:

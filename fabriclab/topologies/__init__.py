@@ -18,7 +18,7 @@ from fabriclab import registry, units
 from fabriclab.core import Fabric, check_size
 from fabriclab.core.fabric import LINK_ARRAYS, NODE_ARRAYS
 
-__all__ = ["build", "compose", "from_networkx", "names"]
+__all__ = ["build", "compose", "from_networkx", "names", "two_wirings"]
 
 
 def names() -> tuple[str, ...]:
@@ -66,6 +66,79 @@ def build(family: str, /, **arguments: Any) -> Fabric:
     fabric: Fabric = function(**asked)
     call = ", ".join([repr(family), *(f"{k}={v!r}" for k, v in asked.items())])
     return fabric.shown_as(f"topologies.build({call})", family=family, asked=asked)
+
+
+def two_wirings(servers: int = 128, gpus: int = 8, radix: int = 64) -> dict[str, Fabric]:
+    """Return two networks of the same servers, switches and cables: wired by rail, and wired by rack.
+
+    By rail a leaf takes the NICs with one number, of ``radix / 2`` servers; by rack it takes all NICs of a few
+    neighbouring servers, as in a fat tree. Both have as many ports up as down. NICs are the endpoints: the inside of
+    a server is left out.
+
+    Parameters
+    ----------
+    servers : int
+        Servers; a multiple of ``radix / 2`` fills all leaves. >= 1
+    gpus : int
+        GPUs of a server, each with one NIC; ``radix / 2`` should be a multiple of it. 1..radix // 2
+    radix : int
+        Ports of a switch. >= 2
+
+    Returns
+    -------
+    dict
+        ``{"by rail": Fabric, "by rack": Fabric}``; rank r is NIC r modulo ``gpus`` of server r // ``gpus`` in both.
+
+    Raises
+    ------
+    ValueError
+        If a leaf has too few ports for a server, the servers need more than three tiers, or the two wirings would
+        need different numbers of switches or cables.
+
+    Examples
+    --------
+    >>> for name, fabric in two_wirings(servers=8, gpus=4, radix=16).items():
+    ...     print(name, fabric.summary())
+    by rail {'nic': 32, 'leaf': 4, 'spine': 2, 'cables': 64, 'ranks': 32, 'servers': 8}
+    by rack {'nic': 32, 'leaf': 4, 'spine': 2, 'cables': 64, 'ranks': 32, 'servers': 8}
+    """
+    n, g, ports = (
+        units.count(servers, "servers"),
+        units.count(gpus, "gpus"),
+        units.count(radix, "radix", 2),
+    )
+    down = ports // 2
+    if g > down:
+        raise ValueError(
+            f"gpus must be within 1..{down}, since by rack one leaf takes all NICs of a server and has {down} of its "
+            f"{ports} ports for them, got {g}; take radix={2 * g} and a multiple of {g} servers"
+        )
+
+    size = {"servers": n, "gpus": g, "radix": ports, "expand": False}
+    rack = build("rail_optimised", rails=1, **size)
+    rail = build("rail_optimised", rails=g, **size)
+    if rail.summary() != rack.summary():
+        raise ValueError(
+            f"servers, gpus and radix must need the same parts for both wirings; servers={n}, gpus={g}, radix={ports} "
+            f"need {_parts(rail)} by rail, but {_parts(rack)} by rack; {_filling(n, g, down)}"
+        )
+    return {"by rail": rail, "by rack": rack}
+
+
+def _parts(fabric: Fabric) -> str:
+    """Return the switches and cables of a fabric in words."""
+    made = fabric.summary()
+    tiers = [f"{made[kind]} {kind} switches" for kind in ("leaf", "spine", "core") if kind in made]
+    return ", ".join([*tiers, f"{made['cables']} cables"])
+
+
+def _filling(servers: int, gpus: int, down: int) -> str:
+    """Return what to write so that all leaves with ``down`` ports for NICs are full in both wirings."""
+    if down % gpus:
+        more = -(-down // gpus) * gpus
+        return f"take radix={2 * more} and a multiple of {more} servers, which fill all leaves"
+    more = -(-servers // down) * down
+    return f"take servers={more} or another multiple of {down}, which fill all leaves"
 
 
 def from_networkx(

@@ -10,7 +10,7 @@ from typing import Any
 from fabriclab.catalog import Comparison
 from fabriclab.core import Fabric, Result, Timeline
 from fabriclab.views.fabrics import fabric
-from fabriclab.views.page import ROLES, Axes, Picture, Table, table
+from fabriclab.views.page import ROLES, Axes, Picture, Table, table, times
 from fabriclab.views.rulers import calibration, comparison, ruler
 from fabriclab.views.sweeps import sweep
 from fabriclab.views.timelines import timeline
@@ -27,6 +27,7 @@ __all__ = [
     "sweep",
     "table",
     "timeline",
+    "times",
 ]
 
 

@@ -44,9 +44,11 @@ __all__ = [
     "styled",
     "table",
     "three",
+    "times",
 ]
 
 _FAR = 1e3  # medians of columns further apart have a prefix each
+_IN_SECONDS = 0.1  # "0.700 s" beside "2.10 s"; below, a prefix
 _MOST_COLUMNS = 7
 _MOST_ROWS = 64
 _RESULT_UNITS = {"size": "B", "time": "s", "low": "s", "high": "s", "algbw": "B/s", "busbw": "B/s"}
@@ -68,13 +70,14 @@ class Table:
     """Columns by name, rows that matter in bold, and a caption; `table` makes it.
 
     A name such as ``"time [s]"`` carries the SI unit of its numbers. Sizes in bytes are shown as "8 B" or "1 MiB",
-    other units get one prefix for the whole column. ``table["time [s]"]`` is the column with its full precision.
-    A column without any value is left out.
+    other units get one prefix for the whole column; times in a column of ``apart`` are shown with a unit each.
+    ``table["time [s]"]`` is the column with its full precision. A column without any value is left out.
     """
 
     columns: Mapping[str, Any]
     bold: tuple[int, ...] = ()
     caption: str = ""
+    apart: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Make arrays of the columns, check their number and length, and leave out those without any value."""
@@ -101,10 +104,13 @@ class Table:
     def _shown(self) -> tuple[list[tuple[str, ...]], list[bool], str]:
         """Return the rows of cells, the heads first, whether a column holds numbers, and what is left out."""
         typical = _typical(self.columns)
-        shown = [
-            _column(name, values[:_MOST_ROWS], typical.get(name, 0.0))
-            for name, values in self.columns.items()
-        ]
+        shown = []
+        for name, values in self.columns.items():
+            first = values[:_MOST_ROWS]
+            if name in self.apart:
+                shown.append(_times_column(name, first))
+            else:
+                shown.append(_column(name, first, typical.get(name, 0.0)))
         left = self.n_rows - _MOST_ROWS
         rest = text("table.more", n=left, name=repr(next(iter(self.columns)))) if left > 0 else ""
         return (
@@ -189,6 +195,19 @@ def _column(name: str, values: NDArray[Any], typical: float) -> list[str]:
     return [name, *(three(float(v) / factor) for v in values)]
 
 
+def _times_column(name: str, values: NDArray[Any]) -> list[str]:
+    """Return the head without its unit, then each time with its own."""
+    word = _NAME.fullmatch(name).groups()[0]  # type: ignore[union-attr]
+    return [word, *map(_own_unit, values.tolist())]
+
+
+def _own_unit(seconds: float) -> str:
+    """Return a time with three significant digits: in seconds from 0.1 s up, else with a prefix."""
+    if math.isnan(seconds):
+        return "–"
+    return f"{three(seconds)} s" if seconds >= _IN_SECONDS else units.format_time(seconds)
+
+
 def table(value: Any, *, bold: int | Iterable[int] = (), caption: str = "") -> Table:
     """Show a value or rows as a table; beyond 64 rows it says how many more there are.
 
@@ -222,6 +241,65 @@ def table(value: Any, *, bold: int | Iterable[int] = (), caption: str = "") -> T
             k: [r.get(k, math.nan) for r in rows] for k in dict.fromkeys(k for r in rows for k in r)
         }
     return Table(value, bold=(bold,) if isinstance(bold, int) else tuple(bold), caption=caption)
+
+
+def times(
+    named: Mapping[str, units.Quantity],
+    *,
+    ratio: bool = False,
+    bold: int | Iterable[int] = (),
+    caption: str = "",
+) -> Table:
+    """Show named times as a table, each in a unit of its own: 89.6 s beside 351 us.
+
+    Parameters
+    ----------
+    named : mapping of str to float or str
+        What took the time -> how long: a number in seconds, or a string such as ``"5.83 ms"``. At least one. [s], >= 0
+    ratio : bool
+        Whether a further column says how many times the shortest each of them is.
+    bold, caption : optional
+        As in `table`.
+
+    Returns
+    -------
+    Table
+        ``times(...)["time [s]"]`` is the column in seconds, in the given order.
+
+    Raises
+    ------
+    TypeError
+        If no mapping is given, or something in it is no time.
+    ValueError
+        If it is empty, a time is below 0 or not finite, or the shortest of a ratio is 0 s.
+
+    Examples
+    --------
+    >>> print(times({"one root": 89.6, "ring": 0.7003, "waiting": "351 us"}))
+    what         time
+    one root   89.6 s
+    ring      0.700 s
+    waiting    351 us
+    """
+    if not isinstance(named, Mapping):
+        raise TypeError(
+            f'times needs names with times, such as {{"ring": 0.7, "tree": "9.4 ms"}}, got {named!r:.60}'
+        )
+    if not named:
+        raise ValueError(
+            'times needs at least one name with its time, such as {"ring": 0.7}, got none'
+        )
+    seconds = np.array([units.time(value, f"time of {name!r}") for name, value in named.items()])
+    columns: dict[str, Any] = {"what": [str(name) for name in named], "time [s]": seconds}
+    if ratio:
+        if not seconds.min():
+            shortest = columns["what"][int(seconds.argmin())]
+            raise ValueError(
+                f"ratio needs times above 0 s, got {shortest!r} with 0 s; leave that one out, or write ratio=False"
+            )
+        columns["times the shortest"] = seconds / seconds.min()
+    rows = (bold,) if isinstance(bold, int) else tuple(bold)
+    return Table(columns, rows, caption, apart=("time [s]",))
 
 
 # What views take from here, with the types that all of them need.

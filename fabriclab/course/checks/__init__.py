@@ -5,16 +5,18 @@ Nothing here prints: each function returns a value that shows itself when it end
 
 from fabriclab.course.checks.courses import choose_path, hello, lessons, paths, ruler
 from fabriclab.course.checks.feedback import check, drill
-from fabriclab.course.checks.predictions import ledger, predict, remember, reveal
+from fabriclab.course.checks.predictions import after_guess, ledger, predict, remember, reveal
 from fabriclab.course.checks.reports import progress, report
 from fabriclab.course.checks.statements import errata
 from fabriclab.course.progress.store import export_progress, forget, import_progress
-from fabriclab.course.shown import NewerFile, Refused, Shown, parse_answer
+from fabriclab.course.shown import NewerFile, Refused, Shown, Together, parse_answer
 
 __all__ = [
     "NewerFile",
     "Refused",
     "Shown",
+    "Together",
+    "after_guess",
     "check",
     "choose_path",
     "drill",

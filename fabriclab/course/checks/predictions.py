@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from fabriclab import units
+from fabriclab.catalog.tables import near
 from fabriclab.core import Result
 from fabriclab.course.progress import store
 from fabriclab.course.questions import predictions
@@ -14,6 +15,7 @@ from fabriclab.course.shown import (
     SI,
     Refused,
     Shown,
+    Together,
     digits,
     parse_answer,
     quantity,
@@ -238,6 +240,52 @@ def reveal(
     if isinstance(truth, Result):
         remember(truth)
     return Shown(_compared(entry), "good", data=entry)
+
+
+def after_guess(id: str, *things: Any) -> Together:
+    """Show something only once the guess is in; until then, one sentence that asks for it.
+
+    Parameters
+    ----------
+    id : str
+        Name of the prediction, as in `predict`. It counts if it was stored, "I have no idea" included, or revealed
+        without a guess (``reveal(..., anyway=True)``), or with ``FABRICLAB_REVEAL=1``.
+    *things
+        What explains the answer: tables, pictures, live views, checks, text. At least one.
+
+    Returns
+    -------
+    Together
+        Its ``things`` are those that are shown now: a notebook shows one below the other, ``print`` their words.
+
+    Raises
+    ------
+    Refused
+        A ValueError: there is nothing to show, or no prediction of that name, neither in the lessons nor stored; the
+        text names the nearest.
+
+    Examples
+    --------
+    A lesson ends a cell with ``fl.after_guess("21-by-rack", fl.views.times(times), fl.check("21-dice"))``.
+    """
+    refuse_if(not isinstance(id, str) or not id, "predict.id", got=repr(id))
+    refuse_if(not things, "after_guess.nothing", call=f'fl.after_guess("{id}", table)')
+    stored = store.held()["predictions"].get(id)
+    if stored is not None and not _fits(id, stored["unit"]):
+        stored = None  # of an older file, as in `reveal`
+    if stored is not None or switched_on("FABRICLAB_REVEAL"):
+        return Together(tuple(_shown_thing(thing) for thing in things))
+    if id not in predictions():
+        nearest = near(id, predictions(), text("after_guess.table"))
+        nearest += "" if nearest.endswith("?") else "."
+        raise Refused(text("after_guess.own", near=nearest, call=_call(id, "s")["call"]))
+    ask = text("after_guess.first", **_call(id))
+    return Together((Shown((ask,), "wait"),))
+
+
+def _shown_thing(thing: Any) -> Any:
+    """Return something that shows itself; text becomes a sentence, which a notebook would show with its quotes."""
+    return Shown((thing,)) if isinstance(thing, str) else thing
 
 
 def _in(asked: str, truth: Any, unit: str | None = None) -> float:

@@ -1,6 +1,7 @@
 """The learner's own progress: one JSON file beside the notebooks, which only the learner owns."""
 
 import contextlib
+import functools
 import itertools
 import json
 import logging
@@ -166,6 +167,21 @@ def put(section: str, key: str, entry: Mapping[str, Any]) -> None:
             noted = entry["right"] and (not old["right"] or due(old))
             new["days"] = [*old["days"], *[str(now().date())] * noted]
         whole[section] = whole[section] | {key: new}
+    if path() not in _memory and not _in_ipython():
+        _tell_place()
+
+
+def _in_ipython() -> bool:
+    """Return whether IPython runs this code, as in a notebook; there `hello` and `report` show the file."""
+    ipython = sys.modules.get("IPython")
+    return ipython is not None and ipython.get_ipython() is not None
+
+
+@functools.cache  # so that a process says it once
+def _tell_place() -> None:
+    """Say where progress is kept, on the standard error stream: the output of a script stays its own."""
+    if sys.stderr is not None:
+        sys.stderr.write(text("progress.place", path=path()) + "\n")
 
 
 def due(entry: Mapping[str, Any]) -> bool:

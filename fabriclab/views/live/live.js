@@ -542,9 +542,24 @@ class View {
   }
 }
 
+// In text mode a view that stands in a box is its words, and follows what code sets.
+class Words {
+  constructor(model, root) {
+    this.model = model;
+    this.words = make("pre", root, { class: "fl-live fl-text", role: "group", "aria-label": model.get("spec").title });
+    this.onFrame = () => (this.words.textContent = model.get("frame").text);
+    model.on("change:frame", this.onFrame);
+    this.onFrame();
+  }
+
+  remove() {
+    this.model.off("change:frame", this.onFrame);
+  }
+}
+
 export default {
   render({ model, el }) {
-    const view = new View(model, el);
+    const view = new (model.get("spec").as_text ? Words : View)(model, el);
     return () => view.remove();
   },
 };

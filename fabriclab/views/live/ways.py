@@ -227,8 +227,7 @@ def _rings(
     fabric: Fabric, groups: Ints, seed: int, size: units.Quantity, routing: str
 ) -> tuple[Simulation, int]:
     """Return rings over groups, each in a random order or, with seed 0, as it is, and how many hops cross the spine."""
-    rng = np.random.default_rng(seed)
-    order = np.array([rng.permutation(group) for group in groups]) if seed else groups
+    order = collectives.shuffled(groups, seed)
     run = simulate("all_reduce", "ring", fabric, size, placement=order, method=routing)
     return run, collectives.spine_crossings(fabric, order)
 

@@ -24,25 +24,49 @@ __all__ = ["Choice", "Control", "Live", "Slider", "Table", "live_view", "table"]
 _HERE = Path(__file__).parent
 
 
-class _Widget(anywidget.AnyWidget):
-    """What is kept in step with the browser."""
+class Model(anywidget.AnyWidget):
+    """What a view keeps in step with the browser, from the moment when it is first shown.
 
-    _esm = _HERE / "live.js"
-    _css = _HERE / "live.css"
+    A widget says to the browser that it is there as soon as it is made. This one waits until somebody asks for its
+    address, as a notebook or a box does that shows it: a view that is never shown sends nothing, and nothing holds it.
+    """
+
+    # As text: of a path anywidget would watch the file, and the watch would hold every view for good.
+    _esm = (_HERE / "live.js").read_text(encoding="utf-8")
+    _css = (_HERE / "live.css").read_text(encoding="utf-8")
     spec = traitlets.Dict().tag(sync=True)
     asked = traitlets.Dict().tag(sync=True, echo_update=False)  # nobody waits for the echo
     frame = traitlets.Dict().tag(sync=True)
     numbers = traitlets.Bytes().tag(sync=True)
+    _is_filled = False
 
-    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
-        """Return the view, with what a saved notebook says above its picture (binder/jupyter_server_config.py)."""
-        bundle = super()._repr_mimebundle_(**kwargs)
-        data, meta = bundle if isinstance(bundle, tuple) else (bundle or {}, {})
-        return data, {**meta, "fabriclab": text("live.kept")}
+    def _fill(self) -> None:
+        """Set all that the browser needs at first."""
+        raise NotImplementedError
+
+    def _prepare(self) -> None:
+        """Fill this model, once."""
+        if not self._is_filled:
+            self._is_filled = True
+            self._fill()
+
+    def open(self) -> None:
+        """Open the line to the browser, if somebody has asked for this view; until then nobody listens."""
+        if self._is_filled:
+            super().open()
+
+    @property
+    def model_id(self) -> str:
+        """The address under which the browser finds this view; whoever asks for it is about to show it."""
+        if self.comm is None:
+            self._prepare()
+            self.open()
+        address: str = super().model_id
+        return address
 
 
-class Live:
-    """A view that follows its controls.
+class Live(Model):
+    """A view that follows its controls: a widget, so that ``ipywidgets.VBox([view])`` and others of its kind take it.
 
     Parameters
     ----------
@@ -79,8 +103,13 @@ class Live:
         if len(controls) > MOST_CONTROLS:
             msg = f"a view has at most {MOST_CONTROLS} controls, got {', '.join(controls)}; fix one in the function"
             raise ValueError(msg)
-        self._code, self._make, self.title = code, scene, title
-        self.controls, self._buttons, self._listed = dict(controls), dict(buttons or {}), listed
+        super().__init__()
+        self._code = code
+        self._make = scene
+        self.title = title
+        self.controls = dict(controls)
+        self._buttons = dict(buttons or {})
+        self._listed = listed
         self._start = {
             **(hidden or {}),
             **{name: c.check(values[name], name) for name, c in self.controls.items()},
@@ -88,7 +117,6 @@ class Live:
         self.values = dict(self._start)
         self.moved = False  # whether a hand has set a control, even to where it stood
         self.scene = scene(**self.values)
-        self._widget: _Widget | None = None
         self._sent: dict[str, Layer] = {}
 
     def set(self, **values: Any) -> Self:
@@ -131,13 +159,17 @@ class Live:
     # ------------------------------------------------------------------ the browser
 
     @property
-    def widget(self) -> _Widget:
-        """The widget behind this view, made when it is first shown."""
-        if self._widget is None:
-            self._widget = _Widget(spec=self._spec(), asked={"seq": 0, "values": self.values})
-            self._show(whole=True)
-            self._widget.observe(self._answer, names="asked")
-        return self._widget
+    def widget(self) -> Self:
+        """The view itself, with all that the browser needs at first."""
+        self._prepare()
+        return self
+
+    def _fill(self) -> None:
+        """Set what the browser needs at first, and listen to its answers."""
+        self.spec = self._spec()
+        self.asked = {"seq": 0, "values": self.values}
+        self._show(whole=True)
+        self.observe(self._answer, names="asked")
 
     def _spec(self) -> dict[str, Any]:
         controls = []
@@ -148,7 +180,7 @@ class Live:
                 about["beyond"] = text("live.beyond", low=control.low, high=high)
             controls.append({**about, "name": name, "label": control.label or name})
         words = {key.removeprefix("live.word."): text(key) for key in keys("live.word.")}
-        return {
+        spec = {
             "title": self.title,
             "controls": controls,
             "start": self._start,
@@ -160,6 +192,9 @@ class Live:
             "white": COLOUR["white"],
             "words": words,
         }
+        if switched_on("FABRICLAB_TEXT"):
+            spec["as_text"] = True
+        return spec
 
     def _answer(self, change: Mapping[str, Any]) -> None:
         """Answer the browser: whatever happens, a frame goes back."""
@@ -191,7 +226,7 @@ class Live:
 
     def _show(self, *, whole: bool = False, table: bool = False, moved: bool = False) -> None:
         """Send this state to the browser, of the numbers only those that have changed."""
-        if self._widget is None:
+        if not self._is_filled:
             return
         if whole:
             self._sent = {}
@@ -214,7 +249,7 @@ class Live:
         self._sent = dict(self.scene.layers)
         scene = self.scene
         frame = {
-            "seq": self._widget.asked["seq"],
+            "seq": self.asked["seq"],
             "values": self.values,
             "said": scene.said,
             "alt": scene.alt or scene.said,
@@ -230,15 +265,26 @@ class Live:
         }
         if table:
             frame["table"] = "" if scene.table is None else scene.table._repr_html_()
-        with self._widget.hold_sync():
-            self._widget.numbers = b"".join(array.tobytes() for array in sent)
-            self._widget.frame = frame
+        if self.spec.get("as_text"):
+            frame["text"] = str(self)
+        with self.hold_sync():
+            self.numbers = b"".join(array.tobytes() for array in sent)
+            self.frame = frame
+
+    def page_bundle(self, **kwargs: Any) -> Any:
+        """Return this view alone, with what a saved notebook says above its picture (binder/jupyter_server_config.py).
+
+        A picture for pages without a kernel is left to the caller.
+        """
+        bundle = super()._repr_mimebundle_(**kwargs)
+        data, meta = bundle if isinstance(bundle, tuple) else (bundle or {}, {})
+        return data, {**meta, "fabriclab": text("live.kept")}
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
         """Return the widget, with a printed picture for pages without a kernel; in text mode only words."""
         if switched_on("FABRICLAB_TEXT"):
             return {"text/plain": str(self), "text/html": f"<pre>{html.escape(str(self))}</pre>"}
-        data, meta = self.widget._repr_mimebundle_(**kwargs)
+        data, meta = self.page_bundle(**kwargs)
         drawn, said = self.scene.layers and not self.scene.wrong, html.escape(self.scene.said)
         still = self.picture()._repr_mimebundle_()["text/html"] if drawn else said
         return {**data, "text/plain": str(self), "text/html": still}, meta
