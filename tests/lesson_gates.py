@@ -29,7 +29,7 @@ ROWS = {row["id"]: row for row in csv.DictReader(LIST.read_text(encoding="utf-8"
 NEED_ANSWER = ("skill", "question", "exercise", "demo")
 NEED_PROOF = ("fact", "figure", "table")
 CLAIMS, NEAR = 4, 2  # rows that a cell claims at most; how many cells away a proof may stand
-CORE_CODE, CORE_WORDS, MORE_CELLS, CELL_LINES, MEAN_WORDS = 12, 1000, 12, 12, 17
+CORE_CODE, CORE_WORDS, CELL_LINES, MEAN_WORDS = 12, 1000, 12, 17
 LINE_LENGTH = 72  # JupyterLab shows it whole in a window of 1,024 pixels, beside the file browser and a scroll bar
 
 
@@ -187,15 +187,13 @@ def gate_size(nb: Any, name: str) -> Iterator[str]:
         or "you have the core" not in ends[0].source.lower()
     ):
         yield 'there is not one Markdown cell "you have the core" with section core-end'
-    core, more = nb.cells[: core_end(nb)], nb.cells[core_end(nb) + 1 :]
+    core = nb.cells[: core_end(nb)]
     code = sum(cell.cell_type == "code" for cell in core)
     if code > CORE_CODE:
         yield f"the core has {code} code cells, more than {CORE_CODE}"
     count = sum(len(words(cell.source)) for cell in core if cell.cell_type == "markdown")
     if count > CORE_WORDS:
         yield f"the core has {count} words, more than {CORE_WORDS}"
-    if len(more) > MORE_CELLS:
-        yield f"{len(more)} cells follow the core, more than {MORE_CELLS}"
     for cell in cells(nb, "code"):
         if len(cell.source.split("\n")) > CELL_LINES:
             yield f"cell {cell.id} has {len(cell.source.splitlines())} lines, more than {CELL_LINES}"

@@ -136,11 +136,6 @@ BROKEN = {
         "13 code cells",
     ),
     "1001 words": (gates.gate_size, add(1, said("word " * 970)), "words"),
-    "13 more cells": (
-        gates.gate_size,
-        lambda nb: nb.cells.extend(said("more") for _ in range(12)),
-        "13 cells",
-    ),
     "13 lines": (gates.gate_size, set_source(3, "\n".join("1" * 13)), "13 lines"),
     "73 characters": (gates.gate_size, set_source(3, f"1  # {'x' * 68}"), "73 characters"),
     "few learner cells": (

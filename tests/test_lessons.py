@@ -42,7 +42,7 @@ Cell metadata::
 
 Gates without a run
     nbformat 4.5; unique ids; no outputs, no execution counts. First cell as above. Core: at most 12 code cells
-    and 1,000 words of Markdown; after ``core-end`` at most 12 cells. Code cells have at most 12 lines of at most
+    and 1,000 words of Markdown. Code cells have at most 12 lines of at most
     72 characters. The first experiment stands in the first third of the core's code cells. Headings are not names of
     duties ("Predict", "Explore", "Break it" ...). None of simply, just, obviously, easy, of course. Mean sentence of
     at most 17 words. At most two predictions (``predict("id", ...)``), each before its ``reveal("id", ...)``; a
@@ -163,7 +163,7 @@ def test_the_lessons_ask_the_predictions_of_the_table():
             asked[ast.literal_eval(*call.args)] = (
                 name  # nothing but the id: the form asks for the rest
             )
-    assert asked == {id: row["lesson"] for id, row in predictions().items()}
+    assert asked == {id: known.lesson for id, known in predictions().items()}
 
 
 def test_neighbours_have_different_shapes():
