@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fabriclab import registry
-from fabriclab.course.questions.files import Words, entries, name_of
+from fabriclab.course.questions import files
 from fabriclab.texts import text
 
 registry.add_kind("question", __name__)
@@ -81,7 +81,7 @@ class Question:
     id: str
     functions: tuple[str, ...]
     points: int
-    words: Words
+    words: files.Words
     judge: Callable[[Ask, Rng], Verdict]
     example: Callable[[Rng], Any]  # makes something to try a function on
     prelude: str = ""  # code that runs before a learner's cells where the library is hidden
@@ -92,14 +92,14 @@ def questions() -> Mapping[str, Question]:
     """Return all questions by id: their words, functions and points from the file, the judge from the registry."""
     found = {}
     for id in registry.names("question"):
-        entry = entries(name_of(id)).get(id)
+        entry = files.entries(files.name_of(id)).get(id)
         if entry is None:
-            raise ValueError(text("check.no_entry", id=id, file=f"{name_of(id)}.toml"))
+            raise ValueError(text("check.no_entry", id=id, file=f"{files.name_of(id)}.toml"))
         found[id] = Question(
             id=id,
             functions=tuple(entry["functions"]),
             points=entry["points"],
-            words=Words.of(id, entry),
+            words=files.Words.of(id, entry),
             judge=registry.get("question", id),
             **registry.info("question", id),
         )
