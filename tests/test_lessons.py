@@ -171,30 +171,25 @@ def test_neighbours_have_different_shapes():
     assert [(a, b) for a, b in itertools.pairwise(shapes) if a[1] == b[1]] == []
 
 
-@pytest.mark.alone
 @pytest.mark.parametrize("name", FILES)
-def test_a_lesson_runs_and_shows_what_it_says(name, folder):
-    done = run(name, load(name), folder, earlier(name))
+def test_a_lesson_runs_and_shows_what_it_says_as_text_too(name, folder):
+    nb = load(name)
+    done = run(name, nb, folder, earlier(name))
     others = {
-        other: run(other, nb, folder, earlier(other)).nb for other, nb in earlier(name).items()
+        other: run(other, book, folder, earlier(other)).nb for other, book in earlier(name).items()
     }
     assert done.error == ""
     assert list(findings.gate_numbers(done.nb)) == []
     assert list(findings.gate_secrets(done.nb, done.progress["predictions"], others)) == []
     assert list(findings.gate_answers(done.progress)) == []
     assert list(findings.gate_pictures(done.nb)) == []
+    plain = run(name, nb, folder, earlier(name), text=True)
+    assert plain.error == ""
+    assert list(findings.gate_text_mode(plain.nb)) == []
+    assert list(findings.gate_patience(plain.nb, done.progress["predictions"])) == []
 
 
-@pytest.mark.alone
-@pytest.mark.parametrize("name", FILES)
-def test_a_lesson_runs_as_text(name, folder):
-    done = run(name, load(name), folder, earlier(name), text=True)
-    assert done.error == ""
-    assert list(findings.gate_text_mode(done.nb)) == []
-    truths = run(name, load(name), folder, earlier(name)).progress["predictions"]
-    assert list(findings.gate_patience(done.nb, truths)) == []
-
-
+@pytest.mark.slow
 @pytest.mark.alone
 @pytest.mark.parametrize("name", FILES)
 def test_a_lesson_is_quick(name, folder):
@@ -204,6 +199,7 @@ def test_a_lesson_is_quick(name, folder):
     hold(min(both), LONGEST)
 
 
+@pytest.mark.slow
 @pytest.mark.alone
 def test_the_typical_lesson_is_quick(folder):
     best = {

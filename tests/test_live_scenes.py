@@ -522,10 +522,14 @@ def test_nodes_stand_below_the_key_and_chunks_hide_nothing(name):
     hide_nothing(layers)
 
 
+@pytest.mark.parametrize(
+    "sizes",
+    [(3, 8), pytest.param((2, 5, 7, 11, 15, 16), marks=pytest.mark.slow)],
+)
 @pytest.mark.parametrize("name", registry.names("collective"))
-def test_chunks_of_a_step_hide_nothing_where_they_start_and_where_they_rest(name):
+def test_chunks_of_a_step_hide_nothing_where_they_start_and_where_they_rest(name, sizes):
     what, algorithm = name.split(".")
-    for n in (2, 3, 5, 7, 8, 11, 15, 16):
+    for n in sizes:
         blocks = collectives.build(what, algorithm, n).n_blocks
         if blocks > 16 and n not in (5, 16):
             continue  # many small cells take their time

@@ -48,7 +48,7 @@ __all__ = [
 ]
 
 _FAR = 1e3  # medians of columns further apart have a prefix each
-_IN_SECONDS = 0.1  # "0.700 s" beside "2.10 s"; below, a prefix
+_WITHOUT_PREFIX = 0.1  # "0.700 s" beside "2.10 s"; below, a prefix
 _MOST_COLUMNS = 7
 _MOST_ROWS = 64
 _RESULT_UNITS = {"size": "B", "time": "s", "low": "s", "high": "s", "algbw": "B/s", "busbw": "B/s"}
@@ -205,7 +205,7 @@ def _own_unit(seconds: float) -> str:
     """Return a time with three significant digits: in seconds from 0.1 s up, else with a prefix."""
     if math.isnan(seconds):
         return "–"
-    return f"{three(seconds)} s" if seconds >= _IN_SECONDS else units.format_time(seconds)
+    return f"{three(seconds)} s" if seconds >= _WITHOUT_PREFIX else units.format_time(seconds)
 
 
 def table(value: Any, *, bold: int | Iterable[int] = (), caption: str = "") -> Table:
@@ -255,7 +255,7 @@ def times(
     Parameters
     ----------
     named : mapping of str to float or str
-        What took the time -> how long: a number in seconds, or a string such as ``"5.83 ms"``. At least one. [s], >= 0
+        What took the time -> how long: a number in seconds, or a string such as ``"5.83 ms"``. At least one, each >= 0.
     ratio : bool
         Whether a further column says how many times the shortest each of them is.
     bold, caption : optional

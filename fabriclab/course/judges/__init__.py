@@ -74,6 +74,9 @@ def _client(code: str) -> Callable[[Any], Any]:
     return cast(Callable[[Any], Any], names["client"])
 
 
+_NO_WORDS = files.Words("", "", "", "")
+
+
 @dataclass(frozen=True)
 class Question:
     """A question of an exercise: the functions that a learner writes, and the judge of their answers."""
@@ -81,10 +84,10 @@ class Question:
     id: str
     functions: tuple[str, ...]
     points: int
-    words: files.Words
     judge: Callable[[Ask, Rng], Verdict]
     example: Callable[[Rng], Any]  # makes something to try a function on
     prelude: str = ""  # code that runs before a learner's cells where the library is hidden
+    words: files.Words = _NO_WORDS
 
 
 @functools.cache
