@@ -53,9 +53,7 @@ def evaluate(formula: str, names: Mapping[str, float]) -> float:
             case ast.Call(func=ast.Name(id=name), args=[inner], keywords=[]) if name in _FUNCTIONS:
                 return float(_FUNCTIONS[name](value(inner)))
         known = ", ".join((*names, *_CONSTANTS, *_FUNCTIONS, "max"))
-        msg = (
-            f"formula {formula!r} may hold + - * / // **, numbers and {known}; got {ast.dump(node)}"
-        )
+        msg = f"formula {formula!r} may hold + - * / // **, numbers and {known}; got {ast.unparse(node)}"
         raise ValueError(msg)
 
     return value(ast.parse(formula, mode="eval").body)

@@ -254,7 +254,7 @@ def gate_questions(nb: Any, name: str) -> Iterator[str]:
     if unknown := asked - table.keys():
         yield f"{sorted(unknown)} is asked, and not in the table of questions"
     if left := {q.id for q in table.values() if q.lesson == name} - asked:
-        yield f"the table gives {sorted(left)} to this lesson, and no cell asks it"
+        yield f"{name[:2]}.toml has {sorted(left)}, and no cell asks it with fl.check or fl.drill"
     for goal in about(nb).get("objectives", []):
         drill = goal["check"].removeprefix("drill:")
         proofs = {q.id for q in table.values() if q.drill.startswith(f"{drill}/")} or {
@@ -284,7 +284,7 @@ def unfounded(nb: Any) -> Iterator[tuple[Any, str, str]]:
         for id, said in claims.items():
             if id not in ROWS:
                 yield cell, id, "it is no row of the list"
-            elif len(claims) > CLAIMS and not rows:
+            elif len(claims) > CLAIMS and (not rows or len(rows) < len(claims)):
                 yield cell, id, f"one of {len(claims)} rows, and a cell claims {CLAIMS} at most"
             elif fault := (
                 fault_in_table(nb, number, id, said)

@@ -12,13 +12,23 @@ from pathlib import Path
 import lesson_pages
 from lesson_runs import FILES, ROOT
 
-from fabriclab.texts import text
+from fabriclab.texts import table, text
 
 HEAD = ("| lesson | question | minutes to read | to do |", "|---|---|---|---|")
 EXERCISES = sorted((ROOT / "exercises").glob("*.ipynb"))
 STATE = """import fabriclab as fl
 
 fl.lessons()"""
+
+
+def _question(name: str) -> str:
+    """Return the one-line question of a lesson."""
+    key = f"lesson.{name}"
+    if key not in table():
+        raise SystemExit(
+            f'add "{key}" to fabriclab/texts_en.json: the question of the lesson in a line'
+        )
+    return text(key)
 
 
 def rows(folder: str) -> str:
@@ -28,7 +38,7 @@ def rows(folder: str) -> str:
         header = json.loads(path.read_text(encoding="utf-8"))["metadata"]["fabriclab"]
         link = f"[{name[:2]} {header['title']}]({folder}{path.name})"
         minutes = header["minutes"]
-        lines.append(f"| {link} | {text(f'lesson.{name}')} | {minutes['read']} | {minutes['do']} |")
+        lines.append(f"| {link} | {_question(name)} | {minutes['read']} | {minutes['do']} |")
     return "\n".join([*HEAD, *lines])
 
 
@@ -90,5 +100,7 @@ WRITTEN |= {BOOKS / FILES[name].name: partial(lesson_pages.linked, name) for nam
 
 if __name__ == "__main__":
     for place, make in WRITTEN.items():
-        (ROOT / place).write_text(make(), encoding="utf-8")
-        sys.stdout.write(f"written: {place.as_posix()}\n")
+        made = make()
+        if made != (ROOT / place).read_text(encoding="utf-8"):
+            (ROOT / place).write_text(made, encoding="utf-8")
+            sys.stdout.write(f"written: {place.as_posix()}\n")

@@ -33,7 +33,7 @@ from exercise1_answers import (
     jobs,
     rates,
 )
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from test_exercise_notebooks import book_of, run_in_text_mode
 
@@ -423,6 +423,10 @@ JUNK = st.recursive(
 
 
 @given(st.sampled_from(list(RIGHT)), st.lists(JUNK, min_size=1, max_size=4))
+@example("ex1-b", [[10**5000]])
+@example("ex1-b", [{"a": 10**5000}])
+@example("ex1-d", [10**5000])
+@example("ex1-d", [[10**5000] * 2])
 def test_a_judge_never_raises_on_what_comes_back(id, values):
     turn = iter(range(10**9))
     found = find(id).judge(lambda *call: values[next(turn) % len(values)], draw("junk", id))

@@ -59,10 +59,17 @@ def edit(folder, name, before, after):
 
 
 def test_a_question_of_a_lesson_is_changed_by_one_edit(folder):
-    edit(folder, "31", 'prompt = "A ring all-reduce adds', 'prompt = "In a ring, add')
+    edit(
+        folder,
+        "31",
+        f'prompt = "{find("31-ring-bytes").words.prompt}"',
+        'prompt = "Ring: {s}, {n}?"',
+    )
+    clear()
     edit(folder, "31", 'formula = "2 * (n - 1) / n * s"', 'formula = "3 * (n - 1) / n * s"')
-    edit(folder, "31", '"A ring cuts the buffer', '"It cuts the buffer')
-    assert str(check("31-ring-bytes")).startswith("In a ring, add buffers of 100 MB over 8 ranks.")
+    edit(folder, "31", f'"{find("31-ring-bytes").words.hints[0]}"', '"It cuts the buffer"')
+    clear()
+    assert str(check("31-ring-bytes")).startswith("Ring: 100 MB, 8?")
     wrong = check("31-ring-bytes", "175 MB")
     assert not wrong.data["right"] and "Hint 1 of 3: It cuts the buffer" in str(wrong)
     assert check("31-ring-bytes", "262.5 MB").data["right"]
@@ -91,6 +98,8 @@ def test_another_language_may_translate_each_sentence(tmp_path, monkeypatch):
         "q.31-ring-bytes": "Combien d'octets par rang, pour {s} et {n} rangs ?",
         "31-ring-bytes.hint1": "Combien de blocs ?",
         "mis.recursive doubling": "C'est un doublement.",
+        "ex4.number": "{call} donne {got}, et non {truth} ({percent} %).",
+        "ex1-b.algbw.step": "{size:size} en {time:time}.",
     }
     file = tmp_path / "fr.json"
     file.write_text(fabriclab.texts.json.dumps(sentences), encoding="utf-8")
@@ -98,6 +107,10 @@ def test_another_language_may_translate_each_sentence(tmp_path, monkeypatch):
     shown = str(check("31-ring-bytes", "300 MB"))
     for part in ("pour 100 MB et 8 rangs", "Combien de blocs ?", "C'est un doublement."):
         assert part in shown
+    code = [lambda n, size, lanes, header: (1, 1), lambda n: (n, n)]
+    assert " donne 1 B, et non " in str(check("ex4-a", code))
+    rates = [lambda size, time: 1.0, lambda name, size, time, n: 1.0, lambda events, rate: (1, 1)]
+    assert "32 MiB en 39.0 ms." in str(check("ex1-b", rates))
 
 
 # What is wrong is said by name -------------------------------------------------------------------------------------
@@ -118,16 +131,51 @@ def test_another_language_may_translate_each_sentence(tmp_path, monkeypatch):
             'slip = "everything to',
             "[31-ring-bytes], wrong lacks mistake",
         ),
-        ('formula = "n * s"', 'formulas = "n * s"', "[31-ring-bytes], wrong: each key must be one"),
+        ('formula = "n * s"', 'formulas = "n * s"', "[31-ring-bytes], wrong lacks formula"),
         ("lowest = 0.0001", "low = 0.0001", "31.toml, [predictions.31-one-root] lacks lowest"),
         ('lesson = "31_all_reduce"', 'lesso = "31_all_reduce"', "31.toml, the head: each key must"),
         ("[31-ring-bytes]", "[31-ring-bytes", "31.toml is no TOML"),
+        ('formula = "n * s"', 'formula = "n * x"', "31.toml, [31-ring-bytes]: formula 'n * x' may"),
+        ('formula = "n * s"', 'option = "n"', "31.toml, [31-ring-bytes], wrong lacks formula"),
+        ("tolerance = 0.01", 'tolerance = "0.01"', "31-ring-bytes]: tolerance must be a number"),
+        ("Put n = {n} in.", "Put n = {nn} in.", "31-ring-bytes]: no quantity is called 'nn'"),
     ],
 )
 def test_a_slip_of_the_pen_is_told_with_its_place(folder, before, after, said):
     edit(folder, "31", before, after)
     with pytest.raises(ValueError, match=re.escape(said)):
         find("31-ring-bytes")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ('formulas = ["size"]', 'formula = "size"', "[ex4-a.parts.wire], wrong lacks formulas"),
+        ('formulas = ["size"]', 'formulas = "size"', "formulas must be a list, got 'size'"),
+        ('unit = "B"', 'unit = "MB"', "[ex4-a.parts.wire], returns: unit must be one of"),
+        ("share = 0.5", "shares = 0.5", "[ex4-a.parts.wire] lacks share"),
+        (
+            "within = 0.005",
+            'within = "0.005"',
+            "[ex4-a.parts.wire], returns: within must be a number",
+        ),
+        ("points = 10", 'points = "10"', "[ex4-a]: points must be a number without quotes"),
+        ("whole = true", "hole = true", "[ex4-a.parts.wire], returns: each key must be one of"),
+    ],
+)
+def test_a_slip_in_a_part_of_an_exercise_is_told_too(folder, before, after, said):
+    edit(folder, "exercise4", before, after)
+    with pytest.raises(ValueError, match=re.escape(said)):
+        judges.questions()
+
+
+def test_each_question_keeps_the_sentence_about_its_own_mistake(folder):
+    for id in ("31-ring-bytes", "31-ring-time"):
+        text = (folder / "31.toml").read_text(encoding="utf-8")
+        more = f'[{id}.misconceptions]\n"same slip" = "Seen in {id}."\n\n[{id}.quantities]'
+        (folder / "31.toml").write_text(text.replace(f"[{id}.quantities]", more), encoding="utf-8")
+    for id in ("31-ring-bytes", "31-ring-time"):
+        assert misconception(id, "same slip") == f"Seen in {id}."
 
 
 def test_an_entry_of_an_exercise_that_is_missing_is_told(folder):
@@ -172,13 +220,20 @@ def formulas():
     for question in questions().values():
         if question.formula:
             for formula in (question.formula, *(wrong.formula for wrong in question.wrong)):
-                yield question, formula
+                yield question.fill({})[0], formula
+    for number, parts in ((1, 2), (4, 3)):
+        held = [e.get("parts", {}) for e in files.entries(f"exercise{number}").values()]
+        assert sum(map(bool, held)) == parts
+        for part in (part for those in held for part in those.values()):
+            for returned in part["returns"]:
+                wrong = [f for one in returned.get("wrong", ()) for f in one["formulas"]]
+                for formula in (returned["formula"], *wrong, *part.get("quantities", {}).values()):
+                    yield None, formula
 
 
 def test_a_formula_has_no_term_that_is_nothing():
-    for question, formula in formulas():
-        quantities, _ = question.fill({})
+    for quantities, formula in formulas():
         for node in ast.walk(ast.parse(formula)):
             if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
                 assert 0 not in (getattr(node.left, "value", 1), getattr(node.right, "value", 1))
-        assert evaluate(formula, quantities) > 0
+        assert quantities is None or evaluate(formula, quantities) > 0

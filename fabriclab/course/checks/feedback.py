@@ -16,7 +16,7 @@ from fabriclab.texts import text
 _HINTS = 3
 
 
-def check(id: str, answer: Any = None, **given: Any) -> Shown:
+def check(id: str, answer: Any = None, *more: Any, **given: Any) -> Shown:
     """Say whether an answer is right, and if not, what happened, with one more hint each time.
 
     Parameters
@@ -25,6 +25,8 @@ def check(id: str, answer: Any = None, **given: Any) -> Shown:
         Name of the question; the lesson gives it.
     answer : number, str, function or list of functions, optional
         Such as ``"0.7 s"``, ``"b"``, or your function; without one, the question is asked.
+    *more : function, optional
+        Further functions, if the question asks for several.
     **given
         Other numbers for the question, such as ``n=32`` or ``s="4.4 GB"``.
 
@@ -33,6 +35,8 @@ def check(id: str, answer: Any = None, **given: Any) -> Shown:
     Refused
         A ValueError: there is no such question or parameter.
     """
+    if more:
+        answer = [answer, *more]
     if id in judges.questions():
         return _graded(judges.find(id), answer)
     if str(id).startswith("ex"):

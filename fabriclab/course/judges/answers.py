@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fabriclab.course.judges import Unanswered
+from fabriclab.course.judges.shared.numbers import brief
 from fabriclab.course.questions import Question, misconception
 from fabriclab.course.shown import is_rounded, named_factor, parse_answer, quantity, unit_in
 from fabriclab.formulas import evaluate
@@ -62,7 +63,7 @@ def _measured(question: Question, answer: Any, given: Mapping[str, Any]) -> Verd
 def _tried(question: Question, answer: Any, given: Mapping[str, Any]) -> Verdict:
     """Judge a learner's function; an exception of it is an answer too, told with the call that caused it."""
     if not callable(answer):
-        return False, [text("function.kind", got=f"{answer!r:.60}")], ""
+        return False, [text("function.kind", got=brief(answer))], ""
     try:
         judged: Verdict = get("check", question.id)(answer)
     except Unanswered as error:

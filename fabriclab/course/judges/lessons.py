@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from fabriclab.collectives import execute
 from fabriclab.core import Schedule, StepGroup
 from fabriclab.course.judges import Unanswered
+from fabriclab.course.judges.shared.numbers import brief
 from fabriclab.course.questions import misconception
 from fabriclab.registry import register
 from fabriclab.texts import text
@@ -81,7 +82,7 @@ def _block(answer: Rule, rank: int, step: int, n: int) -> int:
             text("function.raised", call=call, error=type(error).__name__, words=str(error)),
         ) from None
     if isinstance(found, bool) or not hasattr(found, "__index__"):
-        raise Unanswered("kind", text("function.whole", call=call, got=f"{found!r:.60}"))
+        raise Unanswered("kind", text("function.whole", call=call, got=brief(found)))
     if not 0 <= found.__index__() < n:
         raise Unanswered("range", text("function.range", call=call, got=found, last=n - 1))
     return int(found)

@@ -13,9 +13,11 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from string import Formatter
 from typing import Any
 
 from fabriclab import units
+from fabriclab.formulas import evaluate
 from fabriclab.texts import fill, table
 
 FOLDER = Path(__file__).parent
@@ -74,11 +76,13 @@ class Words:
 
     def hint(self, level: int, quantities: Mapping[str, str], function: str = "") -> str:
         """Return hint 1, 2 or 3, of one function if it has hints of its own; empty if there is none."""
-        own = f"{self.id}.{function}" if function in self.hints_of else self.id
-        hints = self.hints_of.get(function, self.hints)
-        if level > len(hints):
-            return ""
-        return fill(translated(f"{own}.hint{level}", hints[level - 1]), **quantities)
+        for key, hints in (
+            (f"{self.id}.{function}", self.hints_of.get(function, ())),
+            (self.id, self.hints),
+        ):
+            if level <= len(hints):
+                return fill(translated(f"{key}.hint{level}", hints[level - 1]), **quantities)
+        return ""
 
 
 def translated(key: str, sentence: str) -> str:
@@ -134,12 +138,24 @@ def _check_file(file: str, held: Mapping[str, Any]) -> None:
         where = f"{file}, [{id}]"
         if of_exercise:
             _check(where, entry, ("functions", "points", *WORDS), OF_EXERCISE)
+            _check_numbers(where, entry, ("points",))
+            for name, part in entry.get("parts", {}).items():
+                _check_part(f"{file}, [{id}.parts.{name}]", part)
             continue
         _check(where, entry, ("kind",), None)
         needed, allowed = KINDS[units.choice(entry["kind"], f"{where}: kind", KINDS)]
         _check(where, entry, needed, (*OF_LESSON, *allowed))
+        own = {"choice": ("option",), "function": ()}.get(entry["kind"], ("formula",))
         for wrong in entry.get("wrong", ()):
-            _check(f"{where}, wrong", wrong, ("mistake",), ("formula", "option", "misconception"))
+            _check(f"{where}, wrong", wrong, ("mistake", *own), ("misconception",))
+        quantities = entry.get("quantities", {})
+        known = [entry["prompt"], entry["explanation"], *entry.get("hints", ())]
+        for sentence in known:
+            _check_fields(where, sentence, quantities)
+        names = dict.fromkeys(quantities, 1.5)
+        for formula in (entry, *entry.get("wrong", ())):
+            _check_formula(where, formula.get("formula", "1"), names)
+        _check_numbers(where, entry, ("tolerance",))
     for id, entry in held.get("predictions", {}).items():
         _check(f"{file}, [predictions.{id}]", entry, OF_PREDICTION, ())
     head = {key for key in held if "-" not in key}
@@ -150,6 +166,53 @@ _HEAD_OF = {
     True: ("exercise", "title", "messages"),
     False: ("lesson", "predictions"),
 }
+
+
+def _check_part(where: str, part: Mapping[str, Any]) -> None:
+    """Refuse a part of a question of an exercise that `judges.shared.parts.NumberPart` cannot use."""
+    _check(where, part, ("share", "returns"), ("function", "place", "quantities"))
+    _check_numbers(where, part, ("share", "place"))
+    optional = ("apart", "mistakes_within", "whole", "digits", "step", "wrong")
+    for returned in part["returns"]:
+        _check(f"{where}, returns", returned, ("unit", "formula", "within"), optional)
+        _check_numbers(
+            f"{where}, returns", returned, ("within", "apart", "mistakes_within", "digits")
+        )
+        units.choice(returned["unit"], f"{where}, returns: unit", ("s", "B", "B/s", "1"))
+        for wrong in returned.get("wrong", ()):
+            _check(f"{where}, wrong", wrong, ("mistake", "formulas"), ("misconception",))
+            if not isinstance(wrong["formulas"], list):
+                raise ValueError(
+                    f"{where}, wrong: formulas must be a list, got {wrong['formulas']!r:.40}"
+                )
+
+
+def _check_numbers(where: str, entry: Mapping[str, Any], keys: Iterable[str]) -> None:
+    """Refuse a text where a number belongs."""
+    for key in keys:
+        value = entry.get(key, 0)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise ValueError(f"{where}: {key} must be a number without quotes, got {value!r:.40}")
+
+
+def _check_fields(where: str, sentence: str, quantities: Mapping[str, Any]) -> None:
+    """Refuse a sentence with a name in braces that is no quantity of the question."""
+    for _, name, _, _ in Formatter().parse(sentence):
+        if name is not None and name not in quantities:
+            known = ", ".join(quantities) or "none"
+            raise ValueError(
+                f"{where}: no quantity is called {name!r}, quantities are {known}; in {sentence!r:.60}"
+            )
+
+
+def _check_formula(where: str, formula: str, names: Mapping[str, float]) -> None:
+    """Refuse a formula that is none, or that names what is no quantity of the question."""
+    try:
+        evaluate(formula, names)
+    except (ValueError, SyntaxError, TypeError) as error:
+        raise ValueError(f"{where}: {error}") from None
+    except ArithmeticError:  # the numbers here stand for all
+        pass
 
 
 def _check(
@@ -187,7 +250,8 @@ def _misconceptions(name: str) -> Mapping[tuple[str, str], str]:
 def misconception(id: str, mistake: str) -> str:
     """Return the sentence about a mistake in a question; empty if nobody has written one."""
     own = _misconceptions(name_of(id)).get((id, mistake), "")
-    return translated(f"mis.{mistake}", own or load(SHARED)["misconceptions"].get(mistake, ""))
+    sentence = own or load(SHARED)["misconceptions"].get(mistake, "")
+    return translated(f"{id}.mis.{mistake}", translated(f"mis.{mistake}", sentence))
 
 
 def mistakes() -> set[tuple[str, str]]:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from fabriclab.catalog.tables import rows_of
 from fabriclab.core import bus_factor
 from fabriclab.course.judges import Ask, Rng, Verdict
-from fabriclab.course.judges.shared.numbers import Misread, near, number
+from fabriclab.course.judges.shared.numbers import Misread, brief, near, number
 from fabriclab.course.judges.shared.parts import (
     Call,
     Case,
@@ -293,7 +293,7 @@ class CausePart(Part):
         """Return the cause that is named."""
         value = one_of_pair(value, 0)
         if not isinstance(value, str) or value.strip().lower() not in _CAUSES:
-            raise Misread(message(1, "cause.kind", known=", ".join(_CAUSES), got=f"{value!r:.60}"))
+            raise Misread(message(1, "cause.kind", known=", ".join(_CAUSES), got=brief(value)))
         return value.strip().lower()
 
     def is_right(self, case: int, answer: str) -> bool:
@@ -344,7 +344,7 @@ class EvidencePart(Part):
         value = one_of_pair(value, 1)
         if not isinstance(value, dict) or len(value) != 2 or not value.keys() <= set(_FIGURES):
             known = ", ".join(_FIGURES)
-            raise Misread(message(1, "evidence.kind", known=known, got=f"{value!r:.60}"))
+            raise Misread(message(1, "evidence.kind", known=known, got=brief(value)))
         return {str(name): number(figure, "") for name, figure in value.items()}
 
     def is_right(self, case: int, answer: Figures) -> bool:

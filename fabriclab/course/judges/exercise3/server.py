@@ -198,6 +198,26 @@ class PacePart(Part):
         return message(3, "pace.off", got=f"{answer:.4g} s", want=f"{want:.4g} s", bound=bound)
 
 
+def _paced(ask: Ask, part: PacePart) -> Verdict:
+    """Judge the part; a function that stops with an error in one case earns nothing."""
+    stopped = list[Unanswered]()
+
+    def asked(*call: Any) -> Any:
+        if stopped:
+            raise stopped[0]
+        try:
+            return ask(*call)
+        except Unanswered as error:
+            stopped.append(error)
+            raise
+
+    try:
+        found = judge(asked, part)
+    except Unanswered as error:
+        return Verdict(0.0, (error.said,))
+    return Verdict(0.0, (stopped[0].said,)) if stopped else found
+
+
 def _pace_case(rng: Rng, steady: bool) -> tuple[list[list[float]], int]:
     """Return times and a bound that no other bound within one gives the same time with."""
     while True:
@@ -229,10 +249,7 @@ def many_workers(ask: Ask, rng: Rng) -> Verdict:
         )
     except Unanswered as error:
         trouble = error
-    try:
-        pace = judge(ask, PacePart(paces))
-    except Unanswered as error:
-        pace = Verdict(0.0, (error.said,))
+    pace = _paced(ask, PacePart(paces))
     if trouble and not pace.part:
         raise trouble
     said = [*([trouble.said] if trouble else whole.said), *pace.said]

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from fabriclab.course.judges import Ask, Proxy, Unanswered
+from fabriclab.course.judges.shared.numbers import brief
 from fabriclab.course.questions.files import message
 from fabriclab.rdma import enums as e
 
@@ -73,7 +74,7 @@ class Seat:
                     "tell",
                     most=_LETTERS,
                     who=", ".join(map(repr, self.run.seats)),
-                    got=f"{who!r:.40}",
+                    got=brief(who, 40),
                 )
             )
         me = next(name for name, seat in self.run.seats.items() if seat is self)

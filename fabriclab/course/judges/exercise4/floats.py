@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fabriclab.core import Floats
 from fabriclab.course.judges import Ask, Proxy, Rng, Unanswered, Verdict
-from fabriclab.course.judges.shared.numbers import Misread, number
+from fabriclab.course.judges.shared.numbers import Misread, brief, number
 from fabriclab.course.questions.files import message, misconception
 from fabriclab.registry import register
 
@@ -92,7 +92,7 @@ def summed(ask: Ask, block: Block, spare: int = 0) -> Sum:
             or len(got) != _LANES
             or not all(isinstance(v, int | float) for v in got)
         ):
-            raise Misread(message(4, "floats", lanes=_LANES, got=f"{got!r:.60}"))
+            raise Misread(message(4, "floats", lanes=_LANES, got=brief(got)))
         return Sum(
             whole, about["hit"], np.array(got, float), number(ask("bound", _known(about)), "")
         )
@@ -116,7 +116,7 @@ def _whole(values: Any, name: str, n: int = 0) -> list[int]:
             and _LEAST <= v <= _MOST
         )
     if not fits:
-        raise Misread(message(4, "whole", name=name, n=n or 1, got=f"{values!r:.60}"))
+        raise Misread(message(4, "whole", name=name, n=n or 1, got=brief(values)))
     return [*map(int, values)]
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from fabriclab import units
 from fabriclab.course.judges import Ask, Proxy, Unanswered
-from fabriclab.course.judges.shared.numbers import Misread
+from fabriclab.course.judges.shared.numbers import Misread, brief
 from fabriclab.course.questions.files import message
 from fabriclab.innetwork import DROP, REPLY, Refused, Switch
 
@@ -76,7 +76,7 @@ def checked(
             raise Misread(message(4, "values", lanes=lanes, got=len(values)))
     wait = None if timer is None else units.time(timer, "timer")
     if wait is not None and not wait > 0:
-        raise Misread(message(4, "timer", got=f"{timer!r:.40}"))
+        raise Misread(message(4, "timer", got=brief(timer, 40)))
     return packets, total, wait
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from fabriclab.course.judges import Ask, Rng, Unanswered, Verdict
-from fabriclab.course.judges.shared.numbers import Misread
+from fabriclab.course.judges.shared.numbers import Misread, brief
 from fabriclab.course.judges.shared.parts import Case, NumberPart, judge
 from fabriclab.course.questions.files import message
 from fabriclab.registry import register
@@ -62,10 +62,10 @@ def _design(ask: Ask) -> Design:
     got = ask("design")
     names = Design._fields
     if not isinstance(got, dict) or any(type(got.get(name)) is not int for name in names):
-        raise Misread(message(4, "design", names=", ".join(names), got=f"{got!r:.80}"))
+        raise Misread(message(4, "design", names=", ".join(names), got=brief(got, 80)))
     found = Design(*(got[name] for name in names))
     if not (16 <= found.lanes <= 64 and 1 <= found.header <= 200 and 1 <= found.slots <= 10**6):
-        raise Misread(message(4, "design.range", got=f"{got!r:.80}"))
+        raise Misread(message(4, "design.range", got=brief(got, 80)))
     return found
 
 

@@ -8,6 +8,14 @@ from fabriclab.texts import text
 UNIT = {"time": "s", "size": "B", "rate": "B/s", "": ""}
 
 
+def brief(value: Any, most: int = 60) -> str:
+    """Return the beginning of a value as Python writes it; what cannot be written goes by its type."""
+    try:
+        return repr(value)[:most]
+    except Exception:  # whole numbers of more than 4,300 digits, or a class of the learner's own
+        return f"<{type(value).__name__}>"
+
+
 class Misread(Exception):
     """A value could be neither right nor wrong; the sentence says what was expected."""
 
@@ -20,11 +28,11 @@ def number(value: Any, kind: str) -> float:
         try:
             value = units.parse(value, kind, "the answer") if kind else float(value)
         except (ValueError, OverflowError) as error:
-            raise Misread(str(error) if kind else text("ex.plain", got=f"{value!r:.60}")) from None
+            raise Misread(str(error) if kind else text("ex.plain", got=brief(value))) from None
     if value is None:
         raise Misread(text("ex.none"))
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise Misread(text("ex.number", unit=UNIT[kind] or "1", got=f"{value!r:.60}"))
+        raise Misread(text("ex.number", unit=UNIT[kind] or "1", got=brief(value)))
     if not abs(value) < 1e300:  # NaN, infinity and whole numbers that no float can hold
         # Python refuses to write very long whole numbers.
         got = (

@@ -13,9 +13,9 @@ import numpy as np
 
 from fabriclab import units
 from fabriclab.course.judges import Ask, Proxy, Unanswered, Verdict
-from fabriclab.course.judges.shared.numbers import UNIT, Misread, near, number
+from fabriclab.course.judges.shared.numbers import UNIT, Misread, brief, near, number
 from fabriclab.course.questions import misconception
-from fabriclab.course.questions.files import entries, load, name_of
+from fabriclab.course.questions.files import entries, load, message, name_of, translated
 from fabriclab.formulas import evaluate, evaluate_all
 from fabriclab.texts import fill, text
 
@@ -184,7 +184,7 @@ class NumberPart(Part):
         elif len(self.returns) > 1:
             values = value if isinstance(value, list) else [value]
         if len(values) != len(self.returns):
-            raise Misread(text("ex.numbers", n=len(self.returns), got=f"{value!r:.60}"))
+            raise Misread(text("ex.numbers", n=len(self.returns), got=brief(value)))
         return [
             number(one, _KIND_OF[returned.unit])
             for one, returned in zip(values, self.returns, strict=True)
@@ -227,13 +227,17 @@ class NumberPart(Part):
             "truth": returned.shown(self.true(case)[place]),
             "percent": f"{100 * returned.within:g}",
         }
-        own = load(name_of(self.question)).get("messages", {}).get("number")
-        return fill(own, **words) if own else text("ex.off", **words)
+        file = name_of(self.question)
+        if "number" not in load(file).get("messages", {}):
+            return text("ex.off", **words)
+        sentence = "number" if returned.within else "exact"
+        return message(int(file.removeprefix("exercise")), sentence, **words)
 
     def step(self, case: int, answer: Sequence[float], mistake: str) -> str:
         """Return the worked step of the file, with the quantities of the case."""
         place = self._first_off(case, answer) or 0
-        return fill(self.returns[place].step, **self.quantities[case])
+        key = f"{self.question}.{self.name}.step"
+        return fill(translated(key, self.returns[place].step), **self.quantities[case])
 
     def written(self, case: int) -> str:
         """Return a call as a learner would type it, and which of two values is meant."""
@@ -244,7 +248,7 @@ class NumberPart(Part):
 def one_of_pair(value: Any, place: int) -> Any:
     """Return one of two values that a function returned."""
     if not isinstance(value, list | tuple) or len(value) != 2:
-        raise Misread(text("ex.pair", got=f"{value!r:.60}"))
+        raise Misread(text("ex.pair", got=brief(value)))
     return value[place]
 
 
