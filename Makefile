@@ -82,12 +82,12 @@ deep: $(VENV)/.dev
 # errata from their tables; in the lessons, the links to both.
 .PHONY: index
 index: $(VENV)/.dev
-	$(PY) tests/lesson_index.py
+	$(PY) tools/lesson_index.py
 
 # The students' files, from solutions/.
 .PHONY: exercises
 exercises: $(VENV)/.dev
-	$(PY) tests/student_files.py solutions exercises
+	$(PY) tools/student_files.py solutions exercises
 
 notebooks: $(VENV)/.dev
 	@mkdir -p build

@@ -15,7 +15,7 @@ from pairs import interleaved
 from fabriclab import simulate, topologies
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
-from oracles.simgrid_runs import SIZE, installed, ours, simgrid
+from support.oracles.simgrid_runs import SIZE, installed, ours, simgrid
 
 CASES = (  # algorithm, ports of a switch, ranks, seed of the order, ratio wanted
     ("ring", 8, 128, None, 50),

@@ -11,8 +11,8 @@ import nbformat
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
-from browser import browser  # noqa: E402
-from jupyterlab import lab, live, run, visit  # noqa: E402
+from support.browser import browser  # noqa: E402
+from support.jupyterlab import lab, live, run, visit  # noqa: E402
 
 MOVES, WANTED, AIM = 100, 0.1, 0.05
 OURS = """import fabriclab as fl

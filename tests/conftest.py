@@ -11,8 +11,7 @@ from hypothesis import HealthCheck, settings
 
 ROOT = Path(__file__).resolve().parent.parent
 GUARD = ROOT / "tests" / "guard"
-# the latter runs where SimGrid is installed
-collect_ignore = ["guard", "oracles/simgrid_replay.py"]
+collect_ignore = ["guard", "support"]
 
 # Tests and every Python process that they start are kept from leaving this machine.
 os.environ["PYTHONPATH"] = os.pathsep.join([str(GUARD), os.environ.get("PYTHONPATH", "")]).rstrip(

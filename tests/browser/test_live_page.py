@@ -1,0 +1,499 @@
+"""Live views in a real browser, on a plain page with a model that stands in for the kernel."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import fabriclab as fl
+from fabriclab.course.questions import questions
+from fabriclab.texts import text
+from fabriclab.views import live
+from fabriclab.views.scene import Layer, Scene
+from support.browser import alt, browser, picture, reply, settled, show
+from support.live_views import VIEWS
+
+DRAWN = [name for name in VIEWS if name != "table"]
+# All views share one page; a browser moves every fourth of them on each push, and all before a release.
+MOVED = [
+    pytest.param(name, marks=() if place % 4 == 0 else pytest.mark.slow)
+    for place, name in enumerate(DRAWN)
+]
+KEYS = {"range": ("ArrowRight", "PageUp", "End"), "select-one": ("ArrowDown",)}
+
+
+@pytest.fixture(scope="module")
+def chrome():
+    with browser() as found:
+        yield found
+
+
+@pytest.fixture
+def page(chrome):
+    opened = chrome.new_page(viewport={"width": 1024, "height": 800}, reduced_motion="reduce")
+    opened.set_default_timeout(15_000)
+    wrong = []
+    opened.on("pageerror", lambda error: wrong.append(str(error)))
+    yield opened
+    opened.close()
+    assert wrong == []
+
+
+@pytest.mark.parametrize("name", MOVED)
+def test_every_control_moved_by_keyboard_gives_another_picture_and_another_text(page, name):
+    show(page, VIEWS[name]())
+    for control in page.query_selector_all("[data-control]"):
+        # each from the start: where two ends meet, no routing makes a difference
+        page.click("[data-press=reset]")
+        settled(page)
+        kind = control.get_attribute("type") or "select-one"
+        control.focus()
+        page.keyboard.press("Home")
+        settled(page)
+        seen = [picture(page)]
+        for key in KEYS[kind]:
+            page.keyboard.press(key)
+            settled(page)
+            seen.append(picture(page))
+        for one, other in itertools.pairwise(seen):
+            assert one[0] != other[0], (control.get_attribute("data-control"), "same picture")
+            assert one[1] != other[1], (control.get_attribute("data-control"), "same text")
+
+
+def test_every_shape_of_dots_is_drawn_in_its_own_way(page):
+    def dot(shape):
+        place = {"x": np.array([300.0]), "y": np.array([30.0]), "size": 20.0, "shape": float(shape)}
+        return Scene(str(shape), None, {"dot": Layer("dots", place)}, 60.0)
+
+    show(page, live.Live("x(", dot, {"shape": live.Slider(0, 10)}, {"shape": 0}, "shapes"))
+    page.focus("[data-control=shape]")
+    seen = []
+    for _ in range(11):
+        settled(page)
+        seen.append(picture(page)[0])
+        page.keyboard.press("ArrowRight")
+    assert len({*seen}) == 11
+
+
+def test_a_dot_is_dragged_and_the_last_value_wins(page):
+    view = VIEWS["ruler"]().set(rate=100)
+    show(page, view)
+    canvas = page.query_selector(".fl-canvas").bounding_box()
+    scale = canvas["width"] / 700
+
+    dots = view.scene.layers["dots"].fields
+    mine = dots["drag"].index("rate")
+    x, y = (float(canvas[k] + dots[k][mine] * scale) for k in "xy")
+    ends = [float(canvas["x"] + x * scale) for x in dots["drag_ends"]]
+    before = picture(page)
+    page.mouse.move(x + 60, y)
+    page.mouse.down()
+    page.mouse.move(x + 90, y)  # beside the dot nothing is held
+    page.mouse.up()
+    settled(page)
+    assert view.values["rate"] == 100
+    page.mouse.move(x, y)
+    assert page.evaluate("() => document.querySelector('.fl-canvas').style.cursor") == "ew-resize"
+    page.mouse.down()
+    page.mouse.move(ends[1] + 200, y + 40, steps=12)
+    settled(page)
+    assert view.values["rate"] == view.controls["rate"].high
+    for part in (0.2, 0.3, 0.4):
+        page.mouse.move(ends[0] + part * (ends[1] - ends[0]), y)
+    settled(page)
+    assert view.values["rate"] == pytest.approx(0.01 * 1e6**0.4, rel=0.02)
+    assert page.input_value("input[type=number]") == f"{view.values['rate']:g}"
+    after = picture(page)
+    assert after[0] != before[0] and after[1] != before[1]
+    page.mouse.up()
+    page.mouse.move(ends[0], y)
+    settled(page)
+    assert view.values["rate"] == pytest.approx(0.01 * 1e6**0.4, rel=0.02)  # let go
+
+
+def test_a_number_beyond_the_range_is_told(page):
+    view = VIEWS["ruler"]()
+    show(page, view)
+    page.fill("input[type=number]", "99999999")
+    page.keyboard.press("Enter")
+    settled(page)
+    assert view.values["rate"] == 10000
+    assert page.inner_text("[role=alert]") == "The range is 0.01 to 10000 GB/s."
+    page.fill("input[type=number]", "20")
+    page.keyboard.press("Enter")
+    settled(page)
+    assert view.values["rate"] == 20
+    assert not page.is_visible("[role=alert]")
+
+
+def test_a_bet_beside_its_own_range_is_marked_at_once(page):
+    view = fl.predict("00-copy").live()
+    show(page, view)
+    said = page.inner_text(".fl-said")
+    page.focus("[data-control=value]")
+    page.keyboard.press("End")
+    settled(page)
+    order = text("form.order")
+    assert order not in said
+    assert page.inner_text(".fl-said").endswith(order)
+    assert "fl-wrong" in page.get_attribute(".fl-said", "class")
+    page.focus("[data-control=high]")
+    page.keyboard.press("End")
+    settled(page)
+    assert order not in page.inner_text(".fl-said")
+
+
+@pytest.mark.parametrize("way", ["typed", "slid"])
+def test_the_guess_that_a_form_begins_with_is_stored_once_a_hand_has_set_it(
+    page, monkeypatch, tmp_path, way
+):
+    monkeypatch.setenv("FABRICLAB_PROGRESS", str(tmp_path / "progress.json"))
+    view = fl.predict("00-copy").live()
+    begins = dict(view.values)
+    show(page, view)
+
+    def store():
+        page.click(f"[data-press='{text('form.commit')}']")
+        settled(page)
+        return page.inner_text(".fl-said")
+
+    def back():
+        if way == "typed":
+            page.click("input[type=number] >> nth=1")
+            page.keyboard.press("Control+A")
+            page.keyboard.type(f"{begins['value']:g}")
+        else:
+            page.focus("[data-control=value]")
+            page.keyboard.press("ArrowRight")
+            page.keyboard.press("ArrowLeft")
+        settled(page)
+
+    assert store().removeprefix("! ") == text("form.move")
+    back()
+    page.click("[data-press=reset]")
+    settled(page)
+    assert store().removeprefix("! ") == text("form.move")
+    back()
+    assert "Stored" in store() and view.values == begins
+
+
+def test_only_the_verdict_of_a_check_is_bold_and_marked(page, monkeypatch, tmp_path):
+    monkeypatch.setenv("FABRICLAB_PROGRESS", str(tmp_path / "progress.json"))
+    asked = next(q for q in questions().values() if q.kind == "choice")
+    show(page, fl.check(asked.id).live())
+    looks = """() => [...document.querySelectorAll('.fl-said span')].map((s) =>
+      [s.className, getComputedStyle(s).fontWeight, getComputedStyle(s, '::before').content])"""
+    assert {weight for _, weight, _ in page.evaluate(looks)} == {"400"}
+    answers = {name: letter for letter, (_, name) in asked.options({}).items()}
+    for letter, kind, mark in (
+        (next(letter for name, letter in answers.items() if name), "fl-not-yet", "✗"),
+        (answers[""], "fl-right", "✓"),
+    ):
+        page.click(f"[data-press^='{letter}:']")
+        settled(page)
+        lines = page.evaluate(looks)
+        assert ["fl-verdict " + kind, "700", f'"{mark}"'] == lines[2]
+        assert {weight for i, (_, weight, _) in enumerate(lines) if i != 2} == {"400"}
+        assert len(lines) > 3
+        assert "fl-wrong" not in page.get_attribute(".fl-said", "class")
+
+
+@pytest.mark.alone  # where the browser gets no time, each event has a frame of its own
+def test_30_events_in_300_ms_are_coalesced_and_the_last_value_wins(page):
+    view = VIEWS["fabric"]()
+    show(page, view)
+    before = page.evaluate("window.model.saves")
+    page.evaluate(
+        """async () => {
+          const rail = document.querySelector("[data-control=seed]");
+          for (let i = 1; i <= 30; i++) {
+            rail.value = i % 10;
+            rail.dispatchEvent(new Event("input", {bubbles: true}));
+            await new Promise((go) => setTimeout(go, 10));
+          }
+          rail.value = 7;
+          rail.dispatchEvent(new Event("input", {bubbles: true}));
+        }"""
+    )
+    settled(page)
+    assert view.values["seed"] == 7
+    assert page.input_value("input[type=number]") == "7"
+    assert page.evaluate("window.model.saves") - before <= 25
+
+
+def test_a_slow_kernel_gets_one_question_at_a_time(page):
+    view, asked = VIEWS["stepper"](), []
+
+    def slow(text):
+        import json
+        import time
+
+        asked.append(json.loads(text))
+        time.sleep(0.25)
+        view.widget.asked = asked[-1]
+        return reply(view)
+
+    show(page, view, answer=slow)
+    page.evaluate(
+        """() => { const rail = document.querySelector("[data-control=step]");
+          for (let i = 1; i <= 6; i++) setTimeout(() => {
+            rail.value = i;
+            rail.dispatchEvent(new Event("input", {bubbles: true})); }, 30 * i); }"""
+    )
+    page.wait_for_function("() => window.model.state.frame.values.step === 6")
+    assert [question["values"]["step"] for question in asked][-1] == 6
+    assert len(asked) <= 3
+
+
+def test_a_dead_kernel_is_told_in_words_for_as_long_as_it_is_dead(page):
+    show(page, VIEWS["stepper"](), answer=lambda text: None)
+    page.query_selector("[data-control=step]").focus()
+    page.keyboard.press("ArrowRight")
+    page.wait_for_selector("text=kernel has stopped")
+    page.hover(".fl-canvas")
+    page.mouse.move(5, 700)
+    page.keyboard.press("ArrowRight")
+    assert page.is_visible("text=kernel has stopped")
+
+
+def test_presses_wait_for_their_turn_with_the_values_of_their_moment(page):
+    import json
+    import time
+
+    asked, view = [], VIEWS["stepper"]()
+
+    def slow(text):
+        asked.append(json.loads(text))
+        time.sleep(0.2)
+        view.widget.asked = asked[-1]
+        return reply(view)
+
+    view._buttons = {"One": lambda v: None, "Two": lambda v: None}
+    show(page, view, answer=slow)
+    page.evaluate(
+        """() => { const set = (v) => { const r = document.querySelector("[data-control=step]");
+                     r.value = v; r.dispatchEvent(new Event("input", {bubbles: true})); };
+                   set(1); set(2); document.querySelector("[data-press=One]").click();
+                   set(3); document.querySelector("[data-press=Two]").click(); set(5); }"""
+    )
+    page.wait_for_function(
+        "() => window.model.state.frame.values.step === 5 && !window.model.state.asked.press"
+    )
+    presses = [
+        (question.get("press"), question["values"]["step"])
+        for question in asked
+        if question.get("press")
+    ]
+    assert presses == [("One", 2), ("Two", 3)]
+
+
+def test_an_answer_to_somebody_else_changes_the_picture_and_not_the_hand(chrome, page):
+    """Python sets a value while a question waits: numbers of the first frame are not sent again with the second."""
+    import json
+    import time
+
+    view = VIEWS["stepper"]()
+
+    def slow(text):
+        time.sleep(0.3)
+        view.widget.asked = json.loads(text)
+        return reply(view)
+
+    show(page, view, answer=slow)
+    whole = reply(view)
+    view.set(step=5)
+    between, wanted = reply(view), VIEWS["stepper"]().set(step=5)
+    page.evaluate(
+        """(frame) => { const r = document.querySelector("[data-control=step]");
+          r.value = 5; r.dispatchEvent(new Event("input", {bubbles: true}));
+          window.model.take(frame); }""",
+        between,
+    )
+    settled(page)
+    pixels, words = picture(page)
+    assert whole["frame"]["said"] != between["frame"]["said"]
+    other = chrome.new_page(viewport={"width": 1024, "height": 800}, reduced_motion="reduce")
+    show(other, wanted)
+    assert words == alt(other)
+    other.wait_for_timeout(100)
+    assert other.evaluate("() => document.querySelector('.fl-canvas').toDataURL()") == pixels
+    other.close()
+
+
+@pytest.mark.parametrize("name", MOVED)
+def test_parts_are_read_by_arrow_keys_and_by_pointer(page, name):
+    show(page, VIEWS[name]())
+    page.focus(".fl-canvas")
+    seen = set()
+    for _ in range(4):
+        page.keyboard.press("ArrowRight")
+        seen.add(page.inner_text(".fl-hint"))
+    assert len(seen) > 1
+    assert not any("undefined" in words or "NaN" in words for words in seen)
+    page.keyboard.press("Escape")
+    box = page.query_selector(".fl-canvas").bounding_box()
+    told = set()
+    for part in range(1, 60):
+        page.mouse.move(
+            box["x"] + box["width"] * part / 60, box["y"] + box["height"] * (part * 7 % 60) / 60
+        )
+        told.add(page.inner_text(".fl-hint"))
+    assert len(told) > 1
+
+
+def test_a_block_opens_by_enter_and_closes_by_a_click(page):
+    show(page, VIEWS["fabric"]())
+    count = "() => [...document.querySelectorAll('.fl-canvas')].length && window.model.state.frame.values.open"
+    page.focus(".fl-canvas")
+    for _ in range(200):
+        page.keyboard.press("ArrowRight")
+        if "128 GPUs, rail 2" in page.inner_text(".fl-hint") and "–" not in page.inner_text(
+            ".fl-hint"
+        ):
+            break
+    page.keyboard.press("Enter")
+    settled(page)
+    assert page.evaluate(count) == 2
+    page.keyboard.press("Enter")
+    settled(page)
+    assert page.evaluate(count) is None
+
+
+def test_the_numbers_unfold_and_follow(page):
+    show(page, VIEWS["stepper"]())
+    page.click("summary")
+    page.wait_for_selector(".fl-table table")
+    before = page.inner_text(".fl-table table")
+    page.click("[data-press=forward]")
+    page.wait_for_function(
+        "(old) => document.querySelector('.fl-table table').innerText !== old", arg=before
+    )
+
+
+def test_a_live_table_is_open_and_follows_the_keyboard(page):
+    show(page, VIEWS["table"]())
+    page.wait_for_selector(".fl-table table")
+    assert not page.is_visible(".fl-canvas")
+    page.focus("[data-control=n]")
+    page.keyboard.press("End")
+    page.wait_for_function("() => document.querySelectorAll('.fl-table tbody tr').length === 9")
+
+
+def test_play_steps_to_the_end_and_reset_goes_back(page):
+    show(page, VIEWS["stepper"]())
+    page.click("[data-press=play]")
+    assert page.inner_text("[data-press=play]") == "Pause"
+    page.wait_for_function("() => window.model.state.frame.values.step === 6")
+    page.wait_for_function(
+        "() => document.querySelector('[data-press=play]').textContent === 'Play'"
+    )
+    page.click("[data-press=reset]")
+    page.wait_for_function("() => window.model.state.frame.values.step === 0")
+    assert page.inner_text(".fl-code").endswith("step=0)")
+
+
+def test_reset_stops_play(page):
+    view = VIEWS["stepper"]()
+    show(page, view)
+    page.click("[data-press=play]")
+    page.wait_for_function("() => window.model.state.frame.values.step === 1")
+    page.click("[data-press=reset]")
+    assert page.inner_text("[data-press=play]") == "Play"
+    page.wait_for_timeout(1300)  # a beat takes a second
+    assert view.values["step"] == 0
+
+
+def test_targets_are_24_pixels_and_focus_is_seen(page):
+    show(page, VIEWS["stepper"]())
+    for part in page.query_selector_all("button, select, input, summary"):
+        box = part.bounding_box()
+        assert box["height"] >= 24, part.evaluate("(e) => e.outerHTML")
+        assert box["width"] >= 24
+    page.keyboard.press("Tab")
+    for _ in range(8):
+        look = page.evaluate("() => getComputedStyle(document.activeElement).outlineWidth")
+        assert look == "3px", page.evaluate("() => document.activeElement.outerHTML")
+        page.keyboard.press("Tab")
+        if page.evaluate("() => document.activeElement === document.body"):
+            break
+
+
+@pytest.mark.parametrize("name", MOVED)
+@pytest.mark.parametrize("width", [1024, 512])  # 512 is 1,024 pixels at a zoom of 200%
+def test_a_narrow_page_keeps_all_in_reach(page, name, width):
+    page.set_viewport_size({"width": width, "height": 700})
+    show(page, VIEWS[name]())
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= width
+    for part in page.query_selector_all("button, select, input, summary"):
+        box = part.bounding_box()
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= width
+
+
+def test_a_picture_wider_than_its_place_says_so(page):
+    show(page, VIEWS["fabric"]())
+    for width, wider in ((1024, False), (348, True), (620, False)):
+        page.set_viewport_size({"width": width, "height": 700})
+        page.wait_for_timeout(100)
+        cut = page.evaluate(
+            "(([f]) => f.scrollWidth > f.clientWidth)(document.querySelectorAll('.fl-frame'))"
+        )
+        assert cut == page.is_visible(f"text={text('live.word.wider')}") == wider
+
+
+def test_the_pseudo_language_breaks_no_layout(page, monkeypatch, pseudo):
+    monkeypatch.setenv("FABRICLAB_LANGUAGE", pseudo)
+    page.set_viewport_size({"width": 720, "height": 700})
+    show(page, VIEWS["stepper"]())
+    assert "~" in page.inner_text("[data-press=play]")
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= 720
+    boxes = [p.bounding_box() for p in page.query_selector_all("button, select, input, summary")]
+    for one, other in itertools.combinations(boxes, 2):
+        apart = (
+            one["x"] + one["width"] <= other["x"] + 1 or other["x"] + other["width"] <= one["x"] + 1
+        )
+        below = (
+            one["y"] + one["height"] <= other["y"] + 1
+            or other["y"] + other["height"] <= one["y"] + 1
+        )
+        assert apart or below, (one, other)
+
+
+def test_motion_goes_along_the_links_and_stands_still_on_request(chrome):
+    for wish, moves in (("no-preference", True), ("reduce", False)):
+        page = chrome.new_page(reduced_motion=wish)
+        show(page, VIEWS["stepper"]())
+        page.click("[data-press=forward]")
+        page.wait_for_function("() => window.model.state.frame.values.step === 1")
+        page.wait_for_timeout(100)
+        first, _ = picture(page)
+        page.wait_for_timeout(200)
+        second, _ = picture(page)
+        assert (first != second) == moves, wish
+        page.close()
+
+
+def test_words_say_what_a_screen_reader_needs(page):
+    show(page, VIEWS["stepper"]())
+    assert page.get_attribute(".fl-live", "aria-label") == "steps of all_reduce ring"
+    assert page.get_attribute(".fl-said", "aria-live") == "polite"
+    page.click("[data-press=forward]")
+    settled(page)
+    assert "rank 0 to rank 1: block 3, added" in alt(page)
+    assert page.get_attribute("[data-control=step]", "aria-valuetext") == "1"
+    for field in page.query_selector_all("input, select"):
+        label = field.get_attribute("aria-label") or page.inner_text(
+            f"label[for={field.get_attribute('id')}]"
+        )
+        assert label.strip()
+
+
+def test_in_text_mode_the_words_stand_on_the_page_and_follow_code(page, monkeypatch):
+    monkeypatch.setenv("FABRICLAB_TEXT", "1")
+    view = live.stepper("all_reduce", "ring", 4)
+    show(page, view, drawn="pre.fl-text")
+    assert page.inner_text(".fl-text") == str(view)
+    assert page.query_selector("canvas") is None
+    view.set(step=3)
+    page.evaluate("reply => window.model.take(reply)", reply(view))
+    assert page.inner_text(".fl-text") == str(view) and "Step 3 of 6" in str(view)

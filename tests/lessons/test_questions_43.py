@@ -1,0 +1,175 @@
+"""What the questions of lesson 43 call right is right by the library, and by what the lesson shows."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+from fabriclab import catalog, simulate, topologies
+from fabriclab.course.questions import find
+from fabriclab.innetwork import Switch, compare, nvls, quantisation, trees
+from fabriclab.innetwork.aggregation import Aggregator, Worker
+from fabriclab.innetwork.network import aggregate
+from support.lesson_runs import FILES
+
+LESSON = json.loads(FILES["43_in_network_computing"].read_text("utf-8"))
+CELLS = {c["id"]: "".join(c["source"]) for c in LESSON["cells"]}
+
+
+def passed(way, n):
+    """Return the bytes that pass the fullest port each way, as a part of the array."""
+    star = topologies.build("crossbar", hosts=n)
+    run = simulate(
+        "all_reduce", way, star, float(n), switches=star.nodes("switch") if way != "ring" else None
+    )
+    return run.timeline.link_bytes.max() / n
+
+
+@pytest.mark.parametrize("n", [4, 5, 8, 16])
+def test_gains_by_bytes_are_those_of_schedules_and_of_both_bounds(n):
+    ring = passed("ring", n)
+    tree, server = find("43-tree").key({"n": n}), find("43-server").key({"n": n})
+    assert (
+        ring / passed("aggregation_tree", n)
+        == pytest.approx(tree)
+        == pytest.approx(compare.bound(n))
+    )
+    assert (
+        ring / passed("nvls_two_shot", n) == pytest.approx(server) == pytest.approx(nvls.bound(n))
+    )
+
+
+def test_eight_gpus_gain_129_of_156_and_four_gain_nothing_of_120():
+    assert [round(nvls.bound(n), 2) for n in (8, 4, 2)] == [1.56, 1.2, 0.67]
+    assert [round(nvls.measured(n, "Hopper"), 2) for n in (8, 4)] == [1.29, 1.0]
+    assert "1.29" in find("43-gap").words.prompt and "1.56" in find("43-gap").words.prompt
+    ring, free = (
+        catalog.value("measured", "h200-n", f"busbw{way}", name="8x H200 all-reduce 8 GiB")
+        for way in ("_ring", "")
+    )
+    port = catalog.case().nvlink_per_gpu  # of H100 and H200
+    # bus bandwidth counts 2 (n - 1) / n of the array, NVLS passes (n + 1) / n
+    own = free / 1.75 * 9 / 8
+    assert (round(ring / port, 2), round(own / port, 2)) == (0.81, 0.68)
+
+
+def test_the_lesson_says_how_near_a_tie_four_gpus_are_and_what_no_source_has():
+    four = nvls.around("Hopper")[1]
+    prose = " ".join(" ".join(CELLS.values()).split())
+    assert f"{four['NVLS']:.3f}, or {four['other rate']:.3f}" in prose and "nvls.around" in prose
+    assert (
+        "tie" in find("43-four").words.prompt
+        and f"{nvls.efficiency('Hopper'):.2f} x 1.20" in find("43-four").words.hints[2]
+    )
+    assert "stops paying at 4, or at 3" in find("43-four").words.explanation
+    above = (
+        CELLS["43-above"]
+        if "43-above" in CELLS
+        else next(c for c in CELLS.values() if "compare.gains()" in c)
+    )
+    assert [s.name.rsplit(", ", 1)[1] for s in catalog.measured["h200-ar"].specs[10:12]] == [
+        "32MiB",
+        "64MiB",
+    ]
+    assert 'nvls.times(8, m * 2**20)["nvls"]' in above and "no rings are published" in above
+    assert "keeps the order" in prose and "authors' network" not in prose
+    assert (
+        "no public price, illustrative" in prose.replace('",  f"', " ").replace('", f"', " ")
+        and "no price is public" in prose
+    )
+    exercise = json.loads(
+        (FILES["43_in_network_computing"].parents[1] / "exercises/exercise4.ipynb").read_text(
+            "utf-8"
+        )
+    )
+    assert any(
+        "no public price of one: all figures are illustrative" in "".join(c["source"])
+        for c in exercise["cells"]
+    )
+
+
+def test_gains_above_their_bound_are_published():
+    above = [r for r in compare.gains() if r["above"]]
+    assert (
+        (5.5, 2.0) in [(r["low"], r["bound"]) for r in above]
+        and len(above) == 3
+        and "5.5" in find("43-above").words.prompt
+    )
+
+
+@pytest.mark.parametrize(("n", "p"), [(4, 0.05), (2, 0.01)])
+def test_first_tries_fail_as_often_as_the_answer_says(n, p):
+    rng = np.random.default_rng(1)
+    up, down = rng.random((200_000, n)) < p, rng.random(200_000) < p
+    key = find("43-lost").key({"n": n, "p": f"{100 * p:g} %"})
+    assert np.mean(up.any(axis=1) | down) == pytest.approx(key, abs=4e-3)
+    values = rng.integers(-9, 9, (n, 2000, 4))
+    team = [Worker(i, v, 64) for i, v in enumerate(values)]
+    sim = aggregate(team, Switch(Aggregator(n, 64, lanes=4)), loss=p)
+    # Of second tries some fail again, since workers try at different times.
+    assert key < sim.packets["again"] / values[..., 0].size < 1.8 * key
+
+
+def test_the_log_says_what_the_answers_say():
+    log = re.findall(r"nranks (\d+)|AllReduce: 536870912 Bytes -> Algo (\w+)", CELLS["43-log"])
+    assert [ranks or way for ranks, way in log] == ["8", "NVLS", "4", "RING"]
+    assert find("43-ran").right == "NVLS with 8 ranks, a ring with 4"
+    assert (
+        "NCCL_ALGO set by environment" in CELLS["43-log"]
+        and "multicast support is available" in CELLS["43-log"]
+    )
+    # by the library's own rule
+    assert nvls.chosen(8, "Blackwell") and not nvls.chosen(4, "Blackwell")
+
+
+def test_a_host_of_a_ring_adds_what_the_answer_says_and_in_the_network_nothing():
+    found = compare.compare(topologies.build("fat_tree", k=4), "16 MB")
+    assert found["ring"].added == find("43-work").key({"n": 16, "s": "16 MB"})
+    assert {found[way].added for way in ("low_latency", "streaming", "program")} == {0.0}
+
+
+def test_low_latency_trees_take_their_time_for_each_operation():
+    mode = trees.Mode.sharp(False)
+    assert (mode.payload, f"{mode.seconds * 1e6:.2f}") == (1024, "0.78")
+    found = compare.compare(topologies.build("fat_tree", k=4), "16 MiB")
+    assert found["low_latency"].messages == 16384
+    assert found["low_latency"].time == pytest.approx(16384 * mode.seconds, rel=0.01)
+
+
+def test_so_many_slots_fill_a_link_as_the_answer_says():
+    mode = compare.program(4, 4)
+    assert mode.payload + mode.header == 332
+    key = find("43-slots").key({"r": "100 Gb/s", "t": "2 us", "p": "332 B"})
+    star = topologies.build("crossbar", hosts=4, rate="100 Gb/s", delay="0.4 us")
+    for slots in (0.9 * key, 1.1 * key):
+        tree = trees.grow(star, range(4), compare.program(4, 4, slots=round(slots)))
+        trip = tree.round_trip(332)
+        full = tree.limit() == 12.5e9
+        assert full == (
+            round(slots)
+            >= find("43-slots").key({"r": "100 Gb/s", "t": f"{trip * 1e6!r} us", "p": "332 B"})
+        )
+
+
+@pytest.mark.parametrize(("n", "b"), [(8, 20), (16, 24)])
+def test_sums_of_integers_are_off_by_what_the_answer_says_at_most(n, b):
+    key = find("43-scale").key({"n": n, "b": b})
+    assert quantisation.error_bound(n, 2.0**b) == pytest.approx(key, rel=1e-5)
+    half = np.full((n, 1, 4), 0.5 / 2**b, np.float32)  # each is rounded by half a step, to 0
+    total = quantisation.quantise(half, [2.0**b]).sum(axis=0)
+    assert np.abs(
+        quantisation.dequantise(total, [2.0**b]) - half.sum(axis=0)
+    ).max() == pytest.approx(key)
+
+
+def test_four_roots_hold_a_tree_each_and_the_fifth_job_gets_none():
+    manager = trees.Manager(topologies.build("fat_tree", k=4), trees=1)
+    for first in range(4):
+        manager.start("ABCD"[first], range(first, 16, 5), streaming=True)
+    roots = {int(t.switches[-1]) for t in manager.jobs.values()}
+    assert roots == set(manager.fabric.nodes("core").tolist())
+    with pytest.raises(
+        trees.OutOfSlots, match="held are core 0 by A; core 2 by B; core 1 by C; core 3 by D"
+    ):
+        manager.start("E", range(4, 16, 5), streaming=True)

@@ -1,0 +1,128 @@
+"""A real browser for tests: Debian's chromium, another that is found, or Playwright's own."""
+
+import base64
+import contextlib
+import os
+import shutil
+
+import pytest
+
+from support import ROOT
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+LIVE = ROOT / "fabriclab" / "views" / "live"
+
+# The page's half of a model: it keeps the traits, and hands every save to Python, which answers with a frame.
+MODEL = """
+class Model {
+  constructor(state, answer) { this.state = state; this.answer = answer; this.heard = {}; this.saves = 0; }
+  get(name) { return this.state[name]; }
+  set(name, value) { this.state[name] = value; }
+  on(event, f) { (this.heard[event] ||= []).push(f); }
+  off(event, f) { this.heard[event] = (this.heard[event] || []).filter((g) => g !== f); }
+  async save_changes() {
+    this.saves += 1;
+    const reply = await this.answer(JSON.stringify(this.state.asked));
+    if (reply) this.take(reply);
+  }
+  take(reply) {
+    this.state.numbers = bytes(reply.numbers);
+    this.state.frame = reply.frame;
+    for (const f of this.heard["change:frame"] || []) f();
+  }
+}
+const bytes = (text) => new DataView(Uint8Array.from(atob(text), (c) => c.charCodeAt(0)).buffer);
+"""
+
+
+@contextlib.contextmanager
+def browser():
+    """Open a headless browser, or skip where none can be had; FABRICLAB_BROWSER=1 says that there must be one."""
+    must = os.environ.get("FABRICLAB_BROWSER", "") not in ("", "0")
+    try:
+        from playwright.sync_api import Error, sync_playwright
+    except ImportError:
+        pytest.fail("playwright is missing") if must else pytest.skip(
+            "playwright is missing: pip install playwright"
+        )
+    found = next(filter(None, map(shutil.which, NAMES)), None)
+    with sync_playwright() as play:
+        try:
+            chrome = play.chromium.launch(executable_path=found, args=FLAGS)
+        except Error as error:
+            words = (
+                f"no browser was found (Debian: apt install chromium): {str(error).splitlines()[0]}"
+            )
+            pytest.fail(words) if must else pytest.skip(words)
+        yield chrome
+        chrome.close()
+
+
+def reply(view):
+    """Return what the widget of a live view would send to the browser."""
+    widget = view.widget
+    return {"frame": widget.frame, "numbers": base64.b64encode(widget.numbers).decode()}
+
+
+def show(page, view, *, style="", answer=None, drawn=".fl-live[data-drawn]"):
+    """Show a live view on a plain page; ``answer`` may stand in for Python."""
+
+    def asked(text):
+        import json
+
+        view.widget.asked = json.loads(text)
+        return reply(view)
+
+    page.expose_function("python", answer or asked)
+    css, code = ((LIVE / name).read_text(encoding="utf-8") for name in ("live.css", "live.js"))
+    page.set_content(
+        f"<style>body{{font-family:sans-serif}}{css}{style}</style><div id=root></div>"
+    )
+    widget = view.widget
+    page.evaluate(
+        MODEL.replace("const bytes", "var bytes").join(
+            [
+                "async ([code, state, frame]) => {",
+                """
+
+          const module = await import("data:text/javascript;base64," + btoa(unescape(encodeURIComponent(code))));
+          window.model = new Model({...state, numbers: bytes(frame.numbers), frame: frame.frame}, window.python);
+          module.default.render({model: window.model, el: document.getElementById("root")});
+        }""",
+            ]
+        ),
+        [code, {"spec": widget.spec, "asked": widget.asked}, reply(view)],
+    )
+    page.wait_for_selector(drawn)
+
+
+def picture(page):
+    """Return the pixels of the canvas as a data address, and its alternative text."""
+    page.wait_for_function(
+        "() => { const v = document.querySelector('.fl-live'); return v && v.dataset.drawn; }"
+    )
+    return page.evaluate(
+        "() => { const c = document.querySelector('.fl-canvas'); return c.toDataURL(); }"
+    ), alt(page)
+
+
+def alt(page):
+    """Return the alternative text of the picture."""
+    return page.get_attribute(".fl-canvas", "aria-label")
+
+
+def settled(page):
+    """Wait until the page has drawn the last answer and asks nothing more."""
+    page.wait_for_function(
+        """() => { const {busy, drawn} = document.querySelector(".fl-live").dataset;
+                   return !busy && drawn === String(window.model.state.frame.seq); }"""
+    )

@@ -1,0 +1,24 @@
+"""The notebooks of exercises: their sources, and runs of them as text."""
+
+import os
+
+import nbclient
+import nbformat
+
+
+def book_of(root, number):
+    """Return the source of an exercise."""
+    return nbformat.read(root / "solutions" / f"exercise{number}.ipynb", 4)
+
+
+def run_in_text_mode(book, folder, monkeypatch, root):
+    """Return the notebook after a run in which each answer is right at the first try."""
+    monkeypatch.setenv("FABRICLAB_TEXT", "1")
+    monkeypatch.setenv("PYTHONPATH", f"{root}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    done = nbformat.from_dict(book)
+    nbclient.NotebookClient(
+        done, timeout=120, resources={"metadata": {"path": str(folder)}}
+    ).execute()
+    tests = [cell for cell in done.cells if cell.id.endswith("-test")]
+    assert tests and all("Right, at the first try" in str(cell.outputs) for cell in tests)
+    return done

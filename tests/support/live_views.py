@@ -1,0 +1,147 @@
+"""Every live view once, as lessons call it: for tests with a browser and without."""
+
+import numpy as np
+
+import fabriclab as fl
+from fabriclab import collectives, topologies
+from fabriclab.views import live
+
+HALL = topologies.build("rail_optimised")
+
+
+RAILS = np.array(collectives.rail_groups(HALL))
+
+
+STAR = topologies.build("crossbar", hosts=16)
+
+
+REPEATED = fl.simulate(
+    "all_reduce", "ring", topologies.build("crossbar", hosts=8), "1 MB", lag="5 us"
+)
+
+
+RUN = fl.simulate(
+    "all_reduce", "ring", topologies.build("crossbar", hosts=8), "1 MB", expand=True, lag="5 us"
+)
+
+
+def shuffled(seed):
+    rng = np.random.default_rng(seed)
+    place = np.array([rng.permutation(group) for group in RAILS]) if seed else RAILS
+    return fl.simulate("all_reduce", "ring", HALL, "1 GB", placement=place)
+
+
+def rooted(root):
+    return fl.simulate("broadcast", "one_root", HALL, "1 GB", root=root)
+
+
+def counted(n):
+    return fl.views.table({"ranks": np.arange(1, n + 1), "steps": 2 * np.arange(n)})
+
+
+def two_ways(alpha, size):
+    sizes = ["1 KiB", "64 KiB", "1 MiB", f"{size} MiB"]
+    return {
+        a: fl.sweep("all_reduce", a, STAR, sizes, lag=alpha * 1e-6)
+        for a in ("ring", "binomial_tree")
+    }
+
+
+def favoured(popular, choices):
+    return collectives.expert_tables(
+        collectives.choose_experts(9, 16, choices, popular=popular), "low_latency"
+    )[0]
+
+
+def counts_packets(packet, slot):
+    never = packet.chunk < 0
+    return never, never
+
+
+SMALL = {"ring": RUN, "tree": fl.simulate("all_reduce", "binomial_tree", STAR, "1 MB")}
+
+
+SHUFFLE = {"seed": live.Slider(0, 9)}
+
+
+ALPHA = {"alpha": live.Slider(1, 20, unit="us"), "size": live.Choice((4, 64))}
+
+
+VIEWS = {
+    "stepper": lambda: live.stepper("all_reduce", "ring", 4),
+    "tree": lambda: live.stepper(
+        "all_reduce", "binomial_tree", 8, segments=4, pipelined=True, step=2
+    ),
+    "switches": lambda: live.stepper(
+        "all_reduce", "nvls_sharp", 8, options={"per_server": 4}, step=3
+    ),
+    "fabric": lambda: live.fabric(HALL, shuffled, controls=SHUFFLE),
+    "opened": lambda: live.fabric(HALL, shuffled, controls=SHUFFLE, seed=3, open=0, colour="rail"),
+    "small fabric": lambda: live.fabric(topologies.build("fat_tree", k=4).without(cables=[20])),
+    "sweep": lambda: live.sweep(two_ways, controls=ALPHA),
+    "repeated": lambda: live.timeline(REPEATED.timeline, REPEATED.flows, REPEATED.fabric, at=95),
+    "timeline": lambda: live.timeline(RUN.timeline, RUN.flows, RUN.fabric, at=50),
+    "floor": lambda: live.fabric(
+        HALL,
+        rooted,
+        controls={"root": live.Slider(0, 1023)},
+        layout="floor",
+        root=9,
+        said="One sends to all.",
+    ),
+    "table": lambda: live.table(counted, {"n": live.Slider(2, 9)}, "Rings"),
+    "race": lambda: live.race(SMALL),
+    "placement": lambda: live.placement(HALL),
+    "wirings": lambda: live.wirings(
+        {
+            f"{n} rails": topologies.build(
+                "rail_optimised", servers=8, gpus=4, rails=n, radix=8, expand=False
+            )
+            for n in (4, 1)
+        }
+    ),
+    "paths": lambda: live.paths(topologies.build("fat_tree", k=4)),
+    "roulette": lambda: live.roulette(),
+    "bubble": lambda: live.bubble(),
+    "staleness": lambda: live.staleness(),
+    "explorer": lambda: live.explorer("torus", families=("torus", "dragonfly", "slim_fly")),
+    "twist": lambda: live.twist((2, 4)),
+    "failures": lambda: live.failures(topologies.build("fat_tree", k=4), count=3),
+    "cut": lambda: live.cut(topologies.build("mesh", shape=(3, 5))),
+    "mix": lambda: live.mix(
+        topologies.build("rail_optimised", servers=4, gpus=4, rails=4, radix=8), 50
+    ),
+    "traffic": lambda: live.traffic(
+        favoured, controls={"popular": live.Slider(1, 8), "choices": live.Choice((1, 3))}, popular=2
+    ),
+    "server": lambda: live.server(),
+    "copies": lambda: live.copies("peer"),
+    "drive": lambda: live.copies("peer", source="nvme", server="dgx_a100", size="1 GiB"),
+    "savings": lambda: live.savings(),
+    "chunks": lambda: live.chunks(64.0, "pageable"),
+    "gigaio": lambda: live.gigaio(wirings=("2s-2rp-split-flat", "2s-2rp-std-flat")),
+    "overlap": lambda: live.overlap(bucket=1260),
+    "priority": lambda: live.overlap(bucket=220, priority=True),
+    "straggler": lambda: live.straggler(),
+    "slow link": lambda: live.straggler(ranks=7, what="link", way="binomial_tree"),
+    "queue pair": lambda: live.queue_pair(),
+    "request": lambda: live.request(step=9),
+    "packets": lambda: live.packets(
+        counts_packets, keeps="yours", story="a copy comes late", step=7
+    ),
+    "pool": lambda: live.pool(),
+    "quantisation": lambda: live.quantisation(22, 10),
+    "tenants": lambda: live.tenants(5, "low latency", 2),
+    "pays": lambda: live.pays(),
+    "medium": lambda: live.medium(3.0, "400 Gb/s", "price"),
+    "wavelengths": lambda: live.wavelengths(60),
+    "drift": lambda: live.drift(12),
+    "beam": lambda: live.beam(10, 256, "behind a person"),
+    "aim": lambda: live.beam(10, 361, "3 degrees off", over="elements"),
+    "hybrid": lambda: live.hybrid("all", "all", 8),
+    "mzi mesh": lambda: live.mzi_mesh(8, 10, 2.0),
+    "circuit": lambda: live.circuit("thermo-optic", 20),
+    "ruler": lambda: live.ruler({"copy": "10 GB/s"}, {"NVLink 4": "450 GB/s"}),
+    "latency": lambda: live.latency(switches=3),
+    "tiers": lambda: live.tiers(cache="CXL"),
+}

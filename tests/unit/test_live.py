@@ -1,0 +1,906 @@
+"""Live views: by hand, the law on widgets, refusals, text mode."""
+
+import gc
+import itertools
+import re
+import weakref
+
+import ipywidgets
+import numpy as np
+import pytest
+
+import fabriclab as fl
+from fabriclab import collectives, registry, topologies
+from fabriclab.course.checks.predictions import _asking
+from fabriclab.views import live
+from fabriclab.views.live.widget import Live
+from fabriclab.views.page import ROLES
+from fabriclab.views.scene import COLOUR, PALETTE, Layer, Scene, ink_on, printed, shade
+from support import rdma_pairs
+from support.colour_science import BLINDNESS, contrast, lab, linear
+from support.live_views import (
+    ALPHA,
+    HALL,
+    REPEATED,
+    RUN,
+    SHUFFLE,
+    SMALL,
+    STAR,
+    VIEWS,
+    counted,
+    counts_packets,
+    favoured,
+    rooted,
+    shuffled,
+    two_ways,
+)
+
+
+def kept(obtained, **more):
+    return fl.core.Result(
+        "copy", obtained, [2**20, 2**24], [1e-3, 2e-3], n_ranks=1, source="a paper", **more
+    )
+
+
+# what curves with a point follow
+CURVES = {"slots", "scale", "drift", "noise [mrad]", "distance [m]", "elements", "servers per rack"}
+MEASURED = {
+    "here": kept("measured", samples=[[1e-3, 1e-3, 2e-3], [2e-3, 2e-3, 3e-3]]),
+    "there": kept("published"),
+}
+LINKS = {"NVLink 4": "450 GB/s"}
+# Further views whose line of code must give them again.
+CODES = VIEWS | {
+    "bounded": lambda: live.sweep(two_ways, controls=ALPHA, bounds={"floor": np.float64(1e-5)}),
+    "no fabric": lambda: live.timeline(RUN.timeline, RUN.flows),
+    "results": lambda: live.ruler(MEASURED, LINKS),
+    "numpy": lambda: live.fabric(
+        HALL,
+        shuffled,
+        controls={"seed": live.Slider(np.int64(0), np.int64(9))},
+        open=HALL.endpoint[300],
+    ),
+}
+NAMES = {
+    "fl": fl,
+    "shuffled": shuffled,
+    "two_ways": two_ways,
+    "counted": counted,
+    "favoured": favoured,
+    "rooted": rooted,
+    "counts_packets": counts_packets,
+    "runs": SMALL,
+    "measured": MEASURED,
+    "links": LINKS,
+}
+
+
+def arrays(scene):
+    """Return all numbers by layer and field, such as ``lines.colour``; without a picture those of the table."""
+    if not scene.layers and scene.table is not None:
+        return {k: np.asarray(v) for k, v in scene.table.columns.items()}
+    fields = {f"{id}.{k}": v for id, layer in scene.layers.items() for k, v in layer.fields.items()}
+    return {k: v for k, v in fields.items() if isinstance(v, np.ndarray) and v.dtype.kind in "fiub"}
+
+
+def same(one, other):
+    return one.keys() == other.keys() and all(
+        np.array_equal(one[k], other[k], equal_nan=True) for k in one
+    )
+
+
+# by hand ------------------------------------------------------------------------------------------
+def test_a_ring_of_two_by_hand():
+    view = live.stepper("all_reduce", "ring", 2)
+    assert [view.set(step=s).scene.table["holds"].tolist() for s in range(3)] == [
+        [1, 1, 2, 2],
+        [3, 1, 2, 3],
+        [3, 3, 3, 3],
+    ]
+    assert view.scene.said == (
+        "Step 2 of 2. Blocks moved: 2 (added 0, copied 2), each 1/2 of the array. "
+        "Blocks with all 2 ranks in them: 4 of 4."
+    )
+    assert view.set(step=1).scene.layers["movers"].fields["texts"] == ["1", "0"]
+
+
+@pytest.mark.parametrize("name", registry.names("collective"))
+@pytest.mark.parametrize("n", [1, 2, 5, 16])
+def test_every_algorithm_can_be_stepped_and_ends_as_its_definition_says(name, n):
+    what, algorithm = name.split(".")
+    view = live.stepper(what, algorithm, n)
+    last = view.set(step=view.controls["step"].high).scene.table
+    whole = n * (n + 1) // 2
+    found = last["holds"].reshape(-1, collectives.build(what, algorithm, n).n_blocks)[:n]
+    if what == "all_reduce":
+        assert (found == whole).all()
+    elif what == "reduce_scatter":
+        assert np.diag(found).tolist() == [whole] * n
+    elif what in ("all_gather", "barrier"):
+        assert (found == np.arange(1, n + 1)).all()
+    elif what == "all_to_all":
+        assert np.all(found[np.tile(np.eye(n, dtype=bool), n)].reshape(n, n) == np.arange(1, n + 1))
+    elif what == "send_recv":
+        assert [found[r, r - 1] for r in range(n)] == [r or n for r in range(n)]
+    else:  # the root is rank 0
+        assert (found[0] == {"reduce": whole, "gather": np.arange(1, n + 1)}.get(what, 1)).all()
+        assert (
+            what in ("reduce", "gather")
+            or (np.diag(found) if what == "scatter" else found == 1).all()
+        )
+
+
+def test_chunks_move_along_the_links_of_their_route():
+    view = live.stepper(
+        "all_reduce", "ring", 4, fabric=topologies.build("leaf_spine", hosts=8, radix=4), step=1
+    )
+    movers = view.scene.layers["movers"].fields
+    # Cell, host, leaf, host, cell; between the leaves also spine and leaf.
+    ptr, over = movers["ptr"].astype(int), view.scene.layers["ranks"].fields["x"]
+    assert np.diff(ptr).tolist() == [5, 7, 5, 7]
+    assert np.array_equal(movers["x"][ptr[:-1]], over)
+    assert np.array_equal(movers["x"][ptr[1:] - 1], np.roll(over, -1))
+
+
+def test_values_add_up_in_a_switch_by_hand():
+    view = live.stepper("all_reduce", "nvls_two_shot", 2, step=1)
+    assert view.scene.table["rank"].tolist() == ["0"] * 2 + ["1"] * 2 + ["switch 0"] * 2
+    assert [view.set(step=s).scene.table["holds"].tolist()[-2:] for s in range(3)] == [
+        [0, 0],
+        [3, 3],
+        [3, 3],
+    ]
+    assert view.set(step=1).scene.layers["numbers"].fields["texts"] == [
+        "1",
+        "1",
+        "2",
+        "2",
+        "3",
+        "3",
+    ]
+    assert (
+        "rank 1 to switch 0: blocks 0..1, added" in view.scene.alt
+        and "from 2 on are switches" in str(view)
+    )
+    movers = view.scene.layers["movers"].fields  # both chunks meet in one place, above the switch
+    end = movers["ptr"][1:].astype(int) - 1
+    assert np.ptp(movers["x"][end]) == np.ptp(movers["y"][end]) == 0 and len(end) == 2
+    nodes = view.scene.layers["nodes"].fields
+    assert movers["y"][end[0]] + movers["h"] / 2 < nodes["y"][nodes["texts"].index("switch")]
+
+
+def test_switches_stand_where_they_are_placed():
+    fabric = topologies.build("leaf_spine", hosts=8, radix=4)
+    nodes = [*fabric.nodes("leaf"), *fabric.nodes("spine")[[0, 0, 0]]]
+    view = live.stepper(
+        "all_reduce", "aggregation_tree", 8, fabric=fabric, switches=nodes, options={"radix": 2}
+    )
+    sums = [3, 7, 11, 15, 10, 26, 36]
+    for step, known in ((1, 4), (2, 6), (3, 7)):
+        scene = view.set(step=step).scene
+        assert scene.table["holds"].tolist()[8:] == sums[:known] + [0] * (7 - known)
+        movers, box = (scene.layers[k].fields for k in ("movers", "nodes"))
+        end, rows = movers["ptr"][1:].astype(int) - 1, np.unique(box["y"])  # spines, leaves, hosts
+        above = rows[int(step == 1)] - movers["y"][end]
+        assert np.all((above > 0) & (above < 50))
+    assert np.all(view.set(step=6).scene.table["holds"][:8] == 36)
+
+
+def test_colours_of_loads_go_from_end_to_end_of_the_map():
+    assert shade([0.0, 1.0, 2.0]).tolist() == [
+        len(PALETTE) - 64,
+        len(PALETTE) - 1,
+        len(PALETTE) - 1,
+    ]
+    assert shade([np.nan]).tolist() == [COLOUR["grey"]]
+
+
+@pytest.mark.parametrize("place", range(len(PALETTE)))
+def test_words_on_every_colour_have_a_contrast_of_four_and_a_half(place):
+    assert contrast(PALETTE[place], PALETTE[int(ink_on(place)[0])]) >= 4.5
+
+
+@pytest.mark.parametrize("kind", BLINDNESS)
+def test_loads_are_read_by_lightness_by_colour_blind_readers_too(kind):
+    """The other colours of live views are those of the roles, which test_views holds apart."""
+    colours = [PALETTE[int(c)] for c in shade(np.linspace(0, 1, 9))]
+    light = [lab(np.clip(np.array(BLINDNESS[kind]) @ linear(c), 0, 1))[0] for c in colours]
+    assert light == sorted(light)
+    assert light[-1] - light[0] > 60
+    assert set(PALETTE) >= {role.colour for role in ROLES.values()}
+
+
+def test_a_block_opens_and_closes():
+    view = live.fabric(HALL)
+    closed = view.scene.layers["nodes"].fields
+    gpus = closed["names"].index("128 GPUs, rail 0")
+    view.set(open=closed["picks"][gpus])
+    opened = view.scene.layers["nodes"].fields
+    assert len(opened["names"]) == len(closed["names"]) + 127
+    member = opened["names"].index("gpu 5.0")
+    assert opened["picks"][member] is None
+    assert view.set(open=None).scene.layers["nodes"].fields["names"] == closed["names"]
+
+
+def test_lines_that_change_places_are_marked_where_they_do():
+    view = live.sweep(two_ways, controls=ALPHA)
+    said = view.scene.layers["crossing"].fields["texts"]
+    ring, tree = (two_ways(1, 4)[k] for k in ("ring", "binomial_tree"))
+    assert tree.at("64 KiB") < ring.at("64 KiB")
+    assert tree.at("1 MiB") > ring.at("1 MiB")
+    assert said == ["lines cross near 190 kB"]
+
+
+@pytest.mark.parametrize(
+    ("way", "opcode"), [("WRITE", 0), ("WRITE with immediate", 1), ("SEND", 2), ("READ", 4)]
+)
+def test_a_request_counts_what_the_device_counts(way, opcode):
+    a, b = rdma_pairs.pair()
+    if opcode in (1, 2):
+        b.qp.post_recv(rdma_pairs.receive(b))
+    assert rdma_pairs.outcome(a, rdma_pairs.request(a, b, opcode)) == rdma_pairs.OK
+    b.rcq.poll()
+    whole = live.request(way, 13)
+    device = {
+        k: getattr(a.ctx.counters, k) + getattr(b.ctx.counters, k)
+        for k in ("copies", "doorbells", "transfers", "polled")
+    }
+    assert [whole.scene.table[k][-1] for k in ("copies", "doorbells", "transfers")] == [
+        *device.values()
+    ][:3]
+    assert (
+        f"completions polled {device['polled']}" in whole.scene.said
+        and whole.scene.table["calls"].sum() == 0
+    )
+    assert ("program B" in whole.scene.table["who"]) == (opcode in (1, 2))
+
+
+def test_steps_of_a_queue_pair_are_judged_by_the_device():
+    view = live.queue_pair("RC", "RESET", "RTS")
+    assert (
+        "is refused: no step leads from RESET to RTS" in view.scene.said
+        and "Errno" not in view.scene.said
+    )
+    assert view.scene.table["attribute"].tolist() == ["none"] and not len(
+        view.scene.layers["attributes"].fields["x"]
+    )
+    assert view.set(now="RTR").scene.table["attribute"].tolist() == [
+        "TIMEOUT",
+        "RETRY_CNT",
+        "RNR_RETRY",
+        "MAX_QP_RD_ATOMIC",
+        "SQ_PSN",
+    ]
+    assert view.set(kind="UD").scene.table["attribute"].tolist() == ["SQ_PSN"]
+
+
+def test_a_bubble_of_two_stages_by_hand():
+    table = live.bubble(2, 2, "1F1B").scene.table
+    rows = zip(
+        *(table[k].tolist() for k in ("stage", "what", "number", "start [s]", "finish [s]")),
+        strict=True,
+    )
+    found = sorted((round(a), round(b), s, w[0], n) for s, w, n, a, b in rows)
+    assert found == [
+        (0, 1, 0, "f", 1),
+        (1, 2, 0, "f", 2),
+        (1, 2, 1, "f", 1),
+        (2, 4, 1, "b", 1),
+        (4, 5, 1, "f", 2),
+        (4, 6, 0, "b", 1),
+        (5, 7, 1, "b", 2),
+        (7, 9, 0, "b", 2),
+    ]
+    assert (
+        "33.3 % of the time is bubble, the closed form says 33.3 %"
+        in live.bubble(2, 2, "1F1B").scene.said
+    )
+    assert "so 10 are shown" in live.bubble(5, 7, "interleaved").scene.said
+    for schedule, held in (
+        ("GPipe", 8),
+        ("1F1B", 4),
+    ):  # all micro-batches, or one for each stage from here on
+        assert (
+            f"holds activations of at most {held} micro-batches"
+            in live.bubble(4, 8, schedule).scene.said
+        )
+
+
+def test_synchronous_workers_begin_together_and_stale_ones_when_they_may():
+    def steps(staleness):
+        table = live.staleness(staleness, "one worker", 4).scene.table
+        return (table[k].reshape(-1, 4) for k in ("start [s]", "finish [s]"))  # a row for each step
+
+    start, finish = steps(0)
+    assert np.ptp(start, axis=1) == pytest.approx(0, abs=1e-5)
+    start, finish = steps(2)
+    last = finish.max(axis=1, keepdims=True)
+    # as far ahead as allowed, and no further
+    assert np.all(start[3:] >= last[:-3]) and np.any(start[2:] < last[:-2])
+
+
+def test_flows_of_repeated_steps_run_at_every_time():
+    view = VIEWS["repeated"]()
+    t = REPEATED.timeline
+    for at in range(1, 100):
+        time = at / 100 * t.end
+        # Each step waits 5 us and then all 8 flows move; the delay at the end is none.
+        waits = np.mod(time, t.period[0]) < 5e-6
+        assert view.set(at=at).scene.said.split(": ")[1].startswith(f"{0 if waits else 8} of 16"), (
+            at
+        )
+    assert view.scene.layers["repeats"].fields["texts"] == ["x 7", "x 7"]
+
+
+def test_a_press_takes_the_values_that_stand_on_the_page():
+    seen = []
+    view = Live(
+        "x(",
+        lambda n: Scene(str(n)),
+        {"n": live.Slider(0, 9)},
+        {"n": 1},
+        "t",
+        buttons={"Go": lambda v: seen.append(dict(v.values))},
+    )
+    view.widget.asked = {"seq": 1, "values": {"n": 7}, "press": "Go"}
+    assert seen == [{"n": 7}]
+
+
+def test_a_slider_goes_past_a_value_at_which_the_function_fails():
+    def picky(n):
+        return Scene(str(1 // (n - 3)))
+
+    view = Live("x(", picky, {"n": live.Slider(0, 9)}, {"n": 1}, "t")
+    for seq, n in enumerate((3, 4), 1):
+        view.widget.asked = {"seq": seq, "values": {"n": n}}
+        assert view.values == {"n": n} and view.widget.frame["wrong"] == (n == 3)
+    assert view.scene.said == "1"
+
+
+@pytest.mark.parametrize("bad", [(10, 1), (0, 10, 0), (0, 10, -1), (np.nan, 1)])
+def test_sliders_that_cannot_be_are_refused(bad):
+    with pytest.raises(ValueError, match="a slider needs low < high and step > 0"):
+        live.Slider(*bad)
+    with pytest.raises(ValueError, match="a slider needs 0 < low < high"):
+        live.Slider(0, 10, log=True)
+    with pytest.raises(ValueError, match="runs must be simulations"):
+        live.race({})
+
+
+def test_values_are_of_pythons_own_types_and_within_the_ends():
+    assert live.Slider(0, 11, 3).check(11, "n") == 11
+    assert live.Slider(0.5, 3.5).check(0.5, "n") == 0.5
+    assert type(live.Choice((4, 64)).check(np.int64(64), "n")) is int
+    assert repr(live.Slider(1234567, 12345678)) == "fl.live.Slider(1234567, 12345678)"
+
+
+def test_only_a_change_of_values_is_shown_as_motion():
+    view = VIEWS["stepper"]()
+    view.widget.asked = {"seq": 1, "values": {"step": 2}}
+    assert view.widget.frame["moves"]
+    view.widget.asked = {"seq": 2, "values": {"step": 2}, "table": True}
+    assert not view.widget.frame["moves"] and "<table" in view.widget.frame["table"]
+
+
+def test_traffic_by_hand():
+    view = live.traffic([[0, 6, 0], [0, 0, 0], [0, 3, 0]])
+    assert view.scene.said == "Rank 1 takes in most: 3 times the mean."
+    assert (view.scene.table["takes in"].tolist(), view.scene.table["sends"].tolist()) == (
+        [0, 9, 0],
+        [6, 0, 3],
+    )
+    for wrong in ([[0, 1]], [[0, 0], [0, 0]], [[0, -1], [1, 0]], [[1]]):
+        with pytest.raises(
+            ValueError, match=r"table must be \(n, n\) of what each of 2..128 ranks has for each"
+        ):
+            live.traffic(wrong)
+
+
+def test_packets_by_hand():
+    view = live.packets(counts_packets, keeps="yours", story="a packet comes twice", step=2)
+    assert view.scene.said.endswith(
+        "Wrong sums so far: 1. Packet A 0: sum 2 goes to both; right is 11."
+    )
+    assert view.scene.table["sums"].tolist() == ["1 | 0", "2 | 0"]
+    rows = {
+        k: view.set(keeps=k, story="all well", step=8).scene.table
+        for k in ("yours", "bitmaps", "last chunks")
+    }
+    assert {k: t["seen"][-1] for k, t in rows.items()} == {
+        "yours": " | ",
+        "bitmaps": "AB | ",
+        "last chunks": "2 | 2",
+    }
+    for t in rows.values():
+        assert t["sums"].tolist() == ["1 | 0", "11 | 0", "11 | 2", "11 | 22", "3 | 22", "33 | 22"]
+        assert t["left"].tolist() == ["1 | 0", "0 | 0", "0 | 1", "0 | 0", "1 | 0", "0 | 0"]
+    told = {
+        story: [
+            view.set(keeps=k, story=story, step=8).scene.said.count("so far: 0.")
+            for k in ("yours", "bitmaps", "last chunks")
+        ]
+        for story in view.controls["story"].options
+    }
+    assert told == {
+        "all well": [1, 1, 1],
+        "a packet is lost": [0, 1, 1],
+        "a result is lost": [0, 1, 1],
+        "a packet comes twice": [0, 1, 1],
+        "a copy comes late": [0, 0, 1],
+    }
+
+
+def test_a_pool_is_full_at_the_bandwidth_delay_product():
+    def pool(*state):
+        view, need = live.pool(*state).scene, r"product is (\d+) packets"
+        rate, series = (view.table[k] for k in ("rate [B/s]", "series"))
+        own = (float(rate[series == k][0]) for k in ("your pool", "what links and switch allow"))
+        return int(re.search(need, view.said).group(1)), *own
+
+    for delay, jobs in ((1, 1), (10, 1), (1, 4)):
+        need, _, most = pool(16, delay, jobs)
+        rate = [pool(k * jobs, delay, jobs)[1] for k in (need // 2, need - 1, need)]
+        assert rate[0] < 0.51 * rate[2] and rate[1] < rate[2] == most
+    assert pool(8)[2] == 12.5e9
+    assert pool(need, 1, 2)[1] < 0.52 * pool(need)[1]
+    # Jobs with slots enough divide the time of the switch: 17 passes of a packet for each of eight.
+    assert pool(512, 0.1, 8)[1:] == pytest.approx([332 * 1.25e9 / 17 / 8] * 2)
+
+
+def test_errors_of_sums_stay_within_their_bound_up_to_the_agreed_scale():
+    table = live.quantisation(20, 10).scene.table
+    error, bound = (
+        table["error"][table["series"] == s] for s in ("largest error", "bound without overflow")
+    )
+    fits = 2.0 ** np.arange(4, 37) <= 2.0**17
+    assert np.all(error[fits] <= bound[fits]) and np.all(error[-10:] > 1e3 * bound[-10:])
+    # each number fits into 32 bits, their sums do not
+    crowd = live.quantisation(27, 3, 32).scene.table
+    assert crowd["error"][crowd["series"] == "your scale"][0] > 0.5
+
+
+def test_a_tenant_without_a_tree_is_told_why():
+    said = live.tenants(5, "streaming", 1).scene.said
+    assert (
+        said.startswith("4 of 5 jobs have a tree")
+        and "Without a tree: E." in said
+        and "core 0 by A" in said
+    )
+    assert "held are links by A" in live.tenants(5, "streaming", 2).scene.said
+    assert live.tenants(5, "low latency", 2).scene.said.startswith("5 of 5 jobs have a tree")
+    assert all("Without" not in live.tenants(jobs).scene.said for jobs in range(1, 5))
+
+
+def test_what_pays_follows_loss_and_the_rate_of_hosts():
+    view = live.pays()
+    for word in ("low latency wins from 8 B to 4 KiB", "program wins from 8 B to 1 GiB"):
+        assert word in view.scene.said
+    lossy = view.set(loss=0.01).scene.said  # hosts wait for timers, too
+    assert "program wins from 8 B to 2 MiB" in lossy and "streaming wins from 8 B to 1 GiB" in lossy
+    slow = view.set(loss=0.0, converts="2 GB/s").scene.said
+    assert (
+        "program wins from 8 B to 1 GiB" not in slow and "streaming wins from 8 B to 1 GiB" in slow
+    )
+
+
+def test_the_medium_is_the_least_of_those_that_reach():
+    for far, medium, watts in (
+        (1.5, "copper", 0),
+        (3.0, "active copper", 3),
+        (30.0, "multimode", 30),
+    ):
+        scene = live.medium(far).scene
+        assert f"{medium} is least by power, {watts} W" in scene.said
+        full = scene.layers["reach"].fields["colour"] >= 0
+        assert full.tolist() == (scene.table["reach [m]"] >= far).tolist()
+        at = np.flatnonzero(scene.layers["reach"].fields["colour"] == COLOUR["predicted"])
+        assert scene.table["medium"][at].tolist() == [medium]
+
+
+def test_so_many_wavelengths_fill_so_many_fibres():
+    assert (
+        "fibres in use: 3" in live.wavelengths(128).scene.said
+        and "12.8 Tb/s" in live.wavelengths(128).scene.said
+    )
+    assert [live.wavelengths(n).scene.table["wavelengths"].tolist() for n in (44, 45)] == [
+        [44],
+        [44, 1],
+    ]
+    symbols = {"C 50 GHz": 87 * 50, "C 100 GHz": 44 * 100, "C 200 GHz": 22 * 200}
+    for grid, full in symbols.items():  # of PAM4
+        assert live.wavelengths(256, 2, grid).scene.table["rate [B/s]"][0] == pytest.approx(
+            full * 1e9 / 8
+        )
+    assert live.wavelengths(32, 8).scene.table["rate [B/s]"].tolist() == [
+        pytest.approx(12.8e12 / 8)
+    ]
+
+
+def test_a_ring_that_warms_by_20_kelvin_is_nearly_on_its_neighbour():
+    # 20 x 1.55 um x 1.86e-4 / 4.2, of 1.60 nm; 77 mW move a filter by 13.1 nm
+    scene = live.drift(20, 200).scene
+    assert "1.37 nm, or 0.86 of a spacing of 200 GHz" in scene.said and "takes 8.1 mW" in scene.said
+    drifts = scene.table["drift"]  # at 1, 2, 4 and so on to 64 K, then at 20 K
+    assert drifts[[2, 7]] == pytest.approx([0.1713, 0.8565], abs=1e-4)
+
+
+def test_a_beam_falls_by_two_bits_per_hertz_at_twice_the_distance():
+    near, far = (live.beam(d).scene.table["carried [Gb/s]"][25] for d in (2, 4))
+    assert near - far == pytest.approx(6 * 2.16 * 2, rel=0.01)
+    assert (
+        "12.7 degrees wide" in live.beam().scene.said and "over" in live.beam(over="elements").code
+    )
+
+
+def test_media_of_a_tier_are_counted_by_hand():
+    said = live.hybrid("copper, fibre", "fibre", 4).scene.said
+    assert "To NICs: copper 344, fibre 680. Between switches: fibre 1024." in said
+    # A short cable to a NIC saves the module there and half of a twin module: 344 x (9 + 8.5) W of 35,328 W.
+    assert live.hybrid("copper, fibre", "fibre").scene.table["power [kW]"][2] == pytest.approx(
+        35.328 - 0.344 * 17.5
+    )
+
+
+# laws ---------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("name", VIEWS)
+def test_each_control_changes_the_arrays(name):
+    view = VIEWS[name]()
+    for control, kind in view.controls.items():
+        seen = [VIEWS[name]().set(**{control: value}).scene for value in kind.samples()]
+        assert len(seen) > 1
+        for one, other in itertools.combinations(seen, 2):
+            assert not same(arrays(one), arrays(other)), control
+        assert len({s.alt for s in seen}) == len(seen), control
+
+
+@pytest.mark.parametrize("name", CODES)
+def test_the_printed_code_reproduces_the_state(name):
+    view = CODES[name]()
+    for control, kind in view.controls.items():
+        view.set(**{control: kind.samples()[-1]})
+    # the view's own line
+    again = eval(view.code, NAMES | vars(REPEATED if name == "repeated" else RUN))
+    assert again.values == view.values
+    assert same(arrays(again.scene), arrays(view.scene))
+    assert str(again.scene.table) == str(view.scene.table)
+    assert again.code == view.code
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_the_table_holds_the_numbers_that_are_drawn(name):
+    scene = VIEWS[name]().scene
+    table, drawn = scene.table, scene.layers
+    if "cut" in table.columns:
+        shown = {
+            n
+            for part in ("cables", "stubs")
+            if part in drawn
+            for n, c in zip(*(drawn[part].fields[k] for k in ("names", "colour")), strict=True)
+            if c != COLOUR["grey"]
+        }
+        assert shown == {
+            f"{a} – {b}"
+            for a, b, n in zip(*(table[k] for k in ("from", "to", "cut")), strict=True)
+            if n
+        }
+    elif "over" in table.columns:
+        rows = zip(*(table[k] for k in ("by", "over", "rate [B/s]", "time [s]")), strict=True)
+        told = [
+            f"{by}: {over}, {fl.units.format_rate(r)}, {fl.units.format_time(t)}"
+            for by, over, r, t in rows
+        ]
+        assert (
+            drawn["words"].fields["texts"][-table.n_rows :]
+            == told
+            == drawn["copies"].fields["names"]
+        )
+    elif "who" in table.columns:
+        assert drawn["actors"].fields["names"] == table["who"].tolist()
+        assert drawn["what"].fields["texts"] == table["what"].tolist()
+    elif "copies" in table.columns:
+        bars, ticks = drawn["bars"].fields, drawn["x ticks"].fields
+        slope = np.polyfit([fl.units.time(t) for t in ticks["texts"]], ticks["x"], 1)
+        last = np.cumsum(table["copies"]) - 1
+        assert (bars["x"] + bars["w"])[last] == pytest.approx(
+            np.polyval(slope, table["time [s]"]), abs=0.5
+        )
+    elif "words" in drawn and "cables" in drawn:  # a map: each cable as a line, or as two stubs
+        layers = [drawn[part].fields for part in ("cables", "stubs") if part in drawn]
+        shown = {n: c for f in layers for n, c in zip(f["names"], f["colour"], strict=True)}
+        colours = np.where(table["load"] == 0, COLOUR["ink"], shade(table["load"]))
+        rows = zip(table["from"], table["to"], colours, strict=True)
+        assert shown == {f"{a} – {b}": pytest.approx(c) for a, b, c in rows if b != "within"}
+    elif "cables" in drawn and "load" in table.columns and name != "opened":
+        assert np.allclose(drawn["cables"].fields["colour"], shade(table["load"]))
+    elif "cells" in drawn:
+        texts = [int(t) if t else 0 for t in drawn["numbers"].fields["texts"]]
+        assert texts == table["holds"].tolist()
+    elif "endpoint" in table.columns:
+        assert np.allclose(drawn["nodes"].fields["colour"], shade(table["load"]))
+        assert len(drawn["nodes"].fields["names"]) == 1024
+    elif "part [%]" in table.columns:
+        bars = drawn["bars"].fields["w"] / drawn["way"].fields["w"]
+        assert bars == pytest.approx(table["part [%]"] / 100, rel=1e-5, abs=3e-3)
+    elif "bars" in drawn and "start [s]" in table.columns:
+        bars, ticks = drawn["bars"].fields, drawn["x ticks"].fields
+        if name == "repeated":
+            return  # its axis is folded; test_flows_of_repeated_steps reads it
+        slope = np.polyfit([fl.units.time(t) for t in ticks["texts"]], ticks["x"], 1)
+        assert bars["x"] == pytest.approx(np.polyval(slope, table["start [s]"]), abs=0.5)
+        assert bars["x"] + bars["w"] == pytest.approx(
+            np.polyval(slope, table["finish [s]"]), abs=0.5
+        )
+    elif "source" in table.columns or "tier" in table.columns:
+        bars, ticks = drawn["bars"].fields, drawn["x ticks"].fields
+        slope = np.polyfit([fl.units.time(t) for t in ticks["texts"]], ticks["x"], 1)[0]
+        times = np.concatenate(
+            [table[k] for k in ("time [s]", "least [s]", "most [s]") if k in table.columns]
+        )
+        assert np.sort(bars["w"]) == pytest.approx(np.sort(times[times > 0]) * slope, abs=0.5)
+    elif "takes in" in table.columns:
+        bars, most = drawn["taken"].fields["h"], max(table["takes in"].max(), table["sends"].max())
+        assert bars == pytest.approx(80 * table["takes in"] / most, rel=1e-5)
+        assert drawn["sent"].fields["w"] == pytest.approx(80 * table["sends"] / most, rel=1e-5)
+        cells = favoured(2, 1)
+        assert np.allclose(drawn["map"].fields["colour"], shade(cells.ravel() / cells.max()))
+    elif "flows" in table.columns:
+        bars, unit = drawn["bars"].fields, drawn["bars"].fields["h"].max() / table["flows"].max()
+        assert np.maximum(table["flows"] * unit, 1) == pytest.approx(bars["h"], rel=1e-5)
+    elif "reach [m]" in table.columns:
+        bars, ticks = drawn["reach"].fields, drawn["x ticks"].fields
+        slope = np.polyfit(np.log([fl.units.length(t) for t in ticks["texts"]]), ticks["x"], 1)
+        assert bars["x"] + bars["w"] == pytest.approx(
+            np.polyval(slope, np.log(table["reach [m]"])), abs=0.5
+        )
+        assert bars["names"] == tuple(table["medium"])
+        price = table["price [USD]"]  # at half of the fastest rate
+        assert drawn["cost"].fields["w"] == pytest.approx(
+            1 + 110 / 2 * price / price.max(), rel=1e-5
+        )
+    elif "wavelengths" in table.columns:
+        filled = drawn["slots"].fields["colour"].reshape(table.n_rows, -1) != COLOUR["none"]
+        assert filled.sum(axis=1).tolist() == table["wavelengths"].tolist()
+    elif table.columns.keys() & CURVES:
+        ticks, seen = drawn["y ticks"].fields, table.columns[[*table.columns][2]]
+        read = fl.units.rate if "slots" in table.columns else lambda t: float(t.split()[0])
+        values = [read(t) for t in ticks["texts"]]
+        to = np.asarray if values[0] == 0 else np.log  # an axis from 0 is even
+        slope = np.polyfit(to(values), ticks["y"], 1)
+        both = np.concatenate([drawn["dots"].fields["y"], drawn["lines"].fields["y"]])
+        order = np.argsort(
+            table["series"] != drawn["dots"].fields["names"][0].partition(",")[0], kind="stable"
+        )
+        assert both == pytest.approx(np.polyval(slope, to(seen[order])), abs=0.5)
+    elif "rate [B/s]" in table.columns:
+        ticks = drawn["x ticks"].fields
+        at = np.log([fl.units.rate(t) for t in ticks["texts"]])
+        assert drawn["dots"].fields["x"] == pytest.approx(
+            np.interp(np.log(table["rate [B/s]"]), at, ticks["x"]), abs=0.1
+        )
+    elif "attribute" in table.columns:
+        assert drawn["attributes"].fields["texts"] == table["attribute"].tolist()
+    elif "lines" in drawn:
+        ticks, first = drawn["y ticks"].fields, slice(0, 4)
+        at = np.log([fl.units.time(t) for t in ticks["texts"]])
+        slope = np.polyfit(at, ticks["y"], 1)
+        assert drawn["lines"].fields["y"][first] == pytest.approx(
+            np.polyval(slope, np.log(table["time [s]"][first])), abs=0.1
+        )
+    else:
+        assert name in ("opened", "small fabric", "failures", "table")
+    if "margins" in drawn and "over" not in table.columns:
+        assert (
+            drawn["cables"].fields["ptr"].size - 1
+            == len(drawn["cables"].fields["names"])
+            == table.n_rows
+        )
+        assert drawn["failed"].fields["x"].size == np.count_nonzero(table["failed"])
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_only_numbers_that_changed_are_sent(name):
+    view = VIEWS[name]()
+    whole = len(view.widget.numbers)
+    assert whole == 4 * sum(a.size for a in arrays(view.scene).values() if view.scene.layers)
+    view.widget.asked = {"seq": 1, "values": dict(view.values)}
+    assert view.widget.numbers == b""
+    assert view.widget.frame["seq"] == 1
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_a_state_can_be_printed(name):
+    picture = VIEWS[name]().picture()
+    assert picture.svg().startswith("<svg role=")
+    assert len(picture.alt) > 20
+
+
+# refusals -----------------------------------------------------------------------------------------
+def test_wrong_values_are_refused_by_name():
+    view = live.stepper("all_reduce", "ring", 4)
+    for values, error, words in (
+        ({"step": 7}, ValueError, r"step must be within 0\.\.6, got 7"),
+        ({"step": "two"}, TypeError, "step must be a number, got 'two'"),
+        ({"stop": 1}, ValueError, "control of this view must be one of step, got 'stop'"),
+    ):
+        with pytest.raises(error, match=words):
+            view.set(**values)
+    assert view.values == {"step": 0}
+    with pytest.raises(ValueError, match="colour must be one of 'tier', 'rail', got 'blue'"):
+        live.fabric(HALL, colour="blue")
+    with pytest.raises(ValueError, match=r"ranks of a stepper .* within 1\.\.16, got 17"):
+        live.stepper("all_reduce", "ring", 17)
+    with pytest.raises(ValueError, match=r"blocks times segments of .* within 1\.\.256, got 512"):
+        live.stepper("all_to_all", "direct", 16, segments=2)
+    with pytest.raises(ValueError, match="a node of the fabric for each switch of the schedule"):
+        live.stepper("all_reduce", "nvls_two_shot", 4, switches=[4, 4])
+    with pytest.raises(ValueError, match=r"nodes of fabric must be within 1\.\.200, got "):
+        live.stepper("all_reduce", "ring", 4, fabric=HALL)
+
+
+def test_nothing_to_draw_is_said_in_words():
+    empty = fl.core.FabricBuilder(("host",), ("i",))
+    host = empty.add_nodes("host", 2, tier=0, transit=False, i=range(2))
+    alone = empty.build("alone", {}, endpoint=host, rail=[0, 0], server=[0, 1])
+    for view, words in (
+        (live.fabric(alone), "Nothing to draw: this fabric has 0 links"),
+        (live.fabric(STAR, np.full(STAR.n_links, np.nan)), "some loads are NaN"),
+        (live.sweep({}), "nothing to draw"),
+    ):
+        assert words in view.scene.said
+        assert view.scene.wrong
+        assert view.scene.height == 0
+        assert words in str(view)
+        assert view.widget.frame["said"] == view.scene.said
+
+
+def test_a_fabric_of_100_000_nodes_is_drawn_as_blocks_and_its_largest_block_is_not_opened():
+    large = topologies.build("rail_optimised", servers=4096)
+    view = live.fabric(large)
+    assert large.n_nodes > 100_000
+    assert len(view.scene.layers["nodes"].fields["names"]) < 60
+    closed = arrays(view.scene)
+    assert "4,096 members" in view.set(open=0).scene.said
+    assert same(arrays(view.scene), closed)  # said in words, and the picture stays
+    assert "32,768 cells" in view.set(layout="floor", open=None).scene.said and view.scene.layers
+
+
+def test_an_error_of_the_learners_function_is_told_and_the_view_goes_on():
+    def picky(seed):
+        if seed == 3:
+            msg = "three is not liked"
+            raise RuntimeError(msg)
+        return shuffled(seed)
+
+    view = live.fabric(HALL, picky, controls=SHUFFLE)
+    view.widget.asked = {"seq": 1, "values": {"seed": 3, "colour": "load", "open": None}}
+    assert view.widget.frame["said"] == "RuntimeError: three is not liked"
+    assert view.widget.frame["wrong"]
+    view.widget.asked = {"seq": 2, "values": {"seed": 4, "colour": "load", "open": None}}
+    assert not view.widget.frame["wrong"]
+    assert view.values["seed"] == 4
+
+
+def test_a_way_is_told_in_the_order_of_travel():
+    small = topologies.build("dragonfly", p=2, a=4, h=2)
+    view = live.paths(small, target=8, routing="minimal", routings=("minimal", "valiant"))
+    said = "minimal takes 4 links: host 0.0.0 → switch 0.0 → switch 1.3 → switch 1.0 → host 1.0.0."
+    assert view.scene.said == said
+    assert view.set(routing="valiant").scene.said.endswith(
+        "6 links on average, spread over 25 links in all."
+    )
+
+
+def test_a_learners_function_may_return_the_fabric_and_the_sentence():
+    def half(part):
+        return (STAR.without(cables=[0]), np.full(STAR.n_links, part / 10), f"Set to {part}.")[
+            : 3 if part > 5 else 2
+        ]
+
+    view = live.fabric(STAR, half, controls={"part": live.Slider(0, 10)}, said="All alike.")
+    assert (
+        view.set(part=2).scene.said == "All alike." and view.set(part=8).scene.said == "Set to 8."
+    )
+    assert view.scene.table["load"].max() == 0.8 and view.scene.table["failed"].sum() == 1
+
+
+def test_an_error_is_shown_again_in_words_and_no_text_tells_of_the_state_before():
+    view = fl.predict("00-copy").live()
+    view.widget.asked = {"seq": 1, "values": view.values, "press": fl.texts.text("form.commit")}
+    assert view.widget.frame["alt"] == view.scene.said == fl.texts.text("form.move")
+    assert not view.widget.frame["counted"] and view.widget.frame["layers"]
+    assert view._repr_mimebundle_()[0]["text/html"] == view.scene.said
+    view.widget.asked = {"seq": 2, "values": view.values | {"value": view.values["value"] * 1.1}}
+    assert view.widget.frame["counted"] and not view.widget.frame["wrong"]
+
+
+def test_a_form_whose_ends_are_close_begins_within_them():
+    assert _asking("x", "s", (1.2, 1.4), None, None).values == {
+        "low": 1.2,
+        "value": 1.2,
+        "high": 1.2,
+    }
+
+
+# display ------------------------------------------------------------------------------------------
+def test_text_mode_shows_words_table_and_code(monkeypatch):
+    monkeypatch.setenv("FABRICLAB_TEXT", "1")
+    bundle = live.stepper("all_reduce", "ring", 4, step=3)._repr_mimebundle_()
+    assert set(bundle) == {"text/plain", "text/html"}
+    for words in (
+        "Step 3 of 6",
+        "from ranks",
+        "step: 0 .. 6",
+        "fl.live.stepper('all_reduce', 'ring', 4, step=3)",
+    ):
+        assert words in bundle["text/plain"]
+
+
+def test_a_page_without_a_kernel_gets_a_printed_picture():
+    data, _ = live.stepper("all_reduce", "ring", 4)._repr_mimebundle_()
+    assert data["text/html"].startswith("<figure")
+    assert "application/vnd.jupyter.widget-view+json" in data
+
+
+def test_a_view_is_a_widget_that_boxes_take():
+    view, other = live.stepper("all_reduce", "ring", 4), live.roulette()
+    assert isinstance(view, ipywidgets.Widget) and isinstance(view, Live)
+    for box in (ipywidgets.VBox([view]), ipywidgets.HBox([view, other])):
+        data = box._repr_mimebundle_()
+        assert "application/vnd.jupyter.widget-view+json" in data
+        addresses = [f"IPY_MODEL_{child.model_id}" for child in box.children]
+        assert box.get_state("children") == {"children": addresses}
+    assert "Before step 1 of 6" in repr(ipywidgets.VBox([view]))
+    state = view.get_state()
+    assert state["frame"]["said"] == view.scene.said and state["numbers"]
+    assert view.widget is view
+    view.set(step=2)
+    assert view.frame["said"].startswith("Step 2 of 6")
+    view.asked = {"seq": 1, "values": {"step": 3}}
+    assert view.scene.said.startswith("Step 3 of 6")
+
+
+def test_a_view_that_is_not_shown_sends_nothing_and_is_freed():
+    view = live.stepper("all_reduce", "ring", 4).set(step=2)
+    assert view.comm is None and not view.frame
+    gone = weakref.ref(view)
+    del view
+    gc.collect()
+    assert gone() is None
+
+
+def test_a_view_can_be_asked_for_before_it_is_shown():
+    view = live.roulette()
+    said = view.widget.frame["said"]
+    data, _ = view._repr_mimebundle_()
+    assert data["application/vnd.jupyter.widget-view+json"]["model_id"] == view.model_id
+    assert view.frame["said"] == said
+
+
+def test_in_text_mode_a_box_holds_the_words_of_a_view(monkeypatch):
+    monkeypatch.setenv("FABRICLAB_TEXT", "1")
+    view = live.stepper("all_reduce", "ring", 4)
+    box = ipywidgets.VBox([view])
+    assert "application/vnd.jupyter.widget-view+json" in box._repr_mimebundle_()
+    assert box.get_state("children")["children"] == [f"IPY_MODEL_{view.model_id}"]
+    assert view.spec["as_text"] and view.frame["text"] == str(view)
+    view.set(step=3)
+    assert "Step 3 of 6" in view.frame["text"]
+
+
+def test_buttons_are_pressed_by_hand():
+    pressed = []
+    view = Live(
+        "x(", lambda: Scene("ready"), {}, {}, "buttons", buttons={"Go": lambda v: pressed.append(v)}
+    )
+    view.widget.asked = {"seq": 1, "values": {}, "press": "Go"}
+    view.widget.asked = {"seq": 2, "values": {}, "press": "Stop"}  # there is no such button
+    assert pressed == [view]
+
+
+def test_layers_hold_float32_as_the_browser_does():
+    layer = Layer("dots", {"x": np.arange(3), "names": ["a", "b", "c"], "size": 4.0, "shape": None})
+    assert layer.fields["x"].dtype == np.float32
+    assert "shape" not in layer.fields
+    assert printed(
+        Scene("a dot", None, {"dots": Layer("dots", {"x": np.ones(1), "y": np.ones(1)})}, 20.0)
+    ).table

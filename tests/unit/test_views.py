@@ -1,0 +1,874 @@
+"""Views: by hand, shape, laws over all views, refusals, display."""
+
+import gc
+import html
+import itertools
+import os
+import re
+import subprocess
+import sys
+import weakref
+
+import matplotlib
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+from matplotlib.transforms import Bbox
+from scipy.optimize import isotonic_regression
+
+from fabriclab import catalog, registry, topologies, units, views
+from fabriclab.core import FabricBuilder, Flows, Result, Timeline
+from fabriclab.views.fabrics import fabric_scene
+from fabriclab.views.layout import marks_of
+from fabriclab.views.page import COLOURS, GREY, INK, NODE, ROLES, STYLE, spread, three
+from fabriclab.views.rulers import marks_of as marks_at
+from fabriclab.views.rulers import ruler_scene
+from fabriclab.views.scene import DASHES, HATCHES
+from fabriclab.views.sweeps import axes_of, collect, crossover, sweep_scene
+from fabriclab.views.timelines import FILLS
+from fabriclab.views.timelines import timeline_scene as scene_of
+from support.colour_science import BLINDNESS, contrast, lab, linear
+
+SIZES = 2.0 ** np.arange(3, 34, 3)
+
+
+def predicted(name="ring", alpha=38e-6, beta=366e9, **more):
+    return Result(
+        "all_reduce",
+        "predicted",
+        SIZES,
+        alpha + SIZES / beta,
+        n_ranks=8,
+        asked={"algorithm": name},
+        **more,
+    )
+
+
+def measured():
+    size = 2.0 ** np.arange(10, 23, 4)
+    time = 30e-6 + size / 2e9
+    return Result(
+        "all_reduce",
+        "measured",
+        size,
+        time,
+        n_ranks=2,
+        low=0.8 * time,
+        high=1.9 * time,
+        samples=np.outer(time, [0.9, 1.0, 1.2]),
+        notes=("the machine was shared",),
+    )
+
+
+def published():
+    return Result(
+        "all_reduce",
+        "published",
+        SIZES,
+        36e-6 + SIZES / 479e9,
+        n_ranks=8,
+        source="A. Author, sweep of 2026",
+        asked={"algorithm": "nvls"},
+    )
+
+
+def table_zoom():
+    return topologies.build("rail_optimised", servers=2, gpus=4, rails=4, radix=8)
+
+
+def hall():
+    return topologies.build("rail_optimised", servers=128, gpus=8, rails=8, radix=64)
+
+
+def star(hosts, switches=1):
+    b = FabricBuilder(("host", "switch"), ("index",))
+    host = b.add_nodes("host", hosts, tier=0, transit=False, index=range(hosts))
+    switch = b.add_nodes("switch", switches, tier=1, transit=True, index=range(switches))
+    b.add_cables(host, switch[np.arange(hosts) % switches], capacity=50e9)
+    return b.build("star", {}, endpoint=host, rail=np.full(hosts, -1), server=np.arange(hosts))
+
+
+def mesh(n=8):
+    b = FabricBuilder(("gpu",), ("index",))
+    gpu = b.add_nodes("gpu", n, tier=0, transit=False, index=range(n))
+    i, j = np.triu_indices(n, 1)
+    b.add_cables(gpu[i], gpu[j], capacity=64e9)
+    return b.build("mesh", {}, endpoint=gpu, rail=range(n), server=np.zeros(n))
+
+
+def ring_run(n=4, repeat=127):
+    group = np.repeat([0, 1], n)
+    source = np.tile(np.arange(n), 2)
+    labels = ("reduce-scatter", "all-gather")
+    flows = Flows.make(
+        source,
+        (source + 1) % n,
+        137e6,
+        group=group,
+        repeat=[repeat, repeat],
+        label=group,
+        labels=labels,
+    )
+    start = np.where(group == 0, 0.0, 2.76e-3 * repeat)
+    finish = start + 2.76e-3 * (1 - 0.02 * source)
+    period = np.full(2, 2.76e-3)
+    return Timeline(
+        start, finish, np.zeros(8), [0, 2.76e-3 * repeat], period, [repeat, repeat], "flow"
+    ), flows
+
+
+def graph_run():
+    rng = np.random.default_rng(3)
+    source, start = rng.integers(0, 8, 40), rng.random(40) * 8e-3
+    flows = Flows.make(
+        source,
+        (source + 1) % 8,
+        1e6,
+        label=rng.integers(0, 3, 40),
+        labels=("grads", "acts", "saves"),
+    )
+    finish = start + rng.random(40) * 2e-3
+    return Timeline(start, finish, np.zeros(16), [0.0], [finish.max()], [1], "flow"), flows
+
+
+def loads(fabric):
+    return np.random.default_rng(1).random(fabric.n_links)
+
+
+RATES = {"PCIe 5 x16": 63e9, "400 Gb/s NIC": "400 Gb/s", "60 GHz radio": 0.57e9}
+PICTURES = {
+    "sweep": lambda: views.sweep([predicted(), published(), measured()]),
+    "sweep busbw": lambda: views.sweep(
+        [predicted(), published(), measured()],
+        y="busbw",
+        bounds={"NVLink 4": 450e9},
+        finding="Half of the peak comes only above 8 MiB: 181 of 368 GB/s",
+    ),
+    "sweep of many": lambda: views.sweep(
+        {f"algorithm number {i}": predicted(beta=1e9 * 1.3**i) for i in range(8)},
+        bounds={"bound": "1 ms"},
+    ),
+    "sweep of ranks": lambda: views.sweep(
+        [Result("all_reduce", "predicted", [17.6e9], [0.35 * n], n_ranks=n) for n in (2, 8, 128)],
+        x="ranks",
+    ),
+    "sweep of one": lambda: views.sweep(Result("copy", "measured", [2**26], [6e-3])),
+    "ruler": lambda: views.ruler(
+        {"memory copy": Result("copy", "measured", [2**26], [6.4e-3]), "all-reduce": measured()},
+        RATES,
+        caption="Links: datasheets.",
+    ),
+    "comparison": lambda: views.comparison(
+        catalog.links.compare("NDR", "nvlink4", "QDR", "CXL 3.0", "nvlink6")
+    ),
+    "table zoom": lambda: views.fabric(table_zoom()),
+    "loaded": lambda: views.fabric(table_zoom().without(cables=[34]), load=loads(table_zoom())),
+    "hall": lambda: views.fabric(hall()),
+    "hall with a fault": lambda: views.fabric(hall().without(cables=[5000])),
+    "crossbar": lambda: views.fabric(star(8)),
+    "nine servers": lambda: views.fabric(
+        topologies.build("rail_optimised", servers=9, gpus=3, rails=3, radix=8).without(
+            cables=range(60)
+        )
+    ),
+    "mesh": lambda: views.fabric(mesh()),
+    "ring": lambda: views.timeline(*ring_run()),
+    "graph": lambda: views.timeline(*graph_run()),
+}
+
+
+@pytest.fixture(scope="module")
+def pictures():
+    return {name: make() for name, make in PICTURES.items()}
+
+
+# by hand ------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0"),
+        (7, "7.00"),
+        (9.996, "10.0"),
+        (999.6, "1,000"),
+        (-0.0123456, "-0.0123"),
+        (40890.0, "40,900"),
+        (float("nan"), "–"),
+        (float("inf"), "inf"),
+    ],
+)
+def test_three_significant_digits(value, text):
+    assert three(value) == text
+
+
+def test_table_aligns_scales_and_marks():
+    rows = [
+        {"link": "NIC", "rate [B/s]": 50e9, "cables": 1024},
+        {"link": "NVLink 4", "rate [B/s]": 450e9, "cables": 8},
+    ]
+    assert str(views.table(rows, bold=1, caption="Two links")).splitlines() == [
+        "Two links",
+        "  link      rate [GB/s]  cables",
+        "  NIC              50.0   1,024",
+        "> NVLink 4          450       8",
+    ]
+    shown = views.table(rows, bold=1)._repr_html_()
+    assert "<td style='text-align:right'>450</td>" in shown
+    assert shown.count("font-weight:bold") == 1
+    assert "<tr style='font-weight:bold'><td style='text-align:left'>NVLink 4" in shown
+
+
+def test_columns_of_one_unit_share_a_prefix_unless_they_are_far_apart():
+    near, far = ({"busbw [B/s]": [2.46e9], "low [B/s]": [low]} for low in (164e6, 1e5))
+    assert [*str(views.table(near)).split()] == [
+        "busbw",
+        "[GB/s]",
+        "low",
+        "[GB/s]",
+        "2.46",
+        "0.164",
+    ]
+    assert "low [kB/s]" in str(views.table(far))
+
+
+def test_spread_of_a_bandwidth_comes_from_the_slow_and_the_fast_end():
+    result = Result("all_reduce", "measured", [1e6], [2e-3], n_ranks=2, low=[1e-3], high=[4e-3])
+    table = views.sweep(result, y="busbw").table
+    assert [table[f"{k} [B/s]"][0] for k in ("low", "busbw", "high")] == [2.5e8, 5e8, 1e9]
+
+
+def test_folding_starts_above_two_hundred_nodes():
+    assert views.fabric(star(199)).table.n_rows == 199
+    assert views.fabric(star(200)).table["cables"].tolist() == [200]
+
+
+def test_table_of_a_result_and_of_a_fabric():
+    result = views.table(predicted())
+    assert np.array_equal(result["busbw [B/s]"], predicted().busbw)
+    assert "8 GiB" in str(result)
+    assert (
+        dict(zip(*views.table(star(3)).columns.values(), strict=True)) | {"cables": 3}
+        == star(3).summary()
+    )
+
+
+def test_spread_by_hand():
+    assert np.allclose(spread([0.5, 0.5, 0.9], 0.2), [0.4, 0.6, 0.9])
+    assert np.allclose(spread([0.95, 1.0], 0.1), [0.9, 1.0])  # held by the upper end
+    assert np.allclose(spread([0.0, -1.0], 0.1), [0.1, 0.0])  # order kept, lower end
+
+
+def test_fabric_counts_parallel_cables_and_failures():
+    table = views.fabric(hall().without(cables=[5000])).table
+    up = [i for i, name in enumerate(table["to"]) if name == "16 spines"]
+    assert table["cables"][up].tolist() == [128] * 8
+    assert table["failed"].sum() == table["failed"][up].sum() == 1
+    assert np.isclose(table["together [B/s]"][up].sum(), 50e9 * 1023)
+
+
+def test_margin_names_the_slowest_and_the_fastest_cable_of_a_row():
+    fabric = table_zoom()
+    up = int(fabric.links_between(fabric.nodes("leaf")[0], fabric.nodes("spine")[0])[0])
+    texts = [t.get_text() for t in views.fabric(fabric.with_capacity([up], 25e9)).axes.texts]
+    at = texts.index("25 GB/s to")
+    assert texts[at - 1 : at + 3] == ["8 x", "25 GB/s to", "50 GB/s", "2 per line"]
+
+
+def test_the_load_of_several_cables_is_their_mean_each_in_its_fuller_direction():
+    fabric = table_zoom()
+    load = np.zeros(fabric.n_links)
+    load[fabric.links_between(fabric.nodes("leaf")[0], fabric.nodes("spine")[0])] = 0.2, 0.6
+    table = views.fabric(fabric, load=load).table
+    here = table["load"] > 0
+    assert (table["load"][here].tolist(), table["fullest"][here].tolist()) == ([0.4], [0.6])
+
+
+def test_a_cable_dead_in_one_direction_counts_as_failed():
+    picture = views.fabric(star(3).without(links=[5]))
+    assert picture.table["failed"].tolist() == [0, 0, 1]
+    assert picture.finding == "Failed cables: 1 of 3."
+
+
+def test_rails_are_columns_and_scale_up_stands_below():
+    picture = views.fabric(hall())
+    ends = {
+        text.get_text(): text.get_position()
+        for text in picture.axes.texts
+        if text.get_text().startswith("rail ")
+    }
+    gaps = np.diff([ends[f"rail {r}"][0] for r in range(8)])
+    assert np.allclose(gaps, gaps[0]) and gaps[0] > 44
+    left = [t for t in picture.axes.texts if t.get_ha() == "right" and t.get_text()[0].isdigit()]
+    # from the lowest up
+    rows = [t.get_text().split()[1] for t in sorted(left, key=lambda t: -t.get_position()[1])]
+    assert rows == ["NVLink", "GPUs", "PCIe", "NICs", "leaves", "spines"]
+
+
+def test_a_stored_result_is_not_called_measured_here():
+    stored = Result("copy", "stored", [2**26], [6.4e-3], source="a machine with two cores, 2026")
+    picture = views.ruler({"copy": stored, "socket": "2 GB/s"})
+    assert picture.table["obtained"].tolist() == ["measured elsewhere", "measured here"]
+    faces = [m.get_mfc() for m in picture.axes.lines if m.get_marker() == "o"]
+    assert faces == ["none", ROLES["measured"].colour]  # the fastest first
+    assert picture.caption == "copy: a machine with two cores, 2026."
+
+
+def test_a_column_without_any_value_is_left_out():
+    assert list(views.table([{"a": 1.0, "b": np.nan}, {"a": np.nan}]).columns) == ["a"]
+    assert list(views.ruler({"copy": "1 GB/s"}).table.columns) == ["what", "obtained", "rate [B/s]"]
+    rounds = Result("copy", "measured", [2**26], [6.4e-3], samples=[[6.4e-3, 8e-3]])
+    table = views.ruler({"copy": rounds, "socket": "1 GB/s"}).table
+    assert np.allclose(table["slowest round [B/s]"], [2**26 / 8e-3, np.nan], equal_nan=True)
+    assert np.allclose(table["fastest round [B/s]"], [2**26 / 6.4e-3, np.nan], equal_nan=True)
+
+
+def test_a_ruler_compares_the_fastest_with_the_first():
+    rates = {"copy": "10 GB/s", "disc": "1 GB/s", "cache": "50 GB/s"}
+    assert (
+        views.ruler(rates).alt
+        == "Cache moves 50.0 GB/s, 5.00 times copy with 10.0 GB/s; disc 1.00 GB/s"
+    )
+    alt = views.ruler({"copy": "10 GB/s"}, {"disc": "1 GB/s"}).alt
+    assert alt == "Copy moves 10.0 GB/s, 10.0 times disc with 1.00 GB/s"
+    assert views.ruler({"copy": "10 GB/s"}).finding == "Copy moves 10.0 GB/s"
+
+
+def test_boxes_of_a_row_stand_evenly_above_their_servers():
+    lines = views.fabric(table_zoom()).table
+    # from the lowest row to the highest
+    assert lines["from"][0] == "nvlink 0" and lines["to"][-1] == "spine 0"
+    marks = marks_of(table_zoom(), fold=False)
+    place = dict(zip(marks.names, marks.x, strict=True))
+    # 0.9 between two servers
+    assert np.allclose([place[f"gpu 1.{i}"] for i in range(4)], 4.9 + np.arange(4))
+    assert np.allclose([place[f"nic 0.{i}"] for i in range(4)], np.arange(4))
+    assert place["nvlink 1"] == pytest.approx(6.4) and place["spine 0"] == pytest.approx(
+        (0 + 7.9) / 2
+    )
+    gaps = np.diff([place[f"leaf {i}.0"] for i in range(4)])
+    assert np.allclose(gaps, 8.9 / 4)
+
+
+def test_only_the_spread_that_is_drawn_is_in_the_table():
+    table = views.sweep({f"run {i}": measured() for i in range(6)}, bounds={"bound": "1 ms"}).table
+    known = [
+        np.isfinite(table["low [s]"][table["series"] == name]).all()
+        for name in ("run 4", "run 5", "bound")
+    ]
+    assert known == [True, False, False]
+
+
+def test_repetitions_are_drawn_once():
+    drawn = scene_of(*ring_run()).layers
+    grey, ticks = drawn["repeats"].fields, drawn["x ticks"].fields
+    assert grey["texts"] == ["x 127", "x 127"]
+    spans = np.stack([grey["x"], grey["x"] + grey["w"]], axis=1)
+    # from the end of the first one on
+    assert np.allclose(spans, ticks["x"][1:].reshape(2, 2), atol=1e-2)
+    assert ticks["texts"] == ["0 s", "2.76 ms", "351 ms", "353 ms", "701 ms"]
+
+
+def test_only_the_lanes_that_end_last_are_drawn():
+    picture = views.timeline(*ring_run(40))
+    assert scene_of(*ring_run(40)).layers["lanes"].fields["texts"] == [
+        f"node {i}" for i in range(16)
+    ]
+    assert "16 of 40" in picture.caption
+
+
+def test_too_many_bars_are_cut_and_said_in_words():
+    flows = Flows.make(np.zeros(9000, int), np.ones(9000, int), 1e6)
+    start = np.arange(9000) % 50 * 1e-3
+    run = Timeline(
+        start, start + 1e-3 * (1 + np.arange(9000) / 9e3), [0.0], [0.0], [0.06], [1], "flow"
+    )
+    scene = scene_of(run, flows)
+    assert scene.layers["bars"].fields["x"].size == scene.table.n_rows == 4096
+    assert "4,096 of 9,000" in scene.caption and scene.table["finish [s]"].max() == run.finish.max()
+    # thinner than 4 px: edges would make them black
+    assert not scene.layers["bars"].fields["hatch"].any()
+
+
+def test_kinds_beyond_the_last_colour_are_named_others():
+    labels = tuple("abcdefghi")
+    flows = Flows.make(range(9), np.full(9, 9), 1e6, label=range(9), labels=labels)
+    run = Timeline(np.zeros(9), np.ones(9), [0.0], [0.0], [1.0], [1], "flow")
+    drawn = scene_of(run, flows).layers
+    assert drawn["kind names"].fields["texts"] == ["a", "b", "c", "d", "others: 5"]
+    assert drawn["kinds"].fields["colour"].tolist() == drawn["bars"].fields["colour"][:5].tolist()
+
+
+def test_a_ruler_of_two_rates_with_one_name_tells_the_fastest():
+    assert views.ruler({"copy": "10 GB/s"}, {"copy": "450 GB/s"}).finding.startswith(
+        "Copy moves 450 GB/s, 45.0 times"
+    )
+
+
+def test_long_captions_take_no_room_from_the_drawing():
+    short, long = (
+        views.ruler({"copy": "10 GB/s"}, caption=words)
+        for words in ("", "A source of facts. " * 40)
+    )
+    for picture in (short, long):
+        picture.figure.draw_without_rendering()
+    heights = [p.axes.get_window_extent().height for p in (short, long)]
+    assert heights[1] == pytest.approx(heights[0], rel=0.1)
+
+
+# shape --------------------------------------------------------------------------------------------
+def test_draw_chooses_the_view():
+    run, flows = ring_run()
+    assert views.draw(star(3)).table["cables"].sum() == 3
+    assert views.draw([predicted(), measured()]).table.n_rows == SIZES.size + 4
+    assert views.draw({"a": predicted()}).table["series"][0] == "a"
+    assert views.draw(run, flows=flows).table.n_rows == 8
+    assert list(views.draw(catalog.links.compare("NDR", "nvlink4")).table["encoded [B/s]"]) == [
+        50e9,
+        450e9,
+    ]
+
+
+def test_draw_on_given_axes_returns_them():
+    axes = Figure(figsize=(9, 4)).subplots(1, 2)
+    assert (
+        views.draw(star(4), axes[0], finding="Four hosts meet over 1 switch and 4 cables")
+        is axes[0]
+    )
+    assert views.draw(predicted(), axes[1]) is axes[1]
+    assert axes[0].get_title(loc="left").startswith("Four hosts")
+
+
+def test_five_series_in_colour_and_the_rest_grey():
+    runs = {f"algorithm number {i}": predicted(beta=1e9 * 1.3**i) for i in range(8)}
+    colours = sweep_scene(runs, bounds={"bound": "1 ms"}).layers["lines"].fields["colour"].tolist()
+    # five predicted; three others and the bound
+    assert sorted(colours.count(c) for c in set(colours)) == [1] * 5 + [4]
+
+
+def test_two_results_of_one_name_stay_two_series():
+    table = views.sweep([predicted(), predicted(alpha=1e-6), predicted(alpha=2e-6)]).table
+    assert list(dict.fromkeys(table["series"])) == [
+        "ring (predicted)",
+        "ring (predicted), 8 ranks",
+        "ring (predicted), 3",
+    ]
+
+
+def test_alternative_text_names_the_crossover():
+    curves = {"early": predicted(alpha=1e-6, beta=1e9), "late": predicted(alpha=100e-6, beta=1e12)}
+    at = crossover(*(np.array([r.size, r.time]) for r in curves.values()))
+    # 99 us times 1.001 GB/s; lines between points lie a little higher
+    assert at == pytest.approx(99.1e3, rel=0.3)
+    alt = sweep_scene(curves, cross=True).alt
+    assert alt.endswith(f"; the lines change places at {units.format_size(at)}")
+
+
+@pytest.mark.parametrize(
+    ("low", "high"), [(321e9, 603e9), (480e9, 520e9), (1e9, 4.9e9), (2e6, 3e9)]
+)
+def test_an_axis_has_values_enough_to_read_others_by(low, high):
+    sizes = np.array([1e6, 1e9])
+    # two ranks: busbw is size / time
+    run = Result("all_reduce", "predicted", sizes, sizes / np.array([low, high]), 2)
+    _, ends, _, ticks = axes_of(collect({"run": [run]}, {}, "size", "busbw"), "size")
+    assert 3 <= len(ticks) <= 12 and ends[0] <= min(ticks) and max(ticks) <= ends[1]
+
+
+def test_lines_change_places_only_where_both_are():
+    rising, falling = np.array([[1.0, 10.0], [1.0, 10.0]]), np.array([[5.0, 100.0], [20.0, 2.0]])
+    assert crossover(rising, falling) is None  # 10 against 11.7 where the first one ends
+    assert crossover(rising, falling / [[5.0], [1.0]]) == 5.4  # x = 20 / x**0.769
+
+
+def test_a_hundred_thousand_nodes_are_blocks():
+    assert "100,000 hosts" in views.fabric(star(100_000, 4)).finding
+    assert fabric_scene(star(100_000, 4)).layers["nodes"].fields["x"].size == 2
+
+
+# laws ---------------------------------------------------------------------------------------------
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=12), st.floats(0.001, 0.2))
+def test_spread_keeps_gap_and_order_and_moves_least(wanted, gap):
+    got = spread(wanted, gap, -np.inf, np.inf)
+    order = np.argsort(wanted, kind="stable")
+    assert np.all(np.diff(got[order]) >= gap - 1e-12)
+    steps = gap * np.arange(len(wanted))
+    assert np.allclose(got[order], isotonic_regression(np.asarray(wanted)[order] - steps).x + steps)
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_alternative_text_states_a_finding(pictures, name):
+    alt = pictures[name].alt
+    assert len(alt.split()) >= 6
+    assert re.search(r"\d", alt)
+    assert not alt.lower().startswith(("figure", "plot"))
+    assert alt.startswith(pictures[name].finding.rstrip("."))
+
+
+def texts_of(figure):
+    renderer = figure.canvas.get_renderer()
+    figure.draw_without_rendering()
+    seen = (
+        t
+        for t in figure.findobj(Text)
+        if t.get_visible() and t.get_text().strip() and t.figure is not None
+    )
+    hidden = {
+        t
+        for ax in figure.axes
+        if not ax.axison
+        for axis in (ax.xaxis, ax.yaxis)
+        for t in axis.findobj(Text)
+    }
+    return [(t, t.get_window_extent(renderer)) for t in seen if t not in hidden]
+
+
+@pytest.mark.parametrize("language", ["en", "pseudo"])
+@pytest.mark.parametrize("name", PICTURES)
+def test_texts_are_large_inside_and_apart(pictures, name, language, monkeypatch, pseudo):
+    if language == "pseudo":
+        monkeypatch.setenv("FABRICLAB_LANGUAGE", pseudo)
+    picture = pictures[name] if language == "en" else PICTURES[name]()
+    assert ("~" in picture.alt) == (language == "pseudo")
+    figure = picture.figure
+    texts = texts_of(figure)
+    for text, box in texts:
+        assert text.get_fontsize() * 700 / 504 >= 11, text.get_text()
+        assert box.x0 >= -1 and box.y0 >= -1, text.get_text()
+        assert box.x1 <= figure.bbox.width + 1 and box.y1 <= figure.bbox.height + 1, text.get_text()
+    for (a, box), (b, other) in itertools.combinations(texts, 2):
+        inner = (
+            min(box.x1, other.x1) - max(box.x0, other.x0),
+            min(box.y1, other.y1) - max(box.y0, other.y0),
+        )
+        assert min(inner) < 1, (a.get_text(), b.get_text())
+
+
+def positions(values, pixels):
+    """Return how far pixels are from where a logarithmic axis through the first and the last of them has the values."""
+    line = np.polyfit(np.log(values[[0, -1]]), pixels[[0, -1]], 1)
+    return np.abs(np.polyval(line, np.log(values)) - pixels).max()
+
+
+@pytest.mark.parametrize("y", ["time", "busbw"])
+def test_table_of_a_sweep_is_what_was_drawn(y):
+    scene = sweep_scene([predicted(), published(), measured()], y)
+    series, across, up, low, high = scene.table.columns.values()
+    line, dots, strokes = (scene.layers[k].fields for k in ("lines", "dots", "spread"))
+    assert [n.partition(" at 8 B and ")[0].split()[:2] for n in line["names"]] == [
+        ["ring", "(predicted)"]
+    ]
+    assert " at 8 B and " in line["names"][0]  # both ends can be read with the keys
+    first, rest = series == "ring (predicted)", np.isfinite(low)
+    drawn = [np.concatenate([line[k], dots[k]]) for k in "xy"]
+    assert first[: line["x"].size].all() and drawn[0].size == series.size
+    assert positions(across, drawn[0]) < 0.01 and positions(up, drawn[1]) < 0.01
+    ends = np.stack([low[rest], high[rest]], axis=1).ravel()
+    assert strokes["x"].tolist() == np.repeat(drawn[0][rest], 2).tolist()
+    assert positions(np.append(ends, up), np.append(strokes["y"], drawn[1])) < 0.01
+
+
+@pytest.mark.parametrize(
+    "name", ["table zoom", "loaded", "hall", "hall with a fault", "crossbar", "mesh"]
+)
+def test_table_of_a_fabric_is_what_was_drawn(pictures, name):
+    axes, table = pictures[name].axes, pictures[name].table
+    lines = [
+        c for c in axes.collections if isinstance(c, LineCollection) and len(c.get_segments())
+    ][-1]
+    assert len(lines.get_segments()) == table.n_rows
+    more, width = table["together [B/s]"], np.asarray(lines.get_linewidths())
+    order = np.argsort(more, kind="stable")
+    assert np.all(np.diff(width[order]) >= -1e-9)  # never thinner with more capacity
+    assert np.unique(width).size == np.unique(more).size
+    assert width.min() >= 1.5
+    crosses = [line for line in axes.lines if line.get_marker() == ROLES["failed"].marker]
+    assert len(crosses) == np.count_nonzero(table["failed"])
+    if "load" in table.columns:
+        expected = matplotlib.colormaps["cividis"](table["load"])[:, :3]
+        assert np.allclose(np.asarray(lines.get_colors())[:, :3], expected, atol=0.02)  # 64 shades
+
+
+@pytest.mark.parametrize("name", [None, star(8).name], ids=["numbers", "names"])
+def test_table_of_a_timeline_is_what_was_drawn(name):
+    scene = scene_of(*graph_run(), name)
+    bars, ticks, lanes = (scene.layers[k].fields for k in ("bars", "x ticks", "lanes"))
+    slope = np.polyfit([units.time(t) for t in ticks["texts"]], ticks["x"], 1)
+    for column, x in (("start [s]", bars["x"]), ("finish [s]", bars["x"] + bars["w"])):
+        assert np.allclose(np.polyval(slope, scene.table[column]), x, atol=0.5)
+    lane = np.abs(lanes["y"] - (bars["y"] + bars["h"] / 2)[:, None]).argmin(axis=1)
+    assert [lanes["texts"][i] for i in lane] == scene.table["lane"].tolist()
+
+
+def bars_of(scene):
+    bars = scene.layers["bars"].fields
+    return [Bbox.from_bounds(*box) for box in np.stack([bars[k] for k in "xywh"], axis=1)]
+
+
+def test_flows_at_one_time_share_a_lane_without_overlap():
+    for a, b in itertools.combinations(bars_of(scene_of(*graph_run())), 2):
+        assert min(min(a.x1, b.x1) - max(a.x0, b.x0), min(a.y1, b.y1) - max(a.y0, b.y0)) < 1e-3
+    after = Timeline([0, 1], [1, 2], [0.0], [0.0], [2.0], [1], "flow")
+    alone = bars_of(scene_of(after, Flows.make([0, 0], [1, 1], 1.0)))
+    # one after the other: each has the lane
+    assert [box.height for box in alone] == pytest.approx([0.78 * 22] * 2)
+
+
+def test_a_comparison_shows_the_rates_of_each_link():
+    compared = catalog.links.compare("QDR", "nvlink6", "nvlink4")
+    picture = views.comparison(compared)
+    assert picture.finding == "NVLink 6 moves 1.80 TB/s, 450 times InfiniBand QDR with 4.00 GB/s"
+    for column, rates in zip(("signalled", "encoded", "achievable"), compared.rates.T, strict=True):
+        np.testing.assert_array_equal(picture.table[f"{column} [B/s]"], rates)
+    assert picture.table["as quoted"][2].startswith("900 GB/s both ways together (datasheet")
+
+
+def test_table_of_a_ruler_is_what_was_drawn():
+    scene = ruler_scene(marks_at({"memory copy": measured()}, RATES))
+    ticks, dots, strokes = (scene.layers[k].fields for k in ("x ticks", "dots", "rounds"))
+    slope = np.polyfit(np.log([units.rate(t) for t in ticks["texts"]]), ticks["x"], 1)
+    assert np.allclose(np.polyval(slope, np.log(scene.table["rate [B/s]"])), dots["x"], atol=0.5)
+    assert np.all(np.diff(scene.table["rate [B/s]"]) < 0)
+    row = scene.table["what"].tolist().index("memory copy")
+    ends = [scene.table[f"{k} round [B/s]"][row] for k in ("slowest", "fastest")]
+    assert np.allclose(
+        np.polyval(slope, np.log(ends)), [strokes["x"].min(), strokes["x"].max()], atol=0.5
+    )
+
+
+@pytest.mark.parametrize("family", registry.names("topology"))
+def test_every_topology_can_be_drawn_whole_and_folded(family):
+    fabric = topologies.build(family, **registry.info("topology", family)["small"])
+    assert views.fabric(fabric).table["cables"].sum() == fabric.n_cables
+    assert views.fabric(fabric, load=np.zeros(fabric.n_links)).table["load"].max() == 0
+
+
+LEAST = 12.0  # CIE 1976 difference; about 2.3 is just noticeable
+
+
+@pytest.mark.parametrize("kind", BLINDNESS)
+@pytest.mark.parametrize("ink", [INK, "white"])
+def test_role_colours_stay_apart_for_colour_blind_readers(kind, ink):
+    colours = {n: ink if r.colour == INK else r.colour for n, r in ROLES.items()} | {
+        c: c for c in COLOURS
+    }
+    seen = {
+        n: lab(np.clip(np.array(BLINDNESS[kind]) @ linear(c), 0, 1)) for n, c in colours.items()
+    }
+    for a, b in itertools.combinations(seen, 2):
+        assert np.linalg.norm(seen[a] - seen[b]) > LEAST, (a, b)
+
+
+def test_shape_says_the_same_as_colour():
+    looks = [(r.marker, r.filled) for r in ROLES.values() if r.marker]
+    assert len(set(looks)) == len(looks)
+    assert len(set(DASHES)) == len(DASHES)
+    assert len(set(HATCHES)) == len(HATCHES) >= len(FILLS)
+
+
+@pytest.mark.parametrize("page", ["#ffffff", "#111111"])
+def test_contrast_on_light_and_dark_pages(page):
+    # Marks in orange have an edge in the colour of the text, because orange on white has 2.2.
+    roles = [r.colour for n, r in ROLES.items() if r.colour != INK and n != "measured"]
+    for colour in (GREY, *COLOURS, *NODE.values(), *roles):
+        assert contrast(colour, page) >= 3
+    assert all(contrast("white", fill) >= 4.5 for fill in NODE.values())
+    best = max(
+        min(contrast(str(g), "#ffffff"), contrast(str(g), "#111111"))
+        for g in np.linspace(0, 1, 256)
+    )
+    assert best < 4.5  # so text takes the colour of the page
+
+
+# refusals -----------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: views.sweep([]), "nothing to draw"),
+        (
+            lambda: views.sweep(Result("all_reduce", "measured", [8.0], [1e-6]), y="busbw"),
+            "one rank has busbw 0",
+        ),
+        (lambda: views.sweep(predicted(), y="speed"), "y must be one of time, busbw, got 'speed'"),
+        (lambda: views.sweep(predicted(), x="hosts"), "x must be one of size, ranks"),
+        (
+            lambda: views.sweep(predicted(), finding="Figure 3: time against size"),
+            "finding must be a sentence",
+        ),
+        (lambda: views.ruler({}), "at least one rate"),
+        (lambda: views.ruler({"copy": 10.0}), "copy must be within 1e"),
+        (
+            lambda: views.ruler({"sum": Result("all_reduce", "predicted", [1e6], [1e-3])}),
+            "sum must have a rate above 0",
+        ),
+        (
+            lambda: views.fabric(star(3), load=np.full(6, np.nan)),
+            "load must hold one finite number >= 0 for each of 6",
+        ),
+        (lambda: views.fabric(star(3), load=[1.0]), r"got shape \(1,\)"),
+        (lambda: views.timeline(ring_run()[0], graph_run()[1]), "must be of one run"),
+        (
+            lambda: views.draw(catalog.links.compare("KP4")),
+            r"links with an encoded rate, got RS.*catalog.links.compare",
+        ),
+        (lambda: views.table([]), "nothing to show"),
+        (lambda: views.table({"a": [1], "b": [1, 2]}), "columns of one length"),
+        (
+            lambda: views.table([dict.fromkeys("abcdefgh", 1)]),
+            r"g, h\) must be within 1\.\.7, got 8",
+        ),
+    ],
+)
+def test_errors_say_what_and_how_to_mend_it(call, words):
+    with pytest.raises(ValueError, match=words):
+        call()
+
+
+def test_a_fabric_without_cables_is_refused():
+    b = FabricBuilder(("host",), ("index",))
+    host = b.add_nodes("host", 2, tier=0, transit=False, index=range(2))
+    with pytest.raises(ValueError, match="Nothing to draw: this fabric has 0 links"):
+        views.fabric(b.build("bare", {}, endpoint=host, rail=[0, 0], server=[0, 1]))
+
+
+def test_draw_refuses_what_it_does_not_know():
+    with pytest.raises(TypeError, match=r"got str; views\.table shows rows"):
+        views.draw("fabric")
+
+
+# display ------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("name", PICTURES)
+def test_notebook_shows_theme_colours_alt_text_and_table(pictures, name):
+    shown = pictures[name]._repr_mimebundle_()["text/html"]
+    label = re.search(r'role="img" aria-label="([^"]+)"', shown).group(1)
+    assert html.unescape(label) == pictures[name].alt
+    assert "currentColor" in shown and INK not in shown
+    assert "<style" not in shown and "<table>" in shown
+    ids = re.findall(r' id="([^"]+)"', shown)
+    # made from content: twice on a page is the same
+    assert all(re.fullmatch(r"\w*[0-9a-f]{8,}", i) for i in ids)
+    assert 'width="700"' in shown
+
+
+def test_text_mode_shows_finding_and_table(monkeypatch, pictures):
+    monkeypatch.setenv("FABRICLAB_TEXT", "1")
+    picture = pictures["sweep busbw"]
+    shown = picture._repr_mimebundle_()
+    assert "<svg" not in shown["text/html"] and "<table>" in shown["text/html"]
+    assert shown["text/plain"].startswith("Half of the peak comes only above 8 MiB")
+    assert "A. Author, sweep of 2026" in shown["text/plain"]
+    assert repr(picture) == "<Picture: Half of the peak comes only above 8 MiB: 181 of 368 GB/s>"
+
+
+def test_long_tables_say_how_many_rows_are_left():
+    table = views.table({"n": np.arange(100)})
+    assert str(table).endswith("and 36 rows more; table['n'] holds all")
+    assert "and 36 rows more" in table._repr_html_()
+    assert repr(table) == "<Table of 100 rows: n>"
+
+
+def test_sources_and_notes_stand_below(pictures):
+    assert (
+        pictures["sweep"].caption
+        == "Published: A. Author, sweep of 2026. All-reduce (measured here): the machine was shared."
+    )
+
+
+@pytest.mark.parametrize("suffix", [".svg", ".png", ".pdf"])
+def test_pictures_are_saved(tmp_path, pictures, suffix):
+    path = pictures["crossbar"].save(tmp_path / f"fabric{suffix}")
+    assert path.stat().st_size > 2000
+    assert suffix == ".pdf" or pictures["crossbar"].alt.encode() in path.read_bytes()
+
+
+def test_pictures_leave_settings_alone_and_are_freed():
+    before = dict(matplotlib.rcParams)
+    picture = views.fabric(star(8))
+    picture.svg()
+    assert dict(matplotlib.rcParams) == before
+    figure = weakref.ref(picture.figure)
+    del picture
+    gc.collect()
+    assert figure() is None
+
+
+def test_same_picture_same_bytes():
+    assert PICTURES["crossbar"]().svg() == PICTURES["crossbar"]().svg()
+
+
+def test_views_use_no_window():
+    code = (
+        "import sys, fabriclab; print('matplotlib' in sys.modules); "
+        "fabriclab.views; print('matplotlib.pyplot' in sys.modules)"
+    )
+    out = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ
+    )
+    assert out.stdout.split() == ["False", "False"]
+
+
+def test_style_names_are_settings():
+    assert set(STYLE) <= set(matplotlib.rcParams)
+
+
+# Named times --------------------------------------------------------------------------------------
+def test_times_have_a_unit_each():
+    table = views.times(
+        {"one root": 89.6, "ring": 0.70035, "step": "5.83 ms", "start": 22e-6, "none": 0}
+    )
+    assert str(table).splitlines() == [
+        "what         time",
+        "one root   89.6 s",
+        "ring      0.700 s",
+        "step      5.83 ms",
+        "start     22.0 us",
+        "none          0 s",
+    ]
+    assert table["time [s]"].tolist() == [89.6, 0.70035, 5.83e-3, 22e-6, 0]
+    page = table._repr_html_()
+    assert all(f">{words}</td>" in page for words in ("89.6 s", "0.700 s", "22.0 us"))
+    assert isinstance(table, views.Table) and repr(table) == "<Table of 5 rows: what, time [s]>"
+
+
+def test_times_can_be_told_as_multiples_of_the_shortest():
+    table = views.times({"hashed": 2.1, "sprayed": 0.7}, ratio=True, bold=1, caption="By rack")
+    assert table["times the shortest"] == pytest.approx([3, 1])
+    assert str(table).startswith("By rack\n") and "\n> sprayed  0.700 s" in str(table)
+
+
+@given(
+    st.dictionaries(
+        st.text("abc", min_size=1, max_size=3), st.floats(1e-9, 1e6), min_size=1, max_size=8
+    )
+)
+def test_law_a_shown_time_is_the_time(named):
+    table = views.times(named)
+    lines = str(table).splitlines()[1:]
+    assert table["what"].tolist() == list(named)
+    for line, seconds in zip(lines, named.values(), strict=True):
+        shown = " ".join(line.split()[1:]).replace(",", "")
+        assert units.time(shown) == pytest.approx(seconds, rel=6e-3)
+
+
+@pytest.mark.parametrize(
+    ("named", "error", "words"),
+    [
+        ({}, ValueError, "at least one name with its time, such as .* got none"),
+        ([0.7], TypeError, r"names with times, such as .* got \[0.7\]"),
+        ({"ring": -1}, ValueError, "time of 'ring' must be within .* got -1"),
+        ({"ring": np.nan}, ValueError, "time of 'ring' must be finite, got nan"),
+        ({"ring": "3"}, ValueError, "time of 'ring' needs its unit, got '3'"),
+        ({"ring": "3 GB"}, ValueError, "time of 'ring' must be a time, got the size"),
+        ({"ring": None}, TypeError, "time of 'ring' must be a number or a string"),
+    ],
+)
+def test_what_is_no_time_is_refused(named, error, words):
+    with pytest.raises(error, match=words):
+        views.times(named)
+
+
+def test_a_ratio_to_nothing_is_refused():
+    with pytest.raises(ValueError, match="got 'b' with 0 s; leave that one out, or write ratio"):
+        views.times({"a": 1, "b": 0}, ratio=True)
