@@ -26,11 +26,14 @@ BESIDE := $(filter-out $(ALONE),$(NOTEBOOKS))
 # make lab WORK=notebooks opens the lessons themselves, to change them.
 WORK ?= work/notebooks
 PROGRESS := $(CURDIR)/build/progress-of-tests.json
-NBVAL = rm -f "$(PROGRESS)"; FABRICLAB_REVEAL=1 FABRICLAB_PROGRESS="$(PROGRESS)" PYTHONPATH="$(CURDIR)/tests/guard" \
-  $(PY) -m pytest -p no:cacheprovider --nbval-lax --nbval-cell-timeout=120
-UNIT = $(PY) -m pytest -n $(JOBS) --dist worksteal --doctest-modules tests fabriclab -m
+# nbval keeps what the lessons showed, and the gates of tests/lessons read it.
+EXECUTED := FABRICLAB_EXECUTED="$(CURDIR)/build/executed"
+NBVAL = rm -f "$(PROGRESS)"; $(EXECUTED) FABRICLAB_REVEAL=1 FABRICLAB_PROGRESS="$(PROGRESS)" \
+  PYTHONPATH="$(CURDIR)/tests/guard:$(CURDIR)/tests:$(CURDIR)/tools" \
+  $(PY) -m pytest -p no:cacheprovider -p support.nbval_runs --nbval-lax --nbval-cell-timeout=120
+UNIT = $(EXECUTED) $(PY) -m pytest -n $(JOBS) --dist worksteal --doctest-modules tests fabriclab -m
 # Tests that time something are marked alone and run with nothing beside them.
-TIMED = $(PY) -m pytest tests -m
+TIMED = $(EXECUTED) $(PY) -m pytest tests -m
 
 .PHONY: help lab copies test test-all bench lint unit deep notebooks pins clean
 help:
@@ -58,9 +61,9 @@ ifneq ($(WORK),notebooks)
 	@progress=fabriclab-progress.json; [ -e $(WORK)/$$progress ] || [ ! -e notebooks/$$progress ] || cp notebooks/$$progress $(WORK)/
 endif
 
-test: lint unit notebooks
+test: lint notebooks unit
 
-test-all: lint deep notebooks
+test-all: lint notebooks deep
 
 bench: $(VENV)/.dev
 	$(PY) benchmarks/run.py

@@ -47,7 +47,7 @@ Gates without a run
     simply, just, obviously, easy, of course. At most two predictions (``predict("id", ...)``), each before its
     ``reveal("id", ...)``; a reveal without a prediction opens an envelope, so an earlier lesson predicts that id.
 
-Gates on the executed notebook (run once, in its own folder, with a fresh progress file)
+Gates on the executed notebook (run once, by nbval or in a folder of its own, with a fresh progress file)
     A prediction is a form, which no run can fill in, so the file holds "no idea" for each prediction that is revealed.
     No error; again with ``FABRICLAB_TEXT=1``, then without pictures and scripts, each output with plain text.
     That second run has no prediction, and no cell with a ``reveal`` prints what came out (measured ones exempt).
@@ -74,7 +74,7 @@ import pytest
 from fabriclab.course.checks.predictions import predictions
 from support import lesson_findings as findings
 from support import lesson_gates as gates
-from support.lesson_runs import FILES, earlier, folder, load, run
+from support.lesson_runs import FILES, earlier, folder, load, run, timed_run
 
 __all__ = ["folder"]
 LONGEST, TYPICAL, MEMORY = 15.0, 4.0, 700e6
@@ -172,7 +172,7 @@ def test_neighbours_have_different_shapes():
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_lesson_runs_and_shows_what_it_says_as_text_too(name, folder):
+def test_a_lesson_runs_and_shows_what_it_says(name, folder):
     nb = load(name)
     done = run(name, nb, folder, earlier(name))
     others = {
@@ -184,6 +184,19 @@ def test_a_lesson_runs_and_shows_what_it_says_as_text_too(name, folder):
     assert list(findings.gate_secrets(done.nb, guesses, others)) == []
     assert list(findings.gate_answers(done.progress)) == []
     assert list(findings.gate_pictures(done.nb)) == []
+
+
+# Each push runs some lessons as text, and make test-all the others.
+SOME = {
+    name: pytest.param(name, marks=() if i % 6 == 1 else pytest.mark.slow)
+    for i, name in enumerate(FILES)
+}
+
+
+@pytest.mark.parametrize("name", SOME.values())
+def test_a_lesson_shows_what_it_says_as_text_too(name, folder):
+    nb = load(name)
+    guesses = run(name, nb, folder, earlier(name)).progress.get("predictions", {})
     plain = run(name, nb, folder, earlier(name), text=True)
     assert plain.error == ""
     assert list(findings.gate_text_mode(plain.nb)) == []
@@ -195,7 +208,8 @@ def test_a_lesson_runs_and_shows_what_it_says_as_text_too(name, folder):
 @pytest.mark.parametrize("name", FILES)
 def test_a_lesson_is_quick(name, folder):
     both = [
-        run(name, load(name), folder, earlier(name), text=text).seconds for text in (False, True)
+        timed_run(name, load(name), folder, earlier(name), text=text).seconds
+        for text in (False, True)
     ]
     hold(min(both), LONGEST)
 
@@ -205,7 +219,7 @@ def test_a_lesson_is_quick(name, folder):
 def test_the_typical_lesson_is_quick(folder):
     best = {
         name: min(
-            run(name, load(name), folder, earlier(name), text=text).seconds
+            timed_run(name, load(name), folder, earlier(name), text=text).seconds
             for text in (False, True)
         )
         for name in FILES
@@ -220,5 +234,5 @@ def test_the_typical_lesson_is_quick(folder):
     reason="this system does not tell shared pages apart",
 )
 def test_the_first_lesson_needs_little_memory(folder):
-    peak = run("00_start_here", load("00_start_here"), folder, {}).peak
+    peak = timed_run("00_start_here", load("00_start_here"), folder, {}).peak
     assert 30e6 < peak < MEMORY

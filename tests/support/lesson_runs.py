@@ -1,7 +1,9 @@
 """Execute a lesson once for all its gates: outputs, time, memory of the kernel with its processes, progress file."""
 
 import fcntl
+import hashlib
 import json
+import math
 import os
 import pickle
 import shutil
@@ -53,10 +55,14 @@ def pss(pid: int) -> float:
 
 
 @contextmanager
-def environment(**changes: str):
-    """Set variables for the kernel, which inherits them, and put the old ones back."""
+def environment(*stays: str, **changes: str):
+    """Set variables for the kernel, which inherits them, and put the old ones back.
+
+    ``FABRICLAB_REVEAL`` is taken away, unless it is one of those that stay.
+    """
     before = {name: os.environ.get(name) for name in [*changes, "FABRICLAB_REVEAL"]}
-    os.environ.pop("FABRICLAB_REVEAL", None)
+    if "FABRICLAB_REVEAL" not in stays:
+        os.environ.pop("FABRICLAB_REVEAL", None)
     os.environ.update(changes)
     try:
         yield
@@ -67,15 +73,29 @@ def environment(**changes: str):
                 os.environ[name] = value
 
 
+def begin_progress(store: Path, sealed: tuple[str, ...]) -> None:
+    """Write a progress file in which ``sealed`` are predicted with "no idea", and nothing else is."""
+    guess = {"value": None, "unit": None, "low": 0.1, "high": 1000.0}
+    sections = {"predictions": dict.fromkeys(sealed, guess)} if sealed else {}
+    store.write_text(json.dumps({"format": "fabriclab-progress", "version": 1, **sections}))
+
+
+def sealed_predictions(nb: Any, before: dict[str, Any]) -> tuple[str, ...]:
+    """Return the predictions that a lesson reveals, and that it or a lesson before it asks for."""
+    shown = {**gates.where(nb, "reveal"), **gates.where(nb, "envelope")}
+    known = set(gates.where(nb, "predict"))
+    for other in before.values():
+        known |= set(gates.where(other, "predict"))
+    return tuple(id for id in shown if id in known)
+
+
 def execute(nb: Any, folder: Path, *, text: bool = False, sealed: tuple[str, ...] = ()) -> Run:
     """Run a notebook in ``folder``, beside copies of the other lessons.
 
     ``sealed`` are predictions that are in the progress file already.
     """
     store = folder / "progress.json"
-    guess = {"value": None, "unit": None, "low": 0.1, "high": 1000.0}
-    sections = {"predictions": dict.fromkeys(sealed, guess)} if sealed else {}
-    store.write_text(json.dumps({"format": "fabriclab-progress", "version": 1, **sections}))
+    begin_progress(store, sealed)
     nb = nbformat.from_dict(nb)
     nb.cells.insert(0, nbformat.v4.new_code_cell(START))
     client = nbclient.NotebookClient(nb, timeout=120, resources={"metadata": {"path": str(folder)}})
@@ -128,20 +148,48 @@ def earlier(name: str) -> dict[str, Any]:
     return {other: load(other) for other in FILES if other < name}
 
 
+def digest(name: str) -> str:
+    """Return what tells one version of a lesson from another."""
+    return hashlib.sha256(FILES[name].read_bytes()).hexdigest()
+
+
+def kept(name: str) -> Path:
+    """Return the file in which nbval keeps a lesson that it ran."""
+    return Path(os.environ["FABRICLAB_EXECUTED"]) / f"{name}.json"
+
+
+def run_of_nbval(name: str) -> Run | None:
+    """Return the run of a lesson that nbval has kept, if it is of the file as it is now."""
+    if "FABRICLAB_EXECUTED" not in os.environ or not kept(name).exists():
+        return None
+    made = json.loads(kept(name).read_text("utf-8"))
+    if made["source"] != digest(name):
+        return None
+    nb = nbformat.reads(made["nb"], as_version=nbformat.NO_CONVERT)
+    return Run(nb, math.nan, math.nan, made["progress"], "")
+
+
 def run(name: str, nb: Any, folder: Path, before: dict[str, Any], *, text: bool = False) -> Run:
-    """Return the run of a lesson in one mode, made once for all tests; only as text nothing has been predicted."""
+    """Return the run of a lesson in one mode, made once for all tests; only as text nothing has been predicted.
+
+    A run with pictures is nbval's, where it has kept one; it has no time and no memory.
+    """
+    if not text and (made := run_of_nbval(name)):
+        return made
+    return timed_run(name, nb, folder, before, text=text)
+
+
+def timed_run(
+    name: str, nb: Any, folder: Path, before: dict[str, Any], *, text: bool = False
+) -> Run:
+    """Return a run in a kernel of our own, made once for all tests, with its time and its memory."""
 
     def make() -> Run:
         place = folder / f"{name}-{'text' if text else 'full'}"
         place.mkdir()
         for path in FILES.values():
             shutil.copy(path, place)
-        made, shown = (
-            gates.where(nb, "predict"),
-            {**gates.where(nb, "reveal"), **gates.where(nb, "envelope")},
-        )
-        known = {id for other in before.values() for id in gates.where(other, "predict")}
-        sealed = () if text else tuple(id for id in shown if id in made or id in known)
+        sealed = () if text else sealed_predictions(nb, before)
         return execute(nb, place, text=text, sealed=sealed)
 
     return shared(f"{name}-{text}", folder, make)
