@@ -1,6 +1,7 @@
-# make lab     open the course in JupyterLab (make lab BROWSER=none PORT=8899 prints the address instead)
-# make test    every check of a push    make test-all    deep checks before a release
-# make bench   speed against peers      make pins        renew the exact versions in binder/
+# make lab      open the course in JupyterLab (make lab BROWSER=none PORT=8899 prints the address instead)
+# make test     every check of a push     make test-all   deep checks of a larger change
+# make release  what takes hours, before a release
+# make bench    speed against peers       make pins       renew the exact versions in binder/
 PYTHON ?= python3
 VENV ?= .venv
 PORT ?= 8888
@@ -35,9 +36,9 @@ UNIT = $(EXECUTED) $(PY) -m pytest -n $(JOBS) --dist worksteal --doctest-modules
 # Tests that time something are marked alone and run with nothing beside them.
 TIMED = $(EXECUTED) $(PY) -m pytest tests -m
 
-.PHONY: help lab copies test test-all bench lint unit deep notebooks pins clean
+.PHONY: help lab copies test test-all release bench lint unit deep everything notebooks pins clean
 help:
-	@sed -n '1,3s/^# //p' Makefile
+	@sed -n '1,4s/^# //p' Makefile
 
 # ERROR: the address and what fails are printed, and nothing else. Lessons and exercises share one file of progress.
 lab: $(VENV)/.lab copies
@@ -65,6 +66,8 @@ test: lint notebooks unit
 
 test-all: lint notebooks deep
 
+release: lint notebooks everything
+
 bench: $(VENV)/.dev
 	$(PY) benchmarks/run.py
 
@@ -74,11 +77,15 @@ lint: $(VENV)/.dev
 	$(PY) -m mypy
 
 unit: $(VENV)/.dev
-	$(UNIT) "not slow and not alone"
-	$(TIMED) "not slow and alone"
+	$(UNIT) "not slow and not release and not alone"
+	$(TIMED) "not slow and not release and alone"
 
 deep: $(VENV)/.dev
-	$(UNIT) "not alone" --hypothesis-profile=deep
+	$(UNIT) "not release and not alone" --hypothesis-profile=deep
+	$(TIMED) "not release and alone"
+
+everything: $(VENV)/.dev
+	$(UNIT) "not alone" --hypothesis-profile=release
 	$(TIMED) "alone"
 
 # The list of lessons, in the README and as a notebook, from the headers of the lessons; the pages of words and of

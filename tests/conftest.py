@@ -24,7 +24,9 @@ _spec.loader.exec_module(importlib.util.module_from_spec(_spec))
 # A shared machine makes any deadline a coin toss, so there is none.
 _common = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("ci", derandomize=True, database=None, max_examples=25, **_common)
-settings.register_profile("deep", derandomize=False, max_examples=2000, print_blob=True, **_common)
+_fresh = {**_common, "derandomize": False, "print_blob": True}
+settings.register_profile("deep", max_examples=400, **_fresh)
+settings.register_profile("release", max_examples=2000, **_fresh)
 settings.load_profile("ci")
 
 

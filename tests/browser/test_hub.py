@@ -22,7 +22,7 @@ from support import ROOT
 requests = pytest.importorskip("requests")  # both come with JupyterLab
 websocket = pytest.importorskip("websocket")
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.release
 LESSON, EXERCISE = "notebooks/00_start_here.ipynb", "exercises/exercise1.ipynb"
 NAMES = ("fabriclab-ada", "fabriclab-ben")
 NEEDS = ("jupyterhub", "configurable-http-proxy", "nbgitpuller")

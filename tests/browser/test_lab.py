@@ -264,10 +264,15 @@ def test_a_saved_lesson_opens_again_with_its_pictures_and_says_what_to_do(chrome
 @pytest.mark.parametrize(
     ("name", "environment", "look"),
     [
-        ("zoomed", {}, {"viewport": {"width": 720, "height": 450}, "device_scale_factor": 2}),
         ("dark", {"theme": "JupyterLab Dark"}, {}),
-        ("pseudo", {}, {}),
-        ("text", {"FABRICLAB_TEXT": "1"}, {}),
+        pytest.param(
+            "zoomed",
+            {},
+            {"viewport": {"width": 720, "height": 450}, "device_scale_factor": 2},
+            marks=pytest.mark.release,
+        ),
+        pytest.param("pseudo", {}, {}, marks=pytest.mark.release),
+        pytest.param("text", {"FABRICLAB_TEXT": "1"}, {}, marks=pytest.mark.release),
     ],
 )
 def test_every_lesson_in_every_dress(chrome, root, tmp_path, pseudo, name, environment, look):

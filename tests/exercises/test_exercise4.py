@@ -33,6 +33,7 @@ from support import exercise4_answers as answers
 from support.exercise4_answers import RIGHT, SETUP, SOLVED, WRONG, but
 from support.exercise_books import book_of, run_in_text_mode
 from support.processor import processor_time
+from support.sampling import sampled
 
 # a wrong answer is searched for its shortest trace each time
 KEYS = {True: range(1, 21), False: range(1, 7)}
@@ -67,7 +68,7 @@ def own_file(tmp_path, monkeypatch):
 # Right and wrong -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("id", "name"), GOOD)
+@pytest.mark.parametrize(("id", "name"), sampled(GOOD, 2))
 def test_a_right_answer_gets_full_marks_with_any_key(id, name):
     for key in (PRACTICE, 1, 2):
         found = verdict(id, RIGHT[id][name], key)
@@ -75,7 +76,7 @@ def test_a_right_answer_gets_full_marks_with_any_key(id, name):
 
 
 @pytest.mark.filterwarnings("ignore:divide by zero")
-@pytest.mark.parametrize(("id", "name"), BAD)
+@pytest.mark.parametrize(("id", "name"), sampled(BAD, 2))
 def test_a_wrong_answer_loses_points_and_its_mistake_is_named(id, name):
     for key in (PRACTICE, 1):
         found = verdict(id, WRONG[id][name], key)
@@ -358,7 +359,7 @@ def test_no_run_is_told_of_a_program_that_does_not_fit():
 @pytest.mark.parametrize(
     "name", ["newest chunk of each worker", "sequence numbers and a bitmap", "result cache"]
 )
-@pytest.mark.parametrize("options", [{}, {"stranger": True}, {"hangs": True}])
+@pytest.mark.parametrize("options", sampled([{"stranger": True}, {}, {"hangs": True}], 3))
 def test_right_designs_have_no_trace(name, options):
     assert traces.shortest(crew_of(answers.RIGHT_C[name]), faults=2, **options) is None
 
@@ -558,7 +559,7 @@ def test_other_designs_do_so_behind_the_walls(name, box):
 
 
 @pytest.mark.parametrize(
-    "name", ["packets counted instead of workers", "slot reused too early/one place"]
+    "name", sampled(["packets counted instead of workers", "slot reused too early/one place"], 2)
 )
 def test_traces_are_the_same_behind_the_walls(name, box):
     record, _ = grade_cells(box, PRACTICE, find("ex4-c"), [SETUP, answers.WRONG_C[name]], "")
@@ -578,7 +579,7 @@ def test_floats_that_are_added_beside_the_switch_earn_nothing(box):
         assert record["points"] == 0 and "is off by" in " ".join(record["said"]), record
 
 
-@pytest.mark.parametrize("name", answers.LOOPS)
+@pytest.mark.parametrize("name", sampled(answers.LOOPS, 2))
 def test_bad_workers_end_with_a_sentence(name, strict, box):
     code = but(
         "ex4-b",

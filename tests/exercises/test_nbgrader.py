@@ -13,7 +13,10 @@ from fabriclab.course import judges
 from support import ROOT
 
 SOURCES = sorted((ROOT / "solutions").glob("*.ipynb"))
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(not SOURCES, reason="there is no exercise yet")]
+pytestmark = [
+    pytest.mark.release,
+    pytest.mark.skipif(not SOURCES, reason="there is no exercise yet"),
+]
 
 
 def call(*command, cwd, **more):

@@ -14,6 +14,7 @@ from fabriclab.collectives._running import _OPS
 from fabriclab.collectives.algorithm import at_root, cuts, define, own
 from fabriclab.core import Flows, Schedule, StepGroup
 from fabriclab.errors import TooLarge
+from support.sampling import sampled
 
 NAMES = registry.names("collective")
 # Factor of (n - 1) / n; None stands for the whole array once.
@@ -428,7 +429,7 @@ def test_executing_it_is_the_definition(name, n, segments, pipelined, data):
     assert all(np.array_equal(a, b) for a, b in zip(buffers, before, strict=True))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", sampled(NAMES, 4))
 @settings(max_examples=2)
 @given(n=st.integers(34, 257), data=st.data())
 def test_many_ranks_too(name, n, data):

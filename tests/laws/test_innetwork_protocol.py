@@ -10,6 +10,7 @@ from fabriclab.innetwork import DROP, MULTICAST, Refused, Switch, compare, where
 from fabriclab.innetwork.aggregation import Aggregator, Worker
 from fabriclab.innetwork.network import aggregate
 from support.oracles.interleavings import Budget, Walk, Wrong
+from support.sampling import sampled
 
 
 def small(of=Aggregator, **options):
@@ -212,12 +213,15 @@ def test_each_mistake_is_found(mistake):
 
 @pytest.mark.parametrize(
     "options",
-    [
-        {"made": small(Cells)},
-        {"made": small(Recognising), "chunks": 6, "budget": Budget(0, 1, 1, 1)},
-        {"made": small(), "chunks": 6, "budget": Budget(0, 0, 0, 0)},
-        {"made": small(published=True), "budget": IN_ORDER},
-    ],
+    sampled(
+        [
+            {"made": small(), "chunks": 6, "budget": Budget(0, 0, 0, 0)},
+            {"made": small(Cells)},
+            {"made": small(Recognising), "chunks": 6, "budget": Budget(0, 1, 1, 1)},
+            {"made": small(published=True), "budget": IN_ORDER},
+        ],
+        4,
+    ),
 )
 def test_what_the_mistakes_are_made_of_is_right_without_them(options):
     walk(**options)

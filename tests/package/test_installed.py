@@ -235,6 +235,7 @@ def test_a_wheel_grades_a_class_in_an_empty_folder(installed, root):
     assert again.returncode == 0, again.stdout + again.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("installed", ["wheel"], indirect=True)
 def test_a_wheel_runs_a_lesson_in_an_empty_folder(installed, root):
     _, folder, _ = installed
