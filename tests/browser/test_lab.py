@@ -15,6 +15,7 @@ from fabriclab.texts import text
 from support import ROOT
 from support.browser import browser
 from support.jupyterlab import cells, lab, live, run, visit
+from support.sampling import sampled
 
 pytestmark = pytest.mark.alone
 SHOTS = ROOT / "build" / "screens"
@@ -100,6 +101,7 @@ def test_a_prediction_is_made_by_hand_and_revealed(chrome, place):
     page.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lesson", ["00_start_here", "31_all_reduce"])
 def test_a_lesson_runs_from_top_to_bottom(chrome, place, lesson):
     address, folder = place
@@ -113,6 +115,7 @@ def test_a_lesson_runs_from_top_to_bottom(chrome, place, lesson):
     page.close()
 
 
+@pytest.mark.slow
 def test_the_ring_is_stepped_by_hand(chrome, place):
     address, _ = place
     page = opened(chrome, address, "31_all_reduce", reduced_motion="reduce")
@@ -135,8 +138,10 @@ def test_the_ring_is_stepped_by_hand(chrome, place):
     page.close()
 
 
-@pytest.mark.parametrize("way", ["click", "Tab and Enter"])
-@pytest.mark.parametrize(("page_name", "anchor"), [("glossary", "ring"), ("errata", "e13")])
+@pytest.mark.parametrize("way", sampled(["Tab and Enter", "click"], 2))
+@pytest.mark.parametrize(
+    ("page_name", "anchor"), sampled([("glossary", "ring"), ("errata", "e13")], 2)
+)
 def test_a_term_and_a_statement_open_at_their_place(chrome, place, way, page_name, anchor):
     address, _ = place
     page = opened(chrome, address, "31_all_reduce")

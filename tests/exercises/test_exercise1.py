@@ -767,6 +767,7 @@ def test_the_solution_gets_full_marks_with_numpy_alone(book):
             assert verdict(q.id, code, key).part == 1
 
 
+@pytest.mark.slow
 @pytest.mark.alone
 def test_the_notebook_runs(book, tmp_path, monkeypatch, root):
     done = run_in_text_mode(book, tmp_path, monkeypatch, root)

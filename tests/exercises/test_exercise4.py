@@ -792,6 +792,7 @@ def test_a_students_file_earns_nothing(book, box):
         )
 
 
+@pytest.mark.slow
 @pytest.mark.alone
 def test_the_notebook_runs(book, tmp_path, monkeypatch, root):
     done = run_in_text_mode(book, tmp_path, monkeypatch, root)

@@ -75,6 +75,7 @@ from fabriclab.course.checks.predictions import predictions
 from support import lesson_findings as findings
 from support import lesson_gates as gates
 from support.lesson_runs import FILES, earlier, folder, load, run, timed_run
+from support.sampling import sampled
 
 __all__ = ["folder"]
 LONGEST, TYPICAL, MEMORY = 15.0, 4.0, 700e6
@@ -187,13 +188,7 @@ def test_a_lesson_runs_and_shows_what_it_says(name, folder):
 
 
 # Each push runs some lessons as text, and make test-all the others.
-SOME = {
-    name: pytest.param(name, marks=() if i % 6 == 1 else pytest.mark.slow)
-    for i, name in enumerate(FILES)
-}
-
-
-@pytest.mark.parametrize("name", SOME.values())
+@pytest.mark.parametrize("name", sampled(FILES, 6))
 def test_a_lesson_shows_what_it_says_as_text_too(name, folder):
     nb = load(name)
     guesses = run(name, nb, folder, earlier(name)).progress.get("predictions", {})
@@ -227,6 +222,7 @@ def test_the_typical_lesson_is_quick(folder):
     hold(statistics.median(best.values()) if best else 0.0, TYPICAL)
 
 
+@pytest.mark.slow
 @pytest.mark.alone
 @pytest.mark.skipif("00_start_here" not in FILES, reason="the first lesson is not there")
 @pytest.mark.skipif(
