@@ -69,7 +69,7 @@ test-all: lint notebooks deep
 release: lint notebooks everything
 
 bench: $(VENV)/.dev
-	$(PY) benchmarks/run.py
+	$(PY) tools/benchmarks/run.py
 
 lint: $(VENV)/.dev
 	$(PY) -m ruff check .

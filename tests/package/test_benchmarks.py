@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from benchmarks.pairs import Pairs, interleaved
+from pairs import Pairs, interleaved
 
 
 def pairs(ours, peer, load=0.0):

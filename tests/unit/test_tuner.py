@@ -251,7 +251,7 @@ def test_at_most_four_constants_a_family_with_reason_and_sweeps():
 
 @pytest.mark.parametrize("family", ["roce", "xgmi", "shm"])
 def test_the_table_is_what_the_fit_finds(root, monkeypatch, family):
-    monkeypatch.syspath_prepend(str(root / "benchmarks"))
+    monkeypatch.syspath_prepend(str(root / "tools"))
     monkeypatch.delitem(sys.modules, "fit_tuner", raising=False)
     import fit_tuner
 

@@ -10,10 +10,10 @@ from itertools import product
 from typing import Any
 
 import networkx as nx
-from pairs import interleaved
 
 from fabriclab import topologies
 from fabriclab.metrics import hops
+from pairs import interleaved
 
 BUILD, HOPS = 20, 100  # times faster, wanted
 LINK = {"capacity": 50e9, "delay": 5e-7, "ports": 1, "medium": "fibre", "length": 10.0}

@@ -10,11 +10,11 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from pairs import interleaved
 
 from fabriclab import simulate, topologies
+from pairs import interleaved
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
 from support.oracles.simgrid_runs import SIZE, installed, ours, simgrid
 
 CASES = (  # algorithm, ports of a switch, ranks, seed of the order, ratio wanted

@@ -15,6 +15,7 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
+
 from pairs import interleaved
 
 PYTHON = "/usr/bin/python3"  # SimGrid's binding is a package of the system

@@ -1,4 +1,4 @@
-"""Run every benchmarks/bench_*.py and print what it prints; `make bench` calls this."""
+"""Run every bench_*.py of this folder and print what it prints; `make bench` calls this."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def main() -> int:
     for file in files:
         settle()
         print(f"\n== {file.stem.removeprefix('bench_')}", flush=True)
-        if subprocess.run([sys.executable, str(file)], cwd=HERE.parent).returncode:
+        if subprocess.run([sys.executable, str(file)], cwd=HERE.parents[1]).returncode:
             broken.append(file.name)
     if broken:
         print(f"\nbroken: {', '.join(broken)}")

@@ -1,4 +1,4 @@
-"""Renew the stored measurements: ``python benchmarks/record_measurements.py FILE "2-core cloud machine (...)"``."""
+"""Renew the stored measurements: ``python tools/record_measurements.py FILE "2-core cloud machine (...)"``."""
 
 from __future__ import annotations
 

@@ -11,10 +11,10 @@ import resource
 from statistics import median
 
 import numpy as np
-from pairs import interleaved
 
 from fabriclab.innetwork import Switch, udp
 from fabriclab.innetwork.aggregation import Aggregator, Worker
+from pairs import interleaved
 
 SLOTS, LANES, BATCH, ROUNDS = 512, 32, 1024, 20
 ONE, MANY = 1e5, 1e6  # packets a second that are asked for

@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable
 from time import perf_counter
 
 import numpy as np
-from pairs import interleaved
 
 from fabriclab import rdma
 from fabriclab.measure._host import _other, _Side
 from fabriclab.rdma import enums as e
+from pairs import interleaved
 
 SMALL, LARGE, CALLS = 8, 1 << 24, 2000
 WANTED, AIM, PART = 20, 40, 0.85

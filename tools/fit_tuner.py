@@ -1,6 +1,6 @@
 """Fit the constants of fabriclab.tuner to the published sweeps and write catalog/data/calibration.csv.
 
-Run by hand when a sweep or the model changes: ``python benchmarks/fit_tuner.py``. One fit for each family of
+Run by hand when a sweep or the model changes: ``python tools/fit_tuner.py``. One fit for each family of
 transport on all its systems; one without each system, and one without the largest rank count, for the
 cross-validation. The loss is the mean of |ln(predicted / measured)| in each regime of each sweep, so that a long sweep
 weighs no more than a short one, plus a pull of each constant to the catalog, so that none moves without evidence.
