@@ -101,11 +101,12 @@ def target(connection, size=4096):
     connection.send(address(mine))
     mine.qp.to_rts(attributes(*connection.recv()))
     connection.send("ready")
+    names = {"mine": mine, "receive": receive, "request": request, "completions": completions}
     while (asked := connection.recv()) is not None:
         if asked == "busy":
             while True:
                 pass
-        connection.send(eval(asked, {"mine": mine, "receive": receive, "completions": completions}))
+        connection.send(eval(asked, names))
 
 
 def add_forever(connection, peer, count):

@@ -273,11 +273,11 @@ def test_unsignaled_requests_give_their_places_back_with_a_signaled_one():
 def test_threads_that_share_a_pair_lose_nothing():
     a, b = pair(max_send_wr=100, cqe=100)
     interval = sys.getswitchinterval()
-    each, found, errors = 3000, [], []
+    each, found, errors, given_up = 3000, [], [], threading.Event()
 
     def post(k):
         wr, posted = request(a, b, at=8 * k, to=8 * k, wr_id=k), 0
-        while posted < each and not errors:
+        while posted < each and not errors and not given_up.is_set():
             try:
                 a.qp.post_send(wr)
                 posted += 1
@@ -293,6 +293,9 @@ def test_threads_that_share_a_pair_lose_nothing():
         found = completions(a.scq, 3 * each, seconds=60)
     finally:
         sys.setswitchinterval(interval)
+        given_up.set()  # a thread that went on would slow down every test after this one
+        for thread in threads:
+            thread.join()
     assert not errors
     assert [sum(wc.wr_id == k for wc in found) for k in range(3)] == [each] * 3
     assert a.ctx.counters.transfers == a.qp.posted == 3 * each

@@ -98,7 +98,7 @@ def test_an_event_of_another_process_wakes_a_sleeper():
         connected(process, mine)
         mine.qp.post_recv(receive(mine))
         mine.rcq.req_notify()
-        process.send("mine.qp.post_send(__import__('rdma_pairs').request(mine, opcode=2))")
+        process.send("mine.qp.post_send(request(mine, opcode=2))")
         channel.get_cq_event(mine.rcq)
         assert mine.rcq.poll()[1][0].byte_len == 8
         process.send(None)
@@ -247,7 +247,7 @@ def test_without_memfd_a_file_without_a_name_serves_and_without_both_the_error_s
         assert outcome(mine, request(mine, peer, to=8)) == OK
         assert outcome(mine, request(mine, peer, READ, at=8, to=8)) == OK
         assert mine.mr.read(8, 8) == b"in file."
-        process.send("mine.qp.post_send(__import__('rdma_pairs').request(mine, opcode=2))")
+        process.send("mine.qp.post_send(request(mine, opcode=2))")
         mine.qp.post_recv(receive(mine, 64))
         assert completions(mine.rcq)[0].byte_len == 8
         process.send(None)
