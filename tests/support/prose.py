@@ -3,6 +3,7 @@
 import re
 import string
 
+from fabriclab.course.questions.files import load
 from fabriclab.texts import fill, table
 
 _WORDS = "zero one two three four five six seven eight nine ten eleven twelve".split()
@@ -49,24 +50,33 @@ def states(text: str, *asked: str) -> None:
         assert re.search(pattern, flat), f"{figure} is not in: {flat}"
 
 
-def sentence(key: str, /, **fields: object) -> re.Pattern[str]:
-    """Return a pattern of the row ``key`` of the table of texts, with these fields filled in and any others.
-
-    Its groups are the other fields.
-    """
-    parts, known = [], set()
-    for words, name, spec, _ in string.Formatter().parse(table()[key]):
-        parts.append(re.escape(words).replace("`", "`?"))  # a screen shows them, a line does not
-        if name is None:
-            continue
-        if name in fields:
-            parts.append(re.escape(fill(f"{{value:{spec}}}", value=fields[name])))
-        else:
+def pattern(template: str, /, **fields: object) -> re.Pattern[str]:
+    """Return a pattern of a sentence with these of its fields filled in and any others, which are its groups."""
+    parts, known = [], {}
+    for words, name, spec, _ in string.Formatter().parse(template):
+        # a screen shows ` and a line does not
+        parts.append(re.escape(words).replace("`", "`?"))
+        if name in known:
+            parts.append(known[name])
+        elif name in fields:
+            known[name] = re.escape(fill(f"{{value:{spec}}}", value=fields[name]))
+            parts.append(known[name])
+        elif name is not None:
             group = name.replace(".", "_")
-            parts.append(f"(?P={group})" if name in known else f"(?P<{group}>.*?)")
-            known.add(name)
-    if parts and parts[-1].endswith(".*?)"):  # the last field takes all that is left of its line
+            known[name] = f"(?P={group})"
+            parts.append(f"(?P<{group}>.*?)")
+    if parts[-1].endswith(".*?)"):  # the last field takes all that is left of its line
         parts[-1] = parts[-1].replace(".*?", ".*")
-    unknown = set(fields) - {name for _, name, _, _ in string.Formatter().parse(table()[key])}
-    assert not unknown, f"{key} has no field {unknown}"
-    return re.compile("".join(parts))
+    unknown = ", ".join(set(fields) - set(known))
+    assert not unknown, f"a sentence has no field {unknown}: {template}"
+    return re.compile("".join(parts) + r"(?!\d)")
+
+
+def sentence(key: str, /, **fields: object) -> re.Pattern[str]:
+    """Return the pattern of the row ``key`` of the table of texts."""
+    return pattern(table()[key], **fields)
+
+
+def remark(exercise: int, key: str, /, **fields: object) -> re.Pattern[str]:
+    """Return the pattern of a sentence of the judges of an exercise."""
+    return pattern(load(f"exercise{exercise}")["messages"][key], **fields)

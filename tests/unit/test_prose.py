@@ -37,11 +37,13 @@ def test_figures_come_in_their_order():
 
 
 def test_a_row_of_the_table_is_found_with_its_fields(monkeypatch):
-    rows = {"row": "{who} has {n:,} of {t:time}."}
+    rows = {"row": "{who} has {n:,} of {t:time}.", "twice": "{n} and `{n}`: {end}."}
     monkeypatch.setattr("support.prose.table", lambda: rows)
     said = texts.fill(rows["row"], who="ann", n=1024, t=0.5)
     assert sentence("row", n=1024).search(f"Now {said}")["who"] == "Now ann"
     assert sentence("row", t=0.5).fullmatch(said).groupdict() == {"who": "ann", "n": "1,024"}
     assert not sentence("row", n=1023).search(said) and not sentence("row", t=0.6).search(said)
+    assert sentence("twice").search("2 and 2: 0.5 s.")["end"] == "0.5 s"
+    assert not sentence("twice").search("2 and 3: 0.5 s.")
     with pytest.raises(AssertionError, match="nobody"):
         sentence("row", nobody=1)
