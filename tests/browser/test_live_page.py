@@ -12,6 +12,7 @@ from fabriclab.views import live
 from fabriclab.views.scene import Layer, Scene
 from support.browser import alt, browser, picture, reply, settled, show
 from support.live_views import VIEWS
+from support.prose import sentence
 
 DRAWN = [name for name in VIEWS if name != "table"]
 # All views share one page; a browser moves every fourth of them on each push, and all before a release.
@@ -118,7 +119,8 @@ def test_a_number_beyond_the_range_is_told(page):
     page.keyboard.press("Enter")
     settled(page)
     assert view.values["rate"] == 10000
-    assert page.inner_text("[role=alert]") == "The range is 0.01 to 10000 GB/s."
+    told = text("live.beyond", low=0.01, high="10000 GB/s")
+    assert page.inner_text("[role=alert]") == told
     page.fill("input[type=number]", "20")
     page.keyboard.press("Enter")
     settled(page)
@@ -475,11 +477,14 @@ def test_motion_goes_along_the_links_and_stands_still_on_request(chrome):
 
 def test_words_say_what_a_screen_reader_needs(page):
     show(page, VIEWS["stepper"]())
-    assert page.get_attribute(".fl-live", "aria-label") == "steps of all_reduce ring"
+    title = text("live.stepper.title", collective="all_reduce", algorithm="ring")
+    assert page.get_attribute(".fl-live", "aria-label") == title
     assert page.get_attribute(".fl-said", "aria-live") == "polite"
     page.click("[data-press=forward]")
     settled(page)
-    assert "rank 0 to rank 1: block 3, added" in alt(page)
+    source, target = (text("live.stepper.rank", r=r) for r in (0, 1))
+    move = text("live.stepper.move", source=source, target=target, blocks="3")
+    assert move + text("live.stepper.added") in alt(page)
     assert page.get_attribute("[data-control=step]", "aria-valuetext") == "1"
     for field in page.query_selector_all("input, select"):
         label = field.get_attribute("aria-label") or page.inner_text(
@@ -496,4 +501,5 @@ def test_in_text_mode_the_words_stand_on_the_page_and_follow_code(page, monkeypa
     assert page.query_selector("canvas") is None
     view.set(step=3)
     page.evaluate("reply => window.model.take(reply)", reply(view))
-    assert page.inner_text(".fl-text") == str(view) and "Step 3 of 6" in str(view)
+    assert page.inner_text(".fl-text") == str(view)
+    assert sentence("live.stepper.said", step=3, steps=6).search(str(view))

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from fabriclab.course.progress import store
 from fabriclab.texts import text
 from fabriclab.views import live
 from fabriclab.views.scene import COLOUR, KEYS, key
+from support.prose import figures, sentence
 
 FAT = topologies.build("fat_tree", k=4)
 LARGE = topologies.build("fat_tree", k=8)
@@ -76,26 +78,22 @@ def test_every_colour_is_told_to_those_who_do_not_see_it(name):
     colours = BUSY[name]().controls["colour"].options
     told = [BUSY[name]().set(colour=colour).scene.alt for colour in colours]
     assert len({*told}) == len(told) > 2
-    assert all(
-        f"The colour says the {word}" in alt
-        for alt, word in zip(told, ("load: from ", "row: "), strict=False)
-    )
+    keys = "fabric.says_load", "fabric.says_tier"
+    assert all(sentence(key).search(alt) for alt, key in zip(told, keys, strict=False))
 
 
 def test_what_the_colour_says_by_hand():
     load = np.full(LARGE.n_links, 0.5)
     hurt = LARGE.without(cables=[20])
-    alts = {
-        c: live.fabric(hurt, load, colour=c).scene.alt.split("The colour says ")[1]
-        for c in ("load", "tier", "failure")
-    }
-    assert alts == {
-        "load": "the load: from 50% to 50%.",
-        "tier": "the row: 4 of them.",
-        "failure": "what has failed: 1 of 384.",
-    }
+    for colour, told in (
+        ("load", {"low": 50, "high": 50}),
+        ("tier", {"n": 4}),
+        ("failure", {"failed": 1, "all": 384}),
+    ):
+        said = text(f"fabric.says_{colour}", **told)
+        assert live.fabric(hurt, load, colour=colour).scene.alt.endswith(said)
     alt = live.fabric(RAILS, colour="rail", layout="floor").scene.alt
-    assert alt.endswith("The colour says the rail: 8 of them.")
+    assert alt.endswith(text("fabric.says_rail", n=8))
 
 
 def test_two_shuffles_are_told_apart():
@@ -223,7 +221,8 @@ def test_the_ring_of_a_twist_is_drawn_along_its_cables(shape, axis):
             *zip(f.source[2 * along], f.target[2 * along], strict=True)
         }
         around = max(shape) // np.gcd(shift, max(shape)) * min(shape)
-        assert a.size == around and f"along {'xyz'[axis]} has {around} chips." in view.scene.said
+        ring = sentence("live.twist.said", axis="xyz"[axis]).search(view.scene.said)["ring"]
+        assert a.size == around and figures(ring) == [str(around)]
 
 
 def test_halves_are_told_apart_and_a_full_fat_tree_says_why_all_cuts_are_alike():
@@ -233,44 +232,37 @@ def test_halves_are_told_apart_and_a_full_fat_tree_says_why_all_cuts_are_alike()
     assert {n for n, c in zip(box["names"], box["colour"], strict=True) if c == COLOUR["tint"]} == {
         *hosts
     }
-    assert (
-        view.scene.table["cut"].sum() == 8
-        and "(in order, from rank 2) are parted by 8 links" in view.scene.said
-    )
+    told = sentence("live.cut.said", order=view.values["order"], first=2).search(view.scene.said)
+    assert view.scene.table["cut"].sum() == 8 and figures(told["links"]) == ["8"]
     assert all(
-        view.set(first=i, order=order).scene.said.endswith("which ranks are in which half.")
+        view.set(first=i, order=order).scene.said.endswith(text("live.cut.full"))
         for i in (0, 5)
         for order in view.controls["order"].options
     )
     thin = live.cut(topologies.build("leaf_spine", hosts=24, radix=16, oversubscription=3))
-    assert "parted by 4 links: 200 GB/s each way, 33.3% of" in thin.scene.said
-    assert "which half" not in thin.scene.said and thin.scene.table["cut"].sum() == 4
-    assert "100% of" in thin.set(order="shuffled").scene.said
-    assert thin.scene.layers["ends"].fields["texts"] == [
-        "",
-        "first half",
-        "other half",
-        "both or neither",
-        "cut",
-    ]
+    told = sentence("live.cut.said", rate=200e9, part=100 / 3).search(thin.scene.said)
+    assert figures(told["links"]) == ["4"] and text("live.cut.full") not in thin.scene.said
+    assert thin.scene.table["cut"].sum() == 4
+    assert sentence("live.cut.said", part=100).search(thin.set(order="shuffled").scene.said)
+    names = [text(f"live.cut.{key}") for key in ("one", "other", "both", "cut")]
+    assert thin.scene.layers["ends"].fields["texts"] == ["", *names]
     mixed = (
         live.cut(topologies.build("rail_optimised", expand=False))
         .scene.layers["ends"]
         .fields["texts"]
     )
-    assert mixed == ["", "both or neither", "cut"]
+    assert mixed == ["", *names[2:]]
 
 
 def test_failures_say_of_what_the_part_is_and_count_one_rank_as_one():
     view = live.failures(FAT, "leaf", 1, kinds=("cable", "leaf"))
     hurt = operations.fail(FAT, "leaf", [np.random.default_rng(0).permutation(8)[0]])
     part = 100 * operations.report(FAT, hurt).bandwidth
-    assert "1 of 8 leaves failed, 2 ranks cut off. Ranks that have a path, " in view.scene.said
-    assert f"carry {part:.3g}% of" in view.scene.said
+    told = sentence("live.failures.said", n=1, what="8 leaves", cut="2 ranks", part=part)
+    assert told.search(view.scene.said)
     said = [view.set(what="cable", count=n).scene.said for n in range(9)]
-    assert any(" 1 rank cut off" in words for words in said) and not any(
-        " 1 ranks" in words for words in said
-    )
+    cut = {sentence("live.failures.said").search(words)["cut"] for words in said}
+    assert "1 rank" in cut and "1 ranks" not in cut
 
 
 def test_a_choice_of_one_is_no_control():
@@ -313,7 +305,7 @@ def test_boxes_of_gpus_are_no_servers_and_makers_names_are_explained():
     assert {"16 GPUs", "8 box switches (apa)", "2 switches (draco)", "2 root ports", "1 CPU"} <= {
         *rows
     }
-    assert "16 GPUs in 2 boxes meet" in scene.alt and "server" not in scene.alt
+    assert f"16 GPUs {text('fabric.in_box', n=2)}" in scene.alt and "server" not in scene.alt
 
 
 @pytest.mark.parametrize(
@@ -322,23 +314,20 @@ def test_boxes_of_gpus_are_no_servers_and_makers_names_are_explained():
         (
             32,
             32,
-            "32 flows on 32 cables, 13 of them idle: the fullest has 4 flows, so the last flow takes 4 times as long "
-            "as with spraying. Over all seeds the fullest has 3.53 on average.",
+            {"flows": "32 flows", "idle": 13, "most": "4 flows", "slow": 4, "mean": 3.53},
             {"fullest, mean": 3.53, "spray": 1},
         ),
-        (48, 32, "48 flows on 32 cables, ", {"spray": 1.5}),
+        (48, 32, {"flows": "48 flows"}, {"spray": 1.5}),
         (
             8,
             32,
-            "8 flows on 32 cables, 25 of them idle: the fullest has 2 flows, so the last flow takes 2 times as long "
-            "as with spraying. Over all seeds",
+            {"flows": "8 flows", "idle": 25, "most": "2 flows", "slow": 2},
             {"fullest, mean": 1.66, "one flow": 1},
         ),
         (
             1,
             2,
-            "1 flow on 2 cables, 1 of them idle: the fullest has 1 flow, so the last flow takes as long as with "
-            "spraying. Over all seeds the fullest has 1 on average.",
+            {"flows": "1 flow", "idle": 1, "most": "1 flow", "slow": None, "mean": 1},
             {"fullest, mean": 1, "one flow": 1},
         ),
     ],
@@ -347,7 +336,11 @@ def test_lines_of_the_roulette_are_named_and_no_fullest_cable_is_below_them(
     flows, cables, said, marks
 ):
     scene = live.roulette(flows, cables).scene
-    assert scene.said.startswith(said)
+    if "slow" in said:
+        slow = said["slow"]
+        key = "live.roulette.slow" if slow else "live.roulette.even"
+        said = said | {"slow": text(key, slow=slow)}
+    assert sentence("live.roulette.said", **said, cables=f"{cables} cables").match(scene.said)
     bars, words, rules = (scene.layers[name].fields for name in ("bars", "words", "rules"))
     unit = bars["h"].max() / scene.table["flows"].max()
     height = dict(zip(words["texts"], (190 - rules["y"][::2]) / unit, strict=False))
@@ -364,17 +357,14 @@ def test_lines_of_the_roulette_are_named_and_no_fullest_cable_is_below_them(
 
 def test_what_some_gpus_of_a_server_get():
     view = live.server("mi300x", 5)
-    assert view.scene.said == (
-        "5 GPUs of mi300x reach 256 GB/s of bus bandwidth on the best rings. GPU 0 sends over 4 of its 7 links."
-    )
-    assert view.set(server="dgx1v").scene.said.endswith(
-        "on the best rings. Every ring has a hop over PCIe and the processors, and that hop sets its rate."
-    )
-    assert view.set(gpus=6).scene.said.endswith("GPU 0 sends over 4 of its 6 links.")
+    said = text("live.server.said", n=5, server="mi300x", rate=256e9)
+    assert view.scene.said == f"{said} {text('live.server.own', used=4, all=7)}"
+    over = sentence("live.server.said", n=5).pattern + " " + re.escape(text("live.server.cpu"))
+    assert re.fullmatch(over, view.set(server="dgx1v").scene.said)
+    assert view.set(gpus=6).scene.said.endswith(text("live.server.own", used=4, all=6))
     said = [live.server("pcie_8gpu", n, servers=("pcie_8gpu",)).scene.said for n in (4, 5)]
-    assert ["processors" in words for words in said] == [False, True] and all(
-        "GPU 0" not in words for words in said
-    )
+    assert [text("live.server.cpu") in words for words in said] == [False, True]
+    assert not any(sentence("live.server.own").search(words) for words in said)
     idle = view.set(server="mi300x", gpus=5).scene.table
     assert (
         np.sum(
@@ -592,12 +582,15 @@ def test_segments_of_blocks_are_named():
         "rank 1, block 0.0",
     ]
     assert {*layers["movers"].fields["texts"]} == {"0.0", "0.1", "0.2"}
-    assert "rank 4 to rank 0: block 0.0, added" in view.scene.alt
-    assert "Block 0.1 is segment 1 of block 0; " in view.set(step=0).scene.said
+    ranks = {r: text("live.stepper.rank", r=r) for r in (0, 2, 4)}
+    move = text("live.stepper.move", source=ranks[4], target=ranks[0], blocks="0.0")
+    assert move + text("live.stepper.added") in view.scene.alt
+    assert text("live.stepper.parts") in view.set(step=0).scene.said
     several = STEPPERS["segments"]().scene
     assert several.layers["movers"].fields["texts"] == ["2.0..3.0"]
     assert several.layers["movers"].fields["w"] > 0.56 * 12 * 8
-    assert "rank 0 to rank 2: blocks 2.0..3.0" in several.alt
+    move = text("live.stepper.moves", source=ranks[0], target=ranks[2], blocks="2.0..3.0")
+    assert move in several.alt
     assert "0.0" not in STEPPERS["ring of 4"]().scene.alt
 
 
@@ -682,7 +675,11 @@ def test_thirty_series_have_five_labels_and_one_for_the_others_within_the_pictur
     assert scene.layers["labels"].fields["texts"] == [*(f"s{i}" for i in range(5)), "others: 25"]
     names = scene.layers["lines"].fields["names"]  # each with the values of both ends
     assert [name.split()[0] for name in names] == [f"s{i}" for i in range(5, 30)]
-    assert names[0] == "s5 takes 6.00 ms at 64 KiB and 18.0 ms at 4 MiB"
+    ends = (
+        text("sweep.at", value=value, x=x)
+        for value, x in (("6.00 ms", "64 KiB"), ("18.0 ms", "4 MiB"))
+    )
+    assert names[0] == text("sweep.time", label="s5", list=text("word.and").join(ends))
     assert {*scene.layers["lines"].fields["dash"]} == {0}
     many = live.sweep(swept, bounds={f"b{i}": f"{i + 1} ms" for i in range(20)}).scene
     assert many.layers["labels"].fields["y"].max() < many.height - 30
@@ -745,9 +742,7 @@ def test_an_entry_with_the_name_of_a_section_is_not_forgotten_with_it(own_file):
     fl.predict("31-hall", 3, "s")
     fl.ledger("predictions", 1.0)
     fl.ledger("other", 1.0)
-    with pytest.raises(
-        Refused, match=r"There are predictions: 31-hall; ledger: predictions, other\."
-    ):
+    with pytest.raises(Refused, match=r"predictions: 31-hall; ledger: predictions, other"):
         fl.forget("predictions")
     assert [*store.held()["predictions"]] == ["31-hall"]
     fl.forget("ledger: predictions")

@@ -28,6 +28,8 @@ from fabriclab.course.judges.exercise1 import fits as fit_cases
 from fabriclab.course.judges.exercise1.virtual import VirtualRanks
 from fabriclab.course.judges.shared.calls import asker
 from fabriclab.course.questions import misconception
+from fabriclab.course.questions.files import message
+from fabriclab.texts import text
 from support.exercise1_answers import (
     CROSS,
     GOOD_E,
@@ -49,6 +51,7 @@ from support.exercise1_answers import (
     rates,
 )
 from support.exercise_books import book_of, run_in_text_mode
+from support.prose import remark, sentence
 from support.sampling import sampled
 
 KEYS = range(1, 51)
@@ -110,8 +113,10 @@ def test_no_key_changes_a_verdict(id, name):
 
 def test_what_is_off_is_said_with_its_unit_and_a_worked_step():
     said = verdict("ex1-a", WRONG_A["fastest rank"]).said
-    assert re.match(r"latency\(comm, \d+\) gives [\d.]+ us. The right answer is [\d.]+ us", said[0])
-    assert "In a typical round the ranks needed" in said[2] and said[2].count(" us") >= 5
+    off = sentence("ex.off").match(said[0])
+    assert re.fullmatch(r"latency\(comm, \d+\)", off["call"])
+    assert all(re.match(r"[\d.]+ us", off[k]) for k in ("got", "truth"))
+    assert remark(1, "latency.ranks").match(said[2]) and said[2].count(" us") >= 5
     said = verdict("ex1-b", WRONG_B["algbw for busbw"]).said
     assert "busbw('all_reduce'" in said[0] and "B/s" in said[0] and "With" in said[2]
     assert "None" in " ".join(verdict("ex1-c", WRONG_C["extrapolated over a change"]).said)
@@ -157,7 +162,7 @@ def test_without_the_mistake_that_is_named_the_same_calls_come_closer():
         numbers = [
             units.time(f"{n} {u}") for n, u in re.findall(r"([\d.]+) (s|ms|us|ns)\b", said[0])
         ]
-        undone = re.search(r"Without that, the same calls give ([\d.]+ \w+)", said[-1])
+        undone = remark(1, "latency.step").search(said[-1])
         assert undone or name.partition("/")[0] in (
             "nothing timed",
             "another size",
@@ -172,10 +177,7 @@ def test_without_the_mistake_that_is_named_the_same_calls_come_closer():
 def test_of_several_mistakes_the_one_that_costs_most_is_named():
     naive = bench(warm=0, rounds=1, barrier="", result="float(rows.mean())")
     found = verdict("ex1-a", naive)
-    assert (
-        found.mistake == "first round only"
-        and "more than one mistake, and this one costs most" in found.said[-1]
-    )
+    assert found.mistake == "first round only" and message(1, "latency.more") in found.said[-1]
     for code in (
         bench(warm=0, k=100, rounds=1),
         bench(k=100, rounds=1, barrier="", result="float(rows.mean())"),
@@ -343,7 +345,8 @@ def test_a_time_earns_nothing_unless_all_reduces_of_that_size_were_timed():
             return right[size, comm.target.alpha]
 
         found = question.judge(ask, draw("7", "ex1-a"))
-        assert (found.part, found.mistake) == (0, name) and "This is close, but" in found.said[0]
+        assert (found.part, found.mistake) == (0, name)
+        assert remark(1, "latency.off").match(found.said[0])
 
 
 def test_no_rank_and_no_figure_over_ranks_but_the_last_gives_the_time_of_both_groups():
@@ -443,11 +446,11 @@ def test_a_judge_never_raises_on_what_comes_back(id, values):
     ("id", "code", "said"),
     [
         ("ex1-a", "def latency(comm, size): pass", "returned None"),
-        ("ex1-a", "def latency(comm, size): return 10**5000", "a whole number of 16,610 bits"),
+        ("ex1-a", "def latency(comm, size): return 10**5000", text("ex.long", bits="16,610")),
         (
             "ex1-a",
             "def latency(comm, size): return [1, 2]",
-            r"one number \(unit: s\), got \[1, 2\]",
+            sentence("ex.number", unit="s", got="[1, 2]"),
         ),
         ("ex1-a", "def latency(comm, size): return np.nan", "finite number, got nan"),
         ("ex1-a", "def latency(comm, size): return True", "one number"),
@@ -477,7 +480,7 @@ def test_what_cannot_be_read_is_answered_with_a_sentence(id, code, said):
         (
             "def latency(comm, size):\n    while True: comm.now()",
             "raised",
-            "at most 3,000 calls; 500 rounds are plenty",
+            message(1, "latency.calls", most="3,000"),
         ),
         (
             "def latency(comm, size):\n    while True:\n        try: comm.now()\n        except Exception: pass",
@@ -593,7 +596,8 @@ def test_a_check_counts_tries_gives_hints_and_then_tells_where_the_solution_is()
     assert [s.data["tries"] for s in shown] == [1, 2, 3] and shown[0].data[
         "named"
     ] == "crossover missed"
-    assert "worth 0 of 20 points" in str(shown[0]) and "Hint 3 of 3" in str(shown[2])
+    assert text("ex.worth", points=0, of=20) in str(shown[0])
+    assert sentence("check.hint", level=3).search(str(shown[2]))
     assert ["solutions/exercise1.ipynb" in str(s) for s in shown] == [False, False, True]
     done = check("ex1-e", right)
     assert (
@@ -607,7 +611,7 @@ def test_a_report_tells_how_far_an_exercise_is():
     assert "exercise1" not in str(report())
     check("ex1-b", functions(next(iter(RIGHT["ex1-b"].values()))))
     check("ex1-c", functions(WRONG["ex1-c"][next(iter(WRONG["ex1-c"]))][0]))
-    assert re.search(r"exercise1 +begun +1 of 5", str(report()))
+    assert re.search(rf"exercise1 +{text('state.begun')} +1 of 5", str(report()))
 
 
 def test_a_check_takes_functions_by_name_or_by_place_and_does_not_count_what_is_no_answer():
@@ -660,7 +664,7 @@ def test_an_endless_loop_is_stopped_and_an_interrupt_is_one_sentence(monkeypatch
     )
     assert [signal.getsignal(one) for one in (signal.SIGALRM, signal.SIGPROF)] == handlers
     shown = check("ex1-e", functions("def crossover(*a): raise KeyboardInterrupt")[0])
-    assert "You have stopped crossover" in str(shown) and not shown.data["counted"]
+    assert text("ex.interrupted", name="crossover") in str(shown) and not shown.data["counted"]
 
 
 @pytest.mark.parametrize(("seconds", "part"), [(0.2, 1.0), (9.0, 0.6)])

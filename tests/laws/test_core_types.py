@@ -190,7 +190,7 @@ def test_a_relay_may_pass_traffic_on_where_others_may_not():
     closed = dataclasses.replace(diamond(), transit=[False, False, True, False, True, True])
     flows = Flows.make(0, 1, 1.0)
     for routes in (from_paths([UPPER]), spray([1, 0.5, 0.5, 0.5, 0.5, 1])):
-        with pytest.raises(ValueError, match="passes switch 1, which forbids transit"):
+        with pytest.raises(ValueError, match=r"passes switch 1.*forbids transit"):
             check_routes(routes, closed, flows, relays=[0, 2])
         check_routes(routes, closed, flows, relays=[3])
 
@@ -245,9 +245,9 @@ def test_a_path_may_end_at_a_host_and_not_pass_one():
     b.add_cables([0, 1], [1, 2], capacity=1e9)
     f = b.build("line", {}, endpoint=host, rail=[0] * 3, server=[0, 1, 2])
     check_routes(from_paths([(0,), (3,)]), f, Flows.make([0, 2], [1, 1], 1.0))
-    with pytest.raises(ValueError, match="flow 0: its route passes host 1, which forbids transit"):
+    with pytest.raises(ValueError, match="flow 0: its route passes host 1"):
         check_routes(from_paths([(0, 2)]), f, Flows.make(0, 2, 1.0))
-    with pytest.raises(ValueError, match="flow 0: its spray passes host 1, which forbids transit"):
+    with pytest.raises(ValueError, match="flow 0: its spray passes host 1"):
         check_routes(spray([1, 1], (0, 2)), f, Flows.make(0, 2, 1.0))
 
 
@@ -255,7 +255,7 @@ def test_a_path_may_end_at_a_host_and_not_pass_one():
     "use", [[1, 0.5, 0.4, 0.5, 0.5, 1], [1, 0.5, 0.5, 0.5, 0.5, 0.9], [0.9, 0.5, 0.5, 0.5, 0.5, 1]]
 )
 def test_a_spray_that_loses_traffic_is_refused(use):
-    with pytest.raises(ValueError, match="flow 0: its spray loses or gains traffic at"):
+    with pytest.raises(ValueError, match="flow 0: its spray loses or gains"):
         check_routes(spray(use), diamond(), Flows.make(0, 1, 1.0))
 
 
@@ -268,7 +268,7 @@ def test_a_tree_holds_together():
 
 def test_shares_of_a_flow_make_one():
     r = from_paths([UPPER, LOWER], flow=[0, 0])
-    with pytest.raises(ValueError, match=r"flow 0: the shares of its routes sum to 0\.75"):
+    with pytest.raises(ValueError, match=r"flow 0: .*shares.* 0\.75"):
         check_routes(dataclasses.replace(r, share=[0.5, 0.25]), diamond(), Flows.make(0, 1, 1.0))
 
 
@@ -348,7 +348,7 @@ def test_a_cycle_is_found_and_named(flows, data):
     for first, then in zip(chain, [*chain[1:], chain[0]], strict=True):
         rows[then].append(first)
     looped = Flows.make(np.zeros(len(rows)), 1, 1.0, after=rows)
-    with pytest.raises(Deadlock, match="flows wait for each other in a cycle: ") as error:
+    with pytest.raises(Deadlock, match="in a cycle: ") as error:
         looped.order()
     named = [int(x) for x in str(error.value).split(": ")[1].split(" after ")]
     assert named[0] == named[-1] and len(set(named)) == len(named) - 1
@@ -574,7 +574,7 @@ def test_one_rank_alone_moves_nothing_over_a_bus():
 
 @pytest.mark.parametrize("samples", [[1e-6, 2e-6], [[1e-6]]])
 def test_samples_have_one_row_per_size(samples):
-    with pytest.raises(ValueError, match=r"samples must have one row per size \(2\), got \("):
+    with pytest.raises(ValueError, match=r"samples must .*\(2\), got \("):
         Result("all_reduce", "measured", [8.0, 16.0], [1e-6, 2e-6], samples=samples)
 
 
@@ -676,16 +676,14 @@ def test_every_type_is_pickled_and_stays_frozen(value):
 
 def test_what_a_result_was_asked_is_read_only():
     result = VALUES[5]
-    with pytest.raises(TypeError, match="this mapping is read-only"):
+    with pytest.raises(TypeError, match="read-only"):
         result.asked["size"] = 9
     assert json.loads(json.dumps(dataclasses.replace(result, asked={"a": [1]}).asked)) == {"a": [1]}
 
 
 def test_a_key_that_is_no_text_is_not_saved_as_one(tmp_path):
     for asked in ({3: 1}, {"a": {None: 1}}):
-        with pytest.raises(
-            TypeError, match=r"cannot save a mapping with the key (3|None); keys are text: write '"
-        ):
+        with pytest.raises(TypeError, match=r"key (3|None).*write '"):
             save(dataclasses.replace(VALUES[5], asked=asked), tmp_path / "value.npz")
 
 
@@ -789,7 +787,7 @@ def test_a_missing_file_is_a_missing_file(tmp_path):
 
 
 def test_a_type_without_a_file_form_is_refused(tmp_path):
-    with pytest.raises(TypeError, match="cannot save a set; this file form holds Fabric"):
+    with pytest.raises(TypeError, match=r"cannot save a set.*Fabric"):
         save({1, 2}, tmp_path / "value.npz")
     assert os.listdir(tmp_path) == []
 

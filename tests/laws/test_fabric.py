@@ -258,7 +258,7 @@ def test_what_was_asked_cannot_be_changed():
         lambda m: m.__delitem__("x"),
     )
     for change in ways:
-        with pytest.raises(TypeError, match="this mapping is read-only; make a dict of it"):
+        with pytest.raises(TypeError, match=r"read-only.*dict"):
             change(f.asked)
     assert f.asked | {"y": 1} == {**f.asked, "y": 1}
     assert json.loads(json.dumps(star().asked)) == {"hosts": 3}

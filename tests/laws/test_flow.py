@@ -335,9 +335,7 @@ def test_subflows_go_each_at_its_own_rate_and_the_flow_ends_with_the_last():
 
 def test_routes_of_another_placement_are_refused():
     fabric = line(10.0, 10.0)
-    with pytest.raises(
-        ValueError, match=r"flow 0: its route does not go from host 0 to host 1; route these flows"
-    ):
+    with pytest.raises(ValueError, match=r"flow 0: .*from host 0 to host 1.*route"):
         engines.run(fabric, from_paths([[0, 2]]), made(0, 1, 1.0))
 
 
@@ -540,9 +538,7 @@ def test_a_flow_that_can_never_end_names_itself_and_the_link():
 def test_a_flow_without_route_names_its_ends():
     fabric = line(10.0, 10.0)
     routes = from_paths([[0]])
-    with pytest.raises(
-        NoPath, match="flow 1 from host 0 to host 2 has 5 B and routes for 0 of them"
-    ):
+    with pytest.raises(NoPath, match=r"flow 1 from host 0 to host 2 .*5 B.* 0 of them"):
         engines.run(fabric, routes, Flows.make(0, [1, 2], 5.0))
     part = Routes([0, 1], [0], [1], [0], [0.5], [0], [PATH], [False])
     with pytest.raises(ValueError, match=r"flow 0 .* routes for 0\.5 of them"):
@@ -570,7 +566,7 @@ def test_parts_that_do_not_fit_are_refused():
         engines.run(fabric, routes, flows, "fluid")
     with pytest.raises(
         ValueError,
-        match="config has 'mtu', which engine 'flow' does not know; it knows no settings",
+        match=r"config has 'mtu', .*'flow'",
     ):
         engines.run(fabric, routes, flows, config={"mtu": 4096})
     choice = Routes([0, 1], [0], [1], [0], [1], [0], [PATH], [True])

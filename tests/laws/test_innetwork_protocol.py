@@ -301,7 +301,7 @@ def test_racks_send_each_chunk_up_once_without_faults():
 
 def test_workers_that_racks_cannot_share_are_refused():
     racks = [Switch(Aggregator(2, 8, lanes=1, rack=r)) for r in range(2)]
-    with pytest.raises(ValueError, match="3 workers cannot be dealt to 2 racks"):
+    with pytest.raises(ValueError, match=r"3 workers .*2 racks"):
         aggregate([Worker(i, [[1]], 8) for i in range(3)], Switch(Aggregator(2, 8, lanes=1)), racks)
 
 
@@ -350,9 +350,7 @@ def test_what_would_never_end_or_be_wrong_is_refused():
         aggregate([Worker(w, [[w]] * 20, 8) for w in range(2)], switch)
         for first in (0, 19):
             told = rf"got {first} of worker 0 of job 0, {20 - first} or more too low; .* or clear\(\) all switches"
-            with pytest.raises(
-                ValueError, match=f"first must be beyond what the switch has seen, {told}"
-            ):
+            with pytest.raises(ValueError, match=f"first must be beyond .*{told}"):
                 aggregate([Worker(w, [[w]] * 20, 8, first=first) for w in range(2)], switch)
         switch.clear()
     for options, told in (
@@ -370,9 +368,7 @@ def test_what_would_never_end_or_be_wrong_is_refused():
     with pytest.raises(ValueError, match="lanes must be >= 1, got 0"):
         Aggregator(2, lanes=0)
     for wrong in ([[0.7]], [[2**31]], [[np.nan]], [1, 2]):
-        with pytest.raises(
-            ValueError, match=r"values must be whole numbers of 32 bits .* quantise floats first"
-        ):
+        with pytest.raises(ValueError, match=r"values must .*32 bits.*quantise"):
             Worker(0, wrong, 8)
     with pytest.raises(ValueError, match=r"jobs must be within 1..2, got 4"):
         Aggregator(2, 2, jobs=4)

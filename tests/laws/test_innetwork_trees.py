@@ -161,7 +161,7 @@ def test_jobs_share_switches_until_the_quota_refuses_and_says_who_holds_it():
         manager.start(f"job {job}", np.arange(8))
     with pytest.raises(
         OutOfSlots,
-        match=r"job 'late' finds no room, held are switch by job 0, job 1, .* smaller part",
+        match=r"job 'late' .*switch by job 0, job 1, .*smaller part",
     ):
         manager.start("late", np.arange(8))
     manager.end("job 3")
@@ -193,7 +193,7 @@ def test_a_link_carries_one_streaming_job_and_a_switch_as_many_as_it_is_given():
     a, b = (manager.start(str(j), np.arange(j, 8, 2), streaming=True) for j in range(2))
     assert not np.intersect1d(a.links, b.links).size
     assert manager.start("low", np.arange(8)).ranks.size == 8  # low latency does not mind
-    with pytest.raises(OutOfSlots, match="held are links by 0, 1; end a job"):
+    with pytest.raises(OutOfSlots, match="links by 0, 1; end a job"):
         manager.start("2", [0, 2], streaming=True)
     one = Manager(star(8), streams=1)
     one.start("0", [0, 1], streaming=True)
@@ -245,26 +245,22 @@ def test_the_time_of_recovery_is_told_by_its_parts():
 
 def test_what_cannot_be_a_tree_is_refused():
     for wrong in ([0], [0, 0], [[0, 1]]):
-        with pytest.raises(ValueError, match="ranks must be two or more different ones"):
+        with pytest.raises(ValueError, match="ranks must be two or more"):
             grow(star(4), wrong, PLAIN)
-    with pytest.raises(
-        ValueError, match="100 branches meet at switch, which adds 80 at most; take fewer"
-    ):
+    with pytest.raises(ValueError, match=r"100 branches .*adds 80 at most"):
         grow(star(100), np.arange(100), PLAIN)
     assert grow(star(100), np.arange(100), PLAIN, radix=100).parent.size == 100
-    with pytest.raises(NoPath, match="no switch that adds reaches all 8 ranks"):
+    with pytest.raises(NoPath, match=r"no switch .*all 8 ranks"):
         grow(topologies.build("dgx_h100"), np.arange(8), PLAIN)
     with pytest.raises(NoPath, match="no switch that adds"):
         Manager(star(4).without(nodes=[4])).start("a", [0, 1])
-    with pytest.raises(ValueError, match="a name of its own and 0 < part <= 1, got 'a' and 2"):
+    with pytest.raises(ValueError, match="0 < part <= 1, got 'a' and 2"):
         Manager(star(4)).start("a", [0, 1], part=2)
     manager = Manager(star(4))
     manager.start("a", [0, 1])
-    with pytest.raises(
-        ValueError, match=r"job must be one that runs, got 'x'; give one of \['a'\]"
-    ):
+    with pytest.raises(ValueError, match=r"job must .*got 'x'; .*\['a'\]"):
         manager.end("x")
-    with pytest.raises(ValueError, match="trees must be one or more, got none; `grow` makes one"):
+    with pytest.raises(ValueError, match=r"trees must be one or more, got none.*`grow`"):
         run([], 8)
     half = star(4).without(links=[0])  # one way of a cable only
     with pytest.raises(NoPath):

@@ -270,9 +270,7 @@ def test_a_group_out_of_reach_of_a_gate_is_passed_by(method):
     routes = routing.route(hurt, flows, method)
     check_routes(routes, hurt, flows)
     assert np.all(hurt.capacity[routes.link] > 0)
-    with pytest.raises(
-        NoPath, match=r"from switch 0\.0 to switch 0\.1: .* more links than .* route by ecmp"
-    ):
+    with pytest.raises(NoPath, match=r"from switch 0\.0 to switch 0\.1: .*route by ecmp"):
         apart = HURT["a=2"].without(cables=inner_links(HURT["a=2"], True)[:1] // 2)
         routing.route(apart, Flows.make(apart.endpoint[:1], apart.endpoint[1:2], 1.0), method)
 

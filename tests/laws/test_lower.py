@@ -389,7 +389,7 @@ def test_placements_that_do_not_fit_are_refused(placement, message):
 
 def test_wrong_numbers_are_refused():
     plan, fabric = build("all_reduce", "ring", 4), crossbar(4)
-    with pytest.raises(ValueError, match="the schedule has 5 ranks and the fabric 4 endpoints"):
+    with pytest.raises(ValueError, match=r"5 ranks.*4 endpoints"):
         lower(build("all_reduce", "ring", 5), fabric, 1.0)
     for arguments, message in (
         ({"size": -1}, "size must be within 0"),
@@ -410,9 +410,7 @@ def test_switches_need_a_node_each():
     up, down = StepGroup.make([0, 1], 2, reduce=True), StepGroup.make(2, [0, 1], reduce=False)
     tree = Schedule("all_reduce", "by hand", 2, 1, (up, down), n_switches=1)
     for wrong in (None, [4, 4], [0.0]):
-        with pytest.raises(
-            ValueError, match="a node of the fabric for each switch of the schedule"
-        ):
+        with pytest.raises(ValueError, match=r"a node .*for each switch"):
             lower(tree, crossbar(4), 1.0, switches=wrong)
     with pytest.raises(ValueError, match=r"switches must be within 0\.\.4, got 5"):
         lower(tree, crossbar(4), 1.0, switches=[5])

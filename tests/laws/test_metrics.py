@@ -324,7 +324,7 @@ def test_uniform_load_is_that_of_sprayed_flows(seed):
     else:
         with pytest.raises(
             NoPath,
-            match=f"{fabric.n_ranks * (fabric.n_ranks - 1) - met} pairs of ranks have no path",
+            match=f"{fabric.n_ranks * (fabric.n_ranks - 1) - met} pairs .*no path",
         ):
             metrics.throughput(fabric)
 
@@ -425,9 +425,7 @@ def test_a_fabric_without_cables_is_refused():
     host = b.add_nodes("host", 3, tier=0, transit=False, index=np.arange(3))
     fabric = b.build("bare", {}, endpoint=host, rail=np.zeros(3), server=np.arange(3))
     for measure in (metrics.hops, metrics.bisection, metrics.throughput, *PATTERNS):
-        with pytest.raises(
-            ValueError, match="at least 2 ranks, got 3, and a cable, got 0; take a larger one"
-        ):
+        with pytest.raises(ValueError, match="at least 2 ranks, got 3, and a cable, got 0"):
             measure(fabric)
 
 
@@ -435,9 +433,7 @@ def test_a_fabric_without_cables_is_refused():
 def test_flows_that_load_nothing_are_refused():
     fabric = topologies.build("crossbar", hosts=3)
     for flows in (Flows.make(0, 0, 1.0), Flows.make(0, 1, 0.0)):
-        with pytest.raises(
-            ValueError, match=r"flows must send bytes between nodes, got <Flows: 1 flows"
-        ):
+        with pytest.raises(ValueError, match=r"flows must send .*got <Flows: 1 flows"):
             metrics.throughput(fabric, flows)
     both = metrics.throughput(fabric, Flows.make([0, 1], [0, 2], 50e9))
     assert both.part == pytest.approx(1)
@@ -452,7 +448,7 @@ def test_rank_without_a_path_is_named():
     fabric = topologies.build("leaf_spine", hosts=4, radix=8).without(cables=[2])
     with pytest.raises(NoPath, match=r"host 2.*restore a link"):
         metrics.hops(fabric)
-    with pytest.raises(NoPath, match="6 pairs of ranks have no path"):
+    with pytest.raises(NoPath, match=r"6 pairs .*no path"):
         metrics.throughput(fabric)
     assert metrics.bisection(fabric).lower == 0
     assert [x.tolist() for x in metrics.diversity(fabric, [[0, 2]])] == [[0.0], [0]]

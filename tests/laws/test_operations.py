@@ -142,7 +142,7 @@ def test_bandwidth_is_that_of_all_flows_with_a_path(seed, data):
     dead = data.draw(st.lists(st.integers(0, fabric.n_cables - 1), max_size=4, unique=True))
     hurt, whole = fabric.without(cables=dead), carried(fabric)
     if not whole:
-        with pytest.raises(ValueError, match="healthy fabric must have two ranks with a path"):
+        with pytest.raises(ValueError, match=r"healthy .*two ranks"):
             operations.report(fabric, hurt)
         return
     left = operations.report(fabric, hurt)
@@ -267,11 +267,9 @@ def test_unknown_parts_are_refused():
 
 
 def test_two_different_fabrics_are_refused():
-    with pytest.raises(ValueError, match="hurt must have the nodes and links of healthy"):
+    with pytest.raises(ValueError, match=r"hurt must have .*healthy"):
         operations.report(hall(), topologies.build("fat_tree", k=4))
-    with pytest.raises(
-        ValueError, match=r"the healthy fabric must have two ranks with a path .*; restore links"
-    ):
+    with pytest.raises(ValueError, match=r"healthy .*two ranks.*restore links"):
         operations.monte_carlo(hall().without(cables=range(hall().n_cables)), "rail", 1)
     with pytest.raises(ValueError, match="at least 2 ranks"):
         operations.report(*[topologies.build("crossbar", hosts=1)] * 2)

@@ -473,7 +473,7 @@ def test_relays_keep_all_traffic_on_its_rail(family, method):
     ]
     leaf_rail = fabric.coord[fabric.target[link], fabric.coord_names.index("rail")]
     assert np.array_equal(leaf_rail, rail[row])
-    with pytest.raises(ValueError, match=r"passes gpu .*, which forbids transit"):
+    with pytest.raises(ValueError, match=r"passes gpu .*forbids transit"):
         check_routes(routes, fabric, flows)
 
 
@@ -526,7 +526,7 @@ def test_tables_lead_ranks_as_the_method_does_or_are_refused(fabric, method):
     try:
         table = routing.tables(fabric, method)
     except ValueError as error:
-        assert "has no forwarding tables here" in str(error)
+        assert f"{method} has no forwarding tables" in str(error)
         assert len({(node, goal) for node, goal, _ in ways}) < len(ways)
         return
     one, two = (
@@ -613,18 +613,14 @@ def test_tables_that_are_wrong_are_refused():
         out[:, 1] = column
         return out
 
-    with pytest.raises(NoPath, match="the way to rank 1 in the tables ends at chip 0"):
+    with pytest.raises(NoPath, match=r"rank 1 .*ends at chip 0"):
         routing.from_tables(fabric, flows, changed(-1))
     back = [int(fabric.links_between(i, (i - 1) % 4)[0]) for i in range(4)]
-    with pytest.raises(
-        NoPath, match=r"the way to rank 1 in the tables goes in a circle through chip [03]"
-    ):
+    with pytest.raises(NoPath, match=r"rank 1 .*circle through chip [03]"):
         routing.from_tables(fabric, flows, changed([back[0], ahead[1], ahead[2], ahead[3]]))
-    with pytest.raises(ValueError, match=r"table\[0, 1\] must be a link that leaves chip 0, got"):
+    with pytest.raises(ValueError, match=r"table\[0, 1\] must .*chip 0, got"):
         routing.from_tables(fabric, flows, changed(ahead[1]))
-    with pytest.raises(
-        ValueError, match=r"table\[0, 1\] must be a link that leaves chip 0, got 99"
-    ):
+    with pytest.raises(ValueError, match=r"table\[0, 1\] must .*chip 0, got 99"):
         routing.from_tables(fabric, flows, changed(99))
     with pytest.raises(ValueError, match=r"table must be whole numbers of shape \(4, 4\)"):
         routing.from_tables(fabric, flows, table[:3])
@@ -658,20 +654,16 @@ def test_dimension_order_needs_a_grid(family, asked, link):
 def test_relays_need_the_inside_of_servers_and_a_mate_for_each():
     bare = topologies.build("rail_optimised", servers=4, gpus=2, rails=2, radix=4, expand=False)
     for method in ("pxn", "rail_aligned"):
-        with pytest.raises(ValueError, match=r"a relay needs links between the GPUs .*expand=True"):
+        with pytest.raises(ValueError, match=r"a relay needs .*expand=True"):
             routing.route(bare, all_pairs(bare), method)
     full = topologies.build("rail_optimised", servers=4, gpus=2, rails=2, radix=4)
-    with pytest.raises(
-        ValueError, match=r"a relay serves flows between ranks, and leaf 0\.0 is none"
-    ):
+    with pytest.raises(ValueError, match=r"a relay .*leaf 0\.0"):
         routing.route(full, Flows.make(full.endpoint[0], full.nodes("leaf")[0], 1.0), "pxn")
     b = FabricBuilder(("gpu", "switch"), ("server",))
     gpu = b.add_nodes("gpu", 3, tier=0, transit=False, server=[0, 1, 1])
     b.add_cables(gpu, b.add_nodes("switch", 1, tier=1, transit=True), capacity=1e9)
     uneven = b.build("uneven", {}, endpoint=gpu, rail=[0, 0, 1], server=[0, 1, 1])
-    with pytest.raises(
-        ValueError, match="server 0 has no GPU of its own for each GPU on rail 1, so none relays"
-    ):
+    with pytest.raises(ValueError, match=r"server 0 .*rail 1.*none relays"):
         routing.route(uneven, Flows.make(0, 2, 1.0), "pxn")
 
 
@@ -690,9 +682,7 @@ def test_up_down_says_that_it_does_not_climb_again():
     fabric = topologies.build("leaf_spine", hosts=16, radix=8)
     flows = Flows.make(*fabric.nodes("spine")[:2], 1.0)
     assert routing.route(fabric, flows, "shortest").hops().tolist() == [2]
-    with pytest.raises(
-        NoPath, match=r"spine 0 to spine 1: .*or climbs again after it has come down"
-    ):
+    with pytest.raises(NoPath, match=r"spine 0 to spine 1: .*climbs again"):
         routing.route(fabric, flows, "updown")
 
 
@@ -753,20 +743,14 @@ def test_65536_flows_are_routed_by_digits_in_a_tenth_of_a_second():
 @pytest.mark.parametrize("method", ["adaptive", "ugal_g"])
 def test_several_ways_for_a_pair_make_no_table(method):
     fabric = topologies.build("dragonfly", p=1, a=2, h=1)
-    with pytest.raises(
-        ValueError, match=rf"{method} has no forwarding tables: it gives several ways"
-    ):
+    with pytest.raises(ValueError, match=rf"{method} has no forwarding tables: .*several ways"):
         routing.tables(fabric, method)
 
 
 def test_what_cannot_be_settled_is_refused():
     fabric, larger = topologies.build("crossbar", hosts=4), topologies.build("crossbar", hosts=8)
     one, two = Flows.make(0, 1, 1.0), Flows.make([0, 1], [1, 2], 1.0)
-    with pytest.raises(
-        ValueError, match=r"flow of a row must be within 0\.\.0, got 1; make the routes by route"
-    ):
+    with pytest.raises(ValueError, match=r"flow of a row must be within 0\.\.0, got 1; .*route"):
         routing.settle(fabric, one, routing.route(fabric, two))
-    with pytest.raises(
-        ValueError, match=r"link must be within 0\.\.7, got 8; make the routes by route"
-    ):
+    with pytest.raises(ValueError, match=r"link must be within 0\.\.7, got 8; .*route"):
         routing.settle(fabric, one, routing.route(larger, Flows.make(4, 5, 1.0)))

@@ -103,7 +103,7 @@ def test_blocks_may_have_sizes_of_their_own():
     assert pair(group, n_blocks=3, parts=1.0).sent().tolist() == [1, 2]
     with pytest.raises(ValueError, match=r"parts must have shape \(3,\), got \(2,\)"):
         pair(group, n_blocks=3, parts=[1, 2])
-    with pytest.raises(ValueError, match="blocks of several sizes cannot be shifted"):
+    with pytest.raises(ValueError, match="several sizes"):
         pair(dataclasses.replace(group, repeat=2, shift=1), n_blocks=3, parts=[0.5, 0.2, 0.3])
 
 
@@ -207,7 +207,7 @@ def test_ranks_blocks_and_root_are_checked():
 def test_two_that_write_to_one_block_in_one_step_are_refused_unless_both_add(first, count, reduce):
     both = StepGroup.make([0, 1], 2, first, count, reduce=True)
     assert pair(both, n_ranks=3, n_blocks=4).n_steps == 1
-    message = "group 0: two transfers of one step write to block [0-3] of participant 2; take two"
+    message = "group 0: two transfers .*write to block [0-3] of participant 2; take two"
     with pytest.raises(ValueError, match=message):
         pair(dataclasses.replace(both, reduce=np.broadcast_to(reduce, 2)), n_ranks=3, n_blocks=4)
     apart = dataclasses.replace(both, segment=[0, 1], reduce=np.broadcast_to(reduce, 2))
@@ -232,7 +232,7 @@ def test_writing_twice_is_found_as_counting_finds_it(data):
             place = (group.target[i], group.segment[i], (group.first[i] + b) % blocks)
             writes.setdefault(place, []).append(group.reduce[i])
     if any(len(w) > 1 and not all(w) for w in writes.values()):
-        with pytest.raises(ValueError, match="two transfers of one step write to block"):
+        with pytest.raises(ValueError, match=r"two transfers .*write to block"):
             pair(group, n_ranks=10, n_blocks=blocks, segments=2)
     else:
         assert pair(group, n_ranks=10, n_blocks=blocks, segments=2).n_steps == 1

@@ -20,6 +20,8 @@ from fabriclab.course.checks import (
 )
 from fabriclab.course.checks.predictions import _asking, predictions
 from fabriclab.course.progress.store import held
+from fabriclab.texts import text
+from support.prose import figures, sentence, states
 
 
 @pytest.fixture(autouse=True)
@@ -40,15 +42,14 @@ def copied(rate=9.8e9, obtained="measured", size=2**26):
 
 
 def test_a_prediction_is_stored_and_compared():
-    assert (
-        str(predict("00-copy", 10, "GB/s", low=3, high=30))
-        == "Stored: 10 GB/s, between 3 and 30. The next cell is open."
-    )
-    said = str(reveal("00-copy", copied()))
-    assert (
-        said
-        == "You said 10 GB/s, measured 9.80 GB/s: spot on.\nIt lies in your range 3 to 30 GB/s."
-    )
+    stored = str(predict("00-copy", 10, "GB/s", low=3, high=30))
+    assert sentence("predict.stored").fullmatch(stored) and figures(stored) == ["10", "3", "30"]
+    states(stored, "10 GB/s")
+    whole = {"said": "10 GB/s", "how": text("how.measured"), "truth": "9.80 GB/s"}
+    assert str(reveal("00-copy", copied())).split("\n") == [
+        text("reveal.compared", **whole, verdict=text("reveal.spot_on")),
+        text("reveal.held", low=3, high="30 GB/s"),
+    ]
     entry = held()["predictions"]["00-copy"]
     assert entry["factor"] == pytest.approx(10 / 9.8) and entry["truth"] == pytest.approx(9.8)
     assert (entry["unit"], entry["how"], entry["low"], entry["high"]) == (
@@ -61,28 +62,30 @@ def test_a_prediction_is_stored_and_compared():
 
 
 @pytest.mark.parametrize(
-    ("value", "verdict"),
+    ("value", "way", "factor"),
     [
-        (0.8, "spot on"),
-        (0.7 * 1.149, "spot on"),
-        (0.7 * 1.16, "1.2 times too high"),
-        (0.7 / 1.16, "1.2 times too low"),
-        (5.6, "8.0 times too high"),
-        (0.7 / 8, "8.0 times too low"),
-        (89.6, "128 times too high"),
-        (0.7 * 9.96, "10 times too high"),
+        (0.8, "spot_on", None),
+        (0.7 * 1.149, "spot_on", None),
+        (0.7 * 1.16, "high", "1.2"),
+        (0.7 / 1.16, "low", "1.2"),
+        (5.6, "high", "8.0"),
+        (0.7 / 8, "low", "8.0"),
+        (89.6, "high", "128"),
+        (0.7 * 9.96, "high", "10"),
     ],
 )
-def test_verdicts(value, verdict):
+def test_verdicts(value, way, factor):
     predict("31-hall", value, "s")
-    assert str(reveal("31-hall", 0.7, "s")).endswith(f"computed 0.700 s: {verdict}.")
+    verdict = text(f"reveal.{way}", factor=factor)
+    told = sentence("reveal.compared", how=text("how.computed"), truth="0.700 s", verdict=verdict)
+    assert told.fullmatch(str(reveal("31-hall", 0.7, "s")))
 
 
 def test_the_range_may_miss():
     predict("31-hall", 2, "s", low=1, high=3)
-    assert "outside your range 1 to 3 s" in str(reveal("31-hall", "700 ms"))
+    assert text("reveal.missed", low=1, high="3 s") in str(reveal("31-hall", "700 ms"))
     predict("edge", 2, "s", low=0.7, high=3)
-    assert "It lies in your range" in str(reveal("edge", 0.7))
+    assert text("reveal.held", low=0.7, high="3 s") in str(reveal("edge", 0.7))
 
 
 def test_the_range_comes_in_any_unit():
@@ -91,9 +94,7 @@ def test_the_range_comes_in_any_unit():
         0.5,
         0.9,
     )
-    assert str(predict("31-hall", 0.5, "s", low=0.5, high=0.5)).startswith(
-        "Stored: 0.5 s, between 0.5 and 0.5."
-    )
+    assert figures(str(predict("31-hall", 0.5, "s", low=0.5, high=0.5))) == ["0.5", "0.5", "0.5"]
 
 
 @pytest.mark.parametrize("asked", predictions().values(), ids=lambda asked: asked.id)
@@ -122,17 +123,19 @@ def test_a_truth_comes_in_any_form():
 def test_a_model_is_compared_too():
     predict("31-hall", 0.7, "s")
     shown = reveal("31-hall", 0.7, "s", model=1.4)
-    assert "The formula gives 1.40 s: 2.0 times too high." in str(shown) and shown.data[
-        "model"
-    ] == pytest.approx(1.4)
+    verdict = text("reveal.high", factor="2.0")
+    assert text("reveal.model", model="1.40 s", verdict=verdict) in str(shown)
+    assert shown.data["model"] == pytest.approx(1.4)
 
 
 @pytest.mark.parametrize("arguments", [(None,), (None, "GB/s")])
 def test_no_idea_is_welcome(arguments):
     shown = predict("00-copy", *arguments)
     assert (shown.data["value"], shown.data["low"], shown.data["high"]) == (None, 0.1, 1000.0)
-    assert str(shown).startswith("Stored: no idea, anything from 0.1 to 1000")
-    assert str(reveal("00-copy", copied())) == "You had no idea, measured 9.80 GB/s: now you know."
+    said = text("predict.nothing", low="0.1", high="1000", unit="GB/s")
+    assert str(shown) == text("predict.no_idea", said=said)
+    truth = {"how": text("how.measured"), "truth": "9.80 GB/s"}
+    assert str(reveal("00-copy", copied())) == text("reveal.no_idea", **truth)
 
 
 def test_it_may_change_until_the_reveal_and_not_after():
@@ -140,31 +143,26 @@ def test_it_may_change_until_the_reveal_and_not_after():
     predict("00-copy", "20 GB/s")
     assert held()["predictions"]["00-copy"]["value"] == 20.0
     reveal("00-copy", copied())
-    assert "your first prediction is kept: 20 GB/s" in str(predict("00-copy", 9.8, "GB/s"))
+    assert str(predict("00-copy", 9.8, "GB/s")) == text("predict.kept", said="20 GB/s")
     assert held()["predictions"]["00-copy"]["value"] == 20.0
 
 
 def test_the_reveal_waits():
     waiting = reveal("00-copy", copied())
     said = str(waiting)
-    assert (
-        'You have not predicted yet. Store your guess in the form above, or run fl.predict("00-copy"'
-        in said
-    )
+    assert sentence("reveal.first").fullmatch(said)["call"].startswith('fl.predict("00-copy"')
     assert "\n" not in said
     assert "9.8" not in str(waiting) and waiting.state == "wait"
     assert held()["predictions"] == held()["measurements"] == {}
-    assert "Without a prediction, measured 9.80 GB/s" in str(
-        reveal("00-copy", copied(), anyway=True)
-    )
+    truth = {"how": text("how.measured"), "truth": "9.80 GB/s"}
+    assert text("reveal.skipped", **truth) in str(reveal("00-copy", copied(), anyway=True))
     assert held()["predictions"]["00-copy"]["skipped"] is True
-    assert "it was shown without one" in str(predict("00-copy", 10, "GB/s"))
+    assert text("predict.skipped") in str(predict("00-copy", 10, "GB/s"))
 
 
 def test_a_number_says_how_it_came_about():
-    assert "published 9.80 GB/s" in str(
-        reveal("00-copy", "9.8 GB/s", anyway=True, obtained="published")
-    )
+    shown = reveal("00-copy", "9.8 GB/s", anyway=True, obtained="published")
+    assert str(shown) == text("reveal.skipped", how=text("how.published"), truth="9.80 GB/s")
     with pytest.raises(
         ValueError, match="obtained must be one of computed, measured, published, stored"
     ):
@@ -173,20 +171,18 @@ def test_a_number_says_how_it_came_about():
 
 def test_teachers_and_servers_skip_it(monkeypatch):
     monkeypatch.setenv("FABRICLAB_REVEAL", "1")
-    assert "measured 9.80 GB/s" in str(reveal("00-copy", copied()))
+    assert f"{text('how.measured')} 9.80 GB/s" in str(reveal("00-copy", copied()))
     assert held()["predictions"] == {}
     monkeypatch.setenv("FABRICLAB_REVEAL", "0")
-    assert "not predicted yet" in str(reveal("00-copy", copied()))
+    assert sentence("reveal.first").fullmatch(str(reveal("00-copy", copied())))
 
 
 def test_a_prediction_for_a_later_lesson_says_which():
-    assert (
-        str(predict("31-hall", 0.5, "s", opens="31"))
-        == "Stored: 0.5 s. Lesson 31 opens this envelope."
-    )
-    assert (
-        str(reveal("31-hall", 0.7, "s")) == "You said 0.5 s, computed 0.700 s: 1.4 times too low."
-    )
+    stored = str(predict("31-hall", 0.5, "s", opens="31"))
+    assert stored == text("predict.envelope", said="0.5 s", lesson="31")
+    whole = {"said": "0.5 s", "how": text("how.computed"), "truth": "0.700 s"}
+    verdict = text("reveal.low", factor="1.4")
+    assert str(reveal("31-hall", 0.7, "s")) == text("reveal.compared", **whole, verdict=verdict)
 
 
 def test_only_own_measurements_are_kept():
@@ -287,11 +283,11 @@ def test_a_stored_prediction_of_another_kind_is_asked_again(own_file, monkeypatc
     kept = {"format": "fabriclab-progress", "version": 1, "predictions": {"00-gradients": old}}
     own_file.write_text(json.dumps(kept))
     said = str(reveal("00-gradients", 0.7, "s"))
-    assert 'or run fl.predict("00-gradients", ..., "s")' in said and "0.7" not in said
+    assert 'fl.predict("00-gradients", ..., "s")' in said and "0.7" not in said
     monkeypatch.setenv("FABRICLAB_REVEAL", "1")
-    assert "computed 0.700 s" in str(reveal("00-gradients", 0.7, "s"))
+    assert f"{text('how.computed')} 0.700 s" in str(reveal("00-gradients", 0.7, "s"))
     predict("00-gradients", 1, "s")
-    assert "1.4 times too high" in str(reveal("00-gradients", 0.7, "s"))
+    assert text("reveal.high", factor="1.4") in str(reveal("00-gradients", 0.7, "s"))
 
 
 @pytest.mark.parametrize("id", ["", None, 3])
@@ -322,11 +318,11 @@ def test_a_refusal_is_shown_as_one_sentence():
 def test_a_sentence_shows_itself(monkeypatch):
     shown = predict("a<b", 3, "s")
     page = shown._repr_html_()
-    assert "Stored: 3 s." in page and "border-left" in page
+    assert str(shown) in page and "3 s" in page and "border-left" in page
     assert json.loads(shown.json())["value"] == 3.0
     assert "&lt;" in reveal("c<d", 1, "s")._repr_html_()
     monkeypatch.setenv("FABRICLAB_TEXT", "1")
-    assert shown._repr_html_() is None and repr(shown).startswith("Stored")
+    assert shown._repr_html_() is None and repr(shown) == str(shown)
 
 
 # After the guess
@@ -336,7 +332,7 @@ def test_nothing_is_shown_before_the_guess_is_in():
     times = views.times({"by rack": 2.1})
     for things in ((times,), (times, "a secret")):
         said = str(after_guess("21-by-rack", *things))
-        assert said.startswith("Your guess comes first") and "\n" not in said
+        assert sentence("after_guess.first").fullmatch(said) and "\n" not in said
         assert 'fl.predict("21-by-rack", ..., "s")' in said
         assert "2.10" not in said and "secret" not in said
     assert held()["predictions"] == {}
@@ -345,13 +341,14 @@ def test_nothing_is_shown_before_the_guess_is_in():
 @pytest.mark.parametrize("value", [3, None])
 def test_a_guess_opens_what_waits_for_it(value):
     predict("21-by-rack", value, "s")
-    shown = after_guess("21-by-rack", views.times({"by rack": 2.1}), "So `x` it is.", 3)
-    assert str(shown) == "what       time\nby rack  2.10 s\n\nSo x it is.\n\n3"
+    times = views.times({"by rack": 2.1})
+    shown = after_guess("21-by-rack", times, "So `x` it is.", 3)
+    assert str(shown) == f"{times}\n\nSo x it is.\n\n3" and "2.10 s" in str(times)
     assert len(shown.things) == 3 and shown.things[2] == 3
 
 
 def test_a_reveal_without_a_guess_opens_it_too(monkeypatch):
-    assert "comes first" in str(after_guess("21-by-rack", "open"))
+    assert sentence("after_guess.first").fullmatch(str(after_guess("21-by-rack", "open")))
     reveal("21-by-rack", 2.1, "s", anyway=True)
     assert str(after_guess("21-by-rack", "open")) == "open"
     monkeypatch.setenv("FABRICLAB_REVEAL", "1")
@@ -359,7 +356,7 @@ def test_a_reveal_without_a_guess_opens_it_too(monkeypatch):
 
 
 def test_a_guess_of_ones_own_opens_what_waits_for_it():
-    with pytest.raises(Refused, match="of your own has to be stored first"):
+    with pytest.raises(Refused, match=sentence("after_guess.own")):
         after_guess("my-own", "open")
     predict("my-own", 3, "s")
     assert str(after_guess("my-own", "open")) == "open"
@@ -370,7 +367,7 @@ def test_a_guess_of_an_older_file_in_another_unit_does_not_count(own_file):
     kept = json.loads(own_file.read_text())
     kept["predictions"]["21-by-rack"] = kept["predictions"].pop("mine")
     own_file.write_text(json.dumps(kept))
-    assert "comes first" in str(after_guess("21-by-rack", "open"))
+    assert sentence("after_guess.first").fullmatch(str(after_guess("21-by-rack", "open")))
 
 
 @pytest.mark.parametrize(

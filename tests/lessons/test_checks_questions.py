@@ -16,7 +16,8 @@ from fabriclab.course.progress.store import held as progress
 from fabriclab.course.questions import find, misconception, questions
 from fabriclab.formulas import evaluate, evaluate_all
 from fabriclab.routing import route
-from fabriclab.texts import keys
+from fabriclab.texts import keys, text
+from support.prose import sentence, states
 
 NUMBERS = [q for q in questions().values() if q.kind == "number"]
 PICKS = [q for q in questions().values() if q.kind == "pick"]
@@ -72,9 +73,7 @@ def test_the_key_follows_the_case_and_what_is_given():
     assert find("31-ring-time").key({"s": "4.4 GB", "n": 8, "r": "200 Gb/s"}) == pytest.approx(
         1.75 * 4.4e9 / 25e9
     )
-    assert "4.4 GB of gradients go through a ring over 8 ranks" in str(
-        check("31-ring-time", s="4.4 GB", n=8)
-    )
+    states(str(check("31-ring-time", s="4.4 GB", n=8)), "4.4 GB", "8")
 
 
 def test_a_right_answer_and_the_tries():
@@ -86,18 +85,16 @@ def test_a_right_answer_and_the_tries():
     }
     assert check("31-ring-time", 0.341).data == {"right": False, "counted": False}
     right = check("31-ring-time", "341 ms")
-    assert "\nRight, after 2 tries.\n" in str(right) and str(right).endswith(
-        "\nThe computed answer is 0.341 s."
-    )
+    assert text("check.right", tries=text("check.tries", n=2)) in str(right).split("\n")
+    assert str(right).split("\n")[-1] == text("check.key", key="0.341 s")
     assert (
         check("31-ring-time", "6 s").data["tries"] == 2
         and not check("31-ring-time", "6 s").data["right"]
     )
     kept = progress()["checks"]["31-ring-time"]
     assert (kept["tries"], kept["right"], kept["named"]) == (2, True, [])
-    assert (
-        "at the first try" in str(check("31-ring-bytes", "175 MB")) and progress()["drills"] == {}
-    )
+    assert text("check.first") in str(check("31-ring-bytes", "175 MB"))
+    assert progress()["drills"] == {}
 
 
 def test_a_try_is_dated_and_no_line_is_empty():
@@ -108,18 +105,19 @@ def test_a_try_is_dated_and_no_line_is_empty():
 
 def test_hints_come_one_after_another():
     said = [str(check("31-ring-bytes", f"{n} kB")) for n in (1, 2, 3, 4)]
-    assert [re.search(r"Hint (\d) of 3", line).group(1) for line in said] == ["1", "2", "3", "3"]
-    assert "100 MB / 8 each" in said[2]
+    hints = [sentence("check.hint").search(line) for line in said]
+    assert [hint["level"] for hint in hints] == ["1", "2", "3", "3"]
+    states(hints[2]["hint"], "100 MB", "8")
 
 
 def test_a_right_answer_comes_with_its_reason():
     for q in questions().values():
         assert len(q.words.explained(q.fill({})[1]).split()) >= 7, q.id
-    assert "whatever n is" in str(check("31-ring-bytes", "175 MB")) and "whatever" not in str(
-        check("31-ring-bytes")
-    )
+    why = find("31-ring-bytes").words.explanation
+    assert why in str(check("31-ring-bytes", "175 MB"))
+    assert why not in str(check("31-ring-bytes"))
     letter = next(k for k, (_, wrong) in find("00-fabric").options({}).items() if not wrong)
-    assert "These parts are the fabric" in str(check("00-fabric", letter))
+    assert find("00-fabric").words.explanation in str(check("00-fabric", letter))
     right = next(k for k, (_, wrong) in find("00-nic-rate").options({}).items() if not wrong)
     assert "8 bits" in str(drill(1, right))
 
@@ -127,8 +125,9 @@ def test_a_right_answer_comes_with_its_reason():
 def test_a_wrong_answer_after_a_right_one_takes_nothing_back():
     check("31-ring-bytes", "175 MB")
     shown = check("31-ring-bytes", "800 MB")
-    assert shown.after[0].startswith("You have solved this one before") and "Hint" not in str(shown)
-    assert "every rank sending all" in str(shown) and shown.data == {
+    assert shown.after[0] == text("check.solved") and not sentence("check.hint").search(str(shown))
+    told = misconception("31-ring-bytes", "everything to everyone")
+    assert told in str(shown) and shown.data == {
         "right": False,
         "counted": False,
         "tries": 1,
@@ -138,18 +137,17 @@ def test_a_wrong_answer_after_a_right_one_takes_nothing_back():
 
 
 def test_a_named_mistake_and_a_named_factor():
-    shown = check("31-ring-time", "10.91 s")
-    assert "one root" in str(shown) and shown.data["named"] == "one root adds everything"
-    shown = check("31-ring-time", "0.0426 s")
-    assert "8 bits make a byte" in str(shown) and shown.data["named"] == "bits for bytes"
+    for answer, name in (("10.91 s", "one root adds everything"), ("0.0426 s", "bits for bytes")):
+        shown = check("31-ring-time", answer)
+        assert misconception("31-ring-time", name) in str(shown) and shown.data["named"] == name
+    factors = [text(key) for key in keys("factor.")]
     shown = check("31-ring-time", "682 ms")
-    assert "factor of 2" not in str(shown) and shown.data["named"] == ""
+    assert not any(factor in str(shown) for factor in factors) and shown.data["named"] == ""
     shown = check("31-ring-bytes", "350 MB")
-    assert "factor of 2" in str(shown) and shown.data["named"] == "factor direction"
-    assert "unit step" in str(check("31-ring-time", "0.341 ms")) and "factor" not in str(
-        check("31-ring-time", "0.9 s")
-    )
-    assert "powers of 1,024" in str(check("00-buffer", "65.5 MB"))
+    assert text("factor.direction") in str(shown) and shown.data["named"] == "factor direction"
+    assert text("factor.prefix") in str(check("31-ring-time", "0.341 ms"))
+    assert not any(factor in str(check("31-ring-time", "0.9 s")) for factor in factors)
+    assert text("factor.binary") in str(check("00-buffer", "65.5 MB"))
     named = progress()["checks"]["31-ring-time"]["named"]
     assert named == ["one root adds everything", "bits for bytes", "factor prefix"]
 
@@ -157,10 +155,11 @@ def test_a_named_mistake_and_a_named_factor():
 def test_a_share_is_told_as_rounded_and_not_as_a_step_of_units():
     for answer in ("14 %", "0.14", 0.14):
         shown = check("24-share", answer)
-        assert "a fraction such as 1/7" in str(shown) and "1,024" not in str(shown)
+        assert text("factor.rounded") in str(shown) and text("factor.binary") not in str(shown)
     assert check("24-share", "1/7").data["right"] and shown.data["named"] == "factor rounded"
     # exact; three digits
-    assert "a fraction" not in str(check("24-domain", 71)) + str(check("24-share", "0.147"))
+    both = str(check("24-domain", 71)) + str(check("24-share", "0.147"))
+    assert text("factor.rounded") not in both
 
 
 def test_a_wrong_answer_repeats_the_question_with_its_hint_and_the_line_to_type():
@@ -170,28 +169,27 @@ def test_a_wrong_answer_repeats_the_question_with_its_hint_and_the_line_to_type(
         and shown.rows == check("00-typical").rows
         and shown.rows
     )
-    assert shown.after[0] == "Not yet." and shown.after[-2].startswith("Hint 1 of 3")
-    assert shown.after[-1] == 'Answer with one letter: `fl.check("00-typical", "?")`'
+    assert shown.after[0] == text("check.wrong")
+    assert sentence("check.hint", level=1).fullmatch(shown.after[-2])
+    assert shown.after[-1] == text("check.choice", call='fl.check("00-typical", "?")')
     # not counted either
     assert drill(2, "z").rows == drill(2).rows and drill(2, "z").lines == drill(2).lines
     given = check("31-ring-bytes", "3 MB", s="400 MB", n=4)
-    assert "buffers of 400 MB over 4 ranks" in given.lines[0]
+    states(given.lines[0], "400 MB", "4")
     assert given.after[-1].endswith("""`fl.check("31-ring-bytes", "? MB", s='400 MB', n=4)`""")
     right = next(k for k, (_, wrong) in find("00-nic-rate").options({}).items() if not wrong)
     assert drill(1, right).lines == drill(1).lines and drill(1, right).rows == ()
 
 
 def test_notes_are_kept_beside_the_verdict():
-    assert "decimal sign" in str(check("31-ring-time", "0,341 s")) and "decimal sign" in str(
-        check("31-ring-time", "9,7 s")
-    )
+    for answer, number in (("0,341 s", 0.341), ("9,7 s", 9.7)):
+        assert text("answer.comma", number=number) in str(check("31-ring-time", answer))
 
 
 def test_tolerance_is_printed_and_held():
-    assert "within 0.5 %" in str(check("31-ring-time")) and "exactly: fl.check" in str(
-        check("31-one-root")
-    )
-    assert "within 1 %" in str(check("31-ring-bytes"))
+    for id, percent in (("31-ring-time", 0.5), ("31-ring-bytes", 1)):
+        assert text("check.within", percent=percent) in str(check(id))
+    assert sentence("check.number", within=text("check.exact")).search(str(check("31-one-root")))
     for factor, right in ((1.0049, True), (1.0051, False), (0.9951, True), (0.9949, False)):
         assert (
             check("31-ring-time", f"{find('31-ring-time').key({}) * factor!r} s").data["right"]
@@ -201,10 +199,11 @@ def test_tolerance_is_printed_and_held():
 
 
 def test_a_drill_names_the_mistake_behind_each_wrong_letter():
-    assert str(drill(1)).startswith("1 of 4. A NIC runs at 800 Gb/s.") and "100 GB/s" in str(
-        drill(1)
-    )
-    assert str(drill(3)).endswith('Answer with one letter: fl.drill(3, "?")')
+    asked = sentence("drill.ask", number=1, n=4).match(str(drill(1)))["asked"]
+    states(asked, "800 Gb/s")
+    assert "100 GB/s" in str(drill(1))
+    call = sentence("check.choice").fullmatch(str(drill(3)).split("\n")[-1])["call"]
+    assert call.strip("`") == 'fl.drill(3, "?")'
     options = find("00-nic-rate").options({})
     for letter, (_, name) in options.items():
         shown = drill(1, f" {letter.upper()}) ")
@@ -295,15 +294,15 @@ def test_a_form_begins_with_round_numbers():
 
 
 def test_exact_answers_are_shown_as_people_write_them():
-    assert "The computed answer is 32 times." in str(check("31-one-root", 32))
+    assert text("check.key", key="32 times") in str(check("31-one-root", 32))
     assert [words for words, _ in find("31-first-sum").options({}).values()] == ["2", "3", "4", "6"]
 
 
 def test_a_number_without_a_unit_is_asked_as_one():
-    assert str(check("24-rings")).endswith(
-        'Answer as a plain number, exactly: fl.check("24-rings", "?")'
-    )
-    assert "The computed answer is 0.143.\n" in str(check("24-share", "0,143")) + "\n"
+    asked = {"form": text("check.plain"), "within": text("check.exact")}
+    call = sentence("check.number", **asked).search(str(check("24-rings")))["call"]
+    assert call == 'fl.check("24-rings", "?")'
+    assert text("check.key", key="0.143") in str(check("24-share", "0,143")).split("\n")
     assert check("24-share", "14.3 %").data["right"] and check("24-rings", "7").data["right"]
 
 
@@ -311,8 +310,11 @@ def test_a_count_may_name_what_it_counts(tmp_path, monkeypatch):
     monkeypatch.setenv("FABRICLAB_PROGRESS", str(tmp_path / "p.json"))
     assert not check("81-blast", "512 ports").data["right"]
     for other in ("32 GB", "32 links"):  # a unit, and a noun of another question
-        assert "not counted" in str(check("81-blast", other))
-    assert "asks for a plain number, and GB" in str(check("81-blast", "32 GB"))
+        assert text("check.uncounted") in str(check("81-blast", other))
+    other = sentence("answer.other", unit=text("answer.number")).search(
+        str(check("81-blast", "32 GB"))
+    )
+    assert "GB" in other["got"]
     assert check("81-blast", "32 ports").data["right"]
 
 
@@ -457,19 +459,23 @@ def test_every_order_in_which_no_two_meet_is_right(rule):
 @pytest.mark.parametrize(
     ("rule", "words", "name"),
     [
-        (lambda r, s, n: s, "4 of them send to rank 0 in step 0", "all to one"),
-        (lambda r, s, n: (r + 1) % n, "serves rank 1 in 4 steps", "always the same"),
+        (lambda r, s, n: s, sentence("function.meet", count=4, at=0, of=0), "all to one"),
+        (
+            lambda r, s, n: (r + 1) % n,
+            sentence("function.pair", at=1, count=4),
+            "always the same",
+        ),
         (
             lambda r, s, n: (r + s) % (n - 1),
-            "2 of them send to rank 0 in step 0",
+            sentence("function.meet", count=2, at=0, of=0),
             "wraps too early",
         ),
-        (lambda r, s, n: (r + 2 * s) % n, "rank 0 serves rank 0 in 2 steps", ""),
+        (lambda r, s, n: (r + 2 * s) % n, sentence("function.pair", of=0, at=0, count=2), ""),
     ],
 )
 def test_orders_in_which_ranks_meet_are_told(rule, words, name):
     shown = check("34-write-order", rule)
-    assert not shown.data["right"] and shown.data["named"] == name and words in str(shown)
+    assert not shown.data["right"] and shown.data["named"] == name and words.search(str(shown))
     assert not check("34-write-order", lambda r, s, n: None).data["counted"]
 
 
@@ -478,7 +484,9 @@ def test_orders_in_which_ranks_meet_are_told(rule, words, name):
     [lambda r, s, n: (r - s) % n, lambda rank, step, n: np.int64((rank + n * step - step) % n)],
 )
 def test_the_usual_ring_is_right(rule):
-    assert "\nRight, at the first try.\nEach rank passes on" in str(check("31-write-ring", rule))
+    lines = str(check("31-write-ring", rule)).split("\n")
+    at = lines.index(text("check.right", tries=text("check.first")))
+    assert lines[at + 1] == find("31-write-ring").words.explanation
 
 
 def test_another_ring_is_as_good():
@@ -490,44 +498,43 @@ def test_another_ring_is_as_good():
 
     for rule in (later, shuffled):
         shown = check("31-write-ring", rule)
-        assert shown.data["right"] and "Another way" in str(shown)
+        assert shown.data["right"] and text("check.another") in str(shown)
 
 
 @pytest.mark.parametrize(
     ("rule", "words", "named"),
     [
-        (lambda r, s, n: r, "own block in every step", "own block every time"),
-        (lambda r, s, n: (r + s) % n, "grows with the step", "against the ring"),
-        (
-            lambda r, s, n: s % n,
-            "of ranks: 0.\nAll ranks send the same block",
-            "same block for all",
-        ),
+        (lambda r, s, n: r, "", "own block every time"),
+        (lambda r, s, n: (r + s) % n, "", "against the ring"),
+        (lambda r, s, n: s % n, "ranks: 0", "same block for all"),
         (lambda r, s, n: r - s, "returned -1", ""),
         (lambda r, s, n: (r - s) % (n + 1), "wrap", ""),
         (lambda r, s, n: 1 / 0, "ZeroDivisionError", ""),
         (lambda r, s: r, "TypeError", ""),
         (lambda r, s, n: exit(), "SystemExit", ""),
-        (lambda r, s, n: None, "one whole number, got None", ""),
-        (lambda r, s, n: 0.0, "one whole number, got 0.0", ""),
-        (lambda r, s, n: True, "one whole number, got True", ""),
+        (lambda r, s, n: None, sentence("function.whole", got="None"), ""),
+        (lambda r, s, n: 0.0, sentence("function.whole", got="0.0"), ""),
+        (lambda r, s, n: True, sentence("function.whole", got="True"), ""),
         (lambda r, s, n: (r - s) % n if s < n else 0, "wrong block", ""),
-        (lambda r, s, n: (r - s) % n if n < 9 else r, "With 9 ranks", ""),
+        (lambda r, s, n: (r - s) % n if n < 9 else r, sentence("function.ring", n=9), ""),
         (
             lambda r, s, n: (r - s) % n if n < 3 else 0,
-            "block 0. Counted more than once are those of ranks: 0.",
+            f"{sentence('function.ring', block=0).pattern} {sentence('function.twice', ranks=0).pattern}",
             "",
         ),
-        (3, "without brackets, got 3", ""),
+        (3, sentence("function.kind", got="3"), ""),
     ],
 )
 def test_a_wrong_ring_is_told_what_happened(rule, words, named):
     shown = check("31-write-ring", rule)
-    assert not shown.data["right"] and words in str(shown)
+    assert not shown.data["right"] and re.search(words, str(shown))
+    assert not named or misconception("31-write-ring", named) in str(shown)
     # what did not run to the end is no try and costs no hint
     ran = "31-write-ring" in progress()["checks"]
-    assert ran is shown.data["counted"] is ("Hint 1" in str(shown))
-    assert shown.data.get("named", "") == named and (ran or "not counted" in str(shown))
+    hinted = bool(sentence("check.hint", level=1).search(str(shown)))
+    assert ran is shown.data["counted"] is hinted
+    assert shown.data.get("named", "") == named
+    assert ran or text("check.uncounted") in str(shown)
 
 
 def test_the_ring_of_the_library_is_as_usual_as_any():
@@ -589,16 +596,16 @@ def test_unknown_questions_are_answered_with_the_known():
         check("31-ring-tim", 3)
     with pytest.raises(Refused, match="00-fabric"):
         check("nothing")
-    with pytest.raises(Refused, match=r'no number "m".*s, n, r'):
+    with pytest.raises(Refused, match=sentence("check.param", name="m", known="s, n, r")):
         check("31-ring-time", "3 s", m=4)
-    with pytest.raises(Refused, match="questions 1 to 4, got 5"):
+    with pytest.raises(Refused, match=sentence("drill.unknown", n=4, number=5)):
         drill(5)
 
 
 @pytest.mark.parametrize("answer", ["e", "", 2, "50 GB/s"])
 def test_a_letter_is_asked_for_and_not_counted(answer):
     shown = drill(1, answer)
-    assert (
-        "a, b, c or d" in str(shown) and "not counted" in str(shown) and progress()["drills"] == {}
-    )
-    assert "not counted" in str(check("00-fabric", answer)) and progress()["checks"] == {}
+    assert sentence("check.choices").search(str(shown)) and progress()["drills"] == {}
+    for said in (str(shown), str(check("00-fabric", answer))):
+        assert text("check.uncounted") in said
+    assert progress()["checks"] == {}

@@ -15,10 +15,10 @@ from fabriclab.physics import coding, electrical, memory
 from fabriclab.rdma import timing
 from fabriclab.texts import text
 from support.lesson_runs import FILES
+from support.prose import states
 
 LESSON = json.loads(FILES["11_electrical_links"].read_text("utf-8"))
 CELLS = {c["id"]: "".join(c["source"]) for c in LESSON["cells"]}
-PROSE = " ".join(" ".join(CELLS.values()).split())
 LINKS = catalog.links
 
 
@@ -30,9 +30,8 @@ def test_41_percent_of_the_label_arrives_and_37_at_the_size_of_the_case():
     assert round(1.75 * 2**27 / sweep.at(2**27) / label, 2) == 0.37
     # a part: without a unit 100 times that is wrong
     assert 'reveal("11-arrives", run / label, ' in CELLS["11-peel"]
-    assert (
-        abs(1.75 * 2**33 / sweep.at(2**33) / ring - 1) < 0.01 and "less than one per cent" in PROSE
-    )
+    assert abs(1.75 * 2**33 / sweep.at(2**33) / ring - 1) < 0.01
+    states(CELLS["11-build-ask"], "1 %", "8 GiB")
     assert find("11-share").key({"b": f"{ring!r} B/s"}) == pytest.approx(ring / 450e9)
     layers = [label / 2, 396.4e9, 18 * LINKS["nvlink4"]["nccl_effective_per_link"].si, ring]
     assert all(a > b for a, b in itertools.pairwise(layers))  # each layer takes something
@@ -43,10 +42,8 @@ def test_labels_of_nvlink_are_sums_over_links_and_directions(g, n, r):
     part = LINKS[f"nvlink{g}"]
     assert (part["links_per_gpu"].si, part["bandwidth_per_link"].si) == (n, r * 1e9)
     assert find("11-label").key({"n": n, "r": f"{r} GB/s"}) == 2 * part["quoted"].si
-    assert (
-        "18 links of 25 GB/s" in find("11-links").right
-        and find("11-label").key({"n": 18, "r": "25 GB/s"}) == 900e9
-    )
+    states(find("11-links").right, "18", "25 GB/s")
+    assert find("11-label").key({"n": 18, "r": "25 GB/s"}) == 900e9
 
 
 @pytest.mark.parametrize(("generation", "rate"), [(3, 8), (4, 16), (5, 32)])
@@ -56,9 +53,7 @@ def test_slots_of_pcie_are_those_of_the_model(generation, rate):
     assert key == pytest.approx(part["encoded"].si, rel=1e-6)
     assert key == pytest.approx(coding.rates(16, rate * 1e9, 1, "128b/130b").encoded)
     assert (key < catalog.case().nic_rate) is (generation < 5)  # 11-series
-    assert (
-        "31.5" in find("11-series").right and round(LINKS["pcie4"]["encoded"].si / 1e9, 1) == 31.5
-    )
+    states(find("11-series").right, f"{LINKS['pcie4']['encoded'].si / 1e9:.1f}")
 
 
 def test_ports_are_named_after_what_codes_leave():
@@ -92,16 +87,14 @@ def test_a_row_of_ones_own_has_the_codes_of_its_port_and_leaves_the_closing_alon
 def test_the_figure_of_adapters_is_one_for_both_ends():
     """With one for each end, the view would stand above what was published of a way without switches."""
     both = catalog.value("links", "ib-hdr", "adapter_latency")
-    assert (
-        parts()[text("live.latency.nic")][1] == both and text("live.latency.nic") == "two adapters"
-    )
+    assert parts()[text("live.latency.nic")][1] == both
+    states(text("live.latency.nic"), "2")
     seen = next(s for r, s, _ in timing.published() if (r["size"], r["switches"]) == ("32", "0"))
     low = sum(t[0] for t in parts(switches=0, metres=2.0).values())
-    assert low < seen < low + catalog.value("links", "ib-edr", "adapter_latency")
-    assert (
-        "0.6 us for two adapters" in find("11-what").words.prompt
-        and "Two cards together take 0.5 to 0.6 us" in PROSE
-    )
+    one = catalog.value("links", "ib-edr", "adapter_latency")
+    assert low < seen < low + one
+    states(find("11-what").words.prompt, f"{both * 1e6:g} us", "2")
+    states(CELLS["11-tcp-ask"], f"{one * 1e6:g} us", f"{both * 1e6:g} us", "2")
 
 
 def parts(**values):
@@ -142,14 +135,12 @@ def test_the_sum_gains_about_two():
         slow[0] / fast[0], 2
     ) == 1.86
     # to 1 KiB
-    assert (
-        np.median(slow[:9] / fast[:9]) == pytest.approx(2, rel=0.05)
-        and "the sum by about two" in PROSE
-    )
+    assert np.median(slow[:9] / fast[:9]) == pytest.approx(2, rel=0.05)
+    states(CELLS["11-close-ask"], "2")
     steps = catalog.nccl_model["hw"]
     for way, us in (("LL", 2.7), ("Simple", 14.0)):
         assert steps.spec(f"latency_{way}", name="hwLat NET Ring").si == pytest.approx(us * 1e-6)
-        assert f"{us:g} us" in find("11-what").words.prompt
+        states(find("11-what").words.prompt, f"{us:g} us")
 
 
 def test_one_slot_of_pcie_5_feeds_one_card():
@@ -177,11 +168,10 @@ def test_no_passive_copper_of_2_m_at_200_gbps():
     assert electrical.reach(baud / 2, budget, 26) > 2
     from fabriclab.physics._facts import held
 
-    assert [f"{e:.0%}" for _, _, e in held("electrical.reach")] == ["15%", "27%", "48%"]
-    assert "15 % at lanes of 50 Gb/s, 27 % at 100 and 48 % at 200" in PROSE
-    assert "With 26 AWG that is 15 %" in PROSE and all(
-        r["given"].count('"gauge": 26') for r, _, _ in held("electrical.reach")
-    )
+    off = [f"{100 * e:.0f} %" for _, _, e in held("electrical.reach")]
+    states(CELLS["11-reach-ask"], "26 AWG", *off, "50 Gb/s", "100", "200")
+    assert off == ["15 %", "27 %", "48 %"]
+    assert all(r["given"].count('"gauge": 26') for r, _, _ in held("electrical.reach"))
 
 
 def test_only_the_optimiser_state_may_leave():
@@ -195,10 +185,8 @@ def test_only_the_optimiser_state_may_leave():
         for k in ("weights", "cache", "optimiser")
     }
     assert [k for k, v in lost.items() if max(v) < 0.01] == ["optimiser"]
-    assert (
-        f"{memory.tier('CXL')[1] / memory.tier('HBM')[1]:.1%}".replace("%", " %")
-        in find("11-tiers").words.explanation
-    )
+    part = memory.tier("CXL")[1] / memory.tier("HBM")[1]
+    states(find("11-tiers").words.explanation, f"{100 * part:.1f} %")
 
 
 def test_a_table_read_by_a_hundredth_costs_more_than_one_percent_of_a_step():
@@ -226,10 +214,8 @@ def test_pools_coherence_and_lines_are_those_of_the_model():
     )
     for n, b in ((64, 16), (128, 8)):
         assert memory.queue_messages(n, b)[1] == find("11-queue").key({"n": n, "b": b})
-    assert (
-        math.isclose(memory.queue_messages(64)[0] / 64, 5, rel_tol=0.01)
-        and "five messages" in find("11-queue").words.explanation
-    )
+    assert math.isclose(memory.queue_messages(64)[0] / 64, 5, rel_tol=0.01)
+    states(find("11-queue").words.explanation, "5")
     assert find("11-lines").key({}) == memory.moved(1e9, 0.01, 16)[0]
     took = [catalog.value("emerging", f"cxl-{box}", "latency") for box in ("xconn", "switched")]
     assert [round(t / memory.load("CXL switch"), 1) for t in took] == [0.7, 1.9]  # 0.7 to 1.9 times

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from fabriclab.course.questions import find
 from fabriclab.physics import held, optical, wireless
 from fabriclab.views import live
 from support.lesson_runs import FILES
+from support.prose import states
 
 LESSON = json.loads(FILES["13_wireless_and_hybrid"].read_text("utf-8"))
 CELLS = {c["id"]: "".join(c["source"]) for c in LESSON["cells"]}
@@ -50,8 +52,9 @@ def test_the_beam_wins_by_the_hertz_and_loses_by_their_number():
     # "five times as many bits per hertz"
     assert one.rate / width * wires / cable == pytest.approx(5.1, abs=0.05)
     assert wires / (channels * width) == pytest.approx(8.2, abs=0.05)  # "eight times as many hertz"
-    assert "106 GHz against 13 GHz" in find("13-why").words.hints[2]
-    assert (round(wires / 1e9), round(channels * width / 1e9)) == (106, 13)
+    hertz = [round(wires / 1e9), round(channels * width / 1e9)]
+    assert hertz == [106, 13]
+    states(find("13-why").words.hints[2], *(f"{n} GHz" for n in hertz))
 
 
 @pytest.mark.parametrize("rate", ["400 Gb/s", "800 Gb/s"])
@@ -138,9 +141,8 @@ def test_which_tier_saves_more_depends_on_the_servers_of_a_rack(servers):
     assert max(nics, switches) < power("fibre", "fibre", servers) < 40
     assert (nics < switches) == (servers >= 4)
     if servers in (2, 4):
-        assert (
-            f"{nics:.1f} kW or {switches:.1f} kW with {servers}" in find("13-tier").words.hints[2]
-        )
+        said = find("13-tier").words.hints[2]
+        states(said, f"{nics:.1f} kW", f"{switches:.1f} kW", str(servers))
     drawn = live.hybrid("all", "all", servers).scene.layers["dots"].fields["y"][0]
     # less stands lower
     assert drawn > live.hybrid("fibre", "fibre", servers).scene.layers["dots"].fields["y"][0]
@@ -198,10 +200,8 @@ def test_a_full_buffer_is_told_by_credits_or_by_a_pause():
     assert {s.attribute for s in ib.specs} == {s.attribute for s in roce.specs} and len(
         ib.specs
     ) == 4
-    assert (
-        find("13-full").right
-        == "InfiniBand: no credits are left, so nothing is sent. RoCE: a pause is sent"
-    )
+    words = re.findall("InfiniBand|RoCE|credits|pause", find("13-full").right)
+    assert words == ["InfiniBand", "credits", "RoCE", "pause"]
 
 
 @pytest.mark.parametrize("d", ["50 km", "10 km"])

@@ -8,6 +8,7 @@ import pytest
 from fabriclab import catalog, live, metrics, routing, topologies
 from fabriclab.course.questions import find
 from support import DATA
+from support.prose import figures, sentence
 
 RATE = catalog.value("links", "ici-tpu4", "bandwidth_per_link")
 ROWS = csv.DictReader((DATA / "topology_reference.csv").read_text("utf-8").splitlines())
@@ -45,13 +46,13 @@ def test_bisection_and_all_to_all_are_those_of_the_graph(k):
 def test_what_the_view_says_of_all_shifts():
     said = [live.twist((4, 4, 8), shift).scene.said for shift in range(8)]
     assert set(live.twist((4, 4, 8)).scene.table["together [B/s]"]) == {RATE}
-    mean = [float(words.split("mean ")[1].split(" ")[0]) for words in said]
-    rate = [float(words.split("gets ")[1].split("%")[0]) for words in said]
+    rows = [sentence("live.twist.said").search(words) for words in said]
+    mean, rate = ([float(row[k]) for row in rows] for k in ("mean", "part"))
     # right, and wrong1 and wrong3 are not
     assert mean[3] == min(mean) < mean[4] and rate[3] < rate[4]
     assert int(np.argmax(rate)) == 4 and rate[7] < rate[6] < rate[5]  # wrong2 is not
-    full = [words.split("full to: x ")[1] for words in said]
-    assert full[0] == "50%, y 50%, z 100%." and full[4] == "100%, y 100%, z 100%."
+    full = [figures(row["along"]) for row in rows]
+    assert full[0] == ["50", "50", "100"] and full[4] == ["100", "100", "100"]
     exact = [
         100 * each_sends(built("twisted_torus", (4, 4, 8), shift=s)) / (6 * RATE) for s in range(8)
     ]

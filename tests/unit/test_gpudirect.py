@@ -11,6 +11,7 @@ from fabriclab import catalog, topologies
 from fabriclab.errors import NoPath
 from fabriclab.gpudirect import MECHANISMS, calls, misplaced, path, pcie_part, published, register
 from support import ROOT
+from support.prose import states
 
 SERVERS = {
     name: topologies.build(name)
@@ -288,9 +289,8 @@ def test_published_figures_are_met_within_15_percent_but_for_six_that_are_told()
         assert f"({told:+.0%}".replace("%", " %") in published.__doc__
     said = (ROOT / "README.md").read_text("utf-8")
     met = len(counted) - len(missed)
-    assert (
-        f"Of {len(counted)} published figures that count, the model meets {met} within 15 %" in said
-    )
+    here = next(part for part in said.split("\n\n") if "fl.gpudirect.published()" in part)
+    states(here, str(len(counted)), str(met), str(len(missed)), "15 %")
 
 
 def test_every_measured_figure_of_the_table_is_held_against_the_model():
@@ -394,9 +394,7 @@ def test_a_fabric_of_unknown_processors_is_asked_for_them():
     )
     # crosses none
     assert path(foreign, "gpu 0", "gpu 1", "peer") == path(A100, "gpu 0", "gpu 1", "peer")
-    with pytest.raises(
-        ValueError, match="fabric must be a server whose GPUs are joined, got the family 'mine'"
-    ):
+    with pytest.raises(ValueError, match=r"fabric must be .*got the family 'mine'"):
         path(foreign, "gpu 0", "gpu 1", "nvlink")
     with pytest.raises(NoPath, match=r"no path from gpu 0\.0 to gpu 0\.7"):
         # not joined, and a GPU lets nothing pass

@@ -12,6 +12,7 @@ from fabriclab.core.result import bus_factor
 from fabriclab.errors import FileFormat
 from fabriclab.importers import read_nccl_tests
 from support import DATA
+from support.prose import figures
 
 LOGS = DATA / "nccl_tests"
 
@@ -198,7 +199,7 @@ def test_law_the_columns_tell_the_collective(tmp_path_factory, what, ranks, nois
     path.write_text(write(what, ranks, [(2**20, 1e-4, 1e-4), (2**30, 1e-2, 1e-2)], style))
     (result,) = read_nccl_tests(path)
     assert (result.what, result.n_ranks) == (what, ranks)
-    assert any("guessed from the columns" in n for n in result.notes)
+    assert any("columns" in n for n in result.notes)
     assert any("nThread x nGpus" in n for n in result.notes)
 
 
@@ -245,9 +246,7 @@ def test_the_collective_or_the_ranks_may_be_missing(tmp_path):
     }
     path = tmp_path / "log.txt"
     path.write_text(write("send_recv", 4, ring, style))
-    with pytest.raises(
-        ValueError, match=r"does not tell its collective; give it, collective=\.\.\."
-    ):
+    with pytest.raises(ValueError, match=r"collective; .*collective=\.\.\."):
         read_nccl_tests(path)
     assert read_nccl_tests(path, collective="SendRecv")[0].what == "send_recv"
     path = tmp_path / "sendrecv.log"
@@ -278,9 +277,7 @@ def test_figures_that_do_not_fit_are_refused(tmp_path):
     text = r"line 22: busbw 42.98 GB/s is not 0.000 x algbw 23.88 GB/s, the factor of all_reduce on 1 ranks; give col"
     with pytest.raises(ValueError, match=text):
         read_nccl_tests(one_process_of_ten)
-    with pytest.raises(
-        ValueError, match=r"0.900 x algbw 23.88 GB/s, the factor of all_gather on 10 ranks"
-    ):
+    with pytest.raises(ValueError, match=r"0.900 x algbw 23.88 GB/s.*all_gather.*10 ranks"):
         read_nccl_tests(LOGS / "modern.txt", collective="all_gather", n_ranks=10)
     with pytest.raises(ValueError, match="n_ranks must be >= 1"):
         read_nccl_tests(LOGS / "modern.txt", n_ranks=0)
@@ -524,7 +521,8 @@ def test_a_line_without_its_last_cells_is_cut_short(tmp_path, cells):
     (tmp_path / "log.txt").write_text("\n".join(text))
     (result,) = read_nccl_tests(tmp_path / "log.txt")
     assert result.size.size == 3
-    assert result.notes == ("1 lines cut short, skipped",)
+    (note,) = result.notes
+    assert figures(note) == ["1"] and "cut short" in note
 
 
 def test_rows_without_time_and_wrong_results_are_noted(tmp_path):
@@ -536,7 +534,6 @@ def test_rows_without_time_and_wrong_results_are_noted(tmp_path):
     )
     (result,) = read_nccl_tests(path)
     assert result.size.size == 3
-    assert result.notes == (
-        "1 rows without a time, skipped",
-        "1 rows whose result was wrong (#wrong)",
-    )
+    late, wrong = result.notes
+    assert figures(late) == figures(wrong) == ["1"]
+    assert "time" in late and "#wrong" in wrong

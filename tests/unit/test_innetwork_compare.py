@@ -235,7 +235,7 @@ def test_where_it_loses():
     assert tenants["program"].time > 1.5 * tenants["ring"].time
     assert (
         np.isnan(tenants["low_latency"].time)
-        and "held are switch by job 0, job 1, job 2" in tenants["low_latency"].note
+        and "switch by job 0, job 1, job 2" in tenants["low_latency"].note
     )
     lossy = compare(fabric, size, loss=0.01)
     for name, more in (("program", 1 / 0.99), ("ring", 1 / 0.99), ("streaming", 1.0)):

@@ -140,13 +140,11 @@ def test_what_does_not_fit_is_refused():
         Switch(many)
     with pytest.raises(Refused, match=r"register 'r': 720900 B; a stage has 720896 B"):
         Switch(program(lambda s, p: s.r.access(0, lambda a: (a, a)), r={"size": 11 * 2**14 + 1}))
-    with pytest.raises(
-        Refused, match="stage 0: a table of 180225 entries needs 720900 B; a stage has 720896 B"
-    ):
+    with pytest.raises(Refused, match=r"stage 0: .*180225 .*720900 B.*720896 B"):
         Switch(program(lambda s, p: p.set("x", look_up(p.x, range(11 * 2**14 + 1)))))
     with pytest.raises(
         Refused,
-        match="parser: small reads a header of at most 64 bits and 16 values, not 16 and 32",
+        match=r"parser: small .*64 bits .*16 values.*16 and 32",
     ):
         Switch(program(lambda s, p: None, lanes=32), "small")
     with pytest.raises(Refused, match="a name of its own"):

@@ -148,9 +148,7 @@ def dying(role, victim, connection, port, *rest):
 def test_who_ends_is_named_and_nobody_is_left(monkeypatch, role, victim, name):
     before, start = held(), time.monotonic()
     monkeypatch.setattr(udp, role, partial(dying, role, victim))
-    with pytest.raises(
-        FabricError, match=rf"^{name} \(process \d+\) ended before all had their sums$"
-    ):
+    with pytest.raises(FabricError, match=rf"^{name} \(process \d+\) ended before"):
         udp.exchange(numbers(2, 20_000, 8))
     assert time.monotonic() - start < 30  # half of the patience
     assert held() == before
@@ -181,16 +179,14 @@ def test_a_worker_that_is_stopped_while_it_hands_over_holds_nobody_up(monkeypatc
     monkeypatch.setattr(udp, "_work", partial(stopping, False))
     exact(numbers(2, 2000, 32), patience="20 s")
     monkeypatch.setattr(udp, "_work", partial(stopping, True))
-    with pytest.raises(
-        TimeoutError, match="not finished in time: worker 0, worker 1; give it more patience"
-    ):
+    with pytest.raises(TimeoutError, match=r"worker 0, worker 1; .*patience"):
         udp.exchange(numbers(2, 2000, 32), patience="5 s")
     assert time.monotonic() - start < 25 and held() == before
 
 
 def test_who_is_late_is_named_and_nobody_is_left(monkeypatch):
     before = held()
-    with pytest.raises(TimeoutError, match="not finished in time: worker 0, worker 1, the switch;"):
+    with pytest.raises(TimeoutError, match="worker 0, worker 1, the switch;"):
         udp.exchange(numbers(2, 4, 1), patience="10 ms")
     assert held() == before
 

@@ -2,7 +2,6 @@
 
 import gc
 import itertools
-import re
 import weakref
 
 import ipywidgets
@@ -12,6 +11,7 @@ import pytest
 import fabriclab as fl
 from fabriclab import collectives, registry, topologies
 from fabriclab.course.checks.predictions import _asking
+from fabriclab.texts import text
 from fabriclab.views import live
 from fabriclab.views.live.widget import Live
 from fabriclab.views.page import ROLES
@@ -34,6 +34,7 @@ from support.live_views import (
     shuffled,
     two_ways,
 )
+from support.prose import sentence
 from support.sampling import sampled
 
 
@@ -98,10 +99,9 @@ def test_a_ring_of_two_by_hand():
         [3, 1, 2, 3],
         [3, 3, 3, 3],
     ]
-    assert view.scene.said == (
-        "Step 2 of 2. Blocks moved: 2 (added 0, copied 2), each 1/2 of the array. "
-        "Blocks with all 2 ranks in them: 4 of 4."
-    )
+    moved = {"n": 2, "added": 0, "copied": 2, "chunk": text("live.stepper.chunk", n=2)}
+    said = text("live.stepper.said", step=2, steps=2, **moved)
+    assert view.scene.said == f"{said} {text('live.stepper.whole', ranks=2, whole=4, cells=4)}"
     assert view.set(step=1).scene.layers["movers"].fields["texts"] == ["1", "0"]
 
 
@@ -159,10 +159,9 @@ def test_values_add_up_in_a_switch_by_hand():
         "3",
         "3",
     ]
-    assert (
-        "rank 1 to switch 0: blocks 0..1, added" in view.scene.alt
-        and "from 2 on are switches" in str(view)
-    )
+    ends = {"source": text("live.stepper.rank", r=1), "target": text("live.stepper.switch", r=0)}
+    move = text("live.stepper.moves", **ends, blocks="0..1") + text("live.stepper.added")
+    assert move in view.scene.alt and text("live.stepper.listed", n=2) in str(view)
     movers = view.scene.layers["movers"].fields  # both chunks meet in one place, above the switch
     end = movers["ptr"][1:].astype(int) - 1
     assert np.ptp(movers["x"][end]) == np.ptp(movers["y"][end]) == 0 and len(end) == 2
@@ -229,7 +228,7 @@ def test_lines_that_change_places_are_marked_where_they_do():
     ring, tree = (two_ways(1, 4)[k] for k in ("ring", "binomial_tree"))
     assert tree.at("64 KiB") < ring.at("64 KiB")
     assert tree.at("1 MiB") > ring.at("1 MiB")
-    assert said == ["lines cross near 190 kB"]
+    assert said == [text("sweep.change", at="190 kB")]
 
 
 @pytest.mark.parametrize(
@@ -250,7 +249,7 @@ def test_a_request_counts_what_the_device_counts(way, opcode):
         *device.values()
     ][:3]
     assert (
-        f"completions polled {device['polled']}" in whole.scene.said
+        text("live.request.completions", n=device["polled"]) in whole.scene.said
         and whole.scene.table["calls"].sum() == 0
     )
     assert ("program B" in whole.scene.table["who"]) == (opcode in (1, 2))
@@ -258,10 +257,8 @@ def test_a_request_counts_what_the_device_counts(way, opcode):
 
 def test_steps_of_a_queue_pair_are_judged_by_the_device():
     view = live.queue_pair("RC", "RESET", "RTS")
-    assert (
-        "is refused: no step leads from RESET to RTS" in view.scene.said
-        and "Errno" not in view.scene.said
-    )
+    refused = sentence("live.queue_pair.refused", kind="RC", now="RESET", to="RTS")
+    assert refused.search(view.scene.said) and "Errno" not in view.scene.said
     assert view.scene.table["attribute"].tolist() == ["none"] and not len(
         view.scene.layers["attributes"].fields["x"]
     )
@@ -292,19 +289,16 @@ def test_a_bubble_of_two_stages_by_hand():
         (5, 7, 1, "b", 2),
         (7, 9, 0, "b", 2),
     ]
-    assert (
-        "33.3 % of the time is bubble, the closed form says 33.3 %"
-        in live.bubble(2, 2, "1F1B").scene.said
-    )
-    assert "so 10 are shown" in live.bubble(5, 7, "interleaved").scene.said
+    third = sentence("live.bubble.said", stages=2, m=2, share=100 / 3, form=100 / 3)
+    assert third.search(live.bubble(2, 2, "1F1B").scene.said)
+    more = text("live.bubble.more", stages=5, m=10)
+    assert more in live.bubble(5, 7, "interleaved").scene.said
     for schedule, held in (
         ("GPipe", 8),
         ("1F1B", 4),
     ):  # all micro-batches, or one for each stage from here on
-        assert (
-            f"holds activations of at most {held} micro-batches"
-            in live.bubble(4, 8, schedule).scene.said
-        )
+        told = sentence("live.bubble.said", schedule=schedule, held=held)
+        assert told.search(live.bubble(4, 8, schedule).scene.said)
 
 
 def test_synchronous_workers_begin_together_and_stale_ones_when_they_may():
@@ -327,9 +321,8 @@ def test_flows_of_repeated_steps_run_at_every_time():
         time = at / 100 * t.end
         # Each step waits 5 us and then all 8 flows move; the delay at the end is none.
         waits = np.mod(time, t.period[0]) < 5e-6
-        assert view.set(at=at).scene.said.split(": ")[1].startswith(f"{0 if waits else 8} of 16"), (
-            at
-        )
+        told = sentence("timeline.said", busy=0 if waits else 8, n=16)
+        assert told.search(view.set(at=at).scene.said), at
     assert view.scene.layers["repeats"].fields["texts"] == ["x 7", "x 7"]
 
 
@@ -385,23 +378,21 @@ def test_only_a_change_of_values_is_shown_as_motion():
 
 def test_traffic_by_hand():
     view = live.traffic([[0, 6, 0], [0, 0, 0], [0, 3, 0]])
-    assert view.scene.said == "Rank 1 takes in most: 3 times the mean."
+    assert view.scene.said == text("live.traffic.said", rank=1, times=3)
     assert (view.scene.table["takes in"].tolist(), view.scene.table["sends"].tolist()) == (
         [0, 9, 0],
         [6, 0, 3],
     )
     for wrong in ([[0, 1]], [[0, 0], [0, 0]], [[0, -1], [1, 0]], [[1]]):
-        with pytest.raises(
-            ValueError, match=r"table must be \(n, n\) of what each of 2..128 ranks has for each"
-        ):
+        with pytest.raises(ValueError, match=r"table must be \(n, n\) .*2..128 ranks"):
             live.traffic(wrong)
 
 
 def test_packets_by_hand():
     view = live.packets(counts_packets, keeps="yours", story="a packet comes twice", step=2)
-    assert view.scene.said.endswith(
-        "Wrong sums so far: 1. Packet A 0: sum 2 goes to both; right is 11."
-    )
+    what = text("live.packets.sum", value=2) + text("live.packets.wrong", right=11)
+    assert sentence("live.packets.said", step=2, wrong=1).search(view.scene.said)
+    assert view.scene.said.endswith(text("live.packets.last", who="A 0", what=what))
     assert view.scene.table["sums"].tolist() == ["1 | 0", "2 | 0"]
     rows = {
         k: view.set(keeps=k, story="all well", step=8).scene.table
@@ -415,9 +406,10 @@ def test_packets_by_hand():
     for t in rows.values():
         assert t["sums"].tolist() == ["1 | 0", "11 | 0", "11 | 2", "11 | 22", "3 | 22", "33 | 22"]
         assert t["left"].tolist() == ["1 | 0", "0 | 0", "0 | 1", "0 | 0", "1 | 0", "0 | 0"]
+    right = sentence("live.packets.said", wrong=0)
     told = {
         story: [
-            view.set(keeps=k, story=story, step=8).scene.said.count("so far: 0.")
+            bool(right.search(view.set(keeps=k, story=story, step=8).scene.said))
             for k in ("yours", "bitmaps", "last chunks")
         ]
         for story in view.controls["story"].options
@@ -433,10 +425,10 @@ def test_packets_by_hand():
 
 def test_a_pool_is_full_at_the_bandwidth_delay_product():
     def pool(*state):
-        view, need = live.pool(*state).scene, r"product is (\d+) packets"
+        view, told = live.pool(*state).scene, sentence("live.pool.said")
         rate, series = (view.table[k] for k in ("rate [B/s]", "series"))
         own = (float(rate[series == k][0]) for k in ("your pool", "what links and switch allow"))
-        return int(re.search(need, view.said).group(1)), *own
+        return int(told.search(view.said)["need"]), *own
 
     for delay, jobs in ((1, 1), (10, 1), (1, 4)):
         need, _, most = pool(16, delay, jobs)
@@ -462,26 +454,26 @@ def test_errors_of_sums_stay_within_their_bound_up_to_the_agreed_scale():
 
 def test_a_tenant_without_a_tree_is_told_why():
     said = live.tenants(5, "streaming", 1).scene.said
-    assert (
-        said.startswith("4 of 5 jobs have a tree")
-        and "Without a tree: E." in said
-        and "core 0 by A" in said
-    )
-    assert "held are links by A" in live.tenants(5, "streaming", 2).scene.said
-    assert live.tenants(5, "low latency", 2).scene.said.startswith("5 of 5 jobs have a tree")
-    assert all("Without" not in live.tenants(jobs).scene.said for jobs in range(1, 5))
+    refused = sentence("live.tenants.refused")
+    assert sentence("live.tenants.said", n=4, jobs=5).match(said)
+    assert refused.search(said)["list"] == "E" and "core 0 by A" in said
+    assert "links by A" in live.tenants(5, "streaming", 2).scene.said
+    all_five = live.tenants(5, "low latency", 2).scene.said
+    assert sentence("live.tenants.said", n=5, jobs=5).match(all_five)
+    assert not any(refused.search(live.tenants(jobs).scene.said) for jobs in range(1, 5))
 
 
 def test_what_pays_follows_loss_and_the_rate_of_hosts():
+    def wins(way, high):
+        return text("live.pays.range", way=way, low="8 B", high=high)
+
     view = live.pays()
-    for word in ("low latency wins from 8 B to 4 KiB", "program wins from 8 B to 1 GiB"):
-        assert word in view.scene.said
+    assert wins("low latency", "4 KiB") in view.scene.said
+    assert wins("program", "1 GiB") in view.scene.said
     lossy = view.set(loss=0.01).scene.said  # hosts wait for timers, too
-    assert "program wins from 8 B to 2 MiB" in lossy and "streaming wins from 8 B to 1 GiB" in lossy
+    assert wins("program", "2 MiB") in lossy and wins("streaming", "1 GiB") in lossy
     slow = view.set(loss=0.0, converts="2 GB/s").scene.said
-    assert (
-        "program wins from 8 B to 1 GiB" not in slow and "streaming wins from 8 B to 1 GiB" in slow
-    )
+    assert wins("program", "1 GiB") not in slow and wins("streaming", "1 GiB") in slow
 
 
 def test_the_medium_is_the_least_of_those_that_reach():
@@ -491,7 +483,8 @@ def test_the_medium_is_the_least_of_those_that_reach():
         (30.0, "multimode", 30),
     ):
         scene = live.medium(far).scene
-        assert f"{medium} is least by power, {watts} W" in scene.said
+        least = {"length": far, "best.medium": medium, "best.power": watts}
+        assert sentence("live.medium.said", **least).search(scene.said)
         full = scene.layers["reach"].fields["colour"] >= 0
         assert full.tolist() == (scene.table["reach [m]"] >= far).tolist()
         at = np.flatnonzero(scene.layers["reach"].fields["colour"] == COLOUR["predicted"])
@@ -499,10 +492,8 @@ def test_the_medium_is_the_least_of_those_that_reach():
 
 
 def test_so_many_wavelengths_fill_so_many_fibres():
-    assert (
-        "fibres in use: 3" in live.wavelengths(128).scene.said
-        and "12.8 Tb/s" in live.wavelengths(128).scene.said
-    )
+    told = sentence("live.wavelengths.said", total=12.8, fibres=3)
+    assert told.search(live.wavelengths(128).scene.said)
     assert [live.wavelengths(n).scene.table["wavelengths"].tolist() for n in (44, 45)] == [
         [44],
         [44, 1],
@@ -520,7 +511,8 @@ def test_so_many_wavelengths_fill_so_many_fibres():
 def test_a_ring_that_warms_by_20_kelvin_is_nearly_on_its_neighbour():
     # 20 x 1.55 um x 1.86e-4 / 4.2, of 1.60 nm; 77 mW move a filter by 13.1 nm
     scene = live.drift(20, 200).scene
-    assert "1.37 nm, or 0.86 of a spacing of 200 GHz" in scene.said and "takes 8.1 mW" in scene.said
+    told = sentence("live.drift.said", kelvin=20, nm=1.37, share=0.86, spacing=200, heat=8.1)
+    assert told.search(scene.said)
     drifts = scene.table["drift"]  # at 1, 2, 4 and so on to 64 K, then at 20 K
     assert drifts[[2, 7]] == pytest.approx([0.1713, 0.8565], abs=1e-4)
 
@@ -528,14 +520,14 @@ def test_a_ring_that_warms_by_20_kelvin_is_nearly_on_its_neighbour():
 def test_a_beam_falls_by_two_bits_per_hertz_at_twice_the_distance():
     near, far = (live.beam(d).scene.table["carried [Gb/s]"][25] for d in (2, 4))
     assert near - far == pytest.approx(6 * 2.16 * 2, rel=0.01)
-    assert (
-        "12.7 degrees wide" in live.beam().scene.said and "over" in live.beam(over="elements").code
-    )
+    assert sentence("live.beam.said", wide=12.7).search(live.beam().scene.said)
+    assert "over" in live.beam(over="elements").code
 
 
 def test_media_of_a_tier_are_counted_by_hand():
     said = live.hybrid("copper, fibre", "fibre", 4).scene.said
-    assert "To NICs: copper 344, fibre 680. Between switches: fibre 1024." in said
+    told = sentence("live.hybrid.said", a="copper 344, fibre 680", b="fibre 1024")
+    assert told.search(said)
     # A short cable to a NIC saves the module there and half of a twin module: 344 x (9 + 8.5) W of 35,328 W.
     assert live.hybrid("copper, fibre", "fibre").scene.table["power [kW]"][2] == pytest.approx(
         35.328 - 0.344 * 17.5
@@ -732,7 +724,7 @@ def test_wrong_values_are_refused_by_name():
         live.stepper("all_reduce", "ring", 17)
     with pytest.raises(ValueError, match=r"blocks times segments of .* within 1\.\.256, got 512"):
         live.stepper("all_to_all", "direct", 16, segments=2)
-    with pytest.raises(ValueError, match="a node of the fabric for each switch of the schedule"):
+    with pytest.raises(ValueError, match=r"a node .*for each switch"):
         live.stepper("all_reduce", "nvls_two_shot", 4, switches=[4, 4])
     with pytest.raises(ValueError, match=r"nodes of fabric must be within 1\.\.200, got "):
         live.stepper("all_reduce", "ring", 4, fabric=HALL)
@@ -784,11 +776,10 @@ def test_an_error_of_the_learners_function_is_told_and_the_view_goes_on():
 def test_a_way_is_told_in_the_order_of_travel():
     small = topologies.build("dragonfly", p=2, a=4, h=2)
     view = live.paths(small, target=8, routing="minimal", routings=("minimal", "valiant"))
-    said = "minimal takes 4 links: host 0.0.0 → switch 0.0 → switch 1.3 → switch 1.0 → host 1.0.0."
-    assert view.scene.said == said
-    assert view.set(routing="valiant").scene.said.endswith(
-        "6 links on average, spread over 25 links in all."
-    )
+    way = "host 0.0.0 → switch 0.0 → switch 1.3 → switch 1.0 → host 1.0.0"
+    assert view.scene.said == text("live.paths.way", routing="minimal", hops=4, way=way)
+    told = sentence("live.paths.said", routing="valiant", hops=6, links=25)
+    assert told.fullmatch(view.set(routing="valiant").scene.said)
 
 
 def test_a_learners_function_may_return_the_fabric_and_the_sentence():
@@ -827,8 +818,8 @@ def test_text_mode_shows_words_table_and_code(monkeypatch):
     monkeypatch.setenv("FABRICLAB_TEXT", "1")
     bundle = live.stepper("all_reduce", "ring", 4, step=3)._repr_mimebundle_()
     assert set(bundle) == {"text/plain", "text/html"}
+    assert sentence("live.stepper.said", step=3, steps=6).search(bundle["text/plain"])
     for words in (
-        "Step 3 of 6",
         "from ranks",
         "step: 0 .. 6",
         "fl.live.stepper('all_reduce', 'ring', 4, step=3)",
@@ -850,14 +841,14 @@ def test_a_view_is_a_widget_that_boxes_take():
         assert "application/vnd.jupyter.widget-view+json" in data
         addresses = [f"IPY_MODEL_{child.model_id}" for child in box.children]
         assert box.get_state("children") == {"children": addresses}
-    assert "Before step 1 of 6" in repr(ipywidgets.VBox([view]))
+    assert text("live.stepper.before", steps=6) in repr(ipywidgets.VBox([view]))
     state = view.get_state()
     assert state["frame"]["said"] == view.scene.said and state["numbers"]
     assert view.widget is view
     view.set(step=2)
-    assert view.frame["said"].startswith("Step 2 of 6")
+    assert sentence("live.stepper.said", step=2, steps=6).match(view.frame["said"])
     view.asked = {"seq": 1, "values": {"step": 3}}
-    assert view.scene.said.startswith("Step 3 of 6")
+    assert sentence("live.stepper.said", step=3, steps=6).match(view.scene.said)
 
 
 def test_a_view_that_is_not_shown_sends_nothing_and_is_freed():
@@ -885,7 +876,7 @@ def test_in_text_mode_a_box_holds_the_words_of_a_view(monkeypatch):
     assert box.get_state("children")["children"] == [f"IPY_MODEL_{view.model_id}"]
     assert view.spec["as_text"] and view.frame["text"] == str(view)
     view.set(step=3)
-    assert "Step 3 of 6" in view.frame["text"]
+    assert sentence("live.stepper.said", step=3, steps=6).search(view.frame["text"])
 
 
 def test_buttons_are_pressed_by_hand():

@@ -125,7 +125,7 @@ def test_a_worker_that_dies_is_reported_with_its_last_words(monkeypatch):
     monkeypatch.setattr(_launch, "text_bar", lambda: kill_one)
     with pytest.raises(
         measure.NotMeasured,
-        match="2 ranks over shm ended before their answer, one of them with code -9",
+        match=r"2 ranks over shm .*code -9",
     ):
         measure.all_reduce("64 KiB", 2, "shm", rounds=1_000_000)
     monkeypatch.setitem(_launch._NEEDS, "shm", ("numpy", ""))

@@ -575,7 +575,7 @@ def test_regions_refuse_what_makes_no_sense():
     a = side()
     with pytest.raises(rdma.PyverbsRDMAError, match="LOCAL_WRITE if peers may write"):
         rdma.MR(a.pd, 64, e.IBV_ACCESS_REMOTE_WRITE)
-    with pytest.raises(rdma.PyverbsRDMAError, match="is not in a region of this context"):
+    with pytest.raises(rdma.PyverbsRDMAError, match="not in a region"):
         rdma.MR(a.pd, 64, 0, address=4096)
     with pytest.raises(TooLarge):
         rdma.MR(a.pd, 2**37, 0)
@@ -589,7 +589,7 @@ def test_regions_refuse_what_makes_no_sense():
     a.ctx.close()
     with pytest.raises(rdma.PyverbsUserError, match="in a closed region"):
         a.mr.read(1, 0)
-    with pytest.raises(rdma.PyverbsUserError, match="the Context that this PD needs is closed"):
+    with pytest.raises(rdma.PyverbsUserError, match=r"Context .*PD .*closed"):
         rdma.PD(a.ctx)
 
 

@@ -252,9 +252,7 @@ def test_without_memfd_a_file_without_a_name_serves_and_without_both_the_error_s
         assert completions(mine.rcq)[0].byte_len == 8
         process.send(None)
     monkeypatch.delattr(os, "O_TMPFILE")
-    with pytest.raises(
-        rdma.PyverbsRDMAError, match=r"needs Linux, with files without a name and /proc.*container"
-    ):
+    with pytest.raises(rdma.PyverbsRDMAError, match=r"needs Linux.*/proc.*container"):
         rdma.Context()
 
 

@@ -595,9 +595,7 @@ def test_wrong_types_are_refused():
     with pytest.raises(TypeError, match="shape must be a whole number"):
         build("tpu_slice", shape=(4, 4, 4.0))
     for orders, size in (([0], 1e6), ([], 1e6), ([0, 1], 0)):
-        with pytest.raises(
-            ValueError, match="orders must be rings of 2 or more ranks and size above 0 B"
-        ):
+        with pytest.raises(ValueError, match=r"orders must .*2 or more ranks.*size above 0 B"):
             simulation.ring_busbw("all_gather", build("mi300x"), orders, size)
     with pytest.raises(KeyError, match=r"catalog\.systems has no 'dgx9'"):
         links_between_gpus("dgx9")

@@ -270,7 +270,7 @@ def test_odd_arguments_of_simulate_and_sweep_are_named():
         ):
             simulate("all_reduce", "ring", fabric, "1 GB", placement=place)
     for sizes in ("1 GB", [], 8):
-        with pytest.raises(ValueError, match="sizes must be a list of at least one size"):
+        with pytest.raises(ValueError, match=r"sizes must .*at least one"):
             sweep("all_reduce", "ring", fabric, sizes)
     for name, value in (("seed", "a"), ("seed", 0.5), ("expand", "no")):
         with pytest.raises(TypeError, match=f"{name} must be"):

@@ -17,6 +17,7 @@ from fabriclab.catalog import published
 from fabriclab.catalog.tables import data_rows
 from fabriclab.tuner.plans import plans, post
 from fabriclab.tuner.system import read
+from support.prose import states
 
 SYSTEMS = {s["sweep_id"]: s for s in published.systems()}
 GIB = 2.0**30
@@ -533,7 +534,7 @@ def test_display():
     assert found._repr_html_().count("<tr>") == 1 + len(found.terms) + len(found.expected)
     text = str(report())
     assert "each system" in text
-    assert "constants in 9 families of transport, fitted on 13 systems" in text
+    states(text, "9 families", "13 systems")
     assert len(part(2)) == len(SYSTEMS)
 
 
