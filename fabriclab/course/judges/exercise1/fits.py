@@ -13,9 +13,9 @@ from fabriclab.course.judges import Ask, Floats, Rng, Verdict
 from fabriclab.course.judges.shared.numbers import near, number
 from fabriclab.course.judges.shared.parts import (
     Call,
-    Case,
+    JudgedCase,
     NumberPart,
-    Part,
+    QuestionPart,
     apart,
     judge,
     shown,
@@ -147,7 +147,7 @@ def _protocols(rng: Rng) -> tuple[Sweep, list[Asked]]:
             return (sizes, times, [int(c) for c in changes]), out
 
 
-class PredictPart(Part):
+class PredictPart(QuestionPart):
     """A time at a size that was not measured: a number where two points make a line, else none or an interval."""
 
     within = 0.1
@@ -254,11 +254,11 @@ def _fitted(sweep: Fitted) -> dict[str, float]:
 def model(ask: Ask, rng: Rng) -> Verdict:
     """Judge a fit of alpha and beta, the size of half the rate, and when a fit may be used."""
     sweeps = apart(lambda: _sweep(rng), lambda sweep: [sweep.alpha, sweep.beta], 1.4)
-    fits = [Case((sweep.sizes, sweep.times), _fitted(sweep)) for sweep in sweeps]
+    fits = [JudgedCase((sweep.sizes, sweep.times), _fitted(sweep)) for sweep in sweeps]
     # illustrative: from fast to slow starts and links
     pairs = [(float(rng.uniform(2e-6, 40e-6)), float(rng.uniform(5e9, 90e9))) for _ in range(3)]
     halves = [
-        Case((alpha, beta), {"alpha": alpha, "beta": beta, "product": alpha * beta})
+        JudgedCase((alpha, beta), {"alpha": alpha, "beta": beta, "product": alpha * beta})
         for alpha, beta in pairs
     ]
     sweep, asked = _protocols(rng)
@@ -340,7 +340,7 @@ def _pairs(rng: Rng) -> list[Two]:
             return pairs
 
 
-class CrossoverPart(Part):
+class CrossoverPart(QuestionPart):
     """The size at which the faster of two libraries changes for good, or None."""
 
     def __init__(self, pairs: Sequence[Two]) -> None:

@@ -12,9 +12,9 @@ from fabriclab.course.judges import Ask, Rng, Verdict
 from fabriclab.course.judges.shared.numbers import Misread, brief, near, number
 from fabriclab.course.judges.shared.parts import (
     Call,
-    Case,
+    JudgedCase,
     NumberPart,
-    Part,
+    QuestionPart,
     apart,
     judge,
     one_of_pair,
@@ -50,7 +50,7 @@ def _late(rng: Rng) -> NDArray[np.bool_]:
     return who
 
 
-class LatencyPart(Part):
+class LatencyPart(QuestionPart):
     """The time of an all-reduce, read off the clocks of virtual ranks."""
 
     def __init__(self, machines: Sequence[VirtualRanks], calls: Sequence[Call]) -> None:
@@ -200,9 +200,11 @@ def rates(ask: Ask, rng: Rng) -> Verdict:
         return [times[name] / times["whole"] for name in ("moved", "alone")]
 
     traces = apart(lambda: _trace(rng), numbers, 1.03)
-    loops = [Case(trace, _times(*trace)) for trace in traces]
-    plain = [Case((size, time), q) for (_, size, time, _), q in zip(timed, quantities, strict=True)]
-    bus = [Case(arguments, q) for arguments, q in zip(timed, quantities, strict=True)]
+    loops = [JudgedCase(trace, _times(*trace)) for trace in traces]
+    plain = [
+        JudgedCase((size, time), q) for (_, size, time, _), q in zip(timed, quantities, strict=True)
+    ]
+    bus = [JudgedCase(arguments, q) for arguments, q in zip(timed, quantities, strict=True)]
     return judge(
         ask,
         NumberPart("ex1-b", "algbw", plain),
@@ -279,7 +281,7 @@ def _figures(
     }
 
 
-class CausePart(Part):
+class CausePart(QuestionPart):
     """What slows a job down."""
 
     def __init__(
@@ -321,7 +323,7 @@ class CausePart(Part):
         return f"{super().written(case)}[0]"
 
 
-class EvidencePart(Part):
+class EvidencePart(QuestionPart):
     """Two true figures of a job, among them the one that proves the cause; it counts if the cause is right."""
 
     within = 0.02

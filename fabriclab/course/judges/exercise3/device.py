@@ -283,7 +283,7 @@ _STEPS = {(RESET, INIT), (INIT, INIT), (INIT, RTR), (RTR, RTS), (RTS, RTS)}
 ROOM = 1 << 20  # B of memory that a node may register
 
 
-class Refused(ValueError):
+class RequestRefused(ValueError):
     """A call that the device refuses, in words for the learner."""
 
 
@@ -342,7 +342,9 @@ class Machine:
     def own(self, at: int, n: int) -> None:
         """Refuse what is not registered memory of this node."""
         if n < 0 or not any(r.at <= at and at + n <= r.at + r.length for r in self.regions):
-            raise Refused(f"{n} B at address {at:#x} are not in a registered region of this node")
+            raise RequestRefused(
+                f"{n} B at address {at:#x} are not in a registered region of this node"
+            )
 
     def waiting(self, *, received: bool) -> int:
         """Return how many completions nobody has polled: of messages that came, or of own requests."""
@@ -354,30 +356,30 @@ class Machine:
     def turn(self) -> None:
         """Let the device go on, as it does between any two calls of a process; a dead one makes no more calls."""
         if self.dead:
-            raise Refused("killed")
+            raise RequestRefused("killed")
         if self.device.caller not in (None, self):
-            raise Refused(
+            raise RequestRefused(
                 "this is the node of another program, and programs are processes of their own"
             )
         self.calls += 1
         self.device.tick()
         if self.calls == self.dies_at:
             self.device.cut(self)
-            raise Refused("killed")
+            raise RequestRefused("killed")
 
     def register(self, pd: int, length: int, access: int, address: int | None) -> list[int]:
         """Register memory that is made here, or a part of it once more."""
         self.turn()
         unwritten = access & 10 and not access & 1
         if pd not in self.domains or not 0 < length <= ROOM or access & ~(2**20 + 15) or unwritten:
-            raise Refused(
+            raise RequestRefused(
                 "a region needs a PD, a length > 0, and LOCAL_WRITE if peers may write to it: got length "
                 f"{length}, access {access:#x}"
             )
         if address is not None:
             self.own(address, length)
         elif len(self.memory) + length > ROOM:
-            raise Refused(f"a node here has {ROOM} B of memory")
+            raise RequestRefused(f"a node here has {ROOM} B of memory")
         else:
             address = self.base + len(self.memory)
             self.memory += bytes(-(-length // 64) * 64)
@@ -403,7 +405,7 @@ class Machine:
     def queue(self, room: int) -> int:
         """Make a completion queue."""
         if not 1 <= room <= 4096:
-            raise Refused(f"a completion queue here has room for 1 to 4096, got {room}")
+            raise RequestRefused(f"a completion queue here has room for 1 to 4096, got {room}")
         self.turn()
         self.queues[number := len(self.queues) + 1] = Queue(room)
         return number
@@ -412,7 +414,7 @@ class Machine:
         """Make a queue pair."""
         self.turn()
         if kind != e.IBV_QPT_RC:
-            raise Refused(
+            raise RequestRefused(
                 f"the device of the grader makes queue pairs of type IBV_QPT_RC only, got {kind}"
             )
         number = 100 * (self.number + 1) + len(self.pairs) + self.device.keys.randrange(7)
@@ -435,7 +437,7 @@ class Machine:
         self.turn()
         pair = self.pairs[number]
         if (pair.state, state) not in _STEPS and state not in (RESET, ERR):
-            raise Refused(
+            raise RequestRefused(
                 f"no step leads from state {pair.state} to {state}; the way is RESET, INIT, RTR, RTS"
             )
         if state == INIT:
@@ -443,7 +445,9 @@ class Machine:
         elif state == RTR:
             pair.dest = int(attr["gid"][-4:], 16) - 1, attr["dest_qp_num"]
             if pair.dest[0] < 0 or pair.dest[0] >= len(self.device.machines) or not pair.dest[1]:
-                raise Refused(f"no context answers to GID {attr['gid']} with QP {pair.dest[1]}")
+                raise RequestRefused(
+                    f"no context answers to GID {attr['gid']} with QP {pair.dest[1]}"
+                )
         elif state == RESET:
             pair.clear()
             pair.retired = pair.posted
@@ -463,17 +467,19 @@ class Machine:
                 (pair.max_inline, pair.max_sge, pair.max_send),
             )
             if pair.state not in (RTS, ERR):
-                raise Refused(f"QP {number} is in state {pair.state}; it sends in IBV_QPS_RTS")
+                raise RequestRefused(
+                    f"QP {number} is in state {pair.state}; it sends in IBV_QPS_RTS"
+                )
             if not WRITE <= wr["opcode"] <= FAA or len(wr["sg"]) > pair.max_sge:
-                raise Refused(
+                raise RequestRefused(
                     f"opcode {wr['opcode']} with {len(wr['sg'])} SGEs, and max_send_sge is {rooms[1]}"
                 )
             if inline and (op.total > pair.max_inline or op.fetches):
-                raise Refused(
+                raise RequestRefused(
                     f"{op.total} B inline: a SEND or WRITE takes max_inline_data={rooms[0]}"
                 )
             if pair.posted - pair.retired >= pair.max_send:
-                raise Refused(
+                raise RequestRefused(
                     f"the send queue is full (max_send_wr={rooms[2]}): poll a completion; unsignaled "
                     "requests give their places back with the next signaled one"
                 )
@@ -497,7 +503,7 @@ class Machine:
         pair = self.pairs[number]
         for wr in wrs:
             if pair.state == RESET or len(pair.recv) >= pair.max_recv:
-                raise Refused(
+                raise RequestRefused(
                     f"QP {number} in state {pair.state} has {len(pair.recv)} buffers of {pair.max_recv}"
                 )
             pair.recv.append(wr)
@@ -513,7 +519,7 @@ class Machine:
             pair.retired = max(pair.retired, index)
             found.append(entry)
         if not found and queue.broken:
-            raise Refused(
+            raise RequestRefused(
                 f"the completion queue was full ({queue.room}) when more completed: poll more often"
             )
         return found

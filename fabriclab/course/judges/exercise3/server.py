@@ -5,12 +5,12 @@ from typing import Any
 
 from fabriclab.course.judges import PRACTICE, Ask, Rng, Unanswered, Verdict, draw
 from fabriclab.course.judges.shared.numbers import near, number
-from fabriclab.course.judges.shared.parts import Call, Part, judge
+from fabriclab.course.judges.shared.parts import Call, QuestionPart, judge
 from fabriclab.course.questions import misconception
 from fabriclab.course.questions.files import message
 from fabriclab.registry import register
 
-from .training import SERVER, Run
+from .training import SERVER, TrainingRun
 
 _NAMED = {
     "reused": "buffer reused before its completion",
@@ -42,9 +42,9 @@ def seed(rng: Rng) -> int:
     return int(rng.integers(2**31))
 
 
-def _cases_b(rng: Rng) -> list[tuple[str, Run]]:
+def _cases_b(rng: Rng) -> list[tuple[str, TrainingRun]]:
     """Return six runs of one worker."""
-    return [("one", Run(seed(rng), 1, int(rng.integers(6, 11)))) for _ in range(6)]
+    return [("one", TrainingRun(seed(rng), 1, int(rng.integers(6, 11)))) for _ in range(6)]
 
 
 def _losses(rng: Rng, workers: int) -> list[tuple[int, int, bool]]:
@@ -55,9 +55,9 @@ def _losses(rng: Rng, workers: int) -> list[tuple[int, int, bool]]:
     return lost + [(w, int(second[w]) | int(not done[w]), not done[w]) for w in range(workers)]
 
 
-def _cases_e(rng: Rng) -> list[tuple[str, Run]]:
+def _cases_e(rng: Rng) -> list[tuple[str, TrainingRun]]:
     """Return runs with bounds, with a worker killed, and with a lost answer."""
-    out = list[tuple[str, Run]]()
+    out = list[tuple[str, TrainingRun]]()
     for i, kind in enumerate(("calm",) * 4 + ("killed",) * 4 + ("lost",) * 2):
         workers, steps, bound = (
             3,
@@ -74,13 +74,13 @@ def _cases_e(rng: Rng) -> list[tuple[str, Run]]:
             }
         if kind == "lost":
             more = {"loses": _losses(rng, workers)}
-        out.append((kind, Run(seed(rng), workers, steps, bound, **more)))
+        out.append((kind, TrainingRun(seed(rng), workers, steps, bound, **more)))
     return out
 
 
 def played(
     ask: Ask,
-    cases: Sequence[tuple[str, Run]],
+    cases: Sequence[tuple[str, TrainingRun]],
     functions: tuple[str, str],
     id: str,
     shares: Mapping[str, float],
@@ -154,7 +154,7 @@ def _times(rng: Rng, steady: bool) -> list[list[float]]:
     ]
 
 
-class PacePart(Part):
+class PacePart(QuestionPart):
     """The time that a bound on staleness gives, in four cases; the steps of a worker are steady in every other one."""
 
     def __init__(self, rng: Rng) -> None:

@@ -18,7 +18,7 @@ from fabriclab.course.judges.shared.numbers import brief
 from fabriclab.course.questions.files import message
 from fabriclab.rdma import enums as e
 
-from .device import RESET, RTS, VERBS, Device, Machine, Refused
+from .device import RESET, RTS, VERBS, Device, Machine, RequestRefused
 
 CLIENT = Path(__file__).with_name("data").joinpath("client.py").read_text(encoding="utf-8")
 ENUMS = {name: int(member) for name, member in vars(e).items() if name.startswith("IBV_")}
@@ -31,7 +31,7 @@ class Seat:
 
     def __init__(
         self,
-        run: Run,
+        run: TrainingRun,
         machine: Machine,
         peers: Mapping[Any, int],
         about: Mapping[str, Any],
@@ -68,7 +68,7 @@ class Seat:
         self.machine.turn()
         self.sent += 1
         if self.sent > _LETTERS or who not in self.run.seats or len(json.dumps(thing)) > 4096:
-            raise Refused(
+            raise RequestRefused(
                 message(
                     3,
                     "tell",
@@ -123,7 +123,7 @@ class Seat:
         self.machine.turn()
         self.machine.own(at, n)
         if at % 8:
-            raise Refused(message(3, "aligned", at=f"{at:#x}"))
+            raise RequestRefused(message(3, "aligned", at=f"{at:#x}"))
         self.machine.touched.append((at, n))
 
     # Training --------------------------------------------------------------------------------------------------------
@@ -139,7 +139,7 @@ class Seat:
         run, rank, machine = self.run, self.about["rank"], self.machine
         machine.own(gradient, 8 * run.model.words)
         if self.steps >= run.model.steps:
-            raise Refused(message(3, "enough", steps=run.model.steps))
+            raise RequestRefused(message(3, "enough", steps=run.model.steps))
         end = gradient + 8 * run.model.words
         for pair in machine.pairs.values():
             for op in pair.todo:
@@ -230,7 +230,7 @@ class Model:
         return found
 
 
-class Run:
+class TrainingRun:
     """A group of programs on one device: workers by their rank, and the server."""
 
     def __init__(

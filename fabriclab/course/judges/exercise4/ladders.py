@@ -10,7 +10,7 @@ from fabriclab.course.questions.files import message
 from fabriclab.innetwork import DROP, REPLY
 
 from .moves import Broken, Move, State, is_fault
-from .traces import STRANGER, Search
+from .traces import STRANGER, TraceSearch
 
 if TYPE_CHECKING:
     from fabriclab.views import Picture
@@ -35,7 +35,7 @@ class Ladder:
         For the picture: lane and row of both ends, words, and whether it has arrived.
     """
 
-    def __init__(self, search: Search, moves: Sequence[Move], broken: Broken) -> None:
+    def __init__(self, search: TraceSearch, moves: Sequence[Move], broken: Broken) -> None:
         """Let it all happen once more, and note who does what."""
         self.search, self.moves, self.broken = search, moves, broken
         self.lines, self.arrows = list[str](), list[tuple[Any, ...]]()

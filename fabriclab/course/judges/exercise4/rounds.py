@@ -80,7 +80,7 @@ def checked(
     return packets, total, wait
 
 
-class Run:
+class SwitchRun:
     """Workers of one or several jobs, a switch, and the links between them.
 
     Parameters

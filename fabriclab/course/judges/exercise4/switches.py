@@ -16,7 +16,7 @@ from fabriclab.registry import register
 from .ladders import Ladder
 from .moves import is_fault
 from .programs import PRELUDE
-from .rounds import Crew, Run
+from .rounds import Crew, SwitchRun
 from .traces import shortest
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def played(
             if i % kind.sets in bad or (problem and problem.problem in _FATAL):
                 bad.add(i % kind.sets)
                 continue
-            run = Run(seed, workers, slots, **kind.options)
+            run = SwitchRun(seed, workers, slots, **kind.options)
             run.play(crew)
             problem = run.problem or problem
             if run.faults:
@@ -83,7 +83,7 @@ def played(
 
 
 def _explained(
-    crew: Crew, kind: str, run: Run, *, calm: bool
+    crew: Crew, kind: str, run: SwitchRun, *, calm: bool
 ) -> tuple[list[str], str, Ladder | None]:
     """Return what was wrong in a run, the name of the mistake, and the shortest trace to it, if there is one."""
     fault, sentence = next(iter(run.faults.items()))
