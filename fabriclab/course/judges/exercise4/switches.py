@@ -126,6 +126,8 @@ def trace(
     calm : bool
         Whether nothing is lost, doubled or overtaken.
     """
+    from .pictures import trace_picture
+
     names = [cls.__name__ for cls in functions]
     crew = Crew(asker(tuple(names), list(functions)), names)
     try:
@@ -133,7 +135,9 @@ def trace(
         found = shortest(crew, faults=0 if calm else 3, stranger=tenant, hangs=True)
     except (Unanswered, Refused, Misread) as error:
         return error.said if isinstance(error, Unanswered) else str(error)
-    return Ladder(*found).picture() if found else message(4, "unbroken")
+    if not found:
+        return message(4, "unbroken")
+    return trace_picture(Ladder(*found))
 
 
 def _example(rng: Rng) -> Any:
