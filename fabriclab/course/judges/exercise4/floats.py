@@ -128,7 +128,7 @@ def _is_word(value: Any) -> bool:
     """Return whether a value is a whole number of 32 bits."""
     if not isinstance(value, int | float):
         return False
-    return value == value and float(value).is_integer() and _LEAST <= value <= _MOST
+    return _LEAST <= value <= _MOST and float(value).is_integer()
 
 
 def _slip(block: Block, found: Sum, off: float) -> str:

@@ -248,7 +248,7 @@ class Ladder:
         chunk = self._wrong_chunk()
         if chunk is None:
             return message(4, "trace.length", worker=w, got=len(total), want=len(s.right))
-        got = self.named([total[chunk * s.lanes]])
+        got = self.named([int(total[chunk * s.lanes])])
         want = self.named([s.right[chunk * s.lanes]])
         return message(4, "trace.wrong", worker=w, chunk=chunk, got=got, want=want)
 
@@ -316,4 +316,4 @@ class Ladder:
 
 def _is_whole(value: Any) -> bool:
     """Return whether a value is a whole number; one that was computed with floats is, too."""
-    return isinstance(value, int | float) and value == int(value)
+    return isinstance(value, int) or (isinstance(value, float) and value.is_integer())
