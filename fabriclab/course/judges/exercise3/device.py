@@ -22,8 +22,8 @@ _RIGHTS = (2, 2, 0, 0, 4, 8, 8)  # what it needs of the remote region and queue 
 FENCE, SIGNALED, SOLICITED, INLINE = 1, 2, 4, 8
 OK, LOC_LEN, LOC_PROT, FLUSH, REM_INV_REQ, REM_ACCESS, RETRY_EXC = 0, 1, 4, 5, 9, 10, 12
 RESET, INIT, RTR, RTS, ERR = 0, 1, 2, 3, 6
-# turns of a queue pair until it gives up on a peer that is dead, or not connected yet
-_TRIES, _PATIENCE = (8, 400)
+_TRIES = 8  # turns of a queue pair until it gives up on a peer that is dead
+_PATIENCE = 400  # turns until it gives up on one that is not connected yet
 
 
 @dataclass
@@ -76,17 +76,22 @@ class Pair:
     def __init__(
         self, node: Machine, number: int, pd: int, queues: list[Queue], room: list[int], every: int
     ) -> None:
-        self.node, self.number, self.pd, (self.scq, self.rcq), self.every = (
-            node,
-            number,
-            pd,
-            queues,
-            every,
-        )
+        self.node = node
+        self.number = number
+        self.pd = pd
+        self.scq, self.rcq = queues
+        self.every = every  # whether each request is signalled
         self.max_send, self.max_recv, self.max_sge, self.max_inline = room
-        self.state, self.access, self.dest, self.tries = RESET, 0, (0, 0), 0
-        self.todo, self.done, self.recv = deque[Op](), deque[Op](), deque[dict[str, Any]]()
-        self.posted = self.retired = self.changes = 0
+        self.state = RESET
+        self.access = 0
+        self.dest = (0, 0)  # number of the node and of the pair at the other end
+        self.tries = 0  # in a row, in which the peer was not there
+        self.todo = deque[Op]()
+        self.done = deque[Op]()  # done, and not yet reported
+        self.recv = deque[dict[str, Any]]()
+        self.posted = 0  # requests
+        self.retired = 0  # requests whose places in the send queue are free again
+        self.changes = 0  # requests done that change remote memory
         # Of which requests that change remote memory the answer is lost, and whether they are done all the same.
         self.losses = dict[int, bool]()
 
@@ -95,8 +100,9 @@ class Pair:
         """The other end, if it is there and connected to this one."""
         machine, number = self.dest
         found = self.node.device.machines[machine].pairs.get(number)
-        there = found and not found.node.dead and found.state in (RTR, RTS)
-        return found if there and found and found.dest == (self.node.number, self.number) else None
+        if found is None or found.node.dead or found.state not in (RTR, RTS):
+            return None
+        return found if found.dest == (self.node.number, self.number) else None
 
     @property
     def gone(self) -> bool:
@@ -139,9 +145,8 @@ class Pair:
         while self.todo:
             self.finish(self.todo.popleft(), FLUSH)
         while self.recv:
-            self.complete(
-                self.rcq, [self.recv.popleft()["wr_id"], FLUSH, 128, 0, self.number, 0, 0, 0, 0]
-            )
+            wr_id = self.recv.popleft()["wr_id"]
+            self.complete(self.rcq, [wr_id, FLUSH, 128, 0, self.number, 0, 0, 0, 0])
 
     def clear(self) -> None:
         """Forget all that was posted."""
@@ -165,8 +170,14 @@ class Pair:
             self._advance(self.todo[0], rng)
 
     def _advance(self, op: Op, rng: random.Random) -> None:
-        peer, kind, number = self.peer, op.wr["opcode"], self.changes
-        if op.pieces is None and (status := self._local(op)):
+        """Go on with a request, if the peer is there and ready for it."""
+        peer = self.peer
+        kind = op.wr["opcode"]
+        number = self.changes
+        status = OK
+        if op.pieces is None:
+            status = self._local(op)
+        if status != OK:
             self.fail(status)
             return
         if peer is None:
@@ -200,7 +211,10 @@ class Pair:
 
     def _move(self, op: Op, peer: Pair, rng: random.Random) -> None:
         """Move a piece of a request, or say why not; after its last piece it is done."""
-        wr, kind, total, far = op.wr, op.wr["opcode"], op.total, peer.node
+        wr = op.wr
+        kind = wr["opcode"]
+        total = op.total
+        far = peer.node
         if op.pieces is None:
             needs = _RIGHTS[kind]
             known = far.find(wr["rkey"], wr["remote_addr"], total, needs, peer.pd, remote=True)
@@ -291,10 +305,17 @@ class Machine:
     """A node: memory, and the calls of its process to the device."""
 
     def __init__(self, device: Device, number: int) -> None:
-        self.device, self.number, self.base = device, number, (0x7000 + number) << 32
-        self.memory, self.regions = bytearray(), list[Region]()
-        self.queues, self.pairs, self.domains = dict[int, Queue](), dict[int, Pair](), set[int]()
-        self.dead, self.calls, self.dies_at = False, 0, -1
+        self.device = device
+        self.number = number
+        self.base = (0x7000 + number) << 32  # address of the first byte
+        self.memory = bytearray()
+        self.regions = list[Region]()
+        self.queues = dict[int, Queue]()
+        self.pairs = dict[int, Pair]()
+        self.domains = set[int]()
+        self.dead = False
+        self.calls = 0
+        self.dies_at = -1  # this call, if ever
         # requests that bring so many bytes or more, and then so many calls
         self.dies_after = [0, 0, 0]
         self.events = self.moved = self.doorbells = self.posted = self.inlined = 0
@@ -330,14 +351,13 @@ class Machine:
 
     def find(self, key: int, at: int, n: int, need: int, pd: int, *, remote: bool = False) -> bool:
         """Return whether a key allows it."""
-        return any(
-            (r.rkey if remote else r.lkey) == key
-            and r.at <= at
-            and at + n <= r.at + r.length
-            and r.access & need == need
-            and r.pd == pd
-            for r in self.regions
-        )
+        for region in self.regions:
+            its_key = region.rkey if remote else region.lkey
+            inside = region.at <= at and at + n <= region.at + region.length
+            allowed = region.access & need == need and region.pd == pd
+            if its_key == key and inside and allowed:
+                return True
+        return False
 
     def own(self, at: int, n: int) -> None:
         """Refuse what is not registered memory of this node."""
@@ -462,25 +482,22 @@ class Machine:
         self.doorbells += 1
         for wr in wrs:
             op = Op(wr, pair.posted + 1)
-            inline, rooms = (
-                wr["send_flags"] & INLINE,
-                (pair.max_inline, pair.max_sge, pair.max_send),
-            )
+            inline = wr["send_flags"] & INLINE
             if pair.state not in (RTS, ERR):
                 raise RequestRefused(
                     f"QP {number} is in state {pair.state}; it sends in IBV_QPS_RTS"
                 )
             if not WRITE <= wr["opcode"] <= FAA or len(wr["sg"]) > pair.max_sge:
                 raise RequestRefused(
-                    f"opcode {wr['opcode']} with {len(wr['sg'])} SGEs, and max_send_sge is {rooms[1]}"
+                    f"opcode {wr['opcode']} with {len(wr['sg'])} SGEs, and max_send_sge is {pair.max_sge}"
                 )
             if inline and (op.total > pair.max_inline or op.fetches):
                 raise RequestRefused(
-                    f"{op.total} B inline: a SEND or WRITE takes max_inline_data={rooms[0]}"
+                    f"{op.total} B inline: a SEND or WRITE takes max_inline_data={pair.max_inline}"
                 )
             if pair.posted - pair.retired >= pair.max_send:
                 raise RequestRefused(
-                    f"the send queue is full (max_send_wr={rooms[2]}): poll a completion; unsignaled "
+                    f"the send queue is full (max_send_wr={pair.max_send}): poll a completion; unsignaled "
                     "requests give their places back with the next signaled one"
                 )
             if inline:
@@ -513,7 +530,8 @@ class Machine:
     def poll(self, number: int, most: int) -> list[list[int]]:
         """Take completions off a queue."""
         self.turn()
-        queue, found = self.queues[number], list[list[int]]()
+        queue = self.queues[number]
+        found = list[list[int]]()
         while queue.entries and len(found) < most:
             entry, pair, index = queue.entries.popleft()
             pair.retired = max(pair.retired, index)
@@ -568,8 +586,12 @@ class Device:
     """All nodes, and the order of everything that happens."""
 
     def __init__(self, seed: int, pace: float = 0.5) -> None:
-        self.rng, self.keys, self.pace = random.Random(seed), random.Random(seed + 1), pace
-        self.machines, self.completions, self.now = list[Machine](), 0, 0
+        self.rng = random.Random(seed)
+        self.keys = random.Random(seed + 1)
+        self.pace = pace  # probability that a queue pair with work goes on in a tick
+        self.machines = list[Machine]()
+        self.completions = 0
+        self.now = 0  # ticks
         self.opcodes = set[int]()  # that were posted
         # of requests that have failed, but for those flushed
         self.statuses = list[tuple[Pair, Op, int]]()
@@ -612,6 +634,9 @@ class Device:
                 machine, number, 1, [machine.queues[1]] * 2, [16, 16, 4, 64], 0
             )
             made.append(machine.pairs[number])
-        for mine, peer in (made, made[::-1]):
-            mine.access, mine.state, mine.dest = 15, RTS, (peer.node.number, peer.number)
-        return made[0], made[1]
+        first, second = made
+        for mine, peer in ((first, second), (second, first)):
+            mine.access = 15
+            mine.state = RTS
+            mine.dest = (peer.node.number, peer.number)
+        return first, second
