@@ -36,6 +36,12 @@ def _noise(rng: Rng, n: int, width: float = 0.015) -> Floats:
     return 1 + width * np.clip(rng.normal(size=n), -2, 2)
 
 
+def _powers_of_two(first: int, end: int) -> Floats:
+    """Return 2 to the powers from ``first`` up to, but without, ``end``."""
+    powers: Floats = 2.0 ** np.arange(first, end, dtype=np.float64)
+    return powers
+
+
 class Fitted(NamedTuple):
     """A sweep of one protocol, and what a fit of it must give."""
 
@@ -50,7 +56,7 @@ def _sweep(rng: Rng) -> Fitted:
     while True:
         alpha = float(rng.uniform(5e-6, 30e-6))
         beta = float(rng.uniform(10e9, 90e9))
-        sizes = 2.0 ** np.arange(3, 31)
+        sizes = _powers_of_two(3, 31)
         times = (alpha + sizes / beta) * _noise(rng, sizes.size)
 
         start_of_line = _plain_line(sizes, times)[1]
@@ -191,7 +197,7 @@ def _protocols(rng: Rng) -> tuple[Sweep, list[Asked]]:
         two_points = 3 - middle  # the other one
         one_point = int(rng.permutation([middle, 3])[0])
 
-        powers = 2.0 ** np.arange(6, 29)
+        powers = _powers_of_two(6, 29)
         protocols = model.protocol_of(powers)
         kept = [
             *np.flatnonzero(protocols == 0),
@@ -444,7 +450,7 @@ def _published(rng: Rng, row: Mapping[str, str]) -> SweepPair:
 
 def _drawn(rng: Rng, flips: int, noise: float) -> SweepPair:
     """Return two drawn sweeps that change places so many times, an odd number for good."""
-    sizes = 2.0 ** np.arange(6, 27)
+    sizes = _powers_of_two(6, 27)
     power = 1.0 if flips % 2 else -0.3
     while True:
         start_factor, rate_factor = rng.uniform(1.15, 1.5, 2) ** (1, power)
