@@ -735,7 +735,7 @@ def test_a_debugger_is_as_before_once_code_is_stopped():
 
 def test_no_size_is_right_in_two_sets():
     for key in ["practice", *map(str, range(1, 51))]:
-        places = [fit_cases._places(*pair) for pair in fit_cases._pairs(draw(key, "ex1-e"))]
+        places = [pair.region() for pair in fit_cases._pairs(draw(key, "ex1-e"))]
         ends = sorted(region for region in places if region)
         assert len(ends) == 4 and all(low[1] < high[0] for low, high in itertools.pairwise(ends))
 

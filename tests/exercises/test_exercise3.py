@@ -28,7 +28,7 @@ from fabriclab.course.judges.exercise3.device import (
 )
 from fabriclab.course.judges.exercise3.keys import Tickets
 from fabriclab.course.judges.exercise3.processes import Group, source_of
-from fabriclab.course.judges.exercise3.training import Run
+from fabriclab.course.judges.exercise3.training import TrainingRun
 from fabriclab.course.judges.shared.calls import asker
 from fabriclab.course.questions import misconception
 from fabriclab.rdma import enums as e
@@ -243,7 +243,7 @@ def test_bad_programs_end_with_a_sentence(name, strict, box):
 def test_nothing_that_the_judge_knows_is_in_the_learners_process(box):
     spy = (
         "def ticket(node):\n    import gc, sys\n    seen = [m for m in sys.modules if 'fabriclab' in m]\n"
-        "    words = [o for o in gc.get_objects() if type(o).__name__ in ('Device', 'Run', 'Model')]\n"
+        "    words = [o for o in gc.get_objects() if type(o).__name__ in ('Device', 'TrainingRun', 'Model')]\n"
         "    raise ValueError(f'{seen} {len(words)}')\n    yield\n"
     )
     record, _ = grade_cells(box, PRACTICE, find("ex3-c"), [SETUP, spy], "")
@@ -390,7 +390,7 @@ def test_pieces_of_a_write_land_in_any_order_and_a_flag_behind_it_waits():
 
 
 def test_what_a_worker_reads_is_known_word_by_word():
-    run = Run(3, 2, 3)
+    run = TrainingRun(3, 2, 3)
     model = run.model
     one = np.frombuffer(model.initial(), np.uint64) + np.frombuffer(model.update(1, 2), np.uint64)
     assert all(words == {(1, 2)} for words in model.within(one.tobytes()))

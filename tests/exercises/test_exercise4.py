@@ -19,9 +19,9 @@ from fabriclab.course.judges.exercise4 import floats, switches, traces, worth
 from fabriclab.course.judges.exercise4.ladders import Ladder
 from fabriclab.course.judges.exercise4.moves import is_fault
 from fabriclab.course.judges.exercise4.programs import PRELUDE, Misread, Recorded, desk, placed
-from fabriclab.course.judges.exercise4.rounds import Crew, Run
+from fabriclab.course.judges.exercise4.rounds import Crew, SwitchRun
 from fabriclab.course.judges.shared.calls import asker
-from fabriclab.course.judges.shared.parts import Case, NumberPart
+from fabriclab.course.judges.shared.parts import JudgedCase, NumberPart
 from fabriclab.course.questions import misconception
 from fabriclab.course.questions.files import message
 from fabriclab.innetwork import DROP, REPLY, Refused, Switch
@@ -408,7 +408,7 @@ def test_code_that_is_not_written_or_fails_has_a_sentence_for_a_trace():
 def test_runs_meet_all_faults_and_strangers():
     crew, again, strange = crew_of(SOLVED["ex4-c"]), 0, 0
     for seed in range(20):
-        run = Run(seed, 3, 2, 3, faults=0.05, stranger=True)
+        run = SwitchRun(seed, 3, 2, 3, faults=0.05, stranger=True)
         run.play(crew)
         assert not run.faults and len(run.finish) == 6
         chunks = 12 * 6
@@ -418,17 +418,17 @@ def test_runs_meet_all_faults_and_strangers():
 
 
 def test_the_sum_is_that_of_what_went_over_the_wire():
-    crew, run = crew_of(SOLVED["ex4-c"]), Run(5, 3, 2)
+    crew, run = crew_of(SOLVED["ex4-c"]), SwitchRun(5, 3, 2)
     run.play(crew)
     assert run.totals[0] == run.right[0] != run.held[0]
     assert run.held[0] == run.given.sum(0).tolist()
 
 
 def test_who_dies_or_is_late_is_not_waited_for_by_the_other_job():
-    crew, dead = crew_of(SOLVED["ex4-c"]), Run(3, 3, 2, 2, faults=0.02, dead=0)
+    crew, dead = crew_of(SOLVED["ex4-c"]), SwitchRun(3, 3, 2, 2, faults=0.02, dead=0)
     dead.play(crew)
     assert not dead.faults and {*dead.finish} == {3, 4, 5} and dead.calls[0] == dead.dies
-    late = Run(3, 3, 2, faults=0.02, late=1)
+    late = SwitchRun(3, 3, 2, faults=0.02, late=1)
     late.play(crew)
     assert not late.faults and min(late.finish.values()) > 200e-6
 
@@ -497,7 +497,7 @@ def test_forged_descriptions_are_no_programs():
 
 def key_to(part, design, **quantities):
     """Return the last right number of a part of ex4-e, for a design."""
-    case = Case((), {**design._asdict(), **quantities})
+    case = JudgedCase((), {**design._asdict(), **quantities})
     return NumberPart("ex4-e", part, [case]).true(0)[-1]
 
 

@@ -21,7 +21,7 @@ from fabriclab.course import judges
 from fabriclab.course.grading import graders, notebooks, results, works
 from fabriclab.course.grading.limits import Limits
 from fabriclab.course.grading.sandbox import Sandbox, SandboxError
-from fabriclab.course.judges import Proxy, Question, Verdict
+from fabriclab.course.judges import JudgedQuestion, Proxy, Verdict
 from fabriclab.course.questions.files import heading
 from fabriclab.texts import text
 from student_files import student_version
@@ -643,7 +643,7 @@ STALLS = {
 
 @pytest.mark.parametrize("name", sampled(STALLS, 3))
 def test_a_function_that_stalls_leaves_the_others_all_of_their_time(name):
-    question = Question("ex9-a", ("first", "second", "third"), 30, each, lambda rng: None)
+    question = JudgedQuestion("ex9-a", ("first", "second", "third"), 30, each, lambda rng: None)
     code = "import time\n" + WORKS.format("first") + STALLS[name] + WORKS.format("third")
     with Sandbox(Limits(cpu_s=1)) as box:  # of which the other two need 0.8 s each
         record, _ = graders.grade_cells(box, "practice", question, [code], "")
@@ -674,7 +674,9 @@ def loop(ask, rng):
 
 
 BESIDE = {
-    f"ex9-{letter}": Question(f"ex9-{letter}", ("n", "tick", "loop"), 10, judge, lambda rng: None)
+    f"ex9-{letter}": JudgedQuestion(
+        f"ex9-{letter}", ("n", "tick", "loop"), 10, judge, lambda rng: None
+    )
     for letter, judge in (("a", countdown), ("b", ticks), ("c", loop))
 }
 HONEST = {
@@ -739,7 +741,7 @@ def test_an_answer_that_takes_too_long_to_judge_is_told_and_repeated(tmp_path, m
 
 def test_the_time_of_a_judge_ends_it_in_the_middle_of_c_code(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    slow = Question(
+    slow = JudgedQuestion(
         "ex9-a",
         ("n",),
         10,
@@ -761,7 +763,7 @@ def test_the_time_of_a_judge_ends_it_in_the_middle_of_c_code(tmp_path, monkeypat
 def test_each_grader_has_a_core_of_its_own_which_no_answer_can_leave(monkeypatch):
     judge = lambda ask, rng: Verdict(1.0, (json.dumps(ask("n")),))  # noqa: E731
     monkeypatch.setattr(
-        judges, "questions", lambda: {"ex9-a": Question("ex9-a", ("n",), 1, judge, None)}
+        judges, "questions", lambda: {"ex9-a": JudgedQuestion("ex9-a", ("n",), 1, judge, None)}
     )
     code = (
         "import os, time\ndef n():\n    time.sleep(0.3)\n    try: os.sched_setaffinity(0, range(os.cpu_count()))\n"
@@ -1137,7 +1139,9 @@ def test_what_cannot_be_read_is_not_graded(tmp_path, monkeypatch, capsys):
 def both(*numbers):
     """Return questions of several exercises, all like ex9-c."""
     ids = [f"ex{n}-{letter}" for n in numbers for letter in "ab"]
-    return {id: Question(id, ("name",), 5, small_exercise.name, lambda rng: None) for id in ids}
+    return {
+        id: JudgedQuestion(id, ("name",), 5, small_exercise.name, lambda rng: None) for id in ids
+    }
 
 
 def test_an_exercise_is_due_if_most_students_hold_it(tmp_path, monkeypatch, capsys):

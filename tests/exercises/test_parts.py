@@ -5,11 +5,11 @@ import pytest
 from fabriclab.course.judges import Unanswered
 from fabriclab.course.judges.shared import parts
 from fabriclab.course.judges.shared.numbers import Misread, brief, number
-from fabriclab.course.judges.shared.parts import Call, Case, NumberPart, Part, judge
+from fabriclab.course.judges.shared.parts import Call, JudgedCase, NumberPart, QuestionPart, judge
 from support.prose import remark
 
 
-class Doubled(Part):
+class Doubled(QuestionPart):
     """Twice the argument; half of it and the argument itself are known mistakes."""
 
     def read(self, case, value):
@@ -105,7 +105,7 @@ def test_parts_that_share_their_arguments_share_the_call():
 def pool(rate=12.5e9, delay=2e-6):
     design = {"lanes": 32, "header": 12, "slots": 64}
     return NumberPart(
-        "ex4-e", "pool", [Case((rate, delay), {**design, "rate": rate, "delay": delay})]
+        "ex4-e", "pool", [JudgedCase((rate, delay), {**design, "rate": rate, "delay": delay})]
     )
 
 
@@ -122,7 +122,7 @@ def test_the_sentence_says_the_call_both_numbers_and_what_would_pass():
     found = judge(lambda *call: 1.0, pool())
     assert remark(4, "number", call="pool(1.25e+10, 2e-06)", got=1, percent=5).match(found.said[0])
     memory = {"memory": 4096 * 1000, "lanes": 32, "places": 2, "need": 50}
-    exact = NumberPart("ex4-f", "tenants", [Case(tuple(memory.values()), memory)])
+    exact = NumberPart("ex4-f", "tenants", [JudgedCase(tuple(memory.values()), memory)])
     assert "would pass" not in judge(lambda *call: 1.0, exact).said[0]
 
 

@@ -5,7 +5,7 @@ import sys
 
 from fabriclab import __main__
 from fabriclab.course import judges
-from fabriclab.course.judges import Proxy, Question, Verdict
+from fabriclab.course.judges import JudgedQuestion, Proxy, Verdict
 
 
 class Clock:
@@ -46,7 +46,9 @@ def release(key, student):
 
 
 QUESTIONS = {
-    f"ex9-{letter}": Question(f"ex9-{letter}", (judge.__name__,), points, judge, lambda rng: None)
+    f"ex9-{letter}": JudgedQuestion(
+        f"ex9-{letter}", (judge.__name__,), points, judge, lambda rng: None
+    )
     for letter, judge, points in (("a", double, 10), ("b", three, 10), ("c", name, 5))
 }
 ANSWERS = {

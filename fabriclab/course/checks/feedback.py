@@ -112,7 +112,7 @@ def _hints(
     return [text("check.hint", level=level, hint=hint)] if hint else []
 
 
-def _graded(question: judges.Question, answer: Any) -> Shown:
+def _graded(question: judges.JudgedQuestion, answer: Any) -> Shown:
     """Judge the functions of an exercise here, on the cases that everybody may see."""
     names = ", ".join(question.functions)
     call = f'fl.check("{question.id}", {names if len(question.functions) == 1 else f"[{names}]"})'

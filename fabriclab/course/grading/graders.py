@@ -19,7 +19,7 @@ from multiprocessing.process import BaseProcess
 from typing import Any, Self, TypeAlias
 
 from fabriclab.course import judges
-from fabriclab.course.judges import Question, Unanswered
+from fabriclab.course.judges import JudgedQuestion, Unanswered
 from fabriclab.course.judges.shared.calls import called, handed, kept
 from fabriclab.texts import text
 
@@ -89,7 +89,7 @@ def grade_question(box: Box, key: str, id: str, ways: Sequence[list[str]], stude
 def grade_cells(
     box: Box,
     key: str,
-    question: Question,
+    question: JudgedQuestion,
     cells: list[str],
     student: str,
     waited: Spent | None = None,
@@ -162,7 +162,9 @@ def grade_cells(
     ), again
 
 
-def record(question: Question, said: list[str], cells: Sequence[str] = (), **more: Any) -> Record:
+def record(
+    question: JudgedQuestion, said: list[str], cells: Sequence[str] = (), **more: Any
+) -> Record:
     """Return what the file of results keeps of a question; what is not given is 0 or empty."""
     return {
         **RECORD,

@@ -9,7 +9,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from fabriclab.course import judges
-from fabriclab.course.judges import Question
+from fabriclab.course.judges import JudgedQuestion
 from fabriclab.course.shown import Refused
 from fabriclab.texts import text
 
@@ -21,7 +21,7 @@ class Work:
     """What one student has handed in: the questions that are due, each with the notebook that is to answer it."""
 
     student: str
-    due: tuple[tuple[Question, Submission], ...] = ()
+    due: tuple[tuple[JudgedQuestion, Submission], ...] = ()
     notes: tuple[str, ...] = ()
     unread: str = ""  # why a file cannot be read, which is not the student's doing
 

@@ -78,7 +78,7 @@ _NO_WORDS = files.Words("", "", "", "")
 
 
 @dataclass(frozen=True)
-class Question:
+class JudgedQuestion:
     """A question of an exercise: the functions that a learner writes, and the judge of their answers."""
 
     id: str
@@ -91,14 +91,14 @@ class Question:
 
 
 @functools.cache
-def questions() -> Mapping[str, Question]:
+def questions() -> Mapping[str, JudgedQuestion]:
     """Return all questions by id: their words, functions and points from the file, the judge from the registry."""
     found = {}
     for id in registry.names("question"):
         entry = files.entries(files.name_of(id)).get(id)
         if entry is None:
             raise ValueError(text("check.no_entry", id=id, file=f"{files.name_of(id)}.toml"))
-        found[id] = Question(
+        found[id] = JudgedQuestion(
             id=id,
             functions=tuple(entry["functions"]),
             points=entry["points"],
@@ -109,12 +109,12 @@ def questions() -> Mapping[str, Question]:
     return found
 
 
-def exercise(number: int) -> tuple[Question, ...]:
+def exercise(number: int) -> tuple[JudgedQuestion, ...]:
     """Return the questions of one exercise in their order."""
     return tuple(q for q in questions().values() if q.id.startswith(f"ex{number}-"))
 
 
-def find(id: str) -> Question:
+def find(id: str) -> JudgedQuestion:
     """Return the question ``id``; a wrong one is answered with the list."""
     if id not in questions():
         raise ValueError(text("check.unknown", id=id, known=", ".join(questions())))

@@ -2,10 +2,11 @@
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fabriclab.catalog import published
 from fabriclab.catalog.tables import rows_of
@@ -13,9 +14,9 @@ from fabriclab.course.judges import Ask, Floats, Rng, Verdict
 from fabriclab.course.judges.shared.numbers import near, number
 from fabriclab.course.judges.shared.parts import (
     Call,
-    Case,
+    JudgedCase,
     NumberPart,
-    Part,
+    QuestionPart,
     apart,
     judge,
     shown,
@@ -26,16 +27,26 @@ from fabriclab.units import format_size, format_time
 
 # ex1-c -----------------------------------------------------------------------------------------------------------
 
+_PROTOCOLS = 4  # of the sweep in which sizes are predicted
+_TELLING = 0.2  # relative error that each known wrong prediction exceeds for some size
+
 
 def _noise(rng: Rng, n: int, width: float = 0.015) -> Floats:
+    """Return ``n`` factors around 1, with a standard deviation of ``width`` and no outliers."""
     return 1 + width * np.clip(rng.normal(size=n), -2, 2)
+
+
+def _powers_of_two(first: int, end: int) -> Floats:
+    """Return 2 to the powers from ``first`` up to, but without, ``end``."""
+    powers: Floats = 2.0 ** np.arange(first, end, dtype=np.float64)
+    return powers
 
 
 class Fitted(NamedTuple):
     """A sweep of one protocol, and what a fit of it must give."""
 
-    sizes: Any
-    times: Any
+    sizes: Floats  # [B]
+    times: Floats  # [s]
     alpha: float  # [s]
     beta: float  # [B/s]
 
@@ -43,52 +54,97 @@ class Fitted(NamedTuple):
 def _sweep(rng: Rng) -> Fitted:
     """Return a sweep of which the plain straight line misses alpha by half or more."""
     while True:
-        alpha, beta, sizes = (
-            float(rng.uniform(5e-6, 30e-6)),
-            float(rng.uniform(10e9, 90e9)),
-            2.0 ** np.arange(3, 31),
-        )
+        alpha = float(rng.uniform(5e-6, 30e-6))
+        beta = float(rng.uniform(10e9, 90e9))
+        sizes = _powers_of_two(3, 31)
         times = (alpha + sizes / beta) * _noise(rng, sizes.size)
-        if not 0.5 < np.polyfit(sizes, times, 1)[1] / alpha < 1.5:
+
+        start_of_line = _plain_line(sizes, times)[1]
+        if not 0.5 < start_of_line / alpha < 1.5:
             return Fitted(sizes, times, alpha, beta)
 
 
-def _lines(sizes: Any, times: Any) -> list[Any]:
-    """Return one straight line through all points, fitted plainly and by relative error: (slope, start) each."""
-    return [np.polyfit(sizes, times, 1, w=w) for w in (np.ones(sizes.size), 1 / times)]
+def _plain_line(sizes: Floats, times: Floats) -> Floats:
+    """Return slope and start of the straight line through all points with the least squared error."""
+    return np.polyfit(sizes, times, 1)
 
 
-def _ways(sizes: Floats, times: Floats, home: Any, h: int, size: float) -> list[tuple[str, float]]:
-    """Return what known wrong ways foretell for a size of protocol ``h``, each by the name of its mistake."""
-    count = np.bincount(home, minlength=4)
-    here = home == h if count[h] > 1 else home >= 0
-    s, t = sizes[here], times[here]
-    near_by = [
-        np.argmin(abs(s - size)),
-        np.argmin(abs(np.log(s / size))),
-        0,
-        s.size - 1,
-        *np.clip(np.searchsorted(s, size) - np.array([1, 0]), 0, s.size - 1),
-    ]
-    others = [
-        line
-        for k in np.flatnonzero(count > 1)
-        if k != h
-        for line in _lines(sizes[home == k], times[home == k])
-    ]
-    bent = [np.polyfit(np.log(x), np.log(y), 1) for x, y in ((sizes, times), (s, t))]
-    return [
-        *(("one straight line", float(np.polyval(line, size))) for line in _lines(sizes, times)),
-        *(("protocol of another size", float(np.polyval(line, size))) for line in others),
-        *(("nearest size", float(t[i])) for i in near_by),
-        *(("rate of one size", float(t[i] * size / s[i])) for i in near_by),
-        *(("power law", math.exp(np.polyval(line, math.log(size)))) for line in bent),
-        ("power law", math.exp(np.interp(math.log(size), np.log(s), np.log(t)))),
-        ("average of a protocol", float(t.mean())),
-    ]
+def _relative_line(sizes: Floats, times: Floats) -> Floats:
+    """Return slope and start of the straight line with the least squared relative error."""
+    return np.polyfit(sizes, times, 1, w=1 / times)
 
 
-Sweep = tuple[Any, Any, list[int]]  # sizes, times, and the sizes at which the protocol changes
+class WrongPrediction(NamedTuple):
+    """A time [s] that a known mistake predicts."""
+
+    mistake: str
+    time: float
+
+
+def _wrong_predictions(
+    sizes: Floats, times: Floats, protocols: NDArray[np.intp], protocol: int, size: float
+) -> list[WrongPrediction]:
+    """Return what known mistakes predict for a size.
+
+    Parameters
+    ----------
+    sizes, times, protocols : array of shape (S,)
+        The sweep: sizes [B], times [s], and the number of the protocol of each size.
+    protocol : int
+        The protocol of the size that is asked. If it was measured at one size at most, all points count as its own.
+    size : float
+        The size that is asked. [B]
+    """
+    points = np.bincount(protocols, minlength=_PROTOCOLS)  # (4,) measured sizes of each protocol
+    own = np.full(sizes.size, True)  # (S,)
+    if points[protocol] > 1:
+        own = protocols == protocol
+    own_sizes = sizes[own]
+    own_times = times[own]
+    found = list[WrongPrediction]()
+
+    for line in (_plain_line(sizes, times), _relative_line(sizes, times)):
+        found.append(WrongPrediction("one straight line", float(np.polyval(line, size))))
+
+    for other in np.flatnonzero(points > 1):
+        if other == protocol:
+            continue
+        there = protocols == other
+        for fit in (_plain_line, _relative_line):
+            time = float(np.polyval(fit(sizes[there], times[there]), size))
+            found.append(WrongPrediction("protocol of another size", time))
+
+    candidates = _nearest_points(own_sizes, size)
+    for i in candidates:
+        found.append(WrongPrediction("nearest size", float(own_times[i])))
+    for i in candidates:
+        found.append(WrongPrediction("rate of one size", float(own_times[i] * size / own_sizes[i])))
+
+    for some_sizes, some_times in ((sizes, times), (own_sizes, own_times)):
+        line = np.polyfit(np.log(some_sizes), np.log(some_times), 1)
+        found.append(WrongPrediction("power law", math.exp(np.polyval(line, math.log(size)))))
+    between = np.interp(math.log(size), np.log(own_sizes), np.log(own_times))
+    found.append(WrongPrediction("power law", math.exp(between)))
+
+    found.append(WrongPrediction("average of a protocol", float(own_times.mean())))
+    return found
+
+
+def _nearest_points(sizes: Floats, size: float) -> list[int]:
+    """Return the places of the points that one may take for the nearest to a size."""
+    last = sizes.size - 1
+    above = int(np.searchsorted(sizes, size))
+    by_difference = int(np.argmin(abs(sizes - size)))
+    by_ratio = int(np.argmin(abs(np.log(sizes / size))))
+    return [by_difference, by_ratio, 0, last, min(max(above - 1, 0), last), min(above, last)]
+
+
+class Sweep(NamedTuple):
+    """A sweep of several protocols."""
+
+    sizes: Floats  # [B]
+    times: Floats  # [s]
+    changes: list[int]  # sizes at which the protocol changes [B]
 
 
 class Asked(NamedTuple):
@@ -99,69 +155,108 @@ class Asked(NamedTuple):
     points: int  # sizes at which its protocol was measured
 
 
+class ProtocolModel(NamedTuple):
+    """Alpha and beta of each protocol, and the sizes at which the next one takes over."""
+
+    alpha: Floats  # (4,) [s]
+    beta: Floats  # (4,) [B/s]
+    changes: Floats  # (3,) [B]
+
+    def protocol_of(self, sizes: Floats) -> NDArray[np.intp]:
+        """Return the number of the protocol of each size."""
+        return np.searchsorted(self.changes, sizes, "right")
+
+    def times(self, sizes: Floats) -> Floats:
+        """Return the time [s] of each size."""
+        protocols = self.protocol_of(sizes)
+        times: Floats = self.alpha[protocols] + sizes / self.beta[protocols]
+        return times
+
+
+def _protocol_model(rng: Rng) -> ProtocolModel:
+    """Draw four protocols, each with a later start and a higher rate than the one before."""
+    alpha = rng.uniform(4e-6, 8e-6) * np.cumprod([1, *rng.uniform(3, 4, 3)])
+    # illustrative: of no real library
+    beta = rng.uniform(1e9, 2e9) * np.cumprod([1, *rng.uniform(4, 6, 3)])
+
+    # Two neighbours take equally long at (difference in alpha) / (difference in 1 / beta). The library changes a
+    # little earlier, so time jumps up a little there.
+    break_even = np.diff(alpha) / -np.diff(1 / beta)  # (3,) [B]
+    return ProtocolModel(alpha, beta, break_even * rng.uniform(0.75, 0.9, 3))
+
+
 def _protocols(rng: Rng) -> tuple[Sweep, list[Asked]]:
     """Return a sweep of four protocols, and sizes to ask.
 
-    One protocol is measured at each power of two, one at two sizes, one at one size and one at none. Each of the known
-    wrong ways misses by more than 20 % somewhere.
+    One protocol is measured at each power of two, one at two sizes, one at one size and one at none. Each known wrong
+    prediction misses by more than 20 % somewhere.
     """
     while True:
-        alpha = rng.uniform(4e-6, 8e-6) * np.cumprod([1, *rng.uniform(3, 4, 3)])
-        # illustrative: of no real library
-        beta = rng.uniform(1e9, 2e9) * np.cumprod([1, *rng.uniform(4, 6, 3)])
-        # Time jumps up a little there.
-        changes = np.diff(alpha) / -np.diff(1 / beta) * rng.uniform(0.75, 0.9, 3)
-        sizes, gap = 2.0 ** np.arange(6, 29), int(rng.integers(1, 3))
-        home = np.searchsorted(changes, sizes, "right")
-        single = rng.permutation([gap, 3])[0]
-        sizes = sizes[
-            np.sort(
-                [
-                    *np.flatnonzero(home == 0),
-                    *np.flatnonzero(home == 3 - gap)[[0, -1]],
-                    np.flatnonzero(home == single)[0],
-                ]
-            )
+        model = _protocol_model(rng)
+        middle = int(rng.integers(1, 3))  # of the two protocols in the middle, that with few points
+        two_points = 3 - middle  # the other one
+        one_point = int(rng.permutation([middle, 3])[0])
+
+        powers = _powers_of_two(6, 29)
+        protocols = model.protocol_of(powers)
+        kept = [
+            *np.flatnonzero(protocols == 0),
+            *np.flatnonzero(protocols == two_points)[[0, -1]],
+            np.flatnonzero(protocols == one_point)[0],
         ]
-        home = np.searchsorted(changes, sizes, "right")
-        times = (alpha[home] + sizes / beta[home]) * _noise(rng, sizes.size)
-        asked = [
-            (h, lo * (hi / lo) ** rng.uniform(a, a + 0.3))
-            for h in (0, 3 - gap)
-            for a in (0.3, 0.65)
-            for lo, hi in [(sizes[home == h][0], sizes[home == h][-1])]
-        ]
-        asked += [
-            (gap, changes[gap - 1] * rng.uniform(2.1, 3)),
-            (3, changes[2] * rng.uniform(2.1, 6)),
-        ]
-        out = [
-            Asked(int(s), float(alpha[h] + s / beta[h]), int((home == h).sum())) for h, s in asked
-        ]
-        off = [
-            [abs(value / time - 1) for _, value in _ways(sizes, times, home, h, size)]
-            for (h, _), (size, time, points) in zip(asked, out, strict=True)
-            if points > 1
-        ]
-        if np.max(off, axis=0).min() > 0.2:
-            return (sizes, times, [int(c) for c in changes]), out
+        sizes = powers[np.sort(kept)]
+        protocols = model.protocol_of(sizes)
+        times = model.times(sizes) * _noise(rng, sizes.size)
+
+        asked = list[Asked]()
+        errors = list[list[float]]()  # of known wrong predictions, for each size with a right one
+        for protocol, size in _sizes_to_ask(rng, model, sizes, middle):
+            time = float(model.alpha[protocol] + size / model.beta[protocol])
+            points = int((protocols == protocol).sum())
+            asked.append(Asked(int(size), time, points))
+            if points > 1:
+                wrong = _wrong_predictions(sizes, times, protocols, protocol, int(size))
+                errors.append([abs(prediction.time / time - 1) for prediction in wrong])
+
+        largest_errors = np.max(errors, axis=0)  # of each known wrong prediction
+        if largest_errors.min() > _TELLING:
+            return Sweep(sizes, times, [int(change) for change in model.changes]), asked
 
 
-class PredictPart(Part):
+def _sizes_to_ask(
+    rng: Rng, model: ProtocolModel, sizes: Floats, middle: int
+) -> list[tuple[int, float]]:
+    """Return protocols and sizes [B] to ask: two where a line can be fitted, two where none can."""
+    protocols = model.protocol_of(sizes)
+    chosen = list[tuple[int, float]]()
+    for protocol in (0, 3 - middle):
+        measured = sizes[protocols == protocol]
+        low = measured[0]
+        high = measured[-1]
+        for place in (0.3, 0.65):  # on the way from low to high, on a log axis
+            chosen.append((protocol, low * (high / low) ** rng.uniform(place, place + 0.3)))
+
+    chosen.append((middle, model.changes[middle - 1] * rng.uniform(2.1, 3)))
+    chosen.append((3, model.changes[2] * rng.uniform(2.1, 6)))
+    return chosen
+
+
+class PredictPart(QuestionPart):
     """A time at a size that was not measured: a number where two points make a line, else none or an interval."""
 
     within = 0.1
 
     def __init__(self, sweep: Sweep, asked: Sequence[Asked]) -> None:
-        sizes, times, changes = sweep
-        calls = [Call("predict", (sizes, times, changes, one.size)) for one in asked]
+        arguments = (sweep.sizes, sweep.times, sweep.changes)
+        calls = [Call("predict", (*arguments, one.size)) for one in asked]
         super().__init__("ex1-c", "predict", 0.4, calls)
-        self.sizes = sizes
-        self.times = times
+        self.sweep = sweep
         self.asked = asked
-        self.ends = [0.0, *map(float, changes), math.inf]
-        self.protocols = np.searchsorted(changes, sizes, "right")  # of the sizes that were measured
-        self.places = [int(np.searchsorted(changes, one.size, "right")) for one in asked]
+        self.protocols = self._protocol_of(sweep.sizes)  # of the sizes that were measured
+
+    def _protocol_of(self, sizes: Any) -> Any:
+        """Return the number of the protocol of a size, or of each size."""
+        return np.searchsorted(self.sweep.changes, sizes, "right")
 
     def read(self, case: int, value: Any) -> Any:
         """Return a time, an interval as a pair, or None; NaN says the same as None."""
@@ -182,85 +277,119 @@ class PredictPart(Part):
         return bool(low <= asked.time <= high <= 3 * low)
 
     def mistakes(self, case: int, answer: Any) -> list[str]:
-        """Return what is wrong with the kind of answer, and which known ways foretell this time."""
+        """Return what is wrong with the kind of answer, and which known mistakes predict this time."""
         asked = self.asked[case]
-        span = isinstance(answer, tuple)
-        kinds = {
-            "refused what was measured": asked.points > 1 and answer is None,
-            "interval for a number": asked.points > 1 and span,
-            "interval too wide": span and answer[1] > 3 * answer[0],
-            "interval misses": span,
-            "one point for a line": asked.points == 1,
-            "extrapolated over a change": asked.points < 2,
-        }
-        of_kind = [mistake for mistake, fits in kinds.items() if fits]
-        foretold = _ways(self.sizes, self.times, self.protocols, self.places[case], asked.size)
-        ways = sorted(
-            (abs(answer - value), mistake)
-            for mistake, value in foretold
-            if near(answer, value, 0.01)
-        )
-        of_way = [mistake for _, mistake in ways]
-        found = [*of_kind, *of_way] if asked.points < 2 else [*of_way, *of_kind]
+        of_kind = self._mistakes_of_kind(asked, answer)
+        of_time = self._mistakes_of_time(asked, answer)
+        found = [*of_time, *of_kind]
+        if asked.points < 2:
+            found = [*of_kind, *of_time]
         if any(near(answer, asked.time * factor, 0.1) for factor in (1e3, 1e6)):
-            return ["other unit of time", *found]
+            found.insert(0, "other unit of time")
         return found
+
+    def _mistakes_of_kind(self, asked: Asked, answer: Any) -> list[str]:
+        """Return what is wrong with an answer that is a number, an interval or None."""
+        interval = isinstance(answer, tuple)
+        found = list[str]()
+        if asked.points > 1 and answer is None:
+            found.append("refused what was measured")
+        if asked.points > 1 and interval:
+            found.append("interval for a number")
+        if interval and answer[1] > 3 * answer[0]:
+            found.append("interval too wide")
+        if interval:
+            found.append("interval misses")
+        if asked.points == 1:
+            found.append("one point for a line")
+        if asked.points < 2:
+            found.append("extrapolated over a change")
+        return found
+
+    def _mistakes_of_time(self, asked: Asked, answer: Any) -> list[str]:
+        """Return the known mistakes that predict a time, the nearest first."""
+        protocol = int(self._protocol_of(asked.size))
+        known = _wrong_predictions(
+            self.sweep.sizes, self.sweep.times, self.protocols, protocol, asked.size
+        )
+        matching = [
+            (abs(answer - wrong.time), wrong.mistake)
+            for wrong in known
+            if near(answer, wrong.time, 0.01)
+        ]
+        return [mistake for _, mistake in sorted(matching)]
 
     def off(self, case: int, answer: Any) -> str:
         """Return what is right: the time, or that nobody can know it."""
         asked = self.asked[case]
-        words = {"call": self.written(case), "got": shown(answer, "time")}
-        want = format_time(asked.time) if asked.points > 1 else message(1, "predict.none")
-        return message(1, "predict.off", **words, want=want)
+        want = message(1, "predict.none")
+        if asked.points > 1:
+            want = format_time(asked.time)
+        call = self.written(case)
+        return message(1, "predict.off", call=call, got=shown(answer, "time"), want=want)
 
     def step(self, case: int, answer: Any, mistake: str) -> str:
         """Return what was measured in the protocol of this size, and what follows from it."""
-        asked, place = self.asked[case], self.places[case]
-        here = self.protocols == place
+        asked = self.asked[case]
+        protocol = int(self._protocol_of(asked.size))
         end = message(1, "predict.few")
         if asked.points > 1:
-            line = np.polyval(_lines(self.sizes[here], self.times[here])[1], asked.size)
-            end = message(1, "predict.line", line=format_time(float(line)))
-        high = self.ends[place + 1]
+            own = self.protocols == protocol
+            line = _relative_line(self.sweep.sizes[own], self.sweep.times[own])
+            time = float(np.polyval(line, asked.size))
+            end = message(1, "predict.line", line=format_time(time))
+
+        limits = [0.0, *map(float, self.sweep.changes), math.inf]
+        high = limits[protocol + 1]
         return message(
             1,
             "predict.step",
             n=asked.points,
             size=float(asked.size),
-            low=self.ends[place],
+            low=limits[protocol],
             high=format_size(high) if high < math.inf else "∞",
             end=end,
         )
 
 
-def _fitted(sweep: Fitted) -> dict[str, float]:
+def _quantities_of_fit(sweep: Fitted) -> dict[str, float]:
     """Return the quantities that right and wrong fits of a sweep are made of."""
-    s, t = sweep.sizes, sweep.times
+    sizes = sweep.sizes
+    times = sweep.times
     return {
         "alpha": sweep.alpha,
         "beta": sweep.beta,
-        "line": _lines(s, t)[0][1],
-        "mean": np.mean(t),
-        "rates": np.mean(s / t),
-        "small": s[0],
-        "first": t[0],
-        "large": s[-1],
-        "last": t[-1],
-        "most": s[-1] / (t[-1] - t[0]),
+        "line": _plain_line(sizes, times)[1],
+        "mean": np.mean(times),
+        "rates": np.mean(sizes / times),
+        "small": sizes[0],
+        "first": times[0],
+        "large": sizes[-1],
+        "last": times[-1],
+        "most": sizes[-1] / (times[-1] - times[0]),
     }
 
 
-@register("question", "ex1-c", example=lambda rng: _protocols(rng)[0])
+def _half_case(rng: Rng) -> JudgedCase:
+    """Return an alpha and a beta whose half-rate size is asked."""
+    # illustrative: from fast to slow starts and links
+    alpha = float(rng.uniform(2e-6, 40e-6))
+    beta = float(rng.uniform(5e9, 90e9))
+    return JudgedCase((alpha, beta), {"alpha": alpha, "beta": beta, "product": alpha * beta})
+
+
+def _example_sweep(rng: Rng) -> tuple[Floats, Floats, list[int]]:
+    """Return sizes, times and changes of protocol to try a function on."""
+    sweep, _ = _protocols(rng)
+    return sweep.sizes, sweep.times, sweep.changes
+
+
+@register("question", "ex1-c", example=_example_sweep)
 def model(ask: Ask, rng: Rng) -> Verdict:
     """Judge a fit of alpha and beta, the size of half the rate, and when a fit may be used."""
     sweeps = apart(lambda: _sweep(rng), lambda sweep: [sweep.alpha, sweep.beta], 1.4)
-    fits = [Case((sweep.sizes, sweep.times), _fitted(sweep)) for sweep in sweeps]
-    # illustrative: from fast to slow starts and links
-    pairs = [(float(rng.uniform(2e-6, 40e-6)), float(rng.uniform(5e9, 90e9))) for _ in range(3)]
-    halves = [
-        Case((alpha, beta), {"alpha": alpha, "beta": beta, "product": alpha * beta})
-        for alpha, beta in pairs
-    ]
+    fits = [JudgedCase((sweep.sizes, sweep.times), _quantities_of_fit(sweep)) for sweep in sweeps]
+    halves = [_half_case(rng) for _ in range(3)]
     sweep, asked = _protocols(rng)
     return judge(
         ask,
@@ -273,81 +402,135 @@ def model(ask: Ask, rng: Rng) -> Verdict:
 
 # ex1-e -----------------------------------------------------------------------------------------------------------
 
-Two = tuple[Any, Any, Any]  # sizes, and times of two libraries
+
+class Region(NamedTuple):
+    """The neighbouring measured sizes between which two sweeps change places for good [B]."""
+
+    low: float
+    high: float
+
+    def holds(self, size: float) -> bool:
+        """Return whether a size lies in the region, but for rounding."""
+        return bool(self.low * (1 - 1e-9) <= size <= self.high * (1 + 1e-9))
 
 
-def _published(rng: Rng, row: Mapping[str, str]) -> Two:
+class SweepPair(NamedTuple):
+    """Sweeps of two libraries, ``a`` and ``b``, at the same sizes."""
+
+    sizes: Floats  # [B]
+    a: Floats  # times of one library [s]
+    b: Floats  # times of the other [s]
+
+    def swapped(self) -> "SweepPair":
+        """Return the pair with the two libraries in the other order."""
+        return SweepPair(self.sizes, self.b, self.a)
+
+    def turns(self) -> NDArray[np.intp]:
+        """Return the places after which the other library is the faster one."""
+        return np.flatnonzero(np.diff(self.a < self.b))
+
+    def region(self) -> Region | None:
+        """Return where the two change places for good, or None if the same one is faster at both ends."""
+        turns = self.turns()
+        if turns.size % 2 == 0:
+            return None
+        return Region(float(self.sizes[turns[0]]), float(self.sizes[turns[-1] + 1]))
+
+
+def _published(rng: Rng, row: Mapping[str, str]) -> SweepPair:
     """Return sizes and times of two published sweeps, some sizes at the ends left out."""
-    one, other = published.load(row["one"]), published.load(row["other"])
-    sizes, i, j = np.intersect1d(one.size, other.size, return_indices=True)
-    keep = slice(int(rng.integers(3)), sizes.size - int(rng.integers(3)))
-    return sizes[keep], one.time[i][keep], other.time[j][keep]
+    one = published.load(row["one"])
+    other = published.load(row["other"])
+    sizes, places, other_places = np.intersect1d(one.size, other.size, return_indices=True)
+    first = int(rng.integers(3))
+    end = sizes.size - int(rng.integers(3))
+    kept = slice(first, end)
+    return SweepPair(sizes[kept], one.time[places][kept], other.time[other_places][kept])
 
 
-def _drawn(rng: Rng, flips: int, noise: float) -> Two:
+def _drawn(rng: Rng, flips: int, noise: float) -> SweepPair:
     """Return two drawn sweeps that change places so many times, an odd number for good."""
+    sizes = _powers_of_two(6, 27)
+    power = 1.0 if flips % 2 else -0.3
     while True:
-        sizes, (a, b) = (
-            2.0 ** np.arange(6, 27),
-            rng.uniform(1.15, 1.5, 2) ** (1, 1 if flips % 2 else -0.3),
-        )
+        start_factor, rate_factor = rng.uniform(1.15, 1.5, 2) ** (1, power)
         # illustrative: of no real library
-        start, rate = (rng.uniform(8e-6, 20e-6), 10 ** rng.uniform(8.5, 11))
-        one = (start + sizes / rate) * _noise(rng, sizes.size, noise)
-        other = (a * start + sizes / rate / b) * _noise(rng, sizes.size, noise)
-        turns = np.flatnonzero(np.diff(one < other))
+        start = rng.uniform(8e-6, 20e-6)
+        rate = 10 ** rng.uniform(8.5, 11)
+        a = (start + sizes / rate) * _noise(rng, sizes.size, noise)
+        b = (start_factor * start + sizes / rate / rate_factor) * _noise(rng, sizes.size, noise)
+
+        pair = SweepPair(sizes, a, b)
+        turns = pair.turns()
         if turns.size == flips and 0 < turns[0] <= turns[-1] < sizes.size - 2:
-            return sizes, one, other
+            return pair
 
 
-def _places(sizes: Floats, a: Floats, b: Floats) -> tuple[float, float] | None:
-    """Return the measured sizes between which two sweeps change places for good, or None."""
-    turns = np.flatnonzero(np.diff(a < b))
-    return (float(sizes[turns[0]]), float(sizes[turns[-1] + 1])) if turns.size % 2 else None
+def _published_pairs(rng: Rng, rows: Sequence[Mapping[str, str]]) -> list[SweepPair]:
+    """Return published pairs in a drawn order."""
+    return [_published(rng, rows[i]) for i in rng.permutation(len(rows))]
 
 
-def _pairs(rng: Rng) -> list[Two]:
+def _pairs(rng: Rng) -> list[SweepPair]:
     """Return four sets of two pairs of sweeps, the first of each, then the others.
 
     One of a set changes places for good and the other does not, and both begin with the same library ahead. No size
     lies in the change of two sets, so that no number that is typed in is right twice.
     """
     # NCCL over TCP sockets (env1) against libfabric (the others) on one machine, and NCCL against RCCL on 8 GPUs each.
-    known = [
-        [row for row in rows_of("sweeps.csv", __file__) if row["change"] == change]
-        for change in ("once", "never")
-    ]
+    rows = rows_of("sweeps.csv", __file__)
+    changing = [row for row in rows if row["change"] == "once"]
+    steady = [row for row in rows if row["change"] == "never"]
     while True:
-        cross, never = (
-            [_published(rng, rows[i]) for i in rng.permutation(len(rows))] for rows in known
-        )
-        sets = (
+        cross = _published_pairs(rng, changing)
+        never = _published_pairs(rng, steady)
+        sets = [
             (cross[0], never[0]),
             (cross[1], never[1]),
             (_drawn(rng, 1, 0.01), never[2]),
             (_drawn(rng, 3, 0.04), _drawn(rng, 2, 0.04)),
-        )
-        turned = [
-            [(s, b, a) if (a[0] < b[0]) == i % 2 else (s, a, b) for s, a, b in two]
-            for i, two in enumerate(sets)
         ]
-        mixed = [
-            [two[i] for i in rng.permutation(2)] for two in (turned[i] for i in rng.permutation(4))
-        ]
-        pairs = [two[i] for i in range(2) for two in mixed]
-        ends = sorted(region for region in (_places(*pair) for pair in pairs) if region)
-        if all(low[1] < high[0] for low, high in itertools.pairwise(ends)):
+        for i, (one, other) in enumerate(sets):
+            a_ahead = i % 2 == 0  # at the smallest size
+            sets[i] = (_ahead(one, a_ahead), _ahead(other, a_ahead))
+
+        pairs = _mixed(rng, sets)
+        if _are_disjoint(pair.region() for pair in pairs):
             return pairs
 
 
-class CrossoverPart(Part):
+def _ahead(pair: SweepPair, a_ahead: bool) -> SweepPair:
+    """Return a pair in the order in which ``a`` is ahead at the smallest size, or is not."""
+    if (pair.a[0] < pair.b[0]) == a_ahead:
+        return pair
+    return pair.swapped()
+
+
+def _mixed(rng: Rng, sets: Sequence[tuple[SweepPair, SweepPair]]) -> list[SweepPair]:
+    """Return one pair of each set, then the others in the same order of sets; both orders are drawn."""
+    first = list[SweepPair]()
+    second = list[SweepPair]()
+    for i in rng.permutation(len(sets)):
+        one, other = rng.permutation(2)
+        first.append(sets[i][one])
+        second.append(sets[i][other])
+    return [*first, *second]
+
+
+def _are_disjoint(regions: Iterable[Region | None]) -> bool:
+    """Return whether no size lies in two of the regions."""
+    ends = sorted(region for region in regions if region)
+    return all(lower.high < upper.low for lower, upper in itertools.pairwise(ends))
+
+
+class CrossoverPart(QuestionPart):
     """The size at which the faster of two libraries changes for good, or None."""
 
-    def __init__(self, pairs: Sequence[Two]) -> None:
-        calls = [Call("crossover", pair) for pair in pairs]
+    def __init__(self, pairs: Sequence[SweepPair]) -> None:
+        calls = [Call("crossover", (pair.sizes, pair.a, pair.b)) for pair in pairs]
         super().__init__("ex1-e", "crossover", 1.0, calls, sets=4)
         self.pairs = pairs
-        self.regions = [_places(*pair) for pair in pairs]
+        self.regions = [pair.region() for pair in pairs]
 
     def read(self, case: int, value: Any) -> float | None:
         """Return a size [B], or None."""
@@ -355,23 +538,41 @@ class CrossoverPart(Part):
 
     def is_right(self, case: int, answer: float | None) -> bool:
         """Return whether a size lies where the two change places, or whether they never do."""
-        return self._holds(answer, self.regions[case])
-
-    def _holds(self, size: float | None, region: tuple[float, float] | None) -> bool:
-        if size is None or region is None:
-            return size is None and region is None
-        return bool(region[0] * (1 - 1e-9) <= size <= region[1] * (1 + 1e-9))
+        region = self.regions[case]
+        if answer is None or region is None:
+            return answer is None and region is None
+        return region.holds(answer)
 
     def mistakes(self, case: int, answer: float | None) -> list[str]:
-        """Return the known ways to this size."""
-        (sizes, a, b), region = self.pairs[case], self.regions[case]
+        """Return the known mistakes that give this size."""
+        pair = self.pairs[case]
         if answer is None:
-            missed = ["crossover missed"]
-            return ["one direction only", *missed] if a[0] > b[0] else missed
-        low, high = np.searchsorted(sizes, region) if region else (0, sizes.size - 1)
-        one, other = (np.polyfit(sizes, t, 1) for t in (a, b))
-        lines_meet = (other[1] - one[1]) / (one[0] - other[0])
+            if pair.a[0] > pair.b[0]:
+                return ["one direction only", "crossover missed"]
+            return ["crossover missed"]
+
+        found = self._mistakes_with_size(case, answer)
+        turns = pair.turns()
+        changed_back = self.regions[case] is None and turns.size
+        if changed_back and pair.sizes[turns[0]] <= answer <= pair.sizes[turns[-1] + 1]:
+            return ["crossover invented", *found]
+        return found
+
+    def _mistakes_with_size(self, case: int, answer: float) -> list[str]:
+        """Return the known mistakes that give a number, the likeliest first."""
+        region = self.regions[case]
+        sizes, a, b = self.pairs[case]
         gaps = (a / b, b / a, abs(a - b))
+        largest_gaps = [sizes[np.argmax(gap)] for gap in gaps]
+        line_a = np.polyfit(sizes, a, 1)
+        line_b = np.polyfit(sizes, b, 1)
+        lines_meet = (line_b[1] - line_a[1]) / (line_a[0] - line_b[0])  # [B]
+        first_place = 0
+        last_place = sizes.size - 1
+        if region:
+            first_place, last_place = np.searchsorted(sizes, region)
+        in_other_unit = [answer * unit for unit in (1e3, 1e6, 2**10, 2**20)]
+
         known = {
             "smallest gap for the crossover": near(answer, sizes[np.argmin(abs(a - b))], 1e-6),
             "one straight line": near(answer, lines_meet, 0.01),
@@ -379,21 +580,12 @@ class CrossoverPart(Part):
             "ahead somewhere/a": near(answer, sizes[np.argmax(a < b)], 1e-6),
             "ahead somewhere/b": near(answer, sizes[np.argmax(b < a)], 1e-6),
             "crossover invented": region is None,
-            "largest gap for the crossover": any(
-                near(answer, sizes[np.argmax(gap)], 1e-6) for gap in gaps
-            ),
+            "largest gap for the crossover": any(near(answer, size, 1e-6) for size in largest_gaps),
             "time for size": np.min((a, b)) <= answer <= np.max((a, b)) < sizes[0],
-            "place for size": low <= answer <= high + 1,
-            "other unit of size": any(
-                self._holds(answer * unit, region) for unit in (1e3, 1e6, 2**10, 2**20)
-            ),
+            "place for size": first_place <= answer <= last_place + 1,
+            "other unit of size": region is not None and any(map(region.holds, in_other_unit)),
         }
-        found = [mistake for mistake, fits in known.items() if fits]
-        turns = np.flatnonzero(np.diff(a < b))
-        changed_back = region is None and turns.size
-        if changed_back and sizes[turns[0]] <= answer <= sizes[turns[-1] + 1]:
-            return ["crossover invented", *found]
-        return found
+        return [mistake for mistake, fits in known.items() if fits]
 
     def off(self, case: int, answer: float | None) -> str:
         """Return what is right: a size in the region, or None."""
@@ -418,7 +610,12 @@ class CrossoverPart(Part):
         )
 
 
-@register("question", "ex1-e", example=_pairs)
+def _example_pairs(rng: Rng) -> list[tuple[Floats, Floats, Floats]]:
+    """Return sizes and times of two libraries, as ``crossover`` gets them."""
+    return [(pair.sizes, pair.a, pair.b) for pair in _pairs(rng)]
+
+
+@register("question", "ex1-e", example=_example_pairs)
 def crossover(ask: Ask, rng: Rng) -> Verdict:
     """Judge where two libraries change places, in five published pairs of sweeps and three drawn ones."""
     return judge(ask, CrossoverPart(_pairs(rng)))

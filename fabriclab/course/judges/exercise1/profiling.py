@@ -1,20 +1,21 @@
 """Exercise 1, profile collectives: the cases of its five questions, and what each known mistake gives in them."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fabriclab.catalog.tables import rows_of
 from fabriclab.core import bus_factor
-from fabriclab.course.judges import Ask, Rng, Verdict
+from fabriclab.course.judges import Ask, Floats, Rng, Verdict
 from fabriclab.course.judges.shared.numbers import Misread, brief, near, number
 from fabriclab.course.judges.shared.parts import (
     Call,
-    Case,
+    JudgedCase,
     NumberPart,
-    Part,
+    QuestionPart,
     apart,
     judge,
     one_of_pair,
@@ -36,8 +37,9 @@ _WHOLE = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
 _SIZES = ((8, 2, 64), (64, 64, 256), (1024, 64, 96))  # step [B], and from where to where in steps
 
 
-def _machine(seed: int, who: NDArray[np.bool_]) -> VirtualRanks:
-    return VirtualRanks(np.random.default_rng(seed), who)
+def _machine(seed: int, late: NDArray[np.bool_]) -> VirtualRanks:
+    """Return a group of ranks of which those in ``late`` are always late."""
+    return VirtualRanks(np.random.default_rng(seed), late)
 
 
 def _late(rng: Rng) -> NDArray[np.bool_]:
@@ -45,24 +47,31 @@ def _late(rng: Rng) -> NDArray[np.bool_]:
 
     Their number is even, so that the median over ranks is the time of none of them.
     """
-    who = np.zeros(rng.choice([4, 6]), bool)
-    who[rng.integers(1, who.size - 1)] = True
-    return who
+    late = np.zeros(rng.choice([4, 6]), bool)
+    late[rng.integers(1, late.size - 1)] = True
+    return late
 
 
-class LatencyPart(Part):
+class Benchmark(NamedTuple):
+    """One case: a machine of its own, and the size of the all-reduce to time on it."""
+
+    machine: VirtualRanks
+    size: int  # [B]
+
+
+class LatencyPart(QuestionPart):
     """The time of an all-reduce, read off the clocks of virtual ranks."""
 
-    def __init__(self, machines: Sequence[VirtualRanks], calls: Sequence[Call]) -> None:
+    def __init__(self, cases: Sequence[Benchmark]) -> None:
+        calls = [Call("latency", (case.machine.proxy(), case.size)) for case in cases]
         super().__init__("ex1-a", "latency", 1.0, calls, sets=3)
-        self.machines = machines
-        self.sizes = [call.arguments[1] for call in calls]
+        self.cases = cases
         self._readings: dict[int, Readings] = {}
 
     def readings(self, case: int) -> Readings:
         """Return what the learner's calls have read; all of them are made before the first is looked at."""
         if case not in self._readings:
-            self._readings[case] = Readings(self.machines[case], self.sizes[case])
+            self._readings[case] = Readings(*self.cases[case])
         return self._readings[case]
 
     def read(self, case: int, value: Any) -> float:
@@ -76,11 +85,12 @@ class LatencyPart(Part):
 
     def mistakes(self, case: int, answer: float) -> list[str]:
         """Return what a reading of the clocks with that result did wrong."""
-        return [*self.readings(case).mistakes(answer)]
+        return list(self.readings(case).mistakes(answer))
 
     def off(self, case: int, answer: float) -> str:
         """Return how far off the time is, or that too few rounds were timed."""
-        truth = self.machines[case].true(self.sizes[case])
+        machine, size = self.cases[case]
+        truth = machine.true(size)
         words = {
             "call": self.written(case),
             "got": shown(answer, "time"),
@@ -106,72 +116,91 @@ def latency(ask: Ask, rng: Rng) -> Verdict:
     On one machine a single rank is late, on the other all but the rank in the same place: a rank, or a quantile over
     ranks, that tells the right time on one of them does not on the other.
     """
-    who, sizes = _late(rng), [int(step * rng.integers(lo, hi)) for step, lo, hi in _SIZES]
-    seeds = apart(
-        lambda: int(rng.integers(2**32)),
-        lambda seed: [_machine(seed, who).true(s) for s in sizes],
-        1.12,
-    )
-    machines = [
-        _machine(seed, late) for seed, late in zip(seeds, (who, ~who), strict=True) for _ in sizes
-    ]
-    calls = [
-        Call("latency", (machine.proxy(), size))
-        for machine, size in zip(machines, 2 * sizes, strict=True)
-    ]
-    return judge(ask, LatencyPart(machines, calls))
+    late = _late(rng)
+    sizes = [int(step * rng.integers(low, high)) for step, low, high in _SIZES]
+
+    def times(seed: int) -> list[float]:
+        machine = _machine(seed, late)
+        return [machine.true(size) for size in sizes]
+
+    seeds = apart(lambda: int(rng.integers(2**32)), times, 1.12)
+    cases = list[Benchmark]()
+    for seed, who in zip(seeds, (late, ~late), strict=True):
+        for size in sizes:
+            cases.append(Benchmark(_machine(seed, who), size))
+    return judge(ask, LatencyPart(cases))
 
 
 # ex1-b -----------------------------------------------------------------------------------------------------------
 
+Trace = tuple[
+    list[list[Any]], float
+]  # events [name, begin, end, bytes], and the rate of the link [B/s]
 
-def _trace(rng: Rng) -> tuple[list[list[Any]], float]:
+
+def _trace(rng: Rng) -> Trace:
     """Return events of a training loop, two at a time of both kinds, and the rate of the link."""
-    rate, at, events = (
-        float(rng.uniform(10e9, 90e9)),
-        float(rng.uniform(0.02, 0.06)),
-        list[list[Any]](),
-    )
+    rate = float(rng.uniform(10e9, 90e9))
+    step_begins = float(rng.uniform(0.02, 0.06))  # [s]
+    events = list[list[Any]]()
     for _ in range(4):
-        work = rng.uniform(8e-3, 14e-3)
-        for what, start, part in (
+        work = rng.uniform(8e-3, 14e-3)  # [s]
+        plan = (  # name, and begin and length as parts of the work
             ("compute", 0.0, 1.0),
             ("compute", 0.8, 0.4),
             ("all_reduce", 0.5, rng.uniform(0.45, 0.5)),
             ("all_gather", 0.85, rng.uniform(0.65, 0.7)),
             ("reduce_scatter", 1.1, rng.uniform(0.2, 0.25)),
-        ):
-            begin, end = at + work * start, at + work * (start + part)
-            moved = 0 if what == "compute" else int(rate * (end - begin) * rng.uniform(0.3, 0.45))
-            events.append([what, float(begin), float(end), moved])
-        at += work * rng.uniform(1.7, 1.9)
+        )
+        for name, start, length in plan:
+            begin = step_begins + work * start
+            end = step_begins + work * (start + length)
+            moved = 0
+            if name != "compute":
+                moved = int(rate * (end - begin) * rng.uniform(0.3, 0.45))
+            events.append([name, float(begin), float(end), moved])
+        step_begins += work * rng.uniform(1.7, 1.9)
     return sorted(events, key=lambda event: event[1]), rate
 
 
 def _times(events: list[list[Any]], rate: float) -> dict[str, float]:
     """Return the times [s] that right and wrong answers about a trace are made of."""
-    edges = np.unique([event[1:3] for event in events])
-    runs = np.array([(start <= edges[:-1]) & (edges[:-1] < end) for _, start, end, _ in events])
-    link = np.array([event[0] != "compute" for event in events])
-    comm, comp, length = runs[link].sum(axis=0), runs[~link].any(axis=0), np.diff(edges)
-    parts = {
-        "whole": comm >= 0,
-        "comm": comm > 0,
-        "each": comm,
-        "alone": (comm > 0) & ~comp,
-        "hidden": (comm > 0) & comp,
-        "twice": comm * ~comp,
-        "idle": ~comp,
+    edges = np.unique(
+        [event[1:3] for event in events]
+    )  # (P + 1,) ends of pieces in which nothing changes
+    length = np.diff(edges)  # (P,) [s]
+    begins = np.array([event[1] for event in events])[:, None]
+    ends = np.array([event[2] for event in events])[:, None]
+    runs = (begins <= edges[:-1]) & (edges[:-1] < ends)  # (E, P) whether an event runs in a piece
+    computes = np.array([event[0] == "compute" for event in events])  # (E,)
+
+    transfers = runs[~computes].sum(axis=0)  # (P,) collectives that run
+    busy = transfers > 0
+    working = runs[computes].any(axis=0)
+    counted = {
+        "whole": np.ones(length.size),
+        "comm": busy,
+        "each": transfers,
+        "alone": busy & ~working,
+        "hidden": busy & working,
+        "twice": np.where(working, 0, transfers),
+        "idle": ~working,
     }
-    out = {name: float(length @ part) for name, part in parts.items()}
-    moved = sum(event[3] for event in events) / rate
-    return out | {"moved": moved, "last": events[-1][2] - events[0][1], "end": float(edges[-1])}
+    times = {name: float(length @ count) for name, count in counted.items()}
+    times["moved"] = sum(event[3] for event in events) / rate
+    times["last"] = events[-1][2] - events[0][1]
+    times["end"] = float(edges[-1])
+    return times
 
 
 def _rates(name: str, size: int, time: float, n: int) -> dict[str, float]:
     """Return the quantities that right and wrong rates of a collective are made of."""
     factor = bus_factor(name, n)
-    passes = 2 if name == "all_reduce" else 1  # of the array through the port of a rank
+    passes = 1  # of the array through the port of a rank
+    factor_as_2 = factor
+    if name == "all_reduce":
+        passes = 2
+        factor_as_2 = 2.0
     return {
         "size": float(size),
         "time": time,
@@ -180,33 +209,36 @@ def _rates(name: str, size: int, time: float, n: int) -> dict[str, float]:
         "factor": factor,
         "passes": passes,
         "part": factor / passes,  # of the array that a pass moves
-        "factor_as_2": 2.0 if name == "all_reduce" else factor,
+        "factor_as_2": factor_as_2,
         "blocks": n if name in _WHOLE else 1,
     }
+
+
+def _used_and_exposed(trace: Trace) -> list[float]:
+    """Return both parts of the whole time that are asked of a trace."""
+    times = _times(*trace)
+    return [times["moved"] / times["whole"], times["alone"] / times["whole"]]
 
 
 @register("question", "ex1-b", example=_trace)
 def rates(ask: Ask, rng: Rng) -> Verdict:
     """Judge the definitions of nccl-tests for six collectives, and the use of a link in two traces."""
-    timed = [
-        (name, int(2 ** rng.integers(20, 31)), float(rng.uniform(1e-3, 0.05)), int(n))
-        for name in (*_WHOLE, "broadcast", "reduce")
-        for n in rng.choice([3, 4, 6, 8], 2, False)
-    ]
-    quantities = [_rates(*one) for one in timed]
+    algbw = list[JudgedCase]()
+    busbw = list[JudgedCase]()
+    for name in (*_WHOLE, "broadcast", "reduce"):
+        for n in rng.choice([3, 4, 6, 8], 2, False).tolist():
+            size = int(2 ** rng.integers(20, 31))
+            time = float(rng.uniform(1e-3, 0.05))
+            quantities = _rates(name, size, time, n)
+            algbw.append(JudgedCase((size, time), quantities))
+            busbw.append(JudgedCase((name, size, time, n), quantities))
 
-    def numbers(trace: Any) -> list[float]:
-        times = _times(*trace)
-        return [times[name] / times["whole"] for name in ("moved", "alone")]
-
-    traces = apart(lambda: _trace(rng), numbers, 1.03)
-    loops = [Case(trace, _times(*trace)) for trace in traces]
-    plain = [Case((size, time), q) for (_, size, time, _), q in zip(timed, quantities, strict=True)]
-    bus = [Case(arguments, q) for arguments, q in zip(timed, quantities, strict=True)]
+    traces = apart(lambda: _trace(rng), _used_and_exposed, 1.03)
+    loops = [JudgedCase(trace, _times(*trace)) for trace in traces]
     return judge(
         ask,
-        NumberPart("ex1-b", "algbw", plain),
-        NumberPart("ex1-b", "busbw", bus),
+        NumberPart("ex1-b", "algbw", algbw),
+        NumberPart("ex1-b", "busbw", busbw),
         NumberPart("ex1-b", "used", loops),
         NumberPart("ex1-b", "exposed", loops),
     )
@@ -214,8 +246,8 @@ def rates(ask: Ask, rng: Rng) -> Verdict:
 
 # ex1-d -----------------------------------------------------------------------------------------------------------
 
-Job = Mapping[str, Any]  # what was recorded of it
-Figures = Mapping[str, float]  # by name
+Record = dict[str, Any]  # what was recorded of a job
+Figures = Mapping[str, float]  # by the names of _FIGURES
 
 _FIGURES = ("alpha_share", "nic_use", "uplink_use", "late_share", "byte_skew")
 # illustrative: cause -> its decisive figure, and from where to where each figure of such a job may lie
@@ -227,67 +259,121 @@ _CONFUSED = {
     ("oversubscription", "bandwidth"): "NIC blamed for the uplink",
     ("latency", "bandwidth"): "bandwidth blamed for many steps",
 }
+_RANKS = 8  # of a recorded job
+_STEPS = 14  # of each of its all-reduces: 2 (n - 1)
 
 
-def _job(rng: Rng, cause: str) -> dict[str, Any]:
+def _record(rng: Rng, cause: str) -> Record:
     """Return what was recorded of a job whose all-reduces suffer from ``cause``."""
-    ends = np.array([_CAUSES[cause][name].split(" to ") for name in _FIGURES], float)
-    share, nic, uplink, late, skew = rng.uniform(*ends.T)
-    n, ops, steps, alpha = 8, int(rng.integers(20, 40)), 14, rng.uniform(5e-6, 15e-6)
-    rate, trunk = rng.uniform(20e9, 60e9), rng.uniform(60e9, 200e9)  # illustrative: of no real job
-    length = alpha * steps / share * (1 + 0.02 * rng.uniform(-1, 1, ops))
-    wait = length.mean() * late / (1 - late) * (1 + 0.05 * rng.uniform(-1, 1, ops))
-    late_rank = np.full(ops, rng.integers(n)) if cause == "straggler" else rng.integers(n, size=ops)
-    enter = rng.uniform(0.05, 0.3, (ops, n)) * wait[:, None]
-    enter[np.arange(ops), late_rank] = wait
-    enter[np.arange(ops), (late_rank + 1) % n] = 0
-    at = np.cumsum(1.3 * (wait + length))[:, None]
-    early = rng.uniform(0, 0.02, (ops, n)) * (np.arange(n) != rng.integers(n))
-    leave = (wait + length)[:, None] - length.min() * early
-    sent = 1 + 0.01 * rng.uniform(-1, 1, n)
-    hot = rng.integers(n)
-    sent[hot] = skew * (sent.sum() - sent[hot]) / (n - skew)
-    trunks = rng.permutation([1, *rng.uniform(0.8, 0.95, 3)])
+    limits = np.array([_CAUSES[cause][name].split(" to ") for name in _FIGURES], float)  # (5, 2)
+    alpha_share, nic_use, uplink_use, late_share, byte_skew = rng.uniform(*limits.T)
+    ops = int(rng.integers(20, 40))
+    alpha = rng.uniform(5e-6, 15e-6)  # [s]
+    nic_rate = rng.uniform(20e9, 60e9)  # illustrative: of no real job [B/s]
+    uplink_rate = rng.uniform(60e9, 200e9)  # illustrative: of no real job [B/s]
+
+    # How long each all-reduce takes once the last rank has come, and how long the first rank waits for it.
+    length = alpha * _STEPS / alpha_share * (1 + 0.02 * rng.uniform(-1, 1, ops))  # (ops,) [s]
+    mean_wait = length.mean() * late_share / (1 - late_share)
+    wait = mean_wait * (1 + 0.05 * rng.uniform(-1, 1, ops))  # (ops,) [s]
+    enter = _arrivals(rng, wait, same_rank_late=cause == "straggler")  # (ops, ranks) [s]
+    early = rng.uniform(0, 0.02, (ops, _RANKS))  # parts of the shortest all-reduce
+    early[:, rng.integers(_RANKS)] = 0
+    leave = (wait + length)[:, None] - length.min() * early  # (ops, ranks) [s]
+    begin = np.cumsum(1.3 * (wait + length))[:, None]  # (ops, 1) [s]
+
+    sent = _bytes_sent(rng, byte_skew)  # (ranks,)
+    uplinks = rng.permutation([1, *rng.uniform(0.8, 0.95, 3)])  # (4,)
+    nic_bytes = sent / sent.max() * nic_use * nic_rate * length.sum()
+    uplink_bytes = uplinks * uplink_use * uplink_rate * length.sum()
     return {
-        "enter": (at + enter).tolist(),
-        "leave": (at + leave).tolist(),
+        "enter": (begin + enter).tolist(),
+        "leave": (begin + leave).tolist(),
         "alpha": float(alpha),
-        "steps": steps,
-        "bytes": [int(b) for b in sent / sent.max() * nic * rate * length.sum()],
-        "nic_rate": float(rate),
-        "uplink_bytes": [int(b) for b in trunks * uplink * trunk * length.sum()],
-        "uplink_rate": float(trunk),
+        "steps": _STEPS,
+        "bytes": [int(b) for b in nic_bytes],
+        "nic_rate": float(nic_rate),
+        "uplink_bytes": [int(b) for b in uplink_bytes],
+        "uplink_rate": float(uplink_rate),
     }
 
 
+def _arrivals(rng: Rng, wait: Floats, *, same_rank_late: bool) -> Floats:
+    """Return how long after the first rank each one enters: (ops, ranks) [s]; one in each row is late by ``wait``."""
+    ops = np.arange(wait.size)
+    if same_rank_late:
+        late = np.full(wait.size, rng.integers(_RANKS))
+    else:
+        late = rng.integers(_RANKS, size=wait.size)
+    enter = rng.uniform(0.05, 0.3, (wait.size, _RANKS)) * wait[:, None]
+    enter[ops, late] = wait
+    enter[ops, (late + 1) % _RANKS] = 0
+    return enter
+
+
+def _bytes_sent(rng: Rng, skew: float) -> Floats:
+    """Return what each rank sends, in relative numbers: one of them ``skew`` times the mean over all."""
+    sent = 1 + 0.01 * rng.uniform(-1, 1, _RANKS)
+    hot = rng.integers(_RANKS)
+    others = sent.sum() - sent[hot]
+    sent[hot] = skew * others / (_RANKS - skew)
+    return sent
+
+
 def _figures(
-    job: Mapping[str, Any],
+    record: Mapping[str, Any],
     start: Callable[..., Any] = np.max,
     over: Callable[..., Any] = np.max,
     least: Callable[..., Any] = np.mean,
 ) -> dict[str, float]:
-    """Return the five figures; other choices of ``start``, ``over`` and ``least`` give known wrong ones."""
-    enter, end = np.array(job["enter"]), np.array(job["leave"]).max(axis=1)
+    """Return the five figures of a job; the defaults give the right ones.
+
+    Parameters
+    ----------
+    record : mapping
+        What was recorded of the job.
+    start : function
+        Of the times at which ranks enter: when the work of an all-reduce starts. The last rank has to be there.
+    over : function
+        Of ports and of late ranks: which one counts.
+    least : function
+        Of the bytes of all ranks: with what the largest is compared.
+    """
+    enter = np.array(record["enter"])  # (ops, ranks) [s]
+    first = enter.min(axis=1)
+    end = np.array(record["leave"]).max(axis=1)  # (ops,)
     busy = float((end - start(enter, axis=1)).sum())
-    begun = enter.min(axis=1)
+    waited = over(enter, axis=1) - first
     return {
-        "alpha_share": len(end) * job["steps"] * job["alpha"] / busy,
-        "nic_use": float(over(job["bytes"])) / job["nic_rate"] / busy,
-        "uplink_use": float(over(job["uplink_bytes"])) / job["uplink_rate"] / busy,
-        "late_share": float((over(enter, axis=1) - begun).sum() / (end - begun).sum()),
-        "byte_skew": max(job["bytes"]) / float(least(job["bytes"])),
+        "alpha_share": len(end) * record["steps"] * record["alpha"] / busy,
+        "nic_use": float(over(record["bytes"])) / record["nic_rate"] / busy,
+        "uplink_use": float(over(record["uplink_bytes"])) / record["uplink_rate"] / busy,
+        "late_share": float(waited.sum() / (end - first).sum()),
+        "byte_skew": max(record["bytes"]) / float(least(record["bytes"])),
     }
 
 
-class CausePart(Part):
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One case: the record of a job that is slow for a known cause, and its right figures."""
+
+    cause: str
+    record: Record
+    figures: Figures
+    call: Call  # of the function that is judged
+
+    @property
+    def decisive(self) -> str:
+        """The name of the figure that proves the cause."""
+        return _CAUSES[self.cause]["decisive"]
+
+
+class CausePart(QuestionPart):
     """What slows a job down."""
 
-    def __init__(
-        self, calls: Sequence[Call], causes: Sequence[str], figures: Sequence[Figures]
-    ) -> None:
-        super().__init__("ex1-d", "cause", 0.5, calls, sets=3)
-        self.causes = causes
-        self.figures = figures
+    def __init__(self, jobs: Sequence[Job]) -> None:
+        super().__init__("ex1-d", "cause", 0.5, [job.call for job in jobs], sets=len(_ALIKE))
+        self.jobs = jobs
 
     def read(self, case: int, value: Any) -> str:
         """Return the cause that is named."""
@@ -298,46 +384,37 @@ class CausePart(Part):
 
     def is_right(self, case: int, answer: str) -> bool:
         """Return whether it is the cause."""
-        return answer == self.causes[case]
+        return answer == self.jobs[case].cause
 
     def mistakes(self, case: int, answer: str) -> list[str]:
         """Return why one takes this cause for another."""
-        mistake = _confusion(self.causes[case], answer)
+        mistake = _confusion(self.jobs[case].cause, answer)
         return [mistake] if mistake else []
 
     def off(self, case: int, answer: str) -> str:
         """Return which cause it is."""
-        return message(1, "cause.off", got=answer, cause=self.causes[case])
+        return message(1, "cause.off", got=answer, cause=self.jobs[case].cause)
 
     def step(self, case: int, answer: str, mistake: str) -> str:
         """Return the figure that stands out."""
-        decisive = _CAUSES[self.causes[case]]["decisive"]
-        return message(
-            1, "cause.step", decisive=decisive, proof=shown(self.figures[case][decisive])
-        )
+        job = self.jobs[case]
+        proof = shown(job.figures[job.decisive])
+        return message(1, "cause.step", decisive=job.decisive, proof=proof)
 
     def written(self, case: int) -> str:
         """Return the call, and which of the two values is meant."""
         return f"{super().written(case)}[0]"
 
 
-class EvidencePart(Part):
+class EvidencePart(QuestionPart):
     """Two true figures of a job, among them the one that proves the cause; it counts if the cause is right."""
 
     within = 0.02
 
-    def __init__(
-        self,
-        calls: Sequence[Call],
-        jobs: Sequence[Job],
-        causes: Sequence[str],
-        figures: Sequence[Figures],
-    ) -> None:
-        super().__init__("ex1-d", "evidence", 0.5, calls, sets=3, after=True)
+    def __init__(self, jobs: Sequence[Job]) -> None:
+        calls = [job.call for job in jobs]
+        super().__init__("ex1-d", "evidence", 0.5, calls, sets=len(_ALIKE), after=True)
         self.jobs = jobs
-        self.causes = causes
-        self.figures = figures
-        self.decisive = [_CAUSES[cause]["decisive"] for cause in causes]
 
     def read(self, case: int, value: Any) -> Figures:
         """Return the two figures by name."""
@@ -349,26 +426,25 @@ class EvidencePart(Part):
 
     def is_right(self, case: int, answer: Figures) -> bool:
         """Return whether both figures are true and the decisive one is among them."""
-        return self.decisive[case] in answer and not self._untrue(case, answer)
-
-    def _untrue(self, case: int, answer: Figures) -> Figures:
-        true = self.figures[case]
-        return {
-            name: value
-            for name, value in answer.items()
-            if not near(value, true[name], self.within)
-        }
+        job = self.jobs[case]
+        return job.decisive in answer and not self._wrong(answer, job.figures)
 
     def mistakes(self, case: int, answer: Figures) -> list[str]:
         """Return the mistakes that give all figures that are not true."""
-        untrue = self._untrue(case, answer)
-        if not untrue:
+        job = self.jobs[case]
+        wrong = self._wrong(answer, job.figures)
+        if not wrong:
             return ["evidence beside the point"]
-        return [
-            mistake
-            for mistake, spoiled in _spoiled(self.jobs[case], self.figures[case]).items()
-            if all(near(value, spoiled[name], self.within) for name, value in untrue.items())
-        ]
+        known = _figures_by_mistake(job)
+        return [mistake for mistake, figures in known.items() if not self._wrong(wrong, figures)]
+
+    def _wrong(self, answer: Figures, figures: Figures) -> Figures:
+        """Return the figures of an answer that differ from ``figures``."""
+        return {
+            name: value
+            for name, value in answer.items()
+            if not near(value, figures[name], self.within)
+        }
 
     def off(self, case: int, answer: Figures) -> str:
         """Return the two figures, and what they must be."""
@@ -377,13 +453,13 @@ class EvidencePart(Part):
             "evidence.off",
             got=shown(answer),
             percent=f"{100 * self.within:g}",
-            decisive=self.decisive[case],
+            decisive=self.jobs[case].decisive,
         )
 
     def step(self, case: int, answer: Figures, mistake: str) -> str:
         """Return the cause and all figures."""
-        figures = shown(self.figures[case])
-        return message(1, "evidence.step", cause=self.causes[case], all=figures)
+        job = self.jobs[case]
+        return message(1, "evidence.step", cause=job.cause, all=shown(job.figures))
 
     def written(self, case: int) -> str:
         """Return the call, and which of the two values is meant."""
@@ -399,30 +475,43 @@ def _confusion(cause: str, answer: str) -> str:
     return _CONFUSED.get((cause, answer), "")
 
 
-def _spoiled(job: Job, true: Figures) -> dict[str, Figures]:
-    """Return the figures that known mistakes give."""
-    scaled = {
-        "bits for bytes/x": 8,
-        "bits for bytes": 1 / 8,
-        "percent for a part": 100,
-    }
+def _figures_by_mistake(job: Job) -> dict[str, Figures]:
+    """Return the figures that each known mistake gives for a job."""
+    right = job.figures
+    share_of_one_step = right["alpha_share"] / job.record["steps"]
     return {
-        "waiting counted as work": _figures(job, start=np.min),
-        "mean for the fullest": _figures(job, over=np.mean),
-        "largest over smallest": _figures(job, least=np.min),
-        "steps forgotten": {**true, "alpha_share": true["alpha_share"] / job["steps"]},
-        **{
-            name: {key: factor * value for key, value in true.items()}
-            for name, factor in scaled.items()
-        },
+        "waiting counted as work": _figures(job.record, start=np.min),
+        "mean for the fullest": _figures(job.record, over=np.mean),
+        "largest over smallest": _figures(job.record, least=np.min),
+        "steps forgotten": {**right, "alpha_share": share_of_one_step},
+        "bits for bytes/x": _scaled(right, 8),
+        "bits for bytes": _scaled(right, 1 / 8),
+        "percent for a part": _scaled(right, 100),
     }
 
 
-@register("question", "ex1-d", example=lambda rng: {cause: _job(rng, cause) for cause in _CAUSES})
+def _scaled(figures: Figures, factor: float) -> Figures:
+    """Return all figures times a factor."""
+    return {name: factor * value for name, value in figures.items()}
+
+
+def _examples(rng: Rng) -> dict[str, Record]:
+    """Return the record of one job for each cause."""
+    return {cause: _record(rng, cause) for cause in _CAUSES}
+
+
+def _causes(rng: Rng) -> list[str]:
+    """Return all causes: one of each pair that looks alike, then the others in the same order."""
+    pairs = rng.permutation(rng.permuted(_ALIKE, axis=1))  # (pairs, 2)
+    return [*pairs[:, 0].tolist(), *pairs[:, 1].tolist()]
+
+
+@register("question", "ex1-d", example=_examples)
 def bottleneck(ask: Ask, rng: Rng) -> Verdict:
-    """Judge a diagnosis of jobs that look alike in twos: the cause, and two true figures, the decisive one among."""
-    causes = [str(cause) for cause in rng.permutation(rng.permuted(_ALIKE, axis=1)).T.flat]
-    jobs = [_job(rng, cause) for cause in causes]
-    figures = [_figures(job) for job in jobs]
-    calls = [Call("bottleneck", (job,)) for job in jobs]
-    return judge(ask, CausePart(calls, causes, figures), EvidencePart(calls, jobs, causes, figures))
+    """Judge the diagnosis of jobs that look alike in pairs: the cause, and two true figures, one of them decisive."""
+    jobs = list[Job]()
+    for cause in _causes(rng):
+        record = _record(rng, cause)
+        call = Call("bottleneck", (record,))
+        jobs.append(Job(cause, record, _figures(record), call))
+    return judge(ask, CausePart(jobs), EvidencePart(jobs))

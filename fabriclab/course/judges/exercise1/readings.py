@@ -3,39 +3,71 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fabriclab import units
 from fabriclab.course.judges import Floats
 from fabriclab.course.questions.files import message
 
-from .virtual import WARM, Op, VirtualRanks
+from .virtual import WARM, AllReduceRecord, VirtualRanks
 
 WITHIN = 0.05
 FEW = 5  # rounds: the median of fewer is moved by two outliers
 _MOST = 25  # rounds that a learner may have left out at the start, of those that were timed
-_WAYS: Mapping[str, Callable[..., Any]] = {
+
+
+def _first(values: Floats, axis: int = 0) -> Any:
+    return values[0]
+
+
+def _percentile_99(values: Floats, axis: int = 0) -> Any:
+    return np.percentile(values, 99, axis)
+
+
+# What makes one number of all rounds.
+_STATISTICS: Mapping[str, Callable[..., Any]] = {
     "median": np.median,
     "mean": np.mean,
     "min": np.min,
     "max": np.max,
-    "first": lambda a, axis=0: a[0],
+    "first": _first,
     "sum": np.sum,
-    "p99": lambda a, axis=0: np.percentile(a, 99, axis),
+    "p99": _percentile_99,
     "spread": np.ptp,
 }
-# A mistake with the whole number, and what the right one was divided by.
-_SCALES = (
-    *(("other unit of time", unit) for unit in (1e-3, 1e-6, 1e-9)),
-    ("time doubled", 0.5),
-    ("half of the time", 2.0),
+
+
+class Scale(NamedTuple):
+    """A mistake with the whole number, and what the right one was divided by."""
+
+    mistake: str
+    divisor: float
+
+
+_NO_SCALE = Scale("", 1.0)
+_UNITS = (
+    Scale("other unit of time", 1e-3),
+    Scale("other unit of time", 1e-6),
+    Scale("other unit of time", 1e-9),
 )
+_SCALES = (*_UNITS, Scale("time doubled", 0.5), Scale("half of the time", 2.0))
 _SPREAD = "spread for the time"
 _TOO_FEW = "too few rounds"
-_WAY_FLAWS = dict.fromkeys(("max", "p99"), "slowest round as typical") | {"spread": _SPREAD}
+_TOTAL = "total for one operation"
+_CLOCKS = "two clocks compared"
+_FIRST_ONLY = "first round only"
+_COLD = "warm-up averaged in"
+_OUTLIERS = "outliers averaged in"
+# The mistake with the rounds -> the statistics that make it.
+_STATISTIC_FLAWS = {
+    "max": "slowest round as typical",
+    "p99": "slowest round as typical",
+    "spread": _SPREAD,
+}
 # The mistake with ranks -> the figure over ranks; without one it is the last rank.
 _OVER: Mapping[str, Callable[..., Any]] = {
     "": np.max,
@@ -51,64 +83,101 @@ class Round(NamedTuple):
 
     begin: Floats
     end: Floats
-    ops: list[Op]
+    ops: list[AllReduceRecord]
     undo: dict[str, Any]  # mistake -> how much later each rank would have begun without it [s]
 
 
 class Recipe(NamedTuple):
-    """A way from the readings to one number; only "total for one operation" is both in ``way`` and in ``each``."""
+    """How readings become one number; `_TOTAL` shows in ``statistic`` if it is a sum, else in ``each``."""
 
     ranks: str  # "" is the last rank of each round, else a mistake
-    column: int  # of the numbers that a way gives; 0 is the last rank of each round
-    way: str  # over the rounds
+    column: int  # of the numbers that a statistic gives; 0 is the last rank of each round
+    statistic: str  # over the rounds
     start: int  # rounds left out at the start
     each: bool  # divided by the number of all-reduces between two readings
-    scale: tuple[str, float] = ("", 1.0)
+    scale: Scale = _NO_SCALE
 
     def without(self) -> dict[str, Recipe]:
         """Return the recipe without each of its mistakes."""
-        out = {self.scale[0]: self._replace(scale=("", 1.0))} if self.scale[0] else {}
-        if not self.each or self.way == "sum":
-            way = "mean" if self.way == "sum" else self.way
-            out["total for one operation"] = self._replace(way=way, each=True)
-        if self.way in _WAY_FLAWS:
-            out[_WAY_FLAWS[self.way]] = self._replace(way="median")
-        return out | ({self.ranks: self._replace(ranks="", column=0)} if self.ranks else {})
+        found = dict[str, Recipe]()
+        if self.scale.mistake:
+            found[self.scale.mistake] = self._replace(scale=_NO_SCALE)
+        if self.statistic == "sum":
+            found[_TOTAL] = self._replace(statistic="mean", each=True)
+        elif not self.each:
+            found[_TOTAL] = self._replace(each=True)
+        if self.statistic in _STATISTIC_FLAWS:
+            found[_STATISTIC_FLAWS[self.statistic]] = self._replace(statistic="median")
+        if self.ranks:
+            found[self.ranks] = self._replace(ranks="", column=0)
+        return found
+
+    def oddity(self) -> float:
+        """Return how unlikely a recipe is: the number of its mistakes, with a little more for some."""
+        oddity = float(len(self.without()))
+        if self.statistic == "first":
+            oddity += 1
+        if self.scale.mistake:
+            oddity += 0.5
+        return oddity
 
 
-def _rounds(ranks: VirtualRanks) -> list[Round]:
-    """Return what was timed."""
-    early = ranks.late.max() - ranks.late
-    out, begin, before, ops = list[Round](), None, "", list[Op]()
-    aligned, leading, cost = False, False, 0.0
-    for call, about in ranks.log:
-        if call == "all_reduce":
-            ops.append(about)
-        elif call == "barrier":
-            leading, cost = leading or not ops, cost + about * bool(ops)
+class _RoundReader:
+    """Rounds in the making: each call of the log is a method, and a reading of the clocks ends a round."""
+
+    def __init__(self, ranks: VirtualRanks) -> None:
+        self.clock = ranks.clock
+        self.early = ranks.late.max() - ranks.late  # (n,) before the latest rank [s]
+        self.rounds = list[Round]()
+        self._previous_call = ""
+        self._start(begin=None, aligned=False)
+
+    def _start(self, begin: Floats | None, aligned: bool) -> None:
+        """Begin a round with a reading of the clocks, or with none at the start of the log."""
+        self._begin = begin
+        self._aligned = aligned  # a barrier came just before the reading
+        self._barrier_first = False  # a barrier came after it, before any all-reduce
+        self._barrier_time = 0.0  # of the barriers after an all-reduce [s]
+        self._ops = list[AllReduceRecord]()
+
+    def read(self, log: Sequence[tuple[str, Any]]) -> list[Round]:
+        """Return the rounds of a log."""
+        for call, about in log:
+            if call == "all_reduce":
+                self._ops.append(about)
+            elif call == "barrier":
+                self._barrier(about)
+            else:
+                self._now(about)
+            self._previous_call = call
+        return self.rounds
+
+    def _barrier(self, seconds: float) -> None:
+        if self._ops:
+            self._barrier_time += seconds
         else:
-            if begin is not None and ops:
-                skew = ops[0].ready - early - (begin - ranks.clock)
-                undo = {
-                    "barrier timed": cost + skew * leading,
-                    "no barrier": skew * (not aligned and not leading),
-                }
-                undo[
-                    "first round only"
-                    if len(ops) == 1 and ops[0].number < WARM
-                    else "warm-up averaged in"
-                ] = sum(op.cold for op in ops)
-                out.append(
-                    Round(
-                        begin,
-                        about,
-                        ops,
-                        undo | {"outliers averaged in": sum(op.slow for op in ops)},
-                    )
-                )
-            begin, aligned, leading, cost, ops = about, before == "barrier", False, 0.0, []
-        before = call
-    return out
+            self._barrier_first = True
+
+    def _now(self, shown: Floats) -> None:
+        if self._begin is not None and self._ops:
+            self.rounds.append(Round(self._begin, shown, self._ops, self._undo(self._begin)))
+        self._start(shown, aligned=self._previous_call == "barrier")
+
+    def _undo(self, begin: Floats) -> dict[str, Any]:
+        """Return how much later each rank would have begun without each mistake [s]."""
+        skew = (
+            self._ops[0].ready - self.early - (begin - self.clock)
+        )  # (n,) waiting for the last rank
+        undo: dict[str, Any] = {"barrier timed": self._barrier_time, "no barrier": 0.0}
+        if self._barrier_first:
+            undo["barrier timed"] = self._barrier_time + skew
+        elif not self._aligned:
+            undo["no barrier"] = skew
+
+        single = len(self._ops) == 1 and self._ops[0].number < WARM
+        undo[_FIRST_ONLY if single else _COLD] = sum(op.cold for op in self._ops)
+        undo[_OUTLIERS] = sum(op.slow for op in self._ops)
+        return undo
 
 
 class Readings:
@@ -116,76 +185,85 @@ class Readings:
 
     def __init__(self, ranks: VirtualRanks, size: float) -> None:
         """Take the log of the group; only all-reduces of the size that is asked tell anything about it."""
-        self.truth, n, rounds = ranks.true(size), ranks.n_ranks, _rounds(ranks)
+        self.truth = ranks.true(size)
+        rounds = _RoundReader(ranks).read(ranks.log)
         self.rounds = [r for r in rounds if all(op.size == size for op in r.ops)]
         self._missed = "another size" if rounds else "nothing timed"
-        self._scales = (("", 1.0), *_SCALES, ("divided by the ranks", float(n)))
-        (last, *over), clocks = _OVER, ["two clocks compared"] * (n * (n - 1) + 2)
-        one = [f"one rank only/{r}" for r in range(n)]
-        # of the numbers that `_boiled` returns
-        self._kinds = [last, *one, *over, *clocks, *_OVER, "median over ranks"]
-        self.begin, self.end = (
-            np.array([getattr(r, side) for r in self.rounds]) for side in ("begin", "end")
+        self._scales = (
+            _NO_SCALE,
+            *_SCALES,
+            Scale("divided by the ranks", float(ranks.n_ranks)),
         )
-        self.count = np.array([[len(r.ops)] for r in self.rounds])
+        self._kinds = _mistakes_of_columns(ranks.n_ranks)
+        self.begin = np.array([r.begin for r in self.rounds])  # (R, n) [s]
+        self.end = np.array([r.end for r in self.rounds])  # (R, n) [s]
+        self.count = np.array([[len(r.ops)] for r in self.rounds])  # (R, 1)
 
-    def _times(self, each: bool, undo: tuple[str, ...] = ()) -> Floats:
-        """Return what one could read off each round, as in `_read_off`."""
+    def _times(self, each: bool, undo: Sequence[str] = ()) -> Floats:
+        """Return what one could read off each round, as in `_read_off`, without some mistakes."""
+        begins = list[Floats]()
+        for r in self.rounds:
+            begin = r.begin
+            for mistake in undo:
+                begin = begin + r.undo.get(mistake, 0.0)
+            begins.append(begin)
         count = self.count if each else 1
-        begin = np.array(
-            [sum((r.undo.get(name, 0.0) for name in undo), r.begin) for r in self.rounds]
-        )
-        return _read_off(begin / count, self.end / count)
+        return _read_off(np.array(begins) / count, self.end / count)
 
-    def _value(self, recipe: Recipe, undo: tuple[str, ...] = ()) -> float:
-        numbers = _boiled(
-            self._times(recipe.each, undo)[recipe.start :], recipe.way, self.begin.shape[1]
-        )
-        return float(numbers[recipe.column] / recipe.scale[1])
+    def _value(self, recipe: Recipe, undo: Sequence[str] = ()) -> float:
+        """Return the number that a recipe gives, without some mistakes."""
+        times = self._times(recipe.each, undo)[recipe.start :]
+        numbers = _summarised(times, recipe.statistic, self.begin.shape[1])
+        return float(numbers[recipe.column] / recipe.scale.divisor)
 
     def recipes(self, got: float) -> list[Recipe]:
         """Return the recipes that give a number, those with the fewest mistakes only; else the nearest one."""
-        ways, rows = zip(*self._all(), strict=True)
-        values = np.array(rows)
+        rows = list(self._all())
+        recipes = [recipe for recipe, _ in rows]  # of the first column
+        values = np.array([numbers for _, numbers in rows])  # (recipes, columns) [s]
 
-        def matching(those: Any, scale: tuple[str, float] = ("", 1.0)) -> list[Recipe]:
-            return [
-                Recipe(self._kinds[j], int(j), *ways[i])._replace(scale=scale)
-                for i, j in np.argwhere(those)
-            ]
+        exact = list[Recipe]()
+        for scale in self._scales:
+            matching = abs(got * scale.divisor - values) <= 1e-6 * abs(values)
+            exact += [recipe._replace(scale=scale) for recipe in self._matching(recipes, matching)]
+        if exact:
+            exact = _fewest_left_out(exact)
+            exact.sort(key=lambda recipe: recipe.column)  # one rank before all ranks
+            least = min(recipe.oddity() for recipe in exact)
+            return [recipe for recipe in exact if recipe.oddity() == least]
 
-        found = [
-            recipe
-            for scale in self._scales
-            for recipe in matching(abs(got * scale[1] - values) <= 1e-6 * abs(values), scale)
-        ]
-        # Of those that differ only in the rounds left out, the one that leaves out fewest; one rank before all ranks.
-        found = [*{recipe._replace(start=0): recipe for recipe in reversed(found)}.values()][::-1]
-        found.sort(key=lambda recipe: recipe.column)
-        if found:
-            strange = [
-                len(r.without()) + (r.way == "first") + 0.5 * bool(r.scale[0]) for r in found
-            ]
-            return [recipe for recipe, n in zip(found, strange, strict=True) if n == min(strange)]
         near_by = (values > 0) & (abs(values - got) < 0.2 * got)
-        far = [
-            (distance + 0.05 * len(recipe.without()), recipe)
-            for distance, recipe in zip(
-                abs(np.log(values[near_by] / got)), matching(near_by), strict=True
-            )
-            if recipe.ranks != "two clocks compared"
-        ]
-        return [recipe for distance, recipe in sorted(far)[:1] if distance < 0.15]
+        distances = abs(np.log(values[near_by] / got)).tolist()
+        candidates = list[tuple[float, Recipe]]()
+        for distance, recipe in zip(distances, self._matching(recipes, near_by), strict=True):
+            if recipe.ranks != _CLOCKS:
+                candidates.append((distance + 0.05 * len(recipe.without()), recipe))
+        if not candidates:
+            return []
+        distance, nearest = min(candidates)
+        return [nearest] if distance < 0.15 else []
 
-    def _all(self) -> Iterator[tuple[tuple[str, int, bool], Floats]]:
-        for each in (True, False)[: 1 + bool((self.count > 1).any())]:
+    def _matching(self, recipes: Sequence[Recipe], those: NDArray[np.bool_]) -> list[Recipe]:
+        """Return the recipes of a mask over all recipes and columns."""
+        return [
+            recipes[i]._replace(ranks=self._kinds[j], column=int(j)) for i, j in np.argwhere(those)
+        ]
+
+    def _all(self) -> Iterator[tuple[Recipe, Floats]]:
+        """Yield each recipe for the first column, and the numbers of all columns."""
+        divided = [True]
+        if (self.count > 1).any():
+            divided.append(False)
+        for each in divided:
             times = self._times(each)
             for start in range(min(len(self.rounds), _MOST)):
-                for way in _WAYS:
-                    if (way != "first" or start == 0) and (
-                        way != "sum" or len(self.rounds) - start > 1
-                    ):
-                        yield (way, start, each), _boiled(times[start:], way, self.begin.shape[1])
+                for statistic in _STATISTICS:
+                    if statistic == "first" and start > 0:
+                        continue
+                    if statistic == "sum" and len(self.rounds) - start <= 1:
+                        continue
+                    numbers = _summarised(times[start:], statistic, self.begin.shape[1])
+                    yield Recipe("", 0, statistic, start, each), numbers
 
     def off(self, value: float) -> float:
         """Return how far a number is from the truth, as a ratio."""
@@ -198,28 +276,43 @@ class Readings:
         """
         if not self.rounds:
             return {self._missed: self.truth}
-        few = {_TOO_FEW: self.truth} if len(self.rounds) < FEW else {}
-        if few and abs(got / self.truth - 1) <= WITHIN:
-            return few
-        out = dict[str, float]()
+
+        few = dict[str, float]()
+        if len(self.rounds) < FEW:
+            few[_TOO_FEW] = self.truth
+            if abs(got / self.truth - 1) <= WITHIN:
+                return few
+
+        found = dict[str, float]()
         for recipe in self.recipes(got):
-            less = {name: self._value(other) for name, other in recipe.without().items()}
-            used = self.rounds[recipe.start :][: 1 if recipe.way == "first" else None]
-            single = len(used) == 1 and "first round only" in used[0].undo
-            cold = ("first round only",) * single or ("first round only", "warm-up averaged in")
-            for names in (("barrier timed",), ("no barrier",), cold, ("outliers averaged in",)):
-                less[names[-1]] = self._value(recipe, names)
-            least = min(map(self.off, less.values()))
-            if least < 0.8 * self.off(got) or least <= WITHIN:
-                most = 1.1 * max(least, WITHIN)
-                out |= {
-                    name: value
-                    for name, value in less.items()
-                    if self.off(value) <= most and name not in out
-                }
-        if not out and any(abs(got * unit / self.truth - 1) < 0.25 for _, unit in _SCALES[:3]):
-            out["other unit of time"] = self.truth
-        return out | few
+            without = self._without_each(recipe)
+            least = min(map(self.off, without.values()))
+            if least >= 0.8 * self.off(got) and least > WITHIN:
+                continue
+            most = 1.1 * max(least, WITHIN)
+            for mistake, value in without.items():
+                if self.off(value) <= most:
+                    found.setdefault(mistake, value)
+
+        if not found and any(abs(got * unit.divisor / self.truth - 1) < 0.25 for unit in _UNITS):
+            found["other unit of time"] = self.truth
+        return found | few
+
+    def _without_each(self, recipe: Recipe) -> dict[str, float]:
+        """Return what the calls give without each mistake of a recipe, and of the calls themselves [s]."""
+        without = {mistake: self._value(other) for mistake, other in recipe.without().items()}
+        without["barrier timed"] = self._value(recipe, ["barrier timed"])
+        without["no barrier"] = self._value(recipe, ["no barrier"])
+
+        used = self.rounds[recipe.start :]
+        if recipe.statistic == "first":
+            used = used[:1]
+        if len(used) == 1 and _FIRST_ONLY in used[0].undo:
+            without[_FIRST_ONLY] = self._value(recipe, [_FIRST_ONLY])
+        else:
+            without[_COLD] = self._value(recipe, [_FIRST_ONLY, _COLD])
+        without[_OUTLIERS] = self._value(recipe, [_OUTLIERS])
+        return without
 
     def step(self, got: float, name: str) -> str:
         """Return what the learner's own calls give without a mistake, or without all of them."""
@@ -227,16 +320,18 @@ class Readings:
             return ""
         found = self.mistakes(got)
         if name not in found:
-            everything = tuple({name for r in self.rounds for name in r.undo})
-            right = self._value(Recipe("", 0, "median", 0, True), everything)
+            everything = dict.fromkeys(mistake for r in self.rounds for mistake in r.undo)
+            median = Recipe("", 0, "median", 0, True)
+            right = self._value(median, list(everything))
             return message(1, "latency.all", right=units.format_time(right))
-        said = [message(1, "latency.step", undone=units.format_time(found[name]))]
+
+        said = list[str]()
         if name.partition("/")[0] in ("one rank only", *_OVER):
-            spent = (self.end - self.begin) / self.count
-            one = spent[np.argsort(spent.max(axis=1))[len(spent) // 2]]
-            said.insert(
-                0, message(1, "latency.ranks", times=", ".join(map(units.format_time, one)))
-            )
+            spent = (self.end - self.begin) / self.count  # (R, n) [s]
+            typical = spent[np.argsort(spent.max(axis=1))[len(spent) // 2]]
+            times = ", ".join(map(units.format_time, typical))
+            said.append(message(1, "latency.ranks", times=times))
+        said.append(message(1, "latency.step", undone=units.format_time(found[name])))
         if self.off(found[name]) > WITHIN:
             said.append(message(1, "latency.more"))
         return " ".join(said)
@@ -244,23 +339,68 @@ class Readings:
     def remark(self, got: float) -> str:
         """Return what to say to a right answer that is a median with slow first rounds in it."""
         found = self.recipes(got) if self.rounds else []
-        cold = all(
-            r.way == "median" and self.rounds[r.start].ops[0].number < WARM // 2 for r in found
-        )
-        return message(1, "latency.cold") if found and cold else ""
+        if not found:
+            return ""
+        for recipe in found:
+            first = self.rounds[recipe.start].ops[0]
+            if recipe.statistic != "median" or first.number >= WARM // 2:
+                return ""
+        return message(1, "latency.cold")
+
+
+def _fewest_left_out(recipes: Sequence[Recipe]) -> list[Recipe]:
+    """Return, of recipes that differ only in the rounds left out, the one that leaves out fewest."""
+    fewest = dict[Recipe, Recipe]()
+    for recipe in reversed(recipes):  # those that leave out most come last
+        fewest[recipe._replace(start=0)] = recipe
+    return list(reversed(fewest.values()))
+
+
+# The numbers of a round, and then of all rounds, stand in columns: for ``n`` ranks
+# - the last rank, and each rank;
+# - the other figures over ranks;
+# - what one gets from the clocks of two ranks;
+# - and, only of all rounds: each figure over the ranks' own statistics, and the median of all times.
+
+
+def _mistakes_of_columns(n: int) -> list[str]:
+    """Return the mistake that each column of `_summarised` stands for; the last rank of each round is none."""
+    last, *over = _OVER
+    ranks = [f"one rank only/{rank}" for rank in range(n)]
+    clocks = [_CLOCKS] * (2 + n * (n - 1))
+    return [last, *ranks, *over, *clocks, *_OVER, "median over ranks"]
 
 
 def _read_off(begin: Floats, end: Floats) -> Floats:
-    """Return by round: the last rank, each rank, other figures over ranks, what two clocks give (R, 1 + n + ...)."""
-    spent, first, last = end - begin, begin[:, :, None], end[:, None, :]
-    ends = [end.max(axis=1) - begin.min(axis=1), end.min(axis=1) - begin.max(axis=1)]
-    pairs = (last - first)[:, ~np.eye(spent.shape[1], dtype=bool)]
-    last_rank, *over = (of(spent, axis=1) for of in _OVER.values())
-    return np.column_stack([last_rank, spent, *over, *ends, pairs])
+    """Return what one could read off each round, from the clocks of ``n`` ranks at its begin and end.
+
+    Parameters
+    ----------
+    begin, end : array of shape (R, n)
+        What the clocks show. [s]
+
+    Returns
+    -------
+    array of shape (R, 1 + n + 4 + 2 + n (n - 1))
+        The columns above, without those only of all rounds. [s]
+    """
+    spent = end - begin  # (R, n)
+    last_rank, *over = (figure(spent, axis=1) for figure in _OVER.values())
+    longest = end.max(axis=1) - begin.min(axis=1)
+    shortest = end.min(axis=1) - begin.max(axis=1)
+    between = (
+        end[:, None, :] - begin[:, :, None]
+    )  # (R, n, n) from the begin of one rank to the end of another
+    others = ~np.eye(spent.shape[1], dtype=bool)
+    return np.column_stack([last_rank, spent, *over, longest, shortest, between[:, others]])
 
 
-def _boiled(times: Floats, way: str, n: int) -> Floats:
-    """Return what a way over rounds gives: each column of `_read_off`, figures over ranks of that, all in one."""
-    ranks, each = slice(1, n + 1), _WAYS[way](times, axis=0)
-    pooled = np.median(times[:, ranks]) if way == "median" else math.nan
-    return np.array([*each, *(of(each[ranks]) for of in _OVER.values()), pooled])
+def _summarised(times: Floats, statistic: str, n: int) -> Floats:
+    """Return what a statistic over rounds gives: the columns of `_read_off`, and those only of all rounds."""
+    each = _STATISTICS[statistic](times, axis=0)
+    ranks = slice(1, n + 1)
+    over = [figure(each[ranks]) for figure in _OVER.values()]
+    pooled = math.nan
+    if statistic == "median":
+        pooled = np.median(times[:, ranks])
+    return np.array([*each, *over, pooled])

@@ -13,22 +13,29 @@ from fabriclab import units
 from fabriclab.course.judges import Proxy, Rng
 from fabriclab.course.questions.files import message
 
-# illustrative: all figures of this file make a virtual machine, none is of a real one. [s]
-_BARRIER, _START, _SKEW, _CLOCKS = 8e-6, 0.5e-6, 200e-6, 0.7e-3
-# the first round is 20 times longer; after 9 rounds less than 5% is left of that
-_FIRST, _DECAY, WARM = (20.0, 1.5, 9)
-_OUTLIER, _FROM, _EVERY, _NOISE = 40.0, 12, 33, 0.02  # one round of 33, never one of the first 12
+# illustrative: all figures of this file make a virtual machine, none is of a real one.
+_BARRIER = 8e-6  # from the last rank that comes until all go on [s]
+_START = 0.5e-6  # within which they go on [s]
+_SKEW = 200e-6  # within which ranks come from work of their own [s]
+_CLOCKS = 0.7e-3  # by which clocks differ, at least [s]
+_FIRST = 20.0  # times longer than others is the first all-reduce
+_DECAY = 1.5  # all-reduces in which the excess falls by a factor of e
+WARM = 9  # all-reduces after which less than 5% of it is left
+_OUTLIER = 40.0  # times longer than others is an outlier
+_FROM = 12  # the first all-reduces, which are no outliers
+_EVERY = 33  # of as many later ones, one is an outlier
+_NOISE = 0.02  # standard deviation, relative
 MOST_CALLS = 3_000  # of all methods of one group: a count, since no seconds pass here
 
 
-class Op(NamedTuple):
-    """An all-reduce: its number and size, when the last rank had come, what being early or an outlier cost [s]."""
+class AllReduceRecord(NamedTuple):
+    """What the log keeps of an all-reduce."""
 
-    number: int
-    size: float
-    ready: float
-    cold: float
-    slow: float
+    number: int  # of the all-reduces before it
+    size: float  # [B]
+    ready: float  # when the last rank had come [s]
+    cold: float  # what being one of the first cost [s]
+    slow: float  # what being an outlier cost [s]
 
 
 class VirtualRanks:
@@ -36,16 +43,21 @@ class VirtualRanks:
 
     def __init__(self, rng: Rng, who: NDArray[np.bool_]) -> None:
         """Draw how fast the machine is and how late ``who`` of its ranks are."""
-        self._rng, self.n_ranks = rng, len(who)
+        n = len(who)
+        self._rng = rng
+        self.n_ranks = n
         # illustrative: of no real machine
-        self.alpha, self.rate = rng.uniform(16e-6, 24e-6), rng.uniform(4e9, 6e9)
-        self.late = self.alpha * rng.uniform(1.2, 1.4) * who  # (n,)
-        self._done, self._calls, self._last = 0, 0, "now"
-        self.clock = _CLOCKS * (1 + rng.permutation(self.n_ranks)) + rng.uniform(
-            0, _CLOCKS / 10, self.n_ranks
-        )
-        self._true = rng.uniform(0, _SKEW, self.n_ranks)
-        self._slow = _FROM
+        self.alpha = rng.uniform(16e-6, 24e-6)  # [s]
+        self.rate = rng.uniform(4e9, 6e9)  # [B/s]
+        self.late = self.alpha * rng.uniform(1.2, 1.4) * who  # (n,) [s]
+        self.clock = _CLOCKS * (1 + rng.permutation(n)) + rng.uniform(
+            0, _CLOCKS / 10, n
+        )  # (n,) [s]
+        self._true = rng.uniform(0, _SKEW, n)  # (n,) where each rank is in true time [s]
+        self._done = 0  # all-reduces
+        self._next_outlier = _FROM  # its number among the all-reduces
+        self._calls = 0
+        self._last = "now"  # call
         self.log: list[tuple[str, Any]] = []
 
     def proxy(self) -> Proxy:
@@ -75,16 +87,17 @@ class VirtualRanks:
         length = self.base(size) * (1 + _NOISE * min(max(self._rng.normal(), -2.5), 2.5))
         if self._last == "all_reduce":
             self._true += self.late
-        ready, cold = (
-            float(self._true.max()),
-            length * (_FIRST - 1) * float(np.exp(-self._done / _DECAY)),
-        )
-        slow = (length + cold) * (_OUTLIER - 1) * (self._done == self._slow)
+        ready = float(self._true.max())
+        cold = length * (_FIRST - 1) * float(np.exp(-self._done / _DECAY))
+        slow = 0.0
+        if self._done == self._next_outlier:
+            slow = (length + cold) * (_OUTLIER - 1)
         self._true[:] = ready + length + cold + slow
-        self._note("all_reduce", Op(self._done, size, ready, cold, slow))
+        self._note("all_reduce", AllReduceRecord(self._done, size, ready, cold, slow))
+
         self._done += 1
         if self._done >= _FROM and (self._done - _FROM) % _EVERY == 0:
-            self._slow = self._done + int(self._rng.integers(_EVERY))
+            self._next_outlier = self._done + int(self._rng.integers(_EVERY))
 
     def now(self) -> list[float]:
         """Return what the clock of each rank shows [s]; after an all-reduce each then has work of its own."""

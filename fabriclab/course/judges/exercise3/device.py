@@ -22,8 +22,8 @@ _RIGHTS = (2, 2, 0, 0, 4, 8, 8)  # what it needs of the remote region and queue 
 FENCE, SIGNALED, SOLICITED, INLINE = 1, 2, 4, 8
 OK, LOC_LEN, LOC_PROT, FLUSH, REM_INV_REQ, REM_ACCESS, RETRY_EXC = 0, 1, 4, 5, 9, 10, 12
 RESET, INIT, RTR, RTS, ERR = 0, 1, 2, 3, 6
-# turns of a queue pair until it gives up on a peer that is dead, or not connected yet
-_TRIES, _PATIENCE = (8, 400)
+_TRIES = 8  # turns of a queue pair until it gives up on a peer that is dead
+_PATIENCE = 400  # turns until it gives up on one that is not connected yet
 
 
 @dataclass
@@ -76,17 +76,22 @@ class Pair:
     def __init__(
         self, node: Machine, number: int, pd: int, queues: list[Queue], room: list[int], every: int
     ) -> None:
-        self.node, self.number, self.pd, (self.scq, self.rcq), self.every = (
-            node,
-            number,
-            pd,
-            queues,
-            every,
-        )
+        self.node = node
+        self.number = number
+        self.pd = pd
+        self.scq, self.rcq = queues
+        self.every = every  # whether each request is signalled
         self.max_send, self.max_recv, self.max_sge, self.max_inline = room
-        self.state, self.access, self.dest, self.tries = RESET, 0, (0, 0), 0
-        self.todo, self.done, self.recv = deque[Op](), deque[Op](), deque[dict[str, Any]]()
-        self.posted = self.retired = self.changes = 0
+        self.state = RESET
+        self.access = 0
+        self.dest = (0, 0)  # number of the node and of the pair at the other end
+        self.tries = 0  # in a row, in which the peer was not there
+        self.todo = deque[Op]()
+        self.done = deque[Op]()  # done, and not yet reported
+        self.recv = deque[dict[str, Any]]()
+        self.posted = 0  # requests
+        self.retired = 0  # requests whose places in the send queue are free again
+        self.changes = 0  # requests done that change remote memory
         # Of which requests that change remote memory the answer is lost, and whether they are done all the same.
         self.losses = dict[int, bool]()
 
@@ -95,8 +100,9 @@ class Pair:
         """The other end, if it is there and connected to this one."""
         machine, number = self.dest
         found = self.node.device.machines[machine].pairs.get(number)
-        there = found and not found.node.dead and found.state in (RTR, RTS)
-        return found if there and found and found.dest == (self.node.number, self.number) else None
+        if found is None or found.node.dead or found.state not in (RTR, RTS):
+            return None
+        return found if found.dest == (self.node.number, self.number) else None
 
     @property
     def gone(self) -> bool:
@@ -139,9 +145,8 @@ class Pair:
         while self.todo:
             self.finish(self.todo.popleft(), FLUSH)
         while self.recv:
-            self.complete(
-                self.rcq, [self.recv.popleft()["wr_id"], FLUSH, 128, 0, self.number, 0, 0, 0, 0]
-            )
+            wr_id = self.recv.popleft()["wr_id"]
+            self.complete(self.rcq, [wr_id, FLUSH, 128, 0, self.number, 0, 0, 0, 0])
 
     def clear(self) -> None:
         """Forget all that was posted."""
@@ -165,8 +170,14 @@ class Pair:
             self._advance(self.todo[0], rng)
 
     def _advance(self, op: Op, rng: random.Random) -> None:
-        peer, kind, number = self.peer, op.wr["opcode"], self.changes
-        if op.pieces is None and (status := self._local(op)):
+        """Go on with a request, if the peer is there and ready for it."""
+        peer = self.peer
+        kind = op.wr["opcode"]
+        number = self.changes
+        status = OK
+        if op.pieces is None:
+            status = self._local(op)
+        if status != OK:
             self.fail(status)
             return
         if peer is None:
@@ -200,7 +211,10 @@ class Pair:
 
     def _move(self, op: Op, peer: Pair, rng: random.Random) -> None:
         """Move a piece of a request, or say why not; after its last piece it is done."""
-        wr, kind, total, far = op.wr, op.wr["opcode"], op.total, peer.node
+        wr = op.wr
+        kind = wr["opcode"]
+        total = op.total
+        far = peer.node
         if op.pieces is None:
             needs = _RIGHTS[kind]
             known = far.find(wr["rkey"], wr["remote_addr"], total, needs, peer.pd, remote=True)
@@ -283,7 +297,7 @@ _STEPS = {(RESET, INIT), (INIT, INIT), (INIT, RTR), (RTR, RTS), (RTS, RTS)}
 ROOM = 1 << 20  # B of memory that a node may register
 
 
-class Refused(ValueError):
+class RequestRefused(ValueError):
     """A call that the device refuses, in words for the learner."""
 
 
@@ -291,10 +305,17 @@ class Machine:
     """A node: memory, and the calls of its process to the device."""
 
     def __init__(self, device: Device, number: int) -> None:
-        self.device, self.number, self.base = device, number, (0x7000 + number) << 32
-        self.memory, self.regions = bytearray(), list[Region]()
-        self.queues, self.pairs, self.domains = dict[int, Queue](), dict[int, Pair](), set[int]()
-        self.dead, self.calls, self.dies_at = False, 0, -1
+        self.device = device
+        self.number = number
+        self.base = (0x7000 + number) << 32  # address of the first byte
+        self.memory = bytearray()
+        self.regions = list[Region]()
+        self.queues = dict[int, Queue]()
+        self.pairs = dict[int, Pair]()
+        self.domains = set[int]()
+        self.dead = False
+        self.calls = 0
+        self.dies_at = -1  # this call, if ever
         # requests that bring so many bytes or more, and then so many calls
         self.dies_after = [0, 0, 0]
         self.events = self.moved = self.doorbells = self.posted = self.inlined = 0
@@ -330,19 +351,20 @@ class Machine:
 
     def find(self, key: int, at: int, n: int, need: int, pd: int, *, remote: bool = False) -> bool:
         """Return whether a key allows it."""
-        return any(
-            (r.rkey if remote else r.lkey) == key
-            and r.at <= at
-            and at + n <= r.at + r.length
-            and r.access & need == need
-            and r.pd == pd
-            for r in self.regions
-        )
+        for region in self.regions:
+            its_key = region.rkey if remote else region.lkey
+            inside = region.at <= at and at + n <= region.at + region.length
+            allowed = region.access & need == need and region.pd == pd
+            if its_key == key and inside and allowed:
+                return True
+        return False
 
     def own(self, at: int, n: int) -> None:
         """Refuse what is not registered memory of this node."""
         if n < 0 or not any(r.at <= at and at + n <= r.at + r.length for r in self.regions):
-            raise Refused(f"{n} B at address {at:#x} are not in a registered region of this node")
+            raise RequestRefused(
+                f"{n} B at address {at:#x} are not in a registered region of this node"
+            )
 
     def waiting(self, *, received: bool) -> int:
         """Return how many completions nobody has polled: of messages that came, or of own requests."""
@@ -354,30 +376,30 @@ class Machine:
     def turn(self) -> None:
         """Let the device go on, as it does between any two calls of a process; a dead one makes no more calls."""
         if self.dead:
-            raise Refused("killed")
+            raise RequestRefused("killed")
         if self.device.caller not in (None, self):
-            raise Refused(
+            raise RequestRefused(
                 "this is the node of another program, and programs are processes of their own"
             )
         self.calls += 1
         self.device.tick()
         if self.calls == self.dies_at:
             self.device.cut(self)
-            raise Refused("killed")
+            raise RequestRefused("killed")
 
     def register(self, pd: int, length: int, access: int, address: int | None) -> list[int]:
         """Register memory that is made here, or a part of it once more."""
         self.turn()
         unwritten = access & 10 and not access & 1
         if pd not in self.domains or not 0 < length <= ROOM or access & ~(2**20 + 15) or unwritten:
-            raise Refused(
+            raise RequestRefused(
                 "a region needs a PD, a length > 0, and LOCAL_WRITE if peers may write to it: got length "
                 f"{length}, access {access:#x}"
             )
         if address is not None:
             self.own(address, length)
         elif len(self.memory) + length > ROOM:
-            raise Refused(f"a node here has {ROOM} B of memory")
+            raise RequestRefused(f"a node here has {ROOM} B of memory")
         else:
             address = self.base + len(self.memory)
             self.memory += bytes(-(-length // 64) * 64)
@@ -403,7 +425,7 @@ class Machine:
     def queue(self, room: int) -> int:
         """Make a completion queue."""
         if not 1 <= room <= 4096:
-            raise Refused(f"a completion queue here has room for 1 to 4096, got {room}")
+            raise RequestRefused(f"a completion queue here has room for 1 to 4096, got {room}")
         self.turn()
         self.queues[number := len(self.queues) + 1] = Queue(room)
         return number
@@ -412,7 +434,7 @@ class Machine:
         """Make a queue pair."""
         self.turn()
         if kind != e.IBV_QPT_RC:
-            raise Refused(
+            raise RequestRefused(
                 f"the device of the grader makes queue pairs of type IBV_QPT_RC only, got {kind}"
             )
         number = 100 * (self.number + 1) + len(self.pairs) + self.device.keys.randrange(7)
@@ -435,7 +457,7 @@ class Machine:
         self.turn()
         pair = self.pairs[number]
         if (pair.state, state) not in _STEPS and state not in (RESET, ERR):
-            raise Refused(
+            raise RequestRefused(
                 f"no step leads from state {pair.state} to {state}; the way is RESET, INIT, RTR, RTS"
             )
         if state == INIT:
@@ -443,7 +465,9 @@ class Machine:
         elif state == RTR:
             pair.dest = int(attr["gid"][-4:], 16) - 1, attr["dest_qp_num"]
             if pair.dest[0] < 0 or pair.dest[0] >= len(self.device.machines) or not pair.dest[1]:
-                raise Refused(f"no context answers to GID {attr['gid']} with QP {pair.dest[1]}")
+                raise RequestRefused(
+                    f"no context answers to GID {attr['gid']} with QP {pair.dest[1]}"
+                )
         elif state == RESET:
             pair.clear()
             pair.retired = pair.posted
@@ -458,23 +482,22 @@ class Machine:
         self.doorbells += 1
         for wr in wrs:
             op = Op(wr, pair.posted + 1)
-            inline, rooms = (
-                wr["send_flags"] & INLINE,
-                (pair.max_inline, pair.max_sge, pair.max_send),
-            )
+            inline = wr["send_flags"] & INLINE
             if pair.state not in (RTS, ERR):
-                raise Refused(f"QP {number} is in state {pair.state}; it sends in IBV_QPS_RTS")
+                raise RequestRefused(
+                    f"QP {number} is in state {pair.state}; it sends in IBV_QPS_RTS"
+                )
             if not WRITE <= wr["opcode"] <= FAA or len(wr["sg"]) > pair.max_sge:
-                raise Refused(
-                    f"opcode {wr['opcode']} with {len(wr['sg'])} SGEs, and max_send_sge is {rooms[1]}"
+                raise RequestRefused(
+                    f"opcode {wr['opcode']} with {len(wr['sg'])} SGEs, and max_send_sge is {pair.max_sge}"
                 )
             if inline and (op.total > pair.max_inline or op.fetches):
-                raise Refused(
-                    f"{op.total} B inline: a SEND or WRITE takes max_inline_data={rooms[0]}"
+                raise RequestRefused(
+                    f"{op.total} B inline: a SEND or WRITE takes max_inline_data={pair.max_inline}"
                 )
             if pair.posted - pair.retired >= pair.max_send:
-                raise Refused(
-                    f"the send queue is full (max_send_wr={rooms[2]}): poll a completion; unsignaled "
+                raise RequestRefused(
+                    f"the send queue is full (max_send_wr={pair.max_send}): poll a completion; unsignaled "
                     "requests give their places back with the next signaled one"
                 )
             if inline:
@@ -497,7 +520,7 @@ class Machine:
         pair = self.pairs[number]
         for wr in wrs:
             if pair.state == RESET or len(pair.recv) >= pair.max_recv:
-                raise Refused(
+                raise RequestRefused(
                     f"QP {number} in state {pair.state} has {len(pair.recv)} buffers of {pair.max_recv}"
                 )
             pair.recv.append(wr)
@@ -507,13 +530,14 @@ class Machine:
     def poll(self, number: int, most: int) -> list[list[int]]:
         """Take completions off a queue."""
         self.turn()
-        queue, found = self.queues[number], list[list[int]]()
+        queue = self.queues[number]
+        found = list[list[int]]()
         while queue.entries and len(found) < most:
             entry, pair, index = queue.entries.popleft()
             pair.retired = max(pair.retired, index)
             found.append(entry)
         if not found and queue.broken:
-            raise Refused(
+            raise RequestRefused(
                 f"the completion queue was full ({queue.room}) when more completed: poll more often"
             )
         return found
@@ -562,8 +586,12 @@ class Device:
     """All nodes, and the order of everything that happens."""
 
     def __init__(self, seed: int, pace: float = 0.5) -> None:
-        self.rng, self.keys, self.pace = random.Random(seed), random.Random(seed + 1), pace
-        self.machines, self.completions, self.now = list[Machine](), 0, 0
+        self.rng = random.Random(seed)
+        self.keys = random.Random(seed + 1)
+        self.pace = pace  # probability that a queue pair with work goes on in a tick
+        self.machines = list[Machine]()
+        self.completions = 0
+        self.now = 0  # ticks
         self.opcodes = set[int]()  # that were posted
         # of requests that have failed, but for those flushed
         self.statuses = list[tuple[Pair, Op, int]]()
@@ -606,6 +634,9 @@ class Device:
                 machine, number, 1, [machine.queues[1]] * 2, [16, 16, 4, 64], 0
             )
             made.append(machine.pairs[number])
-        for mine, peer in (made, made[::-1]):
-            mine.access, mine.state, mine.dest = 15, RTS, (peer.node.number, peer.number)
-        return made[0], made[1]
+        first, second = made
+        for mine, peer in ((first, second), (second, first)):
+            mine.access = 15
+            mine.state = RTS
+            mine.dest = (peer.node.number, peer.number)
+        return first, second

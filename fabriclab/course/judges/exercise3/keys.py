@@ -11,12 +11,12 @@ from fabriclab.registry import register
 
 from .device import CAS, FAA, READ, REM_ACCESS, RTS
 from .server import seed, stops
-from .training import SERVER, Run
+from .training import SERVER, TrainingRun
 
 _RIGHTS = {"write": 2, "read": 4, "atomic": 8}
 
 
-class Lone(Run):
+class Lone(TrainingRun):
     """A run whose programs are not a parameter server: nodes with something to do each."""
 
     def __init__(

@@ -1,16 +1,16 @@
 """Exercise 3, the judges of whole parameter servers: one worker (b), and many with a bound and with failures (e)."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from fabriclab.course.judges import PRACTICE, Ask, Rng, Unanswered, Verdict, draw
 from fabriclab.course.judges.shared.numbers import near, number
-from fabriclab.course.judges.shared.parts import Call, Part, judge
+from fabriclab.course.judges.shared.parts import Call, QuestionPart, judge
 from fabriclab.course.questions import misconception
 from fabriclab.course.questions.files import message
 from fabriclab.registry import register
 
-from .training import SERVER, Run
+from .training import SERVER, TrainingRun
 
 _NAMED = {
     "reused": "buffer reused before its completion",
@@ -18,23 +18,31 @@ _NAMED = {
     "torn": "last word taken for all",
     "doubled": "repeated what had arrived",
     "left": "completions left",
-    **dict.fromkeys(("lost", "stale", "overrun"), "completion taken for delivery"),
+    "lost": "completion taken for delivery",
+    "stale": "completion taken for delivery",
+    "overrun": "completion taken for delivery",
 }
 _ITS_OWN = ("raised", "value", "exited", "asked")  # trouble that one run may have and another not
+# Kind of run -> fault -> the mistake that it is there, instead of that in _NAMED.
 _INSTEAD = {
     "calm": {"stale": "staleness not bounded"},
     "killed": {"stale": "staleness not bounded", "hangs": "waits for the dead"},
-    "lost": dict.fromkeys(
-        ("hangs", "lost", "stale", "short", "nothing", "overrun"), "failed completion ignored"
-    ),
+    "lost": {
+        "hangs": "failed completion ignored",
+        "lost": "failed completion ignored",
+        "stale": "failed completion ignored",
+        "short": "failed completion ignored",
+        "nothing": "failed completion ignored",
+        "overrun": "failed completion ignored",
+    },
 }
 
 
 def stops(problem: Unanswered | None) -> bool:
     """Return whether what stopped a run would stop all others, too."""
-    return problem is not None and (
-        problem.problem not in _ITS_OWN or "NotImplementedError" in problem.said
-    )
+    if problem is None:
+        return False
+    return problem.problem not in _ITS_OWN or "NotImplementedError" in problem.said
 
 
 def seed(rng: Rng) -> int:
@@ -42,124 +50,209 @@ def seed(rng: Rng) -> int:
     return int(rng.integers(2**31))
 
 
-def _cases_b(rng: Rng) -> list[tuple[str, Run]]:
+class RunOfKind(NamedTuple):
+    """A run of a parameter server, and what goes wrong in it: one, calm, killed or lost."""
+
+    kind: str
+    run: TrainingRun
+
+
+class KindOfRun(NamedTuple):
+    """What the runs of a kind are worth, and in how many sets they are; a set counts when all of it is right."""
+
+    share: float
+    sets: int
+
+
+def _cases_b(rng: Rng) -> list[RunOfKind]:
     """Return six runs of one worker."""
-    return [("one", Run(seed(rng), 1, int(rng.integers(6, 11)))) for _ in range(6)]
+    cases = list[RunOfKind]()
+    for _ in range(6):
+        of_run = seed(rng)
+        steps = int(rng.integers(6, 11))
+        cases.append(RunOfKind("one", TrainingRun(of_run, workers=1, steps=steps)))
+    return cases
 
 
 def _losses(rng: Rng, workers: int) -> list[tuple[int, int, bool]]:
-    """Return of which requests the answer is lost, and whether they are done: for each worker one of both."""
-    first, second = rng.integers(0, 4, workers), rng.integers(4, 8, workers)
-    done = rng.permuted([True, True, False])
-    lost = [(w, int(first[w]) | int(done[w]), bool(done[w])) for w in range(workers)]
-    return lost + [(w, int(second[w]) | int(not done[w]), not done[w]) for w in range(workers)]
+    """Return of which requests the answer is lost, and whether they are done: for each worker one of both.
+
+    A request that is done has an odd number.
+    """
+    first = rng.integers(0, 4, workers).tolist()
+    second = rng.integers(4, 8, workers).tolist()
+    first_done = rng.permuted([True, True, False]).tolist()
+    lost = list[tuple[int, int, bool]]()
+    for w in range(workers):
+        lost.append((w, first[w] | int(first_done[w]), first_done[w]))
+    for w in range(workers):
+        done = not first_done[w]
+        lost.append((w, second[w] | int(done), done))
+    return lost
 
 
-def _cases_e(rng: Rng) -> list[tuple[str, Run]]:
+def _cases_e(rng: Rng) -> list[RunOfKind]:
     """Return runs with bounds, with a worker killed, and with a lost answer."""
-    out = list[tuple[str, Run]]()
+    workers = 3
+    cases = list[RunOfKind]()
     for i, kind in enumerate(("calm",) * 4 + ("killed",) * 4 + ("lost",) * 2):
-        workers, steps, bound = (
-            3,
-            int(rng.integers(4, 6 + (kind != "calm"))),
-            int(rng.integers(i in (2, 3), 3)),
-        )
+        most_steps = 5 if kind == "calm" else 6
+        steps = int(rng.integers(4, most_steps + 1))
+        least_bound = 1 if i in (2, 3) else 0
+        bound = int(rng.integers(least_bound, 3))
         one = int(rng.integers(workers))
-        more: dict[str, Any] = {"slow": one if i < 2 else SERVER} if kind == "calm" else {}
-        if kind == "killed":
-            more = {
-                "dies": one,
-                "dies_at": int(rng.integers(12, 90)),
-                "pushes": int(rng.integers(0, 6)),
-            }
-        if kind == "lost":
-            more = {"loses": _losses(rng, workers)}
-        out.append((kind, Run(seed(rng), workers, steps, bound, **more)))
-    return out
+
+        options: dict[str, Any] = {}
+        if kind == "calm":
+            options["slow"] = one if i < 2 else SERVER
+        elif kind == "killed":
+            options["dies"] = one
+            options["dies_at"] = int(rng.integers(12, 90))
+            options["pushes"] = int(rng.integers(0, 6))
+        elif kind == "lost":
+            options["loses"] = _losses(rng, workers)
+        cases.append(RunOfKind(kind, TrainingRun(seed(rng), workers, steps, bound, **options)))
+    return cases
 
 
 def played(
     ask: Ask,
-    cases: Sequence[tuple[str, Run]],
+    cases: Sequence[RunOfKind],
     functions: tuple[str, str],
     id: str,
-    shares: Mapping[str, float],
-    sets: Mapping[str, int],
+    kinds: Mapping[str, KindOfRun],
 ) -> Verdict:
-    """Play the runs of a question and judge what came of them; a set of runs of a kind counts when all are right."""
-    said, mistakes, bad = list[str](), list[str](), {kind: set[int]() for kind in shares}
-    problems, stopped = list[Unanswered](), False
-    for i, (kind, run) in enumerate(cases):
-        part = sum(one == kind for one, _ in cases[:i]) % sets[kind]
-        if part in bad[kind]:
+    """Play the runs of a question and judge what came of them.
+
+    Parameters
+    ----------
+    ask : function
+        What runs the learner's code.
+    cases : sequence of RunOfKind
+        The runs. Those of a kind go to its sets in turn.
+    functions : tuple of str
+        The names of the programs of the server and of a worker.
+    id : str
+        Of the question.
+    kinds : mapping
+        What each kind of run is worth.
+
+    Raises
+    ------
+    Unanswered
+        If no set is right, and either all other runs would stop, too, or one of each set did.
+    """
+    server, worker = functions
+    said = list[str]()
+    mistakes = list[str]()
+    spoiled = {kind: set[int]() for kind in kinds}
+    met = dict.fromkeys(kinds, 0)  # runs of each kind so far
+    problems = list[Unanswered]()
+    stopped = False
+    for n, (kind, run) in enumerate(cases, 1):
+        own_set = met[kind] % kinds[kind].sets
+        met[kind] += 1
+        if own_set in spoiled[kind]:
             continue
-        faults: Mapping[str, str] = {}
-        if not stopped:
-            run.play(
-                ask, {SERVER: functions[0], **dict.fromkeys(range(run.model.workers), functions[1])}
-            )
-            faults = run.judge()
-            problems += [run.problem] if run.problem else []
-            stopped = stops(run.problem)
+        if stopped:
+            spoiled[kind].add(own_set)
+            continue
+
+        run.play(ask, {SERVER: server, **dict.fromkeys(range(run.model.workers), worker)})
+        faults = run.judge()
+        if run.problem:
+            problems.append(run.problem)
+        stopped = stops(run.problem)
         if faults or stopped:
-            bad[kind].add(part)
-        if faults:
-            first, named = next(iter(faults)), _NAMED | _INSTEAD.get(kind, {})
-            mistakes += [named[first]] if first in named else []
-            if not said:
-                said = [
-                    message(3, "run", n=i + 1, kind=message(3, f"kind.{kind}")),
-                    *list(faults.values())[:2],
-                ]
-                said += [misconception(id, named[first])] if first in named else []
-                said += [message(3, "again", id=id, functions=", ".join(functions), n=i + 1)]
-    if (stopped or len(problems) == sum(sets.values())) and all(
-        len(bad[kind]) == sets[kind] for kind in sets
-    ):
+            spoiled[kind].add(own_set)
+        if not faults:
+            continue
+        mistake = _mistake(kind, next(iter(faults)))
+        if mistake:
+            mistakes.append(mistake)
+        if not said:
+            said.append(message(3, "run", n=n, kind=message(3, f"kind.{kind}")))
+            said += list(faults.values())[:2]
+            if mistake:
+                said.append(misconception(id, mistake))
+            said.append(message(3, "again", id=id, functions=", ".join(functions), n=n))
+
+    nothing_is_right = all(len(spoiled[kind]) == kinds[kind].sets for kind in kinds)
+    all_sets = sum(kind.sets for kind in kinds.values())
+    if nothing_is_right and (stopped or len(problems) == all_sets):
         raise problems[-1]
-    whole = sum(share * (1 - len(bad[kind]) / sets[kind]) for kind, share in shares.items())
-    return Verdict(round(whole, 9), tuple(dict.fromkeys(said)), (mistakes or [""])[0])
+    earned = sum(kind.share * (1 - len(spoiled[name]) / kind.sets) for name, kind in kinds.items())
+    return Verdict(round(earned, 9), tuple(dict.fromkeys(said)), mistakes[0] if mistakes else "")
 
 
-@register("question", "ex3-b", example=lambda rng: replay)
+def _mistake(kind: str, fault: str) -> str:
+    """Return the name of the mistake that a fault is in runs of a kind, or nothing."""
+    instead = _INSTEAD.get(kind, {})
+    return instead.get(fault) or _NAMED.get(fault, "")
+
+
+def _example(rng: Rng) -> Callable[..., list[str]]:
+    """Return what plays a practice run again."""
+    return replay
+
+
+@register("question", "ex3-b", example=_example)
 def one_worker(ask: Ask, rng: Rng) -> Verdict:
     """Judge a server with one worker: nothing torn, lost, doubled or copied, and every update seen at once."""
-    return played(ask, _cases_b(rng), ("serve", "work"), "ex3-b", {"one": 1.0}, {"one": 2})
+    return played(
+        ask, _cases_b(rng), ("serve", "work"), "ex3-b", {"one": KindOfRun(share=1.0, sets=2)}
+    )
 
 
 # ex3-e -----------------------------------------------------------------------------------------------------------
 
 
+_NO_BOUND = 10**6  # more steps than there are
+
+
 def finish(times: Sequence[Sequence[float]], bound: int) -> float:
-    """Return when the last of the workers has done its last step: none is ever more than ``bound`` steps ahead."""
-    ends = list[list[float]]()
-    for k in range(len(times[0])):
-        start = [
-            max(ends[-1][w], max(ends[k - 1 - bound])) if k > bound else ends[-1][w] if k else 0.0
-            for w in range(len(times))
-        ]
-        ends.append([t + row[k] for t, row in zip(start, times, strict=True)])
+    """Return when the last of the workers has done its last step: none is ever more than ``bound`` steps ahead.
+
+    Parameters
+    ----------
+    times : sequence of sequences
+        How long each step of each worker takes. [s]
+    bound : int
+        A step begins when all workers have done the one ``bound + 1`` steps before it.
+    """
+    steps = len(times[0])
+    ends = list[list[float]]()  # of each step, of each worker [s]
+    for step in range(steps):
+        begins = [0.0] * len(times)
+        if step > 0:
+            begins = ends[-1]
+        if step > bound:
+            all_done = max(ends[step - 1 - bound])
+            begins = [max(begin, all_done) for begin in begins]
+        ends.append([begin + row[step] for begin, row in zip(begins, times, strict=True)])
     return max(ends[-1])
 
 
 def _times(rng: Rng, steady: bool) -> list[list[float]]:
     """Return how long each step of each worker takes [s]: by chance, or one worker steadily three times as long."""
-    workers, steps = int(rng.integers(3, 6)), int(rng.integers(12, 20))
+    workers = int(rng.integers(3, 6))
+    steps = int(rng.integers(12, 20))
     if not steady:
-        return [[float(t) for t in row] for row in rng.exponential(1, (workers, steps))]
+        times: list[list[float]] = rng.exponential(1, (workers, steps)).tolist()
+        return times
     slow = int(rng.integers(workers))
-    return [
-        [float(rng.uniform(0.9, 1.1)) * (3 if w == slow else 1) for _ in range(steps)]
-        for w in range(workers)
-    ]
+    even = rng.uniform(0.9, 1.1, (workers, steps))
+    even[slow] *= 3
+    steady_times: list[list[float]] = even.tolist()
+    return steady_times
 
 
-class PacePart(Part):
+class PacePart(QuestionPart):
     """The time that a bound on staleness gives, in four cases; the steps of a worker are steady in every other one."""
 
     def __init__(self, rng: Rng) -> None:
         self.steady = (True, False, True, False)
-        self.asked = [_pace_case(rng, steady) for steady in self.steady]
+        self.asked = [_pace_case(rng, steady) for steady in self.steady]  # times and bound
         calls = [Call("pace", case) for case in self.asked]
         super().__init__("ex3-e", "pace", 1.0, calls, sets=2)
 
@@ -183,7 +276,7 @@ class PacePart(Part):
             "bound ignored": finish(times, 0),
             "bound off by one": finish(times, bound + 1),
             "bound off by one/less": finish(times, bound - 1),
-            "nobody waits": finish(times, 10**6),
+            "nobody waits": finish(times, _NO_BOUND),
             "staleness speeds up a slow worker": mean,
         }
         found = [mistake for mistake, time in known.items() if near(answer, time, 1e-6)]
@@ -221,59 +314,69 @@ def _paced(ask: Ask, part: PacePart) -> Verdict:
 def _pace_case(rng: Rng, steady: bool) -> tuple[list[list[float]], int]:
     """Return times and a bound that no other bound within one gives the same time with."""
     while True:
-        times, bound = _times(rng, steady), int(rng.integers(1, 4))
-        other = [finish(times, b) for b in (0, bound - 1, bound + 1, 10**6)]
-        apart = [*(time / finish(times, bound) for time in other), other[2] / other[3]]
-        if steady or min(abs(ratio - 1) for ratio in apart) > 0.02:
+        times = _times(rng, steady)
+        bound = int(rng.integers(1, 4))
+        if steady:
+            return times, bound
+
+        right = finish(times, bound)
+        others = [finish(times, other) for other in (0, bound - 1, bound + 1, _NO_BOUND)]
+        ratios = [time / right for time in others]
+        ratios.append(others[2] / others[3])
+        if min(abs(ratio - 1) for ratio in ratios) > 0.02:
             return times, bound
 
 
-@register(
-    "question",
-    "ex3-e",
-    example=lambda rng: replay,
-)
+_CALM = KindOfRun(share=15 / 35, sets=2)
+_KILLED = KindOfRun(share=8 / 35, sets=2)
+_LOST = KindOfRun(share=7 / 35, sets=1)
+_PACE = 5 / 35  # of the points
+
+
+@register("question", "ex3-e", example=_example)
 def many_workers(ask: Ask, rng: Rng) -> Verdict:
     """Judge bounded staleness, a worker that is killed, a lost answer, and what a bound is good for."""
-    cases, paces = _cases_e(rng), draw("pace", str(rng.integers(2**32)))
+    cases = _cases_e(rng)
+    paces = draw("pace", str(rng.integers(2**32)))
+    kinds = {"calm": _CALM, "killed": _KILLED, "lost": _LOST}
     trouble: Unanswered | None = None
-    whole = Verdict(0.0)
+    training = Verdict(0.0)
     try:
-        whole = played(
-            ask,
-            cases,
-            ("server", "worker"),
-            "ex3-e",
-            {"calm": 15 / 35, "killed": 8 / 35, "lost": 7 / 35},
-            {"calm": 2, "killed": 2, "lost": 1},
-        )
+        training = played(ask, cases, ("server", "worker"), "ex3-e", kinds)
     except Unanswered as error:
         trouble = error
+        training = Verdict(0.0, (error.said,))
+
     pace = _paced(ask, PacePart(paces))
     if trouble and not pace.part:
         raise trouble
-    said = [*([trouble.said] if trouble else whole.said), *pace.said]
     return Verdict(
-        part=round(whole.part + pace.part * 5 / 35, 9),
-        said=tuple(dict.fromkeys(said)),
-        mistake=whole.mistake or pace.mistake,
+        part=round(training.part + pace.part * _PACE, 9),
+        said=tuple(dict.fromkeys([*training.said, *pace.said])),
+        mistake=training.mistake or pace.mistake,
     )
 
 
 def replay(id: str, functions: Sequence[Callable[..., Any]], n: int, last: int = 30) -> list[str]:
     """Play a practice run once more and return what happened in it: turn of the device, who, and what."""
-    cases = {"ex3-b": _cases_b, "ex3-e": _cases_e}[id](draw(PRACTICE, id))
+    draw_cases = {"ex3-b": _cases_b, "ex3-e": _cases_e}[id]
+    cases = draw_cases(draw(PRACTICE, id))
     if not 1 <= n <= len(cases):
         raise ValueError(message(3, "replay", n=len(cases), got=n))
-    run, begun = cases[n - 1][1], list[Any]()
+    run = cases[n - 1].run
+    begun = list[Any]()  # programs
 
     def ask(name: str, *node: Any) -> Any:
         try:
             if node:
                 mine = node[0].here()
-                begun.append(mine.alone(functions[name != SERVER])(mine))
+                program = functions[0] if name == SERVER else functions[1]
+                begun.append(mine.alone(program)(mine))
                 return f"program/{len(begun) - 1}"
-            return next((False for _ in begun[int(name.partition("/")[2])] or ()), True)
+            number = int(name.partition("/")[2])
+            for _ in begun[number] or ():
+                return False  # it has had a turn, and goes on
+            return True
         except (Exception, SystemExit) as error:
             raise Unanswered("raised", f"{type(error).__name__}: {error}") from error
 

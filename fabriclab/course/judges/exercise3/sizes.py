@@ -8,7 +8,7 @@ from fabriclab.course.judges.shared.runs import Fault, RunsPart, verdict
 from fabriclab.course.questions.files import message
 from fabriclab.registry import register
 
-from .device import Refused
+from .device import RequestRefused
 from .keys import Lone
 from .server import seed
 from .training import SERVER
@@ -111,7 +111,7 @@ class Large(Small):
         self.mine.turn()
         self.mine.own(at, self.chunk)
         if i != self.filled:
-            raise Refused(message(3, "fill", want=self.filled, got=i))
+            raise RequestRefused(message(3, "fill", want=self.filled, got=i))
         ops = [op for pair in self.mine.pairs.values() for op in pair.todo if op.inline is None]
         if any(
             at < place + n and place < at + self.chunk for op in ops for place, n, _ in op.wr["sg"]

@@ -18,7 +18,7 @@ from fabriclab.course.judges.shared.numbers import brief
 from fabriclab.course.questions.files import message
 from fabriclab.rdma import enums as e
 
-from .device import RESET, RTS, VERBS, Device, Machine, Refused
+from .device import RESET, RTS, VERBS, Device, Machine, RequestRefused
 
 CLIENT = Path(__file__).with_name("data").joinpath("client.py").read_text(encoding="utf-8")
 ENUMS = {name: int(member) for name, member in vars(e).items() if name.startswith("IBV_")}
@@ -31,20 +31,21 @@ class Seat:
 
     def __init__(
         self,
-        run: Run,
+        run: TrainingRun,
         machine: Machine,
         peers: Mapping[Any, int],
         about: Mapping[str, Any],
         more: Sequence[str],
     ) -> None:
-        self.run, self.machine, self.letters, self.sent, self.peers = (
-            run,
-            machine,
-            list[list[Any]](),
-            0,
-            peers,
-        )
-        self.about, self.more, self.steps, self.got = about, (*_APP, *more), 0, list[Any]()
+        self.run = run
+        self.machine = machine
+        self.peers = peers  # node -> number of the queue pair to it
+        self.about = about
+        self.more = (*_APP, *more)  # methods beside the verbs
+        self.letters = list[list[Any]]()  # sender and content, not yet heard
+        self.sent = 0  # letters
+        self.steps = 0  # of training
+        self.got = list[Any]()
 
     def __getattr__(self, name: str) -> Any:
         """Return a verb of the machine."""
@@ -68,7 +69,7 @@ class Seat:
         self.machine.turn()
         self.sent += 1
         if self.sent > _LETTERS or who not in self.run.seats or len(json.dumps(thing)) > 4096:
-            raise Refused(
+            raise RequestRefused(
                 message(
                     3,
                     "tell",
@@ -107,8 +108,9 @@ class Seat:
     def event(self) -> bool:
         """Say whether an armed completion queue has had a completion; such an event is reported once."""
         self.machine.turn()
-        self.machine.events, had = 0, bool(self.machine.events)
-        return had
+        had_event = bool(self.machine.events)
+        self.machine.events = 0
+        return had_event
 
     def reconnect(self, peer: Any) -> None:
         """Bring a queue pair that is in the state of error back to RTS, at both ends."""
@@ -123,7 +125,7 @@ class Seat:
         self.machine.turn()
         self.machine.own(at, n)
         if at % 8:
-            raise Refused(message(3, "aligned", at=f"{at:#x}"))
+            raise RequestRefused(message(3, "aligned", at=f"{at:#x}"))
         self.machine.touched.append((at, n))
 
     # Training --------------------------------------------------------------------------------------------------------
@@ -136,10 +138,12 @@ class Seat:
     def compute(self, parameters: int, gradient: int) -> None:
         """Do a step of training: read the parameters, and put the gradient there."""
         self._area(parameters, "compute")
-        run, rank, machine = self.run, self.about["rank"], self.machine
+        run = self.run
+        rank = self.about["rank"]
+        machine = self.machine
         machine.own(gradient, 8 * run.model.words)
         if self.steps >= run.model.steps:
-            raise Refused(message(3, "enough", steps=run.model.steps))
+            raise RequestRefused(message(3, "enough", steps=run.model.steps))
         end = gradient + 8 * run.model.words
         for pair in machine.pairs.values():
             for op in pair.todo:
@@ -189,7 +193,9 @@ class Model:
     """The parameters, and the updates that workers compute."""
 
     def __init__(self, rng: random.Random, workers: int, steps: int, words: int) -> None:
-        self.workers, self.steps, self.words = workers, steps, words
+        self.workers = workers
+        self.steps = steps
+        self.words = words
         self.start = [rng.randrange(2**64) for _ in range(words)]
         self.bits = [rng.sample(range(workers * steps), workers * steps) for _ in range(words)]
         self.updates = [(w, k) for w in range(workers) for k in range(steps)]
@@ -230,7 +236,7 @@ class Model:
         return found
 
 
-class Run:
+class TrainingRun:
     """A group of programs on one device: workers by their rank, and the server."""
 
     def __init__(
@@ -248,12 +254,18 @@ class Run:
     ) -> None:
         self.rng = random.Random(seed + 2)
         self.device = Device(seed, self.rng.choice([0.25, 0.5, 0.9]))
-        self.bound, self.dies, self.slow, self.loses = bound, dies, slow, loses
+        self.bound = bound
+        self.dies = dies
+        self.slow = slow
+        self.loses = loses
         self.model = Model(self.rng, workers, steps, self.rng.randrange(16, 29))
-        self.faults, self.log, self.final = dict[str, str](), list[str](), b""
+        self.faults = dict[str, str]()  # name -> sentence, the first one first
+        self.log = list[str]()
+        self.final = b""  # parameters
         self.areas = dict[int, list[tuple[int, int]]]()
         self.problem: Unanswered | None = None
-        self.applied, self.deaths = dict[tuple[int, int], int](), dict[int, int]()
+        self.applied = dict[tuple[int, int], int]()
+        self.deaths = dict[int, int]()  # rank -> turn
         self.seats: dict[Any, Seat] = {}
         # completions of messages that had arrived when a program ended
         self.unread = dict[Any, int]()

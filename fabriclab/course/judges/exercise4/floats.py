@@ -16,10 +16,12 @@ from fabriclab.registry import register
 
 from .programs import PRELUDE
 
-_LANES, _TURNS = 64, 4
+_LANES = 64  # values of a block
+_TURNS = 4  # how often a block may be summed until workers have it
 _USEFUL = 1e-6  # of n * limit: a bound above that says nothing
 _ROUNDED = 1e-14  # of n * limit: what the last division of a worker may lose in 64 bits
-_LEAST, _MOST = -(2**31), 2**31 - 1
+_LEAST = -(2**31)  # whole numbers of 32 bits
+_MOST = 2**31 - 1
 FUNCTIONS = ("tell", "quantise", "dequantise", "bound")
 
 
@@ -44,27 +46,24 @@ class Sum(NamedTuple):
     bound: float
 
 
-def _blocks(rng: Rng) -> list[tuple[str, Block]]:
-    """Return blocks by share: ordinary ones, and those that are hard."""
-    out = list[tuple[str, Block]]()
-    for kind in ("plain",) * 4 + ("largest", "zero", "mixed", "tiny"):
-        n, limit = int(rng.integers(3, 17)), float(np.float32(rng.uniform(0.1, 50)))
-        x = rng.normal(0, 0.1, (n, _LANES)).clip(-0.9, 0.9)
-        if kind == "largest":
-            x = np.full((n, _LANES), 1.0) * rng.choice([-1, 1], _LANES)
-        elif kind == "mixed":  # on the way to a small sum, all that is positive comes first
-            x = np.where(np.arange(n)[:, None] < n // 2, 1.0, -1.0) * rng.uniform(
-                0.9, 1, (n, _LANES)
-            )
-        elif kind in ("zero", "tiny"):
-            x = x * (1e-7 if kind == "tiny" else 0.0)
-        out.append(
-            (
-                "plain" if kind == "plain" else "hard",
-                Block(kind, (x * limit).astype(np.float32), limit),
-            )
-        )
-    return out
+_KINDS = ("plain", "plain", "plain", "plain", "largest", "zero", "mixed", "tiny")
+
+
+def _block(rng: Rng, kind: str) -> Block:
+    """Draw a block of a kind."""
+    n = int(rng.integers(3, 17))
+    limit = float(np.float32(rng.uniform(0.1, 50)))
+    x = rng.normal(0, 0.1, (n, _LANES)).clip(-0.9, 0.9)  # in parts of the limit
+    if kind == "largest":
+        x = np.full((n, _LANES), 1.0) * rng.choice([-1, 1], _LANES)
+    elif kind == "mixed":  # on the way to a small sum, all that is positive comes first
+        sign = np.where(np.arange(n)[:, None] < n // 2, 1.0, -1.0)
+        x = sign * rng.uniform(0.9, 1, (n, _LANES))
+    elif kind == "zero":
+        x = x * 0.0
+    elif kind == "tiny":
+        x = x * 1e-7
+    return Block(kind, (x * limit).astype(np.float32), limit)
 
 
 def summed(ask: Ask, block: Block, spare: int = 0) -> Sum:
@@ -73,30 +72,43 @@ def summed(ask: Ask, block: Block, spare: int = 0) -> Sum:
     Before worker ``spare`` comes one more, of whom the switch hears nothing: so nobody can add beside the switch.
     """
     about = block.about()
-    about["top"] = max(_whole([ask("tell", x, _known(about)) for x in block.x], "tell"))
-    for about["turn"] in range(_TURNS):
+    tops = [ask("tell", x, _known(about)) for x in block.x]
+    about["top"] = max(_whole(tops, "tell"))
+    workers = np.insert(block.x, spare, np.roll(block.x[spare], 1), 0)  # (n + 1, lanes)
+    for turn in range(_TURNS):
+        about["turn"] = turn
         about["hit"] = False
-        held = np.insert(block.x, spare, np.roll(block.x[spare], 1), 0)
-        whole = [_whole(ask("quantise", x, _known(about)), "quantise", _LANES) for x in held]
+        whole = [_whole(ask("quantise", x, _known(about)), "quantise", _LANES) for x in workers]
         whole.pop(spare)
-        total = np.zeros(_LANES, np.int64)
-        for row in whole:
-            total += row
-            about["hit"] |= bool((total > _MOST).any() or (total < _LEAST).any())
-            total = total.clip(_LEAST, _MOST)
-        got = ask("dequantise", total.astype(np.int32), _known(about))
+        total, about["hit"] = _added(whole)
+
+        got = ask("dequantise", total, _known(about))
         if got is None:
             continue
-        if (
-            not isinstance(got, list)
-            or len(got) != _LANES
-            or not all(isinstance(v, int | float) for v in got)
-        ):
+        if not _are_floats(got):
             raise Misread(message(4, "floats", lanes=_LANES, got=brief(got)))
-        return Sum(
-            whole, about["hit"], np.array(got, float), number(ask("bound", _known(about)), "")
-        )
+        bound = number(ask("bound", _known(about)), "")
+        return Sum(whole, about["hit"], np.array(got, float), bound)
     raise Misread(message(4, "turns", most=_TURNS))
+
+
+def _added(rows: Sequence[Sequence[int]]) -> tuple[NDArray[np.int32], bool]:
+    """Return the sum of the rows, as a switch adds them, and whether an addition met a limit of 32 bits."""
+    total = np.zeros(_LANES, np.int64)
+    hit = False
+    for row in rows:
+        total += row
+        if (total > _MOST).any() or (total < _LEAST).any():
+            hit = True
+        total = total.clip(_LEAST, _MOST)
+    return total.astype(np.int32), hit
+
+
+def _are_floats(values: Any) -> bool:
+    """Return whether values are a list with a number for each lane."""
+    if not isinstance(values, list) or len(values) != _LANES:
+        return False
+    return all(isinstance(value, int | float) for value in values)
 
 
 def _known(about: dict[str, Any]) -> Proxy:
@@ -105,106 +117,119 @@ def _known(about: dict[str, Any]) -> Proxy:
 
 
 def _whole(values: Any, name: str, n: int = 0) -> list[int]:
-    """Return whole numbers of 32 bits."""
+    """Return whole numbers of 32 bits, ``n`` of them if there is a number; Misread says what they are not."""
     fits = isinstance(values, list) and (not n or len(values) == n)
-    for v in values if fits else ():
-        fits = (
-            fits
-            and isinstance(v, int | float)
-            and v == v
-            and float(v).is_integer()
-            and _LEAST <= v <= _MOST
-        )
-    if not fits:
+    if not fits or not all(map(_is_word, values)):
         raise Misread(message(4, "whole", name=name, n=n or 1, got=brief(values)))
-    return [*map(int, values)]
+    return list(map(int, values))
+
+
+def _is_word(value: Any) -> bool:
+    """Return whether a value is a whole number of 32 bits."""
+    if not isinstance(value, int | float):
+        return False
+    return _LEAST <= value <= _MOST and float(value).is_integer()
 
 
 def _slip(block: Block, found: Sum, off: float) -> str:
     """Return the name of the mistake in a sum whose error is beyond the bound, if it is known."""
-    peaks, tops = np.abs(block.x).max(1), np.abs(np.array(found.whole)).max(1)
-    known = (peaks > 0) & (tops > 1000)
-    scales = tops[known] / peaks[known]
-    exact = block.x.astype(float).sum(0)
+    whole = np.array(found.whole)  # (n, lanes)
+    exact = block.x.astype(float)  # (n, lanes)
+    peaks = np.abs(block.x).max(1)  # (n,)
+    tops = np.abs(whole).max(1)  # (n,)
+    telling = (peaks > 0) & (tops > 1000)  # workers whose numbers show their scale
+    scales = tops[telling] / peaks[telling]
     if found.hit:
         return "no room for the sum"
     if tops.max() <= block.limit + 1:
         return "no scale"
     if scales.size and np.ptp(scales) > 0.001 * scales.max():
         return "a scale for each worker"
-    # 2 at most, if rounded once
-    coarse = np.array(found.whole) - block.x.astype(float) * scales.max(initial=0)
-    if scales.size and np.abs(coarse).max() > 2.5:
+
+    rounding = whole - exact * scales.max(initial=0)  # 2 at most, if rounded once
+    if scales.size and np.abs(rounding).max() > 2.5:
         return "computed in 32 bits"
-    if np.allclose(found.got * len(block.x), exact, rtol=1e-3, atol=1e-6 * block.limit):
+    mean_is_right = np.allclose(
+        found.got * len(block.x), exact.sum(0), rtol=1e-3, atol=1e-6 * block.limit
+    )
+    if mean_is_right:
         return "mean for the sum"
     return "one rounding counted" if off <= len(block.x) * found.bound else ""
 
 
-def _fault(ask: Ask, block: Block, spare: int) -> tuple[list[str], str] | None:
-    """Return what is wrong with a block and the name of the mistake, or None."""
-    said = [
-        message(
-            4,
-            "block",
-            kind=message(4, f"block.{block.kind}"),
-            n=len(block.x),
-            limit=f"{block.limit:.4g}",
-        )
-    ]
+class Fault(NamedTuple):
+    """What is wrong with a block."""
+
+    said: list[str]
+    mistake: str  # its name, or nothing
+
+
+def _fault(ask: Ask, block: Block, spare: int) -> Fault | None:
+    """Return what is wrong with a block, or None."""
+    n = len(block.x)
+    kind = message(4, f"block.{block.kind}")
+    said = message(4, "block", kind=kind, n=n, limit=f"{block.limit:.4g}")
+    unread = "nothing to scale" if block.kind == "zero" else ""
     try:
         found = summed(ask, block, spare)
-    except (Misread, Unanswered) as error:
-        words = error.said if isinstance(error, Unanswered) else str(error)
-        return [*said, words], "nothing to scale" if block.kind == "zero" else ""
+    except Misread as error:
+        return Fault([said, str(error)], unread)
+    except Unanswered as error:
+        return Fault([said, error.said], unread)
+
     exact = np.array([math.fsum(column) for column in block.x.astype(float).T])
-    off, most = float(np.abs(found.got - exact).max()), len(block.x) * block.limit
+    off = float(np.abs(found.got - exact).max())
+    most = n * block.limit
     if not off <= found.bound + _ROUNDED * most:
-        return [*said, message(4, "off", off=f"{off:.3g}", bound=f"{found.bound:.3g}")], _slip(
-            block, found, off
-        )
+        words = message(4, "off", off=f"{off:.3g}", bound=f"{found.bound:.3g}")
+        return Fault([said, words], _slip(block, found, off))
     if found.bound > _USEFUL * most:
-        slip = (
-            "no scale"
-            if np.abs(found.whole).max() <= block.limit + 1
-            else "a bound that says nothing"
-        )
-        return [
-            *said,
-            message(4, "wide", bound=f"{found.bound:.3g}", most=f"{_USEFUL * most:.3g}"),
-        ], slip
+        words = message(4, "wide", bound=f"{found.bound:.3g}", most=f"{_USEFUL * most:.3g}")
+        no_scale = np.abs(found.whole).max() <= block.limit + 1
+        return Fault([said, words], "no scale" if no_scale else "a bound that says nothing")
     return None
 
 
-@register(
-    "question",
-    "ex4-d",
-    example=lambda rng: (
-        _blocks(rng)[0][1].x[0],
-        SimpleNamespace(n=4, limit=1.0, top=0, turn=0, hit=False),
-    ),
-    prelude=PRELUDE,
-)
+# What the two sets of plain blocks and the two sets of hard ones are worth together.
+_SHARES = {"plain": 8 / 15, "hard": 7 / 15}
+
+
+def _example(rng: Rng) -> Any:
+    """Return the values of a worker, and what functions are told of a block."""
+    block = _block(rng, _KINDS[0])
+    return block.x[0], SimpleNamespace(n=4, limit=1.0, top=0, turn=0, hit=False)
+
+
+@register("question", "ex4-d", example=_example, prelude=PRELUDE)
 def floats(ask: Ask, rng: Rng) -> Verdict:
     """Judge whether sums of floats keep to the bound that is declared, and the bound says something."""
-    bad: dict[str, set[int]] = {"plain": set(), "hard": set()}
-    first: tuple[Sequence[str], str] | None = None
-    problem: Unanswered | None = None
-    for i, (share, block) in enumerate(_blocks(rng)):
-        if not i:  # what is missing altogether, or stops everything
-            try:
-                ask("tell", block.x[0], _known(block.about()))
-            except Unanswered as error:
-                problem = error
-        if found := _fault(ask, block, int(rng.integers(1, len(block.x)))):
-            bad[share].add(i // 2 % 2)
-            first = first or found
-    part = sum(
-        points * (1 - len(bad[share]) / 2)
-        for share, points in (("plain", 8 / 15), ("hard", 7 / 15))
-    )
+    blocks = [_block(rng, kind) for kind in _KINDS]
+    problem = _stopped(ask, blocks[0])
+    spoiled: dict[str, set[int]] = {"plain": set(), "hard": set()}
+    faults = list[Fault]()
+    for i, block in enumerate(blocks):
+        fault = _fault(ask, block, int(rng.integers(1, len(block.x))))
+        if fault:
+            share = "plain" if block.kind == "plain" else "hard"
+            spoiled[share].add(i // 2 % 2)
+            faults.append(fault)
+
+    part = sum(points * (1 - len(spoiled[share]) / 2) for share, points in _SHARES.items())
     if problem and not part:
         raise problem
-    said, mistake = first or ((), "")
-    because = (misconception("ex4-d", mistake),) if mistake else ()
-    return Verdict(round(part, 9), (*said, *because), mistake)
+    if not faults:
+        return Verdict(round(part, 9))
+    said = list(faults[0].said)
+    mistake = faults[0].mistake
+    if mistake:
+        said.append(misconception("ex4-d", mistake))
+    return Verdict(round(part, 9), tuple(said), mistake)
+
+
+def _stopped(ask: Ask, block: Block) -> Unanswered | None:
+    """Return what is missing altogether, or stops everything."""
+    try:
+        ask("tell", block.x[0], _known(block.about()))
+    except Unanswered as error:
+        return error
+    return None

@@ -1,22 +1,48 @@
-"""Exercise 4: the shortest trace as a list of lines, as a picture, and by the name of the mistake behind it."""
+"""Exercise 4: the shortest trace as a list of lines, as arrows, and by the name of the mistake behind it."""
 
 import itertools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import Any, NamedTuple
 
 from fabriclab.course.questions.files import message
 from fabriclab.innetwork import DROP, REPLY
 
 from .moves import Broken, Move, State, is_fault
-from .traces import STRANGER, Search
+from .traces import STRANGER, TraceSearch
 
-if TYPE_CHECKING:
-    from fabriclab.views import Picture
+_LETTERS = "ABCDEFGH"  # of the workers' values
+_STRANGE = (-1, -1)  # in the place of worker and chunk: the value of the stranger
+_ANY = 99  # faults that may still come, when a trace happens once more
+_LINKS = ("up", "down")
 
-_LETTERS = "ABCDEFGH"
-_ROW, _TOP, _LEFT, _RIGHT = 34.0, 44.0, 100.0, 620.0  # [px]
+
+class Place(NamedTuple):
+    """Where an arrow of the picture starts or ends."""
+
+    lane: int  # a worker, the switch or the tenant
+    row: int  # the event; 0 is the start
+
+
+class Arrow(NamedTuple):
+    """A packet in the picture."""
+
+    start: Place
+    end: Place
+    words: str
+    fate: str  # arrived, lost, strange, or on its way
+
+    @property
+    def arrives(self) -> bool:
+        """Whether the packet reaches the end of the arrow."""
+        return self.fate not in ("lost", "on its way")
+
+
+class Note(NamedTuple):
+    """A word in the picture."""
+
+    lane: int
+    row: int
+    words: str
 
 
 class Ladder:
@@ -31,219 +57,263 @@ class Ladder:
     ----------
     lines : list of str
         One for each event, and one that says what is wrong.
-    arrows : list
-        For the picture: lane and row of both ends, words, and whether it has arrived.
+    arrows : list of Arrow
+        The packets, for the picture.
+    notes : list of Note
+        The timers that run out, for the picture.
+    overtaken : bool
+        Whether a packet of an older chunk comes after one of a newer chunk.
     """
 
-    def __init__(self, search: Search, moves: Sequence[Move], broken: Broken) -> None:
+    def __init__(self, search: TraceSearch, moves: Sequence[Move], broken: Broken) -> None:
         """Let it all happen once more, and note who does what."""
-        self.search, self.moves, self.broken = search, moves, broken
-        self.lines, self.arrows = list[str](), list[tuple[Any, ...]]()
-        self.notes = list[tuple[int, int, str]]()  # lane, row, words
-        n = search.n
-        state = search.start(99)
-        # whether an older chunk's packet comes after a newer one
-        self.overtaken, newest = (False, [-1] * n)
-        rows = {way: [[0] * len(sent) for sent in getattr(state, way)] for way in ("up", "down")}
-        for row, (kind, w, i) in enumerate(moves, 1):
-            way = kind.partition(" ")[0]
-            links = {"up": state.up, "down": state.down, "timeout": state.timers}.get(way)
-            number = links[w][i] if links else search.strange[i]
-            before = state
-            state, _ = search.after(state, (kind, w, i))
-            words = self.named(search.packets[number][1])
-            if way == "up" and not kind.endswith("lost"):
-                chunk = max((c for _, c in self.counts(search.packets[number][1][0])), default=-1)
-                self.overtaken |= chunk < newest[w]
-                newest[w] = max(newest[w], chunk)
-            if way in rows:
-                sent = rows[way][w][i] if kind.endswith("twice") else rows[way][w].pop(i)
-                ends = ((w, sent), (n, row)) if way == "up" else ((n, sent), (w, row))
-                self.arrows.append((*ends, words, "lost" if kind.endswith("lost") else "arrived"))
-            elif way == "stranger":
-                self.arrows.append(((n + 1, row), (n, row), words, "strange"))
-            else:
-                self.notes.append((w, row, message(4, "trace.timer")))
-            for to in range(n):
-                rows["up"][to] += [row] * (len(state.up[to]) - len(rows["up"][to]))
-                rows["down"][to] += [row] * (len(state.down[to]) - len(rows["down"][to]))
-            self.lines.append(self._line(row, kind, w, number, before, state))
-        for way, links in (("up", state.up), ("down", state.down)):
-            for w, packets in enumerate(links):
-                for packet, sent in zip(packets, rows[way][w], strict=True):
-                    a, b = (w, n) if way == "up" else (n, w)
-                    words = self.named(search.packets[packet][1])
-                    self.arrows.append(((a, sent), (b, sent + 1), words, "on its way"))
+        self.search = search
+        self.moves = moves
+        self.broken = broken
+        self.lines = list[str]()
+        self.arrows = list[Arrow]()
+        self.notes = list[Note]()
+        self.overtaken = False
+        self.switch_lane = search.n
+        self.tenant_lane = search.n + 1
+
+        self._newest_chunk = [-1] * search.n  # that the switch has had from each worker
+        state = search.start(_ANY)
+        # For each packet that is on a link, in the order of the state: the row in which it was sent.
+        self._sent_in = {
+            "up": [[0] * len(packets) for packets in state.up],
+            "down": [[0] * len(packets) for packets in state.down],
+        }
+        for row, move in enumerate(moves, 1):
+            state = self._tell(row, move, state)
+        self._draw_what_is_on_its_way(state)
         self.lines.append(self._end())
 
+    # The run ---------------------------------------------------------------------------------------------------------
+
+    def _tell(self, row: int, move: Move, before: State) -> State:
+        """Add the line of a move, and its arrow or note; return the state after it."""
+        kind, w, _ = move
+        number = self._packet_of(move, before)
+        after, _ = self.search.after(before, move)
+
+        link = kind.partition(" ")[0]
+        if link == "up" and not kind.endswith("lost"):
+            self._note_chunk(w, number)
+        if link in _LINKS:
+            self._draw_packet(row, move, number)
+        elif link == "stranger":
+            start = Place(self.tenant_lane, row)
+            end = Place(self.switch_lane, row)
+            self.arrows.append(Arrow(start, end, self._words_of(number), "strange"))
+        else:
+            self.notes.append(Note(w, row, message(4, "trace.timer")))
+
+        self._note_new_packets(row, after)
+        self.lines.append(self._line(row, kind, w, number, before, after))
+        return after
+
+    def _packet_of(self, move: Move, state: State) -> int:
+        """Return the number of the packet that a move is about."""
+        kind, w, i = move
+        link = kind.partition(" ")[0]
+        if link == "up":
+            return state.up[w][i]
+        if link == "down":
+            return state.down[w][i]
+        if link == "timeout":
+            return state.timers[w][i]
+        return self.search.strange[i]
+
+    def _note_chunk(self, w: int, number: int) -> None:
+        """Note of which chunk a packet is that the switch gets from a worker."""
+        _, values = self.search.packets[number]
+        chunk = max((chunk for _, chunk in self.counts(values[0])), default=-1)
+        if chunk < self._newest_chunk[w]:
+            self.overtaken = True
+        self._newest_chunk[w] = max(self._newest_chunk[w], chunk)
+
+    def _draw_packet(self, row: int, move: Move, number: int) -> None:
+        """Add the arrow of a packet that arrives or is lost; of one that comes twice, a copy stays on the link."""
+        kind, w, i = move
+        link = kind.partition(" ")[0]
+        sent_in = self._sent_in[link][w]
+        sent = sent_in[i] if kind.endswith("twice") else sent_in.pop(i)
+
+        sender, receiver = self._ends(link, w)
+        fate = "lost" if kind.endswith("lost") else "arrived"
+        words = self._words_of(number)
+        self.arrows.append(Arrow(Place(sender, sent), Place(receiver, row), words, fate))
+
+    def _ends(self, link: str, w: int) -> tuple[int, int]:
+        """Return the lanes of who sends and who receives on a link of a worker."""
+        if link == "up":
+            return w, self.switch_lane
+        return self.switch_lane, w
+
+    def _note_new_packets(self, row: int, state: State) -> None:
+        """Note the row of the packets that an event has sent."""
+        for link, packets_of in zip(_LINKS, (state.up, state.down), strict=True):
+            for w, packets in enumerate(packets_of):
+                sent_in = self._sent_in[link][w]
+                sent_in += [row] * (len(packets) - len(sent_in))
+
+    def _draw_what_is_on_its_way(self, state: State) -> None:
+        """Add an arrow for each packet that has not arrived at the end."""
+        for link, packets_of in zip(_LINKS, (state.up, state.down), strict=True):
+            for w, packets in enumerate(packets_of):
+                sender, receiver = self._ends(link, w)
+                for number, sent in zip(packets, self._sent_in[link][w], strict=True):
+                    start = Place(sender, sent)
+                    end = Place(receiver, sent + 1)
+                    self.arrows.append(Arrow(start, end, self._words_of(number), "on its way"))
+
     # Words -----------------------------------------------------------------------------------------------------------
+
+    def letter(self, w: int) -> str:
+        """Return the letter that stands for the values of a worker."""
+        return _LETTERS[w % len(_LETTERS)]
 
     def counts(self, value: int) -> dict[tuple[int, int], int]:
         """Return how often the value of each worker's chunk is in a sum; (-1, -1) is the stranger's."""
         s = self.search
         value %= 2**32
-        found = {(-1, -1): value // STRANGER}
-        for c, w in itertools.product(range(s.chunks), range(s.n)):
-            found[w, c] = value >> s.bits * (c * s.n + w) & (1 << s.bits) - 1
+        found = {_STRANGE: value // STRANGER}
+        for chunk, w in itertools.product(range(s.chunks), range(s.n)):
+            place = s.bits * (chunk * s.n + w)
+            found[w, chunk] = value >> place & (1 << s.bits) - 1
         return {of: times for of, times in found.items() if times}
 
     def named(self, values: Sequence[int]) -> str:
         """Return what a payload holds, such as A0 + B0: the values of workers A and B of their chunks 0."""
-        found = sorted(self.counts(values[0]).items(), key=lambda one: one[0][::-1])
-        parts = (
-            (f"{m} " if m > 1 else "") + (f"{_LETTERS[w]}{c}" if w >= 0 else "X")
-            for (w, c), m in found
-        )
-        return " + ".join(parts) or "0"
+        parts = list[tuple[int, int, str]]()
+        for (w, chunk), times in self.counts(values[0]).items():
+            name = "X" if w < 0 else f"{_LETTERS[w]}{chunk}"
+            if times > 1:
+                name = f"{times} {name}"
+            parts.append((chunk, w, name))
+        return " + ".join(name for _, _, name in sorted(parts)) or "0"
+
+    def _words_of(self, number: int) -> str:
+        """Return what the packet of a number holds."""
+        _, values = self.search.packets[number]
+        return self.named(values)
 
     def _line(self, row: int, kind: str, w: int, number: int, before: State, after: State) -> str:
-        s, (fields, values) = self.search, self.search.packets[number]
-        header = ", ".join(f"{f} {v}" for f, v in fields if f != "job")
-        about = {"worker": w, "what": self.named(values), "header": header}
-        if kind in ("up", "up twice", "stranger"):
-            if self.broken.kind == "outside" and row == len(self.moves):
-                return message(4, "trace." + kind.replace(" ", "_"), **about)
-            _, action, out = s.through(before.registers, s.jobs - 1 if w < 0 else 0, number)
-            deed = "keeps" if action == DROP else "replies" if action == REPLY else "tells"
-            then = message(4, f"trace.{deed}", what=self.named(s.packets[out][1]))
+        """Return the sentence about an event, and what follows from it."""
+        fields, _ = self.search.packets[number]
+        event = message(
+            4,
+            "trace." + kind.replace(" ", "_"),
+            worker=w,
+            what=self._words_of(number),
+            header=", ".join(f"{field} {value}" for field, value in fields if field != "job"),
+        )
+        if kind not in ("up", "up twice", "stranger"):
+            then = self._sent_by(w, before, after)
+        elif self.broken.kind == "outside" and row == len(self.moves):
+            return event
         else:
-            new = after.up[w][len(before.up[w]) :] if w >= 0 else ()
-            sent = ", ".join(self.named(s.packets[one][1]) for one in new)
-            then = message(4, "trace.sends", what=sent) if sent else ""
-        return f"{message(4, 'trace.' + kind.replace(' ', '_'), **about)} {then}".rstrip()
+            then = self._done_by_switch(w, number, before)
+        return f"{event} {then}".rstrip()
+
+    def _sent_by(self, w: int, before: State, after: State) -> str:
+        """Return the sentence about the packets that a worker has sent in an event, or nothing."""
+        if w < 0:
+            return ""
+        new = after.up[w][len(before.up[w]) :]
+        sent = ", ".join(map(self._words_of, new))
+        return message(4, "trace.sends", what=sent) if sent else ""
+
+    def _done_by_switch(self, w: int, number: int, before: State) -> str:
+        """Return the sentence about what the switch does with a packet of a worker, or of the stranger."""
+        job = self.search.jobs - 1 if w < 0 else 0
+        _, action, out = self.search.through(before.registers, job, number)
+        key = "trace.tells"
+        if action == DROP:
+            key = "trace.keeps"
+        elif action == REPLY:
+            key = "trace.replies"
+        return message(4, key, what=self._words_of(out))
 
     def _end(self) -> str:
+        """Return the sentence about what is wrong."""
         kind, w, total, _ = self.broken
         if kind == "outside":
             return message(4, "trace.outside", error=total)
         if kind in ("hangs", "stopped"):
             return message(4, f"trace.{kind}", worker=w, error=total)
-        chunk = self._wrong_chunk()
+
         s = self.search
+        chunk = self._wrong_chunk()
         if chunk is None:
             return message(4, "trace.length", worker=w, got=len(total), want=len(s.right))
-        got, want = (self.named([part[chunk * s.lanes]]) for part in (total, s.right))
+        got = self.named([int(total[chunk * s.lanes])])
+        want = self.named([s.right[chunk * s.lanes]])
         return message(4, "trace.wrong", worker=w, chunk=chunk, got=got, want=want)
 
     def _wrong_chunk(self) -> int | None:
-        s, total = self.search, self.broken.total
-        if len(total) != len(s.right) or not all(
-            isinstance(v, int | float) and v == int(v) for v in total
-        ):
+        """Return the first chunk whose sum is wrong, or None if the total is not a list of as many whole numbers."""
+        total = self.broken.total
+        right = self.search.right
+        if len(total) != len(right):
             return None
-        self.broken = self.broken._replace(total=[*map(int, total)])
-        return (
-            next(i for i, (a, b) in enumerate(zip(total, s.right, strict=True)) if a != b)
-            // s.lanes
-        )
+        if not all(map(_is_whole, total)):
+            return None
+        for i, (got, want) in enumerate(zip(total, right, strict=True)):
+            if int(got) != want:
+                return i // self.search.lanes
+        raise AssertionError("a trace with a wrong total has a wrong value")
 
     def numbered(self) -> list[str]:
         """Return the lines with the numbers of the events."""
-        return [*(f"{n}. {line}" for n, line in enumerate(self.lines[:-1], 1)), self.lines[-1]]
+        numbered = [f"{number}. {line}" for number, line in enumerate(self.lines[:-1], 1)]
+        return [*numbered, self.lines[-1]]
+
+    # The mistake -----------------------------------------------------------------------------------------------------
 
     def mistake(self) -> str:
         """Return the name of the mistake that this trace shows, or nothing."""
-        kind, _, total, again = self.broken
-        strange = any(way == "stranger" for way, *_ in self.moves)
-        if kind == "outside":
+        strange = any(kind == "stranger" for kind, *_ in self.moves)
+        if self.broken.kind == "outside":
             return "header of a stranger trusted" if strange else ""
-        if kind == "stopped":
+        if self.broken.kind == "stopped":
             return ""
-        if kind == "hangs":
-            lost = any(way.endswith("lost") for way, *_ in self.moves)
-            if strange:
-                return "slots shared with a tenant"
-            if not lost or not again:
-                return "nobody sends again" if lost else ""
-            return "slot reused too early" if self.search.chunks > 1 else "result not kept"
+        if self.broken.kind == "hangs":
+            return "slots shared with a tenant" if strange else self._mistake_of_waiting()
+        return self._mistake_of_sum()
+
+    def _mistake_of_waiting(self) -> str:
+        """Return the mistake after which a worker waits for ever."""
+        if not any(kind.endswith("lost") for kind, *_ in self.moves):
+            return ""
+        if not self.broken.again:
+            return "nobody sends again"
+        return "slot reused too early" if self.search.chunks > 1 else "result not kept"
+
+    def _mistake_of_sum(self) -> str:
+        """Return the mistake that makes a wrong sum, by whose values are in the first wrong one."""
+        s = self.search
         chunk = self._wrong_chunk()
         if chunk is None:
             return ""
-        s = self.search
-        found = self.counts(total[chunk * s.lanes])
-        here = {w: m for (w, c), m in found.items() if c == chunk}
-        others = [one for one in found if one[1] not in (chunk, -1)]
-        if (-1, -1) in found:
+        found = self.counts(int(self.broken.total[chunk * s.lanes]))
+        times_here = [times for (_, of), times in found.items() if of == chunk]
+        other_chunks = [of for _, of in found if of not in (chunk, -1)]
+
+        if _STRANGE in found:
             return "slots shared with a tenant"
-        if any(m > 1 for m in here.values()):
-            return (
-                "old packet taken for a new one"
-                if self.overtaken
-                else "packets counted instead of workers"
-            )
-        if others:
-            whole = {(w, others[0][1]): 1 for w in range(s.n)}
-            calm = not any(map(is_fault, self.moves))
-            return (
-                "old answer taken for a new one"
-                if found == whole
-                else ("old sum kept" if calm else "slot reused too early")
-            )
-        return "told before all have sent" if len(here) < s.n else ""
+        if any(times > 1 for times in times_here):
+            if self.overtaken:
+                return "old packet taken for a new one"
+            return "packets counted instead of workers"
+        if other_chunks:
+            if found == {(w, other_chunks[0]): 1 for w in range(s.n)}:
+                return "old answer taken for a new one"
+            return "slot reused too early" if any(map(is_fault, self.moves)) else "old sum kept"
+        return "told before all have sent" if len(times_here) < s.n else ""
 
-    # Picture ---------------------------------------------------------------------------------------------------------
 
-    def picture(self) -> "Picture":
-        """Return the trace as lanes of the workers and the switch, with time downwards and an arrow for each packet."""
-        from fabriclab.views.page import Table
-        from fabriclab.views.scene import COLOUR, Layer, Scene, lines, printed, texts
-
-        s = self.search
-        # the switch stands beside the first worker
-        order = [0, s.n, *range(1, s.n)] + [s.n + 1] * (s.jobs > 1)
-        x = {
-            lane: float(at)
-            for lane, at in zip(order, np.linspace(_LEFT, _RIGHT, len(order)), strict=True)
-        }
-        names = {s.n: message(4, "trace.switch"), s.n + 1: message(4, "trace.tenant")}
-        y = [_TOP + _ROW * row for row in range(len(self.moves) + 2)]
-        paths = [np.array([[x[a], y[i]], [x[b], y[j]]]) for (a, i), (b, j), _, _ in self.arrows]
-        for path, (*_, how) in zip(paths, self.arrows, strict=True):
-            if how in ("lost", "on its way"):
-                path[1] = path[0] + 0.6 * (path[1] - path[0])
-        colour = np.array(
-            [
-                COLOUR["failed" if how in ("lost", "strange") else "predicted"]
-                for *_, how in self.arrows
-            ]
-        )
-        dash = np.array([float(how in ("lost", "on its way")) for *_, how in self.arrows])
-        starts, tips = (np.array([path[end] for path in paths]).reshape(-1, 2) for end in (0, 1))
-        earlier = [
-            [a for a, *_ in self.arrows[:i]].count(one[0]) for i, one in enumerate(self.arrows)
-        ]
-        # where arrows from one place are apart
-        part = np.array([[0.3 + 0.25 * min(same, 2)] for same in earlier])
-        places = starts + part * (tips - starts)  # of the words: near whoever sends
-        layers = {
-            "lanes": lines(
-                [np.array([[x[k], _TOP - 16], [x[k], y[-1]]]) for k in order], colour=COLOUR["grey"]
-            ),
-            "names": texts(
-                [x[lane] for lane in order],
-                _TOP - 28,
-                [
-                    names.get(
-                        lane, message(4, "trace.worker", worker=lane, letter=_LETTERS[lane % 8])
-                    )
-                    for lane in order
-                ],
-                align=1.0,
-                bold=1.0,
-            ),
-            "arrows": lines(paths, width=2.0, colour=colour, dash=dash),
-            "ends": Layer("dots", {"x": tips[:, 0], "y": tips[:, 1], "colour": colour}),
-            "what": texts(
-                places[:, 0], places[:, 1] - 9, [words for _, _, words, _ in self.arrows], align=1.0
-            ),
-            "timers": texts(
-                [x[lane] + 6 for lane, _, _ in self.notes],
-                [y[row] for _, row, _ in self.notes],
-                [words for *_, words in self.notes],
-            ),
-            "numbers": texts(
-                _LEFT - 60, y[1:-1], [f"{row}" for row in range(1, len(self.moves) + 1)]
-            ),
-        }
-        table = Table({"event": [*map(str, range(1, len(self.lines))), ""], "what": self.lines})
-        return printed(Scene(self.lines[-1], table, layers, y[-1] + 10, " ".join(self.lines)))
+def _is_whole(value: Any) -> bool:
+    """Return whether a value is a whole number; one that was computed with floats is, too."""
+    return isinstance(value, int) or (isinstance(value, float) and value.is_integer())

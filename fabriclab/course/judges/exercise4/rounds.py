@@ -9,9 +9,10 @@ import itertools
 import random
 from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fabriclab import units
 from fabriclab.course.judges import Ask, Proxy, Unanswered
@@ -24,10 +25,16 @@ from .programs import CLIENT, desk, placed
 Header = dict[str, int]
 Packet = tuple[Header, list[int]]
 # illustrative: a link of 100 Gb/s, and what a network between a few machines may do to packets
-_RATE, _DELAY, _LATE, _LIMIT = 12.5e9, 2e-6, 200e-6, 50e-3  # [B/s], [s]
+_RATE = 12.5e9  # [B/s]
+_DELAY = 2e-6  # [s]
+_LATE = (
+    200e-6  # of the late worker's start, and ten times the mean of what its packets take longer [s]
+)
+_LIMIT = 50e-3  # of a run [s]
 _SHORT = 2e-3  # so many calls in less time come from timers below a round trip [s]
 _MOST = 2000  # calls of workers' methods in a run
 _TWICE = 2  # times its values, that a worker may receive where nothing is lost
+_CHUNKS = 12  # of each worker
 # of the values, so that numbers of slots or chunks in a payload are not taken for them
 _SMALLEST = 2**16
 
@@ -36,51 +43,67 @@ class Crew:
     """A learner's switch program and worker, and what has been learned of the program."""
 
     def __init__(self, ask: Ask, functions: Sequence[str]) -> None:
-        self.ask, (self.program, self.worker) = ask, functions
+        self.ask = ask
+        self.program, self.worker = functions
         self._switches = dict[tuple[int, int, int], Switch]()
 
     def switch(self, workers: int, jobs: int, slots: int) -> Switch:
         """Return a fresh switch with the program for so many workers and slots of each job."""
-        key = workers, jobs, slots
+        key = (workers, jobs, slots)
         if key not in self._switches:
-            about = dict(zip(("workers", "jobs", "slots"), key, strict=True))
-            self._switches[key] = placed(
-                self.ask(self.program, desk("describe", about=about)), jobs * slots
-            )
-        self._switches[key].clear()
-        return self._switches[key]
+            about = {"workers": workers, "jobs": jobs, "slots": slots}
+            described = self.ask(self.program, desk("describe", about=about))
+            self._switches[key] = placed(described, jobs * slots)
+        switch = self._switches[key]
+        switch.clear()
+        return switch
 
 
-def checked(
-    answer: Any, bits: Mapping[str, int], lanes: int
-) -> tuple[list[Packet], list[int] | None, float | None]:
-    """Return packets, total and timer [s] of a worker's answer; Misread says what is wrong with them."""
+class Answer(NamedTuple):
+    """What a worker has returned."""
+
+    packets: list[Packet]
+    total: list[int] | None
+    timer: float | None  # [s]
+
+
+def checked(answer: Any, bits: Mapping[str, int], lanes: int) -> Answer:
+    """Return what a worker has returned; Misread says what is wrong with its packets or its timer.
+
+    Parameters
+    ----------
+    answer : object
+        Packets, total and timer, as they come from the learner's process.
+    bits : mapping
+        The size of each field of a header.
+    lanes : int
+        Values of a packet.
+    """
     packets, total, timer = answer
     for header, values in packets:
-        if header.keys() != bits.keys() - {"job"}:
-            raise Misread(
-                message(
-                    4,
-                    "header",
-                    want=", ".join(bits.keys() - {"job"}),
-                    got=", ".join(map(str, header)),
-                )
-            )
-        if wrong := [
-            f for f, v in header.items() if type(v) is not int or not 0 <= v < 1 << bits[f]
-        ]:
-            raise Misread(
-                message(4, "bits", field=wrong[0], bits=bits[wrong[0]], got=header[wrong[0]])
-            )
-        if len(values) != lanes or any(not -(2**31) <= v < 2**31 for v in values):
-            raise Misread(message(4, "values", lanes=lanes, got=len(values)))
-    wait = None if timer is None else units.time(timer, "timer")
-    if wait is not None and not wait > 0:
-        raise Misread(message(4, "timer", got=brief(timer, 40)))
-    return packets, total, wait
+        _check_packet(header, values, bits, lanes)
+    seconds = None
+    if timer is not None:
+        seconds = units.time(timer, "timer")
+        if not seconds > 0:
+            raise Misread(message(4, "timer", got=brief(timer, 40)))
+    return Answer(packets, total, seconds)
 
 
-class Run:
+def _check_packet(header: Header, values: list[int], bits: Mapping[str, int], lanes: int) -> None:
+    """Raise Misread if a packet does not fit into the fields and lanes of the program."""
+    fields = bits.keys() - {"job"}
+    if header.keys() != fields:
+        got = ", ".join(map(str, header))
+        raise Misread(message(4, "header", want=", ".join(fields), got=got))
+    for field, value in header.items():
+        if type(value) is not int or not 0 <= value < 1 << bits[field]:
+            raise Misread(message(4, "bits", field=field, bits=bits[field], got=value))
+    if len(values) != lanes or any(not -(2**31) <= value < 2**31 for value in values):
+        raise Misread(message(4, "values", lanes=lanes, got=len(values)))
+
+
+class SwitchRun:
     """Workers of one or several jobs, a switch, and the links between them.
 
     Parameters
@@ -112,11 +135,19 @@ class Run:
         stranger: bool = False,
         timers: bool = True,
     ) -> None:
-        self.rng, self.workers, self.slots, self.jobs = random.Random(seed), workers, slots, jobs
-        self.faulty, self.late, self.stranger, self.timers = faults, late, stranger, timers
-        self.dead, self.dies = dead, self.rng.randrange(2, 9) if dead >= 0 else 0
-        self.members = [(job, rank) for job in range(jobs - stranger) for rank in range(workers)]
-        self.faults = dict[str, str]()
+        self.rng = random.Random(seed)
+        self.workers = workers
+        self.slots = slots
+        self.jobs = jobs
+        self.faulty = faults
+        self.late = late
+        self.dead = dead
+        self.dies = self.rng.randrange(2, 9) if dead >= 0 else 0  # after so many calls
+        self.stranger = stranger
+        self.timers = timers
+        tenants = jobs - 1 if stranger else jobs  # the last job may have no workers here
+        self.members = [(job, rank) for job in range(tenants) for rank in range(workers)]
+        self.faults = dict[str, str]()  # name -> sentence, the first one first
         self.problem: Unanswered | None = None
 
     # What happens ----------------------------------------------------------------------------------------------------
@@ -131,33 +162,42 @@ class Run:
         except Unanswered as error:
             self.problem = error
             self.faults.setdefault("stopped", error.said)
-        except (Refused, Misread) as error:
-            self.faults.setdefault("fit" if isinstance(error, Refused) else "packet", str(error))
+        except Refused as error:
+            self.faults.setdefault("fit", str(error))
+        except Misread as error:
+            self.faults.setdefault("packet", str(error))
         else:
             self._afterwards()
 
     def _prepare(self) -> None:
         """Draw what workers hold, and what stands for it on the wire."""
-        n, each = len(self.members), 12 * self.switch.program.lanes
+        n = len(self.members)
+        each = _CHUNKS * self.switch.program.lanes
         draw = np.random.default_rng(self.rng.randrange(2**32))
-        self.given = (_SMALLEST + 4 * draw.permutation(n * each).reshape(n, each)) * draw.choice(
-            [-1, 1], (n, each)
-        )
+        values = _SMALLEST + 4 * draw.permutation(n * each).reshape(n, each)
+        self.given = values * draw.choice([-1, 1], (n, each))  # (n, each) all different
         wire = draw.integers(-(2**26), 2**26, (n, each))
         self.wire = dict(zip(self.given.ravel().tolist(), wire.ravel().tolist(), strict=True))
-        jobs = np.array([job for job, _ in self.members])
-        self.right, self.held = (
-            [values[jobs == job].sum(0).tolist() for job in set(jobs.tolist())]
-            for values in (wire, self.given)
-        )
+
+        self.right = self._sums(wire)
+        self.held = self._sums(self.given)
         self.events = list[tuple[float, int, str, int, tuple[Any, ...]]]()
-        self.serial, self.now, self.free = itertools.count(), 0.0, Counter[tuple[str, int]]()
-        self.totals, self.finish = dict[int, Any](), dict[int, float]()
+        self.serial = itertools.count()
+        self.now = 0.0
+        self.free = Counter[tuple[str, int]]()  # from when on each link is free [s]
+        self.totals = dict[int, Any]()
+        self.finish = dict[int, float]()  # [s]
         self.burst = False  # whether one timer has sent several packets
-        self.calls, self.words = Counter[int](), Counter[tuple[str, int]]()
+        self.calls = Counter[int]()
+        self.words = Counter[tuple[str, int]]()  # values that each link has carried
         self.heard = [set[int]() for _ in self.members]  # what answers have carried to each
         # headers of the last packet and the last answer
         self.last = [dict[str, Header]() for _ in self.members]
+
+    def _sums(self, values: NDArray[np.int64]) -> list[list[int]]:
+        """Return the sum over the workers of each job."""
+        jobs = np.array([job for job, _ in self.members])
+        return [values[jobs == job].sum(0).tolist() for job in sorted(set(jobs.tolist()))]
 
     def next(self, answer: Any) -> Any:
         """Take what a worker has returned; return the next call of a worker's method, or None."""
@@ -167,100 +207,135 @@ class Run:
             return None
 
     def _orders(self) -> Generator[list[Any], Any, None]:
+        """Yield calls of workers' methods, each of which is answered by what it has returned, until all is over."""
         for who, (job, rank) in enumerate(self.members):
             about = {"rank": rank, "workers": self.workers, "job": job, "slots": self.slots}
             yield ["new", who, {**about, "values": self.given[who].astype(np.int32)}]
-            self._at(_LATE if who == self.late else self.rng.uniform(0, _DELAY), "start", who)
+            begin = _LATE if who == self.late else self.rng.uniform(0, _DELAY)
+            self._at(begin, "start", who)
+
         while self.events and not self.faults and not self._over():
-            self.now, _, kind, who, what = heapq.heappop(self.events)
+            self.now, _, kind, who, arguments = heapq.heappop(self.events)
             if self.now > _LIMIT:
                 return
             if kind == "up":
-                self._arrives(who, *what)
+                self._arrives(who, *arguments)
             elif who != self.dead or self.calls[who] < self.dies:
                 self.calls[who] += 1
                 if kind == "take":
-                    self.heard[who].update(what[1])
-                    self.last[who]["take"] = what[0]
-                sent = len(self._took(who, (yield [kind, who, *what])))
-                self.burst |= kind == "timeout" and sent > 1
-                if sum(self.calls.values()) > _MOST or len(self.events) > 10 * _MOST:
-                    name = "storm" if self.burst or self.now < _SHORT else "hangs"
-                    self.faults[name] = message(
-                        4, "storm", most=f"{_MOST:,}", time=units.format_time(self.now)
-                    )
+                    header, values = arguments
+                    self.heard[who].update(values)
+                    self.last[who]["take"] = header
+                answer = yield [kind, who, *arguments]
+                sent = len(self._took(who, answer))
+                if kind == "timeout" and sent > 1:
+                    self.burst = True
+                self._check_for_storm()
 
-    def _at(self, time: float, kind: str, who: int, *what: Any) -> None:
-        heapq.heappush(self.events, (time, next(self.serial), kind, who, what))
+    def _check_for_storm(self) -> None:
+        """Note the fault of a run that has had too many calls or events."""
+        if sum(self.calls.values()) <= _MOST and len(self.events) <= 10 * _MOST:
+            return
+        name = "storm" if self.burst or self.now < _SHORT else "hangs"
+        time = units.format_time(self.now)
+        self.faults[name] = message(4, "storm", most=f"{_MOST:,}", time=time)
+
+    def _at(self, time: float, kind: str, who: int, *arguments: Any) -> None:
+        """Let something happen to a worker, or to the packet that it has sent, at a time [s]."""
+        heapq.heappush(self.events, (time, next(self.serial), kind, who, arguments))
 
     def _over(self) -> bool:
-        must = [
-            who
-            for who, (job, _) in enumerate(self.members)
-            if self.dead < 0 or job != self.members[self.dead][0]
-        ]
-        # Where one is dead, the others of its job get some time to report what cannot be right.
+        """Return whether all that must finish have finished."""
+        patience = 1
+        members = range(len(self.members))
+        waited_for = list(members)
+        if self.dead >= 0:
+            # Where one is dead, the others of its job get some time to report what cannot be right.
+            patience = 2
+            dead_job, _ = self.members[self.dead]
+            waited_for = [who for who in members if self.members[who][0] != dead_job]
         return all(
-            who in self.finish and self.now > (1 + (self.dead >= 0)) * self.finish[who]
-            for who in must
+            who in self.finish and self.now > patience * self.finish[who] for who in waited_for
         )
 
     def _took(self, who: int, answer: Any) -> list[Packet]:
         """Send the packets of a worker, judge its total, and return the packets."""
+        program = self.switch.program
         try:
-            packets, total, timer = checked(
-                answer, self.switch.program.fields, self.switch.program.lanes
-            )
+            packets, total, timer = checked(answer, program.fields, program.lanes)
         except (Misread, ValueError, TypeError, AttributeError) as error:
             self.faults["packet"] = str(error)
             return []
         for header, values in packets:
             self.last[who]["up"] = header
-            self._move("up", who, "up", header, [self.wire.get(v, v) for v in values])
+            self._move("up", who, "up", header, [self.wire.get(value, value) for value in values])
             if self.timers and timer is not None:
                 self._at(self.now + timer, "timeout", who, header)
         if total is not None and who not in self.totals:
-            self.totals[who], self.finish[who] = total, self.now
-            job, rank = self.members[who]
-            if total == self.held[job]:
-                self.faults["around"] = message(4, "around", worker=rank)
-            elif total != self.right[job]:
-                self.faults["wrong"] = message(4, "wrong", worker=rank, job=job)
-            elif not self.heard[who].issuperset(total):
-                self.faults["added"] = message(4, "added", worker=rank)
+            self.totals[who] = total
+            self.finish[who] = self.now
+            self._judge_total(who, total)
         return packets
 
-    def _move(self, way: str, link: int, kind: str, *packet: Any) -> None:
-        """Put a packet on a link: it may be lost, doubled or late."""
-        size = 4 * self.switch.program.lanes
-        self.free[way, link] = begin = max(self.now, self.free[way, link]) + size / _RATE  # type: ignore[assignment]
-        self.words[way, link] += self.switch.program.lanes
-        lost, doubled, slow = (
-            self.rng.random() < p for p in (self.faulty, self.faulty, self.faulty / 2)
-        )
-        for copy in range((1 + doubled) * (not lost)):
-            late = self.rng.expovariate(1 / (4 * _DELAY)) if slow or copy else 0.0
-            late += self.rng.expovariate(1 / _LATE) * 0.1 if link == self.late else 0.0
-            self._at(begin + _DELAY + late, kind, link, *packet)
+    def _judge_total(self, who: int, total: Any) -> None:
+        """Note the fault of a total that is wrong, or that was not made by the switch."""
+        job, rank = self.members[who]
+        if total == self.held[job]:
+            self.faults["around"] = message(4, "around", worker=rank)
+        elif total != self.right[job]:
+            self.faults["wrong"] = message(4, "wrong", worker=rank, job=job)
+        elif not self.heard[who].issuperset(total):
+            self.faults["added"] = message(4, "added", worker=rank)
+
+    def _move(self, link: str, who: int, kind: str, *packet: Any) -> None:
+        """Put a packet on a worker's link, ``up`` or ``down``: it may be lost, doubled or late."""
+        lanes = self.switch.program.lanes
+        begin = max(self.now, self.free[link, who]) + 4 * lanes / _RATE
+        self.free[link, who] = begin  # type: ignore[assignment]
+        self.words[link, who] += lanes
+
+        lost = self.rng.random() < self.faulty
+        doubled = self.rng.random() < self.faulty
+        slow = self.rng.random() < self.faulty / 2
+        if lost:
+            return
+        self._at(begin + _DELAY + self._extra(who, slow), kind, who, *packet)
+        if doubled:
+            self._at(begin + _DELAY + self._extra(who, True), kind, who, *packet)
+
+    def _extra(self, who: int, slow: bool) -> float:
+        """Draw how much longer than others a packet takes [s]."""
+        extra = 0.0
+        if slow:
+            extra = self.rng.expovariate(1 / (4 * _DELAY))
+        if who == self.late:
+            extra += self.rng.expovariate(1 / _LATE) * 0.1
+        return extra
 
     def _arrives(self, who: int, header: Header, values: list[int]) -> None:
         """Let a packet go through the switch, maybe after one of the stranger."""
         if self.stranger and self.rng.random() < 0.5:
-            bits = self.switch.program.fields
-            like = self.rng.random() < 0.5  # what it has overheard, with something changed
-            drawn = {
-                f: header[f]
-                if like and self.rng.random() < 0.8
-                else self.rng.randrange(1 << bits[f])
-                for f in header
-            }
-            self._through(
-                -1, self.jobs - 1, drawn, [self.rng.randrange(-(2**31), 2**31)] * len(values)
-            )
+            drawn = self._strange_header(header)
+            value = self.rng.randrange(-(2**31), 2**31)
+            self._through(-1, self.jobs - 1, drawn, [value] * len(values))
         if not self.faults:
-            self._through(who, self.members[who][0], header, values)
+            job, _ = self.members[who]
+            self._through(who, job, header, values)
+
+    def _strange_header(self, header: Header) -> Header:
+        """Draw what a stranger sends: all by chance, or what it has overheard with something changed."""
+        bits = self.switch.program.fields
+        overheard = self.rng.random() < 0.5
+        drawn = Header()
+        for field in header:
+            if overheard and self.rng.random() < 0.8:
+                drawn[field] = header[field]
+            else:
+                drawn[field] = self.rng.randrange(1 << bits[field])
+        return drawn
 
     def _through(self, who: int, job: int, header: Header, values: list[int]) -> None:
+        """Let a packet go through the switch, and send its answer; -1 stands for the stranger, who hears none."""
         try:
             action, fields, payload = self.switch.one({**header, "job": job}, values)
             out = {f: int(fields[f]) & (1 << b) - 1 for f, b in self.switch.program.fields.items()}
@@ -269,45 +344,56 @@ class Run:
             name = "outside" if isinstance(error, Refused) and who < 0 else "rule"
             self.faults[name] = message(4, f"{name}", error=error, header=header)
             return
-        if action != DROP and who >= 0:
-            for to in (
-                [who]
-                if action == REPLY
-                else [i for i, (j, _) in enumerate(self.members) if j == job]
-            ):
-                self._move("down", to, "take", {**out, "job": job}, words)
+        if action == DROP or who < 0:
+            return
+        receivers = [who]
+        if action != REPLY:
+            receivers = [i for i, (of, _) in enumerate(self.members) if of == job]
+        for to in receivers:
+            self._move("down", to, "take", {**out, "job": job}, words)
 
     # Afterwards ------------------------------------------------------------------------------------------------------
 
     def _waiting(self) -> list[int]:
         """Return who has no total, in jobs of which nobody is dead."""
-        over = {job for who, (job, _) in enumerate(self.members) if who == self.dead}
+        dead_job = -1
+        if self.dead >= 0:
+            dead_job, _ = self.members[self.dead]
         return [
             who
             for who, (job, _) in enumerate(self.members)
-            if who not in self.finish and job not in over
+            if who not in self.finish and job != dead_job
         ]
 
     def last_seen(self) -> list[str]:
         """Return what the first worker without a total has sent and heard last; nothing if all have one."""
-        out = list[str]()
-        for who in self._waiting()[:1]:
-            headers = (self.last[who].get(way, {}).items() for way in ("up", "take"))
-            told = [
-                ", ".join(f"{f} {v}" for f, v in h if f != "job") or message(4, "nothing")
-                for h in headers
-            ]
-            job, rank = self.members[who]
-            out.append(message(4, "last", worker=rank, job=job, sent=told[0], heard=told[1]))
-        return out
+        waiting = self._waiting()
+        if not waiting:
+            return []
+        who = waiting[0]
+        job, rank = self.members[who]
+        sent = _header_words(self.last[who].get("up", {}))
+        heard = _header_words(self.last[who].get("take", {}))
+        return [message(4, "last", worker=rank, job=job, sent=sent, heard=heard)]
 
     def _afterwards(self) -> None:
         """Note who has not finished, and who did the work of the switch."""
-        if (waiting := self._waiting()) and not self.faults:
+        if self.faults:
+            return
+        waiting = self._waiting()
+        if waiting:
             who = ", ".join(str(self.members[i][1]) for i in waiting)
             self.faults["hangs"] = message(4, "hangs", who=who, time=units.format_time(self.now))
-        most = _TWICE * len(self.given[0])
-        if not self.faulty and not self.faults and max(self.words.values()) > most:
-            self.faults["copies"] = message(
-                4, "copies", n=max(self.words.values()), have=len(self.given[0])
-            )
+            return
+        if self.faulty:
+            return
+        carried = max(self.words.values())
+        own = len(self.given[0])
+        if carried > _TWICE * own:
+            self.faults["copies"] = message(4, "copies", n=carried, have=own)
+
+
+def _header_words(header: Header) -> str:
+    """Return the fields of a header in words, or that there was none."""
+    words = [f"{field} {value}" for field, value in header.items() if field != "job"]
+    return ", ".join(words) or message(4, "nothing")

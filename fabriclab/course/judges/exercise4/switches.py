@@ -16,7 +16,7 @@ from fabriclab.registry import register
 from .ladders import Ladder
 from .moves import is_fault
 from .programs import PRELUDE
-from .rounds import Crew, Run
+from .rounds import Crew, SwitchRun
 from .traces import shortest
 
 if TYPE_CHECKING:
@@ -55,61 +55,76 @@ def played(
     ask: Ask, rng: Rng, id: str, functions: Sequence[str], kinds: Mapping[str, Kind]
 ) -> Verdict:
     """Play all runs; a set counts when all of it is right. The first run that is wrong is explained."""
-    crew, whole, first, problem = Crew(ask, functions), 0.0, None, None
+    crew = Crew(ask, functions)
+    whole = 0.0
+    first: tuple[str, SwitchRun] | None = None  # that was wrong, and its kind
+    problem: Unanswered | None = None
     for name, kind in kinds.items():
-        bad = set[int]()
+        spoiled = set[int]()
         for i in range(kind.runs):
-            seed, workers, slots = (
-                int(rng.integers(2**31)),
-                int(rng.integers(2, 5)),
-                int(2 ** rng.integers(3)),
-            )
-            if i % kind.sets in bad or (problem and problem.problem in _FATAL):
-                bad.add(i % kind.sets)
+            # Drawn for every run, so that the next one does not depend on what came of this one.
+            seed = int(rng.integers(2**31))
+            workers = int(rng.integers(2, 5))
+            slots = int(2 ** rng.integers(3))
+            own_set = i % kind.sets
+            if own_set in spoiled or (problem and problem.problem in _FATAL):
+                spoiled.add(own_set)
                 continue
-            run = Run(seed, workers, slots, **kind.options)
+            run = SwitchRun(seed, workers, slots, **kind.options)
             run.play(crew)
             problem = run.problem or problem
             if run.faults:
-                bad.add(i % kind.sets)
+                spoiled.add(own_set)
                 first = first or (name, run)
-        whole += kind.share * (1 - len(bad) / kind.sets)
+        whole += kind.share * (1 - len(spoiled) / kind.sets)
+
     if not first:
         return Verdict(round(whole, 9))
-    said, mistake, ladder = _explained(crew, *first, calm=kinds is CALM)
-    if first[1].problem and not whole and not ladder:
-        raise first[1].problem
-    return Verdict(round(whole, 9), tuple(said), mistake)
+    name, run = first
+    explained = _explained(crew, name, run, calm=kinds is CALM)
+    if run.problem and not whole and not explained.traced:
+        raise run.problem
+    return Verdict(round(whole, 9), tuple(explained.said), explained.mistake)
 
 
-def _explained(
-    crew: Crew, kind: str, run: Run, *, calm: bool
-) -> tuple[list[str], str, Ladder | None]:
-    """Return what was wrong in a run, the name of the mistake, and the shortest trace to it, if there is one."""
+class Explanation(NamedTuple):
+    """What was wrong in a run."""
+
+    said: list[str]
+    mistake: str  # its name, or nothing
+    traced: bool  # whether a short trace shows it
+
+
+def _explained(crew: Crew, kind: str, run: SwitchRun, *, calm: bool) -> Explanation:
+    """Return what was wrong in a run, with the shortest trace to it, if there is one."""
     fault, sentence = next(iter(run.faults.items()))
+    said = [sentence]
+    if fault != "fit":  # then no packet was sent
+        said.insert(0, message(4, "run", kind=message(4, f"kind.{kind}")))
+    mistake = _NAMED.get(fault, "")
+
     ladder = None
-    said, mistake = (
-        [message(4, "run", kind=message(4, f"kind.{kind}")), sentence],
-        _NAMED.get(fault, ""),
-    )
-    if fault == "fit":  # no packet was sent
-        del said[0]
-    if fault in ("wrong", "hangs", "outside") or (run.problem and run.problem.problem == "raised"):
-        if found := shortest(
-            crew, faults=0 if calm else 3, stranger=run.jobs > 1, hangs=fault == "hangs"
-        ):
-            ladder = Ladder(*found)
-            mistake = ladder.mistake()
-            faults = sum(map(is_fault, ladder.moves))
-            said += [
-                message(4, "trace", n=len(ladder.moves), faults=faults),
-                *ladder.numbered()[:_MOST_LINES],
-            ]
-            said += [message(4, "see", functions=f"{crew.program}, {crew.worker}")]
-    if not ladder and fault in ("hangs", "storm"):
+    raised = run.problem is not None and run.problem.problem == "raised"
+    if fault in ("wrong", "hangs", "outside") or raised:
+        ladder = _shortest_ladder(crew, run, calm=calm, hangs=fault == "hangs")
+    if ladder:
+        mistake = ladder.mistake()
+        faults = sum(map(is_fault, ladder.moves))
+        said.append(message(4, "trace", n=len(ladder.moves), faults=faults))
+        said += ladder.numbered()[:_MOST_LINES]
+        said.append(message(4, "see", functions=f"{crew.program}, {crew.worker}"))
+    elif fault in ("hangs", "storm"):
         said += run.last_seen()
-    because = [misconception("ex4-c", mistake)] if mistake else []
-    return [*said, *because], mistake, ladder
+    if mistake:
+        said.append(misconception("ex4-c", mistake))
+    return Explanation(said, mistake, traced=ladder is not None)
+
+
+def _shortest_ladder(crew: Crew, run: SwitchRun, *, calm: bool, hangs: bool) -> Ladder | None:
+    """Return the shortest trace that breaks the program as a run did, or None."""
+    faults = 0 if calm else 3
+    found = shortest(crew, faults=faults, stranger=run.jobs > 1, hangs=hangs)
+    return Ladder(*found) if found else None
 
 
 def trace(
@@ -126,14 +141,20 @@ def trace(
     calm : bool
         Whether nothing is lost, doubled or overtaken.
     """
+    from .pictures import trace_picture
+
     names = [cls.__name__ for cls in functions]
     crew = Crew(asker(tuple(names), list(functions)), names)
     try:
-        crew.switch(2, 1 + tenant, 1)
+        crew.switch(workers=2, jobs=2 if tenant else 1, slots=1)
         found = shortest(crew, faults=0 if calm else 3, stranger=tenant, hangs=True)
-    except (Unanswered, Refused, Misread) as error:
-        return error.said if isinstance(error, Unanswered) else str(error)
-    return Ladder(*found).picture() if found else message(4, "unbroken")
+    except Unanswered as error:
+        return error.said
+    except (Refused, Misread) as error:
+        return str(error)
+    if not found:
+        return message(4, "unbroken")
+    return trace_picture(Ladder(*found))
 
 
 def _example(rng: Rng) -> Any:
@@ -143,23 +164,13 @@ def _example(rng: Rng) -> Any:
     return job, SimpleNamespace(rank=0, workers=2, job=0, slots=2, values=values)
 
 
-@register(
-    "question",
-    "ex4-b",
-    example=_example,
-    prelude=PRELUDE,
-)
+@register("question", "ex4-b", example=_example, prelude=PRELUDE)
 def calm(ask: Ask, rng: Rng) -> Verdict:
     """Judge a program and a worker on a network that loses nothing."""
     return played(ask, rng, "ex4-b", ("FirstSwitch", "FirstWorker"), CALM)
 
 
-@register(
-    "question",
-    "ex4-c",
-    example=_example,
-    prelude=PRELUDE,
-)
+@register("question", "ex4-c", example=_example, prelude=PRELUDE)
 def hard(ask: Ask, rng: Rng) -> Verdict:
     """Judge a program and a worker under loss, copies, reordering, slow and dead workers, and a hostile tenant."""
     return played(ask, rng, "ex4-c", ("MySwitch", "MyWorker"), HARD)

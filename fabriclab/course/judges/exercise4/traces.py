@@ -34,7 +34,7 @@ _AT_ONCE, _BATCH = (32, 200)
 _MEMORY = 1 << 26  # of all snapshots of the registers [B]
 
 
-class Search:
+class TraceSearch:
     """A small job: all that can happen to it.
 
     Parameters
@@ -293,12 +293,12 @@ _SMALL = ((2, 1, 1), (2, 1, 2), (2, 1, 3), (2, 2, 3), (3, 1, 2))
 
 def shortest(
     crew: Crew, *, faults: int = 3, stranger: bool = False, hangs: bool = False
-) -> tuple[Search, list[Move], Broken] | None:
+) -> tuple[TraceSearch, list[Move], Broken] | None:
     """Return a small job, and the fewest moves that break it with the fewest faults; with as many, a wrong sum first.
 
     ``hangs`` says whether runs that never end are looked for, too.
     """
-    left, searches = {False: _STATES, True: 0}, dict[Any, Search]()
+    left, searches = {False: _STATES, True: 0}, dict[Any, TraceSearch]()
     for many, waits in itertools.product(range(faults + 1), (False, True)[: 1 + hangs]):
         left[True] = (
             _HANGS  # for each number of faults, so that large jobs with few take nothing from small ones
@@ -307,7 +307,7 @@ def shortest(
             if left[waits] <= 0:
                 break
             try:
-                search = searches[small] = searches.get(small) or Search(
+                search = searches[small] = searches.get(small) or TraceSearch(
                     crew, *small, stranger=stranger
                 )
                 if found := search.run(many, waits, left[waits]):

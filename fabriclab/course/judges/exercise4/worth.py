@@ -9,27 +9,27 @@ from typing import NamedTuple
 
 from fabriclab.course.judges import Ask, Rng, Unanswered, Verdict
 from fabriclab.course.judges.shared.numbers import Misread, brief
-from fabriclab.course.judges.shared.parts import Case, NumberPart, judge
+from fabriclab.course.judges.shared.parts import JudgedCase, NumberPart, judge
 from fabriclab.course.questions.files import message
 from fabriclab.registry import register
 
 from .programs import PRELUDE
 
 
-def _part(question: str, name: str, rng: Rng, draw: Callable[[Rng], Case]) -> NumberPart:
+def _part(question: str, name: str, rng: Rng, draw: Callable[[Rng], JudgedCase]) -> NumberPart:
     """Return a part with four cases in two sets."""
     return NumberPart(question, name, [draw(rng) for _ in range(4)], sets=2)
 
 
-def _case(**quantities: float) -> Case:
+def _case(**quantities: float) -> JudgedCase:
     """Return a case whose arguments are its quantities."""
-    return Case(tuple(quantities.values()), quantities)
+    return JudgedCase(tuple(quantities.values()), quantities)
 
 
 # ex4-a -----------------------------------------------------------------------------------------------------------
 
 
-def _wire(rng: Rng) -> Case:
+def _wire(rng: Rng) -> JudgedCase:
     n = int(rng.integers(3, 65))
     lanes = int(16 * 2 ** rng.integers(3))
     header = int(rng.integers(20, 80))
@@ -37,7 +37,7 @@ def _wire(rng: Rng) -> Case:
     return _case(n=n, size=size, lanes=lanes, header=header)
 
 
-def _gain(rng: Rng) -> Case:
+def _gain(rng: Rng) -> JudgedCase:
     return _case(n=int(rng.integers(3, 33)))
 
 
@@ -69,9 +69,9 @@ def _design(ask: Ask) -> Design:
     return found
 
 
-def _of(design: Design, **quantities: float) -> Case:
+def _of(design: Design, **quantities: float) -> JudgedCase:
     """Return a case whose formulas name the declared design, too."""
-    return Case(tuple(quantities.values()), {**design._asdict(), **quantities})
+    return JudgedCase(tuple(quantities.values()), {**design._asdict(), **quantities})
 
 
 def _link(rng: Rng) -> dict[str, float]:
@@ -79,21 +79,21 @@ def _link(rng: Rng) -> dict[str, float]:
     return {"rate": float(rng.integers(5, 60)) * 1e9, "delay": float(rng.integers(5, 60)) * 1e-7}
 
 
-def _times(rng: Rng, design: Design, large: bool) -> Case:
+def _times(rng: Rng, design: Design, large: bool) -> JudgedCase:
     size = int(2 ** rng.uniform(*((23, 26) if large else (13, 16))))
     link = _link(rng)
     return _of(design, size=size, n=int(rng.integers(4, 33)), **link)
 
 
-def _pool(rng: Rng, design: Design) -> Case:
+def _pool(rng: Rng, design: Design) -> JudgedCase:
     return _of(design, **_link(rng))
 
 
-def _fewest(rng: Rng, design: Design) -> Case:
+def _fewest(rng: Rng, design: Design) -> JudgedCase:
     return _of(design, n=int(rng.integers(4, 33)), **_link(rng))
 
 
-def _clean(rng: Rng) -> Case:
+def _clean(rng: Rng) -> JudgedCase:
     return _case(n=int(rng.integers(3, 33)), loss=float(rng.integers(10, 60)) * 1e-3)
 
 
@@ -129,7 +129,7 @@ def pays(ask: Ask, rng: Rng) -> Verdict:
 # ex4-f -----------------------------------------------------------------------------------------------------------
 
 
-def _tenants(rng: Rng) -> Case:
+def _tenants(rng: Rng) -> JudgedCase:
     lanes = int(16 * 2 ** rng.integers(3))
     places = int(rng.integers(2, 4))
     need = int(rng.integers(20, 200))
@@ -137,7 +137,7 @@ def _tenants(rng: Rng) -> Case:
     return _case(memory=memory, lanes=lanes, places=places, need=need)
 
 
-def _speed(rng: Rng) -> Case:
+def _speed(rng: Rng) -> JudgedCase:
     return _case(
         up=float(rng.integers(10, 50)) * 3600,
         repair=float(rng.integers(5, 40)) * 3600,
@@ -146,7 +146,7 @@ def _speed(rng: Rng) -> Case:
     )
 
 
-def _extra(rng: Rng) -> Case:
+def _extra(rng: Rng) -> JudgedCase:
     plain = float(rng.integers(100, 300)) * 100
     plain_watts = float(rng.integers(3, 10)) * 100
     price = plain * float(rng.uniform(1.2, 1.8))

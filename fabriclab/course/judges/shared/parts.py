@@ -1,9 +1,9 @@
 """The framework of judges: a question is made of parts, and a part says what is right in each of its cases.
 
-The judge of a question draws its cases, makes a `Part` for each thing that is asked, and calls `judge`, which asks
-all cases, counts what is right, and says what is wrong and which mistake explains it. A kind of part is a class with
-the methods below; the commonest is `NumberPart`, whose right answers and known mistakes are formulas in the file of
-the question. To add a question, see CONTRIBUTING.md.
+The judge of a question draws its cases, makes a `QuestionPart` for each thing that is asked, and calls `judge`, which
+asks all cases, counts what is right, and says what is wrong and which mistake explains it. A kind of part is a class
+with the methods below; the commonest is `NumberPart`, whose right answers and known mistakes are formulas in the file
+of the question. To add a question, see CONTRIBUTING.md.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -32,7 +32,7 @@ class Call(NamedTuple):
     arguments: tuple[Any, ...]
 
 
-class Part:
+class QuestionPart:
     """What a function must return in several cases, and what that is worth.
 
     A subclass says what is right. Its methods get the number of a case and the answer to it.
@@ -112,7 +112,7 @@ class Part:
 # Numbers ---------------------------------------------------------------------------------------------------------
 
 
-class Case(NamedTuple):
+class JudgedCase(NamedTuple):
     """A case of a `NumberPart`: the arguments of the call, and the quantities that formulas name."""
 
     arguments: tuple[Any, ...]
@@ -143,7 +143,7 @@ class Returned(NamedTuple):
         return shown(value, _KIND_OF[self.unit], self.digits)
 
 
-class NumberPart(Part):
+class NumberPart(QuestionPart):
     """Numbers whose right values and known mistakes are formulas in the file of the question.
 
     The file holds ``[<question>.parts.<name>]`` with the share, the name of the function where it is another than the
@@ -154,14 +154,20 @@ class NumberPart(Part):
     ----------
     question, name : str
         The id of the question, and the name of the part in its file.
-    cases : sequence of Case
+    cases : sequence of JudgedCase
         What is asked.
     sets, after
-        As for `Part`.
+        As for `QuestionPart`.
     """
 
     def __init__(
-        self, question: str, name: str, cases: Sequence[Case], *, sets: int = 1, after: bool = False
+        self,
+        question: str,
+        name: str,
+        cases: Sequence[JudgedCase],
+        *,
+        sets: int = 1,
+        after: bool = False,
     ) -> None:
         about = entries(name_of(question))[question]["parts"][name]
         function = about.get("function", name)
@@ -268,7 +274,7 @@ def shown(value: Any, kind: str = "", digits: int = 3) -> str:
 # Verdicts --------------------------------------------------------------------------------------------------------
 
 
-def judge(ask: Ask, *parts: Part) -> Verdict:
+def judge(ask: Ask, *parts: QuestionPart) -> Verdict:
     """Return what the parts are worth together; what cannot be read or answered costs its own share only.
 
     Raises
@@ -313,7 +319,7 @@ def _key(call: Call) -> tuple[str, int]:
     return call.function, id(call.arguments)
 
 
-def _answers(ask: Ask, parts: Sequence[Part]) -> dict[tuple[str, int], Any]:
+def _answers(ask: Ask, parts: Sequence[QuestionPart]) -> dict[tuple[str, int], Any]:
     """Ask each call once, those first that come first, and return what came of each."""
     answers = dict[tuple[str, int], Any]()
     for part in parts:
@@ -327,7 +333,7 @@ def _answers(ask: Ask, parts: Sequence[Part]) -> dict[tuple[str, int], Any]:
     return answers
 
 
-def _read(part: Part, values: Sequence[Any]) -> tuple[dict[int, Any], list[str]]:
+def _read(part: QuestionPart, values: Sequence[Any]) -> tuple[dict[int, Any], list[str]]:
     """Return case -> answer of those that can be read, and what to say of the others."""
     read, unread = dict[int, Any](), list[str]()
     for case, value in enumerate(values):
@@ -341,7 +347,7 @@ def _read(part: Part, values: Sequence[Any]) -> tuple[dict[int, Any], list[str]]
     return read, unread
 
 
-def _likeliest(part: Part, wrong: Mapping[int, Any]) -> str:
+def _likeliest(part: QuestionPart, wrong: Mapping[int, Any]) -> str:
     """Return the likeliest of the mistakes that fit all wrong cases, else of those that fit the first."""
     each = [list(part.mistakes(case, answer)) for case, answer in wrong.items()]
     common = [name for name in each[0] if all(name in names for names in each)]
@@ -350,7 +356,7 @@ def _likeliest(part: Part, wrong: Mapping[int, Any]) -> str:
     return each[0][0] if each[0] else ""
 
 
-def _explained(part: Part, case: int, answer: Any, mistake: str) -> list[str]:
+def _explained(part: QuestionPart, case: int, answer: Any, mistake: str) -> list[str]:
     because = misconception(part.question, mistake.partition("/")[0]) if mistake else ""
     return [part.off(case, answer), because, part.step(case, answer, mistake)]
 
