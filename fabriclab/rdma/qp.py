@@ -138,7 +138,7 @@ class QP(Closes):
 
         self._row = _arena.qp_row(self.qp_num)
         self._rq = srq.row if srq else self.own.queue(cap.max_recv_wr, cap.max_recv_sge)
-        row = {
+        row: dict[int, int] = {
             _arena.PD: creator.number,
             _arena.RQ: self._rq,
             _arena.RCQ: rcq.row,
