@@ -39,7 +39,6 @@ class SharedMemoryRanks:
                 )
             except (FileNotFoundError, ValueError):  # not there yet, or still empty
                 time.sleep(0.002)
-
         self._sends, self._recvs = np.ndarray((2, size, items), np.float32, self._memory.buf)
         self.send = self._sends[rank]
         self.recv = self._recvs[rank]
