@@ -92,7 +92,7 @@ PAUSE = 3e-4  # [s] longest pause
 class Checked:
     """The outcome of the checks of a WRITE or READ: what the next one with the same opcode and keys need not look up.
 
-    It holds while CHANGES of both segments are what they were. Not frozen, which would take three times as long to
+    It holds while CHANGES of both segments are what they were. Not frozen, which would take twice as long to
     make, and one is made for each request off the quick path.
     """
 
